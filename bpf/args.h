@@ -5,7 +5,7 @@
 #if defined(__TARGET_ARCH_x86)
 #define STACK_SLOT 7 /* first slot on the stack */
 #define STACK_AT 8 /* above the return address */
-#define RETURN_POP 8 /* a return pops the address: sp is that much higher */
+#define RETURN_POP 8 /* a return pops the address: sp is this much higher */
 #else
 #define STACK_SLOT 9
 #define STACK_AT 0
@@ -16,9 +16,9 @@
 #define SLOT(n) ((n) & (SLOTS - 1))
 
 /*
- * The integer arguments in calling order, from 1; 0 has where those on the stack
- * begin, so that a structure there is read as others are. The context is read at
- * constant offsets, as the verifier asks; after this a rule is only an index.
+ * The integer arguments in calling order, from 1; 0 has the start of those on the stack, so that a
+ * structure there is read like others. The context is read at constant offsets, as the verifier
+ * requires; then a rule is only an index.
  */
 static __always_inline bool read_slots(struct pt_regs *ctx, __u64 slot[SLOTS], bool stack)
 {
@@ -51,7 +51,7 @@ static __always_inline bool read_dim3(__u64 at, __u64 *out)
 	return true;
 }
 
-/* One value by its rule. Returns false when user memory could not be read. */
+/* One value by its rule. Returns false if user memory is unreadable. */
 static __always_inline bool take(const __u64 slot[SLOTS], const struct rule *r, __u64 *out)
 {
 	__u64 v = slot[SLOT(r->slot)], w = 0;
@@ -112,8 +112,8 @@ static __always_inline bool take(const __u64 slot[SLOTS], const struct rule *r, 
 }
 
 /*
- * Sets arguments and tag of a record, and the flag that says some are missing. `slot` has
- * room for SLOTS: the programs' own stack has none. A recipe names no slot that is not read.
+ * Sets arguments and tag of a record, and the flag for missing ones. `slot` has room for SLOTS,
+ * which the BPF stack lacks. A recipe uses only slots that are read.
  */
 static __always_inline void read_args(struct pt_regs *ctx, const struct recipe *r,
 				      struct call_record *rec, __u64 *slot)
@@ -135,7 +135,7 @@ static __always_inline void read_args(struct pt_regs *ctx, const struct recipe *
 	rec->tag = tag;
 }
 
-/* Reads, at return, what the function has stored through its pointers. */
+/* Reads, at return, the values that the function has stored through its pointers. */
 static __always_inline void take_out(const struct recipe *r, struct call_record *rec)
 {
 #pragma unroll
@@ -144,7 +144,7 @@ static __always_inline void take_out(const struct recipe *r, struct call_record 
 
 		if (i >= r->nargs || r->arg[i].take != TAKE_OUT)
 			continue;
-		rec->arg[i] = 0; /* a failed call leaves nothing to read */
+		rec->arg[i] = 0; /* a failed call stores nothing */
 		if (!(rec->flags & CALL_FAILED) &&
 		    bpf_probe_read_user(&rec->arg[i], r->arg[i].bytes == 4 ? 4 : 8,
 					(void *)(at + r->arg[i].off)))

@@ -23,11 +23,11 @@ const volatile __u64 file_calls[MAX_SYSCALLS / 64];
 #endif
 
 /*
- * Of block_flags alone: the thread waited for the same lock before, until a timer. Python waits
- * for its lock in turns of 5 ms. The last turn, which the thread with the lock ends, is short.
+ * In block_flags only: the thread waited for the same lock before, until a timer. Python waits for
+ * its lock in turns of 5 ms. The last turn, which the holder ends, is short.
  */
 #define BLOCK_TURN WAIT_IDLE
-#define COND_BYTES 48 /* of a condition variable of glibc, of which several futexes take turns */
+#define COND_BYTES 48 /* of a glibc condition variable, which alternates several futexes */
 
 /* Is a wait the next turn of the thread's last wait? */
 static __always_inline bool next_turn(const struct clock *k, __u32 nr, __u64 arg)
@@ -36,7 +36,7 @@ static __always_inline bool next_turn(const struct clock *k, __u32 nr, __u64 arg
 	       arg - k->on.arg + COND_BYTES < 2 * COND_BYTES;
 }
 
-/* An open file of a thread, NULL where there is none. */
+/* An open file of a thread, NULL if none. */
 static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
@@ -54,11 +54,11 @@ static __always_inline bool is_file_call(__u32 nr)
 {
 	__u32 at = nr / 64;
 
-	barrier_var(at); /* else the compiler drops what the verifier needs to see */
+	barrier_var(at); /* otherwise the compiler drops the bound for the verifier */
 	return nr < MAX_SYSCALLS && file_calls[at & (MAX_SYSCALLS / 64 - 1)] >> (nr & 63) & 1;
 }
 
-/* The kind and the device of an open file. */
+/* Kind and device of an open file. */
 static __always_inline void look_at_file(struct block *on, struct task_struct *task)
 {
 	struct file *file = file_of(task, on->arg);
@@ -72,11 +72,11 @@ static __always_inline void look_at_file(struct block *on, struct task_struct *t
 		on->dev = BPF_CORE_READ(inode, i_rdev);
 	else
 		on->dev = BPF_CORE_READ(inode, i_sb, s_dev);
-	if (!on->mode) /* so that it shows that there is a file */
+	if (!on->mode) /* shows that there is a file */
 		on->mode = 1;
 }
 
-/* A debugger stops a thread. When it goes on it may have another parent already. */
+/* A debugger stops a thread. When the thread continues, its parent may have changed. */
 static __always_inline void set_tracer(struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
@@ -88,7 +88,7 @@ static __always_inline void set_tracer(struct task_struct *task)
 
 /*
  * The thread blocks: on what? If its last wait for Python's lock timed out, and the lock has not
- * passed to another thread since, the thread has asked the lock's holder to let go (GIL_AGAIN).
+ * been handed over since, the thread has asked the holder to release it (GIL_AGAIN).
  */
 static __always_inline void block(struct clock *k, struct task_struct *task, __u32 state)
 {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The programs behind every traced function. They learn the row from the attach
- * cookie, and can be preempted by the same program in another thread of the
- * same CPU, so nothing here is per CPU.
+ * The programs behind every traced function. The attach cookie has the row. The same program in
+ * another thread can preempt them on the same CPU, so nothing here is per CPU.
  */
 #pragma once
 
-/* By enum place; written from user space once measured. */
+/* By enum place; written from user space after calibration. */
 volatile struct probe_cost probe_costs[PLACES];
 
-/* Counts a traced process's call for which there is no thread state. */
+/* Counts a traced process's call without thread state. */
 static __noinline int count_stateless(__u32 tgid, __u32 row)
 {
 	struct counts *c;
@@ -27,13 +26,13 @@ static __noinline int count_stateless(__u32 tgid, __u32 row)
 	return 0;
 }
 
-/* The time between the thread's last outermost call that has a record and this one. */
+/* The time between the thread's last outermost call with a record and this one. */
 static __always_inline void measure_gap(struct thread *t, struct open_call *o)
 {
 	__u64 ns = o->rec.start_ns - t->returned_ns;
 	struct call_record *rec = &o->rec;
 	__u32 shift = 0;
-	struct parts p = {}; /* Linux 5.15 lets no function see what is not set */
+	struct parts p = {}; /* Linux 5.15 rejects uninitialized arguments */
 
 	split(t, &t->returned, &o->at, ns, &p);
 	if (p.partial)
@@ -53,9 +52,9 @@ static __always_inline void measure_gap(struct thread *t, struct open_call *o)
 }
 
 #define WATCH_RETURN 0
-#define SKIP_RETURN 1 /* honoured by session links only */
+#define SKIP_RETURN 1 /* honored by session links only */
 
-/* Fills in what every record has. */
+/* Fills in the fields that every record has. */
 static __always_inline void begin(struct call_record *rec, const struct recipe *r, __u32 tgid,
 				  __u32 tid, const struct open_call *around)
 {
@@ -70,8 +69,8 @@ static __always_inline void begin(struct call_record *rec, const struct recipe *
 }
 
 /*
- * A launch directly inside an outermost launch needs no record of its own: it is
- * counted, and the outer record will say that it was made.
+ * A launch directly inside an outermost launch has no record of its own: it is counted, and the
+ * outer record mentions it.
  */
 static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 {
@@ -83,7 +82,7 @@ static __always_inline bool fold(const struct recipe *r, struct open_call *o)
 	return true;
 }
 
-/* A call whose return is not watched: its times are unknown, not zero. */
+/* A call without a return probe: its times are unknown, not zero. */
 static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 				       const struct recipe *r, __u32 tid, struct open_call *around,
 				       __u16 inside, __u64 cookie, __u64 calls,
@@ -119,8 +118,8 @@ static __always_inline void count_only(struct pt_regs *ctx, struct thread *t,
 }
 
 /*
- * Opens a call, inside `around` if there is one, to be closed at its return. `origin` and `by`
- * are of the launch of the runtime that it is counted and recorded as, if it is.
+ * Opens a call, inside `around` if not NULL, to be closed at its return. `origin` and `by` describe
+ * the runtime launch that it is counted and recorded as, if any.
  */
 static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task, struct thread *t,
 				   const struct recipe *r, const struct open_call *around,
@@ -129,7 +128,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	__u32 at = t->depth;
 	struct open_call *o;
 
-	if (at >= MAX_DEPTH) /* never: the verifier asks */
+	if (at >= MAX_DEPTH) /* impossible: for the verifier */
 		return;
 	if (ledger)
 		settle(t, task);
@@ -148,7 +147,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	read_args(ctx, r, &o->rec, t->slot);
 	if (by)
 		derive(&o->rec, by->op);
-	o->rec.start_ns = mark(task, t, &o->at); /* last: this program is no part of the call */
+	o->rec.start_ns = mark(task, t, &o->at); /* last: excludes this program's time */
 	if (at == 0 && t->returned_ns)
 		measure_gap(t, o);
 }
@@ -212,7 +211,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	return WATCH_RETURN;
 }
 
-/* Pair links bring the returns of calls that were counted only, too. */
+/* Pair links also deliver the returns of calls that are counted only. */
 static __always_inline bool return_expected(const struct thread *t, const struct recipe *r)
 {
 	__u32 top = t->depth - 1;
@@ -248,8 +247,8 @@ static __always_inline void count_return(struct counts *c, const struct call_rec
 }
 
 /*
- * Completes the record of a call that has returned, counts it and puts it out: has is set if
- * that is so. Returns what its stack took: ns.
+ * Completes the record of a call that has returned, counts and emits it: `has` says whether it did.
+ * Returns the cost of its stack, ns.
  */
 static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
 					const struct recipe *r, struct mark *m, __u64 ns, bool *has)
@@ -258,7 +257,7 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	struct call_record *rec = &o->rec;
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
-	struct parts p = {}; /* Linux 5.15 lets no function see what is not set */
+	struct parts p = {}; /* Linux 5.15 rejects uninitialized arguments */
 	bool notable, keep;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
@@ -288,10 +287,10 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	if (r->flags & RECIPE_TEXT)
 		emit_text(
 			rec,
-			false); /* not at entry: by now the library has had it read from the disk */
+			false); /* not at entry: by now the library has read the string from the disk */
 	notable = rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns);
 	cost = stack_of(ctx, t, rec, o->ip, PT_REGS_IP(ctx), false, notable);
-	keep = ends_polling(t, r, rec) /* always asked: it remembers */ || ns >= long_call;
+	keep = ends_polling(t, r, rec) /* always called: it has state */ || ns >= long_call;
 	if (!(rec->flags & CALL_NESTED || r->flags & RECIPE_LAUNCH))
 		rec->other = t->launches < 0xffff ? t->launches : 0xffff;
 	*has = emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);
@@ -346,7 +345,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 		if (!has)
 			return 0;
 		t->returned = *m;
-		t->returned_ns = now + stack; /* the gap behind it has no part in that */
+		t->returned_ns = now + stack; /* the gap after it excludes that */
 		if (!(r->flags & RECIPE_LAUNCH))
 			t->launches = 0;
 		return 0;
@@ -367,7 +366,7 @@ int call_session(struct pt_regs *ctx)
 	if (bpf_session_is_return())
 		return leave(ctx);
 	skip = enter(ctx);
-	asm volatile("%0 &= 1" : "+r"(skip)); /* the verifier wants 0 or 1 */
+	asm volatile("%0 &= 1" : "+r"(skip)); /* the verifier requires 0 or 1 */
 	return skip;
 }
 

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Exact counts by (process, row), whatever becomes of the records. Programs of
- * several threads add to one value and may preempt each other: all adds are
- * atomic.
+ * Exact counts by (process, row), independent of records. Programs of several threads add to one
+ * value and may preempt each other: all adds are atomic.
  */
 #pragma once
 
 /*
- * count_slots: (tgid, row) -> index into call_counts. Made at the first call,
- * deleted from user space after the process has ended. When full, calls go to
- * the slot of the row alone.
+ * count_slots: (tgid, row) -> index into call_counts. Created at the first call, deleted from user
+ * space after the process has ended. When full, calls go to the row's own slot.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -19,8 +17,8 @@ struct {
 } count_slots SEC(".maps");
 
 /*
- * free_slots: indices into call_counts that nobody uses. Filled from user space
- * at start and when a process has ended, emptied by first calls. Cannot fill.
+ * free_slots: unused indices into call_counts. Filled from user space at start and after a process
+ * has ended, taken by first calls. Cannot fill.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
@@ -29,9 +27,9 @@ struct {
 } free_slots SEC(".maps");
 
 /*
- * call_counts: slot -> exact sums. Added to by all threads, read once a second,
- * cleared from user space before a slot is free again. An array, since a hash
- * lookup costs ten times as much. Cannot fill.
+ * call_counts: slot -> exact sums. Added to by all threads, read once a second, cleared from user
+ * space before a slot is free again. An array, since a hash lookup costs ten times as much. Cannot
+ * fill.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -41,9 +39,9 @@ struct {
 } call_counts SEC(".maps");
 
 #define CACHE                                                                                      \
-	32 /* a power of two; as many rows as are hot in one thread, and not in each other's way */
+	32 /* a power of two; as many slots as the hot rows of one thread need without collisions */
 
-/* Where the counts of a row are, as a thread has last found them. */
+/* Location of a row's counts, as a thread last found them. */
 struct cached_slot {
 	__u32 row_plus_1; /* 0: empty */
 	__u32 slot;
@@ -54,7 +52,7 @@ static __always_inline void add(__u64 *to, __u64 n)
 	__sync_fetch_and_add(to, n);
 }
 
-/* The slot for a row of a process, made if need be; the row's own when none is free. */
+/* The slot for a row of a process, created if needed; the row's own if none is free. */
 static __noinline __u32 find_slot(__u32 tgid, __u32 row)
 {
 	struct counts_key key = { .tgid = tgid, .row = row };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Who has which CPU, while a thread of the ledger waits for it. */
+/* Who has which CPU while a thread of the ledger waits for it. */
 #pragma once
 
-const volatile __u64 long_wait = LONG_WAIT; /* ns: from here on a wait has a record */
+const volatile __u64 long_wait = LONG_WAIT; /* ns: least wait with a record */
 
 /*
- * Has a wait a record? bpf_ktime_get_ns() may step back a little when the kernel
- * corrects its clock (ktime_get_mono_fast_ns): such a wait is shorter than none.
+ * Does a wait get a record? bpf_ktime_get_ns() may step back a little when the kernel corrects its
+ * clock (ktime_get_mono_fast_ns): such a wait is negative.
  */
 static __always_inline bool is_long(__s64 ns)
 {
@@ -16,64 +16,64 @@ static __always_inline bool is_long(__s64 ns)
 #define SLICES 256 /* a power of two */
 
 /*
- * Who had a CPU while a traced thread waited for it: a turn of a thread, or turns of several
- * threads of one process that is not traced, one after the other.
+ * A use of a CPU while a traced thread waited for it: a turn of a thread, or consecutive turns of
+ * several threads of one untraced process.
  */
 struct slice {
 	__u64 from;
 	__u64 to;
 	struct who who;
 	char process[16]; /* comm of the process's first thread */
-	__u32 born; /* its start, as in struct who */
+	__u32 born; /* its start time, as in struct who */
 	__u32 pad;
 };
 
 #define CULPRITS 16 /* a power of two */
 
-/* Who had a CPU in a wait, added up: a process, or a thread of the process that waits. */
+/* Total use of a CPU in a wait: by a process, or by a thread of the waiting process. */
 struct culprit {
-	__u32 id; /* tgid; of the process that waits, tid */
-	__u32 slice; /* one of its slices; from SLICES on: of what is gathered */
-	__u64 ns; /* with STRANGER; 0: there is none */
+	__u32 id; /* tgid; within the waiting process, tid */
+	__u32 slice; /* one of its slices; from SLICES on: index in gathered */
+	__u64 ns; /* with STRANGER; 0: none */
 };
 
 /*
- * A bit of a culprit's time: it is not of the process that waits. Such are kept when there is no
- * room: of one that is, it is told all the same of which process it is.
+ * Bit of a culprit's time: it is not of the waiting process. Such culprits are preferred when the
+ * table is full: of one in the waiting process, the process is reported anyway.
  */
 #define STRANGER (1ULL << 63)
 
-/* What a process had of a CPU in slices that gave way to others. */
+/* A process's use of a CPU in evicted slices. */
 struct gathered {
-	struct slice last; /* of them */
+	struct slice last; /* latest of them */
 	__u64 ns;
 };
 
 struct cpu {
 	__u32 waiters; /* tracked threads that are runnable here */
 	__u32 head; /* slices written */
-	__u64 since; /* up to when the CPU's time is in slices, if anyone waits */
+	__u64 since; /* end of the CPU's time in slices, if a thread waits */
 	struct slice slices[SLICES];
-	/* Slices since the first that waits came, and no longer among the above. */
+	/* Evicted slices since the first current waiter came. */
 	__u64 began; /* when it came */
-	__u64 gathered_from; /* of the oldest */
+	__u64 gathered_from; /* start of the oldest */
 	__u32 ngathered;
 	__u32 pad;
 	struct gathered gathered[CULPRITS];
 	/* Scratch of the program that runs here. */
 	struct culprit culprit[CULPRITS];
-	__u64 from, to; /* of the wait */
-	__u64 oldest; /* start of the first slice that is in it */
-	__u32 tgid; /* of who waited */
+	__u64 from, to; /* bounds of the wait */
+	__u64 oldest; /* start of the first slice in it */
+	__u32 tgid; /* waiting process */
 	__u32 pad2;
-	__u64 others; /* ns: of those without a place in culprit */
-	__u64 own_others; /* likewise, of threads of the process that waits */
+	__u64 others; /* ns: of culprits without a slot */
+	__u64 own_others; /* likewise, of threads of the waiting process */
 	struct wait_record rec;
 };
 
 /*
- * cpus: CPU -> who runs there. Written by sched_switch there, and under the
- * scheduler's locks by what moves waiters. One for each possible CPU.
+ * cpus: CPU -> its slices. Written by sched_switch there, and under the scheduler's locks when
+ * waiters move. One for each possible CPU.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -96,7 +96,7 @@ static __always_inline struct cpu *cpu_at(__u32 cpu)
 
 #define TICK_NS 10000000 /* of /proc: USER_HZ is 100 everywhere */
 
-/* When a thread was started, so that a number that comes again is another thread's. */
+/* A thread's start time, which distinguishes reused thread ids. */
 static __always_inline __u32 start_of(const struct task_struct *task)
 {
 	return task->start_boottime / TICK_NS;
@@ -112,7 +112,7 @@ static __always_inline void set_who(struct who *w, struct task_struct *task)
 	bpf_probe_read_kernel(w->comm, sizeof(w->comm), task->comm);
 }
 
-/* The run queue of the CPU that a task is on: a variable that each CPU has one of. */
+/* The run queue of a task's CPU: a per-CPU variable. */
 static __always_inline struct rq *rq_of(const struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->se.cfs_rq->rq))
@@ -122,17 +122,17 @@ static __always_inline struct rq *rq_of(const struct task_struct *task)
 
 #if defined(__TARGET_ARCH_x86)
 /*
- * From a CPU's run queue to its preempt count, in bytes; 0: not known. Symbols of
- * data need not be in kallsyms, but the kernel's BTF has where they lie.
+ * Offset from a CPU's run queue to its preempt count, in bytes; 0: unknown. kallsyms may lack data
+ * symbols, but the kernel's BTF has their offsets.
  */
 const volatile __s64 preempt_from_rq = 0;
 #endif
 
-#define SOFT_INTERRUPT 0x100 /* is being served */
+#define SOFT_INTERRUPT 0x100 /* being served */
 
 /*
- * Is this code run by an interrupt, and so by no doing of the current thread? By which kinds:
- * SOFT_INTERRUPT alone, or others too.
+ * Does an interrupt run this code, and not the current thread? Returns the kinds: SOFT_INTERRUPT
+ * alone, or others too.
  */
 static __always_inline int in_interrupt(struct task_struct *current)
 {
@@ -149,7 +149,7 @@ static __always_inline int in_interrupt(struct task_struct *current)
 	return count & (0x00ff0000 | SOFT_INTERRUPT); /* NMI, hard interrupt */
 }
 
-/* The thread waits for its CPU no more. */
+/* The thread no longer waits for its CPU. */
 static __always_inline void unqueue(struct clock *k)
 {
 	struct cpu *c = cpu_at(k->cpu);
@@ -160,8 +160,8 @@ static __always_inline void unqueue(struct clock *k)
 }
 
 /*
- * The CPU's time up to now is in slices. It does not go back when the clock does
- * (see is_long): slices that overlap would say more than the wait was long.
+ * The CPU's time up to now is in slices. It does not go back when the clock does (see is_long):
+ * overlapping slices would exceed the wait.
  */
 static __always_inline void told_until(struct cpu *c, __u64 now)
 {
@@ -169,7 +169,7 @@ static __always_inline void told_until(struct cpu *c, __u64 now)
 		c->since = now;
 }
 
-/* Adds the oldest slice to those of its process, as another takes its place. */
+/* Adds the oldest slice to its process's gathered time, before it is overwritten. */
 __noinline int gather(__u32 cpu)
 {
 	struct cpu *c = cpu_at(cpu);
@@ -178,7 +178,7 @@ __noinline int gather(__u32 cpu)
 	if (!c)
 		return 0;
 	s = &c->slices[c->head & (SLICES - 1)];
-	if (!s->to || s->from < c->began) /* nobody who waits now waited then */
+	if (!s->to || s->from < c->began) /* no current waiter waited then */
 		return 0;
 	if (!c->gathered_from)
 		c->gathered_from = s->from;
@@ -199,7 +199,7 @@ __noinline int gather(__u32 cpu)
 	return 0;
 }
 
-/* The first thread waits for the CPU: what was before concerns nobody. */
+/* The first thread waits for the CPU: earlier slices are irrelevant. */
 static __always_inline void begin_waiting(struct cpu *c, __u64 now)
 {
 	told_until(c, now);
@@ -209,8 +209,8 @@ static __always_inline void begin_waiting(struct cpu *c, __u64 now)
 }
 
 /*
- * The slice for a turn that ends now: a new one, or the last where that goes on. In one of
- * several threads of a traced process who had it could not be told.
+ * The slice for a turn that ends now: a new one, or the last if it continues that. Turns of several
+ * threads of a traced process are kept separate.
  */
 static __always_inline struct slice *next_slice(struct cpu *c, __u32 cpu, __u32 tgid, __u32 tid)
 {
@@ -227,7 +227,7 @@ static __always_inline struct slice *next_slice(struct cpu *c, __u32 cpu, __u32 
 	return last;
 }
 
-/* Notes that prev has had the CPU, for those that wait for it. */
+/* Records prev's turn on the CPU, for the threads that wait for it. */
 static __always_inline void add_slice(struct cpu *c, __u32 cpu, struct task_struct *prev, __u64 now)
 {
 	struct slice *s = next_slice(c, cpu, prev->tgid, prev->pid);
@@ -239,7 +239,7 @@ static __always_inline void add_slice(struct cpu *c, __u32 cpu, struct task_stru
 	told_until(c, now);
 }
 
-/* Notes who has had a CPU until now: its turn is not over, and in no slice yet. */
+/* Records the turn of the thread that is on a CPU: it is not over, and in no slice yet. */
 static __noinline int add_running(__u32 cpu, struct rq *rq, __u64 now)
 {
 	struct cpu *c = cpu_at(cpu);
@@ -264,7 +264,7 @@ static __noinline int add_running(__u32 cpu, struct rq *rq, __u64 now)
 	return 0;
 }
 
-/* Adds to what culprits without a place took. */
+/* Adds the time of culprits without a slot. */
 static __always_inline void refuse(struct cpu *scratch, __u64 ns)
 {
 	if (ns & STRANGER)
@@ -275,8 +275,8 @@ static __always_inline void refuse(struct cpu *scratch, __u64 ns)
 }
 
 /*
- * Adds a slice to the culprits' table in the scratch of a CPU; ns has STRANGER. A function of its
- * own to the verifier, like the next: their loops would multiply.
+ * Adds a slice to the culprit table in a CPU's scratch; ns has STRANGER. A separate function for
+ * the verifier, like the next: their loops would multiply.
  */
 __noinline int accuse(__u32 scratch_cpu, __u32 id, __u32 slice, __u64 ns)
 {
@@ -296,7 +296,7 @@ __noinline int accuse(__u32 scratch_cpu, __u32 id, __u32 slice, __u64 ns)
 		scratch->culprit[i].ns = (scratch->culprit[i].ns & ~STRANGER) + ns;
 		return 0;
 	}
-	/* No room: the one with the least gives way, and is named no more. */
+	/* Table full: the smallest is evicted, and loses its name. */
 	least = INDEX(least, CULPRITS);
 	if (scratch->culprit[least].ns >= ns) {
 		refuse(scratch, ns);
@@ -310,9 +310,9 @@ __noinline int accuse(__u32 scratch_cpu, __u32 id, __u32 slice, __u64 ns)
 }
 
 /*
- * Adds a slice of a CPU to the culprits of the wait that is in a CPU's scratch. Returns whether
- * slices before it can be in the wait. What it needs is in the scratch: the verifier must not
- * follow it through the loop around.
+ * Adds a slice of a CPU to the culprits of the wait in a CPU's scratch. Returns whether earlier
+ * slices can be in the wait. Its inputs are in the scratch, so that the verifier need not track
+ * them through the surrounding loop.
  */
 __noinline int charge(__u32 cpu, __u32 scratch_cpu, __u32 i)
 {
@@ -340,7 +340,7 @@ __noinline int charge(__u32 cpu, __u32 scratch_cpu, __u32 i)
 	return 1;
 }
 
-/* Adds what a process had in slices that gave way, likewise. Returns whether there is more. */
+/* Adds a process's evicted slices, likewise. Returns whether there are more. */
 __noinline int charge_gathered(__u32 cpu, __u32 scratch_cpu, __u32 i)
 {
 	struct cpu *c = cpu_at(cpu), *scratch = cpu_at(scratch_cpu);
@@ -351,7 +351,7 @@ __noinline int charge_gathered(__u32 cpu, __u32 scratch_cpu, __u32 i)
 	i &= CULPRITS - 1;
 	x = &c->gathered[i];
 	scratch->others -= x->ns;
-	if (x->last.who.tgid == scratch->tgid) /* which of its threads is not known */
+	if (x->last.who.tgid == scratch->tgid) /* which of its threads is unknown */
 		scratch->own_others += x->ns;
 	else
 		accuse(scratch_cpu, x->last.who.tgid, SLICES + i, x->ns | STRANGER);
@@ -359,8 +359,8 @@ __noinline int charge_gathered(__u32 cpu, __u32 scratch_cpu, __u32 i)
 }
 
 /*
- * Fills the culprits' table in the scratch of a CPU with who had a CPU from `from`
- * to `to`, in a wait of a thread of a process, and others with the rest.
+ * Fills the culprit table in a CPU's scratch with the users of a CPU from `from` to `to`, during a
+ * wait of a thread of tgid, and `others` with the rest.
  */
 __noinline int find_culprits(__u32 cpu, __u32 scratch_cpu, __u64 from, __u64 to, __u32 tgid)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* How each function is read, and what a launch of the driver is counted and recorded as. */
+/* How each function is read, and the operation a driver launch is counted and recorded as. */
 #pragma once
 
 /*
- * recipes: row -> how to read it. Written from user space, before the attach
- * and when a row's threshold or flags change. Cannot fill.
+ * recipes: row -> how to read it. Written from user space, before the attach and when a row's
+ * threshold or flags change. Cannot fill.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -15,8 +15,8 @@ struct {
 } recipes SEC(".maps");
 
 /*
- * Learns from a launch of the driver inside an open launch, or returns 1 + the row of the
- * launch of the runtime that it is to be counted as, 0 for none.
+ * Learns from a driver launch inside an open launch, or returns 1 + the row of the runtime launch
+ * that it is to be counted as, 0 for none.
  */
 static __always_inline __u32 look_at_origin(struct pt_regs *ctx, struct thread *t,
 					    const struct recipe *r, struct open_call *around)
@@ -36,9 +36,9 @@ static __always_inline __u32 look_at_origin(struct pt_regs *ctx, struct thread *
 }
 
 /*
- * The recipe of the launch of the runtime that a launch of the driver is to be counted and
- * recorded as, since no probe saw that one; NULL for none. The driver's is counted as the one
- * inside it, and from then on *c are the runtime's counts. *origin is 1 + its row.
+ * The recipe of the runtime launch that a driver launch is to be counted and recorded as, since no
+ * probe saw that one; NULL for none. The driver's is counted as nested in it, and *c becomes the
+ * runtime's counts. *origin is 1 + its row.
  */
 static __always_inline struct recipe *made_by(struct pt_regs *ctx, struct thread *t,
 					      const struct recipe *r, struct open_call *around,
@@ -62,7 +62,7 @@ static __always_inline struct recipe *made_by(struct pt_regs *ctx, struct thread
 	return by;
 }
 
-/* Has the record of a launch of the driver tell of the launch of the runtime that made it, too. */
+/* Adds the runtime launch that made a driver launch to its record. */
 __noinline int derive(struct call_record *rec, __u32 op)
 {
 	if (!rec)

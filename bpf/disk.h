@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Block I/O, of all processes: whoever uses a disk slows those that wait for it. A
- * request belongs to the process that submitted it; what the page cache writes back
- * later is a kernel thread's.
+ * Block I/O of all processes: any use of a disk slows others that wait for it. A request belongs to
+ * the process that submitted it; later writeback of the page cache belongs to a kernel thread.
  */
 #pragma once
 
@@ -16,9 +15,9 @@ struct in_flight {
 };
 
 /*
- * requests: request -> what it is. Written where it is submitted, deleted where it
- * is completed. One that was merged into another stays until its address is used
- * again. When full, a request is not counted but as dropped.
+ * requests: request -> its event. Written at submission, deleted at completion. A request that was
+ * merged into another stays until its address is reused. When full, a request counts only as
+ * dropped.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -34,7 +33,7 @@ static __always_inline int submit(struct request *rq)
 	__u64 key = (__u64)rq;
 	struct gendisk *disk;
 
-	if (op > REQ_OP_FLUSH) { /* its end is not to be taken for another's */
+	if (op > REQ_OP_FLUSH) { /* its end must not match an older one */
 		bpf_map_delete_elem(&requests, &key);
 		return 0;
 	}
@@ -49,14 +48,14 @@ static __always_inline int submit(struct request *rq)
 	return 0;
 }
 
-/* The request has been made, by the process that wants it (6.5). */
+/* The request was created, by the process that needs it (6.5). */
 SEC("tp_btf/block_io_start")
 int BPF_PROG(on_io_start, struct request *rq)
 {
 	return submit(rq);
 }
 
-/* The driver gets it; on kernels that do not tell of the beginning. */
+/* The driver gets the request; for kernels without block_io_start. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_io_issue, struct request *rq)
 {
@@ -73,7 +72,7 @@ int BPF_PROG(on_io_complete, struct request *rq, int error, unsigned int nr_byte
 	if (!f)
 		return 0;
 	f->event.bytes += nr_bytes;
-	if (!error && nr_bytes < rq->__data_len) /* a part of it; more is to come */
+	if (!error && nr_bytes < rq->__data_len) /* partial: more will follow */
 		return 0;
 	ns = bpf_ktime_get_ns() - f->start_ns;
 	f->event.ns = ns < 0 ? 0 : ns;

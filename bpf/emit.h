@@ -6,19 +6,19 @@ const volatile __u64 ring_bytes = 8 << 20; /* Settings.RingBytes: size of call_r
 const volatile __u64 kept_bytes = 2 << 20; /* size of kept_ring */
 const volatile __u32 sampling_rate = 0; /* Settings.SamplingRate: 0 adaptive, 1 all, N = 1 in N */
 
-/* What is left out. Written from user space while calls are made. */
+/* Shed features. Written from user space during calls. */
 volatile enum shed_flags shed = 0;
-/* Settings.Long: a call of so many ns is never thinned. A record costs less than a hundredth of it. */
+/* Settings.Long: ns from which a call is never thinned. A record costs less than 1 % of it. */
 const volatile __u64 long_call = 100000;
-/* Of fast calls at most one in 2^thin_least has a record. Written from user space. */
+/* At most one fast call in 2^thin_least has a record. Written from user space. */
 volatile __u32 thin_least = 0;
 
-/* Set by the program that wakes the reader, cleared by the reader when it has drained. */
+/* Set by the program that wakes the reader, cleared by the reader before it drains. */
 volatile __u32 ring_woken = 0;
 
 /*
- * calls: records of calls that may be thinned, and of texts, stacks and ranges. Read in
- * place by probes.Ring. When full a record is lost and counted; counts stay exact.
+ * call_ring: records of calls that may be thinned, texts, stacks and ranges. Read in place by
+ * probes.Ring. When full, a record is dropped and counted; counts stay exact.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -26,11 +26,10 @@ struct {
 } call_ring SEC(".maps");
 
 /*
- * kept: records of calls that are never thinned, of waits, and of threads that end. Each is
- * behind the position to which call_ring was written when the record was made: the reader
- * takes it once it has read call_ring up to there, and so has both rings in one order. When
- * full, or half full for waits, a record goes to call_ring; without room there it is lost and
- * counted.
+ * kept_ring: records of calls that are never thinned, of waits, and of ended threads. Each follows
+ * the write position that call_ring had when the record was made. The reader takes it once it has
+ * read call_ring up to there, so it reads both rings in one order. When full, or half full for
+ * waits, a record goes to call_ring; if that is full, it is dropped and counted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -38,18 +37,15 @@ struct {
 } kept_ring SEC(".maps");
 
 /*
- * critical: lives of processes. Written by proc.h, read by a blocked reader
- * that is woken for each. Never sampled; when full, counted.
+ * critical_ring: process events. Written by proc.h, read by a blocked reader that is woken for
+ * each. Never sampled; drops are counted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 256 << 10);
 } critical_ring SEC(".maps");
 
-/*
- * drops: reason -> count. Written by all programs with atomic adds, read once a
- * second. Cannot fill.
- */
+/* drops: reason -> count. Atomic adds by all programs, read once a second. Cannot fill. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, DROP_REASONS);
@@ -66,9 +62,8 @@ static __always_inline void drop(__u32 reason)
 }
 
 /*
- * How strongly to thin a call that may be: 1 in 2^level. As thin_least says, or as a fixed
- * rate does, rounded down to a power of two; without one also by how full the ring is, from
- * one half on.
+ * How strongly to thin a call: 1 in 2^level. By thin_least, or by a fixed rate, rounded down to a
+ * power of two; without a fixed rate also by the fill level of the ring, from one half on.
  */
 static __always_inline __u32 thin_level(__u64 used)
 {
@@ -87,7 +82,7 @@ static __always_inline __u32 thin_level(__u64 used)
 	return level > (thin_least & 15) ? level : thin_least & 15;
 }
 
-/* How to submit a record: the reader is woken once a ring is half full. */
+/* Flags to submit a record: the reader is woken once a ring is half full. */
 static __always_inline __u64 wakeup(bool half)
 {
 	if (half && !ring_woken && __sync_val_compare_and_swap(&ring_woken, 0, 1) == 0)
@@ -96,10 +91,10 @@ static __always_inline __u64 wakeup(bool half)
 }
 
 /*
- * Puts a record into kept_ring, or where that has `most` bytes already into call_ring. Returns
- * whether it did. The position of call_ring is read before there is room for the record, not
- * after. Else of two threads the first in the ring could have read a later position than the
- * second, and what the second puts into call_ring next would be taken before its record here.
+ * Puts a record into kept_ring, or into call_ring if kept_ring holds `most` bytes. Returns whether
+ * it did. The position of call_ring is read before the reservation. Otherwise, of two threads, the
+ * first in the ring could have a later position than the second, and a later record of the second
+ * in call_ring would be read before its record here.
  */
 #define PUT_KEPT(from, most)                                                                       \
 	({                                                                                         \
@@ -123,7 +118,7 @@ static __always_inline __u64 wakeup(bool half)
 		put;                                                                               \
 	})
 
-/* Puts out a call that is never thinned, or counts that it found no room. */
+/* Emits a call that is never thinned, or counts a drop. */
 __noinline int emit_kept(struct call_record *rec)
 {
 	if (!rec)
@@ -135,8 +130,8 @@ __noinline int emit_kept(struct call_record *rec)
 }
 
 /*
- * What a thread last knew of call_ring. Asking costs as much as a map lookup, so
- * it is done for one record in sixteen while there is room.
+ * A thread's last view of call_ring. A query costs as much as a map lookup, so it is done for one
+ * record in 16 while there is room.
  */
 struct ring_view {
 	__u32 emitted;
@@ -144,8 +139,8 @@ struct ring_view {
 };
 
 /*
- * Puts out one call record of the first `size` bytes, or counts why not. Returns whether it
- * did. Calls to keep are slow or failed, or answers rest on them (events.Row.Always).
+ * Emits the first `size` bytes of a call record, or counts a drop. Returns whether it did. Kept
+ * calls are slow or failed, or answers depend on them (events.Row.Always).
  */
 static __always_inline bool emit_call(struct ring_view *view, struct call_record *rec, __u64 size,
 				      bool keep)
@@ -163,17 +158,17 @@ static __always_inline bool emit_call(struct ring_view *view, struct call_record
 			drop(DROP_THINNED);
 			return false;
 		}
-		rec->weight_log2 |= level; /* beside the level of its stack */
+		rec->weight_log2 |= level; /* next to the level of its stack */
 	}
 	if (bpf_ringbuf_output(&call_ring, rec, size, wakeup(view->used > ring_bytes / 2))) {
-		view->emitted = 0; /* ask again at once */
+		view->emitted = 0; /* query again at once */
 		drop(DROP_RING_FULL);
 		return false;
 	}
 	return true;
 }
 
-/* Reads the string into a record of the ring. Returns its bytes with the end, or why not. */
+/* Reads the string into a ring record. Returns its size with terminator, or an error. */
 #define READ_TEXT(rec, room, at)                                                                   \
 	({                                                                                         \
 		long n = -1;                                                                       \
@@ -184,9 +179,8 @@ static __always_inline bool emit_call(struct ring_view *view, struct call_record
 	})
 
 /*
- * Puts out the string that arg[0] of a call points to, as a record before the call's.
- * Most are short; one that may be longer is read again. One that can be read later is no
- * loss.
+ * Emits the string that arg[0] of a call points to, as a record before the call's. Most are short;
+ * a longer one is read again. With `later`, the string can be read later, and a failure is no drop.
  */
 __noinline int emit_text(const struct call_record *call, bool later)
 {
@@ -224,7 +218,7 @@ static __always_inline void emit_proc(struct proc_record *rec)
 		drop(DROP_CRITICAL_FULL);
 }
 
-/* Puts out a thread's last account, or counts that it found no room. */
+/* Emits a thread's last account, or counts a drop. */
 __noinline int emit_thread(struct thread_record *rec)
 {
 	if (rec && !PUT_KEPT(rec, kept_bytes))
@@ -233,8 +227,8 @@ __noinline int emit_thread(struct thread_record *rec)
 }
 
 /*
- * Puts out a wait, or counts that it found no room. Half of the ring is for calls alone:
- * where many threads have few CPUs each of their calls can have several waits.
+ * Emits a wait, or counts a drop. Half of the ring is for calls only: with many threads on few
+ * CPUs, each call can have several waits.
  */
 __noinline int emit_wait(struct wait_record *rec)
 {

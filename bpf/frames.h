@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Which open calls of a thread still stand, and which hits of probes are of one call. */
+/* Which open calls of a thread are still on its stack, and which probe hits belong to one call. */
 #pragma once
 
-/* Where the kernel has put its return trampoline in this process, 0 if unknown. */
+/* Address of the kernel's return trampoline in this process, 0 if unknown. */
 static __always_inline __u64 trampoline(struct thread *t)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -17,7 +17,7 @@ static __always_inline __u64 trampoline(struct thread *t)
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* Does the return address at sp lead to the trampoline, as of a call that still stands? */
+/* Is the return address at sp the trampoline, as for a call on the stack? */
 static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
 {
 	__u64 ret = 0;
@@ -28,21 +28,20 @@ static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u6
 }
 #define STANDS(ctx, t, sp) (!trampoline(t) || hijacked(ctx, t, sp))
 #else
-/* The link register, so of the function that is being entered only. */
+/* The link register, so only valid for the function being entered. */
 static __always_inline bool hijacked(struct pt_regs *ctx, struct thread *t, __u64 sp)
 {
 	return ctx->user_regs.regs[30] == trampoline(t);
 }
-#define STANDS(ctx, t, sp) true /* where it saved its return address is not known */
+#define STANDS(ctx, t, sp) true /* the location of its saved return address is unknown */
 #endif
 
 /*
- * Forgets open calls whose frames are gone, as a longjmp leaves them. One below
- * sp is gone. One at sp stands if it jumped here: then the return address is the
- * trampoline's. One above stands if its own is; around a launch that is taken
- * for granted while all launches have probes, since the launch path is hot. Else
- * the return of one may never be seen: it is gone once it has made its one launch
- * of the driver, and another comes.
+ * Abandons open calls whose frames are gone, as after a longjmp. A call below sp is gone. A call at
+ * sp remains if it tail-jumped here: then the return address is the trampoline. A call above sp
+ * remains if its own return address is the trampoline; around a launch that is assumed while all
+ * launches have probes, since the launch path is hot. Otherwise its return may be missed: a runtime
+ * launch is gone once it has made its one driver launch, and another driver launch comes.
  */
 static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 sp,
 				  const struct recipe *r)
@@ -71,9 +70,9 @@ static __always_inline void prune(struct pt_regs *ctx, struct thread *t, __u64 s
 }
 
 /*
- * Is a launch made inside one that was counted at its entry only, and so is not open?
- * That one stands if its return address is where it was: a caller that went on has
- * written over it, all but for chance. A jump from one launch to another is not seen.
+ * Is a launch made inside one that was counted at entry only, and so is not open? The outer one
+ * remains if its return address is unchanged: a caller that continued has almost certainly
+ * overwritten it. A jump from one launch to another is missed.
  */
 static __always_inline bool inside_counted(struct thread *t, __u64 sp)
 {
@@ -91,8 +90,8 @@ static __always_inline bool inside_counted(struct thread *t, __u64 sp)
 #define LEVER_COUNTS (1 << 16)
 
 /*
- * Is a launch to be counted at its entry only, since a lever says so, or said when the
- * launch around it was entered? Then LEVER_COUNTS, and that one's op if there is one.
+ * Is a launch to be counted at entry only, by a lever, now or at the entry of the launch around it?
+ * Then LEVER_COUNTS, and the outer one's op if there is one.
  */
 __noinline int lever_counts(struct thread *t, __u64 sp, __u32 op, bool driver)
 {
@@ -101,7 +100,7 @@ __noinline int lever_counts(struct thread *t, __u64 sp, __u32 op, bool driver)
 	if (!t)
 		return 0;
 	if (inside_counted(t, sp)) {
-		if (driver && origins_mode == ORIGINS_DERIVE) /* its return may not be seen */
+		if (driver && origins_mode == ORIGINS_DERIVE) /* its return may be missed */
 			t->counted_sp = 0;
 		return LEVER_COUNTS | t->counted_op;
 	}
@@ -122,12 +121,12 @@ __noinline int lever_counts(struct thread *t, __u64 sp, __u32 op, bool driver)
 	return LEVER_COUNTS;
 }
 
-/* Counts links made and closed: what hits a call may get is another since. Written from user space. */
+/* Counts links made and closed, which change the hits of a call. Written from user space. */
 volatile __u32 links_changed = 0;
 
 /*
- * Is this hit one more of a call that is known, by the link of another copy? Each
- * link hits once a call, so a copy that was seen has a new call at the same place.
+ * Is this hit a repeat of a known call, by the link of another copy? Each link hits once per call,
+ * so a second hit by one copy is a new call at the same place.
  */
 static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u64 cookie)
 {

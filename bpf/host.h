@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What happens on the host beside the traced calls, summed up where it happens: by
- * kind, process and object. Nothing of it goes through a ring but what ends a
- * process.
+ * Host activity other than traced calls, summed up where it happens: by kind, process and object.
+ * Only events that end a process go through a ring.
  */
 #pragma once
 
 /*
- * host_sums: (kind, process, object) -> exact sums. Added to by all programs, read
- * once a second from user space, which deletes what has been idle. It puts a key
- * without process and object in it for each kind: when the map is full, sums go
- * there.
+ * host_sums: (kind, process, object) -> exact sums. Added to by all programs, read once a second
+ * from user space, which deletes idle ones. User space adds a key for each kind without process and
+ * object: when the map is full, events go to its sum.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -19,11 +17,11 @@ struct {
 	__type(value, struct host_sum);
 } host_sums SEC(".maps");
 
-/* One more of something. */
+/* An event to add. */
 struct host_event {
 	struct host_key key;
 	__u64 bytes;
-	__s64 ns; /* negative: it took no time that is known */
+	__s64 ns; /* negative: unknown */
 	__u64 failed; /* 0 or 1 */
 	char comm[16];
 };
@@ -58,7 +56,7 @@ static __always_inline __u32 octave(__u64 ns)
 	return n < HOST_BUCKETS ? n : HOST_BUCKETS - 1;
 }
 
-/* Adds an event to its sum, which is made if need be. */
+/* Adds an event to its sum, which is created if needed. */
 static __noinline int host_add(struct host_event *e)
 {
 	struct host_sum *s = bpf_map_lookup_elem(&host_sums, &e->key);
@@ -95,7 +93,7 @@ static __always_inline bool is_target(__u32 tgid)
 	return bpf_map_lookup_elem(&targets, &tgid) != NULL;
 }
 
-/* The process that runs this, if it is traced: 0 if not. */
+/* The current process if it is traced, else 0. */
 static __always_inline __u32 current_target(void)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* What every verifier understands, whatever clang makes of it. */
+/* Code that every verifier accepts, whatever clang generates. */
 #pragma once
 
 /*
- * i, which is less than n, a power of two. The mask is made where the index is used:
- * clang would leave it out as it sees the bounds itself, and Linux 5.15 forgets them of
- * what lay on the stack in between.
+ * i, which is less than n, a power of two. The mask is applied where the index is used: clang would
+ * drop it, since it knows the bounds, and Linux 5.15 forgets the bounds of values that were spilled
+ * to the stack.
  */
 #define INDEX(i, n)                                                                                \
 	({                                                                                         \
@@ -14,7 +14,7 @@
 		index_ &((n)-1);                                                                   \
 	})
 
-/* A register of those in ctx, read by itself: no verifier lets the place in ctx be computed. */
+/* Reads a register of ctx by itself: no verifier accepts a computed offset in ctx. */
 #define ALONE(v)                                                                                   \
 	({                                                                                         \
 		__u64 alone_ = (v);                                                                \

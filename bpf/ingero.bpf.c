@@ -39,7 +39,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Keeps in the object's BTF the types that Go needs and no map mentions. */
+/* Keeps types in the object's BTF that Go needs and no map mentions. */
 #define EXPORT(kind, name) const kind name *export_##name __attribute__((unused))
 EXPORT(struct, call_record);
 EXPORT(struct, who);

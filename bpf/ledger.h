@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The time ledger: for every thread that makes traced calls, and those that wake
- * one, when it had no CPU, why, and who had it instead or ended the wait.
+ * The time ledger: for every thread that makes traced calls and every enrolled waker, when it was
+ * off-CPU, why, and who had the CPU instead or ended the wait.
  *
- * The programs run under the scheduler's locks with interrupts off. They are not
- * preempted and do not nest, so what is per CPU is theirs alone. A thread's
- * state is changed by the CPU that it leaves or comes to, or by its waker while
- * it has none; the scheduler's locks keep these apart.
+ * The programs run under the scheduler's locks with interrupts off. They are not preempted and do
+ * not nest, so per-CPU data is theirs alone. A thread's state is changed by the CPU that it leaves
+ * or gets, or by its waker while it is off-CPU; the scheduler's locks serialize these.
  */
 #pragma once
 
 const volatile bool switch_has_state = true; /* sched_switch's fourth argument, since 5.18 */
 
-#define KTHREADD 2 /* the parent of all threads of the kernel */
+#define KTHREADD 2 /* the parent of all kernel threads */
 
 /* The state of a task's thread, if it has an account. */
 static __always_inline struct thread *followed(const struct task_struct *task)
@@ -25,7 +24,7 @@ static __always_inline struct thread *followed(const struct task_struct *task)
 	return tracked(tid) ? bpf_map_lookup_elem(&threads, &tid) : NULL;
 }
 
-/* How long the thread's cgroup has been throttled on a CPU so far, as of the last time it ended. */
+/* Total throttled time of the thread's cgroup on a CPU, as of the last unthrottle. */
 static __always_inline __u64 throttle_clock(struct task_struct *task, __u32 cpu)
 {
 	struct task_group *group = NULL;
@@ -43,7 +42,7 @@ static __always_inline __u64 throttle_clock(struct task_struct *task, __u32 cpu)
 	return 0;
 }
 
-/* The thread waits for a CPU from now on. */
+/* The thread becomes runnable: it waits for a CPU. */
 static __always_inline void queue(struct clock *k, struct task_struct *task, __u32 cpu, __u64 now)
 {
 	struct cpu *c = cpu_at(cpu);
@@ -61,8 +60,8 @@ static __always_inline void queue(struct clock *k, struct task_struct *task, __u
 }
 
 /*
- * Who had the CPU in a slice: the thread, where it is of the process that waits, else its
- * process, by the first thread's names. Nobody where the CPU was idle.
+ * The culprit of a slice: the thread, if it is of the waiting process, else its process, by the
+ * names of its first thread. None if the CPU was idle.
  */
 static __always_inline void culprit_of(struct who *w, const struct slice *s, bool stranger)
 {
@@ -78,7 +77,7 @@ static __always_inline void culprit_of(struct who *w, const struct slice *s, boo
 	__builtin_memcpy(w->comm, s->process, sizeof(w->comm));
 }
 
-/* Puts out one of the culprits that are in the scratch of a CPU. Returns whether there is one. */
+/* Emits a culprit from a CPU's scratch. Returns whether there is one. */
 __noinline int emit_culprit(__u32 cpu, __u32 scratch_cpu, __u32 i, __u32 flags)
 {
 	struct cpu *c = cpu_at(cpu), *scratch = cpu_at(scratch_cpu);
@@ -104,7 +103,7 @@ __noinline int emit_culprit(__u32 cpu, __u32 scratch_cpu, __u32 i, __u32 flags)
 	return 1;
 }
 
-/* Puts out what threads without a place had of the CPU: of a process, 0: not known. */
+/* Emits the CPU time of threads without a slot: of process tgid, 0: unknown. */
 static __always_inline void emit_others(struct wait_record *rec, __u8 flags, __u32 tgid, __u64 ns)
 {
 	rec->flags = flags | WAIT_OTHERS;
@@ -114,7 +113,7 @@ static __always_inline void emit_others(struct wait_record *rec, __u8 flags, __u
 	emit_wait(rec);
 }
 
-/* Puts out who had the CPU in a wait of ns until now, one record for each. */
+/* Emits the culprits of a wait of ns until now, one record each. */
 static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch, __u64 ns,
 					  __u64 now, __u8 flags)
 {
@@ -139,7 +138,7 @@ static __always_inline void emit_runnable(struct thread *t, struct cpu *scratch,
 		emit_others(rec, flags, 0, scratch->others);
 }
 
-/* Who stopped a thread: see block(), and signal.h. */
+/* The sender of a thread's stop: see block(), and signal.h. */
 static __always_inline void set_stopper(struct who *w, struct task_struct *task)
 {
 	__u32 tgid = task->tgid;
@@ -149,7 +148,7 @@ static __always_inline void set_stopper(struct who *w, struct task_struct *task)
 		*w = p->stopper;
 }
 
-/* Puts out the time that the thread was blocked, before it became runnable. */
+/* Emits the time that the thread was blocked, before it became runnable. */
 static __always_inline void emit_blocked(struct thread *t, struct task_struct *task,
 					 struct cpu *scratch)
 {
@@ -187,21 +186,21 @@ static __always_inline void emit_blocked(struct thread *t, struct task_struct *t
 }
 
 /*
- * Has who had Python's lock let go because the thread asked for it? Then the wait is short, and
- * tells of the long ones before it who that was, and where.
+ * Has the holder of Python's lock released it at the thread's request? Then the wait is short, but
+ * identifies the holder and place for the long waits before it.
  */
 static __always_inline bool told_to_let_go(const struct clock *k)
 {
 	return k->gil_holder & GIL_AGAIN && k->waker_stack && !k->woken_by_irq;
 }
 
-/* Has the time that the thread was blocked a record? */
+/* Does the time that the thread was blocked get a record? */
 static __always_inline bool is_told(const struct clock *k, __s64 ns)
 {
 	return is_long(ns) || k->block_flags & BLOCK_TURN || told_to_let_go(k);
 }
 
-/* Ends the time that a thread waited for a CPU: adds it up, and puts out what is long. */
+/* Ends a thread's wait for a CPU: adds it to the sums, and emits it if long. */
 static __always_inline void close_wait(struct thread *t, struct task_struct *task, __u64 now,
 				       __u8 flags)
 {
@@ -256,7 +255,7 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 		return;
 	}
 	k->switches++;
-	if (k->state != WAIT_NONE) { /* its coming was not seen */
+	if (k->state != WAIT_NONE) { /* its switch-in was missed */
 		k->missed++;
 		unqueue(k);
 	}
@@ -286,7 +285,7 @@ static __always_inline void switch_in(struct task_struct *task, __u32 cpu, __u64
 	if (!t)
 		return;
 	k = &t->clock;
-	if (k->state == WAIT_BLOCKED) { /* its wake-up was not seen */
+	if (k->state == WAIT_BLOCKED) { /* its wake-up was missed */
 		k->missed++;
 		wake(k, now);
 		queue(k, task, cpu, now);
@@ -348,7 +347,7 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 	return 0;
 }
 
-/* A thread that waits for one CPU goes on waiting for another. */
+/* A thread that waits for one CPU moves to the queue of another. */
 SEC("tp_btf/sched_migrate_task")
 int BPF_PROG(on_migrate, struct task_struct *task, int cpu)
 {

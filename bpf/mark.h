@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Marks on the clocks of a thread, and the parts of the time between two of them. */
+/* Marks on a thread's clocks, and the parts of the time between two marks. */
 #pragma once
 
-const volatile bool ledger = true; /* Settings.NoLedger: false: by the scheduler's own figures */
+const volatile bool ledger = true; /* Settings.NoLedger: false: use the scheduler's figures */
 
 static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 {
@@ -14,7 +14,7 @@ static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 	s->migrations = task->se.nr_migrations;
 }
 
-/* A thread that runs this program has a CPU, whatever the ledger has seen of that. */
+/* A thread that runs this program is on-CPU, whatever the ledger has seen. */
 static __noinline int found_running(struct clock *k)
 {
 	if (!k)
@@ -27,7 +27,7 @@ static __noinline int found_running(struct clock *k)
 	return 0;
 }
 
-/* Notes where the clocks of the current thread stand. */
+/* Records the current thread's clocks. */
 static __always_inline void note(struct task_struct *task, struct thread *t, struct mark *m)
 {
 	snap(task, &m->task);
@@ -39,7 +39,7 @@ static __always_inline void note(struct task_struct *task, struct thread *t, str
 	m->unseen = m->task.switches - t->clock.switches + t->clock.missed;
 }
 
-/* Notes where the clocks stand now and returns the time. */
+/* Records the clocks and returns the time. */
 static __always_inline __u64 mark(struct task_struct *task, struct thread *t, struct mark *m)
 {
 	for (int i = 0; i < 2; i++) {
@@ -47,22 +47,22 @@ static __always_inline __u64 mark(struct task_struct *task, struct thread *t, st
 
 		note(task, t, m);
 		now = bpf_ktime_get_ns();
-		if (since == t->clock.since) /* not switched in between */
+		if (since == t->clock.since) /* no switch in between */
 			return now;
 	}
 	return bpf_ktime_get_ns();
 }
 
-/* The parts of a time between two marks, ns. Blocked is the rest. */
+/* The parts of the time between two marks, ns. Blocked is the rest. */
 struct parts {
 	__u64 on_cpu;
 	__u64 runnable;
 	__u64 throttled;
-	bool partial; /* on_cpu is not known, and 0 */
-	bool unseen; /* by the scheduler's figures, since the ledger missed a switch */
+	bool partial; /* on_cpu is unknown, and 0 */
+	bool unseen; /* from the scheduler's figures, since the ledger missed a switch */
 };
 
-/* Takes up to n from what is left. */
+/* Takes up to n from *left. */
 static __always_inline __u64 take_from(__u64 *left, __u64 n)
 {
 	if (n > *left)
@@ -71,7 +71,7 @@ static __always_inline __u64 take_from(__u64 *left, __u64 n)
 	return n;
 }
 
-/* Tier 0: all that the scheduler itself knows. */
+/* Tier 0: the scheduler's own figures. */
 static __always_inline void split_by_scheduler(const struct snapshot *a, const struct snapshot *b,
 					       __u64 ns, struct parts *p)
 {
@@ -82,9 +82,9 @@ static __always_inline void split_by_scheduler(const struct snapshot *a, const s
 	p->runnable = take_from(&left, b->run_delay - a->run_delay);
 	p->on_cpu = left;
 	p->partial = false;
-	if (a->nvcsw == b->nvcsw) /* never gave the CPU away by itself: never blocked */
+	if (a->nvcsw == b->nvcsw) /* never gave up the CPU voluntarily: never blocked */
 		return;
-	if (a->migrations != b->migrations) { /* exec_start is in a clock of its CPU */
+	if (a->migrations != b->migrations) { /* exec_start is in its CPU's clock */
 		p->on_cpu = 0;
 		p->partial = true;
 		return;
@@ -96,7 +96,7 @@ static __always_inline void split_by_scheduler(const struct snapshot *a, const s
 		p->on_cpu = run;
 }
 
-/* Raises what the ledger has of a part, here and in the account, to what it is. */
+/* Raises the ledger's value of a part, here and in the account, to the true one. */
 static __always_inline void raise(__u64 *sum, __u64 *now, __u64 from, __u64 is)
 {
 	__u64 has = *now - from;
@@ -108,9 +108,8 @@ static __always_inline void raise(__u64 *sum, __u64 *now, __u64 from, __u64 is)
 }
 
 /*
- * The time between two marks when the ledger has not seen all that happened: a
- * kernel can have threads whose switches it does not show. The scheduler's own
- * figures tell, and the account is mended by them.
+ * The time between two marks when the ledger missed switches: a kernel may have threads whose
+ * switches it does not expose. The scheduler's figures are used, and correct the account.
  */
 static __always_inline void split_unseen(struct thread *t, const struct mark *a, struct mark *b,
 					 __u64 ns, struct parts *p)
@@ -119,7 +118,7 @@ static __always_inline void split_unseen(struct thread *t, const struct mark *a,
 	__u64 left;
 
 	split_by_scheduler(&a->task, &b->task, ns, p);
-	left = p->runnable; /* throttled is a part of it there */
+	left = p->runnable; /* there, throttled is a part of it */
 	p->throttled = take_from(&left, b->off.throttled - a->off.throttled);
 	p->runnable = left;
 	raise(&off->runnable, &b->off.runnable, a->off.runnable, p->runnable);
@@ -130,8 +129,8 @@ static __always_inline void split_unseen(struct thread *t, const struct mark *a,
 }
 
 /*
- * Splits ns, the time of a thread between two marks. A function of its own to the
- * verifier: what follows it would be looked at for each way through it.
+ * Splits ns, the time of a thread between two marks. A separate function for the verifier, which
+ * would otherwise check the following code for each path through it.
  */
 __noinline int split(struct thread *t, const struct mark *a, struct mark *b, __u64 ns,
 		     struct parts *p)

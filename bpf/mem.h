@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Memory: what traced processes do for want of it, and whom the kernel kills. */
+/* Memory: what traced processes do for lack of it, and the processes that the kernel kills. */
 #pragma once
 
 const volatile __u32 page_bytes = 4096; /* of this machine */
 const volatile bool oom_has_task = true; /* mark_victim's argument is a task, since 6.8 */
 
 /*
- * reclaiming: thread -> when it began to look for free memory. Written by a traced
- * thread where it begins, deleted where it ends. When full, it is not counted but as
- * dropped.
+ * reclaiming: thread -> start of its direct reclaim. Written by a traced thread at the start,
+ * deleted at the end. When full, it counts only as dropped.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -71,7 +70,7 @@ int BPF_PROG(on_cgroup_reclaimed, unsigned long pages)
 	return reclaim_ends(HOST_CGROUP_RECLAIM, pages);
 }
 
-/* The kernel kills a process, any process, for want of memory. */
+/* The kernel kills a process, traced or not, for lack of memory. */
 SEC("tp_btf/mark_victim")
 int on_oom(__u64 *ctx)
 {
@@ -95,8 +94,8 @@ int on_oom(__u64 *ctx)
 }
 
 /*
- * page_counts: (process, order) -> allocations, on each CPU. Added to by traced
- * processes while --pages is on, read once a second. When full, counted as dropped.
+ * page_counts: (process, order) -> allocations, per CPU. Added to by traced processes while --pages
+ * is on, read once a second. When full, counted as dropped.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);

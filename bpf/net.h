@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * TCP of traced processes, by peer. Much of it happens in interrupts, whose thread is
- * nobody in particular: so who owns a socket is noted when it uses it.
+ * TCP of traced processes, by peer. Much of it happens in interrupts of unrelated threads: so a
+ * socket's owner is recorded when it uses the socket.
  */
 #pragma once
 
@@ -11,19 +11,19 @@ const volatile bool retransmit_has_error = true; /* tcp_retransmit_skb's third a
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
-#define EPHEMERAL 32768 /* ports that clients get, as Linux has it unless told otherwise */
+#define EPHEMERAL 32768 /* ports of clients, by Linux's default */
 
 struct owner {
 	__u32 tgid;
 	__u32 pad;
-	__u64 since_ns; /* connecting; 0: it is not */
+	__u64 since_ns; /* start of connect; 0: not connecting */
 	char comm[16];
 };
 
 /*
- * socket_owners: socket -> traced process. Written where it connects, sends or
- * receives, deleted where it closes. When full, those go that were not used for
- * longest: their retransmits are nobody's until they are used again.
+ * socket_owners: socket -> traced process. Written at connect, send and receive, deleted at close.
+ * When full, the least recently used are evicted: their retransmits have no owner until their next
+ * use.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -32,7 +32,7 @@ struct {
 	__type(value, struct owner);
 } socket_owners SEC(".maps");
 
-/* Who is at the other end. A client's port says nothing, and there are many. */
+/* Sets the peer. A client's port carries no information, and there are many. */
 static __always_inline void set_peer(struct host_key *key, const struct sock *sk)
 {
 	__u16 port = sk->__sk_common.skc_dport;
@@ -118,13 +118,13 @@ static __always_inline int transfer(struct sock *sk, int result, __u16 kind)
 	if (kind == HOST_SEND) {
 		srtt_us = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
 		if (srtt_us)
-			e.ns = (__u64)srtt_us * 125; /* eighths of 1 us */
+			e.ns = (__u64)srtt_us * 125; /* in units of 1/8 us */
 	}
 	bpf_get_current_comm(e.comm, sizeof(e.comm));
 	return host_add(&e);
 }
 
-/* Since 6.3, as the next. */
+/* Since 6.3, like the next. */
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_send, struct sock *sk, int result)
 {

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Which launch of the runtime a launch of the driver was made by, where only the driver's
- * has a probe: its return address tells, once it has been seen with both.
+ * Which runtime launch made a driver launch, if only the driver's has a probe: its return address
+ * tells, once both were seen there.
  */
 #pragma once
 
 /* enum origins_use. Written from user space. */
 volatile __u32 origins_mode = ORIGINS_OFF;
 
-/* Return addresses that were not known when they were needed. Read from user space. */
+/* Needed return addresses that were unknown. Read from user space. */
 volatile __u64 origins_unknown = 0;
 
 #define ORIGINS_MAX 16384
-#define ORIGIN_OWN (1ULL << 32) /* no launch of the runtime is around */
+#define ORIGIN_OWN (1ULL << 32) /* no runtime launch around it */
 #define ORIGIN_MIXED (1ULL << 33) /* launches of several operations come from here */
 
 enum origin_kind {
-	ORIGIN_SITE, /* at: a return address. Value: row of the runtime, or a ORIGIN_... */
-	ORIGIN_FUNCTION, /* at: what the driver launches. Value: what the runtime calls that */
+	ORIGIN_SITE, /* at: a return address. Value: row of the runtime, or an ORIGIN_... */
+	ORIGIN_FUNCTION, /* at: function that the driver launches. Value: the runtime's handle */
 };
 
 struct origin_key {
@@ -27,9 +27,8 @@ struct origin_key {
 };
 
 /*
- * origins: what is known of the launches of a process. Written by threads that launch while
- * both libraries have probes, emptied from user space. When full, launches keep the driver's
- * name.
+ * origins: known origins of launches of a process. Written by threads that launch while both
+ * libraries have probes, deleted from user space. When full, launches keep the driver's name.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -46,7 +45,7 @@ static __always_inline void learn(const struct origin_key *key, __u64 value)
 		bpf_map_update_elem(&origins, key, &value, BPF_ANY);
 }
 
-/* Learns from a launch of the driver inside a launch of the runtime, by whose probe it is open. */
+/* Learns from a driver launch inside the runtime launch o, which its probe opened. */
 __noinline int learn_origin(struct open_call *o, __u32 tgid, __u64 site, __u64 function)
 {
 	struct origin_key key = { .at = site, .tgid = tgid, .kind = ORIGIN_SITE };
@@ -58,7 +57,7 @@ __noinline int learn_origin(struct open_call *o, __u32 tgid, __u64 site, __u64 f
 		o->rec.result = ORIGIN_LAUNCHED;
 	row = o->row;
 	known = bpf_map_lookup_elem(&origins, &key);
-	if (o->rec.flags & CALL_FOLDED) /* another launch of the runtime is in between */
+	if (o->rec.flags & CALL_FOLDED) /* another runtime launch is in between */
 		row = ORIGIN_MIXED;
 	else if (known && *known < MAX_ROWS && *known != row)
 		row = ORIGIN_MIXED;
@@ -71,7 +70,7 @@ __noinline int learn_origin(struct open_call *o, __u32 tgid, __u64 site, __u64 f
 	return 0;
 }
 
-/* 1 + the row of the launch of the runtime that a launch of the driver is made by, 0 for none. */
+/* 1 + the row of the runtime launch that makes a driver launch, 0 for none. */
 __noinline int origin_of(__u32 tgid, __u64 site)
 {
 	struct origin_key key = { .at = site, .tgid = tgid, .kind = ORIGIN_SITE };
@@ -85,7 +84,7 @@ __noinline int origin_of(__u32 tgid, __u64 site)
 	return 0;
 }
 
-/* What the runtime calls the function that the driver launches; `function` if that is not known. */
+/* The runtime's handle of the function that the driver launches; `function` if unknown. */
 static __always_inline __u64 function_of(__u32 tgid, __u64 function)
 {
 	struct origin_key key = { .at = function, .tgid = tgid, .kind = ORIGIN_FUNCTION };

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Reads the memory of a process where a security module lets nobody do so from user space
- * (kernel.yama.ptrace_scope=3). An object of its own, since it needs Linux 5.18.
+ * Reads process memory where a security module denies that to user space
+ * (kernel.yama.ptrace_scope=3). A separate object, since it needs Linux 5.18.
  */
 #include "vmlinux/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 
 #define PEEK_BYTES 4096
 
-/* What the kernel gives the programs of this iterator. */
+/* The context of this iterator's programs. */
 struct bpf_iter__task {
 	void *meta;
 	struct task_struct *task;
 };
 
 enum peek_found {
-	PEEK_NOBODY, /* there is no such process */
-	PEEK_PARTLY, /* it is not all there */
+	PEEK_NOBODY, /* no such process */
+	PEEK_PARTLY, /* partly unreadable */
 	PEEK_ALL,
 };
 
-/* What is to be read, and what was. */
+/* A request, and its result. */
 struct peek {
 	__u32 tgid;
 	__u32 bytes; /* at most PEEK_BYTES */
@@ -30,7 +30,7 @@ struct peek {
 	__u8 data[PEEK_BYTES];
 };
 
-/* peeks: the one question. Written by user space, answered by peek_task. probes.Peeker */
+/* peeks: the request. Written by user space, answered by peek_task. probes.Peeker */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -38,7 +38,7 @@ struct {
 	__type(value, struct peek);
 } peeks SEC(".maps");
 
-/* Visits all threads. Any one of a process has its memory, but one that is ending. */
+/* Visits all threads. Any thread of a process has its memory, unless it is ending. */
 SEC("iter.s/task")
 int peek_task(struct bpf_iter__task *ctx)
 {

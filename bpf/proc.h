@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Lives of traced processes: fork, exec, exit, and the gate for new programs. */
+/* Process events of traced processes: fork, exec, exit, and the gate for new programs. */
 #pragma once
 
 static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer)
@@ -17,8 +17,8 @@ static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer
 }
 
 /*
- * The process that runs this, as the programs see it: its number in the root PID
- * namespace. User space compares it with its own idea.
+ * The calling process as the programs see it: its number in the root PID namespace. User space
+ * compares it with its own number.
  */
 SEC("syscall")
 int whoami(void *ctx)
@@ -49,7 +49,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* A new program knows nothing of the calls its predecessor had open. */
+/* A new program has none of its predecessor's open calls. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
@@ -71,9 +71,9 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	__u32 tgid = task->tgid;
 
 	forget_thread(task->pid);
-	if (task->signal->live.counter > 0) /* other threads live on */
+	if (task->signal->live.counter > 0) /* other threads still run */
 		return 0;
-	/* Threads that end together all come here: one of them tells. */
+	/* All threads that end together come here: one of them reports the exit. */
 	if (bpf_map_delete_elem(&targets, &tgid))
 		return 0;
 	tell(RECORD_EXIT, task, 0);
@@ -92,7 +92,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 #define MMAP_PROT(regs) BPF_CORE_READ(regs, user_regs.regs[2])
 #define MMAP_FD(regs) BPF_CORE_READ(regs, user_regs.regs[4])
 #endif
-/* Seven characters as the number that they are in memory, little-endian. */
+/* Seven characters as the number that they form in memory, little-endian. */
 #define WORD(s)                                                                                    \
 	((__u64)(s)[0] | (__u64)(s)[1] << 8 | (__u64)(s)[2] << 16 | (__u64)(s)[3] << 24 |          \
 	 (__u64)(s)[4] << 32 | (__u64)(s)[5] << 40 | (__u64)(s)[6] << 48)
@@ -100,10 +100,9 @@ int BPF_PROG(on_exit, struct task_struct *task)
 #define SIGSTOP 19
 
 /*
- * Holds a program that ingero itself started when it maps a CUDA library, so
- * that its first call is seen: the signal takes effect as mmap returns, user
- * space attaches and continues it. Attached for `ingero run` only, since it
- * looks at every system call of the machine.
+ * Stops a program that ingero itself started when it maps a CUDA library, so that its first call is
+ * seen: the signal takes effect as mmap returns, user space attaches and resumes it. Attached for
+ * `ingero run` only, since it sees every system call of the machine.
  */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(gate, struct pt_regs *regs, long nr)
@@ -113,7 +112,7 @@ int BPF_PROG(gate, struct pt_regs *regs, long nr)
 	struct target *p;
 	struct file *file;
 	const unsigned char *name;
-	__u64 head = 0; /* seven characters and their end */
+	__u64 head = 0; /* seven characters and the terminator */
 
 	if (nr != NR_MMAP)
 		return 0;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Where the time of a thread that has an account goes, in the code of its program. */
+/* Which stacks account for the time of a thread with an account. */
 #pragma once
 
 struct profile {
-	__u64 paid_ns; /* by then all stacks so far have taken no more than their share of time */
-	__u64 voted_ns; /* when it was last said where its time went */
-	__s64 lead; /* ns by which `most` is ahead of all other stacks */
-	__u32 most; /* number of the stack of most of its time since it ended a long wait; 0: not known */
-	__u32 blocked; /* of that with which it blocked last, 0: none was taken */
-	__u32 woke_before; /* tid whose long wait it ended last but for thread.wakes; 0: none */
+	__u64 paid_ns; /* when all stacks so far are within their share of the time */
+	__u64 voted_ns; /* time of the last vote */
+	__s64 lead; /* ns by which `most` leads all other stacks */
+	__u32 most; /* number of the stack with most time since it last ended a long wait; 0: unknown */
+	__u32 blocked; /* stack of its last block, 0: none */
+	__u32 woke_before; /* tid whose long wait it ended before that of thread.wakes; 0: none */
 	__u32 pad;
 };
 
 /*
- * profiles: tid -> where the time of a thread goes. Written by the programs as it
- * leaves a CPU, and by a clock while it has one; deleted when its account ends. When full, a
- * thread has no stacks, and each that is left out is counted.
+ * profiles: tid -> profile of a thread. Written by the programs as it leaves a CPU, and by a clock
+ * while it is on-CPU; deleted when its account ends. When full, a thread has no stacks, and each
+ * missing one is counted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -26,7 +26,7 @@ struct {
 
 const struct profile no_profile = {};
 
-/* A thread has spent ns, until now, where a stack says. Of stacks one with more than half stays. */
+/* A thread has spent ns, until now, in a stack. The majority stack stays. */
 static __always_inline void vote(struct profile *p, __u32 stack, __u64 ns, __u64 now)
 {
 	p->voted_ns = now;
@@ -41,7 +41,7 @@ static __always_inline void vote(struct profile *p, __u32 stack, __u64 ns, __u64
 	p->most = stack;
 }
 
-/* A thread ends a long wait of another one than it did last, of `last`. */
+/* A thread ends a long wait of another thread than `last`, its previous one. */
 static __always_inline void woke_another(__u32 tid, __u32 last)
 {
 	struct profile *p = bpf_map_lookup_elem(&profiles, &tid);
@@ -51,8 +51,8 @@ static __always_inline void woke_another(__u32 tid, __u32 last)
 }
 
 /*
- * The stack that a thread spent most time in which ends a wait that began at `since`, 0: not
- * known. What comes next is another wait's.
+ * The stack in which a thread spent most of a wait it ends, which began at `since`, 0: unknown.
+ * Later votes are for the next wait.
  */
 static __always_inline __u32 most_of(__u32 tid, __u64 since)
 {

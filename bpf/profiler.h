@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Takes the stacks of threads that have an account: with which they block, but for traced calls,
- * which have stacks of their own, and those that they run while a thread that makes traced calls
- * waits for them. A thread that is not running can have none taken, so each is taken by the thread
- * itself.
+ * Takes the stacks of threads with an account: as they block, except in traced calls, which have
+ * their own stacks; and as they run while a thread that makes traced calls waits for them. Only a
+ * running thread can take a stack, so each thread takes its own.
  */
 #pragma once
 
-#define CLOCK_NS 10101010 /* between two ticks of the clock: 99 Hz. profileHz of package probes */
+#define CLOCK_NS 10101010 /* between two clock ticks: 99 Hz. profileHz of package probes */
 #define PROFILE_SHARE                                                                              \
-	1024 /* of a thread's time that its stacks take: at most one part in so many; fewer under SHED_RARE */
-#define PROFILE_AHEAD 50000000 /* ns: by so much its stacks may be ahead of that */
+	1024 /* divisor: stacks take at most this fraction of a thread's time; less under SHED_RARE */
+#define PROFILE_AHEAD 50000000 /* ns: allowed lead of its stacks */
 
-/* The profile of the current thread, if a stack may be taken for it now. */
+/* The profile of the current thread, if a stack may be taken now. */
 static __always_inline struct profile *may_profile(__u32 tid, __u64 now)
 {
 	struct profile *p;
@@ -29,7 +28,7 @@ static __always_inline struct profile *may_profile(__u32 tid, __u64 now)
 	return p && p->paid_ns < now + PROFILE_AHEAD ? p : NULL;
 }
 
-/* The stack of the current thread, which is paid for out of its profile. */
+/* The stack of the current thread, charged to its profile. */
 static __always_inline __u32 profiled_stack(struct profile *p, __u64 now)
 {
 	__u32 stack = python_stack(true);
@@ -43,8 +42,8 @@ static __always_inline __u32 profiled_stack(struct profile *p, __u64 now)
 }
 
 /*
- * Is the stack taken with which a thread blocks, or blocked last? In a call that has one of its own.
- * Who has Python's lock tells where the thread is held up that waits for that.
+ * Does a thread have its own stack of its block? Not in a call, which has its own. For Python's
+ * lock, the holder shows where the waiter is held up.
  */
 static __always_inline bool has_own_stack(const struct thread *t)
 {
@@ -64,9 +63,9 @@ __noinline int profile_block(__u32 tid, __u64 now)
 }
 
 /*
- * A thread was blocked for ns, until `until`, which no thread ended that is followed itself.
- * Returns the stack with which it blocked, 0: none was taken. Time in calls speaks against
- * what was taken between them; that for whose stacks the thread had no time left speaks for none.
+ * A thread was blocked for ns, until `until`; no tracked thread ended that. Returns the stack with
+ * which it blocked, 0: none. Time in calls votes against the stacks between them; blocks without a
+ * stack for lack of budget do not vote.
  */
 static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, __u64 ns,
 					     __u64 until)
@@ -82,7 +81,7 @@ static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, 
 	return stack;
 }
 
-/* A thread that is blocked, NULL: it is not, or has no account. */
+/* A blocked thread, NULL if it is not blocked or has no account. */
 static __always_inline const struct thread *blocked_thread(__u32 tid)
 {
 	const struct thread *t = bpf_map_lookup_elem(&threads, &tid);
@@ -91,9 +90,8 @@ static __always_inline const struct thread *blocked_thread(__u32 tid)
 }
 
 /*
- * Does a thread that makes traced calls wait for this one, by others that wait for one another?
- * Of each it is known whom it woke last, and whom before: it may have woken one that goes on, and
- * one that waits again.
+ * Does a thread that makes traced calls wait for this one, through threads that wait for one
+ * another? Each has the last two threads that it woke: one may run, and the other wait again.
  */
 static __always_inline bool is_awaited(const struct thread *t, __u32 tid)
 {
@@ -116,7 +114,7 @@ static __always_inline bool is_awaited(const struct thread *t, __u32 tid)
 	return false;
 }
 
-/* Each CPU's clock: takes the stack of a thread that is waited for. */
+/* Each CPU's clock: takes the stack of an awaited thread. */
 SEC("perf_event")
 int on_clock(void *ctx)
 {

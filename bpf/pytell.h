@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* What the code objects of Python stacks are called: told once, before the first stack. */
+/* The names of the code objects in Python stacks: emitted once, before the first stack. */
 #pragma once
 
 /*
- * py_codes: which code objects have been told. Written where they are told; the oldest
- * make room, and are told again when they are met again.
+ * py_codes: emitted code objects. Written when they are emitted; the least recently used are
+ * evicted, and emitted again at their next use.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -14,8 +14,8 @@ struct {
 } py_codes SEC(".maps");
 
 /*
- * Copies what the str at `at` points to holds, as it is there: up to `room` bytes. What is
- * read on the way is kept in `head`: the programs' own stack has no room for it.
+ * Copies the contents of the str that `at` points to, unchanged: up to `room` bytes. Intermediate
+ * values are in `head`: the programs' own stack has no room for them.
  */
 static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u64 at,
 				    const struct py_process *p, __u64 *head)
@@ -46,7 +46,7 @@ static __always_inline void py_text(struct py_text *t, void *to, __u32 room, __u
 	t->bytes = bytes;
 }
 
-/* Puts out what a code object says of itself, and returns whether it did. `room` is for its line table. */
+/* Emits a code object, and returns whether it did. `room` is for its line table. */
 static __always_inline bool py_emit(const struct py_code_key *key, const struct py_process *p,
 				    __u64 *raw, __u64 lines, __u32 size, __u32 room)
 {
@@ -66,12 +66,12 @@ static __always_inline bool py_emit(const struct py_code_key *key, const struct 
 	py_text(&r->name, r->name_text, sizeof(r->name_text), at + p->at.co_qualname, p, raw);
 	py_text(&r->file, r->file_text, sizeof(r->file_text), at + p->at.co_file, p, raw);
 	if (size > room || !py_read(r + 1, size, lines + PY_BYTES_DATA))
-		r->lines = 0; /* user space reads them */
+		r->lines = 0; /* user space reads the table */
 	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
 	return true;
 }
 
-/* Tells the code object of frame i, if it has not been told. */
+/* Emits the code object of frame i, unless it has been emitted. */
 __noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 {
 	struct py_code_key key = {};
@@ -94,12 +94,12 @@ __noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 	else
 		out = py_emit(&key, p, w->raw, lines,
 			      size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size, PY_LINES_LONG);
-	if (out) /* else it is told with the next stack that it is in */
+	if (out) /* otherwise it is emitted with its next stack */
 		bpf_map_update_elem(&py_codes, &key, &told, BPF_ANY);
 	return 0;
 }
 
-/* Tells the code objects of a stack that have not been told: before the stack is. */
+/* Emits the new code objects of a stack, before the stack. */
 static __always_inline void tell_python(struct py_walk *w)
 {
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;

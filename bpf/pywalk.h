@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * CPython's own stack, for 3.10 to 3.14. What differs between versions is in py_layout,
- * which user space has checked against the process. Loops call global functions, which
- * the verifier looks at once: so it needs no bpf_loop (5.17), and one form serves all
- * kernels.
+ * CPython's own stack, for 3.10 to 3.14. Version differences are in py_layout, which user space has
+ * checked against the process. Loops call global functions, which the verifier checks once: so
+ * bpf_loop (5.17) is not needed, and one form serves all kernels.
  */
 #pragma once
 
 /*
- * py_processes: tgid -> where things are in its interpreter. Written from user space and
- * at fork, deleted at exec and exit. When full, a process has no Python frames, and that
- * is counted.
+ * py_processes: tgid -> offsets of its interpreter. Written from user space and at fork, deleted at
+ * exec and exit. When full, a process has no Python frames, which is counted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -19,10 +17,10 @@ struct {
 	__type(value, struct py_process);
 } py_processes SEC(".maps");
 
-/* Children with an interpreter, counted: a child's epoch. */
+/* Number of children with an interpreter: a child's epoch. */
 volatile __u32 py_children = 0;
 
-/* Walks by how they ended: enum py_end. Added to atomically. */
+/* Walks by their end: enum py_end. Atomic adds. */
 volatile __u64 py_ends[8];
 
 #if defined(__TARGET_ARCH_x86)
@@ -46,7 +44,7 @@ static __always_inline bool py_raw(struct py_walk *w, __u32 size, __u64 at)
 	return size <= sizeof(w->raw) && py_read(w->raw, size, at);
 }
 
-/* pthread_self() of the current thread, which thread states have. */
+/* pthread_self() of the current thread, which its thread state contains. */
 static __always_inline __u64 py_self(const struct py_process *p)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -69,10 +67,7 @@ static __always_inline __u64 py_top(struct py_walk *w, const struct py_process *
 	return frame;
 }
 
-/*
- * Looks at up to PY_SEARCH thread states of all interpreters. Returns whether that was
- * the last of them.
- */
+/* Checks up to PY_SEARCH thread states of all interpreters. Returns whether the search is over. */
 __noinline int py_search(struct py_walk *w, const struct py_process *p)
 {
 	if (!w || !p)
@@ -100,7 +95,7 @@ __noinline int py_search(struct py_walk *w, const struct py_process *p)
 		if (!top)
 			continue;
 		w->end = PY_END_AMBIGUOUS;
-		if (w->frame) /* in two interpreters: which is the inner one? */
+		if (w->frame) /* in two interpreters: the inner one is unknown */
 			return 1;
 		w->end = PY_END_THREADS;
 		w->frame = top;
@@ -110,9 +105,8 @@ __noinline int py_search(struct py_walk *w, const struct py_process *p)
 }
 
 /*
- * Whether the thread state that a thread had is still there, and its own: what has been
- * freed is in no list. With a second interpreter there can be another one; a new
- * interpreter is the first of the list.
+ * Is a thread's last thread state still there, and still its own? A freed one is in no list. With a
+ * second interpreter there may be another one; a new interpreter comes first in the list.
  */
 static __always_inline bool py_same(struct py_walk *w, const struct py_process *p, __u64 ts)
 {
@@ -126,7 +120,7 @@ static __always_inline bool py_same(struct py_walk *w, const struct py_process *
 	       py_read(&head, 8, p->runtime + p->at.interp_head) && head == w->raw[2];
 }
 
-/* Finds the current thread's innermost frame; `tstate` is where it was last. */
+/* Finds the current thread's innermost frame; `tstate` is its last thread state. */
 static __always_inline void py_find(struct py_walk *w, const struct py_process *p, __u64 *tstate)
 {
 	w->self = py_self(p);
@@ -154,8 +148,8 @@ static __always_inline void py_find(struct py_walk *w, const struct py_process *
 }
 
 /*
- * Marks the end of what one evaluation loop runs. It can be running nothing: as a frame
- * ends, what it held is destroyed.
+ * Marks the end of the frames of one evaluation loop. The loop may run nothing: as a frame ends,
+ * its objects are destroyed.
  */
 static __always_inline void py_end_group(struct py_walk *w)
 {
@@ -178,8 +172,8 @@ static __always_inline __u64 py_mix(__u64 h, __u64 v)
 }
 
 /*
- * Tells the code object in raw from one that had its address before. From 3.12 on each
- * has a number; before, what it says of itself must do: its name's hash, and its lines.
+ * Distinguishes the code object in raw from earlier ones at its address. From 3.12 on each has a
+ * number; before that, it is derived from the name's hash and the lines.
  */
 static __noinline __u32 py_mark(struct py_walk *w, const struct py_process *p)
 {
@@ -195,7 +189,7 @@ static __noinline __u32 py_mark(struct py_walk *w, const struct py_process *p)
 	return py_mix(h, PY_WORD(w, p->at.co_qualname - 8));
 }
 
-/* Takes one frame and goes to the one that called it. Returns whether it was the last. */
+/* Records one frame and steps to its caller. Returns whether it was the last. */
 __noinline int py_step(struct py_walk *w, const struct py_process *p)
 {
 	__u64 code;
@@ -243,9 +237,9 @@ __noinline int py_step(struct py_walk *w, const struct py_process *p)
 }
 
 /*
- * Fills w with the Python frames of the current thread, innermost first. `tstate` is 8
- * bytes of the thread's, zero at first. Returns the number of frames; w->end says
- * whether these are all, and if not, why.
+ * Fills w with the Python frames of the current thread, innermost first. `tstate` is 8 bytes of
+ * thread state, initially zero. Returns the number of frames; w->end says whether these are all,
+ * and if not, why.
  */
 __noinline int walk_python(struct py_walk *w, __u64 *tstate)
 {
@@ -275,21 +269,21 @@ __noinline int walk_python(struct py_walk *w, __u64 *tstate)
 	return w->n;
 }
 
-/* Counts how a walk has ended. */
+/* Counts a walk by its end. */
 static __always_inline void py_count(const struct py_walk *w)
 {
 	__sync_fetch_and_add(&py_ends[w->end & 7], 1);
 }
 
-/* A part of Python's lock. The interpreter counts how often the lock has passed to another thread. */
+/* A part of Python's lock. The interpreter counts the lock's handovers to other threads. */
 struct gil {
-	__u64 holder; /* thread state that has it or had it last, 0: not known */
+	__u64 holder; /* thread state of the current or last holder, 0: unknown */
 	__u64 locked;
 	__u64 passed;
 };
 _Static_assert(sizeof(struct gil) == PY_GIL_HOLDER, "gil");
 
-/* Reads the lock that a blocking thread waits for. All is zero if it waits for something else. */
+/* Reads the lock that a blocking thread waits for. All zero if it waits for something else. */
 static __always_inline void read_gil(struct gil *g, __u32 tgid, const struct block *on)
 {
 	struct py_process *p;
@@ -302,7 +296,7 @@ static __always_inline void read_gil(struct gil *g, __u32 tgid, const struct blo
 		py_read(g, sizeof(*g), p->gil - PY_GIL_HOLDER);
 }
 
-/* A child's interpreter is its parent's, until it runs another program. */
+/* A child has its parent's interpreter, until it runs another program. */
 static __always_inline void py_fork(__u32 parent, __u32 child)
 {
 	struct py_process *p = bpf_map_lookup_elem(&py_processes, &parent), inherited;

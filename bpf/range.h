@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The programs behind the functions of NVTX, by which a program says what it is
- * about. They are no CUDA calls: none is opened or counted here, no gap ends.
+ * The programs behind NVTX functions, with which a program names what it does. These are no CUDA
+ * calls: none is opened or counted, and none ends a gap.
  */
 #pragma once
 
-#define MESSAGE_ASCII 1 /* nvtxMessageType_t: the tag of a row says what its name is */
+#define MESSAGE_ASCII 1 /* nvtxMessageType_t: a row's tag has the type of its name */
 
-/* Is this hit one more of the last call, by the link of another copy? As in duplicate(). */
+/* Is this hit a repeat of the last call, by the link of another copy? As in duplicate(). */
 static __always_inline bool range_again(struct thread *t, __u64 sp, __u64 ip, __u64 cookie)
 {
 	__u64 copy = 1ULL << COOKIE_COPY(cookie);
@@ -24,7 +24,7 @@ static __always_inline bool range_again(struct thread *t, __u64 sp, __u64 ip, __
 	return false;
 }
 
-/* Reads the name into its record. One that cannot be read is known by its address. */
+/* Reads the name into its record. An unreadable one is identified by its address. */
 static __always_inline void read_name(struct range_record *rec, __u64 at)
 {
 	long n = bpf_probe_read_user_str(rec->name, sizeof(rec->name), (void *)at);
@@ -38,8 +38,8 @@ static __always_inline void read_name(struct range_record *rec, __u64 at)
 }
 
 /*
- * Puts out a call of NVTX whose arguments are in t->counted. They are the first to go
- * when the ring fills: CUDA calls have the other half of it for themselves.
+ * Emits an NVTX call whose arguments are in t->counted. They are dropped first when the ring fills:
+ * its other half is for CUDA calls only.
  */
 __noinline int emit_range(struct thread *t, __u64 id, bool returned)
 {
@@ -133,7 +133,7 @@ int range_session(struct pt_regs *ctx)
 	if (bpf_session_is_return())
 		return range_leave(ctx);
 	skip = range_enter(ctx);
-	asm volatile("%0 &= 1" : "+r"(skip)); /* the verifier wants 0 or 1 */
+	asm volatile("%0 &= 1" : "+r"(skip)); /* the verifier requires 0 or 1 */
 	return skip;
 }
 

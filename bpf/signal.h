@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Signals that stop or kill a traced process, and who sent them. */
+/* Signals that stop or kill a traced process, and their senders. */
 #pragma once
 
 #define BIT(n) (1ULL << (n))
 #define SIG_STOPS (BIT(19) | BIT(20) | BIT(21) | BIT(22)) /* SIGSTOP to SIGTTOU */
 #define SIG_NEVER_CAUGHT (BIT(9) | BIT(19)) /* SIGKILL, SIGSTOP */
 #define KERNEL_OWN ((void *)1) /* SEND_SIG_PRIV */
-/* Nothing comes of them by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
+/* No effect by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
 #define SIG_HARMLESS (BIT(17) | BIT(18) | BIT(23) | BIT(28))
 
 SEC("tp_btf/signal_generate")
@@ -28,12 +28,12 @@ int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group
 		return 0;
 	if (SIG_STOPS >> sig & 1)
 		set_who(&p->stopper, sender);
-	if (result) /* ignored, or there already */
+	if (result) /* ignored, or already pending */
 		return 0;
 	hand = task->sighand;
 	bpf_probe_read_kernel(&handler, sizeof(handler),
 			      &hand->action[(sig - 1) & 63].sa.sa_handler);
-	if (handler && !(SIG_NEVER_CAUGHT >> sig & 1)) /* it has its own way with it */
+	if (handler && !(SIG_NEVER_CAUGHT >> sig & 1)) /* it has a handler, or ignores it */
 		return 0;
 	e.key.tgid = tgid;
 	e.key.object[0] = sig;
@@ -46,7 +46,7 @@ int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group
 		__builtin_memcpy(e.comm, rec.comm, sizeof(e.comm));
 	}
 	host_add(&e);
-	if (SIG_STOPS >> sig & 1) /* its waits tell when */
+	if (SIG_STOPS >> sig & 1) /* its waits have the time */
 		return 0;
 	rec.signal = sig;
 	rec.tgid = tgid;

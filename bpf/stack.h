@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Which calls have their stack taken, and what is taken. A stack costs as much as
- * both probes of a call, so it is taken where it matters, and put out once.
+ * Which calls get stacks, and what is taken. A stack costs as much as both probes of a call, so it
+ * is taken selectively, and emitted once.
  */
 #pragma once
 
 const volatile __u32 take_stacks = STACKS_NONE; /* Settings.Stacks: enum stack_policy */
-const volatile bool each_stack =
-	false; /* Settings.EachStack: also those that were put out before */
-const volatile __u32 stack_rooms = 8; /* entries of rooms, a power of two; set to suit the CPUs */
+const volatile bool each_stack = false; /* Settings.EachStack: emit stacks again */
+const volatile __u32 stack_rooms = 8; /* entries of rooms, a power of two; adapted to the CPUs */
 
-/* Where a stack is put together. It is too large for the programs' own. */
+/* Space to assemble a stack. It is too large for the programs' own stack. */
 struct room {
 	__u32 busy;
 	__u32 pad;
@@ -19,9 +18,8 @@ struct room {
 };
 
 /*
- * rooms: any -> room for one stack. Taken and given back by a program, which others
- * can preempt meanwhile: so there are more than CPUs. When all are busy the stack is
- * left out, and counted.
+ * rooms: any -> space for one stack. Reserved and released by a program, which others can preempt
+ * meanwhile: so there are more than CPUs. When all are busy, the stack is dropped and counted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -31,9 +29,8 @@ struct {
 } rooms SEC(".maps");
 
 /*
- * stacks: hash of a stack and of the program that it is of -> its number. Written by the
- * programs. When full the one that was not met for longest goes: met again it is put out
- * again, with a new number.
+ * stacks: hash of a stack and its program -> its number. Written by the programs. When full, the
+ * least recently used is evicted: it is emitted again at its next use, with a new number.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -42,12 +39,12 @@ struct {
 	__type(value, __u32);
 } stacks SEC(".maps");
 
-volatile __u32 last_stack = 0; /* number of the last new one */
-volatile __u64 stack_ns = 0; /* that all stacks took; added to by programs */
+volatile __u32 last_stack = 0; /* number of the newest one */
+volatile __u64 stack_ns = 0; /* cost of all stacks; added to by programs */
 
 #define ROOM_TRIES 4
 
-/* The index of a room that is the caller's from now on, -1: all that it tried are busy. */
+/* Reserves a room and returns its index, -1: all tried rooms are busy. */
 __noinline int take_room(void)
 {
 	__u32 at = bpf_get_smp_processor_id();
@@ -68,7 +65,7 @@ static __always_inline void leave_room(struct room *r)
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* Where the function that is being entered returns to, before a return probe changes that. */
+/* Return address of the function being entered, before a return probe replaces it. */
 static __always_inline __u64 returns_to(struct pt_regs *ctx)
 {
 	__u64 at = 0;
@@ -84,8 +81,8 @@ static __always_inline __u64 returns_to(struct pt_regs *ctx)
 #endif
 
 /*
- * The callers of the function at rec->ip[0], at its entry or its return, as far as they
- * can be known: at least the one that is known without any table.
+ * The callers of the function at rec->ip[0], at its entry or return, as far as known: at least the
+ * one that needs no table.
  */
 static __always_inline void walk_native(struct pt_regs *ctx, struct room *room, bool entry)
 {
@@ -113,14 +110,14 @@ static __always_inline __u64 mix(__u64 h, __u64 v)
 	return h ^ h >> 32;
 }
 
-/* Is there anything to tell of Python: frames, or why there are none? */
+/* Does the stack have Python frames, or a reason for missing ones? */
 static __always_inline bool has_python(const struct stack_record *rec)
 {
 	return rec->py.n || (rec->py.end != PY_END_OK && rec->py.end != PY_END_NOT_PYTHON &&
 			     rec->py.end != PY_END_NO_THREAD);
 }
 
-/* A number for what was taken of one program. */
+/* A hash of a stack and its program. */
 __noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
 {
 	__u64 h = HASH_FACTOR;
@@ -145,7 +142,7 @@ __noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
 	return h;
 }
 
-/* The number of a stack, which is put out if it is new. 0: it found no room in the ring. */
+/* The number of a stack, emitted if it is new. 0: the ring was full. */
 __noinline __u32 number_stack(struct stack_record *rec)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -175,7 +172,7 @@ __noinline __u32 number_stack(struct stack_record *rec)
 	if (has_python(rec))
 		size = offsetof(struct stack_record, py.frames) +
 		       (rec->py.n & 255) * sizeof(rec->py.frames[0]);
-	asm volatile("" : "+r"(size)); /* the verifier forgets what it was made of */
+	asm volatile("" : "+r"(size)); /* makes the verifier forget its parts */
 	if (size > sizeof(*rec) || bpf_ringbuf_output(&call_ring, rec, size, BPF_RB_NO_WAKEUP)) {
 		bpf_map_delete_elem(&stacks, &key);
 		return 0;
@@ -184,8 +181,8 @@ __noinline __u32 number_stack(struct stack_record *rec)
 }
 
 /*
- * Takes the stack of the current thread, at the entry or the return of the function at ip.
- * `missed` is set if it ends where something is not known yet.
+ * Takes the stack of the current thread, at the entry or return of the function at ip. Sets
+ * sampler.missed if it ends at something not loaded yet.
  */
 static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, struct thread *t)
 {
@@ -216,10 +213,9 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 }
 
 /*
- * The number of the stack of Python functions that the current thread is in, while it lets go
- * of their lock, or anywhere: there a frame may be half made, or in a page that the thread
- * waits for, so a walk that does not come to its end is no loss, and is not kept. It is not in
- * a probe, and its native functions are left out.
+ * The number of the current thread's Python stack, where it releases Python's lock, or anywhere:
+ * there a frame may be incomplete, or in a page that the thread waits for. So an incomplete walk is
+ * then no loss, and is not kept. There is no probe, so native frames are left out.
  */
 __noinline __u32 python_stack(bool anywhere)
 {
@@ -251,10 +247,10 @@ __noinline __u32 python_stack(bool anywhere)
 }
 
 /*
- * Is a call from here one of a site that this thread has not called from lately? There are
- * two places for each; when both are taken the newcomer has to wait until it may cost
- * something again, so that many sites in turn do not cost a stack each time. So has a site
- * whose stack ended where something was not known yet: its place has an even number.
+ * Is this a call from a site that this thread has not called from lately? Each site has two slots.
+ * When both are taken, a new site must wait for sites_after, so that alternating sites do not each
+ * cost a stack. So must a site whose stack ended at something not loaded yet: its slot has an even
+ * number.
  */
 static __always_inline bool new_site(struct sampler *s, __u64 site)
 {
@@ -276,20 +272,20 @@ static __always_inline bool new_site(struct sampler *s, __u64 site)
 	return true;
 }
 
-#define SITES_APART 100000 /* ns between stacks of new sites, once there are many */
-#define MISSES_APART 10000000 /* ns until one is tried again that ended too early */
-#define SHARE_LEAST 64 /* of a thread's time that sampling takes: at most one part in so many */
+#define SITES_APART 100000 /* ns between stacks of new sites, once their slots are taken */
+#define MISSES_APART 10000000 /* ns until a stack that ended too early is retried */
+#define SHARE_LEAST 64 /* sampling takes at most 1/N of a thread's time */
 #define SHARE_MOST 1024 /* and at least */
-#define SHED_RARER 4 /* bits by which these shares are smaller under SHED_RARE */
-#define LEVEL_BITS 2 /* of the number of calls in a sample, from one level to the next */
+#define SHED_RARER 4 /* log2 of the factor by which these shares shrink under SHED_RARE */
+#define LEVEL_BITS 2 /* log2 of the factor from one sampling level to the next */
 
 /*
- * Draws when to sample next, as often as the thread's time allows. A sample has cost
- * `cost`, or less: the thread can have been preempted meanwhile.
+ * Draws the next sample, as often as the thread's budget allows. `cost` is an upper bound of the
+ * sample's cost: the thread may have been preempted meanwhile.
  */
 __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 {
-	__u64 apart; /* samples of this level, on average: ns */
+	__u64 apart; /* mean time between samples of this level, ns */
 	__u32 rarer = shed & SHED_RARE ? SHED_RARER : 0;
 
 	if (!s)
@@ -315,8 +311,8 @@ __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 enum stack_why { STACK_UNWANTED, STACK_CERTAIN, STACK_SITE, STACK_SAMPLE };
 
 /*
- * Is the stack of a call to be taken? One that is slow or failed is `certain`, and so are
- * the first from a site. They stand for themselves; a sample stands for the others.
+ * Is the stack of a call to be taken? A slow or failed call is `certain`; the first from a site is
+ * taken, too. These stand for themselves; a sample stands for the others.
  */
 __noinline int stack_wanted(struct sampler *s, __u64 site, bool certain)
 {
@@ -334,8 +330,8 @@ __noinline int stack_wanted(struct sampler *s, __u64 site, bool certain)
 }
 
 /*
- * Takes the stack of a call, if it is wanted, and returns what that took: ns. `site` is
- * where the call was made.
+ * Takes the stack of a call, if wanted, and returns the cost, ns. `site` is where the call was
+ * made.
  */
 static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 				      struct call_record *rec, __u64 ip, __u64 site, bool entry,
@@ -347,7 +343,7 @@ static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 
 	rec->stack = 0;
 	if (take_stacks == STACKS_NONE || shed & SHED_STACKS ||
-	    !rec->op) /* none, or a call of the calibration */
+	    !rec->op) /* a call of the calibration */
 		return 0;
 	why = stack_wanted(s, site + rec->op * HASH_FACTOR + PT_REGS_SP(ctx), certain);
 	if (why == STACK_UNWANTED)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* The part of abi.h that stacks need: how they are walked, and how they cross to Go. */
+/* The part of abi.h for stacks: walking them, and passing them to Go. */
 #pragma once
 
 #define WALK_FRAMES 64 /* callers in one stack */
-#define MAX_SPACES 4096 /* sets of mappings: MAX_TARGETS */
-#define MAX_MAPPINGS 4095 /* executable ones of a process: unwind.MaxMappings */
-#define MAX_OBJECTS 4096 /* files with tables, at a time: unwind.MaxObjects */
-#define MAX_RULES 32768 /* of all tables together: unwind.MaxRules */
-#define TABLE_LINE 16 /* words of a table that are looked up at once */
+#define MAX_SPACES 4096 /* sets of mappings: as MAX_TARGETS */
+#define MAX_MAPPINGS 4095 /* executable mappings of a process: unwind.MaxMappings */
+#define MAX_OBJECTS 4096 /* files with tables: unwind.MaxObjects */
+#define MAX_RULES 32768 /* in all tables together: unwind.MaxRules */
+#define TABLE_LINE 16 /* words of a table per lookup */
 
-/* How a frame's caller is found: unwind.Kind. */
+/* How to find a frame's caller: unwind.Kind. */
 enum unwind_kind {
 	UNWIND_NONE,
 	UNWIND_SP,
@@ -22,44 +22,44 @@ enum unwind_kind {
 	UNWIND_CHAIN,
 };
 
-/* Where a frame's caller is: unwind.Rule. */
+/* Location of a frame's caller: unwind.Rule. */
 struct unwind_rule {
 	__u8 kind; /* enum unwind_kind */
 	__u8 arg;
 	__u16 pad;
-	__s32 cfa; /* from what the kind says */
-	__s32 fp; /* from the CFA; 0: the caller's is the frame's own */
-	__s32 ra; /* from the CFA; 0: in the link register */
+	__s32 cfa; /* offset from the base that kind selects */
+	__s32 fp; /* offset from the CFA; 0: the caller's is the frame's own */
+	__s32 ra; /* offset from the CFA; 0: in the link register */
 };
 _Static_assert(sizeof(struct unwind_rule) == 16, "unwind_rule");
 
-/* By what the callers of code in a mapping are found: unwind.Means. */
+/* How to find the callers of code in a mapping: unwind.Means. */
 enum unwind_means {
-	MEANS_TABLE, /* its file's table, when that is there */
-	MEANS_FP, /* frame pointers: its file has no table */
-	MEANS_NONE, /* it is made at run time: the stack ends, and says so */
+	MEANS_TABLE, /* the file's table, once loaded */
+	MEANS_FP, /* frame pointers: the file has no table */
+	MEANS_NONE, /* code made at run time: the stack ends with that reason */
 };
 
-/* An executable mapping. The first of a space has the number of others in start, the space's id in end. */
+/* An executable mapping. The first of a space: start has the number of others, end the id. */
 struct unwind_mapping {
 	__u64 start;
 	__u64 end;
-	__u64 bias; /* an address less this is one of the file */
+	__u64 bias; /* address minus file address */
 	__u32 object; /* of the table */
 	__u32 means; /* enum unwind_means */
 };
 _Static_assert(sizeof(struct unwind_mapping) == 32, "unwind_mapping");
 
-/* Where a process has its mappings. */
+/* Location of a process's mappings. */
 struct unwind_space {
 	__u32 slot;
-	__u32 seen; /* enum space_seen, since user space has written this */
-	__u64 id; /* of the space: a slot can have another by now */
+	__u32 seen; /* enum space_seen, since user space wrote this */
+	__u64 id; /* of the space: the slot may have been reused */
 };
 
 enum space_seen {
 	SPACE_USED = 1, /* a stack was taken */
-	SPACE_MISSED = 2, /* an address was in no mapping: they are to be read again */
+	SPACE_MISSED = 2, /* an address was in no mapping: read them again */
 };
 
 struct table_line {
@@ -68,16 +68,16 @@ struct table_line {
 
 /* Why a stack has no more frames: unwind.End. */
 enum walk_end {
-	WALK_DONE, /* the thread began there */
-	WALK_DEEP, /* it goes on beyond WALK_FRAMES */
-	WALK_NO_SPACE, /* the mappings of the process are not known, or not yet */
-	WALK_NO_MAPPING, /* the next address is in no mapping that is known */
-	WALK_NO_TABLE, /* the table of the file is not loaded, or not yet */
-	WALK_NO_RULE, /* the table says nothing of the address */
-	WALK_JIT, /* the code was made at run time */
-	WALK_UNREADABLE, /* the stack is not in memory */
-	WALK_ASTRAY, /* what was found cannot be a caller */
-	WALK_NOT_TAKEN, /* on purpose */
+	WALK_DONE, /* start of the thread */
+	WALK_DEEP, /* more than WALK_FRAMES */
+	WALK_NO_SPACE, /* mappings of the process unknown, maybe not yet loaded */
+	WALK_NO_MAPPING, /* next address in no known mapping */
+	WALK_NO_TABLE, /* table of the file not loaded, maybe not yet */
+	WALK_NO_RULE, /* table has nothing for the address */
+	WALK_JIT, /* code made at run time */
+	WALK_UNREADABLE, /* stack not in memory */
+	WALK_ASTRAY, /* the value found cannot be a caller */
+	WALK_NOT_TAKEN, /* intentionally */
 	WALK_ENDS,
 };
 
@@ -85,7 +85,7 @@ enum walk_end {
 
 #define STACK_IPS (WALK_FRAMES + 1) /* native frames of a stack */
 
-/* A stack, put out once, before the first call that has its number: tick.RawStack. */
+/* A stack, emitted once, before the first call with its number: tick.RawStack. */
 struct stack_record {
 	__u8 kind; /* RECORD_STACK */
 	__u8 end; /* enum walk_end */
@@ -95,7 +95,7 @@ struct stack_record {
 	__u32 tgid;
 	__u32 tid;
 	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u64 ip[STACK_IPS]; /* innermost first; the first is the traced function itself */
-	struct py_walk py; /* absent where there is none, and cut behind the last frame */
+	__u64 ip[STACK_IPS]; /* innermost first; the first is the traced function */
+	struct py_walk py; /* absent if there is none, truncated after the last frame */
 };
 _Static_assert(offsetof(struct stack_record, ip) == 24, "stack_record");

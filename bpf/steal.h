@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/*
- * The hypervisor's part of the ledger: a virtual machine's thread that has a CPU of its
- * kernel's need not have one of the hardware's.
- */
+/* The hypervisor's part of the ledger: a thread on a virtual CPU may be without a hardware CPU. */
 #pragma once
 
 #if defined(__TARGET_ARCH_x86)
 /*
- * From a CPU's run queue to KVM's account of what others had of that CPU, in bytes; 0: there
- * is none. KVM writes it before it lets the CPU go on, in ns.
+ * Offset from a CPU's run queue to KVM's stolen time of that CPU, in bytes; 0: none. KVM updates it
+ * before the CPU continues, in ns.
  */
 const volatile __s64 steal_from_rq = 0;
 #endif
 
-/* What the hypervisor has taken so far from the CPU that a task is on: ns. 0: it is not known. */
+/* Time the hypervisor has stolen from a task's CPU so far, ns. 0: unknown. */
 static __always_inline __u64 stolen_from(const struct task_struct *task)
 {
 	__u64 ns = 0;
@@ -26,7 +23,7 @@ static __always_inline __u64 stolen_from(const struct task_struct *task)
 	return ns;
 }
 
-/* The hypervisor has taken more from the thread's CPU, on which it is: it waited for that. */
+/* The hypervisor has stolen more from the thread's CPU: the thread waited meanwhile. */
 static __noinline int take_stolen(struct thread *t, struct task_struct *task, __u64 stolen)
 {
 	struct wait_record rec = { .kind = RECORD_WAIT, .state = WAIT_STOLEN };
@@ -38,15 +35,15 @@ static __noinline int take_stolen(struct thread *t, struct task_struct *task, __
 		return 0;
 	k = &t->clock;
 	base = k->stolen_base;
-	/* A switch in the middle of this does it all itself: who moves the base on has the time. */
+	/* A switch in the middle does all of this: the one that moves the base counts the time. */
 	if (k->state != WAIT_NONE || !__sync_bool_compare_and_swap(&k->stolen_base, base, stolen))
 		return 0;
 	now = bpf_ktime_get_ns();
 	ns = stolen - base;
-	there = now - k->since; /* below 0 where the clock stepped back */
+	there = now - k->since; /* negative if the clock stepped back */
 	if (ns > there)
 		ns = there;
-	if (!base || ns < 0 || k->cpu != cpu_of(task)) /* its coming was not seen */
+	if (!base || ns < 0 || k->cpu != cpu_of(task)) /* its switch-in was missed */
 		return 0;
 	__sync_fetch_and_add(&k->account.off.runnable, ns);
 	if (!is_long(ns))
@@ -62,11 +59,11 @@ static __noinline int take_stolen(struct thread *t, struct task_struct *task, __
 	return 0;
 }
 
-/* Brings the account up to what the hypervisor has taken since the thread came to its CPU. */
+/* Adds the time stolen since the thread got its CPU to the account. */
 static __always_inline void settle(struct thread *t, struct task_struct *task)
 {
 	__u64 stolen = stolen_from(task);
 
-	if (stolen != t->clock.stolen_base) /* hardly ever */
+	if (stolen != t->clock.stolen_base) /* rarely */
 		take_stolen(t, task, stolen);
 }

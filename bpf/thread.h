@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What is known of a thread that makes traced calls: its open calls and its own
- * scheduler figures. One writer, the thread itself, so no atomics.
+ * State of a thread that makes traced calls: its open calls and its scheduler figures. Only the
+ * thread itself writes it, so no atomics.
  */
 #pragma once
 
-/* A thread's own scheduler figures at one moment: tier 0 of the ledger. */
+/* A thread's scheduler figures at one moment: tier 0 of the ledger. */
 struct snapshot {
 	__u64 run_delay;
 	__u64 sum_exec;
@@ -15,28 +15,28 @@ struct snapshot {
 	__u64 migrations;
 };
 
-/* Where the clocks of a thread stood: by the ledger, and by the scheduler. */
+/* The clocks of a thread at one moment: by the ledger, and by the scheduler. */
 struct mark {
 	struct sums off;
-	__u64 unseen; /* grows with each switch that the ledger did not see */
+	__u64 unseen; /* grows with each switch that the ledger missed */
 	struct snapshot task;
 };
 
 struct open_call {
 	__u64 sp; /* user stack pointer at entry: the call's identity */
-	__u64 ip; /* where the probe is */
-	__u64 inner_ns; /* spent in traced calls made by this one */
+	__u64 ip; /* address of the probe */
+	__u64 inner_ns; /* time in traced calls made by this one */
 	struct mark at;
-	__u32 probe_ns; /* cost of the probes of inner calls: no doing of this call */
+	__u32 probe_ns; /* cost of the probes of inner calls: not part of this call */
 	__u16 row;
 	__u8 recipe_flags;
 	__u8 pad;
 	__u64 seen; /* set of copies whose links saw it */
-	struct call_record rec; /* as far as it is known */
+	struct call_record rec; /* known part */
 };
 
-/* What an open launch has in rec.result. Above 0: 1 + the row that it is counted by: origin.h. */
-#define ORIGIN_LAUNCHED -1 /* it has made its launch of the driver */
+/* rec.result of an open launch. Above 0: 1 + the row that it is counted by: origin.h. */
+#define ORIGIN_LAUNCHED -1 /* it has made its driver launch */
 
 /* The row that an open call is counted by. */
 static __always_inline __u32 counted_row(const struct open_call *o)
@@ -45,96 +45,96 @@ static __always_inline __u32 counted_row(const struct open_call *o)
 }
 
 #define WAKERS 4 /* a power of two */
-#define ENROL_AFTER 3 /* wake-ups by one thread; of its own process or a child one is enough */
+#define ENROL_AFTER 3 /* wake-ups by one thread; within the process or by a child, one is enough */
 
-#define GIL_AGAIN 1 /* its last wait for the lock timed out: it has asked the holder to let go */
+#define GIL_AGAIN 1 /* its last lock wait timed out: it has asked the holder to let go */
 
-/* The ledger's part of a thread. Written by the programs in ledger.h. */
+/* The ledger's state of a thread. Written by the programs in ledger.h. */
 struct clock {
 	struct account account;
-	__u64 since; /* when state began */
-	__u64 blocked_since; /* when a block began that ended at since, 0: none did */
+	__u64 since; /* start of state */
+	__u64 blocked_since; /* start of the block that ended at since, 0: none */
 	__u64 throttle_base; /* throttle_clock() at since */
-	__u64 stolen_base; /* stolen_from() up to which the account has it, while it has a CPU */
-	__u64 switches; /* seen: it left a CPU */
-	__u64 missed; /* seen too late: it was found where it could not have been */
+	__u64 stolen_base; /* stolen_from() that the account includes, while on-CPU */
+	__u64 switches; /* switches off a CPU, as seen */
+	__u64 missed; /* missed switches: its state was impossible */
 	__u32 state; /* enum wait_state */
-	__u32 cpu; /* where it is, was last, or waits */
-	__u8 queued; /* it is among the CPU's waiters */
+	__u32 cpu; /* current or last one, or the one it waits for */
+	__u8 queued; /* one of the CPU's waiters */
 	__u8 block_flags; /* enum wait_flags */
-	__u8 woken_by_irq; /* last */
+	__u8 woken_by_irq; /* last wake-up */
 	__u8 hop; /* wakers from it to a thread that makes traced calls; 0: it makes them itself */
-	__u32 enrolled_for; /* tgid whose quota it is in: see target.wakers. 0: none */
+	__u32 enrolled_for; /* tgid whose quota it uses: see target.wakers. 0: none */
 	struct block on;
 	/*
-	 * As of on: the PyThreadState that has the lock, with GIL_AGAIN; 0: it does not wait for
-	 * that.
+	 * For on: the PyThreadState of the lock's holder, with GIL_AGAIN; 0: it does not wait for
+	 * the lock.
 	 */
 	__u64 gil_holder;
-	struct who waker; /* last */
+	struct who waker; /* of the last wake-up */
 	__u32 waker_stack; /* see wait_record.stack */
-	__u32 used_s; /* when it last ended a long wait: s */
+	__u32 used_s; /* end of the last long wait that it ended: s */
 	__u32 waker_tid[WAKERS];
 	__u32 waker_count[WAKERS];
 };
 
 #define SITES 32 /* a power of two */
 
-/* Which calls of a thread have their stack taken. Written by stack.h. */
+/* Which calls of a thread get stacks. Written by stack.h. */
 struct sampler {
-	__u64 sampled_ns; /* when a call was last sampled */
-	__u64 sites_after; /* from when on a site may take another one's place */
-	__u64 cost_ns; /* what a sample takes */
+	__u64 sampled_ns; /* time of the last sample */
+	__u64 sites_after; /* time from which a site may replace another */
+	__u64 cost_ns; /* cost of a sample */
 	__u32 left; /* calls until the next sample */
-	__u32 drawn; /* what left was */
+	__u32 drawn; /* initial value of left */
 	__u32 level; /* a sample stands for 4^level calls */
-	__u32 site; /* the place of the last new one */
-	__u32 missed; /* the last stack ended where something was not known yet */
+	__u32 site; /* slot of the last new one */
+	__u32 missed; /* the last stack ended at something not loaded yet */
 	__u32 pad;
-	__u32 sites[SITES]; /* hashes of where it has called from lately, 0: free */
+	__u32 sites[SITES]; /* hashes of its recent call sites, 0: free */
 };
 
 struct thread {
 	__u32 tgid;
-	__u32 flags; /* enum target_flags, as when the thread was first seen, but for TARGET_LAUNCHES */
+	__u32 flags; /* enum target_flags, as of its first call, except TARGET_LAUNCHES */
 	__u32 depth;
 	__u32 skip_links; /* links_changed at the last call that was counted only */
 	__u64 skip_sp; /* of that call, as in open_call */
 	__u64 skip_ip;
 	__u64 skip_seen;
-	__u64 trampoline; /* where this process returns to through a return probe */
+	__u64 trampoline; /* the address of the return trampoline in this process */
 	struct ring_view ring;
 	__u32 levers_seen; /* levers_changed as of flags */
-	__u16 counted_op; /* of the launch that was last counted at its entry only, by a lever */
-	__u16 polling; /* the last query was told that it is not ready yet */
-	__u64 counted_sp; /* of that call, as in open_call; 0: there is none, or it has returned */
+	__u16 counted_op; /* of the last launch that a lever made counted at entry only */
+	__u16 polling; /* the last query's result was "not ready" */
+	__u64 counted_sp; /* of that call, as in open_call; 0: none, or it has returned */
 	__u64 counted_ret; /* its return address */
 	/*
-	 * The last outermost call that has a record: a gap begins with its return, and has in it
-	 * what was left out since.
+	 * The last outermost call with a record: a gap starts at its return, and includes calls
+	 * without records.
 	 */
 	__u64 returned_ns;
 	struct mark returned; /* at returned_ns */
-	struct mark scratch; /* where a call returned */
-	struct call_record counted; /* of a call that is counted only; scratch */
-	__u64 slot[SLOTS]; /* of that or another call; scratch */
-	__u64 range_sp; /* of the last call of NVTX, as in open_call */
+	struct mark scratch; /* at a call's return */
+	struct call_record counted; /* a call that is counted only; scratch */
+	__u64 slot[SLOTS]; /* arguments of that or another call; scratch */
+	__u64 range_sp; /* of the last NVTX call, as in open_call */
 	__u64 range_ip;
 	__u64 range_seen;
-	__u32 range_links; /* links_changed then */
-	__u32 ranges_lost; /* calls of NVTX that found no room */
+	__u32 range_links; /* links_changed at that call */
+	__u32 ranges_lost; /* dropped NVTX calls */
 	struct cached_slot cache[CACHE];
 	struct sampler sampler;
-	__u64 tstate; /* its PyThreadState when it was last walked */
+	__u64 tstate; /* its PyThreadState at the last walk */
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
-	__u32 launches; /* outermost ones, since a record said so */
+	__u32 launches; /* outermost ones since the last record with their count */
 	__u32 wakes; /* tid whose long wait it ended last */
 };
 
 /*
- * targets: tgid -> what we may do to it. Written from user space and at fork;
- * deleted at the process's exit. When full, a child is not traced, and counted.
+ * targets: tgid -> how it is traced. Written from user space and at fork; deleted at the process's
+ * exit. When full, a child is not traced, and counted.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -144,9 +144,8 @@ struct {
 } targets SEC(".maps");
 
 /*
- * levers: tgid -> anything: TARGET_LAUNCHES is on. Written from user space while the
- * process runs, deleted at its exit. A map of its own, since the programs write to
- * targets. Cannot fill.
+ * levers: tgid -> any value: TARGET_LAUNCHES is on. Written from user space while the process runs,
+ * deleted at its exit. A separate map, since the programs write to targets. Cannot fill.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -155,12 +154,12 @@ struct {
 	__type(value, __u32);
 } levers SEC(".maps");
 
-/* Counts changes of levers, so that threads look again. Written from user space. */
+/* Counts changes of levers, so that threads reload them. Written from user space. */
 volatile __u32 levers_changed = 0;
 
 /*
- * threads: tid -> state. Written by the thread, deleted at its exit and exec.
- * When full, calls are counted but not timed, and that is counted.
+ * threads: tid -> state. Written by the thread, deleted at its exit and exec. When full, calls are
+ * counted but not timed, which counts as drops.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -170,8 +169,8 @@ struct {
 } threads SEC(".maps");
 
 /*
- * tracked: bit by tid: is it in threads? It spares the scheduler's programs the
- * lookup. Written where threads is. Cannot fill.
+ * tracked_tids: bit by tid: is it in threads? It spares the scheduler's programs the lookup.
+ * Written where threads is. Cannot fill.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -180,7 +179,7 @@ struct {
 	__type(value, __u64);
 } tracked_tids SEC(".maps");
 
-/* Entries of threads. */
+/* Number of entries of threads. */
 volatile __u64 tracked_threads = 0;
 
 static __always_inline bool tracked(__u32 tid)
@@ -205,7 +204,7 @@ static __always_inline void set_tracked(__u32 tid, bool on)
 	__sync_fetch_and_add(&tracked_threads, on ? 1 : -1);
 }
 
-/* A template, too large for the stack. Never written. */
+/* A template, too large for the stack. Read-only. */
 const struct thread no_thread = {};
 
 /* Opens the account of the current thread. */
@@ -228,7 +227,7 @@ static __noinline struct thread *add_thread(__u32 tgid, __u32 tid)
 	return t;
 }
 
-/* The place in which a thread was enrolled is another one's. */
+/* Frees the slot of an enrolled thread. */
 static __always_inline void unenrol(struct thread *t)
 {
 	__u32 tgid = __sync_lock_test_and_set(&t->clock.enrolled_for, 0);
@@ -242,8 +241,8 @@ static __always_inline void unenrol(struct thread *t)
 }
 
 /*
- * Enrols the current thread, which has ended a wait of a thread that a process waits for, by
- * so many hops.
+ * Enrolls the current thread, which has ended a wait that leads by this many hops to a thread of
+ * the process.
  */
 static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 {
@@ -268,7 +267,7 @@ static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 	t->wakes = wakes;
 	t->clock.enrolled_for = tgid;
 	__sync_fetch_and_add(&p->wakers[hop > 1], 1);
-	/* A wait of no time says from when on it has an account: one that computes has no other. */
+	/* A zero-length wait marks its account's start: one that only computes has no other. */
 	rec.tgid = t->tgid;
 	rec.tid = task->pid;
 	rec.cpu = t->clock.cpu;
@@ -278,7 +277,7 @@ static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 	return 0;
 }
 
-/* The state of a thread that makes its first traced call. `t` is what there is of it. */
+/* The state of a thread at its first traced call. `t` is its existing state, if any. */
 static __noinline struct thread *new_caller(struct thread *t, __u32 tgid, __u32 tid)
 {
 	struct target *p = bpf_map_lookup_elem(&targets, &tgid);
@@ -298,14 +297,14 @@ static __noinline struct thread *new_caller(struct thread *t, __u32 tgid, __u32 
 	return t;
 }
 
-/* Has a thread see that levers have changed. */
+/* Makes a thread reload the levers. */
 __noinline int see_levers(struct thread *t)
 {
 	__u32 tgid;
 
 	if (!t)
 		return 0;
-	t->levers_seen = levers_changed; /* first: what changes from now on is seen next time */
+	t->levers_seen = levers_changed; /* first: later changes are seen next time */
 	tgid = t->tgid;
 	if (bpf_map_lookup_elem(&levers, &tgid))
 		t->flags |= TARGET_LAUNCHES;
@@ -329,7 +328,7 @@ static __always_inline void add_since(struct sums *to, const struct sums *from,
 	to->blocked += now->blocked - from->blocked;
 }
 
-/* Adds an outermost call to an account of its thread. */
+/* Adds an outermost call to its thread's account. */
 static __always_inline void account_call(struct account *a, const struct open_call *o, __u64 now)
 {
 	a->calls_ns += now - o->rec.start_ns;
@@ -340,7 +339,7 @@ static __always_inline void account_call(struct account *a, const struct open_ca
 	add_since(&a->in_sync, &o->at.off, &a->off);
 }
 
-/* Ends the state of the current thread, or of what it was; its open calls will not return. */
+/* Ends the state of the current thread, or of its former tid; its open calls will not return. */
 static __noinline int forget_thread(__u32 tid)
 {
 	struct thread_record rec = { .kind = RECORD_THREAD };
@@ -371,8 +370,8 @@ static __noinline int forget_thread(__u32 tid)
 }
 
 /*
- * Does the call end a wait? A thread that asks again and again whether the GPU is ready waits
- * for it: the first query that is told so ends that.
+ * Does the call end a wait? A thread that polls the GPU waits for it: the first query with another
+ * result ends the wait.
  */
 static __always_inline bool ends_polling(struct thread *t, const struct recipe *r,
 					 const struct call_record *rec)

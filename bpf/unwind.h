@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * What the walker of stacks (walk.h) knows of processes and files: mappings and tables,
- * which user space makes (internal/unwind), and how a rule is found in them.
+ * The stack walker's (walk.h) data on processes and files: mappings and tables, which user space
+ * makes (internal/unwind), and how to find a rule in them.
  */
 #pragma once
 
 #define UNWIND_CACHE (1 << 14) /* addresses, at most 2^16 */
-#define WALK_WINDOW 32 /* words of the stack that are read at once */
+#define WALK_WINDOW 32 /* stack words per read */
 
-/* A walk, its result first. One thread's: too large for the stack, and not per CPU. */
+/* A walk, its result first. Per thread: too large for the stack, and not per CPU. */
 struct walk {
 	__u32 frames;
 	__u32 end; /* enum walk_end */
-	__u64 exact; /* by frame, a bit: ip is where a signal came, not a return address */
+	__u64 exact; /* bit per frame: ip is where a signal came, not a return address */
 	__u64 ip[WALK_FRAMES]; /* innermost first */
 
-	__u64 pc; /* of the next frame; sp, fp and lr are as it has them */
+	__u64 pc; /* of the next frame, like sp, fp and lr */
 	__u64 sp;
 	__u64 fp;
-	__u64 lr; /* arm64: the link register, where the frame before was interrupted */
-	__u64 returns; /* struct return_instance *: return addresses that the kernel has replaced */
-	__u64 trampoline; /* what it has put there, 0: nothing */
-	__u64 start; /* of the mapping that was last looked for */
+	__u64 lr; /* arm64: the link register, if the previous frame was interrupted */
+	__u64 returns; /* struct return_instance *: the return addresses that the kernel replaced */
+	__u64 trampoline; /* replacement address, 0: none */
+	__u64 start; /* start of the last mapping found */
 	__u64 stop; /* its end */
 	__u64 bias;
 	__u64 space;
@@ -30,14 +30,14 @@ struct walk {
 	__u32 tgid;
 	__u32 slot;
 	__u32 interrupted; /* pc is where a signal came */
-	__u32 loaded; /* window has what lies at base */
+	__u32 loaded; /* window has the words at base */
 	__u64 base;
 	__u64 window[WALK_WINDOW];
 };
 
 /*
- * unwind_spaces: tgid -> its mappings. Written from user space and at fork, deleted at
- * exec and exit. When full, a process's stacks end as WALK_NO_SPACE.
+ * unwind_spaces: tgid -> its mappings. Written from user space and at fork, deleted at exec and
+ * exit. When full, a process's stacks end with WALK_NO_SPACE.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -47,8 +47,8 @@ struct {
 } unwind_spaces SEC(".maps");
 
 /*
- * unwind_mappings: slot -> the executable mappings of one process, or of several that
- * are forks of it, by address. Written from user space, each set whole. Cannot fill.
+ * unwind_mappings: slot -> the executable mappings, by address, of one process, or of several forks
+ * of it. Written from user space, a set at a time. Cannot fill.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -65,8 +65,8 @@ struct {
 } unwind_mappings SEC(".maps");
 
 /*
- * unwind_tables: object -> its table: unwind.Table. Written from user space, each whole.
- * Cannot fill; what the tables take in all is bounded there.
+ * unwind_tables: object -> its table: unwind.Table. Written from user space, a table at a time.
+ * Cannot fill; user space bounds their total size.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
@@ -82,7 +82,7 @@ struct {
 		});
 } unwind_tables SEC(".maps");
 
-/* unwind_rules: number -> rule. Written from user space before the tables that have them. */
+/* unwind_rules: number -> rule. Written from user space, before the tables that use them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, MAX_RULES);
@@ -91,8 +91,8 @@ struct {
 } unwind_rules SEC(".maps");
 
 /*
- * unwind_wanted: object -> uses of its table, whether it was there or not. Written by
- * all programs, read from user space. Cannot fill; wraps.
+ * unwind_wanted: object -> uses of its table, loaded or not. Written by all programs, read from
+ * user space. Cannot fill; wraps.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -102,9 +102,9 @@ struct {
 } unwind_wanted SEC(".maps");
 
 /*
- * unwind_cache: hash of a space and an address -> the rest of the hash, and in the low 16
- * bits the number of the rule. Threads write over each other's; each entry is one word, so
- * it is of one of them. Never out of date: what is mapped in a space does not change.
+ * unwind_cache: hash of a space and an address -> rest of the hash, and in the low 16 bits the
+ * number of the rule. Threads overwrite each other's entries; each entry is one word, so it is
+ * consistent. Never stale: the mappings of a space do not change.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -113,10 +113,10 @@ struct {
 	__type(value, __u64);
 } unwind_cache SEC(".maps");
 
-/* Grows with each table and mapping that was missed, so that user space need not search. */
+/* Counts misses of tables and mappings, so that user space need not search. */
 volatile __u64 unwind_missed = 0;
 
-/* Stacks by why they ended: enum walk_end. Added to atomically. */
+/* Stacks by reason of their end: enum walk_end. Atomic adds. */
 volatile __u64 walk_ends[16];
 
 #define TABLE_HEAD 16
@@ -166,7 +166,7 @@ static __always_inline int find_rule(__u32 object, __u64 at)
 	return lo ? table_word(table, first + lo - 1) >> 16 : 0;
 }
 
-/* Finds the mapping of an address: 0, or why not. */
+/* Finds the mapping of an address: 0, or the reason for none. */
 static __always_inline int find_mapping(struct walk *w, __u64 at)
 {
 	struct unwind_mapping *m;
@@ -210,9 +210,9 @@ static __always_inline int find_mapping(struct walk *w, __u64 at)
 	return WALK_NO_MAPPING;
 }
 
-#define RULE_CHAIN 1 /* number of the rule of frame pointers: unwind.Rules */
+#define RULE_CHAIN 1 /* number of the frame pointer rule: unwind.Rules */
 
-/* The number of the rule for an address, or why there is none, negated. */
+/* The number of the rule for an address, or the negated reason for none. */
 __noinline int rule_at(struct walk *w, __u64 at)
 {
 	int end;
@@ -234,7 +234,7 @@ __noinline int rule_at(struct walk *w, __u64 at)
 	}
 }
 
-/* A child has what its parent has mapped. */
+/* A child has its parent's mappings. */
 static __always_inline void fork_space(__u32 tgid, __u32 child)
 {
 	struct unwind_space *s = bpf_map_lookup_elem(&unwind_spaces, &tgid), copy;

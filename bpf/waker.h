@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Who ends a wait, and who of these has an account: what a waker did meanwhile explains the
- * wait, and who ended its own waits explains those.
+ * Who ends a wait, and which wakers are enrolled: what a waker did meanwhile explains the wait, and
+ * the wakers of its own waits explain those.
  */
 #pragma once
 
-/* Of the program retire: a thread, and when it was of use last as of when that was decided. */
+/* Arguments of retire: a thread, and its used_s at the decision. */
 struct retire_args {
 	__u32 tid;
 	__u32 used_s;
@@ -14,9 +14,9 @@ struct retire_args {
 #define PF_EXITING 0x00000004 /* include/linux/sched.h */
 
 const volatile bool follow_wakers = true; /* Options.NoWakers: false */
-const volatile __u32 agent_tgid = 0; /* the agent itself; 0: it may be enrolled like others */
+const volatile __u32 agent_tgid = 0; /* the agent; 0: may be enrolled like others */
 
-/* The current thread, which has no account, has ended a long wait, and may be worth one. */
+/* The current thread, without an account, has ended a long wait: it may be enrolled. */
 static __noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool of_job)
 {
 	__u32 n;
@@ -30,14 +30,14 @@ static __noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool
 	}
 	if (++t->clock.waker_count[n] < (of_job ? 1 : ENROL_AFTER))
 		return 0;
-	t->clock.waker_count[n] = 0; /* it may be retired, and come again */
+	t->clock.waker_count[n] = 0; /* it may be retired and enrolled again */
 	enrol(t->clock.hop ? t->clock.enrolled_for : t->tgid, wakee, t->clock.hop + 1);
 	return 0;
 }
 
 /*
- * Does a thread that makes traced calls wait for this one, directly or by others? Whom it woke
- * last waits again.
+ * Does a thread that makes traced calls wait for this one, directly or through others? The thread
+ * it woke last is blocked again.
  */
 static __always_inline bool awaited(const struct thread *t)
 {
@@ -50,7 +50,7 @@ static __always_inline bool awaited(const struct thread *t)
 	return down && down->clock.state == WAIT_BLOCKED;
 }
 
-/* The current thread, which has no account, has ended a long wait that a chain has come to. */
+/* The current thread, without an account, has ended a long wait of a tracked thread. */
 static __always_inline void may_enrol(struct thread *t, __u32 wakee, struct task_struct *waker)
 {
 	if (!waker->mm)
@@ -65,8 +65,8 @@ static __always_inline void may_enrol(struct thread *t, __u32 wakee, struct task
 }
 
 /*
- * The current thread ends a long wait. What it did meanwhile explains the wait, so it has an
- * account from now on, or is shown to be of use.
+ * The current thread ends a long wait. What it did meanwhile explains the wait, so it gets an
+ * account, or is marked as useful.
  */
 static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct task_struct *waker,
 					 __u64 now)
@@ -74,7 +74,7 @@ static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct t
 	__u32 tid = waker->pid;
 	struct thread *w;
 
-	if (waker->flags & PF_EXITING) /* nobody would end its account */
+	if (waker->flags & PF_EXITING) /* nothing would end its account */
 		return;
 	if (!tracked(tid)) {
 		if (awaited(t))
@@ -93,8 +93,8 @@ static __always_inline void follow_waker(struct thread *t, __u32 wakee, struct t
 }
 
 /*
- * Is the socket connected to one of this machine? Then both ends have one address, which is in
- * one place for IPv4 and in another for IPv6, also where that has an address of IPv4.
+ * Is the socket's peer on this machine? Then both ends have one address. IPv4 and IPv6 keep it in
+ * different places; IPv6 also for mapped IPv4 addresses.
  */
 static __always_inline bool stays_here(const struct sock *sk)
 {
@@ -114,8 +114,8 @@ static __always_inline bool stays_here(const struct sock *sk)
 }
 
 /*
- * What is sent to a socket of the same machine is delivered by the thread that sends it, in a soft
- * interrupt that its system call runs.
+ * Data for a local socket is delivered by the sending thread, in a soft interrupt that its system
+ * call runs.
  */
 static __always_inline bool delivers(struct task_struct *task)
 {
@@ -134,9 +134,9 @@ static __always_inline bool delivers(struct task_struct *task)
 }
 
 /*
- * Who wakes a traced thread. sched_wakeup tells when, but may run on another CPU
- * than the waker's. An interrupt is no doing of the thread that it interrupts, unless that
- * delivers what it sends.
+ * Finds the waker of a traced thread. sched_wakeup has the time, but may run on another CPU than
+ * the waker's. An interrupt is not the act of the interrupted thread, unless that thread delivers
+ * its own data.
  */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
@@ -168,8 +168,8 @@ int BPF_PROG(on_waking, struct task_struct *task)
 }
 
 /*
- * Gives the place of an enrolled thread to others, which has ended no long wait for a while. Its
- * account ends when it next leaves a CPU: it alone may end that.
+ * Frees the slot of an enrolled thread that has ended no long wait for a while. Its account ends
+ * when it next leaves a CPU: only the thread itself may end it.
  */
 SEC("syscall")
 int retire(struct retire_args *args)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * The callers of a probed function, from the registers at its entry or return. Where
- * compilers keep no frame pointers, the tables of unwind.h tell. What is not known ends
- * the stack, with the reason; nothing is guessed. One frame is one call of a global
- * function, which the verifier looks at once: so it needs no bpf_loop, which came with 5.17.
+ * Finds the callers of a probed function, from the registers at its entry or return. For code
+ * without frame pointers it uses the tables of unwind.h. Unknown data ends the stack, with the
+ * reason; nothing is guessed. One frame is one call of a global function, which the verifier checks
+ * once: so bpf_loop (5.17) is not needed.
  */
 #pragma once
 
-/* Reads a word of the stack. What lies above it is likely to be asked for next. */
+/* Reads a word of the stack. The words above it are likely to be read next. */
 static __always_inline bool read_word(struct walk *w, __u64 at, __u64 *out)
 {
 	__u64 off = at - w->base;
@@ -24,9 +24,9 @@ static __always_inline bool read_word(struct walk *w, __u64 at, __u64 *out)
 	return true;
 }
 
-#define RETURNS 16 /* calls that were left by a longjmp, for the most part */
+#define RETURNS 16 /* return instances to search: mostly calls that were left by a longjmp */
 
-/* The address to which a return through the kernel's trampoline at `stack` will go, or 0. */
+/* The original address of a return through the kernel's trampoline at `stack`. */
 __noinline int real_return(struct walk *w, __u64 stack)
 {
 	struct return_instance *r;
@@ -53,7 +53,7 @@ __noinline int real_return(struct walk *w, __u64 stack)
 #if defined(__TARGET_ARCH_x86)
 #define RI_STACK(cfa, at) (at)
 #define RETURN_MASK ~0ULL
-#define SIGNAL_AT 120 /* from ucontext to rbp; rsp and rip are five and six behind */
+#define SIGNAL_AT 120 /* from ucontext to rbp; rsp and rip are five and six words after it */
 #define SIGNAL_FP 0
 #define SIGNAL_LR 0
 #define SIGNAL_SP 5
@@ -61,16 +61,16 @@ __noinline int real_return(struct walk *w, __u64 stack)
 #define CHAIN_SP(cfa) (cfa)
 #else
 #define RI_STACK(cfa, at) (cfa)
-#define RETURN_MASK 0x0000ffffffffffffULL /* what is above is a signature */
+#define RETURN_MASK 0x0000ffffffffffffULL /* upper bits are a signature */
 #define SIGNAL_AT 544 /* from siginfo to x29 */
 #define SIGNAL_FP 0
 #define SIGNAL_LR 1
 #define SIGNAL_SP 2
 #define SIGNAL_PC 3
-#define CHAIN_SP(cfa) 0 /* where in a frame its frame pointer points, is not known */
+#define CHAIN_SP(cfa) 0 /* the position of a frame pointer within its frame is unknown */
 #endif
 
-/* Goes on where a signal came. */
+/* Continues at the interrupted code. */
 static __always_inline int step_signal(struct walk *w)
 {
 	__u64 regs[7];
@@ -85,11 +85,11 @@ static __always_inline int step_signal(struct walk *w)
 	return 0;
 }
 
-/* Does a signal handler return to this address? Some C libraries have no table there. */
+/* Does a signal handler return to this address? Some C libraries have no table for it. */
 static __always_inline bool returns_from_signal(__u64 pc)
 {
 #if defined(__TARGET_ARCH_x86)
-	__u64 code = 0; /* mov $15, %rax; syscall: but for the last byte */
+	__u64 code = 0; /* mov $15, %rax; syscall: without the last byte */
 
 	return !bpf_probe_read_user(&code, sizeof(code), (void *)pc) &&
 	       code == 0x0f0000000fc0c748ULL;
@@ -101,7 +101,7 @@ static __always_inline bool returns_from_signal(__u64 pc)
 #endif
 }
 
-/* Goes on to the caller by a rule: 0, or why not. */
+/* Steps to the caller by a rule: 0, or the reason to stop. */
 static __always_inline int step_rule(struct walk *w, const struct unwind_rule *r)
 {
 	__u64 cfa, at;
@@ -128,11 +128,11 @@ static __always_inline int step_rule(struct walk *w, const struct unwind_rule *r
 	default:
 		return WALK_NO_RULE;
 	}
-	/* A function that was interrupted can have taken nothing of the stack yet. */
+	/* An interrupted function may not have used the stack yet. */
 	if (cfa < w->sp || (cfa == w->sp && !w->interrupted))
 		return WALK_ASTRAY;
 	at = cfa + r->ra;
-	if (r->fp || r->kind == UNWIND_FP_DEREF) { /* first, since it lies below */
+	if (r->fp || r->kind == UNWIND_FP_DEREF) { /* first, since it is below */
 		__u64 fp_at = (r->kind == UNWIND_FP_DEREF ? w->fp : cfa) + r->fp;
 
 		if (!read_word(w, fp_at, &w->fp))
@@ -157,7 +157,7 @@ static __always_inline int step_rule(struct walk *w, const struct unwind_rule *r
 #define HASH_A 0x9e3779b97f4a7c15ULL
 #define HASH_B 0xc2b2ae3d27d4eb4fULL
 
-/* Takes the frame at pc into the result and goes on to its caller. Returns 0 when there is none. */
+/* Records the frame at pc and steps to its caller. Returns 0 if there is none. */
 __noinline int walk_frame(struct walk *w)
 {
 	__u32 n, slot, number = 0;
@@ -168,13 +168,13 @@ __noinline int walk_frame(struct walk *w)
 	if (!w)
 		return 0;
 	n = w->frames;
-	if (!w->pc) /* some threads begin with a return address of 0 */
+	if (!w->pc) /* some threads start with a return address of 0 */
 		return 0;
 	if (n >= WALK_FRAMES) {
 		w->end = WALK_DEEP;
 		return 0;
 	}
-	/* A call is the last instruction before its return address: that can be another function's. */
+	/* A call may be its function's last instruction: its return address is then another's. */
 	at = w->pc - !w->interrupted;
 	hash = (at ^ w->space * HASH_A) * HASH_B;
 	hash ^= hash >> 32;
@@ -187,7 +187,7 @@ __noinline int walk_frame(struct walk *w)
 		found = rule_at(w, at);
 		if (found == -WALK_NO_MAPPING || found == -WALK_NO_SPACE) {
 			w->end = -found;
-			return 0; /* that is no frame */
+			return 0; /* not a frame */
 		}
 		if (found > 0 && known)
 			*known = (hash & ~0xffffULL) | (found & 0xffff);
@@ -213,7 +213,7 @@ __noinline int walk_frame(struct walk *w)
 	return !w->end;
 }
 
-/* Finds where to begin, and what the kernel has done to the stack. Returns 0 if it can begin. */
+/* Initializes the walk, with the kernel's changes to the stack. Returns 0 on success. */
 __noinline int walk_begin(struct walk *w)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -244,9 +244,8 @@ __noinline int walk_begin(struct walk *w)
 }
 
 /*
- * Fills w with the callers of the function that was probed, the innermost first, from
- * its registers at entry, before it has touched the stack, or at return. Returns why
- * there are no more of them: enum walk_end.
+ * Fills w with the callers of the probed function, innermost first, from its registers at entry,
+ * before it has used the stack, or at return. Returns why there are no more: enum walk_end.
  */
 static __always_inline int walk_user(struct pt_regs *ctx, bool at_return, struct walk *w)
 {

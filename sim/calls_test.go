@@ -11,8 +11,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// sumTo is the sum over n calls of base + (i mod 1024), which calls varies its
-// arguments by.
+// sumTo is the sum over n calls of base + (i mod 1024), by which calls varies its arguments.
 func sumTo(n, base int64) int64 {
 	whole, rest := n/1024, n%1024
 	return n*base + whole*(1023*1024/2) + rest*(rest-1)/2
@@ -170,7 +169,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// What happens inside a call: how many calls began and how many came back.
+// While a call runs, the program has the counts of calls begun and returned.
 func TestMulti(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {

@@ -13,12 +13,12 @@ const (
 	maxCounts  = 8192
 )
 
-// Counts are the calls and kernels of simulated programs, counted by the libraries
-// themselves: calls by function, launches by the kernel's name.
+// Counts are the calls and kernels of simulated programs, counted by the libraries themselves:
+// calls by function, launches by the kernel's name.
 type Counts struct{ path string }
 
-// NewCounts makes the file at path, which must not exist. Programs that have [Counts.Env]
-// count there, all into the same file.
+// NewCounts creates the file at path, which must not exist. All programs with [Counts.Env] count
+// there.
 func NewCounts(path string) (*Counts, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -31,10 +31,10 @@ func NewCounts(path string) (*Counts, error) {
 	return &Counts{path}, nil
 }
 
-// Env is the setting that has a program count.
+// Env is the environment variable that makes a program count.
 func (c *Counts) Env() string { return "INGERO_SIM_COUNTS=" + c.path }
 
-// Read returns the counts so far, by name. Names are cut to 495 bytes.
+// Read returns the counts so far, by name. Names are truncated to 495 bytes.
 func (c *Counts) Read() (map[string]uint64, error) {
 	b, err := os.ReadFile(c.path)
 	if err != nil {

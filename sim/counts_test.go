@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The libraries count what the program says that it called and launched.
+// The libraries' counts equal the program's own counts of calls and launches.
 func TestCounts(t *testing.T) {
 	s := extract(t)
 	c, err := NewCounts(filepath.Join(t.TempDir(), "counts"))

@@ -20,7 +20,7 @@ func busy(t *testing.T, s Stack, args ...string) time.Duration {
 	return st.UserTime() + st.SystemTime()
 }
 
-// A blocking synchronise leaves the CPU alone, a spinning one uses it up.
+// A blocking synchronise leaves the CPU idle, and a spinning one keeps it busy.
 func TestSpinAndBlock(t *testing.T) {
 	s := extract(t)
 	cpu := map[string]time.Duration{}
@@ -33,8 +33,7 @@ func TestSpinAndBlock(t *testing.T) {
 	}
 }
 
-// Two programs that yield on one CPU hand it to and fro all the time; two that
-// spin keep it for a time slice.
+// Two programs that yield on one CPU switch all the time; two that spin keep it for a time slice.
 func TestYield(t *testing.T) {
 	s := extract(t)
 	var set unix.CPUSet
@@ -45,7 +44,7 @@ func TestYield(t *testing.T) {
 	for !set.IsSet(cpu) {
 		cpu++
 	}
-	perSecond := map[string]float64{} // switches in a second of CPU time
+	perSecond := map[string]float64{} // switches per second of CPU time
 	for _, mode := range []string{"spin", "yield"} {
 		args := append([]string{"INGERO_SIM_SYNC=" + mode, "--pin", strconv.Itoa(cpu)}, gpuBound...)
 		other := testkit.Start(t, s.command("train", args...))
@@ -78,8 +77,7 @@ func TestPageableCopiesTakeTheCPU(t *testing.T) {
 	}
 }
 
-// A rank that is late makes all others wait, and waits for nobody itself, whether its CPU
-// or its GPU is slow.
+// A late rank makes all others wait, and waits for none itself, whether its CPU or its GPU is slow.
 func TestStragglerMakesTheOthersWait(t *testing.T) {
 	s := extract(t)
 	const steps, slow = 6, 60 * time.Millisecond

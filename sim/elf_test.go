@@ -12,7 +12,7 @@ import (
 var libraries = []struct {
 	file    string
 	lib     events.Library
-	version string // of its symbols
+	version string // version of its symbols
 }{
 	{"libcuda.so.1", events.LibCuda, ""},
 	{"libcudart.so.11.0", events.LibCudart, "libcudart.so.11.0"},
@@ -58,7 +58,7 @@ func exports(t *testing.T, f *elf.File) []elf.Symbol {
 	return out
 }
 
-// Every symbol of the catalog is there, so that each row is traced on sim.
+// The libraries export every symbol of the catalog, so that each row is traced on sim.
 func TestExportsCoverTheCatalog(t *testing.T) {
 	eachLibrary(t, func(t *testing.T, _ string, i int, f *elf.File) {
 		have := map[string]bool{}
@@ -130,13 +130,13 @@ func code(t *testing.T, f *elf.File, s elf.Symbol) []byte {
 	return b
 }
 
-// isStub tells libcuda's kind: cmpl $imm,disp(%rip); je inside; jmp *disp(%rip).
+// isStub recognizes libcuda's kind: cmpl $imm,disp(%rip); je inside; jmp *disp(%rip).
 func isStub(b []byte) bool {
 	return len(b) == 30 && b[0] == 0x81 && b[1] == 0x3d && b[10] == 0x74 && int(b[11])+12 < 30 &&
 		b[12] == 0xff && b[13] == 0x25
 }
 
-// isPush tells libcudart's kind: push of any register.
+// isPush recognizes libcudart's kind: push of any register.
 func isPush(b []byte) bool {
 	if b[0] == 0x41 {
 		b = b[1:]
@@ -144,9 +144,9 @@ func isPush(b []byte) bool {
 	return b[0] >= 0x50 && b[0] <= 0x57
 }
 
-// The first bytes of an export decide what a probe costs. In NVIDIA's libraries
-// for x86-64 all traced libcuda functions are stubs of 30 bytes that begin with a
-// cmpl and go on with a je at +10, and all of libcudart begin with a push.
+// The first bytes of an export determine the cost of a probe. In NVIDIA's libraries for x86-64 all
+// traced libcuda functions are stubs of 30 bytes that begin with a cmpl and continue with a je at
+// +10, and all of libcudart begin with a push.
 func TestFirstBytes(t *testing.T) {
 	eachLibrary(t, func(t *testing.T, arch string, i int, f *elf.File) {
 		kinds := map[string]int{}

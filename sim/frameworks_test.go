@@ -14,7 +14,7 @@ const (
 	kernelMean = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_10MeanOpsIffffEEjfLi4EEEEEvT1_"
 )
 
-// What each program calls, and which kernels it launches, is what its options say.
+// Each program's calls and kernels are those that its options specify.
 func TestFrameworks(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {
@@ -60,8 +60,8 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// static has the runtime within it and shows nothing of it to the loader; one of the two
-// has a symbol table.
+// static contains the runtime and hides it from the loader; one of its two variants has a symbol
+// table.
 func TestStaticRuntime(t *testing.T) {
 	for _, arch := range arches {
 		for program, symbols := range map[string]bool{"static": true, "static-stripped": false} {
@@ -101,7 +101,7 @@ func TestStaticRuntime(t *testing.T) {
 	}
 }
 
-// CUDA_VISIBLE_DEVICES picks, orders and ends the list of devices.
+// CUDA_VISIBLE_DEVICES selects, orders and ends the list of devices.
 func TestVisibleDevices(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	s := extract(t)

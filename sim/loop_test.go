@@ -11,15 +11,15 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Each fault fails and loses as it should, and its twin does neither.
+// Each fault fails and loses time as specified, and its twin does neither.
 func TestLoop(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {
 		fault  string
 		args   []string
 		steps  int64 // 0: 40
-		errors int64 // calls that fail
-		loses  bool  // by a clock around it
+		errors int64 // failing calls
+		loses  bool  // measured by an outer clock
 	}{
 		{fault: "none"},
 		{fault: "alloc-slow", args: []string{"--every", "5", "--delay-us", "3000"}, loses: true},
@@ -42,7 +42,7 @@ func TestLoop(t *testing.T) {
 		{fault: "graph-pool", args: []string{"--every", "20", "--delay-us", "1000"}, loses: true},
 		{fault: "graph-oom", args: []string{"--every", "20", "--delay-us", "1000"}, errors: 2, loses: true},
 		{fault: "fork", args: []string{"--every", "20"}, loses: true},
-		// Of so many steps one meets the lock, also where its thread seldom gets a CPU.
+		// Among so many steps one meets the lock, even if its thread seldom gets a CPU.
 		{fault: "driver-lock", args: []string{"--every", "5", "--delay-us", "5000"}, steps: 1000, loses: true},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-// What cannot go on fails on, and is not in a hurry.
+// A permanent error keeps failing, at a moderate rate.
 func TestLoopOfErrors(t *testing.T) {
 	s := extract(t)
 	for _, fault := range []string{"mismatch-803", "mismatch-35", "assert"} {
@@ -73,7 +73,7 @@ func TestLoopOfErrors(t *testing.T) {
 	}
 }
 
-// The log has all steps, one after the other, and switches the fault on.
+// The log has all steps in order, and switches the fault on.
 func TestLoopLog(t *testing.T) {
 	s := extract(t)
 	const size = 128 + 24<<17
@@ -107,7 +107,7 @@ func TestLoopLog(t *testing.T) {
 	}
 }
 
-// With --hold it is another program after the line, of the same process.
+// With --hold the process executes another program after the line.
 func TestLoopStartsAnew(t *testing.T) {
 	s := extract(t)
 	c := testkit.Start(t, s.command("loop", "--hold", "--steps", "3"))

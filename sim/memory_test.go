@@ -8,7 +8,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// memoryTruth is one line of what the simulated driver knows of its memory.
+// memoryTruth is one line of the simulated driver's own account of its memory.
 type memoryTruth struct {
 	Truth   int64
 	Devices []map[string]struct {
@@ -20,7 +20,7 @@ type memoryTruth struct {
 	}
 }
 
-// family says what of simMemory the calls of a function count for.
+// family maps functions to families of simMemory.
 var family = map[string]string{
 	"cudaMalloc": "device", "cudaMallocPitch": "device", "cudaMalloc3D": "device", "cuMemAlloc_v2": "device",
 	"cudaMallocAsync": "pool", "cudaMallocFromPoolAsync": "pool", "cudaMallocManaged": "managed",
@@ -28,7 +28,7 @@ var family = map[string]string{
 	"cuMemAllocHost_v2": "pinned", "cudaHostRegister": "registered",
 }
 
-// What was called and what the driver holds agree, whatever fails on the way.
+// The calls and the driver's account agree, whatever fails on the way.
 func TestMemoryTruth(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {
@@ -97,7 +97,7 @@ func decode(t *testing.T, line string, v any) {
 	}
 }
 
-// checkTruth says whether the families add up to the device.
+// checkTruth checks that the families add up to the device.
 func checkTruth(t *testing.T, m memoryTruth) {
 	t.Helper()
 	for i, d := range m.Devices {
@@ -133,7 +133,7 @@ func TestMemoryAsks(t *testing.T) {
 	}
 }
 
-// The driver alone, a module from a file, and mistakes with the errors that they must have.
+// The driver alone works, with a module from a file, and mistakes give the right errors.
 func TestAdvanced(t *testing.T) {
 	s := extract(t)
 	got := s.result(t, "advanced", "--rounds", "3", "--threads", "2")

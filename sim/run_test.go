@@ -18,8 +18,8 @@ import (
 
 func shell(line string) *exec.Cmd { return exec.Command("sh", "-c", line) }
 
-// command is a program of the stack with its arguments. NAME=VALUE before the
-// arguments goes to its environment.
+// command is a program of the stack with its arguments. NAME=VALUE before the arguments goes to its
+// environment.
 func (s Stack) command(program string, args ...string) *exec.Cmd {
 	var env []string
 	for len(args) > 0 && strings.Contains(args[0], "=") && args[0][0] != '-' {
@@ -149,7 +149,7 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// What the simulated GPU does, seen from Python.
+// Python programs see the simulated GPU's behaviour.
 func TestSemantics(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	s := extract(t)

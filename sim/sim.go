@@ -13,12 +13,12 @@ import (
 //go:embed py/*.py
 var scripts embed.FS
 
-// Stack is an extracted stack. Its libraries and programs lie in one directory,
-// where they find each other.
+// Stack is an extracted stack. Its libraries and programs lie in one directory, where they find
+// each other.
 type Stack struct {
 	Dir         string
 	Libcuda     string // libcuda.so.1
-	Libcudart   string // libcudart.so.12, which the programs are linked to
+	Libcudart   string // libcudart.so.12, to which the programs are linked
 	Libcudart13 string // libcudart.so.13
 	Libnccl     string // libnccl.so.2
 }
@@ -26,15 +26,15 @@ type Stack struct {
 // Program returns the path of a program; README.md lists them.
 func (s Stack) Program(name string) string { return filepath.Join(s.Dir, name) }
 
-// Script returns the path of a Python program, train.py or infer.py, to be run
-// by python3. It loads the runtime that lies beside it.
+// Script returns the path of a Python program, train.py or infer.py, for python3. It loads the
+// runtime beside it.
 func (s Stack) Script(name string) string { return filepath.Join(s.Dir, name) }
 
 // Files returns the names of all files that [Extract] writes, sorted.
 func Files() []string {
 	files, err := contents()
 	if err != nil {
-		panic(err) // what is embedded can always be read
+		panic(err) // embedded files can always be read
 	}
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -44,10 +44,9 @@ func Files() []string {
 	return names
 }
 
-// Extract writes the stack for this architecture into dir, which it makes when
-// it is not there. Everybody may read and run the files. Files of an earlier
-// Extract are replaced one by one, never written to, so that processes that use
-// them go on undisturbed.
+// Extract writes the stack for this architecture into dir, which it creates if necessary. Everybody
+// may read and run the files. It replaces files of an earlier Extract and never writes to them, so
+// running processes are not disturbed.
 func Extract(dir string) (Stack, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -95,7 +94,7 @@ func contents() (map[string][]byte, error) {
 	return out, nil
 }
 
-// replace writes a new file and gives it the name of the old one.
+// replace writes a new file and renames it over the old one.
 func replace(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".sim-*")
 	if err != nil {

@@ -61,7 +61,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// A program that runs must not be disturbed when the stack is extracted again.
+// A running program is not disturbed when the stack is extracted again.
 func TestExtractReplacesFilesInUse(t *testing.T) {
 	s := extract(t)
 	c := testkit.Start(t, s.command("late"))
@@ -96,7 +96,7 @@ func TestExtractRefusesAFile(t *testing.T) {
 	}
 }
 
-// What is checked in is small, and both architectures have the same files.
+// The committed files are small, and both architectures have the same files.
 func TestPrebuilt(t *testing.T) {
 	names := map[string][]string{}
 	var total int64

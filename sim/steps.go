@@ -17,19 +17,19 @@ const (
 	maxSteps  = 65536
 )
 
-// Steps are the steps of simulated programs by the driver's own clock, which no tracer has
-// a part in. It is for one goroutine at a time.
+// Steps are the steps of simulated programs by the driver's own clock, independent of any tracer.
+// It is not safe for concurrent use.
 type Steps struct {
 	path string
 	mem  []byte
 }
 
-// Step is one: from a thread's first call after a wait for a stream to the end of its next
-// such wait, in time of CLOCK_MONOTONIC.
+// Step is one step: from a thread's first call after a wait for a stream to the end of its next
+// such wait, in CLOCK_MONOTONIC time.
 type Step struct{ Begin, End time.Duration }
 
-// NewSteps makes the file at path, which is better on no disk, and maps it. Programs that
-// have [Steps.Env] note their steps there.
+// NewSteps creates the file at path, preferably not on a disk, and maps it. Programs with
+// [Steps.Env] record their steps there.
 func NewSteps(path string) (*Steps, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -47,14 +47,13 @@ func NewSteps(path string) (*Steps, error) {
 	return &Steps{path, mem}, nil
 }
 
-// Env is the setting that has a program note its steps.
+// Env is the environment variable that makes a program record its steps.
 func (s *Steps) Env() string { return "INGERO_SIM_STEPS=" + s.path }
 
-// Count is how many there have been, of all programs and threads. The latest 65,536 of them
-// are kept.
+// Count is the number of steps so far, of all programs and threads. The latest 65,536 are kept.
 func (s *Steps) Count() uint64 { return binary.NativeEndian.Uint64(s.mem) }
 
-// Between appends those kept that began at from or later and ended before to, in no order.
+// Between appends the kept steps that began at from or later and ended before to, unordered.
 func (s *Steps) Between(out []Step, from, to time.Duration) []Step {
 	for at := stepsHead; at < len(s.mem); at += stepBytes {
 		x := Step{time.Duration(binary.NativeEndian.Uint64(s.mem[at:])), time.Duration(binary.NativeEndian.Uint64(s.mem[at+8:]))}
@@ -65,10 +64,10 @@ func (s *Steps) Between(out []Step, from, to time.Duration) []Step {
 	return out
 }
 
-// Now is the time of CLOCK_MONOTONIC.
+// Now is the present CLOCK_MONOTONIC time.
 func Now() time.Duration {
 	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // which each Linux has
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // exists on every Linux
 	return time.Duration(ts.Nano())
 }
 

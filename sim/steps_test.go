@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Each step is noted: those of a program that makes them one after the other do not overlap,
-// and none is left out.
+// Each step is recorded: sequential steps do not overlap, and none is missing.
 func TestSteps(t *testing.T) {
 	s := extract(t)
 	steps, err := NewSteps(filepath.Join(t.TempDir(), "steps"))
@@ -24,7 +23,7 @@ func TestSteps(t *testing.T) {
 		t.Errorf("%d counted, %d kept, want %d", steps.Count(), len(got), want)
 	}
 	slices.SortFunc(got, func(a, b Step) int { return int(a.Begin - b.Begin) })
-	for i := 1; i < 50; i++ { // of train, which ran first
+	for i := 1; i < 50; i++ { // steps of train, which ran first
 		if got[i].Begin < got[i-1].End {
 			t.Errorf("step %d began at %v, the one before ended at %v", i, got[i].Begin, got[i-1].End)
 		}

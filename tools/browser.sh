@@ -1,6 +1,6 @@
 #!/bin/bash
-# browser.sh: fetches what drives Chromium in the tests of the dashboard's page into
-# bin/browser: the packages of test/browser/package-lock.json, by their hashes, once.
+# browser.sh: downloads the driver of Chromium for the dashboard page's tests into bin/browser: the
+# packages of test/browser/package-lock.json, by their hashes, once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

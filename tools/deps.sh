@@ -1,6 +1,6 @@
 #!/bin/bash
-# deps.sh TARGET...: installs by apt what building and these make targets need
-# and this machine lacks, and says what and why. It does nothing where nothing is missing.
+# deps.sh TARGET...: installs with apt the missing packages that the build and these make targets
+# need, and prints the reasons. It does nothing if nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,8 +1,7 @@
 #!/bin/bash
-# Fuzzes what reads bytes of others: each target for FUZZTIME (10m, or 1000x executions), two at
-# a time.
-# An input that fails is written to the package's testdata/fuzz, where it is a test from
-# then on: commit it with the mend.
+# Fuzzes the parsers of untrusted bytes: each target for FUZZTIME (10m, or 1000x executions), two at
+# a time. A failing input is written to the package's testdata/fuzz, where it becomes a test: commit
+# it with the fix.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${FUZZTIME:=10m}"
@@ -25,8 +24,8 @@ targets() {
 	TABLE
 }
 
-# Until Go 1.27 the fuzzer now and then says of its own deadline that it failed
-# (go.dev/issue/75804): no input failed where that is all that it says.
+# Before Go 1.27 the fuzzer sometimes reports its own deadline as a failure (go.dev/issue/75804). If
+# that is the only report, no input failed.
 only_deadline() {
 	[ "$(sed -n '/^--- FAIL: /,$p' "$1" | sed -n '2,3p')" = $'    context deadline exceeded\nFAIL' ]
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# interop.sh fetch|tests|packages: what make test-interop runs. Tests that need real servers,
+# interop.sh fetch|tests|packages: the parts of make test-interop. Tests with real servers,
 # browsers, emulators and packaging tools are in files *_interop_test.go, with the build tag
-# interop. fetch downloads and builds what apt does not have; tests prints a pattern that
-# matches these tests, and packages the packages that they are in.
+# interop. fetch downloads and builds what apt does not have; tests prints a pattern that matches
+# these tests, and packages prints their packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

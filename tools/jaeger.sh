@@ -1,12 +1,12 @@
 #!/bin/bash
-# jaeger.sh: builds Jaeger, which is an OpenTelemetry collector too, from its Go module
-# into bin/jaeger/jaeger, for tests that send to a real receiver. It takes two minutes,
-# once: what is there is kept. It is not optimised, which would take longer than its tests. It has no web pages, only the API, and none of the parts that
-# take most of the time to compile and that no test uses: Kafka, Zipkin, AWS, Elasticsearch.
+# jaeger.sh: builds Jaeger, which is also an OpenTelemetry collector, from its Go module into
+# bin/jaeger/jaeger, for tests with a real receiver. It takes two minutes, once, and keeps the
+# result. It is not optimised, which would take longer than the tests. It has only the API, no web
+# pages, and lacks the unused parts that take longest to compile: Kafka, Zipkin, AWS, Elasticsearch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# without_parts SOURCE: takes these parts out of the copy
+# without_parts SOURCE: removes these parts from the copy
 without_parts() {
 	sed -E -i '/kafka|sigv4auth|zipkin|spanmetrics|jaegerreceiver|prometheusexporter|tailsampling/d' \
 		"$1/cmd/jaeger/internal/components.go"
@@ -62,7 +62,7 @@ if [ ! -x "$to/jaeger" ] || [ "$(cat "$to/version" 2>/dev/null)" != "$version" ]
 	rm -rf "$to"
 	mkdir -p "$to"
 	from=$(go mod download -json "github.com/jaegertracing/jaeger@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-	# It is built with the versions that its own go.sum has, in a copy, for the module is read-only.
+	# Built in a copy with the versions of its own go.sum, since the module is read-only.
 	cp -r "$from/." "$to/source"
 	chmod -R u+w "$to/source"
 	without_parts "$to/source"

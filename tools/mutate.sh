@@ -1,11 +1,11 @@
 #!/bin/bash
-# mutate.sh [WORD...]: shows that the tests notice mistakes. Each patch of test/mutate makes
-# one mistake in a copy of the tree; the tests of the packages that its first lines name
-# must fail. With words, only patches whose names contain one of them are tried.
+# mutate.sh [WORD...]: checks that the tests detect mistakes. Each patch of test/mutate makes one
+# mistake in a copy of the tree; the tests of the packages in its first lines must fail. With words,
+# only patches whose names contain one of them are tried.
 #
-# A patch begins with lines "# mistake: WHAT IS WRONG" and "# packages: ./a ./b". A line
-# "# tests: REGEXP" limits the run to those tests, as go test -run does. If a patch changes
-# C of bpf/, the programs are compiled again.
+# A patch begins with lines "# mistake: WHAT IS WRONG" and "# packages: ./a ./b". A line "# tests:
+# REGEXP" limits the run to those tests, as go test -run does. If a patch changes C of bpf/, the
+# programs are compiled again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ for patch in test/mutate/*.patch; do
 	git -C "$copy" apply --whitespace=nowarn "$PWD/$patch"
 	log=$copy.$name.log
 	began=$SECONDS
-	# -trimpath: what was compiled in one copy serves the next.
+	# -trimpath lets copies share what was compiled.
 	if (
 		cd "$copy"
 		git diff --quiet -- bpf || go generate ./internal/bpf || { echo '[build failed]'; exit 1; }

@@ -1,6 +1,6 @@
 #!/bin/bash
-# npm.sh DIR: has the packages of DIR/package-lock.json, by their versions and hashes, and
-# says where: a folder node_modules in the user's cache. They are fetched once.
+# npm.sh DIR: downloads the packages of DIR/package-lock.json once, by their versions and hashes,
+# and prints the path of their node_modules in the user's cache.
 set -euo pipefail
 cd "$(dirname "$0")/../$1"
 

@@ -1,9 +1,8 @@
 #!/bin/bash
-# nvidia-libs.sh: puts NVIDIA's own CUDA libraries, and the headers that say how their
-# functions are called, into bin/nvidia/, for tests and benchmarks on the real thing.
-# They come from Debian's non-free and contrib components, are unpacked and not
-# installed, and are never part of ingero. Without a GPU their
-# calls return errors; that is enough to see them made.
+# nvidia-libs.sh: puts NVIDIA's own CUDA libraries, and the headers with their functions'
+# signatures, into bin/nvidia/, for tests and benchmarks on the real libraries. They come from
+# Debian's non-free and contrib components, are unpacked but not installed, and are never part of
+# ingero. Without a GPU their calls return errors, which is enough to trace them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +12,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 # shellcheck disable=SC2016
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')}
 
-# prepare SUITE: sets dir, and apt to what knows the suite's packages
+# prepare SUITE: sets dir, and apt to an apt with the suite's packages
 prepare() {
 	dir=$PWD/bin/nvidia/$1
 	mkdir -p "$dir/lists/partial" "$dir/debs"
@@ -38,11 +37,11 @@ fetch() {
 	touch "$dir/done"
 }
 
-# part OFFSET BYTES: a field of the package's head
+# part OFFSET BYTES: a field of the package's header
 part() { dd if="$dir/debs/start" iflag=skip_bytes,count_bytes skip="$1" count="$2" status=none | tr -d ' /'; }
 
-# headers SUITE PACKAGE FILE...: headers into bin/nvidia/SUITE/include. The packages are
-# large, and their headers come first: the beginning is enough.
+# headers SUITE PACKAGE FILE...: headers into bin/nvidia/SUITE/include. The packages are large, but
+# their beginning contains the headers.
 headers() {
 	local suite=$1 package=$2 file url at=8 name size
 	shift 2
@@ -58,7 +57,7 @@ headers() {
 		at=$((at + 60 + size + size % 2))
 	done
 	mkdir -p "$dir/debs/data" "$dir/include"
-	# Both complain that the end is missing.
+	# Both report that the end is missing.
 	(tail -c +$((at + 61)) "$dir/debs/start" | xz -dc | tar -x -C "$dir/debs/data" --wildcards '*.h') 2>/dev/null || true
 	for file; do
 		find "$dir/debs/data" -name "$file" -exec cp {} "$dir/include" \;

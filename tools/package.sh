@@ -1,7 +1,7 @@
 #!/bin/bash
-# package.sh [VERSION]: makes into bin/packages (or $OUT) what is released, for each
-# architecture in $ARCHES: ingero_VERSION_linux_ARCH.tar.gz with ingero at its top, the deb,
-# the rpm (or only what $KINDS says), a bill of materials, and SHA256SUMS of them all. The same commit and version
+# package.sh [VERSION]: makes the released files in bin/packages (or $OUT), for each architecture in
+# $ARCHES: ingero_VERSION_linux_ARCH.tar.gz with ingero at its top, the deb, the rpm (or only the
+# kinds in $KINDS), a bill of materials, and SHA256SUMS of all files. The same commit and version
 # give the same bytes. make packages calls it with the version of git.
 set -euo pipefail
 cd "$(dirname "$0")/.."

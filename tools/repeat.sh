@@ -1,7 +1,7 @@
 #!/bin/bash
-# repeat.sh: runs some of the tests again that make test has just run, three times each, to
-# find those that do not always pass. The commit decides which ones; over many commits all
-# tests have their turn. SECONDS_TO_REPEAT bounds the sum of what they took in make test.
+# repeat.sh: repeats some of the tests that make test has just run, three times each, to find flaky
+# ones. The commit selects them, so that over many commits all tests get their turn.
+# SECONDS_TO_REPEAT bounds the sum of their times in make test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_TO_REPEAT:-20}
@@ -13,8 +13,8 @@ if [ ! -s "$times" ]; then
 fi
 commit=$(git rev-parse HEAD)
 
-# Lines "PACKAGE TEST SECONDS" of the tests that passed. What a test took is what its parts
-# took, where that is more: those that run in parallel are not in its own time.
+# Lines "PACKAGE TEST SECONDS" of the tests that passed. A test's time is that of its subtests if
+# that is more, since its own time excludes parallel subtests.
 durations() {
 	sed -n 's/.*"Action":"pass","Package":"\([^"]*\)","Test":"\([^"]*\)","Elapsed":\([0-9.]*\).*/\1\t\2\t\3/p' "$times" |
 		awk -F'\t' '
@@ -29,8 +29,8 @@ durations() {
 			}'
 }
 
-# Of each package in the order that the commit gives, tests in that order too, while there is
-# time. Few packages, many tests: most of the time goes into linking.
+# Takes packages, and tests within each, in an order that the commit gives, while there is time. Few
+# packages with many tests: linking takes most of the time.
 chosen=$(durations | while read -r package test took; do
 	echo "$(echo "$commit $package" | sha256sum | cut -c1-12) $(echo "$commit $test" | sha256sum | cut -c1-12) $package $test $took"
 done | sort | awk -v left="$seconds" -v most=8 '

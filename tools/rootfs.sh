@@ -1,8 +1,8 @@
 #!/bin/bash
-# rootfs.sh DIR: makes the root file system of the container image in DIR: the static
-# binary, which has the time zones in it, the certificates of this machine's authorities,
-# and the folders that a program expects. VERSION, COMMIT, BUILD_DATE and ARCH say what is built. It needs no
-# container engine: chroot DIR /usr/bin/ingero version.
+# rootfs.sh DIR: makes the root file system of the container image in DIR: the static binary, which
+# contains the time zones, this machine's CA certificates, and the directories that a program
+# expects. VERSION, COMMIT, BUILD_DATE and ARCH describe the build. It needs no container engine:
+# chroot DIR /usr/bin/ingero version.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022

@@ -1,5 +1,5 @@
 #!/bin/bash
-# smoke.sh: the built program as a user meets it first.
+# smoke.sh: tests the built program as a new user would use it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ fail() {
 go version -m bin/ingero | grep -q 'CGO_ENABLED=0' || fail "bin/ingero is not static"
 bin/ingero version
 
-# demo FIRST_LINE COMMAND...: a demonstration shows launches, and says what it is.
+# demo FIRST_LINE COMMAND...: a demonstration shows launches, and its first line.
 demo() {
 	local says=$1
 	shift

@@ -1,9 +1,9 @@
 #!/bin/bash
-# steady.sh [KIND...]: shows that the tests pass each time. As root, it runs the tests of this
-# commit many times over, in a clone: alone, beside a load on all CPUs and the disk, as a user
-# without rights, with and without that load, and two runs at the same time beside a running
-# trace. Each run is a line of bin/steady.tsv; runs of this commit that are there are not made
-# again, so it can be interrupted.
+# steady.sh [KIND...]: checks that the tests pass every time. As root, it runs the tests of this
+# commit many times in a clone: alone, beside a load on all CPUs and the disk, as an unprivileged
+# user, with and without that load, and two runs at the same time beside a running trace. Each run
+# is a line of bin/steady.tsv. It skips the runs of this commit that are there, so it can be
+# interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 results=$PWD/bin/steady.tsv
@@ -12,7 +12,7 @@ tree=${STEADY_DIR:-/var/tmp/ingero-steady}
 mkdir -p bin
 touch "$results"
 
-# How often each kind is run.
+# Number of runs of each kind.
 declare -A times=([root]=5 [root-busy]=5 [user]=3 [user-busy]=3 [pair]=1)
 kinds=("${@:-root root-busy user user-busy pair}")
 read -ra kinds <<<"${kinds[*]}"
@@ -33,7 +33,7 @@ clone() {
 	fi
 }
 
-# tests WHO LOG: one run of all tests, nothing from the cache
+# tests WHO LOG: one run of all tests, without the cache
 tests() {
 	local dir=$tree/$1
 	clone "$1"
@@ -45,7 +45,7 @@ tests() {
 	fi
 }
 
-# noted KIND WHO RUN: runs the tests and writes the line of it
+# noted KIND WHO RUN: runs the tests and writes the run's line
 noted() {
 	local log began=$SECONDS status=0
 	log=bin/steady-$1-$2-$3.log

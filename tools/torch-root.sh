@@ -1,13 +1,13 @@
 #!/bin/bash
-# torch-root.sh: makes a root directory with the CUDA build of PyTorch, numba and pycuda as
-# Debian has them, and the simulated stack in place of the driver, the runtime, cuBLAS and
-# cuDNN, for make test-real. Packages are unpacked, never installed, and are no part of
-# ingero. What was fetched or unpacked is not done again.
+# torch-root.sh: makes a root directory with the CUDA build of PyTorch, numba and pycuda from
+# Debian, and the simulated stack in place of the driver, the runtime, cuBLAS and cuDNN, for make
+# test-real. Packages are unpacked, never installed, and are no part of ingero. Downloads and
+# unpacked packages are kept.
 #
 #   torch-root.sh          fetch, unpack, put the simulated libraries there
 #   torch-root.sh size     say what would be fetched, and how large it is
 #
-# TORCH_ROOT is where it lies (default bin/torch); DEBIAN_MIRROR the mirror.
+# TORCH_ROOT is its path (default bin/torch); DEBIAN_MIRROR the mirror.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +19,7 @@ keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')}
 dir=${TORCH_ROOT:-bin/torch}
 packages=(python3-torch-cuda python3-numba python3-pycuda libnvvm4 dash coreutils libc-bin)
-# The stack has these libraries in it, or programs do without them.
+# Libraries that the simulated stack replaces, or that the programs do not need.
 instead=(nvidia-cuda-dev nvidia-cuda-toolkit libcuda1 libcudart12 libcublas12 libcublaslt12 nvidia-cudnn libnccl2 libnvtoolsext1)
 
 mkdir -p "$dir"/apt/{none,lists/partial} "$dir/apt/cache/archives/partial" "$dir/unpacked" "$dir/root"
@@ -30,21 +30,20 @@ apt=(apt-get -qq -oDir::Etc::sourcelist="$dir/apt/sources.list" -oDir::Etc::sour
 	-oDir::Cache="$dir/apt/cache" -oAPT::Sandbox::User=root -oAPT::Install-Recommends=false
 	-oAPT::Architecture="$arch" -oAPT::Architectures="$arch" -oDebug::NoLocking=1)
 
-# lists: makes apt know the suite's packages, and none that is installed but those that the
-# simulated stack stands for.
+# lists: makes apt see the suite's packages, and only the replaced ones as installed.
 lists() {
 	echo "deb [signed-by=$keyring] $mirror $suite main contrib non-free" >"$dir/apt/sources.list"
 	[ -e "$dir/apt/fetched" ] || "${apt[@]}" -oDir::State::status=/dev/null update
 	touch "$dir/apt/fetched"
-	# In the versions that the suite has, since some packages want no other; and held, so that
-	# apt does not take them for older builds.
+	# In the suite's versions, since some packages require them, and held, so that apt does not take
+	# them for older builds.
 	apt-cache "${apt[@]:1}" -oDir::State::status=/dev/null -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache= show "${instead[@]}" |
 		awk '/^(Package|Version|Architecture): /
 			/^Version: / { print "Status: hold ok installed\nMaintainer: none\nDescription: simulated" }
 			/^$/' >"$dir/apt/status"
 }
 
-# missing: the packages of the closure that are to be fetched, a line each: URL, file, bytes
+# missing: the packages of the closure to download, a line each: URL, file, bytes
 missing() { "${apt[@]}" --print-uris -y install "${packages[@]}" | sed -n "/^'/p"; }
 
 # unpack FILE
@@ -55,7 +54,7 @@ unpack() {
 	touch "$dir/unpacked/$name"
 }
 
-# device: what numba compiles with, of a package whose rest is not needed
+# device: numba's device library, from a package whose rest is not needed
 device() {
 	[ -e "$dir/unpacked/libdevice" ] && return
 	(cd "$dir" && "${apt[@]}" download nvidia-cuda-toolkit)
@@ -64,14 +63,14 @@ device() {
 	touch "$dir/unpacked/libdevice"
 }
 
-# Where the packages' scripts would have set something up.
+# Replaces the packages' install scripts.
 configure() {
 	local lib
 	lib=usr/lib/$(uname -m)-linux-gnu
 	mkdir -p "$root"/{dev,proc,sys,tmp,root,srv,opt/ingero,etc}
 	chmod 1777 "$root/tmp"
 	ln -sfn dash "$root/usr/bin/sh"
-	# By these names numba loads its compiler and the runtime.
+	# Names under which numba loads its compiler and the runtime.
 	ln -sfn "/$lib/libnvvm.so.4" "$root/opt/ingero/libnvvm.so"
 	ln -sfn libcudart.so.12 "$root/opt/ingero/libcudart.so"
 	printf '/opt/ingero\n/%s/blas\n/%s/lapack\n/%s\n' "$lib" "$lib" "$lib" >"$root/etc/ld.so.conf"

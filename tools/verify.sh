@@ -1,6 +1,6 @@
 #!/bin/bash
-# verify.sh: generates everything anew in a copy of the tree and fails, naming
-# each file that differs from what is checked in. The tree is left as it is.
+# verify.sh: generates everything anew in a copy of the tree, and fails with the names of the files
+# that differ from the committed ones. It does not change the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=$(mktemp -d)

@@ -1,13 +1,13 @@
 #!/bin/bash
 # web.sh [check|test]: builds the dashboard's page from internal/dashboard/web/src into
-# internal/dashboard/web/assets. With check it checks the types alone, with test it runs
-# the tests. What builds it is what tools/npm.sh fetches.
+# internal/dashboard/web/assets. check only checks the types, and test runs the tests. tools/npm.sh
+# downloads the build tools.
 set -euo pipefail
 cd "$(dirname "$0")/../internal/dashboard/web"
 
 modules=$(../../../tools/npm.sh internal/dashboard/web)
 
-# Sources and packages are seen side by side, as the tools want them.
+# Puts sources and packages side by side, as the tools require.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r src test build.mjs package.json tsconfig.json "$work/"

@@ -1,8 +1,8 @@
-// Budget measures what a loop loses to the tracing that makes so many launches a second and
-// waits for its CPU, with --max-overhead and without: launches a second beside those of the same
-// process untraced, before and after. The agent records into a database, as it does by default;
-// with -json it writes JSON and no database. Or, with -steps, which steps an overload has taken,
-// and when they are given back.
+// Budget measures how much tracing slows down a loop that makes launches at a rate and waits for
+// its CPU, with --max-overhead and without. It compares the launches per second with those of the
+// same process untraced, before and after. The agent records into a database, as by default; with
+// -json it writes JSON and no database. With -steps it measures instead which steps an overload
+// sheds, and when they return.
 //
 // It needs root, gcc (-steps: python3), and the agent (make build).
 package main
@@ -50,13 +50,13 @@ func main() {
 	}
 }
 
-// bench is how a loop is measured.
+// bench is the setup of a measurement.
 type bench struct {
-	dir     string // of its files
+	dir     string // directory of its files
 	agent   string
 	json    bool // the agent writes JSON, and no database
-	settle  int  // seconds before those that count
-	seconds int  // that count
+	settle  int  // seconds before the measured ones
+	seconds int  // measured seconds
 	rounds  int
 	program string // the loop
 }
@@ -74,7 +74,7 @@ func (b *bench) run(rates, budgets []string) error {
 	fmt.Printf("Loss of a loop of so many launches a second: median (range) of %d rounds\n", b.rounds)
 	for _, rate := range rates {
 		loss := make([]figure.Spread, len(budgets))
-		for range b.rounds { // in turns: a machine changes
+		for range b.rounds { // in turns, since a machine's speed varies
 			for i, budget := range budgets {
 				l, err := b.measure(rate, budget)
 				if err != nil {
@@ -91,7 +91,7 @@ func (b *bench) run(rates, budgets []string) error {
 	return nil
 }
 
-// measure returns what a process loses while it is traced, in percent.
+// measure returns a process's slowdown while it is traced, in percent.
 func (b *bench) measure(rate, budget string) (float64, error) {
 	loop := exec.Command(b.program, rate)
 	loop.Env = append(os.Environ(), "INGERO_SIM_KERNEL_NS=1")
@@ -129,7 +129,7 @@ func (b *bench) measure(rate, budget string) (float64, error) {
 	return 100 * (1 - traced/((before+after)/2)), nil
 }
 
-// output is the trace command and where its output goes: each round begins a new database.
+// output returns the trace command with its output: each round begins a new database.
 func (b *bench) output() []string {
 	if b.json {
 		return []string{"trace", "--json", "--record=false"}
@@ -140,7 +140,7 @@ func (b *bench) output() []string {
 	return []string{"trace", "--db", path}
 }
 
-// median returns that of the next n seconds.
+// median returns the median of the next n seconds.
 func median(lines *bufio.Reader, n int) (float64, error) {
 	var all []float64
 	for range n {

@@ -17,7 +17,7 @@ import (
 	"ingero/sim"
 )
 
-// tick is what is read of one.
+// tick has the used fields of a tick.
 type tick struct {
 	Type     string `json:"type"`
 	Overhead *struct {
@@ -26,14 +26,15 @@ type tick struct {
 	} `json:"overhead"`
 }
 
-// The end of each half: no step was taken for so many ticks, or none was given back.
+// Each half ends after this many ticks without a change: first while steps are shed, then while
+// they return.
 const (
 	unmoved = 20
 	unquiet = 120
 )
 
-// steps overloads the tracing by a program that makes calls as fast as it can, prints when
-// each step is taken, then has the program stand still, and prints when each is given back.
+// steps overloads the tracing with a program that makes calls as fast as it can, and prints when
+// each step is shed. It then stops the program, and prints when each step returns.
 func steps(dir, agent, budget string) error {
 	stack, err := sim.Extract(dir)
 	if err != nil {
@@ -79,7 +80,7 @@ func steps(dir, agent, budget string) error {
 	return err
 }
 
-// follow prints each change of what is left out, until done or there was none for so many ticks.
+// follow prints each change of the shed steps, until done or after patience ticks without a change.
 func follow(lines *bufio.Reader, shed []string, patience int, done func(shed []string) bool) ([]string, error) {
 	began := time.Now()
 	for same := 0; same < patience && !done(shed); {

@@ -1,5 +1,5 @@
-// Package figure prints what the benchmarks measure: for people the median of some rounds
-// with its range, and for make measure (and for benchstat) a line in Go's benchmark format.
+// Package figure prints the results of benchmarks: for people the median and range of several
+// rounds, and for make measure (and benchstat) a line in Go's benchmark format.
 package figure
 
 import (
@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Spread has a figure of each round of a benchmark, in the order in which they were made.
+// Spread has a figure of each round of a benchmark, in order.
 type Spread []float64
 
-// Median returns the middle one, the upper of two; there must be one.
+// Median returns the median, the upper of two middle values. s must not be empty.
 func (s Spread) Median() float64 { return slices.Sorted(slices.Values(s))[len(s)/2] }
 
 // Text returns the median and the range, each in a format such as "%.2f".
@@ -20,19 +20,18 @@ func (s Spread) Text(format string) string {
 	return fmt.Sprintf(strings.ReplaceAll("% (% to %)", "%", format), s.Median(), slices.Min(s), slices.Max(s))
 }
 
-// String is the text to three digits.
+// String returns the text to three digits.
 func (s Spread) String() string { return s.Text("%.3g") }
 
-// Report prints the median as a line in Go's benchmark format, if the environment variable
-// INGERO_FIGURES is set. The name says what was measured; the unit ends in "/s" if more is
-// better.
+// Report prints the median as a line in Go's benchmark format if the environment variable
+// INGERO_FIGURES is set. The name identifies the figure; the unit ends in "/s" if more is better.
 func Report(name string, s Spread, unit string) {
 	if os.Getenv("INGERO_FIGURES") != "" {
 		fmt.Println(Line(name, s.Median(), unit))
 	}
 }
 
-// Line is the line of one figure. Spaces and commas of the name become one dash.
+// Line returns the line of one figure. Spaces and commas of the name become one dash.
 func Line(name string, value float64, unit string) string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == ',' || r == ':' })
 	return fmt.Sprintf("Benchmark/%s 1 %.6g %s", strings.Join(words, "-"), value, unit)

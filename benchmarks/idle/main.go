@@ -1,6 +1,6 @@
-// Idle measures what an agent costs that has nothing to trace: the share of a CPU
-// that `ingero trace` takes while programs of others fork, or run other programs.
-// What its programs in the kernel cost those is measured by switches and overhead.
+// Idle measures the cost of an agent with nothing to trace: the share of a CPU that `ingero trace`
+// takes while other programs fork or exec. The benchmarks switches and overhead measure what its
+// BPF programs cost those programs.
 //
 // It needs root, bash, and the agent (make build).
 package main
@@ -18,7 +18,7 @@ import (
 	"ingero/benchmarks/figure"
 )
 
-// life is what each of the others does: wait for its turn, then start a child.
+// life is the script of the other programs: wait for a turn, then start a child.
 const life = `exec 3<> <(:); trap 'exit 0' TERM; while :; do read -t %g -u 3; %s; done`
 
 var neighbours = []struct{ name, does string }{
@@ -77,7 +77,7 @@ func measure(agent, does string, others int, every float64, rounds int, length t
 	return share, nil
 }
 
-// start starts programs, evenly over the time in which each has one turn.
+// start starts programs, evenly over the interval in which each has one turn.
 func start(n int, args []string, every float64) (stop func(), err error) {
 	var all []*exec.Cmd
 	stop = func() {
@@ -97,7 +97,7 @@ func start(n int, args []string, every float64) (stop func(), err error) {
 	return stop, nil
 }
 
-// cpu returns the time that a process has had a CPU, in ns; of its threads that live.
+// cpu returns the CPU time of a process's live threads, in ns.
 func cpu(pid int) (time.Duration, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, err := os.ReadDir(dir)

@@ -1,15 +1,9 @@
-// Overhead measures what tracing a launch costs: nanoseconds added to a call of
-// a cudaLaunchKernel that does no work, with probes on it and on the driver's
-// cuLaunchKernel that it calls, beside a pair of empty probes on each as the
-// floor. Runs are paired: each round measures everything once, and a ratio is
-// that of one round.
+// Overhead measures the cost of tracing a launch: nanoseconds added to a call of a cudaLaunchKernel
+// that does no work. It has probes on it and on the driver's cuLaunchKernel that it calls; the
+// floor is a pair of empty probes on each. Runs are paired: each round measures everything once,
+// and a ratio is within one round.
 //
-// With -python it launches from functions of Python, and compares what stacks cost.
-//
-// With -cudart and -cuda it does the same on NVIDIA's own libraries, where the
-// yardstick is probes on the first byte of each function.
-//
-// It needs root, and the machine to itself as far as that can be had.
+// With -python it launches from Python functions, and compares the cost of stacks.
 package main
 
 import (

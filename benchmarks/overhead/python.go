@@ -19,7 +19,7 @@ import (
 	"ingero/sim"
 )
 
-// pythonSource calls a function in a loop, from as many Python functions as it is told.
+// pythonSource calls a function in a loop, from a given depth of Python functions.
 const pythonSource = `import ctypes, sys
 sys.path.insert(0, sys.argv[2])
 import gpu
@@ -47,7 +47,7 @@ long loop(int (*launch)(const void *, struct dim3, struct dim3, void **, unsigne
 }
 `
 
-// onPython measures launches from the depths of Python, by the policy of stacks.
+// onPython measures launches from deep Python stacks, by stack policy.
 func onPython(dir, interpreter string, rounds, calls int) error {
 	stack, err := sim.Extract(dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func onPython(dir, interpreter string, rounds, calls int) error {
 	return nil
 }
 
-// stacked lets a tracer take whole stacks of a process.
+// stacked makes a tracer take the complete stacks of a process.
 func stacked(tr *probes.Tracer, pid uint32) (stop func(), err error) {
 	k := unwind.NewKeeper(unwind.Options{Kernel: tr.Walker()})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -18,14 +18,14 @@ import (
 	"ingero/sim"
 )
 
-// result is what one run took.
+// result is the cost of one run.
 type result struct {
-	ns  float64 // of wall time a call
-	cpu float64 // seconds of CPU time, all in all
+	ns  float64 // wall time per call
+	cpu float64 // total CPU time in seconds
 }
 
-// run starts a program that prints a line when it is ready, waits for one, makes
-// calls and prints {"calls":N,"elapsed_ns":N}; with w in place meanwhile.
+// run starts a program that prints a line when it is ready, waits for one, makes calls and prints
+// {"calls":N,"elapsed_ns":N}. w is in place meanwhile.
 func run(cmd *exec.Cmd, w watch) (r result, err error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -84,12 +84,12 @@ func run(cmd *exec.Cmd, w watch) (r result, err error) {
 	return r, err
 }
 
-// kind is one way to watch, and what came out of it.
+// kind is one way to watch, and its results.
 type kind struct {
 	name  string
 	watch watch
-	added figure.Spread // ns a call
-	ratio figure.Spread // to the yardstick, the first kind
+	added figure.Spread // ns per call
+	ratio figure.Spread // relative to the floor, the first kind
 }
 
 // compare runs all kinds, round after round, beside runs without any probe.
@@ -168,7 +168,7 @@ func onSim(dir string, rounds, calls int) error {
 	return nil
 }
 
-// realSource is a program that calls a function of a library, all arguments zero.
+// realSource is a program that calls a function of a library, with all arguments zero.
 const realSource = `#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

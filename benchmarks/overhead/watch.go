@@ -16,8 +16,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// watch puts probes in place and returns what takes them out again. poll, where
-// there is one, is to be called every few milliseconds meanwhile.
+// watch attaches probes, and returns the function that detaches them. The caller calls poll, if not
+// nil, every few milliseconds meanwhile.
 type watch func(pid uint32) (stop func() error, poll func(), err error)
 
 // target is a function in a library.
@@ -27,8 +27,8 @@ type target struct {
 	name string
 }
 
-// floor puts a pair of empty probes on each function: where ingero would put its
-// own, or on the first byte, as other tools do.
+// floor attaches a pair of empty probes to each function: where ingero would attach its own, or to
+// the first byte, as other tools do.
 func floor(targets []target, firstByte bool) watch {
 	return func(uint32) (func() error, func(), error) {
 		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.Kprobe, License: "GPL",
@@ -73,17 +73,17 @@ func floor(targets []target, firstByte bool) watch {
 	}
 }
 
-// how says what is done without, of launches.
+// how says which probes of launches are left out.
 type how struct {
-	once    bool // the runtime's have no probe
-	counted bool // they are counted at their entry
+	once    bool // the runtime's launches have no probe
+	counted bool // launches are counted at their entry only
 }
 
-// traced puts ingero's probes on the functions, and on what else o.Rows has.
+// traced attaches ingero's probes to the functions, and to the other rows of o.Rows.
 func traced(targets []target, o probes.Options) watch { return tracedSo(targets, o, how{}) }
 
-// without does without some of it, once the program has launched: what is needed for that is
-// learnt by then.
+// without detaches some probes after the program's first launches, from which the tracer has
+// learned what it needs for that.
 func without(tr *probes.Tracer, pid uint32, attached map[events.Library]*probes.Attached, h how) error {
 	if h.once {
 		rows := map[int]bool{}
@@ -172,5 +172,5 @@ func object(t target) (probes.Object, error) {
 	return probes.Object{Path: t.path, Name: t.path, File: f, Lib: t.lib}, err
 }
 
-// pollEvery is how often records are read, as a session does.
+// pollEvery is the interval of reads, as in a session.
 const pollEvery = 8 * time.Millisecond

@@ -1,6 +1,6 @@
-// Shapes measures what programs of six shapes lose while everything about them is traced
-// and recorded: steps a second, and how long a step takes, by the clock of the simulated
-// driver, of one process that is traced and left alone in turns.
+// Shapes measures how much full tracing and recording slows down programs of six shapes: steps per
+// second and step length, by the simulated driver's clock. One process is traced and left alone in
+// turns.
 //
 // It needs root, python3, and the agent (make build).
 package main
@@ -21,7 +21,7 @@ import (
 	"ingero/sim"
 )
 
-// shape is a program that makes steps until it is ended, at its own pace.
+// shape is a program that makes steps at its own pace until it is killed.
 type shape struct {
 	name string
 	args func(s sim.Stack) []string
@@ -88,9 +88,9 @@ func run(o *options) error {
 	return nil
 }
 
-// window is what a program did in some seconds.
+// window has a program's figures over some seconds.
 type window struct {
-	rate, cpu float64 // steps a second; CPUs that the agent took
+	rate, cpu float64 // steps per second; CPUs that the agent used
 	p50, p99  time.Duration
 }
 
@@ -141,7 +141,7 @@ func (s *shape) measure(o *options, stack sim.Stack) error {
 	return nil
 }
 
-// traced has the agent trace a process, and returns what that did meanwhile.
+// traced traces a process with the agent, and returns the figures meanwhile.
 func (s *shape) traced(o *options, steps *sim.Steps, pid int, dir string) (w window, err error) {
 	db := filepath.Join(dir, "shapes.db")
 	agent := exec.Command(o.agent, append([]string{"trace", "--json", "--db", db, "--pid", strconv.Itoa(pid)}, strings.Fields(o.trace)...)...)
@@ -157,8 +157,8 @@ func (s *shape) traced(o *options, steps *sim.Steps, pid int, dir string) (w win
 	return w, err
 }
 
-// see lets some time pass, and returns what was done in the next, also by the agent, if that
-// is no 0.
+// see waits for the settling time, and returns the figures of the next window, with the agent's
+// unless agent is 0.
 func see(o *options, steps *sim.Steps, agent int) (w window, err error) {
 	time.Sleep(o.settle)
 	before, err := cpu(agent)
@@ -185,7 +185,7 @@ func see(o *options, steps *sim.Steps, agent int) (w window, err error) {
 	return window{float64(len(all)) / seconds, (after - before) / seconds, took[len(took)/2], took[len(took)*99/100]}, nil
 }
 
-// cpu returns the seconds that a process has had of CPUs, to 10 ms; of 0, none.
+// cpu returns the CPU time of a process in seconds, to 10 ms; 0 for pid 0.
 func cpu(pid int) (float64, error) {
 	if pid == 0 {
 		return 0, nil

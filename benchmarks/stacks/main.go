@@ -1,7 +1,6 @@
-// Stacks measures what the agent makes of very many different stacks: processes that
-// start and end one after another make calls, each from a stack of its own, and a whole
-// session takes and names them all. It prints how many have come, the agent's CPU time and
-// its memory, at the most and after they are gone.
+// Stacks measures the agent with very many different stacks. Short-lived processes make calls, each
+// from a stack of its own, and a complete session takes and names all stacks. It prints their
+// number, the agent's CPU time and its memory, at the peak and after the processes have gone.
 //
 // It needs root and gcc; with -python a CPython to run instead.
 package main
@@ -28,8 +27,8 @@ import (
 	"ingero/sim"
 )
 
-// source forks processes in turn, each of which calls from as many stacks: the bits of a
-// number say which of two functions calls which.
+// source forks processes in turn, each of which calls from many stacks: the bits of a number choose
+// which of two functions calls which.
 const source = `#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +88,7 @@ func main() {
 	}
 }
 
-// counter counts what comes.
+// counter counts calls and stacks.
 type counter struct {
 	calls, taken, named, frames, gaps uint64
 	last                              *tick.Tick
@@ -176,8 +175,8 @@ func measure(procs, each int, python string) (err error) {
 	return nil
 }
 
-// trace follows a program that says when it is ready and when it is done, and waits for a
-// line after either. It returns how long it took between them.
+// trace follows a program that prints a line when it is ready and when it is done, and waits for a
+// line after either. It returns the time between them.
 func trace(c *counter, pid uint32, in io.Writer, out *bufio.Scanner) (time.Duration, error) {
 	out.Scan()
 	op, _ := events.OpByName("cudaSetDevice")
@@ -197,7 +196,7 @@ func trace(c *counter, pid uint32, in io.Writer, out *bufio.Scanner) (time.Durat
 	}
 	out.Scan()
 	took := time.Since(began)
-	time.Sleep(15 * time.Second) // what is dead is forgotten
+	time.Sleep(15 * time.Second) // ended processes are dropped
 	if _, err := fmt.Fprintln(in, "end"); err != nil {
 		return 0, err
 	}

@@ -12,9 +12,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// bound records an hour with a bound of its size, on a clock that goes as fast as
-// it can, and weighs the files after each batch; then the counts of all calls are
-// asked, most of which have been removed.
+// bound records an hour with a size limit, on a clock that runs as fast as it can, and checks the
+// files' size after each batch. It then queries the counts of all calls, most of which have been
+// removed.
 func bound(dir string, o *options) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -52,8 +52,8 @@ func bound(dir string, o *options) error {
 	return nil
 }
 
-// compare makes sure that each operation of each process counts as it was fed. It
-// returns how many calls are kept.
+// compare checks that the counts of each operation and process equal those fed. It returns how many
+// calls are kept.
 func compare(r *query.Reader, s *stream) (kept int, err error) {
 	all, _, err := r.OpStats(context.Background(), query.Filter{}, query.Group{PID: true})
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"ingero/sim"
 )
 
-// programs are what is recorded.
+// programs are the recorded programs.
 var programs = [][]string{
 	{"train", "--kernel-us", "50", "--seconds", "8", "--hold"},
 	{"train", "--kernel-us", "50", "--threads", "4", "--seconds", "8", "--hold"},
@@ -30,8 +30,8 @@ var programs = [][]string{
 	{"calls", "cudaLaunchKernel", "400000", "--rate", "50000", "--start-on-stdin"},
 }
 
-// bytesPerCall records programs, and what is worst for the store, and reads each
-// call back to compare it.
+// bytesPerCall records programs, and the worst case for the store. It reads each call back to
+// compare it.
 func bytesPerCall(dir string, o *options) error {
 	stack, err := sim.Extract(filepath.Join(dir, "sim"))
 	if err != nil {
@@ -79,18 +79,18 @@ func bytesPerCall(dir string, o *options) error {
 	return nil
 }
 
-// kept is a batch that came, and when.
+// kept is a batch and its time of arrival.
 type kept struct {
 	at    time.Time
 	calls []events.Call
 }
 
-// keeper records, and keeps the calls to compare them.
+// keeper records calls, and keeps them for comparison.
 type keeper struct {
 	db          *store.DB
 	batches     []kept
 	waits       int
-	hot, sealed int64 // bytes of the log, before it is sealed and then
+	hot, sealed int64 // bytes of the log, before and after sealing
 }
 
 func (k *keeper) Batch(b *tick.Batch) error {
@@ -114,7 +114,7 @@ func (k *keeper) Close() (err error) {
 	return err
 }
 
-// logBytes weighs the segments of the database. A run is short enough to have one.
+// logBytes returns the size of the database's segments. A short run has one.
 func logBytes(path string) (n int64, err error) {
 	segments, err := store.Segments(store.Dir(store.LogDir(path)))
 	if len(segments) != 1 && err == nil {
@@ -146,7 +146,7 @@ func trace(path string, stack sim.Stack, program []string) (k *keeper, err error
 	}
 	defer func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed, if it had not ended
+		_ = cmd.Wait() // killed, unless it had ended
 	}()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(cmd.Process.Pid)}}})
 	if err != nil {
@@ -191,7 +191,7 @@ func (k *keeper) same(path string) error {
 	return errors.Join(err, r.Close())
 }
 
-// again records the calls alone, when they came, and prints what both took.
+// again records only the calls, at their times, and prints the size of both.
 func (k *keeper) again(path, name string) error {
 	now := k.batches[0].at
 	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "bench"}, Now: func() time.Time { return now },

@@ -13,11 +13,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// explainRate is the calls a second of the hour that is explained.
+// explainRate is the number of calls per second in the explained recording.
 const explainRate = 20_000
 
-// explain times `ingero explain` on recorded time, an hour of it or as long as is asked
-// for: from the start of the program to its end.
+// explain times `ingero explain` on recorded time, by default an hour: from the start of the
+// program to its end.
 func explain(dir string, o *options) error {
 	hours := o.hours
 	if hours == 0 {
@@ -77,8 +77,8 @@ func explain(dir string, o *options) error {
 	return nil
 }
 
-// tell adds to a tick what a session makes of the calls: where the time of each process
-// went, with names, and a chain that goes on and on.
+// tell adds to a tick what a session computes from the calls: the time of each process, with names,
+// and a chain that never ends.
 func (s *stream) tell(t *tick.Tick) {
 	each := uint64(s.each)
 	for i := range int64(50) {
@@ -111,7 +111,7 @@ func (s *stream) tell(t *tick.Tick) {
 		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9000, TID: 9000, Name: events.NameOf("hog")}, Lost: 2 * time.Second}}}}
 }
 
-// names are so many shares, each of so much a tick.
+// names returns n shares that grow with each tick.
 func (s *stream) names(n int, each uint64) (out []tick.Share) {
 	for i := range n {
 		out = append(out, tick.Share{NS: each / uint64(i+1) * s.seq, Count: s.seq, Who: events.Thread{PID: 9000 + uint32(i), TID: 9000 + uint32(i), Name: events.NameOf(fmt.Sprintf("other-%d", i))}})

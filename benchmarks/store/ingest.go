@@ -22,9 +22,9 @@ const (
 	rowsPerRound  = 500_000
 )
 
-// ingest compares calls recorded with rows inserted, in turns.
+// ingest compares recording calls with inserting rows, in turns.
 func ingest(dir string, o *options) error {
-	runtime.LockOSThread() // its CPU time tells the making of the calls from their recording
+	runtime.LockOSThread() // its CPU time separates the making of the calls from their recording
 	defer runtime.UnlockOSThread()
 	var recorded, inserted, ratio figure.Spread
 	for round := range o.rounds {
@@ -48,8 +48,8 @@ func ingest(dir string, o *options) error {
 	return nil
 }
 
-// record returns the million calls that a second of CPU records. Closing is part
-// of it: then all is sealed.
+// record returns how many million calls are recorded per second of CPU time. It includes Close,
+// which seals everything.
 func record(path string, s *stream) (float64, error) {
 	runtime.GC()
 	from, own := cpu(unix.RUSAGE_SELF), s.own
@@ -68,7 +68,7 @@ func record(path string, s *stream) (float64, error) {
 	return float64(s.fed()) / 1e6 / (cpu(unix.RUSAGE_SELF) - from - (s.own - own)), nil
 }
 
-// insert returns the million rows that a second of CPU inserts.
+// insert returns how many million rows are inserted per second of CPU time.
 func insert(path string, calls []events.Call) (rate float64, err error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)&_pragma=synchronous(normal)")
 	if err != nil {

@@ -1,11 +1,11 @@
-// Store measures what keeping and asking a recording costs: how many calls a
-// second one core takes in, with a tick a second, rollups and the sealing of
-// segments, beside rows inserted into SQLite; the bytes a call takes, of recorded
-// programs and at worst; how soon a large recording answers, is explained and is drawn; and how closely the
-// bound of its size is kept. What it writes it also reads back and compares.
+// Store measures the cost of writing and querying a recording. It measures how many calls per
+// second one core records, with a tick per second, rollups and the sealing of segments, compared
+// with rows inserted into SQLite. It also measures the bytes per call, of recorded programs and at
+// worst; how soon a large recording answers, is explained and is drawn; and how closely its size
+// limit is kept. It reads back and compares what it writes.
 //
-// Each part is asked for by its name. bytes traces programs of its own, which
-// needs root. The agent's CPU time while it records is benchmarks/throughput's.
+// Arguments name the parts to run. The part bytes traces programs of its own, which needs root. The
+// benchmark throughput measures the agent's CPU time while it records.
 package main
 
 import (
@@ -30,7 +30,7 @@ type options struct {
 	db     string
 }
 
-// part is a measurement by itself, in a directory of its own.
+// part is a separate measurement, in a directory of its own.
 type part struct {
 	name string
 	run  func(dir string, o *options) error
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// measure runs the parts asked for, all for none.
+// measure runs the named parts, or all if there are none.
 func measure(names []string, o *options, profile string) (err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
@@ -84,7 +84,7 @@ func measure(names []string, o *options, profile string) (err error) {
 	return nil
 }
 
-// within calls f with a new directory, which is removed afterwards.
+// within calls f with a new directory, which it removes afterwards.
 func within(parent string, f func(dir string) error) (err error) {
 	dir, err := os.MkdirTemp(parent, "ingero-store-")
 	if err != nil {
@@ -94,7 +94,7 @@ func within(parent string, f func(dir string) error) (err error) {
 	return f(dir)
 }
 
-// cpu is the CPU time of this process or of this thread, in seconds.
+// cpu returns the CPU time of this process or thread, in seconds.
 func cpu(who int) float64 {
 	var r unix.Rusage
 	_ = unix.Getrusage(who, &r)

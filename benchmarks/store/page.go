@@ -20,17 +20,17 @@ import (
 	"ingero/benchmarks/figure"
 )
 
-// pageQuestions are what the page of the dashboard asks at its start of a window, and again
-// when another is looked at; the last is asked when that is chosen.
+// pageQuestions are the requests of the dashboard's page for a window, at its start and for each
+// new window. The last is made when the user selects it.
 var pageQuestions = []string{"processes", "explain", "timeline", "heatmap", "ops?per_process=1", "flame?what=time", "memory", "gpus", "collectives",
 	"graph-metrics", "flame?what=memory"}
 
-// pageAtOnce is how many it asks at once.
+// pageAtOnce is the number of concurrent requests.
 const pageAtOnce = 3
 
-// page times what the page of `ingero dashboard` asks for, on a recording at 20,000 calls
-// a second: each answer by itself, all as the page asks for them, and where there is a
-// Chromium until it has drawn them.
+// page times the requests of the `ingero dashboard` page on a recording of 20,000 calls per second:
+// each alone, all together as the page makes them, and, if there is a Chromium, until it has drawn
+// them.
 func page(dir string, o *options) error {
 	path := o.db
 	if path == "" {
@@ -101,7 +101,7 @@ func pageStore(path string, events int) error {
 	return db.Close()
 }
 
-// pageWindow times the answers of one window.
+// pageWindow times the answers for one window.
 func pageWindow(base, name string, from, to time.Time) error {
 	var all []string
 	for i, q := range append([]string{"overview"}, pageQuestions...) {
@@ -160,8 +160,8 @@ func fetch(u string) (text []byte, err error) {
 	return text, err
 }
 
-// paint is what is measured in the browser: the first paint, the answer to what is wrong
-// and the last of the answers, in ms from when the page is asked for.
+// paint measures in the browser: the first paint, the answer to what is wrong and the last of the
+// answers, in ms from the request of the page.
 const paint = `await page.goto(args);
 await until(() => document.querySelector("#capabilities") && !document.querySelector("[aria-busy=true]"));
 return await page.evaluate(() => {
@@ -170,7 +170,7 @@ return await page.evaluate(() => {
   return [first ? first.startTime : -1, Math.max(...end("/api/v1/explain")), Math.max(...end("/api/v1/").filter((t) => t > 0))];
 });`
 
-// drawn times the page in a browser, where there is one (tools/browser.sh).
+// drawn times the page in a browser, if there is one (tools/browser.sh).
 func drawn(base string) error {
 	packages, err := filepath.Abs("bin/browser")
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"ingero/internal/query"
 )
 
-const answers = 20 // of each question, of which the median counts
+const answers = 20 // of each query, whose median counts
 
-// read asks a large recording.
+// read queries a large recording.
 func read(dir string, o *options) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	perTick, each, batches := o.rate, time.Second, 125
-	if o.hours > 0 { // few calls a second: ticks are further apart, or making it would take hours
+	if o.hours > 0 { // few calls per second: wider ticks, or making it would take hours
 		each, batches = 10*time.Second, 1
 		perTick = int(float64(o.events) / (o.hours * 360))
 	}
@@ -60,10 +60,10 @@ func read(dir string, o *options) error {
 	return errors.Join(ask(r, s), r.Close())
 }
 
-// ask times the questions, and checks that what was recorded is counted.
+// ask times the queries, and checks that the counts equal those recorded.
 func ask(r *query.Reader, s *stream) error {
 	ctx := context.Background()
-	// Not on a boundary of anything, so that edges are asked of the calls.
+	// Not on a boundary, so that the edges come from single calls.
 	last := s.now.Add(-time.Hour - 123_456_789)
 	if last.Before(began) {
 		last = s.now.Add(-s.now.Sub(began)/12 - 123_456_789)
@@ -118,8 +118,7 @@ func ask(r *query.Reader, s *stream) error {
 	return nil
 }
 
-// timed prints how long something takes, of many times or of a few where it takes
-// long.
+// timed prints how long f takes, over many runs, or a few if it takes long.
 func timed(name string, f func() error) error {
 	var took figure.Spread
 	for range answers {

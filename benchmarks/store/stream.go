@@ -15,11 +15,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// began is when the recordings start: at a full hour, as little else does.
+// began is when the recordings start: at a full hour, which is a boundary of everything.
 var began = time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
 
-// kinds are the operations of the stream: how often each is called, and how long
-// half of its calls take, ns.
+// kinds are the operations of the stream: their frequency, and the median duration of their calls
+// in ns.
 var kinds = []struct {
 	op     string
 	often  int
@@ -30,31 +30,31 @@ var kinds = []struct {
 	{"cudaFreeAsync", 20, 3_000}, {"cudaMemsetAsync", 10, 4_000}, {"cudaMemcpy", 5, 60_000}, {"cuStreamSynchronize", 5, 300_000},
 }
 
-// call is what is said of a thread's stream of calls.
+// key identifies the calls of one process and operation.
 type key struct {
 	pid uint32
 	op  events.Op
 }
 
-// stream makes the calls of four processes, with a wait for each twenty: those of
-// one tick, which come again and again with later times.
+// stream makes the calls of four processes, with one wait per twenty calls. The calls of one tick
+// repeat with later times.
 type stream struct {
 	calls []events.Call
 	waits []events.Wait
-	each  time.Duration // of a tick
+	each  time.Duration // length of a tick
 	sums  map[key]*store.Sum
 	hists map[key]*stats.Hist
-	total map[key]*store.Sum // of all that was fed
+	total map[key]*store.Sum // sums of all that was fed
 	hist  map[key]*stats.Hist
 	now   time.Time
 	seq   uint64
-	own   float64 // CPU seconds that went into making it
-	told  bool    // ticks say what a session makes of the calls
+	own   float64 // CPU seconds spent on making the stream
+	told  bool    // ticks include what a session computes
 
-	lengths stats.Sketch // of steps, where that is told
+	lengths stats.Sketch // step lengths, if told is set
 }
 
-// newStream makes a stream of so many calls a tick, in the order of their ends.
+// newStream returns a stream of a number of calls per tick, in order of their ends.
 func newStream(calls int, each time.Duration, seed uint64) (*stream, error) {
 	s := &stream{each: each, sums: map[key]*store.Sum{}, hists: map[key]*stats.Hist{}, total: map[key]*store.Sum{}, hist: map[key]*stats.Hist{}, now: began}
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -91,8 +91,7 @@ func newStream(calls int, each time.Duration, seed uint64) (*stream, error) {
 	return s, nil
 }
 
-// newCall makes the i-th call, whose duration is lognormal: a CPU had it, or others
-// did, or it blocked.
+// newCall makes the i-th call. Its duration is lognormal, and is on-CPU, runnable or blocked time.
 func newCall(r *rand.Rand, op events.Op, median float64, i int, start int64) events.Call {
 	c := events.Call{Start: start, Duration: int64(median * math.Exp(0.5*r.NormFloat64())), Op: op, Weight: 1,
 		PID: 4000 + uint32(i%4), TID: 4000 + uint32(i%4) + 100*uint32(r.IntN(2)), Gap: 500 + int64(400*r.ExpFloat64()),
@@ -107,8 +106,7 @@ func newCall(r *rand.Rand, op events.Op, median float64, i int, start int64) eve
 	return c
 }
 
-// feed records a tick's calls in so many batches; between two of them it calls
-// after, if there is one.
+// feed records a tick's calls in batches. Between two batches it calls after, if not nil.
 func (s *stream) feed(db *store.DB, batches int, after func() error) error {
 	from := s.now
 	for i := range batches {
@@ -133,7 +131,7 @@ func (s *stream) feed(db *store.DB, batches int, after func() error) error {
 	return nil
 }
 
-// tick says what the session counted so far.
+// tick returns the session's counts so far.
 func (s *stream) tick() *tick.Tick {
 	from := cpu(unix.RUSAGE_THREAD)
 	s.seq++
@@ -165,11 +163,11 @@ func (s *stream) shift() {
 	s.own += cpu(unix.RUSAGE_THREAD) - from
 }
 
-// fed is how many calls the ticks so far have told of.
+// fed returns the number of calls in the ticks so far.
 func (s *stream) fed() int { return int(s.seq) * len(s.calls) }
 
-// open starts a recording whose clock is the stream's. Its timer is none: the
-// batches come often enough.
+// open starts a recording with the stream's clock. It needs no timer, since batches come often
+// enough.
 func (s *stream) open(path string, maxBytes int64) (*store.DB, error) {
 	return store.Open(store.Options{Path: path, MaxBytes: maxBytes, Session: store.Session{Node: "bench"},
 		Now: func() time.Time { return s.now }, AfterFunc: func(time.Duration, func()) func() bool { return func() bool { return true } }})

@@ -1,13 +1,12 @@
-// Switches measures what the time ledger costs a context switch of threads that
-// have nothing to do with it: nanoseconds added to a switch between two
-// processes that pass a byte to and fro on one CPU, beside an empty program on
-// sched_switch as the floor. A switch here is one wake-up, too. Runs are paired:
-// each round measures everything once, and a ratio is that of one round.
+// Switches measures what the time ledger adds to a context switch of threads that are not traced:
+// nanoseconds per switch between two processes that pass a byte to and fro on one CPU. The floor is
+// an empty program on sched_switch. Each switch includes a wake-up. Runs are paired: each round
+// measures everything once, and a ratio is within one round.
 //
-// -foreign adds threads that sleep and wake on the other CPUs, which nobody traces. The last two
-// setups differ in one thing: whether the threads that end waits of the traced ones are followed.
+// -foreign adds untraced threads that sleep and wake on the other CPUs. The last two setups differ
+// only in whether the wakers of traced threads are enrolled.
 //
-// It needs root, and the machine to itself as far as that can be had.
+// It needs root, and a machine that is as idle as possible.
 package main
 
 import (
@@ -39,7 +38,7 @@ import (
 	"ingero/sim"
 )
 
-func init() { runtime.LockOSThread() } // so that main stays on the thread that is pinned
+func init() { runtime.LockOSThread() } // so that main stays on the pinned thread
 
 func main() {
 	rounds := flag.Int("rounds", 9, "rounds")
@@ -64,7 +63,7 @@ func main() {
 	}
 }
 
-// setup is one thing to measure; start has it in place until it is closed.
+// setup is one thing to measure. start puts it in place until it is closed.
 type setup struct {
 	name  string
 	start func() (io.Closer, error)
@@ -104,12 +103,12 @@ func measure(rounds, turns, foreign int) (err error) {
 	return nil
 }
 
-// times is how often a round measures each setup. The least counts, since others'
-// work can only add to it.
+// times is how often a round measures each setup. The minimum counts, since other work can only add
+// time.
 const times = 3
 
-// round measures every setup on one pair of processes: where a pair's memory
-// happens to lie makes more difference than what is measured.
+// round measures every setup on one pair of processes: the memory layout of a pair matters more
+// than the differences between setups.
 func round(setups []setup, turns int) (ns []float64, err error) {
 	p, err := startPair()
 	if err != nil {
@@ -131,7 +130,7 @@ func round(setups []setup, turns int) (ns []float64, err error) {
 	return ns, nil
 }
 
-// closers closes all, the last first.
+// closers closes all, last first.
 type closers []func() error
 
 func (c closers) Close() error {
@@ -158,17 +157,17 @@ func empty() (io.Closer, error) {
 	return closers{p.Close, l.Close}, nil
 }
 
-// nobody takes what a session sees.
+// nobody is a sink that drops everything.
 type nobody struct{}
 
 func (nobody) Batch(*tick.Batch) error { return nil }
 func (nobody) Tick(*tick.Tick) error   { return nil }
 func (nobody) Close() error            { return nil }
 
-// loader is a training loop that two processes make input for.
+// loader is a training loop with two processes that prepare its input.
 var loader = []string{"loader", "--batches", "1000000000", "--workers", "2", "--load-us", "1000"}
 
-// traced runs a session that traces a program of sim's on the other CPUs.
+// traced runs a session that traces a simulated program on the other CPUs.
 func traced(o probes.Options, program ...string) (io.Closer, error) {
 	dir, err := os.MkdirTemp("", "switches")
 	if err != nil {
@@ -196,7 +195,7 @@ func traced(o probes.Options, program ...string) (io.Closer, error) {
 	return append(end, func() error { cancel(); return <-done }), nil
 }
 
-// startCrowd starts a process with so many threads on the other CPU.
+// startCrowd starts a process with a number of threads on the other CPU.
 func startCrowd(threads int) (io.Closer, error) {
 	if threads == 0 {
 		return closers{}, nil
@@ -220,7 +219,7 @@ func startCrowd(threads int) (io.Closer, error) {
 	return end, nil
 }
 
-// crowd has so many threads sleep and wake, until it is killed.
+// crowd runs threads that sleep and wake, until it is killed.
 func crowd(threads int) error {
 	debug.SetMaxThreads(2*threads + 1000)
 	ready := make(chan struct{})
@@ -284,7 +283,7 @@ func startPair() (*pair, error) {
 	return &pair{closers{pong.Wait, ping.Wait, in.Close}, in, bufio.NewReader(out)}, nil
 }
 
-// under returns the ns of one switch while a setup is in place.
+// under returns the ns per switch while a setup is in place.
 func (p *pair) under(s setup, turns int) (ns float64, err error) {
 	c, err := s.start()
 	if err != nil {
@@ -301,7 +300,7 @@ func (p *pair) under(s setup, turns int) (ns float64, err error) {
 	return strconv.ParseFloat(line[:len(line)-1], 64)
 }
 
-// The pipes that a process of the pair is started with.
+// The pipes that a process of the pair inherits.
 const (
 	fromPeer = 3
 	toPeer   = 4
@@ -310,7 +309,7 @@ const (
 func pin() error {
 	var set unix.CPUSet
 	set.Set(pairCPU)
-	return unix.SchedSetaffinity(0, &set) // the main thread; it is locked below
+	return unix.SchedSetaffinity(0, &set) // the main thread, which is locked below
 }
 
 // ping runs as many turns as each line of its standard input says.
@@ -333,7 +332,7 @@ func ping() error {
 	}
 }
 
-// run returns the ns of one switch in the quickest of many batches.
+// run returns the ns per switch in the quickest of many batches.
 func run(turns int) (float64, error) {
 	const batches = 60
 	var b [1]byte
@@ -372,8 +371,7 @@ func pong() error {
 	}
 }
 
-// raw makes a system call without a word to Go's scheduler, which would cost more
-// than the switch.
+// raw makes a system call without Go's scheduler, which would cost more than the switch.
 func raw(call, fd uintptr, b []byte) (int, error) {
 	n, _, e := unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 	if e != 0 {

@@ -16,14 +16,13 @@ import (
 // none is an output without sinks.
 func none() ([]tick.Sink, func() error, error) { return nil, func() error { return nil }, nil }
 
-// followers are the outputs that read the recording, which they need (-record): each is
-// given its path.
+// followers are the outputs that read the recording, so they need -record. Each is given its path.
 var followers = map[string]func(db string) (end func() error, err error){
 	"clickhouse":      func(db string) (func() error, error) { return follow(db, true) },
 	"clickhouse-away": func(db string) (func() error, error) { return follow(db, false) },
 }
 
-// follow copies a recording to this program with a flag, or to an address where nobody is.
+// follow copies a recording to a child process of this program, or to an address without a server.
 func follow(db string, there bool) (func() error, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -41,7 +40,7 @@ func follow(db string, there bool) (func() error, error) {
 		}
 		end = func() error {
 			err := takes.Process.Kill()
-			_ = takes.Wait() // it says that it was killed
+			_ = takes.Wait() // reports that it was killed
 			return err
 		}
 	}
@@ -59,8 +58,7 @@ func follow(db string, there bool) (func() error, error) {
 	}, nil
 }
 
-// take takes all that it is sent and keeps nothing, as a ClickHouse that is never in the
-// way would.
+// take accepts and drops everything, like a ClickHouse that never delays its clients.
 func take(at string) error {
 	return http.ListenAndServe(at, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) }))
 }

@@ -19,14 +19,14 @@ import (
 	"ingero/internal/tick"
 )
 
-// export is an output whose cost is measured, and what is at its other end: that is a
-// process of its own, so that its CPU time is not the agent's.
+// export is an output whose cost is measured, with its receiver. The receiver is a separate
+// process, so that its CPU time is not the agent's.
 type export struct {
 	name string
 	open func() (sinks []tick.Sink, end func() error, err error)
 }
 
-// exports is the table of them.
+// exports is the table of outputs.
 var exports = []export{
 	{"", func() ([]tick.Sink, func() error, error) { return nil, func() error { return nil }, nil }},
 	{"prometheus", func() ([]tick.Sink, func() error, error) { return servePrometheus("-scrape") }},
@@ -48,7 +48,7 @@ func exportOf(name string) (export, error) {
 	return exports[at], nil
 }
 
-// servePrometheus serves metrics, to this program with a flag.
+// servePrometheus serves metrics to this program, run with a flag.
 func servePrometheus(flag string) ([]tick.Sink, func() error, error) {
 	a, err := listen.Parse(":0")
 	if err != nil {
@@ -66,12 +66,12 @@ func servePrometheus(flag string) ([]tick.Sink, func() error, error) {
 	}
 	return []tick.Sink{m}, func() error {
 		err := asks.Process.Kill()
-		_ = asks.Wait() // it says that it was killed
+		_ = asks.Wait() // reports that it was killed
 		return errors.Join(err, s.Close())
 	}, nil
 }
 
-// scrape asks for metrics once a second, as Prometheus does.
+// scrape requests metrics once a second, as Prometheus does.
 func scrape(at string) error {
 	r, err := http.NewRequest(http.MethodGet, at, nil)
 	if err != nil {
@@ -91,8 +91,8 @@ func scrape(at string) error {
 	return nil
 }
 
-// hang asks for metrics on several connections, for more than buffers hold, and reads
-// nothing. It asks no more often, so as to take no CPU itself.
+// hang requests metrics on several connections, more than buffers hold, and never reads. It makes
+// no further requests, so that it takes no CPU itself.
 func hang(at string) error {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -105,7 +105,7 @@ func hang(at string) error {
 				for i := 0; i < 50 && err == nil; i++ {
 					_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", u.Path)
 				}
-				time.Sleep(20 * time.Second) // by then it was closed
+				time.Sleep(20 * time.Second) // closed by then
 			}
 		}()
 	}

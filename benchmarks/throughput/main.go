@@ -1,11 +1,9 @@
-// Throughput measures what the agent can take: a program makes an exact number
-// of calls at a rate for some seconds, a whole session traces it, and the calls
-// made are compared with the calls counted and the records read; with the
-// agent's CPU time and memory.
+// Throughput measures the agent's capacity. A program makes an exact number of calls at a rate for
+// some seconds, and a complete session traces it. It compares the calls made with those counted and
+// the records read, and prints the agent's CPU time and memory.
 //
-// -record adds the store as an output. -export adds another one, by name, and -rounds
-// measures so often with it and without, in turns: the difference is its cost. It needs
-// root.
+// -record adds the store as an output. -export adds another one, by name, and -rounds repeats the
+// measurement with and without it, in turns: the difference is its cost. It needs root.
 package main
 
 import (
@@ -87,13 +85,13 @@ func (c *counter) Batch(*tick.Batch) error { return nil }
 func (c *counter) Tick(t *tick.Tick) error { c.last = t; return nil }
 func (c *counter) Close() error            { return nil }
 
-// load is what one run does: rate is each program's, 0 for as fast as it goes.
+// load is the work of one run. rate is each program's, 0 for as fast as it can.
 type load struct {
 	rate, seconds, procs, threads int
 	op                            string
 }
 
-// pairs measures a load once, or with an output and without it in turns.
+// pairs measures a load once, or with and without an output in turns.
 func pairs(l load, record bool, with string, rounds int) error {
 	x, err := exportOf(with)
 	if err != nil {
@@ -121,7 +119,7 @@ func pairs(l load, record bool, with string, rounds int) error {
 	return nil
 }
 
-// measure returns which share of a core the agent took.
+// measure returns the share of a core that the agent took.
 func measure(l load, record bool, x export) (share float64, err error) {
 	dir, err := os.MkdirTemp("", "throughput")
 	if err != nil {
@@ -179,14 +177,14 @@ func measure(l load, record bool, x export) (share float64, err error) {
 	return cpu.Seconds() / wall.Seconds(), nil
 }
 
-// program is the one that makes calls.
+// program makes the calls.
 type program struct {
 	cmd   *exec.Cmd
 	in    io.Writer
 	lines *bufio.Scanner
 }
 
-// start starts the program; it is ready when this returns.
+// start starts the program, and waits until it is ready.
 func start(stack sim.Stack, l load) (*program, error) {
 	calls := l.rate * l.seconds
 	if l.rate == 0 {
@@ -210,7 +208,7 @@ func start(stack sim.Stack, l load) (*program, error) {
 	return p, nil
 }
 
-// callAll lets the programs call at once: calls made by all, in how many seconds.
+// callAll makes the programs call at the same time. It returns the calls of all, and the seconds.
 func callAll(programs []*program) (made uint64, seconds float64, err error) {
 	for _, p := range programs {
 		err = errors.Join(err, p.begin())
@@ -222,13 +220,13 @@ func callAll(programs []*program) (made uint64, seconds float64, err error) {
 	return made, seconds, err
 }
 
-// begin lets the program make its calls.
+// begin makes the program start its calls.
 func (p *program) begin() error {
 	_, err := fmt.Fprintln(p.in, "go")
 	return err
 }
 
-// finish waits for its end and returns how many it made, in how many seconds.
+// finish waits for the program's end. It returns its calls, and the seconds.
 func (p *program) finish() (made uint64, seconds float64, err error) {
 	p.lines.Scan()
 	var said struct {
@@ -268,7 +266,7 @@ func report(t *tick.Tick, op string, made uint64, elapsed float64, cpu, wall tim
 		cpu.Seconds(), 100*cpu.Seconds()/wall.Seconds(), float64(t.Self.RSS)/1e6, dropped)
 }
 
-// used is the CPU time of this process.
+// used returns the CPU time of this process.
 func used() time.Duration {
 	var r unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &r)

@@ -15,8 +15,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// sendOTLP sends to this program with a flag, which throws away what it gets; without one to
-// where nobody listens.
+// sendOTLP sends to this program, run with a flag, which drops everything. Without a flag it sends
+// to an address without a server.
 func sendOTLP(flag string, spans otlp.Spans) ([]tick.Sink, func() error, error) {
 	to, stop := "127.0.0.1:1", func() error { return nil }
 	if flag != "" {
@@ -43,13 +43,14 @@ func sendOTLP(flag string, spans otlp.Spans) ([]tick.Sink, func() error, error) 
 	}, nil
 }
 
-// leftOpen is closed when the session is over.
+// leftOpen stays open in the session, and is closed after it.
 type leftOpen struct{ *otlp.Exporter }
 
 // Close implements [tick.Sink].
 func (leftOpen) Close() error { return nil }
 
-// startReceiver returns the address of a receiver in a process of its own, and what ends it.
+// startReceiver starts a receiver in a separate process. It returns its address, and the function
+// that ends it.
 func startReceiver(flag string) (address string, stop func() error, err error) {
 	cmd := exec.Command("/proc/self/exe", flag)
 	cmd.Stderr = os.Stderr
@@ -63,7 +64,7 @@ func startReceiver(flag string) (address string, stop func() error, err error) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	stop = func() error {
 		err := cmd.Process.Kill()
-		_ = cmd.Wait() // it says that it was killed
+		_ = cmd.Wait() // reports that it was killed
 		return err
 	}
 	if err != nil {
@@ -72,7 +73,7 @@ func startReceiver(flag string) (address string, stop func() error, err error) {
 	return line[:len(line)-1], stop, nil
 }
 
-// receive takes requests of OTLP and keeps nothing. It prints its address.
+// receive accepts OTLP requests and drops them. It prints its address.
 func receive() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

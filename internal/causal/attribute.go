@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// maxCauses bounds the culprits known at a time. What finds no place is of its
-	// rule's first cause without a name.
+	// maxCauses bounds the culprits known at a time. Beyond it, parts go to the first cause of
+	// their rule without a name.
 	maxCauses = 4096
 	maxCPUs   = 8
 )
 
-// cause is a culprit of a victim, by one rule: what parts are attributed to.
+// cause is a culprit of a victim by one rule. Parts are attributed to causes.
 type cause struct {
 	id          causeID
-	who         events.Thread // of its threads, the one that did the most
-	most        int64         // ns by which it did more than the others
+	who         events.Thread // the culprit's busiest thread
+	most        int64         // ns by which that thread is ahead of the others
 	own         bool
-	ofJob       bool // a thread of the job is waited for
+	ofJob       bool // the wait is for a thread of the job
 	root        tick.Root
-	call        bool // it is the own time of calls
+	call        bool // own time of calls
 	baseline    baseline
 	group, what string
 	path        path
 	place       place
 	cpus        []uint16
-	first, last int64 // Unix ns: when it was seen at work
-	used        bool  // by a step in a window: see sweep
+	first, last int64 // Unix ns: when it was first and last active
+	used        bool  // referenced by a step in a window: see sweep
 }
 
 func (x *cause) rule() *Rule { return &Rules[x.id.rule] }
@@ -41,7 +41,7 @@ type causeID struct {
 	key    Key
 }
 
-// causes gives culprits small numbers, which the steps keep.
+// causes assigns small numbers to culprits; the steps keep the numbers.
 type causes struct {
 	byID map[causeID]uint32
 	list []cause
@@ -50,8 +50,8 @@ type causes struct {
 
 func newCauses() causes { return causes{byID: map[causeID]uint32{}} }
 
-// attribute returns the number of the cause of a part; ok is false if no rule claims the part,
-// or the table is full.
+// attribute returns the number of a part's cause. ok is false if no rule claims the part, or the
+// table is full.
 func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 	for _, r := range claiming {
 		claims := Rules[r].Claims
@@ -84,9 +84,9 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 	return 0, false
 }
 
-// goesBy says whether the culprit is to be called by the thread of a part from now
-// on: by the latest name of whichever of its threads did the most. The first that
-// was seen may have been the one that was about to run another program.
+// goesBy reports whether the culprit takes its name from a part's thread from now on. The name is
+// the latest one of its busiest thread. The first thread seen may have been about to exec another
+// program.
 func (x *cause) goesBy(p *Part) bool {
 	switch {
 	case p.Who.TID == x.who.TID:
@@ -126,7 +126,7 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	return n, true
 }
 
-// sweep forgets the culprits that no step in a window names.
+// sweep drops the culprits that no step in a window references.
 func (c *causes) sweep(all map[uint32]*series) {
 	for _, s := range all {
 		for _, p := range s.last.parts[:s.last.nparts] {
@@ -142,7 +142,7 @@ func (c *causes) sweep(all map[uint32]*series) {
 			}
 		}
 	}
-	for n := range c.list { // by number, so that numbers are given anew in a fixed order
+	for n := range c.list { // in order, so that numbers are reused in a fixed order
 		x := &c.list[n]
 		used := x.used
 		x.used = false
@@ -154,8 +154,9 @@ func (c *causes) sweep(all map[uint32]*series) {
 	}
 }
 
-// parts appends the parts of a step's waits. A wait for another thread is what that thread did, as
-// far as it is known; if that waited for a third one, what the thread at the end of the chain did.
+// parts appends the parts of a step's waits. A wait for another thread is split into what that
+// thread did, as far as known. If that thread waited for a third one, the thread at the end of the
+// chain counts.
 func parts(to []Part, s *ledger.Step, k *kin) []Part {
 	first := len(to)
 	for i := range s.Waits {
@@ -165,10 +166,10 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 			Dev: w.Dev, CPU: w.CPU, Op: w.Op, Critical: w.Critical, Root: w.Reason, First: w.First, Last: w.Last, Stack: w.Stack,
 		}
 		if w.State == events.WaitBlocked && w.Who.TID != 0 && forAnother(w.Reason) && w.Waker.Total() > 0 {
-			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // who has the GIL is to blame whatever it waits for
+			if p.Waker = w.Who; w.Waker.Root.TID != 0 && w.Reason != events.ReasonGIL { // the holder of the GIL is to blame whatever it waits for
 				p.Who, p.Through = w.Waker.Root, w.Waker.Through
 			}
-			if w.ForGIL > int64(w.Waker.Total())/2 && p.Who.PID == p.Victim { // a thread of its own waits for the GIL in its place
+			if w.ForGIL > int64(w.Waker.Total())/2 && p.Who.PID == p.Victim { // a thread of the same process waits for the GIL instead
 				p.Root = events.ReasonGIL
 			}
 			p.Unknown = max(p.NS-int64(w.Waker.Total()), 0)
@@ -187,7 +188,7 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 	return to
 }
 
-// forAnother says whether a thread that blocks so waits for another to act.
+// forAnother reports whether a thread that blocks for reason r waits for another thread to act.
 func forAnother(r events.Reason) bool {
 	switch r {
 	case events.ReasonLock, events.ReasonGIL, events.ReasonPipe, events.ReasonSocket, events.ReasonPoll, events.ReasonChild:
@@ -198,12 +199,12 @@ func forAnother(r events.Reason) bool {
 
 func forLock(r events.Reason) bool { return r == events.ReasonLock || r == events.ReasonGIL }
 
-// onDisk are the reasons to block of a thread that reads or writes a file.
+// onDisk has the reasons of a thread that blocks on reading or writing a file.
 var onDisk = map[events.Reason]bool{events.ReasonDisk: true, events.ReasonFile: true}
 
-// via takes what the waker did off a part and appends it as parts of its own. Where it made
-// something and was for the most part kept from a CPU, it would have been in time: all of
-// the wait is for that. Who mostly waited for a disk ran to read from it.
+// via takes what the waker did off a part and appends it as separate parts. If the waker produced
+// something and was mostly kept from a CPU, it would have been in time: the whole wait counts. A
+// thread that mostly waited for a disk ran to read from it.
 func via(to []Part, p *Part, w *tick.WakerShare) []Part {
 	if onDisk[w.Reason] && w.OnCPU <= w.Blocked/2 {
 		kept := *w

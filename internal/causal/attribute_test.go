@@ -8,8 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// A wait is of the rule that its root is of, and of who is there, however many hand on what the
-// victim waits for.
+// A wait belongs to the rule of its root and its culprit, however many hops are between.
 func TestWaitsAreOfTheirRoot(t *testing.T) {
 	const victim = 100
 	trainer := events.Thread{PID: victim, TID: 101, Name: events.NameOf("pin_memory")}
@@ -25,7 +24,7 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		waker  events.Thread
 		share  tick.WakerShare
 		rule   string
-		id     uint32 // of the culprit's key
+		id     uint32 // ns, as in ledger.Wait
 		gil    int64  // ns, as in ledger.Wait
 	}{
 		{"the worker computes", events.ReasonPipe, worker, tick.WakerShare{Times: cpu}, "input-wait", worker.PID, 0},
@@ -69,7 +68,8 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 	}
 }
 
-// Who mostly waited for a disk ran to read from it; who ran for longer did something else as well.
+// A thread that mostly waited for a disk ran to read; one that ran for longer also did something
+// else.
 func TestWhoReadsRuns(t *testing.T) {
 	const victim = 100
 	reader := events.Thread{PID: victim, TID: 101, Name: events.NameOf("reader")}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// waitsOf names waits that have a baseline in common: those of a rule, of one kind of baseline.
+// waitsOf identifies waits that share a baseline: those of one rule and one kind of baseline.
 type waitsOf struct {
 	how  baseline
 	rule uint8
@@ -16,11 +16,11 @@ func (e *Engine) waitsOf(p *part) waitsOf {
 	return waitsOf{c.baseline, c.id.rule}
 }
 
-// waitBaseline is the baseline of such waits in a step.
+// waitBaseline is the baseline of the waits of one waitsOf in a step.
 type waitBaseline struct {
 	known bool
 	ns    int64
-	most  int64 // that some of those that are normal reach, ns; 0: ns
+	most  int64 // 90th percentile of the usual waits, ns; 0: same as ns
 }
 
 // excessOfWaits adds the excess of waits to the steps of a process.
@@ -49,13 +49,14 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 	}
 }
 
-// starting says whether a process that was seen from its start on had just begun to make calls.
+// starting reports whether ingero has seen a process from its start and at is within its start.
 func (e *Engine) starting(pid uint32, at int64) bool {
 	b := e.books[pid]
 	return b != nil && !b.Late && b.Mapped != 0 && at < b.First+startSpan
 }
 
-// baselines finds the baselines of the waits that are in the steps. Too few steps have none.
+// baselines finds the baselines of the waits in the steps. With fewer than minLearn steps there are
+// none.
 func (e *Engine) baselines(steps []step) map[waitsOf]waitBaseline {
 	if e.scratch.normal == nil {
 		e.scratch.normal = map[waitsOf]waitBaseline{}
@@ -77,8 +78,8 @@ func (e *Engine) baselines(steps []step) map[waitsOf]waitBaseline {
 	return normal
 }
 
-// baseline finds the baseline of waits: the low quantile of the steps, or the lower
-// level where the steps have two levels.
+// baseline finds the baseline of waits: the low quantile of the steps, or the lower level if the
+// steps have two levels.
 func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 	if of.how == baselinePace {
 		return e.pace(steps, of)
@@ -101,7 +102,7 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 		return usual
 	}
 	usual := int64(0)
-	if of.how == baselineHabit { // before the order of time is gone
+	if of.how == baselineHabit { // before thin and quantile lose the time order
 		usual = e.habit(all, steps)
 	}
 	if u.known {
@@ -115,9 +116,9 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 	return u
 }
 
-// habit returns what waits usually take that are not in each step, but come again and again all the
-// time, take about as long each time, less than a step, and little of all of them: the program works
-// so. 0 where they are none. all are those of the steps, in order of time.
+// habit returns the usual duration of recurring waits that are not in each step. They recur
+// throughout the window, vary little, are shorter than a step, and take a small share of the time.
+// It returns 0 for other waits. all has one value per step, in time order.
 func (e *Engine) habit(all []weighed, steps []step) int64 {
 	if len(all) < habitStretches*leastBin {
 		return 0
@@ -150,13 +151,14 @@ func (e *Engine) habit(all []weighed, steps []step) int64 {
 	return usual
 }
 
-// habitStretches are parts of the window, each of which has a wait that is a habit.
+// habitStretches is the number of equal parts of the window that must each contain a wait of a
+// habit.
 const habitStretches = 8
 
-// usual returns how long a thread usually waits for another one that it meets in its steps; it is not
-// known where the waits are none that are normal. A hand-over is in most steps, and takes about as
-// long each time or longer. A lock that is held at times is not: what is left of the time that it is
-// held may be next to nothing. If it varies, it is normal where it is little.
+// usual returns how long a thread usually waits for another thread. The result is unknown if such
+// waits are not normal. A hand-over is in most steps, and is about as long each time, or longer. A
+// lock that is held at times is not a hand-over: only a short rest of the holding time may be left
+// to wait for. Waits that vary are normal if their share is small.
 func (e *Engine) usual(how baseline, waits, steps []weighed) (u waitBaseline) {
 	if how != baselineHandOver && how != baselineMeeting && how != baselineLittle || len(waits) < minLearn {
 		return u
@@ -190,18 +192,18 @@ func (e *Engine) usual(how baseline, waits, steps []weighed) (u waitBaseline) {
 	return u
 }
 
-// Waits that take less than this share of a thread's time are little. Of those for input it is what
-// inputWait asks for.
+// Waits below this share of a thread's time are small. For input waits the share is that of the
+// rule input-wait.
 const (
 	littleShare = 0.03
 	littleInput = 0.05
 )
 
-// likeUsual is how many times as long as another one a hand-over may be to be like it.
+// likeUsual is the largest ratio between two similar hand-overs.
 const likeUsual = 3
 
-// pace finds the baseline of waits that keep a pace: where they are not on two levels, all
-// of them are normal. A step that waited for a thread of which nothing was known yet says nothing.
+// pace finds the baseline of waits that keep a pace: unless they have two levels, all of them are
+// normal. Steps that waited for a thread of unknown activity are ignored.
 func (e *Engine) pace(steps []step, of waitsOf) waitBaseline {
 	all := e.scratch.values[:0]
 	for i := range steps {
@@ -217,7 +219,7 @@ func (e *Engine) pace(steps []step, of waitsOf) waitBaseline {
 	return waitBaseline{known: true, ns: lower}
 }
 
-// sumOf returns the waits of a step that have a baseline in common.
+// sumOf returns the sum of a step's waits that share a baseline, ns.
 func (e *Engine) sumOf(r *record, of waitsOf) (ns int64) {
 	for i := range r.parts[:r.nparts] {
 		if e.waitsOf(&r.parts[i]) == of {

@@ -10,8 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// aSecond is one of 200,000 records: calls of threads in steps of 18 launches, a copy
-// and a synchronise, and a wait in each step; in every other a neighbour had the CPU.
+// aSecond is one of 200,000 records: calls of threads in steps of 18 launches, a copy and a
+// synchronize, and a wait in each step; in every other step a neighbor had the CPU.
 func aSecond(threads int) (polls []tick.Batch) {
 	const records, calls, batches = 200_000, 20, 200
 	steps := records / (calls + 1) / threads
@@ -22,7 +22,7 @@ func aSecond(threads int) (polls []tick.Batch) {
 		b := &polls[i*batches/(steps*calls)]
 		length := each / 2
 		held := i/calls%2 == 1
-		if held && i%calls == calls-1 { // this is what it took
+		if held && i%calls == calls-1 { // the time that the neighbor took
 			length += 8 * each
 		} else {
 			length -= each * 2 / 10
@@ -54,8 +54,8 @@ func aSecond(threads int) (polls []tick.Batch) {
 	return polls
 }
 
-// BenchmarkSecond says what share of a CPU 200,000 records a second take, and how much
-// memory the minute that is kept takes.
+// BenchmarkSecond measures the share of a CPU that 200,000 records a second take, and the memory
+// for the minute that is kept.
 func BenchmarkSecond(b *testing.B) {
 	for name, threads := range map[string]int{"8 threads": 8, "64 threads": 64} {
 		b.Run(name, func(b *testing.B) {

@@ -10,50 +10,50 @@ import (
 	"ingero/pkg/events"
 )
 
-// Bounds of what is kept: processes, and sums of the host in all and of a process.
+// Bounds of the tables: processes, and host sums in total and per process.
 const (
 	maxBooks  = 512
 	maxHostAt = 1 << 14
 )
 
-// Book is what the ticks of the last minute said of a process.
+// Book has the facts of one process from the ticks of the last minute.
 type Book struct {
 	PID     uint32
 	Comm    string
-	Mapped  int64    // Unix ns: when it had a traced library; 0: not known
+	Mapped  int64    // Unix ns: when it mapped a traced library; 0: unknown
 	Late    bool     // calls before the attach were not seen
-	First   int64    // Unix ns: when the first second began that was ever known
-	Ended   int64    // Unix ns; 0: it lives
+	First   int64    // Unix ns: start of the first second in which the process was known
+	Ended   int64    // Unix ns; 0: still running
 	Seconds []Second // oldest first, at most windowSeconds
-	Host    []HostAt // what happened to it on the host, oldest first: of the same time
+	Host    []HostAt // host events of the process, oldest first, over the same time
 	seen    uint64
-	device  string                    // that it launches on; "": not known, or several
-	hists   map[events.Op]*stats.Hist // as of the last tick, of operations that records are left out of
+	device  string                    // the GPU that it launches on; "": unknown, or several
+	hists   map[events.Op]*stats.Hist // as of the last tick, of operations whose calls may have no record
 }
 
-// Second is what one tick said.
+// Second has the facts of one tick.
 type Second struct {
 	From, To int64 // Unix ns
 	Ops      []OpSum
 	Memory   tick.Memory // as of To
 	Copies   []tick.Copy // so far
 	Graphs   GraphSum
-	Failed   uint64 // calls so far that failed
+	Failed   uint64 // failed calls so far
 	Counted  bool   // launches were counted and not timed
 }
 
-// OpSum is what a tick's calls of one operation came to.
+// OpSum sums up a tick's calls of one operation.
 type OpSum struct {
 	Op     events.Op
 	Calls  uint64
-	Done   uint64 // returned, and were timed
+	Done   uint64 // returned and timed
 	Errors uint64
-	NS     uint64 // of those that returned
-	Own    uint64 // of NS: in no other traced call that they made
-	Low    int64  // ns: what a tenth of those that returned took at most; 0: all of them have records
+	NS     uint64 // of the calls that returned
+	Own    uint64 // of NS: outside nested traced calls
+	Low    int64  // ns: 10th percentile of the calls that returned; 0: every call has a record
 }
 
-// GraphSum is what had become of a process's graphs by the end of a tick.
+// GraphSum sums up a process's graphs at the end of a tick.
 type GraphSum struct {
 	All                       int
 	Captures, Instantiated    uint64
@@ -61,13 +61,13 @@ type GraphSum struct {
 	Launches                  uint64
 }
 
-// Since returns the seconds that began at a time or later.
+// Since returns the seconds that began at ns or later.
 func (b *Book) Since(ns int64) []Second {
 	i, _ := slices.BinarySearchFunc(b.Seconds, ns, func(s Second, ns int64) int { return cmp.Compare(s.From, ns) })
 	return b.Seconds[i:]
 }
 
-// Of returns what a second's calls of an operation came to.
+// Of returns the sum of a second's calls of an operation.
 func (s *Second) Of(op events.Op) (o OpSum) {
 	if i, ok := slices.BinarySearchFunc(s.Ops, op, func(o OpSum, op events.Op) int { return cmp.Compare(o.Op, op) }); ok {
 		return s.Ops[i]
@@ -75,7 +75,7 @@ func (s *Second) Of(op events.Op) (o OpSum) {
 	return OpSum{Op: op}
 }
 
-// Copied returns the sum of copies of one direction and kind so far.
+// Copied returns the sum of the copies of one direction and host memory kind so far.
 func (s *Second) Copied(dir tick.CopyDir, host tick.HostKind) tick.Copy {
 	for _, c := range s.Copies {
 		if c.Dir == dir && c.Host == host {
@@ -85,7 +85,7 @@ func (s *Second) Copied(dir tick.CopyDir, host tick.HostKind) tick.Copy {
 	return tick.Copy{Dir: dir, Host: host}
 }
 
-// note takes a tick into the books.
+// note adds a tick to the books.
 func (e *Engine) note(t *tick.Tick) {
 	to := t.Time.UnixNano()
 	from := to - int64(t.Window)
@@ -134,8 +134,8 @@ func (e *Engine) note(t *tick.Tick) {
 	e.close(to)
 }
 
-// low returns what a tenth of a tick's calls of an operation took at most, ns, by the kernel's
-// histogram: 0 where there is none, and of operations of which each call has a record.
+// low returns the 10th percentile of a tick's calls of an operation in ns, by the kernel's
+// histogram. It is 0 without a histogram, and for operations whose calls all have records.
 func (b *Book) low(o *tick.Op) int64 {
 	if o.Hist == nil || sightsOf(o.Op) == 0 {
 		return 0
@@ -151,8 +151,8 @@ func (b *Book) low(o *tick.Op) int64 {
 	return recent.Quantile(baselineQuantile)
 }
 
-// low returns what a tenth of the calls of an operation took at most in the last minute, ns; 0:
-// not known, or all of them have records.
+// low returns the 10th percentile of an operation's calls in the last minute, ns; 0: unknown, or
+// every call has a record.
 func (e *Engine) low(pid uint32, op events.Op) int64 {
 	b := e.books[pid]
 	if b == nil {
@@ -168,7 +168,7 @@ func (e *Engine) low(pid uint32, op events.Op) int64 {
 	return quantile(v, baselineQuantile)
 }
 
-// close brings the books in order, and closes those of processes that are gone.
+// close sorts the books, trims old entries, and deletes the books of processes that are gone.
 func (e *Engine) close(now int64) {
 	old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
 	forget := func(list []HostAt) []HostAt {
@@ -205,7 +205,7 @@ func (e *Engine) book(pid uint32) *Book {
 	return b
 }
 
-// second is the last one of a process, if it is of this tick.
+// second returns the last second of a process if it belongs to this tick, else nil.
 func (e *Engine) second(pid uint32) *Second {
 	b := e.books[pid]
 	if b == nil || b.seen != e.ticks || len(b.Seconds) == 0 {
@@ -214,7 +214,7 @@ func (e *Engine) second(pid uint32) *Second {
 	return &b.Seconds[len(b.Seconds)-1]
 }
 
-// stateIn is that of a process in a tick, nil where there is none.
+// stateIn returns the state of a process in a tick, or nil.
 func stateIn(t *tick.Tick, pid uint32) *tick.State {
 	if i, ok := slices.BinarySearchFunc(t.States, pid, func(s tick.State, pid uint32) int { return cmp.Compare(s.PID, pid) }); ok {
 		return &t.States[i]
@@ -243,7 +243,7 @@ func (s *Second) state(x *tick.State) {
 	}
 }
 
-// delta is what the copies of a kind came to in the time that is known.
+// delta returns the sum of the selected copies over the known time.
 func (b *Book) delta(of func(c *tick.Copy) bool) (sum tick.Copy) {
 	if len(b.Seconds) == 0 {
 		return sum

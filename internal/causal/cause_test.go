@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// A culprit goes by the name that it has now, not by that of the shell that it was
-// before it ran its program, and not by that of another of its threads.
+// A culprit has its current name, not that of the shell before exec, and not that of another of its
+// threads.
 func TestLatestName(t *testing.T) {
 	before, sibling := stress, stress
 	before.Name = events.NameOf("sh")
@@ -38,14 +38,14 @@ func TestLatestName(t *testing.T) {
 	}
 }
 
-// A program's first thread may have done next to nothing before others of its
-// threads began, as the one of a shell that was about to run it.
+// A program's first thread, such as a shell's before exec, may have done almost nothing before its
+// other threads began.
 func TestNameOfTheBusiestThread(t *testing.T) {
 	first := stress
 	first.Name, first.TID = events.NameOf("sh"), stress.PID
 	busy := stress
 	busy.TID = stress.PID + 5
-	for _, turns := range []int{2, 7} { // the first thread's part in the steps: one in so many
+	for _, turns := range []int{2, 7} { // the first thread's part: one step in that many
 		e := New(1)
 		steps := made(1000, 3, 3*ms, busy)
 		for i := range steps {

@@ -10,42 +10,42 @@ import (
 	"ingero/pkg/events"
 )
 
-// tally is what one cause took of a thread's steps: culprits of one rule that
-// belong together.
+// tally sums up what one cause took of a thread's steps. The cause may group several culprits of
+// one rule.
 type tally struct {
 	rule           int
 	group          string
 	lost, min, max float64 // ns
 	slow           float64 // steps
-	excess         float64 // ns: of those
+	excess         float64 // ns: of the slow steps
 	by             map[uint32]float64
-	first, last    *step // slow ones, by time
+	first, last    *step // slow steps, by time
 	worst          *step
 	worstLost      int64
 	spread         bins
 }
 
-// bins are what was lost in the window by when steps ended, in stretches of
-// [tick.SpreadStep] one after the other, round and round.
+// bins is a ring of time bins of [tick.SpreadStep]. Each has the time lost by steps that ended in
+// it.
 type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
 
 func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
-// verdict is what a thread's steps say.
+// verdict has the totals of a thread's steps.
 type verdict struct {
 	s      *series
 	steps  []step
 	from   int64   // Unix ns
-	span   int64   // ns: the time looked at
+	span   int64   // ns: the observed time
 	count  float64 // steps
-	excess float64 // ns, whatever its cause
+	excess float64 // ns, of any cause
 	rule   [maxRules]float64
 	tally  []*tally
 }
 
-// claim adds up what claimed parts cost, by rule. Threads of one process lose time side by
-// side: the one that lost most to a cause speaks for all. A thread without real steps is left
-// out where another thread of the process has some, and a loss beside one ten times as large.
+// claim adds up what claimed parts cost, by rule. Threads of one process lose time in parallel: the
+// thread that lost most to a cause represents the process. A thread without real steps is ignored
+// if another thread of the process has some. A loss is ignored beside one ten times as large.
 func (w *Window) claim() {
 	tids := slices.Sorted(maps.Keys(w.e.series))
 	var all []Finding
@@ -106,7 +106,7 @@ func (w *Window) judgeThread(s *series) []Finding {
 	return out
 }
 
-// tally adds a slow step to the causes that made it so.
+// tally adds a slow step to its causes.
 func (e *Engine) tally(v *verdict, x *step) {
 	if x.lost == 0 && x.max == 0 {
 		return
@@ -138,7 +138,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 	}
 }
 
-// before says whether one of the step's earlier parts is of the same cause.
+// before reports whether an earlier part of the step has the same cause.
 func (e *Engine) before(x *step, i, rule int, group string) bool {
 	return slices.ContainsFunc(x.list[:i], func(g excess) bool {
 		c := &e.causes.list[g.cause]
@@ -176,7 +176,7 @@ func (v *verdict) enough(y *tally) bool {
 		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
 }
 
-// burst returns the most that was lost in two stretches that follow each other.
+// burst returns the largest loss in two successive bins.
 func (y *tally) burst() (most float64) {
 	for i, ns := range y.spread {
 		most = max(most, ns+y.spread[(i+1)%len(y.spread)])
@@ -184,8 +184,8 @@ func (y *tally) burst() (most float64) {
 	return most
 }
 
-// siblings adds causes that cost too little to be told to the largest one that is told and
-// that the same process started: the programs of a rotation of logs, say, go by many names.
+// siblings adds causes that are too small to report to the largest reported one with the same
+// parent process. Example: log rotation runs programs of many names.
 func (e *Engine) siblings(v *verdict) {
 	told := slices.DeleteFunc(slices.Clone(v.tally), func(y *tally) bool { return !v.enough(y) })
 	v.tally = slices.DeleteFunc(v.tally, func(y *tally) bool {
@@ -199,7 +199,7 @@ func (e *Engine) siblings(v *verdict) {
 	})
 }
 
-// parent is who started the culprit that took most of a cause.
+// parent returns the parent PID of the cause's largest culprit.
 func (e *Engine) parent(y *tally) uint32 {
 	most, of := 0.0, uint32(0)
 	for c, ns := range y.by {
@@ -210,8 +210,8 @@ func (e *Engine) parent(y *tally) uint32 {
 	return e.causes.list[of].who.Parent
 }
 
-// add adds another cause of the same rule. A step that both slowed counts twice, until it is
-// all count steps.
+// add merges another cause of the same rule. A step that both slowed counts twice, up to count
+// steps in all.
 func (y *tally) add(o *tally, count float64) {
 	y.lost += o.lost
 	y.min += o.min
@@ -232,9 +232,9 @@ func (y *tally) add(o *tally, count float64) {
 // several is the group of a cause that stands for many small ones.
 const several = "several"
 
-// several makes one cause of many small ones of a rule: a build, say, starts
-// hundreds of programs, none of which costs enough to be told. The largest of them
-// stands for all; it does not where a cause that is told outweighs them.
+// several merges the many small causes of a rule into one. Example: a build starts hundreds of
+// programs, none of which costs enough. The largest represents them all, unless a reported cause
+// outweighs the sum.
 func (v *verdict) several() {
 	var told [maxRules]float64
 	for _, y := range v.tally {
@@ -261,9 +261,9 @@ func (v *verdict) several() {
 	}
 }
 
-// unknown is what steps took longer than normal without a known cause while some steps to spare
-// the process were taken, ns. Where launches were not counted, steps that should be alike are not
-// told apart: normal are then those that ended alike when launches were counted, where there are.
+// unknown returns the extra time of steps without a known cause while levels in were active, ns.
+// Where launches were not counted, kinds of steps cannot be told apart. The normal length is then
+// that of steps that ended alike while launches were counted, if there are any.
 func (v *verdict) unknown(in shed) (ns float64) {
 	counted := v.counted()
 	for i := range v.steps {
@@ -282,8 +282,8 @@ func (v *verdict) unknown(in shed) (ns float64) {
 	return max(ns, 0)
 }
 
-// counted returns what is normal of most steps that ended alike, but for the number of launches,
-// while launches were counted.
+// counted returns the normal length of the most frequent steps by closing call, from the time when
+// launches were counted.
 func (v *verdict) counted() map[uint32]weighed {
 	sums, most := map[uint32]float64{}, map[uint32]weighed{}
 	for i := range v.steps {
@@ -297,7 +297,7 @@ func (v *verdict) counted() map[uint32]weighed {
 	return most
 }
 
-// counterfactual returns the p50 and p99 of the steps, and the p99 if a cause had taken nothing.
+// counterfactual returns the p50 and p99 of the steps, and the p99 without the cause.
 func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) {
 	steps := e.scratch.values[:0]
 	less := make([]weighed, 0, len(v.steps))
@@ -316,7 +316,7 @@ func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) 
 	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
 }
 
-// finding returns the finding of what one cause cost a thread, judged.
+// finding returns the judged finding of what one cause cost a thread.
 func (w *Window) finding(v *verdict, y *tally) Finding {
 	e, r := w.e, &Rules[y.rule]
 	p50, p99, without := e.counterfactual(v, y)
@@ -337,8 +337,8 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 	return x
 }
 
-// spread is what a cause cost by time, in those stretches of which all is in the window.
-// Of a step that is longer than one it cannot be told so.
+// spread returns what a cause cost by time, for bins that lie completely in the window. It returns
+// nil if the worst step is longer than a bin.
 func (v *verdict) spread(y *tally) (out []tick.Loss) {
 	if y.worst.length > int64(tick.SpreadStep) {
 		return nil
@@ -353,7 +353,7 @@ func (v *verdict) spread(y *tally) (out []tick.Loss) {
 	return out
 }
 
-// confidence is the share of the slow steps' excess that the cause explains.
+// confidence returns the share of the slow steps' excess that the cause explains.
 func confidence(y *tally) float64 {
 	if y.excess <= 0 {
 		return 0
@@ -361,7 +361,7 @@ func confidence(y *tally) float64 {
 	return min(y.lost/y.excess, 1)
 }
 
-// opOf is the operation that a cause is in, 0 where it is in no certain one.
+// opOf returns the operation of a cause, or 0 if it is uncertain.
 func (e *Engine) opOf(y *tally) events.Op {
 	for _, n := range byLost(y) {
 		return e.causes.list[n].id.key.Op
@@ -369,7 +369,7 @@ func (e *Engine) opOf(y *tally) events.Op {
 	return 0
 }
 
-// byLost returns a cause's culprits, the one that took most first.
+// byLost returns a cause's culprits, largest first.
 func byLost(y *tally) []uint32 {
 	list := make([]uint32, 0, len(y.by))
 	for n := range y.by {
@@ -381,7 +381,7 @@ func byLost(y *tally) []uint32 {
 	return list
 }
 
-// culprits names those that took most.
+// culprits returns the culprits that took most.
 func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 	var out []tick.Culprit
 	for _, n := range byLost(y) {

@@ -10,66 +10,66 @@ import (
 	"ingero/pkg/events"
 )
 
-// stepKind tells steps apart in which a program does something that it need not do. What that
-// costs is what these steps take longer than its others.
+// stepKind selects steps in which a program does something unnecessary. The cost is how much longer
+// these steps are than the others.
 type stepKind struct {
 	of func(events.Class) bool // the calls
 	is func(x *step, u use, p *process) bool
-	// whole: all that such a step takes longer counts, not only what the calls took.
+	// whole: the cost is all extra time of such a step, not only the time of the calls.
 	whole bool
-	// extra: such a step may be one more than there would be: then all of it is lost.
+	// extra: such a step may be one too many; then all of it is lost.
 	extra bool
 }
 
 const (
-	fewOf      = 4       // calls of which one, at most, is one of few
-	fewShare   = 0.8     // of the time of all, that few calls have to take
-	fewLong    = 500_000 // ns that each of few takes at least
-	copyCall   = 20_000  // ns that a copy takes beside its bytes
-	slowCopy   = 2       // bytes a ns that any copy makes
-	wholeTimes = 1.5     // what a step may lose to calls, of their own time
+	fewOf      = 4       // calls per slow call, at least
+	fewShare   = 0.8     // of the total time, that the few slow calls must take
+	fewLong    = 500_000 // ns that each of the few takes at least
+	copyCall   = 20_000  // fixed cost of a copy, ns
+	slowCopy   = 2       // slowest copy rate, bytes per ns
+	wholeTimes = 1.5     // bound of a step's loss to calls, as a multiple of their own time
 )
 
-// cost is what steps of a kind have cost a process's main thread.
+// cost is what steps of a kind cost a process's main thread.
 type cost struct {
 	*process
 	steps          float64 // of the kind
 	lost, min, max float64 // ns
-	own            float64 // time of the calls that make them so, ns
+	own            float64 // own time of the calls that select these steps, ns
 	length         float64 // of these steps, ns
 	calls          float64
-	async          float64 // of own: in calls that only give the GPU work
+	async          float64 // of own: in calls that only queue GPU work
 	few, long      float64 // as in use
-	first, last    int64   // Unix ns: of the kind
+	first, last    int64   // Unix ns: of steps of the kind
 	worst          step
 	worstLost      int64
-	freed          float64 // of the steps: in which memory was freed
-	compared       bool    // with steps that are not of the kind
+	freed          float64 // of the steps: with freed memory
+	compared       bool    // with steps of other kinds
 	base           int64
-	without        int64 // p99 of all steps without what these lost, ns
+	without        int64 // p99 of all steps without this loss, ns
 }
 
-// process is what the steps of a process's main thread say of all of them.
+// process has the totals of all steps of a process's main thread.
 type process struct {
 	pid, tid   uint32
 	list       []step
 	all        float64 // steps
 	from, to   int64   // Unix ns
 	p50, p99   int64   // of the steps' lengths, ns
-	firstGraph int64   // Unix ns: when a graph was launched first, of what is known; 0: none
+	firstGraph int64   // Unix ns: first known graph launch; 0: none
 	costs      map[*stepKind]*cost
 }
 
 func (p *process) span() int64 { return max(p.to-p.from, 1) }
 
-// use is what a step's calls of some operations came to.
+// use sums up a step's calls of some operations.
 type use struct {
 	ns    int64
 	calls uint32
 	most  uint64 // bytes of the largest copy: its power of two
-	async int64  // of ns: in calls that only give the GPU work
-	few   uint32 // of calls: where few calls of an operation took nearly all of its time
-	long  int64  // of ns: in these
+	async int64  // of ns: in calls that only queue GPU work
+	few   uint32 // of calls: the few slow ones that took nearly all of the time
+	long  int64  // of ns: in the few slow calls
 }
 
 func (x *step) use(of func(events.Class) bool) (u use) {
@@ -77,7 +77,7 @@ func (x *step) use(of func(events.Class) bool) (u use) {
 		class := classOf(o.op)
 		if of(class) {
 			ns := o.ns
-			if class == events.ClassMemcpy { // what is longer was a wait for what the GPU had to do before
+			if class == events.ClassMemcpy { // any longer copy waited for earlier GPU work
 				ns = min(ns, int64(o.seen)*(copyCall+(1<<o.size)/slowCopy))
 			}
 			u.ns += ns
@@ -110,7 +110,7 @@ func launchOp(c events.Class) bool { return c == events.ClassLaunch }
 func graphOp(c events.Class) bool  { return c == events.ClassGraph }
 func noOp(events.Class) bool       { return false }
 
-// process returns what a process's steps say.
+// process returns the totals of a process's steps.
 func (w *Window) process(pid uint32) *process {
 	if p, ok := w.processes[pid]; ok {
 		return p
@@ -137,7 +137,7 @@ func (w *Window) process(pid uint32) *process {
 	return p
 }
 
-// cost returns what steps of a kind have cost a process.
+// cost returns what steps of a kind cost a process.
 func (w *Window) cost(pid uint32, kind *stepKind) *cost {
 	p := w.process(pid)
 	y, ok := p.costs[kind]
@@ -184,7 +184,7 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 	y.without = quantile(less, 0.99)
 }
 
-// indexOf returns where an operation is in a list, at its end where it was not.
+// indexOf returns the index of an operation in a list. It appends an operation that is missing.
 func indexOf(ops *[]events.Op, op events.Op) int {
 	for i, o := range *ops {
 		if o == op {
@@ -195,8 +195,8 @@ func indexOf(ops *[]events.Op, op events.Op) int {
 	return len(*ops) - 1
 }
 
-// others is what a step lost to other causes than its own calls of some operations; with
-// whole, than any calls of its own.
+// others returns what a step lost to causes other than its own calls selected by of; with whole,
+// other than any of its own calls.
 func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns float64) {
 	for _, g := range x.excess() {
 		if c := &e.causes.list[g.cause]; !c.call || !whole && !of(classOf(c.id.key.Op)) {
@@ -206,8 +206,8 @@ func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns flo
 	return ns
 }
 
-// add counts a step of the kind. Without others to compare with, the GPU may have hidden
-// what its calls took, as far as the closing call waited for it. It returns what was lost.
+// add counts a step of the kind and returns its loss. Without other steps to compare with, the GPU
+// may have hidden the time of the calls, up to the closing call's wait.
 func (y *cost) add(x *step, u use, base, others int64, kind *stepKind) int64 {
 	lost := x.length - others - base
 	lo, hi := lost, lost
@@ -249,7 +249,7 @@ func (y *cost) see(x *step, u use, lost int64) {
 	}
 }
 
-// finding tells what a kind of steps has cost.
+// finding returns a finding of the cost.
 func (y *cost) finding(what string) Finding {
 	x := Finding{
 		PID: y.pid, TID: y.tid, From: y.first, To: y.last, Window: y.span(),
@@ -266,12 +266,12 @@ func (y *cost) finding(what string) Finding {
 	return x
 }
 
-// costly returns a Find of what a kind of steps costs processes that have at least so many of
-// them. of are the calls that the finding names, what says what they do.
+// costly returns a Find of the cost of a kind of steps, for processes with at least least such
+// steps. of selects the operation that the finding names; what describes the calls.
 func costly(kind *stepKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
 	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		y := w.cost(b.PID, kind)
-		if y.steps < least || y.isFew() { // of these fewSlow tells
+		if y.steps < least || y.isFew() { // fewSlow reports these
 			return x, false
 		}
 		x = y.finding(what(y))
@@ -280,7 +280,7 @@ func costly(kind *stepKind, least float64, of func(events.Class) bool, what func
 	})
 }
 
-// isFew says whether few of the calls took nearly all of their time.
+// isFew reports whether a few calls took nearly all of the time.
 func (u *use) isFew() bool {
 	return u.few > 0 && float64(u.long) >= fewShare*float64(u.ns) && u.long >= fewLong*int64(u.few)
 }
@@ -289,7 +289,7 @@ func (y *cost) isFew() bool {
 	return y.few > 0 && y.long >= fewShare*y.own && y.long >= fewLong*y.few
 }
 
-// fewSlow returns a Find of what few calls of a class have cost, of many that a step makes.
+// fewSlow returns a Find of the cost of the few slow calls of a class among many in a step.
 func fewSlow(of func(events.Class) bool) func(*Window) []Finding {
 	kind := stepKind{of: of, is: func(_ *step, u use, _ *process) bool { return u.isFew() }}
 	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
@@ -306,10 +306,10 @@ func fewSlow(of func(events.Class) bool) func(*Window) []Finding {
 	})
 }
 
-// fewSteps is how many steps with few slow calls have to be.
+// fewSteps is the minimum number of steps with few slow calls.
 const fewSteps = 10
 
-// better returns the findings of a, and those of b that are of other processes or have cost more.
+// better returns the findings of a, and those of b for other processes or with a larger loss.
 func better(a, b func(*Window) []Finding) func(*Window) []Finding {
 	return func(w *Window) []Finding {
 		first := a(w)
@@ -326,7 +326,7 @@ func better(a, b func(*Window) []Finding) func(*Window) []Finding {
 	}
 }
 
-// worstOp is the operation of some calls that took most of the worst step, 0 where there is none.
+// worstOp returns the operation that took most of the worst step among the selected calls, or 0.
 func (y *cost) worstOp(of func(events.Class) bool) (op events.Op) {
 	if y.worst.record == nil {
 		return 0

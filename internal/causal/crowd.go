@@ -3,17 +3,18 @@ package causal
 import "slices"
 
 const (
-	// crowdSize is how many causes of a rule that says so are one: they have one remedy.
+	// crowdSize is the number of causes from which a rule with Crowd merges them: they have one
+	// remedy.
 	crowdSize = 3
-	// crowdOf is the group of a cause that stands for many.
+	// crowdOf is the group of a merged cause.
 	crowdOf = "crowd"
-	// standsOut is the share of what all of a rule cost from which on one of them is told alone.
+	// standsOut is the share of a rule's total loss from which a single cause is reported alone.
 	standsOut = 0.5
 )
 
-// crowd makes one cause of the many of a rule that take the same thing from a thread, each of
-// which is told or small. One that cost more than all others is told beside it. A crowd that was
-// told before stays one while two are left.
+// crowd merges the many causes of a rule that take the same resource from a thread, whether
+// reportable or small. A cause that cost more than all others together is reported separately. A
+// crowd reported before stays one while two causes are left.
 func (e *Engine) crowd(v *verdict) {
 	for r := range Rules {
 		if Rules[r].Crowd {
@@ -58,7 +59,7 @@ func (e *Engine) crowdOf(v *verdict, rule int) {
 		if y.rule != rule || y == most {
 			return false
 		}
-		if y.group != several { // they are in it by themselves
+		if y.group != several { // its small causes are added one by one
 			sum.add(y, v.count)
 		}
 		return true

@@ -12,15 +12,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// Bounds of what is kept of the last minute.
+// Bounds of the tables for the last minute.
 const (
 	maxCalled = 256
 	maxLate   = 1 << 14
 	maxXids   = 1 << 10
 )
 
-// devices is what the ticks of the last minute said of GPUs, their faults, and the ranks
-// that work on several.
+// devices has the facts of the last minute's ticks about GPUs, their faults, and the ranks that use
+// several GPUs.
 type devices struct {
 	gpus   []gpuAt
 	called []called
@@ -28,20 +28,20 @@ type devices struct {
 	xids   []tick.Xid
 }
 
-// gpuAt is how a GPU was at a tick.
+// gpuAt is the state of a GPU at a tick.
 type gpuAt struct {
 	from, to int64
 	tick.GPU
 }
 
-// called is a collective that ranks were missing from, from when the first rank entered it
-// to the last tick that said so.
+// called is a collective with missing ranks, from the time the first rank entered it to the last
+// tick that reported it.
 type called struct {
 	tick.RollCall
 	to int64
 }
 
-// note takes a tick in.
+// note takes in a tick.
 func (d *devices) note(t *tick.Tick) {
 	to := t.Time.UnixNano()
 	old := to - windowSeconds*1e9
@@ -64,7 +64,7 @@ func (d *devices) note(t *tick.Tick) {
 	d.xids = recent(d.xids, maxXids, func(x *tick.Xid) bool { return x.Time < old })
 }
 
-// recent returns what is not old of a list, and of too many the latest.
+// recent drops the old entries of a list, and keeps the latest most of the others.
 func recent[T any](list []T, most int, old func(*T) bool) []T {
 	list = slices.DeleteFunc(list, func(x T) bool { return old(&x) })
 	if len(list) > most {
@@ -73,9 +73,9 @@ func recent[T any](list []T, most int, old func(*T) bool) []T {
 	return list
 }
 
-// deviceOf names the GPU that a process launches on, as all processes of the machine
-// would: by the number or the UUID that it has there. "" where it is not known, or where
-// there are several.
+// deviceOf names the GPU that a process launches on as all processes of the machine would, by the
+// number or the UUID that it has there. It returns "" if the GPU is unknown, or the process uses
+// several.
 func (w *Window) deviceOf(pid uint32) string {
 	if b := w.Book(pid); b != nil {
 		return b.device
@@ -83,7 +83,7 @@ func (w *Window) deviceOf(pid uint32) string {
 	return ""
 }
 
-// deviceIn is the GPU that a process launches on as a tick has it.
+// deviceIn returns the GPU that a process launches on, as of a tick.
 func deviceIn(p *tick.Process, s *tick.State) string {
 	ordinal := int16(0)
 	for i := 0; s != nil && i < len(s.Streams.First); i++ {
@@ -98,7 +98,7 @@ func deviceIn(p *tick.Process, s *tick.State) string {
 	return physical(p.Devices, max(int(ordinal), 1)-1)
 }
 
-// physical is the GPU that a process counts as a number, by CUDA_VISIBLE_DEVICES.
+// physical maps a process's device number to the machine's, by CUDA_VISIBLE_DEVICES.
 func physical(visible string, ordinal int) string {
 	if visible == "" {
 		return strconv.Itoa(ordinal)
@@ -109,12 +109,12 @@ func physical(visible string, ordinal int) string {
 	return ""
 }
 
-// isGPU says whether a device that a process uses is a GPU that was looked at.
+// isGPU reports whether a process's device is the monitored GPU g.
 func isGPU(device string, g *tick.GPU) bool {
 	return device != "" && (device == strconv.Itoa(g.Index) || g.UUID != "" && strings.HasPrefix(g.UUID, device))
 }
 
-// called is what a process is or was called.
+// called returns the last known name of a process.
 func (w *Window) called(pid uint32) events.Name {
 	if name, ok := w.name(pid); ok {
 		return name
@@ -125,11 +125,11 @@ func (w *Window) called(pid uint32) events.Name {
 	return events.Name{}
 }
 
-// stateAge is how far apart what the GPU said of itself and what it did about it may be, ns.
+// stateAge is the largest delay between a GPU's state and its reported throttle reasons, ns.
 const stateAge = 1e9
 
-// throttled returns why the clocks of a GPU were low in a time, and how low they were, if
-// they were not as low before.
+// throttled returns why the clocks of a GPU were low in [from, to], and how low, if they were not
+// low before.
 func (w *Window) throttled(device string, from, to int64) (why []string, clock string) {
 	before := map[string]bool{}
 	for i := range w.devices.gpus {
@@ -155,8 +155,8 @@ func (w *Window) throttled(device string, from, to int64) (why []string, clock s
 	return why, clock
 }
 
-// neighbours returns the processes that used the same GPU more in a time than before,
-// the busiest first, by launches a second.
+// neighbours returns the processes that used the same GPU more in [from, to] than before, sorted by
+// launches per second, the busiest first.
 func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []neighbour) {
 	if device == "" {
 		return nil
@@ -169,7 +169,7 @@ func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []ne
 		for i := range b.Seconds {
 			s := &b.Seconds[i]
 			switch n := launchesIn(s); {
-			case w.unseen(b.PID, s.From, s.To)&govern.LaunchCounts != 0: // not all are known
+			case w.unseen(b.PID, s.From, s.To)&govern.LaunchCounts != 0: // some launches are unknown
 			case s.From >= from-500_000_000 && s.To <= to+1_500_000_000:
 				during.add(n, s.To-s.From)
 			case s.To <= from:
@@ -184,13 +184,13 @@ func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []ne
 	return out
 }
 
-// leastLaunches is how many launches a second can keep a GPU from another process.
+// leastLaunches is the launch rate per second from which a process can keep a GPU from another.
 const leastLaunches = 20
 
 // neighbour is another process on a GPU.
 type neighbour struct {
 	*Book
-	launches float64 // a second
+	launches float64 // per second
 }
 
 type rate struct {
@@ -201,8 +201,8 @@ func (r *rate) add(n uint64, ns int64) { r.n, r.ns = r.n+float64(n), r.ns+float6
 
 func (r *rate) perSecond() float64 { return 1e9 * r.n / max(r.ns, 1) }
 
-// launchesIn is how many launches and copies a second had: of the runtime, or of the
-// driver, which one of the runtime calls.
+// launchesIn returns a second's launches and copies: the larger of the runtime's and the driver's
+// count, since runtime calls make driver calls.
 func launchesIn(s *Second) uint64 {
 	var runtime, driver uint64
 	for i := range s.Ops {

@@ -13,25 +13,25 @@ const (
 	maxChains = 64
 )
 
-// Engine finds causes. It is for one goroutine.
+// Engine finds causes. It is not safe for concurrent use.
 type Engine struct {
 	agent   uint32
 	series  map[uint32]*series // by TID
 	causes  causes
-	quota   [2]int // steps kept of a second and series: held up, others
+	quota   [2]int // steps kept per second and series: held up, others
 	ticks   uint64
 	have    Needs
 	kept    map[string]*tick.Chain // by ID
 	books   map[uint32]*Book
-	host    []HostAt // what happened on the host in the last minute, oldest first
+	host    []HostAt // host events of the last minute, oldest first
 	devices devices
 	kin     kin
-	unseen  []unseen // steps that were taken to spare the processes, in the last minute
+	unseen  []unseen // shedding levels active in the last minute
 	scratch scratch
 }
 
-// New returns an engine without any steps. agentPID is ingero's own process: a
-// culprit like any other, but marked.
+// New returns an engine without steps. agentPID is the PID of ingero itself, a culprit like any
+// other, but marked.
 func New(agentPID uint32) *Engine {
 	return &Engine{
 		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
@@ -39,7 +39,7 @@ func New(agentPID uint32) *Engine {
 	}
 }
 
-// Add takes in steps. It does not keep them.
+// Add takes in steps. It does not retain them.
 func (e *Engine) Add(steps []ledger.Step) {
 	for i := range steps {
 		e.add(&steps[i])
@@ -66,7 +66,7 @@ func (e *Engine) add(s *ledger.Step) {
 	x.push(&r, e.quota)
 }
 
-// seriesOf returns the series of a step's thread, nil when there is no room.
+// seriesOf returns the series of a step's thread, or nil if the table is full.
 func (e *Engine) seriesOf(s *ledger.Step) *series {
 	x := e.series[s.TID]
 	if x != nil && x.pid == s.PID {
@@ -82,7 +82,7 @@ func (e *Engine) seriesOf(s *ledger.Step) *series {
 	return x
 }
 
-// record makes a record of a step.
+// record fills r from a step.
 func (e *Engine) record(r *record, s *ledger.Step) {
 	*r = record{
 		from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss, behind: s.Behind,
@@ -115,8 +115,8 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	r.unseen = seen < s.Launches || r.shed&uncounted != 0
 }
 
-// waitsForUnknown reports whether a step waited for another thread, of which it is mostly not known
-// what it did meanwhile.
+// waitsForUnknown reports whether a step waited for another thread whose activity is unknown for
+// most of the wait.
 func waitsForUnknown(s *ledger.Step) bool {
 	for i := range s.Waits {
 		w := &s.Waits[i]
@@ -127,8 +127,8 @@ func waitsForUnknown(s *ledger.Step) bool {
 	return false
 }
 
-// keep adds a part. Where there is no room it goes to one of its kind, by the same rule and
-// told together with it, or in the place of the smallest.
+// keep adds a part. If the record is full, the part joins one of the same rule, baseline and group,
+// or replaces the smallest if that is smaller.
 func (e *Engine) keep(r *record, p part) {
 	least, alike := 0, -1
 	c := &e.causes.list[p.cause]
@@ -173,8 +173,8 @@ func (r *record) keepOwn(o ownTime) {
 	}
 }
 
-// Tick returns the chains of a tick, the gravest first, and what cannot be told. It only
-// reads the tick.
+// Tick returns the chains of a tick, the most severe first, and the causes that cannot be reported.
+// It does not modify the tick.
 func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.Untold) {
 	e.ticks++
 	e.note(t)
@@ -189,7 +189,7 @@ func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.Untold) {
 	return chains, e.untold()
 }
 
-// tell returns the chains of findings, and earlier chains that stay.
+// tell returns the chains of the findings, and earlier chains that are still kept.
 func (e *Engine) tell(found []*Finding, t *tick.Tick) []tick.Chain {
 	again := map[string]bool{}
 	for _, x := range found {
@@ -219,7 +219,7 @@ func (e *Engine) tell(found []*Finding, t *tick.Tick) []tick.Chain {
 	return chains
 }
 
-// has notes which inputs there are.
+// has records which inputs a tick contains.
 func (e *Engine) has(t *tick.Tick) {
 	for _, x := range []struct {
 		need  Needs
@@ -231,8 +231,8 @@ func (e *Engine) has(t *tick.Tick) {
 	}
 }
 
-// sees says whether all that a chain rests on is still in the window. If so, and it
-// is not found again, it was a judgement on too little.
+// sees reports whether all steps of a chain are still in the window. If they are and the chain is
+// not found again, it was judged on too little data.
 func (e *Engine) sees(c *tick.Chain) bool {
 	s := e.series[c.TID]
 	return s != nil && s.pid == c.PID && c.From.Unix() > s.newest-windowSeconds

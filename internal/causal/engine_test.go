@@ -14,8 +14,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// made returns steps of 15 ms of a thread, of which every nth lost some time to a
-// neighbour when the GPU was done.
+// made returns steps of 15 ms of a thread; every nth lost some time to a neighbor after the GPU
+// finished.
 func made(count, nth int, lost int64, who events.Thread) []ledger.Step {
 	now := start
 	var out []ledger.Step
@@ -43,13 +43,13 @@ func chainsOf(e *Engine, at int64) []tick.Chain {
 
 var stress = events.Thread{PID: 8821, TID: 8822, Name: events.NameOf("stress-ng")}
 
-// The amounts from which on a loss is told, and how grave it is.
+// The thresholds for reporting a loss, and its severity.
 func TestSeverity(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		nth  int
 		lost int64
-		want tick.Severity // 0: silence
+		want tick.Severity // 0: no chain
 	}{
 		{"1.41 s of a minute in 412 of 3801 steps", 9, 3400 * us, tick.High},
 		{"2.2 %", 10, 3400 * us, tick.High},
@@ -97,7 +97,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// A chain stays as it was for five minutes, under the same name, and no longer.
+// A chain is kept unchanged for five minutes under the same ID, and no longer.
 func TestKept(t *testing.T) {
 	e := New(1)
 	steps := made(1000, 3, 3*ms, stress)
@@ -107,7 +107,7 @@ func TestKept(t *testing.T) {
 	if len(first) != 1 {
 		t.Fatal("no chain")
 	}
-	healthy := moved(made(5000, 0, 0, stress), end-start) // more than the window is long
+	healthy := moved(made(5000, 0, 0, stress), end-start) // longer than the window
 	for _, tt := range []struct {
 		after int64
 		add   int
@@ -152,7 +152,7 @@ func TestRenewed(t *testing.T) {
 	}
 }
 
-// Two threads that lose side by side lose once; two processes twice.
+// Two threads that lose time in parallel lose it once; two processes lose it twice.
 func TestThreadsAndProcesses(t *testing.T) {
 	e := New(1)
 	for _, x := range []struct{ pid, tid uint32 }{{7, 7}, {7, 8}, {9, 9}} {
@@ -193,7 +193,7 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// The same steps in other portions give the same chains.
+// Batches of other sizes give the same chains.
 func TestPortions(t *testing.T) {
 	sc := read(t, "testdata/hog-spin-arrives.txt")
 	var all tick.Batch
@@ -212,16 +212,14 @@ func TestPortions(t *testing.T) {
 	}
 }
 
-// close says whether two answers name the same and differ by what a step more or
-// less at the end makes.
+// close reports whether two results have the same causes and differ by at most one step at the end.
 func close(a, b []tick.Chain) bool {
 	return slices.EqualFunc(a, b, func(a, b tick.Chain) bool {
 		return a.ID == b.ID && a.Severity == b.Severity && math.Abs(float64(a.Lost-b.Lost)) < 0.001*float64(b.Lost) && a.From.Equal(b.From)
 	})
 }
 
-// However many threads, processes and culprits there are, memory is bounded, and
-// what is gone is forgotten.
+// Memory is bounded for any number of threads, processes and culprits, and what is gone is dropped.
 func TestBounded(t *testing.T) {
 	e := New(1)
 	r := rand.New(rand.NewPCG(1, 1))
@@ -254,7 +252,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Every rule can be told from every other, and says what it is.
+// Every rule has a distinct name and a description.
 func TestRules(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules {
@@ -292,7 +290,7 @@ func FuzzEngine(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		data = data[:min(len(data), 4096)] // more says nothing new, slowly
+		data = data[:min(len(data), 4096)] // more input is slower and covers nothing new
 		e := New(1)
 		next := func() int64 {
 			if len(data) < 9 {
@@ -365,8 +363,8 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// A loss that was much of the first seconds may be little of a minute: as long as all
-// of it can be seen, it is judged anew.
+// A large loss of the first seconds may be small in a minute: while all of it is in the window, it
+// is judged anew.
 func TestRevised(t *testing.T) {
 	steps := made(300, 6, 3*ms, stress)
 	e := New(1)

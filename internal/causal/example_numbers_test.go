@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The example of the package comment gives the numbers that stand there.
+// The example of the package comment gives the documented numbers.
 func TestExampleInNumbers(t *testing.T) {
 	e := New(1)
 	now := int64(start)

@@ -10,24 +10,24 @@ import (
 
 const (
 	baselineQuantile = 0.10 // of the steps of a kind: the learned baseline
-	// minLearn is how many steps of a kind a learned baseline needs.
+	// minLearn is the number of steps of a kind that a learned baseline needs.
 	minLearn = 10
 	// leastGrowth is the smallest excess over a learned baseline, ns.
 	leastGrowth = 200_000
-	// leastSlow and slowShare are what a step must have lost to count: ns, and of
-	// a normal step.
+	// leastSlow and slowShare are the smallest loss of a step that counts: ns, and share of a
+	// normal step.
 	leastSlow = 50_000
 	slowShare = 0.01
-	// minFree and freeShare are how many steps without excess tell what a normal
-	// length is.
+	// minFree and freeShare are the number and share of steps without excess that define a normal
+	// length.
 	minFree   = 8
 	freeShare = 0.05
-	// absorbed is the share of an excess that reaches the steps' length under which
-	// it was free.
+	// absorbed is the share of an excess reaching the steps' length below which the excess cost
+	// nothing.
 	absorbed = 0.1
 )
 
-// excess is what a part of a step has beyond its baseline.
+// excess is the time of a part beyond its baseline.
 type excess struct {
 	ns       int64
 	cause    uint32
@@ -43,14 +43,14 @@ type step struct {
 	sum      int64 // of the excess
 	critical int64 // of sum: critical parts
 	normal   int64 // length of a normal step of its kind
-	graph    bool  // graphs were launched about then, by the kernel's count
+	graph    bool  // graphs were launched at about that time, by the kernel's count
 	host     int64 // loss by parts that are not critical
 	late     int64 // loss by critical parts
 	lost     int64 // host + late, in [min, max]
 	min, max int64
 }
 
-// scratch is memory that each tick reuses.
+// scratch is memory reused at each tick.
 type scratch struct {
 	samples []sample
 	steps   []step   // of the thread under judgment
@@ -90,7 +90,7 @@ func (e *Engine) alike(steps []step, s *series) {
 	e.excessOfWaits(steps, s.pid)
 	e.excessOfCalls(steps, s.pid)
 	if steps[0].period {
-		for i := range steps { // whether it cost anything cannot be known
+		for i := range steps { // no way to know whether the excess cost anything
 			x := &steps[i]
 			x.normal, x.host, x.lost, x.max = x.length, x.sum/2, x.sum/2, x.sum
 		}
@@ -142,7 +142,7 @@ func (e *Engine) excessOfCalls(steps []step, pid uint32) {
 	}
 }
 
-// excessOfOp does so for one operation and size, in the steps in which it was measured in a way.
+// excessOfOp adds the excess of one operation and size, in the steps that measured it the same way.
 func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 	mask := measuring(like.op)
 	alike := func(x *step) *ownTime {
@@ -152,7 +152,7 @@ func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 		return nil
 	}
 	low := int64(0)
-	if like.size == 0 { // the histogram does not tell sizes apart
+	if like.size == 0 { // the histogram does not separate sizes
 		low = e.low(pid, like.op)
 	}
 	v := e.scratch.values[:0]
@@ -215,7 +215,7 @@ func (r *record) ofOp(like ownTime) *ownTime {
 	return nil
 }
 
-// rule returns the rule with the largest excess of a step that is not critical.
+// rule returns the rule with the largest excess of a step, ignoring critical parts.
 func (e *Engine) rule(x *step) int {
 	var sums [maxRules]int64
 	most := 0
@@ -231,7 +231,7 @@ func (e *Engine) rule(x *step) int {
 	return most
 }
 
-// lossBy returns the share of a step's loss that one excess makes, ns.
+// lossBy returns the loss that one excess accounts for in a step, ns.
 func (x *step) lossBy(g excess) float64 {
 	all, lost := x.sum-x.critical, x.host
 	if g.critical {
@@ -243,8 +243,7 @@ func (x *step) lossBy(g excess) float64 {
 	return float64(lost) * float64(g.ns) / float64(all)
 }
 
-// boundsBy returns the bounds of that share. What a waker did before it was known may have been
-// something else.
+// boundsBy returns the bounds of lossBy. Before a waker was known it may have done something else.
 func (x *step) boundsBy(g excess) (lo, hi float64) {
 	if x.sum == 0 {
 		return 0, 0

@@ -10,11 +10,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// lateCounts is by how much a tick's counts may be older than the tick, ns.
+// lateCounts is the largest age of a tick's counts, ns.
 const lateCounts = int64(2e9)
 
-// failing returns a Find of processes whose calls fail with codes that do not go away. All time
-// since the first of them is lost. after says that launches may have succeeded before.
+// failing returns a Find of processes whose calls fail with permanent error codes. All time since
+// the first of them is lost. after means that launches may have succeeded before.
 func failing(after bool, codes ...int32) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		for i := range w.Tick.States {
@@ -56,8 +56,8 @@ func (w *Window) failingOf(s *tick.State, after bool, codes []int32) (x Finding,
 	}, true
 }
 
-// works says whether a process has launched something since a time; with after, in seconds
-// that are surely later.
+// works reports whether a process has launched something since a time. With after, only seconds
+// that are surely later count.
 func (w *Window) works(pid uint32, since int64, after bool) bool {
 	b := w.Book(pid)
 	if b == nil {
@@ -73,7 +73,7 @@ func (w *Window) works(pid uint32, since int64, after bool) bool {
 			if unseen && classOf(o.Op) == events.ClassSync && o.Done > o.Errors { // launches may have failed
 				return true
 			}
-			if classOf(o.Op) == events.ClassLaunch && o.NS > 0 && o.Calls > o.Errors { // NS 0: whether they failed is not known
+			if classOf(o.Op) == events.ClassLaunch && o.NS > 0 && o.Calls > o.Errors { // NS 0: unknown whether they failed
 				return true
 			}
 		}
@@ -81,7 +81,7 @@ func (w *Window) works(pid uint32, since int64, after bool) bool {
 	return false
 }
 
-// goesOn says whether a process has failed calls in its last second.
+// goesOn reports whether calls of a process failed in its last second.
 func (w *Window) goesOn(pid uint32) bool {
 	b := w.Book(pid)
 	if b == nil || len(b.Seconds) < 2 || b.Ended != 0 {

@@ -9,15 +9,15 @@ import (
 type Finding struct {
 	PID, TID uint32
 	Op       events.Op
-	Group    string // tells findings of one rule and process apart
+	Group    string // distinguishes findings of one rule and process
 	From, To int64
-	// Lost is in [Min, Max], ns; both 0: exactly Lost. Window is the time looked at; 0: as
-	// long as the process is known, at most a minute.
+	// Lost is in [Min, Max], ns; both 0: exactly Lost. Window is the observed time; 0: as long as
+	// the process is known, at most a minute.
 	Lost, Min, Max, Window int64
 	Steps, Slow            int   // steps in the window; steps with a loss
-	P50, P99, Without      int64 // as in tick.Chain, ns; 0: not known
-	// Severity 0: the engine derives it from the share of the window that was lost. A rule sets
-	// High for a process that cannot go on.
+	P50, P99, Without      int64 // as in tick.Chain, ns; 0: unknown
+	// Severity 0: the engine derives it from the lost share of the window. A rule sets High for a
+	// process that cannot go on.
 	Severity   tick.Severity
 	Confidence float64 // 0: certain
 	Baseline   string
@@ -31,18 +31,18 @@ type Finding struct {
 	rule   *Rule
 	id     string // of the chain
 	judged bool
-	taken  bool // over from another rule
+	taken  bool // taken over from another rule
 }
 
 // assign gives a finding to a rule.
 func (x *Finding) assign(r *Rule) { x.rule, x.id = r, chainID(x.PID, r.Name, x.Group) }
 
-// findings are the findings in a window, by index of the rule.
+// findings has the findings in a window, by index of the rule.
 type findings struct {
-	asking  int                  // the rule whose Find runs
-	ran     [maxRules]bool       // whether Find has run, or runs
-	claimed [maxRules][]Finding  // what claimed parts cost, judged
-	found   [maxRules][]*Finding // what Find returned, judged
+	asking  int                  // rule whose Find runs
+	ran     [maxRules]bool       // Find has run, or runs
+	claimed [maxRules][]Finding  // cost of the claimed parts, judged
+	found   [maxRules][]*Finding // result of Find, judged
 }
 
 // find runs the Find of all rules.
@@ -56,8 +56,8 @@ func (w *Window) find() (all []*Finding) {
 	return all
 }
 
-// ask returns the findings of a rule that no other rule took over. It runs the rule's Find
-// unless that has run: a rule may build on one that stands behind it in the table.
+// ask returns the findings of a rule that no other rule took over. It runs the rule's Find once: a
+// rule may use findings of a later rule in the table.
 func (w *Window) ask(r int) []*Finding {
 	if w.ran[r] {
 		return w.found[r]
@@ -80,8 +80,8 @@ func (w *Window) ask(r int) []*Finding {
 // foundBy returns the findings of the named rule that no other rule took over.
 func (w *Window) foundBy(name string) []*Finding { return w.ask(ruleNamed(name)) }
 
-// Claimed returns what the claimed parts of the calling rule cost: netted, added up by cause,
-// judged, without losses that are too small.
+// Claimed returns the cost of the calling rule's claimed parts: netted, added up by cause, judged,
+// without losses that are too small.
 func (w *Window) Claimed() []Finding { return w.claimed[w.asking] }
 
 // claimed returns a Find that keeps the claimed findings for which keep returns true. keep may
@@ -98,9 +98,9 @@ func claimed(keep func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	}
 }
 
-// takesOver returns a Find that takes over those findings of the named rules for which take
-// returns true. take may change them. Where several rules would take over a finding, the first
-// in the table gets it.
+// takesOver returns a Find that takes over those findings of the named rules for which take returns
+// true. take may change them. If several rules would take over a finding, the first in the table
+// gets it.
 func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		rule := &Rules[w.asking]
@@ -120,7 +120,7 @@ func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Wind
 	}
 }
 
-// eachProcess returns a Find that looks at each process that made calls in the last ns.
+// eachProcess returns a Find that runs find for each process that made calls in the last ns.
 func eachProcess(ns int64, find func(w *Window, b *Book) (x Finding, ok bool)) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		for _, b := range w.Books() {
@@ -135,7 +135,7 @@ func eachProcess(ns int64, find func(w *Window, b *Book) (x Finding, ok bool)) f
 	}
 }
 
-// both returns a Find that returns the findings of two.
+// both returns a Find that returns the findings of a and b.
 func both(a, b func(*Window) []Finding) func(*Window) []Finding {
 	return func(w *Window) []Finding { return append(a(w), b(w)...) }
 }

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// The first rule that takes a finding over has it, under a name of its own; no other rule has it.
+// The first rule that takes over a finding gets it, under its own name; no other rule has it.
 func TestTakesOver(t *testing.T) {
 	w := New(1).window(&tick.Tick{Time: time.Unix(0, start)})
 	taken := ruleNamed(cpuTaken.Name)
@@ -34,7 +34,7 @@ func TestTakesOver(t *testing.T) {
 	}
 }
 
-// The steps of several processes are valid at once, whatever is asked in between.
+// The steps of several processes are valid at once, whatever is queried in between.
 func TestStepsStayValid(t *testing.T) {
 	e := New(1)
 	for i, x := range []struct{ pid, tid uint32 }{{7, 7}, {7, 8}, {9, 9}} {

@@ -5,24 +5,24 @@ import (
 	"ingero/pkg/events"
 )
 
-// HostAt is a sum of the host in one tick.
+// HostAt is a host sum of one tick.
 type HostAt struct {
 	From, To int64 // Unix ns
 	tick.HostSum
 }
 
-// about says whether a sum of the host is of the time of a finding, or a second around it.
+// about reports whether a host sum is within a second of a finding's time.
 func about(h *HostAt, x *Finding) bool {
 	return h.To >= x.From-1e9 && h.From <= x.To+1e9
 }
 
-// sum adds up what happened of a kind to a process about the time of a finding, with
-// PID 0 to any.
+// sum adds up the events of a kind about the time of a finding, for one process or, with PID 0, for
+// all.
 func (w *Window) sum(kind tick.HostEvent, pid uint32, x *Finding) HostAt {
 	return w.sumOf(kind, x, func(h *HostAt) bool { return pid == 0 || h.PID == pid })
 }
 
-// sumOf adds up what happened of a kind about the time of a finding, of those that are asked for.
+// sumOf adds up the wanted events of a kind about the time of a finding.
 func (w *Window) sumOf(kind tick.HostEvent, x *Finding, wanted func(*HostAt) bool) (out HostAt) {
 	for i := range w.host {
 		h := &w.host[i]
@@ -39,7 +39,7 @@ func (w *Window) sumOf(kind tick.HostEvent, x *Finding, wanted func(*HostAt) boo
 	return out
 }
 
-// name is what a process is called, by whatever tells of it.
+// name returns the name of a process from the tick's processes or the host sums.
 func (w *Window) name(pid uint32) (events.Name, bool) {
 	for _, list := range [][]tick.Process{w.Tick.Processes, w.Tick.Others} {
 		for i := range list {

@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	mediumShare = 0.015 // of the time looked at
+	mediumShare = 0.015 // of the observed time
 	highShare   = 0.02
 	leastLost   = 100 * time.Millisecond
-	oneIsEnough = 250 * time.Millisecond // lost by one cause: it need not recur
-	// burstShare is how many times a rule's share of a stretch of tick.SpreadStep is
-	// told, though it is little of a minute.
+	oneIsEnough = 250 * time.Millisecond // lost by one cause: no recurrence needed
+	// burstShare is the multiple of a rule's share that makes a burst in tick.SpreadStep worth
+	// reporting, though it is small over the minute.
 	burstShare = 3
-	// usuallyVague is how far off, as a share, what is said to be lost is taken to be at
-	// least: normal steps are not all alike, and those of a full second are a sample.
+	// usuallyVague is the smallest relative error of a loss: normal steps differ, and the steps of
+	// a full second are a sample.
 	usuallyVague = 0.15
 )
 
@@ -50,7 +50,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 	return true
 }
 
-// known returns for how long a process is known, ns, at most a minute.
+// known returns for how long a process has been known, ns, at most a minute.
 func (w *Window) known(pid uint32) int64 {
 	if b := w.Book(pid); b != nil && len(b.Seconds) > 0 {
 		return b.Seconds[len(b.Seconds)-1].To - b.Seconds[0].From
@@ -58,8 +58,8 @@ func (w *Window) known(pid uint32) int64 {
 	return max(int64(w.Tick.Window), 1)
 }
 
-// certain is as much of a loss as severity follows where nothing normal was there to compare
-// with: twice its lower bound, at most. Of one that may be nothing a quarter counts.
+// certain returns the loss that the severity of a finding without a measured normal is based on: at
+// most twice its lower bound, at least a quarter.
 func certain(lost, least float64) float64 { return max(min(lost, 2*least), lost/4) }
 
 func severity(lost, span float64) tick.Severity {
@@ -72,7 +72,7 @@ func severity(lost, span float64) tick.Severity {
 	return tick.Low
 }
 
-// interval widens the bounds of a loss to the error of the rule.
+// interval widens the bounds of a loss by the error of the rule.
 func (r *Rule) interval(least, lost, most float64) (lo, hi int64) {
 	vague := max(r.Vague, usuallyVague)
 	return int64(min(least, (1-vague)*lost)), int64(max(most, (1+vague)*lost))

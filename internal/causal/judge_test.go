@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// A loss that may be none at all is grave only where its middle is large.
+// A loss that may be zero is severe only if its estimate is large.
 func TestSeverityFollowsWhatIsCertain(t *testing.T) {
 	rule := &Rules[ruleNamed("alloc-storm")]
 	for _, tt := range []struct {

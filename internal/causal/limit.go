@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// limit returns the limit of a kind that a finding's process reached most about its time; ok is
-// false where that is not known.
+// limit returns the limit of a kind that a finding's process hit most about the time of the
+// finding. ok is false if there is none.
 func (w *Window) limit(x *Finding, kind tick.LimitKind) (best tick.Limit, ok bool) {
 	type reached struct{ ns, times uint64 }
 	sums := map[tick.Limit]reached{}
@@ -36,7 +36,7 @@ func (w *Window) limit(x *Finding, kind tick.LimitKind) (best tick.Limit, ok boo
 	return best, ok
 }
 
-// user are threads of one name that used a quota up.
+// user sums up the threads of one name that used up a quota.
 type user struct {
 	events.Thread
 	whose tick.Whose
@@ -46,11 +46,11 @@ type user struct {
 
 const (
 	maxUsers  = 3
-	userShare = 0.1 // of all CPU time of the group: what is named
+	userShare = 0.1 // of the group's CPU time: smallest share to name
 )
 
-// quotaUsers returns the threads of a finding's job that used the CPU quota up, those with most
-// CPU time first: of names of which there are more threads than the quota has CPUs.
+// quotaUsers returns the threads of a finding's job that used up the CPU quota, largest CPU time
+// first. It reports names with more threads than the quota has CPUs.
 func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 	var all uint64
 	var each []user
@@ -66,7 +66,7 @@ func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 		if whose == tick.OfStranger && !w.aloneThrottled(x) || err != nil {
 			continue
 		}
-		if whose == tick.OfStranger { // it is in its group, and nothing is known of who started it
+		if whose == tick.OfStranger { // in its cgroup, with an unknown parent
 			whose = tick.OfWorker
 		}
 		all += h.NS
@@ -82,7 +82,8 @@ func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 	return out[:min(len(out), maxUsers)]
 }
 
-// addUser adds threads to those alike: what they used, and the most, or all, of their numbers.
+// addUser adds a thread to its group, or starts one. alike selects the group; count combines thread
+// counts (largest or sum).
 func addUser(out []user, u user, alike func(a, b *user) bool, count func(a, b int) int) []user {
 	i := slices.IndexFunc(out, func(o user) bool { return o.Name == u.Name && alike(&o, &u) })
 	if i < 0 {
@@ -96,15 +97,15 @@ func addUser(out []user, u user, alike func(a, b *user) bool, count func(a, b in
 func ofOneProcess(a, b *user) bool { return a.PID == b.PID }
 func ofOneKind(a, b *user) bool    { return a.whose == b.whose }
 
-// aloneThrottled says whether no other process reached a quota about the time of a finding.
+// aloneThrottled reports whether no other process hit a quota about the time of a finding.
 func (w *Window) aloneThrottled(x *Finding) bool {
 	return !slices.ContainsFunc(w.host, func(h HostAt) bool {
 		return h.Kind == tick.HostLimit && h.PID != x.PID && h.NS > 0 && about(&h, x)
 	})
 }
 
-// throttledBy completes a finding with the group that has the quota, and with the threads that
-// used it up.
+// throttledBy completes a finding with the cgroup that has the quota and the threads that used it
+// up.
 func throttledBy(w *Window, x *Finding) bool {
 	quota := &x.Culprits[0]
 	l, ok := w.limit(x, tick.LimitCPU)

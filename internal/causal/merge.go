@@ -7,8 +7,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// merge adds up findings of one process that a rule took over and that have the same first
-// culprit: the programs that one process starts have many names. The largest stands for all.
+// merge adds up findings of one process that a rule took over and that have the same first culprit:
+// programs with one parent have many names. The largest represents them all.
 func merge(found []*Finding) (out []*Finding) {
 	slices.SortFunc(found, func(a, b *Finding) int { return cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.id, b.id)) })
 	for _, x := range found {
@@ -52,7 +52,7 @@ func leaveOut(found []*Finding) []*Finding {
 	})
 }
 
-// spreadBoth adds up what two findings lost by time.
+// spreadBoth adds up two losses by time.
 func spreadBoth(a, b []tick.Loss) []tick.Loss {
 	out := slices.Clone(a)
 	for _, x := range b {

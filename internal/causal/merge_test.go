@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Programs of one process that have just been seen first, and go on, are no burst.
+// Newly seen programs of one process that go on are no burst.
 func TestHogsAreNoBurst(t *testing.T) {
 	steps := with(60, 1, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
 	for i := range steps {
@@ -28,7 +28,7 @@ func TestHogsAreNoBurst(t *testing.T) {
 	}
 }
 
-// Many short programs of one process are one burst, whatever they are called.
+// Many short programs of one process are one burst, whatever their names.
 func TestBurstOfPrograms(t *testing.T) {
 	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
 	names := []string{"gzip", "rotate"}
@@ -62,8 +62,7 @@ func TestBurstOfPrograms(t *testing.T) {
 	}
 }
 
-// Programs of one process each of whose names cost too little to be told are told with those
-// that are.
+// Programs with small losses are reported together with a larger one of the same parent.
 func TestSiblings(t *testing.T) {
 	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
 	names := []string{"gzip", "rotate", "chmod", "chown", "touch", "find"}
@@ -71,7 +70,7 @@ func TestSiblings(t *testing.T) {
 		for j := range steps[i].Waits {
 			k := uint32(100 + i/20)
 			name := names[0]
-			if i%3 == 0 { // a third of the time is of many small ones
+			if i%3 == 0 { // many small programs have a third of the time
 				name = names[1+i/20%5]
 			}
 			steps[i].Waits[j].Who = events.Thread{PID: k, TID: k, Parent: 60, Name: events.NameOf(name)}

@@ -7,25 +7,24 @@ import (
 	"sort"
 )
 
-// normal is what steps of a kind are without excess.
+// normal describes steps of a kind without excess.
 type normal struct {
 	length int64 // ns
-	spread int64 // of the lengths around it
-	free   bool  // it was seen: steps without excess told it
-	// host is how much of what the host took reaches the steps' length, by the rule
-	// that most of it is of; critical is that of what the closing call lost. NaN
-	// where too few steps tell.
+	spread int64 // spread of the lengths around it
+	free   bool  // measured from steps without excess
+	// host is the share of host losses that reaches the steps' length, by the rule with most of the
+	// loss. critical is the share for the closing call's losses. NaN: too few steps to tell.
 	host     [maxRules]float64
 	critical float64
-	// large is the least excess, ns, that has a share of its own, largeShare; 0: no excess has.
+	// large is the smallest excess with its own share, largeShare, ns; 0: none.
 	large      int64
 	largeShare float64
 }
 
-// few is how many steps it takes to say how much of an excess reaches the length.
+// few is the number of steps needed to estimate the share of an excess that reaches the length.
 const few = 3
 
-// normal finds it.
+// normal finds the normal step of one kind.
 func (e *Engine) normal(steps []step, s *series) normal {
 	var n normal
 	v := e.scratch.values[:0]
@@ -50,12 +49,11 @@ func (e *Engine) normal(steps []step, s *series) normal {
 	return n
 }
 
-// held says whether a step has an excess worth the name.
+// held reports whether a step has a significant excess.
 func (x *step) held() bool { return x.sum >= max(leastSlow, x.length/100) }
 
-// own is what a step took longer than normal. Where the next one is shorter for it,
-// because the program keeps a pace or had work queued beyond the step, that is
-// taken off.
+// own returns how much longer than normal a step was. If the next step is shorter in return,
+// because the program keeps a pace or had work queued beyond the step, that time is subtracted.
 func (n *normal) own(x *step) int64 {
 	own := x.length - n.length
 	if x.next > 0 {
@@ -64,8 +62,8 @@ func (n *normal) own(x *step) int64 {
 	return own
 }
 
-// shares finds how much of an excess reaches the length: of what the host took, in
-// steps whose closing call lost little; of what the closing call lost, beside that.
+// shares finds how much of an excess reaches the length: first for host losses, in steps whose
+// closing call lost little, then for the closing call's losses beyond these.
 func (e *Engine) shares(steps []step, n *normal) {
 	var host [maxRules]ratio
 	var critical ratio
@@ -93,8 +91,8 @@ type ratio struct {
 	reached, all float64
 }
 
-// add counts a step. One that is much longer, or shorter, than the excess explains
-// is so for other reasons.
+// add counts a step. It bounds the length to what the excess can explain; the rest has other
+// reasons.
 func (r *ratio) add(x *step, own, excess int64) {
 	r.steps++
 	r.all += x.weight * float64(excess)
@@ -108,7 +106,7 @@ func (r *ratio) value() float64 {
 	return clamp(r.reached / r.all)
 }
 
-// clamp makes nothing of next to nothing.
+// clamp returns 0 for a share below absorbed, and at most 1.
 func clamp(share float64) float64 {
 	if share < absorbed {
 		return 0
@@ -116,8 +114,8 @@ func clamp(share float64) float64 {
 	return min(share, 1)
 }
 
-// hostShare is how much of what the host took from a step reaches its length. Where
-// few steps tell, the step itself does.
+// hostShare returns the share of a step's host losses that reaches its length. With too few other
+// steps, it is estimated from the step itself.
 func (n *normal) hostShare(x *step, rule int) float64 {
 	if n.large > 0 && x.sum >= n.large {
 		return n.largeShare
@@ -131,10 +129,9 @@ func (n *normal) hostShare(x *step, rule int) float64 {
 	return min(max(float64(n.own(x))/float64(x.sum), 0), 1)
 }
 
-// slope finds a normal length where nearly every step has an excess, by comparing
-// the third with the least of it with the third with the most. Where all have about
-// the same, all of it counts but for what the GPU's queue hid. Steps with a
-// much larger excess have a share of their own.
+// slope finds a normal length when nearly every step has an excess. It compares the third with the
+// least excess with the third with the most. If all have about the same excess, all of it counts
+// except what the GPU's queue hid. Steps with a much larger excess have their own share.
 func (e *Engine) slope(steps []step, n *normal, s *series) {
 	type point struct {
 		d, l int64
@@ -144,7 +141,7 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 	for i := range steps {
 		x := &steps[i]
 		d, late := x.sum, int64(0)
-		if x.loss.Min < x.loss.Max { // somewhere in an interval: no measure of what reaches the length
+		if x.loss.Min < x.loss.Max { // only an interval is known, so it cannot measure what reaches the length
 			d, late = x.sum-x.critical, min(x.loss.Est, x.critical)
 		}
 		p = append(p, point{d, x.length - late, x.weight})
@@ -174,7 +171,7 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 		n.host[k] = share
 	}
 	n.critical = critical
-	// The GPU may hide a small excess and not a much larger one.
+	// The GPU may hide a small excess but not a much larger one.
 	if third < few {
 		return
 	}
@@ -186,18 +183,19 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 	}
 }
 
-// An excess is large from timesLarge times the median of the third with the most on.
+// timesLarge times the median excess of the third with the most is a large excess.
 const timesLarge = 4
 
-// reached is what steps that end alike had reach their length when that was last known.
+// reached is the last known share of excess that reached the length, for steps with one closing
+// call.
 type reached struct {
 	kind  uint32 // without the number of launches
 	share float64
 }
 
-// reach is how much of what the host took reaches the steps' length, by what fell into a time
-// when the GPU had work queued. Where launches have no record that is not known: then it is what
-// other steps say, now or before.
+// reach returns the share of host losses that reaches the steps' length, derived from the losses
+// while the GPU had work queued. Where launches have no record this is unknown; other or earlier
+// steps give the share.
 func (s *series) reach(steps []step) float64 {
 	var seen, unseen struct{ steps, all, behind float64 }
 	for i := range steps {
@@ -224,12 +222,12 @@ func (s *series) reach(steps []step) float64 {
 	return 1
 }
 
-// net sets how much of a step's excess was lost.
+// net sets the lost part of a step's excess.
 func (n *normal) net(x *step, rule int) {
 	host := int64(n.hostShare(x, rule) * float64(x.sum-x.critical))
 	lo, est, hi := min(x.loss.Min, x.critical), min(x.loss.Est, x.critical), x.critical
 	switch {
-	case lo < hi && n.free: // only an interval is known; the step's own excess narrows it
+	case lo < hi && n.free: // the step's own excess narrows the known interval
 		est = min(max(n.own(x)-host, lo), hi)
 		lo, hi = max(lo, est-n.spread), min(hi, est+n.spread)
 	case lo == hi && math.IsNaN(n.critical):

@@ -2,8 +2,8 @@ package causal
 
 import "testing"
 
-// Where the GPU hides the small excess of most steps, steps with a much larger one lose all that
-// they are longer.
+// Where the GPU hides the small excess of most steps, steps with a much larger excess lose all of
+// their extra length.
 func TestLargeExcessSpeaksForItself(t *testing.T) {
 	var steps []step
 	for i := range 200 {

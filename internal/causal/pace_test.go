@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// fed returns steps of 5 ms that wait for input beside, so long as the worker sleeps in each.
+// fed returns steps of 5 ms plus a wait for input, as long as the worker sleeps in each.
 func fed(sleeps func(i int) int64, count int) []ledger.Step {
 	const victim = 7
 	feeder := events.Thread{PID: 20, TID: 21, Parent: victim, Name: events.NameOf("python3")}
@@ -30,14 +30,13 @@ func fed(sleeps func(i int) int64, count int) []ledger.Step {
 	return out
 }
 
-// A worker that sleeps is to blame where it sleeps longer than it mostly does, and where it keeps
-// a pace it is not.
+// A sleeping worker is a culprit if it sleeps longer than usual, but not if it keeps a pace.
 func TestWorkerSleeps(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		count  int
 		sleeps func(i int) int64
-		lost   int64 // 0: silence
+		lost   int64 // 0: no chain
 	}{
 		{"for a while", 1000, func(i int) int64 {
 			if i >= 400 && i < 600 {
@@ -103,8 +102,8 @@ func TestWorkerSleeps(t *testing.T) {
 	}
 }
 
-// What a worker did before it was known may have been something else: so much less may have been
-// lost.
+// A worker may have done something else before it was known: the lower bound of the loss shrinks
+// accordingly.
 func TestUnknownWidens(t *testing.T) {
 	const victim = 7
 	worker := events.Thread{PID: 20, TID: 20, Parent: victim, Name: events.NameOf("worker")}
@@ -132,7 +131,7 @@ func TestUnknownWidens(t *testing.T) {
 			t.Fatalf("%d chains, want one of input-wait", len(got))
 		}
 		c := &got[0]
-		most := min(0.1*float64(known), 1-usuallyVague) // of what was lost
+		most := min(0.1*float64(known), 1-usuallyVague) // of the loss
 		if share := float64(c.LostMin) / float64(c.Lost); share < most-0.02 || share > most+0.02 {
 			t.Errorf("%d of 10 ms are known: lost %v at least of %v, want %.2f of it", known, c.LostMin, c.Lost, most)
 		}

@@ -8,13 +8,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// place is where a victim itself waited: that of most of the time.
+// place is where a victim itself waited for most of the time.
 type place struct {
 	stack uint32
-	ns    int64 // that speaks for it
+	ns    int64 // net weight of the votes for it
 }
 
-// cast has a part speak for its place. Where no stack was taken nothing speaks against the others.
+// cast votes with a part for its place. A part without a stack does not vote.
 func (x *place) cast(p *Part) {
 	switch {
 	case p.Stack == 0:
@@ -27,15 +27,14 @@ func (x *place) cast(p *Part) {
 	}
 }
 
-// path is the chain of wakers through which a victim waits for a culprit: that of most of the
-// time.
+// path is the chain of wakers through which a victim waited for a culprit for most of the time.
 type path struct {
-	hops [tick.MaxHops]events.Thread // the one that ends the wait first, the culprit last; TID 0: no more
+	hops [tick.MaxHops]events.Thread // from the direct waker to the culprit; TID 0: end
 	does string                      // what the culprit did meanwhile
-	ns   int64                       // that speaks for it
+	ns   int64                       // net weight of the votes for it
 }
 
-// cast has a part speak for its path.
+// cast votes with a part for its path.
 func (x *path) cast(p *Part) {
 	if p.Waker.TID == 0 {
 		return
@@ -69,7 +68,7 @@ func (x *path) same(hops *[tick.MaxHops]events.Thread) bool {
 	return true
 }
 
-// end is the thread at the end of the part's chain of wakers.
+// end returns the thread at the end of the part's chain of wakers.
 func (p *Part) end() events.Thread {
 	if p.Via.TID != 0 {
 		return p.Via
@@ -77,7 +76,7 @@ func (p *Part) end() events.Thread {
 	return p.Who
 }
 
-// does says what the thread at the end did.
+// does describes what the thread at the end did.
 func (p *Part) does() string {
 	switch {
 	case p.State == events.WaitRunnable:
@@ -94,7 +93,7 @@ func (p *Part) does() string {
 	return "waited itself: " + p.Reason.String()
 }
 
-// text tells what a victim waited for, hop by hop; "" where nobody stands between the two.
+// text describes what a victim waited for, hop by hop; "" if the culprit is the direct waker.
 func (x *path) text(victim uint32) string {
 	if x.hops[1].TID == 0 {
 		return ""

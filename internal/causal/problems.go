@@ -2,17 +2,17 @@ package causal
 
 import "slices"
 
-// Problem is one of the published list of problems that jobs on GPUs have. The rules
-// that answer it name it: see [Rule].
+// Problem is one entry of the published list of problems that GPU jobs have. The rules that answer
+// it name it: see [Rule].
 type Problem struct {
-	Number string // as the list numbers it: "6b"
+	Number string // number in the list: "6b"
 	Name   string
-	How    string // by what it is told, in words
-	// Needs is what it would take, where no rule answers it.
+	How    string // how ingero detects it, in words
+	// Needs is what detection would require, if no rule answers it.
 	Needs string
 }
 
-// Problems are all of the list, in its order.
+// Problems is the whole list, in its order.
 var Problems = []Problem{
 	{"1", "NCCL hangs and deadlocks of distributed training",
 		"The roll-call of collectives says which rank has not entered the one that others wait in, and what its threads do instead.", ""},
@@ -68,7 +68,7 @@ var Problems = []Problem{
 		"Triton's own requests and instances (its metrics, or NVTX marks); its processes are traced as any other's"},
 }
 
-// Answer returns the rules that answer a problem, in their order.
+// Answer returns the rules that answer a problem, in table order.
 func (p *Problem) Answer() (rules []string) {
 	for i := range Rules {
 		if slices.Contains(Rules[i].Problems, p.Number) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each problem of the list has a rule, or says what it would need; four have none.
+// Each problem of the list has a rule, or says what detection would require; four have none.
 func TestProblems(t *testing.T) {
 	known := map[string]bool{}
 	for i := range Problems {
@@ -37,7 +37,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Each rule has a scenario here, but for those that need more than a text can say.
+// Each rule has a scenario here, except those that a text cannot express.
 func TestEachRuleHasAScenario(t *testing.T) {
 	elsewhere := []string{"burst-of-programs", "input-wait"} // TestBurstOfPrograms, TestMatch
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// maxSorted bounds what is sorted for a quantile: of more, an even choice is taken.
+// maxSorted bounds the values sorted for a quantile; longer inputs are sampled evenly.
 const maxSorted = 512
 
-// weighed is a value and how often it counts.
+// weighed is a value with its weight.
 type weighed struct {
 	v int64
 	w float64
 }
 
-// thin returns at most maxSorted of the values, evenly chosen. It keeps their order.
+// thin returns at most maxSorted of the values, sampled evenly. It keeps their order.
 func thin(x []weighed) []weighed {
 	if len(x) <= maxSorted {
 		return x
@@ -26,8 +26,8 @@ func thin(x []weighed) []weighed {
 	return x[:maxSorted]
 }
 
-// quantile returns the value that the share q of the weight is not above. It sorts
-// x. It is zero for none.
+// quantile returns the smallest value that at least the share q of the weight does not exceed. It
+// sorts x. It is 0 for an empty x.
 func quantile(x []weighed, q float64) int64 {
 	if len(x) == 0 {
 		return 0
@@ -46,7 +46,7 @@ func quantile(x []weighed, q float64) int64 {
 	return x[len(x)-1].v
 }
 
-// spread returns half the width of the middle half of x, which quantile has sorted.
+// spread returns half the interquartile range of x, which quantile has sorted.
 func spread(x []weighed) int64 {
 	if len(x) < 4 {
 		return 0
@@ -54,19 +54,17 @@ func spread(x []weighed) int64 {
 	return (x[len(x)*3/4].v - x[len(x)/4].v) / 2
 }
 
-// Two levels are looked for in about levelBins stretches of values that follow each other, of
-// leastBin to mostBin each.
+// Levels are searched in about levelBins runs of successive values, of leastBin to mostBin each.
 const (
 	levelBins = 16
 	leastBin  = 6
 	mostBin   = 16
-	leastBins = 5 // that tell
+	leastBins = 5 // needed for a result
 )
 
-// levels returns the lower one of two levels that values, in order of time, are on for a
-// while each; ok is false where they are not clearly on two. The fewer values a stretch
-// has, the further apart the middles of two are by chance: by waits for a disk, which are
-// often short and sometimes long, hardly more than here.
+// levels returns the lower of two levels that values in time order stay on for a while each. ok is
+// false if there are not clearly two. The fewer values a run has, the further its median varies by
+// chance. The threshold fits waits for a disk, which are often short and sometimes long.
 func levels(x []weighed) (lower int64, ok bool) {
 	bins, size := stretches(x)
 	if len(bins) < leastBins {
@@ -77,9 +75,9 @@ func levels(x []weighed) (lower int64, ok bool) {
 	return bins[n/2], high >= low*apart(size)
 }
 
-// rises returns what is usual of values, in order of time, that are clearly on a higher level for a
-// while. ok is false where there is no higher one, or it is one by chance: some values are high at
-// all times.
+// rises returns the usual value where values in time order clearly stay on a higher level for a
+// while. ok is false if there is no higher level, or it may be chance: some values are high at all
+// times.
 func rises(x []weighed) (usual int64, ok bool) {
 	size := stretchSize(len(x))
 	var means []float64
@@ -94,7 +92,7 @@ func rises(x []weighed) (usual int64, ok bool) {
 		return 0, false
 	}
 	sorted := slices.Sorted(slices.Values(means))
-	low, high := sorted[n/10], sorted[n-2] // one stretch alone is no level
+	low, high := sorted[n/10], sorted[n-2] // a single run is no level
 	chance := surely * math.Sqrt(within/float64(n*size))
 	if high < max(low*apart(size), low+chance, leastGrowth) {
 		return 0, false
@@ -108,7 +106,7 @@ func rises(x []weighed) (usual int64, ok bool) {
 	return quantile(thin(lower), 0.9), true
 }
 
-// surely is how many standard errors lie between what differs by more than chance.
+// surely is the number of standard errors that a difference beyond chance has.
 const surely = 4
 
 func moments(x []weighed) (mean, variance float64) {
@@ -124,8 +122,8 @@ func moments(x []weighed) (mean, variance float64) {
 	return mean, variance
 }
 
-// stretches returns the middles of stretches of values that follow each other, the lowest first, and
-// the size of a stretch.
+// stretches returns the medians of runs of successive values, in ascending order, and the size of a
+// run.
 func stretches(x []weighed) (middles []int64, size int) {
 	size = stretchSize(len(x))
 	for ; len(x) >= size; x = x[size:] {
@@ -137,5 +135,5 @@ func stretches(x []weighed) (middles []int64, size int) {
 
 func stretchSize(values int) int { return min(max(values/levelBins, leastBin), mostBin) }
 
-// apart is how many times as high as the lower one the higher one of two levels is.
+// apart returns the smallest ratio between the two levels.
 func apart(size int) float64 { return 10 / math.Sqrt(float64(size)) }

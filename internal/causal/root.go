@@ -6,8 +6,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// didOf is what a blocked thread did, by what it waited for. What a disk was wanted for says
-// the system call.
+// didOf maps the reason of a blocked thread to what it did. For a disk, the system call says
+// whether it read or wrote.
 var didOf = map[events.Reason]tick.Did{
 	events.ReasonDisk: tick.DidRead, events.ReasonFile: tick.DidRead, events.ReasonFault: tick.DidPage,
 	events.ReasonSocket: tick.DidPeer, events.ReasonPoll: tick.DidPeer, events.ReasonPipe: tick.DidPeer, events.ReasonChild: tick.DidPeer,
@@ -15,7 +15,7 @@ var didOf = map[events.Reason]tick.Did{
 	events.ReasonGPU: tick.DidGPU, events.ReasonDevice: tick.DidGPU,
 }
 
-// writes are the system calls that wait until something is on a disk.
+// writes has the system calls that wait until data is on a disk.
 var writes = map[events.Syscall]bool{}
 
 func init() {
@@ -29,7 +29,7 @@ func init() {
 	}
 }
 
-// root returns what a part comes down to.
+// root returns the root of a part.
 func (p *Part) root() tick.Root {
 	switch {
 	case p.State == 0:
@@ -45,13 +45,13 @@ func (p *Part) root() tick.Root {
 		return tick.Root{}
 	case p.Via.TID != 0:
 		r.Whose = p.ViaWhose
-	case p.Who.TID != 0 && (r.Did == tick.DidLock || r.Did == tick.DidPeer): // it is another that acts
+	case p.Who.TID != 0 && (r.Did == tick.DidLock || r.Did == tick.DidPeer): // the other thread acts
 		r.Whose = p.Whose
 	}
 	return r
 }
 
-// did is what the thread of a blocked part did.
+// did returns what the thread of a blocked part did.
 func (p *Part) did() tick.Did {
 	d := didOf[p.Reason]
 	if p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonFault {
@@ -63,21 +63,21 @@ func (p *Part) did() tick.Did {
 	return d
 }
 
-// kin is what ticks say of who belongs to whom.
+// kin has the relations between processes, as of the ticks.
 type kin struct {
 	parents map[uint32]uint32
 	names   map[uint32]string
 	traced  map[uint32]bool   // processes that use CUDA
-	steps   map[uint32]bool   // and have steps of their own
-	masters map[uint32]string // where the ranks of a job meet, by process
+	steps   map[uint32]bool   // of these, processes with their own steps
+	masters map[uint32]string // meeting place of a job's ranks, by process
 }
 
 const (
 	maxKin    = 1 << 14
-	maxParent = 8 // ancestors that are looked at
+	maxParent = 8 // ancestors to examine
 )
 
-// note takes in the processes of a tick. What has ended stays until there is no room.
+// note takes in the processes of a tick. Ended processes stay until the table is full.
 func (k *kin) note(t *tick.Tick) {
 	if k.parents == nil || len(k.parents) > maxKin {
 		*k = kin{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}}
@@ -91,16 +91,16 @@ func (k *kin) note(t *tick.Tick) {
 	}
 }
 
-// add notes who has steps.
+// add records that a process has steps.
 func (k *kin) add(s *ledger.Step) {
 	if !s.Period && k.steps != nil && !k.steps[s.PID] {
 		k.steps[s.PID] = true
 	}
 }
 
-// whose says how a thread belongs to a process. Its descendants are its workers, or ranks where
-// they have steps of their own. To its job belong, too, the processes above it that use CUDA as
-// well, the ranks that meet at the same place, and all descendants of these.
+// whose returns the relation of a thread to a process. Descendants are its workers, or ranks if
+// they have their own steps. The job also includes ancestors that use CUDA, ranks with the same
+// meeting place, and the descendants of both.
 func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	switch {
 	case who.TID == 0 && who.Parent == 0:
@@ -130,8 +130,8 @@ func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	return tick.OfStranger
 }
 
-// name gives who had the CPU the name of its process, and names the parent of programs of which
-// no more is known.
+// name gives the thread that had the CPU the name of its process, and names the parent of otherwise
+// unknown programs.
 func (k *kin) name(p *Part) {
 	if p.State != events.WaitRunnable || p.Whose == tick.OfProcess {
 		return

@@ -8,14 +8,14 @@ import (
 	"ingero/internal/tick"
 )
 
-// A burst has this many times the launches of an ordinary step, and as many more.
+// A burst has burstTimes times the launches of an ordinary step, and at least burstLaunches more.
 const (
 	burstTimes    = 4
 	burstLaunches = 16
 )
 
-// agentBurst is for jobs that ask peers for something: a loop that trains and now and
-// then evaluates has long steps too, which are no loss.
+// agentBurst is for jobs that query peers. A training loop that sometimes evaluates also has long
+// steps, but these are no loss.
 var agentBurst = Rule{
 	Name: "agent-burst", Sees: govern.HostEvents | govern.LaunchCounts, Needs: NeedCalls | NeedHost, Share: 0.02, Problems: []string{"5", "12"},
 	Doc: "A job that works for sessions of agents had bursts of work: some of its steps launched many times what the others do.",

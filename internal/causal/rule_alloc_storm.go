@@ -2,9 +2,9 @@ package causal
 
 import "fmt"
 
-const stormCalls = 16 // allocations and frees in a step
+const stormCalls = 16 // minimum of allocations and frees in a step
 
-// stormSteps are steps of many allocations and frees.
+// stormSteps are steps with many allocations and frees.
 var stormSteps = stepKind{of: memoryOp, is: func(_ *step, u use, _ *process) bool { return u.calls >= stormCalls }}
 
 var allocStorm = Rule{

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// burstPrograms is how many programs of one parent make a burst.
+	// burstPrograms is the number of programs with one parent that make a burst.
 	burstPrograms = 4
-	// burstProgramNS is for how long each of them is seen at most, ns.
+	// burstProgramNS is the longest time that each of them is seen, ns.
 	burstProgramNS = 1e9
 )
 
@@ -20,7 +20,7 @@ var burstOfPrograms = Rule{
 	Doc: "Many short programs that one process started had the CPU while a thread of the job was ready to run: a rotation of logs, a build, a cron job.",
 	Find: takesOver([]string{cpuTaken.Name}, func(w *Window, x *Finding) bool {
 		parent, n := uint32(0), 0
-		listed := time.Duration(0) // by the culprits that are told: the largest
+		listed := time.Duration(0) // of the listed culprits, which are the largest
 		lost := map[uint32]time.Duration{}
 		programs := map[uint32]int{}
 		for i := range x.Culprits {
@@ -43,7 +43,7 @@ var burstOfPrograms = Rule{
 	}),
 }
 
-// blameParent puts what a process started together as one culprit, before the others.
+// blameParent replaces the programs of one parent by a single culprit, placed first.
 func (w *Window) blameParent(x *Finding, parent uint32, lost time.Duration) {
 	var all []string
 	who := tick.Culprit{Lost: lost}

@@ -2,8 +2,8 @@ package causal
 
 import "ingero/internal/govern"
 
-// callSlow asks for twice the share of the others: all that a noisy machine does
-// to a thread on its CPU (caches, a hypervisor) looks like this.
+// callSlow requires twice the usual share: everything that a busy machine does to a thread on its
+// CPU (caches, a hypervisor) looks like this.
 var callSlow = Rule{
 	Name: "call-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Dims: govern.EachLaunch | govern.EachQuick, Needs: NeedCalls, Share: 0.02, Slow: 3, Problems: []string{"12"},
 	Doc: "A call took longer than it does otherwise, while the host gave it all it asked for.",

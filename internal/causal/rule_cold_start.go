@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	startSpan   = int64(10e9) // ns from a process's first call: what is its start
-	coldTimes   = 20          // of a normal step: what a start has to cost
-	coldCalls   = 5           // of what its calls usually take: what those of an operation do in a second of the start
-	steadyCalls = 1           // seconds in which an operation's usual time is learnt
+	startSpan   = int64(10e9) // ns from a process's first call: the start
+	coldTimes   = 20          // minimum cost of a start, in normal steps
+	coldCalls   = 5           // threshold for a second of the start, in multiples of the usual time
+	steadyCalls = 1           // seconds in which an operation's usual time is learned
 )
 
 var coldStart = Rule{
@@ -22,8 +22,8 @@ var coldStart = Rule{
 	Find: eachProcess(windowSeconds*1e9, (*Window).startOf),
 }
 
-// startOf adds up by how much the calls of a process's first seconds took longer than the
-// same calls did later. Operations that are used at the start alone count whole.
+// startOf adds up how much longer the calls of a process's first seconds took than the same calls
+// later. Operations used only at the start count in full.
 func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 	if b.Late || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
 		return x, false
@@ -39,7 +39,7 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 		}
 		var lost float64
 		for _, o := range s.Ops {
-			if o.Done == 0 || !starts(o.Op) || recaptures && graphOp(classOf(o.Op)) { // those are graph-recapture's
+			if o.Done == 0 || !starts(o.Op) || recaptures && graphOp(classOf(o.Op)) { // graph-recapture reports these
 				continue
 			}
 			normal := usual[o.Op] * float64(o.Done)
@@ -68,9 +68,9 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 	return x, true
 }
 
-// usualTimes returns what calls of each operation took later than in the first second, at the
-// least: 0 for those that were not made any more. What is made but not timed any more has no
-// usual time to compare with, and counts as if it always took what it took.
+// usualTimes returns the shortest mean time of each operation's calls after the first second.
+// Operations that were no longer called are missing. Operations that were called but no longer
+// timed have an infinite time, so they have no excess.
 func (w *Window) usualTimes(b *Book) map[events.Op]float64 {
 	usual, later := map[events.Op]float64{}, map[events.Op]bool{}
 	for i := len(b.Seconds) - 1; i >= 1; i-- {
@@ -85,7 +85,7 @@ func (w *Window) usualTimes(b *Book) map[events.Op]float64 {
 			}
 		}
 	}
-	for _, o := range b.Seconds[0].Ops { // it may be called still, unseen
+	for _, o := range b.Seconds[0].Ops { // may still be called, unseen
 		if _, there := usual[o.Op]; !there && sightsOf(o.Op)&w.unseen(b.PID, b.Seconds[0].From, w.Now()) != 0 {
 			later[o.Op] = true
 		}
@@ -98,8 +98,8 @@ func (w *Window) usualTimes(b *Book) map[events.Op]float64 {
 	return usual
 }
 
-// starts says whether an operation that takes long at first is one that sets something up,
-// or one that what it needs is loaded for; those that wait for the GPU tell nothing.
+// starts reports whether an operation's slow first calls set something up or load what it needs.
+// Operations that wait for the GPU do not.
 func starts(op events.Op) bool {
 	switch classOf(op) {
 	case events.ClassSync, events.ClassMemcpy, events.ClassMalloc, events.ClassFree, events.ClassQuery, events.ClassCollective, events.ClassComm:
@@ -108,8 +108,8 @@ func starts(op events.Op) bool {
 	return true
 }
 
-// notAtStart says whether a finding is of more than a process's first steps, which cold-start
-// tells of.
+// notAtStart reports whether a finding extends beyond a process's first steps, which cold-start
+// reports.
 func notAtStart(w *Window, x *Finding) bool {
 	b := w.Book(x.PID)
 	if b == nil || b.Late || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	manyPieces = 32 // copies in a step
+	manyPieces = 32 // copies per step
 	pieceBytes = 64 << 10
 )
 
-// pieceSteps are steps of many small copies.
+// pieceSteps are steps with many small copies.
 var pieceSteps = stepKind{of: copyOp, whole: true, is: func(_ *step, u use, _ *process) bool { return u.calls >= manyPieces && u.most <= 2*pieceBytes }}
 
 var copiesSmall = Rule{

@@ -9,10 +9,10 @@ import (
 
 const copyShare = 0.10 // of a step
 
-// copySteps are steps in which copies that the thread waits for, or makes itself, take much.
+// copySteps are steps with a large share of copies that the thread waits for or makes itself.
 var copySteps = stepKind{of: copyOp, is: func(x *step, u use, _ *process) bool { return float64(u.ns) >= copyShare*float64(x.length) }}
 
-// copyHeavy asks for a twelfth of the time: some copying is a program's work.
+// copyHeavy requires a twelfth of the time: some copying is normal.
 var copyHeavy = Rule{
 	Name: "copy-heavy", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
 	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
@@ -28,9 +28,9 @@ var copyHeavy = Rule{
 	}),
 }
 
-// pageable says whether most of the time in copies was in those from or to pageable memory:
-// by their addresses, or where these are not known by the calls, which would return at once
-// if the GPU could read the memory itself.
+// pageable reports whether most copy time was spent on pageable memory, by the copies' addresses.
+// If the addresses are unknown, the calls decide: they would return at once if the GPU could read
+// the memory itself.
 func pageable(b *Book, y *cost) bool {
 	all := b.delta(func(*tick.Copy) bool { return true })
 	slow := b.delta(func(c *tick.Copy) bool { return c.Host == tick.HostPageable })

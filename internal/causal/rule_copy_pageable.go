@@ -23,7 +23,7 @@ var copyPageable = Rule{
 	}),
 }
 
-// bytesText writes a number of bytes: "1.5 MiB".
+// bytesText formats a number of bytes: "1.5 MiB".
 func bytesText(n uint64) string {
 	for _, u := range []struct {
 		size uint64

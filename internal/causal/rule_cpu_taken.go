@@ -19,7 +19,7 @@ var cpuTaken = Rule{
 		},
 		Baseline: zeroBaseline,
 		Key: func(p *Part) Key {
-			if p.Flags&events.WaitOthers != 0 { // what a process started, beside itself
+			if p.Flags&events.WaitOthers != 0 { // programs started by a process, apart from itself
 				return Key{ID: p.Who.PID, Did: tick.DidCrowd}
 			}
 			return Key{ID: p.Who.PID}
@@ -37,8 +37,8 @@ var cpuTaken = Rule{
 	},
 }
 
-// programName is what processes that are of one kind are called: workers of the
-// kernel have numbers behind a slash.
+// programName returns the common name of processes of one kind: kernel workers have numbers after a
+// slash.
 func programName(t *events.Thread) string {
 	name := t.Name.String()
 	if t.Parent == kthreadd || t.PID == kthreadd {

@@ -8,11 +8,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// moreSince is how many times as much of a time is lost after an event that is the reason.
+// moreSince is how much larger the lost share must be after the event that caused it.
 const moreSince = 3
 
-// ownCPUs is for how long after it is first seen a job may choose its CPUs: many pin
-// themselves as they begin, and nobody took anything from them. ns.
+// ownCPUs is the time after a job is first seen in which it may choose its own CPUs, ns. Many jobs
+// pin themselves as they start.
 const ownCPUs = 2e9
 
 var cpusetShrunk = Rule{
@@ -47,7 +47,7 @@ var cpusetShrunk = Rule{
 	}),
 }
 
-// cpuset returns the limit by which CPUs were taken at a time; ok is false where none did.
+// cpuset returns the CPU set limit that changed at a time; ok is false if there was none.
 func (b *Book) cpuset(from int64) (l tick.Limit, ok bool) {
 	for i := range b.Host {
 		h := &b.Host[i]
@@ -61,7 +61,7 @@ func (b *Book) cpuset(from int64) (l tick.Limit, ok bool) {
 	return tick.Limit{}, false
 }
 
-// scale leaves a share of what a finding says was lost.
+// scale reduces the loss of a finding to a share.
 func (x *Finding) scale(share float64) {
 	for _, ns := range []*int64{&x.Lost, &x.Min, &x.Max} {
 		*ns = int64(float64(*ns) * share)

@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// notInitialized is what every call in a forked child returns whose parent has used CUDA.
+// notInitialized is the error of every CUDA call in a forked child whose parent has used CUDA.
 const notInitialized = 3
 
 var cudaAfterFork = Rule{
@@ -15,7 +15,7 @@ var cudaAfterFork = Rule{
 	Doc: "A child process that was forked after its parent had begun to use CUDA calls CUDA: that cannot work.",
 	Find: func(w *Window) []Finding {
 		var out []Finding
-		at := map[uint32]int{} // by parent
+		at := map[uint32]int{} // index in out, by parent
 		for i := range w.Tick.States {
 			s := &w.Tick.States[i]
 			parent, child := w.forked(s)
@@ -54,8 +54,8 @@ func firstOf(s *tick.State, code int32) *tick.CallError {
 	return nil
 }
 
-// forked returns the parent of a process whose CUDA calls fail for want of a set-up that its
-// parent has, and the process; 0 where it is not so.
+// forked returns a process whose CUDA calls fail as not initialized, and its parent, which uses
+// CUDA; 0 for other processes.
 func (w *Window) forked(s *tick.State) (parent uint32, child *tick.Process) {
 	e := firstOf(s, notInitialized)
 	if e == nil || w.Now()-e.Last > windowSeconds*1e9 {
@@ -70,7 +70,7 @@ func (w *Window) forked(s *tick.State) (parent uint32, child *tick.Process) {
 		return 0, nil
 	}
 	if b := w.Book(child.PPID); b == nil || w.State(child.PPID) == nil {
-		return 0, nil // the parent is not known to use CUDA
+		return 0, nil // the parent does not use CUDA, as far as known
 	}
 	return child.PPID, child
 }

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// stopSignals are those that stop a process.
+// stopSignals are the signals that stop a process.
 var stopSignals = map[string]bool{"SIGSTOP": true, "SIGTSTP": true, "SIGTTIN": true, "SIGTTOU": true}
 
 var debugger = Rule{

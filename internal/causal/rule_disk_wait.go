@@ -9,7 +9,7 @@ import (
 
 var diskWait = Rule{
 	Name: "disk-wait", Dims: govern.HostEvents, Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
-	Vague: 0.3, // a device has good and bad moments of its own
+	Vague: 0.3, // the speed of a disk varies
 	Doc:   "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
@@ -17,15 +17,17 @@ var diskWait = Rule{
 				return false
 			}
 			switch p.Reason {
-			case events.ReasonDisk, events.ReasonFile: // a file system waits for its journal without saying that it does I/O
+			case events.ReasonDisk, events.ReasonFile: // a file system waits for its journal without the I/O flag
 				return true
 			case events.ReasonFault:
 				return p.Flags&events.WaitIO != 0 || p.Via.TID != 0
 			}
 			return p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonStopped
 		},
-		// A program saves its state every so often, and reads what it needs. A page that has to be read back is never normal, nor that what makes the input
-		// waits for a disk while the job waits for it, unless it mostly waits less.
+		// A program saves its state from time to time, and reads what it needs. Reading a page back
+		// is never normal.
+		// A producer's disk wait while the job waits for it is not normal either, unless most steps
+		// have less.
 		Baseline: func(p *Part) baseline {
 			switch {
 			case p.Reason == events.ReasonFault:

@@ -5,7 +5,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// queueLength is how many launches a stream holds before the next waits for a place.
+// queueLength is the number of launches that a stream holds before the next launch blocks.
 const queueLength = 1000
 
 var gpuBehind = Rule{
@@ -16,8 +16,8 @@ var gpuBehind = Rule{
 	}),
 }
 
-// queueFull says whether most of the slow steps of a finding made as many launches as a
-// stream holds, without waiting for any.
+// queueFull reports whether most slow steps of a finding made as many launches as a stream holds,
+// without waiting for any.
 func (w *Window) queueFull(found *Finding) bool {
 	_, steps := w.steps(found.PID)
 	var all, full float64

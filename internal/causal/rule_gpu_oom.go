@@ -14,12 +14,12 @@ var gpuOOM = Rule{
 	Find:    noRoom(func(w *Window, b *Book, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "allocations that failed"),
 }
 
-// noRoomSteps are steps in which an allocation fails for want of memory, and those after them.
+// noRoomSteps are steps in which an allocation fails for lack of memory, and the steps after them.
 var noRoomSteps = stepKind{of: noOp, whole: true, extra: true, is: func(x *step, _ use, _ *process) bool {
 	return x.marks&(ledger.MarkNoMemory|markAfter) != 0
 }}
 
-// noRoom returns a Find of steps in which an allocation failed, outside of captures.
+// noRoom returns a Find of steps in which an allocation failed outside of captures.
 func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(*Window) []Finding {
 	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		s := w.State(b.PID)
@@ -32,7 +32,7 @@ func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(
 		}
 		x = y.finding(fmt.Sprintf("%d %s", s.Memory.OOMs, what))
 		x.outOfMemory(w, b)
-		if y.worst.record == nil { // it has no steps, or failed before the first
+		if y.worst.record == nil { // no steps, or the failure was before the first
 			x.From, x.To, x.Window = s.Memory.LastOOM.Time, s.Memory.LastOOM.Time, 0
 			return x, w.Now()-x.To <= windowSeconds*1e9
 		}

@@ -32,15 +32,15 @@ var gpuShared = Rule{
 	Find: shifts("gpu-shared"),
 }
 
-// What makes a shift: it lasts, it is sharp, and what it adds reaches the steps' length.
+// A shift lasts, begins sharply, and its growth reaches the steps' length.
 const (
 	shiftBin   = 250 * time.Millisecond
-	shiftBins  = 3    // that it lasts for at least
-	shiftKnown = 4    // bins before it, that say what is normal
+	shiftBins  = 3    // minimum duration
+	shiftKnown = 4    // bins before the shift that define normal
 	shiftBy    = 0.12 // of the usual GPU time of a step
 	shiftLeast = 100_000
 	shiftEdge  = 0.6 // of the growth comes within two bins
-	shiftReach = 0.5 // of the growth is in the steps' length, too
+	shiftReach = 0.5 // of the growth is also in the steps' length
 )
 
 // shift is a time in which the GPU took longer for a process's steps than before.
@@ -52,18 +52,18 @@ type shift struct {
 	steps, slow    float64
 	before, during int64 // ns: GPU time of a step
 	unsure         float64
-	ranks          bool // its steps have collectives
+	ranks          bool // steps contain collectives
 	cause          string
 	why            string
 	who            []neighbour
 }
 
-// bin is a stretch of time: the middle of its steps.
+// bin is a stretch of time with the medians of its steps.
 type bin struct {
 	from, to         int64
 	gpu, length      int64
 	launches, weight float64
-	unsure           bool // launches: they were not counted
+	unsure           bool // launches was not counted
 }
 
 // shifts returns a Find of the shifts that a rule explains.
@@ -81,7 +81,7 @@ func shifts(rule string) func(*Window) []Finding {
 	}
 }
 
-// findShifts looks for them in every process, and for what explains them.
+// findShifts finds the shifts of every process, and explains them.
 func (w *Window) findShifts() (out []shift) {
 	for _, b := range w.Books() {
 		tid, steps := w.steps(b.PID)
@@ -98,14 +98,14 @@ func (w *Window) findShifts() (out []shift) {
 	return out
 }
 
-// explain says what a shift comes of.
+// explain sets the cause of a shift.
 func (w *Window) explain(s *shift) {
 	device := w.deviceOf(s.pid)
 	why, clock := w.throttled(device, s.from, s.to)
 	s.who = w.neighbours(s.pid, device, s.from, s.to)
 	switch {
-	case w.waitsForRanks(s): // told by the rules of ranks
-	case w.moves(s.pid, s.from, s.to): // it is given more to do
+	case w.waitsForRanks(s): // reported by the rules about ranks
+	case w.moves(s.pid, s.from, s.to): // it has more work
 	case len(why) > 0:
 		s.cause, s.why = "gpu-throttled", strings.Join(why, ", ")
 		if clock != "" {
@@ -118,7 +118,7 @@ func (w *Window) explain(s *shift) {
 	}
 }
 
-// moves says whether a process copied more for each launch in a time than at others.
+// moves reports whether a process copied more per launch in [from, to] than at other times.
 func (w *Window) moves(pid uint32, from, to int64) bool {
 	b := w.Book(pid)
 	if b == nil {
@@ -129,7 +129,7 @@ func (w *Window) moves(pid uint32, from, to int64) bool {
 		s := &b.Seconds[i]
 		sum := &other
 		switch inside := min(s.To, to) - max(s.From, from); {
-		case w.unseen(pid, b.Seconds[i-1].From, s.To)&(govern.QuickTimes|govern.LaunchCounts) != 0: // not all is known
+		case w.unseen(pid, b.Seconds[i-1].From, s.To)&(govern.QuickTimes|govern.LaunchCounts) != 0: // incomplete counts
 			continue
 		case inside*2 > s.To-s.From:
 			sum = &during
@@ -143,7 +143,7 @@ func (w *Window) moves(pid uint32, from, to int64) bool {
 	return other.launches > 0 && during.launches > 0 && during.bytes/during.launches > 1.25*other.bytes/other.launches+page
 }
 
-// copied is how many bytes a process had copied by the end of a second.
+// copied returns the bytes that a process had copied by the end of a second.
 func copied(s *Second) (bytes uint64) {
 	for i := range s.Copies {
 		bytes += s.Copies[i].Bytes
@@ -151,7 +151,7 @@ func copied(s *Second) (bytes uint64) {
 	return bytes
 }
 
-// finding tells a shift.
+// finding returns the finding of a shift.
 func (s *shift) finding(w *Window) Finding {
 	slack := int64(s.unsure*float64(s.lost)) + s.lost/20
 	x := Finding{
@@ -178,7 +178,7 @@ func (s *shift) finding(w *Window) Finding {
 	return x
 }
 
-// culprits are the other processes on the GPU, each with its share of what was lost.
+// culprits returns the other processes on the GPU, each with its share of the loss.
 func (s *shift) culprits(w *Window, device string) (out []tick.Culprit) {
 	var all float64
 	for _, n := range s.who {
@@ -197,7 +197,7 @@ func (s *shift) culprits(w *Window, device string) (out []tick.Culprit) {
 	return out
 }
 
-// shiftsOf finds the shifts in a thread's steps: of the kind that most of them are of.
+// shiftsOf finds the shifts in a thread's steps of the most frequent kind.
 func shiftsOf(steps []step, ended int64) []shift {
 	kind, found := mainKind(steps)
 	alike := sameAs(steps, kind)
@@ -218,7 +218,7 @@ func shiftsOf(steps []step, ended int64) []shift {
 		n := run(bins[i:], base)
 		if n < shiftBins || !sharp(bins, i, base) || !sure(bins[i:i+n], base) {
 			if n > 0 && len(base) >= shiftKnown && n < shiftBins && i+n == len(bins) {
-				break // it may be the beginning of one
+				break // may be the beginning of a shift
 			}
 			base = append(base, bins[i])
 			if len(base) > 40 {
@@ -233,7 +233,7 @@ func shiftsOf(steps []step, ended int64) []shift {
 	return out
 }
 
-// mainKind is the kind that most of the time is in.
+// mainKind returns the kind with most of the time.
 func mainKind(steps []step) (kind uint32, found bool) {
 	sum := map[uint32]float64{}
 	for i := range steps {
@@ -250,8 +250,7 @@ func mainKind(steps []step) (kind uint32, found bool) {
 	return kind, found
 }
 
-// binsOf puts steps, which are in order of time, into stretches of it, of at least three
-// steps each.
+// binsOf divides steps, which are in time order, into bins of at least three steps each.
 func binsOf(list []*step) (out []bin) {
 	const fewest = 3
 	for i := 0; i < len(list); {
@@ -285,7 +284,7 @@ func binOf(list []*step) bin {
 	return b
 }
 
-// level is what is normal by some bins: the middle, and how far others are from it.
+// level returns the median of some bins and the spread around it.
 func level(base []bin, f func(*bin) int64) (middle, off int64) {
 	v := make([]weighed, 0, len(base))
 	for i := range base {
@@ -301,7 +300,7 @@ func level(base []bin, f func(*bin) int64) (middle, off int64) {
 func gpuOf(b *bin) int64    { return b.gpu }
 func lengthOf(b *bin) int64 { return b.length }
 
-// run is how many bins from the first on are of a shift.
+// run returns how many bins, from the first on, belong to a shift.
 func run(bins, base []bin) (n int) {
 	if len(base) < shiftKnown {
 		return 0
@@ -320,8 +319,8 @@ func run(bins, base []bin) (n int) {
 	return n
 }
 
-// sharp says whether most of what a shift adds comes with its first two bins: what creeps
-// is a warm-up, or input that gets longer.
+// sharp reports whether most of a shift's growth comes with its first two bins. Slow growth is a
+// warm-up, or input that gets longer.
 func sharp(bins []bin, i int, base []bin) bool {
 	if i == 0 || len(base) < shiftKnown {
 		return false
@@ -332,8 +331,8 @@ func sharp(bins []bin, i int, base []bin) bool {
 	return float64(bins[min(i+1, len(bins)-1)].gpu-bins[i-1].gpu) >= shiftEdge*float64(all-gpu)
 }
 
-// shiftIn adds up what the steps of a shift lost. A bin may begin or end within it: of the
-// steps around it, those that are as long count too.
+// shiftIn adds up the loss of a shift's steps. A bin may begin or end within the shift: steps
+// around it that are as long count too.
 func shiftIn(list []*step, base []bin, from, to int64) shift {
 	gpu, off := level(base, gpuOf)
 	length, _ := level(base, lengthOf)
@@ -359,10 +358,10 @@ func shiftIn(list []*step, base []bin, from, to int64) shift {
 	return s
 }
 
-// sameAs returns which steps are of a kind. Those in which launches were not counted are, if
-// they end with the same call, and hardly any others with that are of another kind.
+// sameAs returns a function that selects the steps of a kind. Steps with uncounted launches match
+// if they have the same closing call and hardly any other steps with that call are of another kind.
 func sameAs(steps []step, kind uint32) func(*step) bool {
-	const launches = 0xff // the part of a kind that counts them
+	const launches = 0xff // bits of a kind that hold the launch count
 	var same, other float64
 	for i := range steps {
 		switch x := &steps[i]; {
@@ -378,7 +377,7 @@ func sameAs(steps []step, kind uint32) func(*step) bool {
 	}
 }
 
-// carried has bins without counts of launches take them from the bin before; -1: there is none.
+// carried copies launches from the previous bin into bins without counts; -1: no previous bin.
 func carried(bins []bin) []bin {
 	last := -1.0
 	for i := range bins {
@@ -390,7 +389,7 @@ func carried(bins []bin) []bin {
 	return bins
 }
 
-// sure tells whether it is known that the steps of a shift have no more launches than before.
+// sure reports whether the steps of a shift are known to have no more launches than before.
 func sure(shift, base []bin) bool {
 	return base[len(base)-1].launches >= 0 && slices.ContainsFunc(shift, func(b bin) bool { return !b.unsure })
 }

@@ -22,7 +22,7 @@ var graphOOM = Rule{
 	}),
 }
 
-// outOfMemory adds the allocation that failed to what was found.
+// outOfMemory adds the failed allocation to the finding.
 func (x *Finding) outOfMemory(w *Window, b *Book) {
 	s := w.State(b.PID)
 	if s == nil || s.Memory.LastOOM.Time == 0 {
@@ -31,7 +31,7 @@ func (x *Finding) outOfMemory(w *Window, b *Book) {
 	o := &s.Memory.LastOOM
 	x.Op = o.Op
 	x.Timeline = append(x.Timeline, moment(o.Time, "CUDA", "%s of %s fails: %s are held, %s were at most", o.Op, bytesText(o.Size), bytesText(o.Live), bytesText(o.Peak)))
-	if b.Ended != 0 && b.Ended-o.Time < 2e9 { // it did not survive that
+	if b.Ended != 0 && b.Ended-o.Time < 2e9 { // the process did not survive it
 		x.Severity = tick.High
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"ingero/internal/ledger"
 )
 
-// captureSteps are steps in which a graph is captured, after one was launched. Where all
-// steps are, what the calls took is what they cost.
+// captureSteps are steps that capture a graph after another graph was launched. If all steps do,
+// the cost is the time of the calls.
 var captureSteps = stepKind{of: graphOp, whole: true, is: func(x *step, _ use, p *process) bool {
 	return x.marks&ledger.MarkCapture != 0 && p.firstGraph != 0 && x.to() > p.firstGraph
 }}

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	idleGraph = int64(1e9) // ns without a launch of any
-	manyEager = 20         // of kernels launched one by one meanwhile
+	idleGraph = int64(1e9) // ns without a graph launch
+	manyEager = 20         // kernels launched one by one meanwhile
 )
 
-// eagerSteps are steps of launches one by one, as many as a graph would make at once.
+// eagerSteps are steps of as many single launches as a graph would make at once.
 var eagerSteps = stepKind{of: launchOp, whole: true, is: func(x *step, _ use, _ *process) bool {
 	return !x.graphs() && x.launches > 1 && x.gpu*3 < x.length
 }}
@@ -35,8 +35,7 @@ var graphUnused = Rule{
 	}),
 }
 
-// eager is the longest time in which a thread's steps launched kernels one by one, and no
-// graph.
+// eager is the longest time in which a thread's steps launched kernels one by one, without a graph.
 type eager struct{ from, to int64 }
 
 func eagerOf(steps []step) (longest eager) {
@@ -70,8 +69,7 @@ func eagerOf(steps []step) (longest eager) {
 	return longest
 }
 
-// unused returns a graph that was there to be launched for long in that time; nil where there
-// is none.
+// unused returns a graph that could have been launched for long in that time, or nil.
 func unused(s *tick.State, e eager) *tick.Graph {
 	if s == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// emptyCapture is how short a capture is that has nothing in it, ns.
+// emptyCapture is the longest duration of a capture without content, ns.
 const emptyCapture = 1_000_000
 
 var graphWarmup = Rule{

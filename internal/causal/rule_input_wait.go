@@ -5,8 +5,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// inputWait asks for five times the share of the others: a job that waits a little for
-// its input now and then is well fed.
+// inputWait requires five times the usual share: occasional short waits for input are normal.
 var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
 	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile, or slept longer than it mostly does: the worker is too slow.",
@@ -15,8 +14,8 @@ var inputWait = Rule{
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.ofInput() &&
 				(p.Via.TID == 0 && (p.Busy && p.makesInput(p.Whose) || p.ofNewWorker()) || p.sleeps() && p.makesInput(p.ViaWhose))
 		},
-		// A worker that sleeps may keep a pace. Workers that share a CPU keep each other from it a
-		// little all the time, and to hand on what is ready takes a little, too.
+		// A worker that sleeps may keep a pace. Workers that share a CPU always delay each other a
+		// little, and handing over data that is ready takes a little, too.
 		Baseline: func(p *Part) baseline {
 			switch {
 			case p.sleeps():
@@ -48,13 +47,13 @@ var inputWait = Rule{
 	},
 }
 
-// makesInput says whether a thread that belongs so to the victim makes its input: one of a worker,
-// or of a rank that writes to a pipe.
+// makesInput reports whether a thread with relation w makes the victim's input: a worker, or a rank
+// that writes to a pipe.
 func (p *Part) makesInput(w tick.Whose) bool {
 	return w == tick.OfWorker || w == tick.OfRank && p.Root == events.ReasonPipe
 }
 
-// ofNewWorker says whether the victim waited at a socket for a worker of which nothing is known yet.
+// ofNewWorker reports whether the victim waited at a socket for a worker whose activity is unknown.
 func (p *Part) ofNewWorker() bool {
 	return p.Whose == tick.OfWorker && (p.Root == events.ReasonSocket || p.Root == events.ReasonPoll)
 }
@@ -69,8 +68,8 @@ func (p *Part) asleep() events.Reason {
 	return 0
 }
 
-// ofInput says whether the victim waited for data: at a pipe or socket, or for a thread of its own
-// that waits for another process there.
+// ofInput reports whether the victim waited for data: at a pipe or socket, or for a thread of its
+// process that waits there for another process.
 func (p *Part) ofInput() bool {
 	switch p.Root {
 	case events.ReasonPipe, events.ReasonSocket, events.ReasonPoll:

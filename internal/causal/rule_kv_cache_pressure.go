@@ -3,9 +3,9 @@ package causal
 import "ingero/internal/tick"
 
 const (
-	fullShare = 0.88       // of the most that was held
-	fullOOMs  = 5          // failures that say that it stays so
-	fullWait  = int64(3e9) // ns in which there are more of them
+	fullShare = 0.88       // of the peak
+	fullOOMs  = 5          // failures that show that memory stays full
+	fullWait  = int64(3e9) // ns to wait for more failures
 )
 
 var kvCachePressure = Rule{
@@ -15,12 +15,12 @@ var kvCachePressure = Rule{
 	Find:    noRoom(func(w *Window, b *Book, _ *tick.Memory) bool { is, _ := w.full(b); return is }, "blocks that were not there"),
 }
 
-// full says whether memory was full in the seconds in which allocations failed, and stayed
-// so, though some was freed in the same steps. known is false as long as too few have failed
-// to say that it stays so.
+// full reports whether memory was full in the seconds with failed allocations, and stayed full
+// although some was freed in the same steps. known is false while there are too few failures to
+// tell.
 func (w *Window) full(b *Book) (is, known bool) {
 	if y := w.cost(b.PID, &noRoomSteps); y.freed*3 < y.steps {
-		return false, true // nothing is given up for it
+		return false, true // nothing is freed after a failure
 	}
 	var before, failed uint64
 	seconds, stays := 0, 0
@@ -40,7 +40,7 @@ func (w *Window) full(b *Book) (is, known bool) {
 		}
 		before, was = m.OOMs, now
 	}
-	if ended { // in its last second; it was full up to then
+	if ended { // memory was full up to its last second
 		stays++
 	}
 	if stays*4 < seconds*3 {
@@ -49,7 +49,7 @@ func (w *Window) full(b *Book) (is, known bool) {
 	return failed >= fullOOMs, failed >= fullOOMs || w.Now()-last > fullWait
 }
 
-// notFull says whether it is known that memory does not stay full.
+// notFull reports whether memory is known not to stay full.
 func (w *Window) notFull(b *Book) bool {
 	is, known := w.full(b)
 	return known && !is

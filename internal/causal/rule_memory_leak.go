@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	leakSeconds = 3        // of growth in each
-	leakBytes   = 64 << 20 // in all
-	leakShare   = 0.10     // of what was held when it began
-	leakEven    = 2.5      // the most that one second grows by, of what the least does
+	leakSeconds = 3        // minimum number of seconds, each with growth
+	leakBytes   = 64 << 20 // minimum growth
+	leakShare   = 0.10     // minimum growth, as a share of the memory held before
+	leakEven    = 2.5      // largest ratio of the growth of two seconds
 	leakFilled  = 1 / 2.   // of the growth: copied to the GPU meanwhile, as weights are
-	leakSpan    = 30       // seconds that are looked at
+	leakSpan    = 30       // seconds to examine
 )
 
 var memoryLeak = Rule{
@@ -22,18 +22,18 @@ var memoryLeak = Rule{
 	Find: eachProcess(2e9, func(_ *Window, b *Book) (Finding, bool) { return leak(b) }),
 }
 
-// leak looks for growth that is even and goes on to the last second.
+// leak looks for even growth up to the last second.
 func leak(b *Book) (x Finding, ok bool) {
 	s := b.Seconds[max(len(b.Seconds)-leakSpan, 0):]
 	last := len(s) - 1
-	if last > 0 && s[last].To-s[last].From < 5e8 { // too short to tell
+	if last > 0 && s[last].To-s[last].From < 5e8 { // too short
 		last--
 	}
 	first := last
 	var least, most uint64
 	for ; first > 0; first-- {
 		a, z := &s[first-1], &s[first]
-		if z.Memory.GPU.Bytes <= a.Memory.GPU.Bytes || a.From == b.First { // the first fills what is needed
+		if z.Memory.GPU.Bytes <= a.Memory.GPU.Bytes || a.From == b.First { // the first second allocates what the job needs
 			break
 		}
 		grown := z.Memory.GPU.Bytes - a.Memory.GPU.Bytes
@@ -54,14 +54,14 @@ func leak(b *Book) (x Finding, ok bool) {
 	part := Book{Seconds: s[first : last+1]}
 	copied := part.delta(func(c *tick.Copy) bool { return c.Dir == tick.CopyHostToDevice })
 	filled := copied.Bytes
-	if float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) { // copies are small beside allocations: of batches
+	if float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) { // copies are small beside allocations: they are batches
 		filled = 0
 	}
 	perSecond := float64(grown) / (float64(z.To-a.To) / 1e9)
 	switch {
 	case grown < leakBytes, float64(grown) < leakShare*float64(a.Memory.GPU.Bytes), allocs < 3*leakSeconds:
 		return x, false
-	case frees > 0 && uint64(least) < (z.Memory.GPU.Peak-min(z.Memory.GPU.Bytes, z.Memory.GPU.Peak)): // it was higher: it comes and goes
+	case frees > 0 && uint64(least) < (z.Memory.GPU.Peak-min(z.Memory.GPU.Bytes, z.Memory.GPU.Peak)): // memory was higher before: it comes and goes
 		return x, false
 	case float64(filled) > leakFilled*float64(grown):
 		return x, false

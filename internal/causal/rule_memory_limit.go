@@ -20,7 +20,7 @@ var memoryLimit = Rule{
 	})),
 }
 
-// limitOf is the memory limit that a finding's process reached.
+// limitOf returns the memory limit that a finding's process hit.
 func (w *Window) limitOf(x *Finding) tick.Culprit {
 	c := tick.Culprit{What: "memory limit of its cgroup", Lost: time.Duration(x.Lost)}
 	for i := range w.Tick.Processes {

@@ -10,12 +10,12 @@ import (
 
 var memoryReclaim = Rule{
 	Name: "memory-reclaim", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
-	Vague: 0.35, // what of it the job waits for elsewhere is not told
+	Vague: 0.35, // part of the wait is in other places
 	Doc:   "The machine was short of memory: where the job asked for some, the kernel had it look for pages to give back first.",
 	Find:  reclaimed(tick.HostReclaim),
 }
 
-// reclaimed returns a Find of what processes lost to reclaim of a kind.
+// reclaimed returns a Find of what processes lost to one kind of reclaim.
 func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		for _, b := range w.Books() {
@@ -27,7 +27,7 @@ func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 	}
 }
 
-// reclaimedBy adds up what a process lost so.
+// reclaimedBy adds up a process's loss to one kind of reclaim.
 func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
 	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "none of this is normal"}
 	var count uint64
@@ -64,9 +64,9 @@ func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
 	return x
 }
 
-// allocator returns the process that was given most memory about the time of a finding,
-// where that is more than its victim was given. Where allocations are not traced, it
-// is the one that had to reclaim most.
+// allocator returns the process that allocated most memory about the time of a finding, if it
+// allocated more than the victim. Without traced allocations, it returns the process that reclaimed
+// most.
 func (w *Window) allocator(x *Finding) (who tick.Culprit, ok bool) {
 	given := map[uint32]uint64{}
 	what := "was given %d MiB of memory"

@@ -24,8 +24,8 @@ var ncclDead = Rule{
 	Instead: []string{"nccl-missing", "nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
 }
 
-// rollCalls returns a Find of the roll calls that somebody waits in: those from which a rank that
-// has ended is missing, or the others.
+// rollCalls returns a Find of the roll-calls with waiting ranks: with dead, those missing a rank
+// that has ended, else the others.
 func rollCalls(dead bool) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
 		for i := range w.devices.called {
@@ -45,8 +45,8 @@ func rollCalls(dead bool) func(*Window) []Finding {
 
 func ended(m tick.Missing) bool { return m.End.Time != 0 || m.State != tick.CommActive }
 
-// waiting are the processes that wait: those that have entered, and where nobody has, all
-// that are in the communicator.
+// waiting returns the processes that wait: those that entered, or, if none did, all in the
+// communicator.
 func (w *Window) waiting(c *called) (pids []uint32) {
 	for _, r := range c.Entered {
 		pids = append(pids, r.PID)
@@ -64,7 +64,7 @@ func (w *Window) waiting(c *called) (pids []uint32) {
 	return pids
 }
 
-// finding tells what one of those who wait has lost.
+// finding returns what one waiting process has lost.
 func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: fmt.Sprintf("%x %d", c.Comm, c.Seq),
 		Baseline: "the ranks were together before"}
@@ -99,7 +99,7 @@ func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	return x, true
 }
 
-// rankName is "rank 1 of 4"; of one whose number is not known, its process.
+// rankName returns "rank 1 of 4", or the process of a rank without a known number.
 func rankName(r tick.Rank, ranks uint32) string {
 	if r.Rank < 0 {
 		return fmt.Sprintf("the rank of process %d", r.PID)
@@ -111,7 +111,7 @@ func rankName(r tick.Rank, ranks uint32) string {
 	return s
 }
 
-// instead says what a rank that is missing did, as of the last tick that missed it.
+// instead describes what a missing rank did, as of the last tick that missed it.
 func instead(m *tick.Missing) string {
 	switch e := &m.End; {
 	case e.OOM:

@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// lateSteps is how many steps a rank must have been late for, unless one was long.
+// lateSteps is the minimum number of steps for which a rank was late, unless one was long.
 const lateSteps = 3
 
 var ncclStraggler = Rule{
@@ -20,7 +20,7 @@ var ncclStraggler = Rule{
 	Instead: []string{"gpu-slower", "gpu-shared", "lock-wait"},
 }
 
-// stragglers returns what the ranks of this machine lost to others of it.
+// stragglers returns what the ranks of this machine lost to other ranks of this machine.
 func (w *Window) stragglers() (out []Finding) {
 	for _, b := range w.Books() {
 		for _, who := range w.lateFor(b.PID) {
@@ -32,14 +32,13 @@ func (w *Window) stragglers() (out []Finding) {
 	return out
 }
 
-// lateRank is when a rank was waited for, as another saw it.
+// lateRank is a rank with the times when another rank waited for it.
 type lateRank struct {
 	rank  tick.Rank
 	times []tick.Late
 }
 
-// lateFor returns the ranks that a process waited for, those that were late for longest
-// first, and when.
+// lateFor returns the ranks that a process waited for, with the times, longest total first.
 func (w *Window) lateFor(pid uint32) (out []lateRank) {
 	s := w.State(pid)
 	if s == nil || len(w.devices.lates) == 0 {
@@ -66,7 +65,7 @@ func (w *Window) lateFor(pid uint32) (out []lateRank) {
 	return out
 }
 
-// within is for how much of [from, to] the rank was waited for.
+// within returns how much of [from, to] the rank was waited for, ns.
 func (r *lateRank) within(from, to int64) (ns int64) {
 	i, _ := slices.BinarySearchFunc(r.times, from, func(l tick.Late, from int64) int { return cmp.Compare(l.To, from) })
 	until := from
@@ -78,14 +77,14 @@ func (r *lateRank) within(from, to int64) (ns int64) {
 	return ns
 }
 
-// waited is a step of one that waits.
+// waited is a step of a waiting process.
 type waited struct {
 	*step
 	late, lost int64
 }
 
-// lostTo says what a process's steps lost to a rank that came late: what they were longer
-// than those in which it was not later than usual, but no more than it was late.
+// lostTo returns what a process's steps lost to a late rank: their extra length over steps in which
+// the rank was not later than usual, but at most its lateness.
 func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	tid, steps := w.steps(pid)
 	list := make([]waited, 0, len(steps))
@@ -134,7 +133,7 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	return x, true
 }
 
-// add adds a step that was lost to.
+// add adds a step with a loss.
 func (x *Finding) add(w *waited) {
 	if x.From == 0 || w.from < x.From {
 		x.From = w.from
@@ -144,7 +143,7 @@ func (x *Finding) add(w *waited) {
 	x.Slow += max(int(w.weight+0.5), 1)
 }
 
-// normalOf is the length of steps of each kind in which nobody came later than usual.
+// normalOf returns the length of steps of each kind in which no rank was later than usual.
 func normalOf(list []waited, usual int64) map[uint32]int64 {
 	by := map[uint32][]weighed{}
 	for i := range list {
@@ -161,7 +160,7 @@ func normalOf(list []waited, usual int64) map[uint32]int64 {
 	return out
 }
 
-// ranksOf is how many ranks the communicator has.
+// ranksOf returns the number of ranks of the communicator.
 func (w *Window) ranksOf(pid uint32, who lateRank) (n uint32) {
 	if s := w.State(pid); s != nil {
 		for i := range s.Comms.First {
@@ -173,7 +172,7 @@ func (w *Window) ranksOf(pid uint32, who lateRank) (n uint32) {
 	return n
 }
 
-// straggler names a rank that came late, and what kept it.
+// straggler returns a late rank as a culprit, with what delayed it.
 func (w *Window) straggler(pid uint32, who lateRank, from, to, lost int64) tick.Culprit {
 	name := w.called(who.rank.PID)
 	c := tick.Culprit{Thread: events.Thread{PID: who.rank.PID, TID: who.rank.PID, Name: name}, Own: who.rank.PID == pid,
@@ -184,8 +183,8 @@ func (w *Window) straggler(pid uint32, who lateRank, from, to, lost int64) tick.
 	return c
 }
 
-// kept says what kept a process from going on in a time: what took at least half of what
-// others lost from its steps, beyond what is normal. "" where nothing is known to.
+// kept describes what delayed a process in [from, to]: the cause of at least half of what others
+// lost, beyond what is normal. "" if unknown.
 func (w *Window) kept(pid uint32, from, to, lost int64) string {
 	_, steps := w.steps(pid)
 	sum := map[uint32]float64{}
@@ -224,7 +223,7 @@ func (w *Window) kept(pid uint32, from, to, lost int64) string {
 	return ""
 }
 
-// grew is by how much a part of the steps in a time was longer than it is as a rule.
+// grew returns how much longer than usual a part of the steps in [from, to] was.
 func grew(steps []step, from, to int64, part func(*step) int64) int64 {
 	all := make([]weighed, 0, len(steps))
 	for i := range steps {
@@ -240,8 +239,8 @@ func grew(steps []step, from, to int64, part func(*step) int64) int64 {
 	return int64(sum)
 }
 
-// waitsForRanks says whether a shift is that of a process that waits for other ranks: one
-// of them was late meanwhile, or missing.
+// waitsForRanks reports whether a shift is a wait for other ranks: one of them was late or missing
+// meanwhile.
 func (w *Window) waitsForRanks(s *shift) bool {
 	if !s.ranks {
 		return false

@@ -9,7 +9,7 @@ import (
 
 var oomKill = Rule{
 	Name: "oom-kill", Needs: NeedHost, Problems: []string{"3", "7"},
-	Vague: 0.3, // workers that died would have worked for others, too
+	Vague: 0.3, // dead workers would have worked for others, too
 	Doc:   "The kernel killed a process of the job for want of memory.",
 	Find: func(w *Window) (out []Finding) {
 		for i := range w.host {
@@ -26,8 +26,8 @@ var oomKill = Rule{
 	Instead: []string{"lock-wait", "input-wait", "disk-wait"},
 }
 
-// hitBy returns the traced processes that the end of another concerns: itself, its
-// parent, or where that is not known those of its cgroup.
+// hitBy returns the traced processes affected by the end of a process: itself and its parent, or,
+// if the parent is unknown, those of its cgroup.
 func (w *Window) hitBy(h *HostAt) (pids []uint32) {
 	parent := uint32(0)
 	for i := range w.Tick.Processes {

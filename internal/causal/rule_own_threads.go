@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// mild is how many times the usual share the workers of a job have to cost it to be as grave:
-	// that they share CPUs with it is how it was set up, and some of that is always there.
+	// mild is the multiple of the usual share that a job's workers must cost for the same severity:
+	// the job was set up to share CPUs with them, and some of that is always there.
 	mild = 4
-	// workersShare is the least share of the window that they cost it to be told, as of workers that
-	// are waited for: see inputWait.
+	// workersShare is the smallest share of the window to report, as for workers that are waited
+	// for: see inputWait.
 	workersShare = 0.05
 )
 
@@ -45,13 +45,13 @@ var ownThreads = Rule{
 	}),
 }
 
-// crowdedWorker says whether a worker of the job that made the input which the victim waited for
-// was kept from a CPU by another one: both compute, and all of them are too slow.
+// crowdedWorker reports whether another worker kept the worker that makes the victim's input from a
+// CPU. Both compute, and all of them are too slow.
 func (p *Part) crowdedWorker() bool {
 	return p.State == events.WaitRunnable && p.Whose == tick.OfWorker && p.ViaWhose == tick.OfWorker && p.ofInput()
 }
 
-// burstOf returns the most that was lost in two stretches that follow each other.
+// burstOf returns the largest loss in two successive bins.
 func burstOf(spread []tick.Loss) (most time.Duration) {
 	for i := range spread {
 		two := spread[i].Lost

@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// firstEphemeral is the first port that Linux gives to the side that connects.
+// firstEphemeral is the first port that Linux gives to a connecting socket.
 const firstEphemeral = 32768
 
 var peerSlow = Rule{
@@ -19,8 +19,8 @@ var peerSlow = Rule{
 		Part: func(p *Part) bool {
 			return p.ofOther() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.ofThread()
 		},
-		// Who sleeps between what it sends may keep a pace. Ranks wait for each other in each step,
-		// the one that is there first, for some time.
+		// A peer that sleeps between messages may keep a pace. Ranks wait for each other in each
+		// step: the first one to arrive waits for some time.
 		Baseline: func(p *Part) baseline {
 			switch {
 			case p.sleeps():
@@ -48,7 +48,7 @@ var peerSlow = Rule{
 		},
 		Word: "the network",
 	},
-	// A server waits for requests, which is not its loss.
+	// A server waits for requests; that is no loss.
 	Find: claimed(func(w *Window, x *Finding) bool {
 		peer, ok := w.asked(x)
 		for i := range x.Culprits {
@@ -56,14 +56,14 @@ var peerSlow = Rule{
 			if c.What == tick.APeer && peer != "" {
 				c.What = tick.PeerAt + peer
 			}
-			ok = ok || isRank(c) // they ask each other
+			ok = ok || isRank(c) // ranks query each other
 		}
 		return ok
 	}),
 }
 
-// ofOther says whether the victim waited for what another process sends that makes no input of it,
-// and which process that was.
+// ofOther reports whether the victim waited for data from another process that does not make its
+// input.
 func (p *Part) ofOther() bool {
 	if p.State != events.WaitBlocked || !p.ofInput() || p.ofThread() {
 		return false
@@ -74,14 +74,14 @@ func (p *Part) ofOther() bool {
 	return p.Who.TID != 0 && p.Whose != tick.OfWorker
 }
 
-// ofThread says whether the victim waited, in whatever way, for another thread of its process.
+// ofThread reports whether the victim waited, in any way, for another thread of its process.
 func (p *Part) ofThread() bool {
 	end := p.end()
 	return end.TID != 0 && end.PID == p.Victim
 }
 
-// asked returns the peer that the process of a finding, or a culprit of it, asks most;
-// ok is false where it asks none.
+// asked returns the peer that the process of a finding, or one of its culprits, queries most; ok is
+// false if there is none.
 func (w *Window) asked(x *Finding) (peer string, ok bool) {
 	pids := map[uint32]bool{x.PID: true}
 	for i := range x.Culprits {

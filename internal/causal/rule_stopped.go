@@ -22,7 +22,7 @@ var stopped = Rule{
 		},
 		Word: "signals",
 	},
-	// Of a worker that the job waited for, the kernel says who sent the signal.
+	// For a worker that the job waited for, the kernel reports who sent the signal.
 	Find: claimed(func(w *Window, x *Finding) bool {
 		for i := range x.Culprits {
 			c := &x.Culprits[i]

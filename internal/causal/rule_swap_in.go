@@ -22,8 +22,8 @@ var swapIn = Rule{
 	}),
 }
 
-// addFaults adds the CPU time to a finding that the pages took which its victim waited for, but
-// for what is told otherwise, ns. Part of it may be of something else.
+// addFaults adds the CPU time of the page faults that the victim waited for, minus told, which is
+// reported elsewhere, ns. Part of it may have other causes.
 func (w *Window) addFaults(x *Finding, told int64) {
 	more := max(w.cpuBeside(x)-told, 0)
 	x.Lost += more
@@ -32,12 +32,12 @@ func (w *Window) addFaults(x *Finding, told int64) {
 	x.excess = max(x.excess, x.Lost)
 }
 
-// ofPages says whether the waits of a finding are for pages of memory.
+// ofPages reports whether the waits of a finding are for pages of memory.
 func (x *Finding) ofPages() bool {
 	return len(x.Culprits) > 0 && strings.Contains(x.Culprits[0].What, "a page of memory")
 }
 
-// limited says whether the process of a finding met the memory limit of its cgroup.
+// limited reports whether the process of a finding hit its cgroup's memory limit.
 func (w *Window) limited(x *Finding) bool {
 	return w.sum(tick.HostCgroupReclaim, x.PID, x).Count > 0
 }

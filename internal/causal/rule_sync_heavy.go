@@ -9,8 +9,8 @@ import (
 const (
 	syncsASecond = 1000    // of tiny steps
 	syncsOfSteps = 0.8     // share of all steps that are tiny
-	syncStep     = 500_000 // ns of a tiny step
-	manyLaunches = 8       // in a step that waits once
+	syncStep     = 500_000 // longest tiny step, ns
+	manyLaunches = 8       // in a step with a single wait
 )
 
 var syncHeavy = Rule{
@@ -28,9 +28,9 @@ var syncHeavy = Rule{
 	}),
 }
 
-// syncs adds up what waiting after each launch costs: the GPU idles while the host makes
-// the next launch, and the host while the GPU works, where both could work at a time. Where
-// the thread has steps of many launches too, these say what a launch takes.
+// syncs adds up the cost of waiting after each launch: the GPU idles while the host makes the next
+// launch, and the host idles while the GPU works. If the thread also has steps of many launches,
+// these show what a launch takes.
 func (w *Window) syncs(pid uint32) *cost {
 	y := &cost{process: w.process(pid)}
 	var host, gpu, launches float64
@@ -57,7 +57,7 @@ func (w *Window) syncs(pid uint32) *cost {
 		y.min, y.max = y.lost, y.lost
 		return y
 	}
-	// The shortest waits are what the GPU itself takes; others are the way there and back.
+	// The shortest waits are the GPU's own time; the others include the way there and back.
 	work := y.steps * float64(quantile(waits, baselineQuantile))
 	y.lost = host + gpu - max(host, work)
 	y.min, y.max = min(host, gpu), gpu

@@ -5,15 +5,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// aLoss is what a packet that is sent again costs: the kernel waits for 200 ms before it
-// does, and twice as long each time after. ns.
+// aLoss is the cost of a retransmitted packet, ns: the kernel waits 200 ms first, and twice as long
+// each time after.
 const aLoss = 500e6
 
 var tcpLoss = Rule{
 	Name: "tcp-loss", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"20"},
 	Doc: "Packets between the job and a peer were lost and sent again, while it waited for that peer.",
 	Find: takesOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
-		if 2*x.lostTo(isProcess) > x.Lost { // it is known what they did meanwhile
+		if 2*x.lostTo(isProcess) > x.Lost { // it is known what the culprits did meanwhile
 			return false
 		}
 		h := w.lost(x)
@@ -28,14 +28,14 @@ var tcpLoss = Rule{
 	}),
 }
 
-// lost adds up the packets that the process of a finding sent again, or anybody to the peer
-// that it asks: the kernel sends again on its own time, in whatever process is there.
+// lost adds up the retransmits of a finding's process, and of any process to the peer that it
+// queries: the kernel's timers retransmit in the context of any process.
 func (w *Window) lost(x *Finding) HostAt {
 	peer, _ := w.asked(x)
 	return w.sumOf(tick.HostRetransmit, x, func(h *HostAt) bool { return h.PID == x.PID || h.Object == peer })
 }
 
-// lostTo is how much of a finding's loss is laid to culprits of a kind, ns.
+// lostTo returns how much of a finding's loss is attributed to culprits of a kind, ns.
 func (x *Finding) lostTo(is func(c *tick.Culprit) bool) (ns int64) {
 	for i := range x.Culprits {
 		if c := &x.Culprits[i]; is(c) {

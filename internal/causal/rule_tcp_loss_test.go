@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Packets that were lost may be why a worker waited for a store; of a rank that slept they are not.
+// Lost packets may explain why a worker waited for a store, but not why a rank slept.
 func TestLostToProcesses(t *testing.T) {
 	thread := events.Thread{PID: 200, TID: 201}
 	for _, tt := range []struct {

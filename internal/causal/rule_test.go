@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// with returns steps of 15 ms of which every nth is longer by long, and has a wait.
+// with returns steps of 15 ms; every nth is longer by long and has a wait.
 func with(count, nth int, long int64, w ledger.Wait) []ledger.Step {
 	steps := made(count, nth, long, events.Thread{})
 	for i := range steps {
@@ -30,7 +30,7 @@ var (
 	kwork  = events.Thread{PID: 33, TID: 33, Parent: kthreadd, Name: events.NameOf("kworker/0:1-mm")}
 )
 
-// Each kind of wait has the rule and the culprit that it should.
+// Each kind of wait has the expected rule and culprit.
 func TestMatch(t *testing.T) {
 	blocked := events.WaitBlocked
 	waker := tick.WakerShare{Times: tick.Times{OnCPU: uint64(ms / 10), Runnable: uint64(39 * ms / 10)}, By: stress}
@@ -44,7 +44,7 @@ func TestMatch(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		w    ledger.Wait
-		want string // rule, culprit; empty: silence
+		want string // rule, culprit; empty: no chain
 	}{
 		{"another process", ledger.Wait{State: events.WaitRunnable, Who: stress}, "cpu-taken stress-ng"},
 		{"a kernel thread", ledger.Wait{State: events.WaitRunnable, Who: kwork}, "cpu-taken kworker/0:1-mm"},
@@ -103,7 +103,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Workers of the kernel are one culprit, whatever their numbers.
+// Kernel workers are one culprit, whatever their numbers.
 func TestKernelWorkers(t *testing.T) {
 	steps := with(1000, 2, 2*ms, ledger.Wait{NS: 2 * ms, State: events.WaitRunnable})
 	for i := range steps {
@@ -120,7 +120,7 @@ func TestKernelWorkers(t *testing.T) {
 	}
 }
 
-// What is not enough, or not to be believed, is not told.
+// Losses that are small or implausible are not reported.
 func TestNotEnough(t *testing.T) {
 	taken := ledger.Wait{State: events.WaitRunnable, Who: stress}
 	at := func(w ledger.Wait, ns int64) ledger.Wait { w.NS = ns; return w }
@@ -149,7 +149,7 @@ func TestNotEnough(t *testing.T) {
 	}
 }
 
-// A call is slow from twice its usual time on, and by so much that the step is longer.
+// A call is slow from twice its usual time on, if the step gets as much longer.
 func TestCallSlow(t *testing.T) {
 	calls := func(usual, slow int64) []ledger.Step {
 		steps := made(2000, 0, 0, events.Thread{})
@@ -192,8 +192,8 @@ func TestCallSlow(t *testing.T) {
 	}
 }
 
-// Seconds of a thread without steps count for half, and for nothing where another
-// thread of the process has steps.
+// Seconds of a thread without steps count half, and not at all if another thread of the process has
+// steps.
 func TestPeriods(t *testing.T) {
 	var seconds []ledger.Step
 	for i := range int64(30) {
@@ -216,7 +216,7 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// A small loss beside one ten times as large is not told.
+// A small loss beside one ten times as large is not reported.
 func TestDwarfed(t *testing.T) {
 	steps := with(2000, 4, 10*ms, ledger.Wait{NS: 10 * ms, State: events.WaitRunnable, Who: stress})
 	for i := range steps {
@@ -233,7 +233,7 @@ func TestDwarfed(t *testing.T) {
 	}
 }
 
-// Small programs are not told beside a large one.
+// Small programs are not reported beside a large one.
 func TestSeveralBesideOne(t *testing.T) {
 	steps := with(3000, 2, 4*ms, ledger.Wait{NS: 4 * ms, State: events.WaitRunnable, Who: stress})
 	for i := range steps {
@@ -280,11 +280,11 @@ func TestCulpritsStay(t *testing.T) {
 	}
 }
 
-// What else grew is not ruled out.
+// Other parts that grew are not ruled out.
 func TestNotIt(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		gpu      int64 // more, in slow steps
+		gpu      int64 // extra GPU time in slow steps
 		throttle bool
 		want     string
 	}{
@@ -315,7 +315,7 @@ func TestNotIt(t *testing.T) {
 	}
 }
 
-// Nine steps teach nothing of what is normal.
+// Nine steps are too few to learn a baseline.
 func TestLearn(t *testing.T) {
 	for count, want := range map[int]int{9: 0, 20: 1} {
 		steps := with(count, 3, 100*ms, ledger.Wait{NS: 100 * ms, State: events.WaitBlocked, Reason: events.ReasonDisk})

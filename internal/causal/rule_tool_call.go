@@ -2,7 +2,7 @@ package causal
 
 import "ingero/internal/govern"
 
-// aCall is how long the answer of a tool takes at least, ns.
+// aCall is the shortest answer time of a tool, ns.
 const aCall = 20e6
 
 var toolCall = Rule{

@@ -28,10 +28,10 @@ var xidFault = Rule{
 	Instead: []string{"device-assert", "gpu-slower", "driver-slow", "lock-wait"},
 }
 
-// hitWithin is how long after a fault a process may feel it.
+// hitWithin is the time after a fault in which it may affect a process.
 const hitWithin = 5 * time.Second
 
-// faultOf says what a fault did to the process that it names; nothing: ok is false.
+// faultOf returns the effect of a fault on the process that it names; ok is false if there is none.
 func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 	b := w.Book(x.PID)
 	if b == nil {
@@ -67,7 +67,7 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 	return y, true
 }
 
-// failedAfter is how many calls of a process failed soon after a time.
+// failedAfter returns how many calls of a process failed soon after a time.
 func (w *Window) failedAfter(b *Book, ns int64) uint64 {
 	var before, after uint64
 	for i := range b.Seconds {

@@ -1,13 +1,13 @@
 package causal
 
-// maxRules is how many rules there is room for in sums by rule.
+// maxRules is the size of arrays indexed by rule.
 const maxRules = 64
 
-// Rules is the table of all rules. Where several claim a part, or take over a finding, the
-// first gets it.
+// Rules is the table of all rules. If several claim a part, or take over a finding, the first gets
+// it.
 var Rules []Rule
 
-// claiming are the indexes in Rules of rules with claims.
+// claiming has the indexes in Rules of rules with claims.
 var claiming []uint8
 
 // init fills the table: rules refer to the engine, and the engine to the rules.
@@ -72,7 +72,7 @@ func init() {
 	}
 }
 
-// ruleNamed returns a rule's number, -1 for none.
+// ruleNamed returns a rule's index, or -1.
 func ruleNamed(name string) int {
 	for i := range Rules {
 		if Rules[i].Name == name {
@@ -82,10 +82,10 @@ func ruleNamed(name string) int {
 	return -1
 }
 
-// OldName is what 0.9 called graph-warmup. It is understood where a rule is named.
+// OldName is the 0.9 name of graph-warmup. It is accepted where a rule is named.
 const OldName = "graph-capture-warmup"
 
-// RuleCalled returns the name of the rule that has a name now, or had it in 0.9.
+// RuleCalled returns the current name of a rule that has this name now, or had it in 0.9.
 func RuleCalled(name string) string {
 	if name == OldName {
 		return graphWarmup.Name
@@ -93,7 +93,7 @@ func RuleCalled(name string) string {
 	return name
 }
 
-// RuleNames returns the names of all rules, in their order.
+// RuleNames returns the names of all rules, in table order.
 func RuleNames() []string {
 	out := make([]string, len(Rules))
 	for i := range Rules {

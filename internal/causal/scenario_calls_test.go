@@ -12,13 +12,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// cudaCall is what a line says of a traced call beside its time:
+// cudaCall has the options of a traced call's line, besides its time:
 //
 //	[new] [old] [err=N] [times=N] [bytes=N] [kind=N] [args=A,B,...] [in=A-B/E]
 //
-// new: it gives an address of its own; old: it is given the address that was given last
-// and not taken back. in: only in steps A to B, each E-th of them; as it would have been
-// without a fault it is in none, if the line says "fault".
+// new: it returns a new address; old: it gets the latest address not yet freed. in: only in steps A
+// to B, each E-th of them. A line with "fault" is left out of the run without faults.
 type cudaCall struct {
 	fresh, old, fault bool
 	err               int32
@@ -67,15 +66,15 @@ func cudaCallOf(t testing.TB, f []string) cudaCall {
 	return c
 }
 
-// here says whether it is made in a step.
+// here reports whether the call is made in a step.
 func (c *cudaCall) here(n int, off bool) bool {
 	return n >= c.from && n <= c.to && (n-c.from)%c.each == 0 && !(c.fault && off)
 }
 
-// callWords are the words of a call that are no options of other lines.
+// callWords are the call options that other lines do not have.
 var callWords = []string{"err", "times", "kind", "args", "in"}
 
-// give fills the call that was made last.
+// give fills in the last call.
 func (t *simThread) give(c *cudaCall, bytes uint64) {
 	x := &t.calls[len(t.calls)-1]
 	x.Tag, x.Result = c.tag, c.err
@@ -99,7 +98,7 @@ func (t *simThread) give(c *cudaCall, bytes uint64) {
 	copy(x.Args[:], args)
 }
 
-// ticked fills a tick with the processes that have made calls, and with what these came to.
+// ticked adds the processes that made calls to a tick, with the sums of these calls.
 func (s *account) ticked(to *tick.Tick) {
 	last := map[opKey]*tick.Counts{}
 	for i := range s.calls {
@@ -138,7 +137,7 @@ func (s *account) ticked(to *tick.Tick) {
 	slices.SortFunc(to.Ops, func(a, b tick.Op) int { return int(a.Op) - int(b.Op) })
 }
 
-// account is the calls since the last tick, and all processes.
+// account has the calls since the last tick, and all processes.
 type account struct {
 	from  int64
 	calls []events.Call

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// check compares chains with a line of what is expected.
+// check compares chains with an "expect" line.
 func check(t *testing.T, sc *scenario, got []tick.Chain, untold []tick.Untold, f []string) {
 	switch f[0] {
 	case "untold":
@@ -105,7 +105,7 @@ func (sc *scenario) checkOne(t *testing.T, c *tick.Chain, x string) {
 	t.Logf("lost %v, true %v", c.Lost, time.Duration(want))
 }
 
-// truth is how much longer the first program took than it would have.
+// truth returns how much longer the first program took than without the fault.
 func (sc *scenario) truth(t testing.TB) int64 {
 	p := sc.threads[0]
 	return sc.play(t, p, false).now - sc.play(t, p, true).now

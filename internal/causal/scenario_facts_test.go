@@ -9,16 +9,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// fact is what a scenario says of the host: a sum that is in each tick of a time, ns
-// since the start.
+// fact is a host sum that a scenario adds to each tick in a time range, ns since the start.
 type fact struct {
 	from, to int64
 	tick.HostSum
-	gpu   string // of another kind: see gpuFacts
+	gpu   string // fact of another kind: see gpuFacts
 	every int64
 }
 
-// factOf reads the line of a fact.
+// factOf parses the line of a fact.
 func factOf(t testing.TB, f []string, o option) fact {
 	x := fact{from: o.from, to: o.to, every: o.every}
 	if gpuFacts[f[1]] != nil {
@@ -39,7 +38,7 @@ func factOf(t testing.TB, f []string, o option) fact {
 	return x
 }
 
-// factsAt fills a tick with what is true of its time.
+// factsAt adds the facts of a tick's time.
 func factsAt(t *tick.Tick, facts []fact) {
 	if len(t.Processes) == 0 {
 		t.Processes = []tick.Process{{PID: 7, Comm: "train", Cgroup: "/job"}}
@@ -66,7 +65,7 @@ func reason(t testing.TB, v string) events.Reason {
 	return 0
 }
 
-// thread reads NAME/PID; a name may have slashes.
+// thread parses NAME/PID; a name may contain slashes.
 func thread(t testing.TB, v string) events.Thread {
 	i := strings.LastIndexByte(v, '/')
 	if i < 0 {
@@ -81,7 +80,7 @@ func thread(t testing.TB, v string) events.Thread {
 		th.Parent = kthreadd
 	}
 	switch {
-	case n == 8: // a thread of the program's own
+	case n == 8: // a thread of the program
 		th.PID = 7
 	case n >= 40 && n < 50: // a worker that the program started
 		th.Parent = 7

@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// gpuFacts are the facts of a scenario that are not of the host: what each adds to the
-// ticks of its time. The program is rank 0 of a communicator of two.
+// gpuFacts are the facts of a scenario other than host sums: what each adds to the ticks of its
+// time. The program is rank 0 of a communicator of two.
 var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	"throttle": func(t *tick.Tick, f *fact, _ int64) {
 		clock, most := int64(900e6), int64(1980e6)
@@ -41,7 +41,7 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	},
 }
 
-// ranked has the program be one of two ranks.
+// ranked makes the program one of two ranks.
 func ranked(t *tick.Tick) {
 	if len(t.States) == 0 {
 		t.States = []tick.State{{PID: 7}}
@@ -50,7 +50,7 @@ func ranked(t *tick.Tick) {
 	t.States[0].Comms = tick.List[tick.Comm]{First: []tick.Comm{comm}, All: 1}
 }
 
-// What a process counts as a GPU is told by which it may see.
+// A process's device numbers follow the devices that it may see.
 func TestPhysical(t *testing.T) {
 	for _, tt := range []struct {
 		visible string

@@ -13,13 +13,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// stepSpan is a time, ns since the start, in which a step to spare the program is taken.
+// stepSpan is a time, ns since the start, in which a shedding level is active.
 type stepSpan struct {
 	name     string
 	from, to int64
 }
 
-// shedding is what is not seen of a made-up program at a time, ns since the start.
+// shedding returns what is shed for a simulated program at a time, ns since the start.
 func shedding(steps []stepSpan, at int64) (s govern.Sights) {
 	for _, x := range steps {
 		if at >= x.from && at < x.to {
@@ -29,7 +29,7 @@ func shedding(steps []stepSpan, at int64) (s govern.Sights) {
 	return s
 }
 
-// thinning is of how many fast calls one has a record at a time.
+// thinning returns the number of fast calls per record at a time.
 func thinning(steps []stepSpan, at int64) uint32 {
 	for _, x := range steps {
 		if x.name == "records-least" && at >= x.from && at < x.to {
@@ -39,11 +39,12 @@ func thinning(steps []stepSpan, at int64) uint32 {
 	return 8
 }
 
-// fast is what a call takes at most that may have no record, ns.
+// fast is the longest duration of a call that may have no record, ns.
 const fast = 100 * us
 
-// hide has a call have no record, if it is one that the steps leave out: what it took is in the
-// gap before the next. Its waits, from one on, are in no call if it is counted only.
+// hide removes the record of a call that the active levels shed, and reports whether it did. The
+// call's time moves to the gap before the next call. Its waits, from index waits on, belong to no
+// call if the call is only counted.
 func (t *simThread) hide(c *events.Call, waits int) bool {
 	if len(t.steps) == 0 {
 		return false
@@ -83,14 +84,14 @@ func (t *simThread) hide(c *events.Call, waits int) bool {
 	return true
 }
 
-// unnamed has waits be in no call.
+// unnamed detaches the waits from index from on from their call.
 func (t *simThread) unnamed(from int) {
 	for i := range t.waits[from:] {
 		t.waits[from+i].Op = 0
 	}
 }
 
-// say has an outermost call say how many launches there were.
+// say sets the number of launches in an outermost call.
 func (t *simThread) say(c *events.Call, launch bool) {
 	if launch {
 		t.launched++
@@ -101,11 +102,11 @@ func (t *simThread) say(c *events.Call, launch bool) {
 
 // feeder has what is not in records.
 type feeder struct {
-	hidden []events.Call // by their end
+	hidden []events.Call // by end time
 	steps  []stepSpan
 }
 
-// until returns the calls without a record that end by a time, once.
+// until returns each call without a record that ends by a time, once.
 func (f *feeder) until(from, now int64) (out []events.Call) {
 	n := 0
 	for ; n < len(f.hidden) && f.hidden[n].End() <= now; n++ {
@@ -117,7 +118,7 @@ func (f *feeder) until(from, now int64) (out []events.Call) {
 	return out
 }
 
-// ticked has a tick say which steps are taken from its end on.
+// ticked sets the levels that are active from the end of a tick on.
 func (f *feeder) ticked(t *tick.Tick) {
 	at := t.Time.Add(10*time.Millisecond).UnixNano() - start
 	for _, x := range f.steps {
@@ -130,7 +131,7 @@ func (f *feeder) ticked(t *tick.Tick) {
 	}
 }
 
-// seen are the facts that are seen at a time.
+// seen returns the facts visible at a time.
 func (f *feeder) seen(facts []fact, at int64) (out []fact) {
 	if shedding(f.steps, at)&govern.HostEvents == 0 {
 		return facts
@@ -143,14 +144,14 @@ func (f *feeder) seen(facts []fact, at int64) (out []fact) {
 	return out
 }
 
-// blunt are the steps that take away what causes are told by.
+// blunt has the levels that shed facts which causes depend on.
 var blunt = []string{"records-thin", "records-least", "launches-counted", "host-off", "calls-counted", "hot-off"}
 
-// shedCases is how many pairs of a step and a time are tried of each scenario.
+// shedCases is the number of pairs of level and time to test for each scenario.
 var shedCases = 1
 
-// Whichever step is taken, before the fault, in the middle of it, or up to there: nothing is told
-// that is not told without it, and what is not told any more is named as what cannot be told.
+// A level active before, during or up to the fault adds no chain, and each chain that it removes is
+// listed as one that cannot be reported.
 func TestStepsLoseNothingInSilence(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -178,7 +179,7 @@ func TestStepsLoseNothingInSilence(t *testing.T) {
 	}
 }
 
-// compare compares the chains with a step with those without it.
+// compare compares the chains with and without a level.
 func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick.Untold) {
 	t.Helper()
 	failed := false
@@ -202,7 +203,7 @@ func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick
 	}
 }
 
-// coarser tells whether a chain of a rule says less of the cause that another chain is of.
+// coarser reports whether a chain describes the cause of another rule's chain less exactly.
 func coarser(c *tick.Chain, rule string) bool {
 	n := ruleNamed(c.Rule)
 	w := New(1).window(&tick.Tick{})

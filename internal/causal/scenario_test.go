@@ -18,34 +18,33 @@ import (
 	"ingero/pkg/events"
 )
 
-// A scenario is a text: who shares the CPU with a program, what the program does
-// over and over, and what is expected to be said of it. Lines:
+// A scenario is a text: the programs that share a CPU, what the traced program repeats, and the
+// expected chains. Lines:
 //
 //	hog NAME/PID slice=4ms [every=100ms] [from=10s] [to=20s]   on the program's CPU; hypervisor/0: below the kernel
 //	quota run=40ms period=100ms
 //	attach 5s                    ingero sees nothing before
 //	counted 5s                   launches are counted and not timed from then on
-//	step NAME [from=5s] [to=20s] one of govern.Steps is taken
-//	thread TID steps=4000 [host] [pid=N] [from=1s] the program; what follows are the lines of a step;
-//	                             host: hogs do not run while it synchronises
-//	cpu 1ms [vary=10%] [slow=2ms from=10s to=20s]           between calls; slow: more meanwhile
-//	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s] [p=5%]   slow: more GPU time meanwhile
+//	step NAME [from=5s] [to=20s] a level of govern.Steps is active
+//	thread TID steps=4000 [host] [pid=N] [from=1s] the program; the lines of a step follow;
+//	                             host: hogs do not run while it synchronizes
+//	cpu 1ms [vary=10%] [slow=2ms from=10s to=20s]           between calls; slow: extra time meanwhile
+//	launch 10 cpu=5us gpu=1ms [vary=2%] [slow=500us from=10s to=20s] [p=5%]   slow: extra GPU time meanwhile
 //	sync spin|block
-//	pace 20ms                    sleep until so long after the step's begin
-//	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: more time, blocked if it has a reason; see cudaCall
+//	pace 20ms                    sleep until this long after the start of the step
+//	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: extra time, blocked if "of" is set; see cudaCall
 //	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [sys=fsync] [io]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
-//	                             of the host in each tick between; who: of another process, not pid
+//	                             host sum in each tick between; who: another process instead of pid
 //	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, xid, failed: see gpuFacts
 //	expect silence
 //	expect chains N
-//	expect untold RULE STEP      that such causes may not be told since the step
+//	expect untold RULE STEP      the causes that cannot be reported since the level
 //	expect RULE SEVERITY [who=NAME] [beside=NAME] [root=WHOSE/DID] [lost=1.4s±5%|lost=true±15%] [conf>=0.8] [conf<=0.9] [covers]
 //
 // ~ in OBJECT is a space.
 // covers: the difference below is in the interval.
-// lost=true is the difference to the same program without hogs, quota, and what has
-// a probability.
+// lost=true is the difference to the same program without hogs, quota and random faults.
 type scenario struct {
 	hogs    []*hog
 	quota   quota
@@ -99,8 +98,8 @@ func show(t *testing.T, chains []tick.Chain) {
 	}
 }
 
-// run plays the scenario through a ledger and an engine and returns the chains of
-// the last tick, and what cannot be told.
+// run plays the scenario through a ledger and an engine. It returns the last tick's chains, and the
+// causes that cannot be reported.
 func (sc *scenario) run(t testing.TB) ([]tick.Chain, []tick.Untold) {
 	var batch tick.Batch
 	var hidden []events.Call
@@ -117,13 +116,13 @@ func (sc *scenario) run(t testing.TB) ([]tick.Chain, []tick.Untold) {
 	return last.Chains, last.Untold
 }
 
-// feed gives a ledger and an engine what happens after a time, in polls and ticks.
+// feed sends the records after a time to a ledger and an engine, in polls and ticks.
 func feed(all *tick.Batch, from, poll int64, facts ...fact) []tick.Chain {
 	last := (&feeder{}).feed(all, from, poll, facts...)
 	return last.Chains
 }
 
-// feed does so and returns the last tick.
+// feed sends the records after a time to a ledger and an engine, and returns the last tick.
 func (f *feeder) feed(all *tick.Batch, from, poll int64, facts ...fact) (out tick.Tick) {
 	l, e, tr := ledger.New(1), New(1), track.New()
 	sums := account{from: from - start}
@@ -158,7 +157,7 @@ func (f *feeder) feed(all *tick.Batch, from, poll int64, facts ...fact) (out tic
 	return out
 }
 
-// play runs a program; off is how it would have been.
+// play runs a program; off leaves out the faults.
 func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
 	x := newSimThread(p.pid, p.tid, 42)
 	x.now += p.from
@@ -172,7 +171,7 @@ func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
 	return x
 }
 
-// line does what a line says.
+// line executes one line.
 func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
 	o := options(t, f)
 	hit := o.p == 0 || x.bad.Float64() < o.p

@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	windowSeconds = 60 // that are looked at
+	windowSeconds = 60 // length of the window
 	maxSeries     = 512
 	maxRecords    = 1 << 16 // of all series
-	maxKinds      = 8       // of steps whose usual length is followed
+	maxKinds      = 8       // of steps with a tracked usual length
 	maxParts      = 8       // of a step
 	maxOwn        = 4       // operations of a step
-	heldQuota     = 32      // steps kept of a second: those that something held up
-	freeQuota     = 12      // and others
-	longStep      = 125e6   // ns: steps of this length are all kept
+	heldQuota     = 32      // delayed steps kept per second
+	freeQuota     = 12      // other steps kept per second
+	longStep      = 125e6   // ns: all steps of at least this length are kept
 	longQuota     = 1e9/longStep + 1
-	earlySteps    = 20 // of a thread, in which a job may still start
+	earlySteps    = 20 // a thread's first steps, in which a job may still start
 )
 
-// record is a step as the window keeps it.
+// record is a step in the window.
 type record struct {
 	from, length int64
-	next         int64 // length of the step after it, if of the same kind; 0: not known
+	next         int64 // length of the next step, if of the same kind; 0: unknown
 	kind         uint32
 	op           events.Op
 	launches     uint32
 	marks        ledger.Marks
 	period       bool
 	unseen       bool // not all launches have a record
-	unknown      bool // it is not known what a thread did that it waited for
-	early        bool // one of the thread's first
+	unknown      bool // it waited for a thread whose activity is unknown
+	early        bool // among the thread's first earlySteps
 	nparts, nown uint8
 	shed         shed
 	loss         ledger.Loss
@@ -49,7 +49,7 @@ type part struct {
 	ns       int64
 	cause    uint32
 	critical bool
-	unknown  uint8 // share of ns, in 255ths, of which it is not known what a waker did
+	unknown  uint8 // share of ns with unknown activity of a waker, in 255ths
 }
 
 // add adds a part of the same cause.
@@ -65,23 +65,23 @@ func shareOf(ns, all int64) uint8 { return uint8(255 * float64(min(ns, all)) / f
 type ownTime struct {
 	ns   int64
 	seen uint32
-	all  uint32 // calls that seen stand for
+	all  uint32 // calls represented by seen
 	op   events.Op
 	size uint8
 	few  uint32 // of seen: as in ledger.OpTime
-	long int64  // what these took, ns
+	long int64  // time of the few calls, ns
 }
 
-// series are the steps of one thread in the window, by second.
+// series has the steps of one thread in the window, by second.
 type series struct {
 	pid, tid uint32
 	newest   int64 // second
-	period   bool  // its latest step was a second by definition
+	period   bool  // latest step is one second by definition
 	rng      uint64
-	last     record // the latest step, which waits for its successor
+	last     record // latest step, pending until the next one
 	waiting  bool
 	typical  [maxKinds]typical
-	steps    int // that there were
+	steps    int // total number
 	reached  [maxKinds]reached
 	slots    [windowSeconds]slot
 }
@@ -94,13 +94,13 @@ type slot struct {
 
 func (x *slot) strata() [3]*stratum { return [...]*stratum{&x.held, &x.free, &x.long} }
 
-// stratum is a random sample of steps: each had the same chance to be kept.
+// stratum is a random sample of steps, each kept with the same probability.
 type stratum struct {
 	seen int
 	list []record
 }
 
-// place returns where to keep one more step of a stratum, nil when it is not drawn.
+// place returns where to keep one more step of a stratum, or nil if it is not drawn.
 func (s *stratum) place(quota int, rng *uint64) *record {
 	s.seen++
 	if len(s.list) < quota {
@@ -116,7 +116,7 @@ func (s *stratum) place(quota int, rng *uint64) *record {
 	return nil
 }
 
-// at returns the slot of a time; ok is false for one before the window.
+// at returns the slot of a time; ok is false for a time before the window.
 func (s *series) at(ns int64) (*slot, bool) {
 	second := ns / 1e9
 	if second <= s.newest-windowSeconds {
@@ -133,13 +133,13 @@ func (s *series) at(ns int64) (*slot, bool) {
 	return x, true
 }
 
-// typical follows the usual length of steps of a kind.
+// typical tracks the usual length of steps of a kind.
 type typical struct {
 	kind   uint32
 	length float64 // ns
 }
 
-// long says whether a step is longer than is usual, which it then learns from.
+// long reports whether a step is longer than usual, then updates the usual length.
 func (s *series) long(r *record) bool {
 	x := &s.typical[r.kind%maxKinds]
 	if x.kind != r.kind || x.length == 0 {
@@ -156,17 +156,16 @@ func (s *series) long(r *record) bool {
 }
 
 const (
-	// markAfter marks a step right after one in which an allocation failed: what a program
-	// does about that may be in it.
+	// markAfter marks a step right after a failed allocation: it may contain the program's
+	// reaction.
 	markAfter ledger.Marks = 1 << 15
-	// rare are marks of steps that are few, and matter.
+	// rare has the marks of important steps that are few.
 	rare = ledger.MarkNoMemory | ledger.MarkCapture | ledger.MarkUpload | markAfter
 )
 
-// push adds the step that waited for its successor, and lets the next one wait.
-// Steps that something held up, or that are longer than others, are sampled apart:
-// they are few and matter most. A second has few of the longest, and one of them may have lost
-// more than all others, so none stands for another one.
+// push adds the pending step and makes r the pending one. Delayed steps and unusually long steps
+// are sampled separately: they are few and matter most. The longest steps are all kept, since one
+// of them may have lost more than all others.
 func (s *series) push(r *record, quota [2]int) {
 	if s.waiting {
 		if s.last.to() == r.from && s.last.kind == r.kind {
@@ -191,13 +190,13 @@ func (s *series) push(r *record, quota [2]int) {
 	s.last, s.waiting = *r, true
 }
 
-// sample is a record and the number of steps that it stands for.
+// sample is a record and the number of steps that it represents.
 type sample struct {
 	*record
 	weight float64
 }
 
-// samples appends what is in the window, in order of seconds.
+// samples appends the records in the window, ordered by second.
 func (s *series) samples(to []sample) []sample {
 	for second := s.newest - windowSeconds + 1; second <= s.newest; second++ {
 		x := &s.slots[((second%windowSeconds)+windowSeconds)%windowSeconds]

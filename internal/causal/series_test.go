@@ -2,7 +2,7 @@ package causal
 
 import "testing"
 
-// Of the steps of a second some stand for others, but none for one that takes much of it.
+// Sampled steps represent others, but each long step represents only itself.
 func TestLongStepsAreAllKept(t *testing.T) {
 	s := &series{pid: 7, tid: 7, rng: 1}
 	at := int64(1000e9)

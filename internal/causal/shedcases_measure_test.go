@@ -2,5 +2,5 @@
 
 package causal
 
-// All pairs of a step and a time are tried of each scenario.
+// Test all pairs of level and time for each scenario.
 func init() { shedCases = 15 }

@@ -13,14 +13,14 @@ import (
 // maxUnseen bounds the spans that are kept.
 const maxUnseen = 64
 
-// unseen is a time in which a step to spare the traced processes was taken.
+// unseen is a time in which a shedding level was active.
 type unseen struct {
 	step     string
 	takes    govern.Sights
-	from, to int64 // Unix ns; to 0: it still is
+	from, to int64 // Unix ns; to 0: still active
 }
 
-// overlap is for how much of a time, ns, the step was taken.
+// overlap returns for how much of [from, to] the level was active, ns.
 func (u *unseen) overlap(from, to int64) int64 {
 	if u.to != 0 {
 		to = min(to, u.to)
@@ -28,8 +28,8 @@ func (u *unseen) overlap(from, to int64) int64 {
 	return max(to-max(from, u.from), 0)
 }
 
-// look notes which steps are taken as of a tick. A decision is made at the end of one, and
-// holds from then on.
+// look records the active levels as of a tick. A decision is made at the end of a tick and holds
+// from then on.
 func (e *Engine) look(t *tick.Tick) {
 	now := t.Time.UnixNano()
 	for i := range e.unseen {
@@ -46,8 +46,8 @@ func (e *Engine) look(t *tick.Tick) {
 	e.unseen = recent(e.unseen, maxUnseen, func(u *unseen) bool { return u.to != 0 && u.to < now-windowSeconds*1e9 })
 }
 
-// each calls fn for each step that was taken in a part of a time, for a process: launches are
-// counted of some processes, and timed of others.
+// each calls fn for each level active for a process in a part of [from, to]: launches are counted
+// for some processes, and timed for others.
 func (e *Engine) each(pid uint32, from, to int64, fn func(u *unseen)) {
 	for i := range e.unseen {
 		u := &e.unseen[i]
@@ -64,13 +64,13 @@ func (e *Engine) each(pid uint32, from, to int64, fn func(u *unseen)) {
 
 const launchesCounted = "launches-counted"
 
-// lost is what was not seen of a process in a part of a time.
+// lost returns what was shed for a process in a part of [from, to].
 func (e *Engine) lost(pid uint32, from, to int64) (s govern.Sights) {
 	e.each(pid, from, to, func(u *unseen) { s |= u.takes })
 	return s
 }
 
-// sightsOf is what the own time of calls of a class is known by.
+// sightsOf returns the facts that the own time of a class of calls comes from.
 func sightsOf(op events.Op) govern.Sights {
 	r := op.Row()
 	switch {
@@ -86,8 +86,8 @@ func sightsOf(op events.Op) govern.Sights {
 	return 0
 }
 
-// shed are the steps that were taken while a thread made one of its own, a bit each, by index
-// in govern.Steps, and 16 bits higher those that were in a part of it.
+// shed has the levels active during a thread's step: bit i is set if level i of govern.Steps was
+// active, bit 16+i too if it was active only for a part.
 type shed uint32
 
 const _ = uint(16 - len(govern.Steps)) // they fit
@@ -110,7 +110,7 @@ func (e *Engine) shed(pid uint32, from, to int64) (bits shed) {
 	return bits
 }
 
-// taking are the steps that take away some of what is seen.
+// taking returns the levels that shed some of s.
 func taking(s govern.Sights) (bits shed) {
 	for i := range govern.Steps {
 		if govern.Takes(govern.Steps[i].Name)&s != 0 {
@@ -120,8 +120,8 @@ func taking(s govern.Sights) (bits shed) {
 	return bits
 }
 
-// measuring are the steps that change how calls of an operation are measured, in all of a step
-// or in a part of it. What was measured in one way can be compared.
+// measuring returns the levels that change how calls of an operation are measured, in all of a step
+// or a part. Only times measured the same way are comparable.
 func measuring(op events.Op) shed {
 	bits := taking(sightsOf(op))
 	return bits | bits<<16
@@ -130,7 +130,8 @@ func measuring(op events.Op) shed {
 // graphLaunch is the launch of a graph.
 var graphLaunch, _ = events.OpByName("cudaGraphLaunch")
 
-// graphs tells whether graphs were launched in the second that a time is in, by the kernel's count.
+// graphs reports whether graphs were launched in the second that contains ns, by the kernel's
+// count.
 func (b *Book) graphs(ns int64) bool {
 	for i := range b.Seconds {
 		if s := &b.Seconds[i]; s.From < ns && ns <= s.To {
@@ -142,12 +143,12 @@ func (b *Book) graphs(ns int64) bool {
 	return false
 }
 
-// graphs tells whether a graph was launched in a step. Where launches may have no record, the
-// kernel's count of that second says it.
+// graphs reports whether a graph was launched in a step. If launches may have no record, the
+// kernel's count of that second decides.
 func (x *step) graphs() bool { return x.graph || x.marks&ledger.MarkGraph != 0 }
 
-// lacks tells whether fast calls of an operation may have no record in a step. Of launches the
-// kernel's count says it.
+// lacks reports whether fast calls of an operation may have no record in a step. For launches, the
+// kernel's count decides.
 func (x *step) lacks(op events.Op) bool {
 	if classOf(op) == events.ClassLaunch {
 		return x.unseen
@@ -155,10 +156,10 @@ func (x *step) lacks(op events.Op) bool {
 	return x.shed&taking(sightsOf(op)&(govern.EachLaunch|govern.EachQuick)) != 0
 }
 
-// uncounted are the steps without which launches are not counted.
+// uncounted has the levels that stop the counting of launches.
 var uncounted = taking(govern.LaunchCounts)
 
-// untold returns which causes cannot be told, or not wholly, and since when.
+// untold returns the causes that cannot be fully reported, and since when.
 func (e *Engine) untold() (out []tick.Untold) {
 	for i := range e.unseen {
 		u := &e.unseen[i]
@@ -175,8 +176,8 @@ func (e *Engine) untold() (out []tick.Untold) {
 	return out
 }
 
-// RulesWithout returns the rules whose causes cannot be told, or not wholly, while something
-// is not seen, in their order.
+// RulesWithout returns the rules that cannot fully report their causes while s is shed, in table
+// order.
 func RulesWithout(s govern.Sights) (names []string) {
 	for i := range Rules {
 		if Rules[i].Sees&s != 0 {
@@ -186,13 +187,14 @@ func RulesWithout(s govern.Sights) (names []string) {
 	return names
 }
 
-// abstains tells whether a rule rests on what was not seen of a process in a part of a time.
+// abstains reports whether a rule depends on facts that were shed for a process in a part of [from,
+// to].
 func (e *Engine) abstains(r *Rule, pid uint32, from, to int64) bool {
 	return r.Rests != 0 && r.Rests&e.lost(pid, from, max(to, from+1)) != 0
 }
 
-// weaken has a finding say what of its rule's was not seen in the time that was looked at, up
-// to now. unknown is what it may have cost beside, ns.
+// weaken adds to a finding which of its rule's inputs were shed in the observed time, up to now.
+// unknown is the possible extra loss, ns.
 func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 	from := min(now-x.Window, x.From)
 	of := x.rule.Sees | x.rule.Dims

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// A chain that was judged with less says so. What may have been lost beside makes it less
-// certain; where nothing may, as of a fault that costs no time, it stays as certain as it was.
+// A chain judged with fewer inputs says so. Possible extra losses reduce its confidence; without
+// them, as for a fault that costs no time, the confidence stays.
 func TestChainsJudgedWithLess(t *testing.T) {
 	begin := time.Unix(1_800_000_000, 0)
 	now := begin.Add(4 * time.Second)

@@ -10,37 +10,37 @@ import (
 
 const us, ms, s1 = int64(1e3), int64(1e6), int64(1e9)
 
-// start is when scenarios begin: no round second.
+// start is the time when scenarios begin: no round second.
 const start = 1_700_000_000*s1 + 123_456_789
 
-// hog is a program on the victim's CPU, which takes turns with it.
+// hog is a program that shares the victim's CPU in turns.
 type hog struct {
 	who      events.Thread
-	slice    int64 // a turn
-	every    int64 // 0: whenever it can; else a turn so often
+	slice    int64 // length of a turn
+	every    int64 // interval of the turns; 0: whenever possible
 	from, to int64 // since the start
 }
 
-// quota is a cgroup's.
+// quota is the quota of a cgroup.
 type quota struct{ run, period int64 }
 
-// simThread is a thread of a made-up program on a made-up CPU and GPU: it makes
-// the records that the kernel would.
+// simThread is a thread of a simulated program on a simulated CPU and GPU: it makes the records
+// that the kernel would make.
 type simThread struct {
 	pid, tid uint32
 	now      int64
-	gpuFree  int64 // when the GPU will have done what it was given
+	gpuFree  int64 // end of the queued GPU work
 	hogs     []*hog
 	quota    quota
-	ran      int64 // of the CPU since the hog's last turn
-	turnAt   int64 // when it is the hog's turn
+	ran      int64 // CPU time since the hog's last turn
+	turnAt   int64 // start of the hog's next turn
 	used     int64 // of the quota, in its period
 	next     map[*hog]int64
-	counted  int64      // since the start: from when on launches are counted and not timed; 0: never
-	hostOnly bool       // hogs leave the synchronise alone
-	off      bool       // no hogs, no faults: as it would have been
-	work     *rand.Rand // what the program does
-	bad      *rand.Rand // what is done to it
+	counted  int64      // since the start: when launches begin to be counted and not timed; 0: never
+	hostOnly bool       // hogs do not run during the synchronize
+	off      bool       // no hogs, no faults
+	work     *rand.Rand // the program's randomness
+	bad      *rand.Rand // the faults' randomness
 	calls    []events.Call
 	waits    []events.Wait
 	lastEnd  int64
@@ -48,11 +48,11 @@ type simThread struct {
 	op       events.Op
 	syncing  bool
 	account  tick.Thread
-	steps    []stepSpan    // that are taken to spare the program
-	hidden   []events.Call // that have no record
-	launched uint16        // since the last call that said so
+	steps    []stepSpan    // active shedding levels
+	hidden   []events.Call // calls without a record
+	launched uint16        // since the last call that reported launches
 	thin     *rand.Rand
-	held     []uint64 // addresses that calls gave
+	held     []uint64 // addresses that calls returned
 	given    uint64
 }
 
@@ -75,10 +75,10 @@ func (t *simThread) parts() *sums {
 	return &t.gap
 }
 
-// use takes CPU time, as long as it needs with who else wants it.
+// use takes CPU time, with delays from rivals.
 func (t *simThread) use(d int64) { t.spin(d, math.MaxInt64) }
 
-// spin does so until a time, if that comes first.
+// spin takes CPU time until a deadline at most.
 func (t *simThread) spin(d, until int64) {
 	for d > 0 && t.now < until {
 		run := min(d, until-t.now)
@@ -102,7 +102,7 @@ func (t *simThread) spin(d, until int64) {
 
 func (t *simThread) limited() bool { return t.quota.period > 0 && !t.off }
 
-// rival is who else wants the CPU.
+// rival returns the hog that wants the CPU, if any.
 func (t *simThread) rival() *hog {
 	if t.off || t.hostOnly && t.syncing {
 		return nil
@@ -125,7 +125,7 @@ func (t *simThread) rival() *hog {
 	return first
 }
 
-// turn gives others the CPU where it is their turn.
+// turn gives the CPU to a hog when it is its turn.
 func (t *simThread) turn(h *hog) {
 	if t.limited() {
 		period := (t.now - start) / t.quota.period
@@ -153,7 +153,7 @@ func (t *simThread) runnable(h *hog, d int64) {
 	t.wait(w, d)
 }
 
-// wait lets time pass off the CPU, and records it as the kernel does.
+// wait advances the time off the CPU, and records the wait as the kernel does.
 func (t *simThread) wait(w events.Wait, d int64) {
 	if d <= 0 {
 		return
@@ -177,7 +177,7 @@ func (t *simThread) wait(w events.Wait, d int64) {
 	}
 }
 
-// block waits for something until a time, and then for the CPU if another has it.
+// block waits for something until a time, and then for the CPU if a hog has it.
 func (t *simThread) block(w events.Wait, until int64) {
 	w.State = events.WaitBlocked
 	t.wait(w, until-t.now)
@@ -187,7 +187,7 @@ func (t *simThread) block(w events.Wait, until int64) {
 	t.ran = 0
 }
 
-// call makes a traced call of what f does.
+// call makes a traced call that runs f.
 func (t *simThread) call(op string, bytes uint64, f func()) {
 	o, ok := events.OpByName(op)
 	if !ok {
@@ -212,7 +212,7 @@ func (t *simThread) call(op string, bytes uint64, f func()) {
 	t.calls = append(t.calls, c)
 }
 
-// launch gives the GPU work.
+// launch queues GPU work.
 func (t *simThread) launch(cpu, gpu int64) {
 	if t.counted != 0 && t.now-start >= t.counted {
 		op, _ := events.OpByName("cudaLaunchKernel")
@@ -242,7 +242,7 @@ func (t *simThread) sync(spin bool) {
 	})
 }
 
-// vary returns a time within a share of d.
+// vary returns d changed by a random share.
 func (t *simThread) vary(d int64, share float64) int64 {
 	return int64(float64(d) * (1 + share*(2*t.work.Float64()-1)))
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The last word on each stretch of time adds up to all that was lost, over many windows:
-// of a hog that goes on, and of one that comes for some seconds now and then.
+// The last reports of all time bins add up to the total loss, over many windows: for a continuous
+// hog, and for one that comes for some seconds now and then.
 func TestSpread(t *testing.T) {
 	for name, on := range map[string]func(second int64) bool{
 		"all the time": func(int64) bool { return true },

@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxCulprits is how many of a chain are named.
+// maxCulprits bounds the culprits named by a chain.
 const maxCulprits = 8
 
 // chain returns the chain of a finding.
@@ -34,14 +34,14 @@ func (e *Engine) chain(x *Finding, t *tick.Tick) *tick.Chain {
 
 func wall(ns int64) time.Time { return time.Unix(0, ns) }
 
-// chainID is the same for the same cause of the same process.
+// chainID returns an ID that is stable for one cause of one process.
 func chainID(pid uint32, rule, group string) string {
 	h := fnv.New32a()
 	fmt.Fprintf(h, "%d|%s|%s", pid, rule, group)
 	return fmt.Sprintf("c-%08x", h.Sum32())
 }
 
-// ofOp returns the facts of an operation of a process in a tick.
+// ofOp returns a tick's entry for an operation of a process.
 func ofOp(t *tick.Tick, pid uint32, op events.Op) *tick.Op {
 	for i := range t.Ops {
 		if o := &t.Ops[i]; o.PID == pid && o.Op == op {
@@ -51,7 +51,7 @@ func ofOp(t *tick.Tick, pid uint32, op events.Op) *tick.Op {
 	return nil
 }
 
-// quantiles tells how long the calls of a chain's operation take.
+// quantiles sets how long the calls of a chain's operation take.
 func quantiles(c *tick.Chain, o *tick.Op) {
 	d := stats.Durations{Seen: o.Dur, All: o.Hist, Thinned: o.Thinned}
 	if ns, ok := d.Quantile(0.5); ok {

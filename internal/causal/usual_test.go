@@ -2,7 +2,7 @@ package causal
 
 import "testing"
 
-// A wait for another thread is normal where it is as long as always, or little.
+// A wait for another thread is normal if it is as long as usual, or short.
 func TestUsual(t *testing.T) {
 	const ms = 1e6
 	alike := []float64{0.8, 1, 1, 1, 1.2}
@@ -12,7 +12,7 @@ func TestUsual(t *testing.T) {
 		name  string
 		how   baseline
 		waits []float64 // ms, over and over
-		every int       // steps, of 100 ms, that one has such a wait
+		every int       // steps of 100 ms per wait
 		known bool
 		ns    int64
 	}{

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Window is what a rule sees: the steps of the last minute, what the ticks of that minute
-// said of processes and the machine, and the findings of other rules.
+// Window is what a rule sees: the steps of the last minute, the ticks' facts about processes and
+// the machine, and the findings of other rules.
 type Window struct {
 	Tick    *tick.Tick // the last one
 	e       *Engine
@@ -45,11 +45,10 @@ func (w *Window) Books() []*Book {
 	return w.books
 }
 
-// Book returns the book of a process, nil if there is none.
+// Book returns the book of a process, or nil.
 func (w *Window) Book(pid uint32) *Book { return w.e.books[pid] }
 
-// State returns the state of a process that follows from its calls, as of the last tick; nil if
-// it is not known.
+// State returns the state derived from a process's calls, as of the last tick, or nil.
 func (w *Window) State(pid uint32) *tick.State { return stateIn(w.Tick, pid) }
 
 // has reports whether an input was seen.
@@ -58,9 +57,9 @@ func (w *Window) has(need Needs) bool { return w.e.have&need == need }
 // unseen returns the inputs of a process that were shed in some of [from, to].
 func (w *Window) unseen(pid uint32, from, to int64) govern.Sights { return w.e.lost(pid, from, to) }
 
-// steps returns the main thread of a process, which is the one with the most steps, and its
-// steps by kind and time, each with its excess and its loss. They are valid as long as the
-// window. A thread without real steps is no main thread.
+// steps returns the main thread of a process, which is the one with the most steps, and its steps
+// by kind and time, with excess and loss. They are valid as long as the window. A thread without
+// real steps is no main thread.
 func (w *Window) steps(pid uint32) (tid uint32, steps []step) {
 	tid, ok := w.main[pid]
 	if !ok {
@@ -114,8 +113,7 @@ func (e *Engine) mainThreads() map[uint32]uint32 {
 	return out
 }
 
-// shareWith is the share of the steps of a process's main thread that have a part of a
-// rule, however small.
+// shareWith returns the share of the main thread's steps that have a part of a rule, however small.
 func (w *Window) shareWith(pid uint32, rule string) float64 {
 	_, steps := w.steps(pid)
 	r := uint8(ruleNamed(rule))
@@ -133,7 +131,7 @@ func (w *Window) shareWith(pid uint32, rule string) float64 {
 	return with / max(all, 1)
 }
 
-// stepsFound returns the steps of the thread of a finding.
+// stepsFound returns the steps of a finding's thread.
 func (w *Window) stepsFound(x *Finding) []step {
 	if s := w.e.series[x.TID]; s == nil || s.pid != x.PID {
 		return nil
@@ -141,11 +139,11 @@ func (w *Window) stepsFound(x *Finding) []step {
 	return w.stepsOf(x.TID)
 }
 
-// cause is the cause of an excess.
+// cause returns the cause of an excess.
 func (w *Window) cause(g excess) *cause { return &w.e.causes.list[g.cause] }
 
-// since says which share of what a finding lost was lost from a time on (Unix ns), and how
-// many times as much of the time that was as before.
+// since returns the share of a finding's loss from a time on (Unix ns), and the ratio of the lost
+// shares of time after and before.
 func (w *Window) since(found *Finding, at int64) (share, times float64) {
 	steps := w.stepsFound(found)
 	first := at
@@ -170,8 +168,8 @@ func (w *Window) since(found *Finding, at int64) (share, times float64) {
 	return after / (before + after), after / float64(max(found.To-at, 1)) / max(rate, 1e-9)
 }
 
-// cpuBeside is how much longer steps in which something of a finding was lost were on a CPU
-// than others of their kind, ns.
+// cpuBeside returns how much longer than others of their kind a finding's slow steps were on a CPU,
+// ns.
 func (w *Window) cpuBeside(found *Finding) int64 {
 	steps := w.stepsFound(found)
 	lost := func(x *step) bool {
@@ -198,13 +196,12 @@ func (w *Window) cpuBeside(found *Finding) int64 {
 	return int64(sum)
 }
 
-// soon is how long after an event what follows from it may begin, ns: what was queued
-// or read ahead is used up first.
+// soon is the longest delay of an event's effect, ns: queued work and read-ahead data are used up
+// first.
 const soon = 2e9
 
-// stalled says by how much the steps of a process's main thread that something in
-// [from, to] fell into, or soon after, took longer than normal, ns, and when the last of
-// them ended; to the last tick, where it has made no step since.
+// stalled returns how much longer than normal the main thread's steps in or soon after [from, to]
+// took, ns, and when the last of them ended. Without a step since, the time runs to the last tick.
 func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until int64) {
 	tid, steps := w.steps(pid)
 	until = to
@@ -228,11 +225,11 @@ func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until in
 	return tid, lost, until
 }
 
-// slowerBy is how many times as long steps are that are slower for good.
+// slowerBy is the smallest ratio of lengths of steps that are slower for good.
 const slowerBy = 1.2
 
-// slower says by how much the steps of a process's main thread since a time (Unix ns) took
-// longer than those before, ns, if they did by much; 0, if not.
+// slower returns how much longer the main thread's steps after a time (Unix ns) took than those
+// before, ns, or 0 if the ratio is small.
 func (w *Window) slower(pid uint32, since int64) int64 {
 	_, steps := w.steps(pid)
 	var before, after struct{ steps, length float64 }
@@ -252,7 +249,7 @@ func (w *Window) slower(pid uint32, since int64) int64 {
 	return int64(after.length - normal*after.steps)
 }
 
-// brief says whether a culprit was at work for no longer than some time, ns, and is no more.
+// brief reports whether a culprit was active for at most most ns, and no longer is.
 func (w *Window) brief(victim uint32, rule string, culprit uint32, most int64) bool {
 	r := ruleNamed(rule)
 	for i := range w.e.causes.list {
@@ -263,5 +260,5 @@ func (w *Window) brief(victim uint32, rule string, culprit uint32, most int64) b
 	return false
 }
 
-// overAfter is for how long one that is no more at work was not seen, ns.
+// overAfter is the time without activity after which a culprit is no longer active, ns.
 const overAfter = 200e6

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// baselineText says what is normal, and how it is known.
+// baselineText describes the normal case, and how it is known.
 func (e *Engine) baselineText(r *Rule, y *tally) string {
 	length := "a normal step takes " + span(y.worst.normal)
 	if y.worst.period {
@@ -26,7 +26,7 @@ func (e *Engine) baselineText(r *Rule, y *tally) string {
 	return "the lowest tenth of the steps of the same kind; " + length
 }
 
-// notIt lists what was looked for and did not grow.
+// notIt lists what was checked and did not grow.
 func (e *Engine) notIt(v *verdict, y *tally) []string {
 	var out []string
 	if gpu, ok := gpuAsBefore(v, y); ok {
@@ -41,8 +41,7 @@ func (e *Engine) notIt(v *verdict, y *tally) []string {
 	return out
 }
 
-// gpuAsBefore says how long normal steps wait for the GPU, if the slow ones do not
-// wait longer.
+// gpuAsBefore returns how long normal steps wait for the GPU, if the slow ones do not wait longer.
 func gpuAsBefore(v *verdict, y *tally) (ns int64, ok bool) {
 	var normal, slow []weighed
 	for i := range v.steps {
@@ -61,7 +60,7 @@ func gpuAsBefore(v *verdict, y *tally) (ns int64, ok bool) {
 	return ns, float64(quantile(slow, 0.5)) <= 1.1*float64(ns)
 }
 
-// timeline tells the few events that show a cause at work.
+// timeline returns the few events that show a cause at work.
 func (e *Engine) timeline(v *verdict, y *tally) []tick.Moment {
 	var out []tick.Moment
 	add := func(ns int64, source, format string, a ...any) {
@@ -85,7 +84,7 @@ func (e *Engine) timeline(v *verdict, y *tally) []tick.Moment {
 	return out
 }
 
-// stepText is a step and its parts.
+// stepText describes a step and its parts.
 func (e *Engine) stepText(x *step) string {
 	var b strings.Builder
 	name := "1 s"
@@ -119,13 +118,13 @@ func (e *Engine) stepText(x *step) string {
 	return b.String()
 }
 
-// taken is what one name took of a step.
+// taken is what one culprit took of a step.
 type taken struct {
 	name string
 	ns   int64
 }
 
-// named are a step's grown parts by culprit, the largest first.
+// named returns a step's grown parts by culprit, the largest first.
 func (e *Engine) named(x *step) (out []taken) {
 	for _, g := range x.excess() {
 		name := culpritName(&e.causes.list[g.cause])
@@ -139,7 +138,7 @@ func (e *Engine) named(x *step) (out []taken) {
 	return out
 }
 
-// culpritName is a culprit in a few words.
+// culpritName describes a culprit in a few words.
 func culpritName(c *cause) string {
 	switch {
 	case c.who.TID == 0:
@@ -150,7 +149,7 @@ func culpritName(c *cause) string {
 	return fmt.Sprintf("%s (%d) %s", c.who.Name, c.who.PID, c.what)
 }
 
-// span writes a time with three significant digits.
+// span formats a time with three significant digits.
 func span(ns int64) string {
 	d := time.Duration(ns)
 	unit, name := float64(time.Second), "s"
@@ -175,13 +174,13 @@ func moment(ns int64, source, format string, a ...any) tick.Moment {
 	return tick.Moment{Time: wall(ns), Source: source, Text: fmt.Sprintf(format, a...)}
 }
 
-// insert puts a moment where it belongs.
+// insert inserts a moment by time.
 func insert(list []tick.Moment, m tick.Moment) []tick.Moment {
 	i, _ := slices.BinarySearchFunc(list, m.Time, func(x tick.Moment, at time.Time) int { return x.Time.Compare(at) })
 	return slices.Insert(list, i, m)
 }
 
-// list names the first of many.
+// list names the first entries of a long list.
 func list(names []string, most int) string {
 	if len(names) > most {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)

@@ -48,7 +48,7 @@ func TestFirstIncident(t *testing.T) {
 		}
 		said[i+1] = strings.Join(strings.Fields(stdout+stderr), " ")
 	}
-	const line = "train.py:11 in load()"
+	const line = "train.py:12 in load()"
 	for i, has := range []bool{2: true, 3: false, 4: true} {
 		if i >= 2 && strings.Contains(said[i], line) != has {
 			t.Errorf("%sprints %q: %v, want %v:\n%s", blocks[i], line, !has, has, said[i])

@@ -16,7 +16,7 @@ func (a *asked) time() (any, error) {
 	return wire.Clock{Node: a.Node, Version: a.Version, TimeNS: now.UnixNano(), Time: now.UTC().Format(time.RFC3339Nano)}, nil
 }
 
-// sums adds up the calls of the question, and notes of which recordings they are.
+// sums sums the question's calls, and records which recordings they come from.
 func (a *asked) sums() (*explain.OpTable, error) {
 	sessions, err := a.sessions()
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *asked) ops() (any, error) {
 	return out, nil
 }
 
-// report is what was lost in the window, and why.
+// report returns what was lost in the window, and why.
 func (a *asked) report() (*explain.Input, json.RawMessage, error) {
 	in, err := a.Report(a.ctx, a.db, &a.q)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *asked) explain() (any, error) {
 	return wire.Report{Node: a.Node, Report: text, Text: explain.Report(in, explain.Options{Location: a.q.Zone})}, nil
 }
 
-// chainsJSON are the causes of a report, and what is needed to read them.
+// chainsJSON are a report's causes, with the context needed to read them.
 type chainsJSON struct {
 	From   time.Time         `json:"from"`
 	To     time.Time         `json:"to"`
@@ -114,7 +114,7 @@ func (a *asked) chains() (any, error) {
 	return out, err
 }
 
-// snapshotJSON is the state of the machine at a moment. Shares are from 0 to 1.
+// snapshotJSON is the machine's state at one time. Shares are from 0 to 1.
 type snapshotJSON struct {
 	Time      time.Time  `json:"time"`
 	Node      string     `json:"node"`
@@ -136,7 +136,7 @@ func snapshotOf(s *query.Snapshot) snapshotJSON {
 		SwapTotal: h.SwapTotal, SwapUsed: h.SwapUsed, Records: s.Records, AgentCPU: int64(s.Self.CPU), AgentRSS: s.Self.RSS}
 }
 
-// maxSnapshots bounds how many are answered.
+// maxSnapshots bounds the snapshots of an answer.
 const maxSnapshots = 3600
 
 func (a *asked) snapshots() (any, error) {
@@ -157,7 +157,7 @@ func (a *asked) snapshots() (any, error) {
 		From      time.Time      `json:"from"`
 		To        time.Time      `json:"to"`
 		Node      string         `json:"node"`
-		Every     int            `json:"every"` // 1: all, n: each n-th
+		Every     int            `json:"every"` // 1: all, n: every n-th
 		Snapshots []snapshotJSON `json:"snapshots"`
 	}{a.q.From.UTC(), a.q.To.UTC(), a.Node, (len(all) + maxSnapshots - 1) / maxSnapshots, []snapshotJSON{}}
 	out.Every = max(out.Every, 1)

@@ -15,22 +15,22 @@ import (
 	"ingero/internal/store"
 )
 
-// Options say what is served.
+// Options configure the server.
 type Options struct {
 	Node, Version string
-	Path          func() string    // of the database, asked for with each request
+	Path          func() string    // path of the database, called for each request
 	Now           func() time.Time // the clock
-	// Report answers what was lost in a window, and why. The error is a [query.ErrNoSession]
-	// where nothing was recorded in it.
+	// Report returns what was lost in a window, and why. The error is a [query.ErrNoSession] if
+	// nothing was recorded in it.
 	Report func(context.Context, *query.Reader, *Question) (*explain.Input, error)
-	// Fleet asks the other machines about a window, and returns what must be known of the
-	// answers; nil: none are known.
+	// Fleet queries the other machines about a window, and returns notes about the answers; nil: no
+	// other machines are configured.
 	Fleet func(ctx context.Context, from, to time.Time) ([]Machine, []string, error)
 	Done  <-chan struct{} // closed when the server ends; nil: never
 	Log   *slog.Logger
 }
 
-// Bounds of what questions take.
+// Limits of requests.
 const (
 	atOnce   = 4
 	patience = 5 * time.Second
@@ -42,11 +42,11 @@ const (
 type Path struct {
 	Method, Path string
 	About        string
-	Params       string // that it has, beside those of every window; docs only
-	Window       string // if nothing is said: "", or so long back
-	long         bool   // it takes minutes, and writes its answer itself
-	limit        int    // if nothing is said; 0: 100
-	buckets      int    // if nothing is said; 0: 120
+	Params       string // its own parameters, besides those of every window; docs only
+	Window       string // default window: "", or a duration back
+	long         bool   // it takes minutes, and writes its own response
+	limit        int    // default limit; 0: 100
+	buckets      int    // default; 0: 120
 
 	answer func(*asked) (any, error)
 }
@@ -81,8 +81,8 @@ var Paths = []Path{
 	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*asked).backup},
 }
 
-// Handler serves the API and the page; end waits for what it still does, and is for once
-// nobody asks any more.
+// Handler serves the API and the page. Once no more requests come, end waits for the handler's
+// pending work.
 func Handler(o Options) (h http.Handler, end func()) {
 	s := newServer(o)
 	mux := http.NewServeMux()
@@ -115,7 +115,7 @@ type server struct {
 	copying sync.Mutex // held while a copy is made and sent
 	open    opener
 	news    updates
-	gzipped sync.Map // parts of the page, compressed, by their tags
+	gzipped sync.Map // compressed parts of the page, by tag
 }
 
 // asked is one request.
@@ -128,10 +128,10 @@ type asked struct {
 	db  *query.Reader
 	q   Question
 
-	recordings []string // IDs of those that were summed up
+	recordings []string // IDs of the recordings in the sums
 }
 
-// serve answers a row's requests.
+// serve handles a row's requests.
 func (s *server) serve(row *Path) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != row.Method && !(row.Method == http.MethodGet && r.Method == http.MethodHead) {
@@ -153,16 +153,16 @@ func (s *server) serve(row *Path) http.HandlerFunc {
 			guard.Refuse(w, status, why, do)
 			return
 		}
-		if answer == nil { // it is written
+		if answer == nil { // already written
 			return
 		}
 		a.write(answer)
 	}
 }
 
-// do finds the answer.
+// do computes the answer.
 func (a *asked) do() (any, error) {
-	if a.row.Path == "/api/v1/time" { // at once: clocks are compared by it
+	if a.row.Path == "/api/v1/time" { // without a queue: clocks are compared by it
 		return a.time()
 	}
 	var err error
@@ -202,23 +202,23 @@ func (a *asked) write(answer any) {
 		a.w.Header().Set("Content-Encoding", "gzip")
 		text = pack(text)
 	}
-	_, _ = a.w.Write(text) // who does not read it has gone
+	_, _ = a.w.Write(text) // the client may be gone
 }
 
-// worthPacking is how long an answer is that is compressed, in bytes.
+// worthPacking is the minimum length of a compressed answer, in bytes.
 const worthPacking = 4 << 10
 
-// refusal is why a question is not answered.
+// refusal is the reason for not answering a question.
 type refusal struct {
 	status int
 	why    string
 	do     string
 }
 
-// Error says both.
+// Error returns both.
 func (r *refusal) Error() string { return r.why + ": " + r.do }
 
-// wordsOf says to a client what an error means. Paths of the machine are not told.
+// wordsOf describes an error to a client, without paths of the machine.
 func wordsOf(err error) (status int, why, do string) {
 	var refused *refusal
 	var wrong *query.SQLError

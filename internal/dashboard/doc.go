@@ -1,8 +1,7 @@
-// Package dashboard serves what a database holds over HTTP: the read API, which the page
-// of the dashboard and the other machines of a fleet ask. It answers through package
-// query and changes nothing. Who may ask is package guard's to say. docs/reference/api.md describes
-// the API; [Paths] is its table.
+// Package dashboard serves a database's content over HTTP: the read API, which the dashboard's page
+// and a fleet's other machines use. It answers through package query and changes nothing. Package
+// guard authorizes clients. docs/reference/api.md describes the API; [Paths] is its table.
 //
-// No more than four questions are worked on at once, each for a bounded time; one that
-// finds no place within five seconds is sent away.
+// The server works on at most four questions at once, each for a bounded time. It rejects a
+// question that finds no slot within five seconds.
 package dashboard

@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// nodeJSON is a function, or a process or an operation, in a tree of what called what.
+// nodeJSON is a function, a process or an operation in a call tree.
 type nodeJSON struct {
 	Name     string      `json:"name"`
 	Kind     string      `json:"kind,omitempty"` // process, python, native, gpu, gap, op
@@ -20,8 +20,8 @@ type nodeJSON struct {
 	Line     int32       `json:"line,omitempty"`
 	Module   string      `json:"module,omitempty"`
 	Value    uint64      `json:"value"`
-	Self     uint64      `json:"self"`               // that no child has
-	Children []*nodeJSON `json:"children,omitempty"` // the largest first
+	Self     uint64      `json:"self"`               // not in any child
+	Children []*nodeJSON `json:"children,omitempty"` // largest first
 
 	at map[nodeKey]*nodeJSON
 }
@@ -32,7 +32,7 @@ type nodeKey struct {
 	pid                      uint32
 }
 
-// flames are what trees can be of, the first if nothing is said.
+// flames are the measures of trees; the first is the default.
 var flames = []struct {
 	name, unit string
 	of         func(*query.StackSum) uint64
@@ -46,9 +46,9 @@ var flames = []struct {
 
 const (
 	flameMemory = "memory"
-	flameCalls  = 1 << 18 // that are looked at
-	memoryCalls = 1 << 19 // likewise, for what is live
-	flameDeep   = 256     // frames of a stack that are shown
+	flameCalls  = 1 << 18 // calls to read
+	memoryCalls = 1 << 19 // calls to read for live memory
+	flameDeep   = 256     // maximum depth shown
 )
 
 func (a *asked) flame() (any, error) {
@@ -62,11 +62,11 @@ func (a *asked) flame() (any, error) {
 		What    string    `json:"what"`
 		Unit    string    `json:"unit"`
 		Total   uint64    `json:"total"`
-		Without uint64    `json:"without"` // calls that have no stack
-		Sampled float64   `json:"sampled"` // share of the calls that was looked at
+		Without uint64    `json:"without"` // calls without a stack
+		Sampled float64   `json:"sampled"` // share of the calls that was read
 		Root    *nodeJSON `json:"root"`
 		Nodes   int       `json:"nodes"`
-		Cut     int       `json:"cut"` // small ones, whose value is in their parents'
+		Cut     int       `json:"cut"` // small nodes, counted in their parents
 		Notes   []string  `json:"notes"`
 	}{aboutJSON: a.about(), What: kind.name, Unit: kind.unit, Sampled: 1, Root: &nodeJSON{Name: "all"}, Notes: []string{}}
 	var cover query.Coverage
@@ -82,7 +82,7 @@ func (a *asked) flame() (any, error) {
 		}
 		most := uint64(flameCalls)
 		if kind.name == flameMemory {
-			most = 2 * memoryCalls // all of it: that there are few enough was estimated
+			most = 2 * memoryCalls // all of it: the number was only estimated
 		}
 		x, c, err := a.db.StackSample(a.ctx, f, most)
 		if err != nil {
@@ -107,8 +107,8 @@ func (a *asked) flame() (any, error) {
 	return out, nil
 }
 
-// allocating is the window in which memory was allocated that is live at the end of the
-// question's: from the recording's beginning, as far back as calls can be looked at.
+// allocating returns the window in which memory was allocated that is live at the end of the
+// question's window: from the recording's start, or as far back as the limit on calls allows.
 func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (query.Filter, error) {
 	f.From = s.Started
 	n, known, err := a.db.Called(a.ctx, f)
@@ -120,7 +120,7 @@ func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (q
 		hi = end
 	}
 	last := hi
-	for range 20 { // halves it until that few calls lie behind
+	for range 20 { // halve it until few enough calls remain
 		f.From = lo.Add(hi.Sub(lo) / 2)
 		if n, _, err = a.db.Called(a.ctx, f); err != nil {
 			return f, err
@@ -173,7 +173,7 @@ func (n *nodeJSON) put(s *query.StackSum, comm string, v uint64) {
 // frameKinds are the kinds of frames in answers.
 var frameKinds = map[events.FrameKind]string{events.FrameNative: "native", events.FramePython: "python", events.FrameGPU: "gpu", events.FrameGap: "gap"}
 
-// child adds a value to the child that is like x.
+// child adds a value to the child that equals x.
 func (n *nodeJSON) child(x nodeJSON, v uint64) *nodeJSON {
 	k := nodeKey{x.Kind, x.Name, x.File, x.Module, x.Line, x.PID}
 	c := n.at[k]
@@ -188,8 +188,8 @@ func (n *nodeJSON) child(x nodeJSON, v uint64) *nodeJSON {
 	return c
 }
 
-// bound orders the tree and takes the smallest nodes out until there are no more than
-// most; none is smaller than one that is out.
+// bound sorts the tree and removes the smallest nodes until at most most remain. No remaining node
+// is smaller than a removed one.
 func (n *nodeJSON) bound(most int) (nodes, cut int) {
 	var all []uint64
 	n.walk(func(x *nodeJSON) { all = append(all, x.Value) })
@@ -210,7 +210,7 @@ func (n *nodeJSON) walk(visit func(*nodeJSON)) {
 	}
 }
 
-// trim takes out what is below least.
+// trim removes nodes below least.
 func (n *nodeJSON) trim(least uint64) {
 	n.Children = slices.DeleteFunc(n.Children, func(c *nodeJSON) bool {
 		if c.Value < least {

@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// graphOps are the operations of CUDA graphs, those alone of them that were asked for.
+// graphOps restricts the operations to those of CUDA graphs, and to the requested ones of them.
 func (a *asked) graphOps() {
 	wanted := a.q.Ops
 	a.q.Ops = nil
@@ -24,14 +24,14 @@ func (a *asked) graphOps() {
 	}
 }
 
-// graphRate is how often an operation of graphs was called, and how long that took.
+// graphRate is how often a graph operation was called, and its duration.
 type graphRate struct {
 	Op        string  `json:"op"`
 	Calls     uint64  `json:"calls"`
 	PerSecond float64 `json:"per_second"`
 	Errors    uint64  `json:"errors"`
 	TotalNS   uint64  `json:"total_ns"`
-	P50NS     *int64  `json:"p50_ns"` // null: not known
+	P50NS     *int64  `json:"p50_ns"` // null: unknown
 	P99NS     *int64  `json:"p99_ns"`
 	MaxNS     *int64  `json:"max_ns"`
 }
@@ -78,7 +78,7 @@ func (a *asked) graphMetrics() (any, error) {
 	return out, err
 }
 
-// oneNode takes the machines out of rows, so that they are added up.
+// oneNode removes the machines from rows, so that their sums are added.
 func oneNode(rows []explain.OpRow) []explain.OpRow {
 	for i := range rows {
 		rows[i].Node = ""
@@ -122,8 +122,8 @@ func (a *asked) graphEvents() (any, error) {
 		From   time.Time         `json:"from"`
 		To     time.Time         `json:"to"`
 		Node   string            `json:"node"`
-		Of     int               `json:"of"`     // that there were
-		Events []json.RawMessage `json:"events"` // the latest first
+		Of     int               `json:"of"`     // total number
+		Events []json.RawMessage `json:"events"` // latest first
 		Notes  []string          `json:"notes"`
 	}{a.q.From.UTC(), a.q.To.UTC(), a.Node, n, []json.RawMessage{}, append([]string{}, explain.CoverageNotes(&cover)...)}
 	for _, e := range last {

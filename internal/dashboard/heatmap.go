@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// heatJSON is how long the calls of one operation took, by time.
+// heatJSON is the durations of one operation's calls over time.
 type heatJSON struct {
 	Op      string     `json:"op"`
 	Source  string     `json:"source"`
@@ -20,14 +20,14 @@ type heatJSON struct {
 	P50NS   known      `json:"p50_ns"` // null: none was timed
 	P99NS   known      `json:"p99_ns"`
 	MaxNS   known      `json:"max_ns"`
-	LowNS   []uint64   `json:"low_ns"` // edges of the rows of latency, one more than there are rows
-	Cells   [][3]int64 `json:"cells"`  // bucket of time, row of latency, calls; none is empty
+	LowNS   []uint64   `json:"low_ns"` // edges of the rows of latency, one more than rows
+	Cells   [][3]int64 `json:"cells"`  // time bucket, latency row, calls; no empty ones
 }
 
-// Bounds of heat maps.
+// Limits of heat maps.
 const (
 	mostHeat  = 16
-	fineCalls = 2 << 20 // in the window, up to which buckets can be shorter than a second
+	fineCalls = 2 << 20 // calls in the window up to which buckets may be shorter than a second
 	leastFine = time.Millisecond
 )
 
@@ -39,7 +39,7 @@ func (a *asked) heatmap() (any, error) {
 	out := struct {
 		aboutJSON
 		scaleJSON
-		Names []string   `json:"op_names"` // of all operations, what took most time first
+		Names []string   `json:"op_names"` // all operations, most time first
 		Ops   []heatJSON `json:"ops"`
 		Notes []string   `json:"notes"`
 	}{aboutJSON: a.about(), Ops: []heatJSON{}, Names: []string{}, Notes: []string{}}
@@ -79,7 +79,7 @@ func (a *asked) heatmap() (any, error) {
 	return out, nil
 }
 
-// opStats sums up the calls of the recordings together.
+// opStats sums the calls of all recordings.
 func (a *asked) opStats(sessions []query.Session, every time.Duration, cover *query.Coverage) (out []query.OpStat, err error) {
 	type key struct {
 		op events.Op
@@ -116,7 +116,7 @@ func heatOf(o *query.OpStat) heatJSON {
 		P50NS: known(o.Dur.Quantile(0.5)), P99NS: known(o.Dur.Quantile(0.99)), MaxNS: known(o.Dur.Max()), Cells: [][3]int64{}}
 }
 
-// fill counts the calls of an operation by bucket and latency.
+// fill counts an operation's calls by bucket and latency.
 func (h *heatJSON) fill(op events.Op, s *scale, all []query.OpStat) {
 	counts := map[[2]int]int64{}
 	lowest, highest := stats.HistBuckets, -1
@@ -134,7 +134,7 @@ func (h *heatJSON) fill(op events.Op, s *scale, all []query.OpStat) {
 	for row := lowest; row <= highest; row++ {
 		lo, hi := stats.HistBounds(row)
 		if h.LowNS = append(h.LowNS, lo); row == highest {
-			h.LowNS = append(h.LowNS, min(hi, 1<<43)) // the last has no end
+			h.LowNS = append(h.LowNS, min(hi, 1<<43)) // the last is open
 		}
 	}
 	for k, n := range counts {

@@ -12,7 +12,7 @@ import (
 	"ingero/internal/xid"
 )
 
-// heldJSON is what a process held of memory: the most in each bucket.
+// heldJSON is the memory that a process held: the maximum of each bucket.
 type heldJSON struct {
 	PID     uint32  `json:"pid"`
 	Comm    string  `json:"comm"`
@@ -20,14 +20,14 @@ type heldJSON struct {
 	Session string  `json:"session"`
 	GPU     []known `json:"gpu_bytes"`
 	Host    []known `json:"host_bytes"` // pinned and registered
-	Peak    int64   `json:"peak_bytes"` // of the GPU's, in the window
+	Peak    int64   `json:"peak_bytes"` // GPU memory, in the window
 	Exact   bool    `json:"exact"`
 }
 
-// mostHeld bounds the processes that are told apart, those that held most.
+// mostHeld bounds the separate processes: those that held most.
 const mostHeld = 32
 
-// moments are when buckets begin.
+// moments returns the starts of the buckets.
 func (s *scale) moments() []millis {
 	out := make([]millis, s.n)
 	for i := range out {
@@ -52,7 +52,7 @@ func (a *asked) memory() (any, error) {
 	s := a.divided(time.Second)
 	out := struct {
 		aboutJSON
-		At    []millis    `json:"at_ms"` // buckets begin
+		At    []millis    `json:"at_ms"` // starts of buckets
 		Procs []*heldJSON `json:"processes"`
 		More  int         `json:"more"`
 		Notes []string    `json:"notes"`
@@ -70,7 +70,7 @@ func (a *asked) memory() (any, error) {
 	return out, nil
 }
 
-// heldIn is what the processes of one recording held.
+// heldIn returns what one recording's processes held.
 func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error) {
 	f, comms, err := a.filter(of)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error)
 		}
 	}
 	last := max(of.Updated.UnixNano(), of.Ended.UnixNano())
-	f.From = time.Time{} // a level stays until there is another
+	f.From = time.Time{} // a level stays until the next one
 	at := map[uint32]*heldLine{}
 	err = a.db.MemoryLevels(a.ctx, f, func(x *query.MemoryLevel) error {
 		l := at[x.PID]
@@ -116,15 +116,15 @@ func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error)
 	return slices.DeleteFunc(out, func(x *heldJSON) bool { return slices.Max(x.GPU) < 0 }), err
 }
 
-// heldLine is a line that is being drawn.
+// heldLine is a line under construction.
 type heldLine struct {
 	*heldJSON
-	next      int // bucket that has not been begun
+	next      int // the first bucket that has not begun
 	gpu, host known
 	any       bool
 }
 
-// until carries the last level on up to a time.
+// until extends the last level up to a time.
 func (l *heldLine) until(s *scale, ns int64) {
 	for ; l.next < s.n && s.start+int64(l.next)*s.width < ns; l.next++ {
 		if l.any {
@@ -133,7 +133,7 @@ func (l *heldLine) until(s *scale, ns int64) {
 	}
 }
 
-// put notes the level in a bucket that may be outside.
+// put records the level in a bucket, which may be outside.
 func (l *heldLine) put(s *scale, i int) {
 	if i < 0 || i >= s.n {
 		return
@@ -142,7 +142,7 @@ func (l *heldLine) put(s *scale, i int) {
 	l.Peak = max(l.Peak, int64(l.gpu))
 }
 
-// gpuLinesJSON is how a GPU was, moment by moment. What is not known is null.
+// gpuLinesJSON is a GPU's state over time. Unknown values are null.
 type gpuLinesJSON struct {
 	Bus         string     `json:"bus"`
 	UUID        string     `json:"uuid"`
@@ -164,7 +164,7 @@ type gpuLinesJSON struct {
 	bucket int
 }
 
-// put notes a state; of several in one bucket the last, but that nobody answered stays.
+// put records a state: the last one in a bucket, except that a missing answer stays.
 func (g *gpuLinesJSON) put(x *tick.GPU, bucket int) {
 	if n := len(g.At) - 1; n >= 0 && g.bucket == bucket && !g.Lost[n] {
 		g.At, g.Busy, g.MemUsed, g.ClockSM, g.ClockMem = g.At[:n], g.Busy[:n], g.MemUsed[:n], g.ClockSM[:n], g.ClockMem[:n]
@@ -177,12 +177,12 @@ func (g *gpuLinesJSON) put(x *tick.GPU, bucket int) {
 	g.Throttle, g.ECC, g.Lost = append(g.Throttle, strings.Join(x.Throttle, ", ")), append(g.ECC, x.ECCLost), append(g.Lost, x.Lost)
 }
 
-// xidJSON is a fault of a GPU.
+// xidJSON is a GPU fault.
 type xidJSON struct {
 	At       millis `json:"at_ms"`
 	Bus      string `json:"bus"`
 	Code     uint32 `json:"code"`
-	Switch   bool   `json:"switch,omitempty"` // of an NVSwitch
+	Switch   bool   `json:"switch,omitempty"` // an NVSwitch's
 	Name     string `json:"name"`
 	Severity string `json:"severity"`
 	Burst    uint64 `json:"burst"`
@@ -193,7 +193,7 @@ type xidJSON struct {
 	Msg      string `json:"msg"`
 }
 
-// mostXids bounds the faults of an answer: the last.
+// mostXids bounds the faults of an answer: the last ones.
 const mostXids = 500
 
 func (a *asked) gpus() (any, error) {
@@ -206,7 +206,7 @@ func (a *asked) gpus() (any, error) {
 		aboutJSON
 		GPUs  []*gpuLinesJSON `json:"gpus"`
 		Xids  []xidJSON       `json:"xids"`
-		More  int             `json:"more_xids"` // earlier ones that are left out
+		More  int             `json:"more_xids"` // earlier ones, omitted
 		Notes []string        `json:"notes"`
 	}{aboutJSON: a.about(), GPUs: []*gpuLinesJSON{}, Xids: []xidJSON{}, Notes: []string{}}
 	type key struct{ node, bus string }

@@ -12,7 +12,7 @@ import (
 	"ingero/internal/wire"
 )
 
-// processJSON is a process that can be asked about.
+// processJSON is a recorded process.
 type processJSON struct {
 	Node      string       `json:"node"`
 	Session   string       `json:"session"`
@@ -21,7 +21,7 @@ type processJSON struct {
 	Comm      string       `json:"comm"`
 	Exe       string       `json:"exe"`
 	Cmdline   string       `json:"cmdline,omitempty"`
-	Started   *millis      `json:"started_ms"` // null: not known, or it runs
+	Started   *millis      `json:"started_ms"` // null: unknown, or still running
 	Ended     *millis      `json:"ended_ms"`
 	Cgroup    string       `json:"cgroup"`
 	Pod       string       `json:"pod,omitempty"`
@@ -30,10 +30,10 @@ type processJSON struct {
 	Job       string       `json:"job,omitempty"`
 	Calls     uint64       `json:"calls"`
 	CallNS    uint64       `json:"call_ns"`
-	Threads   []threadJSON `json:"threads"` // those that were longest in calls, of late
+	Threads   []threadJSON `json:"threads"` // those with most time in calls recently
 }
 
-// threadsOf is of how much of a long window the threads are listed: its end.
+// threadsOf is the end of a long window whose threads are listed.
 const threadsOf = 10 * time.Minute
 
 type threadJSON struct {
@@ -48,7 +48,7 @@ func moment64(t time.Time) *millis {
 	return new(millis(t.UnixNano()))
 }
 
-// processes lists those of the window, those that made most calls first.
+// processes lists the window's processes, most calls first.
 func (a *asked) processes() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
@@ -126,7 +126,7 @@ type recordingJSON struct {
 	ID       string    `json:"id"`
 	Node     string    `json:"node"`
 	From     time.Time `json:"from"`
-	To       time.Time `json:"to"` // what is known of it goes up to
+	To       time.Time `json:"to"` // last known time
 	State    string    `json:"state"`
 	Problem  string    `json:"problem,omitempty"`
 	Version  string    `json:"version"`
@@ -135,12 +135,12 @@ type recordingJSON struct {
 	Target   string    `json:"target"`
 	Calls    uint64    `json:"calls"`
 	LogBytes int64     `json:"log_bytes"`
-	Pruned   bool      `json:"pruned"` // its calls are not kept any more
-	Cut      bool      `json:"cut"`    // the first of them are not
+	Pruned   bool      `json:"pruned"` // its calls were deleted
+	Cut      bool      `json:"cut"`    // its first calls were deleted
 	Chains   int64     `json:"chains"`
 }
 
-// recordings lists them, the latest first.
+// listRecordings lists the recordings, latest first.
 func (a *asked) listRecordings() (any, error) {
 	all, err := a.db.Sessions(a.ctx)
 	if err != nil {
@@ -179,7 +179,7 @@ func (a *asked) listRecordings() (any, error) {
 	return out, nil
 }
 
-// communicators are those of NCCL, as they were last.
+// communicators lists the NCCL communicators in their last states.
 func (a *asked) communicators() (any, error) {
 	out := struct {
 		Node    string     `json:"node"`
@@ -191,7 +191,7 @@ func (a *asked) communicators() (any, error) {
 	return out, err
 }
 
-// view is a view of the state of the recordings, and the names of its columns.
+// view returns a view of the recordings' state, with its column names.
 func (a *asked) view(name string) (columns []string, rows []wire.Row, err error) {
 	sessions, err := a.sessions()
 	if err != nil {

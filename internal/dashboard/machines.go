@@ -1,21 +1,21 @@
 package dashboard
 
-// Machine is another machine, and what was found on it. Of one that did not answer it has
-// the address, and why.
+// Machine is another machine, with its findings. If it did not answer, it has the address and the
+// error.
 type Machine struct {
 	Address  string   `json:"address"`
 	Name     string   `json:"name"`
 	Version  string   `json:"version,omitempty"`
-	AheadNS  int64    `json:"ahead_ns"` // its clock; negative: behind
+	AheadNS  int64    `json:"ahead_ns"` // clock offset; negative: behind
 	WithinNS int64    `json:"within_ns"`
 	Chains   int      `json:"chains"`
 	Gravest  *Gravest `json:"gravest"` // null: nothing was found
-	Faults   int      `json:"faults"`  // of GPUs
+	Faults   int      `json:"faults"`  // GPU faults
 	Error    string   `json:"error,omitempty"`
 	Do       string   `json:"do,omitempty"`
 }
 
-// Gravest is the cause on a machine that cost most.
+// Gravest is the most expensive cause on a machine.
 type Gravest struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -25,7 +25,7 @@ type Gravest struct {
 	LostNS   int64  `json:"lost_ns"`
 }
 
-// fleet asks the machines of the settings.
+// fleet queries the configured machines.
 func (a *asked) fleet() (any, error) {
 	if a.q.From.IsZero() {
 		a.q.To = a.Now()

@@ -8,31 +8,31 @@ import (
 	"ingero/internal/query"
 )
 
-// keepOpen is how long a database stays open that nobody asks about: who records leaves
-// it without a write-ahead log once nobody reads it.
+// keepOpen is how long an unused database stays open: a recorder can remove its write-ahead log
+// only when no reader is left.
 const keepOpen = 5 * time.Second
 
-// opener keeps the database open between questions that follow each other.
+// opener keeps the database open between consecutive questions.
 type opener struct {
 	path func() string
 	now  func() time.Time
 
 	mu    sync.Mutex
-	db    *shared // nil: none is open
+	db    *shared // nil: none
 	timer *time.Timer
-	all   sync.WaitGroup // that are open
+	all   sync.WaitGroup // open readers
 }
 
-// shared is a reader and how many use it.
+// shared is a reader with its number of users.
 type shared struct {
 	*query.Reader
 	path  string
 	file  os.FileInfo
 	users int
-	stale bool // it is closed when nobody uses it
+	stale bool // close it after the last use
 }
 
-// reader returns the database as it is at its path now, and what to call when done with.
+// reader returns the database now at the path, and a function to call after use.
 func (o *opener) reader() (*query.Reader, func(), error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -47,7 +47,7 @@ func (o *opener) reader() (*query.Reader, func(), error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		file, _ := os.Stat(path) // of one that has gone since, nil is no other's
+		file, _ := os.Stat(path) // nil if the file is gone, which matches no other
 		o.db = &shared{Reader: r, path: path, file: file}
 		o.all.Add(1)
 	}
@@ -72,7 +72,7 @@ func (o *opener) release(s *shared) {
 	}
 }
 
-// idle closes a database that nobody has asked about for a while.
+// idle closes a database after a time without questions.
 func (o *opener) idle() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,7 +81,7 @@ func (o *opener) idle() {
 	}
 }
 
-// drop forgets the reader, and closes it once nobody uses it.
+// drop forgets the reader, and closes it after its last use.
 func (o *opener) drop() {
 	s := o.db
 	o.db, s.stale = nil, true
@@ -91,11 +91,11 @@ func (o *opener) drop() {
 }
 
 func (o *opener) close(s *shared) {
-	_ = s.Close() // it was read only
+	_ = s.Close() // read-only
 	o.all.Done()
 }
 
-// end closes the database, once all questions have been answered.
+// end closes the database after all questions have been answered.
 func (o *opener) end() {
 	o.mu.Lock()
 	if o.timer != nil {

@@ -36,8 +36,8 @@ func idOf(t *testing.T, r *query.Reader) string {
 	return s.ID
 }
 
-// A database is opened once for questions that follow each other, anew when another has
-// its name, and closed when nobody has asked for a while.
+// A database is opened once for consecutive questions, reopened when another file has its name, and
+// closed after an idle time.
 func TestOpener(t *testing.T) {
 	testkit.LeakCheck(t)
 	dir := t.TempDir()

@@ -11,19 +11,19 @@ import (
 	"ingero/internal/query"
 )
 
-// overviewJSON is what is there at all.
+// overviewJSON summarizes the available data.
 type overviewJSON struct {
 	Node       string          `json:"node"`
 	Version    string          `json:"version"`
-	Recording  bool            `json:"recording"` // now
+	Recording  bool            `json:"recording"` // in progress
 	Recordings int             `json:"recordings"`
-	Nodes      []string        `json:"nodes"` // that they are of
-	From       time.Time       `json:"from"`  // the first began
-	To         time.Time       `json:"to"`    // what is known of the last goes up to
+	Nodes      []string        `json:"nodes"` // machines of the recordings
+	From       time.Time       `json:"from"`  // start of the first
+	To         time.Time       `json:"to"`    // last known time of the last
 	Bytes      int64           `json:"database_bytes"`
 	Calls      int64           `json:"calls"` // of all recordings
 	Chains     int64           `json:"chains"`
-	Snapshot   *snapshotJSON   `json:"snapshot,omitempty"` // the last
+	Snapshot   *snapshotJSON   `json:"snapshot,omitempty"` // the last one
 	GPUs       []gpuJSON       `json:"gpus"`               // of the latest recording
 	Top        json.RawMessage `json:"top_chain,omitempty"`
 }
@@ -32,7 +32,7 @@ type gpuJSON struct {
 	Bus   string `json:"bus"`
 	UUID  string `json:"uuid"`
 	Name  string `json:"name"`
-	Bytes any    `json:"mem_total_bytes"` // null: not known
+	Bytes any    `json:"mem_total_bytes"` // null: unknown
 }
 
 func (a *asked) overview() (any, error) {
@@ -76,8 +76,8 @@ func (a *asked) overview() (any, error) {
 	return o, err
 }
 
-// gravest is the cause of the recording's last hour that cost most, nil where there is
-// none. The report of a minute has it as that of the hour would, and takes less time.
+// gravest returns the most expensive cause of the recording's last hour, nil if there is none. The
+// report of a minute gives the same cause as that of the hour, and takes less time.
 func (a *asked) gravest(s *query.Session) (json.RawMessage, error) {
 	end := s.Updated.Add(1)
 	found, err := a.db.Chains(a.ctx, query.Filter{Session: s.ID, From: end.Add(-time.Hour), To: end})
@@ -113,7 +113,7 @@ func (a *asked) gravest(s *query.Session) (json.RawMessage, error) {
 	return nil, nil
 }
 
-// sql runs a statement of this package's own.
+// sql runs one of this package's own statements.
 func (a *asked) sql(text string) ([][]any, error) {
 	res, err := a.db.SQL(a.ctx, text, query.SQLLimits{})
 	if err != nil {
@@ -122,14 +122,14 @@ func (a *asked) sql(text string) ([][]any, error) {
 	return res.Rows, nil
 }
 
-// quoted is a text as SQL has it.
+// quoted returns a text as an SQL literal.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// capability is a kind of data, and how to tell whether there is any.
+// capability is a kind of data, with the check whether there is any.
 type capability struct {
 	name, about string
-	have        string // SQL of the latest recording, whose number is ?; "": ingero does not collect it
-	tool        string // what supplies it
+	have        string // SQL on the latest recording, number ?; "": not collected
+	tool        string // the tool that supplies it
 }
 
 // capabilities is the manifest.
@@ -152,13 +152,13 @@ var capabilities = []capability{
 	{"training-metrics", "loss, throughput and steps as the program counts them", "", "the program's own logging: TensorBoard, Weights & Biases"},
 }
 
-// capabilityJSON says of a kind of data whether there is any.
+// capabilityJSON reports whether a kind of data exists.
 type capabilityJSON struct {
 	Name      string `json:"name"`
 	About     string `json:"about"`
 	Available bool   `json:"available"`
-	Collected bool   `json:"collected"` // by ingero at all
-	Tool      string `json:"tool"`      // what supplies it
+	Collected bool   `json:"collected"` // ingero collects it
+	Tool      string `json:"tool"`      // the tool that supplies it
 }
 
 func (a *asked) capabilities() (any, error) {
@@ -181,8 +181,8 @@ func (a *asked) capabilities() (any, error) {
 	}
 	out := struct {
 		Node         string           `json:"node"`
-		Recording    string           `json:"recording"` // its ID
-		Reports      []reportJSON     `json:"reports"`   // what could not be watched, and why
+		Recording    string           `json:"recording"` // ID
+		Reports      []reportJSON     `json:"reports"`   // what was not traced, and why
 		Capabilities []capabilityJSON `json:"capabilities"`
 	}{Node: a.Node, Recording: s.ID, Reports: []reportJSON{}}
 	for i := range capabilities {

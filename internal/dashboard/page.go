@@ -13,14 +13,14 @@ import (
 	"ingero/internal/guard"
 )
 
-// policy is what the page may do: load its own script and style, and ask this server.
+// policy is the page's permissions: load its own script and style, and query this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// assets is under which path parts of the page are.
+// assets is the path prefix of the page's parts.
 const assets = "/assets/"
 
-// IsPage tells whether a request is for the page itself, which is the same for everybody
-// and has no data in it: it needs no token, and a link on another site may lead to it.
+// IsPage reports whether a request is for the page itself. The page is the same for everybody and
+// has no data, so it needs no token, and other sites may link to it.
 func IsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, assets))
 }
@@ -42,7 +42,7 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	tag := `"` + hex.EncodeToString(sum[:12]) + `"`
 	h.Set("Content-Type", kind)
 	h.Set("Content-Security-Policy", policy)
-	h.Set("Cache-Control", "no-cache") // it is asked for again, and is still the same
+	h.Set("Cache-Control", "no-cache") // revalidated, mostly unchanged
 	h.Set("ETag", tag)
 	h.Set("Vary", "Accept-Encoding")
 	if r.Header.Get("If-None-Match") == tag {
@@ -53,10 +53,10 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Encoding", "gzip")
 		body = packed
 	}
-	_, _ = w.Write(body) // who does not read it has gone
+	_, _ = w.Write(body) // the client may be gone
 }
 
-// packed is the body compressed, once for all; nil where the client does not take that.
+// packed returns the body compressed, cached; nil if the client does not accept that.
 func (s *server) packed(r *http.Request, tag string, body []byte) []byte {
 	if !takesGzip(r) {
 		return nil
@@ -77,7 +77,7 @@ func pack(body []byte) []byte {
 	return b.Bytes()
 }
 
-// takesGzip tells whether a client said that it does.
+// takesGzip reports whether the client accepts gzip.
 func takesGzip(r *http.Request) bool {
 	for word := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, params, err := mime.ParseMediaType(strings.TrimSpace(word))

@@ -16,24 +16,24 @@ import (
 	"ingero/pkg/events"
 )
 
-// Question is what a request asks about.
+// Question is the content of a request.
 type Question struct {
 	From, To   time.Time // [From, To); both zero: the end of the latest recording, Window long
 	Window     time.Duration
 	PIDs       []uint32
 	Ops        []events.Op
 	Place      where.Selector
-	Node       string // of recordings; "": all
-	Session    string // "": all of that time
+	Node       string // the recordings' machine; "": all
+	Session    string // "": all in the window
 	PerProcess bool
 	Sums       bool
 	Limit      int
-	Buckets    int // of time
-	What       int // of flames, its place
+	Buckets    int // number of time buckets
+	What       int // index in flames
 	Zone       *time.Location
 }
 
-// Limits of what a request may ask for.
+// Limits of requests.
 const (
 	maxNames = 256
 	maxLimit = 10_000
@@ -41,13 +41,13 @@ const (
 	maxBuckets = 300
 )
 
-// wrong refuses a parameter.
+// wrong returns the error for an invalid parameter.
 func wrong(name, value, must string) error {
 	return &refusal{http.StatusBadRequest, fmt.Sprintf("%s cannot be %.60q", name, value), "it must be " + must}
 }
 
-// question reads the parameters of a request. One that is not known is refused: an answer
-// to another question than was asked would not be noticed.
+// question parses a request's parameters. It rejects unknown ones: otherwise nobody would notice
+// that another question was answered.
 func (a *asked) question() (Question, error) {
 	q := Question{Zone: time.UTC, Limit: cmp.Or(a.row.limit, 100), Buckets: cmp.Or(a.row.buckets, 120)}
 	values, err := url.ParseQuery(a.r.URL.RawQuery)
@@ -55,7 +55,7 @@ func (a *asked) question() (Question, error) {
 		return q, &refusal{http.StatusBadRequest, "the parameters cannot be read", "they are NAME=VALUE, with & between"}
 	}
 	if a.row.Window != "" {
-		q.Window, _ = time.ParseDuration(a.row.Window) // of the table
+		q.Window, _ = time.ParseDuration(a.row.Window) // from the table
 	}
 	now := a.Now()
 	for name, all := range values {
@@ -79,7 +79,7 @@ func (a *asked) question() (Question, error) {
 	return q, nil
 }
 
-// params are the parameters by name.
+// params are the parameters' parsers by name.
 var params = map[string]func(q *Question, v string, now time.Time) error{
 	"since": func(q *Question, v string, now time.Time) error {
 		d, err := config.ParseDuration(v)
@@ -172,7 +172,7 @@ func flag(name, v string, to *bool) error {
 	return nil
 }
 
-// moment reads RFC 3339, Unix seconds or Unix nanoseconds.
+// moment parses RFC 3339, Unix seconds or Unix nanoseconds.
 func moment(name, v string) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, v); err == nil && t.Year() >= 1970 && t.Year() < 2262 {
 		return t, nil
@@ -187,8 +187,8 @@ func moment(name, v string) (time.Time, error) {
 	return time.Unix(0, n), nil
 }
 
-// sessions returns the recordings that the question is about, the oldest first, and the
-// window: where none was asked for the end of the latest.
+// sessions returns the question's recordings, oldest first, and sets the window: by default the end
+// of the latest.
 func (a *asked) sessions() ([]query.Session, error) {
 	all, err := a.db.Sessions(a.ctx)
 	if err != nil {
@@ -222,10 +222,10 @@ func (a *asked) sessions() ([]query.Session, error) {
 	return all, a.db.CheckRecorded(a.ctx, all, q.PIDs)
 }
 
-// nobody is no process's number.
+// nobody is an invalid pid.
 const nobody = 1<<32 - 1
 
-// filter is the question of one recording; comms are the names of its processes.
+// filter returns the question's filter for one recording; comms are its processes' names.
 func (a *asked) filter(s *query.Session) (f query.Filter, comms map[uint32]string, err error) {
 	f = query.Filter{Session: s.ID, PIDs: a.q.PIDs, Ops: a.q.Ops, From: a.q.From, To: a.q.To}
 	all, err := a.db.Processes(a.ctx, s.ID)

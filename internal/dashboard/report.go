@@ -17,31 +17,31 @@ import (
 	"ingero/internal/query"
 )
 
-// ReportOptions say what a report is about.
+// ReportOptions select a report's content.
 type ReportOptions struct {
-	From, To time.Time  // both zero: all of the latest recording
-	Params   url.Values // of every question: pid, pod, node ...
-	Bytes    int        // the answers may have; 0: 16 MiB
+	From, To time.Time  // both zero: the whole latest recording
+	Params   url.Values // added to every question: pid, pod, node ...
+	Bytes    int        // limit of the answers; 0: 16 MiB
 }
 
-// ReportResult says what a report has.
+// ReportResult describes a report's content.
 type ReportResult struct {
 	From, To time.Time
 	Answers  int
-	LeftOut  []string // questions whose answers the file has no room for
+	LeftOut  []string // questions whose answers did not fit
 	Missing  []string // why some have no answer
 }
 
-// mostReport bounds the answers of a report, in bytes.
+// mostReport bounds a report's answers, in bytes.
 const mostReport = 16 << 20
 
-// Bounds of what a report has of single processes and operations.
+// Limits of single processes and operations in a report.
 const (
 	reportProcesses = 8
 	reportOps       = 8
 )
 
-// fileJSON is what the page finds in a report in place of a server.
+// fileJSON is a report's data, in place of a server.
 type fileJSON struct {
 	Version int                        `json:"version"`
 	Made    time.Time                  `json:"made"`
@@ -57,16 +57,15 @@ type refusalJSON struct {
 	Do    string `json:"do,omitempty"`
 }
 
-// reportQuestion is a question whose answer is in a report. What is nothing without a time
-// has window.
+// reportQuestion is a question with its answer in a report. window is set if it needs a window.
 type reportQuestion struct {
-	path   string // behind /api/v1/
+	path   string // after /api/v1/
 	params url.Values
 	window bool
-	sized  bool // it is of buckets
+	sized  bool // it has buckets
 }
 
-// key is the question's name in the file: without its window, and what is asked of all.
+// key returns the question's name in the file: without its window and common parameters.
 func (q *reportQuestion) key() string {
 	k := "/api/v1/" + q.path
 	var words []string
@@ -80,7 +79,7 @@ func (q *reportQuestion) key() string {
 	return k
 }
 
-// reportAlways are the questions that the page begins with.
+// reportAlways are the page's first questions.
 var reportAlways = []reportQuestion{
 	{path: "overview"}, {path: "recordings"}, {path: "capabilities"}, {path: "processes", window: true}, {path: "explain", window: true}, {path: "chains", window: true},
 	{path: "timeline", window: true, sized: true}, {path: "heatmap", window: true, sized: true}, {path: "ops", window: true}, {path: "ops", params: url.Values{"per_process": {"1"}}, window: true},
@@ -93,35 +92,35 @@ func flameQuestion(what string) reportQuestion {
 	return reportQuestion{path: "flame", params: url.Values{"what": {what}}, window: true}
 }
 
-// reportOfProcess are those that the page asks of one process, reportOfOp of one operation.
+// reportOfProcess are the page's questions about one process, reportOfOp those about one operation.
 var (
 	reportOfProcess = []string{"explain", "timeline", "heatmap", "ops", "ops?per_process=1", "flame?what=time", "memory", "collectives", "graph-metrics"}
 	reportOfOp      = []string{"heatmap", "ops", "ops?per_process=1", "flame?what=time"}
 )
 
-// narrowed are questions with one parameter more.
+// narrowed returns questions with one more parameter.
 func narrowed(paths []string, name, value string) (out []reportQuestion) {
 	for _, p := range paths {
 		path, query, _ := strings.Cut(p, "?")
-		params, _ := url.ParseQuery(query) // of the table
+		params, _ := url.ParseQuery(query) // from the table
 		params.Set(name, value)
 		out = append(out, reportQuestion{path, params, true, path == "timeline" || path == "heatmap" || path == "memory"})
 	}
 	return out
 }
 
-// reporting puts a report together.
+// reporting is a report under construction.
 type reporting struct {
 	*server
 	o   *ReportOptions
 	out fileJSON
 	res ReportResult
-	n   int // bytes
+	n   int // bytes so far
 }
 
-// WriteReport writes a page that holds its answers: one file that asks nothing. The error
-// is a [query.ErrNoSession] where nothing was recorded in that time, and of the kinds of
-// package query where the database cannot be read.
+// WriteReport writes the page with its answers as one self-contained file. The error is a
+// [query.ErrNoSession] if nothing was recorded in that time, and one of package query's if the
+// database cannot be read.
 func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (*ReportResult, error) {
 	if q.Bytes == 0 {
 		q.Bytes = mostReport
@@ -144,14 +143,14 @@ func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (
 	}
 	r.out.Errors["/api/v1/fleet"] = refusalJSON{Error: "A report is of one database.", Do: "ingero dashboard asks the machines of fleet.nodes"}
 	r.res.From, r.res.To, r.res.Answers = r.out.From, r.out.To, len(r.out.Answers)
-	text, err := json.Marshal(r.out) // escapes what HTML would read
+	text, err := json.Marshal(r.out) // escapes HTML's characters
 	if err != nil {
 		return nil, err
 	}
 	return &r.res, web.Report(w, text)
 }
 
-// frame finds the window.
+// frame determines the window.
 func (r *reporting) frame(ctx context.Context) error {
 	db, release, err := r.open.reader()
 	if err != nil {
@@ -176,7 +175,7 @@ func (r *reporting) frame(ctx context.Context) error {
 	return nil
 }
 
-// add asks one question and keeps the answer where there is room.
+// add asks one question and keeps the answer if it fits.
 func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 	key := q.key()
 	text, err := r.ask(ctx, q)
@@ -186,7 +185,7 @@ func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 		return ctx.Err()
 	case errors.As(err, &missing):
 		return err
-	case err != nil && (q.path == "overview" || q.path == "processes" && errors.Is(err, query.ErrNoSession)): // then there is nothing to tell of
+	case err != nil && (q.path == "overview" || q.path == "processes" && errors.Is(err, query.ErrNoSession)): // without these, the report has no content
 		return err
 	case err != nil:
 		_, why, do := wordsOf(err)
@@ -233,8 +232,8 @@ func (r *reporting) ask(ctx context.Context, q *reportQuestion) (json.RawMessage
 	return json.Marshal(answer)
 }
 
-// narrower are the questions of single processes and operations that a reader may look
-// at: of those that made most calls, and took most time.
+// narrower returns the questions about single processes and operations that a reader may open:
+// those with most calls, and with most time.
 func (r *reporting) narrower() (out []reportQuestion) {
 	var listed struct {
 		Processes []struct{ PID uint32 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// scale divides a window into buckets of one length, from a multiple of it on.
+// scale divides a window into buckets of one length, aligned to multiples of it.
 type scale struct {
 	start, width int64 // ns
 	n            int
 }
 
-// widths are the lengths that buckets can have: those that rollups add up to, and below a
-// second what divides it.
+// widths are the possible lengths of buckets: multiples of rollups, and divisors of a second.
 var widths = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
@@ -21,8 +20,8 @@ var widths = [...]time.Duration{
 	28 * 24 * time.Hour, 364 * 24 * time.Hour, 10 * 364 * 24 * time.Hour,
 }
 
-// divided is the window of the question in no more buckets than were asked for, none of
-// them shorter than least. It is for after sessions.
+// divided divides the question's window into at most the requested number of buckets, none shorter
+// than least. Call it after sessions.
 func (a *asked) divided(least time.Duration) scale {
 	from, to := a.q.From.UnixNano(), a.q.To.UnixNano()
 	for _, w := range widths {
@@ -35,7 +34,7 @@ func (a *asked) divided(least time.Duration) scale {
 	return scale{start: from, width: max(to-from, 1), n: 1}
 }
 
-// of is the bucket of a time, which may lie outside.
+// of returns the bucket of a time, which may lie outside.
 func (s *scale) of(ns int64) int {
 	if ns < s.start {
 		return -1
@@ -43,8 +42,8 @@ func (s *scale) of(ns int64) int {
 	return int((ns - s.start) / s.width)
 }
 
-// spread calls add for each bucket that [from, to) lies in, with the part of v that is
-// its; the parts add up to what of v lies in the window.
+// spread calls add for each bucket that overlaps [from, to), with its proportional part of v. The
+// parts add up to the part of v in the window.
 func (s *scale) spread(from, to int64, v uint64, add func(bucket int, v uint64)) {
 	if to <= from {
 		return
@@ -56,26 +55,26 @@ func (s *scale) spread(from, to int64, v uint64, add func(bucket int, v uint64))
 			return
 		}
 		part := share(min(hi, to)) - share(max(lo, from))
-		if hi >= to { // what rounding has left
+		if hi >= to { // the rounding remainder
 			part = v - share(max(lo, from))
 		}
 		add(i, part)
 	}
 }
 
-// aboutJSON is what an answer says first: what it is about.
+// aboutJSON is the start of an answer: its scope.
 type aboutJSON struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
 	Node string    `json:"node"`
 }
 
-// about is that of the question. It is for after sessions.
+// about returns the question's scope. Call it after sessions.
 func (a *asked) about() aboutJSON {
 	return aboutJSON{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node}
 }
 
-// scaleJSON is what an answer says of its buckets.
+// scaleJSON describes an answer's buckets.
 type scaleJSON struct {
 	StartMS  millis  `json:"start_ms"`
 	BucketMS float64 `json:"bucket_ms"`
@@ -89,7 +88,7 @@ func (s *scale) json() scaleJSON {
 // millis is a time in Unix nanoseconds; as JSON it is milliseconds, with a fraction.
 type millis int64
 
-// MarshalJSON writes it.
+// MarshalJSON encodes the time.
 func (m millis) MarshalJSON() ([]byte, error) {
 	b := strconv.AppendInt(nil, int64(m)/1e6, 10)
 	if rest := int64(m) % 1e6; rest > 0 {
@@ -99,10 +98,10 @@ func (m millis) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// known is a number that may not be known, which is null: a negative one.
+// known is a number that is null if unknown, which a negative value means.
 type known int64
 
-// MarshalJSON writes it.
+// MarshalJSON encodes the number.
 func (k known) MarshalJSON() ([]byte, error) {
 	if k < 0 {
 		return []byte("null"), nil

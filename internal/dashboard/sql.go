@@ -17,8 +17,8 @@ import (
 	"ingero/internal/wire"
 )
 
-// query runs a statement. A page of another site cannot send application/json without
-// asking first, which is not answered.
+// query runs a statement. A page of another site cannot send application/json without a preflight
+// request, which the server does not answer.
 func (a *asked) query() (any, error) {
 	if kind, _, err := mime.ParseMediaType(a.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, &refusal{http.StatusUnsupportedMediaType, "the statement must come as application/json", `{"sql": "SELECT 1"}`}
@@ -55,12 +55,10 @@ func (a *asked) query() (any, error) {
 	return out, nil
 }
 
-// maxBackup bounds the database that is sent, in bytes: the copy takes as much of the
-// disk.
+// maxBackup bounds the database to send, in bytes: the copy takes as much disk space.
 const maxBackup = 1 << 30
 
-// sendBackup makes the file beside others that are temporary, and sends it. It makes one
-// at a time.
+// sendBackup creates a temporary backup and sends it, one at a time.
 func (a *asked) sendBackup() (err error) {
 	if n := a.db.Size(); n > maxBackup {
 		return &refusal{http.StatusRequestEntityTooLarge, "the database has " + explain.Bytes(n) + ", which is more than is sent",
@@ -74,7 +72,7 @@ func (a *asked) sendBackup() (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // or it stays with others that are temporary
+	defer func() { _ = os.RemoveAll(dir) }() // else it stays among the temporary files
 	path := filepath.Join(dir, "copy")
 	if _, err := a.db.Backup(a.ctx, path); err != nil {
 		return err
@@ -88,11 +86,11 @@ func (a *asked) sendBackup() (err error) {
 	if err != nil {
 		return err
 	}
-	if end, ok := a.ctx.Deadline(); ok { // slower than others, and no slower than this
+	if end, ok := a.ctx.Deadline(); ok { // a longer deadline, but not unlimited
 		_ = http.NewResponseController(a.w).SetWriteDeadline(end)
 	}
 	a.w.Header().Set("Content-Type", "application/octet-stream")
 	a.w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
-	_, _ = io.Copy(a.w, f) // who does not read it has gone
+	_, _ = io.Copy(a.w, f) // the client may be gone
 	return nil
 }

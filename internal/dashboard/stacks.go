@@ -8,10 +8,10 @@ import (
 	"ingero/internal/query"
 )
 
-// stackJSON is what the calls of one operation sum to that were made with one stack.
-// Stacks that were sampled stand for those of the calls that were left out.
+// stackJSON sums up one operation's calls with one stack. Sampled stacks stand for the omitted
+// calls.
 type stackJSON struct {
-	Site       string      `json:"site,omitempty"` // the line of the program
+	Site       string      `json:"site,omitempty"` // program location
 	Op         string      `json:"op"`
 	Node       string      `json:"node"`
 	PID        uint32      `json:"pid"`
@@ -19,8 +19,8 @@ type stackJSON struct {
 	WallNS     uint64      `json:"wall_ns"`
 	GPUWaitNS  uint64      `json:"gpu_wait_ns"`
 	RunnableNS uint64      `json:"runnable_ns"`
-	LiveBytes  uint64      `json:"live_bytes"`    // that were allocated and not freed
-	Frames     []frameJSON `json:"frames"`        // the innermost first
+	LiveBytes  uint64      `json:"live_bytes"`    // allocated and not freed
+	Frames     []frameJSON `json:"frames"`        // innermost first
 	Cut        bool        `json:"cut,omitempty"` // the outermost are missing
 }
 
@@ -28,7 +28,7 @@ type frameJSON struct {
 	Func   string `json:"func,omitempty"`
 	File   string `json:"file,omitempty"`
 	Line   int32  `json:"line,omitempty"`
-	Module string `json:"module,omitempty"` // of native code
+	Module string `json:"module,omitempty"` // for native code
 }
 
 func (a *asked) stacks() (any, error) {
@@ -38,8 +38,8 @@ func (a *asked) stacks() (any, error) {
 	}
 	out := struct {
 		Node    string      `json:"node"`
-		Without uint64      `json:"without"` // calls that have no stack
-		Stacks  []stackJSON `json:"stacks"`  // what took most time first
+		Without uint64      `json:"without"` // calls without a stack
+		Stacks  []stackJSON `json:"stacks"`  // most time first
 		Notes   []string    `json:"notes"`
 	}{Node: a.Node, Stacks: []stackJSON{}}
 	var cover query.Coverage

@@ -10,12 +10,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// stripJSON is where the time of a process went, all its threads together, or that of
-// one thread, bucket by bucket. In each the series add up to the time of its threads.
+// stripJSON is where the time of a process (all threads) or of one thread went, by bucket. In each
+// bucket the series add up to the time of its threads.
 type stripJSON struct {
 	PID       uint32       `json:"pid"`
-	TID       uint32       `json:"tid"`            // 0: of all threads, or of the rest
-	Rest      bool         `json:"rest,omitempty"` // of threads that are not told apart
+	TID       uint32       `json:"tid"`            // 0: all threads, or the rest
+	Rest      bool         `json:"rest,omitempty"` // the threads without a row of their own
 	Comm      string       `json:"comm"`
 	Node      string       `json:"node"`
 	Session   string       `json:"session"`
@@ -26,11 +26,11 @@ type stripJSON struct {
 // seriesJSON is a part of the time.
 type seriesJSON struct {
 	Kind string  `json:"kind"`
-	Name string  `json:"name"` // who had the CPU, what was waited for; "": not known, or many that are small
+	Name string  `json:"name"` // program on the CPU, or the wait; "": unknown, or the small ones
 	NS   []known `json:"ns"`
 }
 
-// The parts of time, in the order in which they are stacked.
+// The parts of time, in stacking order.
 const (
 	partGPU = iota
 	partCalls
@@ -43,22 +43,22 @@ const (
 
 var partNames = [partKinds]string{"gpu_wait", "call_cpu", "gap_cpu", "runnable", "throttled", "blocked"}
 
-// Bounds of a timeline.
+// Limits of a timeline.
 const (
-	mostStrips = 32 // beyond which limit does not reach
-	mostNamed  = 4  // series of a part that have names
-	mostSeries = 64 // names of a part that are told apart until it is known which are large
+	mostStrips = 32 // maximum of limit
+	mostNamed  = 4  // named series per part
+	mostSeries = 64 // names per part while collecting
 )
 
-// strip is a row that is being made.
+// strip is a row under construction.
 type strip struct {
 	pid, tid uint32
 	rest     bool
 	comm     string
 	session  *query.Session
 	elapsed  uint64
-	busy     uint64 // in calls
-	seen     []bool // buckets in which something is known
+	busy     uint64 // time in calls
+	seen     []bool // buckets with data
 	sums     map[partKey][]uint64
 }
 
@@ -72,14 +72,14 @@ func newStrip(s *query.Session, pid, tid uint32, comm string, n int) *strip {
 	return &strip{pid: pid, tid: tid, comm: comm, session: s, seen: make([]bool, n), sums: map[partKey][]uint64{}}
 }
 
-// add spreads a part of a piece, and of that what has names.
+// add spreads a part of a piece over buckets, with its named shares.
 func (x *strip) add(s *scale, from, to int64, kind int, ns uint64, shares []tick.Share, name func(*tick.Share) string) {
 	left := ns
 	put := func(name string, ns uint64) {
 		k := partKey{kind, name}
 		at := x.sums[k]
 		if at == nil && name != "" && x.named(kind) >= mostSeries {
-			return // it is not told apart
+			return // not separate
 		}
 		if at == nil {
 			at = make([]uint64, s.n)
@@ -107,7 +107,7 @@ func (x *strip) named(kind int) (n int) {
 	return n
 }
 
-// spent adds a piece of the time: of each part the sum, and what has names.
+// spent adds a piece of time: the sum of each part, and its named shares.
 func (x *strip) spent(s *scale, from, to int64, parts [partKinds]uint64, by, on []tick.Share) {
 	s.spread(from, to, 0, func(i int, _ uint64) { x.seen[i] = true })
 	for kind, ns := range parts {
@@ -123,7 +123,7 @@ func (x *strip) spent(s *scale, from, to int64, parts [partKinds]uint64, by, on 
 	}
 }
 
-// json is the row with the series that are largest of each part, and the others as one.
+// json returns the row with the largest series of each part; the others are one series.
 func (x *strip) json() stripJSON {
 	j := stripJSON{PID: x.pid, TID: x.tid, Rest: x.rest, Comm: explain.Clean(x.comm), Node: x.session.Node, Session: x.session.ID, Series: []seriesJSON{}}
 	type series struct {
@@ -169,7 +169,7 @@ func (x *strip) json() stripJSON {
 	return j
 }
 
-// timeline answers where the time went, bucket by bucket.
+// timeline answers where the time went, by bucket.
 func (a *asked) timeline() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
@@ -178,9 +178,9 @@ func (a *asked) timeline() (any, error) {
 	out := struct {
 		aboutJSON
 		scaleJSON
-		Resolution string      `json:"resolution"` // of what was recorded
+		Resolution string      `json:"resolution"` // of the recorded data
 		Rows       []stripJSON `json:"rows"`
-		More       int         `json:"more"` // rows that are left out
+		More       int         `json:"more"` // omitted rows
 		Notes      []string    `json:"notes"`
 	}{aboutJSON: a.about(), Rows: []stripJSON{}, Notes: []string{}}
 	s := a.divided(time.Second)
@@ -216,7 +216,7 @@ func (a *asked) timeline() (any, error) {
 	return out, nil
 }
 
-// resolutions are lengths of pieces in words.
+// resolutions are the names of the pieces' lengths.
 var resolutions = map[time.Duration]string{time.Second: "1 s", 10 * time.Second: "10 s", 10 * time.Minute: "10 min"}
 
 // strips are the rows of all recordings.
@@ -232,7 +232,7 @@ type stripKey struct {
 	rest     bool
 }
 
-// take adds the pieces of one recording.
+// take adds one recording's pieces.
 func (t *strips) take(s *query.Session, comms map[uint32]string, pieces []query.Account) {
 	for i := range pieces {
 		p := &pieces[i]
@@ -280,9 +280,8 @@ func (t *strips) of(k stripKey, s *query.Session, comm string) *strip {
 	return x
 }
 
-// rows are processes, those first that were longest in calls, each with its threads
-// behind it; more is how many there are beyond the limit. All processes come before any
-// thread is left out for want of room.
+// rows returns the processes with most time in calls first, each followed by its threads; more
+// counts those beyond the limit. Threads are dropped before processes.
 func (t *strips) rows(limit int) (out []stripJSON, more int) {
 	byBusy := func(a, b *strip) int {
 		return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))

@@ -15,17 +15,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// updatesPath is where clients listen.
+// updatesPath is the path of the event stream.
 const updatesPath = "/api/v1/updates"
 
-// Bounds of listening.
+// Limits of listening.
 const (
 	mostListeners = 32
-	mostUnsent    = 64 // messages to one that does not read; then it is left to ask anew
+	mostUnsent    = 64 // messages to a client that does not read; beyond that it must start over
 	lookEvery     = time.Second
 	beatEvery     = 15 * time.Second
 	sendTime      = 10 * time.Second // for one message
-	quietTime     = 30 * time.Second // after which a cause to which nothing is added has ended
+	quietTime     = 30 * time.Second // a cause without additions for this long has ended
 )
 
 // message is an event of the stream.
@@ -34,20 +34,20 @@ type message struct {
 	data  []byte // JSON
 }
 
-// updates tells clients what is new in the database. One goroutine looks, while somebody
-// listens; it takes none of the places of questions.
+// updates tells clients what is new in the database. One goroutine polls while clients listen; it
+// uses no question's slot.
 type updates struct {
 	s     *server
-	every time.Duration // lookEvery, but in tests
+	every time.Duration // lookEvery, except in tests
 
 	mu        sync.Mutex
 	listeners map[chan message]bool
-	stop      context.CancelFunc // nil: nobody looks
-	begun     chan struct{}      // closed after the first look
+	stop      context.CancelFunc // nil: not polling
+	begun     chan struct{}      // closed after the first poll
 	running   sync.WaitGroup
 }
 
-// dataJSON says how far the database goes.
+// dataJSON describes how far the database goes.
 type dataJSON struct {
 	Node      string `json:"node,omitempty"`
 	Version   string `json:"version,omitempty"`
@@ -57,7 +57,7 @@ type dataJSON struct {
 	Records   uint64 `json:"records"`
 }
 
-// changeJSON says what became of a cause.
+// changeJSON describes a change of a cause.
 type changeJSON struct {
 	ID       string `json:"id"`
 	Change   string `json:"change"` // appeared, changed, ended
@@ -71,7 +71,7 @@ type changeJSON struct {
 	To       millis `json:"to_ms"`
 }
 
-// serve streams to one client until it goes, or the server ends.
+// serve streams to one client until it disconnects, or the server ends.
 func (u *updates) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
@@ -89,10 +89,10 @@ func (u *updates) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer u.leave(in)
 	out := stream{w: w, c: http.NewResponseController(w)}
-	_ = out.c.SetReadDeadline(time.Time{}) // it is asked once, and listens long
+	_ = out.c.SetReadDeadline(time.Time{}) // one request, then a long stream
 	w.Header().Set("Content-Type", "text/event-stream")
 	select {
-	case <-begun: // what is written after the hello is news
+	case <-begun: // anything written after the hello is news
 	case <-u.s.Done:
 	case <-r.Context().Done():
 		return
@@ -133,9 +133,9 @@ func (s *stream) send(m message) bool {
 	return s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", m.event, m.data))
 }
 
-// write reports whether the client takes it.
+// write reports whether the client accepted the text.
 func (s *stream) write(text string) bool {
-	_ = s.c.SetWriteDeadline(time.Now().Add(sendTime)) // a connection has one
+	_ = s.c.SetWriteDeadline(time.Now().Add(sendTime)) // supported by every connection
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return false
 	}
@@ -145,13 +145,13 @@ func (s *stream) write(text string) bool {
 func messageOf(event string, v any) message {
 	b, err := json.Marshal(v)
 	if err != nil {
-		b = []byte("{}") // of texts and numbers: cannot be
+		b = []byte("{}") // texts and numbers: cannot happen
 	}
 	return message{event, b}
 }
 
-// join adds a listener, unless there are too many. begun is closed once it is known what
-// there was before it.
+// join adds a listener, unless there are too many. begun is closed once the existing state is
+// known.
 func (u *updates) join() (in chan message, begun <-chan struct{}, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -173,7 +173,7 @@ func (u *updates) join() (in chan message, begun <-chan struct{}, ok bool) {
 	return in, u.begun, true
 }
 
-// leave removes one; the last ends the looking.
+// leave removes a listener; the last one ends the polling.
 func (u *updates) leave(in chan message) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -184,10 +184,11 @@ func (u *updates) leave(in chan message) {
 	}
 }
 
-// end waits for who looks, once nobody listens.
+// end waits for the polling goroutine, once nobody listens.
 func (u *updates) end() { u.running.Wait() }
 
-// tell hands a message to all. Who has not read many lacks it: what follows says as much.
+// tell sends a message to all. A client with too many unread messages misses it; later messages
+// supersede it.
 func (u *updates) tell(m message) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -199,7 +200,7 @@ func (u *updates) tell(m message) {
 	}
 }
 
-// state is how far the database goes now, nothing where there is none.
+// state returns how far the database goes now, zero if there is none.
 func (u *updates) state() (d dataJSON) {
 	_ = u.read(context.Background(), func(ctx context.Context, db *query.Reader) error {
 		s, err := db.Session(ctx, "")
@@ -215,7 +216,7 @@ func dataOf(s *query.Session) dataJSON {
 	return dataJSON{Recording: s.State == "running", Session: s.ID, To: millis(s.Updated.UnixNano()), Records: s.Records}
 }
 
-// read opens the database for one look.
+// read opens the database for one poll.
 func (u *updates) read(ctx context.Context, look func(context.Context, *query.Reader) error) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -227,14 +228,14 @@ func (u *updates) read(ctx context.Context, look func(context.Context, *query.Re
 	return look(ctx, db)
 }
 
-// look looks for news until the context ends, and closes begun when it has looked once.
+// look polls for news until the context ends, and closes begun after the first poll.
 func (u *updates) look(ctx context.Context, begun chan<- struct{}) {
 	w := watched{}
 	every := time.NewTicker(u.every)
 	defer every.Stop()
 	for first := true; ; first = false {
 		var err error
-		if at := u.stamp(); at != w.at { // else nobody has written
+		if at := u.stamp(); at != w.at { // somebody has written
 			err = u.read(ctx, func(ctx context.Context, db *query.Reader) error { return u.news(ctx, db, &w) })
 			if err == nil {
 				w.at = at
@@ -242,7 +243,8 @@ func (u *updates) look(ctx context.Context, begun chan<- struct{}) {
 				u.s.Log.Debug("updates: the database cannot be read", "error", err)
 			}
 		}
-		// From now on what there is more is told. Of what cannot be read that is not known.
+		// From now on everything new is reported. If the database cannot be read, its state is
+		// still unknown.
 		w.begun = w.begun || err == nil || errors.Is(err, query.ErrNoDatabase) || errors.Is(err, query.ErrNoSession)
 		if first {
 			close(begun)
@@ -255,7 +257,7 @@ func (u *updates) look(ctx context.Context, begun chan<- struct{}) {
 	}
 }
 
-// stamp changes when somebody writes to the database, also when nobody does any more.
+// stamp changes when the database is written to, and also when a writer has ended.
 func (u *updates) stamp() (at stamp) {
 	path := u.s.Path()
 	for i, suffix := range [...]string{"", "-wal"} {
@@ -273,10 +275,10 @@ type fileStamp struct {
 	time  time.Time
 }
 
-// watched is what was told.
+// watched is what was reported.
 type watched struct {
 	at     stamp
-	begun  bool // what is new is told
+	begun  bool // new data is reported
 	data   dataJSON
 	chains map[string]seenChain
 }
@@ -287,7 +289,7 @@ type seenChain struct {
 	ended bool
 }
 
-// news tells what has changed since it looked last; at first only notes it.
+// news reports what has changed since the last poll; the first poll only records it.
 func (u *updates) news(ctx context.Context, db *query.Reader, w *watched) error {
 	s, err := db.Session(ctx, "")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// heard is what a client of updates has been sent.
+// heard is what the server sent a client of updates.
 type heard struct {
 	http.ResponseWriter
 	mu   sync.Mutex
@@ -40,8 +40,8 @@ func (h *heard) events() (all []string) {
 	return all
 }
 
-// Who listens is greeted once it is known what there is, however long that takes: what is
-// written after the greeting is told, and a database that was not there at all.
+// A listener is greeted once the existing state is known, however long that takes. Later writes are
+// reported, even of a new database.
 func TestUpdatesBegin(t *testing.T) { synctest.Test(t, updatesBegin) }
 
 func updatesBegin(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"ingero/internal/bpf"
 )
 
-// ABI is the number of the layout of bpf/abi.h that this package decodes. Increment it
-// with every change of a structure in [Shapes], also one that keeps its size; package
-// tape says what else that takes.
+// ABI is the number of the layout of bpf/abi.h that this package decodes. Increment it with every
+// change of a structure in [Shapes], even one that keeps its size; package tape documents the other
+// steps.
 const ABI = 2
 
 // Shapes returns the size in bytes of each structure that raw tapes hold.
@@ -29,8 +29,8 @@ func Shapes() map[string]int {
 	return out
 }
 
-// RenameRecord replaces the names of processes in a record, of either ring, by what
-// rename returns for them, cut to 15 bytes. b is changed in place.
+// RenameRecord replaces the names of processes in a record of either ring by the results of rename,
+// cut to 15 bytes. It changes b in place.
 func RenameRecord(b []byte, rename func(comm string) string) {
 	if len(b) == 0 {
 		return
@@ -45,8 +45,8 @@ func RenameRecord(b []byte, rename func(comm string) string) {
 	}
 }
 
-// WithoutPaths returns a record without the paths of files: of a Python code object its
-// kind only. Stacks on a raw tape have their names already.
+// WithoutPaths returns a record without file paths: of a Python code object only its kind. Stacks
+// on a raw tape already have names.
 func WithoutPaths(b []byte) []byte {
 	if len(b) > 0 && bpf.IngeroRecordKind(b[0]) == bpf.IngeroRecordKindRECORD_PY_CODE {
 		return b[:1]
@@ -54,7 +54,7 @@ func WithoutPaths(b []byte) []byte {
 	return b
 }
 
-// RenameComm does that for one name; an empty one stays.
+// RenameComm replaces one name; an empty one stays.
 func RenameComm(comm *[16]int8, rename func(comm string) string) {
 	was := text(*comm)
 	if was == "" {
@@ -67,7 +67,7 @@ func RenameComm(comm *[16]int8, rename func(comm string) string) {
 	}
 }
 
-// value is what raw tapes hold of the kernel's maps. It has no pointers.
+// value is a type of the kernel's maps that raw tapes contain. It has no pointers.
 type value interface {
 	bpf.IngeroCounts | bpf.IngeroThread | bpf.IngeroHostKey | bpf.IngeroHostSum
 }
@@ -77,7 +77,7 @@ func Bytes[T value](v *T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
 }
 
-// Fill sets a value to what [Bytes] returned for one.
+// Fill sets a value from the result of [Bytes].
 func Fill[T value](v *T, b []byte) error {
 	to := Bytes(v)
 	if len(b) != len(to) {

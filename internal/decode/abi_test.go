@@ -13,8 +13,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The layout of what raw tapes hold is that of its number: whoever changes it increments
-// ABI, and gives package session an upgrade for the old number.
+// The layout of raw tapes matches its number: a change of the layout requires a new ABI, and an
+// upgrade in package session for the old number.
 func TestLayout(t *testing.T) {
 	var b strings.Builder
 	for _, v := range []any{bpf.IngeroCallRecord{}, bpf.IngeroWaitRecord{}, bpf.IngeroThreadRecord{}, bpf.IngeroTextRecord{},
@@ -25,7 +25,7 @@ func TestLayout(t *testing.T) {
 	testkit.Golden(t, fmt.Sprintf("abi-%d.txt", ABI), b.String())
 }
 
-// describe writes down the fields of a type with their places.
+// describe prints the fields of a type with their offsets.
 func describe(b *strings.Builder, x reflect.Type, name string, at uintptr) {
 	fmt.Fprintf(b, "%d %d %s %s\n", at, x.Size(), name, x.Kind())
 	switch x.Kind() {
@@ -83,7 +83,7 @@ func TestRenameRecord(t *testing.T) {
 	was := bytes.Clone(call)
 	RenameRecord(call, rename)
 	RenameRecord(nil, rename)
-	for k := range 256 { // what is cut has no name
+	for k := range 256 { // a truncated record has no name
 		RenameRecord([]byte{byte(k)}, rename)
 	}
 	if !bytes.Equal(call, was) {

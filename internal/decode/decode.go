@@ -14,19 +14,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// ErrRecord says that bytes are not a record of the kind asked for.
+// ErrRecord reports that bytes are not a record of the requested kind.
 var ErrRecord = errors.New("malformed record")
 
-// Clock turns CLOCK_MONOTONIC nanoseconds into Unix nanoseconds. It is one
-// offset for a whole session, so that later steps of the wall clock do not
-// reorder events.
+// Clock converts CLOCK_MONOTONIC nanoseconds into Unix nanoseconds. It has one offset for a whole
+// session, so that wall-clock steps do not reorder events.
 type Clock struct{ Offset int64 }
 
-// Now reads both clocks and returns the clock that joins them.
+// Now reads both clocks and returns the Clock that converts between them.
 func Now() (Clock, error) {
 	var mono, wall, again unix.Timespec
 	best, offset := int64(1<<62), int64(0)
-	for range 5 { // the reading least disturbed in between
+	for range 5 { // take the least disturbed reading
 		if err := errors.Join(unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono),
 			unix.ClockGettime(unix.CLOCK_REALTIME, &wall),
 			unix.ClockGettime(unix.CLOCK_MONOTONIC, &again)); err != nil {
@@ -48,21 +47,20 @@ const (
 	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Gap))
 	textSize       = int(unsafe.Sizeof(bpf.IngeroTextRecord{}))
 	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
-	shift          = 10 // of figures in units of 1,024 ns
+	shift          = 10 // for figures in units of 1,024 ns
 	stackLevel     = 5  // STACK_LEVEL_SHIFT
 
 	callFlags = events.CallNested | events.CallUnmeasured | events.CallFailed |
 		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial | events.CallUnseen
 )
 
-// Calls decodes one record of the call ring and appends the calls that it tells
-// of: one, or two where a launch of the runtime and the driver's launch inside
-// it share a record. b is not kept. On error nothing is appended.
+// Calls decodes one record of the call ring and appends its calls: one, or two if a runtime launch
+// and the driver launch inside it share a record. b is not kept. On error nothing is appended.
 func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	if len(b) < unmeasuredSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_CALL) {
 		return dst, fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
 	}
-	var r bpf.IngeroCallRecord // the kernel cuts what a record does not need: that is zero
+	var r bpf.IngeroCallRecord // the kernel truncates records: missing fields are zero
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r)), throttledSize), b)
 	flags := r.Flags
 	measured := flags&uint16(events.CallUnmeasured) == 0
@@ -95,7 +93,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	return dst, nil
 }
 
-// times sets what only a measured call has.
+// times sets the fields that only a measured call has.
 func times(c *events.Call, r *bpf.IngeroCallRecord) {
 	flags := r.Flags
 	c.Duration, c.Result = int64(r.DurationNs), r.Result
@@ -119,14 +117,13 @@ func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {
 	return int64(v)
 }
 
-// Texts decodes one record of a string and appends it. b is not kept. On error nothing
-// is appended.
+// Texts decodes one record of a string and appends it. b is not kept. On error nothing is appended.
 func Texts(dst []events.Text, b []byte, clock Clock) ([]events.Text, error) {
 	if len(b) < textSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_TEXT) {
 		return dst, fmt.Errorf("text of %d bytes: %w", len(b), ErrRecord)
 	}
 	r := (*bpf.IngeroTextRecord)(unsafe.Pointer(&b[0]))
-	size := uint64(r.Size) // with its end
+	size := uint64(r.Size) // including its terminator
 	if size == 0 || size > uint64(len(b)-textSize) || size > events.MaxText+2 {
 		return dst, fmt.Errorf("text of %d bytes in a record of %d: %w", size, len(b), ErrRecord)
 	}
@@ -140,7 +137,7 @@ func Texts(dst []events.Text, b []byte, clock Clock) ([]events.Text, error) {
 	}), nil
 }
 
-// Gate tells that a process waits for its probes and must be continued.
+// Gate is the kind of event of a process that waits for its probes and must be resumed.
 const Gate tick.ProcKind = 0x80
 
 var procKinds = map[uint8]tick.ProcKind{
@@ -164,7 +161,7 @@ func Proc(b []byte, clock Clock) (tick.ProcEvent, error) {
 	}, nil
 }
 
-// text is a thread's name, as valid UTF-8.
+// text returns a thread's name, as valid UTF-8.
 func text(comm [16]int8) string {
 	var b strings.Builder
 	for _, ch := range comm {

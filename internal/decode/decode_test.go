@@ -22,7 +22,7 @@ func raw[T any](v *T) []byte {
 	return append([]byte(nil), unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))...)
 }
 
-// The flags and kinds that cross the boundary have two names; they must agree.
+// Flags and kinds have the same values in C and Go.
 func TestFlagsAgreeWithTheKernel(t *testing.T) {
 	for _, p := range []struct {
 		c    bpf.IngeroCallFlags
@@ -109,7 +109,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// An outermost call that is no launch says how many launches came before it.
+// An outermost call other than a launch has the number of launches before it.
 func TestLaunchesBeforeACall(t *testing.T) {
 	for _, tt := range []struct {
 		flags bpf.IngeroCallFlags
@@ -127,8 +127,8 @@ func TestLaunchesBeforeACall(t *testing.T) {
 	}
 }
 
-// A record may tell of two launches: the runtime's, and the driver's inside it,
-// of which the times are unknown.
+// A record may contain two launches: the runtime's, and the driver's inside it, whose times are
+// unknown.
 func TestFoldedLaunch(t *testing.T) {
 	rec := bpf.IngeroCallRecord{
 		Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), WeightLog2: 1, Op: 0x0101, Other: 0x0201,
@@ -147,7 +147,7 @@ func TestFoldedLaunch(t *testing.T) {
 	}
 }
 
-// textBytes is a text record with this string, and this size in its head.
+// textBytes returns a text record with this string, and this size in its header.
 func textBytes(text string, size uint32) []byte {
 	rec := bpf.IngeroTextRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_TEXT), Op: 0x02a5, Tgid: 10, Tid: 11, Size: size, TimeNs: 5}
 	return append(raw(&rec), text...)
@@ -260,9 +260,9 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-// The clock that joins the two clocks lies between readings of them.
+// The converted clock is between readings of the wall clock.
 func TestNow(t *testing.T) {
-	const near = 10 * time.Millisecond // a step or slew of the wall clock meanwhile
+	const near = 10 * time.Millisecond // allows for a step or slew of the wall clock
 	c, err := Now()
 	if err != nil {
 		t.Fatal(err)

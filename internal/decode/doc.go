@@ -1,8 +1,7 @@
-// Package decode turns the kernel's records into events: bytes of a ring into
-// calls and process events, the kernel's monotonic clock into wall time.
+// Package decode turns the kernel's records into events: bytes of a ring into calls and process
+// events, and the kernel's monotonic clock into wall-clock time.
 //
-// It holds the only unsafe code on that way, behind length checks, and refuses
-// nothing silently: a record that is not what it says is an error, and its
-// caller counts it. The kernel cuts records behind what they need; nothing is
-// read beyond the bytes of a record. session calls it.
+// It has the only unsafe code on that path, behind length checks. It reports every malformed record
+// as an error, which its caller counts. The kernel truncates records after the last used field;
+// nothing is read beyond a record's bytes. session calls this package.
 package decode

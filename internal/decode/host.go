@@ -9,9 +9,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// HostKey says what one of the kernel's sums of the host is of. Devices are told by
-// their numbers ("254:0"), which is what [tick.HostKey] calls an object until
-// somebody knows a name.
+// HostKey returns the key of a host sum. A device is named by its number ("254:0"), which is
+// [tick.HostKey]'s object until its name is known.
 func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
 	out := tick.HostKey{Kind: tick.HostEvent(k.Kind), PID: k.Tgid}
 	switch out.Kind.Row().Object {
@@ -28,13 +27,13 @@ func HostKey(k *bpf.IngeroHostKey) tick.HostKey {
 	return out
 }
 
-// Device is a device's number as the kernel writes it.
+// Device formats a device number as the kernel does.
 func Device(dev uint32) string {
 	const minorBits = 20
 	return strconv.Itoa(int(dev>>minorBits)) + ":" + strconv.Itoa(int(dev&(1<<minorBits-1)))
 }
 
-// peer is the other end of a connection, "" where none is told.
+// peer returns the other end of a connection, "" if there is none.
 func peer(k *bpf.IngeroHostKey) string {
 	var b [16]byte
 	binary.NativeEndian.PutUint64(b[:8], k.Object[0])
@@ -43,13 +42,13 @@ func peer(k *bpf.IngeroHostKey) string {
 	if addr.IsUnspecified() {
 		return ""
 	}
-	if k.Port == 0 { // a client's, which says nothing
+	if k.Port == 0 { // a client's port carries no information
 		return addr.String()
 	}
 	return netip.AddrPortFrom(addr, k.Port>>8|k.Port<<8).String()
 }
 
-// HostSum returns what was added to a sum between two readings of it.
+// HostSum returns the growth of a sum between two readings.
 func HostSum(k tick.HostKey, now, before *bpf.IngeroHostSum) tick.HostSum {
 	s := tick.HostSum{HostKey: k, Comm: text(now.Comm), Count: now.Count - before.Count, Failed: now.Failed - before.Failed,
 		Bytes: now.Bytes - before.Bytes, NS: now.Ns - before.Ns}

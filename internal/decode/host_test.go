@@ -9,12 +9,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// What a sum is of, from the kernel's key.
+// Kernel keys decode to the sums' keys.
 func TestHostKey(t *testing.T) {
 	peer := func(kind uint16, addr string, port uint16) bpf.IngeroHostKey {
 		k := bpf.IngeroHostKey{Tgid: 7, Kind: kind}
 		*(*[16]byte)(unsafe.Pointer(&k.Object)) = netip.MustParseAddr(addr).As16()
-		*(*[2]byte)(unsafe.Pointer(&k.Port)) = [2]byte{byte(port >> 8), byte(port)} // as the network has it
+		*(*[2]byte)(unsafe.Pointer(&k.Port)) = [2]byte{byte(port >> 8), byte(port)} // in network order
 		return k
 	}
 	for _, x := range []struct {
@@ -37,7 +37,7 @@ func TestHostKey(t *testing.T) {
 	}
 }
 
-// The kernel's kinds are ours, and so are its buckets.
+// The kernel's kinds and buckets match those of tick.
 func TestHostKinds(t *testing.T) {
 	for kind, want := range map[bpf.IngeroHostKind]tick.HostEvent{
 		bpf.IngeroHostKindHOST_DISK_READ: tick.HostDiskRead, bpf.IngeroHostKindHOST_DISK_WRITE: tick.HostDiskWrite,
@@ -56,7 +56,7 @@ func TestHostKinds(t *testing.T) {
 	}
 }
 
-// A sum is what was added between two readings, also when a bucket has wrapped.
+// A sum is the growth between two readings, even if a bucket has wrapped.
 func TestHostSum(t *testing.T) {
 	a, b := bpf.IngeroHostSum{Count: 5, Failed: 1, Bytes: 50, Ns: 500}, bpf.IngeroHostSum{Count: 8, Failed: 2, Bytes: 90, Ns: 900, Comm: [16]int8{'d', 'd'}}
 	a.Hist[3], b.Hist[3] = 1<<32-1, 2

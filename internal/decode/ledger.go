@@ -18,8 +18,8 @@ const (
 	stopped   = uint8(bpf.IngeroWaitFlagsWAIT_STOPPED)
 )
 
-// Record decodes one record of the call ring into the batch: calls, a wait, a
-// thread's last account, a text, a call of NVTX, a stack or a code object. b is not kept. On error the batch is as before.
+// Record decodes one record of the call ring into the batch: a call, wait, last account, text, NVTX
+// call, stack or code object. b is not kept. On error the batch is unchanged.
 func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 	if len(b) == 0 {
 		return fmt.Errorf("record of 0 bytes: %w", ErrRecord)
@@ -45,8 +45,7 @@ func Record(to *tick.Batch, b []byte, clock Clock) (err error) {
 	return err
 }
 
-// Waits decodes one record of a wait and appends it. b is not kept. On error
-// nothing is appended.
+// Waits decodes one record of a wait and appends it. b is not kept. On error nothing is appended.
 func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 	if len(b) < waitSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_WAIT) {
 		return dst, fmt.Errorf("wait of %d bytes: %w", len(b), ErrRecord)
@@ -88,16 +87,15 @@ var fileKinds = [16]events.FileKind{
 	8: events.FileRegular, 12: events.FileSocket,
 }
 
-// fileReasons is what a thread waits for that waits for such a file.
+// fileReasons maps kinds of files to the reason of a wait for one.
 var fileReasons = map[events.FileKind]events.Reason{
 	events.FileRegular: events.ReasonFile, events.FileDirectory: events.ReasonFile, events.FilePipe: events.ReasonPipe,
 	events.FileSocket: events.ReasonSocket, events.FileBlock: events.ReasonDisk, events.FileChar: events.ReasonDevice,
 	events.FileAnon: events.ReasonPoll,
 }
 
-// blockOf says what a thread is blocked on. The order matters: what stops a
-// thread stops it whatever it was about to do, and a device that it waits for is
-// more than the system call that led there.
+// blockOf returns what a thread is blocked on. The order matters: a stop counts whatever the thread
+// was about to do, and a device counts more than the system call that led to it.
 func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
 	d := tick.Doing{State: events.WaitBlocked, Arg: on.Arg, Syscall: events.SyscallOf(int(on.Syscall))}
 	if on.Mode != 0 {
@@ -121,7 +119,7 @@ func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
 	return d
 }
 
-// account turns a kernel's account into a thread's times, as of `until`.
+// account converts a kernel account into a thread's times, as of until.
 func account(t *tick.Thread, a *bpf.IngeroAccount, until uint64) {
 	all := minus(until-min(a.BornNs, until), a.Off)
 	t.InCalls = within(minus(a.CallsNs, a.InCalls), all)
@@ -130,9 +128,9 @@ func account(t *tick.Thread, a *bpf.IngeroAccount, until uint64) {
 		Throttled: all.Throttled - t.InCalls.Throttled, Blocked: all.Blocked - t.InCalls.Blocked}
 }
 
-// minus splits a time: what is off is off, the rest was on a CPU. The parts are larger
-// than the total only if the thread moved on while it was read, so that a wait counts twice:
-// in the account, and as the state that the thread is in. They are cut to the total.
+// minus splits a time: off is off-CPU, the rest on-CPU. The parts exceed the total only if the
+// thread moved on while it was read, so that a wait counts twice: in the account, and as the
+// thread's current state. They are cut to the total.
 func minus(total uint64, off bpf.IngeroSums) tick.Times {
 	t := tick.Times{Throttled: min(off.Throttled, total)}
 	t.Blocked = min(off.Blocked, total-t.Throttled)
@@ -141,8 +139,8 @@ func minus(total uint64, off bpf.IngeroSums) tick.Times {
 	return t
 }
 
-// within cuts a part to its whole. It is larger only if the thread moved on
-// between the reading of the two; the next reading sets that right.
+// within cuts a part to its whole. The part is larger only if the thread moved on between the two
+// readings; the next reading corrects that.
 func within(part, whole tick.Times) tick.Times {
 	return tick.Times{OnCPU: min(part.OnCPU, whole.OnCPU), Runnable: min(part.Runnable, whole.Runnable),
 		Throttled: min(part.Throttled, whole.Throttled), Blocked: min(part.Blocked, whole.Blocked)}
@@ -161,9 +159,8 @@ func ended(dst []tick.Thread, b []byte, clock Clock) ([]tick.Thread, error) {
 	return append(dst, t), nil
 }
 
-// Thread is a thread's account as of `now` (CLOCK_MONOTONIC ns), with what it is
-// about: the state that it is in and the calls that are open count up to now,
-// which is later than all that s tells.
+// Thread returns a thread's account as of now (CLOCK_MONOTONIC ns), with its current state. That
+// state and the open calls count up to now, which is later than all times in s.
 func Thread(tid uint32, s *bpf.IngeroThread, now uint64, clock Clock) tick.Thread {
 	k := &s.Clock
 	t := tick.Thread{PID: s.Tgid, TID: tid, Enrolled: k.Hop != 0 || k.EnrolledFor != 0, Since: clock.Wall(k.Account.BornNs), Until: clock.Wall(now)}
@@ -202,7 +199,7 @@ func addSums(to *bpf.IngeroSums, x bpf.IngeroSums) {
 	to.Blocked += x.Blocked
 }
 
-// doing is what the thread does now.
+// doing returns what the thread does now.
 func doing(s *bpf.IngeroThread, clock Clock) tick.Doing {
 	var d tick.Doing
 	k := &s.Clock

@@ -35,7 +35,7 @@ func TestWaitsAgreeWithTheKernel(t *testing.T) {
 	}
 }
 
-// number is a system call's number here.
+// number returns a system call's number on this architecture.
 func number(t *testing.T, name string) int16 {
 	t.Helper()
 	for nr := range events.MaxSyscall {
@@ -154,7 +154,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A thread's parts are those of its account, and what it does now up to now.
+// A thread's times are those of its account, plus its current state up to now.
 func TestThread(t *testing.T) {
 	s := bpf.IngeroThread{Tgid: 10, Depth: 1}
 	s.Clock.Account = bpf.IngeroAccount{BornNs: 1000, CallsNs: 5000, SyncNs: 2000,
@@ -183,8 +183,8 @@ func TestThread(t *testing.T) {
 	}
 }
 
-// A thread that moved on while it was read, so that its calls have more of
-// something than all its time, has no more than it lived.
+// If a thread moved on while it was read, and its calls exceed its total, its times are cut to its
+// lifetime.
 func TestThreadThatMovedOn(t *testing.T) {
 	s := bpf.IngeroThread{Tgid: 10}
 	s.Clock.Since = 9000
@@ -199,8 +199,8 @@ func TestThreadThatMovedOn(t *testing.T) {
 	}
 }
 
-// A thread that got a CPU while it was read, so that its last wait counts twice, has no more
-// than it lived.
+// If a thread got a CPU while it was read, so that its last wait counts twice, its times are cut to
+// its lifetime.
 func TestWaitCountedTwice(t *testing.T) {
 	s := bpf.IngeroThread{Tgid: 10}
 	s.Clock.Since, s.Clock.State = 9400, uint32(bpf.IngeroWaitStateWAIT_RUNNABLE)

@@ -7,11 +7,11 @@ import (
 	"ingero/internal/bpf"
 )
 
-// The kernel cuts stacks behind what they have. They are read by these parts of their
-// structures, each behind a check of the length: a pointer to the whole would reach beyond
-// the record, and the whole is too large to be copied. A test compares the parts with it.
+// The kernel truncates stacks after the last frame. They are read by these parts of their
+// structures, each behind a length check: a pointer to the whole would reach beyond the record, and
+// the whole is too large to copy. A test compares the parts with the structures.
 
-// stackHead is the part of bpf.IngeroStackRecord that each stack has.
+// stackHead is the part of bpf.IngeroStackRecord that every stack has.
 type stackHead struct {
 	_       structs.HostLayout
 	Kind    uint8
@@ -39,7 +39,7 @@ type pyHead struct {
 	Raw     [len(bpf.IngeroPyWalk{}.Raw)]uint64
 }
 
-// list is the first n values of bytes that are long enough for them.
+// list returns the first n values in b, which must be long enough.
 func list[T uint64 | bpf.IngeroPyFrame](b []byte, n int) []T {
 	if n == 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The parts by which a cut record is read are those of its structure, one after another.
+// The parts for reading truncated records match the fields of their structures.
 func TestPartsAreThoseOfTheStructure(t *testing.T) {
 	for _, tt := range []struct {
 		whole, part any
@@ -23,7 +23,7 @@ func TestPartsAreThoseOfTheStructure(t *testing.T) {
 		{bpf.IngeroPyWalk{}, pyHead{}, pythonSize - walkAt},
 	} {
 		whole, part := reflect.TypeOf(tt.whole), reflect.TypeOf(tt.part)
-		for i := 1; i < part.NumField(); i++ { // the first field is the layout's mark
+		for i := 1; i < part.NumField(); i++ { // the first field is the layout marker
 			if got, want := part.Field(i), whole.Field(i); got.Name != want.Name || got.Type != want.Type || got.Offset != want.Offset {
 				t.Errorf("%v: %s %v at %d, want %s %v at %d", part, got.Name, got.Type, got.Offset, want.Name, want.Type, want.Offset)
 			}
@@ -34,7 +34,7 @@ func TestPartsAreThoseOfTheStructure(t *testing.T) {
 	}
 }
 
-// edge returns a function that puts bytes where the memory behind them cannot be read.
+// edge returns a function that places bytes directly before unreadable memory.
 func edge(t *testing.T) func(b []byte) []byte {
 	t.Helper()
 	page := unix.Getpagesize()
@@ -53,8 +53,8 @@ func edge(t *testing.T) func(b []byte) []byte {
 	}
 }
 
-// Of a record that is cut anywhere, nothing behind its end is read, and it is told as
-// malformed if it is too short for what it says.
+// Nothing after the end of a truncated record is read, and a record that is too short for its
+// contents is malformed.
 func TestNothingBehindARecordIsRead(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	call := func(flags bpf.IngeroCallFlags) []byte {
@@ -68,7 +68,7 @@ func TestNothingBehindARecordIsRead(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		whole []byte
-		least int // bytes with which it is a record
+		least int // shortest valid length
 	}{
 		{"call", call(0), recordSize},
 		{"call, throttled", call(bpf.IngeroCallFlagsCALL_THROTTLED), throttledSize},
@@ -100,7 +100,7 @@ func TestNothingBehindARecordIsRead(t *testing.T) {
 	}
 }
 
-// The same of stacks with Python frames, which a record may have room for or not.
+// The same for stacks with Python frames, complete or truncated.
 func TestNothingBehindPythonFramesIsRead(t *testing.T) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	put := edge(t)

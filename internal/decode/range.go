@@ -16,8 +16,8 @@ const (
 	rangeFlags = tick.RangeReturned | tick.RangeCut | tick.RangeUnaccounted
 )
 
-// Ranges decodes one record of a call of NVTX and appends it. b is not kept. On error
-// nothing is appended.
+// Ranges decodes one record of an NVTX call and appends it. b is not kept. On error nothing is
+// appended.
 func Ranges(dst []tick.Range, b []byte, clock Clock) ([]tick.Range, error) {
 	if len(b) < rangeSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_RANGE) {
 		return dst, fmt.Errorf("range of %d bytes: %w", len(b), ErrRecord)

@@ -12,7 +12,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// rangeRecord is a call of NVTX as the kernel writes it.
+// rangeRecord returns an NVTX call as the kernel writes it.
 func rangeRecord(name string) []byte {
 	r := bpf.IngeroRangeRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_RANGE), Flags: 0xff, Op: 0x0701, Tgid: 7, Tid: 8, Lost: 3, TimeNs: 5000, Id: 0x1234, Domain: 9}
 	r.Account = bpf.IngeroAccount{BornNs: 1000, CallsNs: 3000, SyncNs: 2000, Off: bpf.IngeroSums{Runnable: 100, Blocked: 2500},
@@ -23,7 +23,7 @@ func rangeRecord(name string) []byte {
 	return bytes.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&r)), unsafe.Sizeof(r)))
 }
 
-// All that a record has comes out, whatever bytes the name is of.
+// All fields of a record are decoded, for any bytes in the name.
 func TestRanges(t *testing.T) {
 	for name, want := range map[string]string{
 		"train step": "train step", "": "", "\x1b[2J\xff": "\x1b[2J\xff", "a\x00b": "a",

@@ -19,8 +19,7 @@ const (
 	maxPythons = len(bpf.IngeroPyWalk{}.Frames)
 )
 
-// Stacks decodes one record of a stack and appends it. b is not kept. On error nothing is
-// appended.
+// Stacks decodes one record of a stack and appends it. b is not kept. On error nothing is appended.
 func Stacks(dst []tick.RawStack, b []byte, clock Clock) ([]tick.RawStack, error) {
 	if len(b) < stackSize || b[0] != uint8(bpf.IngeroRecordKindRECORD_STACK) {
 		return dst, fmt.Errorf("stack of %d bytes: %w", len(b), ErrRecord)

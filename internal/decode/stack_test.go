@@ -11,7 +11,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// stackRecord is a record as the kernel puts it out, cut behind its last frame.
+// stackRecord returns a record as the kernel emits it, truncated after its last frame.
 func stackRecord(r *bpf.IngeroStackRecord) []byte {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(r)), unsafe.Sizeof(*r))
 	if r.Py.N > 0 {
@@ -53,7 +53,7 @@ func TestStacks(t *testing.T) {
 			}
 		}
 	}
-	none := full(2, 0) // no Python frames, and why
+	none := full(2, 0) // no Python frames, but a reason
 	if got, err := Stacks(nil, unsafe.Slice((*byte)(unsafe.Pointer(none)), pythonSize), Clock{}); err != nil || got[0].PyEnd != 1 || len(got[0].Py) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -2,7 +2,7 @@ package diff
 
 import "testing"
 
-// BenchmarkHour compares an hour of 20,000 calls a second with itself. Making it takes
+// BenchmarkHour compares an hour of 20,000 calls a second with itself. Building the data takes
 // minutes.
 func BenchmarkHour(b *testing.B) {
 	l := healthy()

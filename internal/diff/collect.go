@@ -11,21 +11,21 @@ import (
 	"ingero/pkg/events"
 )
 
-// What is read of the log of a run: the accounts of its threads, all of them, and of
-// calls and waits as many seconds as can be read quickly, spread over the run.
+// Limits of the data read from a run's log: all accounts of its threads, and as many seconds of
+// calls and waits as can be read quickly, spread over the run.
 const (
 	sliceLength = time.Second
 	mostCalls   = 1_000_000
 	leastSlices = 48
 	mostSlices  = 4096
-	mostThreads = 256 // of a role, whose records are kept apart
-	mainShare   = 0.1 // of the calls of the busiest thread: who makes fewer steps is no main thread
+	mostThreads = 256 // of a role, with separate records
+	mainShare   = 0.1 // of the calls of the busiest thread: a thread with fewer steps is no main thread
 )
 
 // threadID is a thread of a run.
 type threadID struct{ pid, tid uint32 }
 
-// collected is what a log tells of a role.
+// collected is the log's data of a role.
 type collected struct {
 	*role
 	anchor  events.Op
@@ -38,10 +38,10 @@ type threadRun struct {
 	blocks  *Series
 	slices  *Series
 	anchors float64
-	lines   map[lineKey][]float64 // values of slices
+	lines   map[lineKey][]float64 // values by slice
 }
 
-// lineKey is an operation and a stack that it is called from.
+// lineKey is an operation with the stack of its caller.
 type lineKey struct {
 	op    events.Op
 	stack uint32
@@ -52,14 +52,14 @@ type collector struct {
 	*Run
 	stacks *query.Stacks
 	of     map[uint32]*collected
-	at     int64 // of the first block, Unix ns
+	at     int64 // start of the first block, Unix ns
 	n      int   // blocks
-	every  int64 // from one slice to the next
+	every  int64 // distance between slices
 	m      int   // slices
 	lines  map[uint32]string
 }
 
-// collect reads the log of a run for the roles that are compared.
+// collect reads the log of a run for the compared roles.
 func (run *Run) collect(ctx context.Context, roles []*collected) (*collector, error) {
 	c := &collector{Run: run, of: map[uint32]*collected{}, lines: map[uint32]string{}}
 	for _, x := range roles {
@@ -105,7 +105,7 @@ func (c *collector) take(s *query.Slice) {
 	}
 }
 
-// thread returns a thread of the roles, nil where it is of none.
+// thread returns a thread of the roles, or nil.
 func (c *collector) thread(pid, tid uint32) *threadRun {
 	x := c.of[pid]
 	if x == nil {
@@ -120,7 +120,7 @@ func (c *collector) thread(pid, tid uint32) *threadRun {
 	return t
 }
 
-// account spreads what an account adds to the one before over the blocks.
+// account distributes the growth since the previous account over the blocks.
 func (c *collector) account(now *tick.Thread) {
 	t := c.thread(now.PID, now.TID)
 	if t == nil {
@@ -131,7 +131,7 @@ func (c *collector) account(now *tick.Thread) {
 	t.last.Open = nil
 	if before.Since != now.Since || before.Until == 0 {
 		before = tick.Thread{Until: now.Since}
-		if now.Since < c.at { // of before the run nothing is told
+		if now.Since < c.at { // times before the run are ignored
 			return
 		}
 	}
@@ -158,7 +158,7 @@ func (c *collector) account(now *tick.Thread) {
 	}
 }
 
-// partsOf are the parts of an account.
+// partsOf returns the parts of an account.
 func partsOf(t *tick.Thread) (p [parts]uint64) {
 	less := func(a, b uint64) uint64 { return a - min(a, b) }
 	p[GPUWait] = t.Sync.OnCPU + t.Sync.Blocked
@@ -173,7 +173,7 @@ func partsOf(t *tick.Thread) (p [parts]uint64) {
 	return p
 }
 
-// slice returns the slice that a time is in.
+// slice returns the slice that contains a time.
 func (c *collector) slice(at int64) (int, bool) {
 	i := (at - c.at) / c.every
 	return int(i), at >= c.at && i < int64(c.m) && (at-c.at)%c.every < int64(sliceLength)
@@ -199,7 +199,7 @@ func (c *collector) call(e *events.Call) {
 	}
 }
 
-// values returns where to add up the calls of a call's line, nil where that has no name.
+// values returns the sums of a call's line, or nil if the line has no name.
 func (c *collector) values(t *threadRun, e *events.Call) []float64 {
 	k := lineKey{e.Op, e.Stack}
 	v, known := t.lines[k]
@@ -212,7 +212,7 @@ func (c *collector) values(t *threadRun, e *events.Call) []float64 {
 	return v
 }
 
-// partOf is the part that most of the time of an operation's calls is in.
+// partOf returns the part with most of the time of an operation's calls.
 func partOf(op events.Op) Part {
 	if isSync(op) {
 		return GPUWait
@@ -225,8 +225,8 @@ func isSync(op events.Op) bool {
 	return row != nil && row.Class == events.ClassSync
 }
 
-// line names the place of a call so that it is the same in another version of the file:
-// by file and function.
+// line names the place of a call by file and function, so that it is stable across versions of the
+// file.
 func (c *collector) line(stack uint32) string {
 	line, known := c.lines[stack]
 	if !known {
@@ -276,7 +276,7 @@ func (c *collector) wait(w *events.Wait) {
 	}
 }
 
-// ofAnother says whether a thread that blocks so waits for another.
+// ofAnother reports whether a thread that blocks for a reason waits for another thread.
 func ofAnother(r events.Reason) bool {
 	switch r {
 	case events.ReasonLock, events.ReasonGIL, events.ReasonPipe, events.ReasonSocket, events.ReasonChild, events.ReasonStopped:
@@ -285,7 +285,7 @@ func ofAnother(r events.Reason) bool {
 	return false
 }
 
-// family is what threads of one kind are called in every run: their numbers are left out.
+// family returns the name of a kind of threads without numbers, which is stable across runs.
 func family(name string) string {
 	if strings.HasPrefix(name, "kworker/") {
 		return "kworker"

@@ -11,51 +11,51 @@ import (
 	"ingero/pkg/events"
 )
 
-// Result is what changed from run A to run B.
+// Result has the differences between run A and run B.
 type Result struct {
 	A, B         *Run
-	Pairs        []Pair // the one that differs most first
-	OnlyA, OnlyB []Role // what the other run has none of
+	Pairs        []Pair // largest difference first
+	OnlyA, OnlyB []Role // missing in the other run
 }
 
-// Pair is what changed in the processes of one role.
+// Pair has the differences of one role's processes.
 type Pair struct {
 	RoleA, RoleB Role
-	Anchor       events.Op // a call of it is a step; 0: both have none, and nothing is compared
+	Anchor       events.Op // the calls that are steps; 0: both runs have none, and nothing is compared
 	A, B         Side
 	Step         Effect
-	Parts        []Effect // the parts of the ledger, in their order; none where it was not recorded
-	Within       []Effect // what the parts are made of, what changed most first
-	Counts       []Effect // calls by step
+	Parts        []Effect // parts of the ledger, in order; none if it was not recorded
+	Within       []Effect // contents of the parts, largest change first
+	Counts       []Effect // calls per step
 	Calls        []CallChange
 	Short        bool // a run is too short to tell a difference from chance
-	NoDetail     bool // who and what is not known: the records are gone
+	NoDetail     bool // culprits are unknown: the records are gone
 }
 
-// Side is what a pair's comparison rests on in one run.
+// Side is the data of a pair in one run.
 type Side struct {
 	PIDs     []uint32
-	From, To time.Time // without its beginning
+	From, To time.Time // without the warm-up
 	Steps    uint64
-	Warm     time.Duration // that was left out, at the beginning
-	Stalls   time.Duration // that were set aside
-	Threads  int           // that make steps
+	Warm     time.Duration // excluded warm-up
+	Stalls   time.Duration // excluded stalls
+	Threads  int           // with steps
 }
 
-// CallChange is how long the calls of an operation take, in both runs.
+// CallChange is the call time of an operation in both runs.
 type CallChange struct {
 	Op       events.Op
 	A, B     uint64 // calls
 	DurA     *stats.Sketch
 	DurB     *stats.Sketch
-	TimeA    float64 // ns a step, of those made inside no other call
+	TimeA    float64 // ns per step, of outermost calls
 	TimeB    float64
-	OncesA   float64 // calls a step
+	OncesA   float64 // calls per step
 	OncesB   float64
-	Findings int // of effects of it
+	Findings int // of effects of the operation
 }
 
-// Compare says what changed between two runs.
+// Compare returns the differences between two runs.
 func Compare(ctx context.Context, a, b *Run) (*Result, error) {
 	r := &Result{A: a, B: b}
 	var pairs []pairing
@@ -99,7 +99,7 @@ func Compare(ctx context.Context, a, b *Run) (*Result, error) {
 	return r, nil
 }
 
-// Relative is by which share the steps of B are longer than those of A.
+// Relative returns the relative growth of the step length from A to B.
 func (p *Pair) Relative() float64 {
 	if p.Step.A == 0 {
 		return 0
@@ -113,7 +113,7 @@ type run struct {
 	blocks, slices *side
 }
 
-// side makes the series of a role of its threads: of those that make steps.
+// side makes the series of a role from its threads with steps.
 func (c *collector) side(x *collected) *run {
 	blocks, parts := newSeries(c.n), newSeries(c.m)
 	most := 0.0
@@ -179,8 +179,8 @@ func (s *Series) merge(o *Series) {
 	}
 }
 
-// cut leaves out what is before the first whole block with steps and behind the last,
-// and how the run warmed up, and cuts the rest into batches.
+// cut drops the time before the first whole block with steps, after the last one, and the warm-up.
+// It divides the rest into batches.
 func (r *run) cut(blocks, parts *Series, block int64) {
 	first, last := 0, len(blocks.Steps)
 	for first < last && blocks.Steps[first] == 0 {
@@ -189,7 +189,7 @@ func (r *run) cut(blocks, parts *Series, block int64) {
 	for last > first && blocks.Steps[last-1] == 0 {
 		last--
 	}
-	if last-first > 2 { // these two are not whole
+	if last-first > 2 { // these two are incomplete
 		first, last = first+1, last-1
 	}
 	if first >= last {
@@ -216,7 +216,7 @@ func (r *run) cut(blocks, parts *Series, block int64) {
 	r.slices = &side{parts, batched(parts)}
 }
 
-// compare tests all that two runs of a role have.
+// compare tests all values of two runs of a role.
 func (p *Pair) compare(a, b *run) {
 	p.A, p.B = a.Side, b.Side
 	length := a.blocks.mean(a.blocks.Series, StepKey)
@@ -252,13 +252,12 @@ func (p *Pair) compare(a, b *run) {
 }
 
 const (
-	countShare = 0.05 // by which the number of calls must differ
-	leastCount = 0.02 // calls a step: likewise
-	tiny       = 1e-4 // of a step: what takes less in both runs is not told at all
+	countShare = 0.05 // minimum difference of the number of calls, as a share
+	leastCount = 0.02 // minimum difference in calls per step
+	tiny       = 1e-4 // of a step: values below it in both runs are ignored
 )
 
-// correct leaves out what is too little to matter, corrects for how much was tested, and
-// orders.
+// correct drops values that are too small, corrects for the number of tests, and sorts.
 func (p *Pair) correct(length float64) {
 	p.Within = slices.DeleteFunc(p.Within, func(e Effect) bool { return max(e.A, e.B) < tiny*length })
 	var all []*Effect
@@ -277,7 +276,7 @@ func (p *Pair) correct(length float64) {
 	})
 }
 
-// keys returns those that either series has, in a fixed order.
+// keys returns the keys of either series, in a fixed order.
 func keys(a, b *Series) (out []Key) {
 	for k := range a.Values {
 		out = append(out, k)
@@ -303,7 +302,7 @@ func flags(k Key) (n int) {
 	return n
 }
 
-// calls adds how long the calls of each operation take.
+// calls adds the call times of each operation.
 func (p *Pair) calls(a, b *role) {
 	all := map[events.Op]*CallChange{}
 	add := func(x *role, dur func(*CallChange) *stats.Sketch, count func(*CallChange) *uint64) {
@@ -347,7 +346,7 @@ func (p *Pair) calls(a, b *role) {
 	})
 }
 
-// Findings counts what differs for sure.
+// Findings returns the number of significant differences.
 func (p *Pair) Findings() (n int) {
 	if p.Step.Found {
 		n++

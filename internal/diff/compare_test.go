@@ -14,7 +14,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// said are the findings of a pair in words, sorted.
+// said returns the findings of a pair in words, sorted.
 func said(p *Pair) string {
 	var out []string
 	if p.Step.Found {
@@ -48,7 +48,7 @@ func said(p *Pair) string {
 	return strings.Join(out, "; ")
 }
 
-// What was changed is found, and nothing else.
+// Only real changes are found.
 func TestChanges(t *testing.T) {
 	a := record(t, healthy())
 	for name, tt := range map[string]struct {
@@ -89,7 +89,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The calls of an operation are told by run: how many, how many a step, and their time.
+// The calls of an operation are reported by run: total, per step, and their time.
 func TestCallChanges(t *testing.T) {
 	l := healthy()
 	l.copies, l.copyNS = 20, 200_000
@@ -105,7 +105,7 @@ func TestCallChanges(t *testing.T) {
 	}
 }
 
-// A run against itself has no finding, and no difference at all.
+// A run compared with itself has no finding and no difference.
 func TestItself(t *testing.T) {
 	l := healthy()
 	l.noise, l.hog, l.hogFrom = 0.2, 3_000_000, 10
@@ -121,8 +121,7 @@ func TestItself(t *testing.T) {
 	}
 }
 
-// Processes are matched by program and rank, whatever their numbers; what the other run
-// does not have is told.
+// Processes are matched by program and rank, not PID; roles missing in the other run are reported.
 func TestRoles(t *testing.T) {
 	var a, b []loop
 	for rank := range uint32(3) {
@@ -153,7 +152,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A run says what it lacks of calls, each thing once; stacks that are left out are none.
+// A run lists each missing input of calls once; missing stacks do not count.
 func TestUntimed(t *testing.T) {
 	x := healthy()
 	x.reports = []tick.Report{
@@ -166,7 +165,7 @@ func TestUntimed(t *testing.T) {
 	}
 }
 
-// Of runs of a few seconds nothing is said.
+// Runs of a few seconds give no result.
 func TestShort(t *testing.T) {
 	l := healthy()
 	l.seconds = 4
@@ -177,8 +176,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// Of a recording whose calls were removed steps and operations are compared, from
-// rollups.
+// A recording with removed calls is compared by steps and operations, from rollups.
 func TestWithoutCalls(t *testing.T) {
 	l := healthy()
 	a := record(t, l)
@@ -198,7 +196,7 @@ func TestWithoutCalls(t *testing.T) {
 	}
 }
 
-// Where the seconds of an old recording are gone its tens of seconds are compared.
+// If the seconds of an old recording are gone, its ten-second blocks are compared.
 func TestCoarse(t *testing.T) {
 	l := healthy()
 	l.seconds = 150

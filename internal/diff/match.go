@@ -8,19 +8,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// pairing is two roles that are compared, and what a step is: a call of anchor.
+// pairing is two compared roles; a step is a call of anchor.
 type pairing struct {
 	a, b   *role
 	anchor events.Op
 }
 
 const (
-	leastCalls = 8    // of an operation, in each run, so that it can be a step
-	inStep     = 0.03 // by which an operation that keeps step may be off
+	leastCalls = 8    // of an operation, in each run, as a minimum for a step
+	inStep     = 0.03 // largest deviation of an operation that keeps step
 )
 
-// pair matches the roles of two runs by what they are; where neither has more than one,
-// these are compared whatever they are called.
+// pair matches the roles of two runs by program and rank. If each run has only one role, these are
+// compared under any name.
 func pair(a, b *Run) (pairs []pairing, onlyA, onlyB []Role) {
 	left := slices.Clone(b.roles)
 	for _, x := range a.roles {
@@ -42,16 +42,15 @@ func pair(a, b *Run) (pairs []pairing, onlyA, onlyB []Role) {
 	return pairs, onlyA, onlyB
 }
 
-// anchor finds the operation whose calls count the steps of two runs. Most operations
-// are called as often a step in both, so their rates have one ratio; that of one which a
-// change of the program calls more often stands out. Of those that keep step it is the
-// one that most time is spent waiting for the GPU in, or else the one that is called
-// least often, but all the time. 0 where there is none.
+// anchor finds the operation whose calls count the steps of two runs. Most operations have as many
+// calls per step in both, so their rates have one ratio; an operation that a program change calls
+// more often stands out. Of those that keep step, it returns the one with the most GPU wait time,
+// or else the one called least often, but all the time. It returns 0 if there is none.
 func anchor(a, b *role) events.Op {
 	type candidate struct {
 		op    events.Op
 		sync  bool
-		ratio float64 // logarithm of
+		ratio float64 // logarithm
 		ns    uint64
 		calls uint64
 		often bool
@@ -69,7 +68,7 @@ func anchor(a, b *role) events.Op {
 			often: 2*x.blocks >= a.blocks && 2*y.blocks >= b.blocks}
 		all = append(all, c)
 		ratios = append(ratios, c.ratio)
-		if c.sync { // rather these, where there are few
+		if c.sync { // these are preferred, where there are few
 			ratios = append(ratios, c.ratio)
 		}
 	}

@@ -28,21 +28,21 @@ var (
 	opSync   = op("cudaStreamSynchronize")
 )
 
-// loop is a training loop that is recorded. Times are ns.
+// loop is a recorded training loop. Times are ns.
 type loop struct {
 	pid      uint32
 	comm     string
 	where    tick.Where
 	seconds  int
 	seed     uint64
-	gpu      int64 // that the synchronise waits
+	gpu      int64 // wait of the synchronize
 	cpu      int64 // between the calls
 	launches int
 	copies   int
 	copyNS   int64
-	syncs    int     // 0: one a step
+	syncs    int     // 0: one per step
 	hog      int64   // taken from each step
-	hogFrom  int     // second from which on
+	hogFrom  int     // first second of the hog
 	line     string  // function that copies
 	noise    float64 // of the GPU's time
 	reports  []tick.Report
@@ -53,11 +53,11 @@ func healthy() loop {
 		gpu: 14_000_000, cpu: 1_000_000, launches: 10, copies: 2, copyNS: 50_000, line: "load", noise: 0.01}
 }
 
-// recorder writes loops to a database, side by side.
+// recorder writes loops to a database, in parallel.
 type recorder struct {
 	loop
 	r     *rand.Rand
-	now   int64 // where the loop is
+	now   int64 // current time of the loop
 	acct  tick.Thread
 	calls []events.Call
 	waits []events.Wait
@@ -95,7 +95,7 @@ func (x *recorder) step(second int) {
 	}
 }
 
-// record makes a database of loops, which begin at the hour.
+// record makes a database of loops that begin at the hour.
 func record(t testing.TB, loops ...loop) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")

@@ -14,10 +14,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// Options say which of the processes of a recording are compared.
+// Options select the processes of a recording to compare.
 type Options struct {
 	PIDs     []uint32 // nil: all
-	Programs []string // likewise: names, or parts of the command line
+	Programs []string // names, or parts of the command line; nil: all
 }
 
 // Run is one side of a comparison: a recording, or a part of one.
@@ -26,8 +26,8 @@ type Run struct {
 	Session  query.Session
 	From, To time.Time
 	Cover    query.Coverage
-	// Untimed is what was left out to spare the programs (docs/design/overhead.md) without which
-	// calls have no time or no count: parts and operations differ by that, too.
+	// Untimed lists the shed inputs (docs/design/overhead.md) without which calls have no time or
+	// no count: parts and operations differ by that, too.
 	Untimed []string
 
 	r     *query.Reader
@@ -36,14 +36,14 @@ type Run struct {
 	roles []*role
 }
 
-// Role is what a process is in its job, whatever its number: processes of one role are
+// Role is the position of a process in its job, independent of its PID. Processes of one role are
 // compared with each other.
 type Role struct {
 	Program string
-	Rank    string // "" where it has none
+	Rank    string // "" for none
 }
 
-// String names it: "train.py, rank 3".
+// String returns the name: "train.py, rank 3".
 func (r Role) String() string {
 	if r.Rank == "" {
 		return r.Program
@@ -51,30 +51,29 @@ func (r Role) String() string {
 	return r.Program + ", rank " + r.Rank
 }
 
-// role is the processes of a run that have a role.
+// role has the processes of a run with one role.
 type role struct {
 	Role
 	pids   []uint32
 	ops    []query.OpStat // by block
 	sums   map[events.Op]*opSum
-	blocks int // in which it made calls
+	blocks int // blocks with calls
 }
 
-// opSum is what the calls of an operation are in a run: those made inside no other.
+// opSum sums up the outermost calls of an operation in a run.
 type opSum struct {
 	calls, done uint64
 	ns          uint64
-	blocks      int // that have some
+	blocks      int // blocks with calls
 }
 
-// blocks are the lengths into which a run is cut, those of the rollups, and up to which
-// length of a run each is taken.
+// blocks are the block lengths, those of the rollups, each with the longest run that uses it.
 var blocks = [...]struct{ length, upTo time.Duration }{
 	{time.Second, 10 * time.Minute}, {10 * time.Second, 2 * time.Hour}, {time.Minute, 24 * time.Hour}, {10 * time.Minute, 14 * 24 * time.Hour}, {time.Hour, math.MaxInt64},
 }
 
-// Open reads what a run consists of: the latest recording in a window, whose processes
-// and sums it takes. Zero times are no bounds. The reader stays the caller's.
+// Open reads a run: the latest recording in a window, with its processes and sums. Zero times are
+// no bounds. The caller keeps ownership of the reader.
 func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (*Run, error) {
 	s, err := latest(ctx, r, from, to)
 	if err != nil {
@@ -110,11 +109,11 @@ func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (
 	return run, nil
 }
 
-// untimed are the steps of the budget, and the report of that on launches, after which not
-// all calls are timed and counted.
+// untimed are the shedding levels, and the budget's report on launches, after which not all calls
+// are timed and counted.
 var untimed = []string{"launches-counted", "calls-counted", "hot-off"}
 
-// latest returns the latest recording that has a part in a window.
+// latest returns the latest recording that overlaps a window.
 func latest(ctx context.Context, r *query.Reader, from, to time.Time) (query.Session, error) {
 	if from.IsZero() && to.IsZero() {
 		return r.Session(ctx, "")
@@ -166,8 +165,7 @@ func (run *Run) read(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// sums reads the rollups, by the finest blocks that the run is not too long for and that
-// are still kept.
+// sums reads the rollups with the finest blocks that fit the length of the run and still exist.
 func (run *Run) sums(ctx context.Context) (stats []query.OpStat, err error) {
 	length := run.To.Sub(run.From)
 	for _, b := range blocks {
@@ -190,7 +188,7 @@ func (run *Run) sums(ctx context.Context) (stats []query.OpStat, err error) {
 	return stats, nil
 }
 
-// wants says whether a process is to be compared.
+// wants reports whether a process is selected.
 func (o *Options) wants(p *tick.Process, program string) bool {
 	if len(o.PIDs) > 0 && !slices.Contains(o.PIDs, p.PID) {
 		return false
@@ -217,7 +215,7 @@ func (x *role) add(o *query.OpStat) {
 	}
 }
 
-// outermost is the share of calls that were made inside no other.
+// outermost returns the share of outermost calls.
 func outermost(c *tick.Counts) float64 {
 	if c.Calls == 0 {
 		return 0
@@ -225,7 +223,7 @@ func outermost(c *tick.Counts) float64 {
 	return float64(c.Calls-min(c.Nested, c.Calls)) / float64(c.Calls)
 }
 
-// time is what the calls of a role took.
+// time returns the call time of a role.
 func (x *role) time() (ns uint64) {
 	for _, s := range x.sums {
 		ns += s.ns
@@ -233,7 +231,7 @@ func (x *role) time() (ns uint64) {
 	return ns
 }
 
-// byTime orders roles, that which takes most first.
+// byTime compares roles by call time, largest first.
 func byTime(a, b *role) int {
 	return cmp.Or(cmp.Compare(b.time(), a.time()), cmp.Compare(a.Role.String(), b.Role.String()))
 }

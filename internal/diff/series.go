@@ -13,39 +13,39 @@ const (
 	GPUWait               // on a CPU or blocked, in calls that wait for the GPU
 	GapCPU                // on a CPU between calls
 	CallCPU               // on a CPU in other calls
-	Runnable              // others had the CPU
+	Runnable              // ready to run, without a CPU
 	Throttled             // by a CPU quota
-	Blocked               // in no call that waits for the GPU
+	Blocked               // outside calls that wait for the GPU
 	parts
 )
 
 var partNames = [parts]string{"step", "gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked"}
 
-// String returns the name of a part as JSON has it.
+// String returns the JSON name of a part.
 func (p Part) String() string { return partNames[p] }
 
-// Kind is what a [Key] is of.
+// Kind is the kind of a [Key].
 type Kind uint8
 
-// The kinds. All but OfCount are of nanoseconds.
+// The kinds. All but OfCount are nanoseconds.
 const (
 	OfPart  Kind = iota // a part of the ledger
 	OfOp                // the time of calls of an operation
-	OfCount             // how many calls of it are made
-	OfLine              // the time of calls of it from a place in the program
-	OfWait              // waits, by who had the CPU or what was waited for
+	OfCount             // number of its calls
+	OfLine              // time of its calls from a place in the program
+	OfWait              // waits, by CPU user or reason
 )
 
-// Key names a value that is compared. It can be compared.
+// Key identifies a compared value. It is comparable.
 type Key struct {
 	Kind Kind
-	Part Part // that it is in
+	Part Part // the part that contains it
 	Op   events.Op
 	Line string // OfLine: function and file
-	// Of OfWait: who had the CPU, or ended the wait.
+	// For OfWait: the CPU user, or the thread that ended the wait.
 	Who              string
 	Own, Agent, Idle bool
-	Reason           events.Reason // what was waited for
+	Reason           events.Reason // reason of the wait
 	Call             events.Syscall
 	Dev              uint32
 }
@@ -53,10 +53,10 @@ type Key struct {
 // StepKey is the length of a step.
 var StepKey = Key{Kind: OfPart, Part: All}
 
-// Series is a run cut into blocks: of each how many steps ended in it, and the values of
-// what keys there are.
+// Series is a run divided into blocks: the number of steps that ended in each, and the values by
+// key.
 type Series struct {
-	At     []int64 // when each began, Unix ns
+	At     []int64 // start of each, Unix ns
 	Steps  []float64
 	Values map[Key][]float64
 }
@@ -70,7 +70,7 @@ func (s *Series) add(block int, k Key, v float64) {
 	s.values(k)[block] += v
 }
 
-// values returns the values of a key, block by block.
+// values returns the values of a key, by block.
 func (s *Series) values(k Key) []float64 {
 	x := s.Values[k]
 	if x == nil {
@@ -96,14 +96,14 @@ func (s *Series) within(from, to int64) *Series {
 	return out
 }
 
-// warmer is how much better the mean must be known so that something is left out.
+// warmer is the factor by which the error of the mean must shrink before blocks are dropped.
 const warmer = 0.7
 
-// warm returns how many of the first blocks to leave out, a quarter at most: so many that
-// the mean of the others is known best (the marginal standard error rule).
+// warm returns the number of first blocks to drop, at most a quarter: the number that gives the
+// smallest error of the mean of the rest (the marginal standard error rule).
 func warm(x []float64) int {
 	all, best, at := 0.0, 0.0, 0
-	const known = 1e-4 // as a share: well enough
+	const known = 1e-4 // as a share: precise enough
 	for d := 0; d <= len(x)/4; d++ {
 		mean, sum := 0.0, 0.0
 		for _, v := range x[d:] {

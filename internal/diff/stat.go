@@ -6,32 +6,32 @@ import (
 	"slices"
 )
 
-// How a difference is tested. A run is cut into batches so long that neighbours tell
-// little of each other, and each is one observation: its sum by its steps. Few stalls are
-// set aside. Welch's test then asks whether the means differ by more than a margin: a
-// share of a step, and by how much the calmer of the two runs wanders by itself. Holm's
-// method keeps the chance of any wrong finding at alpha, however much is compared.
+// The test of a difference. A run is divided into batches long enough that neighbors are nearly
+// independent; each is one observation: its sum per step. A few stalls are excluded. Welch's test
+// then checks whether the means differ by more than a margin: a share of a step, and the drift
+// within the calmer of the two runs. Holm's method bounds the probability of any false finding by
+// alpha, for any number of tests.
 const (
 	alpha      = 0.01
-	leastShare = 0.01 // of A's step: what differs by less is not told
-	mostBatch  = 48   // batches of a run at most
-	fewBatch   = 12   // of which no fewer are made so that they are independent
-	minBatch   = 5    // from which on a run can be tested
-	alike      = 0.2  // correlation of neighbours that is let be
-	quarters   = 4    // of a run, from which its wandering is learnt
-	stallShare = 0.05 // of the batches: so many may be set aside
-	stallFar   = 8    // deviations from the median from which on one is
+	leastShare = 0.01 // of A's step: smaller differences are ignored
+	mostBatch  = 48   // maximum batches of a run
+	fewBatch   = 12   // minimum batches when merging for independence
+	minBatch   = 5    // minimum batches for a test
+	alike      = 0.2  // accepted correlation of neighbors
+	quarters   = 4    // of a run, to measure its drift
+	stallShare = 0.05 // of the batches: maximum share to exclude
+	stallFar   = 8    // deviations from the median that make a stall
 )
 
-// batches cuts n blocks of a run into equal parts.
+// batches divides n blocks of a run into equal parts.
 type batches struct {
 	n    int
 	size int
-	off  []bool // those set aside
+	off  []bool // excluded ones
 	corr float64
 }
 
-// batched cuts a run by the length of its steps.
+// batched divides a run by the length of its steps.
 func batched(s *Series) batches {
 	n := len(s.Steps)
 	b := batches{n: n, size: (n + mostBatch - 1) / mostBatch}
@@ -47,14 +47,14 @@ func batched(s *Series) batches {
 	return b
 }
 
-// sums returns the sums of a key and of the steps of each batch that is not set aside;
-// those without a step are added to the one before.
+// sums returns the sums of a key and of the steps of each included batch; batches without a step
+// are added to the previous one.
 func (b *batches) sums(s *Series, k Key) (values, steps []float64) {
 	v := s.Values[k]
 	at := 0
 	for from := 0; from < b.n; from += b.size {
 		to := min(from+b.size, b.n)
-		if b.n-to < b.size { // the rest is too short to stand alone
+		if b.n-to < b.size { // the rest is too short for its own batch
 			to = b.n
 		}
 		i := at
@@ -80,7 +80,7 @@ func (b *batches) sums(s *Series, k Key) (values, steps []float64) {
 	return values, steps
 }
 
-// means returns a key by step, batch by batch.
+// means returns a key per step, by batch.
 func (b *batches) means(s *Series, k Key) []float64 {
 	values, steps := b.sums(s, k)
 	out := values[:0]
@@ -92,7 +92,7 @@ func (b *batches) means(s *Series, k Key) []float64 {
 	return out
 }
 
-// mean returns a key by step over all that is not set aside.
+// mean returns a key per step over all included batches.
 func (b *batches) mean(s *Series, k Key) float64 {
 	values, steps := b.sums(s, k)
 	var sum, n float64
@@ -105,8 +105,8 @@ func (b *batches) mean(s *Series, k Key) float64 {
 	return sum / n
 }
 
-// wander is by how much the quarters of a run differ in a key: the deviation of their
-// means. 0 where there are too few to tell.
+// wander returns how much the quarters of a run differ in a key: the deviation of their means. It
+// is 0 if there are too few batches.
 func (b *batches) wander(s *Series, k Key) float64 {
 	values, steps := b.sums(s, k)
 	n := len(values)
@@ -127,8 +127,7 @@ func (b *batches) wander(s *Series, k Key) float64 {
 	return math.Sqrt(variance)
 }
 
-// neighbours is how much each value tells of the next: their correlation, less what
-// chance makes of it.
+// neighbours returns the correlation of successive values, minus what chance contributes.
 func neighbours(x []float64) float64 {
 	n := len(x)
 	if n < 4 {
@@ -156,8 +155,8 @@ func moments(x []float64) (mean, variance float64) {
 	return mean, variance / float64(max(len(x)-1, 1))
 }
 
-// stalls marks the values that lie far above the others, if they are very few: what
-// happened once is no way in which runs differ.
+// stalls marks values far above the others, if there are very few: a one-time event is no
+// difference between runs.
 func stalls(x []float64) []bool {
 	out := make([]bool, len(x))
 	if len(x) < 2*minBatch {
@@ -190,17 +189,17 @@ func median(x []float64) float64 {
 	return (v[n/2] + v[(n-1)/2]) / 2
 }
 
-// Effect is how a value by step differs between two runs.
+// Effect is the difference of a value per step between two runs.
 type Effect struct {
 	Key
-	A, B float64 // by step: ns, or calls
-	// Low and High are what B - A lies between, with 95 % confidence.
+	A, B float64 // per step: ns, or calls
+	// Low and High are the 95 % confidence bounds of B - A.
 	Low, High float64
-	// P is how likely a difference beyond the margin is by chance, after Holm where many
-	// are tested; 1 where it cannot be tested.
+	// P is the probability of a difference beyond the margin by chance, after Holm's correction for
+	// several tests; 1 if it cannot be tested.
 	P      float64
 	Margin float64
-	Found  bool // it is beyond the margin, and not by chance
+	Found  bool // beyond the margin, and not by chance
 }
 
 // Delta returns B - A.
@@ -212,7 +211,7 @@ type side struct {
 	batches
 }
 
-// test compares a key of two runs. What differs by less than least is no finding.
+// test compares a key of two runs. A difference below least is no finding.
 func test(a, b *side, k Key, least float64) Effect {
 	e := Effect{Key: k, A: a.mean(a.Series, k), B: b.mean(b.Series, k), P: 1}
 	e.Margin = max(least, min(a.wander(a.Series, k), b.wander(b.Series, k)))
@@ -240,14 +239,14 @@ func test(a, b *side, k Key, least float64) Effect {
 	return e
 }
 
-// inflated is by how much the variance of a mean is larger for what neighbours still tell
-// of each other: by the values' own correlation, or that of the steps.
+// inflated returns the factor by which correlation of neighbors increases the variance of a mean:
+// from the values' own correlation, or that of the steps.
 func inflated(x []float64, steps float64) float64 {
 	r := min(max(neighbours(x), steps, 0), 0.9)
 	return (1 + r) / (1 - r)
 }
 
-// holm corrects the chances for how many were tested, and says which are findings.
+// holm corrects the probabilities for the number of tests, and marks the findings.
 func holm(all []*Effect) {
 	slices.SortStableFunc(all, func(a, b *Effect) int { return cmp.Compare(a.P, b.P) })
 	worst := 0.0
@@ -258,7 +257,7 @@ func holm(all []*Effect) {
 	}
 }
 
-// cdfT is the chance that a value of Student's distribution is below t.
+// cdfT returns the probability that a value of Student's distribution is below t.
 func cdfT(t, df float64) float64 {
 	tail := betaI(df/2, 0.5, df/(df+t*t)) / 2
 	if t > 0 {
@@ -267,7 +266,7 @@ func cdfT(t, df float64) float64 {
 	return tail
 }
 
-// quantileT is the value below which one of Student's distribution is with chance p.
+// quantileT returns the value below which one of Student's distribution is with probability p.
 func quantileT(p, df float64) float64 {
 	lo, hi := -1e4, 1e4
 	for range 100 {
@@ -280,7 +279,7 @@ func quantileT(p, df float64) float64 {
 	return hi
 }
 
-// betaI is the regularised incomplete beta function, by its continued fraction.
+// betaI is the regularized incomplete beta function, by its continued fraction.
 func betaI(a, b, x float64) float64 {
 	if x <= 0 || x >= 1 {
 		return min(max(x, 0), 1)
@@ -293,7 +292,7 @@ func betaI(a, b, x float64) float64 {
 	lab, _ := math.Lgamma(a + b)
 	front := math.Exp(lab-la-lb+a*math.Log(x)+b*math.Log(1-x)) / a
 	const tiny = 1e-300
-	away := func(v float64) float64 { // from zero
+	away := func(v float64) float64 { // away from zero
 		if math.Abs(v) < tiny {
 			return tiny
 		}

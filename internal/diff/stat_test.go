@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// noise is how a synthetic run goes.
+// noise describes a synthetic run.
 type noise struct {
 	blocks int
 	step   float64 // ns
 	sd     float64 // of a block's step, as a share
-	rho    float64 // by which a block is like the one before
-	run    float64 // by which runs differ, as a share: standard deviation
-	burst  int     // every so many blocks one has longer steps
+	rho    float64 // correlation with the previous block
+	run    float64 // standard deviation between runs, as a share
+	burst  int     // distance of blocks with longer steps
 	hit    float64 // by this share
 }
 
@@ -42,7 +42,7 @@ func (n *noise) made(r *rand.Rand) *Series {
 	return s
 }
 
-// findings counts what is found between two runs.
+// findings returns the number of findings between two runs.
 func findings(a, b *Series) (step Effect, n int) {
 	x, y := &side{a, batched(a)}, &side{b, batched(b)}
 	least := leastShare * x.mean(a, StepKey)
@@ -63,8 +63,8 @@ func findings(a, b *Series) (step Effect, n int) {
 	return step, n
 }
 
-// Two equal runs differ in noise alone: fewer than one pair in a hundred has a finding,
-// whatever the noise.
+// Two equal runs differ only by noise: fewer than one pair in a hundred has a finding, for any
+// noise.
 func TestNoFindingInNoise(t *testing.T) {
 	const pairs = 500
 	for name, n := range map[string]noise{
@@ -127,7 +127,7 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// One stall is no way in which runs differ.
+// A single stall is no difference between runs.
 func TestOneStall(t *testing.T) {
 	calm := noise{blocks: 60, step: 15e6, sd: 0.01}
 	stall := calm
@@ -140,7 +140,7 @@ func TestOneStall(t *testing.T) {
 	}
 }
 
-// A run is as itself.
+// A run equals itself.
 func TestSame(t *testing.T) {
 	n := noise{blocks: 60, step: 15e6, sd: 0.1, rho: 0.5}
 	s := n.made(rand.New(rand.NewPCG(1, 1)))

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// quiet is how long nothing more must be lost for an episode to be over. What comes
-	// every quarter of a minute, as figures are collected, is one episode.
+	// quiet is how long an episode must lose nothing to be over. Losses every quarter of a minute,
+	// as from a metrics collector, are one episode.
 	quiet = 20 * time.Second
-	// apart is the least time between two updates, unless it has become graver.
+	// apart is the least time between two updates, unless the severity rises.
 	apart = 10 * time.Second
-	// settle is how long a chain must be missing to be told as revised: one that is at
-	// the bound of what is told comes and goes.
+	// settle is how long a chain must be missing to be reported as revised: a chain near the
+	// reporting threshold appears and disappears.
 	settle = 3 * time.Second
-	// grown is by how much an episode must have become dearer to be told again.
+	// grown is the factor by which an episode's loss must grow for an update.
 	grown = 2
 	// maxCulprits is how many culprits of an episode are remembered.
 	maxCulprits = 16
@@ -27,25 +27,25 @@ const (
 // Tracker follows chains from tick to tick. The zero value is ready.
 type Tracker struct{ lives map[string]*life }
 
-// life is a chain that is in the ticks.
+// life is the state of a chain in the ticks.
 type life struct {
 	chain  tick.Chain
-	number uint64 // of the episode: of the tick in which it began; 0: there was none
+	number uint64 // the episode's number: its first tick; 0: none yet
 	open   bool   // the episode is not over
-	hidden bool   // so it was told
+	hidden bool   // as last reported
 
-	moved time.Time     // the tick at which the last slow step was seen
-	gone  time.Time     // since when it is missing; zero: it is not
-	total time.Duration // lost since the chain was first seen
+	moved time.Time     // tick of the last slow step
+	gone  time.Time     // since when the chain is missing; zero: it is not
+	total time.Duration // lost since the chain first appeared
 	marks []mark        // totals of the last window
-	base  time.Duration // total when the episode began
-	last  time.Time     // when the episode before it was over: its last slow step
+	base  time.Duration // total at the episode's start
+	last  time.Time     // end of the previous episode: its last slow step
 	from  time.Time
 	grade tick.Severity
 
-	said     time.Time     // when something was told
-	saidLost time.Duration // what was told then
-	culprits []string      // that were told
+	said     time.Time     // last report
+	saidLost time.Duration // loss in the last report
+	culprits []string      // reported culprits
 }
 
 // mark is what a chain had cost at a time.
@@ -54,7 +54,7 @@ type mark struct {
 	total time.Duration
 }
 
-// Now is what a tick says of chains and of the processes that they are of.
+// Now is a tick's chains and their processes.
 type Now struct {
 	Time      time.Time
 	Seq       uint64
@@ -72,7 +72,7 @@ func (x *Tracker) Tick(now Now) []tick.Episode {
 	return t.told
 }
 
-// telling is a tick and what is told of it.
+// telling is a tick and its events.
 type telling struct {
 	Now
 	told []tick.Episode
@@ -106,7 +106,7 @@ func (x *Tracker) tick(t *telling) {
 	}
 }
 
-// see takes a chain in that is in the tick.
+// see handles a chain that is in the tick.
 func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
 	l := x.lives[c.ID]
 	if l == nil {
@@ -118,14 +118,14 @@ func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
 	l.add(t, c, slower)
 	hidden := why != ""
 	if l.open && !l.hidden && why == tick.HiddenSeverity {
-		hidden = false // it was told when it was graver
+		hidden = false // it was shown at a higher severity
 	}
 	if l.open && hidden && !l.hidden {
 		l.end(t, tick.WhySilenced)
 		slower = false
 	}
 	switch {
-	case l.open && l.hidden && !hidden: // now it is to be shown
+	case l.open && l.hidden && !hidden: // it becomes visible
 		l.hidden, l.grade = false, max(l.grade, c.Severity)
 		l.tell(t, tick.EpisodeBegin, "")
 	case l.open:
@@ -142,8 +142,8 @@ func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
 	}
 }
 
-// add brings the figures up to date. What a chain says is of the window that ends now,
-// so all that it has cost is that, and what it had cost when that window began.
+// add updates the figures. A chain's loss covers the window that ends now, so the total is that
+// plus the total at the window's start.
 func (l *life) add(t *telling, c *tick.Chain, slower bool) {
 	if slower {
 		l.moved = t.Time
@@ -173,7 +173,7 @@ func (l *life) begin(t *telling, hidden bool) {
 	l.open, l.hidden = true, hidden
 	l.grade, l.culprits = c.Severity, nil
 	l.from = c.From
-	if !c.From.After(l.last) { // those before were of another episode
+	if !c.From.After(l.last) { // the earlier ones belong to another episode
 		l.from = t.Time.Add(-t.Window)
 		if l.from.After(c.To) {
 			l.from = c.To
@@ -182,7 +182,7 @@ func (l *life) begin(t *telling, hidden bool) {
 	l.tell(t, tick.EpisodeBegin, "")
 }
 
-// update tells what is news.
+// update reports changes.
 func (l *life) update(t *telling) {
 	switch first := l.chain.Culprit(); {
 	case l.chain.Severity > l.grade:
@@ -201,7 +201,7 @@ func (l *life) end(t *telling, why tick.EpisodeWhy) {
 	l.open, l.base, l.last = false, l.total, l.chain.To
 }
 
-// miss is for a chain that is in the tick no more.
+// miss handles a chain that is no longer in the tick.
 func (x *Tracker) miss(t *telling, l *life) {
 	if l.gone.IsZero() {
 		l.gone = t.Time
@@ -232,7 +232,7 @@ func (l *life) tell(t *telling, kind tick.EpisodeKind, why tick.EpisodeWhy) {
 	}
 }
 
-// ended says whether a process is known to have ended.
+// ended reports whether a process is known to have ended.
 func ended(t *telling, pid uint32) bool {
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.PID == pid {

@@ -20,7 +20,7 @@ func chain(id string, to float64, ms int, grade tick.Severity, by string) tick.C
 		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf(by)}}}}
 }
 
-// film plays ticks, a second apart, and tells what came of them in words.
+// film plays ticks, a second apart, and lists their events as text.
 type film struct {
 	tracker Tracker
 	seq     uint64
@@ -54,14 +54,14 @@ func (f *film) want(t *testing.T, want ...string) {
 
 func final(t *tick.Tick) { t.Final = true }
 
-// A chain is told when it begins, when it has cost much more, and when it is over.
+// A chain is reported when it begins, when its loss has grown much, and when it is over.
 func TestLife(t *testing.T) {
 	var f film
 	f.tick(nil)
 	for s := 2; s <= 40; s++ { // 100 ms a second
 		f.tick(nil, chain("c", float64(s), 100*(s-1), tick.High, "hog"))
 	}
-	for s := 41; s <= 400; s++ { // nothing more; the ticks have it for five minutes
+	for s := 41; s <= 400; s++ { // no further loss; the ticks have it for five minutes
 		if s-40 > 300 {
 			f.tick(nil)
 			continue
@@ -79,7 +79,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// What an episode has cost is all of it, though a chain's figures are of a minute.
+// An episode's loss is its whole loss, though a chain's figures cover a minute.
 func TestTotal(t *testing.T) {
 	var f film
 	for s := 1; s <= 300; s++ {
@@ -92,7 +92,7 @@ func TestTotal(t *testing.T) {
 	if want := "301 end c.1 trace-ended LOW 3000ms 0-300"; last != want {
 		t.Errorf("%s; want %s", last, want)
 	}
-	if n := len(f.told); n != 7 { // begin, five times twice as much from 100 ms on, end
+	if n := len(f.told); n != 7 { // begin, five doublings from 100 ms on, end
 		t.Errorf("%d are told: %q", n, f.told)
 	}
 	if n := len(f.tracker.lives["c"].marks); n > 62 {
@@ -100,8 +100,7 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// A chain that costs something again has another episode, which is charged with what
-// is new.
+// A chain that costs something again has another episode with only the new loss.
 func TestAgain(t *testing.T) {
 	var f film
 	f.tick(nil, chain("c", 1, 500, tick.High, "hog"))
@@ -117,7 +116,7 @@ func TestAgain(t *testing.T) {
 		"32 end c.31 trace-ended HIGH 200ms 30-31")
 }
 
-// What was a judgement on too little is taken back, unless it is back at once.
+// A premature chain is revised, unless it comes back at once.
 func TestRevised(t *testing.T) {
 	var f film
 	f.tick(nil, chain("c", 1, 500, tick.Low, "hog"))
@@ -130,8 +129,8 @@ func TestRevised(t *testing.T) {
 	f.want(t, "1 begin c.1  LOW 500ms 0-1", "7 revised c.1  LOW 700ms 0-3")
 }
 
-// It is told at once when it is graver; that it is less so, and who took most where
-// that was told, is no news. Another culprit is, after a while.
+// A higher severity is reported at once, and a new culprit after a while; a lower severity or
+// another order of reported culprits is not.
 func TestUpdate(t *testing.T) {
 	var f film
 	at := func(s float64, grade tick.Severity, by string) tick.Chain { return chain("c", s, 500, grade, by) }
@@ -148,7 +147,7 @@ func TestUpdate(t *testing.T) {
 		"13 update c.1 culprit HIGH 500ms 0-13")
 }
 
-// The end of the process that lost is the end of its episodes.
+// The victim's exit ends its episodes.
 func TestExit(t *testing.T) {
 	var f film
 	dead := func(t *tick.Tick) { t.Processes = []tick.Process{{PID: 7, Ended: t.Time}} }
@@ -159,8 +158,8 @@ func TestExit(t *testing.T) {
 	f.want(t, "1 begin c.1  LOW 500ms 0-1", "3 end c.1 process-ended LOW 600ms 0-2")
 }
 
-// What is not to be shown is told as such: a chain that was shown ends then, and one
-// that is shown from now on begins.
+// A hidden chain is reported as hidden: a visible chain that becomes hidden ends, and a hidden one
+// that becomes visible begins.
 func TestHidden(t *testing.T) {
 	var f film
 	hide := func(why tick.HiddenWhy) func(*tick.Tick) {
@@ -182,7 +181,7 @@ func TestHidden(t *testing.T) {
 		"6 end c.5 trace-ended LOW 100ms 4-5 hidden")
 }
 
-// Several are told in one order, and one that was not to be told is not ended.
+// Several events have a fixed order, and an unreported episode has no end event.
 func TestOrder(t *testing.T) {
 	var one, other film
 	for range 3 {

@@ -5,11 +5,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// split is a time and its parts, in nanoseconds, which add up to it.
+// split is a time with its parts, in nanoseconds; the parts add up to it.
 type split struct{ total, onCPU, runnable, throttled, blocked, partial uint64 }
 
-// splitOf returns the parts of all of an operation's calls. Sums are read while
-// calls are counted, so a part may be ahead of its total by a call: it is cut.
+// splitOf returns the parts of all of an operation's calls. Sums are read while calls are counted,
+// so a part may be one call ahead of its total: it is truncated.
 func splitOf(c *tick.Counts) split {
 	s := split{total: c.Total}
 	rest := c.Total
@@ -26,7 +26,7 @@ func splitOf(c *tick.Counts) split {
 	return s
 }
 
-// lack takes a share of each part of another time off, as far as it is there.
+// lack subtracts a share of each part of another time, down to zero.
 func (s *split) lack(o *split, share float64) {
 	s.total = 0
 	for _, x := range [...]struct {
@@ -38,8 +38,7 @@ func (s *split) lack(o *split, share float64) {
 	}
 }
 
-// scaled returns the split with each part in the same proportion and the total
-// as given; its parts add up again.
+// scaled returns the split with the given total and its parts in proportion; they add up again.
 func (s split) scaled(total uint64) split {
 	if total == s.total || s.total == 0 {
 		return s
@@ -52,7 +51,7 @@ func (s split) scaled(total uint64) split {
 		*part = min(uint64(f*float64(*part)), rest)
 		rest -= *part
 	}
-	largest := &out.onCPU // takes what rounding has left
+	largest := &out.onCPU // takes the rounding difference
 	for _, part := range []*uint64{&out.runnable, &out.throttled, &out.blocked, &out.partial} {
 		if *part > *largest {
 			largest = part
@@ -62,22 +61,18 @@ func (s split) scaled(total uint64) split {
 	return out
 }
 
-// own returns the time of an operation's calls outside the traced calls that
-// they made.
+// own returns the time of an operation's calls outside the traced calls that they made.
 func own(c *tick.Counts) uint64 { return c.Total - min(c.Inner, c.Total) }
 
-// nestedMeasured returns how many of an operation's calls were made inside other
-// traced calls and timed. Calls that are counted only are, but for rare cases,
-// launches inside launches: nested.
+// nestedMeasured returns the number of an operation's nested calls that were timed. Counted-only
+// calls are, except in rare cases, launches inside launches: nested.
 func nestedMeasured(c *tick.Counts) uint64 {
 	return min(c.Nested-min(c.Unmeasured, c.Nested), c.Done)
 }
 
-// outermost returns, for each operation of one process, the time of those of
-// its calls that were made inside no other traced call. The sum of all is exact:
-// it is the sum of all calls' own times. It is exact for each operation whose
-// calls were all nested or all not, and so are its parts; where some were, they
-// share what is left in proportion to their numbers.
+// outermost returns, for each operation of one process, the time of its outermost calls. The sum is
+// exact: it is the sum of all calls' own times. An operation is exact, with its parts, if all or
+// none of its calls were nested. Mixed operations share the rest in proportion to their numbers.
 func outermost(ops []tick.Op) []split {
 	nested := nestedTimes(ops)
 	out := make([]split, len(ops))
@@ -88,9 +83,9 @@ func outermost(ops []tick.Op) []split {
 	return out
 }
 
-// nestedTimes returns how much of each operation's time lay inside other calls:
-// in all, what the calls around them have as inner time. A call whose outer call
-// still runs, or never returned, is as good as outermost.
+// nestedTimes returns how much of each operation's time was inside other calls: in total, the inner
+// time of the calls around them. A call whose outer call still runs, or never returned, counts as
+// outermost.
 func nestedTimes(ops []tick.Op) []float64 {
 	inside := make([]float64, len(ops))
 	var want, all, some, room float64
@@ -110,7 +105,7 @@ func nestedTimes(ops []tick.Op) []float64 {
 			room += total - inside[i]
 		}
 	}
-	f, g, h := 1.0, 1.0, 0.0 // of those all nested, of the others, of the others' room
+	f, g, h := 1.0, 1.0, 0.0 // of fully nested operations, of the others, of the others' room
 	switch {
 	case want <= all && all > 0:
 		f, g = want/all, 0
@@ -132,15 +127,15 @@ func nestedTimes(ops []tick.Op) []float64 {
 	return inside
 }
 
-// mixed tells whether only some of an operation's timed calls were nested, so
-// that the split of its time is an estimate.
+// mixed reports whether only some of an operation's timed calls were nested, so that the split of
+// its time is an estimate.
 func mixed(c *tick.Counts) bool {
 	n := nestedMeasured(c)
 	return n > 0 && n < c.Done
 }
 
-// launches counts launches once: the driver's inside one of the runtime is the
-// same launch. ok is false when nesting was not watched, so that it is not known.
+// launches counts launches once: a driver launch inside a runtime launch is the same launch. ok is
+// false if nesting was not watched.
 func launches(ops []tick.Op) (n uint64, ok bool) {
 	for i := range ops {
 		c := &ops[i].Sum
@@ -154,8 +149,8 @@ func launches(ops []tick.Op) (n uint64, ok bool) {
 	return n, ok
 }
 
-// inDriverLaunches tells whether launches of the driver were counted inside
-// launches of the runtime: these launches' own time is then not known.
+// inDriverLaunches reports whether driver launches were counted inside runtime launches: the own
+// time of these is then unknown.
 func inDriverLaunches(ops []tick.Op) bool {
 	for i := range ops {
 		c := &ops[i].Sum
@@ -166,7 +161,7 @@ func inDriverLaunches(ops []tick.Op) bool {
 	return false
 }
 
-// open returns how many calls have been entered and not left.
+// open returns the number of calls entered but not left.
 func open(c *tick.Counts) uint64 {
 	return c.Calls - min(c.Calls, c.Done+c.Abandoned+c.Unmeasured)
 }

@@ -9,8 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// random makes calls of all shapes: nested and not, timed and not, of threads
-// that moved.
+// random makes varied calls: nested or not, timed or not, with threads that changed CPU.
 func random(r *rand.Rand, n int) *maker {
 	ops := []events.Op{launch, cuLaunch, streamSyn, cuSync, malloc, cuAlloc, memcpy, graph}
 	call := func() events.Call {
@@ -43,8 +42,8 @@ func random(r *rand.Rand, n int) *maker {
 	return m
 }
 
-// Whatever is nested in what, the parts of the time add up to that of the calls
-// which are in no other, and to the gaps between them.
+// With any nesting, the parts of the time add up to that of the outermost calls and the gaps
+// between them.
 func TestTimeAddsUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 200 {
@@ -73,7 +72,7 @@ func TestTimeAddsUp(t *testing.T) {
 			if parts != p.Time.ThreadNS || shares != 1000 {
 				t.Fatalf("parts add up to %d ns of %d, and to %d in a thousand", parts, p.Time.ThreadNS, shares)
 			}
-			// an estimated share is rounded, once per operation
+			// an estimated share is rounded once per operation
 			if d := int64(parts) - int64(want); d > 8 || d < -8 {
 				t.Fatalf("time is %d ns, want %d", parts, want)
 			}
@@ -81,7 +80,7 @@ func TestTimeAddsUp(t *testing.T) {
 	}
 }
 
-// Where an operation's calls are all nested or all not, nothing is estimated.
+// If all or none of an operation's calls are nested, nothing is estimated.
 func TestOutermostIsExact(t *testing.T) {
 	m := newMaker()
 	m.call(events.Call{PID: 1, Op: streamSyn, OnCPU: 1001, Runnable: 17, Blocked: 333}, events.Call{Op: cuSync, OnCPU: 900, Runnable: 17, Blocked: 333})
@@ -99,7 +98,7 @@ func TestOutermostIsExact(t *testing.T) {
 	}
 }
 
-// With one operation that is made both ways, its total is exact all the same.
+// The total of one operation that is called both nested and not is still exact.
 func TestOutermostOfMixed(t *testing.T) {
 	m := newMaker()
 	m.call(events.Call{PID: 1, Op: malloc, OnCPU: 1000}, events.Call{Op: cuAlloc, OnCPU: 900})
@@ -111,7 +110,7 @@ func TestOutermostOfMixed(t *testing.T) {
 	}
 }
 
-// Of a call that is still open the inner ones have returned: they count.
+// Returned calls inside a call that is still open count.
 func TestOutermostInOpenCall(t *testing.T) {
 	ops := []tick.Op{
 		{Op: malloc, Sum: tick.Counts{Calls: 1}},
@@ -122,8 +121,8 @@ func TestOutermostInOpenCall(t *testing.T) {
 	}
 }
 
-// Sums that are read while calls are counted may not fit: nothing goes below
-// zero, and the parts still add up.
+// Sums read while calls are counted may be inconsistent: nothing gets negative, and the parts still
+// add up.
 func TestTornSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 3000 {
@@ -157,8 +156,8 @@ func TestTornSums(t *testing.T) {
 	}
 }
 
-// Where records are lost the gap before the next call has in it what has none: the time of
-// threads is as much as with all of them.
+// If records are lost, the gap before the next call includes their calls: the threads' total time
+// is the same as with all records.
 func TestGapsOfLostRecords(t *testing.T) {
 	whole, half := train(1, 100), train(1, 100)
 	in, thin := input(whole), input(half)
@@ -194,7 +193,7 @@ func TestGapsOfLostRecords(t *testing.T) {
 func TestGaps(t *testing.T) {
 	g := tick.Gaps{}
 	for _, c := range []events.Call{
-		{PID: 1, Weight: 1}, // a thread's first
+		{PID: 1, Weight: 1}, // a thread's first call
 		{PID: 1, Weight: 8, Gap: 10, GapOnCPU: 5, GapRunnable: 3, GapBlocked: 2},
 		{PID: 1, Weight: 2, Gap: 10, GapRunnable: 4, GapBlocked: 6, Flags: events.CallGapPartial},
 		{PID: 1, Weight: 1, Gap: 99, Flags: events.CallNested},

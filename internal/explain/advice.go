@@ -9,13 +9,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// advice is what a person can do about a loss, by the rule that found it and by what the loss
-// comes down to.
+// advice is what the user can do about a loss, by its rule and its root.
 type advice struct {
 	rule  string
-	whose tick.Whose // "": of anybody
-	did   tick.Did   // "": anything
-	alone bool       // no second advice beside it
+	whose tick.Whose // "": any relation
+	did   tick.Did   // "": any activity
+	alone bool       // no second advice with it
 	fix   string     // WHO is replaced by the culprits' names
 }
 
@@ -24,8 +23,8 @@ const (
 	readPages = "the pages lay on the disk, not in memory: read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at the start), and leave memory for the page cache (free -h, memory.max)"
 )
 
-// advices are looked up in order: the first row that fits is taken. Each rule that is here has a
-// row that always fits, at its end.
+// advices are searched in order: the first matching row applies. The last row of each rule always
+// matches.
 var advices = []advice{
 	{"input-wait", tick.OfWorker, tick.DidCrowd, true, "make the workers' job cheaper (decode once and store that, smaller images, decode on the GPU), or give the job more CPUs: its workers use all that it has, so more workers do not help"},
 	{"input-wait", "", tick.DidSleep, false, "see why the worker sleeps (a retry, a rate limit, time.sleep); prefetch_factor hides short sleeps only"},
@@ -44,7 +43,7 @@ var advices = []advice{
 	{"lock-wait", "", "", false, "see what WHO does meanwhile: ingero trace --verbose shows its waits"},
 }
 
-// adviceFor returns the row for a root; nil where the rule has none.
+// adviceFor returns the row for a root, or nil if the rule has none.
 func adviceFor(rule string, r tick.Root) *advice {
 	for i := range advices {
 		a := &advices[i]
@@ -61,8 +60,7 @@ type rootShare struct {
 	lost int64
 }
 
-// rootsOf returns what a chain's loss comes down to: all that makes at least a quarter of it, the
-// largest first.
+// rootsOf returns the roots with at least a quarter of a chain's loss, the largest first.
 func rootsOf(c *tick.Chain) (out []rootShare) {
 	var all int64
 	for i := range c.Culprits {
@@ -84,7 +82,7 @@ func rootsOf(c *tick.Chain) (out []rootShare) {
 	return out
 }
 
-// fixRoot says what to do about what a loss comes down to: about two roots at most.
+// fixRoot returns the advice for the roots of a loss, at most two.
 func fixRoot(c *tick.Chain, _ *victim) string {
 	var rows []*advice
 	for _, r := range rootsOf(c) {
@@ -104,17 +102,17 @@ func fixRoot(c *tick.Chain, _ *victim) string {
 	return strings.Join(out, "; and ")
 }
 
-// crew is a kind of threads or processes of a job, with what sets how many there are. Those with
-// a prefix are told by their names.
+// crew is a kind of threads or processes of a job, with the setting for their number. Crews with
+// prefixes are identified by thread names.
 type crew struct {
 	name     string
 	whose    tick.Whose
-	inherits bool // the thread has the name of its process: who made it gave it none
+	inherits bool // the thread has the name of its process: its creator set none
 	prefixes []string
 	fix      string
 }
 
-// crews are looked up in order; the last one always fits.
+// crews are searched in order; the last one always matches.
 var crews = []crew{
 	{"workers", tick.OfWorker, false, nil, "fewer workers (num_workers of the data loader, the processes of a pool), one thread in each (torch.set_num_threads(1))"},
 	{"ranks", tick.OfRank, false, nil, "fewer ranks on this machine, or CPUs of its own for each rank (numactl, Slurm: --cpus-per-task and --cpu-bind=cores)"},
@@ -129,7 +127,7 @@ var crews = []crew{
 func crewOf(x *tick.Culprit, v *victim) *crew {
 	name := threadName(&x.Thread)
 	whose := x.Root.Whose
-	if whose == "" && x.Own { // of older recordings
+	if whose == "" && x.Own { // in older recordings
 		whose = tick.OfProcess
 	}
 	for i := range crews {
@@ -143,7 +141,7 @@ func crewOf(x *tick.Culprit, v *victim) *crew {
 	return &crews[len(crews)-1]
 }
 
-// fixCrew says how a job has fewer threads, by the kinds that took most.
+// fixCrew describes how a job can use fewer threads, by the kinds that took most.
 func fixCrew(c *tick.Chain, v *victim) string {
 	const most = 2
 	var fixes []string
@@ -162,7 +160,7 @@ func fixCrew(c *tick.Chain, v *victim) string {
 	return strings.Join(fixes, "; ")
 }
 
-// ownHeads say who of its own took a job's CPUs.
+// ownHeads are headlines for CPUs taken by the job itself.
 var ownHeads = map[tick.Whose]string{
 	tick.OfWorker: "CPU taken by its own workers",
 	tick.OfRank:   "CPU taken by other ranks of the job",
@@ -177,7 +175,7 @@ func headOwn(c *tick.Chain) string {
 	return "CPU taken by threads of its own"
 }
 
-// fixOwn is for threads that take the CPU from others of their job.
+// fixOwn is the advice for threads that take the CPU from others of their job.
 func fixOwn(c *tick.Chain, v *victim) string {
 	s := fixCrew(c, v) + "; or more CPUs"
 	if v.cpus > 0 {

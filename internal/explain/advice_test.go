@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// roots are all that a loss can come down to.
+// roots returns every possible root of a loss.
 func roots() (out []tick.Root) {
 	for _, w := range []tick.Whose{tick.NoThread, tick.OfItself, tick.OfProcess, tick.OfWorker, tick.OfRank, tick.OfStranger} {
 		for _, d := range []tick.Did{tick.DidNotKnown, tick.DidCompute, tick.DidCrowd, tick.DidRead, tick.DidWrite, tick.DidPage, tick.DidPeer, tick.DidSleep, tick.DidLock, tick.DidGPU} {
@@ -20,7 +20,7 @@ func roots() (out []tick.Root) {
 	return out
 }
 
-// Each rule with advice by root has some for every root, and each row is used.
+// Each rule with advice by root has advice for every root, and each row is used.
 func TestAdviceIsComplete(t *testing.T) {
 	used := map[*advice]bool{}
 	for i := range advices {
@@ -39,7 +39,7 @@ func TestAdviceIsComplete(t *testing.T) {
 	}
 }
 
-// The fix names the lever of what a loss comes down to, and none that does not help.
+// The fix addresses the root of a loss and omits advice that does not help.
 func TestAdviceFollowsFromTheRoot(t *testing.T) {
 	disk := func(whose tick.Whose, did tick.Did, lost int) tick.Culprit {
 		return tick.Culprit{What: "disk 254:0", Root: tick.Root{Whose: whose, Did: did}, Lost: time.Duration(lost) * ms}
@@ -81,7 +81,7 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 	}
 }
 
-// A limit is raised where it is: by what manages the group, or in its file.
+// A limit is raised where it is set: in the group's manager, or in its file.
 func TestLimitsAreRaisedWhereTheyAre(t *testing.T) {
 	const (
 		v2   = "/sys/fs/cgroup"
@@ -132,7 +132,7 @@ func TestLimitsAreRaisedWhereTheyAre(t *testing.T) {
 	}
 }
 
-// Threads of the job that use its quota up are named, with what sets their number.
+// Threads of the job that use up its quota are named, with the setting for their number.
 func TestQuotaUsedUpByOwnThreads(t *testing.T) {
 	c := chainOfRule("cpu-throttled", 0,
 		tick.Culprit{What: "CPU quota of /kubepods/pod1/c1: 8 CPUs", Limit: tick.Limit{Group: "/kubepods/pod1/c1", File: "/sys/fs/cgroup/kubepods/pod1/c1/cpu.max", Raw: "800000 100000"}, Lost: time.Duration(9) * ms},

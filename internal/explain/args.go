@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// argKind is how a kept value is written.
+// argKind is how a kept value is formatted.
 type argKind uint8
 
 const (
@@ -22,12 +22,11 @@ const (
 type arg struct {
 	name string
 	kind argKind
-	out  bool // written by the call: not there when it failed
+	out  bool // written by the call: missing if it failed
 }
 
-// argNames are better names for expressions that have none of their own:
-// cudaLaunchConfig_t and CUlaunchConfig begin alike, as does CUDA_MEMCPY2D of
-// every version.
+// argNames are names for expressions without a good one: cudaLaunchConfig_t and CUlaunchConfig
+// begin alike, and so do all versions of CUDA_MEMCPY2D.
 var argNames = map[string]arg{
 	"config+0:dim3":  {name: "gridDim", kind: argDim3},
 	"config+12:dim3": {name: "blockDim", kind: argDim3},
@@ -38,7 +37,7 @@ var argNames = map[string]arg{
 	"pCopy+112*120":  {name: "width*height"},
 }
 
-// roleKinds are how values are written whose role says it. All others are numbers.
+// roleKinds maps roles to formats. Other values are numbers.
 var roleKinds = map[events.Role]argKind{
 	events.RolePtr: argPointer, events.RoleDst: argPointer, events.RoleSrc: argPointer, events.RoleStream: argPointer,
 	events.RoleFunc: argPointer, events.RoleEvent: argPointer, events.RoleGraph: argPointer, events.RoleExec: argPointer,
@@ -48,14 +47,14 @@ var roleKinds = map[events.Role]argKind{
 	events.RoleGrid: argDim3, events.RoleBlock: argDim3, events.RoleKind: argCopyKind,
 }
 
-// argNumbers are the parameters of 64 bits without a role that are numbers. All others
-// are pointers or handles; those of 32 bits, and what lies in memory, are numbers.
+// argNumbers are the 64-bit parameters without a role that are numbers. Others are pointers or
+// handles. 32-bit parameters and values in memory are numbers.
 var argNumbers = []string{
 	"height", "width", "sharedMem", "numDevices", "count", "numOps", "offset", "dstOffset", "srcOffset", "mcOffset", "alignment",
 	"minBytesToKeep", "*free", "*total", "value", "id",
 }
 
-// args are the values of every row: its Keep, and its Tag last when it has one.
+// args has the values of every row: its Keep, and its Tag last if it has one.
 var args = func() map[events.Op][]arg {
 	out := map[events.Op][]arg{}
 	for i := range events.Catalog {
@@ -69,8 +68,8 @@ var args = func() map[events.Op][]arg {
 	return out
 }()
 
-// argOf is how a value that a row keeps is shown: by its parameter's name, or, if it lies
-// in memory, by its role.
+// argOf returns how a kept value is shown: by its parameter's name, or, for a value in memory, by
+// its role.
 func argOf(r *events.Row, keep string) arg {
 	role, expr := events.SplitRole(keep)
 	if a, ok := argNames[expr]; ok {
@@ -98,18 +97,18 @@ func argOf(r *events.Row, keep string) arg {
 	return a
 }
 
-// isInt tells whether a row's value is a parameter of 32 bits.
+// isInt reports whether a row's value is a 32-bit parameter.
 func isInt(r *events.Row, expr string) bool {
-	params, _ := r.ParamList(events.ARM64) // events' own tests see to the error
+	params, _ := r.ParamList(events.ARM64) // tests of package events cover the error
 	i := slices.IndexFunc(params, func(p events.Param) bool { return p.Name == expr })
 	return i >= 0 && params[i].Type == "int"
 }
 
-// copyKinds are those of cudaMemcpyKind.
+// copyKinds are the names of cudaMemcpyKind.
 var copyKinds = [...]string{"HostToHost", "HostToDevice", "DeviceToHost", "DeviceToDevice", "Default"}
 
-// eachArg calls f with the values that a call carries and that are known. An
-// inherited call's are those of the launch around it.
+// eachArg calls f with the known values of a call. An inherited call has the values of the launch
+// around it.
 func eachArg(c *events.Call, f func(a *arg, v uint64)) {
 	op := c.Op
 	if c.Flags&events.CallInherited != 0 {
@@ -134,7 +133,7 @@ func eachArg(c *events.Call, f func(a *arg, v uint64)) {
 	}
 }
 
-// appendArg writes a value as JSON.
+// appendArg formats a value as JSON.
 func appendArg(b []byte, a *arg, v uint64) []byte {
 	switch a.kind {
 	case argPointer:

@@ -6,8 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// breakdownJSON says where the time of a process's threads went. The parts add up
-// to elapsed_ns.
+// breakdownJSON divides the time of a process's threads. The parts add up to elapsed_ns.
 type breakdownJSON struct {
 	PID       uint32     `json:"pid"`
 	Threads   int        `json:"threads"`
@@ -16,14 +15,13 @@ type breakdownJSON struct {
 	Steps     int        `json:"steps"`
 	StepP50NS int64      `json:"step_p50_ns,omitempty"`
 	StepP99NS int64      `json:"step_p99_ns,omitempty"`
-	// The time that steps lost to waiting for a CPU when the GPU was done, and
-	// between what that lies.
+	// Time that steps lost by waiting for a CPU after the GPU finished, with its interval.
 	CriticalNS    uint64 `json:"critical_ns"`
 	CriticalMinNS uint64 `json:"critical_min_ns"`
 	CriticalMaxNS uint64 `json:"critical_max_ns"`
-	// ByThread is the same time by thread, those first that were longest in calls.
+	// ByThread is the same time by thread, longest time in calls first.
 	ByThread []threadTimeJSON `json:"by_thread,omitempty"`
-	Loop     *loopJSON        `json:"loop,omitempty"` // absent: nothing that repeats was found
+	Loop     *loopJSON        `json:"loop,omitempty"` // absent: no repetition found
 }
 
 // The parts of a breakdown.
@@ -40,11 +38,11 @@ const (
 var bdNames = [bdParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked"}
 var bdLabels = [bdParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Throttled", "Blocked"}
 
-// partJSON is one part; by names what it is made of, where that is known.
+// partJSON is one part; by has its shares, if known.
 type partJSON struct {
 	Name     string      `json:"name"`
 	NS       uint64      `json:"ns"`
-	Percent  float64     `json:"percent"` // with one decimal; all add up to 100
+	Percent  float64     `json:"percent"` // one decimal; all add up to 100
 	By       []shareJSON `json:"by,omitempty"`
 	permille int
 }
@@ -52,20 +50,20 @@ type partJSON struct {
 type shareJSON struct {
 	NS     uint64     `json:"ns"`
 	Count  uint64     `json:"count"`
-	Comm   string     `json:"comm,omitempty"` // who had the CPU, or ended the wait
+	Comm   string     `json:"comm,omitempty"` // had the CPU, or ended the wait
 	PID    uint32     `json:"pid,omitempty"`
 	TID    uint32     `json:"tid,omitempty"`
 	Own    bool       `json:"own,omitempty"`
 	Agent  bool       `json:"agent,omitempty"`
 	Idle   bool       `json:"idle,omitempty"`
 	ByIRQ  bool       `json:"by_irq,omitempty"`
-	Reason string     `json:"reason,omitempty"` // what was waited for
+	Reason string     `json:"reason,omitempty"` // reason of the wait
 	Call   string     `json:"syscall,omitempty"`
 	File   string     `json:"file,omitempty"`
 	Arg    uint64     `json:"arg,omitempty"`
 	Dev    string     `json:"dev,omitempty"`
-	At     string     `json:"at,omitempty"`     // the GIL: where it was let go
-	Across string     `json:"across,omitempty"` // the call that it was held across
+	At     string     `json:"at,omitempty"`     // the GIL: where it was released
+	Across string     `json:"across,omitempty"` // the call during which it was held
 	Waker  *wakerJSON `json:"waker,omitempty"`
 }
 
@@ -80,14 +78,14 @@ type wakerJSON struct {
 	Dev         string `json:"dev,omitempty"`
 	ByComm      string `json:"by_comm,omitempty"` // had the CPU while it was runnable
 	ByPID       uint32 `json:"by_pid,omitempty"`
-	Hypervisor  bool   `json:"hypervisor,omitempty"` // it gave the CPU to others then
-	RootComm    string `json:"root_comm,omitempty"`  // whose time it is, if another thread's for whom it waited
+	Hypervisor  bool   `json:"hypervisor,omitempty"` // the hypervisor took the CPU
+	RootComm    string `json:"root_comm,omitempty"`  // thread at the end of the chain, if another
 	RootPID     uint32 `json:"root_pid,omitempty"`
 	RootTID     uint32 `json:"root_tid,omitempty"`
-	At          string `json:"at,omitempty"` // where in its program that thread spent most of the time
+	At          string `json:"at,omitempty"` // place in the program where that thread spent most of the time
 }
 
-// partsOf are the parts of a breakdown in their order.
+// partsOf returns the parts of a breakdown in order.
 func partsOf(b *tick.Breakdown) [bdParts]uint64 {
 	return [bdParts]uint64{b.GPUWait, b.GapCPU, b.CallCPU, b.Runnable, b.Throttled, b.Blocked}
 }
@@ -161,7 +159,7 @@ func (w *writer) breakdown(p *processReport) {
 	w.steps(b)
 }
 
-// detail says what a part is made of: the calls, or who and what.
+// detail describes the contents of a part: calls, culprits or reasons.
 func (r *processReport) detail(part int) string {
 	b := r.source
 	switch part {
@@ -178,8 +176,8 @@ func (r *processReport) detail(part int) string {
 	return ""
 }
 
-// kinds says which share of the time was in calls of each kind, whatever they did in it:
-// "sync 79.8 %, memcpy 3.8 %".
+// kinds returns the share of the time in calls of each kind, in any state: "sync 79.8 %, memcpy 3.8
+// %".
 func (r *processReport) kinds() string {
 	if r.Time == nil || len(r.Time.Classes) == 0 {
 		return ""
@@ -197,8 +195,8 @@ func (r *processReport) kinds() string {
 	return strings.Join(parts, ", ")
 }
 
-// shareText names the largest shares of a part, "stress-ng 1.37 s · kworker 30 ms",
-// and how much has no name.
+// shareText names the largest shares of a part, "stress-ng 1.37 s · kworker 30 ms", and the unnamed
+// rest.
 func shareText(shares []tick.Share, total uint64, name func(*tick.Share) string) string {
 	const most = 3
 	named, unnamed := byName(shares, total, name)
@@ -215,8 +213,8 @@ func shareText(shares []tick.Share, total uint64, name func(*tick.Share) string)
 	return strings.Join(parts, " · ")
 }
 
-// breakdowns returns the account of each process, once. One without any time is
-// of a recording that has no accounts of threads.
+// breakdowns returns the account of each process, once. An account without time comes from a
+// recording without thread accounts.
 func breakdowns(list []tick.Breakdown) map[uint32]*tick.Breakdown {
 	out := map[uint32]*tick.Breakdown{}
 	for i := range list {

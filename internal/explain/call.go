@@ -8,22 +8,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// AppendCallJSON appends a call as one line of JSON, without the line's end.
+// AppendCallJSON appends a call as one line of JSON, without the newline.
 //
-// Its type is "call". It has timestamp (RFC 3339 with nanoseconds, UTC), pid,
-// tid, comm, source, op, and, when its return was seen, duration_ns, duration in
-// words, result, and error when the call failed; args by the names of the C
-// parameters (pointers and handles as hexadecimal text, dim3 as [x,y,z]); parent
-// for a call inside another; function, which is given as it is linked, for a launch;
-// on_cpu_ns, runnable_ns, blocked_ns and, where its CPU
-// quota was used up, throttled_ns, which add up to the duration; gap_ns and its
-// parts, since the thread's last outermost call.
-// device is the ordinal of the device that was current, weight the number of calls
-// it stands for, when more than one. stack_id is the number of its stack, stack_weight
-// the number of calls that the stack stands for, when more than one. What is not
-// known is absent; ledger_partial, gap_partial and args_partial say that parts of
-// it are not, unseen_switches that the parts are the scheduler's own figures,
-// inherited that timestamp and args are the parent's.
+// Its type is "call". It has timestamp (RFC 3339 with nanoseconds, UTC), pid, tid, comm, source and
+// op. If its return was seen it has duration_ns, duration in words and result, and error if the
+// call failed. args are by the names of the C parameters (pointers and handles as hexadecimal text,
+// dim3 as [x,y,z]). parent is the call around it. function is the linker name of a launched
+// function. on_cpu_ns, runnable_ns, blocked_ns and, if the CPU quota was used up, throttled_ns add
+// up to the duration. gap_ns and its parts are the time since the thread's last outermost call.
+// device is the ordinal of the current device. weight is the number of calls that it represents, if
+// more than one. stack_id is the number of its stack, stack_weight the number of calls that the
+// stack represents, if more than one. Unknown fields are absent. ledger_partial, gap_partial and
+// args_partial mark unknown parts. unseen_switches means that the parts are the scheduler's own
+// figures, inherited that timestamp and args are the parent's.
 func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 	b = append(b, `{"type":"call","timestamp":"`...)
 	b = time.Unix(0, c.Start).UTC().AppendFormat(b, time.RFC3339Nano)
@@ -86,15 +83,15 @@ func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 	return append(b, '}')
 }
 
-// AppendCallWithStackJSON is [AppendCallJSON] with the frames of the call's stack, under
-// stack: see [AppendFramesJSON].
+// AppendCallWithStackJSON is [AppendCallJSON] with the frames of the call's stack in field stack:
+// see [AppendFramesJSON].
 func AppendCallWithStackJSON(b []byte, c *events.Call, comm, function string, s *events.Stack) []byte {
 	b = AppendCallJSON(b, c, comm, function)
 	b = append(b[:len(b)-1], `,"stack":`...)
 	return append(AppendFramesJSON(b, s, function), '}')
 }
 
-// appendTimes appends what only a call has whose return was seen.
+// appendTimes appends the fields of a call whose return was seen.
 func appendTimes(b []byte, c *events.Call) []byte {
 	b = appendInt(b, "duration_ns", c.Duration)
 	b = append(appendDuration(append(b, `,"duration":"`...), c.Duration), '"')
@@ -112,7 +109,7 @@ func appendTimes(b []byte, c *events.Call) []byte {
 		b = appendInt(b, "on_cpu_ns", c.OnCPU)
 		b = appendInt(b, "blocked_ns", c.Blocked)
 	}
-	if c.Gap > 0 { // a nested call has none, nor has a thread's first
+	if c.Gap > 0 { // nested calls and a thread's first call have no gap
 		b = appendInt(b, "gap_ns", c.Gap)
 		b = appendInt(b, "gap_runnable_ns", c.GapRunnable)
 		if c.GapThrottled > 0 {
@@ -140,18 +137,18 @@ func appendUint(b []byte, key string, v uint64) []byte {
 	return strconv.AppendUint(appendKey(b, key), v, 10)
 }
 
-// appendText appends a text of ours, in which nothing needs quoting.
+// appendText appends a constant text that needs no quoting.
 func appendText(b []byte, key, v string) []byte {
 	b = append(appendKey(b, key), '"')
 	b = append(b, v...)
 	return append(b, '"')
 }
 
-// appendString appends a text of the traced machine.
+// appendString appends a text from the traced machine.
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if ch := s[i]; ch < ' ' || ch > '~' || ch == '"' || ch == '\\' {
-			quoted, _ := json.Marshal(clean(s)) // of a string: cannot fail
+			quoted, _ := json.Marshal(clean(s)) // a string cannot fail
 			return append(b, quoted...)
 		}
 	}
@@ -160,8 +157,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// AppendCallLine appends a call as one line of text, without the line's end, in
-// the reader's zone (nil: UTC).
+// AppendCallLine appends a call as one line of text, without the newline, in the reader's time zone
+// (nil: UTC).
 func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.Location) []byte {
 	if zone == nil {
 		zone = time.UTC
@@ -193,7 +190,7 @@ func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.
 		b = append(b, '=')
 		value := len(b)
 		b = appendArg(b, a, v)
-		if b[value] == '"' { // quotes are JSON's
+		if b[value] == '"' { // remove the JSON quotes
 			copy(b[value:], b[value+1:len(b)-1])
 			b = b[:len(b)-2]
 		}
@@ -210,7 +207,7 @@ func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.
 	return b
 }
 
-// appendSplit says what a call's time was where it was not all on a CPU.
+// appendSplit appends the parts of a call's time if it was not all on a CPU.
 func appendSplit(b []byte, c *events.Call) []byte {
 	partial := c.Flags&events.CallLedgerPartial != 0
 	if c.Runnable == 0 && c.Blocked == 0 && c.Throttled == 0 && !partial {

@@ -49,8 +49,7 @@ func TestAppendCallLine(t *testing.T) {
 	testkit.Golden(t, "calls.txt", string(b))
 }
 
-// What a call does not know is absent, and what it knows is there, to the
-// nanosecond.
+// Unknown fields of a call are absent, and known ones are exact to the nanosecond.
 func TestCallJSONFields(t *testing.T) {
 	keys := func(c events.Call) map[string]any {
 		var out map[string]any
@@ -100,11 +99,10 @@ func TestCallJSONFields(t *testing.T) {
 	}
 }
 
-// Every kept value has a name of its own, and the rows' authors have thought of
-// whether it is a number.
+// Every kept value has a unique name and an explicit format: number or pointer.
 func TestArgsOfEveryRow(t *testing.T) {
 	pointers := " fn userData launchParamsList addr callback config devlist domain extMem extMem_out extSemArray handle hCtx hNode location mapInfoList memHandle node " +
-		"osHandle pGraphNode phCtx phGraphNode shareableHandle signalDescs state stateOut uuid win " // of those without a role
+		"osHandle pGraphNode phCtx phGraphNode shareableHandle signalDescs state stateOut uuid win " // parameters without a role
 	for i := range events.Catalog {
 		r := &events.Catalog[i]
 		seen := map[string]bool{}
@@ -150,7 +148,7 @@ func BenchmarkAppendCallJSON(b *testing.B) {
 	}
 }
 
-// A call costs its line no garbage.
+// Formatting a call does not allocate.
 func TestCallJSONDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 4096)
 	for _, c := range samples()[:6] {

@@ -10,24 +10,24 @@ import (
 	"ingero/pkg/events"
 )
 
-// victim is what the words on a chain must know of the process that lost.
+// victim has the facts about the process that lost time, for the text of a chain.
 type victim struct {
 	name   string // safe to show
 	cgroup string
 	where  tick.Where
-	cpus   int // of the machine; 0: not known
+	cpus   int // of the machine; 0: unknown
 }
 
-// causeWords are the words for the chains of a rule: what happened, who did it to
-// whom, and what a person can do about it.
+// causeWords are the words for the chains of a rule: what happened, the culprit and the victim, and
+// what the user can do about it.
 type causeWords struct {
 	head  func(c *tick.Chain) string
 	cause func(c *tick.Chain, v *victim) string
 	fix   func(c *tick.Chain, v *victim) string
 }
 
-// causes are by name of the rule. To have words for one more is to add a row; one
-// that has none is told by its name.
+// causes are keyed by rule name. To add words for a rule, add a row; a rule without a row is
+// reported by its name.
 var causes = map[string]causeWords{
 	"cpu-taken": {
 		head: func(c *tick.Chain) string { return "CPU taken by " + culpritNames(c) },
@@ -97,7 +97,8 @@ var causes = map[string]causeWords{
 	},
 }
 
-// rootCause tells what happened, and through whom the victim waited for the culprit that took most.
+// rootCause describes what happened, and the threads through which the victim waited for the
+// largest culprit.
 func (w *causeWords) rootCause(c *tick.Chain, v *victim) string {
 	s := w.cause(c, v)
 	if len(c.Culprits) > 0 && c.Culprits[0].Path != "" {
@@ -106,10 +107,10 @@ func (w *causeWords) rootCause(c *tick.Chain, v *victim) string {
 	return s
 }
 
-// causeTables have the words for all rules, each in one of them.
+// causeTables have the words for all rules, each rule in one table.
 var causeTables = []map[string]causeWords{causes, hostCauses, cudaCauses, gpuCauses}
 
-// wordsFor returns the words for a chain, whatever its rule.
+// wordsFor returns the words for a chain of any rule.
 func wordsFor(c *tick.Chain) causeWords {
 	for _, table := range causeTables {
 		if w, ok := table[c.Rule]; ok {
@@ -131,7 +132,7 @@ func orWords(s, other string) string {
 	return s
 }
 
-// opName is an operation, or what there is where there is none.
+// opName names an operation, or "a step" for 0.
 func opName(op events.Op) string {
 	if op == 0 {
 		return "a step"
@@ -139,7 +140,7 @@ func opName(op events.Op) string {
 	return op.String()
 }
 
-// culpritName is what a culprit is called.
+// culpritName names a culprit.
 func culpritName(c *tick.Culprit) string {
 	switch {
 	case c.Agent:
@@ -155,8 +156,8 @@ func culpritName(c *tick.Culprit) string {
 // culpritNames names the culprits in a few words: "stress-ng", "stress-ng and 2 more".
 func culpritNames(c *tick.Chain) string { return namesBy(c, culpritName) }
 
-// quotedNames is culpritNames with names of programs in quotes, for where they could be
-// read as a word of the sentence.
+// quotedNames is culpritNames with program names in quotes, for sentences in which they could be
+// read as words.
 func quotedNames(c *tick.Chain) string {
 	return namesBy(c, func(x *tick.Culprit) string {
 		if x.Agent || x.Thread.TID == 0 {
@@ -184,8 +185,8 @@ func namesBy(c *tick.Chain, name func(*tick.Culprit) string) string {
 	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
-// culprits names them with all that is known: "stress-ng (8821, 8822; started by
-// cron 711; /system.slice/cron.service)". Those of one name are told together.
+// culprits names the culprits with all known facts: "stress-ng (8821, 8822; started by cron 711;
+// /system.slice/cron.service)". Culprits with one name are one group.
 func culprits(c *tick.Chain) string {
 	const most = 3
 	var parts []string
@@ -209,7 +210,7 @@ func culprits(c *tick.Chain) string {
 	return s
 }
 
-// culpritGroup tells of all culprits with the name of the first.
+// culpritGroup describes all culprits with the name of the first.
 func culpritGroup(c *tick.Chain, first int, name string) string {
 	var ids []uint32
 	at := ""
@@ -252,7 +253,7 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 	if len(facts) > 0 {
 		name += " (" + strings.Join(facts, "; ") + ")"
 	}
-	if x.What != "" && x.Thread.TID != 0 && c.Rule != "stopped" { // its cause says so
+	if x.What != "" && x.Thread.TID != 0 && c.Rule != "stopped" { // for "stopped", the cause has it
 		name += ": " + clean(x.What)
 	}
 	if at != "" {
@@ -261,7 +262,7 @@ func culpritGroup(c *tick.Chain, first int, name string) string {
 	return name
 }
 
-// whats are what the culprits are or did, each once.
+// whats returns the distinct What values of the culprits.
 func whats(c *tick.Chain) string {
 	var out []string
 	for i := range c.Culprits {
@@ -272,7 +273,7 @@ func whats(c *tick.Chain) string {
 	return strings.Join(out[:min(len(out), 3)], "; ")
 }
 
-// whatsAt are whats, each with the place at which it was waited for, where that is known.
+// whatsAt is whats, each with the place where the culprit was waited for, if known.
 func whatsAt(c *tick.Chain) string {
 	var whats, places []string
 	for i := range c.Culprits {
@@ -291,12 +292,12 @@ func whatsAt(c *tick.Chain) string {
 	return strings.Join(whats[:min(len(whats), 3)], "; ")
 }
 
-// byProcess says whether a culprit is a process, and no peer of which the address alone is known.
+// byProcess reports whether a culprit is a process rather than a peer known only by its address.
 func byProcess(c *tick.Chain) bool {
 	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return x.Thread.TID != 0 && !x.IsPeer() })
 }
 
-// peers names those that were asked: processes of this machine, or addresses.
+// peers names the queried peers: processes of this machine, or addresses.
 func peers(c *tick.Chain) string {
 	if byProcess(c) {
 		return culpritNames(c)
@@ -304,7 +305,7 @@ func peers(c *tick.Chain) string {
 	return orWords(whats(c), tick.APeer)
 }
 
-// cpusOf returns the CPUs on which the culprits ran in the victim's stead.
+// cpusOf returns the CPUs on which the culprits ran instead of the victim.
 func cpusOf(c *tick.Chain) (cpus []uint16) {
 	for i := range c.Culprits {
 		cpus = append(cpus, c.Culprits[i].CPUs...)

@@ -7,10 +7,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// allocate is what to do where a program goes to the driver for memory in its loop.
+// allocate is the advice for programs that ask the driver for memory in their loop.
 const allocate = "allocate before the loop, or from a pool (cudaMallocAsync; PyTorch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"
 
-// says makes words of the victim and what its culprits are or did.
+// says returns a sentence about the victim and the What of its culprits.
 func says(before, between string) func(c *tick.Chain, v *victim) string {
 	return func(c *tick.Chain, v *victim) string {
 		return before + v.name + between + orWords(whats(c), opName(c.Op))
@@ -21,7 +21,8 @@ func always(words string) func(*tick.Chain, *victim) string {
 	return func(*tick.Chain, *victim) string { return words }
 }
 
-// headFew is of calls of an operation, or of few that take nearly all of its time.
+// headFew is the headline for calls of an operation, or for the few that take nearly all of its
+// time.
 func headFew(words string) func(*tick.Chain) string {
 	return func(c *tick.Chain) string {
 		if s := whats(c); strings.Contains(s, " a step: ") {
@@ -31,7 +32,7 @@ func headFew(words string) func(*tick.Chain) string {
 	}
 }
 
-// headCold says how many normal steps a cold start was as long as.
+// headCold returns the length of a cold start in normal steps.
 func headCold(c *tick.Chain) string {
 	if c.StepP50 <= 0 || c.Lost < 2*c.StepP50 {
 		return "a cold start"
@@ -41,7 +42,7 @@ func headCold(c *tick.Chain) string {
 
 func head(words string) func(*tick.Chain) string { return func(*tick.Chain) string { return words } }
 
-// cudaCauses are the words for what a program itself does with CUDA.
+// cudaCauses are the words for a program's own use of CUDA.
 var cudaCauses = map[string]causeWords{
 	"alloc-slow": {
 		head:  headFew(" took long, now and then"),

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// gpuCauses are the words for GPUs, their faults, and the ranks that work on several.
+// gpuCauses are the words for GPUs, their faults, and ranks on several GPUs.
 var gpuCauses = map[string]causeWords{
 	"gpu-slower": {
 		head: func(*tick.Chain) string { return "the GPU takes longer for a step" },
@@ -88,7 +88,7 @@ var gpuCauses = map[string]causeWords{
 	},
 }
 
-// culpritPID is the process of the first culprit, the victim's own where there is none.
+// culpritPID returns the PID of the first culprit, or the victim's own.
 func culpritPID(c *tick.Chain) uint32 {
 	if len(c.Culprits) > 0 && c.Culprits[0].Thread.PID != 0 {
 		return c.Culprits[0].Thread.PID
@@ -96,7 +96,7 @@ func culpritPID(c *tick.Chain) uint32 {
 	return c.PID
 }
 
-// opWord is the name of a chain's operation, "" where that is not known.
+// opWord returns the name of a chain's operation, or "".
 func opWord(c *tick.Chain) string {
 	if c.Op == 0 {
 		return ""

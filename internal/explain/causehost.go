@@ -6,7 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostCauses are the words for what the host did beside taking the CPU.
+// hostCauses are the words for host causes other than a taken CPU.
 var hostCauses = map[string]causeWords{
 	"burst-of-programs": {
 		head: func(c *tick.Chain) string {

@@ -8,8 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// chainJSON is a chain as JSON, with the words that the text has. Times of which
-// only an interval is known have it.
+// chainJSON is a chain as JSON, with the words of the text. Estimated times have their interval.
 type chainJSON struct {
 	ID         string        `json:"id"`
 	Rule       string        `json:"rule"`
@@ -56,12 +55,12 @@ type culpritJSON struct {
 	Cmdline string   `json:"cmdline,omitempty"`
 	Where   string   `json:"where,omitempty"`
 	Parent  string   `json:"parent,omitempty"`
-	Path    string   `json:"path,omitempty"` // the threads through which the process waited for it; absent: for itself
+	Path    string   `json:"path,omitempty"` // the threads through which the process waited for it; absent: direct wait
 	CPUs    []uint16 `json:"cpus,omitempty"`
-	At      string   `json:"at,omitempty"` // where in its program it was while it was waited for
+	At      string   `json:"at,omitempty"` // place in its program while it was waited for
 	LostNS  int64    `json:"lost_ns"`
 
-	Limit      string `json:"limit,omitempty"` // that was reached: "2 CPUs"
+	Limit      string `json:"limit,omitempty"` // the limit that was hit: "2 CPUs"
 	LimitGroup string `json:"limit_group,omitempty"`
 	LimitFile  string `json:"limit_file,omitempty"`
 }
@@ -72,7 +71,7 @@ type momentJSON struct {
 	Text   string    `json:"text"`
 }
 
-// chainOf makes the model of a chain.
+// chainOf builds the model of a chain.
 func chainOf(c *tick.Chain, v *victim) chainJSON {
 	words := wordsFor(c)
 	j := chainJSON{
@@ -114,8 +113,8 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 	return j
 }
 
-// headline is what slowed, by how much, and why: "cudaStreamSynchronize p99=27.5ms
-// (1.8x p50) - CPU taken by stress-ng".
+// headline states what slowed, by how much, and why: "cudaStreamSynchronize p99=27.5ms (1.8x p50) -
+// CPU taken by stress-ng".
 func headline(c *tick.Chain, words *causeWords) string {
 	what, p99, p50 := "step", c.StepP99, c.StepP50
 	if text := rareSteps(c); text != "" {
@@ -126,15 +125,15 @@ func headline(c *tick.Chain, words *causeWords) string {
 	}
 	if p99 > 0 {
 		what += " p99=" + strings.ReplaceAll(Duration(int64(p99)), " ", "")
-		if x := float64(p99) / float64(p50); p50 > 0 && x >= 1.05 { // else it is about calls that are rarer still
+		if x := float64(p99) / float64(p50); p50 > 0 && x >= 1.05 { // else it is about even rarer calls
 			what += fmt.Sprintf(" (%.1fx p50)", x)
 		}
 	}
 	return what + " - " + words.head(c)
 }
 
-// rareSteps says how long slow steps took where they are so few that a p99 does not have
-// them: "slow steps take 105ms (50.2x p50)".
+// rareSteps returns the length of slow steps that are too few to affect the p99: "slow steps take
+// 105ms (50.2x p50)".
 func rareSteps(c *tick.Chain) string {
 	if c.Slow == 0 || c.Slow*100 >= c.Steps || c.StepP50 <= 0 {
 		return ""
@@ -147,8 +146,8 @@ func rareSteps(c *tick.Chain) string {
 	return fmt.Sprintf("slow steps take %s (%.1fx p50)", strings.ReplaceAll(Duration(int64(each)), " ", ""), x)
 }
 
-// lostText says what a chain cost: "1.41 s of 60.0 s (2.4 %): 412 of 3,801 steps
-// were slow; without it their p99 would be 15.2 ms, not 27.5 ms".
+// lostText states the cost of a chain: "1.41 s of 60.0 s (2.4 %): 412 of 3,801 steps were slow;
+// without it their p99 would be 15.2 ms, not 27.5 ms".
 func lostText(c *chainJSON) string {
 	if c.LostNS == 0 && c.LostMaxNS == 0 {
 		return "nothing yet; it is as grave as what may follow from it"
@@ -173,7 +172,7 @@ func lostText(c *chainJSON) string {
 	return s
 }
 
-// confidenceText says how sure it is, and of what.
+// confidenceText states the confidence and its base.
 func confidenceText(c *chainJSON) string {
 	s := fmt.Sprintf("%.0f %%", 100*c.Confidence)
 	if c.ExcessNS > 0 && c.LostNS <= c.ExcessNS {
@@ -185,10 +184,10 @@ func confidenceText(c *chainJSON) string {
 	return s
 }
 
-// labelWide is the column at which a chain's lines begin.
+// labelWide is the column at which a chain's text begins.
 const labelWide = 13
 
-// field writes a labelled line of a chain, if there is something to say.
+// field writes a labelled line of a chain if text is not empty.
 func (w *writer) field(label, text string) {
 	if text != "" {
 		w.hang("  "+left(label, labelWide-2), text)
@@ -217,7 +216,7 @@ func (w *writer) chain(c *chainJSON) {
 	w.field("Confidence", confidenceText(c))
 }
 
-// timeline writes what was seen, each line at its time.
+// timeline writes the events, one line each.
 func (w *writer) timeline(c *chainJSON) {
 	if len(c.Timeline) == 0 {
 		return
@@ -228,7 +227,7 @@ func (w *writer) timeline(c *chainJSON) {
 	}
 }
 
-// chainsHead is the first line of a report: how many chains, how grave.
+// chainsHead is the first line of a report: the number of chains and their severities.
 func chainsHead(chains []chainJSON) string {
 	var grades []string
 	for _, s := range []tick.Severity{tick.High, tick.Medium, tick.Low} {
@@ -249,7 +248,7 @@ func chainsHead(chains []chainJSON) string {
 	return s
 }
 
-// victims are what the words must know of each process.
+// victims returns the victim facts by PID.
 func victims(ps []tick.Process, host *tick.Host) func(pid uint32) *victim {
 	return func(pid uint32) *victim {
 		v := &victim{name: fmt.Sprintf("process %d", pid)}
@@ -265,7 +264,7 @@ func victims(ps []tick.Process, host *tick.Host) func(pid uint32) *victim {
 	}
 }
 
-// ofPID returns the chains of a process, the gravest first.
+// ofPID returns the chains of a process, the most severe first.
 func ofPID(chains []tick.Chain, pid uint32) (out []*tick.Chain) {
 	for i := range chains {
 		if chains[i].PID == pid {

@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// What a chain cost and what is slow are said only where there is something to say.
+// The cost and the length of slow steps are reported only if they are known.
 func TestChainWeight(t *testing.T) {
 	malloc, _ := events.OpByName("cudaMalloc")
 	ms := time.Millisecond
@@ -40,7 +40,7 @@ func TestChainWeight(t *testing.T) {
 	}
 }
 
-// A cold start is told by how many normal steps it was as long as, where that is known.
+// The headline of a cold start has its length in normal steps, if known.
 func TestHeadCold(t *testing.T) {
 	for _, tt := range []struct {
 		lost, p50 time.Duration
@@ -56,7 +56,7 @@ func TestHeadCold(t *testing.T) {
 	}
 }
 
-// Names of programs are quoted, and what is no program is not.
+// Names of programs are quoted, and other names are not.
 func TestQuotedNames(t *testing.T) {
 	c := &tick.Chain{Culprits: []tick.Culprit{{Thread: events.Thread{PID: 7, TID: 7, Name: events.NameOf("go")}}, {What: "disk 8:0"}}}
 	if got := quotedNames(c); got != `"go" and disk 8:0` {

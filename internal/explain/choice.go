@@ -9,19 +9,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// Choice is what of a live table is shown, and in which order. The zero value is all of it,
-// as the layers list their operations.
+// Choice selects and orders the contents of a live table. The zero value selects all, in the order
+// of the layers.
 type Choice struct {
-	PID   uint32 // this process alone; 0: all
-	Text  string // operations, and processes, that have it in their name, in any case; "": all
+	PID   uint32 // only this process; 0: all
+	Text  string // operations and processes with this text in their name, in any case; "": all
 	Order Order
 }
 
-// Order is one of operations within their layer.
+// Order is the order of operations within their layer.
 type Order uint8
 
-// orders are the orders, the first of which is the zero value. key says what is shown first:
-// what has most of it. Where it is nil they are as the layers list them, or by name.
+// orders are the orders; the first one is the zero value. Rows are sorted by key, largest first. If
+// it is nil, they are in the order of the layers, or by name.
 var orders = [...]struct {
 	name string
 	key  func(o *tick.Op, q *quantiles) uint64
@@ -39,10 +39,10 @@ var orders = [...]struct {
 // byNameOrder is the last of the orders.
 const byNameOrder = Order(len(orders) - 1)
 
-// String returns what the order is by, as the table's columns are called.
+// String returns the table column that the order uses.
 func (o Order) String() string { return orders[o].name }
 
-// Next returns the order after this one, or before it, in a circle.
+// Next returns the next or previous order, in a circle.
 func (o Order) Next(back bool) Order {
 	step := 1
 	if back {
@@ -51,14 +51,14 @@ func (o Order) Next(back bool) Order {
 	return Order((int(o) + step) % len(orders))
 }
 
-// listed is an operation as it is to be shown. What has a low rank is left out first.
+// listed is an operation in display order. Low ranks are left out first.
 type listed struct {
 	*tick.Op
 	q    quantiles
 	rank uint64
 }
 
-// list returns the operations of a layer in their order.
+// list returns the operations of a layer in this order.
 func (o Order) list(source events.Source, ops []tick.Op) []listed {
 	var out []listed
 	for i := range ops {
@@ -75,7 +75,7 @@ func (o Order) list(source events.Source, ops []tick.Op) []listed {
 			return cmp.Compare(strings.ToLower(a.Op.Op.String()), strings.ToLower(b.Op.Op.String()))
 		})
 	}
-	if o != 0 { // what comes last goes first
+	if o != 0 { // the last rows are left out first
 		for i := range out {
 			out[i].rank = uint64(len(out) - i)
 		}
@@ -83,8 +83,8 @@ func (o Order) list(source events.Source, ops []tick.Op) []listed {
 	return out
 }
 
-// of returns t with what was chosen alone. t stays as it is. Processes are chosen by a text
-// where one of them has it in its name; else it is about operations.
+// of returns a copy of t with only the chosen parts. The text selects processes if one of them has
+// it in its name; otherwise it selects operations.
 func (c *Choice) of(t *tick.Tick) *tick.Tick {
 	if c.PID == 0 && c.Text == "" {
 		return t
@@ -114,7 +114,7 @@ func (c *Choice) of(t *tick.Tick) *tick.Tick {
 	return &out
 }
 
-// chosen returns those of a list that are wanted.
+// chosen returns the selected elements of a list.
 func chosen[T any](list []T, want func(*T) bool) []T {
 	var out []T
 	for i := range list {
@@ -125,8 +125,8 @@ func chosen[T any](list []T, want func(*T) bool) []T {
 	return out
 }
 
-// Where writes where the time of each process went since the session began: by part, and
-// thread by thread by cause. It is 80 columns wide, the processes that lost most come first.
+// Where writes where the time of each process went since the session began: by part, and by thread
+// and cause. It is 80 columns wide; processes that lost most come first.
 func Where(t *tick.Tick, o Options) string {
 	t = o.Choice.of(t)
 	r := build(&Input{From: t.Started, To: t.Time, Processes: t.Processes, Ops: t.Ops, Breakdowns: t.Breakdowns, Threads: t.Threads})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// rowsOf are the operations in a table, in their order.
+// rowsOf returns the operations in a table, in order.
 func rowsOf(text string) string {
 	var out []string
 	for l := range strings.Lines(text) {
@@ -16,7 +16,7 @@ func rowsOf(text string) string {
 	return strings.Join(out, " ")
 }
 
-// What was chosen is shown, and nothing else.
+// Only the chosen rows are shown.
 func TestChoice(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -48,7 +48,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// The orders are a circle, each with a name of its own.
+// The orders form a circle, each with a unique name.
 func TestOrders(t *testing.T) {
 	names := map[string]bool{}
 	o := Order(0)
@@ -64,7 +64,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// Where the time went fits 80 columns, and says so where none is known.
+// The breakdown fits 80 columns, and says so if nothing is known.
 func TestWhere(t *testing.T) {
 	for _, tt := range liveTables {
 		got := Where(tt.t, Options{Location: cet})

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// CoverageNotes says in words how far an answer from records goes.
+// CoverageNotes describes how complete an answer from records is.
 func CoverageNotes(c *query.Coverage) []string {
 	var out []string
 	switch {
@@ -39,7 +39,7 @@ func CoverageNotes(c *query.Coverage) []string {
 	return out
 }
 
-// someOf names a few of many.
+// someOf names the first few of many.
 func someOf(names []string) string {
 	const most = 3
 	if more := len(names) - most; more > 0 {
@@ -48,7 +48,7 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// uncounted are the operations of which calls were not counted for some time, by reports.
+// uncounted returns the operations with a report of incomplete counts.
 func uncounted(reports []tick.Report) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range reports {

@@ -10,9 +10,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// Diff writes what changed between two runs as text, 80 columns wide: of each role that
-// both have, how much longer a step is, which parts of the ledger that is made of and who
-// or what is behind it, and what is called more often. Without a finding it says so.
+// Diff writes the differences between two runs as text, 80 columns wide. For each role in both, it
+// reports how much longer a step is, which parts of the ledger explain that, their culprits, and
+// which calls are more frequent. Without a finding it says so.
 func Diff(r *diff.Result, o Options) string {
 	w := &writer{loc: o.location(), whole: o.Whole}
 	w.diffRuns(r)
@@ -31,7 +31,7 @@ func Diff(r *diff.Result, o Options) string {
 	return w.String()
 }
 
-// mostPairs is how many roles are told of.
+// mostPairs is the number of roles reported.
 const mostPairs = 16
 
 func (w *writer) diffRuns(r *diff.Result) {
@@ -46,7 +46,7 @@ func (w *writer) diffRuns(r *diff.Result) {
 	}
 }
 
-// diffRemarks say what a reader must know of a run.
+// diffRemarks returns what a reader must know about a run.
 func diffRemarks(run *diff.Run) (out []string) {
 	switch {
 	case run.Session.Pruned:
@@ -112,7 +112,7 @@ func (w *writer) diffPair(p *diff.Pair, several bool) {
 	w.text("  "+diffBasis(p), "  ")
 }
 
-// diffHead says how the steps compare.
+// diffHead describes how the steps compare.
 func diffHead(p *diff.Pair) string {
 	if p.Anchor == 0 {
 		return "no steps to compare: there is no call that both make again and again"
@@ -135,7 +135,7 @@ func diffHead(p *diff.Pair) string {
 
 func round(v float64) int64 { return int64(math.Round(min(max(v, math.MinInt64/2), math.MaxInt64/2))) }
 
-// chance writes how likely something is by chance.
+// chance formats the probability of a chance result.
 func chance(p float64) string {
 	switch {
 	case p < 0.001:
@@ -146,7 +146,7 @@ func chance(p float64) string {
 	return "p = " + strconv.FormatFloat(min(p, 1), 'f', 1, 64)
 }
 
-// diffBasis says what the comparison rests on.
+// diffBasis describes the basis of the comparison.
 func diffBasis(p *diff.Pair) string {
 	step := "A step is a call of " + p.Anchor.String()
 	var out []string
@@ -170,7 +170,7 @@ func diffBasis(p *diff.Pair) string {
 // diffLine is a line of contributions.
 type diffLine struct{ delta, text string }
 
-// signed writes a difference: "+2.3 ms".
+// signed formats a difference: "+2.3 ms".
 func signed(ns float64) string {
 	s := short(round(math.Abs(ns)))
 	if ns < 0 {
@@ -179,8 +179,8 @@ func signed(ns float64) string {
 	return "+" + s
 }
 
-// diffParts tells the parts of the ledger that differ, what differs most first, and what
-// is behind each. Where the ledger was not recorded it tells the operations.
+// diffParts returns the parts of the ledger that differ, the largest difference first, with their
+// causes. If the ledger was not recorded it returns the operations.
 func diffParts(p *diff.Pair) (out []diffLine) {
 	list := p.Parts
 	if p.NoDetail {
@@ -214,14 +214,14 @@ func diffParts(p *diff.Pair) (out []diffLine) {
 }
 
 func sortByDelta(list []*diff.Effect) {
-	for i := range list { // few
+	for i := range list { // few elements
 		for j := i; j > 0 && math.Abs(list[j].Delta()) > math.Abs(list[j-1].Delta()); j-- {
 			list[j], list[j-1] = list[j-1], list[j]
 		}
 	}
 }
 
-// diffLabel is what a part is called, as where the time went is told.
+// diffLabel returns the label of a part, as in the breakdown.
 func diffLabel(p diff.Part) string {
 	for i, name := range bdNames {
 		if name == p.String() {
@@ -234,11 +234,11 @@ func diffLabel(p diff.Part) string {
 	return p.String()
 }
 
-// mostBehind is how many causes are named for a part.
+// mostBehind is the number of causes named for a part.
 const mostBehind = 3
 
-// diffBehind names what changed a part in its direction: calls with the line that they
-// are made from, who had the CPU, what was waited for.
+// diffBehind names the causes of a part's change in its direction: calls with the calling line, CPU
+// users, and reasons of waits.
 func diffBehind(p *diff.Pair, part *diff.Effect) string {
 	var names []string
 	for i := range p.Within {
@@ -247,7 +247,7 @@ func diffBehind(p *diff.Pair, part *diff.Effect) string {
 		if e.Part != part.Part || e.Kind == diff.OfLine || share < 0.1 || len(names) == mostBehind {
 			continue
 		}
-		if e.Kind == diff.OfOp && part.Part == diff.Blocked { // waits say more
+		if e.Kind == diff.OfOp && part.Part == diff.Blocked { // waits have more detail
 			continue
 		}
 		name := diffName(&e.Key)
@@ -262,7 +262,7 @@ func diffBehind(p *diff.Pair, part *diff.Effect) string {
 	return strings.Join(names, ", ")
 }
 
-// diffPlace is where the calls come from that changed an operation.
+// diffPlace returns the line whose calls changed an operation.
 func diffPlace(p *diff.Pair, op *diff.Effect) string {
 	for i := range p.Within {
 		if e := &p.Within[i]; e.Kind == diff.OfLine && op.Kind == diff.OfOp && e.Op == op.Op && e.Delta()/op.Delta() > 0.5 {
@@ -272,7 +272,7 @@ func diffPlace(p *diff.Pair, op *diff.Effect) string {
 	return ""
 }
 
-// diffName names what is within a part.
+// diffName names the cause within a part.
 func diffName(k *diff.Key) string {
 	switch k.Kind {
 	case diff.OfOp, diff.OfCount:
@@ -304,8 +304,8 @@ func diffName(k *diff.Key) string {
 	return words
 }
 
-// diffCalls tells which operations are called more or less often, or take longer in a
-// part that as a whole is as it was.
+// diffCalls writes which operations are called more or less often, or take longer within an
+// unchanged part.
 func (w *writer) diffCalls(p *diff.Pair) {
 	times := map[string]string{}
 	for _, c := range p.Calls {
@@ -348,7 +348,7 @@ func partFound(p *diff.Pair, e *diff.Effect) bool {
 	return p.NoDetail
 }
 
-// diffTime says how long calls of an operation take: ", 12.0 us -> 18.0 us a call".
+// diffTime returns the call time of an operation: ", 12.0 us -> 18.0 us a call".
 func diffTime(c *diff.CallChange) string {
 	if c.DurA.Count() == 0 || c.DurB.Count() == 0 {
 		return ""
@@ -356,7 +356,7 @@ func diffTime(c *diff.CallChange) string {
 	return ", p50 " + Duration(c.DurA.Quantile(0.5)) + " -> " + Duration(c.DurB.Quantile(0.5)) + " a call"
 }
 
-// ratio writes a small number.
+// ratio formats a small number.
 func ratio(v float64) string {
 	if v >= 100 {
 		return Count(uint64(v + 0.5))

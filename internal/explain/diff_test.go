@@ -21,8 +21,8 @@ func diffOp(name string) events.Op {
 	return o
 }
 
-// diffResult is of two runs of a trainer: in the second a program takes the CPU, and
-// batches come in ten times as many copies.
+// diffResult compares two runs of a trainer: in the second, a program takes the CPU, and batches
+// come in ten times as many copies.
 func diffResult() *diff.Result {
 	at := time.Date(2026, 11, 20, 15, 41, 0, 0, time.UTC)
 	run := func(path string, later time.Duration) *diff.Run {

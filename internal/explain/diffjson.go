@@ -9,8 +9,8 @@ import (
 	"ingero/internal/stats"
 )
 
-// diffJSON is what changed between two runs. Times are nanoseconds; values of effects are
-// by step.
+// diffJSON has the differences between two runs. Times are nanoseconds; values of effects are per
+// step.
 type diffJSON struct {
 	A     diffRunJSON    `json:"a"`
 	B     diffRunJSON    `json:"b"`
@@ -30,10 +30,10 @@ type diffRunJSON struct {
 
 type diffPairJSON struct {
 	Role     string           `json:"role"`
-	RoleB    string           `json:"role_b,omitempty"` // where it has another name there
+	RoleB    string           `json:"role_b,omitempty"` // if the name differs in run B
 	Program  string           `json:"program"`
 	Rank     string           `json:"rank,omitempty"`
-	Anchor   string           `json:"step_of,omitempty"` // the operation of which a call is a step
+	Anchor   string           `json:"step_of,omitempty"` // the operation whose calls are the steps
 	Short    bool             `json:"too_short"`
 	A        diffSideJSON     `json:"a"`
 	B        diffSideJSON     `json:"b"`
@@ -63,8 +63,8 @@ type effectJSON struct {
 	A        float64  `json:"a"`
 	B        float64  `json:"b"`
 	Delta    float64  `json:"delta"`
-	Relative *float64 `json:"relative,omitempty"` // delta by a; of parts by the step
-	Low      *float64 `json:"low,omitempty"`      // delta lies between these, 95 %
+	Relative *float64 `json:"relative,omitempty"` // delta relative to a; for parts, relative to the step
+	Low      *float64 `json:"low,omitempty"`      // 95 % confidence bounds of delta
 	High     *float64 `json:"high,omitempty"`
 	P        float64  `json:"p"`
 	Margin   float64  `json:"margin"`

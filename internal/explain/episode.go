@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// episodeJSON is a step in the life of a chain as a line of JSON.
+// episodeJSON is an event in the life of a chain as a line of JSON.
 type episodeJSON struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
@@ -17,13 +17,13 @@ type episodeJSON struct {
 	Severity  string    `json:"severity"`
 	From      time.Time `json:"from,omitzero"`
 	To        time.Time `json:"to,omitzero"`
-	LostNS    int64     `json:"lost_ns"` // in all of the episode
-	Chain     chainJSON `json:"chain"`   // whose figures are of the last minute
+	LostNS    int64     `json:"lost_ns"` // of the whole episode
+	Chain     chainJSON `json:"chain"`   // with the figures of the last minute
 }
 
-// EpisodeJSON returns a step in the life of a chain, which a tick brought, as one line of
-// JSON without the line's end. Its type is chain_begin, chain_update, chain_end or
-// chain_revised; episode is the same in all of an episode.
+// EpisodeJSON returns an episode's event in a tick as one line of JSON without the newline. Its
+// type is chain_begin, chain_update, chain_end or chain_revised; episode is constant within an
+// episode.
 func EpisodeJSON(e *tick.Episode, t *tick.Tick) ([]byte, error) {
 	return json.Marshal(&episodeJSON{
 		Type: e.Kind.String(), Timestamp: t.Time.UTC(), Episode: clean(e.ID), Why: string(e.Why), Severity: e.Severity.String(),
@@ -31,7 +31,7 @@ func EpisodeJSON(e *tick.Episode, t *tick.Tick) ([]byte, error) {
 	})
 }
 
-// EpisodeLine says the same in one line for people.
+// EpisodeLine returns the same event as one line of text.
 func EpisodeLine(e *tick.Episode, t *tick.Tick, zone *time.Location) string {
 	c := &e.Chain
 	words := wordsFor(c)

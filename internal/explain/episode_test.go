@@ -9,8 +9,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Each step in the life of a chain is a line for people, and one of JSON that says the
-// same.
+// Each event in the life of a chain is a line of text, and a line of JSON with the same facts.
 func TestEpisode(t *testing.T) {
 	c := takenChain(4821)
 	now := &tick.Tick{Time: start.Add(45 * time.Second), Processes: []tick.Process{{PID: 4821, Comm: "train.py"}}}

@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// exampleCulprits are culprits of the chains that the reference shows, by rule. A rule
-// that is not here blames another program.
+// exampleCulprits are the culprits of the reference's example chains, by rule. Other rules blame
+// another program.
 var exampleCulprits = map[string]tick.Culprit{
 	"burst-of-programs": {Thread: exampleThread("cron", 711), What: "started many short programs: gzip, logrotate, sh"},
 	"own-threads":       {Thread: events.Thread{PID: 4821, TID: 4840, Name: events.NameOf("omp-worker")}, Own: true, Root: tick.Root{Whose: tick.OfProcess, Did: tick.DidCrowd}},
@@ -62,7 +62,7 @@ var exampleCulprits = map[string]tick.Culprit{
 	"gpu-slower":        {What: "GPU 0"},
 }
 
-// exampleOps are the operations of those chains, where that is not a synchronise.
+// exampleOps are the operations of the example chains, if not a synchronize.
 var exampleOps = map[string]string{"call-slow": "cudaMalloc", "driver-slow": "cudaMalloc", "tool-call": "", "input-wait": "", "oom-kill": "",
 	"alloc-slow": "cudaMalloc", "free-waits": "cudaFree", "graph-pool": "cudaGraphLaunch", "alloc-storm": "cudaMalloc", "copy-pageable": "cudaMemcpyAsync",
 	"copies-small": "cudaMemcpyAsync", "copy-heavy": "cudaMemcpy", "cold-start": "cudaLaunchKernel", "memory-leak": "cudaMalloc", "gpu-oom": "cudaMalloc",
@@ -74,14 +74,14 @@ func exampleThread(name string, pid uint32) events.Thread {
 	return events.Thread{PID: pid, TID: pid, Parent: 711, Name: events.NameOf(name)}
 }
 
-// exampleLimit is a limit of a user's slice.
+// exampleLimit returns a limit of a user's slice.
 func exampleLimit(file, raw string) tick.Limit {
 	const group = "/user.slice/user-1003.slice"
 	return tick.Limit{Group: group, File: "/sys/fs/cgroup" + group + "/" + file, Raw: raw}
 }
 
-// Example returns the words of a report on a chain of a rule, made up for the reference:
-// its headline, its root cause and its fix.
+// Example returns the report words of an example chain of a rule, for the reference: its headline,
+// its root cause and its fix.
 func Example(rule string) (head, cause, fix string) {
 	name, given := exampleOps[rule]
 	if !given {

@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The examples of the reference are of rules and operations that there are.
+// The examples of the reference use existing rules and operations.
 func TestExamples(t *testing.T) {
 	rules := map[string]bool{}
 	for _, name := range causal.RuleNames() {

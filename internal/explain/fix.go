@@ -8,11 +8,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// kthreadd is the parent of all threads of the kernel.
+// kthreadd is the parent of all kernel threads.
 const kthreadd = 2
 
-// fixTaken says how to give the CPU back: move the largest culprits to the CPUs
-// on which they did no harm.
+// fixTaken describes how to free the CPU: move the largest culprits to CPUs that the victim does
+// not need.
 func fixTaken(c *tick.Chain, v *victim) string {
 	const most = 2
 	if programs(c) > most {
@@ -27,7 +27,7 @@ func fixTaken(c *tick.Chain, v *victim) string {
 		x := &c.Culprits[i]
 		pid := x.Thread.PID
 		switch {
-		case pid == 0 || seen[pid] || x.Root.Whose.OfJob() || x.Thread.Parent == c.PID: // who moves a job's own workers moves the job
+		case pid == 0 || seen[pid] || x.Root.Whose.OfJob() || x.Thread.Parent == c.PID: // moving a job's own workers would move the job
 			continue
 		case pid == kthreadd || x.Thread.Parent == kthreadd:
 			kernel = true
@@ -49,7 +49,7 @@ func fixTaken(c *tick.Chain, v *victim) string {
 	return cores
 }
 
-// programs is how many programs took the CPU of a chain, by name.
+// programs returns the number of programs that took the CPU of a chain, by name.
 func programs(c *tick.Chain) int {
 	names := map[string]bool{}
 	for i := range c.Culprits {
@@ -60,8 +60,8 @@ func programs(c *tick.Chain) int {
 	return len(names)
 }
 
-// otherCPUs are those that are not taken, as taskset wants them; "" where there
-// are none or it is not known how many the machine has.
+// otherCPUs returns the CPUs that are not taken, in taskset syntax; "" if there are none or the
+// number of CPUs is unknown.
 func otherCPUs(taken []uint16, all int) string {
 	is := map[uint16]bool{}
 	for _, cpu := range taken {
@@ -79,7 +79,7 @@ func otherCPUs(taken []uint16, all int) string {
 	return cpuList(free)
 }
 
-// fixCalls say what to do about calls that take long, by what they do.
+// fixCalls are the fixes for slow calls, by class.
 var fixCalls = map[events.Class]string{
 	events.ClassMalloc: "allocate before the loop, or from a pool (cudaMallocAsync, the framework's caching allocator)",
 	events.ClassFree:   "free behind the loop, or into a pool (cudaFreeAsync): a free waits for the GPU",
@@ -89,7 +89,7 @@ var fixCalls = map[events.Class]string{
 	events.ClassSync:   "look for other jobs on the GPU and for its clocks (nvidia-smi): it was the GPU that took longer",
 }
 
-// fixCall says what to do about calls of an operation.
+// fixCall returns the fix for calls of an operation.
 func fixCall(op events.Op) string {
 	if s := fixCalls[classOf(op)]; s != "" {
 		return s

@@ -8,8 +8,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Where probes need more than tracing may take, the line of the live view and of status says what they
-// need, and the JSON of a tick has it.
+// If probes need more than the budget, the line of the live view and of status says how much, and
+// so does the JSON of a tick.
 func TestFloorIsTold(t *testing.T) {
 	o := tick.Overhead{Budget: 0.02, Share: 0.031, Shed: []string{"hot-off"}}
 	if text := Overhead(&o); strings.Contains(text, "at least") {
@@ -25,7 +25,7 @@ func TestFloorIsTold(t *testing.T) {
 	}
 }
 
-// Counts of an operation that had no probe for some time are marked as lower bounds, by its name.
+// Counts of an operation without a probe for some time are marked as lower bounds, by its name.
 func TestLowerBounds(t *testing.T) {
 	less := []tick.Report{{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "from 12:00:00 UTC on there was no probe for some time"},
 		{Kind: tick.LowerBound, Object: "cuLaunchKernel", Why: "from 12:01:00 UTC on there was no probe for some time"}}

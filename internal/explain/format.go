@@ -11,11 +11,11 @@ import (
 	"unicode"
 )
 
-// unknown stands in text for what was not measured.
+// unknown is the text of an unmeasured value.
 const unknown = "-"
 
-// Duration returns nanoseconds with three significant digits: "742 ns",
-// "15.1 ms", "1.41 s", from two minutes on "2 min 3 s", then hours and days.
+// Duration formats nanoseconds with three significant digits: "742 ns", "15.1 ms", "1.41 s", from
+// two minutes on "2 min 3 s", then hours and days.
 func Duration(ns int64) string {
 	if ns < 0 {
 		if ns == math.MinInt64 {
@@ -24,7 +24,7 @@ func Duration(ns int64) string {
 		return "-" + Duration(-ns)
 	}
 	const minute = 60
-	s := (min(ns, math.MaxInt64-5e8) + 5e8) / 1e9 // rounded to what is shown
+	s := (min(ns, math.MaxInt64-5e8) + 5e8) / 1e9 // rounded to the displayed unit
 	switch {
 	case s < 2*minute:
 		return short(ns)
@@ -39,14 +39,13 @@ func Duration(ns int64) string {
 	return fmt.Sprintf("%d d %d h", h/24, h%24)
 }
 
-// short is Duration in at most eight characters, for columns: it has one unit
-// however long the time is.
+// short is Duration in at most eight characters, for columns, always with one unit.
 func short(ns int64) string { return string(appendShort(nil, ns)) }
 
-// units are those of a duration that is not negative.
+// units are the units of a non-negative duration.
 var units = [...]struct {
 	ns   float64
-	top  float64 // first value that is shown in the next unit
+	top  float64 // first value that uses the next unit
 	name string
 }{
 	{1e3, 999.5, " us"}, {1e6, 999.5, " ms"}, {1e9, 119.5, " s"},
@@ -68,7 +67,7 @@ func appendShort(b []byte, ns int64) []byte {
 	return b
 }
 
-// appendDuration is Duration without allocation, for what is not negative.
+// appendDuration is Duration without allocation, for non-negative values.
 func appendDuration(b []byte, ns int64) []byte {
 	if ns >= 0 && ns < 119e9 {
 		return appendShort(b, ns)
@@ -76,7 +75,7 @@ func appendDuration(b []byte, ns int64) []byte {
 	return append(b, Duration(ns)...)
 }
 
-// appendSig3 writes a number of at least 1 with three significant digits.
+// appendSig3 formats a number of at least 1 with three significant digits.
 func appendSig3(b []byte, v float64) []byte {
 	digits := 0
 	switch {
@@ -88,10 +87,10 @@ func appendSig3(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', digits, 64)
 }
 
-// ns64 is a sum of nanoseconds as Duration takes it.
+// ns64 converts a sum of nanoseconds for Duration.
 func ns64(ns uint64) int64 { return int64(min(ns, math.MaxInt64)) }
 
-// Count returns a number with its thousands apart: "1,204,331".
+// Count formats a number with thousands separators: "1,204,331".
 func Count(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	var b strings.Builder
@@ -104,7 +103,7 @@ func Count(n uint64) string {
 	return b.String()
 }
 
-// plural is a count and its noun: "1 call", "3 calls", "2 launches".
+// plural returns a count with its noun: "1 call", "3 calls", "2 launches".
 func plural(n uint64, noun string) string {
 	switch {
 	case n == 1:
@@ -116,8 +115,7 @@ func plural(n uint64, noun string) string {
 	return Count(n) + " " + noun
 }
 
-// Bytes returns a size in units of 1,024 with three significant digits:
-// "512 B", "21.3 MiB".
+// Bytes formats a size in units of 1,024 with three significant digits: "512 B", "21.3 MiB".
 func Bytes(n int64) string {
 	switch {
 	case n < 0:
@@ -134,8 +132,8 @@ func Bytes(n int64) string {
 	return string(appendSig3(nil, v/1024)) + " EiB"
 }
 
-// Percent returns a share (1 is all) as "2.4 %". What is less than half of the
-// last digit, and not nothing, is "<0.1 %".
+// Percent formats a share (1 is all) as "2.4 %". A nonzero share below half of the last digit is
+// "<0.1 %".
 func Percent(share float64) string {
 	switch {
 	case math.IsNaN(share) || math.IsInf(share, 0):
@@ -146,8 +144,8 @@ func Percent(share float64) string {
 	return strconv.FormatFloat(100*share, 'f', 1, 64) + " %"
 }
 
-// permille shares 1,000 out among parts by the largest remainder, so that the
-// tenths of a percent that are shown add up to 100 %. Without a sum all are 0.
+// permille divides 1,000 among parts by the largest remainder, so that the displayed tenths of a
+// percent add up to 100 %. If the sum is zero all are 0.
 func permille(parts []uint64) []int {
 	out := make([]int, len(parts))
 	var sum uint64
@@ -184,7 +182,7 @@ func halved(parts []uint64) []uint64 {
 	return out
 }
 
-// tenths writes tenths of a percent: 24 is "2.4", what there is little of "<0.1".
+// tenths formats tenths of a percent: 24 is "2.4"; a small nonzero share is "<0.1".
 func tenths(permille int, of uint64) string {
 	if permille == 0 && of > 0 {
 		return "<0.1"
@@ -192,8 +190,8 @@ func tenths(permille int, of uint64) string {
 	return strconv.Itoa(permille/10) + "." + strconv.Itoa(permille%10)
 }
 
-// clean makes a name from the traced machine safe to show: a control character,
-// which could be an order to the terminal, becomes a question mark.
+// clean makes a name from the traced machine safe to show: a control character, which the terminal
+// could interpret, becomes a question mark.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -211,7 +209,7 @@ func who(comm string, pid uint32) string {
 	return clean(comm) + " (" + strconv.FormatUint(uint64(pid), 10) + ")"
 }
 
-// cells is how many columns a text takes on a terminal.
+// cells returns the number of columns of a text on a terminal.
 func cells(s string) int {
 	n := 0
 	for _, r := range s {
@@ -220,8 +218,8 @@ func cells(s string) int {
 	return n
 }
 
-// cellsOf is an approximation of Unicode's East Asian width: from the first
-// Hangul letter on, which is before all ideographs and emoji, letters are wide.
+// cellsOf approximates Unicode's East Asian width: runes from the first Hangul letter on, which
+// precedes all ideographs and emoji, are wide.
 func cellsOf(r rune) int {
 	switch {
 	case unicode.Is(unicode.Mn, r):
@@ -233,7 +231,7 @@ func cellsOf(r rune) int {
 	return 1
 }
 
-// cut shortens a text to a number of columns.
+// cut truncates a text to a number of columns.
 func cut(s string, width int) string {
 	if cells(s) <= width {
 		return s
@@ -254,9 +252,8 @@ func cut(s string, width int) string {
 func left(s string, width int) string  { return s + strings.Repeat(" ", max(0, width-cells(s))) }
 func right(s string, width int) string { return strings.Repeat(" ", max(0, width-cells(s))) + s }
 
-// wrap breaks a text at spaces into lines of at most width columns. The first
-// keeps the spaces that it starts with; the others start with indent. A number and
-// its unit stay together.
+// wrap breaks a text at spaces into lines of at most width columns. The first line keeps its
+// leading spaces; the others start with indent. A number and its unit stay together.
 func wrap(text, indent string, width int) []string {
 	lines := wrapWords(text, indent, width)
 	for i, l := range lines {
@@ -265,7 +262,7 @@ func wrap(text, indent string, width int) []string {
 	return lines
 }
 
-// wrapWords is wrap, with words that are wider than a line left whole.
+// wrapWords is wrap, but leaves words wider than a line whole.
 func wrapWords(text, indent string, width int) []string {
 	var lines []string
 	line, empty := text[:len(text)-len(strings.TrimLeft(text, " "))], true
@@ -284,7 +281,7 @@ func wrapWords(text, indent string, width int) []string {
 	return append(lines, line)
 }
 
-// glued puts units to their numbers.
+// glued joins units to their numbers.
 func glued(words []string) []string {
 	out := words[:0]
 	for _, word := range words {

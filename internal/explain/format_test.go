@@ -41,8 +41,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// The text of a duration is within half a unit of the third digit, is never
-// longer in a column than the column, and grows with the duration.
+// The text of a duration is within half a unit of the third digit, fits its column, and grows with
+// the duration.
 func FuzzDuration(f *testing.F) {
 	for _, ns := range []int64{0, 999, 1000, 999_499, 999_500, 119_499_999_999, 119_500_000_000, 47*3600e9 + 3599e9, math.MaxInt64} {
 		f.Add(ns)
@@ -146,8 +146,7 @@ func TestPermille(t *testing.T) {
 	}
 }
 
-// Whatever a process calls itself, it can neither order the terminal about nor
-// break the width.
+// A process name can neither control the terminal nor exceed the width.
 func FuzzNames(f *testing.F) {
 	f.Add("python3", 20)
 	f.Add("a\x1b[31m\x9b", 3)

@@ -9,18 +9,17 @@ import (
 	"ingero/pkg/events"
 )
 
-// functionWide is how much of a GPU function's name is shown beside other things.
+// functionWide is the display width of a GPU function's name beside other columns.
 const functionWide = 56
 
-// FunctionName returns a mangled name in few words, "" for "".
+// FunctionName returns a short form of a mangled name, "" for "".
 func FunctionName(mangled string) string { return clean(symbols.Short(mangled, functionWide)) }
 
-// AppendFunctionJSON appends a function as one line of JSON, without the line's end.
+// AppendFunctionJSON appends a function as one line of JSON, without the newline.
 //
-// Its type is "function": from since on (absent: from the first call that was seen)
-// the handle, as it is in the arguments of launches, is in process pid the GPU
-// function that is linked by the name symbol, as it stands in the source function.
-// why says why there is no name.
+// Its type is "function". From since on (absent: from the first call that was seen), handle, as in
+// the arguments of launches, is the GPU function of process pid with linker name symbol and source
+// name function. why is the reason of a missing name.
 func AppendFunctionJSON(b []byte, f *events.Function) []byte {
 	b = append(b, `{"type":"function","pid":`...)
 	b = strconv.AppendUint(b, uint64(f.PID), 10)
@@ -39,16 +38,16 @@ func AppendFunctionJSON(b []byte, f *events.Function) []byte {
 	return append(appendString(b, symbols.Demangle(f.Name)), '}')
 }
 
-// launchesJSON says which GPU functions a process launched, as far as records tell:
-// launches = named + pending + those of unnamed. Launches of graphs are not in it.
+// launchesJSON has the GPU functions that a process launched, by records: launches = named +
+// pending + those of unnamed. Graph launches are not included.
 type launchesJSON struct {
 	PID       uint32        `json:"pid,omitempty"` // in ticks; a report has it per process
 	Launches  uint64        `json:"launches"`
-	Named     uint64        `json:"named"`             // of functions whose names are known
-	Pending   uint64        `json:"pending,omitempty"` // whose names are being read
+	Named     uint64        `json:"named"`             // of functions with known names
+	Pending   uint64        `json:"pending,omitempty"` // of functions whose names are being read
 	Functions int           `json:"functions"`
 	Unnamed   []unnamedJSON `json:"unnamed,omitempty"`
-	Top       []topJSON     `json:"top"` // those with most launches
+	Top       []topJSON     `json:"top"` // most launches first
 }
 
 type unnamedJSON struct {
@@ -58,9 +57,9 @@ type unnamedJSON struct {
 
 type topJSON struct {
 	Function string  `json:"function"`
-	Symbol   string  `json:"symbol"` // as it is linked
+	Symbol   string  `json:"symbol"` // linker name
 	Launches uint64  `json:"launches"`
-	TimeNS   *uint64 `json:"call_ns,omitempty"` // of the calls that launched it, where they were measured
+	TimeNS   *uint64 `json:"call_ns,omitempty"` // of the launching calls, if measured
 }
 
 func launchesOf(l *tick.Launches) launchesJSON {
@@ -78,7 +77,7 @@ func launchesOf(l *tick.Launches) launchesJSON {
 	return j
 }
 
-// joinLaunches adds up those of each process: a number may have been used again.
+// joinLaunches adds up the launches of each PID: it may have been reused.
 func joinLaunches(all []tick.Launches) map[uint32]*launchesJSON {
 	out := map[uint32]*launchesJSON{}
 	for i := range all {
@@ -91,7 +90,7 @@ func joinLaunches(all []tick.Launches) map[uint32]*launchesJSON {
 	return out
 }
 
-// functions writes what a process launched.
+// functions writes the launches of a process.
 func (w *writer) functions(l *launchesJSON) {
 	const most = 5
 	w.line("")

@@ -28,7 +28,7 @@ func TestFunctionJSON(t *testing.T) {
 	}
 }
 
-// A report says what was launched most, and for how many launches there is no name.
+// A report lists the most launched functions, and the launches without a name.
 func TestReportNamesFunctions(t *testing.T) {
 	launch, _ := events.OpByName("cudaLaunchKernel")
 	in := &Input{Processes: []tick.Process{{PID: 7, Comm: "x"}}, Ops: []tick.Op{{PID: 7, Op: launch, Sum: tick.Counts{Calls: 1003, Done: 1003, Total: 5e6}}},
@@ -48,7 +48,7 @@ func TestReportNamesFunctions(t *testing.T) {
 	}
 }
 
-// Launches are told apart by function, those without a name by the reason.
+// Launches are listed by function, those without a name by the reason.
 func TestOperationsByFunction(t *testing.T) {
 	launch, _ := events.OpByName("cudaLaunchKernel")
 	row := func(name, why string, calls uint64) OpRow {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// mostBursts is how many bursts of faults a report tells, mostFollowers how many
-	// codes that followed the root of one, mostGPUs of how many GPUs the state is shown.
+	// mostBursts is the number of reported bursts of faults, mostFollowers the number of codes
+	// after a burst's root, mostGPUs the number of GPUs with a state.
 	mostBursts    = 8
 	mostFollowers = 5
 	mostGPUs      = 8
-	// lastBursts is how many bursts the live table shows, maxSeenFaults bounds the faults
-	// of one that it knows.
+	// lastBursts is the number of bursts in the live table. maxSeenFaults bounds the kept faults of
+	// a burst.
 	lastBursts    = 2
 	maxSeenFaults = 64
 )
 
-// burst are faults of one device that follow from the first.
+// burst has the faults of one device that follow from the first.
 type burst []*tick.Xid
 
-// burstsOf puts faults in bursts, in the order of time. They may be of several sessions.
+// burstsOf groups faults into bursts, in time order. They may be from several sessions.
 func burstsOf(xids []tick.Xid) []burst {
 	type key struct {
 		began  int64
@@ -51,7 +51,7 @@ func burstsOf(xids []tick.Xid) []burst {
 	return out
 }
 
-// text says what happened, in a sentence without its end.
+// text describes what happened, without the final period.
 func (b burst) text(loc *time.Location) string {
 	root := b[0]
 	kind, device := "XID", "GPU "
@@ -101,7 +101,7 @@ func list(words []string) string {
 	return strings.Join(words, "")
 }
 
-// victim is the first fault of which the process is known, nil where none is.
+// victim returns the first fault with a known process, or nil.
 func (b burst) victim() *tick.Xid {
 	for _, x := range b {
 		if x.PID != 0 {
@@ -111,7 +111,7 @@ func (b burst) victim() *tick.Xid {
 	return nil
 }
 
-// advice says what the root means and what to do, and what a graver one asks for.
+// advice returns the meaning and remedy of the root, and of a more severe follower.
 func (b burst) advice() string {
 	root := xid.Of(b[0])
 	s := root.Meaning + " " + root.Do
@@ -156,13 +156,13 @@ func (s *Seen) addFaults(faults []tick.Xid) {
 			s.bursts = append(s.bursts, []tick.Xid{x})
 		case len(s.bursts[at]) < maxSeenFaults:
 			s.bursts[at] = append(s.bursts[at], x)
-		default: // the last says how many there are
+		default: // the last one gives the number
 			s.bursts[at][maxSeenFaults-1] = x
 		}
 	}
 }
 
-// faults shows the latest bursts of faults: they are why a job ended as a rule.
+// faults shows the latest bursts of faults: they usually explain the end of a job.
 func (s *screen) faults(seen *Seen, zone *time.Location) {
 	if seen == nil {
 		return
@@ -174,7 +174,7 @@ func (s *screen) faults(seen *Seen, zone *time.Location) {
 	}
 }
 
-// gpus shows the state of each GPU, as far as it is known.
+// gpus shows the state of each GPU, as far as known.
 func (s *screen) gpus(gpus []tick.GPU) {
 	for i := range gpus {
 		if i == mostGPUs {
@@ -199,7 +199,7 @@ func (s *screen) gpus(gpus []tick.GPU) {
 	}
 }
 
-// gpuText says what is known of the state of a GPU.
+// gpuText describes the known state of a GPU.
 func gpuText(g *tick.GPU) string {
 	if g.Lost {
 		return "it is lost: reset it, or reboot the machine"

@@ -36,8 +36,7 @@ func gpuTick() *tick.Tick {
 	return t
 }
 
-// The form of a fault that is watched for is fixed in its first line; what it means is
-// said once.
+// The format of a fault is fixed in its first line; its meaning appears once.
 func TestXidText(t *testing.T) {
 	xids := gpuTick().Xids
 	for _, tt := range []struct {
@@ -73,7 +72,7 @@ func TestXidText(t *testing.T) {
 	}
 }
 
-// The live table shows the latest bursts, their roots and sizes, whatever came.
+// The live table shows the latest bursts with their roots and sizes, for any number of faults.
 func TestSeenFaults(t *testing.T) {
 	s := &Seen{}
 	for i := range uint64(5) {

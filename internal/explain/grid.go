@@ -10,32 +10,31 @@ import (
 	"unicode"
 )
 
-// Grid is the rows that a statement returned: of nil, int64, float64, string and
-// []byte.
+// Grid has the rows that a statement returned: nil, int64, float64, string and []byte.
 type Grid struct {
 	Columns  []string
 	Rows     [][]any
 	Database string
-	Cut      string   // why there are fewer rows than there would be
-	Notes    []string // what a reader must know; in JSON only
-	Nodes    []Node   // that were asked; in JSON only
-	Whole    bool     // no value is cut, as in a file or a pipe
+	Cut      string   // why rows are missing
+	Notes    []string // what a reader must know; JSON only
+	Nodes    []Node   // the queried nodes; JSON only
+	Whole    bool     // no value is truncated, as in a file or a pipe
 }
 
-// Node is a machine that was asked for an answer, as JSON.
+// Node is a machine that answered a query, as JSON.
 type Node struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
-	AheadNS int64  `json:"clock_ahead_ns"` // of the clock of who asks
+	AheadNS int64  `json:"clock_ahead_ns"` // relative to the clock of the querying machine
 	Within  int64  `json:"clock_within_ns"`
-	Problem string `json:"problem,omitempty"` // why it gave no answer
+	Problem string `json:"problem,omitempty"` // why there is no answer
 }
 
-// widestCell bounds what is shown of a value beside others.
+// widestCell is the maximum width of a value beside others.
 const widestCell = 60
 
-// GridText writes rows as text in columns: numbers to the right, what is NULL as
-// "-". A long value is cut short where others stand beside it.
+// GridText formats rows as text in columns: numbers right-aligned, NULL as "-". Long values are
+// truncated if there are other columns.
 func GridText(g *Grid) string {
 	if len(g.Columns) == 0 {
 		return ""
@@ -81,7 +80,7 @@ func GridText(g *Grid) string {
 	return b.String()
 }
 
-// valueText writes a value for people.
+// valueText formats a value as text.
 func valueText(v any, null string) string {
 	switch v := v.(type) {
 	case nil:
@@ -99,8 +98,8 @@ func valueText(v any, null string) string {
 	return clean(fmt.Sprint(v))
 }
 
-// GridCSV writes rows as CSV (RFC 4180) with a line of names: numbers in full, blobs
-// as hexadecimal, NULL as nothing.
+// GridCSV formats rows as CSV (RFC 4180) with a header line: numbers in full, blobs as hexadecimal,
+// NULL as an empty field.
 func GridCSV(g *Grid) []byte {
 	rows := [][]string{g.Columns}
 	for _, row := range g.Rows {
@@ -120,10 +119,9 @@ func GridCSV(g *Grid) []byte {
 	return csvOf(rows)
 }
 
-// GridJSON writes rows as JSON: columns, their names, and rows, each an object in
-// the order of the columns; a name that is there twice gets a number behind. Blobs
-// are hexadecimal, a float that JSON has no number for is null. cut says why there
-// are fewer rows than there would be; "" when these are all.
+// GridJSON formats rows as JSON: columns with their names, and rows, each an object in column
+// order. Repeated names get a number appended. Blobs are hexadecimal; a float without a JSON number
+// is null. cut is why rows are missing, or "".
 func GridJSON(g *Grid) ([]byte, error) {
 	names := unique(g.Columns)
 	rows := make([]json.RawMessage, 0, len(g.Rows))
@@ -145,7 +143,7 @@ func GridJSON(g *Grid) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			name, _ := json.Marshal(names[i]) // of a string: cannot fail
+			name, _ := json.Marshal(names[i]) // a string cannot fail
 			b = append(append(append(b, name...), ':'), text...)
 		}
 		rows = append(rows, append(b, '}'))
@@ -162,7 +160,7 @@ func GridJSON(g *Grid) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// tame is clean for CSV, in which a line's end is quoted.
+// tame is clean for CSV, which quotes newlines.
 func tame(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && !unicode.IsPrint(r) {
@@ -172,7 +170,7 @@ func tame(s string) string {
 	}, s)
 }
 
-// unique returns the names, those that occur again with a number behind.
+// unique returns the names, with a number appended to repeated ones.
 func unique(names []string) []string {
 	out := make([]string, 0, len(names))
 	seen := map[string]bool{}

@@ -31,8 +31,8 @@ func mustOp(name string) events.Op {
 
 var start = time.Date(2026, 3, 2, 14, 41, 0, 0, time.UTC)
 
-// maker plays the kernel: it counts the calls that it is given, and keeps the
-// records of those for which there would be one.
+// maker simulates the kernel: it counts the calls that it is given, and keeps the records that the
+// kernel would make.
 type maker struct {
 	ops     map[uint32]map[events.Op]*tick.Op
 	gaps    tick.Gaps
@@ -103,7 +103,7 @@ func (m *maker) returned(c *events.Call, inside int64) {
 	o.Hist.Record(c.Duration, 1)
 }
 
-// list returns what was counted, ordered as in a tick but for the PIDs.
+// list returns the counts, ordered as in a tick except for the PIDs.
 func (m *maker) list() []tick.Op {
 	var out []tick.Op
 	for _, ops := range m.ops {
@@ -112,7 +112,7 @@ func (m *maker) list() []tick.Op {
 			out = append(out, *o)
 		}
 	}
-	// joinOps orders; by process first, so that nothing is joined
+	// joinOps sorts; by process first, so that nothing is joined
 	var sorted []tick.Op
 	for pid := range uint32(10000) {
 		if m.ops[pid] == nil {
@@ -131,8 +131,8 @@ func (m *maker) list() []tick.Op {
 
 const ms = 1_000_000
 
-// train is a training loop: launches that the driver makes, a copy, a wait that
-// spins and one that blocks, an allocation that fails.
+// train is a training loop: launches made by the driver, a copy, a spinning wait and a blocking
+// one, and an allocation that fails.
 func train(pid uint32, steps int) *maker {
 	m := newMaker()
 	m.train(pid, steps)

@@ -18,8 +18,8 @@ type hiddenJSON struct {
 	Culprit  string    `json:"culprit,omitempty"`
 	LostNS   int64     `json:"lost_ns"`
 	Why      string    `json:"why"`            // silenced, rules-off, min-severity
-	What     string    `json:"what,omitempty"` // was silenced
-	Until    time.Time `json:"until,omitzero"` // it is
+	What     string    `json:"what,omitempty"` // the silenced object
+	Until    time.Time `json:"until,omitzero"` // end of the silence
 	Reason   string    `json:"reason,omitempty"`
 }
 
@@ -37,8 +37,7 @@ func hiddenOf(list []tick.Hidden) (out []hiddenJSON) {
 	return out
 }
 
-// hiddenNotes say what was found and is not shown, so that nothing is hidden without a
-// word.
+// hiddenNotes lists what was found but is not shown, so that nothing is hidden without a note.
 func hiddenNotes(list []tick.Hidden, zone *time.Location) (notes []string) {
 	for _, of := range []struct {
 		why  tick.HiddenWhy
@@ -75,8 +74,8 @@ func hiddenNotes(list []tick.Hidden, zone *time.Location) (notes []string) {
 	return notes
 }
 
-// hiddenText names a chain that is not shown: "cpu-taken by stress-ng (c-7f3a), 1.37 s
-// lost, until 18:00 (nightly backup)".
+// hiddenText describes a hidden chain: "cpu-taken by stress-ng (c-7f3a), 1.37 s lost, until 18:00
+// (nightly backup)".
 func hiddenText(h *tick.Hidden, zone *time.Location) string {
 	c := &h.Chain
 	s := clean(c.Rule)

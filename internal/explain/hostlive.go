@@ -10,12 +10,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// mostVerdicts is how many processes have a line of their own on top, and in where
-// the time went.
+// mostVerdicts is the number of processes with their own line at the top, and in the breakdown
+// table.
 const mostVerdicts = 4
 
-// verdicts are the lines that matter, those first that something is wrong with. It
-// tells whether there was anything to say.
+// verdicts writes the main line of each process, those with problems first. It reports whether it
+// wrote any.
 func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 	order := byGravity(t)
 	for i, b := range order {
@@ -41,8 +41,7 @@ func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 	return len(order) > 0
 }
 
-// byGravity orders the processes: those that lost most come first, then those
-// that did most.
+// byGravity sorts the processes: largest loss first, then most activity.
 func byGravity(t *tick.Tick) []*tick.Breakdown {
 	var out []*tick.Breakdown
 	left := make(map[uint32]*tick.Breakdown, len(t.Breakdowns))
@@ -71,7 +70,7 @@ func byGravity(t *tick.Tick) []*tick.Breakdown {
 	return out
 }
 
-// nameOf names a process of the tick.
+// nameOf returns the name of a process in the tick.
 func nameOf(ps []tick.Process, pid uint32) string {
 	for i := range ps {
 		if ps[i].PID == pid {
@@ -81,8 +80,7 @@ func nameOf(ps []tick.Process, pid uint32) string {
 	return who("", pid)
 }
 
-// shares is the table of where the time of each process went. Each line adds up
-// to 100 %.
+// shares writes the table of where each process's time went. Each line adds up to 100 %.
 func (s *screen) shares(t *tick.Tick) {
 	order := slices.DeleteFunc(byGravity(t), func(b *tick.Breakdown) bool { return b.Elapsed == 0 })
 	if len(order) == 0 {
@@ -112,8 +110,7 @@ func (s *screen) shares(t *tick.Tick) {
 	}
 }
 
-// names says who had the CPU and what was waited for, where that is a tenth of a
-// percent or more.
+// names lists CPU users and wait reasons with at least a tenth of a percent.
 func (s *screen) names(b *tick.Breakdown) string {
 	var parts []string
 	if b.Runnable >= b.Elapsed/1000 && len(b.RunnableBy) > 0 && b.Runnable > 0 {
@@ -125,7 +122,7 @@ func (s *screen) names(b *tick.Breakdown) string {
 	return strings.Join(parts, " · ")
 }
 
-// topShare is the largest share of a part, with its process and its time.
+// topShare returns the largest share of a part, with its process and its time.
 func topShare(shares []tick.Share, total uint64, name func(*tick.Share) string) string {
 	named, _ := byName(shares, total, name)
 	if len(named) == 0 {
@@ -139,7 +136,7 @@ func topShare(shares []tick.Share, total uint64, name func(*tick.Share) string) 
 	return s + " " + short(ns64(n.ns))
 }
 
-// host is what the machine's kernel says of the traced processes.
+// host writes the kernel's facts about the traced processes.
 func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
 	s.title("Host Context")
 	if len(t.Breakdowns) > 0 {
@@ -168,8 +165,7 @@ func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
 	s.correlations(t, seen)
 }
 
-// scheduler sums up where the traced threads were when they were on no CPU. The
-// waits counted are those of 20 us and more.
+// scheduler sums up the traced threads' time off the CPU. It counts waits of 20 us and more.
 func (s *screen) scheduler(list []tick.Breakdown) {
 	var throttled uint64
 	for _, part := range [...]struct {
@@ -204,7 +200,7 @@ func (s *screen) scheduler(list []tick.Breakdown) {
 	}
 }
 
-// life tells one step in a process's life.
+// life describes one event in a process's life.
 func life(e *tick.ProcEvent, t *tick.Tick, zone *time.Location) string {
 	at := time.Unix(0, e.Time).In(zone).Format("15:04:05.000") + "  "
 	switch e.Kind {
@@ -229,11 +225,10 @@ func life(e *tick.ProcEvent, t *tick.Tick, zone *time.Location) string {
 	return at + nameOf(t.Processes, e.PID) + " exited"
 }
 
-// mostCorrelated is how many operations have a line on their waits.
+// mostCorrelated is the number of operations with a line about their waits.
 const mostCorrelated = 2
 
-// correlations say how calls that were slow waited for a CPU: how often, how long,
-// and who had it.
+// correlations writes how slow calls waited for a CPU: how often, how long, and the CPU's user.
 func (s *screen) correlations(t *tick.Tick, seen *Seen) {
 	shown := 0
 	for _, op := range seen.correlated() {
@@ -256,7 +251,7 @@ func (s *screen) correlations(t *tick.Tick, seen *Seen) {
 	}
 }
 
-// quantilesOfOp are those of an operation over all processes.
+// quantilesOfOp returns the quantiles of an operation over all processes.
 func quantilesOfOp(ops []tick.Op, op events.Op) quantiles {
 	var of []tick.Op
 	for i := range ops {

@@ -9,14 +9,14 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostSumJSON is what happened of one kind on the host. Counts, bytes, times and quantiles
-// are absent where the kind has none, the process where it is of nobody in
-// particular. The quantiles are within a factor of 1.5.
+// hostSumJSON is a host sum of one kind. Counts, bytes, times and quantiles are absent if the kind
+// has none; the process is absent if there is none in particular. The quantiles are within a factor
+// of 1.5.
 type hostSumJSON struct {
 	Kind    string  `json:"kind"`
 	PID     uint32  `json:"pid,omitempty"`
 	Comm    string  `json:"comm,omitempty"`
-	Sender  *uint32 `json:"sender_pid,omitempty"` // of a signal, whose comm it is then; 0: the kernel
+	Sender  *uint32 `json:"sender_pid,omitempty"` // sender of a signal, owner of comm; 0: the kernel
 	Object  string  `json:"object,omitempty"`
 	Count   *uint64 `json:"count,omitempty"`
 	Failed  uint64  `json:"failed,omitempty"`
@@ -53,20 +53,20 @@ func hostSumsOf(sums []tick.HostSum) []hostSumJSON {
 	return out
 }
 
-// hostLine is what happened of one kind, in words.
+// hostLine describes the sums of one kind.
 type hostLine struct {
 	title string
 	text  string
-	bad   bool // it should not happen
+	bad   bool // a problem
 }
 
-// badHost are the kinds that slow or end a process whenever they happen.
+// badHost are the kinds that always slow or end a process.
 var badHost = map[tick.HostEvent]bool{
 	tick.HostReclaim: true, tick.HostCgroupReclaim: true, tick.HostOOM: true, tick.HostSignal: true, tick.HostRetransmit: true,
 	tick.HostThrottled: true, tick.HostAtLimit: true, tick.HostSwapIn: true, tick.HostMemoryFull: true, tick.HostIOFull: true, tick.HostSteal: true,
 }
 
-// hostLines says what happened on the host, a line for each kind.
+// hostLines returns one line for each kind of host event.
 func hostLines(sums []tick.HostSum) []hostLine {
 	byKind := map[tick.HostEvent][]tick.HostSum{}
 	for i := range sums {
@@ -80,7 +80,7 @@ func hostLines(sums []tick.HostSum) []hostLine {
 	var out []hostLine
 	for _, k := range kinds {
 		of := byKind[k]
-		if k.Row().Object == "cgroup" && !k.Row().PID { // each is a sum of its own; the machine's has no name
+		if k.Row().Object == "cgroup" && !k.Row().PID { // one line for each cgroup; the machine's has no name
 			for i := range of {
 				out = append(out, hostLine{k.Row().Title, hostText(k, of[i:i+1]), badHost[k]})
 			}
@@ -91,10 +91,10 @@ func hostLines(sums []tick.HostSum) []hostLine {
 	return out
 }
 
-// mostNamed is how many are named of those who did something.
+// mostNamed is the number of named causers.
 const mostNamed = 3
 
-// hostText tells the sums of a kind: all together, and whose most was.
+// hostText describes the sums of a kind: the total, and the largest causer.
 func hostText(k tick.HostEvent, of []tick.HostSum) string {
 	row := k.Row()
 	var all tick.HostSum
@@ -139,7 +139,7 @@ func hostText(k tick.HostEvent, of []tick.HostSum) string {
 	return text
 }
 
-// amounts are how often, how much, how long.
+// amounts returns count, bytes and duration.
 func amounts(row *tick.HostRow, s *tick.HostSum) (parts []string) {
 	if row.One != "" {
 		parts = append(parts, plural(s.Count, row.One))
@@ -147,13 +147,13 @@ func amounts(row *tick.HostRow, s *tick.HostSum) (parts []string) {
 	if row.Bytes {
 		parts = append(parts, Bytes(int64(min(s.Bytes, 1<<62))))
 	}
-	if row.NS != "" && s.NS > 0 && row.NS != "round trip" { // which overlap
+	if row.NS != "" && s.NS > 0 && row.NS != "round trip" { // round trips overlap
 		parts = append(parts, short(ns64(s.NS)))
 	}
 	return parts
 }
 
-// hostName says whose a sum is, and of what.
+// hostName returns the owner and the object of a sum.
 func hostName(row *tick.HostRow, s *tick.HostSum) string {
 	name := ""
 	switch {
@@ -190,7 +190,7 @@ func hostName(row *tick.HostRow, s *tick.HostSum) string {
 	return name + link + clean(s.Object)
 }
 
-// happened writes what happened on the host in the window, where something did.
+// happened writes the host events in the window, if any.
 func (w *writer) happened(sums []tick.HostSum) {
 	lines := hostLines(sums)
 	if len(lines) == 0 {
@@ -203,15 +203,15 @@ func (w *writer) happened(sums []tick.HostSum) {
 	}
 }
 
-// offWords say what decides that a part is left alone.
+// offWords name the setting that turns a part off.
 var offWords = map[string]string{
 	"disks": " (--no-io)", "tcp": " retransmits (--no-tcp)", "sockets": " (--no-net)", "page-allocations": " (--pages counts them)",
 }
 
-// titleWide is the width of the titles of what happens on the host.
+// titleWide is the width of the host events' titles.
 const titleWide = 18
 
-// hostSums shows them in the live table.
+// hostSums shows the host events in the live table.
 func (s *screen) hostSums(sums []tick.HostSum, reports []tick.Report) {
 	lines := hostLines(sums)
 	for i, l := range lines {

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostSums are of every kind that there is.
+// hostSums returns sums of every kind.
 func hostSums() []tick.HostSum {
 	var all tick.HostSums
 	add := func(kind tick.HostEvent, pid uint32, comm, object string, count, bytes, each uint64) {
@@ -60,7 +60,7 @@ func hostSums() []tick.HostSum {
 	return all.List()
 }
 
-// hostTick is a second in which everything happened on the host that can.
+// hostTick is a second with every possible host event.
 func hostTick() *tick.Tick {
 	t := liveTick()
 	t.HostSums = hostSums()
@@ -70,7 +70,7 @@ func hostTick() *tick.Tick {
 	return t
 }
 
-// Each kind that there is has a line.
+// Each kind has a line.
 func TestHostLines(t *testing.T) {
 	sums := hostSums()
 	titles := map[string]bool{}
@@ -92,7 +92,7 @@ func TestHostLines(t *testing.T) {
 	}
 }
 
-// Names that a process gave itself do not reach the terminal as they are.
+// Names chosen by a process are cleaned before they reach the terminal.
 func TestHostNamesAreCleaned(t *testing.T) {
 	const evil = "a\x1b[2Jb\nc"
 	sums := []tick.HostSum{{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 7, Object: evil}, Comm: evil, Count: 1},

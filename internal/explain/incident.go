@@ -7,10 +7,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// mostHealthy is how many processes that nothing slowed are named each.
+// mostHealthy is the number of healthy processes with their own line.
 const mostHealthy = 8
 
-// incident writes what was lost and why, or that nothing was.
+// incident writes the losses with their causes, or that there were none.
 func (w *writer) incident(in *Input, r *report, detail Detail) {
 	if len(r.Chains) > 0 {
 		w.line(chainsHead(r.Chains))
@@ -24,11 +24,11 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 	for i := range r.Chains {
 		slowed[r.Chains[i].PID] = true
 	}
-	for i := range r.Hidden { // of what is not told it is not said that nothing happened
+	for i := range r.Hidden { // hidden losses are losses, too
 		slowed[r.Hidden[i].PID] = true
 	}
 	w.wells(in, r, slowed)
-	if detail == Tables { // they have it
+	if detail == Tables { // the tables include these
 		return
 	}
 	for i := range r.Processes {
@@ -43,7 +43,7 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 	}
 }
 
-// about says what a report with chains is of.
+// about describes the subject of a report with chains.
 func (w *writer) about(r *report) string {
 	var names []string
 	for i := range r.Processes {
@@ -58,7 +58,7 @@ func (w *writer) about(r *report) string {
 	return joined(" · ", of, period(r.From, r.To, w.loc), prefixed("node ", r.Node), r.Source)
 }
 
-// wells writes a sentence on each process that nothing slowed.
+// wells writes a sentence for each healthy process.
 func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 	var well []*processReport
 	for i := range r.Processes {
@@ -91,7 +91,7 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 	}
 }
 
-// over is how long a process was watched.
+// over returns how long a process was traced.
 func over(p *processReport) time.Duration {
 	if p.From.IsZero() || p.To.IsZero() || !p.To.After(p.From) {
 		return 0

@@ -19,7 +19,7 @@ func thread(name string, pid, tid uint32) events.Thread {
 
 const second = uint64(time.Second)
 
-// well is the account of a job that the GPU bounds.
+// well returns the account of a GPU-bound job.
 func well(pid uint32) tick.Breakdown {
 	return tick.Breakdown{PID: pid, Threads: 1, Elapsed: 60 * second, GPUWait: 577 * second / 10, CallCPU: second, GapCPU: 12 * second / 10,
 		Runnable: second / 20, Blocked: second / 20, Steps: 3974, StepP50: 15_100_000, StepP99: 15_400_000,
@@ -36,7 +36,7 @@ func syscallNamed(name string) events.Syscall {
 	panic(name)
 }
 
-// hogged is the account of one that others took the CPU from.
+// hogged returns the account of a job whose CPU others took.
 func hogged(pid uint32) tick.Breakdown {
 	b := well(pid)
 	b.GPUWait, b.Runnable = 5634*second/100, 141*second/100
@@ -70,7 +70,7 @@ func takenChain(pid uint32) tick.Chain {
 	}
 }
 
-// chainOfRule is a chain with the least that a rule tells.
+// chainOfRule returns a chain with the minimum facts of a rule.
 func chainOfRule(rule string, op events.Op, culprits ...tick.Culprit) tick.Chain {
 	return tick.Chain{ID: "c-" + rule, Rule: rule, Severity: tick.Medium, PID: 4821, TID: 4830, Op: op, From: start, To: start.Add(time.Second),
 		Lost: 800 * time.Millisecond, LostMin: 800 * time.Millisecond, LostMax: 800 * time.Millisecond, Window: time.Minute,
@@ -187,7 +187,7 @@ func TestIncident(t *testing.T) {
 	}
 }
 
-// The parts of a breakdown that are shown add up to 100.0 % and to the time.
+// The displayed parts of a breakdown add up to 100.0 % and to the time.
 func TestBreakdownAddsUp(t *testing.T) {
 	for _, tt := range incidents {
 		b, err := ReportJSON(tt.in())
@@ -215,7 +215,7 @@ func TestBreakdownAddsUp(t *testing.T) {
 	}
 }
 
-// What the JSON says of a chain is in the text, where no line is cut.
+// The JSON facts of a chain are in the text, if no line is truncated.
 func TestChainsInTextAndJSONAgree(t *testing.T) {
 	for _, tt := range incidents {
 		in := tt.in()
@@ -235,7 +235,7 @@ func TestChainsInTextAndJSONAgree(t *testing.T) {
 	}
 }
 
-// Names of others cannot give orders to the terminal, wherever they stand.
+// Foreign names cannot control the terminal, wherever they appear.
 func TestIncidentIsSafe(t *testing.T) {
 	const evil = "a\x1b[2Jb\n\x07"
 	in := ledgerInput(train(4821, 1), hogged(4821))
@@ -278,7 +278,7 @@ func TestIncidentIsSafe(t *testing.T) {
 	}
 }
 
-// Every rule of the engine has words, and there are no others.
+// Every rule of the engine has words, and no others have.
 func TestCausesAreComplete(t *testing.T) {
 	words := map[string]causeWords{}
 	for _, table := range causeTables {
@@ -328,7 +328,7 @@ func TestFixTaken(t *testing.T) {
 	}
 }
 
-// A process that is in two recordings has one account.
+// A process in two recordings has one account.
 func TestBreakdownsAreJoined(t *testing.T) {
 	got := breakdowns([]tick.Breakdown{well(1), hogged(1), well(2)})
 	if len(got) != 2 || got[1].Elapsed != 120*second || len(got[1].RunnableBy) != 3 || got[1].Steps != 3974+3801 {

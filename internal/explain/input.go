@@ -6,60 +6,57 @@ import (
 	"ingero/internal/tick"
 )
 
-// Input is what a report is made from: one window of one recording, or of
-// several processes' worth of them.
+// Input is the data of a report: one window of a recording, or of the recordings of several
+// processes.
 type Input struct {
 	From, To time.Time
-	Node     string // the machine; empty: not said
-	Source   string // the database or the recording; empty: not said
-	// Processes are those that were traced in the window. Operations of others
-	// are reported under their number alone.
+	Node     string // machine; empty: unspecified
+	Source   string // database or recording; empty: unspecified
+	// Processes are those traced in the window. Operations of others are reported by PID only.
 	Processes []tick.Process
-	// Ops are the operations of the window: of each, Sum, Dur, Hist and Thinned.
-	// An operation may occur more than once (once per session, say).
+	// Ops are the operations of the window, with Sum, Dur, Hist and Thinned. An operation may occur
+	// more than once, for example once per session.
 	Ops  []tick.Op
-	Gaps tick.Gaps // nil: the time between calls is not known
-	// Breakdowns and Chains are what a session makes of the window, by the time
-	// ledger; without any, where the time went is told from Ops and Gaps. Threads
-	// are the accounts as of the end.
+	Gaps tick.Gaps // nil: the time between calls is unknown
+	// Breakdowns and Chains are the session's results for the window, from the time ledger. Without
+	// breakdowns, Ops and Gaps show where the time went. Threads are the accounts as of the end.
 	Breakdowns []tick.Breakdown
-	Chains     []tick.Chain  // the gravest first
-	Hidden     []tick.Hidden // chains that are not to be shown; how many is said
+	Chains     []tick.Chain  // most severe first
+	Hidden     []tick.Hidden // chains that are not to be shown; they are counted
 	Threads    []tick.Thread
-	// Memory is the ledger of each process's memory, as of the end.
+	// Memory is the memory ledger of each process, as of the end.
 	Memory map[uint32]tick.Memory
 	// Launches are of GPU functions.
 	Launches []tick.Launches
-	GPUs     int        // of the machine; 0: not known
+	GPUs     int        // of the machine; 0: unknown
 	Xids     []tick.Xid // faults of GPUs in the window
-	Remarks  []string   // what a reader must know of the recording
+	Remarks  []string   // what a reader must know about the recording
 	Drops    []tick.Drop
 	Reports  []tick.Report
-	Host     *tick.Host // nil: not known
-	Self     *tick.Self // nil: not known
+	Host     *tick.Host // nil: unknown
+	Self     *tick.Self // nil: unknown
 	HostSums []tick.HostSum
 }
 
-// Options say for whom something is written. The zero value is 80 columns of
-// plain text in UTC.
+// Options describe the output. The zero value is 80 columns of plain text in UTC.
 type Options struct {
 	Width    int // columns; 0: 80
-	Height   int // lines of the live table; 0: all it takes
+	Height   int // lines of the live table; 0: unlimited
 	Color    bool
-	Whole    bool           // no name or line is cut, as in a file or a pipe; prose is still wrapped
-	Location *time.Location // the reader's; nil: UTC
+	Whole    bool           // no name or line is truncated, as in a file or a pipe; prose is still wrapped
+	Location *time.Location // reader's time zone; nil: UTC
 	Detail   Detail         // of a report
-	Choice   Choice         // of the live table and of where its time went
+	Choice   Choice         // of the live table and of its breakdown
 }
 
-// Detail is how much a report tells.
+// Detail is the level of detail of a report.
 type Detail uint8
 
 // The details.
 const (
-	Brief  Detail = iota // what was lost and why; that nothing was, where nothing was
-	Shares               // and where the time of every process went
-	Tables               // and each operation
+	Brief  Detail = iota // losses and their causes, or that there were none
+	Shares               // also where every process's time went
+	Tables               // also each operation
 )
 
 func (o *Options) width() int {

@@ -7,8 +7,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// What the report and the ticks have in common as JSON. Names are for good;
-// durations are nanoseconds, sizes bytes, times RFC 3339 in UTC.
+// The JSON types shared by the report and the ticks. Names are stable; durations are nanoseconds,
+// sizes bytes, times RFC 3339 in UTC.
 
 type processJSON struct {
 	PID      uint32    `json:"pid"`
@@ -21,8 +21,8 @@ type processJSON struct {
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 	Mapped   time.Time `json:"mapped,omitzero"`            // its first CUDA library
-	Attached time.Time `json:"attached,omitzero"`          // calls before were not seen
-	Counted  bool      `json:"launches_counted,omitempty"` // now, and not timed
+	Attached time.Time `json:"attached,omitzero"`          // earlier calls were not seen
+	Counted  bool      `json:"launches_counted,omitempty"` // currently counted, not timed
 	tick.Where
 }
 
@@ -34,19 +34,18 @@ func processOf(p *tick.Process) processJSON {
 	}
 }
 
-// opJSON is one operation. calls = done + unmeasured + abandoned + open. The
-// times are those of the done ones and absent when there are none: total_ns =
-// on_cpu_ns + runnable_ns + throttled_ns + blocked_ns + partial_ns, the last being on
-// a CPU or blocked, which of the two is not known. self_ns is the time outside traced
-// calls that these made, outer_ns that of the calls made inside no other.
+// opJSON is one operation. calls = done + unmeasured + abandoned + open. The times cover the done
+// calls, and are absent if there are none. total_ns = on_cpu_ns + runnable_ns + throttled_ns +
+// blocked_ns + partial_ns; partial_ns is either on a CPU or blocked. self_ns is the time outside
+// nested traced calls, outer_ns the time of outermost calls.
 type opJSON struct {
 	PID         uint32  `json:"pid,omitempty"` // in ticks; a report has it per process
 	Source      string  `json:"source"`
 	Op          string  `json:"op"`
 	Class       string  `json:"class"`
-	Function    string  `json:"function,omitempty"`    // where launches are told apart by the GPU function
-	Symbol      string  `json:"symbol,omitempty"`      // as it is linked
-	NoFunction  string  `json:"no_function,omitempty"` // why it has no name
+	Function    string  `json:"function,omitempty"`    // if launches are listed by GPU function
+	Symbol      string  `json:"symbol,omitempty"`      // linker name
+	NoFunction  string  `json:"no_function,omitempty"` // reason of a missing name
 	Calls       uint64  `json:"calls"`
 	Done        uint64  `json:"done"`
 	Errors      uint64  `json:"errors"`
@@ -69,14 +68,14 @@ type opJSON struct {
 	// QuantileError is the largest relative error of the quantiles.
 	QuantileError float64   `json:"quantile_error,omitempty"`
 	Thinned       bool      `json:"thinned,omitempty"`
-	LowerBound    bool      `json:"lower_bound,omitempty"` // calls were not counted for some time
+	LowerBound    bool      `json:"lower_bound,omitempty"` // incomplete count
 	Last          *lastJSON `json:"last,omitempty"`        // in ticks: this tick's share
 
 	parts split
 	q     quantiles
 }
 
-// opOf fills what the sums and the distribution of an operation say.
+// opOf fills in an operation's sums and distribution.
 func opOf(o *tick.Op, c *tick.Counts, dur *stats.Sketch) opJSON {
 	j := opJSON{
 		Source: o.Op.Source().String(), Op: o.Op.String(), Class: classOf(o.Op).String(),
@@ -99,18 +98,18 @@ func opOf(o *tick.Op, c *tick.Counts, dur *stats.Sketch) opJSON {
 	return j
 }
 
-// quantiles are those of an operation's durations, in nanoseconds.
+// quantiles are the quantiles of an operation's durations, in nanoseconds.
 type quantiles struct {
 	p50, p95, p99, max int64
 	err                float64 // largest relative error
 	known              bool
 }
 
-// coarse tells whether they come from the kernel's histogram.
+// coarse reports whether they come from the kernel's histogram.
 func (q *quantiles) coarse() bool { return q.known && q.err > stats.SketchError }
 
-// quantilesOf takes them from the records, or, where records are missing, from
-// the kernel's histogram, which knows every call less finely.
+// quantilesOf takes quantiles from the records, or, if records are missing, from the kernel's
+// coarser histogram of all calls.
 func quantilesOf(dur *stats.Sketch, hist *stats.Hist, thinned bool) quantiles {
 	from := func(at func(float64) int64, err float64) quantiles {
 		return quantiles{p50: at(0.50), p95: at(0.95), p99: at(0.99), max: at(1), err: err, known: true}
@@ -128,7 +127,7 @@ func quantilesOf(dur *stats.Sketch, hist *stats.Hist, thinned bool) quantiles {
 type dropJSON struct {
 	Reason string `json:"reason"`
 	Count  uint64 `json:"count"`
-	Lost   bool   `json:"lost"` // something that should be known is not
+	Lost   bool   `json:"lost"` // data is missing
 }
 
 func dropsOf(drops []tick.Drop) []dropJSON {
@@ -169,7 +168,7 @@ func hostOf(h *tick.Host) hostJSON {
 	return hostJSON{CPU: h.CPU, CPUs: h.CPUs, MemTotal: h.MemTotal, MemAvail: h.MemAvail, SwapTotal: h.SwapTotal, SwapUsed: h.SwapUsed, Load: h.Load}
 }
 
-// overheadJSON is what tracing costs: shares of the time of the traced processes.
+// overheadJSON is the cost of tracing: shares of the time of the traced processes.
 type overheadJSON struct {
 	Budget      float64  `json:"budget"`
 	Share       float64  `json:"share"`
@@ -177,18 +176,19 @@ type overheadJSON struct {
 	Stacks      float64  `json:"stacks"`
 	Agent       float64  `json:"agent"`
 	Tracepoints float64  `json:"tracepoints"`
-	Shed        []string `json:"shed"` // steps that are taken
-	// Floor is the least that probes need, where budget is less, or where no step is left that helps.
+	Shed        []string `json:"shed"` // active shedding levels
+	// Floor is the minimum cost of probes, set if budget is below it, or if no level is left that
+	// helps.
 	Floor *floorJSON `json:"floor,omitempty"`
 }
 
 type floorJSON struct {
 	Share   float64 `json:"share"`
 	Rate    float64 `json:"calls_per_second"`
-	ProbeNS int64   `json:"probe_ns"` // a call
+	ProbeNS int64   `json:"probe_ns"` // per call
 }
 
-// overheadOf returns nil where there is no bound.
+// overheadOf returns nil if there is no limit.
 func overheadOf(o *tick.Overhead) *overheadJSON {
 	if !(o.Budget > 0) {
 		return nil

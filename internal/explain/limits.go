@@ -9,14 +9,14 @@ import (
 	"ingero/internal/where"
 )
 
-// limited is a cgroup whose limit was reached.
+// limited is a cgroup that hit its limit.
 type limited struct {
 	tick.Limit
-	tick.Where // by its path
+	tick.Where // from its path
 	victim     *victim
 }
 
-// limitOf returns the limit of a chain: what is known of it, else that of the victim's own cgroup.
+// limitOf returns the known limit of a chain, else that of the victim's own cgroup.
 func limitOf(c *tick.Chain, v *victim) *limited {
 	g := &limited{victim: v}
 	if c != nil {
@@ -43,16 +43,16 @@ func (g *limited) in(parts ...string) bool {
 	return false
 }
 
-// manager is what makes cgroups and sets their limits: how a person raises them. UNIT, ID, JOB and
-// FILE are replaced.
+// manager is the software that creates cgroups and sets their limits, with the way to raise them.
+// UNIT, ID, JOB and FILE are replaced.
 type manager struct {
 	name              string
 	is                func(g *limited) bool
 	cpu, memory, cpus string
-	alone             string // how the job has CPUs that no other program has
+	alone             string // how to give the job exclusive CPUs
 }
 
-// managers are looked up in order; the last one always fits.
+// managers are searched in order; the last one always matches.
 var managers = []manager{
 	{"Kubernetes", func(g *limited) bool { return g.PodUID != "" || g.victim.where.PodUID != "" || g.in("kubepods") },
 		"raise or remove resources.limits.cpu of POD: requests keep its share without throttling",
@@ -86,12 +86,12 @@ var managers = []manager{
 		"cpuset"},
 }
 
-// bare says whether it is a cpuset of version 1, which systemd does not set.
+// bare reports whether the limit is a version 1 cpuset, which systemd does not set.
 func (g *limited) bare() bool {
 	return g.Kind() == tick.LimitCPUs && strings.Contains(g.File, "cpuset"+g.Group+"/")
 }
 
-// unit is the unit of systemd that the group is; "" where it is none.
+// unit returns the systemd unit of the group, or "".
 func (g *limited) unit() string {
 	name := path.Base(g.Group)
 	switch path.Ext(name) {
@@ -101,10 +101,10 @@ func (g *limited) unit() string {
 	return ""
 }
 
-// free is what a file of quotas has where there is none.
+// free is the content of a quota file without a quota.
 var free = map[string]string{"cpu.max": "max", "cpu.cfs_quota_us": "-1"}
 
-// fix says how the limit of a kind is raised.
+// fix describes how to raise the limit of a kind.
 func (g *limited) fix(kind func(*manager) string) string {
 	for i := range managers {
 		if m := &managers[i]; m.is(g) {
@@ -119,7 +119,7 @@ func memoryFix(m *manager) string { return m.memory }
 func cpusFix(m *manager) string   { return m.cpus }
 func aloneFix(m *manager) string  { return m.alone }
 
-// fill puts names into a row.
+// fill inserts names into a row.
 func (g *limited) fill(s string) string {
 	id := g.Container
 	if id == "" {
@@ -136,8 +136,8 @@ func (g *limited) fill(s string) string {
 		"FREE", orWords(free[path.Base(g.File)], "max")).Replace(s)
 }
 
-// fixThrottled says how the job needs less of its quota, where its own threads used it up, and
-// how the quota is raised.
+// fixThrottled describes how the job can use less of its quota, if its own threads used it up, and
+// how to raise the quota.
 func fixThrottled(c *tick.Chain, v *victim) string {
 	g := limitOf(c, v)
 	raise := g.fix(cpuFix)
@@ -151,17 +151,17 @@ func fixThrottled(c *tick.Chain, v *victim) string {
 	return strings.NewReplacer("=N", "="+n, "(N)", "("+n+")").Replace(fixCrew(c, v)) + "; or " + raise
 }
 
-// fixCPUs says how the job has the CPUs that were taken from it again.
+// fixCPUs describes how to return CPUs to the job.
 func fixCPUs(c *tick.Chain, v *victim) string {
 	g := limitOf(c, v)
 	fix := g.fix(cpusFix)
-	if g.Kind() != tick.LimitCPUs { // somebody may have set its affinity
+	if g.Kind() != tick.LimitCPUs { // its affinity may have been set
 		fix = "taskset -acp LIST " + strconv.FormatUint(uint64(c.PID), 10) + ", or " + fix
 	}
 	return fix
 }
 
-// ownUsers says whether threads of the job used its quota up.
+// ownUsers reports whether threads of the job used up its quota.
 func ownUsers(c *tick.Chain) bool {
 	for i := range c.Culprits {
 		if c.Culprits[i].Root.Whose.OfJob() {
@@ -171,7 +171,7 @@ func ownUsers(c *tick.Chain) bool {
 	return false
 }
 
-// headThrottled says which quota was used up, and by whom where its own threads did.
+// headThrottled names the quota, and the job's own threads if they used it up.
 func headThrottled(c *tick.Chain) string {
 	s := "CPU quota used up"
 	for i := range c.Culprits {
@@ -187,7 +187,7 @@ func headThrottled(c *tick.Chain) string {
 	return s
 }
 
-// causeThrottled says whose quota it is, and who used it up.
+// causeThrottled names the owner of the quota and the threads that used it up.
 func causeThrottled(c *tick.Chain, v *victim) string {
 	g := limitOf(c, v)
 	group := orWords(g.Group, "the cgroup of "+v.name)

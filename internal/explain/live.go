@@ -13,12 +13,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// Live writes the state of a session as the table that is shown while it runs:
-// the line that matters of each process, how fast calls come, where the time went,
-// the machine, the operations of each layer with their counts and quantiles since
-// the session began, and what the scheduler did. Seen is what was in the batches,
-// nil where that is not known. No line is wider than the options say. Where there
-// are more lines than they allow, operations are left out, and how many is said.
+// Live formats the state of a session as the live table: the main line of each process, the call
+// rate, where the time went, the machine, the operations of each layer with their counts and
+// quantiles since the session began, and the scheduler's activity. seen has the content of the
+// batches; nil: unknown. No line is wider than the options allow. If there are too many lines,
+// operations are left out and counted.
 func Live(t *tick.Tick, seen *Seen, o Options) string {
 	t = o.Choice.of(t)
 	s := &screen{width: o.width(), color: o.Color, order: o.Choice.Order}
@@ -65,7 +64,7 @@ func uses(ops []tick.Op, s events.Source) bool {
 	return false
 }
 
-// head is what matters, how fast calls come, and what is probed.
+// head writes the verdicts, the call rate, and the probes.
 func (s *screen) head(t *tick.Tick, zone *time.Location) {
 	var calls uint64
 	for i := range t.Ops {
@@ -123,7 +122,7 @@ func (s *screen) head(t *tick.Tick, zone *time.Location) {
 	s.libraries(t, len(alive) > 0)
 }
 
-// probed tells how many probes each library has, and the host.
+// probed lists the number of probes of each library and of the host.
 func probed(t *tick.Tick, name func(string) string) (out []string) {
 	for _, l := range t.Libraries {
 		out = append(out, clean(name(l.Path))+" "+plural(uint64(max(l.Probes, 0)), "probe"))
@@ -157,7 +156,7 @@ func (s *screen) libraries(t *tick.Tick, alive bool) {
 	s.put(span{line, plain})
 }
 
-// system is the state of the machine.
+// system writes the state of the machine.
 func (s *screen) system(h *tick.Host) {
 	s.title("System Context")
 	if h.CPUs == 0 && h.MemTotal == 0 {
@@ -182,7 +181,7 @@ func share(part, all int64) float64 {
 	return min(1, max(0, float64(part)/float64(all)))
 }
 
-// meter shows a share as a bar and, since a bar alone says too little, a number.
+// meter shows a share as a bar with a number.
 func meter(share float64) []span {
 	const size = 10
 	share = min(1, max(0, share))
@@ -205,7 +204,7 @@ const (
 	longestName  = 38
 )
 
-// layer is the table of one layer.
+// layer writes the table of one layer.
 func (s *screen) layer(source events.Source, ops []tick.Op) {
 	var total uint64
 	for i := range ops {
@@ -234,15 +233,14 @@ func (s *screen) layer(source events.Source, ops []tick.Op) {
 	}
 }
 
-// slowFrom is the duration from which a call can be worth a flag, in ns, and
-// slowBy how many times the usual it takes.
+// slowFrom is the shortest duration that can get a flag, in ns; slowBy is its multiple of the usual
+// duration.
 const (
 	slowFrom = 1e6
 	slowBy   = 3
 )
 
-// flags say in words what stands out: the last second's slowest hundredth, and
-// failures.
+// flags returns the anomalies in words: the slowest hundredth of the last second, and failures.
 func flags(o *tick.Op, q *quantiles) []span {
 	var out []span
 	if o.DurLast != nil && o.DurLast.Count() > 0 && q.known {
@@ -256,10 +254,10 @@ func flags(o *tick.Op, q *quantiles) []span {
 	return out
 }
 
-// lossWarning is the share of lost records from which a warning is due.
+// lossWarning is the share of lost records that causes a warning.
 const lossWarning = 0.05
 
-// foot says what was dropped, by reason, and what ingero itself uses.
+// foot writes the drops, by reason, and ingero's own usage.
 func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 	s.blank()
 	lost := Lost(t.Drops)
@@ -296,7 +294,7 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 	if up := t.Time.Sub(t.Started); up > 0 {
 		line += ", after " + Duration(up.Round(time.Second).Nanoseconds()) + " · ingero: " + Percent(float64(t.Self.CPU)/float64(up)) + " CPU"
 	}
-	if t.Self.RSS > 0 { // else it is not known
+	if t.Self.RSS > 0 { // else unknown
 		line += ", " + Bytes(t.Self.RSS) + " memory"
 	}
 	s.put(span{line, plain})
@@ -312,7 +310,7 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 	}
 }
 
-// Overhead says in a line what tracing costs, and what is left out for that.
+// Overhead describes the cost of tracing, and what is shed, in one line.
 func Overhead(o *tick.Overhead) string {
 	if !(o.Budget > 0) {
 		return "no bound"

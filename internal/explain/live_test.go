@@ -13,7 +13,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// liveTick is the second of a session in which some waits were slow.
+// liveTick is a second of a session with some slow waits.
 func liveTick() *tick.Tick {
 	m := train(4821, 100)
 	m.train(4822, 50)
@@ -98,8 +98,7 @@ func ledgerTick(list ...tick.Breakdown) *tick.Tick {
 	return t
 }
 
-// hogTick is a second in which others take the CPU and another process's quota
-// is used up.
+// hogTick is a second in which others take the CPU and another process's quota is used up.
 func hogTick() *tick.Tick {
 	b := well(4822)
 	b.GPUWait -= second
@@ -111,7 +110,7 @@ func hogTick() *tick.Tick {
 	return t
 }
 
-// hogBatch is what was seen meanwhile.
+// hogBatch has the events of hogTick's second.
 func hogBatch() *tick.Batch {
 	b := &tick.Batch{Procs: []tick.ProcEvent{
 		{Time: start.UnixNano(), Kind: tick.ProcExeced, PID: 4821, Comm: "train.py"},
@@ -132,7 +131,7 @@ func hogBatch() *tick.Batch {
 	return b
 }
 
-// seenBy is what a table's case has seen.
+// seenBy returns what a table's case has seen.
 func seenBy(name string) *Seen {
 	s := &Seen{}
 	switch {
@@ -164,8 +163,7 @@ func TestLive(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9]*m")
 
-// The table has at most the width and the height that it may have, whatever
-// they are.
+// The table never exceeds its width and height, for any values of them.
 func TestLiveFits(t *testing.T) {
 	for _, tt := range liveTables {
 		for _, width := range []int{1, 10, 40, 79, 80, 81, 100, 300} {
@@ -186,7 +184,7 @@ func TestLiveFits(t *testing.T) {
 	}
 }
 
-// Colours say nothing that the text does not.
+// Colors carry no information that the text lacks.
 func TestLiveColorIsOnlyColor(t *testing.T) {
 	for _, tt := range liveTables {
 		o := tt.o
@@ -202,7 +200,7 @@ func TestLiveColorIsOnlyColor(t *testing.T) {
 	}
 }
 
-// What is left out is counted, and what took the most time stays.
+// Rows left out are counted, and those with the most time stay.
 func TestLiveLeavesOut(t *testing.T) {
 	got := Live(liveTick(), nil, Options{Height: 17})
 	rows, more := 0, 0
@@ -223,7 +221,7 @@ func TestLiveLeavesOut(t *testing.T) {
 	}
 }
 
-// A tick is shared by all sinks.
+// A tick is shared by all sinks, so Live does not modify it.
 func TestLiveLeavesTheTickAlone(t *testing.T) {
 	a := liveTick()
 	before, err := TickJSON(a)
@@ -270,8 +268,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// Waits are counted once, whoever had the CPU in them; those outside calls, those
-// too short to matter and those that were no waits for a CPU are not told.
+// Waits are counted once for any number of CPU users. Waits outside calls, waits too short to
+// matter and waits for other reasons are left out.
 func TestSeen(t *testing.T) {
 	s := seenBy("hog")
 	if ops := s.correlated(); len(ops) != 1 || ops[0] != streamSyn {
@@ -284,7 +282,7 @@ func TestSeen(t *testing.T) {
 	if s.forks != 1 || s.execs != 2 || s.exits != 1 || len(s.last) != lastLives || s.last[0].Kind != tick.ProcForked {
 		t.Errorf("lives: %d %d %d, last %+v", s.forks, s.execs, s.exits, s.last)
 	}
-	// It is bounded, whatever comes.
+	// It is bounded for any input.
 	for i := range 10000 {
 		s.Add(&tick.Batch{Waits: []events.Wait{{State: events.WaitRunnable, Op: events.Op(i + 1), Duration: ms, Taken: 1, Who: thread("x", uint32(i+1), 1)},
 			{State: events.WaitRunnable, Op: streamSyn, Duration: ms, Taken: 1, Who: thread("x", uint32(i+1), 1)}}})

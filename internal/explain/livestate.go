@@ -7,10 +7,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// mostMemory is how many processes have their memory shown.
+// mostMemory is the number of processes whose memory is shown.
 const mostMemory = 4
 
-// memory is what the processes hold of the GPU, most first.
+// memory writes the GPU memory of the processes, largest first.
 func (s *screen) memory(t *tick.Tick) {
 	comms := map[uint32]string{}
 	for i := range t.Processes {
@@ -40,7 +40,7 @@ func (s *screen) memory(t *tick.Tick) {
 	}
 }
 
-// memoryFlags say in words what is wrong.
+// memoryFlags returns the problems in words.
 func memoryFlags(m *tick.Memory) (out []span) {
 	if m.Growth.Leak {
 		out = append(out, span{"  grows", yellow})
@@ -54,7 +54,7 @@ func memoryFlags(m *tick.Memory) (out []span) {
 	return out
 }
 
-// graphs sums up the graphs of all processes, below the calls that deal with them.
+// graphs writes a summary of all processes' graphs, below the calls that use them.
 func (s *screen) graphs(t *tick.Tick) {
 	var all int
 	var captured, cold, launches, updates, failed uint64

@@ -13,30 +13,30 @@ import (
 	"ingero/internal/where"
 )
 
-// LostInput is what a summary of losses is made from.
+// LostInput is the data of a summary of losses.
 type LostInput struct {
-	From, To time.Time // the window; zero: all that was recorded
+	From, To time.Time // the window; zero: everything recorded
 	Source   string    // the database
 	Losses   []query.Loss
-	Hidden   []tick.Hidden // what is not to be in the sums, by chain
+	Hidden   []tick.Hidden // excluded from the sums, by chain
 	Observed []query.Observed
-	Price    float64  // of a GPU for an hour; 0: not given
+	Price    float64  // per GPU hour; 0: unspecified
 	By       []string // "cause", "culprit", "job"; none: all of them
 }
 
-// LostBy are the ways to sum up what was lost, in their order.
+// LostBy are the groupings of losses, in order.
 var LostBy = []string{"cause", "culprit", "job"}
 
-// lostReport is what [Losses] writes as text and [LossesJSON] as JSON.
+// lostReport is the model of [Losses] and [LossesJSON].
 type lostReport struct {
 	From       time.Time            `json:"from,omitzero"`
 	To         time.Time            `json:"to,omitzero"`
 	Source     string               `json:"source,omitempty"`
-	Hidden     []hiddenJSON         `json:"hidden,omitempty"` // not in the sums
+	Hidden     []hiddenJSON         `json:"hidden,omitempty"` // excluded from the sums
 	Nodes      []string             `json:"nodes"`
 	Sessions   int                  `json:"sessions"`
 	Processes  int                  `json:"processes"`
-	ObservedNS int64                `json:"observed_gpu_ns"` // of GPUs that were used while they were observed
+	ObservedNS int64                `json:"observed_gpu_ns"` // of GPUs in use while observed
 	LostNS     int64                `json:"lost_gpu_ns"`
 	WallNS     int64                `json:"lost_wall_ns"`
 	Share      float64              `json:"lost_share"`
@@ -45,12 +45,12 @@ type lostReport struct {
 	By         map[string][]lostRow `json:"by"`
 }
 
-// lostRow is what was lost to one cause or culprit, or by one job. GPU time is of all
-// ranks and their GPUs; of wall time that of several ranks of a job goes side by side.
+// lostRow is the loss of one cause, culprit or job. GPU time counts all ranks and their GPUs; the
+// wall time of several ranks of a job runs in parallel.
 type lostRow struct {
 	Name       string  `json:"name"`
 	LostNS     int64   `json:"lost_gpu_ns"`
-	Share      float64 `json:"share"` // of all that was lost
+	Share      float64 `json:"share"` // of the total loss
 	WallNS     int64   `json:"lost_wall_ns"`
 	ObservedNS int64   `json:"observed_gpu_ns,omitempty"` // of a job
 	Cost       float64 `json:"cost,omitempty"`
@@ -62,7 +62,7 @@ type lostProcess struct {
 	pid     uint32
 }
 
-// lostFacts say of each process what it is part of and how many GPUs it uses.
+// lostFacts has the job and the number of GPUs of each process.
 type lostFacts struct {
 	job  map[lostProcess]string
 	gpus map[lostProcess]int
@@ -121,7 +121,7 @@ func buildLost(in *LostInput) *lostReport {
 			if by == "job" {
 				x.ObservedNS = observed[x.Name]
 			}
-			r.WallNS += x.WallNS // the last are those of jobs
+			r.WallNS += x.WallNS // the last ones are those of jobs
 		}
 		if len(in.By) == 0 || slices.Contains(in.By, by) {
 			r.By[by] = rows
@@ -136,7 +136,7 @@ func buildLost(in *LostInput) *lostReport {
 
 func hours(ns int64) float64 { return time.Duration(ns).Hours() }
 
-// lostRows sums up by one of LostBy, the largest first.
+// lostRows sums up losses by one of LostBy, the largest first.
 func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 	type slot struct { // of the wall time of a job
 		name, job string
@@ -158,7 +158,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 		}
 		wall[k][lostProcess{l.Session.ID, l.PID}] += int64(l.Lost)
 	}
-	for k, ranks := range wall { // ranks lose time side by side
+	for k, ranks := range wall { // ranks lose time in parallel
 		most := int64(0)
 		for _, ns := range ranks {
 			most = max(most, ns)
@@ -173,8 +173,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 	return out
 }
 
-// Losses writes what was lost in a window as text: to which causes and culprits, and by
-// which jobs.
+// Losses formats the losses of a window as text, by cause, culprit and job.
 func Losses(in *LostInput, o Options) string {
 	w := &writer{loc: o.location(), whole: o.Whole}
 	w.losses(in)
@@ -223,7 +222,7 @@ func commaed(s string) string {
 	return ", " + s
 }
 
-// gpuTime writes the time of GPUs: in hours, or less where it is little.
+// gpuTime formats GPU time: in hours, or a smaller unit.
 func gpuTime(ns int64) string {
 	if h := hours(ns); h >= 1 {
 		return string(appendSig3(nil, h)) + " h"
@@ -241,7 +240,7 @@ func money(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// mostLost is how many lines a table of losses has.
+// mostLost is the number of lines of a table of losses.
 const mostLost = 20
 
 func (w *writer) lostTable(by string, rows []lostRow, price bool) {

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// lostInput is a day of two machines: a job of two ranks, of which each uses two GPUs and
-// which lose time side by side, and a server.
+// lostInput is a day of two machines: a job of two ranks with two GPUs each, which lose time in
+// parallel, and a server.
 func lostInput() *LostInput {
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	a, b := &query.Session{Session: store.Session{ID: "a", Node: "gpu-1"}}, &query.Session{Session: store.Session{ID: "b", Node: "gpu-2"}}
@@ -45,8 +45,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// Of a job of two ranks with two GPUs each, ten minutes that lost the half are five
-// minutes of wall time and twenty of GPUs.
+// A job of two ranks with two GPUs each that loses half of ten minutes loses five minutes of wall
+// time and twenty of GPU time.
 func TestLossesJSON(t *testing.T) {
 	b, err := LossesJSON(lostInput())
 	if err != nil {

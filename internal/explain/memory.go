@@ -8,11 +8,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// amount writes bytes that are counted without a sign.
+// amount formats an unsigned number of bytes.
 func amount(n uint64) string { return Bytes(int64(min(n, 1<<62))) }
 
-// memoryTroubles says in sentences what is wrong with a process's memory; nothing
-// where nothing is.
+// memoryTroubles describes the problems with a process's memory; nil if there are none.
 func memoryTroubles(m *tick.Memory, loc *time.Location) []string {
 	var out []string
 	if g := &m.Growth; g.Leak {
@@ -50,7 +49,7 @@ func oomText(m *tick.Memory, o *tick.OOM, loc *time.Location) string {
 	return s
 }
 
-// inexactWords are why a ledger may be off.
+// inexactWords explain why a ledger may be inexact.
 var inexactWords = map[string]string{
 	"attached-late":    "its allocations before the attach were not seen",
 	"records-lost":     "some calls have no records",
@@ -67,7 +66,7 @@ func inexactText(x tick.Inexact) string {
 	return strings.Join(out, ", ")
 }
 
-// memory writes what is wrong with the memory of processes.
+// memory writes the memory problems of processes.
 func (w *writer) memory(in *Input, r *report) {
 	for i := range r.Processes {
 		p := &r.Processes[i]

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// troubled is a ledger in which everything is wrong.
+// troubled returns a memory ledger with every problem.
 func troubled() tick.Memory {
 	return tick.Memory{Used: true, GPU: tick.Held{Count: 1200, Bytes: 14 << 30, Peak: 15 << 30}, Host: tick.Held{Count: 2, Bytes: 1 << 20, Peak: 2 << 20},
 		Allocs: 9000, Frees: 7800, DoubleFrees: 3, OOMs: 2,
@@ -34,7 +34,7 @@ func stateTick() *tick.Tick {
 	return t
 }
 
-// Memory is told of at the end of a report where something is wrong, and else not.
+// A report ends with memory only if there is a problem.
 func TestMemoryInReports(t *testing.T) {
 	base := func(m map[uint32]tick.Memory) *Input {
 		return &Input{From: start, To: start.Add(time.Minute), Processes: []tick.Process{process(4821)}, Ops: liveTick().Ops, Memory: m}

@@ -10,14 +10,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// report is what Report writes as text and ReportJSON as JSON. Times are UTC,
-// durations nanoseconds; what is unknown is absent.
+// report is the model of Report and ReportJSON. Times are UTC, durations nanoseconds; unknown
+// values are absent.
 type report struct {
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
 	Node       string          `json:"node,omitempty"`
 	Source     string          `json:"source,omitempty"`
-	Chains     []chainJSON     `json:"chains"`           // the gravest first
+	Chains     []chainJSON     `json:"chains"`           // most severe first
 	Hidden     []hiddenJSON    `json:"hidden,omitempty"` // chains that are not shown
 	Processes  []processReport `json:"processes"`
 	Threads    []threadJSON    `json:"threads"`                   // as of the end
@@ -28,7 +28,7 @@ type report struct {
 	Reports    []reportJSON    `json:"reports"`
 	Host       *hostJSON       `json:"host,omitempty"`
 	Self       *selfJSON       `json:"self,omitempty"`
-	HostSums   []hostSumJSON   `json:"host_sums"` // what happened on the host
+	HostSums   []hostSumJSON   `json:"host_sums"` // host events
 
 	ledger bool // there are breakdowns
 }
@@ -37,16 +37,16 @@ type processReport struct {
 	processJSON
 	From      time.Time `json:"from,omitzero"` // of the window, since the attach
 	To        time.Time `json:"to,omitzero"`
-	Calls     uint64    `json:"calls"`           // in all layers, those inside others too
-	Outermost uint64    `json:"outermost_calls"` // made inside no other
+	Calls     uint64    `json:"calls"`           // in all layers, including nested calls
+	Outermost uint64    `json:"outermost_calls"` // not nested
 	Errors    uint64    `json:"errors"`          // in all layers
-	// Breakdown says where the time went by the ledger of its threads, Time by
-	// its calls and the gaps between them; absent: not known.
+	// Breakdown divides the time by the threads' ledger, Time by the calls and the gaps between
+	// them; absent: unknown.
 	Breakdown *breakdownJSON `json:"breakdown,omitempty"`
 	Time      *timeReport    `json:"time,omitempty"`
 	Launch    *uint64        `json:"launches,omitempty"`
-	Memory    *memoryJSON    `json:"memory,omitempty"`    // absent: it has allocated none, or it is not known
-	Functions *launchesJSON  `json:"functions,omitempty"` // that it launched
+	Memory    *memoryJSON    `json:"memory,omitempty"`    // absent: no allocations, or unknown
+	Functions *launchesJSON  `json:"functions,omitempty"` // launched functions
 	Layers    []layerReport  `json:"layers"`
 	Ops       []opJSON       `json:"ops"`
 	Notes     []string       `json:"notes"`
@@ -54,20 +54,20 @@ type processReport struct {
 	source *tick.Breakdown // of Breakdown
 }
 
-// timeReport says where the time of a process's threads went, from its first
-// call to its last: Parts add up to ThreadNS.
+// timeReport divides the time of a process's threads from its first call to its last: Parts add up
+// to ThreadNS.
 type timeReport struct {
 	ThreadNS  uint64        `json:"thread_ns"`
 	GapsKnown bool          `json:"between_calls_known"`
 	Estimated bool          `json:"between_calls_estimated"`
 	Parts     []timePart    `json:"parts"`
-	Classes   []classReport `json:"classes"` // the time in calls, by what they do
+	Classes   []classReport `json:"classes"` // the time in calls, by class
 }
 
 type timePart struct {
 	Name      string   `json:"name"`
 	NS        uint64   `json:"ns"`
-	Percent   float64  `json:"percent"` // with one decimal; all add up to 100
+	Percent   float64  `json:"percent"` // one decimal; all add up to 100
 	InCallsNS uint64   `json:"in_calls_ns"`
 	BetweenNS uint64   `json:"between_calls_ns"`
 	Ops       []opTime `json:"ops,omitempty"` // InCallsNS, the largest first
@@ -77,7 +77,7 @@ type timePart struct {
 type opTime struct {
 	Op    string `json:"op"`
 	NS    uint64 `json:"ns"`
-	Calls uint64 `json:"calls"` // those made inside no other call
+	Calls uint64 `json:"calls"` // outermost calls
 }
 
 type classReport struct {
@@ -90,15 +90,15 @@ type classReport struct {
 type layerReport struct {
 	Source    string  `json:"source"`
 	Calls     uint64  `json:"calls"`
-	Outermost uint64  `json:"outermost_calls"` // made inside no other traced call
+	Outermost uint64  `json:"outermost_calls"` // not nested
 	Errors    uint64  `json:"errors"`
 	SelfNS    *uint64 `json:"self_ns,omitempty"`
-	// SelfAtMost: SelfNS holds time of inner calls that were counted only.
+	// SelfAtMost: SelfNS includes counted-only inner calls.
 	SelfAtMost bool `json:"self_is_upper_bound"`
 	source     events.Source
 }
 
-// build makes the model of a report.
+// build builds the model of a report.
 func build(in *Input) report {
 	r := report{
 		From: in.From.UTC(), To: in.To.UTC(), Node: clean(in.Node), Source: clean(in.Source),
@@ -143,8 +143,8 @@ func build(in *Input) report {
 	return r
 }
 
-// processes returns those of the input, each once, and those that only its
-// operations know, by number.
+// processes returns the processes of the input, each once, and those known only from operations, by
+// PID.
 func processes(in *Input, ops map[uint32][]tick.Op) []tick.Process {
 	known := map[uint32]bool{}
 	var out []tick.Process
@@ -163,12 +163,12 @@ func processes(in *Input, ops map[uint32][]tick.Op) []tick.Process {
 	return out
 }
 
-// joinOps adds up what is there of one operation more than once, and orders. What the operations
-// point to is not changed.
+// joinOps adds up repeated operations and sorts them. It does not modify what the operations point
+// to.
 func joinOps(ops []tick.Op) []tick.Op {
 	var out []tick.Op
 	at := map[events.Op]int{}
-	own := map[events.Op]bool{} // it has a sum of its own
+	own := map[events.Op]bool{} // it has its own sum
 	for i := range ops {
 		o := &ops[i]
 		j, again := at[o.Op]
@@ -191,7 +191,7 @@ func joinOps(ops []tick.Op) []tick.Op {
 	return out
 }
 
-// join adds o to x, which has what it points to for itself.
+// join adds o to x, which owns what it points to.
 func join(x, o *tick.Op) {
 	x.Sum = plus(x.Sum, o.Sum)
 	x.Last = plus(x.Last, o.Last)
@@ -260,8 +260,8 @@ func buildProcess(in *Input, p *tick.Process, ops []tick.Op) processReport {
 	return r
 }
 
-// holdsLaunches tells whether an operation's own time may hold launches that
-// were counted, not timed.
+// holdsLaunches reports whether an operation's own time may include launches that were counted, not
+// timed.
 func holdsLaunches(o *tick.Op) bool {
 	row := o.Op.Row()
 	return row != nil && row.Class == events.ClassLaunch && row.Lib == events.LibCudart
@@ -299,11 +299,11 @@ const (
 	timeParts
 )
 
-// gpuWait: in synchronising calls, spinning or blocked. undecided: on a CPU or
-// blocked, in threads that blocked and changed CPU.
+// gpuWait: in synchronizing calls, spinning or blocked. undecided: on a CPU or blocked, in threads
+// that blocked and changed CPU.
 var partNames = [timeParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked", "cpu_or_blocked"}
 
-// timeOf says where the time went; nil when no call was timed.
+// timeOf divides the time; nil if no call was timed.
 func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 	t := &timeReport{Parts: make([]timePart, timeParts), Classes: []classReport{}}
 	var class [events.ClassSync + 1]uint64
@@ -338,8 +338,8 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 	return t
 }
 
-// between adds what the threads did between calls. What calls took whose records were lost is
-// part of the gaps, as they are known, and is taken off: they took what all do on average.
+// between adds the threads' time between calls. The known gaps include calls with lost records,
+// which are subtracted with the average time of all calls.
 func (t *timeReport) between(ops []tick.Op, outer []split, gap *tick.Gap) {
 	if gap == nil || gap.Calls == 0 {
 		return
@@ -381,7 +381,7 @@ func (t *timeReport) close(class []uint64) {
 	for _, n := range class {
 		inCalls -= n
 	}
-	shares := permille(append(slices.Clone(class), inCalls)) // the last: between calls
+	shares := permille(append(slices.Clone(class), inCalls)) // the last one: between calls
 	for c, n := range class {
 		if n > 0 {
 			t.Classes = append(t.Classes, classReport{Class: events.Class(c).String(), NS: n, Percent: float64(shares[c]) / 10, permille: shares[c]})

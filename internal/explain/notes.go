@@ -13,7 +13,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// dropWords says what a reason means; the count comes before it.
+// dropWords explains the reasons of drops; the count comes before it.
 var dropWords = map[string]string{
 	"ring-full":          "records of calls were lost because the buffer was full: those calls are in counts and sums, not in lists of calls",
 	"kept-ring-full":     "records of calls that answers rest on were lost because both buffers were full: those calls are in counts and sums, and their time is between the calls that have records",
@@ -55,13 +55,13 @@ var dropWords = map[string]string{
 	"waker-agent":             "long waits were ended by ingero itself, which has no account",
 	"culprit-no-room":         "times who had the CPU in a wait has no name: more than 16 programs, or threads of the job, had it",
 	"culprit-overwritten":     "waits for a CPU have no name for part of their time: the CPU had more than 256 turns in each",
-	// Of the kernel's log, all lines count: whether they were faults is not known.
+	// For the kernel log, all lines count: it is unknown whether they were faults.
 	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
 	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
 	"programs-not-read":      "command lines and ranks of processes were not read: too many processes came at once",
 }
 
-// DropWords says what a reason for not keeping something means, behind a count.
+// DropWords explains the reason of a drop, after a count.
 func DropWords(reason string) string {
 	if words := dropWords[reason]; words != "" {
 		return words
@@ -69,7 +69,7 @@ func DropWords(reason string) string {
 	return reason
 }
 
-// bearsOnNothing tells whether a reason has no part in any answer.
+// bearsOnNothing reports whether a reason affects no result.
 func bearsOnNothing(reason string) bool {
 	switch reason {
 	case "duplicate-link", "waker-kernel-thread", "waker-agent":
@@ -78,9 +78,9 @@ func bearsOnNothing(reason string) bool {
 	return false
 }
 
-// isLoss tells whether a reason means that something that should be known is
-// not of calls. What was thinned was left out on purpose, and a duplicate was a copy; lines of
-// the kernel's log are mostly of no concern, and a call is known without its stack.
+// isLoss reports whether a reason means lost data about calls. Thinned records were left out on
+// purpose, and a duplicate is a copy. Most lines of the kernel log do not matter, and a call is
+// known without its stack.
 func isLoss(reason string) bool {
 	switch reason {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
@@ -89,18 +89,18 @@ func isLoss(reason string) bool {
 	return !OfStacks(reason) && !OfWakers(reason)
 }
 
-// OfWakers tells whether a reason means that a wait is not followed to its root, or that not all
-// who had the CPU in it are named: that loses no call.
+// OfWakers reports whether a reason means that a wait is not followed to its root, or that some CPU
+// users are unnamed: no call is lost.
 func OfWakers(reason string) bool {
 	return strings.HasPrefix(reason, "waker-") || strings.HasPrefix(reason, "culprit-")
 }
 
-// OfStacks tells whether a reason means that stacks are missing or end early.
+// OfStacks reports whether a reason means that stacks are missing or end early.
 func OfStacks(reason string) bool {
 	return strings.HasPrefix(reason, "stack-") || strings.HasPrefix(reason, "python-")
 }
 
-// Lost returns how much of what should be known is not, over all reasons.
+// Lost returns the amount of lost data over all reasons.
 func Lost(drops []tick.Drop) uint64 {
 	var n uint64
 	for _, d := range drops {
@@ -111,8 +111,8 @@ func Lost(drops []tick.Drop) uint64 {
 	return n
 }
 
-// reportWords says how what could not be done bears on the report. A kind that
-// is absent does not: a library without a symbol has no calls of it.
+// reportWords explains how a failed action affects the report. A missing kind has no effect: a
+// library without a symbol has no calls of it.
 var reportWords = map[string]string{
 	"not-calibrated":   "",
 	"not-attached":     "has no probes, so its calls were not seen",
@@ -133,7 +133,7 @@ var reportWords = map[string]string{
 	"gpu-state-unknown": "is not known",
 }
 
-// reportNotes says what bears on all processes.
+// reportNotes returns the notes about all processes.
 func reportNotes(in *Input, r *report) []string {
 	notes := []string{}
 	for _, remark := range in.Remarks {
@@ -164,7 +164,7 @@ func reportNotes(in *Input, r *report) []string {
 	return notes
 }
 
-// lowerBounds names the operations of which calls were not counted for some time.
+// lowerBounds names the operations with incomplete counts.
 func lowerBounds(reports []reportJSON) string {
 	var names []string
 	why := ""
@@ -172,7 +172,7 @@ func lowerBounds(reports []reportJSON) string {
 		if x.Kind != tick.LowerBound {
 			continue
 		}
-		if why == "" { // of several it is the same but for the time
+		if why == "" { // several reasons differ only in the time
 			why = x.Why
 		}
 		if !slices.Contains(names, x.Object) {
@@ -185,7 +185,7 @@ func lowerBounds(reports []reportJSON) string {
 	return "Counts are lower bounds of " + strings.Join(names, ", ") + ": " + why + "."
 }
 
-// sentence makes a line of a report one.
+// sentence turns a line of a report into a sentence.
 func sentence(s string) string {
 	if s == "" {
 		return s
@@ -194,7 +194,7 @@ func sentence(s string) string {
 	return string(unicode.ToUpper(first)) + strings.TrimSuffix(s[n:], ".") + "."
 }
 
-// processNotes says what of a process was not seen or not measured.
+// processNotes describes what was not seen or not measured of a process.
 func processNotes(p *tick.Process, ops []tick.Op, outer []split, t *timeReport, from time.Time) []string {
 	notes := []string{}
 	var calls uint64
@@ -232,7 +232,7 @@ func processNotes(p *tick.Process, ops []tick.Op, outer []split, t *timeReport, 
 	return notes
 }
 
-// unreturned says of which calls the time is missing.
+// unreturned describes the calls without a time.
 func unreturned(ops []tick.Op) []string {
 	var notes []string
 	var abandoned, counted, inner uint64

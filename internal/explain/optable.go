@@ -17,27 +17,27 @@ import (
 	"ingero/pkg/events"
 )
 
-// OpTable is operations of a window, to be written as a table.
+// OpTable is a table of a window's operations.
 type OpTable struct {
 	From, To time.Time
 	Database string
-	// Rows are the sums; those of the same group and operation are added up.
+	// Rows are the sums; rows of the same group and operation are added up.
 	Rows  []OpRow
-	Notes []string // what a reader must know; in JSON only
-	Nodes []Node   // that were asked; in JSON only
+	Notes []string // what a reader must know; JSON only
+	Nodes []Node   // the queried nodes; JSON only
 }
 
-// OpRow is an operation of a group: a node, a process, or all in one.
+// OpRow is an operation of a group: a node, a process, or both.
 type OpRow struct {
 	Node string
-	Comm string // of the process Op.PID, which is 0 where they are not
+	Comm string // of process Op.PID, which is 0 for all processes
 	Op   tick.Op
-	// Function is the GPU function of launches, mangled, and NoFunction why it has no
-	// name; both are empty where they are not told apart.
+	// Function is the GPU function of launches, mangled, and NoFunction is the reason of a missing
+	// name. Both are empty if launches are not split by function.
 	Function, NoFunction string
 }
 
-// opGroup is what is counted together: a process of a machine, or all of one.
+// opGroup is counted as one: a process of a machine, or a whole machine.
 type opGroup struct {
 	node, comm string
 	pid        uint32
@@ -48,13 +48,13 @@ func (g *opGroup) title(node string) string {
 	if g.pid != 0 {
 		name = who(g.comm, g.pid)
 	}
-	if g.node == node { // the head line has said it
+	if g.node == node { // it is in the header line
 		return name
 	}
 	return joined(" · ", name, "node "+clean(g.node))
 }
 
-// oneNode is the machine that all groups are of, "" when they are of several.
+// oneNode returns the machine of all groups, or "" for several.
 func oneNode(groups []groupRows) string {
 	for i := range groups {
 		if groups[i].node != groups[0].node {
@@ -64,14 +64,14 @@ func oneNode(groups []groupRows) string {
 	return groups[0].node
 }
 
-// groupRows is a group with its operations, those that took most time first.
+// groupRows is a group with its operations, largest time first.
 type groupRows struct {
 	opGroup
 	ops []opJSON
 	sum tick.Counts
 }
 
-// groups adds up the rows, and puts those first that took most time.
+// groups adds up the rows and sorts them, largest time first.
 func (t *OpTable) groups() []groupRows {
 	type function struct{ name, why string }
 	rows := map[opGroup]map[function][]tick.Op{}
@@ -92,7 +92,7 @@ func (t *OpTable) groups() []groupRows {
 		}) {
 			for _, o := range joinOps(functions[f]) {
 				j := opOf(&o, &o.Sum, o.Dur)
-				j.PID, j.SelfNS = g.pid, nil // records do not say what was inside
+				j.PID, j.SelfNS = g.pid, nil // records do not have the nested time
 				j.Symbol, j.NoFunction = clean(f.name), f.why
 				j.Function = clean(symbols.Demangle(f.name))
 				x.ops = append(x.ops, j)
@@ -115,9 +115,8 @@ const (
 	opTimeWide  = 9
 )
 
-// Operations writes a table of operations as text, 80 columns wide: of each how
-// many calls there were, how long they took in all, and quantiles. Groups follow
-// each other.
+// Operations formats a table of operations as text, 80 columns wide, with calls, total time and
+// quantiles, group by group.
 func Operations(t *OpTable, o Options) string {
 	w := &writer{loc: o.location(), whole: o.Whole}
 	groups := t.groups()
@@ -167,7 +166,7 @@ func (w *writer) operation(j *opJSON) {
 	}
 }
 
-// title is what an operation is called among others.
+// title returns the name of an operation in a table.
 func (j *opJSON) title() string {
 	switch {
 	case j.NoFunction != "":
@@ -183,7 +182,7 @@ type opTableJSON struct {
 	From       time.Time   `json:"from,omitzero"`
 	To         time.Time   `json:"to,omitzero"`
 	Database   string      `json:"database"`
-	Operations []opRowJSON `json:"operations"` // what took most time first
+	Operations []opRowJSON `json:"operations"` // largest time first
 	Notes      []string    `json:"notes"`
 	Nodes      []Node      `json:"nodes,omitempty"`
 }
@@ -207,8 +206,8 @@ func OperationsJSON(t *OpTable) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// OperationsCSV is [Operations] as CSV (RFC 4180) with a line of names. Durations
-// are nanoseconds; what is not known is empty.
+// OperationsCSV is [Operations] as CSV (RFC 4180) with a header line. Durations are nanoseconds;
+// unknown values are empty.
 func OperationsCSV(t *OpTable) []byte {
 	rows := [][]string{strings.Split("node,pid,comm,source,op,function,calls,done,errors,nested,total_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,p50_ns,p95_ns,p99_ns,max_ns", ",")}
 	for _, g := range t.groups() {
@@ -234,7 +233,7 @@ func OperationsCSV(t *OpTable) []byte {
 	return csvOf(rows)
 }
 
-// numberText is a number, or nothing where it is not known.
+// numberText formats a number, or "" for nil.
 func numberText[T int64 | uint64](n *T) string {
 	if n == nil {
 		return ""
@@ -249,22 +248,22 @@ func csvOf(rows [][]string) []byte {
 	return b.Bytes()
 }
 
-// CallList is calls one by one, to be written as lines.
+// CallList is a list of single calls.
 type CallList struct {
 	From, To time.Time
-	Of       uint64 // calls that there are; 0: it is not known
-	Slowest  bool   // these are the slowest, else the first
+	Of       uint64 // total number of calls; 0: unknown
+	Slowest  bool   // the slowest calls, else the first
 	Rows     []CallRow
 }
 
-// CallRow is a call with what its record does not say.
+// CallRow is a call with facts from outside its record.
 type CallRow struct {
 	Node, Session, Comm string
-	Function            string // that it launched, mangled; "" for none
+	Function            string // launched function, mangled; "" for none
 	Call                events.Call
 }
 
-// Calls writes calls as lines of text, below one that says which they are.
+// Calls formats calls as lines of text, below a header line.
 func Calls(l *CallList, o Options) string {
 	w := &writer{loc: o.location(), whole: o.Whole}
 	at := period(l.From, l.To, w.loc)
@@ -296,8 +295,8 @@ func Calls(l *CallList, o Options) string {
 	return w.String()
 }
 
-// CallsJSON writes each call as one line of JSON: see [AppendCallJSON]. node and
-// session come last.
+// CallsJSON formats each call as one line of JSON: see [AppendCallJSON]. node and session come
+// last.
 func CallsJSON(l *CallList) []byte {
 	var b []byte
 	for i := range l.Rows {
@@ -310,8 +309,8 @@ func CallsJSON(l *CallList) []byte {
 	return b
 }
 
-// CallsCSV writes calls as CSV (RFC 4180) with a line of names. Times are RFC 3339
-// in UTC, durations nanoseconds; what is not known is empty.
+// CallsCSV formats calls as CSV (RFC 4180) with a header line. Times are RFC 3339 in UTC, durations
+// nanoseconds; unknown values are empty.
 func CallsCSV(l *CallList) []byte {
 	rows := [][]string{strings.Split("timestamp,node,session,pid,tid,comm,source,op,parent,weight,duration_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,result,error", ",")}
 	for i := range l.Rows {
@@ -328,7 +327,7 @@ func CallsCSV(l *CallList) []byte {
 	return csvOf(rows)
 }
 
-// callCells are what only a call has whose return was seen.
+// callCells returns the cells of a call whose return was seen.
 func callCells(c *events.Call) []string {
 	out := make([]string, 7)
 	if c.Flags&events.CallUnmeasured != 0 {

@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// opRow is an operation that was called so often and took so long each time.
+// opRow returns an operation with a number of calls of equal duration.
 func opRow(node, comm string, pid uint32, op events.Op, calls int, ns int64) OpRow {
 	o := tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}}
 	o.Sum = tick.Counts{Calls: uint64(calls), Done: uint64(calls), Total: uint64(calls) * uint64(ns), OnCPU: uint64(calls) * uint64(ns)}
@@ -48,7 +48,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// JSON and CSV say what the text says.
+// JSON and CSV have the figures of the text.
 func TestOperationsAgree(t *testing.T) {
 	text, err := OperationsJSON(opTable())
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// A process of this machine that is waited for has its name; of another machine the address is
-// told, whoever in the job waits for it.
+// A waited-for process of this machine is reported by name, and one of another machine by address,
+// whichever part of the job waits.
 func TestPeers(t *testing.T) {
 	thread := events.Thread{PID: 200, TID: 200, Name: events.NameOf("worker")}
 	for _, tt := range []struct {

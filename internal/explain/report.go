@@ -9,14 +9,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// reportWidth is the width of a report, wherever it is read.
+// reportWidth is the fixed width of a report.
 const reportWidth = 80
 
-// Report writes what is known of a window as text, 80 columns wide: what was lost
-// and why, chain by chain; where the time of processes went; their operations,
-// layer by layer; and what was not seen. How much of it the options' Detail says;
-// what has no breakdowns is told by its operations. Where there is nothing to tell
-// it is one sentence.
+// Report formats a window as text, 80 columns wide: the losses with their causes, chain by chain;
+// where processes' time went; their operations, layer by layer; and what was not seen.
+// Options.Detail sets the level of detail. Processes without breakdowns are described by their
+// operations. An empty report is one sentence.
 func Report(in *Input, o Options) string {
 	r := build(in)
 	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
@@ -61,7 +60,7 @@ func (w *writer) tables(r *report) {
 	w.silent(r)
 }
 
-// ending writes what bears on all of the report.
+// ending writes what affects the whole report.
 func (w *writer) ending(r *report, machine bool) {
 	if len(r.Notes) > 0 {
 		w.line("")
@@ -80,7 +79,7 @@ func ReportJSON(in *Input) ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// nothing says that no call was seen.
+// nothing is the text for a window without calls.
 func nothing(r *report, loc *time.Location) string {
 	s := "No CUDA calls were recorded"
 	if len(r.Processes) == 1 {
@@ -111,10 +110,10 @@ func (w *writer) silent(r *report) {
 type writer struct {
 	strings.Builder
 	loc   *time.Location
-	whole bool // nothing is cut
+	whole bool // nothing is truncated
 }
 
-// cut shortens a line of names, where lines are cut.
+// cut truncates a line of names, unless w.whole is set.
 func (w *writer) cut(s string, width int) string {
 	if w.whole {
 		return s
@@ -122,7 +121,7 @@ func (w *writer) cut(s string, width int) string {
 	return cut(s, width)
 }
 
-// wrap breaks prose into lines. A word that is wider than a line is cut where lines are.
+// wrap breaks prose into lines. A word wider than a line is truncated unless w.whole is set.
 func (w *writer) wrap(text, indent string, width int) []string {
 	if w.whole {
 		return wrapWords(text, indent, width)
@@ -142,7 +141,7 @@ func (w *writer) text(s, indent string) {
 	}
 }
 
-// hang writes a text beside head, in as many lines as it takes.
+// hang writes a text beside head, in as many lines as needed.
 func (w *writer) hang(head, text string) {
 	for i, l := range w.wrap(text, "", reportWidth-cells(head)) {
 		if i > 0 {
@@ -180,7 +179,7 @@ func (w *writer) process(r *report, p *processReport) {
 		w.line("")
 		w.layer(p, &p.Layers[i])
 	}
-	if f := p.Functions; f != nil && f.Functions+len(f.Unnamed) > 0 { // an old recording tells nothing of them
+	if f := p.Functions; f != nil && f.Functions+len(f.Unnamed) > 0 { // old recordings have none
 		w.functions(p.Functions)
 	}
 	if len(p.Notes) > 0 {
@@ -189,7 +188,7 @@ func (w *writer) process(r *report, p *processReport) {
 	}
 }
 
-// calls says how many calls a process made, and which failed.
+// calls describes a process's calls, and those that failed.
 func (r *processReport) calls() string {
 	s := plural(r.Outermost, "call")
 	if inside := r.Calls - r.Outermost; inside > 0 {
@@ -225,8 +224,7 @@ func layerTitle(s events.Source) string {
 	return s.String()
 }
 
-// layer writes the two tables of a layer: how long calls took, and what they
-// did meanwhile.
+// layer writes the two tables of a layer: durations of calls, and their parts.
 func (w *writer) layer(p *processReport, l *layerReport) {
 	title := layerTitle(l.source) + ": " + plural(l.Calls, "call")
 	if l.source == events.SourceDriver {
@@ -274,7 +272,7 @@ func (w *writer) latencies(ops []*opJSON) {
 	}
 }
 
-// calls writes how many calls there were.
+// calls returns the count of calls.
 func (j *opJSON) calls() string {
 	if j.LowerBound {
 		return "≥" + Count(j.Calls)
@@ -282,7 +280,7 @@ func (j *opJSON) calls() string {
 	return Count(j.Calls)
 }
 
-// text writes one of the quantiles.
+// text formats one of the quantiles.
 func (q *quantiles) text(ns int64) string {
 	switch {
 	case !q.known:
@@ -293,7 +291,7 @@ func (q *quantiles) text(ns int64) string {
 	return short(ns)
 }
 
-// splits writes what the calls' time was.
+// splits writes the parts of the calls' time.
 func (w *writer) splits(ops []*opJSON) {
 	const name = 21
 	w.line("  " + left("", name) + right("total", 9) + right("on CPU", 9) + right("", 7) + right("runnable", 9) + right("", 7) + right("blocked", 9))
@@ -328,7 +326,7 @@ func (w *writer) named(name string, width int, row string) {
 	w.line("  " + left(name, width) + row)
 }
 
-// machine says what the machine and ingero did.
+// machine describes the activity of the machine and of ingero.
 func (w *writer) machine(r *report) {
 	var parts []string
 	if h := r.Host; h != nil {
@@ -340,7 +338,7 @@ func (w *writer) machine(r *report) {
 	w.text(strings.Join(parts, " · "), "  ")
 }
 
-// period writes a window in the reader's zone, once.
+// period formats a window in the reader's time zone.
 func period(from, to time.Time, loc *time.Location) string {
 	if from.IsZero() || to.IsZero() {
 		return ""
@@ -357,7 +355,7 @@ func period(from, to time.Time, loc *time.Location) string {
 	return first + "-" + last
 }
 
-// joined puts those parts together that are not empty.
+// joined joins the non-empty parts.
 func joined(sep string, parts ...string) string {
 	var out []string
 	for _, p := range parts {
@@ -368,7 +366,7 @@ func joined(sep string, parts ...string) string {
 	return strings.Join(out, sep)
 }
 
-// prefixed puts a word before a name that there is.
+// prefixed puts a word before a non-empty name.
 func prefixed(word, name string) string {
 	if name == "" {
 		return ""

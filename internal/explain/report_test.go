@@ -49,7 +49,7 @@ var reports = []struct {
 		}
 		return in
 	}},
-	{"counted", func() *Input { // return probes were not to be had, or the calls did not return
+	{"counted", func() *Input { // no return probes, or the calls did not return
 		m := newMaker()
 		m.call(events.Call{PID: 9, Op: launch, Flags: events.CallUnmeasured})
 		m.call(events.Call{PID: 9, Op: graph, Flags: events.CallUnmeasured})
@@ -104,7 +104,7 @@ func TestReportJSON(t *testing.T) {
 	}
 }
 
-// narrow checks that no line is wider than it may be, nor ends in spaces.
+// narrow checks that no line exceeds the width or ends in spaces.
 func narrow(t *testing.T, text string, width int) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -118,7 +118,7 @@ func narrow(t *testing.T, text string, width int) {
 	}
 }
 
-// Every figure of the JSON that the text has too is the same there.
+// Every figure that both JSON and text have is equal.
 func TestTextAndJSONAgree(t *testing.T) {
 	for _, tt := range reports {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,14 +9,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// mostMissing is how many of the ranks that are missing from a collective are told of.
+// mostMissing is the number of missing ranks that are described.
 const mostMissing = 4
 
-// rollCallJSON is a collective that ranks are missing from.
+// rollCallJSON is a collective with missing ranks.
 type rollCallJSON struct {
 	Comm    string        `json:"comm"`
-	Ranks   uint32        `json:"ranks,omitempty"` // of the communicator, wherever they run
-	Seq     uint64        `json:"sequence"`        // of the collective, from 1
+	Ranks   uint32        `json:"ranks,omitempty"` // of the communicator, on all machines
+	Seq     uint64        `json:"sequence"`        // number of the collective, from 1
 	Op      string        `json:"op,omitempty"`
 	Since   time.Time     `json:"since"`
 	WaitNS  int64         `json:"wait_ns"`
@@ -104,8 +104,8 @@ func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) rollCa
 	return j
 }
 
-// RollCall says who is missing from what, and who waits: "rank 1 of 4 has not entered
-// ncclAllReduce #12, which ranks 0 and 2 entered 41.2 s ago".
+// RollCall describes the missing and the waiting ranks: "rank 1 of 4 has not entered ncclAllReduce
+// #12, which ranks 0 and 2 entered 41.2 s ago".
 func RollCall(c *tick.RollCall, now time.Time) string {
 	var missing []tick.Rank
 	for i := range c.Missing {
@@ -130,8 +130,8 @@ func RollCall(c *tick.RollCall, now time.Time) string {
 	return s + ", which " + Ranks(c.Entered) + " entered " + Duration(max(now.UnixNano()-c.Since, 0)) + " ago"
 }
 
-// Ranks names ranks: "rank 3", "ranks 0, 1 and 4"; those whose number is not known by
-// their process.
+// Ranks names ranks: "rank 3", "ranks 0, 1 and 4". Ranks with an unknown number are named by their
+// process.
 func Ranks(ranks []tick.Rank) string {
 	const most = 8
 	var names []string
@@ -157,8 +157,8 @@ func Ranks(ranks []tick.Rank) string {
 	return word + " " + list(names)
 }
 
-// Instead says what a rank that is missing does: "was killed by SIGKILL from bash (99)",
-// "has been in cudaMalloc for 3.00 s: it runs on CPU 2".
+// Instead describes what a missing rank does: "was killed by SIGKILL from bash (99)", "has been in
+// cudaMalloc for 3.00 s: it runs on CPU 2".
 func Instead(m *tick.Missing, now time.Time) string {
 	ago := func(ns int64) string { return Duration(max(now.UnixNano()-ns, 0)) }
 	if e := &m.End; e.Time != 0 {
@@ -184,7 +184,7 @@ func Instead(m *tick.Missing, now time.Time) string {
 	return in + ": it " + s
 }
 
-// ending says how a process ended.
+// ending describes how a process ended.
 func ending(e *tick.Ending) string {
 	switch {
 	case e.OOM:
@@ -199,7 +199,7 @@ func ending(e *tick.Ending) string {
 	return "ended"
 }
 
-// doing says what a thread does.
+// doing describes a thread's current activity.
 func doing(d *tick.Doing, now time.Time) string {
 	lasts := ""
 	if d.Since > 0 {
@@ -220,7 +220,7 @@ func doing(d *tick.Doing, now time.Time) string {
 	return "is in " + on + lasts
 }
 
-// rollCalls shows the collectives that ranks are missing from: all the others stand still.
+// rollCalls shows the collectives with missing ranks: all other ranks stand still.
 func (s *screen) rollCalls(t *tick.Tick) {
 	for i := range t.RollCalls {
 		c := &t.RollCalls[i]

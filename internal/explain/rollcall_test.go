@@ -27,7 +27,7 @@ func ranksTick() *tick.Tick {
 	return t
 }
 
-// What a rank does instead of a collective has its words.
+// Each activity of a missing rank has words.
 func TestInstead(t *testing.T) {
 	now := time.Unix(1000, 0)
 	at := func(ago time.Duration) int64 { return now.Add(-ago).UnixNano() }
@@ -62,7 +62,7 @@ func TestInstead(t *testing.T) {
 	}
 }
 
-// Ranks without a number are named by their process, and of many not all.
+// Ranks without a number are named by their process, and long lists are shortened.
 func TestRanks(t *testing.T) {
 	many := make([]tick.Rank, 20)
 	for i := range many {
@@ -81,7 +81,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// Of a program's name no control character gets through.
+// Control characters in a program's name are removed.
 func TestRollCallIsClean(t *testing.T) {
 	x := ranksTick()
 	x.RollCalls[0].Missing[1].End.Comm = "\x1b[2J"

@@ -19,13 +19,13 @@ const (
 	reset        = "\x1b[0m"
 )
 
-// span is a part of a line, in one colour.
+// span is a part of a line, in one color.
 type span struct {
 	text  string
 	color color
 }
 
-// block is a run of lines. Of the rows at its end some may be left out.
+// block is a group of lines. Rows at its end may be left out.
 type block struct {
 	fixed [][]span
 	rows  []ranked
@@ -46,17 +46,17 @@ func (b *block) lines() int {
 	return n
 }
 
-// screen is a table as it grows.
+// screen is a table under construction.
 type screen struct {
 	width  int
 	color  bool
 	order  Order
 	blocks []block
-	notes  int  // limits to what is seen
+	notes  int  // limits of what is seen
 	coarse bool // some quantiles are from the kernel's histogram
 }
 
-// put adds a line that stays; one that follows rows starts a block.
+// put adds a fixed line; after rows, it starts a new block.
 func (s *screen) put(line ...span) {
 	if n := len(s.blocks); n == 0 || len(s.blocks[n-1].rows) > 0 {
 		s.blocks = append(s.blocks, block{})
@@ -65,7 +65,7 @@ func (s *screen) put(line ...span) {
 	b.fixed = append(b.fixed, line)
 }
 
-// blank sets the next lines apart from those before.
+// blank separates the next lines from the previous ones.
 func (s *screen) blank() { s.blocks = append(s.blocks, block{gap: true}) }
 
 func (s *screen) title(text string) {
@@ -73,14 +73,14 @@ func (s *screen) title(text string) {
 	s.put(span{text, bold})
 }
 
-// row adds a line that may be left out, those of low rank first.
+// row adds a line that may be left out, lowest rank first.
 func (s *screen) row(rank uint64, line []span) {
 	b := &s.blocks[len(s.blocks)-1]
 	b.rows = append(b.rows, ranked{line, rank})
 	b.shown++
 }
 
-// render writes at most height lines, all of them when height is zero.
+// render returns at most height lines, or all of them if height is zero.
 func (s *screen) render(height int) string {
 	gaps := s.fit(height)
 	var lines []string
@@ -109,7 +109,7 @@ func (s *screen) render(height int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// fit leaves out what has to be: empty lines, then rows of the longest tables.
+// fit leaves out empty lines, then rows of the longest tables, to fit.
 func (s *screen) fit(height int) (gaps bool) {
 	count := func() (n int) {
 		for i := range s.blocks {
@@ -132,7 +132,7 @@ func (s *screen) fit(height int) (gaps bool) {
 		if b.shown <= 2 {
 			return false
 		}
-		if b.shown == len(b.rows) { // the line that says how many takes the place of one
+		if b.shown == len(b.rows) { // the line with the count replaces one row
 			b.shown--
 		}
 		b.shown--
@@ -148,7 +148,7 @@ func index(b []block) []int {
 	return out
 }
 
-// kept tells which rows are shown: those of the highest rank.
+// kept returns which rows are shown: those of the highest rank.
 func (b *block) kept() []bool {
 	order := make([]int, len(b.rows))
 	for i := range order {
@@ -162,7 +162,7 @@ func (b *block) kept() []bool {
 	return out
 }
 
-// text writes a line, cut to the width.
+// text returns a line, truncated to the width.
 func (s *screen) text(line []span) string {
 	var b strings.Builder
 	room := s.width

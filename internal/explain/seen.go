@@ -9,26 +9,24 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxSeenOps bounds the operations that waits are counted by, maxWaiters the
-// culprits of each.
+// maxSeenOps bounds the operations with counted waits, maxCulprits the culprits of each.
 const (
 	maxSeenOps  = 256
 	maxCulprits = 64
 )
 
-// Seen is what the live table tells that is not in each tick: what happened to
-// processes and on the host, which waits for a CPU lay in which calls, and the latest
-// faults of GPUs. The zero value has seen nothing. It is for one goroutine at a time.
+// Seen has the facts of the live table that are not in each tick: events of processes and the host,
+// waits for a CPU inside calls, and the latest GPU faults. The zero value is empty. It is not safe
+// for concurrent use.
 type Seen struct {
 	forks, execs, exits uint64
-	last                []tick.ProcEvent // the latest, the oldest first
+	last                []tick.ProcEvent // latest events, oldest first
 	waits               map[events.Op]*opWaits
 	sums                tick.HostSums
-	bursts              [][]tick.Xid // of faults, the latest last
+	bursts              [][]tick.Xid // bursts of faults, the latest last
 }
 
-// Tick takes in what is in one tick alone: what happened on the host, and faults. It
-// keeps none of the tick.
+// Tick takes in facts that only one tick has: host events and faults. It does not retain the tick.
 func (s *Seen) Tick(t *tick.Tick) {
 	s.sums.Add(t.HostSums)
 	s.addFaults(t.Xids)
@@ -45,10 +43,10 @@ type culpritTime struct {
 	ns  uint64
 }
 
-// lastLives is how many events of processes are shown.
+// lastLives is the number of displayed process events.
 const lastLives = 3
 
-// Add takes in a batch. It keeps none of it.
+// Add takes in a batch. It does not retain it.
 func (s *Seen) Add(b *tick.Batch) {
 	for i := range b.Procs {
 		e := &b.Procs[i]
@@ -85,7 +83,7 @@ func (s *Seen) wait(w *events.Wait) {
 		x = &opWaits{by: map[uint32]*culpritTime{}}
 		s.waits[w.Op] = x
 	}
-	if w.Flags&events.WaitPrevious == 0 { // else it is one more culprit of the same wait
+	if w.Flags&events.WaitPrevious == 0 { // else one more culprit of the same wait
 		x.count++
 		x.ns += uint64(max(w.Duration, 0))
 	}
@@ -103,7 +101,7 @@ func (s *Seen) wait(w *events.Wait) {
 	c.ns += uint64(max(w.Taken, 0))
 }
 
-// top is who took most of an operation's time, nil where nobody is known.
+// top returns the largest culprit of an operation, or nil.
 func (x *opWaits) top() *events.Thread {
 	var most *culpritTime
 	for _, c := range x.by {
@@ -117,8 +115,7 @@ func (x *opWaits) top() *events.Thread {
 	return &most.who
 }
 
-// correlated are the operations whose calls waited for a CPU, those that lost most
-// first.
+// correlated returns the operations whose calls waited for a CPU, largest loss first.
 func (s *Seen) correlated() []events.Op {
 	var out []events.Op
 	for op, x := range s.waits {
@@ -132,5 +129,5 @@ func (s *Seen) correlated() []events.Op {
 	return out
 }
 
-// leastCorrelated is the time from which waits are worth a line, in ns.
+// leastCorrelated is the shortest total wait that gets a line, in ns.
 const leastCorrelated = uint64(time.Millisecond)

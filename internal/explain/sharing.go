@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// concurrent returns the processes that made calls and overlap in time.
+// concurrent returns the processes with calls that overlap in time.
 func concurrent(ps []processReport) []uint32 {
 	var out []uint32
 	for i := range ps {
@@ -28,8 +28,8 @@ func overlap(a, b *processReport) bool {
 	return !before(a.To, b.From) && !before(b.To, a.From)
 }
 
-// usesGPU is the GPU that a process uses, where there is no doubt; "" where there is. In a
-// container GPUs have numbers of its own.
+// usesGPU returns the GPU that a process uses, or "" if it is uncertain. Containers have their own
+// GPU numbers.
 func usesGPU(in *Input, p *processReport) string {
 	if in.GPUs == 1 {
 		return "the GPU"
@@ -43,7 +43,7 @@ func usesGPU(in *Input, p *processReport) string {
 	return ""
 }
 
-// sharing warns of processes that used one GPU at the same time, or may have.
+// sharing returns warnings about processes that used one GPU at the same time, or may have.
 func sharing(in *Input, r *report) (notes []string) {
 	on := map[string][]*processReport{}
 	var gpus []string
@@ -77,7 +77,7 @@ func sharing(in *Input, r *report) (notes []string) {
 	return notes
 }
 
-// names lists some processes, and how many there are more.
+// names lists some processes, and the number of the others.
 func names(all []*processReport) string {
 	const most = 4
 	var out []string

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Processes that share a GPU are warned of where it is sure that they do, and where they
-// may; not where it is sure that they do not.
+// Processes that share a GPU, or may share one, get a warning; processes on different GPUs do not.
 func TestSharing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		gpus    int

@@ -8,16 +8,16 @@ import (
 	"ingero/pkg/events"
 )
 
-// kindWords are the kinds of frames as people see them.
+// kindWords are the displayed kinds of frames.
 var kindWords = map[events.FrameKind]string{
 	events.FrameNative: "[Native] ", events.FramePython: "[Python] ", events.FrameGPU: "[GPU] ", events.FrameGap: "[...] ",
 }
 
-// cutText says that a stack goes on.
+// cutText marks a truncated stack.
 const cutText = "deeper than what is taken"
 
-// StackLines returns a stack as people read it, a line each frame, innermost first.
-// kernel is the function that the call has launched on the GPU, as it is linked; "": none.
+// StackLines formats a stack with one line per frame, innermost first. kernel is the linker name of
+// the function that the call launched on the GPU; "": none.
 func StackLines(s *events.Stack, kernel string) []string {
 	out := make([]string, 0, len(s.Frames)+2)
 	line := func(f *events.Frame) { out = append(out, kindWords[f.Kind]+clean(f.Place())) }
@@ -33,12 +33,12 @@ func StackLines(s *events.Stack, kernel string) []string {
 	return out
 }
 
-// AppendFramesJSON appends the frames of a stack as a list in JSON, innermost first.
+// AppendFramesJSON appends the frames of a stack as a JSON list, innermost first.
 //
-// A Python frame has py_file, py_line and py_func. A native one has ip, the file that it
-// lies in, symbol with the offset in it, and source and line where these are known; inline
-// says that the compiler put it into the one after it. A frame with gpu is the function
-// that the call has launched, one with gap says why frames are missing there.
+// A Python frame has py_file, py_line and py_func. A native one has ip, its file, symbol with the
+// offset in it, and source and line if known; inline marks a frame inlined into the next one. A
+// frame with gpu is the function that the call launched. A frame with gap is why frames are missing
+// there.
 func AppendFramesJSON(b []byte, s *events.Stack, kernel string) []byte {
 	b = append(b, '[')
 	first := true

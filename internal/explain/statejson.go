@@ -7,10 +7,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// stateJSON is what follows from the calls of a process.
+// stateJSON is the state derived from a process's calls.
 type stateJSON struct {
 	PID       uint32          `json:"pid"`
-	Memory    *memoryJSON     `json:"memory,omitempty"` // absent: it has allocated none
+	Memory    *memoryJSON     `json:"memory,omitempty"` // absent: no allocations
 	Held      []heldJSON      `json:"held"`
 	Devices   []deviceJSON    `json:"devices,omitempty"`
 	Streams   listJSON        `json:"streams"`
@@ -21,14 +21,14 @@ type stateJSON struct {
 	Untracked uint64          `json:"untracked,omitempty"`
 }
 
-// listJSON is the first of many.
+// listJSON has the first elements of a long list.
 type listJSON struct {
 	Count int   `json:"count"`
 	First []any `json:"first"`
 }
 
 type memoryJSON struct {
-	Inexact     []string    `json:"inexact,omitempty"` // absent: it is exact
+	Inexact     []string    `json:"inexact,omitempty"` // absent: exact
 	GPUBytes    uint64      `json:"gpu_bytes"`
 	GPUPeak     uint64      `json:"gpu_peak_bytes"`
 	GPUCount    uint64      `json:"gpu_count"`
@@ -146,7 +146,7 @@ type callErrorJSON struct {
 	Last  time.Time `json:"last"`
 }
 
-// ordinal is that of a device, nil where it is not known.
+// ordinal returns the ordinal of a device, or nil.
 func ordinal(device int16) *int {
 	if device <= 0 {
 		return nil
@@ -210,7 +210,7 @@ func commOf(x *tick.Comm) commJSON {
 	return c
 }
 
-// memoryOf returns the account of a process's memory, nil where it has allocated none.
+// memoryOf returns the memory account of a process, or nil without allocations.
 func memoryOf(m *tick.Memory) *memoryJSON {
 	if !m.Used {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// loopJSON is what a program does again and again: its steps, of one thread.
+// loopJSON has the steps that a program repeats, of one thread.
 type loopJSON struct {
 	TID     uint32         `json:"tid"`
-	Op      string         `json:"op"`                   // the call that closes a step
-	Waits   int            `json:"waits"`                // for the GPU, in a step
-	Range   string         `json:"nvtx_range,omitempty"` // the NVTX range that the steps are; # is a number that differs
+	Op      string         `json:"op"`                   // the closing call
+	Waits   int            `json:"waits"`                // GPU waits in a step
+	Range   string         `json:"nvtx_range,omitempty"` // NVTX range of the steps; # is a changing number
 	Steps   uint64         `json:"steps"`
 	TotalNS int64          `json:"total_ns"`
 	P50NS   int64          `json:"p50_ns"`
 	P99NS   int64          `json:"p99_ns"`
-	Usual   []stepPartJSON `json:"usual"` // the median of each part
+	Usual   []stepPartJSON `json:"usual"` // median of each part
 	Slowest []stepJSON     `json:"slowest"`
 }
 
@@ -31,8 +31,8 @@ type stepJSON struct {
 	To    time.Time      `json:"to"`
 	NS    int64          `json:"ns"`
 	Parts []stepPartJSON `json:"parts"`
-	Took  []shareJSON    `json:"took,omitempty"` // who had the CPU, and what was waited for
-	Why   string         `json:"why,omitempty"`  // what was more or less than usual, in words
+	Took  []shareJSON    `json:"took,omitempty"` // CPU users and waits
+	Why   string         `json:"why,omitempty"`  // differences from the usual step, in words
 }
 
 type stepPartJSON struct {
@@ -64,8 +64,8 @@ func stepParts(t *tick.StepTimes) (out []stepPartJSON) {
 	return out
 }
 
-// why says what of a step was more or less than usual, the largest first: "+12.0 ms
-// waiting for a CPU (hog 8.00 ms), -4.80 ms GPU wait".
+// why describes the differences of a step from the usual one, largest first: "+12.0 ms waiting for
+// a CPU (hog 8.00 ms), -4.80 ms GPU wait".
 func why(s *tick.LoopStep, usual *tick.StepTimes) string {
 	type part struct {
 		text string
@@ -97,13 +97,13 @@ func why(s *tick.LoopStep, usual *tick.StepTimes) string {
 	return strings.Join(out, ", ")
 }
 
-// The places of the parts that have names.
+// The indexes of the parts with names.
 const (
 	stepRunnable = 3
 	stepBlocked  = 5
 )
 
-// tookIn names who or what took a part of a step.
+// tookIn names what took a part of a step.
 func tookIn(s *tick.LoopStep, part int) string {
 	var list []tick.Share
 	name := hadCPU
@@ -118,8 +118,8 @@ func tookIn(s *tick.LoopStep, part int) string {
 	return shareText(list, uint64(*s.Times.Parts()[part]), name)
 }
 
-// stepsOf are the steps that a person would count: those of the loop, where the program
-// names them or one takes more than one wait for the GPU, else the times from wait to wait.
+// stepsOf returns the steps as a person counts them: those of the loop if the program names them or
+// each waits for the GPU more than once, else the times from wait to wait.
 func stepsOf(b *tick.Breakdown) (n uint64, p50, p99 time.Duration) {
 	if l := b.Loop; l != nil && (l.Waits > 1 || l.Range != "") {
 		return l.Steps, l.P50, l.P99
@@ -127,8 +127,8 @@ func stepsOf(b *tick.Breakdown) (n uint64, p50, p99 time.Duration) {
 	return uint64(max(b.Steps, 0)), b.StepP50, b.StepP99
 }
 
-// rangeName is the name of an NVTX range, which is whatever the program says: quoted, safe
-// to show, and not for ever.
+// rangeName returns the name of an NVTX range, which the program chooses: quoted, safe to show, and
+// truncated.
 func rangeName(name string) string {
 	const most = 48
 	if runes := []rune(clean(name)); len(runes) > most {
@@ -137,7 +137,7 @@ func rangeName(name string) string {
 	return strconv.Quote(clean(name))
 }
 
-// rangeOf says of which range the steps are, "" where the program does not name them.
+// rangeOf names the range of the steps, "" if the program does not name them.
 func rangeOf(b *tick.Breakdown) string {
 	if b.Loop == nil || b.Loop.Range == "" {
 		return ""
@@ -145,8 +145,7 @@ func rangeOf(b *tick.Breakdown) string {
 	return " (NVTX range " + rangeName(b.Loop.Range) + ")"
 }
 
-// steps writes how long the steps took, and the slowest of them with what they were
-// slow for.
+// steps writes the lengths of the steps, and the slowest of them with the reasons.
 func (w *writer) steps(b *tick.Breakdown) {
 	n, p50, p99 := stepsOf(b)
 	if n == 0 {

@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// looped is a process whose steps wait for the GPU three times each.
+// looped returns a process whose steps wait for the GPU three times each.
 func looped(pid uint32) tick.Breakdown {
 	b := hogged(pid)
 	l := &tick.Loop{TID: pid, Op: streamSyn, Waits: 3, Steps: 1267, Total: time.Minute, Lengths: &stats.Sketch{}, P50: 45300 * time.Microsecond, P99: 81 * time.Millisecond,
@@ -38,8 +38,7 @@ func looped(pid uint32) tick.Breakdown {
 	return b
 }
 
-// The steps of a loop are told as a person counts them, and the slowest with what they
-// were slow for.
+// The steps of a loop are reported as a person counts them, and the slowest with the reasons.
 func TestStepsOfALoop(t *testing.T) {
 	in := ledgerInput(train(4821, 200), looped(4821))
 	in.Chains = []tick.Chain{takenChain(4821)}
@@ -58,7 +57,7 @@ func TestStepsOfALoop(t *testing.T) {
 	}
 }
 
-// Steps that a program names are told by that name, whatever it is.
+// Steps named by the program are reported by any such name.
 func TestStepsThatAreRanges(t *testing.T) {
 	for name, want := range map[string]string{
 		"train step":                `"train step"`,
@@ -86,7 +85,8 @@ func TestStepsThatAreRanges(t *testing.T) {
 	}
 }
 
-// What makes a step slow is what it had more of than usual, and small things are left out.
+// A slow step is explained by its extra time over the usual step, and small differences are left
+// out.
 func TestWhyAStepIsSlow(t *testing.T) {
 	usual := tick.StepTimes{GPUWait: 10 * ms, GapCPU: ms}
 	for want, times := range map[string]tick.StepTimes{

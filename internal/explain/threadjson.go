@@ -7,13 +7,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// threadJSON is the account of a thread: in_calls and between add up to the time
-// from since to until.
+// threadJSON is the account of a thread: in_calls and between add up to the time from since to
+// until.
 type threadJSON struct {
 	PID      uint32     `json:"pid"`
 	TID      uint32     `json:"tid"`
 	Comm     string     `json:"comm,omitempty"`
-	Enrolled bool       `json:"enrolled,omitempty"` // makes no traced calls, but woke one that does
+	Enrolled bool       `json:"enrolled,omitempty"` // makes no traced calls, but woke a thread that does
 	Ended    bool       `json:"ended,omitempty"`
 	Since    time.Time  `json:"since"`
 	Until    time.Time  `json:"until"`

@@ -7,10 +7,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// threadTimeJSON says where the time of one thread went: all parts of all places add
-// up to elapsed_ns, and their percentages to 100.
+// threadTimeJSON divides the time of one thread: all parts of all places add up to elapsed_ns, and
+// their percentages to 100.
 type threadTimeJSON struct {
-	TID       uint32      `json:"tid,omitempty"` // absent: all threads that are not told apart
+	TID       uint32      `json:"tid,omitempty"` // absent: all threads without their own entry
 	Comm      string      `json:"comm,omitempty"`
 	ElapsedNS uint64      `json:"elapsed_ns"`
 	In        []placeJSON `json:"in"`
@@ -19,7 +19,7 @@ type threadTimeJSON struct {
 type placeJSON struct {
 	Place   string     `json:"place"` // gpu_waits, calls, between_calls
 	NS      uint64     `json:"ns"`
-	Percent float64    `json:"percent"` // with one decimal, of elapsed_ns, as those of the parts
+	Percent float64    `json:"percent"` // one decimal, of elapsed_ns, as in the parts
 	Parts   []partJSON `json:"parts"`
 }
 
@@ -63,7 +63,7 @@ func sharesOf(list []tick.Share, blocked bool) (out []shareJSON) {
 	return out
 }
 
-// causeRow is what one cause took of a thread, by place.
+// causeRow is the time that one cause took of a thread, by place.
 type causeRow struct {
 	label string
 	ns    [tick.Places]uint64
@@ -76,11 +76,11 @@ func (r *causeRow) sum() (ns uint64) {
 	return ns
 }
 
-// mostCauses is how many causes of a thread are told each.
+// mostCauses is the number of causes of a thread with their own row.
 const mostCauses = 10
 
-// causesOf divides the time of a thread by cause: what it did, then who and what kept
-// it from that, the largest first. The rows add up to all of it.
+// causesOf divides the time of a thread by cause: its own activity, then what prevented it, largest
+// first. The rows add up to the total.
 func causesOf(t *tick.ThreadTime) []causeRow {
 	var work, lost []causeRow
 	put := func(rows *[]causeRow, label string, place tick.Place, ns uint64) {
@@ -129,7 +129,7 @@ func causesOf(t *tick.ThreadTime) []causeRow {
 	return rows
 }
 
-// tookCPU says who had the CPU in a share of runnable time, as a cause.
+// tookCPU names the CPU user of a share of runnable time, as a cause.
 func tookCPU(s *tick.Share) string {
 	if s.Idle {
 		return hadCPU(s)
@@ -138,8 +138,8 @@ func tookCPU(s *tick.Share) string {
 }
 
 const (
-	causeWide  = 28 // columns of the name of a cause
-	mostTables = 8  // threads whose table is written
+	causeWide  = 28 // width of a cause's name, in columns
+	mostTables = 8  // threads with their own table
 )
 
 // threadTimes writes where the time of each thread went.

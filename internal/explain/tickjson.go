@@ -39,8 +39,8 @@ type tickJSON struct {
 	HostSums   []hostSumJSON   `json:"host_sums"`
 }
 
-// lastJSON is a tick's own share of an operation. Times and quantiles are absent
-// when no call returned in it.
+// lastJSON is a tick's own share of an operation. Times and quantiles are absent if no call
+// returned in it.
 type lastJSON struct {
 	Calls       uint64  `json:"calls"`
 	Done        uint64  `json:"done"`
@@ -64,28 +64,24 @@ type libraryJSON struct {
 	Probes  int    `json:"probes"`
 }
 
-// TickJSON returns a tick as one line of JSON, without the line's end.
+// TickJSON returns a tick as one line of JSON, without the newline.
 //
-// Its type is "tick". ops has, per process and operation, the exact sums since
-// the session began (calls, done, errors, nested, unmeasured, abandoned, open,
-// total_ns, on_cpu_ns, runnable_ns, throttled_ns, blocked_ns, partial_ns, self_ns)
-// with the quantiles (p50_ns, p95_ns, p99_ns, max_ns, quantile_error), and under last
-// the tick's own share. threads are the accounts of threads, with what each does now
-// and its open calls; breakdowns say where the time of each process went, chains what
-// was lost in the last minutes and why, the gravest first; hidden those that are not to be
-// shown, and why. states say what follows from
-// the calls of each process: memory, streams, graphs, communicators, copies, errors; of
-// each list the largest, and how many there are. roll_calls are the collectives that ranks
-// are missing from, and what those do instead. launches say, by process, which GPU
-// functions were launched and why some have no name. xids are the faults
-// of GPUs that came in it, gpus the state of each. Beside it are processes,
-// libraries, reports, drops, self and host, and stack_policy: which calls have their
-// stack taken (slow, all, false). host_sums are what happened on the host since the
-// tick before: kind, process, object, count, bytes, total_ns. overhead is what tracing costs,
-// as shares of the time of the traced processes, and what is left out (shed) so that it costs
-// no more than the budget. Durations are nanoseconds;
-// what is not
-// known is absent.
+// Its type is "tick". ops has, per process and operation, the exact sums since the session began
+// (calls, done, errors, nested, unmeasured, abandoned, open, total_ns, on_cpu_ns, runnable_ns,
+// throttled_ns, blocked_ns, partial_ns, self_ns) with the quantiles (p50_ns, p95_ns, p99_ns,
+// max_ns, quantile_error), and under last the tick's own share.
+// threads are the accounts of threads, with current activity and open calls. breakdowns divide the
+// time of each process. chains are the losses of the last minutes with their causes, most severe
+// first; hidden are the chains that are not shown, and why. states are derived from the calls of
+// each process: memory, streams, graphs, communicators, copies, errors; each list has the largest
+// and the total number. roll_calls are the collectives with missing ranks, and what these do
+// instead. launches are the launched GPU functions by process, and why some have no name. xids are
+// the GPU faults of the tick, gpus the state of each GPU.
+// The other fields are processes, libraries, reports, drops, self and host. stack_policy is which
+// calls have their stack taken (slow, all, false). host_sums are the host events since the previous
+// tick: kind, process, object, count, bytes, total_ns. overhead is the cost of tracing, as shares
+// of the time of the traced processes, and what is shed to stay within the budget. Durations are
+// nanoseconds; unknown values are absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
@@ -139,7 +135,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	return json.Marshal(&j)
 }
 
-// podJSON is a pod of the machine that asks for GPUs.
+// podJSON is a pod of the machine that requests GPUs.
 type podJSON struct {
 	UID       string `json:"uid"`
 	Name      string `json:"name"`
@@ -156,8 +152,7 @@ func lastOf(o *tick.Op) *lastJSON {
 	}
 }
 
-// hiddenLaunches says in which processes launches of the driver were counted
-// inside those of the runtime.
+// hiddenLaunches returns the processes with driver launches counted inside runtime launches.
 func hiddenLaunches(ops []tick.Op) map[uint32]bool {
 	out := map[uint32]bool{}
 	for i := range ops {

@@ -32,8 +32,7 @@ func TestTickJSON(t *testing.T) {
 	}
 }
 
-// The parts of an operation's time add up in JSON, and it has none when no call
-// was timed.
+// The parts of an operation's time add up in JSON, and are absent if no call was timed.
 func TestTickJSONTimes(t *testing.T) {
 	b, err := TickJSON(liveTick())
 	if err != nil {
@@ -57,12 +56,12 @@ func TestTickJSONTimes(t *testing.T) {
 	}
 }
 
-// Each reason that something is dropped for has its words.
+// Each drop reason has words.
 func TestDropsHaveWords(t *testing.T) {
 	for reason, words := range dropWords {
 		in := &Input{Drops: []tick.Drop{{Reason: reason, Count: 12}}}
 		r := build(in)
-		if bearsOnNothing(reason) { // each call counts once, say: nothing to tell
+		if bearsOnNothing(reason) { // nothing to report, for example because each call counts once
 			if len(r.Notes) != 0 {
 				t.Errorf("%s: notes %q", reason, r.Notes)
 			}

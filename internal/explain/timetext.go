@@ -2,7 +2,7 @@ package explain
 
 import "strings"
 
-// where writes where the time of a process went, by the best account of it.
+// where writes where the time of a process went, by its best account.
 func (w *writer) where(p *processReport) {
 	if p.Breakdown != nil {
 		w.breakdown(p)
@@ -37,7 +37,7 @@ func (w *writer) time(p *processReport) {
 	}
 }
 
-// detail says what a part is made of, in at most width columns.
+// detail describes the contents of a part, in at most width columns.
 func (t *timePart) detail(part, width int) string {
 	switch part {
 	case gpuWait, cpuInCalls:

@@ -7,14 +7,13 @@ import (
 	"ingero/internal/tick"
 )
 
-// untoldJSON are causes that cannot be told, or not wholly, while a step to spare the traced
-// processes is taken.
+// untoldJSON are causes that cannot be fully reported while a shedding level is active.
 type untoldJSON struct {
 	Step    string    `json:"step"`
-	Without string    `json:"without"` // what is not seen
+	Without string    `json:"without"` // the missing inputs
 	Rules   []string  `json:"rules"`
 	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until,omitzero"` // absent: the step is taken
+	Until   time.Time `json:"until,omitzero"` // absent: the level is active
 }
 
 func untoldOf(list []tick.Untold) (out []untoldJSON) {
@@ -29,8 +28,8 @@ func untoldOf(list []tick.Untold) (out []untoldJSON) {
 	return out
 }
 
-// untoldText says which causes cannot be told now, and since when: "not told, or not wholly:
-// swap-in, tcp-loss (since 12:03:05 UTC: disks are not watched)".
+// untoldText lists the causes that cannot be reported now, and since when: "not told, or not
+// wholly: swap-in, tcp-loss (since 12:03:05 UTC: disks are not watched)".
 func untoldText(list []tick.Untold, zone *time.Location) string {
 	var parts []string
 	for i := range list {

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// What cannot be told is named with the causes and the time since when, as long as it is so.
+// Causes that cannot be reported are listed with the start time, while this lasts.
 func TestUntold(t *testing.T) {
 	at := time.Date(2026, 1, 2, 12, 3, 5, 0, time.UTC)
 	list := []tick.Untold{

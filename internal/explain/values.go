@@ -7,9 +7,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// EachValue calls f with the arguments of a call that are known, by the names of the C
-// parameters: numbers as int64, or, beyond its range, as text; pointers and handles as
-// hexadecimal text; a dim3 as [3]int64.
+// EachValue calls f with the known arguments of a call, by the names of the C parameters: numbers
+// as int64, or, beyond its range, as text; pointers and handles as hexadecimal text; a dim3 as
+// [3]int64.
 func EachValue(c *events.Call, f func(name string, value any)) {
 	eachArg(c, func(a *arg, v uint64) {
 		switch {
@@ -28,8 +28,8 @@ func EachValue(c *events.Call, f func(name string, value any)) {
 	})
 }
 
-// ChainWords says what a chain is in words: what slowed and by how much, why, and what to
-// do, "" where there is nothing.
+// ChainWords returns the text of a chain: what slowed and by how much, why, and what to do, "" if
+// there is nothing.
 func ChainWords(c *tick.Chain, t *tick.Tick) (head, cause, fix string) {
 	words := wordsFor(c)
 	v := victims(t.Processes, &t.Host)(c.PID)

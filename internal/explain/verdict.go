@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// bound says what most of a process's time was: "GPU-bound 96.0 %".
+// bound names the largest part of a process's time: "GPU-bound 96.0 %".
 func bound(b *tick.Breakdown) string {
 	words := [...]struct {
 		label string
@@ -30,7 +30,7 @@ func bound(b *tick.Breakdown) string {
 	return s
 }
 
-// stepText is how long a step takes, "" where there are none.
+// stepText formats the length of a step, "" for none.
 func stepText(d time.Duration) string {
 	if d <= 0 {
 		return ""
@@ -38,11 +38,11 @@ func stepText(d time.Duration) string {
 	return Duration(int64(d)) + " a step"
 }
 
-// recent is how long after its last slow step a chain is told as going on.
+// recent is the time after its last slow step in which a chain counts as ongoing.
 const recent = 5 * time.Second
 
-// verdict is the one line that matters of a process: how long its steps take,
-// what bounds it, and what is wrong. wrong says that something is, now.
+// verdict returns the main line of a process: the length of its steps, the bounding resource, and
+// problems. wrong reports whether there is a problem now.
 func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.Location) (line string, wrong bool) {
 	_, usual, _ := stepsOf(b)
 	if len(chains) == 0 {
@@ -69,7 +69,7 @@ func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.
 	return joined(" · ", stepText(step), head), true
 }
 
-// withPID is the number of the first culprit where it is a process.
+// withPID returns the PID of the first culprit if it is a process.
 func withPID(c *tick.Chain) string {
 	if len(c.Culprits) == 0 || c.Culprits[0].Thread.TID == 0 {
 		return ""
@@ -81,8 +81,8 @@ func withPID(c *tick.Chain) string {
 	return fmt.Sprintf(" (%d)", x.Thread.PID)
 }
 
-// perStep is what a chain costs a step: on average where most are slow, else of
-// those that are.
+// perStep describes the cost of a chain per step: on average if most steps are slow, else per slow
+// step.
 func perStep(c *tick.Chain) string {
 	switch {
 	case c.Steps > 0 && 2*c.Slow >= c.Steps:
@@ -93,7 +93,7 @@ func perStep(c *tick.Chain) string {
 	return Duration(int64(c.Lost)) + " lost"
 }
 
-// healthy is the sentence on a process that nothing slowed.
+// healthy returns the sentence about a process without losses.
 func healthy(p *processReport, over time.Duration) string {
 	b := p.source
 	if over <= 0 {
@@ -105,7 +105,7 @@ func healthy(p *processReport, over time.Duration) string {
 	}
 	s, lost := "Nothing slowed "+who(p.Comm, p.PID)+" in "+Duration(int64(over))+": ", ""
 	if held := b.Runnable + b.Throttled; held >= b.Elapsed/100 {
-		// Some was, but no cause took enough from the steps to be told from chance.
+		// There was some, but no cause took enough to stand out from chance.
 		s = "Nothing much slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
 		lost = "; it was kept from a CPU for " + Duration(ns64(held)) + ", of which its steps felt " + Duration(ns64(b.Critical))
 		if b.Critical == 0 {
@@ -120,9 +120,9 @@ func healthy(p *processReport, over time.Duration) string {
 	return s + joined(", ", steps, bound(b)) + lost + "."
 }
 
-// busy is the remark on a machine that others kept busy, "" where they did not:
-// other programs had at least one CPU all the time. What the traced processes
-// used is taken at its most, so it may be more.
+// busy returns the remark about a machine kept busy by others, "" if it was not: other programs
+// used at least one CPU all the time. The traced processes' use is counted at its maximum, so the
+// real value may be higher.
 func busy(in *Input, list map[uint32]*tick.Breakdown) string {
 	over := in.To.Sub(in.From)
 	if in.Host == nil || in.Host.CPUs == 0 || over <= 0 {

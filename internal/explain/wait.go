@@ -8,16 +8,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// AppendWaitJSON appends a wait as one line of JSON, without the line's end.
+// AppendWaitJSON appends a wait as one line of JSON, without the newline.
 //
-// Its type is "wait": one time that a thread had no CPU, of at least 20 us. It has
-// timestamp (its start), pid, tid, comm, state (runnable, throttled, blocked),
-// duration_ns, cpu and, in a call, op. A runnable one has who, with its taken_ns:
-// the thread that had the CPU meanwhile; one with previous tells of one more such
-// thread of the same wait and must not be added up. A blocked one has reason and,
-// as far as it is known, syscall, arg, file and dev, and who: the thread that ended
-// it. Its start_ticks are when it was started, as /proc/PID/stat has it. hop is of a thread that
-// makes no traced calls: so many wakers it is away from one that does. idle, by_irq, others and moved are true or absent.
+// Its type is "wait": a time without a CPU, of at least 20 us. It has timestamp (its start), pid,
+// tid, comm, state (runnable, throttled, blocked), duration_ns, cpu and, in a call, op. A runnable
+// wait has who, with its taken_ns: the thread that had the CPU meanwhile. A line with previous is
+// one more such thread of the same wait and must not be added up. A blocked wait has reason, as far
+// as known syscall, arg, file and dev, and who: the thread that ended it. start_ticks is the start
+// time of who, as in /proc/PID/stat. hop is set for a thread without traced calls: the number of
+// wakers to a thread that makes some. idle, by_irq, others and moved are true or absent.
 func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 	b = append(b, `{"type":"wait","timestamp":"`...)
 	b = time.Unix(0, w.Start).UTC().AppendFormat(b, time.RFC3339Nano)
@@ -90,8 +89,8 @@ func appendWho(b []byte, t *events.Thread) []byte {
 	return append(b, '}')
 }
 
-// AppendWaitLine appends a wait as one line of text, without the line's end, in
-// the reader's zone (nil: UTC).
+// AppendWaitLine appends a wait as one line of text, without the newline, in the reader's time zone
+// (nil: UTC).
 func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) []byte {
 	if zone == nil {
 		zone = time.UTC
@@ -135,14 +134,13 @@ func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) 
 	return b
 }
 
-// procKinds are what happens to processes, as JSON has it.
+// procKinds are the JSON names of process events.
 var procKinds = map[tick.ProcKind]string{tick.ProcForked: "fork", tick.ProcExeced: "exec", tick.ProcExited: "exit",
 	tick.ProcOOM: "oom-kill", tick.ProcKilled: "kill"}
 
-// AppendProcJSON appends a step in a process's life as one line of JSON, without
-// the line's end. Its type is "process". It has timestamp, event (fork, exec, exit,
-// oom-kill, kill), pid and comm; child is the process that a fork made, sender_pid (0:
-// the kernel) and comm are of who sent the signal that kills.
+// AppendProcJSON appends a process event as one line of JSON, without the newline. Its type is
+// "process". It has timestamp, event (fork, exec, exit, oom-kill, kill), pid and comm. child is the
+// process created by a fork. sender_pid (0: the kernel) and comm are the sender of a fatal signal.
 func AppendProcJSON(b []byte, e *tick.ProcEvent) []byte {
 	b = append(b, `{"type":"process","timestamp":"`...)
 	b = time.Unix(0, e.Time).UTC().AppendFormat(b, time.RFC3339Nano)

@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// waitsOfAllKinds has one wait of each kind that is written differently.
+// waitsOfAllKinds has one wait of each format.
 func waitsOfAllKinds() []events.Wait {
 	at := start.UnixNano()
 	read := syscallNamed("read")
@@ -73,7 +73,7 @@ func TestReasonsHaveWords(t *testing.T) {
 	}
 }
 
-// A wait that ended with another thread's doing says what that did meanwhile.
+// A wait ended by another thread describes that thread's activity meanwhile.
 func TestMeanwhile(t *testing.T) {
 	hog := thread("hog", 9, 9)
 	for want, w := range map[string]*tick.WakerShare{

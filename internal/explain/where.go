@@ -8,14 +8,13 @@ import (
 	"ingero/internal/where"
 )
 
-// whereText says where a process runs, in few words that are safe to show, "" where
-// there is nothing to say.
+// whereText describes briefly where a process runs, safe to show, "" if nothing is known.
 func whereText(w *tick.Where) string {
 	safe := w.Map(clean)
 	return where.Text(&safe)
 }
 
-// placeOf is whereText of a process by its number.
+// placeOf is whereText for a PID.
 func placeOf(ps []tick.Process, pid uint32) string {
 	for i := range ps {
 		if ps[i].PID == pid {
@@ -25,7 +24,7 @@ func placeOf(ps []tick.Process, pid uint32) string {
 	return ""
 }
 
-// pods names those that ask for GPUs: "ml/train-0 asks for 2 GPUs (Pending)".
+// pods lists the pods that request GPUs: "ml/train-0 asks for 2 GPUs (Pending)".
 func (s *screen) pods(pods []tick.Pod) {
 	if len(pods) == 0 {
 		return

@@ -16,7 +16,7 @@ var inPod = tick.Where{
 	PodUID: "7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b", Job: "4711", Rank: tick.Numbered(0), WorldSize: tick.Numbered(8),
 }
 
-// A report says where a process ran, as what, and what the culprit was started as.
+// A report has the place and the role of a process, and the command line of the culprit.
 func TestWhereInReports(t *testing.T) {
 	in := ledgerInput(train(4821, 1), hogged(4821))
 	in.Processes[0].Where = inPod
@@ -45,7 +45,7 @@ func TestWhereInReports(t *testing.T) {
 	}
 }
 
-// The line that matters of a process says which rank it is, and of what.
+// The main line of a process has its rank and its job.
 func TestWhereOnTheScreen(t *testing.T) {
 	x := ledgerTick(well(4821), well(4822))
 	x.Processes[0].Where = inPod
@@ -59,7 +59,7 @@ func TestWhereOnTheScreen(t *testing.T) {
 	}
 }
 
-// What to do about a quota goes by what set it.
+// The fix for a quota depends on the software that set it.
 func TestThrottledFixGoesByPlace(t *testing.T) {
 	for want, v := range map[string]victim{
 		"resources.limits.cpu":                   {where: inPod, cgroup: "/x"},
@@ -73,7 +73,7 @@ func TestThrottledFixGoesByPlace(t *testing.T) {
 	}
 }
 
-// Pods that ask for GPUs are told of before they make a call.
+// Pods that request GPUs are listed before they make a call.
 func TestPodsInTicks(t *testing.T) {
 	x := &tick.Tick{Time: start.Add(time.Second), Started: start, Window: time.Second}
 	for i := range 5 {

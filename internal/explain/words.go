@@ -10,8 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// reasonWords are what a blocked thread waited for, in words. A row that is empty
-// is named by its system call.
+// reasonWords are the words for wait reasons. An empty row uses the name of the system call.
 var reasonWords = map[events.Reason]string{
 	events.ReasonUnknown: "unknown", events.ReasonLock: "lock", events.ReasonPoll: "poll", events.ReasonSleep: "sleep",
 	events.ReasonPipe: "pipe", events.ReasonSocket: "socket", events.ReasonDisk: "disk", events.ReasonFile: "file system",
@@ -20,7 +19,7 @@ var reasonWords = map[events.Reason]string{
 	events.ReasonGIL: "GIL", events.ReasonHypervisor: "hypervisor",
 }
 
-// onWhat says what a thread was blocked on: "disk 254:0", "lock", "sched_yield".
+// onWhat describes what a thread was blocked on: "disk 254:0", "lock", "sched_yield".
 func onWhat(r events.Reason, call events.Syscall, dev uint32) string {
 	words, known := reasonWords[r]
 	switch {
@@ -44,12 +43,12 @@ func onWhat(r events.Reason, call events.Syscall, dev uint32) string {
 	return words
 }
 
-// device writes a device number as the kernel's files do: "254:0".
+// device formats a device number as in the kernel's files: "254:0".
 func device(dev uint32) string {
 	return strconv.Itoa(int(dev>>20)) + ":" + strconv.Itoa(int(dev&(1<<20-1)))
 }
 
-// threadName is a thread's name, safe to show.
+// threadName returns a thread's name, safe to show.
 func threadName(t *events.Thread) string {
 	if name := t.Name.String(); name != "" {
 		return clean(name)
@@ -57,7 +56,7 @@ func threadName(t *events.Thread) string {
 	return "process"
 }
 
-// hadCPU says who had the CPU in a share of runnable time.
+// hadCPU names the CPU user of a share of runnable time.
 func hadCPU(s *tick.Share) string {
 	switch {
 	case s.Idle:
@@ -74,7 +73,7 @@ func hadCPU(s *tick.Share) string {
 	return threadName(&s.Who)
 }
 
-// blockedOn says what a share of blocked time was on, who ended it, and what that
+// blockedOn describes a share of blocked time: the reason, the thread that ended it, and what that
 // thread did meanwhile.
 func blockedOn(s *tick.Share) string {
 	words := onWhat(s.Reason, s.Call, s.Dev)
@@ -107,7 +106,7 @@ func blockedOn(s *tick.Share) string {
 	return words + meanwhile(s.Waker, s.WakerAt)
 }
 
-// meanwhile says what most of a waker's time was, and where in its program.
+// meanwhile describes most of a waker's time, and its place in the program.
 func meanwhile(w *tick.WakerShare, at string) string {
 	if w == nil {
 		return ""
@@ -143,7 +142,7 @@ func meanwhile(w *tick.WakerShare, at string) string {
 	return which + " ran" + at
 }
 
-// named is time under a name.
+// namedTime is time under a name.
 type namedTime struct {
 	name  string
 	ns    uint64
@@ -151,8 +150,8 @@ type namedTime struct {
 	pids  []uint32
 }
 
-// byName adds up the shares of one name: eight workers of one program are one
-// line. The largest first; what no share names is last, without a name.
+// byName adds up the shares of one name, so that eight workers of one program are one line. The
+// largest come first; unnamed is the rest.
 func byName(shares []tick.Share, total uint64, name func(*tick.Share) string) (out []namedTime, unnamed uint64) {
 	unnamed = total
 	at := map[string]int{}
@@ -187,7 +186,7 @@ func compareDown(a, b uint64) int {
 	return 0
 }
 
-// numbers lists process numbers: "8821, 8822 and 6 more".
+// numbers lists PIDs: "8821, 8822 and 6 more".
 func numbers(pids []uint32) string {
 	const most = 3
 	var parts []string
@@ -201,7 +200,7 @@ func numbers(pids []uint32) string {
 	return s
 }
 
-// cpuList writes CPU numbers as taskset does: "0-3,7".
+// cpuList formats CPU numbers as taskset does: "0-3,7".
 func cpuList(cpus []uint16) string {
 	cpus = slices.Compact(slices.Sorted(slices.Values(cpus)))
 	var parts []string
@@ -220,8 +219,7 @@ func cpuList(cpus []uint16) string {
 	return strings.Join(parts, ",")
 }
 
-// Reason says in words what a blocked thread waits for, from the name of the
-// reason ("pipe", "gpu-driver").
+// Reason describes a wait reason from its name ("pipe", "gpu-driver").
 func Reason(name string) string {
 	for r, words := range reasonWords {
 		if r.String() == name && words != "" {

@@ -19,30 +19,30 @@ type xidJSON struct {
 	Name      string        `json:"name,omitempty"`
 	Severity  string        `json:"severity,omitempty"`
 	PCI       string        `json:"pci"`
-	Instance  tick.Number   `json:"gpu_instance,omitzero"` // MIG instance, where the driver names one
+	Instance  tick.Number   `json:"gpu_instance,omitzero"` // MIG instance, if the driver names one
 	Compute   tick.Number   `json:"compute_instance,omitzero"`
 	Msg       string        `json:"msg"`
 	Via       string        `json:"via"`
 	NoCode    bool          `json:"no_code,omitempty"`   // the driver gave no code
 	CausedBy  uint32        `json:"caused_by,omitempty"` // code of the fault that the driver names as the cause
-	Injected  bool          `json:"injected,omitempty"`  // a program wrote it to the kernel's log
+	Injected  bool          `json:"injected,omitempty"`  // a program wrote it to the kernel log
 	Meaning   string        `json:"meaning"`
 	Do        string        `json:"do"`
-	SaidPID   uint32        `json:"said_pid,omitempty"` // as the message has it
+	SaidPID   uint32        `json:"said_pid,omitempty"` // from the message
 	SaidName  string        `json:"said_name,omitempty"`
 	PID       uint32        `json:"pid,omitempty"`
 	Comm      string        `json:"comm,omitempty"`
 	Burst     uint64        `json:"burst"`
-	At        int           `json:"at"` // in its burst, from 1: the root
+	At        int           `json:"at"` // position in its burst; 1 is the root
 	Root      uint32        `json:"root"`
-	AfterNS   int64         `json:"after_ns"` // the root
+	AfterNS   int64         `json:"after_ns"` // time after the root
 	Last      []xidCallJSON `json:"last_calls,omitempty"`
 }
 
 type xidCallJSON struct {
 	TID        uint32 `json:"tid"`
 	Op         string `json:"op"`
-	BeforeNS   int64  `json:"before_ns"` // began so long before the fault
+	BeforeNS   int64  `json:"before_ns"` // time from its start to the fault
 	DurationNS int64  `json:"duration_ns,omitempty"`
 	Result     *int32 `json:"result,omitempty"`
 	Open       bool   `json:"open,omitempty"`
@@ -64,12 +64,11 @@ func xidOf(x *tick.Xid) xidJSON {
 	return j
 }
 
-// XidJSON returns a fault as one line of JSON, without the line's end. Its type is
-// "xid"; what is not known is absent.
+// XidJSON returns a fault as one line of JSON, without the newline. Its type is "xid"; unknown
+// values are absent.
 func XidJSON(x *tick.Xid) ([]byte, error) { return json.Marshal(xidOf(x)) }
 
-// XidText writes a fault as lines for a person. detail adds what the code means and
-// what to do.
+// XidText formats a fault as lines of text. detail adds the meaning of the code and the remedy.
 func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 	var b strings.Builder
 	kind := "XID"
@@ -113,7 +112,7 @@ func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 	return b.String()
 }
 
-// xidWho says which process a fault hit.
+// xidWho names the process that a fault hit.
 func xidWho(x *tick.Xid) string {
 	switch {
 	case x.SaidPID == 0:
@@ -130,7 +129,7 @@ func xidWho(x *tick.Xid) string {
 	return "Hit " + who(clean(x.Comm), x.PID)
 }
 
-// xidCalls says what that process did.
+// xidCalls lists the last calls of that process.
 func xidCalls(x *tick.Xid) []string {
 	var out []string
 	for i := range x.Last {
@@ -149,7 +148,7 @@ func xidCalls(x *tick.Xid) []string {
 	return out
 }
 
-// gpuJSON is the state of a GPU. What is not known is absent.
+// gpuJSON is the state of a GPU. Unknown values are absent.
 type gpuJSON struct {
 	Timestamp    time.Time `json:"timestamp"`
 	Index        *int      `json:"index,omitempty"`

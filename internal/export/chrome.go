@@ -14,19 +14,19 @@ import (
 // chrome writes a trace in the Trace Event Format.
 type chrome struct {
 	w    *bufio.Writer
-	b    []byte // room
-	base int64  // Unix ns: times are from here
-	any  bool   // an event has been written
+	b    []byte // buffer
+	base int64  // Unix ns; times are relative to it
+	any  bool   // an event was written
 	seen map[uint64]bool
 }
 
-// maxSeen bounds the arrows that have begun.
+// maxSeen bounds the open arrows.
 const maxSeen = 1 << 16
 
-// maxExact is the largest number that every reader of JSON has.
+// maxExact is the largest integer that all JSON readers represent exactly.
 const maxExact = 1 << 53
 
-// severityColours are colours by the names that viewers know.
+// severityColours are colors by the names that viewers know.
 var severityColours = map[tick.Severity]string{tick.High: "terrible", tick.Medium: "bad", tick.Low: "olive"}
 
 func newChrome(w io.Writer) *chrome {
@@ -47,7 +47,7 @@ func (c *chrome) put() error {
 	return err
 }
 
-// open begins an object, whose phase is ph.
+// open begins an object with phase ph.
 func (c *chrome) open(ph byte, on *track) {
 	c.b = c.b[:0]
 	if c.any {
@@ -59,10 +59,10 @@ func (c *chrome) open(ph byte, on *track) {
 	c.b = strconv.AppendInt(append(c.b, `,"tid":`...), int64(on.tid), 10)
 }
 
-// text appends a string of JSON. What is not UTF-8 is replaced.
+// text appends a JSON string. It replaces invalid UTF-8.
 func (c *chrome) text(s string) {
 	b, err := json.Marshal(s)
-	if err != nil { // a string has no error
+	if err != nil { // cannot fail for a string
 		b = []byte(`""`)
 	}
 	c.b = append(c.b, b...)
@@ -90,7 +90,7 @@ func (c *chrome) track(t *track) error {
 		what = "process_name"
 	case trackThread:
 		what = "thread_name"
-	default: // is named by its events
+	default: // events name it
 		return nil
 	}
 	c.open('M', t)
@@ -109,7 +109,7 @@ func (c *chrome) track(t *track) error {
 
 func (c *chrome) event(m *mark) error {
 	switch m.kind {
-	case markEnd: // its begin has said it
+	case markEnd: // the begin event has its duration
 		return nil
 	case markCount:
 		c.open('C', m.on)
@@ -180,7 +180,7 @@ func (c *chrome) flows(m *mark) error {
 	for _, id := range m.out {
 		ph := byte('t')
 		if !c.seen[id] {
-			if len(c.seen) >= maxSeen { // arrows that nothing has ended begin anew
+			if len(c.seen) >= maxSeen { // unfinished arrows restart
 				clear(c.seen)
 			}
 			c.seen[id], ph = true, 's'

@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// kind is what a column holds.
+// kind is a column's type.
 type kind uint8
 
 const (
@@ -26,25 +26,25 @@ type call struct {
 	*events.Call
 	s      *session
 	number uint64 // in its session, from 0
-	id     []byte // room
+	id     []byte // buffer
 }
 
-// session is what the rows of one session have in common.
+// session holds the common values of a session's rows.
 type session struct {
 	*query.Session
 	id, node []byte
 	procs    map[uint32]*process
 	funcs    *symbols.Functions
-	readable map[string]parquet.Value // of mangled names
+	readable map[string]parquet.Value // demangled names
 }
 
-// process is what the rows of a process have in common.
+// process holds the common values of a process's rows.
 type process struct {
 	comm, cgroup parquet.Value
 	where        []parquet.Value // of whereColumns
 }
 
-// column is one column: its value is NULL where that is not known.
+// column is a column with its value's function; unknown values are NULL.
 type column struct {
 	name  string
 	kind  kind
@@ -53,7 +53,7 @@ type column struct {
 
 var null = parquet.NullValue()
 
-// columns are those of an event, in their order.
+// columns are a call's columns, in order.
 var columns = append(callColumns, whereColumns...)
 
 var callColumns = []column{
@@ -135,19 +135,18 @@ var callColumns = []column{
 	{"function", text, func(c *call) parquet.Value { return c.s.function(c.s.funcs.Name(c.Call)) }},
 }
 
-// measured says whether the call's return was seen, ledger whether it is known where
-// its time went, and split whether the parts that that has are known one by one.
+// measured reports whether the call's return was seen, ledger whether its time has parts, and split
+// whether these are known separately.
 func (c *call) measured() bool { return c.Flags&events.CallUnmeasured == 0 }
 func (c *call) ledger() bool   { return c.measured() && c.Flags&events.CallNoLedger == 0 }
 func (c *call) split() bool    { return c.ledger() && c.Flags&events.CallLedgerPartial == 0 }
 
-// gap says whether a gap was before the call: a nested one has none, nor has a
-// thread's first, and that of one that was not measured is part of the next one's.
+// gap reports whether a gap precedes the call. Nested calls have none, nor has a thread's first
+// call. The gap of an unmeasured call is part of the next call's.
 func (c *call) gap() bool      { return c.measured() && c.Gap > 0 }
 func (c *call) gapSplit() bool { return c.gap() && c.Flags&events.CallGapPartial == 0 }
 
-// arg is an argument, where its row keeps so many, and it could be read: what could
-// not is 0.
+// arg returns an argument that the operation keeps. An unreadable one is 0.
 func (c *call) arg(i int) parquet.Value {
 	unread := c.Flags&events.CallArgsPartial != 0 && c.Args[i] == 0
 	if r := c.Op.Row(); unread || r != nil && i >= len(r.Keep) {
@@ -165,11 +164,11 @@ func known(ok bool, ns int64) parquet.Value {
 
 func smallValue(v uint32) parquet.Value { return parquet.Int32Value(int32(v)) }
 
-// textValue is a text that is there as long as the program. Every format wants UTF-8, and
-// what older recordings have of names need not be.
+// textValue returns a constant text. All formats need UTF-8, and names in older recordings may be
+// invalid.
 func textValue(s string) parquet.Value { return parquet.ValueOf(strings.ToValidUTF8(s, "?")) }
 
-// function is the name of a GPU function as it stands in the source.
+// function returns a GPU function's demangled name.
 func (s *session) function(name string) parquet.Value {
 	v, ok := s.readable[name]
 	if !ok {

@@ -13,33 +13,31 @@ import (
 	"ingero/pkg/events"
 )
 
-// Result says what was written.
+// Result describes what was written.
 type Result struct {
 	Calls    uint64 // rows
-	Sessions int    // that these are of
+	Sessions int    // sessions with rows
 	Coverage query.Coverage
 }
 
-// Progress is told now and then how many calls have been written; nil: nobody is.
+// Progress is called at intervals with the number of calls written so far; nil: none.
 type Progress func(calls uint64)
 
-// progressEvery is after how many calls that is.
+// progressEvery is the number of calls between two calls of Progress.
 const progressEvery = 1 << 16
 
-// sink takes rows. A row is its values in the order of columns, valid until put
-// returns.
+// sink accepts rows. A row's values are in the order of columns, valid until put returns.
 type sink interface {
 	put(row []parquet.Value) error
 	close() error
 }
 
-// Parquet writes the calls that match as a Parquet file, with zstd.
+// Parquet writes the matching calls as a Parquet file, with zstd.
 func Parquet(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
 	return stream(ctx, newParquet(w), r, f, p)
 }
 
-// CSV writes the calls that match as lines of RFC 4180, the first of which names
-// the columns.
+// CSV writes the matching calls as RFC 4180 lines after a header line.
 func CSV(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
 	out, err := newCSV(w)
 	if err != nil {
@@ -48,7 +46,7 @@ func CSV(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Pr
 	return stream(ctx, out, r, f, p)
 }
 
-// stream writes the calls that match to a sink, and closes that.
+// stream writes the matching calls to a sink, and closes it.
 func stream(ctx context.Context, out sink, r *query.Reader, f query.Filter, p Progress) (*Result, error) {
 	res := &Result{}
 	sessions, err := r.Chosen(ctx, f)
@@ -63,7 +61,7 @@ func stream(ctx context.Context, out sink, r *query.Reader, f query.Filter, p Pr
 	return res, out.close()
 }
 
-// one writes the calls of a session that match.
+// one writes a session's matching calls.
 func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f query.Filter, p Progress, res *Result) error {
 	s, err := newSession(ctx, r, of)
 	if err != nil {
@@ -94,7 +92,7 @@ func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f qu
 	return errors.Join(failed, err)
 }
 
-// newSession looks up what the rows of a session have in common.
+// newSession reads the common values of a session's rows.
 func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*session, error) {
 	sum, err := r.Summary(ctx, query.Filter{Session: of.ID})
 	if err != nil {
@@ -111,7 +109,7 @@ func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*sessi
 	return s, nil
 }
 
-// nameValue is a name, NULL where that was not known.
+// nameValue returns a name, NULL if unknown.
 func nameValue(s string) parquet.Value {
 	if s == "" {
 		return null
@@ -119,8 +117,8 @@ func nameValue(s string) parquet.Value {
 	return textValue(s)
 }
 
-// goValue returns what a value of a column is in Go: nil, int64, bool, or string.
-// Of what is 64 bits without a sign it is the same bits with one.
+// goValue returns a column's value in Go: nil, int64, bool, or string. Unsigned 64-bit values keep
+// their bits as signed ones.
 func goValue(k kind, v parquet.Value) any {
 	switch {
 	case v.IsNull():

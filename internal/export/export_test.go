@@ -26,7 +26,7 @@ import (
 
 var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 
-// header is the columns, in their order.
+// header is the columns, in order.
 const header = "id,node,session,source,op,pid,tid,timestamp,duration_ns,oncpu_ns,runnable_ns,throttled_ns,blocked_ns," +
 	"gap_ns,gap_oncpu_ns,gap_runnable_ns,gap_throttled_ns,gap_blocked_ns,result,failed,nested,parent,weight,stack,device,tag," +
 	"arg0,arg1,arg2,arg3,comm,cgroup,function,container,container_name,pod,namespace,job,rank"
@@ -34,10 +34,10 @@ const header = "id,node,session,source,op,pid,tid,timestamp,duration_ns,oncpu_ns
 // launched is a function that some of the calls launch.
 var launched = events.Function{PID: 4821, Handle: 7777, Name: "_ZN3gpu3addIfEEvPT_i"}
 
-// placed is where one of the processes runs.
+// placed is the location of one of the processes.
 var placed = tick.Where{Container: "3f2b8c1d9e7a", ContainerName: "trainer", Pod: "train-0", Namespace: "ml", Job: "4711", Rank: tick.Numbered(0), QoS: "burstable"}
 
-// calls returns calls of every kind, the fields of which are anything.
+// calls returns calls of every kind with random fields.
 func calls(r *rand.Rand, from time.Time, n int) []events.Call {
 	out := make([]events.Call, n)
 	for i := range out {
@@ -52,7 +52,7 @@ func calls(r *rand.Rand, from time.Time, n int) []events.Call {
 			out[i].Args[0], out[i].Op = launched.Handle, events.Catalog[0].Op
 		}
 		if r.IntN(10) == 0 {
-			out[i].Op = 0x6fff // of no row
+			out[i].Op = 0x6fff // unknown operation
 		}
 		if out[i].Flags&events.CallNested != 0 {
 			out[i].Parent = events.Catalog[0].Op
@@ -94,7 +94,7 @@ func open(t *testing.T, path string) *query.Reader {
 	return r
 }
 
-// fields are a call as lines of CSV have it: what is not known is "".
+// fields returns a call's CSV fields; unknown values are "".
 func fields(id, session string, c *events.Call) []string {
 	has := func(ok bool, v any) string {
 		if !ok {
@@ -135,7 +135,7 @@ func fields(id, session string, c *events.Call) []string {
 	return append(out, "", "", "", "", "", "")
 }
 
-// want reads what an export must have.
+// want returns the expected content of an export.
 func want(t *testing.T, r *query.Reader, f query.Filter) [][]string {
 	t.Helper()
 	var rows [][]string
@@ -271,8 +271,7 @@ func fromSQLite(t *testing.T, r *query.Reader, f query.Filter) ([][]string, *exp
 	return out, res
 }
 
-// Every format has every column of every call that is asked for, each by the number
-// that it has in its session.
+// Every format has every column of every selected call, with its number in its session.
 func TestFormats(t *testing.T) {
 	r := open(t, record(t, 800))
 	all := query.Filter{Session: query.AllSessions}
@@ -297,8 +296,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// The file of plain rows has what else is known of its sessions, and of no other, and
-// nobody can take it for a database to record to.
+// The file of plain rows has the other data of its sessions only, and cannot be mistaken for a
+// database to record to.
 func TestSQLiteTables(t *testing.T) {
 	r := open(t, record(t, 10))
 	path := filepath.Join(t.TempDir(), "out.sqlite")
@@ -323,7 +322,7 @@ func TestSQLiteTables(t *testing.T) {
 	}
 }
 
-// broken cannot be written to after a while.
+// broken fails to write after a while.
 type broken struct{ left int }
 
 var errBroken = errors.New("broken")
@@ -335,7 +334,7 @@ func (b *broken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What cannot be written is an error.
+// A failing write is an error.
 func TestCannotWrite(t *testing.T) {
 	r := open(t, record(t, 3000))
 	f := query.Filter{Session: query.AllSessions}
@@ -355,7 +354,7 @@ func TestCannotWrite(t *testing.T) {
 	}
 }
 
-// It tells how far it is, in all recordings together.
+// Progress counts the calls of all recordings together.
 func TestProgress(t *testing.T) {
 	r := open(t, record(t, 35_000))
 	var told []uint64

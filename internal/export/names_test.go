@@ -20,11 +20,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// cutName is a name that the kernel cut inside a character (ncabatoff/process-exporter#323).
+// cutName is a name that the kernel truncated inside a character (ncabatoff/process-exporter#323).
 const cutName = "ODS_T_BUGT - \xe8\xa1"
 
-// Bytes that are no UTF-8, in names and paths of processes, are none in what is written: each
-// format is valid as what it is.
+// Invalid UTF-8 in names and paths of processes is replaced, so every format stays valid.
 func TestNamesAreValid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	now := began

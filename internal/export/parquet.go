@@ -8,17 +8,16 @@ import (
 	"github.com/parquet-go/parquet-go/compress/zstd"
 )
 
-// Rows that are held back until a page, and a group of rows, is written.
+// Rows buffered until a page, and a row group, is written.
 const (
 	parquetBatch = 512
 	parquetGroup = 1 << 18
 )
 
-// schema is that of the file.
+// schema is the file's schema.
 var schema = parquet.NewSchema("events", ordered{parquet.Group(nodes())})
 
-// ordered is a group whose fields stand in the order of the columns. Those of a
-// [parquet.Group] stand in that of their names.
+// ordered is a group with fields in the order of the columns. A [parquet.Group] sorts them by name.
 type ordered struct{ parquet.Group }
 
 // Fields implements [parquet.Node].
@@ -32,7 +31,7 @@ func place(name string) int {
 	return slices.IndexFunc(columns, func(c column) bool { return c.name == name })
 }
 
-// nodes are the columns' types. Numbers grow slowly or are alike, and texts repeat.
+// nodes returns the columns' types. Numbers grow slowly or repeat, and texts repeat.
 func nodes() map[string]parquet.Node {
 	all := map[string]parquet.Node{}
 	for _, c := range columns {
@@ -61,7 +60,7 @@ func nodes() map[string]parquet.Node {
 	return all
 }
 
-// parquetSink writes rows by the batch.
+// parquetSink writes rows in batches.
 type parquetSink struct {
 	w    *parquet.GenericWriter[any]
 	rows []parquet.Row
@@ -85,7 +84,7 @@ func (p *parquetSink) put(row []parquet.Value) error {
 		switch {
 		case v.IsNull():
 			level = 0
-		case columns[i].name == "id": // the others stay as they are
+		case columns[i].name == "id": // the others stay unchanged
 			from := len(p.text)
 			p.text = append(p.text, v.ByteArray()...)
 			v = parquet.ByteArrayValue(p.text[from:])

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Numbers of fields, and values, in protos/perfetto/trace of github.com/google/perfetto.
+// Field numbers and values from protos/perfetto/trace of github.com/google/perfetto.
 const (
 	tracePacket = 1
 
@@ -67,26 +67,25 @@ const (
 // eventKinds are the types of events.
 var eventKinds = [...]uint64{markBegin: 1, markEnd: 2, markInstant: 3, markCount: 4}
 
-// unitNames are those of units that have no number.
+// unitNames are names of units without a number.
 var unitNames = [...]string{unitPercent: "%", unitHertz: "Hz", unitCelsius: "C", unitWatt: "W"}
 
-// perfettoSequence is the one sequence of packets: names that one brings are known in the
-// later ones.
+// perfettoSequence is the only sequence of packets: interned names are valid in later packets.
 const perfettoSequence = 1
 
-// maxInterned bounds the names that are known: then they are all forgotten.
+// maxInterned bounds the interned names; beyond it all are cleared.
 const maxInterned = 1 << 16
 
-// perfetto writes a trace of Perfetto.
+// perfetto writes a Perfetto trace.
 type perfetto struct {
 	w       *bufio.Writer
 	known   map[internKey]uint64
-	last    uint64 // number of a name: one never stands for two
+	last    uint64 // last name number; numbers are never reused
 	packet  proto
 	message proto // an event or a descriptor
-	part    proto // of one
+	part    proto // a part of message
 	fresh   proto // names that are new in this packet
-	cleared bool  // the next packet says that no names are known
+	cleared bool  // the next packet clears all names
 	first   bool
 }
 
@@ -99,7 +98,7 @@ func newPerfetto(w io.Writer) *perfetto {
 	return &perfetto{w: bufio.NewWriterSize(w, 1<<16), known: map[internKey]uint64{}, cleared: true, first: true}
 }
 
-// begin says that times are Unix time.
+// begin declares that times are Unix time.
 func (p *perfetto) begin(at int64) error {
 	var clock, snapshot proto
 	clock.number(clockID, clockRealtime)
@@ -110,7 +109,7 @@ func (p *perfetto) begin(at int64) error {
 	return p.send()
 }
 
-// send writes the packet that was put together.
+// send writes the current packet.
 func (p *perfetto) send() error {
 	p.packet.number(packetSequence, perfettoSequence)
 	if len(p.fresh) > 0 {
@@ -138,7 +137,7 @@ func (p *perfetto) send() error {
 	return err
 }
 
-// intern returns the number of a text of a field of InternedData.
+// intern returns the number of a text in a field of InternedData.
 func (p *perfetto) intern(field int, text string) uint64 {
 	k := internKey{field, text}
 	id, known := p.known[k]

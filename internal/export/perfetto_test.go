@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// perfettoSchema are the fields of protos/perfetto/trace in google/perfetto that a trace
-// of ours may have: number, type, name. A field that is not here cannot be read.
+// perfettoSchema are the permitted fields of protos/perfetto/trace in google/perfetto: number,
+// type, name. Other fields cannot be decoded.
 const perfettoSchema = `
 Trace                 1 *TracePacket packet
 TracePacket           6 ClockSnapshot clock_snapshot
@@ -125,7 +125,7 @@ func (m msg) list(name string) (out []protoreflect.Value) {
 	return out
 }
 
-// strict fails where a message has what the schema has not.
+// strict fails if a message has fields outside the schema.
 func strict(t *testing.T, m protoreflect.Message) {
 	t.Helper()
 	if len(m.GetUnknown()) > 0 {
@@ -153,13 +153,13 @@ type perfettoReader struct {
 	parent map[uint64]uint64
 	pids   map[int32]string
 	tids   map[int32]bool
-	open   map[uint64][]int // by track: the slices that have begun
+	open   map[uint64][]int // by track: the open slices
 	out    []line
 }
 
-// readPerfetto decodes a trace by the schema, and follows its rules: names are known before
-// they are used, tracks before their events, every slice that begins ends, in its track's
-// order, and events are taken in the order of their times.
+// readPerfetto decodes a trace by the schema, and checks its rules: names are defined before use,
+// tracks before their events, slices nest and end within their tracks, and events are ordered by
+// time.
 func readPerfetto(t *testing.T, b []byte) []line {
 	t.Helper()
 	trace := dynamicpb.NewMessage(perfettoTrace(t))
@@ -248,7 +248,7 @@ func (r *perfettoReader) describe(d msg) {
 		r.pids[pid] = name
 	case d.has("thread"):
 		pid, tid := int32(d.sub("thread").value("pid").Int()), int32(d.sub("thread").value("tid").Int())
-		if r.tids[tid] || pid < 100 && tid != pid+1 { // of the short recordings
+		if r.tids[tid] || pid < 100 && tid != pid+1 { // for the short recordings
 			r.t.Errorf("thread %d of process %d", tid, pid)
 		}
 		r.tids[tid] = true
@@ -265,7 +265,7 @@ func (r *perfettoReader) describe(d msg) {
 	r.tracks[id] = name
 }
 
-// event reads an event, whose names are known now, and returns what it does at its time.
+// event reads an event, whose names are known, and returns its action at its time.
 func (r *perfettoReader) event(e msg, at int64) func() {
 	track := e.value("track_uuid").Uint()
 	name, known := r.tracks[track]

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/query"
 )
 
-// Numbers of fields in profile.proto of github.com/google/pprof.
+// Field numbers in profile.proto of github.com/google/pprof.
 const (
 	profileSampleType  = 1
 	profileSample      = 2
@@ -27,7 +27,7 @@ const (
 	sampleValues    = 2
 
 	mappingFile  = 5
-	mappingKnown = 7 // functions, and behind it files, lines, inlined ones: nobody need look for them
+	mappingKnown = 7 // has functions, then files, lines, inlined ones: no symbolization needed
 	mappingLast  = 10
 
 	locationMapping = 2
@@ -45,7 +45,7 @@ const (
 	typeUnit = 2
 )
 
-// profile puts a profile together. Numbers are from 1, but for those of texts.
+// profile is a profile under construction. Numbers start at 1, except those of texts.
 type profile struct {
 	proto
 	texts     map[string]uint64
@@ -126,7 +126,7 @@ func (p *profile) sample(row *stackRow) {
 	p.bytes(profileSample, m)
 }
 
-// Pprof writes the stacks of the calls that match as a profile for pprof, with all values.
+// Pprof writes the matching calls' stacks as a pprof profile with all values.
 func Pprof(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter) (*StackResult, error) {
 	rows, res, err := stackRows(ctx, r, f)
 	if err != nil {

@@ -6,36 +6,36 @@ import (
 	"strings"
 )
 
-// proto is a message of Protocol Buffers that is being written.
+// proto is a Protocol Buffers message under construction.
 type proto []byte
 
-// number appends a field that is a number; 0 is what it is without.
+// number appends a numeric field; 0, the default, is omitted.
 func (p *proto) number(field int, v uint64) {
 	if v != 0 {
 		p.exact(field, v)
 	}
 }
 
-// exact appends a field that is a number, 0 too.
+// exact appends a numeric field, even 0.
 func (p *proto) exact(field int, v uint64) {
 	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3), v)
 }
 
-// fixed appends a field of 64 bits.
+// fixed appends a 64-bit field.
 func (p *proto) fixed(field int, v uint64) {
 	*p = binary.LittleEndian.AppendUint64(binary.AppendUvarint(*p, uint64(field)<<3|1), v)
 }
 
-// float appends a field that is a double.
+// float appends a double field.
 func (p *proto) float(field int, v float64) { p.fixed(field, math.Float64bits(v)) }
 
-// bytes appends a field that is a text, a message, or packed numbers.
+// bytes appends a field with a text, a message, or packed numbers.
 func (p *proto) bytes(field int, b []byte) {
 	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3|2), uint64(len(b)))
 	*p = append(*p, b...)
 }
 
-// text appends a field that is a text; what is not UTF-8 is replaced.
+// text appends a text field; invalid UTF-8 is replaced.
 func (p *proto) text(field int, s string) {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	*p = binary.AppendUvarint(binary.AppendUvarint(*p, uint64(field)<<3|2), uint64(len(s)))

@@ -10,13 +10,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// Column is a column of calls as ClickHouse has it.
+// Column is a column of calls in ClickHouse.
 type Column struct{ Name, Type string }
 
 // keys are the columns that are never NULL in ClickHouse.
 var keys = map[string]bool{"node": true, "session": true, "source": true, "op": true, "pid": true, "tid": true, "timestamp": true, "nested": true, "weight": true}
 
-// nullable says which of the columns can be NULL.
+// nullable reports which columns can be NULL.
 var nullable = func() []bool {
 	out := make([]bool, len(columns))
 	for i := range columns {
@@ -25,11 +25,11 @@ var nullable = func() []bool {
 	return out
 }()
 
-// binaryTypes are ClickHouse's types for what a column holds.
+// binaryTypes are the ClickHouse types of columns.
 var binaryTypes = [...]string{text: "String", number: "Int64", natural: "UInt64", small: "UInt32", integer: "Int32", truth: "UInt8"}
 
-// BinaryColumns are what [Rows] writes, in their order: the number of the call in its
-// session, and what other exports have, but for the id, which is made of the two.
+// BinaryColumns are the columns of [Rows], in order: the call's number in its session, and the
+// columns of other exports without the id, which is derived from session and number.
 func BinaryColumns() []Column {
 	out := []Column{{"number", "UInt64"}}
 	for i, c := range columns[1:] {
@@ -42,10 +42,10 @@ func BinaryColumns() []Column {
 	return out
 }
 
-// Rows writes calls of a session as ClickHouse's RowBinary.
+// Rows encodes a session's calls as ClickHouse's RowBinary.
 type Rows struct{ c call }
 
-// NewRows looks up what the rows of a session have in common, as it is known now.
+// NewRows reads the current common values of a session's rows.
 func NewRows(ctx context.Context, r *query.Reader, of *query.Session) (*Rows, error) {
 	s, err := newSession(ctx, r, of)
 	return &Rows{call{s: s}}, err
@@ -62,7 +62,7 @@ func (r *Rows) Append(b []byte, e *events.Call, number uint64) []byte {
 	return b
 }
 
-// appendBinary appends a value. One that cannot be NULL and is not known is 0 or empty.
+// appendBinary appends a value. An unknown value that cannot be NULL is 0 or empty.
 func appendBinary(b []byte, k kind, mayBeNull bool, v parquet.Value) []byte {
 	null := v.IsNull()
 	switch {

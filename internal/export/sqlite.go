@@ -14,12 +14,11 @@ import (
 	"ingero/internal/query"
 )
 
-// sqliteBatch is how many rows one transaction has.
+// sqliteBatch is the number of rows per transaction.
 const sqliteBatch = 100_000
 
-// SQLite writes the calls that match as rows of the table events of a SQLite file,
-// and beside it the tables that the database has of their sessions. The file at
-// path is empty, or there is none.
+// SQLite writes the matching calls as rows of the table events of a SQLite file, with the
+// database's tables about their sessions. The file at path must be empty or missing.
 func SQLite(ctx context.Context, path string, r *query.Reader, f query.Filter, p Progress) (_ *Result, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -56,8 +55,8 @@ type sqliteSink struct {
 	args []any
 }
 
-// begin leaves the sessions that are asked for, and makes the table. The file is no
-// database of ingero any more: nobody must record to it.
+// begin keeps the selected sessions, and creates the table. It makes the file no longer an ingero
+// database, so that nothing records to it.
 func (s *sqliteSink) begin(r *query.Reader, f query.Filter) error {
 	sessions, err := r.Chosen(s.ctx, f)
 	if err != nil {
@@ -126,7 +125,7 @@ func (s *sqliteSink) commit() error {
 	return tx.Commit()
 }
 
-// close commits what is left, and makes the indexes: once, since that is quicker.
+// close commits the rest, and creates the indexes: once at the end is faster.
 func (s *sqliteSink) close() error {
 	if err := s.commit(); err != nil {
 		return err

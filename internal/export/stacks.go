@@ -15,15 +15,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// StackValue is one thing that stacks are weighed by.
+// StackValue is a measure of stacks.
 type StackValue struct {
-	Name string // as commands have it
-	Type string // and a profile
+	Name string // name in commands
+	Type string // type in a profile
 	Unit string
 	of   func(*query.StackSum) uint64
 }
 
-// StackValues are the things that stacks are weighed by, the usual one first.
+// StackValues are the measures of stacks, the default first.
 var StackValues = []StackValue{
 	{"wall", "wall", "nanoseconds", func(s *query.StackSum) uint64 { return s.Wall }},
 	{"gpu-wait", "gpu_wait", "nanoseconds", func(s *query.StackSum) uint64 { return s.GPUWait }},
@@ -33,7 +33,7 @@ var StackValues = []StackValue{
 	{"memory", "gpu_memory", "bytes", func(s *query.StackSum) uint64 { return s.Live }},
 }
 
-// stackRow is a stack as these formats have it: from what runs it to what it called.
+// stackRow is a stack in these formats: from the process to the called function.
 type stackRow struct {
 	frames []stackFrame
 	sum    *query.StackSum
@@ -41,19 +41,19 @@ type stackRow struct {
 
 type stackFrame struct {
 	name   string
-	file   string // source file, else what is mapped there
+	file   string // source file, else the mapped file
 	line   int32
 	module string
 }
 
-// StackResult says what was written of stacks.
+// StackResult describes what was written of stacks.
 type StackResult struct {
 	Result
 	Stacks  int
-	Without uint64 // calls that have none
+	Without uint64 // calls without a stack
 }
 
-// stackRows reads the stacks of all sessions that a filter is about.
+// stackRows reads the stacks of all sessions of a filter.
 func stackRows(ctx context.Context, r *query.Reader, f query.Filter) ([]stackRow, *StackResult, error) {
 	res := &StackResult{}
 	sessions, err := r.Chosen(ctx, f)
@@ -90,8 +90,8 @@ func stackRows(ctx context.Context, r *query.Reader, f query.Filter) ([]stackRow
 	return rows, res, nil
 }
 
-// framesOf lists the frames of a stack, outermost first: the process, its functions, the
-// call, and what that launched.
+// framesOf lists a stack's frames, outermost first: the process, its functions, the call, and what
+// it launched.
 func framesOf(s *query.StackSum, comm string) []stackFrame {
 	out := []stackFrame{{name: strings.TrimSpace(comm + " (" + strconv.FormatUint(uint64(s.PID), 10) + ")")}}
 	if s.Stack == nil {
@@ -102,7 +102,7 @@ func framesOf(s *query.StackSum, comm string) []stackFrame {
 		}
 		for i := len(s.Stack.Frames) - 1; i >= 0; i-- {
 			f := &s.Stack.Frames[i]
-			if i == 0 && f.Kind == events.FrameNative { // the traced function has a name
+			if i == 0 && f.Kind == events.FrameNative { // the operation names the traced function
 				f = &events.Frame{Kind: events.FrameNative, Func: s.Op.String(), Module: f.Module, File: f.File, Line: f.Line}
 			}
 			out = append(out, frameOf(f))
@@ -128,9 +128,8 @@ func frameOf(f *events.Frame) stackFrame {
 	return out
 }
 
-// Folded writes the stacks of the calls that match as lines: the functions from the
-// outermost on with semicolons between, and a number. speedscope and flame graphs are made
-// of that.
+// Folded writes the matching calls' stacks as lines for speedscope and flame graphs: the functions,
+// outermost first, separated by semicolons, and a number.
 func Folded(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, v *StackValue) (*StackResult, error) {
 	rows, res, err := stackRows(ctx, r, f)
 	if err != nil {
@@ -160,7 +159,7 @@ func Folded(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, v
 	return res, out.Flush()
 }
 
-// foldedName is a frame on one line: a Python one with its line.
+// foldedName returns a frame on one line, with the line number of a Python frame.
 func foldedName(f *stackFrame) string {
 	name := f.name
 	if f.line > 0 {

@@ -20,7 +20,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// opNamed is an operation of the catalog.
+// opNamed returns an operation of the catalog.
 func opNamed(t *testing.T, name string) events.Op {
 	t.Helper()
 	op, ok := events.OpByName(name)
@@ -30,7 +30,7 @@ func opNamed(t *testing.T, name string) events.Op {
 	return op
 }
 
-// recordStacks makes a database of a few calls whose stacks are known, and one whose is not.
+// recordStacks makes a database of a few calls with known stacks, and one without.
 func recordStacks(t *testing.T) *query.Reader {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -96,7 +96,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// A profile is what Go's own reader of profiles takes, with the same numbers.
+// Go's own profile reader accepts a profile, with the same numbers.
 func TestPprof(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	r := recordStacks(t)

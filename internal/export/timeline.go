@@ -13,44 +13,42 @@ import (
 	"ingero/pkg/events"
 )
 
-// TimelineResult says what a timeline has.
+// TimelineResult describes a timeline.
 type TimelineResult struct {
 	Result
 	Chains int
 }
 
-// Perfetto writes the calls that match, with what they waited for, what was between
-// them, the memory and the GPUs meanwhile, and what cost time, as a trace of Perfetto:
-// messages of Protocol Buffers, for ui.perfetto.dev.
+// Perfetto writes the matching calls, with their waits, gaps, memory, GPUs and causes of lost time,
+// as a Perfetto trace: Protocol Buffers messages, for ui.perfetto.dev.
 func Perfetto(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
 	return timelineTo(ctx, newPerfetto(w), r, f, p)
 }
 
-// Chrome writes the same as JSON of the Trace Event Format, for chrome://tracing and
-// others; it is the larger one. Times are microseconds since the first recording began.
+// Chrome writes the same as JSON of the Trace Event Format, for chrome://tracing and others; it is
+// the larger one. Times are microseconds since the start of the first recording.
 func Chrome(ctx context.Context, w io.Writer, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
 	return timelineTo(ctx, newChrome(w), r, f, p)
 }
 
-// timelineWriter writes a timeline in one format. Tracks come before their events; the
-// events of one track that begin and end come as they nest, a begin and its end around
-// what is inside.
+// timelineWriter writes a timeline in one format. Tracks precede their events. Events of one track
+// that begin and end come nested: a begin, the inner ones, and the end.
 type timelineWriter interface {
-	begin(at int64) error // the first time, Unix ns
+	begin(at int64) error // first time, Unix ns
 	track(*track) error
 	event(*mark) error
 	close() error
 }
 
-// trackKind says what a track is of.
+// trackKind is the content of a track.
 type trackKind uint8
 
 const (
 	trackNode trackKind = iota
 	trackProcess
 	trackThread
-	trackEvents  // of instants
-	trackCounter // of levels
+	trackEvents  // instants
+	trackCounter // levels
 )
 
 // track is a line of the timeline.
@@ -59,15 +57,15 @@ type track struct {
 	parent *track
 	kind   trackKind
 	name   string
-	// pid and tid tell processes and threads apart in the whole timeline: they are those
-	// of the machine, unless another machine's have them already.
+	// pid and tid identify processes and threads in the whole timeline: those of the machine,
+	// unless another machine's track already has them.
 	pid, tid int32
-	rank     int    // processes with a rank come in its order; below 0: it has none
+	rank     int    // position among processes; below 0: none
 	cmdline  string // of a process
 	unit     unit   // of a counter
 }
 
-// unit is what a counter counts.
+// unit is a counter's unit.
 type unit uint8
 
 const (
@@ -79,7 +77,7 @@ const (
 	unitWatt
 )
 
-// markKind says what an event is.
+// markKind is an event's kind.
 type markKind uint8
 
 const (
@@ -89,20 +87,20 @@ const (
 	markCount
 )
 
-// mark is one event. It is the writer's until it returns.
+// mark is one event. It is valid until the writer returns.
 type mark struct {
 	on         *track
 	kind       markKind
-	at, until  int64 // Unix ns; until of a begin
+	at, until  int64 // Unix ns; until is for a begin
 	name       string
 	categories [2]string // the second may be empty
 	severity   tick.Severity
 	value      float64 // markCount
 	args       []arg
-	out, in    []uint64 // numbers of flows that go out from here or through it, and that end here
+	out, in    []uint64 // flows that start at or pass through it, and flows that end at it
 }
 
-// arg is a figure or a text beside an event: text, or a number.
+// arg is a number or a text of an event.
 type arg struct {
 	name   string
 	text   string
@@ -116,10 +114,10 @@ const (
 	argNumber  argKind = iota
 	argNatural         // 64 bits, unsigned
 	argText
-	argHandle // an address, or the like
+	argHandle // an address or a similar number
 )
 
-// timeline puts a timeline together, session after session.
+// timeline builds a timeline, session after session.
 type timeline struct {
 	w      timelineWriter
 	f      query.Filter
@@ -127,12 +125,12 @@ type timeline struct {
 	told   Progress
 	nodes  map[string]*track
 	tracks map[trackKey]*track
-	spaces map[string]int32 // of numbers of processes, by machine
-	last   uint64           // number of a track
-	flow   uint64           // number of a flow
+	spaces map[string]int32 // offsets of pids, by machine
+	last   uint64           // last track number
+	flow   uint64           // last flow number
 	failed error
 
-	// Of the session that is being read:
+	// The current session's state.
 	s        *session
 	where    map[uint32]*tick.Process
 	threads  map[uint32]*thread
@@ -144,7 +142,7 @@ type trackKey struct {
 	node     string
 	pid, tid uint32
 	kind     trackKind
-	began    int64 // of the process: one that has the number of another has a track of its own
+	began    int64 // start of the process: a later one with the same pid is another track
 }
 
 type counterKey struct {
@@ -175,7 +173,7 @@ func timelineTo(ctx context.Context, w timelineWriter, r *query.Reader, f query.
 	return t.res, w.close()
 }
 
-// session writes what one session has.
+// session writes one session's content.
 func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Session) (err error) {
 	if t.s, err = newSession(ctx, r, of); err != nil {
 		return err
@@ -196,7 +194,7 @@ func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Sessi
 			t.failed = errors.Join(ctx.Err(), t.slice(x))
 		}
 	})
-	if errors.Is(err, query.ErrNoCalls) { // what is left of them can be shown
+	if errors.Is(err, query.ErrNoCalls) { // the rest can still be shown
 		cover.Missing, err = append(cover.Missing, of.ID), nil
 	}
 	if err = errors.Join(err, t.failed); err == nil {
@@ -212,12 +210,12 @@ func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Sessi
 	return errors.Join(t.levels(ctx, r, f), t.chains(ctx, r, f), t.faults(ctx, r, f))
 }
 
-// wants says whether a call or a wait of a process in an operation is asked for.
+// wants reports whether a process's call or wait in an operation is selected.
 func (t *timeline) wants(pid uint32, op events.Op) bool {
 	return has(t.f.PIDs, pid) && has(t.f.Ops, op)
 }
 
-// has says whether x is in a list that is empty where everything is.
+// has reports whether x is in a list; an empty list has everything.
 func has[T comparable](list []T, x T) bool {
 	for i := range list {
 		if list[i] == x {
@@ -227,7 +225,7 @@ func has[T comparable](list []T, x T) bool {
 	return len(list) == 0
 }
 
-// node is the track of the session's machine.
+// node returns the track of the session's machine.
 func (t *timeline) node() (*track, error) {
 	if x := t.nodes[t.s.Node]; x != nil {
 		return x, nil
@@ -239,8 +237,8 @@ func (t *timeline) node() (*track, error) {
 	return x, t.add(x)
 }
 
-// Numbers of processes have at most 22 bits in Linux. Those of nodes are above all that
-// processes of the first 256 of them can have.
+// Linux pids have at most 22 bits. Those of nodes are above all possible pids of the first 256
+// nodes' processes.
 const (
 	maxPIDBits = 22
 	nodePID    = 1 << 30
@@ -252,7 +250,7 @@ func (t *timeline) add(x *track) error {
 	return t.w.track(x)
 }
 
-// process is the track of a process of the session.
+// process returns the track of a process of the session.
 func (t *timeline) process(pid uint32) (*track, error) {
 	k := trackKey{node: t.s.Node, pid: pid, kind: trackProcess}
 	p := t.where[pid]
@@ -281,7 +279,7 @@ func (t *timeline) process(pid uint32) (*track, error) {
 	return x, t.add(x)
 }
 
-// under is the track of a kind below another, made when it is needed.
+// under returns the track of a kind below another, and creates it if needed.
 func (t *timeline) under(of *track, k trackKey, name string, tid uint32) (*track, error) {
 	if x := t.tracks[k]; x != nil {
 		return x, nil
@@ -294,7 +292,7 @@ func (t *timeline) under(of *track, k trackKey, name string, tid uint32) (*track
 	return x, t.add(x)
 }
 
-// count writes a level of a counter.
+// count writes a counter's level.
 func (t *timeline) count(of *track, name string, u unit, at int64, value float64) error {
 	k := counterKey{of, name}
 	x := t.counters[k]

@@ -23,13 +23,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// line is what a timeline shows of one event, in whichever format.
+// line is one event of a timeline in any format.
 type line struct {
 	Track string // "rank 0 train 7 on gpu-7/thread 8"
 	Kind  string // "slice", "instant", "count"
-	At    int64  // ns since the session began
+	At    int64  // ns since the session's start
 	For   int64  // ns, of a slice
-	Depth int    // slices around it
+	Depth int    // number of enclosing slices
 	Name  string
 	Cat   string
 	Value float64
@@ -48,8 +48,8 @@ func op(t *testing.T, name string) events.Op {
 	return o
 }
 
-// job records what one thread did: two launches on a stream, each with what the driver
-// does inside, a gap in which another program had the CPU, and a synchronise.
+// job records one thread: two launches on a stream, each with the driver's call inside, a gap in
+// which another program had the CPU, and a synchronize.
 func job(t *testing.T, node string, procs []tick.Process, chains bool) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "job.db")
@@ -67,7 +67,7 @@ func job(t *testing.T, node string, procs []tick.Process, chains bool) string {
 		inner := events.Call{Op: op(t, "cuLaunchKernel"), Parent: launch.Op, PID: p.PID, TID: p.PID + 1, Weight: 1, Flags: events.CallNested}
 		first, second, in := launch, launch, inner
 		first.Start, first.Duration, first.OnCPU = at(100), 50_000, 50_000
-		in.Start, in.Duration, in.OnCPU = at(100), 40_000, 40_000 // begins with what is around it
+		in.Start, in.Duration, in.OnCPU = at(100), 40_000, 40_000 // begins with its outer call
 		second.Start, second.Duration, second.OnCPU, second.Gap, second.GapRunnable = at(1150), 50_000, 50_000, 1_000_000, 600_000
 		sync := events.Call{Op: op(t, "cudaStreamSynchronize"), PID: p.PID, TID: p.PID + 1, Weight: 1, Args: [4]uint64{0xabc},
 			Start: at(1200), Duration: 800_000, Blocked: 800_000, Flags: events.CallFailed, Result: 700}
@@ -103,7 +103,7 @@ func job(t *testing.T, node string, procs []tick.Process, chains bool) string {
 
 var trainer = []tick.Process{{PID: 7, Comm: "train", Started: began.Add(-time.Minute), Where: tick.Where{Rank: tick.Numbered(0)}}}
 
-// timelines are both formats, read.
+// timelines are the readers of both formats.
 var timelines = map[string]func(*testing.T, *query.Reader, query.Filter) ([]line, *export.TimelineResult){
 	"perfetto": func(t *testing.T, r *query.Reader, f query.Filter) ([]line, *export.TimelineResult) {
 		var b bytes.Buffer
@@ -123,9 +123,8 @@ var timelines = map[string]func(*testing.T, *query.Reader, query.Filter) ([]line
 	},
 }
 
-// A timeline has calls as they nest, the gaps between them, waits at their places with
-// who is to blame, arrows from launches to the synchronise, counters, causes and faults;
-// and the same in both formats.
+// A timeline has nested calls, gaps, waits with their culprits, arrows from launches to the
+// synchronize, counters, causes and faults, and is the same in both formats.
 func TestTimeline(t *testing.T) {
 	thread := "rank 0 train 7 on gpu-7/thread 8"
 	launched := func(us int64, depth int) line {
@@ -184,8 +183,7 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// Calls of every kind, which overlap as no real ones do, still nest in both formats, and
-// none is missing.
+// Unrealistically overlapping calls of every kind still nest in both formats, and none is missing.
 func TestTimelineNests(t *testing.T) {
 	r := open(t, record(t, 300))
 	f := query.Filter{Session: query.AllSessions}
@@ -215,7 +213,7 @@ func TestTimelineNests(t *testing.T) {
 	}
 }
 
-// Processes with one number on two machines, and what is not asked for, are kept apart.
+// Processes with one pid on two machines stay separate, and unselected ones are absent.
 func TestTimelineOfMany(t *testing.T) {
 	first := open(t, job(t, "gpu-7", append(trainer[:1:1], tick.Process{PID: 20, Comm: "other"}), false))
 	second := open(t, job(t, "gpu-8", trainer, false))
@@ -238,7 +236,7 @@ func TestTimelineOfMany(t *testing.T) {
 	}
 }
 
-// What cannot be written is an error, and so is an end from outside.
+// A failing write is an error, and so is a cancellation.
 func TestTimelineCannotBeWritten(t *testing.T) {
 	r := open(t, record(t, 300))
 	f := query.Filter{Session: query.AllSessions}
@@ -255,7 +253,7 @@ func TestTimelineCannotBeWritten(t *testing.T) {
 	}
 }
 
-// ordered puts what was read in one order.
+// ordered sorts lines.
 func ordered(all []line) []line {
 	slices.SortStableFunc(all, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.Track, b.Track), cmp.Compare(a.At, b.At), cmp.Compare(a.Depth, b.Depth), cmp.Compare(b.For, a.For), cmp.Compare(a.Name, b.Name))
@@ -275,15 +273,14 @@ type chromeEvent struct {
 
 func (e *chromeEvent) at() int64 { return int64(math.Round(e.TS * 1000)) }
 
-// chromePlace is what an arrow is bound to.
+// chromePlace is the end of an arrow.
 type chromePlace struct{ pid, tid, at int64 }
 
-// chromeReader follows a trace as viewers do: complete events of one thread nest by
-// their times.
+// chromeReader follows a trace as viewers do: complete events of one thread nest by their times.
 type chromeReader struct {
 	t     *testing.T
-	names map[[2]int64]string // of processes, whose thread is 0, and threads
-	last  map[chromePlace]int // the slice that was just written
+	names map[[2]int64]string // of processes, with thread 0, and threads
+	last  map[chromePlace]int // the last written slice
 	open  map[[2]int64][]line
 	out   []line
 }
@@ -343,7 +340,7 @@ func (r *chromeReader) event(e *chromeEvent) {
 	r.out = append(r.out, l)
 }
 
-// slice finds what is around a slice.
+// slice finds a slice's enclosing ones.
 func (r *chromeReader) slice(thread [2]int64, l *line) {
 	stack := r.open[thread]
 	for len(stack) > 0 && stack[len(stack)-1].At+stack[len(stack)-1].For <= l.At {

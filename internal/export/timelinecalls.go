@@ -9,22 +9,22 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxHeld bounds what is held back of a thread until its outermost call is there.
+// maxHeld bounds a thread's records that wait for its outermost call.
 const maxHeld = 4096
 
-// thread is what is known of a thread of the session that is being read.
+// thread is the state of a thread of the current session.
 type thread struct {
 	pid, tid uint32
 	called   bool
-	until    int64 // Unix ns: so far is written
+	until    int64 // Unix ns: written up to here
 	calls    []events.Call
 	waits    []events.Wait
 }
 
-// span is a stretch of time on the track of a thread: a call, a gap, or a wait.
+// span is an interval on a thread's track: a call, a gap, or a wait.
 type span struct {
 	mark
-	rank int // of those that begin and end together, what is around the others first
+	rank int // of spans with equal times, the outer one is first
 }
 
 // The ranks.
@@ -34,12 +34,12 @@ const (
 	rankWait
 )
 
-// slice takes in a piece of the log.
+// slice handles a piece of the log.
 func (t *timeline) slice(x *query.Slice) error {
 	for i := range x.Waits {
 		if w := &x.Waits[i]; t.wants(w.PID, w.Op) && t.inWindow(w.End()) {
 			th := t.thread(w.PID, w.TID)
-			if len(th.waits) >= maxHeld { // of a thread without calls
+			if len(th.waits) >= maxHeld { // a thread without calls
 				th.waits = slices.Delete(th.waits, 0, maxHeld/2)
 			}
 			th.waits = append(th.waits, *w)
@@ -73,7 +73,7 @@ func (t *timeline) thread(pid, tid uint32) *thread {
 	return th
 }
 
-// call takes in a call. Calls inside it have come before it, as their records did.
+// call handles a call. Calls inside it came before it, as their records did.
 func (t *timeline) call(c *events.Call) error {
 	t.res.Coverage.Thinned = t.res.Coverage.Thinned || c.Weight > 1
 	th := t.thread(c.PID, c.TID)
@@ -106,8 +106,7 @@ func sortedKeys[V any](m map[uint32]V) []uint32 {
 	return keys
 }
 
-// flush writes the calls that a thread has, the gaps before them, and the waits that
-// began before end.
+// flush writes a thread's calls, the gaps before them, and the waits that began before end.
 func (t *timeline) flush(th *thread, end int64) error {
 	on, err := t.process(th.pid)
 	if err != nil {
@@ -142,8 +141,8 @@ func (t *timeline) flush(th *thread, end int64) error {
 	return t.nest(th, on, spans)
 }
 
-// nest writes spans as they lie in each other. Where two overlap, as clocks and the cost
-// of probes that is taken off may have it, the later one is cut.
+// nest writes spans nested. Where two overlap, because of clocks or the subtracted cost of probes,
+// it truncates the later one.
 func (t *timeline) nest(th *thread, on *track, spans []span) error {
 	slices.SortStableFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.until, a.until), cmp.Compare(a.rank, b.rank))
@@ -180,7 +179,7 @@ func (t *timeline) nest(th *thread, on *track, spans []span) error {
 	return failed
 }
 
-// gapSpan is the time between a call and the one before it.
+// gapSpan returns the time between a call and the previous one.
 func gapSpan(e *events.Call) span {
 	c := call{Call: e}
 	s := span{mark: mark{kind: markBegin, at: e.Start - e.Gap, until: e.Start, name: "gap", categories: [2]string{"gap"}}, rank: rankOuter}
@@ -190,7 +189,7 @@ func gapSpan(e *events.Call) span {
 
 var partNames = [4]string{"oncpu_ns", "runnable_ns", "throttled_ns", "blocked_ns"}
 
-// appendParts appends where the time went: of what is not known nothing.
+// appendParts appends where the time went, without unknown parts.
 func appendParts(args []arg, known, split bool, ns [4]int64) []arg {
 	for i, v := range ns {
 		if known && (split || i == 1 || i == 2) {
@@ -200,7 +199,7 @@ func appendParts(args []arg, known, split bool, ns [4]int64) []arg {
 	return args
 }
 
-// callSpan is a call; one whose return was not seen is a moment.
+// callSpan returns a call; one without a seen return is an instant.
 func (t *timeline) callSpan(e *events.Call) span {
 	c := call{Call: e, s: t.s}
 	s := span{mark: mark{kind: markBegin, at: e.Start, until: e.End(), name: e.Op.String(), categories: [2]string{e.Op.Source().String()}}, rank: rankOuter}
@@ -230,7 +229,7 @@ func (t *timeline) callSpan(e *events.Call) span {
 	return s
 }
 
-// handles are the roles whose values are addresses, or numbers like them.
+// handles are the roles whose values are addresses or similar numbers.
 var handles = map[events.Role]bool{
 	events.RolePtr: true, events.RoleDst: true, events.RoleSrc: true, events.RoleStream: true, events.RoleFunc: true, events.RoleEvent: true,
 	events.RoleGraph: true, events.RoleExec: true, events.RoleContext: true, events.RolePool: true, events.RoleHandle: true, events.RoleModule: true,
@@ -238,7 +237,7 @@ var handles = map[events.Role]bool{
 	events.RoleImage: true,
 }
 
-// appendArgs appends what the call was given, by what it is.
+// appendArgs appends the call's arguments, by role.
 func (c *call) appendArgs(args []arg) []arg {
 	op := c.Op
 	if c.Flags&events.CallInherited != 0 {
@@ -270,7 +269,7 @@ func (c *call) appendArgs(args []arg) []arg {
 	return args
 }
 
-// waitSpan is a time without a CPU, at its true place.
+// waitSpan returns an off-CPU time, at its true place.
 func waitSpan(w *events.Wait) span {
 	s := span{mark: mark{kind: markBegin, at: w.Start, until: w.End(), name: w.State.String(), categories: [2]string{"ledger", w.State.String()}}, rank: rankWait}
 	if w.State == events.WaitBlocked {
@@ -287,7 +286,7 @@ func waitSpan(w *events.Wait) span {
 	return s
 }
 
-// culprit says who had the CPU, and for how long, or who ended the wait.
+// culprit returns who had the CPU, and for how long, or who ended the wait.
 func culprit(w *events.Wait) string {
 	who := "not known"
 	switch {

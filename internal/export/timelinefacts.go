@@ -10,7 +10,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// levels writes the counters: memory of processes, and how the GPUs and the machine were.
+// levels writes the counters: memory of processes, and states of GPUs and the machine.
 func (t *timeline) levels(ctx context.Context, r *query.Reader, f query.Filter) error {
 	err := r.MemoryLevels(ctx, f, func(x *query.MemoryLevel) error {
 		of, err := t.process(x.PID)
@@ -48,7 +48,7 @@ func (t *timeline) levels(ctx context.Context, r *query.Reader, f query.Filter) 
 	return nil
 }
 
-// gpu writes what is known of a GPU at a moment.
+// gpu writes the known values of a GPU at one time.
 func (t *timeline) gpu(g *tick.GPU) error {
 	of, err := t.node()
 	if err != nil {
@@ -89,7 +89,7 @@ func level[N int64 | float64](v *N, times float64) float64 {
 	return float64(*v) * times
 }
 
-// chains writes what cost time, each when it first did.
+// chains writes the causes of lost time, each at its start.
 func (t *timeline) chains(ctx context.Context, r *query.Reader, f query.Filter) error {
 	all, err := r.Chains(ctx, f)
 	if err != nil {
@@ -142,7 +142,7 @@ func chainArgs(c *tick.Chain) []arg {
 	return append(args, arg{name: "baseline", kind: argText, text: c.Baseline})
 }
 
-// faults writes the faults of GPUs.
+// faults writes the GPU faults.
 func (t *timeline) faults(ctx context.Context, r *query.Reader, f query.Filter) error {
 	all, err := r.Xids(ctx, f)
 	if err != nil {

@@ -6,30 +6,30 @@ import (
 	"ingero/pkg/events"
 )
 
-// Bounds of what is kept to draw arrows.
+// Bounds of the state for arrows.
 const (
-	maxLanes = 4096 // streams, and events, of a process
-	maxOpen  = 16   // flows of a stream that no synchronise has ended
+	maxLanes = 4096 // streams, and events, per process
+	maxOpen  = 16   // flows of a stream without a synchronize
 )
 
-// flows are the launches of a process that no synchronise has waited for.
+// flows are a process's launches that no synchronize has waited for.
 type flows struct {
 	lanes  map[uint64]*lane     // by stream
 	events map[uint64]laneEvent // by event
 }
 
-// lane is a stream. Launches of one flow have no event recorded between them.
+// lane is a stream. No event is recorded between launches of one flow.
 type lane struct {
-	now  uint64   // the flow of launches from now on; 0: none yet
-	open []uint64 // with now
+	now  uint64   // flow of the next launches; 0: none yet
+	open []uint64 // including now
 }
 
-// laneEvent is what a recorded event stands for.
+// laneEvent is the meaning of a recorded event.
 type laneEvent struct {
 	stream, flow uint64
 }
 
-// flows returns the flow that a launch belongs to, or those that a synchronise ends.
+// flows returns the flow of a launch, or the flows that a synchronize ends.
 func (t *timeline) flows(c *events.Call) (out, in []uint64) {
 	row := c.Op.Row()
 	if row == nil {
@@ -60,7 +60,7 @@ func (t *timeline) flows(c *events.Call) (out, in []uint64) {
 func (f *flows) launch(stream uint64, last *uint64) uint64 {
 	l := f.lanes[stream]
 	if l == nil {
-		if len(f.lanes) >= maxLanes { // what is outstanding has no arrow then
+		if len(f.lanes) >= maxLanes { // without arrows
 			clear(f.lanes)
 		}
 		l = &lane{}
@@ -88,7 +88,7 @@ func (f *flows) record(event, stream uint64) {
 	f.events[event], l.now = laneEvent{stream, l.now}, 0
 }
 
-// event ends the flows of an event's stream up to where it was recorded.
+// event ends the flows of an event's stream up to its recording.
 func (f *flows) event(event uint64) []uint64 {
 	e := f.events[event]
 	delete(f.events, event)
@@ -103,7 +103,7 @@ func (f *flows) event(event uint64) []uint64 {
 			return ended
 		}
 	}
-	return nil // another synchronise has ended it
+	return nil // another synchronize has ended it
 }
 
 func (f *flows) stream(stream uint64) []uint64 {

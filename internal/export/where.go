@@ -6,7 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// whereColumns say where the process of a call runs.
+// whereColumns are the columns that locate a call's process.
 var whereColumns = func() (out []column) {
 	for i := range tick.WhereFields {
 		f := &tick.WhereFields[i]
@@ -27,7 +27,7 @@ var whereColumns = func() (out []column) {
 	return out
 }()
 
-// whereValues are the values of whereColumns.
+// whereValues returns the values of whereColumns.
 func whereValues(w *tick.Where) (out []parquet.Value) {
 	for i := range tick.WhereFields {
 		f := &tick.WhereFields[i]

@@ -16,25 +16,25 @@ import (
 	"time"
 )
 
-// Answer is what a machine answered.
+// Answer is a machine's answer.
 type Answer[T any] struct {
 	*Machine
 	Value T
 	Took  time.Duration
 }
 
-// Question is what the machines are asked. Path begins with a slash.
+// Question is a request to the machines. Path begins with a slash.
 type Question struct {
 	Path   string
 	Params url.Values
-	// From and To are the window that Params are to have, by the clock of this machine;
-	// zero: none. A machine whose clock is off is asked by its own.
+	// From and To are the window for Params, by this machine's clock; zero: none. A machine with
+	// clock skew gets the window by its own clock.
 	From, To time.Time
-	Body     any // posted as JSON; nil: nothing is
+	Body     any // posted as JSON; nil: nothing
 }
 
-// Ask asks all machines that were met, at once, and returns the answers and the problems
-// in the order in which the machines were named.
+// Ask queries all met machines at once, and returns the answers and the problems in the order in
+// which the machines were named.
 func Ask[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Problem) {
 	out := make([]*Answer[T], len(f.met))
 	failed := make([]*Problem, len(f.met))
@@ -67,13 +67,13 @@ func Ask[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Probl
 	return answers, problems
 }
 
-// Times by which a machine is slow enough to be told.
+// Times from which a machine is reported as slow.
 const (
 	lateLeast = time.Second
 	lateTimes = 4
 )
 
-// late notes which of n machines were slow.
+// late records which of n machines were slow.
 func (f *Fleet) late(n int, of func(i int) (string, time.Duration)) {
 	var took []time.Duration
 	for i := range n {
@@ -97,14 +97,14 @@ func (f *Fleet) note(format string, args ...any) {
 	f.notes = append(f.notes, fmt.Sprintf(format, args...))
 }
 
-// Notes returns what must be known of the answers, since it was last asked for.
+// Notes returns the notes about the answers since the last call.
 func (f *Fleet) Notes() []string {
 	out := f.notes
 	f.notes = nil
 	return out
 }
 
-// ask asks one machine and hands the body of its answer to read.
+// ask queries one machine and passes its answer's body to read.
 func (f *Fleet) ask(ctx context.Context, m *Machine, q *Question, most int64, read func(io.Reader) error) (err error) {
 	r, err := f.request(ctx, m, q)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *Fleet) ask(ctx context.Context, m *Machine, q *Question, most int64, re
 	if err := read(body); err != nil {
 		return err
 	}
-	_, _ = io.CopyN(io.Discard, body, 1<<10) // to its end, or the connection is not used again
+	_, _ = io.CopyN(io.Discard, body, 1<<10) // drain it, so that the connection is reused
 	return nil
 }
 
@@ -169,10 +169,10 @@ func (f *Fleet) request(ctx context.Context, m *Machine, q *Question) (*http.Req
 	return r, nil
 }
 
-// refusal reads an answer that is none.
+// refusal reads an error response.
 func refusal(status int, body io.Reader) error {
 	const most = 4 << 10
-	text, _ := io.ReadAll(io.LimitReader(body, most)) // what came of it is told
+	text, _ := io.ReadAll(io.LimitReader(body, most)) // use what arrived
 	e := &statusError{status: status}
 	var said struct{ Error, Do string }
 	if json.Unmarshal(text, &said) == nil {
@@ -183,7 +183,7 @@ func refusal(status int, body io.Reader) error {
 	return e
 }
 
-// decode reads one value of JSON.
+// decode reads one JSON value.
 func decode(body io.Reader, to any) error {
 	d := json.NewDecoder(body)
 	if err := d.Decode(to); err != nil {
@@ -195,7 +195,7 @@ func decode(body io.Reader, to any) error {
 	return nil
 }
 
-// limited reads no more than so many bytes; more are an error.
+// limited reads at most a number of bytes; more are an error.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -211,8 +211,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Copy writes the database of each machine to the file that create makes for it, one at a
-// time, and returns the problems.
+// Copy writes each machine's database to the file that create creates for it, one at a time, and
+// returns the problems.
 func (f *Fleet) Copy(ctx context.Context, create func(m *Machine) (io.WriteCloser, error)) (problems []Problem, err error) {
 	for _, m := range f.met {
 		w, err := create(m)

@@ -11,28 +11,27 @@ import (
 	"ingero/internal/wire"
 )
 
-// Machine is one that has answered.
+// Machine is a machine that has answered.
 type Machine struct {
-	Name    string // as it calls itself; with its address, where another has that name, too
-	Address string // as it was named here
+	Name    string // its own name; with its address, if another has that name, too
+	Address string // as named here
 	Version string
-	// Ahead is how far its clock is ahead of that of this machine, give or take Within;
-	// negative: behind.
+	// Ahead is how far its clock is ahead of this machine's, give or take Within; negative: behind.
 	Ahead, Within time.Duration
 
 	node *node
 }
 
-// A clock is read probesLeast times, and up to probesMost times while it is not known to
-// within closeEnough and they take no longer than probesFor together.
+// A clock is read probesLeast times, and up to probesMost times while it is known less exactly than
+// closeEnough and the readings take no longer than probesFor together.
 const (
 	probesLeast, probesMost = 4, 16
 	probesFor               = 250 * time.Millisecond
 	closeEnough             = lateByLeast / 2
 )
 
-// Meet asks each machine who it is and what time it has. Machines that do not answer are
-// problems, and are not asked again. It must come before [Ask].
+// Meet asks each machine its name and time. Machines that do not answer are problems, and are not
+// asked again. Call it before [Ask].
 func (f *Fleet) Meet(ctx context.Context) []Problem {
 	found := make([]*Machine, len(f.nodes))
 	failed := make([]*Problem, len(f.nodes))
@@ -65,13 +64,13 @@ func (f *Fleet) Meet(ctx context.Context) []Problem {
 	return problems
 }
 
-// Machines are those that were met.
+// Machines returns the machines that were met.
 func (f *Fleet) Machines() []*Machine { return f.met }
 
 func (f *Fleet) meet(ctx context.Context, n *node) (*Machine, error) {
 	m := &Machine{Address: n.given, node: n}
 	var off bounds
-	first := time.Now() // by the clock that nobody sets
+	first := time.Now() // monotonic
 	for i := range probesMost {
 		if i >= probesLeast && (m.Within <= closeEnough || time.Since(first) > probesFor) {
 			break
@@ -94,16 +93,15 @@ func (f *Fleet) meet(ctx context.Context, n *node) (*Machine, error) {
 	return m, nil
 }
 
-// bounds are those of how far a clock is ahead of this machine's.
+// bounds are bounds of a clock's offset from this machine's.
 type bounds struct {
 	low, high time.Duration
 	known     bool
 }
 
-// read takes one reading more: when it was asked for, the clock was ahead of this machine's by
-// as much, and the answer was there some time later. The clock was read between the two, so each
-// reading has bounds, and what lies within those of all is left. Where nothing does, somebody
-// has set a clock in between, and the earlier ones tell nothing.
+// read adds a reading: the clock's offset when the request was sent, and the time until the answer.
+// The clock was read in between, so each reading has bounds, and read intersects them all. If the
+// intersection is empty, a clock was set in between, and read discards the earlier readings.
 func (b *bounds) read(ahead, took time.Duration) {
 	low, high := ahead-took, ahead
 	if b.known && max(b.low, low) <= min(b.high, high) {
@@ -112,13 +110,13 @@ func (b *bounds) read(ahead, took time.Duration) {
 	*b = bounds{low: low, high: high, known: true}
 }
 
-// middle is what is nearest to all that is within the bounds, and how far off that may be.
+// middle returns the middle of the bounds, and its maximum error.
 func (b *bounds) middle() (ahead, within time.Duration) {
 	within = (b.high - b.low + 1) / 2
 	return b.high - within, within
 }
 
-// tellApart adds the address to names that are there twice.
+// tellApart adds the address to duplicate names.
 func (f *Fleet) tellApart() {
 	count := map[string]int{}
 	for _, m := range f.met {
@@ -131,13 +129,12 @@ func (f *Fleet) tellApart() {
 	}
 }
 
-// usual is the machine whose clock is in the middle of all, this one's among them: so are
-// the clocks of most.
+// usual returns the machine with the median clock, this one included: most clocks are near it.
 func (f *Fleet) usual() *Machine {
-	all := append([]*Machine{{}}, f.met...) // this one, ahead of itself by nothing
+	all := append([]*Machine{{}}, f.met...) // this machine, with offset zero
 	slices.SortFunc(all, func(a, b *Machine) int { return cmp.Compare(a.Ahead, b.Ahead) })
 	low, high := all[(len(all)-1)/2], all[len(all)/2]
-	if low.Ahead.Abs() < high.Ahead.Abs() { // of two in the middle the one that is nearer to here
+	if low.Ahead.Abs() < high.Ahead.Abs() { // of two medians the nearer one
 		return low
 	}
 	return high
@@ -167,7 +164,7 @@ func side(d time.Duration) string {
 	return "ahead of"
 }
 
-// precise is a duration as it is told.
+// precise formats a duration.
 func precise(d time.Duration) string {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond).String()
@@ -175,8 +172,7 @@ func precise(d time.Duration) string {
 	return d.Round(100 * time.Microsecond).String()
 }
 
-// shift is by how much a window is moved for a machine: not at all where its clock is as
-// far off as may be.
+// shift returns the offset of a machine's window: none if its skew is below the threshold.
 func (f *Fleet) shift(m *Machine) time.Duration {
 	if m.Ahead.Abs()-m.Within < f.o.Skew {
 		return 0

@@ -10,17 +10,16 @@ import (
 	"ingero/internal/wire"
 )
 
-// Group is an NCCL communicator, and what its ranks on all machines say together.
+// Group is an NCCL communicator, with the combined data of its ranks on all machines.
 type Group struct {
 	Comm    string
-	Ranks   uint32 // that it has; 0: not known
+	Ranks   uint32 // total number; 0: unknown
 	Members []Member
-	// Unseen are ranks that no machine has told of; nil where it is not known how many
-	// there are.
+	// Unseen are ranks that no machine has reported; nil if the number of ranks is unknown.
 	Unseen  []int32
-	Absent  []Absent // who has not entered a collective that others have; empty: nobody
-	Late    []Late   // who others waited for, the most first
-	Compare int      // collectives of which it is known when each member entered
+	Absent  []Absent // ranks that have not entered a collective that others have; empty: none
+	Late    []Late   // ranks that others waited for, most first
+	Compare int      // collectives with a known entry of each member
 }
 
 // Member is a rank on a machine.
@@ -28,35 +27,35 @@ type Member struct {
 	Node string
 	wire.Rank
 
-	within time.Duration // of the machine's clock
+	within time.Duration // accuracy of the machine's clock
 }
 
 // Absent is a member that has not entered a collective.
 type Absent struct {
 	*Member
 	Seq     uint64        // the first that it has not entered
-	Op      string        // "" where that is not known
-	Since   time.Time     // when the first of the others entered it, by this machine's clock
-	For     time.Duration // from then up to when it is known what it did
-	Entered []*Member     // who has
+	Op      string        // "": unknown
+	Since   time.Time     // first entry of another member, by this machine's clock
+	For     time.Duration // from then to the last known time of the member
+	Entered []*Member     // members that have entered it
 }
 
-// Late says that a member was the last to enter some collectives.
+// Late is a member that was the last to enter some collectives.
 type Late struct {
 	*Member
-	Times  int           // by more than clocks are off
-	Waited time.Duration // that the last but one waited, in sum
-	Within time.Duration // it is known to within
+	Times  int           // by more than the clock skew
+	Waited time.Duration // total wait of the last but one
+	Within time.Duration // its accuracy
 }
 
-// Times by which a rank must be late to be told.
+// Times from which a rank is reported as late.
 const (
 	absentLeast = time.Second
 	lateByLeast = 200 * time.Microsecond
 )
 
-// Collectives asks which collectives ranks entered in a window, and compares those of one
-// communicator. Times are corrected by how far the clocks are off.
+// Collectives queries which collectives ranks entered in a window, and compares the ranks of each
+// communicator. It corrects times by the clock skew.
 func (f *Fleet) Collectives(ctx context.Context, params url.Values, from, to time.Time) ([]Group, []Problem) {
 	answers, problems := Ask[wire.Collectives](ctx, f, Question{Path: "/api/v1/collectives", Params: params, From: from, To: to})
 	members := map[string][]Member{}
@@ -90,7 +89,7 @@ func lost(l []Late) (sum time.Duration) {
 	return sum
 }
 
-// groupOf compares the ranks of a communicator.
+// groupOf compares a communicator's ranks.
 func groupOf(comm string, all []Member) Group {
 	slices.SortStableFunc(all, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Rank.Rank, b.Rank.Rank), cmp.Compare(a.Node, b.Node), cmp.Compare(a.PID, b.PID), cmp.Compare(b.SeenNS, a.SeenNS))
@@ -113,7 +112,7 @@ func groupOf(comm string, all []Member) Group {
 	return g
 }
 
-// absent calls the roll: who has not entered what others have entered long ago.
+// absent takes the roll-call: which members have not entered what others entered long ago.
 func absent(all []Member) (out []Absent) {
 	for i := range all {
 		m := &all[i]
@@ -147,8 +146,8 @@ func absent(all []Member) (out []Absent) {
 	return out
 }
 
-// entered is when a member entered a collective, or, where that is not known any more,
-// the first after it that is; nil: not known at all.
+// entered returns a member's entry into a collective or, if that is unknown, its first known later
+// entry; nil: none.
 func (m *Member) entered(seq uint64) *wire.Entry {
 	i, _ := slices.BinarySearchFunc(m.Entries, seq, func(e wire.Entry, seq uint64) int { return cmp.Compare(e.Seq, seq) })
 	if i == len(m.Entries) {
@@ -157,15 +156,15 @@ func (m *Member) entered(seq uint64) *wire.Entry {
 	return &m.Entries[i]
 }
 
-// late finds the stragglers: of each collective that all members have entered who was last,
-// and for how long the last but one had waited then.
+// late finds the stragglers: for each collective that all members have entered, the last member,
+// and how long the last but one had waited by then.
 func late(all []Member) (out []Late, compared int) {
 	if len(all) < 2 {
 		return nil, 0
 	}
 	by := make([]Late, len(all))
 	for _, first := range all[0].Entries {
-		last, second := -1, -1 // members
+		last, second := -1, -1 // indexes of members
 		times := make([]int64, len(all))
 		known := true
 		for i := range all {
@@ -186,7 +185,7 @@ func late(all []Member) (out []Late, compared int) {
 		}
 		compared++
 		waited, within := time.Duration(times[last]-times[second]), all[last].within+all[second].within
-		if all[last].Node == all[second].Node { // of one clock
+		if all[last].Node == all[second].Node { // same clock
 			within = 0
 		}
 		if waited > within+lateByLeast {

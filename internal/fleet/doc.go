@@ -1,10 +1,10 @@
-// Package fleet asks the read API of several machines at once (package dashboard) and
-// puts their answers together: sums and distributions are added up, rows of SQL are
-// merged where that gives what one database with all of it would give, and else get the
-// machine's name as their first column; ranks of one communicator are looked at together.
+// Package fleet queries the read API of several machines at once (package dashboard) and merges the
+// answers: it adds sums and distributions, and looks at the ranks of one communicator together. It
+// merges rows of SQL if that gives the result of one combined database; otherwise the rows get the
+// machine's name as first column.
 //
-// A machine that does not answer, late, or not as it should, is a [Problem] beside the
-// answers of the others. How the clocks stand to each other is measured with each
-// question. What machines send is bounded, and not trusted: names and texts are made
-// printable. It is meant for tens of machines; docs/guides/fleet.md says what is for more.
+// A machine that answers late, wrongly or not at all is a [Problem] beside the others' answers. The
+// package measures clock skew with each question. Answers are bounded and untrusted: names and
+// texts are made printable. It is meant for tens of machines; docs/guides/fleet.md describes
+// alternatives for more.
 package fleet

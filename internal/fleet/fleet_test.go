@@ -10,7 +10,7 @@ import (
 	"ingero/internal/wire"
 )
 
-// Machines are named as people name them, and nothing else is taken.
+// Usual forms of machine addresses are accepted, and nothing else.
 func TestNew(t *testing.T) {
 	for text, want := range map[string]string{
 		"gpu-7:8080": "https://gpu-7:8080", "gpu-7": "https://gpu-7:8080", "GPU-7:1": "https://gpu-7:1", "http://a:8080": "http://a:8080", "http://a": "http://a:8080",
@@ -41,12 +41,12 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// What a clock is off by lies within the bounds of every reading, until somebody sets a clock.
+// A clock's offset lies within the bounds of every reading, until a clock is set.
 func TestBounds(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {
 		name          string
-		readings      [][2]time.Duration // ahead when it was asked for, and how long that took
+		readings      [][2]time.Duration // offset when requested, and the time until the answer
 		ahead, within time.Duration
 	}{
 		{"one", [][2]time.Duration{{80 * ms, 4 * ms}}, 78 * ms, 2 * ms},
@@ -67,7 +67,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The clock of most is the right one; who is off is told, and asked by its own.
+// The majority's clock is right; a machine with skew is reported, and queried by its own clock.
 func TestCompare(t *testing.T) {
 	const ms = time.Millisecond
 	for _, tt := range []struct {
@@ -111,7 +111,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Names that two machines have are told apart by their addresses.
+// Duplicate machine names get their addresses.
 func TestTellApart(t *testing.T) {
 	f := &Fleet{met: []*Machine{{Name: "a", Address: "x:1"}, {Name: "b", Address: "y:1"}, {Name: "a", Address: "z:1"}}}
 	f.tellApart()
@@ -120,8 +120,8 @@ func TestTellApart(t *testing.T) {
 	}
 }
 
-// member is a rank that has entered done collectives, one each second from second 1 on,
-// each later by late.
+// member is a rank that has entered done collectives, one each second from second 1 on, each later
+// by late.
 func member(rank int32, node string, done int, late time.Duration) Member {
 	m := Member{Node: node, Rank: wire.Rank{Rank: rank, Ranks: 4, PID: uint32(rank) + 1, State: "active", Done: uint64(done), SeenNS: 100e9}}
 	for i := range done {
@@ -168,7 +168,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// Rows of machines that have other columns lack what they do not have.
+// Rows of machines with different columns lack the others' columns.
 func TestConcatenate(t *testing.T) {
 	f := &Fleet{slow: map[string]bool{}}
 	answer := func(name string, columns []string, rows ...wire.Row) Answer[wire.Rows] {
@@ -186,7 +186,7 @@ func TestConcatenate(t *testing.T) {
 	}
 }
 
-// A text of a machine cannot steer a terminal.
+// A machine's text cannot control a terminal.
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{"gpu-7": "gpu-7", "a\x1b[31m\n\u202e": "a?[31m??", "größe": "größe", "\xff": "?", "abcdefghijk": "abcdefghij"} {
 		if got := printable(in, 10); got != want {
@@ -195,7 +195,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// A name that no resolver knows is reported as such, however deep the error is.
+// An unknown host name is reported as such, however deep the error is.
 func TestUnknownName(t *testing.T) {
 	f, err := New(Options{Nodes: []string{"no-such-host.invalid:8080"}})
 	if err != nil {

@@ -26,18 +26,18 @@ const (
 	defaultPort = "8080"
 )
 
-// Options say whom to ask, and whom to trust.
+// Options configure the machines to query, and whom to trust.
 type Options struct {
 	Nodes   []string // "a:8080" (https), "http://a:8080"
-	Token   string   // sent to each; empty: none
-	CA      string   // path of certificates in PEM that sign those of the machines; empty: the machine's authorities
-	Pins    []string // fingerprints of keys to trust, as [guard.Fingerprint] has them
+	Token   string   // sent to each machine; empty: none
+	CA      string   // PEM file of authorities for the machines; empty: the system's
+	Pins    []string // fingerprints of trusted keys, as from [guard.Fingerprint]
 	Timeout time.Duration
-	Skew    time.Duration    // by which clocks may be off without a word
-	Now     func() time.Time // nil: the clock's
+	Skew    time.Duration    // clock skew that is not reported
+	Now     func() time.Time // nil: the machine's clock
 }
 
-// Error is options that cannot be used.
+// Error is about invalid options.
 type Error struct{ What, Do string }
 
 // Error returns both.
@@ -50,16 +50,16 @@ type node struct {
 	http  *http.Client
 }
 
-// Fleet is the machines to ask. Its methods are for one goroutine.
+// Fleet is the machines to query. It is not safe for concurrent use.
 type Fleet struct {
 	o     Options
 	nodes []*node
 	met   []*Machine
 	notes []string
-	slow  map[string]bool // machines that were told to be
+	slow  map[string]bool // machines reported as slow
 }
 
-// New returns the fleet of the options; its errors are of type *Error. It opens nothing.
+// New returns the fleet for the options; its errors are of type *Error. It opens nothing.
 func New(o Options) (*Fleet, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -93,7 +93,7 @@ func New(o Options) (*Fleet, error) {
 
 var fingerprint = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// parse reads a machine's address.
+// parse parses a machine's address.
 func parse(text string) (*node, error) {
 	wrong := &Error{fmt.Sprintf("%.80q is no machine to ask", text), "name it as gpu-7:8080 (https) or http://gpu-7:8080"}
 	full := text
@@ -110,7 +110,7 @@ func parse(text string) (*node, error) {
 	return &node{given: strings.TrimPrefix(u.Host, "https://"), base: &url.URL{Scheme: u.Scheme, Host: strings.ToLower(u.Host)}}, nil
 }
 
-// authorities reads certificates that sign others; nil: those of the machine.
+// authorities reads certificates of authorities; nil: the system's.
 func authorities(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil
@@ -126,31 +126,31 @@ func authorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// client makes the connection to a machine.
+// client returns an HTTP client for a machine.
 func client(n *node, roots *x509.CertPool, pins []string) *http.Client {
-	config := &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // in its place stands:
+	config := &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // replaced by:
 		VerifyConnection: func(s tls.ConnectionState) error { return trust(s.PeerCertificates, n.base.Hostname(), roots, pins) }}
 	return &http.Client{
 		Transport: &http.Transport{TLSClientConfig: config, DialContext: (&net.Dialer{Timeout: dialTime}).DialContext, MaxIdleConns: 1,
 			DisableCompression: true, MaxResponseHeaderBytes: 64 << 10},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another must not be sent the token
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // another host must not get the token
 	}
 }
 
-// trustError is a certificate that is not trusted.
+// trustError is about an untrusted certificate.
 type trustError struct {
 	leaf *x509.Certificate
 	err  error
 }
 
-// Error says why.
+// Error returns the reason.
 func (e *trustError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *trustError) Unwrap() error { return e.err }
 
-// trust says whether a machine is the one that was named: by its key, or by its name and
-// who signed that.
+// trust reports whether a machine is the one that was named: by its key, or by its name and its
+// authority.
 func trust(certs []*x509.Certificate, host string, roots *x509.CertPool, pins []string) error {
 	if len(certs) == 0 {
 		return errors.New("there is no certificate")

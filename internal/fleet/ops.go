@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Op is what the calls of an operation on one machine sum to.
+// Op sums up an operation's calls on one machine.
 type Op struct {
 	Node, Comm string
 	tick.Op
@@ -21,11 +21,11 @@ type Op struct {
 // Ops are the sums of all machines.
 type Ops struct {
 	Rows     []Op
-	From, To time.Time // that machines answered for, by this machine's clock
+	From, To time.Time // covered period, by this machine's clock
 }
 
-// Ops asks for the sums of a window; both zero: of the end of each machine's latest
-// recording. Params are those of the path /api/v1/ops.
+// Ops queries the sums of a window; both zero: the end of each machine's latest recording. Params
+// are those of the path /api/v1/ops.
 func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) (*Ops, []Problem) {
 	params.Set("sums", "1")
 	answers, problems := Ask[wire.Ops](ctx, f, Question{Path: "/api/v1/ops", Params: params, From: from, To: to})
@@ -63,8 +63,8 @@ func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) 
 	return out, problems
 }
 
-// opOf finds an operation by its name and source; 0 where there is none of that name. Several may
-// be called so, of other layers or older forms: what the name is first of comes first.
+// opOf finds an operation by name; 0 if there is none. If several share the name, in other layers
+// or older forms, opOf prefers the one with source, then the one whose main name it is.
 func opOf(name string, source uint8) events.Op {
 	first, _ := events.OpByName(name)
 	if first == 0 || uint8(first.Source()) == source {

@@ -6,7 +6,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// What another machine calls an operation is the same operation here.
+// Another machine's operation names map to the same operations.
 func TestOpOf(t *testing.T) {
 	for i := range events.Catalog {
 		r := &events.Catalog[i]

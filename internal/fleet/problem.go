@@ -17,15 +17,15 @@ import (
 	"ingero/internal/guard"
 )
 
-// Problem is a machine that gave no answer, and why.
+// Problem is a machine without an answer, and the reason.
 type Problem struct {
-	Node     string // its name, or how it was named
+	Node     string // its name, or its address
 	What, Do string // one line each; Do may be empty
-	Status   int    // of HTTP; 0: none came
+	Status   int    // HTTP status; 0: no response
 	Err      error
 }
 
-// String is both lines as one.
+// String returns both lines as one.
 func (p *Problem) String() string {
 	s := p.Node + " " + p.What
 	if p.Do != "" {
@@ -34,22 +34,22 @@ func (p *Problem) String() string {
 	return s
 }
 
-// statusError is an answer that is a refusal.
+// statusError is an error response.
 type statusError struct {
 	status   int
 	what, do string
 }
 
-// Error says what the machine said.
+// Error returns the machine's message.
 func (e *statusError) Error() string { return fmt.Sprintf("%d: %s", e.status, e.what) }
 
-// errAnswer is an answer that is none.
+// errAnswer means that the answer is not in ingero's format.
 var errAnswer = errors.New("the answer is not that of an ingero")
 
-// errLarge is an answer of which there is too much.
+// errLarge means that the answer exceeds its limit.
 var errLarge = errors.New("the answer is too large")
 
-// problem puts into words why a machine gave no answer.
+// problem describes why a machine gave no answer.
 func (f *Fleet) problem(n *node, name string, err error) Problem {
 	p := Problem{Node: name, Err: err}
 	if p.Node == "" {
@@ -91,7 +91,7 @@ func (f *Fleet) problem(n *node, name string, err error) Problem {
 	return p
 }
 
-// refused puts into words what a machine refused with.
+// refused describes a machine's refusal.
 func (f *Fleet) refused(n *node, e *statusError) (what, do string) {
 	switch {
 	case e.status == http.StatusUnauthorized && f.o.Token == "":
@@ -106,7 +106,7 @@ func (f *Fleet) refused(n *node, e *statusError) (what, do string) {
 	return "says: " + e.what, e.do
 }
 
-// untrustedWords say why a certificate is not trusted, and how it would be.
+// untrustedWords describes why a certificate is not trusted, and the remedy.
 func untrustedWords(n *node, e *trustError) (what, do string) {
 	pin := "--pin " + guard.Fingerprint(e.leaf) + ", if ingero dashboard printed that there"
 	var host x509.HostnameError
@@ -127,25 +127,25 @@ func untrustedWords(n *node, e *trustError) (what, do string) {
 	return "has a certificate of an authority that is not known here", "--ca FILE with that authority's certificate; or " + pin
 }
 
-// isPlain tells whether a machine spoke HTTP where TLS was expected.
+// isPlain reports whether a machine spoke HTTP where TLS was expected.
 func isPlain(err error) bool {
 	var head tls.RecordHeaderError
 	return errors.As(err, &head) && string(head.RecordHeader[:]) == "HTTP/" || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// isUnreachable tells whether no connection came about in time.
+// isUnreachable reports whether no connection was established in time.
 func isUnreachable(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" && op.Timeout()
 }
 
-// isOld tells whether it speaks no TLS as new as 1.3.
+// isOld reports whether a machine does not support TLS 1.3.
 func isOld(err error) bool {
-	text := err.Error() // of an alert, which has no type
+	text := err.Error() // an alert, which has no type
 	return strings.Contains(text, "protocol version not supported") || strings.Contains(text, "unsupported protocol version")
 }
 
-// printable makes a text of others harmless to a terminal, and no longer than most.
+// printable makes a foreign text harmless to a terminal, and no longer than most.
 func printable(s string, most int) string {
 	n := 0
 	return strings.Map(func(r rune) rune {

@@ -10,16 +10,16 @@ import (
 	"ingero/internal/wire"
 )
 
-// Report is what slowed the jobs of one machine.
+// Report is what slowed one machine's jobs.
 type Report struct {
 	*Machine
-	JSON   json.RawMessage // as explain --json has it
+	JSON   json.RawMessage // as from explain --json
 	Text   string
-	Chains []Chain // the gravest first
-	Faults int     // of GPUs
+	Chains []Chain // most severe first
+	Faults int     // GPU faults
 }
 
-// Chain is the head of a cause of lost time.
+// Chain summarizes a cause of lost time.
 type Chain struct {
 	ID       string `json:"id"`
 	Severity string `json:"severity"`
@@ -29,7 +29,7 @@ type Chain struct {
 	LostNS   int64  `json:"lost_ns"`
 }
 
-// Reports asks each machine what was found while it was recorded.
+// Reports queries each machine's report.
 func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Time) ([]Report, []Problem) {
 	answers, problems := Ask[wire.Report](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
 	var out []Report

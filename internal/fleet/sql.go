@@ -11,23 +11,22 @@ import (
 	"ingero/internal/wire"
 )
 
-// Result is what a statement returned of several machines.
+// Result is a statement's result from several machines.
 type Result struct {
 	query.SQLResult
-	Merged bool // the rows are of all machines; else the first column says which one each is of
+	Merged bool // rows are merged; else the first column names each row's machine
 }
 
-// SQL runs a statement on all machines that were met. Where its answer can be made of
-// theirs (see [query.SplitSQL]), and apart does not forbid it, it is; else rows have the
-// machine's name as their first column. Limits are those of each machine, and that of rows
-// and bytes of the answer, too.
+// SQL runs a statement on all met machines. It merges the answers if that is possible (see
+// [query.SplitSQL]) and apart is false; otherwise rows have the machine's name as their first
+// column. Limits apply to each machine, and those of rows and bytes to the answer, too.
 func (f *Fleet) SQL(ctx context.Context, text string, l query.SQLLimits, apart bool) (*Result, []Problem, error) {
 	parts, split := query.SplitSQL(text)
 	split = split && !apart
 	limit := min(cmp.Or(l.Rows, 10_000), 10_000)
-	ask := wire.Statement{SQL: text, Limit: limit, TimeoutMS: min(l.Time, f.o.Timeout*9/10, 30*time.Second).Milliseconds()} // there is time to say that it took too long
+	ask := wire.Statement{SQL: text, Limit: limit, TimeoutMS: min(l.Time, f.o.Timeout*9/10, 30*time.Second).Milliseconds()} // leaves time to report a timeout
 	if split {
-		ask.SQL, ask.Limit = parts.SQL, 10_000 // groups of one may be others' too
+		ask.SQL, ask.Limit = parts.SQL, 10_000 // groups may span machines
 	}
 	answers, problems := Ask[wire.Rows](ctx, f, Question{Path: "/api/v1/query", Body: ask})
 	answers, more := f.proper(answers)
@@ -86,14 +85,14 @@ func results(answers []Answer[wire.Rows]) (out []*query.SQLResult) {
 	return out
 }
 
-// nodeColumn is the column that says which machine a row is of.
+// nodeColumn is the column with a row's machine.
 const nodeColumn = "node"
 
-// concatenate puts rows below each other, machine by machine. Machines that have other
-// columns, as those of another version may, lack what they do not have.
+// concatenate appends rows, machine by machine. Machines with other columns, such as those of
+// another version, lack the missing ones.
 func (f *Fleet) concatenate(out *Result, answers []Answer[wire.Rows]) {
 	out.Columns = []string{nodeColumn}
-	var columns []string // of the machines, each name as often as it is there
+	var columns []string // of the machines; duplicates stay
 	for i := range answers {
 		v := &answers[i].Value
 		switch {

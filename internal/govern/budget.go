@@ -1,8 +1,7 @@
-// Package govern decides what tracing does without, so that it costs no more than it may:
-// see [Budget].
+// Package govern decides what tracing sheds so that its cost stays within a limit: see [Budget].
 //
-// It is pure: time and costs come in with each tick, decisions go out. It does
-// not know how anything is made cheaper. Its caller is session.
+// It is pure: time and costs come in with each tick, decisions go out. It does not know how the
+// cost of a part is reduced. Package session calls it.
 package govern
 
 import (
@@ -10,32 +9,31 @@ import (
 	"time"
 )
 
-// Part is something that tracing costs, and that a step makes cheaper.
+// Part is a part of the cost of tracing that a step can reduce.
 type Part uint8
 
 // The parts.
 const (
 	Stacks   Part = iota // taken in the kernel, in the traced threads
-	Records              // put out by the kernel and read by the agent
-	Launches             // probes on launches, of the processes where they are dear
+	Records              // emitted by the kernel and read by the agent
+	Launches             // probes on launches, in the processes where they are expensive
 	Calls                // probes on other calls that return at once
-	Hot                  // probes of any kind on the dearest of both
-	Host                 // tracepoints that tell of disks, memory and sockets
-	Twice                // probes on launches of the runtime, which those of the driver see too
+	Hot                  // probes of any kind on the most expensive of both
+	Host                 // tracepoints for disks, memory and sockets
+	Twice                // probes on runtime launches, which the driver's probes see too
 	Parts
 )
 
-// Step is one thing to do without.
+// Step is one shedding level.
 type Step struct {
 	Name string
 	Part Part
-	Does string // what happens, as a clause
-	Cost string // which answers are the worse for it
+	Does string // effect, as a clause
+	Cost string // results that suffer
 }
 
-// Steps are what is left out to spare the traced processes, in the order in which it is:
-// what costs much and tells little first, what makes counts incomplete last. They are
-// taken back in the reverse order.
+// Steps are the shedding levels, in order of activation: high cost and little information first,
+// incomplete counts last. They are reverted in the reverse order.
 var Steps = [...]Step{
 	{"launches-once", Twice, "launches of the CUDA runtime have no probe: the driver's probe counts and records them, by their return addresses", "launches that the runtime refuses are not seen; results and times of launches are the driver's"},
 	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
@@ -49,30 +47,30 @@ var Steps = [...]Step{
 	{"hot-off", Hot, "the dearest of the launches and calls that return at once have no probe", "their counts, which are lower bounds: calls are not counted until the probes are back"},
 }
 
-// Load is what tracing costs in a tick, as shares of the time of the traced processes.
+// Load is the cost of tracing in a tick, as shares of the time of the traced processes.
 type Load struct {
 	Share float64
-	Agent float64        // of it: what the agent takes of CPUs, whichever they are, to read records
-	Parts [Parts]float64 // of it; they may overlap
-	Calls uint64         // that were made, as far as they are seen
-	// Lacks are steps that cannot be taken here, by index.
+	Agent float64        // of Share: CPU time of the agent, on any CPU, to read records
+	Parts [Parts]float64 // of Share; parts may overlap
+	Calls uint64         // calls made, as far as seen
+	// Lacks marks the steps that are not possible here, by index.
 	Lacks [len(Steps)]bool
 }
 
 // Change is a decision.
 type Change struct {
 	Step  int  // index into Steps
-	Taken bool // false: taken back
+	Taken bool // false: reverted
 	Share float64
 }
 
-// paid is the share that the traced threads pay for probes, stacks and tracepoints: it must
-// fit into the budget. The agent's own must fit as well, but nothing makes that cheaper than
-// fewer records: for its sake no call is left uncounted.
+// paid returns the share that the traced threads pay for probes, stacks and tracepoints: it must
+// fit into the budget. The agent's own share must fit as well, but only fewer records reduce it: no
+// call goes uncounted because of it.
 func (l *Load) paid() float64 { return l.Share - l.Agent }
 
-// worth says whether a part costs so much that a step on it is to be taken. Fewer records
-// are cheaper for the agent alone.
+// worth reports whether the cost of a part justifies a step on it. Shedding records reduces only
+// the agent's cost.
 func (b *Budget) worth(p Part, load *Load) bool {
 	if p == Records {
 		return load.Share > b.Share && load.Parts[p] >= leastRecords*b.Share
@@ -80,49 +78,49 @@ func (b *Budget) worth(p Part, load *Load) bool {
 	return load.paid() > b.Share && b.Saves(load.Parts[p])
 }
 
-// Saves says whether to do without what costs a share would make a difference.
+// Saves reports whether shedding a share makes a noticeable difference.
 func (b *Budget) Saves(share float64) bool { return share >= least*b.Share }
 
-// What keeps a change from being one of many.
+// Constants that prevent frequent changes.
 const (
-	confirm   = 2                // ticks over the budget, one after the other
-	minCool   = 10 * time.Second // with room for what a step leaves out, before it is taken back
+	confirm   = 2                // consecutive ticks over the budget
+	minCool   = 10 * time.Second // time with room for what a step sheds, before it is reverted
 	maxCool   = 5 * time.Minute
-	relapse   = time.Minute // a step that is taken again within it waits twice as long the next time
+	relapse   = time.Minute // a step that is activated again within it waits twice as long the next time
 	minWindow = 100 * time.Millisecond
 
-	urgent = 3.0  // times the budget: a step each tick
-	least  = 0.05 // of the budget: one that may save less than this is not taken at all
-	// leastRecords is that of records: most of what the agent takes is the same with none.
+	urgent = 3.0  // times the budget: one step per tick
+	least  = 0.05 // of the budget: steps that save less are never activated
+	// leastRecords is the minimum for records: most of the agent's cost does not depend on them.
 	leastRecords = 0.5
-	quietBy      = 0.75 // of the budget: with what comes back it must stay under it
+	quietBy      = 0.75 // of the budget: limit including the cost that a revert adds
 	settling     = 2 * time.Second
 )
 
-// Budget keeps what tracing costs under a share by taking steps, one at a time. The zero
-// value has no budget and decides nothing. It is for one goroutine.
+// Budget keeps the cost of tracing under a share by activating steps, one at a time. The zero value
+// has no budget and decides nothing. It is not safe for concurrent use.
 type Budget struct {
-	Share float64 // of the time of the traced processes; 0: no bound
-	// Forced are steps, by index, of which each call of Tick takes one more, whatever tracing
-	// costs. They are kept, and no other is taken. For measurements.
+	Share float64 // of the time of the traced processes; 0: no limit
+	// Forced are steps, by index. Each call of Tick activates one more, at any cost. They stay
+	// active, and no other step is activated. For measurements.
 	Forced []int
 	taken  []taken
-	hot    int                       // ticks over the budget in a row
-	noisy  int                       // ticks in a row without room for what is left out
-	stuck  int                       // ticks over the budget in a row that no step can help
-	quiet  time.Time                 // since when there is room; zero: there is none
-	last   time.Time                 // of the last change
-	wait   [len(Steps)]time.Duration // before a step is taken back
-	back   [len(Steps)]time.Time     // when it was
+	hot    int                       // consecutive ticks over the budget
+	noisy  int                       // consecutive ticks without room for what is shed
+	stuck  int                       // consecutive ticks over the budget without a step that helps
+	quiet  time.Time                 // start of the time with room; zero: no room
+	last   time.Time                 // time of the last change
+	wait   [len(Steps)]time.Duration // before a step is reverted
+	back   [len(Steps)]time.Time     // time of the last revert
 }
 
 type taken struct {
 	step int
 	at   time.Time
-	per  float64 // of its part, share of the time for one call: what comes back with it
+	per  float64 // cost of its part per call, as a share of the time: what a revert adds
 }
 
-// Taken returns the steps that are taken, by index, in their order.
+// Taken returns the active steps, by index, in order of activation.
 func (b *Budget) Taken() []int {
 	var out []int
 	for _, x := range b.taken {
@@ -131,9 +129,9 @@ func (b *Budget) Taken() []int {
 	return out
 }
 
-// Tick takes in what tracing cost in the last window and returns what is to be changed,
-// if anything is. Windows that are too short to judge by, and figures that are none,
-// change nothing; forced steps need no judgement, so they do not wait for a long window.
+// Tick takes in the cost of tracing in the last window and returns a change, if any. Windows that
+// are too short and invalid figures change nothing. Forced steps need no judgment, so they do not
+// wait for a long window.
 func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	if !(b.Share > 0) || window <= 0 || !(load.Share >= 0) || load.Share > maxShare {
 		return c, false
@@ -163,14 +161,14 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 	return Change{Step: step, Taken: true, Share: load.Share}, true
 }
 
-// Exhausted tells whether the traced threads have paid more than the budget for a while, and no
-// step is left that would help.
+// Exhausted reports whether the traced threads have exceeded the budget for a while and no step is
+// left that would help.
 func (b *Budget) Exhausted() bool { return b.stuck >= confirm }
 
-// maxShare is more than all CPUs can take: a figure above it is none.
+// maxShare is more than all CPUs can use: a larger figure is invalid.
 const maxShare = 1 << 20
 
-// next returns the first step that is worth to be taken, -1: none is, or none need be.
+// next returns the first step worth activating, or -1.
 func (b *Budget) next(load *Load) int {
 	held := [len(Steps)]bool{}
 	for _, x := range b.taken {
@@ -184,7 +182,7 @@ func (b *Budget) next(load *Load) int {
 	return -1
 }
 
-// force takes the next of the forced steps, if there is something to leave out.
+// force activates the next forced step, if there is something to shed.
 func (b *Budget) force(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	for _, step := range b.Forced {
 		if !load.Lacks[step] && !slices.Contains(b.Taken(), step) {
@@ -195,7 +193,7 @@ func (b *Budget) force(now time.Time, window time.Duration, load *Load) (c Chang
 	return c, false
 }
 
-// StepNamed returns the index of a step, -1: there is none of the name.
+// StepNamed returns the index of a step, or -1.
 func StepNamed(name string) int {
 	return slices.IndexFunc(Steps[:], func(s Step) bool { return s.Name == name })
 }
@@ -211,14 +209,14 @@ func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load)
 	b.hot, b.last = 0, now
 }
 
-// noise notes a tick without room; one alone means nothing.
+// noise counts a tick without room; a single one has no effect.
 func (b *Budget) noise() {
 	if b.noisy++; b.noisy >= confirm {
 		b.quiet = time.Time{}
 	}
 }
 
-// calm takes the last step back once there has been room for it for long enough.
+// calm reverts the last step after enough time with room for it.
 func (b *Budget) calm(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	if len(b.taken) == 0 {
 		return c, false
@@ -245,12 +243,12 @@ func (b *Budget) calm(now time.Time, window time.Duration, load *Load) (c Change
 	b.back[x.step] = now
 	b.taken = b.taken[:len(b.taken)-1]
 	b.last = now
-	b.quiet = now.Add(-b.wait[x.step] + between) // the next one soon, if it stays quiet
+	b.quiet = now.Add(-b.wait[x.step] + between) // the next one soon, if there is still room
 	if n := len(b.taken); n > 0 {
 		b.quiet = now.Add(between - b.wait[b.taken[n-1].step])
 	}
 	return c, true
 }
 
-// between is the time from one step that is taken back to the next.
+// between is the time from one reverted step to the next.
 const between = 3 * time.Second

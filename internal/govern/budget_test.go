@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// costs are what a second of load costs, by part, as long as nothing is left out. Each
-// step takes seven eighths of what is left of its part.
+// costs are the costs of a second of load, by part, without shedding. Each step saves seven eighths
+// of the rest of its part.
 type costs struct {
 	parts [Parts]float64
-	fixed float64 // that no step saves
-	agent float64 // the agent's, which no step saves either
+	fixed float64 // not reduced by any step
+	agent float64 // of the agent, not reduced by any step either
 	calls uint64
 }
 
@@ -40,7 +40,7 @@ func (c costs) load(taken []int) *Load {
 	return l
 }
 
-// play lets seconds pass and returns what was changed when: "+stacks-rare@2".
+// play runs some seconds and returns the changes with their times: "+stacks-rare@2".
 func play(b *Budget, seconds int, at func(second int) costs) string {
 	start := time.Unix(1000, 0)
 	var out []string
@@ -66,7 +66,7 @@ var (
 
 func always(c costs) func(int) costs { return func(int) costs { return c } }
 
-// until offers a load up to a second, and another from then on.
+// until returns one load up to a second, and another afterwards.
 func until(second int, c, then costs) func(int) costs {
 	return func(s int) costs {
 		if s <= second {
@@ -76,7 +76,8 @@ func until(second int, c, then costs) func(int) costs {
 	}
 }
 
-// Forced steps are taken one after the other, and kept; but for those that have nothing to leave out.
+// Forced steps are activated one after the other and stay active, except those with nothing to
+// shed.
 func TestForcedSteps(t *testing.T) {
 	python, thin, hot := StepNamed("python-off"), StepNamed("records-thin"), StepNamed("hot-off")
 	b := &Budget{Share: 0.02, Forced: []int{python, thin, hot}}
@@ -132,8 +133,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Where the traced threads pay too much and no step helps, that is told after two ticks, until it is
-// over. What the agent alone takes too much is not.
+// If the traced threads pay too much and no step helps, the budget is exhausted after two ticks.
+// The agent's own cost does not count.
 func TestBudgetExhausted(t *testing.T) {
 	dear, agent := costs{fixed: 0.5}, costs{agent: 0.5}
 	for _, tt := range []struct {
@@ -156,7 +157,7 @@ func TestBudgetExhausted(t *testing.T) {
 	}
 }
 
-// Under a load that stays, what comes back is seldom tried, and less and less.
+// Under constant load, reverts are rare and become rarer.
 func TestBudgetDoesNotFlap(t *testing.T) {
 	b := Budget{Share: 0.02}
 	got := strings.Fields(play(&b, 3600, always(flood)))
@@ -171,7 +172,7 @@ func TestBudgetDoesNotFlap(t *testing.T) {
 	}
 }
 
-// What cannot be taken here is passed over.
+// Steps that are not possible here are skipped.
 func TestBudgetLacks(t *testing.T) {
 	b := Budget{Share: 0.02}
 	l := flood.load(nil)
@@ -183,7 +184,7 @@ func TestBudgetLacks(t *testing.T) {
 	}
 }
 
-// Figures that are none decide nothing.
+// Invalid figures decide nothing.
 func TestBudgetBadInput(t *testing.T) {
 	for name, tt := range map[string]struct {
 		share, load float64
@@ -211,7 +212,7 @@ func TestBudgetBadInput(t *testing.T) {
 	}
 }
 
-// Every step has a name of its own, and says what it does and what it costs.
+// Every step has a unique name, an effect and a cost.
 func TestSteps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Steps {
@@ -222,7 +223,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// The page that says what is left out has each step, in its order and in these words.
+// The overhead page lists each step, in order and with the same words.
 func TestStepsAreInThePage(t *testing.T) {
 	page, err := os.ReadFile("../../docs/design/overhead.md")
 	if err != nil {

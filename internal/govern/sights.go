@@ -2,25 +2,24 @@ package govern
 
 import "strings"
 
-// Sights are kinds of facts that causes of lost time are told by, and that a step may
-// take away.
+// Sights are kinds of facts that causes of lost time depend on, and that a step may shed.
 type Sights uint16
 
 // The kinds.
 const (
-	LaunchTimes  Sights = 1 << iota // how long a launch took, and whether it failed
+	LaunchTimes  Sights = 1 << iota // durations of launches, and whether they failed
 	EachLaunch                      // a record of each launch
-	LaunchCounts                    // how many launches there were
-	QuickTimes                      // how long a copy, memset, event or query that returns at once took, and its bytes
+	LaunchCounts                    // counts of launches
+	QuickTimes                      // durations and bytes of copies, memsets, events and queries that return at once
 	EachQuick                       // a record of each of these
-	QuickCounts                     // how many of these there were
+	QuickCounts                     // counts of these
 	HostEvents                      // disks, reclaim, signals and sockets
-	Places                          // where in the program a call was made
-	PythonLines                     // which Python function made it
-	Refusals                        // launches that the runtime refuses, so that the driver has none
+	Places                          // places in the program where calls were made
+	PythonLines                     // Python functions that made calls
+	Refusals                        // launches refused by the runtime, which never reach the driver
 )
 
-// takes is what each of [Steps] takes away that a cause is told by.
+// takes maps each of [Steps] to the facts that it sheds.
 var takes = map[string]Sights{
 	"launches-once":    Refusals,
 	"stacks-rare":      Places,
@@ -34,10 +33,10 @@ var takes = map[string]Sights{
 	"hot-off":          LaunchTimes | EachLaunch | LaunchCounts | QuickTimes | EachQuick | QuickCounts,
 }
 
-// Takes returns what a step takes away: nothing where the name is not known.
+// Takes returns the facts that a step sheds: none for an unknown name.
 func Takes(step string) Sights { return takes[step] }
 
-// sightWords are the words of the kinds, in their order.
+// sightWords describes the kinds, in their order.
 var sightWords = [...]string{
 	"durations of launches", "single launches", "counts of launches",
 	"durations of calls that return at once", "single calls that return at once", "counts of calls that return at once",
@@ -45,7 +44,7 @@ var sightWords = [...]string{
 	"launches that the runtime refuses",
 }
 
-// String names them: "durations of launches, counts of launches".
+// String lists the kinds: "durations of launches, counts of launches".
 func (s Sights) String() string {
 	var out []string
 	for i, w := range sightWords {

@@ -2,7 +2,7 @@ package govern
 
 import "testing"
 
-// Each step says what it takes away, and each thing that is taken away has words.
+// Each step has facts that it sheds, and each of these facts has a description.
 func TestSights(t *testing.T) {
 	var all Sights
 	for i := range Steps {

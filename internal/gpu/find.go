@@ -14,14 +14,14 @@ import (
 
 const smiName = "nvidia-smi"
 
-// tool is where nvidia-smi is.
+// tool is the location of nvidia-smi.
 type tool struct {
-	root string // the folder that is to be its root; "": this one's
+	root string // its root directory; "": this one
 	path string // below root
-	libs string // where its library lies when the loader cannot know
+	libs string // directory of its library, if the loader lacks it
 }
 
-// tools are the places where it is installed, beside those in PATH.
+// tools lists the places of installation, in addition to PATH.
 var tools = []tool{
 	{path: "/usr/bin/" + smiName},
 	{path: "/usr/local/nvidia/bin/" + smiName, libs: "/usr/local/nvidia/lib64"}, // Kubernetes device plug-ins
@@ -30,15 +30,15 @@ var tools = []tool{
 	{path: "/run/current-system/sw/bin/" + smiName}, // NixOS
 }
 
-// roots are the file systems in which it may be when it is not in the agent's own: the
-// container of NVIDIA's GPU operator that has the driver, and the host.
+// roots lists other file systems to search: the driver container of NVIDIA's GPU operator, and the
+// host.
 var roots = []string{"/run/nvidia/driver", "/proc/1/root"}
 
-// ErrUntrusted says that somebody else could have put nvidia-smi there.
+// ErrUntrusted reports that another user can write nvidia-smi.
 var ErrUntrusted = errors.New("somebody else may write it")
 
-// find looks for nvidia-smi; nil: it is nowhere. What others may write is not taken,
-// and where nothing else is found the error names it: this may run as root.
+// find looks for nvidia-smi; nil: not found. It skips files that others can write, since the agent
+// may run as root. If there is nothing else, the error names the file.
 func (m Machine) find() (*tool, error) {
 	search := m.Path
 	if search == "" {
@@ -75,8 +75,8 @@ func (m Machine) find() (*tool, error) {
 	return nil, refused
 }
 
-// trusted tells whether a place has the program, and nobody but root and the agent's
-// own user can change it or the folders above. Links are followed, each below root.
+// trusted checks that a place has the program, and that only root and the agent's own user can
+// change it or its parent directories. Links are followed, each below root.
 func (m Machine) trusted(t *tool) error {
 	base := m.Root + t.root
 	real, err := within(base, t.path)
@@ -101,10 +101,10 @@ func (m Machine) trusted(t *tool) error {
 	}
 }
 
-// maxLinks is how many links a path may lead over, as for the kernel.
+// maxLinks bounds the links in a path, as in the kernel.
 const maxLinks = 40
 
-// within follows the links of path as a process whose root is base would.
+// within follows the links of path for a process whose root is base.
 func within(base, path string) (string, error) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := "/"
@@ -134,8 +134,7 @@ func within(base, path string) (string, error) {
 	return at, nil
 }
 
-// prepare sets how the program is run: with nothing of the agent's environment, and
-// at its root.
+// prepare makes the program run without the agent's environment, at its root.
 func (t *tool) prepare(cmd *exec.Cmd) {
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
 	if t.libs != "" {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Info is what a machine has. All is empty where there is no NVIDIA driver.
+// Info has the driver and the GPUs of a machine. It is empty without an NVIDIA driver.
 type Info struct {
 	Driver Driver
 	GPUs   []GPU    // by bus address
@@ -22,11 +22,11 @@ type Info struct {
 
 // Driver is the kernel's NVIDIA driver.
 type Driver struct {
-	Version string // "550.163.01"; empty when none is loaded
-	Open    bool   // the open kernel modules, not the proprietary ones
+	Version string // "550.163.01"; empty if not loaded
+	Open    bool   // open kernel modules instead of the proprietary ones
 }
 
-// GPU is one device. What is not known is empty, and Memory zero.
+// GPU is one device. Unknown strings are empty, and unknown Memory is zero.
 type GPU struct {
 	Model    string // "NVIDIA H200"
 	UUID     string // "GPU-" and 36 characters, once the driver has woken it
@@ -36,26 +36,25 @@ type GPU struct {
 	Excluded bool   // by the administrator: no process may use it
 }
 
-// Machine is where to look. The zero value is this machine.
+// Machine is the machine to inspect. The zero value is this one.
 type Machine struct {
-	Root string // in front of /proc, /sys, /dev and the place of nvidia-smi
-	Path string // where nvidia-smi is looked for first; empty: $PATH
+	Root string // prefix of /proc, /sys, /dev and the places of nvidia-smi
+	Path string // search path of nvidia-smi; empty: $PATH
 }
 
-// maxFile bounds what is read of one file of the driver, in bytes.
+// maxFile bounds the bytes read of one driver file.
 const maxFile = 64 << 10
 
-// Read finds the driver and its GPUs. An error leaves what could be found in the
-// answer.
+// Read finds the driver and its GPUs. With an error it returns partial results.
 func (m Machine) Read(ctx context.Context) (Info, error) {
 	var info Info
 	var errs []error
 	driver, err := m.driver()
 	info.Driver, errs = driver, append(errs, err)
-	info.Nodes, _ = m.glob("/dev/nvidia*") // the pattern is well-formed
+	info.Nodes, _ = m.glob("/dev/nvidia*") // the pattern is valid
 	info.GPUs, err = m.gpus()
 	errs = append(errs, err)
-	if info.Driver.Version != "" || m.Loaded() { // WSL has neither files nor nodes of its own
+	if info.Driver.Version != "" || m.Loaded() { // WSL has no such files or nodes
 		devices, err := m.ask(ctx)
 		errs = append(errs, err)
 		info.merge(devices)
@@ -71,14 +70,14 @@ func (m Machine) driver() (Driver, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return Driver{}, err
 	}
-	text, err = m.read("/sys/module/nvidia/version") // a sandbox may show only this
+	text, err = m.read("/sys/module/nvidia/version") // a sandbox may have only this
 	if errors.Is(err, fs.ErrNotExist) {
 		return Driver{}, nil
 	}
 	return Driver{Version: strings.TrimSpace(text)}, err
 }
 
-// parseVersion reads /proc/driver/nvidia/version. Its first line is one of
+// parseVersion parses /proc/driver/nvidia/version. Its first line is one of
 //
 //	NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025
 //	NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  565.57.01  Release Build  (...)
@@ -96,7 +95,7 @@ func parseVersion(text string) (Driver, error) {
 	return Driver{}, fmt.Errorf("driver version: none in %.100q", line)
 }
 
-// isVersion tells whether a word is two or three numbers with dots between.
+// isVersion reports whether a word is two or three numbers separated by dots.
 func isVersion(word string) bool {
 	parts := strings.Split(word, ".")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -111,7 +110,7 @@ func isVersion(word string) bool {
 }
 
 func (m Machine) gpus() ([]GPU, error) {
-	files, _ := m.glob("/proc/driver/nvidia/gpus/*/information") // the pattern is well-formed
+	files, _ := m.glob("/proc/driver/nvidia/gpus/*/information") // the pattern is valid
 	var out []GPU
 	var errs []error
 	for _, path := range files {
@@ -130,9 +129,8 @@ func (m Machine) gpus() ([]GPU, error) {
 	return out, errors.Join(errs...)
 }
 
-// parseInformation reads /proc/driver/nvidia/gpus/*/information: lines of a name
-// with a colon and a value. Before the GPU is initialised, and for what the
-// driver does not know, a value has question marks.
+// parseInformation parses /proc/driver/nvidia/gpus/*/information: lines of a name, a colon and a
+// value. Before the GPU is initialized, and if unknown to the driver, a value has question marks.
 func parseInformation(text string) GPU {
 	var g GPU
 	for line := range strings.Lines(text) {
@@ -163,8 +161,8 @@ func parseInformation(text string) GPU {
 	return g
 }
 
-// normalBus gives a PCI address the kernel's form: nvidia-smi writes eight
-// digits of domain, and capitals. It returns "" for what is no address.
+// normalBus converts a PCI address to the kernel's form: nvidia-smi writes eight digits of domain,
+// and capitals. It returns "" for an invalid address.
 func normalBus(s string) string {
 	domain, rest, ok := strings.Cut(s, ":")
 	n, err := strconv.ParseUint(domain, 16, 32)
@@ -186,7 +184,7 @@ func normalBus(s string) string {
 	return fmt.Sprintf("%04x:%s", n, strings.ToLower(rest))
 }
 
-// merge adds what nvidia-smi said to what the driver's files did.
+// merge adds the data of nvidia-smi to that of the driver's files.
 func (i *Info) merge(devices []device) {
 	for _, d := range devices {
 		if i.Driver.Version == "" {
@@ -214,7 +212,7 @@ func (m Machine) read(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // read only
+	defer func() { _ = f.Close() }() // read-only
 	b, err := io.ReadAll(io.LimitReader(f, maxFile))
 	return string(b), err
 }

@@ -23,7 +23,7 @@ const (
 	asleep        = "Model: \t\t Unknown\nGPU UUID: \t GPU-????????-????-????-????-????????????\nBus Location: \t 0000:07:00.0\nDevice Minor: \t 0\nGPU Excluded:\t Yes\n"
 )
 
-// machine makes a root folder of files; nvidia-smi becomes a program.
+// machine makes a root directory of files; nvidia-smi becomes executable.
 func machine(t *testing.T, files map[string]string) Machine {
 	t.Helper()
 	root := t.TempDir()
@@ -39,7 +39,7 @@ func machine(t *testing.T, files map[string]string) Machine {
 	return Machine{Root: root}
 }
 
-// smi is a nvidia-smi that checks how it is called and says text.
+// smi returns an nvidia-smi that checks its arguments and environment, and prints text.
 func smi(text string) string {
 	return fmt.Sprintf("#!/bin/sh\ntest \"$1\" = --query-gpu=gpu_bus_id,gpu_uuid,memory.total,driver_version,gpu_name || exit 9\ntest -z \"$SECRET$HOME\" || exit 8\ncat <<'END'\n%sEND\n", text)
 }
@@ -99,8 +99,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A GPU that hangs must not hang ingero. The program in its place waits for a
-// pipe that nobody writes to; that it was started is seen by its own line.
+// Read returns although a GPU hangs. The program in its place waits for a pipe without a writer;
+// its own line shows that it has started.
 func TestReadDoesNotWait(t *testing.T) {
 	m := machine(t, map[string]string{"proc/driver/nvidia/version": closedVersion})
 	started, never := filepath.Join(m.Root, "started"), filepath.Join(m.Root, "never")

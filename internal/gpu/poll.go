@@ -18,32 +18,30 @@ import (
 	"ingero/internal/tick"
 )
 
-// PollOptions say how the GPUs are polled. The zero value is right for most uses.
+// PollOptions configures the polling of GPUs. The zero value suits most uses.
 type PollOptions struct {
 	Every time.Duration    // 0: 2 s
-	Now   func() time.Time // nil: the clock's
-	// After delivers once, when d has passed; nil: [time.After].
+	Now   func() time.Time // nil: the wall clock
+	// After delivers once, after d; nil: [time.After].
 	After func(d time.Duration) <-chan time.Time
 }
 
 const (
-	// patience is how long nvidia-smi may say nothing.
+	// patience is the longest silence of nvidia-smi.
 	patience = 20 * time.Second
-	// again is how long nothing is tried after it has ended.
+	// again is the pause after it has ended.
 	again = 10 * time.Second
-	// maxGPUs bounds the GPUs that are told of, and what may be said in one interval.
+	// maxGPUs bounds the reported GPUs, and the lines in one interval.
 	maxGPUs = 256
 	// maxLine bounds a line, in bytes.
 	maxLine = 4 << 10
 )
 
-// ErrNoTool says that there is no nvidia-smi, so that only what the driver's files say
-// is known.
+// ErrNoTool reports that there is no nvidia-smi, so that only the driver's files are used.
 var ErrNoTool = errors.New("there is no nvidia-smi")
 
-// Poll asks nvidia-smi for the state of the GPUs over and over. It is one process that
-// goes on; when it hangs it is left alone and no other is started, and nothing waits
-// for it. Methods may be called from any goroutine.
+// Poll polls the state of the GPUs from one continuously running nvidia-smi. If that hangs, it is
+// left alone, no other is started, and nothing waits for it. Methods are safe for concurrent use.
 type Poll struct {
 	m    Machine
 	o    PollOptions
@@ -54,10 +52,10 @@ type Poll struct {
 	mu     sync.Mutex
 	states map[string]tick.GPU // by bus
 	why    error
-	lack   map[string]bool // fields that this nvidia-smi does not know
+	lack   map[string]bool // fields unknown to this nvidia-smi
 }
 
-// Poll starts to poll. Without a driver nothing is started, now or later.
+// Poll starts polling. Without a driver it starts nothing, now or later.
 func (m Machine) Poll(o PollOptions) *Poll {
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
@@ -83,19 +81,19 @@ func (m Machine) Poll(o PollOptions) *Poll {
 	return p
 }
 
-// Loaded tells whether the driver is loaded.
+// Loaded reports whether the driver is loaded.
 func (m Machine) Loaded() bool {
 	return m.exists("/proc/driver/nvidia/version") || m.exists("/sys/module/nvidia/version") || m.exists("/dev/dxg")
 }
 
-// States returns what is known of the GPUs now, by index: nothing that is old.
+// States returns the current states of the GPUs, by index, without stale ones.
 func (p *Poll) States() []tick.GPU {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []tick.GPU
 	for bus, g := range p.states {
 		fresh := 3*p.o.Every + time.Second
-		if g.Lost { // nvidia-smi ends at it, and is not begun anew at once
+		if g.Lost { // nvidia-smi ends then, and is restarted after a pause
 			fresh = again + patience
 		}
 		if age := p.o.Now().Sub(g.Time); age <= fresh {
@@ -108,15 +106,15 @@ func (p *Poll) States() []tick.GPU {
 	return out
 }
 
-// Why returns why the state is not known, nil when it is, or there is no driver.
+// Why returns why the states are unknown, nil if they are known, or there is no driver.
 func (p *Poll) Why() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why
 }
 
-// Close ends the polling. A process that hangs in the driver cannot be killed: it is
-// left behind. It is idempotent.
+// Close stops polling. A process that hangs in the driver cannot be killed: it is left behind.
+// Close is idempotent.
 func (p *Poll) Close() {
 	p.once.Do(func() { close(p.stop) })
 	<-p.done
@@ -130,7 +128,7 @@ func (p *Poll) run(t *tool) {
 	for {
 		err := p.session(t)
 		wait := again
-		if errors.Is(err, errField) { // without that field it may do
+		if errors.Is(err, errField) { // without that field it may succeed
 			wait = 0
 		}
 		p.failed(err)
@@ -161,7 +159,7 @@ func (p *Poll) session(t *tool) error {
 	if err != nil {
 		return err
 	}
-	cmd.Stderr = cmd.Stdout // it says there what is wrong
+	cmd.Stderr = cmd.Stdout // it prints errors there
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%s: %w", smiName, err)
 	}
@@ -179,7 +177,7 @@ func (p *Poll) session(t *tool) error {
 	close(quit)
 	if !errors.Is(err, errEnded) {
 		p.failed(err)
-		// Nothing else is started while this one is there.
+		// Nothing else is started while this one exists.
 		select {
 		case <-ended:
 		case <-p.stop:
@@ -188,10 +186,10 @@ func (p *Poll) session(t *tool) error {
 	return err
 }
 
-// kill kills a process and those that it has started, whose group is theirs alone.
+// kill kills a process and its children, which have their own process group.
 func kill(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// readLines hands on lines until there are no more, or nobody takes them.
+// readLines passes lines on until there are no more, or quit is closed.
 func readLines(r io.Reader, lines chan<- string, quit <-chan struct{}) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, maxLine), maxLine)
@@ -207,7 +205,7 @@ func readLines(r io.Reader, lines chan<- string, quit <-chan struct{}) error {
 
 var errEnded = errors.New("nvidia-smi has ended")
 
-// listen takes lines in until there is a reason to stop.
+// listen reads lines until there is a reason to stop.
 func (p *Poll) listen(fields []string, lines <-chan string, ended <-chan error) error {
 	late := p.o.After(patience)
 	interval, said := p.o.After(p.o.Every), 0
@@ -246,11 +244,11 @@ func (p *Poll) listen(fields []string, lines <-chan string, ended <-chan error) 
 
 var (
 	badField = regexp.MustCompile(`Field "([a-z_.]+)" is not a valid field`)
-	// Without its handle a GPU is of no use, whatever the reason that is told.
+	// A GPU without its handle is unusable, whatever the reason.
 	lostLine = regexp.MustCompile(`device handle for GPU ?(?:[0-9]+: )?([0-9A-Fa-f]+:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9])`)
 )
 
-// take takes a line in. It returns false when it does not tell of a GPU.
+// take processes a line. It returns false if the line is not a GPU's.
 func (p *Poll) take(fields []string, line string) bool {
 	now := p.o.Now()
 	p.mu.Lock()
@@ -275,8 +273,7 @@ func (p *Poll) take(fields []string, line string) bool {
 	return true
 }
 
-// lose notes that a GPU is lost. It does not know its own name any more, nor anything
-// else.
+// lose records that a GPU is lost. The line then lacks its name and all other values.
 func (p *Poll) lose(g tick.GPU) {
 	if was, ok := p.states[g.Bus]; ok {
 		g.Index, g.UUID, g.Name = was.Index, was.UUID, was.Name

@@ -42,11 +42,11 @@ func allFields() []string {
 	return out
 }
 
-// What nvidia-smi does not know is absent, and never zero.
+// Values unknown to nvidia-smi are absent, and never zero.
 func TestParseState(t *testing.T) {
 	for _, tt := range []struct {
 		name, line string
-		want       tick.GPU // no Bus: it is no line of values
+		want       tick.GPU // no Bus: not a line of values
 	}{
 		{"all is known", h200, stateH200},
 		{"divided", divided, tick.GPU{Index: 1, Bus: "0000:18:00.0", UUID: "GPU-2ac434d3", Name: "NVIDIA A800-SXM4-80GB", MIG: true,
@@ -79,7 +79,7 @@ func TestParseState(t *testing.T) {
 	}
 }
 
-// timers are the timers that a poll waits for, which go off when the test says so.
+// timers has the timers of a poll, which the test fires.
 type timers struct {
 	mu  sync.Mutex
 	set map[time.Duration][]chan time.Time
@@ -100,7 +100,7 @@ func (c *timers) Now() time.Time {
 	return c.now
 }
 
-// pass lets d pass: for whoever waits for so long, and on the clock.
+// pass advances the clock by d, and fires the timers of d.
 func (c *timers) pass(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,15 +111,15 @@ func (c *timers) pass(d time.Duration) {
 	delete(c.set, d)
 }
 
-// waits tells whether anybody waits for so long.
+// waits reports whether a timer of d is set.
 func (c *timers) waits(d time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.set[d]) > 0
 }
 
-// polled starts to poll a nvidia-smi that is a shell script, with the pipe "never",
-// which nobody writes to, beside it.
+// polled starts polling an nvidia-smi that is a shell script, next to the pipe "never", which has
+// no writer.
 func polled(t *testing.T, script string) (*Poll, *timers, Machine) {
 	t.Helper()
 	testkit.LeakCheck(t)
@@ -136,8 +136,8 @@ func polled(t *testing.T, script string) (*Poll, *timers, Machine) {
 
 var noTime = cmpopts.IgnoreFields(tick.GPU{}, "Time")
 
-// One process tells of all GPUs over and over, is asked for what the driver knows, and
-// has nothing of the agent's environment.
+// One process reports all GPUs repeatedly, with the fields that the driver knows, and without the
+// agent's environment.
 func TestPoll(t *testing.T) {
 	t.Setenv("SECRET", "not for nvidia-smi")
 	p, c, _ := polled(t, "test -z \"$SECRET$HOME\" || exit 8\necho $$ >>ran\necho '"+strings.Join([]string{divided, h200}, "\n")+"'\nhang")
@@ -149,21 +149,21 @@ func TestPoll(t *testing.T) {
 	if !got[1].MIG || got[1].Busy != nil || !got[1].Time.Equal(c.Now()) || p.Why() != nil {
 		t.Errorf("got %+v, %v", got[1], p.Why())
 	}
-	c.pass(time.Minute) // what is old is not told
+	c.pass(time.Minute) // stale states are not reported
 	if got := p.States(); len(got) != 0 {
 		t.Errorf("after a minute: %+v", got)
 	}
 }
 
-// However nvidia-smi fails, the reason is told, nothing waits for it, and there is never
-// a second one beside one that hangs.
+// For each failure of nvidia-smi, the reason is reported, nothing waits for it, and no second one
+// runs beside a hung one.
 func TestPollFails(t *testing.T) {
 	long := strings.Repeat("x", 2*maxLine)
 	for _, tt := range []struct {
 		name, script string
 		late         bool // it must be waited for
 		want         string
-		lost         string // bus of a GPU that is told to be lost
+		lost         string // bus of a GPU that is reported as lost
 	}{
 		{name: "ends", script: "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", want: "version mismatch"},
 		{name: "ends without a word", script: "exit 9", want: "exit status 9"},
@@ -189,7 +189,7 @@ func TestPollFails(t *testing.T) {
 			}
 			testkit.Eventually(t, "it runs", func() bool { return ran() == 1 })
 			testkit.Eventually(t, "a reason", func() bool {
-				if tt.late { // each line begins its patience anew
+				if tt.late { // each line restarts its patience
 					c.pass(patience)
 				}
 				return p.Why() != nil && c.waits(again)
@@ -203,14 +203,13 @@ func TestPollFails(t *testing.T) {
 			if n := ran(); n != 1 {
 				t.Errorf("it ran %d times", n)
 			}
-			c.pass(again) // then it is tried again
+			c.pass(again) // then it is started again
 			testkit.Eventually(t, "the second", func() bool { return ran() == 2 })
 		})
 	}
 }
 
-// A field that this nvidia-smi does not know is left out, at once, or asked for by its
-// older name.
+// A field that this nvidia-smi does not know is dropped at once, or requested by its older name.
 func TestPollOldTool(t *testing.T) {
 	p, c, m := polled(t, `echo "$@" >asked
 case $1 in
@@ -233,8 +232,8 @@ hang`)
 	}
 }
 
-// Without a driver nothing is started, and nothing is wrong. With one, that there is no
-// nvidia-smi is said.
+// Without a driver nothing is started, and there is no error. With one, a missing nvidia-smi is
+// reported.
 func TestPollWithout(t *testing.T) {
 	p := machine(t, map[string]string{"usr/bin/nvidia-smi": "#!/bin/sh\nexit 1\n"}).Poll(PollOptions{})
 	if p.Close(); p.Why() != nil || len(p.States()) != 0 {
@@ -248,8 +247,8 @@ func TestPollWithout(t *testing.T) {
 	}
 }
 
-// The program is taken from the path, else from where it is installed, else from the
-// driver's container or the host: never from where somebody else could have put it.
+// The program is found in the path, else where it is installed, else in the driver's container or
+// on the host, and never in a place that another user can write.
 func TestFind(t *testing.T) {
 	const program = "#!/bin/sh\n"
 	driver, host := "run/nvidia/driver/usr/bin/nvidia-smi", "proc/1/root/usr/bin/nvidia-smi"
@@ -303,7 +302,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// On a machine with a GPU, nvidia-smi is as it is thought to be.
+// On a machine with a GPU, the real nvidia-smi is parsed.
 func TestPollRealGPU(t *testing.T) {
 	testkit.NeedGPU(t)
 	p := Machine{}.Poll(PollOptions{Every: 100 * time.Millisecond})

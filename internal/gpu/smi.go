@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits on nvidia-smi, which wakes each GPU and may so take seconds.
+// Limits on nvidia-smi, which wakes each GPU and so may take seconds.
 const (
 	smiPatience = 10 * time.Second
 	smiOutput   = 64 << 10 // bytes
@@ -22,10 +22,10 @@ type device struct {
 	driver string
 }
 
-// ErrNoAnswer says that nvidia-smi did not end in time, which a hung GPU causes.
+// ErrNoAnswer reports that nvidia-smi did not end in time, as with a hung GPU.
 var ErrNoAnswer = errors.New("nvidia-smi does not answer")
 
-// ask runs nvidia-smi where it is installed.
+// ask runs nvidia-smi, if it is installed.
 func (m Machine) ask(ctx context.Context) ([]device, error) {
 	tool, err := m.find()
 	if err != nil || tool == nil {
@@ -43,9 +43,8 @@ func (m Machine) ask(ctx context.Context) ([]device, error) {
 	return parseDevices(text)
 }
 
-// output runs cmd. A process that waits for a hung GPU cannot be killed, so it is
-// left behind when ctx ends; the goroutine that waits for it holds a few KiB and
-// ends with it.
+// output runs cmd. A process that waits for a hung GPU cannot be killed, so it is left behind when
+// ctx ends; the goroutine that waits for it holds a few KiB and ends with it.
 func output(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	var out capped
 	cmd.Stdout = &out
@@ -66,8 +65,8 @@ func output(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	}
 }
 
-// capped refuses to hold more than smiOutput bytes.
-type capped struct{ text []byte } // no Buffer, whose ReadFrom would go past Write
+// capped holds at most smiOutput bytes.
+type capped struct{ text []byte } // not a Buffer, whose ReadFrom would bypass Write
 
 func (c *capped) Write(p []byte) (int, error) {
 	if len(c.text)+len(p) > smiOutput {
@@ -77,8 +76,8 @@ func (c *capped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// parseDevices reads lines of five values. The name is last, since it alone may
-// hold a comma; memory is in MiB.
+// parseDevices parses lines of five values. The name is last, since only it may contain a comma;
+// memory is in MiB.
 func parseDevices(text string) ([]device, error) {
 	var out []device
 	for line := range strings.Lines(text) {
@@ -87,7 +86,7 @@ func parseDevices(text string) ([]device, error) {
 			return out, fmt.Errorf("nvidia-smi: unexpected line %.100q", line)
 		}
 		d := device{GPU: GPU{Bus: normalBus(f[0]), UUID: known(f[1]), Model: known(f[4])}, driver: known(f[3])}
-		// A GPU that shares the machine's memory has none to tell.
+		// A GPU that shares the machine's memory has no own size.
 		if mib, err := strconv.ParseUint(f[2], 10, 40); err == nil {
 			d.Memory = int64(mib) << 20
 		}
@@ -96,7 +95,7 @@ func parseDevices(text string) ([]device, error) {
 	return out, nil
 }
 
-// known turns "[N/A]", "[Not Supported]", "N/A", "ERR!" and the like into nothing.
+// known maps "[N/A]", "[Not Supported]", "N/A", "ERR!" and similar values to "".
 func known(s string) string {
 	if s = strings.TrimSpace(s); strings.HasPrefix(s, "[") || s == "N/A" || s == "ERR!" {
 		return ""

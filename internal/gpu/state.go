@@ -7,15 +7,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// field is a value that nvidia-smi is asked for.
+// field is a value to request from nvidia-smi.
 type field struct {
 	name  string
-	older string // its name in drivers that do not know that one
+	older string // its name in older drivers
 	set   func(g *tick.GPU, value string)
 }
 
-// fields are asked for in this order. The name of the GPU is last, for it alone may
-// hold a comma. What is "[N/A]" is not set.
+// fields are requested in this order. The name of the GPU is last, since only it may contain a
+// comma. A value of "[N/A]" is not set.
 var fields = []field{
 	{name: "pci.bus_id", set: func(g *tick.GPU, v string) { g.Bus = normalBus(v) }},
 	{name: "index", set: func(g *tick.GPU, v string) {
@@ -41,7 +41,7 @@ var fields = []field{
 	{name: "name", set: func(g *tick.GPU, v string) { g.Name = v }},
 }
 
-// fields returns the names of those that this nvidia-smi knows, as far as it has said.
+// fields returns the names of the fields that this nvidia-smi is not known to lack.
 func (p *Poll) fields() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Poll) fields() []string {
 	return out
 }
 
-// parseState reads a line of the values of the named fields.
+// parseState parses a line of the values of the named fields.
 func parseState(names []string, line string) (tick.GPU, bool) {
 	g := tick.GPU{Index: -1}
 	values := strings.SplitN(strings.TrimSpace(line), ", ", len(names))
@@ -80,7 +80,7 @@ func parseState(names []string, line string) (tick.GPU, bool) {
 	return g, g.Bus != ""
 }
 
-// whole sets a number of a unit, unless it is none.
+// whole sets an integer in the given unit, unless the value is no number.
 func whole(to **int64, value string, unit int64) {
 	if n, err := strconv.ParseUint(value, 10, 40); err == nil {
 		v := int64(n) * unit
@@ -88,14 +88,14 @@ func whole(to **int64, value string, unit int64) {
 	}
 }
 
-// number is whole for numbers that need not be.
+// number sets a decimal number.
 func number(to **float64, value string) {
 	if n, err := strconv.ParseFloat(value, 64); err == nil && n >= 0 && n < 1e6 {
 		*to = &n
 	}
 }
 
-// share reads a percentage.
+// share parses a percentage.
 func share(to **float64, value string) {
 	if n, err := strconv.ParseUint(value, 10, 7); err == nil && n <= 100 {
 		v := float64(n) / 100
@@ -103,14 +103,13 @@ func share(to **float64, value string) {
 	}
 }
 
-// throttles are the reasons for low clocks (nvml.h, nvmlClocksEventReason...), by bit.
+// throttles has the reasons for low clocks (nvml.h, nvmlClocksEventReason...), by bit.
 var throttles = []string{
 	"idle", "application clocks", "software power cap", "hardware slowdown", "sync boost",
 	"software thermal slowdown", "hardware thermal slowdown", "hardware power brake", "display clocks",
 }
 
-// reasons reads a bit mask like 0x0000000000000004. A bit that is not known is shown
-// as it is.
+// reasons parses a bit mask such as 0x0000000000000004. Unknown bits are shown as numbers.
 func reasons(mask string) []string {
 	bits, err := strconv.ParseUint(strings.TrimPrefix(mask, "0x"), 16, 64)
 	if err != nil {

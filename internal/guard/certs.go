@@ -21,23 +21,22 @@ import (
 	"time"
 )
 
-// How long a certificate is good that is signed by itself, and when the next is made.
+// Lifetime of a self-signed certificate, and when to renew it.
 const (
 	selfLife  = 24 * time.Hour
-	selfRenew = time.Hour       // before its end
+	selfRenew = time.Hour       // before it expires
 	selfEarly = 5 * time.Minute // for clocks that are behind
 )
 
-// Certificates are those of a server, the next of which comes by itself. They are safe for
-// concurrent use.
+// Certificates are a server's certificate and its renewals. They are safe for concurrent use.
 type Certificates struct {
-	next func(*tls.Certificate) (*tls.Certificate, error) // the same while that is good
+	next func(*tls.Certificate) (*tls.Certificate, error) // returns the current one while it is valid
 
 	mu   sync.Mutex
 	last *tls.Certificate
 }
 
-// Files takes certificate and key from two files in PEM, anew when the first has changed.
+// Files reads certificate and key from two PEM files, and rereads them when the first has changed.
 func Files(cert, key string) (*Certificates, error) {
 	var read time.Time
 	c := &Certificates{next: func(last *tls.Certificate) (*tls.Certificate, error) {
@@ -56,10 +55,9 @@ func Files(cert, key string) (*Certificates, error) {
 	return c, err
 }
 
-// SelfSigned makes certificates that are signed by themselves, each for 24 hours, with a
-// key of P-256 that stays in the file at path, so that who knows its fingerprint knows the
-// server again. The key of an empty path is forgotten at the end. names are host names and
-// addresses.
+// SelfSigned makes self-signed certificates, each valid for 24 hours. Their P-256 key is kept in
+// the file at path, so that its fingerprint continues to identify the server. With an empty path
+// the key is not kept. names are host names and addresses.
 func SelfSigned(path string, names []string, now func() time.Time) (*Certificates, error) {
 	key, err := keyAt(path)
 	if err != nil {
@@ -97,7 +95,7 @@ func signed(key *ecdsa.PrivateKey, names []string, now time.Time) (*tls.Certific
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
 }
 
-// keyAt reads the key at path, or makes one there that its owner alone can read.
+// keyAt reads the key at path, or creates one that only its owner can read.
 func keyAt(path string) (*ecdsa.PrivateKey, error) {
 	if path != "" {
 		text, err := os.ReadFile(path)
@@ -142,7 +140,7 @@ func parseKey(path string, text []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// current returns the certificate to show now: the last one where there is no next.
+// current returns the certificate to present: the last one if a renewal fails.
 func (c *Certificates) current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,13 +164,13 @@ func (c *Certificates) certificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return c.current()
 }
 
-// covers tells whether the certificate is for a name.
+// covers reports whether the certificate is valid for a name.
 func (c *Certificates) covers(name string) bool {
 	cert, err := c.current()
 	return err == nil && name != "" && cert.Leaf.VerifyHostname(name) == nil
 }
 
-// Fingerprint is that of the certificate's key: see [Fingerprint].
+// Fingerprint returns the fingerprint of the certificate's key: see [Fingerprint].
 func (c *Certificates) Fingerprint() string {
 	cert, err := c.current()
 	if err != nil {
@@ -181,7 +179,7 @@ func (c *Certificates) Fingerprint() string {
 	return Fingerprint(cert.Leaf)
 }
 
-// Fingerprint names the key of a certificate: "sha256:" and the hash of its
+// Fingerprint identifies the key of a certificate: "sha256:" and the hash of its
 // SubjectPublicKeyInfo in hexadecimal. It is the same for all certificates of a key.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// pair writes certificate and key of c to two files.
+// pair writes the certificate and key of c to two files.
 func pair(t *testing.T, c *Certificates, dir string) (cert, key string) {
 	t.Helper()
 	got, err := c.current()
@@ -30,7 +30,7 @@ func pair(t *testing.T, c *Certificates, dir string) (cert, key string) {
 	return cert, key
 }
 
-// A certificate is good for a day, the next comes before its end, and the key stays.
+// A certificate is valid for a day, is renewed before it expires, and keeps its key.
 func TestSelfSignedRenews(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "sub", "key")
@@ -78,7 +78,7 @@ func TestSelfSignedRenews(t *testing.T) {
 	}
 }
 
-// Files that are replaced are read anew; while they do not fit, the last pair stays.
+// Replaced files are reread; while they do not match, the last pair stays.
 func TestFilesAreReadAnew(t *testing.T) {
 	dir := t.TempDir()
 	one, err := SelfSigned("", nil, time.Now)

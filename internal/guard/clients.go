@@ -10,22 +10,21 @@ import (
 	"sync"
 )
 
-// Bounds of how many clients there can be.
+// Bounds on the number of clients.
 const (
 	maxClients = 128
 	maxShare   = 64 // of one address
 )
 
-// clients is a listener that keeps no more clients than there is room for. Where there is
-// none, or an address has its share, the connection of that address (else of the one that
-// has most) is closed that has waited longest without being answered: whoever opens many
-// and asks nothing keeps nobody out.
+// clients is a listener that limits the number of clients. When it is full, or an address has its
+// share, it closes the connection that has been idle longest: of that address, or else of the
+// address with most. So a client that opens many idle connections keeps nobody out.
 type clients struct {
 	net.Listener
 
 	mu     sync.Mutex
-	all    []*client // in the order in which they came
-	room   sync.Cond // one has left, or the listener is closed
+	all    []*client // in order of arrival
+	room   sync.Cond // signaled when one leaves, or the listener is closed
 	closed bool
 }
 
@@ -35,7 +34,7 @@ func newClients(l net.Listener) *clients {
 	return c
 }
 
-// Accept returns the next client that there is room for.
+// Accept returns the next client for which there is room.
 func (l *clients) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -49,8 +48,8 @@ func (l *clients) Accept() (net.Conn, error) {
 	}
 }
 
-// take makes room for a connection, for which it waits where all are being answered; nil:
-// its address can have no more.
+// take makes room for a connection, and waits if all clients are being answered. It returns nil if
+// the address has its share.
 func (l *clients) take(conn net.Conn) *client {
 	c := &client{Conn: conn, of: l, from: addressOf(conn)}
 	l.mu.Lock()
@@ -65,7 +64,7 @@ func (l *clients) take(conn net.Conn) *client {
 	return c
 }
 
-// count is how many clients an address has.
+// count returns the number of clients of an address.
 func (l *clients) count(from netip.Prefix) (n int) {
 	for _, c := range l.all {
 		if c.from == from {
@@ -75,7 +74,7 @@ func (l *clients) count(from netip.Prefix) (n int) {
 	return n
 }
 
-// most is the address that has most clients that are not being answered.
+// most returns the address with most idle clients.
 func (l *clients) most() (from netip.Prefix) {
 	count := map[netip.Prefix]int{}
 	for _, c := range l.all {
@@ -89,7 +88,7 @@ func (l *clients) most() (from netip.Prefix) {
 	return from
 }
 
-// evict closes the first client of an address that is not being answered.
+// evict closes the first idle client of an address.
 func (l *clients) evict(from netip.Prefix) bool {
 	i := slices.IndexFunc(l.all, func(c *client) bool { return c.from == from && !c.answered })
 	if i < 0 {
@@ -97,11 +96,11 @@ func (l *clients) evict(from netip.Prefix) bool {
 	}
 	c := l.all[i]
 	l.all = slices.Delete(l.all, i, i+1)
-	_ = c.Conn.Close() // whoever reads from it sees that
+	_ = c.Conn.Close() // its reader sees that
 	return true
 }
 
-// Close ends a wait for room, too.
+// Close also ends a wait for room.
 func (l *clients) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -115,10 +114,10 @@ type client struct {
 	net.Conn
 	of       *clients
 	from     netip.Prefix
-	answered bool // a request is whole, and its answer under way
+	answered bool // a complete request is being answered
 }
 
-// Close closes the connection and gives its room back.
+// Close closes the connection and frees its place.
 func (c *client) Close() error {
 	c.of.mu.Lock()
 	if i := slices.Index(c.of.all, c); i >= 0 {
@@ -129,7 +128,7 @@ func (c *client) Close() error {
 	return c.Conn.Close()
 }
 
-// addressOf is who counts as one: an IPv4 address, a network of IPv6, this machine.
+// addressOf returns the unit that counts as one: an IPv4 address, an IPv6 network, this machine.
 func addressOf(conn net.Conn) netip.Prefix {
 	at, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	ip := at.Addr().Unmap()
@@ -142,10 +141,10 @@ func addressOf(conn net.Conn) netip.Prefix {
 	return netip.PrefixFrom(ip.WithZone(""), 64).Masked()
 }
 
-// clientKey is of the client in a request's context.
+// clientKey is the key of the client in a request's context.
 type clientKey struct{}
 
-// known puts the client of a connection into the context of its requests.
+// known puts a connection's client into the context of its requests.
 func known(ctx context.Context, conn net.Conn) context.Context {
 	if t, ok := conn.(*tls.Conn); ok {
 		conn = t.NetConn()
@@ -153,7 +152,7 @@ func known(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, clientKey{}, conn)
 }
 
-// answering notes which clients are being answered.
+// answering marks the clients that are being answered.
 func answering(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(clientKey{}).(*client); ok {
@@ -168,7 +167,7 @@ func (c *client) note(answered bool) {
 	c.of.mu.Lock()
 	c.answered = answered
 	if !answered {
-		c.of.room.Signal() // it can be closed for another
+		c.of.room.Signal() // it can now be evicted
 	}
 	c.of.mu.Unlock()
 }

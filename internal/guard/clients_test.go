@@ -6,24 +6,24 @@ import (
 	"testing/synctest"
 )
 
-// fakeConn is a connection from an address, which only closes.
+// fakeConn is a connection from an address that can only be closed.
 type fakeConn struct {
 	net.Conn
 	from   string
 	closed bool
 }
 
-// RemoteAddr is where it is from.
+// RemoteAddr returns the connection's origin.
 func (c *fakeConn) RemoteAddr() net.Addr {
 	a, _ := net.ResolveTCPAddr("tcp", c.from)
 	return a
 }
 
-// Close notes it.
+// Close records the call.
 func (c *fakeConn) Close() error { c.closed = true; return nil }
 
-// Whoever opens many connections loses the first of them that asks nothing; others and
-// those that are being answered keep theirs.
+// An address with many connections loses its first idle one. Other addresses, and clients that are
+// being answered, keep theirs.
 func TestClientsShareRoom(t *testing.T) {
 	l := newClients(nil)
 	open := func(from string) (*fakeConn, *client) {
@@ -44,7 +44,7 @@ func TestClientsShareRoom(t *testing.T) {
 	if _, in := open("10.0.0.9:3"); in == nil || !many[0].closed || many[1].closed || asks.closed {
 		t.Error("beyond its share an address must lose its first connection that asks nothing")
 	}
-	for i := range 62 { // the room is full: 1 + 64 + 63 of networks with one each
+	for i := range 62 { // full: 1 + 64 + 63 networks with one each
 		open("[2001:db8:" + string(rune('a'+i%6)) + ":" + string(rune('0'+i/6%10)) + "::1]:1")
 	}
 	first, _ := open("192.0.2.1:1")
@@ -56,8 +56,8 @@ func TestClientsShareRoom(t *testing.T) {
 	}
 }
 
-// An address of which all clients are being answered has no more; when all room is taken by
-// such, the next waits until one is done.
+// An address whose clients are all being answered gets no more. When all clients are being
+// answered, the next one waits.
 func TestClientsWait(t *testing.T) { synctest.Test(t, clientsWait) }
 
 func clientsWait(t *testing.T) {
@@ -89,7 +89,7 @@ func clientsWait(t *testing.T) {
 	}
 }
 
-// Networks of IPv6 and this machine count as one.
+// IPv6 networks and this machine count as one.
 func TestAddresses(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string

@@ -1,9 +1,8 @@
-// Package guard keeps ingero's HTTP servers to those who may ask: it looks at the Host,
-// the Origin and the token of each request, bounds what a client can take of the server,
-// and has the certificates. It knows nothing of what is served.
+// Package guard restricts access to ingero's HTTP servers. It checks the Host, the Origin and the
+// token of each request, limits clients, and provides certificates. It knows nothing of what is
+// served.
 //
-// A browser on this machine can be made to send requests here by any page that it
-// shows. So the Host must be an address of the port, a name that was allowed, or, from
-// who has the token, a name of the certificate; and a request that says from which page
-// it comes must come from here.
+// Any web page can make a browser on this machine send requests to ingero. So the Host must be an
+// address of the port, an allowed name, or, with the token, a name of the certificate. A request
+// that states its page's origin must come from this server.
 package guard

@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Options say who may ask.
+// Options say which requests are allowed.
 type Options struct {
-	Names func(host string) bool // whether a Host is an address of the port
-	Allow []string               // more names that it may have
-	Token string                 // that each request must have; empty: none
-	Certs *Certificates          // of the server; nil: it serves without TLS
-	// Public tells which requests are for what holds no data: they need no token, and may be
-	// links on other sites' pages. nil: none are.
+	Names func(host string) bool // reports whether a Host is an address of the port
+	Allow []string               // more allowed names
+	Token string                 // token that each request must have; empty: none
+	Certs *Certificates          // the server's; nil: no TLS
+	// Public reports whether a request is for a resource without data. Such requests need no token,
+	// and may be links on other sites' pages. nil: none.
 	Public func(*http.Request) bool
 }
 
 // maxBody bounds the body of a request, in bytes.
 const maxBody = 64 << 10
 
-// Wrap returns a handler that passes on to h what may be asked, and answers the rest
-// with [Refuse].
+// Wrap returns a handler that passes allowed requests on to h, and answers the others with
+// [Refuse].
 func Wrap(h http.Handler, o Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
@@ -53,20 +53,20 @@ func Wrap(h http.Handler, o Options) http.Handler {
 	})
 }
 
-// Refuse answers a request with why it is not done, as JSON: error, and do, which may be
+// Refuse answers a request with the reason for its refusal, as JSON: error, and do, which may be
 // empty.
 func Refuse(w http.ResponseWriter, status int, why, do string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	b, _ := json.Marshal(struct { // of strings: cannot fail
+	b, _ := json.Marshal(struct { // strings only: cannot fail
 		Error string `json:"error"`
 		Do    string `json:"do,omitempty"`
 	}{why, do})
-	_, _ = w.Write(append(b, '\n')) // who does not read it has gone
+	_, _ = w.Write(append(b, '\n')) // an error means that the client has gone
 }
 
-// host tells whether a request may have the Host; known is of one with the token, and of
-// one for what is public where there is a token.
+// host reports whether the Host is allowed. known is true with the token, and for public resources
+// of a server with a token.
 func (o *Options) host(host string, known bool) bool {
 	if o.Names(host) {
 		return true
@@ -76,7 +76,7 @@ func (o *Options) host(host string, known bool) bool {
 	return slices.ContainsFunc(o.Allow, is) || known && o.Certs != nil && o.Certs.covers(name)
 }
 
-// bare is a Host without its port.
+// bare returns a Host without its port.
 func bare(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -84,8 +84,8 @@ func bare(host string) string {
 	return strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 }
 
-// origin tells whether a request comes from no page of another site. One that comes from
-// no page at all does not say.
+// origin reports whether a request does not come from another site's page. A request that no page
+// sent has no Origin.
 func (o *Options) origin(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "none", "same-origin":
@@ -104,8 +104,7 @@ func (o *Options) origin(r *http.Request) bool {
 	return err == nil && len(from) == 1 && u.Scheme == scheme && strings.EqualFold(u.Host, r.Host)
 }
 
-// hasToken tells whether a request has it, in a time that does not depend on how much of
-// it is right.
+// hasToken reports whether a request has the token, in constant time.
 func hasToken(r *http.Request, token string) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	a, b := sha256.Sum256([]byte(strings.TrimSpace(given))), sha256.Sum256([]byte(token))

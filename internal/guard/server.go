@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// Bounds of what clients can take, however slow or many they are.
+// Bounds on what clients can take, however slow or many they are.
 const (
-	headTime  = 10 * time.Second // for the handshake, and then for the head of a request
+	headTime  = 10 * time.Second // for the handshake, and then for the header of a request
 	readTime  = 15 * time.Second
-	writeTime = 2 * time.Minute // from the end of the head
+	writeTime = 2 * time.Minute // from the end of the header
 	idleTime  = time.Minute
 	maxHead   = 16 << 10
-	endTime   = 2 * time.Second // for what is being answered, once it shall end
+	endTime   = 2 * time.Second // for requests in progress at the end
 )
 
-// Serve answers on l until the context ends; it then ends what is under way, for which it
-// waits. There are no more than 128 clients, and 64 of one address: for the next one a
-// connection is closed on which nothing is asked. Nothing of a client is logged but by
-// Debug.
+// Serve serves on l until the context ends, then waits for the requests in progress. It allows 128
+// clients, and 64 of one address; for another one it closes an idle connection. It logs clients at
+// level Debug only.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, certs *Certificates, log *slog.Logger) error {
 	s := &http.Server{Handler: answering(h), ConnContext: known, ReadHeaderTimeout: headTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHead, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug), Protocols: &http.Protocols{},

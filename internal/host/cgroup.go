@@ -14,14 +14,14 @@ import (
 
 var pageBytes = uint64(os.Getpagesize())
 
-// mount is a mounted hierarchy of cgroups.
+// mount is a mounted cgroup hierarchy.
 type mount struct {
-	at    string   // where
-	root  string   // what of the hierarchy
-	names []string // its controllers; none: the unified hierarchy (version 2)
+	at    string   // mount point
+	root  string   // mounted part of the hierarchy
+	names []string // controllers; none: the unified hierarchy (version 2)
 }
 
-// parseMounts reads /proc/PID/mountinfo (proc(5)).
+// parseMounts parses /proc/PID/mountinfo (proc(5)).
 func parseMounts(b []byte) (out []mount) {
 	for line := range bytes.Lines(b) {
 		head, tail, ok := strings.Cut(strings.TrimSpace(string(line)), " - ")
@@ -37,7 +37,7 @@ func parseMounts(b []byte) (out []mount) {
 		default:
 			continue
 		}
-		if !slices.ContainsFunc(out, func(x mount) bool { return slices.Equal(x.names, m.names) }) { // the first will do
+		if !slices.ContainsFunc(out, func(x mount) bool { return slices.Equal(x.names, m.names) }) { // first is enough
 			out = append(out, m)
 		}
 	}
@@ -46,21 +46,21 @@ func parseMounts(b []byte) (out []mount) {
 
 // dir is a cgroup in one hierarchy.
 type dir struct {
-	controller string // "" of version 2
-	path       string // as the kernel tells it
-	at         string // its folder, below Root
+	controller string // "" for version 2
+	path       string // as the kernel reports it
+	at         string // its directory, below Root
 }
 
-// membership is which cgroups a process is in.
+// membership has the cgroups of a process.
 type membership struct {
 	dirs  []dir
-	round uint64 // that read it
+	round uint64 // in which it was read
 }
 
-// membershipAge is after how many rounds it is read again: processes move rarely.
+// membershipAge is the number of rounds between reads: processes rarely move.
 const membershipAge = 30
 
-// member returns the cgroups of a process, but for roots.
+// member returns the cgroups of a process, except root cgroups.
 func (p *Poller) member(pid uint32) []dir {
 	m := p.groups[pid]
 	if m != nil && p.round-m.round < membershipAge {
@@ -68,7 +68,7 @@ func (p *Poller) member(pid uint32) []dir {
 	}
 	b := p.read("proc", pidName(pid), "cgroup")
 	if b == nil {
-		if m != nil { // it has ended; its cgroup may be there still
+		if m != nil { // the process has ended; its cgroup may still exist
 			return m.dirs
 		}
 		return nil
@@ -89,11 +89,11 @@ func (p *Poller) member(pid uint32) []dir {
 	return m.dirs
 }
 
-// folder returns where a cgroup's files lie.
+// folder returns the directory of a cgroup's files.
 func (p *Poller) folder(controller, of string) (string, bool) {
 	for _, m := range p.mounts {
 		if controller == "" && m.names == nil || controller != "" && slices.Contains(m.names, controller) {
-			rel := path.Clean("/" + of) // nothing leads out of the mount
+			rel := path.Clean("/" + of) // stays within the mount
 			if m.root != "/" {
 				rel = strings.TrimPrefix(rel, m.root)
 			}
@@ -103,7 +103,7 @@ func (p *Poller) folder(controller, of string) (string, bool) {
 	return "", false
 }
 
-// cgroupFiles are what is read of a cgroup, by controller; "" is version 2.
+// cgroupFiles lists the files to read of a cgroup, by controller; "" is version 2.
 var cgroupFiles = []struct {
 	controller, name string
 	parse            func(p *Poller, object string, b []byte)
@@ -125,9 +125,9 @@ var cgroupFiles = []struct {
 	{"memory", "memory.failcnt", func(p *Poller, object string, b []byte) { p.counter(tick.HostAtLimit, object, b, "", 0) }},
 }
 
-// cgroups reads those that the processes are in, each once.
+// cgroups reads the cgroups of the processes, each once.
 func (p *Poller) cgroups(pids []uint32) {
-	seen := map[dir]bool{} // one folder can be that of several controllers
+	seen := map[dir]bool{} // controllers may share one directory
 	for _, pid := range pids {
 		for _, d := range p.member(pid) {
 			if seen[d] {
@@ -157,8 +157,8 @@ func (p *Poller) cgroups(pids []uint32) {
 	}
 }
 
-// throttled reads cpu.stat: how often a cgroup ran out of its CPU quota, and for how
-// long its threads stood still then, in units of unit ns.
+// throttled reads cpu.stat: how often a cgroup ran out of its CPU quota, and how long its threads
+// were throttled, in units of unit ns.
 func (p *Poller) throttled(object string, b []byte, key string, unit uint64) {
 	times, ok := field(b, "nr_throttled ")
 	long, ok2 := field(b, key)
@@ -172,8 +172,7 @@ func (p *Poller) throttled(object string, b []byte, key string, unit uint64) {
 	}
 }
 
-// counter reads one number behind a key: a time in units of unit ns, or with unit 0 a
-// count.
+// counter reads the number after a key: a time in units of unit ns, or a count if unit is 0.
 func (p *Poller) counter(kind tick.HostEvent, object string, b []byte, key string, unit uint64) {
 	v, ok := field(b, key)
 	if !ok {

@@ -10,17 +10,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// allowance is on how many CPUs a process may run, and how many were taken from it.
+// allowance has the number of CPUs of a process, and the number taken from it.
 type allowance struct {
 	cpus  int
 	taken uint64
-	by    tick.Limit // the group that took the last, without a File where none did
+	by    tick.Limit // the group that took the last ones; without a File: none
 	byIt  uint64     // times that this group did
-	round uint64     // that saw it last
+	round uint64     // last round with the process
 }
 
-// affinity counts the CPUs that a process may no longer run on: a cpuset that has
-// become smaller, or an affinity that somebody set.
+// affinity counts the CPUs that a process may no longer use: a smaller cpuset, or a changed
+// affinity.
 func (p *Poller) affinity(pid uint32) {
 	mask, ok := field(p.read("proc", pidName(pid), "status"), "Cpus_allowed:")
 	if !ok {
@@ -28,7 +28,7 @@ func (p *Poller) affinity(pid uint32) {
 	}
 	may := 0
 	for _, digit := range mask {
-		if n, err := strconv.ParseUint(string(digit), 16, 8); err == nil { // all but the commas
+		if n, err := strconv.ParseUint(string(digit), 16, 8); err == nil { // skips the commas
 			may += bits.OnesCount64(n)
 		}
 	}
@@ -39,7 +39,7 @@ func (p *Poller) affinity(pid uint32) {
 	}
 	if fewer := uint64(max(a.cpus-may, 0)); fewer > 0 {
 		a.taken += fewer
-		delete(p.groups, pid) // it may be in another group since
+		delete(p.groups, pid) // it may have moved to another group
 		if by := p.cpuset(pid, may); by != a.by {
 			a.by, a.byIt = by, 0
 		}
@@ -52,16 +52,16 @@ func (p *Poller) affinity(pid uint32) {
 	}
 }
 
-// cpusets are the files of a cpuset: what was asked for, and what is left of it, by controller;
-// "" is version 2.
+// cpusets has the files of a cpuset by controller: requested CPUs and effective CPUs; "" is version
+// 2.
 var cpusets = map[string]struct{ cpus, effective string }{
 	"":       {"cpuset.cpus", "cpuset.cpus.effective"},
 	"cpuset": {"cpuset.cpus", "cpuset.effective_cpus"},
 }
 
-// cpuset returns the group whose cpuset leaves a process its CPUs, so many: the uppermost that
-// names CPUs of its own and leaves no more than those below it. It is empty where no group does,
-// as with an affinity of the process's own.
+// cpuset returns the group whose cpuset limits a process to may CPUs: the topmost that lists its
+// own CPUs and leaves no more than the groups below it. It is empty if no group does, as with an
+// affinity of the process itself.
 func (p *Poller) cpuset(pid uint32, may int) (by tick.Limit) {
 	for _, d := range p.member(pid) {
 		files, ok := cpusets[d.controller]
@@ -90,7 +90,7 @@ func (p *Poller) cpuset(pid uint32, may int) (by tick.Limit) {
 	return by
 }
 
-// cpuList reads a list of CPUs, "0-3,8"; it is empty where there is none.
+// cpuList reads a list of CPUs, "0-3,8"; "" if there is none.
 func (p *Poller) cpuList(file string) string {
 	list := strings.TrimSpace(string(p.readPath(file)))
 	if countCPUs(list) == 0 {
@@ -99,7 +99,7 @@ func (p *Poller) cpuList(file string) string {
 	return list
 }
 
-// countCPUs returns how many CPUs are in a list; 0 where it is none.
+// countCPUs returns the number of CPUs in a list; 0 if it is invalid.
 func countCPUs(list string) (n int) {
 	for _, r := range strings.Split(list, ",") {
 		from, to, ok := strings.Cut(r, "-")

@@ -15,8 +15,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// A cpuset of this machine that becomes smaller is named, with what it leaves, although the process is
-// in a group below.
+// A real cpuset that becomes smaller is named, with its remaining CPUs, even if the process is in a
+// group below.
 func TestRealCpuset(t *testing.T) {
 	root := testkit.CgroupRoot("cpuset")
 	files := cpusets[""]
@@ -36,7 +36,7 @@ func TestRealCpuset(t *testing.T) {
 	}
 	box := filepath.Dir(path)
 	groups := []string{filepath.Dir(box), box, path}
-	for _, g := range groups { // version 1 begins with none
+	for _, g := range groups { // version 1 starts with none
 		if mems, err := os.ReadFile(filepath.Join(root, "cpuset.mems")); err == nil {
 			set(g, "cpuset.mems", string(mems))
 		}

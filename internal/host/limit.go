@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	maxDepth   = 16  // groups above one that are looked at
-	maxThreads = 512 // whose CPU time is read in a round
+	maxDepth   = 16  // ancestors of a group to read
+	maxThreads = 512 // threads whose CPU time is read in a round
 	maxMembers = 64  // processes of a group whose threads are read
 )
 
-// limits are the limits that a group can reach, by controller; "" is version 2. The counter of a
-// file says how often the group itself reached its limit: not one above or below it.
+// limits lists the limits that a group can reach, by controller; "" is version 2. The counter of a
+// file counts how often the group itself reached its limit, without groups above or below it.
 var limits = []struct {
 	controller, counter, key, time string // time "": none
-	unit                           uint64 // of it, ns
+	unit                           uint64 // unit of time, ns
 	files                          []string
 	unlimited                      string
 }{
@@ -33,7 +33,7 @@ var limits = []struct {
 	{"memory", "memory.failcnt", "", "", 0, []string{"memory.limit_in_bytes"}, ""},
 }
 
-// reachedBy notes which limits held processes back, and who used the quotas up.
+// reachedBy records which limits held processes back, and which threads used the quotas.
 func (p *Poller) reachedBy(pids []uint32) {
 	left, read := maxThreads, map[uint32]bool{}
 	known := map[dir][]limitReading{}
@@ -51,14 +51,14 @@ func (p *Poller) reachedBy(pids []uint32) {
 	}
 }
 
-// limitReading is what was read of a limit in a round.
+// limitReading is a reading of a limit.
 type limitReading struct {
 	tick.Limit
-	times, ns uint64 // that it was reached; for how long it held the group back
+	times, ns uint64 // how often it was reached; how long it held the group back
 }
 
-// reached notes which limits of a process's groups, and of those above them, were reached. It
-// says whether a quota was since the last round.
+// reached records which limits of a process's groups, and of their ancestors, were reached. It
+// reports whether a quota was reached since the last round.
 func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (throttled bool) {
 	for _, d := range dirs {
 		for n := 0; n < maxDepth && d.path != "/"; n++ {
@@ -115,8 +115,8 @@ func counterOf(b []byte, key string) (uint64, bool) {
 	return number(v)
 }
 
-// rawLimit returns what the files of a limit say, with spaces between them; "" where one cannot
-// be read or says no number.
+// rawLimit returns the contents of a limit's files, joined by spaces; "" if one is unreadable or
+// not a number.
 func (p *Poller) rawLimit(at string, files []string) string {
 	var out []string
 	for _, name := range files {
@@ -134,7 +134,7 @@ func (p *Poller) rawLimit(at string, files []string) string {
 	return strings.Join(out, " ")
 }
 
-// members returns the processes of a process's own group, of those that the quota holds back.
+// members returns the processes of a process's own group, which share its quota.
 func (p *Poller) members(pid uint32, dirs []dir) (pids []uint32) {
 	for _, d := range dirs {
 		if d.controller != "" && d.controller != "cpu" {
@@ -152,15 +152,15 @@ func (p *Poller) members(pid uint32, dirs []dir) (pids []uint32) {
 	return []uint32{pid}
 }
 
-// threads notes the CPU time of a process's threads, by name: of those that use a quota up. It
-// returns how many it has read.
+// threads records the CPU time of a process's threads, by name, since they use the quota. It
+// returns the number of threads read.
 func (p *Poller) threads(pid uint32, most int) (n int) {
 	type named struct {
 		count int
 		ns    uint64
 	}
 	sums := map[string]named{}
-	for _, tid := range p.list(most, "proc", pidName(pid), "task") { // as many as may be read
+	for _, tid := range p.list(most, "proc", pidName(pid), "task") { // bounded by most
 		b := p.read("proc", pidName(pid), "task", tid, "stat")
 		open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 		if open < 0 || end < open {
@@ -188,7 +188,7 @@ func (p *Poller) threads(pid uint32, most int) (n int) {
 	return n
 }
 
-// list returns names in a folder, at most so many.
+// list returns at most most names in a directory.
 func (p *Poller) list(most int, elem ...string) []string {
 	d, err := os.Open(filepath.Join(append([]string{"/", p.Root}, elem...)...))
 	if err != nil {

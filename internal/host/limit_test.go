@@ -13,8 +13,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// The group that has the limit is told, with its value and its file, in each layout of cgroups,
-// and who used the quota up.
+// The limiting group is reported with its value and file, in each layout of cgroups, along with the
+// threads that used the quota.
 func TestLimits(t *testing.T) {
 	const (
 		v2     = "23 1 0:7 / /sys/fs/cgroup rw shared:4 - cgroup2 none rw\n"

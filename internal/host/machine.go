@@ -8,11 +8,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// machineFiles are the files that tell of the whole machine.
+// machineFiles lists the files on the whole machine.
 var machineFiles = []struct {
 	what  string
 	path  []string
-	do    string // what to do about its absence
+	do    string // remedy for its absence
 	parse func(p *Poller, b []byte)
 }{
 	{"cpu pressure", []string{"proc", "pressure", "cpu"}, psi, pressure(tick.HostCPUPressure, 0)},
@@ -23,7 +23,7 @@ var machineFiles = []struct {
 
 const psi = ": boot with psi=1 to have it"
 
-// machine reads them all.
+// machine reads all machine files.
 func (p *Poller) machine() {
 	for i := range machineFiles {
 		if b := p.read(machineFiles[i].path...); b != nil {
@@ -32,8 +32,8 @@ func (p *Poller) machine() {
 	}
 }
 
-// pressure is what reads a file of PSI (Documentation/accounting/psi.rst), whose
-// totals are us.
+// pressure returns a parser of a PSI file (Documentation/accounting/psi.rst), whose totals are in
+// us.
 func pressure(some, full tick.HostEvent) func(*Poller, []byte) {
 	return func(p *Poller, b []byte) { p.pressure(some, full, "", b) }
 }
@@ -55,8 +55,7 @@ func (p *Poller) pressure(some, full tick.HostEvent, object string, b []byte) {
 	}
 }
 
-// userTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on all
-// architectures that ingero runs on.
+// userTick is the unit of times in /proc/PID/stat: USER_HZ is 100 on all supported architectures.
 const userTick = uint64(time.Second / 100)
 
 // swap reads /proc/vmstat, which counts pages.
@@ -70,11 +69,11 @@ func (p *Poller) swap(b []byte) {
 	}
 }
 
-// process reads /proc/PID/stat. The command may hold spaces and parentheses, so its
-// end is the last one.
+// process reads /proc/PID/stat. The command may contain spaces and parentheses, so the last
+// parenthesis ends it.
 func (p *Poller) process(pid uint32) {
 	p.affinity(pid)
-	const majflt, start = 12 - 3, 22 - 3 // fields are numbered from 3 behind the command
+	const majflt, start = 12 - 3, 22 - 3 // fields after the command are numbered from 3
 	b := p.read("proc", pidName(pid), "stat")
 	at := bytes.LastIndexByte(b, ')')
 	if at < 0 {
@@ -91,7 +90,7 @@ func (p *Poller) process(pid uint32) {
 	}
 }
 
-// field returns what stands behind a key at the beginning of a line.
+// field returns the text after a key at the start of a line.
 func field(b []byte, key string) ([]byte, bool) {
 	for line := range bytes.Lines(b) {
 		if v, ok := bytes.CutPrefix(line, []byte(key)); ok {
@@ -101,7 +100,7 @@ func field(b []byte, key string) ([]byte, bool) {
 	return nil, false
 }
 
-// number reads a decimal number that no counter of the kernel exceeds in earnest.
+// number parses a decimal number; it rejects values that no real counter reaches.
 func number(b []byte) (uint64, bool) {
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
 	return n, err == nil && n < 1<<62

@@ -14,48 +14,46 @@ import (
 	"ingero/internal/tick"
 )
 
-// Poller reads the files of one machine. The zero value is this one. It is for one
-// goroutine.
+// Poller reads the files of one machine. The zero value reads this one. It is for one goroutine.
 type Poller struct {
-	// Root is where its proc and sys lie; empty means the root of the file system.
+	// Root is the directory with its proc and sys; empty: the root directory.
 	Root string
-	// Boot is for how long it had been up when the trace began; 0: now.
+	// Boot is its uptime at the start of the trace; 0: now.
 	Boot time.Duration
 
 	begun  bool
 	last   map[tick.HostKey]*reading
 	groups map[uint32]*membership // by process
 	mounts []mount
-	names  map[string]string // of devices, by number
-	// allowed is on how many CPUs processes may run.
+	names  map[string]string // device names, by number
+	// allowed has the number of CPUs of each process.
 	allowed map[uint32]*allowance
 	lacks   []tick.Report
-	left    uint64 // files of processes and cgroups that were not read
+	left    uint64 // unread files of processes and cgroups
 	round   uint64
 	buf     []byte
 }
 
-// reading is what counters stood at.
+// reading has the values of a counter.
 type reading struct {
-	count, bytes, ns uint64 // as last told
+	count, bytes, ns uint64 // last reported
 	now              struct{ count, bytes, ns uint64 }
-	round            uint64 // that saw it last
+	round            uint64 // last round with the counter
 }
 
-// Bounds of one round.
+// Limits of one round.
 const (
 	maxProcesses = 1024
 	maxCgroups   = 256
 	maxFile      = 64 << 10 // bytes
 	maxNames     = 1024     // devices
-	// leastNS is the time from which a counter of time alone is told.
+	// leastNS is the least growth of a pure time counter to report.
 	leastNS = uint64(10 * time.Millisecond)
 )
 
-// Read returns what was added to all counters since the last call, of the traced
-// processes pids among others. The first call returns nothing but what concerns
-// processes that began after the trace. With all, what is too little otherwise is
-// told too: it is the last call.
+// Read returns the growth of all counters since the last call, including those of the traced
+// processes pids. The first call returns only counters of processes that started after the trace.
+// With all, for the last call, it also returns growth that is too small otherwise.
 func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
 	if !p.begun {
 		p.begin()
@@ -76,10 +74,10 @@ func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
 	return out
 }
 
-// Left returns how many processes and cgroups were not read, over all rounds.
+// Left returns the number of unread processes and cgroups, over all rounds.
 func (p *Poller) Left() uint64 { return p.left }
 
-// Reports says what this machine does not tell.
+// Reports returns the missing files of this machine.
 func (p *Poller) Reports() []tick.Report { return p.lacks }
 
 func (p *Poller) begin() {
@@ -99,8 +97,8 @@ func (p *Poller) begin() {
 	}
 }
 
-// note takes in what a counter stands at. What was not seen before counts from here,
-// or with fresh, from zero.
+// note records the value of a counter. A new counter starts at its current value, or at zero if
+// fresh.
 func (p *Poller) note(k tick.HostKey, count, bytes, ns uint64, fresh bool) {
 	r := p.last[k]
 	if r == nil {
@@ -115,7 +113,7 @@ func (p *Poller) note(k tick.HostKey, count, bytes, ns uint64, fresh bool) {
 	n.count, n.bytes, n.ns = max(count, n.count), max(bytes, n.bytes), max(ns, n.ns)
 }
 
-// added returns what is worth telling, and forgets counters that are gone.
+// added returns the growth worth reporting, and forgets counters that are gone.
 func (p *Poller) added(all bool) (out []tick.HostSum) {
 	for k, r := range p.last {
 		gone := r.round != p.round
@@ -132,8 +130,7 @@ func (p *Poller) added(all bool) (out []tick.HostSum) {
 	return out
 }
 
-// read returns a file's content, nil where it cannot be read. It is valid until the
-// next call.
+// read returns a file's content, nil if it is unreadable. It is valid until the next call.
 func (p *Poller) read(elem ...string) []byte {
 	return p.readPath(filepath.Join(append([]string{"/", p.Root}, elem...)...))
 }
@@ -176,8 +173,8 @@ func open(path string) (int, error) {
 	}
 }
 
-// Device returns the name of a block device by its number, as "254:0"; the number
-// where there is none.
+// Device returns the name of a block device by its number, such as "254:0"; the number if it has no
+// name.
 func (p *Poller) Device(number string) string {
 	if name, ok := p.names[number]; ok {
 		return name

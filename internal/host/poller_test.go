@@ -23,7 +23,7 @@ const (
 	stat = "70 (a) b) S 1 70 70 0 -1 4194304 500 0 %d 0 10 20 0 0 20 0 1 0 %d 1000 10\n"
 )
 
-// machine returns the files of a machine at a moment: n is added to each counter.
+// machine returns the files of a machine after n steps of each counter.
 func machine(n int) map[string]string {
 	psi := func(us int) string {
 		return fmt.Sprintf("some avg10=0.00 avg60=0.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n", us+20_000*n, us/2+10_000*n)
@@ -63,7 +63,7 @@ func sum(kind tick.HostEvent, object string, pid uint32, count, bytes, ns uint64
 	return tick.HostSum{HostKey: tick.HostKey{Kind: kind, PID: pid, Object: object}, Count: count, Bytes: bytes, NS: ns}
 }
 
-// What was added to each counter is told, of both versions of cgroups.
+// The growth of each counter is reported, for both versions of cgroups.
 func TestPoller(t *testing.T) {
 	root := testkit.Tree(t, machine(0))
 	p := Poller{Root: root, Boot: time.Minute}
@@ -105,8 +105,8 @@ func TestPoller(t *testing.T) {
 	}
 }
 
-// Too little time to be worth a line is told with what comes later, at the latest in
-// the end; and a process's faults since its start where the trace was there.
+// Times too small to report are reported later, at the end at the latest; faults of a process that
+// started during the trace count from its start.
 func TestPollerKeeps(t *testing.T) {
 	files := map[string]string{"proc/self/mountinfo": "", "proc/vmstat": "", "proc/pressure/cpu": "some total=1000\n", "proc/7/stat": ""}
 	root := testkit.Tree(t, files)
@@ -129,7 +129,7 @@ func TestPollerKeeps(t *testing.T) {
 	}
 }
 
-// No number and no size is believed, and what there are too many of is counted.
+// Implausible numbers and sizes are rejected, and excess entries are counted.
 func TestPollerHostile(t *testing.T) {
 	root := testkit.Tree(t, machine(0))
 	p := Poller{Root: root, Boot: time.Minute}

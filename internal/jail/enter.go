@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter makes the process the program that Start is to run, if Start has started it; then it
-// does not return. It comes first in main: nothing else has been done by then.
+// Enter turns the process into the program of Start, if Start has started it; then it does not
+// return. Call it first in main, before anything else runs.
 func Enter() {
 	if len(os.Args) != 2 || os.Args[0] != name {
 		return
 	}
-	runtime.LockOSThread() // what is given up is given up by the thread that executes the program
+	runtime.LockOSThread() // the thread that drops privileges must be the one that execs
 	fmt.Fprintln(os.Stderr, enter(os.Args[1]))
 	os.Exit(127)
 }
 
-// enter gives up everything and executes the program. It returns why it cannot.
+// enter drops all privileges and execs the program. It returns why it cannot.
 func enter(text string) error {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -76,14 +76,14 @@ func giveUp() error {
 	}
 	for c := uintptr(0); ; c++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err == unix.EINVAL && c > unix.CAP_WAKE_ALARM {
-			return nil // the kernel knows no more
+			return nil // the kernel has no higher capability
 		} else if err != nil {
 			return err
 		}
 	}
 }
 
-// become is of this thread alone, unlike what the libraries do: execve makes it the only one.
+// become changes only this thread, unlike libc: execve makes it the only one.
 func become(uid, gid uint32) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
 		return errno

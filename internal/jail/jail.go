@@ -1,11 +1,10 @@
-// Package jail runs a copy of a program where it can compute, and say what it has found,
-// and do next to nothing else.
+// Package jail runs a copy of a program that can compute and print its results, and do next to
+// nothing else.
 //
-// The program is run as somebody else, below a directory that is all it sees of files. It
-// has no capabilities and cannot come by any, no network, no view of other processes to
-// signal, no environment but what it is given, and it is killed when its time is over. It
-// is executed from a copy in memory: neither a bit of the file's mode nor what others write
-// into it meanwhile makes it another program.
+// The program runs as another user, and sees only the files below one directory. It has no
+// capabilities and cannot gain any, no network, no view of other processes to signal, and only the
+// given environment. It is killed when its time is over. It is executed from a copy in memory, so
+// neither the file's mode bits nor later writes to the file matter.
 package jail
 
 import (
@@ -24,21 +23,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program is what is to be run.
+// Program is a program to run.
 type Program struct {
-	Image *os.File // what is executed: a copy of it
+	Image *os.File // the executable, which is copied
 	Root  *os.File // the directory that it sees as /
 	UID   uint32
 	GID   uint32
-	Args  []string // the first is what it takes for its own name
+	Args  []string // the first is its own name
 	Env   []string
-	Time  time.Duration // it is killed after
+	Time  time.Duration // it is then killed
 }
 
 // maxImage bounds a program, in bytes.
 const maxImage = 256 << 20
 
-// Jailed is a program that runs.
+// Jailed is a running program.
 type Jailed struct {
 	PID    int
 	cmd    *exec.Cmd
@@ -50,7 +49,7 @@ type Jailed struct {
 // name tells Enter that a process is to become a jailed program.
 const name = "ingero-jail"
 
-// order is what a process is told that is to become one.
+// order is what Enter needs to know.
 type order struct {
 	UID, GID uint32
 	Args     []string
@@ -58,14 +57,14 @@ type order struct {
 	Seconds  uint64
 }
 
-// What is handed to it, behind the standard three.
+// Inherited files, after the standard three.
 const (
 	rootFD  = 3
 	imageFD = 4
 )
 
-// Start runs a program, for which this process needs to be root, and to call Enter as the
-// first thing of all. It runs until End, at the latest until its time is over.
+// Start runs a program. The calling process must be root, and must call Enter before anything else.
+// The program runs until End, or until its time is over.
 func Start(p *Program) (*Jailed, error) {
 	image, err := copyOf(p.Image)
 	if err != nil {
@@ -99,7 +98,7 @@ func Start(p *Program) (*Jailed, error) {
 	return j, nil
 }
 
-// Line returns the next line that it puts out, io.EOF if there is none: it has ended.
+// Line returns the next line of output, io.EOF at its end.
 func (j *Jailed) Line() (string, error) {
 	if !j.lines.Scan() {
 		return "", errors.Join(io.EOF, j.lines.Err())
@@ -107,7 +106,7 @@ func (j *Jailed) Line() (string, error) {
 	return j.lines.Text(), nil
 }
 
-// End kills it, with all that it has started, and returns the end of what it complained of.
+// End kills the program and its children, and returns the end of its standard error.
 func (j *Jailed) End() string {
 	j.cancel()
 	_ = j.cmd.Wait() // killed
@@ -124,12 +123,12 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// IsImage says whether a path, as the kernel shows it for a mapping, is that of a copy.
+// IsImage reports whether a path, as the kernel shows it for a mapping, is that of a copy.
 func IsImage(path string) bool { return strings.HasPrefix(path, "/memfd:"+imageName) }
 
 const imageName = "ingero-copy"
 
-// copyOf returns a file in memory that nobody can write to, and that is no setuid program.
+// copyOf returns a sealed copy of a file in memory, without setuid bits.
 func copyOf(f *os.File) (*os.File, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(imageName, flags|unix.MFD_EXEC)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs a program in a jail, a shell unless another is named.
+// start runs a program in a jail, a shell by default.
 func start(t *testing.T, p jail.Program) *jail.Jailed {
 	t.Helper()
 	testkit.NeedRoot(t)
@@ -49,10 +49,10 @@ func start(t *testing.T, p jail.Program) *jail.Jailed {
 	return j
 }
 
-// shell is what runs a script.
+// shell returns the arguments that run a script.
 func shell(script string) []string { return []string{"sh", "-c", script} }
 
-// said hears all that it says.
+// said returns all lines of output.
 func said(t *testing.T, j *jail.Jailed) []string {
 	t.Helper()
 	var out []string
@@ -68,7 +68,7 @@ func said(t *testing.T, j *jail.Jailed) []string {
 	}
 }
 
-// It is somebody else, who can do nothing.
+// The program runs as another user without privileges.
 func TestWhatIsGivenUp(t *testing.T) {
 	got := said(t, start(t, jail.Program{UID: 4242, GID: 4243, Env: []string{"ONLY=this"},
 		Args: shell(`/usr/bin/grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs):' /proc/self/status | /usr/bin/tr -s '\t ' ' '; /usr/bin/env | /usr/bin/grep ONLY; /usr/bin/env | /usr/bin/grep -c HOME`)}))
@@ -80,7 +80,7 @@ func TestWhatIsGivenUp(t *testing.T) {
 	}
 }
 
-// Root in there is root by name alone.
+// Root in the jail has no capabilities.
 func TestRootWithoutCapabilities(t *testing.T) {
 	j := start(t, jail.Program{Args: shell("/usr/bin/id -u; /usr/bin/grep CapEff /proc/self/status; /usr/bin/cat /proc/1/mem")})
 	got := said(t, j)
@@ -92,7 +92,7 @@ func TestRootWithoutCapabilities(t *testing.T) {
 	}
 }
 
-// It reaches nobody: by network, by signal, by a file.
+// The program can reach nobody: by network, signal or file.
 func TestNobodyIsReached(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "jail")
 	if err != nil {
@@ -112,12 +112,12 @@ func TestNobodyIsReached(t *testing.T) {
 	}
 }
 
-// Its time is bounded, however it spends it, and so is that of all that it has started.
+// The program and its children are killed when its time is over, whatever they do.
 func TestTimeIsOver(t *testing.T) {
 	for name, script := range map[string]string{"busy": "while :; do :; done", "waits": "trap '' TERM INT HUP; /usr/bin/sleep 1000"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// Where a second does not do for a shell to begin, it has two, and so on.
+			// If a shell takes longer than a second to begin, the limit doubles.
 			for limit, begun := time.Second, false; !begun; limit *= 2 {
 				j := start(t, jail.Program{UID: 4242, GID: 4242, Time: limit, Args: shell("(/usr/bin/sleep 1000 &) ; echo begun; " + script)})
 				got := said(t, j)
@@ -133,7 +133,7 @@ func TestTimeIsOver(t *testing.T) {
 	}
 }
 
-// What it says is bounded too.
+// The output is bounded, too.
 func TestTooMuchIsSaid(t *testing.T) {
 	n := 0
 	for _, l := range said(t, start(t, jail.Program{UID: 4242, Args: shell("while :; do echo " + strings.Repeat("a", 1000) + "; done")})) {

@@ -15,32 +15,31 @@ import (
 	"time"
 )
 
-// Options say whom to ask. One of Kubelet and API is there.
+// Options configure a Table. One of Kubelet and API is set.
 type Options struct {
 	Kubelet   string // URL: https://127.0.0.1:10250
 	API       string // URL: https://kubernetes.default.svc
-	Node      string // API: whose pods
-	TokenFile string // read anew for each request: tokens are short-lived; "": none
+	Node      string // API: the node whose pods to list
+	TokenFile string // reread for each request, since tokens are short-lived; "": none
 	CAFile    string // "": the machine's own
-	// Insecure takes whatever certificate the server has: a kubelet's is often
-	// signed by itself.
+	// Insecure accepts any certificate: a kubelet's is often self-signed.
 	Insecure bool
-	Poll     time.Duration // between questions to a kubelet; 0: 10 s. A tenth of it at least
+	Poll     time.Duration // interval between requests to a kubelet; 0: 10 s. At least a tenth of it for unknown pods
 }
 
-// Bounds of what is taken from a server.
+// Bounds of what a server may send.
 const (
 	maxBody   = 64 << 20 // bytes of an answer, or of an event of a watch
 	maxToken  = 64 << 10
-	pageSize  = 500 // pods of one answer of an API server
+	pageSize  = 500 // pods per answer of an API server
 	patience  = 10 * time.Second
-	watchTime = 5 * time.Minute // a watch ends by itself
+	watchTime = 5 * time.Minute // the server then ends a watch
 )
 
-// errGone says that the server does not know any more what came after a version.
+// errGone means that the server no longer has the changes after a version.
 var errGone = errors.New("the version is too old")
 
-// client asks one server.
+// client sends requests to one server.
 type client struct {
 	http  *http.Client
 	base  *url.URL
@@ -77,12 +76,12 @@ func newClient(o *Options) (*client, error) {
 	}
 	return &client{base: u, token: o.TokenFile, http: &http.Client{
 		Transport: &http.Transport{TLSClientConfig: config, ResponseHeaderTimeout: patience, ForceAttemptHTTP2: true, MaxIdleConns: 1},
-		// Another host must not be sent the token.
+		// The token must not go to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// get asks for a path; the caller closes the body.
+// get requests a path; the caller closes the body.
 func (c *client) get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	u := *c.base
 	u.Path, u.RawQuery = strings.TrimSuffix(u.Path, "/")+path, query.Encode()
@@ -113,7 +112,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values) (*http.
 	return nil, fmt.Errorf("%s: %s%s", u.Redacted(), res.Status, hints[res.StatusCode])
 }
 
-// hints say what to do about an answer.
+// hints explain status codes.
 var hints = map[int]string{
 	http.StatusUnauthorized: " (it does not know the token)",
 	http.StatusForbidden:    " (the service account may not: it needs get on nodes/proxy for a kubelet, list and watch on pods for the API server)",
@@ -133,8 +132,7 @@ func readToken(path string) (string, error) {
 	return token, err
 }
 
-// list returns all pods that a path answers with, page by page, and the version of the
-// answer.
+// list returns all pods at a path, page by page, and the version of the answer.
 func (c *client) list(ctx context.Context, path string, query url.Values) (pods []pod, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -164,7 +162,7 @@ func (c *client) page(ctx context.Context, path string, query url.Values) (*podL
 	return &page, nil
 }
 
-// watch calls take for each change behind a version, until the server ends it: then it
+// watch calls take for each change after a version, until the server ends the watch. It then
 // returns the last version and no error.
 func (c *client) watch(ctx context.Context, path string, query url.Values, version string, take func(*watchEvent)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTime+patience)
@@ -200,7 +198,7 @@ func (c *client) watch(ctx context.Context, path string, query url.Values, versi
 	}
 }
 
-// capped reads so many bytes at most.
+// capped reads a bounded number of bytes.
 type capped struct {
 	r    io.Reader
 	left int64

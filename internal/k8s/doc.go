@@ -1,11 +1,10 @@
-// Package k8s knows the pods of this machine: what a pod and its containers are
-// called whose ids are in the names of control groups, and which pods ask for GPUs.
+// Package k8s tracks the pods of this machine: the names of pods and containers whose ids are in
+// control group names, and which pods request GPUs.
 //
-// It asks a kubelet for its list every ten seconds, and sooner when somebody asks for
-// a pod that it does not know; or it lists and watches the pods of the node at an API
-// server. Both speak JSON over HTTP, and a service account's token is sent over TLS
-// only, never to another host than the one that was named.
+// It asks a kubelet for its list every ten seconds, and sooner after a lookup of an unknown pod. Or
+// it lists and watches the node's pods at an API server. Both speak JSON over HTTP. The service
+// account's token is sent only over TLS, and only to the configured host.
 //
-// While neither can be reached nothing is forgotten, and it tries again, less and less
-// often. Session runs a [Table] and asks it.
+// While the server is unreachable the package keeps what it has, and retries with backoff. Session
+// runs a [Table] and looks pods up in it.
 package k8s

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/where"
 )
 
-// The job of a pod is what the labels of its operator say; its processes are of that job, and
-// of no other of another namespace.
+// A pod's job comes from its operator's labels. Its processes belong to that job, and not to one of
+// the same name in another namespace.
 func TestFieldLabels(t *testing.T) {
 	for _, f := range testkit.Facts(t, "labels.tsv") {
 		t.Run(f.At, func(t *testing.T) {

@@ -1,7 +1,7 @@
 package k8s
 
-// jobLabels are labels of pods that name what the pod is a part of, by what makes it: an operator
-// before the Job that it has made. The sources are in testdata/field/labels.tsv.
+// jobLabels are the pod labels that name a job, by what sets them: an operator comes before the Job
+// that it creates. The sources are in testdata/field/labels.tsv.
 var jobLabels = []string{
 	"jobset.sigs.k8s.io/jobset-name",   // JobSet; Kubeflow Trainer
 	"training.kubeflow.org/job-name",   // Kubeflow training operator, MPI operator
@@ -13,10 +13,10 @@ var jobLabels = []string{
 	"job-name",                         // a Job, before Kubernetes 1.27
 }
 
-// maxLabel is how long the value of a label is at most.
+// maxLabel is the maximum length of a label's value.
 const maxLabel = 63
 
-// jobOf returns the name of the job that a pod's labels tell, "" where they tell none.
+// jobOf returns the job in a pod's labels, "" if there is none.
 func jobOf(labels map[string]string) string {
 	for _, name := range jobLabels {
 		if v := labels[name]; v != "" {

@@ -16,19 +16,19 @@ import (
 // maxPods bounds a table: a node has 110, or a few hundred.
 const maxPods = 4096
 
-// Table is the pods of this machine. Its methods may be called from any goroutine.
+// Table has the pods of this machine. Its methods are safe for concurrent use.
 type Table struct {
 	o       Options
 	client  *client
 	changed chan struct{}
-	kick    chan struct{} // ask now
+	kick    chan struct{} // requests a poll now
 
 	mu         sync.Mutex
-	pods       map[string]*known // by all of their ids
-	containers map[string]*known // by container's id
+	pods       map[string]*known // by each of their ids
+	containers map[string]*known // by container id
 }
 
-// New returns an empty table. Nothing is asked before Run.
+// New returns an empty table. Nothing is requested before Run.
 func New(o Options) (*Table, error) {
 	c, err := newClient(&o)
 	if err != nil {
@@ -41,10 +41,10 @@ func New(o Options) (*Table, error) {
 		pods: map[string]*known{}, containers: map[string]*known{}}, nil
 }
 
-// Changed delivers after pods have come, gone or changed.
+// Changed delivers a value after pods were added, removed or changed.
 func (t *Table) Changed() <-chan struct{} { return t.changed }
 
-// Run keeps the table until ctx ends. problem is told why it cannot, once for each
+// Run updates the table until ctx is done. It calls problem when an update fails, once for each
 // different reason.
 func (t *Table) Run(ctx context.Context, problem func(error)) {
 	defer t.client.http.CloseIdleConnections()
@@ -83,7 +83,7 @@ func (t *Table) Run(ctx context.Context, problem func(error)) {
 	}
 }
 
-// rest waits, and tells whether ctx is still on.
+// rest waits, and reports whether ctx is still active.
 func rest(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -95,7 +95,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// askKubelet asks once.
+// askKubelet polls once.
 func (t *Table) askKubelet(ctx context.Context) error {
 	pods, _, err := t.client.list(ctx, "/pods", url.Values{})
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *Table) askKubelet(ctx context.Context) error {
 	return t.replace(pods)
 }
 
-// askAPI lists, and watches until something fails or the version is too old.
+// askAPI lists, then watches until a request fails or the version is too old.
 func (t *Table) askAPI(ctx context.Context) error {
 	const path = "/api/v1/pods"
 	own := func() url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + t.o.Node}} }
@@ -126,13 +126,13 @@ func (t *Table) askAPI(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if time.Since(began) < time.Second && !rest(ctx, t.o.Poll/10) { // of a server that ends watches at once
+		if time.Since(began) < time.Second && !rest(ctx, t.o.Poll/10) { // the server ends watches at once
 			return nil
 		}
 	}
 }
 
-// take takes one change in.
+// take applies one change.
 func (t *Table) take(e *watchEvent) {
 	k := e.Object.known()
 	t.mu.Lock()
@@ -150,7 +150,7 @@ func (t *Table) take(e *watchEvent) {
 	t.tell()
 }
 
-// replace makes the table what a server has.
+// replace replaces the table by a server's list.
 func (t *Table) replace(pods []pod) error {
 	t.mu.Lock()
 	before := t.pods
@@ -175,7 +175,7 @@ func (t *Table) replace(pods []pod) error {
 	return nil
 }
 
-// same says whether two states of a pod are.
+// same reports whether two states of a pod are equal.
 func (k *known) same(o *known) bool {
 	if k.Pod != o.Pod || k.job != o.job || len(k.containers) != len(o.containers) {
 		return false
@@ -188,7 +188,7 @@ func (k *known) same(o *known) bool {
 	return true
 }
 
-// keep adds a pod, if there is room. mu is held.
+// keep adds a pod if there is room. mu is held.
 func (t *Table) keep(k *known) bool {
 	if k.UID == "" || len(t.pods) >= maxPods {
 		return k.UID == ""
@@ -222,8 +222,8 @@ func (t *Table) tell() {
 	}
 }
 
-// Complete adds what is known of a process's pod, by its id or the container's. It
-// tells whether the pod is known.
+// Complete adds the facts about a process's pod, found by its id or the container's. It reports
+// whether the pod is known.
 func (t *Table) Complete(w *tick.Where) bool {
 	if w.PodUID == "" && w.Container == "" {
 		return false
@@ -252,7 +252,7 @@ func (t *Table) Complete(w *tick.Where) bool {
 	return ok || w.Container == ""
 }
 
-// List returns the pods that ask for GPUs and are not over, by namespace and name.
+// List returns the pods that request GPUs and have not ended, by namespace and name.
 func (t *Table) List() []tick.Pod {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -26,7 +26,7 @@ const (
 	hash  = "0123456789abcdef0123456789abcdef"
 )
 
-// trainer is a pod as a server writes it.
+// trainer is a pod as a server sends it.
 const trainer = `{"metadata":{"name":"train-0","namespace":"ml","uid":"` + uid1 + `","resourceVersion":"101",
 	"labels":{"app":"train"},"annotations":{"kubernetes.io/config.seen":"2026-11-21T10:00:00Z"},"ownerReferences":[{"kind":"Job"}]},
 	"spec":{"nodeName":"gpu-7","containers":[
@@ -36,11 +36,11 @@ const trainer = `{"metadata":{"name":"train-0","namespace":"ml","uid":"` + uid1 
 		{"name":"trainer","ready":true,"containerID":"containerd://` + id1 + `","state":{"running":{}}},
 		{"name":"logger","ready":false,"state":{"waiting":{"reason":"ContainerCreating"}}}]}}`
 
-// plain is one that asks for no GPU: a static pod.
+// plain is a static pod that requests no GPU.
 const plain = `{"metadata":{"name":"etcd","namespace":"kube-system","uid":"` + uid2 + `","resourceVersion":"7","annotations":{"kubernetes.io/config.hash":"` + hash + `"}},
 	"spec":{"containers":[{"name":"etcd","resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Running","qosClass":"Burstable"}}`
 
-// server is a kubelet or an API server. Its answers are given by path.
+// server is a kubelet or an API server, with answers by path.
 type server struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -70,7 +70,7 @@ func (s *server) set(answer func(w http.ResponseWriter, r *http.Request)) {
 	s.answer = answer
 }
 
-// requests are those so far.
+// requests returns the requests so far.
 func (s *server) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func listOf(version, more string, pods ...string) string {
 	return fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[%s]}`, version, more, strings.Join(pods, ","))
 }
 
-// start starts a server, and returns how to reach it.
+// start starts a server, and returns the options to reach it.
 func start(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) (*server, Options) {
 	t.Helper()
 	s := &server{answer: answer}
@@ -101,7 +101,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// table runs a table until the test ends, and returns it with what it said was wrong.
+// table runs a table until the test ends. It returns the table and its reported problems.
 func table(t *testing.T, o Options) (*Table, func() []string) {
 	t.Helper()
 	x, err := New(o)
@@ -159,7 +159,7 @@ func TestKubelet(t *testing.T) {
 			}
 		})
 	}
-	// It asks for GPUs, and has not called CUDA: it is listed. The other does not.
+	// A pod that requests GPUs is listed even if it has not called CUDA. The other is not.
 	want := []tick.Pod{{UID: uid1, Name: "train-0", Namespace: "ml", Phase: "Running", GPUs: 2}}
 	if diff := cmp.Diff(want, x.List()); diff != "" {
 		t.Errorf("pods (-want +got):\n%s", diff)
@@ -176,7 +176,7 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// A pod that is not known yet is asked for long before its time.
+// A lookup of an unknown pod triggers a poll early.
 func TestKubeletIsAskedForUnknown(t *testing.T) {
 	s, o := start(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("", "", plain)) })
 	o.Kubelet, o.Poll = s.URL, time.Hour
@@ -197,8 +197,8 @@ func TestKubeletIsAskedForUnknown(t *testing.T) {
 	}
 }
 
-// apiServer answers like an API server that has two pages of pods: it sends its watchers
-// the changes, and ends a watch for each value of gone.
+// apiServer is an API server with two pages of pods. It sends the changes to its watchers, and ends
+// a watch for each value of gone.
 func apiServer(changes chan string, gone chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -240,7 +240,7 @@ func TestAPI(t *testing.T) {
 	changes <- `{"type":"MODIFIED","object":` + trainer + `}`
 	testkit.Eventually(t, "a change", phase("Running"))
 	changes <- `{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"200"}}}`
-	gone <- struct{}{} // the watch ends, and goes on behind the bookmark
+	gone <- struct{}{} // the watch ends, and continues after the bookmark
 	testkit.Eventually(t, "the watch to go on", func() bool {
 		all := s.requests()
 		return strings.Contains(all[len(all)-1], "resourceVersion=200")
@@ -262,7 +262,7 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// What goes wrong is told once, forgets nothing, and passes.
+// A failure is reported once, drops no pod, and recovers.
 func TestProblems(t *testing.T) {
 	good := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("", "", trainer)) }
 	for _, tt := range []struct {
@@ -299,7 +299,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A token that is renewed is used from then on.
+// A renewed token is used from then on.
 func TestTokenIsReadAnew(t *testing.T) {
 	s, o := start(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("", "", trainer)) })
 	o.Kubelet = s.URL
@@ -313,7 +313,7 @@ func TestTokenIsReadAnew(t *testing.T) {
 	testkit.Eventually(t, "the pods", has(x, uid1))
 }
 
-// Over plain HTTP no token is sent, and a certificate must be the right one.
+// The token is not sent over plain HTTP, and the certificate must be valid.
 func TestTokenIsKept(t *testing.T) {
 	var sent string
 	plainServer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// What is used of the API's types (k8s.io/api/core/v1), as they are on the wire.
+// The used fields of the API's types (k8s.io/api/core/v1), as they are on the wire.
 
 type podList struct {
 	Metadata listMeta `json:"metadata"`
@@ -27,8 +27,8 @@ type pod struct {
 		ResourceVersion string            `json:"resourceVersion"`
 		Labels          map[string]string `json:"labels"`
 		Annotations     struct {
-			// What the groups of a static pod are named after: the pod of that
-			// name at the API server is its mirror, with an id of its own.
+			// The id in a static pod's group names. The API server shows a mirror pod of the same
+			// name with an id of its own.
 			Hash string `json:"kubernetes.io/config.hash"`
 		} `json:"annotations"`
 	} `json:"metadata"`
@@ -46,14 +46,14 @@ type pod struct {
 }
 
 type container struct {
-	RestartPolicy string `json:"restartPolicy"` // of an init container: Always, if it stays
+	RestartPolicy string `json:"restartPolicy"` // for an init container: Always, if it stays
 	Resources     struct {
 		Limits   map[string]quantity `json:"limits"`
 		Requests map[string]quantity `json:"requests"`
 	} `json:"resources"`
 }
 
-// quantity is a number of something; of what cannot be shared it is whole.
+// quantity is an amount; unsharable resources have whole numbers.
 type quantity string
 
 // UnmarshalJSON implements [json.Unmarshaler]: servers write "1", people sometimes 1.
@@ -72,15 +72,15 @@ type watchEvent struct {
 	Type   string `json:"type"` // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
 	Object struct {
 		pod
-		Code    int    `json:"code"` // of ERROR: a Status
+		Code    int    `json:"code"` // for ERROR: a Status
 		Message string `json:"message"`
 	} `json:"object"`
 }
 
-// gpus are the resources that are GPUs or parts of one, by the beginnings of names.
+// gpus are the name prefixes of resources that are GPUs or parts of one.
 var gpus = []string{"nvidia.com/gpu", "nvidia.com/mig-"}
 
-// asksFor returns how many GPUs a container asks for.
+// asksFor returns the number of GPUs that a container requests.
 func (c *container) asksFor() int {
 	n := 0
 	for _, all := range []map[string]quantity{c.Resources.Limits, c.Resources.Requests} {
@@ -100,8 +100,8 @@ func (c *container) asksFor() int {
 	return n
 }
 
-// gpus returns how many GPUs a pod asks for: init containers run one after the other,
-// before the rest, but for those that stay.
+// gpus returns the number of GPUs that a pod requests. Init containers run one after the other
+// before the others, except those that stay.
 func (p *pod) gpus() int {
 	first, stay := 0, 0
 	for i := range p.Spec.InitContainers {
@@ -119,15 +119,15 @@ func (p *pod) gpus() int {
 	return max(first, n)
 }
 
-// known is what is kept of a pod.
+// known is the kept part of a pod.
 type known struct {
 	tick.Pod
 	hash, qos  string
-	job        string                     // that it is a part of
+	job        string                     // its job
 	containers map[string]containerStatus // by id; its ContainerID is the runtime
 }
 
-// ids are those that its groups may be named after.
+// ids returns the ids after which its groups may be named.
 func (k *known) ids() []string {
 	if k.hash == "" || k.hash == k.UID {
 		return []string{k.UID}
@@ -135,7 +135,7 @@ func (k *known) ids() []string {
 	return []string{k.UID, k.hash}
 }
 
-// runtimes are what containers are made by, as tick.Where names it.
+// runtimes maps the runtimes in container ids to the names in tick.Where.
 var runtimes = map[string]string{"containerd": "containerd", "docker": "docker", "cri-o": "cri-o"}
 
 func (p *pod) known() *known {
@@ -152,5 +152,5 @@ func (p *pod) known() *known {
 	return k
 }
 
-// over says that nothing of the pod runs any more.
+// over reports whether the pod has ended.
 func (k *known) over() bool { return k.Phase == "Succeeded" || k.Phase == "Failed" }

@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// However many threads had the CPU, what they took is all there: in a full list under the
-// name of another thread of their process, and else without a name.
+// No time is lost for any number of threads: a full list keeps it under the name of another thread
+// of the process, or without a name.
 func TestNothingIsLostOfWaits(t *testing.T) {
 	turn := func(pid, tid uint32, ns int64) Wait {
 		return Wait{NS: ns, Count: 1, State: events.WaitRunnable, Who: events.Thread{PID: pid, TID: tid}, longest: ns}
@@ -23,8 +23,8 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 		name  string
 		waits []Wait
 		of    uint32 // a process
-		has   int64  // ns that it is said to have taken, at least
-		named int64  // ns of somebody, at least
+		has   int64  // minimum ns under its name
+		named int64  // minimum ns under any name
 	}{
 		{"few", threads[:3], 7, 12, 12},
 		{"threads of one process", threads, 7, 80, 80},
@@ -55,7 +55,7 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 	}
 }
 
-// Programs that one process started go by that one where there are too many of them.
+// Too many programs with one parent go under the parent's name.
 func TestManyProgramsGoByTheirParent(t *testing.T) {
 	var list [4]Wait
 	n, want := 0, int64(0)
@@ -82,7 +82,7 @@ func TestManyProgramsGoByTheirParent(t *testing.T) {
 	}
 }
 
-// Threads of the waiting thread's own process are named one by one, other processes as one.
+// Threads of the waiting thread's own process are named individually, other processes as one.
 func TestNamesOfThreads(t *testing.T) {
 	var n names
 	took := func(pid, tid uint32, ns int64) {

@@ -3,12 +3,12 @@ package ledger
 import "math/bits"
 
 const (
-	// lengths is how many lengths of calls are told apart: powers of two from leastLength on.
+	// lengths is the number of classes of call lengths: powers of two from leastLength on.
 	lengths     = 16
 	leastLength = 14 // 16 us, as bits
 )
 
-// byLength are the calls of one operation in a step, by the length of their own time.
+// byLength counts the calls of one operation in a step, by the length of their own time.
 type byLength struct {
 	count [lengths]uint32
 	ns    [lengths]int64
@@ -20,8 +20,8 @@ func (b *byLength) add(ns int64) {
 	b.ns[i] += ns
 }
 
-// few returns the longest calls that took at least nine tenths of the time of all, and what they
-// took: as few as their lengths, to a factor of two, can tell apart.
+// few returns the number and total time of the longest calls that together took nine tenths of the
+// time: as few as the power-of-two classes can tell.
 func (b *byLength) few() (count uint32, ns int64) {
 	var all int64
 	for _, x := range b.ns {

@@ -6,7 +6,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Who lets go of the GIL has had it in all turns of a wait; but in none before another thread had it.
+// The thread that releases the GIL has held it in all turns of a wait, but not before another
+// thread held it.
 func TestHeld(t *testing.T) {
 	holder, other := events.Thread{PID: 1, TID: 2}, events.Thread{PID: 1, TID: 3}
 	turn := func(start, end int64, who events.Thread, stack, passed uint32) queued {
@@ -16,7 +17,7 @@ func TestHeld(t *testing.T) {
 		name  string
 		first queued
 		last  queued
-		want  uint32 // the first one's stack then
+		want  uint32 // expected stack of the first turn
 	}{
 		{"the next turn", turn(0, 5e6, holder, 0, 4), turn(51e5, 6e6, holder, 7, 4), 7},
 		{"the next turn after a long time on a CPU", turn(0, 5e6, holder, 0, 4), turn(9e6, 10e6, holder, 7, 4), 7},

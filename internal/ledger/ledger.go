@@ -2,17 +2,17 @@ package ledger
 
 import "ingero/pkg/events"
 
-// Limits of what is kept, whatever comes.
+// Limits for any input.
 const (
 	maxThreads   = 8192
 	maxProcesses = 2048
 	maxSteps     = 1 << 16 // of one Batch
-	maxPending   = 4096    // waits of a thread that no call has claimed
+	maxPending   = 4096    // waits of a thread not yet claimed by a call
 	maxPendings  = 1 << 16 // of all threads
-	idleTicks    = 60      // after which a silent thread or an ended process is forgotten
+	idleTicks    = 60      // after which a silent thread or an ended process is dropped
 )
 
-// Ledger keeps the accounts. It is for one goroutine.
+// Ledger keeps the accounts. It is not safe for concurrent use.
 type Ledger struct {
 	agent   uint32
 	threads map[uint32]*thread // by TID
@@ -21,15 +21,15 @@ type Ledger struct {
 	ops     opTable
 	newest  int64  // Unix ns: the latest end of a call or wait
 	ticks   uint64 // so far
-	pending int    // waits that no call has claimed
+	pending int    // waits not yet claimed by a call
 
 	steps []Step
-	opsOf []OpTime // what the steps' Ops and Waits are cut from
+	opsOf []OpTime // backing array of the steps' Ops
 	waits []Wait
 }
 
-// New returns an empty ledger. agentPID is ingero's own process, which is marked
-// where it had a CPU that a traced thread wanted.
+// New returns an empty ledger. agentPID is the PID of ingero itself, marked where it had a CPU that
+// a traced thread wanted.
 func New(agentPID uint32) *Ledger {
 	return &Ledger{
 		agent:   agentPID,
@@ -39,9 +39,8 @@ func New(agentPID uint32) *Ledger {
 	}
 }
 
-// Batch adds the waits and the calls of one poll, which it does not keep. It returns the
-// steps that they closed, in the order of the calls that closed them; the steps are valid
-// until the next Batch.
+// Batch adds the waits and the calls of one poll. It does not retain them. It returns the steps
+// that they closed, in the order of the closing calls. The steps are valid until the next Batch.
 func (l *Ledger) Batch(waits []events.Wait, calls []events.Call) []Step {
 	l.steps, l.opsOf, l.waits = l.steps[:0], l.opsOf[:0], l.waits[:0]
 	for i := range waits {
@@ -55,13 +54,13 @@ func (l *Ledger) Batch(waits []events.Wait, calls []events.Call) []Step {
 	return l.steps
 }
 
-// thread returns the account of a thread, nil when there is no room for one more.
+// thread returns the account of a thread, or nil if the table is full.
 func (l *Ledger) thread(pid, tid uint32) *thread {
 	if t := l.last; t != nil && t.tid == tid && t.pid == pid {
 		return t
 	}
 	t := l.threads[tid]
-	if t != nil && t.pid != pid { // its number has been given to another
+	if t != nil && t.pid != pid { // the TID was reused by another process
 		l.forget(t)
 		t = nil
 	}
@@ -77,7 +76,7 @@ func (l *Ledger) thread(pid, tid uint32) *thread {
 	return t
 }
 
-// process returns a process's account, nil when there is no room for one more.
+// process returns a process's account, or nil if the table is full.
 func (l *Ledger) process(pid uint32) *process {
 	p := l.procs[pid]
 	if p == nil {
@@ -91,7 +90,7 @@ func (l *Ledger) process(pid uint32) *process {
 	return p
 }
 
-// forget drops a thread and keeps what it adds to its process.
+// forget drops a thread and adds its account to its process.
 func (l *Ledger) forget(t *thread) {
 	if t.proc != nil {
 		t.proc.done.add(&t.account)
@@ -149,12 +148,12 @@ func (l *Ledger) claim(t *thread, before int64) {
 	}
 }
 
-// sane says whether a time can be true. What cannot would only spoil sums.
+// sane reports whether a time is plausible. Other times would spoil the sums.
 func sane(start, duration int64) bool {
 	return start >= 0 && start < 1<<62 && duration >= 0 && duration <= longest
 }
 
-// wait queues a wait until the call that it belongs to is seen.
+// wait queues a wait until the call that contains it is seen.
 func (l *Ledger) wait(w *events.Wait) {
 	if !sane(w.Start, w.Duration) || w.State < events.WaitRunnable || w.State > events.WaitBlocked || int(w.Reason) >= Reasons {
 		return
@@ -172,7 +171,7 @@ func (l *Ledger) wait(w *events.Wait) {
 	}
 	if t.waiting() >= maxPending || l.pending >= maxPendings {
 		if t.waiting() == 0 {
-			return // others hold all room
+			return // other threads fill the limit
 		}
 		l.claim(t, t.queue[t.head].Start+1)
 	}
@@ -188,17 +187,17 @@ func (l *Ledger) wait(w *events.Wait) {
 	}
 }
 
-// held says who held the GIL for which a thread has waited, and where. Python's
-// threads wait for it again and again, a few milliseconds at a time: who lets go of it
-// has held it all along. The waits are of one thread, of one call or the gap before it.
+// held sets the holder of the GIL for which a thread has waited, and the place. Python's threads
+// wait in turns of a few milliseconds: the thread that releases the GIL has held it all along. The
+// waits belong to one thread, and to one call or the gap before it.
 func held(waits []queued) {
-	var after *queued                // the wait behind, by whose end it is known
-	since, ran := int64(0), int64(0) // ran: on a CPU, from the end of a wait to the blocked one behind it
+	var after *queued                // later wait that names the holder
+	since, ran := int64(0), int64(0) // ran: on a CPU, between the end of a wait and the next blocked one
 	for i := len(waits) - 1; i >= 0; i-- {
 		q := &waits[i]
 		ran += since - q.End()
 		switch {
-		case q.State != events.WaitBlocked: // it waited for a CPU
+		case q.State != events.WaitBlocked: // waited for a CPU
 		case q.Reason != events.ReasonGIL:
 			after = nil
 		case after != nil && q.Stack == 0 && (q.Who.TID == 0 || q.Who.TID == after.Who.TID) && after.Continues(&q.Wait, ran):

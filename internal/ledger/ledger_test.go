@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// random makes the records of threads that do all kinds of things, as the kernel
-// would: in order, the parts of a call and of a gap adding up.
+// random makes records of threads with mixed activity, as the kernel would: in order, with the
+// parts of a call and of a gap adding up.
 func random(r *rand.Rand, threads, calls int) (out tick.Batch) {
 	ops := []events.Op{0x0101, 0x0110, 0x0120, 0x0140, 0x0141, 0x0240}
 	type state struct{ now, last int64 }
@@ -60,8 +60,8 @@ func random(r *rand.Rand, threads, calls int) (out tick.Batch) {
 	return out
 }
 
-// play feeds records in polls of which each call's waits are in its own poll or an
-// earlier one, cut where cut says so.
+// play feeds records in polls, split where cut reports true. Each call's waits are in its own poll
+// or an earlier one.
 func play(all *tick.Batch, cut func() bool) (steps []Step, last tick.Tick) {
 	l := New(3)
 	w := 0
@@ -92,8 +92,7 @@ func play(all *tick.Batch, cut func() bool) (steps []Step, last tick.Tick) {
 	return steps, last
 }
 
-// Whatever happens in a step, its parts are its length, and nothing in it is more
-// than that.
+// The parts of any step add up to its length, and none exceeds it.
 func TestPartsAddUp(t *testing.T) {
 	for seed := range uint64(20) {
 		all := random(rand.New(rand.NewPCG(seed, 1)), 5, 2000)
@@ -115,7 +114,7 @@ func TestPartsAddUp(t *testing.T) {
 	}
 }
 
-// Where the input is cut into polls does not matter.
+// The result does not depend on how the input is split into polls.
 func TestCuts(t *testing.T) {
 	for seed := range uint64(10) {
 		all := random(rand.New(rand.NewPCG(seed, 2)), 6, 3000)
@@ -131,8 +130,7 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// The parts of a breakdown add up to the kernel's account, and names to no more
-// than their part.
+// The parts of a breakdown add up to the kernel's account, and names to no more than their part.
 func TestBreakdownsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	all := random(r, 8, 4000)
@@ -145,7 +143,7 @@ func TestBreakdownsAddUp(t *testing.T) {
 	var tk tick.Tick
 	for i := range 8 {
 		x := tick.Thread{PID: 7, TID: uint32(100 + i), InCalls: times(), Between: times(), Ended: i%3 == 0}
-		x.Sync = tick.Times{OnCPU: x.InCalls.OnCPU / 2, Blocked: x.InCalls.Blocked * 2} // more than there is, as racing readers see it
+		x.Sync = tick.Times{OnCPU: x.InCalls.OnCPU / 2, Blocked: x.InCalls.Blocked * 2} // more than the total, as with racing readers
 		want += x.InCalls.Total() + x.Between.Total()
 		tk.Threads = append(tk.Threads, x)
 	}
@@ -171,7 +169,7 @@ func TestBreakdownsAddUp(t *testing.T) {
 	}
 }
 
-// What ends is forgotten, and what comes cannot take more room than there is.
+// Ended threads are dropped, and memory stays bounded.
 func TestBounded(t *testing.T) {
 	l := New(0)
 	r := rand.New(rand.NewPCG(5, 5))
@@ -206,7 +204,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Of a waker's time only what is remembered is known, and that as it was.
+// A waker's time is known only as far as its remembered waits, and as they were.
 func TestPast(t *testing.T) {
 	l := New(0)
 	who := events.Thread{PID: 5, TID: 5}
@@ -216,7 +214,7 @@ func TestPast(t *testing.T) {
 	for _, tt := range []struct{ from, to, runnable, onCPU int64 }{
 		{390e6, 400e6, 5e6, 5e6},
 		{391e6, 392e6, 0, 1e6},
-		{0, 400e6, maxPast * 1e6, maxPast*1e6 + 1e6}, // from the end of the last one forgotten
+		{0, 400e6, maxPast * 1e6, maxPast*1e6 + 1e6}, // from the end of the last dropped wait
 		{0, 100e6, 0, 0},
 		{390e6, 390e6, 0, 0},
 	} {
@@ -229,7 +227,7 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// A number that another process's thread had before begins anew.
+// A TID reused by another process starts with an empty account.
 func TestReuse(t *testing.T) {
 	l := New(0)
 	call := func(pid uint32, at int64) []Step {
@@ -306,8 +304,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// steady makes calls of threads that take turns: 30 launches, a copy, a synchronise;
-// with a wait a step.
+// steady makes calls of threads that take turns: 30 launches, a copy, a synchronize; with one wait
+// per step.
 func steady(threads, calls int, waits bool) (out tick.Batch) {
 	for i := range calls {
 		th := i % threads
@@ -328,8 +326,8 @@ func steady(threads, calls int, waits bool) (out tick.Batch) {
 	return out
 }
 
-// A share goes by the latest name of whichever thread of the process took the most: at
-// first it may have been about to run another program.
+// A share has the latest name of the process's busiest thread: at first the thread may have been
+// about to exec another program.
 func TestShareGoesByTheBusiest(t *testing.T) {
 	thread := func(tid uint32, name string) events.Thread {
 		return events.Thread{PID: 9, TID: tid, Parent: 1, Name: events.NameOf(name)}

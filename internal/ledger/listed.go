@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxListed is how many threads of a process are told apart: the first. One that
-	// has ended stays until its place is wanted; then its time is the rest's. So of two
-	// accounts the later one holds the earlier, and they can be subtracted.
+	// maxListed bounds the threads of a process with a separate account: the first ones. An ended
+	// thread stays until its place is needed; then its time goes to the rest. So a later account
+	// contains the earlier one, and they can be subtracted.
 	maxListed = 31
-	// maxNamed is how many names a thread has for a part of its time in one place.
+	// maxNamed bounds the names of a part of a thread's time in one place.
 	maxNamed = 8
 )
 
-// listing says whether a thread is told apart, which stays as it was decided.
+// listing is the final decision whether a thread has a separate account.
 type listing uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	listingNo
 )
 
-// lists says whether a thread is told apart.
+// lists reports whether a thread has a separate account.
 func (p *process) lists(t *thread) bool {
 	if t.listing == listingOpen && t.account.total() > 0 {
 		t.listing = listingNo
@@ -38,7 +38,7 @@ func (p *process) lists(t *thread) bool {
 	return t.listing == listingYes
 }
 
-// makeRoom forgets the thread that has ended and was least in calls.
+// makeRoom drops the ended thread with the least time in calls.
 func (p *process) makeRoom() bool {
 	if len(p.gone) == 0 {
 		return false
@@ -94,7 +94,7 @@ func (p *process) leave(t *thread) {
 		return
 	}
 	x := t.time()
-	if i := slices.IndexFunc(p.gone, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 { // its number again
+	if i := slices.IndexFunc(p.gone, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 { // reused TID
 		p.gone[i] = p.gone[i].Plus(&x)
 		p.listed--
 		return
@@ -102,8 +102,7 @@ func (p *process) leave(t *thread) {
 	p.gone = append(p.gone, x)
 }
 
-// byThread returns the threads, those that were longest in calls first; what all has
-// beside them comes last.
+// byThread returns the threads, longest time in calls first. The last entry is the rest of all.
 func (p *process) byThread(all *account) []tick.ThreadTime {
 	out := make([]tick.ThreadTime, 0, p.listed+1)
 	out = append(out, p.gone...)

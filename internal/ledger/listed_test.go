@@ -10,18 +10,18 @@ import (
 	"ingero/internal/tick"
 )
 
-// crowd are threads of one process that come and go.
+// crowd has threads of one process that come and go.
 type crowd struct {
 	r    *rand.Rand
 	live []tick.Thread
 	next uint32
 }
 
-// tick moves the crowd on by a second.
+// tick advances the crowd by a second.
 func (c *crowd) tick() []tick.Thread {
 	for range c.r.IntN(6) {
 		c.next++
-		tid := 100 + c.next%80 // numbers come again
+		tid := 100 + c.next%80 // TIDs are reused
 		if !hasThread(c.live, tid) {
 			c.live = append(c.live, tick.Thread{PID: 7, TID: tid, Comm: fmt.Sprintf("t%d", tid)})
 		}
@@ -52,9 +52,8 @@ func hasThread(all []tick.Thread, tid uint32) bool {
 	return false
 }
 
-// The accounts of the threads add up to that of their process, also when there are more
-// than are told apart, when they end, and when their numbers come again; and so does what
-// was added between any two ticks.
+// The accounts of the threads add up to their process's: with more threads than are listed, when
+// threads end, and when TIDs are reused. The same holds for the differences between any two ticks.
 func TestThreadsAddUpToTheirProcess(t *testing.T) {
 	l := New(0)
 	c := &crowd{r: rand.New(rand.NewPCG(8, 1))}
@@ -79,7 +78,7 @@ func TestThreadsAddUpToTheirProcess(t *testing.T) {
 	}
 }
 
-// addUp sums up the threads of an account in the parts of a process.
+// addUp sums up the threads of an account by the parts of a process.
 func addUp(b *tick.Breakdown) (sum [7]uint64) {
 	var a account
 	for i := range b.ByThread {

@@ -6,7 +6,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Marks say what happened in a step that need not happen in others of its kind.
+// Marks are events in a step that other steps of its kind need not have.
 type Marks uint16
 
 // The marks.
@@ -16,13 +16,13 @@ const (
 	MarkLaunch                       // something else was launched
 	MarkAlloc                        // memory was allocated
 	MarkFree                         // memory was freed
-	MarkNoMemory                     // a call failed for want of memory
-	MarkFailed                       // a call failed otherwise
+	MarkNoMemory                     // a call failed for lack of memory
+	MarkFailed                       // a call failed for another reason
 	MarkModule                       // code was loaded
 	MarkUpload                       // one call copied at least 64 MiB to the GPU
 	MarkCollective                   // a collective was begun
 	MarkInit                         // a device, context or communicator was set up
-	MarkFirst                        // it is the thread's first
+	MarkFirst                        // first step of the thread
 )
 
 const (
@@ -58,7 +58,7 @@ func marksOf(r *events.Row) Marks {
 	return 0
 }
 
-// marksBy returns those that this call makes beside.
+// marksBy returns the additional marks of this call.
 func marksBy(c *events.Call, f opFacts) (m Marks) {
 	if c.Flags&events.CallFailed != 0 && c.Result != notReady {
 		m = MarkFailed

@@ -3,21 +3,21 @@ package ledger
 import "ingero/pkg/events"
 
 const (
-	maxOps   = 12 // operations and sizes told apart in a step
-	maxWaits = 12 // culprits told apart in a step
+	maxOps   = 12 // operations and sizes counted separately in a step
+	maxWaits = 12 // culprits kept separately in a step
 )
 
-// openStep is what has been seen of a step that is not closed.
+// openStep is the state of a step that is not closed yet.
 type openStep struct {
 	calls, launches uint32
 	counted         uint32 // launches, by the kernel's count: 0 in old recordings
-	parts           Parts  // Blocked is by the records, until settle
+	parts           Parts  // Blocked comes from the records, until settle
 	blocked         int64  // outside the closing call, by the calls' own figures
-	vagueCall       int64  // on a CPU or blocked, in calls and between them
+	vagueCall       int64  // on a CPU or blocked, in calls
 	vagueGap        int64
 	between         int64 // blocked between calls, by the records
-	taken           int64 // of the call to be added next: waits that have an owner
-	recorded        bool  // there are wait records of it
+	taken           int64 // waits with an owner in the next call to be added
+	recorded        bool  // wait records exist
 	ops             [maxOps]OpTime
 	long            [maxOps]byLength // of ops
 	nops, lastOp    int
@@ -39,7 +39,7 @@ func (o *openStep) reset() {
 	o.queue.reset()
 }
 
-// split returns the parts of a time, made to add up to it.
+// split returns the parts of a time, adjusted to add up to it.
 func split(total, onCPU, runnable, throttled int64, partial bool) (cpu, run, thr, blocked, vague int64) {
 	if total <= 0 {
 		return 0, 0, 0, 0, 0
@@ -67,7 +67,7 @@ func (o *openStep) gap(c *events.Call) {
 	o.vagueGap += vague
 }
 
-// add adds a call, and the gap before it, that does not close the step.
+// add adds a call that does not close the step, and the gap before it.
 func (o *openStep) add(c *events.Call, size uint8, launch bool) {
 	o.gap(c)
 	cpu, run, thr, blocked, vague := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0)
@@ -139,7 +139,7 @@ func (o *openStep) wait(w *events.Wait, x *Wait) {
 	o.keep(x)
 }
 
-// hostTook says whether a blocked wait in a call has an owner beside the call.
+// hostTook reports whether a blocked wait in a call has an owner other than the call.
 func hostTook(w *events.Wait) bool {
 	switch w.Reason {
 	case events.ReasonDisk, events.ReasonGPU, events.ReasonDevice, events.ReasonLock, events.ReasonGIL, events.ReasonStopped:
@@ -165,8 +165,8 @@ func (o *openStep) close(c *events.Call) {
 	o.parts.GPUWait += c.Duration - run - thr - stopped
 }
 
-// settle makes the blocked parts add up to what the calls say, names what has no
-// record, and divides what is known as a sum only.
+// settle adjusts the blocked parts to the calls' figures, names time without records, and divides
+// what is known only as a sum.
 func (o *openStep) settle() {
 	p := &o.parts
 	var named int64

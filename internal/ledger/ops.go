@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// rank says how well an operation closes a step: not at all, for want of better,
-// or by definition. A thread's steps are closed by the highest rank it has.
+// rank is how well an operation closes a step: not at all, as a fallback, or by definition. The
+// highest rank among a thread's operations closes its steps.
 type rank uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	rankSync
 )
 
-// opTable has what the hot path must know of each operation, without a map.
+// opTable has the properties of each operation for the hot path, without a map.
 type opTable struct {
 	row []opFacts // by Op, up to the last one of the catalog
 }
@@ -63,7 +63,7 @@ func (t *opTable) of(op events.Op) opFacts {
 	return opFacts{}
 }
 
-// size returns the size class of a call: bits in its number of bytes.
+// size returns the size class of a call: the bits in its number of bytes.
 func (t *opTable) size(c *events.Call) uint8 {
 	if !t.of(c.Op).sized {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// The account of a process that no thread can change is not made anew each second, and is what it
-// would be: also once a thread with such a number comes after all.
+// The account of a process without live threads is not rebuilt each second, and equals a rebuilt
+// one, even when a thread of the process appears again.
 func TestAccountOfTheEnded(t *testing.T) {
 	kept, made := 0, 0
 	for seed := range uint64(10) {
@@ -69,7 +69,7 @@ func TestAccountOfTheEnded(t *testing.T) {
 	}
 }
 
-// ofSome are the calls of all processes but one.
+// ofSome returns the calls of all processes but one.
 func ofSome(calls []events.Call, but uint32) (out []events.Call) {
 	for i := range calls {
 		if calls[i].PID != 7+but {

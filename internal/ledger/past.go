@@ -2,29 +2,29 @@ package ledger
 
 import "ingero/pkg/events"
 
-// maxPast is how many of a thread's waits are remembered for those it wakes.
+// maxPast bounds the remembered waits of a thread, which explain the waits of the threads it wakes.
 const maxPast = 64
 
-// past is what a thread did lately: its last waits, oldest first from next. In
-// between it had a CPU, from since on.
+// past is the recent history of a thread: its last waits, oldest first from next. Between them it
+// had a CPU, from since on.
 type past struct {
 	waits []pastWait
-	next  int   // place of the oldest, when all are in use
-	since int64 // Unix ns: before this nothing is known
+	next  int   // index of the oldest, when all are in use
+	since int64 // Unix ns: start of the known time
 	known bool
-	locks [4]lock // that it has waited for, the last one first
+	locks [4]lock // locks it has waited for, the latest first
 }
 
-// lock is who ended a thread's last waits for a lock.
+// lock is the thread that ended another thread's last waits for a lock.
 type lock struct {
 	w     pastWait // the last one
-	times int      // that this thread ended them, one after the other
+	times int      // successive waits that this thread ended
 }
 
-// pastWait is a wait, or several alike that came one after the other.
+// pastWait is a wait, or several successive waits of the same kind.
 type pastWait struct {
 	start, end int64
-	ns         int64 // of waiting; the rest the thread had a CPU
+	ns         int64 // waiting time; in the rest the thread had a CPU
 	taken      int64
 	arg        uint64 // as in events.Wait
 	by         events.Thread
@@ -34,7 +34,7 @@ type pastWait struct {
 	reason     events.Reason
 }
 
-// begin says that the thread is accounted for from a time on, at the latest.
+// begin sets the time from which, at the latest, the thread has an account.
 func (p *past) begin(t int64) {
 	if !p.known || t < p.since && len(p.waits) < maxPast {
 		p.since, p.known = t, true
@@ -65,7 +65,7 @@ func (p *past) add(w *events.Wait) {
 	p.locked()
 }
 
-// goesOn says whether a wait is one with that before it: a thread reads a large file piece by piece.
+// goesOn reports whether next continues w: a thread reads a large file piece by piece.
 func (w *pastWait) goesOn(next *pastWait) bool {
 	if w.state != events.WaitBlocked || forAnother[w.reason] || next.start < w.end || next.start-w.end > betweenPieces {
 		return false
@@ -73,7 +73,7 @@ func (w *pastWait) goesOn(next *pastWait) bool {
 	return next.state == w.state && next.reason == w.reason && next.call == w.call && next.dev == w.dev
 }
 
-// in is how much of [from, to), which is a part of it, the thread waited.
+// in returns how much of [from, to), a part of the wait, the thread waited.
 func (w *pastWait) in(from, to int64) int64 {
 	if all := w.end - w.start; w.ns < all {
 		return int64(float64(to-from) * float64(w.ns) / float64(all))
@@ -81,7 +81,7 @@ func (w *pastWait) in(from, to int64) int64 {
 	return to - from
 }
 
-// locked notes who ended a wait for a lock.
+// locked records the thread that ended a wait for a lock.
 func (p *past) locked() {
 	w := p.last()
 	if !w.forLock() || w.by.TID == 0 {
@@ -102,9 +102,9 @@ func (p *past) locked() {
 	p.locks[0] = now
 }
 
-// endedBy is who ended a wait. Where a timer ended a wait for a lock, and there was no other wait
-// for it behind, the thread got the lock right then: from the thread that ended its last waits for
-// this lock, where that was one and the same.
+// endedBy returns the thread that ended a wait. If a timer ended a wait for a lock and no other
+// wait for it followed, the thread got the lock at that moment. It got the lock from the thread
+// that ended its last waits for this lock, if that was always the same one.
 func (p *past) endedBy(w *pastWait) events.Thread {
 	if w.by.TID != 0 || !w.forLock() {
 		return w.by
@@ -124,29 +124,29 @@ func (p *past) last() *pastWait {
 	return p.back(0)
 }
 
-// back returns the wait so many before the last one.
+// back returns the n-th wait before the last one.
 func (p *past) back(n int) *pastWait {
 	return &p.waits[(p.next+2*len(p.waits)-1-n)%len(p.waits)]
 }
 
 const (
-	// oneHolder is how many waits for a lock one thread has ended, for how long at most before a
-	// wait, ns, to be taken for the one that ends that.
+	// oneHolder is the number of waits for a lock that one thread must have ended to count as the
+	// one that ends the next. holdsFor is the longest time before that wait, ns.
 	oneHolder = 2
 	holdsFor  = 1e9
-	// betweenPieces is what a thread runs at most between two waits that are one, ns.
+	// betweenPieces is the longest run time between two waits that count as one, ns.
 	betweenPieces = 1e6
-	// betweenTurns is what a thread runs at most between two turns of one wait for a lock, ns.
+	// betweenTurns is the longest run time between two turns of one wait for a lock, ns.
 	betweenTurns = 1e6
 	// condBytes is the size of a condition variable of glibc. It has several futexes, which are
-	// used one after the other.
+	// used in turn.
 	condBytes = 48
 )
 
-// turns gives the waits that a timer ended to the thread that ended the last wait, if that was for
-// the same and began right after them. A thread that waits for Python's lock does so in turns of
-// 5 ms, and the thread that has the lock lets go of it in the last one. One that waits for any of
-// several files may look after something else now and then: gloo each 10 ms.
+// turns attributes the waits that a timer ended to the thread that ended the last wait, if that
+// wait was for the same thing and followed directly. A thread that waits for Python's lock does so
+// in turns of 5 ms, and the holder releases the lock in the last turn. A thread that polls several
+// files may check something else now and then: gloo does so every 10 ms.
 func (p *past) turns() {
 	end := p.last()
 	if !end.inTurns() || end.by.TID == 0 {
@@ -158,7 +158,7 @@ func (p *past) turns() {
 		switch {
 		case since-w.end > betweenTurns:
 			return
-		case w.state != events.WaitBlocked: // it waited for a CPU
+		case w.state != events.WaitBlocked: // waited for a CPU
 		case w.by.TID != 0 || !w.inTurns() || !w.same(end):
 			return
 		default:
@@ -172,7 +172,7 @@ func (w *pastWait) forLock() bool {
 	return w.state == events.WaitBlocked && (w.reason == events.ReasonLock || w.reason == events.ReasonGIL)
 }
 
-// inTurns says whether a wait may be the last one of several for the same thing.
+// inTurns reports whether a wait may be the last of several for the same thing.
 func (w *pastWait) inTurns() bool {
 	return w.forLock() || w.state == events.WaitBlocked && w.reason == events.ReasonPoll
 }
@@ -185,7 +185,7 @@ func (w *pastWait) same(o *pastWait) bool {
 	return w.reason == o.reason && w.call == o.call && w.arg == o.arg
 }
 
-// sameLock reports whether two waits for a lock are for the same one.
+// sameLock reports whether two waits are for the same lock.
 func (w *pastWait) sameLock(o *pastWait) bool {
 	if w.reason == events.ReasonGIL || o.reason == events.ReasonGIL {
 		return w.reason == o.reason

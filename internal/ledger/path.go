@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// maxLooks bounds the accounts that are looked at for one wait.
+	// maxLooks bounds the accounts examined for one wait.
 	maxLooks = 64
-	// maxRoots is how many threads at the ends of a wait's chains are told apart.
+	// maxRoots bounds the threads kept separately at the ends of a wait's chains.
 	maxRoots = 8
 )
 
-// forAnother says whether a thread that blocks so waits for another one to act.
+// forAnother reports whether a thread that blocks for a reason waits for another thread to act.
 var forAnother = [Reasons]bool{
 	events.ReasonLock: true, events.ReasonGIL: true, events.ReasonPipe: true,
 	events.ReasonSocket: true, events.ReasonPoll: true, events.ReasonChild: true,
 }
 
-// path is what is found behind one wait: what those did for whom it waited.
+// path is the explanation of one wait: what the threads behind it did.
 type path struct {
 	share             tick.WakerShare
 	blocked, runnable vote
@@ -26,7 +26,7 @@ type path struct {
 	roots             [maxRoots]root
 	nroots            int
 	looks             int
-	chain             [tick.MaxHops]events.Thread // that is followed: hop n at n-1
+	chain             [tick.MaxHops]events.Thread // current chain: hop n at n-1
 }
 
 // root is a thread at the end of a chain of wakers.
@@ -37,9 +37,9 @@ type root struct {
 }
 
 // behind follows a blocked wait from waker to waker: what each did while the one before waited for
-// it. Where a waker waited for another one itself, that part of the time is what the other
-// did, so each nanosecond is told once, at its root. It is zero where nothing is known. forGIL is the
-// part of it, ns, in which one of them waited for Python's lock.
+// it. Where a waker itself waited for another thread, that thread's activity counts instead, so
+// each nanosecond counts once, at its root. The share is zero if nothing is known. forGIL is the
+// part of it, ns, in which one of the threads waited for Python's lock.
 func (l *Ledger) behind(t *thread, w *events.Wait) (share tick.WakerShare, forGIL int64) {
 	if w.State != events.WaitBlocked || w.Who.TID == 0 || w.Who.TID == t.tid {
 		return tick.WakerShare{}, 0
@@ -52,8 +52,8 @@ func (l *Ledger) behind(t *thread, w *events.Wait) (share tick.WakerShare, forGI
 	return p.share, p.forGIL
 }
 
-// follow adds what a thread, so many hops behind the wait, did in [start, end), and returns how
-// much of that is known, ns.
+// follow adds what a thread hop hops behind the wait did in [start, end), and returns the known
+// part, ns.
 func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (known int64) {
 	t := l.threads[who.TID]
 	if t == nil || t.pid != who.PID || !t.is(who.Start) || !t.past.known || p.looks >= maxLooks {
@@ -68,7 +68,7 @@ func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (
 	}
 	known = left
 	var own tick.WakerShare
-	for i := range t.past.waits { // in order, so that the answer does not hang on where the ring begins
+	for i := range t.past.waits { // in order, so that the result does not depend on where the ring begins
 		w := &t.past.waits[(t.past.next+i)%len(t.past.waits)]
 		from, to := max(w.start, start), min(w.end, end)
 		if to <= from {
@@ -113,8 +113,8 @@ func (p *path) add(own *tick.WakerShare, w *pastWait, ns int64) {
 	}
 }
 
-// root adds time to the thread at the end of the chain that is followed, so many hops behind the
-// wait. How it was come to first is how it is told.
+// root adds time to the thread at the end of the current chain, hop hops behind the wait. The first
+// chain to reach a root is the reported one.
 func (p *path) root(hop int, ns int64) {
 	who := p.chain[hop-1]
 	for i := range p.roots[:p.nroots] {
@@ -133,7 +133,7 @@ func (p *path) root(hop int, ns int64) {
 	}
 }
 
-// best is the root of most of the time.
+// best returns the root with the most time.
 func (p *path) best() (best *root) {
 	for i := range p.roots[:p.nroots] {
 		if x := &p.roots[i]; best == nil || x.ns > best.ns {

@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// A wait is what the threads did at the roots of the chains behind it, each nanosecond once.
+// A wait is explained by the threads at the roots of the chains behind it, each nanosecond once.
 func TestBehind(t *testing.T) {
 	const ms = int64(1e6)
 	at := func(tid uint32) events.Thread { return events.Thread{PID: 100 + tid, TID: tid} }
@@ -33,9 +33,9 @@ func TestBehind(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name  string
-		waits []events.Wait // of the threads behind, in the order of their ends
+		waits []events.Wait // of the threads behind, in order of their ends
 		want  tick.WakerShare
-		gil   int64 // ms of it, in which one of them waited for Python's lock
+		gil   int64 // ms of it spent waiting for Python's lock
 	}{
 		{name: "of the waker nothing is known"},
 		{name: "the waker was on a CPU", waits: []events.Wait{blocked(2, -10, 0, events.ReasonSleep, 0)},
@@ -122,7 +122,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// A thread that reads piece by piece has more waits than are remembered of it one by one.
+// A thread that reads piece by piece has more waits than are remembered one by one.
 func TestBehindManyPieces(t *testing.T) {
 	const us = int64(1e3)
 	l, pieces := New(0), int64(10*maxPast)
@@ -137,13 +137,13 @@ func TestBehindManyPieces(t *testing.T) {
 	}
 }
 
-// A thread's number may be given to another one, of which nothing is known by the waits of the first.
+// A TID may be reused: the first thread's waits do not explain the second thread.
 func TestBehindAnotherOfThatNumber(t *testing.T) {
 	const ms = int64(1e6)
 	for _, tt := range []struct {
 		name       string
 		start      uint32 // of the thread that ends the wait, by its record
-		onCPU, own uint64 // what it did, in ms, before and after it has waited itself
+		onCPU, own uint64 // its activity in ms, before and after its own wait
 	}{
 		{"the same", 7, 10, 10},
 		{"one that was started later", 8, 0, 3},

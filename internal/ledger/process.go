@@ -13,7 +13,7 @@ import (
 // account is a thread's time by place.
 type account [tick.Places]tick.Times
 
-// accountOf divides a thread's time. The parts add up to that of the thread.
+// accountOf divides a thread's time. The parts add up to the total.
 func accountOf(t *tick.Thread) account {
 	sync := tick.Times{
 		OnCPU: min(t.Sync.OnCPU, t.InCalls.OnCPU), Runnable: min(t.Sync.Runnable, t.InCalls.Runnable),
@@ -22,7 +22,7 @@ func accountOf(t *tick.Thread) account {
 	return account{tick.InGPUWaits: sync, tick.InCalls: less(&t.InCalls, &sync), tick.BetweenCalls: t.Between}
 }
 
-// less is a time without a part of it.
+// less returns a minus part.
 func less(a, part *tick.Times) tick.Times {
 	return tick.Times{OnCPU: a.OnCPU - part.OnCPU, Runnable: a.Runnable - part.Runnable, Throttled: a.Throttled - part.Throttled, Blocked: a.Blocked - part.Blocked}
 }
@@ -40,7 +40,7 @@ func (a *account) total() (ns uint64) {
 	return ns
 }
 
-// fill divides the time as a breakdown does.
+// fill sets the fields of a breakdown from the account.
 func (a *account) fill(b *tick.Breakdown) {
 	sync, calls, gaps := &a[tick.InGPUWaits], &a[tick.InCalls], &a[tick.BetweenCalls]
 	b.Elapsed = a.total()
@@ -50,18 +50,18 @@ func (a *account) fill(b *tick.Breakdown) {
 	b.Blocked = calls.Blocked + gaps.Blocked
 }
 
-// process is what is kept of one process.
+// process is the state of one process.
 type process struct {
 	pid     uint32
 	seen    uint64  // tick
-	done    account // of threads that have ended
-	sum     account // of all, in this tick
+	done    account // of ended threads
+	sum     account // of all threads, in this tick
 	threads int
-	past    int // threads that have ended
-	listed  int // threads that are told apart, those of gone too
+	past    int // ended threads
+	listed  int // threads with a separate account, including those in gone
 	gone    []tick.ThreadTime
-	live    []*thread       // those told apart that go on, in this tick
-	over    *tick.Breakdown // what is told while no thread is there that could change it: each comes by Ledger.process
+	live    []*thread       // running threads with a separate account, in this tick
+	over    *tick.Breakdown // cached result, valid until a thread of the process appears (Ledger.process)
 
 	names
 	lengths stats.Sketch // of steps
@@ -76,7 +76,7 @@ func (p *process) step(length int64, loss *Loss) {
 	p.loss.Max += loss.Max
 }
 
-// Tick adds the threads' accounts, forgets what has ended, and returns the breakdowns of all
+// Tick adds the threads' accounts, drops what has ended, and returns the breakdowns of all
 // processes, by PID.
 func (l *Ledger) Tick(threads []tick.Thread, processes []tick.Process) []tick.Breakdown {
 	l.ticks++
@@ -127,10 +127,10 @@ func (l *Ledger) account(x *tick.Thread) {
 	}
 }
 
-// settle applies the waits that no call will claim soon - the thread makes none,
-// or is still in one - and forgets what is over. The order of the threads does
-// not matter: each has its own steps, and the shares of a process are ordered by
-// the waits of one thread at a time only where it has too many names.
+// settle applies the waits that no call will claim soon, because the thread makes no calls or is
+// still in one. It drops threads that are gone. The order of the threads does not matter: each has
+// its own steps. The shares of a process depend on the order of one thread's waits only when it has
+// too many names.
 func (l *Ledger) settle() {
 	ids := make([]uint32, 0, len(l.threads))
 	for id := range l.threads {

@@ -2,13 +2,13 @@ package ledger
 
 import "ingero/pkg/events"
 
-// queue tells which waits of a step fell into a time when the GPU had work: CUDA
-// is asynchronous, and while launches are queued the host may be late for free.
+// queue finds which waits of a step fell into a time when the GPU had work. CUDA is asynchronous:
+// while launches are queued, host delays cost nothing.
 //
-// What each launch takes is not known, but if the closing call still had to wait
-// for the GPU, and all launches are taken to be alike, the time from the first one
-// to the end of the step says it. A wait was free as far as the launches made before
-// it reached. Where the GPU was done when the thread came, none was.
+// The duration of each launch is unknown. If the closing call still had to wait for the GPU, and
+// all launches are assumed equal, the time from the first one to the end of the step gives it. A
+// wait was free as far as the launches made before it reached. If the GPU was already done at the
+// closing call, no wait was free.
 type queue struct {
 	first    int64 // Unix ns: end of the first launch, 0: none yet
 	launches uint32
@@ -26,7 +26,7 @@ const maxQueue = 32
 
 func (q *queue) reset() { q.first, q.launches, q.n = 0, 0, 0 }
 
-// launch notes launches, of which the last returned at end.
+// launch counts n launches; the last returned at end.
 func (q *queue) launch(n uint32, end int64) {
 	q.launches += n
 	if q.first == 0 {
@@ -34,8 +34,8 @@ func (q *queue) launch(n uint32, end int64) {
 	}
 }
 
-// wait notes a wait outside the closing call. Those before the first launch, and
-// those for which there is no room, are taken to have cost what they took.
+// wait records a wait outside the closing call. Waits before the first launch, and waits beyond
+// maxQueue, count as fully lost.
 func (q *queue) wait(w *events.Wait) {
 	if q.first == 0 || w.Start < q.first || w.Flags&events.WaitPrevious != 0 || q.n == maxQueue {
 		return
@@ -44,8 +44,8 @@ func (q *queue) wait(w *events.Wait) {
 	q.n++
 }
 
-// behind returns how much of the waits the GPU's queue hid, in a step that ended at
-// end after a wait of gpu ns for the GPU.
+// behind returns how much of the waits the GPU's queue hid, in a step that ended at end after a
+// wait of gpu ns for the GPU.
 func (q *queue) behind(end, gpu int64) (ns int64) {
 	if q.launches == 0 || gpu < spinReturn || end <= q.first {
 		return 0

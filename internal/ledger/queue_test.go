@@ -6,7 +6,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Launches of 1 ms of GPU time each, the first of which returned at 1 ms.
+// Launches of 1 ms of GPU time each; the first one returned at 1 ms.
 func TestQueueHides(t *testing.T) {
 	const ms = 1_000_000
 	wait := func(at, length int64) events.Wait {

@@ -14,18 +14,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// A scenario is a text. Times are since its start; threads are of process 7 unless
-// written PID/TID.
+// A scenario is a text. Times are since its start; threads belong to process 7 unless written
+// PID/TID.
 //
 //	wait TID runnable|throttled|REASON at=1ms dur=4ms [who=NAME/TID] [taken=3ms]
 //	     [op=OP] [call=SYSCALL] [dev=N] [stack=N] [prev] [irq] [idle] [io] [stolen]
 //	call TID OP at=1ms dur=2ms [cpu=1ms] [run=] [thr=] [gap=] [gcpu=] [grun=]
 //	     [gthr=] [bytes=] [weight=] [launches=] [nested] [unmeasured] [partial] [gappartial]
-//	     what is left of dur and gap is blocked
+//	     the rest of dur and gap is blocked
 //	thread TID [enrolled] [ended] since=0s incalls=CPU,RUN,THR,BLK between=... sync=...
 //	batch                    ends a batch
 //	tick at=1s
-//	step N key=value ...     what step N (from 0) must be
+//	step N key=value ...     the expected step N (from 0)
 //	waits N NAME:STATE:NS[!] ...    its waits, ! for critical
 //	ops N OP:COUNT:NS:OWN ...
 //	breakdown PID key=value ...
@@ -121,7 +121,7 @@ func copySteps(steps []Step) []Step {
 	return out
 }
 
-// compare wants all words, or, of key=value words, these.
+// compare requires all words, or, with some, the given key=value words.
 func (p *player) compare(n int, want []string, got string, some bool) {
 	if !some {
 		if w := strings.Join(want, " "); w != got && !(w == "none" && got == "") {

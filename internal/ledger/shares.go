@@ -8,9 +8,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxShares is how many names a process has for a part of its time. The largest
-// stay: a newcomer takes the place of the smallest once as much time as that has
-// has gone by without a name.
+// maxShares bounds the names of a part of a process's time. The largest stay. A new name evicts the
+// smallest when the unnamed time exceeds its time.
 const maxShares = 48
 
 // shares are the named shares of a part.
@@ -19,20 +18,20 @@ type shares struct {
 	keys []shareKey
 	list []share
 	last int
-	owed int64 // ns without a name since a place was last taken
+	owed int64 // ns without a name since the last eviction
 }
 
-// share is a tick.Share that is still added to.
+// share is a tick.Share in progress.
 type share struct {
 	tick.Share
 	waker            tick.WakerShare
 	votes            wakerVotes
-	who, stack, call vote // which thread of the process, its place, its call
+	who, stack, call vote // the thread of the process, its place, its call
 	longest          int64
 }
 
-// shareKey tells shares apart: a process that had the CPU, or a thread of one's
-// own; what was waited for, and who ended that.
+// shareKey identifies shares: a process that had the CPU, or a thread of the same process; the
+// thing waited for, and the thread that ended the wait.
 type shareKey struct {
 	tid, dev uint32
 	call     events.Syscall
@@ -41,8 +40,7 @@ type shareKey struct {
 	flags    events.WaitFlags
 }
 
-// at returns the share of a key, nil when it has no place. The share of a new key
-// is empty.
+// at returns the share of a key, or nil if there is no room. The share of a new key is empty.
 func (s *shares) at(k shareKey, ns int64) *share {
 	if s.last < len(s.keys) && s.keys[s.last] == k {
 		return &s.list[s.last]
@@ -70,7 +68,7 @@ func (s *shares) at(k shareKey, ns int64) *share {
 	return &s.list[least]
 }
 
-// names are the shares of a time that a process or a thread lost.
+// names are the shares of the time that a process or a thread lost.
 type names struct{ runnable, blocked shares }
 
 // named adds a wait of a process to the names.
@@ -109,7 +107,7 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		x.Own, x.Agent, x.ByIRQ = w.Who.TID != 0 && w.Who.PID == pid, w.Who.PID == agent && agent != 0, w.Flags&events.WaitByIRQ != 0
 		x.Reason, x.Call, x.File, x.Dev = w.Reason, w.Syscall, w.File, w.Dev
 		addWaker(&x.waker, &q.waker, &x.votes)
-		// Where none was taken, nothing speaks against the one that was.
+		// A wait without a stack does not vote against the current one.
 		if w.Stack != 0 && (w.Reason == events.ReasonGIL || w.OwnStack() != 0) && x.stack.cast(x.Stack == w.Stack, w.Duration) {
 			x.Stack = w.Stack
 		}
@@ -127,14 +125,14 @@ func (x *share) add(w *events.Wait, ns int64, again bool) {
 	x.NS += uint64(ns)
 	same := x.Who.TID == w.Who.TID
 	if x.who.cast(same, ns) || same {
-		x.Who = w.Who // by its latest name: at first it may have been about to run another program
+		x.Who = w.Who // latest name: before, it may have been about to exec another program
 	}
 	if w.Duration > x.longest || x.longest == 0 {
 		x.longest, x.Arg = w.Duration, w.Arg
 	}
 }
 
-// top returns the shares, the largest first, cut to a total.
+// top returns the shares, the largest first, bounded by a total.
 func (s *shares) top(total uint64) []tick.Share {
 	out := make([]tick.Share, 0, len(s.list))
 	for i := range s.list {

@@ -8,32 +8,31 @@ import (
 // Reasons is the number of events.Reason values.
 const Reasons = int(events.ReasonHypervisor) + 1
 
-// Step is one step of a thread: all that happened after one return of a
-// synchronising call, up to the next. Times are nanoseconds, From and To Unix.
+// Step is one step of a thread: all events after one return of a synchronizing call, up to the
+// next. Times are nanoseconds, From and To Unix.
 type Step struct {
 	PID, TID uint32
 	From, To int64
-	Op       events.Op // the call that closed it; 0: none did, see Period
-	// Period marks a step that is a second long by definition, of a thread that
-	// never waits for the GPU. Its length says nothing.
+	Op       events.Op // the closing call; 0: none, see Period
+	// Period marks a step that is a second long by definition, of a thread that never waits for the
+	// GPU. Its length has no meaning.
 	Period bool
-	// Kind is the same for steps that should be alike: closed by the same
-	// operation in the same direction, with about as many launches (a power of
-	// two). A program that synchronises at two places has steps of two kinds.
+	// Kind is equal for steps that should be similar: closed by the same operation in the same
+	// direction, with about as many launches (a power of two). A program that synchronizes at two
+	// places has steps of two kinds.
 	Kind  uint32
-	Calls uint32 // outermost calls in it, by weight
-	// Launches are those of Calls that were launches, of graphs or kernels.
+	Calls uint32 // outermost calls, by weight
+	// Launches is the number of Calls that launched graphs or kernels (GPU).
 	Launches uint32
 	Marks    Marks
 	Parts    Parts
 	Loss     Loss
-	// Behind is how much of the waits outside the closing call, ns, fell into a
-	// time when the GPU probably had launches left to do: they cost nothing.
+	// Behind is the part of the waits outside the closing call, ns, in which the GPU probably had
+	// launches left to do: it cost nothing.
 	Behind int64
-	// Ops are the calls by operation and size, the closing one left out; Waits
-	// the waits that could have lengthened the step. Both are bounded: the
-	// largest are kept, the rest is in the last entry of Ops under Op 0, and of
-	// Waits lost but for Parts.
+	// Ops are the calls by operation and size, without the closing one; Waits are the waits that
+	// may have lengthened the step. Both are bounded and keep the largest. The rest is in the last
+	// entry of Ops under Op 0; the rest of Waits is only in Parts.
 	Ops   []OpTime
 	Waits []Wait
 }
@@ -41,22 +40,21 @@ type Step struct {
 // Length returns To - From.
 func (s *Step) Length() int64 { return s.To - s.From }
 
-// Parts is where a step's time went. All parts, Unknown included, add up to its
-// length.
+// Parts divides a step's time. All parts, Unknown included, add up to its length.
 type Parts struct {
-	// GPUWait, SyncRunnable and SyncThrottled are of the closing call; GPUWait is
-	// what it was on a CPU or blocked.
+	// GPUWait, SyncRunnable and SyncThrottled are of the closing call; GPUWait is its time on a CPU
+	// or blocked.
 	GPUWait, SyncRunnable, SyncThrottled int64
 	CallCPU                              int64 // on a CPU in other calls
 	GapCPU                               int64 // on a CPU between calls
 	Runnable, Throttled                  int64 // outside the closing call
-	// Blocked is by reason and outside the closing call, but for
-	// events.ReasonStopped, which is of the whole step.
+	// Blocked is by reason and outside the closing call, except events.ReasonStopped, which covers
+	// the whole step.
 	Blocked [Reasons]int64
-	Unknown int64 // of calls whose records are missing
+	Unknown int64 // calls with missing records
 }
 
-// Sum returns what all parts add up to.
+// Sum returns the sum of all parts.
 func (p *Parts) Sum() int64 {
 	n := p.GPUWait + p.SyncRunnable + p.SyncThrottled + p.CallCPU + p.GapCPU + p.Runnable + p.Throttled + p.Unknown
 	for _, b := range p.Blocked {
@@ -65,8 +63,8 @@ func (p *Parts) Sum() int64 {
 	return n
 }
 
-// fit cuts the parts down to a length, in case records disagree, and puts what
-// they leave into Unknown.
+// fit cuts the parts down to a length, in case records disagree. The remaining time goes to
+// Unknown.
 func (p *Parts) fit(length int64) {
 	left := max(length, 0)
 	cut := func(v *int64) {
@@ -85,79 +83,77 @@ func (p *Parts) fit(length int64) {
 	p.Unknown = left
 }
 
-// Loss is the time that the closing call lost after the GPU was done: ready to
-// run, throttled or stopped. A call that blocks is woken when the GPU is done, so
-// what it then waited is the loss, exactly. One that spins was late only if it
-// returned right after its last wait W; when in W the GPU was done is not known,
-// so the loss is in [0, W] and Est is W/2. Any other wait in it was free.
+// Loss is the time that the closing call lost after the GPU finished: runnable, throttled or
+// stopped. A call that blocks is woken when the GPU is done, so its later waits are the exact loss.
+// A call that spins was late only if it returned right after its last wait W. It is unknown when in
+// W the GPU finished, so the loss is in [0, W] and Est is W/2. Any other wait in it was free.
 type Loss struct {
 	Est, Min, Max int64 // ns
 }
 
-// OpTime is what a step's calls of one operation and size took.
+// OpTime sums up a step's calls of one operation and size.
 type OpTime struct {
-	Op    events.Op // 0: all operations that had no room
+	Op    events.Op // 0: all other operations
 	Size  uint8     // of allocations, copies and fills: bits in the number of bytes
 	Count uint32    // calls, by weight
 	Seen  uint32    // calls with a measured duration
-	NS    int64     // of those: all their time
-	// Own is NS without what the host took: runnable, throttled and named waits
-	// (disk, lock, driver, stopped).
+	NS    int64     // total time of the Seen calls
+	// Own is NS without the time taken by the host: runnable, throttled and named waits (disk,
+	// lock, driver, stopped).
 	Own int64
-	// Few are the longest of the calls seen that make at least nine tenths of Own, and FewNS is
-	// what they took of it.
+	// Few is the number of longest Seen calls that make up at least nine tenths of Own; FewNS is
+	// their part of Own.
 	Few   uint32
 	FewNS int64
 }
 
-// Wait is what one culprit or one thing took of a step: waits of a kind, added up.
+// Wait sums up the waits of one kind in a step for one culprit or one reason.
 type Wait struct {
 	NS          int64 // events.WaitRunnable with Who: the time that Who had the CPU
 	Count       uint32
 	First, Last int64         // Unix ns: start of the first, end of the last
 	Who         events.Thread // as in events.Wait
-	Op          events.Op     // outermost call that it was in, 0: between calls
-	CPU         uint16        // of the longest
+	Op          events.Op     // outermost call around it, 0: between calls
+	CPU         uint16        // of the longest wait
 	Call        events.Syscall
 	Dev         uint32
 	State       events.WaitState
 	Reason      events.Reason
 	Flags       events.WaitFlags
-	// Critical marks waits of the closing call that Loss is made of; NS is at
-	// most Loss.Max. Those of the closing call that cost nothing are left out.
+	// Critical marks waits of the closing call that Loss consists of; NS is at most Loss.Max. Waits
+	// of the closing call that cost nothing are left out.
 	Critical bool
-	// Waker is what Who did meanwhile, where it was accounted for.
+	// Waker is what Who did meanwhile, if it had an account.
 	Waker tick.WakerShare
 	// ForGIL is the part of Waker's time, ns, in which a thread between Who and Waker.Root waited
-	// for Python's lock, which the next one had.
+	// for Python's lock, held by the next one.
 	ForGIL int64
-	// Stack is that with which the thread blocked for most of the time, 0: not known; see
-	// events.Wait.OwnStack.
+	// Stack is where the thread blocked for most of the time, 0: unknown; see events.Wait.OwnStack.
 	Stack uint32
 
 	longest int64
 	stack   vote
 	votes   wakerVotes
-	own     bool // Who is of the process that waited
+	own     bool // Who is in the process that waited
 }
 
-// same says whether o is of the same culprit and kind.
+// same reports whether o has the same culprit and kind.
 func (w *Wait) same(o *Wait) bool {
 	return w.Who.TID == o.Who.TID && (w.Who.TID != 0 || w.Who.Parent == o.Who.Parent) && w.State == o.State && w.Reason == o.Reason && w.Op == o.Op &&
 		w.Critical == o.Critical && w.Dev == o.Dev && w.Call == o.Call && (w.Flags^o.Flags)&kindFlags == 0
 }
 
-// like says whether o is of the same kind, and of another thread of the same process.
+// like reports whether o has the same kind, and another thread of the same process.
 func (w *Wait) like(o *Wait) bool {
 	x := *o
 	x.Who.TID = w.Who.TID
 	return w.Who.PID == o.Who.PID && w.Flags&events.WaitOthers == 0 && w.same(&x)
 }
 
-// keepWait adds x to the n waits of a list, to its like where there is one. In a full list
-// it goes to another thread of its process, and else the smallest of all gives its name up, to
-// go by who started it where others do that it is with in the list: the sum of what was runnable or throttled stays what it was, where the list has one of
-// that kind. It returns how many there are now.
+// keepWait adds x to the n waits of a list, and returns the new n. It merges x with the same wait,
+// or, in a full list, with a wait of another thread of its process. Otherwise the smallest wait
+// loses its name: it joins a sibling under their common parent, or an unnamed wait. The sum of
+// runnable or throttled time is kept if the list has an entry of that kind.
 func keepWait(list []Wait, n int, x *Wait) int {
 	least := 0
 	for i := range list[:n] {
@@ -207,7 +203,7 @@ func keepWait(list []Wait, n int, x *Wait) int {
 	return n
 }
 
-// smallest returns which of some waits is, -1 where there are none.
+// smallest returns the index of the smallest selected wait, or -1.
 func smallest(list []Wait, of func(*Wait) bool) int {
 	at := -1
 	for i := range list {
@@ -218,8 +214,8 @@ func smallest(list []Wait, of func(*Wait) bool) int {
 	return at
 }
 
-// sibling says whether o is of the same kind, and both are of processes that one process
-// started; init and the kernel start too many to say anything.
+// sibling reports whether o has the same kind and both processes have the same parent. Init and the
+// kernel do not count: they start too many processes.
 func (w *Wait) sibling(o *Wait) bool {
 	const kthreadd = 2
 	x, y := *w, *o
@@ -228,22 +224,21 @@ func (w *Wait) sibling(o *Wait) bool {
 	return w.State == events.WaitRunnable && !w.own && !o.own && w.Who.Parent > kthreadd && x.same(&y)
 }
 
-// orphan makes it a wait for processes of which it is known who started them: Who has a Parent
-// and no TID.
+// orphan removes the thread from a wait and keeps the parent: Who has a Parent and no TID.
 func (w *Wait) orphan() {
 	parent := w.Who.Parent
 	w.unname()
 	w.Who.Parent = parent
 }
 
-// unname makes it a wait for others of which no more is known.
+// unname removes the thread and the parent from a wait.
 func (w *Wait) unname() {
 	w.Who, w.Waker, w.ForGIL = events.Thread{}, tick.WakerShare{}, 0
 	w.Flags |= events.WaitOthers
 	w.votes = wakerVotes{}
 }
 
-// kindFlags are those that tell waits apart.
+// kindFlags are the flags that distinguish waits.
 const kindFlags = events.WaitIO | events.WaitByIRQ | events.WaitIdle | events.WaitOthers
 
 // merge adds o, which is of the same kind.
@@ -262,11 +257,11 @@ func (w *Wait) merge(o *Wait) {
 	}
 }
 
-// vote finds what has more than half of the time, in constant memory: time for
-// the candidate counts up, time for any other down.
+// vote finds a majority candidate, weighted by time, in constant memory: time for the candidate
+// counts up, time for any other counts down.
 type vote int64
 
-// cast says whether the candidate must be replaced by the newcomer.
+// cast reports whether the new candidate must replace the current one.
 func (v *vote) cast(same bool, ns int64) (replace bool) {
 	if same {
 		*v += vote(ns)
@@ -279,15 +274,15 @@ func (v *vote) cast(same bool, ns int64) (replace bool) {
 	return true
 }
 
-// wakerVotes are those for what a sum of wakers' shares is said to be of.
+// wakerVotes has the votes for the fields of a summed waker share.
 type wakerVotes struct{ blocked, runnable, root vote }
 
-// votesOf are those of one share.
+// votesOf returns the votes of one share.
 func votesOf(w *tick.WakerShare) wakerVotes {
 	return wakerVotes{vote(w.Blocked), vote(w.Runnable), vote(w.Total())}
 }
 
-// addWaker adds what a waker did to a sum of such.
+// addWaker adds one waker's share to a sum.
 func addWaker(sum, o *tick.WakerShare, v *wakerVotes) {
 	if o.Total() == 0 {
 		return

@@ -3,35 +3,35 @@ package ledger
 import "ingero/pkg/events"
 
 const (
-	// spinReturn is the CPU time, ns, within which a spinning synchronise returns
-	// once it sees that the GPU is done.
+	// spinReturn is the CPU time, ns, within which a spinning synchronize returns after the GPU is
+	// done.
 	spinReturn = 50_000
-	// wakeReturn is the CPU time, ns, within which a blocking one returns when it
-	// has been woken. One that uses more has gone on to spin.
+	// wakeReturn is the CPU time, ns, within which a blocking synchronize returns after it is
+	// woken. One that uses more has gone on to spin.
 	wakeReturn = 200_000
-	// together is the distance, ns, under which two waits are one: a wait goes on
-	// on another CPU, or its state changes.
+	// together is the largest gap, ns, between two waits that count as one: a wait continues on
+	// another CPU, or its state changes.
 	together = 20_000
 	maxTail  = 8
 )
 
-// tail follows the waits of the closing call and keeps those that can matter:
-// since it was last woken, and of these the last one without a break.
+// tail follows the waits of the closing call and keeps those that can matter: the waits since the
+// last wake-up, and of these the last unbroken run.
 type tail struct {
 	woken      int64 // Unix ns: end of the last blocked wait, 0: none
 	since      culprits
 	run        culprits
 	start, end int64    // of run
-	stops      culprits // all of the call
+	stops      culprits // stops of the whole call
 	stopped    int64    // of stops, since woken
 	any        bool
 }
 
-// culprits are waits by who took them.
+// culprits are waits by culprit.
 type culprits struct {
 	list [maxTail]Wait
 	n    int
-	ns   int64 // of the waits, whoever had the CPU
+	ns   int64 // sum of the waits, for all culprits
 }
 
 func (c *culprits) clear() { c.n, c.ns = 0, 0 }
@@ -92,8 +92,7 @@ func (t *tail) add(w *events.Wait, x *Wait) {
 	t.run.add(x)
 }
 
-// loss says what the closing call lost, and adds the waits that it lost it by to
-// the step.
+// loss returns what the closing call lost, and adds the responsible waits to the step.
 func (t *tail) loss(o *openStep, c *events.Call) Loss {
 	end := c.End()
 	if !t.any {
@@ -114,7 +113,7 @@ func (t *tail) loss(o *openStep, c *events.Call) Loss {
 		t.run.give(o, all)
 		l = Loss{Est: all / 2, Max: all}
 	}
-	// When in a stop the GPU was done is not known, nor whether the call had to wait on.
+	// It is unknown whether the GPU finished during a stop, or the call had to wait on.
 	if s := min(t.stops.ns, c.Duration-l.Max); s > 0 {
 		t.stops.give(o, s)
 		l.Est += s / 2
@@ -123,7 +122,7 @@ func (t *tail) loss(o *openStep, c *events.Call) Loss {
 	return l
 }
 
-// give adds waits to the step, none longer than all of them.
+// give adds waits to the step, each bounded by all.
 func (c *culprits) give(o *openStep, all int64) {
 	for i := range c.list[:c.n] {
 		c.list[i].NS = min(c.list[i].NS, all)
@@ -131,8 +130,7 @@ func (c *culprits) give(o *openStep, all int64) {
 	}
 }
 
-// unrecorded is the loss where the kernel makes no wait records: somewhere in
-// the call.
+// unrecorded returns the loss without wait records from the kernel: somewhere in the call.
 func (t *tail) unrecorded(o *openStep, c *events.Call) Loss {
 	_, run, thr, _, _ := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, false)
 	if run+thr < 2*spinReturn {

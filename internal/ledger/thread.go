@@ -9,40 +9,40 @@ import (
 )
 
 const (
-	// periodNS is the length of a step of a thread that has nothing to close one.
+	// periodNS is the step length of a thread without calls that close steps.
 	periodNS = 1e9
-	// patienceNS is how long a thread that makes calls may do without the call
-	// that closed its steps so far, before another way is found.
+	// patienceNS is how long a thread that makes calls may go without the call that closed its
+	// steps before another way is chosen.
 	patienceNS = 30e9
-	// longest is what no step is longer than; a record that says so is wrong.
+	// longest bounds the length of a step; a record that exceeds it is wrong.
 	longest = 24 * 3600e9
 )
 
-// thread is what is kept of one thread.
+// thread is the state of one thread.
 type thread struct {
 	pid, tid uint32
 	start    uint32 // as in events.Thread
-	enrolled bool   // it makes no traced calls: only its past matters
+	enrolled bool   // makes no traced calls: only its past matters
 	seen     uint64
-	account  account // as of the last tick that had it
+	account  account // as of its last tick
 	comm     string  // likewise
 	names    *[tick.Places]names
 	listing  listing
 	proc     *process // nil before its first call
 	past     past
-	queue    []queued // waits that no call has claimed, from head on
+	queue    []queued // waits not yet claimed by a call, from head on
 	head     int
 
 	steps  *openStep // nil before its first call
-	closer rank      // what closes its steps; rankNone: time
+	closer rank      // rank that closes its steps; rankNone: time
 	open   bool      // a step is open, since from
 	from   int64     // Unix ns
 	long   [4]longCall
-	longs  int // that it has made
+	longs  int // number of long calls so far
 }
 
-// is reports whether the thread was started at a time, as far as that is known. If it was not, its
-// number has been given to another one, of which nothing is known yet.
+// is reports whether the thread was started at a time, as far as known. If not, another thread has
+// reused its TID, and its activity is unknown.
 func (t *thread) is(start uint32) bool {
 	switch {
 	case start == 0 || t.start == start:
@@ -55,16 +55,16 @@ func (t *thread) is(start uint32) bool {
 	return true
 }
 
-// longCall is one of a thread's last outermost calls that took a while: Unix ns.
+// longCall is one of a thread's last long outermost calls: Unix ns.
 type longCall struct {
 	op         events.Op
 	start, end int64
 }
 
-// longCallNS is what such a call takes at least.
+// longCallNS is the shortest long call.
 const longCallNS = 100_000
 
-// across returns the call that took more than half of a time, 0: none did.
+// across returns the call that took more than half of a time, or 0.
 func (t *thread) across(from, to int64) events.Op {
 	for i := range t.long {
 		if c := &t.long[i]; min(to, c.end)-max(from, c.start) > (to-from)/2 {
@@ -83,8 +83,8 @@ type queued struct {
 
 func (t *thread) waiting() int { return len(t.queue) - t.head }
 
-// advance adds a measured outermost call to its thread's step, and closes the
-// step where the call, or the time, does so.
+// advance adds a measured outermost call to its thread's step, and closes the step if the call or
+// the time does so.
 func (l *Ledger) advance(t *thread, c *events.Call, f opFacts, end int64) {
 	if f.rank != rankNone && f.rank >= t.closer {
 		if f.rank == t.closer && t.open {
@@ -157,7 +157,7 @@ func (l *Ledger) apply(t *thread, q *queued) {
 	t.steps.wait(w, &x)
 }
 
-// emit hands out the step that a call closed, or time did (nil).
+// emit appends the step closed by a call, or by time (nil).
 func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	length := end - t.from
 	if length <= 0 || length > longest || len(l.steps) >= maxSteps {

@@ -15,31 +15,31 @@ import (
 	"ingero/pkg/events"
 )
 
-// Report says what a conversion did.
+// Report describes a conversion.
 type Report struct {
 	Sessions []string // IDs
 	Nodes    []string
-	Calls    uint64   // with a record of their own
-	Summed   uint64   // that 0.9 kept as sums of a minute
-	Passed   []Passed // what has no place in a recording
+	Calls    uint64   // calls with a record of their own
+	Summed   uint64   // calls that 0.9 kept as sums of a minute
+	Passed   []Passed // data that a recording cannot hold
 }
 
-// Passed counts what was passed over, by name: a table, a column, an operation.
+// Passed counts skipped data, by name: a table, a column, an operation.
 type Passed struct {
 	What  string
 	Count uint64
 }
 
-// Options say what to make of a database.
+// Options configure a conversion.
 type Options struct {
 	Path  string       // of the new database, which must not exist
-	Node  string       // the machine that it is of; "": as it says itself
-	Owner *store.Owner // whom files are made for; nil: this process's user
+	Node  string       // the recordings' machine; "": from the database
+	Owner *store.Owner // owner of new files; nil: this process's user
 }
 
-// Convert writes all that the database holds as recordings. The same database gives
-// the same recordings, by the same IDs. It returns an error that wraps [ErrNoNode]
-// when it must be told of which machine it is.
+// Convert writes the database's content as recordings. The same database always gives the same
+// recordings, with the same IDs. It returns an error that wraps [ErrNoNode] if the database does
+// not name its machine and Options do not either.
 func (d *DB) Convert(ctx context.Context, o Options) (*Report, error) {
 	sessions, err := d.sessions(ctx, o.Node)
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *DB) Convert(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// session converts one.
+// session converts one session.
 func (d *DB) session(ctx context.Context, o Options, s *session, of int, r *Report) (err error) {
 	w := &writer{s: s, now: s.Started, ops: map[opKey]*tick.Op{}, procs: map[uint32]*tick.Process{}, order: order{open: map[uint32][]frame{}}}
 	w.db, err = store.Open(store.Options{Path: o.Path, Owner: o.Owner, Session: s.Session,
@@ -91,7 +91,7 @@ func (d *DB) session(ctx context.Context, o Options, s *session, of int, r *Repo
 	return w.end()
 }
 
-// event is a row of events.
+// event is a row of the table events.
 type event struct {
 	time, duration int64
 	pid, tid       uint32
@@ -102,8 +102,8 @@ type event struct {
 	comm           string
 }
 
-// events calls visit for each event of a session that is known here, in order of time;
-// of those that began at once, the one that lasted longest comes first.
+// events calls visit for each known event of a session, ordered by time; of events that began
+// together, the longest comes first.
 func (d *DB) events(ctx context.Context, s *session, visit func(*event) error) error {
 	t := "events"
 	var e event
@@ -117,7 +117,7 @@ func (d *DB) events(ctx context.Context, s *session, visit func(*event) error) e
 		" FROM events WHERE timestamp >= ? AND timestamp < ? AND "+d.column(t, "node", "''")+" = ? ORDER BY timestamp, duration DESC", s.from, s.to, s.node)
 }
 
-// names fills in what processes are called.
+// names fills in the processes' names.
 func (d *DB) names(ctx context.Context, w *writer) error {
 	if d.has("process_names", "pid", "name") {
 		err := d.rows(ctx, func(rows *sql.Rows) error {
@@ -136,7 +136,7 @@ func (d *DB) names(ctx context.Context, w *writer) error {
 	return nil
 }
 
-// isCall says whether a code is that of a call now.
+// isCall reports whether a code is a call today, and which.
 func isCall(c code) (events.Op, bool) {
 	op, ok := ops[c]
 	return op, ok

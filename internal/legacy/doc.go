@@ -1,7 +1,7 @@
-// Package legacy reads databases of ingero 0.9 and writes what they hold as
-// recordings of today. Its caller is the merge command.
+// Package legacy reads databases of ingero 0.9 and converts them to current recordings. Its caller
+// is the merge command.
 //
-// Such a database is one SQLite file. What is read of it:
+// Such a database is one SQLite file. The package reads:
 //
 //	events            timestamp (Unix ns, when the call began), pid, tid, source, op (a code
 //	                  of the source), duration (ns), arg0, arg1, ret_code; since 0.9 node,
@@ -17,7 +17,7 @@
 //	                  recommendations, cuda_op, cuda_p99_us, cuda_p50_us, timeline (JSON:
 //	                  layer, op, detail), node
 //
-// What has no place in a recording is counted by name and told, never left out in
-// silence. Where a call's time went was not measured by 0.9: the calls say so
-// ([events.CallNoLedger]). Which call was made inside which is found by their times.
+// Data that a recording cannot hold is counted by name and reported, never silently dropped.
+// Version 0.9 did not measure where a call's time went: the calls are marked accordingly
+// ([events.CallNoLedger]). Calls are nested by their times.
 package legacy

@@ -23,7 +23,7 @@ import (
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// schema is what 0.9 makes of the tables that matter here.
+// schema creates the tables of 0.9 that matter here.
 const schema = `
 CREATE TABLE events (id TEXT PRIMARY KEY, timestamp INTEGER NOT NULL, pid INTEGER NOT NULL, tid INTEGER NOT NULL, source INTEGER NOT NULL,
 	op INTEGER NOT NULL, duration INTEGER NOT NULL, gpu_id INTEGER NOT NULL DEFAULT 0, arg0 INTEGER NOT NULL DEFAULT 0, arg1 INTEGER NOT NULL DEFAULT 0,
@@ -45,8 +45,8 @@ CREATE TABLE schema_info (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 INSERT INTO ops VALUES (3, 1, 'sched_switch', '');
 `
 
-// content is a recording: a launch with the driver's inside, a copy, a synchronise that
-// fails, in two processes, and what else 0.9 kept. $AT is when it began.
+// content is a recording: a launch with the driver's inside, a copy, a failing synchronize, in two
+// processes, and the other data of 0.9. $AT is its start.
 const content = `
 INSERT INTO sessions VALUES (1, $AT, $AT + 10000000000, 'H100', 16, 64, '6.8.0', 'v0.9.1', '4821', '');
 INSERT INTO events VALUES
@@ -112,7 +112,7 @@ func op(name string) events.Op {
 	return o
 }
 
-// Everything that a recording can hold is in it, and what it cannot is named.
+// The converted recording has everything that it can hold, and the report names the rest.
 func TestConvert(t *testing.T) {
 	ctx := context.Background()
 	report, r := convert(t, old(t, filepath.Join(t.TempDir(), "old.db")), "gpu-7")
@@ -168,7 +168,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	hosts := hosts(t, r, &s)
-	if d := cmp.Diff([]float64{0.5, 1, 1}, hosts); d != "" { // the last tick is as the one before
+	if d := cmp.Diff([]float64{0.5, 1, 1}, hosts); d != "" { // the last tick repeats the previous one
 		t.Errorf("states of the machine: %s", d)
 	}
 }
@@ -189,8 +189,8 @@ func hosts(t *testing.T, r *query.Reader, s *query.Session) (cpu []float64) {
 	return cpu
 }
 
-// A recording is known again: by its ID it is the same each time, whatever else has
-// come into the database, and another's is another.
+// A recording gets the same ID each time, whatever was added to the database; another recording
+// gets another.
 func TestSameAgain(t *testing.T) {
 	dir := t.TempDir()
 	a := old(t, filepath.Join(dir, "a.db"))
@@ -211,8 +211,8 @@ func TestSameAgain(t *testing.T) {
 	}
 }
 
-// What one database has of several machines and recordings is told apart; before the
-// first recording, and without one, nothing is lost.
+// Several machines and recordings in one database stay separate; events before the first recording,
+// or without one, are kept.
 func TestNodes(t *testing.T) {
 	path := old(t, filepath.Join(t.TempDir(), "old.db"), `UPDATE events SET node = 'n1'; UPDATE sessions SET node = 'n1';
 		INSERT INTO sessions (started_at, node) VALUES ($AT + 2000000000, 'n1');
@@ -236,7 +236,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// What is no such database, or does not say of which machine it is, is refused.
+// Other databases, and those that do not name their machine, are rejected.
 func TestRefused(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -274,8 +274,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Where 0.9 knew the cgroup and the rank of a process, these are known, and what the path
-// of the cgroup tells.
+// Cgroups and ranks known to 0.9 are converted, with what the cgroup's path implies.
 func TestConvertPlaces(t *testing.T) {
 	const id = "3f2b8c1d9e7a6f5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b"
 	_, r := convert(t, old(t, filepath.Join(t.TempDir(), "old.db"), "CREATE TABLE cgroup_metadata (cgroup_id INTEGER, cgroup_path TEXT);"+

@@ -15,16 +15,15 @@ import (
 	"ingero/internal/store"
 )
 
-// DB is a database of ingero 0.9, open for reading. It is for one goroutine.
+// DB is a database of ingero 0.9, open for reading. It is not safe for concurrent use.
 type DB struct {
 	path    string
 	sql     *sql.DB
 	columns map[string][]string // by table
 }
 
-// Open opens the database at path. It returns an error that wraps
-// [store.ErrNotDatabase] when the file is another program's, and SQLite's when it is
-// no database at all.
+// Open opens the database at path. It returns an error that wraps [store.ErrNotDatabase] if the
+// file belongs to another program, and SQLite's error if it is no database.
 func Open(ctx context.Context, path string) (_ *DB, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func Open(ctx context.Context, path string) (_ *DB, err error) {
 	d := &DB{path: path, columns: map[string][]string{}}
 	err = d.open(ctx, "mode=ro")
 	if _, journal := os.Stat(path + "-wal"); store.NeedsWrite(err) && errors.Is(journal, fs.ErrNotExist) {
-		err = d.open(ctx, "immutable=1") // nobody writes to it, and it lies where nobody may
+		err = d.open(ctx, "immutable=1") // nobody writes to it, and the directory is read-only
 	}
 	if err == nil && !d.has("events", store.OldColumns...) {
 		err = fmt.Errorf("%w, nor of 0.9", store.ErrNotDatabase)
@@ -72,7 +71,7 @@ func (d *DB) Close() error {
 	return db.Close()
 }
 
-// has tells whether there is a table with these columns.
+// has reports whether a table with these columns exists.
 func (d *DB) has(table string, columns ...string) bool {
 	known, ok := d.columns[table]
 	for _, c := range columns {
@@ -81,7 +80,7 @@ func (d *DB) has(table string, columns ...string) bool {
 	return ok
 }
 
-// column is a column for a query, or what stands for it where there is none.
+// column returns a column for a query, or otherwise if it is missing.
 func (d *DB) column(table, name, otherwise string) string {
 	if d.has(table, name) {
 		return "coalesce(" + name + ", " + otherwise + ")"
@@ -89,7 +88,7 @@ func (d *DB) column(table, name, otherwise string) string {
 	return otherwise
 }
 
-// list is several of them, all with the same to stand for them.
+// list returns several columns, each replaced by otherwise if missing.
 func (d *DB) list(table, otherwise string, names ...string) string {
 	var b strings.Builder
 	for i, n := range names {

@@ -2,7 +2,7 @@ package legacy
 
 import "ingero/pkg/events"
 
-// code is an operation as 0.9 numbered them: by source, then by its own code.
+// code is an operation of 0.9: its source, and its code in the source.
 type code struct{ source, op int64 }
 
 // Sources of 0.9.
@@ -13,7 +13,7 @@ const (
 	sourceGraph   = 8
 )
 
-// ops are the calls of 0.9 that are calls now.
+// ops are the codes of 0.9 that are calls today.
 var ops = map[code]events.Op{}
 
 func init() {
@@ -33,13 +33,13 @@ func init() {
 	}
 }
 
-// The lives of processes.
+// Process events.
 const (
 	hostExec = 5
 	hostExit = 6
 )
 
-// callOf makes a call of an event.
+// callOf converts an event to a call.
 func callOf(e *event, op events.Op) events.Call {
 	c := events.Call{Start: e.time, Duration: max(e.duration, 0), OnCPU: max(e.duration, 0), PID: e.pid, TID: e.tid, Result: e.result,
 		Weight: 1, Stack: stackID(e.stack), Op: op, Flags: events.CallNoLedger | events.CallLedgerPartial}
@@ -48,7 +48,7 @@ func callOf(e *event, op events.Op) events.Call {
 	}
 	r := op.Row()
 	if len(r.Keep) > 0 && r.Class != events.ClassOther && op.Source() != events.SourceGraph {
-		c.Args[0] = uint64(e.arg0) // a size, a pointer, a function or a stream: the first that is kept now
+		c.Args[0] = uint64(e.arg0) // a size, a pointer, a function or a stream: today's first argument
 	}
 	if r.Tag == "kind" {
 		c.Tag = uint32(e.arg1)
@@ -59,7 +59,7 @@ func callOf(e *event, op events.Op) events.Call {
 	return c
 }
 
-// stackID makes a stack's hash, of 64 bits, one of 32: calls that shared a stack do.
+// stackID converts a 64-bit stack hash to a 32-bit id: calls with one stack share the id.
 func stackID(hash int64) uint32 {
 	id := uint32(uint64(hash)>>32) ^ uint32(hash)
 	if id == 0 && hash != 0 {

@@ -6,11 +6,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// order takes calls in the order in which they began and gives them in that in which
-// they ended, as a trace does. On the way it finds which were made inside others of
-// their thread.
+// order reorders calls from their starts to their ends, the order of a trace. It also finds the
+// calls inside others of their thread.
 type order struct {
-	open map[uint32][]frame // by thread: calls that may still be open, outermost first
+	open map[uint32][]frame // by thread: possibly open calls, outermost first
 	held ended
 }
 
@@ -19,7 +18,7 @@ type frame struct {
 	end int64
 }
 
-// add takes a call in, and calls give for each that ended by then.
+// add adds a call, and calls give for each that ended by then.
 func (o *order) add(c events.Call, give func(*events.Call)) {
 	o.until(c.Start, give)
 	key := c.TID
@@ -43,8 +42,7 @@ func (o *order) until(at int64, give func(*events.Call)) {
 	}
 }
 
-// ended is a heap of calls: the one that ended first is on top, and of those that
-// ended at once the one that began last.
+// ended is a heap of calls: earliest end first, and of equal ends the latest start.
 type ended []events.Call
 
 func (h ended) Len() int { return len(h) }

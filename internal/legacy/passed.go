@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// taken are the columns that a conversion reads, by table; of a table without
-// columns, all that it holds is known here anyway.
+// taken are the columns that a conversion reads, by table. Tables without columns need no report:
+// their content is known otherwise.
 var taken = map[string]string{
 	"events":           "id timestamp pid tid source op duration arg0 arg1 ret_code stack_hash node comm cgroup_id rank",
 	"sessions":         "id started_at stopped_at node kernel ingero_ver pid_filter cpu_cores mem_total",
@@ -22,8 +22,7 @@ var taken = map[string]string{
 	"sources":          "", "ops": "", "schema_info": "",
 }
 
-// passed counts what was not taken: rows of tables, values of columns, and events by
-// their operation.
+// passed counts skipped data: rows of tables, values of columns, and events by operation.
 func (d *DB) passed(ctx context.Context, r *Report) error {
 	add := func(what string, n uint64) {
 		if n > 0 {
@@ -73,7 +72,7 @@ func (d *DB) passed(ctx context.Context, r *Report) error {
 	}, "SELECT e.source, e.op, "+d.opName()+", count(*) FROM events e GROUP BY 1, 2")
 }
 
-// opName is what the database itself calls an operation.
+// opName returns SQL for the database's own name of an operation.
 func (d *DB) opName() string {
 	number := "'operation ' || e.op || ' of source ' || e.source"
 	if !d.has("ops", "source_id", "op_id", "name") {

@@ -12,14 +12,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// host is the state of the machine at a time, Unix ns.
+// host is the machine's state at a time, Unix ns.
 type host struct {
 	time int64
 	tick.Host
 }
 
-// hosts reads the states of the machine in a session's time. They do not say whose
-// they are, so of several machines none has any.
+// hosts reads the machine's states in a session's time. They name no machine, so with several
+// machines none has any.
 func (d *DB) hosts(ctx context.Context, s *session) (out []host, err error) {
 	const t = "system_snapshots"
 	if !d.has(t, "timestamp", "cpu_pct") {
@@ -40,7 +40,7 @@ func (d *DB) hosts(ctx context.Context, s *session) (out []host, err error) {
 	return out, err
 }
 
-// chains reads what 0.9 found in a session's time. It measured no loss.
+// chains reads the chains of 0.9 in a session's time. It measured no loss.
 func (d *DB) chains(ctx context.Context, s *session) (out []tick.Chain, err error) {
 	const t = "causal_chains"
 	if !d.has(t, "id", "detected_at") {

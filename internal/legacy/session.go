@@ -14,22 +14,21 @@ import (
 	"ingero/internal/store"
 )
 
-// ErrNoNode says that the database does not tell which machine it is of.
+// ErrNoNode means that the database does not name its machine.
 var ErrNoNode = errors.New("the database does not say which machine it is of")
 
 // session is one recording of 0.9.
 type session struct {
 	store.Session
-	from, to int64 // events of which began in [from, to), Unix ns
-	stopped  int64 // 0: it is not known
+	from, to int64 // its events began in [from, to), Unix ns
+	stopped  int64 // 0: unknown
 	node     string
 	cpus     int
 	mem      int64 // bytes
 }
 
-// sessions finds the recordings, machine by machine, in order of time. Where a
-// machine has events and no recording, all are one. A node that is given is that of
-// all.
+// sessions finds the recordings, ordered by machine and time. A machine with events and no
+// recording has one with all of them. node, if not empty, is the machine of all.
 func (d *DB) sessions(ctx context.Context, node string) ([]*session, error) {
 	byNode := map[string][]*session{}
 	if d.has("sessions", "started_at") {
@@ -44,7 +43,7 @@ func (d *DB) sessions(ctx context.Context, node string) ([]*session, error) {
 			if pids != "" {
 				x.Target = "pid " + pids
 			}
-			x.ID = fmt.Sprint(x.Kernel, "\x00", x.Version, "\x00", pids, "\x00", flags, "\x00", cpu) // of what it is
+			x.ID = fmt.Sprint(x.Kernel, "\x00", x.Version, "\x00", pids, "\x00", flags, "\x00", cpu) // identifies it
 			byNode[x.node] = append(byNode[x.node], x)
 			return err
 		}, "SELECT started_at, "+d.list(s, "0", "stopped_at", "cpu_cores", "mem_total")+", "+
@@ -85,7 +84,7 @@ func (d *DB) sessions(ctx context.Context, node string) ([]*session, error) {
 	return out, nil
 }
 
-// name gives a recording its ID, which is the same each time that it is converted.
+// name gives a recording its ID, which is the same in each conversion.
 func (x *session) name(node string) error {
 	x.Node, x.Mode = cmp.Or(node, x.node), store.Imported
 	if x.Node == "" {

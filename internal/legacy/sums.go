@@ -13,7 +13,7 @@ type sumKey struct {
 	bucket   int64
 	code     code
 	pid      uint32
-	anything bool // of all processes: 0.9 has pid 0 there
+	anything bool // all processes together: 0.9 uses pid 0
 }
 
 // sums adds the calls that 0.9 kept as sums of a minute.
@@ -24,7 +24,7 @@ func (d *DB) sums(ctx context.Context, s *session, of int, w *writer, r *Report)
 	}
 	var nodes int
 	if err := d.sql.QueryRowContext(ctx, "SELECT count(DISTINCT "+d.column("events", "node", "''")+") FROM events").Scan(&nodes); err != nil || nodes > 1 && of > 1 {
-		return err // whose they are is not said
+		return err // their machine is unknown
 	}
 	stored := map[sumKey]int64{}
 	err := d.rows(ctx, func(rows *sql.Rows) error {
@@ -39,7 +39,7 @@ func (d *DB) sums(ctx context.Context, s *session, of int, w *writer, r *Report)
 	if err != nil {
 		return err
 	}
-	// A minute is of the session that was the last to begin in it or before.
+	// A minute belongs to the latest session that began before its end.
 	from, to := s.from, s.to
 	if from > -1<<62 {
 		from -= from % minute
@@ -71,8 +71,8 @@ func (d *DB) sums(ctx context.Context, s *session, of int, w *writer, r *Report)
 	}, "SELECT bucket, source, op, pid, count, stored, sum_dur, min_dur, max_dur FROM event_aggregates WHERE bucket >= ? AND bucket < ?", from, to)
 }
 
-// spread adds n calls to a histogram of which only the sum is known, and between what
-// each lies: one took the least, one the most, and the others the mean.
+// spread adds n calls to a histogram, given their sum, minimum and maximum: one takes the minimum,
+// one the maximum, and the others the mean.
 func spread(h *stats.Hist, n, total uint64, least, most int64) {
 	mean := int64(total / n)
 	if n > 2 {

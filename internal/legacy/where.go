@@ -8,12 +8,12 @@ import (
 	"ingero/internal/where"
 )
 
-// ofSession bounds events e to those of a session: from, to and node are its arguments.
+// ofSession restricts events e to a session's; the arguments are from, to and node.
 func (d *DB) ofSession() string {
 	return "e.timestamp >= ? AND e.timestamp < ? AND " + d.column("events", "node", "''") + " = ?"
 }
 
-// places fills in the cgroup that each process was in last, and what its path tells.
+// places fills in each process's last cgroup, and what its path implies.
 func (d *DB) places(ctx context.Context, w *writer) error {
 	if !d.has("cgroup_metadata", "cgroup_id", "cgroup_path") || !d.has("events", "cgroup_id") {
 		return nil
@@ -31,7 +31,7 @@ func (d *DB) places(ctx context.Context, w *writer) error {
 		w.s.from, w.s.to, w.s.node)
 }
 
-// ranks fills in the rank that the last event of a process that has one tells.
+// ranks fills in each process's rank from its last event with one.
 func (d *DB) ranks(ctx context.Context, w *writer) error {
 	if !d.has("events", "rank") {
 		return nil

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	batch   = 4096 // calls that are written at once
-	perTick = 60   // ticks of which one has the counts of all operations
+	batch   = 4096 // calls per batch
+	perTick = 60   // interval of ticks with the counts of all operations
 )
 
 type opKey struct {
@@ -22,26 +22,26 @@ type opKey struct {
 	op  events.Op
 }
 
-// writer plays the part of a session: it gives a store batches and ticks.
+// writer acts as a session: it gives a store batches and ticks.
 type writer struct {
 	db    *store.DB
 	s     *session
-	now   time.Time // of the recording
+	now   time.Time // recorded time
 	seq   uint64
 	order order
 	batch tick.Batch
 	calls uint64
 	ops   map[opKey]*tick.Op
 	procs map[uint32]*tick.Process
-	hosts []host // those that are still to come
+	hosts []host // states not yet written
 	host  tick.Host
 
-	unstored uint64 // calls of which there are sums only
+	unstored uint64 // calls with sums only
 	chains   []tick.Chain
-	err      error // the first
+	err      error // the first error
 }
 
-// event takes an event in.
+// event handles an event.
 func (w *writer) event(e *event) error {
 	for len(w.hosts) > 0 && w.hosts[0].time <= e.time {
 		w.order.until(w.hosts[0].time, w.give)
@@ -64,7 +64,7 @@ func (w *writer) event(e *event) error {
 	return w.err
 }
 
-// lives are the events of processes' lives. That of a fork does not tell the child.
+// lives are the process events. A fork does not name its child.
 var lives = map[code]tick.ProcKind{{sourceHost, hostExec}: tick.ProcExeced, {sourceHost, hostExit}: tick.ProcExited}
 
 func (w *writer) proc(pid uint32) *tick.Process {
@@ -86,7 +86,7 @@ func (w *writer) op(pid uint32, op events.Op) *tick.Op {
 	return o
 }
 
-// give takes a call in, in its turn.
+// give adds a call, in order.
 func (w *writer) give(c *events.Call) {
 	o := w.op(c.PID, c.Op)
 	o.Sum.Calls++
@@ -110,7 +110,7 @@ func (w *writer) give(c *events.Call) {
 	}
 }
 
-// at moves the time on.
+// at advances the time.
 func (w *writer) at(ns int64) {
 	if t := time.Unix(0, ns); t.After(w.now) {
 		w.now = t
@@ -122,7 +122,7 @@ func (w *writer) flush() {
 	w.batch = tick.Batch{Calls: w.batch.Calls[:0], Procs: w.batch.Procs[:0]}
 }
 
-// tick writes the state of the machine that is next.
+// tick writes the machine's next state.
 func (w *writer) tick() {
 	w.at(w.hosts[0].time)
 	w.host, w.hosts = w.hosts[0].Host, w.hosts[1:]

@@ -12,25 +12,25 @@ import (
 
 // Errors of addresses.
 var (
-	// ErrAddress is of a text that is no address.
+	// ErrAddress means that a text is not an address.
 	ErrAddress = errors.New("it must be :PORT, ADDRESS:PORT or NAME:PORT")
-	// ErrOpen is of an address that other machines reach, where what is served needs a
-	// token and there is none.
+	// ErrOpen means that other machines can reach an address whose server requires a token but has
+	// none.
 	ErrOpen = errors.New("other machines would reach it, and it has no token")
 )
 
-// Address is where to listen, as it was asked for.
+// Address is an address to listen on, as configured.
 type Address struct {
 	host string // a name or an address; never empty
-	port uint16 // 0: any that is free
+	port uint16 // 0: any free port
 }
 
-// loopback is the host of a port alone.
+// loopback is the host of a port without one.
 const loopback = "127.0.0.1"
 
-// Parse reads ":9090" and "9090", which are ports of this machine alone, "0.0.0.0:9090"
-// and "[::]:9090", which are ports of all its addresses, "10.0.0.7:9090" and "gpu-7:9090",
-// which are of one. Errors wrap [ErrAddress].
+// Parse parses ":9090" and "9090", which are local to this machine, "0.0.0.0:9090" and "[::]:9090",
+// which are all its addresses, and "10.0.0.7:9090" and "gpu-7:9090", which are one address. Errors
+// wrap [ErrAddress].
 func Parse(text string) (Address, error) {
 	if !strings.Contains(text, ":") {
 		text = ":" + text
@@ -55,21 +55,21 @@ func Parse(text string) (Address, error) {
 // String returns the address with its host.
 func (a Address) String() string { return net.JoinHostPort(a.host, strconv.Itoa(int(a.port))) }
 
-// Options are what matters of a server for where it may listen.
+// Options say where a server may listen.
 type Options struct {
-	Token  string // that whoever asks must have; empty: none
-	Public bool   // what is served is for everybody, and needs no token
+	Token  string // token that clients must send; empty: none
+	Public bool   // what is served is public, and needs no token
 }
 
-// Listener is an open port. It is safe for concurrent use, as any.
+// Listener is an open port. It is safe for concurrent use.
 type Listener struct {
 	net.Listener
 	bound netip.AddrPort
 }
 
-// Listen opens the port. A name becomes one address, an IPv4 one where there is one.
-// The error wraps [ErrOpen] where the address is not one of this machine alone and o does
-// not allow that; else it is of the name or of the socket.
+// Listen opens the port. A name resolves to one address, preferably IPv4. The error wraps [ErrOpen]
+// if o does not allow an address that other machines can reach. Other errors come from the name or
+// the socket.
 func Listen(ctx context.Context, a Address, o Options) (*Listener, error) {
 	ip, err := resolve(ctx, a.host)
 	if err != nil {
@@ -81,7 +81,7 @@ func Listen(ctx context.Context, a Address, o Options) (*Listener, error) {
 	}
 	network := "tcp4"
 	if ip.Is6() {
-		network = "tcp6" // with [::], connections by IPv4 too
+		network = "tcp6" // [::] also accepts IPv4 connections
 		if ip.IsUnspecified() {
 			network = "tcp"
 		}
@@ -118,14 +118,13 @@ func resolve(ctx context.Context, host string) (netip.Addr, error) {
 	return ips[0], nil
 }
 
-// Bound is the address and the port that were bound.
+// Bound returns the bound address and port.
 func (l *Listener) Bound() netip.AddrPort { return l.bound }
 
-// Local tells whether only this machine reaches the port.
+// Local reports whether only this machine can reach the port.
 func (l *Listener) Local() bool { return l.bound.Addr().IsLoopback() }
 
-// String says what was bound and who reaches it, for the line that a command starts
-// with.
+// String returns the bound address and who can reach it, for the first line of a command.
 func (l *Listener) String() string {
 	switch ip := l.bound.Addr(); {
 	case ip.IsLoopback():
@@ -136,9 +135,9 @@ func (l *Listener) String() string {
 	return l.bound.String() + " (other machines reach it)"
 }
 
-// Names tells whether a request's Host is an address of the port: one of the loopback,
-// also by name, or the bound one; and where every address was bound, any address. A name
-// that somebody else chose is none: behind it may be a page in a browser on this machine.
+// Names reports whether a request's Host is an address of the port: a loopback address, also by
+// name, the bound one, or, if all addresses were bound, any address. Any other name may belong to a
+// web page that uses a browser on this machine.
 func (l *Listener) Names(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

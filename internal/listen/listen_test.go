@@ -49,12 +49,12 @@ func open(t *testing.T, text string, o Options) (*Listener, error) {
 	return l, err
 }
 
-// What is bound is what was asked for, and is said.
+// The requested address is bound and reported.
 func TestListen(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		o     Options
-		addr  string // without the port; empty: it is refused
+		addr  string // without the port; empty: refused
 		local bool
 		says  string
 	}{
@@ -96,7 +96,7 @@ func portOf(l *Listener) string {
 	return port
 }
 
-// A port that is taken is an error.
+// A port in use is an error.
 func TestTaken(t *testing.T) {
 	l, err := open(t, ":0", Options{})
 	if err != nil {

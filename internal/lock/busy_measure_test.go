@@ -13,14 +13,14 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The holder is found while others take and release locks: the kernel's list of locks is
-// read in parts, and an entry is skipped when one before it goes in between.
+// The holder is found while others take and release locks: the kernel's list of locks is read in
+// parts, and skips an entry when an earlier one disappears in between.
 func TestHolderAmidOtherLocks(t *testing.T) {
 	p := place(t)
 	c := other(t, p, p.Dirs[0])
 	dir := t.TempDir()
 	var files []*os.File
-	for i := range 150 { // more than one read of the list holds
+	for i := range 150 { // more than one read of the list returns
 		f, err := os.Create(filepath.Join(dir, strconv.Itoa(i)))
 		if err != nil {
 			t.Fatal(err)

@@ -1,14 +1,12 @@
-// Package lock makes sure that one ingero traces a machine, and tells the
-// others who does and how it is doing.
+// Package lock ensures that one ingero traces a machine, and shows the others which process does,
+// and its state.
 //
-// A holder has two locks on one file. The flock excludes a second holder of
-// the same file, atomically. The mark is a record lock at an offset that only
-// ingero uses; /proc/locks shows it with its owner's PID to every process of
-// the PID namespace, so a holder in a container, whose files nobody else
-// sees, is found too. The kernel drops both when the holder dies, however it
-// dies; what the file says then is stale and known to be.
+// A holder has two locks on one file. The flock excludes a second holder of the same file,
+// atomically. The mark is a record lock at an offset that only ingero uses. /proc/locks shows it
+// with its owner's PID to every process of the PID namespace. So a holder in a container, whose
+// files nobody else sees, is found too. The kernel drops both locks when the holder dies, however
+// it dies; what the file says then is known to be stale.
 //
-// The lock file is readable by its owner only, for whoever can open it can
-// lock it. What others may know is in a second file beside it, the state,
-// which the holder replaces once a second.
+// Only the owner can read the lock file, since anyone who can open it can lock it. Public
+// information is in a second file beside it, the state, which the holder replaces once a second.
 package lock

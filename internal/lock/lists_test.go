@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// A list of locks in which the holder was skipped is read again: nobody has the lock if two
-// lists are alike.
+// A list of locks in which the holder was skipped is read again: no holder exists only if two lists
+// are equal.
 func TestListsAreReadAgain(t *testing.T) {
 	p := place(t)
-	parent := os.Getppid() // a process that lives, and is not this one
+	parent := os.Getppid() // alive, and not this process
 	holder := fmt.Sprintf("1: POSIX  ADVISORY  WRITE %d fe:00:99 %d %d\n", parent, p.Mark, p.Mark)
 	const some, others = "2: FLOCK  ADVISORY  WRITE 17 fe:00:5 0 EOF\n", "3: FLOCK  ADVISORY  WRITE 18 fe:00:6 0 EOF\n"
 	for name, tt := range map[string]struct {
-		lists []string // the last again and again
+		lists []string // the last one repeats
 		want  int
 		reads int
 	}{

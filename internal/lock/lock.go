@@ -19,15 +19,15 @@ const (
 	stateName = "ingero-trace.json"
 )
 
-// Place is where the lock lives.
+// Place is where the lock is.
 type Place struct {
-	// Dirs are tried in order; the next one where a file cannot be made.
+	// Dirs are tried in order, until a file can be created.
 	Dirs []string
-	// Mark is the offset of the record lock by which holders are found.
+	// Mark is the offset of the record lock that identifies holders.
 	Mark int64
 }
 
-// Host is the machine's place.
+// Host returns the machine's place.
 func Host() Place {
 	return Place{
 		Dirs: []string{"/var/run", "/tmp"},
@@ -39,12 +39,12 @@ func Host() Place {
 type Holder struct {
 	PID     int       `json:"pid"`
 	UID     uint32    `json:"uid"`
-	Since   time.Time `json:"since"`   // zero where it is not known
-	Command string    `json:"command"` // its arguments, joined
+	Since   time.Time `json:"since"`   // zero if unknown
+	Command string    `json:"command"` // arguments, joined
 	DB      string    `json:"db,omitempty"`
 }
 
-// HeldError says that another process has the lock.
+// HeldError means that another process has the lock.
 type HeldError struct{ Holder Holder }
 
 // Error names the holder.
@@ -52,15 +52,15 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("held by pid %d (%s)", e.Holder.PID, e.Holder.Command)
 }
 
-// UnsafeError says that a file at the lock's path is not one to write to.
+// UnsafeError means that a file at the lock's path must not be written to.
 type UnsafeError struct{ Path, Why string }
 
 // Error names the file.
 func (e *UnsafeError) Error() string { return e.Path + " " + e.Why }
 
-// Lock is a lock that this process has.
+// Lock is a lock held by this process.
 type Lock struct {
-	// Stale is the last holder when it died without letting go, else nil.
+	// Stale is the previous holder if it died without releasing the lock, else nil.
 	Stale *Holder
 
 	file *os.File
@@ -68,8 +68,8 @@ type Lock struct {
 	self Holder
 }
 
-// Acquire takes the lock in the name of self, whose PID and UID it fills in.
-// It fails with a *HeldError when another process has it.
+// Acquire takes the lock in the name of self, whose PID and UID it fills in. It fails with a
+// *HeldError if another process has it.
 func (p Place) Acquire(self Holder) (*Lock, error) {
 	self.PID, self.UID = os.Getpid(), uint32(os.Geteuid())
 	f, dir, err := p.open()
@@ -98,8 +98,8 @@ func (l *Lock) take(p Place) error {
 	if err := unix.FcntlFlock(l.file.Fd(), unix.F_SETLK, &mark); err != nil {
 		return fmt.Errorf("mark %s: %w", l.file.Name(), err)
 	}
-	// Marked before looking, so of two that start at once in different
-	// containers at least one sees the other.
+	// Mark before looking, so that of two processes that start at once in different containers at
+	// least one sees the other.
 	h, err := p.Holder()
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (l *Lock) take(p Place) error {
 	return err
 }
 
-// last reads the holder that the file names; zero when it names none.
+// last reads the holder from the file; zero if there is none.
 func (l *Lock) last() Holder {
 	var h Holder
 	text := make([]byte, 64<<10)
@@ -132,7 +132,7 @@ func (l *Lock) last() Holder {
 	return h
 }
 
-// Release lets go of the lock and removes its files. It may be called twice.
+// Release releases the lock and removes its files. It is idempotent.
 func (l *Lock) Release() error {
 	if l.file == nil {
 		return nil
@@ -147,7 +147,7 @@ func (l *Lock) Release() error {
 	return errors.Join(errs...)
 }
 
-// open makes or opens the lock file in the first directory that allows it.
+// open creates or opens the lock file in the first directory that allows it.
 func (p Place) open() (*os.File, string, error) {
 	var errs []error
 	for _, dir := range p.Dirs {
@@ -163,8 +163,8 @@ func (p Place) open() (*os.File, string, error) {
 	return nil, "", errors.Join(errs...)
 }
 
-// openOwn opens a file that this user made, and no other: in a directory that
-// all may write to, someone can have put a link there.
+// openOwn opens a file only if this user created it: in a world-writable directory, another user
+// may have planted a link.
 func openOwn(path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
@@ -192,7 +192,7 @@ func openOwn(path string) (*os.File, error) {
 		if why != "" {
 			return nil, errors.Join(&UnsafeError{path, why}, f.Close())
 		}
-		// A holder removes the file as it lets go: that one excludes nobody.
+		// A holder removes the file as it releases the lock: a removed file excludes nobody.
 		if unix.Lstat(path, &now) == nil && now.Ino == st.Ino && now.Dev == st.Dev {
 			return f, nil
 		}
@@ -200,11 +200,11 @@ func openOwn(path string) (*os.File, error) {
 	}
 }
 
-// Holder finds the process that has the lock, in this or another container.
-// It returns nil when none has.
+// Holder finds the process that has the lock, in this or another container. It returns nil if there
+// is none.
 //
-// To ask the kernel about the file itself (F_GETLK) will not do: a process that closes any
-// descriptor of a file loses its locks on it, and this one may be the holder.
+// It does not query the kernel about the file itself (F_GETLK): a process that closes any
+// descriptor of a file loses its locks on it, and this process may be the holder.
 func (p Place) Holder() (*Holder, error) {
 	return p.find(func() (string, error) {
 		text, err := os.ReadFile("/proc/locks")
@@ -212,9 +212,9 @@ func (p Place) Holder() (*Holder, error) {
 	})
 }
 
-// find looks for the holder in the kernel's list of locks. The kernel gives it in parts, and
-// skips an entry when one before it goes between two of them. So that nobody has the lock
-// counts when the list was read twice alike.
+// find looks for the holder in the kernel's list of locks. The kernel returns the list in parts,
+// and skips an entry when an earlier one disappears between two parts. So find reports no holder
+// only after two equal lists.
 func (p Place) find(read func() (string, error)) (*Holder, error) {
 	const maxLists = 10
 	last := ""
@@ -236,8 +236,8 @@ func (p Place) find(read func() (string, error)) (*Holder, error) {
 	return nil, nil
 }
 
-// holderOf returns what is known of a process that has the mark, nil where it is none, this
-// one, or one that could not trace.
+// holderOf returns the holder with a pid, or nil if the process has ended, is this one, or could
+// not trace.
 func (p Place) holderOf(pid int) *Holder {
 	if pid <= 0 || pid == os.Getpid() {
 		return nil
@@ -269,8 +269,8 @@ func (p Place) marked(line string) int {
 	return pid
 }
 
-// mayTrace says whether a process could be a tracer: it is root or of this
-// process's user, or has a capability for it in the first user namespace.
+// mayTrace reports whether a process could be a tracer: it is root or of this process's user, or
+// has a capability for it in the initial user namespace.
 func mayTrace(pid int) (uid uint32, may bool) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

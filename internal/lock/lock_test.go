@@ -17,7 +17,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// TestMain turns the test binary into a holder when it is told to be one.
+// TestMain turns the test binary into a holder on request.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("LOCK_TEST_DIR"); dir != "" {
 		hold(dir)
@@ -47,7 +47,7 @@ func hold(dir string) {
 	}
 }
 
-// place returns a lock of the test's own, invisible to other tests.
+// place returns a lock for the test, invisible to other tests.
 func place(t *testing.T, dirs ...string) Place {
 	if len(dirs) == 0 {
 		dirs = []string{t.TempDir()}
@@ -108,7 +108,7 @@ func TestSecondIsToldWhoHolds(t *testing.T) {
 			c := other(t, p, dir)
 			got := refused(t, p)
 			want := Holder{PID: c.PID(), UID: uint32(os.Geteuid()), Since: time.Unix(7, 0).UTC(), Command: "other trace", DB: "other.db"}
-			if !same { // its state lies where this process cannot know
+			if !same { // this process does not know its state's path
 				want.Since, want.DB, want.Command = time.Time{}, "", command(c.PID())
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -166,7 +166,7 @@ func TestFallsBackToTheNextDirectory(t *testing.T) {
 	}
 }
 
-// secret makes a file of somebody else's.
+// secret makes a file of another user.
 func secret(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
@@ -176,8 +176,7 @@ func secret(t *testing.T) string {
 	return path
 }
 
-// traps are things to find in place of a lock file; each returns the file that
-// must not be touched.
+// traps are things to find in place of a lock file; each returns the file that must not change.
 var traps = map[string]func(t *testing.T, path string) (victim string){
 	"symbolic link": func(t *testing.T, path string) string {
 		s := secret(t)

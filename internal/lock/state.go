@@ -12,63 +12,63 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is what a holder tells everyone about itself.
+// State is a holder's public state.
 type State struct {
 	Holder
 	Updated   time.Time         `json:"updated"`
 	Processes []Process         `json:"processes"`
 	Libraries int               `json:"libraries"` // traced shared objects
-	Probes    int               `json:"probes"`    // functions with probes in them
-	Calls     uint64            `json:"calls"`     // counted in the kernel, exactly
+	Probes    int               `json:"probes"`    // functions with probes
+	Calls     uint64            `json:"calls"`     // exact, from the kernel
 	Records   uint64            `json:"records"`   // read from the ring
 	Drops     map[string]uint64 `json:"drops,omitempty"`
-	LastLoss  time.Time         `json:"last_loss"` // when Drops last grew; zero: never
-	CPU       time.Duration     `json:"cpu_ns"`    // of the agent since it began
-	RSS       int64             `json:"rss_bytes"` // of the agent, now
+	LastLoss  time.Time         `json:"last_loss"` // last growth of Drops; zero: never
+	CPU       time.Duration     `json:"cpu_ns"`    // the agent's, since its start
+	RSS       int64             `json:"rss_bytes"` // the agent's, now
 	DBBytes   int64             `json:"db_bytes"`  // all files of the database
-	// Overhead is what tracing costs, in words; empty: it has no bound. Shed are the
-	// steps that are taken so that it stays within that.
+	// Overhead is the cost of tracing, as text; empty: it has no limit. Shed are the steps taken to
+	// stay within the limit.
 	Overhead string   `json:"overhead,omitempty"`
 	Shed     []string `json:"shed,omitempty"`
-	// Open are the calls that have not returned for a while, as of Updated: the
-	// longest first, at most MaxOpen. MoreOpen is how many there are beside.
+	// Open are the calls that have not returned for a while, as of Updated: longest first, at most
+	// MaxOpen. MoreOpen counts the others.
 	Open     []OpenCall `json:"open,omitempty"`
 	MoreOpen int        `json:"more_open,omitempty"`
-	// RollCalls are the collectives that ranks are missing from.
+	// RollCalls are the collectives with missing ranks.
 	RollCalls []RollCall `json:"roll_calls,omitempty"`
-	// Unranked are the processes with communicators that were made before the trace: which
-	// ranks they are is not known.
+	// Unranked is the number of processes with communicators from before the trace, whose ranks are
+	// unknown.
 	Unranked int `json:"unranked,omitempty"`
-	// Problems are what keeps it from doing all it was asked to, in words.
+	// Problems are what keeps the trace from being complete, as text.
 	Problems []string `json:"problems,omitempty"`
-	// Exports are where it sends what it sees, and how that goes.
+	// Exports are the exports' destinations and progress.
 	Exports []Export `json:"exports,omitempty"`
 }
 
-// Export is one kind of output that goes elsewhere.
+// Export is the state of one kind of export.
 type Export struct {
 	Name    string            `json:"name"`           // "otlp traces"
-	To      string            `json:"to"`             // without what may be secret
-	Sent    uint64            `json:"sent"`           // items that were accepted
-	Lost    map[string]uint64 `json:"lost,omitempty"` // items that were not, by reason
+	To      string            `json:"to"`             // without secrets
+	Sent    uint64            `json:"sent"`           // accepted items
+	Lost    map[string]uint64 `json:"lost,omitempty"` // lost items, by reason
 	Problem string            `json:"problem,omitempty"`
 }
 
 // MaxOpen bounds the open calls of a state, which everyone may read once a second.
 const MaxOpen = 64
 
-// OpenCall is a call that has not returned, and what its thread did as of Updated.
+// OpenCall is a call that has not returned, with its thread's state as of Updated.
 type OpenCall struct {
 	PID    uint32    `json:"pid"`
 	TID    uint32    `json:"tid"`
-	Comm   string    `json:"comm"`             // of the process
-	Thread string    `json:"thread,omitempty"` // of the thread, where it has another name
+	Comm   string    `json:"comm"`             // process name
+	Thread string    `json:"thread,omitempty"` // thread name, if different
 	Op     string    `json:"op"`
-	Inner  string    `json:"inner,omitempty"` // the innermost traced call in it
+	Inner  string    `json:"inner,omitempty"` // innermost traced call in it
 	Since  time.Time `json:"since"`
-	// State is on-cpu, runnable, throttled or blocked, since StateSince; the last
-	// on Reason, in Syscall. FD is the file descriptor that this was called with,
-	// -1: none; File and Dev are the kind of that file and its device.
+	// State is on-cpu, runnable, throttled or blocked, since StateSince; a blocked thread has a
+	// Reason and a Syscall. FD is the file descriptor in that system call, -1: none; File and Dev
+	// are the kind of that file and its device.
 	State      string    `json:"state"`
 	StateSince time.Time `json:"state_since,omitzero"`
 	Reason     string    `json:"reason,omitempty"`
@@ -76,53 +76,53 @@ type OpenCall struct {
 	FD         int       `json:"fd"`
 	File       string    `json:"file,omitempty"`
 	Dev        uint32    `json:"dev,omitempty"` // major << 20 | minor
-	CPU        uint16    `json:"cpu"`           // on which it is, or was last
+	CPU        uint16    `json:"cpu"`           // current or last CPU
 }
 
-// RollCall is a collective that ranks of a communicator are missing from.
+// RollCall is a collective with missing ranks of a communicator.
 type RollCall struct {
 	Comm    string    `json:"comm"`
-	Ranks   uint32    `json:"ranks,omitempty"` // of the communicator, wherever they run
-	Seq     uint64    `json:"sequence"`        // of the collective, from 1
+	Ranks   uint32    `json:"ranks,omitempty"` // of the communicator, on all machines
+	Seq     uint64    `json:"sequence"`        // the collective's number, from 1
 	Op      string    `json:"op,omitempty"`
-	Since   time.Time `json:"since"` // when the first rank entered it
-	Text    string    `json:"text"`  // who is missing, and who waits
+	Since   time.Time `json:"since"` // entry of the first rank
+	Text    string    `json:"text"`  // missing and waiting ranks, as text
 	Entered []Rank    `json:"entered"`
 	Missing []Missing `json:"missing"`
 }
 
-// Rank is a rank of a communicator; one below 0 is not known.
+// Rank is a rank of a communicator; below 0: unknown.
 type Rank struct {
 	Rank int32  `json:"rank"`
 	PID  uint32 `json:"pid"`
 }
 
-// Missing is a rank that has not entered a collective. Where its thread lives, the call
-// says what that does; its Op is empty between calls.
+// Missing is a rank that has not entered a collective. If its thread is alive, the call is what it
+// does instead; its Op is empty between calls.
 type Missing struct {
 	Rank  int32 `json:"rank"`
 	Lives bool  `json:"lives"`
 	OpenCall
-	At      string `json:"at,omitempty"` // where in the program the call, or its last collective, was made
-	Instead string `json:"instead"`      // in words
+	At      string `json:"at,omitempty"` // program location of the call, or of its last collective
+	Instead string `json:"instead"`      // as text
 }
 
 // Process is a traced process.
 type Process struct {
 	PID  uint32 `json:"pid"`
 	Comm string `json:"comm"`
-	// Mapped is when it loaded its first CUDA library, Attached when that had its
-	// probes: calls in between were not seen.
+	// Mapped is when it loaded its first CUDA library, Attached when that library had its probes:
+	// calls in between were not traced.
 	Mapped   time.Time `json:"mapped,omitzero"`
 	Attached time.Time `json:"attached,omitzero"`
-	// Counted says that its launches are counted and not timed, see --max-overhead.
+	// Counted reports that its launches are counted and not timed, see --max-overhead.
 	Counted bool `json:"launches_counted,omitempty"`
 }
 
-// ErrNoState says that a holder has published nothing that can be read here.
+// ErrNoState means that a holder has published no state that is readable here.
 var ErrNoState = errors.New("no state")
 
-// Publish replaces the state that others read. It fills in the holder.
+// Publish replaces the public state. It fills in the holder.
 func (l *Lock) Publish(s State) error {
 	s.Holder = l.self
 	text, err := json.Marshal(s)
@@ -144,8 +144,8 @@ func (l *Lock) Publish(s State) error {
 	return nil
 }
 
-// State reads what the holder h has published. What an earlier holder left
-// behind is not it: the error is [ErrNoState] then.
+// State reads the state that holder h has published. It returns [ErrNoState] for an earlier
+// holder's state.
 func (p Place) State(h Holder) (State, error) {
 	for _, root := range []string{"/", fmt.Sprintf("/proc/%d/root", h.PID)} { // it may be in a container
 		for _, dir := range p.Dirs {
@@ -167,7 +167,7 @@ func readState(root, path string, h Holder) (State, error) {
 	defer func() { _ = unix.Close(dir) }()
 	fd, err := unix.Openat2(dir, path, &unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_IN_ROOT, // /var/run is a link to /run, which is to be theirs
+		Resolve: unix.RESOLVE_IN_ROOT, // /var/run is a link to /run, which must be inside root
 	})
 	if err != nil {
 		return s, err

@@ -9,22 +9,22 @@ import (
 
 const (
 	maxThreads = 512
-	idleTicks  = 120 // after which a silent thread is forgotten
-	leastSteps = 4   // that are told as a loop
+	idleTicks  = 120 // ticks after which a silent thread is dropped
+	leastSteps = 4   // minimum for a reported loop
 )
 
-// Finder follows threads and finds their loops. It is for one goroutine.
+// Finder follows threads and finds their loops. It is not safe for concurrent use.
 type Finder struct {
 	threads map[uint32]*thread // by TID
-	marked  map[uint32]*marked // likewise: those that call NVTX
-	names   int                // of all of them
+	marked  map[uint32]*marked // threads that call NVTX, by TID
+	names   int                // range names of all threads
 	ticks   uint64
 }
 
-// New returns a finder that knows nothing.
+// New returns an empty finder.
 func New() *Finder { return &Finder{threads: map[uint32]*thread{}, marked: map[uint32]*marked{}} }
 
-// Add takes turns in: what the ledger calls steps. It does not keep them.
+// Add takes in turns, the ledger's steps. It does not retain them.
 func (f *Finder) Add(steps []ledger.Step) {
 	for i := range steps {
 		s := &steps[i]
@@ -68,7 +68,7 @@ func (f *Finder) Tick() map[uint32]*tick.Loop {
 	for pid, x := range best {
 		loops[pid] = x.main().tell(x.tid)
 	}
-	for pid, m := range f.tickMarked() { // the program knows better
+	for pid, m := range f.tickMarked() { // the program's ranges take precedence
 		loops[pid] = m.main().tell(m.tid)
 	}
 	for _, x := range f.threads {
@@ -84,8 +84,7 @@ func (f *Finder) Tick() map[uint32]*tick.Loop {
 	return loops
 }
 
-// tickMarked returns, by process, the thread whose ranges are the steps, and forgets
-// those that have been silent.
+// tickMarked returns, by process, the thread whose ranges are the steps, and drops silent threads.
 func (f *Finder) tickMarked() map[uint32]*marked {
 	best := map[uint32]*marked{}
 	for tid, m := range f.marked {
@@ -105,7 +104,7 @@ func (f *Finder) tickMarked() map[uint32]*marked {
 	return best
 }
 
-// main is the loop that went on for longest, nil where none has been found.
+// main returns the loop with the longest total time, or nil.
 func (t *thread) main() (most *found) {
 	for _, l := range t.loops {
 		if l.lengths.Count() >= leastSteps && (most == nil || l.total > most.total) {
@@ -115,7 +114,7 @@ func (t *thread) main() (most *found) {
 	return most
 }
 
-// tell returns the loop as a tick has it.
+// tell converts the loop to a tick's form.
 func (l *found) tell(tid uint32) *tick.Loop {
 	out := &tick.Loop{TID: tid, Op: l.op, Waits: l.turns, Steps: l.lengths.Count(), Total: l.total, Lengths: l.lengths.Clone(),
 		P50: time.Duration(l.lengths.Quantile(0.5)), P99: time.Duration(l.lengths.Quantile(0.99)), Slowest: l.slowest, Recent: l.recent}

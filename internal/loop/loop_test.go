@@ -24,20 +24,20 @@ func mustOp(name string) events.Op {
 	return o
 }
 
-// program makes turns by letters: each letter is a place in the program at which it waits
-// for the GPU, A for 10 ms, B for 20 ms and so on.
+// program makes turns from letters: each letter is a place in the program where it waits for the
+// GPU, A for 10 ms, B for 20 ms and so on.
 type program struct {
 	f    *Finder
 	now  int64
 	vary *rand.Rand // nil: each turn has the same calls each time
-	// times are how many launches there are for one that the letter stands for; 0: none is seen.
+	// times is the multiple of the letter's launches; 0: none are seen.
 	times uint32
 }
 
 func newProgram() *program { return &program{f: New(), now: 1_800_000_000e9, times: 1} }
 
-// run makes a turn for each letter. A lower-case letter is the same, but slow: another
-// program has its CPU for 50 ms.
+// run makes a turn for each letter. A lower-case letter is a slow turn: another program has its CPU
+// for 50 ms.
 func (p *program) run(letters string) {
 	for _, c := range letters {
 		upper := c &^ 0x20
@@ -67,14 +67,14 @@ func (p *program) tick() *tick.Loop {
 	return p.f.Tick()[7]
 }
 
-// What repeats is found, whatever the loop is made of, and each of its steps is counted.
+// Any repetition is found, and each of its steps is counted.
 func TestLoopsAreFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		turns  string
 		vary   bool
 		waits  int
 		length time.Duration
-		steps  uint64 // at least, and at most two more
+		steps  uint64 // minimum, and at most two more
 	}{
 		"one wait a step":             {strings.Repeat("A", 100), false, 1, 10 * time.Millisecond, 100},
 		"two waits":                   {strings.Repeat("AB", 100), false, 2, 30 * time.Millisecond, 99},
@@ -111,7 +111,7 @@ func TestLoopsAreFound(t *testing.T) {
 	}
 }
 
-// Where nothing repeats there is no loop.
+// Without a repetition there is no loop.
 func TestNoLoop(t *testing.T) {
 	p := newProgram()
 	r := rand.New(rand.NewPCG(5, 6))
@@ -123,8 +123,8 @@ func TestNoLoop(t *testing.T) {
 	}
 }
 
-// The slowest steps are told, when they were and who had the CPU; Recent has those of a
-// tick alone. The parts of each add up to its length.
+// The slowest steps are reported with their times and CPU users; Recent has only those of one tick.
+// The parts of each add up to its length.
 func TestSlowestSteps(t *testing.T) {
 	p := newProgram()
 	p.run(strings.Repeat("AB", 30))
@@ -158,8 +158,7 @@ func TestSlowestSteps(t *testing.T) {
 	}
 }
 
-// A program that goes over to another loop has both; the one that it was in for longer
-// is told.
+// A program that changes to another loop has both; the one with more time is reported.
 func TestTheLongerLoopIsTold(t *testing.T) {
 	p := newProgram()
 	p.run(strings.Repeat("AB", 100))
@@ -169,7 +168,7 @@ func TestTheLongerLoopIsTold(t *testing.T) {
 	}
 }
 
-// A loop is the same one when its launches become more, and when they are not seen for a while.
+// A loop stays the same when its launches increase, or are not seen for a while.
 func TestLoopsWithOtherLaunches(t *testing.T) {
 	p := newProgram()
 	for _, times := range []uint32{1, 10, 0, 10, 1} {
@@ -181,7 +180,7 @@ func TestLoopsWithOtherLaunches(t *testing.T) {
 	}
 }
 
-// However many threads come, memory stays as it is.
+// Memory is bounded for any number of threads.
 func TestThreadsAreBounded(t *testing.T) {
 	f := New()
 	for tid := range uint32(3 * maxThreads) {

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	mostNames = 32   // of a thread's ranges
-	allNames  = 1024 // of all threads' ranges
+	mostNames = 32   // per thread
+	allNames  = 1024 // of all threads
 
-	covering = 0.5 // of the time, that the ranges of steps cover at least
-	asMuch   = 0.7 // of what covers most: as good a candidate
-	waiting  = 0.7 // of the steps wait for the GPU
-	epoch    = 16  // steps or more are in a range that is none itself
+	covering = 0.5 // share of the time that ranges of steps must cover
+	asMuch   = 0.7 // of the best coverage: an equal candidate
+	waiting  = 0.7 // share of the steps that must wait for the GPU
+	epoch    = 16  // an epoch contains at least this many steps
 )
 
-// named are the ranges of one name, whatever numbers are in it.
+// named has the ranges of one name, ignoring numbers in it.
 type named struct {
 	found
 	show  string
-	first int64  // Unix ns: the first began
+	first int64  // Unix ns: start of the first
 	open  int    // not ended
-	in    *named // what the last one began in, nil: in none
+	in    *named // range around the last one, nil: none
 	turns uint64
-	waits uint64 // those that waited for the GPU
+	waits uint64 // ranges that waited for the GPU
 }
 
-// nameOf returns the ranges of a name, nil where it is not known or there is no room.
+// nameOf returns the ranges of a name, or nil if the name is unknown or the table is full.
 func (f *Finder) nameOf(m *marked, r *tick.Range) *named {
 	var buf [tick.MaxRangeName + 1]byte
 	key := fold(buf[:0], r)
@@ -60,7 +60,7 @@ func (f *Finder) nameOf(m *marked, r *tick.Range) *named {
 	return n
 }
 
-// makeRoom forgets the name that least of the time went to.
+// makeRoom drops the name with the least time.
 func (m *marked) makeRoom() bool {
 	least, at := (*named)(nil), ""
 	for key, n := range m.names {
@@ -72,8 +72,8 @@ func (m *marked) makeRoom() bool {
 	return least != nil
 }
 
-// fold appends a name without the numbers in it, for many programs count their steps
-// there: "step 17" is "step #". One that is not known goes by its address.
+// fold appends a name without its numbers, because many programs count their steps in it: "step 17"
+// is "step #". An unknown name is identified by its address.
 func fold(to []byte, r *tick.Range) []byte {
 	if r.Length == 0 {
 		if r.ID == 0 {
@@ -95,7 +95,7 @@ func fold(to []byte, r *tick.Range) []byte {
 	return to
 }
 
-// main is the name whose ranges are the steps of the thread, nil: none is.
+// main returns the name whose ranges are the steps of the thread, or nil.
 func (m *marked) main() (best *named) {
 	var list []*named
 	for _, n := range m.names {
@@ -114,13 +114,13 @@ func (m *marked) main() (best *named) {
 	return best
 }
 
-// within tells whether these ranges are the steps of an epoch, which cover as much of the time.
+// within reports whether these ranges are the steps of an epoch with about the same coverage.
 func (n *named) within(e *named, most time.Duration) bool {
 	return float64(n.total) >= asMuch*float64(most) && n.lengths.Count() >= epoch*e.lengths.Count()
 }
 
-// partOf tells whether these ranges are in those of a step. It may have less of the time: the
-// step that a thread was in when its first call was seen had begun unseen.
+// partOf reports whether these ranges are inside those of a step. The step may have less time: the
+// beginning of the first one was not seen.
 func (n *named) partOf(step *named) bool {
 	out := n.in
 	for depth := 0; out != step && out != nil && depth < mostOpen; depth++ {
@@ -129,10 +129,10 @@ func (n *named) partOf(step *named) bool {
 	return out == step && float64(step.total) >= asMuch*float64(n.total) && n.lengths.Count() < epoch*step.lengths.Count()
 }
 
-// steps tells whether these ranges wait for the GPU, as steps do.
+// steps reports whether these ranges wait for the GPU, as steps do.
 func (n *named) steps() bool { return float64(n.waits) >= waiting*float64(n.lengths.Count()) }
 
-// tell returns the loop as a tick has it.
+// tell converts the loop to a tick's form.
 func (n *named) tell(tid uint32) *tick.Loop {
 	out := n.found.tell(tid)
 	out.Range = strings.ToValidUTF8(n.show, "?")

@@ -2,7 +2,7 @@ package loop
 
 import "ingero/internal/ledger"
 
-// add takes a turn in.
+// add takes in a turn.
 func (t *thread) add(s *ledger.Step) {
 	x := turnOf(s)
 	t.push(&x)
@@ -15,14 +15,13 @@ func (t *thread) add(s *ledger.Step) {
 		return
 	}
 	if len(t.ring) >= leastFew && (t.since >= lookEach || len(t.ring) == leastFew) && t.look() {
-		for i := range t.ring { // what was before it was found
+		for i := range t.ring { // turns before the loop was found
 			t.take(t.turnAt(i))
 		}
 	}
 }
 
-// look looks for a loop in the turns that are remembered. It says whether one begins
-// where none was known.
+// look searches the remembered turns for a loop. It reports whether a new loop begins.
 func (t *thread) look() bool {
 	t.since = 0
 	for kind := range alike {
@@ -33,13 +32,13 @@ func (t *thread) look() bool {
 			return t.enter(t.loopOf(turns, kind))
 		}
 	}
-	if t.at != nil && t.at.turns > 1 { // it is over; what was in it has been counted
+	if t.at != nil && t.at.turns > 1 { // it has ended; its turns have been counted
 		t.at, t.turns, t.ring, t.next = nil, 0, t.ring[:0], 0
 	}
 	return false
 }
 
-// again counts the turns in [from, to) that are like those before by so many turns.
+// again counts the turns in [from, to) that equal the turn that many turns before.
 func (t *thread) again(kind, turns, from, to int) (same int) {
 	for i := from; i < to; i++ {
 		if t.turnAt(i).token[kind] == t.turnAt(i - turns).token[kind] {
@@ -49,11 +48,11 @@ func (t *thread) again(kind, turns, from, to int) (same int) {
 	return same
 }
 
-// period is the smallest number of turns after which they come again, 0: they do not.
+// period returns the smallest number of turns after which they repeat, or 0.
 func (t *thread) period(kind int) int {
 	n := len(t.ring)
 	for p := 1; p <= min(mostLoop, n/3); p++ {
-		from := n / 2 // what was before may have been something else
+		from := n / 2 // earlier turns may be from something else
 		want := alike[kind]
 		if p == 1 {
 			want -= simpler
@@ -65,8 +64,8 @@ func (t *thread) period(kind int) int {
 	return 0
 }
 
-// loopOf makes a loop of the last turns that have come twice. It ends with the one that is
-// longest of those that occur once in it.
+// loopOf makes a loop of the last turns that occurred twice in sequence. It ends with the longest
+// turn that occurs once in it.
 func (t *thread) loopOf(turns, kind int) *found {
 	l := &found{turns: turns, kind: kind}
 	end := len(t.ring)
@@ -87,7 +86,7 @@ func (t *thread) loopOf(turns, kind int) *found {
 	}
 	first := t.turnAt(next)
 	l.place, l.op = closer.token[place], closer.op
-	// A place that comes once in a step tells its end, however many launches there are.
+	// A place that occurs once per step marks its end, for any number of launches.
 	if t.count(closer, end-turns, end) == 1 {
 		l.kind = place
 	}
@@ -98,7 +97,7 @@ func (t *thread) loopOf(turns, kind int) *found {
 	return l
 }
 
-// count says how many of the turns in [from, to) end at the place of x.
+// count returns how many of the turns in [from, to) end at the place of x.
 func (t *thread) count(x *turn, from, to int) (n int) {
 	for i := from; i < to; i++ {
 		if t.turnAt(i).token[place] == x.token[place] {
@@ -108,8 +107,8 @@ func (t *thread) count(x *turn, from, to int) (n int) {
 	return n
 }
 
-// seenAs says how often a token is among the turns in [from, to), and how long its turns
-// take, on the mean.
+// seenAs returns how often a token is among the turns in [from, to), and the mean length of its
+// turns.
 func (t *thread) seenAs(l *found, token uint32, from, to int) (times int, mean int64) {
 	var all, sum int64
 	for i := range t.ring {
@@ -125,8 +124,8 @@ func (t *thread) seenAs(l *found, token uint32, from, to int) (times int, mean i
 	return times, sum / max(all, 1)
 }
 
-// enter goes on with a loop, as what it was before where it was known: one that ends at the
-// same place, whatever the number of launches is now.
+// enter continues a known loop that ends at the same place, for any number of launches, or starts a
+// new one.
 func (t *thread) enter(l *found) bool {
 	for _, x := range t.loops {
 		if x.turns == l.turns && x.op == l.op && (x.turns == 1 || x.place == l.place) {

@@ -10,25 +10,25 @@ import (
 	"ingero/pkg/events"
 )
 
-// mostOpen is how many ranges a thread can have open that are followed.
+// mostOpen bounds the open ranges of a thread.
 const mostOpen = 64
 
-// marked is what is kept of a thread that calls NVTX.
+// marked is the state of a thread that calls NVTX.
 type marked struct {
 	pid, tid uint32
 	seen     uint64 // tick
-	newest   int64  // Unix ns: of what was seen of the thread
+	newest   int64  // Unix ns: latest event of the thread
 	lost     uint32
-	deep     int    // ranges that were pushed when there was no room
+	deep     int    // pushed ranges beyond the limit
 	open     []span // outermost first
 	names    map[string]*named
-	// Of this batch, not yet in the ranges that they fell into.
-	turns []int64 // Unix ns: waits for the GPU ended
+	// Events of this batch that are not yet added to their ranges.
+	turns []int64 // Unix ns: ends of GPU waits
 	waits []waited
-	done  struct{ turns, waits int } // of these: that are in their ranges
+	done  struct{ turns, waits int } // number already added to their ranges
 }
 
-// waited is a wait, and when it ended.
+// waited is a wait with its end time.
 type waited struct {
 	end int64
 	took
@@ -36,18 +36,18 @@ type waited struct {
 
 // span is a range that has not ended.
 type span struct {
-	name    *named // nil: it has none
+	name    *named // nil: no name
 	started bool   // it ends by its number
-	known   bool   // id is its number
-	again   bool   // it is within one of its name
+	known   bool   // id is known
+	again   bool   // inside a range of the same name
 	id      uint64
 	at      tick.Range
 	step    turn
 	turns   int
 }
 
-// Batch adds the NVTX calls and the waits of a batch, and the steps that the ledger makes of
-// it. It keeps none of them.
+// Batch adds the NVTX calls and the waits of a batch, and the steps that the ledger derives from
+// it. It does not retain them.
 func (f *Finder) Batch(ranges []tick.Range, waits []events.Wait, steps []ledger.Step) {
 	for i := range ranges {
 		f.markedBy(&ranges[i])
@@ -73,7 +73,7 @@ func (f *Finder) Batch(ranges []tick.Range, waits []events.Wait, steps []ledger.
 	}
 }
 
-// markedBy returns the thread that made a call, nil where there are too many.
+// markedBy returns the thread that made a call, or nil if there are too many.
 func (f *Finder) markedBy(r *tick.Range) *marked {
 	m := f.marked[r.TID]
 	if m == nil && len(f.marked) >= maxThreads {
@@ -95,9 +95,9 @@ func (f *Finder) forget(m *marked) {
 	}
 }
 
-// call takes one call in.
+// call takes in one call.
 func (f *Finder) call(m *marked, r *tick.Range) {
-	if r.Lost != m.lost { // what begins or ends what is no longer known
+	if r.Lost != m.lost { // the lost calls may have begun or ended ranges
 		m.lost = r.Lost
 		m.drop(0)
 		m.deep = 0
@@ -119,7 +119,7 @@ func (f *Finder) call(m *marked, r *tick.Range) {
 	}
 }
 
-// What a call does to ranges.
+// Effects of calls on ranges.
 const (
 	begins = iota + 1
 	starts
@@ -127,7 +127,7 @@ const (
 	ends
 )
 
-// rangeCalls says it of each operation.
+// rangeCalls maps operations to their effects.
 var rangeCalls = func() map[events.Op]int {
 	out := map[events.Op]int{}
 	for i := range events.Catalog {
@@ -141,7 +141,7 @@ var rangeCalls = func() map[events.Op]int {
 	return out
 }()
 
-// last returns the place of the innermost open range that is asked for, -1: none is.
+// last returns the index of the innermost selected open range, or -1.
 func (m *marked) last(is func(*span) bool) int {
 	for i := len(m.open) - 1; i >= 0; i-- {
 		if is(&m.open[i]) {
@@ -161,12 +161,12 @@ func (f *Finder) begin(m *marked, r *tick.Range, started bool) {
 		if i < 0 {
 			return
 		}
-		m.remove(i) // nobody may end it
+		m.remove(i) // it may never end
 	}
 	s := span{name: f.nameOf(m, r), started: started, at: *r}
 	s.step.from = r.Time
 	if n := s.name; n != nil {
-		s.again = !started && n.open > 0 // those that start may overlap
+		s.again = !started && n.open > 0 // started ranges may overlap
 		n.open++
 		n.in = nil
 		if len(m.open) > 0 {
@@ -179,7 +179,7 @@ func (f *Finder) begin(m *marked, r *tick.Range, started bool) {
 	m.open = append(m.open, s)
 }
 
-// end ends the range of a number, which another thread may have begun.
+// end ends the range with a number, which another thread may have begun.
 func (f *Finder) end(m *marked, r *tick.Range) {
 	is := func(s *span) bool { return s.started && s.known && s.id == r.ID }
 	if i := m.last(is); i >= 0 || r.ID == 0 {
@@ -196,8 +196,8 @@ func (f *Finder) end(m *marked, r *tick.Range) {
 	}
 }
 
-// end counts a range and forgets it. Those within that were pushed have ended too: who
-// pops without looking has jumped out of them.
+// end counts a range and removes it. Pushed ranges inside it have ended too: the program left them
+// without popping.
 func (m *marked) end(i int, r *tick.Range) {
 	if i < 0 {
 		return
@@ -223,14 +223,14 @@ func (m *marked) remove(i int) {
 	m.open = append(m.open[:i], m.open[i+1:]...)
 }
 
-// drop forgets the ranges from a place on.
+// drop removes the ranges from an index on.
 func (m *marked) drop(from int) {
 	for len(m.open) > from {
 		m.remove(len(m.open) - 1)
 	}
 }
 
-// between is where the time between two calls went. Of two threads only its length is known.
+// between divides the time between two calls. For calls of two threads only the length is known.
 func between(a, b *tick.Range) (t tick.StepTimes) {
 	left := time.Duration(b.Time - a.Time)
 	if a.TID != b.TID || (a.Flags|b.Flags)&tick.RangeUnaccounted != 0 {
@@ -255,7 +255,7 @@ func between(a, b *tick.Range) (t tick.StepTimes) {
 	return t
 }
 
-// wait notes a wait of the thread, unless it is what it waits for the GPU.
+// wait records a wait of the thread, unless it is a wait for the GPU.
 func (m *marked) wait(w *events.Wait) {
 	row := w.Op.Row()
 	if w.State == events.WaitBlocked && row != nil && row.Class == events.ClassSync || m.pid != w.PID {
@@ -273,7 +273,7 @@ func (m *marked) wait(w *events.Wait) {
 	}
 }
 
-// settle adds what was before a time to the ranges that are open.
+// settle adds the events before a time to the open ranges.
 func (m *marked) settle(until int64) {
 	for ; m.done.turns < len(m.turns) && m.turns[m.done.turns] <= until; m.done.turns++ {
 		for i := range m.open {

@@ -12,15 +12,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// script makes calls of NVTX by words: "step(" pushes a range of that name, ")" pops one,
-// "step<3" starts a range whose number is 3 and ">3" ends it, a number works for so many
-// milliseconds, "G20" waits for the GPU for as long, "!" loses a record.
+// script makes NVTX calls from words: "step(" pushes a range of that name, ")" pops one, "step<3"
+// starts range number 3 and ">3" ends it, a number works for that many milliseconds, "G20" waits
+// for the GPU for 20 ms, "!" loses a record.
 type script struct {
 	t    *testing.T
 	f    *Finder
 	now  int64
 	at   tick.Range // of the thread: its times so far
-	turn int64      // when the last wait for the GPU ended
+	turn int64      // end of the last GPU wait
 	b    tick.Batch
 }
 
@@ -83,8 +83,8 @@ func (s *script) tick() *tick.Loop {
 	return s.f.Tick()[7]
 }
 
-// Of the ranges that a program names those are its steps that come again and cover most
-// of the time; where they do not, its steps are found as if it named none.
+// Of a program's named ranges, those that recur and cover most of the time are its steps. Without
+// such ranges, its steps are found as if it named none.
 func TestRangesThatAreSteps(t *testing.T) {
 	again := func(text string, n int) string { return strings.Repeat(text+" ", n) }
 	step := "step( load( 2 ) forward( 3 ) wait( G15 ) ) "
@@ -171,7 +171,7 @@ func TestPartsOfARange(t *testing.T) {
 	}
 }
 
-// Who had the CPU in a slow range is told, of waits in it alone.
+// The CPU users in a slow range are reported, only for waits inside it.
 func TestSlowRangesHaveNames(t *testing.T) {
 	s := newScript(t)
 	hog := func() {
@@ -200,8 +200,8 @@ func TestSlowRangesHaveNames(t *testing.T) {
 	}
 }
 
-// Whatever calls come, memory is bounded and nothing breaks; and the steps of a program
-// whose other names are all different are still found.
+// Memory is bounded for any calls, and steps are still found in a program whose other names are all
+// different.
 func TestRangesAreBounded(t *testing.T) {
 	s := newScript(t)
 	r := rand.New(rand.NewPCG(3, 4))

@@ -9,38 +9,38 @@ import (
 )
 
 const (
-	maxTurns = 96 // that are remembered: a loop is found if three of it fit
-	mostLoop = 32 // turns of a step
-	leastFew = 12 // turns from which on a loop is looked for
+	maxTurns = 96 // remembered turns: a loop is found if three periods fit
+	mostLoop = 32 // maximum turns of a step
+	leastFew = 12 // minimum turns for a search
 	maxLoops = 4
-	simpler  = 0.05 // by which fewer are enough for steps of one turn: an odd one spoils two
-	lookEach = 16   // turns, while no loop has been found
+	simpler  = 0.05 // smaller share for steps of one turn, because an odd turn spoils two
+	lookEach = 16   // turns between searches while no loop is known
 )
 
-// alike is the share of turns that must be like those before, by kind of token: there are
-// few coarse ones, so that they are often alike by chance.
+// alike is the share of turns that must equal the earlier ones, by kind of token. There are few
+// coarse tokens, so they are often alike by chance.
 var alike = [...]float64{fine: 0.7, coarse: 0.9}
 
-// thread is what is kept of one thread.
+// thread is the state of one thread.
 type thread struct {
 	pid, tid uint32
 	seen     uint64 // tick
-	ring     []turn // the last turns, the oldest at next once there are maxTurns
+	ring     []turn // latest turns; the oldest is at next once there are maxTurns
 	next     int
-	since    int // turns since a loop was looked for
+	since    int // turns since the last search
 
-	at    *found // the loop that it is in, nil: none is known
+	at    *found // current loop, or nil
 	loops []*found
-	step  turn // the turns of the step so far as one
-	turns int  // how many
+	step  turn // turns of the current step, combined
+	turns int  // number of these turns
 }
 
 // found is a loop.
 type found struct {
 	turns         int
-	kind          int    // of tokens by which turns are told apart
-	first, closer uint32 // the tokens that begin and end a step; first is 0 where it begins others, too
-	place         uint32 // of the turn that ends it
+	kind          int    // of the tokens that distinguish turns
+	first, closer uint32 // tokens that begin and end a step; first is 0 if it also begins other turns
+	place         uint32 // of the closing turn
 	op            events.Op
 	total         time.Duration
 	gpu           time.Duration
@@ -50,7 +50,7 @@ type found struct {
 	recent        []tick.LoopStep
 }
 
-// token is what a turn is told apart by in this loop.
+// token returns the token of a turn in this loop.
 func (l *found) token(t *turn) uint32 { return t.token[l.kind] }
 
 // push remembers a turn.
@@ -63,7 +63,7 @@ func (t *thread) push(x *turn) {
 	t.next = (t.next + 1) % maxTurns
 }
 
-// turnAt returns a remembered turn, from 0, the oldest.
+// turnAt returns a remembered turn; 0 is the oldest.
 func (t *thread) turnAt(i int) *turn {
 	if len(t.ring) < maxTurns {
 		return &t.ring[i]
@@ -71,14 +71,14 @@ func (t *thread) turnAt(i int) *turn {
 	return &t.ring[(t.next+i)%maxTurns]
 }
 
-// take follows the loop by one turn, which may end a step.
+// take advances the loop by one turn, which may end a step.
 func (t *thread) take(x *turn) {
 	l := t.at
 	token := l.token(x)
 	if t.turns >= l.turns && l.turns > 1 && token == l.first { // its last turn was an odd one
 		t.close()
 	}
-	if t.turns > 0 && (t.step.to != x.from || t.turns >= 4*l.turns) { // turns are missing, or it is no such loop
+	if t.turns > 0 && (t.step.to != x.from || t.turns >= 4*l.turns) { // turns are missing, or the loop does not match
 		t.turns = 0
 	}
 	if t.turns == 0 {
@@ -92,7 +92,7 @@ func (t *thread) take(x *turn) {
 	}
 }
 
-// close ends a step. One of which not all turns were seen does not count.
+// close ends a step. Incomplete steps do not count.
 func (t *thread) close() {
 	l, x := t.at, &t.step
 	whole := t.turns >= l.turns

@@ -10,11 +10,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// mostTook is how many names are kept of a turn, and of a step.
+// mostTook bounds the names kept per turn and per step.
 const mostTook = 4
 
-// turn is what is kept of the time from one return of a call that waits for the GPU to
-// the next; also of several that follow each other.
+// turn is the time from one return of a call that waits for the GPU to the next, or several
+// successive turns combined.
 type turn struct {
 	from, to int64
 	op       events.Op
@@ -30,7 +30,7 @@ type took struct {
 	who    events.Thread
 	own    bool
 	idle   bool
-	reason events.Reason // 0: who had the CPU
+	reason events.Reason // 0: CPU time of who
 	call   events.Syscall
 	dev    uint32
 }
@@ -39,7 +39,7 @@ func (t *took) same(o *took) bool {
 	return t.who.TID == o.who.TID && t.idle == o.idle && t.reason == o.reason && t.call == o.call && t.dev == o.dev
 }
 
-// turnOf makes a turn of what the ledger calls a step.
+// turnOf makes a turn of a ledger step.
 func turnOf(s *ledger.Step) turn {
 	p := &s.Parts
 	t := turn{from: s.From, to: s.To, op: s.Op, token: tokensOf(s), times: tick.StepTimes{
@@ -56,7 +56,7 @@ func turnOf(s *ledger.Step) turn {
 	return t
 }
 
-// tookOf names what a wait of a process was for, if that has a name.
+// tookOf returns the name of a wait, if it has one.
 func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
 	x = took{ns: w.NS, count: w.Count, who: w.Who, own: w.Who.PID == pid, call: w.Call, dev: w.Dev}
 	switch w.State {
@@ -76,15 +76,15 @@ func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
 
 // The kinds of tokens.
 const (
-	fine   = iota // how it ends, the calls in it that have records whatever is left out, and its launches
-	coarse        // how it ends, and about how many launches it has
-	place         // the fine one without launches: their number may change, and is not known while they have no probes
+	fine   = iota // closing call, calls that always have records, and launches
+	coarse        // closing call, and the approximate number of launches
+	place         // the fine one without launches: their number may change, and is unknown while they have no probes
 	kinds
 )
 
 // tokensOf returns the tokens of a turn.
 func tokensOf(s *ledger.Step) [kinds]uint32 {
-	var sum uint32 // whatever order the calls came in
+	var sum uint32 // independent of the order of calls
 	for i := range s.Ops {
 		o := &s.Ops[i]
 		if !kept(o.Op) {
@@ -99,7 +99,7 @@ func tokensOf(s *ledger.Step) [kinds]uint32 {
 
 func mix(h, v uint32) uint32 { return (h ^ v) * 16777619 }
 
-// kept tells whether each call of an operation has a record, whatever is left out.
+// kept reports whether every call of an operation always has a record.
 func kept(op events.Op) bool { return int(op) < len(keptOps) && keptOps[op] }
 
 var keptOps = func() (list []bool) {
@@ -113,7 +113,7 @@ var keptOps = func() (list []bool) {
 	return list
 }()
 
-// note adds a name, to its like or in the place of the smallest.
+// note adds a name to its entry, or replaces the smallest entry.
 func (t *turn) note(x *took) {
 	least := 0
 	for i := range t.took {
@@ -132,7 +132,7 @@ func (t *turn) note(x *took) {
 	}
 }
 
-// add appends the turn that follows.
+// add appends the following turn.
 func (t *turn) add(x *turn) {
 	t.to, t.op = x.to, x.op
 	for i, p := range t.times.Parts() {
@@ -145,7 +145,7 @@ func (t *turn) add(x *turn) {
 	}
 }
 
-// told is the step as a tick has it.
+// told converts the step to a tick's form.
 func (t *turn) told() tick.LoopStep {
 	s := tick.LoopStep{From: time.Unix(0, t.from), To: time.Unix(0, t.to), Times: t.times}
 	for i := range t.took {

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// answer is what a tool found. Facts and rows have the values of the tool's columns, in
-// their order; nil is not known.
+// answer is a tool's result. Facts and rows have the values of the tool's columns, in order; nil is
+// unknown.
 type answer struct {
-	lead    string // in a word or two, before everything
+	lead    string // one or two words, before everything else
 	facts   []any
-	columns []column // of a statement's result; nil: those of the tool
+	columns []column // of a statement's result; nil: the tool's
 	rows    [][]any
-	notes   []string // what a reader must know
+	notes   []string // caveats for the reader
 }
 
-// Out is structured content: the facts by name, and rows with the values of columns.
+// Out is structured content: facts by name, and rows with the columns' values.
 type Out struct {
 	Facts   map[string]any `json:"facts,omitempty"`
 	Columns []string       `json:"columns,omitempty"`
@@ -28,7 +28,7 @@ type Out struct {
 	Next    string         `json:"next,omitempty"`
 }
 
-// Form is how an answer is wanted.
+// Form is the requested form of an answer.
 type Form struct {
 	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: sentences"`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"budget, 200-8000; default 2000"`
@@ -37,10 +37,10 @@ type Form struct {
 
 func (f *Form) form() *Form { return f }
 
-// telegraphic tells which form is wanted.
+// telegraphic reports whether the answer is in telegraphic notation.
 func (f *Form) telegraphic() bool { return f.TSC == nil || *f.TSC }
 
-// budget is how many tokens the answer may be.
+// budget returns the maximum tokens of the answer.
 func (f *Form) budget(usual int) int {
 	if f.MaxTokens == 0 {
 		return usual
@@ -48,14 +48,14 @@ func (f *Form) budget(usual int) int {
 	return min(max(f.MaxTokens, leastTokens), mostTokens)
 }
 
-// question is a hash of a tool and its arguments but for the form: what a cursor is of.
+// question returns a hash of a tool and its arguments without the form. A cursor belongs to it.
 func question(tool string, in any, f *Form) (uint64, error) {
 	was := *f
 	*f = Form{}
 	text, err := json.Marshal(in)
 	*f = was
 	h := fnv.New64a()
-	_, _ = fmt.Fprintf(h, "%s %s", tool, text) // it cannot fail
+	_, _ = fmt.Fprintf(h, "%s %s", tool, text) // cannot fail
 	return h.Sum64(), err
 }
 
@@ -64,7 +64,7 @@ func cursorAt(row int, of uint64) string {
 	return base64.RawURLEncoding.EncodeToString(binary.LittleEndian.AppendUint64(b, of))
 }
 
-// row is that from which a cursor goes on.
+// row returns the row from which a cursor continues.
 func (f *Form) row(of uint64) (int, error) {
 	if f.Cursor == "" {
 		return 0, nil
@@ -77,14 +77,13 @@ func (f *Form) row(of uint64) (int, error) {
 	return int(n), nil
 }
 
-// widths are the bounds of texts that are tried: long ones are cut rather than that an
-// answer goes beyond its budget.
+// widths are the text bounds to try: long texts are truncated before an answer exceeds its budget.
 var widths = [...]int{maxText, 80, 24, 8}
 
 // maxShort bounds a text in telegraphic notation, in bytes.
 const maxShort = 160
 
-// write makes both forms of a part of an answer.
+// write renders both forms of a part of an answer.
 func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err error) {
 	from, err := f.row(of)
 	if err != nil {
@@ -101,24 +100,24 @@ func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err 
 			return p.text.String(), &p.out, nil
 		}
 	}
-	return "", nil, nil // not reached: the last width is always taken
+	return "", nil, nil // unreachable: the last width is always accepted
 }
 
-// page is an answer in the making.
+// page is an answer under construction.
 type page struct {
 	*answer
 	tool    *tool
 	columns []column
 	short   bool
-	most    int // bytes of a text
+	most    int // bytes per text
 	budget  int
-	unused  []bool // columns of which nothing is known
+	unused  []bool // columns without any value
 	text    strings.Builder
 	out     Out
 	spent   [2]int // tokens of the text, and of the structured content
 }
 
-// reserve is for the line with the cursor.
+// reserve is the budget for the line with the cursor.
 const reserve = 40
 
 func (a *answer) page(t *tool, f *Form, most, budget int) *page {
@@ -141,16 +140,16 @@ func (a *answer) page(t *tool, f *Form, most, budget int) *page {
 	return p
 }
 
-// width bounds a text in telegraphic notation, where sentences have more room.
+// width bounds a text in telegraphic notation; sentences have more room.
 func (p *page) width() int { return min(p.most, maxShort) }
 
-// fill writes what there is room for, and tells whether a first row fitted in.
+// fill writes the rows that fit, and reports whether the first one did.
 func (p *page) fill(from int, of uint64) bool {
 	p.head(from)
 	n := from
 	for ; n < len(p.rows); n++ {
 		row, line := p.row(p.rows[n], n)
-		b, _ := json.Marshal(row) // of plain values
+		b, _ := json.Marshal(row) // plain values
 		cost := [2]int{tokens(line) + 1, tokens(string(b)) + 1}
 		if max(p.spent[0]+cost[0], p.spent[1]+cost[1]) > p.budget {
 			if n == from && p.most > widths[len(widths)-1] {
@@ -178,7 +177,7 @@ func (p *page) form(short, long string) string {
 	return long
 }
 
-// head writes what is before the rows.
+// head writes everything before the rows.
 func (p *page) head(from int) {
 	p.out.Facts = map[string]any{}
 	var line []string
@@ -228,11 +227,11 @@ func (p *page) head(from int) {
 			p.text.WriteString(strings.Join(tags, " ") + "\n")
 		}
 	}
-	b, _ := json.Marshal(p.out) // of plain values
+	b, _ := json.Marshal(p.out) // plain values
 	p.spent = [2]int{tokens(p.text.String()), tokens(string(b))}
 }
 
-// row writes one.
+// row writes one row.
 func (p *page) row(values []any, n int) ([]any, string) {
 	row, line := make([]any, len(p.columns)), make([]string, 0, len(p.columns))
 	for i := range p.columns {

@@ -14,9 +14,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lenient takes what models send for what their arguments can only mean: one number for a list,
-// "500" for 500, "false" for false, null and no arguments for nothing said. What is left and does
-// not fit is refused with what does. schemas are those of the tools' arguments, by name.
+// lenient converts unambiguous arguments that models send: one number for a list, "500" for 500,
+// "false" for false, null and missing arguments for omitted ones. Other mismatches are rejected
+// with an example. schemas are the tools' argument schemas, by name.
 func lenient(schemas map[string]*jsonschema.Schema) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
@@ -34,7 +34,7 @@ func lenient(schemas map[string]*jsonschema.Schema) sdk.Middleware {
 	}
 }
 
-// fit makes arguments fit the schema of a tool. What is not JSON is left to others.
+// fit converts arguments to a tool's schema. It leaves invalid JSON to others.
 func fit(tool string, s *jsonschema.Schema, given json.RawMessage) (json.RawMessage, error) {
 	args := map[string]json.RawMessage{}
 	if len(given) > 0 && json.Unmarshal(given, &args) != nil {
@@ -60,7 +60,7 @@ func fit(tool string, s *jsonschema.Schema, given json.RawMessage) (json.RawMess
 	return json.Marshal(args)
 }
 
-// fitted returns a value as its schema has it, if it can mean one thing.
+// fitted converts a value to its schema, if it is unambiguous.
 func fitted(p *jsonschema.Schema, v json.RawMessage) (_ json.RawMessage, ok bool) {
 	v = bytes.TrimSpace(v)
 	text := ""
@@ -82,7 +82,7 @@ func fitted(p *jsonschema.Schema, v json.RawMessage) (_ json.RawMessage, ok bool
 	return v, true
 }
 
-// fittedList makes a list of what may be one value, or several with commas between.
+// fittedList makes a list of one value, or of several separated by commas.
 func fittedList(p *jsonschema.Schema, v json.RawMessage, quoted bool, text string) (json.RawMessage, bool) {
 	var list []json.RawMessage
 	switch {
@@ -111,12 +111,12 @@ func fittedList(p *jsonschema.Schema, v json.RawMessage, quoted bool, text strin
 	return out, err == nil
 }
 
-// examples are values of arguments, by their names.
+// examples are values of arguments, by name.
 var examples = map[string]string{
 	"since": `a duration with its unit, as "5m", "90s", "2 hours"`, "min": `a duration with its unit, as "10s"`, "pid": "the numbers of processes, as [4821]",
 }
 
-// example is what an argument takes, in words.
+// example describes what an argument accepts.
 func example(name string, p *jsonschema.Schema) string {
 	if x := examples[name]; x != "" {
 		return x

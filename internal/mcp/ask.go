@@ -14,7 +14,7 @@ import (
 	"ingero/internal/wire"
 )
 
-// memory is what the read API answers, in memory.
+// memory is an answer of the read API, in memory.
 type memory struct {
 	bytes.Buffer
 	head   http.Header
@@ -27,7 +27,7 @@ func (m *memory) Header() http.Header { return m.head }
 // WriteHeader implements [http.ResponseWriter].
 func (m *memory) WriteHeader(status int) { m.status = status }
 
-// get asks the read API and decodes its answer.
+// get queries the read API and decodes its answer.
 func (s *server) get(ctx context.Context, path string, v url.Values, to any) error {
 	return s.request(ctx, http.MethodGet, path+"?"+v.Encode(), nil, to)
 }
@@ -60,31 +60,31 @@ func (s *server) request(ctx context.Context, method, path string, body []byte, 
 	return &apiRefusal{Refusal{why.Error, why.Do}, m.status}
 }
 
-// apiRefusal is one of the read API's.
+// apiRefusal is a refusal of the read API.
 type apiRefusal struct {
 	Refusal
 	status int
 }
 
-// Unwrap returns the words.
+// Unwrap returns the refusal.
 func (a *apiRefusal) Unwrap() error { return &a.Refusal }
 
-// When is the time that a question is about.
+// When is the time window of a question.
 type When struct {
 	Since string `json:"since,omitempty" jsonschema:"the last 5m, 1h, 2d; default: the latest recording"`
 	From  string `json:"from,omitempty" jsonschema:"RFC 3339 or Unix seconds"`
 	To    string `json:"to,omitempty" jsonschema:"default: now"`
 }
 
-// PIDs are processes.
+// PIDs selects processes.
 type PIDs struct {
 	PID []uint32 `json:"pid,omitempty" jsonschema:"processes; default: all"`
 }
 
-// longest is how much of a recording that has ended is looked at when nothing is said.
+// longest is the default window of an ended recording.
 const longest = 24 * time.Hour
 
-// values are the parameters of the read API for a time and processes.
+// values returns the read API's parameters for a time and processes.
 func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error) {
 	v := url.Values{}
 	for name, text := range map[string]string{"since": w.Since, "from": w.From, "to": w.To} {
@@ -121,7 +121,7 @@ func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error)
 	return v, nil
 }
 
-// report is what was found in a time, of explain's JSON.
+// report is the part of explain's JSON that tools use.
 type report struct {
 	From, To  time.Time
 	Node      string
@@ -131,7 +131,7 @@ type report struct {
 	Xids      []fault
 	Notes     []string
 
-	text string // as a person is told
+	text string // as printed for a person
 }
 
 // chain is a cause of lost time.
@@ -173,7 +173,7 @@ type culprit struct {
 	LostNS                                     int64 `json:"lost_ns"`
 }
 
-// called is what a culprit is called.
+// called returns a culprit's name.
 func (c *culprit) called() string {
 	if c.Name != "" {
 		return c.Name
@@ -247,7 +247,7 @@ type fault struct {
 	Instance                 *uint32 `json:"gpu_instance"`
 }
 
-// report asks for what was found.
+// report requests the report.
 func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
 	var w wire.Report
 	if err := s.get(ctx, "/api/v1/explain", v, &w); err != nil {
@@ -259,7 +259,7 @@ func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
 	return r, err
 }
 
-// reportOf is report with the parameters of a tool.
+// reportOf is report with a tool's parameters.
 func (s *server) reportOf(ctx context.Context, w When, p PIDs) (*report, error) {
 	v, err := s.values(ctx, w, p)
 	if err != nil {
@@ -268,7 +268,7 @@ func (s *server) reportOf(ctx context.Context, w When, p PIDs) (*report, error) 
 	return s.report(ctx, v)
 }
 
-// stamp is a time as a value; nil: not known.
+// stamp returns a time as a value; nil: unknown.
 func stamp(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -276,7 +276,7 @@ func stamp(t time.Time) any {
 	return t.UTC().Format(time.RFC3339Nano)
 }
 
-// known is a number that is not known where it is 0.
+// known returns a number, nil for 0 (unknown).
 func known(n int64) any {
 	if n == 0 {
 		return nil

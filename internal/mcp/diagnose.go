@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// culpritColumns are who took the time.
+// culpritColumns describe the culprits.
 var culpritColumns = []column{
 	{"who", "name of the culprit, who or what took the time", words, false}, {"pid", "its process number (pid)", count, false}, {"parent", "name and number of the process that started it", words, false}, {"cmdline", "command line with which it runs", words, false},
 	{"where", "container, pod or control group in which it runs", words, false}, {"lost_ns", "progress that the job lost to it", nanos, false},
@@ -56,7 +56,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 		switch {
 		case len(r.Xids) > 0:
 			a.lead = "bad: no time was lost that has a cause, but GPUs reported faults"
-		case well == nil: // it was not watched for what it waits
+		case well == nil: // its waits were not traced
 			a.lead = "no cause of lost time was found, but it is not known how the jobs did"
 		}
 		a.facts[n-1] = well
@@ -73,8 +73,8 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	return a, nil
 }
 
-// limits are the notes that bear on a diagnosis: the first, and those that say which causes are
-// not told since something is left out.
+// limits returns the notes that limit a diagnosis: the first, and those that name causes that
+// cannot be found because something was omitted.
 func limits(notes []string) []string {
 	out := slices.Clone(notes[:min(len(notes), 1)])
 	for _, n := range notes[len(out):] {
@@ -85,7 +85,7 @@ func limits(notes []string) []string {
 	return out
 }
 
-// causeText is the headline's second half: who did what.
+// causeText returns the headline's second half: the culprit and its action.
 func (c *chain) causeText() string {
 	if _, what, ok := strings.Cut(c.Headline, " - "); ok {
 		return what
@@ -93,7 +93,7 @@ func (c *chain) causeText() string {
 	return c.Headline
 }
 
-// culpritRows are the culprits, a row each process.
+// culpritRows returns the culprits, one row per process.
 func (c *chain) culpritRows() (rows [][]any) {
 	at := map[string]int{}
 	for i := range c.Culprits {
@@ -130,7 +130,7 @@ func (c *chain) culpritText() string {
 	return strings.Join(who, ", ")
 }
 
-// othersText names the causes behind the gravest.
+// othersText names the causes after the most severe one.
 func othersText(chains []chain) any {
 	const most = 3
 	var out []string
@@ -147,7 +147,7 @@ func othersText(chains []chain) any {
 	return strings.Join(out, ", ")
 }
 
-// wellText is what a person is told of jobs that nothing slowed.
+// wellText is the text for jobs without lost time.
 func wellText(r *report) any {
 	var out []string
 	for part := range strings.SplitSeq(r.text, "\n\n") {
@@ -204,7 +204,7 @@ func (s *server) explainChain(ctx context.Context, in *ExplainChain) (*answer, e
 	return a, nil
 }
 
-// chain finds one by its ID: in the latest recording, else in the one that has it.
+// chain finds a chain by its ID: in the latest recording, else in the one that has it.
 func (s *server) chain(ctx context.Context, id string) (*chain, error) {
 	none := &Refusal{fmt.Sprintf("there is no cause %s", quoted(id, 40)), "get_causal_chains lists them, with their ids"}
 	if len(id) > 64 || strings.ContainsAny(id, `'"\`) {

@@ -1,13 +1,12 @@
-// Package mcp answers assistants: the tools, resources and prompts of the Model Context
-// Protocol, over standard input and output or over Streamable HTTP, by the official SDK.
+// Package mcp serves assistants: the tools, resources and prompts of the Model Context Protocol,
+// over standard input and output or over Streamable HTTP, with the official SDK.
 //
-// It decides nothing by itself. What a tool tells comes from the read API ([Options.API])
-// and from what the commands compute ([Machine]); here it is only chosen, cut and put in
-// one of two forms: telegraphic notation, or sentences. Both fit into a budget of tokens,
-// and end with a cursor where there is more. It refuses cursors of other questions,
-// arguments that a tool does not have, and paths.
+// It analyzes nothing itself. A tool's result comes from the read API ([Options.API]) and from what
+// the commands compute ([Machine]). The package selects, truncates and renders it in one of two
+// forms: telegraphic notation, or sentences. Both fit into a token budget, and end with a cursor if
+// there is more. It rejects cursors of other questions, unknown arguments, and paths.
 //
-// Text of traced processes (names, command lines, files) is data of somebody else: it
-// is stripped of what cannot be printed, cut, and put in quotes. Who may ask over the
-// network is package guard's to say. The caller is the command `ingero mcp`.
+// Text of traced processes (names, command lines, files) is foreign data: unprintable characters
+// are removed, and it is truncated and quoted. Package guard authorizes network clients. The caller
+// is the command `ingero mcp`.
 package mcp

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Whatever is sent to the server, it answers with a status and lives on.
+// The server answers any request with a status and keeps running.
 func FuzzRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`,

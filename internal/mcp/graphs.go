@@ -25,7 +25,7 @@ func graphLifeTool() *tool {
 	}
 }
 
-// maxGraphCalls bounds the calls that are asked for.
+// maxGraphCalls bounds the requested calls.
 const maxGraphCalls = "500"
 
 func (s *server) graphLife(ctx context.Context, in *Calls) (*answer, error) {
@@ -81,7 +81,7 @@ func graphRateTool() *tool {
 	}
 }
 
-// poolRules are rules that find that the graphs' pool lacks memory.
+// poolRules are the rules for a graph pool without enough memory.
 var poolRules = []string{"graph-pool", "graph-oom"}
 
 func (s *server) graphRate(ctx context.Context, in *Calls) (*answer, error) {
@@ -128,7 +128,7 @@ func (s *server) graphRate(ctx context.Context, in *Calls) (*answer, error) {
 	return a, s.graphCauses(ctx, v, a)
 }
 
-// graphRows are the graphs, and how many there are of each class.
+// graphRows adds the graphs, and the number in each class.
 func (a *answer) graphRows(columns []string, graphs []wire.Row, seconds float64) {
 	at := func(row wire.Row, name string) any {
 		if i := slices.Index(columns, name); i >= 0 && i < len(row) {
@@ -166,7 +166,7 @@ func (a *answer) graphRows(columns []string, graphs []wire.Row, seconds float64)
 	a.facts[0] = len(graphs)
 }
 
-// graphCauses adds what was found about graphs: it is not judged here.
+// graphCauses adds the causes about graphs; it does not judge them.
 func (s *server) graphCauses(ctx context.Context, v url.Values, a *answer) error {
 	v.Del("op")
 	r, err := s.report(ctx, v)

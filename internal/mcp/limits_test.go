@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A diagnosis has the first note, and all that name causes which are not told.
+// A diagnosis has the first note, and all notes about causes that cannot be found.
 func TestLimits(t *testing.T) {
 	off := "From 12:03:05 UTC on disks are not watched; causes that are not told since, or not all of them: swap-in."
 	for _, tt := range []struct{ notes, want []string }{

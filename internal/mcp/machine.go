@@ -18,7 +18,7 @@ func checkTool() *tool {
 	}
 }
 
-// Only is the arguments of a tool that needs none.
+// Only are the arguments of a tool that needs none.
 type Only struct{ Form }
 
 func (s *server) check(ctx context.Context, _ *Only) (*answer, error) {
@@ -142,7 +142,7 @@ type Diff struct {
 	Form
 }
 
-// effect is what differs.
+// effect is a difference.
 type effect struct {
 	Name, Line  string
 	A, B, Delta float64

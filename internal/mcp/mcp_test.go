@@ -15,7 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Text of others cannot leave its quotes, hide, or be long.
+// Foreign text cannot leave its quotes, hide, or be long.
 func TestQuoted(t *testing.T) {
 	for text, want := range map[string]string{
 		"train.py": "train.py", "train.py:142": "train.py:142", "": `""`, "two words": `"two words"`, `a" then`: `"a' then"`, "line\nbreak": `"line?break"`,
@@ -29,7 +29,7 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-// A cursor is of one question, whatever the form it is asked in.
+// A cursor belongs to one question, in any form.
 func TestCursor(t *testing.T) {
 	ask := func(tool string, in *SQL) uint64 {
 		of, err := question(tool, in, in.form())
@@ -61,7 +61,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// A row that is longer than the budget is cut, and comes.
+// A row that exceeds the budget is truncated, not dropped.
 func TestLongRow(t *testing.T) {
 	tool := sqlTool()
 	a := &answer{facts: []any{nil}}
@@ -79,7 +79,7 @@ func TestLongRow(t *testing.T) {
 	}
 }
 
-// api answers as the read API does.
+// api is a fake read API: answers by path.
 type api map[string]string
 
 // ServeHTTP implements [http.Handler].
@@ -98,7 +98,7 @@ func serverOf(a api, m Machine) *server {
 
 const session = `{"columns": ["a"], "rows": [[1795339355000000000, 1795339365000000000, "ended"]], "notes": []}`
 
-// Calls that have not returned, and ranks that are missing, are told in rows.
+// Open calls, and missing ranks, are rows.
 func TestStuck(t *testing.T) {
 	s := serverOf(nil, Machine{Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
 		if least != 10*time.Second {
@@ -122,7 +122,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// Graphs are hot, cold or unused; what is wrong with them is what causes say.
+// Graphs are classed hot, cold or unused; problems come from causes.
 func TestGraphs(t *testing.T) {
 	s := serverOf(api{
 		"/api/v1/query": session,
@@ -143,7 +143,7 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
-// A job that nothing slowed is told in so many words, and faults of GPUs are not hidden by it.
+// A job without lost time is reported as such, and GPU faults are still shown.
 func TestWell(t *testing.T) {
 	answers := api{"/api/v1/query": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821) in the last\n5 minutes: 19,204 steps.\n\nMore."}`}
 	s := serverOf(answers, Machine{})
@@ -171,13 +171,13 @@ func TestWell(t *testing.T) {
 	}
 }
 
-// Each argument of a tool has one type, as clients for models of every maker need it, and may be
-// null all the same: that is as if it were left out.
+// Each tool argument has one type, as clients for all models need, and may still be null, which
+// counts as omitted.
 func TestArguments(t *testing.T) {
 	answers := api{"/api/v1/query": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821)."}`}
 	here, there := sdk.NewInMemoryTransports()
 	go func() {
-		_ = New(Options{API: answers, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context(), there) // the client tells
+		_ = New(Options{API: answers, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context(), there) // the client cancels
 	}()
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), here, nil)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// What went wrong is told without paths of the machine.
+// Errors contain no paths of the machine.
 func TestErrors(t *testing.T) {
 	s := serverOf(api{}, Machine{})
 	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.tell(err).Error() != "nothing has been recorded there in that time: sudo ingero trace records" {
@@ -228,7 +228,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What the registry is told names this server; the rest its schema has checked.
+// The registry entry names this server; its schema has checked the rest.
 func TestServerJSON(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "server.json"))
 	if err != nil {

@@ -41,15 +41,15 @@ func (s *server) resources(m *sdk.Server) {
 	}
 }
 
-// template is a row of the table of resources of which there are many.
+// template is a row of the table of resource templates.
 type template struct {
-	uri, name, about string // what stands before the name, in uri
+	uri, name, about string // the prefix of the name in the uri
 	read             func(s *server, ctx context.Context, name string) (string, error)
 }
 
 const schemaURI = "ingero://schema/"
 
-// allTemplates is that table.
+// allTemplates is the table of resource templates.
 var allTemplates = []template{
 	{"ingero://chains/", "chain", "The evidence for one cause of lost time, by its id", (*server).chainText},
 	{schemaURI, "table", "One table of the file for run_sql: its columns, explained", (*server).tableText},
@@ -61,7 +61,7 @@ func (s *server) chainText(ctx context.Context, id string) (string, error) {
 	return text, err
 }
 
-// tableText is the statement that made a table, which explains it.
+// tableText returns a table's CREATE statement, which documents it.
 func (s *server) tableText(ctx context.Context, name string) (string, error) {
 	none := &Refusal{"there is no table " + quoted(name, 40), "ingero://schema lists them"}
 	if strings.ContainsAny(name, `'"\`) {
@@ -77,7 +77,7 @@ func (s *server) tableText(ctx context.Context, name string) (string, error) {
 	return fmt.Sprintf("%v\n", res.Rows[0][0]), nil
 }
 
-// reader makes a handler of a function that returns the text.
+// reader makes a handler from a function that returns the text.
 func (s *server) reader(read func(*server, context.Context) (string, error)) sdk.ResourceHandler {
 	return func(ctx context.Context, r *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 		ctx, stop := context.WithTimeout(ctx, callTime)
@@ -107,7 +107,7 @@ func (s *server) sessionsText(ctx context.Context) (string, error) {
 	return text, err
 }
 
-// schemaText is what a statement can name: of what is explained with its explanation.
+// schemaText returns what a statement can name, with documentation where it exists.
 func (s *server) schemaText(ctx context.Context) (string, error) {
 	var b strings.Builder
 	b.WriteString("One statement, SQLite. Durations are ns, sizes bytes, times ns since 1970; NULL is not known.\n\n")

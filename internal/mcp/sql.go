@@ -8,7 +8,7 @@ import (
 	"ingero/internal/wire"
 )
 
-// tablesText names the tables that statements can read.
+// tablesText names the tables for statements.
 func tablesText() string {
 	var names []string
 	for _, t := range query.SQLSchema() {
@@ -33,7 +33,7 @@ type SQL struct {
 	Form
 }
 
-// sqlRows bounds the rows of a statement for an assistant.
+// sqlRows bounds the rows of an assistant's statement.
 const sqlRows = 1000
 
 func (s *server) runSQL(ctx context.Context, in *SQL) (*answer, error) {

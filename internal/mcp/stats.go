@@ -22,7 +22,7 @@ type Calls struct {
 	Form
 }
 
-// callValues are the parameters of the read API.
+// callValues returns the read API's parameters.
 func (s *server) callValues(ctx context.Context, in *Calls) (url.Values, error) {
 	v, err := s.values(ctx, in.When, in.PIDs)
 	if err == nil && len(in.Op) > 0 {
@@ -90,8 +90,8 @@ func (s *server) stats(ctx context.Context, in *Stats) (*answer, error) {
 	return a, nil
 }
 
-// aggregate tells sums of the recordings of a time, which outlive the calls. why is the
-// error of the better answer, if there was one.
+// aggregate returns sums over the recordings of a time, which outlive the calls. why is the error
+// of the better answer, if any.
 func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, error) {
 	if in.When != (When{}) || len(in.PID) > 0 || len(in.Op) > 0 {
 		if why != nil {
@@ -168,7 +168,7 @@ func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
 	return a, nil
 }
 
-// statement fills in names that were checked to have no quotes.
+// statement fills in names that were checked for quotes.
 func statement(format string, args ...any) wire.Statement {
 	return wire.Statement{SQL: fmt.Sprintf(format, args...)}
 }

@@ -12,31 +12,31 @@ import (
 	"ingero/internal/explain"
 )
 
-// kind is what a value is.
+// kind is the type of a value.
 type kind uint8
 
-// The kinds. Whole numbers are int64.
+// The kinds. Integers are int64.
 const (
-	words  kind = iota // text; that of other programs, too
-	count              // a whole number
-	nanos              // a length of time, ns
+	words  kind = iota // text, also foreign
+	count              // an integer
+	nanos              // a duration, ns
 	size               // bytes
 	share              // from 0 to 1
 	number             // with a fraction
-	moment             // a time, as text in RFC 3339
+	moment             // a time, as RFC 3339 text
 	flag
-	free // of any kind: of SQL
+	free // any type, from SQL
 )
 
 // column is a fact, or a value of each row.
 type column struct {
 	name  string // in structured content, and in telegraphic notation
-	about string // in sentences, and for the schema
+	about string // for sentences, and for the schema
 	kind  kind
-	wide  bool // in sentences and structured content alone: others say it, too
+	wide  bool // in sentences and structured content only: other columns imply it
 }
 
-// tag is its name in telegraphic notation, where values have units.
+// tag returns the name in telegraphic notation, with the unit.
 func (c *column) tag() string {
 	if c.kind == nanos || c.kind == size {
 		return strings.TrimSuffix(strings.TrimSuffix(c.name, "_ns"), "_bytes")
@@ -44,16 +44,16 @@ func (c *column) tag() string {
 	return c.name
 }
 
-// exact is the largest whole number that every reader of JSON has exactly.
+// exact is the largest integer that all JSON parsers represent exactly.
 const exact = 1 << 53
 
 // maxText bounds a text, in bytes.
 const maxText = 300
 
-// printable is a text of somebody else: on one line, without signs that do not show or
-// that change how others are shown, and cut.
+// printable makes foreign text safe: one line, without invisible or formatting characters,
+// truncated.
 func printable(s string, most int) string {
-	if len(s) > 4*most { // before it is looked at sign by sign
+	if len(s) > 4*most { // before the character scan
 		s = s[:4*most]
 	}
 	s = strings.Map(func(r rune) rune {
@@ -72,8 +72,8 @@ func printable(s string, most int) string {
 	return s[:cut] + "..."
 }
 
-// quoted is a text in a telegraphic answer: in quotes, which it cannot end, unless it is a
-// name.
+// quoted returns a text for a telegraphic answer: in quotes that it cannot end, unless it is a
+// plain name.
 func quoted(s string, most int) string {
 	s = printable(s, most)
 	name := s != "" && len(s) <= 48
@@ -87,7 +87,7 @@ func quoted(s string, most int) string {
 	return `"` + strings.ReplaceAll(s, `"`, "'") + `"`
 }
 
-// value makes one of the types of a kind; nil: not known.
+// value converts v to a kind's type; nil: unknown.
 func value(v any) any {
 	switch v := v.(type) {
 	case *int64:
@@ -116,7 +116,7 @@ func value(v any) any {
 	return v
 }
 
-// short writes a value in telegraphic notation.
+// short formats a value in telegraphic notation.
 func (c *column) short(v any, most int) string {
 	switch v := v.(type) {
 	case nil:
@@ -147,7 +147,7 @@ func (c *column) short(v any, most int) string {
 	return quoted(fmt.Sprint(v), most)
 }
 
-// long writes a value for sentences.
+// long formats a value for sentences.
 func (c *column) long(v any, most int) string {
 	switch v := v.(type) {
 	case nil:
@@ -174,7 +174,7 @@ func (c *column) long(v any, most int) string {
 	return c.short(v, most)
 }
 
-// plain is a value in structured content.
+// plain returns a value for structured content.
 func (c *column) plain(v any, most int) any {
 	switch v := v.(type) {
 	case int64:

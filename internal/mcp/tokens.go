@@ -8,9 +8,9 @@ const (
 	briefTokens = 600 // of diagnose
 )
 
-// tokens estimates how many tokens a text is for an assistant, rather too many than too
-// few: four letters, three digits, or one other sign are one. A test compares it with the
-// tokenizers o200k_base and cl100k_base; one of them in here would be 4 MB more.
+// tokens estimates a text's number of tokens, rather high: four letters, three digits, or one other
+// character are one. A test compares it with the tokenizers o200k_base and cl100k_base; embedding
+// one would add 4 MB.
 func tokens(s string) (n int) {
 	letters, digits := 0, 0
 	end := func() {

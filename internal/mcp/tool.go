@@ -12,10 +12,10 @@ import (
 // tool is a row of the table of tools.
 type tool struct {
 	name, title, about string
-	tokens             int // budget if nothing is said; 0: the usual
+	tokens             int // default budget; 0: the usual
 	facts, columns     []column
-	quiet              bool // its times are those of the window that was asked for
-	changes            bool // it is not the same the next time, or reads what is not recorded
+	quiet              bool // its times are those of the requested window
+	changes            bool // its result changes between calls, or comes from outside recordings
 
 	register func(*server, *sdk.Server, *tool)
 }
@@ -27,7 +27,7 @@ func (t *tool) budget() int {
 	return usualTokens
 }
 
-// tools adds all of them, diagnose first.
+// tools adds all tools, diagnose first.
 func (s *server) tools(m *sdk.Server) {
 	for _, t := range allTools() {
 		t.register(s, m, t)
@@ -48,7 +48,7 @@ type asked[In any] interface {
 	form() *Form
 }
 
-// answers makes the registration of a tool with the function that answers it.
+// answers returns the registration of a tool with the function that answers it.
 func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answer, error)) func(*server, *sdk.Server, *tool) {
 	return func(s *server, m *sdk.Server, t *tool) {
 		no, in := false, inputs[In]()
@@ -65,9 +65,8 @@ func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answe
 	}
 }
 
-// inputs is the schema of a tool's arguments. Each has one type: clients that hand tools on to
-// models of other makers refuse a list of types, or drop it. That null is taken as well
-// is the doing of lenient.
+// inputs returns the schema of a tool's arguments. Each has one type: clients for models of other
+// makers reject or drop a list of types. lenient accepts null as well.
 func inputs[In any]() *jsonschema.Schema {
 	s, err := jsonschema.For[In](nil)
 	if err != nil {
@@ -82,7 +81,7 @@ func inputs[In any]() *jsonschema.Schema {
 	return s
 }
 
-// call answers one call, when there is room for it.
+// call answers one call, once there is room for it.
 func (t *tool) call(s *server, ctx context.Context, in any, f *Form, find func(context.Context) (*answer, error)) (string, *Out, error) {
 	ctx, stop := context.WithTimeout(ctx, callTime)
 	defer stop()
@@ -105,7 +104,7 @@ func (t *tool) call(s *server, ctx context.Context, in any, f *Form, find func(c
 	return a.write(t, f, of)
 }
 
-// schema is what structured content of the tool looks like.
+// schema returns the schema of the tool's structured content.
 func (t *tool) schema() *jsonschema.Schema {
 	out := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}, Properties: map[string]*jsonschema.Schema{
 		"notes": {Type: "array", Items: &jsonschema.Schema{Type: "string"}},
@@ -134,7 +133,7 @@ func (t *tool) schema() *jsonschema.Schema {
 	return out
 }
 
-// schema is that of a value, which may be null where it is not known.
+// schema returns the schema of a value, which may be null if unknown.
 func (c *column) schema(null bool) *jsonschema.Schema {
 	kinds := map[kind]string{words: "string", moment: "string", count: "integer", nanos: "integer", size: "integer", share: "number", number: "number", flag: "boolean"}
 	units := map[kind]string{nanos: ", ns", size: ", bytes", share: ", 0 to 1", moment: ", RFC 3339 in UTC"}

@@ -48,8 +48,8 @@ func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
 	return a, nil
 }
 
-// parts is where its time went: by the ledger of its threads, else by its calls and the gaps
-// between them.
+// parts returns where its time went: by its threads' ledger, else by its calls and the gaps between
+// them.
 func (p *process) parts() []part {
 	switch {
 	case p.Breakdown != nil:
@@ -60,7 +60,7 @@ func (p *process) parts() []part {
 	return nil
 }
 
-// calls is the part of that name by calls, nil where it is not known.
+// calls returns the part with that name by calls, nil if unknown.
 func (p *process) calls(name string) *part {
 	if p.Time == nil {
 		return nil
@@ -73,7 +73,8 @@ func (p *process) calls(name string) *part {
 	return nil
 }
 
-// byText names what most of a part was: who had the CPU, what was waited for, or calls.
+// byText names the largest contributors to a part: programs on the CPU, what it waited for, or
+// calls.
 func (p *part) byText(calls *part) any {
 	const most = 3
 	ns := column{kind: nanos}
@@ -165,7 +166,7 @@ func xidsTool() *tool {
 	}
 }
 
-// instance is the number of a MIG instance, nil where none is named.
+// instance returns a MIG instance's number, nil if none is given.
 func instance(n *uint32) any {
 	if n == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// busy is a batch and a tick of so many processes.
+// busy returns a batch and a tick of some processes.
 func busy(processes int) (b tick.Batch, t tick.Tick) {
 	t = tick.Tick{Time: epoch, Started: epoch, Seq: 1}
 	for p := range processes {
@@ -33,7 +33,7 @@ func busy(processes int) (b tick.Batch, t tick.Tick) {
 	return b, t
 }
 
-// A call takes no memory.
+// A call allocates no memory.
 func BenchmarkBatch(b *testing.B) {
 	batch, t := busy(1)
 	m := New(Options{})

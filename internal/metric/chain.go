@@ -8,11 +8,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// chains add up the causes of lost time.
+// chains sums up the causes of lost time.
 type chains struct {
 	counts   map[graded]*counted
 	lost     map[causeKey]*counted
-	episodes map[string]*episode // that are not over, by ID
+	episodes map[string]*episode // open ones, by ID
 	revised  uint64
 	late     map[string]time.Duration // by rank
 }
@@ -23,25 +23,25 @@ type graded struct {
 }
 
 type causeKey struct {
-	pid           uint32 // 0: processes that are not told apart
+	pid           uint32 // 0: processes without series of their own
 	rule, culprit string
 }
 
 type counted struct {
-	n         uint64 // chains; ns
+	n         uint64 // chains, or ns
 	exemplars []Exemplar
 }
 
 type episode struct {
 	graded
-	told time.Duration // lost
+	told time.Duration // reported loss
 }
 
 const mostEpisodes = 1024
 
 func (c *chains) init() {
 	c.counts, c.lost = map[graded]*counted{}, map[causeKey]*counted{}
-	for _, rule := range causal.RuleNames() { // an increase is seen only of a series that was there before
+	for _, rule := range causal.RuleNames() { // rate functions need an initial value
 		for s := tick.Low; s <= tick.High; s++ {
 			c.counts[graded{rule, s}] = &counted{}
 		}
@@ -49,7 +49,7 @@ func (c *chains) init() {
 	c.episodes, c.late = map[string]*episode{}, map[string]time.Duration{}
 }
 
-// anomalies takes in what happened to causes, and makes their points.
+// anomalies handles a tick's episode events, and makes the causes' points.
 func (m *Meter) anomalies(t *tick.Tick) {
 	c := &m.chains
 	for i := range t.Episodes {
@@ -86,7 +86,7 @@ func (m *Meter) anomalies(t *tick.Tick) {
 	m.ranks(t)
 }
 
-// episode takes in one step of an episode.
+// episode handles one episode event.
 func (m *Meter) episode(e *tick.Episode) {
 	c := &m.chains
 	was := c.episodes[e.ID]
@@ -107,7 +107,7 @@ func (m *Meter) episode(e *tick.Episode) {
 		c.episodes[e.ID] = was
 	}
 	for s := max(was.severity+1, tick.Low); s <= e.Severity; s++ {
-		if was.severity != 0 || s == e.Severity { // at first the one that it has; then each that it reaches
+		if was.severity != 0 || s == e.Severity { // at first the current severity, then each that it reaches
 			c.count(graded{e.Chain.Rule, s}, &e.Chain)
 		}
 	}
@@ -132,7 +132,7 @@ func (c *chains) count(k graded, chain *tick.Chain) {
 	x.exemplars = exemplar(x.exemplars, Exemplar{Chain: chain.ID, Rule: chain.Rule, Value: 1, Time: chain.To})
 }
 
-// lose adds what a chain has cost.
+// lose adds a chain's loss.
 func (m *Meter) lose(chain *tick.Chain, lost time.Duration) {
 	c := &m.chains
 	k := causeKey{chain.PID, chain.Rule, text(chain.Culprit())}
@@ -153,14 +153,14 @@ func (m *Meter) lose(chain *tick.Chain, lost time.Duration) {
 	x.exemplars = exemplar(x.exemplars, exemplarAt(chain, lost))
 }
 
-// link makes a chain an exemplar of the durations of its calls.
+// link makes a chain an exemplar of its calls' durations.
 func (m *Meter) link(c *tick.Chain) {
 	if x := m.ops.byOp[c.Op]; x != nil && c.OpP99 > 0 {
 		x.exemplars = exemplar(x.exemplars, exemplarAt(c, c.OpP99))
 	}
 }
 
-// unlink drops a chain that was taken back from the exemplars.
+// unlink removes a revised chain from the exemplars.
 func (m *Meter) unlink(chain string) {
 	for _, x := range m.chains.counts {
 		x.exemplars = without(x.exemplars, chain)
@@ -173,7 +173,7 @@ func (m *Meter) unlink(chain string) {
 	}
 }
 
-// retire forgets what a process lost.
+// retire forgets a process's losses.
 func (c *chains) retire(pid uint32) {
 	for k := range c.lost {
 		if k.pid == pid {
@@ -182,7 +182,7 @@ func (c *chains) retire(pid uint32) {
 	}
 }
 
-// ranks tells of ranks that others wait for.
+// ranks makes the points of ranks that others wait for.
 func (m *Meter) ranks(t *tick.Tick) {
 	longest := time.Duration(0)
 	for i := range t.RollCalls {

@@ -9,8 +9,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// A cause is counted at each severity that it reaches, what it cost is added as it is
-// told, and one that was taken back is no more.
+// A cause is counted at each severity that it reaches, its loss is added as it is reported, and a
+// revised cause is removed.
 func TestEpisodes(t *testing.T) {
 	w := newWorld(t)
 	chain := tick.Chain{ID: "c-1", Rule: "cpu-taken", PID: 1, Op: launch, OpP99: 3 * time.Millisecond, To: epoch,
@@ -60,7 +60,7 @@ func TestEpisodes(t *testing.T) {
 	near(t, "hidden", value(s, Anomalies, "disk-wait", "LOW"), 1)
 }
 
-// Steps are those of the loop since the last tick, and all of another loop.
+// Steps are those of the loop since the last tick, and all steps of a new loop.
 func TestSteps(t *testing.T) {
 	w := newWorld(t)
 	w.call(1, launch, events.Call{Duration: 10})
@@ -89,7 +89,7 @@ func TestSteps(t *testing.T) {
 	near(t, "open", value(s, OpenCallAge, "train", "1"), 0)
 }
 
-// What is known of GPUs and the machine is told, and what is not is absent.
+// Known values of GPUs and the machine have points, unknown ones have none.
 func TestMachine(t *testing.T) {
 	w := newWorld(t)
 	w.call(1, launch, events.Call{Duration: 10})

@@ -7,48 +7,46 @@ import (
 	"ingero/internal/stats"
 )
 
-// Distribution is a distribution of durations. It is not changed any more, and safe for
-// concurrent use.
+// Distribution is an immutable distribution of durations. It is safe for concurrent use.
 type Distribution struct {
 	sketch *stats.Sketch
 	once   sync.Once
 	exp    Exponential
 }
 
-// Count is how many durations there are.
+// Count returns the number of durations.
 func (d *Distribution) Count() uint64 { return d.sketch.Count() }
 
-// Sum is the sum of the durations, in seconds.
+// Sum returns the sum of the durations, in seconds.
 func (d *Distribution) Sum() float64 { return float64(d.sketch.Sum()) / 1e9 }
 
-// Min and Max are the shortest and the longest, in seconds.
+// Min returns the shortest duration, in seconds.
 func (d *Distribution) Min() float64 { return float64(d.sketch.Min()) / 1e9 }
 
-// Max is the longest, in seconds.
+// Max returns the longest duration, in seconds.
 func (d *Distribution) Max() float64 { return float64(d.sketch.Max()) / 1e9 }
 
-// Exponential is a distribution in exponential buckets, as native histograms of Prometheus
-// and exponential histograms of OpenTelemetry have them: bucket i of Prometheus holds the
-// seconds in (2^((i-1)/2^Scale), 2^(i/2^Scale)], that of OpenTelemetry is i-1.
+// Exponential is a distribution in exponential buckets, as in native histograms of Prometheus and
+// exponential histograms of OpenTelemetry. Prometheus's bucket i holds the seconds in
+// (2^((i-1)/2^Scale), 2^(i/2^Scale)]; OpenTelemetry's number for it is i-1.
 type Exponential struct {
 	Scale int32
 	Zero  uint64 // durations of 0
-	// First is the number of the first bucket, by Prometheus's numbers; Counts are from
-	// there on without a break.
+	// First is the number of the first bucket, as in Prometheus; Counts are consecutive from there.
 	First  int32
 	Counts []uint64
 }
 
 const (
-	// scale is that of the buckets: 128 an octave, so that what is read from one is within
-	// 0.6 % of the middle of the sketch's bucket.
+	// scale gives 128 buckets an octave, so that values read from them are within 0.6 % of the
+	// middle of the sketch's bucket.
 	scale = 7
-	// maxBuckets is how many buckets may have something: more have a smaller scale.
+	// maxBuckets bounds the nonempty buckets: more need a smaller scale.
 	maxBuckets = 1280
 )
 
-// Exponential returns the distribution in such buckets. A sketch's bucket goes where its
-// middle lies.
+// Exponential returns the distribution in exponential buckets. A sketch's bucket is counted where
+// its middle lies.
 func (d *Distribution) Exponential() *Exponential {
 	d.once.Do(func() { d.exp = exponential(d.sketch) })
 	return &d.exp
@@ -86,16 +84,16 @@ func exponential(s *stats.Sketch) Exponential {
 	return e
 }
 
-// bucketOf returns the bucket that seconds lie in.
+// bucketOf returns the bucket that contains seconds.
 func bucketOf(seconds float64) int32 {
 	return int32(math.Ceil(math.Log2(seconds) * (1 << scale)))
 }
 
-// Bounds are the upper bounds of the buckets of classic histograms, in seconds; one more
-// has no end.
+// Bounds are the upper bounds of classic histograms' buckets, in seconds; one more bucket is
+// unbounded.
 var Bounds = [...]float64{1e-6, 5e-6, 10e-6, 50e-6, 100e-6, 500e-6, 1e-3, 5e-3, 10e-3, 50e-3, 0.1, 0.5, 1, 5, 10, 60}
 
-// Classic returns how many durations are not longer than each of [Bounds].
+// Classic returns how many durations are at most each of [Bounds].
 func (d *Distribution) Classic() (cumulative [len(Bounds)]uint64) {
 	for ns, n := range d.sketch.Middles() {
 		for i := len(Bounds) - 1; i >= 0 && float64(ns)/1e9 <= Bounds[i]; i-- {

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/stats"
 )
 
-// quantile is that of Prometheus 2 of a native histogram: linear within a bucket.
+// quantile is Prometheus 2's quantile of a native histogram: linear within a bucket.
 func quantile(e *Exponential, q float64) float64 {
 	all := float64(e.Zero)
 	for _, n := range e.Counts {
@@ -30,7 +30,7 @@ func quantile(e *Exponential, q float64) float64 {
 	return math.NaN()
 }
 
-// What Prometheus makes of the buckets is within 1 % of what ingero says.
+// Prometheus's quantiles from the buckets are within 1 % of ingero's.
 func TestExponential(t *testing.T) {
 	for name, draw := range map[string]func(*rand.Rand) int64{
 		"uniform":   func(r *rand.Rand) int64 { return 1000 + r.Int64N(1e6) },
@@ -60,7 +60,7 @@ func TestExponential(t *testing.T) {
 	}
 }
 
-// Buckets hold all durations, also where they are too many for the finest scale.
+// Buckets count all durations, even if they need a coarser scale than the finest.
 func TestExponentialIsBounded(t *testing.T) {
 	d := &Distribution{sketch: &stats.Sketch{}}
 	d.sketch.Add(0, 3)

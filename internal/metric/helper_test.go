@@ -62,8 +62,8 @@ func (w *world) batch(b tick.Batch) {
 	}
 }
 
-// tick makes a tick a second after the one before, and checks that no counter fell and no
-// metric has too many series.
+// tick makes a tick a second after the previous one, and checks that no counter fell and no metric
+// has too many series.
 func (w *world) tick(fill func(*tick.Tick)) *Snapshot {
 	w.t.Helper()
 	w.now = w.now.Add(time.Second)
@@ -126,7 +126,7 @@ func join(labels []string) (s string) {
 	return s
 }
 
-// value returns that of a point, NaN where there is none.
+// value returns a point's value, NaN if there is none.
 func value(s *Snapshot, id ID, labels ...string) float64 {
 	for i := range s.Families {
 		for _, p := range s.Families[i].Points {
@@ -141,7 +141,7 @@ func value(s *Snapshot, id ID, labels ...string) float64 {
 	return math.NaN()
 }
 
-// sum adds up the points of a metric.
+// sum returns the sum of a metric's points.
 func sum(s *Snapshot, id ID) (all float64) {
 	for i := range s.Families {
 		for _, p := range s.Families[i].Points {

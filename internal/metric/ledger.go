@@ -13,27 +13,26 @@ const (
 	partRunnable
 	partThrottled
 	partBlocked
-	partUnsplit // on the CPU or blocked: the scheduler's own figures do not tell
+	partUnsplit // on the CPU or blocked: the scheduler's figures do not separate them
 	parts
 )
 
 var partNames = [parts]string{"on_cpu", "runnable", "throttled", "blocked", "on_cpu_or_blocked"}
 
-// betweenCalls is the operation of time that lies in none.
+// betweenCalls is the operation of time outside calls.
 const betweenCalls = "between-calls"
 
-// Limits of what is kept between two ticks.
+// Limits of the state between two ticks.
 const (
 	mostSpent = 16384
 	mostWaits = 8192
 )
 
-// ledger adds up where the time of threads went. What calls and the gaps before them
-// took comes from their records, and who took it from the records of waits. Waits of a
-// call that has not returned may be there before the call is: so what has no name is told
-// only as it rises.
+// ledger sums up where threads' time went. The times of calls and of the gaps before them come from
+// their records, the culprits from the records of waits. Waits of an open call may come before the
+// call does, so unnamed time is reported only as it rises.
 type ledger struct {
-	callers map[uint32]struct{} // TID: of threads that make calls
+	callers map[uint32]struct{} // tids of threads that make calls
 	lastTID uint32
 	spent   map[opPID]*spent
 	last    *spent
@@ -58,7 +57,7 @@ type waitKey struct {
 	who    events.Name
 }
 
-// whoKind says who a culprit is that has no name, or another one.
+// whoKind is the kind of a culprit without a name, or with a special one.
 type whoKind uint8
 
 const (
@@ -77,7 +76,7 @@ type seriesKey struct {
 	opPID
 	part            uint8
 	reason, culprit string
-	other           bool // operation, reason and culprit are not told apart
+	other           bool // operation, reason and culprit are combined
 }
 
 type series struct {
@@ -96,7 +95,7 @@ func (l *ledger) init() {
 	}
 }
 
-// batch takes in what calls, the gaps before them and waits took.
+// batch adds the times of calls, of the gaps before them and of waits.
 func (l *ledger) batch(b *tick.Batch) {
 	for i := range b.Calls {
 		c := &b.Calls[i]
@@ -120,7 +119,7 @@ func (l *ledger) batch(b *tick.Batch) {
 	}
 }
 
-// of returns the account of an operation, nil when there is no room for one more.
+// of returns an operation's account, nil if there is no room for a new one.
 func (l *ledger) of(k opPID) *spent {
 	if l.last != nil && l.lastKey == k {
 		return l.last
@@ -137,7 +136,7 @@ func (l *ledger) of(k opPID) *spent {
 	return x
 }
 
-// between sets the accounts of the time between calls to what it has come to.
+// between updates the accounts of the time between calls.
 func (l *ledger) between() {
 	for pid, g := range l.gaps {
 		if x := l.of(opPID{pid: pid}); x != nil {
@@ -146,7 +145,7 @@ func (l *ledger) between() {
 	}
 }
 
-// add divides a time. The parts add up to it whatever the record says.
+// add splits a time. The parts add up to it, whatever the record says.
 func (s *spent) add(weight uint64, total, onCPU, runnable, throttled int64, partial bool) {
 	left := uint64(max(total, 0))
 	take := func(part int, ns int64) {
@@ -164,7 +163,7 @@ func (s *spent) add(weight uint64, total, onCPU, runnable, throttled int64, part
 	s.all[partBlocked] += weight * left
 }
 
-// wait takes in who took the time of a thread that makes calls.
+// wait adds a wait's culprit, if its thread makes calls.
 func (l *ledger) wait(w *events.Wait) {
 	if _, calls := l.callers[w.TID]; !calls {
 		return
@@ -204,7 +203,7 @@ func (l *ledger) wait(w *events.Wait) {
 		k.who = events.Name{}
 	}
 	if _, known := l.waits[k]; !known && len(l.waits) >= mostWaits {
-		return // it has no name
+		return // no name
 	}
 	l.waits[k] += uint64(ns)
 }

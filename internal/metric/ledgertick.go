@@ -6,11 +6,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// stale is how long a series with a culprit must not have changed to make room for
-// another.
+// stale is how long a culprit's series must have been unchanged before it may be evicted.
 const stale = 30 * time.Minute
 
-// times makes the series of the ledger, and of each process's own accounts.
+// times updates the series of the ledger, and of each process's accounts.
 func (m *Meter) times(t *tick.Tick) {
 	l := &m.ledger
 	for k, ns := range l.waits {
@@ -58,8 +57,8 @@ func (m *Meter) times(t *tick.Tick) {
 	m.breakdowns(t)
 }
 
-// spend adds time to a series. What has no room of its own is added to what else the
-// process spent so, and the processes that are too many are one.
+// spend adds time to a series. Without room for a series, it adds to the process's combined one,
+// and processes without room share one.
 func (m *Meter) spend(k seriesKey, ns uint64) {
 	l := &m.ledger
 	if p := m.procs.byPID[k.pid]; p == nil {
@@ -82,7 +81,7 @@ func (m *Meter) spend(k seriesKey, ns uint64) {
 	x.changed = m.time
 }
 
-// evict makes room by a series of the process that has not changed for long.
+// evict removes a stale series of the process to make room.
 func (m *Meter) evict(pid uint32) bool {
 	l := &m.ledger
 	for k, x := range l.series {
@@ -116,7 +115,7 @@ func (m *Meter) emitLedger() {
 	}
 }
 
-// breakdowns makes the points of what is exact of each process.
+// breakdowns makes the points of each process's exact account.
 func (m *Meter) breakdowns(t *tick.Tick) {
 	others := process{}
 	for i := range t.Breakdowns {
@@ -158,7 +157,7 @@ func (m *Meter) breakdowns(t *tick.Tick) {
 	})
 }
 
-// account takes in the account of a process so far; of several it is their sum.
+// account sets a process's account so far; for several, their sum.
 func (p *process) account(b *tick.Breakdown) {
 	var now process
 	for j := range b.ByThread {
@@ -167,7 +166,7 @@ func (p *process) account(b *tick.Breakdown) {
 		}
 	}
 	now.critical = b.Critical
-	if p.labels == nil { // the others, as one
+	if p.labels == nil { // all other processes
 		for place := range p.spent {
 			p.spent[place].Add(&now.spent[place])
 		}
@@ -178,7 +177,7 @@ func (p *process) account(b *tick.Breakdown) {
 	p.stepsOf(b.Loop)
 }
 
-// raise raises the sums to those of now.
+// raise raises the sums to the current ones.
 func (p *process) raise(now *process) {
 	for place := range p.spent {
 		to, from := &p.spent[place], &now.spent[place]
@@ -190,7 +189,7 @@ func (p *process) raise(now *process) {
 	rise(&p.critical, now.critical)
 }
 
-// stepsOf adds the steps that a loop has had since the last tick; of another loop all.
+// stepsOf adds a loop's steps since the last tick; of a new loop all.
 func (p *process) stepsOf(now *tick.Loop) {
 	if now == nil || now.Lengths == nil {
 		return

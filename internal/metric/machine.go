@@ -8,10 +8,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// machine adds up what happened to the machine, its GPUs and the agent.
+// machine sums up events of the machine, its GPUs and the agent.
 type machine struct {
-	copied  map[uint32]*copies // by PID: as of the last tick
-	copies  copies             // of all, those that have ended too
+	copied  map[uint32]*copies // by pid, as of the last tick
+	copies  copies             // of all processes, including ended ones
 	xids    map[xidKey]uint64
 	host    map[tick.HostEvent]*tick.HostSum
 	drops   map[string]uint64
@@ -28,7 +28,7 @@ func (c *machine) init() {
 	c.host, c.drops = map[tick.HostEvent]*tick.HostSum{}, map[string]uint64{}
 }
 
-// state takes in what follows from the calls of each process: its memory, its copies.
+// state adds the state that each process's calls imply: its memory, its copies.
 func (m *Meter) state(t *tick.Tick) {
 	c := &m.machine
 	now := make(map[uint32]*copies, len(t.States))
@@ -70,7 +70,7 @@ func (m *Meter) state(t *tick.Tick) {
 	}
 }
 
-// copy adds what a process has copied since the last tick.
+// copy adds a process's copies since the last tick.
 func (c *machine) copy(s *tick.State) *copies {
 	var now copies
 	for i := range s.Copies {
@@ -91,7 +91,7 @@ func (c *machine) copy(s *tick.State) *copies {
 	return &now
 }
 
-// gpus tells how the GPUs are, and which faults they reported.
+// gpus makes the points of the GPUs' states and faults.
 func (m *Meter) gpus(t *tick.Tick) {
 	c := &m.machine
 	for i := range t.GPUs {
@@ -137,7 +137,7 @@ func (c *machine) xid(m *Meter, t *tick.Tick, x *tick.Xid) {
 	if x.Switch {
 		k.what, k.kind = "s"+k.what, "nvswitch"
 	}
-	if x.Injected { // nobody is to be woken for it
+	if x.Injected { // it must not trigger alerts
 		k.what = "injected-" + k.what
 	}
 	for i := range t.GPUs {
@@ -153,7 +153,7 @@ func (c *machine) xid(m *Meter, t *tick.Tick, x *tick.Xid) {
 	c.xids[k]++
 }
 
-// gpuLabels are those of a GPU, as byGPU names them.
+// gpuLabels returns a GPU's labels, in the order of byGPU.
 func gpuLabels(g *tick.GPU) []string {
 	id := g.UUID
 	if id == "" {
@@ -174,7 +174,7 @@ func whole(n *int64) *float64 {
 	return &f
 }
 
-// host tells how the machine is, and what happened on it.
+// host makes the points of the machine's state and activity.
 func (m *Meter) host(t *tick.Tick) {
 	h := &t.Host
 	m.set(CPUBusy, h.CPU)
@@ -211,7 +211,7 @@ func (m *Meter) host(t *tick.Tick) {
 	}
 }
 
-// agent tells what was not kept, and what the agent takes itself.
+// agent makes the points of drops, and of the agent's own cost.
 func (m *Meter) agent(t *tick.Tick) {
 	c := &m.machine
 	for _, d := range t.Drops {
@@ -233,7 +233,7 @@ func (m *Meter) agent(t *tick.Tick) {
 	m.set(AgentBuild, 1, text(m.Version), text(m.Node))
 }
 
-// overhead tells what tracing costs, where it has a bound.
+// overhead makes the points of the tracing overhead, if it has a limit.
 func (m *Meter) overhead(o *tick.Overhead) {
 	if !(o.Budget > 0) {
 		return

@@ -10,27 +10,26 @@ import (
 	"ingero/internal/tick"
 )
 
-// linger is for how long there are series of a process that has ended: long enough for
-// whoever asks once a minute to see the last values.
+// linger is how long an ended process keeps its series: long enough for a scrape once a minute to
+// get the last values.
 const linger = 5 * time.Minute
 
-// Options say what a meter cannot see.
+// Options configure a meter.
 type Options struct {
 	Version, Node string
-	// Publish is given each tick's metrics, by the goroutine that calls Tick; nil: they
-	// wait for Snapshot.
+	// Publish gets each tick's metrics, on the goroutine that calls Tick; nil: they are available
+	// from Snapshot only.
 	Publish func(*Snapshot)
 }
 
-// Meter adds up what the ticks bring. It is a [tick.Sink], and safe for concurrent use
-// only so far as that Snapshot is.
+// Meter sums up ticks. It is a [tick.Sink]. Only Snapshot is safe for concurrent use.
 type Meter struct {
 	Options
 	now      atomic.Pointer[Snapshot]
 	families [ids]Family
 	over     [ids]uint64
 	started  time.Time
-	time     time.Time // of the tick at hand
+	time     time.Time // of the current tick
 	procs    processes
 	ops      operations
 	ledger   ledger
@@ -38,7 +37,7 @@ type Meter struct {
 	machine  machine
 }
 
-// New returns a meter that has seen nothing.
+// New returns an empty meter.
 func New(o Options) *Meter {
 	m := &Meter{Options: o}
 	m.procs.byPID = map[uint32]*process{}
@@ -88,7 +87,7 @@ func (m *Meter) Tick(t *tick.Tick) error {
 // Close implements [tick.Sink].
 func (m *Meter) Close() error { return nil }
 
-// series tells how many series there are of what may have many, and what had no room.
+// series makes the points of the numbers of series, and of what had no room.
 func (m *Meter) series() {
 	for id := range ids {
 		r := &Rows[id]
@@ -101,7 +100,7 @@ func (m *Meter) series() {
 	}
 }
 
-// text makes what others chose fit for a label: it is UTF-8, of one line and not long.
+// text makes a foreign text valid for a label: UTF-8, one line, bounded length.
 func text(s string) string {
 	const most = 128
 	if len(s) > most {

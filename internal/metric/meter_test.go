@@ -17,8 +17,8 @@ var (
 	malloc, _ = events.OpByName("cudaMalloc")
 )
 
-// What operations of processes that have ended did stays in the sums, and calls are exact
-// where records are missing.
+// The calls of ended processes stay in the sums, and counts of calls are exact even if records are
+// missing.
 func TestOperations(t *testing.T) {
 	w := newWorld(t)
 	for range 10 {
@@ -40,7 +40,7 @@ func TestOperations(t *testing.T) {
 	near(t, "open", value(s, OpOpen, "cudaLaunchKernel", "cudart"), 1)
 	near(t, "durations", value(s, OpDuration, "cudaLaunchKernel", "cudart"), 21)
 
-	// Of 1000 calls one has a record, and the kernel has counted all.
+	// One of 1000 calls has a record, and the kernel has counted all.
 	o := w.ops[opPID{1, launch}]
 	o.Thinned = true
 	o.Sum.Calls, o.Sum.Done, o.Last.Calls = o.Sum.Calls+1000, o.Sum.Done+1000, 1000
@@ -54,8 +54,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// The parts of the ledger add up to the time of all calls and gaps, tick after tick,
-// whatever waits say; and who took the time is named.
+// The ledger's parts add up to the time of all calls and gaps, tick after tick, whatever the waits;
+// and culprits are named.
 func TestLedgerAddsUp(t *testing.T) {
 	w := newWorld(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -82,12 +82,12 @@ func TestLedgerAddsUp(t *testing.T) {
 	}
 }
 
-// Who took the time of a thread stands in the labels.
+// Labels name the culprits of a thread's time.
 func TestCulprits(t *testing.T) {
 	hog := events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}
 	for name, c := range map[string]struct {
 		wait events.Wait
-		want []string // from the operation on; nil: it has no name
+		want []string // from the operation on; nil: unnamed
 	}{
 		"CPU taken": {events.Wait{State: events.WaitRunnable, Duration: 300, Taken: 200, Who: hog, Op: launch}, []string{"cudaLaunchKernel", "runnable", "", "hog"}},
 		"between":   {events.Wait{State: events.WaitRunnable, Duration: 200, Taken: 200, Who: hog}, []string{"between-calls", "runnable", "", "hog"}},
@@ -125,7 +125,7 @@ func TestCulprits(t *testing.T) {
 	}
 }
 
-// Time in calls that wait for the GPU has that for a reason.
+// Time in calls that wait for the GPU has that as its reason.
 func TestGPUWaits(t *testing.T) {
 	w := newWorld(t)
 	w.batch(tick.Batch{Calls: []events.Call{w.call(1, synch, events.Call{Duration: 100, OnCPU: 40, Runnable: 10, Blocked: 50})}})
@@ -135,8 +135,8 @@ func TestGPUWaits(t *testing.T) {
 	near(t, "runnable", value(s, LedgerTime, "train", "1", "cudaStreamSynchronize", "runnable", "", ""), 10e-9)
 }
 
-// However many processes, operations and culprits there are, series are bounded, nothing
-// is lost from the sums, and what had no room is counted.
+// With any number of processes, operations and culprits, series are bounded, sums stay complete,
+// and what had no room is counted.
 func TestBounds(t *testing.T) {
 	w := newWorld(t)
 	want := 0.0
@@ -178,8 +178,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The series of a process go some minutes after it has ended, and those of one that has
-// its number begin anew.
+// An ended process's series stay for some minutes, and a process that reuses its pid has new ones.
 func TestProcessEnds(t *testing.T) {
 	w := newWorld(t)
 	w.batch(tick.Batch{Calls: []events.Call{w.call(1, launch, events.Call{Duration: 10, OnCPU: 10})}})
@@ -202,7 +201,7 @@ func TestProcessEnds(t *testing.T) {
 	near(t, "its time", value(s, LedgerTime, "train", "1", "cudaLaunchKernel", "on_cpu", "", ""), 7e-9)
 }
 
-// A program that becomes another keeps its sums under its new name.
+// A process that calls exec keeps its sums under its new name.
 func TestNewName(t *testing.T) {
 	w := newWorld(t)
 	w.batch(tick.Batch{Calls: []events.Call{w.call(1, launch, events.Call{Duration: 10, OnCPU: 10})}})

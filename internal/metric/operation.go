@@ -16,16 +16,16 @@ type opPID struct {
 	op  events.Op
 }
 
-// operations add up the calls of all processes, those that have ended too.
+// operations sums up the calls of all processes, including ended ones.
 type operations struct {
 	byOp  map[opID]*operation
 	hists map[opPID]*histState
 }
 
-// operation is one.
+// operation is the sum of one operation.
 type operation struct {
 	calls, errors uint64
-	open          uint64 // now
+	open          uint64 // currently open
 	sketch        stats.Sketch
 	dist          *Distribution
 	labels        []string
@@ -38,8 +38,8 @@ type histState struct {
 	seen uint64 // sequence number of the tick
 }
 
-// operations takes in a tick's share of the calls. Where records are missing the kernel's
-// histogram stands in, as it does wherever quantiles are told.
+// operations adds a tick's calls. If records are missing, the kernel's histogram stands in, as for
+// quantiles elsewhere.
 func (m *Meter) operations(t *tick.Tick) {
 	for _, x := range m.ops.byOp {
 		x.open = 0
@@ -56,7 +56,7 @@ func (m *Meter) operations(t *tick.Tick) {
 			m.ops.byOp[o.Op] = x
 		}
 		last := o.Last
-		if last.Calls > o.Sum.Calls || last.Errors > o.Sum.Errors { // it has begun anew
+		if last.Calls > o.Sum.Calls || last.Errors > o.Sum.Errors { // it was reset
 			last = o.Sum
 		}
 		x.calls += last.Calls
@@ -85,7 +85,7 @@ func (m *Meter) operations(t *tick.Tick) {
 	}
 }
 
-// durations adds how long a tick's calls of one process took.
+// durations adds the durations of a process's calls in a tick.
 func (o *operations) durations(to *operation, x *tick.Op, seq uint64) {
 	var before stats.Hist
 	if x.Hist != nil {
@@ -115,9 +115,8 @@ func (o *operations) durations(to *operation, x *tick.Op, seq uint64) {
 	}
 }
 
-// exemplar notes a chain that has to do with a point: the latest. There is one at a time,
-// and a later one replaces it, for Prometheus takes those of a series in the order of their
-// times.
+// exemplar adds the latest chain of a point. Each point has one exemplar, which later ones replace,
+// since Prometheus accepts a series's exemplars only in time order.
 func exemplar(list []Exemplar, e Exemplar) []Exemplar {
 	if len(list) > 0 && !e.Time.After(list[0].Time) {
 		return list
@@ -125,7 +124,7 @@ func exemplar(list []Exemplar, e Exemplar) []Exemplar {
 	return append(list[:0], e)
 }
 
-// without drops the exemplar of a chain.
+// without removes a chain's exemplar.
 func without(list []Exemplar, chain string) []Exemplar {
 	if len(list) > 0 && list[0].Chain == chain {
 		return nil
@@ -141,7 +140,7 @@ func fresh(list []Exemplar) []Exemplar {
 	return append([]Exemplar(nil), list...)
 }
 
-// exemplarAt returns an exemplar of a chain.
+// exemplarAt returns a chain's exemplar.
 func exemplarAt(c *tick.Chain, value time.Duration) Exemplar {
 	return Exemplar{Chain: c.ID, Rule: c.Rule, Value: value.Seconds(), Time: c.To}
 }

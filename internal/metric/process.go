@@ -7,40 +7,40 @@ import (
 	"ingero/internal/tick"
 )
 
-// processes are those that are told apart.
+// processes are the processes with series of their own.
 type processes struct {
 	byPID  map[uint32]*process
-	others process // all that there was no room for
+	others process // all others combined
 	refuse map[uint32]bool
 }
 
-// process is what is kept of one.
+// process is the state of a process.
 type process struct {
 	pid     string
 	name    string
 	started time.Time
-	last    time.Time // when it was last seen alive
+	last    time.Time // last time it was alive
 	info    tick.Where
-	labels  []string // name and pid, as points have them
+	labels  []string // name and pid, as in points
 
 	spent    [tick.Places]tick.Times
 	critical uint64
 	stepped  bool
 	steps    stats.Sketch
 	dist     *Distribution
-	loop     *tick.Loop // the last, with a copy of its lengths
+	loop     *tick.Loop // the last one, with copied lengths
 	ooms     uint64
 	open     time.Duration
 	state    *memory // nil: it has allocated nothing
 }
 
-// memory is what a process holds.
+// memory is the memory of a process.
 type memory struct {
 	gpu, host tick.Held
-	growth    float64 // bytes a second
+	growth    float64 // bytes per second
 }
 
-// of returns a process, nil where its number is not known.
+// of returns a process, nil if its pid is unknown.
 func (p *processes) of(pid uint32) *process {
 	if x := p.byPID[pid]; x != nil {
 		return x
@@ -51,7 +51,7 @@ func (p *processes) of(pid uint32) *process {
 	return nil
 }
 
-// processes takes in which processes there are, and forgets those that ended a while ago.
+// processes updates the list of processes, and forgets those that ended a while ago.
 func (m *Meter) processes(t *tick.Tick) {
 	p := &m.procs
 	p.others.labels = []string{Other, "0"}
@@ -82,11 +82,11 @@ func (m *Meter) processes(t *tick.Tick) {
 	m.set(Processes, float64(alive))
 }
 
-// process takes in one that makes calls.
+// process updates a process that makes calls.
 func (m *Meter) process(x *tick.Process) {
 	p := &m.procs
 	was := p.byPID[x.PID]
-	if was != nil && !was.started.Equal(x.Started) { // its number has been given to another
+	if was != nil && !was.started.Equal(x.Started) { // its pid was reused
 		m.retire(x.PID)
 		was = nil
 	}
@@ -121,13 +121,13 @@ func (m *Meter) retire(pid uint32) {
 	m.chains.retire(pid)
 }
 
-// of appends values to the labels of a process.
+// of appends values to a process's labels.
 func (p *process) of(values ...string) []string {
 	return append(p.labels[:2:2], values...)
 }
 
-// each calls f for the processes that are told apart, and, where there are any, for the
-// others as one.
+// each calls f for the processes with series of their own and, if there are any, for the others
+// combined.
 func (p *processes) each(f func(*process)) {
 	for _, x := range p.byPID {
 		f(x)
@@ -138,5 +138,5 @@ func (p *processes) each(f func(*process)) {
 	}
 }
 
-// rise raises a sum that others keep: it never falls here.
+// rise raises a copy of a sum that is kept elsewhere: the copy never falls.
 func rise(to *uint64, now uint64) { *to = max(*to, now) }

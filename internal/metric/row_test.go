@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Each metric says what it is, in names that Prometheus takes, and its example is about
-// it.
+// Each metric has a help text, a name that is valid in Prometheus, and an example that uses it.
 func TestRows(t *testing.T) {
 	name := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	seen := map[string]bool{}
@@ -41,7 +40,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// The names that users of ingero 0.9 know are there, by the rules of OpenTelemetry.
+// The metric names of ingero 0.9 exist, by OpenTelemetry's rules.
 func TestNamesOfBefore(t *testing.T) {
 	for id, want := range map[ID][2]string{
 		OpDuration: {"gpu.cuda.operation.duration", "gpu_cuda_operation_duration_seconds"},

@@ -58,12 +58,12 @@ const (
 	ids
 )
 
-// How many there are at most of what is not known beforehand.
+// Limits of labels with unknown values.
 const (
-	mostOps       = 768 // of the catalog, whatever process calls them
-	mostProcesses = 128 // that are told apart
+	mostOps       = 768 // of the catalog, for all processes together
+	mostProcesses = 128 // with series of their own
 	mostLedger    = 4096
-	mostPerLedger = 1024 // of one process
+	mostPerLedger = 1024 // per process
 	mostGPUs      = 64
 	mostRules     = 128
 	mostCauses    = 512
@@ -72,7 +72,7 @@ const (
 	mostReasons   = 128
 )
 
-// Other is the label of what there was no room to tell apart.
+// Other is the label of everything without a series of its own.
 const Other = "other"
 
 var (
@@ -81,7 +81,7 @@ var (
 	byGPU     = []string{"hw.id", "hw.type", "hw.name", "gpu"}
 )
 
-// Rows is the table of all metrics, by ID. To add one is to add an ID, a row, and what
+// Rows is the table of all metrics, by ID. To add a metric, add an ID, a row, and the code that
 // fills it.
 var Rows = [ids]Row{
 	OpDuration: {"gpu.cuda.operation.duration", Histogram, "s", "How long calls took, of all processes together.", byOp, mostOps,

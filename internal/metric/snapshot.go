@@ -2,13 +2,12 @@ package metric
 
 import "time"
 
-// Snapshot is all metrics at one moment. It is not changed any more, and safe for
-// concurrent use.
+// Snapshot is all metrics at one time. It is immutable, and safe for concurrent use.
 type Snapshot struct {
 	Time    time.Time // of the tick
-	Taken   time.Time // when it was made, by a clock that nobody sets
-	Started time.Time // since when counters and histograms count
-	// Families are those that have points, by [ID].
+	Taken   time.Time // when it was made, by a monotonic clock
+	Started time.Time // start of counters and histograms
+	// Families are the metrics that have points, by [ID].
 	Families []Family
 }
 
@@ -20,11 +19,11 @@ type Family struct {
 
 // Point is one series.
 type Point struct {
-	Labels []string // as in [Row.Labels]; empty: it has none
+	Labels []string // as in [Row.Labels]; empty: none
 	Value  float64  // of gauges and counters
 	Dist   *Distribution
-	// Exemplars has the latest cause of lost time that the point has to do with, where
-	// there is one. Of a histogram, Value is a duration in it.
+	// Exemplars has the latest cause of lost time of the point, if any. A histogram's exemplar has
+	// a duration in it as its Value.
 	Exemplars []Exemplar
 }
 
@@ -35,7 +34,7 @@ type Exemplar struct {
 	Time        time.Time
 }
 
-// point appends a point, unless the metric has as many as it may have.
+// point appends a point, unless the metric has its maximum number.
 func (m *Meter) point(id ID, p Point) {
 	f := &m.families[id]
 	if len(f.Points) >= Rows[id].Most {
@@ -45,7 +44,7 @@ func (m *Meter) point(id ID, p Point) {
 	f.Points = append(f.Points, p)
 }
 
-// set appends a point of a gauge, or of a counter that the tick has the sum of.
+// set appends a point of a gauge, or of a counter with the sum from the tick.
 func (m *Meter) set(id ID, v float64, labels ...string) {
 	m.point(id, Point{Labels: labels, Value: v})
 }

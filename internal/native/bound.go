@@ -2,7 +2,7 @@ package native
 
 import "time"
 
-// bytes is about what is held.
+// bytes estimates the memory held, in bytes.
 func (s *Symbolizer) bytes() (n int) {
 	for _, m := range s.modules {
 		n += m.bytes()
@@ -29,8 +29,8 @@ func (p *process) bytes() int {
 	return n
 }
 
-// bound lets go what was used least recently until what is held is within its limit. What
-// a file says can be read again, so that goes first; then what is known of processes.
+// bound evicts the least recently used entries until the memory held is within the limit. Data from
+// files goes first, since it can be read again; then data of processes.
 func (s *Symbolizer) bound(now *process) {
 	if !s.grew {
 		return
@@ -41,7 +41,7 @@ func (s *Symbolizer) bound(now *process) {
 	}
 }
 
-// drop lets go one thing, and says whether there was one.
+// drop evicts one entry, and reports whether there was one.
 func (s *Symbolizer) drop(now *process) bool {
 	var open, known *module
 	for _, m := range s.modules {
@@ -74,7 +74,7 @@ func (s *Symbolizer) drop(now *process) bool {
 	return true
 }
 
-// Trim lets go what was not used for a while. It is to be called now and then.
+// Trim drops entries that have been idle. Call it now and then.
 func (s *Symbolizer) Trim() {
 	now := s.now()
 	since := func(t time.Time) time.Duration { return now.Sub(t) }

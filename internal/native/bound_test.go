@@ -12,8 +12,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Of 50 processes that start and end, all that is held is what files say, and that goes
-// when nobody has them any more.
+// After 50 short-lived processes only data of their files remains, and goes once no process maps
+// them.
 func TestChurn(t *testing.T) {
 	dir := target(t, "-O2", "-g")
 	now := time.Unix(1000, 0)
@@ -35,7 +35,7 @@ func TestChurn(t *testing.T) {
 		s.Forget(pid)
 		f := s.Figures()
 		held, cold = append(held, f.Bytes), append(cold, int(f.Cold))
-		if f.Processes != 0 || f.Open > 1 { // the kernel's code stays
+		if f.Processes != 0 || f.Open > 1 { // the vdso stays
 			t.Fatalf("process %d: %+v", i, f)
 		}
 		now = now.Add(time.Second)
@@ -50,7 +50,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// No more is held than is allowed, whatever is asked, and what was let go is found again.
+// The memory held stays within its limit, and evicted data is read again.
 func TestBounds(t *testing.T) {
 	dir := target(t, "-O2", "-g")
 	c := testkit.Start(t, exec.Command(filepath.Join(dir, "target")))

@@ -9,14 +9,14 @@ import (
 	"ingero/internal/native/image"
 )
 
-// debugRoot is where systems put separate debug files.
+// debugRoot is the system's directory of separate debug files.
 const debugRoot = "/usr/lib/debug"
 
-// maxSummed bounds what is read of a file whose checksum is to be compared, in bytes.
+// maxSummed bounds the file size for checksum comparison, in bytes.
 const maxSummed = 256 << 20
 
-// debug offers the files that may be the separate debug file of a module: in the root of
-// the process, and then in the agent's own.
+// debug offers candidates for the separate debug file of a module: first in the root of the
+// process, then in the agent's own.
 func (s *Symbolizer) debug(pid uint32, module string, d image.Debug, offer func(image.File) bool) {
 	for _, root := range []uint32{pid, 0} {
 		for _, name := range places(module, d) {
@@ -24,7 +24,7 @@ func (s *Symbolizer) debug(pid uint32, module string, d image.Debug, offer func(
 			if err != nil {
 				continue
 			}
-			if d.BuildID == "" && !sums(f, d.CRC) { // nothing else tells that they belong together
+			if d.BuildID == "" && !sums(f, d.CRC) { // only the checksum can tell that they belong together
 				_ = f.Close()
 				continue
 			}
@@ -38,7 +38,7 @@ func (s *Symbolizer) debug(pid uint32, module string, d image.Debug, offer func(
 	}
 }
 
-// places lists where a debug file may be (GDB's manual, 18.3).
+// places lists the possible paths of a debug file (GDB's manual, 18.3).
 func places(module string, d image.Debug) (out []string) {
 	if len(d.BuildID) > 2 {
 		dir := path.Join(debugRoot, ".build-id", d.BuildID[:2])
@@ -60,7 +60,7 @@ func places(module string, d image.Debug) (out []string) {
 	return out
 }
 
-// sums says whether a file has a checksum.
+// sums reports whether a file has a checksum.
 func sums(f *os.File, crc uint32) bool {
 	h := crc32.NewIEEE()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, maxSummed+1))

@@ -1,20 +1,18 @@
-// Package native names the instructions that threads of processes were at: the function,
-// its source file and line, and the functions that the compiler put into it.
+// Package native symbolizes instruction addresses of processes: the function, its source file and
+// line, and the functions inlined there.
 //
-// A [Symbolizer] is asked with a process and the addresses of a stack. It knows what the
-// process has mapped, which it reads when it first hears of it and again when an address
-// is of nothing that it knows; what lies at an address of a file it asks package image,
-// once. So a stack costs some microseconds once its addresses are known, and what is
-// known is shared by all processes that map the same file, which its build id tells.
+// A [Symbolizer] takes a process and the addresses of a stack. It reads the process's mappings at
+// first use, and again when an address is in none of them. It looks each address of a file up once,
+// in package image. So a stack of known addresses costs some microseconds. All processes that map a
+// file, identified by its build id, share the results.
 //
-// Files are found through the process, in its own root, as are their separate debug files
-// and the names that a JIT writes for what it makes (/tmp/perf-PID.map); nothing is asked
-// of a network. What has no name has its module and offset, and what is not mapped its
-// address alone.
+// Files are opened through the process, in its own root. So are separate debug files and the names
+// that a JIT writes for its code (/tmp/perf-PID.map). The package uses no network. An address
+// without a name gets its module and offset; an unmapped address stays a bare address.
 //
-// What is held is bounded in bytes ([Limits]), and goes the way it came: a process's with
-// [Symbolizer.Forget], a file's when no process has it or nobody asked for long.
+// The memory held is bounded in bytes ([Limits]). [Symbolizer.Forget] drops the data of a process.
+// A file's data goes when no process maps it or it has been idle for long.
 //
-// A Symbolizer is for one goroutine, and reads files: it may block as these do. It stops
-// no process and writes nothing. Its caller is the session.
+// A Symbolizer is not safe for concurrent use. It reads files and blocks meanwhile. It stops no
+// process and writes nothing. Its caller is session.
 package native

@@ -13,8 +13,7 @@ import (
 
 type file = image.File
 
-// content identifies what is in a file. Without a build id it is the file as it was last
-// modified.
+// content identifies a file's content: by build id, or else by the file and its modification time.
 type content struct {
 	id       string
 	size     int64
@@ -22,27 +21,27 @@ type content struct {
 	modified int64
 }
 
-// module is a file of code, and what is known of its addresses.
+// module is a file of code, with the results of its lookups.
 type module struct {
 	content content
 	key     proc.Key
-	img     *image.Image // nil when it is closed
+	img     *image.Image // nil when closed
 	layout  image.Layout
 	answers map[uint64]*answer // by address in the file
-	signals map[uint64]*answer // where signal handlers return to; nil: an address that is none
-	cost    int                // bytes of answers
-	users   int                // mappings
-	left    time.Time          // since when it has none
-	asked   time.Time          // when it was last looked into
+	signals map[uint64]*answer // return addresses of signal handlers; nil: not one
+	cost    int                // size of the answers, in bytes
+	users   int                // number of mappings
+	left    time.Time          // when it lost its last mapping
+	asked   time.Time          // time of its last lookup
 	used    uint64
 	bad     bool
 }
 
-// answer is what is at an address.
+// answer is the result for an address.
 type answer struct {
-	start  uint64 // of the function, 0: not known
+	start  uint64 // start of the function, 0: unknown
 	frames []frame
-	signal bool // a signal handler returns to it
+	signal bool // a signal handler returns here
 }
 
 type frame struct {
@@ -59,10 +58,10 @@ const (
 	maxFile    = 1024
 )
 
-// words are texts that are kept once.
+// words interns strings.
 type words map[string]string
 
-// maxWords bounds the table of texts; beyond it is begun anew.
+// maxWords bounds the table of strings; a full table is replaced by an empty one.
 const maxWords = 1 << 16
 
 func (w words) keep(s string, cost *int) string {
@@ -81,7 +80,7 @@ func (w words) keep(s string, cost *int) string {
 	return s
 }
 
-// load opens a module's image from a file, which is its own then.
+// load opens a module's image from a file, and takes ownership of the file.
 func (s *Symbolizer) load(mod *module, p *process, m *mapping, f file) bool {
 	img, err := image.Open(f, func(d image.Debug, offer func(image.File) bool) { s.debug(p.pid, m.of.Path, d, offer) })
 	if err != nil {
@@ -103,7 +102,7 @@ func (s *Symbolizer) shut(mod *module) error {
 	return err
 }
 
-// kernelCode is the module of the vdso.
+// kernelCode returns the module of the vdso.
 func (s *Symbolizer) kernelCode() *module {
 	if s.vdso != nil {
 		return s.vdso
@@ -116,7 +115,7 @@ func (s *Symbolizer) kernelCode() *module {
 	if !s.load(mod, &process{}, &mapping{}, bytesFile{bytes.NewReader(b)}) {
 		return nil
 	}
-	mod.users++ // it stays
+	mod.users++ // so it is never dropped
 	s.vdso, s.modules[mod.content] = mod, mod
 	return mod
 }
@@ -125,12 +124,12 @@ type bytesFile struct{ *bytes.Reader }
 
 func (bytesFile) Close() error { return nil }
 
-// trampolines are the instructions to which signal handlers return, of each machine:
-// mov $15, %rax; syscall, and mov x8, #139; svc #0.
+// trampolines are the instructions to which signal handlers return, per machine: mov $15, %rax;
+// syscall, and mov x8, #139; svc #0.
 var trampolines = []string{"\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05", "\x68\x11\x80\xd2\x01\x00\x00\xd4"}
 
-// signalReturn says whether a signal handler returns to an address, which is then the
-// answer; the one that called the handler was interrupted, and did not call.
+// signalReturn returns the answer for an address to which a signal handler returns, or nil. The
+// frame above it was interrupted, and made no call.
 func (s *Symbolizer) signalReturn(l *lookup) *answer {
 	mod, addr := l.m.module, l.addr
 	if a, known := mod.signals[addr]; known || mod.img == nil && !s.reopen(mod, l.m) {
@@ -152,7 +151,7 @@ func (s *Symbolizer) signalReturn(l *lookup) *answer {
 	return a
 }
 
-// signalName is the name of the frame between a signal handler and what it interrupted.
+// signalName is the name of the frame between a signal handler and the interrupted function.
 const signalName = "<signal handler called>"
 
 // find looks addresses up in a module's file.
@@ -198,7 +197,7 @@ func tail(s string, most int) string {
 	return "..." + strings.ToValidUTF8(s[len(s)-most+3:], "")
 }
 
-// reopen opens a module that was let go.
+// reopen opens a module whose image was closed.
 func (s *Symbolizer) reopen(mod *module, m *mapping) bool {
 	for _, p := range s.procs {
 		for i := range p.code {

@@ -4,5 +4,5 @@ package native
 
 import "testing"
 
-// The stack of a program that g++ made is that of a debugger, too.
+// The stack of a program built by g++ equals a debugger's, too.
 func TestResolveProgramsOfGCC(t *testing.T) { resolve(t, "g++") }

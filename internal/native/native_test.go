@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// target builds the program that stands still, and its library.
+// target builds the test program, which stands still, and its library.
 func target(t testing.TB, flags ...string) (dir string) {
 	t.Helper()
 	return targetBy(t, testkit.CXX, flags...)
@@ -45,7 +45,7 @@ func compile(t testing.TB, compiler string, args ...string) {
 	}
 }
 
-// seen is what a debugger says of a frame.
+// seen is a debugger's frame.
 type seen struct {
 	PC     uint64
 	Name   string
@@ -66,7 +66,7 @@ while f is not None:
 print("STACK " + json.dumps(out))
 `
 
-// backtrace asks a debugger for the stack of a process.
+// backtrace reads the stack of a process with a debugger.
 func backtrace(t testing.TB, pid int) (out []seen) {
 	t.Helper()
 	testkit.NeedTool(t, "gdb")
@@ -89,7 +89,7 @@ func backtrace(t testing.TB, pid int) (out []seen) {
 	return out
 }
 
-// addresses are those of the frames that are none of functions put into others.
+// addresses returns the addresses of all frames that are not inlined.
 func addresses(stack []seen) (ips []uint64) {
 	for _, f := range stack {
 		if !f.Inline {
@@ -99,15 +99,14 @@ func addresses(stack []seen) (ips []uint64) {
 	return ips
 }
 
-// bare is a function's name without parameters, by which debuggers and we agree.
+// bare strips the parameters off a function's name, so that it equals a debugger's.
 func bare(name string) string {
 	name, _, _ = strings.Cut(name, "(")
 	return name
 }
 
-// agree compares frames with what a debugger says, of the functions of our programs. Of
-// those of the C library, of which there may be debugging information or not, each address
-// has a frame.
+// agree compares frames with a debugger's, for the functions of our programs. The C library may or
+// may not have debug information, so there each address only needs a frame.
 func agree(t *testing.T, got []events.Frame, want []seen) {
 	t.Helper()
 	for _, ip := range addresses(want) {
@@ -144,14 +143,13 @@ func newSymbolizer(t testing.TB, limits Limits, now func() time.Time) *Symbolize
 	return s
 }
 
-// far is a time at which every process of these tests has begun.
+// far is a time by which every process of these tests has begun.
 var far = time.Now().Add(time.Hour).UnixNano()
 
-// The frames are those of a debugger: functions, lines, functions put into others, the
-// signal between them.
+// The frames equal a debugger's: functions, lines, inlined functions, and the signal between them.
 func TestResolve(t *testing.T) { resolve(t, testkit.CXX) }
 
-// resolve does that for a program that a compiler makes.
+// resolve is TestResolve for one compiler.
 func resolve(t *testing.T, compiler string) {
 	testkit.NeedTool(t, "gdb")
 	for _, flags := range [][]string{{"-O2", "-g"}, {"-O0", "-g"}, {"-O2", "-gdwarf-4", "-no-pie"}, {"-O2", "-g", "-gz"}} {
@@ -180,7 +178,7 @@ func resolve(t *testing.T, compiler string) {
 	}
 }
 
-// What has no debugging information has functions, offsets and modules.
+// Without debug information, frames have functions, offsets and modules.
 func TestResolveStripped(t *testing.T) {
 	testkit.NeedTool(t, "gdb")
 	dir := target(t, "-O2", "-rdynamic", "-s")
@@ -191,7 +189,7 @@ func TestResolveStripped(t *testing.T) {
 	got := s.Resolve(uint32(c.PID()), far, ips, true)
 	found := map[string]bool{}
 	for _, f := range got {
-		if strings.Contains(f.Module, "/libc.so") { // of which there may be debugging information
+		if strings.Contains(f.Module, "/libc.so") { // may or may not have debug information
 			continue
 		}
 		found[f.Func] = true
@@ -220,7 +218,7 @@ func TestResolveInContainer(t *testing.T) {
 	}
 }
 
-// The file is found though it was deleted, and its separate debug file beside it.
+// A deleted file is found, and so is the separate debug file beside it.
 func TestResolveDeletedWithDebugFile(t *testing.T) {
 	testkit.NeedRoot(t)
 	testkit.NeedTool(t, "gdb", "objcopy")
@@ -244,8 +242,8 @@ func TestResolveDeletedWithDebugFile(t *testing.T) {
 	agree(t, s.Resolve(uint32(c.PID()), far, addresses(stack), true), stack)
 }
 
-// A process that has ended: what was learnt of it in time serves, and nothing is guessed
-// of one that was not.
+// A process that has ended is resolved if its mappings were learned in time. Otherwise its frames
+// stay bare addresses.
 func TestResolveEnded(t *testing.T) {
 	dir := target(t, "-O2", "-g")
 	c := testkit.Start(t, exec.Command(filepath.Join(dir, "target")))
@@ -279,7 +277,7 @@ func TestResolveEnded(t *testing.T) {
 	}
 }
 
-// A process of a number that another had before is not taken for it.
+// A new process with a reused number is not taken for the former one.
 func TestResolveOtherProcess(t *testing.T) {
 	dir := target(t, "-O2", "-g")
 	c := testkit.Start(t, exec.Command(filepath.Join(dir, "target")))
@@ -293,7 +291,7 @@ func TestResolveOtherProcess(t *testing.T) {
 	}
 }
 
-// What is not mapped has its address only, and the kernel's own code is named.
+// An unmapped address stays bare, and the vdso is named.
 func TestResolveOdd(t *testing.T) {
 	dir := target(t, "-O2", "-g")
 	c := testkit.Start(t, exec.Command(filepath.Join(dir, "target")))

@@ -17,24 +17,23 @@ import (
 	"ingero/internal/symbols"
 )
 
-// Limits of the names that a process says it has made code by.
+// Limits of the names that a process writes for its run-time code.
 const (
 	maxJIT      = 1 << 16 // functions
 	maxJITNames = 4 << 20 // bytes
 	jitChunk    = 256 << 10
-	jitOverlap  = 64 // functions looked at that begin before an address
+	jitOverlap  = 64 // earlier functions to search for one that covers an address
 )
 
-// perfMap is what a process has written to /tmp/perf-PID.map: a line a function, in
-// hexadecimal but for the name. What was written last counts, since code is made anew
-// where other code was.
+// perfMap is the content of a process's /tmp/perf-PID.map: one line per function, in hexadecimal
+// except for the name. Later lines override earlier ones, since a JIT reuses addresses.
 //
 //	START SIZE name of the function
 type perfMap struct {
 	path   string
 	uid    uint32
-	looked time.Time // when it was last looked into
-	at     int64     // bytes that were read
+	looked time.Time // time of the last read
+	at     int64     // bytes read so far
 	funcs  []jitted
 	names  []byte
 	next   uint32
@@ -43,8 +42,8 @@ type perfMap struct {
 
 type jitted struct {
 	start, end uint64
-	most       uint64 // the largest end up to this one
-	name       uint32 // where it is in names
+	most       uint64 // largest end among the functions up to this one
+	name       uint32 // offset of its name in names
 	n          uint16
 	order      uint32
 }
@@ -56,10 +55,10 @@ func (j *perfMap) bytes() int {
 	return cap(j.funcs)*40 + cap(j.names)
 }
 
-// made returns the name of a function that was made at run time, and where it begins.
+// made returns the name and the start of a function that was made at run time.
 func (s *Symbolizer) made(p *process, l *lookup) (name string, start uint64) {
 	if l.m.module != nil && l.m.module != s.vdso && l.a != nil {
-		return "", 0 // an ELF file
+		return "", 0 // in an ELF file
 	}
 	ip := l.ip
 	if !l.exact {
@@ -79,8 +78,8 @@ func (s *Symbolizer) made(p *process, l *lookup) (name string, start uint64) {
 	return symbols.Function(string(p.jit.names[x.name:x.name+uint32(x.n)]), maxFunc), x.start
 }
 
-// perfMap finds where a process's map would be. The process names it by the number that
-// it has for itself.
+// perfMap finds the path of a process's map. Its name has the process's number in its own PID
+// namespace.
 func (s *Symbolizer) perfMap(pid uint32) *perfMap {
 	j := &perfMap{}
 	if x, err := s.fs.Process(pid); err == nil {
@@ -91,8 +90,8 @@ func (s *Symbolizer) perfMap(pid uint32) *perfMap {
 
 var errOwner = errors.New("it belongs to somebody else")
 
-// more reads what was added to a process's map. Anybody can write files to /tmp: only what
-// the process's user or root wrote counts.
+// more reads new lines of a process's map. Anybody can write files to /tmp, so only files owned by
+// the process's user or root count.
 func (s *Symbolizer) more(p *process) {
 	j := p.jit
 	if j.path == "" || j.full {
@@ -107,7 +106,7 @@ func (s *Symbolizer) more(p *process) {
 	if err != nil || size == j.at {
 		return
 	}
-	if size < j.at { // it is another one
+	if size < j.at { // the file was replaced
 		*j = perfMap{path: j.path, uid: j.uid, looked: j.looked}
 	}
 	s.grew = true
@@ -125,7 +124,7 @@ func (j *perfMap) owned(f *os.File) (size int64, err error) {
 	return st.Size(), nil
 }
 
-// add takes in lines, up to the last whole one.
+// add parses lines, up to the last complete one.
 func (j *perfMap) add(r io.Reader) {
 	buf := make([]byte, 0, jitChunk)
 	for !j.full {
@@ -152,7 +151,7 @@ func (j *perfMap) add(r io.Reader) {
 	j.sort()
 }
 
-// line takes in one line, if it is one.
+// line parses one line, and ignores an invalid one.
 func (j *perfMap) line(b []byte) {
 	start, rest, ok := bytes.Cut(b, []byte(" "))
 	size, name, named := bytes.Cut(rest, []byte(" "))
@@ -175,7 +174,7 @@ func (j *perfMap) line(b []byte) {
 	j.next++
 }
 
-// text says whether b can be shown.
+// text reports whether b is printable.
 func text(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' || c == 0x7f {
@@ -194,7 +193,7 @@ func (j *perfMap) sort() {
 	}
 }
 
-// find returns the function that was written last of those at an address.
+// find returns the function at an address that was written last.
 func (j *perfMap) find(ip uint64) (best *jitted) {
 	n := sort.Search(len(j.funcs), func(i int) bool { return j.funcs[i].start > ip })
 	for i := n - 1; i >= 0 && i >= n-jitOverlap && j.funcs[i].most > ip; i-- {

@@ -12,8 +12,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Code that a process makes has the names that it writes, as soon as it writes them, and
-// the last one where code was made again.
+// Run-time code gets the names that its process writes, as soon as it writes them. Of two names for
+// an address the last one counts.
 func TestJIT(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "jit")
 	compile(t, "gcc", "-O1", "-o", program, "testdata/jit.c")
@@ -60,7 +60,7 @@ func TestJIT(t *testing.T) {
 	check(0x90, "all of it is new+0x90")
 }
 
-// Somebody else's file says nothing, whatever its name, nor does one that is no file.
+// Another user's map is ignored, and so is one that is not a regular file.
 func TestJITOfOthers(t *testing.T) {
 	testkit.NeedRoot(t)
 	program := filepath.Join(t.TempDir(), "jit")

@@ -8,18 +8,18 @@ import (
 	"ingero/internal/proc"
 )
 
-// process is what is known of one.
+// process is one known process.
 type process struct {
 	pid       uint32
 	code      []mapping // by address; shared with children until they are read
-	read      time.Time // when
+	read      time.Time // time of the last read
 	used      uint64
-	inherited bool // from a parent
-	ended     bool // before it could be read
+	inherited bool // copied from the parent
+	ended     bool // ended before it could be read
 	jit       *perfMap
 }
 
-// mapping is a range of addresses that holds code.
+// mapping is a range of addresses with code.
 type mapping struct {
 	start, end, offset uint64
 	path               string
@@ -28,13 +28,13 @@ type mapping struct {
 	tried              bool
 }
 
-// mappingSize is about what one takes.
+// mappingSize is the approximate size of a mapping in memory, in bytes.
 const mappingSize = 192
 
-// refreshWait is the least time between two looks at what a process has mapped.
+// refreshWait is the minimum time between two reads of a process's mappings.
 const refreshWait = 100 * time.Millisecond
 
-// known returns a process, which is new if it was not known.
+// known returns the entry of a process, and creates it if necessary.
 func (s *Symbolizer) known(pid uint32) *process {
 	p := s.procs[pid]
 	if p == nil {
@@ -46,8 +46,8 @@ func (s *Symbolizer) known(pid uint32) *process {
 	return p
 }
 
-// process returns what is known of a process, having looked again if one of the
-// addresses is of nothing that it had mapped.
+// process returns the entry of a process. It reads the mappings again if one of the addresses is in
+// none of them.
 func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
 	p := s.known(pid)
 	look := p.read.IsZero() && !p.ended
@@ -63,7 +63,7 @@ func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
 	return p
 }
 
-// read reads what a process has mapped.
+// read reads the mappings of a process.
 func (s *Symbolizer) read(p *process, seen int64, now time.Time) {
 	p.read = now
 	list, err := s.fs.Code(p.pid, time.Unix(0, seen))
@@ -74,10 +74,10 @@ func (s *Symbolizer) read(p *process, seen int64, now time.Time) {
 	s.take(p, list, now)
 }
 
-// take takes what a process has mapped.
+// take replaces the mappings of a process.
 func (s *Symbolizer) take(p *process, list []proc.Mapping, now time.Time) {
 	p.read, s.grew = now, true
-	if len(list) == 0 { // it has ended and was not waited for, or is the kernel's
+	if len(list) == 0 { // a zombie, or a kernel thread
 		p.ended = len(p.code) == 0
 		return
 	}
@@ -96,10 +96,10 @@ func (s *Symbolizer) take(p *process, list []proc.Mapping, now time.Time) {
 	p.code, p.inherited, p.ended = code, false, false
 }
 
-// jitName is what code is mapped from that was made at run time.
+// jitName is the path of the mappings of run-time code.
 const jitName = "[JIT]"
 
-// leave gives back what a process uses.
+// leave drops a process's uses of modules.
 func (s *Symbolizer) leave(p *process) {
 	for i := range p.code {
 		if m := p.code[i].module; m != nil {
@@ -112,7 +112,7 @@ func (s *Symbolizer) leave(p *process) {
 	p.code = nil
 }
 
-// room makes room for one process more.
+// room makes room for one more process.
 func (s *Symbolizer) room() {
 	if len(s.procs) < s.limits.Processes {
 		return
@@ -127,7 +127,7 @@ func (s *Symbolizer) room() {
 	s.Forget(oldest.pid)
 }
 
-// file sees to it that a mapping's module is known.
+// file loads the module of a mapping, and reports whether it has one.
 func (s *Symbolizer) file(p *process, m *mapping) bool {
 	if m.module != nil {
 		m.module.used = s.tick
@@ -152,11 +152,11 @@ func (s *Symbolizer) file(p *process, m *mapping) bool {
 	return true
 }
 
-// identify finds out which module a mapping is of.
+// identify finds or creates the module of a mapping.
 func (s *Symbolizer) identify(p *process, m *mapping) *module {
 	f, c, err := s.open(p, m)
 	if err != nil {
-		if mod := s.byKey[m.of.Key]; mod != nil { // another process had it
+		if mod := s.byKey[m.of.Key]; mod != nil { // another process mapped it
 			return mod
 		}
 		s.figures.Unread++
@@ -182,7 +182,7 @@ func (s *Symbolizer) identify(p *process, m *mapping) *module {
 	return mod
 }
 
-// open opens the file of a mapping and says what it is.
+// open opens the file of a mapping, and identifies its content.
 func (s *Symbolizer) open(p *process, m *mapping) (file, content, error) {
 	f, _, err := s.fs.OpenMapped(p.pid, m.of)
 	if errors.Is(err, proc.ErrGone) {

@@ -11,31 +11,31 @@ import (
 
 // Limits bound what a Symbolizer holds. Zero means the default.
 type Limits struct {
-	// Bytes of tables, of names and of what is known of processes: 32 MiB.
+	// Bytes bounds the tables, names and process data: 32 MiB.
 	Bytes int
-	// Processes that are known: 1024.
+	// Processes bounds the known processes: 1024.
 	Processes int
-	// Idle is how long a file that was not asked about stays open, and how long what is
-	// known of it stays where no process has it any more: 10 s and six times that.
+	// Idle is how long an unused file stays open: 10 s. Data of a file that no process maps is kept
+	// six times as long.
 	Idle time.Duration
 }
 
-// Figures are what a Symbolizer did and holds.
+// Figures are the statistics of a Symbolizer.
 type Figures struct {
-	Frames    uint64 // addresses that were asked about
-	Cold      uint64 // of these: looked up in a file
-	Unnamed   uint64 // of these: without a function
-	Unmapped  uint64 // of these: of nothing that the process has mapped
-	Ended     uint64 // of these: the process ended before it was looked at
+	Frames    uint64 // addresses to resolve
+	Cold      uint64 // thereof looked up in a file
+	Unnamed   uint64 // thereof without a function
+	Unmapped  uint64 // thereof in no mapping
+	Ended     uint64 // thereof of processes that ended before they were read
 	Unread    uint64 // files that could not be read
-	Dropped   uint64 // files and perf maps that were let go for want of room
+	Dropped   uint64 // files and perf maps evicted to make room
 	Processes int
 	Modules   int
 	Open      int // files
 	Bytes     int
 }
 
-// Symbolizer names addresses of processes.
+// Symbolizer resolves addresses of processes.
 type Symbolizer struct {
 	fs      proc.FS
 	limits  Limits
@@ -43,15 +43,15 @@ type Symbolizer struct {
 	figures Figures
 	procs   map[uint32]*process
 	modules map[content]*module
-	byKey   map[proc.Key]*module // what a file was when it was last looked at
+	byKey   map[proc.Key]*module // module of each file key when last opened
 	vdso    *module
-	recent  []*module // that have a file open
+	recent  []*module // modules with an open file
 	words   words
-	tick    uint64 // of uses: what was used last has the largest
-	grew    bool   // something was taken in since it was last weighed
+	tick    uint64 // clock of uses: the most recently used entry has the largest
+	grew    bool   // something was added since the last check of the bound
 }
 
-// New returns a Symbolizer of the processes of fs. now may be nil.
+// New returns a Symbolizer for the processes of fs. now may be nil.
 func New(fs proc.FS, limits Limits, now func() time.Time) *Symbolizer {
 	set := func(v *int, n int) {
 		if *v <= 0 {
@@ -70,19 +70,19 @@ func New(fs proc.FS, limits Limits, now func() time.Time) *Symbolizer {
 		byKey: map[proc.Key]*module{}, words: words{}}
 }
 
-// lookup is an address on its way to its frames.
+// lookup is an address being resolved.
 type lookup struct {
 	ip    uint64
-	exact bool // ip is where the thread is, and not where a call returns to
+	exact bool // ip is the current instruction, not a return address
 	m     *mapping
 	addr  uint64 // in the module's file
 	a     *answer
 }
 
-// Resolve names the addresses of a stack of a process that was there at seen, in Unix ns;
-// innermost first. All but the first are where calls return to; the first one is, unless
-// it is exact. There is a frame for each address, and one for each function that was put
-// into another.
+// Resolve resolves the addresses of a stack, innermost first. seen is a time at which the process
+// existed, in Unix ns. All addresses are return addresses; if exact is set, the first is the
+// current instruction. The result has a frame for each address, and one for each function inlined
+// there.
 func (s *Symbolizer) Resolve(pid uint32, seen int64, ips []uint64, exact bool) []events.Frame {
 	s.tick++
 	s.figures.Frames += uint64(len(ips))
@@ -119,7 +119,7 @@ func (s *Symbolizer) Resolve(pid uint32, seen int64, ips []uint64, exact bool) [
 	return out
 }
 
-// key is the address whose instruction was executed: before the one returned to.
+// key returns the address to look up: for a return address, one that lies in the call before it.
 func (l *lookup) key() uint64 {
 	if l.exact || l.addr == 0 {
 		return l.addr
@@ -170,8 +170,8 @@ func (s *Symbolizer) frames(out []events.Frame, p *process, l *lookup) []events.
 	return out
 }
 
-// Learn takes what a process has mapped as code, in case it ends before it is asked about:
-// [proc.FS.Code].
+// Learn sets the executable mappings of a process ([proc.FS.Code]), in case it ends before its
+// first lookup.
 func (s *Symbolizer) Learn(pid uint32, code []proc.Mapping) {
 	s.tick++
 	p := s.known(pid)
@@ -179,8 +179,7 @@ func (s *Symbolizer) Learn(pid uint32, code []proc.Mapping) {
 	s.bound(p)
 }
 
-// Forked lets a child have what its parent has mapped, in case it ends before it is asked
-// about.
+// Forked copies the parent's mappings to a child, in case it ends before its first lookup.
 func (s *Symbolizer) Forked(parent, child uint32) {
 	p := s.procs[parent]
 	if p == nil || s.procs[child] != nil {
@@ -196,8 +195,7 @@ func (s *Symbolizer) Forked(parent, child uint32) {
 	s.procs[child] = c
 }
 
-// Forget lets go what is known of a process: it has ended, or runs another program. Its
-// stacks are to be resolved before.
+// Forget drops the data of a process that has ended or called exec. Resolve its stacks before.
 func (s *Symbolizer) Forget(pid uint32) {
 	if p := s.procs[pid]; p != nil {
 		s.leave(p)
@@ -205,7 +203,7 @@ func (s *Symbolizer) Forget(pid uint32) {
 	}
 }
 
-// Figures returns what was done and is held.
+// Figures returns the statistics.
 func (s *Symbolizer) Figures() Figures {
 	f := s.figures
 	f.Processes, f.Modules, f.Open, f.Bytes = len(s.procs), len(s.modules), len(s.recent), s.bytes()

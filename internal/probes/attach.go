@@ -16,37 +16,37 @@ import (
 	"ingero/internal/tick"
 )
 
-// Attached is a library with its probes in place.
+// Attached is a library with its probes attached.
 type Attached struct {
-	Probes  int // functions that can have some
-	Stepped int // of these: at a place that costs a second trap
+	Probes  int // functions that can have probes
+	Stepped int // those at a place that costs a second trap
 	Reports []tick.Report
 	At      time.Time
-	// Unprobed are the functions of the library's API that no row is for, sorted.
+	// Unprobed lists the functions of the library's API without a row, sorted.
 	Unprobed []string
 
 	tracer *Tracer
-	object Object // its Path is of file
+	object Object // its Path is that of file
 	file   *os.File
 	sites  []site
 	pids   []uint32
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	parts  []*part
 	closed bool
 	err    error
 }
 
-// part are probes of a library that go and come back together: those of the launches that the
-// driver's probes see as well, and all others.
+// part is a set of probes of a library that are attached and detached as a whole: those of the
+// launches that the driver's probes see too, or all others.
 type part struct {
 	sites []site
 	twin  *copyOf
-	links map[int][]io.Closer // by row where each has its own, else all under oneLink
-	left  map[int]bool        // rows that have no probe for now
+	links map[int][]io.Closer // by row if each row has its own links, else all under oneLink
+	left  map[int]bool        // rows currently without probes
 }
 
-// divideSites makes the parts of a library. Where each function has links of its own there is one.
+// divideSites divides a library into parts: one part if each function has its own links.
 func (t *Tracer) divideSites(sites []site) []*part {
 	doubled := func(s site) bool { return s.row < len(t.rows) && Doubled(&t.rows[s.row]) }
 	if t.mode == ModePerf || !slices.ContainsFunc(sites, doubled) {
@@ -56,10 +56,10 @@ func (t *Tracer) divideSites(sites []site) []*part {
 	return []*part{{sites: others}, {sites: slices.DeleteFunc(slices.Clone(sites), func(s site) bool { return !doubled(s) })}}
 }
 
-// oneLink stands for all rows of a library.
+// oneLink is the key for all rows of a library.
 const oneLink = -1
 
-// Close takes the probes out. It is idempotent.
+// Close detaches the probes. It is idempotent.
 func (a *Attached) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,10 +91,10 @@ func closeAll(links map[int][]io.Closer) error {
 	return errors.Join(errs...)
 }
 
-// Attach puts probes on every function of the library that has a row. With pids
-// only these processes are probed, and not their children; without, every
-// process that maps the file, of which the targets are traced. On error nothing
-// stays attached. A row that this library lacks is a report, not an error.
+// Attach attaches probes to every function of the library that has a row. With pids, only these
+// processes are probed, and not their children; without, every process that maps the file is
+// probed, and the targets among them are traced. On error nothing stays attached. A row that the
+// library lacks is a report, not an error.
 func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	l, sites, reports, err := inspect(o, t.rows, t.firstByte)
 	if err != nil {
@@ -129,7 +129,7 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	return a, nil
 }
 
-// begin makes the first links of a part. On error those that were made are the part's.
+// begin makes the first links of a part. On error the part owns the links made so far.
 func (a *Attached) begin(p *part, left map[int]bool) (err error) {
 	if p.twin, err = a.tracer.copies.take(p.sites); err != nil {
 		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
@@ -141,7 +141,7 @@ func (a *Attached) begin(p *part, left map[int]bool) (err error) {
 	return p.twin.linked()
 }
 
-// without returns those of the rows that the part has.
+// without returns those of the given rows that the part has.
 func (p *part) without(rows map[int]bool) map[int]bool {
 	out := map[int]bool{}
 	for i := range p.sites {
@@ -152,7 +152,7 @@ func (p *part) without(rows map[int]bool) map[int]bool {
 	return out
 }
 
-// Links says how many links the probes of each row are where each has its own.
+// Links returns the number of links for each row's probes if each row has its own.
 func (a *Attached) Links() map[int]int {
 	links := map[int]int{}
 	for i := range a.sites {
@@ -164,16 +164,16 @@ func (a *Attached) Links() map[int]int {
 	return links
 }
 
-// Without says how many functions have probes where rows have none.
+// Without returns the number of functions with probes if the given rows have none.
 func (a *Attached) Without(rows map[int]bool) int { return len(wanted(a.sites, rows)) }
 
-// wanted returns the sites of all rows but some.
+// wanted returns the sites of all rows except those in left.
 func wanted(sites []site, left map[int]bool) []site {
 	return slices.DeleteFunc(slices.Clone(sites), func(s site) bool { return left[s.row] })
 }
 
-// hold keeps the file open that was looked into, and has links made on that and no
-// other: what is at its path can be another one by now, and nothing later.
+// hold keeps the inspected file open, so that links are made on it. Its path may name another file
+// by now, or no file later.
 func hold(o Object) (Object, *os.File, error) {
 	f, ok := o.File.(*os.File)
 	if !ok {
@@ -187,7 +187,7 @@ func hold(o Object) (Object, *os.File, error) {
 	return o, os.NewFile(uintptr(fd), o.Name), nil
 }
 
-// link makes links for sites. On error it returns those that were made.
+// link makes links for sites. On error it returns the links made so far.
 func (a *Attached) link(sites []site, number uint8) (map[int][]io.Closer, error) {
 	out := map[int][]io.Closer{}
 	for _, pid := range a.pids {
@@ -210,12 +210,12 @@ func (a *Attached) link(sites []site, number uint8) (map[int][]io.Closer, error)
 	return out, nil
 }
 
-// cookie tells a program its row, by which copy of the library it came, and the place.
+// cookie encodes a row, the number of the library's copy, and the place.
 func (s *site) cookie(number uint8) uint64 {
 	return uint64(s.row) | uint64(number)<<16 | uint64(s.place)<<32
 }
 
-// link is the one place that knows how each mode links a library.
+// link links a library. It is the only code that knows how each mode does that.
 func (t *Tracer) link(o Object, sites []site, number uint8, pid uint32) ([]io.Closer, error) {
 	all, returns := places{}, places{}
 	for i := range sites {
@@ -232,8 +232,8 @@ func (t *Tracer) link(o Object, sites []site, number uint8, pid uint32) ([]io.Cl
 				return all.link(t.programs[prog.both], linkSession, o.Path, false, pid)
 			})
 	case ModeMulti:
-		// Returns first: a return without an entry is ignored, a call whose
-		// return nobody watches would stay open.
+		// Returns first: a return without an entry is ignored, but a call without a return probe
+		// would stay open.
 		return linkAll(
 			func() (io.Closer, error) {
 				return returns.link(t.programs[prog.exit], linkMulti, o.Path, true, pid)
@@ -247,12 +247,12 @@ func (t *Tracer) link(o Object, sites []site, number uint8, pid uint32) ([]io.Cl
 	return nil, fmt.Errorf("link mode %q: %w", t.mode, ErrNotSupported)
 }
 
-// watchesReturn tells whether the function at a site gets a return probe.
+// watchesReturn reports whether the function at a site gets a return probe.
 func (t *Tracer) watchesReturn(s *site) bool {
 	return s.row >= firstCalibrationRow || !t.entry && !t.rows[s.row].EntryOnly
 }
 
-// places are parallel lists of where to link and what the program is to know.
+// places has the offsets to link, and the programs' cookies for them.
 type places struct{ offsets, cookies []uint64 }
 
 func (p *places) add(s *site, number uint8) {

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What the verifier has to look at is what a program costs to load, and a hint
-// at what it costs to run. It may not grow unseen.
+// The verifier's work per program is bounded: it is the cost of loading a program, and a hint at
+// its cost to run.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -35,7 +35,7 @@ func TestBudget(t *testing.T) {
 	testkit.Budget(t, thisKernel(t), got)
 }
 
-// thisKernel is "6.18".
+// thisKernel returns the kernel's version, such as "6.18".
 func thisKernel(t *testing.T) string {
 	t.Helper()
 	var u unix.Utsname
@@ -49,7 +49,7 @@ func thisKernel(t *testing.T) string {
 	return fmt.Sprintf("%d.%d", major, minor)
 }
 
-// verifiedXid loads the program that waits for faults.
+// verifiedXid loads the program that reads faults, and returns the verifier's work.
 func verifiedXid(t *testing.T) uint32 {
 	t.Helper()
 	var loaded bpf.XidObjects

@@ -22,26 +22,25 @@ import (
 	"ingero/sim"
 )
 
-// Cost is what a probe at one kind of place costs, in nanoseconds.
+// Cost is the cost of a probe at one kind of place, in nanoseconds.
 type Cost struct {
-	Inside int // of it, what falls between the two clock readings
-	Around int // of entry and return, what does not
-	Entry  int // a call that is counted only
+	Inside int // part between the two clock readings
+	Around int // rest of the cost of entry and return
+	Entry  int // cost of a call that is counted only
 }
 
-// Calibration is what was found out about this kernel's probes.
+// Calibration has the measured properties of this kernel's probes.
 type Calibration struct {
 	Costs map[Place]Cost
-	// SeccompHarm says that a return probe kills a process with a seccomp filter
-	// (Linux 6.11 to early 6.13).
+	// SeccompHarm reports whether a return probe kills a process with a seccomp filter (Linux 6.11
+	// to early 6.13).
 	SeccompHarm bool
-	// Unlink is how long it takes to take one link out.
+	// Unlink is the time to detach one link.
 	Unlink time.Duration
 }
 
-// calibrated are functions of sim's program calib: the place that their probe
-// gets, the row that it has, and how often to call them for a batch of about a
-// millisecond.
+// calibrated has functions of sim's program calib: the place of their probe, their row, and the
+// number of calls in a batch of about a millisecond.
 var calibrated = [...]struct {
 	at           Place
 	row          int
@@ -55,10 +54,9 @@ var calibrated = [...]struct {
 // firstCalibrationRow is the first row that no catalog can use.
 const firstCalibrationRow = ownSlots - len(calibrated)
 
-// Calibrate measures what probes cost here, on functions that do nothing, and
-// has that taken off all durations from then on. It runs a small program of its
-// own for some 50 ms, and reads the ring: nothing must be traced yet. Without
-// it, durations include the probes.
+// Calibrate measures the cost of probes on functions that do nothing, and makes the programs
+// subtract it from all later durations. It runs a small program for some 50 ms, and drains the
+// ring: nothing may be traced yet. Without calibration, durations include the probes.
 func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	c.Costs = map[Place]Cost{}
 	prog, err := openCalib()
@@ -103,7 +101,7 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	return c, nil
 }
 
-// openCalib makes an unnamed file of the program.
+// openCalib returns an unnamed file with the calibration program.
 func openCalib() (*os.File, error) {
 	code, err := sim.File("calib")
 	if err != nil {
@@ -120,7 +118,7 @@ func openCalib() (*os.File, error) {
 	return f, nil
 }
 
-// linkCalib attaches to all its functions.
+// linkCalib attaches to all functions of the calibration program.
 func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
 	f, err := elf.NewFile(prog)
 	if err != nil {
@@ -147,9 +145,9 @@ func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
 	return t.link(o, sites, 0, 0)
 }
 
-// runCalib calls function i, whose recipe has the flags, and returns the lower
-// quartile of the durations that were recorded, zero if none was, and the time a call took by the
-// program's own clock: both in nanoseconds.
+// runCalib calls function i, whose recipe has the flags. It returns the lower quartile of the
+// recorded durations, zero without records, and the time per call by the program's own clock, both
+// in nanoseconds.
 func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.IngeroRecipeFlags) (inside, whole int, err error) {
 	f := calibrated[i]
 	if err := t.objects.Recipes.Put(uint32(f.row), bpf.IngeroRecipe{Flags: uint8(flags)}); err != nil {
@@ -162,7 +160,7 @@ func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.I
 	var durations []int
 	t.Drain(1<<30, func(b []byte) {
 		var r bpf.IngeroCallRecord
-		whole := make([]byte, binary.Size(r)) // a record may lack its end
+		whole := make([]byte, binary.Size(r)) // a record may be shorter
 		copy(whole, b)
 		if _, err := binary.Decode(whole, binary.NativeEndian, &r); err == nil && r.Kind == uint8(bpf.IngeroRecordKindRECORD_CALL) {
 			durations = append(durations, int(r.DurationNs))
@@ -170,15 +168,15 @@ func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.I
 	})
 	if len(durations) > 0 {
 		slices.Sort(durations)
-		inside = durations[len(durations)/4] // others' interrupts and turns only add
+		inside = durations[len(durations)/4] // interrupts and preemptions only add
 	}
 	whole, err = perCall(out)
 	return inside, whole, err
 }
 
-// perCall returns the time that a call took in the fastest batch, in nanoseconds, from the
-// last line that the program wrote. The threads of a busy machine preempt the program in most
-// batches, and only add to their times.
+// perCall returns the time per call in the fastest batch, in nanoseconds, from the program's last
+// line. On a busy machine other threads preempt the program in most batches, and only add to their
+// times.
 func perCall(out []byte) (int, error) {
 	var said struct {
 		Best float64 `json:"best_ps"`
@@ -189,7 +187,7 @@ func perCall(out []byte) (int, error) {
 	return int(said.Best / 1000), nil
 }
 
-// startCalib runs the program as a target and returns the last line that it wrote.
+// startCalib runs the program as a target and returns its last line of output.
 func (t *Tracer) startCalib(ctx context.Context, prog *os.File, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/fd/3", args...)
 	cmd.ExtraFiles = []*os.File{prog}
@@ -205,14 +203,14 @@ func (t *Tracer) startCalib(ctx context.Context, prog *os.File, args ...string) 
 	}
 	pid := uint32(cmd.Process.Pid)
 	err = t.target(pid, Target{})
-	_, werr := in.Write([]byte{'\n'}) // it waits for this
+	_, werr := in.Write([]byte{'\n'}) // it waits for this line
 	err = errors.Join(err, werr, cmd.Wait(), t.Forget(pid))
 	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte{'\n'})
 	return lines[len(lines)-1], err
 }
 
-// seccompHarm lets a function return through a probe under a filter that kills
-// for system calls it does not know.
+// seccompHarm makes a function return through a probe under a filter that kills on unknown system
+// calls.
 func (t *Tracer) seccompHarm(ctx context.Context, prog *os.File) (bool, error) {
 	f := calibrated[0]
 	if err := t.objects.Recipes.Put(uint32(f.row), bpf.IngeroRecipe{}); err != nil {
@@ -233,5 +231,5 @@ func (t *Tracer) seccompHarm(ctx context.Context, prog *os.File) (bool, error) {
 	return false, err
 }
 
-// noFilter is how calib ends on a kernel without seccomp filters.
+// noFilter is calib's exit code on a kernel without seccomp filters.
 const noFilter = 3

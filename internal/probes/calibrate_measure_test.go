@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What calibration takes off must be what there is to take off: a function that
-// does nothing then takes next to nothing, and one that works what it works.
+// Calibration subtracts the true cost: a function that does nothing takes next to nothing, and one
+// that works takes the time of its work.
 func TestCalibrationIsTakenOff(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Calibration measures the probe at each kind of place, leaves nothing behind, and each
-// call that is made later is counted and has a record.
+// Calibration measures the probe at each kind of place, leaves nothing behind, and each later call
+// is counted and has a record.
 func TestCalibrate(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)

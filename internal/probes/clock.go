@@ -12,18 +12,18 @@ import (
 	"ingero/internal/tick"
 )
 
-// profileHz is how often a CPU's clock looks whether the thread there is waited for: CLOCK_NS in
-// bpf/profiler.h. It is odd, so that it does not beat against timers of programs.
+// profileHz is the rate at which a CPU's clock checks whether the current thread is waited for:
+// CLOCK_NS in bpf/profiler.h. It is odd, so that it does not beat against programs' timers.
 const profileHz = 99
 
-// clocks are a perf event on each CPU. They tick while a thread is enrolled, or one that
-// makes traced calls has ended a long wait lately.
+// clocks has a perf event for each CPU. They tick while a thread is enrolled, or a thread that
+// makes traced calls has recently ended a long wait.
 type clocks struct {
 	fds []int
 	on  bool
 }
 
-// openClocks opens the clock of each CPU, which does not tick yet.
+// openClocks opens the clock of each CPU, stopped.
 func openClocks(program *ebpf.Program) (*clocks, error) {
 	cpus, err := proc.OnlineCPUs()
 	if err != nil {
@@ -34,7 +34,7 @@ func openClocks(program *ebpf.Program) (*clocks, error) {
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER1),
 			Sample: profileHz, Bits: unix.PerfBitFreq | unix.PerfBitDisabled | unix.PerfBitExcludeIdle}
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		if errors.Is(err, unix.ENODEV) { // it has gone offline
+		if errors.Is(err, unix.ENODEV) { // the CPU has gone offline
 			continue
 		}
 		if err == nil {
@@ -48,7 +48,7 @@ func openClocks(program *ebpf.Program) (*clocks, error) {
 	return c, nil
 }
 
-// run has the clocks tick, or stops them.
+// run starts or stops the clocks.
 func (c *clocks) run(on bool) error {
 	if c == nil || c.on == on {
 		return nil
@@ -78,7 +78,7 @@ func (c *clocks) close() error {
 	return errors.Join(errs...)
 }
 
-// addClocks opens the clocks. Without them the trace goes on, and says so.
+// addClocks opens the clocks. On failure the trace continues, with a report.
 func (t *Tracer) addClocks() {
 	program := t.programs[bpf.IngeroProgOnClock]
 	if program == nil {

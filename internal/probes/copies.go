@@ -11,31 +11,31 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// copies numbers libraries that cannot be told apart by their probes. Files that
-// containers made from one layer are such: their probes may meet on one inode,
-// where the programs see every call once for each, and need to know which is which.
+// copies numbers libraries whose probes are identical, such as files that containers made from one
+// layer. Their probes may share an inode. The programs then see every call once per copy, and need
+// the number to distinguish them.
 type copies struct {
 	mu      sync.Mutex
-	changes *ebpf.Variable    // that counts links made and closed
-	n       uint32            // what is in it
-	taken   map[uint64]uint64 // by what the probes look like: set of numbers
+	changes *ebpf.Variable    // counts links made and closed
+	n       uint32            // value of changes
+	taken   map[uint64]uint64 // by hash of the probes: set of numbers
 }
 
-// copyOf is one library's number while it is attached.
+// copyOf is the number of one attached library.
 type copyOf struct {
 	of     *copies
 	like   uint64
 	number uint8
 }
 
-// maxCopies is as many as a set in a thread's state holds.
+// maxCopies is the size of a set in a thread's state.
 const maxCopies = 64
 
 var errCopies = errors.New("64 copies of this library are attached: one more cannot be told apart")
 
 var copySeed = maphash.MakeSeed()
 
-// take numbers one more library with these probes.
+// take assigns a number to one more library with these probes.
 func (c *copies) take(sites []site) (*copyOf, error) {
 	var h maphash.Hash
 	h.SetSeed(copySeed)
@@ -53,7 +53,7 @@ func (c *copies) take(sites []site) (*copyOf, error) {
 	return &copyOf{c, like, uint8(number)}, nil
 }
 
-// changed tells the programs that links were made or closed. Call it after.
+// changed signals the programs that links were made or closed. Call it afterwards.
 func (c *copies) changed() error {
 	c.n++
 	if err := c.changes.Set(c.n); err != nil {
@@ -62,14 +62,14 @@ func (c *copies) changed() error {
 	return nil
 }
 
-// linked says that the library's links are made.
+// linked records that the library's links are made.
 func (x *copyOf) linked() error {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
 	return x.of.changed()
 }
 
-// Close gives the number back, once the library's links are closed.
+// Close releases the number, once the library's links are closed.
 func (x *copyOf) Close() error {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()

@@ -10,21 +10,21 @@ import (
 	"ingero/internal/bpf"
 )
 
-// CountsRow is the kernel's exact account of one row in one process. PID 0
-// gathers the calls of processes for which there was no room.
+// CountsRow is the kernel's exact count of one row in one process. PID 0 has the calls of processes
+// without a slot.
 type CountsRow struct {
 	PID uint32
 	Row int // index into the tracer's rows
 	bpf.IngeroCounts
 }
 
-// Indices into the array of counts: the rows' own, then those to give away.
+// Indices into the array of counts: the rows' own slots, then free slots.
 const (
 	ownSlots  = 512  // MAX_ROWS
 	freeSlots = 8192 // MAX_COUNTS
 )
 
-// fillSlots makes all slots free.
+// fillSlots marks all slots free.
 func (t *Tracer) fillSlots() error {
 	for i := range uint32(freeSlots) {
 		if err := t.objects.FreeSlots.Put(nil, ownSlots+i); err != nil {
@@ -59,8 +59,7 @@ func (t *Tracer) eachSlot(take func(bpf.IngeroCountsKey, uint32) error) error {
 	}
 }
 
-// Counts calls take for each process and row that has calls. The value is
-// reused.
+// Counts calls take for each process and row with calls. The value is reused.
 func (t *Tracer) Counts(take func(*CountsRow)) error {
 	var row CountsRow
 	read := func(key bpf.IngeroCountsKey, slot uint32) error {
@@ -72,7 +71,7 @@ func (t *Tracer) Counts(take func(*CountsRow)) error {
 		}
 		return nil
 	}
-	var full uint64 // calls for which there was no slot: until then the rows' own are empty
+	var full uint64 // calls without a slot: while zero, the rows' own slots are empty
 	if err := t.objects.Drops.Lookup(uint32(bpf.IngeroDropReasonDROP_COUNTS_FULL), &full); err != nil {
 		return fmt.Errorf("read counts: %w", err)
 	}
@@ -87,8 +86,8 @@ func (t *Tracer) Counts(take func(*CountsRow)) error {
 	return t.eachSlot(read)
 }
 
-// Forget deletes the counts of processes that have ended, and the origins of their launches. All counts are looked through for
-// it, once: give it all of them.
+// Forget deletes the counts of ended processes, and the origins of their launches. Each call scans
+// all counts once, so pass all processes in one call.
 func (t *Tracer) Forget(pids ...uint32) error {
 	var keys []bpf.IngeroCountsKey
 	var slots []uint32
@@ -110,7 +109,7 @@ func (t *Tracer) Forget(pids ...uint32) error {
 	return t.forgetOrigins(pids...)
 }
 
-// setCost tells the programs what a probe at a place costs.
+// setCost sets the cost of a probe at a place in the programs.
 func (t *Tracer) setCost(at Place, c Cost) error {
 	var all [bpf.IngeroPlacePLACES]bpf.IngeroProbeCost
 	if err := t.objects.ProbeCosts.Get(&all); err != nil {

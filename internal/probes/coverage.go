@@ -8,17 +8,16 @@ import (
 	"ingero/pkg/events"
 )
 
-// Coverage is what Attach would do with a library, and what it would leave.
+// Coverage is what Attach would attach to in a library, and what it would not.
 type Coverage struct {
 	Probes   int      // functions with a row
-	Stepped  int      // of these: at a place that costs a second trap
-	Lacks    []string // rows that the library has no function for, sorted
-	Unprobed []string // functions of the library's API that no row is for, sorted
-	Versions []string // that its symbols are defined with: libcudart.so.12
+	Stepped  int      // those at a place that costs a second trap
+	Lacks    []string // rows without a function in the library, sorted
+	Unprobed []string // functions of the library's API without a row, sorted
+	Versions []string // versions of its symbols: libcudart.so.12
 }
 
-// Cover reads a library as Attach does, with the whole catalog, and attaches
-// nothing.
+// Cover inspects a library as Attach does, with the whole catalog, without attaching.
 func Cover(o Object) (Coverage, error) {
 	l, sites, reports, err := inspect(o, events.Catalog, false)
 	if err != nil {
@@ -39,12 +38,12 @@ func Cover(o Object) (Coverage, error) {
 	return c, nil
 }
 
-// versions returns the names of the versions that the library defines, but for that
-// of the file itself when there are others.
+// versions returns the versions that the library defines, without the file's own if there are
+// others.
 func (l *surface) versions() (out []string) {
 	defined, err := l.file.DynamicVersions()
 	if err != nil {
-		return nil // it has none
+		return nil // no versions
 	}
 	for _, v := range defined {
 		if v.Flags&elf.VER_FLG_BASE == 0 || len(defined) == 1 {

@@ -1,8 +1,7 @@
-// Package probes turns catalog rows into running uprobes: it loads the BPF
-// object, finds and places the probes in a library, links them, keeps the set
-// of traced processes, and reads counts, records and drops.
+// Package probes turns catalog rows into running uprobes: it loads the BPF object, places the
+// probes in a library, links them, maintains the set of traced processes, and reads counts, records
+// and drops.
 //
-// It is the only package besides internal/bpf that imports cilium/ebpf. It does
-// not decide what to trace and decodes no record: session does the one, decode
-// the other.
+// Only this package and internal/bpf import cilium/ebpf. session decides what to trace; decode
+// decodes the records.
 package probes

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Drops returns the count of what was not kept, by reason, in a fixed order.
+// Drops returns the counts of drops by reason, in a fixed order.
 func (t *Tracer) Drops() ([]tick.Drop, error) {
 	out := make([]tick.Drop, len(dropNames))
 	for i := range out {
@@ -20,7 +20,7 @@ func (t *Tracer) Drops() ([]tick.Drop, error) {
 	return append(out, ends...), err
 }
 
-// dropNames are the reasons as people see them, by enum drop_reason.
+// dropNames has the names of the reasons in reports, by enum drop_reason.
 var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_RING_FULL:      "ring-full",
 	bpf.IngeroDropReasonDROP_THINNED:        "thinned",

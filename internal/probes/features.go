@@ -12,20 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Feature is one thing that a kernel may or may not have.
+// Feature is a feature that a kernel may have.
 type Feature struct {
 	Name string // short and stable, for JSON: "session-links"
 	Have bool
 	Must bool   // ingero cannot trace without it
-	Cost string // what it costs to lack it, or what it gives
-	Why  string // why it is absent, "" when it is there
+	Cost string // cost of its absence, or its benefit
+	Why  string // reason of its absence, "" if present
 }
 
-// emptyProgram is a program that does nothing.
+// emptyProgram does nothing.
 var emptyProgram = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
 
-// haveMode tells whether the kernel can link in this mode, by trying: nil, or
-// an error that says why not.
+// haveMode tries whether the kernel supports a mode. It returns nil, or an error with the reason.
 func haveMode(m Mode) error {
 	switch m {
 	case ModeSession:
@@ -33,14 +32,13 @@ func haveMode(m Mode) error {
 	case ModeMulti:
 		return haveMany(linkMulti)
 	case ModePerf:
-		return nil // the floor: Open fails with the kernel's own word where it is missing
+		return nil // the floor: without it, Open returns the kernel's own error
 	}
 	return fmt.Errorf("link mode %q: %w", m, ErrNotSupported)
 }
 
-// haveMany loads an empty program of the kind and asks to link it to a
-// directory. A kernel that knows the kind objects to the directory (EBADF), any
-// other to the kind.
+// haveMany loads an empty program of the kind and tries to link it to a directory. A kernel that
+// knows the kind refuses the directory (EBADF), any other refuses the kind.
 func haveMany(kind linkKind) error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "probe_links", Type: ebpf.Kprobe, AttachType: ebpf.AttachType(kind), License: "GPL", Instructions: emptyProgram,
@@ -56,7 +54,7 @@ func haveMany(kind linkKind) error {
 	return fmt.Errorf("%w: %w", ErrNotSupported, err)
 }
 
-// chooseMode takes the best mode that the kernel has, or checks the one asked for.
+// chooseMode returns the best mode that the kernel supports, or checks the requested one.
 func chooseMode(want Mode) (Mode, error) {
 	if want != ModeAuto {
 		return want, haveMode(want)
@@ -69,8 +67,8 @@ func chooseMode(want Mode) (Mode, error) {
 	return ModePerf, nil
 }
 
-// Probe tries what tracing can use of this kernel. It needs the privileges that
-// tracing needs; without them features are absent with a reason that says so.
+// Probe tries which features of this kernel tracing can use. It needs the privileges of tracing;
+// without them features are absent, with that reason.
 func Probe() []Feature {
 	have := func(name, cost string, must bool, err error) Feature {
 		f := Feature{Name: name, Cost: cost, Must: must, Have: err == nil}
@@ -93,7 +91,7 @@ func haveBTF() error {
 	return err
 }
 
-// haveLoad opens a tracer as tracing would, and closes it.
+// haveLoad opens a tracer as a trace does, and closes it.
 func haveLoad() error {
 	t, err := Open(Options{RingBytes: os.Getpagesize()})
 	if err != nil {
@@ -117,7 +115,7 @@ func haveMapFiles() error {
 	return f.Close()
 }
 
-// explain shortens what loading says to what a person can act on.
+// explain turns a load error into one that a user can act on.
 func explain(err error) error {
 	var ve *ebpf.VerifierError
 	switch {
@@ -129,14 +127,14 @@ func explain(err error) error {
 	return err
 }
 
-// Programs lists the names of the programs that a mode loads; the rest of the
-// object's programs are common to all modes.
+// Programs returns the names of the programs that only this mode loads; all modes share the
+// object's other programs.
 func Programs(m Mode) []string {
 	return slices.Concat(programsOf[m].calls.names(), programsOf[m].ranges.names())
 }
 
-// Verified says how many instructions the kernel's verifier looked at in each program that
-// was loaded. The error is [ErrNotSupported] where the kernel does not tell (before 5.16).
+// Verified returns the number of instructions that the verifier processed, for each loaded program.
+// The error is [ErrNotSupported] if the kernel does not report it (before 5.16).
 func (t *Tracer) Verified() (map[string]uint32, error) {
 	out := map[string]uint32{}
 	for name, p := range t.programs {

@@ -9,15 +9,15 @@ import (
 	"ingero/internal/bpf"
 )
 
-// The oldest kernel that is served has these helpers and kinds of maps, and none after
-// (include/uapi/linux/bpf.h of Linux 5.15).
+// The oldest supported kernel has helpers and map types up to these (include/uapi/linux/bpf.h of
+// Linux 5.15).
 const (
 	lastHelper515 = 175 // bpf_task_pt_regs
 	lastMap515    = ebpf.TaskStorage
 )
 
-// All that is loaded on every kernel does with what Linux 5.15 has; what is newer is in
-// programs that have another to take their place, or whose lack is told.
+// Programs that every kernel loads use only features of Linux 5.15. Newer ones are used by programs
+// with an alternative, or whose absence is reported.
 func TestOldestKernelHasWhatIsUsed(t *testing.T) {
 	spec, err := bpf.LoadIngero()
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Whatever is left out of the records, a synchronisation says how many launches its thread
-// has made since the one before, and the gap before a call has in it all since the last call
-// that has a record.
+// Whatever is thinned, a synchronization has the number of its thread's launches since the previous
+// one, and the gap before a call has all the time since the last call with a record.
 func TestWhatIsLeftOutIsInTheGap(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -61,7 +60,7 @@ func TestWhatIsLeftOutIsInTheGap(t *testing.T) {
 						t.Errorf("a launch says %d launches", c.Launches)
 					}
 				}
-				// See testdata/lever.c: two launches, and after each ten more, a synchronisation.
+				// See testdata/lever.c: two launches, each followed by ten more, a synchronization.
 				want := slices.Repeat([]uint16{10}, 10*rounds)
 				want[0] = 2
 				if !slices.Equal(launches, want) {

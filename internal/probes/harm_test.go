@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// harm builds the library and the program that leaves its calls in every way.
+// harm builds the library, and the program that leaves its calls in every way.
 func harm(t *testing.T) (library, program string) {
 	t.Helper()
 	testkit.NeedTool(t, "gcc", testkit.CXX)
@@ -33,7 +33,7 @@ func harm(t *testing.T) (library, program string) {
 	return library, program
 }
 
-// rowsNamed are the rows of the operations.
+// rowsNamed returns the rows of the operations.
 func rowsNamed(t testing.TB, names ...string) []events.Row {
 	t.Helper()
 	var rows []events.Row
@@ -47,10 +47,10 @@ func rowsNamed(t testing.TB, names ...string) []events.Row {
 	return rows
 }
 
-// account is what the kernel counted for one operation, all processes together.
+// account is the kernel's count of one operation, summed over processes.
 type account struct{ Calls, Done, Abandoned, Unmeasured, Nested uint64 }
 
-// since is what was counted after was had been.
+// since returns the difference to an earlier count.
 func (a account) since(was account) account {
 	return account{a.Calls - was.Calls, a.Done - was.Done, a.Abandoned - was.Abandoned, a.Unmeasured - was.Unmeasured, a.Nested - was.Nested}
 }
@@ -73,7 +73,7 @@ func accounts(t testing.TB, tr *probes.Tracer) map[string]account {
 	return out
 }
 
-// threads is how many threads the kernel side keeps state of.
+// threads returns the number of threads with state in the kernel.
 func threads(t testing.TB, tr *probes.Tracer) (n int) {
 	t.Helper()
 	if err := tr.Threads(func(uint32, *probes.ThreadState, uint64) { n++ }); err != nil {
@@ -82,7 +82,7 @@ func threads(t testing.TB, tr *probes.Tracer) (n int) {
 	return n
 }
 
-// dropped is the drops that are not zero.
+// dropped returns the nonzero drops.
 func dropped(t testing.TB, tr *probes.Tracer) map[string]uint64 {
 	t.Helper()
 	drops, err := tr.Drops()
@@ -98,7 +98,7 @@ func dropped(t testing.TB, tr *probes.Tracer) map[string]uint64 {
 	return out
 }
 
-// harmful is a way to leave a call, and what is to be counted of it.
+// harmful is a way to leave a call, with the expected counts.
 type harmful struct {
 	how     string
 	want    map[string]account
@@ -106,8 +106,7 @@ type harmful struct {
 	drops   map[string]uint64
 }
 
-// A traced process must live through whatever it does in a call, and nothing
-// that it did may leave a wrong count or record behind.
+// A traced process survives whatever it does in a call, and leaves no wrong count or record behind.
 func TestDoNoHarm(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -115,9 +114,9 @@ func TestDoNoHarm(t *testing.T) {
 	const sync, host = "cudaStreamSynchronize", "cudaLaunchHostFunc"
 	for _, mode := range modes {
 		tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, sync, host, "cudaDeviceSynchronize", "cudaEventSynchronize")})
-		// Once: a link that is closed stays until all who inherited its descriptor have let go
-		// of it, a child of another test between its fork and exec among them, and two perf
-		// links have each return twice.
+		// Attach once: a closed link stays until all processes that inherited its descriptor have
+		// closed it, including a child of another test between its fork and exec. Two perf links
+		// would see each return twice.
 		attach(t, tr, library, events.LibCudart)
 		for _, tt := range []harmful{
 			{how: "calls", want: map[string]account{sync: {Calls: 100, Done: 100}}, records: 100},
@@ -139,8 +138,8 @@ func TestDoNoHarm(t *testing.T) {
 	}
 }
 
-// try has a program leave its calls and compares what has come of it. The tracer has seen
-// others before.
+// try makes a program leave its calls and compares the results. The tracer has seen other programs
+// before.
 func (h *harmful) try(t *testing.T, tr *probes.Tracer, program string) {
 	counted, lost := accounts(t, tr), dropped(t, tr)
 	child := testkit.Start(t, exec.Command(program, h.how))
@@ -192,8 +191,8 @@ func (h *harmful) try(t *testing.T, tr *probes.Tracer, program string) {
 	}
 }
 
-// The gap before a call is measured from the return of the last outermost one, also
-// when a call inside another has returned since, and that other never did.
+// The gap before a call starts at the return of the last outermost one, even if an inner call has
+// returned since and the outer one never did.
 func TestGapAfterALongjmp(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -262,8 +261,8 @@ func TestKilledInACall(t *testing.T) {
 	}
 }
 
-// A process whose returns must not be watched keeps its own return addresses:
-// its calls are counted, their times are unknown.
+// A process without return probes keeps its own return addresses: its calls are counted without
+// times.
 func TestEntryOnlyTarget(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -13,17 +13,17 @@ import (
 	"ingero/pkg/events"
 )
 
-// headers are the prototypes of C headers, by the symbol that each is about.
+// headers has the prototypes of C headers, by symbol.
 type headers struct {
-	prototypes map[string][]string // the parameters of each declaration of it
-	types      map[string]string   // what a name of a type stands for
+	prototypes map[string][]string // the parameters of each declaration
+	types      map[string]string   // the target of each typedef
 }
 
 var (
 	comments = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
 	defaults = regexp.MustCompile(`__dv\([^)]*\)`)
-	// What a header says, in its order: the name that a function has from here on, or has no
-	// longer, a type, and a function.
+	// The statements of a header, in order: a function's name from here on, the end of a name, a
+	// type, or a function.
 	statements = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+(cu\w+)[ \t]+(?:__CUDA\w*_API_PT\w+\()?(cu\w+)` +
 		`|^[ \t]*#[ \t]*undef[ \t]+(cu\w+)` +
 		`|typedef\s+([^;{}()]+?)\s*\b(\w+)(?:\[\w+\])?\s*;` +
@@ -34,7 +34,7 @@ var (
 	qualifiers = regexp.MustCompile(`\b(const|volatile|__device_builtin__)\b`)
 )
 
-// kinds are what parameters of these types are in a row; structures of 8 bytes take a register.
+// kinds maps types to the kinds of parameters in a row; structures of 8 bytes take a register.
 var kinds = map[string]string{
 	"int": "int", "unsigned int": "int", "unsigned": "int", "unsigned short": "int", "unsigned char": "int", "char": "int", "uint32_t": "int",
 	"size_t": "", "long": "", "unsigned long": "", "unsigned long long": "", "long long": "", "uint64_t": "", "cuuint64_t": "", "cuuint32_t": "int",
@@ -56,7 +56,7 @@ func parseHeaders(text string) *headers {
 		case m[3] != "":
 			delete(renamed, m[3])
 		case m[5] != "":
-			if h.types[m[5]] == "" { // the first is the one for 64 bits
+			if h.types[m[5]] == "" { // the first is for 64 bits
 				h.types[m[5]] = m[4]
 			}
 		case m[7] != "":
@@ -74,7 +74,7 @@ func parseHeaders(text string) *headers {
 	return h
 }
 
-// kindsOf are what the parameters of a declaration are in a row.
+// kindsOf returns the kinds of a declaration's parameters.
 func (h *headers) kindsOf(declarations string) (ks []string) {
 	if declarations == "" || declarations == "void" {
 		return nil
@@ -85,7 +85,7 @@ func (h *headers) kindsOf(declarations string) (ks []string) {
 	return ks
 }
 
-// kind is what a parameter is in a row, from its declaration.
+// kind returns the kind of a parameter, from its declaration.
 func (h *headers) kind(declaration string) string {
 	declaration, _, _ = strings.Cut(declaration, "=")
 	d := strings.TrimSpace(qualifiers.ReplaceAllString(declaration, ""))
@@ -115,8 +115,8 @@ func (h *headers) kindOf(typ string) string {
 	return "unknown " + typ
 }
 
-// prototypeless are rows of functions that these headers do not have: those of CUDA 12.8
-// and 13 and of later NCCL, and two that only the compiler calls.
+// prototypeless lists rows of functions that these headers lack: those of CUDA 12.8 and 13 and of
+// later NCCL, and two that only the compiler calls.
 var prototypeless = []string{
 	"cudaMemcpyWithAttributesAsync", "cuMemcpyWithAttributesAsync",
 	"__cudaLaunchKernel", "cudaMemcpyBatchAsync", "cudaMemcpyBatchAsync.v12", "cudaMemcpy3DBatchAsync", "cudaMemcpy3DBatchAsync.v12",
@@ -128,7 +128,7 @@ var prototypeless = []string{
 	"ncclGatherConfig", "ncclScatterConfig", "ncclPutSignal", "ncclSignal", "ncclWaitSignal",
 }
 
-// Each row has as many parameters as the real function, and each of its width.
+// Each row has the real function's number of parameters, each of the right width.
 func TestRowsAgreeWithHeaders(t *testing.T) {
 	found := map[string]bool{}
 	compared := 0
@@ -169,7 +169,7 @@ func TestRowsAgreeWithHeaders(t *testing.T) {
 	}
 	for i := range events.Catalog { // the list above is exact
 		name := events.Catalog[i].Name
-		if events.Catalog[i].Lib == events.LibNVTX { // of which there is no header here
+		if events.Catalog[i].Lib == events.LibNVTX { // no header here
 			continue
 		}
 		if found[name] == slices.Contains(prototypeless, name) {

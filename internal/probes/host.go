@@ -14,7 +14,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// HostPart is a part of the host that programs sum up.
+// HostPart is a part of the host activity that programs sum up.
 type HostPart string
 
 // The parts.
@@ -26,8 +26,8 @@ const (
 	HostPages  HostPart = "page-allocations"
 )
 
-// hostPrograms are the programs of each part. Which tracepoint one belongs to is in
-// the object. A program that another one replaces goes where that one can be had.
+// hostPrograms has the programs of each part. The object has their tracepoints. A program with an
+// alternative in instead is dropped if the kernel supports the alternative.
 var hostPrograms = []struct {
 	part    HostPart
 	name    string
@@ -38,7 +38,7 @@ var hostPrograms = []struct {
 	{HostMemory, bpf.IngeroProgOnCgroupReclaim, ""},
 	{HostMemory, bpf.IngeroProgOnCgroupReclaimed, ""},
 	{HostMemory, bpf.IngeroProgOnOom, ""},
-	{HostDisk, bpf.IngeroProgOnIoComplete, ""}, // before what begins: an end without a beginning is nothing
+	{HostDisk, bpf.IngeroProgOnIoComplete, ""}, // before on_io_start: an end without a start is ignored
 	{HostDisk, bpf.IngeroProgOnIoStart, ""},
 	{HostDisk, bpf.IngeroProgOnIoIssue, bpf.IngeroProgOnIoStart},
 	{HostNet, bpf.IngeroProgOnSocketState, ""},
@@ -48,18 +48,17 @@ var hostPrograms = []struct {
 	{HostPages, bpf.IngeroProgOnPages, ""},
 }
 
-// argumentsSince are tracepoints whose arguments have changed, and what says so.
+// argumentsSince has tracepoints whose arguments have changed, and the variable that says so.
 var argumentsSince = []struct {
 	variable, tracepoint string
-	params               int  // it has at least so many
-	task                 bool // the first is a pointer
+	params               int  // least number of arguments
+	task                 bool // the first argument is a pointer
 }{
 	{bpf.IngeroVarRetransmitHasError, "tcp_retransmit_skb", 3, false},
 	{bpf.IngeroVarOomHasTask, "mark_victim", 1, true},
 }
 
-// prepareHost fits the programs of the host to this machine, and takes out what is
-// not wanted or cannot be had.
+// prepareHost adapts the host programs to this machine, and removes unwanted and unsupported ones.
 func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages bool) error {
 	if !pages {
 		leave = append([]HostPart{HostPages}, leave...)
@@ -85,7 +84,7 @@ func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages 
 			continue
 		case !known:
 			delete(spec.Programs, p.name)
-			if p.name != bpf.IngeroProgOnIoStart { // another tells nearly as much
+			if p.name != bpf.IngeroProgOnIoStart { // on_io_issue measures nearly as much
 				t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-source", Object: string(p.part),
 					Why: "this kernel has no tracepoint " + program.AttachTo})
 			}
@@ -107,7 +106,7 @@ func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages 
 	return spec.Variables[bpf.IngeroVarPageBytes].Set(uint32(os.Getpagesize()))
 }
 
-// hostGives says what each part of the host is good for, in the order of check's lines.
+// hostGives has the benefit of each host part, in the order of check's lines.
 var hostGives = []struct {
 	part HostPart
 	what string
@@ -119,7 +118,7 @@ var hostGives = []struct {
 	{HostPages, "counts page allocations (--pages)"},
 }
 
-// hostFeatures tells of each part whether this kernel has its tracepoints.
+// hostFeatures returns a feature for each host part: whether this kernel has its tracepoints.
 func hostFeatures(have func(name, cost string, must bool, err error) Feature) (out []Feature) {
 	lacks := map[HostPart]error{}
 	spec, err := bpf.LoadIngero()
@@ -137,8 +136,8 @@ func hostFeatures(have func(name, cost string, must bool, err error) Feature) (o
 	return out
 }
 
-// arguments returns what a tracepoint hands to its programs, nil where the kernel has
-// no such tracepoint.
+// arguments returns the arguments of a tracepoint's programs, nil if the kernel has no such
+// tracepoint.
 func arguments(kernel *btf.Spec, tracepoint string) []btf.FuncParam {
 	var def *btf.Typedef
 	if kernel.TypeByName("btf_trace_"+tracepoint, &def) != nil {
@@ -152,7 +151,7 @@ func arguments(kernel *btf.Spec, tracepoint string) []btf.FuncParam {
 	return nil
 }
 
-// fillHostRests makes the sums that take what there is no room for.
+// fillHostRests creates the sums of entries without room.
 func (t *Tracer) fillHostRests() error {
 	for kind := uint16(1); kind < uint16(bpf.IngeroHostKindHOST_KINDS); kind++ {
 		if err := t.objects.HostSums.Put(HostKey{Kind: kind}, HostSum{}); err != nil {
@@ -162,12 +161,11 @@ func (t *Tracer) fillHostRests() error {
 	return nil
 }
 
-// rareHost are programs that hardly ever run, and tell of what must not be missed: they
-// are not left out to spare anybody.
+// rareHost lists programs that rarely run and whose events must not be missed: they are never shed.
 var rareHost = []string{bpf.IngeroProgOnOom, bpf.IngeroProgOnRetransmit}
 
-// attachHost attaches what could be had: what is rare once, all else unless it is left
-// out now. A tracepoint that refuses is a report.
+// attachHost attaches the supported programs: the rare ones, and the others unless they are shed. A
+// tracepoint that fails is a report.
 func (t *Tracer) attachHost() {
 	var rare []string
 	for _, n := range t.hostNames {
@@ -185,7 +183,7 @@ func (t *Tracer) attachHost() {
 	}
 }
 
-// attachOften attaches what watches the host and is not rare.
+// attachOften attaches the host programs that are not rare.
 func (t *Tracer) attachOften() {
 	var often []string
 	for _, n := range t.hostNames {
@@ -206,23 +204,23 @@ func (t *Tracer) attachEach(names []string, to *[]link.Link) {
 	}
 }
 
-// HostReports says which sources of the host cannot be had.
+// HostReports returns the host sources that are unavailable.
 func (t *Tracer) HostReports() []tick.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]tick.Report(nil), t.hostLacks...)
 }
 
-// HostKey is what a sum of the host is of, HostSum what the kernel has of it.
+// HostKey is the key of a host sum, HostSum its value in the kernel.
 type (
 	HostKey = bpf.IngeroHostKey
 	HostSum = bpf.IngeroHostSum
 )
 
-// HostRest tells whether a key is of what there was no room for.
+// HostRest reports whether a key is that of a sum of entries without room.
 func HostRest(k HostKey) bool { return k == HostKey{Kind: k.Kind} }
 
-// HostSums calls take for every sum of the host. The value is reused.
+// HostSums calls take for every host sum. The value is reused.
 func (t *Tracer) HostSums(take func(k HostKey, s *HostSum)) error {
 	const batch = 256
 	var (
@@ -245,7 +243,7 @@ func (t *Tracer) HostSums(take func(k HostKey, s *HostSum)) error {
 	}
 }
 
-// ForgetHost deletes a sum, and returns what it was at its end.
+// ForgetHost deletes a sum, and returns its last value.
 func (t *Tracer) ForgetHost(k HostKey) (s HostSum, err error) {
 	err = t.objects.HostSums.LookupAndDelete(k, &s)
 	if errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -254,7 +252,7 @@ func (t *Tracer) ForgetHost(k HostKey) (s HostSum, err error) {
 	return s, err
 }
 
-// Pages calls take for each process and order of its page allocations so far.
+// Pages calls take for the page allocations so far, by process and order.
 func (t *Tracer) Pages(take func(pid, order uint32, n uint64)) error {
 	if t.programs[bpf.IngeroProgOnPages] == nil {
 		return nil
@@ -275,7 +273,7 @@ func (t *Tracer) Pages(take func(pid, order uint32, n uint64)) error {
 	}
 }
 
-// ForgetPages deletes the page allocations of a process that has ended.
+// ForgetPages deletes the page allocations of an ended process.
 func (t *Tracer) ForgetPages(pid uint32) error {
 	const orders = 64
 	for order := range uint32(orders) {

@@ -12,16 +12,16 @@ import (
 	"ingero/pkg/events"
 )
 
-// level is what is left out of all that is traced.
+// level is a combination of what is shed.
 type level struct {
 	name     string
 	rate     int
 	shed     probes.Shed
 	launches bool // are counted, not timed
-	hot      bool // what is dear has no probes
+	hot      bool // dear rows have no probes
 }
 
-// levels are the fixed rates, and the steps as package govern has them.
+// levels has fixed sampling rates, and the steps of package govern.
 var levels = []level{
 	{name: "all is asked for", rate: 1},
 	{name: "nothing"},
@@ -37,7 +37,7 @@ var levels = []level{
 	{name: "hot-off", shed: probes.Shed{RareStacks: true, Thin: 6, NoPython: true, NoStacks: true, NoHost: true, Calls: true}, launches: true, hot: true},
 }
 
-// take leaves out what the level leaves out.
+// take sheds what the level sheds.
 func (l *level) take(t *testing.T, tr *probes.Tracer, child *testkit.Child, a *probes.Attached) {
 	t.Helper()
 	if err := tr.Shed(l.shed); err != nil {
@@ -56,27 +56,27 @@ func (l *level) take(t *testing.T, tr *probes.Tracer, child *testkit.Child, a *p
 	}
 }
 
-// times tells whether the returns of a row's calls are watched at the level.
+// times reports whether a row's calls are timed at the level.
 func (l *level) times(row *events.Row) bool {
 	return !row.EntryOnly && !(l.shed.Calls && probes.Quick(row)) && !(l.launches && row.Class == events.ClassLaunch)
 }
 
-// keeps tells whether a call has its own record at the level.
+// keeps reports whether a call has its own record at the level.
 func (l *level) keeps(row *events.Row, failed bool) bool {
 	return row.Always() != "" && !row.Polls() || failed && l.times(row)
 }
 
-// Each call that an answer rests on, of each row, and each that fails has its record, whatever
-// is left out, while nobody reads and launches have filled the ring for all others.
+// Each call of each row that answers depend on, and each failed call, has its record at every
+// level, without a reader and after launches have filled the ring for other calls.
 func TestWhatIsKeptHasRecords(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	rows := libraryRows(events.Catalog)
 	stubs := testkit.MakeStubs(t, rows, stubVersion)
 	library, program := harm(t)
-	// Of 2 MiB half is full after 13,107 launches of 80 bytes, all after 26,214, and later where
-	// some are slow and go elsewhere. Of the 512 KiB
-	// for what is kept the half that no wait can have has room for 2,184 records of 120 bytes.
+	// A ring of 2 MiB is half full after 13,107 launches of 80 bytes and full after 26,214; later
+	// if slow ones go elsewhere. Of the 512 KiB for kept records, the half that waits cannot use
+	// holds 2,184 records of 120 bytes.
 	const ring, rounds = 2 << 20, 280
 	for _, l := range levels {
 		t.Run(l.name, func(t *testing.T) {
@@ -123,11 +123,11 @@ func TestWhatIsKeptHasRecords(t *testing.T) {
 	}
 }
 
-// sums are the kernel's of a row.
+// sums has the kernel's sums of a row.
 type sums struct{ calls, done, errors, ns uint64 }
 
-// expect returns the sums of what the stubs' caller did at the level, how many of its calls
-// are to have records of their own, and how many have one.
+// expect returns the expected sums of the stubs' caller at the level, the number of its calls that
+// should have their own records, and the number that do.
 func (l *level) expect(s *testkit.Stubs, said []testkit.StubCall, saw []events.Call) (want map[events.Op]*sums, kept, found int) {
 	want = map[events.Op]*sums{}
 	ops, made := map[events.Op][]events.Call{}, map[string]bool{}
@@ -160,9 +160,8 @@ func (l *level) expect(s *testkit.Stubs, said []testkit.StubCall, saw []events.C
 	return want, kept, found
 }
 
-// Where both rings are full each call that should have a record has one or is counted as one
-// that found no room, and the kernel has the count and the time of each row's calls, whatever
-// is left out.
+// With both rings full, each call that should have a record has one or is counted as a drop, and
+// the kernel has the count and time of each row's calls, at every level.
 func TestFullRingsCountAll(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -170,7 +169,7 @@ func TestFullRingsCountAll(t *testing.T) {
 	stubs := testkit.MakeStubs(t, rows, stubVersion)
 	for _, l := range levels {
 		t.Run(l.name, func(t *testing.T) {
-			// Nobody reads two rings of a page each.
+			// The two rings of a page each have no reader.
 			tr := tracer(t, probes.Options{RingBytes: os.Getpagesize(), SamplingRate: l.rate, Rows: rows, NoLedger: true})
 			child, attached := traced(t, tr, stubs.Library, stubs.Caller)
 			l.take(t, tr, child, attached)
@@ -201,7 +200,7 @@ func TestFullRingsCountAll(t *testing.T) {
 	}
 }
 
-// stubCalls returns what the stubs' caller says that it did.
+// stubCalls returns the calls that the stubs' caller reports.
 func stubCalls(child *testkit.Child) (said []testkit.StubCall) {
 	for line := range strings.Lines(child.Stdout()) {
 		var c testkit.StubCall
@@ -212,7 +211,7 @@ func stubCalls(child *testkit.Child) (said []testkit.StubCall) {
 	return said
 }
 
-// recordsOf returns how many records a call has that stand for it alone.
+// recordsOf returns the number of records that stand for one call alone.
 func recordsOf(c *testkit.StubCall, saw []events.Call) (n int) {
 	for i := range saw {
 		if saw[i].TID == c.TID && saw[i].Start >= c.Before && saw[i].Start <= c.After && saw[i].Weight == 1 {
@@ -222,13 +221,12 @@ func recordsOf(c *testkit.StubCall, saw []events.Call) (n int) {
 	return n
 }
 
-// Where the ring of what is kept is full, the other one takes what it has room for, and the
-// order stays.
+// When the kept ring is full, the call ring takes its records while it has room, in order.
 func TestWhatIsKeptTakesBothRings(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
-	// Nobody reads: 64 KiB have room for 546 records of 120 bytes, 256 KiB for 2,340 of 112.
+	// Without a reader, 64 KiB hold 546 records of 120 bytes, 256 KiB 2,340 of 112.
 	const ring, total = 256 << 10, 2500
 	for _, tt := range []struct {
 		name string

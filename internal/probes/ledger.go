@@ -15,12 +15,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// ledgerPrograms follow threads through the scheduler.
+// ledgerPrograms lists the programs that follow threads through the scheduler.
 var ledgerPrograms = []string{
 	bpf.IngeroProgOnSwitch, bpf.IngeroProgOnWakeup, bpf.IngeroProgOnWaking, bpf.IngeroProgOnMigrate,
 }
 
-// prepareLedger fits the ledger's programs to this machine, or takes them out.
+// prepareLedger adapts the ledger's programs to this machine, or removes them.
 func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 	if !t.ledger {
 		for _, n := range ledgerPrograms {
@@ -62,13 +62,13 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 		spec.Variables[bpf.IngeroVarFollowWakers].Set(!t.noWakers))
 }
 
-// besideQueue is how far variables of a CPU lie behind its run queue, in bytes. 0: there is none.
+// besideQueue has offsets of per-CPU variables from the CPU's run queue, in bytes. 0: none.
 type besideQueue struct {
-	preempt int64 // its preempt count: a variable of its own, but from Linux 6.2 to 6.14 a part of pcpu_hot
-	stolen  int64 // KVM's account of what others had of it
+	preempt int64 // preempt count: a separate variable, but from Linux 6.2 to 6.14 a part of pcpu_hot
+	stolen  int64 // KVM's account of stolen time
 }
 
-// perCPU finds them: what is 0 the kernel does not say.
+// perCPU returns the offsets, 0 for those missing in the kernel's BTF.
 func perCPU(kernel *btf.Spec) (out besideQueue) {
 	var section *btf.Datasec
 	if kernel.TypeByName(".data..percpu", &section) != nil {
@@ -103,13 +103,13 @@ func perCPU(kernel *btf.Spec) (out besideQueue) {
 	return out
 }
 
-// isGuest tells whether the CPUs are a hypervisor's.
+// isGuest reports whether the CPUs are virtual.
 func isGuest() bool {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	return err == nil && bytes.Contains(info, []byte(" hypervisor"))
 }
 
-// memberOffset finds a member by its name, in unnamed structs and unions too.
+// memberOffset returns the offset of a named member, also in unnamed structs and unions.
 func memberOffset(members []btf.Member, name string) int64 {
 	for _, m := range members {
 		if m.Name == name {
@@ -131,19 +131,19 @@ func memberOffset(members []btf.Member, name string) int64 {
 	return 0
 }
 
-// switchHasState tells whether sched_switch hands the state of the thread that
-// leaves to its programs, as it does since Linux 5.18.
+// switchHasState reports whether sched_switch passes the state of the leaving thread to its
+// programs, as it does since Linux 5.18.
 func switchHasState(kernel *btf.Spec) bool {
 	return len(arguments(kernel, "sched_switch")) > 3
 }
 
-// ThreadState is what the kernel knows of a thread: its account, its state now,
-// and its open calls. A thread that runs may move on while it is read.
+// ThreadState is the kernel's data on a thread: its account, its current state, and its open calls.
+// A running thread may change while it is read.
 type ThreadState = bpf.IngeroThread
 
-// Threads calls take for every thread that has made traced calls, or is enrolled because it
-// ended waits of one that has. now (CLOCK_MONOTONIC ns) is later than all that s tells. Those
-// that were of no use lately it retires.
+// Threads calls take for every thread with traced calls, and every enrolled thread, which has ended
+// waits of such a thread. now (CLOCK_MONOTONIC ns) is later than all times in s. Threads retires
+// enrolled threads that have not been useful lately.
 func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) error {
 	const batch = 64
 	var (
@@ -181,8 +181,8 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 	}
 }
 
-// retire gives the place of an enrolled thread to others, unless it was of use since then (s, of
-// CLOCK_MONOTONIC). It has an account until it next leaves a CPU.
+// retire frees the slot of an enrolled thread, unless it was useful after used (s, of
+// CLOCK_MONOTONIC). It keeps its account until it next leaves a CPU.
 func (t *Tracer) retire(tid, used uint32) error {
 	_, err := t.programs[bpf.IngeroProgRetire].Run(&ebpf.RunOptions{Context: bpf.IngeroRetireArgs{Tid: tid, UsedS: used}})
 	if err != nil {

@@ -57,13 +57,13 @@ func lever(t *testing.T, tr *probes.Tracer, child *testkit.Child, on bool) {
 	}
 }
 
-// launched waits for the program to be done and returns its launches so far.
+// launched waits until the program is done and returns its launches so far.
 func launched(child *testkit.Child) (n uint64) {
 	_, _ = fmt.Sscanf(strings.TrimPrefix(child.Line("launched"), "launched "), "%d", &n)
 	return n
 }
 
-// Each switch counts from the next launch of threads that were there before it.
+// Each switch takes effect at the next launch of existing threads.
 func TestLaunchesEntryOnly(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -104,8 +104,8 @@ func TestLaunchesEntryOnly(t *testing.T) {
 	}
 }
 
-// Switched to and fro while all threads launch, no call is lost, counted twice, left
-// open or taken for another's.
+// With switches while all threads launch, no call is lost, counted twice, left open or mistaken for
+// another.
 func TestLaunchesEntryOnlyUnderLoad(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -16,18 +16,18 @@ import (
 
 // Object is a shared library to attach to.
 type Object struct {
-	Path string      // that the kernel can open: what a link is made on
-	Name string      // that people know it by
+	Path string      // path for the kernel: links are made on it
+	Name string      // name for people
 	File io.ReaderAt // its contents
 	Lib  events.Library
-	// Functions are those to choose from; nil: all that it exports.
+	// Functions has the functions to choose from; nil: all exported ones.
 	Functions []elf.Symbol
-	// Leave, if there is one, says once which rows get no probes for now: see
-	// [Attached.Leave].
+	// Leave, unless nil, returns the rows that get no probes at first: see [Attached.Leave]. It is
+	// called once.
 	Leave func(a *Attached) map[int]bool
 }
 
-// site is one place in a library for one row's probes.
+// site is a place in a library for one row's probes.
 type site struct {
 	row    int // index into the tracer's rows
 	symbol string
@@ -35,17 +35,17 @@ type site struct {
 	place  Place
 }
 
-// maxCode bounds how much of a function is read to place its probe. Functions
-// of the real libraries are much shorter; one that is not is probed at +0.
+// maxCode bounds the code that is read to place a function's probe. Functions of the real libraries
+// are much shorter; a longer one is probed at +0.
 const maxCode = 16 << 10
 
 var errNotELF = errors.New("not an ELF library of this machine")
 
-// surface is what a library exports that a row could be for.
+// surface has the exported functions of a library.
 type surface struct {
 	file      *elf.File
 	functions map[string][]elf.Symbol
-	version   int // of the library, as its name says; 0: unknown
+	version   int // of the library, by its soname; 0: unknown
 }
 
 // inspect reads a library and places the probes of the rows.
@@ -85,8 +85,8 @@ func readSurface(o Object) (l surface, err error) {
 	return l, nil
 }
 
-// named returns the functions that a row's symbol stands for in this library: a symbol
-// tells its version, cudaGraphInstantiate@@libcudart.so.12, or else the library's name.
+// named returns the functions that match a row's symbol. Their version is that of the symbol,
+// cudaGraphInstantiate@@libcudart.so.12, or else that of the library's name.
 func (l *surface) named(want events.Symbol) (out []elf.Symbol) {
 	for _, s := range l.functions[want.Name] {
 		version := majorVersion(s.Version)
@@ -100,7 +100,8 @@ func (l *surface) named(want events.Symbol) (out []elf.Symbol) {
 	return out
 }
 
-// majorVersion returns 12 of "libcudart.so.12" and 11 of "libcudart.so.11.0"; 0 is none.
+// majorVersion returns 12 for "libcudart.so.12" and 11 for "libcudart.so.11.0", 0 without a
+// version.
 func majorVersion(name string) int {
 	_, version, _ := strings.Cut(name, ".so.")
 	major, _, _ := strings.Cut(version, ".")
@@ -111,12 +112,12 @@ func majorVersion(name string) int {
 	return n
 }
 
-// api are how the functions of each library's API begin.
+// api has the prefixes of each library's API functions.
 var api = map[events.Library][]string{
 	events.LibCudart: {"cuda", "__cuda"}, events.LibCuda: {"cu"}, events.LibNCCL: {"nccl"}, events.LibNVTX: {"nvtxRange", "nvtxDomainRange"},
 }
 
-// unprobed returns the functions of the library's API that have no row, sorted.
+// unprobed returns the functions of the library's API without a row, sorted.
 func (l *surface) unprobed(lib events.Library, rows []events.Row) (names []string) {
 	known := map[string]bool{}
 	for i := range rows {
@@ -133,9 +134,9 @@ func (l *surface) unprobed(lib events.Library, rows []events.Row) (names []strin
 	return names
 }
 
-// findSites places a probe in each function of the library that has a row. Aliases of
-// one address get one probe. Rows whose symbols are all absent are reported, unless
-// they are of other versions only.
+// findSites places a probe in each function of the library with a row. Aliases of one address get
+// one probe. Rows whose symbols are all absent are reported, unless they are of other versions
+// only.
 func (l *surface) findSites(o Object, rows []events.Row, firstByte bool) (sites []site, reports []tick.Report) {
 	taken := map[uint64]bool{}
 	for i := range rows {
@@ -169,8 +170,7 @@ func (l *surface) findSites(o Object, rows []events.Row, firstByte bool) (sites 
 	return sites, reports
 }
 
-// Where returns where in the file a function's probe would go, and what kind of
-// place that is.
+// Where returns the file offset of a function's probe, and the kind of its place.
 func Where(o Object, symbol string) (offset uint64, at Place, err error) {
 	row := events.Row{Name: symbol, Lib: o.Lib}
 	_, sites, reports, err := inspect(o, []events.Row{row}, false)
@@ -183,8 +183,7 @@ func Where(o Object, symbol string) (offset uint64, at Place, err error) {
 	return sites[0].offset, sites[0].place, nil
 }
 
-// newSite finds a function in the file and places its probe, on the first byte
-// if that is asked for.
+// newSite finds a function in the file and places its probe, on the first byte if firstByte is set.
 func newSite(f *elf.File, s elf.Symbol, firstByte bool) (site, error) {
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || s.Value < p.Vaddr || s.Value >= p.Vaddr+p.Filesz {
@@ -193,7 +192,7 @@ func newSite(f *elf.File, s elf.Symbol, firstByte bool) (site, error) {
 		at := s.Value - p.Vaddr
 		size := min(s.Size, p.Filesz-at)
 		x := site{symbol: s.Name, offset: p.Off + at, place: PlaceStepped}
-		short := size == 0 || size > maxCode // unknown end: no looking for branches, so stay at +0
+		short := size == 0 || size > maxCode // unknown end: no branch check, so stay at +0
 		if short {
 			size = min(16, p.Filesz-at)
 		}

@@ -39,8 +39,8 @@ func surfaceLibrary(t *testing.T, functions []string, flags ...string) Object {
 	return Object{Path: f.Name(), Name: f.Name(), File: f, Lib: events.LibCudart}
 }
 
-// A function whose parameters changed is of the row of its version: the symbol's own,
-// else the library's, else the latest.
+// A function whose parameters changed gets the row of its version: the symbol's own, else the
+// library's, else the latest.
 func TestRowsByVersion(t *testing.T) {
 	t.Parallel()
 	functions := []string{"cudaGraphInstantiate", "cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2", "cudaMalloc"}
@@ -74,7 +74,7 @@ func TestRowsByVersion(t *testing.T) {
 	}
 }
 
-// What a library offers and no row is for is told; what is not of its API is not.
+// Functions of a library's API without a row are listed; other functions are not.
 func TestUnprobed(t *testing.T) {
 	o := surfaceLibrary(t, []string{"cudaMalloc", "cudaNew_v2", "__cudaNewer", "helper", "cuda_not_static", "ncclSend", "cudaGetDevice"})
 	l, _, _, err := inspect(o, events.Catalog, false)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// linkKind is what BPF_LINK_CREATE calls attach_type.
+// linkKind is an attach_type of BPF_LINK_CREATE.
 type linkKind uint32
 
 // Values of enum bpf_attach_type (include/uapi/linux/bpf.h).
@@ -19,8 +19,8 @@ const (
 	linkSession linkKind = 57 // BPF_TRACE_UPROBE_SESSION, 6.13
 )
 
-// multiAttr is the part of union bpf_attr that makes a uprobe link of many
-// places: link_create.uprobe_multi.
+// multiAttr is the part of union bpf_attr for a uprobe link of many places:
+// link_create.uprobe_multi.
 type multiAttr struct {
 	progFD     uint32
 	targetFD   uint32
@@ -41,8 +41,8 @@ const (
 	flagMultiReturn = 1  // BPF_F_UPROBE_MULTI_RETURN
 )
 
-// linkMany links one program to many places of one file. pid 0 means every
-// process that maps it. The library cilium/ebpf has no call for session links.
+// linkMany links one program to many places of one file. pid 0 means every process that maps the
+// file. cilium/ebpf has no call for session links.
 func linkMany(prog *ebpf.Program, kind linkKind, path string, offsets, cookies []uint64, ret bool, pid uint32) (*os.File, error) {
 	if len(offsets) == 0 || len(offsets) != len(cookies) {
 		return nil, fmt.Errorf("link %s: %d places and %d cookies", path, len(offsets), len(cookies))

@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// compile builds a shared library of one C source.
+// compile builds a shared library from one C source.
 func compile(t *testing.T, path, source string) {
 	t.Helper()
 	testkit.NeedTool(t, "gcc")
@@ -27,8 +27,8 @@ func compile(t *testing.T, path, source string) {
 	}
 }
 
-// Two containers made from one lower layer show one library as two files, whose
-// probes meet on one inode: each call must count once.
+// Two containers made from one lower layer show one library as two files whose probes share one
+// inode: each call counts once.
 func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -61,8 +61,8 @@ func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
 	}
 }
 
-// When one of two links that meet on one inode goes, with its container, the
-// other's hits are calls, also in a thread that both have seen.
+// When one of two links on one inode is removed with its container, the other's hits count, even in
+// a thread that both have seen.
 func TestOneOfTwoOverlaysGoes(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -110,11 +110,11 @@ func TestOneOfTwoOverlaysGoes(t *testing.T) {
 	}
 }
 
-// overlay mounts what a container made from the layer lower would see.
+// overlay mounts the view of a container made from the layer lower.
 func overlay(t *testing.T, lower string) (merged string) {
 	t.Helper()
 	dir := t.TempDir()
-	// An upper layer cannot lie on an overlay, as a temporary directory may.
+	// An upper layer cannot be on an overlay, as a temporary directory may be.
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -158,8 +158,8 @@ func checkOverlay(t *testing.T, tr *probes.Tracer) {
 	}
 }
 
-// A branch of the function to where a cheap probe would go must be seen: the
-// probe then sits on the first byte, and one call is one call.
+// If a branch of the function leads to the cheap place, the probe goes on the first byte, and one
+// call counts once.
 func TestBranchToTheCheapPlace(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -202,7 +202,7 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 0; i < 1
 	}
 }
 
-// A link that fails must take what was attached before it along.
+// A link that fails rolls back what was attached before it.
 func TestHalfAttachedIsRolledBack(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, _ := harm(t)
@@ -227,7 +227,7 @@ func TestHalfAttachedIsRolledBack(t *testing.T) {
 	}
 }
 
-// Bytes that are no library must give an error, and a hostile one no panic.
+// A file that is no library gives an error, and a hostile one no panic.
 func TestAttachRefusesWhatIsNoLibrary(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

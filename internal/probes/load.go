@@ -10,11 +10,11 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// maxLoaders bounds the programs that are loaded at a time.
+// maxLoaders bounds the number of concurrent loads.
 const maxLoaders = 4
 
-// loadAll creates the maps of a collection and loads its programs, several at a time: the
-// kernel's look at them takes most of the time until a trace begins.
+// loadAll creates the maps of a collection and loads its programs concurrently: the verifier takes
+// most of the time to start a trace.
 func loadAll(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
 	groups := divide(spec.Programs, min(maxLoaders, runtime.GOMAXPROCS(0)))
 	spec.Programs = nil
@@ -46,7 +46,7 @@ func loadAll(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
 	return all, nil
 }
 
-// divide puts programs into at most n groups that have about as many instructions.
+// divide divides programs into at most n groups with about equal numbers of instructions.
 func divide(programs map[string]*ebpf.ProgramSpec, n int) []map[string]*ebpf.ProgramSpec {
 	names := slices.SortedFunc(maps.Keys(programs), func(a, b string) int {
 		return len(programs[b].Instructions) - len(programs[a].Instructions)

@@ -16,9 +16,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// nvidiaCaller loads a library and calls each function of it, in a child of its own, three
-// times with arguments that tell their place, and says what it returned the last
-// time, and that it did not outlive that if so.
+// nvidiaCaller loads a library and calls each of its functions, each in its own child, three times
+// with arguments that encode their slot. It prints the last result, or that the child did not
+// survive.
 const nvidiaCaller = `#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,13 +51,12 @@ int main(int c, char **v)
 }
 `
 
-// passed is the argument in a slot.
+// passed returns the argument in a slot.
 func passed(slot uint8) uint64 { return 0x500000000000 + 0x1001*uint64(slot) }
 
-// NVIDIA's own libraries: every row finds its functions, none at a dear place
-// where the simulated ones have a cheap one, and of every function that can be called
-// without a GPU, calls are seen with their arguments and the result that the caller
-// got, which is an error.
+// In NVIDIA's own libraries, every row finds its functions, none at a dear place where the
+// simulated ones have a cheap one. For every function that can be called without a GPU, calls have
+// their arguments and the result that the caller got, which is an error.
 func TestNVIDIALibraries(t *testing.T) {
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
@@ -102,13 +101,13 @@ func tryLibrary(t *testing.T, caller, path string, lib events.Library) {
 		t.Errorf("only %d of %d functions could be called", called, len(rows))
 	}
 	for reason, n := range dropped(t, tr) {
-		if reason != "text-left-out" && reason != "thinned" { // the names that are passed are no addresses
+		if reason != "text-left-out" && reason != "thinned" { // the passed names are no addresses
 			t.Errorf("%d drops for %s", n, reason)
 		}
 	}
 }
 
-// rowsOf returns the rows of a library's functions, by symbol, and how many there are in all.
+// rowsOf returns the rows of a library's functions by symbol, and the number of all functions.
 func rowsOf(t *testing.T, path string, lib events.Library) (rows map[string]*events.Row, exported int) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -141,8 +140,8 @@ func rowsOf(t *testing.T, path string, lib events.Library) (rows map[string]*eve
 	return rows, len(there)
 }
 
-// compareResults compares what the caller said with what was seen, and returns how many
-// functions it called and lived.
+// compareResults compares the caller's report with the records, and returns the number of functions
+// that it called and survived.
 func compareResults(t *testing.T, saw []events.Call, said string, rows map[string]*events.Row) (called int) {
 	t.Helper()
 	byPID := map[uint32][]events.Call{}
@@ -174,7 +173,7 @@ func compareResults(t *testing.T, saw []events.Call, said string, rows map[strin
 	return called
 }
 
-// checkPassed compares what was kept of a call, and is an argument, with what was passed.
+// checkPassed compares the recorded arguments of a call with those passed.
 func checkPassed(t *testing.T, symbol string, row *events.Row, c *events.Call) {
 	t.Helper()
 	if c.Op != row.Op {

@@ -11,33 +11,33 @@ import (
 	"ingero/pkg/events"
 )
 
-// Doubled tells whether each call of a row that is not refused makes one launch of the driver,
-// whose probe then sees the same launch again.
+// Doubled reports whether each successful call of a row makes one driver launch, so that the
+// driver's probe sees the same launch again.
 func Doubled(r *events.Row) bool {
 	return launches(r) && r.Lib == events.LibCudart && !strings.Contains(r.Name, "MultiDevice")
 }
 
-// driverLaunch tells whether a row is such a launch of the driver, or may be.
+// driverLaunch reports whether a row is, or may be, such a driver launch.
 func driverLaunch(r *events.Row) bool { return launches(r) && r.Lib == events.LibCuda }
 
 func launches(r *events.Row) bool { return r.Class == events.ClassLaunch && !r.EntryOnly }
 
-// Origins says what is done about the return addresses of launches of the driver.
+// Origins is the use of the return addresses of driver launches.
 type Origins uint32
 
-// What is done.
+// The uses.
 const (
 	OriginsOff Origins = Origins(bpf.IngeroOriginsUseORIGINS_OFF)
-	// OriginsLearn: which operation of the runtime launches from there is learnt, while its
-	// probes are in place.
+	// OriginsLearn learns which runtime operation launches from each return address, while the
+	// runtime's probes are attached.
 	OriginsLearn Origins = Origins(bpf.IngeroOriginsUseORIGINS_LEARN)
-	// OriginsDerive: a launch of the driver that no probe of the runtime saw counts as that
-	// operation, too, and has its record. It has to be so before the probes of [Doubled] rows
-	// go, and until launches that began without them have come to the driver.
+	// OriginsDerive counts and records a driver launch that no runtime probe saw as a call of the
+	// learnt operation, too. It must be on before the probes of [Doubled] rows are detached, and
+	// until launches that began without them have reached the driver.
 	OriginsDerive Origins = Origins(bpf.IngeroOriginsUseORIGINS_DERIVE)
 )
 
-// SetOrigins says what is done from now on.
+// SetOrigins sets the use of return addresses.
 func (t *Tracer) SetOrigins(to Origins) error {
 	if err := t.objects.OriginsMode.Set(uint32(to)); err != nil {
 		return fmt.Errorf("tell programs of the origins of launches: %w", err)
@@ -45,8 +45,8 @@ func (t *Tracer) SetOrigins(to Origins) error {
 	return nil
 }
 
-// UnknownOrigins returns how many return addresses were new when they were needed, so far.
-// Launches from there have the driver's name.
+// UnknownOrigins returns the number of needed return addresses that were unknown, so far. Launches
+// from there have the driver's name.
 func (t *Tracer) UnknownOrigins() (n uint64, err error) {
 	if err = t.objects.OriginsUnknown.Get(&n); err != nil {
 		err = fmt.Errorf("read unknown origins of launches: %w", err)
@@ -54,7 +54,7 @@ func (t *Tracer) UnknownOrigins() (n uint64, err error) {
 	return n, err
 }
 
-// forgetOrigins forgets what was learnt of processes that have ended.
+// forgetOrigins deletes the origins of ended processes.
 func (t *Tracer) forgetOrigins(pids ...uint32) error {
 	gone := map[uint32]bool{}
 	for _, pid := range pids {

@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// twice is a program whose threads launch through the runtime and through the driver alone,
-// with probes on both.
+// twice is a program whose threads launch through the runtime and directly through the driver, with
+// probes on both.
 type twice struct {
 	t       *testing.T
 	tr      *probes.Tracer
@@ -63,7 +63,7 @@ func (x *twice) origins(to probes.Origins) {
 	}
 }
 
-// once has the runtime's probes taken out, or put in again.
+// once detaches the runtime's probes, or attaches them again.
 func (x *twice) once(out bool) {
 	x.t.Helper()
 	x.origins(probes.OriginsDerive)
@@ -77,14 +77,14 @@ func (x *twice) once(out bool) {
 	x.out = out
 }
 
-// made is what the program counted itself.
+// made returns the program's own counts.
 func (x *twice) made() map[string]uint64 {
 	var kernel, ex, direct uint64
 	_, _ = fmt.Sscanf(strings.TrimPrefix(x.child.Line("launched"), "launched "), "%d %d %d", &kernel, &ex, &direct)
 	return map[string]uint64{outer: kernel, "cudaLaunchKernelExC": ex, inner: kernel + direct, "cuLaunchKernelEx": ex}
 }
 
-// check compares all counts with what the program says it made.
+// check compares all counts with the program's own.
 func (x *twice) check() map[string]account {
 	x.t.Helper()
 	made, got := x.made(), accounts(x.t, x.tr)
@@ -105,8 +105,8 @@ func (x *twice) check() map[string]account {
 	return got
 }
 
-// With the driver's probes alone each launch counts as before, by the operation that made it,
-// and has the same records, but for their times.
+// With the driver's probes alone, each launch counts as before, under the operation that made it,
+// and has the same record except for its times.
 func TestLaunchesOnce(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -117,7 +117,7 @@ func TestLaunchesOnce(t *testing.T) {
 				x.child.Say("")
 				x.check()
 				out := map[string]int{}
-				const split = events.CallUnseen | events.CallLedgerPartial | events.CallGapPartial // where its thread ran decides
+				const split = events.CallUnseen | events.CallLedgerPartial | events.CallGapPartial // depends on where its thread ran
 				for _, c := range drain(t, x.tr) {
 					out[fmt.Sprintf("%v in %v: flags %d, function %x, %d launches before", c.Op, c.Parent, c.Flags&^split, c.Args[0], c.Launches)]++
 				}
@@ -148,8 +148,8 @@ func TestLaunchesOnce(t *testing.T) {
 	}
 }
 
-// The runtime's probes go and come back while all threads launch: no launch is lost, counted
-// twice or taken for another's.
+// While the runtime's probes come and go and all threads launch, no launch is lost, counted twice
+// or mistaken for another.
 func TestLaunchesOnceUnderLoad(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -13,16 +13,16 @@ import (
 	"ingero/internal/proc"
 )
 
-// Peeker reads the memory of processes with the kernel's help, where nobody may do so from
-// user space (kernel.yama.ptrace_scope=3). A read takes some hundred microseconds. It needs
-// Linux 5.18. Its methods may be called from any goroutine.
+// Peeker reads process memory with a BPF iterator, where user space may not
+// (kernel.yama.ptrace_scope=3). A read takes some hundred microseconds. It needs Linux 5.18. Its
+// methods are safe for concurrent use.
 type Peeker struct {
 	mu      sync.Mutex
 	objects bpf.PeekObjects
 	threads *link.Iter
 }
 
-// OpenPeeker returns a Peeker, which is to be closed.
+// OpenPeeker returns a Peeker. The caller must close it.
 func OpenPeeker() (*Peeker, error) {
 	p := &Peeker{}
 	if err := bpf.LoadPeekObjects(&p.objects, nil); err != nil {
@@ -36,7 +36,7 @@ func OpenPeeker() (*Peeker, error) {
 	return p, nil
 }
 
-// Close ends it.
+// Close closes the iterator.
 func (p *Peeker) Close() error { return errors.Join(p.threads.Close(), p.objects.Close()) }
 
 // Of returns the memory of a process.
@@ -48,8 +48,8 @@ type Peek struct {
 	pid uint32
 }
 
-// ReadAt reads memory at an address. The error is io.ErrUnexpectedEOF where it is not all
-// there, and proc.ErrGone when there is no such process.
+// ReadAt reads memory at an address. It returns io.ErrUnexpectedEOF if a part is unreadable, and
+// proc.ErrGone if the process does not exist.
 func (m Peek) ReadAt(b []byte, at int64) (int, error) {
 	done := 0
 	for done < len(b) {

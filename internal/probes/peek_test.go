@@ -14,7 +14,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Memory that is read with the kernel's help is what is there, over any number of pages.
+// Memory that a BPF iterator reads equals the process's memory, over any number of pages.
 func TestPeek(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -2,7 +2,7 @@ package probes
 
 import "testing"
 
-// A program that was preempted in most of its batches says what a call takes all the same.
+// The time per call is right even if the program was preempted in most of its batches.
 func TestPerCall(t *testing.T) {
 	got, err := perCall([]byte(`{"program":"calib","calls":3000,"best_ps":1936000,"median_ps":269758000}`))
 	if err != nil || got != 1936 {

@@ -9,23 +9,22 @@ import (
 	"ingero/internal/bpf"
 )
 
-// Place says what kind of instruction a probe sits on. It decides the price: an
-// instruction that the kernel emulates costs one trap, any other two, and the
-// second is the dearer.
+// Place is the kind of instruction that a probe is on. It decides the cost: an instruction that the
+// kernel emulates costs one trap, any other two, and the second costs more.
 type Place uint8
 
-// The places, as bpf/abi.h numbers them.
+// The places, numbered as in bpf/abi.h.
 const (
 	PlaceEmulated = Place(bpf.IngeroPlacePLACE_EMULATED)
 	PlaceStepped  = Place(bpf.IngeroPlacePLACE_STEPPED)
 )
 
-// place chooses where in a function to put its probe, as an offset from its
-// first byte. code is the function from its first byte on, whole when known.
+// place returns where to put a function's probe, as an offset from its first byte. code is the
+// function's code, complete if its size is known.
 //
-// Behind the first byte it goes only over instructions on a short list, which
-// leave the stack pointer and all arguments alone, and only when no branch of
-// the function leads back into what was skipped.
+// Beyond the first byte, place skips only instructions on a short list, which leave the stack
+// pointer and all arguments alone, and only if no branch of the function leads back into the
+// skipped ones.
 func place(code []byte) (offset uint64, at Place) {
 	if runtime.GOARCH == "arm64" {
 		return placeARM64(code), PlaceStepped
@@ -56,8 +55,8 @@ func placeX86(code []byte) (uint64, Place) {
 	return uint64(pos), PlaceEmulated
 }
 
-// emulatedX86 tells whether the kernel emulates the first instruction:
-// arch/x86/kernel/uprobes.c, push_setup_xol_ops and branch_setup_xol_ops.
+// emulatedX86 reports whether the kernel emulates the first instruction: arch/x86/kernel/uprobes.c,
+// push_setup_xol_ops and branch_setup_xol_ops.
 func emulatedX86(b []byte) bool {
 	switch {
 	case len(b) == 0:
@@ -74,9 +73,8 @@ func emulatedX86(b []byte) bool {
 	return false
 }
 
-// skippableX86 returns the length of the first instruction when it is one that
-// may be passed over, else 0: endbr64; cmp $imm,disp(%rip); mov and lea to r10
-// or r11, which carry no argument.
+// skippableX86 returns the length of the first instruction if it may be skipped, else 0: endbr64;
+// cmp $imm,disp(%rip); mov and lea to r10 or r11, which carry no argument.
 func skippableX86(b []byte) int {
 	if len(b) >= 4 && binary.LittleEndian.Uint32(b) == 0xfa1e0ff3 {
 		return 4
@@ -101,8 +99,8 @@ func skippableX86(b []byte) int {
 	return 0
 }
 
-// entersX86 tells whether a direct branch in the function leads behind its first
-// byte up to offset end. What cannot be decoded might hide one, so it counts.
+// entersX86 reports whether a direct branch in the function leads to an offset from 1 to end.
+// Undecodable code might contain one, so it counts.
 func entersX86(code []byte, end int) bool {
 	for pos := 0; pos < len(code); {
 		if len(code)-pos >= 4 && binary.LittleEndian.Uint32(code[pos:]) == 0xfa1e0ff3 {
@@ -123,8 +121,8 @@ func entersX86(code []byte, end int) bool {
 	return false
 }
 
-// placeARM64 skips a landing pad (bti). It never goes past paciasp: there the
-// return address is signed, and a return probe would replace a signed one.
+// placeARM64 skips a landing pad (bti). It never skips paciasp: that signs the return address, and
+// a return probe would replace a signed one.
 func placeARM64(code []byte) uint64 {
 	const bti, btiMask = 0xd503241f, 0xffffff3f
 	if len(code) >= 8 && binary.LittleEndian.Uint32(code)&btiMask == bti {

@@ -28,8 +28,8 @@ func TestPlaceX86(t *testing.T) {
 		{"cmp of an argument is no stub", "4883ff01 7402 31c0 c3", 0, PlaceStepped},
 		{"mov to an argument", "bf01000000 55 5d c3", 0, PlaceStepped},
 		{"mov to rsp", "4889fc 55 5d c3", 0, PlaceStepped},
-		// jmp back to the push behind endbr64: a second hit of the probe would be
-		// taken for a second call.
+		// jmp back to the push after endbr64: a second hit of the probe would count as a second
+		// call.
 		{"a branch to the place", "f30f1efa 55 ebfd", 0, PlaceStepped},
 		{"a branch into what is skipped", "f30f1efa 55 ebfb", 0, PlaceStepped},
 		{"a branch to the first byte is another call", "f30f1efa 55 ebf9", 4, PlaceEmulated},
@@ -52,7 +52,7 @@ func TestPlaceX86(t *testing.T) {
 func TestPlaceARM64(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		code string // hexadecimal, as it lies in memory
+		code string // hexadecimal, in memory order
 		off  uint64
 	}{
 		{"bti c", "5f2403d5 fd7bbfa9", 4},
@@ -74,8 +74,7 @@ func TestPlaceARM64(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, the place lies in the code, and what is passed over is not
-// entered by any branch that was decoded.
+// For any bytes, the place is within the code, and no decoded branch leads into skipped code.
 func FuzzPlaceX86(f *testing.F) {
 	f.Add([]byte{0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0xeb, 0xfd})
 	f.Add([]byte{0x81, 0x3d, 1, 2, 3, 4, 5, 6, 7, 8, 0x74, 0x0a})

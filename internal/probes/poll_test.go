@@ -11,8 +11,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Of the queries of a thread that asks again and again, those are recorded always with which
-// the waiting ends. A record of others stands for many.
+// In a thread that polls, the query that ends the waiting always has a record. A record of the
+// other queries stands for many.
 func TestEndOfPollingIsRecorded(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -31,7 +31,7 @@ func TestEndOfPollingIsRecorded(t *testing.T) {
 	if err := tr.Shed(probes.Shed{Thin: 15}); err != nil {
 		t.Fatal(err)
 	}
-	answers := []string{"600", "600", "0", "0", "600", "0", "0", "600", "700"} // of the last, an error is recorded anyway
+	answers := []string{"600", "600", "0", "0", "600", "0", "0", "600", "700"} // an error of the last is recorded anyway
 	child, _ := traced(t, tr, library, program, answers...)
 	child.Say("go")
 	if err := child.Wait(); err != nil {

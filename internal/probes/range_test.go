@@ -13,8 +13,7 @@ import (
 	"ingero/sim"
 )
 
-// Where the ring fills, calls of NVTX leave half of it to calls of CUDA, and those that
-// are left out are counted.
+// When the ring fills, NVTX calls leave half of it to CUDA calls, and dropped ones are counted.
 func TestRangesLeaveRoom(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -8,10 +8,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// conventions are how each architecture passes arguments.
+// conventions has the calling convention of each architecture.
 var conventions = map[string]events.Convention{"amd64": events.AMD64, "arm64": events.ARM64}
 
-// recipe compiles one row for the architecture this program runs on.
+// recipe compiles one row for the current architecture.
 func recipe(row *events.Row) (bpf.IngeroRecipe, error) {
 	cc, ok := conventions[runtime.GOARCH]
 	if !ok {

@@ -10,19 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bits of a record's header in a BPF ring (kernel/bpf/ringbuf.c).
+// Layout of a record's header in a BPF ring (kernel/bpf/ringbuf.c).
 const (
 	ringBusy    = 1 << 31
 	ringDiscard = 1 << 30
 	ringHeader  = 8
-	ringBatch   = 512 << 10 // bytes after which the kernel gets its room back
+	ringBatch   = 512 << 10 // bytes after which the kernel gets its space back
 )
 
-// Ring reads the records of a BPF ring buffer where they lie. One goroutine may
-// read at a time.
+// Ring reads the records of a BPF ring buffer in place. One goroutine may read at a time.
 type Ring struct {
 	consumer []byte // page with the consumer's position, shared with the kernel
-	producer []byte // page with the producer's position, then the data, twice
+	producer []byte // page with the producer's position, then the data, mapped twice
 	data     []byte
 	mask     uint64
 }
@@ -44,21 +43,21 @@ func newRing(fd, size int) (*Ring, error) {
 	return &Ring{consumer: consumer, producer: producer, data: producer[page:], mask: uint64(size - 1)}, nil
 }
 
-// ringState says what is at a place of a ring.
+// ringState is the state of a position in a ring.
 type ringState int
 
 const (
-	ringRead  ringState = iota // all there was has been read
-	ringReady                  // a record
-	ringHeld                   // a record that is not complete, of a preempted writer
+	ringRead  ringState = iota // no unread record
+	ringReady                  // a complete record
+	ringHeld                   // an incomplete record, of a preempted writer
 )
 
-// cursor reads what a ring has when it is made.
+// cursor reads the records that a ring has when the cursor is made.
 type cursor struct {
 	ring     *Ring
 	pos, end uint64
-	told     uint64 // what the kernel knows of pos
-	size     uint64 // of the record at pos, with its header
+	told     uint64 // position last stored for the kernel
+	size     uint64 // of the record at pos, including its header
 }
 
 func (r *Ring) cursor() cursor {
@@ -66,14 +65,14 @@ func (r *Ring) cursor() cursor {
 	return cursor{r, pos, atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0]))), pos, 0}
 }
 
-// peek returns the next record before a position; discarded ones are passed over. The bytes
-// are the kernel's and valid until next.
+// peek returns the next record before a position, skipping discarded ones. The bytes belong to the
+// kernel and are valid until next.
 func (c *cursor) peek(until uint64) ([]byte, ringState) {
 	for c.pos < until {
 		off := c.pos & c.ring.mask
 		head := atomic.LoadUint32((*uint32)(unsafe.Pointer(&c.ring.data[off])))
 		size := uint64(head &^ (ringBusy | ringDiscard))
-		if head&ringBusy != 0 || size > c.ring.mask-ringHeader { // the latter: not a ring any more
+		if head&ringBusy != 0 || size > c.ring.mask-ringHeader { // the latter: corrupt ring
 			return nil, ringHeld
 		}
 		c.size = (size + ringHeader + 7) &^ 7
@@ -85,14 +84,14 @@ func (c *cursor) peek(until uint64) ([]byte, ringState) {
 	return nil, ringRead
 }
 
-// next passes over the record that was peeked at.
+// next skips the record that peek returned.
 func (c *cursor) next() {
 	if c.pos += c.size; c.pos-c.told >= ringBatch {
 		c.close()
 	}
 }
 
-// close tells the kernel how far the ring has been read.
+// close stores the read position for the kernel.
 func (c *cursor) close() {
 	if c.pos != c.told {
 		atomic.StoreUint64((*uint64)(unsafe.Pointer(&c.ring.consumer[0])), c.pos)
@@ -100,10 +99,9 @@ func (c *cursor) close() {
 	}
 }
 
-// Drain calls take for each record that is complete, at most limit of them, and
-// returns how many there were. The bytes are the kernel's and valid during the
-// call only. A record of a preempted writer ends the round; it and what follows
-// come with the next.
+// Drain calls take for each complete record, at most limit of them, and returns their number. The
+// bytes belong to the kernel and are valid during the call only. An incomplete record of a
+// preempted writer ends the drain; the next call continues there.
 func (r *Ring) Drain(limit int, take func(record []byte)) int {
 	c, n := r.cursor(), 0
 	defer c.close()
@@ -118,14 +116,14 @@ func (r *Ring) Drain(limit int, take func(record []byte)) int {
 	return n
 }
 
-// Waiting returns from where to where records wait to be read, in bytes since the ring was
-// made.
+// Waiting returns the positions from and to which unread records wait, in bytes since the ring was
+// created.
 func (r *Ring) Waiting() (from, to uint64) {
 	from = atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.consumer[0])))
 	return from, atomic.LoadUint64((*uint64)(unsafe.Pointer(&r.producer[0])))
 }
 
-// Used returns how many bytes wait to be read.
+// Used returns the number of unread bytes.
 func (r *Ring) Used() uint64 {
 	from, to := r.Waiting()
 	return to - from

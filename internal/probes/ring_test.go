@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// paper is a ring in plain memory, with the producer's side written by the test.
+// paper is a ring in plain memory; the test is the producer.
 type paper struct {
 	*Ring
 	size uint64
@@ -21,7 +21,7 @@ func newPaper(size uint64) *paper {
 func (p *paper) produced() uint64 { return binary.LittleEndian.Uint64(p.producer) }
 func (p *paper) consumed() uint64 { return binary.LittleEndian.Uint64(p.consumer) }
 
-// put writes a record as the kernel does; the data lies twice, one after the other.
+// put writes a record as the kernel does; the data is there twice, one copy after the other.
 func (p *paper) put(payload string, bits uint32) {
 	pos := p.produced()
 	set := func(i uint64, b byte) {
@@ -46,7 +46,7 @@ func TestRingDrain(t *testing.T) {
 		fill  func(*paper)
 		limit int
 		want  []string
-		left  bool // something waits for the next round
+		left  bool // a record waits for the next round
 	}{
 		{name: "nothing", fill: func(*paper) {}, limit: 9},
 		{name: "in order", fill: func(p *paper) { p.put("a", 0); p.put("bbbbbbbbb", 0) }, limit: 9, want: []string{"a", "bbbbbbbbb"}},
@@ -72,7 +72,7 @@ func TestRingDrain(t *testing.T) {
 	}
 }
 
-// Records run over the end of the ring many times and arrive whole.
+// Records wrap around the end of the ring many times and arrive complete.
 func TestRingWraps(t *testing.T) {
 	p := newPaper(256)
 	for i := range 1000 {

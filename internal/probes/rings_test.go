@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// papers are both rings in plain memory.
+// papers has both rings in plain memory.
 type papers struct{ calls, kept *paper }
 
 func newPapers(size uint64) papers { return papers{newPaper(size), newPaper(size)} }
 
-// keep writes a record of kept_ring as the kernel does, behind a position of call_ring.
+// keep writes a record of kept_ring as the kernel does, with a position of call_ring in front.
 func (p papers) keep(after uint64, payload string, bits uint32) {
 	p.kept.put(string(binary.NativeEndian.AppendUint64(nil, after))+payload, bits)
 }
@@ -29,7 +29,7 @@ func TestRingsDrain(t *testing.T) {
 		fill  func(papers)
 		limit int
 		want  []string
-		next  []string // by the next round
+		next  []string // in the next round
 	}{
 		{name: "nothing", fill: func(papers) {}, limit: 9},
 		{name: "calls alone", fill: func(p papers) { p.calls.put("a", 0); p.calls.put("b", 0) }, limit: 9, want: []string{"a", "b"}},
@@ -84,15 +84,14 @@ func TestRingsDrain(t *testing.T) {
 	}
 }
 
-// Whatever threads put where, and however it is read: no record is lost, those of a thread
-// come in its order, and so do those of two threads of which one saw what the other did. A
-// thread that puts a record into the kept ring can be preempted between reading the position
-// and having room.
+// For any writes and reads, no record is lost. Those of a thread arrive in order, as do those of
+// two threads of which one saw what the other did. A thread that writes to the kept ring can be
+// preempted between reading the position and reserving space.
 func TestRingsKeepTheOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		p := newPapers(1 << 14)
-		type event struct{ thread, n, after int } // after: how many records were complete as it began
+		type event struct{ thread, n, after int } // after: number of complete records when it began
 		var made, got []event
 		read := func(limit int) {
 			for _, s := range p.drain(limit) {
@@ -104,7 +103,7 @@ func TestRingsKeepTheOrder(t *testing.T) {
 			}
 		}
 		const threads = 4
-		var begun [threads]int // n + 1 of a record of kept_ring for which a thread read the position
+		var begun [threads]int // n + 1 of the record for which a thread has read the position
 		var after [threads]uint64
 		var saw [threads]int
 		for range 400 {
@@ -124,7 +123,7 @@ func TestRingsKeepTheOrder(t *testing.T) {
 				made = append(made, e)
 			}
 		}
-		for n := -1; n != len(got); { // until there is nothing more
+		for n := -1; n != len(got); { // until nothing is left
 			n = len(got)
 			read(7)
 		}

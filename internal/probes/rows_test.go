@@ -17,10 +17,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// modes are the ways to link; each is forced in turn.
+// modes lists the ways to link; each is forced in turn.
 var modes = []probes.Mode{probes.ModeSession, probes.ModeMulti, probes.ModePerf}
 
-// libraryRows moves every row into one library, as the stubs have but one.
+// libraryRows moves every row into one library, as the stubs have only one.
 func libraryRows(rows []events.Row) []events.Row {
 	out := append([]events.Row(nil), rows...)
 	for i := range out {
@@ -29,8 +29,8 @@ func libraryRows(rows []events.Row) []events.Row {
 	return out
 }
 
-// tracer opens a tracer for the length of the test. It thins calls however long they take, unless
-// the options say: on a busy machine any call may take long.
+// tracer opens a tracer for the duration of the test. Unless the options say otherwise, it thins
+// calls of any duration: on a busy machine any call may take long.
 func tracer(t testing.TB, o probes.Options) *probes.Tracer {
 	t.Helper()
 	o.Long = cmp.Or(o.Long, time.Hour)
@@ -46,7 +46,7 @@ func tracer(t testing.TB, o probes.Options) *probes.Tracer {
 	return tr
 }
 
-// attach puts probes in a library for the length of the test.
+// attach attaches probes to a library for the duration of the test.
 func attach(t testing.TB, tr *probes.Tracer, path string, lib events.Library, pids ...uint32) *probes.Attached {
 	t.Helper()
 	f, err := os.Open(path)
@@ -78,8 +78,7 @@ func drain(t testing.TB, tr *probes.Tracer) []events.Call {
 	return batch.Calls
 }
 
-// trace runs the stubs' caller under a tracer for traced, and returns what the
-// caller says and what the tracer saw.
+// trace runs the stubs' caller under a tracer, and returns the caller's report and the records.
 func trace(t *testing.T, s *testkit.Stubs, o probes.Options) (said []testkit.StubCall, saw []events.Call, pid uint32) {
 	t.Helper()
 	tr := tracer(t, o)
@@ -97,7 +96,7 @@ func trace(t *testing.T, s *testkit.Stubs, o probes.Options) (said []testkit.Stu
 	return stubCalls(child), drain(t, tr), pid
 }
 
-// compare returns how what was seen of a call differs from what was done.
+// compare returns the differences between a call's record and the call.
 func compare(t *testing.T, s *testkit.Stubs, row *events.Row, said testkit.StubCall, failed bool, pid uint32, saw []events.Call) (wrong []string) {
 	var c *events.Call
 	for i := range saw {
@@ -132,7 +131,7 @@ func compare(t *testing.T, s *testkit.Stubs, row *events.Row, said testkit.StubC
 	if failed {
 		flags, result = events.CallFailed, s.Result(row)
 	}
-	// What the scheduler did meanwhile is the machine's, not the row's.
+	// Flags of the scheduler depend on the machine, not on the row.
 	check("flags", c.Flags&^(events.CallLedgerPartial|events.CallGapPartial|events.CallUnseen), flags)
 	check("result", c.Result, result)
 	if c.Duration < testkit.StubSpin || c.End() > said.After {
@@ -144,7 +143,7 @@ func compare(t *testing.T, s *testkit.Stubs, row *events.Row, said testkit.StubC
 	return wrong
 }
 
-// differences compares all calls and returns what is wrong, by symbol.
+// differences compares all calls and returns the differences, by symbol.
 func differences(t *testing.T, s *testkit.Stubs, said []testkit.StubCall, saw []events.Call, pid uint32) map[string][]string {
 	t.Helper()
 	if want := 2 * len(s.Rows); len(said) != want {
@@ -160,10 +159,10 @@ func differences(t *testing.T, s *testkit.Stubs, said []testkit.StubCall, saw []
 	return out
 }
 
-// stubVersion is the version of the library that stubs play, if a test has no other.
+// stubVersion is the stubs' library version, if a test has no other.
 const stubVersion = 12
 
-// oneOfAKind keeps as few rows as have all ways of reading a value.
+// oneOfAKind returns a minimal set of rows with all ways of reading a value.
 func oneOfAKind(t *testing.T, rows []events.Row) (out []events.Row) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -191,9 +190,9 @@ func oneOfAKind(t *testing.T, rows []events.Row) (out []events.Row) {
 	return out
 }
 
-// Every argument, result and duration of every symbol of every row, in every
-// mode, on the running kernel. Links for each symbol take 0.1 s each to close,
-// so that mode has one row of each kind.
+// Every argument, result and duration of every symbol of every row is right, in every mode, on the
+// running kernel. Links for each symbol take 0.1 s each to close, so that mode has one row of each
+// kind.
 func TestEveryRowOnThisKernel(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -214,7 +213,7 @@ func TestEveryRowOnThisKernel(t *testing.T) {
 	}
 }
 
-// What a function keeps goes by the version of the library that exports it.
+// The values a function keeps depend on the version of the library that exports it.
 func TestRowsOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -235,15 +234,15 @@ func TestRowsOfOtherVersions(t *testing.T) {
 	}
 }
 
-// The comparison above must see what it is there to see. The kernel gets a row
-// with a fault, the comparison the sound one.
+// The comparison above finds faults: the kernel gets a row with a fault, the comparison the sound
+// one.
 func TestRowsTestSeesFaults(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	op, _ := events.OpByName("cudaMemcpyAsync")
 	sound := *op.Row()
 	sound.Lib = events.LibCudart
-	// As an argument, since a tag is cut to 32 bits whether it is masked or not.
+	// As an argument, since a tag is cut to 32 bits with and without a mask.
 	sound.Keep, sound.Tag = []string{"count", "dst", "kind", "stream"}, ""
 	stubs := testkit.MakeStubs(t, []events.Row{sound}, stubVersion)
 	for _, tt := range []struct {

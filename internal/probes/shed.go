@@ -15,18 +15,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Shed says what is done without, of all processes. The zero value: nothing.
+// Shed selects what is shed for all processes. The zero value sheds nothing.
 type Shed struct {
-	RareStacks bool // stacks of calls that are slow or failed, and a smaller sample
-	NoPython   bool // in stacks
+	RareStacks bool // only stacks of slow and failed calls, and a smaller sample
+	NoPython   bool // no Python frames in stacks
 	NoStacks   bool
-	Calls      bool // that return at once are counted, not timed: see [Quick]
-	NoHost     bool // what it watches is not attached
+	Calls      bool // count quick calls without timing them: see [Quick]
+	NoHost     bool // detach the host programs that are not rare
 	Thin       uint32
 }
 
-// Quick tells whether calls of a row return at once, and tell nothing by what they return:
-// these can be counted and not timed.
+// Quick reports whether calls of a row return at once, with a result that carries no information:
+// they can be counted without timing.
 func Quick(r *events.Row) bool {
 	switch r.Class {
 	case events.ClassMemset, events.ClassQuery, events.ClassMemcpy:
@@ -40,11 +40,10 @@ func Quick(r *events.Row) bool {
 	return r.Always() == "" && !r.EntryOnly && !r.Text
 }
 
-// Dear tells whether the probes of a row may be taken out when they cost too much.
+// Dear reports whether the probes of a row may be detached when they cost too much.
 func Dear(r *events.Row) bool { return Quick(r) || r.Class == events.ClassLaunch }
 
-// Shed has the programs do without what s says, and with all else. Calls that are open
-// return as they would have.
+// Shed sheds exactly what s selects. Open calls return normally.
 func (t *Tracer) Shed(s Shed) error {
 	var flags bpf.IngeroShedFlags
 	for flag, on := range map[bpf.IngeroShedFlags]bool{
@@ -61,7 +60,7 @@ func (t *Tracer) Shed(s Shed) error {
 	return errors.Join(t.leversChanged(), t.countQuick(s.Calls), t.leaveHost(s.NoHost))
 }
 
-// leversChanged has threads look again at what is counted at its entry only.
+// leversChanged makes threads reload what is counted at entry only.
 func (t *Tracer) leversChanged() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +71,7 @@ func (t *Tracer) leversChanged() error {
 	return nil
 }
 
-// countQuick has the calls of quick rows counted at their entry only, or timed.
+// countQuick switches the calls of quick rows between counting at entry only and timing.
 func (t *Tracer) countQuick(on bool) error {
 	if t.entry || t.quickCounted == on {
 		return nil
@@ -97,7 +96,7 @@ func (t *Tracer) countQuick(on bool) error {
 	return nil
 }
 
-// leaveHost detaches what watches the host, but for what is rare, or attaches it again.
+// leaveHost detaches the host programs that are not rare, or attaches them again.
 func (t *Tracer) leaveHost(on bool) error {
 	t.mu.Lock()
 	same, begun, links := t.hostLeft == on, t.hostBegun, t.hostLinks
@@ -116,7 +115,7 @@ func (t *Tracer) leaveHost(on bool) error {
 		}
 		return errors.Join(errs...)
 	}
-	// What had begun before has ended unseen.
+	// The ends of earlier starts were missed.
 	if err := errors.Join(clearMap[uint64](t.objects.Requests), clearMap[uint32](t.objects.Reclaiming)); err != nil {
 		return err
 	}
@@ -145,11 +144,11 @@ func clearMap[K any](m *ebpf.Map) error {
 	return nil
 }
 
-// Leave takes the probes of rows out, and puts those of all others in. Calls are seen by
-// the new links before the old ones go; of calls that are open then the return is not
-// seen, and they count as abandoned. Calls of a part of the library in which nothing changes
-// (see [Doubled]) go on. It may take seconds where each function has links of
-// its own. On error the probes stay as they were, as far as they can.
+// Leave detaches the probes of rows, and attaches those of all others. The new links see calls
+// before the old ones go. The returns of calls that are open then are missed, and these calls count
+// as abandoned. Parts of the library without a change (see [Doubled]) are unaffected. Leave may
+// take seconds if each function has its own links. On error the probes stay unchanged, as far as
+// possible.
 func (a *Attached) Leave(rows map[int]bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,7 +186,7 @@ func (a *Attached) leave(p *part, rows map[int]bool) error {
 	return err
 }
 
-// leaveEach is leave where each row has links of its own.
+// leaveEach is leave if each row has its own links.
 func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 	var errs []error
 	var again []site
@@ -210,7 +209,7 @@ func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 	return errors.Join(append(errs, closeAll(gone), p.twin.linked())...)
 }
 
-// StackTime returns what taking stacks has taken of the traced threads so far.
+// StackTime returns the time of traced threads spent on stacks so far.
 func (t *Tracer) StackTime() (time.Duration, error) {
 	var ns uint64
 	if err := t.objects.StackNs.Get(&ns); err != nil {
@@ -219,16 +218,16 @@ func (t *Tracer) StackTime() (time.Duration, error) {
 	return time.Duration(ns), nil
 }
 
-// Weighing measures what the programs behind tracepoints take while it goes on. The
-// kernel does that for all programs, and each pays for two readings of the clock.
+// Weighing measures the cost of the tracepoint programs while it runs. The kernel times all
+// programs meanwhile, which costs each run two clock readings.
 type Weighing struct {
 	t            *Tracer
 	stats        io.Closer
 	since        time.Time
-	host, ledger time.Duration // that the programs had run until then
+	host, ledger time.Duration // run times at the start
 }
 
-// Weigh begins to. It needs CAP_SYS_ADMIN.
+// Weigh starts a Weighing. It needs CAP_SYS_ADMIN.
 func (t *Tracer) Weigh() (*Weighing, error) {
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
@@ -242,8 +241,7 @@ func (t *Tracer) Weigh() (*Weighing, error) {
 	return w, nil
 }
 
-// End returns what part of one CPU the programs took: those that watch the host, and
-// those of the ledger.
+// End returns the shares of one CPU that the host programs and the ledger's programs took.
 func (w *Weighing) End() (host, ledger float64, err error) {
 	h, l, err := w.t.ranFor()
 	passed := time.Since(w.since)
@@ -253,7 +251,7 @@ func (w *Weighing) End() (host, ledger float64, err error) {
 	return float64(h-w.host) / float64(passed), float64(l-w.ledger) / float64(passed), nil
 }
 
-// ranFor returns how long the programs behind tracepoints have run while they were timed.
+// ranFor returns the measured run times of the tracepoint programs.
 func (t *Tracer) ranFor() (host, ledger time.Duration, err error) {
 	for _, of := range []struct {
 		names []string

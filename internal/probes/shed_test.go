@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// shedder is a program whose launches and synchronisations are traced.
+// shedder is a program whose launches and synchronizations are traced.
 type shedder struct {
 	t        *testing.T
 	tr       *probes.Tracer
@@ -35,7 +35,7 @@ func newShedder(t *testing.T, o probes.Options) *shedder {
 		t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	// By the file that was looked into, whatever is at its path by then.
+	// By the inspected file, whatever is at its path by then.
 	if s.attached, err = s.tr.Attach(probes.Object{Path: "/nonexistent", Name: library, File: f, Lib: events.LibCudart}); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func newShedder(t *testing.T, o probes.Options) *shedder {
 	return s
 }
 
-// round has the program make its calls and returns what was counted, and the records.
+// round makes the program call, and returns the counts and the records.
 func (s *shedder) round() (map[string]account, []events.Call) {
 	s.t.Helper()
 	before := accounts(s.t, s.tr)
@@ -64,8 +64,8 @@ func (s *shedder) shed(x probes.Shed) {
 	}
 }
 
-// What is left out is what was said, at once, and all is back when it is taken back;
-// counts are exact all the time.
+// Exactly the selected features are shed, at once, and all return afterwards; counts are exact all
+// the time.
 func TestShed(t *testing.T) {
 	t.Parallel()
 	withStack := func(calls []events.Call) (n int) {
@@ -106,7 +106,7 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// Probes of single functions go and come back; those of the others see each call once.
+// Probes of single functions come and go; those of the others see each call once.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	for _, mode := range modes {
@@ -133,7 +133,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// What tracepoints take is measured, and the kernel stops timing programs at the end.
+// The cost of tracepoints is measured, and the kernel stops timing programs at the end.
 func TestWeigh(t *testing.T) {
 	t.Parallel()
 	s := newShedder(t, probes.Options{})

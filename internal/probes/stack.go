@@ -14,22 +14,22 @@ import (
 	"ingero/internal/unwind"
 )
 
-// StackPolicy says which calls have their stack taken.
+// StackPolicy selects the calls whose stacks are taken.
 type StackPolicy uint32
 
 // The policies.
 const (
 	StacksNone StackPolicy = iota
-	StacksSlow             // those of slow and failed calls, of the first from a site, and a sample of the others
+	StacksSlow             // of slow and failed calls, of the first call from a site, and of a sample of the others
 	StacksAll
 )
 
-// roomsPerCPU is how many stacks can be put together at a time on each CPU: a program
-// that does can be preempted by others that do.
+// roomsPerCPU is the number of stacks that can be assembled at a time on each CPU: a program that
+// assembles one can be preempted by others that do, too.
 const roomsPerCPU = 4
 
-// stackSettings prepares the programs for a policy. What is not wanted is left out of
-// them by the verifier, since it can see that nothing leads there.
+// stackSettings prepares the programs for a policy. The verifier removes the code of unused
+// policies, since it sees that it is dead.
 func stackSettings(spec *ebpf.CollectionSpec, p StackPolicy, each bool) map[string]any {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -47,7 +47,7 @@ func stackSettings(spec *ebpf.CollectionSpec, p StackPolicy, each bool) map[stri
 	return map[string]any{bpf.IngeroVarTakeStacks: uint32(p), bpf.IngeroVarStackRooms: rooms, bpf.IngeroVarEachStack: each}
 }
 
-// lostEnds counts stacks that lack frames, by why.
+// lostEnds returns counts of incomplete stacks by reason.
 func (t *Tracer) lostEnds() ([]tick.Drop, error) {
 	var native [16]uint64
 	var pythons [8]uint64

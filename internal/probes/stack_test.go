@@ -21,8 +21,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// stackCaller starts the program that calls from a known depth, traced, and returns from
-// where the driver's function is called, and the runtime's.
+// stackCaller starts the program that calls from a known depth, traced. It returns the addresses
+// from which the driver's function and the runtime's are called.
 func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *testkit.Child, library []uint64) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -51,7 +51,7 @@ func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *test
 	return tr, child, library
 }
 
-// keepTables has all that a process has mapped in the kernel's tables.
+// keepTables gives the kernel unwind tables of all that a process has mapped.
 func keepTables(t *testing.T, tr *probes.Tracer, pid int) {
 	t.Helper()
 	k := unwind.NewKeeper(unwind.Options{Kernel: tr.Walker()})
@@ -69,7 +69,7 @@ func keepTables(t *testing.T, tr *probes.Tracer, pid int) {
 	})
 }
 
-// addresses reads those of a line, behind its first word.
+// addresses parses the addresses of a line, after its first word.
 func addresses(t *testing.T, line string) (ips []uint64) {
 	t.Helper()
 	for _, s := range strings.Fields(line)[1:] {
@@ -82,15 +82,15 @@ func addresses(t *testing.T, line string) (ips []uint64) {
 	return ips
 }
 
-// callFrom has the program make calls, and returns its own word for from where its
-// functions were called, innermost first.
+// callFrom makes the program call, and returns the program's own list of return addresses,
+// innermost first.
 func callFrom(t *testing.T, child *testkit.Child, what string, depth, times int) []uint64 {
 	t.Helper()
 	child.Say(fmt.Sprintf("%s %d %d", what, depth, times))
 	return addresses(t, child.Line("called "))
 }
 
-// drained decodes what has come.
+// drained decodes the records that have arrived.
 func drained(t *testing.T, tr *probes.Tracer) (b tick.Batch, stacks map[uint32]*tick.RawStack) {
 	t.Helper()
 	tr.Drain(1<<30, func(record []byte) {
@@ -109,8 +109,8 @@ func drained(t *testing.T, tr *probes.Tracer) (b tick.Batch, stacks map[uint32]*
 	return b, stacks
 }
 
-// Each call has the stack that the program itself saw, at its return and at its entry,
-// also where return probes have changed what is on the stack; and it is put out once.
+// Each call has the stack that the program itself saw, at its return and at its entry, even if
+// return probes have changed the stack; and it is emitted once.
 func TestStacks(t *testing.T) {
 	t.Parallel()
 	for _, mode := range modes {
@@ -150,8 +150,8 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// sampledStacks has the program make calls and returns how many have a stack, and for how
-// many calls these stand.
+// sampledStacks makes the program call, and returns the number of calls with a stack, and the
+// number that these stand for.
 func sampledStacks(t *testing.T, tr *probes.Tracer, child *testkit.Child, what string, depth, times int) (taken, weight uint64) {
 	t.Helper()
 	callFrom(t, child, what, depth, times)
@@ -165,12 +165,12 @@ func sampledStacks(t *testing.T, tr *probes.Tracer, child *testkit.Child, what s
 	return taken, weight
 }
 
-// By default the first calls from a site have their stack, and those that fail.
+// By default, the first calls from a site and failed calls have stacks.
 func TestStackPolicy(t *testing.T) {
 	t.Parallel()
 	tr, child, _ := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
 	for depth := range 5 {
-		// Where others have both of its places, which is so by chance, one waits for a moment.
+		// If others happen to have both of its places, one waits for a moment.
 		testkit.Eventually(t, fmt.Sprintf("a stack of the first calls from depth %d", depth), func() bool {
 			n, _ := sampledStacks(t, tr, child, "call", depth, 1)
 			return n == 1
@@ -181,7 +181,7 @@ func TestStackPolicy(t *testing.T) {
 	}
 }
 
-// Without a policy there are none.
+// Without a policy there are no stacks.
 func TestNoStacks(t *testing.T) {
 	t.Parallel()
 	tr, child, _ := stackCaller(t, probes.Options{})

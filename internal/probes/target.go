@@ -10,16 +10,15 @@ import (
 	"ingero/internal/python"
 )
 
-// Target says how a process is traced.
+// Target is how a process is traced.
 type Target struct {
-	Follow    bool // its children too
+	Follow    bool // trace its children too
 	EntryOnly bool // a return probe would harm it
 	Gate      bool // stop it when it maps a CUDA library
 }
 
-// Trace adds a process to those that are traced, or changes how it is. The first
-// has the programs of the ledger and of the host attached: until then nothing pays
-// for them.
+// Trace adds a process to the traced ones, or changes how it is traced. The first call attaches the
+// programs of the ledger and of the host, so that nothing pays for them before.
 func (t *Tracer) Trace(pid uint32, how Target) error {
 	t.first.Do(func() {
 		if t.ledger {
@@ -34,7 +33,7 @@ func (t *Tracer) Trace(pid uint32, how Target) error {
 	return t.target(pid, how)
 }
 
-// target lets the programs know of a process.
+// target adds a process to the programs' targets.
 func (t *Tracer) target(pid uint32, how Target) error {
 	v := bpf.IngeroTarget{}
 	if how.Follow {
@@ -52,9 +51,8 @@ func (t *Tracer) target(pid uint32, how Target) error {
 	return nil
 }
 
-// LaunchesEntryOnly has the launches of a traced process counted at their entry only,
-// or watched to their return again, from its threads' next calls on. It ends with the
-// process. Launches that are open return as they would have.
+// LaunchesEntryOnly switches launches of a traced process between counting at entry only and
+// timing, from its threads' next calls on. It ends with the process. Open launches return normally.
 func (t *Tracer) LaunchesEntryOnly(pid uint32, on bool) error {
 	var err error
 	if on {
@@ -68,13 +66,13 @@ func (t *Tracer) LaunchesEntryOnly(pid uint32, on bool) error {
 	return t.leversChanged()
 }
 
-// Traced tells whether a process is among the targets.
+// Traced reports whether a process is a target.
 func (t *Tracer) Traced(pid uint32) bool {
 	var v bpf.IngeroTarget
 	return t.objects.Targets.Lookup(pid, &v) == nil
 }
 
-// Untrace ends the tracing of a process. Its counts stay until [Tracer.Forget].
+// Untrace stops tracing a process. Its counts stay until [Tracer.Forget].
 func (t *Tracer) Untrace(pid uint32) error {
 	for _, m := range []*ebpf.Map{t.objects.Targets, t.objects.Levers, t.objects.PyProcesses} {
 		if err := m.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
@@ -84,9 +82,9 @@ func (t *Tracer) Untrace(pid uint32) error {
 	return nil
 }
 
-// Python lets the programs know where things are in the interpreter of a traced process:
-// its stacks have Python frames from then on, and those of its children. It ends with the
-// program that runs there. It returns the epoch that marks the process's stacks.
+// Python gives the programs the offsets of a traced process's interpreter: from then on its stacks,
+// and those of its children, have Python frames. That ends with the process's program. Python
+// returns the epoch that marks the process's stacks.
 func (t *Tracer) Python(pid uint32, f python.Facts) (epoch uint32, err error) {
 	t.mu.Lock()
 	t.epochs = t.epochs%pyChild + 1
@@ -98,7 +96,7 @@ func (t *Tracer) Python(pid uint32, f python.Facts) (epoch uint32, err error) {
 	return f.Epoch, nil
 }
 
-// ForgetPython takes back what Python told of a process.
+// ForgetPython removes a process's interpreter.
 func (t *Tracer) ForgetPython(pid uint32) error {
 	if err := t.objects.PyProcesses.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("forget the interpreter of process %d: %w", pid, err)
@@ -106,6 +104,5 @@ func (t *Tracer) ForgetPython(pid uint32) error {
 	return nil
 }
 
-// pyChild is the first of the epochs that the kernel gives: PY_CHILD, less one that
-// wraps to 1.
+// pyChild is the first epoch that the kernel assigns: PY_CHILD, less one that wraps to 1.
 const pyChild = 1<<31 - 1

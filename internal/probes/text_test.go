@@ -15,7 +15,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// textCaller looks up names of the lengths in its arguments, -1 for one that is nowhere.
+// textCaller looks up names of the lengths in its arguments, -1 for an invalid address.
 const textCaller = `#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,8 @@ int main(int c, char **v)
 }
 `
 
-// A name comes before its call, whole up to the bound, and one that cannot be had is
-// counted and takes nothing else along.
+// A name precedes its call, complete up to the bound; an unreadable one is counted and affects
+// nothing else.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -77,12 +77,12 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// checkTexts compares the texts with the lengths of the names that were asked for, and
-// each with the call that follows it.
+// checkTexts compares the texts with the lengths of the passed names, and each with the call that
+// follows it.
 func checkTexts(t *testing.T, tr *probes.Tracer, lengths []int) {
 	t.Helper()
 	var batch tick.Batch
-	var pending *events.Text // no call has come since
+	var pending *events.Text // no call has followed it yet
 	i := 0
 	tr.Drain(1<<30, func(b []byte) {
 		calls, texts := len(batch.Calls), len(batch.Texts)
@@ -116,7 +116,7 @@ func checkTexts(t *testing.T, tr *probes.Tracer, lengths []int) {
 	}
 }
 
-// What is not ready yet has not failed.
+// A result "not ready" is not a failure.
 func TestPendingIsNoFailure(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

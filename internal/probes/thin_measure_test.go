@@ -13,9 +13,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// While the rings are read, fast calls are left out, and no failed and slow ones; what is
-// left out is made up for by weights, and the counts know nothing of it. The program is as
-// fast as the machine lets it be, and so is the reader.
+// While the rings are read, fast calls are thinned, but not failed and slow ones; weights make up
+// for thinned calls, and counts are exact. The program and the reader run as fast as the machine
+// allows.
 func TestThinningBesideAReader(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)
@@ -35,7 +35,7 @@ func TestThinningBesideAReader(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
 	var saw sampled
-	for over := false; !over; { // the ring is kept between a half and three quarters full, if this gets a CPU in time
+	for over := false; !over; { // keeps the ring between half and three quarters full, if this gets a CPU in time
 		select {
 		case err := <-ended:
 			if err != nil {
@@ -67,8 +67,8 @@ func TestThinningBesideAReader(t *testing.T) {
 	}
 }
 
-// As many calls as a program can make, of which each has a record, beside a reader that comes
-// as that of a session does: when a ring is half full, or each 16 ms.
+// Each call that a program makes at full speed has a record or counts as a drop, with a reader
+// like a session's: when a ring is half full, or every 16 ms.
 func TestKeptCallsBesideAReader(t *testing.T) {
 	testkit.NeedBPF(t)
 	library, program := harm(t)

@@ -48,8 +48,8 @@ func traced(t *testing.T, tr *probes.Tracer, library, program string, args ...st
 	return child, attach(t, tr, library, events.LibCudart)
 }
 
-// pressure runs the program that makes total calls: one in a hundred fails, one takes
-// 200 us, and the others do nothing.
+// pressure runs the program that makes total calls: one in a hundred fails, one takes 200 us, and
+// the others do nothing.
 func pressure(t *testing.T, tr *probes.Tracer, library, program string, total int) *probes.Attached {
 	t.Helper()
 	child, a := traced(t, tr, library, program, fmt.Sprint("pressure=", total))
@@ -60,15 +60,15 @@ func pressure(t *testing.T, tr *probes.Tracer, library, program string, total in
 	return a
 }
 
-// Once the ring is half full fast calls are left out, and none of those that take 100 us or
-// that failed; what is left out is made up for by weights, and the counts know nothing of it.
+// Once the ring is half full, fast calls are thinned, but none that take 100 us or fail; weights
+// make up for thinned calls, and counts are exact.
 func TestThinningKeepsWhatMatters(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
-	// Nobody reads the rings. The one for fast calls is half full after 1170 records of 112
-	// bytes, and then takes one fast call in 8: of 3800 calls some 470. The slow and failed ones
-	// are in the other.
+	// The rings have no reader. The one for fast calls is half full after 1170 records of 112
+	// bytes, and then takes one fast call in 8: of 3800 calls some 470. Slow and failed ones are in
+	// the other.
 	const ring, total = 256 << 10, 5000
 	tr := tracer(t, probes.Options{RingBytes: ring, NoLedger: true, Rows: ordinary(t, "cudaStreamSynchronize"), Long: 100 * time.Microsecond})
 	pressure(t, tr, library, program, total)
@@ -90,14 +90,14 @@ func TestThinningKeepsWhatMatters(t *testing.T) {
 	if saw.failed != total/100 || saw.slow < total/100 {
 		t.Errorf("%d failed and %d slow calls have records, want all of the %d each", saw.failed, saw.slow, total/100)
 	}
-	// One of 8 fast calls, of 3730, stands for 8: the sum has a standard deviation of
-	// 8 * sqrt(3730 * 1/8 * 7/8) = 162. 1500 is 9 times that.
+	// One of 8 fast calls, of 3730, stands for 8: the sum has a standard deviation of 8 * sqrt(3730
+	// * 1/8 * 7/8) = 162. 1500 is 9 times that.
 	if saw.weight < total-1500 || saw.weight > total+1500 {
 		t.Errorf("the records stand for %d calls, want about %d", saw.weight, total)
 	}
 }
 
-// A reader that sleeps is woken once the ring is half full, and not before.
+// A sleeping reader is woken once the ring is half full, and not before.
 func TestPressureWakes(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -105,7 +105,7 @@ func TestPressureWakes(t *testing.T) {
 	const ring, wakes = 64 << 10, 5
 	tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, NoLedger: true, Rows: rowsNamed(t, "cudaLaunchHostFunc")})
 	child, _ := traced(t, tr, library, program, "rounds")
-	woken := make(chan uint64, 1<<10) // how full the ring was
+	woken := make(chan uint64, 1<<10) // bytes used in the ring
 	go func() {
 		defer close(woken)
 		for tr.WaitPressure() == nil {
@@ -113,7 +113,7 @@ func TestPressureWakes(t *testing.T) {
 		}
 	}()
 	for range wakes {
-		// Nobody drains it meanwhile. A thread asks how full it is for one record in 16.
+		// The ring is not drained meanwhile. A thread checks its fill level for one record in 16.
 		for used := uint64(0); used <= ring/2+4096; used = tr.Used() {
 			child.Say("")
 			child.Line("called")
@@ -147,7 +147,7 @@ func TestPressureWakes(t *testing.T) {
 	}
 }
 
-// ordinary returns a row as if no answer rested on its calls.
+// ordinary returns a row as if no answer depended on its calls.
 func ordinary(t *testing.T, name string) []events.Row {
 	rows := rowsNamed(t, name)
 	rows[0].Class = events.ClassEvent
@@ -157,8 +157,8 @@ func ordinary(t *testing.T, name string) []events.Row {
 	return rows
 }
 
-// A fixed rate, and what is left out to spare the traced processes, keep one record of so
-// many fast calls, and all records of calls on which answers rest.
+// A fixed rate, and shedding, keep one record in N of fast calls, and all records of calls that
+// answers depend on.
 func TestFixedRate(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -203,13 +203,13 @@ func TestFixedRate(t *testing.T) {
 	}
 }
 
-// Each call has a record, or is counted as one that found no room. The kernel has the sums
-// of both, and the next record of the thread has in its gap what those without one took.
+// Each call has a record or is counted as a drop. The kernel has the sums of both, and the thread's
+// next record has the time of dropped calls in its gap.
 func TestFullRing(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
-	const ring, round, rounds = 64 << 10, 100, 20 // 80 KiB have room for some 720 records
+	const ring, round, rounds = 64 << 10, 100, 20 // 80 KiB hold some 720 records
 	for name, tt := range map[string]struct {
 		rows   []events.Row
 		reason string
@@ -262,8 +262,8 @@ func TestFullRing(t *testing.T) {
 	}
 }
 
-// A stack that was sampled stands for as many calls as the sample, times those that its call's
-// record stands for.
+// A sampled stack stands for the calls of the sample, times the calls that its call's record stands
+// for.
 func TestSampleOfThinnedCalls(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -29,40 +29,40 @@ const (
 	ModePerf    Mode = "perf"    // a link for each end of each function (5.15)
 )
 
-// ErrNotSupported says that the kernel lacks what a mode needs.
+// ErrNotSupported reports that the kernel lacks what a mode needs.
 var ErrNotSupported = errors.New("not supported by this kernel")
 
-// Options say how to trace. The zero value is right for most uses.
+// Options configures tracing. The zero value suits most uses.
 type Options struct {
 	Mode         Mode
 	Rows         []events.Row  // nil: the whole catalog
 	RingBytes    int           // a power of two; 0: 8 MiB
 	SamplingRate int           // 0 adaptive, 1 all, N: one record in N
-	Long         time.Duration // a call that takes so long has a record; 0: 100 us
+	Long         time.Duration // least duration of a call that always has a record; 0: 100 us
 	Gate         bool          // load the gate, for Launch
-	EntryOnly    bool          // watch no return at all
-	FirstByte    bool          // put no probe behind a first byte, however dear that is
-	NoLedger     bool          // do without the scheduler's tracepoints, and so without waits
-	AllWaits     bool          // make a record of each wait, however short
-	NoHost       []HostPart    // parts of the host to leave alone
+	EntryOnly    bool          // attach no return probes
+	FirstByte    bool          // put probes on first bytes only, at any cost
+	NoLedger     bool          // do not use the scheduler's tracepoints: no waits
+	AllWaits     bool          // record each wait, however short
+	NoHost       []HostPart    // host parts to leave out
 	Pages        bool          // count page allocations
 	Stacks       StackPolicy
-	EachStack    bool // put each stack out, also one that was there before
-	// KeepWaker is for how long a thread keeps its account that makes no traced calls and has
-	// ended no long wait; 0: 10 s.
+	EachStack    bool // emit each stack, even if it was emitted before
+	// KeepWaker is how long an enrolled thread keeps its account after it last ended a long wait;
+	// 0: 10 s.
 	KeepWaker time.Duration
-	// NoWakers gives no thread an account because it ended waits of another one. What it does is
-	// not known then. Benchmarks use it, to see what that costs.
+	// NoWakers enrolls no threads: what wakers do is then unknown. Benchmarks use it to measure the
+	// cost.
 	NoWakers bool
-	// Object is a compiled bpf/ingero.bpf.c to load in place of the one that is
-	// part of this program. Tests use it, to see what a mistake in it does.
+	// Object is a compiled bpf/ingero.bpf.c to load instead of the embedded one. Tests use it to
+	// inject faults.
 	Object io.ReaderAt
 }
 
 const defaultRing = 8 << 20
 
-// Tracer is a loaded BPF object with its links. Its methods may be called from
-// several goroutines, except that one goroutine at a time may Drain.
+// Tracer is a loaded BPF object with its links. Its methods are safe for concurrent use, except
+// that one goroutine at a time may Drain.
 type Tracer struct {
 	objects struct {
 		bpf.IngeroMaps
@@ -77,34 +77,34 @@ type Tracer struct {
 	allWaits  bool
 	keepWaker time.Duration
 	noWakers  bool
-	rings     rings    // of calls, and of what answers rest on
-	pressure  *wakeups // of both
-	critical  *Ring    // of the lives of processes
-	lives     *wakeups // of critical
+	rings     rings    // of calls, and of records that answers depend on
+	pressure  *wakeups // wake-ups of both rings
+	critical  *Ring    // of process events
+	lives     *wakeups // wake-ups of critical
 	base      []link.Link
-	hostNames []string      // programs of the host
-	hostLacks []tick.Report // those that cannot be had; mu
+	hostNames []string      // host programs
+	hostLacks []tick.Report // unavailable host sources; mu
 	hostLinks []link.Link   // mu
-	hostLeft  bool          // they are not wanted now; mu
+	hostLeft  bool          // host programs are shed; mu
 	hostBegun bool          // mu
-	clocks    *clocks       // nil: there are none; mu
-	// quickCounted says that calls of quick rows are counted only.
+	clocks    *clocks       // nil: none; mu
+	// quickCounted is set if calls of quick rows are counted only.
 	quickCounted bool
 
 	copies *copies
 
-	first    sync.Once // attaches to the scheduler, and to the host's sources
+	first    sync.Once // attaches the programs of the scheduler and the host
 	schedErr error
 
 	mu      sync.Mutex
-	levers  uint32 // changes of them
-	epochs  uint32 // given to interpreters
-	stopped bool   // following the lives of processes
+	levers  uint32 // changes of the switches so far
+	epochs  uint32 // epochs given to interpreters
+	stopped bool   // process events are no longer read
 	closed  bool
 }
 
-// Open loads the programs and starts to follow the lives of processes; it
-// attaches to no library and traces no process yet. On error nothing stays open.
+// Open loads the programs and starts to follow process events. It attaches to no library and traces
+// no process yet. On error nothing stays open.
 func Open(o Options) (*Tracer, error) {
 	if o.Rows == nil {
 		o.Rows = events.Catalog
@@ -123,13 +123,13 @@ func Open(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Mode returns the way in which this tracer links.
+// Mode returns the tracer's mode.
 func (t *Tracer) Mode() Mode { return t.mode }
 
 // Rows returns the traced rows; indices in [CountsRow] refer to it.
 func (t *Tracer) Rows() []events.Row { return t.rows }
 
-// ends are the programs behind functions, one for both ends of a call or two.
+// ends names the programs of functions: one for both ends of a call, or two.
 type ends struct{ both, enter, exit string }
 
 func (e ends) names() (out []string) {
@@ -141,8 +141,7 @@ func (e ends) names() (out []string) {
 	return out
 }
 
-// programsOf are the programs that each mode needs, for calls of CUDA and for those of
-// NVTX; the others are not loaded.
+// programsOf has the programs that each mode loads, for CUDA calls and for NVTX calls.
 var programsOf = map[Mode]struct{ calls, ranges ends }{
 	ModeSession: {ends{both: bpf.IngeroProgCallSession}, ends{both: bpf.IngeroProgRangeSession}},
 	ModeMulti: {ends{enter: bpf.IngeroProgCallEnterMulti, exit: bpf.IngeroProgCallExitMulti},
@@ -181,7 +180,7 @@ func (t *Tracer) load(o Options) error {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	for mode, p := range programsOf { // this kernel may not know the others' kinds
+	for mode, p := range programsOf { // this kernel may not know the other modes' kinds
 		for _, n := range slices.Concat(p.calls.names(), p.ranges.names()) {
 			if mode != t.mode {
 				delete(spec.Programs, n)
@@ -217,7 +216,7 @@ func (t *Tracer) load(o Options) error {
 	return t.attachLives(o.Gate)
 }
 
-// fillRecipes writes the rows.
+// fillRecipes writes the recipes of the rows.
 func (t *Tracer) fillRecipes() error {
 	for i := range t.rows {
 		r, err := recipe(&t.rows[i])
@@ -234,8 +233,8 @@ func (t *Tracer) fillRecipes() error {
 	return nil
 }
 
-// WatchNoReturns has libraries attached from now on without return probes, and
-// all calls counted only.
+// WatchNoReturns makes libraries attached from now on have no return probes, and all calls counted
+// only.
 func (t *Tracer) WatchNoReturns() error {
 	t.entry = true
 	return t.fillRecipes()
@@ -266,16 +265,16 @@ func (t *Tracer) attachBase(names []string, to *[]link.Link) error {
 	return nil
 }
 
-// HostProbes returns how many programs are attached that watch the host and not a library.
+// HostProbes returns the number of attached programs outside libraries.
 func (t *Tracer) HostProbes() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.base) + len(t.hostLinks)
 }
 
-// OwnPID returns this process's number as the programs see it, in the root PID
-// namespace. Where that is not getpid(), the agent is in a PID namespace, and
-// what its /proc shows are not the numbers that the programs know.
+// OwnPID returns this process's number as the programs see it, in the root PID namespace. If it
+// differs from getpid(), the agent is in a PID namespace, and the numbers in its /proc differ from
+// the programs'.
 func (t *Tracer) OwnPID() (uint32, error) {
 	pid, err := t.programs[bpf.IngeroProgWhoami].Run(&ebpf.RunOptions{})
 	if err != nil {
@@ -284,8 +283,8 @@ func (t *Tracer) OwnPID() (uint32, error) {
 	return pid, nil
 }
 
-// SetSlow sets the duration from which calls of a row are never left out. Zero: none is kept
-// for its duration.
+// SetSlow sets the duration from which calls of a row are never thinned. Zero: no call is kept for
+// its duration.
 func (t *Tracer) SetSlow(row int, d time.Duration) error {
 	var r bpf.IngeroRecipe
 	if err := t.objects.Recipes.Lookup(uint32(row), &r); err != nil {
@@ -299,36 +298,34 @@ func (t *Tracer) SetSlow(row int, d time.Duration) error {
 	return t.objects.Recipes.Put(uint32(row), r)
 }
 
-// Drain hands over records of calls and of waits that have arrived, at most limit of them,
-// those of a thread in their order; see [Ring.Drain].
+// Drain passes on the waiting records of calls and waits, at most limit of them, those of a thread
+// in order; see [Ring.Drain].
 func (t *Tracer) Drain(limit int, take func(record []byte)) int {
-	// Cleared first: a writer that finds a ring filling again must be heard.
+	// Clear it first: a writer that finds a ring filling again must be heard.
 	if t.Used() > 0 {
 		_ = t.objects.RingWoken.Set(uint32(0))
 	}
 	return t.rings.Drain(limit, take)
 }
 
-// Used returns how many bytes of such records wait to be read.
+// Used returns the number of unread bytes of such records.
 func (t *Tracer) Used() uint64 {
 	from, to := t.Waiting()
 	return to - from
 }
 
-// Waiting is as [Ring.Waiting], of such records.
+// Waiting is [Ring.Waiting] for such records.
 func (t *Tracer) Waiting() (from, to uint64) { return t.rings.Waiting() }
 
-// DrainLives hands over the records of the lives of processes that are there as it begins,
-// in their order, and returns how many there were; see [Ring.Drain]. What happened before a
-// call record was put has its own before that: it comes at the latest with the next
-// DrainLives after Drain. Who waits for more calls it until there is none, since the kernel
-// wakes nobody while something is unread. One goroutine may drain at a time.
+// DrainLives passes on the process events that are waiting when it starts, in order, and returns
+// their number; see [Ring.Drain]. An event that precedes a call record is read, at the latest, by
+// the next DrainLives after Drain. Before waiting for more, call it until it returns 0, since the
+// kernel wakes no reader while something is unread. One goroutine may drain at a time.
 func (t *Tracer) DrainLives(take func(record []byte)) int {
 	return t.critical.Drain(math.MaxInt, take)
 }
 
-// StopLives stops following the lives of processes; WaitLives and
-// WaitPressure return. It is idempotent.
+// StopLives stops following process events; WaitLives and WaitPressure return. It is idempotent.
 func (t *Tracer) StopLives() error {
 	var errs []error
 	t.mu.Lock()
@@ -346,8 +343,8 @@ func (t *Tracer) StopLives() error {
 	return errors.Join(errs...)
 }
 
-// Close detaches and unloads everything but library links, which their own
-// [Attached] closes. It is idempotent.
+// Close detaches and unloads everything except library links, which each [Attached] closes. It is
+// idempotent.
 func (t *Tracer) Close() error {
 	t.mu.Lock()
 	if t.closed {

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Every mode that this kernel has must pass its verifier, and leave nothing.
+// Every mode that this kernel supports passes its verifier, and leaves nothing behind.
 func TestOpenInEveryMode(t *testing.T) {
 	testkit.NeedBPF(t)
 	for _, mode := range []probes.Mode{probes.ModeAuto, probes.ModeSession, probes.ModeMulti, probes.ModePerf} {
@@ -35,7 +35,7 @@ func TestOpenInEveryMode(t *testing.T) {
 	}
 }
 
-// Each time that the programs are told of an interpreter, its stacks have another epoch.
+// Each time the programs get an interpreter, its stacks have a new epoch.
 func TestPythonEpochs(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

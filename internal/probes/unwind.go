@@ -30,15 +30,15 @@ func (t *Tracer) Walker() *Walker {
 		Wanted: o.UnwindWanted, Missed: o.UnwindMissed, WalkEnds: o.WalkEnds}
 }
 
-// inner describes a map in the map of maps: an array, of a size of its own (5.10).
+// inner describes an inner map of a map of maps: an array of its own size (5.10).
 func inner(name string, bytes, entries int) *ebpf.MapSpec {
 	return &ebpf.MapSpec{Name: name, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(bytes),
 		MaxEntries: uint32(entries), Flags: unix.BPF_F_INNER_MAP}
 }
 
-const batch = 4096 // values that are written at once
+const batch = 4096 // values per write
 
-// put writes values to an array from an index on.
+// put writes values to an array, starting at an index.
 func put[V any](m *ebpf.Map, from int, values []V) error {
 	keys := make([]uint32, min(batch, len(values)))
 	for len(values) > 0 {
@@ -149,7 +149,7 @@ func (w *Walker) PutMappings(slot uint32, id uint64, maps []unwind.Mapping) erro
 		if err == nil {
 			err = w.Mappings.Put(slot, m)
 		}
-		err = errors.Join(err, m.Close()) // the other map holds it
+		err = errors.Join(err, m.Close()) // the outer map holds it
 	}
 	if err != nil {
 		return fmt.Errorf("write mappings for unwinding: %w", err)
@@ -201,7 +201,7 @@ func (w *Walker) Misses() (n uint64) {
 	return n
 }
 
-// Ends returns how many stacks were taken, by why they have no more frames.
+// Ends returns the number of stacks taken, by the reason of their end.
 func (w *Walker) Ends() ([unwind.Ends]uint64, error) {
 	var all [16]uint64
 	if err := w.WalkEnds.Get(&all); err != nil {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeups are those that the kernel sends to the readers of rings: of calls and of what
-// answers rest on when one is half full, since one for each record would double the price of
-// a call; of the lives of processes for what comes after all was read.
+// wakeups receives the kernel's wake-ups of the readers of rings. For calls and kept records they
+// come when a ring is half full, since one per record would double the cost of a call. For process
+// events they come for the first record after everything was read.
 type wakeups struct{ epoll, end int }
 
 func newWakeups(rings ...*ebpf.Map) (*wakeups, error) {
@@ -24,7 +24,7 @@ func newWakeups(rings ...*ebpf.Map) (*wakeups, error) {
 		return nil, errors.Join(fmt.Errorf("watch the ring: %w", err), p.close())
 	}
 	watched := map[int]uint32{p.end: unix.EPOLLIN}
-	for _, m := range rings { // by edge: the level says that there is a record, which there always is
+	for _, m := range rings { // edge-triggered: the level says that there is a record, which there always is
 		watched[m.FD()] = unix.EPOLLIN | unix.EPOLLET
 	}
 	for fd, events := range watched {
@@ -55,7 +55,7 @@ func (p *wakeups) wait() error {
 	}
 }
 
-// stop ends a wait, now and later.
+// stop ends the current and all later waits.
 func (p *wakeups) stop() error {
 	_, err := unix.Write(p.end, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	return err
@@ -72,8 +72,8 @@ func (p *wakeups) close() error {
 	return errors.Join(errs...)
 }
 
-// openRings maps the rings and listens to their wake-ups. What an error leaves open is closed
-// by [Tracer.Close].
+// openRings maps the rings and opens their wake-ups. After an error, [Tracer.Close] closes what is
+// open.
 func (t *Tracer) openRings() (err error) {
 	for _, x := range []struct {
 		from *ebpf.Map
@@ -90,10 +90,10 @@ func (t *Tracer) openRings() (err error) {
 	return err
 }
 
-// WaitPressure waits until one of the rings that Drain reads is half full and is to be drained
-// at once. It returns [os.ErrClosed] after StopLives. One goroutine may wait.
+// WaitPressure waits until a ring that Drain reads is half full, and must be drained at once. It
+// returns [os.ErrClosed] after StopLives. One goroutine may wait.
 func (t *Tracer) WaitPressure() error { return t.pressure.wait() }
 
-// WaitLives waits until something may be there for DrainLives. It returns
-// [os.ErrClosed] after StopLives. One goroutine may wait.
+// WaitLives waits until DrainLives may have records. It returns [os.ErrClosed] after StopLives. One
+// goroutine may wait.
 func (t *Tracer) WaitLives() error { return t.lives.wait() }

@@ -19,40 +19,40 @@ import (
 	"ingero/internal/bpf"
 )
 
-// XidTracepoint is a tracepoint by which the NVIDIA driver reports faults. Drivers
-// have them from 575 on.
+// XidTracepoint is a tracepoint that reports the NVIDIA driver's faults. Drivers have them since
+// 575.
 type XidTracepoint struct {
 	Group, Name string
-	Switch      bool // of NVSwitches
+	Switch      bool // reports faults of NVSwitches
 }
 
-// String returns the name by which people know it.
+// String returns the tracepoint's usual name, group:name.
 func (t XidTracepoint) String() string { return t.Group + ":" + t.Name }
 
-// XidTracepoints are those that are looked for. The first is the one of GPUs.
+// XidTracepoints lists the tracepoints to look for. The first is that of GPUs.
 var XidTracepoints = []XidTracepoint{
 	{Group: "nvidia", Name: "nvidia_dev_xid"},
 	{Group: "nvswitch", Name: "nvswitch_dev_sxid", Switch: true},
 }
 
-// ErrNoTracepoint says that the kernel has no tracepoint of the NVIDIA driver: it is
-// not loaded, or older than 575.
+// ErrNoTracepoint reports that the kernel has no tracepoint of the NVIDIA driver: the driver is not
+// loaded, or older than 575.
 var ErrNoTracepoint = errors.New("no such tracepoint")
 
-// ErrNoBTF says that the kernel does not describe its types.
+// ErrNoBTF reports that the kernel has no type information.
 var ErrNoBTF = errors.New("the kernel has no BTF")
 
-// XidReport is one fault as the driver reported it.
+// XidReport is a fault as the driver reported it.
 type XidReport struct {
 	Mono   uint64 // CLOCK_MONOTONIC ns
 	Code   uint32
 	Switch bool
 	Dev    string // PCI address
-	Msg    string // at most 471 bytes of it
+	Msg    string // at most 471 bytes
 }
 
-// Xids waits for faults that the driver reports. Read is for one goroutine; the
-// other methods may be called from any.
+// Xids waits for faults that the driver reports. Read is for one goroutine; the other methods are
+// safe for concurrent use.
 type Xids struct {
 	rings   *ebpf.Map
 	reader  *ringbuf.Reader
@@ -60,9 +60,9 @@ type Xids struct {
 	open    []closer
 	sources []xidSource
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	ended bool
-	lost  uint64 // once it has ended
+	lost  uint64 // final count
 }
 
 type closer interface{ Close() error }
@@ -73,11 +73,11 @@ type xidSource struct {
 	lost *ebpf.Variable
 }
 
-// OpenXids attaches to those of the tracepoints that this kernel has. The error is
-// ErrNoTracepoint where it has none.
+// OpenXids attaches to the tracepoints that this kernel has. The error is ErrNoTracepoint if it has
+// none.
 func OpenXids() (*Xids, error) { return openXids(tracefsRoots) }
 
-// tracefsRoots are where the kernel's tracepoints are described.
+// tracefsRoots lists the directories that describe the kernel's tracepoints.
 var tracefsRoots = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 func openXids(roots []string) (_ *Xids, err error) {
@@ -108,7 +108,7 @@ func openXids(roots []string) (_ *Xids, err error) {
 	return x, nil
 }
 
-// attach loads the program for a tracepoint and attaches it. All share one ring.
+// attach loads the program for a tracepoint and attaches it. All programs share one ring.
 func (x *Xids) attach(at XidTracepoint, f *Format) error {
 	spec, err := bpf.LoadXid()
 	if err != nil {
@@ -146,7 +146,7 @@ func (x *Xids) attach(at XidTracepoint, f *Format) error {
 	return nil
 }
 
-// explainXid tells a kernel without BTF from one that does not permit it.
+// explainXid distinguishes a kernel without BTF from missing privileges.
 func explainXid(err error) error {
 	if err = explain(err); errors.Is(err, fs.ErrPermission) {
 		return err
@@ -157,7 +157,7 @@ func explainXid(err error) error {
 	return err
 }
 
-// Tracepoints returns those that are attached to.
+// Tracepoints returns the attached tracepoints.
 func (x *Xids) Tracepoints() []XidTracepoint {
 	var out []XidTracepoint
 	for _, s := range x.sources {
@@ -182,7 +182,7 @@ func (x *Xids) Read() (XidReport, error) {
 	return XidReport{Mono: r.TimeNs, Code: r.Code, Switch: r.IsSwitch != 0, Dev: cString(r.Dev[:]), Msg: cString(r.Msg[:])}, nil
 }
 
-// cString is the text before the first zero, as valid UTF-8.
+// cString returns the text before the first zero, as valid UTF-8.
 func cString(chars []int8) string {
 	b := make([]byte, 0, len(chars))
 	for _, c := range chars {
@@ -194,8 +194,8 @@ func cString(chars []int8) string {
 	return strings.ToValidUTF8(string(b), "?")
 }
 
-// Lost returns how many faults were reported and not read: the ring had no room, or
-// another program of the same kind was running on that CPU.
+// Lost returns the number of reported faults that were not read: the ring was full, or another
+// program of the same kind was running on that CPU.
 func (x *Xids) Lost() (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -213,7 +213,7 @@ func (x *Xids) countLost() (uint64, error) {
 			return sum, fmt.Errorf("read what was lost at %s: %w", s.at, err)
 		}
 		sum += full
-		// Kernels before 5.12 do not count the others.
+		// Kernels before 5.12 do not count the latter.
 		if st, err := s.prog.Stats(); err == nil {
 			sum += st.RecursionMisses
 		}
@@ -221,7 +221,7 @@ func (x *Xids) countLost() (uint64, error) {
 	return sum, nil
 }
 
-// Close detaches. It is idempotent.
+// Close detaches the programs. It is idempotent.
 func (x *Xids) Close() (err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -239,11 +239,11 @@ func (x *Xids) Close() (err error) {
 	return err
 }
 
-// Format is where a tracepoint's record has its fields, in bytes.
+// Format has the offsets of fields in a tracepoint's record, in bytes.
 type Format struct{ Dev, Code, Msg uint32 }
 
-// XidFormat reads where the record of a tracepoint has its fields, on the machine whose
-// files are below root. The error is fs.ErrNotExist where there is no such tracepoint.
+// XidFormat returns the format of a tracepoint's record on the machine whose files are below root.
+// The error is fs.ErrNotExist if the tracepoint does not exist.
 func XidFormat(root string, at XidTracepoint) (*Format, error) {
 	var roots []string
 	for _, r := range tracefsRoots {
@@ -259,7 +259,7 @@ func readFormat(roots []string, at XidTracepoint) (*Format, error) {
 		if err == nil {
 			return parseFormat(string(b))
 		}
-		// That it may not be read says more than that it is not elsewhere.
+		// A permission error explains more than a missing file.
 		if first == nil || errors.Is(err, fs.ErrPermission) {
 			first = err
 		}
@@ -274,7 +274,7 @@ func parseFormat(text string) (*Format, error) {
 	var f Format
 	want := map[string]struct {
 		to   *uint32
-		kind string // that its declaration begins with
+		kind string // prefix of its declaration
 	}{"dev": {&f.Dev, "__data_loc"}, "error_code": {&f.Code, ""}, "msg": {&f.Msg, "__data_loc"}}
 	for line := range strings.Lines(text) {
 		declared, rest, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "field:"), ";")

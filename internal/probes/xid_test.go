@@ -26,8 +26,8 @@ format:
 print fmt: "Xid (PCI:%s): %u, %s", __get_str(dev), REC->error_code, __get_str(msg)
 `
 
-// Where the fields are is read and not believed: a driver may move them, and one that
-// gives them another shape is refused.
+// Offsets of fields are read from the format: a driver may move fields, and one that changes their
+// type is refused.
 func TestParseFormat(t *testing.T) {
 	moved := strings.NewReplacer("offset:8;", "offset:24;", "offset:12;", "offset:8;", "offset:16;", "offset:12;").Replace(xidFormat)
 	for _, tt := range []struct {
@@ -73,9 +73,8 @@ func tracepoints(t *testing.T, format string) []string {
 	return []string{t.TempDir(), root}
 }
 
-// What is wrong is told apart: there is no tracepoint, or it is of another shape. One
-// that is there for us and not for the kernel cannot be attached to, and the program
-// has been loaded by then.
+// Errors are distinguished: no tracepoint, or another format. A tracepoint that exists only in the
+// file cannot be attached to, after its program was loaded.
 func TestOpenXidsSaysWhy(t *testing.T) {
 	testkit.NeedBPF(t)
 	for _, tt := range []struct {
@@ -103,7 +102,7 @@ func TestOpenXidsSaysWhy(t *testing.T) {
 	}
 }
 
-// Without privileges the error is one of privileges, and without BTF of that.
+// Missing privileges and missing BTF give different errors.
 func TestExplainXid(t *testing.T) {
 	if err := explainXid(fs.ErrPermission); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoBTF) {
 		t.Errorf("got %v", err)

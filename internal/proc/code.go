@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of what is read of a process's code.
+// Limits on a process's code.
 const (
-	maxCode = 1 << 15 // mappings of one process
+	maxCode = 1 << 15 // mappings per process
 	maxVDSO = 1 << 18 // bytes; two to five pages in use
 )
 
-// Code lists the executable mappings of a process that was there at a time, in order of
-// address: of files, of memory that has no file (no Path: code made at run time), and
-// those that the kernel made ("[vdso]"). The error is ErrGone when it has ended.
+// Code lists the executable mappings of the process that had a number at a time, by address: of
+// files, of memory without a file (no Path: code made at run time), and of the kernel ("[vdso]").
+// The error is ErrGone when that process has ended.
 func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -38,7 +38,7 @@ func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
 	return out, err
 }
 
-// was returns ErrGone if the process has the number of one that was there at a time.
+// was returns ErrGone if the process started after a time, and so reuses the number.
 func (f FS) was(d pidDir, at time.Time) error {
 	s, _, err := d.stat(nil)
 	if err != nil {
@@ -50,8 +50,8 @@ func (f FS) was(d pidDir, at time.Time) error {
 	return nil
 }
 
-// OpenPath opens the file of a mapping by its path in the agent's own root, for a process
-// that has ended. No file counts but the one that was mapped.
+// OpenPath opens the file of a mapping by its path in the agent's own root, for a process that has
+// ended. It returns only the file that was mapped.
 func (f FS) OpenPath(m Mapping) (*os.File, error) {
 	if m.Deleted || !path.IsAbs(m.Path) {
 		return nil, errors.New("it has no path")
@@ -67,8 +67,8 @@ func (f FS) OpenPath(m Mapping) (*os.File, error) {
 	return o.file, nil
 }
 
-// OpenIn opens a regular file by its path in the root of a process, whatever links are in
-// it; in the agent's own for pid 0.
+// OpenIn opens a regular file by its path in the root of a process, and resolves links there. pid 0
+// means the agent's own root.
 func (f FS) OpenIn(pid uint32, name string) (*os.File, error) {
 	if !path.IsAbs(name) {
 		return nil, fmt.Errorf("open %s: it has no path", name)
@@ -93,7 +93,7 @@ func (f FS) OpenIn(pid uint32, name string) (*os.File, error) {
 	return file, nil
 }
 
-// OpenRoot opens the root directory of a process, to look up names from and no more.
+// OpenRoot opens the root directory of a process, only for looking names up.
 func (f FS) OpenRoot(pid uint32) (*os.File, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -107,8 +107,8 @@ func (f FS) OpenRoot(pid uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), d.root+"/root"), nil
 }
 
-// VDSO returns the code that the kernel maps into every process, an ELF file: this
-// process's own.
+// VDSO returns the code that the kernel maps into every process, as an ELF file. It reads the
+// agent's own copy.
 func (f FS) VDSO() ([]byte, error) {
 	d := pidDir{root: f.path("self")}
 	fd, err := openRetry(unix.AT_FDCWD, d.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)

@@ -14,7 +14,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// sleeper is a process that does nothing.
+// sleeper starts a process that does nothing.
 func sleeper(t *testing.T) *testkit.Child {
 	t.Helper()
 	return testkit.Start(t, exec.Command("cat"))
@@ -86,7 +86,7 @@ func TestOpenIn(t *testing.T) {
 	}
 }
 
-// A link in a container leads to its own files, and not to ours.
+// A link in a container leads to the container's file, not the agent's.
 func TestOpenInContainer(t *testing.T) {
 	testkit.NeedRoot(t)
 	outside := testkit.Tree(t, map[string]string{"secret": "ours"})

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// CharMajors returns the major numbers of the character devices whose driver's
-// name begins with prefix, as /proc/devices lists them now. A driver that is
-// loaded later has none yet.
+// CharMajors returns the major numbers of the character devices whose driver's name begins with
+// prefix, as /proc/devices lists them now. A driver that is loaded later is not in the list.
 func (f FS) CharMajors(prefix string) ([]uint32, error) {
 	b, err := os.ReadFile(f.path("devices"))
 	if err != nil {
@@ -19,7 +18,7 @@ func (f FS) CharMajors(prefix string) ([]uint32, error) {
 	return parseMajors(b, prefix), nil
 }
 
-// parseMajors reads lines of "195 nvidia" up to the block devices.
+// parseMajors parses lines such as "195 nvidia", up to the block devices.
 func parseMajors(b []byte, prefix string) (majors []uint32) {
 	b, _, _ = bytes.Cut(b, []byte("Block devices:"))
 	for line := range strings.Lines(string(b)) {

@@ -8,14 +8,13 @@ import (
 	"io"
 )
 
-// Limits of an ELF file that is worth a look. The real libraries stay a hundred
-// times below; a hostile file could otherwise make its readers allocate what it
-// says, since a sparse file costs its writer nothing.
+// Limits of an ELF file. Real libraries stay a hundred times below. Without limits, a hostile
+// sparse file could make its readers allocate as much as it claims to have.
 const (
 	maxProgs     = 256
 	maxSections  = 1 << 14
-	maxTable     = 64 << 20  // bytes of one table of symbols, strings, versions or of dynamic entries
-	maxSymbols   = 256 << 20 // bytes of all tables of symbols and of their names: a library has two
+	maxTable     = 64 << 20  // bytes of one table of symbols, strings, versions or dynamic entries
+	maxSymbols   = 256 << 20 // bytes of all symbol tables and their names: a library has two
 	maxNotes     = 64 << 10  // bytes of one segment of notes
 	maxBuildID   = 64        // bytes; SHA-1 has 20
 	elfHeaderLen = 64
@@ -23,7 +22,7 @@ const (
 
 var errNotELF = errors.New("not a 64-bit little-endian ELF file")
 
-// Of the ELF specification and its GNU extensions (elf.h).
+// Constants of the ELF specification and its GNU extensions (elf.h).
 const (
 	ptNote       = 4
 	ntGNUBuildID = 3
@@ -36,10 +35,9 @@ const (
 	shtGNULast   = 0x6fffffff
 )
 
-// BuildID returns the build id of an ELF file in hexadecimal, empty if the linker
-// left none. With the size it tells whether two files have one content. It
-// refuses files whose tables are larger than any real library's, and reads no
-// more than headers and notes.
+// BuildID returns the build id of an ELF file in hexadecimal, empty if it has none. Files with
+// equal build id and size have equal content. It refuses files whose tables are larger than any
+// real library's, and reads only headers and notes.
 func BuildID(r io.ReaderAt) (string, error) {
 	var h [elfHeaderLen]byte
 	if _, err := r.ReadAt(h[:], 0); err != nil {
@@ -80,15 +78,15 @@ type table struct {
 	size, count uint16
 }
 
-// at returns the offset of entry i; a wrapped one is negative and fails to be read.
+// at returns the offset of entry i. An overflow makes it negative, and the read fails.
 func (t table) at(i int) int64 { return int64(t.off + uint64(i)*uint64(t.size)) }
 
-// checkSections refuses tables that a reader of symbols would take in whole.
+// checkSections refuses tables that are too large, since symbol readers read them whole.
 func checkSections(r io.ReaderAt, t table) error {
 	if t.off == 0 {
 		return nil
 	}
-	// A count of 0 with a table means that the first entry tells, above 65279.
+	// A count of 0 with a table means that the first entry has the count, above 65279.
 	if t.count == 0 || t.count > maxSections || t.size != 64 {
 		return fmt.Errorf("%w: %d section headers of %d bytes", errNotELF, t.count, t.size)
 	}
@@ -104,7 +102,7 @@ func checkSections(r io.ReaderAt, t table) error {
 		switch {
 		case kind == shtStrtab, kind == shtNote:
 		case kind == shtSymtab, kind == shtDynsym, kind == shtDynamic, kind >= shtGNUFirst && kind <= shtGNULast:
-			// The section of its names is read with it, whatever kind that says it is of.
+			// debug/elf also reads the linked section of names, whatever its type.
 			if link := le.Uint32(s[40:]); link < uint32(t.count) {
 				names = le.Uint64(buf[link*64+32:])
 			}
@@ -124,7 +122,7 @@ func checkSections(r io.ReaderAt, t table) error {
 	return nil
 }
 
-// noteBuildID finds the build id among the notes of one segment.
+// noteBuildID finds the build id in a segment of notes.
 func noteBuildID(r io.ReaderAt, off, size, align uint64) string {
 	if size > maxNotes || int64(off) < 0 {
 		return ""

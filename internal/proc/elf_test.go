@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// elfBytes makes an ELF file of a header, a note segment and two sections.
+// elfBytes makes an ELF file with a header, a note segment and two sections.
 func elfBytes(letter byte) []byte {
 	le := binary.LittleEndian
 	h := make([]byte, elfHeaderLen)
@@ -17,10 +17,10 @@ func elfBytes(letter byte) []byte {
 	le.PutUint16(h[16:], 3)   // ET_DYN
 	le.PutUint64(h[32:], 64)  // program headers
 	le.PutUint64(h[40:], 512) // section headers
-	le.PutUint16(h[54:], 56)  // of a program header
-	le.PutUint16(h[56:], 2)   // of them
-	le.PutUint16(h[58:], 64)  // of a section header
-	le.PutUint16(h[60:], 2)   // of them
+	le.PutUint16(h[54:], 56)  // size of a program header
+	le.PutUint16(h[56:], 2)   // number of program headers
+	le.PutUint16(h[58:], 64)  // size of a section header
+	le.PutUint16(h[60:], 2)   // number of section headers
 	b := append(h, make([]byte, 4096-len(h))...)
 	le.PutUint32(b[64:], 1) // PT_LOAD
 	p := b[64+56:]
@@ -99,7 +99,7 @@ func TestBuildID(t *testing.T) {
 	}
 }
 
-// The linker of whatever built this test wrote the file: no bytes by hand.
+// BuildID reads the test binary itself, which a real linker wrote.
 func TestBuildIDOfRealFile(t *testing.T) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The kernel may cut a name inside a character; whoever is told of it gets valid UTF-8, by
-// whatever way it comes.
+// The kernel may cut a name inside a character, but ingero's names are always valid UTF-8.
 func TestFieldNames(t *testing.T) {
 	for _, f := range testkit.Facts(t, "names.tsv") {
 		t.Run(f.At, func(t *testing.T) {

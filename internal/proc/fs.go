@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone says that the process ended before all was read.
+// ErrGone means that the process ended while it was read.
 var ErrGone = errors.New("the process has ended")
 
-// FS is a mounted proc file system. The zero value is /proc. Its methods may be
-// called by many goroutines at once.
+// FS is a mounted proc file system. The zero value is /proc. Its methods are safe for concurrent
+// use.
 type FS struct {
-	// Root is where it is mounted; empty means /proc.
+	// Root is the mount point; empty means /proc.
 	Root string
-	// Boot is when the machine booted, to which start times relate; zero means
-	// now minus the kernel's boot clock.
+	// Boot is when the machine booted, the origin of start times; zero means now minus the kernel's
+	// boot clock.
 	Boot time.Time
 }
 
-// Limits of what is read of one file, in bytes. The kernel's own files stay far
-// below; they bound what a process can make the agent hold.
+// Limits of what is read of one file, in bytes. The kernel's files stay far below. The limits bound
+// the memory that a process can make the agent use.
 const (
 	maxSmall   = 64 << 10
 	maxCmdline = 64 << 10
-	maxStat    = 4 << 20 // /proc/stat has a line a CPU and a number an interrupt
+	maxStat    = 4 << 20 // /proc/stat has a line per CPU and a number per interrupt
 )
 
 func (f FS) root() string {
@@ -55,8 +55,8 @@ func (f FS) bootTime() time.Time {
 	return time.Now().Add(-time.Duration(up.Nano()))
 }
 
-// pidDir is an open /proc/PID. What is read through it is of one process, even
-// when the number is given to another meanwhile.
+// pidDir is an open /proc/PID. All reads through it are of one process, even if its number is
+// reused.
 type pidDir struct {
 	fd   int
 	root string
@@ -74,7 +74,7 @@ func (f FS) openPID(pid uint32) (pidDir, error) {
 
 func (d pidDir) close() { unix.Close(d.fd) }
 
-// read appends name's content to buf, at most limit bytes of it.
+// read appends name's content to buf, at most limit bytes.
 func (d pidDir) read(name string, buf []byte, limit int) ([]byte, error) {
 	fd, err := openRetry(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	if err != nil {
@@ -88,14 +88,14 @@ func (d pidDir) read(name string, buf []byte, limit int) ([]byte, error) {
 	return buf, nil
 }
 
-// alive returns ErrGone when the process has ended and been waited for.
+// alive returns ErrGone when the process has ended and been reaped.
 func (d pidDir) alive() error {
 	var b [1]byte
 	_, err := d.read("stat", b[:0], 1)
 	return err
 }
 
-// stat reads and parses stat. buf is used again if it has room; it is returned.
+// stat reads and parses stat. It reuses buf if it has room, and returns it.
 func (d pidDir) stat(buf []byte) (stat, []byte, error) {
 	buf, err := d.read("stat", buf[:0], maxSmall)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d pidDir) stat(buf []byte) (stat, []byte, error) {
 	return s, buf, err
 }
 
-// link returns where the link name points to.
+// link returns the target of the link name.
 func (d pidDir) link(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(d.fd, name, buf)
@@ -161,7 +161,7 @@ func (f FS) readFile(limit int, buf []byte, elem ...string) ([]byte, error) {
 	return buf, nil
 }
 
-// goneOr turns what the kernel says about a dead process into ErrGone.
+// goneOr replaces the kernel's errors for an ended process by ErrGone.
 func goneOr(pid uint32, doing string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("pid %d: %w", pid, ErrGone)

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// seedFrom adds what the running kernel says as a seed.
+// seedFrom adds files of the running kernel as seeds.
 func seedFrom(f *testing.F, paths ...string) {
 	for _, p := range paths {
 		b, err := os.ReadFile(p)
@@ -95,8 +95,8 @@ func FuzzMmap2(f *testing.F) {
 	})
 }
 
-// The kernel writes the buffer, so nonsense in it is a bug somewhere; it must
-// still end, and leave the buffer empty.
+// Invalid contents of a buffer, which the kernel writes, must not hang the reader or stay in the
+// buffer.
 func FuzzPerfRing(f *testing.F) {
 	f.Add(append(mmap2Bytes("/usr/lib/libcuda.so.1"), mmap2Bytes("/x")...), uint64(0), uint64(256))
 	f.Add(bytes.Repeat([]byte{8, 0}, 64), uint64(120), uint64(1<<63))

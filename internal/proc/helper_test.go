@@ -15,7 +15,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// helperEnv makes the test binary a process to look at instead.
+// helperEnv makes the test binary a helper process.
 const helperEnv = "INGERO_PROC_HELPER"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// help obeys lines of standard input and answers each with "ok" and a result.
+// help executes commands from lines of standard input, and answers each with "ok" and a result.
 func help() error {
 	fmt.Println("ok")
 	for s := bufio.NewScanner(os.Stdin); s.Scan(); {
@@ -48,11 +48,11 @@ func obey(verb, arg string) (answer any, err error) {
 	switch verb {
 	case "map": // an executable mapping of a file
 		return mapFile(arg, unix.PROT_READ|unix.PROT_EXEC, 1)
-	case "read": // one that is not
+	case "read": // a non-executable mapping
 		return mapFile(arg, unix.PROT_READ, 1)
-	case "storm": // many, each gone at once
+	case "storm": // many mappings, each unmapped at once
 		return mapFile(arg, unix.PROT_READ|unix.PROT_EXEC, 20_000)
-	case "memfd": // a copy of a file that has no name in any file system
+	case "memfd": // a copy of a file without a name in any file system
 		return mapMemfd(arg)
 	case "chroot":
 		return "", unix.Chroot(arg)
@@ -63,7 +63,7 @@ func obey(verb, arg string) (answer any, err error) {
 		}
 		return "", unix.Setuid(uid)
 	case "hostpids":
-		if arg != "" { // the proc file system of an own PID namespace
+		if arg != "" { // the proc file system of a new PID namespace
 			if err := unix.Mount("proc", arg, "proc", 0, ""); err != nil {
 				return nil, err
 			}
@@ -117,7 +117,7 @@ type helper struct {
 	pid uint32
 }
 
-// startHelper runs the test binary as a helper; change may alter its command.
+// startHelper runs the test binary as a helper. change may alter its command.
 func startHelper(t testing.TB, change func(*exec.Cmd)) helper {
 	t.Helper()
 	exe, err := os.Executable()
@@ -135,14 +135,13 @@ func startHelper(t testing.TB, change func(*exec.Cmd)) helper {
 	return h
 }
 
-// do has the helper obey and returns its answer.
+// do sends a command to the helper and returns its answer.
 func (h helper) do(line string) string {
 	h.Say(line)
 	return strings.TrimSpace(strings.TrimPrefix(h.Line("ok"), "ok"))
 }
 
-// elfFile writes a file that passes for a library, with a build id made of the
-// content's letter.
+// elfFile writes a file that passes for a library. Its build id and content derive from the letter.
 func elfFile(t testing.TB, path string, letter byte) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -12,9 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Finder looks for libraries that are part of larger files: a CUDA runtime that
-// nvcc has linked into a program, an NCCL in a framework's. It remembers what it
-// has read by build id. It may be used by many goroutines at once.
+// Finder finds libraries inside larger files: a CUDA runtime that nvcc has linked into a program,
+// an NCCL in a framework's library. It caches results by build id. It is safe for concurrent use.
 type Finder struct {
 	FS FS
 
@@ -23,42 +22,41 @@ type Finder struct {
 	uses  map[named]map[string]Use
 }
 
-// held is what is remembered of a file.
+// held is the cached result for a file.
 type held struct {
-	libs    []events.Library // of statics
+	libs    []events.Library // libraries of statics in the file
 	gpuCode bool
 }
 
-// content identifies what a file holds: by its build id where it has one.
+// content identifies a file's content, by its build id if it has one.
 type content struct {
 	id    string
 	size  int64
-	key   Key   // without a build id
-	mtime int64 // likewise, ns
+	key   Key   // only without a build id
+	mtime int64 // only without a build id, ns
 }
 
 const (
-	maxKnown      = 4096 // contents; then all are forgotten
-	maxInsideLook = 1024 // files of one process
+	maxKnown      = 4096 // cached contents; a full cache is dropped
+	maxInsideLook = 1024 // files per process
 )
 
-// Inside is what a Finder says of a process.
+// Inside is a Finder's result for a process.
 type Inside struct {
 	Libraries []Library
-	// Unseen is a file with GPU code that only a CUDA runtime can load, in a process
-	// where none is found: it is linked in, and its symbols were stripped.
+	// Unseen is a file with GPU code that only a CUDA runtime can load, in a process without a
+	// visible runtime: the runtime is linked in, and its symbols were stripped.
 	Unseen string
-	// Skipped counts files that were not looked into: too many, too large, or not
-	// to be opened.
+	// Skipped counts files that were not searched: too many, too large, or not readable.
 	Skipped int
 }
 
-// statics are the libraries that exist as archives, to be linked in.
+// statics are the libraries that exist as archives for static linking.
 var statics = [...]events.Library{events.LibCudart, events.LibNCCL}
 
-// Look looks into the program of a process and all else that it maps as code, if
-// it has a driver, for such libraries as it maps no file of. have is what
-// [FS.Libraries] says.
+// Look searches all files that a process maps as code for statically linked libraries, if the
+// process has a driver. It ignores libraries that the process maps as files of their own. have is
+// the result of [FS.Libraries].
 func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 	var in Inside
 	maps := func(lib events.Library) bool {
@@ -103,7 +101,7 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 	return in, nil
 }
 
-// add takes in what one file holds.
+// add adds the libraries of one file.
 func (in *Inside) add(m Mapping, h held, want []events.Library) {
 	for _, lib := range want {
 		if slices.Contains(h.libs, lib) {
@@ -115,7 +113,7 @@ func (in *Inside) add(m Mapping, h held, want []events.Library) {
 	}
 }
 
-// hold looks into a file, once for each content.
+// hold searches a file, once per content.
 func (c *Finder) hold(pid uint32, m Mapping) (held, error) {
 	file, _, err := c.FS.OpenMapped(pid, m)
 	if err != nil {

@@ -14,27 +14,27 @@ import (
 type Library struct {
 	Mapping // the first executable mapping of the file
 	Lib     events.Library
-	// Inside says that the library is part of a larger file, or of one that goes by
-	// another name: its functions are those that FindSymbols finds.
+	// Inside means that the library is part of a larger file, or of a file with another name.
+	// FindSymbols finds its functions.
 	Inside bool
 }
 
-// Names says which files are CUDA libraries. The zero value goes by the base
-// name: libcudart.so.12, libcudart-0123abcd.so.12 of a wheel, libcuda.so.1,
-// libnccl.so.2, libnvToolsExt.so.1, whatever the folder.
+// Names maps files to CUDA libraries. The zero value goes by the base name, in any directory:
+// libcudart.so.12, libcudart-0123abcd.so.12 of a wheel, libcuda.so.1, libnccl.so.2,
+// libnvToolsExt.so.1.
 type Names struct {
-	// Given are files that are libraries whatever their names. Of a library that
-	// has one here, no other file counts.
+	// Given are files that are libraries regardless of their names. For a library with a file here,
+	// no other file counts.
 	Given []Given
 }
 
-// Given is a file that was named; see [Identify].
+// Given is a file that the user named; see [Identify].
 type Given struct {
 	Key Key
 	Lib events.Library
 }
 
-// has tells whether files were named for a library.
+// has reports whether the user named files for a library.
 func (n Names) has(lib events.Library) bool {
 	for i := range n.Given {
 		if n.Given[i].Lib == lib {
@@ -54,7 +54,7 @@ var libraryStems = [...]struct {
 	{"libnvToolsExt", events.LibNVTX},
 }
 
-// Match tells which library a file is, by its path as maps shows it and its key.
+// Match returns the library that a file is, from its path in maps and its key.
 func (n Names) Match(path string, key Key) (events.Library, bool) {
 	lib, _, ok := n.match([]byte(path), key)
 	return lib, ok
@@ -74,7 +74,7 @@ func (n Names) match(path []byte, key Key) (lib events.Library, inside, ok bool)
 	return lib, false, true
 }
 
-// stemOf goes by the base name alone; 0 is none of the libraries.
+// stemOf goes by the base name only; 0 means no library.
 func stemOf(path []byte) events.Library {
 	path = bytes.TrimSuffix(path, []byte(deletedSuffix))
 	base := path[bytes.LastIndexByte(path, '/')+1:]
@@ -87,9 +87,8 @@ func stemOf(path []byte) events.Library {
 	return 0
 }
 
-// Identify says of a file in the agent's own root, as --cuda-lib names one, which
-// library it is: the one that it has most functions of, else the one that it is
-// called.
+// Identify returns which library a file is, as --cuda-lib names it in the agent's own root: the
+// library that most of its functions belong to, or else the one of its name.
 func Identify(path string) (Given, error) {
 	o, err := openRegular(path)
 	if err != nil {
@@ -110,10 +109,10 @@ func Identify(path string) (Given, error) {
 	return Given{Key: o.key, Lib: lib}, nil
 }
 
-// ErrNoLibrary says that a file is none of the libraries that are traced.
+// ErrNoLibrary means that a file is none of the traced libraries.
 var ErrNoLibrary = errors.New("it defines no function of CUDA or NCCL that is traced")
 
-// tracedFunctions says which library each symbol of the catalog is of.
+// tracedFunctions maps each symbol of the catalog to its library.
 var tracedFunctions = sync.OnceValue(func() map[string]events.Library {
 	out := map[string]events.Library{}
 	for i := range events.Catalog {
@@ -124,7 +123,7 @@ var tracedFunctions = sync.OnceValue(func() map[string]events.Library {
 	return out
 })
 
-// Of counts the functions of a library that are traced.
+// Of returns the number of traced functions of a library.
 func (s *Symbols) Of(lib events.Library) (n int) {
 	for i := range s.Functions {
 		if tracedFunctions()[s.Functions[i].Name] == lib {
@@ -134,7 +133,7 @@ func (s *Symbols) Of(lib events.Library) (n int) {
 	return n
 }
 
-// mostOf returns the library that most functions are of, 0 if there are none.
+// mostOf returns the library that most functions belong to, 0 if there are none.
 func (s *Symbols) mostOf() (lib events.Library) {
 	most := 0
 	for _, l := range libraryStems {
@@ -145,8 +144,8 @@ func (s *Symbols) mostOf() (lib events.Library) {
 	return lib
 }
 
-// isShared tells whether base is stem[-hash].so[.version]. The hash is what
-// auditwheel puts in; nothing looser, or libnccl-net.so, a plugin, would match.
+// isShared reports whether base is stem[-hash].so[.version]. auditwheel adds the hash. A looser
+// pattern would match plugins such as libnccl-net.so.
 func isShared(base []byte, stem string) bool {
 	rest, ok := bytes.CutPrefix(base, []byte(stem))
 	if !ok {
@@ -166,15 +165,14 @@ func isShared(base []byte, stem string) bool {
 	return ok && (len(rest) == 0 || rest[0] == '.' && len(rest) > 1)
 }
 
-// UsesCUDA tells whether a process that maps these libraries can make CUDA calls. One
-// that has only NVTX says what it is about, and to a GPU that can be nothing.
+// UsesCUDA reports whether a process that maps these libraries can make CUDA calls. NVTX alone only
+// annotates, possibly for no GPU.
 func UsesCUDA(libs []Library) bool {
 	return slices.ContainsFunc(libs, func(l Library) bool { return l.Lib != events.LibNVTX })
 }
 
-// Libraries lists the CUDA libraries that a process maps, each file once. One
-// that links libcudart statically still maps libcuda. An empty list means that it
-// makes no CUDA calls yet.
+// Libraries lists the CUDA libraries that a process maps, each file once. A process that links
+// libcudart statically still maps libcuda. An empty list means that it makes no CUDA calls yet.
 func (f FS) Libraries(pid uint32, names Names) ([]Library, error) {
 	d, err := f.openPID(pid)
 	if err != nil {

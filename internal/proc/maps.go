@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Key identifies a file on this machine, as /proc/PID/maps and the kernel's mmap
-// records show it. stat(2) shows another device for files on btrfs and overlayfs.
-// Two overlay mounts of one lower file may have different keys and yet share the
-// inode that probes hang on.
+// Key identifies a file on this machine, as /proc/PID/maps and the kernel's mmap records show it.
+// stat(2) shows another device for files on btrfs and overlayfs. Two overlay mounts of one lower
+// file may have different keys, yet share the inode that probes attach to.
 type Key struct {
 	Dev   uint64 // as unix.Mkdev makes it
 	Inode uint64
@@ -20,7 +19,7 @@ type Key struct {
 // Mapping is one mapping of a file into a process.
 type Mapping struct {
 	Start, End uint64 // addresses, [Start, End)
-	Offset     uint64 // of Start in the file, bytes
+	Offset     uint64 // offset of Start in the file, bytes
 	Key        Key
 	Path       string // as the kernel shows it to the agent, without " (deleted)"
 	Deleted    bool
@@ -29,7 +28,7 @@ type Mapping struct {
 
 const deletedSuffix = " (deleted)"
 
-// Maps lists the mappings of files of a process, or only the executable ones.
+// Maps lists the file mappings of a process, or only the executable ones.
 func (f FS) Maps(pid uint32, execOnly bool) ([]Mapping, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -58,14 +57,14 @@ func (m *mapLine) key() Key { return Key{Dev: unix.Mkdev(m.major, m.minor), Inod
 
 func (m *mapLine) mapping() Mapping {
 	path, deleted := bytes.CutSuffix(m.path, []byte(deletedSuffix))
-	if bytes.Contains(path, []byte(`\012`)) { // the one character that maps escapes
+	if bytes.Contains(path, []byte(`\012`)) { // the only character that maps escapes
 		path = bytes.ReplaceAll(path, []byte(`\012`), []byte("\n"))
 	}
 	return Mapping{Start: m.start, End: m.end, Offset: m.offset, Key: m.key(),
 		Path: string(path), Deleted: deleted, Exec: m.exec}
 }
 
-// parseMapLine reads one line of /proc/PID/maps (fs/proc/task_mmu.c):
+// parseMapLine parses one line of /proc/PID/maps (fs/proc/task_mmu.c):
 //
 //	start-end perms offset major:minor inode   path
 func parseMapLine(b []byte, m *mapLine) bool {
@@ -96,13 +95,12 @@ func parseMapLine(b []byte, m *mapLine) bool {
 	return true
 }
 
-// lineMax bounds a line of maps: a path may have 4095 bytes, a newline in it
-// takes four.
+// lineMax bounds a line of maps: a path may have 4095 bytes, and a newline in it takes four.
 const lineMax = 16 << 10
 
 var mapBuffers = sync.Pool{New: func() any { b := make([]byte, 2*lineMax); return &b }}
 
-// eachMapping calls fn for each line of maps; the value is valid until fn returns.
+// eachMapping calls fn for each line of maps. The value is valid until fn returns.
 func (d pidDir) eachMapping(fn func(*mapLine)) error {
 	fd, err := openRetry(d.fd, "maps", unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {

@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startSlack is how exact the start time of a process is: it counts in ticks, and on
-// a clock that is read twice.
+// startSlack is the tolerance of a process's start time, which has the resolution of a tick and
+// comes from two readings of a clock.
 const startSlack = 2 * userTick
 
-// Memory is the memory of a process as it was when it was opened: an exec leaves it
-// empty, and the process's end does.
+// Memory is the memory of a process at the time of opening. After an exec or the process's end it
+// is empty.
 type Memory struct {
 	f   *os.File
 	pid uint32
 	buf []byte
 }
 
-// Memory opens the memory of a process that was there at a time. The error is ErrGone
-// when it has ended. It is to be closed, and for one goroutine.
+// Memory opens the memory of the process that had a number at a time. The error is ErrGone when
+// that process has ended. Close it after use. It is not safe for concurrent use.
 func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
 		return nil, err
 	}
 	defer d.close()
-	if err := f.was(d, at); err != nil { // another may have its number
+	if err := f.was(d, at); err != nil { // the number may have been reused
 		return nil, err
 	}
 	fd, err := openRetry(d.fd, "mem", unix.O_RDONLY|unix.O_CLOEXEC)
@@ -42,12 +42,12 @@ func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 	return &Memory{f: os.NewFile(uintptr(fd), d.root+"/mem"), pid: pid, buf: make([]byte, 512)}, nil
 }
 
-// Close closes it.
+// Close closes the memory.
 func (m *Memory) Close() error { return m.f.Close() }
 
-// Text returns the bytes at an address up to a zero byte, which are the caller's until
-// the next call. The error is ErrGone when the memory is gone, and io.EOF where there
-// is nothing, or no zero within limit bytes.
+// Text returns the bytes at an address up to a zero byte, valid until the next call. The error is
+// ErrGone when the memory is gone, and io.EOF if the address is unmapped, or has no zero within
+// limit bytes.
 func (m *Memory) Text(at uint64, limit int) ([]byte, error) {
 	if at > math.MaxInt64 {
 		return nil, io.EOF
@@ -62,7 +62,7 @@ func (m *Memory) Text(at uint64, limit int) ([]byte, error) {
 			return m.buf[:end], nil
 		}
 		switch {
-		case errors.Is(err, io.EOF) && got == 0: // what mem says when there is no memory any more
+		case errors.Is(err, io.EOF) && got == 0: // mem returns this after the memory has gone
 			return nil, fmt.Errorf("pid %d: %w", m.pid, ErrGone)
 		case err != nil, n == limit:
 			return nil, io.EOF

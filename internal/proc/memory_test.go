@@ -22,7 +22,7 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.Close() }()
-	// Two pages, the second of which cannot be read.
+	// Two pages, the second of which is unreadable.
 	page := os.Getpagesize()
 	b, err := unix.Mmap(-1, 0, 2*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -62,8 +62,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The memory of a process that has ended is gone, and so is that of one whose number
-// another has now.
+// The memory of an ended process is gone, also if its number was reused.
 func TestMemoryOfTheDead(t *testing.T) {
 	c := testkit.Start(t, exec.Command("sleep", "600"))
 	pid := uint32(c.PID())
@@ -76,7 +75,7 @@ func TestMemoryOfTheDead(t *testing.T) {
 	}
 	defer func() { _ = m.Close() }()
 	c.Signal(syscall.SIGKILL)
-	_ = c.Wait() // says that it was killed
+	_ = c.Wait() // reports that it was killed
 	if _, err := m.Text(4096, 100); !errors.Is(err, ErrGone) {
 		t.Errorf("its memory: %v", err)
 	}

@@ -12,19 +12,19 @@ import (
 	"ingero/internal/tick"
 )
 
-// Meter reads the machine's state and what the agent itself uses. It is for one
-// goroutine. It needs no clock: a share is one of the kernel's own count of time.
+// Meter reads the state of the machine and the agent's own usage. It is not safe for concurrent
+// use. It needs no clock: its shares are of the kernel's own time counts.
 type Meter struct {
 	fs   FS
 	last cpuTimes
 	cpu  float64
-	self time.Duration // of CPU, at NewMeter
+	self time.Duration // CPU time at NewMeter
 	sums []tick.HostSum
 	buf  []byte
 }
 
-// NewMeter returns a meter whose first Read covers the time from now on. With
-// the zero Meter it covers the time since boot, and since the agent's start.
+// NewMeter returns a meter whose first Read covers the time from now on. The zero Meter covers the
+// time since boot, and since the agent's start.
 func NewMeter(fs FS) (*Meter, error) {
 	m := &Meter{fs: fs}
 	var h tick.Host
@@ -36,9 +36,8 @@ func NewMeter(fs FS) (*Meter, error) {
 	return m, err
 }
 
-// Read fills h with the state of the machine, its CPU share being that since the
-// last Read, and s with what the agent has used since NewMeter. What it cannot
-// read it leaves alone and names in the error.
+// Read fills h with the state of the machine, with the CPU share since the last Read. It fills s
+// with the agent's usage since NewMeter. It skips what it cannot read and names it in the error.
 func (m *Meter) Read(h *tick.Host, s *tick.Self) error {
 	return errors.Join(m.readCPU(h), m.readMemory(h), m.readLoad(h), m.readSelf(s))
 }
@@ -51,8 +50,8 @@ func (m *Meter) readCPU(h *tick.Host) (err error) {
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.fs.path("stat"), err)
 	}
-	// Within one count of the clock nothing has moved, and a CPU that went
-	// offline takes its time along: the share stays what it was.
+	// Between clock ticks nothing changes, and a CPU that goes offline takes its time along. In
+	// both cases the share stays.
 	if now.busy >= m.last.busy && now.idle >= m.last.idle && now != m.last {
 		busy, idle := now.busy-m.last.busy, now.idle-m.last.idle
 		m.cpu = float64(busy) / float64(max(busy+idle, 1))
@@ -79,16 +78,16 @@ const (
 	stealTime
 )
 
-// notForTasks are the times that no task had.
+// notForTasks are the CPU times that belong to no task.
 var notForTasks = []struct {
 	kind tick.HostEvent
 	at   int
 }{{tick.HostIRQ, irqTime}, {tick.HostSoftIRQ, softIRQTime}, {tick.HostSteal, stealTime}, {tick.HostIOWait, ioWait}}
 
-// Sums returns what of the CPU time between the last two readings no task had.
+// Sums returns the CPU time between the last two readings that belongs to no task.
 func (m *Meter) Sums() []tick.HostSum { return m.sums }
 
-// addTimes makes them. Time spent idle while a task waits for a disk can go backwards.
+// addTimes sets the sums. I/O wait time can go backwards.
 func (m *Meter) addTimes(now *cpuTimes) {
 	m.sums = nil
 	if m.last.cpus == 0 {
@@ -101,8 +100,8 @@ func (m *Meter) addTimes(now *cpuTimes) {
 	}
 }
 
-// parseCPUTimes reads /proc/stat. Idle is what no task wanted; time stolen by a
-// hypervisor counts as busy, since a task wanted it. Guest time is in user time.
+// parseCPUTimes parses /proc/stat. Idle time is time that no task wanted. Stolen time counts as
+// busy, since a task wanted it. User time includes guest time.
 func parseCPUTimes(b []byte) (cpuTimes, error) {
 	var t cpuTimes
 	found := false
@@ -148,7 +147,7 @@ func (m *Meter) readMemory(h *tick.Host) (err error) {
 	return nil
 }
 
-// parseMeminfo reads /proc/meminfo, whose figures are KiB.
+// parseMeminfo parses /proc/meminfo, whose figures are in KiB.
 func parseMeminfo(b []byte, h *tick.Host) error {
 	const unset = -1
 	total, avail, swap, free := int64(unset), int64(unset), int64(unset), int64(unset)
@@ -197,7 +196,7 @@ func (m *Meter) readLoad(h *tick.Host) (err error) {
 	return nil
 }
 
-// parseLoad reads /proc/loadavg: three numbers with two decimals, and more.
+// parseLoad parses /proc/loadavg: three numbers with two decimals, and more.
 func parseLoad(b []byte) (load [3]float64, err error) {
 	for i := range load {
 		whole, rest, ok := number(b)
@@ -232,7 +231,7 @@ func (m *Meter) readSelf(s *tick.Self) error {
 	return nil
 }
 
-// selfCPU is what all threads of the agent have used, ended ones included.
+// selfCPU returns the CPU time of all threads of the agent, including ended ones.
 func selfCPU() (time.Duration, error) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -77,7 +77,7 @@ func TestMeterShare(t *testing.T) {
 	}
 }
 
-// What can be read is filled whatever else cannot.
+// A missing file does not affect what the others provide.
 func TestMeterWithoutParts(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "loadavg"), "0.50 0.25 0.75 1/2 3\n")

@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of linux/perf_event.h.
+// Constants of linux/perf_event.h.
 const (
 	perfRecordLost      = 2
 	perfRecordMmap2     = 10
 	perfRecordLostSamp  = 13
 	perfMiscMmapBuildID = 1 << 14
 	mmap2Fixed          = 72 // bytes before the file name, header included
-	sampleID            = 8  // bytes behind the name: PERF_SAMPLE_TIME alone
+	sampleID            = 8  // bytes after the name: PERF_SAMPLE_TIME only
 )
 
-// decodeMmap2 reads a PERF_RECORD_MMAP2 with the time behind it. It returns false
-// for mappings that are not executable or not of a CUDA library, without
-// allocating, and for records that make no sense.
+// decodeMmap2 decodes a PERF_RECORD_MMAP2 that a time follows. It returns false for invalid
+// records, and, without allocating, for mappings that are not executable or of no CUDA library.
 func decodeMmap2(rec []byte, misc uint16, names Names, ev *MapEvent) bool {
 	if len(rec) < mmap2Fixed+sampleID || misc&perfMiscMmapBuildID != 0 {
 		return false
@@ -43,7 +42,7 @@ func decodeMmap2(rec []byte, misc uint16, names Names, ev *MapEvent) bool {
 	}
 	lib, inside, ok := names.match(path, m.key())
 	pid := ne.Uint32(rec[8:])
-	if !ok || int32(pid) <= 0 { // 0 and -1: a process that this PID namespace does not see
+	if !ok || int32(pid) <= 0 { // 0 and -1: a process outside this PID namespace
 		return false
 	}
 	*ev = MapEvent{

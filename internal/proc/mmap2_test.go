@@ -14,7 +14,7 @@ import (
 func mmap2Bytes(path string) []byte {
 	ne := binary.NativeEndian
 	b := ne.AppendUint32(nil, perfRecordMmap2)
-	b = ne.AppendUint16(b, 2) // in user mode
+	b = ne.AppendUint16(b, 2) // user mode
 	b = ne.AppendUint16(b, 0)
 	for _, v := range []uint32{812, 815} { // pid, tid
 		b = ne.AppendUint32(b, v)
@@ -24,7 +24,7 @@ func mmap2Bytes(path string) []byte {
 	}
 	b = ne.AppendUint32(b, 0xfe) // major, minor
 	b = ne.AppendUint32(b, 1)
-	b = ne.AppendUint64(b, 1835302) // inode, its generation
+	b = ne.AppendUint64(b, 1835302) // inode and generation
 	b = ne.AppendUint64(b, 5)
 	b = ne.AppendUint32(b, unix.PROT_READ|unix.PROT_EXEC)
 	b = ne.AppendUint32(b, unix.MAP_PRIVATE)

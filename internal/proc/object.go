@@ -15,12 +15,11 @@ var (
 	errOtherFile  = errors.New("another file than the one that is mapped")
 )
 
-// OpenMapped opens the file behind a mapping. path leads to it for as long as it
-// is open, even when it was deleted or the process has ended: it is what to give
-// the kernel for a probe. The file's Name says where it was found: in
-// /proc/PID/map_files, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE and
-// has deleted files too, or else by its path in /proc/PID/root. No file counts
-// but the one that is mapped, and none but a regular one that passes BuildID.
+// OpenMapped opens the file behind a mapping. While the file is open, path leads to it, even if it
+// was deleted or the process has ended: pass path to the kernel for a probe. The file's Name is the
+// place where it was found: /proc/PID/map_files, which needs CAP_SYS_ADMIN or
+// CAP_CHECKPOINT_RESTORE and has deleted files too, or else its path in /proc/PID/root. OpenMapped
+// accepts only the mapped file itself, and only a regular file that passes BuildID.
 func (f FS) OpenMapped(pid uint32, m Mapping) (file *os.File, path string, err error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -62,8 +61,8 @@ type object struct {
 	key  Key
 }
 
-// openMapFile opens the file through map_files. A mapping may have been split or
-// joined since it was read; then any other one of the same file will do.
+// openMapFile opens the file through map_files. If the mapping has been split or merged since it
+// was read, another mapping of the same file serves.
 func (d pidDir) openMapFile(m Mapping) (object, error) {
 	o, err := d.openRange(m.Start, m.End, m)
 	if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, errOtherFile) {
@@ -94,9 +93,8 @@ func (d pidDir) openRange(start, end uint64, m Mapping) (object, error) {
 	return reopenAs(fd, d.root+"/"+name, m)
 }
 
-// openPath opens the file by the path that maps shows: below the root of the
-// process, or below the agent's own, which is what the kernel shows for a
-// process in a chroot.
+// openPath opens the file by its path in maps: below the root of the process, or below the agent's
+// own, which is what the kernel shows for a process in a chroot.
 func (d pidDir) openPath(m Mapping) (object, error) {
 	if m.Deleted || !strings.HasPrefix(m.Path, "/") {
 		return object{}, errors.New("it has no path")
@@ -123,9 +121,8 @@ func (d pidDir) openPath(m Mapping) (object, error) {
 	return object{}, errors.Join(errs...)
 }
 
-// openBeneath opens path with dir as the root, so that a link in another
-// container does not lead into this one's files. Systems whose seccomp filter
-// does not know openat2 get the plain call: the caller compares the file anyway.
+// openBeneath opens path with dir as the root, so that a link in a container does not lead outside.
+// If a seccomp filter does not know openat2, it uses openat; the caller compares the file anyway.
 func openBeneath(dir int, path string) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_MAGICLINKS}
 	if dir != unix.AT_FDCWD {
@@ -147,9 +144,8 @@ func openBeneath(dir int, path string) (int, error) {
 	return -1, unix.EAGAIN
 }
 
-// reopenAs is reopen for a file that must be the one of a mapping. Where the file says
-// itself that it is, as on most file systems, the kernel need not be asked: that takes all
-// of the agent's own maps.
+// reopenAs is reopen for a file that must be the one of a mapping. On most file systems fstat
+// identifies it. That avoids keyOf, which reads all of the agent's own maps.
 func reopenAs(fd int, from string, m Mapping) (object, error) {
 	file, err := reopenFile(fd, from)
 	if err != nil {
@@ -169,7 +165,7 @@ func reopenAs(fd int, from string, m Mapping) (object, error) {
 	return o, nil
 }
 
-// reopen turns an O_PATH descriptor, which it closes, into a readable file and its key.
+// reopen converts an O_PATH descriptor, which it closes, to a readable file and its key.
 func reopen(fd int, from string) (object, error) {
 	file, err := reopenFile(fd, from)
 	if err != nil {
@@ -182,8 +178,8 @@ func reopen(fd int, from string) (object, error) {
 	return o, nil
 }
 
-// reopenFile turns an O_PATH descriptor, which it closes, into a readable file. The type
-// is looked at in between: to open a device or a pipe can block or do harm.
+// reopenFile converts an O_PATH descriptor, which it closes, to a readable file. It checks the type
+// before it opens the file: opening a device or a pipe can block or have side effects.
 func reopenFile(fd int, from string) (*os.File, error) {
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -200,11 +196,11 @@ func reopenFile(fd int, from string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), from), nil
 }
 
-// keyOf finds the key of an open file by mapping a page of it and looking how
-// the kernel shows that. The page is never touched, so it need not exist.
+// keyOf finds the key of an open file: it maps a page of it, and reads how the kernel shows the
+// mapping. It never touches the page, so the page need not exist.
 func keyOf(fd int) (Key, error) {
 	page, err := unix.Mmap(fd, 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
-	if err != nil { // hugetlbfs wants larger pages: a plain file system, stat will do
+	if err != nil { // hugetlbfs requires larger pages, but stat has its key
 		var st unix.Stat_t
 		err = unix.Fstat(fd, &st)
 		return Key{Dev: st.Dev, Inode: st.Ino}, err

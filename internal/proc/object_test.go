@@ -14,8 +14,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// wantFile fails unless the file is the one that elfFile wrote with the letter,
-// both as opened and by the path for probes.
+// wantFile fails unless the file is the one that elfFile wrote with the letter, both as opened and
+// by the path for probes.
 func wantFile(t *testing.T, f *os.File, path string, letter byte) {
 	t.Helper()
 	want := strings.Repeat(fmt.Sprintf("%02x", letter), 20)
@@ -89,8 +89,8 @@ func remove(t *testing.T, path string) {
 	}
 }
 
-// The range of a mapping changes when its neighbour is mapped or part of it is
-// protected; any other mapping of the file does as well.
+// The range of a mapping changes when its neighbour is mapped or part of it is protected. Then any
+// other mapping of the file serves.
 func TestOpenMappedAfterSplit(t *testing.T) {
 	testkit.NeedRoot(t)
 	h := startHelper(t, nil)
@@ -105,8 +105,7 @@ func TestOpenMappedAfterSplit(t *testing.T) {
 	wantFile(t, f, path, 'S')
 }
 
-// Without the capability for map_files the path serves, but only if it leads to
-// the mapped file.
+// Without the capability for map_files the path is used, but only if it leads to the mapped file.
 func TestOpenByPath(t *testing.T) {
 	testkit.NeedRoot(t)
 	file := func(t *testing.T, dir string) string { return filepath.Join(dir, "libcudart.so.12") }
@@ -144,7 +143,7 @@ func TestOpenByPath(t *testing.T) {
 			dir := t.TempDir()
 			h := startHelper(t, nil)
 			h.do("map " + elfFile(t, file(t, dir), 'P'))
-			m := only(t, h.pid).Mapping // of before the change: as in a race
+			m := only(t, h.pid).Mapping // from before the change, as in a race
 			if tt.change != nil {
 				tt.change(t, dir)
 			}
@@ -192,8 +191,8 @@ func TestOpenMappedRefusesNonsense(t *testing.T) {
 	}
 }
 
-// Two overlay mounts of one lower file: the kernel shows two files or one, as
-// its version has it, and the content is the same. Each can be opened.
+// Two overlay mounts of one lower file have the same content, and one or two keys, depending on the
+// kernel version. Each file can be opened.
 func TestOverlay(t *testing.T) {
 	testkit.NeedRoot(t)
 	dir := t.TempDir()
@@ -243,8 +242,8 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// A file that is mapped without being run, as a package manager does it, is none
-// of a CUDA process; a file that is mapped often is listed once.
+// A file that is mapped without execute permission, as package managers do, does not make a CUDA
+// process. A file that is mapped several times is listed once.
 func TestLibraries(t *testing.T) {
 	h := startHelper(t, nil)
 	path := elfFile(t, filepath.Join(t.TempDir(), "libcudart.so.12"), 'A')

@@ -8,11 +8,11 @@ import (
 
 var errFormat = errors.New("unexpected format")
 
-// maxNesting is how deep PID namespaces nest (MAX_PID_NS_LEVEL of the kernel, and
-// the first).
+// maxNesting is the maximum depth of PID namespaces (MAX_PID_NS_LEVEL of the kernel, and the
+// first).
 const maxNesting = 33
 
-// status is what is used of /proc/PID/status.
+// status has the used fields of /proc/PID/status.
 type status struct {
 	uid, gid, ppid, threads uint32
 	seccomp                 uint32
@@ -24,7 +24,7 @@ type status struct {
 
 func (s *status) nspids() []uint32 { return append([]uint32(nil), s.pids[:s.npids]...) }
 
-// parseStatus reads /proc/PID/status (fs/proc/array.c).
+// parseStatus parses /proc/PID/status (fs/proc/array.c).
 func parseStatus(b []byte) (status, error) {
 	var s status
 	seen := 0
@@ -69,8 +69,7 @@ func parseStatus(b []byte) (status, error) {
 	if seen != 3 {
 		return status{}, errFormat
 	}
-	// Before Linux 6.8 there is no Kthread line; a live process without memory
-	// is a kernel thread.
+	// Before Linux 6.8 there is no Kthread line. A live process without memory is a kernel thread.
 	s.kernel = s.kernel || !hasMemory && !s.zombie
 	return s, nil
 }
@@ -89,19 +88,19 @@ func (s *status) setPIDs(val []byte) bool {
 	return s.npids > 0
 }
 
-// stat is what is used of /proc/PID/stat.
+// stat has the used fields of /proc/PID/stat.
 type stat struct {
 	comm   []byte // aliases the input; escaped
 	start  uint64 // ticks since boot
 	ppid   uint32
 	kernel bool
-	ended  bool // it has ended, and nobody has asked how
+	ended  bool // a zombie: ended and not reaped
 }
 
 const pfKthread = 0x00200000 // PF_KTHREAD, include/linux/sched.h
 
-// parseStat reads /proc/PID/stat. The command may hold spaces and parentheses,
-// so its end is the last one.
+// parseStat parses /proc/PID/stat. The command may contain spaces and parentheses, so the last
+// parenthesis ends it.
 func parseStat(b []byte) (stat, error) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 0 || shut < open {
@@ -142,11 +141,11 @@ func parseStat(b []byte) (stat, error) {
 	}
 }
 
-// cgroupOrder says which hierarchy names a process best: the unified one, else
-// the one with the CPU quota, and so on. The first that is not the root wins.
+// cgroupOrder is the preference among hierarchies: the unified one, then the one with the CPU
+// quota, and so on. The first path that is not the root wins.
 var cgroupOrder = []string{"", "cpu", "cpuacct", "memory", "pids", "name=systemd"}
 
-// parseCgroup returns the most telling path of /proc/PID/cgroup, "/" where none is.
+// parseCgroup returns the preferred path of /proc/PID/cgroup, "/" if there is none.
 func parseCgroup(b []byte) string {
 	best, rank := "/", len(cgroupOrder)
 	eachCgroup(b, func(at int, path string) {
@@ -171,7 +170,7 @@ func hasController(list []byte, name string) bool {
 	return false
 }
 
-// unescape undoes what the kernel does to a command name: \n and \\ only.
+// unescape undoes the kernel's escapes in a command name: \n and \\ only.
 func unescape(b []byte) string {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return string(b)
@@ -179,7 +178,7 @@ func unescape(b []byte) string {
 	return strings.NewReplacer(`\n`, "\n", `\\`, `\`).Replace(string(b))
 }
 
-// cutLine splits b behind its first line, which comes without its end.
+// cutLine splits b after its first line, and drops the newline.
 func cutLine(b []byte) (line, rest []byte) {
 	if i := bytes.IndexByte(b, '\n'); i >= 0 {
 		return b[:i], b[i+1:]
@@ -187,7 +186,7 @@ func cutLine(b []byte) (line, rest []byte) {
 	return b, nil
 }
 
-// number reads a decimal number; rest begins with what stopped it.
+// number parses a decimal number. rest begins at the first other byte.
 func number(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for ; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
@@ -204,7 +203,7 @@ func first32(b []byte) (uint32, bool) {
 	return uint32(n), ok && n <= 1<<32-1
 }
 
-// hexNumber reads a hexadecimal number; rest begins with what stopped it.
+// hexNumber parses a hexadecimal number. rest begins at the first other byte.
 func hexNumber(b []byte) (n uint64, rest []byte, ok bool) {
 	i := 0
 	for ; i < len(b); i++ {

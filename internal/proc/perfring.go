@@ -9,9 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// perfRing reads the buffer of one perf event, as linux/perf_event.h lays it out:
-// a control page, then a power of two of data bytes. The kernel moves head, the
-// reader tail; both only grow.
+// perfRing reads the buffer of one perf event, laid out as in linux/perf_event.h: a control page,
+// then a power of two of data bytes. The kernel moves head, the reader tail; both only grow.
 type perfRing struct {
 	head, tail *uint64
 	data       []byte
@@ -20,7 +19,7 @@ type perfRing struct {
 
 var errRing = errors.New("not a perf buffer")
 
-// newPerfRing takes memory that is mapped from a perf event: a page and the data.
+// newPerfRing returns a reader of a perf event's mapped memory: a page and the data.
 func newPerfRing(mem []byte, page int) (perfRing, error) {
 	const head, tail = unsafe.Offsetof(unix.PerfEventMmapPage{}.Data_head), unsafe.Offsetof(unix.PerfEventMmapPage{}.Data_tail)
 	n := len(mem) - page
@@ -34,13 +33,12 @@ func newPerfRing(mem []byte, page int) (perfRing, error) {
 	}, nil
 }
 
-// maxRecord is the size of the longest record: a path and what surrounds it.
+// maxRecord is the size of the longest record: a path and its header.
 const maxRecord = 4096 + 128
 
-// drain hands each record, header included, to fn, which must not keep it. It
-// returns false when records may be missing: the buffer made no sense, and the
-// rest was skipped, or it was too full for another record. The kernel's own
-// record of a loss comes only with the next record that finds room.
+// drain passes each record, header included, to fn, which must not keep it. It returns false when
+// records may be missing: the buffer was invalid and the rest was skipped, or it was too full for
+// another record. The kernel reports a loss only with the next record that fits.
 func (r *perfRing) drain(fn func(kind uint32, misc uint16, record []byte)) (whole bool) {
 	head, tail := atomic.LoadUint64(r.head), atomic.LoadUint64(r.tail)
 	defer func() { atomic.StoreUint64(r.tail, head) }()

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// firstPIDNamespace is the inode of the PID namespace that the kernel booted
-// with, as every kernel has it (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+// firstPIDNamespace is the inode of the initial PID namespace, the same in every kernel
+// (PROC_PID_INIT_INO, include/linux/proc_ns.h).
 const firstPIDNamespace = "pid:[4026531836]"
 
-// OwnPIDs returns the agent's own numbers, from the PID namespace that this proc
-// file system belongs to down to the agent's own. More than one says that the
-// agent is in a container that sees a proc file system from outside.
+// OwnPIDs returns the agent's own numbers, from the PID namespace of this proc file system down to
+// the agent's own. More than one number means that the agent is in a container with an outer proc
+// file system.
 func (f FS) OwnPIDs() ([]uint32, error) {
 	buf, err := f.readFile(maxSmall, nil, "self", "status")
 	if err != nil {
@@ -46,7 +46,7 @@ func (f FS) ThreadPID(pid, tid uint32) (uint32, error) {
 	return st.pids[st.npids-1], nil
 }
 
-// ThreadCalled returns the thread of a process that has a number in its own PID namespace.
+// ThreadCalled returns the thread of a process with a given number in its own PID namespace.
 func (f FS) ThreadCalled(pid, own uint32) (uint32, error) {
 	if n, err := f.ThreadPID(pid, own); err == nil && n == own { // no namespace of its own
 		return own, nil
@@ -69,9 +69,9 @@ func (f FS) ThreadCalled(pid, own uint32) (uint32, error) {
 	return 0, fmt.Errorf("pid %d has no thread that calls itself %d: %w", pid, own, ErrGone)
 }
 
-// HostPIDs tells whether the agent and this proc file system number processes as
-// the host does, and so as BPF programs do. Where they do not, nothing can be
-// traced: a container needs the host's PID namespace (hostPID).
+// HostPIDs reports whether the agent and this proc file system use the host's process numbers, as
+// BPF programs do. Otherwise nothing can be traced: a container needs the host's PID namespace
+// (hostPID).
 func (f FS) HostPIDs() (bool, error) {
 	own, err := os.Readlink(f.path("self", "ns", "pid"))
 	if err != nil {
@@ -80,8 +80,8 @@ func (f FS) HostPIDs() (bool, error) {
 	if own != firstPIDNamespace {
 		return false, nil
 	}
-	// In the first namespace getpid is the host's number; a proc file system of
-	// another namespace has another number for the agent, or none.
+	// In the first namespace getpid returns the host's number. A proc file system of another
+	// namespace has another number for the agent, or none.
 	self, err := os.Readlink(f.path("self"))
 	if err != nil {
 		return false, fmt.Errorf("own number: %w", err)

@@ -17,9 +17,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The path that OpenMapped returns is for the kernel to put a probe on. Here a
-// program bears a library's name, is deleted while it runs, and its function
-// obey is probed and counted.
+// The kernel accepts the path of OpenMapped for a probe. The test's program has a library's name
+// and is deleted while it runs. The calls of its function obey are probed and counted.
 func TestProbeByPath(t *testing.T) {
 	testkit.NeedBPF(t) // for tracefs
 	exe, err := os.Executable()
@@ -55,7 +54,7 @@ func TestProbeByPath(t *testing.T) {
 	}
 }
 
-// offsetOf finds a function of this program in its file.
+// offsetOf finds the file offset of a function of this program.
 func offsetOf(t *testing.T, fn any) uint64 {
 	t.Helper()
 	at := uint64(reflect.ValueOf(fn).Pointer())
@@ -72,7 +71,7 @@ func offsetOf(t *testing.T, fn any) uint64 {
 	return 0
 }
 
-// countHits puts a probe into a file by tracefs and counts one process's hits.
+// countHits attaches a probe to a file through tracefs, and counts one process's hits.
 func countHits(t *testing.T, path string, offset uint64, pid uint32) func() uint64 {
 	t.Helper()
 	const dir = "/sys/kernel/tracing"
@@ -119,8 +118,8 @@ func countHits(t *testing.T, path string, offset uint64, pid uint32) func() uint
 	}
 }
 
-// openHits counts hits of an event in all threads of a process; a Go program has
-// many, and each may run the function.
+// openHits counts hits of an event in all threads of a process: any thread of a Go program may run
+// the function.
 func openHits(t *testing.T, id uint64, pid uint32) (fds []int) {
 	t.Helper()
 	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_TRACEPOINT, Config: id, Size: unix.PERF_ATTR_SIZE_VER5, Bits: unix.PerfBitInherit}

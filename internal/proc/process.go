@@ -9,36 +9,35 @@ import (
 	"time"
 )
 
-// userTick is the unit of times in stat: USER_HZ, part of the ABI and 100 on every
-// architecture served here.
+// userTick is the unit of times in stat: USER_HZ, part of the ABI and 100 on every supported
+// architecture.
 const userTick = 10 * time.Millisecond
 
-// Process is what is known of one process.
+// Process has the facts about one process.
 type Process struct {
 	PID, PPID uint32 // as this proc file system numbers them
-	// NSPIDs are its numbers from this proc file system's PID namespace down to
-	// its own; the last is what it calls itself.
+	// NSPIDs are its numbers from this proc file system's PID namespace down to its own. The last
+	// is its own getpid.
 	NSPIDs  []uint32
 	UID     uint32 // real user
-	GID     uint32 // and group
+	GID     uint32 // real group
 	Threads int
 	Comm    string // at most 15 bytes, as valid UTF-8
-	Exe     string // its program as it sees it; empty when that may not be known
-	Cgroup  string // the most telling of its cgroups; "/" when it is in none
-	// Cgroups are those of all hierarchies, the most telling first.
+	Exe     string // program as the process sees it; empty without permission
+	Cgroup  string // preferred cgroup path; "/" when it is in none
+	// Cgroups are the paths of all hierarchies, in order of preference.
 	Cgroups []string
-	// StartTicks is when it started, in 10 ms of the boot clock: with PID, its
-	// identity. Started is the same on the wall clock.
+	// StartTicks is the start time, in 10 ms of the boot clock: with PID, its identity. Started is
+	// the same on the wall clock.
 	StartTicks uint64
 	Started    time.Time
-	// Seccomp is how system calls are restricted, as the kernel numbers it: 0 not
-	// at all, 1 to four of them, 2 by a filter.
+	// Seccomp is the kernel's seccomp mode: 0 none, 1 strict (four system calls), 2 filter.
 	Seccomp int
-	// ShadowStack says that the CPU guards its return addresses (x86 CET).
+	// ShadowStack means that the CPU guards its return addresses (x86 CET).
 	ShadowStack bool
-	// Kernel says that it is a kernel thread.
+	// Kernel marks a kernel thread.
 	Kernel bool
-	// Zombie says that its first thread has ended. It has neither memory nor maps.
+	// Zombie means that its main thread has ended. It has neither memory nor maps.
 	Zombie bool
 	// Libraries are the CUDA libraries that it maps. Only Scan fills it.
 	Libraries []Library
@@ -47,8 +46,8 @@ type Process struct {
 // SeccompFilter is the value of Seccomp for a filter (SECCOMP_MODE_FILTER).
 const SeccompFilter = 2
 
-// ReturnHarm says why the returns of its functions must not be watched, "" if they
-// may. kills says that the kernel kills a process with a seccomp filter there.
+// ReturnHarm returns the reason why return probes would harm the process, "" if there is none.
+// kills means that the kernel kills a process with a seccomp filter at a return probe.
 func (p *Process) ReturnHarm(kills bool) string {
 	switch {
 	case p.ShadowStack:
@@ -59,7 +58,7 @@ func (p *Process) ReturnHarm(kills bool) string {
 	return ""
 }
 
-// NSPID returns what the process calls itself.
+// NSPID returns the process's number in its own PID namespace.
 func (p *Process) NSPID() uint32 {
 	if len(p.NSPIDs) == 0 {
 		return p.PID
@@ -67,8 +66,8 @@ func (p *Process) NSPID() uint32 {
 	return p.NSPIDs[len(p.NSPIDs)-1]
 }
 
-// Process reads the facts about one process. The error is ErrGone when there is
-// none of that number, or when it ends meanwhile.
+// Process reads the facts about one process. The error is ErrGone if it does not exist or ends
+// meanwhile.
 func (f FS) Process(pid uint32) (Process, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -87,7 +86,7 @@ func (f FS) Process(pid uint32) (Process, error) {
 	return f.facts(d, &st, buf)
 }
 
-// facts completes what status says. It reuses buf.
+// facts completes status to a Process. It reuses buf.
 func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	p := Process{
 		PID: d.pid, PPID: st.ppid, UID: st.uid, GID: st.gid, NSPIDs: st.nspids(), Threads: int(st.threads),
@@ -99,7 +98,7 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 		return Process{}, err
 	}
 	p.Comm, p.StartTicks = valid(unescape(s.comm)), s.start
-	// Some kernels escape the name in stat, and some do not; this file has it as it is.
+	// Some kernels escape the name in stat; this file has it unescaped.
 	if name, err := d.read("comm", nil, maxSmall); err == nil && len(name) > 0 {
 		p.Comm = valid(string(bytes.TrimSuffix(name, []byte("\n"))))
 	}
@@ -108,17 +107,16 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 	if buf, err = d.read("cgroup", buf[:0], maxSmall); err == nil {
 		p.Cgroup, p.Cgroups = parseCgroup(buf), cgroupPaths(buf)
 	} else {
-		p.Cgroup = "/" // a kernel without cgroups, or the process is gone: told next
+		p.Cgroup = "/" // no cgroups, or the process is gone, which alive reports
 	}
-	// A kernel thread has no program, another user's may be hidden: no error.
+	// No error: a kernel thread has no program, and another user's may be hidden.
 	if exe, err := d.link("exe"); err == nil {
 		p.Exe = strings.TrimSuffix(exe, deletedSuffix)
 	}
 	return p, d.alive()
 }
 
-// ThreadName returns the name (comm) of one of a process's threads, "" when
-// there is none such.
+// ThreadName returns the name (comm) of a thread of a process, "" if there is no such thread.
 func (f FS) ThreadName(pid, tid uint32) string {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -132,15 +130,13 @@ func (f FS) ThreadName(pid, tid uint32) string {
 	return valid(string(bytes.TrimSuffix(b, []byte("\n"))))
 }
 
-// valid is a name as valid UTF-8: the kernel keeps 15 bytes of one, and may cut it inside a
-// character.
+// valid returns a name as valid UTF-8: the kernel keeps 15 bytes, and may cut a character.
 func valid(name string) string { return strings.ToValidUTF8(name, "?") }
 
 // maxNames bounds the threads whose names are read.
 const maxNames = 4096
 
-// ThreadNames returns the names of the threads of a process, as far as they can be
-// read.
+// ThreadNames returns the names of a process's threads, skipping unreadable ones.
 func (f FS) ThreadNames(pid uint32) []string {
 	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "task"))
 	if err != nil {

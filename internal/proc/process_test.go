@@ -128,7 +128,7 @@ func TestGone(t *testing.T) {
 		"maps":      func() error { _, err := fs.Maps(h.pid, false); return err },
 		"libraries": func() error { _, err := fs.Libraries(h.pid, Names{}); return err },
 		"open":      func() error { _, _, err := fs.OpenMapped(h.pid, lib.Mapping); return err },
-		// The directory was opened before: what a race in the middle looks like.
+		// The directory was opened before the end, as in a race.
 		"maps, in the middle":  func() error { return d.eachMapping(func(*mapLine) {}) },
 		"link, in the middle":  func() error { _, err := d.link("exe"); return err },
 		"facts, in the middle": func() error { _, err := fs.facts(d, &status{}, nil); return err },

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// maxEnviron bounds how much of an environment is looked through.
+// maxEnviron bounds how many bytes of an environment are searched.
 const maxEnviron = 1 << 20
 
-// Program is what a process was started with.
+// Program has a process's arguments and environment.
 type Program struct {
-	StartTicks uint64 // as in Process: whose it is
-	// Args may hold secrets: redact before anything is kept or shown.
+	StartTicks uint64 // as in Process: identifies the process
+	// Args may contain secrets: redact before keeping or showing them.
 	Args []string
-	// Vars are those of its variables that were asked for. No other is kept.
+	// Vars are the requested variables. No other variable is kept.
 	Vars map[string]string
 }
 
-// Program reads the arguments of a process and the named variables of its environment,
-// as they were when its program began. It waits for the process's memory map to be free:
-// that may be for long, so never call it where others wait.
+// Program reads the arguments of a process, and the named variables of its environment, as they
+// were at exec. It waits for the process's mmap lock, possibly for long, so never call it where
+// others wait.
 func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -50,8 +50,8 @@ func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 	return p, nil
 }
 
-// whole leaves out the string that the limit of what is read cut in two: half a value is
-// another, and half a secret need not look like one.
+// whole drops the string that the read limit truncated: half a value is another value, and half a
+// secret may not be recognized as one.
 func whole(b []byte, limit int) []byte {
 	if len(b) < limit {
 		return b
@@ -59,8 +59,7 @@ func whole(b []byte, limit int) []byte {
 	return b[:bytes.LastIndexByte(b, 0)+1]
 }
 
-// pick returns the named variables of an environment. The first of a name counts, as
-// it does for getenv.
+// pick returns the named variables of an environment. The first of a name counts, as for getenv.
 func pick(environ []byte, names []string) map[string]string {
 	out := map[string]string{}
 	for len(environ) > 0 {
@@ -77,9 +76,8 @@ func pick(environ []byte, names []string) map[string]string {
 	return out
 }
 
-// eachCgroup visits the lines of /proc/PID/cgroup, "id:controllers:path", but those of
-// hierarchies that the process is at the root of. rank is the place in cgroupOrder, its
-// length for those that are not in it.
+// eachCgroup visits the lines of /proc/PID/cgroup, "id:controllers:path", except those whose path
+// is the hierarchy's root. rank is the index in cgroupOrder, or its length for other hierarchies.
 func eachCgroup(b []byte, visit func(rank int, path string)) {
 	for len(b) > 0 {
 		var line []byte
@@ -97,8 +95,7 @@ func eachCgroup(b []byte, visit func(rank int, path string)) {
 	}
 }
 
-// cgroupPaths returns the paths of all hierarchies, each once, those first that tell
-// most.
+// cgroupPaths returns the distinct paths of all hierarchies, in order of preference.
 func cgroupPaths(b []byte) []string {
 	byRank := make([][]string, len(cgroupOrder)+1)
 	eachCgroup(b, func(rank int, path string) { byRank[rank] = append(byRank[rank], path) })

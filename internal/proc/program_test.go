@@ -59,7 +59,7 @@ func TestCgroupPaths(t *testing.T) {
 
 func TestWhole(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{"a\x00b", "a\x00b"}, {"abc\x00", "abc\x00"}, // there was no more
+		{"a\x00b", "a\x00b"}, {"abc\x00", "abc\x00"}, // shorter than the limit
 		{"a\x00b\x00c", "a\x00b\x00"}, {"abcde", ""}, {"ab\x00d\x00", "ab\x00d\x00"},
 	} {
 		if got := string(whole([]byte(tt.in), 5)); got != tt.want {

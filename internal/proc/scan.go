@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// Scan lists the selected processes that map a CUDA library, in order of PID,
-// with Libraries filled. Processes that end meanwhile are left out, as are those
-// whose maps may not be read; that only happens without CAP_SYS_PTRACE.
+// Scan lists the selected processes that map a CUDA library, in order of PID, with Libraries
+// filled. It skips processes that end meanwhile, and those whose maps it may not read, which
+// happens only without CAP_SYS_PTRACE.
 func (f FS) Scan(ctx context.Context, sel Selector, names Names) ([]Process, error) {
 	pids, err := f.pids()
 	if err != nil {
@@ -47,11 +47,11 @@ type scan struct {
 	f      FS
 	sel    Selector
 	names  Names
-	family map[uint32]bool // PIDs of the selector and all that descend from them
+	family map[uint32]bool // PIDs of the selector and all their descendants
 	buf    []byte
 }
 
-// look reads no more of a process than it takes to leave it out.
+// look reads a process, and stops as soon as the selector rejects it.
 func (s *scan) look(pid uint32) (Process, error) {
 	if len(s.sel.PIDs) > 0 && !s.family[pid] && !slices.Contains(s.sel.PIDs, pid) {
 		return Process{}, errNotSelected
@@ -99,7 +99,7 @@ func (s *scan) status(d pidDir) (status, error) {
 	return st, nil
 }
 
-// Descendants lists all processes that descend from some and have not ended, in order of PID.
+// Descendants lists the live descendants of processes, in order of PID.
 func (f FS) Descendants(ctx context.Context, of []uint32) ([]uint32, error) {
 	pids, err := f.pids()
 	if err != nil {
@@ -110,8 +110,8 @@ func (f FS) Descendants(ctx context.Context, of []uint32) ([]uint32, error) {
 	return slices.Sorted(maps.Keys(family)), err
 }
 
-// family returns those of pids that are among of, or descend from them, and which have ended:
-// of these some may have threads that have not, and children.
+// family returns those of pids that are in of or descend from it, and those that have ended. An
+// ended main thread may leave live threads and children.
 func (f FS) family(ctx context.Context, of, pids []uint32) (family, ended map[uint32]bool, err error) {
 	var buf []byte
 	family, ended = map[uint32]bool{}, map[uint32]bool{}
@@ -122,7 +122,7 @@ func (f FS) family(ctx context.Context, of, pids []uint32) (family, ended map[ui
 		}
 		var err error
 		if buf, err = f.readFile(maxSmall, buf[:0], strconv.FormatUint(uint64(pid), 10), "stat"); err != nil {
-			continue // it ended
+			continue // it has ended
 		}
 		if st, err := parseStat(buf); err == nil {
 			parent[pid], ended[pid] = st.ppid, st.ended
@@ -132,8 +132,8 @@ func (f FS) family(ctx context.Context, of, pids []uint32) (family, ended map[ui
 		family[pid] = true
 	}
 	for _, pid := range pids {
-		// The walk ends at PID 1 or at a hole; the bound is for a parent that
-		// was replaced meanwhile and closes a circle.
+		// The walk ends at PID 1 or at a missing parent. The bound is for a cycle, which a reused
+		// number can make.
 		for at, i := pid, 0; at != 0 && i < len(pids); at, i = parent[at], i+1 {
 			if family[at] {
 				family[pid] = true

@@ -22,13 +22,13 @@ func pidsOf(ps []Process) (out []uint32) {
 }
 
 func TestScan(t *testing.T) {
-	testkit.NeedRoot(t) // to be two users
+	testkit.NeedRoot(t) // for two users
 	const bob = 4242
 	dir := t.TempDir()
 	cudart := elfFile(t, filepath.Join(dir, "libcudart.so.12"), 'A')
 	cuda := elfFile(t, filepath.Join(dir, "libcuda.so.1"), 'B')
 	mine, plain, bobs := startHelper(t, nil), startHelper(t, nil), startHelper(t, nil)
-	plain.do("map " + elfFile(t, filepath.Join(dir, "libnvToolsExt.so.1"), 'C')) // it makes no CUDA calls for that
+	plain.do("map " + elfFile(t, filepath.Join(dir, "libnvToolsExt.so.1"), 'C')) // makes no CUDA calls
 	mine.do("map " + cudart)
 	mine.do("map " + cuda)
 	bobs.do("map " + cuda)
@@ -58,7 +58,7 @@ func TestScan(t *testing.T) {
 			}
 		})
 	}
-	t.Run("all", func(t *testing.T) { // other tests' processes may be there too
+	t.Run("all", func(t *testing.T) { // other tests' processes may exist too
 		got, err := FS{}.Scan(t.Context(), Selector{All: true}, Names{})
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestScan(t *testing.T) {
 	})
 }
 
-// A scan while processes come and go is no error.
+// A scan while processes start and end returns no error.
 func TestScanWhileProcessesEnd(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
@@ -116,7 +116,7 @@ func TestScanWhileProcessesEnd(t *testing.T) {
 	}
 }
 
-// BenchmarkScan is for all users' processes, 500 of which are there for this.
+// BenchmarkScan scans the processes of all users, 500 of which the benchmark starts.
 func BenchmarkScan(b *testing.B) {
 	for range 500 {
 		cmd := exec.Command("/bin/cat")
@@ -146,7 +146,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// A made-up proc file system, for what no process here does.
+// A made-up proc file system has processes that the test cannot start.
 func TestScanOfFixture(t *testing.T) {
 	root := t.TempDir()
 	boot := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -169,7 +169,7 @@ func TestScanOfFixture(t *testing.T) {
 	write(10, statusText, lib)
 	write(11, "State:\tZ (zombie)\nPPid:\t1\nUid:\t1000\nThreads:\t1\n", lib)
 	write(12, "State:\tI (idle)\nPPid:\t2\nUid:\t1000\nThreads:\t1\nKthread:\t1\n", lib)
-	if err := os.Mkdir(filepath.Join(root, "13"), 0o755); err != nil { // ended in between
+	if err := os.Mkdir(filepath.Join(root, "13"), 0o755); err != nil { // ended meanwhile
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(root, "stat"), []byte("cpu 1\n"), 0o644); err != nil {

@@ -14,21 +14,20 @@ import (
 	"time"
 )
 
-// Selector says which processes to trace. The zero value selects none.
+// Selector selects the processes to trace. The zero value selects none.
 type Selector struct {
-	PIDs []uint32 // these; UIDs and All then count for nothing
-	UIDs []uint32 // those of these users
-	All  bool     // everybody's
-	// Alone leaves out the descendants that PIDs have at the time of a Scan.
-	// Those that come later are for the probes to follow or not.
+	PIDs []uint32 // these processes; UIDs and All are then ignored
+	UIDs []uint32 // processes of these users
+	All  bool     // processes of all users
+	// Alone excludes the descendants that PIDs have at the time of a Scan. Whether probes follow
+	// later ones is up to the probes.
 	Alone bool
-	// Only leaves those out of them that it does not want; nil: none. It is asked of
-	// processes that map a CUDA library, and not of descendants of PIDs.
+	// Only excludes processes for which it returns false; nil excludes none. It is called for
+	// processes that map a CUDA library, but not for descendants of PIDs.
 	Only func(*Process) bool
 }
 
-// Match tells whether the process itself is selected. It does not know of its
-// ancestors: Scan does.
+// Match reports whether the process itself is selected. It ignores ancestors; Scan does not.
 func (s *Selector) Match(p *Process) bool {
 	if p.Kernel {
 		return false
@@ -39,12 +38,12 @@ func (s *Selector) Match(p *Process) bool {
 	return s.All || slices.Contains(s.UIDs, p.UID)
 }
 
-// Wants is Match for a process of which all facts are known.
+// Wants is Match for a process with complete facts.
 func (s *Selector) Wants(p *Process) bool { return s.Match(p) && (s.Only == nil || s.Only(p)) }
 
-// Select makes a selector of what was asked for: PIDs, else the processes of a
-// user, by name or number, or "all". When neither is given it selects those of
-// the caller, the person on whose behalf the agent runs; all, if that is root.
+// Select returns a selector for PIDs, or else for a user's processes, by name or number, or "all".
+// Without either it selects the processes of the caller, on whose behalf the agent runs; if that is
+// root, all processes.
 func Select(ctx context.Context, pids []uint32, user string, caller uint32) (Selector, error) {
 	switch {
 	case len(pids) > 0 && user != "" && user != "all":
@@ -63,11 +62,11 @@ func Select(ctx context.Context, pids []uint32, user string, caller uint32) (Sel
 	return Selector{UIDs: []uint32{uid}}, nil
 }
 
-// ErrNoUser says that the machine knows no such user.
+// ErrNoUser means that the machine has no such user.
 var ErrNoUser = errors.New("no such user")
 
-// lookupUser finds a user's number: a number itself, a line of /etc/passwd, or
-// what getent knows, which asks directories such as LDAP too.
+// lookupUser finds a user's number: the name may be a number, in /etc/passwd, or known to getent,
+// which also asks directories such as LDAP.
 func lookupUser(ctx context.Context, name string) (uint32, error) {
 	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
 		return uint32(n), nil
@@ -97,7 +96,7 @@ func lookupUser(ctx context.Context, name string) (uint32, error) {
 	return 0, fmt.Errorf("user %q: %w", name, ErrNoUser)
 }
 
-// findUser looks for a name among lines in the form of passwd(5).
+// findUser looks for a name among lines in the format of passwd(5).
 func findUser(r io.Reader, name string) (uint32, bool) {
 	for s := bufio.NewScanner(r); s.Scan(); {
 		f := strings.SplitN(s.Text(), ":", 4)

@@ -9,29 +9,28 @@ import (
 	"io"
 )
 
-// Symbols is what a file says of functions of the CUDA and NCCL API that it
-// defines itself, exported or not.
+// Symbols has the functions of the CUDA and NCCL API that a file defines, exported or not.
 type Symbols struct {
 	Functions []elf.Symbol
-	// GPUCode says that it holds GPU code as nvcc links it in, which only a CUDA
-	// runtime can load. Unlike symbols, that is not stripped.
+	// GPUCode means that the file has GPU code as nvcc links it in, which only a CUDA runtime can
+	// load. Unlike symbols, it is not stripped.
 	GPUCode bool
 }
 
-// Bounds of one file's search. What is read goes through a buffer; a hostile file
-// costs its reading, of which BuildID's limits are the bound, and no more memory than this.
+// Bounds of the search of one file. Reads are buffered: a hostile file costs read time, which
+// BuildID's limits bound, and no more memory than this.
 const (
 	symbolChunk = 192 << 10 // a multiple of symbolSize
-	maxAPIName  = 256       // bytes, with the NUL at its end
-	maxAPINames = 1 << 18   // places in a table of strings where such a name could begin
+	maxAPIName  = 256       // bytes, with the terminating NUL
+	maxAPINames = 1 << 18   // places in a string table where such a name could begin
 	maxAPIFuncs = 1 << 14
 )
 
-// FindSymbols looks through the symbol tables of a file for functions of the API.
-// It refuses what BuildID does.
+// FindSymbols searches the symbol tables of a file for functions of the API. It refuses the files
+// that BuildID refuses.
 func FindSymbols(r io.ReaderAt) (s Symbols, err error) {
 	defer func() {
-		if p := recover(); p != nil { // debug/elf on a hostile file
+		if p := recover(); p != nil { // debug/elf panics on some hostile files
 			s, err = Symbols{}, fmt.Errorf("%w (%v)", errNotELF, p)
 		}
 	}()
@@ -64,11 +63,11 @@ func FindSymbols(r io.ReaderAt) (s Symbols, err error) {
 	return s, nil
 }
 
-// apiPrefixes begin the names of the API; a capital follows.
+// apiPrefixes are the prefixes of the API's names; a capital follows.
 var apiPrefixes = [...][]byte{[]byte("cu"), []byte("cuda"), []byte("__cuda"), []byte("nccl")}
 
-// isAPI tells whether a name is one of the API: cuInit, cudaMalloc,
-// __cudaRegisterFunction, ncclSend.
+// isAPI reports whether a name is one of the API: cuInit, cudaMalloc, __cudaRegisterFunction,
+// ncclSend.
 func isAPI(name []byte) bool {
 	for _, p := range apiPrefixes {
 		if rest, ok := bytes.CutPrefix(name, p); ok && len(rest) > 0 && rest[0] >= 'A' && rest[0] <= 'Z' {
@@ -78,8 +77,8 @@ func isAPI(name []byte) bool {
 	return false
 }
 
-// apiNames finds where in a table of strings names of the API lie. A name may be
-// the end of a longer one: linkers keep such once.
+// apiNames finds the offsets of API names in a string table. A name may be the end of a longer one,
+// since linkers merge such strings.
 func apiNames(x *elf.Section) (map[uint32]string, error) {
 	names := map[uint32]string{}
 	err := eachName(x, isAPI, func(at uint64, name string, _ bool) error {
@@ -92,10 +91,10 @@ func apiNames(x *elf.Section) (map[uint32]string, error) {
 	return names, err
 }
 
-// eachName calls fn with the names that end strings of a section, of which one may be the
-// whole, and begin as functions of the libraries do.
+// eachName calls fn for each string of a section, or end of a string, that begins like a function
+// of the libraries. whole reports whether it is a whole string.
 func eachName(x *elf.Section, is func(name []byte) bool, fn func(at uint64, name string, whole bool) error) error {
-	last := byte(0) // of the piece before
+	last := byte(0) // of the previous piece
 	return chunks(x, maxAPIName, func(at uint64, b []byte) error {
 		before := func(i int) byte {
 			if i == 0 {
@@ -106,7 +105,7 @@ func eachName(x *elf.Section, is func(name []byte) bool, fn func(at uint64, name
 		for _, word := range [...][]byte{[]byte("cu"), []byte("__cuda"), []byte("nccl"), []byte("nvtx")} {
 			for i := 0; ; i++ {
 				next := bytes.Index(b[min(i, len(b)):], word)
-				if next < 0 || i+next >= symbolChunk { // the rest is the next chunk's
+				if next < 0 || i+next >= symbolChunk { // the next chunk has the rest
 					break
 				}
 				i += next
@@ -133,8 +132,8 @@ type definition struct {
 // symbolSize is sizeof(Elf64_Sym).
 const symbolSize = 24
 
-// read takes the functions of a table that have one of the names and are defined
-// in the file, each name and address once.
+// read collects the functions of a table that have one of the names and are defined in the file,
+// each name and address once.
 func (s *Symbols) read(x *elf.Section, names map[uint32]string, seen map[definition]bool) error {
 	le := binary.LittleEndian
 	return chunks(x, symbolSize, func(_ uint64, b []byte) error {
@@ -163,8 +162,8 @@ func (s *Symbols) read(x *elf.Section, names map[uint32]string, seen map[definit
 	})
 }
 
-// chunks hands a section to fn in pieces of symbolChunk bytes, each with as many
-// bytes of the next one as over says, as far as the file goes.
+// chunks passes a section to fn in pieces of symbolChunk bytes, each with up to over bytes of the
+// next one.
 func chunks(x *elf.Section, over int, fn func(at uint64, b []byte) error) error {
 	if x.Type == elf.SHT_NOBITS || x.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil

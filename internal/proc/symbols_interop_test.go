@@ -10,7 +10,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The real libraries give all that they export.
+// FindSymbols finds all API functions that the real libraries export.
 func TestFindSymbolsInNVIDIALibraries(t *testing.T) {
 	for _, path := range append(testkit.NVIDIALibraries(t, "libcudart.so"), testkit.NVIDIALibraries(t, "libcuda.so")...) {
 		f, err := os.Open(path)

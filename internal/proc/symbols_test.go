@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// compile builds an ELF file of C code.
+// compile builds an ELF file from C code.
 func compile(t testing.TB, code, name string, args ...string) string {
 	t.Helper()
 	testkit.NeedTool(t, "gcc")
@@ -27,8 +27,8 @@ func compile(t testing.TB, code, name string, args ...string) string {
 	return path
 }
 
-// runtimeCode has functions of the runtime beside what only looks like one, names
-// that end in another's, and one that is not defined here.
+// runtimeCode has runtime functions, similar names, names that end in another's, and an undefined
+// function.
 const runtimeCode = `
 extern int cuInit(unsigned);
 int cudaMalloc(void **p, unsigned long n) { return n != 0; }
@@ -85,8 +85,7 @@ func TestFindSymbols(t *testing.T) {
 	}
 }
 
-// Tables that are larger than a piece that is read have all their functions found,
-// also those that lie across two pieces.
+// All functions are found in tables that are larger than one piece, also across two pieces.
 func TestFindSymbolsInLargeTables(t *testing.T) {
 	var code strings.Builder
 	const n = 9000 // more than 192 KiB of symbols, and of names
@@ -139,8 +138,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// A runtime in a program, or beside it, is found once the process has a driver and
-// no runtime of its own file.
+// A runtime in a program or another library is found once the process has a driver, and no runtime
+// of its own file.
 func TestFinder(t *testing.T) {
 	testkit.NeedRoot(t)
 	driver := elfFile(t, filepath.Join(t.TempDir(), "libcuda.so.1"), 'D')
@@ -167,7 +166,7 @@ func TestFinder(t *testing.T) {
 				h.do("map " + path)
 			}
 			f := &Finder{}
-			for range 2 { // read, and remembered
+			for range 2 { // read, then cached
 				have, err := FS{}.Libraries(h.pid, Names{})
 				if err != nil {
 					t.Fatal(err)

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// Use is how sure it is that a file calls a function of the API.
+// Use is the certainty that a file calls a function of the API.
 type Use uint8
 
-// How a file knows of a function, the surest last.
+// The evidence that a file calls a function, weakest first.
 const (
 	UseNone     Use = iota
-	UseNamed        // a constant of it is the name, as dlsym and cuGetProcAddress are given
-	UseImported     // it has the loader find it
+	UseNamed        // a constant has its name, as passed to dlsym and cuGetProcAddress
+	UseImported     // an undefined symbol, which the loader resolves
 )
 
-// maxConstants bounds how much of a file's constants is read.
+// maxConstants bounds how many bytes of a file's constants are read.
 const maxConstants = 256 << 20
 
-// FindUses says which functions of the catalog a file may call that it does not define:
-// by their symbols. It refuses what BuildID does.
+// FindUses returns the functions of the catalog that a file may call but does not define, from its
+// symbols and constants. It refuses the files that BuildID refuses.
 func FindUses(r io.ReaderAt) (uses map[string]Use, err error) {
 	defer func() {
-		if p := recover(); p != nil { // debug/elf on a hostile file
+		if p := recover(); p != nil { // debug/elf panics on some hostile files
 			uses, err = nil, fmt.Errorf("%w (%v)", errNotELF, p)
 		}
 	}()
@@ -58,7 +58,7 @@ func FindUses(r io.ReaderAt) (uses map[string]Use, err error) {
 	return uses, nil
 }
 
-// isConstants tells whether a compiler puts the text of a program there.
+// isConstants reports whether a section has a program's constants.
 func isConstants(x *elf.Section) bool {
 	return x.Type == elf.SHT_PROGBITS && x.Flags&(elf.SHF_WRITE|elf.SHF_EXECINSTR) == 0 &&
 		(strings.HasPrefix(x.Name, ".rodata") || strings.HasPrefix(x.Name, ".lrodata"))
@@ -66,7 +66,7 @@ func isConstants(x *elf.Section) bool {
 
 func isTraced(name []byte) bool { return tracedFunctions()[string(name)] != 0 }
 
-// readImports takes the symbols of a table that are not defined in the file.
+// readImports collects the undefined symbols of a table.
 func readImports(x, strs *elf.Section, uses map[string]Use) error {
 	names := map[uint32]string{}
 	err := eachName(strs, isTraced, func(at uint64, name string, _ bool) error {
@@ -88,9 +88,9 @@ func readImports(x, strs *elf.Section, uses map[string]Use) error {
 	})
 }
 
-// Uses says which functions of the catalog the files that a process maps as code may
-// call, those of the traced libraries themselves left aside: what these call of each
-// other, they call for somebody. Files that cannot be read name nothing.
+// Uses returns the functions of the catalog that a process's mapped code files may call. It skips
+// the traced libraries themselves, since they call each other on behalf of others. It ignores
+// unreadable files.
 func (c *Finder) Uses(pid uint32) (map[string]Use, error) {
 	files, err := c.FS.Maps(pid, true)
 	if err != nil {
@@ -124,7 +124,7 @@ func (c *Finder) usesOf(pid uint32, m Mapping) map[string]Use {
 		return nil
 	}
 	defer file.Close()
-	uses, _ = FindUses(file) // nil where it cannot be read, then and later
+	uses, _ = FindUses(file) // nil for an unreadable file, now and later
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.uses == nil || len(c.uses) >= maxKnown {
@@ -134,7 +134,7 @@ func (c *Finder) usesOf(pid uint32, m Mapping) map[string]Use {
 	return uses
 }
 
-// named identifies a file that is mapped.
+// named identifies a mapped file.
 type named struct {
 	Key
 	path string

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What a file may call is what it has the loader find, and what it holds the names of;
-// what it defines itself, and what only looks like a name, is neither.
+// A file may call the functions that it imports, and those whose names it contains. Functions that
+// it defines, and similar names, do not count.
 func TestFindUses(t *testing.T) {
 	const imports = `extern int cudaMalloc(void **, unsigned long); extern int ncclAllReduce(void); extern int nvtxRangePop(void);
 int use(void) { return cudaMalloc(0, 1) + ncclAllReduce() + nvtxRangePop(); }
@@ -35,7 +35,7 @@ int use(void) { return cudaMalloc(0, 1) + ncclAllReduce() + nvtxRangePop(); }
 		{"nothing of CUDA", "int use(void) { return 0; }", library, map[string]Use{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.args == nil { // constants of many pieces, of which one begins at the name
+			if tt.args == nil { // constants of many pieces, one of which begins at the name
 				tt.code = `static const char before[] __attribute__((aligned(1), used)) = "` + tt.code + `"; const char *const want[] = {before, "cuLaunchKernel"};`
 				tt.args = library
 			}
@@ -55,7 +55,7 @@ int use(void) { return cudaMalloc(0, 1) + ncclAllReduce() + nvtxRangePop(); }
 	}
 }
 
-// A process may call what any file says that it maps as code.
+// A process may call the functions that its mapped code files may call.
 func TestUses(t *testing.T) {
 	library := compile(t, `const char *name(void) { return "cuLaunchKernel"; }`, "libname.so", "-shared", "-fPIC")
 	cmd := exec.Command(compile(t, `#include <stdio.h>
@@ -65,7 +65,7 @@ int main(void) { puts(name()); fflush(stdout); getchar(); return cudaMalloc ? cu
 	c := testkit.Start(t, cmd)
 	c.Line("cuLaunchKernel")
 	var finder Finder
-	for range 2 { // read, and remembered
+	for range 2 { // read, then cached
 		uses, err := finder.Uses(uint32(c.PID()))
 		if err != nil {
 			t.Fatal(err)

@@ -9,8 +9,7 @@ import (
 )
 
 // ReadAt reads memory at an address. The error is ErrGone when the memory is gone, and
-// io.ErrUnexpectedEOF where it is not all there. Unlike Text it can be called by several
-// goroutines.
+// io.ErrUnexpectedEOF if part of it is unreadable. Unlike Text it is safe for concurrent use.
 func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	n, err := m.f.ReadAt(b, at)
 	switch {
@@ -24,8 +23,8 @@ func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// VM reads the memory of a process by its number, for where its mem cannot be opened: a
-// security module can refuse the one and allow the other.
+// VM reads the memory of a process by its number. It serves where /proc/PID/mem cannot be opened,
+// since a security module may allow one and refuse the other.
 type VM uint32
 
 // ReadAt reads memory at an address, as [Memory.ReadAt] does.

@@ -14,20 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MapEvent says that a process has just mapped a CUDA library.
+// MapEvent reports that a process has just mapped a CUDA library.
 type MapEvent struct {
 	Time     int64 // CLOCK_MONOTONIC, ns
 	PID, TID uint32
 	Library  Library
 }
 
-// ErrLostMaps says that events may be missing: scan again.
+// ErrLostMaps means that events may be missing: scan again.
 var ErrLostMaps = errors.New("map events were lost")
 
-// MapWatcher tells of CUDA libraries that processes map, soon after they do. It asks
-// nothing of those processes: the kernel reports executable mappings of all of them to
-// a perf event on each CPU, and forks and ends with them, whether one wants those or
-// not. So it wakes nobody for each: its user calls Look now and then.
+// MapWatcher reports CUDA libraries soon after processes map them. It does not touch those
+// processes. The kernel reports all executable mappings to a perf event on each CPU, and forks and
+// exits with them, wanted or not. To avoid a wake-up for each, the caller calls Look now and then.
 type MapWatcher struct {
 	names  Names
 	poll   *os.File // epoll over the events and found, itself in the runtime's poller
@@ -36,12 +35,12 @@ type MapWatcher struct {
 	online func() ([]int, error)
 	closed atomic.Bool
 
-	mu       sync.Mutex // guards what follows, never for long
+	mu       sync.Mutex // guards the fields below, never for long
 	cpus     map[int]*cpuEvent
 	checked  time.Time // when the list of CPUs was last compared
 	lost     bool
 	pending  []MapEvent
-	returned int // of pending
+	returned int // number of pending events that were returned
 }
 
 type cpuEvent struct {
@@ -51,18 +50,17 @@ type cpuEvent struct {
 }
 
 const (
-	// watchPages of 4 KiB a CPU hold some 500 records. The buffer must be small
-	// enough for perf_event_mlock_kb, which binds without CAP_IPC_LOCK.
+	// watchPages of 4 KiB hold some 500 records per CPU. The buffer must fit perf_event_mlock_kb,
+	// which applies without CAP_IPC_LOCK.
 	watchPages = 16
-	wakeBytes  = watchPages * 4096 / 2 // that nobody has looked at
+	wakeBytes  = watchPages * 4096 / 2 // unread bytes that wake Read
 	cpuRecheck = 5 * time.Second
 
-	foundFD = -1 // in the epoll set, where CPUs have their numbers
+	foundFD = -1 // in the epoll set, which has CPU numbers otherwise
 )
 
-// WatchMaps begins to watch; what was mapped before is for Scan to find. It
-// needs CAP_PERFMON, or CAP_SYS_ADMIN before Linux 5.8. On error nothing stays
-// open.
+// WatchMaps begins to watch. It does not report earlier mappings: use Scan. It needs CAP_PERFMON,
+// or CAP_SYS_ADMIN before Linux 5.8. On error nothing stays open.
 func WatchMaps(names Names) (*MapWatcher, error) { return watchMaps(names, OnlineCPUs) }
 
 func watchMaps(names Names, online func() ([]int, error)) (*MapWatcher, error) {
@@ -101,12 +99,11 @@ func (w *MapWatcher) open() (err error) {
 	return w.refresh()
 }
 
-// Look takes in what processes have mapped since it was last called, and has Read
-// return it. Where nothing was mapped it takes nanoseconds. It may be called from any
-// goroutine.
+// Look collects the new mappings of all processes, which Read then returns. Without new mappings it
+// takes nanoseconds. It is safe for concurrent use.
 func (w *MapWatcher) Look() {
 	if !w.mu.TryLock() {
-		return // somebody looks
+		return // another call is looking
 	}
 	defer w.mu.Unlock()
 	if w.closed.Load() {
@@ -119,14 +116,14 @@ func (w *MapWatcher) Look() {
 	}
 }
 
-// some tells whether Read has something to return. mu is held.
+// some reports whether Read has something to return. mu is held.
 func (w *MapWatcher) some() bool { return w.returned < len(w.pending) || w.lost }
 
-// Read returns the next event. It blocks until there is one that Look has found, or so
-// many of all kinds that somebody has to look, until the deadline has passed
-// (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed); it
-// returns ErrLostMaps and can go on when the reader was too slow. Events of
-// different CPUs may come out of order. One goroutine may wait.
+// Read returns the next event. It blocks until Look has found an event, or until the kernel wakes
+// it because a buffer is half full. It also returns when the deadline has passed
+// (os.ErrDeadlineExceeded) or the watcher is closed (os.ErrClosed). ErrLostMaps means that the
+// reader was too slow; Read can continue. Events of different CPUs may be out of order. One
+// goroutine may wait.
 func (w *MapWatcher) Read() (MapEvent, error) {
 	for {
 		if ev, err, ok := w.next(); ok {
@@ -143,12 +140,12 @@ func (w *MapWatcher) Read() (MapEvent, error) {
 			return w.some()
 		})
 		if err != nil && !w.closed.Load() {
-			return MapEvent{}, err // os.ErrDeadlineExceeded is as it should be
+			return MapEvent{}, err // os.ErrDeadlineExceeded stays unwrapped
 		}
 	}
 }
 
-// next returns what there is to return, and whether there is.
+// next returns the next event or error, if there is one.
 func (w *MapWatcher) next() (MapEvent, error, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,8 +163,8 @@ func (w *MapWatcher) next() (MapEvent, error, bool) {
 	return MapEvent{}, nil, false
 }
 
-// SetDeadline makes Read give up at t; the zero time means never. It may be
-// called while Read waits.
+// SetDeadline makes Read time out at t; the zero time means never. It may be called while Read
+// waits.
 func (w *MapWatcher) SetDeadline(t time.Time) error {
 	if w.closed.Load() {
 		return os.ErrClosed
@@ -175,7 +172,7 @@ func (w *MapWatcher) SetDeadline(t time.Time) error {
 	return w.poll.SetReadDeadline(t)
 }
 
-// Close ends a Read that waits and frees all.
+// Close ends a waiting Read and releases everything.
 func (w *MapWatcher) Close() error {
 	if w.closed.Swap(true) {
 		return nil
@@ -192,8 +189,8 @@ func (w *MapWatcher) Close() error {
 	return err
 }
 
-// ready takes in what has become of the events: it rearms them, and drops those of CPUs
-// that went offline. mu is held.
+// ready handles the state of the events: it rearms them, and drops those of CPUs that went offline.
+// mu is held.
 func (w *MapWatcher) ready(epfd int) {
 	var list [64]unix.EpollEvent
 	n, _ := unix.EpollWait(epfd, list[:], 0) // an error would be EINTR
@@ -210,13 +207,13 @@ func (w *MapWatcher) ready(epfd int) {
 	}
 }
 
-// drain takes what all the buffers hold. mu is held.
+// drain reads all buffers. mu is held.
 func (w *MapWatcher) drain() {
 	for _, c := range w.cpus {
 		w.drainCPU(c)
 	}
 	if now := time.Now(); now.Sub(w.checked) >= cpuRecheck {
-		if w.refresh() != nil { // descriptors ran out: what a new CPU maps is not seen
+		if w.refresh() != nil { // out of descriptors: the mappings of a new CPU are missed
 			w.lost = true
 		}
 	}
@@ -237,8 +234,8 @@ func (w *MapWatcher) drainCPU(c *cpuEvent) {
 	w.lost = w.lost || !whole
 }
 
-// refresh opens an event on each CPU that has none. A CPU that came after the
-// start may have seen mappings already, so that counts as a loss.
+// refresh opens an event on each CPU that has none. A CPU that came online after the start may have
+// missed mappings, so that counts as a loss.
 func (w *MapWatcher) refresh() error {
 	w.checked = time.Now()
 	cpus, err := w.online()
@@ -284,7 +281,7 @@ func openCPU(cpu int) (*cpuEvent, error) {
 	attr := unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
 		Size:        unix.PERF_ATTR_SIZE_VER5,
-		Sample_type: unix.PERF_SAMPLE_TIME, // with SampleIDAll: the time behind each record
+		Sample_type: unix.PERF_SAMPLE_TIME, // with SampleIDAll: the time after each record
 		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitSampleIDAll |
 			unix.PerfBitWatermark | unix.PerfBitUseClockID,
 		Wakeup:  wakeBytes,
@@ -316,10 +313,10 @@ func OnlineCPUs() ([]int, error) {
 	return parseCPUs(strings.TrimSpace(string(b)))
 }
 
-// maxCPUs is the most that a kernel can be built for.
+// maxCPUs is the maximum number of CPUs of a kernel.
 const maxCPUs = 8192
 
-// parseCPUs reads a list of ranges: "0-3,8".
+// parseCPUs parses a list of ranges: "0-3,8".
 func parseCPUs(list string) ([]int, error) {
 	var cpus []int
 	for part := range strings.SplitSeq(list, ",") {

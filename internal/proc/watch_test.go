@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// watch begins to watch, and somebody looks.
+// watch begins to watch, with regular calls of Look.
 func watch(t *testing.T) *MapWatcher {
 	t.Helper()
 	w := watchAlone(t)
@@ -36,14 +36,14 @@ func watchAlone(t *testing.T) *MapWatcher {
 			t.Error(err)
 		}
 	})
-	// A test that waits for an event in vain must end.
+	// A test whose event never comes must end.
 	if err := w.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// looking has somebody look now and then, until the test ends.
+// looking calls Look regularly until the test ends.
 func looking(t *testing.T, w *MapWatcher) {
 	ticker, done := time.NewTicker(time.Millisecond), make(chan struct{})
 	over := make(chan struct{})
@@ -121,7 +121,7 @@ func TestWatchMaps(t *testing.T) {
 	}
 }
 
-// The dynamic loader maps a library in its own way: as a whole, then its parts.
+// The dynamic loader maps a library as a whole, then its parts.
 func TestWatchMapsOfLoader(t *testing.T) {
 	w := watch(t)
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func TestWatchMapsOfLoader(t *testing.T) {
 	}
 }
 
-// someLibrary finds a shared library of the machine that does no harm.
+// someLibrary finds a harmless shared library of the machine.
 func someLibrary(t *testing.T) string {
 	t.Helper()
 	c := testkit.Start(t, exec.Command("/bin/cat"))
@@ -172,7 +172,7 @@ func someLibrary(t *testing.T) string {
 	return ""
 }
 
-// Where nobody looks while much happens, the kernel wakes the reader.
+// Without Look, a half-full buffer wakes the reader.
 func TestWatchMapsLost(t *testing.T) {
 	w := watchAlone(t)
 	h := startHelper(t, nil)
@@ -251,8 +251,8 @@ func TestWatchMapsClose(t *testing.T) {
 	}
 }
 
-// A CPU that comes later is watched too, and what it may have seen before counts
-// as a loss; one that went offline again is passed over.
+// A CPU that comes online later is watched too, and counts as a loss, since it may have missed
+// mappings. One that went offline again is skipped.
 func TestWatchMapsNewCPU(t *testing.T) {
 	testkit.NeedRoot(t)
 	all, err := OnlineCPUs()

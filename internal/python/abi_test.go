@@ -13,7 +13,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Go's types are the kernel's: same members, same offsets, same names.
+// The Go structs match the kernel's: same members, offsets and names.
 func TestABI(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	path, err := object()

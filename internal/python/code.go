@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Told is what the kernel says of a code object, before the first stack that it is in:
+// Told is the kernel's record of a code object, sent before the first stack that contains it:
 // struct py_code_record of bpf/pyabi.h.
 type Told struct {
 	PID, Epoch uint32
@@ -16,9 +16,9 @@ type Told struct {
 	Mark       uint32
 	first      int32
 	name, file string
-	lines      []byte // nil: to be read from the process
-	pairs      bool   // lines are pairs: 3.10
-	partly     bool   // a name was not told whole
+	lines      []byte // nil: read from the process
+	pairs      bool   // lines holds pairs: 3.10
+	partly     bool   // a name was truncated
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 
 var errTold = errors.New("a record of a code object that is not whole")
 
-// ParseTold reads a record of the kernel.
+// ParseTold parses a code object record of the kernel.
 func ParseTold(b []byte) (Told, error) {
 	if len(b) < toldBytes {
 		return Told{}, fmt.Errorf("%w: %d bytes", errTold, len(b))
@@ -65,22 +65,22 @@ func ParseTold(b []byte) (Told, error) {
 type codeKey struct {
 	at    uint64
 	mark  uint32
-	epoch uint32 // the kernel tells a code object once in each
+	epoch uint32 // the kernel sends a code object once per epoch
 }
 
-// code is a code object, as far as stacks need it.
+// code is the part of a code object that stacks need.
 type code struct {
 	file, name string
 	lines      []byte
 	first      int32
-	pairs      bool // lines are pairs: 3.10
+	pairs      bool // lines holds pairs: 3.10
 }
 
 func (c *code) bytes() int { return len(c.file) + len(c.name) + len(c.lines) + 96 }
 
-// Codes knows what the code objects of processes are called. It is for one goroutine.
-// It holds at most limit bytes: when there are more, what it knows of the process that
-// was asked for longest ago goes, and is read again from the process where it is needed.
+// Codes maps the code objects of processes to their names. It is not safe for concurrent use. It
+// holds at most limit bytes. Beyond them it evicts the code objects of the least recently used
+// process, and reads them from the process again when needed.
 type Codes struct {
 	limit, held int
 	clock       uint64
@@ -95,25 +95,24 @@ type codesOf struct {
 	used   uint64
 }
 
-// NewCodes returns Codes that hold up to limit bytes. open opens the memory of a process
-// for code objects that were not told; it can be nil. The function that it returns closes
-// it.
+// NewCodes returns a Codes that holds up to limit bytes. open opens the memory of a process, to
+// read code objects that the kernel did not send; it may be nil. Its second result closes the
+// memory.
 func NewCodes(limit int, open func(pid uint32) (Reader, func(), error)) *Codes {
 	return &Codes{limit: limit, processes: map[uint32]*codesOf{}, open: open}
 }
 
-// Know takes the interpreter of a process, so that code objects that were not told can be
-// read.
+// Know sets the interpreter of a process, so that code objects without a record can be read.
 func (c *Codes) Know(pid uint32, x *Process) { c.process(pid).layout = x.Facts.Layout }
 
-// Fork has a child know what its parent does of the interpreter.
+// Fork copies the parent's interpreter layout to the child.
 func (c *Codes) Fork(parent, child uint32) {
 	if p := c.processes[parent]; p != nil {
 		c.process(child).layout = p.layout
 	}
 }
 
-// Learn takes a code object that was told.
+// Learn adds a code object from a record.
 func (c *Codes) Learn(t Told) {
 	p := c.process(t.PID)
 	key := codeKey{t.Code, t.Mark, t.Epoch}
@@ -126,7 +125,7 @@ func (c *Codes) Learn(t Told) {
 	c.add(p, key, &code{file: t.file, name: t.name, lines: t.lines, first: t.first, pairs: t.pairs})
 }
 
-// process returns what is known of a process.
+// process returns the entry of a process, and creates it if necessary.
 func (c *Codes) process(pid uint32) *codesOf {
 	p := c.processes[pid]
 	if p == nil {
@@ -161,7 +160,7 @@ func (c *Codes) add(p *codesOf, key codeKey, x *code) {
 	}
 }
 
-// Forget drops what is known of a process: it has ended, or runs another program.
+// Forget drops the entry of a process that has ended or called exec.
 func (c *Codes) Forget(pid uint32) {
 	if p := c.processes[pid]; p != nil {
 		c.held -= p.held
@@ -169,22 +168,22 @@ func (c *Codes) Forget(pid uint32) {
 	}
 }
 
-// Held returns how many bytes are held, and of how many processes.
+// Held returns the number of bytes held, and the number of processes.
 func (c *Codes) Held() (bytes, processes int) { return c.held, len(c.processes) }
 
 // PyFrame is a Python frame with its name.
 type PyFrame struct {
 	Frame  events.Frame
-	Entry  bool // the evaluation loop was entered with it
-	Hidden bool // it is in the loop, but Python does not show it, or there is none
+	Entry  bool // the evaluation loop was entered with this frame
+	Hidden bool // the frame is in the loop, but Python does not show it, or there is no frame
 }
 
-// shimFile is the file of the frame with which the evaluation loop is entered (CPython 3.12 and 3.13).
-// Its owner says what it is, but a thread that is read while it runs may not have written that yet.
+// shimFile is the file of the frame with which the evaluation loop is entered (CPython 3.12 and
+// 3.13). The frame's owner marks it as a shim, but a running thread may not have written that yet.
 const shimFile = "<shim>"
 
-// Resolve names the frames of a stack that a walker took. A frame whose code object is
-// gone is a FrameGap.
+// Resolve names the frames of a walker's stack. A frame whose code object no longer exists becomes
+// a FrameGap.
 func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 	p := c.process(pid)
 	out := make([]PyFrame, 0, len(stack))
@@ -220,8 +219,8 @@ func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 
 var errGone = errors.New("the code object is gone")
 
-// read reads a code object from its process. It counts only if it is the one that is
-// meant, before and after.
+// read reads a code object from its process. It checks the mark before and after reading, to reject
+// another object at the same address.
 func (c *Codes) read(pid uint32, l *Layout, key codeKey) (*code, error) {
 	if c.open == nil || l.CoBytes == 0 {
 		return nil, errGone

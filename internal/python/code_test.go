@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// publishedOf is the head of what a CPython says of itself.
+// publishedOf returns the head of _Py_DebugOffsets as a CPython publishes it.
 func publishedOf(version uint64, freeThreaded uint64) []byte {
 	b := make([]byte, publishedSize)
 	copy(b, cookie)
@@ -17,7 +17,7 @@ func publishedOf(version uint64, freeThreaded uint64) []byte {
 	return b
 }
 
-// What an interpreter says of itself is refused where its stacks cannot be read.
+// Published offsets are refused for interpreters whose stacks cannot be read.
 func TestPublishedRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		b    []byte
@@ -56,7 +56,7 @@ func FuzzPublished(f *testing.F) {
 	})
 }
 
-// A record that the kernel would not make is an error, or reads as something.
+// An invalid kernel record is an error, or parses.
 func FuzzTold(f *testing.F) {
 	b := make([]byte, toldBytes+8)
 	b[28], b[34], b[38] = 8, 1, 2
@@ -73,7 +73,7 @@ func FuzzTold(f *testing.F) {
 	})
 }
 
-// noise is memory full of it.
+// noise is memory of random bytes.
 type noise struct{ *rand.Rand }
 
 func (n noise) ReadAt(b []byte, at int64) (int, error) {
@@ -86,7 +86,7 @@ func (n noise) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// ring is memory in which everything points to itself.
+// ring is memory in which every pointer points to itself.
 type ring struct{ at uint64 }
 
 func (r ring) ReadAt(b []byte, at int64) (int, error) {
@@ -96,7 +96,7 @@ func (r ring) ReadAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// Memory without sense ends every walk, and is no interpreter.
+// Invalid memory ends every walk, and is never taken for an interpreter.
 func TestNonsense(t *testing.T) {
 	for v, o := range byVersion {
 		for _, r := range []io.ReaderAt{noise{rand.New(rand.NewPCG(1, 2))}, ring{4096}, ring{0}, ring{1 << 46}} {
@@ -116,7 +116,7 @@ func TestNonsense(t *testing.T) {
 	}
 }
 
-// What is held stays within its limit, and goes with the process.
+// The cache stays within its limit, and forgets ended processes.
 func TestCodesAreBounded(t *testing.T) {
 	const limit = 64 << 10
 	c := NewCodes(limit, nil)
@@ -145,8 +145,8 @@ func TestCodesAreBounded(t *testing.T) {
 	}
 }
 
-// What is known of code objects stays while their process has stacks without Python functions, and
-// stacks from before its interpreter was told to the kernel once more.
+// Code objects stay known while their process has stacks without Python functions, or stacks from
+// before its interpreter was sent to the kernel again.
 func TestCodesStay(t *testing.T) {
 	c := NewCodes(1<<20, nil)
 	main := func(epoch uint32) Told {
@@ -172,8 +172,8 @@ func TestCodesStay(t *testing.T) {
 	}
 }
 
-// The frame with which the evaluation loop is entered has a code object of its own, and is no function,
-// also where it is read before it says what it is.
+// The shim frame at the entry of the evaluation loop has a code object of its own, but is no
+// function, even if it is read before its owner is set.
 func TestResolveShim(t *testing.T) {
 	c := NewCodes(1<<20, nil)
 	known := c.process(7).known

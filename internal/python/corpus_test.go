@@ -13,8 +13,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Each stack of the kernel's walker is what the program itself saw at that call: every
-// function, file and line.
+// Each stack of the kernel's walker matches what the program saw at that call: every function, file
+// and line.
 func TestKernelStacks(t *testing.T) {
 	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {

@@ -1,19 +1,18 @@
-// Package python reads the stacks of CPython's own functions, for 3.10 to 3.14.
+// Package python reads the stacks of CPython functions, for CPython 3.10 to 3.14.
 //
-// [Find] looks for an interpreter in a process and says where things are in it. The
-// offsets are those that the interpreter publishes (3.13 on), those of its version, or
-// those of its debugging information, and none counts before it has been followed through
-// the live process: what does not fit is refused with a reason ([Reason]), since a wrong
-// offset makes frames that look right. The kernel's walker (bpf/pywalk.h) gets these facts,
-// and its stacks are exact, as the thread stands still for it. [Walker] does the same from
-// user space for where the kernel cannot; it reads a process that runs on meanwhile.
+// [Find] looks for an interpreter in a process and finds the offsets of its structures. The
+// interpreter publishes them (3.13 on), or they come from a table by version, or from debug
+// information. Find follows them through the live process before it accepts them, since a wrong
+// offset makes frames that look right. It refuses a mismatch with a reason ([Reason]). The kernel's
+// walker (bpf/pywalk.h) gets these facts. Its stacks are exact, because the thread stands still
+// meanwhile. [Walker] does the same from user space where the kernel cannot; its process runs on.
 //
-// Both give frames as numbers: the address of a code object, what tells it from others
-// that have had this address, and the instruction. [Codes] knows what code objects are
-// called, from records that the kernel puts out once for each, or else from the process.
-// [Merge] puts Python's frames where the native ones have the evaluation loop.
+// Both return frames as numbers: the address of a code object, a mark that distinguishes it from
+// earlier objects at that address, and the instruction. [Codes] names code objects from records
+// that the kernel sends once for each, or else reads them from the process. [Merge] puts the Python
+// frames where the native stack has the evaluation loop.
 //
-// What it reads was written by the traced process and is taken for hostile: chains and
-// sizes are bounded. Free-threaded builds are refused. It starts no goroutine; its callers
-// are the session, which feeds it, and check.
+// The traced process wrote the memory that the package reads, so the package treats it as hostile:
+// chains and sizes are bounded. Free-threaded builds are refused. The package starts no goroutine.
+// Its callers are session, which feeds it, and check.
 package python

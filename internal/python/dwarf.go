@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// maxDebug bounds the debugging information that is taken in, in bytes: libpython's has 20 MB.
+// maxDebug bounds the debug information that is read, in bytes: libpython's has 20 MB.
 const maxDebug = 256 << 20
 
 var errNoDebug = fmt.Errorf("%w: there is no debugging information of CPython", errNoSource)
 
-// structures are those that offsets are taken of, by the names that versions give them.
+// structures maps the names of structures, which vary by version, to short names.
 var structures = map[string]string{
 	"pyruntimestate": "runtime", "_PyRuntimeState": "runtime",
 	"_is": "interp", "_ts": "thread", "_PyCFrame": "cframe", "_cframe": "cframe",
@@ -22,8 +22,8 @@ var structures = map[string]string{
 	"PyASCIIObject": "ascii", "PyCompactUnicodeObject": "compact",
 }
 
-// dwarfOffsets takes the offsets from debugging information: of builds that differ from
-// what their version has by default. What it says is checked like all else.
+// dwarfOffsets reads the offsets from debug information, for builds that differ from the defaults
+// of their version. The offsets are checked like those of all other sources.
 func dwarfOffsets(r io.ReaderAt) (o offsets, err error) {
 	defer func() {
 		if p := recover(); p != nil { // a hostile file
@@ -54,10 +54,10 @@ func dwarfOffsets(r io.ReaderAt) (o offsets, err error) {
 	return found.offsets()
 }
 
-// described are structures by their short names.
+// described maps short names to structures.
 type described map[string]*dwarf.StructType
 
-// findStructures reads the outermost entries until it has all structures.
+// findStructures reads the outermost entries until it has found all structures.
 func findStructures(d *dwarf.Data) (described, error) {
 	out := described{}
 	for r := d.Reader(); ; {
@@ -92,7 +92,7 @@ func findStructures(d *dwarf.Data) (described, error) {
 	}
 }
 
-// complete says whether all structures are there that a version has.
+// complete reports whether d has all structures that a version has.
 func (d described) complete() bool {
 	for _, name := range []string{"runtime", "interp", "thread", "code", "ascii", "compact"} {
 		if d[name] == nil {
@@ -105,19 +105,19 @@ func (d described) complete() bool {
 	return d["frame"] != nil && (!d.cframes() || d["cframe"] != nil)
 }
 
-// objects says whether frames are objects: to 3.10.
+// objects reports whether frames are objects: up to 3.10.
 func (d described) objects() bool {
 	_, ok := d.at("thread", "frame")
 	return ok
 }
 
-// cframes says whether thread states point to what points to a frame: 3.11, 3.12.
+// cframes reports whether thread states reach their frame through a cframe: 3.11, 3.12.
 func (d described) cframes() bool {
 	_, ok := d.at("thread", "cframe")
 	return ok && !d.objects()
 }
 
-// at returns the offset of a member, through the structures in which it lies.
+// at returns the offset of a member, adding up the offsets of nested structures.
 func (d described) at(name string, members ...string) (uint16, bool) {
 	s := d[name]
 	sum := int64(0)
@@ -142,7 +142,7 @@ func (d described) at(name string, members ...string) (uint16, bool) {
 	return uint16(sum), sum >= 0 && sum <= math.MaxUint16
 }
 
-// plain is a type without the names that it has.
+// plain strips typedefs and qualifiers off a type.
 func plain(t dwarf.Type) dwarf.Type {
 	for {
 		alias, ok := t.(*dwarf.TypedefType)
@@ -153,7 +153,7 @@ func plain(t dwarf.Type) dwarf.Type {
 	}
 }
 
-// first returns the first of the paths to a member that is there.
+// first returns the offset of the first path that exists.
 func (d described) first(name string, paths ...string) (uint16, bool) {
 	for _, p := range paths {
 		if off, ok := d.at(name, strings.Split(p, ".")...); ok {
@@ -163,7 +163,7 @@ func (d described) first(name string, paths ...string) (uint16, bool) {
 	return 0, false
 }
 
-// offsets puts together what the structures say.
+// offsets assembles the offsets from the structures.
 func (d described) offsets() (offsets, error) {
 	var o offsets
 	l := &o.Layout
@@ -207,7 +207,7 @@ func (d described) offsets() (offsets, error) {
 	return o, nil
 }
 
-// gil finds the lock.
+// gil finds the offset of the GIL.
 func (d described) gil(o *offsets) {
 	if off, ok := d.first("runtime", "ceval.gil"); ok {
 		o.gil, o.gilAt = off, gilInRuntime
@@ -216,7 +216,7 @@ func (d described) gil(o *offsets) {
 	}
 }
 
-// frame takes the offsets of frames: objects to 3.10, then structures of their own.
+// frame sets the offsets of frames: objects up to 3.10, separate structures later.
 func (d described) frame(l *Layout, take func(to *uint16, name string, paths ...string)) {
 	if d.objects() {
 		l.Flags |= flagLasti

@@ -4,8 +4,8 @@ package python_test
 
 import "testing"
 
-// Each version that ingero knows is read as well as that of python3, which tests without
-// the build tag interop run.
+// Every version that ingero supports is read as well as that of python3. Tests without the build
+// tag interop run python3 only.
 func TestEachPython(t *testing.T) {
 	t.Run("KernelStacks", TestKernelStacks)
 	t.Run("FindInNamespaces", TestFindInNamespaces)

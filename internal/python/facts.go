@@ -2,14 +2,13 @@ package python
 
 import "errors"
 
-// Facts are what the kernel's walker needs to know of a process: struct py_process of
-// bpf/pyabi.h.
+// Facts are a process's facts that the kernel's walker needs: struct py_process of bpf/pyabi.h.
 type Facts struct {
 	Runtime     uint64 // address of _PyRuntime
-	CodeType    uint64 // of PyCode_Type
-	GIL         uint64 // of what threads block on that wait for the interpreter's lock, 0: not known
-	ThreadBelow uint32 // what pthread_self() is less than the thread pointer
-	Epoch       uint32 // given where they are told to the kernel: another one each time
+	CodeType    uint64 // address of PyCode_Type
+	GIL         uint64 // address of the futex on which threads wait for the GIL, 0: unknown
+	ThreadBelow uint32 // distance of pthread_self() below the thread pointer
+	Epoch       uint32 // number of this set of facts, new each time they are sent to the kernel
 	Layout      Layout
 }
 
@@ -17,24 +16,24 @@ type Facts struct {
 type Process struct {
 	Facts   Facts
 	Version Version
-	Path    string // of the file that has the interpreter, as the process sees it
-	Source  Source // of the offsets
+	Path    string // path of the file with the interpreter, as the process sees it
+	Source  Source // source of the offsets
 
 	off offsets
 }
 
-// Source says where offsets come from. All are followed through the process before use.
+// Source is the source of the offsets. All offsets are followed through the process before use.
 type Source string
 
 // The sources.
 const (
 	SourcePublished Source = "published" // _Py_DebugOffsets
-	SourceTable     Source = "table"     // of its version
-	SourceDWARF     Source = "dwarf"     // its debugging information
-	SourceProbe     Source = "probe"     // a copy of it, asked in a jail: Prober
+	SourceTable     Source = "table"     // the table for its version
+	SourceDWARF     Source = "dwarf"     // its debug information
+	SourceProbe     Source = "probe"     // a copy of the interpreter, run in a jail: Prober
 )
 
-// Why there are no Python frames of a process.
+// Reasons why a process has no Python frames.
 var (
 	ErrNotPython    = errors.New("no CPython is in it")
 	ErrNotReady     = errors.New("its interpreter runs nothing yet")
@@ -44,7 +43,7 @@ var (
 	ErrThreads      = errors.New("its threads cannot be told apart")
 )
 
-// Reason returns a short name for why Find found nothing, for counters: "" for nil.
+// Reason returns a short name of a Find error, for counters: "" for nil.
 func Reason(err error) string {
 	if err == nil {
 		return ""
@@ -63,36 +62,36 @@ func Reason(err error) string {
 	return "unreadable"
 }
 
-// Frame is a Python frame as the walkers give it: struct py_frame of bpf/pyabi.h.
+// Frame is a Python frame of a walker: struct py_frame of bpf/pyabi.h.
 type Frame struct {
 	Code  uint64 // address of the code object; FrameEntry and FrameBegins in its low bits
-	Mark  uint32 // tells the code object from others at its address
+	Mark  uint32 // mark that distinguishes the code object from others at its address
 	Instr int32  // bytes from the first instruction
 }
 
-// In Frame.Code.
+// Flags in the low bits of Frame.Code.
 const (
-	FrameEntry  = 1 // the evaluation loop was entered with it
-	FrameBegins = 2 // it has not begun to run, and Python does not show it
+	FrameEntry  = 1 // the evaluation loop was entered with this frame
+	FrameBegins = 2 // the frame has not begun to run, and Python does not show it
 	frameBits   = 7
 )
 
-// MaxFrames are taken of one stack.
+// MaxFrames is the maximum number of frames of a stack.
 const MaxFrames = maxFrames
 
-// End says how far a walk came: enum py_end of bpf/pyabi.h.
+// End is the reason why a walk ended: enum py_end of bpf/pyabi.h.
 type End uint32
 
-// The ends.
+// The reasons.
 const (
-	EndOK        End = iota // to the outermost frame
-	EndCut                  // there are more frames
-	EndNotPython            // nothing is known of the process
+	EndOK        End = iota // reached the outermost frame
+	EndCut                  // truncated: there are more frames
+	EndNotPython            // process unknown
 	EndNoThread             // the thread runs no Python
-	EndThreads              // too many threads to look for this one
+	EndThreads              // too many threads to find this one
 	EndAmbiguous            // the thread is in two interpreters
-	EndFault                // memory that could not be read
-	EndStrange              // a frame that has no code object
+	EndFault                // memory could not be read
+	EndStrange              // a frame without a code object
 	Ends
 )
 

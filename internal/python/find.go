@@ -13,15 +13,15 @@ import (
 	"ingero/internal/proc"
 )
 
-// maxFiles bounds the files of a process that are looked into.
+// maxFiles bounds the number of a process's files that are searched.
 const maxFiles = 8
 
-// Target is a process to look into.
+// Target is a process to search for an interpreter.
 type Target struct {
 	FS     proc.FS
 	PID    uint32
 	Memory Reader
-	Prober *Prober // asks a copy of an interpreter that fits nothing else; nil: none is run
+	Prober *Prober // finds offsets with a copy of the interpreter if no other source fits; nil: runs none
 }
 
 // Reader reads the memory of a process by address.
@@ -29,8 +29,8 @@ type Reader interface {
 	ReadAt(b []byte, at int64) (int, error)
 }
 
-// Find looks for the interpreter of a process. The error says why there is none that can
-// be read: Reason shortens it. ErrNotReady is worth another try later.
+// Find looks for the interpreter of a process. Its error says why no interpreter can be read;
+// Reason shortens it. After ErrNotReady, a later retry may succeed.
 func Find(t Target) (*Process, error) {
 	mapped, err := t.FS.Maps(t.PID, false)
 	if err != nil {
@@ -50,7 +50,7 @@ func Find(t Target) (*Process, error) {
 	return nil, worst
 }
 
-// candidates are the files that may hold an interpreter: the library, the program.
+// candidates returns the files that may contain an interpreter: libraries, then programs.
 func candidates(mapped []proc.Mapping) []proc.Mapping {
 	var libs, out []proc.Mapping
 	seen := map[proc.Key]bool{}
@@ -101,13 +101,13 @@ func (t Target) inFile(mapped []proc.Mapping, m proc.Mapping) (*Process, error) 
 	})
 }
 
-// slowSource is a source of offsets that is asked when nothing else fits.
+// slowSource is a source of offsets for when no faster one fits.
 type slowSource struct {
 	is  Source
 	ask func() (offsets, error)
 }
 
-// settle finds the offsets that fit. hint is the version, if that is known.
+// settle finds the offsets that fit. hint is the version, if known.
 func (p *Process) settle(m memory, hint Version, slow []slowSource) error {
 	head := make([]byte, publishedSize)
 	if err := m.read(head, p.Facts.Runtime); err == nil {
@@ -141,7 +141,7 @@ func (p *Process) settle(m memory, hint Version, slow []slowSource) error {
 	return err
 }
 
-// errNoSource says that a source has nothing to say.
+// errNoSource means that a source has no offsets.
 var errNoSource = errors.New("nothing is known")
 
 func (p *Process) settleByTable(m memory, hint Version) error {
@@ -166,8 +166,8 @@ func (p *Process) settleByTable(m memory, hint Version) error {
 
 var versionInName = regexp.MustCompile(`python3\.(\d{1,2})`)
 
-// hint returns the version of an interpreter as far as that can be told: by what it says
-// (Py_Version, 3.11), by what its file is called.
+// hint returns the interpreter's version from its symbol Py_Version (3.11 on), or from its file
+// name.
 func (t Target) hint(m memory, image *image, base uint64, name string) Version {
 	if at, ok := image.address("Py_Version"); ok {
 		if w, err := m.word(base + at); err == nil && w>>24 == 3 {

@@ -13,7 +13,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// findErr looks for an interpreter where there may be none.
+// findErr looks for an interpreter, and returns the error.
 func findErr(t *testing.T, pid int) error {
 	t.Helper()
 	mem, err := (proc.FS{}).Memory(uint32(pid), time.Now())
@@ -37,8 +37,7 @@ func TestNotPython(t *testing.T) {
 	}
 }
 
-// Interpreters are found as they come: in another mount and PID namespace, renamed, in a
-// virtual environment.
+// Interpreters are found in another mount and PID namespace, renamed, and in a virtual environment.
 func TestFindInNamespaces(t *testing.T) {
 	testkit.NeedRoot(t)
 	testkit.NeedTool(t, "unshare", "mount")
@@ -74,7 +73,7 @@ func TestFindInNamespaces(t *testing.T) {
 	}
 }
 
-// What can be read with the number of a process alone is the same.
+// A memory reader that has only the process number reads the same.
 func TestVM(t *testing.T) {
 	testkit.NeedRoot(t)
 	version := testkit.PythonVersion(t)

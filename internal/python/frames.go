@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// object is a structure of the process that was read in part.
+// object is a structure of the process, read in part.
 type object struct {
 	b    []byte
 	from uint16 // offset of b in it
@@ -14,7 +14,7 @@ type object struct {
 func (o object) word(off uint16) uint64 { return binary.LittleEndian.Uint64(o.b[off-o.from:]) }
 func (o object) half(off uint16) uint32 { return binary.LittleEndian.Uint32(o.b[off-o.from:]) }
 
-// frames follows a chain of frames as py_step in bpf/pywalk.h does.
+// frames follows a chain of frames, as py_step in bpf/pywalk.h does.
 func (m memory) frames(f *Facts, at uint64) ([]Frame, End) {
 	var out []Frame
 	for range maxSteps {
@@ -40,8 +40,8 @@ func (m memory) frames(f *Facts, at uint64) ([]Frame, End) {
 	return out, EndCut
 }
 
-// frame reads one frame, and says which one called it. A shim stands where the
-// evaluation loop was entered.
+// frame reads one frame, and returns the address of its caller. A shim marks the entry of the
+// evaluation loop.
 func (m memory) frame(f *Facts, at uint64) (out Frame, next uint64, shim bool, end End) {
 	l := &f.Layout
 	o := object{b: make([]byte, l.FBytes)}

@@ -5,21 +5,21 @@ import (
 	"fmt"
 )
 
-// GIL is the lock that threads of an interpreter wait for.
+// GIL is the lock of an interpreter.
 type GIL struct {
 	At     uint64 // address
-	Holder uint32 // number, in its PID namespace, of the thread that has it, 0: nobody, or not known
+	Holder uint32 // number, in its PID namespace, of the thread that holds the lock, 0: none or unknown
 }
 
-// gilWaited are what the lock's waiters block on: a condition, and a mutex right behind it.
+// gilWaited is the size of what waiters block on: a condition, and the mutex right behind it.
 const gilWaited = gilMutex + mutexBytes - gilCond
 
-// Waits says whether a futex at an address is of the lock: who waits for it blocks on
-// one of these.
+// Waits reports whether a futex address belongs to the lock: its waiters block on its condition or
+// its mutex.
 func (g GIL) Waits(futex uint64) bool { return futex-g.At-gilCond < gilWaited }
 
-// waitedFor fills where threads wait for the lock of the main interpreter. Not to know it
-// is no harm: they wait for a lock.
+// waitedFor sets the address on which threads wait for the main interpreter's lock. Without it, the
+// waits are those for some lock.
 func (p *Process) waitedFor(t Target) {
 	p.Facts.GIL = 0
 	w, err := NewWalker(t, p)
@@ -33,7 +33,7 @@ func (p *Process) waitedFor(t Target) {
 
 var errGIL = errors.New("the interpreter's lock is not where it should be")
 
-// GILs lists the locks of a process, one for each interpreter that has its own.
+// GILs lists the locks of a process, one for each interpreter with its own.
 func (w *Walker) GILs() ([]GIL, error) {
 	f, off := &w.process.Facts, w.process.off
 	threads, err := w.memory.threads(f, off.tsNative)
@@ -65,8 +65,8 @@ func (w *Walker) GILs() ([]GIL, error) {
 	return out, nil
 }
 
-// holder returns the thread that has a lock. last_holder stays when it is released, and
-// locked says which.
+// holder returns the thread that holds a lock. last_holder stays set after a release, so holder
+// reads locked too.
 func (w *Walker) holder(at uint64, threads []threadState) (uint32, error) {
 	var b [gilLocked + 8]byte
 	if err := w.memory.read(b[:], at); err != nil {

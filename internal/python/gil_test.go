@@ -6,8 +6,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What the kernel reads of the lock says who had it last: a thread state, which says whose
-// it is.
+// The last holder that the kernel reads from the lock is a thread state, which leads to its thread.
 func TestLastHolder(t *testing.T) {
 	const before = gilCond - gilHolder // PY_GIL_HOLDER of bpf/pyabi.h
 	for _, version := range testkit.PythonVersions(t) {
@@ -24,7 +23,7 @@ func TestLastHolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tid, err := w.Thread(state); tid != target.PID || err != nil { // it has one thread
+			if tid, err := w.Thread(state); tid != target.PID || err != nil { // the process has one thread
 				t.Errorf("thread state %#x is of %d, %v, want %d", state, tid, err, target.PID)
 			}
 			if tid, err := w.Thread(p.Facts.Runtime); err == nil {

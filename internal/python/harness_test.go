@@ -25,7 +25,7 @@ import (
 	"ingero/sim"
 )
 
-// object compiles the walker with the program around it.
+// object compiles the walker with its test program.
 var object = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "ingero-python-")
 	if err != nil {
@@ -40,15 +40,15 @@ var object = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
-// stack is what the kernel's walker put out at one call.
+// stack is the output of the kernel's walker for one call.
 type stack struct {
 	pid, tid, epoch uint32
-	arg             uint64 // of the call
+	arg             uint64 // argument of the call
 	end             python.End
 	frames          []python.Frame
 }
 
-// kernel is the walker at work on one function.
+// kernel is the walker attached to one function.
 type kernel struct {
 	t       testing.TB
 	objects *ebpf.Collection
@@ -64,7 +64,7 @@ type kernel struct {
 	bad    []error
 }
 
-// load loads the walker. edit can change it before.
+// load loads the walker. edit may change its spec before.
 func load(t testing.TB, edit func(*ebpf.CollectionSpec)) *ebpf.Collection {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -88,7 +88,7 @@ func load(t testing.TB, edit func(*ebpf.CollectionSpec)) *ebpf.Collection {
 	return objects
 }
 
-// watch puts the walker on a function of a library.
+// watch attaches the walker to a function of a library.
 func watch(t testing.TB, objects *ebpf.Collection, lib, symbol string) *kernel {
 	t.Helper()
 	k := &kernel{t: t, objects: objects, done: make(chan struct{}), known: map[uint32]*python.Process{}}
@@ -163,7 +163,7 @@ func (k *kernel) take(b []byte) {
 	k.stacks = append(k.stacks, s)
 }
 
-// each has stacks handed to fn as they come, and not kept.
+// each passes stacks to fn as they arrive, and does not keep them.
 func (k *kernel) each(fn func(stack)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -192,7 +192,7 @@ func find(t testing.TB, pid int) (*python.Process, python.Target) {
 	return p, target
 }
 
-// tell tells the kernel of a process.
+// tell sends a process's facts to the kernel.
 func (k *kernel) tell(pid int, p *python.Process) {
 	k.t.Helper()
 	k.epoch++
@@ -205,7 +205,7 @@ func (k *kernel) tell(pid int, p *python.Process) {
 	k.known[uint32(pid)] = p
 }
 
-// codes learns all that was told, of processes that may have ended.
+// codes returns a Codes with all records received so far. Their processes may have ended.
 func (k *kernel) codes() *python.Codes {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -235,7 +235,7 @@ func cudart(t testing.TB) string {
 	return s.Libcudart
 }
 
-// shown are the frames that Python itself shows, as text.
+// shown returns the frames that Python itself shows, as text.
 func shown(frames []python.PyFrame) []string {
 	var out []string
 	for _, f := range frames {
@@ -267,7 +267,7 @@ func childrenOf(pid int) ([]int, error) {
 	return out, nil
 }
 
-// wait waits for as many stacks.
+// wait waits for n stacks.
 func (k *kernel) wait(n int) {
 	k.t.Helper()
 	defer func() {

@@ -10,30 +10,30 @@ import (
 	"ingero/internal/proc"
 )
 
-// wanted are the symbols that are looked for.
+// wanted has the symbols to look for.
 var wanted = map[string]bool{
 	"_PyRuntime": true, "Py_Version": true,
 	"_thread_db_sizeof_pthread": true, "_thread_db_pthread_tid": true, // of the C library, for debuggers
 }
 
 const (
-	maxWanted   = 32 // bytes of such a name, with its end
+	maxWanted   = 32 // bytes of a name, with its terminator
 	symbolSize  = 24 // Elf64_Sym
 	symbolChunk = 4096 * symbolSize
 )
 
-// image is what an ELF file says of what is looked for.
+// image has the wanted symbols of an ELF file.
 type image struct {
 	symbols map[string]uint64
 	loads   []elf.ProgHeader
-	runtime uint64 // of section .PyRuntime, 0: there is none; 3.13
+	runtime uint64 // address of section .PyRuntime, 0: none; 3.13 on
 }
 
-// readImage reads an ELF file, which may be hostile. Its caller has checked how large its
-// tables are (proc.FS.OpenMapped).
+// readImage reads an ELF file, which may be hostile. The caller has checked the size of its tables
+// (proc.FS.OpenMapped).
 func readImage(r io.ReaderAt) (im *image, err error) {
 	defer func() {
-		if p := recover(); p != nil { // debug/elf on a hostile file
+		if p := recover(); p != nil { // debug/elf panics on some hostile files
 			im, err = nil, fmt.Errorf("%w: %v", ErrNotPython, p)
 		}
 	}()
@@ -63,7 +63,7 @@ func readImage(r io.ReaderAt) (im *image, err error) {
 	return im, nil
 }
 
-// search takes the wanted symbols of a table.
+// search collects the wanted symbols of a symbol table.
 func (im *image) search(table, names *elf.Section) error {
 	if table.Type == elf.SHT_NOBITS || table.Flags&elf.SHF_COMPRESSED != 0 || names.Flags&elf.SHF_COMPRESSED != 0 {
 		return nil
@@ -76,7 +76,7 @@ func (im *image) search(table, names *elf.Section) error {
 			return fmt.Errorf("read symbols: %w", err)
 		}
 		if n == 0 {
-			return nil // the file is shorter than it says
+			return nil // the file is shorter than its headers claim
 		}
 		for b := buf[:n]; len(b) >= symbolSize; b = b[symbolSize:] {
 			if elf.ST_TYPE(b[4]) != elf.STT_OBJECT || le.Uint16(b[6:]) == uint16(elf.SHN_UNDEF) {
@@ -101,7 +101,7 @@ func cstring(b []byte) string {
 	return ""
 }
 
-// address returns where something is, as the file counts.
+// address returns the address of a symbol in the file.
 func (im *image) address(name string) (uint64, bool) {
 	at, ok := im.symbols[name]
 	if !ok && name == "_PyRuntime" && im.runtime != 0 {
@@ -112,8 +112,8 @@ func (im *image) address(name string) (uint64, bool) {
 
 const pageMask = 4095
 
-// base returns what is to be added to the file's addresses in a process that has loaded
-// it. A file can be mapped again to be read; where it is loaded there is code too.
+// base returns the load bias of the file in a process: what to add to the file's addresses. Only a
+// mapping with code counts, since the file may also be mapped as data.
 func (im *image) base(mapped []proc.Mapping, key proc.Key) (uint64, bool) {
 	for _, m := range mapped {
 		if m.Key != key || !m.Exec {

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A thread that is in two interpreters has no Python frames, and says so; all others have
-// theirs.
+// A thread that is in two interpreters gets no Python frames, and the reason EndAmbiguous; other
+// threads get theirs.
 func TestSubinterpreters(t *testing.T) {
 	lib := loopLib(t)
 	k := watch(t, load(t, nil), lib, "probed")

@@ -10,8 +10,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// BenchmarkWalk is what a walk adds to a call: of the probe alone, and with stacks of so
-// many frames.
+// BenchmarkWalk measures what a walk adds to a call: the probe alone, and stacks of several depths.
 func BenchmarkWalk(b *testing.B) {
 	lib := loopLib(b)
 	const program = `import ctypes, sys
@@ -29,8 +28,8 @@ for l in sys.stdin:
 	}
 }
 
-// benchmarkWalk takes what b.N calls take of a CPU. Depth 0: of an interpreter that the kernel
-// does not know.
+// benchmarkWalk measures the CPU time of b.N calls. Depth 0 is an interpreter that the kernel does
+// not know.
 func benchmarkWalk(b *testing.B, version, program, lib string, depth int) {
 	k := watch(b, load(b, func(s *ebpf.CollectionSpec) {
 		if err := s.Variables["put_out"].Set(false); err != nil {

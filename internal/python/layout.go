@@ -4,19 +4,19 @@ import "fmt"
 
 // Flags of a Layout: enum py_flags in bpf/pyabi.h.
 const (
-	flagCFrame = 1 << iota // thread states point to what points to a frame: 3.11, 3.12
+	flagCFrame = 1 << iota // thread states reach their frame through a cframe: 3.11, 3.12
 	flagLasti              // frames are objects, and count instructions: 3.10
-	flagEntry              // the byte before the owner marks a frame that the loop was entered with: 3.11
+	flagEntry              // the byte before the owner marks the frame that the loop was entered with: 3.11
 )
 
-// Layout has offsets in the structures of one CPython, in bytes. It is struct py_layout
-// of bpf/pyabi.h; a test compares them.
+// Layout has byte offsets within the structures of one CPython. It equals struct py_layout of
+// bpf/pyabi.h, which a test checks.
 type Layout struct {
 	Flags         uint16
 	InterpHead    uint16 // _PyRuntimeState
 	InterpNext    uint16 // PyInterpreterState
 	InterpThreads uint16
-	TsBytes       uint16 // PyThreadState: as much as is read of it; prev, next, interp come first
+	TsBytes       uint16 // PyThreadState: bytes read of it; prev, next, interp come first
 	TsID          uint16
 	TsFrame       uint16
 	CframeFrame   uint16 // _PyCFrame
@@ -25,49 +25,49 @@ type Layout struct {
 	FPrev         uint16
 	FInstr        uint16
 	FOwner        uint16
-	CoBytes       uint16 // PyCodeObject: as much as is read of it, from its type on
-	CoCode        uint16 // the instructions; 16 before them is how many a frame begins with
-	CoVersion     uint16 // its number, 0: it has none
+	CoBytes       uint16 // PyCodeObject: bytes read of it, from its type on
+	CoCode        uint16 // the instructions; 16 bytes before them is how many a frame begins with
+	CoVersion     uint16 // its version number, 0: it has none
 	CoFirst       uint16 // first line
 	CoFile        uint16
 	CoName        uint16
-	CoQualname    uint16 // CoName where there is none
+	CoQualname    uint16 // CoName if there is none
 	CoLines       uint16
-	StrASCII      uint16 // bytes of a PyASCIIObject
-	StrCompact    uint16 // of a PyCompactUnicodeObject
+	StrASCII      uint16 // size of a PyASCIIObject
+	StrCompact    uint16 // size of a PyCompactUnicodeObject
 	Pad           uint16
 }
 
-// offsets is a Layout and what only user space reads.
+// offsets is a Layout, and the offsets that only user space uses.
 type offsets struct {
 	Layout
-	tsNative uint16 // native_thread_id, 0: there is none
-	gil      uint16 // of the lock
+	tsNative uint16 // native_thread_id, 0: none
+	gil      uint16 // offset of the lock
 	gilAt    gilAt
 }
 
-// gilAt says what the offset of the lock is of.
+// gilAt is the structure that the lock's offset refers to.
 type gilAt uint8
 
 const (
-	gilInRuntime gilAt = iota // it is in _PyRuntimeState
-	gilInInterp               // in PyInterpreterState: 3.12
-	gilByPointer              // a pointer to it is there: 3.13
+	gilInRuntime gilAt = iota // the lock is in _PyRuntimeState
+	gilInInterp               // the lock is in PyInterpreterState: 3.12
+	gilByPointer              // PyInterpreterState has a pointer to the lock: 3.13
 )
 
-// Version is that of a CPython: 3.12 is {3, 12}.
+// Version is a CPython version: 3.12 is {3, 12}.
 type Version struct{ Major, Minor uint8 }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// The versions that are known.
+// The range of supported versions.
 var (
 	oldest = Version{3, 10}
 	newest = Version{3, 14}
 )
 
-// byVersion has the offsets of default builds for 64-bit machines, as their headers
-// have them. From 3.13 on an interpreter says its own.
+// byVersion has the offsets of default 64-bit builds, from their headers. From 3.13 on an
+// interpreter publishes its own.
 var byVersion = map[Version]offsets{
 	{3, 10}: {
 		Layout: Layout{
@@ -101,7 +101,7 @@ var byVersion = map[Version]offsets{
 	},
 }
 
-// Of all versions.
+// Offsets and sizes common to all versions.
 const (
 	typeOf       = 8  // PyObject: its type
 	sizeOf       = 16 // PyVarObject: its size
@@ -116,9 +116,9 @@ const (
 	bytesData    = 32 // PyBytesObject
 	tsNext       = 8  // PyThreadState
 	tsInterp     = 16
-	versionApart = 24  // co_version behind co_firstlineno: 3.12 on
-	traceApart   = 16  // _co_firsttraceable before the instructions: 3.11 on
-	rawBytes     = 256 // of what the kernel reads at once: PY_RAW
+	versionApart = 24  // distance of co_version behind co_firstlineno: 3.12 on
+	traceApart   = 16  // distance of _co_firsttraceable before the instructions: 3.11 on
+	rawBytes     = 256 // bytes that the kernel reads at once: PY_RAW
 )
 
 // The lock of an interpreter (struct _gil_runtime_state): 3.10 to 3.14.
@@ -131,7 +131,7 @@ const (
 	condBytes    = 48
 	mutexBytes   = 40
 	ownerGen     = 1 // FRAME_OWNED_BY_GENERATOR
-	ownerShim    = 3 // and above: where the evaluation loop was entered; 3.12
+	ownerShim    = 3 // and above: entry of the evaluation loop; 3.12
 	maxFrames    = 128
 	maxSteps     = 320
 	maxThreads   = 4096
@@ -139,8 +139,8 @@ const (
 	maxFirstLine = 1 << 24
 )
 
-// sound says whether the kernel can read by the layout: whole words within what it reads
-// at once.
+// sound reports whether the kernel can use the layout: offsets are aligned, and within the bytes
+// that it reads at once.
 func (l *Layout) sound() bool {
 	within := func(off, size, bytes uint16) bool { return off+size <= bytes && off%min(size, 8) == 0 }
 	ok := l.TsBytes <= rawBytes && l.FBytes <= rawBytes && l.CoBytes <= rawBytes &&

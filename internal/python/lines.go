@@ -1,10 +1,9 @@
 package python
 
-// A line table says which source line an instruction is of. Before 3.11 it has pairs of
-// bytes (Objects/lnotab_notes.txt), from 3.11 on entries of PEP 657
-// (Objects/locations.md).
+// A line table maps instructions to source lines. Before 3.11 it has pairs of bytes
+// (Objects/lnotab_notes.txt), from 3.11 on entries of PEP 657 (Objects/locations.md).
 
-// linePairs returns the line of the instruction at a byte offset, 0 if it is of none.
+// linePairs returns the line of the instruction at a byte offset, 0 if it has none.
 func linePairs(table []byte, first, instr int32) int32 {
 	line, end := first, int32(0)
 	for ; len(table) >= 2; table = table[2:] {
@@ -24,15 +23,15 @@ func linePairs(table []byte, first, instr int32) int32 {
 	return 0
 }
 
-// Codes of an entry's first byte that say how its line is told.
+// Codes in the first byte of an entry: how it encodes its line.
 const (
-	entryOneLine0  = 10 // .. 12: by so many lines less 10
+	entryOneLine0  = 10 // .. 12: code-10 lines further
 	entryNoColumns = 13
 	entryLong      = 14
 	entryNone      = 15
 )
 
-// lineEntries does the same for 3.11 and later.
+// lineEntries is linePairs for 3.11 and later.
 func lineEntries(table []byte, first, instr int32) int32 {
 	line, end := first, int32(0)
 	for len(table) > 0 {
@@ -45,7 +44,7 @@ func lineEntries(table []byte, first, instr int32) int32 {
 		case entryOneLine0, entryOneLine0 + 1, entryOneLine0 + 2:
 			line += int32(code) - entryOneLine0
 		}
-		for len(table) > 0 && table[0]&0x80 == 0 { // the rest is of columns
+		for len(table) > 0 && table[0]&0x80 == 0 { // the rest encodes columns
 			table = table[1:]
 		}
 		if instr < end {
@@ -58,7 +57,8 @@ func lineEntries(table []byte, first, instr int32) int32 {
 	return 0
 }
 
-// signed reads a number of six bits a byte, least first; its lowest bit is the sign.
+// signed decodes a number of six bits per byte, least significant first. Its lowest bit is the
+// sign.
 func signed(b []byte) int32 {
 	var v uint32
 	for i := 0; i < len(b) && i < 6; i++ {
@@ -73,8 +73,8 @@ func signed(b []byte) int32 {
 	return int32(v >> 1)
 }
 
-// line returns the line that an instruction is of; before the first one that is the
-// line where the function begins.
+// line returns the line of an instruction. Before the first instruction that is the function's
+// first line.
 func (c *code) line(instr int32) int32 {
 	switch {
 	case instr < 0:

@@ -10,7 +10,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A line table says what Python itself reads in it, of every instruction of its library.
+// Every instruction of Python's library gets the line that Python itself computes.
 func TestLines(t *testing.T) {
 	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Before 3.11 a pair has a number of bytes and by how much their line is greater than that
-// before; -128 stands for no line, and changes none.
+// Before 3.11 a pair is a number of bytes and a line increment. -128 means no line, and changes
+// none.
 func TestLinePairs(t *testing.T) {
 	table := []byte{6, 1, 4, 0x80, 0, 5, 2, 0xfd}
 	c := code{lines: table, first: 10, pairs: true}

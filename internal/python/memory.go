@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxText bounds a name, in bytes as the process has it.
+// maxText bounds a name, in bytes of the process's memory.
 const maxText = 4096
 
 // memory reads objects of a process.
@@ -30,7 +30,7 @@ func (m memory) word(at uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// is says whether an object is of a type of that name.
+// is reports whether an object's type has a name.
 func (m memory) is(object uint64, want string) bool {
 	t, err := m.word(object + typeOf)
 	if err != nil {
@@ -68,15 +68,15 @@ func (m memory) text(at uint64, l *Layout) (string, error) {
 	return decodeText(b, kind, n > limit)
 }
 
-// Of PyASCIIObject.state, and what the kernel says of a text: PY_STR_* and PY_KIND_ASCII.
+// Flags of PyASCIIObject.state, and the kernel's flags of a text: PY_STR_* and PY_KIND_ASCII.
 const (
 	strCompact = 1 << 5
 	strASCII   = 1 << 6
 	kindASCII  = 8
 )
 
-// decodeText makes UTF-8 of a str's characters. What is not printable is replaced, as
-// a name ends up in terminals.
+// decodeText converts the characters of a str to UTF-8. It replaces unprintable ones, since names
+// are shown in terminals.
 func decodeText(b []byte, kind uint8, cut bool) (string, error) {
 	var out []byte
 	width := int(kind)
@@ -110,7 +110,7 @@ func decodeText(b []byte, kind uint8, cut bool) (string, error) {
 	return string(out), nil
 }
 
-// maxLines bounds a line table: a function of a hundred thousand instructions.
+// maxLines bounds a line table, in bytes: enough for a hundred thousand instructions.
 const maxLines = 1 << 20
 
 // bytes reads a bytes object.

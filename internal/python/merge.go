@@ -7,12 +7,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// evalLoops are the functions that run Python code: _PyEval_EvalFrameDefault, also in the
-// parts that compilers make of it, and those that it consists of where it is built from
-// tail calls (3.14).
+// evalLoops are the functions that run Python code: _PyEval_EvalFrameDefault and the parts into
+// which compilers split it, and its pieces in a build with tail calls (3.14).
 var evalLoops = []string{"_PyEval_EvalFrameDefault", "_TAIL_CALL_"}
 
-// evalLoop says whether a native frame is one of the evaluation loop.
+// evalLoop reports whether a native frame is an evaluation loop.
 func evalLoop(f *events.Frame) bool {
 	if f.Kind != events.FrameNative || f.Inline {
 		return false
@@ -25,17 +24,16 @@ func evalLoop(f *events.Frame) bool {
 	return false
 }
 
-// inInterpreter says whether a native frame is of the interpreter's file.
+// inInterpreter reports whether a native frame is in the interpreter's file.
 func inInterpreter(f *events.Frame) bool {
 	base := path.Base(f.Module)
 	return f.Kind == events.FrameNative && (strings.HasPrefix(base, "libpython") || strings.HasPrefix(base, "python"))
 }
 
-// Merge puts Python's frames into a native stack, both innermost first: what one
-// evaluation loop runs stands in its place. From 3.11 on that can be several functions.
-// Where the loops cannot be seen, since the interpreter is stripped, Python's frames stand
-// where the stack enters it; where some can be seen, the rest stands in the last of these. Of
-// a native stack that is not whole, the rest is at its end.
+// Merge inserts Python frames into a native stack, both innermost first: the functions of each
+// evaluation loop replace its native frame. From 3.11 on one loop can run several functions. If a
+// stripped interpreter hides all loops, the Python frames go where the stack enters it. If it shows
+// some, the last visible loop gets the rest. In a truncated native stack, the rest is at the end.
 func Merge(native []events.Frame, py []PyFrame, whole bool) []events.Frame {
 	if len(py) == 0 {
 		return native
@@ -66,14 +64,14 @@ func Merge(native []events.Frame, py []PyFrame, whole bool) []events.Frame {
 		}
 		before := len(out)
 		if out = appendShown(out, py[:n]); len(out) == before {
-			out = append(out, native[i]) // it runs nothing
+			out = append(out, native[i]) // a loop that runs nothing
 		}
 		py = py[n:]
 	}
 	return appendShown(out, py)
 }
 
-// group returns how many of the frames are of the innermost evaluation loop.
+// group returns the number of frames in the innermost evaluation loop.
 func group(py []PyFrame) int {
 	for i := range py {
 		if py[i].Entry {

@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// native makes a stack of words: "libpython:f" is a function of a file.
+// native makes a stack from words: "libpython:f" is a function of a file.
 func native(words string) []events.Frame {
 	var out []events.Frame
 	for w := range strings.FieldsSeq(words) {
@@ -17,8 +17,8 @@ func native(words string) []events.Frame {
 	return out
 }
 
-// frames makes Python frames of words: "f!" is one that the loop was entered with, "-!" a
-// loop that runs nothing.
+// frames makes Python frames from words: in "f!" the loop was entered with f, "-!" is a loop that
+// runs nothing.
 func pyFrames(words string) []PyFrame {
 	var out []PyFrame
 	for w := range strings.FieldsSeq(words) {
@@ -60,7 +60,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A function that was put into another is no evaluation loop of its own.
+// An inlined function is not an evaluation loop of its own.
 func TestMergeInlined(t *testing.T) {
 	n := native("libpython3.12.so.1.0:_PyEval_EvalFrameDefault libpython3.12.so.1.0:_PyEval_EvalFrameDefault")
 	n[0].Inline = true

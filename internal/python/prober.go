@@ -16,10 +16,9 @@ import (
 //go:embed probe.py
 var probeScript string
 
-// Prober finds offsets by asking a copy of an interpreter where it has things that it is
-// told to make. The copy runs in a jail, as the user of the process that is traced. It is
-// for one goroutine at a time and any; each file is asked once, or a few times where it
-// does not answer: the machine may have been too busy for it.
+// Prober finds offsets with a copy of an interpreter: the copy makes objects and prints their
+// addresses. It runs in a jail, as the user of the traced process. A Prober is safe for concurrent
+// use. It probes each file once, or a few times if the copy times out on a busy machine.
 type Prober struct {
 	mu    sync.Mutex
 	asked map[proc.Key]answer
@@ -28,16 +27,16 @@ type Prober struct {
 type answer struct {
 	offsets offsets
 	err     error
-	asked   int // times
+	asked   int // number of tries
 }
 
 const (
-	maxAsked  = 256 // files whose answers are kept
-	maxTries  = 3   // of a file that does not answer
+	maxAsked  = 256 // files whose results are kept
+	maxTries  = 3   // per file, if the copy does not answer
 	probeTime = 2 * time.Second
 )
 
-// offsets asks the interpreter in a mapped file, of which image is the contents.
+// offsets probes the interpreter in a mapped file. image is the file's contents.
 func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Version) (offsets, error) {
 	if p == nil {
 		return offsets{}, errNoSource
@@ -49,7 +48,7 @@ func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image 
 		return a.offsets, a.err
 	}
 	o, err := probe(t, mapped, m, image, v)
-	if errors.Is(err, proc.ErrGone) { // that says nothing of the file
+	if errors.Is(err, proc.ErrGone) { // says nothing about the file
 		return o, err
 	}
 	if p.asked == nil || len(p.asked) >= maxAsked {
@@ -59,7 +58,7 @@ func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image 
 	return o, err
 }
 
-// probe runs a copy of the program of a process, and looks into it while it stands still.
+// probe runs a copy of a process's program, and reads its memory while it stands still.
 func probe(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Version) (offsets, error) {
 	who, err := t.FS.Process(t.PID)
 	if err != nil {
@@ -81,7 +80,7 @@ func probe(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Vers
 	defer root.Close()
 	order := &jail.Program{Image: file, Root: root, UID: who.UID, GID: who.GID, Time: probeTime,
 		Args: []string{who.Exe, "-I", "-S", "-c", probeScript}}
-	if m.Key != program.Key { // a copy does not lie where it would look for its library
+	if m.Key != program.Key { // the copy is not where it would look for its library
 		order.Env = []string{"LD_LIBRARY_PATH=" + path.Dir(m.Path)}
 	}
 	j, err := jail.Start(order)
@@ -95,8 +94,8 @@ func probe(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Vers
 	return o, err
 }
 
-// interpreter returns where a process has its program mapped, if that is python and not
-// one that has a CPython in it: that would do what it is there for.
+// interpreter returns the mapping of a process's program if that is python. A program that embeds
+// CPython is refused, since its copy would do the program's own work.
 func interpreter(mapped []proc.Mapping, program string) (proc.Mapping, error) {
 	for _, m := range mapped {
 		if m.Path == program && m.Exec {
@@ -109,7 +108,7 @@ func interpreter(mapped []proc.Mapping, program string) (proc.Mapping, error) {
 	return proc.Mapping{}, fmt.Errorf("%w: %s is not python, and is not run", ErrMismatch, program)
 }
 
-// ask hears what the copy says, and finds it in its memory.
+// ask reads what the copy prints, and finds the offsets in its memory.
 func ask(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (offsets, error) {
 	var s said
 	for {
@@ -130,7 +129,7 @@ func ask(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (o
 		return offsets{}, fmt.Errorf("%w: a copy of it: %v", ErrMismatch, err)
 	}
 	base, ok := image.base(mapped, m.Key)
-	for i := 0; !ok && i < len(mapped); i++ { // the copy of the program itself is a file of its own
+	for i := 0; !ok && i < len(mapped); i++ { // a copied program is a file of its own
 		if jail.IsImage(mapped[i].Path) {
 			base, ok = image.base(mapped, mapped[i].Key)
 		}

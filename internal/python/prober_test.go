@@ -28,8 +28,7 @@ func versionOf(t *testing.T, s string) (v Version) {
 	return v
 }
 
-// findsByPlace reports whether a program names a library that it needs by where that lies
-// beside it.
+// findsByPlace reports whether a program finds a library by a path relative to its own.
 func findsByPlace(t *testing.T, program string) bool {
 	t.Helper()
 	f, err := elf.Open(program)
@@ -44,13 +43,13 @@ func findsByPlace(t *testing.T, program string) bool {
 	return slices.ContainsFunc(needed, func(name string) bool { return strings.HasPrefix(name, "$ORIGIN") })
 }
 
-// An interpreter whose version is known but whose structures are not says where things are
-// in it: what a copy of it says is what the table has.
+// For an interpreter of known version but unknown structures, the offsets that a copy reveals equal
+// those of the table.
 func TestProber(t *testing.T) {
 	for _, version := range testkit.PythonVersions(t) {
 		v := versionOf(t, version)
 		want, ok := byVersion[v]
-		if !ok { // it says itself where things are
+		if !ok { // it publishes its offsets
 			continue
 		}
 		t.Run(version, func(t *testing.T) {
@@ -88,7 +87,7 @@ func TestProber(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want.CoVersion = 0 // nothing shows it to Python
+			want.CoVersion = 0 // not visible from Python
 			if found.off != want {
 				t.Errorf("got  %+v\nwant %+v", found.off, want)
 			}
@@ -99,7 +98,7 @@ func TestProber(t *testing.T) {
 	}
 }
 
-// Nothing is run unless that is wanted, and no program but python is.
+// The Prober runs a program only if enabled, and only python.
 func TestProberRunsPythonAlone(t *testing.T) {
 	_, target := running(t, testkit.PythonVersion(t))
 	var none *Prober
@@ -117,7 +116,7 @@ func TestProberRunsPythonAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p Prober
-	for i := range maxTries + 2 { // it may not have answered because the machine was busy
+	for i := range maxTries + 2 { // it may have timed out on a busy machine
 		_, err = p.offsets(other, mapped, mapped[0], &image{}, newest)
 		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "is not run") {
 			t.Errorf("got %v", err)

@@ -6,21 +6,20 @@ import (
 	"math"
 )
 
-// What an interpreter says of itself: _Py_DebugOffsets, at the beginning of _PyRuntime.
+// _Py_DebugOffsets, which the interpreter publishes at the beginning of _PyRuntime.
 const (
 	cookie        = "xdebugpy"
-	publishedSize = 640 // bytes, more than what is read of it
+	publishedSize = 640 // bytes, more than are used
 )
 
-// published has where the groups of _Py_DebugOffsets begin, one for each structure, and
-// where in its group a version has the lock: all in words. What comes first in a group is
-// the size of the structure.
+// published has, in words, where the groups of _Py_DebugOffsets begin, one group per structure, and
+// where the lock is in its group. A group begins with the size of its structure.
 var published = map[Version]struct{ runtime, interp, thread, frame, code, gil int }{
 	{3, 13}: {runtime: 3, interp: 6, thread: 19, frame: 28, code: 34, gil: 8},
 	{3, 14}: {runtime: 3, interp: 6, thread: 22, frame: 31, code: 39, gil: 9},
 }
 
-// parsePublished reads _Py_DebugOffsets. ok says whether there are any.
+// parsePublished reads _Py_DebugOffsets. ok reports whether b has any.
 func parsePublished(b []byte) (v Version, o offsets, ok bool, err error) {
 	if len(b) < publishedSize || string(b[:8]) != cookie {
 		return v, o, false, nil

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A process that runs on has other frames by the time that user space looks: how often the
-// walker there is right is logged. What it says are functions of the program, always.
+// A running process has other frames by the time user space looks, so the test only logs how often
+// the walker is right. Its frames are always functions of the program.
 func TestWalkerOfRunning(t *testing.T) {
 	lib := loopLib(t)
 	for _, version := range testkit.PythonVersions(t) {

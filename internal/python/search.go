@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// said is what an interpreter says of objects that stand still: probe.py.
+// said is what probe.py prints about objects that do not move.
 type said struct {
-	basic       uint64 // bytes of a code object without its instructions
-	ascii, wide uint64 // two texts
-	main, other uint64 // what pthread_self() is in two threads
-	mainNative  uint64 // their numbers for the kernel
+	basic       uint64 // size of a code object without its instructions, in bytes
+	ascii, wide uint64 // addresses of two texts
+	main, other uint64 // pthread_self() of two threads
+	mainNative  uint64 // their kernel thread numbers
 	otherNative uint64
 	frames      []saidFrame
 }
 
-// saidFrame is a function that the second thread is in.
+// saidFrame is a function on the second thread's stack.
 type saidFrame struct {
 	frame, code, instr, first, file, name, qualname, lines, instructions uint64
 }
 
-// What the texts are, as they lie in memory.
+// The texts as they lie in memory, and the switch interval.
 const (
 	asciiText = "an ASCII text to look for"
 	wideText  = "a\x00 \x00t\x00e\x00x\x00t\x00 \x00t\x00o\x00"
-	interval  = 187_500 // us: how long a thread keeps the lock when another wants it
+	interval  = 187_500 // us: how long a thread keeps the lock while another waits for it
 )
 
-// owners are by whom the frames are owned that the second thread is in, innermost first.
+// owners are the owners of the second thread's frames, innermost first.
 var owners = []byte{0, ownerGen, 0, ownerGen, 0, 0}
 
-// How far into a structure it is looked: bytes.
+// How far to search within a structure, in bytes.
 const (
 	lookRuntime = 4096
 	lookInterp  = 8192
@@ -40,7 +40,7 @@ const (
 	lookFrame   = 128
 )
 
-// parse takes in one line.
+// parse parses one line of probe.py.
 func (s *said) parse(line string) error {
 	words := strings.Fields(line)
 	if len(words) == 0 {
@@ -65,14 +65,14 @@ func (s *said) parse(line string) error {
 	return nil
 }
 
-// finder looks for what an interpreter has said, in its memory.
+// finder searches the memory of an interpreter for what probe.py printed.
 type finder struct {
 	memory
 	said    said
-	missing []string // what was not found
+	missing []string // members not found
 }
 
-// window reads as much as there is behind an address, to most bytes.
+// window reads up to most bytes from an address.
 func (x *finder) window(at uint64, most int) object {
 	for b := make([]byte, most); len(b) >= 8; b = b[:len(b)/2] {
 		if at%8 == 0 && x.read(b, at) == nil {
@@ -82,8 +82,8 @@ func (x *finder) window(at uint64, most int) object {
 	return object{}
 }
 
-// same returns the first offset at which all objects have what they should: of one, four
-// or eight bytes.
+// same returns the first offset at which every object has the wanted value, of size one, four or
+// eight bytes.
 func (x *finder) same(what string, size int, objects []object, want func(i int) uint64) uint16 {
 	least := len(objects[0].b)
 	for _, o := range objects {
@@ -108,8 +108,8 @@ func differ(size int, off uint16, objects []object, want func(i int) uint64) boo
 	return false
 }
 
-// search finds the offsets of an interpreter of a version whose structures are of its
-// version's kind. They are checked in the process that they are for, like all others.
+// search finds the offsets of an interpreter whose structures are of its version's kind. As with
+// all sources, they are then checked in the target process.
 func search(m memory, runtime uint64, v Version, s said) (offsets, error) {
 	kind, known := byVersion[v]
 	if !known {
@@ -169,8 +169,8 @@ func (x *finder) texts(l *Layout) {
 	}
 }
 
-// frames finds the members of frames, which are objects or what objects point to, and
-// returns the innermost one of the second thread.
+// frames finds the members of frames, which are objects or what objects point to. It returns the
+// innermost frame of the second thread.
 func (x *finder) frames(l *Layout) (top uint64) {
 	var objects []object
 	for _, f := range x.said.frames {
@@ -190,7 +190,7 @@ func (x *finder) frames(l *Layout) (top uint64) {
 		return 0
 	}
 	l.FCode = x.same("f_code", 8, inner, code)
-	callers := []int{0, 2, 4} // those that Python called, not what runs generators
+	callers := []int{0, 2, 4} // the frames that Python called, not the generators
 	l.FPrev = x.same("previous", 8, pick(inner, callers), func(i int) uint64 { return at[callers[i]+1] })
 	l.FInstr = x.same("prev_instr", 8, inner, func(i int) uint64 { return code(i) + uint64(l.CoCode) + x.said.frames[i].instr })
 	l.FOwner = x.same("owner", 1, inner, func(i int) uint64 { return uint64(owners[i]) })
@@ -198,7 +198,7 @@ func (x *finder) frames(l *Layout) (top uint64) {
 	return at[0]
 }
 
-// behind finds which member of all frame objects points to what has their code.
+// behind finds the member of frame objects that points to the structure with their code.
 func (x *finder) behind(objects []object, code func(i int) uint64) (at []uint64, inner []object) {
 	for off := uint16(0); off+8 <= lookFrame; off += 8 {
 		at, inner = nil, nil
@@ -227,7 +227,7 @@ func pick(objects []object, which []int) []object {
 	return out
 }
 
-// has says whether a word is in an object.
+// has reports whether an object contains a word.
 func (o object) has(word uint64) bool {
 	for off := 0; off+8 <= len(o.b); off += 8 {
 		if o.word(uint16(off)) == word {
@@ -237,8 +237,8 @@ func (o object) has(word uint64) bool {
 	return false
 }
 
-// states finds the interpreter, its threads and its lock. top is the frame that the second
-// thread is in.
+// states finds the interpreter, its threads and its lock. top is the innermost frame of the second
+// thread.
 func (x *finder) states(o *offsets, runtime, top uint64) {
 	head, interp, threads := x.interpreter(runtime, &o.Layout)
 	if len(threads) != 2 {
@@ -265,7 +265,7 @@ func (x *finder) states(o *offsets, runtime, top uint64) {
 	x.missing = append(x.missing, "gil")
 }
 
-// top finds how a thread state leads to the frame that its thread is in.
+// top finds how a thread state leads to its thread's innermost frame.
 func (x *finder) top(l *Layout, state object, top uint64) {
 	if l.Flags&flagCFrame == 0 {
 		l.TsFrame = x.same("frame", 8, []object{state}, func(int) uint64 { return top })
@@ -288,8 +288,7 @@ type state struct {
 	window object
 }
 
-// interpreter finds the one interpreter that there is, from what everything begins with,
-// and its two threads: the main one first.
+// interpreter finds the only interpreter from _PyRuntime, and its two threads, the main one first.
 func (x *finder) interpreter(runtime uint64, l *Layout) (head, interp object, threads []state) {
 	head = x.window(runtime, lookRuntime)
 	for a := uint16(0); int(a)+8 <= len(head.b); a += 8 {
@@ -305,8 +304,8 @@ func (x *finder) interpreter(runtime uint64, l *Layout) (head, interp object, th
 	return head, object{}, nil
 }
 
-// list returns the two thread states that a list of an interpreter's begins with, nil if it
-// is no such list. New threads are put in front.
+// list returns the first two thread states of an interpreter's list, nil if the address has no such
+// list. The interpreter puts new threads in front.
 func (x *finder) list(interp, at uint64) []state {
 	second := state{at, x.window(at, lookThread)}
 	if !second.of(interp, 0) || !second.window.has(x.said.other) {
@@ -320,7 +319,7 @@ func (x *finder) list(interp, at uint64) []state {
 	return []state{first, second}
 }
 
-// of says whether it is a thread state of an interpreter that comes behind another.
+// of reports whether s is a thread state of interp that follows prev.
 func (s *state) of(interp, prev uint64) bool {
 	return len(s.window.b) >= lookThread/4 && s.window.word(0) == prev && s.window.word(tsInterp) == interp
 }

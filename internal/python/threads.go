@@ -10,9 +10,9 @@ import (
 	"ingero/internal/proc"
 )
 
-// threads finds how the number that a thread has for the C library follows from the
-// thread pointer that the kernel knows. On x86-64 they are one. On arm64 a thread's
-// structure ends where its pointer points to, and how long it is the C library says.
+// threads finds how a thread's pthread_self() follows from the thread pointer that the kernel
+// knows. On x86-64 they are equal. On arm64 a thread's structure ends at its thread pointer, and
+// the C library gives its size.
 func (t Target) threads(mapped []proc.Mapping, f *Facts) error {
 	if runtime.GOARCH == "amd64" {
 		return nil
@@ -25,17 +25,16 @@ func (t Target) threads(mapped []proc.Mapping, f *Facts) error {
 	return nil
 }
 
-// tidOffset returns where the C library keeps a thread's number for the kernel, behind
-// pthread_self().
+// tidOffset returns the offset of a thread's kernel number from pthread_self(), in the C library.
 func (t Target) tidOffset(mapped []proc.Mapping) (uint64, bool) {
-	b, ok := t.libc(mapped, "_thread_db_pthread_tid", 12) // bits, how many, where
+	b, ok := t.libc(mapped, "_thread_db_pthread_tid", 12) // bits, count, offset
 	if !ok || binary.LittleEndian.Uint32(b) != 32 {
 		return 0, false
 	}
 	return uint64(binary.LittleEndian.Uint32(b[8:])), true
 }
 
-// libc reads a constant of the C library that is there for debuggers (glibc alone).
+// libc reads a constant that the C library has for debuggers (glibc only).
 func (t Target) libc(mapped []proc.Mapping, name string, size int) ([]byte, bool) {
 	for _, m := range mapped {
 		base := path.Base(m.Path)

@@ -15,11 +15,11 @@ type threadState struct {
 	at     uint64
 	interp uint64
 	id     uint64 // pthread_self()
-	native uint64 // its number in its PID namespace; 3.11
-	top    uint64 // innermost frame, 0: it runs no Python
+	native uint64 // its number in its PID namespace; 3.11 on
+	top    uint64 // innermost frame, 0: runs no Python
 }
 
-// threads lists the thread states of all interpreters, and checks how they are linked.
+// threads lists the thread states of all interpreters, and checks their links.
 func (m memory) threads(f *Facts, tsNative uint16) ([]threadState, error) {
 	l := &f.Layout
 	interp, err := m.word(f.Runtime + uint64(l.InterpHead))
@@ -75,11 +75,11 @@ func (m memory) threadsOf(l *Layout, interp uint64, tsNative uint16, out []threa
 	return out, nil
 }
 
-// attempts bounds how often a process is read anew, since it changes meanwhile.
+// attempts bounds the retries, since the process changes while it is read.
 const attempts = 32
 
-// verify follows offsets through the live process, and completes f. It is content when
-// the whole stack of one thread is as it must be, down to names and lines.
+// verify follows offsets through the live process, and completes f. It accepts them if the whole
+// stack of one thread is plausible, down to names and lines.
 func (m memory) verify(f *Facts, o offsets) error {
 	f.Layout = o.Layout
 	if !f.Layout.sound() {
@@ -150,8 +150,8 @@ func (m memory) verifyThread(f *Facts, t threadState) error {
 	return nil
 }
 
-// neverBegins reports whether none of a function's instructions is one that Python shows. From
-// 3.12 on such a function stands between one that makes an object and that object's __init__.
+// neverBegins reports whether Python shows none of a function's instructions. From 3.12 on such a
+// function stands between one that makes an object and that object's __init__.
 func (m memory) neverBegins(l *Layout, x Frame) bool {
 	at := x.Code &^ frameBits
 	code, ok := m.code(l, at)
@@ -162,8 +162,8 @@ func (m memory) neverBegins(l *Layout, x Frame) bool {
 	return err == nil && int64(code.half(l.CoCode-traceApart))*2 >= size
 }
 
-// verifyID checks what tells threads apart: on x86-64 the C libraries begin what
-// pthread_self() points to with its own address.
+// verifyID checks the thread id. On x86-64 the C libraries store the address of the structure at
+// pthread_self() in its first word.
 func (m memory) verifyID(f *Facts, id uint64) error {
 	if runtime.GOARCH != "amd64" {
 		return nil
@@ -174,7 +174,7 @@ func (m memory) verifyID(f *Facts, id uint64) error {
 	return nil
 }
 
-// codeType finds the type of code objects by the first frame that has one.
+// codeType finds the type of code objects from the first frame that has one.
 func (m memory) codeType(f *Facts, at uint64) (uint64, error) {
 	l := &f.Layout
 	for range maxSteps {
@@ -197,8 +197,8 @@ func (m memory) codeType(f *Facts, at uint64) (uint64, error) {
 	return 0, fmt.Errorf("%w: frames without end", ErrMismatch)
 }
 
-// verifyMembers compares the offsets in code objects with what their type says of its
-// members, and of the size of an object without its instructions.
+// verifyMembers compares the offsets in code objects with the member descriptors of their type, and
+// with the size of an object without instructions.
 func (m memory) verifyMembers(f *Facts) error {
 	l := &f.Layout
 	want := map[string]uint16{"co_filename": l.CoFile, "co_name": l.CoName, "co_qualname": l.CoQualname,
@@ -234,7 +234,7 @@ func (m memory) verifyMembers(f *Facts) error {
 	return nil
 }
 
-// verifyCode checks one frame's code object.
+// verifyCode checks the code object of one frame.
 func (m memory) verifyCode(l *Layout, x Frame) error {
 	at := x.Code &^ frameBits
 	code, ok := m.code(l, at)
@@ -269,7 +269,7 @@ func (m memory) verifyCode(l *Layout, x Frame) error {
 	return nil
 }
 
-// codeBytes returns the length of a function's instructions.
+// codeBytes returns the length of a function's instructions, in bytes.
 func (m memory) codeBytes(l *Layout, at uint64, code object) (int64, error) {
 	of := at
 	units := int64(2) // from 3.11 on the size counts instructions

@@ -4,7 +4,7 @@ package python
 
 import "testing"
 
-// What an interpreter has in its memory is known of each version, too.
+// The tests of an interpreter's memory pass for every version.
 func TestEachPythonInside(t *testing.T) {
 	t.Run("Lines", TestLines)
 	t.Run("LastHolder", TestLastHolder)

@@ -34,8 +34,8 @@ func running(t *testing.T, version string) (*Process, Target) {
 	return p, target
 }
 
-// No offsets fit an interpreter but its own: neither another version's nor its own with a
-// mistake in any that a stack depends on.
+// Only its own offsets fit an interpreter: not another version's, nor its own with one wrong offset
+// that stacks depend on.
 func TestOnlyItsOwnOffsetsFit(t *testing.T) {
 	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestOnlyItsOwnOffsetsFit(t *testing.T) {
 				"CoCode", "CoFirst", "CoFile", "CoName", "CoQualname", "CoLines", "StrASCII"} {
 				for _, by := range []int{-8, 8} {
 					if by == 8 && (name == "InterpHead" || name == "InterpThreads") {
-						continue // the main one: the same, while there is one
+						continue // the main interpreter: identical while there is only one
 					}
 					o := p.off
 					field := reflect.ValueOf(&o.Layout).Elem().FieldByName(name)
@@ -69,8 +69,8 @@ func TestOnlyItsOwnOffsetsFit(t *testing.T) {
 	}
 }
 
-// An interpreter is found that stands in the __init__ of an object which it has made often: between
-// that and its caller lies a frame that never begins to run (3.12 and later).
+// Find accepts an interpreter in the __init__ of an object that it has made often. Between it and
+// its caller lies a frame that never begins to run (3.12 and later).
 func TestFindInConstructor(t *testing.T) {
 	const program = `class Made:
     def __init__(self, wait):
@@ -95,10 +95,10 @@ for i in range(1000): Made(i == 999)`
 	}
 }
 
-// otherwise reads the memory of an interpreter that says that it is of another version.
+// otherwise is the memory of an interpreter, with another version number.
 type otherwise struct {
 	Reader
-	is, says []byte // the version, as it lies in memory
+	is, says []byte // versions as bytes in memory
 }
 
 func (o otherwise) ReadAt(b []byte, at int64) (int, error) {
@@ -107,11 +107,11 @@ func (o otherwise) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// A version that is not known is refused by its number, whatever its structures look like.
+// An unknown version is refused by its number, even if its structures fit.
 func TestOtherVersion(t *testing.T) {
 	version := testkit.PythonVersion(t)
 	p, target := running(t, version)
-	if version == "3.10" { // this has its version in its name alone
+	if version == "3.10" { // only its file name has the version
 		if err := p.settle(memory{target.Memory}, Version{3, 9}, nil); !errors.Is(err, ErrVersion) {
 			t.Errorf("got %v, want %v", err, ErrVersion)
 		}
@@ -132,7 +132,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// The name of a program or library has its version, where the program does not say it.
+// The version comes from the name of the program or library if the program does not state it.
 func TestVersionInName(t *testing.T) {
 	for name, want := range map[string]Version{
 		"/usr/bin/python3.9":                  {3, 9},
@@ -147,7 +147,7 @@ func TestVersionInName(t *testing.T) {
 	}
 }
 
-// Debugging information says what the table says, and what the interpreter does.
+// The offsets of the debug information equal those of the table, and fit the interpreter.
 func TestDWARF(t *testing.T) {
 	ran, tried := 0, 0
 	for _, version := range testkit.PythonVersions(t) {
@@ -170,7 +170,7 @@ func TestDWARF(t *testing.T) {
 			}
 			tried++
 			want := p.off
-			if want.gilAt == gilInInterp { // 3.12 has a pointer too, which its table lacks
+			if want.gilAt == gilInInterp { // 3.12 has a pointer too, which the table lacks
 				want.gil, want.gilAt = o.gil, o.gilAt
 			}
 			if o != want {

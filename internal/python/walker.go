@@ -2,13 +2,13 @@ package python
 
 import "fmt"
 
-// Walker takes Python stacks from user space, for where the kernel cannot. The process
-// runs on meanwhile: a stack is right only of a thread that stands still, as one does that
-// waits for the GPU.
+// Walker takes Python stacks from user space, for where the kernel cannot. The process runs
+// meanwhile: a stack is correct only if its thread stands still, for example while it waits for the
+// GPU.
 type Walker struct {
 	process *Process
 	memory  memory
-	tid     uint64 // where the C library keeps a thread's number, 0: not known
+	tid     uint64 // offset of a thread's number in the C library, 0: unknown
 }
 
 // NewWalker returns a Walker for a process that Find has found.
@@ -28,8 +28,8 @@ func NewWalker(t Target, p *Process) (*Walker, error) {
 	return w, nil
 }
 
-// Walk takes the stack of a thread by its number in its own PID namespace, innermost
-// frame first.
+// Walk takes the stack of a thread, innermost frame first. tid is the thread's number in its own
+// PID namespace.
 func (w *Walker) Walk(tid uint32) ([]Frame, End, error) {
 	threads, err := w.memory.threads(&w.process.Facts, w.process.off.tsNative)
 	if err != nil {
@@ -52,7 +52,8 @@ func (w *Walker) Walk(tid uint32) ([]Frame, End, error) {
 	return frames, end, nil
 }
 
-// Thread returns the number, in its PID namespace, of the thread that a thread state is of.
+// Thread returns the number, in its PID namespace, of the thread with the thread state at an
+// address.
 func (w *Walker) Thread(at uint64) (uint32, error) {
 	l, native := &w.process.Facts.Layout, w.process.off.tsNative
 	o := object{b: make([]byte, max(l.TsBytes, native+8))}
@@ -73,7 +74,7 @@ func (w *Walker) Thread(at uint64) (uint32, error) {
 	return tid, nil
 }
 
-// number returns a thread's number in its PID namespace, 0: not known.
+// number returns a thread's number in its PID namespace, 0: unknown.
 func (w *Walker) number(t threadState) uint32 {
 	if w.tid == 0 {
 		return uint32(t.native)

@@ -12,7 +12,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// loopLib compiles the library of testdata/loop.c.
+// loopLib compiles testdata/loop.c into a library.
 func loopLib(t testing.TB) string {
 	t.Helper()
 	testkit.NeedTool(t, "gcc")
@@ -23,7 +23,7 @@ func loopLib(t testing.TB) string {
 	return lib
 }
 
-// Of threads that stand still, the walker in user space sees what they see themselves.
+// For threads that stand still, the user-space walker sees the frames that they see themselves.
 func TestWalker(t *testing.T) {
 	testkit.NeedRoot(t)
 	lib := loopLib(t)
@@ -62,7 +62,7 @@ func TestWalker(t *testing.T) {
 	}
 }
 
-// The lock says who has it, and which futex waits for it.
+// The GIL's holder and its futex are found.
 func TestGIL(t *testing.T) {
 	testkit.NeedRoot(t)
 	for _, version := range testkit.PythonVersions(t) {
@@ -95,8 +95,8 @@ while True: pass`
 	}
 }
 
-// A process that writes nonsense into its own frames gets no frames, or those that are
-// there, and harms nobody.
+// A process that writes garbage into its frames gets no frames, or real ones, and disturbs no other
+// process.
 func TestHostileProcess(t *testing.T) {
 	lib := loopLib(t)
 	k := watch(t, load(t, nil), lib, "probed")

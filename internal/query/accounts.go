@@ -14,16 +14,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// Account is where the time of a process went in a window of one recording.
+// Account is where a process's time went in a window of one recording.
 type Account struct {
 	tick.Breakdown
-	From, To int64 // Unix ns: what it is of, which is about the window
+	From, To int64 // Unix ns: the covered period, which is approximately the window
 }
 
-// Accounts returns where the time of the filter's processes went in its window, in the
-// order of their numbers: the rows of which the middle lies in it. They are of ten
-// seconds, and of ten minutes where the finer are not kept any more or there would be
-// many. They outlive the calls.
+// Accounts returns where the time of the filter's processes went in its window, ordered by pid. It
+// sums the rows whose middle lies in the window: rows of ten seconds, and of ten minutes where the
+// finer ones are deleted or too many. Accounts outlive the calls.
 func (r *Reader) Accounts(ctx context.Context, f Filter) ([]Account, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -51,11 +50,11 @@ func (r *Reader) Accounts(ctx context.Context, f Filter) ([]Account, error) {
 	return out, nil
 }
 
-// longAccounts is the length of windows whose middle is of the coarser rows, ns.
+// longAccounts is the length, in ns, from which a window's middle uses the coarser rows.
 const longAccounts = 3 * 3600e9
 
-// accountRows returns the rows that make up a window: coarse ones in the middle of a
-// long one, fine ones at its ends and where there are no others.
+// accountRows returns the rows that make up a window: coarse ones in the middle of a long window,
+// fine ones at its ends and where no coarse ones exist.
 func (r *Reader) accountRows(ctx context.Context, s *Session, f Filter) ([]Account, error) {
 	from, to := bounds(f)
 	from = max(from, s.Started.UnixNano())
@@ -90,8 +89,7 @@ func (r *Reader) fineOrCoarse(ctx context.Context, s *Session, f Filter, from, t
 	return r.accountsOf(ctx, s, f, 600, from, to)
 }
 
-// accountsOf returns the rows of one length whose middle lies in [from, to), in the
-// order of time.
+// accountsOf returns the rows of one length whose middle lies in [from, to), ordered by time.
 func (r *Reader) accountsOf(ctx context.Context, s *Session, f Filter, seconds, from, to int64) (out []Account, err error) {
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var x Account
@@ -116,7 +114,7 @@ func (r *Reader) accountsOf(ctx context.Context, s *Session, f Filter, seconds, 
 	return out, err
 }
 
-// accountHead are what a row of an account is scanned into of which no more is wanted.
+// accountHead returns scan targets for an account's row that discard all other columns.
 func accountHead(from, to *int64, pid *uint32) []any {
 	into := []any{from, to, pid}
 	var rest any
@@ -126,23 +124,23 @@ func accountHead(from, to *int64, pid *uint32) []any {
 	return into
 }
 
-// accountCache keeps rows of accounts: reading one takes most of the time of an answer,
-// and answers that follow each other are of the same rows, which never change.
+// accountCache caches rows of accounts. Reading a row takes most of an answer's time, and
+// consecutive answers use the same rows, which never change.
 type accountCache struct {
 	mu   sync.Mutex
 	rows map[accountKey]*tick.Breakdown
 }
 
-// accountKey is the key of a row.
+// accountKey is a row's key.
 type accountKey struct {
 	session, seconds, end int64
 	pid                   uint32
 }
 
-// maxAccounts bounds the rows that are kept: some tens of megabytes.
+// maxAccounts bounds the cached rows: some tens of megabytes.
 const maxAccounts = 4096
 
-// get returns a row that is the caller's.
+// get returns a copy of a row.
 func (c *accountCache) get(k accountKey) (tick.Breakdown, bool) {
 	c.mu.Lock()
 	b := c.rows[k]
@@ -153,7 +151,7 @@ func (c *accountCache) get(k accountKey) (tick.Breakdown, bool) {
 	return ownAccount(b), true
 }
 
-// put keeps a copy of a row.
+// put caches a copy of a row.
 func (c *accountCache) put(k accountKey, b *tick.Breakdown) {
 	own := ownAccount(b)
 	c.mu.Lock()
@@ -164,7 +162,7 @@ func (c *accountCache) put(k accountKey, b *tick.Breakdown) {
 	c.rows[k] = &own
 }
 
-// ownAccount is an account whose lists are its own.
+// ownAccount returns a deep copy of an account.
 func ownAccount(b *tick.Breakdown) tick.Breakdown {
 	out := *b
 	out.RunnableBy, out.BlockedOn, out.ByThread = slices.Clone(b.RunnableBy), slices.Clone(b.BlockedOn), slices.Clone(b.ByThread)

@@ -12,16 +12,16 @@ import (
 	"ingero/internal/store"
 )
 
-// Snapshot writes the SQLite file as it is at one moment to another, at path, which
-// is empty or not there. Whoever writes is not stopped. It has no logs.
+// Snapshot writes the SQLite file's state at one moment to path, which must be empty or missing. It
+// does not stop writers, and includes no logs.
 func (r *Reader) Snapshot(ctx context.Context, path string) (err error) {
 	conn, err := r.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	// The database itself is open for reading only. What forbids writing to it once
-	// more would forbid writing to any.
+	// The database itself is open read-only. The authorizer that additionally forbids writing would
+	// also forbid writing to the copy.
 	if err := allowing(ctx, conn, func() error {
 		_, err := conn.ExecContext(ctx, "VACUUM INTO ?", path)
 		return err
@@ -40,16 +40,16 @@ func allowing(ctx context.Context, conn *sql.Conn, do func() error) error {
 	return errors.Join(err, again)
 }
 
-// Backup says what a backup has.
+// Backup describes a backup.
 type Backup struct {
-	Files int   // of recordings
-	Bytes int64 // of these
-	Cut   int64 // bytes at the ends of logs that are not written whole yet, or never were
+	Files int   // files of recordings
+	Bytes int64 // size of these
+	Cut   int64 // bytes at the ends of logs after their last whole frame
 }
 
-// Backup writes all of the database to one file, at path, which is empty or not
-// there. That opens as a database. Whoever records meanwhile is not stopped: the
-// counts are those of one moment, and the logs go a little further.
+// Backup writes the whole database to one file at path, which must be empty or missing. The file
+// opens as a database. Backup does not stop recordings: counts are those of one moment, and the
+// logs extend a little further.
 func (r *Reader) Backup(ctx context.Context, path string) (_ *Backup, err error) {
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (r *Reader) pack(ctx context.Context, db *sql.DB, seg *store.Segment, b *Ba
 		return err
 	}
 	b.Files, b.Bytes, b.Cut = b.Files+1, b.Bytes+whole, b.Cut+file.Size()-whole
-	if _, err := db.ExecContext(ctx, "DELETE FROM files WHERE name = ?", name); err != nil { // of a backup that is backed up
+	if _, err := db.ExecContext(ctx, "DELETE FROM files WHERE name = ?", name); err != nil { // from a backup of a backup
 		return err
 	}
 	piece := make([]byte, min(pieceBytes, whole))

@@ -27,7 +27,7 @@ func backup(t *testing.T, r *Reader) (string, *Backup) {
 	return to, b
 }
 
-// same compares all that two databases answer.
+// same compares all answers of two databases.
 func same(t *testing.T, what string, a, b *Reader) {
 	t.Helper()
 	ctx := context.Background()
@@ -57,7 +57,7 @@ func same(t *testing.T, what string, a, b *Reader) {
 	}
 }
 
-// sameSummary compares what is stored of a session.
+// sameSummary compares the stored summaries of a session.
 func sameSummary(t *testing.T, what string, a, b *Reader, id string) {
 	t.Helper()
 	opts := cmp.Options{cmpopts.IgnoreFields(Session{}, "State", "Ended", "id", "LogBytes", "segs"), cmp.Exporter(func(reflect.Type) bool { return true }), cmpopts.EquateEmpty()}
@@ -66,8 +66,8 @@ func sameSummary(t *testing.T, what string, a, b *Reader, id string) {
 	}
 }
 
-// A backup that is made while a writer records is one file that answers as the
-// database did, and so does its own backup.
+// A backup made during a recording is one file that answers as the database did, and so does its
+// own backup.
 func TestBackupOfLive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	old := record(t, path, store.Session{ID: "old", Started: began})
@@ -95,7 +95,7 @@ func TestBackupOfLive(t *testing.T) {
 	}
 }
 
-// What is not written whole yet is left out of a backup.
+// A backup omits incomplete frames.
 func TestBackupCuts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "one"})
@@ -109,7 +109,7 @@ func TestBackupCuts(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := make([]byte, 40)
-	if _, err := log.ReadAt(head, 8); err != nil { // a frame's beginning
+	if _, err := log.ReadAt(head, 8); err != nil { // start of a frame
 		t.Fatal(err)
 	}
 	if _, err := log.WriteAt(head, info.Size()); err != nil {
@@ -123,7 +123,7 @@ func TestBackupCuts(t *testing.T) {
 	same(t, "cut", r, openReader(t, to))
 }
 
-// Damage is not hidden: a log that has some is copied as it is.
+// A damaged log is copied unchanged, so that the damage stays visible.
 func TestBackupKeepsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "one"})
@@ -134,7 +134,7 @@ func TestBackupKeepsDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range b[len(b)/8 : len(b)/2] { // the calls are there
+	for i := range b[len(b)/8 : len(b)/2] { // in the calls
 		b[len(b)/8+i] ^= 1
 	}
 	if err := os.WriteFile(log, b, 0o600); err != nil {
@@ -147,8 +147,7 @@ func TestBackupKeepsDamage(t *testing.T) {
 	}
 }
 
-// A file in a backup reads as any other, wherever its pieces end, and says so where
-// one is missing.
+// A file in a backup reads as any other, wherever its pieces end, and a missing piece is an error.
 func TestPieces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "one"})
@@ -199,7 +198,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// A copy of a database that cannot be written to where it lies is backed up too.
+// A copy of a database on a read-only disk can be backed up.
 func TestBackupReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	x := record(t, filepath.Join(dir, "x.db"), store.Session{ID: "closed"})

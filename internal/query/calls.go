@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Calls returns the first limit calls that match, in the order in which their
-// records came, which is about that of their ends; 0 is no limit.
+// Calls returns the first limit matching calls in the order of their records, which is
+// approximately that of their ends; 0 is no limit.
 func (r *Reader) Calls(ctx context.Context, f Filter, limit int) ([]events.Call, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -27,12 +27,11 @@ func (r *Reader) Calls(ctx context.Context, f Filter, limit int) ([]events.Call,
 	return out, err
 }
 
-// visitor is called for each call that matches, with its number in the session,
-// until it returns false. The call is its only until it returns.
+// visitor is called for each matching call with its number in the session, until it returns false.
+// It must not keep the call.
 type visitor func(c *events.Call, number uint64) bool
 
-// scan visits the calls of a session from number after on. What cannot be read is
-// passed over and told.
+// scan visits a session's calls from number after on. It skips unreadable parts and reports them.
 func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, visit visitor) (Coverage, error) {
 	from, to := bounds(f)
 	return r.entries(ctx, s, func(l *store.Log) {
@@ -50,8 +49,8 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 	})
 }
 
-// CallsFrom calls visit for each call that matches, from the one with number first on, until
-// it returns false. The session is one. What cannot be read is passed over and told.
+// CallsFrom calls visit for each matching call from number first on, until visit returns false. The
+// filter must select one session. CallsFrom skips unreadable parts and reports them.
 func (r *Reader) CallsFrom(ctx context.Context, f Filter, first uint64, visit func(c *events.Call, number uint64) bool) (Coverage, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -64,11 +63,10 @@ func (r *Reader) CallsFrom(ctx context.Context, f Filter, first uint64, visit fu
 	return c, err
 }
 
-// entries calls visit for each entry of a session's log, of which prepare may say
-// what is wanted.
+// entries calls visit for each entry of a session's log. prepare may limit the entries first.
 func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {
 	log, err := r.OpenLog(s)
-	if store.Unreadable(err) { // others may be whole
+	if store.Unreadable(err) { // later segments may be intact
 		c.Damage = append(c.Damage, err.Error())
 		return c, nil
 	}
@@ -105,8 +103,8 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 	}
 }
 
-// OpenLog opens the log of a session as it is now, to be played and closed. The error
-// is [ErrNoCalls] when it is gone.
+// OpenLog opens the current log of a session for a replay; the caller must close it. The error is
+// [ErrNoCalls] if the log is gone.
 func (r *Reader) OpenLog(s *Session) (*store.Log, error) {
 	log, err := store.OpenSession(r.files, s.ID)
 	if errors.Is(err, fs.ErrNotExist) {

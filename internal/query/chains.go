@@ -12,9 +12,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// Chains returns the chains that the session stored, each in its last state, the
-// gravest first: those of the filter's processes whose slow steps lie in the window
-// at least in part. Ops of the filter do not matter. They outlive the calls.
+// Chains returns the session's stored chains in their last states, most severe first: those of the
+// filter's processes whose slow steps overlap the window. It ignores the filter's Ops. Chains
+// outlive the calls.
 func (r *Reader) Chains(ctx context.Context, f Filter) ([]tick.Chain, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -24,7 +24,7 @@ func (r *Reader) Chains(ctx context.Context, f Filter) ([]tick.Chain, error) {
 	var out []tick.Chain
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		c, err := scanChain(rows)
-		// A chain without times is not left out: when it was is not known.
+		// A chain without times is included, since its time is unknown.
 		early, late := !c.To.IsZero() && c.To.UnixNano() < from, !c.From.IsZero() && c.From.UnixNano() >= to
 		if f.wants(c.PID) && !early && !late {
 			out = append(out, c)

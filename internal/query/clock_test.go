@@ -9,7 +9,7 @@ import (
 	"ingero/internal/store"
 )
 
-// A step of a machine's clock is told, a new start or another machine is none.
+// A step of a machine's clock is reported; a reboot or another machine is not.
 func TestClockSteps(t *testing.T) {
 	boot := began.Add(-24 * time.Hour).UnixNano()
 	session := func(id, node string, after, length time.Duration, offset int64) Session {

@@ -15,47 +15,47 @@ import (
 	"ingero/pkg/events"
 )
 
-// keptEntered is how many of the collectives of a rank are told, the latest.
+// keptEntered is how many of a rank's collectives are returned, the latest.
 const keptEntered = 1024
 
-// RankLog is which collectives a rank of an NCCL communicator has entered, as far as they
-// are told apart: of one that was there before the trace, or that has other operations
-// than collectives, or of whose calls some have no record, they are not.
+// RankLog lists the collectives that a rank of an NCCL communicator has entered, if they can be
+// numbered. They cannot if the rank existed before the trace, has operations other than
+// collectives, or lacks records of some calls.
 type RankLog struct {
 	Session *Session
-	Comm    string // the id that its ranks have in common
-	Rank    int32  // below 0: not known
-	Ranks   uint32 // 0: not known
+	Comm    string // the id that its ranks share
+	Rank    int32  // below 0: unknown
+	Ranks   uint32 // 0: unknown
 	PID     uint32
 	State   string    // "active", ...
-	Ended   time.Time // of the process; zero: it lives, or that is not known
-	Done    uint64    // collectives that it has entered
-	Entries []Entered // the last of them in the window, in their order
+	Ended   time.Time // end of the process; zero: it is alive, or unknown
+	Done    uint64    // number of collectives entered
+	Entries []Entered // the last of them in the window, in order
 }
 
-// Entered is that a rank entered a collective.
+// Entered is a rank's entry into a collective.
 type Entered struct {
-	Seq  uint64 // of its communicator, from 1
+	Seq  uint64 // number in its communicator, from 1
 	Op   events.Op
 	Time int64 // Unix ns
 }
 
-// rankKey is what the calls of a rank know it by.
+// rankKey identifies a rank by its calls.
 type rankKey struct {
 	pid    uint32
 	handle uint64
 }
 
-// ranked is a rank, and how its calls are numbered.
+// ranked is a rank with the state for numbering its calls.
 type ranked struct {
 	RankLog
-	began, ended int64 // of the communicator, Unix ns
-	last         int64 // when it entered collective number Done
+	began, ended int64 // the communicator's, Unix ns
+	last         int64 // time of entering collective number Done
 	calls        []Entered
 }
 
-// Collectives returns which collectives the ranks entered in the filter's window, in the
-// order of communicator, rank and process.
+// Collectives returns the collectives that ranks entered in the filter's window, ordered by
+// communicator, rank and process.
 func (r *Reader) Collectives(ctx context.Context, f Filter) ([]RankLog, error) {
 	var out []RankLog
 	err := r.ofSessions(ctx, f, func(s *Session, _, to int64) error {
@@ -80,7 +80,7 @@ func (r *Reader) Collectives(ctx context.Context, f Filter) ([]RankLog, error) {
 	return out, err
 }
 
-// ranks returns the ranks of a session whose collectives can be told apart.
+// ranks returns a session's ranks whose collectives can be numbered.
 func (r *Reader) ranks(ctx context.Context, s *Session, f *Filter) (map[rankKey][]*ranked, error) {
 	out := map[rankKey][]*ranked{}
 	err := r.rows(ctx, func(rows *sql.Rows) error {
@@ -112,8 +112,8 @@ func (r *Reader) ranks(ctx context.Context, s *Session, f *Filter) (map[rankKey]
 	return out, nil
 }
 
-// pairs are the operations that not all ranks enter, as SQL has them: of a process that
-// makes these, too, it is not known how many of its operations are collectives.
+// pairs are the operations that not all ranks enter, for SQL. If a process makes these too, its
+// number of collectives is unknown.
 var pairs = func() string {
 	list := []string{"-1"}
 	for i := range events.Catalog {
@@ -124,8 +124,7 @@ var pairs = func() string {
 	return strings.Join(list, ", ")
 }()
 
-// entered adds the calls of the ranks, from the window's beginning up to the last: they are
-// numbered from there.
+// entered adds the ranks' calls from the window's start to the session's end, for numbering.
 func (r *Reader) entered(ctx context.Context, s *Session, f Filter, ranks map[rankKey][]*ranked) error {
 	f.Session, f.Ops, f.To = s.ID, nil, time.Time{}
 	for i := range events.Catalog {
@@ -148,8 +147,7 @@ func (r *Reader) entered(ctx context.Context, s *Session, f Filter, ranks map[ra
 	return err
 }
 
-// number gives the calls their numbers, counted from the one that the communicator's
-// state is of, and leaves out those from a time on.
+// number numbers the calls relative to the communicator's state, and drops those from time to on.
 func (x *ranked) number(to int64) {
 	slices.SortStableFunc(x.calls, func(a, b Entered) int { return cmp.Compare(a.Time, b.Time) })
 	anchor := slices.IndexFunc(x.calls, func(e Entered) bool { return e.Time > x.last })
@@ -159,7 +157,7 @@ func (x *ranked) number(to int64) {
 	done := x.Done
 	for i := range x.calls {
 		seq := int64(x.Done) + int64(i) - int64(anchor) + 1
-		if seq < 1 { // more than there can be
+		if seq < 1 { // more than possible
 			continue
 		}
 		x.calls[i].Seq = uint64(seq)

@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// commCall is a call with a communicator.
+// commCall returns a call with a communicator.
 func commCall(o events.Op, at int64, pid uint32, handle uint64) events.Call {
 	c := events.Call{Start: at, Duration: 1000, OnCPU: 1000, PID: pid, TID: pid, Weight: 1, Op: o}
 	for i := range c.Args {
@@ -25,9 +25,9 @@ func commCall(o events.Op, at int64, pid uint32, handle uint64) events.Call {
 	return c
 }
 
-// recordCollectives makes a recording of four processes that make 10 collectives each, of
-// which the communicators' states have 8. Process 2 sends, too, of 3 the beginning is not
-// known, and 4 has one that failed.
+// recordCollectives records four processes that make 10 collectives each; the communicators' states
+// have 8. Process 2 also sends, process 3 has an unknown start, and process 4 has a failed
+// collective.
 func recordCollectives(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -74,8 +74,8 @@ func recordCollectives(t *testing.T) string {
 	return path
 }
 
-// Collectives are numbered from the communicator's beginning, whatever part of the calls
-// the window has; what cannot be numbered is left out.
+// Collectives are numbered from the communicator's start, whatever part of the calls the window
+// has; collectives without a number are omitted.
 func TestCollectives(t *testing.T) {
 	r := openReader(t, recordCollectives(t))
 	for _, tt := range []struct {

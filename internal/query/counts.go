@@ -13,19 +13,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Counts are what the kernel counted in a window: calls, and what is said of them, by when they
-// were entered, returns and times by when they returned. They are exact, whatever became of
-// the records, and of whole ticks.
+// Counts are what the kernel counted in a window: calls and their classes by entry time, returns
+// and times by return time. They cover whole ticks, and are exact even when records were dropped.
 type Counts struct {
-	From, To time.Time // what they are of: from a tick to a tick
+	From, To time.Time // the covered period, from a tick to a tick
 	Of       map[CountKey]tick.Counts
 
-	// known says that the kernel's counts were kept of the recording. Those that another
-	// program made, and an ingero before 1.0, have none.
+	// known reports whether the recording has the kernel's counts. Recordings of other programs and
+	// of ingero before 1.0 have none.
 	known bool
-	whole bool       // of all of the recording
-	gone  bool       // some of it is not kept any more
-	since int64      // from when on there are rows of ticks, Unix ns
+	whole bool       // cover the whole recording
+	gone  bool       // a part has been deleted
+	since int64      // start of the rows of single ticks, Unix ns
 	rows  []countRow // unless whole
 }
 
@@ -35,7 +34,7 @@ type CountKey struct {
 	Op  events.Op
 }
 
-// countRow is what was counted from one tick to another.
+// countRow holds the counts from one tick to another.
 type countRow struct {
 	CountKey
 	tick.Counts
@@ -45,23 +44,23 @@ type countRow struct {
 func (c *countRow) middle() int64 { return c.from + (c.to-c.from)/2 }
 
 // Counts returns what the kernel counted of the filter's processes and operations in its window:
-// from the tick that is nearest to its start to the one nearest to its end, and at least of one tick. What is
-// old has rows of ten seconds, and then of a minute, in the place of ticks. Windows that
-// follow each other have each call once. All that tells how many calls there were asks here.
+// from the tick nearest to its start to the one nearest to its end, and at least one tick. Older
+// counts have rows of ten seconds, then of a minute. Adjacent windows count each call once. All
+// answers about numbers of calls come from here.
 func (r *Reader) Counts(ctx context.Context, s *Session, f Filter) (*Counts, error) {
 	return r.counts(ctx, s, f, 0)
 }
 
-// shareOfStep is how many rows a part of the time has at least: so much of it lies beside its bounds.
+// shareOfStep is the least number of rows per step, which bounds the error at the step's edges.
 const shareOfStep = 10
 
-// counts is [Reader.Counts] of rows that are short enough for a step, 0 for none.
+// counts implements [Reader.Counts] with rows short enough for a step, 0 for none.
 func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Duration) (*Counts, error) {
 	c := &Counts{From: s.Started, To: later(s.Updated, s.Ended), Of: map[CountKey]tick.Counts{}}
 	if s.Mode == store.Imported {
 		return c, nil
 	}
-	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // rows of one tick
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // a consistent state of one tick
 	if err != nil {
 		return nil, err
 	}
@@ -111,30 +110,30 @@ func (c *Counts) all(ctx context.Context, tx *sql.Tx, s *Session, f Filter) erro
 	}, "SELECT pid, op, calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, coalesce(throttled_ns, 0), inner_ns, partial, partial_ns FROM ops WHERE session = ?", s.id)
 }
 
-// counted reads what was counted in a session.
+// counted reads a session's counts.
 type counted struct {
 	ctx     context.Context
 	tx      *sql.Tx
 	session int64
-	lengths []int64 // of rows, from fine to coarse
-	apart   bool    // rows are told apart by time; else those of an operation and length are one
+	lengths []int64 // of rows, finest first
+	apart   bool    // one row per period; else rows are summed by operation and length
 }
 
-// begin says whether anything was counted, and from when on there are rows of ticks.
+// begin reports whether anything was counted, and the start of the rows of single ticks.
 func (x *counted) begin() (known bool, since int64, err error) {
 	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM counted WHERE session = ?1), coalesce((SELECT start_ns FROM counted WHERE session = ?1 AND seconds = ?2 ORDER BY end_ns LIMIT 1), 0)",
 		x.session, x.lengths[0]).Scan(&known, &since)
 	return known, since, err
 }
 
-// forgotten says whether rows from a time on were removed, for which there are no others.
+// forgotten reports whether rows after a time were deleted without coarser ones.
 func (x *counted) forgotten(from int64) (gone bool, err error) {
 	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM tiers WHERE session = ? AND seconds = 3600 AND kept_ns > ?)", x.session, from).Scan(&gone)
 	return gone, err
 }
 
-// snap moves the ends of a window to the ticks, or where only coarser rows are left to their ends,
-// that are nearest; of one between two ticks it makes the time from the one to the other.
+// snap moves a window's ends to the nearest ticks, or to the nearest ends of coarser rows. A window
+// between two ticks becomes the period between them.
 func (x *counted) snap(from, to int64) (int64, int64, error) {
 	a, err := x.nearest(from)
 	if err != nil {
@@ -154,7 +153,7 @@ func (x *counted) snap(from, to int64) (int64, int64, error) {
 	return row.from, row.to, err
 }
 
-// nearest returns the end of a row that is nearest to a time; the time itself where nothing was counted.
+// nearest returns the row boundary nearest to a time, or the time itself if nothing was counted.
 func (x *counted) nearest(at int64) (int64, error) {
 	row, err := x.around(at)
 	switch {
@@ -166,7 +165,7 @@ func (x *counted) nearest(at int64) (int64, error) {
 	return row.to, err
 }
 
-// around returns the finest row that a time lies in; nil where nothing was counted then.
+// around returns the finest row that contains a time; nil if nothing was counted then.
 func (x *counted) around(at int64) (*countRow, error) {
 	for i, length := range x.lengths {
 		var row countRow
@@ -181,7 +180,7 @@ func (x *counted) around(at int64) (*countRow, error) {
 		if row.from >= at {
 			continue
 		}
-		var finer bool // then nothing was counted in the tick that it is in
+		var finer bool // then nothing was counted in its tick
 		err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM counted WHERE session = ? AND seconds = ? AND end_ns > ? AND end_ns <= ?)",
 			x.session, x.lengths[i-1], row.from, row.to).Scan(&finer)
 		if err != nil || finer {
@@ -192,8 +191,8 @@ func (x *counted) around(at int64) (*countRow, error) {
 	return nil, nil
 }
 
-// rows returns those of at most a length that make up a time: the longest that fit into it, and
-// at its ends shorter ones.
+// rows returns rows of at most the given length that cover a period: the longest that fit, and
+// shorter ones at the ends.
 func (x *counted) rows(length int, from, to int64) (out []countRow, err error) {
 	if length < 0 || from >= to {
 		return nil, nil
@@ -226,7 +225,7 @@ func (x *counted) rows(length int, from, to int64) (out []countRow, err error) {
 	return slices.Concat(before, out, after), err
 }
 
-// eachRow calls visit for each row of an answer.
+// eachRow calls visit for each row of a query.
 func eachRow(ctx context.Context, tx *sql.Tx, visit func(scan func(...any) error) error, text string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -243,7 +242,7 @@ func eachRow(ctx context.Context, tx *sql.Tx, visit func(scan func(...any) error
 	return rows.Err()
 }
 
-// window is the filter's, of what was counted.
+// window returns the filter with the window of the counts.
 func (c *Counts) window(f Filter) Filter {
 	if !c.known || c.whole {
 		return f

@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// thinly records seconds of a process whose records are thinned by weight and in part lost, and returns
-// how many launches it had made at each tick.
+// thinly records seconds of a process whose records are thinned by weight and partly lost. It
+// returns how many launches it had made at each tick.
 func thinly(t *testing.T, path string, seconds int) (ticks []time.Time, made []uint64) {
 	t.Helper()
 	x := record(t, path, store.Session{ID: "s", Node: "gpu-7", Started: began.Add(347 * time.Millisecond)})
@@ -26,7 +26,7 @@ func thinly(t *testing.T, path string, seconds int) (ticks []time.Time, made []u
 		for i := range n {
 			c := events.Call{Start: x.now.UnixNano() + int64(i)*int64(step)/int64(n), PID: 4821, TID: 4821, Weight: 8, Op: opLaunch, Duration: 5000, OnCPU: 5000}
 			o.Sum.Calls, o.Sum.Done, o.Sum.Total, o.Sum.OnCPU = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+5000, o.Sum.OnCPU+5000
-			if x.r.IntN(8) == 0 && x.r.IntN(10) > 0 { // one in 8 has a record, and of these one in 10 is lost
+			if x.r.IntN(8) == 0 && x.r.IntN(10) > 0 { // one in 8 has a record, and one in 10 of these is lost
 				calls = append(calls, c)
 			}
 		}
@@ -51,8 +51,8 @@ func thinly(t *testing.T, path string, seconds int) (ticks []time.Time, made []u
 	return ticks, made
 }
 
-// All that tells how many calls there were says the same of a recording whose records were
-// thinned and lost: what the kernel counted from tick to tick, of all of it and of any part.
+// All answers about numbers of calls agree on a recording with thinned and lost records: they are
+// the kernel's counts from tick to tick, of any period.
 func TestCountsAreTheKernels(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	ticks, made := thinly(t, path, 200)
@@ -110,7 +110,7 @@ func TestCountsAreTheKernels(t *testing.T) {
 	}
 }
 
-// A count of rows is an estimate, which says so and how far it may be off.
+// A count of rows is marked as an estimate, with its error bound.
 func TestCountsOfRowsAreEstimates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	thinly(t, path, 20)
@@ -124,7 +124,7 @@ func TestCountsOfRowsAreEstimates(t *testing.T) {
 	}
 }
 
-// An answer names the operations that it has and of which calls were not counted for some time.
+// An answer names its operations with calls that were temporarily not counted.
 func TestCountsThatAreLowerBounds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s", Node: "gpu-7", Started: began})

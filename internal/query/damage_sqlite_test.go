@@ -13,8 +13,8 @@ import (
 	"ingero/internal/store"
 )
 
-// A SQLite file that ends too early gives right answers or says that it is damaged,
-// and what to type.
+// A truncated SQLite file gives correct answers, or an error that says it is damaged and which
+// command repairs it.
 func TestSQLiteCutShort(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "x.db")
 	few(t, from, 40).close()
@@ -48,7 +48,7 @@ func TestSQLiteCutShort(t *testing.T) {
 	}
 }
 
-// summed is what a database says of its session.
+// summed returns a database's summary of its session.
 func summed(path string) (_ string, err error) {
 	r, err := Open(path)
 	if err != nil {
@@ -66,8 +66,7 @@ func summed(path string) (_ string, err error) {
 	return fmt.Sprint(s.Session.State, s.Session.Records, len(s.Ops), len(s.Processes), stats[0].Sum, c), nil
 }
 
-// Without the end of its write-ahead log, which is what a crash leaves, a database has
-// the state of an earlier tick.
+// After a crash truncated its write-ahead log, a database has the state of an earlier tick.
 func TestWriteAheadLogCutShort(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "x.db")
 	x := few(t, from, 40)
@@ -86,7 +85,7 @@ func TestWriteAheadLogCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := Open(path)
-		if err != nil { // the first transactions are not there yet
+		if err != nil { // before the first transactions
 			if !errors.Is(err, store.ErrNotDatabase) || records > 0 {
 				t.Errorf("%d of %d bytes of the write-ahead log: %v", n, len(wal), err)
 			}
@@ -106,7 +105,7 @@ func TestWriteAheadLogCutShort(t *testing.T) {
 	}
 }
 
-// Without its SQLite file a database is not lost, and the error says what to type.
+// Without its SQLite file a database can be repaired, and the error names the command.
 func TestSQLiteLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	few(t, path, 1).close()

@@ -25,7 +25,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// inMemory is the files of a directory that a test damages.
+// inMemory is a directory's files, for a test to damage.
 type inMemory map[string][]byte
 
 func (m inMemory) List() (out []store.FileInfo, _ error) {
@@ -47,7 +47,7 @@ type memoryFile struct{ *bytes.Reader }
 
 func (memoryFile) Close() error { return nil }
 
-// intoMemory has a reader read copies of its segments.
+// intoMemory makes a reader use copies of its segments.
 func intoMemory(t *testing.T, r *Reader) inMemory {
 	t.Helper()
 	m := inMemory{}
@@ -64,10 +64,10 @@ func intoMemory(t *testing.T, r *Reader) inMemory {
 	return m
 }
 
-// numbered is the calls of an answer, by their numbers.
+// numbered is an answer's calls by number.
 type numbered map[uint64]events.Call
 
-// each asks for all calls. The numbers must go up.
+// each reads all calls, and checks that numbers increase.
 func each(t *testing.T, r *Reader) (numbered, Coverage, error) {
 	t.Helper()
 	out, last := numbered{}, uint64(0)
@@ -81,11 +81,11 @@ func each(t *testing.T, r *Reader) (numbered, Coverage, error) {
 	return out, c, err
 }
 
-// told says whether an answer says that it is not all.
+// told reports whether an answer declares itself incomplete.
 func (c *Coverage) told() bool { return len(c.Damage)+len(c.Missing) > 0 || c.Torn > 0 }
 
-// honest checks that an answer has all calls, or says that it has not and has no
-// others. Behind damage of a segment without index numbers may be too low.
+// honest checks that an answer has all calls, or declares itself incomplete and has no wrong calls.
+// After damage in a segment without an index, numbers may be too low.
 func honest(t *testing.T, what string, want []events.Call, got numbered, c Coverage, err error, numbersHold bool) {
 	t.Helper()
 	if err != nil {
@@ -127,8 +127,7 @@ func few(t *testing.T, path string, ticks int) *session {
 	return x
 }
 
-// Whichever bit of a segment changes, and wherever it ends: no call is told that was
-// not made, and none is left out in silence.
+// After any bit flip or truncation of a segment, no answer invents a call or silently omits one.
 func TestAnyBitOfASegment(t *testing.T) {
 	for _, name := range []string{"s-000000.ilog", "s-000000.iseg"} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +143,7 @@ func TestAnyBitOfASegment(t *testing.T) {
 				t.Fatalf("undamaged: %d of %d calls, %+v (%v)", len(got), len(x.calls), c, err)
 			}
 			sums := bySum(x.calls, Filter{}, Group{Stack: true})
-			for bit := 0; bit < len(whole)*8; bit += 7 { // of each byte one at least; package store tries all
+			for bit := 0; bit < len(whole)*8; bit += 7 { // at least one bit per byte; package store tests all
 				b := bytes.Clone(whole)
 				b[bit/8] ^= 1 << (bit % 8)
 				files[name] = b
@@ -167,7 +166,7 @@ func TestAnyBitOfASegment(t *testing.T) {
 	}
 }
 
-// rotatingFrom begins a session "s" of small segments.
+// rotatingFrom starts a session "s" of small segments.
 func rotatingFrom(t *testing.T, path string) *session {
 	t.Helper()
 	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
@@ -196,7 +195,7 @@ func rotating(t *testing.T, path string) *session {
 	return x
 }
 
-// What is lost of a recording in several segments is named, and the rest is whole.
+// Lost parts of a recording in several segments are named, and the rest is complete.
 func TestLostSegments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := rotating(t, path)
@@ -211,7 +210,7 @@ func TestLostSegments(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		damage  func(inMemory)
-		told    string // of Coverage.Damage, "" for none
+		told    string // expected in Coverage.Damage, "" for none
 		missing bool   // Coverage.Missing names it
 	}{
 		{"nothing", func(inMemory) {}, "", false},
@@ -245,16 +244,16 @@ func TestLostSegments(t *testing.T) {
 	}
 }
 
-// newerSession makes the first frame of a segment one of a version that is not known.
+// newerSession gives a segment's first frame an unknown version.
 func newerSession(b []byte) []byte {
 	b = bytes.Clone(b)
-	head := b[8:24] // behind the magic
+	head := b[8:24] // after the magic
 	head[5] = 200
 	binary.LittleEndian.PutUint32(head[12:], crc32.Checksum(head[:12], crc32.MakeTable(crc32.Castagnoli)))
 	return b
 }
 
-// What is no file of ingero's is not opened: a reader at a pipe would wait for ever.
+// Files other than regular ones are not opened: opening a pipe would block forever.
 func TestForeignFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := few(t, path, 2)
@@ -287,7 +286,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// Readers meet no call twice and miss none while segments are written and sealed.
+// Readers see each call exactly once while segments are written and sealed.
 func TestReadersWhileSealing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := rotatingFrom(t, path)
@@ -336,8 +335,8 @@ func TestReadersWhileSealing(t *testing.T) {
 	honest(t, "in the end", x.calls, got, c, err, true)
 }
 
-// A reader that has a segment open goes on in it when it is removed, and tells of
-// those behind it that are gone.
+// A reader with an open segment continues after its removal, and reports later segments that are
+// gone.
 func TestSegmentsRemovedWhileRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := rotating(t, path)

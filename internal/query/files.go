@@ -14,15 +14,13 @@ import (
 	"ingero/internal/store"
 )
 
-// packedTable holds the files of a backup, in pieces: that of a name which begins at
-// byte at.
+// packedTable holds a backup's files in pieces: data is the piece of file name at offset at.
 const packedTable = `CREATE TABLE IF NOT EXISTS files (name TEXT NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (name, at))`
 
-// pieceBytes is the size of a piece, but for a file's last.
+// pieceBytes is the size of all pieces but a file's last.
 const pieceBytes = 4 << 20
 
-// files is where the segments of a reader's database are: beside it, or in it where
-// that is a backup.
+// files are the segments of a reader's database: beside it, or in it if it is a backup.
 type files struct {
 	*Reader
 	store.Dir
@@ -54,7 +52,7 @@ func (f files) Open(name string) (store.File, error) {
 	return file, err
 }
 
-// packed tells whether the database is a backup.
+// packed reports whether the database is a backup.
 func (r *Reader) packed(ctx context.Context) bool {
 	var n int
 	err := r.db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'files'").Scan(&n)
@@ -67,9 +65,9 @@ type packedFile struct {
 	name string
 	size int64
 
-	mu    sync.Mutex // guards what follows
-	at    int64      // where piece begins
-	piece []byte     // read last
+	mu    sync.Mutex // guards the fields below
+	at    int64      // offset of piece
+	piece []byte     // last read
 }
 
 func (r *Reader) openPacked(name string) (store.File, error) {
@@ -106,7 +104,7 @@ func (f *packedFile) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// load makes the piece that has byte at the one in memory.
+// load reads the piece that contains offset at.
 func (f *packedFile) load(at int64) error {
 	if f.at <= at && at < f.at+int64(len(f.piece)) {
 		return nil
@@ -122,7 +120,7 @@ func (f *packedFile) load(at int64) error {
 	return nil
 }
 
-// Source returns the database as one to copy from, as long as the reader is open.
+// Source returns the database as a source for a merge. It is valid while the reader is open.
 func (r *Reader) Source() store.Source {
 	s := store.Source{Path: r.path, SQLite: r.path, Files: r.files}
 	if r.temp != "" {

@@ -16,11 +16,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// Functions returns the GPU functions that were launched in a session. They outlive
-// the calls.
+// Functions returns the GPU functions that were launched in a session. They outlive the calls.
 func (r *Reader) Functions(ctx context.Context, s *Session) (*symbols.Functions, error) {
 	out := &symbols.Functions{}
-	names := map[int64]string{} // of thousands of handles, some hundreds
+	names := map[int64]string{} // thousands of handles have some hundred names
 	err := r.rows(ctx, func(rows *sql.Rows) error {
 		var id int64
 		var name string
@@ -45,19 +44,19 @@ func (r *Reader) Functions(ctx context.Context, s *Session) (*symbols.Functions,
 	return out, nil
 }
 
-// FunctionStat is what the launches of a GPU function sum to.
+// FunctionStat sums up the launches of a GPU function.
 type FunctionStat struct {
-	Function string // as it is linked; "" where there is no name
-	Why      string // there is none
-	PID      uint32 // 0 unless told apart
+	Function string // linker symbol; "": no name
+	Why      string // reason for having no name
+	PID      uint32 // 0 unless grouped by process
 	Op       events.Op
-	Sum      tick.Counts // of the records, by weight; Inner and Abandoned are 0
+	Sum      tick.Counts // of records, by weight; Inner and Abandoned are 0
 	Dur      *stats.Sketch
 }
 
-// FunctionStats sums up the launches that match, by function and operation: those that
-// no other launch made. They come from the calls themselves, so not from where these
-// are gone. The session is one.
+// FunctionStats sums up the matching launches by function and operation, without launches inside
+// another launch. It needs the calls, so it fails if they are gone. The filter must select one
+// session.
 func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]FunctionStat, Coverage, error) {
 	type key struct {
 		name string
@@ -108,7 +107,7 @@ func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]Fu
 	return out, cover, err
 }
 
-// readable are mangled names as they stand in the source, each made once.
+// readable caches demangled names.
 type readable map[string]vtab.Value
 
 func (r readable) of(name string) vtab.Value {

@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// A launch has the name that its handle had then, and what is no launch has none.
+// A launch has the name that its handle had then; other calls have none.
 func TestFunctions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})

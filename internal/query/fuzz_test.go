@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Whatever is asked, it is answered within its bounds or refused, and changes nothing.
+// Any statement is answered within its bounds or refused, and changes nothing.
 func FuzzSQL(f *testing.F) {
 	for _, tt := range refused {
 		f.Add(tt.text)
@@ -16,7 +16,7 @@ func FuzzSQL(f *testing.F) {
 	f.Add("SELECT * FROM op_stats() WHERE calls > 1 ORDER BY 2")
 	f.Add("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT sum(x) FROM c")
 	r := sqlDB(f)
-	limits := SQLLimits{Time: 10 * time.Millisecond, Rows: 10} // many inputs have no end
+	limits := SQLLimits{Time: 10 * time.Millisecond, Rows: 10} // many inputs never end
 	f.Fuzz(func(t *testing.T, text string) {
 		res, err := r.SQL(context.Background(), text, limits)
 		var wrong *SQLError

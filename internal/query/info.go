@@ -11,42 +11,42 @@ import (
 	"ingero/internal/store"
 )
 
-// Info is what a database holds, by part.
+// Info describes a database's content by part.
 type Info struct {
 	Path      string `json:"path"`
 	Schema    int    `json:"schema"`
 	Recording bool   `json:"recording"`
 	Bytes     int64  `json:"bytes"`
 	SQLite    int64  `json:"sqlite_bytes"`
-	Unused    int64  `json:"sqlite_unused_bytes"` // of SQLite: what vacuuming would give back
-	WAL       int64  `json:"wal_bytes"`           // the write-ahead log and its index
+	Unused    int64  `json:"sqlite_unused_bytes"` // SQLite's free pages, which vacuuming returns
+	WAL       int64  `json:"wal_bytes"`           // write-ahead log and its index
 	Sealed    Part   `json:"sealed"`
-	Hot       Part   `json:"hot"` // segments that are being written, or that a crash left
+	Hot       Part   `json:"hot"` // segments being written, or left by a crash
 	Other     Part   `json:"other"`
 	Tiers     []Tier `json:"rollups"`
-	// Sessions are the latest first.
+	// Sessions are ordered latest first.
 	Sessions []Session `json:"-"`
 	Calls    uint64    `json:"calls_kept"`
-	// From is when the first call began that is kept; zero when there is none.
+	// From is the start of the first kept call; zero if there is none.
 	From time.Time `json:"-"`
 }
 
-// Part is files of a kind.
+// Part describes files of one kind.
 type Part struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Tier is the rollups of one length.
+// Tier describes the rollups of one length.
 type Tier struct {
 	Seconds int64     `json:"seconds"`
 	Rows    int64     `json:"rows"`
-	From    time.Time `json:"from,omitzero"` // the first and the last window
+	From    time.Time `json:"from,omitzero"` // first and last window
 	To      time.Time `json:"to,omitzero"`
 }
 
-// Info says what the database holds. It reads the beginnings and the indexes of
-// segments, and the segments that are not sealed, but no other calls.
+// Info describes the database. It reads segments' heads and indexes, and unsealed segments, but no
+// other calls.
 func (r *Reader) Info(ctx context.Context) (_ *Info, err error) {
 	i := &Info{Path: r.path, Recording: store.Recording(r.path), Bytes: r.Size()}
 	if i.Schema, err = store.SchemaVersion(r.db); err != nil {
@@ -93,7 +93,7 @@ func sizeOf(path string) (int64, error) {
 	return s.Size(), nil
 }
 
-// parts counts files and the calls in them.
+// parts counts files and their calls.
 func (r *Reader) parts(ctx context.Context, i *Info) error {
 	segs, err := store.Segments(r.files)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Reader) parts(ctx context.Context, i *Info) error {
 		n, from, err := store.CountCalls(r.files, s)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrNotLog), errors.Is(err, store.ErrVersion):
-			continue // verify says so
+			continue // verify reports it
 		case err != nil:
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// MemoryLevel is what a process held of memory at a moment.
+// MemoryLevel is the memory that a process held at one time.
 type MemoryLevel struct {
 	Time int64 // Unix ns
 	PID  uint32
@@ -16,8 +16,8 @@ type MemoryLevel struct {
 	Host int64 // bytes, pinned and registered
 }
 
-// MemoryLevels visits what the filter's processes held, once a second where something
-// changed, in the order of time. Operations of the filter do not matter. The session is one.
+// MemoryLevels visits what the filter's processes held, once a second if changed, ordered by time.
+// It ignores the filter's operations. The filter must select one session.
 func (r *Reader) MemoryLevels(ctx context.Context, f Filter, visit func(*MemoryLevel) error) error {
 	return r.levels(ctx, f, func(rows *sql.Rows) error {
 		var x MemoryLevel
@@ -28,8 +28,8 @@ func (r *Reader) MemoryLevels(ctx context.Context, f Filter, visit func(*MemoryL
 	}, "SELECT time_ns, pid, gpu_bytes, host_bytes FROM memory WHERE session = ? AND time_ns >= ? AND time_ns < ? ORDER BY time_ns, pid")
 }
 
-// GPUStates visits how the GPUs were, in the order of time; of each it has what is known.
-// Processes and operations of the filter do not matter. The session is one.
+// GPUStates visits the GPUs' states, ordered by time, with all known fields. It ignores the
+// filter's processes and operations. The filter must select one session.
 func (r *Reader) GPUStates(ctx context.Context, f Filter, visit func(*tick.GPU) error) error {
 	return r.levels(ctx, f, func(rows *sql.Rows) error {
 		var x tick.GPU

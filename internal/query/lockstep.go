@@ -10,26 +10,25 @@ import (
 	"ingero/pkg/events"
 )
 
-// Skew is how the clock of a machine stood to that of another.
+// Skew is the clock skew between two machines.
 type Skew struct {
 	Node, Against string
-	// Known says that jobs on both went in lockstep, so that it can be told. Then
+	// Known reports whether jobs on both ran in lockstep, so that the skew can be measured. Then
 	// Node's clock was ahead by Ahead, give or take Within; negative: behind.
 	Known         bool
 	Ahead, Within time.Duration
 }
 
 const (
-	lockSteps = 256         // that are compared
-	lockReach = time.Minute // by which clocks are looked for to be off
-	lockMost  = 16384       // synchronising calls of a thread that are looked at
-	lockClear = 4           // times better than any other the best match must be
+	lockSteps = 256         // steps compared
+	lockReach = time.Minute // largest skew searched for
+	lockMost  = 16384       // synchronizing calls per thread to compare
+	lockClear = 4           // how many times better than any other the best match must be
 )
 
-// Skews compares the clocks of the machines with that of the first. Ranks of one job
-// end each step together, and steps differ in length: where the ends of calls that
-// wait for the GPU have the same rhythm on two machines, and only at one distance, that
-// is how far their clocks were apart.
+// Skews compares the machines' clocks with the first one's. Ranks of one job end each step
+// together, and steps differ in length. If the ends of calls that wait for the GPU match on two
+// machines at exactly one offset, that offset is their clock skew.
 func (r *Reader) Skews(ctx context.Context, sessions []Session) ([]Skew, error) {
 	var out []Skew
 	for i := range sessions {
@@ -46,7 +45,7 @@ func (r *Reader) Skews(ctx context.Context, sessions []Session) ([]Skew, error) 
 	return out, nil
 }
 
-// skew compares two machines by those of their sessions that went side by side longest.
+// skew compares two machines by the pair of sessions with the longest overlap.
 func (r *Reader) skew(ctx context.Context, sessions []Session, node, against string) (Skew, error) {
 	k := Skew{Node: node, Against: against}
 	var a, b *Session
@@ -93,9 +92,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// syncs returns when the calls that wait for the GPU ended, in order: those of the
-// thread that made most. Of a thread that has records left out there is nothing to
-// learn.
+// syncs returns the ordered ends of the calls that wait for the GPU, of the thread with most of
+// them. It returns none for a thread with missing records.
 func (r *Reader) syncs(ctx context.Context, s *Session, from, to time.Time) ([]int64, error) {
 	f := Filter{Session: s.ID, From: from, To: to}
 	for i := range events.Catalog {
@@ -124,15 +122,15 @@ func (r *Reader) syncs(ctx context.Context, s *Session, from, to time.Time) ([]i
 	return most, err
 }
 
-// lockstep finds the distance at which b has the rhythm of a, and how closely: half of
-// the ends are no further from it. It is not ok where no distance within reach stands
-// out, as that of jobs that are on their own, or whose steps are all alike.
+// lockstep finds the offset at which b has a's rhythm, and its accuracy: half of the ends are
+// within it. ok is false if no offset within reach stands out, as with independent jobs or equal
+// steps.
 func lockstep(a, b []int64) (ahead, within int64, ok bool) {
 	n := min(lockSteps, len(a)/2)
 	if n < lockSteps/4 {
 		return 0, 0, false
 	}
-	a = a[(len(a)-n)/2:][:n] // of the middle: both were under way
+	a = a[(len(a)-n)/2:][:n] // from the middle, when both were running
 	best, second := int64(math.MaxInt64), int64(math.MaxInt64)
 	off := make([]int64, n)
 	for k := 0; k+n <= len(b); k++ {
@@ -154,7 +152,7 @@ func lockstep(a, b []int64) (ahead, within int64, ok bool) {
 	return ahead, best, inReach && second < math.MaxInt64 && max(best, 1) <= second/lockClear
 }
 
-// median orders v.
+// median returns the median of v, which it sorts.
 func median(v []int64) int64 {
 	slices.Sort(v)
 	return v[len(v)/2]

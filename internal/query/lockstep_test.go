@@ -13,7 +13,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// steps are the ends of n steps of 15 ms, more or less by so much.
+// steps returns the ends of n steps of 15 ms, plus or minus more.
 func steps(r *rand.Rand, n int, more int64) []int64 {
 	at, out := began.UnixNano(), make([]int64, n)
 	for i := range out {
@@ -23,7 +23,7 @@ func steps(r *rand.Rand, n int, more int64) []int64 {
 	return out
 }
 
-// seen is what another machine sees of steps, by its own clock.
+// seen returns the steps as another machine's clock shows them.
 func seen(r *rand.Rand, of []int64, ahead time.Duration, noise int64) []int64 {
 	out := make([]int64, len(of))
 	for i := range out {
@@ -32,7 +32,7 @@ func seen(r *rand.Rand, of []int64, ahead time.Duration, noise int64) []int64 {
 	return out
 }
 
-// How far clocks are apart is told where jobs go in lockstep, and nowhere else.
+// Clock skew is measured for jobs in lockstep only.
 func TestLockstep(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	a := steps(r, 2000, 1e6)
@@ -64,7 +64,7 @@ func TestLockstep(t *testing.T) {
 	}
 }
 
-// recordSteps records synchronising calls that end at the given times.
+// recordSteps records synchronizing calls with the given ends.
 func recordSteps(t *testing.T, path, node string, ends []int64, weight uint32) {
 	t.Helper()
 	now := time.Unix(0, ends[0]-10e6)
@@ -86,8 +86,7 @@ func recordSteps(t *testing.T, path, node string, ends []int64, weight uint32) {
 	}
 }
 
-// Machines of one database are compared with the first; one whose records were thinned
-// tells nothing.
+// A database's machines are compared with the first; one with thinned records gives no result.
 func TestSkews(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	a := steps(r, 1500, 1e6)

@@ -14,21 +14,20 @@ import (
 	"ingero/internal/tick"
 )
 
-// Loss is wall time that one process lost to one culprit in a stretch of time.
+// Loss is the wall time that one process lost to one culprit in a period.
 type Loss struct {
 	Session  *Session
-	From, To time.Time // the stretch: a minute or less, an hour where that was long ago
-	Chain    string    // its ID
+	From, To time.Time // a minute or less; an hour if long ago
+	Chain    string    // chain ID
 	Rule     string
-	Culprit  string // name of a program, or what it was; "" where that has no name
-	PID      uint32 // who lost
+	Culprit  string // program name, or a description; "": unnamed
+	PID      uint32 // the victim
 	Lost     time.Duration
 }
 
-// Losses returns what the filter's processes lost in its window, in the order of time,
-// session, chain and culprit. Of a stretch that the window cuts it is the window's
-// part. However long a chain went on and however often it was revised, each loss is
-// there once; and they outlive the calls.
+// Losses returns what the filter's processes lost in its window, ordered by time, session, chain
+// and culprit. A period that the window cuts contributes proportionally. Each loss is counted once,
+// however long its chain lasted and however often it was revised. Losses outlive the calls.
 func (r *Reader) Losses(ctx context.Context, f Filter) ([]Loss, error) {
 	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
@@ -48,10 +47,10 @@ func (r *Reader) Losses(ctx context.Context, f Filter) ([]Loss, error) {
 	return out, nil
 }
 
-// span is a stretch of time, in Unix ns.
+// span is a period in Unix ns.
 type span struct{ from, to int64 }
 
-// lives says from when to when each chain of a session cost something.
+// lives returns the period in which each chain of a session cost something.
 func (r *Reader) lives(ctx context.Context, s *Session) (map[string]span, error) {
 	lives := map[string]span{}
 	err := r.rows(ctx, func(rows *sql.Rows) error {
@@ -94,7 +93,7 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 	if err != nil {
 		return nil, err
 	}
-	// Those of a recording that has no losses by time are where their chains are.
+	// For a recording without losses by time, use its chains.
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var l Loss
 		var start, end int64
@@ -120,11 +119,11 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 type Observed struct {
 	Session  *Session
 	Process  tick.Process
-	From, To time.Time // in the filter's window
-	GPUs     int       // that it used: those of its streams and of what it allocated, at least one
+	From, To time.Time // clipped to the filter's window
+	GPUs     int       // GPUs used, by streams and allocations; at least one
 }
 
-// Observed returns the filter's processes, in the order of sessions and numbers.
+// Observed returns the filter's processes, ordered by session and pid.
 func (r *Reader) Observed(ctx context.Context, f Filter) (out []Observed, err error) {
 	sessions, err := r.Chosen(ctx, f)
 	if err != nil {

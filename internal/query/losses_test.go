@@ -14,9 +14,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// Of a window each loss is told once, and of those that it cuts the part that is in it: b
-// was over after a second, and cost nothing in the rest of its minute. Also of a recording that
-// has chains and no losses by time.
+// A window has each loss once, and the part inside it of those that it cuts: b was over after a
+// second, and cost nothing in the rest of its minute. So does a recording with chains and no losses
+// by time.
 func TestLosses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "gpu-1-a", Node: "gpu-1"})

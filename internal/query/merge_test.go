@@ -31,7 +31,7 @@ func merge(t *testing.T, out string, from ...string) *store.Merged {
 	return m
 }
 
-// dump is all that a database holds: every row of every table, and every file.
+// dump returns a database's content: every row of every table, and every file.
 func dump(t *testing.T, path string) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
@@ -96,8 +96,8 @@ func allCalls(t *testing.T, path string) (out []events.Call) {
 	return out
 }
 
-// Databases of several nodes become one that has what each had, and merging a copy of
-// what is in it changes not a byte.
+// Databases of several nodes merge into one with everything in them, and merging a copy changes no
+// byte.
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	a, b, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db"), filepath.Join(dir, "out.db")
@@ -133,14 +133,14 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// copyOf is a backup: a copy as good as any.
+// copyOf makes a backup as a copy.
 func copyOf(t *testing.T, path string) string {
 	t.Helper()
 	to, _ := backup(t, openReader(t, path))
 	return to
 }
 
-// Of one session that went on, the later state is kept, whatever comes first.
+// Of two states of one session, the later one is kept, in either order.
 func TestMergeLonger(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
@@ -169,7 +169,7 @@ func TestMergeLonger(t *testing.T) {
 	}
 }
 
-// Calls that are here stay, though the source has a later state and has them no more.
+// Calls that are here stay, even if the source has a later state without them.
 func TestMergePruned(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
@@ -189,7 +189,7 @@ func TestMergePruned(t *testing.T) {
 	}
 }
 
-// A database of an older ingero is merged as it is, and not changed.
+// A database of an older ingero can be merged, and is not changed.
 func TestMergeOlder(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
@@ -209,8 +209,7 @@ func TestMergeOlder(t *testing.T) {
 	}
 }
 
-// A table to come is copied without a word about it: that of sessions with the number
-// that its session has here, any other by its content.
+// Unknown tables are copied: those of sessions with the session's number here, others by content.
 func TestMergeUnknownTables(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")

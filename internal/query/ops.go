@@ -14,29 +14,29 @@ import (
 	"ingero/pkg/events"
 )
 
-// AllSessions is the [Filter.Session] of all sessions of a database.
+// AllSessions is the [Filter.Session] that selects all sessions of a database.
 const AllSessions = "*"
 
-// Coverage says how far an answer goes that comes from records.
+// Coverage describes how complete an answer from records is.
 type Coverage struct {
 	Thinned bool // some records stand for more than one call, or were lost
-	// Estimate says that counts and sums are of records, some of which stand for more
-	// than one call. Otherwise they are the kernel's, or of a record a call.
+	// Estimate reports that counts and sums come from records some of which stand for more than one
+	// call. Otherwise they are the kernel's, or each call has a record.
 	Estimate bool
-	Records  bool // some counts are of records alone: calls whose record was lost are not in them
-	// Calls is how many calls the records that were read stand for, and Variance that of
-	// this as an estimate: the sum of w (w-1), w being a record's weight. Of [Reader.Each] only.
+	Records  bool // some counts come from records only, without calls whose record was lost
+	// Calls is how many calls the records stand for, and Variance the variance of that estimate:
+	// the sum of w (w-1), where w is a record's weight. Set by [Reader.Each] only.
 	Calls, Variance float64
-	// From and To are what counts are of that are the kernel's: from a tick to a tick.
-	// Zero: all of the recordings, or exactly the window.
+	// From and To are the period of the kernel's counts, from a tick to a tick. Zero: the whole
+	// recordings, or exactly the window.
 	From, To time.Time
-	Torn     int64    // bytes that a crash cut off the ends of logs
-	Missing  []string // sessions, or parts of some, whose calls are not kept any more
+	Torn     int64    // bytes of incomplete frames at the ends of logs, after a crash
+	Missing  []string // sessions, or parts of some, whose calls were deleted
 	Damage   []string // why a log could not be read to its end
-	Least    []string // operations of which calls were not counted for some time
+	Least    []string // operations with calls that were temporarily not counted
 }
 
-// Add adds what another part of the answer says of itself.
+// Add adds another part's coverage.
 func (c *Coverage) Add(o Coverage) {
 	c.Thinned, c.Estimate, c.Records = c.Thinned || o.Thinned, c.Estimate || o.Estimate, c.Records || o.Records
 	if !o.From.IsZero() && (c.From.IsZero() || o.From.Before(c.From)) {
@@ -54,26 +54,25 @@ func (c *Coverage) Add(o Coverage) {
 	}
 }
 
-// weigh takes in the weight of a record.
+// weigh adds a record's weight.
 func (c *Coverage) weigh(weight uint32) {
 	w := float64(weight)
 	c.Calls, c.Variance = c.Calls+w, c.Variance+w*(w-1)
 	c.Thinned, c.Estimate = c.Thinned || weight > 1, c.Estimate || weight > 1
 }
 
-// Group says which calls [Reader.OpStats] counts together, beside those of one
-// operation.
+// Group selects how [Reader.OpStats] groups calls, besides by operation.
 type Group struct {
-	Node, PID, Stack bool          // keep these apart
-	Every            time.Duration // and these times, on multiples of it since the Unix epoch; 0: all in one
+	Node, PID, Stack bool          // group by these
+	Every            time.Duration // group by this period, from the Unix epoch; 0: no periods
 }
 
-// OpStat is what the calls of one operation and group sum to.
+// OpStat sums up the calls of one operation and group.
 type OpStat struct {
-	Node  string    // "" unless it is told apart
-	Time  time.Time // when the part of the time began; zero unless told apart
-	PID   uint32    // 0 unless told apart
-	Stack uint32    // likewise
+	Node  string    // "" unless grouped by it
+	Time  time.Time // start of the period; zero unless grouped by it
+	PID   uint32    // 0 unless grouped by it
+	Stack uint32    // 0 unless grouped by it
 	Op    events.Op
 	Sum   tick.Counts // the kernel's, unless [Coverage.Estimate]: see [Reader.Counts]
 	Dur   *stats.Sketch
@@ -86,11 +85,11 @@ type statKey struct {
 	op         events.Op
 }
 
-// opStats is an answer that is being made.
+// opStats is an answer under construction.
 type opStats struct {
 	Group
 	found map[statKey]*store.Sum
-	key   statKey // of the last sum that was asked for
+	key   statKey // of the last returned sum
 	last  *store.Sum
 }
 
@@ -121,10 +120,10 @@ func (g *opStats) at(s *Session, time int64, pid uint32, op events.Op, stack uin
 	return sum
 }
 
-// OpStats sums up the calls that match, in the order of time, node, op, pid and
-// stack. Counts and sums are those of [Reader.Counts], and durations those of the records of
-// the same time, within [stats.SketchError]. By stack, by less than a second, and of a
-// recording without the kernel's counts all is of records.
+// OpStats sums up the matching calls, ordered by time, node, op, pid and stack. Counts and sums are
+// those of [Reader.Counts], durations come from the records of the same period, within
+// [stats.SketchError]. Everything comes from records when grouped by stack or by less than a
+// second, and for recordings without the kernel's counts.
 func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Coverage, error) {
 	var cover Coverage
 	sessions, err := r.Chosen(ctx, f)
@@ -157,7 +156,7 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 	return out, cover, nil
 }
 
-// floor is the largest multiple of step that is not above v.
+// floor returns the largest multiple of step that is at most v.
 func floor(v, step int64) int64 {
 	m := v % step
 	if m < 0 {
@@ -166,10 +165,9 @@ func floor(v, step int64) int64 {
 	return v - m
 }
 
-// Each calls visit for each call that matches, session by session, the oldest
-// first, and in one in the order in which the records came; until it returns
-// false. number is the call's in its session, from 0: it is the same in every copy. A
-// call is visit's only until it returns. What cannot be read is passed over and told.
+// Each calls visit for each matching call, session by session, oldest first, in the order of their
+// records, until visit returns false. number is the call's in its session, from 0, and is the same
+// in every copy. visit must not keep the call. Each skips unreadable parts and reports them.
 func (r *Reader) Each(ctx context.Context, f Filter, visit func(s *Session, c *events.Call, number uint64) bool) (Coverage, error) {
 	var cover Coverage
 	sessions, err := r.Chosen(ctx, f)
@@ -199,7 +197,7 @@ func (r *Reader) Each(ctx context.Context, f Filter, visit func(s *Session, c *e
 	return cover, nil
 }
 
-// Chosen returns the sessions that a filter is about, the oldest first.
+// Chosen returns the sessions that a filter selects, oldest first.
 func (r *Reader) Chosen(ctx context.Context, f Filter) ([]Session, error) {
 	if f.Session != AllSessions {
 		s, err := r.Session(ctx, f.Session)

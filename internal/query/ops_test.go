@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// bySum sums calls up the slow way.
+// bySum sums calls one by one.
 func bySum(calls []events.Call, f Filter, g Group) map[statKey]*store.Sum {
 	from, to := bounds(f)
 	s := &opStats{Group: g, found: map[statKey]*store.Sum{}}
@@ -28,7 +28,7 @@ func bySum(calls []events.Call, f Filter, g Group) map[statKey]*store.Sum {
 	return s.found
 }
 
-// window is the filter's, moved to the ticks that an answer is of.
+// window returns the filter with the window moved to the answer's ticks.
 func (c *Coverage) window(f Filter) Filter {
 	if !c.From.IsZero() {
 		f.From, f.To = c.From, c.To
@@ -48,7 +48,7 @@ func sameStats(t *testing.T, name string, got []OpStat, want map[statKey]*store.
 			k.time = o.Time.UnixNano()
 		}
 		w := want[k]
-		o.Sum.Inner = 0 // records do not have it summed up
+		o.Sum.Inner = 0 // records have no sum of it
 		if w == nil || o.Sum != w.Counts || o.Dur.Sum() != w.Dur.Sum() || o.Dur.Count() != w.Dur.Count() ||
 			o.Dur.Max() != w.Dur.Max() || o.Dur.Quantile(0.99) != w.Dur.Quantile(0.99) {
 			t.Errorf("%s: %+v: %+v, want %+v", name, k, o.Sum, w)
@@ -57,9 +57,8 @@ func sameStats(t *testing.T, name string, got []OpStat, want map[statKey]*store.
 	}
 }
 
-// What rollups say of any window, and the calls of its edges, is what all of its
-// calls say: while it is recorded, after it, and when a part of the rollups or of the
-// calls is gone.
+// Rollups with the calls at the edges equal the sums of all calls, for any window: during the
+// recording, after it, and after a part of the rollups or of the calls is gone.
 func TestOpStatsOfAnyWindow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
@@ -119,8 +118,7 @@ func TestOpStatsOfAnyWindow(t *testing.T) {
 	}
 }
 
-// A window is cut so that nothing is left out and nothing is told twice, whatever is
-// kept.
+// A window is cut without gaps or overlaps, whatever is kept.
 func TestCover(t *testing.T) {
 	const s = int64(time.Second)
 	tiers := []rollTier{{60 * s, 0, 600 * s}, {10 * s, 300 * s, 700 * s}, {s, 500 * s, 1 << 62}}
@@ -140,7 +138,7 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// BenchmarkMergeRollup is the reading of one rollup.
+// BenchmarkMergeRollup reads one rollup.
 func BenchmarkMergeRollup(b *testing.B) {
 	var sum store.Sum
 	for i := range int64(1000) {

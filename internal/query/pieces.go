@@ -13,21 +13,20 @@ import (
 	"ingero/pkg/events"
 )
 
-// Bounds of what [Reader.Pieces] reads second by second.
+// Limits of what [Reader.Pieces] reads second by second.
 const (
-	maxPieceCalls = 2 << 20 // of the window, beyond which it is told by ten seconds
+	maxPieceCalls = 2 << 20 // of the window; above, pieces are ten seconds
 	maxPieceWaits = 1 << 20
 	maxPieces     = 1 << 16
 )
 
-// tickLength is about how long a tick is of.
+// tickLength is the approximate length of a tick.
 const tickLength = time.Second
 
-// Pieces returns where the time of the filter's processes went in its window, piece by
-// piece in the order of their ends; those at its edges reach beyond it. least is how
-// long pieces need not be shorter than, and length about how long they are: a second
-// where least allows it and that takes little time to find out, else ten seconds or ten
-// minutes. The session is one.
+// Pieces returns where the time of the filter's processes went, in pieces ordered by their ends;
+// those at the window's edges extend beyond it. least is the shortest useful piece. length is the
+// approximate length of the pieces: a second if least allows it and that is fast to read, else ten
+// seconds or ten minutes. The filter must select one session.
 func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out []Account, length time.Duration, err error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -39,7 +38,7 @@ func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out
 		if err != nil {
 			return nil, 0, err
 		}
-		short := !f.From.IsZero() && !f.To.IsZero() && f.To.Sub(f.From) <= accountLength // too short for what counts them
+		short := !f.From.IsZero() && !f.To.IsZero() && f.To.Sub(f.From) <= accountLength // too short for the counting rows
 		if known && calls <= maxPieceCalls || !known && short {
 			out, ok, err := r.tickPieces(ctx, &s, f)
 			if ok || err != nil {
@@ -60,16 +59,16 @@ func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out
 	return nil, 0, nil
 }
 
-// The lengths of which accounts are kept.
+// Lengths of the stored accounts.
 const (
 	accountLength = 10 * time.Second
 	longAccount   = 10 * time.Minute
 )
 
-// accountsAcross returns the rows of one length of which a part lies in [from, to).
+// accountsAcross returns the rows of one length that overlap [from, to).
 func (r *Reader) accountsAcross(ctx context.Context, s *Session, f Filter, length time.Duration, from, to int64) ([]Account, error) {
 	n := int64(length)
-	wide := func(t, by int64) int64 { // a window without a bound stays one
+	wide := func(t, by int64) int64 { // an unbounded window stays unbounded
 		if t == math.MinInt64 || t == math.MaxInt64 {
 			return t
 		}
@@ -79,14 +78,14 @@ func (r *Reader) accountsAcross(ctx context.Context, s *Session, f Filter, lengt
 	return slices.DeleteFunc(all, func(a Account) bool { return a.To <= from || a.From >= to }), err
 }
 
-// pieces puts accounts of ticks together.
+// pieces builds pieces from ticks' accounts.
 type pieces struct {
 	f        Filter
-	agent    uint32 // process
+	agent    uint32 // the agent's pid
 	from, to int64
 	was      map[threadKey]tick.Thread
 	out      []Account
-	at       map[uint32][]int // of out, by process
+	at       map[uint32][]int // indexes in out, by process
 	waits    []events.Wait
 	full     bool
 }
@@ -96,15 +95,15 @@ type threadKey struct {
 	since    int64
 }
 
-// tickPieces makes a piece of each tick. ok is false where there is too much to read, or
-// none of it is kept.
+// tickPieces makes a piece of each tick. ok is false if there is too much to read, or none of it
+// exists.
 func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Account, ok bool, err error) {
 	p := pieces{f: f, agent: uint32(s.PID), was: map[threadKey]tick.Thread{}, at: map[uint32][]int{}}
 	p.from, p.to = bounds(f)
 	c, err := r.entries(ctx, s, func(l *store.Log) {
 		l.Window(p.from, p.to)
 		if p.from != math.MinInt64 {
-			l.From(p.from - int64(3*tickLength)) // two ticks before are those that the first adds to
+			l.From(p.from - int64(3*tickLength)) // the first piece needs the two previous ticks
 		}
 	}, p.entry)
 	switch {
@@ -119,7 +118,7 @@ func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Ac
 	return p.out, true, nil
 }
 
-// entry takes what the log has next.
+// entry handles the log's next entry.
 func (p *pieces) entry(e *store.Entry) bool {
 	for i := range e.Waits {
 		if w := &e.Waits[i]; overlaps(w, p.from, p.to) && p.f.wants(w.PID) {
@@ -137,7 +136,7 @@ func (p *pieces) entry(e *store.Entry) bool {
 	return p.to == math.MaxInt64 || e.Tick.Time.UnixNano() < p.to+int64(2*tickLength)
 }
 
-// tick makes a piece of each process of what its threads' accounts grew by.
+// tick makes a piece of each process from the growth of its threads' accounts.
 func (p *pieces) tick(t *tick.Tick) {
 	now := map[uint32]int{}
 	for i := range t.Threads {
@@ -153,7 +152,7 @@ func (p *pieces) tick(t *tick.Tick) {
 			from = was.Until
 		}
 		if x.Until <= p.from || from >= p.to || x.Until <= from || !known && x.Until-x.Since > int64(3*tickLength) {
-			continue // of one that was not seen from its beginning on, when is not known
+			continue // seen in part only: the time of its growth is unknown
 		}
 		j, has := now[x.PID]
 		if !has {
@@ -165,7 +164,7 @@ func (p *pieces) tick(t *tick.Tick) {
 	}
 }
 
-// add adds what the account of a thread grew by.
+// add adds the growth of a thread's account.
 func (a *Account) add(now, was *tick.Thread, from int64) {
 	a.From, a.To = min(a.From, from), max(a.To, now.Until)
 	t := tick.ThreadTime{TID: now.TID, Comm: now.Comm}
@@ -189,8 +188,8 @@ func (a *Account) add(now, was *tick.Thread, from int64) {
 	}
 }
 
-// name says of the pieces who and what took the time, as far as waits tell. A wait of
-// more than one piece has its part of each.
+// name adds to the pieces who and what took the time, as far as waits show it. A wait across
+// several pieces is split between them.
 func (p *pieces) name() {
 	for i := range p.waits {
 		w := &p.waits[i]
@@ -251,7 +250,7 @@ func (a *Account) name(w *events.Wait, ns int64, agent uint32) {
 		addShare(&a.RunnableBy, &s)
 		addShare(&x.RunnableBy, &s)
 	case events.WaitBlocked:
-		if place == tick.InGPUWaits { // that is what waiting for the GPU is
+		if place == tick.InGPUWaits { // waiting for the GPU needs no reason
 			return
 		}
 		s.ByIRQ, s.Reason, s.Call, s.File, s.Dev = w.Flags&events.WaitByIRQ != 0, w.Reason, w.Syscall, w.File, w.Dev
@@ -260,10 +259,10 @@ func (a *Account) name(w *events.Wait, ns int64, agent uint32) {
 	}
 }
 
-// maxNames bounds the names of a part of a piece; the rest has none.
+// maxNames bounds the names of a part of a piece; the rest stays unnamed.
 const maxNames = 64
 
-// addShare adds to the share of the same name, or makes one.
+// addShare adds to the share of the same name, or appends one.
 func addShare(to *[]tick.Share, s *tick.Share) {
 	for i := range *to {
 		x := &(*to)[i]

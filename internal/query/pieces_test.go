@@ -10,8 +10,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Second by second the pieces add up to the accounts of the threads, whatever part of it
-// is asked for, and say who and what took the time as far as waits tell.
+// Pieces of seconds add up to the threads' accounts, for any window, and name who and what took the
+// time as far as waits show it.
 func TestPiecesOfSeconds(t *testing.T) {
 	_, r, _, _ := ledgerDB(t)
 	for _, tt := range []struct {
@@ -57,8 +57,8 @@ func TestPiecesOfSeconds(t *testing.T) {
 	}
 }
 
-// What is longer than seconds comes from the accounts that were kept, the coarse ones
-// where the fine are gone or that is what is asked for.
+// Pieces longer than seconds come from the stored accounts, from the coarse ones if the fine are
+// gone or if requested.
 func TestPiecesOfAccounts(t *testing.T) {
 	r := openReader(t, accountsDB(t))
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestPiecesOfAccounts(t *testing.T) {
 	}
 }
 
-// A log is read from a time on: what came before is passed over, nothing else.
+// From skips the part of a log before a time, and nothing else.
 func TestLogFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})

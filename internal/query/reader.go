@@ -17,26 +17,26 @@ import (
 
 // Errors of reading.
 var (
-	// ErrNoDatabase says that there is no file at the path.
+	// ErrNoDatabase means that there is no file at the path.
 	ErrNoDatabase = errors.New("no database")
-	// ErrLost says that the SQLite file is gone or damaged, and that there are
-	// recordings from which most of it can be made anew.
+	// ErrLost means that the SQLite file is gone or damaged, and that most of it can be restored
+	// from recordings.
 	ErrLost = errors.New("the recordings are there: ingero db repair makes the rest anew from them")
-	// ErrNoSession says that the database has no such session, or none at all.
+	// ErrNoSession means that the database has no such session, or none at all.
 	ErrNoSession = errors.New("no session")
-	// ErrNoCalls says that the calls of the session are not kept any more.
+	// ErrNoCalls means that the session's calls were deleted.
 	ErrNoCalls = errors.New("the calls of the session are not kept any more")
 )
 
-// Reader reads a database. Its methods may be called from any goroutine.
+// Reader reads a database. It is safe for concurrent use.
 type Reader struct {
 	path  string
 	db    *sql.DB
-	temp  string      // directory of a copy, "" when there is none
+	temp  string      // directory of a copy, "": none
 	files store.Files // the segments
 
-	slot    chan struct{}  // of the one statement that runs
-	running sync.WaitGroup // statements, those too whose caller has gone
+	slot    chan struct{}  // slot of the running statement
+	running sync.WaitGroup // statements, including those whose caller has returned
 
 	accounts accountCache
 }
@@ -44,9 +44,9 @@ type Reader struct {
 // copyName is the name of a copy in its directory.
 const copyName = "copy.db"
 
-// Open opens the database at path for reading. It returns an error that wraps
-// [ErrNoDatabase] when there is none, [store.ErrNotDatabase] when the file is
-// something else; and [ErrLost], too, where there are recordings.
+// Open opens the database at path for reading. It returns an error that wraps [ErrNoDatabase] if
+// there is none, [store.ErrNotDatabase] if the file is something else, and also [ErrLost] if there
+// are recordings.
 func Open(path string) (*Reader, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -55,7 +55,7 @@ func Open(path string) (*Reader, error) {
 	switch s, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, orLost(path, fmt.Errorf("%w at %s", ErrNoDatabase, path))
-	case err == nil && !s.Mode().IsRegular(): // who opens a pipe waits for its other end
+	case err == nil && !s.Mode().IsRegular(): // opening a pipe would block
 		return nil, fmt.Errorf("%s: %w: it is not a file", path, store.ErrNotDatabase)
 	}
 	r := &Reader{path: path, slot: make(chan struct{}, 1)}
@@ -74,7 +74,7 @@ func Open(path string) (*Reader, error) {
 	return r, nil
 }
 
-// orLost adds to an error about a SQLite file that there are recordings, if so.
+// orLost adds [ErrLost] to an error about a SQLite file if there are recordings.
 func orLost(path string, err error) error {
 	segs, listed := store.Segments(store.Dir(store.LogDir(path)))
 	if listed != nil || len(segs) == 0 {
@@ -83,7 +83,7 @@ func orLost(path string, err error) error {
 	return fmt.Errorf("%w; %w", err, ErrLost)
 }
 
-// read puts into words what is wrong with the file.
+// read describes what is wrong with the file.
 func (r *Reader) read(err error) error {
 	if store.Damaged(err) {
 		return orLost(r.path, fmt.Errorf("%s is damaged: %w", r.path, err))
@@ -112,15 +112,14 @@ func (r *Reader) open(path string) error {
 	return nil
 }
 
-// errEmpty says that nothing was ever written to the file, or all of it is lost.
+// errEmpty means that the file was never written to, or lost everything.
 var errEmpty = fmt.Errorf("%w: it is empty", store.ErrNotDatabase)
 
-// errOld says that an older ingero wrote the file.
+// errOld means that an older ingero wrote the file.
 var errOld = errors.New("the schema is an old one")
 
-// openCopy opens a copy of the database, which may be written to: a reader that
-// finds the write-ahead log of a killed writer must make its index anew, and one that
-// finds an old schema brings it up to date.
+// openCopy opens a writable copy of the database. A reader must rebuild the index of a killed
+// writer's write-ahead log, and migrate an old schema.
 func (r *Reader) openCopy() (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
@@ -152,8 +151,8 @@ func copyFile(to, from string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// Close closes the database, once the statements in it have ended: cancel them
-// first. It is idempotent.
+// Close closes the database after the running statements have ended: cancel them first. It is
+// idempotent.
 func (r *Reader) Close() error {
 	r.running.Wait()
 	var errs []error
@@ -166,14 +165,13 @@ func (r *Reader) Close() error {
 	return errors.Join(errs...)
 }
 
-// Path returns the database's file.
+// Path returns the path of the database file.
 func (r *Reader) Path() string { return r.path }
 
-// Size returns the bytes of all files of the database.
+// Size returns the size of all files of the database in bytes.
 func (r *Reader) Size() int64 { return Size(r.path) }
 
-// Size returns the bytes of all files of the database at path, 0 when there is
-// none.
+// Size returns the size of all files of the database at path in bytes, 0 if there are none.
 func Size(path string) int64 {
 	var n int64
 	for _, suffix := range []string{"", "-wal", "-shm"} {

@@ -39,7 +39,7 @@ var (
 	opMalloc   = op("cudaMalloc")
 )
 
-// session is a recording in the making.
+// session is a recording under construction.
 type session struct {
 	t     testing.TB
 	db    *store.DB
@@ -67,17 +67,17 @@ func record(t testing.TB, path string, s store.Session) *session {
 	return x
 }
 
-// launched are the functions of the calls of a second: one process' has no name.
+// launched are the functions of a second's calls; one process's function has no name.
 var launched = []events.Function{{PID: 4821, Name: "_ZN3gpu3addIfEEvPT_i"}, {PID: 4830, Why: events.NoNameUnseen}}
 
-// stacks are those of the calls of a second. A third that some have is not known.
+// stacks are those of a second's calls. Some calls have a third, unknown stack.
 var stacks = []events.Stack{{ID: 2, PID: 4821, Frames: []events.Frame{
 	{Kind: events.FrameNative, Module: "/lib/libcudart.so.12", Offset: 7}, {Kind: events.FramePython, Func: "step", File: "train.py", Line: 8},
 	{Kind: events.FrameNative, Func: "main", Module: "/bin/python3", Offset: 9, File: "main.c", Line: 3, Inline: true}}},
 	{ID: 1, PID: 4821, Cut: true, Frames: []events.Frame{{Kind: events.FrameGap, Func: "no table"}}}}
 
-// second records a second of two processes: launches with the driver's inside,
-// an allocation that fails, a synchronise with the driver's inside.
+// second records a second of two processes: launches with the driver's inside, a failing
+// allocation, a synchronize with the driver's inside.
 func (x *session) second() {
 	x.t.Helper()
 	var calls []events.Call
@@ -124,7 +124,7 @@ func (x *session) second() {
 	}
 }
 
-// idle lets time pass in which nothing is called.
+// idle lets time pass without calls.
 func (x *session) idle(d time.Duration) {
 	x.t.Helper()
 	x.now = x.now.Add(d)
@@ -289,12 +289,12 @@ func TestDatabaseWithoutSessions(t *testing.T) {
 	}
 }
 
-// A database whose writer was killed can be read by somebody who may not write.
+// A killed writer's database is readable without write permission.
 func TestReadOnlyAfterKill(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	x := record(t, filepath.Join(from, "x.db"), store.Session{ID: "killed"})
 	x.second()
-	for _, name := range []string{"x.db", "x.db-wal", "x.db.d/killed-000000.ilog"} { // as it lies there
+	for _, name := range []string{"x.db", "x.db-wal", "x.db.d/killed-000000.ilog"} { // as the kill left it
 		b, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestReadOnlyAfterKill(t *testing.T) {
 	}
 }
 
-// readOnly makes a directory one that root, too, cannot write to.
+// readOnly makes a directory read-only even for root.
 func readOnly(t *testing.T, dir string) {
 	t.Helper()
 	testkit.NeedRoot(t)

@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// rebuild makes the summary of a window from records, and what the kernel counted in it.
+// rebuild fills in a window's summary from records and the kernel's counts.
 func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	sum.Rebuilt = true
 	if f.From.After(sum.From) {
@@ -34,7 +34,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	}
 	b := builder{ops: map[opKey]*builtOp{}, gaps: sum.Gaps}
 	all := f
-	all.Ops = nil // calls inside of others and the time between calls are needed
+	all.Ops = nil // calls inside others and gaps are needed
 	cover, err := r.scan(ctx, &sum.Session, all, 0, func(c *events.Call, _ uint64) bool {
 		b.add(c)
 		return true
@@ -49,7 +49,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	if counts.known {
 		b.count(counts)
 	}
-	for k, o := range b.ops { // an operation of which only inner calls lie in the window was not called
+	for k, o := range b.ops { // an operation with only inner calls in the window was not called
 		if o.Calls > 0 && f.matches(k.pid, k.op) {
 			x := tick.Op{PID: k.pid, Op: k.op, Sum: o.Counts, Dur: &o.Dur}
 			if !counts.known {
@@ -62,7 +62,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	return nil
 }
 
-// count puts what was counted in the place of what records say.
+// count replaces the records' counts by the kernel's.
 func (b *builder) count(c *Counts) {
 	for _, o := range b.ops {
 		o.Counts = tick.Counts{}
@@ -77,7 +77,7 @@ type opKey struct {
 	op  events.Op
 }
 
-// builder counts calls as the kernel does, from records.
+// builder counts calls from records as the kernel does.
 type builder struct {
 	ops     map[opKey]*builtOp
 	gaps    tick.Gaps

@@ -10,14 +10,13 @@ import (
 	"ingero/internal/tick"
 )
 
-// NotRecordedError is the answer to a question about processes that are in none of the
-// recordings of its time.
+// NotRecordedError means that the requested processes are in none of the recordings of that time.
 type NotRecordedError struct {
 	PIDs  []uint32
-	There []tick.Process // those that were recorded, by number
+	There []tick.Process // recorded processes, by pid
 }
 
-// Error says which processes are missing.
+// Error names the missing processes.
 func (e *NotRecordedError) Error() string {
 	if len(e.PIDs) == 1 {
 		return fmt.Sprintf("process %d is in no recording of that time", e.PIDs[0])
@@ -29,8 +28,7 @@ func (e *NotRecordedError) Error() string {
 	return "processes " + strings.Join(names, ", ") + " are in no recording of that time"
 }
 
-// Do names a few processes that were recorded. A number that one of them has in its
-// container comes first.
+// Do names a few recorded processes, first one that has the requested pid in its container.
 func (e *NotRecordedError) Do() string {
 	const most = 3
 	if len(e.There) == 0 {
@@ -62,7 +60,7 @@ func called(p *tick.Process) string {
 	return fmt.Sprintf("%d (%s)", p.PID, p.Comm)
 }
 
-// CheckChosen is [Reader.CheckRecorded] for the sessions and processes of a filter.
+// CheckChosen is [Reader.CheckRecorded] for a filter's sessions and processes.
 func (r *Reader) CheckChosen(ctx context.Context, f Filter) error {
 	if len(f.PIDs) == 0 {
 		return nil
@@ -74,8 +72,8 @@ func (r *Reader) CheckChosen(ctx context.Context, f Filter) error {
 	return r.CheckRecorded(ctx, sessions, f.PIDs)
 }
 
-// CheckRecorded returns a [NotRecordedError] where none of the processes is in one of the
-// sessions. Without processes there is nothing to check.
+// CheckRecorded returns a [NotRecordedError] if none of the processes is in one of the sessions. It
+// returns nil if pids is empty.
 func (r *Reader) CheckRecorded(ctx context.Context, sessions []Session, pids []uint32) error {
 	if len(pids) == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Processes that are in no recording are told with those that are.
+// The error about unrecorded processes lists the recorded ones.
 func TestNotRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -29,7 +29,7 @@ func TestNotRecorded(t *testing.T) {
 	}
 }
 
-// One process of those asked for is enough.
+// One recorded process of the requested ones is enough.
 func TestCheckRecorded(t *testing.T) {
 	path := t.TempDir() + "/a.db"
 	x := record(t, path, store.Session{ID: "one"})

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Called returns how many calls the filter's window has as [Reader.Counts] says, or where the kernel's
-// counts were not kept about how many, from rollups: to within those of its first and last seconds. ok is false where there are none to tell from.
+// Called returns the number of calls in the filter's window from [Reader.Counts]. Without the
+// kernel's counts, it estimates it from rollups. ok is false without either.
 func (r *Reader) Called(ctx context.Context, f Filter) (n uint64, ok bool, err error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *Reader) Called(ctx context.Context, f Filter) (n uint64, ok bool, err e
 	}
 	from, to := bounds(f)
 	var sum sql.NullInt64
-	// Of the coarsest length of which a sixtieth of the window is more: few rows, and little off.
+	// Use the coarsest length of at most a sixtieth of the window: few rows, small error.
 	err = r.db.QueryRowContext(ctx, `SELECT sum(calls) FROM rollups WHERE session = ?1 AND start_ns >= ?2 - seconds * 500000000 AND start_ns < ?3 - seconds * 500000000
 		AND seconds = coalesce((SELECT max(seconds) FROM tiers WHERE session = ?1 AND closed_ns > ?2 AND seconds * 60000000000 <= ?3 - ?2), 1)`,
 		s.id, max(from, s.Started.UnixNano()), min(to, max(s.Updated.UnixNano(), s.Ended.UnixNano())+1)).Scan(&sum)
@@ -40,17 +40,16 @@ func (r *Reader) Called(ctx context.Context, f Filter) (n uint64, ok bool, err e
 	return uint64(sum.Int64), sum.Valid, nil
 }
 
-// Rolled is [Reader.Summary] from what was summed up while it was recorded: it takes
-// as long for a day as for a minute, and does not need the calls but for the first and
-// the last second. What rollups do not have - time inside other calls, gaps - it
-// lacks; where the time went [Reader.Accounts] tells.
+// Rolled is [Reader.Summary] from rollups: it takes as long for a day as for a minute, and needs
+// only the calls of the first and the last second. It lacks what rollups do not have, time inside
+// other calls and gaps; [Reader.Accounts] returns where the time went.
 func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
 		return nil, err
 	}
 	sum := &Summary{Session: s, From: s.Started, To: later(s.Updated, s.Ended), Rebuilt: true, Gaps: tick.Gaps{}}
-	if !f.partOf(sum.From, sum.To) { // all of it has been counted
+	if !f.partOf(sum.From, sum.To) { // the whole session: use its counts
 		return r.Summary(ctx, f)
 	}
 	if f.From.After(sum.From) {
@@ -78,7 +77,7 @@ func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
 	return sum, nil
 }
 
-// keepPresent leaves out processes that had ended before the window, or began after.
+// keepPresent drops processes that had ended before the window, or began after it.
 func (sum *Summary) keepPresent() {
 	sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool {
 		if sum.Gaps[p.PID] != nil || slices.ContainsFunc(sum.Ops, func(o tick.Op) bool { return o.PID == p.PID }) {

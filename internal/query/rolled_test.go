@@ -14,8 +14,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// What was summed up of any window says what its calls say; how many they are is known
-// before they are read; and without the calls the whole seconds are told all the same.
+// Rollups of any window equal its calls' sums; their number is known before they are read; and
+// whole seconds can be answered after the calls are deleted.
 func TestRolledIsWhatTheCallsSay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
@@ -57,7 +57,7 @@ func TestRolledIsWhatTheCallsSay(t *testing.T) {
 		}
 		check(name, f, want)
 		said[name] = want
-		if name == "a process" { // how many there are is of all
+		if name == "a process" { // the number covers all processes
 			continue
 		}
 		n, ok, err := r.Called(ctx, f)
@@ -84,10 +84,10 @@ func calls(s *Summary) (n uint64) {
 	return n
 }
 
-// accountMinutes is how long accountsDB is.
+// accountMinutes is the length of accountsDB in minutes.
 const accountMinutes = 300
 
-// accountsDB is a database with accounts of a process, and no calls.
+// accountsDB is a database with a process's accounts, and no calls.
 func accountsDB(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -103,14 +103,14 @@ func accountsDB(t *testing.T) string {
 	return path
 }
 
-// The accounts of a window are those of the rows in it, also of a day, and also when only
-// the coarse ones are left.
+// A window's accounts are those of its rows, even for a day, and even when only coarse ones are
+// left.
 func TestAccountsOfAWindow(t *testing.T) {
 	const minutes = accountMinutes
 	r := openReader(t, accountsDB(t))
 	for name, tt := range map[string]struct {
 		from, to time.Duration
-		want     time.Duration // that they are of
+		want     time.Duration // total covered time
 	}{
 		"a minute":       {time.Minute, 2 * time.Minute, time.Minute},
 		"cuts rows":      {time.Minute + 4*time.Second, 2*time.Minute + 6*time.Second, 70 * time.Second},
@@ -139,8 +139,7 @@ func TestAccountsOfAWindow(t *testing.T) {
 	}
 }
 
-// Accounts are the caller's: what is done to them is in no other answer, of other rows or
-// of the same.
+// Accounts are copies: changing one affects no other answer.
 func TestAccountsAreTheCallers(t *testing.T) {
 	r := openReader(t, accountsDB(t))
 	f := Filter{From: began, To: began.Add(10 * time.Second)}

@@ -12,23 +12,20 @@ import (
 	"ingero/pkg/events"
 )
 
-// A window is answered from the coarsest rollups that fit into it, its edges from
-// finer ones, and what is finer than a second from the calls; and so are the calls
-// that came since the rollups were written last.
+// A window is answered from the coarsest rollups that fit into it, its edges from finer ones, and
+// remainders below a second from the calls. Calls since the last rollups are read, too.
 
-// rollTier is the rollups of one length that a session has: those that begin in
-// [kept, closed).
+// rollTier is a session's rollups of one length, which begin in [kept, closed).
 type rollTier struct {
 	length, kept, closed int64 // nanoseconds
 }
 
-// stretch is a part of a window that the rollups of one tier answer, or if length
-// is 0 the calls.
+// stretch is a part of a window that one tier's rollups answer, or the calls if length is 0.
 type stretch struct {
 	length, from, to int64
 }
 
-// cover cuts [from, to) into stretches. tiers go from coarse to fine.
+// cover cuts [from, to) into stretches. tiers are ordered from coarse to fine.
 func cover(tiers []rollTier, from, to int64) []stretch {
 	if from >= to {
 		return nil
@@ -45,7 +42,7 @@ func cover(tiers []rollTier, from, to int64) []stretch {
 	return append(out, cover(tiers[1:], b, to)...)
 }
 
-// ceil is the smallest multiple of step that is not below v.
+// ceil returns the smallest multiple of step that is at least v.
 func ceil(v, step int64) int64 {
 	f := floor(v, step)
 	if f < v {
@@ -54,8 +51,7 @@ func ceil(v, step int64) int64 {
 	return f
 }
 
-// sumCounted adds a session's calls up: their durations as they were recorded, and how many they
-// are as the kernel counted them.
+// sumCounted adds a session's calls: durations from records, counts from the kernel.
 func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opStats, answer *Coverage) error {
 	own := &opStats{Group: sums.Group, found: map[statKey]*store.Sum{}}
 	counts := &Counts{}
@@ -92,7 +88,7 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 	return nil
 }
 
-// least notes of which operations of an answer calls were not counted for some time.
+// least adds the answer's operations with calls that were temporarily not counted.
 func (r *Reader) least(ctx context.Context, s *Session, sums *opStats, answer *Coverage) error {
 	names := map[string]bool{}
 	for k := range sums.found {
@@ -108,10 +104,10 @@ func (r *Reader) least(ctx context.Context, s *Session, sums *opStats, answer *C
 	}, "SELECT DISTINCT object FROM reports WHERE session = ? AND kind = ? ORDER BY object", s.id, tick.LowerBound)
 }
 
-// count puts what was counted in the place of what records say.
+// count replaces the records' counts by the kernel's.
 func (g *opStats) count(s *Session, c *Counts) {
 	first := int64(math.MinInt64)
-	if g.Every > 0 { // before that ticks are not told apart any more
+	if g.Every > 0 { // earlier rows are longer than a tick
 		first = floor(c.since, int64(g.Every))
 	}
 	for k, sum := range g.found {
@@ -132,9 +128,9 @@ func (g *opStats) count(s *Session, c *Counts) {
 	}
 }
 
-// sumSession adds a session's calls up.
+// sumSession adds a session's calls.
 func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opStats, answer *Coverage) error {
-	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // rollups and the mark go together
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // a consistent state of rollups and their mark
 	if err != nil {
 		return err
 	}
@@ -144,12 +140,11 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 		return err
 	}
 	from, to := bounds(f)
-	// No call is from before the session, or of after now: bounds that tiers can be
-	// laid between.
+	// No call precedes the session or lies in the future: this bounds the tiers.
 	from = max(from, floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
 	to = min(to, floor(math.MaxInt64, int64(time.Hour)))
 	var tiers []rollTier
-	if !sums.Stack && len(f.Stacks) == 0 { // rollups are of all stacks
+	if !sums.Stack && len(f.Stacks) == 0 { // rollups cover all stacks
 		if tiers, err = r.tiers(ctx, tx, s, sums.Every); err != nil {
 			return err
 		}
@@ -175,8 +170,7 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 	return r.sumCalls(ctx, s, f, stretch{0, from, to}, rolled, math.MaxUint64, sums, answer)
 }
 
-// tiers returns the tiers of a session whose windows fit into steps, the coarsest
-// first.
+// tiers returns a session's tiers whose windows divide the period, coarsest first.
 func (r *Reader) tiers(ctx context.Context, tx *sql.Tx, s *Session, every time.Duration) (out []rollTier, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT seconds, kept_ns, closed_ns FROM tiers WHERE session = ? ORDER BY seconds DESC", s.id)
 	if err != nil {
@@ -188,7 +182,7 @@ func (r *Reader) tiers(ctx context.Context, tx *sql.Tx, s *Session, every time.D
 		if err := rows.Scan(&t.length, &t.kept, &t.closed); err != nil {
 			return nil, err
 		}
-		if t.length == 1 { // those that are open are written too
+		if t.length == 1 { // open windows are written too
 			t.closed = math.MaxInt64
 		}
 		if t.length *= int64(time.Second); every == 0 || int64(every)%t.length == 0 {
@@ -221,7 +215,7 @@ func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filte
 	return rows.Err()
 }
 
-// sumCalls adds the calls of a stretch whose numbers are in [after, before).
+// sumCalls adds the calls of a stretch with numbers in [after, before).
 func (r *Reader) sumCalls(ctx context.Context, s *Session, f Filter, x stretch, after, before uint64, sums *opStats, answer *Coverage) error {
 	if after >= before {
 		return nil
@@ -239,7 +233,7 @@ func (r *Reader) sumCalls(ctx context.Context, s *Session, f Filter, x stretch, 
 		}
 		return nil
 	}
-	if after > 0 { // the oldest are not asked for
+	if after > 0 { // the oldest are not needed
 		c.Missing = nil
 	}
 	answer.Add(c)

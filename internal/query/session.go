@@ -14,31 +14,31 @@ import (
 // Session is one recording.
 type Session struct {
 	store.Session
-	Updated  time.Time // of the last tick: what the counts go up to
-	Ended    time.Time // zero while it runs
+	Updated  time.Time // last tick, up to which the counts go
+	Ended    time.Time // zero while it is recording
 	State    string    // "running", "ended", "full", "failed", "interrupted"
-	Problem  string    // why it did not end as it should
-	Records  uint64    // of calls, read from the kernel
+	Problem  string    // why it did not end normally
+	Records  uint64    // calls read from the kernel
 	CPU      time.Duration
-	LogBytes int64 // of the files that hold its calls and waits
-	Pruned   bool  // its calls were removed, to make room for later ones
-	Cut      bool  // the first of them were
+	LogBytes int64 // size of the files with its calls and waits
+	Pruned   bool  // its calls were deleted to make room for later ones
+	Cut      bool  // the first of its calls were deleted
 
 	id     int64
-	rolled uint64 // so many of its calls are in rollups
+	rolled uint64 // number of its calls in rollups
 	segs   []store.Segment
 }
 
-// AppendCallID appends the name of one of its calls, node:session.number, which is
-// the same wherever the recording is copied to.
+// AppendCallID appends the id of one of its calls, node:session.number, which is the same in every
+// copy of the recording.
 func (s *Session) AppendCallID(b []byte, number uint64) []byte {
 	b = append(append(b, s.Node...), ':')
 	b = append(append(b, s.ID...), '.')
 	return strconv.AppendUint(b, number, 10)
 }
 
-// hasCall says whether an id is that of the call with a number: node:session.number, or
-// node:number as in 0.9, which a call of each session of the node may have.
+// hasCall reports whether id is that of call number: node:session.number, or node:number as in 0.9,
+// which matches a call of each session of the node.
 func (s *Session) hasCall(id string, number uint64) bool {
 	rest, ok := strings.CutPrefix(id, s.Node+":")
 	if !ok {
@@ -48,7 +48,7 @@ func (s *Session) hasCall(id string, number uint64) bool {
 	return rest == text || rest == s.ID+"."+text
 }
 
-// Sessions returns all sessions, the latest first.
+// Sessions returns all sessions, latest first.
 func (r *Reader) Sessions(ctx context.Context) ([]Session, error) {
 	return r.sessions(ctx, "ORDER BY started_ns DESC, id DESC")
 }

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Silences returns what nobody wants to hear of at a time, by name.
+// Silences returns the silences in effect at a time, by name.
 func (r *Reader) Silences(ctx context.Context, now time.Time) ([]tick.Silence, error) {
 	var out []tick.Silence
 	err := r.rows(ctx, func(rows *sql.Rows) error {

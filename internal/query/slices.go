@@ -9,18 +9,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Slice is a piece of a recording: calls and waits, or the accounts of the threads as of
-// a time. It is the visitor's until it returns.
+// Slice is a piece of a recording: calls and waits, or the threads' accounts as of a time. It is
+// valid until the visitor returns.
 type Slice struct {
 	Calls   []events.Call
 	Waits   []events.Wait
-	Time    time.Time // zero: of calls and waits
+	Time    time.Time // zero for calls and waits
 	Threads []tick.Thread
 }
 
-// Slices visits the accounts of threads, tick by tick, of the filter's window, and of
-// the calls and waits those of the first length of each every, where every is not 0;
-// some beside them come too. It takes as long as reading the files does.
+// Slices visits the threads' accounts in the filter's window, tick by tick, and calls and waits:
+// those in the first length of each every, or all if every is 0, and some beside them. It reads at
+// disk speed.
 func (r *Reader) Slices(ctx context.Context, f Filter, every, length time.Duration, visit func(*Slice)) (Coverage, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {

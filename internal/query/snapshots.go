@@ -10,18 +10,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Snapshot is the state of the machine and the agent at a moment.
+// Snapshot is the state of the machine and the agent at one time.
 type Snapshot struct {
 	Session string // ID
 	Node    string
 	Time    time.Time
 	Host    tick.Host
-	Records uint64 // of calls, since the session began
+	Records uint64 // calls since the session's start
 	Self    tick.Self
 }
 
-// Snapshots returns those of the filter's sessions and window, one a second, in the
-// order of time. Processes and operations of the filter do not matter.
+// Snapshots returns the snapshots of the filter's sessions and window, one a second, ordered by
+// time. It ignores the filter's processes and operations.
 func (r *Reader) Snapshots(ctx context.Context, f Filter) ([]Snapshot, error) {
 	var out []Snapshot
 	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
@@ -40,17 +40,16 @@ func (r *Reader) Snapshots(ctx context.Context, f Filter) ([]Snapshot, error) {
 	return out, err
 }
 
-// Notable is a call that stood out.
+// Notable is a call that failed or was slow.
 type Notable struct {
 	Session string // ID
-	Number  uint64 // of the call in its session
+	Number  uint64 // the call's in its session
 	Why     string // "failed", "slow"
 	Call    events.Call
 }
 
-// Notable returns the calls that stood out among those that match, in the order of
-// their numbers. They outlive the others. Of each call it has the times, the result and
-// the arguments, not the gap before it.
+// Notable returns the matching notable calls, ordered by number. They outlive the other calls. Each
+// has its times, result and arguments, but not the gap before it.
 func (r *Reader) Notable(ctx context.Context, f Filter) ([]Notable, error) {
 	var out []Notable
 	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
@@ -81,7 +80,7 @@ func (r *Reader) Notable(ctx context.Context, f Filter) ([]Notable, error) {
 	return out, err
 }
 
-// ofSessions calls read for each session that a filter is about, the oldest first.
+// ofSessions calls read for each session that a filter selects, oldest first.
 func (r *Reader) ofSessions(ctx context.Context, f Filter, read func(s *Session, from, to int64) error) error {
 	sessions, err := r.Chosen(ctx, f)
 	if err != nil {

@@ -31,8 +31,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// Failed calls, and the slowest of each second, are kept one by one with the numbers
-// that they have among all.
+// Failed calls, and the slowest of each second, are kept with their numbers in the session.
 func TestNotable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})

@@ -14,14 +14,14 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// SQLLimits bound what a statement may take. Zero is the default of each.
+// SQLLimits bound a statement. Zero is each one's default.
 type SQLLimits struct {
 	Rows  int           // of the result; 10,000
 	Bytes int64         // of the result's values; 16 MiB
-	Time  time.Duration // waiting for another statement included; 10 s
+	Time  time.Duration // including the wait for another statement; 10 s
 }
 
-// orDefaults fills in what is not set.
+// orDefaults fills in unset limits.
 func (l SQLLimits) orDefaults() SQLLimits {
 	if l.Rows <= 0 {
 		l.Rows = 10_000
@@ -35,20 +35,20 @@ func (l SQLLimits) orDefaults() SQLLimits {
 	return l
 }
 
-// SQLResult is what a statement returned.
+// SQLResult is a statement's result.
 type SQLResult struct {
 	Columns  []string
-	Rows     [][]any // of nil, int64, float64, string and []byte
-	Cut      string  // why there are no more rows, though there would be; "" when these are all
+	Rows     [][]any // nil, int64, float64, string and []byte values
+	Cut      string  // why further rows are missing; "": complete
 	Coverage Coverage
 	Took     time.Duration
 }
 
-// SQLError says in words what is wrong with a statement.
+// SQLError describes what is wrong with a statement.
 type SQLError struct {
 	What string // one line
-	Do   string // one line: what to do about it; may be empty
-	Err  error  // what it came from; may be nil
+	Do   string // one line: the remedy; may be empty
+	Err  error  // the cause; may be nil
 }
 
 // Error returns both lines as one.
@@ -62,16 +62,15 @@ func (e *SQLError) Error() string {
 // Unwrap returns the cause.
 func (e *SQLError) Unwrap() error { return e.Err }
 
-// Bounds that no caller can set. SQLite looks whether it shall end where a program
-// jumps back, so what runs in between is bounded by the length of the program and
-// that of a value: together they keep the memory below 256 MB.
+// Fixed bounds. SQLite checks for an interrupt when a program jumps back, so the length of the
+// program and of a value bound what runs in between. Together they keep the memory below 256 MB.
 const (
-	sqlLength = 100_000          // bytes of a value
-	sqlText   = 16 << 10         // bytes of a statement
-	sqlSteps  = 1400             // of the program that it is compiled to
+	sqlLength = 100_000          // bytes per value
+	sqlText   = 16 << 10         // bytes per statement
+	sqlSteps  = 1400             // instructions of the compiled program
 	sqlMemory = 96 << 20         // bytes by which the process may grow
-	sqlDisk   = 512 << 20        // bytes of what is sorted in temporary files
-	sqlGrace  = time.Second / 20 // to end in when told
+	sqlDisk   = 512 << 20        // bytes of temporary files for sorting
+	sqlGrace  = time.Second / 20 // time to end after an interrupt
 )
 
 // sqlBounds are SQLite's own limits, by their numbers.
@@ -90,11 +89,9 @@ var sqlBounds = map[int]int{
 	sqlite3.SQLITE_LIMIT_WORKER_THREADS:      0,
 }
 
-// SQL runs one statement that reads: over the tables of the file and over the
-// virtual tables and functions that [SQLSchema] lists. What is wrong with a
-// statement is an [SQLError]; one that takes too long ends with the context's error,
-// no later than 100 ms after its time. Statements of one Reader run one after the
-// other.
+// SQL runs one read-only statement over the tables of the file and the virtual tables and functions
+// of [SQLSchema]. An error in a statement is an [SQLError]; a statement that exceeds its time ends
+// with the context's error within 100 ms. A Reader runs its statements one at a time.
 func (r *Reader) SQL(ctx context.Context, text string, l SQLLimits) (*SQLResult, error) {
 	l = l.orDefaults()
 	text, err := one(text)
@@ -126,8 +123,8 @@ func (r *Reader) SQL(ctx context.Context, text string, l SQLLimits) (*SQLResult,
 	return &s.result, nil
 }
 
-// awaitEnd returns how a statement ended. One that is told to end does so at once as
-// a rule; what SQLite does in one go, as it does its planning, is not waited for.
+// awaitEnd returns how a statement ended. An interrupted statement normally ends at once; awaitEnd
+// does not wait for uninterruptible parts of SQLite, such as planning.
 func awaitEnd(ctx context.Context, ended <-chan error) error {
 	select {
 	case err := <-ended:
@@ -144,7 +141,7 @@ func awaitEnd(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// statement is one statement that runs. Its fields are its goroutine's.
+// statement is one running statement. Its goroutine owns its fields.
 type statement struct {
 	r      *Reader
 	ctx    context.Context
@@ -152,18 +149,17 @@ type statement struct {
 	text   string
 	limits SQLLimits
 	now    time.Time
-	seed   maphash.Seed // of the rows' ids
+	seed   maphash.Seed // for the rows' ids
 
 	conn    queryer
-	tables  map[string]bool // that may be read, lower case
-	guarded bool            // the rest is the statement's own
-	denied  *SQLError       // why the authorizer said no
-	err     error           // why a virtual table could not go on
+	tables  map[string]bool // readable tables, lower case
+	guarded bool            // the statement itself runs: the authorizer restricts it
+	denied  *SQLError       // the authorizer's reason to deny it
+	err     error           // a virtual table's error
 	result  SQLResult
 }
 
-// run opens a connection for the statement alone, so that nothing outlives it, and
-// runs it there.
+// run runs the statement on a connection of its own, so that nothing outlives it.
 func (s *statement) run() (err error) {
 	key := register(s)
 	defer unregister(key)
@@ -183,8 +179,8 @@ func (s *statement) run() (err error) {
 	return s.failed(conn.Raw(func(c any) error { return s.guard(c, key) }))
 }
 
-// dataSource names the database, to be read and nothing else. The name must begin
-// with file:, or SQLite does not see the mode.
+// dataSource returns the name of the database, read-only. The name must begin with file:, or SQLite
+// ignores the mode.
 func (r *Reader) dataSource() string {
 	path := r.path
 	if r.temp != "" {
@@ -195,8 +191,7 @@ func (r *Reader) dataSource() string {
 	return u.String()
 }
 
-// prepare makes the virtual tables, which are the connection's alone, and then
-// closes it to all that is not reading.
+// prepare creates the connection's virtual tables, and then denies everything but reading.
 func (s *statement) prepare(conn *sql.Conn, key string) error {
 	s.tables = map[string]bool{"sqlite_schema": true, "sqlite_master": true, "json_each": true, "json_tree": true}
 	rows, err := conn.QueryContext(s.ctx, "SELECT lower(name) FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'")
@@ -230,7 +225,7 @@ func (s *statement) prepare(conn *sql.Conn, key string) error {
 	return nil
 }
 
-// failed says why the statement failed: the cause of all that follows first.
+// failed returns why the statement failed: the first cause.
 func (s *statement) failed(err error) error {
 	if err == nil {
 		return nil
@@ -247,7 +242,7 @@ func (s *statement) failed(err error) error {
 	return inWords(err)
 }
 
-// note adds how far a part of the answer goes.
+// note adds a part's coverage.
 func (s *statement) note(c Coverage) {
 	to := &s.result.Coverage
 	torn := max(to.Torn, c.Torn) // a table may be read more than once
@@ -257,7 +252,7 @@ func (s *statement) note(c Coverage) {
 	to.Torn, to.Missing, to.Damage, to.Calls, to.Variance = torn, missing, damage, calls, variance
 }
 
-// size is what a value counts towards [SQLLimits.Bytes].
+// size is a value's size for [SQLLimits.Bytes].
 func size(v any) int64 {
 	const header = 16
 	switch v := v.(type) {

@@ -11,19 +11,18 @@ import (
 	"modernc.org/sqlite"
 )
 
-// guarded is the driver of the connections that statements run on: its functions
-// and tables are theirs alone. There is one in a process, since what is registered
-// on a driver stays for good.
+// guarded is the driver for connections that run statements, with its own functions and tables. A
+// process has one, since registrations on a driver are permanent.
 var guarded = sync.OnceValues(newDriver)
 
-// statements are those that run, by the keys that the driver's functions and tables
-// are told: what they answer from is the statement's.
+// statements are the running statements by their keys, which the driver's functions and tables get
+// as arguments. They read from that statement.
 var statements struct {
 	sync.Map
 	last atomic.Int64
 }
 
-// runFunction is the function that runs a statement. It is no statement's to use.
+// runFunction is the function that runs a statement. Statements may not call it.
 const runFunction = "ingero_run"
 
 func register(s *statement) (key string) {
@@ -34,7 +33,7 @@ func register(s *statement) (key string) {
 
 func unregister(key string) { statements.Delete(key) }
 
-// running returns the statement of a key.
+// running returns a key's statement.
 func running(key string) (*statement, error) {
 	if s, ok := statements.Load(key); ok {
 		return s.(*statement), nil
@@ -78,7 +77,7 @@ func newDriver() (*sqlite.Driver, error) {
 // connector opens connections with the guarded driver.
 type connector struct{ name string }
 
-// Connect opens one.
+// Connect opens a connection.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -90,8 +89,7 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return d.Open(c.name)
 }
 
-// Driver returns the driver, an empty one where it could not be made: Connect says
-// why.
+// Driver returns the driver, or an empty one if it could not be created: Connect returns the error.
 func (c connector) Driver() driver.Driver {
 	d, err := guarded()
 	if err != nil {

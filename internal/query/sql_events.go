@@ -11,31 +11,31 @@ import (
 	"ingero/pkg/events"
 )
 
-// eventBatchRows is how many calls are handed to SQLite at a time.
+// eventBatchRows is the number of calls passed to SQLite at a time.
 const eventBatchRows = 512
 
 // eventBatch is a run of calls of one session.
 type eventBatch struct {
 	session *Session
 	calls   []events.Call
-	numbers []uint64           // theirs in the session
-	procs   map[uint32]process // of the session; empty unless it is asked for
+	numbers []uint64           // the calls' numbers in the session
+	procs   map[uint32]process // the session's; empty unless requested
 	names   names
-	funcs   *symbols.Functions // of the session; empty unless it is asked for
-	stacks  *Stacks            // likewise
+	funcs   *symbols.Functions // the session's; empty unless requested
+	stacks  *Stacks            // the session's; empty unless requested
 	texts   readable
 }
 
-// process is what is told of a call's process.
+// process is the part of a call's row about its process.
 type process struct {
 	comm, cgroup vtab.Value
 	where        []vtab.Value // of eventWhere
 }
 
-// names are operations' names as values, so that each is boxed once.
+// names caches operations' names as values, so that each is boxed once.
 type names map[events.Op]vtab.Value
 
-// of returns the name of an operation, NULL for none.
+// of returns an operation's name, NULL for none.
 func (n names) of(o events.Op) vtab.Value {
 	v, ok := n[o]
 	if !ok && o != 0 {
@@ -51,10 +51,10 @@ func (b *eventBatch) at(row, column int) vtab.Value {
 	return eventColumns[column].of(b, row, &b.calls[row])
 }
 
-// eventColumn is a column of events and how it is made of a call.
+// eventColumn is a column of events, with its value's function.
 type eventColumn = derived[func(b *eventBatch, row int, c *events.Call) vtab.Value]
 
-// eventsTable is one row a call.
+// eventsTable has one row per call.
 var eventsTable = &virtual{
 	SQLTable: SQLTable{Name: "events", Columns: declared(eventColumns),
 		About: "Every recorded call, of all sessions: one row each. Reading it goes through the logs, so bound it by timestamp, session, pid or op where you can; sums over all of it are quicker from op_stats. An operation may be named by any of its names: op = 'cudaStreamSync' finds cudaStreamSynchronize."},
@@ -62,7 +62,7 @@ var eventsTable = &virtual{
 	scan: scanEvents,
 }
 
-// scanEvents yields the calls that match.
+// scanEvents yields the matching calls.
 func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	f, some := a.filter("timestamp")
 	var ids []string
@@ -109,7 +109,7 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 	return nil
 }
 
-// enter makes a batch one of another session.
+// enter switches a batch to another session.
 func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
 	b.session = of
 	if a.wants("function") || a.wants("symbol") {
@@ -135,9 +135,8 @@ func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
 	}, sqlEventProcesses, of.id)
 }
 
-// sessionOf returns the session of a call's id, "node:session.number"; or else the
-// one that is given. A node may have any character in its name, a session has no
-// colon in its own.
+// sessionOf returns the session in a call's id, "node:session.number", or else otherwise. A node's
+// name may contain any character, a session's name has no colon.
 func sessionOf(id, otherwise string) string {
 	for i := len(id) - 1; i >= 0; i-- {
 		if id[i] != '.' {
@@ -153,7 +152,7 @@ func sessionOf(id, otherwise string) string {
 	return otherwise
 }
 
-// Parts of a call that its flags say are not known are NULL.
+// Parts of a call that are unknown by its flags are NULL.
 
 func measured(c *events.Call, v int64) vtab.Value {
 	if c.Flags&events.CallUnmeasured != 0 {
@@ -162,7 +161,7 @@ func measured(c *events.Call, v int64) vtab.Value {
 	return v
 }
 
-// told is measured where on-CPU and blocked time were told apart.
+// told returns v if on-CPU and blocked time were measured separately, else NULL.
 func told(c *events.Call, v int64) vtab.Value {
 	if c.Flags&events.CallLedgerPartial != 0 {
 		return nil
@@ -177,7 +176,7 @@ func gapTold(c *events.Call, v int64) vtab.Value {
 	return v
 }
 
-// flag is 1 or 0.
+// flag returns 1 or 0.
 func flag(c *events.Call, f events.CallFlags) vtab.Value {
 	if c.Flags&f != 0 {
 		return int64(1)
@@ -200,12 +199,12 @@ func (b *eventBatch) id(row int, seed maphash.Seed) uint64 {
 	}{b.session.ID, b.numbers[row]})
 }
 
-// name makes a call's id for people.
+// name returns a call's id.
 func (b *eventBatch) name(row int) string {
 	return string(b.session.AppendCallID(make([]byte, 0, 64), b.numbers[row]))
 }
 
-// callColumns are the columns of events that are of the call.
+// callColumns are the columns of events that depend on the call only.
 var callColumns = []eventColumn{
 	{SQLColumn{"id", "TEXT", "node:session.number: the call, the same wherever the recording is copied to"},
 		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return b.name(row) }},

@@ -13,9 +13,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// filter makes a Filter of the conditions on the columns session, node, pid, op and
-// the one named time: whatever it leaves out SQLite looks at again, but for op. It
-// returns false where nothing can match.
+// filter makes a Filter of the conditions on the columns session, node, pid, op and timed. SQLite
+// rechecks all conditions but op's. filter returns false if nothing can match.
 func (a *asked) filter(timed string) (Filter, bool) {
 	f := Filter{Session: AllSessions}
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
@@ -33,7 +32,7 @@ func (a *asked) filter(timed string) (Filter, bool) {
 				return f, false
 			}
 			f.PIDs = []uint32{uint32(n)}
-		case name == "op": // it is ours alone to look at
+		case name == "op": // SQLite does not recheck it
 			if f.Ops = both(f.Ops, events.OpsNamed(text)); !isText || len(f.Ops) == 0 {
 				return f, false
 			}
@@ -52,7 +51,7 @@ func (a *asked) filter(timed string) (Filter, bool) {
 	return f, from < to
 }
 
-// bound narrows [from, to) down by a condition.
+// bound narrows [from, to) by a condition.
 func bound(from, to int64, op vtab.ConstraintOp, n int64) (int64, int64) {
 	after := n
 	if n < math.MaxInt64 {
@@ -73,7 +72,7 @@ func bound(from, to int64, op vtab.ConstraintOp, n int64) (int64, int64) {
 	return from, to
 }
 
-// both returns the operations that are in both, nil standing for all.
+// both returns the operations in both lists; nil means all.
 func both(a, b []events.Op) []events.Op {
 	if a == nil {
 		return b
@@ -103,7 +102,7 @@ func (a *asked) between(s *statement, f Filter) (Filter, error) {
 	return f, nil
 }
 
-// moment reads an argument that is a time, zero for none.
+// moment parses a time argument, zero for none.
 func (s *statement) moment(a *asked, name string) (time.Time, error) {
 	t, err := moment(a.arg(name), s.now)
 	if err != nil {
@@ -114,7 +113,7 @@ func (s *statement) moment(a *asked, name string) (time.Time, error) {
 
 const momentsAre = "a time is Unix nanoseconds, '5m' (so long ago) or '2026-11-21T15:04:05Z'"
 
-// moment reads a time as people give it: see momentsAre. Nil is the zero time.
+// moment parses a time as typed by people: see momentsAre. Nil is the zero time.
 func moment(v any, now time.Time) (time.Time, error) {
 	switch v := v.(type) {
 	case nil:
@@ -138,7 +137,7 @@ func moment(v any, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is no time", fmt.Sprint(v))
 }
 
-// duration reads 90s, 1h30m and, of which Go knows nothing, 2d and 1w.
+// duration parses 90s, 1h30m and, beyond Go's syntax, 2d and 1w.
 func duration(s string) (time.Duration, error) {
 	s = strings.TrimSpace(s)
 	for unit, hours := range map[string]float64{"d": 24, "w": 7 * 24} {
@@ -153,8 +152,8 @@ func duration(s string) (time.Duration, error) {
 	return time.ParseDuration(s)
 }
 
-// unread says whether an error is about what a recording does not have (any more),
-// which an answer tells and goes on; and keeps what to tell.
+// unread reports whether an error is about missing parts of a recording, which the answer notes and
+// skips; it then records the note.
 func (s *statement) unread(session string, err error) bool {
 	switch {
 	case errors.Is(err, ErrNoSession):

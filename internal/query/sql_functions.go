@@ -15,12 +15,12 @@ import (
 	"ingero/internal/symbols"
 )
 
-// SQLFunction is a function for statements, beside SQLite's own.
+// SQLFunction is a function for statements, besides SQLite's own.
 type SQLFunction struct {
 	Name, Args, About string
 }
 
-// sqlFunctions are those that there are and what they do.
+// sqlFunctions are the functions with their documentation.
 var sqlFunctions = []struct {
 	SQLFunction
 	impl sqlite.FunctionImpl
@@ -58,8 +58,8 @@ var sqlFunctions = []struct {
 	{SQLFunction{"s", "ns", "Nanoseconds as seconds."}, inUnits(time.Second)},
 }
 
-// scalar is a function that is NULL of NULL.
-// SQLite takes each for the same all through a statement, ago too.
+// scalar is a function that returns NULL for NULL. SQLite treats each, even ago, as constant within
+// a statement.
 func scalar(n int32, f func([]driver.Value) (driver.Value, error)) sqlite.FunctionImpl {
 	return sqlite.FunctionImpl{NArgs: n, Deterministic: true, Scalar: func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 		for _, a := range args {
@@ -103,13 +103,13 @@ func whole(v driver.Value) (int64, error) {
 	return 0, fmt.Errorf("%.40q is no whole number", textOf(v))
 }
 
-// percentile is an aggregate whose memory is bounded, whatever it is given.
+// percentile is an aggregate with bounded memory.
 type percentile struct {
 	values stats.Sketch
 	q      float64
 }
 
-// Step takes a value.
+// Step adds a value.
 func (p *percentile) Step(_ *sqlite.FunctionContext, args []driver.Value) (err error) {
 	if args[0] == nil {
 		return nil
@@ -125,7 +125,7 @@ func (p *percentile) Step(_ *sqlite.FunctionContext, args []driver.Value) (err e
 	return err
 }
 
-// WindowInverse refuses: a value cannot be taken back.
+// WindowInverse fails: a value cannot be removed.
 func (p *percentile) WindowInverse(*sqlite.FunctionContext, []driver.Value) error {
 	return fmt.Errorf("percentile cannot move along a window")
 }
@@ -141,10 +141,10 @@ func (p *percentile) WindowValue(*sqlite.FunctionContext) (driver.Value, error) 
 // Final has nothing to free.
 func (p *percentile) Final(*sqlite.FunctionContext) {}
 
-// sketched is an aggregate of the same values.
+// sketched is the aggregate that returns the sketch.
 type sketched struct{ percentile }
 
-// Step takes a value.
+// Step adds a value.
 func (p *sketched) Step(c *sqlite.FunctionContext, args []driver.Value) error {
 	return p.percentile.Step(c, []driver.Value{args[0], 0.5})
 }
@@ -157,8 +157,8 @@ func (p *sketched) WindowValue(*sqlite.FunctionContext) (driver.Value, error) {
 	return p.values.MarshalBinary()
 }
 
-// linear are functions of SQLite's that take a time that grows with the product of
-// their arguments' lengths, and are not to be interrupted: here they take the sum.
+// linear are replacements of SQLite functions whose time grows with the product of their arguments'
+// lengths and which cannot be interrupted. These take time linear in the sum.
 var linear = map[string]sqlite.FunctionImpl{
 	"replace": scalar(3, func(v []driver.Value) (driver.Value, error) {
 		s, from, to := textOf(v[0]), textOf(v[1]), textOf(v[2])
@@ -187,8 +187,7 @@ var linear = map[string]sqlite.FunctionImpl{
 	"rtrim": trimmer(strings.TrimRightFunc),
 }
 
-// trimmer is trim with the characters to take off. That with one argument stays
-// SQLite's.
+// trimmer is trim with the characters to remove. SQLite's own handles one argument.
 func trimmer(trim func(string, func(rune) bool) string) sqlite.FunctionImpl {
 	return scalar(2, func(v []driver.Value) (driver.Value, error) {
 		set := map[rune]bool{}
@@ -199,7 +198,7 @@ func trimmer(trim func(string, func(rune) bool) string) sqlite.FunctionImpl {
 	})
 }
 
-// textOf is a value as SQLite makes text of it.
+// textOf converts a value to text as SQLite does.
 func textOf(v driver.Value) string {
 	switch v := v.(type) {
 	case string:

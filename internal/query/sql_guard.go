@@ -16,16 +16,15 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// queryer is the part of a connection that a statement runs on.
+// queryer is the part of a connection that runs a statement.
 type queryer interface {
 	driver.QueryerContext
 	driver.ExecerContext
 	sqlite.AuthorizerRegisterer
 }
 
-// guard runs the statement inside another one that calls it as a function. The
-// driver interrupts a connection while it executes, but not while rows are read one
-// by one: so all of it is one execution.
+// guard runs the statement inside another one that calls it as a function. The driver interrupts a
+// connection while it executes, but not between single rows, so everything runs in one execution.
 func (s *statement) guard(c any, key string) error {
 	conn, ok := c.(queryer)
 	if !ok {
@@ -42,7 +41,7 @@ func (s *statement) guard(c any, key string) error {
 // query runs the statement and keeps its rows.
 func (s *statement) query() (err error) {
 	s.guarded = true
-	rows, err := s.conn.QueryContext(context.Background(), s.text, nil) // the execution around it is interrupted
+	rows, err := s.conn.QueryContext(context.Background(), s.text, nil) // the enclosing execution is interrupted
 	if err != nil {
 		return err
 	}
@@ -78,8 +77,8 @@ func (s *statement) query() (err error) {
 	}
 }
 
-// authorize says yes to what only reads: SQLite asks while it compiles. What is not
-// in the lists is denied, so that what SQLite learns tomorrow is too.
+// authorize permits actions that only read; SQLite asks during compilation. It denies everything
+// that is not listed, including future actions.
 func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _ string) sqlite.AuthorizerReturnCode {
 	if !s.guarded {
 		return sqlite.AuthorizerOK
@@ -111,16 +110,16 @@ func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _
 	return sqlite.AuthorizerDeny
 }
 
-// reachesOut says whether a name that a statement reads no column of is one that
-// SQLite makes a table for by itself. Others are those of WITH.
+// reachesOut reports whether a table name without read columns makes SQLite create a table by
+// itself. Other such names come from WITH.
 func reachesOut(name string) bool {
 	return strings.HasPrefix(name, "pragma_") || strings.HasPrefix(name, "sqlite_") || name == "dbstat"
 }
 
 const onlyReads = "a statement begins with SELECT, WITH, VALUES or EXPLAIN, and only reads"
 
-// safeFunctions are SQLite's functions that can be used, and those of this package:
-// none reaches out of the statement.
+// safeFunctions are the permitted functions of SQLite, and those of this package: none reaches
+// outside the statement.
 var safeFunctions = func() map[string]bool {
 	names := strings.Fields(`-> ->> abs avg ceil ceiling char coalesce concat concat_ws count cume_dist current_date
 		current_time current_timestamp date datetime dense_rank exp first_value floor format glob group_concat hex if ifnull
@@ -140,8 +139,8 @@ var safeFunctions = func() map[string]bool {
 	return out
 }()
 
-// one returns the statement that a text is, without what follows its semicolon. It
-// refuses, in words, what is not one statement that reads.
+// one returns the statement in a text, without anything after its semicolon. It rejects, with an
+// explanation, anything but one reading statement.
 func one(text string) (string, error) {
 	switch {
 	case len(text) > sqlText:
@@ -173,8 +172,8 @@ func one(text string) (string, error) {
 	}
 }
 
-// skipBlank returns what follows white space and comments. A comment that does not
-// end goes to the end, as for SQLite; they do not nest.
+// skipBlank skips white space and comments. An unterminated comment extends to the end, as in
+// SQLite; comments do not nest.
 func skipBlank(s string) string {
 	for {
 		s = strings.TrimLeft(s, " \t\n\f\r\ufeff")
@@ -189,8 +188,8 @@ func skipBlank(s string) string {
 	}
 }
 
-// tokenLen is the length of what stands at the start of s: a string or a quoted
-// name, a word, or one character.
+// tokenLen returns the length of the token at the start of s: a string or a quoted name, a word, or
+// one character.
 func tokenLen(s string) int {
 	end := s[0]
 	switch s[0] {
@@ -221,7 +220,7 @@ func wordLen(s string) int {
 	return n
 }
 
-// inWords makes an SQLError of what SQLite says about a statement.
+// inWords converts SQLite's error about a statement to an SQLError.
 func inWords(err error) error {
 	var known *SQLError
 	var lite *sqlite.Error
@@ -254,7 +253,7 @@ func inWords(err error) error {
 	return out
 }
 
-// plainText takes off what the driver puts around SQLite's message.
+// plainText removes the driver's decoration from SQLite's message.
 func plainText(s string) string {
 	if _, after, ok := strings.Cut(s, "SQL logic error: "); ok {
 		s = after
@@ -274,7 +273,7 @@ func tablesAre() string {
 	return "there are " + strings.Join(names, ", ") + " and those of the file, as sessions: see docs/reference/schema.md"
 }
 
-// addNew appends what is not there yet.
+// addNew appends the missing elements.
 func addNew(to, from []string) []string {
 	for _, s := range from {
 		if !slices.Contains(to, s) {

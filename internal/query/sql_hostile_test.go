@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Each of them is refused in words, whatever it hides behind.
+// refused are statements that are rejected with an explanation, however they are disguised.
 var refused = []struct{ name, text, why string }{
 	{"insert", "INSERT INTO sessions DEFAULT VALUES", "INSERT cannot be used"},
 	{"insert behind with", "WITH x AS (SELECT 1) INSERT INTO drops SELECT 1, 'x', 1", "would change"},
@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// snapshot lists the files of a directory with their contents' sums.
+// snapshot lists a directory's files with their checksums.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -129,7 +129,7 @@ func size0(path string) bool {
 
 const endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
 
-// Each of them would take hours or all of the memory.
+// endlessOnes are statements that would take hours or all memory.
 var endlessOnes = []struct{ name, text string }{
 	{"recursion", endless + "SELECT count(*) FROM c"},
 	{"recursion without doubles", "WITH RECURSIVE c(x) AS (SELECT 1 UNION SELECT x + 1 FROM c) SELECT max(x) FROM c"},
@@ -161,7 +161,7 @@ var endlessOnes = []struct{ name, text string }{
 	{"a group for each", endless + "SELECT percentile(x, 0.5) FROM c GROUP BY x"},
 }
 
-// laughter doubles what there is n times.
+// laughter doubles its input n times.
 func laughter(n int) string {
 	var b strings.Builder
 	last := "a"
@@ -172,7 +172,7 @@ func laughter(n int) string {
 	return b.String()
 }
 
-// constants are columns that have many large constants each.
+// constants returns columns with many large constants each.
 func constants(columns, each int, x string) string {
 	all := make([]string, columns)
 	for i := range all {
@@ -185,8 +185,8 @@ func constants(columns, each int, x string) string {
 	return strings.Join(all, ", ")
 }
 
-// Statements that would run for more than an hour end at their time limit, none makes the
-// process grow by 256 MB, and the next one has its turn.
+// Endless statements end at their time limit, none makes the process grow by 256 MB, and the next
+// statement runs.
 func TestEndless(t *testing.T) {
 	const most = 300 * time.Millisecond
 	r := sqlDB(t)
@@ -215,7 +215,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// peak forgets what the process had most so far, and returns what it has.
+// peak resets the process's memory high-water mark, and returns its current memory.
 func peak(t *testing.T) int64 {
 	t.Helper()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
@@ -224,7 +224,7 @@ func peak(t *testing.T) int64 {
 	return high(t)
 }
 
-// high returns the most memory that the process had since, in bytes.
+// high returns the process's highest memory since then, in bytes.
 func high(t *testing.T) int64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/status")

@@ -13,15 +13,15 @@ import (
 	"ingero/internal/stats"
 )
 
-// merged is a row that is being put together: of each column a value, two of an average,
-// or a distribution.
+// merged is a row under construction: each column has a value, two for an average, or a
+// distribution.
 type merged struct {
 	cells    []any
 	sketches map[int]*stats.Sketch
 }
 
-// Merge puts the answers of several databases together. One that is not what was asked
-// for is an error.
+// Merge merges the answers of several databases. An answer that does not fit the statement is an
+// error.
 func (p *Parts) Merge(answers []*SQLResult) (*SQLResult, error) {
 	wide := 0
 	for i := range p.items {
@@ -61,7 +61,7 @@ func (p *Parts) Merge(answers []*SQLResult) (*SQLResult, error) {
 	return out, nil
 }
 
-// names are those of the columns, of which the databases call theirs from.
+// names returns the column names; from has the databases' names.
 func (p *Parts) names(from []string) (out []string) {
 	for i := range p.items {
 		out = append(out, cmp.Or(p.items[i].name, from[p.items[i].at]))
@@ -69,7 +69,7 @@ func (p *Parts) names(from []string) (out []string) {
 	return out
 }
 
-// key is what a row is told apart by.
+// key returns a row's group.
 func (p *Parts) key(row []any) string {
 	var b strings.Builder
 	for i := range p.items {
@@ -81,7 +81,7 @@ func (p *Parts) key(row []any) string {
 	return b.String()
 }
 
-// add takes a row of a database in.
+// add adds a database's row.
 func (p *Parts) add(m *merged, row []any) error {
 	for i := range p.items {
 		x := &p.items[i]
@@ -131,7 +131,7 @@ func (m *merged) distribution(at int, v any) error {
 	return nil
 }
 
-// row makes the row of the answer.
+// row returns the answer's row.
 func (p *Parts) row(m *merged) (out []any) {
 	for i := range p.items {
 		x := &p.items[i]
@@ -160,7 +160,7 @@ func (p *Parts) row(m *merged) (out []any) {
 	return out
 }
 
-// sort orders the rows, and leaves those beyond the limit out.
+// sort orders the rows, and drops those beyond the limit.
 func (p *Parts) sort(r *SQLResult) {
 	if len(p.order) > 0 {
 		slices.SortStableFunc(r.Rows, func(a, b []any) int {
@@ -191,8 +191,7 @@ func numeric(v any) (float64, bool) {
 	return 0, false
 }
 
-// addValues adds two numbers, of which one that is NULL is left out. A sum that has no room
-// in an integer becomes a float.
+// addValues adds two numbers, ignoring NULL. A sum that overflows an integer becomes a float.
 func addValues(a, b any) (any, error) {
 	x, xInt := a.(int64)
 	y, yInt := b.(int64)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Parts is a statement whose answer over several databases can be made of those of each:
-// its rows are groups, and the rest of a row are aggregates that can be added up.
+// Parts is a statement whose answers from several databases can be merged: its rows are groups, and
+// all other columns are additive aggregates.
 type Parts struct {
-	SQL string // what each database is asked
+	SQL string // statement for each database
 
 	items []part
 	order []partOrder
@@ -18,11 +18,11 @@ type Parts struct {
 
 // part is a column of the answer.
 type part struct {
-	name string // "": as the databases call it
-	how  string // the aggregate, lower case; "": what rows are grouped by
-	unit string // "us", "ms" or "s": what is made of the aggregate; "": nothing
+	name string // "": the databases' name
+	how  string // the aggregate, lower case; "": a grouping column
+	unit string // "us", "ms" or "s": conversion of the aggregate; "": none
 	q    float64
-	at   int // first of its columns in the answers
+	at   int // its first column in the answers
 }
 
 // partOrder is a term of ORDER BY.
@@ -31,14 +31,13 @@ type partOrder struct {
 	desc bool
 }
 
-// aggregates are those that can be added up, by how many columns they need.
+// aggregates are the additive aggregates, by the number of columns they need.
 var aggregates = map[string]int{"count": 1, "sum": 1, "total": 1, "min": 1, "max": 1, "avg": 2, "percentile": 1}
 
-// SplitSQL takes a statement apart. It is not ok where its answer cannot be made of those of
-// several databases, or where that would take more than this knows of SQL: then each
-// answer stands for itself. It is one SELECT with no other inside, whose columns are those of
-// GROUP BY or single aggregates, in us(), ms() or s() perhaps; ORDER BY names columns, LIMIT
-// is a number.
+// SplitSQL splits a statement for several databases. ok is false if their answers cannot be merged,
+// or if that needs more knowledge of SQL: then each answer stands alone. The statement must be one
+// SELECT without subqueries, whose columns are those of GROUP BY or single aggregates, optionally
+// in us(), ms() or s(). ORDER BY must name columns, LIMIT must be a number.
 func SplitSQL(text string) (p *Parts, ok bool) {
 	text, err := one(text)
 	if err != nil {
@@ -51,7 +50,7 @@ func SplitSQL(text string) (p *Parts, ok bool) {
 	}
 	p = &Parts{limit: -1}
 	var sent []string
-	var groups []string // normal form of what is grouped by, by item
+	var groups []string // normal forms of the grouping items
 	items := split(c.list)
 	sums := false
 	for _, item := range items {
@@ -87,8 +86,7 @@ func SplitSQL(text string) (p *Parts, ok bool) {
 	return p, true
 }
 
-// grouped says whether the rows of all databases are told apart by what the columns
-// without an aggregate say, and by nothing else.
+// grouped reports whether exactly the columns without an aggregate identify a row.
 func (p *Parts) grouped(group [][]string, forms, names []string) bool {
 	by := map[int]bool{}
 	for _, term := range group {
@@ -106,10 +104,10 @@ func (p *Parts) grouped(group [][]string, forms, names []string) bool {
 	return true
 }
 
-// clauses are the parts of a statement.
+// clauses are a statement's clauses.
 type clauses struct{ list, rest, group, order, limit []string }
 
-// clausesOf finds them; it is not ok where there are others.
+// clausesOf splits a statement into clauses; ok is false if it has others.
 func clausesOf(words []string) (c clauses, ok bool) {
 	if len(words) == 0 || !strings.EqualFold(words[0], "SELECT") {
 		return c, false
@@ -142,11 +140,11 @@ func clausesOf(words []string) (c clauses, ok bool) {
 	return c, depth == 0 && len(c.list) > 0 && len(c.rest) > 0
 }
 
-// refusedWords make more of a statement than can be put together here.
+// refusedWords occur in statements that cannot be merged.
 var refusedWords = map[string]bool{"SELECT": true, "WITH": true, "UNION": true, "INTERSECT": true, "EXCEPT": true, "DISTINCT": true, "ALL": true, "HAVING": true,
 	"OVER": true, "FILTER": true, "WINDOW": true, "VALUES": true, "OFFSET": true, "EXPLAIN": true, "COLLATE": true, "NULLS": true}
 
-// itemOf says what a column is, and what to ask for it.
+// itemOf parses a column, and returns what to ask for it.
 func itemOf(item []string) (x part, ask []string, ok bool) {
 	expr := expression(item)
 	x.name = alias(item)
@@ -157,7 +155,7 @@ func itemOf(item []string) (x part, ask []string, ok bool) {
 	}
 	name := strings.ToLower(inner[0])
 	if aggregates[name] == 0 || !call(inner) {
-		// A group: nothing in it may sum up.
+		// A grouping column: it must not contain an aggregate.
 		if x.name == "" && len(expr) > 1 && !slices.Contains(expr, ".") {
 			x.name = spaced(expr)
 		}
@@ -195,7 +193,7 @@ func itemOf(item []string) (x part, ask []string, ok bool) {
 	return x, []string{name + "(" + value + ")"}, true
 }
 
-// sumsUp says whether an aggregate is among words.
+// sumsUp reports whether words contain an aggregate.
 func sumsUp(words []string) bool {
 	for i, w := range words[:len(words)-1] {
 		w = strings.ToLower(w)
@@ -206,7 +204,7 @@ func sumsUp(words []string) bool {
 	return false
 }
 
-// call says whether words are one call of a function: a name, and what is in its brackets.
+// call reports whether words are one function call: a name, and arguments in brackets.
 func call(words []string) bool {
 	if len(words) < 3 || words[1] != "(" || words[len(words)-1] != ")" {
 		return false
@@ -226,7 +224,7 @@ func call(words []string) bool {
 	return false
 }
 
-// expression is a column without the name that it is given.
+// expression returns a column without its alias.
 func expression(item []string) []string {
 	if n := len(item); n > 2 && strings.EqualFold(item[n-2], "AS") {
 		return item[:n-2]
@@ -234,7 +232,7 @@ func expression(item []string) []string {
 	return item
 }
 
-// alias is the name that a column is given, "" for none.
+// alias returns a column's alias, "" for none.
 func alias(item []string) string {
 	if n := len(item); n > 2 && strings.EqualFold(item[n-2], "AS") {
 		return strings.Trim(item[n-1], "\"`[]'")
@@ -242,21 +240,21 @@ func alias(item []string) string {
 	return ""
 }
 
-// itemNames are the names that columns are given, in lower case.
+// itemNames returns the columns' aliases in lower case.
 func itemNames(items [][]string) []string {
 	var out []string
 	for _, item := range items {
 		name := strings.ToLower(alias(item))
 		if e := expression(item); len(e) > 1 && slices.ContainsFunc(e, func(w string) bool { return strings.EqualFold(w, name) }) {
-			name = "" // it is a column's name, too, and which of them is meant is SQLite's to know
+			name = "" // also a column's name: only SQLite knows which one is meant
 		}
 		out = append(out, name)
 	}
 	return out
 }
 
-// itemAt finds the column that a term of GROUP BY or ORDER BY means: by its number, its
-// name or its expression; -1 where there is none.
+// itemAt finds the column of a term of GROUP BY or ORDER BY, by its number, name or expression; -1
+// if there is none.
 func itemAt(term []string, forms, names []string) int {
 	if len(term) == 1 {
 		if n, err := strconv.Atoi(term[0]); err == nil {
@@ -285,7 +283,7 @@ func orderOf(term []string, forms, names []string) (o partOrder, ok bool) {
 	return o, o.item >= 0
 }
 
-// split parts words at the commas that are in no brackets.
+// split splits words at commas outside brackets.
 func split(words []string) (out [][]string) {
 	depth, from := 0, 0
 	for i, w := range words {
@@ -306,9 +304,8 @@ func split(words []string) (out [][]string) {
 	return slices.DeleteFunc(out, func(x []string) bool { return len(x) == 0 })
 }
 
-// tokens are the words of a statement, without blanks and comments. What SQLite joins
-// with characters that are single ones here is the same with blanks between, but for
-// operators and numbers, which stay whole.
+// tokens returns a statement's words, without blanks and comments. Blanks between single characters
+// do not matter to SQLite, except within operators and numbers, which tokens keeps together.
 func tokens(text string) (out []string) {
 	for s := skipBlank(text); s != ""; s = skipBlank(s) {
 		n := tokenLen(s)
@@ -323,7 +320,7 @@ func tokens(text string) (out []string) {
 	return out
 }
 
-// operatorLen is the length of an operator or a number at the start of s.
+// operatorLen returns the length of the operator or number at the start of s.
 func operatorLen(s string) int {
 	for _, op := range []string{"->>", "->", "<=", ">=", "<>", "==", "!=", "||", "<<", ">>"} {
 		if strings.HasPrefix(s, op) {
@@ -340,7 +337,7 @@ func operatorLen(s string) int {
 	return 1
 }
 
-// normal is an expression so that two that mean the same column read the same.
+// normal returns an expression's normal form: equal for expressions of the same column.
 func normal(words []string) string {
 	var b strings.Builder
 	for _, w := range words {
@@ -352,7 +349,7 @@ func normal(words []string) string {
 	return b.String()
 }
 
-// spaced writes an expression as a name.
+// spaced formats an expression as a name.
 func spaced(words []string) string {
 	var b strings.Builder
 	for i, w := range words {

@@ -13,7 +13,7 @@ import (
 	"ingero/internal/store"
 )
 
-// What can be taken apart is asked of each database as it stands here; the rest is not.
+// Splittable statements become the listed ones for each database; others are refused.
 func TestSplitSQL(t *testing.T) {
 	for text, want := range map[string]string{
 		"SELECT node, source, count(*) FROM events GROUP BY node, source":                               "SELECT node, source, count(*) FROM events GROUP BY node , source",
@@ -60,7 +60,7 @@ func nodesDB(t *testing.T, nodes ...string) *Reader {
 	path := filepath.Join(t.TempDir(), "x.db")
 	for _, node := range nodes {
 		x := record(t, path, store.Session{ID: "s" + node, Node: node, Started: began, Mode: "trace"})
-		for range node[4] - '5' { // more on one than on the other
+		for range node[4] - '5' { // different numbers per machine
 			x.second()
 		}
 		x.close()
@@ -68,7 +68,7 @@ func nodesDB(t *testing.T, nodes ...string) *Reader {
 	return openReader(t, path)
 }
 
-// What several databases answer, put together, is what one with all of it answers.
+// Merged answers of several databases equal the answer of one database with everything.
 func TestMergeIsTheWhole(t *testing.T) {
 	ctx := context.Background()
 	whole := nodesDB(t, "gpu-7", "gpu-8")
@@ -114,7 +114,7 @@ func TestMergeIsTheWhole(t *testing.T) {
 	}
 }
 
-// Answers that are not to the question, as of a machine that lies, are errors.
+// Answers that do not fit the statement, as from a lying machine, are errors.
 func TestMergeRefuses(t *testing.T) {
 	p, _ := SplitSQL("SELECT op, percentile(a, 0.5), sum(b) FROM c GROUP BY op")
 	columns := []string{"op", "x", "y"}
@@ -137,8 +137,7 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// Whatever a statement is, it is taken apart or not; what is asked then is one statement,
-// too.
+// Any statement is either split or not; the resulting statement is a single one, too.
 func FuzzSplitSQL(f *testing.F) {
 	for _, seed := range []string{
 		"SELECT op, avg(a) AS b FROM c GROUP BY 1 ORDER BY b DESC LIMIT 3", "SELECT count(,) FROM a", "SELECT us(percentile(a, 99)) FROM b", "SELECT x'00', 1.5e3 FROM a",

@@ -2,9 +2,8 @@ package query
 
 import "slices"
 
-// SQLSchema returns the virtual tables and the functions that stand in the place of
-// one, in the order in which they are explained. The other tables are the file's:
-// migrations of package store declare them.
+// SQLSchema returns the virtual tables and table-valued functions, in the order of their
+// documentation. The other tables are the file's: migrations of package store declare them.
 func SQLSchema() []SQLTable {
 	out := make([]SQLTable, len(virtuals))
 	for i, v := range virtuals {
@@ -13,8 +12,7 @@ func SQLSchema() []SQLTable {
 	return out
 }
 
-// SQLFunctions returns the functions of ingero's own, and the names of SQLite's that
-// statements can use.
+// SQLFunctions returns ingero's own functions, and the names of the permitted SQLite functions.
 func SQLFunctions() (own []SQLFunction, builtin []string) {
 	names := map[string]bool{}
 	for _, f := range sqlFunctions {
@@ -33,7 +31,7 @@ func SQLFunctions() (own []SQLFunction, builtin []string) {
 // SQLExample is a question and the statement that answers it.
 type SQLExample struct{ Question, SQL string }
 
-// SQLExamples are worked examples. Each has rows in a recording of some length.
+// SQLExamples are worked examples. Each has rows in a sufficiently long recording.
 var SQLExamples = []SQLExample{
 	{"Which operations take the most time, and how long do they take?",
 		`SELECT op, count, ms(total_ns) AS total_ms, us(p50_ns) AS p50_us, us(p99_ns) AS p99_us

@@ -32,8 +32,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// What is said of the tables is what they have: columns in their order, arguments in
-// theirs, every type.
+// The documented schema matches the tables: order of columns and arguments, and every type.
 func TestSchemaIsTrue(t *testing.T) {
 	r := sqlDB(t)
 	for _, table := range SQLSchema() {
@@ -68,7 +67,7 @@ func TestSchemaIsTrue(t *testing.T) {
 	}
 }
 
-// The functions that are said to be there are.
+// The documented functions exist.
 func TestFunctionsAreThere(t *testing.T) {
 	r := sqlDB(t)
 	own, builtin := SQLFunctions()

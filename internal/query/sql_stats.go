@@ -11,13 +11,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxSteps bounds the parts of the time that timeline tells apart.
+// maxSteps bounds the steps of timeline.
 const maxSteps = 5000
 
-// statColumn is a column of a sum and how it is made of it.
+// statColumn is a column of a sum, with its value's function.
 type statColumn = derived[func(b *statBatch, o *OpStat) vtab.Value]
 
-// statBatch are sums, and what they were told apart by.
+// statBatch holds sums, and their grouping.
 type statBatch struct {
 	stats   []OpStat
 	by      Group
@@ -92,7 +92,7 @@ var timelineTable = &virtual{
 		case int64:
 			b.by.Every = time.Duration(step)
 		case string:
-			b.by.Every, _ = duration(step) // 0 where it is none
+			b.by.Every, _ = duration(step) // 0 if invalid
 		default:
 			b.by.Every = 0
 		}
@@ -103,8 +103,7 @@ var timelineTable = &virtual{
 	},
 }
 
-// scanStats yields the sums of what is asked for, named an operation as an argument
-// gives it.
+// scanStats yields the requested sums; named is an operation given as an argument.
 func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batch) bool) error {
 	f, some := a.filter("")
 	if named != nil {
@@ -135,7 +134,7 @@ func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batc
 	return nil
 }
 
-// checkSteps refuses a step that would cut the recordings into too many parts.
+// checkSteps rejects a step that would cut the recordings into too many parts.
 func (s *statement) checkSteps(f Filter, step time.Duration) error {
 	sessions, err := s.r.Chosen(s.ctx, f)
 	if err != nil {
@@ -158,7 +157,7 @@ func (s *statement) checkSteps(f Filter, step time.Duration) error {
 	return nil
 }
 
-// share reads a quantile.
+// share parses a quantile.
 func share(v any) (float64, error) {
 	q := -1.0
 	switch v := v.(type) {
@@ -176,7 +175,7 @@ func share(v any) (float64, error) {
 	return q, nil
 }
 
-// over returns a quantile of the durations, NULL where none is known.
+// over returns a quantile of the durations, NULL if none is known.
 func (o *OpStat) over(q float64) vtab.Value {
 	if o.Dur.Count() == 0 {
 		return nil

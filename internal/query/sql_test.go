@@ -42,7 +42,7 @@ func sqlRecording(t testing.TB) (*Reader, map[string][]events.Call) {
 	return openReader(t, path), calls
 }
 
-// ask runs a statement that must work.
+// ask runs a statement that must succeed.
 func ask(t testing.TB, r *Reader, text string) *SQLResult {
 	t.Helper()
 	res, err := r.SQL(context.Background(), text, SQLLimits{Rows: 100_000})
@@ -65,7 +65,7 @@ func first(t testing.TB, r *Reader, text string) []any {
 	return res.Rows[0]
 }
 
-// Every call is a row, with what is known of it and NULL for the rest.
+// Every call is a row, with its known fields and NULL for the rest.
 func TestEvents(t *testing.T) {
 	r, calls := sqlRecording(t)
 	res := ask(t, r, `SELECT id, node, session, source, op, pid, tid, timestamp, duration_ns, oncpu_ns, runnable_ns, throttled_ns, blocked_ns,
@@ -101,7 +101,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What is not known apart is NULL, and so is an argument that an operation has not.
+// Unmeasured parts are NULL, and so is an argument that an operation does not have.
 func TestUnknownParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})
@@ -122,8 +122,7 @@ func TestUnknownParts(t *testing.T) {
 	}
 }
 
-// A condition that is looked at where the rows are read gives what it would give if
-// SQLite alone looked at it: + keeps it from the table.
+// A pushed-down condition gives the same result as in SQLite alone: + keeps it from the table.
 func TestPushedDown(t *testing.T) {
 	r := sqlDB(t)
 	ns := func(d time.Duration) int64 { return began.Add(d).UnixNano() }
@@ -135,7 +134,7 @@ func TestPushedDown(t *testing.T) {
 			"%[1]stimestamp <= " + fmt.Sprint(ns(time.Second)),
 			"%[1]stimestamp = " + fmt.Sprint(ns(0)),
 			"%[1]stimestamp BETWEEN " + fmt.Sprint(ns(time.Second)) + " AND " + fmt.Sprint(ns(24*time.Hour+time.Second)),
-			"%[1]stimestamp > " + fmt.Sprint(ns(time.Second)) + ".5", // no whole number
+			"%[1]stimestamp > " + fmt.Sprint(ns(time.Second)) + ".5", // not an integer
 			"%[1]stimestamp > NULL", "%[1]stimestamp > 'text'", "%[1]stimestamp > 9223372036854775807", "%[1]stimestamp >= -9223372036854775808",
 			"%[1]spid = 4821", "%[1]spid IN (4821, 4830, -1, 1)", "%[1]spid = 4294971117", "%[1]spid = NULL",
 			"%[1]sop = 'cudaStreamSynchronize'", "%[1]sop IN ('cudaMalloc', 'cuStreamSynchronize')", "%[1]sop = 'none'", "%[1]sop = NULL", "%[1]sop = 5",
@@ -166,11 +165,11 @@ func sorted(r *SQLResult) []string {
 	return out
 }
 
-// A condition on an id leaves out other sessions' calls, and finds the one.
+// A condition on an id excludes other sessions' calls, and finds the call.
 func TestEventByID(t *testing.T) {
 	r, calls := sqlRecording(t)
 	c := calls["s2"][7]
-	if old := first(t, r, "SELECT id FROM events WHERE id = 'gpu-8:7' AND session = 's2'")[0]; old != "gpu-8:s2.7" { // as 0.9 had it
+	if old := first(t, r, "SELECT id FROM events WHERE id = 'gpu-8:7' AND session = 's2'")[0]; old != "gpu-8:s2.7" { // as in 0.9
 		t.Errorf("gpu-8:7 is %v", old)
 	}
 	got := first(t, r, "SELECT session, timestamp, op FROM events WHERE id = 'gpu-8:s2.7'")
@@ -188,7 +187,7 @@ func TestEventByID(t *testing.T) {
 	}
 }
 
-// An operation may be named as people do.
+// Operations may be named by their common names.
 func TestOperationNames(t *testing.T) {
 	r := sqlDB(t)
 	want := first(t, r, "SELECT count(*) FROM events WHERE +op = 'cudaStreamSynchronize'")[0]
@@ -207,7 +206,7 @@ func TestOperationNames(t *testing.T) {
 	}
 }
 
-// The statements that the first descriptions of ingero give.
+// The statements in ingero's first descriptions work.
 func TestSeedStatements(t *testing.T) {
 	r := sqlDB(t)
 	res := ask(t, r, "SELECT node, source, count(*) FROM events GROUP BY node, source")
@@ -224,7 +223,7 @@ func TestSeedStatements(t *testing.T) {
 	}
 }
 
-// What the functions sum up is what the calls sum to.
+// The sums of table-valued functions equal the calls' sums.
 func TestNativeSums(t *testing.T) {
 	r := sqlDB(t)
 	since := began.Add(time.Second)
@@ -245,7 +244,7 @@ func TestNativeSums(t *testing.T) {
 	} {
 		got, want := sorted(ask(t, r, tt.native)), sorted(ask(t, r, tt.plain))
 		for i := range want {
-			want[i] = strings.ReplaceAll(want[i], "<nil>", "0") // no sum is NULL, a native one is 0
+			want[i] = strings.ReplaceAll(want[i], "<nil>", "0") // an empty sum is NULL, a native one is 0
 		}
 		for i := range got {
 			got[i] = strings.ReplaceAll(got[i], "<nil>", "0")
@@ -258,7 +257,7 @@ func TestNativeSums(t *testing.T) {
 	}
 }
 
-// The tables of the file can be joined with calls.
+// The file's tables can be joined with calls.
 func TestJoinWithFile(t *testing.T) {
 	r := sqlDB(t)
 	res := ask(t, r, `SELECT s.node, p.comm, e.op, count(*) FROM sessions s JOIN processes p ON p.session = s.id
@@ -273,7 +272,7 @@ func TestJoinWithFile(t *testing.T) {
 	}
 }
 
-// What is not kept any more, or is damaged, is told and the rest is answered.
+// Deleted or damaged parts are reported, and the rest is answered.
 func TestSQLCoverage(t *testing.T) {
 	r := sqlDB(t)
 	gone, err := filepath.Glob(filepath.Join(store.LogDir(r.Path()), "s1*"))
@@ -293,7 +292,7 @@ func TestSQLCoverage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range b[len(b)/8 : len(b)/2] { // the calls are there
+	for i := range b[len(b)/8 : len(b)/2] { // in the calls
 		b[len(b)/8+i] ^= 1
 	}
 	if err := os.WriteFile(left[0], b, 0o600); err != nil {
@@ -310,8 +309,8 @@ func TestSQLCoverage(t *testing.T) {
 	}
 }
 
-// A statement ends when its caller says so, one waits for the other, and the caller's
-// own time counts from when it asks.
+// A statement ends when its caller cancels, one waits for another, and the caller's time limit
+// includes that wait.
 func TestSQLCancelled(t *testing.T) {
 	r := sqlDB(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -319,7 +318,7 @@ func TestSQLCancelled(t *testing.T) {
 	if _, err := r.SQL(ctx, "SELECT 1", SQLLimits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled before: %v", err)
 	}
-	r.slot <- struct{}{} // as if one ran
+	r.slot <- struct{}{} // as if one were running
 	if _, err := r.SQL(context.Background(), "SELECT 1", SQLLimits{Time: time.Millisecond}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another runs: %v", err)
 	}
@@ -331,7 +330,7 @@ func TestSQLCancelled(t *testing.T) {
 	}
 }
 
-// Many callers at once have their answers, one after the other.
+// Concurrent callers get their answers, one after the other.
 func TestSQLConcurrent(t *testing.T) {
 	r := sqlDB(t)
 	var all sync.WaitGroup
@@ -351,7 +350,7 @@ func TestSQLConcurrent(t *testing.T) {
 	}
 }
 
-// A recording that goes on, and a copy of a database, can be asked.
+// A live recording, and a copy of a database, can be queried.
 func TestSQLWhileRecording(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Functions, by an expression and what it gives.
+// Functions, by an expression and its value.
 func TestSQLFunctions(t *testing.T) {
 	r := sqlDB(t)
 	for text, want := range map[string]any{
@@ -45,7 +45,7 @@ func TestSQLFunctions(t *testing.T) {
 	}
 }
 
-// A result that is too large is cut and says so; one of the exact size is whole.
+// A result that is too large is truncated and says so; one of exactly the maximum size is complete.
 func TestCaps(t *testing.T) {
 	r := sqlDB(t)
 	numbers := func(n int) string {
@@ -72,7 +72,7 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// Values come as what they are.
+// Values keep their types.
 func TestValues(t *testing.T) {
 	r := sqlDB(t)
 	got := first(t, r, "SELECT NULL, 1, -9223372036854775808, 1.5, 'größer', '', x'00ff', x'', 1 /* ; */ + 1 -- ; end")

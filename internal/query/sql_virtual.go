@@ -14,18 +14,17 @@ import (
 // SQLColumn is a column of a table, or an argument of a function.
 type SQLColumn struct {
 	Name, Type string // TEXT, INTEGER or REAL
-	About      string // what it is, and its unit
+	About      string // its meaning and unit
 }
 
-// SQLTable is a virtual table, or where it has arguments a function that stands in
-// the place of one.
+// SQLTable is a virtual table, or a table-valued function if it has arguments.
 type SQLTable struct {
 	Name, About string
 	Columns     []SQLColumn
-	Args        []SQLColumn // may be left out from the end, or be NULL
+	Args        []SQLColumn // trailing ones are optional; each may be NULL
 }
 
-// derived is a column and how its values are made.
+// derived is a column with its value's function.
 type derived[F any] struct {
 	SQLColumn
 	of F
@@ -40,20 +39,20 @@ func declared[F any](from []derived[F]) []SQLColumn {
 	return out
 }
 
-// virtual is a virtual table and where its rows come from.
+// virtual is a virtual table with the source of its rows.
 type virtual struct {
 	SQLTable
-	equal  []string // columns whose = is looked at where the rows are read
-	ranges []string // likewise <, <=, > and >=
-	exact  []string // of equal: those that SQLite need not look at again
-	// scan yields the rows that are asked for, and may yield more.
+	equal  []string // columns whose = is checked while rows are read
+	ranges []string // columns whose <, <=, > and >= are checked while rows are read
+	exact  []string // columns of equal that SQLite need not recheck
+	// scan yields the requested rows, and possibly more.
 	scan func(s *statement, a *asked, yield func(batch) bool) error
 }
 
 // virtuals are the virtual tables.
 var virtuals = []*virtual{eventsTable, waitsTable, opStatsTable, quantileTable, timelineTable}
 
-// module is the name by which SQLite knows what makes the table.
+// module returns the table's module name in SQLite.
 func (v *virtual) module() string { return "ingero_" + v.Name }
 
 // column returns the number of a column or argument.
@@ -71,7 +70,7 @@ func (v *virtual) column(name string) int {
 	return -1
 }
 
-// declaration is the statement that tells SQLite the columns; arguments are hidden.
+// declaration returns the statement that declares the columns to SQLite; arguments are hidden.
 func (v *virtual) declaration() string {
 	var b strings.Builder
 	b.WriteString("CREATE TABLE x(")
@@ -88,12 +87,11 @@ func (v *virtual) declaration() string {
 	return b.String()
 }
 
-// batch is a run of rows. It is the consumer's until it asks for the next one.
+// batch is a run of rows. It is valid until the consumer asks for the next one.
 type batch interface {
 	count() int
 	at(row, column int) vtab.Value
-	// id is a number that is the row's in whatever plan it is read, and no other's:
-	// SQLite tells by it which rows it has had.
+	// id identifies the row, whatever plan reads it: SQLite uses it to recognize rows.
 	id(row int, seed maphash.Seed) uint64
 }
 
@@ -104,17 +102,17 @@ type term struct {
 	value  vtab.Value
 }
 
-// asked is what a statement wants of a table.
+// asked is what a statement needs of a table.
 type asked struct {
 	v     *virtual
 	terms []term
-	used  uint64 // columns that are read, by bits
+	used  uint64 // bit set of the columns that are read
 }
 
-// wants says whether a column is read.
+// wants reports whether a column is read.
 func (a *asked) wants(name string) bool { return a.used>>min(a.v.column(name), 63)&1 != 0 }
 
-// arg returns the value of an argument, nil where there is none.
+// arg returns an argument's value, nil if there is none.
 func (a *asked) arg(name string) vtab.Value {
 	at := a.v.column(name)
 	for _, t := range a.terms {
@@ -125,7 +123,7 @@ func (a *asked) arg(name string) vtab.Value {
 	return nil
 }
 
-// all returns what a column must be equal to, each value.
+// all returns all values that a column must equal.
 func (a *asked) all(name string) (out []vtab.Value) {
 	at := a.v.column(name)
 	for _, t := range a.terms {
@@ -136,10 +134,10 @@ func (a *asked) all(name string) (out []vtab.Value) {
 	return out
 }
 
-// module makes the tables of connections.
+// module creates the tables of connections.
 type module struct{ v *virtual }
 
-// Create makes the table of a connection.
+// Create creates a connection's table.
 func (m module) Create(ctx vtab.Context, args []string) (vtab.Table, error) {
 	return m.Connect(ctx, args)
 }
@@ -156,21 +154,21 @@ func (m module) Connect(ctx vtab.Context, args []string) (vtab.Table, error) {
 	return &plan{v: m.v, s: s}, ctx.Declare(m.v.declaration())
 }
 
-// plan is a table of a connection.
+// plan is a connection's table.
 type plan struct {
 	v *virtual
 	s *statement
 }
 
-// A plan is weighed by rows that are read. To read fewer of them costs more than half
-// of reading all: SQLite shall go through the logs once, not for each part of an OR.
+// A plan's cost is the rows that are read. Reading fewer costs more than half of reading all, so
+// that SQLite scans the logs once, not once for each part of an OR.
 const (
 	allRows   = 1e7
 	leastCost = 0.6 * allRows
 )
 
-// planned are the conditions that a table can look at itself: how the plan that is
-// handed to the cursor writes them, and by how much they narrow the rows down.
+// planned are the conditions that a table can check itself: their encoding in the plan for the
+// cursor, and how much they reduce the rows.
 var planned = map[vtab.ConstraintOp]struct {
 	code   string
 	factor float64
@@ -178,7 +176,7 @@ var planned = map[vtab.ConstraintOp]struct {
 	vtab.OpEQ: {"=", 0.05}, vtab.OpGT: {">", 0.3}, vtab.OpGE: {"}", 0.3}, vtab.OpLT: {"<", 0.3}, vtab.OpLE: {"{", 0.3},
 }
 
-// BestIndex takes the conditions that the table can look at itself.
+// BestIndex accepts the conditions that the table can check itself.
 func (p *plan) BestIndex(info *vtab.IndexInfo) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%x", info.ColUsed)
@@ -194,7 +192,7 @@ func (p *plan) BestIndex(info *vtab.IndexInfo) error {
 			continue
 		}
 		if !c.Usable {
-			if arg { // without its arguments it would answer something else
+			if arg { // without arguments, the answer would differ
 				cost = math.MaxFloat32
 			}
 			continue
@@ -212,7 +210,7 @@ func (p *plan) BestIndex(info *vtab.IndexInfo) error {
 	return nil
 }
 
-// takes says whether a column's condition is looked at where the rows are read.
+// takes reports whether a column's condition is checked while rows are read.
 func (v *virtual) takes(column int, op vtab.ConstraintOp) bool {
 	return op == vtab.OpEQ && contains(v, v.equal, column) || contains(v, v.ranges, column)
 }
@@ -226,10 +224,10 @@ func contains(v *virtual, names []string, column int) bool {
 	return false
 }
 
-// Open makes a cursor.
+// Open returns a cursor.
 func (p *plan) Open() (vtab.Cursor, error) { return &cursor{plan: p}, nil }
 
-// Disconnect has nothing to do: the statement outlives its tables.
+// Disconnect does nothing: the statement outlives its tables.
 func (p *plan) Disconnect() error { return nil }
 
 // Destroy is Disconnect.
@@ -245,7 +243,7 @@ type cursor struct {
 	at    int
 }
 
-// Filter starts to read, by what BestIndex planned.
+// Filter starts reading with BestIndex's plan.
 func (c *cursor) Filter(_ int, text string, values []vtab.Value) error {
 	if err := c.Close(); err != nil {
 		return err
@@ -263,7 +261,7 @@ func (c *cursor) Filter(_ int, text string, values []vtab.Value) error {
 	return c.load()
 }
 
-// parsePlan is the inverse of what BestIndex writes.
+// parsePlan decodes BestIndex's plan.
 func parsePlan(v *virtual, text string, values []vtab.Value) (asked, error) {
 	words := strings.Fields(text)
 	a := asked{v: v}
@@ -289,7 +287,7 @@ func parsePlan(v *virtual, text string, values []vtab.Value) (asked, error) {
 	return a, nil
 }
 
-// load takes the next rows.
+// load reads the next rows.
 func (c *cursor) load() error {
 	for {
 		rows, more := c.next()
@@ -304,7 +302,7 @@ func (c *cursor) load() error {
 	}
 }
 
-// Next goes to the next row.
+// Next moves to the next row.
 func (c *cursor) Next() error {
 	c.at++
 	if c.at < c.rows.count() {
@@ -313,10 +311,10 @@ func (c *cursor) Next() error {
 	return c.load()
 }
 
-// Eof says whether there is no row any more.
+// Eof reports whether there are no more rows.
 func (c *cursor) Eof() bool { return c.rows == nil }
 
-// Column returns a value of the row. That of an argument is what was given.
+// Column returns a value of the row. An argument's value is the one given.
 func (c *cursor) Column(i int) (vtab.Value, error) {
 	if i < len(c.v.Columns) {
 		return c.rows.at(c.at, i), nil

@@ -28,10 +28,10 @@ func (b *waitBatch) id(row int, seed maphash.Seed) uint64 {
 	}{b.session.ID, b.waits[row]})
 }
 
-// waitColumn is a column of waits and how it is made of a wait.
+// waitColumn is a column of waits, with its value's function.
 type waitColumn = derived[func(b *waitBatch, w *events.Wait) vtab.Value]
 
-// waitsTable is one row a wait and culprit.
+// waitsTable has one row per wait and culprit.
 var waitsTable = &virtual{
 	SQLTable: SQLTable{Name: "waits", Columns: declared(waitColumns),
 		About: "Every recorded time of 20 us and more that a thread of a traced process had no CPU. A wait for a CPU that several threads took has a row for each: all but the first have again = 1, and their duration must not be added."},
@@ -39,7 +39,7 @@ var waitsTable = &virtual{
 	scan: scanWaits,
 }
 
-// scanWaits yields the waits that match, session by session, the oldest first.
+// scanWaits yields the matching waits, session by session, oldest first.
 func scanWaits(s *statement, a *asked, yield func(batch) bool) error {
 	f, some := a.filter("timestamp")
 	if !some {
@@ -79,7 +79,7 @@ func scanWaits(s *statement, a *asked, yield func(batch) bool) error {
 	return nil
 }
 
-// text is a value, NULL for "".
+// text returns a value, NULL for "".
 func text(s string) vtab.Value {
 	if s == "" {
 		return nil
@@ -87,7 +87,7 @@ func text(s string) vtab.Value {
 	return s
 }
 
-// number is a value, NULL for 0.
+// number returns a value, NULL for 0.
 func number(n int64) vtab.Value {
 	if n == 0 {
 		return nil

@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// How often it is looked at what a statement takes.
+// Intervals of the checks of a statement's resources.
 const (
 	memoryEvery = 4 * time.Millisecond
-	diskEvery   = 10 // looks at the memory
+	diskEvery   = 10 // memory checks per disk check
 )
 
-// watch ends a statement that makes the process grow by more than memory, or that
-// fills temporary files with more than disk, both in bytes. This build of SQLite does
-// not count what it allocates, so it is the whole process that is looked at. The
-// function that it returns ends it.
+// watch cancels a statement that makes the process grow by more than memory, or that fills
+// temporary files with more than disk, both in bytes. This build of SQLite does not count its
+// allocations, so watch checks the whole process. The returned function ends it.
 func watch(ctx context.Context, cancel context.CancelCauseFunc, memory, disk int64) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	before, spilled := resident(), temporary()
@@ -51,8 +50,7 @@ func watch(ctx context.Context, cancel context.CancelCauseFunc, memory, disk int
 
 const narrow = "bound it by timestamp, op or pid, or ask op_stats or timeline, which need no sorting"
 
-// resident returns the bytes of memory that the process has, 0 where that cannot be
-// told.
+// resident returns the process's resident memory in bytes, 0 if unknown.
 func resident() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -69,8 +67,8 @@ func resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// temporary returns the bytes of SQLite's temporary files, which have no name any
-// more and are seen among the open ones only.
+// temporary returns the size in bytes of SQLite's temporary files, which are deleted and visible
+// only as open files.
 func temporary() int64 {
 	const open = "/proc/self/fd"
 	dir, err := os.Open(open)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// What a statement takes too much of ends it, and it is told of what.
+// A statement that exceeds a resource limit ends, and its error names the resource.
 func TestWatch(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
@@ -38,7 +38,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// spill has an open file as SQLite has its temporary ones: of that name, and removed.
+// spill opens a file like SQLite's temporary ones: with such a name, and deleted.
 func spill(t *testing.T, bytes int64) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "etilqs_1"))
@@ -51,7 +51,7 @@ func spill(t *testing.T, bytes int64) {
 	}
 }
 
-// grow makes the process have more memory, which nothing of Go's has had before.
+// grow makes the process use more memory that Go has not used before.
 func grow(t *testing.T, bytes int) {
 	t.Helper()
 	b, err := syscall.Mmap(-1, 0, bytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
@@ -59,7 +59,7 @@ func grow(t *testing.T, bytes int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Munmap(b) })
-	for i := range b { // to have it, not only to have asked for it
+	for i := range b { // touch the pages
 		b[i] = 1
 	}
 }

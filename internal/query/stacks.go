@@ -15,7 +15,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Stacks are those of a session's calls, by ID.
+// Stacks holds the stacks of a session's calls, by ID.
 type Stacks struct {
 	frames map[int32]events.Frame
 	stacks map[uint32]storedStack
@@ -28,7 +28,7 @@ type storedStack struct {
 	frames []int32
 }
 
-// Stack returns the stack with an ID, nil where nothing is known of it.
+// Stack returns the stack with an ID, nil if it is unknown.
 func (s *Stacks) Stack(id uint32) *events.Stack {
 	x, ok := s.stacks[id]
 	if !ok {
@@ -41,16 +41,16 @@ func (s *Stacks) Stack(id uint32) *events.Stack {
 	return out
 }
 
-// Site returns the place of a call with a stack in words, "" where it is not known:
-// "train.py:142 in forward()".
+// Site describes the location of a call with a stack, as in "train.py:142 in forward()"; "" if
+// unknown.
 func (s *Stacks) Site(id uint32) string { return s.stacks[id].site }
 
-// kindsByName are the kinds of frames by what the file calls them.
+// kindsByName are the kinds of frames by their names in the file.
 var kindsByName = map[string]events.FrameKind{
 	"native": events.FrameNative, "python": events.FramePython, "gpu": events.FrameGPU, "gap": events.FrameGap,
 }
 
-// Stacks returns the stacks of a session. They outlive the calls.
+// Stacks returns a session's stacks. They outlive the calls.
 func (r *Reader) Stacks(ctx context.Context, s *Session) (*Stacks, error) {
 	out := &Stacks{frames: map[int32]events.Frame{}, stacks: map[uint32]storedStack{}}
 	err := r.rows(ctx, func(rows *sql.Rows) error {
@@ -84,21 +84,20 @@ func (r *Reader) Stacks(ctx context.Context, s *Session) (*Stacks, error) {
 	return out, nil
 }
 
-// StackSum is what the calls with a stack sum to. Sampled stacks stand for the calls that
-// were left out, so these are estimates, but for where all stacks were taken. Times are of
-// the calls that no other traced call made, ns.
+// StackSum sums up the calls with a stack. Sampled stacks stand for the omitted calls, so these are
+// estimates unless all stacks were taken. Times cover outermost traced calls only, in ns.
 type StackSum struct {
-	Stack    *events.Stack // nil: nothing is known of it but its number
+	Stack    *events.Stack // nil: only its number is known
 	Site     string
-	Function string // that was launched on the GPU, as it is linked; "": no launch, or no name
+	Function string // symbol of the launched GPU function; "": no launch, or no name
 	PID      uint32
 	Op       events.Op
 	Calls    uint64
 	Launches uint64
 	Wall     uint64
-	GPUWait  uint64 // in calls that wait for the GPU: on a CPU or blocked
+	GPUWait  uint64 // in calls that wait for the GPU, on a CPU or blocked
 	Runnable uint64
-	Live     uint64 // bytes that were allocated and not freed at the end
+	Live     uint64 // bytes allocated and not freed at the end
 }
 
 type stackKey struct {
@@ -108,7 +107,7 @@ type stackKey struct {
 	function string
 }
 
-// liveKey is an allocation.
+// liveKey identifies an allocation.
 type liveKey struct {
 	pid uint32
 	ptr uint64
@@ -119,7 +118,7 @@ type liveBytes struct {
 	bytes uint64
 }
 
-// stackSums adds up.
+// stackSums accumulates sums by stack.
 type stackSums struct {
 	funcs *symbols.Functions
 	sums  map[stackKey]*StackSum
@@ -128,7 +127,7 @@ type stackSums struct {
 	thinned bool
 }
 
-// maxLive bounds the allocations that are kept in mind.
+// maxLive bounds the live allocations in memory.
 const maxLive = 1 << 20
 
 func (s *stackSums) add(c *events.Call) {
@@ -165,8 +164,8 @@ func (s *stackSums) key(c *events.Call) stackKey {
 	return k
 }
 
-// memory notes what is allocated and freed. A call of the driver inside one of the runtime
-// is of the same memory, and ends before it.
+// memory tracks allocations and frees. A driver call inside a runtime call concerns the same
+// memory, and ends before it.
 func (s *stackSums) memory(c *events.Call) {
 	r := c.Op.Row()
 	if r == nil || r.Class != events.ClassMalloc && r.Class != events.ClassFree || c.Flags&events.CallFailed != 0 {
@@ -186,15 +185,14 @@ func (s *stackSums) memory(c *events.Call) {
 		return
 	}
 	if c.Stack == 0 {
-		delete(s.live, at) // who has it now is not known
+		delete(s.live, at) // its owner is now unknown
 	} else if len(s.live) < maxLive {
 		s.live[at] = liveBytes{s.key(c), bytes * c.StackWeight()}
 	}
 }
 
-// StackSums sums up the calls of a session that match and have a stack, by stack, operation
-// and the function that was launched; those that took most time first. without is how many
-// calls have none.
+// StackSums sums up a session's matching calls with a stack, by stack, operation and launched
+// function, most time first. without is the number of calls without a stack.
 func (r *Reader) StackSums(ctx context.Context, f Filter) (out []StackSum, without uint64, cover Coverage, err error) {
 	all, cover, err := r.stackSums(ctx, f, 0, 0)
 	if err != nil && all == nil {
@@ -203,19 +201,19 @@ func (r *Reader) StackSums(ctx context.Context, f Filter) (out []StackSum, witho
 	return all.Sums, all.Without, cover, err
 }
 
-// StackSample is what the calls with stacks of a part of a window sum to.
+// StackSample sums up the calls with stacks in a part of a window.
 type StackSample struct {
-	Sums    []StackSum // those that took most time first
-	Without uint64     // calls that have no stack
-	Share   float64    // of the calls of the window that were looked at, 0 to 1
+	Sums    []StackSum // most time first
+	Without uint64     // calls without a stack
+	Share   float64    // share of the window's calls that were read, 0 to 1
 }
 
-// sampleSlices is into how many slices a window is cut that is looked at in part.
+// sampleSlices is the number of slices of a sampled window.
 const sampleSlices = 64
 
-// StackSample is [Reader.StackSums] of slices of the window that have about most calls
-// together, or of all of it where it has no more. What is live at its end can be told only
-// where it has not.
+// StackSample is [Reader.StackSums] for slices of the window with approximately most calls
+// together, or for the whole window if it has no more. Live memory is known only for the whole
+// window.
 func (r *Reader) StackSample(ctx context.Context, f Filter, most uint64) (*StackSample, Coverage, error) {
 	calls, known, err := r.Called(ctx, f)
 	if err != nil {
@@ -238,7 +236,7 @@ func (r *Reader) StackSample(ctx context.Context, f Filter, most uint64) (*Stack
 	return r.stackSums(ctx, f, every, max(time.Duration(float64(every)*float64(most)/float64(calls)), 1))
 }
 
-// stackSums adds up the calls of the first length of each every, or all where every is 0.
+// stackSums sums the calls in the first length of each every, or all if every is 0.
 func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Duration) (*StackSample, Coverage, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -292,7 +290,7 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 	return out, cover, err
 }
 
-// all are the sums, those that took most time first.
+// all returns the sums, most time first.
 func (s *stackSums) all(stacks *Stacks) (out []StackSum) {
 	for _, l := range s.live {
 		if sum := s.sums[l.of]; sum != nil {

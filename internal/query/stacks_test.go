@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Stacks are read as they were recorded, and calls have their place and their weight.
+// Stacks are read back as recorded, and calls have their site and weight.
 func TestStacks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})

@@ -12,20 +12,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// StateView is a view of what follows from calls: memory, graphs and so on, in the
-// last state of each process, or of a window what was in use in it; or of what GPUs
-// report.
+// StateView is a view of state that calls imply (memory, graphs and so on), in each process's last
+// state or what a window used of it; or of what GPUs report.
 type StateView struct {
 	Name, About string
 	columns     string // SQL of the file's table, without the session
 	table       string
 	order       string
-	// of the window: a condition on from (?1) and to (?2); "" where the table has no times
+	// condition on the window's from (?1) and to (?2); "" if the table has no times
 	in      string
-	machine bool // it is of no process: the filter's do not matter
+	machine bool // the filter's processes do not apply
 }
 
-// StateViews are all, in the order in which they are explained.
+// StateViews are all views, in the order of their documentation.
 var StateViews = []StateView{
 	{"memory", "GPU and pinned memory of each process, and its memory errors",
 		"pid, gpu_bytes, gpu_peak, gpu_count, host_bytes, allocs, frees, double_frees, unknown_frees, ooms, oom_bytes, oom_fragmented, growth_low, growth_high, leak, inexact",
@@ -54,15 +53,15 @@ var StateViews = []StateView{
 		"%iso(time_ns) AS time, bus, busy, mem_used, clock_sm, temperature, power, throttle, ecc_uncorrected, mig, lost", "gpu_states", "time_ns, bus", "time_ns >= ? AND time_ns < ?", true},
 }
 
-// isoCall is a time of a view, as text in UTC.
+// isoCall matches a time of a view, as text in UTC.
 var isoCall = regexp.MustCompile(`%iso\((\w+)\)`)
 
-// sql are the columns as SQLite has them.
+// sql returns the columns for SQLite.
 func (v *StateView) sql() string {
 	return isoCall.ReplaceAllString(v.columns, "strftime('%Y-%m-%dT%H:%M:%fZ', $1 / 1e9, 'unixepoch')")
 }
 
-// StateViewNamed returns a view.
+// StateViewNamed returns a view by name.
 func StateViewNamed(name string) (StateView, bool) {
 	i := slices.IndexFunc(StateViews, func(v StateView) bool { return v.Name == name })
 	if i < 0 {
@@ -71,8 +70,8 @@ func StateViewNamed(name string) (StateView, bool) {
 	return StateViews[i], true
 }
 
-// State returns the rows of a view for the filter's processes, of its sessions and
-// window. Operations of the filter do not matter.
+// State returns a view's rows for the filter's processes, sessions and window. It ignores the
+// filter's operations.
 func (r *Reader) State(ctx context.Context, f Filter, v StateView) (*SQLResult, error) {
 	out := &SQLResult{}
 	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
@@ -100,7 +99,7 @@ func (r *Reader) State(ctx context.Context, f Filter, v StateView) (*SQLResult, 
 	return out, err
 }
 
-// names are the names of the view's columns.
+// names returns the names of the view's columns.
 func (v *StateView) names() (out []string) {
 	depth, from := 0, 0
 	for i, c := range v.columns + "," {
@@ -133,8 +132,8 @@ func scanRow(rows *sql.Rows, out *SQLResult) ([]any, error) {
 	return row, rows.Scan(into...)
 }
 
-// Memory returns the ledgers of the filter's processes, in their last state. Window and
-// operations of the filter do not matter.
+// Memory returns the memory of the filter's processes in its last state. It ignores the filter's
+// window and operations.
 func (r *Reader) Memory(ctx context.Context, f Filter) (map[uint32]tick.Memory, error) {
 	out := map[uint32]tick.Memory{}
 	err := r.ofSessions(ctx, f, func(s *Session, _, _ int64) error {
@@ -153,7 +152,7 @@ func (r *Reader) Memory(ctx context.Context, f Filter) (map[uint32]tick.Memory, 
 
 func scanMemory(rows *sql.Rows) (pid uint32, m tick.Memory, err error) {
 	var inexact, op string
-	var oom [4]sql.NullInt64 // when, bytes asked for, held, peak
+	var oom [4]sql.NullInt64 // time, bytes requested, held, peak
 	var device int16
 	var fragmented, leak sql.NullBool
 	var growth [3]sql.NullFloat64

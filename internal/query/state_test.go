@@ -11,7 +11,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// stateOf is the state of a process that has one of everything.
+// stateOf returns a process's state with one item of each kind.
 func stateOf(now time.Time, seq uint64) tick.State {
 	at := now.UnixNano()
 	return tick.State{PID: 4821,
@@ -31,13 +31,13 @@ func stateOf(now time.Time, seq uint64) tick.State {
 	}
 }
 
-// faultOf is a fault that hit a process, with all that can be known of it.
+// faultOf returns a fault that hit a process, with all fields set.
 func faultOf(now time.Time, seq uint64) tick.Xid {
 	return tick.Xid{Time: now.UnixNano(), Code: 48, Bus: "0000:75:00", GPUInstance: tick.Numbered(5), ComputeInstance: tick.Numbered(0), NoCode: true, CausedBy: 172, Msg: "pid=7, name=python3, x", Via: tick.ViaTracepoint, Injected: true, SaidPID: 7, SaidName: "python3", PID: 4821, Comm: "python3",
 		Burst: seq, At: 1, Root: 48, Last: []tick.XidCall{{TID: 4821, Op: opSync, Before: time.Millisecond, Duration: 7, Result: 719, Open: true}}}
 }
 
-// Every view has its columns, and rows of the process; of another it has none.
+// Every view has its columns, and rows of the filter's process only.
 func TestStateViews(t *testing.T) {
 	r := sqlDB(t)
 	ctx := context.Background()
@@ -49,7 +49,7 @@ func TestStateViews(t *testing.T) {
 			}
 			rows := 1
 			if v.Name == "usage" {
-				rows = 3 // that of the last tick is as it was
+				rows = 3 // the last tick's is unchanged
 			}
 			if len(got.Rows) < rows || !slices.Equal(got.Columns, v.names()) {
 				t.Errorf("%d rows of %v, want %d of %v", len(got.Rows), got.Columns, rows, v.names())
@@ -70,7 +70,7 @@ func TestStateViews(t *testing.T) {
 	}
 }
 
-// What is known of a process's memory is read back as it was.
+// A process's memory is read back as recorded.
 func TestMemoryIsReadBack(t *testing.T) {
 	r := sqlDB(t)
 	got, err := r.Memory(context.Background(), Filter{Session: "s1"})
@@ -84,8 +84,8 @@ func TestMemoryIsReadBack(t *testing.T) {
 	}
 }
 
-// The faults of a window are read back as they were: those that hit a wanted process,
-// and those that hit none.
+// A window's faults are read back as recorded: those of the wanted process, and those of no
+// process.
 func TestXidsAreReadBack(t *testing.T) {
 	r := sqlDB(t)
 	for _, tt := range []struct {

@@ -14,19 +14,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Filter says what a question is about. The zero value is all of the latest
-// session.
+// Filter selects what a question covers. The zero value is the whole latest session.
 type Filter struct {
-	Session string      // ID; "" is the latest, [AllSessions] all where that is asked for
-	Node    string      // "": all; of AllSessions only
+	Session string      // ID; "" is the latest, [AllSessions] all if the method supports it
+	Node    string      // "": all; with AllSessions only
 	PIDs    []uint32    // nil: all
 	Ops     []events.Op // nil: all
-	Stacks  []uint32    // IDs of user stacks, nil: all; of calls and [Reader.OpStats] only
-	// From and To bound when calls began: [From, To). Zero is no bound.
+	Stacks  []uint32    // user stack IDs, nil: all; for calls and [Reader.OpStats] only
+	// From and To bound the starts of calls: [From, To). Zero is unbounded.
 	From, To time.Time
 }
 
-// matches says whether the filter wants an operation of a process.
+// matches reports whether the filter selects an operation of a process.
 func (f *Filter) matches(pid uint32, op events.Op) bool {
 	return f.wants(pid) && (len(f.Ops) == 0 || slices.Contains(f.Ops, op))
 }
@@ -35,7 +34,7 @@ func (f *Filter) wants(pid uint32) bool {
 	return len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)
 }
 
-// partOf says whether the window leaves out a part of [start, end].
+// partOf reports whether the window excludes a part of [start, end].
 func (f *Filter) partOf(start, end time.Time) bool {
 	return f.From.After(start) || !f.To.IsZero() && !f.To.After(end)
 }
@@ -44,35 +43,33 @@ func (f *Filter) hasStack(id uint32) bool {
 	return len(f.Stacks) == 0 || slices.Contains(f.Stacks, id)
 }
 
-// Summary says what happened in a session or in a part of it.
+// Summary sums up a session or a part of it.
 type Summary struct {
 	Session   Session
-	From, To  time.Time // what it covers
+	From, To  time.Time // covered period
 	Processes []tick.Process
-	// Ops are the operations that were called: of each, Sum, Dur, Hist and
-	// Thinned, in the order of a tick's.
+	// Ops are the called operations, with Sum, Dur, Hist and Thinned, ordered as in a tick.
 	Ops       []tick.Op
 	Gaps      tick.Gaps
 	Libraries []tick.Library
 	Reports   []tick.Report
-	Drops     []tick.Drop // of the whole session; those with a count
+	Drops     []tick.Drop // of the whole session; nonzero ones
 
-	// Rebuilt says that counts come from the records of calls, as those of a part
-	// of a session must whose kernel's counts were not kept: calls whose records were lost are not in them, Abandoned
-	// and open calls are not known. Hist is nil. Otherwise they are exact.
+	// Rebuilt reports that counts come from records, as for a part of a session without the
+	// kernel's counts. They lack calls whose records were lost; Abandoned and open calls are
+	// unknown, and Hist is nil. Otherwise counts are exact.
 	Rebuilt bool
-	// CountedFrom and CountedTo say that the counts of a part are the kernel's all the same, and so
-	// exact, and from which tick to which they are, with durations and gaps. Zero: they are not.
+	// CountedFrom and CountedTo are the ticks between which a part's counts, durations and gaps lie
+	// if the counts are the kernel's, and so exact. Zero: they are not.
 	CountedFrom, CountedTo time.Time
-	// Thinned says that some records stand for more than one call, or were lost.
+	// Thinned reports that some records stand for more than one call, or were lost.
 	Thinned bool
-	Torn    int64  // bytes that a crash cut off the end of the log; Rebuilt only
+	Torn    int64  // bytes of an incomplete frame at the log's end; Rebuilt only
 	Damage  string // why the log could not be read to its end; Rebuilt only
 }
 
-// Summary answers for a filter. It returns [ErrNoSession] when there is nothing
-// to answer from, and [ErrNoCalls] when it is asked about a part of a session
-// whose calls are gone.
+// Summary sums up what the filter selects. It returns [ErrNoSession] if there is no session, and
+// [ErrNoCalls] for a part of a session whose calls are gone.
 func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -130,7 +127,7 @@ func (r *Reader) facts(ctx context.Context, sum *Summary, f Filter) error {
 	}, "SELECT reason, count FROM drops WHERE session = ? AND count > 0 ORDER BY reason", id)
 }
 
-// Reports returns what could not be done in a session, or was left out, by kind and object.
+// Reports returns what failed or was omitted in a session, by kind and object.
 func (r *Reader) Reports(ctx context.Context, s *Session) (out []tick.Report, err error) {
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var x tick.Report
@@ -141,7 +138,7 @@ func (r *Reader) Reports(ctx context.Context, s *Session) (out []tick.Report, er
 	return out, err
 }
 
-// stored fills in the counts that the session kept.
+// stored fills in the session's stored counts.
 func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 	err := r.rows(ctx, func(rows *sql.Rows) error {
 		o := tick.Op{Dur: &stats.Sketch{}}

@@ -19,7 +19,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// want compares a summary with counts made by hand.
+// want compares a summary with independently computed counts.
 func want(t *testing.T, s *Summary, calls []events.Call) {
 	t.Helper()
 	x := &session{t: t, ops: map[opKey]*tick.Op{}}
@@ -67,7 +67,7 @@ func TestSummaryOfSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})
 	r := openReader(t, path)
-	for range 3 { // while it is being written, too
+	for range 3 { // also while it is being written
 		x.second()
 		s := summary(t, r, Filter{})
 		if s.Rebuilt || s.Thinned || !s.From.Equal(began) || !s.To.Equal(x.now) {
@@ -176,7 +176,7 @@ func TestOpenCalls(t *testing.T) {
 	}
 }
 
-// Thinned: the kernel counted what the records do not tell.
+// In a thinned session, the counts come from the kernel.
 func TestThinnedSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "s"})
@@ -217,7 +217,7 @@ func TestCallsThatAreGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	window := Filter{From: began.Add(time.Nanosecond)}
-	for i := range b[len(b)/8 : len(b)/2] { // the calls are there
+	for i := range b[len(b)/8 : len(b)/2] { // in the calls
 		b[len(b)/8+i] ^= 1
 	}
 	if err := os.WriteFile(log, b, 0o600); err != nil {

@@ -14,28 +14,28 @@ import (
 	"ingero/pkg/events"
 )
 
-// Verified is what a look at all of a database found.
+// Verified is the result of checking a whole database.
 type Verified struct {
 	*store.Verified
-	Recording bool `json:"recording"` // a process writes to it
-	// Seconds are those of which the calls were compared with what was summed up of
-	// them. Unchecked are sessions of which that cannot be, as calls are missing.
+	Recording bool `json:"recording"` // a process is writing to it
+	// Seconds are the seconds whose calls were compared with their rollups. Unchecked are sessions
+	// that lack calls for that.
 	Seconds   int      `json:"seconds_compared"`
 	Unchecked []string `json:"sessions_not_compared"`
 }
 
-// VerifyOptions say what to compare, and whom to tell how far it is.
+// VerifyOptions select what to compare, and how to report progress.
 type VerifyOptions struct {
 	Full  bool // all seconds, not a sample
 	Calls func(n uint64)
 }
 
-// sample is of how many seconds of a session the calls are compared.
+// sample is how many seconds of a session are compared.
 const sample = 16
 
-// Verify reads all of the database at path: each frame of each segment, the SQLite file,
-// and whether sums are those of the calls. Damage is no error. A database of which the
-// SQLite file cannot be read has segments all the same.
+// Verify reads the whole database at path: each frame of each segment, and the SQLite file, and
+// compares sums with their calls. Damage is not an error. If the SQLite file is unreadable, Verify
+// still checks the segments.
 func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err error) {
 	v := &Verified{Recording: store.Recording(path)}
 	r, unreadable := Open(path)
@@ -48,7 +48,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 		return nil, err
 	}
 	if v.Recording {
-		v.Left = nil // they are being written
+		v.Left = nil // in use by the writer
 	}
 	if unreadable != nil {
 		if v.Segments == 0 { // it may be anything
@@ -84,12 +84,12 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 	return v, nil
 }
 
-// harm notes what is wrong with a file as a whole.
+// harm adds damage of a whole file.
 func (v *Verified) harm(path, what string, calls int64) {
 	v.Damage = append(v.Damage, store.Damage{File: filepath.Base(path), Calls: calls, What: what})
 }
 
-// integrity asks SQLite. sound says that the rows can be asked for.
+// integrity runs SQLite's check. sound reports whether the rows can be queried.
 func (r *Reader) integrity(ctx context.Context, v *Verified) (sound bool, err error) {
 	sound = true
 	err = r.rows(ctx, func(rows *sql.Rows) error {
@@ -134,10 +134,10 @@ func (r *Reader) lacking(v *Verified, sessions []Session) error {
 	return err
 }
 
-// late is how far apart the calls of a log may be from the order of their ends.
+// late bounds how far a log's calls may be out of order by their ends.
 const late = 5 * time.Second
 
-// compare compares rollups of whole seconds with the calls of these.
+// compare compares rollups of whole seconds with their calls.
 func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *Verified) error {
 	var from sql.NullInt64
 	err := r.db.QueryRowContext(ctx, "SELECT kept_ns FROM tiers WHERE session = ? AND seconds = 1", s.id).Scan(&from)
@@ -147,7 +147,7 @@ func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *V
 	if err != nil {
 		return err
 	}
-	if s.Cut { // calls that are not there came before the first that is
+	if s.Cut { // missing calls precede the first existing one
 		first, ok, err := r.firstCall(ctx, s)
 		if err != nil || !ok {
 			return err
@@ -182,7 +182,7 @@ func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *V
 	return nil
 }
 
-// firstCall returns when the first call ended that is kept.
+// firstCall returns the end of the first existing call.
 func (r *Reader) firstCall(ctx context.Context, s *Session) (at int64, ok bool, err error) {
 	_, err = r.scan(ctx, s, Filter{}, 0, func(c *events.Call, _ uint64) bool {
 		at, ok = c.End(), true
@@ -191,17 +191,17 @@ func (r *Reader) firstCall(ctx context.Context, s *Session) (at int64, ok bool, 
 	return at, ok, err
 }
 
-// secondKey is a rollup of the finest tier in its session.
+// secondKey identifies a rollup of the finest tier in its session.
 type secondKey struct {
 	at  int64
 	pid uint32
 	op  events.Op
 }
 
-// storedSeconds returns the sums of [from, to), and how many calls are in them; no sums
-// where they were removed meanwhile.
+// storedSeconds returns the sums of [from, to), and how many calls are in them; no sums if they
+// were deleted meanwhile.
 func (r *Reader) storedSeconds(ctx context.Context, s *Session, from, to int64) (stored map[secondKey]*store.Sum, rolled uint64, err error) {
-	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // the sums and how far they go
+	tx, err := r.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // a consistent state
 	if err != nil {
 		return nil, 0, err
 	}
@@ -228,7 +228,7 @@ func (r *Reader) storedSeconds(ctx context.Context, s *Session, from, to int64) 
 	return stored, rolled, rows.Err()
 }
 
-// compareSeconds compares those of [from, to).
+// compareSeconds compares the seconds of [from, to).
 func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64, v *Verified) error {
 	stored, rolled, err := r.storedSeconds(ctx, s, from, to)
 	if err != nil || stored == nil {

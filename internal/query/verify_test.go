@@ -33,7 +33,7 @@ func ended(t *testing.T, seconds int) (path string) {
 	return path
 }
 
-// A sum that is not that of its calls is found, and so is a row that belongs to none.
+// Verify finds a sum that differs from its calls, and an orphan row.
 func TestVerifyComparesSums(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sql, want string
@@ -68,7 +68,7 @@ func TestVerifyComparesSums(t *testing.T) {
 	}
 }
 
-// What is being recorded, and a backup, are verified too.
+// Verify handles a live recording and a backup.
 func TestVerifyOfLiveAndBackup(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, store.Session{ID: "one", Node: "gpu-7"})
@@ -85,8 +85,8 @@ func TestVerifyOfLiveAndBackup(t *testing.T) {
 	}
 }
 
-// Whatever a SQLite file has become, the segments are verified; a file beside which
-// there are none is none of ours.
+// Segments are verified whatever the SQLite file contains; without segments, an unreadable file is
+// rejected as foreign.
 func TestVerifyWithoutSQLite(t *testing.T) {
 	path := ended(t, 2)
 	if err := os.WriteFile(path, []byte("nothing of the kind, but long enough for a head"), 0o600); err != nil {
@@ -103,7 +103,7 @@ func TestVerifyWithoutSQLite(t *testing.T) {
 	}
 }
 
-// What is restored from segments answers as what was recorded.
+// A database restored from segments gives the same answers.
 func TestRepairedAnswersTheSame(t *testing.T) {
 	ctx := context.Background()
 	path := ended(t, 6)

@@ -13,10 +13,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// Waits yields the waits of which at least a part lies in the filter's window, in
-// the order in which their records came, which is about that of their ends. Ops
-// are the calls that they were in. A wait is the caller's until the next one. An
-// error comes last, without a wait.
+// Waits yields the waits that overlap the filter's window in the order of their records, which is
+// approximately that of their ends. Ops selects the calls that contain them. A wait is valid until
+// the next one. An error comes last, without a wait.
 func (r *Reader) Waits(ctx context.Context, f Filter) iter.Seq2[*events.Wait, error] {
 	return func(yield func(*events.Wait, error) bool) {
 		from, to := bounds(f)
@@ -38,10 +37,9 @@ func (r *Reader) Waits(ctx context.Context, f Filter) iter.Seq2[*events.Wait, er
 	}
 }
 
-// Batches yields the calls that match with the waits of the window, as a session
-// would deliver them: see [tick.Batch]. The waits are those of all threads, since
-// what others waited for may explain a call. A batch is the caller's until the
-// next one. An error comes last, without a batch.
+// Batches yields the matching calls with the window's waits as a session would deliver them: see
+// [tick.Batch]. It includes all threads' waits, since another thread's wait may explain a call. A
+// batch is valid until the next one. An error comes last, without a batch.
 func (r *Reader) Batches(ctx context.Context, f Filter) iter.Seq2[*tick.Batch, error] {
 	return func(yield func(*tick.Batch, error) bool) {
 		from, to := bounds(f)
@@ -66,12 +64,12 @@ func (r *Reader) Batches(ctx context.Context, f Filter) iter.Seq2[*tick.Batch, e
 	}
 }
 
-// overlaps says whether a part of a wait lies in a window.
+// overlaps reports whether a wait overlaps a window.
 func overlaps(w *events.Wait, from, to int64) bool {
 	return w.Start < to && (w.End() > from || w.Start >= from)
 }
 
-// visit is entries for the session of a filter.
+// visit is entries for a filter's session.
 func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func(*store.Entry) bool) error {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -84,9 +82,8 @@ func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func
 	return err
 }
 
-// Threads returns the accounts of the threads as of the end of the filter's window:
-// of its last tick. Those that ended in the window are there, as of their ends. They
-// are exact, whatever became of the records.
+// Threads returns the threads' accounts as of the last tick of the filter's window, and those of
+// threads that ended in the window as of their ends. They are exact even when records were dropped.
 func (r *Reader) Threads(ctx context.Context, f Filter) ([]tick.Thread, error) {
 	from, to := bounds(f)
 	var last, ended []tick.Thread

@@ -17,8 +17,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// ledgerSecond records a second of two threads that wait, of one that ends in
-// it, and of a chain that grows.
+// ledgerSecond records a second of two threads that wait, of one that ends in it, and of a growing
+// chain.
 func (x *session) ledgerSecond() (waits []events.Wait, t *tick.Tick) {
 	x.t.Helper()
 	var calls []events.Call
@@ -114,7 +114,7 @@ func TestWaits(t *testing.T) {
 			}
 		})
 	}
-	for w, err := range r.Waits(context.Background(), Filter{}) { // it can be left
+	for w, err := range r.Waits(context.Background(), Filter{}) { // early break
 		if *w != waits[0] || err != nil {
 			t.Errorf("first wait %+v, %v", w, err)
 		}
@@ -204,7 +204,7 @@ func TestChains(t *testing.T) {
 		}
 	}
 	x.now = x.now.Add(tick.ChainStays)
-	x.close() // its final tick has none; they stay, also when the calls are gone
+	x.close() // the final tick has none; they stay, even after the calls are gone
 	if err := os.RemoveAll(store.LogDir(r.Path())); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// Throttled time is told apart, in the sums that were kept and in those made anew.
+// Throttled time is separate, both in stored and in rebuilt sums.
 func TestSummaryTellsThrottledTime(t *testing.T) {
 	x, r, _, _ := ledgerDB(t)
 	for _, f := range []Filter{{}, {From: began.Add(time.Nanosecond)}} {
@@ -235,7 +235,7 @@ func TestSummaryTellsThrottledTime(t *testing.T) {
 	}
 }
 
-// toFirstSchema takes out what migrations brought.
+// toFirstSchema reverts the migrations.
 const toFirstSchema = withoutWhere +
 	"DROP TABLE memory; DROP TABLE ledgers; DROP TABLE held; DROP TABLE devices; DROP TABLE streams; DROP TABLE graphs; DROP TABLE comms; DROP TABLE copies; DROP TABLE errors;" +
 	"DROP TABLE rollups; DROP TABLE tiers; DROP TABLE snapshots; DROP TABLE notable; DROP TABLE host_sums; ALTER TABLE sessions DROP COLUMN rolled;" +
@@ -243,7 +243,7 @@ const toFirstSchema = withoutWhere +
 	"DROP TABLE episodes; DROP TABLE silences; DROP TABLE accounts; DROP TABLE counted; DROP INDEX processes_ended;" +
 	"DROP TABLE names; DROP TABLE functions; DROP TABLE frames; DROP TABLE stacks; DROP TABLE xids; DROP TABLE gpus; DROP TABLE gpu_states; DROP TABLE chains; DROP TABLE losses; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"
 
-// A database from before the ledger is read as it is.
+// A database from before the ledger is readable.
 func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	x, r, _, _ := ledgerDB(t)
 	x.close()
@@ -274,7 +274,7 @@ func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	if got, err := old.Xids(context.Background(), Filter{}); len(got) != 0 || err != nil {
 		t.Errorf("faults: %v, %v", got, err)
 	}
-	record(t, path, store.Session{ID: "later"}).close() // brings it up to date
+	record(t, path, store.Session{ID: "later"}).close() // migrates it
 	if s := summary(t, old, Filter{Session: "s"}); len(s.Ops) != 2 || s.Ops[0].Sum.Calls != 250 {
 		t.Errorf("summary afterwards: %+v", s.Ops)
 	}

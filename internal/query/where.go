@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// whereColumns are the columns of processes that say where one runs.
+// whereColumns are the columns of processes that locate a process.
 var whereColumns = func() string {
 	names := make([]string, len(tick.WhereFields))
 	for i := range tick.WhereFields {
@@ -21,7 +21,7 @@ var whereColumns = func() string {
 	return strings.Join(names, ", ")
 }()
 
-// Processes returns those of a session, "" for the latest, by number.
+// Processes returns a session's processes by pid; "" is the latest session.
 func (r *Reader) Processes(ctx context.Context, session string) ([]tick.Process, error) {
 	s, err := r.Session(ctx, session)
 	if err != nil {
@@ -44,7 +44,7 @@ func (r *Reader) processes(ctx context.Context, id int64) (out []tick.Process, e
 	return out, err
 }
 
-// whereValues returns what to scan whereColumns into; done then fills w.
+// whereValues returns scan targets for whereColumns; done then fills in w.
 func whereValues(w *tick.Where) (into []any, done func()) {
 	texts := make([]sql.NullString, len(tick.WhereFields))
 	numbers := make([]sql.Null[uint32], len(tick.WhereFields))
@@ -67,7 +67,7 @@ func whereValues(w *tick.Where) (into []any, done func()) {
 	}
 }
 
-// eventWhere are those of them that events has, too.
+// eventWhere are those of whereColumns that events has, too.
 var eventWhere = func() (names []string) {
 	for i := range tick.WhereFields {
 		if f := &tick.WhereFields[i]; f.Beside {
@@ -97,7 +97,7 @@ var eventColumns = func() []eventColumn {
 	return out
 }()
 
-// scanProcess reads a process as rows of events tell of it.
+// scanProcess reads a process for rows of events.
 func scanProcess(rows *sql.Rows) (pid uint32, p process, err error) {
 	var comm, cgroup string
 	values := make([]any, len(eventWhere))
@@ -113,5 +113,5 @@ func scanProcess(rows *sql.Rows) (pid uint32, p process, err error) {
 	return pid, p, err
 }
 
-// sqlEventProcesses asks for what scanProcess reads.
+// sqlEventProcesses selects what scanProcess reads.
 var sqlEventProcesses = "SELECT pid, comm, cgroup, " + strings.Join(eventWhere, ", ") + " FROM processes WHERE session = ?"

@@ -10,7 +10,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// withoutWhere takes out where processes ran.
+// withoutWhere removes the locations of processes.
 const withoutWhere = "DROP TABLE pods;" +
 	"ALTER TABLE processes DROP COLUMN cmdline; ALTER TABLE processes DROP COLUMN runtime; ALTER TABLE processes DROP COLUMN container;" +
 	"ALTER TABLE processes DROP COLUMN container_name; ALTER TABLE processes DROP COLUMN pod; ALTER TABLE processes DROP COLUMN namespace;" +
@@ -19,7 +19,7 @@ const withoutWhere = "DROP TABLE pods;" +
 	"ALTER TABLE processes DROP COLUMN local_rank; ALTER TABLE processes DROP COLUMN world_size; ALTER TABLE processes DROP COLUMN local_world_size;" +
 	"ALTER TABLE processes DROP COLUMN node_rank; ALTER TABLE processes DROP COLUMN master; ALTER TABLE processes DROP COLUMN visible_devices;"
 
-// placed is all that can be said of where a process runs.
+// placed is a process location with all fields set.
 var placed = tick.Where{
 	Cmdline: "python train.py --token ***", Runtime: "containerd", Container: "3f2b8c1d9e7a", ContainerName: "trainer", Pod: "train-0", Namespace: "ml",
 	PodUID: "7f0c4a52-1b3d-4e5f-8a9b-0c1d2e3f4a5b", QoS: "burstable", Unit: "x.service", Job: "12", Step: "0",
@@ -27,8 +27,8 @@ var placed = tick.Where{
 	Master: "10.0.0.1:29500", Devices: "none",
 }
 
-// recordPlaced records a process of which all is known and calls of it, another that took
-// its time, and a pod that came to run; end closes the recording.
+// recordPlaced records a process with all fields and its calls, a process that took its time, and a
+// pod that starts later; end closes the recording.
 func recordPlaced(t *testing.T, path string) (end func()) {
 	t.Helper()
 	x := record(t, path, store.Session{ID: "one"})
@@ -53,7 +53,7 @@ func recordPlaced(t *testing.T, path string) (end func()) {
 	}
 }
 
-// What is recorded of where processes run comes back, live and at rest.
+// Recorded process locations are read back, live and at rest.
 func TestWhereComesBack(t *testing.T) {
 	path := t.TempDir() + "/a.db"
 	end := recordPlaced(t, path)
@@ -85,7 +85,7 @@ func TestWhereComesBack(t *testing.T) {
 	t.Run("at rest", check)
 }
 
-// A pod that asked for GPUs is told of, and from when until when it was there.
+// A pod that requested GPUs is listed with its start and end.
 func TestPodsComeBack(t *testing.T) {
 	path := t.TempDir() + "/a.db"
 	recordPlaced(t, path)()
@@ -98,7 +98,7 @@ func TestPodsComeBack(t *testing.T) {
 	}
 }
 
-// Those that took a target's time are in the log as what they were.
+// Processes that took a target's time are in the log with their locations.
 func TestWhereOfOthersComesBack(t *testing.T) {
 	path := t.TempDir() + "/a.db"
 	recordPlaced(t, path)()

@@ -9,11 +9,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// maxXids bounds the faults that are returned.
+// maxXids bounds the returned faults.
 const maxXids = 1 << 14
 
-// Xids returns the faults of GPUs in the filter's window, in the order in which they
-// came: those that hit a process that the filter wants, and those that name none.
+// Xids returns the GPU faults in the filter's window, in their order: those that hit a selected
+// process, and those that name none.
 func (r *Reader) Xids(ctx context.Context, f Filter) ([]tick.Xid, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -53,7 +53,7 @@ func scanXid(rows *sql.Rows) (x tick.Xid, err error) {
 	return x, err
 }
 
-// GPUs returns how many the machine of a session had, 0 where that is not known.
+// GPUs returns the number of GPUs of a session's machine, 0 if unknown.
 func (r *Reader) GPUs(ctx context.Context, s *Session) (n int, err error) {
 	err = r.db.QueryRowContext(ctx, "SELECT count(*) FROM gpus WHERE session = ?", s.id).Scan(&n)
 	return n, r.read(err)

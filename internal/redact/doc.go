@@ -1,12 +1,10 @@
-// Package redact takes out of command lines what may be a secret, before anything
-// else sees them: passwords, tokens, keys, and what stands in an address before its @.
+// Package redact removes possible secrets from command lines before anything else sees them:
+// passwords, tokens, keys, and the user information before the @ of an address.
 //
-// It rather takes out too much. What follows a name that sounds secret is dropped to
-// the end of the argument, and the next argument where nothing follows; so are options
-// of some programs, and texts that look like a known kind of key. A secret that stands
-// alone, without a name, in a form that nobody knows, cannot be told from a word: who
-// types one shows it to all users of the machine anyway.
+// It removes too much rather than too little. The value after a secret-sounding name is dropped to
+// the end of the argument, or the next argument if nothing follows. So are the secret options of
+// some programs, and texts that look like a known kind of key. A bare secret of unknown form looks
+// like any word, and a user who types one shows it to all users of the machine anyway.
 //
-// The package is pure. Session uses it for what it reads of processes, the commands for
-// what they were given themselves.
+// The package is pure. Session uses it for processes, the commands for their own arguments.
 package redact

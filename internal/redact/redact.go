@@ -6,25 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// Mode says how much of a command line is kept.
+// Mode is how much of a command line is kept.
 type Mode string
 
-// The modes. Any other, the zero value too, is Safe.
+// The modes. Any other, including the zero value, is Safe.
 const (
 	Off  Mode = "off"  // nothing
-	Safe Mode = "safe" // all but what may be a secret
-	Full Mode = "full" // all
+	Safe Mode = "safe" // all but possible secrets
+	Full Mode = "full" // everything
 )
 
-// Hidden stands where something was taken out.
+// Hidden replaces removed text.
 const Hidden = "***"
 
-// MaxLine is how much of a line is kept, in bytes.
+// MaxLine is the maximum length of a line, in bytes.
 const MaxLine = 4096
 
-// Line makes one line of a program's arguments, its name first.
+// Line joins a program's arguments to one line, its name first.
 func (m Mode) Line(args []string) string {
-	for len(args) > 0 && args[len(args)-1] == "" { // what a program that renames itself leaves
+	for len(args) > 0 && args[len(args)-1] == "" { // left by a program that renames itself
 		args = args[:len(args)-1]
 	}
 	if m == Off {
@@ -61,7 +61,7 @@ func cut(s string) string {
 	return s[:end] + more
 }
 
-// Args returns the arguments without what may be a secret.
+// Args returns the arguments without possible secrets.
 func Args(args []string) []string {
 	out := make([]string, len(args))
 	var r redactor
@@ -71,13 +71,13 @@ func Args(args []string) []string {
 	return out
 }
 
-// redactor goes through arguments from the first on.
+// redactor processes arguments in order.
 type redactor struct {
-	options []option // of the programs that were named so far, each once
-	secret  bool     // the argument is the value of the one before
+	options []option // of the programs named so far, each once
+	secret  bool     // the argument is the value of the previous one
 }
 
-// next returns what of the next argument can be shown.
+// next returns the visible part of the next argument.
 func (r *redactor) next(a string) string {
 	end, open := named(a)
 	for _, o := range r.options {
@@ -98,8 +98,8 @@ func (r *redactor) next(a string) string {
 	return shown
 }
 
-// argument returns what of one argument can be shown: nothing from end on, and not the
-// arguments of a program in a text.
+// argument returns the visible part of one argument: nothing from end on, and not the arguments of
+// a program within a text.
 func argument(a string, end int) string {
 	if at := program(a); at >= 0 {
 		end = min(end, at)
@@ -111,8 +111,8 @@ func argument(a string, end int) string {
 	return shown
 }
 
-// named returns where in an argument the value of a secret name begins, its length
-// where there is none. Open says that the name is its end: the value comes next.
+// named returns where the value of a secret name begins in an argument, its length if there is
+// none. open reports that the name ends the argument: the next argument is the value.
 func named(a string) (end int, open bool) {
 	for i := 0; i < len(a); {
 		if !inName(a[i]) {
@@ -133,7 +133,7 @@ func named(a string) (end int, open bool) {
 		switch {
 		case to == len(a) && to > i, to == len(a) && !isPath(a, from):
 			return len(a), true
-		case to == len(a), to == i && a[i] == '/': // a file or a folder of that name
+		case to == len(a), to == i && a[i] == '/': // a file or directory of that name
 			continue
 		}
 		return to, false
@@ -141,7 +141,7 @@ func named(a string) (end int, open bool) {
 	return len(a), false
 }
 
-// isPath says whether an argument is a path to the name that begins at.
+// isPath reports whether an argument is a path to the name at an offset.
 func isPath(a string, at int) bool {
 	return a[0] != '-' && strings.LastIndexByte(a[:at], '/') > 0
 }
@@ -150,12 +150,12 @@ func inName(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// separates says whether a byte can stand between a name and its value.
+// separates reports whether a byte can stand between a name and its value.
 func separates(c byte) bool {
 	return c <= ' ' || strings.IndexByte("=:\"'`\\])}>", c) >= 0
 }
 
-// leads says whether a value only says what kind of value comes next.
+// leads reports whether a value only states the kind of the next value.
 func leads(a string) bool {
 	word := strings.TrimFunc(a, func(r rune) bool { return r < utf8.RuneSelf && separates(byte(r)) })
 	return word == "" || schemes[strings.ToLower(word)]
@@ -163,7 +163,7 @@ func leads(a string) bool {
 
 var joined = strings.NewReplacer("-", "", "_", "", ".", "")
 
-// isSecret says whether a name sounds as if its value were one.
+// isSecret reports whether a name sounds like that of a secret.
 func isSecret(name string) bool {
 	lower := strings.ToLower(name)
 	for _, h := range harmless {
@@ -190,14 +190,14 @@ func isSecret(name string) bool {
 	return false
 }
 
-// base is the name of a program.
+// base returns the name of a program.
 func base(a string) string {
 	a = strings.Trim(a, "\"'`;|&()$<> \t\n")
 	return strings.TrimSuffix(strings.ToLower(a[strings.LastIndexByte(a, '/')+1:]), ".exe")
 }
 
-// program returns where in a text of several words behind the name of a program of the
-// table its arguments begin, -1 where none is.
+// program returns where the arguments of a known program begin within a text of several words, -1
+// if there is none.
 func program(a string) int {
 	word := -1
 	for i := 0; i <= len(a); i++ {

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Whatever a process is given, its line is made in little time: some 25 ms at most, 4 s
-// where each argument is weighed against all before.
+// Any command line is processed in little time: some 25 ms at most, as against 4 s when each
+// argument is compared with all before.
 func TestHostileLinesAreQuick(t *testing.T) {
 	worst := time.Duration(0)
 	for _, unit := range hostileUnits {

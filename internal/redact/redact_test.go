@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// secret stands for one in all tests.
+// secret is the secret in all tests.
 const secret = "Zq9vX7Lm"
 
 func TestArgs(t *testing.T) {
@@ -46,7 +46,7 @@ func TestArgs(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			sep := " "
-			if strings.Contains(tt.args, "|") { // arguments with spaces in them
+			if strings.Contains(tt.args, "|") { // arguments with spaces
 				sep = "|"
 			}
 			split := func(s string) (out []string) {
@@ -96,7 +96,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// forms are the ways to write a secret down, in which @ is the name and % it.
+// forms are the ways to write a secret down: @ is the name and % the secret.
 var forms = []string{
 	"--@=%", "--@|%", "@=%", "@: %", "-D@=%", "/@:%", "export @=%", `{"@":"%"}`, `{'@': '%'}`, "--@|=|%", "--@=|%", "--x-@-y=%", "X_@_2=%", "@ %",
 	"?a=b&@=%", "@%3D%", "h[\"@\"]='%'",
@@ -113,7 +113,7 @@ var others = []string{
 	"sshpass|-p|%", "curl|-u|me:%", "curl|-ku|me:%", "sh|-c|curl -u me:% host", "Authorization:|Bearer|%", "-----BEGIN KEY----- %", "0123456789abcdef0123456789abcdef%",
 }
 
-// written is a command line with the secret in one of the forms, between others.
+// written returns a command line with the secret in one of the forms, between other words.
 func written(form, name uint, before, after string) []string {
 	n := uint(len(forms) * len(names))
 	text := others[form%uint(len(others))]
@@ -121,7 +121,7 @@ func written(form, name uint, before, after string) []string {
 		text = strings.ReplaceAll(strings.ReplaceAll(forms[form%uint(len(forms))], "%3D%", "%3D\x00"), "@", names[name%uint(len(names))])
 	}
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "%3D\x00", "%3D"+secret), "%", secret)
-	if strings.Contains(text, "3D"+secret) { // the percent sign of that form was none of ours
+	if strings.Contains(text, "3D"+secret) { // the form's own %3D, not ours
 		text = strings.ReplaceAll(text, secret+"3D", "%3D")
 	}
 	args := append(strings.Split(before, "\x00"), strings.Split(text, "|")...)
@@ -148,7 +148,7 @@ func FuzzNoSecretSurvives(f *testing.F) {
 	f.Add(uint(400), uint(1), "--token", "\"'")
 	f.Fuzz(func(t *testing.T, form, name uint, before, after string) {
 		if strings.Contains(before+after, secret) {
-			return // it is no secret
+			return // not a secret
 		}
 		args := written(form, name, before, after)
 		if got := Safe.Line(args); strings.Contains(got, secret) {
@@ -165,17 +165,17 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-// hostileUnits are what lines are made of that are hard to read.
+// hostileUnits are repeated to build lines that are hard to process.
 var hostileUnits = []string{"a ", "@", "://", "a:b@", "token ", "mysql ", "curl -u ", "\"=", "eyJ", "0a", "hooks.slack.com/services/"}
 
-// hostileLines are the longest lines that are read, as one argument and as many words.
+// hostileLines returns the longest lines that are read, as one argument and as many words.
 func hostileLines(unit string) map[string][]string {
-	const size = 64 << 10 // that are read
+	const size = 64 << 10 // as much as is read
 	long := strings.Repeat(unit, size/len(unit))
 	return map[string][]string{"one": {"x", long}, "words": append([]string{"x"}, strings.Fields(long)...)}
 }
 
-// A secret behind a hostile line is taken out as any other.
+// A secret after a hostile line is removed like any other.
 func TestHostileLines(t *testing.T) {
 	for _, unit := range hostileUnits {
 		for name, args := range hostileLines(unit) {

@@ -5,36 +5,36 @@ import (
 	"strings"
 )
 
-// Names that sound secret, in small letters and without hyphens and the like.
+// Secret-sounding names, in lower case and without hyphens and similar characters.
 var (
 	// anywhere in the name
 	anywhere = []string{
 		"token", "password", "passwd", "passphrase", "passcode", "secret", "credential", "apikey", "accesskey", "privatekey", "bearer",
 		"authorization", "cookie", "signature", "connectionstring", "webhook", "notify", "fromliteral",
 	}
-	// at the end of a word of it
+	// at the end of a word of the name
 	ends = []string{"key", "pass", "pwd", "auth"}
-	// a word of it
+	// a whole word of the name
 	whole = map[string]bool{"pw": true, "pat": true, "sas": true, "sig": true, "jwt": true, "dsn": true, "otp": true, "cred": true, "creds": true,
 		"login": true, "passin": true, "passout": true}
-	// taken out of the name before
+	// removed from the name first
 	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass", "monkey", "turkey", "keyboard",
-		// how many, as language models are told
+		// counts, as for language models
 		"max-tokens", "max_tokens", "new-tokens", "new_tokens", "min-tokens", "min_tokens", "num-tokens", "num_tokens", "batched-tokens", "batched_tokens",
 		"tokens-per", "tokens_per", "key-value", "key_value"}
-	// schemes come before a value that is one
+	// schemes precede a value
 	schemes = map[string]bool{"basic": true, "bearer": true, "digest": true, "token": true, "negotiate": true, "apikey": true}
 )
 
-// option is one that takes a secret: a letter ("-p", alone, in a bundle, or with its
-// value attached), or a whole word.
+// option is an option with a secret value: a letter ("-p", alone, in a bundle, or with its value
+// attached), or a whole word.
 type option struct {
 	letter byte
 	word   string
 }
 
-// value returns where in an argument the option's value begins: at its end, where the
-// next argument is the value.
+// value returns where the option's value begins in an argument: at its end if the next argument is
+// the value.
 func (o option) value(a string) (at int, is bool) {
 	switch {
 	case o.word != "":
@@ -50,7 +50,7 @@ func (o option) value(a string) (at int, is bool) {
 	return i + 1, i > 0
 }
 
-// programs are those whose options for a secret do not sound like it.
+// programs have secret options whose names do not sound secret.
 var programs = map[string][]option{}
 
 func init() {
@@ -78,8 +78,7 @@ func init() {
 	}
 }
 
-// looks are texts that look like a secret wherever they stand. What a row's groups
-// match stays.
+// looks are texts that look like a secret anywhere. What a row's groups match stays.
 var looks = []*regexp.Regexp{
 	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)[^\s"'<>]*(@)`),                      // scheme://user:password@host
 	regexp.MustCompile(`((?:^|[\s"'=])[^\s:/@"'=]+:)(?:[^\s@"'/]|/[^\s@"'/])[^\s"']*(@)`), // user:password@host
@@ -91,10 +90,10 @@ var looks = []*regexp.Regexp{
 	regexp.MustCompile(`(hooks\.slack\.com/services/)\S+`),
 }
 
-// unbroken is a run of letters and digits too long for a word.
+// unbroken is a run of letters and digits that is too long for a word.
 var unbroken = regexp.MustCompile(`[A-Za-z0-9]{32,}`)
 
-// shapes takes out of a text what looks like a secret.
+// shapes removes texts that look like a secret.
 func shapes(s string) string {
 	for _, like := range looks {
 		s = like.ReplaceAllString(s, "${1}"+Hidden+"${2}")

@@ -9,20 +9,20 @@ import (
 	"ingero/pkg/events"
 )
 
-// For how long a rank that has ended may be missing, where others have come to what it
-// did not enter; and where none has: when all are killed they do not die at once.
+// How long a rank that has ended may be missing: if others have entered a collective that it has
+// not; and if none has, since killed ranks do not all die at once.
 const (
 	endedMissing = 200 * time.Millisecond
 	killedAlone  = 500 * time.Millisecond
 )
 
-// absence is a rank that is missing.
+// absence is a missing rank, and since when.
 type absence struct {
 	m     *member
 	since int64
 }
 
-// call calls the roll: nil if nobody is missing.
+// call returns the roll-call of the missing ranks, nil if there are none.
 func (g *group) call(now, before int64, threads []tick.Thread) *tick.RollCall {
 	if len(g.members) < 2 {
 		return nil
@@ -57,8 +57,8 @@ func (g *group) call(now, before int64, threads []tick.Thread) *tick.RollCall {
 	return g.roll(missing, inside, threads)
 }
 
-// overdue says whether a rank should have entered by now. since is when the first other
-// did, 0: none has.
+// overdue reports whether a rank should have entered by now. since is when the first other rank
+// entered, 0: none has.
 func (m *member) overdue(since, now, before int64, patience time.Duration, othersWait bool) bool {
 	switch late := time.Duration(now - since); {
 	case since == 0:
@@ -70,13 +70,13 @@ func (m *member) overdue(since, now, before int64, patience time.Duration, other
 	}
 }
 
-// waiting says whether a rank other than m could go on.
+// waiting reports whether a rank other than m is still active.
 func (g *group) waiting(m *member) bool {
 	return slices.ContainsFunc(g.members, func(o *member) bool { return o != m && o.active() })
 }
 
-// enteredBy is when the first of the others entered the collective that m has not, 0 if
-// none has. inside are the collectives that they are in and have no record of yet.
+// enteredBy returns when the first other rank entered the collective that m has not, 0 if none has.
+// inside has the ranks' open collectives, which have no record yet.
 func (g *group) enteredBy(m *member, inside map[*member]*tick.OpenCall) (since int64) {
 	seq := m.comm.Collectives + 1
 	for _, o := range g.members {
@@ -85,7 +85,7 @@ func (g *group) enteredBy(m *member, inside map[*member]*tick.OpenCall) (since i
 		}
 		at := o.entered(seq).Time
 		switch open := inside[o]; {
-		case o.comm.Collectives >= seq && at == 0: // so long ago that it is not known
+		case o.comm.Collectives >= seq && at == 0: // the entry is no longer known
 			at = o.entered(o.comm.Collectives - o.kept + 1).Time
 		case o.comm.Collectives+1 == seq && open != nil:
 			at = open.Start
@@ -97,7 +97,7 @@ func (g *group) enteredBy(m *member, inside map[*member]*tick.OpenCall) (since i
 	return since
 }
 
-// roll makes what is told of it.
+// roll builds the roll-call of the missing ranks.
 func (g *group) roll(missing []absence, inside map[*member]*tick.OpenCall, threads []tick.Thread) *tick.RollCall {
 	first := missing[0].m
 	c := &tick.RollCall{Comm: first.comm.ID, Seq: first.comm.Collectives + 1, Since: missing[0].since}
@@ -129,8 +129,7 @@ func (g *group) roll(missing []absence, inside map[*member]*tick.OpenCall, threa
 	return c
 }
 
-// thread is the account of the thread that entered the last collective, nil where it is
-// not there any more.
+// thread returns the account of the thread that entered the last collective, nil if it has gone.
 func (m *member) thread(threads []tick.Thread) *tick.Thread {
 	if m.end.Time != 0 {
 		return nil
@@ -143,7 +142,7 @@ func (m *member) thread(threads []tick.Thread) *tick.Thread {
 	return nil
 }
 
-// inside is the collective that the rank is in and that has not returned, nil for none.
+// inside returns the rank's open collective, nil if there is none.
 func (m *member) inside(threads []tick.Thread) *tick.OpenCall {
 	if m.end.Time != 0 {
 		return nil

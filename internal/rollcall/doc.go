@@ -1,17 +1,16 @@
-// Package rollcall tells which rank of an NCCL communicator has not entered a
-// collective that others wait in, and what it does instead.
+// Package rollcall finds the ranks of an NCCL communicator that have not entered a collective in
+// which others wait, and what they do instead.
 //
-// Ranks are told apart by the communicator's id, which calls that were seen carry
-// (see package track), and their collectives by their number since it was made. So
-// nothing is said of communicators that were made before the trace began, nor of a
-// rank some of whose calls have no record: which of its collectives is which is not
-// known. Of ranks on other machines, or that are not traced, nothing is known either.
+// Ranks are matched by the communicator's id, which recorded calls carry (see package track), and
+// their collectives by number since the communicator was made. So there are no results for
+// communicators from before the trace, nor for a rank with calls that have no record: its
+// collectives cannot be numbered. Ranks on other machines, or untraced ones, are unknown.
 //
-// A rank that lives is missing when another has entered a collective for a second, and
-// for four times what the ranks were usually apart: not in the same tick, as its record
-// may be on its way. One that has ended is missing as soon as another enters what it
-// did not, and half a second after a signal killed it.
+// A living rank is missing when another has been in a collective for a second, and for four times
+// the ranks' usual spread; not in the same tick, as its record may still arrive. A rank that has
+// ended is missing 200 ms after another enters a collective that it did not, and half a second
+// after a signal killed it.
 //
-// The package is pure: it reads nothing, starts nothing and asks no clock. The session
-// calls it, from one goroutine, with the states of package track.
+// The package is pure: it reads nothing, starts nothing and uses no clock. The session calls it,
+// from one goroutine, with the states of package track.
 package rollcall

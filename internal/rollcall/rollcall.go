@@ -9,26 +9,26 @@ import (
 	"ingero/internal/tick"
 )
 
-// Limits of what is kept.
+// Limits of the kept data.
 const (
-	keptEntries = 1 << 10 // of a rank, the latest
-	keptSpreads = 64      // of a communicator, the latest
+	keptEntries = 1 << 10 // of a rank, latest
+	keptSpreads = 64      // of a communicator, latest
 	maxMembers  = 1 << 12
 	maxKilled   = 1 << 10
-	maxLates    = 1 << 12 // of a communicator and tick
+	maxLates    = 1 << 12 // of a communicator, per tick
 	leastLate   = 200 * time.Microsecond
 )
 
-// Roll keeps which collectives the ranks have entered. It is for one goroutine.
+// Roll tracks which collectives the ranks have entered. It is for one goroutine.
 type Roll struct {
 	members map[uint64]*member // by number of the communicator
 	groups  map[uint64]*group  // by ID of the communicator
 	killed  map[uint32]tick.Ending
 	ended   map[uint32]tick.Ending // since the last tick
-	before  int64                  // Unix ns: the last tick
+	before  int64                  // Unix ns: last tick
 }
 
-// New returns one that knows no ranks.
+// New returns an empty Roll.
 func New() *Roll {
 	return &Roll{members: map[uint64]*member{}, groups: map[uint64]*group{}, killed: map[uint32]tick.Ending{}, ended: map[uint32]tick.Ending{}}
 }
@@ -39,11 +39,11 @@ type member struct {
 	comm    tick.Comm
 	end     tick.Ending
 	entries []tick.Entry // by number of the collective, modulo keptEntries
-	kept    uint64       // of them, the latest
-	told    bool         // the tick at hand has it
+	kept    uint64       // number of valid entries, the latest ones
+	told    bool         // the current tick has the rank
 }
 
-// entered is when it entered a collective, 0 where that is not known any more.
+// entered returns the rank's entry into a collective, zero if no longer known.
 func (m *member) entered(seq uint64) tick.Entry {
 	if seq == 0 || seq > m.comm.Collectives || seq+m.kept <= m.comm.Collectives {
 		return tick.Entry{}
@@ -51,17 +51,17 @@ func (m *member) entered(seq uint64) tick.Entry {
 	return m.entries[seq%keptEntries]
 }
 
-// active says whether it could still enter a collective.
+// active reports whether the rank may still enter a collective.
 func (m *member) active() bool { return m.end.Time == 0 && m.comm.State == tick.CommActive }
 
-// group is a communicator: its ranks that are known.
+// group has the known ranks of a communicator.
 type group struct {
 	members []*member
-	done    uint64             // collectives that all had entered
-	spreads [keptSpreads]int64 // of these, the latest: from the first rank's entry to the last's, ns
+	done    uint64             // collectives that all ranks have entered
+	spreads [keptSpreads]int64 // latest times from the first rank's entry to the last's, ns
 }
 
-// Batch adds how processes ended.
+// Batch records how processes ended.
 func (r *Roll) Batch(lives []tick.ProcEvent) {
 	for i := range lives {
 		e := &lives[i]
@@ -93,8 +93,8 @@ func (r *Roll) kill(pid uint32, end tick.Ending) {
 	r.killed[pid] = end
 }
 
-// Tick adds the states of a tick, and returns the collectives that ranks are missing from
-// and for how long ranks were waited for, by communicator.
+// Tick adds the states of a tick. It returns the collectives with missing ranks, and how long ranks
+// were waited for, by communicator.
 func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (calls []tick.RollCall, lates []tick.Late) {
 	for _, m := range r.members {
 		m.told = false
@@ -103,7 +103,7 @@ func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (c
 		r.state(&states[i])
 	}
 	for _, m := range r.members {
-		m.comm.Inexact = m.comm.Inexact || !m.told && m.end.Time == 0 // one of too many
+		m.comm.Inexact = m.comm.Inexact || !m.told && m.end.Time == 0 // over the limit of the list
 		if end, ok := r.ended[m.PID]; ok && m.end.Time == 0 && end.Time >= m.comm.Began {
 			m.end = end
 		}
@@ -125,7 +125,7 @@ func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (c
 	return calls, lates
 }
 
-// state takes in what the communicators of a process are at.
+// state updates the communicators of a process.
 func (r *Roll) state(s *tick.State) {
 	var of map[uint64][]tick.Entry
 	for _, e := range s.Entered {
@@ -146,7 +146,7 @@ func (r *Roll) state(s *tick.State) {
 			}
 		}
 		entered := of[c.Number]
-		if c.Collectives-m.comm.Collectives != uint64(len(entered)) { // there were too many to keep
+		if c.Collectives-m.comm.Collectives != uint64(len(entered)) { // entries were dropped
 			m.kept = 0
 		}
 		m.comm, m.told = *c, true
@@ -157,7 +157,7 @@ func (r *Roll) state(s *tick.State) {
 	}
 }
 
-// join takes in a rank that is new, nil where there is no room.
+// join adds a new rank, and returns nil if there is no room.
 func (r *Roll) join(pid uint32, c *tick.Comm) *member {
 	if len(r.members) >= maxMembers || c.State != tick.CommActive {
 		return nil
@@ -176,14 +176,14 @@ func (r *Roll) join(pid uint32, c *tick.Comm) *member {
 	return m
 }
 
-// forget drops a communicator that no rank is in any more.
+// forget drops a communicator without active ranks.
 func (r *Roll) forget(id uint64, g *group) {
 	delete(r.groups, id)
 	maps.DeleteFunc(r.members, func(_ uint64, m *member) bool { return slices.Contains(g.members, m) })
 }
 
-// measure takes in how far ranks were apart in what all of them have entered, and appends
-// for how long one was waited for.
+// measure updates the spreads of collectives that all ranks have entered, and appends the times
+// that a rank was waited for.
 func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
 	all, exact := uint64(1<<64-1), true
 	for _, m := range g.members {
@@ -192,7 +192,7 @@ func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
 	if all > g.done+keptEntries {
 		g.done = all - keptEntries
 	}
-	own := len(lates) // where this communicator's begin
+	own := len(lates) // start of this communicator's
 	for ; g.done < all; g.done++ {
 		first, second, last, who := g.spread(g.done + 1)
 		if first == 0 || !exact {
@@ -208,8 +208,8 @@ func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
 	return lates
 }
 
-// spread says when the first rank, the last but one, and the last entered a collective, and
-// who that was; first is 0 where it is not known of all.
+// spread returns when the first, the last but one, and the last rank entered a collective, and the
+// last rank; first is 0 unless all are known.
 func (g *group) spread(seq uint64) (first, second, last int64, who *member) {
 	for _, m := range g.members {
 		at := m.entered(seq).Time
@@ -228,7 +228,7 @@ func (g *group) spread(seq uint64) (first, second, last int64, who *member) {
 	return first, second, last, who
 }
 
-// patience is for how long a rank may be missing.
+// patience returns how long a rank may be missing.
 func (g *group) patience() time.Duration {
 	const least, times = time.Second, 4
 	s := g.spreads

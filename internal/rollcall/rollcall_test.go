@@ -49,7 +49,7 @@ func newPlay(t *testing.T, ranks int) *play {
 	return p
 }
 
-// enter has a rank enter its next collective, so long after now.
+// enter makes a rank enter its next collective, after a delay from now.
 func (p *play) enter(i int, after time.Duration) {
 	r := p.ranks[i]
 	at := p.now + int64(after)
@@ -65,7 +65,7 @@ func (p *play) all(spread time.Duration) {
 	}
 }
 
-// tick lets a time pass, and says who is missing from what.
+// tick advances the time, and describes the missing ranks.
 func (p *play) tick(d time.Duration) string {
 	p.now += int64(d)
 	p.roll.Batch(p.procs)
@@ -116,7 +116,7 @@ func TestCall(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(p *play)
-		want []string // of each second from then on
+		want []string // of each following second
 	}{
 		{"all enter", func(p *play) { p.all(300 * time.Millisecond) }, []string{"", "", ""}},
 		{"one does not", func(p *play) {
@@ -240,7 +240,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// args are those of an operation of a communicator.
+// args returns the arguments of an operation of a communicator.
 func args(t *testing.T, op events.Op, handle uint64) (out [events.MaxArgs]uint64) {
 	t.Helper()
 	for i := range op.Row().Keep {
@@ -255,7 +255,7 @@ func args(t *testing.T, op events.Op, handle uint64) (out [events.MaxArgs]uint64
 	return out
 }
 
-// A record that comes after a tick is no absence, however late that tick is.
+// A record that arrives after a tick is no absence, however late that tick is.
 func TestRecordOnItsWay(t *testing.T) {
 	p := newPlay(t, 2)
 	p.all(0)
@@ -270,7 +270,7 @@ func TestRecordOnItsWay(t *testing.T) {
 	}
 }
 
-// A communicator that no rank is in any more is forgotten.
+// A communicator without active ranks is forgotten.
 func TestForget(t *testing.T) {
 	p := newPlay(t, 3)
 	p.all(0)
@@ -284,7 +284,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// Who was waited for, and for how long, is told once for all calls of a group.
+// The late rank and the lateness are reported once for all calls of a group.
 func TestLates(t *testing.T) {
 	p := newPlay(t, 3)
 	for range 4 { // a group

@@ -15,24 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// guard is a copy of this program that waits for its end, and puts the terminal back if that
-// comes while the terminal is taken. It is in a session of its own, so that what is typed
-// does not end it.
+// guard is a copy of this program that waits for its end, and restores the terminal if the program
+// still holds it then. It has a session of its own, so that typed keys do not signal it.
 type guard struct {
 	cmd  *exec.Cmd
-	pipe *os.File // lines of order, then what the runtime says of a crash
+	pipe *os.File // lines of order, then the runtime's text of a crash
 }
 
 // guardName tells Enter that a process is to become a guard.
 const guardName = "ingero-terminal"
 
-// order is a line to the guard: the settings to put back, none for nothing.
+// order is a line to the guard: the settings to restore, or none.
 type order struct {
 	Hold *unix.Termios `json:",omitempty"`
 }
 
-// Enter makes the process a guard, if Open has started it as one; then it does not return.
-// It comes first in main.
+// Enter turns the process into a guard, if Open has started it as one; then it does not return.
+// Call it first in main.
 func Enter() {
 	if len(os.Args) == 1 && os.Args[0] == guardName {
 		stand(os.Stdin, os.Stdout)
@@ -40,7 +39,7 @@ func Enter() {
 	}
 }
 
-// startGuard starts one for the terminal out.
+// startGuard starts a guard for the terminal out.
 func startGuard(out *os.File) (*guard, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -64,7 +63,7 @@ func (g *guard) tell(o order) error {
 	return err
 }
 
-// hold has the guard put the terminal back to these settings, should the program end.
+// hold makes the guard restore these settings if the program ends.
 func (g *guard) hold(t *unix.Termios) error {
 	if err := g.tell(order{Hold: t}); err != nil {
 		return err
@@ -72,22 +71,22 @@ func (g *guard) hold(t *unix.Termios) error {
 	return debug.SetCrashOutput(g.pipe, debug.CrashOptions{})
 }
 
-// free has it leave the terminal alone.
+// free makes the guard leave the terminal alone.
 func (g *guard) free() error {
 	return errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), g.tell(order{}))
 }
 
-// end waits for its end.
+// end waits for the guard's end.
 func (g *guard) end() error {
 	err := g.pipe.Close()
-	_ = g.cmd.Wait() // that it has ended is all there is to know
+	_ = g.cmd.Wait() // its exit status does not matter
 	return err
 }
 
-// maxCrash bounds what is kept of what the runtime says of a crash, in bytes.
+// maxCrash bounds the text of a crash that is kept, in bytes.
 const maxCrash = 256 << 10
 
-// stand reads orders until nobody can give any more, and does the last.
+// stand reads orders until the program has ended, and executes the last one.
 func stand(orders io.Reader, out *os.File) {
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTOU, unix.SIGPIPE)
 	tty, err := reopen(out)

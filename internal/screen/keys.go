@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Key is what was typed: a character, or one of those below.
+// Key is a typed key: a character, or one of those below.
 type Key rune
 
-// Keys that are no character. Others that are none are not told.
+// Keys that are not characters. Other such keys are ignored.
 const (
 	Up Key = -iota - 1
 	Down
@@ -28,8 +28,7 @@ const (
 	Backspace
 )
 
-// sequences are what terminals send for keys, without the ESC [ or ESC O that they begin
-// with (xterm, ECMA-48).
+// sequences are what terminals send for keys, without the leading ESC [ or ESC O (xterm, ECMA-48).
 var sequences = map[string]Key{
 	"A": Up, "B": Down, "C": Right, "D": Left, "H": Home, "F": End,
 	"1~": Home, "7~": Home, "4~": End, "8~": End, "5~": PageUp, "6~": PageDown,
@@ -38,14 +37,14 @@ var sequences = map[string]Key{
 // controls are keys of one byte.
 var controls = map[byte]Key{'\r': Return, '\n': Return, '\t': Tab, 0x7f: Backspace, 0x08: Backspace, 0x0c: Ctrl('L'), 0x15: Ctrl('U')}
 
-// Ctrl is a letter typed with the control key: Ctrl('L').
+// Ctrl returns the key of a letter typed with the control key: Ctrl('L').
 func Ctrl(letter byte) Key { return Key(letter & 0x1f) }
 
-// alone is how long after ESC it is known to be the key of that name, and not the beginning
-// of another. The bytes of a sequence come at once.
+// alone is how long after ESC it counts as a key of its own, not as the beginning of a sequence.
+// The bytes of a sequence arrive at once.
 const alone = 50 * time.Millisecond
 
-// rest is how long it takes at most to see that the program has come to the foreground.
+// rest is the interval at which to check whether the program is in the foreground.
 const rest = 300 * time.Millisecond
 
 // read reads keys until Close.
@@ -66,11 +65,11 @@ func (s *Screen) read() {
 		late := errors.Is(err, os.ErrDeadlineExceeded)
 		switch {
 		case err == nil, late:
-		case errors.Is(err, unix.EIO) && !s.foreground(): // it is not this program's to read
+		case errors.Is(err, unix.EIO) && !s.foreground(): // the program is in the background
 			if !s.pause() {
 				return
 			}
-		default: // it has gone
+		default: // the terminal has gone
 			return
 		}
 		for len(held) > 0 {
@@ -86,20 +85,20 @@ func (s *Screen) read() {
 	}
 }
 
-// until sets when reading ends, and tells whether it may begin.
+// until sets the deadline of reads, and reports whether to read at all.
 func (s *Screen) until(t time.Time) bool {
 	if s.tty.SetReadDeadline(t) != nil {
 		return false
 	}
 	select {
-	case <-s.done: // before or after: Close ends it either way
+	case <-s.done: // before or after: Close ends the read either way
 		return false
 	default:
 		return true
 	}
 }
 
-// pause waits a moment; false: for Close.
+// pause waits a moment. It returns false on Close.
 func (s *Screen) pause() bool {
 	t := time.NewTimer(rest)
 	defer t.Stop()
@@ -119,8 +118,8 @@ func (s *Screen) typed(k Key) {
 	}
 }
 
-// parse returns the first key of what was typed, 0 for one that is not told, and how many
-// bytes it takes; none as long as more must come, unless it will not (over).
+// parse returns the first key of the input, 0 for one that is ignored, and its length in bytes. The
+// length is 0 while the key is incomplete, unless over says that no more will come.
 func parse(b []byte, over bool) (Key, int) {
 	if b[0] == 0x1b {
 		return parseEscape(b, over)
@@ -141,7 +140,7 @@ func parse(b []byte, over bool) (Key, int) {
 	return Key(r), n
 }
 
-// parseEscape is parse of what begins with ESC.
+// parseEscape is parse for input that begins with ESC.
 func parseEscape(b []byte, over bool) (Key, int) {
 	if len(b) == 1 {
 		if over {

@@ -5,27 +5,27 @@ import (
 	"os"
 )
 
-// Patient is a terminal that is written to by whoever cannot wait for it. What it has not
-// taken in a moment stays for the next time, up to a bound, beyond which what is written is
-// dropped. It is for one goroutine at a time.
+// Patient writes to a terminal without blocking. What the terminal does not accept in a moment is
+// kept for the next write, up to a bound; beyond that output is dropped. It is not safe for
+// concurrent use.
 type Patient struct {
 	out    *os.File
 	opened bool
-	tty    *os.File // nil: it could not be opened anew, and is waited for
+	tty    *os.File // nil: could not be reopened, so writes block
 	left   []byte
 }
 
-// mostLeft bounds what a terminal has not taken yet, in bytes.
+// mostLeft bounds the kept output, in bytes.
 const mostLeft = 64 << 10
 
-// NewPatient writes to the terminal out.
+// NewPatient returns a Patient for the terminal out.
 func NewPatient(out *os.File) *Patient { return &Patient{out: out} }
 
-// Write implements [io.Writer]. It tells of no more than that the terminal has gone.
+// Write implements [io.Writer]. Its only error is that the terminal has gone.
 func (p *Patient) Write(b []byte) (int, error) {
 	if !p.opened {
 		p.opened = true
-		p.tty, _ = reopen(p.out) // it may be somebody else's
+		p.tty, _ = reopen(p.out) // it may be another user's
 	}
 	if p.tty == nil {
 		return p.out.Write(b)
@@ -38,7 +38,7 @@ func (p *Patient) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// Close waits a moment for the terminal to take the rest. It does not close out.
+// Close waits a moment for the terminal to accept the rest. It does not close out.
 func (p *Patient) Close() error {
 	if p.tty == nil {
 		return nil

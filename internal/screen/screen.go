@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is written when the terminal is taken and when it is put back: the other screen, no
-// cursor, and no line that wraps (DEC private modes 1049, 25 and 7).
+// Sequences that take and restore the terminal: alternate screen, hidden cursor, no line wrap (DEC
+// private modes 1049, 25 and 7).
 const (
 	enter = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[2J"
 	leave = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// A frame is shown at once by terminals that can (mode 2026); others ignore it.
+// Terminals with mode 2026 show a frame at once; others ignore it.
 const (
 	beginFrame = "\x1b[?2026h"
 	endFrame   = "\x1b[?2026l"
@@ -34,13 +34,13 @@ const (
 	farewell = time.Second
 )
 
-// ErrNoTerminal says that there is no terminal here that could be taken.
+// ErrNoTerminal means that there is no terminal to take over.
 var ErrNoTerminal = errors.New("no terminal of its own")
 
-// Screen is a terminal that the program has for itself. Draw and Close are for one goroutine
-// at a time.
+// Screen is a terminal that the program has taken over. Draw and Close are not safe for concurrent
+// use.
 type Screen struct {
-	tty   *os.File // its own description, which does not block
+	tty   *os.File // a file description of its own, non-blocking
 	fd    int
 	guard *guard
 
@@ -53,13 +53,13 @@ type Screen struct {
 	mu            sync.Mutex
 	held          bool
 	before, ours  unix.Termios
-	shown         []string // on the terminal; nil: it is not known
-	width, height int      // as of then
-	pending       []byte   // that the terminal has not taken yet
+	shown         []string // lines on the terminal; nil: unknown
+	width, height int      // size at that time
+	pending       []byte   // output that the terminal has not accepted yet
 }
 
-// Open takes the terminal that in and out both are. Its errors are ErrNoTerminal, as where
-// they are not the same one or this program is in its background: nothing is changed then.
+// Open takes over the terminal that in and out both refer to. It returns ErrNoTerminal, and changes
+// nothing, if they differ or the program is in the background.
 func Open(in, out *os.File) (*Screen, error) {
 	s, err := open(in, out)
 	if err != nil {
@@ -87,7 +87,7 @@ func open(in, out *os.File) (*Screen, error) {
 	if s.guard, err = startGuard(out); err != nil {
 		return nil, errors.Join(err, tty.Close())
 	}
-	// From the background the terminal is put back all the same, and not read.
+	// A background program may still restore the terminal, but not read from it.
 	signal.Ignore(unix.SIGTTOU, unix.SIGTTIN)
 	signal.Notify(s.signals, unix.SIGWINCH, unix.SIGTSTP, unix.SIGCONT)
 	s.mu.Lock()
@@ -101,12 +101,12 @@ func open(in, out *os.File) (*Screen, error) {
 	return s, nil
 }
 
-// Keys are what is typed, in order. It is closed when the terminal has gone. Keys that
-// nobody takes are dropped.
+// Keys delivers the typed keys, in order. It is closed when the terminal has gone. Keys that are
+// not received are dropped.
 func (s *Screen) Keys() <-chan Key { return s.keys }
 
-// Again says that what is shown should be drawn anew: the terminal has another size, or was
-// somebody else's for a while.
+// Again signals that the screen should be redrawn: the terminal was resized, or used by another
+// program.
 func (s *Screen) Again() <-chan struct{} { return s.again }
 
 // Size returns the columns and the lines of the terminal.
@@ -118,9 +118,9 @@ func (s *Screen) Size() (width, height int) {
 	return int(ws.Col), int(ws.Row)
 }
 
-// Draw shows lines, from the top. Those that have not changed are not written. What does not
-// fit is the caller's to leave out. While the terminal is somebody else's, or has not taken
-// the last frame, nothing is drawn. It returns an error when the terminal has gone.
+// Draw shows lines from the top, and writes only those that have changed. The caller truncates them
+// to the screen. Nothing is drawn while another program has the terminal or the last frame is not
+// written. Draw returns an error when the terminal has gone.
 func (s *Screen) Draw(lines []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *Screen) Draw(lines []string) error {
 	return err
 }
 
-// changes is what turns one frame into another. Nil is one that is not known.
+// changes returns the output that turns one frame into another. nil is an unknown frame.
 func changes(was, is []string) string {
 	var b strings.Builder
 	for i, l := range is {
@@ -159,13 +159,13 @@ func changes(was, is []string) string {
 	return b.String()
 }
 
-// send writes what is pending. mu is held.
+// send writes the pending output. mu is held.
 func (s *Screen) send(wait time.Duration) (sent bool, err error) {
 	s.pending, err = write(s.tty, s.pending, wait)
 	return len(s.pending) == 0, err
 }
 
-// write writes p to a terminal, and returns what that has not taken in time.
+// write writes p to a terminal, and returns the part not accepted in time.
 func write(tty *os.File, p []byte, wait time.Duration) (left []byte, err error) {
 	if len(p) == 0 {
 		return p, nil
@@ -180,7 +180,7 @@ func write(tty *os.File, p []byte, wait time.Duration) (left []byte, err error) 
 	return append(p[:0], p[n:]...), err
 }
 
-// Close puts the terminal back.
+// Close restores the terminal.
 func (s *Screen) Close() error {
 	select {
 	case <-s.done:
@@ -198,7 +198,7 @@ func (s *Screen) Close() error {
 	return errors.Join(err, s.guard.end(), s.tty.Close())
 }
 
-// take makes the terminal the program's. mu is held.
+// take takes over the terminal. mu is held.
 func (s *Screen) take() error {
 	t, err := unix.IoctlGetTermios(s.fd, unix.TCGETS)
 	if err != nil {
@@ -219,8 +219,8 @@ func (s *Screen) take() error {
 	return err
 }
 
-// putBack gives the terminal back as it was. Settings that somebody else has changed since
-// are theirs. mu is held.
+// putBack restores the terminal, except settings that another program has changed since. mu is
+// held.
 func (s *Screen) putBack() error {
 	if !s.held {
 		return nil
@@ -235,15 +235,15 @@ func (s *Screen) putBack() error {
 	return errors.Join(err, s.guard.free())
 }
 
-// foreground tells whether the terminal listens to this program: also where it is nobody's
-// that minds.
+// foreground reports whether the program is in the foreground, or the terminal has no foreground
+// group.
 func (s *Screen) foreground() bool {
 	group, err := unix.IoctlGetInt(s.fd, unix.TIOCGPGRP)
 	return err != nil || group == unix.Getpgrp()
 }
 
-// follow takes the terminal when the program has come to the foreground, and gives it back
-// when it has left that. mu is held.
+// follow takes the terminal when the program has come to the foreground, and restores it when it
+// has left. mu is held.
 func (s *Screen) follow() error {
 	switch front := s.foreground(); {
 	case front && !s.held:
@@ -254,7 +254,7 @@ func (s *Screen) follow() error {
 	return nil
 }
 
-// watch does what signals ask for.
+// watch handles signals.
 func (s *Screen) watch() {
 	for {
 		select {
@@ -276,8 +276,8 @@ func (s *Screen) redraw() {
 	}
 }
 
-// stop stops the program, as Ctrl-Z asks for, until it is told to go on. Where nobody is
-// there who could, it goes on: what the kernel does for programs that leave it to it.
+// stop stops the program after Ctrl-Z, until SIGCONT. If no shell is left that could continue it,
+// the program goes on, as the kernel does by default.
 func (s *Screen) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,8 +290,8 @@ func (s *Screen) stop() {
 	_ = s.follow()
 }
 
-// orphaned tells whether no parent in this session, beside this program's group, is left that
-// could have it go on: a shell.
+// orphaned reports whether no parent outside this program's group, but in its session, is left that
+// could continue it, such as a shell.
 func orphaned() bool {
 	own := unix.Getpgrp()
 	session, err := unix.Getsid(0)
@@ -307,7 +307,7 @@ func orphaned() bool {
 	return true
 }
 
-// parent reads the parent of a process from /proc/PID/stat, 0 where there is none.
+// parent reads the parent of a process from /proc/PID/stat, 0 if there is none.
 func parent(pid int) (ppid int) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -318,13 +318,13 @@ func parent(pid int) (ppid int) {
 	return ppid
 }
 
-// reopen makes a description of a terminal that does not block. That of out is its parent's,
-// too, who may not expect a write to return before all is written.
+// reopen opens a non-blocking description of a terminal. The program's parent shares that of out,
+// and may rely on blocking writes.
 func reopen(out *os.File) (*os.File, error) {
 	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.Fd()), os.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK, 0)
 }
 
-// control calls f with the descriptor of a file, and leaves that as it is.
+// control calls f with the descriptor of a file, and does not change its blocking mode.
 func control(file *os.File, f func(fd int) error) error {
 	c, err := file.SyscallConn()
 	if err != nil {

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What is typed is told key by key, whatever pieces it comes in.
+// Input is parsed key by key, in whatever pieces it arrives.
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		in   string
@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Only lines that have changed are written, and the terminal shows the new frame.
+// Only changed lines are written, and the terminal then shows the new frame.
 func TestChanges(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -89,7 +89,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A guard that is left puts the terminal back if it was held, and tells what the runtime said.
+// A guard whose program ends restores a held terminal, and prints the runtime's text of a crash.
 func TestOrders(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
@@ -109,7 +109,7 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// A terminal is taken and put back with its settings, and what was on it is there again.
+// A terminal is taken over, then restored with its settings and its former content.
 func TestOpen(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	if _, err := x.Side.WriteString("before\n"); err != nil {
@@ -152,7 +152,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A file, a pipe and two different terminals are none.
+// A file, a pipe and two different terminals are refused.
 func TestNoTerminal(t *testing.T) {
 	x, y := testkit.NewTerminal(t), testkit.NewTerminal(t)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)

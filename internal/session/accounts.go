@@ -6,8 +6,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// accounts continue the kernel's counts: its histogram wraps at 32 bits, and
-// what belongs to a process that has ended is deleted there.
+// accounts extends the kernel's counts: the kernel's histograms wrap at 32 bits, and the kernel
+// deletes the counts of processes that have ended.
 type accounts map[accountKey]*account
 
 type accountKey struct {
@@ -16,13 +16,13 @@ type accountKey struct {
 }
 
 type account struct {
-	sum  tick.Counts               // as of the last reading
-	base tick.Counts               // of it, what the kernel no longer has
-	hist *stats.Hist               // as of the last reading; ticks share it: replaced, not changed
+	sum  tick.Counts               // at the last reading
+	base tick.Counts               // the part of sum that the kernel has deleted
+	hist *stats.Hist               // at the last reading; shared with ticks: replaced, not modified
 	seen [stats.HistBuckets]uint32 // the kernel's histogram at the last reading
 }
 
-// update takes a reading of the kernel's counts in.
+// update adds a reading of the kernel's counts.
 func (a accounts) update(c *probes.CountsRow) {
 	k := accountKey{c.PID, c.Row}
 	x := a[k]
@@ -48,8 +48,8 @@ func (a accounts) update(c *probes.CountsRow) {
 	x.seen = c.Hist
 }
 
-// closeProcess moves what the kernel has of a process into base, after which
-// the kernel may forget it. It tells whether there was anything.
+// closeProcess moves a process's sums into base, so that the kernel may delete its counts. It
+// reports whether the process had any counts.
 func (a accounts) closeProcess(pid uint32, rows int) (any bool) {
 	for row := range rows {
 		if x := a[accountKey{pid, row}]; x != nil {
@@ -59,7 +59,7 @@ func (a accounts) closeProcess(pid uint32, rows int) (any bool) {
 	return any
 }
 
-// forget drops all of a process.
+// forget drops all accounts of a process.
 func (a accounts) forget(pid uint32, rows int) {
 	for row := range rows {
 		delete(a, accountKey{pid, row})

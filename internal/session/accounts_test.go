@@ -8,8 +8,8 @@ import (
 	"ingero/internal/stats"
 )
 
-// What a tick was given stays as it was; the kernel's counts wrap, and begin anew once it
-// has forgotten a process.
+// Ticks keep the histograms that they were given. Counts continue when the kernel's counts wrap,
+// and restart once it has forgotten a process.
 func TestAccountsContinue(t *testing.T) {
 	a := accounts{}
 	k := accountKey{pid: 1, row: 2}

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/unwind"
 )
 
-// Capabilities implements [Source]: each owner has its own.
+// Capabilities implements [Source] with the capabilities of the owners.
 func (l *Live) Capabilities() Capabilities {
 	return Capabilities{
 		AgentPID: uint32(os.Getpid()), Wake: l.rings.wake, Patience: l.patience, SetSlow: l.rings.slow,
@@ -17,17 +17,17 @@ func (l *Live) Capabilities() Capabilities {
 	}
 }
 
-// policies are those of stacks, in the words of settings.
+// policies maps stack policies to the words of the configuration.
 var policies = map[probes.StackPolicy]string{probes.StacksNone: "false", probes.StacksSlow: "slow", probes.StacksAll: "all"}
 
-// A library that is mapped is noticed by the next poll: the first calls into it that are
-// not seen are those until then. A wake-up for nothing costs more than a poll.
+// A newly mapped library is noticed by the next poll, and calls into it before that poll are
+// missed. An extra wake-up costs more than a poll.
 const (
 	patience     = 16 * time.Millisecond
 	patienceIdle = 90 * time.Millisecond // while no process is traced
 )
 
-// patience is the longest pause before the next poll.
+// patience returns the longest pause before the next poll.
 func (l *Live) patience() time.Duration {
 	if living, _ := l.targets.count(); living > 0 {
 		return patience
@@ -35,6 +35,6 @@ func (l *Live) patience() time.Duration {
 	return patienceIdle
 }
 
-// Unwinding returns what the kernel has to find the callers of functions with. It may be
-// called from any goroutine.
+// Unwinding returns figures on the unwind data that the kernel holds. It is safe for concurrent
+// use.
 func (l *Live) Unwinding() unwind.Figures { return l.resolve.unwind.Figures() }

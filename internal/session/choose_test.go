@@ -10,8 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Those that programs name come first, of these those that tell most; what does not fit is
-// left out, and what is smaller may follow.
+// Functions that programs name come first, by class. Candidates that exceed the limit are left out,
+// and smaller ones may follow.
 func TestChoose(t *testing.T) {
 	rank := func(c events.Class) int { return slices.Index(telling, c) }
 	a, b := &library{}, &library{}
@@ -25,7 +25,7 @@ func TestChoose(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		most int
-		want map[*library][]int // rows without
+		want map[*library][]int // rows without probes
 	}{
 		{"all", 13, map[*library][]int{}},
 		{"all but the last", 12, map[*library][]int{b: {7}}},

@@ -7,26 +7,26 @@ import (
 	"ingero/internal/tick"
 )
 
-// Deadband says which ticks are idle: nothing happened to a traced process, and the
-// machine's figures moved by less than Percent of their range since the last tick that
-// was not. The zero value takes none for idle.
+// Deadband defines which ticks are idle. A tick is idle if no traced process was active and the
+// machine's figures moved by less than Percent of their range since the last non-idle tick. With
+// the zero value, no tick is idle.
 type Deadband struct {
 	Percent   float64       // 0: no tick is idle
-	Heartbeat time.Duration // after which a tick is not idle, whatever it has; 0: none
+	Heartbeat time.Duration // longest time without a non-idle tick; 0: unlimited
 }
 
 // quiet applies a deadband to the ticks of a session.
 type quiet struct {
 	Deadband
-	last    tick.Host // of the last tick that was not idle
+	last    tick.Host // host figures of the last non-idle tick
 	told    time.Time
 	records uint64
-	chains  int           // in the last tick
-	held    tick.HostSums // of the idle ticks since
+	chains  int           // of the last tick
+	held    tick.HostSums // sums of the idle ticks since the last non-idle one
 }
 
-// look tells whether a tick is idle, and returns what to tell of the host: what happened in
-// an idle tick is told with the next one that is not, so nothing is lost.
+// look reports whether a tick is idle, and returns the host sums to report. The sums of an idle
+// tick are held until the next non-idle tick, so none is lost.
 func (q *quiet) look(t *tick.Tick) (idle bool, told []tick.HostSum) {
 	if q.Percent <= 0 {
 		return false, t.HostSums
@@ -44,7 +44,7 @@ func (q *quiet) look(t *tick.Tick) (idle bool, told []tick.HostSum) {
 	return false, told
 }
 
-// happened tells whether anything was seen of a traced process.
+// happened reports whether a traced process was active, or any process was OOM-killed.
 func (q *quiet) happened(t *tick.Tick) bool {
 	if t.Records != q.records || q.chains > 0 {
 		return true
@@ -66,7 +66,7 @@ func (q *quiet) happened(t *tick.Tick) bool {
 	return false
 }
 
-// moved tells whether a figure of the machine did, by more than the deadband.
+// moved reports whether a figure of the machine moved by at least the deadband.
 func (q *quiet) moved(h *tick.Host) bool {
 	part := func(now, then, all float64) bool { return all > 0 && math.Abs(now-then)/all*100 >= q.Percent }
 	return h.CPUs != q.last.CPUs || h.MemTotal != q.last.MemTotal || h.SwapTotal != q.last.SwapTotal ||

@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Which ticks are idle, by what is in them.
+// Each kind of change decides whether a tick is idle.
 func TestDeadband(t *testing.T) {
 	began := time.Unix(1000, 0)
 	host := tick.Host{CPU: 0.5, CPUs: 4, MemTotal: 100 << 30, MemAvail: 50 << 30, SwapTotal: 10 << 30, Load: [3]float64{1, 1, 1}}
@@ -59,8 +59,7 @@ func TestDeadband(t *testing.T) {
 	}
 }
 
-// Figures that drift a little in each tick are told in the end, and what happened in
-// idle ticks with the next that is not.
+// Slow drift is reported in the end. Sums of idle ticks are reported with the next non-idle tick.
 func TestDeadbandLosesNothing(t *testing.T) {
 	q := quiet{Deadband: Deadband{Percent: 6.25}}
 	var idle, told int

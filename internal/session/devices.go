@@ -7,15 +7,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// gpuDriver begins the names of the devices of NVIDIA's driver: nvidia, nvidiactl,
-// nvidia-uvm, nvidia-nvlink and so on.
+// gpuDriver is the prefix of the NVIDIA driver's device names: nvidia, nvidiactl, nvidia-uvm,
+// nvidia-nvlink and so on.
 const gpuDriver = "nvidia"
 
-// devices are the major numbers of the GPU driver's device files. Some are given
-// out as the driver is loaded.
+// devices lists the major numbers of the GPU driver's device files. The kernel assigns some of them
+// when it loads the driver.
 type devices []uint32
 
-// of is the reason of a wait, which for a device may be that it is a GPU's.
+// of returns r, or ReasonGPU for a device wait on a GPU's device file.
 func (d devices) of(r events.Reason, dev uint32) events.Reason {
 	if r == events.ReasonDevice && slices.Contains(d, dev>>20) {
 		return events.ReasonGPU

@@ -48,7 +48,6 @@ func copyFile(t testing.TB, from, to string) string {
 	return to
 }
 
-// receive waits for a value.
 func receive[T any](t testing.TB, what string, from <-chan T) (x T) {
 	t.Helper()
 	testkit.Eventually(t, what, func() bool {
@@ -62,7 +61,7 @@ func receive[T any](t testing.TB, what string, from <-chan T) (x T) {
 	return x
 }
 
-// attaches returns options whose notices of attached libraries can be received.
+// attaches returns options that send notices of attached libraries to a channel.
 func attaches(o session.LiveOptions) (session.LiveOptions, chan session.Notice) {
 	seen := make(chan session.Notice, 256)
 	o.Notify = func(n session.Notice) {
@@ -73,7 +72,7 @@ func attaches(o session.LiveOptions) (session.LiveOptions, chan session.Notice) 
 	return o, seen
 }
 
-// next returns the next notice, which must be of an attached library.
+// next returns the next notice, which must report an attached library.
 func next(t testing.TB, seen chan session.Notice) session.Notice {
 	t.Helper()
 	n := receive(t, "a library to be attached to", seen)
@@ -83,7 +82,7 @@ func next(t testing.TB, seen chan session.Notice) session.Notice {
 	return n
 }
 
-// callAndEnd has a program make its calls and end.
+// callAndEnd makes a program call and end.
 func callAndEnd(t *testing.T, c *testkit.Child) {
 	t.Helper()
 	c.Say("call")
@@ -94,9 +93,8 @@ func callAndEnd(t *testing.T, c *testkit.Child) {
 	}
 }
 
-// loadEach runs a program that loads copies of the runtime one by one, while it is
-// traced with the whole catalog, and then makes some calls to each. It returns the
-// notice of each copy.
+// loadEach runs a program that loads copies of the runtime one by one while it is traced with the
+// whole catalog, and then makes some calls to each. It returns the notice of each copy.
 func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, notices []session.Notice) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -119,7 +117,7 @@ func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, not
 		child.Say("load")
 		child.Line("loaded")
 		n := next(t, seen)
-		for ; n.Library != path; n = next(t, seen) { // the driver that it loads, too
+		for ; n.Library != path; n = next(t, seen) { // also for the driver that it loads
 		}
 		notices = append(notices, n)
 	}
@@ -128,8 +126,7 @@ func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, not
 	return r.last, notices
 }
 
-// Wherever a library lies and however it is called, it is found as it is loaded,
-// with the whole catalog.
+// Libraries of any path and name are found as they are loaded, with the whole catalog.
 func TestEveryPlaceIsFound(t *testing.T) {
 	t.Parallel()
 	last, notices := loadEach(t, "10", []string{
@@ -148,8 +145,8 @@ func TestEveryPlaceIsFound(t *testing.T) {
 	}
 }
 
-// Of each of many libraries it is told when it was mapped and when it had its probes, and
-// each call that is made then is counted.
+// Each of many libraries has its mapping and attach times, and each call after the attach is
+// counted.
 func TestLateLibraries(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -171,7 +168,7 @@ func TestLateLibraries(t *testing.T) {
 	}
 }
 
-// sum adds up what a tick has of an operation.
+// sum adds up the counts of an operation in a tick.
 func sum(last *tick.Tick, op string) (s tick.Counts) {
 	for i := range last.Ops {
 		if o := &last.Ops[i]; o.Op.String() == op {
@@ -183,8 +180,8 @@ func sum(last *tick.Tick, op string) (s tick.Counts) {
 	return s
 }
 
-// A runtime that is linked into a program is found by the program's symbols; where
-// those were stripped, that is said.
+// A runtime that is linked into a program is found by the program's symbols; a stripped one is
+// reported.
 func TestLinkedInRuntime(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -233,7 +230,7 @@ func TestLinkedInRuntime(t *testing.T) {
 	}
 }
 
-// reported tells whether the last tick has a report of a kind.
+// reported reports whether the last tick has a report of a kind.
 func (c *collector) reported(kind string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,8 +245,7 @@ func (c *collector) reported(kind string) bool {
 	return false
 }
 
-// A container has a library that nothing outside it can see: in a root of its own,
-// on an overlay, deleted once it is loaded.
+// Libraries of a container are found: in its own root, on an overlay, deleted after loading.
 func TestContainer(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -298,8 +294,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// A library that was deleted before the trace began is attached to all the same, in
-// a container too.
+// A library that was deleted before the trace is attached to, also in a container.
 func TestContainerDeletedBefore(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -326,7 +321,7 @@ func TestContainerDeletedBefore(t *testing.T) {
 func mountOverlay(t *testing.T, lower, merged string) {
 	t.Helper()
 	up := t.TempDir()
-	// The upper folders must not lie on an overlay themselves.
+	// Overlay does not support upper directories on an overlay.
 	if err := unix.Mount("tmpfs", up, "tmpfs", 0, ""); err != nil {
 		testkit.NeedMount(t, err)
 	}
@@ -342,8 +337,7 @@ func mountOverlay(t *testing.T, lower, merged string) {
 	t.Cleanup(func() { _ = unix.Unmount(merged, unix.MNT_DETACH) })
 }
 
-// Two containers of one image have two files that share what probes hang on: each
-// call is counted once.
+// Two containers of one image have two files that share the probed inode: each call counts once.
 func TestContainersOfOneImage(t *testing.T) {
 	t.Parallel()
 	dir := build(t)

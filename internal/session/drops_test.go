@@ -8,8 +8,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// noDrops checks that nothing was lost, for whatever reason but these. The kernel's log is
-// the machine's: others may write more to it than it has room for.
+// noDrops checks that nothing was dropped, except for the given reasons. It ignores overwritten
+// lines of the kernel log, which other programs write to.
 func noDrops(t testing.TB, last *tick.Tick, but ...string) {
 	t.Helper()
 	for _, d := range last.Drops {

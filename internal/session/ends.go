@@ -6,11 +6,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// maxEnded is how many processes that have ended, and had made calls, stay in
-// the ticks. A trace may run for months beside a job that forks every second.
+// maxEnded bounds the ended processes with calls that stay in ticks. A trace may run for months
+// beside a job that forks every second.
 const maxEnded = 512
 
-// list returns what a tick tells of the processes.
+// list returns the processes for a tick.
 func (t *targets) list() []tick.Process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -21,7 +21,7 @@ func (t *targets) list() []tick.Process {
 	return out
 }
 
-// now returns who is traced, for the sums of the host.
+// now returns the traced processes, for the host sums.
 func (t *targets) now() map[uint32]tracedProcess {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,7 +32,7 @@ func (t *targets) now() map[uint32]tracedProcess {
 	return out
 }
 
-// adopt makes the table that of a tape.
+// adopt replaces the table by that of a tape.
 func (t *targets) adopt(processes []tick.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,16 +52,16 @@ func (t *targets) adopt(processes []tick.Process) {
 	}
 }
 
-// counted takes what a tick has told of the processes, and returns those that have ended and
-// whose last counts were read. The counts of a tick that tells of an end may have been read before
-// the end was heard of: those of the next are the last.
+// counted processes the list of a tick, and returns the ended processes whose last counts have been
+// read. The counts of the first tick that lists an end may predate the end, so the counts of the
+// next tick are the last.
 func (t *targets) counted(told []tick.Process) (done []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range told {
 		p := t.procs[told[i].PID]
 		switch {
-		case told[i].Ended.IsZero(), p == nil, p.Ended.IsZero(), p.counted: // or its number is another's by now
+		case told[i].Ended.IsZero(), p == nil, p.Ended.IsZero(), p.counted: // or its number was reused
 		case !p.told:
 			p.told = true
 		default:
@@ -72,8 +72,8 @@ func (t *targets) counted(told []tick.Process) (done []uint32) {
 	return done
 }
 
-// retire takes the processes that counted returned, and those of them that made calls. It
-// forgets the others, and the oldest when there are too many, which it returns.
+// retire takes the processes that counted returned, and those among them that made calls. It
+// forgets the others. Over maxEnded, it also forgets the oldest and returns them.
 func (t *targets) retire(done, called []uint32) (forgotten []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,7 +93,7 @@ func (t *targets) retire(done, called []uint32) (forgotten []uint32) {
 	return forgotten
 }
 
-// forget removes a process that has ended, unless its number is another's by now. mu is held.
+// forget removes an ended process, unless another process has its number now. mu is held.
 func (t *targets) forget(pid uint32) bool {
 	p := t.procs[pid]
 	if p == nil || !p.counted {
@@ -103,21 +103,21 @@ func (t *targets) forget(pid uint32) bool {
 	return true
 }
 
-// killed notes where a process was that the kernel kills for want of memory, while it
-// is there to be asked.
+// killed records the cgroup of a process that the kernel is killing for lack of memory, while /proc
+// still has the process.
 func (t *targets) killed(pid uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.noteVictim(pid)
 }
 
-// noteVictim is killed with mu held.
+// noteVictim implements killed. mu is held.
 func (t *targets) noteVictim(pid uint32) {
 	const most = 1024
 	if len(t.victims) >= most {
 		clear(t.victims)
 	}
-	delete(t.victims, pid) // the number may have been another's
+	delete(t.victims, pid) // another process may have had the number
 	if p := t.procs[pid]; p != nil && p.Cgroup != "" {
 		t.victims[pid] = p.Cgroup
 	} else if p, err := t.fs.Process(pid); err == nil {
@@ -125,8 +125,8 @@ func (t *targets) noteVictim(pid uint32) {
 	}
 }
 
-// cgroup returns the cgroup of a process that was killed for want of memory, "" where
-// it ended too soon to tell.
+// cgroup returns the cgroup of a process that was killed for lack of memory, "" if the process
+// ended before it could be read.
 func (t *targets) cgroup(pid uint32) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"ingero/internal/where"
 )
 
-// enroller decides which processes are traced, and has their libraries probed. Its methods may
-// be called from any goroutine.
+// enroller decides which processes are traced, and requests probes for their libraries. Its methods
+// are safe for concurrent use.
 type enroller struct {
 	opts     *LiveOptions
 	sel      proc.Selector
@@ -26,7 +26,7 @@ type enroller struct {
 	report   *reporter
 	targets  *targets
 	libs     *libraries
-	enrolled func(p *proc.Process, since time.Time) // a process is traced, or maps one more library, since then
+	enrolled func(p *proc.Process, since time.Time) // a process is traced, or maps another library, at since
 	harm     bool                                   // return probes kill processes with a filter
 	watcher  *proc.MapWatcher
 	work     sync.WaitGroup
@@ -42,13 +42,13 @@ func newEnroller(o *LiveOptions, tracer *probes.Tracer, clock decode.Clock, repo
 	return e
 }
 
-// watch notes from now on which files processes map.
+// watch starts watching which files processes map.
 func (e *enroller) watch() (err error) {
 	e.watcher, err = proc.WatchMaps(e.opts.Names)
 	return err
 }
 
-// first enrols the processes that are there.
+// first enrolls the processes that already run.
 func (e *enroller) first(ctx context.Context) error {
 	for _, pid := range e.sel.PIDs {
 		if err := e.enrolPID(pid); err != nil {
@@ -63,19 +63,19 @@ func (e *enroller) first(ctx context.Context) error {
 	return errors.Join(e.followFamily(ctx), e.rescan(ctx))
 }
 
-// start enrols the processes that map a library from then on, until ctx ends and stop is called.
+// start enrolls processes as they map a library, until ctx ends and stop is called.
 func (e *enroller) start(ctx context.Context) {
 	e.work.Go(func() { e.readMaps(ctx) })
 }
 
-// look wakes the goroutine that reads the mappings, if there are new ones.
+// look wakes the goroutine that reads mappings, if there are new ones.
 func (e *enroller) look() {
 	if e.watcher != nil {
 		e.watcher.Look()
 	}
 }
 
-// stop ends the reading of mappings.
+// stop stops reading mappings.
 func (e *enroller) stop() error {
 	if e.watcher == nil {
 		return nil
@@ -83,10 +83,10 @@ func (e *enroller) stop() error {
 	return e.watcher.Close()
 }
 
-// wait waits until no process is enrolled any more. It is called after stop, once start's ctx has ended.
+// wait waits until no enrollment is running. Call it after stop, once start's ctx has ended.
 func (e *enroller) wait() { e.work.Wait() }
 
-// rescan enrols all selected processes that use CUDA.
+// rescan enrolls all selected processes that use CUDA.
 func (e *enroller) rescan(ctx context.Context) error {
 	found, err := e.fs.Scan(ctx, e.sel, e.opts.Names)
 	if err != nil {
@@ -98,7 +98,7 @@ func (e *enroller) rescan(ctx context.Context) error {
 	return nil
 }
 
-// enrolPID enrols a process that was named, whether it uses CUDA yet or not.
+// enrolPID enrolls a process that was named by number, whether or not it uses CUDA yet.
 func (e *enroller) enrolPID(pid uint32) error {
 	p, err := e.fs.Process(pid)
 	if err != nil {
@@ -111,14 +111,14 @@ func (e *enroller) enrolPID(pid uint32) error {
 	return nil
 }
 
-// mapping is when a process mapped a library, where that was told.
+// mapping is a library and the time when a process mapped it, if known.
 type mapping struct {
 	of libraryKey
 	at time.Time
 }
 
-// enrol traces a process and attaches to the libraries that it maps. at says since
-// when it maps one of them.
+// enrol traces a process and attaches to the libraries that it maps. at is the mapping that
+// triggered it.
 func (e *enroller) enrol(p *proc.Process, at mapping) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +144,7 @@ func (e *enroller) attach(p *proc.Process, lib proc.Library, since time.Time) {
 	}
 }
 
-// attachInside probes libraries that were found to be linked into a process's program.
+// attachInside probes libraries that are linked into a process's program.
 func (e *enroller) attachInside(p *proc.Process, found []proc.Library, since time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -156,7 +156,7 @@ func (e *enroller) attachInside(p *proc.Process, found []proc.Library, since tim
 	}
 }
 
-// admit adds a process to those that are traced. mu is held.
+// admit adds a process to the traced ones, and reports success. mu is held.
 func (e *enroller) admit(p *proc.Process) bool {
 	how := probes.Target{Follow: !e.opts.Alone, Gate: e.opts.Gated != 0}
 	if why := p.ReturnHarm(e.harm); why != "" {
@@ -164,7 +164,7 @@ func (e *enroller) admit(p *proc.Process) bool {
 		e.report.add(tick.Report{Kind: "entry-only", Object: fmt.Sprintf("%s (%d)", p.Comm, p.PID), Why: why})
 	}
 	e.report.log.Info("discover: process", "pid", p.PID, "comm", p.Comm, "own_pid", p.NSPID(), "seccomp", p.Seccomp, "entry_only", how.EntryOnly)
-	own := !e.tracer.Traced(p.PID) // else it is a child, traced from its fork on
+	own := !e.tracer.Traced(p.PID) // otherwise a child, traced since its fork
 	if err := e.tracer.Trace(p.PID, how); err != nil {
 		e.report.failed(p.PID, p.Comm, err)
 		return false
@@ -200,15 +200,14 @@ func (e *enroller) readMaps(ctx context.Context) {
 	}
 }
 
-// mapped enrols a process that has just mapped a CUDA library, if it is one of
-// ours: a target, or a new one that is selected.
+// mapped enrolls a process that has just mapped a CUDA library, if it is traced or selected.
 func (e *enroller) mapped(m proc.MapEvent) {
 	traced := e.targets.lives(m.PID)
 	p, err := e.fs.Process(m.PID)
 	if err != nil {
 		return
 	}
-	// A child is a target from its fork on, whether that has been heard of or not.
+	// The kernel traces a child from its fork on, possibly before this process hears of it.
 	if !traced && !e.sel.Wants(&p) && !e.tracer.Traced(m.PID) {
 		return
 	}

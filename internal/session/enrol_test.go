@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// What was read of a process before its end must not make it live again.
+// Data that was read before a process's end does not revive it.
 func TestOver(t *testing.T) {
 	began := time.Unix(1000, 0)
 	ended := began.Add(time.Second)

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// An exit waits for what had been written when it was heard of, and nothing else does.
+// Only an exit waits for the records that were written before it.
 func TestExitsWaitForCalls(t *testing.T) {
 	exit := func(pid uint32) tick.ProcEvent { return tick.ProcEvent{Kind: tick.ProcExited, PID: pid} }
 	fork := func(pid, peer uint32) tick.ProcEvent {

@@ -10,25 +10,25 @@ import (
 	"ingero/internal/where"
 )
 
-// followFamily traces all that descends from the processes that were named, whether it uses
-// CUDA or not: what it starts later is traced from its first instruction.
+// followFamily traces all descendants of the named processes, whether or not they use CUDA. So the
+// programs that they start later are traced from the first instruction.
 func (e *enroller) followFamily(ctx context.Context) error {
 	if e.opts.Alone || len(e.sel.PIDs) == 0 {
 		return nil
 	}
 	own := e.own()
-	const most = 16 // a family that forks all the time is as good as known by then
+	const most = 16 // enough even for a family that keeps forking
 	for range most {
 		family, err := e.fs.Descendants(ctx, e.sel.PIDs)
 		if err != nil {
 			return fmt.Errorf("look for children: %w", err)
 		}
-		fresh := false // the children that one had before it was traced are in the next list
+		fresh := false // one was added: its earlier children are in the next list
 		for _, pid := range family {
 			if own[pid] || e.tracer.Traced(pid) {
 				continue
 			}
-			if p, err := e.fs.Process(pid); err == nil { // else it has ended
+			if p, err := e.fs.Process(pid); err == nil { // otherwise it has ended
 				fresh = e.follow(&p) || fresh
 			}
 		}
@@ -39,7 +39,7 @@ func (e *enroller) followFamily(ctx context.Context) error {
 	return nil
 }
 
-// own is this process with those that it descends from: they end when the trace does.
+// own returns this process and its ancestors: they end when the trace does.
 func (e *enroller) own() map[uint32]bool {
 	own := map[uint32]bool{}
 	for pid := uint32(os.Getpid()); pid != 0 && !own[pid]; {
@@ -53,8 +53,8 @@ func (e *enroller) own() map[uint32]bool {
 	return own
 }
 
-// follow traces a process of which it is not known whether it uses CUDA, and tells whether
-// that is new. Until it does, it stands aside.
+// follow traces a process that may never use CUDA, and reports whether the process is new. It
+// stands aside until it uses CUDA.
 func (e *enroller) follow(p *proc.Process) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,7 +65,7 @@ func (e *enroller) follow(p *proc.Process) bool {
 	return true
 }
 
-// placed tells whether a process is where it must be to be traced.
+// placed reports whether a process runs in the selected place (cgroup, pod, job).
 func (e *enroller) placed(p *proc.Process) bool {
 	w := where.Cgroups(p.Cgroups)
 	if e.opts.Place.Job != "" && !where.Numbered(w.Job) {
@@ -77,8 +77,8 @@ func (e *enroller) placed(p *proc.Process) bool {
 	return e.opts.Place.Match(p.Cgroup, &w)
 }
 
-// watchPods keeps the pods, and looks for processes again when there are new ones: those
-// that were there before their pod was known were not selected.
+// watchPods keeps the list of pods current. It rescans processes when pods appear: a process is not
+// selected before its pod is known.
 func (e *enroller) watchPods(ctx context.Context) {
 	pods := e.opts.Pods
 	if pods == nil {

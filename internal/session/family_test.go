@@ -12,8 +12,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The children of a child are traced from their first instruction, also where that was there
-// before the trace began and uses no CUDA: a shell, a launcher.
+// Children of a child are traced from their first instruction, even if the child ran before the
+// trace and uses no CUDA, such as a shell or a launcher.
 func TestChildrenOfAChild(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -38,8 +38,7 @@ func TestChildrenOfAChild(t *testing.T) {
 	r.exact(t, 110)
 }
 
-// One that was there before, and uses no CUDA, does not keep the trace when those have ended
-// whom it is for.
+// A relative that ran before the trace and uses no CUDA does not prolong the trace.
 func TestBystanderDoesNotKeepATrace(t *testing.T) {
 	t.Parallel()
 	dir := build(t)

@@ -9,23 +9,23 @@ import (
 	"ingero/internal/tick"
 )
 
-// queue is how many batches a sink may be behind. A sink that is slower stops
-// the reading; then the kernel thins records by its own rules, and counts them.
+// queue is the number of batches that a sink may lag behind. A slower sink blocks reading; then the
+// kernel thins records by its own rules, and counts them.
 const queue = 8
 
-// fan hands batches and ticks to the sinks, each on a goroutine of its own.
+// fan passes batches and ticks to the sinks, each on its own goroutine.
 type fan struct {
 	workers []*worker
 	pool    sync.Pool
 }
 
-// shared is a batch on its way through the sinks.
+// shared is a batch in use by several sinks.
 type shared struct {
 	tick.Batch
 	users atomic.Int32
 }
 
-// message is one of the two.
+// message is a batch or a tick.
 type message struct {
 	batch *shared
 	tick  *tick.Tick
@@ -53,7 +53,7 @@ func (f *fan) run(w *worker, log *slog.Logger) {
 	for m := range w.in {
 		var err error
 		switch {
-		case w.err != nil: // it has failed: let the rest pass
+		case w.err != nil: // the sink has failed: discard the rest
 		case m.batch != nil:
 			err = w.sink.Batch(&m.batch.Batch)
 		default:
@@ -84,7 +84,7 @@ func (f *fan) release(b *shared) {
 	}
 }
 
-// send passes a batch on; it is the fan's from then on.
+// send passes a batch to the sinks and takes ownership of it.
 func (f *fan) send(b *shared) {
 	b.users.Store(1)
 	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Functions)+len(b.Stacks) > 0 {
@@ -102,8 +102,7 @@ func (f *fan) tick(t *tick.Tick) {
 	}
 }
 
-// close waits for the sinks to take what was sent, closes them and returns what
-// went wrong.
+// close waits until the sinks have taken everything sent, closes them and returns their errors.
 func (f *fan) close() error {
 	var errs []error
 	for _, w := range f.workers {

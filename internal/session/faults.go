@@ -16,33 +16,30 @@ import (
 	"ingero/internal/xid"
 )
 
-// FaultOptions say where faults of GPUs are looked for. The zero value is right for
-// most uses.
+// FaultOptions configures where GPU faults are read. The zero value suits most uses.
 type FaultOptions struct {
-	// Only is the one way by which they are read; 0: all that there are.
+	// Only is the one way to read faults; 0: all ways.
 	Only tick.XidVia
-	// History delivers what the kernel's log still has, too.
+	// History also delivers the faults that the kernel log still holds.
 	History bool
-	LogPath string       // of the kernel's log; "": xid.LogPath
-	Log     *slog.Logger // nil: none
-	// Clock turns the kernel's time into that of the session; the zero value is made
-	// when it is opened.
+	LogPath string       // the kernel log; "": xid.LogPath
+	Log     *slog.Logger // nil: no logging
+	// Clock converts kernel time into wall-clock time; the zero value is replaced on opening.
 	Clock decode.Clock
-	// Hurry is called when a fault has come; nil: nobody. From any goroutine.
+	// Hurry is called from any goroutine when a fault has arrived; nil: not called.
 	Hurry func()
 }
 
 const (
-	// maxFaults bounds the faults that wait to be taken. When they are more, they are
-	// counted and left out.
+	// maxFaults bounds the faults that wait for Drain. Faults beyond it are dropped and counted.
 	maxFaults = 1 << 14
-	// lookAgain is how often it is looked whether the driver has been loaded.
+	// lookAgain is the interval of checks for a driver that was loaded later.
 	lookAgain = 10 * time.Second
 )
 
-// Faults waits for faults of GPUs: by the tracepoints of the NVIDIA driver, and in the
-// kernel's log, for drivers before 575 have no tracepoint. One that comes by both is
-// told once. Methods may be called from any goroutine.
+// Faults waits for GPU faults, on the tracepoints of the NVIDIA driver and in the kernel log, since
+// drivers before 575 have no tracepoint. A fault that arrives both ways is reported once. Methods
+// are safe for concurrent use.
 type Faults struct {
 	o     FaultOptions
 	stop  context.CancelFunc
@@ -53,16 +50,16 @@ type Faults struct {
 
 	mu      sync.Mutex
 	xids    *probes.Xids
-	why     map[tick.XidVia]error // why a way is not open
-	made    xid.Assembly          // of what was read
+	why     map[tick.XidVia]error // error of each way that is not open
+	made    xid.Assembly          // joins what was read
 	waiting []tick.Xid
 	full    uint64
-	timer   *time.Timer // runs while one waits for what else is said of it; nil: it does not
+	timer   *time.Timer // runs while a fault waits for its other messages; nil: stopped
 }
 
-// OpenFaults begins to wait. The error says why there is no way to learn of faults;
-// where there is one, Why says what is wrong with the other. It looks for the
-// tracepoint again while it is not there, for the driver may be loaded later.
+// OpenFaults starts waiting for faults. It fails if no way can be opened. If one of two can, Why
+// returns the error of the other. While the tracepoint is missing it checks again, since the driver
+// may be loaded later.
 func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	if o.LogPath == "" {
 		o.LogPath = xid.LogPath
@@ -100,7 +97,7 @@ func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	return f, nil
 }
 
-// attach attaches to the tracepoints, or notes why that cannot be.
+// attach attaches to the tracepoints, or records the error.
 func (f *Faults) attach() *probes.Xids {
 	x, err := probes.OpenXids()
 	f.mu.Lock()
@@ -117,7 +114,7 @@ func (f *Faults) openLog() {
 		return
 	}
 	f.kmsg, f.made.Both = kmsg, f.xids != nil
-	if f.o.History { // before any that comes now
+	if f.o.History { // before any new fault
 		xs, err := kmsg.Next(nil, false)
 		if err != nil {
 			f.o.Log.Warn("the kernel's log cannot be read", "error", err)
@@ -131,7 +128,7 @@ func (f *Faults) openLog() {
 	}
 }
 
-// take puts together what was read, and keeps the faults that are complete.
+// take joins the faults that were read, and keeps the complete ones.
 func (f *Faults) take(xs []tick.Xid) {
 	if len(xs) == 0 {
 		return
@@ -147,21 +144,21 @@ func (f *Faults) take(xs []tick.Xid) {
 	f.o.Hurry()
 }
 
-// keep keeps faults until they are drained. mu is held.
+// keep keeps faults until Drain. mu is held.
 func (f *Faults) keep(xs []tick.Xid) {
 	n := min(len(xs), maxFaults-len(f.waiting))
 	f.waiting = append(f.waiting, xs[:n]...)
 	f.full += uint64(len(xs) - n)
 }
 
-// wait has those kept that wait, once their time has come. mu is held.
+// wait schedules release for faults that are incomplete. mu is held.
 func (f *Faults) wait(now time.Time) {
 	if d, waits := f.made.Wait(now); waits && f.timer == nil {
 		f.timer = time.AfterFunc(d, f.release)
 	}
 }
 
-// release keeps those that have waited long enough.
+// release keeps the faults that have waited long enough.
 func (f *Faults) release() {
 	f.mu.Lock()
 	now := time.Now()
@@ -200,7 +197,7 @@ func (f *Faults) readTracepoints(ctx context.Context) {
 		}
 		x = f.attach()
 	}
-	done := context.AfterFunc(ctx, func() { _ = x.Close() }) // its error is Close's, too
+	done := context.AfterFunc(ctx, func() { _ = x.Close() }) // Close reports its error too
 	defer done()
 	for {
 		r, err := x.Read()
@@ -216,7 +213,7 @@ func (f *Faults) readTracepoints(ctx context.Context) {
 	}
 }
 
-// Drain appends the faults that have come since it was called last.
+// Drain appends the faults that have arrived since the last call.
 func (f *Faults) Drain(dst []tick.Xid) []tick.Xid {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -225,7 +222,7 @@ func (f *Faults) Drain(dst []tick.Xid) []tick.Xid {
 	return dst
 }
 
-// Ways returns by what names of tracepoints and files faults are read.
+// Ways returns the tracepoints and the log file that faults are read from.
 func (f *Faults) Ways() (tracepoints []probes.XidTracepoint, log string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -238,15 +235,14 @@ func (f *Faults) Ways() (tracepoints []probes.XidTracepoint, log string) {
 	return tracepoints, log
 }
 
-// Why returns why a way is not open, nil when it is.
+// Why returns why a way is not open, nil if it is open.
 func (f *Faults) Why(v tick.XidVia) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.why[v]
 }
 
-// Drops returns what was lost, by reason. Lines of the log that were lost need not
-// have been faults.
+// Drops returns the losses by reason. Lost lines of the log were not necessarily faults.
 func (f *Faults) Drops() []tick.Drop {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -265,7 +261,7 @@ func (f *Faults) Drops() []tick.Drop {
 	return drops
 }
 
-// Reports says what could not be opened, but for a driver that is not there.
+// Reports returns what could not be opened, except for a missing driver.
 func (f *Faults) Reports() []tick.Report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -278,7 +274,7 @@ func (f *Faults) Reports() []tick.Report {
 	return out
 }
 
-// Close ends the waiting. It is idempotent.
+// Close stops waiting. It is idempotent.
 func (f *Faults) Close() error {
 	f.once.Do(func() {
 		f.stop()

@@ -19,12 +19,11 @@ import (
 	"ingero/internal/xid"
 )
 
-// domain is a PCI domain that no machine has, so that the faults of one test are told
-// from all others'.
+// domain returns a PCI domain that no machine has, to distinguish the faults of each test.
 func domain() string { return fmt.Sprintf("%08x", 0x30000000+rand.Uint32N(1<<28)) }
 
-// say writes a line to the kernel's log. Each has a file of its own, for the kernel
-// lets one file write ten lines in five seconds.
+// say writes a line to the kernel log. Each line uses its own open file, since the kernel limits
+// one to ten lines in five seconds.
 func say(t testing.TB, format string, args ...any) {
 	t.Helper()
 	f, err := os.OpenFile(xid.LogPath, os.O_WRONLY, 0)
@@ -35,7 +34,7 @@ func say(t testing.TB, format string, args ...any) {
 	testkit.NeedKernel(t, fmt.Sprintf("a log that can be written (%v)", err), err == nil)
 }
 
-// xids returns the faults of a domain that a session has told.
+// xids returns the faults of a domain that a session has reported.
 func (c *collector) xids(domain string) []tick.Xid {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,9 +47,8 @@ func (c *collector) xids(domain string) []tick.Xid {
 	return out
 }
 
-// told has faults come, one after the other, until one is told with the calls of its
-// process that came before it. Only of so many at a time are they kept, and others may have
-// faults now, too.
+// told writes faults one after the other until one is reported with its process's earlier calls.
+// Calls are kept for a bounded number of faults at a time, and other tests may cause faults too.
 func told(t *testing.T, r *running, child *testkit.Child) {
 	t.Helper()
 	domain, said := domain(), 0
@@ -64,9 +62,8 @@ func told(t *testing.T, r *running, child *testkit.Child) {
 	})
 }
 
-// A burst of faults while a process is traced is told whole, its root first, and joined
-// to the process that it hit and that one's last calls: in whatever order the codes come,
-// and two hundred at once.
+// A burst of faults while a process is traced is reported completely, root first, joined to its
+// process and that process's last calls: in any order of codes, and 200 at once.
 func TestFaultsOfATracedProcess(t *testing.T) {
 	dir := build(t)
 	testkit.LeakCheck(t)
@@ -85,7 +82,7 @@ func TestFaultsOfATracedProcess(t *testing.T) {
 			say(t, "NVRM: Xid (PCI:%s:%02x:00): %d, pid=%d, name=worker, Ch %08x", domain, i, code, child.PID(), j)
 		}
 	}
-	const many = 200 // the kernel's log has room for, however late it is read
+	const many = 200 // fits into the kernel log, even if it is read late
 	for i := range many {
 		say(t, "NVRM: Xid (PCI:%s:ff:00): %d, pid=%d, name=worker, Ch %08x", domain, orders[0][min(i, 2)], child.PID(), i)
 	}
@@ -119,8 +116,8 @@ func TestFaultsOfATracedProcess(t *testing.T) {
 	}
 }
 
-// A message names a process as its container does, where the driver knows no better:
-// the number that is init's on the host is not taken for it.
+// If the driver's message has the PID of a container's namespace, it is not mistaken for the host's
+// init.
 func TestFaultsInAContainer(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -148,7 +145,7 @@ func TestFaultsInAContainer(t *testing.T) {
 	}
 }
 
-// Faults are read where that is possible, and why the other way is not open is said.
+// Faults are read in each possible way, and each unavailable way has its error.
 func TestOpenFaults(t *testing.T) {
 	testkit.LeakCheck(t)
 	testkit.KernelLog(t, false)

@@ -8,12 +8,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// flood is a source that always has more: each batch takes a third of a second to read.
+// flood is a source that always has more: reading a batch takes a third of a second.
 type flood struct {
 	script
 	clock *steps
 	left  int
-	tick  time.Duration // that a tick takes
+	tick  time.Duration // duration of a tick
 }
 
 func (f *flood) Totals(t *tick.Tick) error {
@@ -27,7 +27,7 @@ func (f *flood) Poll(b *tick.Batch) (bool, error) {
 	}
 	f.left--
 	f.clock.After(time.Second / 3)
-	if f.left < called { // the first are of other things than calls
+	if f.left < called { // the first batches have no calls
 		b.Calls = append(b.Calls, calls(100, 100)...)
 	}
 	return true, nil
@@ -35,9 +35,8 @@ func (f *flood) Poll(b *tick.Batch) (bool, error) {
 
 const batches, called = 30, 20
 
-// While records come faster than they are read there are ticks, from which it follows that
-// fewer are made; and none of the records is passed over. Where ticks take longer than there is
-// between them, there is time to read all the same.
+// While records arrive faster than they are read, there are ticks, which reduce the rate; and no
+// record is skipped. Even with ticks longer than their interval there is time to read.
 func TestTicksWhileRecordsDoNotEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		takes       time.Duration

@@ -9,20 +9,20 @@ import (
 	"ingero/internal/tick"
 )
 
-// unprobed tells whether the probes of some calls are out, so that these calls are not counted.
+// unprobed reports whether some calls have no probes, so that they are not counted.
 func (b *budget) unprobed() bool {
 	return slices.ContainsFunc(b.Taken(), func(step int) bool { return govern.Steps[step].Part == govern.Hot })
 }
 
-// tellFloor says what probes need at least, where the budget is less than that or no step is left
-// that would help.
+// tellFloor sets the least overhead that probes need, if the budget is below that or every step has
+// been shed.
 func (b *budget) tellFloor(o *tick.Overhead) {
 	if b.unprobed() && b.floor.Share > b.Share || b.Exhausted() {
 		o.Floor = b.floor
 	}
 }
 
-// reportFloor returns the report of the first tick that said so, which stays.
+// reportFloor returns the report of the first tick with a floor. The report stays.
 func (b *budget) reportFloor(at time.Time, o *tick.Overhead) []tick.Report {
 	if b.below == nil && o.Floor != (tick.Floor{}) {
 		b.below = []tick.Report{{Kind: "overhead-floor", Object: "probes", Why: floorText(at, o)}}
@@ -30,7 +30,7 @@ func (b *budget) reportFloor(at time.Time, o *tick.Overhead) []tick.Report {
 	return b.below
 }
 
-// floorText says what tracing takes and may take, what probes need at least, and what to do.
+// floorText describes the cost of tracing, its budget, the least that probes need, and the remedy.
 func floorText(at time.Time, o *tick.Overhead) string {
 	then := "nothing is left to leave out"
 	if slices.Contains(o.Shed, "hot-off") {

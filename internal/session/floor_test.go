@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// reportsOf are the reports of a tick, of a kind.
+// reportsOf returns the reports of a kind in a tick.
 func reportsOf(x *tick.Tick, kind string) (out []string) {
 	for _, r := range x.Reports {
 		if r.Kind == kind {
@@ -20,11 +20,11 @@ func reportsOf(x *tick.Tick, kind string) (out []string) {
 	return out
 }
 
-// Where probes that only count need more than they may, that is told, with what they need: once
-// launches have no probe, or nothing is left that would help.
+// If counting probes alone exceed the budget, the tick has their cost, once launches have no probe
+// or every step has been shed.
 func TestFloor(t *testing.T) {
 	launch, _ := events.OpByName("cuLaunchKernel")
-	outer, _ := events.OpByName("cudaLaunchKernel") // the step launches-once has taken its probes out
+	outer, _ := events.OpByName("cudaLaunchKernel") // the step launches-once has detached its probes
 	sync, _ := events.OpByName("cudaStreamSynchronize")
 	for _, tt := range []struct {
 		name            string
@@ -36,7 +36,7 @@ func TestFloor(t *testing.T) {
 		{"few launches", 30_000, 10, tick.Floor{}, ""},
 		{"many launches", 60_000, 0, tick.Floor{Share: 0.03, Rate: 60_000, Probe: 500}, "took 3.0 % of the time of the traced processes, and may take 2 % (--max-overhead). " +
 			"Probes need at least 3.0 % here: 500 ns for each of 60000 calls a second; so the dearest calls have no probe. To keep all"},
-		// No step leaves out a synchronisation, which takes 2 us: 20,000 take 4 %.
+		// No step sheds a synchronization, which takes 2 us: 20,000 take 4 %.
 		{"many calls that are kept", 0, 20_000, tick.Floor{Share: 0.04, Rate: 20_000, Probe: 2000}, "Probes need at least 4.0 % here: 2000 ns for each of 20000 calls a second; nothing is left to leave out"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

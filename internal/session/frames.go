@@ -14,37 +14,37 @@ import (
 )
 
 const (
-	codesBytes = 32 << 20        // of what is known of Python code objects
-	lateStacks = 5 * time.Second // after its end, stacks of a process can still be asked for
+	codesBytes = 32 << 20        // bound on the cache of Python code objects
+	lateStacks = 5 * time.Second // how long after its end stacks of a process can still be named
 )
 
-// framer names stacks: native frames by their addresses, those of Python by their code
-// objects, each where it belongs. Its methods are for one goroutine, but for seen and know.
+// framer names stacks: native frames by address and Python frames by code object, merged in order.
+// Its methods are for one goroutine, except seen and know.
 type framer struct {
 	fs     proc.FS
 	mem    *memories
 	native *native.Symbolizer
 	codes  *python.Codes
 	lives  map[uint32]life
-	users  map[uint32]*userWalk // processes whose Python functions are read from here
+	users  map[uint32]*userWalk // processes whose Python stacks are walked from user space
 
 	mu   sync.Mutex
-	news []finding // not heard of yet
+	news []finding // findings not yet processed
 }
 
-// life is what became of a process, in Unix ns; 0: nothing.
+// life holds the times at which a process changed, in Unix ns; 0: never.
 type life struct {
-	began int64 // the program that is known; stacks from before are of another
-	learn int64 // when what it maps was read
-	over  int64 // it has ended, or runs another program; stacks from before can come after
+	began int64 // start of the known program; older stacks are another program's
+	learn int64 // when the mappings were read
+	over  int64 // exit or exec; stacks from before may still arrive
 }
 
-// finding is something that was found out about a process.
+// finding is what was found out about a process: its mappings or its interpreter.
 type finding struct {
 	pid  uint32
 	at   int64 // Unix ns
 	code []proc.Mapping
-	of   *python.Process // nil: code
+	of   *python.Process // nil: the finding is code
 }
 
 func newFramer(mem *memories) *framer {
@@ -53,14 +53,14 @@ func newFramer(mem *memories) *framer {
 	return f
 }
 
-// reset forgets all.
+// reset forgets everything.
 func (f *framer) reset() {
 	f.native = native.New(f.fs, native.Limits{}, nil)
 	f.codes = python.NewCodes(codesBytes, f.mem.open)
 	f.lives, f.users = map[uint32]life{}, map[uint32]*userWalk{}
 }
 
-// seen reads what a process has mapped, while it is there. It is called from any goroutine.
+// seen reads the mappings of a process while it is alive. It is safe for concurrent use.
 func (f *framer) seen(pid uint32) {
 	now := time.Now()
 	if code, err := f.fs.Code(pid, now); err == nil {
@@ -68,7 +68,7 @@ func (f *framer) seen(pid uint32) {
 	}
 }
 
-// know takes the interpreter of a process. It is called from any goroutine.
+// know records the interpreter of a process. It is safe for concurrent use.
 func (f *framer) know(pid uint32, of *python.Process) { f.tell(finding{pid: pid, of: of}) }
 
 func (f *framer) tell(x finding) {
@@ -77,7 +77,7 @@ func (f *framer) tell(x finding) {
 	f.mu.Unlock()
 }
 
-// hear takes what was found out.
+// hear processes the new findings.
 func (f *framer) hear() {
 	f.mu.Lock()
 	news := f.news
@@ -86,7 +86,7 @@ func (f *framer) hear() {
 	for _, x := range news {
 		if x.of != nil {
 			f.codes.Know(x.pid, x.of)
-			if x.of.Facts.Epoch == 0 { // the kernel was not told
+			if x.of.Facts.Epoch == 0 { // the kernel does not walk its stacks
 				f.walkFrom(x.pid, x.of)
 			}
 			continue
@@ -101,7 +101,7 @@ func (f *framer) hear() {
 	}
 }
 
-// Life implements [Framer]. What a process was before is kept a while.
+// Life implements [Framer]. Facts about the process's earlier program are kept for a while.
 func (f *framer) Life(e tick.ProcEvent) {
 	f.hear()
 	switch e.Kind {
@@ -109,7 +109,7 @@ func (f *framer) Life(e tick.ProcEvent) {
 		_ = f.Close()
 		f.reset()
 	case tick.ProcForked:
-		if f.lives[e.Peer].learn <= e.Time { // another had its number
+		if f.lives[e.Peer].learn <= e.Time { // another process had the number
 			f.forget(e.Peer)
 		}
 		f.native.Forked(e.PID, e.Peer)
@@ -119,7 +119,7 @@ func (f *framer) Life(e tick.ProcEvent) {
 		}
 	case tick.ProcExeced, tick.ProcExited:
 		l := f.lives[e.PID]
-		if l.learn > e.Time { // what is known is of the next program
+		if l.learn > e.Time { // the facts are the next program's
 			l.began = e.Time
 			f.lives[e.PID] = l
 			return
@@ -151,7 +151,7 @@ func (f *framer) Close() error {
 	return f.native.Close()
 }
 
-// forget drops all that is known of a process.
+// forget drops all facts about a process.
 func (f *framer) forget(pid uint32) {
 	delete(f.lives, pid)
 	if u := f.users[pid]; u != nil {
@@ -162,14 +162,14 @@ func (f *framer) forget(pid uint32) {
 	f.codes.Forget(pid)
 }
 
-// upTo drops what is known of the program that a process ran before.
+// upTo drops the facts about a process's earlier program, if at is after its end.
 func (f *framer) upTo(pid uint32, at int64) {
 	if l := f.lives[pid]; l.over != 0 && at > l.over {
 		f.renew(pid)
 	}
 }
 
-// renew drops what is known of the program that a process ran, which is over.
+// renew drops the facts about the program that a process has ended.
 func (f *framer) renew(pid uint32) life {
 	l := life{began: f.lives[pid].over}
 	f.forget(pid)
@@ -190,7 +190,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	if s.Time < f.lives[s.PID].began {
 		return []events.Frame{{Kind: events.FrameGap, Func: "of a program that the process does not run any more"}}
 	}
-	// The first address is where the traced function begins: all others are callers'.
+	// The first address is the start of the traced function; all others are callers.
 	out := f.native.Resolve(s.PID, s.Time, s.IPs, true)
 	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep && end != unwind.NotTaken {
 		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers not known: " + end.String()})
@@ -211,7 +211,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	return python.Merge(out, named, unwind.End(s.End) == unwind.Done)
 }
 
-// find returns the mapping that an address lies in, nil where there is none.
+// find returns the mapping that contains an address, nil if there is none.
 func find(maps []proc.Mapping, ip uint64) *proc.Mapping {
 	n, found := slices.BinarySearchFunc(maps, ip, func(m proc.Mapping, ip uint64) int {
 		switch {

@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// sleeper starts a process, and returns the address of some code of it.
+// sleeper starts a process, and returns an address of its code.
 func sleeper(t *testing.T) (c *testkit.Child, pid uint32, ip uint64) {
 	t.Helper()
 	c = testkit.Start(t, exec.Command("/bin/cat"))
@@ -30,8 +30,7 @@ func stackAt(pid uint32, ip uint64, at time.Time) *tick.RawStack {
 	return &tick.RawStack{ID: 1, PID: pid, Time: at.UnixNano(), IPs: []uint64{ip}}
 }
 
-// A process that has ended can be asked about for a while, if it was known; then nothing
-// of it is kept.
+// Stacks of an ended process can be named for a while, if it was known; then all its data is gone.
 func TestFramerForgets(t *testing.T) {
 	testkit.NeedRoot(t)
 	f := newFramer(&memories{})
@@ -64,7 +63,7 @@ func TestFramerForgets(t *testing.T) {
 	}
 }
 
-// Once a process runs another program, stacks from before and from after have their own.
+// After an exec, stacks of the old and of the new program have their own names.
 func TestFramerOfAnotherProgram(t *testing.T) {
 	testkit.NeedRoot(t)
 	own := uint32(os.Getpid())
@@ -78,9 +77,9 @@ func TestFramerOfAnotherProgram(t *testing.T) {
 	execed := tick.ProcEvent{Kind: tick.ProcExeced, PID: own, Time: now.Add(time.Second).UnixNano()}
 	gap := func(got []events.Frame) bool { return len(got) == 1 && got[0].Kind == events.FrameGap }
 	for name, tt := range map[string]struct {
-		news   bool // what the new program maps is known before the exec is told
-		asked  bool // a stack of the new program comes before one of the old
-		wanted bool // the old one's stack can still be named
+		news   bool // the new program's mappings are read before the exec is reported
+		asked  bool // a stack of the new program precedes one of the old
+		wanted bool // the old program's stack can still be named
 	}{
 		"in order":           {false, false, true},
 		"the new one first":  {false, true, false},

@@ -13,12 +13,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// gates lets processes go on that the kernel has stopped as they mapped a CUDA library, once
-// its probes are in place. add may be called from any goroutine.
+// gates resumes processes that the kernel stopped when they mapped a CUDA library, once their
+// probes are attached. add is safe for concurrent use.
 type gates struct {
 	log   *slog.Logger
 	enrol func(pid uint32) error // attaches to what the process maps
-	wake  chan struct{}          // a process is stopped
+	wake  chan struct{}          // signals a stopped process
 	work  sync.WaitGroup
 
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ func newGates(log *slog.Logger, enrol func(pid uint32) error) *gates {
 	return &gates{log: log, enrol: enrol, wake: make(chan struct{}, 1)}
 }
 
-// start opens gates until ctx ends.
+// start resumes stopped processes until ctx ends.
 func (g *gates) start(ctx context.Context) {
 	g.work.Go(func() {
 		for {
@@ -43,13 +43,13 @@ func (g *gates) start(ctx context.Context) {
 	})
 }
 
-// close lets go on what is still stopped, once start's ctx has ended.
+// close resumes the processes that are still stopped, once start's ctx has ended.
 func (g *gates) close() {
 	g.work.Wait()
 	g.each(func(e tick.ProcEvent) { g.open(e, false) })
 }
 
-// add takes a process that stops at its gate.
+// add queues a process that stops at its gate.
 func (g *gates) add(e tick.ProcEvent) {
 	g.mu.Lock()
 	g.stopped = append(g.stopped, e)
@@ -60,7 +60,7 @@ func (g *gates) add(e tick.ProcEvent) {
 	}
 }
 
-// each takes the stopped processes, one by one.
+// each passes the stopped processes to open, one by one.
 func (g *gates) each(open func(tick.ProcEvent)) {
 	for {
 		g.mu.Lock()
@@ -75,8 +75,7 @@ func (g *gates) each(open func(tick.ProcEvent)) {
 	}
 }
 
-// open attaches to what a stopped process has just mapped, if that is still wanted, and
-// lets it go on.
+// open attaches to what a stopped process has just mapped, if wanted, and resumes the process.
 func (g *gates) open(e tick.ProcEvent, wanted bool) {
 	defer func() { _ = syscall.Kill(int(e.PID), syscall.SIGCONT) }()
 	if err := waitStopped(e.PID, e.TID); err != nil {
@@ -91,8 +90,8 @@ func (g *gates) open(e tick.ProcEvent, wanted bool) {
 	}
 }
 
-// waitStopped waits until a thread stands still in a stopped process, which
-// takes it the rest of one system call.
+// waitStopped waits until a thread of a stopped process has stopped, which takes the rest of one
+// system call.
 func waitStopped(pid, tid uint32) error {
 	const patience = 2 * time.Second
 	path := fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid)

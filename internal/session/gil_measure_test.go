@@ -8,8 +8,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The time for which Python's lock is held is waited, for it or for a CPU meanwhile, and
-// what is waited for it has its owner.
+// Threads wait for the GIL, or for a CPU, as long as it is held, and their GIL waits have the
+// holder.
 func TestGILTimes(t *testing.T) {
 	for _, how := range []string{"sleep", "sync"} {
 		t.Run(how, func(t *testing.T) {

@@ -18,17 +18,17 @@ import (
 	"ingero/sim"
 )
 
-// gilRun is a program of two threads, of which one keeps Python's lock from the other.
+// gilRun is a program of two threads, one of which keeps the GIL from the other.
 type gilRun struct {
 	*running
 	child  *testkit.Child
-	how    string // it keeps the lock across
-	holder uint32 // the thread that does
-	place  string // where it does
+	how    string // what it holds the lock across
+	holder uint32 // thread that holds the lock
+	place  string // its place
 	turns  *gilTurns
 }
 
-// gilTurns keeps the waits for the lock, and when calls were made, in a program's first thread.
+// gilTurns keeps the lock waits and the start times of calls of a program's first thread.
 type gilTurns struct {
 	mu    sync.Mutex
 	pid   uint32
@@ -55,8 +55,8 @@ func (g *gilTurns) Batch(b *tick.Batch) error {
 func (g *gilTurns) Tick(*tick.Tick) error { return nil }
 func (g *gilTurns) Close() error          { return nil }
 
-// goOn counts the waits that go on where the one before ended, and fails where the thread has made a
-// call in between: then it has had the lock.
+// goOn counts the waits that continue the one before, and fails if the thread made a call in
+// between, since it then had the lock.
 func (g *gilTurns) goOn(t *testing.T) (n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,8 +73,8 @@ func (g *gilTurns) goOn(t *testing.T) (n int) {
 	return n
 }
 
-// runGIL has the program run in a Python. It keeps the lock until it is stopped, or as
-// often as holds says.
+// runGIL runs the program in a Python. It holds the lock until it is stopped, or as often as holds
+// says.
 func runGIL(t *testing.T, python, how string, holds ...string) *gilRun {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -104,8 +104,7 @@ func runGIL(t *testing.T, python, how string, holds ...string) *gilRun {
 	return g
 }
 
-// end ends the program, and returns for how long it says that it kept the lock, and that all
-// took.
+// end ends the program, and returns the program's own times: of holding the lock, and in total.
 func (g *gilRun) end(t *testing.T) (held, took time.Duration) {
 	t.Helper()
 	if _, err := fmt.Sscanf(g.child.Line("done "), "done %d %d", &held, &took); err != nil {
@@ -119,9 +118,8 @@ func (g *gilRun) end(t *testing.T) (held, took time.Duration) {
 	return held, took
 }
 
-// waited returns what was waited by the last tick: for the lock with its holder, the line at
-// which that let go and the call that it had kept it across, for the lock at all, and for a
-// CPU.
+// waited returns the waiting times up to the last tick: for the lock with its holder, the holder's
+// line and its call; for the lock in total; and for a CPU.
 func (g *gilRun) waited(t *testing.T) (named, all, runnable time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -150,8 +148,8 @@ func (g *gilRun) waited(t *testing.T) (named, all, runnable time.Duration) {
 	return named, all, runnable
 }
 
-// A thread that waits for Python's lock is said to, with the thread that held it, the line
-// at which that let go, and the call that it had held it across.
+// A thread that waits for the GIL has the holder, the line that releases the GIL, and the call that
+// the holder held it across.
 func TestGIL(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"sleep", "sync", "spin"} {
@@ -159,7 +157,7 @@ func TestGIL(t *testing.T) {
 	}
 }
 
-// nameGILHolder keeps the lock until a wait for it is told with all that is known of it.
+// nameGILHolder runs a program until a lock wait is reported with all its details.
 func nameGILHolder(t *testing.T, python, how string) {
 	t.Helper()
 	g := runGIL(t, python, how)
@@ -174,8 +172,8 @@ func nameGILHolder(t *testing.T, python, how string) {
 	}
 }
 
-// How often the lock has passed to another thread is read with each wait: that tells the turns of one wait,
-// in which the thread never had it, from those of several.
+// Each wait has the count of lock handovers: it distinguishes the turns of one wait, in which the
+// thread never had the lock, from separate waits.
 func TestGILTurns(t *testing.T) {
 	t.Parallel()
 	g := runGIL(t, systemPython(t), "sleep")

@@ -11,19 +11,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// gpus are the GPUs of this machine: which device files are theirs, their states, their
-// faults. Its methods are for the goroutine that polls.
+// gpus tracks the GPUs of this machine: their device files, states and faults. Its methods are for
+// the polling goroutine.
 type gpus struct {
 	fs     proc.FS
 	raw    deck
 	report *reporter
 	majors devices
-	faults *Faults // nil: they cannot be learnt
+	faults *Faults // nil: faults cannot be read
 	states *gpu.Poll
-	whys   whys // why states are not known
+	whys   whys // reasons why states are unknown
 }
 
-// start begins to wait for faults, which call hurry, and to poll the GPUs.
+// start starts waiting for faults, which call hurry, and polling the GPUs.
 func (g *gpus) start(ctx context.Context, machine gpu.Machine, clock decode.Clock, hurry func()) {
 	var err error
 	if g.faults, err = OpenFaults(ctx, FaultOptions{Log: g.report.log, Clock: clock, Hurry: hurry}); err != nil {
@@ -35,7 +35,7 @@ func (g *gpus) start(ctx context.Context, machine gpu.Machine, clock decode.Cloc
 	g.states = machine.Poll(gpu.PollOptions{})
 }
 
-// close ends both. What has come can still be taken.
+// close stops both. Faults that have arrived can still be taken.
 func (g *gpus) close() error {
 	if g.states != nil {
 		g.states.Close()
@@ -46,7 +46,7 @@ func (g *gpus) close() error {
 	return g.faults.Close()
 }
 
-// find learns the numbers of the driver's devices, until there are some.
+// find looks up the major numbers of the driver's devices, until there are some.
 func (g *gpus) find() {
 	if len(g.majors) > 0 {
 		return
@@ -61,13 +61,13 @@ func (g *gpus) find() {
 	g.majors = majors
 }
 
-// waits says of waits for a device that it is a GPU's.
+// waits marks device waits on a GPU as GPU waits.
 func (g *gpus) waits(waits []events.Wait) { g.majors.waits(waits) }
 
-// thread says so of what a thread waits for.
+// thread marks a thread's device wait on a GPU as a GPU wait.
 func (g *gpus) thread(t *tick.Thread) { g.majors.thread(t) }
 
-// tick fills the states, and what is reported of faults and states.
+// tick fills the GPU states, and the drops and reports of faults and states.
 func (g *gpus) tick(t *tick.Tick) {
 	if g.faults != nil {
 		t.Drops = append(t.Drops, g.faults.Drops()...)
@@ -79,7 +79,7 @@ func (g *gpus) tick(t *tick.Tick) {
 	}
 }
 
-// takeFaults appends the faults that have come since the last call.
+// takeFaults appends the faults that have arrived since the last call.
 func (g *gpus) takeFaults(dst []tick.Xid) []tick.Xid {
 	var news []tick.Xid
 	ask(g.raw, tape.Faults, &news, func() {
@@ -90,11 +90,11 @@ func (g *gpus) takeFaults(dst []tick.Xid) []tick.Xid {
 	return append(dst, news...)
 }
 
-// whys are reasons that were reported. Each is kept for good by whoever records, and
-// what another program says may be new each time.
+// whys is the set of reported reasons. A recording keeps each one forever, and text from another
+// program may differ each time.
 type whys map[string]bool
 
-// maxWhys bounds them.
+// maxWhys bounds the set.
 const maxWhys = 16
 
 func (w *whys) say(why string) string {

@@ -9,18 +9,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// lockHolders says who had Python's lock when a thread began to wait for it. The kernel
-// knows the PyThreadState of who had, which says whose it is. A thread that is woken knows
-// who let go of the lock; one that has waited its few milliseconds in vain does not.
+// lockHolders finds the thread that held Python's lock (GIL) when another thread began to wait for
+// it. The kernel records the holder's PyThreadState, which leads to the thread. A woken thread has
+// a waker that released the lock; a thread whose wait of some ms timed out has none.
 type lockHolders struct {
 	mem *memories
-	raw deck // the raw tape; nil: there is none
+	raw deck // the raw tape; nil: none
 
 	mu    sync.Mutex
 	procs map[uint32]*holders
 }
 
-// close forgets all.
+// close forgets all processes.
 func (h *lockHolders) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -29,18 +29,18 @@ func (h *lockHolders) close() {
 	}
 }
 
-// holders are those of one process.
+// holders has the lock holders of one process.
 type holders struct {
 	of      *python.Process
-	tried   bool                     // its memory was opened: at the first wait
-	walker  *python.Walker           // nil: nobody may read it, or it has ended
-	done    func()                   // closes that
-	threads map[uint32]events.Thread // by what they call themselves
+	tried   bool                     // opening its memory was tried, at the first wait
+	walker  *python.Walker           // nil: reading is not permitted, or the process has ended
+	done    func()                   // closes walker
+	threads map[uint32]events.Thread // by their own thread ids
 }
 
-const maxHolders = 1 << 12 // threads whose names are kept, of a process
+const maxHolders = 1 << 12 // bound on the named threads of a process
 
-// know takes the interpreter of a process. It is for any goroutine.
+// know records the interpreter of a process. It is safe for concurrent use.
 func (h *lockHolders) know(pid uint32, of *python.Process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -51,7 +51,7 @@ func (h *lockHolders) know(pid uint32, of *python.Process) {
 	h.procs[pid] = &holders{of: of, threads: map[uint32]events.Thread{}}
 }
 
-// fork says that a process has what its parent has. It is for any goroutine.
+// fork gives a child its parent's interpreter. It is safe for concurrent use.
 func (h *lockHolders) fork(parent, child uint32) {
 	h.mu.Lock()
 	of := h.procs[parent]
@@ -61,7 +61,7 @@ func (h *lockHolders) fork(parent, child uint32) {
 	}
 }
 
-// forget drops what is known of a process. It is for any goroutine.
+// forget drops the facts about a process. It is safe for concurrent use.
 func (h *lockHolders) forget(pid uint32) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +76,7 @@ func (h *lockHolders) drop(pid uint32) {
 	delete(h.procs, pid)
 }
 
-// waits completes waits that have just ended.
+// waits sets the holder in GIL waits that have just ended.
 func (h *lockHolders) waits(ws []events.Wait) {
 	for i := range ws {
 		w := &ws[i]
@@ -94,14 +94,14 @@ func (h *lockHolders) waits(ws []events.Wait) {
 	}
 }
 
-// holder is who had the lock.
+// holder is the thread that held the lock.
 type holder struct {
-	Known    bool // the process's interpreter is
+	Known    bool // whether the process's interpreter is known
 	PID, TID uint32
 	Comm     string
 }
 
-// asked is holder, or the answer of a raw tape.
+// asked returns holder's result, or the answer of a raw tape.
 func (h *lockHolders) asked(w *events.Wait) holder {
 	if h.raw == nil {
 		return h.holder(w)
@@ -111,7 +111,7 @@ func (h *lockHolders) asked(w *events.Wait) holder {
 	return x
 }
 
-// holder looks for who had the lock when a wait began.
+// holder finds the thread that held the lock when a wait began.
 func (h *lockHolders) holder(w *events.Wait) holder {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +127,7 @@ func (h *lockHolders) holder(w *events.Wait) holder {
 	return holder{true, who.PID, who.TID, who.Name.String()}
 }
 
-// thread returns the thread of a thread state, the zero Thread if it is not known.
+// thread returns the thread of a thread state, the zero Thread if unknown.
 func (of *holders) thread(fs proc.FS, pid uint32, state uint64) events.Thread {
 	if of.walker == nil {
 		return events.Thread{}

@@ -13,42 +13,41 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostWatch makes of the kernel's sums of the host what was added in each tick. It is
-// for the goroutine that makes the ticks.
+// hostWatch turns the kernel's running host sums into the increments of each tick. It is for the
+// goroutine that makes the ticks.
 type hostWatch struct {
 	kernel kernel
 	raw    deck
-	traced func() map[uint32]tracedProcess // as of now
-	cgroup func(pid uint32) string         // of a process that was killed for want of memory
+	traced func() map[uint32]tracedProcess // current
+	cgroup func(pid uint32) string         // cgroup of a process that was killed for lack of memory
 	files  host.Poller
 	seen   map[probes.HostKey]*hostSeen
 	pages  map[pagesKey]uint64
-	procs  map[uint32]tracedProcess // as of this tick
+	procs  map[uint32]tracedProcess // at this tick
 }
 
 type tracedProcess struct {
 	Comm  string
 	Alive bool
-	Asked bool // its files and those of its cgroup are read
+	Asked bool // whether its files and its cgroup's files are read
 }
 
 type hostSeen struct {
 	tick.HostKey
 	sum  probes.HostSum // at the last tick
-	idle int            // ticks since it has grown
+	idle int            // ticks without growth
 }
 
 var pageBytes = uint64(os.Getpagesize())
 
 type pagesKey struct{ pid, order uint32 }
 
-// Of sums that do not grow, those of untraced processes leave the kernel after
-// hostIdle ticks, all of them after hostStale.
+// Idle sums of untraced processes are deleted from the kernel after hostIdle ticks, all idle sums
+// after hostStale.
 const (
 	hostIdle  = 10
 	hostStale = 600
-	// maxHostOthers is how many sums of processes that are not traced are told apart
-	// in a tick.
+	// maxHostOthers bounds the sums of untraced processes that a tick lists separately.
 	maxHostOthers = 64
 )
 
@@ -57,12 +56,12 @@ func newHostWatch(kernel kernel, raw deck, traced func() map[uint32]tracedProces
 		seen: map[probes.HostKey]*hostSeen{}, pages: map[pagesKey]uint64{}}
 }
 
-// tick fills what happened on the host since the last tick. A process that is not
-// traced is told apart while it is among those that did most. last says that the session ends.
+// tick fills the host activity since the last tick. Untraced processes are listed separately while
+// they are among the most active. last: the session ends.
 func (w *hostWatch) tick(t *tick.Tick, last bool) error {
 	before := w.procs
 	w.procs = w.tracedNow()
-	for pid, p := range w.procs { // what its cgroup says of its end is still to be read
+	for pid, p := range w.procs { // its cgroup's record of its end is still to be read
 		w.procs[pid] = tracedProcess{p.Comm, p.Alive, p.Alive || before[pid].Alive}
 	}
 	var sums tick.HostSums
@@ -96,23 +95,23 @@ func (w *hostWatch) tick(t *tick.Tick, last bool) error {
 	return nil
 }
 
-// learn notes who is traced.
+// learn updates the traced processes.
 func (w *hostWatch) learn() { w.procs = w.tracedNow() }
 
-// start notes where the files stand: what they say is told from here on.
+// start records the current values of the files: only later changes are reported.
 func (w *hostWatch) start() {
 	w.learn()
 	w.files.Read(w.asked(), false)
 }
 
-// tracedNow returns the traced processes, or those of the tape.
+// tracedNow returns the traced processes, or the tape's.
 func (w *hostWatch) tracedNow() map[uint32]tracedProcess {
 	out := map[uint32]tracedProcess{}
 	ask(w.raw, tape.Traced, &out, func() { out = w.traced() })
 	return out
 }
 
-// asked returns the traced processes whose files are read, by number.
+// asked returns the traced processes whose files are read, sorted by number.
 func (w *hostWatch) asked() []uint32 {
 	var pids []uint32
 	for pid, p := range w.procs {
@@ -124,8 +123,8 @@ func (w *hostWatch) asked() []uint32 {
 	return pids
 }
 
-// read tells what was added to each of the kernel's sums, and has the kernel forget
-// those that have long been idle.
+// read passes the growth of each kernel sum to tell, and deletes sums that have long been idle from
+// the kernel.
 func (w *hostWatch) read(tell func(*hostSeen, *probes.HostSum)) error {
 	var stale []probes.HostKey
 	err := w.kernel.HostSums(func(k probes.HostKey, now *probes.HostSum) {
@@ -159,8 +158,8 @@ func (w *hostWatch) read(tell func(*hostSeen, *probes.HostSum)) error {
 	return nil
 }
 
-// most returns the n sums of most time, and what the others add up to by kind and
-// object.
+// most returns the n sums with the most time; it clears the process in the others, so that they add
+// up by kind and object.
 func most(sums []tick.HostSum, n int) []tick.HostSum {
 	if len(sums) <= n {
 		return sums
@@ -174,7 +173,7 @@ func most(sums []tick.HostSum, n int) []tick.HostSum {
 	return sums
 }
 
-// readPages adds the page allocations of traced processes, where they are counted.
+// readPages adds the page allocations of traced processes, if they are counted.
 func (w *hostWatch) readPages(sums *tick.HostSums) error {
 	ended := map[uint32]bool{}
 	err := w.kernel.Pages(func(pid, order uint32, n uint64) {
@@ -200,14 +199,14 @@ func (w *hostWatch) readPages(sums *tick.HostSums) error {
 	return err
 }
 
-// hostFiles is what the kernel's files say.
+// hostFiles is what was read from the kernel's files.
 type hostFiles struct {
 	Sums    []tick.HostSum
 	Reports []tick.Report
 	Left    uint64
 }
 
-// readFiles adds what the kernel's files say.
+// readFiles adds what the kernel's files contain.
 func (w *hostWatch) readFiles(t *tick.Tick, sums *tick.HostSums, last bool) {
 	var x hostFiles
 	ask(w.raw, tape.Files, &x, func() {

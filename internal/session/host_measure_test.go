@@ -11,7 +11,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// The disk's requests take as long as the kernel's tracer sees them take.
+// Disk requests take as long as the kernel's tracer sees.
 func TestHostDiskTimes(t *testing.T) {
 	c, r, _, _, seen := useDisk(t, 200)
 	for kind, trace := range map[tick.HostEvent]string{tick.HostDiskWrite: "W", tick.HostDiskRead: "R"} {

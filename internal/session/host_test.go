@@ -18,7 +18,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostWorker starts the workload that measures itself.
+// hostWorker starts the workload, which measures itself.
 func hostWorker(t testing.TB, attr *syscall.SysProcAttr, args ...string) *testkit.Child {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -34,14 +34,13 @@ func hostWorker(t testing.TB, attr *syscall.SysProcAttr, args ...string) *testki
 	return c
 }
 
-// watchHost traces a process and returns what happened on the host, of a kind, to it
-// or by it, once it has ended.
+// watchHost starts a session that traces a process.
 func watchHost(t testing.TB, c *testkit.Child, o probes.Options) *running {
 	t.Helper()
 	return begin(t, session.LiveOptions{Select: pids(c), Probes: o})
 }
 
-// of adds up the sums of a kind that a process has.
+// of adds up a process's sums of a kind.
 func (r *running) of(k tick.HostEvent, pid int) (sum tick.HostSum) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,7 +54,7 @@ func (r *running) of(k tick.HostEvent, pid int) (sum tick.HostSum) {
 	return sum
 }
 
-// said parses what a workload says: a word and two numbers.
+// said parses a line of the workload: a word and two numbers.
 func said(t testing.TB, c *testkit.Child, word string) (n, ns uint64) {
 	t.Helper()
 	line := c.Line(word + " ")
@@ -73,8 +72,8 @@ func (r *running) stop(t testing.TB, c *testkit.Child) {
 	r.end(t)
 }
 
-// useDisk has the workload write and read n blocks. It returns for how long it says that it
-// did, in ns, and what the kernel's tracer saw.
+// useDisk makes the workload write and read n blocks. It returns the workload's own times in ns,
+// and the events of the kernel's tracer.
 func useDisk(t *testing.T, n int) (c *testkit.Child, r *running, wrote, read uint64, seen []seenEvent) {
 	t.Helper()
 	c = hostWorker(t, nil, "disk", filepath.Join(t.TempDir(), "file"), strconv.Itoa(n))
@@ -92,7 +91,7 @@ func useDisk(t *testing.T, n int) (c *testkit.Child, r *running, wrote, read uin
 	return c, r, wrote, read, seen
 }
 
-// The disk's requests are those that the workload made, and their time lies in its.
+// The disk sums equal the workload's requests, and their time is within the workload's.
 func TestHostDisk(t *testing.T) {
 	t.Parallel()
 	const n, block = 200, 256 << 10
@@ -110,13 +109,13 @@ func TestHostDisk(t *testing.T) {
 		if s.Count > n || s.Count+hidden < n || s.Bytes != s.Count*block || s.Failed != 0 || s.Object == "" || s.Comm != "hostwork" || s.Hist.Count() != s.Count {
 			t.Errorf("%v: %+v, want %d requests of %d bytes, but for %d at most", x.kind, s, n, block, hidden)
 		}
-		if s.NS > x.ns { // the way to the block layer and back is not in it
+		if s.NS > x.ns { // excludes the path to the block layer and back
 			t.Errorf("%v: %d ns in requests, the workload says %d", x.kind, s.NS, x.ns)
 		}
 	}
 }
 
-// What is not wanted is not looked at, and a report says so.
+// Disabled parts are not watched, and a report says so.
 func TestHostOff(t *testing.T) {
 	t.Parallel()
 	off := []probes.HostPart{probes.HostDisk, probes.HostTCP, probes.HostNet}
@@ -143,7 +142,7 @@ func TestHostOff(t *testing.T) {
 	}
 }
 
-// Who stops and who kills is told, each time.
+// Each signal that stops or kills has its sender.
 func TestHostSignals(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -155,7 +154,7 @@ func TestHostSignals(t *testing.T) {
 		c.Signal(syscall.SIGCONT)
 		testkit.Eventually(t, "the workload to go on", func() bool { return state(c.PID()) == "S" })
 	}
-	c.Signal(syscall.SIGUSR1) // kills whoever does not care for it
+	c.Signal(syscall.SIGUSR1) // kills by default
 	_ = c.Wait()
 	r.end(t)
 	got := map[string]uint64{}
@@ -175,15 +174,15 @@ func TestHostSignals(t *testing.T) {
 	t.Errorf("no event tells who killed it: %+v", r.procs)
 }
 
-// state is a process's, as a letter.
+// state returns a process's state letter.
 func state(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
 	return rest[:min(len(rest), 1)]
 }
 
-// A process at its cgroup's limit has to give pages back, which is counted as often as
-// the kernel's tracer sees it; and the limit was run into as often as the cgroup says.
+// Reclaim at a cgroup's limit is counted as often as the kernel's tracer sees it, and hits of the
+// limit as often as the cgroup counts.
 func TestHostReclaim(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "big")
@@ -219,18 +218,17 @@ func TestHostReclaim(t *testing.T) {
 	}
 }
 
-// A cgroup that has used up its CPU time stands still, as often and as long as the
-// kernel's own account of it says.
+// A cgroup without CPU time left is throttled as often and as long as the kernel accounts.
 func TestHostThrottled(t *testing.T) {
 	t.Parallel()
 	dir, enter := group(t, "cpu", map[string]string{"cpu.cfs_period_us": "20000", "cpu.cfs_quota_us": "1000"}, map[string]string{"cpu.max": "1000 20000"})
-	c := hostWorker(t, nil, "spin", "25") // a twentieth of a CPU is had on a busy machine, too
+	c := hostWorker(t, nil, "spin", "25") // a busy machine has a twentieth of a CPU, too
 	enter(c.PID())
 	r := watchHost(t, c, probes.Options{})
 	c.Say("go")
 	c.Line("spun")
-	// The kernel counts a throttled period when the period ends, which may be after the worker
-	// has spun. Without a quota it counts no more, so the trace and the test read the same.
+	// The kernel counts a throttled period when the period ends, possibly after the worker has
+	// finished. Without a quota it stops counting, so the trace and the test read the same.
 	unlimited := [2]string{"cpu.cfs_quota_us", "-1"}
 	if _, err := os.Stat(filepath.Join(dir, unlimited[0])); err != nil {
 		unlimited = [2]string{"cpu.max", "max"}
@@ -256,7 +254,7 @@ func TestHostThrottled(t *testing.T) {
 	}
 }
 
-// dropCache takes a file out of the page cache.
+// dropCache evicts a file from the page cache.
 func dropCache(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -269,7 +267,7 @@ func dropCache(path string) error {
 	return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 }
 
-// A process that is killed for want of memory is told, with its cgroup.
+// An OOM-killed process is reported with its cgroup.
 func TestHostOOM(t *testing.T) {
 	t.Parallel()
 	dir, enter := memoryGroup(t, 16<<20)
@@ -294,8 +292,7 @@ func TestHostOOM(t *testing.T) {
 	t.Errorf("no event tells of it: %+v", r.procs)
 }
 
-// Pages are counted as often as the kernel's tracer sees them taken, by order; and not
-// unless that is asked for.
+// Pages are counted by order as the kernel's tracer sees them, but only on request.
 func TestHostPages(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{true, false} {
@@ -325,7 +322,7 @@ func TestHostPages(t *testing.T) {
 	}
 }
 
-// Packets that a program drops are sent again, as often as the socket says.
+// Packets that a program drops are retransmitted as often as the socket counts.
 func TestHostTCP(t *testing.T) {
 	t.Parallel()
 	const n = 40
@@ -339,14 +336,14 @@ func TestHostTCP(t *testing.T) {
 	c.Say("go")
 	_, connected := said(t, c, "connect")
 	again, _ := said(t, c, "retransmits")
-	hidden := uint64(0) // in an interrupt of a thread of init, as of the disk
+	hidden := uint64(0) // in an interrupt of a thread of init, like disk requests
 	for _, e := range saw() {
 		if strings.Contains(e.text, "dport=5001") && ofInit(e.who) {
 			hidden++
 		}
 	}
 	r.stop(t, c)
-	var client, server uint64 // the server's peer has a port of no meaning
+	var client, server uint64 // the server's peer has an ephemeral port
 	for _, s := range r.host.List() {
 		if s.Kind == tick.HostRetransmit && int(s.PID) == c.PID() {
 			if s.Object == "127.0.0.1:5001" {

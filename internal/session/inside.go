@@ -14,27 +14,26 @@ import (
 	"ingero/pkg/events"
 )
 
-// inside looks into traced processes for libraries that are linked into their programs, on a
-// goroutine of its own: that can take many reads of large files. Its methods may be called from
-// any goroutine.
+// inside searches traced processes for libraries linked into their programs. It has its own
+// goroutine, since it may read large files many times. Its methods are safe for concurrent use.
 type inside struct {
 	fs     proc.FS
 	names  proc.Names
 	finder *proc.Finder
 	report *reporter
-	found  func(p *proc.Process, libs []proc.Library, since time.Time) // attaches to them
-	wake   chan struct{}                                               // a process waits
+	found  func(p *proc.Process, libs []proc.Library, since time.Time) // attaches to the libraries
+	wake   chan struct{}                                               // signals a waiting process
 	work   sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[uint32]time.Time // processes to look into, and since when they could use a library
+	waiting map[uint32]time.Time // processes to search, and since when they could use a library
 }
 
 func newInside(names proc.Names, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *inside {
 	return &inside{names: names, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]time.Time{}}
 }
 
-// start looks into processes until ctx ends.
+// start searches processes until ctx ends.
 func (x *inside) start(ctx context.Context) {
 	x.work.Go(func() {
 		for {
@@ -48,11 +47,12 @@ func (x *inside) start(ctx context.Context) {
 	})
 }
 
-// wait waits until start's ctx has ended and nothing is looked into any more.
+// wait waits until start's ctx has ended and no search is running.
 func (x *inside) wait() { x.work.Wait() }
 
-// mark has a process looked into, if it could have libraries linked in: it has a driver,
-// since when if that is known, and no runtime. No more wait than there are such processes.
+// mark queues a process that may have libraries linked in: it maps a driver, but not both the
+// runtime and NCCL. since is when it mapped the driver, if known. The queue holds each process
+// once.
 func (x *inside) mark(p *proc.Process, since time.Time) {
 	has := map[events.Library]bool{}
 	for i := range p.Libraries {
@@ -70,7 +70,7 @@ func (x *inside) mark(p *proc.Process, since time.Time) {
 	}
 }
 
-// look looks into the processes that wait for it.
+// look searches the waiting processes.
 func (x *inside) look() {
 	x.mu.Lock()
 	waiting := x.waiting
@@ -104,7 +104,7 @@ func (x *inside) into(pid uint32, since time.Time) error {
 	return nil
 }
 
-// unseenRuntime says of a file that a runtime is in it that cannot be seen.
+// unseenRuntime returns the text for a file that contains a stripped runtime.
 func unseenRuntime(path string) string {
 	return fmt.Sprintf("the CUDA runtime is linked into %s, whose symbols were stripped: its calls of the driver are seen, those of the runtime are not", path)
 }

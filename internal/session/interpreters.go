@@ -11,16 +11,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// An interpreter that runs nothing yet is looked for again, less and less often.
+// Retries for an interpreter that runs nothing yet, at growing intervals.
 const (
 	pythonSoon  = 20 * time.Millisecond
 	pythonLate  = 2 * time.Second
 	pythonTries = 40
 )
 
-// interpreters finds CPython in traced processes and tells the kernel's walker and the
-// framer where things are in it. It has a goroutine of its own, since it reads files and
-// memory of the processes. Its methods are for any goroutine, but for run.
+// interpreters finds CPython in traced processes, and passes its offsets to the kernel's walker and
+// to the framer. It has its own goroutine, since it reads files and memory of the processes. Its
+// methods are safe for concurrent use, except run.
 type interpreters struct {
 	find   func(pid uint32) (*python.Process, error)
 	kernel pythonKernel // nil: stacks are walked from user space
@@ -32,7 +32,7 @@ type interpreters struct {
 
 	mu      sync.Mutex
 	procs   map[uint32]*search
-	reasons map[string]bool // that were reported
+	reasons map[string]bool // reasons already reported
 }
 
 // pythonKernel is the kernel's walker of Python stacks.
@@ -41,22 +41,22 @@ type pythonKernel interface {
 	ForgetPython(pid uint32) error
 }
 
-// search is the state of a process.
+// search is the state of the search in one process.
 type search struct {
-	due   time.Time // when to look; zero: no more
+	due   time.Time // time of the next search; zero: none
 	tries int
-	told  bool // the kernel knows its interpreter
-	child bool // as its parent's
-	// looked is closed once the process was looked into; nil: the kernel has it of its parent.
+	told  bool // the kernel has its interpreter
+	child bool // the interpreter is its parent's
+	// looked is closed after the first search; nil: the kernel copied the parent's interpreter.
 	looked chan struct{}
-	once   sync.Once // closes it
+	once   sync.Once // guards the close of looked
 }
 
 func newInterpreters(report *reporter) *interpreters {
 	return &interpreters{report: report, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{}}
 }
 
-// look has a process looked into, unless its interpreter is known.
+// look queues a process for a search, unless its interpreter is known.
 func (x *interpreters) look(pid uint32) {
 	if x == nil {
 		return
@@ -77,8 +77,8 @@ func (x *interpreters) look(pid uint32) {
 	}
 }
 
-// ready waits until a process was looked into that stands still, for a while. It need not know
-// the process.
+// ready waits until the process, which is stopped, has been searched, at most for while. The
+// process may be unknown.
 func (x *interpreters) ready(pid uint32, while time.Duration) {
 	if x == nil {
 		return
@@ -97,8 +97,8 @@ func (x *interpreters) ready(pid uint32, while time.Duration) {
 	}
 }
 
-// forked says that a process was forked, and returns whether its interpreter is known: the kernel
-// has it of its parent.
+// forked records a fork, and reports whether the child's interpreter is known: the kernel copies
+// the parent's.
 func (x *interpreters) forked(parent, child uint32) bool {
 	if x == nil {
 		return false
@@ -112,7 +112,7 @@ func (x *interpreters) forked(parent, child uint32) bool {
 	return true
 }
 
-// over says that a process has ended, or runs another program.
+// over records that a process has ended, or runs another program.
 func (x *interpreters) over(pid uint32, ended bool) {
 	if x == nil {
 		return
@@ -125,13 +125,13 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	if s == nil || !s.told {
 		return
 	}
-	x.untell(pid)           // the kernel has forgotten it by itself, unless it was told just then
-	if !ended && !s.child { // what was told may have been of the new program
+	x.untell(pid)           // the kernel has forgotten it already, unless it was told just then
+	if !ended && !s.child { // the interpreter that was told may be the new program's
 		x.look(pid)
 	}
 }
 
-// run looks into processes until ctx ends.
+// run searches processes until ctx ends.
 func (x *interpreters) run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -147,7 +147,7 @@ func (x *interpreters) run(ctx context.Context) {
 	}
 }
 
-// pass looks into what is due and returns when to come again.
+// pass searches the processes that are due, and returns the time until the next one.
 func (x *interpreters) pass(now time.Time) time.Duration {
 	next := time.Hour
 	x.mu.Lock()
@@ -170,7 +170,7 @@ func (x *interpreters) pass(now time.Time) time.Duration {
 	return next
 }
 
-// one looks into a process, and returns when to do so again, 0: not.
+// one searches a process, and returns the time until the next try, 0 for none.
 func (x *interpreters) one(pid uint32) time.Duration {
 	x.mu.Lock()
 	s := x.procs[pid]
@@ -191,7 +191,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.procs[pid] != s { // it has ended meanwhile
+	if x.procs[pid] != s { // the process has ended meanwhile
 		if err == nil {
 			x.untell(pid)
 			x.forget(pid)
@@ -210,7 +210,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	case errors.Is(err, python.ErrNotPython), errors.Is(err, proc.ErrGone):
 	default:
 		x.report.log.Warn("no Python frames", "pid", pid, "error", err)
-		if why := python.Reason(err); !x.reasons[why] { // one process stands for all
+		if why := python.Reason(err); !x.reasons[why] { // one report for all processes
 			x.reasons[why] = true
 			text := "stacks have no Python frames: " + err.Error()
 			if errors.Is(err, python.ErrMismatch) && !x.probes {
@@ -222,7 +222,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	return 0
 }
 
-// tell tells the kernel of an interpreter.
+// tell passes an interpreter to the kernel.
 func (x *interpreters) tell(pid uint32, f *python.Facts) (err error) {
 	if x.kernel != nil {
 		f.Epoch, err = x.kernel.Python(pid, *f)
@@ -230,7 +230,7 @@ func (x *interpreters) tell(pid uint32, f *python.Facts) (err error) {
 	return err
 }
 
-// untell takes that back.
+// untell removes an interpreter from the kernel.
 func (x *interpreters) untell(pid uint32) {
 	if x.kernel == nil {
 		return
@@ -240,7 +240,7 @@ func (x *interpreters) untell(pid uint32) {
 	}
 }
 
-// any tells whether stacks of some process have Python functions. nil has none.
+// any reports whether a process has a known interpreter. It is false for nil.
 func (x *interpreters) any() bool {
 	if x == nil {
 		return false

@@ -10,8 +10,8 @@ import (
 	"ingero/internal/python"
 )
 
-// A process at its gate is kept there until it was looked into, whatever came of it; one that
-// nobody looks into, or whose interpreter is its parent's, is not.
+// A process stays at its gate until it has been searched, with any result. One without a search, or
+// with its parent's interpreter, does not wait.
 func TestInterpretersReady(t *testing.T) {
 	let := make(chan struct{})
 	var looked atomic.Bool

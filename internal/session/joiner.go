@@ -13,37 +13,36 @@ import (
 )
 
 const (
-	// lastCalls is how many calls are told with a fault.
+	// lastCalls is the number of calls that are reported with a fault.
 	lastCalls = 4
-	// keptCalls is how many are kept of a process while a fault waits for its tick: their
-	// records come in the order of their ends.
+	// keptCalls is the number of calls kept per process while a fault waits for its tick: call
+	// records arrive in the order of their ends.
 	keptCalls = 16
-	// maxCallers bounds the processes of which the last calls are kept. Of those that
-	// come when they are so many, none are.
+	// maxCallers bounds the processes whose last calls are kept. Further processes have none.
 	maxCallers = 1024
-	// latest is how many calls are kept of all processes, for a fault may be heard of
-	// when its process has made many more: 16 ms of a million calls a second.
+	// latest is the number of calls kept for all processes. A fault may arrive after many more
+	// calls of its process: this is 16 ms at a million calls a second.
 	latest = 1 << 14
-	// maxWatched bounds the faults whose calls are waited for at a time. Others that come
-	// then are told without.
+	// maxWatched bounds the faults that wait for calls at a time. Further faults are reported
+	// without calls.
 	maxWatched = 8
-	// maxTold bounds the faults of a session that are told: a driver can report some all
-	// day long. Those that come later are counted.
+	// maxTold bounds the faults reported in a session: a driver can report some all day long.
+	// Further ones are counted.
 	maxTold = 100_000
-	// settles is how long a fault waits for the calls before it to be read.
+	// settles is how long a fault waits for records of earlier calls.
 	settles = 500 * time.Millisecond
 )
 
-// joiner joins faults to the processes that they hit and to their last calls.
+// joiner joins faults to the processes that they hit and to the last calls of those.
 type joiner struct {
 	fs     proc.FS
-	ring   []madeCall // the latest of all
-	at     int        // where in it the next is put
+	ring   []madeCall // the latest calls of all processes
+	at     int        // next position to write in ring
 	recent map[uint32]*recent
-	last   *recent // of the call before: most calls are like it
+	last   *recent // of the previous call: most calls have the same process
 	of     uint32
-	// waiting are faults that are in no tick yet. watched are those that are the first to
-	// hit their process, on their device: of these the calls before them are kept.
+	// waiting holds faults that are in no tick yet. watched holds the first fault of each process
+	// and device: the calls before it are kept.
 	waiting []waiting
 	watched map[hit]*before
 	bursts  xid.Bursts
@@ -51,7 +50,7 @@ type joiner struct {
 	over    uint64
 }
 
-// madeCall is what is kept of a call.
+// madeCall is the kept part of a call.
 type madeCall struct {
 	pid, tid        uint32
 	op              events.Op
@@ -59,7 +58,7 @@ type madeCall struct {
 	start, duration int64 // Unix ns, ns; 0: not measured
 }
 
-// recent are the last outermost calls of a process.
+// recent has the last outermost calls of a process.
 type recent struct {
 	calls [lastCalls]madeCall
 	n     int
@@ -67,16 +66,16 @@ type recent struct {
 
 type waiting struct {
 	tick.Xid
-	before *before // nil: they are not told
+	before *before // nil: reported without calls
 }
 
-// hit is a process that was hit, as messages name it.
+// hit is a process that was hit, as the driver's messages identify it.
 type hit struct {
 	bus string
 	pid uint32
 }
 
-// before are the calls of processes that began before a fault.
+// before has the calls that began before a fault, by process.
 type before struct {
 	until int64
 	calls map[uint32][]madeCall
@@ -84,8 +83,8 @@ type before struct {
 
 func newJoiner() *joiner { return &joiner{recent: map[uint32]*recent{}, watched: map[hit]*before{}} }
 
-// batch adds what a poll has brought. The faults first: most came after the calls
-// that were read before.
+// batch adds the results of a poll. Faults come first: most happened after the calls that earlier
+// polls read.
 func (j *joiner) batch(faults []tick.Xid, calls []events.Call, lives []tick.ProcEvent) {
 	for i := range faults {
 		j.begin(&faults[i])
@@ -132,7 +131,7 @@ func (j *joiner) keep(from *events.Call) {
 	r.n++
 }
 
-// begin has a fault wait, with the calls before it.
+// begin queues a fault, with the calls before it.
 func (j *joiner) begin(x *tick.Xid) {
 	if j.told+len(j.waiting) >= maxTold {
 		j.over++
@@ -144,7 +143,7 @@ func (j *joiner) begin(x *tick.Xid) {
 		return
 	}
 	w := &before{until: x.Time, calls: map[uint32][]madeCall{}}
-	for _, r := range j.recent { // of those that call seldom the ring may have none
+	for _, r := range j.recent { // the ring may lack calls of processes that call rarely
 		for i := range min(r.n, lastCalls) {
 			w.add(&r.calls[(max(r.n, lastCalls)+i)%lastCalls])
 		}
@@ -156,7 +155,7 @@ func (j *joiner) begin(x *tick.Xid) {
 	j.waiting = append(j.waiting, waiting{*x, w})
 }
 
-// add keeps a call that began before the fault.
+// add keeps a call if it began before the fault.
 func (w *before) add(c *madeCall) {
 	if c.start > w.until {
 		return
@@ -168,7 +167,7 @@ func (w *before) add(c *madeCall) {
 	w.calls[c.pid] = of
 }
 
-// drops returns how many faults were left out, if any.
+// drops returns how many faults exceeded maxTold, if any.
 func (j *joiner) drops() []tick.Drop {
 	if j.over == 0 {
 		return nil
@@ -176,7 +175,7 @@ func (j *joiner) drops() []tick.Drop {
 	return []tick.Drop{{Reason: "faults-over", Count: j.over}}
 }
 
-// tick returns the faults whose calls have been read, complete.
+// tick returns the completed faults, once their calls have been read.
 func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threads []tick.Thread) (xids []tick.Xid) {
 	if len(j.waiting) == 0 {
 		return nil
@@ -206,14 +205,14 @@ func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threa
 	return xids
 }
 
-// looked is what is known of a process that a fault names.
+// looked has the facts about a process that a fault names.
 type looked struct {
 	tick.Process
-	names []string // of its threads
+	names []string // names of its threads
 	ok    bool
 }
 
-// look reads of a process that is not traced what it is now.
+// look reads the current facts about an untraced process.
 func look(fs proc.FS, pid uint32) *looked {
 	p, err := fs.Process(pid)
 	if err != nil {
@@ -222,8 +221,8 @@ func look(fs proc.FS, pid uint32) *looked {
 	return &looked{describe(&p), fs.ThreadNames(pid), true}
 }
 
-// lastOf are the calls of a process that began before a fault, the latest first, with
-// those that are open before the others.
+// lastOf returns the last calls of a process that began before a fault: open calls first, then the
+// latest first.
 func lastOf(x *tick.Xid, calls []madeCall, threads []tick.Thread) []tick.XidCall {
 	type start struct {
 		tid uint32

@@ -11,19 +11,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// faulty is a joiner with faults to tell.
+// faulty is a joiner with queued faults.
 type faulty struct {
 	*joiner
 	next []tick.Xid
 }
 
-// batch adds a poll's calls, and the faults.
+// batch adds a poll's calls, and the queued faults.
 func (f *faulty) batch(calls []events.Call, lives ...tick.ProcEvent) {
 	f.joiner.batch(f.next, calls, lives)
 	f.next = nil
 }
 
-// tick fills a tick.
 func (f *faulty) tick(t *tick.Tick) {
 	t.Drops = append(t.Drops, f.drops()...)
 	t.Xids = append(t.Xids, f.joiner.tick(t.Time, t.Final, t.Processes, t.Threads)...)
@@ -44,9 +43,8 @@ func xidAt(at int64, code uint32, msg string) tick.Xid {
 	return x
 }
 
-// A fault is told with its process and what that did before it: the calls of its own
-// alone, the latest first, an open one before all, and none that began later, in
-// whatever order records and faults are read.
+// A fault has its process and that process's earlier calls: an open one first, then the latest
+// first, and no later ones, in any order of records and faults.
 func TestFaultsAreJoined(t *testing.T) {
 	const at = int64(1_800_000_000e9)
 	const ms = int64(time.Millisecond)
@@ -113,8 +111,8 @@ func TestFaultsAreJoined(t *testing.T) {
 	}
 }
 
-// A process that makes a call each microsecond has made many more by the time that its
-// fault is heard of: what it did before is told right, or not at all.
+// A process that makes a call each microsecond makes many more before its fault is read: its
+// earlier calls are right, or missing.
 func TestFaultsAreHeardOfLate(t *testing.T) {
 	const at = int64(1_800_000_000e9)
 	for _, late := range []int{0, 1, 10_000, 100_000} {
@@ -145,7 +143,7 @@ func TestFaultsAreHeardOfLate(t *testing.T) {
 	}
 }
 
-// The last tick tells what there is, and what a recording tells is left as it is.
+// The last tick has all faults, and faults of a recording stay unchanged.
 func TestFaultsAtTheEnd(t *testing.T) {
 	j := &faulty{joiner: newJoiner(), next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
 	j.batch(nil)
@@ -162,8 +160,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 	}
 }
 
-// However many faults and processes there are, what is kept is bounded, and what is
-// not told is counted.
+// With many faults and processes, memory is bounded, and unreported faults are counted.
 func TestFaultsAreBounded(t *testing.T) {
 	j := &faulty{joiner: newJoiner()}
 	for i := range uint32(2 * maxCallers) {
@@ -207,7 +204,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// Reasons are told as they are until there are too many.
+// Reasons are reported verbatim until there are too many.
 func TestWhysAreBounded(t *testing.T) {
 	var w whys
 	told := map[string]bool{}

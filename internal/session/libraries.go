@@ -18,35 +18,35 @@ import (
 	"ingero/pkg/events"
 )
 
-// libraries are the CUDA libraries that traced processes map, and which of their functions have
-// probes. Its methods may be called from any goroutine.
+// libraries is the table of CUDA libraries that traced processes map, with the functions that have
+// probes. Its methods are safe for concurrent use.
 type libraries struct {
 	fs     proc.FS
 	tracer *probes.Tracer
 	finder *proc.Finder
 	report *reporter
-	only   []uint32 // nil: calls of every process are probed
-	// mapped is called for a process that maps one whose probes are in place since seen. It tells
-	// whether the process lives.
+	only   []uint32 // nil: probes fire in every process
+	// mapped is called when a process maps, since a time, a library whose probes are attached since
+	// seen. It reports whether the process is alive.
 	mapped  func(pid uint32, path string, seen, since time.Time) bool
-	unlink  time.Duration // how long it takes to take one link out; 0: not known
-	changed chan struct{} // a process uses one more
+	unlink  time.Duration // time to detach one link; 0: unknown
+	changed chan struct{} // a process uses one more library
 	work    sync.WaitGroup
 
-	attaching sync.Mutex // one attachment at a time; it opens files, which may take long
-	choosing  sync.Mutex // one choice of what has probes at a time
-	leaving   sync.Mutex // one change of probes at a time
+	attaching sync.Mutex // serializes attachments, which open files and may take long
+	choosing  sync.Mutex // serializes choices of functions to probe
+	leaving   sync.Mutex // serializes changes of probes
 
-	mu    sync.Mutex // guards what follows, never for long
+	mu    sync.Mutex // guards the fields below; held briefly
 	known map[libraryKey]*library
 	order []*library
-	hot   map[int]bool // rows that have no probes since these cost most
-	twice map[int]bool // rows that have no probes since others see the same calls
-	fresh bool         // a process has begun to use a runtime since takeFresh
+	hot   map[int]bool // rows without probes because theirs cost most
+	twice map[int]bool // rows without probes because others see the same calls
+	fresh bool         // a process has started to use a runtime since takeFresh
 }
 
-// libraryKey tells apart what one file holds: a program may have a runtime linked
-// in, and an NCCL too.
+// libraryKey identifies a library within a file: a program may have both a runtime and NCCL linked
+// in.
 type libraryKey struct {
 	proc.Key
 	lib events.Library
@@ -56,10 +56,10 @@ type library struct {
 	tick.Library
 	attached *probes.Attached
 	users    map[uint32]time.Time
-	idle     time.Time    // since when it has none
-	without  map[int]bool // rows that have no probes, so that the session ends soon
-	// uses are the functions that files of its users named, of ended ones too, or probes would
-	// come and go with each short process. Guarded by choosing.
+	idle     time.Time    // since when it has no users
+	without  map[int]bool // rows without probes, so that detaching stays fast
+	// uses has the functions that its users' files name, including those of ended users. Otherwise
+	// probes would come and go with each short process. Guarded by choosing.
 	uses map[string]proc.Use
 }
 
@@ -71,14 +71,14 @@ func newLibraries(tracer *probes.Tracer, finder *proc.Finder, report *reporter, 
 	return l
 }
 
-// start chooses again what has probes, where there cannot be all, until ctx ends.
+// start repeats the choice of functions to probe, if there must be one, until ctx ends.
 func (l *libraries) start(ctx context.Context) {
 	if l.fewLinks() {
 		l.work.Go(func() { l.watchUses(ctx) })
 	}
 }
 
-// close takes all probes out, once start's ctx has ended and nobody attaches any more.
+// close detaches all probes. Call it once start's ctx has ended and nothing attaches any more.
 func (l *libraries) close() error {
 	l.work.Wait()
 	var errs []error
@@ -88,8 +88,8 @@ func (l *libraries) close() error {
 	return errors.Join(errs...)
 }
 
-// attach probes a library unless that has been done. since is when the process
-// mapped it, zero if that is not known.
+// attach probes a library, unless it has probes. since is when the process mapped it, zero if
+// unknown.
 func (l *libraries) attach(p *proc.Process, m proc.Library, since time.Time) error {
 	l.attaching.Lock()
 	defer l.attaching.Unlock()
@@ -120,7 +120,7 @@ func (l *libraries) attach(p *proc.Process, m proc.Library, since time.Time) err
 	return nil
 }
 
-// probe puts probes into a library. attaching is held.
+// probe attaches probes to a library. attaching is held.
 func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	f, path, err := l.fs.OpenMapped(p.PID, m.Mapping)
 	if err != nil {
@@ -150,7 +150,7 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	return lib, nil
 }
 
-// tellAttached tells of a library whose probes are in place.
+// tellAttached logs a library whose probes are attached, and notifies about it.
 func (l *libraries) tellAttached(p *proc.Process, lib *library, since time.Time) {
 	l.mu.Lock()
 	is := lib.Library
@@ -166,7 +166,7 @@ func (l *libraries) tellAttached(p *proc.Process, lib *library, since time.Time)
 	l.report.notify(n)
 }
 
-// object is what the probes of a library go into.
+// object returns the probe target for a library.
 func object(m proc.Library, f *os.File, path string) (probes.Object, error) {
 	o := probes.Object{Path: path, Name: m.Path, File: f, Lib: m.Lib}
 	if m.Inside {
@@ -179,8 +179,8 @@ func object(m proc.Library, f *os.File, path string) (probes.Object, error) {
 	return o, nil
 }
 
-// lacking makes one report of all that say that a library lacks a function: versions
-// differ in hundreds. One that is linked in has what its program uses, and no report.
+// lacking merges all reports of missing functions into one: versions of a library differ in
+// hundreds. A linked-in library contains only what its program uses, and gets no such report.
 func lacking(m proc.Library, reports []tick.Report) (out []tick.Report) {
 	const most = 4
 	var names []string
@@ -201,21 +201,20 @@ func lacking(m proc.Library, reports []tick.Report) (out []tick.Report) {
 	return append(out, tick.Report{Kind: "missing-symbol", Object: m.Path, Why: why})
 }
 
-// use notes that a process maps a library whose probes are in place, since when if
-// that is known.
+// use records that a process maps a library with probes, and since when, if known.
 func (l *libraries) use(lib *library, pid uint32, since time.Time) {
 	l.mu.Lock()
 	lib.users[pid] = time.Now()
 	l.fresh = l.fresh || lib.Lib == events.LibCudart
 	path := lib.Path
 	l.mu.Unlock()
-	if !l.mapped(pid, path, lib.attached.At, since) { // it has ended meanwhile
+	if !l.mapped(pid, path, lib.attached.At, since) { // the process has ended meanwhile
 		l.left(pid)
 	}
 	l.chooseSoon()
 }
 
-// forked says that a process maps what its parent maps.
+// forked records that a child maps the libraries of its parent.
 func (l *libraries) forked(pid, child uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,7 +225,7 @@ func (l *libraries) forked(pid, child uint32) {
 	}
 }
 
-// left says that processes map nothing any more.
+// left records that processes map no libraries any more.
 func (l *libraries) left(pids ...uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,8 +236,8 @@ func (l *libraries) left(pids ...uint32) {
 	}
 }
 
-// execed says that a process maps nothing any more of what it mapped before a time. What its new
-// program maps may be known by then.
+// execed removes the libraries that a process mapped before its exec. The table may have those of
+// its new program already.
 func (l *libraries) execed(pid uint32, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,11 +248,11 @@ func (l *libraries) execed(pid uint32, at time.Time) {
 	}
 }
 
-// idleLibrary is how long a library that nobody maps any more keeps its probes.
+// idleLibrary is how long an unmapped library keeps its probes.
 const idleLibrary = time.Minute
 
-// prune takes the probes out of libraries that nobody uses: containers
-// come and go, each with a copy.
+// prune detaches the probes of libraries without users: containers come and go, each with its own
+// copy.
 func (l *libraries) prune(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -275,7 +274,7 @@ func (l *libraries) prune(now time.Time) {
 	}
 }
 
-// list returns what a tick tells of the libraries.
+// list returns the libraries for a tick.
 func (l *libraries) list() []tick.Library {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -286,7 +285,7 @@ func (l *libraries) list() []tick.Library {
 	return out
 }
 
-// users returns the processes that map a library of a kind.
+// users returns the processes that map a library of the given kind.
 func (l *libraries) users(kind events.Library) map[uint32]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,7 +300,7 @@ func (l *libraries) users(kind events.Library) map[uint32]bool {
 	return out
 }
 
-// stepped tells whether most probes of some library of a kind are single-stepped.
+// stepped reports whether most probes of a library of the given kind are single-stepped.
 func (l *libraries) stepped(kind events.Library) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -310,7 +309,7 @@ func (l *libraries) stepped(kind events.Library) bool {
 	})
 }
 
-// takeFresh tells whether a process has begun to use a runtime since the last call.
+// takeFresh reports whether a process has started to use a runtime since the last call.
 func (l *libraries) takeFresh() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,21 +318,21 @@ func (l *libraries) takeFresh() bool {
 	return fresh
 }
 
-// leaveHot says which rows have no probes since these cost most. [libraries.apply] takes them out.
+// leaveHot sets the rows without probes because theirs cost most. [libraries.apply] detaches them.
 func (l *libraries) leaveHot(rows map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hot = rows
 }
 
-// leaveTwice says which rows have no probes since others see the same calls, likewise.
+// leaveTwice sets the rows without probes because others see the same calls, likewise.
 func (l *libraries) leaveTwice(rows map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.twice = rows
 }
 
-// applyLater is apply on a goroutine of its own, which then calls done.
+// applyLater runs apply on its own goroutine, then calls done.
 func (l *libraries) applyLater(done func()) {
 	l.work.Go(func() {
 		l.apply()
@@ -341,7 +340,7 @@ func (l *libraries) applyLater(done func()) {
 	})
 }
 
-// apply has all libraries do without the probes that are not wanted now. It takes a while.
+// apply detaches unwanted probes of all libraries, and attaches wanted ones. It is slow.
 func (l *libraries) apply() {
 	l.leaving.Lock()
 	defer l.leaving.Unlock()

@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// A process that ends while its library is attached to does not keep the probes for good.
+// A process that ends while its library is being attached does not keep the probes forever.
 func TestLibraryOfEndedProcess(t *testing.T) {
 	m := proc.Library{Lib: events.LibCuda}
 	p := proc.Process{PID: 7}
@@ -35,12 +35,12 @@ func TestLibraryOfEndedProcess(t *testing.T) {
 	}
 }
 
-// What a program maps may be known before it is heard that its process runs it: that stays. What the
-// program before it mapped does not.
+// An exec keeps the libraries that the new program is already known to map, and removes the old
+// program's.
 func TestLibraryOfNewProgram(t *testing.T) {
 	m := proc.Library{Lib: events.LibCuda}
 	p := proc.Process{PID: 7}
-	for _, heard := range []string{"before", "after"} { // the library was noted, the process ran the program
+	for _, heard := range []string{"before", "after"} { // the library was attached, relative to the exec
 		t.Run(heard, func(t *testing.T) {
 			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
 			of := newTargets(report, &LiveOptions{})

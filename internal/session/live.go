@@ -20,70 +20,69 @@ import (
 	"ingero/internal/where"
 )
 
-// LiveOptions say what to trace and how. Select is required.
+// LiveOptions configures what to trace and how. Select is required.
 type LiveOptions struct {
 	Select proc.Selector
 	Names  proc.Names
 	Probes probes.Options
-	// Gated is a process that has been started for this session and stands
-	// still: it is released by its owner once OpenLive has returned, and stopped
-	// for a moment whenever it maps a CUDA library, so that no call is missed.
+	// Gated is a process that was started for this session and is stopped: its owner resumes it
+	// once OpenLive has returned. It is stopped briefly whenever it maps a CUDA library, so that no
+	// call is missed.
 	Gated uint32
-	// Alone leaves out children, and probes the selected processes only.
+	// Alone excludes children, and probes the selected processes only.
 	Alone bool
-	// Raw leaves the cost of the probes in the durations.
+	// Raw keeps the cost of the probes in the durations.
 	Raw bool
-	// Place says where the selected processes are; the zero value: anywhere.
+	// Place restricts the selected processes to a place; the zero value: anywhere.
 	Place where.Selector
-	// Pods is for Place and for the names of pods; nil: they are not known.
+	// Pods serves Place and the names of pods; nil: unknown.
 	Pods Pods
-	// Cmdline is how much of command lines is kept.
+	// Cmdline is the part of command lines to keep.
 	Cmdline redact.Mode
-	// PyFromUser has the agent read Python's functions, and not the kernel.
+	// PyFromUser walks Python stacks from user space instead of the kernel.
 	PyFromUser bool
-	// PyProbe lets the agent run copies of interpreters that fit nothing that is known.
+	// PyProbe lets the agent run copies of interpreters whose offsets are unknown.
 	PyProbe bool
-	// GPUs is where the driver and nvidia-smi are; the zero value: in this machine.
+	// GPUs locates the driver and nvidia-smi; the zero value: this machine's.
 	GPUs gpu.Machine
-	// MaxOverhead is what tracing may cost, as a share of the time of the traced
-	// processes, before something is left out: see [govern.Steps]. 0: no bound.
+	// MaxOverhead bounds the cost of tracing, as a share of the time of the traced processes. Above
+	// it, features are shed: see [govern.Steps]. 0: no bound.
 	MaxOverhead float64
-	// RawTape is where what is read is recorded as it was read, before it is decoded; nil:
-	// nowhere. [Play] plays it.
+	// RawTape receives the raw records, before decoding; nil: no tape. [Play] plays it.
 	RawTape *RawTape
-	Notify  func(Notice) // nil: nobody; called from any goroutine, must not block
-	Log     *slog.Logger // nil: none
+	Notify  func(Notice) // nil: none; called from any goroutine, must not block
+	Log     *slog.Logger // nil: no logging
 }
 
-// Live is the source on the running kernel. It follows the selected processes
-// and their children, and attaches to every CUDA library that they map, now or
-// later. It is made of the owners that the package's comment lists, and opens, polls and closes
-// them in order. Poll, Totals, Stop and Close are for one goroutine.
+// Live is the source on the running kernel. It follows the selected processes and their children,
+// and attaches to every CUDA library that they map, now or later. The package comment lists its
+// owners; Live opens, polls and closes them in order. Poll, Totals, Stop and Close are for one
+// goroutine.
 type Live struct {
 	opts   *LiveOptions
-	tracer *probes.Tracer // nil: a tape is played
-	raw    deck           // the raw tape; nil: there is none
+	tracer *probes.Tracer // nil when playing a tape
+	raw    deck           // the raw tape; nil: none
 	report *reporter
 
-	targets *targets   // who is traced
-	enrol   *enroller  // decides who is traced
-	libs    *libraries // what has probes
-	shed    *shedder   // what is left out
+	targets *targets   // the traced processes
+	enrol   *enroller  // decides which processes are traced
+	libs    *libraries // libraries and their probes
+	shed    *shedder   // features shed
 	lives   *lives     // forks, execs, exits, gates
 	rings   *reader    // calls, waits, counts
 	resolve *resolver  // names of frames and of lock holders
-	inside  *inside    // libraries that are linked into programs
+	inside  *inside    // libraries linked into programs
 	host    *hostWatch
 	gpus    *gpus
-	others  *others // processes that are not traced
+	others  *others // untraced processes
 
 	cancel  context.CancelFunc
-	stop    func() error // stops once
+	stop    func() error // stops the session; idempotent
 	stopped bool
 }
 
-// OpenLive loads the programs, finds the selected processes and attaches. When
-// it returns, what they do from then on is seen. On error nothing stays open.
+// OpenLive loads the programs, finds the selected processes and attaches. Calls made after it
+// returns are seen. On error nothing stays open.
 func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -92,7 +91,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		o.Notify = func(Notice) {}
 	}
 	o.Probes.Gate = o.Gated != 0
-	o.Probes.EachStack = o.PyFromUser // the kernel cannot tell which differ in Python
+	o.Probes.EachStack = o.PyFromUser // the kernel cannot compare Python stacks
 	clock, err := decode.Now()
 	if err != nil {
 		return nil, err
@@ -118,7 +117,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 	return l, nil
 }
 
-// newLive joins the owners. kernel is the tracer, or what stands before it, or a tape's.
+// newLive joins the owners. kernel is the tracer, a recorder in front of it, or a tape's.
 func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clock decode.Clock) *Live {
 	report := &reporter{log: o.Log, notify: o.Notify}
 	finder := &proc.Finder{}
@@ -144,8 +143,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clo
 	return l
 }
 
-// ErrPIDNamespace says that the numbers in this /proc are not those that the
-// kernel's programs know.
+// ErrPIDNamespace reports that the PIDs in this /proc differ from those in the kernel's programs.
 var ErrPIDNamespace = errors.New("ingero runs in a PID namespace of its own")
 
 func (l *Live) start(ctx context.Context, clock decode.Clock) error {
@@ -162,7 +160,7 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	if !l.opts.Raw {
 		l.calibrate(ctx)
 	}
-	// Watched before the scan: what is mapped between the two must not be missed.
+	// Watch before the scan, so that no mapping between the two is missed.
 	if err = l.enrol.watch(); err != nil {
 		return err
 	}
@@ -182,8 +180,8 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	return nil
 }
 
-// calibrate measures what probes cost and whether they harm. Without it tracing
-// goes on: durations then include the probes, and that is reported.
+// calibrate measures the cost of probes and whether they harm processes. If it fails, tracing
+// continues: durations then include the probes, which is reported.
 func (l *Live) calibrate(ctx context.Context) {
 	c, err := l.tracer.Calibrate(ctx)
 	if err != nil {
@@ -203,7 +201,7 @@ func (l *Live) calibrate(ctx context.Context) {
 	}
 }
 
-// openGate attaches to all that a process at its gate maps.
+// openGate attaches to all libraries that a process at its gate maps.
 func (l *Live) openGate(pid uint32) error {
 	err := l.enrol.enrolPID(pid)
 	l.inside.look()
@@ -211,8 +209,8 @@ func (l *Live) openGate(pid uint32) error {
 	return err
 }
 
-// lived passes an event to the owners that it concerns, and tells whether its process is
-// traced. A process that is not traced is one of the calibration's.
+// lived passes an event to the owners it concerns, and reports whether its process is traced.
+// Untraced ones are the calibration's.
 func (l *Live) lived(e *tick.ProcEvent) bool {
 	if e.Kind == tick.ProcOOM {
 		l.targets.killed(e.PID)
@@ -267,7 +265,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	return false, nil
 }
 
-// over tells whether all processes that the session waits for have ended.
+// over reports whether all processes that the session waits for have ended.
 func (l *Live) over() bool {
 	living, aside := l.targets.count()
 	return living == aside && len(l.opts.Select.PIDs) > 0
@@ -309,7 +307,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	return err
 }
 
-// wakers has the stacks of enrolled threads named, where their processes are traced.
+// wakers requests stacks of enrolled threads in traced processes.
 func (l *Live) wakers(threads []tick.Thread) {
 	for i := range threads {
 		if x := &threads[i]; x.Enrolled && !x.Ended && l.targets.lives(x.PID) {
@@ -318,7 +316,7 @@ func (l *Live) wakers(threads []tick.Thread) {
 	}
 }
 
-// tell fills a tick with what user space knows, and returns the processes.
+// tell fills a tick with the facts of user space, and returns the processes.
 func (l *Live) tell(t *tick.Tick) []tick.Process {
 	var x tables
 	ask(l.raw, tape.Tables, &x, func() {
@@ -341,10 +339,10 @@ func (l *Live) tell(t *tick.Tick) []tick.Process {
 	return x.Processes
 }
 
-// Stop implements [Source]: it takes all probes out.
+// Stop implements [Source]: it detaches all probes.
 func (l *Live) Stop() error { return l.stop() }
 
-// end ends first the goroutines that could still put a probe in, then takes the probes out.
+// end stops the goroutines that could attach probes, then detaches all probes.
 func (l *Live) end() error {
 	l.cancel()
 	l.stopped = true

@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// spread reports the median of times, their 90th percentile and the worst.
+// spread reports the median, 90th percentile and maximum of times.
 func spread(t *testing.T, name string, d []time.Duration) {
 	t.Helper()
 	slices.Sort(d)
@@ -27,7 +27,7 @@ func spread(t *testing.T, name string, d []time.Duration) {
 	}
 }
 
-// How long a session takes from its start to its first record, and to stop, of a hundred
+// Measures the time to start a session up to its first record, and to stop it, over 100 sessions
 // that leave nothing behind.
 func TestHundredCycles(t *testing.T) {
 	dir := build(t)
@@ -44,7 +44,7 @@ func TestHundredCycles(t *testing.T) {
 		r.end(t)
 		return start, time.Since(from)
 	}
-	cycle() // what the first one makes once and for all is no leak
+	cycle() // one-time allocations are no leak
 	testkit.LeakCheck(t)
 	var starts, stops []time.Duration
 	for range 100 {
@@ -56,7 +56,7 @@ func TestHundredCycles(t *testing.T) {
 	child.Signal(syscall.SIGKILL)
 }
 
-// How long it takes from the mapping of a library to its probes, with the whole catalog.
+// Measures the time from the mapping of a library to its probes, with the whole catalog.
 func TestLateLibrariesAreQuick(t *testing.T) {
 	const n = 50
 	copies := make([]string, n)
@@ -77,8 +77,7 @@ func TestLateLibrariesAreQuick(t *testing.T) {
 	}
 }
 
-// The steps that a program names are as long as by its own clock, and little of them is
-// not accounted for, in every mode.
+// Steps have the length that the program measures, and little unaccounted time, in every mode.
 func TestStepsAreAsLongAsTheProgramsRanges(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -97,7 +96,7 @@ func TestStepsAreAsLongAsTheProgramsRanges(t *testing.T) {
 					t.Errorf("a step of %v: %+v", s.Length(), s.Times)
 				}
 			}
-			// What the probe of the return took is in neither.
+			// The time of the return probe is in neither.
 			last := map[uint32]*events.Call{}
 			for i := range kept.calls {
 				c := &kept.calls[i]
@@ -110,5 +109,5 @@ func TestStepsAreAsLongAsTheProgramsRanges(t *testing.T) {
 	}
 }
 
-// A run of five times as many allocations and frees as TestMemoryAtEachStep has.
+// Like TestMemoryAtEachStep, with five times as many allocations and frees.
 func TestMemoryAtEachStepOfALongRun(t *testing.T) { memoryAtEachStep(t, 100_000) }

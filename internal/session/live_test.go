@@ -18,8 +18,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// syncRows is the one row that the worker calls: attaching is then quick even
-// with a link for each symbol.
+// syncRows returns the one row that the worker calls: attaching is then quick even with one link
+// per symbol.
 func syncRows(t testing.TB) []events.Row {
 	t.Helper()
 	op, ok := events.OpByName("cudaStreamSynchronize")
@@ -54,7 +54,7 @@ func build(t testing.TB) (dir string) {
 	return dir
 }
 
-// collector is a sink that keeps what a test asks about.
+// collector is a sink that keeps what tests check.
 type collector struct {
 	mu      sync.Mutex
 	records uint64 // measured calls, by weight
@@ -107,7 +107,7 @@ func (c *collector) saw() int {
 	return int(c.records)
 }
 
-// running is a session under way.
+// running is a running session.
 type running struct {
 	*collector
 	live   *session.Live
@@ -149,7 +149,7 @@ func (r *running) end(t testing.TB) {
 	}
 }
 
-// exact checks that every call was counted, and every record seen.
+// exact checks that every call was counted and has its record.
 func (r *running) exact(t testing.TB, calls uint64) {
 	t.Helper()
 	if s := r.sum(); s.Calls != calls || s.Done != calls || s.Abandoned != 0 {
@@ -199,7 +199,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A library that is loaded later is found without looking for it.
+// A library that is loaded later is found without a search.
 func TestLateLibrary(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -225,8 +225,8 @@ func TestLateLibrary(t *testing.T) {
 	r.exact(t, 1000)
 }
 
-// Children are traced from their first instruction, through exec, and the
-// session ends with the last of them.
+// Children are traced from their first instruction, through exec, and the session ends with the
+// last of them.
 func TestForkAndExecStorm(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -255,7 +255,7 @@ func TestForkAndExecStorm(t *testing.T) {
 	}
 }
 
-// A job that makes child after child must not fill the agent's memory.
+// A job that keeps creating children does not fill the agent's memory.
 func TestEndedProcessesAreForgotten(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -296,8 +296,8 @@ func TestAlone(t *testing.T) {
 	r.exact(t, 100)
 }
 
-// A program that ingero starts is seen from its very first call, made while its
-// library is still being loaded.
+// A program that ingero starts is traced from its first call, made while its library is still being
+// loaded.
 func TestGateSeesTheFirstCall(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -318,7 +318,7 @@ func TestGateSeesTheFirstCall(t *testing.T) {
 	}
 }
 
-// So are the programs that it starts in turn, with a library of their own.
+// The programs that it starts in turn are traced too, with their own library.
 func TestGateHoldsChildren(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
@@ -344,7 +344,7 @@ func TestGateHoldsChildren(t *testing.T) {
 	}
 }
 
-// Starting and stopping again and again leaves nothing behind.
+// Repeated starts and stops leave nothing behind.
 func TestCyclesLeaveNothing(t *testing.T) {
 	dir := build(t)
 	child := worker(t, dir, "stay", "1000")
@@ -356,15 +356,15 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		r.cancel()
 		r.end(t)
 	}
-	cycle() // what the first one makes once and for all is no leak
+	cycle() // one-time allocations are no leak
 	testkit.LeakCheck(t)
-	for range 5 { // each that leaves something behind is seen: the check is exact
+	for range 5 { // the check is exact, so it sees every leak
 		cycle()
 	}
 	child.Signal(syscall.SIGKILL)
 }
 
-// A program is never left standing: not where the session ends while it stands at its gate.
+// A program at its gate is resumed, even if the session ends.
 func TestGateAtTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := build(t)

@@ -13,7 +13,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// lives follows forks, execs, exits and gates. Its methods may be called from any goroutine.
+// lives follows forks, execs, exits and gates. Its methods are safe for concurrent use.
 type lives struct {
 	kernel kernel
 	raw    deck
@@ -23,10 +23,10 @@ type lives struct {
 	gates  *gates
 	work   sync.WaitGroup
 
-	// mu is held while events are taken and passed to hear, so that they are passed in order.
+	// mu is held while events are read and passed to hear, which keeps them in order.
 	mu        sync.Mutex
 	pending   []tick.ProcEvent
-	heard     [][]byte // the records of pending, for a raw tape
+	heard     [][]byte // records of pending, for a raw tape
 	exits     exits
 	malformed uint64
 }
@@ -35,8 +35,8 @@ func newLives(kernel kernel, raw deck, clock decode.Clock, log *slog.Logger, hea
 	return &lives{kernel: kernel, raw: raw, clock: clock, log: log, hear: hear, gates: gates}
 }
 
-// start follows what happens until wait returns [os.ErrClosed], and calls hurry when something
-// has. It opens gates until ctx ends.
+// start reads events until wait returns [os.ErrClosed], and calls hurry after each. It opens gates
+// until ctx ends.
 func (l *lives) start(ctx context.Context, wait func() error, hurry func()) {
 	l.gates.start(ctx)
 	l.work.Go(func() {
@@ -54,7 +54,7 @@ func (l *lives) start(ctx context.Context, wait func() error, hurry func()) {
 	})
 }
 
-// close takes the events that are left, once wait has returned [os.ErrClosed], and opens all gates.
+// close reads the remaining events, once wait has returned [os.ErrClosed], and opens all gates.
 func (l *lives) close() {
 	l.work.Wait()
 	for l.drain() {
@@ -62,8 +62,8 @@ func (l *lives) close() {
 	l.gates.close()
 }
 
-// drain takes in what was told so far, and tells whether
-// there was anything. What happened before a call that was drained is there by then.
+// drain reads the waiting events, and reports whether there were any. It reads every event that
+// precedes a drained call.
 func (l *lives) drain() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,9 +94,9 @@ func (l *lives) decode(record []byte) (tick.ProcEvent, bool) {
 	return e, err == nil
 }
 
-// deliver appends to a batch the events that are due: an exit waits until the calls before it
-// are read. over tells whether all awaited processes have ended; it is called while no other
-// event can come in, and its answer is returned, or that of the tape.
+// deliver appends the due events to a batch: an exit waits until earlier calls have been read. over
+// reports whether all awaited processes have ended. It is called while no event can arrive. deliver
+// returns its result, or the tape's.
 func (l *lives) deliver(b *tick.Batch, over func() bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +113,7 @@ func (l *lives) deliver(b *tick.Batch, over func() bool) bool {
 	return is
 }
 
-// tape notes the records that pending was made of, or makes it of those of the tape.
-// mu is held.
+// tape records the records of pending, or fills pending from those of the tape. mu is held.
 func (l *lives) tape() {
 	l.raw.lives(l.heard, func(record []byte) {
 		if e, ok := l.decode(record); ok {
@@ -124,31 +123,31 @@ func (l *lives) tape() {
 	l.heard = l.heard[:0]
 }
 
-// rest appends all exits that are held.
+// rest appends all held exits.
 func (l *lives) rest(b *tick.Batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.Procs = l.exits.rest(b.Procs)
 }
 
-// lost returns how many records could not be decoded.
+// lost returns the number of malformed records.
 func (l *lives) lost() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.malformed
 }
 
-// exits are those of processes whose last calls may not have been read yet.
+// exits holds the exits of processes whose last calls may still be unread.
 type exits []heldExit
 
 type heldExit struct {
 	tick.ProcEvent
-	until uint64 // where the ring of calls ended when it was heard of
+	until uint64 // end of the call ring when the exit was read
 }
 
-// pass appends to lives those that were heard of now, and the exits whose processes' calls
-// have all been read: what is known of a process must not go before them. read and made are
-// up to where the ring of calls has been read, and written by the time that they were heard of.
+// pass appends to lives the new events, and the held exits whose processes' calls have all been
+// read: facts about a process must outlive its calls. read is the position up to which the call
+// ring has been read, made the position up to which it had been written.
 func (x *exits) pass(lives, now []tick.ProcEvent, read, made uint64) []tick.ProcEvent {
 	for len(*x) > 0 && (*x)[0].until <= read {
 		lives = append(lives, (*x)[0].ProcEvent)
@@ -160,14 +159,14 @@ func (x *exits) pass(lives, now []tick.ProcEvent, read, made uint64) []tick.Proc
 			*x = append(*x, heldExit{e, made})
 			continue
 		case e.Kind == tick.ProcForked && slices.ContainsFunc(*x, func(h heldExit) bool { return h.PID == e.Peer }):
-			lives = x.rest(lives) // its number has a new process
+			lives = x.rest(lives) // its number was reused
 		}
 		lives = append(lives, e)
 	}
 	return lives
 }
 
-// rest appends to lives all exits that are left.
+// rest appends all held exits to lives.
 func (x *exits) rest(lives []tick.ProcEvent) []tick.ProcEvent {
 	for _, h := range *x {
 		lives = append(lives, h.ProcEvent)

@@ -15,7 +15,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// opened traces a worker, which goes on, by a source that nobody polls but the test.
+// opened traces a worker, which keeps running, by a source that only the test polls.
 func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
 	t.Helper()
 	child := worker(t, build(t), mode, n)
@@ -33,8 +33,8 @@ func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
 	return child, live
 }
 
-// Of a process that made more calls than a batch has room for, and ended before any was
-// read, the exit comes with the last of them.
+// If a process made more calls than fit into a batch and ended before any was read, its exit
+// follows the last of them.
 func TestExitComesAfterCalls(t *testing.T) {
 	t.Parallel()
 	const calls = 20000
@@ -66,8 +66,8 @@ func TestExitComesAfterCalls(t *testing.T) {
 	}
 }
 
-// Threads that end at once, on several CPUs, are one exit of their process, and it comes after
-// what killed them.
+// Threads that end at once on several CPUs make one exit of their process, after the signal that
+// killed them.
 func TestExitIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const children = 300
@@ -102,13 +102,13 @@ func TestExitIsToldOnce(t *testing.T) {
 	}
 }
 
-// A thread that ends wakes whoever joins it when it has been forgotten already. It gets no
-// account then, which nobody would end: there is room for 64 of a process.
+// A thread that ends wakes its joiner after the agent has forgotten it. It gets no account then,
+// since nothing would end it: a process has 64.
 func TestEndedThreadsAreForgotten(t *testing.T) {
 	t.Parallel()
 	child, live := opened(t, "joins", "1")
 	child.Line("done")
-	// Whoever joins a thread is woken before it is gone.
+	// A joiner is woken before the thread is gone.
 	testkit.Eventually(t, "threads to be gone", func() bool {
 		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", child.PID()))
 		return err == nil && len(threads) == 1

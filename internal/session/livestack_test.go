@@ -33,8 +33,8 @@ func (s *stackSink) Batch(b *tick.Batch) error {
 func (s *stackSink) Tick(t *tick.Tick) error { s.last = t; return nil }
 func (s *stackSink) Close() error            { return nil }
 
-// wait waits until so many calls have come, and the stack of each: at the end of a session
-// what takes long to name is not waited for.
+// wait waits for the given number of calls, and the stack of each: the end of a session does not
+// wait for slow names.
 func (s *stackSink) wait(t testing.TB, calls int) {
 	t.Helper()
 	testkit.Eventually(t, "the calls and their stacks", func() bool {
@@ -52,8 +52,8 @@ func (s *stackSink) wait(t testing.TB, calls int) {
 	})
 }
 
-// Each call of a live process has a stack by the end of the session, that leads from the
-// library through the program, also where the process has ended since.
+// Each call of a live process has a stack by the end of the session that leads from the library
+// through the program, even if the process has ended.
 func TestLiveStacks(t *testing.T) {
 	t.Parallel()
 	dir := build(t)

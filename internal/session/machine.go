@@ -15,7 +15,7 @@ type machine struct {
 	Sums     []tick.HostSum
 }
 
-// machine returns what a tick says of the machine and of the agent.
+// machine returns the state of the machine and the agent at a tick.
 func (r *runner) machine(t *tick.Tick) (m machine, err error) {
 	ask(r.can.deck, tape.Machine, &m, func() {
 		if err := r.meter.Read(&m.Host, &m.Self); err != nil {

@@ -13,8 +13,8 @@ import (
 	"ingero/internal/python"
 )
 
-// memories opens the memory of processes, in the first way that is allowed: by its file,
-// by its number, with the kernel's help. Its methods may be called from any goroutine.
+// memories opens the memory of processes in the first permitted way: the file in /proc,
+// process_vm_readv, or with the kernel's help. Its methods are safe for concurrent use.
 type memories struct {
 	fs proc.FS
 
@@ -23,8 +23,8 @@ type memories struct {
 	err    error
 }
 
-// quick opens the memory of a process if a read of it takes a microsecond or two. The function
-// that it returns closes it.
+// quick opens the memory of a process if a read takes a microsecond or two. The returned function
+// closes it.
 func (m *memories) quick(pid uint32) (python.Reader, func(), error) {
 	file, err := m.fs.Memory(pid, time.Now())
 	if err == nil {
@@ -33,15 +33,15 @@ func (m *memories) quick(pid uint32) (python.Reader, func(), error) {
 	if !denied(err) {
 		return nil, nil, err
 	}
-	// A security module may refuse the one way alone. Nothing is at address 0.
+	// A security module may refuse only the first way. Address 0 is never mapped.
 	if _, err := proc.VM(pid).ReadAt(make([]byte, 1), 0); !denied(err) {
 		return proc.VM(pid), func() {}, nil
 	}
 	return nil, nil, fmt.Errorf("nobody may read memory (kernel.yama.ptrace_scope): %w", err)
 }
 
-// walker returns what reads the Python functions of a process, and what closes it. The error
-// says that the process has ended, or that nobody may read it often.
+// walker returns a reader of a process's Python stacks, and a function that closes it. It fails if
+// the process has ended, or if reading is not permitted or too slow.
 func (m *memories) walker(pid uint32, of *python.Process) (*python.Walker, func(), error) {
 	memory, done, err := m.quick(pid)
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *memories) walker(pid uint32, of *python.Process) (*python.Walker, func(
 	return w, done, nil
 }
 
-// open opens the memory of a process, as quick does where that is allowed.
+// open opens the memory of a process: as quick does, or else by a BPF iterator.
 func (m *memories) open(pid uint32) (python.Reader, func(), error) {
 	memory, done, err := m.quick(pid)
 	if err == nil || !denied(err) {
@@ -70,7 +70,7 @@ func (m *memories) open(pid uint32) (python.Reader, func(), error) {
 
 func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
-// close ends what is opened no more.
+// close closes the peeker. No memory can be opened after it.
 func (m *memories) close() error {
 	m.once.Do(func() {})
 	if m.peeker == nil {

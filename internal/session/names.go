@@ -10,19 +10,19 @@ import (
 	"ingero/internal/symbols"
 )
 
-// newMemory returns what reads names in the processes of this machine.
+// newMemory returns a reader of names in the processes of this machine.
 func newMemory() *memory { return &memory{known: map[symbolKey]string{}} }
 
-// maxSymbols bounds the symbols that are kept in mind.
+// maxSymbols bounds the cached symbols.
 const maxSymbols = 1 << 13
 
-// symbolKey is a place in a file that is known by what is in it.
+// symbolKey is an offset in a file, which the build id identifies.
 type symbolKey struct {
 	build  string
 	offset uint64
 }
 
-// memory reads names in the memory of processes, and symbols in what they map.
+// memory reads names in process memory, and symbols in mapped files.
 type memory struct {
 	fs    proc.FS
 	known map[symbolKey]string
@@ -50,7 +50,7 @@ func (m *memory) Strings(pid uint32, seen int64, at []uint64) ([]string, error) 
 
 // Symbols implements [symbols.Reader].
 func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) {
-	if mem, err := m.fs.Memory(pid, time.Unix(0, seen)); err != nil { // it is the one that was there
+	if mem, err := m.fs.Memory(pid, time.Unix(0, seen)); err != nil { // the same process still runs
 		return nil, ended(err)
 	} else if err := mem.Close(); err != nil {
 		return nil, err
@@ -87,14 +87,14 @@ func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) 
 	return out, nil
 }
 
-// asked are offsets of one file.
+// asked has the offsets to look up in one file.
 type asked struct {
 	mapping proc.Mapping
 	offsets []uint64
-	index   []int // among the addresses
+	index   []int // of each offset in the addresses
 }
 
-// find returns the symbols of a file, which is read only where they are not known.
+// find returns the symbols of a file. It reads the file only for unknown ones.
 func (m *memory) find(pid uint32, a *asked) ([]string, error) {
 	file, _, err := m.fs.OpenMapped(pid, a.mapping)
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *memory) find(pid uint32, a *asked) ([]string, error) {
 	return out, nil
 }
 
-// ended says so in the words of package symbols.
+// ended translates proc.ErrGone for package symbols.
 func ended(err error) error {
 	if errors.Is(err, proc.ErrGone) {
 		return symbols.ErrEnded

@@ -16,7 +16,7 @@ import (
 	"ingero/sim"
 )
 
-// kernels builds the program that launches kernels, and the libraries it loads.
+// kernels builds the program that launches GPU kernels, and the libraries that it loads.
 func kernels(t testing.TB) (program string, stack sim.Stack) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -33,7 +33,7 @@ func kernels(t testing.TB) (program string, stack sim.Stack) {
 	return program, stack
 }
 
-// nameRows are the rows that the program calls.
+// nameRows returns the rows that the program calls.
 func nameRows(t testing.TB) (rows []events.Row) {
 	t.Helper()
 	for _, name := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cuLaunchKernel", "__cudaRegisterFunction",
@@ -48,7 +48,7 @@ func nameRows(t testing.TB) (rows []events.Row) {
 	return rows
 }
 
-// launches adds up the figures of the last tick: launches by name, and those without.
+// launches adds up the last tick's launches: by name, and by the reason for no name.
 func launches(last *tick.Tick) (named map[string]uint64, why map[events.NoName]uint64) {
 	named, why = map[string]uint64{}, map[events.NoName]uint64{}
 	for _, l := range last.Launches {
@@ -79,7 +79,7 @@ func TestNamesOfLaunches(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		steps string
-		told  []int // functions that are told by the time of each wait
+		told  []int // functions known by the time of each wait
 		want  map[string]uint64
 	}{
 		{"registered", "wait register launch wait", []int{3}, three},
@@ -128,8 +128,8 @@ func short(m map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// What a program launches that ends at once is named all the same: the names of the
-// functions that it registers first came with their registrations.
+// Launches of a program that ends at once have names: the names of the first registered functions
+// arrive with their registrations.
 func TestNamesOfAShortRun(t *testing.T) {
 	t.Parallel()
 	program, stack := kernels(t)
@@ -150,8 +150,8 @@ func TestNamesOfAShortRun(t *testing.T) {
 	}
 }
 
-// A handle that was made before the attach, and is no host function, has no name, and
-// the figures say why.
+// A handle that was made before the attach and is no host function has no name, and the counts say
+// why.
 func TestNamesThatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	program, stack := kernels(t)
@@ -171,8 +171,7 @@ func TestNamesThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// Every launch of programs like those that people run has its right name: they say
-// themselves how often they launched which kernel.
+// Each launch of programs like real frameworks has its right name, by the programs' own counts.
 func TestNamesOfFrameworks(t *testing.T) {
 	t.Parallel()
 	_, stack := kernels(t)

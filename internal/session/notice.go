@@ -2,28 +2,28 @@ package session
 
 import "time"
 
-// Notice is something that a person who waits wants to know.
+// Notice is an event to show to a waiting user.
 type Notice struct {
 	Kind    NoticeKind
 	PID     uint32
 	Comm    string
 	Library string // NoticeAttached: its path
 	Probes  int    // NoticeAttached
-	// Late is how long after the mapping the probes were in place; 0: not known.
+	// Late is the time from the mapping until the probes were attached; 0: unknown.
 	Late time.Duration // NoticeAttached
 	Err  error         // NoticeFailed
 	Why  string        // NoticeCounted, NoticePython: "CPython 3.12"
 }
 
-// NoticeKind says what happened.
+// NoticeKind is the kind of a Notice.
 type NoticeKind uint8
 
 // The kinds.
 const (
-	NoticeTracing  NoticeKind = iota + 1 // a process is traced from now on
-	NoticeAttached                       // a library has its probes
+	NoticeTracing  NoticeKind = iota + 1 // a process is now traced
+	NoticeAttached                       // probes are attached to a library
 	NoticeEnded                          // a traced process has ended
 	NoticeFailed                         // a library could not be probed
-	NoticeCounted                        // something is left out to spare processes, or told again
-	NoticePython                         // stacks of a process have Python frames from now on
+	NoticeCounted                        // a feature was shed or restored
+	NoticePython                         // stacks of a process now have Python frames
 )

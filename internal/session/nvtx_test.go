@@ -16,7 +16,7 @@ import (
 	"ingero/sim"
 )
 
-// clocked is what a program says of its own steps.
+// clocked has a program's own figures on its steps.
 type clocked struct {
 	Steps    uint64
 	Ranges   uint64
@@ -53,7 +53,7 @@ func trainNVTX(t *testing.T, mode probes.Mode, args ...string) (clocked, *keeper
 	return said, kept, r
 }
 
-// nvtxRows are those of NVTX and what the training loop calls.
+// nvtxRows returns the rows of NVTX, and those that the training loop calls.
 func nvtxRows(t *testing.T) (rows []events.Row) {
 	t.Helper()
 	for _, name := range []string{"cudaStreamSynchronize", "cudaLaunchKernel", "cudaMemcpyAsync"} {
@@ -68,8 +68,8 @@ func nvtxRows(t *testing.T) (rows []events.Row) {
 	return rows
 }
 
-// The steps that a program names are its steps: as many as it says, in every mode, whatever
-// else is named in and around them.
+// The steps that a program names are its steps: the same number in every mode, with any other names
+// in and around them.
 func TestStepsAreTheProgramsRanges(t *testing.T) {
 	t.Parallel()
 	const steps = 300
@@ -114,7 +114,7 @@ func TestStepsAreTheProgramsRanges(t *testing.T) {
 	}
 }
 
-// undisturbed checks that calls of NVTX are nowhere but in the loop.
+// undisturbed checks that NVTX calls appear only in the loop.
 func undisturbed(t *testing.T, calls []events.Call, r *running, said *clocked) {
 	t.Helper()
 	last := map[uint32]int64{}
@@ -123,7 +123,7 @@ func undisturbed(t *testing.T, calls []events.Call, r *running, said *clocked) {
 		if c.Op.Source() != events.SourceRuntime || c.Flags&events.CallNested != 0 {
 			t.Fatalf("a call of %s, flags %x", c.Op, c.Flags)
 		}
-		// What the probe of the return took is in neither.
+		// The time of the return probe is in neither.
 		if at := last[c.TID]; at != 0 && c.Gap > c.Start-at {
 			t.Fatalf("a gap of %d ns where %d passed between calls", c.Gap, c.Start-at)
 		}

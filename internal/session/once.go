@@ -8,33 +8,33 @@ import (
 	"ingero/pkg/events"
 )
 
-// once is how far the step launches-once has come. The probes of the runtime's launches are out
-// only while it is known where each launch of the driver comes from: they are put in again to
-// learn that of a new process or library, and when a launch fails, since the runtime may refuse
-// those after it.
+// once is the state of the step launches-once. The probes of the runtime's launches are detached
+// only while the origin of each driver launch is known. They are attached again to learn the
+// origins of a new process or library, and after a failed launch, since the runtime may refuse
+// later ones.
 type once struct {
 	wanted bool // the step is taken
 	out    bool // the probes are out
 
 	origins probes.Origins
-	left    int         // ticks of learning that are left
-	patient int         // how many ticks the next learning takes
-	since   int         // ticks since the last
-	unknown uint64      // origins that were not known so far
-	failed  uint64      // launches
-	busy    atomic.Bool // probes go or come
+	left    int         // remaining ticks of learning
+	patient int         // ticks that the next learning takes
+	since   int         // ticks since the last learning
+	unknown uint64      // unknown origins so far
+	failed  uint64      // failed launches so far
+	busy    atomic.Bool // probes are being attached or detached
 }
 
-// How long origins are learnt, in ticks. When something new comes within relearnt, the next
-// time is twice as long.
+// Durations of learning, in ticks. If something new appears within relearnt, the next learning
+// takes twice as long.
 const (
 	learnTicks   = 2
 	mostLearning = 120
 	relearnt     = 60
 )
 
-// onceFits tells whether the probes of the runtime's launches can go: in no time, and where the
-// driver's see these launches.
+// onceFits reports whether the probes of the runtime's launches can be detached: quickly, and where
+// the driver's probes see the same launches.
 func (s *shedder) onceFits() bool {
 	mode := s.tracer.Mode()
 	if mode == probes.ModePerf || s.opts.Probes.EntryOnly || s.harm && mode != probes.ModeSession {
@@ -55,13 +55,13 @@ func (s *shedder) onceFits() bool {
 	return fits
 }
 
-// tendOnce does at each tick what the step launches-once asks for.
+// tendOnce advances the step launches-once, once a tick.
 func (s *shedder) tendOnce() error {
 	o := &s.once
 	if s.stopped || s.MaxOverhead() == 0 || o.busy.Load() {
 		return nil
 	}
-	if !o.wanted && !o.out { // to learn costs each launch two lookups
+	if !o.wanted && !o.out { // learning costs two lookups a launch
 		if o.origins == probes.OriginsOff {
 			return nil
 		}
@@ -93,14 +93,14 @@ func (s *shedder) tendOnce() error {
 		return errors.Join(err, s.setOrigins(probes.OriginsDerive), s.leaveTwice(true))
 	case !want && o.out:
 		return errors.Join(err, s.leaveTwice(false))
-	case !o.out && o.origins == probes.OriginsDerive: // a tick ago they came back
+	case !o.out && o.origins == probes.OriginsDerive: // attached again in the last tick
 		err = errors.Join(err, s.setOrigins(probes.OriginsLearn))
 	}
 	o.left = max(0, o.left-1)
 	return err
 }
 
-// newOrigins tells whether something has come up of which origins are to be learnt.
+// newOrigins reports whether there are new origins to learn.
 func (s *shedder) newOrigins() (bool, error) {
 	o := &s.once
 	unknown, err := s.tracer.UnknownOrigins()
@@ -115,7 +115,7 @@ func (s *shedder) setOrigins(to probes.Origins) error {
 	return s.tracer.SetOrigins(to)
 }
 
-// leaveTwice takes the probes of the runtime's launches out, or puts them in again.
+// leaveTwice detaches the probes of the runtime's launches, or attaches them again.
 func (s *shedder) leaveTwice(out bool) error {
 	rows := map[int]bool{}
 	for i, r := range s.tracer.Rows() {

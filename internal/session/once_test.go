@@ -19,14 +19,14 @@ import (
 	"ingero/sim"
 )
 
-// switching is a source that is told every few ticks to take launches-once, or to take it back.
+// switching is a source that takes or takes back launches-once every few ticks.
 type switching struct {
 	*session.Live
 	session.Sparing
 	launch events.Op
 	ticks  int
 	out    atomic.Int32 // ticks at which the runtime's launches had no probes
-	in     atomic.Int32 // ticks after the first of these at which they had some
+	in     atomic.Int32 // ticks after the first of these at which they had probes
 }
 
 // Capabilities implements session.Source.
@@ -52,7 +52,7 @@ func (s *switching) Spent() (session.Spent, error) {
 	return s.Sparing.Spent()
 }
 
-// While the probes of the runtime's launches go and come back, counts are those of the program.
+// Counts equal the program's while the probes of the runtime's launches come and go.
 func TestLaunchesOnce(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -13,40 +13,38 @@ import (
 	"ingero/pkg/events"
 )
 
-// others are processes that are not traced, but have had a part in a wait of a
-// thread that is, have used a disk, or sent a signal. What is known of them is read while they live:
-// once each, and again after the exec of one that was read just after its fork. Its methods are for the goroutine that polls.
+// others tracks untraced processes that had a part in a wait of a traced thread, used a disk, or
+// sent a signal. Facts about each are read once while it lives, and again after an exec that soon
+// follows its fork. Its methods are for the polling goroutine.
 type others struct {
 	fs    proc.FS
 	known map[uint32]*other
-	// small is what processes took in turns that are not worth a look each, ns.
+	// small has the total parts of processes below notable, ns.
 	small map[uint32]int64
-	ask   func(*proc.Process) // for its command line, if that may be known; nil: nobody's
-	pods  Pods                // nil: they are not known
+	ask   func(*proc.Process) // requests its command line, if permitted; nil: none
+	pods  Pods                // nil: unknown
 }
 
 type other struct {
 	tick.Process
-	start uint64 // its StartTicks; 0: not known
-	seen  int64  // Unix ns: the last wait that it had a part in
-	again int64  // Unix ns: when to read it again, since its exec may not have come yet; 0: never
+	start uint64 // its StartTicks; 0: unknown
+	seen  int64  // Unix ns: end of the last wait it had a part in
+	again int64  // Unix ns: time of the second read, when its exec should be over; 0: never
 }
 
 const (
 	maxOthers = 512
-	// notable is from how long a part in waits on a process is read: what reads
-	// it costs some 0.1 ms.
+	// notable is the part in waits from which on a process is read: a read costs some 0.1 ms.
 	notable = 200 * time.Microsecond
-	// maxSmall bounds the sums of parts that are smaller. They are begun anew when
-	// there are more.
+	// maxSmall bounds the entries of small, which is cleared when full.
 	maxSmall = 1024
-	// untilExec is how long after its fork a process may take until its exec.
+	// untilExec is the longest expected time from fork to exec.
 	untilExec = time.Second
-	// lookups bounds how many are read at one poll.
+	// lookups bounds the processes read in one poll.
 	lookups = 8
 )
 
-// note takes in the parts that others had in waits.
+// note adds the parts of untraced processes in waits.
 func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
 	left := lookups
 	for i := range waits {
@@ -79,8 +77,8 @@ func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
 	}
 }
 
-// did takes in what happened on the host: requests of others to disks that took
-// notable time, and signals that they sent to what is traced.
+// did adds host activity: disk requests that took notable time, and signals that untraced processes
+// sent to traced ones.
 func (o *others) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
 	left := lookups
 	for i := range sums {
@@ -106,7 +104,7 @@ func (o *others) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool
 	}
 }
 
-// sum keeps what a process has taken so far.
+// sum sets the total part of a process.
 func (o *others) sum(pid uint32, part int64) {
 	if o.small == nil || len(o.small) >= maxSmall {
 		o.small = map[uint32]int64{}
@@ -114,7 +112,7 @@ func (o *others) sum(pid uint32, part int64) {
 	o.small[pid] = part
 }
 
-// add reads of a process what can be read, and of its parent.
+// add reads the facts about a process and its parent.
 func (o *others) add(who *events.Thread, at int64) {
 	x := &other{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
 	if p, err := o.fs.Process(who.PID); err == nil {
@@ -143,7 +141,7 @@ func (o *others) add(who *events.Thread, at int64) {
 	}
 }
 
-// reread reads which program a process runs after its exec, and its cgroup.
+// reread reads a process's program and cgroup again, after its exec.
 func (o *others) reread(x *other) {
 	x.again = 0
 	p, err := o.fs.Process(x.PID)
@@ -159,7 +157,7 @@ func (o *others) reread(x *other) {
 	}
 }
 
-// locate completes where they run, by what they were started with.
+// locate completes the places of processes by their environment.
 func (o *others) locate(answers map[uint32]answer) {
 	for pid, a := range answers {
 		if x := o.known[pid]; x != nil && x.start == a.start {
@@ -171,7 +169,7 @@ func (o *others) locate(answers map[uint32]answer) {
 	}
 }
 
-// list returns them by number.
+// list returns the processes, sorted by number.
 func (o *others) list() []tick.Process {
 	var out []tick.Process
 	for _, pid := range slices.Sorted(maps.Keys(o.known)) {
@@ -180,13 +178,13 @@ func (o *others) list() []tick.Process {
 	return out
 }
 
-// describe is what a tick says of a process.
+// describe returns a process as a tick lists it.
 func describe(p *proc.Process) tick.Process {
 	return tick.Process{PID: p.PID, PPID: p.PPID, NSPID: p.NSPID(), UID: p.UID,
 		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}
 }
 
-// introduce says of the culprits of chains whose they are.
+// introduce adds cgroup, command line, place and parent to the culprits of chains.
 func introduce(chains []tick.Chain, processes, others []tick.Process) {
 	if len(chains) == 0 {
 		return

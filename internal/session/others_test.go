@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// taken is a wait of 5 ms in which a process had the CPU for d.
+// taken returns a wait of 5 ms in which a process had the CPU for d.
 func taken(pid uint32, d time.Duration) events.Wait {
 	return events.Wait{Start: 1, Duration: int64(5 * time.Millisecond), Taken: int64(d), State: events.WaitRunnable,
 		Who: events.Thread{PID: pid, TID: pid, Parent: 1, Name: events.NameOf("hog")}}
@@ -28,7 +28,7 @@ func TestOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		waits []events.Wait
-		want  []uint32 // known then, beside parents
+		want  []uint32 // known processes, except parents
 	}{
 		{"a process that lives", []events.Wait{taken(self, time.Millisecond)}, []uint32{self}},
 		{"one that is gone", []events.Wait{taken(gone, time.Millisecond)}, []uint32{gone}},
@@ -56,7 +56,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// A process that was first read before its exec gets the name of its program, and keeps what else is known.
+// A process that was first read before its exec gets its program's name, and keeps the other facts.
 func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
 	pid := uint32(child.PID())
@@ -94,8 +94,7 @@ func TestOthersBecomePrograms(t *testing.T) {
 	}
 }
 
-// Turns that are not worth a look each are, taken together; command lines are read of
-// those of whom they may be.
+// Short turns of a process add up; command lines are requested for permitted processes only.
 func TestOthersAddUp(t *testing.T) {
 	self := uint32(os.Getpid())
 	var asked []uint32
@@ -120,8 +119,8 @@ func TestOthersAddUp(t *testing.T) {
 	}
 }
 
-// Who used a disk for long, or sent a signal to what is traced, is known, and nobody
-// else; so many at a time.
+// Only processes that used a disk for long or sent a signal to a traced process are read, a bounded
+// number at a time.
 func TestOthersOnTheHost(t *testing.T) {
 	o := others{known: map[uint32]*other{}, fs: proc.FS{Root: t.TempDir()}}
 	sum := func(kind tick.HostEvent, pid, sender uint32, ns time.Duration) tick.HostSum {

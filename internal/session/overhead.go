@@ -11,49 +11,49 @@ import (
 	"ingero/pkg/events"
 )
 
-// Sparing is a source that can do without some of what it tells.
+// Sparing is a source that can shed features.
 type Sparing interface {
-	// MaxOverhead is what tracing may cost, as a share of the time of the traced
-	// processes; 0: there is no bound.
+	// MaxOverhead returns the bound on the cost of tracing, as a share of the time of the traced
+	// processes; 0: no bound.
 	MaxOverhead() float64
-	// ProbeCost is what the probes of an operation cost a call, in ns: one that is
-	// timed, one that is counted only. It is not known where that was not measured.
+	// ProbeCost returns the cost per call of an operation's probes, in ns: of a timed call and of a
+	// counted one. known is false if it was not measured.
 	ProbeCost(op events.Op) (timed, counted uint64, known bool)
-	// Spent returns what else tracing has taken of the traced processes.
+	// Spent returns the other costs of tracing.
 	Spent() (Spent, error)
-	// Lacks tells whether a step cannot be taken, since there is nothing to leave out.
+	// Lacks reports whether a step cannot be taken, since there is nothing to shed.
 	Lacks(step int) bool
-	// Shed takes a step, or takes it back. hot are the operations whose probes are
-	// to go, if it is of these.
+	// Shed takes a step, or takes it back. hot has the operations whose probes the step detaches,
+	// if it does that.
 	Shed(now time.Time, c govern.Change, hot []events.Op) error
-	// CountLaunches has launches of these processes counted, and those of all others timed.
+	// CountLaunches makes launches of these processes counted, and those of all others timed.
 	CountLaunches(pids []uint32) error
 }
 
-// Spent is what tracing takes beside probes.
+// Spent is the cost of tracing other than probes.
 type Spent struct {
-	Stacks time.Duration // of the traced threads, since the start
-	// Host and Ledger are what the programs behind tracepoints took of one CPU when it
-	// was last measured.
+	Stacks time.Duration // time of the traced threads, since the start
+	// Host and Ledger are the shares of one CPU that tracepoint programs took, at the last
+	// measurement.
 	Host, Ledger float64
 }
 
-// recordCost is what the agent takes to read a record, to pass it on and to store it:
-// benchmarks/throughput -record gives 430 ns at 100,000 records a second, with all else that
-// the agent does, and 156 ns at 500,000.
+// recordCost is the agent's cost to read, pass on and store a record: benchmarks/throughput -record
+// gives 430 ns at 100,000 records a second, including all else that the agent does, and 156 ns at
+// 500,000.
 const recordCost = 400 * time.Nanosecond
 
-// hotShare is the least part of what all probes cost that makes an operation hot.
+// hotShare is the least share of the total cost of probes that makes an operation hot.
 const hotShare = 0.1
 
-// budget works out what tracing costs, and has steps taken.
+// budget computes the cost of tracing, and takes steps.
 type budget struct {
 	govern.Budget
 	last    spentAt
-	threads map[nameKey]uint64 // CPU time of threads so far: ns
-	counted []uint32           // processes whose launches are not timed, in order
-	floor   tick.Floor         // as of the last tick in which all probes were in place
-	below   []tick.Report      // that the bound is below that; nil: it has not been
+	threads map[nameKey]uint64 // CPU time of threads so far, ns
+	counted []uint32           // processes whose launches are counted only, sorted
+	floor   tick.Floor         // of the last tick with all probes attached
+	below   []tick.Report      // reports that the bound is below floor; nil: none
 }
 
 type spentAt struct {
@@ -63,19 +63,19 @@ type spentAt struct {
 	records uint64
 }
 
-// payer is a process and what tracing took of it.
+// payer is a process with the cost of tracing it.
 type payer struct {
 	pid                     uint32
 	time                    float64 // ns
 	calls                   uint64
 	probes, launches, quick uint64 // ns
-	twice                   uint64 // of launches: of the runtime's, ns
-	least                   uint64 // of probes: what they take if those that may go only count, ns
-	probed                  uint64 // calls that have a probe
+	twice                   uint64 // of launches: the runtime's part, ns
+	least                   uint64 // probes if all calls that can be counted only were, ns
+	probed                  uint64 // calls with a probe
 }
 
-// tick returns what tracing costs, of which the agent has taken so much CPU time since the
-// start, and has the source leave out or take back what follows from that.
+// tick returns the cost of tracing, and has the source shed or restore features accordingly. agent
+// is the agent's CPU time since the start.
 func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Overhead, err error) {
 	if b.Share = s.MaxOverhead(); b.Share <= 0 {
 		return o, nil
@@ -114,8 +114,8 @@ func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Over
 	return o, s.CountLaunches(now)
 }
 
-// counts returns the processes whose launches are to be counted and not timed, in order: while
-// that step is taken, those whose launches are dear, and those where they were.
+// counts returns the processes whose launches are to be counted only, sorted: while that step is
+// taken, those with costly launches, and those already counted.
 func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
 	if !taken {
 		return nil
@@ -130,9 +130,9 @@ func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
 	return pids
 }
 
-// weigh fills o with what tracing costs, and returns it for the decision, with the processes that pay
-// for it and the operations whose probes cost most; all nil where there is nothing to compare
-// with yet, or nobody that pays.
+// weigh fills o with the cost of tracing. It returns the cost for the decision, the processes that
+// pay it and the hot operations. All are nil without an earlier tick to compare with, or without
+// such processes.
 func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []payer, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, agentCPU, t.Records}
@@ -146,7 +146,7 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Dura
 		calls += float64(payers[i].calls)
 	}
 	stacks := float64(spent.Stacks - was.stacks)
-	// What the agent does beside, at its start above all, no step makes cheaper.
+	// No step saves the agent's other work, which is most at its start.
 	agent := min(float64(max(agentCPU-was.agent, 0)), float64(recordCost)*float64(t.Records-min(was.records, t.Records)))
 	stacksOf := func(p *payer) float64 { return stacks * float64(p.calls) / max(calls, 1) }
 	worst := slices.MaxFunc(payers, func(x, y payer) int {
@@ -173,8 +173,8 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Dura
 	return l, payers, hot
 }
 
-// payers adds up what probes took of each process that lives, and returns with that the
-// operations whose probes may go and cost most.
+// payers returns the cost of probes of each living process, and the hot operations: those whose
+// probes may be detached and cost most.
 func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) {
 	at := map[uint32]int{}
 	for i := range t.Processes {
@@ -228,8 +228,8 @@ func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) 
 	return out, hot
 }
 
-// ran fills the time that each process had: what has passed, or what its threads that
-// make calls had of CPUs.
+// ran fills the time of each process: the window, or the CPU time of its calling threads if that is
+// more.
 func (b *budget) ran(t *tick.Tick, out []payer, at map[uint32]int) {
 	now := map[nameKey]uint64{}
 	for i := range t.Threads {

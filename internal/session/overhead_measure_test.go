@@ -15,7 +15,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// mix starts the program that makes three kinds of calls as fast as it can.
+// mix starts the program that makes three kinds of calls at full speed.
 func mix(t *testing.T) (*testkit.Child, []events.Row) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -35,13 +35,13 @@ func mix(t *testing.T) (*testkit.Child, []events.Row) {
 	return child, rows
 }
 
-// hasty is a clock that goes twenty times as fast as others.
+// hasty is a clock at twenty times the speed.
 type hasty struct{ start time.Time }
 
 func (h hasty) Now() time.Time                         { return h.start.Add(20 * time.Since(h.start)) }
 func (h hasty) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
 
-// sheds is a sink that keeps which steps were taken, in their order.
+// sheds is a sink that keeps the steps that were taken, in order.
 type sheds struct {
 	collector
 	seen  []string // each once
@@ -78,9 +78,8 @@ func (s *sheds) state() (seen, now []string, share float64) {
 	return slices.Clone(s.seen), now, s.share
 }
 
-// A loop of calls that do nothing costs more than it may, whatever is left out, but for
-// the probes themselves: at last these go, and the loop is as fast as untraced. Once it
-// stands still all is put back; and then each call is counted again.
+// A loop of empty calls exceeds the budget until the probes themselves are shed; then it runs at
+// its untraced speed. Once it stops, all probes return, and each call is counted again.
 func TestOverheadIsHeld(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {

@@ -6,73 +6,73 @@ import (
 	"strings"
 )
 
-// part is a part of a batch or of a tick: what one stage gives, and later ones take. A part
-// that a stage completes has a new name from then on.
+// part is a part of a batch or tick that one stage writes and later ones read. A part that a later
+// stage completes has a new name from then on.
 type part uint8
 
 // The parts.
 const (
-	// Of a batch.
-	partCalls      part = iota // without devices
-	partDevice                 // of calls, as a recording has it
-	partDevices                // of calls, also those that the program chose
-	partWaits                  // with who ended them
-	partExits                  // of threads
-	partLives                  // of processes
-	partRanges                 // of NVTX
-	partTexts                  // that calls were given
-	partLearnt                 // names of GPU functions that came with the batch
-	partFunctions              // those that have become known since, too
-	partRawStacks              // addresses
-	partNamed                  // stacks that came with names
-	partStackNames             // those that have got theirs since, too
-	partFaults                 // of GPUs
-	partSteps                  // from one return of a synchronising call to the next
+	// Parts of a batch.
+	partCalls      part = iota // calls, without devices
+	partDevice                 // devices of calls, as recorded
+	partDevices                // devices of calls, including those that the program chose
+	partWaits                  // waits, with their wakers
+	partExits                  // exits of threads
+	partLives                  // forks, execs and exits of processes
+	partRanges                 // NVTX ranges
+	partTexts                  // strings passed to calls
+	partLearnt                 // names of GPU functions that arrived with the batch
+	partFunctions              // and those found since
+	partRawStacks              // stacks as addresses
+	partNamed                  // stacks that arrived with names
+	partStackNames             // and those named since
+	partFaults                 // GPU faults
+	partSteps                  // from one return of a synchronizing call to the next
 
-	// Of a tick.
-	partMoment        // which tick it is, of which time
-	partRecords       // how many were read
-	partSums          // of operations, by the kernel
-	partDurations     // of operations: the tick's share of sums, and distributions
-	partProcesses     // that are traced
-	partOthers        // processes that are not
-	partThreads       // and their accounts
-	partStates        // what follows from calls
+	// Parts of a tick.
+	partMoment        // number and time of the tick
+	partRecords       // number of records read
+	partSums          // of operations, counted by the kernel
+	partDurations     // of operations: the tick's share of the sums, and distributions
+	partProcesses     // traced processes
+	partOthers        // untraced processes
+	partThreads       // threads and their accounts
+	partStates        // states derived from calls
 	partBreakdowns    // where the time went
-	partLoops         // of breakdowns
-	partLockSites     // of breakdowns: where locks were held, and where who was waited for was
-	partMissing       // collectives that ranks are missing from
-	partRankSites     // of these: where the ranks are
-	partLates         // for how long ranks were waited for
-	partLaunches      // by function
-	partToldXids      // faults that a recording has
+	partLoops         // loops of breakdowns
+	partLockSites     // of breakdowns: places of lock holders and of awaited threads
+	partMissing       // collectives with missing ranks
+	partRankSites     // places of the missing ranks
+	partLates         // how long ranks were waited for
+	partLaunches      // launches by function
+	partToldXids      // faults from a recording
 	partXids          // all faults
-	partGpus          // and their states
-	partLibraries     // that have probes
-	partPods          // that ask for GPUs
-	partReports       // of what could not be done
-	partFloor         // likewise: of the bound on what tracing costs
-	partDrops         // of the source
-	partFaultDrops    // with those of faults
-	partAllDrops      // with those of stacks
-	partStackPolicy   // which calls have a stack
-	partMachineState  // of the host and the agent, and what tracing costs
-	partHostEvents    // that the source saw
-	partMachineEvents // with those that the machine's files tell
-	partToldEvents    // without those of idle ticks, which the next tick has
-	partIdle          // nothing to tell of the machine
+	partGpus          // GPUs and their states
+	partLibraries     // libraries with probes
+	partPods          // pods that request GPUs
+	partReports       // reports of failures
+	partFloor         // reports on the bound on overhead
+	partDrops         // drops of the source
+	partFaultDrops    // and those of faults
+	partAllDrops      // and those of stacks
+	partStackPolicy   // which calls have stacks
+	partMachineState  // state of the host and the agent, and the cost of tracing
+	partHostEvents    // host sums from the source
+	partMachineEvents // and those from the machine's files
+	partToldEvents    // without those of idle ticks, which are held for the next one
+	partIdle          // whether the tick is idle
 	partChains        // causes of lost time
-	partUntold        // causes that cannot be told
-	partSites         // of chains and their culprits: lines of code
-	partCulprits      // of chains: whose the culprits are
+	partUntold        // causes that cannot be found now
+	partSites         // lines of code of chains and culprits
+	partCulprits      // owners of the culprits
 	partShown         // chains without hidden ones
-	partHidden        // chains that are not to be shown
-	partEpisodes      // in the lives of chains
+	partHidden        // hidden chains
+	partEpisodes      // starts and ends of chains
 	partsEnd
 )
 
-// partFields are where parts lie: fields of a polled batch or of a tick, with "[]" behind
-// those whose elements have the rest. Of two paths the longer one has what both could have.
+// partFields has the fields of parts: fields of a polled batch or of a tick; "[]" stands for each
+// element of a list. The longer of two matching paths owns a field.
 var partFields = [partsEnd][]string{
 	partCalls: {"Calls"}, partDevice: {"Calls[].Device"}, partDevices: {"Calls[].Device"}, partWaits: {"Waits"}, partExits: {"Ended"}, partLives: {"Procs"}, partRanges: {"Ranges"}, partTexts: {"Texts"},
 	partLearnt: {"Functions"}, partFunctions: {"Functions"}, partRawStacks: {"RawStacks"}, partNamed: {"Stacks"}, partStackNames: {"Stacks"}, partFaults: {"Faults"}, partSteps: {"Steps"},
@@ -88,10 +88,10 @@ var partFields = [partsEnd][]string{
 	partShown:    {"Chains"}, partHidden: {"Hidden"}, partEpisodes: {"Episodes"},
 }
 
-// parts is a set of them.
+// parts is a set of parts.
 type parts uint64
 
-// set returns the set of some parts.
+// set returns the set of the listed parts.
 func set(list ...part) (s parts) {
 	for _, p := range list {
 		s |= 1 << p
@@ -107,11 +107,11 @@ func (s parts) list() (out []part) {
 	return out
 }
 
-// String returns where a part lies.
+// String returns the fields of a part.
 func (p part) String() string { return strings.Join(partFields[p], ", ") }
 
-// check tells whether every stage comes after those that give what it takes, and whether
-// each part is given once.
+// check returns an error unless every stage follows the stages that write its inputs, and each part
+// is written once.
 func check(stages []stage) error {
 	by := map[part]string{}
 	for i := range stages {

@@ -17,31 +17,31 @@ import (
 	"ingero/pkg/events"
 )
 
-// Player is a source that plays a raw tape: [Live] runs as it did, with the kernel's
-// answers and those of user space from the tape. The session runs by the tape's clock
-// and does not wait. One goroutine uses it.
+// Player is a source that plays a raw tape: [Live] runs on the tape's answers of the kernel and
+// user space. The session runs by the tape's clock and does not wait. It is for one goroutine.
 type Player struct {
 	live    *Live
 	tape    *tape.Reader
-	upgrade func(k tape.Kind, b []byte) ([]byte, error) // nil: the layout is the present one
+	upgrade func(k tape.Kind, b []byte) ([]byte, error) // nil: current layout
 	rows    []events.Row
 	next    section
-	now     int64 // Unix ns: of the section at hand
+	now     int64 // Unix ns: time of the current section
 	frames  map[tape.Kind][][]byte
 	stopped bool
-	idle    int // polls in turn that found nothing to play
+	idle    int // consecutive polls without input
 	err     error
 }
 
-// section is one that is still to be played.
+// section is the next section to play.
 type section struct {
-	kind tape.Kind // End: there is none
+	kind tape.Kind // End: none
 	at   int64
 }
 
-// upgrades turn payloads of older layouts of bpf/abi.h, by number, into the present one.
+// upgrades maps numbers of older layouts of bpf/abi.h to conversions of payloads to the current
+// one.
 var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){
-	// Threads had no count of launches at their end, and calls none in other.
+	// Layout 1 has no launch count at the end of threads, nor in the field other of calls.
 	1: func(k tape.Kind, b []byte) ([]byte, error) {
 		if k == tape.Thread {
 			b = append(slices.Clip(b), make([]byte, 8)...)
@@ -50,10 +50,10 @@ var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){
 	},
 }
 
-// maxIdlePolls is how many polls may find nothing before a session is out of step with a tape.
+// maxIdlePolls bounds polls without input: beyond, the session is out of step with its tape.
 const maxIdlePolls = 1000
 
-// Play opens a raw tape. The Player is closed by [Run]; r remains the caller's.
+// Play opens a raw tape. [Run] closes the Player; r remains the caller's.
 func Play(r io.Reader) (*Player, error) {
 	in, err := tape.Open(r)
 	if err != nil {
@@ -84,7 +84,7 @@ func (p *Player) open(h *tape.Header) error {
 	}
 	o := LiveOptions{Log: slog.New(slog.DiscardHandler), Notify: func(Notice) {}}
 	p.live = newLive(&o, nil, p, p, decode.Clock{Offset: h.Clock})
-	p.load() // what was asked before the session began
+	p.load() // answers from before the session began
 	if p.err == nil && p.next.kind != tape.Began {
 		p.fail(fmt.Errorf("%w: it does not begin", tape.ErrCorrupt))
 	}
@@ -158,7 +158,7 @@ func (p *Player) Totals(t *tick.Tick) error {
 	return errors.Join(p.live.Totals(t), p.err)
 }
 
-// Stop implements [Source]: what the tape has from before its own end is left out.
+// Stop implements [Source]: it skips the rest of the tape up to its own stop.
 func (p *Player) Stop() error {
 	for !p.stopped && p.err == nil && p.next.kind != tape.Stop && p.next.kind != tape.End {
 		p.load()
@@ -177,7 +177,7 @@ func (p *Player) Close() error {
 	return nil
 }
 
-// Capabilities implements [Source]. Stacks are in the tape with their names.
+// Capabilities implements [Source]. The tape has stacks with names.
 func (p *Player) Capabilities() Capabilities {
 	return Capabilities{AgentPID: p.tape.Header.PID, StackPolicy: p.tape.Header.Stacks, Faults: p.live.gpus.takeFaults, deck: p}
 }
@@ -228,10 +228,10 @@ func (p *Player) lives(_ [][]byte, take func(record []byte)) {
 
 func (p *Player) clock(Clock) Clock { return playedClock{p} }
 
-// playedClock is the clock of a tape: a tick is due when it is next.
+// playedClock is the clock of a tape: a tick is due when it is the next section.
 type playedClock struct{ p *Player }
 
-// at once is what waits for a time.
+// atOnce is a closed channel: waits on it end at once.
 var atOnce = func() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)

@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// A Player is its Live's kernel, too. What changes the real one does nothing here: the
-// tape has what came of it.
+// Player is its Live's kernel, too. Methods that change the real kernel do nothing: the tape has
+// their results.
 
 // Rows implements kernel.
 func (p *Player) Rows() []events.Row { return p.rows }
@@ -27,7 +27,7 @@ func (*Player) Forget(...uint32) error { return nil }
 // ForgetPages implements kernel.
 func (*Player) ForgetPages(uint32) error { return nil }
 
-// DrainLives implements kernel: those of the tape come with the poll.
+// DrainLives implements kernel: the poll delivers the tape's events.
 func (*Player) DrainLives(func([]byte)) int { return 0 }
 
 // Drain implements kernel.
@@ -59,7 +59,7 @@ func headed(k tape.Kind, b []byte, n int) (head, rest []byte, err error) {
 	return b[:n], b[n:], nil
 }
 
-// each calls take for all frames of a kind, which begin with n bytes.
+// each calls take for all frames of a kind, split after n bytes.
 func (p *Player) each(k tape.Kind, n int, take func(head, rest []byte) error) error {
 	for b, ok := p.pop(k); ok; b, ok = p.pop(k) {
 		head, rest, err := headed(k, b, n)

@@ -16,16 +16,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// frame is one of a tape that a test makes.
+// frame is a frame of a test's tape.
 type frame struct {
 	kind tape.Kind
 	body []byte
 }
 
-// moment is the time of a section.
+// moment returns the time of a section.
 func moment(ms uint64) []byte { return number64(1_700_000_000_000_000_000 + ms*1_000_000) }
 
-// tapeOf makes a tape.
 func tapeOf(t testing.TB, h tape.Header, frames ...frame) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -46,7 +45,7 @@ func present() tape.Header {
 	return tape.Header{ABI: decode.ABI, Shapes: decode.Shapes(), Rows: []uint16{uint16(events.Catalog[0].Op)}}
 }
 
-// whole are the frames of a session of two ticks.
+// whole returns the frames of a session of two ticks.
 func whole() []frame {
 	return []frame{{tape.Began, moment(0)}, {tape.Poll, moment(10)}, {tape.Tick, moment(1000)},
 		{tape.Tables, []byte(`{"Processes":[{"PID":7,"Comm":"job"}]}`)},
@@ -82,7 +81,7 @@ func TestAPlayMakesTheTicksOfTheTape(t *testing.T) {
 	}
 }
 
-// A record that is shorter than what it says is counted, of calls and of processes.
+// Records that are too short for their kind are counted: of calls and of processes.
 func TestMalformedRecordsAreCounted(t *testing.T) {
 	short := func(kind bpf.IngeroRecordKind) []byte { return []byte{uint8(kind), 0, 0, 0} }
 	frames := slices.Insert(whole(), 2, frame{tape.Record, short(bpf.IngeroRecordKindRECORD_STACK)},
@@ -154,7 +153,7 @@ func TestTapesThatFitNoSession(t *testing.T) {
 	}
 }
 
-// A tape that ends early says so.
+// A tape that is cut off returns an error.
 func TestATapeThatIsCut(t *testing.T) {
 	all := tapeOf(t, present(), whole()...)
 	for n := range all {

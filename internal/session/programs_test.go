@@ -8,8 +8,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Processes that hold up whoever reads of them hold up nobody else, and what could not
-// be read is counted.
+// Processes that block their readers block no other code, and unread ones are counted.
 func TestProgramsDoNotWait(t *testing.T) {
 	t.Parallel()
 	free := make(chan struct{})
@@ -33,7 +32,7 @@ func TestProgramsDoNotWait(t *testing.T) {
 	if vars := p.vars(7, 1); vars != nil {
 		t.Errorf("there are variables %v", vars)
 	}
-	p.stop() // does not wait for ever
+	p.stop() // does not wait forever
 	if _, left := p.take(); left != more+1+readers+maxQuestions {
 		t.Errorf("%d are left out at the end, want all %d", left, more+1+readers+maxQuestions)
 	}
@@ -46,7 +45,7 @@ func TestProgramsDoNotWait(t *testing.T) {
 	}
 }
 
-// An answer is of the process that was asked about, and of its last program.
+// An answer belongs to the requested process and its last program.
 func TestProgramsAnswers(t *testing.T) {
 	testkit.LeakCheck(t)
 	hold := make(chan struct{})
@@ -70,7 +69,7 @@ func TestProgramsAnswers(t *testing.T) {
 	if vars := p.vars(6, 7); vars["RANK"] != "1" {
 		t.Errorf("variables %v", vars)
 	}
-	p.mu.Lock() // as if the process had been asked about again, and answered
+	p.mu.Lock() // as if the process had been requested again, and answered
 	p.answers[4] = answer{question: question{pid: 4, start: 7, seq: 100}, cmdline: "second"}
 	p.mu.Unlock()
 	close(hold)

@@ -19,7 +19,7 @@ import (
 	"ingero/sim"
 )
 
-// interpreted waits for processes whose interpreters are known.
+// interpreted waits for processes with known interpreters.
 type interpreted struct {
 	mu  sync.Mutex
 	why map[uint32]string
@@ -47,15 +47,15 @@ func (x *interpreted) wait(t *testing.T, pid int) (version string) {
 	return strings.TrimPrefix(version, "CPython ")
 }
 
-// Every call of Python programs of all kinds has the stack that the program itself saw at
-// that call: every function, file and line, between native frames that lead from the
-// library to the start of the thread.
+// Every call of Python programs of all kinds has the stack that the program itself saw at that
+// call: every function, file and line, between native frames that lead from the library to the
+// start of the thread.
 func TestPythonStacks(t *testing.T) {
 	t.Parallel()
 	pythonStacks(t, testkit.PythonVersion(t))
 }
 
-// systemPython is the path of python3.
+// systemPython returns the path of python3.
 func systemPython(t testing.TB) string { return testkit.NeedPython(t, testkit.PythonVersion(t)) }
 
 func pythonStacks(t *testing.T, version string) {
@@ -97,7 +97,7 @@ func pythonStacks(t *testing.T, version string) {
 	comparePython(t, sink, want, uint32(c.PID()), uint32(pid))
 }
 
-// unwound waits until all that processes map has its table in the kernel.
+// unwound waits until the kernel has the unwind tables of all mapped files.
 func unwound(t *testing.T, r *running, processes int) {
 	t.Helper()
 	testkit.Eventually(t, "the tables of processes", func() bool {
@@ -106,9 +106,9 @@ func unwound(t *testing.T, r *running, processes int) {
 	})
 }
 
-// comparePython compares the stacks of all calls with what the program wrote. In processes that
-// are known, each stack is whole. A child may make calls before the agent knows what it maps:
-// their stacks have all Python functions, and those that have a gap are counted as drops.
+// comparePython compares the stacks of all calls with those that the program wrote. In known
+// processes, each stack is complete. A child may make calls before the agent knows its mappings:
+// their stacks have all Python functions, and those with a gap are counted as drops.
 func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]string, known ...uint32) {
 	t.Helper()
 	const early = "stack-process-not-known"
@@ -169,7 +169,7 @@ func comparePython(t *testing.T, sink *stackSink, want map[testkit.PythonCall][]
 	noDrops(t, sink.last, early)
 }
 
-// The first call of a Python program that waits at the gate has its line.
+// The first call of a Python program that waits at its gate has its line.
 func TestGateWaitsForTheInterpreter(t *testing.T) {
 	t.Parallel()
 	python := systemPython(t)

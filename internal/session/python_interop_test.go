@@ -8,7 +8,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// eachPython runs a test with each version whose stacks are read.
+// eachPython runs a test with each supported version.
 func eachPython(t *testing.T, run func(t *testing.T, version string)) {
 	for _, version := range testkit.PythonVersions(t) {
 		t.Run(version, func(t *testing.T) { run(t, version) })

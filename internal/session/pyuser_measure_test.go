@@ -8,7 +8,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// How often the functions that the agent reads of a thread that runs on are those of the
+// Measures how often the Python stack that the agent reads of a running thread is the one of its
 // call.
 func TestStacksFromUserSpaceInTime(t *testing.T) {
 	right, of := stacksFromUserSpace(t, testkit.PythonVersion(t))

@@ -18,11 +18,11 @@ import (
 	"ingero/sim"
 )
 
-// arrivals delivers stacks as they are named.
+// arrivals receives stacks as they are named.
 type arrivals struct {
-	calls  map[uint32]uint64 // arguments of calls, by the numbers of their stacks
+	calls  map[uint32]uint64 // call arguments by stack number
 	stacks []events.Stack
-	named  chan int // how many there are by now
+	named  chan int // number of stacks so far
 }
 
 func (a *arrivals) Batch(b *tick.Batch) error {
@@ -51,7 +51,7 @@ func pythonOf(s *events.Stack) []string {
 	return out
 }
 
-// fromUserSpace traces a program whose Python functions the agent itself reads.
+// fromUserSpace traces a program whose Python stacks the agent walks.
 func fromUserSpace(t *testing.T, a *arrivals, c *testkit.Child) *running {
 	t.Helper()
 	op, _ := events.OpByName("cudaSetDevice")
@@ -63,15 +63,15 @@ func fromUserSpace(t *testing.T, a *arrivals, c *testkit.Child) *running {
 	return r
 }
 
-// Read by the agent, the functions of threads that stand still are right, always. Those of
-// threads that run on are functions of the program.
+// Stacks that the agent walks are always right for stopped threads. For running threads they have
+// functions of the program.
 func TestStacksFromUserSpace(t *testing.T) {
 	t.Parallel()
 	stacksFromUserSpace(t, testkit.PythonVersion(t))
 }
 
-// stacksFromUserSpace returns how many stacks of a thread that runs on were those of its
-// calls, and how many there are.
+// stacksFromUserSpace returns the number of stacks of a running thread that matched their calls,
+// and the total.
 func stacksFromUserSpace(t *testing.T, version string) (right, of int) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -98,7 +98,7 @@ func stacksFromUserSpace(t *testing.T, version string) (right, of int) {
 		c.Say("go on")
 	}
 	c.Line("done")
-	wait(stands + runs) // at the end of a session not all is waited for
+	wait(stands + runs) // the end of a session does not wait for all
 	c.Say("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
@@ -121,8 +121,7 @@ func stacksFromUserSpace(t *testing.T, version string) (right, of int) {
 	return right, runs
 }
 
-// checkNames checks that the Python functions of a stack are some of pyuser.py, or of what
-// comes with Python.
+// checkNames checks that the Python functions of a stack are from pyuser.py or from Python itself.
 func checkNames(t *testing.T, s *events.Stack) {
 	t.Helper()
 	own := []string{"<module>", "main", "one", "two", "spin", "spin.<locals>.<genexpr>", "<genexpr>", "stand", "outer"}
@@ -140,8 +139,8 @@ func checkNames(t *testing.T, s *events.Stack) {
 	}
 }
 
-// A process that writes nonsense into its own interpreter is traced like any: each of its
-// calls is there, with what was sound of its stack, and nothing but names.
+// A process that corrupts its own interpreter is traced like any other: each call is present, with
+// the valid part of its stack, and only with names.
 func TestHostileInterpreter(t *testing.T) {
 	t.Parallel()
 	stack, err := sim.Extract(t.TempDir())

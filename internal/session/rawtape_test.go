@@ -18,7 +18,7 @@ import (
 	"ingero/sim"
 )
 
-// transcript is a sink that writes down all that a session says.
+// transcript is a sink that records all output of a session.
 type transcript struct{ lines []string }
 
 func (s *transcript) add(v any) {
@@ -52,8 +52,7 @@ func (s *transcript) Tick(t *tick.Tick) error {
 
 func (s *transcript) Close() error { return nil }
 
-// A family of processes that come and go, with stacks and named functions, is played as it
-// was seen.
+// A recorded family of short-lived processes, with stacks and named functions, plays as it ran.
 func TestARawTapePlaysAsTheSessionRan(t *testing.T) {
 	testkit.NeedBPF(t)
 	stack, err := sim.Extract(filepath.Join(t.TempDir(), "sim"))

@@ -16,27 +16,27 @@ import (
 	"ingero/pkg/events"
 )
 
-// reader reads calls and waits from the kernel's rings, and counts from its maps. Its methods
-// are for the goroutine that polls, but for start, hurry and wait.
+// reader reads calls and waits from the kernel's rings, and counts from its maps. Its methods are
+// for the polling goroutine, except start, hurry and wait.
 type reader struct {
 	fs        proc.FS
 	kernel    kernel
 	raw       deck
 	clock     decode.Clock
-	wake      chan struct{} // a poll is urgent
-	codes     [][]byte      // of Python, until the stack that they are of comes
+	wake      chan struct{} // requests an urgent poll
+	codes     [][]byte      // Python code objects, until their stack arrives
 	gone      []tick.Thread // threads that have ended since the last tick
-	names     names         // of threads
+	names     names         // names of threads
 	accounts  accounts
-	malformed uint64 // records
+	malformed uint64 // malformed records
 	work      sync.WaitGroup
 }
 
-// names keeps the names of threads, so that each is read once. A thread that
-// renames itself keeps its first name until it ends.
+// names caches the names of threads, so that each is read once. A thread that renames itself keeps
+// its first name until it ends.
 type names map[nameKey]string
 
-// nameKey is a thread: numbers are used again.
+// nameKey identifies a thread: thread ids are reused.
 type nameKey struct {
 	tid   uint32
 	since int64
@@ -49,7 +49,7 @@ func newReader(kernel kernel, raw deck, clock decode.Clock) *reader {
 	return &reader{kernel: kernel, raw: raw, clock: clock, wake: make(chan struct{}, 1), names: names{}, accounts: accounts{}}
 }
 
-// start asks for a poll whenever the ring is half full, until pressure returns [os.ErrClosed].
+// start requests a poll whenever the ring is half full, until pressure returns [os.ErrClosed].
 func (r *reader) start(pressure func() error, log *slog.Logger) {
 	r.work.Go(func() {
 		for {
@@ -67,7 +67,7 @@ func (r *reader) start(pressure func() error, log *slog.Logger) {
 // wait waits until start's pressure has returned [os.ErrClosed].
 func (r *reader) wait() { r.work.Wait() }
 
-// hurry asks for a poll at once.
+// hurry requests an immediate poll.
 func (r *reader) hurry() {
 	select {
 	case r.wake <- struct{}{}:
@@ -75,7 +75,7 @@ func (r *reader) hurry() {
 	}
 }
 
-// read appends to a batch what the ring has, and tells whether there may be more.
+// read appends the ring's records to a batch, and reports whether there may be more.
 func (r *reader) read(b *tick.Batch) (more bool) {
 	ended := len(b.Ended)
 	b.PyCodes = r.codes
@@ -89,7 +89,7 @@ func (r *reader) read(b *tick.Batch) (more bool) {
 	return n == batchLimit
 }
 
-// slow says from when on calls of an operation are slow.
+// slow sets the duration from which on calls of an operation are slow.
 func (r *reader) slow(op events.Op, d time.Duration) error {
 	for i, row := range r.kernel.Rows() {
 		if row.Op == op {
@@ -112,11 +112,11 @@ func (r *reader) counts(t *tick.Tick) error {
 	return nil
 }
 
-// any tells whether some process has made calls.
+// any reports whether a process has made calls.
 func (r *reader) any() bool { return len(r.names) > 0 || len(r.accounts) > 0 }
 
-// threads fills the accounts of the threads, those included that have
-// ended since the last tick. complete is called for those that live.
+// threads fills the accounts of the threads, including those that have ended since the last tick.
+// complete is called for living ones.
 func (r *reader) threads(t *tick.Tick, complete func(*tick.Thread)) error {
 	t.Threads = append(t.Threads, r.gone...)
 	r.gone = r.gone[:0]
@@ -138,15 +138,15 @@ func (r *reader) threads(t *tick.Tick, complete func(*tick.Thread)) error {
 	return err
 }
 
-// drops fills what was lost, with the malformed records of other rings.
+// drops fills the losses, including the malformed records of other rings.
 func (r *reader) drops(t *tick.Tick, malformed uint64) (err error) {
 	t.Drops, err = r.kernel.Drops()
 	t.Drops = append(t.Drops, tick.Drop{Reason: "malformed-record", Count: r.malformed + malformed})
 	return err
 }
 
-// release has the kernel forget the counts of processes that have ended, and returns
-// those that made calls.
+// release deletes the kernel's counts of ended processes, and returns the processes that made
+// calls.
 func (r *reader) release(ended []uint32) (called []uint32, err error) {
 	rows := len(r.kernel.Rows())
 	for _, pid := range ended {
@@ -167,7 +167,7 @@ func (r *reader) forget(pids []uint32) {
 	}
 }
 
-// failedLaunches returns how many calls failed of those that two libraries see.
+// failedLaunches returns the number of failed calls among those that two libraries see.
 func (r *reader) failedLaunches() (n uint64) {
 	rows := r.kernel.Rows()
 	for key, x := range r.accounts {

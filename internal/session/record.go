@@ -16,16 +16,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// RawTape says where a raw tape goes.
+// RawTape configures the recording of a raw tape.
 type RawTape struct {
-	To io.Writer // it is not closed
-	// Clean replaces texts, in the tape and in the session alike: names of processes
-	// ("Comm"), and all others by the name of their field ("Exe", "Cgroup", "Path"). It may be
-	// called from several goroutines. What was sent to addresses is left out. nil: all stays as it is.
+	To io.Writer // left open
+	// Clean replaces texts, in the tape and in the session: names of processes ("Comm"), and all
+	// others by the name of their field ("Exe", "Cgroup", "Path"). It must be safe for concurrent
+	// use. Traffic sums by peer address are left out. nil: nothing is replaced.
 	Clean func(field, text string) string
 }
 
-// recorder records a raw tape of a [Live].
+// recorder records the raw tape of a [Live].
 type recorder struct {
 	kernel
 	out     *tape.Writer
@@ -35,7 +35,7 @@ type recorder struct {
 	scratch []byte
 }
 
-// newRecorder returns a recorder that stands before the kernel.
+// newRecorder returns a recorder in front of the kernel.
 func newRecorder(k kernel, o *LiveOptions, c decode.Clock) (*recorder, error) {
 	h := tape.Header{ABI: decode.ABI, Shapes: decode.Shapes(), PID: uint32(os.Getpid()), Clock: c.Offset,
 		Stacks: policies[o.Probes.Stacks], PIDs: o.Select.PIDs}
@@ -57,7 +57,7 @@ func (r *recorder) clock(c Clock) Clock {
 	return &recordedClock{c, r}
 }
 
-// recordedClock notes the first time that a session asks for: its beginning.
+// recordedClock records the first time that a session reads: its start.
 type recordedClock struct {
 	Clock
 	r *recorder
@@ -194,7 +194,7 @@ func (r *recorder) HostSums(take func(k probes.HostKey, s *probes.HostSum)) erro
 	})
 }
 
-// hasPeer tells whether a sum is of what was sent to an address, which cannot be replaced.
+// hasPeer reports whether a sum has a peer address, which Clean cannot replace.
 func hasPeer(k *probes.HostKey) bool {
 	x := decode.HostKey(k)
 	return x.Kind.Row().Object == "peer" && x.Object != ""
@@ -218,7 +218,7 @@ func (r *recorder) HostReports() (reports []tick.Report) {
 	return reports
 }
 
-// pageCount is how many pages of an order a process was given.
+// pageCount is the number of pages of an order that a process has allocated.
 type pageCount struct {
 	PID, Order uint32
 	N          uint64

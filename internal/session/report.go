@@ -10,11 +10,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// reporter collects the reports of ticks. All owners share it, and with it the log and notify.
-// Its methods may be called from any goroutine and with any lock held: it takes no other.
+// reporter collects the reports of ticks. All owners share it, including its log and notify. Its
+// methods are safe for concurrent use and with any lock held: reporter takes no other lock.
 type reporter struct {
 	log    *slog.Logger
-	notify func(Notice) // does not block
+	notify func(Notice) // must not block
 
 	mu   sync.Mutex
 	list []tick.Report
@@ -23,7 +23,7 @@ type reporter struct {
 // maxReports bounds the reports of a long session.
 const maxReports = 1000
 
-// add adds those that are new.
+// add adds new reports.
 func (r *reporter) add(reports ...tick.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *reporter) addNew(reports []tick.Report) {
 	}
 }
 
-// replace adds reports of an object instead of those that have one of these kinds.
+// replace replaces an object's reports of the given kinds.
 func (r *reporter) replace(object string, kinds []string, reports ...tick.Report) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,8 +47,8 @@ func (r *reporter) replace(object string, kinds []string, reports ...tick.Report
 	r.addNew(reports)
 }
 
-// uncounted reports operations that lose their probes, each once: their counts are lower bounds
-// from then on.
+// uncounted reports operations that lose their probes, each once: from then on their counts are
+// lower bounds.
 func (r *reporter) uncounted(at string, names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *reporter) uncounted(at string, names []string) {
 	}
 }
 
-// failed reports that an object of a process could not be probed, unless the process has ended.
+// failed reports an object that could not be probed, unless the process has ended.
 func (r *reporter) failed(pid uint32, object string, err error) {
 	if errors.Is(err, proc.ErrGone) {
 		return

@@ -12,19 +12,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// resolver finds out beside the calls what stacks and waits are named by: how to unwind
-// stacks, where Python's functions and files are, who holds Python's lock. Its methods may be
-// called from any goroutine, but for waits and close.
+// resolver finds out what names stacks and waits, apart from the calls: unwind tables, Python
+// interpreters, mapped files, holders of the GIL. Its methods are safe for concurrent use, except
+// waits and close.
 type resolver struct {
 	memories memories
 	frames   *framer
 	holders  lockHolders
-	unwind   *unwind.Keeper // nil where no stacks are taken
-	pythons  *interpreters  // likewise
+	unwind   *unwind.Keeper // nil if no stacks are taken
+	pythons  *interpreters  // nil if no stacks are taken
 	work     sync.WaitGroup
 
 	mu     sync.Mutex
-	looked map[uint32]bool // processes of which all that stacks need was asked for
+	looked map[uint32]bool // processes whose data for stacks has been requested
 }
 
 func newResolver(raw deck) *resolver {
@@ -34,7 +34,7 @@ func newResolver(raw deck) *resolver {
 	return r
 }
 
-// start resolves stacks until ctx ends.
+// start collects data for stacks until ctx ends.
 func (r *resolver) start(ctx context.Context, o *LiveOptions, tracer *probes.Tracer, report *reporter) {
 	if o.Probes.Stacks == probes.StacksNone {
 		return
@@ -50,10 +50,10 @@ func (r *resolver) start(ctx context.Context, o *LiveOptions, tracer *probes.Tra
 	r.work.Go(func() { r.unwind.Run(ctx) })
 }
 
-// finder returns what finds the interpreter of a process.
+// finder returns a function that finds the interpreter of a process.
 func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, error) {
 	open := r.memories.open
-	if o.PyFromUser { // each stack is read by it
+	if o.PyFromUser { // memory is read for each stack
 		open = r.memories.quick
 	}
 	var prober *python.Prober
@@ -70,13 +70,13 @@ func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, err
 	}
 }
 
-// know takes the interpreter of a process.
+// know records the interpreter of a process.
 func (r *resolver) know(pid uint32, of *python.Process) {
 	r.frames.know(pid, of)
 	r.holders.know(pid, of)
 }
 
-// traced takes a process that is traced, or has mapped something more.
+// traced handles a process that becomes traced or maps another file.
 func (r *resolver) traced(pid uint32) {
 	if r.pythons == nil {
 		return
@@ -89,8 +89,8 @@ func (r *resolver) traced(pid uint32) {
 	r.pythons.look(pid)
 }
 
-// waker takes a process for whose threads others wait. Its stacks are taken, too, though it need
-// not make a call of CUDA.
+// waker handles a process whose threads other threads wait for. Its stacks are taken too, even if
+// it makes no CUDA calls.
 func (r *resolver) waker(pid uint32) {
 	r.mu.Lock()
 	looked := r.looked[pid]
@@ -100,10 +100,10 @@ func (r *resolver) waker(pid uint32) {
 	}
 }
 
-// gateWait is for how long a process is kept at its gate for its interpreter.
+// gateWait bounds how long a process stays at its gate for its interpreter.
 const gateWait = time.Second
 
-// ready waits until it is known whether a process at its gate has an interpreter.
+// ready waits until a process at its gate has been searched for an interpreter.
 func (r *resolver) ready(pid uint32) { r.pythons.ready(pid, gateWait) }
 
 func (r *resolver) forked(pid, child uint32) {
@@ -134,19 +134,19 @@ func (r *resolver) ended(pid uint32) {
 	r.pythons.over(pid, true)
 }
 
-// check looks whether the kernel lacked something for a stack. It is to be called often.
+// check looks for unwind data that the kernel missed. Call it often.
 func (r *resolver) check() { r.unwind.Check() }
 
 // waits completes waits that have just ended.
 func (r *resolver) waits(waits []events.Wait) { r.holders.waits(waits) }
 
-// python tells whether stacks of some process have Python functions.
+// python reports whether some process has a known interpreter.
 func (r *resolver) python() bool { return r.pythons.any() }
 
-// wait waits until start's ctx has ended and nothing is looked for any more.
+// wait waits until start's ctx has ended and no search is running.
 func (r *resolver) wait() { r.work.Wait() }
 
-// close forgets all. It is called after wait.
+// close forgets everything. Call it after wait.
 func (r *resolver) close() error {
 	r.holders.close()
 	return r.memories.close()

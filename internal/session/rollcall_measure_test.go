@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Of ranks that come at different times to 10,000 collectives nobody is ever late enough to
-// be missing.
+// Among ranks that arrive at 10,000 collectives at different times, none is late enough to be
+// missing.
 func TestNobodyIsLate(t *testing.T) {
 	child, r, to := ranked(t, 1000, "--steps", strconv.Itoa(2500), "--buckets", "4", "--jitter-us", "1500", "--cpu-us", "50", "--layers", "1")
 	if err := child.Wait(); err != nil {
@@ -24,8 +24,7 @@ func TestNobodyIsLate(t *testing.T) {
 	}
 }
 
-// A rank that dies is named within two seconds. How long it takes until one is named that
-// hangs is reported, too.
+// A rank that dies is named within two seconds. The time to name a hanging rank is measured too.
 func TestMissingIsNamedInTime(t *testing.T) {
 	for _, tt := range missingRanks {
 		t.Run(tt.name, func(t *testing.T) {
@@ -50,7 +49,7 @@ func TestMissingIsNamedInTime(t *testing.T) {
 	}
 }
 
-// lostTo is what ranks lose to each other by the last tick's chains, by who is late.
+// lostTo returns the time that ranks lose to a late rank, by the last tick's chains.
 func (r *rolls) lostTo() map[int32]time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,8 +62,8 @@ func (r *rolls) lostTo() map[int32]time.Duration {
 	return lost
 }
 
-// A rank that comes late from some moment on is what the others lose time to. On a machine
-// with more to do than CPUs each may be late for a while, and is blamed for that alone.
+// The others lose time to a rank that is late from some step on. On an overloaded machine any rank
+// may be late for a while, and is blamed for that time alone.
 func TestStragglerIsBlamed(t *testing.T) {
 	const slow, late = 1, 30 * time.Millisecond
 	_, r, to := ranked(t, 500_000, "--steps", "1000000", "--slow-rank", fmt.Sprint(slow), "--slow-ms", fmt.Sprint(late.Milliseconds()), "--slow-from", "150")

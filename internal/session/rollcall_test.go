@@ -20,16 +20,16 @@ import (
 	"ingero/sim"
 )
 
-// rolls is a sink that keeps the roll calls, with the time of the tick that had each.
+// rolls is a sink that keeps the roll-calls, with the time of each one's tick.
 type rolls struct {
 	mu     sync.Mutex
 	all    []rolled
 	chains []tick.Chain     // of the last tick
-	ranks  map[uint32]int32 // by process, of those that are in a communicator
+	ranks  map[uint32]int32 // by process, of members of a communicator
 	comms  []tick.Comm      // of the last tick
 }
 
-// String has what a test that fails is to be understood by.
+// String describes the state for the log of a failed test.
 func (r *rolls) String() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *rolls) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// find returns the first roll call that is as wanted, if there is one.
+// find returns the first roll-call that satisfies want, if any.
 func (r *rolls) find(want func(*rolled) bool) (rolled, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,12 +76,12 @@ func (r *rolls) find(want func(*rolled) bool) (rolled, bool) {
 	return rolled{}, false
 }
 
-// without tells whether one rank alone is missing from a collective.
+// without reports whether only the given rank is missing from a collective.
 func (x *rolled) without(rank int32, seq uint64) bool {
 	return x.Seq == seq && len(x.Missing) == 1 && x.Missing[0].Rank.Rank == rank
 }
 
-// chain is one of a rule that blames a process.
+// chain reports whether a chain of a rule blames a process.
 func (r *rolls) chain(rule string, pid uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *rolls) chain(rule string, pid uint32) bool {
 	})
 }
 
-// ranked has three ranks train, all of which is traced.
+// ranked runs a training of three ranks, all traced.
 func ranked(t *testing.T, kernelNS int, args ...string) (*testkit.Child, *running, *rolls) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -115,15 +115,15 @@ func ranked(t *testing.T, kernelNS int, args ...string) (*testkit.Child, *runnin
 		}
 	})
 	o := session.LiveOptions{Select: pids(child)}
-	// All is kept, however late it is read: a collective that is left out makes counts inexact.
+	// Keep all records, however late they are read: lost collectives make counts inexact.
 	o.Probes = probes.Options{Rows: events.Catalog, SamplingRate: 1, RingBytes: 64 << 20}
 	r := beginWith(t, o, session.Config{Sinks: []tick.Sink{to}})
 	child.Say("")
 	return child, r, to
 }
 
-// Of ranks that come at different times to 10,000 collectives each is counted, and nobody is
-// missing from any.
+// Among ranks that arrive at 10,000 collectives at different times, each call is counted, and no
+// rank is missing.
 func TestNobodyIsMissing(t *testing.T) {
 	t.Parallel()
 	const steps, buckets = 2500, 4
@@ -141,8 +141,8 @@ func TestNobodyIsMissing(t *testing.T) {
 	if len(r.last.States) != 3 {
 		t.Errorf("%d ranks, want 3", len(r.last.States))
 	}
-	// On a machine with more to do than CPUs a rank may be kept from one for so long that it
-	// is missing: no sooner than a second.
+	// On an overloaded machine a rank may be kept away for so long that it is missing: not before a
+	// second.
 	if x, ok := to.find(func(x *rolled) bool { return x.waited() < time.Second }); ok {
 		t.Errorf("somebody is missing after %v: %+v", x.waited(), x.RollCall)
 	}
@@ -156,14 +156,14 @@ func TestNobodyIsMissing(t *testing.T) {
 	}
 }
 
-// waited is for how long others had waited.
+// waited returns how long others had waited.
 func (x *rolled) waited() time.Duration { return x.at.Sub(time.Unix(0, x.Since)) }
 
-// missingRank is a way for rank 1 to be missing from the first all-reduce of step 200.
+// missingRank is a way in which rank 1 misses the first all-reduce of step 200.
 type missingRank struct {
 	name  string
 	args  []string
-	least time.Duration // that others waited before it was said
+	least time.Duration // least wait of the others before the report
 	rule  string
 	want  func(m *tick.Missing) bool
 }
@@ -179,14 +179,14 @@ var missingRanks = []missingRank{
 
 const missed = 801 // 200 steps of 4 all-reduces
 
-// A rank that dies is named with what killed it; one that hangs with what it waits for.
+// A rank that dies is named with its killer; one that hangs, with what it waits for.
 func TestSomebodyIsMissing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range missingRanks {
 		t.Run(tt.name, func(t *testing.T) {
 			_, r, to := ranked(t, 100_000, append(tt.args, "--steps", "1000000")...)
 			var x rolled
-			// It is told at each tick, with what is known of it then.
+			// Each tick reports it, with the facts known by then.
 			testkit.Eventually(t, "rank 1 to be missing", func() (ok bool) {
 				x, ok = to.find(func(x *rolled) bool { return x.without(1, missed) && len(x.Entered) == 2 && tt.want(&x.Missing[0]) })
 				return ok

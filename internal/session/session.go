@@ -22,45 +22,43 @@ import (
 	"ingero/internal/track"
 )
 
-// Config is a session to run. Source is required; the zero value of the rest is
-// useful.
+// Config configures a session. Source is required; the zero value of the other fields is useful.
 type Config struct {
 	Source   Source
 	Sinks    []tick.Sink
 	Interval time.Duration // between ticks; 0: 1 s
-	Quiet    Deadband      // which ticks are idle
-	Poll     time.Duration // between polls under load; 0: 8 ms. More when idle
-	Log      *slog.Logger  // nil: none
-	Clock    Clock         // nil: the machine's
-	// Hide parts the chains of a tick in those to show and those not to; nil: all are shown.
+	Quiet    Deadband      // defines which ticks are idle
+	Poll     time.Duration // between polls under load; 0: 8 ms. Longer when idle
+	Log      *slog.Logger  // nil: no logging
+	Clock    Clock         // nil: the machine's clock
+	// Hide splits the chains of a tick into shown and hidden ones; nil: all are shown.
 	Hide func(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden)
-	// Forced are steps of govern.Steps that are taken from the first tick on, whatever tracing
-	// costs, where the source has a bound on that. For measurements.
+	// Forced lists steps of govern.Steps to take from the first tick on, at any cost of tracing, if
+	// the source has a bound on it. For measurements.
 	Forced []int
 }
 
-// Clock is the time that a session runs by.
+// Clock is the clock of a session.
 type Clock interface {
 	Now() time.Time
-	// After delivers once, when d has passed.
+	// After delivers once, after d.
 	After(d time.Duration) <-chan time.Time
 }
 
-// realClock is the machine's as it was when the session began, and what has passed
-// since: so nobody sets it. Its times are all there is of them: what is recorded of one
-// is the same.
+// realClock is the wall clock at the start of the session plus the monotonic time since, so
+// wall-clock steps do not affect it. Its times have no monotonic reading, so they equal their
+// recorded values.
 type realClock struct{ began time.Time }
 
 func (c realClock) Now() time.Time                       { return c.began.Add(time.Since(c.began)).Round(0) }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// busyBatch is the number of calls in a batch from which polls stay frequent.
+// busyBatch is the least number of calls in a batch that keeps polls frequent.
 const busyBatch = 64
 
-// Run polls and ticks until ctx ends or the source does, then stops the source,
-// reads what is left, makes the final tick and closes sinks and source. The
-// error of a sink ends that sink only; Run returns it, with all others, at the
-// end. A session that ends because ctx did is no error.
+// Run polls and ticks until ctx or the source ends. Then it stops the source, reads the rest, makes
+// the final tick and closes sinks and source. An error of a sink stops that sink only; Run returns
+// it at the end, joined with all others. The end of ctx is no error.
 func Run(ctx context.Context, c Config) error {
 	r, err := begin(c)
 	if err != nil {
@@ -69,7 +67,7 @@ func Run(ctx context.Context, c Config) error {
 	return r.run(ctx)
 }
 
-// begin makes what runs a session. Its goroutines end with run.
+// begin prepares a session. Its goroutines end with run.
 func begin(c Config) (*runner, error) {
 	if c.Interval == 0 {
 		c.Interval = time.Second
@@ -101,21 +99,21 @@ func (r *runner) run(ctx context.Context) error {
 	return errors.Join(err, r.fan.close(), r.Source.Close())
 }
 
-// runner has a session's batches and ticks made, go through the stages, and on to the sinks.
+// runner makes a session's batches and ticks, passes them through the stages, then to the sinks.
 type runner struct {
 	Config
 	can    Capabilities // of the source
 	stages []stage
 	states
-	batch polled // at hand
+	batch polled // the current batch
 	fan   *fan
 
-	started, ticked time.Time // the session; the last tick
-	seq, records    uint64    // ticks; calls that had a record
+	started, ticked time.Time // start of the session; last tick
+	seq, records    uint64    // ticks; calls with a record
 	over            bool      // the last tick was the final one
 }
 
-// states are what the stages keep from one batch or tick to the next, each its own.
+// states has what each stage keeps between batches and ticks.
 type states struct {
 	table    *table
 	meter    *proc.Meter
@@ -168,7 +166,7 @@ func (r *runner) loop(ctx context.Context) error {
 		}
 		until := r.ticked.Add(r.Interval)
 		if half := r.Clock.Now().Add(r.Interval / 2); half.After(until) {
-			until = half // however long a tick takes, there is time to read
+			until = half // even if ticks are slow, leave time to read
 		}
 		n, more, err := r.poll(until)
 		switch {
@@ -193,7 +191,7 @@ func (r *runner) loop(ctx context.Context) error {
 	}
 }
 
-// play is loop with the ticks of a recording.
+// play is loop for the ticks of a recording.
 func (r *runner) play(ctx context.Context) error {
 	for ctx.Err() == nil && !r.over {
 		if _, _, err := r.poll(time.Time{}); err != nil {
@@ -218,9 +216,9 @@ func (r *runner) play(ctx context.Context) error {
 	return nil
 }
 
-// poll reads what has arrived and passes it on, in batches of a bounded size: all of it, or
-// as much as there is time for until then, if that is not zero. A tick must not wait for
-// records that come faster than they are read: it is what has fewer of them made.
+// poll reads what has arrived and passes it on in batches of bounded size: everything, or until a
+// nonzero until. A tick must not wait for records that arrive faster than they are read, since it
+// is the tick that reduces their rate.
 func (r *runner) poll(until time.Time) (calls int, more bool, err error) {
 	for first := true; first || more && err == nil && (until.IsZero() || r.Clock.Now().Before(until)); first = false {
 		b := r.fan.batch()
@@ -243,7 +241,7 @@ func (r *runner) poll(until time.Time) (calls int, more bool, err error) {
 	return calls, more, err
 }
 
-// finish stops the source, reads what had arrived and makes the last tick.
+// finish stops the source, reads what has arrived and makes the last tick.
 func (r *runner) finish() error {
 	err := r.Source.Stop()
 	if _, _, perr := r.poll(time.Time{}); !errors.Is(perr, io.EOF) {
@@ -261,8 +259,8 @@ func (r *runner) tick(now time.Time, final bool) error {
 	return r.complete(&tick.Tick{Time: now, Started: r.started, Seq: r.seq, Window: now.Sub(r.ticked), Records: r.records, Final: final})
 }
 
-// complete fills a tick, stage by stage, and passes it on. What causes are found by is in it
-// before they are looked for, and the same when it is played.
+// complete fills a tick, stage by stage, and passes it on. A tick has all inputs of the causes
+// before they are computed, live and in a replay alike.
 func (r *runner) complete(t *tick.Tick) error {
 	if err := r.Source.Totals(t); err != nil {
 		return fmt.Errorf("read totals: %w", err)
@@ -280,7 +278,7 @@ func (r *runner) complete(t *tick.Tick) error {
 	return nil
 }
 
-// inOrder puts what a source tells of a tick into the order that a tick has.
+// inOrder sorts the lists that a source adds to a tick.
 func inOrder(t *tick.Tick) {
 	byPID := func(a, b tick.Process) int { return cmp.Compare(a.PID, b.PID) }
 	slices.SortFunc(t.Processes, byPID)

@@ -9,19 +9,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// lastNames is how long the end of a session waits for names of functions that are being
-// read, lastStacks for those of stacks that are being looked up.
+// lastNames bounds the wait at the end of a session for names of functions, lastStacks the wait for
+// names of stacks.
 const (
 	lastNames  = time.Second
 	lastStacks = 2 * time.Second
 )
 
-// functions returns the functions of a batch with those that find finds, or those of a tape.
+// functions returns the functions of a batch and those that find finds, or those of a tape.
 func (r *runner) functions(b *tick.Batch, find func() []events.Function) []events.Function {
 	d, all := r.can.deck, b.Functions
 	if d != nil && d.plays() {
 		d.answer(tape.Functions, &all, nil)
-		r.names.Batch(b.Texts, b.Procs, all, b.Calls) // also where what remained was waited for
+		r.names.Batch(b.Texts, b.Procs, all, b.Calls) // also when the recording session settled
 		return all
 	}
 	all = append(all, find()...)
@@ -31,7 +31,7 @@ func (r *runner) functions(b *tick.Batch, find func() []events.Function) []event
 	return all
 }
 
-// settle sends the names that are still being looked up when the session ends.
+// settle waits for the names that are being looked up as the session ends, and sends them.
 func (r *runner) settle() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastNames)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// sheds are the switches of a source, by step of [govern.Steps].
+// sheds has the switches of a source, by step of [govern.Steps].
 var sheds = map[string]func(s *probes.Shed, on bool){
 	"launches-once":    func(*probes.Shed, bool) {}, // of libraries: see once
 	"stacks-rare":      func(s *probes.Shed, on bool) { s.RareStacks = on },
@@ -35,39 +35,39 @@ func level(on bool, taken, back uint32) uint32 {
 	return back
 }
 
-// shedder leaves out what a trace can do without, and knows what tracing costs. Its methods are
-// for the goroutine that makes the ticks.
+// shedder sheds features of a trace, and knows the cost of tracing. Its methods are for the
+// goroutine that makes the ticks.
 type shedder struct {
 	opts     *LiveOptions
 	tracer   *probes.Tracer
 	report   *reporter
 	targets  *targets
 	libs     *libraries
-	python   func() bool                  // stacks of some process have Python functions
-	failed   func() uint64                // launches so far
-	costs    map[probes.Place]probes.Cost // of probes; nil: not known
-	harm     bool                         // return probes kill processes with a filter
+	python   func() bool                  // reports whether some process has a known interpreter
+	failed   func() uint64                // failed launches so far
+	costs    map[probes.Place]probes.Cost // of probes; nil: unknown
+	harm     bool                         // return probes kill processes with a seccomp filter
 	levels   probes.Shed
-	weighing *probes.Weighing // nil: none goes on
-	until    int              // ticks to the next step of it
-	spent    Spent            // Host and Ledger as of the last
-	refused  bool             // the kernel measures nothing for this process
+	weighing *probes.Weighing // nil: not running
+	until    int              // ticks until weighing starts or ends
+	spent    Spent            // Host and Ledger of the last weighing
+	refused  bool             // the kernel refuses measurements to this process
 	stopped  bool
 	once     once
 }
 
-// Between two weighings pass so many ticks; one takes a tick.
+// weighEvery is the number of ticks between two weighings. A weighing takes a tick.
 const weighEvery = 15
 
 // MaxOverhead implements [Sparing].
 func (s *shedder) MaxOverhead() float64 {
-	if s.costs == nil { // nothing can be said of probes then
+	if s.costs == nil { // the cost of probes is unknown
 		return 0
 	}
 	return s.opts.MaxOverhead
 }
 
-// ProbeCost implements [Sparing]. Probes of a library count as dear when most of them are.
+// ProbeCost implements [Sparing]. It assumes single-stepped probes for a library if most are.
 func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 	row := op.Row()
 	if row == nil || s.costs == nil {
@@ -82,7 +82,7 @@ func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 	switch once := s.once.out && row.Class == events.ClassLaunch && !row.EntryOnly; {
 	case once && probes.Doubled(row):
 		return 0, 0, known
-	case once && row.Lib == events.LibCuda && !s.targets.countsLaunches(): // it is the one that is timed
+	case once && row.Lib == events.LibCuda && !s.targets.countsLaunches(): // the one that is timed
 		return timed, timed, known
 	}
 	return timed, counted, known
@@ -111,10 +111,10 @@ func (s *shedder) Spent() (Spent, error) {
 	return s.spent, errors.Join(err, serr)
 }
 
-// stop has nothing more left out.
+// stop disables further shedding.
 func (s *shedder) stop() { s.stopped = true }
 
-// close ends what is being measured.
+// close ends a running weighing.
 func (s *shedder) close() error {
 	if s.weighing == nil {
 		return nil
@@ -130,7 +130,7 @@ func (s *shedder) Lacks(step int) bool {
 	case govern.Stacks:
 		return s.opts.Probes.Stacks == probes.StacksNone || govern.Steps[step].Name == "python-off" && !s.python()
 	case govern.Records:
-		return s.opts.Probes.SamplingRate == 1 // all were asked for
+		return s.opts.Probes.SamplingRate == 1 // all records were requested
 	case govern.Launches, govern.Calls:
 		return s.opts.Probes.EntryOnly
 	case govern.Twice:
@@ -183,8 +183,8 @@ func (s *shedder) CountLaunches(pids []uint32) error {
 	return errors.Join(errs...)
 }
 
-// leaveHot takes the probes of operations out of all libraries, or puts all in again,
-// and returns the names of those without. It takes a while, on a goroutine of its own.
+// leaveHot detaches the probes of operations from all libraries, or attaches all again, on its own
+// goroutine. It returns the names of the operations without probes.
 func (s *shedder) leaveHot(on bool, hot []events.Op) []string {
 	var names []string
 	rows := map[int]bool{}

@@ -11,47 +11,47 @@ import (
 )
 
 const (
-	maxSites  = 16      // stacks that are kept of an operation of a process
-	maxOpOf   = 1 << 12 // operations of processes, and threads that were waited for
-	maxPlaces = 1 << 15 // stacks whose place is kept
-	fade      = 0.99    // what is left of a weight after a tick: chains are of minutes
+	maxSites  = 16      // stacks kept per operation and process
+	maxOpOf   = 1 << 12 // bound on operations of processes, and on awaited threads
+	maxPlaces = 1 << 15 // bound on stacks with a known place
+	fade      = 0.99    // factor per tick that ages weights: chains last minutes
 )
 
-// sites keeps from where the time of each operation comes, and of each thread that was waited
-// for: the lines of code that a chain names.
+// sites tracks which stacks account for the time of each operation and of each awaited thread. It
+// names the lines of code of chains.
 type sites struct {
-	places  map[uint32]string // of a stack, in words
+	places  map[uint32]string // text by stack
 	ops     tally[key]
 	threads tally[threadKey]
-	holders tally[threadKey]    // likewise, of those that had the GIL which was waited for
-	turns   map[threadKey]turns // of threads that wait for the GIL
+	holders tally[threadKey]    // threads that held the GIL while others waited for it
+	turns   map[threadKey]turns // by thread that waits for the GIL
 }
 
-// turns are the waits of a thread for the GIL while another thread has it: a few milliseconds each,
-// as Python asks for it in turns.
+// turns has the waits of a thread for the GIL while another thread holds it. Each lasts a few ms,
+// since Python waits in turns.
 type turns struct {
 	last   events.Wait
-	ns     int64  // of those in a row that were in vain, until the last
-	owed   int64  // of others, after which the GIL was taken by force at a place that is not known
-	forced uint32 // the stack at which it was taken by force last, 0: none is known
+	ns     int64  // of consecutive waits that timed out, up to last
+	owed   int64  // of earlier waits that ended in a forced release at an unknown place
+	forced uint32 // stack of the last forced release, 0: unknown
 }
 
 // threadKey is a thread of a process.
 type threadKey struct{ pid, tid uint32 }
 
-// tally is of what in which stacks time was spent.
+// tally has the time spent in each stack.
 type tally[K comparable] map[K][]site
 
 type site struct {
 	stack uint32
-	ns    float64 // of the calls that it stands for, or of the waits
+	ns    float64 // time of the calls that it represents, or of waits
 }
 
 func newSites() *sites {
 	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, turns: map[threadKey]turns{}}
 }
 
-// batch adds stacks that have names, calls, and waits for other threads.
+// batch adds named stacks, calls, and waits for other threads.
 func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events.Wait) {
 	for i := range stacks {
 		x := &stacks[i]
@@ -77,11 +77,11 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	}
 }
 
-// turn gives the time of a wait for the GIL, and of those before it, to the stack of the lock's holder.
-// A holder that lets go by itself (a sleep, a read) is there only for the last wait. A holder that is
-// made to let go has spent all the time there, and counts for earlier times it was made to at an unknown place.
+// turn charges the time of a GIL wait, and of waits before it, to the holder's stack. A holder that
+// releases the GIL by itself (a sleep, a read) is charged for the last wait only. A holder that is
+// forced to is charged for all of them, and for earlier forced releases at unknown places.
 func (s *sites) turn(w *events.Wait) {
-	const long = 1e9 // ns: meanwhile the holder has come to other places
+	const long = 1e9 // ns: the holder has moved on meanwhile
 	if w.Who.TID == 0 {
 		return
 	}
@@ -112,7 +112,7 @@ func (s *sites) turn(w *events.Wait) {
 	s.turns[k] = t
 }
 
-// held gives time in which w's holder had the GIL to a stack of it.
+// held charges time in which w's holder had the GIL to one of its stacks.
 func (s *sites) held(w *events.Wait, stack uint32, ns int64) {
 	if ns > 0 {
 		s.threads.add(threadKey{w.Who.PID, w.Who.TID}, stack, float64(ns))
@@ -120,8 +120,8 @@ func (s *sites) held(w *events.Wait, stack uint32, ns int64) {
 	}
 }
 
-// add gives time to a stack. Of many stacks those with most time stay, and a new
-// one has what the least had: it is at most too much.
+// add charges time to a stack. A full list keeps the stacks with the most time. A new stack
+// inherits the time of the one it evicts, so its sum is an upper bound.
 func (t tally[K]) add(k K, stack uint32, ns float64) {
 	list := t[k]
 	if list == nil && len(t) >= maxOpOf {
@@ -144,7 +144,7 @@ func (t tally[K]) add(k K, stack uint32, ns float64) {
 	list[least].stack, list[least].ns = stack, list[least].ns+ns
 }
 
-// ofChains names the place of each chain that is in calls of an operation, and those of its culprits.
+// ofChains sets the place of each chain within an operation, and the places of its culprits.
 func (s *sites) ofChains(chains []tick.Chain) {
 	for i := range chains {
 		c := &chains[i]
@@ -153,20 +153,19 @@ func (s *sites) ofChains(chains []tick.Chain) {
 			switch x := &c.Culprits[j]; {
 			case x.Stack != 0:
 				x.At = s.places[x.Stack]
-			case x.What != "" || len(x.CPUs) == 0: // else it took a CPU alone, and nobody waited for it
+			case x.What != "" || len(x.CPUs) == 0: // else it only took a CPU: no thread waited
 				x.At = s.thread(&x.Thread)
 			}
 		}
 	}
 }
 
-// thread is where a thread spent most of the time in which it was waited for, "" where that is not
-// known.
+// thread returns where a thread spent most of the time that others waited for it, "" if unknown.
 func (s *sites) thread(t *events.Thread) string {
 	return s.threads.place(threadKey{t.PID, t.TID}, s.places)
 }
 
-// ofRanks names where ranks are that are missing from collectives.
+// ofRanks sets the places of ranks that are missing from collectives.
 func (s *sites) ofRanks(calls []tick.RollCall) {
 	for i := range calls {
 		missing := calls[i].Missing
@@ -177,11 +176,11 @@ func (s *sites) ofRanks(calls []tick.RollCall) {
 	}
 }
 
-// ofLocks names where locks were held, and where the threads were that were waited for.
+// ofLocks sets the places of lock holders and of awaited threads.
 func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 	for i := range breakdowns {
 		b := &breakdowns[i]
-		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger tells the same list of a process that is over in each tick
+		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger reuses the list of an ended process in each tick
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]
 			if x.At = s.places[x.Stack]; x.Reason == events.ReasonGIL {
@@ -196,7 +195,7 @@ func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
 	}
 }
 
-// age has the time of a tick pass, and forgets processes that have ended long ago.
+// age ages the weights by one tick, and forgets processes that ended long ago.
 func (s *sites) age(now time.Time, processes []tick.Process) {
 	s.ops.age()
 	s.threads.age()
@@ -216,8 +215,7 @@ func (t tally[K]) age() {
 	}
 }
 
-// place is where most time was spent, "" where that is not known. Several stacks can be at one
-// place.
+// place returns the place with the most time, "" if unknown. Several stacks can have one place.
 func (t tally[K]) place(k K, places map[uint32]string) (at string) {
 	sums, most := map[string]float64{}, 0.0
 	for _, x := range t[k] {
@@ -233,7 +231,7 @@ func (t tally[K]) place(k K, places map[uint32]string) (at string) {
 	return at
 }
 
-// forget drops all of a process.
+// forget drops all data of a process.
 func (s *sites) forget(pid uint32) {
 	maps.DeleteFunc(s.ops, func(k key, _ []site) bool { return k.pid == pid })
 	maps.DeleteFunc(s.threads, func(k threadKey, _ []site) bool { return k.pid == pid })

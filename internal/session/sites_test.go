@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// A chain is told where the calls were made that took most time, as far as that is known.
+// A chain has the place of the calls that took most time, if known.
 func TestSites(t *testing.T) {
 	const op, other = events.Op(0x0130), events.Op(0x0131)
 	s := newSites()
@@ -19,7 +19,7 @@ func TestSites(t *testing.T) {
 		return events.Stack{ID: id, PID: 7, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
 	}
 	s.batch([]events.Stack{line(1, 1)}, []events.Call{call(1, 0, 500), call(2, 2, 100), call(3, 0, 9_000), {PID: 7, Op: op, Duration: 1e9, Weight: 1}}, nil)
-	s.batch([]events.Stack{line(2, 2), {ID: 3, PID: 7}}, nil, nil) // names come later, or never
+	s.batch([]events.Stack{line(2, 2), {ID: 3, PID: 7}}, nil, nil) // names arrive later, or never
 	chains := func() []tick.Chain {
 		x := []tick.Chain{{PID: 7, Op: op}, {PID: 7, Op: other}, {PID: 8, Op: op}, {PID: 7}}
 		s.ofChains(x)
@@ -48,7 +48,7 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// What a tick says of locks stays when a later one knows better.
+// The lock places of a tick stay when a later one knows better.
 func TestLocksOfATickStay(t *testing.T) {
 	s := newSites()
 	list := []tick.Share{{Stack: 5}}
@@ -67,8 +67,8 @@ func TestLocksOfATickStay(t *testing.T) {
 	}
 }
 
-// A culprit is told with the place of which it spent most time in all, whatever stacks lead there;
-// the waits of others for it say that.
+// A culprit has the place with most time, summed over all stacks that lead there, by the waits of
+// others for it.
 func TestSitesOfCulprits(t *testing.T) {
 	s := newSites()
 	worker := events.Thread{PID: 8, TID: 9}
@@ -102,8 +102,8 @@ func TestSitesOfCulprits(t *testing.T) {
 	}
 }
 
-// The place at which the holder of the GIL was made to let go is that of the times before in which it was made
-// to at a place that is not known, and of those that follow; one at which it lets go by itself is not.
+// The place of a forced release of the GIL is charged for earlier and later forced releases at
+// unknown places; the place of a voluntary release is not.
 func TestSitesOfUnknownTurns(t *testing.T) {
 	holder := events.Thread{PID: 7, TID: 9}
 	const forced, by = 1, 2 // stacks, of lines with these numbers
@@ -115,7 +115,7 @@ func TestSitesOfUnknownTurns(t *testing.T) {
 		name  string
 		turns []turn
 		at    string
-		ns    float64 // there
+		ns    float64 // time at that place
 	}{
 		{"in vain until it lets go by itself", []turn{{4, 0, 5e6}, {4, by, 1e6}}, "a.py:2 in f()", 6e6},
 		{"another one had it before", []turn{{4, 0, 5e6}, {6, by, 1e6}}, "a.py:2 in f()", 1e6},
@@ -147,7 +147,7 @@ func TestSitesOfUnknownTurns(t *testing.T) {
 	}
 }
 
-// Where it is not known who had the GIL in between, turns that are next to each other are one wait.
+// If the holders in between are unknown, adjacent turns are one wait.
 func TestSitesOfTurns(t *testing.T) {
 	s := newSites()
 	holder := events.Thread{PID: 7, TID: 9}

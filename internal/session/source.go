@@ -8,64 +8,62 @@ import (
 	"ingero/pkg/events"
 )
 
-// Source is where a session's input comes from. One goroutine calls it.
+// Source is the input of a session. It is called from one goroutine.
 type Source interface {
-	// Poll appends what has arrived since the last call and does not wait for
-	// more. more says that it stopped for want of room, not of input. At the end
-	// of all input it returns [io.EOF], possibly with a last batch.
+	// Poll appends what has arrived since the last call, without waiting. more reports that the
+	// batch was full, and input remains. At the end of the input Poll returns [io.EOF], possibly
+	// with a last batch.
 	Poll(b *tick.Batch) (more bool, err error)
-	// Totals fills what the source knows of a tick, as of now: what the first row of the table
-	// in stages.go gives. What it fills is the tick's from then on.
+	// Totals fills the current tick with the source's facts: the parts that the first row of the
+	// table in stages.go writes. The tick then owns them.
 	Totals(t *tick.Tick) error
-	// Capabilities returns what the source can do beside. It is asked once, before the first poll.
+	// Capabilities returns the source's other abilities. It is called once, before the first poll.
 	Capabilities() Capabilities
-	// Stop ends the input; what had arrived until then can still be polled. It
-	// is idempotent.
+	// Stop ends the input; what arrived before can still be polled. It is idempotent.
 	Stop() error
 	Close() error
 }
 
-// Capabilities are what a source can do beside delivering calls. The zero value is a source
-// that can do nothing else. The functions are called from the session's goroutine.
+// Capabilities has the abilities of a source other than delivering calls. The zero value has none.
+// The functions are called from the session's goroutine.
 type Capabilities struct {
-	// AgentPID is the process that traces, or traced: its threads are told apart from others
-	// that take a CPU. 0: not known.
+	// AgentPID is the process that traces, or that traced: its threads are distinguished from
+	// others that take a CPU. 0: unknown.
 	AgentPID uint32
 
-	// Wake delivers a value when a poll is urgent; nil: never. Patience is the longest pause
-	// before the next poll while hardly any calls come; nil: a default. It is asked often.
+	// Wake delivers a value when a poll is urgent; nil: never. Patience returns the longest pause
+	// before the next poll while there are few calls; nil: a default. It is called often.
 	Wake     <-chan struct{}
 	Patience func() time.Duration
 
-	// SetSlow tells the duration from which on a call is slow: a source that thins records
-	// keeps those of slow calls. nil: the source thins nothing.
+	// SetSlow sets the duration from which on a call is slow: a source that thins records keeps
+	// slow calls. nil: the source thins nothing.
 	SetSlow func(op events.Op, d time.Duration) error
 
-	// Due makes the source a recording: its ticks are when they were, and its Totals have
-	// Host, Self, Overhead and the sums of the host. Due tells whether a tick is due, once Poll
-	// has delivered all that came before it, and fills in which one that is: all but what
-	// Totals fills. nil: the session decides when to tick.
+	// Due marks a recording: the recording defines its ticks, and its Totals fills Host, Self,
+	// Overhead and the host sums. Due reports whether a tick is due, once Poll has delivered all
+	// earlier input. It fills the fields that identify the tick. nil: the session makes the ticks.
 	Due func(t *tick.Tick) bool
 
-	// Memory reads the memory of the source's processes; nil: nobody can.
+	// Memory reads the memory of the source's processes; nil: not possible.
 	Memory symbols.Reader
 
-	// Framer names raw stacks; nil: stacks come with names. StackPolicy says which calls have
-	// their stack taken, in words: "slow", "all", or "false". Empty: not known.
+	// Framer names raw stacks; nil: stacks arrive with names. StackPolicy is the setting of which
+	// calls have stacks: "slow", "all", or "false". Empty: unknown.
 	Framer      Framer
 	StackPolicy string
 
-	// Faults appends the faults of GPUs that have come since the last call; nil: the source
-	// learns of none, or has them in its Totals.
+	// Faults appends the GPU faults since the last call; nil: the source has none, or has them in
+	// Totals.
 	Faults func(dst []tick.Xid) []tick.Xid
 
-	// Sparing can do without some of what it tells; nil: there is nothing to leave out.
+	// Sparing sheds features; nil: there is nothing to shed.
 	Sparing Sparing
 
-	deck deck // the raw tape that is recorded or played; nil: there is none
+	deck deck // the raw tape that is recorded or played; nil: none
 }
 
-// Recording is a source that plays what was: package store's replay of a log.
+// Recording is a source that replays a recording: package store's log.
 type Recording interface {
 	Poll(b *tick.Batch) (more bool, err error)
 	Totals(t *tick.Tick) error
@@ -75,7 +73,7 @@ type Recording interface {
 	Close() error
 }
 
-// FromRecording returns the source that a recording is.
+// FromRecording returns a recording as a source.
 func FromRecording(r Recording) Source { return recorded{r} }
 
 type recorded struct{ Recording }

@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// handClock is a clock that a test sets. Waits by it are short, and do not move it.
+// handClock is a clock that a test sets. Waits on it are short, and do not move it.
 type handClock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -30,7 +30,7 @@ func (c *handClock) Now() time.Time {
 
 func (*handClock) After(time.Duration) <-chan time.Time { return time.NewTimer(time.Millisecond).C }
 
-// second lets a second pass, and waits for the tick at its end.
+// second advances the clock by a second, and waits for the tick at its end.
 func (c *handClock) second(t testing.TB, r *running) {
 	t.Helper()
 	c.mu.Lock()
@@ -44,16 +44,15 @@ func (c *handClock) second(t testing.TB, r *running) {
 	})
 }
 
-// counted tells whether launches of a process are counted only, by the last tick.
+// counted reports whether a process's launches are counted only, in the last tick.
 func (c *collector) counted(pid uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last != nil && slices.ContainsFunc(c.last.Processes, func(p tick.Process) bool { return p.PID == pid && p.Counted })
 }
 
-// The launches of a process are counted and not timed from when that is wanted until it is no
-// longer: each launch is counted, and those that were timed alone have durations. Those of
-// another process stay as they are.
+// A process's launches are counted only while that is requested: each launch is counted, and only
+// timed ones have durations. Launches of another process are unaffected.
 func TestLaunchesAreCounted(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -113,8 +112,7 @@ func TestLaunchesAreCounted(t *testing.T) {
 	}
 }
 
-// madeLaunches checks how many launches a program made, how many of these were timed, and how
-// many counted.
+// madeLaunches checks the number of a program's launches, and how many were timed and counted.
 func (c *collector) madeLaunches(t *testing.T, child *testkit.Child, want [3]uint64) {
 	t.Helper()
 	for _, o := range c.last.Ops {
@@ -129,7 +127,7 @@ func (c *collector) madeLaunches(t *testing.T, child *testkit.Child, want [3]uin
 	t.Errorf("no launches of process %d", child.PID())
 }
 
-// Without a budget nothing is spared.
+// Without a budget nothing is shed.
 func TestNoBudget(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -13,54 +13,53 @@ import (
 	"ingero/pkg/events"
 )
 
-// Framer names what stacks are made of. It is called from one goroutine and may take its
-// time.
+// Framer names the frames of stacks. It is called from one goroutine and may be slow.
 type Framer interface {
 	// Frames returns the frames of a stack, innermost first.
 	Frames(s *tick.RawStack) []events.Frame
-	// Life tells of a process that was forked, runs another program, or has ended. Stacks
-	// from before can come after. Without a kind it says that such news were lost.
+	// Life delivers a fork, exec or exit. Stacks from before the event may follow it. Kind 0 says
+	// that events were lost.
 	Life(e tick.ProcEvent)
-	// Trim lets go what was not used for a while. It is called now and then.
+	// Trim frees what has been unused for a while. It is called periodically.
 	Trim(now time.Time)
-	// Close ends it.
+	// Close releases its resources.
 	Close() error
 }
 
-// maxUnnamed bounds the stacks that wait for their names, and the steps in the lives of
-// processes between them.
+// maxUnnamed bounds the stacks that wait for names. The queue has four times that, since it also
+// has process events.
 const maxUnnamed = 1 << 13
 
-// trimEvery is how often the framer is trimmed.
+// trimEvery is the interval of trimming the framer.
 const trimEvery = 5 * time.Second
 
-// stacks gives stacks their names, on a goroutine of its own.
+// stacks names stacks on its own goroutine.
 type stacks struct {
-	framer Framer // nil: what a recording tells is all
-	raw    deck   // the raw tape; nil: there is none
+	framer Framer // nil: stacks of a recording have their names
+	raw    deck   // the raw tape; nil: none
 	policy string
-	ready  atomic.Bool // there are some in out
+	ready  atomic.Bool // out is not empty
 	wake   chan struct{}
-	idle   chan struct{} // holds a value when something was named
+	idle   chan struct{} // holds a value after a stack was named
 	stop   chan struct{}
 	done   chan struct{}
 
 	mu      sync.Mutex
 	in      []unnamed
 	out     []events.Stack
-	pending int      // not named yet
-	codes   [][]byte // that came with refused stacks: they are told once, and later stacks have them, too
+	pending int      // number of unnamed stacks
+	codes   [][]byte // code objects of refused stacks: emitted once, but later stacks need them
 
-	refused uint64 // the session's own
+	refused uint64 // stacks without room; for the session's goroutine
 }
 
-// unnamed is a stack without names, or a step in a process's life.
+// unnamed is a stack without names, or a process event.
 type unnamed struct {
 	stack *tick.RawStack
 	life  tick.ProcEvent
 }
 
-// newStacks starts what names the stacks of a source. It is to be closed.
+// newStacks starts naming the stacks of a source. The caller must close it.
 func newStacks(can *Capabilities) *stacks {
 	n := &stacks{framer: can.Framer, raw: can.deck, policy: can.StackPolicy,
 		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
@@ -77,8 +76,8 @@ func (n *stacks) close() {
 	<-n.done
 }
 
-// batch asks for names of raw stacks, and appends to the stacks of a batch those that have
-// theirs now. A stack for which there is no room has one frame, which says so.
+// batch queues raw stacks for naming, and appends those named since to a batch's stacks. If the
+// queue is full, a stack gets one frame that says so.
 func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.ProcEvent) []events.Stack {
 	if n.framer == nil || len(raws)+len(lives) == 0 {
 		return n.take(to)
@@ -114,22 +113,22 @@ func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.Pro
 	return n.take(to)
 }
 
-// lived has the framer told of a step in a process's life. mu is held.
+// lived queues a process event. mu is held.
 func (n *stacks) lived(e tick.ProcEvent) {
-	if last := len(n.in) - 1; last >= 4*maxUnnamed { // no stack, since there is no room for one
+	if last := len(n.in) - 1; last >= 4*maxUnnamed { // nearly full: replace the event by a loss
 		n.in[last] = unnamed{}
 		return
 	}
 	n.in = append(n.in, unnamed{life: e})
 }
 
-// take appends the stacks that have their names now.
+// take appends the stacks named since the last call.
 func (n *stacks) take(to []events.Stack) []events.Stack {
 	to, _ = n.answered(to)
 	return to
 }
 
-// answered is take, and tells whether a raw tape may have more.
+// answered implements take. more reports whether a raw tape may have more stacks.
 func (n *stacks) answered(to []events.Stack) (_ []events.Stack, more bool) {
 	if n.raw == nil {
 		return n.named(to), false
@@ -153,8 +152,8 @@ func (n *stacks) named(to []events.Stack) []events.Stack {
 	return to
 }
 
-// settle waits for what was asked and appends it to the stacks of a batch. What has not come
-// when ctx ends is not told.
+// settle waits for queued stacks and appends them to the stacks of a batch. It discards the ones
+// that are unnamed when ctx ends.
 func (n *stacks) settle(ctx context.Context, to []events.Stack) []events.Stack {
 	for more := n.raw != nil && n.raw.plays(); more; {
 		to, more = n.answered(to)
@@ -175,7 +174,7 @@ func (n *stacks) settle(ctx context.Context, to []events.Stack) []events.Stack {
 	return to
 }
 
-// drops tells what has become of stacks, where their policy is known.
+// drops returns the losses of stacks, if their policy is known.
 func (n *stacks) drops() []tick.Drop {
 	if n.policy == "" {
 		return nil
@@ -230,7 +229,7 @@ func (n *stacks) name(u *unnamed) {
 	}
 }
 
-// cut says that a stack was deeper than what is taken.
+// cut reports whether a stack was deeper than the walker's limit.
 func cut(s *tick.RawStack) bool {
 	return unwind.End(s.End) == unwind.Deep || python.End(s.PyEnd) == python.EndCut
 }

@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// slowFramer names a stack when it is let.
+// slowFramer names a stack when it is allowed to.
 type slowFramer struct {
 	let   chan struct{} // nil: at once
 	lives []tick.ProcEvent
@@ -31,8 +31,8 @@ func rawStack(id uint32) tick.RawStack {
 	return tick.RawStack{ID: id, PID: 7, IPs: []uint64{uint64(id)}}
 }
 
-// Stacks come with their names in the order in which they were taken, and what happened to
-// processes between them is told in its place.
+// Named stacks arrive in the order in which they were taken, and process events in between stay in
+// place.
 func TestStacksAreNamed(t *testing.T) {
 	f := &slowFramer{}
 	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
@@ -48,8 +48,8 @@ func TestStacksAreNamed(t *testing.T) {
 	}
 }
 
-// While names take their time, so many stacks wait and no more; the others are told, and
-// counted. Nobody waits for names, but the end of a session, for a while.
+// While names are slow, a bounded number of stacks waits; the others are marked and counted. Only
+// the end of a session waits for names, for a while.
 func TestStacksAreBounded(t *testing.T) {
 	f := &slowFramer{let: make(chan struct{})}
 	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
@@ -85,7 +85,7 @@ func TestStacksAreBounded(t *testing.T) {
 	}
 }
 
-// A recording has stacks with their names.
+// Stacks of a recording pass with their names.
 func TestRecordedStacksPass(t *testing.T) {
 	n := newStacks(&Capabilities{})
 	b := &tick.Batch{Stacks: []events.Stack{{ID: 1}}, RawStacks: []tick.RawStack{rawStack(2)}}
@@ -97,7 +97,7 @@ func TestRecordedStacksPass(t *testing.T) {
 	}
 }
 
-// codesFramer notes the code objects that it is told.
+// codesFramer records the code objects that it receives.
 type codesFramer struct {
 	slowFramer
 	codes chan string
@@ -111,7 +111,7 @@ func (f *codesFramer) Frames(s *tick.RawStack) []events.Frame {
 	return frames
 }
 
-// Code objects that came with a stack for which there was no room come with the next one.
+// Code objects of a stack without room arrive with the next stack.
 func TestCodesOfRefusedStacks(t *testing.T) {
 	f := &codesFramer{slowFramer{let: make(chan struct{})}, make(chan string, 2)}
 	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})

@@ -7,37 +7,37 @@ import (
 	"ingero/pkg/events"
 )
 
-// stage is one step of what becomes of a batch and of a tick: a row of [stages]. Its functions
-// read what it takes, and write what it gives.
+// stage is one stage of the pipeline: a row of [stages]. Its functions read the parts in takes, and
+// write those in gives.
 type stage struct {
 	name         string
 	takes, gives parts
-	live         bool                            // a recording has what the stage gives
-	batch        func(*runner, *polled)          // nil: nothing
-	tick         func(*runner, *tick.Tick) error // nil: nothing
+	live         bool                            // a recording has the parts in gives
+	batch        func(*runner, *polled)          // nil: none
+	tick         func(*runner, *tick.Tick) error // nil: none
 }
 
-// polled is what a poll brought, and what stages make of it beside.
+// polled is the result of a poll, with what stages derive from it.
 type polled struct {
 	*tick.Batch
 	Faults []tick.Xid
 	Steps  []ledger.Step
 }
 
-// source is what comes from the source and the session's clock, before all stages.
+// source has the parts from the source and the session's clock, ahead of all stages.
 var source = stage{name: "source",
 	gives: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
 		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partToldXids, partGpus, partLibraries, partPods, partReports, partDrops)}
 
-// What else comes from the running kernel, and from a recording.
+// Further parts from the running kernel, and from a recording.
 var (
 	fromKernel    = set(partHostEvents)
 	fromRecording = set(partMachineState, partMachineEvents, partFloor)
 )
 
-// stages are what becomes of a batch and of a tick, in order. A stage that needs more takes
-// more, and stands behind who gives it: [check] sees to that at the start, and a test to it
-// that a stage reads and writes what its row says.
+// stages has the stages of the pipeline, in order. A stage that needs another part adds it to
+// takes, and stands after the stage that gives it. [check] enforces the order at the start. A test
+// checks that each stage reads and writes only what its row declares.
 var stages = []stage{
 	{name: "durations", takes: set(partCalls, partSums, partDrops), gives: set(partDurations),
 		batch: func(r *runner, b *polled) { r.table.add(b.Calls) },
@@ -154,15 +154,14 @@ var stages = []stage{
 		tick: func(r *runner, t *tick.Tick) error { return r.setSlow(t.Ops, t.Final) }},
 }
 
-// sinks are who gets batches and ticks, behind all stages.
+// sinks has the parts that sinks read, after all stages.
 var sinks = stage{name: "sinks",
 	takes: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
 		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
 		partMissing, partRankSites, partLates, partLaunches, partXids, partGpus, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
 		partMachineState, partToldEvents, partIdle, partUntold, partShown, partSites, partCulprits, partHidden, partEpisodes)}
 
-// pipeline returns the stages of a session, from its source to its sinks. The error says which
-// stands in the wrong place.
+// pipeline returns the stages of a session. The error names a stage in the wrong place.
 func pipeline(recorded bool) ([]stage, error) {
 	first, out := source, []stage{}
 	if first.gives |= fromKernel; recorded {

@@ -52,9 +52,9 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// Every field of a batch and of a tick is of a part, and every part has fields.
+// Every field of a batch and of a tick belongs to a part, and every part has fields.
 func TestEveryFieldIsAPart(t *testing.T) {
-	own := map[string]bool{"PyCodes": true} // a source keeps these for itself
+	own := map[string]bool{"PyCodes": true} // for sources only
 	for _, of := range []reflect.Type{reflect.TypeFor[tick.Batch](), reflect.TypeFor[polled](), reflect.TypeFor[tick.Tick]()} {
 		for i := range of.NumField() {
 			if f := of.Field(i); !f.Anonymous && owner(f.Name) == "" && !own[f.Name] {
@@ -73,7 +73,7 @@ func TestEveryFieldIsAPart(t *testing.T) {
 	}
 }
 
-// owner returns the field of a part that a path is of.
+// owner returns the field of the part that a path belongs to.
 func owner(path string) (of string) {
 	for _, fields := range partFields {
 		for _, f := range fields {
@@ -96,7 +96,7 @@ func fieldsOf(s parts) map[string]bool {
 	return out
 }
 
-// open tells whether a value has fields that can be told apart.
+// open reports whether all fields of a struct are exported.
 func open(v reflect.Type) bool {
 	for i := range v.NumField() {
 		if !v.Field(i).IsExported() {
@@ -116,7 +116,7 @@ func below(path string, f reflect.StructField) string {
 	return path + "." + f.Name
 }
 
-// only returns a copy of a value that has these fields alone; nil: all.
+// only returns a copy of a value with these fields only; nil: all.
 func only(v reflect.Value, path string, fields map[string]bool) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	kept := fields == nil || path == "" || fields[owner(path)]
@@ -139,7 +139,7 @@ func only(v reflect.Value, path string, fields map[string]bool) reflect.Value {
 	return out
 }
 
-// take writes the fields that a stage gives.
+// take copies the fields that a stage gives.
 func take(to, from reflect.Value, path string, fields map[string]bool) {
 	switch {
 	case path != "" && fields[owner(path)] && !strings.HasSuffix(path, "[]"):
@@ -178,7 +178,7 @@ func changed(a, b reflect.Value, path string, what func(field string)) {
 	}
 }
 
-// watched returns a stage that fails a test where it changes what it does not give.
+// watched returns a stage that fails a test if it changes a part that it does not give.
 func watched(t *testing.T, s stage) stage {
 	gives, said := fieldsOf(s.gives), map[string]bool{}
 	around := func(x any, do func()) {
@@ -195,7 +195,7 @@ func watched(t *testing.T, s stage) stage {
 	return wrap(s, around)
 }
 
-// blind returns a stage that sees what it takes, and of which nothing is used but what it gives.
+// blind returns a stage that sees only the parts it takes; only the parts it gives are used.
 func blind(s stage) stage {
 	takes, gives := fieldsOf(s.takes), fieldsOf(s.gives)
 	w := s
@@ -231,7 +231,7 @@ func wrap(s stage, around func(x any, do func())) stage {
 	return w
 }
 
-// witness is a sink that notes all that a session tells.
+// witness is a sink that records all output of a session.
 type witness struct{ lines []string }
 
 func (w *witness) Batch(b *tick.Batch) error { return w.note(b) }
@@ -246,15 +246,14 @@ func (w *witness) Tick(t *tick.Tick) error {
 
 func (w *witness) note(x any) error {
 	line, err := json.Marshal(x)
-	w.lines = append(w.lines, strings.ReplaceAll(string(line), ":[]", ":null")) // a list that was used before is empty, not nil
+	w.lines = append(w.lines, strings.ReplaceAll(string(line), ":[]", ":null")) // a reused list is empty, not nil
 	return err
 }
 
 func (*witness) Close() error { return nil }
 
-// invented is a source that tells of what there is in no tape: each list of its batches and ticks
-// has elements whose numbers are small and random, so that they meet, and whose times are
-// about now.
+// invented is a source of data that no tape has: each list of its batches and ticks has elements
+// with small random numbers, so that they collide, and with times near the present.
 type invented struct {
 	*rand.Rand
 	at   int64 // Unix ns
@@ -304,7 +303,7 @@ func (s *invented) Totals(t *tick.Tick) error {
 	return nil
 }
 
-// fill gives a value any that it can have.
+// fill sets a value to a random value of its type.
 func (s *invented) fill(v reflect.Value, name string) {
 	switch {
 	case v.Type() == reflect.TypeFor[time.Time]():
@@ -335,7 +334,7 @@ func (s *invented) fill(v reflect.Value, name string) {
 	}
 }
 
-// toldBy plays a source through stages, and returns what the sinks of the session were told.
+// toldBy plays a source through stages, and returns the input of the sinks.
 func toldBy(t *testing.T, from Source, change func(stage) stage) []string {
 	t.Helper()
 	w := &witness{}
@@ -358,8 +357,8 @@ func toldBy(t *testing.T, from Source, change func(stage) stage) []string {
 	return w.lines
 }
 
-// Each stage changes what its row gives and nothing else, and reads what its row takes and
-// nothing else: it comes to the same where it sees nothing else.
+// Each stage changes only the parts that its row gives, and reads only those that it takes: it
+// gives the same result when it sees nothing else.
 func TestStagesDoAsTheirRowsSay(t *testing.T) {
 	tape := func(name string) func(t *testing.T) Source {
 		return func(t *testing.T) Source {

@@ -30,8 +30,8 @@ func (k *keeper) Batch(b *tick.Batch) error { k.calls = append(k.calls, b.Calls.
 func (k *keeper) Tick(t *tick.Tick) error   { k.last = t; return nil }
 func (k *keeper) Close() error              { return nil }
 
-// runMemory runs random allocations and frees, traced, and returns the process, all its
-// calls, and a file of what the driver said after each operation.
+// runMemory traces random allocations and frees, and returns the process, all its calls, and a file
+// of the driver's state after each operation.
 func runMemory(t *testing.T, args string) (pid uint32, calls []events.Call, truth *bufio.Scanner) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -41,14 +41,14 @@ func runMemory(t *testing.T, args string) (pid uint32, calls []events.Call, trut
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "truth")
-	// The file has all of it: a test that fails shall not print that.
+	// Written to a file, so that a failing test does not print it.
 	cmd := exec.Command("sh", "-c", `exec "$0" `+args+` --every 1 --hold >"$1"`, s.Program("memory"), path)
 	cmd.Env = append(os.Environ(), "INGERO_SIM_ZERO=1", "INGERO_SIM_DEVICES=2", "INGERO_SIM_FAIL=cudaMalloc:500+=2,cuMemAllocAsync:900=2")
 	child := testkit.Start(t, cmd)
 	testkit.Eventually(t, "the program to be ready", func() bool { b, err := os.ReadFile(path); return err == nil && len(b) > 6 })
 	var kept keeper
 	live, err := session.OpenLive(t.Context(), session.LiveOptions{Select: pids(child),
-		// All is kept, however late it is read.
+		// Keep all records, however late they are read.
 		Probes: probes.Options{Rows: memoryRows(), SamplingRate: 1, RingBytes: 128 << 20}})
 	if err != nil {
 		t.Fatal(err)
@@ -68,12 +68,12 @@ func runMemory(t *testing.T, args string) (pid uint32, calls []events.Call, trut
 	t.Cleanup(func() { _ = f.Close() })
 	truth = bufio.NewScanner(f)
 	truth.Buffer(nil, 1<<16)
-	truth.Scan() // it was ready
+	truth.Scan() // skips the line that says it is ready
 	return uint32(child.PID()), kept.calls, truth
 }
 
-// Of 20,000 allocations and frees, some of which must fail: what is held by the ledger is
-// what the driver itself says after each of them.
+// After each of 20,000 allocations and frees, some of which fail, the tracked memory equals the
+// driver's own figure.
 func TestMemoryAtEachStep(t *testing.T) {
 	t.Parallel()
 	memoryAtEachStep(t, 20_000)
@@ -81,7 +81,7 @@ func TestMemoryAtEachStep(t *testing.T) {
 
 func memoryAtEachStep(t *testing.T, steps int) {
 	t.Helper()
-	const perStep = 24 // calls: an operation has up to eight, and a device is chosen
+	const perStep = 24 // calls: an operation has up to eight, and chooses a device
 	pid, calls, truth := runMemory(t, fmt.Sprintf("--ops %d --seed 3 --devices 2", steps))
 	all, failed := len(calls), 0
 	r := &running{collector: &collector{}}

@@ -8,11 +8,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// table keeps, for each operation of each process, the durations seen and the
-// sums of the last tick.
+// table has the distribution of durations, and the sums at the last tick, for each operation of
+// each process.
 type table struct {
 	rows map[key]*row
-	last *row // of the call before: most calls are like it
+	last *row // of the previous call: most calls have the same key
 	at   key
 }
 
@@ -22,13 +22,13 @@ type key struct {
 }
 
 type row struct {
-	all    *stats.Sketch // as of the last tick, which shares it: replaced, not changed
-	recent stats.Sketch  // since then
+	all    *stats.Sketch // at the last tick, which shares it: replaced, never modified
+	recent stats.Sketch  // since the last tick
 	sum    tick.Counts   // at the last tick
-	listed bool          // in the tick at hand
+	listed bool          // in the current tick
 }
 
-// none is what operations without calls share.
+// none is shared by operations without calls.
 var none = &stats.Sketch{}
 
 func newTable() *table { return &table{rows: map[key]*row{}} }
@@ -46,7 +46,7 @@ func (t *table) row(k key) *row {
 	return r
 }
 
-// add takes the durations of calls in. It does not keep them.
+// add adds the durations of calls. It does not keep calls.
 func (t *table) add(calls []events.Call) {
 	for i := range calls {
 		c := &calls[i]
@@ -57,8 +57,8 @@ func (t *table) add(calls []events.Call) {
 	}
 }
 
-// fill completes the operations of a tick whose sums the source has filled: the
-// tick's own share, and the durations.
+// fill completes the operations of a tick that have their sums: the tick's share, and the
+// durations.
 func (t *table) fill(ops []tick.Op, drops []tick.Drop) {
 	lossy := false
 	for _, d := range drops {
@@ -83,7 +83,7 @@ func (t *table) fill(ops []tick.Op, drops []tick.Drop) {
 		o.Dur = r.all
 		o.Thinned = lossy && o.Dur.Count() != o.Sum.Done
 	}
-	for k, r := range t.rows { // what the source has forgotten
+	for k, r := range t.rows { // forgotten by the source
 		if !r.listed && r.recent.Count() == 0 {
 			delete(t.rows, k)
 			t.last = nil
@@ -91,8 +91,8 @@ func (t *table) fill(ops []tick.Op, drops []tick.Drop) {
 	}
 }
 
-// slowest returns from which duration on a call of each operation was slow in
-// this tick: its 99th percentile, in the process where that is longest.
+// slowest returns the duration from which on a call of each operation was slow in this tick: the
+// 99th percentile, maximum over processes.
 func slowest(ops []tick.Op) map[events.Op]time.Duration {
 	out := map[events.Op]time.Duration{}
 	for i := range ops {
@@ -103,7 +103,7 @@ func slowest(ops []tick.Op) map[events.Op]time.Duration {
 	return out
 }
 
-// setSlow tells the source which calls are slow.
+// setSlow sets the source's limits for slow calls.
 func (r *runner) setSlow(ops []tick.Op, final bool) error {
 	if r.can.SetSlow == nil || final {
 		return nil

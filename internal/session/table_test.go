@@ -51,7 +51,7 @@ func (*script) Capabilities() Capabilities { return Capabilities{} }
 func (s *script) Stop() error  { s.calls = append(s.calls, "stop"); return nil }
 func (s *script) Close() error { s.calls = append(s.calls, "close"); return nil }
 
-// keeper is a sink that keeps ticks and counts calls; it fails when told to.
+// keeper is a sink that keeps ticks and counts calls; it fails on request.
 type keeper struct {
 	mu    sync.Mutex
 	calls int
@@ -76,7 +76,7 @@ func (k *keeper) Tick(t *tick.Tick) error {
 
 func (k *keeper) Close() error { k.ended++; return nil }
 
-// steps is a clock on which every wait is over at once and takes its time.
+// steps is a clock on which every wait ends at once and advances it.
 type steps struct {
 	mu  sync.Mutex
 	now time.Time
@@ -130,7 +130,7 @@ func TestRunHandsEverySinkTheSame(t *testing.T) {
 	}
 }
 
-// A sink that fails ends alone; the others see all, and Run says why.
+// A sink that fails stops alone; the others get everything, and Run returns the error.
 func TestRunSurvivesASink(t *testing.T) {
 	full := errors.New("no space left")
 	src := &script{polls: [][]events.Call{calls(3, 1), calls(3, 1)}}
@@ -177,7 +177,7 @@ func TestTableTicks(t *testing.T) {
 	tab.add(calls(2, 700))
 	second := &tick.Tick{
 		Ops: []tick.Op{{PID: 2, Op: 0x0140}, {PID: 1, Op: 0x0140, Sum: tick.Counts{Calls: 9, Done: 8}}, {PID: 3, Op: 0x0101}},
-		// Two records are missing and known to be.
+		// Two records are missing, and the drops say so.
 		Drops: []tick.Drop{{Reason: "ring-full", Count: 2}},
 	}
 	inOrder(second)
@@ -204,7 +204,7 @@ func TestTableTicks(t *testing.T) {
 	}
 }
 
-// What the source no longer lists must not stay for ever.
+// Rows that the source no longer lists are deleted.
 func TestTableForgets(t *testing.T) {
 	tab := newTable()
 	tab.add(calls(4, 100))
@@ -216,7 +216,7 @@ func TestTableForgets(t *testing.T) {
 	if len(tab.rows) != 0 {
 		t.Errorf("%d rows, want none", len(tab.rows))
 	}
-	tab.add(calls(1, 100)) // the row that it had at hand is gone, too
+	tab.add(calls(1, 100)) // the cached row is gone, too
 	if len(tab.rows) != 1 {
 		t.Errorf("%d rows, want 1", len(tab.rows))
 	}

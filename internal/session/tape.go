@@ -9,8 +9,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// kernel is what [Live] reads of the kernel's programs while a session runs. A recorder
-// stands before the real one, and a [Player] has one of its own.
+// kernel is the part of the kernel's programs that [Live] uses while a session runs. A recorder
+// wraps the real one, and a [Player] implements its own.
 type kernel interface {
 	Rows() []events.Row
 	SetSlow(row int, d time.Duration) error
@@ -28,26 +28,26 @@ type kernel interface {
 	ForgetPages(pid uint32) error
 }
 
-// deck is a raw tape that is recorded or played. All its methods are for the goroutine
-// of the session, but for copied.
+// deck is a raw tape that is recorded or played. Its methods are for the session's goroutine,
+// except copied.
 type deck interface {
-	// plays tells which of the two it is.
+	// plays reports whether the tape is played.
 	plays() bool
-	// begin begins a section: a poll, a tick, the end.
+	// begin starts a section: a poll, a tick, the end.
 	begin(k tape.Kind, at time.Time) error
-	// answer has v filled by read and notes it, or fills it from the tape. It tells
-	// whether v was filled.
+	// answer fills v by read and records it, or fills v from the tape. It reports whether v was
+	// filled.
 	answer(k tape.Kind, v any, read func()) bool
-	// copied returns a copy of a record, as it goes to the tape.
+	// copied returns a copy of a record, in the form for the tape.
 	copied(record []byte) []byte
-	// lives notes records of the lives of processes, or hands over those of the tape.
+	// lives records process events, or passes on those of the tape.
 	lives(heard [][]byte, take func(record []byte))
-	// clock returns the clock of the session.
+	// clock returns the session's clock.
 	clock(c Clock) Clock
 	close() error
 }
 
-// ask fills v by read, unless it comes from a tape.
+// ask fills v by read, or from a tape.
 func ask(s deck, k tape.Kind, v any, read func()) {
 	if s == nil {
 		read()
@@ -56,10 +56,10 @@ func ask(s deck, k tape.Kind, v any, read func()) {
 	s.answer(k, v, read)
 }
 
-// playing tells whether a tape is played: no process that it tells of is there to be asked.
+// playing reports whether a tape is played: its processes no longer exist.
 func playing(s deck) bool { return s != nil && s.plays() }
 
-// beginSection begins a section of the tape, if there is one.
+// beginSection starts a section of the tape, if there is one.
 func beginSection(s deck, k tape.Kind, at time.Time) error {
 	if s == nil {
 		return nil
@@ -67,7 +67,7 @@ func beginSection(s deck, k tape.Kind, at time.Time) error {
 	return s.begin(k, at)
 }
 
-// tables is what user space knows at a tick.
+// tables has the facts of user space at a tick.
 type tables struct {
 	Processes, Others []tick.Process
 	Libraries         []tick.Library

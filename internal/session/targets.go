@@ -13,32 +13,32 @@ import (
 	"ingero/internal/tick"
 )
 
-// targets is the table of traced processes. Its methods may be called from any goroutine.
+// targets is the table of traced processes. Its methods are safe for concurrent use.
 type targets struct {
 	fs       proc.FS
 	report   *reporter
 	programs *programs // nil until start
-	pods     Pods      // nil: they are not known
-	gated    bool      // processes stand still until what they map has probes
+	pods     Pods      // nil: unknown
+	gated    bool      // processes are stopped until the libraries they map have probes
 
-	mu      sync.Mutex // held while /proc is read and programs are asked
+	mu      sync.Mutex // held during reads of /proc and requests to programs
 	procs   map[uint32]*process
-	alive   int               // processes that live, but for those that stand aside
-	aside   int               // those
-	ends    []uint32          // processes that have ended after making calls, oldest first
-	victims map[uint32]string // cgroups of processes killed for want of memory
+	alive   int               // living processes, except those aside
+	aside   int               // living processes that stand aside
+	ends    []uint32          // ended processes that made calls, oldest first
+	victims map[uint32]string // cgroups of OOM-killed processes
 }
 
 type process struct {
 	tick.Process
-	start   uint64    // its StartTicks; 0: not known
-	asked   bool      // what it was started with has been asked for
-	traced  time.Time // since when, on its own account: zero if it was born to a traced process
-	noted   time.Time // when it was last noted that it maps a library
-	aside   bool      // it was there before the trace, is related to whom that is for, and uses no CUDA: its end is not waited for
-	told    bool      // a tick has told of its end
+	start   uint64    // its StartTicks; 0: unknown
+	asked   bool      // its command line and environment have been requested
+	traced  time.Time // since when; zero if traced from its fork on
+	noted   time.Time // when a mapping of a library was last recorded
+	aside   bool      // a relative of the selected processes without CUDA: its end is not awaited
+	told    bool      // a tick has reported its end
 	counted bool      // its counts have been read since that tick
-	// entryOnly: a return probe would harm it.
+	// entryOnly is set if a return probe would harm the process.
 	entryOnly bool
 }
 
@@ -46,20 +46,20 @@ func newTargets(report *reporter, o *LiveOptions) *targets {
 	return &targets{report: report, pods: o.Pods, gated: o.Gated != 0, procs: map[uint32]*process{}, victims: map[uint32]string{}}
 }
 
-// start begins to read what processes were started with.
+// start starts reading the command lines and environments of processes.
 func (t *targets) start(cmdline redact.Mode) { t.programs = newPrograms(t.fs.Program, cmdline) }
 
-// close ends that.
+// close stops reading them.
 func (t *targets) close() {
 	if t.programs != nil {
 		t.programs.stop()
 	}
 }
 
-// over tells whether a process has ended since it was read, which is a little before it
-// comes here: it must not come to life again. A later one may have its number, but began
-// at another tick; where that is not known, as of one that had ended when its fork was
-// heard of, it began after the end.
+// over reports whether a process has ended since it was read, slightly before this call: it must
+// not come back to life. A later process may have its number, but has another start time. The start
+// is unknown if the process ended before its fork was handled. Then a later process must start
+// after the end.
 func (t *targets) over(p *proc.Process) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,14 +70,14 @@ func (t *targets) over(p *proc.Process) bool {
 	return k.start == p.StartTicks || k.start == 0 && !p.Started.After(k.Ended)
 }
 
-// known tells whether a process is in the table.
+// known reports whether a process is in the table.
 func (t *targets) known(pid uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.procs[pid] != nil
 }
 
-// lives tells whether a process is in the table and has not ended.
+// lives reports whether a process is in the table and has not ended.
 func (t *targets) lives(pid uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -92,14 +92,14 @@ func (t *targets) living(pid uint32) *process {
 	return nil
 }
 
-// count returns how many processes live, and how many of them stand aside.
+// count returns the number of living processes, and how many of them stand aside.
 func (t *targets) count() (living, aside int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.alive + t.aside, t.aside
 }
 
-// admit adds a process. since is when it began to be traced, zero if it was born to a traced process.
+// admit adds a process. since is when it became traced, zero if it was traced from its fork on.
 func (t *targets) admit(p *proc.Process, entryOnly bool, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,9 +110,8 @@ func (t *targets) admit(p *proc.Process, entryOnly bool, since time.Time) {
 	}
 }
 
-// know adds a process to the table, unless it is there, and returns it: a fork
-// and the child's first mapping are told by different ways, in any order. mu is
-// held.
+// know returns a process of the table, and adds it if needed: a fork and the child's first mapping
+// arrive in any order. mu is held.
 func (t *targets) know(p *proc.Process) *process {
 	if k := t.living(p.PID); k != nil {
 		return k
@@ -124,7 +123,7 @@ func (t *targets) know(p *proc.Process) *process {
 	return k
 }
 
-// standAside has a process not be waited for.
+// standAside excludes a process from the awaited ones.
 func (t *targets) standAside(pid uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +133,7 @@ func (t *targets) standAside(pid uint32) {
 	}
 }
 
-// join has a process that stood aside, and was found to use CUDA, be waited for.
+// join makes a process awaited that stood aside and now uses CUDA.
 func (t *targets) join(p *proc.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +146,7 @@ func (t *targets) join(p *proc.Process) {
 	t.report.notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
 }
 
-// forked adds the child of a traced process. It has what its parent had.
+// forked adds the child of a traced process. It inherits its parent's libraries and place.
 func (t *targets) forked(e *tick.ProcEvent) {
 	p, err := t.fs.Process(e.Peer)
 	if err != nil { // it has ended already; its exit follows
@@ -162,7 +161,7 @@ func (t *targets) forked(e *tick.ProcEvent) {
 	}
 }
 
-// execed notes that a process runs another program.
+// execed records that a process runs another program.
 func (t *targets) execed(e *tick.ProcEvent) {
 	now, err := t.fs.Process(e.PID)
 	t.mu.Lock()
@@ -172,7 +171,7 @@ func (t *targets) execed(e *tick.ProcEvent) {
 		return
 	}
 	p.Comm = e.Comm
-	if p.noted.Before(time.Unix(0, e.Time)) { // else they are of what it runs now
+	if p.noted.Before(time.Unix(0, e.Time)) { // otherwise they are its new program's
 		p.Mapped, p.Attached = time.Time{}, time.Time{}
 	}
 	if err == nil {
@@ -181,7 +180,7 @@ func (t *targets) execed(e *tick.ProcEvent) {
 	}
 }
 
-// ended notes the end of a process.
+// ended records the end of a process.
 func (t *targets) ended(pid uint32, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,7 +189,7 @@ func (t *targets) ended(pid uint32, at time.Time) {
 	}
 }
 
-// end notes the end of a process that lives. mu is held.
+// end records the end of a living process. mu is held.
 func (t *targets) end(p *process, at time.Time) {
 	p.Ended = at
 	if p.aside {
@@ -201,7 +200,7 @@ func (t *targets) end(p *process, at time.Time) {
 	t.report.notify(Notice{Kind: NoticeEnded, PID: p.PID, Comm: p.Comm})
 }
 
-// checkAlive notes the end of processes whose exit was not heard of, and returns them.
+// checkAlive records the end of processes whose exit event was lost, and returns them.
 func (t *targets) checkAlive(now time.Time) (ended []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,13 +213,13 @@ func (t *targets) checkAlive(now time.Time) (ended []uint32) {
 	return ended
 }
 
-// lateAttach is from when on it is told that a library's first calls were not seen
-// that a process mapped after its first.
+// lateAttach is the least delay of probes that is reported for a library which a process mapped
+// after its first.
 const lateAttach = 100 * time.Millisecond
 
-// mapped notes that a process maps a library: since when, if that is known, and since when its
-// probes are in place: seen. The time in which its calls were not seen lies between Mapped and
-// Attached; libraries that are mapped within it make it longer. It tells whether the process lives.
+// mapped records that a process maps a library: since is when, if known, and seen is when its
+// probes were attached. Calls between Mapped and Attached were missed; libraries that are mapped in
+// between extend that time. It reports whether the process is alive.
 func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -233,13 +232,13 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 		seen = p.traced
 	}
 	switch {
-	case t.gated: // it stood still in between
+	case t.gated: // the process was stopped in between
 		if p.Mapped.IsZero() {
 			p.Mapped, p.Attached = seen, seen
 		}
 	case p.Attached.IsZero() || p.Mapped.IsZero() && !since.IsZero() && since.Before(p.Attached):
 		p.Mapped = since
-		if since.After(seen) { // others mapped it before, so nothing was missed
+		if since.After(seen) { // other processes mapped it before, so nothing was missed
 			seen = since
 		}
 		if seen.After(p.Attached) {
@@ -257,7 +256,7 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 	return p.Ended.IsZero()
 }
 
-// returns tells whether a process lives, and whether the returns of its calls are watched.
+// returns reports whether a process is alive, and whether its calls have return probes.
 func (t *targets) returns(pid uint32) (lives, watched bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -265,8 +264,8 @@ func (t *targets) returns(pid uint32) (lives, watched bool) {
 	return p != nil, p != nil && !p.entryOnly
 }
 
-// countLaunches notes that launches of these processes are counted and not timed, those of all
-// others timed. It returns the processes for which that is new, with true if theirs are counted.
+// countLaunches sets the processes whose launches are counted only; all others are timed. It
+// returns the processes that change: true for those now counted.
 func (t *targets) countLaunches(pids []uint32) map[uint32]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,7 +278,7 @@ func (t *targets) countLaunches(pids []uint32) map[uint32]bool {
 	return changed
 }
 
-// countsLaunches tells whether launches of some process are counted and not timed.
+// countsLaunches reports whether launches of some process are counted only.
 func (t *targets) countsLaunches() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"ingero/sim"
 )
 
-// driverMemory is what the simulated driver itself says it holds, by kind.
+// driverMemory is the simulated driver's own account of memory, by kind.
 type driverMemory struct {
 	Live   uint64 `json:"live"`
 	Bytes  uint64 `json:"live_bytes"`
@@ -26,13 +26,13 @@ type driverMemory struct {
 	Frees  uint64 `json:"frees"`
 }
 
-// driverKinds are the driver's names of the kinds that a ledger has.
+// driverKinds maps the tracked kinds to the driver's names.
 var driverKinds = map[tick.MemoryKind]string{
 	tick.MemoryDevice: "device", tick.MemoryManaged: "managed", tick.MemoryPool: "pool", tick.MemoryPhysical: "vmm",
 	tick.MemoryArray: "array", tick.MemoryPinned: "pinned", tick.MemoryRegistered: "registered",
 }
 
-// memoryRows are the rows that make and free memory, and those that choose a device.
+// memoryRows returns the rows that allocate and free memory, and those that choose a device.
 func memoryRows() (rows []events.Row) {
 	for _, r := range events.Catalog {
 		switch r.Class {
@@ -43,8 +43,8 @@ func memoryRows() (rows []events.Row) {
 	return rows
 }
 
-// At every step of a random program with failures and frees in any order, the ledger is
-// what the driver itself knows.
+// At every step of a random program with failures and frees in any order, the tracked memory equals
+// the driver's own account.
 func TestMemoryIsTheDriversOwn(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -106,7 +106,7 @@ func compareMemory(t *testing.T, r *running, child *testkit.Child) {
 	})
 }
 
-// differs says how a ledger differs from what the driver knows.
+// differs describes the differences between the tracked memory and the driver's account.
 func differs(r *running, pid uint32, devices []map[string]driverMemory) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,10 +119,10 @@ func differs(r *running, pid uint32, devices []map[string]driverMemory) string {
 		}
 		got, want := map[tick.Kind]driverMemory{}, map[tick.Kind]driverMemory{}
 		add := func(to map[tick.Kind]driverMemory, kind tick.MemoryKind, device int16, count, bytes uint64) {
-			if kind.Host() { // it is no device's
+			if kind.Host() { // host memory has no device
 				device = 0
 			}
-			if kind == tick.MemoryArray { // of which calls do not tell the size
+			if kind == tick.MemoryArray { // calls do not have its size
 				bytes = 0
 			}
 			x := to[tick.Kind{Kind: kind, Device: device}]
@@ -150,7 +150,7 @@ func differs(r *running, pid uint32, devices []map[string]driverMemory) string {
 	return "no state"
 }
 
-// program is what a program says it called.
+// program is a program's own account of its calls.
 type program struct {
 	PID      uint32            `json:"pid"`
 	Rank     uint64            `json:"rank"`
@@ -158,8 +158,8 @@ type program struct {
 	Launches map[string]uint64 `json:"launches"`
 }
 
-// tracked runs a simulated program to its end, all of which is traced, and returns the
-// final state of each of its processes, and what they say themselves.
+// tracked traces a simulated program to its end. It returns the final state and the own account of
+// each of its processes.
 func tracked(t *testing.T, name string, args ...string) (map[uint32]*tick.State, []program) {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -256,7 +256,8 @@ func TestCommsOfAProgram(t *testing.T) {
 	}
 }
 
-// What PyTorch does: pinned copies on a stream of their own, launches on another.
+// Streams and copies are tracked as PyTorch uses them: pinned copies on their own stream, launches
+// on another.
 func TestStreamsAndCopiesOfAProgram(t *testing.T) {
 	t.Parallel()
 	states, says := tracked(t, "torch")

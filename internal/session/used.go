@@ -15,36 +15,35 @@ import (
 	"ingero/pkg/events"
 )
 
-// Where each probe is a link of its own, before Linux 6.6, the kernel takes its time to take
-// one out. So that a session ends soon, no more functions have probes than can be taken out
-// within ending: those first that files of the traced processes name, of these the
-// most telling.
+// Before Linux 6.6, each probe has its own link, and the kernel takes long to detach one. For a
+// session to end soon, only as many functions get probes as can be detached within ending. First
+// come those that files of the traced processes name, and among these the most telling classes.
 const (
-	ending        = 7 * time.Second        // and some time for all else
-	unlinkUnknown = 100 * time.Millisecond // where it was not measured
-	usesEvery     = 3 * time.Second        // files are looked for that are mapped since
+	ending        = 7 * time.Second        // other work at the end takes extra time
+	unlinkUnknown = 100 * time.Millisecond // if it was not measured
+	usesEvery     = 3 * time.Second        // interval of checks for new files
 )
 
-// telling are the classes of calls, the most telling first.
+// telling lists the classes of calls, most telling first.
 var telling = []events.Class{
 	events.ClassLaunch, events.ClassSync, events.ClassMalloc, events.ClassFree, events.ClassMemcpy, events.ClassCollective,
 	events.ClassComm, events.ClassGraph, events.ClassMemset, events.ClassModule, events.ClassDevice, events.ClassEvent,
 	events.ClassMemory, events.ClassStream, events.ClassQuery, events.ClassRange, events.ClassOther,
 }
 
-// candidate is what gets probes, or does not, as a whole.
+// candidate is a group of rows that get probes as a whole.
 type candidate struct {
 	lib   *library
 	rows  []int
 	links int
-	use   proc.Use // the surest of the rows
-	rank  int      // in telling, of the first
+	use   proc.Use // most certain use among the rows
+	rank  int      // lowest index in telling among the rows
 }
 
-// fewLinks tells whether probes have to be chosen.
+// fewLinks reports whether functions to probe must be chosen.
 func (l *libraries) fewLinks() bool { return l.tracer.Mode() == probes.ModePerf }
 
-// mostLinks is how many links there may be.
+// mostLinks returns the largest number of links.
 func (l *libraries) mostLinks() int {
 	if l.unlink <= 0 {
 		return int(ending / unlinkUnknown)
@@ -52,8 +51,8 @@ func (l *libraries) mostLinks() int {
 	return max(1, int(ending/l.unlink))
 }
 
-// candidates lists what a library could have probes on. What takes memory and what gives it
-// back go together, as far as programs name them: half of it would look like a leak.
+// candidates lists the candidates of a library. Functions that allocate and free memory form one
+// group, if programs name them: half of it would look like a leak.
 func (l *libraries) candidates(lib *library) (out []candidate) {
 	rows := l.tracer.Rows()
 	memory := -1
@@ -78,13 +77,13 @@ func (l *libraries) candidates(lib *library) (out []candidate) {
 	return out
 }
 
-// choice is what of a library has no probes.
+// choice has the rows of a library without probes.
 type choice struct {
 	rows  map[int]bool
-	named []int // of them, those that programs name
+	named []int // the ones among them that programs name
 }
 
-// choose says which rows of each library have none, given how many links there may be.
+// choose returns the rows of each library without probes. most bounds the links.
 func choose(all []candidate, most int) map[*library]choice {
 	slices.SortStableFunc(all, func(a, b candidate) int {
 		return cmp.Or(-cmp.Compare(a.use, b.use), cmp.Compare(a.rank, b.rank))
@@ -111,8 +110,8 @@ func choose(all []candidate, most int) map[*library]choice {
 	return out
 }
 
-// chooseProbes chooses for all libraries and, if it is not nil, a new one, and returns what
-// that is to do without.
+// chooseProbes chooses for all libraries and, unless nil, for added. It returns the rows of added
+// without probes.
 func (l *libraries) chooseProbes(added *library) map[int]bool {
 	l.choosing.Lock()
 	defer l.choosing.Unlock()
@@ -126,12 +125,12 @@ func (l *libraries) chooseProbes(added *library) map[int]bool {
 		users[i] = slices.Collect(maps.Keys(lib.users))
 	}
 	l.mu.Unlock()
-	of := map[uint32]map[string]proc.Use{} // read once for each process
+	of := map[uint32]map[string]proc.Use{} // read once per process
 	var all []candidate
 	for i, lib := range libs {
 		for _, pid := range users[i] {
 			if of[pid] == nil {
-				of[pid], _ = l.finder.Uses(pid) // none of one that has ended
+				of[pid], _ = l.finder.Uses(pid) // none if it has ended
 			}
 			for name, use := range of[pid] {
 				lib.uses[name] = max(lib.uses[name], use)
@@ -151,7 +150,7 @@ func (l *libraries) chooseProbes(added *library) map[int]bool {
 	return nil
 }
 
-// chose notes what a library is to do without. mu is held.
+// chose records the rows of a library without probes. mu is held.
 func (l *libraries) chose(lib *library, c choice) {
 	had := len(lib.without) > 0
 	lib.without, lib.Probes = c.rows, lib.attached.Without(c.rows)
@@ -164,7 +163,7 @@ func (l *libraries) chose(lib *library, c choice) {
 	}
 }
 
-// leftOut reports what a library is to do without. mu is held.
+// leftOut reports the rows of a library without probes. mu is held.
 func (l *libraries) leftOut(lib *library, c choice) tick.Report {
 	r := tick.Report{Kind: "unused-left-out", Object: lib.Path, Why: fmt.Sprintf(
 		"%d of its %d functions have probes: this kernel takes so long to take one out that there are no more than it can in %s",
@@ -185,7 +184,7 @@ func (l *libraries) leftOut(lib *library, c choice) tick.Report {
 	return r
 }
 
-// chooseSoon has watchUses choose again.
+// chooseSoon makes watchUses choose again.
 func (l *libraries) chooseSoon() {
 	select {
 	case l.changed <- struct{}{}:
@@ -193,7 +192,7 @@ func (l *libraries) chooseSoon() {
 	}
 }
 
-// watchUses chooses again as processes map other files, until ctx ends.
+// watchUses chooses again when processes map other files, until ctx ends.
 func (l *libraries) watchUses(ctx context.Context) {
 	again := time.NewTicker(usesEvery)
 	defer again.Stop()

@@ -14,7 +14,7 @@ import (
 	"ingero/sim"
 )
 
-// callsOf returns how many calls of an operation have been counted by the last tick.
+// callsOf returns the number of calls of an operation up to the last tick.
 func (r *running) callsOf(op string) (n uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,8 +29,8 @@ func (r *running) callsOf(op string) (n uint64) {
 	return n
 }
 
-// Where each probe is a link of its own, and there are few, the functions have them that
-// programs name, also in files that they load later; it is told what was left out.
+// With one link per probe and few links, functions that programs name have probes, also those that
+// files loaded later name. A report lists the rest.
 func TestUsedFunctionsFirst(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
@@ -62,7 +62,7 @@ func TestUsedFunctionsFirst(t *testing.T) {
 		call("later")
 		return r.callsOf("cudaMemGetInfo") > 0
 	})
-	before := r.callsOf("cudaMemGetInfo") / 100 * 100 // the rounds that were wholly seen
+	before := r.callsOf("cudaMemGetInfo") / 100 * 100 // the complete rounds
 	call("later")
 	child.CloseStdin()
 	if err := child.Wait(); err != nil {
@@ -80,7 +80,7 @@ func TestUsedFunctionsFirst(t *testing.T) {
 	r.saysWhatWasLeft(t)
 }
 
-// saysWhatWasLeft checks what is told of libraries of which not all functions have probes.
+// saysWhatWasLeft checks the reports on libraries in which some functions have no probes.
 func (r *running) saysWhatWasLeft(t *testing.T) {
 	t.Helper()
 	said := map[string]string{}
@@ -92,7 +92,7 @@ func (r *running) saysWhatWasLeft(t *testing.T) {
 	for i := range r.last.Libraries {
 		l := &r.last.Libraries[i]
 		why, told := said[filepath.Base(l.Path)]
-		if l.Probes > 150 { // a kernel that takes links out quickly
+		if l.Probes > 150 { // a kernel that detaches links quickly
 			if told {
 				t.Errorf("%s has %d probes, and it is told: %s", l.Path, l.Probes, why)
 			}

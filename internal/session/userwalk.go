@@ -5,15 +5,15 @@ import (
 	"ingero/internal/python"
 )
 
-// userWalk reads the Python functions that threads of a process are in, while it runs on.
+// userWalk walks Python stacks of a process's threads from user space, while they run.
 type userWalk struct {
 	of     *python.Process
 	walker *python.Walker
-	tids   map[uint32]uint32 // numbers in their own PID namespace
+	tids   map[uint32]uint32 // in their own PID namespace
 	close  func()
 }
 
-// walkFrom reads a process's Python functions from now on.
+// walkFrom walks a process's Python stacks from user space from now on.
 func (f *framer) walkFrom(pid uint32, of *python.Process) {
 	w, done, err := f.mem.walker(pid, of)
 	if err != nil {
@@ -25,7 +25,7 @@ func (f *framer) walkFrom(pid uint32, of *python.Process) {
 	f.users[pid] = &userWalk{of: of, walker: w, tids: map[uint32]uint32{}, close: done}
 }
 
-// walk returns the functions that a thread is in now.
+// walk returns the current Python frames of a thread.
 func (u *userWalk) walk(fs proc.FS, pid, tid uint32) ([]python.Frame, python.End) {
 	own, known := u.tids[tid]
 	if !known {

@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// costly is a source whose probes cost 2 us where calls are timed, else 0.5 us; those of free are out.
+// costly is a source whose probes cost 2 us for timed calls, 0.5 us for others, none for free.
 type costly struct {
 	share   float64
 	spent   Spent
@@ -41,8 +41,8 @@ func (c *costly) Shed(_ time.Time, x govern.Change, hot []events.Op) error {
 	return nil
 }
 
-// at is a tick in which the first of two processes makes 100,000 launches, a synchronisation
-// each, and the other nothing; its threads had two CPUs.
+// at returns a tick in which the first of two processes makes 100,000 launches, each with a
+// synchronization, and the other nothing; its threads had two CPUs.
 func at(t *testing.T, second int) *tick.Tick {
 	t.Helper()
 	launch, _ := events.OpByName("cudaLaunchKernel")
@@ -72,8 +72,8 @@ func TestWeigh(t *testing.T) {
 			}
 			continue
 		}
-		// 200 ms + 50 ms of probes and 20 ms of stacks in two CPU seconds; 30 ms of the
-		// agent and 12 ms of tracepoints in the three of both processes.
+		// 200 ms + 50 ms of probes and 20 ms of stacks in two CPU seconds; 30 ms of the agent and
+		// 12 ms of tracepoints in the three of both processes.
 		want := tick.Overhead{Budget: 0.02, Probes: 0.125, Stacks: 0.01, Agent: 0.01, Tracepoints: 0.004}
 		want.Share = want.Probes + want.Stacks + want.Agent + want.Tracepoints
 		for _, c := range [][2]float64{{x.Overhead.Share, want.Share}, {x.Overhead.Probes, want.Probes}, {x.Overhead.Stacks, want.Stacks},
@@ -88,8 +88,7 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
-// Of two processes the launches are counted of the one that makes very many, as long as that
-// step is taken.
+// While that step is taken, only the launches of a process with very many are counted.
 func TestCountedLaunches(t *testing.T) {
 	launch, _ := events.OpByName("cudaLaunchKernel")
 	src := &costly{share: 0.02}
@@ -106,8 +105,8 @@ func TestCountedLaunches(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Timed, 20,000 launches take 4 % of a second, and counted 1 %. The first tick has nothing to
-	// be compared with, and one over the bound means nothing.
+	// Timed, 20,000 launches take 4 % of a second; counted, 1 %. The first tick has no earlier one
+	// to compare with, and one tick over the bound means nothing.
 	for second := 1; second <= 20; second++ {
 		step(second, 20_000)
 		if want := second >= 3; len(src.counted) > 0 != want || want && (len(src.counted) > 1 || src.counted[0] != 1) {
@@ -122,7 +121,7 @@ func TestCountedLaunches(t *testing.T) {
 	}
 }
 
-// Without a bound nothing is worked out, and nothing told.
+// Without a bound nothing is computed or reported.
 func TestWeighUnbound(t *testing.T) {
 	src := &costly{}
 	var b budget

@@ -11,21 +11,20 @@ import (
 	"ingero/internal/where"
 )
 
-// Pods knows the Kubernetes pods of this machine.
+// Pods has the Kubernetes pods of this machine.
 type Pods interface {
-	// Run keeps what is known up to date until ctx ends, and tells what hinders it.
+	// Run keeps the list of pods current until ctx ends, and passes errors to problem.
 	Run(ctx context.Context, problem func(error))
-	// Complete adds what is known of a process's pod, and tells whether that is all.
+	// Complete adds the facts about a process's pod, and reports whether they are complete.
 	Complete(w *tick.Where) bool
-	// List returns those that ask for GPUs.
+	// List returns the pods that request GPUs.
 	List() []tick.Pod
-	// Changed delivers when there is something new.
+	// Changed delivers a value after changes.
 	Changed() <-chan struct{}
 }
 
-// programs reads what processes were started with. A process whose memory map is locked
-// can hold its reader up for as long, so nobody waits for an answer: they are taken when
-// they are there.
+// programs reads the command lines and environments of processes. A process whose memory map is
+// locked can block its reader, so callers do not wait: they take answers when they are ready.
 type programs struct {
 	read  func(pid uint32, vars []string) (*proc.Program, error)
 	mode  redact.Mode
@@ -34,25 +33,24 @@ type programs struct {
 
 	mu      sync.Mutex
 	seq     uint64
-	open    uint64 // questions without an answer yet
+	open    uint64 // unanswered questions
 	closed  bool
 	answers map[uint32]answer
-	left    uint64 // questions that were left out, since too many were open
+	left    uint64 // questions dropped because too many were open
 }
 
 const (
 	readers      = 4
 	maxQuestions = 1024
-	// lastAnswers is how long the end of a session waits for answers, and how long
-	// whoever must know one.
+	// lastAnswers bounds the wait for answers at the end of a session and in vars.
 	lastAnswers = 2 * time.Second
 )
 
 type question struct {
 	pid   uint32
-	start uint64 // the process's StartTicks
+	start uint64 // its StartTicks
 	seq   uint64
-	back  chan answer // who waits for it, with room for one; nil: it is for take
+	back  chan answer // receives the answer, with room for one; nil: the answer is for take
 }
 
 type answer struct {
@@ -74,7 +72,7 @@ func (p *programs) run() {
 	for q := range p.queue {
 		a := answer{question: q}
 		x, err := p.read(q.pid, vars)
-		known := x != nil && x.StartTicks == q.start && (err == nil || len(x.Args) > 0) // else it has ended, or may not be read
+		known := x != nil && x.StartTicks == q.start && (err == nil || len(x.Args) > 0) // else it has ended, or is unreadable
 		if known {
 			a.cmdline, a.vars = p.mode.Line(x.Args), x.Vars
 		}
@@ -84,7 +82,7 @@ func (p *programs) run() {
 		p.mu.Lock()
 		p.open--
 		switch {
-		case !known, q.back != nil, p.answers[q.pid].seq > q.seq: // the last: of an earlier program
+		case !known, q.back != nil, p.answers[q.pid].seq > q.seq: // the kept answer is newer
 		case len(p.answers) < maxQuestions:
 			p.answers[q.pid] = a
 		default:
@@ -94,7 +92,7 @@ func (p *programs) run() {
 	}
 }
 
-// ask has a process looked at. It does not wait.
+// ask requests the data of a process. It does not wait.
 func (p *programs) ask(pid uint32, start uint64) { p.put(question{pid: pid, start: start}) }
 
 func (p *programs) put(q question) bool {
@@ -115,7 +113,7 @@ func (p *programs) put(q question) bool {
 	}
 }
 
-// vars returns the variables of a process, none where they do not come in time.
+// vars returns the variables of a process, nil if they do not arrive in time.
 func (p *programs) vars(pid uint32, start uint64) map[string]string {
 	q := question{pid: pid, start: start, back: make(chan answer, 1)}
 	if !p.put(q) {
@@ -129,7 +127,7 @@ func (p *programs) vars(pid uint32, start uint64) map[string]string {
 	}
 }
 
-// take returns the answers that have come, and how many there will not be.
+// take returns the answers so far, and the number of lost ones.
 func (p *programs) take() (map[uint32]answer, uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +140,8 @@ func (p *programs) take() (map[uint32]answer, uint64) {
 	return out, left
 }
 
-// stop ends the readers once they have read what was asked for. One that is held up is
-// left behind: it ends with the process that it reads, or with this one.
+// stop stops the readers once they have answered all questions. A blocked reader is abandoned: it
+// ends with the process that it reads, or with this one.
 func (p *programs) stop() {
 	p.mu.Lock()
 	if !p.closed {
@@ -159,21 +157,20 @@ func (p *programs) stop() {
 	}
 }
 
-// locate says where a process runs as another program, as far as its control groups
-// tell.
+// locate sets the place of a process that runs another program, from its cgroups.
 func (p *process) locate(x *proc.Process) {
 	p.start, p.asked = x.StartTicks, false
 	p.Cgroup, p.Where = x.Cgroup, where.Cgroups(x.Cgroups)
 }
 
-// inherit takes over from a parent what a fork does not change.
+// inherit copies a parent's place and its request state, which a fork does not change.
 func (p *process) inherit(parent *process) {
 	if parent.Cmdline != "" && parent.Cgroup == p.Cgroup {
 		p.Where, p.asked = parent.Where, true
 	}
 }
 
-// ask has it read what a process was started with, once.
+// ask requests a process's command line and environment, once.
 func (t *targets) ask(pid uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -182,7 +179,7 @@ func (t *targets) ask(pid uint32) {
 	}
 }
 
-// askOnce is ask with mu held.
+// askOnce implements ask. mu is held.
 func (t *targets) askOnce(p *process) {
 	if !p.asked && p.start != 0 {
 		p.asked = true
@@ -190,12 +187,12 @@ func (t *targets) askOnce(p *process) {
 	}
 }
 
-// variables returns those of a process that say where it runs, none where they do not come in time.
+// variables returns a process's variables that name its place, nil if they do not arrive in time.
 func (t *targets) variables(p *proc.Process) map[string]string {
 	return t.programs.vars(p.PID, p.StartTicks)
 }
 
-// askFor has it read what a process that is not traced was started with, if one of its user is.
+// askFor requests the command line of an untraced process, if its user has a traced one.
 func (t *targets) askFor(x *proc.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -207,8 +204,8 @@ func (t *targets) askFor(x *proc.Process) {
 	}
 }
 
-// locate completes where processes run, and asks for what is not known yet. It returns all
-// answers, how many there will not be, and the pods.
+// locate completes the places of processes, and requests missing data. It returns all answers, the
+// number of lost ones, and the pods.
 func (t *targets) locate() (answers map[uint32]answer, left uint64, pods []tick.Pod) {
 	answers, left = t.programs.take()
 	t.mu.Lock()
@@ -230,13 +227,13 @@ func (t *targets) locate() (answers map[uint32]answer, left uint64, pods []tick.
 	return answers, left, pods
 }
 
-// fill takes the answer for a process.
+// fill copies the answer into a process.
 func (a *answer) fill(p *tick.Process) {
 	p.Cmdline = a.cmdline
 	where.Environ(a.vars, &p.Where)
 }
 
-// completePod says of which pod a process is.
+// completePod adds the pod of a process.
 func completePod(pods Pods, w *tick.Where) {
 	if pods != nil && (w.PodUID != "" || w.Container != "") && w.ContainerName == "" {
 		pods.Complete(w)

@@ -24,14 +24,14 @@ import (
 	"ingero/internal/where"
 )
 
-// Of this run of the tests alone: another that goes on at the same time has its own.
+// Unique to this test run, since others may run at the same time.
 var (
 	containerID = fmt.Sprintf("%08x9e7a6f5b4c3d2e1f0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d4e3f2a1b", os.Getpid())
 	podID       = fmt.Sprintf("%08x-1b3d-4e5f-8a9b-0c1d2e3f4a5b", os.Getpid())
-	stranger    = 1<<22 + uint32(os.Getpid()) // a user who has no other processes
+	stranger    = 1<<22 + uint32(os.Getpid()) // a user without other processes
 )
 
-// kubelet answers with one pod, as a kubelet does, once it is there.
+// kubelet answers with one pod once it is there, as a kubelet does.
 type kubelet struct {
 	there atomic.Bool
 	asked atomic.Int64
@@ -61,8 +61,7 @@ func (k *kubelet) pods(t *testing.T) *k8s.Table {
 	return x
 }
 
-// inPod starts a worker, in the control group of a pod's container or not, and waits
-// until it is ready.
+// inPod starts a worker, in the cgroup of a pod's container or not, and waits until it is ready.
 func inPod(t *testing.T, dir string, in func(pid int), cmdline []string, env ...string) *testkit.Child {
 	t.Helper()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
@@ -81,7 +80,7 @@ func inPod(t *testing.T, dir string, in func(pid int), cmdline []string, env ...
 	return c
 }
 
-// finish lets a worker load its library, make its calls once that is attached to, and end.
+// finish lets a worker load its library, make its calls once it is attached, and end.
 func finish(t *testing.T, c *testkit.Child, seen chan session.Notice) {
 	t.Helper()
 	c.Say("load")
@@ -93,7 +92,7 @@ func finish(t *testing.T, c *testkit.Child, seen chan session.Notice) {
 	}
 }
 
-// traced returns the processes of the last tick that made calls, by number.
+// traced returns the processes of the last tick with calls, by number.
 func (r *running) traced() map[uint32]*tick.Process {
 	out := map[uint32]*tick.Process{}
 	for i := range r.last.Processes {
@@ -107,8 +106,7 @@ func (r *running) traced() map[uint32]*tick.Process {
 	return out
 }
 
-// All that can be said of where a process runs is said: what its control group, its
-// environment, its arguments and the kubelet tell.
+// A process's place has everything that its cgroup, environment, arguments and the kubelet tell.
 func TestWhereAProcessRuns(t *testing.T) {
 	dir := build(t)
 	testkit.LeakCheck(t)
@@ -152,7 +150,7 @@ func TestWhereAProcessRuns(t *testing.T) {
 	}
 }
 
-// Only processes of the place that is asked for are traced, by whatever it is told.
+// Only processes of the selected place are traced, by each kind of selector.
 func TestPlaceSelects(t *testing.T) {
 	dir := build(t)
 	for name, place := range map[string]where.Selector{
@@ -176,7 +174,7 @@ func TestPlaceSelects(t *testing.T) {
 			elsewhere.Line("loaded")
 			there.Say("load")
 			there.Line("loaded")
-			if place.NeedsPods() { // it is known of only now that it has loaded the library
+			if place.NeedsPods() { // it is known only after it has loaded the library
 				testkit.Eventually(t, "the kubelet to be asked", func() bool { return k.asked.Load() > 0 })
 				k.there.Store(true)
 			}
@@ -197,7 +195,7 @@ func TestPlaceSelects(t *testing.T) {
 	}
 }
 
-// A kubelet that cannot be asked is told of, and nothing else suffers.
+// An unavailable kubelet is reported, and nothing else suffers.
 func TestPodsAreNotKnown(t *testing.T) {
 	dir := build(t)
 	s := httptest.NewServer(http.NotFoundHandler())
@@ -219,8 +217,7 @@ func TestPodsAreNotKnown(t *testing.T) {
 	r.exact(t, 100)
 }
 
-// A program that another becomes is told of by its own command line, and a child by its
-// parent's.
+// A process has its own command line after an exec, and its parent's after a fork.
 func TestCommandLineOfChildren(t *testing.T) {
 	dir := build(t)
 	child := worker(t, dir, "forks", "100", "RANK=5")
@@ -236,14 +233,14 @@ func TestCommandLineOfChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.end(t)
-	of := map[string]int{} // by what comes after the path
+	of := map[string]int{} // by the text after the path
 	for _, p := range r.last.Processes {
 		if p.Cmdline != "" && p.Rank != tick.Numbered(5) {
 			t.Errorf("%s has rank %s", p.Cmdline, p.Rank)
 		}
 		of[strings.TrimPrefix(p.Cmdline[strings.LastIndexByte(p.Cmdline, '/')+1:], "worker ")]++
 	}
-	// Those that became another program may end before that can be read.
+	// After an exec, a process may end before it can be read.
 	if of["forks 100"] < 1 || of["forks 100"]+of["now 100"]+of[""] != 41 {
 		t.Errorf("command lines %v", of)
 	}

@@ -19,8 +19,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// witness has the kernel's own tracer write down events: of a process, or with pid 0
-// all. It returns what was written.
+// witness makes the kernel's tracer record events of a process, or with pid 0 of all. It returns a
+// function that returns the events.
 func witness(t testing.TB, pid int, tracepoints ...string) func() []seenEvent {
 	t.Helper()
 	dir := fmt.Sprintf("/sys/kernel/tracing/instances/ingero-%d-%s", os.Getpid(), strings.ReplaceAll(t.Name(), "/", "-"))
@@ -64,7 +64,7 @@ func witness(t testing.TB, pid int, tracepoints ...string) func() []seenEvent {
 	}
 }
 
-// seenEvent is what the kernel's tracer wrote down.
+// seenEvent is an event that the kernel's tracer recorded.
 type seenEvent struct {
 	name string
 	ns   float64
@@ -72,9 +72,9 @@ type seenEvent struct {
 	text string
 }
 
-// requests returns how many requests of a process the tracer saw, and their time.
-// Reads and writes have an R or a W in front. hidden is how many of them ended in an
-// interrupt of a thread of init: there are sandboxes whose kernel runs no program there.
+// requests returns the number of a process's requests that the tracer saw, and their time. kind is
+// a prefix: R for reads, W for writes. hidden counts those that ended in an interrupt of a thread
+// of init: some sandboxes' kernels run no programs there.
 func requests(seen []seenEvent, who, kind string) (n, hidden uint64, ns float64) {
 	begun := map[string]float64{}
 	for _, e := range seen {
@@ -97,14 +97,14 @@ func requests(seen []seenEvent, who, kind string) (n, hidden uint64, ns float64)
 	return n, hidden, ns
 }
 
-// ofInit tells whether a thread, as comm-pid, is one of init's.
+// ofInit reports whether a thread, as comm-pid, is one of init's.
 func ofInit(who string) bool {
 	tid := who[strings.LastIndexByte(who, '-')+1:]
 	b, _ := os.ReadFile("/proc/" + tid + "/status")
 	return strings.Contains(string(b), "\nTgid:\t1\n")
 }
 
-// memoryGroup makes a cgroup with a limit on memory, for a process.
+// memoryGroup makes a cgroup with a memory limit, for a process.
 func memoryGroup(t testing.TB, limit int) (dir string, enter func(pid int)) {
 	t.Helper()
 	return group(t, "memory", map[string]string{"memory.limit_in_bytes": strconv.Itoa(limit), "memory.swappiness": "0"},
@@ -136,7 +136,7 @@ func group(t testing.TB, controller string, first, second map[string]string) (di
 	}
 }
 
-// counter reads a number behind a key in a file of a cgroup.
+// counter reads the number of a key in a cgroup file.
 func counter(t testing.TB, path, key string) uint64 {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -186,7 +186,7 @@ func loseOnLoopback(t testing.TB, pid int, n int32) {
 	})
 }
 
-// loopbackUp has lo of the thread's network namespace up.
+// loopbackUp brings up lo in the thread's network namespace.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"ingero/sim"
 )
 
-// What a program waits for is told with the line at which its worker spends the time: also where
-// a thread of the worker hands the input over, and waits or not until it has done that; and whether
-// or not the worker makes calls.
+// A program's wait has the line where its worker spends the time: also if a thread of the worker
+// passes the input on, with or without waiting for the result, and whether or not the worker makes
+// calls.
 func TestLineOfAWorker(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"sleep", "spin"} {
@@ -28,11 +28,11 @@ func TestLineOfAWorker(t *testing.T) {
 			t.Run(how+" "+start, func(t *testing.T) { lineOfAWorker(t, systemPython(t), how, start, session.Config{}) })
 		}
 	}
-	// The worker has woken the program that waits, and then a process that works as long as it does.
+	// The worker wakes the waiting program, and then a process that works as long as it does.
 	t.Run("spin shares", func(t *testing.T) { lineOfAWorker(t, systemPython(t), "spin", "shares", session.Config{}) })
 }
 
-// To spare the traced processes fewer stacks are taken; they are enough to tell the line.
+// The fewer stacks of the step stacks-rare suffice to find the line.
 func TestLineOfAWorkerOfFewStacks(t *testing.T) {
 	t.Parallel()
 	rare := slices.IndexFunc(govern.Steps[:], func(s govern.Step) bool { return s.Name == "stacks-rare" })
@@ -43,7 +43,7 @@ func TestLineOfAWorkerOfFewStacks(t *testing.T) {
 	}
 }
 
-// A wait that nobody ends is told with the line at which the program itself waits.
+// A wait that no thread ends has the line where the program itself waits.
 func TestLineOfAnOwnWait(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)

@@ -6,15 +6,15 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt reports bytes that no Sketch can have been written as.
+// ErrCorrupt reports bytes that are no encoded Sketch.
 var ErrCorrupt = errors.New("corrupt sketch")
 
 // sketchVersion is the first byte of the binary form.
 const sketchVersion = 1
 
-// AppendBinary appends the binary form: a version byte, then as varints the
-// sum, the smallest, the largest, the number of buckets in use, and for each
-// of these its distance from the one before and its count. It never fails.
+// AppendBinary appends the binary form: a version byte, then as varints the sum, the smallest, the
+// largest, the number of buckets in use, and for each bucket its distance from the previous one and
+// its count. It never fails.
 func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, sketchVersion)
 	b = binary.AppendUvarint(b, s.sum)
@@ -50,9 +50,8 @@ func (s *Sketch) AppendBinary(b []byte) ([]byte, error) {
 // MarshalBinary returns the binary form.
 func (s *Sketch) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 
-// UnmarshalBinary replaces the sketch by the one that data is the binary form
-// of. Where data is not one it returns an error that wraps [ErrCorrupt] and
-// leaves the sketch as it was. It takes at most 32 KB whatever data says.
+// UnmarshalBinary replaces the sketch by the decoded data. For invalid data it returns an error
+// that wraps [ErrCorrupt] and leaves the sketch unchanged. It allocates at most 32 KB for any data.
 func (s *Sketch) UnmarshalBinary(data []byte) error {
 	d := sketchReader{b: data}
 	if v := d.byte(); !d.bad && v != sketchVersion {
@@ -66,7 +65,7 @@ func (s *Sketch) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("%w: %d buckets", ErrCorrupt, used)
 	}
 	at := -1
-	var low, high uint64 // what the sum can be, by the buckets
+	var low, high uint64 // bounds of the sum, by the buckets
 	first, last := -1, -1
 	for range used {
 		step, count := d.uvarint(), d.uvarint()
@@ -101,8 +100,8 @@ func (s *Sketch) UnmarshalBinary(data []byte) error {
 	return nil
 }
 
-// inBucket says whether v belongs in bucket i; the empty sketch's extremes are
-// zero and its bucket is -1.
+// inBucket reports whether v belongs in bucket i; the empty sketch's extremes are zero and its
+// bucket is -1.
 func inBucket(v uint64, i int) bool {
 	if i < 0 {
 		return v == 0
@@ -114,7 +113,7 @@ func inBucket(v uint64, i int) bool {
 	return oct*sketchSub+sub == i
 }
 
-// sketchReader reads from bytes and remembers that they ran out.
+// sketchReader reads bytes and records whether they ran out.
 type sketchReader struct {
 	b   []byte
 	bad bool

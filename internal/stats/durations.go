@@ -1,21 +1,20 @@
 package stats
 
-// Durations are what is known of how long the calls of an operation took: the
-// records that were seen and the kernel's count of all. It has the one rule for
-// which of them answers.
+// Durations has the known durations of an operation's calls, from the records and from the kernel's
+// count of all calls. It implements the rule that selects one of them.
 type Durations struct {
-	Seen *Sketch // of the records, by weight
-	All  *Hist   // of all calls that returned; may be nil
-	// Thinned says that Seen lacks calls that All has.
+	Seen *Sketch // from the records, by weight
+	All  *Hist   // from all calls that returned; may be nil
+	// Thinned means that Seen lacks calls that All has.
 	Thinned bool
 }
 
-// coarse says whether the histogram answers.
+// coarse reports whether the histogram is used.
 func (d Durations) coarse() bool { return d.Thinned && d.All != nil }
 
-// Quantile returns the duration in nanoseconds that the share q of all calls is
-// not longer than; ok is false when no call is known to have returned. The
-// longest (q >= 1) is exact unless the record of the longest call is missing.
+// Quantile returns the smallest duration, in nanoseconds, that at least the share q of all calls
+// does not exceed. ok is false if no call is known to have returned. The longest (q >= 1) is exact
+// unless the record of the longest call is missing.
 func (d Durations) Quantile(q float64) (ns int64, ok bool) {
 	if !d.coarse() {
 		if d.Seen == nil || d.Seen.Count() == 0 {

@@ -5,7 +5,7 @@ import "testing"
 func TestDurations(t *testing.T) {
 	var seen Sketch
 	var all, none Hist
-	for range 90 { // of these the records were thinned
+	for range 90 { // calls with thinned records
 		all.Record(1000, 1)
 	}
 	for range 10 {

@@ -15,8 +15,8 @@ const HistError = 1.0 / 16
 
 const histSub = 8 // buckets an octave
 
-// Hist is the kernel's histogram of durations: 8 buckets an octave, counted
-// for every call that returned. Durations under 16 ns have a bucket each.
+// Hist is the kernel's histogram of durations: 8 buckets an octave, counted for every call that
+// returned. Durations under 16 ns have a bucket each.
 type Hist [HistBuckets]uint64
 
 // HistIndex returns the bucket of a duration in nanoseconds.
@@ -50,7 +50,7 @@ func (h *Hist) Record(ns int64, weight uint32) {
 	h[HistIndex(uint64(max(ns, 0)))] += uint64(weight)
 }
 
-// Count returns how many durations the histogram holds.
+// Count returns the number of durations in the histogram.
 func (h *Hist) Count() uint64 {
 	var n uint64
 	for _, c := range h {
@@ -66,18 +66,16 @@ func (h *Hist) Add(o *Hist) {
 	}
 }
 
-// Sub takes the counts of o, an earlier state of h, away. No count goes below
-// zero.
+// Sub subtracts the counts of o, an earlier state of h. No count goes below zero.
 func (h *Hist) Sub(o *Hist) {
 	for i, c := range o {
 		h[i] -= min(c, h[i])
 	}
 }
 
-// Quantile returns the duration in nanoseconds that the share q of all is not
-// longer than: the middle of the bucket with the nearest rank, so it is within
-// [HistError] of the true one. It returns the lower bound for the last bucket
-// and zero for an empty histogram.
+// Quantile returns the duration in nanoseconds that the share q of all durations does not exceed:
+// the middle of the bucket with the nearest rank, within [HistError] of the true value. It returns
+// the lower bound for the last bucket and zero for an empty histogram.
 func (h *Hist) Quantile(q float64) int64 {
 	total := h.Count()
 	if total == 0 {

@@ -25,7 +25,7 @@ func TestHistBoundsAndIndexAgree(t *testing.T) {
 	}
 }
 
-// The kernel computes the same by its own means; these are its rule by hand.
+// The kernel computes the same in its own way; these values are computed by hand from its rule.
 func TestHistIndex(t *testing.T) {
 	for v, want := range map[uint64]int{
 		0: 0, 7: 7, 8: 8, 15: 15, 16: 16, 17: 16, 18: 17, 31: 23, 32: 24,
@@ -41,7 +41,7 @@ func TestHistIndex(t *testing.T) {
 
 func TestHistAgainstSorted(t *testing.T) {
 	for name, draw := range shapes {
-		if name == "any" { // beyond the last bucket's end the error is not bounded
+		if name == "any" { // beyond the last bucket's end the error is unbounded
 			draw = func(r *rand.Rand) int64 { return r.Int64N(1<<41) >> r.IntN(41) }
 		}
 		for _, n := range []int{1, 3, 1000, 20_000} {

@@ -25,7 +25,7 @@ type Sketch struct {
 	count    uint64
 	sum      uint64
 	min, max int64
-	at       [sketchOctaves]uint8 // 1 + index into rows, 0 where there is none
+	at       [sketchOctaves]uint8 // 1 + index into rows, 0 for none
 	rows     [][sketchSub]uint64
 }
 
@@ -46,7 +46,7 @@ func (s *Sketch) Add(ns int64, weight uint32) {
 	s.note(ns, ns, uint64(weight), uint64(ns)*uint64(weight), uint64(ns)>>31)
 }
 
-// note adds to the totals. big is not zero when sum may have overflowed.
+// note adds to the totals. big is nonzero if sum may have overflowed.
 func (s *Sketch) note(lo, hi int64, count, sum, big uint64) {
 	if s.count == 0 || lo < s.min {
 		s.min = lo
@@ -61,8 +61,7 @@ func (s *Sketch) note(lo, hi int64, count, sum, big uint64) {
 	s.sum = satAdd(s.sum, sum)
 }
 
-// Merge adds all that o holds. The result is the same as if everything had
-// been added to s.
+// Merge adds o. The result is the same as if all of its values had been added to s.
 func (s *Sketch) Merge(o *Sketch) {
 	if o == nil || o.count == 0 {
 		return
@@ -84,8 +83,8 @@ func (s *Sketch) Merge(o *Sketch) {
 	s.note(o.min, o.max, o.count, o.sum, 0)
 }
 
-// Sub removes what o holds, which must be an earlier state of s. The smallest and the
-// largest of what is left are then known as closely as quantiles are.
+// Sub subtracts o, which must be an earlier state of s. The smallest and the largest of the rest
+// are then only as precise as quantiles.
 func (s *Sketch) Sub(o *Sketch) {
 	if o == nil || o.count == 0 {
 		return
@@ -119,16 +118,16 @@ func (s *Sketch) Sub(o *Sketch) {
 	s.min, s.max = max(lowest, s.min), min(highest, s.max)
 }
 
-// grow makes room for an octave and returns its place in at's terms.
+// grow makes room for an octave and returns its value for at.
 func (s *Sketch) grow(oct int) uint8 {
 	s.rows = append(s.rows, [sketchSub]uint64{})
 	s.at[oct] = uint8(len(s.rows))
 	return s.at[oct]
 }
 
-// Quantile returns the duration in nanoseconds that the share q of all is not
-// longer than (nearest rank). It is exact for q <= 0, the smallest, and q >= 1,
-// the largest, and zero for an empty sketch.
+// Quantile returns the duration in nanoseconds that the share q of all durations does not exceed
+// (nearest rank). It is exact for q <= 0, the smallest, and q >= 1, the largest, and zero for an
+// empty sketch.
 func (s *Sketch) Quantile(q float64) int64 {
 	switch {
 	case s.count == 0:
@@ -155,17 +154,17 @@ func (s *Sketch) Quantile(q float64) int64 {
 	return s.max
 }
 
-// Count returns how many durations were added, by weight.
+// Count returns the number of durations, by weight.
 func (s *Sketch) Count() uint64 { return s.count }
 
-// Sum returns the sum of all durations in nanoseconds; it stops at the largest
-// uint64 (584 years).
+// Sum returns the sum of all durations in nanoseconds; it saturates at the largest uint64 (584
+// years).
 func (s *Sketch) Sum() uint64 { return s.sum }
 
-// Min returns the shortest duration, zero when there is none.
+// Min returns the shortest duration, or zero.
 func (s *Sketch) Min() int64 { return s.min }
 
-// Max returns the longest duration, zero when there is none.
+// Max returns the longest duration, or zero.
 func (s *Sketch) Max() int64 { return s.max }
 
 // Reset empties the sketch and keeps its memory.
@@ -184,7 +183,7 @@ func (s *Sketch) Clone() *Sketch {
 	return &c
 }
 
-// sketchBucket places a duration.
+// sketchBucket returns the bucket of a duration.
 func sketchBucket(v uint64) (oct, sub int) {
 	if v < sketchSub {
 		return 0, int(v)
@@ -203,8 +202,8 @@ func sketchBounds(oct, sub int) (lo, hi int64) {
 	return lo, lo + (width - 1)
 }
 
-// rank returns the nearest rank of q among n, from 1. The product is rounded
-// where only float64's own error keeps it from being whole.
+// rank returns the nearest rank of q among n, from 1. The product is rounded if only float64's own
+// error keeps it from being an integer.
 func rank(q float64, n uint64) uint64 {
 	r := q * float64(n)
 	if whole := math.Round(r); math.Abs(r-whole) <= 1e-9*r {
@@ -235,9 +234,8 @@ func satMul(a, b uint64) uint64 {
 	return lo
 }
 
-// Middles yields the middle of each bucket that holds durations, in nanoseconds and from
-// the shortest, and how many it holds. The middle lies between the smallest and the
-// largest duration, as that of [Sketch.Quantile] does.
+// Middles yields the middle of each nonempty bucket, in nanoseconds and in ascending order, with
+// its count. The middle is between the smallest and the largest duration, as in [Sketch.Quantile].
 func (s *Sketch) Middles() iter.Seq2[int64, uint64] {
 	return func(yield func(int64, uint64) bool) {
 		for oct, row := range s.at {

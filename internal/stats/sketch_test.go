@@ -13,7 +13,7 @@ import (
 
 var quantiles = []float64{0.001, 0.01, 0.25, 0.5, 0.9, 0.95, 0.99, 0.999}
 
-// shapes are the kinds of durations that calls have.
+// shapes are typical distributions of call durations.
 var shapes = map[string]func(*rand.Rand) int64{
 	"uniform":   func(r *rand.Rand) int64 { return r.Int64N(1e6) },
 	"lognormal": func(r *rand.Rand) int64 { return int64(5000 * math.Exp(r.NormFloat64())) },
@@ -218,7 +218,7 @@ func TestSketchBinaryRefuses(t *testing.T) {
 	}
 }
 
-// equal compares what can be seen of two sketches.
+// equal compares the visible state of two sketches.
 func equal(a, b *Sketch) bool {
 	x, _ := a.MarshalBinary()
 	y, _ := b.MarshalBinary()

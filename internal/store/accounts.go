@@ -11,25 +11,24 @@ import (
 
 var sqlAccount = `REPLACE INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// accountTiers are how much time the rows of accounts are of, and for how long they
-// are kept.
+// accountTiers are the row lengths of the table accounts and their retention times.
 var accountTiers = [...]tier{{10 * time.Second, 48 * time.Hour}, {10 * time.Minute, 365 * 24 * time.Hour}}
 
-// savedAccounts are the accounts as of the last rows of a tier: what was added since is
-// the next one's.
+// savedAccounts holds the accounts as of a tier's last rows. The next rows hold what was added
+// since.
 type savedAccounts struct {
-	since time.Time // zero: the session's beginning
+	since time.Time // zero: the session's start
 	was   map[uint32]tick.Breakdown
 	slow  map[loopKey][]tick.LoopStep // the slowest steps since
 }
 
-// loopKey is a process, and the range that its steps are.
+// loopKey identifies a loop: a process and the name of the range that is its step.
 type loopKey struct {
 	pid  uint32
 	name string
 }
 
-// keyOf is the key of an account's loop.
+// keyOf returns the key of an account's loop.
 func keyOf(b *tick.Breakdown) loopKey {
 	if b.Loop == nil {
 		return loopKey{pid: b.PID}
@@ -37,7 +36,7 @@ func keyOf(b *tick.Breakdown) loopKey {
 	return loopKey{b.PID, b.Loop.Range}
 }
 
-// accounts writes where the time went since the last rows, once a tier's time has passed.
+// accounts writes where the time went since a tier's last rows, once the tier's length has elapsed.
 func (v *saving) accounts(t *tick.Tick) error {
 	for i, tier := range accountTiers {
 		a := &v.spent[i]
@@ -90,7 +89,7 @@ func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Du
 		int64(b.Critical), int64(b.CriticalMin), int64(b.CriticalMax), b.Steps, lengths, string(detail))
 }
 
-// sweepAccounts removes rows that are old.
+// sweepAccounts deletes expired rows.
 func (v *saver) sweepAccounts(now time.Time) error {
 	for _, tier := range accountTiers {
 		if _, err := v.db.Exec("DELETE FROM accounts WHERE seconds = ? AND end_ns < ?", tier.seconds(), now.Add(-tier.keep).UnixNano()); err != nil {
@@ -100,11 +99,11 @@ func (v *saver) sweepAccounts(now time.Time) error {
 	return nil
 }
 
-// AccountColumns are the columns of an account that [ScanAccount] reads.
+// AccountColumns are the columns that [ScanAccount] reads.
 const AccountColumns = `pid, threads, elapsed_ns, gpu_wait_ns, call_cpu_ns, gap_cpu_ns, runnable_ns, throttled_ns, blocked_ns,
 	critical_ns, critical_min_ns, critical_max_ns, steps, lengths, detail`
 
-// ScanAccount reads [AccountColumns] of a row, behind what more it has.
+// ScanAccount reads a row that ends with [AccountColumns]; more receives the columns before.
 func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error {
 	var lengths, detail []byte
 	err := scan(append(more, &b.PID, &b.Threads, &b.Elapsed, &b.GPUWait, &b.CallCPU, &b.GapCPU, &b.Runnable, &b.Throttled, &b.Blocked,

@@ -5,18 +5,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// accountDetail is the JSON of an account.
+// accountDetail is an account's JSON.
 type accountDetail struct {
 	RunnableBy []shareJSON  `json:"runnable_by,omitempty"`
 	BlockedOn  []shareJSON  `json:"blocked_on,omitempty"`
 	Threads    []threadJSON `json:"threads"`
-	Loop       *loopJSON    `json:"loop,omitempty"` // what is done again and again
+	Loop       *loopJSON    `json:"loop,omitempty"` // the repeated steps
 }
 
 type threadJSON struct {
-	TID  uint32                 `json:"tid"` // 0: all that are not told apart
+	TID  uint32                 `json:"tid"` // 0: all threads that have no entry of their own
 	Comm string                 `json:"comm,omitempty"`
-	In   [tick.Places]spentJSON `json:"in"` // calls that wait for the GPU, other calls, between calls
+	In   [tick.Places]spentJSON `json:"in"` // calls that wait for the GPU, other calls, gaps
 }
 
 type spentJSON struct {
@@ -28,7 +28,7 @@ type spentJSON struct {
 	BlockedOn  []shareJSON `json:"blocked_on,omitempty"`
 }
 
-// shareJSON is a share. What is a number and no time is as in package events.
+// shareJSON is a share. Numbers that are not times are encoded as in package events.
 type shareJSON struct {
 	NS     uint64          `json:"ns"`
 	Count  uint64          `json:"count,omitempty"`
@@ -110,7 +110,7 @@ func (j *threadJSON) time() tick.ThreadTime {
 	return t
 }
 
-// accountShares is how many names a row has of a part.
+// accountShares is how many names a row keeps of each part.
 const accountShares = 12
 
 func sharesJSON(all []tick.Share) (out []shareJSON) {

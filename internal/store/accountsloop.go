@@ -9,7 +9,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// loopJSON is a loop in the detail of an account.
+// loopJSON is a loop in an account's detail.
 type loopJSON struct {
 	TID     uint32     `json:"tid"`
 	Op      events.Op  `json:"op"`
@@ -40,7 +40,7 @@ type slowJSON struct {
 	Took []shareJSON `json:"took,omitempty"`
 }
 
-// loopOf is a loop with the slowest steps of the time that it is of.
+// loopOf returns a loop's JSON with the slowest steps of the row's period.
 func loopOf(l *tick.Loop, slowest []tick.LoopStep) (*loopJSON, error) {
 	if l == nil {
 		return nil, nil

@@ -12,12 +12,12 @@ import (
 
 var sqlOther = `SELECT 1 FROM processes WHERE session = ? AND pid = ? AND started_ns IS NOT ?`
 
-// counted are those of the forgotten tables in which calls of a number are one sum, as long as the
-// first of its processes is told of.
+// counted are the forgotten tables whose rows sum the calls of all processes with one pid while
+// ticks list the first of these processes.
 var counted = []string{"ops", "gaps"}
 
-// another says whether the file has another process of the number. It must come before the row of
-// this one is written.
+// another reports whether the file has another process with the same pid. Call it before writing
+// p's row.
 func (v *saving) another(p *processJSON) (bool, error) {
 	if was, known := v.procs[p.PID]; known {
 		return was.Started != p.Started, nil
@@ -30,8 +30,8 @@ func (v *saving) another(p *processJSON) (bool, error) {
 	return err == nil, err
 }
 
-// succeed makes way for processes whose numbers others had: the rows of those go. In memory that is
-// done at once: where it is not committed, more is written later than has changed.
+// succeed deletes the rows of earlier processes whose pids are reused. It updates memory at once:
+// if the transaction fails, the next one writes more rows than have changed.
 func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
 	if len(pids) == 0 {
 		return nil
@@ -69,7 +69,7 @@ func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
 	return nil
 }
 
-// goOn returns those of the numbers of which all calls that the file has are in the tick still.
+// goOn returns the pids for which the tick still includes every call that the file has.
 func (v *saver) goOn(pids map[uint32]bool, ops []tick.Op) map[uint32]bool {
 	calls := map[opKey]uint64{}
 	for i := range ops {

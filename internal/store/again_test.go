@@ -15,14 +15,14 @@ import (
 
 // used is a process of TestNumberUsedAgain in a tick.
 type used struct {
-	started time.Duration // since the recording began
-	calls   string        // that it made since the tick before: by the first letter of their names
-	ended   bool          // by now
-	forget  bool          // it is told of no more
+	started time.Duration // since the recording's start
+	calls   string        // since the previous tick, as first letters of operations
+	ended   bool          // before this tick
+	forget  bool          // no longer in ticks
 }
 
-// Of a number that was used again after the one before was forgotten there is what the last process
-// with it did, and nothing of the one before. While that one is told of it is the sum of both.
+// After a pid is reused, the file has only the last process's activity if the earlier process was
+// forgotten, and both processes' sums otherwise.
 func TestNumberUsedAgain(t *testing.T) {
 	const pid = 77
 	sum := func(started time.Duration, ops, gaps, states string) string {
@@ -31,7 +31,7 @@ func TestNumberUsedAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		ticks []used
-		much  int // processes of the first tick, which are forgotten at once
+		much  int // processes of the first tick, forgotten at once
 		want  string
 	}{
 		{"after it was forgotten", []used{{started: 1, calls: "mmff"}, {forget: true}, {started: 2, calls: "mmm"}}, 0, sum(2, "cudaMalloc:3", "3", "cudaMalloc:3")},
@@ -67,7 +67,7 @@ func TestNumberUsedAgain(t *testing.T) {
 	}
 }
 
-// Of two numbers that are used again in one tick each has what it is to have.
+// Two pids that are reused in one tick each get the right rows.
 func TestNumbersUsedAgainAtOnce(t *testing.T) {
 	const forgotten, told = 77, 78
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -98,7 +98,7 @@ func TestNumbersUsedAgainAtOnce(t *testing.T) {
 	}
 }
 
-// batch makes the calls, each of which fails.
+// batch makes the calls; each fails.
 func (u *used) batch(pid uint32, k *kernel, c *clock) *tick.Batch {
 	c.advance(time.Second)
 	b := &tick.Batch{}
@@ -110,7 +110,7 @@ func (u *used) batch(pid uint32, k *kernel, c *clock) *tick.Batch {
 		b.Procs = append(b.Procs, tick.ProcEvent{Time: c.now.UnixNano() - 9e8, Kind: tick.ProcForked, PID: 1, TID: 1, Peer: pid})
 	}
 	k.track.Batch(b.Calls, b.Procs)
-	k.see([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: op("cudaMalloc")}}) // else no operations are told
+	k.see([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: op("cudaMalloc")}}) // ticks need a call
 	for i, letter := range u.calls {
 		name := map[rune]string{'m': "cudaMalloc", 'f': "cudaFree"}[letter]
 		b.Calls = append(b.Calls, events.Call{Start: c.now.UnixNano() - int64(len(u.calls)-i)*2e6, Duration: 1e6, Gap: 1e6, PID: pid, TID: pid, Weight: 1, Op: op(name), Flags: events.CallFailed, Result: 2})
@@ -119,7 +119,7 @@ func (u *used) batch(pid uint32, k *kernel, c *clock) *tick.Batch {
 	return b
 }
 
-// tick tells of the process, unless it is forgotten and no other has its number.
+// tick lists the process, unless it is forgotten and no other process has its pid.
 func (u *used) tick(pid uint32, k *kernel, c *clock, n, much int) *tick.Tick {
 	x := k.tick(uint64(n+1), c.now, false)
 	if !u.forget || u.calls != "" {
@@ -141,7 +141,7 @@ func (u *used) process(pid uint32, c *clock) tick.Process {
 	return p
 }
 
-// ofNumber is what the file has of a process.
+// ofNumber returns the file's rows of a pid.
 func ofNumber(t *testing.T, path string, pid uint32) string {
 	t.Helper()
 	one := func(query string) string { return strings.ReplaceAll(ask(t, path, query, pid), "\n", " ") }

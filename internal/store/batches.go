@@ -7,16 +7,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// What is made of a stream may hang on how it came in pieces, so a log says so: before
-// the frames of what was taken in at a time, which of it each batch had.
+// An analysis may depend on how the stream was cut into batches, so a log records it: a frame of
+// batch sizes precedes the frames whose records they split.
 
-// batchSize is how much of each kind a batch had.
+// batchSize is the number of records of each kind in a batch.
 type batchSize struct{ Calls, Waits, Lives, Functions, Stacks, Ranges int }
 
-// maxBatches is how many batches one frame may tell of.
+// maxBatches is the most batches that one frame may describe.
 const maxBatches = 1 << 16
 
-// beginBatch starts a batch, unless there is nothing in it that a log keeps.
+// beginBatch starts a batch, unless b has nothing that a log keeps.
 func (w *logWriter) beginBatch(b *tick.Batch) {
 	s := batchSize{Lives: len(b.Procs), Functions: len(b.Functions), Stacks: len(b.Stacks), Ranges: len(b.Ranges)}
 	if len(w.batches) >= maxBatches {
@@ -27,10 +27,10 @@ func (w *logWriter) beginBatch(b *tick.Batch) {
 	}
 }
 
-// batch is the one that is being taken in.
+// batch returns the current batch.
 func (w *logWriter) batch() *batchSize { return &w.batches[len(w.batches)-1] }
 
-// putBatches ends the frame of batches. The last one goes on in the next if it is open.
+// putBatches ends the frame of batches. If open is set, the last batch continues in the next frame.
 func (w *logWriter) putBatches(open bool) {
 	if len(w.batches) == 0 {
 		return

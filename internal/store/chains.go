@@ -14,7 +14,7 @@ var sqlRevised = `DELETE FROM chains WHERE session = ? AND id = ?`
 
 var sqlChain = `REPLACE INTO chains VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// chainRow is a chain as the database holds it.
+// chainRow is a chain's row in the database.
 type chainRow struct {
 	id, rule, severity        string
 	pid, tid                  uint32
@@ -30,7 +30,7 @@ type chainRow struct {
 	culprits, timeline, notIt string
 }
 
-// culpritJSON and momentJSON are the parts of a chain in its JSON columns.
+// culpritJSON and momentJSON are elements of a chain's JSON columns.
 type culpritJSON struct {
 	PID      uint32   `json:"pid,omitempty"`
 	TID      uint32   `json:"tid,omitempty"`
@@ -48,12 +48,12 @@ type culpritJSON struct {
 	CPUs     []uint16 `json:"cpus,omitempty"`
 	At       string   `json:"at,omitempty"`
 	Lost     int64    `json:"lost_ns"`
-	Whose    string   `json:"whose,omitempty"` // of tick.Root
+	Whose    string   `json:"whose,omitempty"` // tick.Root
 	Did      string   `json:"did,omitempty"`
-	Group    string   `json:"limit_group,omitempty"` // of tick.Limit
+	Group    string   `json:"limit_group,omitempty"` // tick.Limit
 	File     string   `json:"limit_file,omitempty"`
 	Raw      string   `json:"limit,omitempty"`
-	Start    uint32   `json:"start_ticks,omitempty"` // of events.Thread
+	Start    uint32   `json:"start_ticks,omitempty"` // events.Thread
 }
 
 type momentJSON struct {
@@ -94,9 +94,8 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 	return r, nil
 }
 
-// noteChains keeps those chains of a tick that the file does not have yet, and
-// those that it has and that were revised away. They wait there while another
-// process has the database: they may be in no tick after.
+// noteChains queues a tick's chains that the file lacks, and the file's chains that were revised
+// away. They stay queued while another process locks the database: later ticks may not have them.
 func (v *saver) noteChains(chains []tick.Chain, now time.Time) error {
 	listed := make(map[string]bool, len(chains))
 	for i := range chains {
@@ -115,7 +114,7 @@ func (v *saver) noteChains(chains []tick.Chain, now time.Time) error {
 			delete(v.waiting, id)
 		}
 	}
-	for id, row := range v.chains { // what is over is not kept here
+	for id, row := range v.chains { // chains that are over are dropped here only
 		if listed[id] {
 			continue
 		}
@@ -132,7 +131,7 @@ func (r *chainRow) over(now time.Time) bool {
 	return c.Over(now)
 }
 
-// revise takes a chain out.
+// revise deletes a chain's row.
 func (v *saving) revise(id string) error {
 	if err := v.exec(&sqlRevised, v.id, id); err != nil {
 		return err
@@ -164,7 +163,7 @@ func (v *saving) chain(r chainRow) error {
 	return nil
 }
 
-// UnmarshalChain fills what a chain has in the JSON columns of the database.
+// UnmarshalChain sets the fields of c that the database stores in JSON columns.
 func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 	var who []culpritJSON
 	var when []momentJSON

@@ -14,8 +14,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// contested is a database that another may have a transaction in, and what makes the next
-// tick, a second later.
+// contested returns a database, a connection that can lock it, and a function that makes the tick
+// one second later.
 func contested(t *testing.T) (db *DB, path string, other *sql.DB, next func(seq uint64, change func(*tick.Tick))) {
 	path = filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
@@ -36,8 +36,8 @@ func contested(t *testing.T) (db *DB, path string, other *sql.DB, next func(seq 
 	}
 }
 
-// What a tick told while another program had the database is written later, also
-// when it is in no tick after.
+// A chain from a tick during another program's transaction is written later, even if no later tick
+// has it.
 func TestChainsWaitForTheDatabase(t *testing.T) {
 	db, path, other, next := contested(t)
 	step := func(seq uint64, chains ...tick.Chain) {
@@ -77,8 +77,7 @@ func TestChainsWaitForTheDatabase(t *testing.T) {
 	}
 }
 
-// A chain that goes from the ticks before its time has been revised, and is taken
-// back; one that has had its time stays.
+// A chain that leaves the ticks before it is over is deleted; a chain that is over stays.
 func TestRevisedChains(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
@@ -109,7 +108,7 @@ func TestRevisedChains(t *testing.T) {
 	}
 }
 
-// Waits are in the file as soon as calls are.
+// Waits are written as soon as calls are.
 func TestWaitsAreWrittenInTime(t *testing.T) {
 	db, c := open(t, filepath.Join(t.TempDir(), "x.db"), Options{})
 	g := newWaitGenerator(1)
@@ -122,9 +121,8 @@ func TestWaitsAreWrittenInTime(t *testing.T) {
 	}
 }
 
-// Chains are in no segment: where another table is damaged, a repair takes them over
-// from what can be read, of sessions that it makes anew and of one whose segments are
-// gone.
+// Segments have no chains. When another table is damaged, a repair copies the readable chains, both
+// of sessions that it restores and of a session without segments.
 func TestRepairTakesChainsOver(t *testing.T) {
 	path, ids := recordTwo(t)
 	sqlite, err := openSQL(path, func() error { return nil })

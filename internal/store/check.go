@@ -12,19 +12,19 @@ import (
 	"ingero/internal/tick"
 )
 
-// Damage is something that is wrong with a file of a database.
+// Damage describes a damaged part of a database's file.
 type Damage struct {
 	File  string `json:"file"`
-	At    int64  `json:"byte"`  // where it begins
-	Bytes int64  `json:"bytes"` // that cannot be read
-	Calls int64  `json:"calls"` // lost with them; -1: not known
+	At    int64  `json:"byte"`  // offset
+	Bytes int64  `json:"bytes"` // number of unreadable bytes
+	Calls int64  `json:"calls"` // number of lost calls; -1: unknown
 	What  string `json:"what"`
 }
 
-// end is where the damage ends.
+// end returns the offset of the first byte after the damage.
 func (d *Damage) end() int64 { return d.At + d.Bytes }
 
-// checked is what a look at all of a segment found.
+// checked is the result of checking a whole segment.
 type checked struct {
 	Segment
 	head   segmentJSON
@@ -32,16 +32,16 @@ type checked struct {
 	waits  uint64
 	frames int
 	lost   uint64   // calls that an earlier repair marked as lost
-	unkept uint64   // calls and waits for which there was no room, as of its last tick
-	bad    []Damage // stretches that cannot be read, in order
-	torn   int64    // bytes behind the last whole frame: a crash cut it off
-	whole  int64    // bytes before those
-	index  string   // what is wrong with its index, "" for nothing
-	newer  bool     // some of it is of a newer ingero
-	err    error    // why not even its beginning can be read
+	unkept uint64   // calls and waits dropped because the disk was full, as of the last tick
+	bad    []Damage // unreadable ranges, in order
+	torn   int64    // bytes after the last whole frame: a crash truncated the file
+	whole  int64    // bytes up to there
+	index  string   // what is wrong with the index; "": nothing
+	newer  bool     // a newer ingero wrote some of it
+	err    error    // why even the start is unreadable
 }
 
-// next is the number of the call that comes after it.
+// next returns the number of the call after the segment's last.
 func (c *checked) next() uint64 {
 	n := c.head.First + c.calls + c.lost
 	for i := range c.bad {
@@ -50,10 +50,10 @@ func (c *checked) next() uint64 {
 	return n
 }
 
-// checker reads segments. It is for one goroutine.
+// checker checks segments. It is not safe for concurrent use.
 type checker struct {
 	view  view
-	calls func(n uint64) // progress, may be nil
+	calls func(n uint64) // reports progress; may be nil
 	seen  uint64
 	built []callsFrame
 }
@@ -66,9 +66,8 @@ func newChecker(calls func(uint64)) (*checker, error) {
 	return &checker{view: l.view, calls: calls}, nil
 }
 
-// check reads all frames of a segment and decodes what is in them. It fails only
-// where the file cannot be read. Where the beginning is damaged, head stands for it
-// if it is not nil.
+// check reads and decodes all frames of a segment. It fails only if the file cannot be read. If the
+// segment's start is damaged, check uses head in its place unless head is nil.
 func (k *checker) check(s Segment, r io.ReaderAt, size int64, head *segmentJSON) (*checked, error) {
 	c := &checked{Segment: s}
 	k.built = k.built[:0]
@@ -104,7 +103,7 @@ func (k *checker) check(s Segment, r io.ReaderAt, size int64, head *segmentJSON)
 
 func (c *checked) add(d Damage) {
 	d.File = c.Name
-	if n := len(c.bad); n > 0 && c.bad[n-1].end() == d.At { // one after another
+	if n := len(c.bad); n > 0 && c.bad[n-1].end() == d.At { // adjacent ranges
 		last := &c.bad[n-1]
 		last.Bytes += d.Bytes
 		if last.Calls < 0 || d.Calls < 0 {
@@ -120,7 +119,7 @@ func (k *checker) walk(c *checked, seg *segment) error {
 	f := &seg.frames
 	for {
 		at := f.at
-		if c.Sealed && f.size-at == tailSize { // its index was passed over
+		if c.Sealed && f.size-at == tailSize { // the index was skipped
 			c.whole = f.size
 			return nil
 		}
@@ -161,7 +160,7 @@ func (k *checker) walk(c *checked, seg *segment) error {
 	}
 }
 
-// decode reads what is in a frame.
+// decode decodes a frame.
 func (k *checker) decode(c *checked, seg *segment, at int64, kind frameKind, version uint8, body []byte) error {
 	if kind == 0 || kind >= frameKinds || version > kind.version() {
 		c.newer = true
@@ -217,8 +216,7 @@ func (k *checker) decode(c *checked, seg *segment, at int64, kind frameKind, ver
 	return err
 }
 
-// finish says how many calls are lost, where the index knows, and whether that is
-// right.
+// finish sets the number of lost calls from the index, and checks the index.
 func (k *checker) finish(c *checked, seg *segment) {
 	switch {
 	case !c.Sealed:
@@ -244,8 +242,8 @@ func (k *checker) finish(c *checked, seg *segment) {
 	}
 }
 
-// lostCalls says how many calls a damaged frame had: none where its head can be read
-// and says so.
+// lostCalls returns how many calls a damaged frame had: 0 if its head is readable and names a kind
+// other than calls, else -1 (unknown).
 func lostCalls(r io.ReaderAt, at int64) int64 {
 	head, ok := readHead(r, at)
 	if kind := frameKind(head[4]); ok && kind != frameCalls {
@@ -254,7 +252,7 @@ func lostCalls(r io.ReaderAt, at int64) int64 {
 	return -1
 }
 
-// readHead reads the head of a frame; ok is false where there is none.
+// readHead reads a frame's head; ok is false if there is none.
 func readHead(r io.ReaderAt, at int64) (head [headSize]byte, ok bool) {
 	if n, _ := r.ReadAt(head[:], at); n < headSize {
 		return head, false
@@ -267,8 +265,7 @@ func isHead(b []byte) bool {
 	return b[6] == 0 && b[7] == 0 && b[4] != 0 && n <= maxBody && binary.LittleEndian.Uint32(b[12:]) == crc32.Checksum(b[:12], castagnoli)
 }
 
-// resync returns where the first whole frame at from or behind it begins, size where
-// there is none.
+// resync returns the offset of the first whole frame at or after from, or size if there is none.
 func resync(r io.ReaderAt, from, size int64) (int64, error) {
 	const step = 1 << 20
 	buf := make([]byte, min(step+headSize, max(size-from, 0)))
@@ -290,17 +287,17 @@ func resync(r io.ReaderAt, from, size int64) (int64, error) {
 	return size, nil
 }
 
-// fit compares the numbers of a session's segments, which are in order, and returns
-// what is missing between them. It is laid to the damage of the segment before where
-// it is not known how much that took.
+// fit compares the call numbers of a session's segments, which are in order, and returns what is
+// missing between them. If the previous segment has damage of unknown extent, fit attributes the
+// calls to it.
 func fit(all []*checked) (missing []Damage) {
-	unkept := uint64(0) // while the disk was full calls were counted, and not kept
+	unkept := uint64(0) // calls that got a number but were not written: disk full
 	for _, c := range all {
 		unkept = max(unkept, c.unkept)
 	}
 	for i := 1; i < len(all); i++ {
 		p, c := all[i-1], all[i]
-		if p.head.ID == "" || c.head.ID == "" { // not even the beginning can be read
+		if p.head.ID == "" || c.head.ID == "" { // even the start is unreadable
 			continue
 		}
 		n := apart(p.next(), c.head.First)
@@ -318,7 +315,7 @@ func fit(all []*checked) (missing []Damage) {
 	return missing
 }
 
-// apart is b less a, or -1 where b is the smaller.
+// apart returns b - a, or -1 if b < a.
 func apart(a, b uint64) int64 {
 	if b >= a {
 		return int64(min(b-a, math.MaxInt64))

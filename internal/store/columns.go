@@ -6,37 +6,36 @@ import (
 	"ingero/pkg/events"
 )
 
-// A frame of calls stores them by column. What few calls differ in (process,
-// thread, operation, flags, result, ...) is a shape, written once a frame; a
-// call names its shape by number. A column holds only the calls whose shape
-// says that they have a value there.
+// A frame of calls stores them by column. The fields in which few calls differ (process, thread,
+// operation, flags, result, ...) form a shape, written once a frame; a call refers to its shape by
+// number. A column has values only of calls whose shape says so.
 const (
-	colShape  = iota // number of the shape
-	colStart         // to the call before, either sign
+	colShape  = iota // shape number
+	colStart         // start, signed difference from the previous call's
 	colTime          // duration
-	colWait          // runnable, blocked, and throttled where there is any
+	colWait          // runnable, blocked, and throttled if any
 	colGap           // gap
-	colGapArg        // likewise, of the gap
-	colArg0          // to the shape's last call, either sign
+	colGapArg        // same, of the gap
+	colArg0          // signed difference from the shape's previous call
 	colArg1
 	colArg2
 	colArg3
-	colOdd // what fits no other column: the parts, either sign; launches
+	colOdd // parts that fit no other column, signed; launches
 	columns
 )
 
 const (
-	frameCallsMax = 16384   // calls at which a frame is full
-	frameCallsCap = 1 << 16 // calls that a reader accepts
-	tableStart    = 2048    // of the shapes' hash table, a power of two
+	frameCallsMax = 16384   // calls in a full frame
+	frameCallsCap = 1 << 16 // most calls that a reader accepts
+	tableStart    = 2048    // initial size of the shapes' hash table, a power of two
 	compressFrom  = 128     // bytes
 )
 
-// form says which columns hold something of a call.
+// form says which columns have values of a call.
 type form uint16
 
 const (
-	formArgs    form = 0x07 // how many arguments, 0 to 4
+	formArgs    form = 0x07 // number of arguments, 0 to 4
 	formCopied  form = 1 << 3
 	formTime    form = 1 << 4
 	formWaited  form = 1 << 5
@@ -44,19 +43,19 @@ const (
 	formGap     form = 1 << 7
 	formGapWait form = 1 << 8
 	formGapOdd  form = 1 << 9
-	// From version 2 on.
+	// Since version 2.
 	formThrottled    form = 1 << 10
 	formGapThrottled form = 1 << 11
-	// From version 3 on: the shape has a device.
+	// Since version 3: the shape has a device.
 	formDevice form = 1 << 12
-	// From version 4 on: it has a level of its stack.
+	// Since version 4: the shape has a stack level.
 	formLevel form = 1 << 13
-	// From version 5 on.
+	// Since version 5.
 	formLaunches form = 1 << 14
 	formAll      form = 1<<15 - 1
 )
 
-// shape is what calls of the same kind share.
+// shape holds the fields that similar calls share.
 type shape struct {
 	pid, tid, tag, weight, stack uint32
 	result                       int32
@@ -75,21 +74,21 @@ func (s *shape) hash() uint32 {
 	return uint32(h ^ h>>29 ^ h>>47)
 }
 
-// encoder turns calls into the body of a frame. It keeps its memory.
+// encoder encodes calls into a frame's body. It reuses its memory.
 type encoder struct {
 	packer
 	cols   [columns][]byte
 	n      int
-	forms  form  // of all calls
+	forms  form  // union over all calls
 	first  int64 // earliest start
 	last   int64 // latest end
-	start  int64 // of the call before
+	start  int64 // start of the previous call
 	args   [events.MaxArgs]uint64
 	shapes []shape
-	prev   [][events.MaxArgs]uint64 // arguments of a shape's last call
-	next   []uint32                 // the shape that followed it
-	at     uint32                   // the shape of the call before
-	table  []uint32                 // 1 + number, by hash
+	prev   [][events.MaxArgs]uint64 // arguments of each shape's last call
+	next   []uint32                 // the shape that last followed each shape
+	at     uint32                   // shape of the previous call
+	table  []uint32                 // shape number + 1, by hash
 }
 
 func newEncoder() (*encoder, error) {
@@ -113,7 +112,7 @@ func (e *encoder) reset() {
 	e.args = [events.MaxArgs]uint64{}
 }
 
-// formOf says which columns a call needs.
+// formOf returns the columns that a call needs.
 func (e *encoder) formOf(c *events.Call) form {
 	var f form
 	switch {
@@ -165,12 +164,12 @@ func (e *encoder) formOf(c *events.Call) form {
 	return f
 }
 
-// whole says whether the time on a CPU can be told from the sum and the rest.
+// whole reports whether the on-CPU time equals the sum minus the other parts.
 func whole(sum, on, runnable, throttled, blocked int64) bool {
 	return on|runnable|throttled|blocked >= 0 && sum-runnable-throttled-blocked == on
 }
 
-// add takes one call in.
+// add appends a call.
 func (e *encoder) add(c *events.Call) {
 	f := e.formOf(c)
 	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, c.Device, f, c.StackLevel}
@@ -212,8 +211,7 @@ func (e *encoder) add(c *events.Call) {
 	e.n++
 }
 
-// waited puts the parts of a time that were not on a CPU. Most have none that
-// was throttled.
+// waited appends the off-CPU parts of a time. Few times have a throttled part.
 func (e *encoder) waited(col int, three bool, runnable, blocked, throttled int64) {
 	e.cols[col] = put(put(e.cols[col], uint64(runnable)), uint64(blocked))
 	if three {
@@ -221,7 +219,7 @@ func (e *encoder) waited(col int, three bool, runnable, blocked, throttled int64
 	}
 }
 
-// odd puts a time and its parts, of which the last is mostly not there.
+// odd appends a time and its parts; the last part is mostly absent.
 func (e *encoder) odd(five bool, parts ...int64) {
 	if !five {
 		parts = parts[:4]
@@ -231,7 +229,7 @@ func (e *encoder) odd(five bool, parts ...int64) {
 	}
 }
 
-// version is that of the body's format.
+// version returns the version of the body's format.
 func (e *encoder) version() uint8 {
 	switch {
 	case e.forms&formLaunches != 0:
@@ -246,8 +244,8 @@ func (e *encoder) version() uint8 {
 	return 1
 }
 
-// find returns the number of a shape. Calls come in loops, so the shape that
-// followed the last one before is tried first.
+// find returns a shape's number. Calls come in loops, so it first tries the shape that last
+// followed the previous one.
 func (e *encoder) find(s *shape) uint32 {
 	if len(e.shapes) > 0 {
 		if id := e.next[e.at]; e.shapes[id] == *s {
@@ -269,7 +267,7 @@ func (e *encoder) find(s *shape) uint32 {
 	}
 }
 
-// learn adds a new shape, whose free slot is known.
+// learn adds a new shape at a free slot.
 func (e *encoder) learn(s *shape, slot uint32) uint32 {
 	id := uint32(len(e.shapes))
 	e.shapes = append(e.shapes, *s)
@@ -294,7 +292,7 @@ func (e *encoder) learn(s *shape, slot uint32) uint32 {
 	return id
 }
 
-// body appends the calls taken in since reset.
+// body appends the encoded calls since reset.
 func (e *encoder) body(b []byte) []byte {
 	b = put(b, uint64(e.n))
 	b = put(put(b, zig(e.first)), zig(e.last))

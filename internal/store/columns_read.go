@@ -7,8 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// decoder turns the bodies of frames of calls back into calls. It keeps its
-// memory.
+// decoder decodes frame bodies into calls. It reuses its memory.
 type decoder struct {
 	unpacker
 	cols   [columns]reader
@@ -21,11 +20,11 @@ func newDecoder() (*decoder, error) {
 	return &decoder{unpacker: u}, err
 }
 
-// callMax is how many bytes a call can take in each column.
+// callMax is the most bytes of one call in each column.
 var callMax = [columns]int{colShape: 5, colStart: 10, colTime: 10, colWait: 30, colGap: 10, colGapArg: 30, colArg0: 10, colArg1: 10, colArg2: 10, colArg3: 10, colOdd: 100}
 
-// span returns between which times the calls of a frame lie, without decoding
-// them.
+// span returns the number of calls in a frame and the times between which they lie, without
+// decoding them.
 func span(body []byte) (n int, first, last int64) {
 	r := reader{b: body}
 	n = int(min(r.uint(), frameCallsCap+1))
@@ -43,7 +42,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	if r.bad || n > frameCallsCap || shapes > n {
 		return dst, fmt.Errorf("%w: a frame of %d calls", ErrCorrupt, n)
 	}
-	const shapeMax = 5*6 + 3*5 + 1 // bytes that one can take
+	const shapeMax = 5*6 + 3*5 + 1 // most bytes of one shape
 	table, err := d.column(&r, columns, int(shapes)*shapeMax)
 	if err != nil {
 		return dst, err
@@ -53,7 +52,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 			return dst, err
 		}
 	}
-	// Each shape and each call takes a byte at least: no more room is made than for these.
+	// Each shape and each call takes at least one byte, which bounds the allocation.
 	if len(r.b) != 0 || shapes > uint64(len(table.b)) || n > uint64(len(d.cols[colShape].b)) || !d.readShapes(&table, int(shapes)) {
 		return dst, fmt.Errorf("%w: the shapes of a frame of calls", ErrCorrupt)
 	}
@@ -105,8 +104,8 @@ func (d *decoder) readShapes(r *reader, n int) bool {
 	return !r.bad && len(r.b) == 0
 }
 
-// rows appends n calls. Where a column ends too early, so does this; the column
-// remembers.
+// rows appends n calls. It stops early if a column runs out; the column has its error flag set
+// then.
 func (d *decoder) rows(dst []events.Call, n int) []events.Call {
 	var start int64
 	var args [events.MaxArgs]uint64

@@ -56,7 +56,7 @@ func TestCallsSurvive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, d := codecs(t)
-			for range 2 { // the second time with memory that was used
+			for range 2 { // the second pass reuses memory
 				body := encode(e, calls)
 				got, err := d.calls(nil, body)
 				if err != nil {

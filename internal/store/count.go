@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// CountCalls returns how many calls a segment has, and when the first of them began.
-// Of a sealed one it reads the index; of another the frames, and decodes none.
+// CountCalls returns the number of calls in a segment and the start of the first. It reads the
+// index of a sealed segment, else the frame heads; it decodes no frame.
 func CountCalls(files Files, s Segment) (n uint64, from int64, err error) {
 	file, err := OpenSegment(files, &s)
 	if err != nil {

@@ -8,24 +8,24 @@ import (
 	"ingero/internal/tick"
 )
 
-// Imported is the [Session.Mode] of a recording that another program made: its counts are of
-// its records.
+// Imported is the [Session.Mode] of a recording that another program made. Its counts are derived
+// from its records.
 const Imported = "import"
 
 var sqlCounted = `INSERT INTO counted VALUES (?, ?, ?, ?` + strings.Repeat(", ?", 15) + `)`
 
-// countTiers are how much time the rows of counted are of, and for how long they are kept. The
-// finest are of one tick.
+// countTiers are the row lengths of the table counted and their retention times. The finest rows
+// hold one tick each.
 var countTiers = [...]tier{{time.Second, 6 * time.Hour}, {10 * time.Second, 48 * time.Hour}, {time.Minute, 0}}
 
-// counting is what was counted since the last rows of a tier.
+// counting holds the counts since a tier's last rows.
 type counting struct {
 	since time.Time
 	sum   map[opKey]tick.Counts
 }
 
-// countTick writes what the kernel counted since the tick before. It must come before what the
-// rows of operations have is replaced.
+// countTick writes what the kernel counted since the previous tick. Call it before the rows of
+// operations are updated.
 func (v *saving) countTick(t *tick.Tick) error {
 	if v.derived || len(t.Ops) == 0 {
 		return nil
@@ -52,11 +52,12 @@ func (v *saving) countTick(t *tick.Tick) error {
 	return nil
 }
 
-// countTier adds what a tick brought to a coarser tier, and writes that once its time is over.
+// countTier adds a tick's counts to a coarser tier, and writes it once the tier's length has
+// elapsed.
 func (v *saving) countTier(i int, t *tick.Tick, added map[opKey]tick.Counts) error {
 	c := &v.counted[i]
 	since := c.since
-	over := t.Time.Sub(since) >= countTiers[i].length // the rest of a session has finer rows alone
+	over := t.Time.Sub(since) >= countTiers[i].length // a session's rest has finer rows only
 	sum := func(k opKey) tick.Counts {
 		x, d := c.sum[k], added[k]
 		x.Add(&d)
@@ -100,8 +101,8 @@ func (v *saving) countRow(of tier, from, to time.Time, k opKey, c *tick.Counts) 
 	return v.exec(&sqlCounted, args...)
 }
 
-// sweepCounted removes rows that are old, for which those of a coarser tier stand; where there is no
-// room for them also the oldest of the others, a little at a time.
+// sweepCounted deletes expired rows that coarser rows cover. If over is set, it also deletes the
+// oldest other rows that coarser ones cover, a few at a time.
 func (v *saver) sweepCounted(now time.Time, over bool) error {
 	for i, fine := range countTiers[:len(countTiers)-1] {
 		coarse := countTiers[i+1]
@@ -123,7 +124,7 @@ func (v *saver) sweepCounted(now time.Time, over bool) error {
 	return nil
 }
 
-// countedUpTo returns the times that a statement has of sessions.
+// countedUpTo returns the times that a statement selects, by session.
 func (v *saver) countedUpTo(text string, args ...any) (out map[int64]int64, err error) {
 	rows, err := v.db.Query(text, args...)
 	if err != nil {
@@ -141,10 +142,10 @@ func (v *saver) countedUpTo(text string, args ...any) (out map[int64]int64, err 
 	return out, rows.Err()
 }
 
-// CountColumns are the columns of a row of counted that [ScanCounts] reads.
+// CountColumns are the columns of the table counted that [ScanCounts] reads.
 const CountColumns = `calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, throttled_ns, inner_ns, partial, partial_ns`
 
-// ScanCounts reads [CountColumns] of a row, behind what more it has.
+// ScanCounts reads a row whose last columns are [CountColumns]; more receives the columns before.
 func ScanCounts(scan func(...any) error, c *tick.Counts, more ...any) error {
 	for _, v := range c.Sums() {
 		more = append(more, v)
@@ -152,7 +153,7 @@ func ScanCounts(scan func(...any) error, c *tick.Counts, more ...any) error {
 	return scan(more...)
 }
 
-// CountSeconds are the lengths of the rows of counted, from fine to coarse.
+// CountSeconds returns the row lengths of the table counted, finest first.
 func CountSeconds() (out []int64) {
 	for _, t := range countTiers {
 		out = append(out, t.seconds())

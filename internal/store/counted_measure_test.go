@@ -15,15 +15,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// BenchmarkCountedTick is a tick in which each of some processes made calls of four operations: what
-// the store takes of CPUs for it, and how large its rows of counts are. The kernel counts 8,192 operations of
-// processes at most, so 2,000 such processes are about as many as there can be.
+// BenchmarkCountedTick measures a tick in which each process made calls of four operations: the
+// store's CPU time and the size of its rows of counts. The kernel counts at most 8,192 operations
+// of processes, so 2,000 such processes are close to the maximum.
 func BenchmarkCountedTick(b *testing.B) {
 	const ops = 4
 	for _, tt := range []struct {
 		processes int
 		mode      string
-	}{{1, "trace"}, {100, "trace"}, {2000, "trace"}, {2000, Imported}} { // an import has no rows of counts
+	}{{1, "trace"}, {100, "trace"}, {2000, "trace"}, {2000, Imported}} { // an import has no counts
 		b.Run(strconv.Itoa(tt.processes)+"-"+tt.mode, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "x.db")
 			now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
@@ -58,7 +58,7 @@ func BenchmarkCountedTick(b *testing.B) {
 	}
 }
 
-// cpuTime is what this process has had of CPUs, ns.
+// cpuTime returns this process's CPU time in ns.
 func cpuTime(b *testing.B) int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -67,7 +67,7 @@ func cpuTime(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// countedBytes is how large the table counted is.
+// countedBytes returns the size of the table counted.
 func countedBytes(b *testing.B, path string) (n float64) {
 	db, err := sql.Open("sqlite", "file:"+path)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// seconds records so many seconds, whatever becomes of them.
+// seconds records n seconds and ignores errors.
 type seconds struct {
 	db    *DB
 	c     *clock
@@ -47,7 +47,7 @@ func (s *seconds) record(n, calls int) error {
 	return nil
 }
 
-// Whoever removes the database while it is recorded to is told, at the next tick.
+// Removing the database during a recording is reported at the next tick.
 func TestRemovedWhileRecording(t *testing.T) {
 	for name, remove := range map[string]func(path string) error{
 		"all":        func(path string) error { return os.RemoveAll(filepath.Dir(path)) },
@@ -76,7 +76,7 @@ func TestRemovedWhileRecording(t *testing.T) {
 	}
 }
 
-// A file system that becomes read-only ends the recording; what was written is there.
+// A file system that becomes read-only ends the recording; earlier data stays readable.
 func TestBecomesReadOnly(t *testing.T) {
 	dir := smallDisk(t, 8<<20)
 	path := filepath.Join(dir, "x.db")
@@ -89,8 +89,8 @@ func TestBecomesReadOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Only a failing disk makes a file system read-only that has files open for
-	// writing. A file that is open for reading refuses writes as well.
+	// A file system with files open for writing becomes read-only only when a disk fails. A file
+	// that is open for reading refuses writes as well.
 	writable := db.file
 	if db.file, err = os.Open(writable.Name()); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	if after, err := readSegments(path); err != nil || !slices.Equal(after.calls, s.calls[:len(after.calls)]) || len(after.calls) < 300 {
 		t.Errorf("%d of %d calls (%v), the file had %d bytes", len(after.calls), len(s.calls), err, len(log))
 	}
-	// Nothing holds a file open now, so the whole can be; and a writer says so at once.
+	// No file is open now, so the file system can be remounted; a writer reports it at once.
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestBecomesReadOnly(t *testing.T) {
 	}
 }
 
-// readSegments reads all that a database's directory has of session "s".
+// readSegments reads all segments of session "s".
 func readSegments(path string) (all, error) {
 	l, err := OpenSession(Dir(LogDir(path)), "s")
 	if err != nil {
@@ -132,8 +132,8 @@ func readSegments(path string) (all, error) {
 	return a, errors.Join(err, l.Close())
 }
 
-// Of two disks either may fill up alone: nothing is kept until both have room, in as
-// few segments as that takes.
+// When one of two disks is full, the recording pauses until both have room, and then uses as few
+// segments as possible.
 func TestOneOfTwoDisksFull(t *testing.T) {
 	for _, name := range []string{"logs", "SQLite"} {
 		t.Run(name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestOneOfTwoDisksFull(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			// What was not kept has been counted: it is no damage.
+			// Calls dropped during the pause were counted, so they are no damage.
 			got, err := readSegments(path)
 			if err != nil || !got.ended() {
 				t.Errorf("%d of %d calls, end %+v (%v)", len(got.calls), len(s.calls), got.end, err)
@@ -189,7 +189,7 @@ func TestOneOfTwoDisksFull(t *testing.T) {
 	}
 }
 
-// fillDisk fills the disk of a file that is not there, but for less than a page.
+// fillDisk fills a disk, except for less than a page, with a new file.
 func fillDisk(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -204,8 +204,8 @@ func fillDisk(name string) error {
 	return errors.Join(err, f.Close())
 }
 
-// A writer removes what those before it left when they were killed: files that are
-// not whole, and of a segment in both forms the one that was sealed.
+// A writer removes leftovers of killed writers: incomplete files, and the unsealed form of a sealed
+// segment.
 func TestLeftovers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{Session: Session{ID: "s"}})
@@ -243,7 +243,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// Where no more files can be opened the recording goes on in the segment that it has.
+// When no more files can be opened, the recording continues in its current segment.
 func TestOutOfFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{MaxBytes: 64 << 20, Session: Session{ID: "s"}})
@@ -256,7 +256,7 @@ func TestOutOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	few := was
-	few.Cur = 3 // those that are open stay so
+	few.Cur = 3 // open files stay open
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
 		t.Fatal(err)
 	}
@@ -282,15 +282,14 @@ func TestOutOfFiles(t *testing.T) {
 	}
 }
 
-// Somebody sets the clock by an hour, one way or the other: calls keep their times,
-// rollups have each call once, nothing is removed before its time and no later call
-// lies behind the session's end.
+// After a clock step of an hour, calls keep their times, rollups have each call once, nothing is
+// removed early, and no call lies after the session's end.
 func TestClockIsSet(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.db")
 			db, c := open(t, path, Options{MaxBytes: 64 << 20, MaxAge: 24 * time.Hour, Session: Session{ID: "s", Started: began}})
-			var wall time.Duration // by which the machine's clock is off that of the calls
+			var wall time.Duration // offset of the machine's clock from the clock of the calls
 			made, at := 0, began
 			for i := range uint64(12) {
 				if i == 4 {
@@ -299,7 +298,7 @@ func TestClockIsSet(t *testing.T) {
 				at = at.Add(time.Second)
 				c.now = at.Add(wall)
 				var calls []events.Call
-				for j := range int64(300) { // late ones, too
+				for j := range int64(300) { // some are late
 					calls = append(calls, events.Call{Start: at.UnixNano() - j*20e6, Duration: 1000, OnCPU: 1000, PID: 1, TID: 1, Weight: 1, Op: opLaunch, Args: [4]uint64{uint64(made) * 7919}})
 					made++
 				}
@@ -326,8 +325,8 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// The order in which segments are removed is that of their writing, and none is held
-// for ever, whatever the clock said when they were written.
+// Segments are removed in the order in which they were written, and none is kept forever, whatever
+// the clock said.
 func TestAgesAfterTheClockWasSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{Session: Session{ID: "s"}})
@@ -371,7 +370,7 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	}
 }
 
-// A newer ingero's database is left as it is.
+// A newer ingero's database is left unchanged.
 func TestNewerSchemaIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, _ := open(t, path, Options{})

@@ -14,73 +14,71 @@ import (
 )
 
 const (
-	flushEvery = 200 * time.Millisecond // of the 250 that are promised: to write takes time, too
-	writeFrom  = 256 << 10              // bytes of full frames that are not kept back: then a flush has little to write
+	flushEvery = 200 * time.Millisecond // less than the promised 250 ms, since writing takes time
+	writeFrom  = 256 << 10              // bytes of full frames written at once: keeps flushes short
 	reserve    = 256 << 10              // bytes kept free for an orderly end on a full disk
-	resumeRoom = 2 << 20                // bytes that must be free to go on: more than the end of a recording frees
+	resumeRoom = 2 << 20                // free bytes needed to resume: more than an end frees
 )
 
-// Options say where and how to record. Path is required.
+// Options configure a recording. Path is required.
 type Options struct {
 	Path    string
 	Session Session
-	// MaxBytes bounds all files of the database together; 0 is no bound. The oldest
-	// segments go first, and rollups take at most a tenth.
+	// MaxBytes bounds all files of the database together; 0 is unbounded. The oldest segments are
+	// deleted first, and rollups take at most a tenth.
 	MaxBytes int64
-	MaxAge   time.Duration // segments older than this go; 0 is no bound
-	Owner    *Owner        // whom files are made for; nil: this process's user
+	MaxAge   time.Duration // maximum age of a segment; 0: unbounded
+	Owner    *Owner        // owner of new files; nil: this process's user
 	Now      func() time.Time
-	// AfterFunc runs a function later, so that calls are written in time when no
-	// more follow; nil is [time.AfterFunc].
+	// AfterFunc runs a function later, to write calls in time when no more follow; nil is
+	// [time.AfterFunc].
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
-// DB records a session: it is a sink. Calls and waits are in the log's file at most 250 ms
-// after they came, so that is what kill -9 loses; counts a second. Of a power
-// failure it promises nothing but that what is on the disk can be read.
+// DB records a session: it is a sink. It writes calls and waits to the log within 250 ms, and
+// counts once a second, so kill -9 loses no more than that. After a power failure, what is on the
+// disk is readable; nothing more is guaranteed.
 //
-// While the disk is full nothing is kept, and Problem says so; the recording goes on
-// at the first tick that finds room. Any other write that fails ends it: the call
-// that failed, and all after it, return the same error. What was written stays
-// readable. Methods may be called from any goroutine.
+// While the disk is full, DB drops everything and Problem returns the reason; it resumes at the
+// first tick that finds room. Any other write error ends the recording: that call and all later
+// ones return it. Earlier data stays readable. Methods are safe for concurrent use.
 type DB struct {
 	o     Options
-	dir   *os.File // of the logs
+	dir   *os.File // directory of the logs
 	lock  *os.File
-	main  *os.File // the SQLite file, open so that its identity is known
+	main  *os.File // the SQLite file, open to keep its identity
 	sql   *sql.DB
-	file  *os.File // the log
+	file  *os.File // current segment
 	spare *os.File
 
-	started time.Time // when it was opened
+	started time.Time // when the database was opened
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	log       *logWriter
-	seq       int // of the segment that is being written
+	seq       int // number of the current segment
 	saver     *saver
 	functions functionsKept
 	stacks    stacksKept
 	flushed   time.Time
-	synced    bool        // no sync of the log is under way
-	stop      func() bool // the timer of the next flush, nil when there is none
+	synced    bool        // no sync of the log is in progress
+	stop      func() bool // timer of the next flush; nil: none
 	failed    error
-	paused    error  // why nothing is kept at the moment: a full disk
-	unkept    uint64 // calls and waits that came meanwhile
+	paused    error  // why the recording is paused: a full disk
+	unkept    uint64 // calls and waits dropped during pauses
 	kept      []keptSegment
 	closed    bool
 	closing   error
 	sealing   sync.WaitGroup
-	sealer    sync.Mutex // one at a time
-	inSeal    Segment    // the one that is being sealed
+	sealer    sync.Mutex // serializes sealing
+	inSeal    Segment    // the segment being sealed
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]
 }
 
-// Open starts a recording. It returns a [HeldError] when another process records
-// to this database, an [UnsafeError] when root must not write there, and an
-// error that wraps [ErrNotDatabase] when the file is something else. On error
-// nothing stays open.
+// Open starts a recording. It returns a [HeldError] if another process records to this database,
+// and an [UnsafeError] if root must not write there. If the file is something else, the error wraps
+// [ErrNotDatabase]. On error Open leaves nothing open.
 func Open(o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -102,12 +100,11 @@ func Open(o Options) (*DB, error) {
 	return db, nil
 }
 
-// steady is a time by the clock of the calls: that of the machine when the database
-// was opened, and what has passed since. So an hour by which somebody sets the clock
-// is in no tick, and makes nothing old.
+// steady converts a time to the clock of the calls: the wall clock when the database was opened,
+// plus the time since. So wall-clock steps do not affect ticks or ages.
 func (db *DB) steady(t time.Time) time.Time { return db.started.Add(t.Sub(db.started)) }
 
-// open makes or opens all files. What it opened is closed by release.
+// open creates or opens all files. release closes them.
 func (db *DB) open() error {
 	if db.o.Path == "" {
 		return errors.New("no path is given for the database")
@@ -140,8 +137,8 @@ func (db *DB) open() error {
 
 func (db *DB) places() places { return places{root: os.Geteuid() == 0, owner: db.o.Owner} }
 
-// sameFile makes sure that SQLite has opened the file that was looked at, and
-// not another that was put in its place: then this process has it open twice.
+// sameFile verifies that SQLite opened the file that was checked, and not another one put in its
+// place. In that case this process has the file open twice.
 func (db *DB) sameFile() error {
 	want, err := db.main.Stat()
 	if err != nil {
@@ -163,7 +160,7 @@ func (db *DB) sameFile() error {
 	return nil
 }
 
-// makeRoom sets a little of the disk aside. Not every file system can.
+// makeRoom reserves some disk space. Not every file system supports that.
 func (db *DB) makeRoom(p places) (err error) {
 	if db.spare, err = p.open(db.dir, spareName, 0); err != nil {
 		return err
@@ -177,16 +174,16 @@ func (db *DB) makeRoom(p places) (err error) {
 
 const spareName = "spare"
 
-// Path returns the database's file, with symbolic links resolved.
+// Path returns the path of the database file, with symbolic links resolved.
 func (db *DB) Path() string { return db.o.Path }
 
-// Session returns what is recorded, with the ID that it got.
+// Session returns the recorded session with its ID.
 func (db *DB) Session() Session { return db.o.Session }
 
-// Size returns the bytes of all files of the database, as of the last tick.
+// Size returns the total size of the database's files in bytes, as of the last tick.
 func (db *DB) Size() int64 { return db.size.Load() }
 
-// Problem returns why nothing is recorded any more, nil while it is.
+// Problem returns why the recording has stopped or is paused, nil if it has not.
 func (db *DB) Problem() error {
 	if p := db.problem.Load(); p != nil {
 		return *p
@@ -227,7 +224,7 @@ func (db *DB) Batch(b *tick.Batch) error {
 	return nil
 }
 
-// late flushes what has waited long enough. The error is the next call's.
+// late flushes what has waited long enough. The next call returns its error.
 func (db *DB) late() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -247,7 +244,7 @@ func (db *DB) flush() error {
 	return db.write()
 }
 
-// write writes the frames that are full, and no others.
+// write writes full frames only.
 func (db *DB) write() error {
 	db.prune(int64(len(db.log.buf)))
 	if err := db.log.write(); err != nil {
@@ -281,23 +278,23 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if err == nil {
 		err = db.saver.trim(t.Time, db.o.MaxBytes)
 	}
-	if busy(err) && !t.Final { // somebody else's transaction: the next tick says it all
+	if busy(err) && !t.Final { // another process's transaction: the next tick has the full state
 		return nil
 	}
 	if err != nil {
 		return db.fail(db.o.Path, err)
 	}
 	if !t.Final && (db.log.size >= db.segmentBytes() || db.log.full()) {
-		if err := db.rotate(); err != nil && !noFiles(err) { // this segment will do until there are some
+		if err := db.rotate(); err != nil && !noFiles(err) { // out of files: keep this segment
 			return db.fail(db.file.Name(), err)
 		}
 	}
-	db.free(0) // it may have had more rows than were expected
+	db.free(0) // the tick may have had more rows than expected
 	db.measure()
 	return nil
 }
 
-// sync has what is written reach the disk, at leisure.
+// sync syncs the log in the background.
 func (db *DB) sync() {
 	if !db.synced {
 		return
@@ -305,7 +302,7 @@ func (db *DB) sync() {
 	db.synced = false
 	file := db.file
 	db.sealing.Go(func() {
-		_ = file.Sync() // where this fails a write will, and says so
+		_ = file.Sync() // if it fails, a write fails too and reports that
 		db.mu.Lock()
 		db.synced = true
 		db.mu.Unlock()
@@ -321,8 +318,8 @@ func (db *DB) freeSpare() {
 	db.spare = nil
 }
 
-// Close ends the recording and leaves a database that needs nothing but to be
-// read. It is idempotent. It returns what went wrong in Close alone.
+// Close ends the recording and leaves a database that can be read without writing. It is
+// idempotent. It returns only the errors of Close itself.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -334,7 +331,7 @@ func (db *DB) Close() error {
 		end := End{Time: db.o.Now(), State: "ended"}
 		if db.paused != nil {
 			end.State, end.Problem = "full", db.paused.Error()
-			_ = errors.Join(db.log.end(end), db.log.flush(), db.saver.end(&end)) // it was said
+			_ = errors.Join(db.log.end(end), db.log.flush(), db.saver.end(&end)) // reported before
 		} else {
 			err := errors.Join(db.log.end(end), db.flush())
 			if db.failed == nil {
@@ -349,19 +346,19 @@ func (db *DB) Close() error {
 	}
 	db.freeSpare()
 	db.leave()
-	db.mu.Unlock() // what is being sealed needs it
+	db.mu.Unlock() // sealing needs the lock
 	db.sealing.Wait()
 	db.mu.Lock()
 	errs = append(errs, db.saver.close())
-	// Without its write-ahead log the file can be copied, and read from a disk
-	// that is read-only. While somebody reads it, that has to wait.
+	// Without its write-ahead log the file can be copied, and read from a read-only disk. While a
+	// reader is active, the log must stay.
 	_, _ = db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete")
 	db.measure()
 	db.closing = inWords(db.o.Path, errors.Join(append(errs, db.release())...))
 	return db.closing
 }
 
-// release closes all files and lets go of the lock last.
+// release closes all files, and last releases the lock.
 func (db *DB) release() error {
 	var errs []error
 	if db.sql != nil {

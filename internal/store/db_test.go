@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// clock is a time that a test moves, with timers.
+// clock is a manual clock with timers.
 type clock struct {
 	now    time.Time
 	timers []*timer
@@ -60,7 +60,7 @@ func open(t *testing.T, path string, o Options) (*DB, *clock) {
 	return db, c
 }
 
-// ask returns the rows of a query, as the stock shell would show them.
+// ask returns a query's rows as the sqlite3 shell prints them.
 func ask(t *testing.T, path, query string, args ...any) string {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
@@ -92,7 +92,7 @@ func ask(t *testing.T, path, query string, args ...any) string {
 	return strings.Join(out, "\n")
 }
 
-// readLog reads the log of a session.
+// readLog reads a session's log.
 func readLog(t *testing.T, db *DB) (all, int64) {
 	t.Helper()
 	l := openSession(t, db)
@@ -103,7 +103,7 @@ func readLog(t *testing.T, db *DB) (all, int64) {
 	return a, torn
 }
 
-// openSession opens the log of a session, until the test ends.
+// openSession opens a session's log until the test ends.
 func openSession(t *testing.T, db *DB) *Log {
 	t.Helper()
 	l, err := OpenSession(Dir(LogDir(db.Path())), db.Session().ID)

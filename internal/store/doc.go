@@ -1,15 +1,14 @@
-// Package store keeps recordings. A database is a SQLite file of what is small
-// and precious (sessions, processes, libraries, exact counts, distributions,
-// chains, rollups) and, beside it, the directory <file>.d with the log of each
-// session, cut into segments: every call and wait, and each tick with the accounts
-// of the threads. [DB] writes both; it is a sink of a session.
+// Package store keeps recordings. A database is a SQLite file and, beside it, the directory
+// <file>.d. The file has small, valuable data: sessions, processes, libraries, exact counts,
+// distributions, chains, rollups. The directory has each session's log. A log consists of segments,
+// and has every call and wait, and each tick with the threads' accounts. [DB] writes both; it is a
+// session's sink.
 //
-// A log alone is a whole recording: [OpenSession] reads one, cut off at any byte,
-// and [NewReplay] makes it a source again, which gives the totals that the live
-// session gave. Where the time went, and why, is not in it: whoever works that
-// out from a session does so from a replay. Chains are kept for those who ask
-// when the log is gone.
+// A log alone is a complete recording: [OpenSession] reads one, even if it was truncated at any
+// byte, and [NewReplay] makes it a source that gives the same totals as the live session. It does
+// not store where the time went and why: a replay computes that again. The database keeps chains
+// for queries after the log was deleted.
 //
-// The package renders nothing and answers no questions: package query does.
-// Its callers are the commands, which open it, and query, which reads logs.
+// The package neither renders nor answers questions: package query does. Commands open databases,
+// and query reads logs.
 package store

@@ -10,18 +10,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Session says what a recording is of.
+// Session describes a recording.
 type Session struct {
-	ID      string    `json:"id"` // unique; "" when a database is opened: made there
+	ID      string    `json:"id"` // unique; Open sets it, so it is "" there
 	Node    string    `json:"node"`
 	Started time.Time `json:"started"`
-	// MonoOffset is Unix time less CLOCK_MONOTONIC, in nanoseconds.
+	// MonoOffset is Unix time minus CLOCK_MONOTONIC, in nanoseconds.
 	MonoOffset int64  `json:"mono_offset_ns"`
-	Version    string `json:"version"` // of ingero
-	Kernel     string `json:"kernel"`  // release
+	Version    string `json:"version"` // ingero's version
+	Kernel     string `json:"kernel"`  // kernel release
 	Mode       string `json:"mode"`    // "trace", "run", "demo"
-	Target     string `json:"target"`  // in words
-	PID        int    `json:"pid"`     // of the agent
+	Target     string `json:"target"`  // description of the target
+	PID        int    `json:"pid"`     // the agent's
 }
 
 // processJSON is a process in a log. Times are Unix nanoseconds, 0 for none.
@@ -51,7 +51,7 @@ func (j *processJSON) process() tick.Process {
 		Started: fromUnixNano(j.Started), Ended: fromUnixNano(j.Ended), Mapped: fromUnixNano(j.Mapped), Attached: fromUnixNano(j.Attached), Counted: j.Counted, Where: j.Where}
 }
 
-// unixNano is 0 for the zero time, which has no Unix nanoseconds.
+// unixNano returns t in Unix nanoseconds, 0 for the zero time.
 func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -88,7 +88,7 @@ type reportJSON struct {
 	Why    string `json:"why"`
 }
 
-// End says how a recording ended. A log without one was cut short.
+// End describes how a recording ended. A log without one was cut short.
 type End struct {
 	Time    time.Time `json:"time"`
 	State   string    `json:"state"` // "ended", "full", "failed"
@@ -106,8 +106,8 @@ func unmarshal[T any](body []byte, what string) (T, error) {
 	return v, nil
 }
 
-// fields are the counts in the order in which a log holds them. The first version
-// of a tick has the first 12.
+// fields returns pointers to the counts in the order of a log. The first version of a tick has the
+// first 12.
 func fields(c *tick.Counts) [13]*uint64 {
 	return [...]*uint64{&c.Calls, &c.Done, &c.Errors, &c.Nested, &c.Unmeasured, &c.Abandoned,
 		&c.Total, &c.OnCPU, &c.Runnable, &c.Inner, &c.Partial, &c.PartialNS, &c.Throttled}
@@ -137,8 +137,8 @@ func appendTick(b []byte, t *tick.Tick) []byte {
 	return b
 }
 
-// appendOp appends the counts of an operation and those buckets of its
-// histogram that differ from seen, the state last written; nil means none.
+// appendOp appends an operation's counts and the buckets of its histogram that differ from seen,
+// the last written state; nil means none.
 func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
 	b = put(put(b, uint64(o.Op)), uint64(o.PID))
 	thinned := uint64(0)
@@ -152,8 +152,7 @@ func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
 	return appendHist(b, o.Hist, seen)
 }
 
-// appendHist appends the buckets of a histogram that differ from seen, where
-// nil means none.
+// appendHist appends the buckets of a histogram that differ from seen; nil means none.
 func appendHist(b []byte, h, seen *stats.Hist) []byte {
 	if h == nil {
 		return put(b, 0)
@@ -179,10 +178,9 @@ func appendHist(b []byte, h, seen *stats.Hist) []byte {
 	return b
 }
 
-// readTick reads what appendTick and then appendOp, once an operation, wrote.
-// Histograms hold the buckets that were written; state, called for each
-// operation, returns where to put them, nil where there is no room. The caller
-// looks at r.bad.
+// readTick reads the output of appendTick and of one appendOp per operation. Histograms have only
+// the written buckets. state returns the operation to fill, nil if there is no room. The caller
+// checks r.bad.
 func readTick(r *reader, version uint8, state func(pid uint32, op events.Op) *tick.Op) *tick.Tick {
 	t := &tick.Tick{Time: fromUnixNano(r.int()), Started: fromUnixNano(r.int()), Seq: r.uint(), Window: time.Duration(r.int())}
 	t.Records, t.Final = r.uint(), r.uint() == 1
@@ -246,7 +244,7 @@ func readHist(r *reader, h *stats.Hist) {
 	}
 }
 
-// UnmarshalHist reads a histogram as the database holds it.
+// UnmarshalHist decodes a histogram of the database.
 func UnmarshalHist(b []byte) (*stats.Hist, error) {
 	r, h := reader{b: b}, &stats.Hist{}
 	readHist(&r, h)

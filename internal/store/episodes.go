@@ -11,15 +11,15 @@ var (
 	sqlNoEpisode = `DELETE FROM episodes WHERE session = ? AND id = ?`
 )
 
-// toldEpisode is a step in the life of a chain that is not in the file yet.
+// toldEpisode is an episode event that is not in the file yet.
 type toldEpisode struct {
 	tick.Episode
 	at       int64
 	culprits string
 }
 
-// noteEpisodes keeps what a tick tells of them until it is in the file: another process
-// may have the database, and each is in one tick alone.
+// noteEpisodes queues a tick's episode events until they are written: another process may lock the
+// database, and each event is in one tick only.
 func (v *saver) noteEpisodes(t *tick.Tick) error {
 	for i := range t.Episodes {
 		row, err := toChainRow(&t.Episodes[i].Chain)
@@ -31,7 +31,7 @@ func (v *saver) noteEpisodes(t *tick.Tick) error {
 	return nil
 }
 
-// saveEpisodes writes what was told, in order.
+// saveEpisodes writes the queued events in order.
 func (v *saving) saveEpisodes() error {
 	for i := range v.episodes {
 		e := &v.episodes[i]

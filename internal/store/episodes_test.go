@@ -9,8 +9,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// What is told of an episode is in the file, in its last state, also where another
-// program had the database when it was told; one that was taken back is not.
+// The file has each episode's last state, even if another program locked the database meanwhile; a
+// revised episode is deleted.
 func TestEpisodes(t *testing.T) {
 	db, path, other, next := contested(t)
 	step := func(seq uint64, told ...tick.Episode) {
@@ -49,7 +49,7 @@ func TestEpisodes(t *testing.T) {
 	}
 }
 
-// A chain that is not to be shown is kept.
+// Hidden chains are kept.
 func TestHiddenChainsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})

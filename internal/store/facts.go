@@ -13,23 +13,22 @@ import (
 	"ingero/pkg/events"
 )
 
-// facts are what a tick has beside what other entries of a log tell: so that it can be
-// made again as it was.
+// facts is what a tick has that no other entry of a log holds. A replay needs it to rebuild the
+// tick unchanged.
 type facts struct {
-	// These were in the tick before, and are not in this one.
+	// In the previous tick, but not in this one.
 	processes, others []uint32
 	ops               []opKey
-	// gpus are their states: bus, time and figures, the rest as it was last told in
-	// whole. Nil: as in the tick before.
+	// gpus are the GPUs' states: bus, time and figures; the rest is as in the last full state. Nil:
+	// as in the previous tick.
 	gpus []tick.GPU
-	// chains is the sum of the tick's chains ([ChainSum]), 0 where it has none.
+	// chains is the tick's [ChainSum], 0 if it has no chains.
 	chains uint64
-	// overhead is what tracing cost; nil: there was no bound.
+	// overhead is the cost of tracing; nil: no limit was set.
 	overhead *tick.Overhead
 }
 
-// ChainSum is the same for the same chains in whatever order, and hardly ever for others.
-// It is 0 for none.
+// ChainSum returns a checksum of chains that does not depend on their order. It is 0 for none.
 func ChainSum(chains []tick.Chain) (uint64, error) {
 	if len(chains) == 0 {
 		return 0, nil
@@ -45,11 +44,11 @@ func ChainSum(chains []tick.Chain) (uint64, error) {
 	return h.Sum64() | 1, nil
 }
 
-// listed is what a tick had.
+// listed is what a tick listed.
 type listed struct {
 	processes, others map[uint32]bool
-	ops, spare        map[opKey]bool // spare: nothing, but room
-	gpus              []byte         // their states
+	ops, spare        map[opKey]bool // spare is an empty map for reuse
+	gpus              []byte         // their encoded states
 }
 
 // Parts of the frame.
@@ -61,10 +60,10 @@ const (
 	factsMarks = 1<<4 - 1
 )
 
-// facts writes those of a tick, where there are any.
+// facts writes a tick's facts, if it has any.
 func (w *logWriter) facts(t *tick.Tick) error {
 	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, spare: w.listed.spare, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
-	if len(t.Ops) > 0 { // else they were not told
+	if len(t.Ops) > 0 { // else the tick does not list them
 		if now.ops, now.spare = now.spare, now.ops; now.ops == nil {
 			now.ops = make(map[opKey]bool, len(t.Ops))
 		}
@@ -126,7 +125,7 @@ func pidsOf(all []tick.Process) map[uint32]bool {
 	return out
 }
 
-// appendGone appends those that were and are not any more, in order.
+// appendGone appends the pids of was that are not in is, in order.
 func appendGone(b []byte, was, is map[uint32]bool) (out []byte, n int) {
 	var gone []uint32
 	for _, pid := range slices.Sorted(maps.Keys(was)) {
@@ -156,7 +155,7 @@ func appendGoneOps(b []byte, was, is map[opKey]bool) (out []byte, n int) {
 	return b, len(gone)
 }
 
-// figures are those of a GPU in the order in which a log holds them.
+// figures returns pointers to a GPU's figures in the order of a log.
 func figures(g *tick.GPU) (whole [7]**int64, parts [5]**float64) {
 	return [...]**int64{&g.MemTotal, &g.MemUsed, &g.ClockSM, &g.ClockMem, &g.ClockSMMax, &g.ECCCorrected, &g.ECCLost},
 		[...]**float64{&g.Busy, &g.MemBusy, &g.Temperature, &g.Power, &g.PowerLimit}
@@ -194,7 +193,7 @@ func appendGPUs(b []byte, gpus []tick.GPU) []byte {
 	return b
 }
 
-// readFacts reads what facts wrote.
+// readFacts decodes the output of facts.
 func readFacts(body []byte, dec *decoder) (*facts, error) {
 	outer := reader{b: body}
 	r, err := dec.column(&outer, columns, maxTick)

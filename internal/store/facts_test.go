@@ -19,7 +19,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// changing returns ticks in which processes, operations and GPUs come, change and go.
+// changing returns ticks in which processes, operations and GPUs appear, change and disappear.
 func changing(n int) (out []*tick.Tick) {
 	r := rand.New(rand.NewPCG(4, 5))
 	k := newKernel()
@@ -38,7 +38,7 @@ func changing(n int) (out []*tick.Tick) {
 				o := *k.op(pid, opLaunch)
 				o.Sum.Calls, o.Sum.Done, o.Thinned = uint64(r.IntN(3)), uint64(r.IntN(3)), some()
 				hist := *o.Hist
-				hist[pid] = seq / 3 // also where the sums are as they were
+				hist[pid] = seq / 3 // even if the sums stay the same
 				o.Hist = &hist
 				t.Ops = append(t.Ops, o)
 			}
@@ -66,8 +66,8 @@ func changing(n int) (out []*tick.Tick) {
 	return out
 }
 
-// What a tick had is what it has on replay, also of what was no more; and a segment that
-// follows says what went when it began.
+// A replayed tick equals the recorded one, including what disappeared, and the next segment records
+// what disappeared when it began.
 func TestReplayOfWhatComesAndGoes(t *testing.T) {
 	ticks := changing(60)
 	log, err := OpenSession(inSegments(t, ticks), testSession().ID)
@@ -142,7 +142,7 @@ func inSegments(t *testing.T, ticks []*tick.Tick) twoSegments {
 	return files
 }
 
-// told is what a tick has of what comes and goes.
+// told is the part of a tick that appears and disappears.
 type told struct {
 	Overhead          tick.Overhead
 	Processes, Others []tick.Process
@@ -182,8 +182,8 @@ type sized struct{ *bytes.Reader }
 func (s sized) Size() int64  { return s.Reader.Size() }
 func (s sized) Close() error { return nil }
 
-// A recording that was cut at any byte plays the ticks that it kept as they were, and one
-// more for what came after them.
+// A recording that was truncated at any byte replays its complete ticks unchanged, and one more for
+// the rest.
 func TestReplayOfACutRecording(t *testing.T) {
 	b := record(t, 5, 3000).bytes
 	ticks := func(b []byte) []tick.Tick {
@@ -218,8 +218,7 @@ func TestReplayOfACutRecording(t *testing.T) {
 	}
 }
 
-// A recording of the first version plays with what it has: its ticks, and others where
-// none are.
+// A recording of the first version replays its ticks, and further ticks where it has none.
 func TestReplayOfTheFirstVersion(t *testing.T) {
 	b, err := os.ReadFile("testdata/v1.ilog")
 	if err != nil {
@@ -239,8 +238,7 @@ func TestReplayOfTheFirstVersion(t *testing.T) {
 	}
 }
 
-// Where ticks are missing there are others, once a second, but none of the time in which
-// nothing happened.
+// Missing ticks are filled in, once a second, except for periods without any activity.
 func TestReplayFillsTicks(t *testing.T) {
 	m := &memory{}
 	w, err := newLogWriter(m, &segmentJSON{Session: testSession()})
@@ -249,7 +247,7 @@ func TestReplayFillsTicks(t *testing.T) {
 	}
 	at := began.UnixNano()
 	for _, seconds := range []int64{0, 4, 5, 7200} {
-		w.enc.add(&callAt(at + seconds*1e9)[0]) // of no batch
+		w.enc.add(&callAt(at + seconds*1e9)[0]) // in no batch
 		w.number++
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
@@ -278,7 +276,7 @@ func callAt(start int64) []events.Call {
 	return []events.Call{{Start: start, Duration: 1e6, OnCPU: 1e6, PID: 7, TID: 7, Weight: 1, Op: opSync}}
 }
 
-// jsonOf is all of a tick that can be written as JSON.
+// jsonOf returns the parts of a tick that JSON can encode.
 func jsonOf(t *testing.T, x *tick.Tick) string {
 	t.Helper()
 	b, err := json.Marshal(x)

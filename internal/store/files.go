@@ -5,9 +5,9 @@ import (
 	"io"
 )
 
-// Whole returns how many of the first bytes of a file of recordings are worth a copy:
-// of a log that is being written, or was cut off, all whole frames; of any other
-// file all bytes, damaged ones too. It fails only where it cannot read.
+// Whole returns how many leading bytes of a recording's file are worth copying: all whole frames of
+// an unsealed log, and all bytes of any other file, even damaged ones. It fails only on a read
+// error.
 func Whole(r io.ReaderAt, size int64) (int64, error) {
 	f := frames{r: r, at: int64(len(magic)), size: size}
 	var head [len(magic)]byte

@@ -11,26 +11,25 @@ import (
 	"ingero/internal/tick"
 )
 
-// rowsShare is of what the database may take: the rows of the SQLite file may take one part.
-// Beyond that the oldest of them go, as calls do.
+// rowsShare is the divisor of the database's limit that bounds the SQLite file's rows. Beyond that
+// bound, the oldest rows are deleted, as calls are.
 const rowsShare = 2
 
-// What is forgotten at a tick is what is of a part of the time that was recorded, and of
-// forgetLeast at the least, for each removal goes through the write-ahead log, for which
-// there must be room. What is of the last forgetNot stays.
+// A tick forgets 1/forgetPart of the recorded time, and at least forgetLeast: each deletion goes
+// through the write-ahead log, which needs room. Rows of the last forgetNot stay.
 const (
 	forgetPart  = 4096
 	forgetLeast = 2 * time.Second
 	forgetNot   = time.Minute
 )
 
-// forgotten are the tables whose rows go, and which those of session ?1 from before ?2 are; where
-// that is empty, those of processes that had ended then. The order is that of the removal. What
-// is in no row here stays: that a recording was, what it lost to whom, and what has bounds of its
-// own. So do rows of processes that lost something where lost is set, as they tell whose that was.
+// forgotten lists the tables whose rows are deleted, in that order, and the condition for the rows
+// of session ?1 from before ?2. If it is empty, rows of processes that had ended then are deleted.
+// Other tables stay: they describe the recording, who lost what, or have their own bound. If lost
+// is set, rows of processes with losses stay, since they name the victim.
 //
-// Where another process has the number of one that was forgotten, those go that are of processes and
-// do not say since when.
+// When a pid is reused, the tables that have no condition and no since lose the earlier process's
+// rows.
 var forgotten = [...]struct {
 	table, before string
 	lost, since   bool
@@ -41,14 +40,14 @@ var forgotten = [...]struct {
 	{table: "memory", before: "time_ns < ?2"}, {table: "snapshots", before: "time_ns < ?2"},
 	{table: "gpu_states", before: "time_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},
 	{table: "host_sums", before: "time_ns < ?2"},
-	{table: "notable", before: "number < coalesce((SELECT number FROM notable WHERE session = ?1 AND start_ns >= ?2 ORDER BY number LIMIT 1), 1 << 62)"}, // by its key: in the order of their ends
+	{table: "notable", before: "number < coalesce((SELECT number FROM notable WHERE session = ?1 AND start_ns >= ?2 ORDER BY number LIMIT 1), 1 << 62)"}, // by key: ordered by end
 	{table: "chains", before: "to_ns < ?2"}, {table: "episodes", before: "to_ns < ?2"},
 	{table: "ops"}, {table: "gaps"}, {table: "ledgers"}, {table: "held"}, {table: "streams"}, {table: "graphs"}, {table: "comms"},
 	{table: "copies"}, {table: "errors"}, {table: "functions", since: true}, {table: "devices", lost: true},
 	{table: "processes", before: "ended_ns < ?2", lost: true},
 }
 
-// among is the condition that a row is of one of the lengths, by which such tables are in order.
+// among returns the condition that a row has one of the lengths, which such tables are ordered by.
 func among(lengths []tier) string {
 	var all []string
 	for _, t := range lengths {
@@ -57,19 +56,19 @@ func among(lengths []tier) string {
 	return "seconds IN (" + strings.Join(all, ", ") + ") AND "
 }
 
-// ofRecording are of no process alone: they go with the last that a recording has of the above.
-// There are so many of a recording at the most.
+// ofRecording are tables whose rows belong to no single process. They are deleted with a
+// recording's last rows of the tables above. Their number is bounded.
 var ofRecording = [...]string{"stacks", "frames", "names"}
 
-// remembered are the sessions that have rows that go, and from when on: up to then all of them
-// went, also in an earlier life. Nothing else moves the edge of the coarsest rollups.
+// remembered selects the sessions with deletable rows, and the time from which these start. All
+// earlier rows are gone. Only forget moves the edge of the coarsest rollups.
 var remembered = fmt.Sprintf(`(SELECT id, updated_ns, max(started_ns, coalesce(kept_ns, started_ns)) AS first_ns
 	FROM sessions LEFT JOIN tiers ON session = id AND seconds = %d
 	WHERE coalesce(kept_ns <= updated_ns, EXISTS (SELECT 1 FROM ops WHERE session = id)))`, tiers[len(tiers)-1].seconds())
 
-// forget removes the oldest rows, a little at a time, of all recordings.
+// forget deletes the oldest rows of all recordings, a few at a time.
 func (v *saver) forget(now time.Time) error {
-	var oldest, long int64 // there is nothing from before, or between recordings; how long all of it is
+	var oldest, long int64 // start, ignoring the time between recordings; total length
 	err := v.db.QueryRow("SELECT coalesce(min(first_ns), 0), coalesce(sum(max(updated_ns - max(first_ns, ?), 0)), 0) FROM "+remembered, v.edge).Scan(&oldest, &long)
 	if err != nil {
 		return err
@@ -104,7 +103,7 @@ func (v *saver) forget(now time.Time) error {
 	return nil
 }
 
-// aSession is one of which rows are to go: all of them, where it was over by then.
+// aSession is a session to delete rows from: all of them, if it had ended before the edge.
 type aSession struct {
 	id    int64
 	whole bool
@@ -156,10 +155,10 @@ func (s aSession) forget(tx *sql.Tx, edge int64) error {
 	return nil
 }
 
-// rememberedMore is how many processes more than those that are told of are kept in mind.
+// rememberedMore is how many processes beyond those in ticks are kept in memory.
 const rememberedMore = 1024
 
-// disremember drops from memory what the rows have of processes that are not told of any more.
+// disremember drops from memory the state of processes that ticks no longer list.
 func (v *saver) disremember(t *tick.Tick) {
 	if len(v.procs) <= len(t.Processes)+rememberedMore {
 		return

@@ -14,8 +14,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// comeAndGo adds to a tick the processes of the last seconds: each second has some more, which
-// live for as long. Each has called as often as its number says.
+// comeAndGo adds the last seconds' processes to a tick: each new ones a second, which live equally
+// long. Each makes as many calls as its pid says.
 func comeAndGo(t *tick.Tick, from time.Time, second, each int) {
 	for at := max(second-2, 0); at <= second; at++ {
 		for i := range each {
@@ -31,14 +31,13 @@ func comeAndGo(t *tick.Tick, from time.Time, second, each int) {
 	}
 }
 
-// Of TestForget: what the database may take, and how many processes come in a second.
+// TestForget's database limit, and its new processes per second.
 const (
 	stormLimit = 12 << 20
 	stormEach  = 40
 )
 
-// storm records such processes for so many seconds, beside calls, and checks that the files never
-// take more than they may.
+// storm records such processes and calls, and checks that the files never exceed the limit.
 func storm(t *testing.T, path string, db *DB, c *clock, seconds int) {
 	t.Helper()
 	from := c.now
@@ -69,9 +68,9 @@ func storm(t *testing.T, path string, db *DB, c *clock, seconds int) {
 	}
 }
 
-// Processes that come and go leave rows, of which the oldest go before they take the room of
-// calls: in the recordings before, and in the one that goes on. What is young is there in whole,
-// and that something was recorded stays, and who lost something. Between recordings lies a year.
+// The oldest rows of processes are deleted before they crowd out calls, both in earlier recordings
+// and in the current one. Recent rows, sessions and losses stay. A year lies between the
+// recordings.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -125,7 +124,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// A tick that has more rows than is kept free for one has room made for it at once.
+// A tick with more rows than the room reserved for it makes room at once.
 func TestLargeTick(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -148,7 +147,7 @@ func TestLargeTick(t *testing.T) {
 		if err := db.Tick(x); err != nil {
 			t.Fatal(err)
 		}
-		db.sealing.Wait() // what waits to be made smaller is counted twice
+		db.sealing.Wait() // files that wait for sealing count twice
 		n := onDisk(t, path)
 		most = max(most, n)
 		if n > stormLimit*101/100 {
@@ -160,14 +159,14 @@ func TestLargeTick(t *testing.T) {
 	}
 }
 
-// Of each table with rows of recordings it is decided whether they go.
+// Each table with rows of recordings is either forgotten or listed as kept.
 func TestForgetKnowsTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, _ := open(t, path, Options{Session: Session{ID: "one"}})
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	decided := []string{"libraries", "drops", "reports", "losses", "tiers", "gpus", "pods"} // they stay, or have bounds of their own
+	decided := []string{"libraries", "drops", "reports", "losses", "tiers", "gpus", "pods"} // kept, or bounded otherwise
 	decided = append(decided, ofRecording[:]...)
 	for _, f := range forgotten {
 		decided = append(decided, f.table)

@@ -17,15 +17,14 @@ import (
 //	8  u32 CRC32C of the body
 //	12 u32 CRC32C of the 12 bytes before
 //
-// and the body. The head has a sum of its own so that a frame which is cut off
-// can be told from one whose length was damaged.
+// and the body. The head's own checksum distinguishes a truncated frame from a damaged length.
 const (
 	magic    = "ingero\x00\x01"
 	headSize = 16
 	maxBody  = 16 << 20
 )
 
-// frameKind says what a frame holds. The numbers never change their meaning.
+// frameKind is a frame's content. The numbers never change their meaning.
 type frameKind uint8
 
 const (
@@ -37,36 +36,38 @@ const (
 	frameLibrary   // JSON; a later one of the same object replaces it
 	frameReport    // JSON
 	frameEnd       // last: JSON
-	frameWaits     // those that came before or among the calls of the next frame
-	frameOther     // JSON: a process that is not traced, as frameProcess
-	frameBlock     // where among the calls and waits of the next frames those behind them belong
+	frameWaits     // the waits before or among the calls of the next frame
+	frameOther     // JSON: an untraced process, as frameProcess
+	frameBlock     // how the next frames' calls and waits interleave with the frames after them
 	frameIndex     // last of a sealed segment: where the calls are
-	frameLost      // JSON: damaged frames were here, and a repair took them out
-	frameFunctions // names of GPU functions; each before the calls that it is the name for, if it was known by then
-	frameHost      // what happened on the host, before the tick that it is of
-	frameXid       // JSON: a fault of a GPU
-	frameGPU       // JSON: the state of a GPU
-	frameStacks    // stacks of calls; some time after the calls that have them
-	frameBatches   // in which pieces came what is in the next frames, up to the next of these or a tick
-	frameFacts     // what of the next tick no other frame tells
-	frameRanges    // calls of NVTX
+	frameLost      // JSON: a repair removed damaged frames here
+	frameFunctions // names of GPU functions, each before its calls if known by then
+	frameHost      // host activity, before its tick
+	frameXid       // JSON: a GPU fault
+	frameGPU       // JSON: a GPU's state
+	frameStacks    // call stacks, some time after their calls
+	frameBatches   // batch sizes of the next frames, up to the next such frame or a tick
+	frameFacts     // the next tick's facts that no other frame has
+	frameRanges    // NVTX calls
 
-	frameKinds // one more than the last that is known
+	frameKinds // one more than the last known kind
 )
 
-// version is the latest version of a kind's body; the first is 1. A body is of
-// the earliest version that can hold what is in it.
+// version returns the latest version of a kind's body; the first is 1. A body is written in the
+// earliest version that can hold its content.
 //
-//	calls 2: time that was throttled
+//	calls 2: throttled time
 //	calls 3: devices
 //	calls 4: how many calls a stack stands for
 //	calls 5: launches before a call
-//	ticks 2: time that was throttled, threads
+//	ticks 2: throttled time, threads
 //	lives 2: signals
 //	waits 2: stacks of holders of locks
+//	waits 3: start times of parties, hops
+//	waits 4: how often the GIL had passed
 //	batches 2: ranges
-//	facts 2: what tracing cost
-//	facts 3: what probes need at least
+//	facts 2: overhead of tracing
+//	facts 3: the least overhead of the probes
 func (k frameKind) version() uint8 {
 	switch k {
 	case frameCalls:
@@ -85,12 +86,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Errors of reading a log.
 var (
-	// ErrNotLog says that a file is no recording at all.
+	// ErrNotLog means that a file is not a recording.
 	ErrNotLog = errors.New("not a recording of ingero")
-	// ErrCorrupt says that bytes of a recording were changed. What lies before
-	// them has been read.
+	// ErrCorrupt means that a recording's bytes were changed. Everything before them has been read.
 	ErrCorrupt = errors.New("the recording is damaged")
-	// ErrVersion says that a newer ingero wrote the recording.
+	// ErrVersion means that a newer ingero wrote the recording.
 	ErrVersion = errors.New("the recording is of a newer ingero")
 )
 
@@ -104,20 +104,19 @@ func appendFrame(b []byte, kind frameKind, version uint8, body []byte) []byte {
 	return append(b, body...)
 }
 
-// frames reads the frames of a log one after another.
+// frames reads a log's frames in order.
 type frames struct {
 	r    io.ReaderAt
 	at   int64
 	size int64
 	body []byte
-	// damaged says that a frame was passed over.
+	// damaged reports that a frame was skipped.
 	damaged bool
 }
 
-// next returns the next frame; its body is valid until the call after. It
-// returns io.EOF at the end, whether that is whole or cut off. The call after one
-// that found damage goes on behind it: at the next frame, or where it is not known
-// where that begins, at the end.
+// next returns the next frame; its body is valid until the next call. It returns io.EOF at the end,
+// complete or truncated. After an error, the next call continues with the next frame, or at the end
+// if the frame's position is unknown.
 func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) {
 	var head [headSize]byte
 	if f.size-f.at < headSize {
@@ -126,7 +125,7 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	if err := f.read(head[:], f.at); err != nil {
 		return 0, 0, nil, err
 	}
-	if head == [headSize]byte{} { // room that was made and never written
+	if head == [headSize]byte{} { // space that was reserved and never written
 		return 0, 0, nil, io.EOF
 	}
 	n := int64(binary.LittleEndian.Uint32(head[0:]))
@@ -154,7 +153,7 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	return frameKind(head[4]), head[5], f.body, nil
 }
 
-// read fills b from at. A file that has become shorter ends there.
+// read fills b from offset at. If the file has become shorter, it ends there.
 func (f *frames) read(b []byte, at int64) error {
 	n, err := f.r.ReadAt(b, at)
 	switch {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	frameFunctionsMax = 1 << 12 // of a frame
-	frameFunctionText = 1 << 20 // bytes of their names, from which on a frame is full
+	frameFunctionsMax = 1 << 12 // per frame
+	frameFunctionText = 1 << 20 // bytes of names in a full frame
 	maxFunctionsBody  = 8 << 20 // bytes that a reader accepts
-	maxFunctionsKept  = 1 << 16 // that the next segment repeats
+	maxFunctionsKept  = 1 << 16 // names that the next segment repeats
 )
 
-// functionsKept are what the handles of the session mean now: what a segment begins
-// with. Of very many, those that were told last.
+// functionsKept are the current names of the session's handles. A segment begins with them. Beyond
+// the limit, only the latest are kept.
 type functionsKept struct {
 	list []events.Function
 	at   map[functionKey]int
@@ -48,7 +48,7 @@ func (k *functionsKept) add(list []events.Function) {
 	}
 }
 
-// putFunctions takes names in, in frames of a bounded size.
+// putFunctions writes names, in frames of bounded size.
 func (w *logWriter) putFunctions(list []events.Function) {
 	for len(list) > 0 {
 		n, text := 0, 0
@@ -61,7 +61,7 @@ func (w *logWriter) putFunctions(list []events.Function) {
 	}
 }
 
-// appendFunctions appends names, each once, and then which handles have them.
+// appendFunctions appends each name once, and then the handles that have them.
 func appendFunctions(b []byte, list []events.Function) []byte {
 	ids := map[string]uint64{}
 	var names []string
@@ -125,10 +125,10 @@ var (
 	sqlFunction = `REPLACE INTO functions VALUES (?, ?, ?, ?, ?, ?, ?)`
 )
 
-// addFunctions takes names in.
+// addFunctions queues names.
 func (v *saver) addFunctions(list []events.Function) { v.named = append(v.named, list...) }
 
-// functions writes those that are new.
+// functions writes the new names.
 func (v *saving) functions() error {
 	for i := range v.named {
 		f := &v.named[i]
@@ -148,7 +148,7 @@ func (v *saving) functions() error {
 	return nil
 }
 
-// nameHash is the number of a name in any database.
+// nameHash returns a name's number, the same in any database.
 func nameHash(name string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))

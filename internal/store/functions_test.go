@@ -26,7 +26,7 @@ func someFunctions(n int) []events.Function {
 	return out
 }
 
-// launched names what calls launch, each time anew.
+// launched returns a new name for each launched function.
 func launched(calls []events.Call) (out []events.Function) {
 	seen := map[functionKey]bool{}
 	for i := range calls {
@@ -43,7 +43,7 @@ func launched(calls []events.Call) (out []events.Function) {
 	return out
 }
 
-// What is written is read, frame by frame of a bounded size.
+// Names are read back as written, in frames of bounded size.
 func TestFunctionFrames(t *testing.T) {
 	file := &bytesFile{}
 	w, err := newLogWriter(file, &segmentJSON{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
@@ -81,7 +81,7 @@ func (f *bytesFile) ReadAt(p []byte, at int64) (int, error) {
 	return strings.NewReader(string(f.b)).ReadAt(p, at)
 }
 
-// What handles mean is repeated in the next segment: the latest of each.
+// The next segment repeats each handle's latest name.
 func TestFunctionsKept(t *testing.T) {
 	var k functionsKept
 	k.add([]events.Function{{PID: 1, Handle: 1, Name: "a"}, {PID: 2, Handle: 1, Name: "b"}})
@@ -126,7 +126,7 @@ func FuzzFunctions(f *testing.F) {
 	})
 }
 
-// A segment can be read alone: it begins with what the handles mean.
+// A segment can be read alone: it begins with the handles' names.
 func TestNextSegmentHasTheFunctions(t *testing.T) {
 	now := time.Unix(1000, 0)
 	db, err := Open(Options{Path: t.TempDir() + "/x.db", Session: Session{ID: "s", Node: "n"}, Now: func() time.Time { return now }})
@@ -156,7 +156,7 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 			t.Errorf("segment %d (-want +got):\n%s", i, d)
 		}
 	}
-	// What the SQLite file has can be made anew of them.
+	// Repair can restore the SQLite file's names from the segments.
 	count := func() (n, names int) {
 		lite, err := openSQL(db.Path(), func() error { return nil })
 		if err != nil {
@@ -182,7 +182,7 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 	}
 }
 
-// functionsIn reads those of a segment.
+// functionsIn returns a segment's function names.
 func functionsIn(t *testing.T, files Files, s *Segment) (got []events.Function) {
 	t.Helper()
 	f, err := OpenSegment(files, s)

@@ -10,7 +10,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// began is when the tests' recordings start.
+// began is the start of the tests' recordings.
 var began = time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 
 func testSession() Session {
@@ -18,8 +18,8 @@ func testSession() Session {
 		Version: "1.0.0", Kernel: "6.18.0", Mode: "trace", Target: "pid 4821 (python3)", PID: 99}
 }
 
-// generator makes calls as a training loop does: launches with their driver
-// calls folded in, copies, a synchronise a step, now and then an allocation.
+// generator makes the calls of a training loop: launches with their driver calls folded in, copies,
+// a synchronize per step, now and then an allocation.
 type generator struct {
 	r       *rand.Rand
 	threads []genThread
@@ -29,7 +29,7 @@ type generator struct {
 
 type genThread struct {
 	pid, tid uint32
-	now      int64 // when its last outermost call returned
+	now      int64 // return of its last outermost call
 }
 
 func newGenerator(seed uint64) *generator {
@@ -56,7 +56,7 @@ var (
 	opMalloc   = op("cudaMalloc")
 )
 
-// calls appends n calls or one more.
+// calls appends n or n+1 calls.
 func (g *generator) calls(dst []events.Call, n int) []events.Call {
 	for end := len(dst) + n; len(dst) < end; g.n++ {
 		th := &g.threads[g.r.IntN(len(g.threads))]
@@ -95,7 +95,7 @@ func (g *generator) calls(dst []events.Call, n int) []events.Call {
 	return dst
 }
 
-// odd returns a call with anything in any field.
+// odd returns a call with random values in all fields.
 func (g *generator) odd() events.Call {
 	u := func() uint64 { return g.r.Uint64() >> g.r.IntN(64) }
 	i := func() int64 { return int64(g.r.Uint64()) >> g.r.IntN(64) }
@@ -105,7 +105,7 @@ func (g *generator) odd() events.Call {
 		Op: events.Op(u()), Parent: events.Op(u()), Flags: events.CallFlags(u()), Device: int16(u())}
 }
 
-// kernel counts calls as the kernel does, for ticks.
+// kernel counts calls for ticks, as the kernel does.
 type kernel struct {
 	ops     map[opKey]*tick.Op
 	threads genAccounts
@@ -150,7 +150,7 @@ func (k *kernel) see(calls []events.Call) {
 	}
 }
 
-// tick returns the state so far; nothing in it is shared.
+// tick returns a copy of the current state.
 func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 	k.threads.pass(at.UnixNano(), seq)
 	t := &tick.Tick{Time: at, Started: began, Seq: seq, Window: time.Second, Final: final, Records: seq * 100,
@@ -184,8 +184,7 @@ func (k *kernel) tick(seq uint64, at time.Time, final bool) *tick.Tick {
 
 func ptr[T any](v T) *T { return &v }
 
-// tellGPUs has a burst of faults in each tick, and two GPUs, of which one is lost in
-// the third.
+// tellGPUs adds a burst of faults, and two GPUs, one of which is lost in the third tick.
 func tellGPUs(t *tick.Tick, seq uint64) {
 	at := t.Time.UnixNano() - int64(time.Second)
 	root := tick.Xid{Time: at, Code: 172, Bus: "0000:75:00", Msg: "SM ICACHE", Via: tick.ViaTracepoint, Burst: seq, At: 1, Root: 172}

@@ -13,14 +13,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// stateEvery is how often the state of a GPU is kept whose figures alone change.
+// stateEvery is how often a GPU's state is kept if only its figures change.
 const stateEvery = 10 * time.Second
 
 // maxGPUs bounds the GPUs that are kept.
 const maxGPUs = 256
 
-// maxStates bounds the states that wait to be written while another process has the
-// database. Those that come then are not kept: there are later ones.
+// maxStates bounds the states that are queued while another process locks the database. Further
+// states are dropped: later ones follow.
 const maxStates = 1024
 
 // xidJSON is a fault in a log.
@@ -47,7 +47,7 @@ type xidJSON struct {
 	Last            []tick.XidCall `json:"last,omitempty"`
 }
 
-// gpuJSON is the state of a GPU in a log.
+// gpuJSON is a GPU's state in a log.
 type gpuJSON struct {
 	Time         time.Time `json:"time"`
 	Index        int       `json:"index"`
@@ -71,15 +71,15 @@ type gpuJSON struct {
 	ECCLost      *int64    `json:"ecc_uncorrected,omitempty"`
 }
 
-// gpuNews picks the states of GPUs that are to be kept. It is for one goroutine.
+// gpuNews selects the GPU states to keep. It is not safe for concurrent use.
 type gpuNews map[string]gpuSeen
 
 type gpuSeen struct {
 	tick.GPU
-	what string // all but figures
+	what string // everything but figures
 }
 
-// of tells whether a state is to be kept, since it is new.
+// of reports whether a state is new and must be kept.
 func (n gpuNews) of(g *tick.GPU) bool {
 	what := strings.Join(append([]string{g.UUID, g.Name}, g.Throttle...), ",")
 	for _, flag := range []bool{g.MIG, g.Lost} {
@@ -99,13 +99,13 @@ func (n gpuNews) of(g *tick.GPU) bool {
 	return true
 }
 
-// alike tells whether two states of a GPU differ in their figures alone.
+// alike reports whether two states of a GPU differ at most in their figures.
 func alike(a, b *tick.GPU) bool {
 	return a.Bus == b.Bus && a.Index == b.Index && a.UUID == b.UUID && a.Name == b.Name && a.MIG == b.MIG && a.Lost == b.Lost && slices.Equal(a.Throttle, b.Throttle)
 }
 
-// carry repeats what the segment before had of the GPUs, and goes on from there: so a
-// log has the states that the tables have. What the last tick had is known, too.
+// carry repeats the previous segment's GPU states and continues from them. So a log has the states
+// that the tables have. It also continues from the last tick's lists.
 func (w *logWriter) carry(from *logWriter) error {
 	if from == nil {
 		return nil
@@ -119,7 +119,7 @@ func (w *logWriter) carry(from *logWriter) error {
 	return nil
 }
 
-// gpu writes the faults of a tick, and the states of GPUs that are news.
+// gpu writes a tick's faults and its new GPU states.
 func (w *logWriter) gpu(t *tick.Tick) error {
 	for i := range t.Xids {
 		if err := w.json(frameXid, xidJSON(t.Xids[i])); err != nil {
@@ -146,8 +146,8 @@ var (
 	sqlGPUState = `REPLACE INTO gpu_states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// noteGPU keeps what of a tick is to be written. It waits where another process has
-// the database: the faults of a tick are in no other.
+// noteGPU queues a tick's faults and new GPU states. They wait while another process locks the
+// database, since no other tick has the faults.
 func (v *saver) noteGPU(t *tick.Tick) {
 	v.xids = append(v.xids, t.Xids...)
 	for i := range t.GPUs {
@@ -157,7 +157,7 @@ func (v *saver) noteGPU(t *tick.Tick) {
 	}
 }
 
-// gpu writes what noteGPU has kept.
+// gpu writes what noteGPU has queued.
 func (v *saving) gpu() error {
 	for i := range v.xids {
 		x := &v.xids[i]
@@ -186,7 +186,7 @@ func (v *saving) gpu() error {
 	return nil
 }
 
-// numberOrNull is NULL where a number is not known.
+// numberOrNull returns NULL for an unknown number.
 func numberOrNull(n tick.Number) any {
 	if v, known := n.Value(); known {
 		return int64(v)
@@ -200,7 +200,7 @@ type lastCall struct {
 	tick.XidCall
 }
 
-// lastText writes the calls before a fault, with the names of their operations.
+// lastText encodes the calls before a fault, with their operations' names.
 func lastText(calls []tick.XidCall) (string, error) {
 	out := []lastCall{}
 	for _, c := range calls {
@@ -210,7 +210,7 @@ func lastText(calls []tick.XidCall) (string, error) {
 	return string(b), err
 }
 
-// LastCalls reads what the column last of the table xids has.
+// LastCalls decodes the column last of the table xids.
 func LastCalls(text string) ([]tick.XidCall, error) {
 	var list []lastCall
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
@@ -218,13 +218,13 @@ func LastCalls(text string) ([]tick.XidCall, error) {
 	}
 	var out []tick.XidCall
 	for _, c := range list {
-		c.XidCall.Op, _ = events.OpByName(c.Op) // 0: of a newer ingero
+		c.XidCall.Op, _ = events.OpByName(c.Op) // 0: from a newer ingero
 		out = append(out, c.XidCall)
 	}
 	return out, nil
 }
 
-// indexOf is NULL where a GPU's number is not known.
+// indexOf returns NULL for an unknown GPU number.
 func indexOf(g *tick.GPU) any {
 	if g.Index < 0 {
 		return nil
@@ -232,14 +232,14 @@ func indexOf(g *tick.GPU) any {
 	return g.Index
 }
 
-// gpuReplay is what a replay has of the GPUs and has not told, or tells again.
+// gpuReplay is a replay's GPU state: faults not delivered yet, and GPUs of every tick.
 type gpuReplay struct {
 	xids []tick.Xid
-	gpus []tick.GPU // as they were told in whole
-	now  []tick.GPU // as the facts of a tick say; nil: none did
+	gpus []tick.GPU // last full states
+	now  []tick.GPU // states from a tick's facts; nil: it had none
 }
 
-// take takes an entry in.
+// take applies an entry.
 func (r *gpuReplay) take(e *Entry) {
 	switch {
 	case e.Xid != nil:
@@ -267,7 +267,7 @@ func (r *gpuReplay) of(bus string) *tick.GPU {
 	return nil
 }
 
-// state is what a tick had of a GPU.
+// state completes a GPU's state of a tick's facts.
 func (r *gpuReplay) state(f *tick.GPU) tick.GPU {
 	g := *f
 	if told := r.of(f.Bus); told != nil {
@@ -276,8 +276,7 @@ func (r *gpuReplay) state(f *tick.GPU) tick.GPU {
 	return g
 }
 
-// totals fills a tick: with each fault once, and the state of each GPU that is told
-// again and again.
+// totals adds each fault once to a tick, and each GPU's current state.
 func (r *gpuReplay) totals(t *tick.Tick) {
 	t.Xids = append(t.Xids, r.xids...)
 	r.xids = nil
@@ -292,7 +291,7 @@ func (r *gpuReplay) totals(t *tick.Tick) {
 	}
 }
 
-// readXid and readGPU are what gpu has written.
+// readXid and readGPU decode the output of gpu.
 func readXid(body []byte) (*tick.Xid, error) {
 	j, err := unmarshal[xidJSON](body, "fault")
 	x := tick.Xid(j)

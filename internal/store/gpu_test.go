@@ -36,8 +36,7 @@ func recordGPUs(t *testing.T, path string) (ticks []*tick.Tick, db *DB) {
 	return ticks, db
 }
 
-// The tables have each fault once, with what is known of it, and the state of a GPU
-// when something has changed; what is not known is NULL.
+// The tables have each fault once, and a GPU's state whenever it changes; unknown values are NULL.
 func TestFaultsAndGPUsInTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	recordGPUs(t, path)
@@ -56,8 +55,8 @@ func TestFaultsAndGPUsInTables(t *testing.T) {
 	}
 }
 
-// A replay tells each fault once, in the tick in which it was told, and how the GPUs
-// are, and so does the session that is made of it.
+// A replay delivers each fault once, in its original tick, with the GPUs' states, and so does a
+// session that is restored from it.
 func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	ticks, db := recordGPUs(t, path)
@@ -90,8 +89,7 @@ func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 	}
 }
 
-// Of the states of a GPU those are kept that are news: each ten seconds, and at once
-// when something but a figure changes.
+// New GPU states are kept: every ten seconds, and at once if anything but a figure changes.
 func TestGPUNews(t *testing.T) {
 	n := gpuNews{}
 	kept := ""
@@ -112,8 +110,7 @@ func TestGPUNews(t *testing.T) {
 	}
 }
 
-// A database that another process holds is told all faults later, and as many states as
-// there is room for.
+// While another process locks the database, all faults and a bounded number of states are queued.
 func TestFaultsWaitForTheDatabase(t *testing.T) {
 	v := &saver{gpus: gpuNews{}}
 	for i := range 2 * maxStates {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold makes this process the one that may write to the database, of which nothing
-// is recorded. The SQLite file is not touched. What it opened is closed by release,
-// on an error too.
+// hold takes the database's lock without recording to it. It does not touch the SQLite file.
+// release closes what it opened, also after an error.
 func (db *DB) hold(p places) error {
 	path, err := filepath.Abs(db.o.Path)
 	if err != nil {
@@ -23,7 +22,7 @@ func (db *DB) hold(p places) error {
 	if err != nil {
 		return err
 	}
-	db.o.Path = filepath.Join(parent.Name(), filepath.Base(path)) // links resolved
+	db.o.Path = filepath.Join(parent.Name(), filepath.Base(path)) // symbolic links resolved
 	if err := parent.Close(); err != nil {
 		return err
 	}
@@ -34,7 +33,7 @@ func (db *DB) hold(p places) error {
 	return err
 }
 
-// openMain opens the SQLite file, and makes it if there is none.
+// openMain opens the SQLite file, and creates it if missing.
 func (db *DB) openMain(p places) (err error) {
 	parent, err := p.dir(filepath.Dir(db.o.Path))
 	if err != nil {
@@ -48,13 +47,13 @@ func (db *DB) openMain(p places) (err error) {
 	return err
 }
 
-// settle leaves the SQLite file without a write-ahead log, as a recording does. While
-// somebody reads it, that has to wait.
+// settle removes the SQLite file's write-ahead log, as the end of a recording does. While a reader
+// is active, the log must stay.
 func (db *DB) settle() {
 	_, _ = db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete")
 }
 
-// unlink removes a file of the directory.
+// unlink deletes a file of the directory.
 func (db *DB) unlink(name string) error {
 	err := unix.Unlinkat(int(db.dir.Fd()), name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
@@ -63,13 +62,13 @@ func (db *DB) unlink(name string) error {
 	return pathError("remove", filepath.Join(db.dir.Name(), name), err)
 }
 
-// rename gives a file of the directory another name.
+// rename renames a file of the directory.
 func (db *DB) rename(from, to string) error {
 	fd := int(db.dir.Fd())
 	return pathError("rename", filepath.Join(db.dir.Name(), from), unix.Renameat(fd, from, fd, to))
 }
 
-// called gives an open file, in the place of f, another name to be told by.
+// called replaces f by a duplicate that reports another name.
 func called(f *os.File, name string) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -78,24 +77,24 @@ func called(f *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), f.Close()
 }
 
-// Leftover says whether a file of a database's directory was left by a process that
-// was killed, so that nobody needs it once nobody writes.
+// Leftover reports whether a file of a database's directory is a killed process's leftover, which
+// no one needs unless a process is writing.
 func Leftover(name string) bool {
 	return name == spareName || strings.HasSuffix(name, sealedSuffix+".tmp") || strings.HasSuffix(name, rewrittenSuffix) ||
 		strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".part") || strings.HasPrefix(name, restoredName)
 }
 
-// isBad says whether a file is one that a repair has replaced.
+// isBad reports whether a repair has replaced a file.
 func isBad(name string) bool {
 	return strings.HasSuffix(name, badSuffix) || strings.Contains(name, badSuffix+".")
 }
 
 const (
-	rewrittenSuffix = ".rewritten" // of a segment that is being rewritten
-	badSuffix       = ".bad"       // of what was damaged and has been replaced
+	rewrittenSuffix = ".rewritten" // a segment being rewritten
+	badSuffix       = ".bad"       // a damaged file that was replaced
 )
 
-// free returns a name that no file has: that with a number behind it if need be.
+// free returns an unused file name: name, with a number appended if necessary.
 func free(there func(string) bool, name string) string {
 	out := name
 	for i := 2; there(out); i++ {
@@ -104,11 +103,11 @@ func free(there func(string) bool, name string) string {
 	return out
 }
 
-// exists says whether there is something at path.
+// exists reports whether path exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// age makes a file as old as it is said to be.
+// age sets a file's modification time.
 func age(path string, at time.Time) error { return os.Chtimes(path, at, at) }

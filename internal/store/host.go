@@ -7,13 +7,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// A log has what happened on the host right before the tick that it belongs to: the
-// sums of that tick. A tick without any has no such frame.
+// A log stores a tick's host sums directly before the tick. A tick without any has no such frame.
 
-// maxHostSums bounds what one tick can have of them.
+// maxHostSums bounds the sums of one tick.
 const maxHostSums = 1 << 14
 
-// host writes the sums of a tick.
+// host writes a tick's sums.
 func (w *logWriter) host(t *tick.Tick) {
 	sums := t.HostSums[:min(len(t.HostSums), maxHostSums)]
 	if len(sums) == 0 {
@@ -41,7 +40,7 @@ func (w *logWriter) host(t *tick.Tick) {
 	w.frame(frameHost, 1, w.enc.column(nil, b))
 }
 
-// readHost reads what host wrote.
+// readHost decodes the output of host.
 func readHost(body []byte, dec *decoder) ([]tick.HostSum, error) {
 	outer := reader{b: body}
 	r, err := dec.column(&outer, columns, maxTick)
@@ -85,21 +84,19 @@ func readHost(body []byte, dec *decoder) ([]tick.HostSum, error) {
 
 var sqlHost = `REPLACE INTO host_sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// hostWindow is over how much time the SQLite file has sums of the host, hostKept
-// for how long it has them.
+// hostWindow is the length of the SQLite file's host rows, hostKept their retention time.
 const (
 	hostWindow = 10 * time.Second
 	hostKept   = 30 * 24 * time.Hour
 )
 
-// savedHost is what is to be written of the host.
+// savedHost holds the host sums of the next rows.
 type savedHost struct {
 	sums  tick.HostSums
-	since time.Time // zero: the session's beginning
+	since time.Time // zero: the session's start
 }
 
-// hostSums takes the sums of a tick in, and writes a row for each once a window has
-// passed.
+// hostSums adds a tick's sums, and writes a row for each once a window has elapsed.
 func (v *saving) hostSums(t *tick.Tick) error {
 	h := &v.host
 	if h.since.IsZero() {
@@ -134,7 +131,7 @@ func (v *saving) hostSums(t *tick.Tick) error {
 	return nil
 }
 
-// sweepHost removes rows that are old.
+// sweepHost deletes expired rows.
 func (v *saver) sweepHost(now time.Time) error {
 	_, err := v.db.Exec("DELETE FROM host_sums WHERE time_ns < ?", now.Add(-hostKept).UnixNano())
 	return err

@@ -15,7 +15,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// hostSums are what happened on the host in the tick seq.
+// hostSums returns the host activity of tick seq.
 func hostSums(seq uint64) []tick.HostSum {
 	disk := tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostDiskRead, PID: 4821, Object: "vda"}, Comm: "python3", Count: 10, Failed: 1, Bytes: seq << 20}
 	for range disk.Count {
@@ -28,7 +28,7 @@ func hostSums(seq uint64) []tick.HostSum {
 		{HostKey: tick.HostKey{Kind: 250, Object: "of the future"}, Count: 1}}
 }
 
-// What happened on the host is in the log, with the tick that it is of.
+// The log has host activity with its tick.
 func TestHostReadsBack(t *testing.T) {
 	rec := record(t, 4, 100)
 	l, err := OpenLog(bytes.NewReader(rec.bytes), int64(len(rec.bytes)))
@@ -50,7 +50,7 @@ func TestHostReadsBack(t *testing.T) {
 	}
 }
 
-// A replay tells what happened on the host once, and all of it.
+// A replay delivers all host activity once.
 func TestHostReplayed(t *testing.T) {
 	var want tick.HostSums
 	for seq := range uint64(4) {
@@ -75,8 +75,7 @@ func TestHostReplayed(t *testing.T) {
 	}
 }
 
-// The SQLite file has a row for each sum every ten seconds, and what is not known is
-// NULL.
+// The SQLite file has a row for each sum every ten seconds; unknown values are NULL.
 func TestHostRows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
@@ -106,7 +105,7 @@ func TestHostRows(t *testing.T) {
 	}
 }
 
-// A tick in which nothing has changed leaves no row of the machine.
+// An idle tick writes no machine row.
 func TestIdleTickHasNoSnapshot(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
@@ -124,7 +123,7 @@ func TestIdleTickHasNoSnapshot(t *testing.T) {
 	}
 }
 
-// A frame that says more than there is, or what cannot be, is damage.
+// A frame with impossible counts or values is damaged.
 func TestHostOfDamagedFrames(t *testing.T) {
 	enc, dec := codecs(t)
 	good := func(change func([]byte) []byte) error {

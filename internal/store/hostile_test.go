@@ -11,7 +11,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// A file that was made to be unpacked takes no more memory than this.
+// Decompressing a hostile file uses bounded memory.
 func TestHostileSegmentsTakeLittleMemory(t *testing.T) {
 	const limit = 64 << 20
 	body := func(n uint64, fill []byte, times int) []byte {

@@ -16,8 +16,9 @@ import (
 
 var killRounds = flag.Int("rounds", 5, "writers that are killed")
 
-// By the real clock, a writer that is killed at any moment under load loses nothing that it was given
-// more than 250 ms before, but for the time that a write stands still. What is left is read as it is, and the next writer goes on.
+// By the real clock, a writer that is killed under load loses no call that it got more than 250 ms
+// before, apart from the time of a stalled write. The rest is readable, and the next writer
+// continues.
 func TestKilledUnderLoadInTime(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -30,8 +31,8 @@ func TestKilledUnderLoadInTime(t *testing.T) {
 		path := filepath.Join(dir, "x.db")
 		given, killed := killWriter(t, exe, path, time.Duration(50+rand.IntN(950))*time.Millisecond)
 		kept, cut := checkKilled(t, path)
-		// Since its last word the writer was in a call that had not returned, or had no
-		// CPU: on a machine whose disk or CPUs are taken, the time that writing takes.
+		// Since its last report the writer was in a call that had not returned, or had no CPU: on a
+		// machine whose disk or CPUs are busy, this is the time that writing takes.
 		last := given[len(given)-1].at
 		stood = max(stood, killed-last)
 		if killed-last > 50*time.Millisecond {
@@ -61,8 +62,8 @@ func TestKilledUnderLoadInTime(t *testing.T) {
 		*killRounds, worst, slow, stood, torn)
 }
 
-// killWriter starts a writer and kills it once it has recorded for a time. What it
-// said is returned, and when it was killed.
+// killWriter starts a writer and kills it after a time. It returns the writer's reports, and the
+// time of the kill.
 func killWriter(t *testing.T, exe, path string, after time.Duration) (given []giving, killed time.Duration) {
 	t.Helper()
 	said, err := os.Create(path + ".given")
@@ -75,14 +76,14 @@ func killWriter(t *testing.T, exe, path string, after time.Duration) (given []gi
 	if err := testkit.Launch(cmd); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, as a rule
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // normally it has exited
 	testkit.Eventually(t, "the writer is given calls", func() bool { s, err := said.Stat(); return err == nil && s.Size() > 0 })
 	time.Sleep(after)
 	killed = monotonic()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // says that it was killed
+	_ = cmd.Wait() // the error is the kill
 	b, err := os.ReadFile(said.Name())
 	if err != nil {
 		t.Fatal(err)

@@ -26,9 +26,8 @@ import (
 // lateFrom is how long before the kill a call must have been handed over to be kept.
 const lateFrom = 250 * time.Millisecond
 
-// A writer that is killed at any moment under load loses nothing that it was given more
-// than 250 ms before, by its own clock. What is left is read as it is, and the next writer
-// goes on.
+// A writer that is killed under load loses no call that it got more than 250 ms before, by its own
+// clock. The rest is readable, and the next writer continues.
 func TestKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	exe, err := os.Executable()
@@ -46,7 +45,7 @@ func TestKilledUnderLoad(t *testing.T) {
 			c.Line("given ")
 		}
 		c.Signal(syscall.SIGKILL)
-		_ = c.Wait() // says that it was killed
+		_ = c.Wait() // the error is the kill
 		given := parseGivings(t, c.Stdout())
 		kept, cut := checkKilled(t, path)
 		last := given[len(given)-1].at
@@ -66,13 +65,13 @@ func TestKilledUnderLoad(t *testing.T) {
 	t.Logf("%d logs end in a torn frame", torn)
 }
 
-// giving says that so many calls had been given, at a time of the writer's clock.
+// giving is a writer's report: the number of calls that it got, and its clock.
 type giving struct {
 	calls int
 	at    time.Duration
 }
 
-// parseGivings reads what a writer said. A line that does not end in a period was cut.
+// parseGivings parses a writer's reports. A line without a final period was truncated.
 func parseGivings(t *testing.T, text string) (given []giving) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -91,8 +90,8 @@ func parseGiving(t *testing.T, line string) (g giving) {
 	return g
 }
 
-// checkKilled reads what a killed writer left, with nothing repaired: how many calls
-// there are, and how many bytes of a frame that was not ended.
+// checkKilled reads a killed writer's files without repair. It returns the number of calls, and the
+// bytes of an incomplete frame.
 func checkKilled(t *testing.T, path string) (kept int, torn int64) {
 	t.Helper()
 	r, err := query.Open(path)
@@ -141,7 +140,7 @@ func checkKilled(t *testing.T, path string) (kept int, torn int64) {
 	return kept, cover.Torn
 }
 
-// nextWriter records to what a killed one left, and makes sure that it is in order.
+// nextWriter records to a killed writer's database, and checks it.
 func nextWriter(t *testing.T, path string, torn bool) {
 	t.Helper()
 	db, err := store.Open(store.Options{Path: path})
@@ -180,8 +179,8 @@ func nextWriter(t *testing.T, path string, torn bool) {
 	}
 }
 
-// loadEnv makes the test binary a writer under load; with loadClockEnv its clock goes on by
-// what it does, not by the time that this takes.
+// loadEnv makes the test binary a writer under load. With loadClockEnv, its clock advances by its
+// activity instead of real time.
 const loadEnv, loadClockEnv = "INGERO_TEST_LOAD", "INGERO_TEST_LOAD_CLOCK"
 
 func init() {
@@ -206,7 +205,7 @@ func (c *loadClock) Now() time.Time {
 	return time.Now()
 }
 
-// monotonic is a time that all processes share, or the clock's own.
+// monotonic returns a time that all processes share, or the clock's own.
 func (c *loadClock) monotonic() time.Duration {
 	if c.own {
 		return time.Duration(c.now.UnixNano())
@@ -214,7 +213,7 @@ func (c *loadClock) monotonic() time.Duration {
 	return monotonic()
 }
 
-// options has the clock for a database's, of which one timer at a time runs.
+// options returns a database's options with this clock, which runs one timer at a time.
 func (c *loadClock) options(path string) store.Options {
 	if !c.own {
 		return store.Options{Path: path}
@@ -225,7 +224,7 @@ func (c *loadClock) options(path string) store.Options {
 	}}
 }
 
-// advance lets up to 120 ms pass, on a clock of its own.
+// advance moves the clock's own time by up to 120 ms.
 func (c *loadClock) advance(r *rand.Rand) {
 	if !c.own {
 		return
@@ -237,7 +236,7 @@ func (c *loadClock) advance(r *rand.Rand) {
 	}
 }
 
-// recordUntilKilled records as fast as it can, and says how many calls it has handed over.
+// recordUntilKilled records at full speed, and reports how many calls it has handed over.
 func recordUntilKilled(path string, own bool) error {
 	clock := &loadClock{own: own, now: time.Unix(1_795_000_000, 0)}
 	db, err := store.Open(clock.options(path))
@@ -265,7 +264,7 @@ func recordUntilKilled(path string, own bool) error {
 			return err
 		}
 		given += len(calls)
-		// One write, so that no line is cut; the period says that it is whole.
+		// A single write, so that no line is split; the final period marks it as complete.
 		line = fmt.Appendf(line[:0], "given %d at %d.\n", given, clock.monotonic())
 		if _, err := os.Stdout.Write(line); err != nil {
 			return err
@@ -280,7 +279,7 @@ func recordUntilKilled(path string, own bool) error {
 	}
 }
 
-// monotonic is a clock that all processes share.
+// monotonic returns a time that all processes share.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)

@@ -14,7 +14,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// onDisk is what all files of a database take.
+// onDisk returns the size of all files of a database.
 func onDisk(t *testing.T, path string) (n int64) {
 	t.Helper()
 	for _, pattern := range []string{path + "*", filepath.Join(LogDir(path), "*")} {
@@ -31,8 +31,8 @@ func onDisk(t *testing.T, path string) (n int64) {
 	return n
 }
 
-// The oldest segments go, of sessions before and then of this one, and what is there
-// never takes more than it may.
+// The oldest segments are deleted, first of earlier sessions, and the database never exceeds its
+// limit.
 func TestSizeCap(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -57,7 +57,7 @@ func TestSizeCap(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if n := onDisk(t, path); n > limit || n < limit/4 { // the write-ahead log, a third of so little, is gone
+		if n := onDisk(t, path); n > limit || n < limit/4 { // no WAL: a third of it
 			t.Errorf("at the end of session %s: %d bytes, of %d", id, n, limit)
 		}
 		got, _ := readLog(t, db)
@@ -75,7 +75,7 @@ func TestSizeCap(t *testing.T) {
 
 func (a *all) ended() bool { return a.end != nil && a.end.State == "ended" }
 
-// What is being sealed takes room until that is over, also when it has been removed.
+// A segment being sealed counts until sealing ends, even after it was deleted.
 func TestRoomOfSealing(t *testing.T) {
 	one, two := Segment{Name: "one", Bytes: 100}, Segment{Name: "two", Bytes: 10}
 	sealed := Segment{Name: "old", Bytes: 1000, Sealed: true}
@@ -98,7 +98,7 @@ func TestRoomOfSealing(t *testing.T) {
 	}
 }
 
-// A segment that is older than it may be goes, whatever room there is.
+// A segment beyond the maximum age is deleted, even if there is room.
 func TestMaxAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	for i, id := range []string{"one", "two"} {
@@ -117,7 +117,7 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
-// smallDisk mounts a file system of so many bytes.
+// smallDisk mounts a file system of the given size.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	testkit.NeedRoot(t)
@@ -131,8 +131,8 @@ func smallDisk(t *testing.T, bytes int) string {
 	return dir
 }
 
-// Whichever file the disk fills up under, what was recorded can be read, and once
-// there is room the recording goes on.
+// Whichever file the disk fills up under, the recording stays readable and resumes once there is
+// room.
 func TestFullDisk(t *testing.T) {
 	for size := 768 << 10; size < 1300<<10; size += 104 << 10 {
 		t.Run(fmt.Sprint(size>>10, "K"), func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestFullDiskFromTheStart(t *testing.T) {
 	}
 }
 
-// writerEnv makes the test binary a writer that is to be killed.
+// writerEnv makes the test binary a writer for a test to kill.
 const writerEnv = "INGERO_TEST_WRITER"
 
 func TestMain(m *testing.M) {
@@ -214,8 +214,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled records and says, after each batch, how many calls are due
-// to be in the file.
+// writeUntilKilled records and reports, after each batch, how many calls must be in the file.
 func writeUntilKilled(path string) error {
 	c := &clock{now: began}
 	db, err := Open(Options{Path: path, Now: c.Now, AfterFunc: c.AfterFunc})

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// livesVersion is the earliest version that can hold them.
+// livesVersion returns the earliest version that can hold lives.
 func livesVersion(lives []tick.ProcEvent) uint8 {
 	if slices.ContainsFunc(lives, func(e tick.ProcEvent) bool { return e.Signal != 0 }) {
 		return 2

@@ -11,82 +11,81 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what a reader makes room for.
+// Limits of a reader's memory.
 const (
-	maxTick    = 8 << 20 // bytes of a tick
-	maxOps     = 1 << 14 // operations of processes; a writer starts a segment at half of it
+	maxTick    = 8 << 20 // bytes per tick
+	maxOps     = 1 << 14 // operations of processes; a writer starts a new segment at half of it
 	maxThreads = 1 << 14
 	maxDrops   = 1 << 10
-	maxLives   = 1 << 16 // of a frame
-	maxFrames  = 1 << 18 // of calls, in a segment that has an index
-	maxJSON    = 1 << 20 // bytes of an entry
-	maxOpen    = 16      // open calls of a thread
-	maxComm    = 64      // bytes of a thread's name, of which the kernel keeps 15
+	maxLives   = 1 << 16 // per frame
+	maxFrames  = 1 << 18 // frames of calls in a segment's index
+	maxJSON    = 1 << 20 // bytes per entry
+	maxOpen    = 16      // open calls per thread
+	maxComm    = 64      // bytes of a thread's name; the kernel keeps 15
 )
 
-// Log is a recording that is read from its beginning to its end. It is for one
-// goroutine; many may read one, also while it is being written, and each sees
-// what was there when it came to a segment.
+// Log reads a recording from start to end. It is not safe for concurrent use. A recording may have
+// several Logs, also while it is written; each sees a segment as it is when it opens it.
 type Log struct {
 	session Session
 	files   Files
 	segs    []Segment
-	at      int  // of segs: the one that seg reads
-	file    File // of seg; nil when somebody else's
+	at      int  // index in segs of seg
+	file    File // seg's file; nil if the caller owns it
 	seg     *segment
 	view    view
 	torn    int64
-	gone    int // segments that were removed before they were reached
+	gone    int // segments deleted before they were reached
 	number  uint64
-	sure    bool    // number is that of the call behind the last segment
-	told    []error // of segments that could not be opened, for Next to return
+	sure    bool    // number is known: it follows the previous segment's last call
+	told    []error // errors of unopenable segments, for Next to return
 }
 
-// view says what of a log is wanted.
+// view selects parts of a log.
 type view struct {
-	from, to  int64 // frames of calls and waits that lie outside are passed over
-	every     int64 // of each such time from from on, the first of it is wanted; 0: all
+	from, to  int64 // frames of calls and waits outside are skipped
+	every     int64 // of each such period after from, only the first part is wanted; 0: all
 	first     int64
 	callsOnly bool
-	after     uint64 // calls before this one in the session are passed over
+	after     uint64 // calls with lower numbers in the session are skipped
 	dec       *decoder
 	waits     *waitDecoder
 }
 
-// part says that some calls and waits may be passed over.
+// part reports whether some calls and waits may be skipped.
 func (v *view) part() bool { return v.callsOnly || v.from != math.MinInt64 || v.to != math.MaxInt64 }
 
-// Entry is one entry of a log: calls, waits and calls, or one of the other
-// fields. Its memory is the log's, valid until the next call of Next.
+// Entry is one entry of a log: calls, waits and calls, or one of the other fields. The Log owns its
+// memory, which is valid until the next call of Next.
 type Entry struct {
 	Calls []events.Call
-	First uint64 // the number of Calls[0] in its session, from 0
-	// Waits came before Calls or among them: before Waits[i], the first After[i] of
-	// Calls did, or all where that is more than there are.
+	First uint64 // number of Calls[0] in its session, from 0
+	// Waits came before or among Calls: After[i] of the Calls precede Waits[i], or all Calls if
+	// After[i] is larger.
 	Waits []events.Wait
 	After []int
 	Lives []tick.ProcEvent
 	// Functions are names of GPU functions. Each segment repeats those that it needs.
 	Functions []events.Function
-	// Stacks are those of calls that mostly came before. Each segment repeats many.
+	// Stacks mostly follow their calls. Each segment repeats many.
 	Stacks []events.Stack
 	Ranges []tick.Range
-	// Tick has those Ops that changed, with the counts of then, and all Threads.
+	// Tick has the changed Ops, with their counts at that time, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process
-	Other   *tick.Process // one that is not traced
+	Other   *tick.Process // an untraced process
 	Library *tick.Library
 	Report  *tick.Report
 	Xid     *tick.Xid
 	GPU     *tick.GPU
 	End     *End
 
-	batches []batchSize // what follows, up to the next of these or a tick, came in
-	open    bool        // the last of them goes on in the next batches
-	facts   *facts      // of the tick that follows
+	batches []batchSize // batch sizes of the entries up to the next batches or tick
+	open    bool        // the last batch continues in the next batches
+	facts   *facts      // the next tick's facts
 }
 
-// OpenLog reads the beginning of a log that is one segment, of size bytes.
+// OpenLog opens a log of one segment of size bytes.
 func OpenLog(r io.ReaderAt, size int64) (*Log, error) {
 	l, err := newLog()
 	if err != nil {
@@ -111,8 +110,8 @@ func newLog() (*Log, error) {
 	return &Log{view: view{from: math.MinInt64, to: math.MaxInt64, dec: dec, waits: waits}}, nil
 }
 
-// OpenSession opens the log of a session, which is to be closed. The error wraps
-// [fs.ErrNotExist] when there is none.
+// OpenSession opens a session's log; the caller must close it. The error wraps [fs.ErrNotExist] if
+// there is none.
 func OpenSession(files Files, session string) (*Log, error) {
 	segs, err := SessionSegments(files, session)
 	if err != nil {
@@ -128,7 +127,7 @@ func OpenSession(files Files, session string) (*Log, error) {
 	l.files, l.segs = files, segs
 	for l.seg == nil {
 		switch err := l.open(); {
-		case Unreadable(err): // the next one may be whole
+		case Unreadable(err): // the next one may be intact
 			l.told = append(l.told, err)
 		case err != nil:
 			return nil, errors.Join(err, l.Close())
@@ -142,14 +141,14 @@ func OpenSession(files Files, session string) (*Log, error) {
 	return l, nil
 }
 
-// Unreadable says whether an error is about what a recording holds, and not about
-// the reading of it: what is behind may be read all the same.
+// Unreadable reports whether an error is about a recording's content rather than reading it. The
+// rest may still be readable.
 func Unreadable(err error) bool {
 	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) || errors.Is(err, ErrNotLog)
 }
 
-// open opens the segment at l.at, or the first after it that is still there. Where
-// others are missing before it, it is open and the error says so.
+// open opens the segment at l.at, or the first existing one after it. If segments are missing
+// before it, the segment is open and open returns an error.
 func (l *Log) open() error {
 	for ; l.at < len(l.segs); l.at++ {
 		s := &l.segs[l.at]
@@ -163,7 +162,7 @@ func (l *Log) open() error {
 			return err
 		}
 		if l.seg, err = openSegment(file, file.Size()); err != nil {
-			l.at++ // Next goes on behind it
+			l.at++ // Next continues after it
 			l.sure = false
 			return errors.Join(fmt.Errorf("%s: %w", s.Name, err), file.Close())
 		}
@@ -173,7 +172,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-// hole says what is missing between the segment that was opened and the one before.
+// hole returns an error that describes what is missing between the previous and the opened segment.
 func (l *Log) hole() error {
 	if l.at == 0 {
 		return nil
@@ -195,14 +194,13 @@ func (l *Log) hole() error {
 	return nil
 }
 
-// Close closes what is open of the log's files. The reader that OpenLog was given
-// is its owner's.
+// Close closes the log's own files. The caller of OpenLog owns its reader.
 func (l *Log) Close() error {
 	l.at, l.told = len(l.segs), nil
 	return l.leave()
 }
 
-// leave closes the segment that is open.
+// leave closes the open segment.
 func (l *Log) leave() (err error) {
 	if l.seg != nil {
 		l.torn += l.seg.frames.size - l.seg.frames.at
@@ -215,20 +213,19 @@ func (l *Log) leave() (err error) {
 	return err
 }
 
-// Session returns what the recording is of.
+// Session returns the recorded session.
 func (l *Log) Session() Session { return l.session }
 
-// Window lets Next pass over calls and waits of frames in which none began before
-// to and ended at from or later (Unix nanoseconds). It spares decoding them; those
-// of other frames are all returned.
+// Window lets Next skip frames of calls and waits in which none began before to and ended at or
+// after from (Unix nanoseconds), without decoding them. Other frames are returned in full.
 func (l *Log) Window(from, to int64) { l.view.from, l.view.to = from, to }
 
-// Slices lets Next pass over calls and waits but for the first of each every from the
-// window's beginning on (nanoseconds), as [Log.Window] does over those outside.
+// Slices lets Next skip calls and waits outside the first nanoseconds of each period of every
+// nanoseconds. Periods begin at the window's start. As for [Log.Window], Next skips whole frames.
 func (l *Log) Slices(every, first int64) { l.view.every, l.view.first = every, first }
 
-// wants says whether something of a frame is wanted whose calls or waits began before
-// last and ended at first or later.
+// wants reports whether a frame is wanted whose calls or waits began before last and ended at or
+// after first.
 func (v *view) wants(first, last int64) bool {
 	if first >= v.to || last < v.from {
 		return false
@@ -240,13 +237,12 @@ func (v *view) wants(first, last int64) bool {
 	return into < v.first || last-first >= v.every-into
 }
 
-// CallsOnly lets Next pass over all but calls, and over the frames whose calls all
-// came before call number after of the session. In a sealed segment what is passed
-// over is not even read.
+// CallsOnly lets Next skip everything but calls, and frames whose calls all precede call number
+// after of the session. In a sealed segment, skipped frames are not even read.
 func (l *Log) CallsOnly(after uint64) { l.view.callsOnly, l.view.after = true, after }
 
-// Torn returns how many bytes behind the last whole frame read so far are in
-// the log. At the end that is what a crash cut off.
+// Torn returns how many bytes follow the last whole frame read so far. At the end of the log, a
+// crash truncated them.
 func (l *Log) Torn() int64 {
 	if l.seg != nil {
 		return l.torn + l.seg.frames.size - l.seg.frames.at
@@ -254,15 +250,15 @@ func (l *Log) Torn() int64 {
 	return l.torn
 }
 
-// Cut says whether the first segments were removed before the log was opened.
+// Cut reports whether the first segments were deleted before the log was opened.
 func (l *Log) Cut() bool { return len(l.segs) > 0 && l.segs[0].Seq > 0 }
 
-// Gone returns how many segments were removed before they were reached, of those
-// that were there when the log was opened.
+// Gone returns how many segments were deleted after the log was opened and before they were
+// reached.
 func (l *Log) Gone() int { return l.gone }
 
-// Number returns the number in its session of the call that would come next. It is
-// not known behind damage, nor where segments are gone.
+// Number returns the number in its session of the next call. It is unknown after damage and after
+// missing segments.
 func (l *Log) Number() (n uint64, known bool) {
 	if l.seg != nil {
 		return l.seg.number, !l.seg.frames.damaged
@@ -270,9 +266,9 @@ func (l *Log) Number() (n uint64, known bool) {
 	return l.number, l.sure
 }
 
-// Next reads the next entry into e. It returns io.EOF at the end, also where
-// that is cut off, and an error that wraps [ErrCorrupt] or [ErrVersion] for what
-// it cannot read; the call after goes on behind that.
+// Next reads the next entry into e. It returns io.EOF at the end, even a truncated one, and an
+// error that wraps [ErrCorrupt] or [ErrVersion] for unreadable parts. The next call continues after
+// these.
 func (l *Log) Next(e *Entry) error {
 	if len(l.told) > 0 {
 		err := l.told[0]
@@ -297,7 +293,7 @@ func (l *Log) Next(e *Entry) error {
 			}
 			return err
 		}
-		if l.files == nil { // its one segment, which may be read again
+		if l.files == nil { // its only segment, which may be read again
 			return io.EOF
 		}
 		if err := l.leave(); err != nil {

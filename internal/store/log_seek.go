@@ -1,13 +1,12 @@
 package store
 
-// From passes over the segments that were complete before a time (Unix nanoseconds), as
-// far as their indexes tell; what is behind them is all returned. It is for before the
-// first call of Next. What cannot be opened is not passed over.
+// From skips the segments that their indexes show to be complete before a time (Unix nanoseconds).
+// It does not skip segments that cannot be opened. Call it before the first call of Next.
 func (l *Log) From(from int64) {
 	for i := len(l.segs) - 1; i > l.at; i-- {
 		if l.began(i, from) {
 			if l.leave() != nil {
-				return // the file was read only; Next goes on where it is
+				return // read-only; Next continues where it is
 			}
 			l.at, l.sure, l.torn = i, false, 0
 			if err := l.open(); err != nil {
@@ -18,14 +17,14 @@ func (l *Log) From(from int64) {
 	}
 }
 
-// began tells whether the first calls of a sealed segment had ended at a time, so that
-// those before it are of the time before.
+// began reports whether the first calls of a sealed segment had ended at a time. If so, earlier
+// segments are from before that time.
 func (l *Log) began(i int, at int64) bool {
 	file, err := OpenSegment(l.files, &l.segs[i])
 	if err != nil {
 		return false
 	}
-	defer func() { _ = file.Close() }() // it was read only
+	defer func() { _ = file.Close() }() // read-only
 	s, err := openSegment(file, file.Size())
 	return err == nil && s.index != nil && len(s.index.calls) > 0 && s.index.calls[0].last <= at
 }

@@ -23,7 +23,7 @@ func (m *memory) Truncate(n int64) error {
 	return nil
 }
 
-// recorded is what went into a log.
+// recorded is the content of a log.
 type recorded struct {
 	calls []events.Call
 	waits []events.Wait
@@ -112,7 +112,7 @@ func readEntries(l *Log) (a all, torn int64, err error) {
 	}
 }
 
-// sameCalls compares calls, and explains only where they differ, which is slow.
+// sameCalls compares calls, and looks for differences only if they are unequal, since that is slow.
 func sameCalls(t *testing.T, want, got []events.Call) {
 	t.Helper()
 	if !slices.Equal(want, got) {
@@ -134,7 +134,7 @@ func TestLogReadsBack(t *testing.T) {
 	if d := diff.Diff(rec.final.Threads, got.threads); d != "" {
 		t.Errorf("threads -want +got:\n%s", d)
 	}
-	// Two processes, each as it was and as it ended; a library and a report once.
+	// Two processes, each before and after its end; one library and one report.
 	if !slices.Equal(got.ticks, []uint64{1, 2, 3, 4}) || got.procs != 4 || got.libs != 1 || got.reports != 1 {
 		t.Errorf("ticks %v, %d processes, %d libraries, %d reports", got.ticks, got.procs, got.libs, got.reports)
 	}
@@ -180,12 +180,12 @@ func TestLogCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// A changed bit is found wherever it is, and nothing before it is lost.
+// Any changed bit is detected, and nothing before it is lost.
 func TestLogWithAnyBitChanged(t *testing.T) {
 	t.Parallel()
 	rec := record(t, 2, 4)
 	bounds := frameBounds(t, rec.bytes)
-	var before []all // what the frames up to each bound hold
+	var before []all // content of the frames up to each bound
 	for _, n := range bounds {
 		a, _, err := readAll(rec.bytes[:n])
 		if err != nil && !errors.Is(err, ErrNotLog) {
@@ -198,7 +198,7 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 		at := bit / 8
 		frame, _ := slices.BinarySearch(bounds, at+1)
 		if head := at < len(magic) || at-bounds[max(frame-1, 0)] < headSize; !head && bit%8 != at%8 {
-			continue // of a body, one bit of each byte: its sum finds any
+			continue // one bit per byte of a body: its checksum detects any
 		}
 		b[at] ^= 1 << (bit % 8)
 		got, _, err := readAll(b)
@@ -216,7 +216,7 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 	}
 }
 
-// frameBounds returns where frames end.
+// frameBounds returns the frames' end offsets.
 func frameBounds(t *testing.T, b []byte) []int {
 	t.Helper()
 	f := frames{r: bytes.NewReader(b), size: int64(len(b)), at: int64(len(magic))}
@@ -291,7 +291,7 @@ func TestLogWindow(t *testing.T) {
 	}
 }
 
-// broken writes part of what it is given, then fails.
+// broken writes part of its input, then fails.
 type broken struct {
 	memory
 	room int
@@ -329,7 +329,7 @@ func TestLogAfterFailedWriteIsWhole(t *testing.T) {
 		if _, torn, rerr := readAll(f.Bytes()); rerr != nil || torn != 0 || w.size != int64(f.Len()) {
 			t.Fatalf("room %d: error %v, %d torn, size %d of %d", room, rerr, torn, w.size, f.Len())
 		}
-		f.room = 1 << 20 // there is room again: nothing was lost
+		f.room = 1 << 20 // with room again, nothing was lost
 		w.cut()
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
@@ -340,8 +340,8 @@ func TestLogAfterFailedWriteIsWhole(t *testing.T) {
 	}
 }
 
-// FuzzSealed reads sealed segments from the beginning to the end, and by their index;
-// and a log that can be read must be told alike once it is sealed.
+// FuzzSealed reads sealed segments from start to end and by index. A readable log must read the
+// same after sealing.
 func FuzzSealed(f *testing.F) {
 	for _, b := range [][]byte{record(f, 1, 4).bytes, recordOften(f, 9, 3)} {
 		f.Add(sealed(f, b))
@@ -387,7 +387,7 @@ func FuzzLog(f *testing.F) {
 		f.Add(appendFrame([]byte(magic), kind, 1, []byte("{}")))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// The sums would stop all but whole files, so set them right.
+		// Correct the checksums, which would reject almost all inputs.
 		_, _, err := readAll(fixSums(b))
 		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotLog) && !errors.Is(err, ErrVersion) {
 			t.Errorf("error %v is of no kind", err)

@@ -10,24 +10,24 @@ import (
 	"ingero/pkg/events"
 )
 
-// logFile is what a log is written to.
+// logFile is the file below a log.
 type logFile interface {
 	io.Writer
 	Truncate(size int64) error
 }
 
-// logWriter appends to a log. It is for one goroutine. Nothing is lost by
-// writing late but what the process takes with it when it is killed.
+// logWriter appends to a log. It is not safe for concurrent use. Unwritten entries are lost only if
+// the process is killed.
 type logWriter struct {
 	f         logFile
-	size      int64 // bytes in the file, all of whole frames
+	size      int64 // bytes of whole frames in the file
 	enc       *encoder
 	waits     *waitEncoder
 	lives     []tick.ProcEvent
 	functions []events.Function
 	stacks    []events.Stack
 	ranges    []tick.Range
-	batches   []batchSize // what all of these came in
+	batches   []batchSize // batch sizes of the pending entries
 	buf       []byte      // frames to write
 	body      []byte
 	ops       map[opKey]*opState
@@ -37,10 +37,10 @@ type logWriter struct {
 	reports   map[tick.Report]bool
 	threads   threadsWriter
 	gpus      gpuNews
-	listed    listed // what the last tick had
+	listed    listed // what the last tick listed
 	places    stacksEncoder
-	number    uint64 // calls of the session that were taken in, here and before
-	written   uint64 // those of them that are in the file, or came before it
+	number    uint64 // calls of the session so far, also from earlier segments
+	written   uint64 // how many of these are in the file or precede it
 	unwritten int    // calls and waits in buf
 }
 
@@ -49,16 +49,16 @@ type opKey struct {
 	op  events.Op
 }
 
-// opState is what a log says of an operation so far.
+// opState is what a log has of an operation so far.
 type opState struct {
 	sum     tick.Counts
-	hist    *stats.Hist // as of the tick; nil: it had none
+	hist    *stats.Hist // as of the tick; nil: none
 	thinned bool
 }
 
 type libKey struct{ path, buildID string }
 
-// newLogWriter starts a segment in f, which is empty.
+// newLogWriter starts a segment in f, which must be empty.
 func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
 	enc, err := newEncoder()
 	if err != nil {
@@ -90,7 +90,7 @@ func (w *logWriter) frame(kind frameKind, version uint8, body []byte) {
 	w.buf = appendFrame(w.buf, kind, version, body)
 }
 
-// add takes a batch in: its waits before its calls, as a reader must see them.
+// add appends a batch: its waits before its calls, the order in which readers need them.
 func (w *logWriter) add(b *tick.Batch) {
 	w.beginBatch(b)
 	w.lives = append(w.lives, b.Procs...)
@@ -114,16 +114,16 @@ func (w *logWriter) add(b *tick.Batch) {
 	}
 }
 
-// pending says whether something was taken in that is not in the file.
+// pending reports whether some entries are not in the file yet.
 func (w *logWriter) pending() bool {
 	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || len(w.buf) > 0
 }
 
-// cut ends the frames that are being filled. That of the waits goes right before
-// that of the calls: it says which of them came first.
+// cut ends the open frames. The frame of waits directly precedes the frame of calls and has their
+// relative order.
 func (w *logWriter) cut() { w.cutAt(false) }
 
-// cutAt is cut, also within a batch.
+// cutAt is cut; within is set inside a batch.
 func (w *logWriter) cutAt(within bool) {
 	w.putBatches(within)
 	w.putFunctions(w.functions)
@@ -151,14 +151,13 @@ func (w *logWriter) cutAt(within bool) {
 	}
 }
 
-// flush writes all that was taken in.
+// flush writes all pending entries.
 func (w *logWriter) flush() error {
 	w.cut()
 	return w.write()
 }
 
-// write writes the frames that were ended. If it fails, the file ends with a whole
-// frame all the same.
+// write writes the ended frames. If it fails, the file still ends with a whole frame.
 func (w *logWriter) write() error {
 	if len(w.buf) == 0 {
 		return nil
@@ -166,7 +165,7 @@ func (w *logWriter) write() error {
 	n, err := w.f.Write(w.buf)
 	if err != nil {
 		if n > 0 {
-			_ = w.f.Truncate(w.size) // if not, a reader cuts it
+			_ = w.f.Truncate(w.size) // else a reader truncates it
 		}
 		return err
 	}
@@ -176,12 +175,11 @@ func (w *logWriter) write() error {
 	return nil
 }
 
-// full says that a reader would have to keep too much in mind to read on.
+// full reports whether readers would need too much memory for more operations.
 func (w *logWriter) full() bool { return len(w.ops) >= maxOps/2 }
 
-// drop forgets what was taken in and not written, and returns how many calls and
-// waits that were. Their numbers are not given again: what follows must be in
-// another segment.
+// drop discards unwritten entries, and returns how many calls and waits these were. Their numbers
+// are not reused, so the next entries must be in another segment.
 func (w *logWriter) drop() int {
 	n := w.enc.n + w.waits.n + w.unwritten
 	w.unwritten = 0
@@ -191,7 +189,7 @@ func (w *logWriter) drop() int {
 	return n
 }
 
-// tick takes a tick in: whatever of it is new.
+// tick writes what is new in a tick.
 func (w *logWriter) tick(t *tick.Tick) error {
 	w.cut()
 	if err := w.things(t); err != nil {
@@ -220,7 +218,7 @@ func (w *logWriter) tick(t *tick.Tick) error {
 			s = &opState{}
 			w.ops[k] = s
 			raw = appendOp(raw, o, nil)
-		case t.Final: // whole, so that it alone tells the totals
+		case t.Final: // complete, so that it alone gives the totals
 			raw = appendOp(raw, o, nil)
 		default:
 			raw = appendOp(raw, o, s.hist)
@@ -235,12 +233,12 @@ func (w *logWriter) tick(t *tick.Tick) error {
 	return nil
 }
 
-// changed says whether a histogram has more than when it was told last.
+// changed reports whether a histogram has grown since it was last written.
 func changed(told, now *stats.Hist) bool {
 	return now != nil && told != now && (told == nil || *told != *now)
 }
 
-// processes writes those that are new or have changed since known.
+// processes writes the processes that are new or have changed since known.
 func (w *logWriter) processes(kind frameKind, all []tick.Process, known map[uint32]processJSON) error {
 	for i := range all {
 		p := toProcessJSON(&all[i])
@@ -255,7 +253,7 @@ func (w *logWriter) processes(kind frameKind, all []tick.Process, known map[uint
 	return nil
 }
 
-// things takes in the processes, libraries and reports that are new or changed.
+// things writes the new and changed processes, libraries and reports.
 func (w *logWriter) things(t *tick.Tick) error {
 	if err := w.processes(frameProcess, t.Processes, w.procs); err != nil {
 		return err
@@ -286,7 +284,7 @@ func (w *logWriter) things(t *tick.Tick) error {
 	return w.gpu(t)
 }
 
-// end takes the end marker in.
+// end writes the end marker.
 func (w *logWriter) end(e End) error {
 	w.cut()
 	return w.json(frameEnd, e)

@@ -16,22 +16,22 @@ var (
 )
 
 const (
-	lossWindow = time.Minute         // of a row
-	lossFine   = 30 * 24 * time.Hour // for which time rows are of a minute; then of an hour
+	lossWindow = time.Minute         // length of a row
+	lossFine   = 30 * 24 * time.Hour // how long rows of a minute are kept; then rows of an hour
 	lossKept   = 2 * tick.ChainStays // how long a minute may still change
-	lossNames  = 3                   // culprits of a chain that have rows of their own
+	lossNames  = 3                   // culprits of a chain with their own rows
 )
 
-// loss is what a chain cost, by time. A chain tells of its window only, and tells it anew
-// with each tick: the last word on each stretch is kept.
+// loss is what a chain cost, by time. A chain covers its window only, and each tick replaces it, so
+// the last value of each interval is kept.
 type loss struct {
 	rule     string
 	pid      uint32
 	from, to int64           // of the chain's last state, Unix ns
-	spread   map[int64]int64 // ns by start of a stretch
+	spread   map[int64]int64 // ns by start of an interval
 	names    []lossShare
-	dirty    map[int64]bool // minutes that the file does not have so
-	gone     bool           // it was taken back
+	dirty    map[int64]bool // minutes that differ from the file
+	gone     bool           // the chain was revised away
 }
 
 type lossShare struct {
@@ -39,11 +39,11 @@ type lossShare struct {
 	share   float64
 }
 
-// losses are those of the chains that there are, or were a short time ago, by ID.
+// losses are the losses of current and recent chains, by ID.
 type losses map[string]*loss
 
-// note takes the chains of a tick in. One that goes before its time is taken back, as
-// far as its last state reaches.
+// note records a tick's chains. A chain that disappears before it is over is revoked, back to the
+// start of its last state.
 func (l losses) note(chains []tick.Chain, now time.Time) {
 	for id, x := range l {
 		listed := slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.ID == id })
@@ -60,7 +60,7 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 	for i := range chains {
 		c := &chains[i]
 		if c.From.IsZero() || c.To.Before(c.From) || now.Sub(c.To) > lossKept {
-			continue // it cannot be told when that was, or it was told
+			continue // the time is unknown, or already recorded
 		}
 		x := l[c.ID]
 		if x == nil {
@@ -72,14 +72,14 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 		spread := c.Spread
 		if len(spread) == 0 {
 			spread = evenly(c)
-			first := &spread[0] // a part of it may have left the window
+			first := &spread[0] // a part may have left the window
 			first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
 		}
 		x.put(spread, spread[0].Start)
 	}
 }
 
-// put sets what was lost from a time on, and nothing else there.
+// put replaces all losses from a time on.
 func (x *loss) put(spread []tick.Loss, from int64) {
 	now := make(map[int64]int64, len(spread))
 	for _, s := range spread {
@@ -99,7 +99,7 @@ func (x *loss) put(spread []tick.Loss, from int64) {
 	}
 }
 
-// forget drops minutes that are written and will not change.
+// forget drops written minutes that can no longer change.
 func (x *loss) forget(now time.Time) {
 	edge := floor(now.Add(-lossKept).UnixNano(), int64(lossWindow))
 	maps.DeleteFunc(x.spread, func(start, _ int64) bool {
@@ -107,19 +107,19 @@ func (x *loss) forget(now time.Time) {
 	})
 }
 
-// evenly spreads what a chain lost over its time, where no more is known.
+// evenly spreads a chain's loss evenly over its time, if nothing more is known.
 func evenly(c *tick.Chain) (out []tick.Loss) {
 	step := int64(tick.SpreadStep)
 	from, to := c.From.UnixNano(), max(c.To.UnixNano(), c.From.UnixNano()+1)
-	for start := floor(max(from, to-int64(lossKept)), step); start < to; start += step { // what was before it has been told
+	for start := floor(max(from, to-int64(lossKept)), step); start < to; start += step { // earlier losses are recorded
 		part := float64(min(start+step, to)-max(start, from)) / float64(to-from)
 		out = append(out, tick.Loss{Start: start, Lost: time.Duration(part * float64(c.Lost))})
 	}
 	return out
 }
 
-// lossShares are the culprits by name, with their shares of the loss: those that took
-// most, and all others as one without a name.
+// lossShares returns the culprits by name with their shares of the loss: the largest, and all
+// others as one without a name.
 func lossShares(culprits []tick.Culprit) (out []lossShare) {
 	total := 0.0
 	for i := range culprits {
@@ -151,7 +151,7 @@ func lossShares(culprits []tick.Culprit) (out []lossShare) {
 	return out[:min(len(out), lossNames)]
 }
 
-// culpritName is what a culprit is called wherever it did the same.
+// culpritName returns a culprit's name, the same wherever it did the same.
 func culpritName(c *tick.Culprit) string {
 	what, _, _ := strings.Cut(c.What, ",")
 	switch {
@@ -165,7 +165,7 @@ func culpritName(c *tick.Culprit) string {
 	return c.Thread.Name.String()
 }
 
-// losses writes the minutes that have changed.
+// losses writes the changed minutes.
 func (v *saving) losses() error {
 	for id, x := range v.lost {
 		for minute := range x.dirty {
@@ -203,7 +203,7 @@ func (v *saving) lossRows(id string, x *loss, minute int64) error {
 	return nil
 }
 
-// sweepLosses makes hours of minutes that are old.
+// sweepLosses merges old minutes into hours.
 func (v *saver) sweepLosses(now time.Time) error {
 	hour := int64(time.Hour)
 	edge := floor(now.Add(-lossFine).UnixNano(), hour)

@@ -10,8 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// hog is a chain of a hog that takes a tenth of each second from a time on, as an
-// engine that looks at the last minute tells of it at another.
+// hog is a chain of a hog that takes a tenth of each second from began on, as an engine with a
+// one-minute window reports it at now.
 func hog(began, now time.Time) tick.Chain {
 	c := tick.Chain{ID: "hog", Rule: "cpu-taken", PID: 7, To: now,
 		Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("stress")}, Lost: 3}, {What: "disk 1:0, a read", Lost: 1}}}
@@ -21,7 +21,7 @@ func hog(began, now time.Time) tick.Chain {
 	}
 	c.Lost = now.Sub(c.From) / 10
 	for at := c.From.Truncate(tick.SpreadStep); at.Before(now); at = at.Add(tick.SpreadStep) {
-		if !at.Before(now.Add(-time.Minute)) { // all of it is seen
+		if !at.Before(now.Add(-time.Minute)) { // completely in the window
 			end := at.Add(tick.SpreadStep)
 			if end.After(now) {
 				end = now
@@ -32,8 +32,7 @@ func hog(began, now time.Time) tick.Chain {
 	return c
 }
 
-// A chain that is told tick after tick, of a window that moves, is counted once; by
-// minute and culprit.
+// A chain that many ticks report over a moving window is counted once, by minute and culprit.
 func TestLosses(t *testing.T) {
 	for name, spread := range map[string]bool{"by time": true, "as a sum": false} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +41,7 @@ func TestLosses(t *testing.T) {
 			k := newKernel()
 			c.now = c.now.Truncate(time.Minute)
 			began := c.now
-			for i := range 400 { // 300 s of it; then it is told as it was, and then not at all
+			for i := range 400 { // 300 s of it; then it stays unchanged, and then it is absent
 				c.advance(time.Second)
 				x := k.tick(uint64(i+1), c.now, false)
 				end := c.now
@@ -81,7 +80,7 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// What is taken back was not lost; what the same chain cost before that was.
+// A revised loss is removed; the same chain's earlier losses stay.
 func TestRevisedLosses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})

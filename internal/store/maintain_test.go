@@ -12,7 +12,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 )
 
-// A segment that is not there cannot be made again; it is told.
+// A missing segment cannot be restored; verify reports it.
 func TestVerifyTellsOfMissingSegments(t *testing.T) {
 	path, ids := recordTwo(t)
 	files := segmentsOf(t, path, ids[1])
@@ -26,7 +26,7 @@ func TestVerifyTellsOfMissingSegments(t *testing.T) {
 	repair(t, path)
 }
 
-// Of a session without segments, what of the damaged SQLite file can be read stays.
+// Repair keeps the readable rows of a damaged SQLite file for a session without segments.
 func TestRepairSalvagesRows(t *testing.T) {
 	path, ids := recordTwo(t)
 	for _, name := range segmentsOf(t, path, ids[0]) {
@@ -53,7 +53,7 @@ func TestRepairSalvagesRows(t *testing.T) {
 	}
 }
 
-// Nobody repairs, or removes, what is being recorded.
+// A database that is being recorded to can be neither repaired nor pruned.
 func TestMaintenanceNeedsTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	open(t, path, Options{})
@@ -68,7 +68,7 @@ func TestMaintenanceNeedsTheLock(t *testing.T) {
 	}
 }
 
-// inUse is what a database takes, but for its lock.
+// inUse returns the database's size without its lock.
 func inUse(t *testing.T, path string) int64 {
 	t.Helper()
 	return onDisk(t, path) - fileSize(filepath.Join(LogDir(path), lockName))
@@ -89,7 +89,7 @@ func TestRemove(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path, ids := recordTwo(t)
-			for i, name := range append(segmentsOf(t, path, ids[1]), segmentsOf(t, path, ids[0])...) { // a copy lost their times
+			for i, name := range append(segmentsOf(t, path, ids[1]), segmentsOf(t, path, ids[0])...) { // a copy has lost their times
 				if err := os.Chtimes(name, began, began.Add(time.Duration(-i)*time.Hour)); err != nil {
 					t.Fatal(err)
 				}

@@ -16,29 +16,28 @@ import (
 
 // Source is a database to copy from.
 type Source struct {
-	Path   string // as people know it
+	Path   string // path for messages
 	SQLite string // the SQLite file: Path, or a copy of it
-	Files  Files  // that hold recordings
+	Files  Files  // the recordings' files
 }
 
-// Merged says what a merge did. Sessions are named by their IDs.
+// Merged is the result of a merge. Sessions are given by their IDs.
 type Merged struct {
-	Added    []string // were not there
-	Replaced []string // were, and went on in the source
-	Same     []string // were, and no less far
-	Files    int      // copied
-	Bytes    int64    // of these
+	Added    []string // new
+	Replaced []string // existed, but the source has a later state
+	Same     []string // existed, with the same or a later state
+	Files    int      // copied files
+	Bytes    int64    // size of these
 }
 
-// Merge copies all sessions of the sources into the database at path, which need not
-// exist, for owner (nil: this process's user). A session is the same on every machine
-// that it is copied to: of one that is there the rows are replaced where the source
-// has a later state of it, and a file is copied where it is not there or is shorter.
-// So a copy of what is there changes nothing, and a merge that was cut short goes on.
+// Merge copies all sessions of the sources into the database at path, which need not exist, for
+// owner (nil: this process's user). A session has the same ID on every machine. Merge replaces a
+// session's rows if the source has a later state, and copies files that are missing or shorter
+// here. So merging again changes nothing, and a merge that was interrupted can be resumed.
 //
-// Rows are copied of every table with a column session, which is the number of its
-// session; those of other tables must mean the same in every database, and what is
-// there stays. It returns a [HeldError] when a process records to any of them.
+// Merge copies rows of every table with a column session. Rows of other tables must mean the same
+// in every database; existing ones stay. It returns a [HeldError] if a process records to any of
+// them.
 func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (_ *Merged, err error) {
 	for _, s := range sources {
 		if Recording(s.Path) {
@@ -61,11 +60,11 @@ func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (_ 
 
 type merger struct {
 	places
-	db  *DB // of which no session is recorded
+	db  *DB // opened without a session
 	out *Merged
 }
 
-// open makes or opens the files of the database.
+// open creates or opens the database's files.
 func (m *merger) open() error {
 	if err := m.db.hold(m.places); err != nil {
 		return err
@@ -73,7 +72,7 @@ func (m *merger) open() error {
 	return m.db.openMain(m.places)
 }
 
-// source copies the sessions of one source.
+// source copies one source's sessions.
 func (m *merger) source(ctx context.Context, s *Source) (err error) {
 	u := url.URL{Scheme: "file", Path: s.SQLite, RawQuery: "mode=ro"}
 	if _, err := m.db.sql.ExecContext(ctx, "ATTACH ? AS src", u.String()); err != nil {
@@ -106,7 +105,7 @@ func (m *merger) source(ctx context.Context, s *Source) (err error) {
 	return nil
 }
 
-// state is how far a session is in the source and, where it is there, here.
+// state is a session's progress in the source and, if it exists, here.
 type state struct {
 	uid   string
 	from  int64 // its number in the source
@@ -132,8 +131,7 @@ func (m *merger) states(ctx context.Context) (out []state, err error) {
 	return out, rows.Err()
 }
 
-// session copies one: its files first, so that no row speaks of a file that is not
-// there yet.
+// session copies one session: files first, so that no row refers to a missing file.
 func (m *merger) session(ctx context.Context, src *Source, tables []table, s *state) error {
 	segs, err := SessionSegments(src.Files, s.uid)
 	if err != nil {
@@ -163,10 +161,10 @@ func (m *merger) session(ctx context.Context, src *Source, tables []table, s *st
 	return tx.Commit()
 }
 
-// copyRows copies the rows of a session, in place of those that are here.
+// copyRows replaces a session's rows by the source's.
 func copyRows(ctx context.Context, tx *sql.Tx, tables []table, s *state) error {
 	if s.here.Valid {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM main.sessions WHERE id = ?", s.here); err != nil { // and so all rows that refer to it
+		if _, err := tx.ExecContext(ctx, "DELETE FROM main.sessions WHERE id = ?", s.here); err != nil { // cascades to all rows that refer to it
 			return err
 		}
 	}
@@ -190,8 +188,7 @@ func copyRows(ctx context.Context, tx *sql.Tx, tables []table, s *state) error {
 	return nil
 }
 
-// file copies a segment that is not here, or of which less is. A sealed one is all
-// that there will ever be of it.
+// file copies a segment that is missing or shorter here. A sealed one is complete.
 func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error) {
 	name, dir := seg.Name, m.db.dir.Name()
 	if fileSize(filepath.Join(dir, segmentName(seg.Session, seg.Seq, true))) > 0 {
@@ -206,7 +203,7 @@ func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error
 	if err != nil || name != filepath.Base(name) || fileSize(filepath.Join(dir, name)) >= size {
 		return err
 	}
-	temp := "." + name + ".part" // of a merge that was cut short, too
+	temp := "." + name + ".part" // replaces the leftover of an interrupted merge
 	if err := unix.Unlinkat(int(m.db.dir.Fd()), temp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// table is a table that both databases have, with the columns that both have: the
-// source may be of an older ingero.
+// table is a table in both databases, with their common columns: the source may come from an older
+// ingero.
 type table struct {
 	name      string
-	columns   []string // but for the numbers of sessions
-	ofSession bool     // it has a column session
+	columns   []string // without session numbers
+	ofSession bool     // has a column session
 }
 
 // list returns the columns for SQL.
 func (t *table) list() string { return strings.Join(t.columns, ", ") }
 
-// tables finds them in the schemas, so that a table to come needs no word here. That
-// of a backup's files is left out: they are copied as files.
+// tables reads the tables from the schemas, so that new tables need no code here. It omits the
+// table of a backup's files: they are copied as files.
 func (m *merger) tables(ctx context.Context) (out []table, err error) {
 	rows, err := m.db.sql.QueryContext(ctx, `SELECT h.name, c.name FROM main.sqlite_schema h
 		JOIN src.sqlite_schema s USING (type, name) JOIN pragma_table_info(h.name, 'main') c JOIN pragma_table_info(h.name, 'src') d ON d.name = c.name

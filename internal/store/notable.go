@@ -8,18 +8,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Of each tick so many calls are kept as rows.
+// Limits of the calls per tick that are kept as rows.
 const (
 	notableFailed = 32
 	notableSlow   = 16
 	slowFrom      = 100_000 // ns
 )
 
-// notable picks the calls of a tick that stand out.
+// notable selects a tick's notable calls.
 type notable struct {
 	failed []numbered
-	slow   []numbered // the slowest so far, in no order
-	least  int        // of slow: the quickest
+	slow   []numbered // the slowest so far, unordered
+	least  int        // index in slow of the fastest
 }
 
 type numbered struct {
@@ -27,7 +27,7 @@ type numbered struct {
 	number uint64
 }
 
-// add looks at calls, of which the first has the given number.
+// add considers calls; number is the first one's.
 func (n *notable) add(calls []events.Call, number uint64) {
 	for i := range calls {
 		c := &calls[i]
@@ -59,8 +59,8 @@ func (n *notable) reset() { n.failed, n.slow, n.least = n.failed[:0], n.slow[:0]
 
 var sqlNotable = `INSERT OR IGNORE INTO notable VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// notables writes what stands out of a tick: a call is slow that took twice as long
-// as half of its operation's in that process.
+// notables writes a tick's notable calls. A call is slow if it took at least twice its operation's
+// median in that process.
 func (v *saving) notables(t *tick.Tick) error {
 	for i := range v.notable.failed {
 		if err := v.note(&v.notable.failed[i], "failed"); err != nil {

@@ -6,7 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// shares are those of an overhead in the order in which a log holds them.
+// shares returns pointers to an overhead's shares in the order of a log.
 func shares(o *tick.Overhead) [6]*float64 {
 	return [...]*float64{&o.Budget, &o.Share, &o.Probes, &o.Stacks, &o.Agent, &o.Tracepoints}
 }
@@ -22,7 +22,7 @@ func appendOverhead(b []byte, o *tick.Overhead) []byte {
 	return b
 }
 
-// maxShed is more steps than there are.
+// maxShed exceeds the number of levels.
 const maxShed = 64
 
 func readOverhead(r *reader) *tick.Overhead {

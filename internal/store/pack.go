@@ -12,7 +12,7 @@ const (
 	codecZstd = 1
 )
 
-// packer appends columns to the body of a frame. It keeps its memory.
+// packer appends columns to a frame's body. It reuses its memory.
 type packer struct {
 	zstd   *zstd.Encoder
 	packed []byte
@@ -24,10 +24,10 @@ func newPacker() (packer, error) {
 	return packer{zstd: z}, err
 }
 
-// column appends a column: codec, length, length when packed, bytes.
+// column appends a column: codec, length, packed length, bytes.
 func (p *packer) column(b, raw []byte) []byte {
 	if len(raw) >= compressFrom {
-		// Behind what is in use: raw may be the front of the same memory.
+		// Pack after the used part: raw may be the front of the same memory.
 		from := len(p.packed)
 		p.packed = p.zstd.EncodeAll(raw, p.packed)
 		packed := p.packed[from:]
@@ -41,12 +41,12 @@ func (p *packer) column(b, raw []byte) []byte {
 	return append(b, raw...)
 }
 
-// unpackedMax returns the most bytes that a column of n packed bytes can have: a block of
-// zstd has at most 128 KiB (RFC 8878, 3.1.1.2.4) and takes at least 4 bytes.
+// unpackedMax returns the most bytes that a column of n packed bytes can have: a zstd block has at
+// most 128 KiB (RFC 8878, 3.1.1.2.4) and takes at least 4 bytes.
 func unpackedMax(n int) uint64 { return (uint64(n)/4 + 1) << 17 }
 
-// unpacker reads the columns of a frame's body. It keeps its memory, which is
-// that of the columns: each needs a room of its own.
+// unpacker reads the columns of a frame's body. It reuses its memory, which holds the columns: each
+// needs its own room.
 type unpacker struct {
 	zstd *zstd.Decoder
 	room [][]byte

@@ -8,24 +8,23 @@ import (
 	"time"
 )
 
-// SystemDir is where a service or a container keeps its database.
+// SystemDir is the directory for the database of a service or a container.
 const SystemDir = "/var/lib/ingero"
 
-// Invoker is whoever a database is for: the person who typed sudo, else the
-// user of this process.
+// Invoker is the user that a database is for: the person who typed sudo, else this process's user.
 type Invoker struct {
 	UID  uint32
-	Home string // "" when there is none
+	Home string // "": none
 	Sudo bool   // this process is root on the person's behalf
-	// System says that SystemDir exists.
+	// System reports whether SystemDir exists.
 	System bool
 }
 
 // DefaultPath returns the database to use when none is named:
 //
-//   - INGERO_DB, where that is set;
+//   - INGERO_DB, if set;
 //   - /var/lib/ingero/ingero.db for root itself (a service, a container, not
-//     sudo) if that directory exists, and for whoever has no home;
+//     sudo) if that directory exists, and for users without a home;
 //   - .ingero/ingero.db in the person's home otherwise.
 func DefaultPath(getenv func(string) string, who Invoker) string {
 	const file = "ingero.db"
@@ -39,15 +38,15 @@ func DefaultPath(getenv func(string) string, who Invoker) string {
 	return filepath.Join(who.Home, ".ingero", file)
 }
 
-// newID makes a name that no other session has.
+// newID returns a unique session ID.
 func newID(s *Session) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return SessionID(s.Node, s.Started, random)
 }
 
-// SessionID returns the ID of a session, in characters that are safe in a file's
-// name. What is random tells sessions of a machine apart that began in the same second.
+// SessionID returns a session's ID, in characters that are safe in a file name. The random part
+// distinguishes sessions of a machine that began in the same second.
 func SessionID(node string, started time.Time, random [4]byte) string {
 	node = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {

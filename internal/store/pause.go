@@ -10,12 +10,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// dropUnkept is the reason for which calls and waits were dropped that there was no
-// room for.
+// dropUnkept is the drop reason of calls and waits for which the disk had no room.
 const dropUnkept = "disk-full"
 
-// asKept returns the tick by the clock of the calls, with what was not kept for want of
-// room.
+// asKept returns the tick by the clock of the calls, with the drops of the full disk.
 func (db *DB) asKept(t *tick.Tick) *tick.Tick {
 	kept := *t
 	kept.Time = db.steady(t.Time)
@@ -25,8 +23,8 @@ func (db *DB) asKept(t *tick.Tick) *tick.Tick {
 	return &kept
 }
 
-// fail pauses the recording where the disk is full, and ends it otherwise; it says
-// why, here and in what was recorded.
+// fail pauses the recording if the disk is full, and ends it otherwise. It stores the reason in the
+// DB and in the recording.
 func (db *DB) fail(path string, err error) error {
 	err = inWords(path, err)
 	db.problem.Store(&err)
@@ -39,16 +37,15 @@ func (db *DB) fail(path string, err error) error {
 	}
 	db.failed = err
 	end := End{Time: db.o.Now(), State: "failed", Problem: err.Error()}
-	_ = errors.Join(db.log.end(end), db.log.flush()) // the same disk; the first error counts
+	_ = errors.Join(db.log.end(end), db.log.flush()) // same disk; the first error counts
 	_ = db.saver.end(&end)
 	return db.failed
 }
 
-// resume goes on with a paused recording, in a segment of its own, if there is room
-// again.
+// resume continues a paused recording in a new segment, if there is room again.
 func (db *DB) resume() bool {
 	db.prune(reserve)
-	for _, f := range []*os.File{db.dir, db.main} { // which may lie on different disks
+	for _, f := range []*os.File{db.dir, db.main} { // these may be on different disks
 		var fs unix.Statfs_t
 		if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil || int64(fs.Bavail)*fs.Bsize < resumeRoom {
 			return false
@@ -67,11 +64,11 @@ func (db *DB) resume() bool {
 	return true
 }
 
-// errRemoved says that the files that are written have no name any more.
+// errRemoved means that the open files have been deleted.
 var errRemoved = errors.New("it was removed while it was being recorded to")
 
-// removed says whether somebody has removed the database: the writes would go on,
-// and nobody could ever read them.
+// removed returns an error if the database has been deleted: writes would still succeed, but nobody
+// could read them.
 func (db *DB) removed() error {
 	for _, f := range []*os.File{db.main, db.dir, db.file} {
 		var s unix.Stat_t
@@ -82,5 +79,5 @@ func (db *DB) removed() error {
 	return nil
 }
 
-// noFiles says that a file could not be opened since too many are.
+// noFiles reports whether a file could not be opened because too many are open.
 func noFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }

@@ -24,7 +24,7 @@ var (
 	_ tick.Sink         = (*DB)(nil)
 )
 
-// keeper is a sink that keeps what it gets.
+// keeper is a sink that keeps its input.
 type keeper struct {
 	calls []events.Call
 	waits []events.Wait
@@ -39,8 +39,8 @@ func (k *keeper) Batch(b *tick.Batch) error {
 func (k *keeper) Tick(t *tick.Tick) error { k.ticks = append(k.ticks, *t); return nil }
 func (k *keeper) Close() error            { return nil }
 
-// A session that is recorded, and then the session made of its recording, go on
-// tick for tick with the same, distributions and all.
+// A recorded session, and the session replayed from its recording, give the same ticks, including
+// distributions.
 func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	testkit.LeakCheck(t)
 	run := func(b []byte, sinks ...tick.Sink) *keeper {
@@ -86,7 +86,7 @@ func TestReplayThroughSessionGivesWhatLiveGave(t *testing.T) {
 	}
 }
 
-// A damaged recording is played up to the damage, and the session says so.
+// A damaged recording is replayed up to the damage, and the session reports the damage.
 func TestReplayOfDamagedLogThroughSession(t *testing.T) {
 	b := record(t, 3, 2000).bytes
 	b[len(b)*2/3] ^= 1

@@ -12,19 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A segment is sealed at a size of which many fit into what the database may take,
-// so that the bound can be kept closely.
+// The segment size is a small part of the database's limit, so that the limit can be kept closely.
 const (
 	segmentMax   = 16 << 20
 	segmentMin   = 64 << 10
 	segmentShare = 1024
-	rollupShare  = 10 // of what the database may take, the SQLite file gets one part before fine rollups go
+	rollupShare  = 10 // divisor of the limit: the SQLite file's part before fine rollups go
 )
 
-// keptSegment is a segment that is written.
+// keptSegment is a finished segment.
 type keptSegment struct {
 	Segment
-	last time.Time // when it was written last
+	last time.Time // its last write
 }
 
 func (db *DB) segmentBytes() int64 {
@@ -34,8 +33,8 @@ func (db *DB) segmentBytes() int64 {
 	return min(max(db.o.MaxBytes/segmentShare, segmentMin), segmentMax)
 }
 
-// list finds the segments that there are, the oldest first. Files that were copied may
-// all be of now: a session's are in their order all the same.
+// list finds the existing segments, oldest first. Copied files may all have the same time; a
+// session's segments are in order nevertheless.
 func (db *DB) list() error {
 	all, err := Segments(Dir(db.dir.Name()))
 	if err != nil {
@@ -48,8 +47,8 @@ func (db *DB) list() error {
 		if err != nil {
 			continue
 		}
-		// Ages are what they are now, whatever becomes of the clock. One of the future
-		// is of a clock that was wrong; and none is older than the one before it.
+		// Ages are fixed now and do not follow later clock steps. A time in the future comes from a
+		// wrong clock, and no segment is older than its predecessor.
 		k := keptSegment{s, now.Add(min(info.ModTime().Sub(now), 0))}
 		if last.Session == k.Session && k.last.Before(last.last) {
 			k.last = last.last
@@ -63,8 +62,8 @@ func (db *DB) list() error {
 	return nil
 }
 
-// leftovers removes what writers left that were killed while they sealed a segment or
-// copied one: files that are not whole, and segments that were sealed.
+// leftovers deletes what writers left that were killed while they sealed or copied a segment:
+// incomplete files, and unsealed segments that were sealed.
 func (db *DB) leftovers() {
 	all, err := Dir(db.dir.Name()).List()
 	if err != nil {
@@ -83,15 +82,15 @@ func (db *DB) leftovers() {
 	}
 }
 
-// begin starts the segment seq, in place of the one before. That is left as it is
-// when it fails.
+// begin starts segment seq in place of the current one. On error, the current segment stays
+// unchanged.
 func (db *DB) begin(seq int) error {
 	first := segmentJSON{Session: db.o.Session, Seq: seq}
 	if db.log != nil {
 		first.First, first.Unkept = db.log.number, db.log.number-db.log.written
 	}
 	name := segmentName(db.o.Session.ID, seq, false)
-	part := "." + name + ".part" // until it has its beginning: readers list the directory
+	part := "." + name + ".part" // until it has its start: readers list the directory
 	made, err := db.places().open(db.dir, part, unix.O_EXCL|unix.O_APPEND)
 	if err != nil {
 		return err
@@ -113,7 +112,7 @@ func (db *DB) begin(seq int) error {
 	return nil
 }
 
-// rotate ends the segment that is being written, and starts the next.
+// rotate ends the current segment and starts the next.
 func (db *DB) rotate() error {
 	file, log, seq := db.file, db.log, db.seq
 	if err := db.begin(db.seq + 1); err != nil {
@@ -123,7 +122,7 @@ func (db *DB) rotate() error {
 	return nil
 }
 
-// leave ends the segment that is being written, for good.
+// leave ends the current segment for good.
 func (db *DB) leave() {
 	if db.file != nil {
 		db.retire(db.file, db.log.size, db.seq)
@@ -131,17 +130,17 @@ func (db *DB) leave() {
 	}
 }
 
-// retire has a segment sealed to which nothing more is written.
+// retire seals, in the background, a segment that is complete.
 func (db *DB) retire(file *os.File, bytes int64, seq int) {
 	s := Segment{Name: segmentName(db.o.Session.ID, seq, false), Session: db.o.Session.ID, Seq: seq, Bytes: bytes}
 	db.kept = append(db.kept, keptSegment{s, db.o.Now()})
 	db.sealing.Go(func() {
 		db.seal(s)
-		_ = file.Close() // all of it was written
+		_ = file.Close() // all of it is written
 	})
 }
 
-// sealLeft seals what writers left that were killed.
+// sealLeft seals the segments that killed writers left.
 func (db *DB) sealLeft() {
 	for _, k := range db.kept {
 		if !k.Sealed {
@@ -150,8 +149,8 @@ func (db *DB) sealLeft() {
 	}
 }
 
-// seal puts a sealed segment in the place of one that is not. One that is torn or
-// damaged, or for which there is no room, stays as it is and can be read.
+// seal replaces a segment by its sealed form. A torn or damaged segment, or one without room for
+// sealing, stays readable as it is.
 func (db *DB) seal(s Segment) {
 	db.sealer.Lock()
 	defer db.sealer.Unlock()
@@ -178,7 +177,7 @@ func (db *DB) seal(s Segment) {
 	db.kept[i].Name, db.kept[i].Sealed, db.kept[i].Bytes = name, true, size
 }
 
-// sealFile writes the segment from, sealed, to a new file, of the same age.
+// sealFile writes segment from in sealed form to a new file with the same modification time.
 func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
 	src, err := p.existing(dir, from)
 	if err != nil {
@@ -208,10 +207,10 @@ func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
 	return out.Size(), nil
 }
 
-// measure brings the size up to date.
+// measure updates the size.
 func (db *DB) measure() { db.size.Store(db.bytes()) }
 
-// bytes is what all files take, or are about to.
+// bytes returns the size of all files, including pending growth.
 func (db *DB) bytes() int64 {
 	n := fileSize(db.o.Path)
 	if db.saver != nil {
@@ -229,8 +228,8 @@ func (db *DB) bytes() int64 {
 	return n
 }
 
-// unsealed is what the segments take that are to be sealed: so much more for a while. The
-// one that is being sealed takes it also when it has been removed meanwhile.
+// unsealed returns the size of the segments that await sealing, which temporarily takes as much
+// again. The segment being sealed counts even if it was deleted meanwhile.
 func (db *DB) unsealed() (n int64) {
 	if !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Name == db.inSeal.Name }) {
 		n = db.inSeal.Bytes
@@ -251,19 +250,19 @@ func fileSize(path string) int64 {
 	return s.Size()
 }
 
-// SetBounds changes what the database may take and how old calls may be, as Options
-// have it, from the next tick on. It may be called from any goroutine.
+// SetBounds changes MaxBytes and MaxAge of the Options, from the next tick on. It is safe for
+// concurrent use.
 func (db *DB) SetBounds(maxBytes int64, maxAge time.Duration) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.o.MaxBytes, db.o.MaxAge = maxBytes, maxAge
 }
 
-// prune removes segments as free does, and leaves room for a segment, and for the rows of a tick.
+// prune deletes segments as free does, with room for one more segment and a tick's rows.
 func (db *DB) prune(more int64) { db.free(more + db.segmentBytes() + reserve) }
 
-// free removes the oldest segments while with more bytes there are too many, or they
-// are too old. Readers that have one open are not disturbed.
+// free deletes the oldest segments while they are too old, or while the files and more bytes exceed
+// the limit. Readers with an open segment are not disturbed.
 func (db *DB) free(more int64) {
 	for len(db.kept) > 0 {
 		old := db.o.MaxAge > 0 && db.o.Now().Sub(db.kept[0].last) > db.o.MaxAge

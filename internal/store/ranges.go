@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	frameRangesMax = 1 << 12 // of a frame
+	frameRangesMax = 1 << 12 // per frame
 	maxRangesBody  = 4 << 20 // bytes that a reader accepts
 )
 
-// putRanges takes calls of NVTX in, in frames of a bounded size.
+// putRanges writes NVTX calls, in frames of bounded size.
 func (w *logWriter) putRanges(list []tick.Range) {
 	for len(list) > 0 {
 		n := min(len(list), frameRangesMax)
@@ -21,7 +21,7 @@ func (w *logWriter) putRanges(list []tick.Range) {
 	}
 }
 
-// rangeTimes are the times of a call, in the order in which a log has them.
+// rangeTimes returns pointers to a call's times in the order of a log.
 func rangeTimes(r *tick.Range) (all [12]*uint64) {
 	for i, t := range [...]*tick.Times{&r.InCalls, &r.Sync, &r.Between} {
 		copy(all[4*i:], []*uint64{&t.OnCPU, &t.Runnable, &t.Throttled, &t.Blocked})
@@ -29,8 +29,8 @@ func rangeTimes(r *tick.Range) (all [12]*uint64) {
 	return all
 }
 
-// appendRanges appends names, each once, and then the calls: times are what was added
-// since the thread's call before.
+// appendRanges appends each name once, and then the calls. Times are differences from the thread's
+// previous call.
 func appendRanges(b []byte, list []tick.Range) []byte {
 	ids := map[string]uint64{}
 	var names []string

@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// someRanges are calls of NVTX of all kinds.
+// someRanges returns NVTX calls of all kinds.
 func someRanges(n int) (out []tick.Range) {
 	r := rand.New(rand.NewPCG(1, 2))
 	at := int64(1_800_000_000e9)
@@ -34,7 +34,7 @@ func someRanges(n int) (out []tick.Range) {
 	return out
 }
 
-// What is written is read, in the batches in which it came.
+// Ranges are read back as written, in the original batches.
 func TestRangeFrames(t *testing.T) {
 	file := &bytesFile{}
 	w, err := newLogWriter(file, &segmentJSON{Session: Session{ID: "s", Started: time.Unix(0, 0)}})

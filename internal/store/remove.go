@@ -10,34 +10,34 @@ import (
 	"time"
 )
 
-// Removal says what to remove of a database: either what is older than Before, or what
-// is too much for MaxBytes, or a Session.
+// Removal selects what to remove from a database: segments older than Before, or segments beyond
+// MaxBytes, or a Session.
 type Removal struct {
 	Path     string
-	Owner    *Owner    // whose files they are; nil: this process's user
-	Before   time.Time // segments that were written last before this
-	MaxBytes int64     // the oldest segments go until all files together take no more
-	Session  string    // the ID of a recording, which goes with its rows
+	Owner    *Owner    // owner of the files; nil: this process's user
+	Before   time.Time // segments last written before this time
+	MaxBytes int64     // limit of all files; the oldest segments are removed first
+	Session  string    // ID of a recording to remove with its rows
 	// CallsOnly keeps the rows of Session.
 	CallsOnly bool
-	DryRun    bool // removes nothing, and says what would be
+	DryRun    bool // removes nothing, and reports what it would remove
 }
 
-// Removed says what was removed.
+// Removed is the result of a removal.
 type Removed struct {
 	Segments []string `json:"segments"`
-	Bytes    int64    `json:"bytes"`    // of these
-	Sessions []string `json:"sessions"` // of which at least a part was
-	Rows     bool     `json:"rows"`     // those of the session too
+	Bytes    int64    `json:"bytes"`    // size of these
+	Sessions []string `json:"sessions"` // sessions that lost a part or all
+	Rows     bool     `json:"rows"`     // the session's rows too
 	Before   int64    `json:"before_bytes"`
 	After    int64    `json:"after_bytes"`
-	// Vacuumed says that the SQLite file gave back what it did not need.
+	// Vacuumed reports that the SQLite file has returned unused pages.
 	Vacuumed bool `json:"vacuumed"`
 }
 
-// Remove removes recordings, or calls of them. What calls sum to stays, but for that of
-// a whole session that is removed. It returns a [HeldError] when a process records,
-// and an error that wraps [fs.ErrNotExist] when there is no such session.
+// Remove removes recordings, or calls of them. Sums of calls stay, except those of a whole session
+// that is removed. It returns a [HeldError] if a process is recording, and an error that wraps
+// [fs.ErrNotExist] if there is no such session.
 func Remove(ctx context.Context, o Removal) (_ *Removed, err error) {
 	if o.DryRun {
 		if Recording(o.Path) {
@@ -66,14 +66,14 @@ func Remove(ctx context.Context, o Removal) (_ *Removed, err error) {
 	return db.remove(ctx, &o)
 }
 
-// remove does what Remove does, or says what it would.
+// remove implements Remove.
 func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 	if err := db.list(); err != nil {
 		return nil, err
 	}
 	r := &Removed{Before: db.atRest()}
 	if !o.DryRun {
-		r.Vacuumed = db.vacuum(ctx) // before calls must make room for what is free
+		r.Vacuumed = db.vacuum(ctx) // before calls have to make room for free pages
 	}
 	left := db.atRest()
 	if o.Session != "" && !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Session == o.Session }) && o.CallsOnly {
@@ -107,7 +107,7 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 		return r, nil
 	}
 	if r.Rows {
-		if _, err := db.sql.ExecContext(ctx, "DELETE FROM sessions WHERE uid = ?", o.Session); err != nil { // and all that refers to it
+		if _, err := db.sql.ExecContext(ctx, "DELETE FROM sessions WHERE uid = ?", o.Session); err != nil { // cascades to all rows that refer to it
 			return r, err
 		}
 	}
@@ -119,8 +119,8 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 	return r, err
 }
 
-// atRest is what all files take when nobody has the database open: then there is no
-// write-ahead log.
+// atRest returns the size of all files when nobody has the database open: without a write-ahead
+// log.
 func (db *DB) atRest() (n int64) {
 	for i := range db.kept {
 		n += db.kept[i].Bytes
@@ -128,10 +128,10 @@ func (db *DB) atRest() (n int64) {
 	return n + fileSize(db.o.Path)
 }
 
-// vacuum lets the SQLite file give back pages that hold nothing. While somebody reads
-// it, it cannot; nor without as much room again on the disk.
+// vacuum returns the SQLite file's unused pages. It fails while a reader is active, or if the disk
+// has no room for a copy.
 func (db *DB) vacuum(ctx context.Context) bool {
-	_, _ = db.sql.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // of a writer that was killed
+	_, _ = db.sql.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // left by a killed writer
 	var unused int64
 	if err := db.sql.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&unused); err != nil || unused == 0 {
 		return false

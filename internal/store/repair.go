@@ -11,35 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Repaired says what a repair did. All empty: there was nothing to do.
+// Repaired is the result of a repair. If all fields are empty, there was nothing to do.
 type Repaired struct {
-	Removed []string `json:"removed"` // files that nobody needed
-	Cut     []Damage `json:"cut"`     // ends of segments that a crash had cut off, within a frame
-	// Lost is what damaged segments had that nobody can read. They were replaced by
-	// what can be.
+	Removed []string `json:"removed"` // unneeded files
+	Cut     []Damage `json:"cut"`     // incomplete frames at the ends of segments, after a crash
+	// Lost are the unreadable parts of damaged segments. The readable parts replace these segments.
 	Lost    []Damage `json:"lost"`
-	Indexed []string `json:"indexed"` // segments whose index was made anew
-	Kept    []string `json:"kept"`    // the damaged files, by the names that they have now
-	Sealed  int      `json:"sealed"`  // segments that killed writers left
-	// SQLite says why the SQLite file was made anew; "" when it was not.
+	Indexed []string `json:"indexed"` // segments with a new index
+	Kept    []string `json:"kept"`    // the damaged files, under their new names
+	Sealed  int      `json:"sealed"`  // segments left by killed writers
+	// SQLite is why the SQLite file was rebuilt; "": it was not.
 	SQLite   string   `json:"sqlite"`
-	Restored []string `json:"restored"` // sessions whose rows were made from their segments
+	Restored []string `json:"restored"` // sessions whose rows come from their segments
 	Copied   []string `json:"copied"`   // sessions whose rows come from the damaged SQLite file
-	// Without are those that were restored and of which the first calls had been
-	// removed: sums by time begin with what is left.
+	// Without are restored sessions whose first calls had been removed: their sums by time begin
+	// with the remaining calls.
 	Without []string `json:"without_first_calls"`
 }
 
-// Nothing says whether there was nothing to do.
+// Nothing reports whether there was nothing to do.
 func (r *Repaired) Nothing() bool {
 	return len(r.Removed)+len(r.Cut)+len(r.Lost)+len(r.Indexed)+len(r.Kept)+r.Sealed+len(r.Restored)+len(r.Copied) == 0 && r.SQLite == ""
 }
 
-// Repair puts right what can be of the database at path, and loses nothing that can be
-// read: what was damaged is kept under another name. Files are made for owner (nil:
-// this process's user). calls is told how many calls were read so far; it may be nil.
-// One that was cut short can be run again. It returns a [HeldError] when a process
-// records.
+// Repair repairs the database at path, and loses nothing that is readable: it renames damaged files
+// and keeps them. It creates files for owner (nil: this process's user). It reports the number of
+// calls read so far to calls, which may be nil. An interrupted repair can be run again. It returns
+// a [HeldError] if a process is recording.
 func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (_ *Repaired, err error) {
 	k, err := newChecker(calls)
 	if err != nil {
@@ -58,7 +56,7 @@ func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) 
 	return r.out, nil
 }
 
-// repairer repairs a database that it holds.
+// repairer repairs a database whose lock it holds.
 type repairer struct {
 	places
 	*checker
@@ -70,7 +68,7 @@ func (r *repairer) files() Dir { return Dir(r.db.dir.Name()) }
 
 func (r *repairer) path(name string) string { return filepath.Join(r.db.dir.Name(), name) }
 
-// leftovers removes what killed processes left.
+// leftovers deletes what killed processes left.
 func (r *repairer) leftovers(context.Context) error {
 	all, err := r.files().List()
 	if err != nil {
@@ -78,7 +76,7 @@ func (r *repairer) leftovers(context.Context) error {
 	}
 	for _, f := range all {
 		name, rewritten := strings.CutSuffix(f.Name, rewrittenSuffix)
-		if rewritten && !exists(r.path(name)) { // whole: the damaged one has its other name already
+		if rewritten && !exists(r.path(name)) { // complete: the damaged one is renamed already
 			if err := r.db.rename(f.Name, name); err != nil {
 				return err
 			}
@@ -100,8 +98,8 @@ func (r *repairer) leftovers(context.Context) error {
 	return nil
 }
 
-// twin says whether a segment that is not sealed is not needed: it is empty, or the
-// sealed one is there and whole. A damaged sealed one makes room for it.
+// twin reports whether an unsealed segment is unnecessary: it is empty, or its sealed form exists
+// and is intact. It moves a damaged sealed form out of the way.
 func (r *repairer) twin(s Segment, size int64) (bool, error) {
 	if size == 0 {
 		return true, nil
@@ -117,7 +115,7 @@ func (r *repairer) twin(s Segment, size int64) (bool, error) {
 	return false, r.keep(sealed.Name)
 }
 
-// keep gives a damaged file its other name.
+// keep renames a damaged file.
 func (r *repairer) keep(name string) error {
 	bad := free(func(n string) bool { return exists(r.path(n)) }, name+badSuffix)
 	r.out.Kept = append(r.out.Kept, r.path(bad))
@@ -138,7 +136,7 @@ func (r *repairer) look(s Segment, head *segmentJSON) (_ *checked, err error) {
 	return r.check(s, file, info.Size(), head)
 }
 
-// segments rewrites damaged segments, and cuts torn ones.
+// segments rewrites damaged segments, and truncates torn ones.
 func (r *repairer) segments(ctx context.Context) error {
 	segs, err := Segments(r.files())
 	if err != nil {
@@ -190,8 +188,8 @@ func (r *repairer) session(ctx context.Context, segs []Segment) error {
 	return nil
 }
 
-// headOf makes the beginning of a segment from those of the session's others, nil
-// where no other can be read.
+// headOf reconstructs a segment's head from the session's other segments; it returns nil if no
+// other is readable.
 func headOf(all []*checked, i int) *segmentJSON {
 	for _, c := range all {
 		if c.err != nil {
@@ -202,7 +200,7 @@ func headOf(all []*checked, i int) *segmentJSON {
 		switch {
 		case i > 0 && all[i-1].head.ID != "" && all[i-1].Seq == head.Seq-1:
 			head.First = all[i-1].next()
-		case i+1 < len(all) && all[i+1].err == nil && head.Seq > 0: // about: how many it has is not known
+		case i+1 < len(all) && all[i+1].err == nil && head.Seq > 0: // approximate: size unknown
 			head.First = all[i+1].head.First
 		}
 		return &head
@@ -235,7 +233,7 @@ func (r *repairer) one(c *checked) error {
 	return nil
 }
 
-// rewrite puts what can be read of a segment in its place.
+// rewrite replaces a segment by its readable parts.
 func (r *repairer) rewrite(c *checked) (err error) {
 	src, err := r.existing(r.db.dir, c.Name)
 	if err != nil {
@@ -267,7 +265,7 @@ func (r *repairer) rewrite(c *checked) (err error) {
 	return r.db.rename(temp, c.Name)
 }
 
-// seal seals what is not. What cannot be, as a newer ingero wrote it, stays.
+// seal seals the unsealed segments. Segments that a newer ingero wrote stay unsealed.
 func (r *repairer) seal(ctx context.Context) error {
 	segs, err := Segments(r.files())
 	if err != nil {

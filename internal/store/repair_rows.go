@@ -13,12 +13,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// restoredName is the SQLite file in which sessions are restored. From there they come
-// into the database one at a time, whole.
+// restoredName is the SQLite file in which sessions are restored. From there each is moved into the
+// database as a whole.
 const restoredName = ".restored.part"
 
-// rows sees to it that the SQLite file can be read, and has all sessions of which there
-// are segments.
+// rows ensures that the SQLite file is readable and has all sessions with segments.
 func (r *repairer) rows(ctx context.Context) error {
 	why, err := r.state(ctx)
 	if err != nil {
@@ -50,7 +49,7 @@ func (r *repairer) rows(ctx context.Context) error {
 	return nil
 }
 
-// state opens the SQLite file, or says why another is to be made.
+// state opens the SQLite file, or returns why it must be rebuilt.
 func (r *repairer) state(ctx context.Context) (why string, err error) {
 	if !exists(r.db.o.Path) {
 		return "it was not there", nil
@@ -70,7 +69,7 @@ func (r *repairer) state(ctx context.Context) (why string, err error) {
 	case why != "":
 	case err == nil:
 		return "", nil
-	case len(segs) == 0: // it may be anybody's
+	case len(segs) == 0: // it may be anyone's
 		return "", err
 	case errors.Is(err, errNoSQLite):
 		why = "it was no SQLite file any more"
@@ -82,7 +81,7 @@ func (r *repairer) state(ctx context.Context) (why string, err error) {
 	return why, nil
 }
 
-// corrupt says whether SQLite finds that a file is damaged.
+// corrupt reports whether SQLite considers a file damaged.
 func corrupt(err error) bool {
 	var lite *sqlite.Error
 	if !errors.As(err, &lite) {
@@ -92,11 +91,11 @@ func corrupt(err error) bool {
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// setAside gives the SQLite file, and what belongs to it, other names, and returns its
-// own; "" when there is none.
+// setAside renames the SQLite file and its companions. It returns the file's new name, "" if there
+// is none.
 func (r *repairer) setAside() (bad string, err error) {
 	for _, closer := range []func() error{r.closeSQL, r.closeMain} {
-		_ = closer() // of a damaged file
+		_ = closer() // error of a damaged file
 	}
 	dir, err := r.dir(filepath.Dir(r.db.o.Path))
 	if err != nil {
@@ -105,7 +104,7 @@ func (r *repairer) setAside() (bad string, err error) {
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	base := filepath.Base(r.db.o.Path)
 	to := free(func(n string) bool { return exists(filepath.Join(dir.Name(), n)) }, base+badSuffix)
-	for _, suffix := range []string{"-shm", "-wal", "-journal", ""} { // itself last: until then this is done again
+	for _, suffix := range []string{"-shm", "-wal", "-journal", ""} { // the file itself last: until then this is repeated
 		err := unix.Renameat(int(dir.Fd()), base+suffix, int(dir.Fd()), to+suffix)
 		if errors.Is(err, unix.ENOENT) {
 			continue
@@ -160,7 +159,7 @@ func (r *repairer) lacking(ctx context.Context) (out []string, err error) {
 	return out, nil
 }
 
-// restore makes the rows of sessions from their segments.
+// restore restores sessions' rows from their segments.
 func (r *repairer) restore(ctx context.Context, sessions []string) (err error) {
 	if len(sessions) == 0 {
 		return nil
@@ -202,7 +201,7 @@ func (r *repairer) unlinkRestored() (err error) {
 func (r *repairer) fromSegments(ctx context.Context, to *DB, id string) error {
 	log, err := OpenSession(r.files(), id)
 	if err != nil {
-		if errors.Is(err, ErrNotLog) || errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) { // stays as it is
+		if errors.Is(err, ErrNotLog) || errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) { // stays unchanged
 			return nil
 		}
 		return err
@@ -219,12 +218,12 @@ func (r *repairer) fromSegments(ctx context.Context, to *DB, id string) error {
 	return errors.Join(err, log.Close())
 }
 
-// salvage takes over from a damaged SQLite file what can be read and is not in the
-// segments: sessions whose segments were removed, and chains.
+// salvage copies from a damaged SQLite file what is readable and not in segments: sessions whose
+// segments were removed, and chains.
 func (r *repairer) salvage(ctx context.Context, bad string) error {
 	m := &merger{places: r.places, db: r.db, out: &Merged{}}
 	if _, err := r.db.sql.ExecContext(ctx, "ATTACH ? AS src", "file:"+bad+"?mode=ro"); err != nil {
-		return ctx.Err() // nothing of it can be read
+		return ctx.Err() // nothing is readable
 	}
 	defer func() { _, _ = r.db.sql.ExecContext(context.WithoutCancel(ctx), "DETACH src") }()
 	tables, err := m.tables(ctx)
@@ -253,7 +252,7 @@ func (r *repairer) salvage(ctx context.Context, bad string) error {
 	return ctx.Err()
 }
 
-// partly copies of a session the tables that can be read.
+// partly copies a session's readable tables.
 func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 	i := slices.IndexFunc(tables, func(t table) bool { return t.name == `"sessions"` })
 	if i < 0 {
@@ -272,8 +271,7 @@ func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 	return err == nil
 }
 
-// chains copies those of a session, what they cost and how they went, and where the time went,
-// as far as they can be read.
+// chains copies a session's chains, losses, episodes and accounts, as far as they are readable.
 func (r *repairer) chains(ctx context.Context, tables []table, s *state) {
 	for _, t := range tables {
 		if slices.Contains([]string{`"chains"`, `"losses"`, `"episodes"`, `"accounts"`}, t.name) {

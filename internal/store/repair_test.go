@@ -20,15 +20,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// two is a database of two sessions, of several segments each: recorded once, for that
-// takes a while.
+// two is a database of two sessions with several segments each. It is recorded once, since that is
+// slow.
 var two struct {
 	sync.Once
 	ids   []string
 	files map[string][]byte
 }
 
-// recordTwo returns a database of two sessions, which is the test's own.
+// recordTwo returns a copy of the database for the test.
 func recordTwo(t *testing.T) (path string, ids []string) {
 	t.Helper()
 	two.Do(func() {
@@ -65,14 +65,14 @@ func recordSessions(t *testing.T) (path string, ids []string) {
 		for i := range 16 {
 			c.advance(time.Second)
 			b := tick.Batch{Calls: g.calls(nil, 300), Waits: g.waiting.waits(nil, 50, c.now.Add(-time.Second), time.Second)}
-			for j := range b.Calls { // as old as they are
+			for j := range b.Calls { // as old as their calls
 				b.Calls[j].Start = c.now.UnixNano() - int64(len(b.Calls)-j)*2e6
 			}
 			k.see(b.Calls)
 			if err := errors.Join(db.Batch(&b), db.Tick(k.tick(uint64(i+1), c.now, i == 15))); err != nil {
 				t.Fatal(err)
 			}
-			if i%4 == 3 && i < 15 { // as if it were full
+			if i%4 == 3 && i < 15 { // as if the segment were full
 				db.mu.Lock()
 				err := db.rotate()
 				db.mu.Unlock()
@@ -89,7 +89,7 @@ func recordSessions(t *testing.T) (path string, ids []string) {
 	return path, ids
 }
 
-// rowsOf are all rows that a log can tell of.
+// rowsOf returns all rows that a log can restore.
 func rowsOf(t *testing.T, path string) string {
 	t.Helper()
 	var b strings.Builder
@@ -151,8 +151,7 @@ func change(t *testing.T, path string, f func([]byte) []byte) {
 	}
 }
 
-// Without its SQLite file, or with one that is damaged, a database is made anew from
-// its segments: all rows are what they were.
+// Repair restores all rows from the segments if the SQLite file is missing or damaged.
 func TestRepairMakesRowsAnew(t *testing.T) {
 	for name, tt := range map[string]struct {
 		harm     func(t *testing.T, path string, ids []string)
@@ -207,7 +206,7 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 	}
 }
 
-// callsOf returns when the calls of a session began, by number.
+// callsOf returns the starts of a session's calls, by number.
 func callsOf(t *testing.T, path, id string) map[uint64]int64 {
 	t.Helper()
 	l, err := OpenSession(Dir(LogDir(path)), id)
@@ -228,7 +227,7 @@ func callsOf(t *testing.T, path, id string) map[uint64]int64 {
 	return out
 }
 
-// firstFrame returns where in a sealed segment its first frame of calls is.
+// firstFrame returns a sealed segment's first frame of calls.
 func firstFrame(t *testing.T, b []byte) callsFrame {
 	t.Helper()
 	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
@@ -238,7 +237,7 @@ func firstFrame(t *testing.T, b []byte) callsFrame {
 	return l.seg.index.calls[0]
 }
 
-// damages are ways to harm a sealed segment with a frame f of calls. Some lose f.
+// damages are ways to damage a sealed segment with a frame f of calls. Some lose f.
 var damages = map[string]struct {
 	harm  func(b []byte, f callsFrame) []byte
 	loses bool
@@ -252,8 +251,7 @@ var damages = map[string]struct {
 	"zeros":            {func(b []byte, f callsFrame) []byte { clear(b[f.at : f.at+headSize]); return b }, true},
 }
 
-// A frame that is damaged is lost, with its calls; all others stay, under the numbers
-// that they had.
+// A damaged frame loses its calls; all others stay, under their original numbers.
 func TestRepairKeepsTheRest(t *testing.T) {
 	for name, tt := range damages {
 		t.Run(name, func(t *testing.T) {
@@ -301,7 +299,7 @@ func TestRepairKeepsTheRest(t *testing.T) {
 	}
 }
 
-// Whichever bit is changed, what is verified is what is read, and a repair ends it.
+// After any bit change, verify and read agree, and a repair resolves the damage.
 func TestRepairOfAnyBit(t *testing.T) {
 	t.Parallel()
 	whole := sealed(t, recordOften(t, 12, 20))
@@ -339,7 +337,7 @@ func TestRepairOfAnyBit(t *testing.T) {
 	}
 }
 
-// What a killed writer left is put away: its segment is cut and sealed.
+// After a writer is killed, repair truncates and seals its segment.
 func TestRepairAfterKill(t *testing.T) {
 	path, ids := recordTwo(t)
 	hot := recordOften(t, 8, 50)

@@ -12,60 +12,56 @@ import (
 // replayBatch bounds the calls of one poll, and the waits.
 const replayBatch = 8192
 
-// ReplayOptions say how fast to play. The zero value is as fast as the log can
-// be read, in recorded time: a session whose clock is the replay ticks as often
-// as it would have, and the result is the same each time.
+// ReplayOptions set the replay's speed. The zero value replays as fast as the log can be read, in
+// recorded time: a session with the replay as its clock ticks as often as in the recording, and its
+// result is reproducible.
 type ReplayOptions struct {
-	// Speed is how much faster than it was recorded, 1 for as it was; 0 waits
-	// for nothing.
+	// Speed is the speed relative to the recording; 0 never waits.
 	Speed float64
-	// Now and After are the clock to keep to where Speed is not 0; nil is the
-	// machine's.
+	// Now and After are the clock to follow if Speed is not 0; nil is the machine's.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
-	// Sum is told the sum of the chains of each tick as it was recorded ([ChainSum]),
-	// before the tick is made again; nil: nobody. Known is false where that was not
-	// recorded.
+	// Sum gets each tick's recorded [ChainSum] before the tick is recomputed, unless it is nil.
+	// Known is false if none was recorded.
 	Sum func(t *tick.Tick, chains uint64, known bool)
 }
 
-// Replay is a source of a session: it delivers what a log holds, in the batches in which
-// it came, and says when the session of then ticked. So whoever works something out from
-// it comes to what came out then. It is also the clock to run that session by: its time
-// is that of the recording. It is for one goroutine.
+// Replay is a session's source: it delivers a log's content in the original batches, and ticks when
+// the original session ticked. So any analysis gives the original result. It is also that session's
+// clock, in recorded time. It is not safe for concurrent use.
 //
-// Logs of before batches were told give the same calls and waits in the same order.
+// Logs without batches give the same calls and waits in the same order.
 type Replay struct {
 	ReplayOptions
 	log     *Log
 	began   time.Time // on Now's clock
-	at      time.Time // of the recording: of what was delivered last
-	entry   Entry     // read, not yet delivered in full
+	at      time.Time // recorded time of the last delivered record
+	entry   Entry     // read, not completely delivered
 	held    bool
-	calls   int // delivered of entry, where it is of no batch
+	calls   int // calls delivered of an entry without a batch
 	waits   int
 	sheaf   sheaf
 	stopped bool
-	over    error // io.EOF or what went wrong
+	over    error // io.EOF or the error that ended it
 
-	due    bool      // tick is
+	due    bool      // a tick is due
 	tick   tick.Tick // Time, Started, Seq, Window, Records, Final
-	ticked time.Time // the tick before, or the beginning
-	added  uint64    // ticks that are in no log
-	sum    uint64    // of the chains of the tick that is due
-	exact  bool      // batches were told
+	ticked time.Time // the previous tick, or the start
+	added  uint64    // filled-in ticks
+	sum    uint64    // chain checksum of the due tick
+	exact  bool      // the log has batches
 
 	ops    map[opKey]*tick.Op
 	procs  map[uint32]tick.Process
 	others map[uint32]tick.Process
 	libs   map[libKey]int
-	ended  []tick.Thread  // and in no tick yet
+	ended  []tick.Thread  // in no tick yet
 	host   []tick.HostSum // in no tick yet
 	gpu    gpuReplay
-	last   tick.Tick // Threads, Libraries, Reports, Drops, Host and Self as of now
+	last   tick.Tick // current Threads, Libraries, Reports, Drops, Host and Self
 }
 
-// NewReplay plays log from where it stands. A log that was cut off ends there.
+// NewReplay replays log from its current position. A truncated log ends at the truncation.
 func NewReplay(log *Log, o ReplayOptions) *Replay {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -77,7 +73,7 @@ func NewReplay(log *Log, o ReplayOptions) *Replay {
 		ops: map[opKey]*tick.Op{}, procs: map[uint32]tick.Process{}, others: map[uint32]tick.Process{}, libs: map[libKey]int{}}
 }
 
-// Now returns the time of the recording at which the replay is.
+// Now returns the replay's position in recorded time.
 func (r *Replay) Now() time.Time {
 	if r.Speed == 0 {
 		return r.at
@@ -85,8 +81,7 @@ func (r *Replay) Now() time.Time {
 	return r.log.session.Started.Add(time.Duration(float64(r.ReplayOptions.Now().Sub(r.began)) * r.Speed))
 }
 
-// After delivers once, when d has passed in the recording, or a millisecond where that is
-// more; with Speed 0 at once.
+// After delivers once after d of recorded time, and at least a millisecond; with Speed 0 at once.
 func (r *Replay) After(d time.Duration) <-chan time.Time {
 	if r.Speed != 0 {
 		return r.ReplayOptions.After(max(time.Duration(float64(d)/r.Speed), time.Millisecond))
@@ -96,8 +91,8 @@ func (r *Replay) After(d time.Duration) <-chan time.Time {
 	return c
 }
 
-// Poll appends a batch to b, or what is due of a log without batches. more says that
-// there is more before the next tick. At the end of the log it returns [io.EOF].
+// Poll appends a batch to b, or what is due of a log without batches. more reports that more
+// precedes the next tick. At the end of the log it returns [io.EOF].
 func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 	if r.stopped {
 		return false, io.EOF
@@ -143,7 +138,7 @@ func (r *Replay) batch(b *tick.Batch, n batchSize) (more bool) {
 	return true
 }
 
-// reach tells whether a time, in Unix ns, has come, and goes there.
+// reach reports whether a time, in Unix ns, has come. If so, it moves there.
 func (r *Replay) reach(at int64) bool {
 	if r.Speed != 0 && at > r.Now().UnixNano() {
 		return false
@@ -154,9 +149,9 @@ func (r *Replay) reach(at int64) bool {
 	return true
 }
 
-// records appends the waits, calls and lives of an entry that is of no batch, in the
-// order in which they came: so a wait is never behind the call that it was in. due says
-// that all were, full that there was no room for one that is.
+// records appends the waits, calls and lives of an entry without a batch, in their original order.
+// So a wait never follows its call. due reports that all of them were due, full that b had no room
+// for a due one.
 func (r *Replay) records(b *tick.Batch) (due, full bool) {
 	e := &r.entry
 	for r.calls < len(e.Calls) || r.waits < len(e.Waits) {
@@ -186,16 +181,15 @@ func (r *Replay) records(b *tick.Batch) (due, full bool) {
 	return true, false
 }
 
-// Between ticks of a recording whose batches are not known there are others, so that
-// what is worked out once a tick is worked out as often: an import has a tick once in a
-// while.
+// If batches are unknown, ticks are filled in, so that work done once a tick is done as often: an
+// import has few ticks.
 const (
 	tickEvery = time.Second
-	tickLate  = 2 * time.Second // from then on it is no late tick, but there is none
-	tickNone  = time.Minute     // for so long there was nothing at all
+	tickLate  = 2 * time.Second // a later tick is missing, not late
+	tickNone  = time.Minute     // longer gaps had no activity at all
 )
 
-// fill makes a tick due, if one is missing before a time.
+// fill makes a tick due if one is missing before a time.
 func (r *Replay) fill(at int64) bool {
 	late := fromUnixNano(at).Sub(r.ticked)
 	if r.exact || late < tickLate {
@@ -214,8 +208,8 @@ func (r *Replay) fill(at int64) bool {
 	return true
 }
 
-// Due tells whether a tick is due, once Poll has delivered what came before it, and fills
-// in which one that is.
+// Due reports whether a tick is due, after Poll has delivered everything before it, and fills it
+// in.
 func (r *Replay) Due(t *tick.Tick) bool {
 	if !r.due {
 		return false
@@ -228,7 +222,7 @@ func (r *Replay) Due(t *tick.Tick) bool {
 	return true
 }
 
-// next sees to it that there is an entry to deliver.
+// next ensures that there is an entry to deliver.
 func (r *Replay) next() bool {
 	if r.held {
 		return true
@@ -244,8 +238,8 @@ func (r *Replay) next() bool {
 	return true
 }
 
-// take makes an entry part of the totals. Threads that have ended come with the
-// tick that tells so, which is behind all that they did.
+// take adds an entry to the totals. Ended threads come with the tick that reports their end, which
+// follows all their activity.
 func (r *Replay) take(b *tick.Batch) {
 	e, t := &r.entry, &r.last
 	switch {
@@ -255,7 +249,7 @@ func (r *Replay) take(b *tick.Batch) {
 		r.host = append(r.host, e.Tick.HostSums...)
 		t.Threads = t.Threads[:0]
 		for _, th := range e.Tick.Threads {
-			if th.Ended { // the log tells it once, and so must a tick
+			if th.Ended { // in one tick only, as in the log
 				r.ended, b.Ended = append(r.ended, th), append(b.Ended, th)
 			} else {
 				t.Threads = append(t.Threads, th)
@@ -306,7 +300,7 @@ func (r *Replay) stamp(t *tick.Tick) {
 	}
 }
 
-// facts takes those of a tick in.
+// facts applies a tick's facts.
 func (r *Replay) facts(f *facts) {
 	if f == nil {
 		return
@@ -326,9 +320,8 @@ func (r *Replay) facts(f *facts) {
 	r.sum = f.chains
 }
 
-// Totals fills Ops, Processes, Threads, Libraries, Reports, Drops and the Host and
-// Self that were recorded, as of what Poll has delivered. A thread that has ended
-// is in one answer.
+// Totals fills in Ops, Processes, Threads, Libraries, Reports, Drops and the recorded Host and
+// Self, as of what Poll has delivered. An ended thread is in one result only.
 func (r *Replay) Totals(t *tick.Tick) error {
 	for _, o := range r.ops {
 		hist := *o.Hist
@@ -347,7 +340,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	return nil
 }
 
-// appendProcesses appends them by number.
+// appendProcesses appends processes in order of pid.
 func appendProcesses(to []tick.Process, all map[uint32]tick.Process) []tick.Process {
 	for _, pid := range slices.Sorted(maps.Keys(all)) {
 		to = append(to, all[pid])
@@ -355,14 +348,14 @@ func appendProcesses(to []tick.Process, all map[uint32]tick.Process) []tick.Proc
 	return to
 }
 
-// AgentPID returns the process that recorded.
+// AgentPID returns the pid of the recording process.
 func (r *Replay) AgentPID() uint32 { return uint32(r.log.Session().PID) }
 
-// Stop ends the replay where it is.
+// Stop ends the replay at its current position.
 func (r *Replay) Stop() error {
 	r.stopped = true
 	return nil
 }
 
-// Close stops the replay. The file below the log is its owner's.
+// Close stops the replay. The caller owns the file below the log.
 func (r *Replay) Close() error { return r.Stop() }

@@ -17,7 +17,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// polls plays a log to its end and returns what each poll delivered.
+// polls replays a log to its end and returns each poll's batch.
 func polls(t *testing.T, r *Replay) (out []tick.Batch) {
 	t.Helper()
 	for {
@@ -37,9 +37,8 @@ func polls(t *testing.T, r *Replay) (out []tick.Batch) {
 	}
 }
 
-// job makes batches as a session gets them: of each thread, the waits in and
-// before a call come in the batch of that call or in an earlier one, and calls of
-// different threads in no order in particular.
+// job returns batches like a session's. A thread's waits in and before a call come in that call's
+// batch or an earlier one; calls of different threads are in no particular order.
 func job(seed uint64, n int) (batches []tick.Batch) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	var at [5]int64
@@ -66,8 +65,8 @@ func job(seed uint64, n int) (batches []tick.Batch) {
 	return batches
 }
 
-// On replay, as live, all waits of a thread up to a call's return are there when
-// the call is, however the log was cut into frames and at whatever pace it plays.
+// On replay, as live, a thread's waits up to a call's return precede or accompany the call,
+// whatever the frames and the speed.
 func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 	for seed := range uint64(2) {
 		m, s := &memory{}, testSession()
@@ -79,7 +78,7 @@ func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 		for i, b := range job(seed, 200) {
 			live.Calls, live.Waits = append(live.Calls, b.Calls...), append(live.Waits, b.Waits...)
 			w.add(&b)
-			if i == 120 || i == 150 { // so that frames also end within a batch, when they are full
+			if i == 120 || i == 150 { // full frames also end within a batch
 				if err := w.flush(); err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +87,7 @@ func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
 		}
-		for _, part := range []bool{false, true} { // of a part, batches are not known
+		for _, part := range []bool{false, true} { // with a partial view, batches are unknown
 			l, err := OpenLog(bytes.NewReader(m.Bytes()), int64(m.Len()))
 			if err != nil {
 				t.Fatal(err)
@@ -113,8 +112,8 @@ func TestReplayKeepsWaitsBeforeTheirCalls(t *testing.T) {
 	}
 }
 
-// lateWaits counts the waits that came after a call of their thread that returned
-// at their end or later.
+// lateWaits counts the waits that follow a call of their thread that returned no earlier than they
+// ended.
 func lateWaits(polls []tick.Batch) (late int) {
 	returned := map[uint32]int64{}
 	for i := range polls {
@@ -131,7 +130,7 @@ func lateWaits(polls []tick.Batch) (late int) {
 	return late
 }
 
-// Batches come as they came when it was recorded, however the log was cut into frames.
+// Batches are replayed as recorded, however the log was cut into frames.
 func TestReplayKeepsBatches(t *testing.T) {
 	m, s := &memory{}, testSession()
 	w, err := newLogWriter(m, &segmentJSON{Session: s})
@@ -183,7 +182,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 	}
 }
 
-// With a speed, records are played when they are due.
+// With a speed, records are replayed when they are due.
 func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 	m, s := &memory{}, testSession()
 	w, err := newLogWriter(m, &segmentJSON{Session: s})
@@ -213,8 +212,7 @@ func TestReplayDoesNotHoldRecordsBack(t *testing.T) {
 	}
 }
 
-// Accounts on replay are those of the live ticks; a thread that ended is told of
-// once, in a batch and in a tick.
+// Replayed accounts equal those of the live ticks; an ended thread is in one batch and in one tick.
 func TestReplayOfThreads(t *testing.T) {
 	m, s := &memory{}, testSession()
 	w, err := newLogWriter(m, &segmentJSON{Session: s})
@@ -225,7 +223,7 @@ func TestReplayOfThreads(t *testing.T) {
 	var ticks []*tick.Tick
 	for i := range 12 {
 		x := k.tick(uint64(i+1), began.Add(time.Duration(i+1)*time.Second), i == 11)
-		if i == 6 { // it ran another program: one account ended, another began
+		if i == 6 { // exec: one account ended, another began
 			again := x.Threads[3]
 			x.Threads[3].Ended = true
 			again.Since, again.Comm, again.InCalls = again.Until-5, "sh", tick.Times{OnCPU: 5}
@@ -263,7 +261,7 @@ func TestReplayOfThreads(t *testing.T) {
 	}
 }
 
-// Recordings from before waits, threads and throttled time can be read.
+// Recordings without waits, threads and throttled time are readable.
 func TestLogOfTheFirstVersion(t *testing.T) {
 	b, err := os.ReadFile("testdata/v1.ilog")
 	if err != nil {
@@ -279,7 +277,7 @@ func TestLogOfTheFirstVersion(t *testing.T) {
 		want = g.calls(want, 60)
 	}
 	for i := range want {
-		want[i].Device = 0 // there were none then
+		want[i].Device = 0 // did not exist then
 	}
 	seen := slices.Clone(want)
 	k.see(seen)
@@ -297,7 +295,7 @@ func TestLogOfTheFirstVersion(t *testing.T) {
 	sameTotals(t, final, replayed)
 }
 
-// What is known to be of a later version says so, and only that.
+// Frames use the earliest version that can hold their content.
 func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 	for want, c := range map[uint8]events.Call{
 		1: {Duration: 10, OnCPU: 4, Blocked: 6, Gap: 5, GapOnCPU: 5},
@@ -323,8 +321,8 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 	}
 }
 
-// Where frames were lost, batches lack what was in them, and those behind are whole again.
-// A batch that has no end does not keep all that comes.
+// After lost frames, batches lack their content, and later batches are complete again. A batch
+// without an end does not hold back everything after it.
 func TestSheafOfLostFrames(t *testing.T) {
 	calls := func(n int) *Entry { return &Entry{Calls: make([]events.Call, n)} }
 	var s sheaf

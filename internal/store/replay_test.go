@@ -28,12 +28,12 @@ func openReplay(t *testing.T, b []byte, o ReplayOptions) *Replay {
 
 func byOp(a, b tick.Op) int { return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Op, b.Op)) }
 
-// sameTotals compares what a source fills; Dur is the session's part.
+// sameTotals compares what a source fills in; Dur is filled in by the session.
 func sameTotals(t *testing.T, want, got *tick.Tick) {
 	t.Helper()
 	slices.SortFunc(want.Ops, byOp)
 	slices.SortFunc(got.Ops, byOp)
-	ended := func(t tick.Thread) bool { return t.Ended } // of all ticks since Totals was last asked
+	ended := func(t tick.Thread) bool { return t.Ended } // of all ticks since the last Totals
 	want.Threads, got.Threads = slices.DeleteFunc(want.Threads, ended), slices.DeleteFunc(got.Threads, ended)
 	opts := []diff.Option{cmpopts.EquateApproxTime(0),
 		cmpopts.IgnoreFields(tick.Op{}, "Last", "Dur", "DurLast"),
@@ -92,13 +92,13 @@ func TestReplayGivesWhatLiveGave(t *testing.T) {
 			t.Errorf("%s: distribution differs", o.Op)
 		}
 	}
-	// Recorded time has passed, not more: the last tick was due 5 s in.
+	// The replay stops at the due time of the last tick, 5 s in recorded time.
 	if d := r.Now().Sub(began); d < 5*time.Second || d > 5100*time.Millisecond {
 		t.Errorf("the replay took %v of recorded time, want 5 s", d)
 	}
 }
 
-// Nothing arrives before its time, and totals are those of then.
+// Nothing arrives before its time, and totals match that time.
 func TestReplayKeepsTime(t *testing.T) {
 	rec := record(t, 3, 100)
 	clock := time.Unix(1000, 0)

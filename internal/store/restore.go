@@ -11,8 +11,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// restore writes the rows of a session from its log, as they were written when it was
-// recorded. Chains are not in a log: they are what an analysis made of it.
+// restore writes a session's rows from its log, as they were written during the recording. It
+// writes no chains: a log has none.
 func restore(ctx context.Context, db *DB, log *Log, calls func(uint64)) error {
 	s := log.Session()
 	v, err := newSaver(db.sql, &s)
@@ -26,17 +26,17 @@ func restore(ctx context.Context, db *DB, log *Log, calls func(uint64)) error {
 type restorer struct {
 	*saver
 	track    *track.Tracker
-	lives    []tick.ProcEvent // of the calls to come
+	lives    []tick.ProcEvent // those before the next calls
 	sketches map[opKey]*stats.Sketch
-	ops      map[opKey]int // where they are in next.Ops
-	next     tick.Tick     // what has come since the last
-	begun    bool          // calls have
+	ops      map[opKey]int // indexes in next.Ops
+	next     tick.Tick     // what has come since the last tick
+	begun    bool          // calls have come
 	cut      bool          // calls are missing
 	ended    bool
 	calls    func(uint64)
 }
 
-// play takes all of a log in. What is damaged is passed over.
+// play applies a log. It skips damaged parts.
 func (r *restorer) play(ctx context.Context, log *Log) error {
 	var e Entry
 	for {
@@ -49,7 +49,7 @@ func (r *restorer) play(ctx context.Context, log *Log) error {
 			if r.ended {
 				return nil
 			}
-			_, err := r.db.Exec(sqlStale) // it was killed
+			_, err := r.db.Exec(sqlStale) // the writer was killed
 			return err
 		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrNotLog):
 			continue
@@ -62,10 +62,10 @@ func (r *restorer) play(ctx context.Context, log *Log) error {
 	}
 }
 
-// take takes one entry in.
+// take applies one entry.
 func (r *restorer) take(e *Entry) error {
 	r.records(e)
-	if r.lives = append(r.lives, e.Lives...); len(e.Calls) > 0 || e.Tick != nil { // a log has them before the calls among which they came
+	if r.lives = append(r.lives, e.Lives...); len(e.Calls) > 0 || e.Tick != nil { // a log has them before their calls
 		r.track.Batch(e.Calls, r.lives)
 		r.lives = r.lives[:0]
 	}
@@ -95,12 +95,12 @@ func (r *restorer) take(e *Entry) error {
 	return nil
 }
 
-// records takes calls in.
+// records adds calls.
 func (r *restorer) records(e *Entry) {
 	if len(e.Calls) == 0 {
 		return
 	}
-	if !r.begun && e.First > 0 { // those before were pruned: rollups tell of what came later
+	if !r.begun && e.First > 0 { // earlier calls were pruned: rollups cover later ones only
 		r.cut = true
 		for i := range tiers {
 			length := int64(tiers[i].length)
@@ -128,7 +128,7 @@ func (r *restorer) records(e *Entry) {
 	}
 }
 
-// drop forgets operations that are not told of any more.
+// drop removes operations that ticks no longer list.
 func (r *restorer) drop(gone []opKey) {
 	for _, k := range gone {
 		i, ok := r.ops[k]
@@ -144,12 +144,12 @@ func (r *restorer) drop(gone []opKey) {
 	}
 }
 
-// write writes a tick. The log has those operations of it that changed, the file wants
-// all, for more of their calls may have come.
+// write writes a tick. A log's tick has its changed operations only; the file needs all, since
+// further calls may have come.
 func (r *restorer) write(t *tick.Tick) error {
 	for _, o := range t.Ops {
 		k := opKey{o.PID, o.Op}
-		if hist := o.Hist; hist != nil { // the log's, who goes on with it
+		if hist := o.Hist; hist != nil { // the log keeps changing it
 			own := *hist
 			o.Hist = &own
 		}

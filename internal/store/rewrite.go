@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// rewrite copies what of a segment can be read, and marks what is left out. A sealed
-// one gets an index.
+// rewrite copies a segment's readable parts, and marks the missing ones. A sealed segment gets an
+// index.
 func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 	s := &sealer{to: bufio.NewWriterSize(to, 1<<20), number: c.head.First}
 	if err := s.prepare(); err != nil {
@@ -19,7 +19,7 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 	}
 	f := frames{r: from, at: int64(len(magic)), size: size}
 	bad := c.bad
-	if c.err != nil { // nor has it a beginning
+	if c.err != nil { // without a start
 		head, err := json.Marshal(&c.head)
 		if err == nil {
 			err = s.put(frameSession, 1, head)
@@ -43,7 +43,7 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 			}
 			continue
 		}
-		// Nothing comes behind the last whole frame but what was found to be bad.
+		// Only known damage follows the last whole frame.
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, ErrCorrupt) {
 			return err
 		}
@@ -54,7 +54,7 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 	}
 }
 
-// copy writes a frame as it is.
+// copy writes a frame unchanged.
 func (s *sealer) copy(kind frameKind, version uint8, body []byte) error {
 	switch kind {
 	case frameCalls:
@@ -68,7 +68,7 @@ func (s *sealer) copy(kind frameKind, version uint8, body []byte) error {
 	return s.put(kind, version, body)
 }
 
-// leave marks what is left out.
+// leave marks a missing part.
 func (s *sealer) leave(d *Damage) error {
 	body, err := json.Marshal(lostJSON{Bytes: d.Bytes, Calls: uint64(max(d.Calls, 0))})
 	if err != nil {

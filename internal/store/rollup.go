@@ -10,8 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Sum is what calls sum to: counts by weight, and the distribution of their
-// durations. The zero value is of no calls.
+// Sum is a sum over calls: counts by weight, and the distribution of durations. The zero value is
+// an empty sum.
 type Sum struct {
 	tick.Counts // of records, by weight: Inner and Abandoned are 0
 	Dur         stats.Sketch
@@ -46,19 +46,19 @@ func (s *Sum) Add(c *events.Call) {
 	s.Dur.Add(c.Duration, c.Weight)
 }
 
-// Merge adds all that o counted.
+// Merge adds o.
 func (s *Sum) Merge(o *Sum) {
 	s.Counts.Add(&o.Counts)
 	s.Thinned = s.Thinned || o.Thinned
 	s.Dur.Merge(&o.Dur)
 }
 
-// columns are the counts in the order of the table of rollups.
+// columns returns pointers to the counts in the order of the table rollups.
 func (s *Sum) columns() [11]*uint64 {
 	return [...]*uint64{&s.Calls, &s.Done, &s.Errors, &s.Nested, &s.Unmeasured, &s.Total, &s.OnCPU, &s.Runnable, &s.Throttled, &s.Partial, &s.PartialNS}
 }
 
-// tier is rollups of one length.
+// tier is the set of rollups of one length.
 type tier struct {
 	length time.Duration
 	keep   time.Duration // 0: as long as there is room
@@ -66,7 +66,7 @@ type tier struct {
 
 func (t tier) seconds() int64 { return int64(t.length / time.Second) }
 
-// tiers go from fine to coarse, each a multiple of the one before.
+// tiers are ordered from fine to coarse; each length is a multiple of the previous one.
 var tiers = [...]tier{
 	{time.Second, 6 * time.Hour},
 	{10 * time.Second, 48 * time.Hour},
@@ -75,8 +75,8 @@ var tiers = [...]tier{
 	{time.Hour, 0},
 }
 
-// rollLate is how long after its end a window waits for calls that began in it.
-// What comes later is added to what was written.
+// rollLate is how long after its end a window waits for late calls. Later calls are added to the
+// written row.
 const rollLate = 2 * time.Second
 
 // rollKey is a window, process and operation.
@@ -87,26 +87,24 @@ type rollKey struct {
 	op    events.Op
 }
 
-// A window of restTier or coarser of which nothing came for restAfter is written before it ends,
-// and what comes later is added to that: else each process that there was in an hour would take
-// memory for that hour.
+// A window of restTier or coarser without calls for restAfter is written before it ends, and later
+// calls are added to the row. Otherwise each process would use memory for an hour.
 const (
 	restTier  = 2
 	restAfter = 20 * time.Second
 )
 
-// rolling is a sum that is not written, or not for good.
+// rolling is a sum that is not written, or not finally.
 type rolling struct {
 	Sum
 	dirty bool  // the file has less
-	late  bool  // the file may have a part of it already, and its window is closed
-	last  int64 // start of the latest window of the finest tier that is in it
+	late  bool  // the window is closed, and the file may have a part of it
+	last  int64 // start of the latest window of the finest tier in the sum
 }
 
-// rollup sums calls up by time. A window that is open is here, and in the finest
-// tier written at each tick; one that is closed goes into the next tier's. So at
-// any time the rows of the finest tier have all calls, and those of each tier all
-// that began before it was closed.
+// rollup sums calls by time. Open windows are in memory, and each tick writes those of the finest
+// tier. Closed windows are added to the next tier's. So the rows of the finest tier always have all
+// calls, and those of each other tier have all calls up to its last closed window.
 type rollup struct {
 	open    map[rollKey]*rolling
 	pending map[rollKey]*rolling // closed, not written
@@ -116,7 +114,7 @@ type rollup struct {
 		key rollKey
 		sum *rolling
 	}
-	rolled uint64 // calls taken in
+	rolled uint64 // number of calls added
 }
 
 func newRollup() *rollup {
@@ -128,7 +126,7 @@ func newRollup() *rollup {
 	return r
 }
 
-// add takes calls in.
+// add adds calls.
 func (r *rollup) add(calls []events.Call) {
 	second := int64(tiers[0].length)
 	for i := range calls {
@@ -144,7 +142,7 @@ func (r *rollup) add(calls []events.Call) {
 	r.rolled += uint64(len(calls))
 }
 
-// at returns the open sum of a window.
+// at returns a window's open sum.
 func (r *rollup) at(k rollKey) *rolling {
 	s := r.open[k]
 	if s == nil {
@@ -154,7 +152,7 @@ func (r *rollup) at(k rollKey) *rolling {
 	return s
 }
 
-// floor is the largest multiple of step that is not above v.
+// floor returns the largest multiple of step that is at most v.
 func floor(v, step int64) int64 {
 	m := v % step
 	if m < 0 {
@@ -163,17 +161,17 @@ func floor(v, step int64) int64 {
 	return v - m
 }
 
-// close closes the windows that ended rollLate before now; all if final.
+// close closes the windows that ended rollLate before now, or all if final.
 func (r *rollup) close(now time.Time, final bool) {
 	clear(r.recent[:])
-	finer := false // windows of the tier before restTier are closed
+	finer := false // windows of the tier before restTier were closed
 	for t := range tiers {
 		length := int64(tiers[t].length)
 		edge := floor(now.Add(-rollLate).UnixNano(), length)
 		if t > 0 {
 			edge = min(edge, floor(r.closed[t-1], length))
 		}
-		edge = max(edge, r.closed[t]) // also for a clock that went back: what is late is added once, now
+		edge = max(edge, r.closed[t]) // late calls are added once, now, even after the clock was set back
 		if final {
 			edge = math.MaxInt64
 		}
@@ -203,7 +201,7 @@ func (r *rollup) close(now time.Time, final bool) {
 	}
 }
 
-// has says whether a tier has late sums.
+// has reports whether a tier has late sums.
 func (r *rollup) has(t int) bool {
 	for k, s := range r.open {
 		if k.tier == t && s.late {
@@ -220,10 +218,10 @@ var (
 	sqlTier      = `REPLACE INTO tiers VALUES (?, ?, ?, ?)`
 )
 
-// RollupColumns are the columns of a rollup that [ScanSum] reads.
+// RollupColumns are the columns that [ScanSum] reads.
 const RollupColumns = `calls, done, errors, nested, unmeasured, total_ns, oncpu_ns, runnable_ns, throttled_ns, partial, partial_ns, thinned, sketch`
 
-// ScanSum reads [RollupColumns] of a row, behind what more it has.
+// ScanSum reads a row that ends with [RollupColumns]; more receives the columns before.
 func ScanSum(scan func(...any) error, s *Sum, more ...any) error {
 	var sketch []byte
 	for _, v := range s.columns() {
@@ -235,7 +233,7 @@ func ScanSum(scan func(...any) error, s *Sum, more ...any) error {
 	return s.Dur.UnmarshalBinary(sketch)
 }
 
-// roll writes what was summed up.
+// roll writes the sums.
 func (v *saving) roll(now time.Time, final bool) error {
 	r := v.rollup
 	r.close(now, final)
@@ -262,8 +260,8 @@ func (v *saving) roll(now time.Time, final bool) error {
 	return nil
 }
 
-// rollRow writes one sum. What came late, or after a rest, is added to what the file has; the sum
-// then has it all, as one that is still open may be written again.
+// rollRow writes one sum. A late or resting sum is added to the file's row; the sum then includes
+// that row, since an open sum may be written again.
 func (v *saving) rollRow(k rollKey, s *rolling) error {
 	if k.tier < restTier && !s.late {
 		_, err := v.putRoll(&sqlRoll, k, &s.Sum)
@@ -282,7 +280,7 @@ func (v *saving) rollRow(k rollKey, s *rolling) error {
 	return err
 }
 
-// putRoll writes a row by one of two statements, and says whether it did.
+// putRoll writes a row by one of two statements, and reports whether it did.
 func (v *saving) putRoll(q *string, k rollKey, s *Sum) (done bool, err error) {
 	if v.blob, err = s.Dur.AppendBinary(v.blob[:0]); err != nil {
 		return false, err

@@ -10,18 +10,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// Processes that call and end, and one that calls again after a rest, are in the sums of each
-// length as they called, and not in memory for long.
+// Processes that call and end, and one that calls again after a rest, are correct in the sums of
+// each length, and leave memory soon.
 func TestRollupRests(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{Session: Session{ID: "one", Started: began}})
 	c.now = began
 	k := newKernel()
 	const (
-		steps = 150 // of
+		steps = 150 // steps of
 		step  = 30 * time.Second
-		each  = 10 // processes that come in a step
-		rests = 7  // number of the one that calls again, in each 50th step
+		each  = 10 // new processes per step
+		rests = 7  // number of the process that calls again in each 50th step
 	)
 	most, calls, again := 0, 0, 0
 	for m := range steps {

@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Owner is whom files and directories are made for, under sudo.
+// Owner is the user for whom files and directories are created under sudo.
 type Owner struct{ UID, GID uint32 }
 
-// UnsafeError says that a place must not be written to, since another user could put
-// something else there. Do is what to type so that it may; it can be empty.
+// UnsafeError means that root must not write to a path, since another user could put something else
+// there. Do is the command that makes it safe; it can be empty.
 type UnsafeError struct{ Path, Why, Do string }
 
 func (e *UnsafeError) Error() string { return fmt.Sprintf("%s %s", e.Path, e.Why) }
 
-// HeldError says that another process records to the database.
+// HeldError means that another process records to the database.
 type HeldError struct {
 	Path string
-	PID  int // 0 when it is not known
+	PID  int // 0: unknown
 }
 
 func (e *HeldError) Error() string {
@@ -33,8 +33,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("process %d records to %s", e.PID, e.Path)
 }
 
-// places opens directories and files for an owner. Where this process is root
-// it trusts nothing that another user could have put there.
+// places opens directories and files for an owner. If this process is root, it trusts nothing that
+// another user could have put there.
 type places struct {
 	root  bool
 	owner *Owner
@@ -43,22 +43,21 @@ type places struct {
 const (
 	dirMode   = 0o700
 	fileMode  = 0o600
-	dirShare  = 0o050 // and this, where the group may read
+	dirShare  = 0o050 // added if the group may read
 	fileShare = 0o040
 	linkLimit = 40
 )
 
-// shared tells whether what is made in a directory is for its group to read: its owner
-// says so by the set-group-ID bit, by which the group is inherited.
+// shared reports whether new files in a directory are readable by its group. The directory's owner
+// requests that with the set-group-ID bit, which also makes them inherit the group.
 func shared(dir int) bool {
 	var s unix.Stat_t
 	return unix.Fstat(dir, &s) == nil && s.Mode&unix.S_ISGID != 0
 }
 
-// dir opens a directory, given by an absolute path, and makes what is missing.
-// Root follows only root's symbolic links and goes through directories of root
-// and the owner alone; sticky ones, like /tmp, may be anybody's to write, but
-// not the last.
+// dir opens a directory, given by an absolute path, and creates missing ones. Root follows only
+// root's symbolic links, and only directories of root and the owner. Sticky directories, like /tmp,
+// may be world-writable, except the last.
 func (p places) dir(path string) (*os.File, error) {
 	left := parts(path)
 	if len(left) == 0 {
@@ -76,7 +75,7 @@ func (p places) dir(path string) (*os.File, error) {
 			at = root
 		}
 		here := filepath.Join(done, left[0])
-		if target, err := readLink(at, left[0]); err == nil { // go on where it leads
+		if target, err := readLink(at, left[0]); err == nil { // continue at its target
 			if err := p.link(at, left[0], here); err != nil {
 				return nil, err
 			}
@@ -110,7 +109,7 @@ func parts(path string) []string {
 	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == '/' })
 }
 
-// step opens the directory name below at, and makes it if there is none.
+// step opens the directory name below at, and creates it if missing.
 func (p places) step(at int, name, path string) (int, error) {
 	const flags = unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Openat(at, name, flags|unix.O_PATH, 0)
@@ -142,7 +141,7 @@ func pathError(op, path string, err error) error {
 	return &os.PathError{Op: op, Path: path, Err: err}
 }
 
-// give makes the owner the owner of what is open.
+// give makes the owner the owner of an open file.
 func (p places) give(fd int) error {
 	if !p.root || p.owner == nil {
 		return nil
@@ -150,7 +149,7 @@ func (p places) give(fd int) error {
 	return unix.Fchown(fd, int(p.owner.UID), int(p.owner.GID))
 }
 
-// ours says whether root may trust a user not to deceive it here.
+// ours reports whether root may trust files of uid.
 func (p places) ours(uid uint32) bool {
 	return uid == 0 || p.owner != nil && uid == p.owner.UID
 }
@@ -186,8 +185,8 @@ func (p places) trust(fd int, path string, last bool) error {
 	return nil
 }
 
-// open opens a file in dir for reading and writing, and makes it if there is
-// none or if it must be new (O_EXCL in flags). Only a plain file will do.
+// open opens a regular file in dir for reading and writing. It creates the file if it is missing,
+// or must be new (O_EXCL in flags).
 func (p places) open(dir *os.File, name string, flags int) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	const always = unix.O_RDWR | unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
@@ -195,7 +194,7 @@ func (p places) open(dir *os.File, name string, flags int) (*os.File, error) {
 	if shared(int(dir.Fd())) {
 		mode |= fileShare
 	}
-	// Whether this process makes it decides who owns it, so it is tried first.
+	// Only the creator sets the owner, so try to create it first.
 	fd, err := unix.Openat(int(dir.Fd()), name, always|unix.O_CREAT|unix.O_EXCL|flags, mode)
 	made := err == nil
 	if errors.Is(err, unix.EEXIST) && flags&unix.O_EXCL == 0 {
@@ -253,8 +252,8 @@ func (p places) plain(fd int, path string) error {
 	return nil
 }
 
-// OpenFile opens a file beside a database for reading and writing, with the same
-// caution: what is missing of its directories and itself is made for the owner.
+// OpenFile opens a file beside a database for reading and writing, with the same precautions: it
+// creates the file and missing directories for the owner.
 func OpenFile(path string, owner *Owner) (*os.File, error) {
 	p := places{root: os.Geteuid() == 0, owner: owner}
 	dir, err := p.dir(filepath.Dir(path))
@@ -271,8 +270,8 @@ func readLink(at int, name string) (string, error) {
 	return string(buf[:max(n, 0)]), err
 }
 
-// lock makes this process the one that records to the database at path. The
-// lock is the open file's and ends with it.
+// lock takes the lock of the database at path for this process. The open file holds the lock and
+// releases it when closed.
 func (p places) lock(dir *os.File, path string) (*os.File, error) {
 	f, err := p.open(dir, lockName, 0)
 	if err != nil {
@@ -299,9 +298,8 @@ func (p places) lock(dir *os.File, path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock lets go of what lock took. Closing the file would not be enough: a child of
-// this process that another thread has just forked has the open file too, until it
-// executes its program.
+// unlock releases lock's lock. Closing the file is not enough: a child that another thread has just
+// forked has it open too, until the child calls exec.
 func unlock(f *os.File) error {
 	whole := unix.Flock_t{Type: unix.F_UNLCK}
 	return pathError("unlock", f.Name(), unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &whole))
@@ -309,7 +307,7 @@ func unlock(f *os.File) error {
 
 const lockName = "writer"
 
-// Recording says whether a process records to the database at path now.
+// Recording reports whether a process is recording to the database at path.
 func Recording(path string) bool {
 	f, err := openPlain(filepath.Join(LogDir(path), lockName))
 	if err != nil {

@@ -14,10 +14,9 @@ import (
 	"ingero/internal/testkit"
 )
 
-const person = 54321 // a user that owns nothing else
+const person = 54321 // an otherwise unused uid
 
-// Under sudo, all files and directories belong to the person, while recording
-// and afterwards.
+// Under sudo, all files and directories belong to the person, during and after the recording.
 func TestFilesBelongToTheOwner(t *testing.T) {
 	testkit.NeedRoot(t)
 	home := filepath.Join(t.TempDir(), "home")
@@ -122,7 +121,7 @@ func TestRootRefusesWhatOthersCouldChange(t *testing.T) {
 	}
 }
 
-// SQLite opens its own files; it must not follow a link that waits for it.
+// SQLite opens its own files; it must not follow a planted link.
 func TestLinkForTheWriteAheadLogIsNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")

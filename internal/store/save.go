@@ -12,11 +12,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// saver keeps the SQLite part of a session up to date. It writes what has
-// changed since it last did.
+// saver keeps a session's SQLite part up to date. It writes what has changed since its last write.
 type saver struct {
 	db        *sql.DB
-	id        int64 // of the session, in this database
+	id        int64 // the session's, in this database
 	stmts     map[*string]*sql.Stmt
 	ops       map[opKey]savedOp
 	procs     map[uint32]processJSON
@@ -25,31 +24,31 @@ type saver struct {
 	reports   map[tick.Report]bool
 	drops     map[string]uint64
 	gaps      map[uint32]*savedGap
-	chains    map[string]chainRow // those of the last tick, as they are in the file
-	waiting   map[string]chainRow // are not there yet
-	revised   map[string]bool     // are there, and must not be
+	chains    map[string]chainRow // the last tick's chains, as written
+	waiting   map[string]chainRow // to be written
+	revised   map[string]bool     // to be deleted
 	lost      losses
-	episodes  []toldEpisode // are not there yet
-	last      *savedGap     // of the call before: most calls are like it
+	episodes  []toldEpisode // to be written
+	last      *savedGap     // the previous call's: most calls have the same
 	lastPID   uint32
 	blob      []byte
 	rollup    *rollup
-	swept     time.Time // when rollups were removed last
-	whole     int64     // bytes of the file, with what is on its way there
-	bound     int64     // that all files have; 0: none
-	edge      int64     // rows from before this were forgotten; 0: not known yet
-	latest    int64     // end of a call: no tick is earlier, whatever the clock says
+	swept     time.Time // last removal of rollups
+	whole     int64     // size of the file in bytes, after the pending checkpoint
+	bound     int64     // limit of all files; 0: none
+	edge      int64     // rows from before this are deleted; 0: unknown
+	latest    int64     // latest end of a call: no tick is earlier, whatever the clock says
 	notable   notable
 	host      savedHost
-	stated    map[stateKey]any  // what the file has of what follows from calls
-	named     []events.Function // are not there yet
+	stated    map[stateKey]any  // written rows of states
+	named     []events.Function // to be written
 	gpus      gpuNews
-	xids      []tick.Xid // are not there yet
-	gpuStates []tick.GPU // likewise
+	xids      []tick.Xid // to be written
+	gpuStates []tick.GPU // to be written
 	stacks    savedStacks
 	spent     [len(accountTiers)]savedAccounts
 	counted   [len(countTiers)]counting
-	derived   bool // the counts of ticks are of records, not the kernel's
+	derived   bool // the ticks' counts are derived from records, not the kernel's
 }
 
 type savedOp struct {
@@ -76,8 +75,8 @@ var (
 	sqlOp      = `REPLACE INTO ops VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// newSaver starts a session in the database. Those that say that they run do
-// not: this process has the lock.
+// newSaver starts a session in the database. It marks sessions that are still marked running as
+// interrupted: this process has the lock.
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
@@ -118,7 +117,7 @@ func (v *saver) close() error {
 	return errors.Join(errs...)
 }
 
-// add takes calls in, and the gaps before them.
+// add adds calls, and the gaps before them.
 func (v *saver) add(calls []events.Call) {
 	v.notable.add(calls, v.rollup.rolled)
 	v.rollup.add(calls)
@@ -137,7 +136,7 @@ func (v *saver) add(calls []events.Call) {
 	}
 }
 
-// null makes 0 an unknown time.
+// null returns NULL for 0, an unknown time.
 func null(ns int64) any {
 	if ns == 0 {
 		return nil
@@ -149,7 +148,7 @@ func null(ns int64) any {
 type saving struct {
 	*saver
 	tx   *sql.Tx
-	done []func() // run once it is in the file
+	done []func() // run after the commit
 }
 
 func (v *saving) exec(q *string, args ...any) error {
@@ -162,10 +161,9 @@ func (v *saving) exec(q *string, args ...any) error {
 	return err
 }
 
-// tick writes the state of a session. What has been written is remembered only
-// once it is in the file.
+// tick writes a session's state. It remembers what it wrote only after the commit.
 func (v *saver) tick(t *tick.Tick) error {
-	if t.Final { // there is no next one
+	if t.Final { // there is no later tick
 		if _, err := v.db.Exec(waitLong); err != nil {
 			return err
 		}
@@ -230,7 +228,7 @@ func (v *saving) all(t *tick.Tick) error {
 	return errors.Join(v.losses(), v.saveEpisodes(), v.accounts(t), v.functions(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.roll(t.Time, t.Final))
 }
 
-// processes writes what is new of processes, and makes way for those whose numbers others had.
+// processes writes new and changed processes, and deletes the rows of those whose pids are reused.
 func (v *saving) processes(t *tick.Tick) error {
 	again := map[uint32]bool{}
 	for i := range t.Processes {
@@ -253,7 +251,7 @@ func (v *saving) processes(t *tick.Tick) error {
 	return v.succeed(again, t.Ops)
 }
 
-// things writes what is new of processes, libraries, reports and drops.
+// things writes new and changed processes, libraries, reports and drops.
 func (v *saving) things(t *tick.Tick) error {
 	if err := v.processes(t); err != nil {
 		return err
@@ -340,7 +338,7 @@ func (v *saving) op(o *tick.Op) error {
 	return nil
 }
 
-// end notes how a session ended.
+// end writes how a session ended.
 func (v *saver) end(e *End) error {
 	if _, err := v.db.Exec(waitLong); err != nil {
 		return err

@@ -11,14 +11,13 @@ import (
 
 // Limits of a block.
 const (
-	frameBig   = frameCallsMax / 2 // calls from which a frame is kept as it is
+	frameBig   = frameCallsMax / 2 // minimum calls of a frame that is kept unchanged
 	blockMarks = 1024
-	blockBytes = 1 << 20 // of the frames that lie among the calls
+	blockBytes = 1 << 20 // bytes of the frames among the calls
 )
 
-// sealer turns the log of a segment into a sealed one: calls and waits that were
-// written in many small frames, so that they were in the file in time, are put into
-// few large ones, which take a third of the room.
+// sealer turns a segment's log into a sealed one. It merges calls and waits of many small frames,
+// which were written early for durability, into few large ones, which take a third of the space.
 type sealer struct {
 	to    *bufio.Writer
 	at    int64
@@ -27,11 +26,11 @@ type sealer struct {
 	enc   *encoder
 	wait  *waitEncoder
 	index index
-	// The block that is being filled.
+	// The open block.
 	calls  int
 	marks  []mark
 	others []heldFrame
-	held   int // bytes of others
+	held   int // bytes in others
 	number uint64
 	dec    *decoder
 	wdec   *waitDecoder
@@ -49,12 +48,11 @@ type heldFrame struct {
 	body    []byte
 }
 
-// errTorn says that a segment ends within a frame.
+// errTorn means that a segment ends within a frame.
 var errTorn = errors.New("the segment is torn")
 
-// seal reads a segment of size bytes from r and writes it sealed. On an error nothing
-// may be made of what was written; of a segment that is torn or damaged nothing is,
-// for that would hide what was lost.
+// seal reads a segment of size bytes from r and writes it sealed. After an error the output must be
+// discarded. A torn or damaged segment is an error, since sealing would hide the loss.
 func seal(to io.Writer, r io.ReaderAt, size int64) error {
 	seg, err := openSegment(r, size)
 	if err != nil {
@@ -110,7 +108,7 @@ func (s *sealer) put(kind frameKind, version uint8, body []byte) error {
 	return s.write(s.frame)
 }
 
-// take takes the next frame in.
+// take adds the next frame.
 func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 	if version > kind.version() && kind < frameKinds {
 		return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
@@ -133,7 +131,7 @@ func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 		return fmt.Errorf("%w: it has been sealed", ErrCorrupt)
 	case frameSession:
 		return s.put(kind, version, body)
-	case frameLost: // the numbers of the calls go on behind it
+	case frameLost: // the calls' numbers continue after it
 		return s.lost(version, body)
 	}
 	if s.calls == 0 && s.wait.n == 0 {
@@ -148,7 +146,7 @@ func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 	return nil
 }
 
-// keep writes a large frame of calls as it is, with the waits before it.
+// keep writes a large frame of calls unchanged, with the waits before it.
 func (s *sealer) keep(version uint8, body []byte) error {
 	if err := s.flush(); err != nil {
 		return err
@@ -171,7 +169,7 @@ func (s *sealer) putCalls(version uint8, body []byte) error {
 	return s.put(frameCalls, version, body)
 }
 
-// lost writes the mark of frames that are lost. No block goes across it.
+// lost writes the mark of lost frames. No block spans it.
 func (s *sealer) lost(version uint8, body []byte) error {
 	l, err := unmarshal[lostJSON](body, "mark of what is lost")
 	if err == nil {
@@ -184,7 +182,7 @@ func (s *sealer) lost(version uint8, body []byte) error {
 	return s.put(frameLost, version, body)
 }
 
-// merge puts the waits that were read last, and a frame of calls, into the block.
+// merge adds the last read waits and a frame of calls to the block.
 func (s *sealer) merge(body []byte) (err error) {
 	n := 0
 	if body != nil {
@@ -264,7 +262,7 @@ func (s *sealer) flush() error {
 	return nil
 }
 
-// end writes what is left, and the index.
+// end writes the rest, and the index.
 func (s *sealer) end() error {
 	if s.hasRaw {
 		if err := s.merge(nil); err != nil {

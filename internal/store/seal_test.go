@@ -25,7 +25,7 @@ func sealed(t testing.TB, b []byte) []byte {
 	return out.Bytes()
 }
 
-// order is everything in a log, one thing after another.
+// order returns everything in a log, in order.
 func order(t *testing.T, b []byte) (out []any) {
 	t.Helper()
 	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
@@ -72,7 +72,7 @@ func order(t *testing.T, b []byte) (out []any) {
 	return out
 }
 
-// recordOften writes a log of which each flush has few calls.
+// recordOften writes a log whose flushes have few calls each.
 func recordOften(t testing.TB, flushes, calls int) []byte {
 	t.Helper()
 	m, s := &memory{}, testSession()
@@ -84,7 +84,7 @@ func recordOften(t testing.TB, flushes, calls int) []byte {
 	for i := range flushes {
 		at := began.Add(time.Duration(i) * 250 * time.Millisecond)
 		b := tick.Batch{Calls: g.calls(nil, calls), Waits: g.waiting.waits(nil, (i%3)*calls/10, at, time.Second)}
-		if i%7 == 0 { // waits alone
+		if i%7 == 0 { // only waits
 			b.Calls = nil
 		}
 		k.see(b.Calls)
@@ -99,7 +99,7 @@ func recordOften(t testing.TB, flushes, calls int) []byte {
 	return m.Bytes()
 }
 
-// A sealed segment tells the same in the same order, and takes less room.
+// A sealed segment has the same content in the same order, and takes less space.
 func TestSealKeepsEverything(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -127,7 +127,7 @@ func TestSealKeepsEverything(t *testing.T) {
 	}
 }
 
-// The calls of a window, or from a number on, are found by the index as without it.
+// The index finds the calls of a window, or from a number on, that a full scan finds.
 func TestSealedCallsOnly(t *testing.T) {
 	hot := recordOften(t, 60, 3000)
 	iseg := sealed(t, hot)
@@ -176,8 +176,8 @@ func TestSealedCallsOnly(t *testing.T) {
 	}
 }
 
-// Of a sealed segment that was cut off or changed, what lies before can be read, and
-// what lies behind a frame that was changed too.
+// Of a truncated or changed sealed segment, everything before the damage is readable, and
+// everything after a changed frame too.
 func TestSealedAndThenDamaged(t *testing.T) {
 	t.Parallel()
 	whole := sealed(t, recordOften(t, 15, 30))
@@ -191,7 +191,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 	}
 	for n := 0; n < len(whole); n++ {
 		if n > 500 && n < len(whole)-500 {
-			n += 6 // every byte at both ends, where the heads and the index are
+			n += 6 // every byte at both ends, which have the heads and the index
 		}
 		got, _, err := readAll(whole[:n])
 		if err != nil && !errors.Is(err, ErrNotLog) {
@@ -226,7 +226,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 	}
 }
 
-// What is torn or damaged is not sealed: that would hide it.
+// A torn or damaged segment is not sealed, since that would hide the loss.
 func TestSealRefusesDamage(t *testing.T) {
 	b := recordOften(t, 3, 50)
 	changed := bytes.Clone(b)

@@ -14,12 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A session's log is cut into segments. Each is a file that can be read by itself:
-// it begins with the session's frame and with all that is known by then. The one
-// that is being written is SESSION-NNNNNN.ilog; once it is full it is sealed: packed
-// tighter, with an index at its end, under the name SESSION-NNNNNN.iseg. Where both
-// are there, a crash came between, and the sealed one is whole. Logs of the first
-// version are SESSION.ilog.
+// A session's log is cut into segments. Each is a file that can be read alone: it begins with the
+// session's frame and everything known by then. The current one is SESSION-NNNNNN.ilog. Once full,
+// it is sealed: packed tighter, with an index at its end, under the name SESSION-NNNNNN.iseg. If
+// both exist, a crash came between, and the sealed one is complete. Logs of the first version are
+// SESSION.ilog.
 const (
 	hotSuffix    = ".ilog"
 	sealedSuffix = ".iseg"
@@ -28,7 +27,7 @@ const (
 
 // Segment is one file of a session's log.
 type Segment struct {
-	Name    string // of the file
+	Name    string // file name
 	Session string // ID
 	Seq     int
 	Sealed  bool
@@ -43,8 +42,7 @@ func segmentName(session string, seq int, sealed bool) string {
 	return fmt.Sprintf("%s-%0*d%s", session, seqDigits, seq, suffix)
 }
 
-// parseSegment tells what a file of a database's directory is; ok is false when it
-// is no segment.
+// parseSegment parses a file name of a database's directory; ok is false if it is no segment.
 func parseSegment(name string) (s Segment, ok bool) {
 	s.Name = name
 	base, hot := strings.CutSuffix(name, hotSuffix)
@@ -55,8 +53,8 @@ func parseSegment(name string) (s Segment, ok bool) {
 	}
 	s.Session = base
 	if i := strings.LastIndexByte(base, '-'); i >= 0 && len(base)-i-1 >= seqDigits {
-		// The end of an ID is not taken for a number: it has 8 hexadecimal digits, and a
-		// number has fewer or a session would have written for years.
+		// The end of an ID is not mistaken for a number: it has 8 hexadecimal digits, and a number
+		// has fewer unless a session has written for years.
 		if n, err := strconv.Atoi(base[i+1:]); err == nil && len(base)-i-1 == seqDigits {
 			s.Session, s.Seq = base[:i], n
 		}
@@ -64,31 +62,31 @@ func parseSegment(name string) (s Segment, ok bool) {
 	return s, s.Session != ""
 }
 
-// Files are the files of a database's directory, wherever they are kept.
+// Files are the files of a database's directory, wherever they are stored.
 type Files interface {
 	// List returns the names and sizes of all files.
 	List() ([]FileInfo, error)
-	// Open opens one. The error wraps [fs.ErrNotExist] when it is gone.
+	// Open opens a file. The error wraps [fs.ErrNotExist] if it is gone.
 	Open(name string) (File, error)
 }
 
-// FileInfo is one of [Files].
+// FileInfo describes one of [Files].
 type FileInfo struct {
 	Name  string
 	Bytes int64
 }
 
-// File is an open one.
+// File is an open one of [Files].
 type File interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64 // bytes, when it was opened
 }
 
-// Dir is the files of a directory.
+// Dir is [Files] of a directory.
 type Dir string
 
-// List implements [Files]. A directory that is not there has no files.
+// List implements [Files]. A missing directory has no files.
 func (d Dir) List() ([]FileInfo, error) {
 	entries, err := os.ReadDir(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +106,8 @@ func (d Dir) List() ([]FileInfo, error) {
 
 // Open implements [Files].
 //
-// What is no plain file is not there: nobody is led elsewhere by a link, or made to
-// wait at a pipe.
+// Files other than regular ones count as missing: a link leads nowhere else, and a pipe blocks
+// nobody.
 func (d Dir) Open(name string) (File, error) {
 	f, err := openPlain(filepath.Join(string(d), filepath.Base(name)))
 	if err != nil {
@@ -122,7 +120,7 @@ func (d Dir) Open(name string) (File, error) {
 	return osFile{f, s.Size()}, nil
 }
 
-// openPlain opens a file for reading, if it is one.
+// openPlain opens a regular file for reading.
 func openPlain(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
@@ -158,7 +156,7 @@ func Segments(files Files) ([]Segment, error) {
 		}
 	}
 	slices.SortFunc(out, compareSegments)
-	// Of one that a crash left in both forms, the sealed one stays.
+	// If a crash left both forms, keep the sealed one.
 	return slices.CompactFunc(out, func(a, b Segment) bool { return a.Session == b.Session && a.Seq == b.Seq }), nil
 }
 
@@ -175,16 +173,16 @@ func compareSegments(a, b Segment) int {
 	return 1
 }
 
-// SessionSegments returns those of one session.
+// SessionSegments returns one session's segments.
 func SessionSegments(files Files, session string) ([]Segment, error) {
 	all, err := Segments(files)
 	return slices.DeleteFunc(all, func(s Segment) bool { return s.Session != session }), err
 }
 
-// unlisted adds those segments of a session that are there and not in a list: one
-// that is sealed while a long directory is read may be found under neither name.
+// unlisted adds a session's existing segments that are missing from segs: a segment that is sealed
+// while a long directory is read may be found under neither name.
 func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
-	const most = 64 // in a row; where more are missing they are gone
+	const most = 64 // in a row; more missing ones are gone
 	var out []Segment
 	next := 0
 	if len(segs) > 0 {
@@ -216,7 +214,7 @@ func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
 		}
 		out, next = append(out, s), s.Seq+1
 	}
-	for had := -1; had < len(out); { // as long as there is one more
+	for had := -1; had < len(out); { // repeat while segments are found
 		had = len(out)
 		if err := look(next + 1); err != nil {
 			return nil, err
@@ -225,8 +223,8 @@ func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
 	return out, nil
 }
 
-// OpenSegment opens a segment, also if it was sealed since it was found; then its
-// Name and Sealed say so. The error wraps [fs.ErrNotExist] when it is gone.
+// OpenSegment opens a segment, even if it was sealed since it was found; it then updates Name and
+// Sealed. The error wraps [fs.ErrNotExist] if the segment is gone.
 func OpenSegment(files Files, s *Segment) (File, error) {
 	file, err := files.Open(s.Name)
 	if errors.Is(err, fs.ErrNotExist) && !s.Sealed {

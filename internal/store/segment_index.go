@@ -5,10 +5,10 @@ import (
 	"hash/crc32"
 )
 
-// A sealed segment ends with a frame that says where its calls are, and with a
-// tail of 16 bytes, little endian:
+// A sealed segment ends with a frame that indexes its calls, and with a tail of 16 bytes, little
+// endian:
 //
-//	0  u64 where that frame begins
+//	0  u64 offset of that frame
 //	8  u32 CRC32C of these 8 bytes
 //	12 "iseg"
 const (
@@ -16,18 +16,18 @@ const (
 	tailMagic = "iseg"
 )
 
-// index is what a sealed segment says of itself.
+// index is a sealed segment's index.
 type index struct {
 	calls []callsFrame
-	waits uint64 // how many there are
+	waits uint64 // number of waits
 }
 
 // callsFrame is a frame of calls.
 type callsFrame struct {
 	at          int64
 	n           int
-	number      uint64 // of its first call, in the session
-	first, last int64  // when the calls lie
+	number      uint64 // its first call's, in the session
+	first, last int64  // times between which its calls lie
 }
 
 func appendIndex(b []byte, x *index) []byte {
@@ -49,8 +49,8 @@ func appendTail(b []byte, at int64) []byte {
 	return append(b, tailMagic...)
 }
 
-// readIndex reads the index of a segment. It returns nil when there is none, as in
-// one that is not sealed, or whose end was lost: that can be read all the same.
+// readIndex reads a segment's index. It returns nil if there is none, as in an unsealed segment or
+// after its end was lost. Such a segment is readable nevertheless.
 func readIndex(f *frames) (*index, error) {
 	var tail [tailSize]byte
 	if f.size < tailSize {

@@ -14,43 +14,42 @@ import (
 type segment struct {
 	session segmentJSON
 	frames  frames
-	index   *index // nil when it is not sealed, or has lost it
-	seek    int    // next of the index's frames
+	index   *index // nil: unsealed, or lost
+	seek    int    // next in the index's frames
 	sealed  bool   // by its name
-	whole   bool   // the end of a sealed one was there, or that it was not has been told
+	whole   bool   // a sealed segment's end exists, or its loss was reported
 	ops     map[opKey]*tick.Op
 	threads threadsReader
-	number  uint64 // of the next call
+	number  uint64 // number of the next call
 	block   block
 	calls   []events.Call
 	waits   []events.Wait
 	after   []int
 	lives   []tick.ProcEvent
-	host    []tick.HostSum // of the tick that comes next
+	host    []tick.HostSum // of the next tick
 }
 
-// segmentJSON is the first frame of a segment.
+// segmentJSON is a segment's first frame.
 type segmentJSON struct {
 	Session
 	Seq   int    `json:"seq,omitempty"`
 	First uint64 `json:"first_call,omitempty"` // number of its first call in the session
-	// Unkept is how many calls before it have numbers and were not written: there was
-	// no room.
+	// Unkept is how many calls before it have numbers and were not written, for lack of disk space.
 	Unkept uint64 `json:"unkept_calls,omitempty"`
 }
 
-// block is a run of frames whose calls and waits were put into one frame each.
-// Before frame i of the others, in their order, marks[i] of the calls and waits came.
+// block is a run of frames whose calls and waits were merged into one frame each. marks[i] counts
+// the calls and waits before frame i of the others.
 type block struct {
 	marks []mark
 	next  int
-	done  mark // delivered
+	done  mark // already delivered
 	live  bool
 }
 
 type mark struct{ calls, waits int }
 
-// openSegment reads the beginning of a segment, and its index where it has one.
+// openSegment reads a segment's start, and its index if it has one.
 func openSegment(r io.ReaderAt, size int64) (*segment, error) {
 	s := &segment{frames: frames{r: r, size: size}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
 	var head [len(magic)]byte
@@ -106,7 +105,7 @@ func (s *segment) next(e *Entry, v *view) error {
 			s.block.next++
 		}
 		if kind == frameSession || kind >= frameKinds || kind == 0 {
-			continue // the first, or of a kind that came later
+			continue // the first frame, or of a newer kind
 		}
 		if version > kind.version() {
 			return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
@@ -144,8 +143,8 @@ func (s *segment) next(e *Entry, v *view) error {
 	}
 }
 
-// cut returns io.EOF at the end of a segment. A sealed one is complete or it has lost
-// its end, which is told once.
+// cut returns io.EOF at a segment's end. If a sealed segment has lost its end, it reports that
+// once.
 func (s *segment) cut() error {
 	if !s.sealed || s.whole || s.frames.damaged {
 		return io.EOF
@@ -154,14 +153,13 @@ func (s *segment) cut() error {
 	return fmt.Errorf("%w at byte %d: what was behind is cut off", ErrCorrupt, s.frames.at)
 }
 
-// lostJSON says what of a segment a repair took out, for nobody could read it.
+// lostJSON describes unreadable parts of a segment that a repair removed.
 type lostJSON struct {
 	Bytes int64  `json:"bytes"`
-	Calls uint64 `json:"calls,omitempty"` // as far as that is known
+	Calls uint64 `json:"calls,omitempty"` // if known
 }
 
-// lost passes over what is not there any more. What ticks behind it add to may have
-// been in it.
+// lost skips lost frames. Later ticks may add to what was in them.
 func (s *segment) lost(body []byte) error {
 	l, err := unmarshal[lostJSON](body, "mark of what is lost")
 	s.number += l.Calls
@@ -169,7 +167,7 @@ func (s *segment) lost(body []byte) error {
 	return err
 }
 
-// jump goes to the next frame of calls that is wanted.
+// jump goes to the next wanted frame of calls.
 func (s *segment) jump(v *view) bool {
 	for ; s.seek < len(s.index.calls); s.seek++ {
 		if f := &s.index.calls[s.seek]; v.wants(f.first, f.last) && f.number+uint64(f.n) > v.after {
@@ -185,7 +183,7 @@ func (s *segment) jump(v *view) bool {
 	return false
 }
 
-// readCalls decodes a frame of calls, unless it may be passed over.
+// readCalls decodes a frame of calls, unless it may be skipped.
 func (s *segment) readCalls(body []byte, v *view) (err error) {
 	n, first, last := span(body)
 	s.calls = s.calls[:0]
@@ -197,8 +195,8 @@ func (s *segment) readCalls(body []byte, v *view) (err error) {
 	return err
 }
 
-// numberAt returns the number of the first call of the frame at a byte. The index has
-// it also where frames before that are lost.
+// numberAt returns the number of the first call of the frame at an offset. The index has it even if
+// earlier frames are lost.
 func (s *segment) numberAt(at int64) uint64 {
 	if s.index == nil {
 		return s.number
@@ -222,18 +220,17 @@ func (s *segment) readWaits(body []byte, v *view) (err error) {
 	return err
 }
 
-// readJoined reads the calls that a frame of waits belongs to: those of the frame
-// behind it, if that has calls.
+// readJoined reads the calls of a frame of waits: those of the next frame, if it has calls.
 func (s *segment) readJoined(v *view) {
 	s.calls = s.calls[:0]
 	at, number := s.frames.at, s.number
 	kind, version, body, err := s.frames.next()
 	if err != nil || kind != frameCalls || version > kind.version() || s.readCalls(body, v) != nil {
-		s.frames.at, s.number = at, number // whatever it is, the next call says
+		s.frames.at, s.number = at, number // the next call reports the error
 	}
 }
 
-// open reads the calls and waits of a block.
+// open reads a block's calls and waits.
 func (s *segment) open(body []byte, v *view) error {
 	r := reader{b: body}
 	b := block{marks: s.block.marks[:0], live: true}
@@ -266,8 +263,7 @@ func (s *segment) open(body []byte, v *view) error {
 	return nil
 }
 
-// deliver returns what of the block came before its next frame, if that is
-// something.
+// deliver returns the part of the block before its next frame, if there is any.
 func (s *segment) deliver(e *Entry) bool {
 	b := &s.block
 	upTo := mark{len(s.calls), len(s.waits)}
@@ -346,8 +342,8 @@ func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, de
 	return err
 }
 
-// tick reads a tick. The operations' counts continue those of the ticks before,
-// and so do the threads' accounts.
+// tick reads a tick. The operations' counts and the threads' accounts are sums that continue those
+// of the previous ticks.
 func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, error) {
 	r := reader{b: body}
 	raw, err := dec.column(&r, columns, maxTick)
@@ -370,7 +366,7 @@ func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, er
 	})
 	if version > 1 && !raw.bad {
 		t.Threads = s.threads.read(&raw, t)
-		if raw.bad && s.frames.damaged { // what they add to is not known
+		if raw.bad && s.frames.damaged { // what they add to is unknown
 			s.threads, raw = threadsReader{}, reader{}
 		}
 	}

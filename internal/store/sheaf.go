@@ -2,14 +2,14 @@ package store
 
 import "ingero/internal/tick"
 
-// sheaf puts what a log has in frames back into the batches in which it came.
+// sheaf restores the original batches from a log's frames.
 type sheaf struct {
-	tick.Batch // what there is, and was not delivered
+	tick.Batch // not delivered yet
 	plan       []batchSize
-	open       bool // the last of plan goes on
+	open       bool // the last of plan continues
 }
 
-// begin takes in how the next frames came.
+// begin adds the batch sizes of the next frames.
 func (s *sheaf) begin(e *Entry) {
 	sizes := e.batches
 	if s.open && len(s.plan) > 0 && len(sizes) > 0 { // a batch was cut after calls or waits
@@ -20,7 +20,7 @@ func (s *sheaf) begin(e *Entry) {
 	s.plan, s.open = append(s.plan, sizes...), e.open
 }
 
-// take takes an entry in, if it belongs to a batch.
+// take adds an entry, if it belongs to a batch.
 func (s *sheaf) take(e *Entry) bool {
 	if len(s.plan) == 0 {
 		return false
@@ -31,10 +31,10 @@ func (s *sheaf) take(e *Entry) bool {
 	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks)+len(e.Ranges) > 0
 }
 
-// maxSheaf bounds what waits for the rest of its batch. No session makes one so large.
+// maxSheaf bounds the records that wait for the rest of their batch. No session makes one so large.
 const maxSheaf = 1 << 17
 
-// whole returns the size of the next batch; ok is false until all of it is there.
+// whole returns the size of the next batch; ok is false until the batch is complete.
 func (s *sheaf) whole() (next batchSize, ok bool) {
 	if len(s.plan) == 0 {
 		return next, false
@@ -48,19 +48,19 @@ func (s *sheaf) whole() (next batchSize, ok bool) {
 	return next, ok
 }
 
-// lacks says that a batch is not whole, and that what comes next is not its rest: frames
-// of it were lost.
+// lacks reports whether the batch is incomplete and the next frames are not its rest: its frames
+// were lost.
 func (s *sheaf) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 && !s.open }
 
-// rest returns the size of all that there is, of which some may be missing: frames were
-// lost, or the log was cut off.
+// rest returns the size of everything undelivered. It may be incomplete: frames were lost, or the
+// log was truncated.
 func (s *sheaf) rest() (next batchSize, some bool) {
 	s.plan, s.open = s.plan[:0], false
 	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks), len(s.Ranges)}
 	return next, next != batchSize{}
 }
 
-// until returns when the last record of a batch ended, Unix ns; 0: it has none.
+// until returns the end of a batch's last record, Unix ns; 0: it has none.
 func (s *sheaf) until(n batchSize) (at int64) {
 	for i := range s.Calls[:n.Calls] {
 		at = max(at, s.Calls[i].End())

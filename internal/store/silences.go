@@ -8,17 +8,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// Silencing says how to change which causes nobody wants to hear of.
+// Silencing is a change of the silenced causes.
 type Silencing struct {
-	Path   string // of the database, which is made where there is none
-	Owner  *Owner // whose files they are; nil: this process's user
+	Path   string // the database's, which is created if missing
+	Owner  *Owner // owner of the files; nil: this process's user
 	Now    time.Time
-	Add    *tick.Silence // nil: none. It takes the place of one of the same
-	Remove string        // what is not silenced any more; empty: nothing
+	Add    *tick.Silence // nil: none; replaces an equal one
+	Remove string        // silence to end; empty: none
 }
 
-// Silence changes them, also while another process records, and drops those whose time
-// is over. removed says that Remove was silenced.
+// Silence applies a change, also while another process records, and deletes expired silences.
+// removed reports whether Remove was silenced.
 func Silence(o Silencing) (removed bool, err error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -31,7 +31,7 @@ func Silence(o Silencing) (removed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	db.o.Path = filepath.Join(parent.Name(), filepath.Base(path)) // links resolved
+	db.o.Path = filepath.Join(parent.Name(), filepath.Base(path)) // symbolic links resolved
 	if err := errors.Join(parent.Close(), db.openMain(p)); err != nil {
 		return false, err
 	}
@@ -40,7 +40,7 @@ func Silence(o Silencing) (removed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback() }() // nothing, once it is committed
+	defer func() { _ = tx.Rollback() }() // no effect after the commit
 	gone, err := tx.Exec("DELETE FROM silences WHERE what = ? AND until_ns > ?", o.Remove, o.Now.UnixNano())
 	if err != nil {
 		return false, err

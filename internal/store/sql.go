@@ -21,22 +21,22 @@ var migrations embed.FS
 // applicationID marks a SQLite file as ingero's: "INGR".
 const applicationID = 0x494e4752
 
-// ErrNotDatabase says that a file is not a database of this ingero.
+// ErrNotDatabase means that a file is not a database of this ingero.
 var ErrNotDatabase = errors.New("not a database of this ingero")
 
-// OldError says that ingero 0.9 wrote the database, which is to be converted. It is
-// [ErrNotDatabase] to errors.Is.
+// OldError means that ingero 0.9 wrote the database, which must be converted. errors.Is matches it
+// with [ErrNotDatabase].
 type OldError struct{ Path string }
 
 func (e *OldError) Error() string { return ErrNotDatabase.Error() + ": ingero 0.9 wrote it" }
 
-// Unwrap returns what it is one of.
+// Unwrap returns [ErrNotDatabase].
 func (e *OldError) Unwrap() error { return ErrNotDatabase }
 
-// OldColumns are the columns of its table events by which a database of 0.9 is known.
+// OldColumns are the columns of the table events that identify a database of 0.9.
 var OldColumns = []string{"timestamp", "pid", "tid", "source", "op", "duration", "arg0", "arg1", "ret_code"}
 
-// foreign says whose database it is that is not ours.
+// foreign returns an error that says whose database it is.
 func foreign(db *sql.DB) error {
 	var path string
 	var found int
@@ -54,8 +54,8 @@ func foreign(db *sql.DB) error {
 
 var errNoSQLite = fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
 
-// FullError says that recording has stopped for want of room. It is
-// [syscall.ENOSPC] to errors.Is. All from before can be read.
+// FullError means that the recording stopped for lack of disk space. errors.Is matches it with
+// [syscall.ENOSPC]. Earlier data is readable.
 type FullError struct {
 	Path string
 	Err  error
@@ -63,13 +63,13 @@ type FullError struct {
 
 func (e *FullError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
 
-// Unwrap returns what the write failed with.
+// Unwrap returns the write's error.
 func (e *FullError) Unwrap() error { return e.Err }
 
-// Is reports that the disk is full, whoever found out.
+// Is matches [syscall.ENOSPC].
 func (e *FullError) Is(target error) bool { return target == syscall.ENOSPC }
 
-// inWords makes an error of a write a FullError where it is one.
+// inWords converts a write error that reports a full disk to a FullError.
 func inWords(path string, err error) error {
 	var known *FullError
 	var lite *sqlite.Error
@@ -87,11 +87,11 @@ func inWords(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// The locks of SQLite must outlive any other use of the file in this process.
-// Where the kernel cannot, it falls back by itself.
+// SQLite's locks must outlive other uses of the file in this process. Without kernel support,
+// SQLite falls back by itself.
 func init() { _, _ = sqlite.OFDLocking(true) }
 
-// openSQL opens the SQLite file for writing and brings its schema up to date.
+// openSQL opens the SQLite file for writing and migrates its schema.
 func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "foreign_keys(on)"}}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
@@ -120,8 +120,8 @@ func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
 	return db, migrate(db, version)
 }
 
-// SchemaVersion returns how many migrations the file has had. It refuses files
-// that are not ours with an error that wraps [ErrNotDatabase], and changes none.
+// SchemaVersion returns the number of applied migrations. It refuses files that are not ours with
+// an error that wraps [ErrNotDatabase], and changes nothing.
 func SchemaVersion(db *sql.DB) (int, error) {
 	var id, version, things int
 	err := db.QueryRow("SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version), (SELECT count(*) FROM sqlite_schema)").Scan(&id, &version, &things)
@@ -144,7 +144,7 @@ func SchemaVersion(db *sql.DB) (int, error) {
 	return version, nil
 }
 
-// Schema returns how many migrations there are.
+// Schema returns the number of migrations.
 func Schema() int {
 	names, err := migrationNames()
 	if err != nil {
@@ -153,7 +153,7 @@ func Schema() int {
 	return len(names)
 }
 
-// Migrate brings the schema of the file at path up to date, which nobody else uses.
+// Migrate migrates the schema of the file at path, which must be unused.
 func Migrate(path string) error {
 	db, err := openSQL(path, func() error { return nil })
 	if err != nil {
@@ -202,20 +202,20 @@ func migrate(db *sql.DB, version int) error {
 	return nil
 }
 
-// How long a writer waits for another's transaction. A tick must not hold up the
-// session; the last one may.
+// How long a writer waits for another's transaction. A tick must not hold up the session; the last
+// tick may.
 const (
 	waitShort = "PRAGMA busy_timeout = 100"
 	waitLong  = "PRAGMA busy_timeout = 5000"
 )
 
-// busy says whether a write failed for another process's transaction.
+// busy reports whether a write failed because of another process's transaction.
 func busy(err error) bool {
 	var lite *sqlite.Error
 	return errors.As(err, &lite) && lite.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// Damaged says whether SQLite found that a file is not as it was written.
+// Damaged reports whether SQLite considers a file damaged.
 func Damaged(err error) bool {
 	if errors.Is(err, errNoSQLite) {
 		return true
@@ -232,8 +232,7 @@ func Damaged(err error) bool {
 	}
 }
 
-// NeedsWrite says whether SQLite could not read a file because it may not write
-// beside it.
+// NeedsWrite reports whether SQLite could not read a file because it may not write beside it.
 func NeedsWrite(err error) bool {
 	var lite *sqlite.Error
 	if !errors.As(err, &lite) {

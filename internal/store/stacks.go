@@ -8,19 +8,18 @@ import (
 )
 
 const (
-	frameStacksMax  = 1 << 10 // stacks of one frame of a log
-	frameFramesMax  = 1 << 14 // functions in these, from which on a frame of a log is full
-	maxStackFrames  = 1 << 10 // of one stack; more is no stack of ours
+	frameStacksMax  = 1 << 10 // stacks per frame of a log
+	frameFramesMax  = 1 << 14 // functions in a full frame of a log
+	maxStackFrames  = 1 << 10 // per stack; a larger one is not ours
 	maxStacksBody   = 16 << 20
 	maxStacksKept   = 1 << 17 // functions in the stacks that the next segment repeats
-	maxSavedStacks  = 1 << 16 // that the SQLite file has of a session
-	framesOfStack   = 2       // of its own, at the most on average
-	savedStackShare = 4 << 10 // of the database's bound there is a stack for so many bytes, for stacks stay
+	maxSavedStacks  = 1 << 16 // stacks of a session in the SQLite file
+	framesOfStack   = 2       // functions that only one stack has, at most on average
+	savedStackShare = 4 << 10 // bytes of the database's limit per stack: stacks stay
 	frameKindsKnown = events.FrameGap
 )
 
-// stacksKept are the stacks that a segment begins with. Of very many, those that were told
-// last.
+// stacksKept are the stacks that a segment begins with. Beyond the limit, only the latest are kept.
 type stacksKept struct {
 	list   []events.Stack
 	frames int
@@ -41,7 +40,7 @@ func (k *stacksKept) add(list []events.Stack) {
 	k.list = append(k.list[:0:0], k.list[drop:]...)
 }
 
-// putStacks takes stacks in, in frames of a bounded size.
+// putStacks writes stacks, in frames of bounded size.
 func (w *logWriter) putStacks(list []events.Stack) {
 	for len(list) > 0 {
 		n, frames := 0, 0
@@ -54,7 +53,7 @@ func (w *logWriter) putStacks(list []events.Stack) {
 	}
 }
 
-// stacksEncoder is what writing a frame of stacks needs room for; the zero value is ready.
+// stacksEncoder is the memory for encoding stacks; the zero value is ready.
 type stacksEncoder struct {
 	body, frames []byte
 	texts        []string
@@ -62,7 +61,7 @@ type stacksEncoder struct {
 	numbers      map[events.Frame]uint64
 }
 
-// text is the number of a text.
+// text returns a text's number.
 func (e *stacksEncoder) text(s string) uint64 {
 	id, ok := e.ids[s]
 	if !ok {
@@ -72,8 +71,8 @@ func (e *stacksEncoder) text(s string) uint64 {
 	return id
 }
 
-// append appends stacks: each text once, each function once, and then which stacks
-// have them. What it returns is overwritten by the next call.
+// append encodes stacks: each text once, each function once, and then the stacks that have them.
+// The next call overwrites the result.
 func (e *stacksEncoder) append(list []events.Stack) []byte {
 	if e.ids == nil {
 		e.ids, e.numbers = map[string]uint64{}, map[events.Frame]uint64{}
@@ -155,7 +154,7 @@ func readStacks(body []byte, dec *decoder) ([]events.Stack, error) {
 	return out, nil
 }
 
-// readFrames reads the functions that stacks are made of, and their texts.
+// readFrames reads the functions of stacks, and their texts.
 func readFrames(r *reader) []events.Frame {
 	texts := make([]string, 0, r.count())
 	for range cap(texts) {
@@ -196,14 +195,14 @@ var (
 // kindNames are the kinds of frames in the file.
 var kindNames = [...]string{events.FrameNative: "native", events.FramePython: "python", events.FrameGPU: "gpu", events.FrameGap: "gap"}
 
-// savedStacks are those that the file has, or will have with the next tick.
+// savedStacks are the stacks that the file has, or will have after the next tick.
 type savedStacks struct {
 	waiting []events.Stack
 	count   int
 	frames  map[events.Frame]int // their numbers in the file
 }
 
-// mostStacks is how many the SQLite file has of a session at the most.
+// mostStacks returns the maximum number of a session's stacks in the SQLite file.
 func (v *saver) mostStacks() int {
 	if v.bound > 0 {
 		return int(min(maxSavedStacks, v.bound/savedStackShare))
@@ -211,13 +210,13 @@ func (v *saver) mostStacks() int {
 	return maxSavedStacks
 }
 
-// addStacks takes stacks in.
+// addStacks queues stacks.
 func (v *saver) addStacks(list []events.Stack) {
 	room := max(v.mostStacks()-v.stacks.count-len(v.stacks.waiting), 0)
 	v.stacks.waiting = append(v.stacks.waiting, list[:min(len(list), room)]...)
 }
 
-// saveStacks writes those that are new.
+// saveStacks writes the new stacks.
 func (v *saving) saveStacks() error {
 	k := &v.stacks
 	if k.frames == nil {
@@ -229,7 +228,7 @@ func (v *saving) saveStacks() error {
 		s := &k.waiting[n]
 		list := []byte{'['}
 		for i, f := range s.Frames {
-			f.IP = 0 // another one in each process
+			f.IP = 0 // differs in each process
 			id, ok := k.frames[f]
 			if !ok {
 				id, ok = made[f]

@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// someStacks are stacks of all kinds of frames, many of which several have.
+// someStacks returns stacks of all kinds of frames, many of which several stacks share.
 func someStacks(n int) []events.Stack {
 	out := make([]events.Stack, n)
 	for i := range out {
@@ -29,7 +29,7 @@ func someStacks(n int) []events.Stack {
 	return out
 }
 
-// What is written is read, frame by frame of a bounded size.
+// Stacks are read back as written, in frames of bounded size.
 func TestStackFrames(t *testing.T) {
 	file := &bytesFile{}
 	w, err := newLogWriter(file, &segmentJSON{Session: Session{ID: "s", Started: time.Unix(0, 0)}})
@@ -84,7 +84,7 @@ func FuzzStacks(f *testing.F) {
 	})
 }
 
-// A segment can be read alone: it begins with the stacks, of very many with the last.
+// A segment can be read alone: it begins with the stacks, beyond the limit with the latest.
 func TestNextSegmentHasTheStacks(t *testing.T) {
 	now := time.Unix(1000, 0)
 	db, err := Open(Options{Path: t.TempDir() + "/x.db", Session: Session{ID: "s", Node: "n"}, Now: func() time.Time { return now }})
@@ -114,7 +114,7 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 			t.Errorf("segment %d (-want +got):\n%s", i, d)
 		}
 	}
-	// What the SQLite file has can be made anew of them.
+	// Repair can restore the SQLite file's rows from the segments.
 	const what = "SELECT (SELECT group_concat(id || pid || cut || site || frames) FROM stacks), (SELECT group_concat(id || kind || func || file || module) FROM frames)"
 	rows := func() (out [2]string) {
 		lite, err := openSQL(db.Path(), func() error { return nil })
@@ -139,7 +139,7 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 	}
 }
 
-// stacksIn reads those of a segment.
+// stacksIn returns a segment's stacks.
 func stacksIn(t *testing.T, files Files, s *Segment) (got []events.Stack) {
 	t.Helper()
 	f, err := OpenSegment(files, s)
@@ -158,7 +158,7 @@ func stacksIn(t *testing.T, files Files, s *Segment) (got []events.Stack) {
 	return got
 }
 
-// What is kept of stacks for the next segment is bounded, and so is what SQLite has.
+// The stacks for the next segment are bounded, and those in SQLite too.
 func TestStacksKept(t *testing.T) {
 	var k stacksKept
 	for i := range uint32(2 * maxStacksKept / 64) {
@@ -178,7 +178,7 @@ func TestStacksKept(t *testing.T) {
 	}
 }
 
-// What few calls have is kept with them, in a version of the format that has room for it.
+// Rare fields of calls are kept, in a version of the format that has room for them.
 func TestRareFieldsAreKept(t *testing.T) {
 	var levels, launches []events.Call
 	for level := range uint8(events.MaxStackLevel + 1) {
@@ -189,7 +189,7 @@ func TestRareFieldsAreKept(t *testing.T) {
 		launches = append(launches, events.Call{PID: 1, Op: opLaunch, Weight: 1, Duration: 10, OnCPU: int64(4 + i%2*6), Gap: 5, Launches: n})
 	}
 	for name, tt := range map[string]struct {
-		calls   []events.Call // the first has none of it, the others make the version
+		calls   []events.Call // the first has no rare field, the others need the version
 		version uint8
 	}{
 		"levels of stacks":       {levels, 4},

@@ -21,20 +21,20 @@ var (
 	sqlError  = `REPLACE INTO errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// stateKey names what a state has: by kind, and by what the file knows it by.
+// stateKey identifies a state's row: its table and its key in the file.
 type stateKey struct {
 	sql  *string
 	pid  uint32
 	a, b uint64
 }
 
-// memoryNow is what the file's memory has of a process.
+// memoryNow is the file's last row of a process's memory.
 type memoryNow struct {
 	gpu, host, allocs, frees uint64
 	exact                    bool
 }
 
-// states writes what has changed of what follows from calls.
+// states writes the changed states that calls imply.
 func (v *saving) states(t *tick.Tick) error {
 	for i := range t.States {
 		if err := v.state(&t.States[i], t.Time); err != nil {
@@ -97,7 +97,7 @@ func (v *saving) state(s *tick.State, at time.Time) error {
 	return nil
 }
 
-// upsert writes a row that is new or has changed; its first column is the session's.
+// upsert writes a new or changed row; its first column is the session's.
 func upsert[T comparable](v *saving, k stateKey, now T, row func() []any) error {
 	if before, ok := v.stated[k].(T); ok && before == now {
 		return nil
@@ -109,7 +109,7 @@ func upsert[T comparable](v *saving, k stateKey, now T, row func() []any) error 
 	return nil
 }
 
-// ledger writes the account of a process's memory, if it has any.
+// ledger writes a process's memory, if it has any.
 func (v *saving) ledger(s *tick.State, at time.Time) error {
 	m := &s.Memory
 	if !m.Used {
@@ -166,7 +166,7 @@ func commRow(pid uint32, x *tick.Comm) []any {
 	return append(row, null(x.Ended))
 }
 
-// device is the ordinal of a device, where it is known.
+// device returns a device's ordinal, NULL if unknown.
 func device(d int16) any {
 	if d == 0 {
 		return nil
@@ -174,7 +174,7 @@ func device(d int16) any {
 	return int(d) - 1
 }
 
-// share is one from 0 to 1, where it is known.
+// share returns a share from 0 to 1, NULL if unknown.
 func share(f float64) any {
 	if f < 0 || math.IsNaN(f) {
 		return nil

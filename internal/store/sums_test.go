@@ -6,13 +6,13 @@ import (
 	"hash/crc32"
 )
 
-// appendHeadSum sets the sum of a frame's head right.
+// appendHeadSum corrects the checksum of a frame's head.
 func appendHeadSum(frame []byte) []byte {
 	binary.LittleEndian.PutUint32(frame[12:], crc32.Checksum(frame[:12], castagnoli))
 	return frame
 }
 
-// fixSums makes all sums of a log right, as far as its lengths lead.
+// fixSums corrects all checksums of a log, as far as its lengths lead.
 func fixSums(b []byte) []byte {
 	b = bytes.Clone(b)
 	for at := len(magic); at+headSize <= len(b); {

@@ -8,23 +8,22 @@ import (
 	"ingero/pkg/events"
 )
 
-// A tick holds the accounts of those threads that have changed, each as what it
-// adds to the account of the tick before, and the names of those that are gone
-// without having ended. One that has ended is in no tick after.
+// A tick has the changed threads' accounts, as differences from the previous tick, and the ids of
+// threads that disappeared without having ended. An ended thread is in no later tick.
 
 // Marks of an account.
 const (
-	threadWhole    = 1 << iota // relative to nothing; Since and Comm follow
+	threadWhole    = 1 << iota // absolute; Since and Comm follow
 	threadEnded                // Ended
 	threadEnrolled             // Enrolled
 	threadComm                 // Comm follows
 	threadDoing                // Now follows
 	threadOpen                 // Open follows
-	threadStill                // the times that changed grew by as much as Until
+	threadStill                // the changed times grew by as much as Until
 	threadMarks    = 1<<7 - 1
 )
 
-// times are the times of an account in the order in which a log holds them.
+// times returns pointers to an account's times in the order of a log.
 func times(t *tick.Thread) [12]*uint64 {
 	return [...]*uint64{
 		&t.InCalls.OnCPU, &t.InCalls.Blocked, &t.Sync.OnCPU, &t.Sync.Blocked, &t.Between.OnCPU, &t.Between.Blocked,
@@ -32,7 +31,7 @@ func times(t *tick.Thread) [12]*uint64 {
 	}
 }
 
-// threadsWriter is the state of the threads that a log has told.
+// threadsWriter is the state of the threads as written to the log.
 type threadsWriter map[threadKey]*toldThread
 
 type toldThread struct {
@@ -40,8 +39,7 @@ type toldThread struct {
 	seq uint64 // of the last tick that had it
 }
 
-// append appends the threads of a tick. Those for which a tick has no room are
-// left to the next.
+// append appends a tick's threads. Threads without room wait for the next tick.
 func (w threadsWriter) append(b []byte, t *tick.Tick) []byte {
 	var last threadKey
 	var changed int
@@ -73,11 +71,11 @@ func (w threadsWriter) append(b []byte, t *tick.Tick) []byte {
 	return w.gone(b, t.Seq)
 }
 
-// threadRoom is what may come behind the last account of a tick: one account and
-// the names of those that are gone.
+// threadRoom is the room needed after a tick's last account: one account and the ids of all
+// disappeared threads.
 const threadRoom = 1<<10 + maxThreads*11
 
-// tell notes what the log says of a thread now.
+// tell records what the log now has of a thread.
 func (w threadsWriter) tell(k threadKey, told *toldThread, now *tick.Thread, seq uint64) {
 	switch {
 	case now.Ended:
@@ -92,7 +90,7 @@ func (w threadsWriter) tell(k threadKey, told *toldThread, now *tick.Thread, seq
 	told.Open = open
 }
 
-// gone appends the threads that the tick does not have any more.
+// gone appends the threads that the tick no longer has.
 func (w threadsWriter) gone(b []byte, seq uint64) []byte {
 	var keys []threadKey
 	for k, told := range w {
@@ -114,14 +112,14 @@ func compareThreads(a, b threadKey) int {
 	return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
 }
 
-// sameThread says whether nothing of an account has changed.
+// sameThread reports whether two accounts are equal.
 func sameThread(a, b *tick.Thread) bool {
 	return a.Comm == b.Comm && a.Enrolled == b.Enrolled && a.Ended == b.Ended && a.Since == b.Since && a.Until == b.Until &&
 		a.InCalls == b.InCalls && a.Between == b.Between && a.Sync == b.Sync && a.Now == b.Now && slices.Equal(a.Open, b.Open)
 }
 
-// appendThread appends what an account adds to the one before. at is the tick's
-// time, near which most times are.
+// appendThread appends an account's difference from before. at is the tick's time, near which most
+// times are.
 func appendThread(b []byte, now, before *tick.Thread, whole bool, at int64) []byte {
 	elapsed := now.Until - before.Until
 	mask, still := uint64(0), true

@@ -7,10 +7,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// threadsReader is the state of the threads that a log has told so far.
+// threadsReader is the state of the threads as read from the log.
 type threadsReader map[threadKey]*tick.Thread
 
-// read reads what threadsWriter.append wrote and returns all threads of the tick.
+// read decodes the output of threadsWriter.append and returns all threads of the tick.
 func (m threadsReader) read(r *reader, t *tick.Tick) []tick.Thread {
 	at := unixNano(t.Time)
 	var out []tick.Thread
@@ -22,7 +22,7 @@ func (m threadsReader) read(r *reader, t *tick.Tick) []tick.Thread {
 			r.fail()
 			return nil
 		}
-		if now.Ended { // another may have its number, even in this tick
+		if now.Ended { // its number may be reused, even in this tick
 			out = append(out, *now)
 			delete(m, k)
 		} else {
@@ -43,8 +43,8 @@ func (m threadsReader) read(r *reader, t *tick.Tick) []tick.Thread {
 	return out
 }
 
-// readThread reads an account; before is nil where there is none. What it shares
-// with that is not changed: ticks that were read may have it.
+// readThread reads an account; before is nil if there is none. It does not change memory shared
+// with before, which earlier ticks may use.
 func readThread(r *reader, before *tick.Thread, k threadKey, at int64) *tick.Thread {
 	marks := r.uint()
 	now := tick.Thread{PID: k.pid, TID: k.tid}

@@ -11,7 +11,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// A thread that waits on costs next to nothing.
+// A thread in a long wait takes almost no space.
 func TestThreadsAreSmall(t *testing.T) {
 	w := threadsWriter{}
 	x := &tick.Tick{Time: began, Seq: 1}
@@ -32,7 +32,7 @@ func TestThreadsAreSmall(t *testing.T) {
 	}
 }
 
-// What a tick has no room for is left out whole, and told when there is room.
+// A thread without room in a tick is omitted as a whole, and written when there is room.
 func TestThreadsWithoutRoom(t *testing.T) {
 	w, m := threadsWriter{}, threadsReader{}
 	x := &tick.Tick{Time: began, Seq: 1}
@@ -52,7 +52,7 @@ func TestThreadsWithoutRoom(t *testing.T) {
 		t.Errorf("%d threads, want the first %d", len(got), maxThreads)
 	}
 	x.Seq, x.Threads = 2, x.Threads[20:]
-	read() // those that are gone make room
+	read() // disappeared threads make room
 	x.Seq = 3
 	if got := read(); len(got) != len(x.Threads) || got[len(got)-1].TID != maxThreads+9 {
 		t.Errorf("%d threads, want %d", len(got), len(x.Threads))

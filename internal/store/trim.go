@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// sessionTier is a tier of a session, this one or another.
+// sessionTier is a tier of this or another session.
 type sessionTier struct {
 	session      int64
 	seconds      int64
 	kept, closed int64
 }
 
-// trim removes rollups for which a coarser tier stands: those older than their tier
-// keeps, and if the SQLite file takes more than its part of bound bytes, the oldest of the
-// finest tier; where that is not enough by far, what is oldest. It removes a few at a time, for
-// what is removed goes through the write-ahead log.
+// trim deletes rollups that a coarser tier covers: those that exceed their tier's retention time,
+// and, if the SQLite file exceeds its part of bound bytes, the oldest of the finest tier. If that
+// is far from enough, it forgets the oldest rows. It deletes few rows at a time, since deletions go
+// through the write-ahead log.
 func (v *saver) trim(now time.Time, bound int64) error {
 	v.bound = bound
 	used, err := v.used()
@@ -59,7 +59,7 @@ func (v *saver) trim(now time.Time, bound int64) error {
 	return nil
 }
 
-// tiers returns those of all sessions, each session's from fine to coarse.
+// tiers returns the tiers of all sessions, each session's from fine to coarse.
 func (v *saver) tiers() (all []sessionTier, err error) {
 	rows, err := v.db.Query("SELECT session, seconds, kept_ns, closed_ns FROM tiers ORDER BY session, seconds")
 	if err != nil {
@@ -85,19 +85,18 @@ func tierOf(seconds int64) int {
 	return len(tiers) - 1
 }
 
-// used returns the bytes of the database's pages that hold something, and notes how large the
-// file is once all that is in the write-ahead log has been copied to it.
+// used returns the bytes of the database's used pages, and stores the size of the file after a
+// checkpoint of the write-ahead log.
 func (v *saver) used() (n int64, err error) {
 	err = v.db.QueryRow("SELECT (page_count - freelist_count) * page_size, page_count * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&n, &v.whole)
 	return n, err
 }
 
-// trimRows is how many rollups are removed at a time, about.
+// trimRows is the approximate number of rollups deleted at a time.
 const trimRows = 512
 
-// cut removes the first rollups of a tier, of windows before edge, and says whether
-// there were any. step is the length of the next tier, whose windows have either all
-// of theirs or none.
+// cut deletes the first rollups of a tier, of windows before edge, and reports whether there were
+// any. step is the length of the next tier, each of whose windows keeps all of its rollups or none.
 func (v *saver) cut(t *sessionTier, edge, step int64) (bool, error) {
 	var first, upTo sql.NullInt64
 	err := v.db.QueryRow(`SELECT min(start_ns), max(start_ns) FROM (SELECT start_ns FROM rollups

@@ -7,31 +7,31 @@ import (
 	"slices"
 )
 
-// Verified is what a look at all segments of a database found.
+// Verified is the result of checking all segments of a database.
 type Verified struct {
 	Segments int    `json:"segments"`
 	Frames   int    `json:"frames"`
 	Calls    uint64 `json:"calls"`
 	Waits    uint64 `json:"waits"`
 	Bytes    int64  `json:"bytes"`
-	// Lost are calls that an earlier repair found to be lost.
+	// Lost are calls that an earlier repair marked as lost.
 	Lost   uint64   `json:"lost_before"`
 	Damage []Damage `json:"damage"`
-	// Torn are ends of segments that a crash cut off, within a frame: what was written
-	// whole is there.
+	// Torn are incomplete frames at the ends of segments, after a crash; everything before them is
+	// intact.
 	Torn []Damage `json:"torn"`
-	// Left are files that a process which was killed left, and nobody needs.
+	// Left are unneeded files that a killed process left.
 	Left []string `json:"left_over"`
 	Bad  []string `json:"kept_by_repair"` // damaged files that repairs have replaced
-	// Newer are segments that a newer ingero wrote, in part or whole.
+	// Newer are segments that a newer ingero wrote, in part or completely.
 	Newer    []string `json:"newer"`
 	Unsealed int      `json:"unsealed"`
-	// Broken are the sessions of which some calls are not there, but for the first.
+	// Broken are the sessions with missing calls, other than the first ones.
 	Broken map[string]bool `json:"-"`
 }
 
-// Verify reads and decodes all segments. calls is told how many calls that were so far;
-// it may be nil. It fails only where files cannot be read at all.
+// Verify reads and decodes all segments. It reports the number of calls so far to calls, which may
+// be nil. It fails only if files cannot be read at all.
 func Verify(ctx context.Context, files Files, calls func(uint64)) (*Verified, error) {
 	k, err := newChecker(calls)
 	if err != nil {
@@ -66,7 +66,7 @@ func Verify(ctx context.Context, files Files, calls func(uint64)) (*Verified, er
 	return v, nil
 }
 
-// session looks at the segments of one session.
+// session checks one session's segments.
 func (v *Verified) session(ctx context.Context, k *checker, files Files, segs []Segment) error {
 	var all []*checked
 	for _, s := range segs {
@@ -96,7 +96,7 @@ func (v *Verified) session(ctx context.Context, k *checker, files Files, segs []
 		switch {
 		case c.newer:
 			v.Newer = append(v.Newer, c.Name)
-		case c.err != nil && c.Bytes == 0: // a crash came as it was made
+		case c.err != nil && c.Bytes == 0: // a crash during its creation
 			v.Torn = append(v.Torn, Damage{File: c.Name, What: "it is empty"})
 		case c.err != nil:
 			v.Damage = append(v.Damage, Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})

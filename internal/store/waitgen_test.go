@@ -10,9 +10,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// waitGenerator makes waits as a job does whose host has too much to do: threads
-// that wait for one another, for disks, sockets and the GPU's driver, and then for
-// a CPU that others have.
+// waitGenerator makes the waits of a job on an overloaded host: threads wait for one another, for
+// disks, sockets and the GPU's driver, and then for a CPU that others use.
 type waitGenerator struct {
 	r       *rand.Rand
 	threads []genWaiter
@@ -37,7 +36,7 @@ func newWaitGenerator(seed uint64) waitGenerator {
 	return g
 }
 
-// reasons are what a thread waits for, each as often as it is here.
+// reasons are the waits' reasons, each repeated by its frequency.
 var reasons = []events.Wait{
 	{Reason: events.ReasonLock, Syscall: syscallOf("futex"), Arg: 0x7f3a_4400_1000},
 	{Reason: events.ReasonLock, Syscall: syscallOf("futex"), Arg: 0x7f3a_4400_2040},
@@ -53,7 +52,7 @@ func syscallOf(name string) events.Syscall {
 	return events.Syscall(slices.IndexFunc(events.Syscalls, func(r events.SyscallRow) bool { return r.Name == name }))
 }
 
-// waits appends n waits that end within a time, in the order of their ends.
+// waits appends n waits that end within a period, ordered by end.
 func (g *waitGenerator) waits(dst []events.Wait, n int, from time.Time, within time.Duration) []events.Wait {
 	step := float64(within) / float64(n+1)
 	for i := range n {
@@ -90,7 +89,7 @@ func (g *waitGenerator) waits(dst []events.Wait, n int, from time.Time, within t
 	return dst
 }
 
-// odd returns a wait with anything in any field.
+// odd returns a wait with random values in all fields.
 func (g *waitGenerator) odd() events.Wait {
 	u := func() uint64 { return g.r.Uint64() >> g.r.IntN(64) * uint64(g.r.IntN(3)) }
 	who := func() (t events.Thread) {
@@ -105,11 +104,11 @@ func (g *waitGenerator) odd() events.Wait {
 		Reason: events.Reason(u()), File: events.FileKind(u()), Flags: events.WaitFlags(u()), Hop: uint8(u()), Passed: uint32(u())}
 }
 
-// genAccounts are accounts of threads at which time passes.
+// genAccounts are threads' accounts that advance with time.
 type genAccounts map[threadKey]*tick.Thread
 
-// pass brings the accounts up to a time. Some threads do something, some wait on;
-// every third tick one ends, one is forgotten and one is new.
+// pass advances the accounts to a time. Some threads are active, some keep waiting; every third
+// tick one ends, one disappears and one is new.
 func (m genAccounts) pass(at int64, seq uint64) {
 	if len(m) == 0 {
 		for i := range uint32(12) {
@@ -128,13 +127,13 @@ func (m genAccounts) pass(at int64, seq uint64) {
 		m.begin(4822, 6000+uint32(seq), at-5e8)
 	}
 	for k, t := range m {
-		if t.Until == at { // it begins or another asks again
+		if t.Until == at { // new, or advanced already
 			continue
 		}
 		d := uint64(at - t.Until)
 		t.Until = at
 		switch k.tid % 3 {
-		case 0: // in a synchronise all the time
+		case 0: // in a synchronize all the time
 			t.InCalls.Blocked += d
 			t.Sync.Blocked += d
 			if t.Open == nil {

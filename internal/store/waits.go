@@ -6,48 +6,47 @@ import (
 	"ingero/pkg/events"
 )
 
-// A frame of waits stores them by column, as one of calls does. Threads that
-// waited (victims) and threads that had a part in it (parties) are written once
-// a frame, and so is what waits of a kind share: their shape. A wait is found by
-// its end, since that is the order in which they come.
+// A frame of waits stores them by column, as a frame of calls does. Waiting threads (victims) and
+// other threads involved (parties) are written once a frame, and so are the fields that similar
+// waits share: their shape. A wait is stored by its end, since waits come in that order.
 const (
-	waitShape = iota // number of the shape
-	waitEnd          // to the end of the wait before, either sign
+	waitShape = iota // shape number
+	waitEnd          // end, signed difference from the previous wait's
 	waitTime         // duration
 	waitTaken
-	waitArg   // to the shape's last argument, either sign
-	waitParty // number of the party
+	waitArg   // signed difference from the shape's previous argument
+	waitParty // party number
 	waitCPU
-	waitRuns // how many calls of the next frame came, then how many waits, and so on
+	waitRuns // alternating counts of the next frame's calls and of waits
 	waitColumns
 )
 
 const (
-	frameWaitsMax = 8192    // waits at which a frame is full
-	frameWaitsCap = 1 << 16 // waits that a reader accepts
+	frameWaitsMax = 8192    // waits in a full frame
+	frameWaitsCap = 1 << 16 // most waits that a reader accepts
 )
 
-// waitForm says which columns hold something of a wait.
+// waitForm says which columns have values of a wait.
 type waitForm uint16
 
 const (
 	waitTaking   waitForm = 1 << iota // Taken is in its column
-	waitAllTaken                      // Taken is Duration
+	waitAllTaken                      // Taken equals Duration
 	waitArged                         // Arg is in its column, else 0
 	waitPartied                       // there is a party
-	waitMigrated                      // CPU is in its column, else that of the victim's wait before
-	waitNext                          // it began where the victim's wait before ended
-	waitSame                          // it is at the time of the victim's wait before
-	waitStacked                       // there is a stack, behind the party
-	waitStarted                       // from version 3 on: when the party was started, behind these, to its last such time
-	waitHopped                        // likewise: the victim is some hops behind a thread that makes traced calls
-	waitPassed                        // from version 4 on: how often the GIL had passed, behind these, to the last such number
+	waitMigrated                      // CPU is in its column, else as in the victim's previous wait
+	waitNext                          // it began when the victim's previous wait ended
+	waitSame                          // it has the times of the victim's previous wait
+	waitStacked                       // there is a stack, after the party
+	waitStarted                       // since version 3: the party's start, after these, minus its last
+	waitHopped                        // since version 3: the victim is hops behind a traced thread
+	waitPassed                        // since version 4: GIL passes, after these, minus the last
 	waitFormAll  waitForm = 1<<11 - 1
 )
 
-// waitKind is a shape: waits of it are alike but for times, places and parties.
+// waitKind is a shape: its waits differ only in times, places and parties.
 type waitKind struct {
-	victim  uint32 // its number
+	victim  uint32 // victim number
 	dev     uint32
 	op      events.Op
 	syscall events.Syscall
@@ -61,30 +60,30 @@ type waitKind struct {
 
 type threadKey struct{ pid, tid uint32 }
 
-// victim is a thread that waited, and the last time it did.
+// victim is a waiting thread, and the time of its last wait.
 type victim struct {
 	threadKey
 	start, end int64
 	cpu        uint16
 }
 
-// waitEncoder turns waits into the body of a frame. It keeps its memory.
+// waitEncoder encodes waits into a frame's body. It reuses its memory.
 type waitEncoder struct {
 	packer
 	cols    [waitColumns][]byte
 	n       int
 	first   int64 // earliest start
 	last    int64 // latest end
-	end     int64 // of the wait before
-	calls   int   // that had come when the last run began
-	run     int   // waits in it
+	end     int64 // of the previous wait
+	calls   int   // calls before the current run
+	run     int   // waits in the current run
 	victims numbers[threadKey]
 	seen    []victim
 	parties numbers[events.Thread]
-	starts  []uint32 // of parties, last
-	passed  uint32   // last
+	starts  []uint32 // last start time of each party
+	passed  uint32   // last value
 	shapes  numbers[waitKind]
-	args    []uint64 // of a shape's last wait
+	args    []uint64 // last argument of each shape
 	things  []byte
 }
 
@@ -110,7 +109,7 @@ func (e *waitEncoder) reset() {
 	e.first, e.last = math.MaxInt64, math.MinInt64
 }
 
-// add takes one wait in, before which so many calls of the next frame came.
+// add appends a wait; calls is the number of the next frame's calls before it.
 func (e *waitEncoder) add(w *events.Wait, calls int) {
 	if calls != e.calls && e.run > 0 {
 		e.endRun()
@@ -133,7 +132,7 @@ func (e *waitEncoder) add(w *events.Wait, calls int) {
 	v.start, v.end, v.cpu = w.Start, end, w.CPU
 }
 
-// columns puts what the wait has in them.
+// columns appends the wait's values to the columns.
 func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
 	shape, fresh := e.shapes.of(*k)
 	if fresh {
@@ -180,7 +179,7 @@ func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
 
 func (e *waitEncoder) put(col int, v uint64) { e.cols[col] = put(e.cols[col], v) }
 
-// formOfWait says which columns a wait needs, after the victim's last.
+// formOfWait returns the columns that a wait needs, given the victim's last wait.
 func formOfWait(w *events.Wait, v *victim) (f waitForm) {
 	switch w.Taken {
 	case 0:
@@ -226,7 +225,7 @@ func (e *waitEncoder) endRun() {
 	e.run = 0
 }
 
-// body appends the waits taken in since reset, which it ends.
+// body appends the encoded waits since reset, and ends the current run.
 func (e *waitEncoder) body(b []byte) []byte {
 	if e.run > 0 {
 		e.endRun()
@@ -260,7 +259,7 @@ func (e *waitEncoder) body(b []byte) []byte {
 	return b
 }
 
-// appendThreadKey appends a thread's ids, as far from the last one's as they are.
+// appendThreadKey appends a thread's ids as differences from the last thread's.
 func appendThreadKey(b []byte, k threadKey, last *threadKey) []byte {
 	b = put(put(b, zig(int64(k.pid)-int64(last.pid))), zig(int64(k.tid)-int64(last.tid)))
 	*last = k
@@ -284,11 +283,11 @@ func appendParties(b []byte, parties []events.Thread) []byte {
 	return b
 }
 
-// numbers gives things numbers, from 0, in the order in which they are met.
+// numbers numbers things from 0, in order of their first appearance.
 type numbers[K comparable] struct {
 	list []K
 	ids  map[K]uint32
-	last uint32 // the number given last: things come in rows
+	last uint32 // last number returned: things repeat
 }
 
 func newNumbers[K comparable]() numbers[K] { return numbers[K]{ids: map[K]uint32{}} }
@@ -298,7 +297,7 @@ func (n *numbers[K]) reset() {
 	clear(n.ids)
 }
 
-// of returns the number of a thing; fresh says that it is new.
+// of returns a thing's number; fresh reports whether it is new.
 func (n *numbers[K]) of(k K) (id uint32, fresh bool) {
 	if len(n.list) > 0 && n.list[n.last] == k {
 		return n.last, false

@@ -6,8 +6,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// waitDecoder turns the bodies of frames of waits back into waits. It keeps its
-// memory.
+// waitDecoder decodes frame bodies into waits. It reuses its memory.
 type waitDecoder struct {
 	unpacker
 	cols    [waitColumns]reader
@@ -15,7 +14,7 @@ type waitDecoder struct {
 	parties []events.Thread // each as of its last wait
 	shapes  []waitKind
 	args    []uint64
-	passed  int64 // last
+	passed  int64 // last value
 }
 
 func newWaitDecoder() (*waitDecoder, error) {
@@ -23,8 +22,8 @@ func newWaitDecoder() (*waitDecoder, error) {
 	return &waitDecoder{unpacker: u}, err
 }
 
-// waits appends the waits of a frame's body, and of each how many calls of the
-// next frame came before it. On error it appends nothing.
+// waits appends the waits of a frame's body, and for each the number of the next frame's calls
+// before it. On error it appends nothing.
 func (d *waitDecoder) waits(dst []events.Wait, after []int, body []byte) ([]events.Wait, []int, error) {
 	r := reader{b: body}
 	n := r.uint()
@@ -34,7 +33,7 @@ func (d *waitDecoder) waits(dst []events.Wait, after []int, body []byte) ([]even
 	if r.bad || n > frameWaitsCap || victims > n || parties > n || shapes > n {
 		return dst, after, fmt.Errorf("%w: a frame of %d waits", ErrCorrupt, n)
 	}
-	const thingMax, waitMax = 2*5 + 5 + 10 + 18, 30 // bytes that one can take in a column
+	const thingMax, waitMax = 2*5 + 5 + 10 + 18, 30 // most bytes of one in a column
 	things, err := d.column(&r, waitColumns, int(victims+parties+shapes)*thingMax)
 	if err != nil {
 		return dst, after, err
@@ -111,8 +110,8 @@ func readThreadKey(r *reader, last *threadKey) threadKey {
 	return *last
 }
 
-// rows appends n waits. Where a column ends too early, so does this; the column
-// remembers.
+// rows appends n waits. It stops early if a column runs out; the column has its error flag set
+// then.
 func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 	var end int64
 	d.passed = 0
@@ -145,7 +144,7 @@ func (d *waitDecoder) rows(dst []events.Wait, n int) []events.Wait {
 	return dst
 }
 
-// party reads who had a part in a wait, the stack, and how often the GIL had passed.
+// party reads a wait's party, its stack, and how often the GIL had passed.
 func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
 	r := &d.cols[waitParty]
 	var who *events.Thread
@@ -181,8 +180,8 @@ func (d *waitDecoder) party(w *events.Wait, f waitForm) bool {
 	return true
 }
 
-// times reads when a wait was, after the victim's last, and returns its end; end
-// is that of the wait before.
+// times reads a wait's times, given the victim's last, and returns its end; end is the previous
+// wait's.
 func (d *waitDecoder) times(w *events.Wait, v *victim, f waitForm, end int64) int64 {
 	if f&waitSame != 0 {
 		w.Start, w.Duration, end = v.start, v.end-v.start, v.end
@@ -204,7 +203,7 @@ func (d *waitDecoder) times(w *events.Wait, v *victim, f waitForm, end int64) in
 	return end
 }
 
-// runs appends how many calls came before each of n waits.
+// runs appends how many calls precede each of n waits.
 func (d *waitDecoder) runs(after []int, n int) []int {
 	r := &d.cols[waitRuns]
 	calls := uint64(0)

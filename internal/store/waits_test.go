@@ -33,7 +33,7 @@ func encodeWaits(e *waitEncoder, waits []events.Wait, after []int) []byte {
 	return e.body(nil)
 }
 
-// sameWaits compares waits, and explains only where they differ, which is slow.
+// sameWaits compares waits, and looks for differences only if they are unequal, since that is slow.
 func sameWaits(t *testing.T, want, got []events.Wait) {
 	t.Helper()
 	if !slices.Equal(want, got) {
@@ -72,7 +72,7 @@ func TestWaitsSurvive(t *testing.T) {
 			for i := range waits {
 				after = append(after, i/3*2)
 			}
-			for range 2 { // the second time with memory that was used
+			for range 2 { // the second pass reuses memory
 				body := encodeWaits(e, waits, after)
 				got, places, err := d.waits(nil, nil, body)
 				if err != nil {
@@ -96,7 +96,7 @@ func TestWaitsSurvive(t *testing.T) {
 	}
 }
 
-// frameOf returns the waits of a quarter of a second, which is what a frame has.
+// frameOf returns the waits of a quarter of a second, the content of one frame.
 func frameOf(perSecond int) (waits []events.Wait, after []int) {
 	g := newWaitGenerator(4)
 	waits = g.waits(nil, perSecond/4, began, time.Second/4)
@@ -106,7 +106,7 @@ func frameOf(perSecond int) (waits []events.Wait, after []int) {
 	return waits, after
 }
 
-// What a wait takes in a log, its part of the frame's head and tables included.
+// A wait is small in a log, including its part of the frame's head and tables.
 func TestWaitsAreSmall(t *testing.T) {
 	e, _ := waitCodecs(t)
 	for _, tt := range []struct {

@@ -6,7 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// whereColumns are the names of the columns that say where a process runs.
+// whereColumns returns the names of the columns that locate a process.
 func whereColumns() string {
 	names := make([]string, len(tick.WhereFields))
 	for i := range tick.WhereFields {
@@ -39,7 +39,7 @@ func (v *saving) process(p *processJSON) error {
 	return v.exec(&sqlProcess, args...)
 }
 
-// podsOf writes what is new of pods.
+// podsOf writes new and changed pods.
 func (v *saving) podsOf(t *tick.Tick) error {
 	at := t.Time.UnixNano()
 	now := map[string]tick.Pod{}
@@ -52,7 +52,7 @@ func (v *saving) podsOf(t *tick.Tick) error {
 			return err
 		}
 	}
-	for uid, p := range v.pods { // until when it was there
+	for uid, p := range v.pods { // until when it existed
 		if _, there := now[uid]; !there || t.Final {
 			if err := v.exec(&sqlPod, v.id, p.UID, p.Name, p.Namespace, p.Phase, p.GPUs, at); err != nil {
 				return err

@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// zig maps small numbers of either sign to small unsigned ones; zag is its inverse.
+// zig maps small signed numbers to small unsigned ones; zag is its inverse.
 func zig(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
 func zag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// put appends a varint. It is [binary.AppendUvarint] with the two common
-// lengths first.
+// put appends a varint. It is [binary.AppendUvarint] with fast paths for the two common lengths.
 func put(b []byte, v uint64) []byte {
 	switch {
 	case v < 1<<7:
@@ -25,8 +24,7 @@ func putString(b []byte, s string) []byte {
 	return append(put(b, uint64(len(s))), s...)
 }
 
-// reader takes values off bytes that may be hostile. Once they have run out it
-// returns zeros and bad is set.
+// reader reads values from untrusted bytes. When they run out it returns zeros and sets bad.
 type reader struct {
 	b   []byte
 	bad bool
@@ -73,8 +71,8 @@ func (r *reader) tiny() uint16 {
 	return uint16(v)
 }
 
-// count returns a number of things of which each takes a byte or more, so that
-// nobody makes room for more than can follow.
+// count returns a number of things that take at least one byte each. It bounds the number by the
+// remaining bytes, so that callers allocate no more.
 func (r *reader) count() int {
 	v := r.uint()
 	if v > uint64(len(r.b)) {
@@ -96,7 +94,7 @@ func (r *reader) bytes(n int) []byte {
 
 func (r *reader) string() string { return string(r.bytes(r.count())) }
 
-// strings reads a count and as many texts, most at most.
+// strings reads a count and that many texts, at most most.
 func (r *reader) strings(most int) []string {
 	out := make([]string, 0, min(r.count(), most))
 	for range cap(out) {

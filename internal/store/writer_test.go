@@ -37,7 +37,7 @@ func TestCallsAreWrittenInTime(t *testing.T) {
 		func() { c.advance(199 * time.Millisecond) },
 		func() { c.advance(time.Millisecond) }, // the timer
 		func() { c.advance(time.Second) },
-		batch, // at once: long since the last
+		batch, // at once: long after the last flush
 		func() { c.advance(80 * time.Millisecond); batch() },
 		func() { c.advance(80 * time.Millisecond); batch() },
 		func() { c.advance(40 * time.Millisecond) },
@@ -64,7 +64,7 @@ func TestOneWriter(t *testing.T) {
 	if !Recording(path) {
 		t.Error("Recording says no while it is held")
 	}
-	// As a child has it between fork and exec.
+	// As in a child between fork and exec.
 	forked, err := unix.FcntlInt(db.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestReadersDoNotStopTheWriter(t *testing.T) {
 	}
 }
 
-// A transaction of another program costs the ticks meanwhile, not the recording.
+// Another program's transaction skips ticks, but does not end the recording.
 func TestOthersTransactionDoesNotEndTheRecording(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})

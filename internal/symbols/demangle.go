@@ -7,18 +7,18 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// maxDemangled bounds what is made of a name, as a power of two: what a mangled name
-// of some thousand bytes says may be much longer.
+// maxDemangled bounds a demangled name, as a power of two: some thousand mangled bytes may expand
+// to much more.
 const maxDemangled = 14
 
-// Demangle returns a name as it stands in the source, with its parameters. What is no
-// mangled C++ name is returned as it is.
+// Demangle returns the source form of a mangled C++ name, with its parameters. It returns any other
+// name unchanged.
 func Demangle(name string) string {
 	return demangled(name)
 }
 
-// Short returns a name for people: without parameters and result, and with template
-// arguments as deep as fits into most bytes.
+// Short returns a readable name: without parameters and result, and with template arguments nested
+// as deep as fits into most bytes.
 func Short(name string, most int) string {
 	s := demangled(name, demangle.NoParams, demangle.NoEnclosingParams)
 	for depth := 3; depth >= 1 && len(s) > most; depth-- {
@@ -27,9 +27,9 @@ func Short(name string, most int) string {
 	return cut(s, most)
 }
 
-// Function returns the name of a function of a host program for people: without
-// parameters, result and what compilers add to the names of parts and copies of it, with
-// template arguments as deep as fits into most bytes. Names of C++ and Rust are demangled.
+// Function returns the readable name of a host function: without parameters, result and compiler
+// suffixes of parts and clones, and with template arguments nested as deep as fits into most bytes.
+// It demangles C++ and Rust names.
 func Function(name string, most int) string {
 	for {
 		at := strings.LastIndexByte(name, '.')
@@ -56,8 +56,7 @@ func Function(name string, most int) string {
 	return cut(s, most)
 }
 
-// clones are the words by which compilers tell a part or a copy of a function from it. A
-// number follows.
+// clones are the suffixes of parts and clones that compilers make of a function. A number follows.
 var clones = map[string]bool{"cold": true, "constprop": true, "isra": true, "llvm": true, "lto_priv": true, "part": true}
 
 func demangled(name string, how ...demangle.Option) string {
@@ -71,8 +70,8 @@ func demangled(name string, how ...demangle.Option) string {
 	return s
 }
 
-// elide writes dots for template arguments from a depth on. An operator's name may
-// have angle brackets of its own, and so may an expression in parentheses.
+// elide replaces template arguments from a depth on by dots. Operator names and parenthesized
+// expressions may have angle brackets of their own.
 func elide(s string, from int) string {
 	var b strings.Builder
 	depth, round := 0, 0
@@ -103,13 +102,13 @@ func elide(s string, from int) string {
 			}
 		}
 	}
-	if depth != 0 { // it was not understood
+	if depth != 0 { // unbalanced: leave it alone
 		return s
 	}
 	return b.String()
 }
 
-// operatorAt returns the length of an operator's name at i, if it has angle brackets.
+// operatorAt returns the length of an operator's name at i if it has angle brackets.
 func operatorAt(s string, i int) int {
 	const word = "operator"
 	if !strings.HasPrefix(s[i:], word) {
@@ -123,7 +122,7 @@ func operatorAt(s string, i int) int {
 	return 0
 }
 
-// cut shortens a text that is too long still, at the beginning of a character.
+// cut shortens a text that is still too long, at the beginning of a character.
 func cut(s string, most int) string {
 	const dots = "..."
 	if len(s) <= most || most < len(dots) {

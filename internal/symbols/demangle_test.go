@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Of PyTorch and CUTLASS, as they are in their libraries.
+// Names from the libraries of PyTorch and CUTLASS.
 const elementwise = "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EEEEviT0_T1_"
 
 func TestDemangle(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Limits of an ELF file that is worth a look. Nothing in it decides how much memory is
-// taken: its tables are read through a buffer.
+// Limits of an ELF file. Memory use does not depend on the file's contents: its tables are read
+// through a buffer.
 const (
 	maxSegments = 256
 	maxSections = 1 << 14
@@ -25,7 +25,7 @@ const (
 	symbolSize  = 24
 )
 
-// Of the ELF specification.
+// Constants of the ELF specification.
 const (
 	ptLoad    = 1
 	shtSymtab = 2
@@ -36,9 +36,9 @@ const (
 
 var errELF = errors.New("not an ELF file that symbols can be read of")
 
-// Find returns the names of the functions that begin at offsets of an ELF file, "" for
-// none. A host function of a kernel has the kernel's own name, or one by which
-// compilers name its stub: the result is the kernel's. The file may be hostile.
+// Find returns the names of the functions that begin at offsets of an ELF file, "" for none. The
+// host function of a kernel has the kernel's own name or a compiler's stub name; the result is the
+// kernel's name. The file may be hostile.
 func Find(r io.ReaderAt, offsets []uint64) ([]string, error) {
 	f := elfFile{r: r}
 	if err := f.open(); err != nil {
@@ -70,8 +70,8 @@ type found struct {
 	local bool
 }
 
-// better says whether another name is to be taken: a global one before one of a file,
-// and then the first, so that the answer is always the same.
+// better reports whether another name is preferred: global symbols before local ones, then the
+// first, so that the result is deterministic.
 func (f *found) better(name string, local bool) bool {
 	switch {
 	case name == "":
@@ -90,10 +90,10 @@ type elfFile struct {
 	tables []symtab
 }
 
-// load is a part of the file that is mapped.
+// load is a loaded segment of the file.
 type load struct{ off, addr, size uint64 }
 
-// symtab is a table of symbols and that of their names.
+// symtab is a symbol table and its string table.
 type symtab struct{ off, size, names, namesSize uint64 }
 
 func (f *elfFile) open() error {
@@ -121,7 +121,7 @@ func (f *elfFile) open() error {
 	return f.sections(le.Uint64(h[40:]), int(le.Uint16(h[60:])), le.Uint16(h[58:]))
 }
 
-// sections finds the tables of symbols.
+// sections finds the symbol tables.
 func (f *elfFile) sections(off uint64, n int, size uint16) error {
 	if off == 0 || n == 0 {
 		return nil
@@ -153,7 +153,7 @@ func (f *elfFile) sections(off uint64, n int, size uint16) error {
 	return nil
 }
 
-// address returns where an offset of the file is mapped, as its symbols count.
+// address returns the virtual address of a file offset, as symbols have it.
 func (f *elfFile) address(off uint64) (uint64, bool) {
 	for _, l := range f.loads {
 		if off >= l.off && off-l.off < l.size {
@@ -188,7 +188,7 @@ func (f *elfFile) search(t *symtab, wanted map[uint64]*found) error {
 	return nil
 }
 
-// name returns a symbol's name, "" where it has none that can be read.
+// name returns a symbol's name, "" if it has no readable one.
 func (f *elfFile) name(t *symtab, at uint32) string {
 	if uint64(at) >= t.namesSize {
 		return ""
@@ -219,8 +219,8 @@ func (f *elfFile) read(b []byte, off uint64) error {
 	return nil
 }
 
-// Printable returns b as a name if it can be one: there are no spaces in the names of
-// functions, nor anything but ASCII. Otherwise it returns "".
+// Printable returns b as a string if it can be a function's name: ASCII without spaces. Otherwise
+// it returns "".
 func Printable(b []byte) string {
 	for _, ch := range b {
 		if ch <= ' ' || ch >= 0x7f {
@@ -230,14 +230,14 @@ func Printable(b []byte) string {
 	return string(b)
 }
 
-// stub is what compilers put before the name of a kernel to name its host function:
-// nvcc before the mangled name, clang before the name that is mangled then.
+// stub is the prefix that makes a kernel's name its host function's: nvcc adds it to the mangled
+// name, clang before mangling.
 const stub = "__device_stub__"
 
-// kernelOf returns the kernel's name for a host function's.
+// kernelOf returns the kernel's name for the name of a host function.
 func kernelOf(name string) string {
 	if rest, ok := strings.CutPrefix(name, stub); ok {
-		if strings.HasPrefix(rest, "Z") { // it shares the underscore of _Z
+		if strings.HasPrefix(rest, "Z") { // shares the underscore of _Z
 			return "_" + rest
 		}
 		return rest
@@ -246,8 +246,8 @@ func kernelOf(name string) string {
 	if at < 0 || !strings.HasPrefix(name, "_Z") {
 		return name
 	}
-	// The digits before it are its length, but for the first of them, which may be the
-	// end of the name around it.
+	// The digits before the stub are its length. The first of them may belong to the enclosing
+	// name.
 	for digits := at - 2; digits >= max(at-5, 0); digits-- {
 		n, err := strconv.Atoi(name[digits:at])
 		if err != nil {

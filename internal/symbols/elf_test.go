@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// What debug/elf finds is found.
+// Find finds the same functions as debug/elf.
 func TestFind(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "program") // a test's own has no symbols where several packages are tested
+	path := filepath.Join(t.TempDir(), "program") // a test binary has no symbols if go test runs several packages
 	if out, err := exec.Command("go", "build", "-o", path, "ingero/tools/lint").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -68,7 +68,7 @@ func TestFindInNoELF(t *testing.T) {
 	}
 }
 
-// A hostile file takes no more memory than a good one, whatever it says of itself.
+// A hostile file takes no more memory than a valid one, whatever sizes it claims.
 func FuzzFind(f *testing.F) {
 	head := make([]byte, 4096)
 	self, err := os.Open("/proc/self/exe")

@@ -7,10 +7,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// topFunctions is how many functions of a process are listed in a tick.
+// topFunctions is the number of functions of a process that a tick lists.
 const topFunctions = 20
 
-// figures returns what a process has launched.
+// figures returns the launches of a process.
 func (p *process) figures(w *words) tick.Launches {
 	l := tick.Launches{PID: p.pid}
 	for id, t := range p.names {

@@ -7,8 +7,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Functions are the functions of a recording or of a trace, by handle and time. The
-// zero value is empty.
+// Functions has the functions of a recording or a trace, by handle and time. The zero value is
+// empty.
 type Functions struct {
 	at map[functionKey][]events.Function // in order of time
 	n  int
@@ -19,10 +19,10 @@ type functionKey struct {
 	handle uint64
 }
 
-// maxFunctions bounds what is kept: all that one trace may have by [Names].
+// maxFunctions bounds the functions kept: all that one trace may get from [Names].
 const maxFunctions = 1 << 18
 
-// Add takes functions in, in any order. Beyond many none is taken.
+// Add adds functions, in any order. Beyond maxFunctions it ignores them.
 func (f *Functions) Add(list []events.Function) {
 	for i := range list {
 		x := &list[i]
@@ -43,8 +43,8 @@ func (f *Functions) Add(list []events.Function) {
 	}
 }
 
-// Of returns the function that a call launched, also where another launch made it. A
-// call that is no launch has none, nor has one of which nothing was told.
+// Of returns the function that a call launched, also for a launch nested in another. ok is false
+// for other calls, and for launches without a known function.
 func (f *Functions) Of(c *events.Call) (x events.Function, ok bool) {
 	op := c.Op
 	if c.Flags&events.CallInherited != 0 {
@@ -67,14 +67,12 @@ func (f *Functions) Of(c *events.Call) (x events.Function, ok bool) {
 	return x, false
 }
 
-// Launches says whether a call is a launch of one GPU function that no other launch
-// made.
+// Launches reports whether a call launches one GPU function and is not nested in another launch.
 func Launches(c *events.Call) bool {
 	return actionFor(c.Op).kind == kindLaunch && launches(c, kindLaunch)
 }
 
-// Name returns the mangled name of the function that a call launched, "" where it has
-// none.
+// Name returns the mangled name of the function that a call launched, "" if there is none.
 func (f *Functions) Name(c *events.Call) string {
 	x, _ := f.Of(c)
 	return x.Name

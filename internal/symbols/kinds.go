@@ -6,35 +6,35 @@ import (
 	"ingero/pkg/events"
 )
 
-// kind is what a call means to the names of functions.
+// kind is the effect of a call on function names.
 type kind uint8
 
 const (
 	kindNone    kind = iota
-	kindLaunch       // of one function
-	kindSeveral      // of several, which are not looked into
-	kindDefine       // a handle gets a name
-	kindAlias        // a handle is made of another one
-	kindUnload       // functions of a module or library are gone
+	kindLaunch       // launches one function
+	kindSeveral      // launches several, which are not resolved
+	kindDefine       // gives a name to a handle
+	kindAlias        // makes a handle from another one
+	kindUnload       // unloads the functions of a module or library
 )
 
-// unloads are the functions behind which no handle of their module or library counts.
+// unloads are the functions that invalidate all handles of their module or library.
 var unloads = map[string]bool{
 	"__cudaUnregisterFatBinary": true, "cudaLibraryUnload": true, "cuLibraryUnload": true, "cuModuleUnload": true,
 }
 
-// action is what to do with calls of an operation.
+// action is the effect of an operation's calls.
 type action struct {
 	kind   kind
-	handle events.Role // the one that is defined, or launched
-	target events.Role // kindAlias: what it is made of
-	owner  events.Role // of module or library, 0 where there is none
-	text   bool        // kindDefine: the name comes as a text; where it was it may not be any more
+	handle events.Role // the defined or launched handle
+	target events.Role // kindAlias: the handle that it is made from
+	owner  events.Role // module or library, 0: none
+	text   bool        // kindDefine: the name arrives as a text, since its memory may be reused
 }
 
 const opLimit = (int(events.SourceNVTX) + 1) << 8
 
-// actions are by operation, for this is asked of every call.
+// actions is indexed by operation, because every call is looked up in it.
 var actions = func() (out [opLimit]action) {
 	for i := range events.Catalog {
 		if r := &events.Catalog[i]; int(r.Op) < opLimit {
@@ -76,7 +76,7 @@ func actionOf(r *events.Row) (a action) {
 	return a
 }
 
-// isOut says whether the function stores the value of a role.
+// isOut reports whether the function stores the value of a role.
 func isOut(r *events.Row, role events.Role) bool {
 	for _, k := range r.Keep {
 		if is, expr := events.SplitRole(k); is == role {
@@ -93,8 +93,7 @@ func actionFor(op events.Op) action {
 	return action{}
 }
 
-// launch says whether a call is a launch by the program, and not one that another
-// launch made.
+// launches reports whether a call is a launch by the program, not one nested in another launch.
 func launches(c *events.Call, k kind) bool {
 	if k != kindLaunch && k != kindSeveral {
 		return false

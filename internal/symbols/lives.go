@@ -19,13 +19,13 @@ func (n *Names) process(pid uint32, start int64) *process {
 	if p == nil {
 		p = n.add(pid, 0)
 	}
-	if !waits || len(n.due[pid]) == 0 { // or else a later call may be of another program
+	if !waits || len(n.due[pid]) == 0 { // otherwise a later call may be of another program
 		n.last = p
 	}
 	return p
 }
 
-// add begins a process. The figures of one that had its number go on.
+// add adds a process. The figures of a former process with its number continue.
 func (n *Names) add(pid uint32, since int64) *process {
 	if len(n.procs) >= maxProcesses {
 		for other := range n.procs {
@@ -42,20 +42,20 @@ func (n *Names) add(pid uint32, since int64) *process {
 	return p
 }
 
-// forget takes out the figures of a process that has ended.
+// forget drops the figures of a process that has ended.
 func (n *Names) forget(pid uint32) {
 	delete(n.ended, pid)
 	n.order = slices.DeleteFunc(n.order, func(p uint32) bool { return p == pid })
 }
 
-// wait keeps a step until a call of its process that came after it, or a tick.
+// wait queues an event until a later call of its process, or a tick.
 func (n *Names) wait(l life) {
 	n.due[l.pid] = append(n.due[l.pid], len(n.lives))
 	n.lives = append(n.lives, l)
 	n.last = nil
 }
 
-// liveUntil applies the steps of a process that had come about by then, in their order.
+// liveUntil applies a process's events up to a time, in order.
 func (n *Names) liveUntil(pid uint32, at int64) {
 	waiting := n.due[pid]
 	rest := waiting[:0]
@@ -72,7 +72,7 @@ func (n *Names) liveUntil(pid uint32, at int64) {
 	}
 }
 
-// liveAll applies the steps of all processes that had come about by then, in their order.
+// liveAll applies all processes' events up to a time, in order.
 func (n *Names) liveAll(at int64) {
 	lives := n.lives
 	n.lives, n.due = nil, map[uint32][]int{}
@@ -87,7 +87,7 @@ func (n *Names) liveAll(at int64) {
 	}
 }
 
-// live applies a step.
+// live applies one event.
 func (n *Names) live(l *life) {
 	n.last = nil
 	switch l.Kind {
@@ -100,8 +100,8 @@ func (n *Names) live(l *life) {
 	}
 }
 
-// forked lets a child mean what its parent did. Calls of it may have come before the
-// fork was told.
+// forked links a child to its parent, whose handles it inherits. Calls of the child may have come
+// before the fork.
 func (n *Names) forked(l *life) {
 	parent := n.procs[l.PID]
 	if parent == nil {
@@ -116,7 +116,7 @@ func (n *Names) forked(l *life) {
 	}
 }
 
-// execed begins a program anew in a process. Its figures go on.
+// execed replaces a process's program. Its figures continue.
 func (n *Names) execed(l *life) {
 	old := n.procs[l.pid]
 	if old == nil {
@@ -124,7 +124,7 @@ func (n *Names) execed(l *life) {
 	}
 	p := newProcess(l.pid, l.Time)
 	p.names, p.whys = old.names, old.whys
-	for handle, r := range old.regs { // what was learnt before the exec was told
+	for handle, r := range old.regs { // learned after the exec, before its event
 		if r.since >= l.Time {
 			p.regs[handle] = r
 			delete(old.regs, handle)
@@ -134,7 +134,7 @@ func (n *Names) execed(l *life) {
 	n.procs[l.pid] = p
 }
 
-// end takes a process out, but for its figures.
+// end drops a process, but keeps its figures.
 func (n *Names) end(pid uint32, at int64) {
 	p := n.procs[pid]
 	if p == nil {
@@ -153,7 +153,7 @@ func (n *Names) end(pid uint32, at int64) {
 	}
 	gone := newProcess(pid, at)
 	gone.names, gone.whys = p.names, p.whys
-	if p.wait > 0 { // these may come yet
+	if p.wait > 0 { // answers may still come
 		gone.wait, gone.funcs = p.wait, p.funcs
 	}
 	n.ended[pid] = gone

@@ -11,28 +11,27 @@ import (
 	"ingero/pkg/events"
 )
 
-// lifeWait is for how long a step in a process's life waits for calls from before it.
+// lifeWait is how long a fork, exec or exit waits for calls from before it.
 const lifeWait = 2 * time.Second
 
-// Names is the table of what was launched. It is for one goroutine.
+// Names is the table of launched functions. It is not safe for concurrent use.
 type Names struct {
-	work    *worker // nil: what a recording tells is all
+	work    *worker // nil: a replay, which learns only from recorded functions
 	procs   map[uint32]*process
-	last    *process // of the call before
+	last    *process // process of the previous call
 	lives   []life
-	due     map[uint32][]int // of lives, by process: which wait
+	due     map[uint32][]int // waiting events, as indices into lives, by process
 	texts   texts
 	words   words
-	regs    int // of all processes
+	regs    int // registrations of all processes
 	out     []request
-	found   []events.Function // by the call that goes on
+	found   []events.Function // functions found by the current call
 	results []result
-	ended   map[uint32]*process // with their figures
-	order   []uint32            // of ended, the oldest first
+	ended   map[uint32]*process // ended processes, kept for their figures
+	order   []uint32            // keys of ended, oldest first
 }
 
-// New makes an empty table. With r nil its names come from the batches alone. It is
-// to be closed.
+// New returns an empty table. With r nil its names come from the batches alone. Close it after use.
 func New(r Reader) *Names {
 	n := &Names{procs: map[uint32]*process{}, due: map[uint32][]int{}, ended: map[uint32]*process{}, texts: texts{}, words: newWords()}
 	if r != nil {
@@ -41,20 +40,19 @@ func New(r Reader) *Names {
 	return n
 }
 
-// Close ends what New has started, once a call of the Reader that runs has returned.
+// Close stops the worker, after its current call of the Reader has returned.
 func (n *Names) Close() {
 	if n.work != nil {
 		n.work.close()
 	}
 }
 
-// Batch learns from the texts, the lives and the calls of a batch, and from functions that
-// came with it, and counts launches. It returns the functions that have become known, which
-// are valid until the next call.
+// Batch learns from a batch's texts, lives, functions and calls, and counts launches. It returns
+// the functions that have become known, valid until the next call.
 func (n *Names) Batch(texts []events.Text, lives []tick.ProcEvent, functions []events.Function, calls []events.Call) []events.Function {
 	n.found = n.found[:0]
 	n.texts.add(texts)
-	if n.work != nil { // what a recording tells of a handle begins when its process does
+	if n.work != nil { // in a replay a handle's recorded function begins when its process does
 		for _, e := range lives {
 			n.wait(lifeOf(e))
 		}
@@ -81,8 +79,8 @@ func (n *Names) ask() {
 	}
 }
 
-// Settle waits for what was asked and returns the answers, as Batch does. What has not come
-// when ctx ends is not told.
+// Settle waits for pending requests and returns their functions, as Batch does. When ctx is done,
+// it gives up on the rest.
 func (n *Names) Settle(ctx context.Context) []events.Function {
 	n.found = n.found[:0]
 	for n.work != nil && n.work.settle(ctx) {
@@ -90,12 +88,12 @@ func (n *Names) Settle(ctx context.Context) []events.Function {
 		if len(n.out) == 0 {
 			break
 		}
-		n.ask() // an answer was that something else is to be asked
+		n.ask() // an answer may lead to another request
 	}
 	return n.found
 }
 
-// call takes one in that means something to names.
+// call handles a call that affects names.
 func (n *Names) call(c *events.Call, a action) {
 	if a.kind == kindLaunch || a.kind == kindSeveral {
 		if launches(c, a.kind) {
@@ -138,7 +136,7 @@ func (n *Names) call(c *events.Call, a action) {
 	n.define(p, handle, r)
 }
 
-// define notes what a handle is from now on.
+// define sets the meaning of a handle from now on.
 func (n *Names) define(p *process, handle uint64, r reg) {
 	old, known := p.regs[handle]
 	switch {
@@ -160,7 +158,7 @@ func (n *Names) define(p *process, handle uint64, r reg) {
 	}
 }
 
-// unload forgets what belonged to a module or library.
+// unload forgets the handles of a module or library.
 func (n *Names) unload(p *process, owner uint64, at int64) {
 	if owner == 0 {
 		return
@@ -176,7 +174,7 @@ func (n *Names) unload(p *process, owner uint64, at int64) {
 	}
 }
 
-// launch counts a launch and sees to it that its function is told.
+// launch counts a launch, and resolves its function if necessary.
 func (n *Names) launch(p *process, c *events.Call, a action) {
 	if a.kind == kindSeveral {
 		count(p.tallyOf(answer{why: events.NoNameSeveral}), c)
@@ -213,10 +211,10 @@ func count(t *tally, c *events.Call) {
 	}
 }
 
-// resolve finds out what a handle is that is launched for the first time, or asks.
+// resolve resolves a handle that is launched for the first time, or queues a request for its name.
 func (n *Names) resolve(p *process, handle uint64, f *function, seen int64) {
 	if n.work == nil {
-		return // the recording tells
+		return // the recording has the name
 	}
 	named := handle
 	r, known := p.find(handle)
@@ -230,7 +228,7 @@ func (n *Names) resolve(p *process, handle uint64, f *function, seen int64) {
 		since = max(since, r.since)
 	}
 	f.since = since
-	if !known { // of a handle that is made of another one, that one's symbol
+	if !known { // for an alias, the symbol of its target
 		f.since = max(since, p.since, p.changed)
 	}
 	switch {
@@ -245,7 +243,7 @@ func (n *Names) resolve(p *process, handle uint64, f *function, seen int64) {
 	}
 }
 
-// settle tells what a handle is.
+// settle reports the function of a handle.
 func (n *Names) settle(p *process, handle uint64, f *function, a answer) {
 	if f.state == stateWaiting {
 		p.wait--
@@ -258,8 +256,7 @@ func (n *Names) settle(p *process, handle uint64, f *function, a answer) {
 	n.found = append(n.found, events.Function{Time: f.since, Handle: handle, Name: n.words.text(a.name), PID: p.pid, Why: a.why})
 }
 
-// told takes in what a recording tells of a handle. It may come before the handle's
-// first launch, or behind it.
+// told adds a recorded function. It may come before or after the handle's first launch.
 func (n *Names) told(f *events.Function) {
 	if n.work != nil {
 		return
@@ -280,7 +277,7 @@ func (n *Names) told(f *events.Function) {
 		p.funcs[f.Handle] = x
 	case x.state == stateWaiting:
 		p.wait--
-	case x.told != a || len(x.next) > 0: // calls from before may come yet
+	case x.told != a || len(x.next) > 0: // calls from before may still come
 		x.next = append(x.next, meaning{f.Time, a})
 		return
 	default:
@@ -289,9 +286,9 @@ func (n *Names) told(f *events.Function) {
 	p.mean(x, meaning{f.Time, a})
 }
 
-// mean has launches of a function from now on counted as what it means.
+// mean counts a function's launches under a new meaning from now on.
 func (p *process) mean(f *function, m meaning) {
-	if f.state == stateKnown { // what was counted so far was of another
+	if f.state == stateKnown { // the earlier counts are another function's
 		f.tally = &tally{}
 	}
 	f.state, f.told, f.since = stateKnown, m.answer, m.since
@@ -300,7 +297,7 @@ func (p *process) mean(f *function, m meaning) {
 	f.tally = t
 }
 
-// Tick returns what is known of launches, by process.
+// Tick returns the launches of each process.
 func (n *Names) Tick(now time.Time, final bool) (out []tick.Launches) {
 	switch {
 	case final:

@@ -21,7 +21,7 @@ func op(t testing.TB, name string) events.Op {
 	return o
 }
 
-// call is a call whose values have their roles.
+// call returns a call whose values have roles.
 func call(t testing.TB, name string, pid uint32, at int64, values map[events.Role]uint64) events.Call {
 	t.Helper()
 	c := events.Call{Op: op(t, name), PID: pid, TID: pid, Start: at, Duration: 10, Weight: 1}
@@ -40,7 +40,7 @@ func register(t testing.TB, pid uint32, at int64, handle, name, binary uint64) e
 	return call(t, "__cudaRegisterFunction", pid, at, map[events.Role]uint64{events.RoleFunc: handle, events.RoleName: name, events.RoleLibrary: binary})
 }
 
-// memory is what processes have: names by address, and functions' symbols.
+// memory is a Reader: names by address, and symbols of functions.
 type memory struct {
 	mu      sync.Mutex
 	names   map[uint64]string
@@ -71,8 +71,8 @@ func (m *memory) Symbols(pid uint32, _ int64, at []uint64) ([]string, error) {
 	return m.read(m.symbols, pid, at)
 }
 
-// play takes batches in, waits for all names after each, and returns all that was told
-// and the figures.
+// play plays batches, waits for all names after each, and returns all reported functions and the
+// figures.
 func play(t *testing.T, n *Names, batches []tick.Batch) ([]events.Function, []tick.Launches) {
 	t.Helper()
 	var told []events.Function
@@ -108,7 +108,7 @@ func sums(all []tick.Launches) map[string]uint64 {
 	return out
 }
 
-// namesCase is what happens, and what is known of it then.
+// namesCase is a sequence of batches, and the expected figures.
 type namesCase struct {
 	name    string
 	batches []tick.Batch
@@ -205,8 +205,8 @@ func TestNames(t *testing.T) {
 			if len(told) != tt.told {
 				t.Errorf("told %+v, want %d", told, tt.told)
 			}
-			// What was told says of each call what the figures say, and a replay of it all,
-			// in one batch, comes to the same.
+			// The reported functions give each call the name that the figures have. A replay of all
+			// in one batch gives the same figures.
 			table, byCall := &Functions{}, map[string]uint64{}
 			table.Add(told)
 			again := tick.Batch{Functions: told}
@@ -235,7 +235,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Only what is launched is read, but for the first functions of a process.
+// Only launched functions are read, except for a process's first ones.
 func TestNamesAreReadWhenLaunched(t *testing.T) {
 	m := &memory{names: map[uint64]string{}}
 	var calls []events.Call
@@ -256,7 +256,7 @@ func TestNamesAreReadWhenLaunched(t *testing.T) {
 	}
 }
 
-// The tables are bounded, and what has no room in them says so.
+// The tables are bounded, and a launch beyond them has the reason NoNameFull.
 func TestNamesAreBounded(t *testing.T) {
 	n := New(&memory{symbols: map[uint64]string{}})
 	defer n.Close()
@@ -282,7 +282,7 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// Names that nobody has any more make room.
+// Names of ended processes are evicted to make room.
 func TestWordsAreForgotten(t *testing.T) {
 	n := New(nil)
 	defer n.Close()
@@ -302,7 +302,7 @@ func TestWordsAreForgotten(t *testing.T) {
 	}
 }
 
-// In the steady state a launch costs a look at a table.
+// In the steady state a launch costs one table lookup.
 func BenchmarkNames(b *testing.B) {
 	n := New(&memory{names: map[uint64]string{}, symbols: map[uint64]string{}})
 	defer n.Close()

@@ -5,46 +5,45 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what is kept. Beyond them launches have [events.NoNameFull] as their
-// reason.
+// Limits of the tables. Beyond them launches have the reason [events.NoNameFull].
 const (
 	maxProcesses = 4096
-	maxRegs      = 1 << 17 // of one process: a framework registers some ten thousands
+	maxRegs      = 1 << 17 // per process: a framework registers some ten thousands
 	maxAllRegs   = 1 << 20
-	maxFuncs     = 1 << 14 // launched, of one process
-	maxPast      = 1 << 12 // of one process: what its children may still mean
-	maxEnded     = 1024    // processes whose figures are kept
-	maxAlias     = 4       // steps from a handle to the one that has a name
+	maxFuncs     = 1 << 14 // launched functions, per process
+	maxPast      = 1 << 12 // per process: former handles that children may have inherited
+	maxEnded     = 1024    // ended processes whose figures are kept
+	maxAlias     = 4       // steps from a handle to the one with a name
 )
 
-// reg is what a process said that a handle is.
+// reg is the registration of a handle.
 type reg struct {
 	since int64
-	value uint64 // address of the name, or the handle that it is made of
-	owner uint64 // module, library or fat binary, 0 where not known
+	value uint64 // address of the name, or the handle that it is made from
+	owner uint64 // module, library or fat binary, 0: unknown
 	name  nameID // 0: not read yet
 	alias bool   // value is a handle
 }
 
-// same says whether two mean the same function.
+// same reports whether two registrations mean the same function.
 func (r reg) same(o reg) bool {
 	return r.value == o.value && r.owner == o.owner && r.alias == o.alias && (r.name == o.name || r.value != 0)
 }
 
-// pastReg is what a handle was until a time at which it came to be another.
+// pastReg is a former registration of a handle, valid until a time.
 type pastReg struct {
 	reg
 	handle uint64
 	until  int64
 }
 
-// function is a handle that was launched.
+// function is a launched handle.
 type function struct {
-	tally *tally // where launches of it are counted
-	since int64  // of what was told of it
+	tally *tally // counts its launches
+	since int64  // time from which the reported function is valid
 	told  answer
 	state state
-	next  []meaning // what it comes to mean, as a recording told ahead of its calls
+	next  []meaning // later meanings, recorded ahead of their calls
 }
 
 // meaning is what a handle means from a time on.
@@ -56,8 +55,8 @@ type meaning struct {
 type state uint8
 
 const (
-	stateWaiting state = iota // for a Reader, or for what a replay tells
-	stateKnown                // told, with a name or a reason
+	stateWaiting state = iota // for a Reader's answer or a recorded function
+	stateKnown                // reported, with a name or a reason
 )
 
 // answer is a name or a reason.
@@ -66,11 +65,11 @@ type answer struct {
 	why  events.NoName
 }
 
-// tally counts launches of one function, or of those without a name for one reason.
+// tally counts launches of one function, or those without a name by reason.
 type tally struct {
 	launches uint64
-	timed    uint64 // of these: whose call was measured
-	ns       uint64 // of these
+	timed    uint64 // launches whose call was measured
+	ns       uint64 // total time of those
 }
 
 func (t *tally) add(o *tally) {
@@ -79,25 +78,25 @@ func (t *tally) add(o *tally) {
 	t.ns += o.ns
 }
 
-// process is one program run by one process: an exec makes another of it.
+// process is one program of a process: an exec makes a new one.
 type process struct {
 	pid    uint32
-	since  int64    // of its exec or fork, 0 where that was not seen
-	parent *process // its memory at forked is what this one began with
-	forked bool     // it has children
+	since  int64    // time of its exec or fork, 0: unseen
+	parent *process // process whose handles it inherited at the fork
+	forked bool     // has children
 	regs   map[uint64]reg
 	past   []pastReg
 	funcs  map[uint64]*function
-	last   *function // of the launch before: most launches come in runs
+	last   *function // function of the previous launch: most launches come in runs
 	at     uint64
-	// changed is when it last unloaded something: what its handles mean without a
-	// registration, they mean since then.
+	// changed is when it last unloaded something. A handle without a registration has its present
+	// meaning since then.
 	changed int64
-	eager   int // names that were read before a launch
+	eager   int // names read before a launch
 	names   map[nameID]*tally
 	whys    map[events.NoName]*tally
 	wait    int  // functions in stateWaiting
-	full    bool // registrations were left out
+	full    bool // registrations were dropped
 }
 
 func newProcess(pid uint32, since int64) *process {
@@ -105,7 +104,7 @@ func newProcess(pid uint32, since int64) *process {
 		names: map[nameID]*tally{}, whys: map[events.NoName]*tally{}}
 }
 
-// find returns what a handle is, here or in the process that this one was made from.
+// find returns the registration of a handle, its own or an inherited one.
 func (p *process) find(handle uint64) (r reg, known bool) {
 	if r, known = p.regs[handle]; known {
 		return r, true
@@ -121,7 +120,7 @@ func (p *process) find(handle uint64) (r reg, known bool) {
 	return reg{}, false
 }
 
-// was returns what a handle was at a time.
+// was returns the registration of a handle at a time.
 func (p *process) was(handle uint64, at int64) (reg, bool) {
 	if r, ok := p.regs[handle]; ok && r.since <= at {
 		return r, true
@@ -134,14 +133,14 @@ func (p *process) was(handle uint64, at int64) (reg, bool) {
 	return reg{}, false
 }
 
-// leave notes what a handle was, where a child may mean it still.
+// leave keeps a former registration that a child may have inherited.
 func (p *process) leave(handle uint64, r reg, until int64) {
 	if p.forked && len(p.past) < maxPast {
 		p.past = append(p.past, pastReg{r, handle, until})
 	}
 }
 
-// forget has the next launch of a handle find out anew what it is.
+// forget makes the next launch of a handle resolve it again.
 func (p *process) forget(handle uint64) {
 	if f := p.funcs[handle]; f != nil && f.state == stateKnown {
 		delete(p.funcs, handle)
@@ -149,7 +148,7 @@ func (p *process) forget(handle uint64) {
 	p.last = nil
 }
 
-// tallyOf is where launches with an answer are counted.
+// tallyOf returns the tally for launches with an answer.
 func (p *process) tallyOf(a answer) *tally {
 	if a.name != 0 {
 		return entry(p.names, a.name)
@@ -166,12 +165,11 @@ func entry[K comparable](m map[K]*tally, k K) *tally {
 	return t
 }
 
-// life is a step in a process's life that is not applied yet: calls from before it may
-// still come.
+// life is a fork, exec or exit that is not applied yet, since calls from before it may still come.
 type life struct {
 	tick.ProcEvent
-	pid  uint32 // whose it is: of a fork, the child
-	done bool   // it was applied
+	pid  uint32 // the process it concerns: for a fork, the child
+	done bool   // already applied
 }
 
 func lifeOf(e tick.ProcEvent) life {

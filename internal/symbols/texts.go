@@ -4,17 +4,17 @@ import (
 	"ingero/pkg/events"
 )
 
-// maxTexts bounds those whose calls have not come: records can be lost.
+// maxTexts bounds texts that wait for their calls, since records can be lost.
 const maxTexts = 1 << 13
 
-// textKey is a call: a thread makes one at a time.
+// textKey identifies a call: a thread makes one at a time.
 type textKey struct {
 	tid   uint32
 	op    events.Op
 	start int64
 }
 
-// texts are those whose calls have not come yet.
+// texts are texts that wait for their calls.
 type texts map[textKey]string
 
 func (t texts) add(list []events.Text) {
@@ -30,7 +30,7 @@ func (t texts) add(list []events.Text) {
 	}
 }
 
-// take returns the text of a call, "" where there is none.
+// take removes and returns the text of a call, "" if there is none.
 func (t texts) take(c *events.Call) string {
 	if len(t) == 0 {
 		return ""

@@ -1,15 +1,15 @@
 package symbols
 
-// Limits of the names that are kept, for all processes together.
+// Limits of the names of all processes together.
 const (
 	maxWords     = 1 << 16
 	maxWordBytes = 32 << 20
 )
 
-// nameID is a name in the table of names, 0 for none.
+// nameID is the number of a name, 0: none.
 type nameID uint32
 
-// words are names, each kept once: the ranks of a job launch the same ones.
+// words interns names: the ranks of a job launch the same ones.
 type words struct {
 	ids   map[string]nameID
 	list  []string // by nameID; [0] is ""
@@ -19,7 +19,7 @@ type words struct {
 
 func newWords() words { return words{ids: map[string]nameID{}, list: []string{""}} }
 
-// id returns the number of a name, 0 when there is no room.
+// id returns the number of a name, 0 if the table is full.
 func (w *words) id(s string) nameID {
 	if s == "" {
 		return 0
@@ -49,13 +49,12 @@ func (w *words) id(s string) nameID {
 
 func (w *words) text(id nameID) string { return w.list[id] }
 
-// tight says that there is little room left.
+// tight reports whether little room is left.
 func (w *words) tight() bool {
 	return len(w.ids) > maxWords*3/4 || w.bytes > maxWordBytes*3/4
 }
 
-// sweep makes room where there is little: names that no process that lives has any
-// more are forgotten.
+// sweep makes room if little is left: it evicts names that no living process uses.
 func (n *Names) sweep() {
 	w := &n.words
 	if !w.tight() {

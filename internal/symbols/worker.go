@@ -10,35 +10,33 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what is asked of a Reader.
+// Limits of requests to a Reader.
 const (
-	eagerNames  = 1024    // of a process, read though they were not launched yet
-	maxRequests = 1 << 15 // that have no answer yet
-	chunk       = 256     // addresses of one question
+	eagerNames  = 1024    // per process, read before their first launch
+	maxRequests = 1 << 15 // unanswered requests
+	chunk       = 256     // addresses per call of the Reader
 )
 
-// ErrEnded says that a process has ended.
+// ErrEnded means that a process has ended.
 var ErrEnded = errors.New("the process has ended")
 
-// Reader reads what lies in processes. It is called from one goroutine and may take
-// its time. A process is the one of its number that was there at seen, in Unix ns;
-// the error is [ErrEnded] when it is gone.
+// Reader reads names from processes. It is called from one goroutine and may block. seen is a time
+// at which the process existed, in Unix ns; the error is [ErrEnded] when that process is gone.
 type Reader interface {
-	// Strings returns the text at each address, which ends with a zero byte, ""
-	// where there is none.
+	// Strings returns the zero-terminated text at each address, "" if there is none.
 	Strings(pid uint32, seen int64, at []uint64) ([]string, error)
-	// Symbols returns the name of the function at each address, "" where there is none.
+	// Symbols returns the name of the function at each address, "" if there is none.
 	Symbols(pid uint32, seen int64, at []uint64) ([]string, error)
 }
 
-// request asks for the name of a function.
+// request is a request for the name of a function.
 type request struct {
 	p      *process
-	handle uint64 // that was launched or registered
-	named  uint64 // the handle that has the name: handle, or what it is made of
+	handle uint64 // launched or registered handle
+	named  uint64 // the handle with the name: handle, or its alias target
 	at     uint64
-	symbol bool  // at is where its symbol is, not its name
-	seen   int64 // when the process was there
+	symbol bool  // at is the function's address, not its name's
+	seen   int64 // time at which the process existed
 }
 
 type result struct {
@@ -53,14 +51,14 @@ type worker struct {
 	wake chan struct{}
 	stop chan struct{}
 	done chan struct{}
-	idle chan struct{} // holds a value when something was answered
+	idle chan struct{} // holds a value after an answer
 
-	ready atomic.Bool // there are results
+	ready atomic.Bool // results are available
 
 	mu      sync.Mutex
 	in      []request
 	out     []result
-	pending int // requests without an answer
+	pending int // unanswered requests
 }
 
 func startWorker(r Reader) *worker {
@@ -74,7 +72,7 @@ func (w *worker) close() {
 	<-w.done
 }
 
-// ask takes requests in and returns those for which there is no room.
+// ask queues requests, and returns those that do not fit.
 func (w *worker) ask(list []request) (refused []request) {
 	w.mu.Lock()
 	n := min(len(list), max(maxRequests-w.pending, 0))
@@ -88,7 +86,7 @@ func (w *worker) ask(list []request) (refused []request) {
 	return list[n:]
 }
 
-// settle waits until all was answered, or ctx ends: then it returns false if nothing came.
+// settle waits until all requests are answered. It returns false if ctx is done and no answer came.
 func (w *worker) settle(ctx context.Context) bool {
 	for {
 		w.mu.Lock()
@@ -105,7 +103,7 @@ func (w *worker) settle(ctx context.Context) bool {
 	}
 }
 
-// take appends the results that there are.
+// take appends the available results to dst.
 func (w *worker) take(dst []result) []result {
 	if !w.ready.Load() {
 		return dst
@@ -144,7 +142,7 @@ func (w *worker) run() {
 	}
 }
 
-// together returns how many of the first requests can be one question.
+// together returns how many of the first requests can share one call of the Reader.
 func together(list []request) int {
 	n := slices.IndexFunc(list, func(r request) bool { return r.p != list[0].p || r.symbol != list[0].symbol })
 	if n < 0 {
@@ -180,7 +178,7 @@ func (w *worker) answer(list []request) {
 	}
 }
 
-// answers takes in what the Reader said.
+// answers handles the Reader's results.
 func (n *Names) answers() {
 	if n.work == nil {
 		return
@@ -199,7 +197,7 @@ func (n *Names) answer(r *result) {
 		r.p.regs[r.named] = reg
 	}
 	f := r.p.funcs[r.handle]
-	if f == nil || f.state != stateWaiting { // read before a launch
+	if f == nil || f.state != stateWaiting { // it was read before a launch
 		return
 	}
 	a := answer{name: id}
@@ -216,14 +214,14 @@ func (n *Names) answer(r *result) {
 	default:
 		a.why = events.NoNameUnseen
 	}
-	if _, known := r.p.find(r.named); r.symbol && known && id == 0 { // what it was made from was told meanwhile
+	if _, known := r.p.find(r.named); r.symbol && known && id == 0 { // the handle was registered meanwhile
 		n.resolve(r.p, r.handle, f, r.seen)
 		return
 	}
 	n.settle(r.p, r.handle, f, a)
 }
 
-// refuse tells of requests that there was no room for.
+// refuse settles the requests that did not fit.
 func (n *Names) refuse(list []request) {
 	for i := range list {
 		r := &list[i]

@@ -23,8 +23,8 @@ type Reader struct {
 	err    error
 }
 
-// Open reads the header of a tape. The error is one of those of this package. The
-// Reader is to be closed; r remains the caller's.
+// Open reads the header of a tape. Its errors are those of this package. The caller must close the
+// Reader; r remains the caller's.
 func Open(r io.Reader) (*Reader, error) {
 	plain := bufio.NewReader(r)
 	if err := checkMagic(plain); err != nil {
@@ -77,8 +77,8 @@ func checkMagic(r *bufio.Reader) error {
 	return nil
 }
 
-// Next returns the next frame. The payload is valid until the call after. A tape that
-// has ended gives [io.EOF]; an error stays.
+// Next returns the next frame. The payload is valid until the next call. At the end it returns
+// [io.EOF]; an error is permanent.
 func (t *Reader) Next() (Kind, []byte, error) {
 	if t.err != nil {
 		return End, nil, t.err
@@ -117,7 +117,7 @@ func (t *Reader) next() (Kind, []byte, error) {
 	return Kind(k), t.room, nil
 }
 
-// broken says what an error within a tape means.
+// broken converts an error within a tape.
 func broken(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated
@@ -125,5 +125,5 @@ func broken(err error) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }
 
-// Close frees what Open took.
+// Close frees the decoder.
 func (t *Reader) Close() { t.zstd.Close() }

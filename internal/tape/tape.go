@@ -22,44 +22,44 @@ var (
 	ErrCorrupt   = errors.New("raw tape is corrupt")
 )
 
-// Kind says what a frame holds. Values are part of the format: add new ones at the end.
+// Kind is the kind of a frame. Values are part of the format: add new ones at the end.
 type Kind uint8
 
-// The kinds. The first ones begin a section, which lasts until the next of these.
+// The kinds. Those from Began to Stop begin a section, which lasts until the next one.
 const (
 	End   Kind = iota
 	Head       // [Header], JSON
 	Began      // the session began: time, Unix ns, 8 bytes little-endian
 	Poll       // a poll: time
 	Tick       // a tick: time
-	Stop       // the session was told to end: time
+	Stop       // the session was asked to stop: time
 
-	// What a section holds: bytes of the kernel.
-	Record   // of the ring of calls
-	Life     // of the ring of the lives of processes
+	// Contents of a section: bytes of the kernel.
+	Record   // from the ring of calls
+	Life     // from the ring of process events
 	Count    // process, row, counts
-	Thread   // thread id, time, its state
+	Thread   // thread id, time, state
 	HostSum  // key, sum
 	HostLast // a sum that was deleted
 
-	// What a section holds: answers as JSON.
+	// Contents of a section: answers, JSON except Waiting.
 	Waiting     // read and written positions of the ring of calls
 	Drops       // of the kernel
 	Pages       // page allocations
-	HostReports // sources of the host that are missing
+	HostReports // unavailable host sources
 	Over        // all processes have ended
-	Majors      // numbers of the GPU driver's devices
-	Name        // of a thread
-	Holder      // of Python's lock
-	Traced      // processes, as the host's sums are made
-	Files       // what the files of the host say
+	Majors      // major numbers of the GPU driver's devices
+	Name        // name of a thread
+	Holder      // holder of Python's lock
+	Traced      // traced processes, for the host sums
+	Files       // contents of the host's files
 	Device      // name of a disk
-	Cgroup      // of a process that was killed
+	Cgroup      // cgroup of a killed process
 	Tables      // processes, libraries, reports
-	Faults      // of GPUs
+	Faults      // GPU faults
 	Functions   // names of GPU functions
 	Stacks      // stacks with their frames
-	Machine     // state of the machine and of the agent
+	Machine     // state of the machine and the agent
 	kinds
 )
 
@@ -75,16 +75,16 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// Section tells whether a frame of the kind begins a section.
+// Section reports whether a frame of the kind begins a section.
 func (k Kind) Section() bool { return k >= Began && k <= Stop }
 
-// Header is what a player needs before the first frame.
+// Header is the data that a player needs before the first frame.
 type Header struct {
 	ABI    int            // number of the layout of bpf/abi.h
 	Shapes map[string]int // bytes of each of its structures
-	PID    uint32         // of that agent
+	PID    uint32         // of the recording agent
 	Clock  int64          // Unix time less CLOCK_MONOTONIC, ns
-	Rows   []uint16       // operations of the traced rows, in their order
-	Stacks string         // policy of stacks
-	PIDs   []uint32       // processes that were asked for
+	Rows   []uint16       // operations of the traced rows, in order
+	Stacks string         // stack policy
+	PIDs   []uint32       // selected processes
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Writer writes a tape. It is for one goroutine. After an error it writes nothing.
+// Writer writes a tape. It is for one goroutine. After an error it writes nothing more.
 type Writer struct {
 	zstd *zstd.Encoder
 	head [1 + binary.MaxVarintLen32]byte
 	err  error
 }
 
-// Create begins a tape. The caller closes w after the Writer.
+// Create starts a tape. The caller closes w after the Writer.
 func Create(w io.Writer, h *Header) (*Writer, error) {
 	if _, err := fmt.Fprintf(w, "%s%d\n", magic, Version); err != nil {
 		return nil, fmt.Errorf("write raw tape: %w", err)
@@ -35,10 +35,10 @@ func Create(w io.Writer, h *Header) (*Writer, error) {
 	return t, nil
 }
 
-// Fail has Close return an error, and nothing more be written.
+// Fail makes Close return an error, and stops writing.
 func (t *Writer) Fail(err error) { t.fail(err) }
 
-// Frame appends a frame whose payload is all parts. The error comes with Close.
+// Frame appends a frame whose payload is the concatenated parts. Close returns its error.
 func (t *Writer) Frame(k Kind, parts ...[]byte) {
 	size := 0
 	for _, p := range parts {
@@ -67,7 +67,7 @@ func (t *Writer) fail(err error) {
 	}
 }
 
-// Close ends the tape, and returns the first error of all.
+// Close ends the tape, and returns the first error.
 func (t *Writer) Close() error {
 	t.Frame(End)
 	t.fail(t.zstd.Close())

@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// ChromiumPage is a page in a headless Chromium. It is for one goroutine.
+// ChromiumPage is a page in a headless Chromium. It is not safe for concurrent use.
 type ChromiumPage struct {
 	t    testing.TB
 	to   io.WriteCloser
 	from *bufio.Reader
 }
 
-// Chromium starts a browser for the length of the test, with what tools/browser.sh fetches.
-// It trusts every certificate.
+// Chromium starts a browser for the length of the test, with the packages of tools/browser.sh. The
+// browser accepts every certificate.
 func Chromium(t testing.TB) *ChromiumPage {
 	t.Helper()
 	NeedTool(t, "chromium", "node")
@@ -52,10 +52,10 @@ func Chromium(t testing.TB) *ChromiumPage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = p.to.Close() // it ends
+		_ = p.to.Close() // which ends it
 		_, _ = io.Copy(io.Discard, p.from)
 		err := cmd.Wait()
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it may have left
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // for any children left
 		Disown(cmd)
 		if err != nil {
 			t.Errorf("the browser: %v", err)
@@ -64,9 +64,9 @@ func Chromium(t testing.TB) *ChromiumPage {
 	return p
 }
 
-// Do runs a script: the body of an async function of page, context, args, seen, axe and until
-// (see test/browser/driver.mjs). What it returns is read into out, unless that is nil. The test
-// ends where it fails.
+// Do runs a script: the body of an async function of page, context, args, seen, axe and until (see
+// test/browser/driver.mjs). It decodes the script's result into out, unless that is nil. A failed
+// script ends the test.
 func (p *ChromiumPage) Do(script string, args, out any) {
 	p.t.Helper()
 	line, err := json.Marshal(map[string]any{"script": script, "args": args})

@@ -16,15 +16,15 @@ const budgetFile = "test/budget.txt"
 
 const budgetHead = "# Instructions that the verifier looks at in each program, by kernel. -: it is not loaded there.\n"
 
-// budget is what the file holds: of kernels, of programs.
+// budget is the content of the file, by kernel and program.
 type budget struct {
 	kernels []string
 	of      map[string]map[string]uint32
 }
 
-// Budget fails the test where a program has the verifier of a kernel look at a tenth more
-// than test/budget.txt says, where it has no line there, and where all that are in it are
-// not in got. With -update it writes the column instead.
+// Budget checks the verifier's instruction counts of a kernel against test/budget.txt. The test
+// fails if a program is more than a tenth above its line, or has no line, or if got lacks a program
+// of the file. With -update it writes the column instead.
 func Budget(t testing.TB, kernel string, got map[string]uint32) {
 	t.Helper()
 	root, err := Repository()

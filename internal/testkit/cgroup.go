@@ -9,17 +9,16 @@ import (
 	"testing"
 )
 
-// Cgroup makes a control group of the test's own with groups of these names in it, one
-// inside of the other, in the hierarchy that has the CPU controller. It returns the path
-// from the hierarchy's root, and what puts a process in. The group ends with the test:
-// so must the processes, before.
+// Cgroup creates a control group for the test with nested groups of these names, in the hierarchy
+// with the CPU controller. It returns the path from the hierarchy's root, and a function that adds
+// a process. The group is removed at the end of the test, so its processes must end before.
 func Cgroup(t testing.TB, names ...string) (path string, add func(pid int)) {
 	t.Helper()
 	return CgroupIn(t, CgroupRoot("cpu"), names...)
 }
 
-// CgroupRoot returns where the hierarchy of a controller is mounted: its own of version 1, or that of
-// version 2.
+// CgroupRoot returns the mount point of a controller's hierarchy: its own in version 1, or the
+// unified one of version 2.
 func CgroupRoot(controller string) string {
 	if root := "/sys/fs/cgroup/" + controller; exists(root + "/cgroup.procs") {
 		return root
@@ -35,14 +34,14 @@ func exists(file string) bool {
 // CgroupIn is Cgroup in the hierarchy that is mounted at root.
 func CgroupIn(t testing.TB, root string, names ...string) (path string, add func(pid int)) {
 	t.Helper()
-	keeper() // started now, it is not in the group of a test that puts itself into one
+	keeper() // start it now, outside the group that a test may move itself to
 	own, err := os.MkdirTemp(root, "ingero-test-")
 	NeedKernel(t, "a hierarchy to make cgroups in", err == nil)
 	dirs := []string{own}
 	t.Cleanup(func() {
 		for len(dirs) > 0 {
 			last := dirs[len(dirs)-1]
-			// Its last process is gone, but maybe not yet all the way.
+			// Its last process has ended, but may not have left the group.
 			Eventually(t, "the cgroup's end", func() bool { return os.Remove(last) == nil })
 			dirs = dirs[:len(dirs)-1]
 		}
@@ -63,8 +62,8 @@ func CgroupIn(t testing.TB, root string, names ...string) (path string, add func
 	}
 }
 
-// First has the test's process, and what it starts, come before all else on the machine, in
-// a control group of the test's own. The process is moved back when the test ends.
+// First gives the test's process and its children priority over everything else on the machine, in
+// a control group of their own. The process is moved back when the test ends.
 func First(t testing.TB) {
 	t.Helper()
 	_, add := Cgroup(t)
@@ -94,7 +93,7 @@ func CgroupOf(t testing.TB, pid int) string {
 	return "/sys/fs/cgroup" + strings.TrimSpace(string(text[strings.LastIndex(string(text), ":")+1:]))
 }
 
-// Weigh gives a control group all of the CPUs that it asks for, whoever else does.
+// Weigh gives a control group the maximum CPU weight.
 func Weigh(t testing.TB, dir string) {
 	t.Helper()
 	if os.WriteFile(filepath.Join(dir, "cpu.shares"), []byte("262144"), 0o644) == nil {

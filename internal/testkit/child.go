@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Child is a program that a test runs. It has a process group of its own, which is killed
-// when the test ends, or the test process, however it ends.
+// Child is a program that a test runs. It has a process group of its own, which is killed when the
+// test or the test process ends, in whatever way.
 type Child struct {
 	t     testing.TB
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	lines chan string
-	read  chan struct{} // closed once standard output is at its end
-	ended chan struct{} // closed once err is set
+	read  chan struct{} // closed at the end of standard output
+	ended chan struct{} // closed after err is set
 	err   error
 
 	mu     sync.Mutex
@@ -32,9 +32,9 @@ type Child struct {
 	stderr bytes.Buffer
 }
 
-// Start runs cmd for the length of the test. It takes cmd's stdin and stdout, and its stderr
-// unless that is set; what cmd wrote is logged if the test fails. When Start returns, the
-// program has its name and its command line, or has ended already.
+// Start runs cmd for the length of the test. It uses cmd's stdin and stdout, and its stderr unless
+// that is set, and logs the output if the test fails. When Start returns, the program has its name
+// and command line, or has ended already.
 func Start(t testing.TB, cmd *exec.Cmd) *Child {
 	t.Helper()
 	c := &Child{t: t, cmd: cmd, lines: make(chan string, 1<<16), read: make(chan struct{}), ended: make(chan struct{})}
@@ -76,8 +76,8 @@ func Start(t testing.TB, cmd *exec.Cmd) *Child {
 			t.Logf("%s: %v\nstdout:\n%s\nstderr:\n%s", cmd, c.err, c.Stdout(), c.Stderr())
 		}
 	})
-	// The kernel closes the pipe that os/exec waits for before the new program has its
-	// command line.
+	// The kernel closes the pipe that os/exec waits for before the new program has its command
+	// line.
 	Eventually(t, cmd.String()+" to have its command line", func() bool {
 		select {
 		case <-c.ended:
@@ -109,7 +109,7 @@ func (c *Child) readLines(out io.Reader) {
 		c.mu.Unlock()
 		select {
 		case c.lines <- s.Text():
-		default: // nobody asks for lines; Stdout has them all
+		default: // no reader of lines; Stdout has them all
 		}
 	}
 }
@@ -130,11 +130,11 @@ func (c *Child) Say(line string) {
 	}
 }
 
-// CloseStdin ends the child's standard input.
+// CloseStdin closes the child's standard input.
 func (c *Child) CloseStdin() { _ = c.stdin.Close() }
 
-// Line returns the next line of standard output that starts with prefix,
-// passing over others, and fails the test if none comes.
+// Line returns the next line of standard output that starts with prefix, skipping others. It fails
+// the test if none comes.
 func (c *Child) Line(prefix string) string {
 	c.t.Helper()
 	late := time.NewTimer(patience)
@@ -161,14 +161,14 @@ func (c *Child) Stdout() string {
 	return strings.Join(slices.Concat(c.stdout, []string{""}), "\n")
 }
 
-// Stderr returns the standard error so far, where Start took it.
+// Stderr returns the standard error so far, if Start captures it.
 func (c *Child) Stderr() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stderr.String()
 }
 
-// Signal sends sig to the child alone.
+// Signal sends sig to the child only.
 func (c *Child) Signal(sig syscall.Signal) {
 	c.t.Helper()
 	err := c.cmd.Process.Signal(sig)
@@ -177,8 +177,8 @@ func (c *Child) Signal(sig syscall.Signal) {
 	}
 }
 
-// Wait waits until the child and whatever shares its standard output have
-// ended, and returns what [exec.Cmd.Wait] did.
+// Wait waits until the child and all that share its standard output have ended. It returns the
+// result of [exec.Cmd.Wait].
 func (c *Child) Wait() error {
 	c.t.Helper()
 	late := time.NewTimer(patience)

@@ -17,8 +17,8 @@ import (
 // containerEnv makes the test binary the first process of a container: its root.
 const containerEnv = "INGERO_TEST_CONTAINER"
 
-// ContainerMain must be the first thing that TestMain does where Container is used:
-// in a process that Container has made it goes on as the program, and does not return.
+// ContainerMain must be called first in TestMain where Container is used. In a process of Container
+// it becomes the program, and does not return.
 func ContainerMain() {
 	if root := os.Getenv(containerEnv); root != "" {
 		fmt.Fprintln(os.Stderr, "container:", enterContainer(root, os.Args[1:]))
@@ -26,9 +26,8 @@ func ContainerMain() {
 	}
 }
 
-// Container returns a command that runs a program in mount, PID, IPC and UTS
-// namespaces of its own, with a root of its own, of which nothing outside is seen.
-// It needs root.
+// Container returns a command that runs a program in mount, PID, IPC and UTS namespaces of its own,
+// with a root directory of its own. It needs root.
 func Container(t testing.TB, root string, argv ...string) *exec.Cmd {
 	t.Helper()
 	NeedRoot(t)
@@ -39,7 +38,7 @@ func Container(t testing.TB, root string, argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// enterContainer makes root the root and runs the program. It returns only errors.
+// enterContainer changes the root and executes the program. It returns only errors.
 func enterContainer(root string, argv []string) error {
 	const old = "/.old"
 	steps := []struct {
@@ -63,8 +62,8 @@ func enterContainer(root string, argv []string) error {
 	return errors.New("exec came back")
 }
 
-// ContainerRoot fills a folder with files, by their paths in it, and with what the
-// programs among them need to run: the loader and the libraries that they name.
+// ContainerRoot fills a directory with files, by their paths in it, and with the loader and
+// libraries of the programs among them.
 func ContainerRoot(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for _, d := range []string{"proc", ".old", "tmp"} {

@@ -1,8 +1,8 @@
 package testkit
 
-// HasNoAccount tells whether a reason for not keeping something is that a wait was ended by the
-// agent or by a thread of the kernel, which have no account ever, or that too many had the CPU in
-// a wait: any machine does that to a test, and nothing but a name is lost by it.
+// HasNoAccount reports whether a drop reason may occur in any test on any machine: the agent or a
+// kernel thread, which have no account, ended a wait, or too many threads had the CPU during it.
+// Such a drop loses only a name.
 func HasNoAccount(reason string) bool {
 	return reason == "waker-agent" || reason == "waker-kernel-thread" || reason == "culprit-no-room" || reason == "culprit-overwritten"
 }

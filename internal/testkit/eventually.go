@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for a condition, a line of a child or the end of what
-// it started. It is the only such limit, and the same for all. A test that passes does not
-// wait for it. It only ends a test that would hang, so it says nothing about how fast
-// anything must be: 2 minutes are some 100 times what the slowest condition takes on a
-// machine whose CPUs and disk are shared by several such runs. It is well below the
-// 10 minutes after which go test ends the process and names no condition.
+// patience is how long a test waits for a condition, a child's line or the end of a process. It is
+// the only such limit. A passing test does not use it up: it only ends a test that would hang, and
+// makes no claim about speed. 2 minutes are some 100 times what the slowest condition takes on a
+// machine that several runs share. It is well below the 10 minutes after which go test ends the
+// process without naming a condition.
 const patience = 2 * time.Minute
 
-// Eventually waits until cond is true and fails the test if that takes too
-// long. What completes the sentence "timed out waiting for ...".
+// Eventually waits until cond is true, and fails the test if that takes too long. what completes
+// the sentence "timed out waiting for ...".
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	if !poll(patience, cond) {
@@ -22,8 +21,7 @@ func Eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// poll asks cond until it is true or limit has passed, and returns its last
-// answer.
+// poll calls cond until it is true or limit has passed, and returns its last result.
 func poll(limit time.Duration, cond func() bool) bool {
 	end := time.Now().Add(limit)
 	for pause := time.Millisecond; !cond(); pause = min(pause*3/2, 50*time.Millisecond) {
@@ -35,8 +33,8 @@ func poll(limit time.Duration, cond func() bool) bool {
 	return true
 }
 
-// Receive waits until ch delivers a value or is closed, and fails the test if that takes too
-// long. What completes the sentence "timed out waiting for ...".
+// Receive waits until ch delivers a value or is closed, and fails the test if that takes too long.
+// what completes the sentence "timed out waiting for ...".
 func Receive[T any](t testing.TB, what string, ch <-chan T) (v T) {
 	t.Helper()
 	late := time.NewTimer(patience)

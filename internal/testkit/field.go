@@ -11,29 +11,28 @@ import (
 	"unicode/utf8"
 )
 
-// Fact is what a real machine showed, and what is right: a row of a file of facts,
+// Fact is something that a real machine showed, and the correct result: a row of a file of facts,
 // testdata/field/*.tsv, as docs/guides/field.md describes it.
 type Fact struct {
 	At     string // file and line
-	Source string // where it can be looked up
+	Source string // where to look it up
 	Input  string
 	Want   []Want
 }
 
-// Want is one thing that a fact expects.
+// Want is one expected value of a fact.
 type Want struct {
 	Name, Value string
 	Contains    bool // the value is only a part: "name~value"
 }
 
-// None is the value of what must not be known.
+// None is the value of what must be unknown.
 const None = "-"
 
-// sources are the forms of a source: an address, or a repository with a thread or a path.
+// sources matches a source: an address, or a repository with a thread or a path.
 var sources = regexp.MustCompile(`^(?:https?://\S+|[\w.-]+/[\w.-]+(?:#\d+|:\S+))$`)
 
-// Facts reads a file below testdata/field of the test's package. The test fails where a row
-// is not in the form.
+// Facts reads a file below testdata/field of the test's package. A malformed row fails the test.
 func Facts(t testing.TB, name string) []Fact {
 	t.Helper()
 	path := filepath.Join("testdata", "field", name)
@@ -48,7 +47,7 @@ func Facts(t testing.TB, name string) []Fact {
 	return facts
 }
 
-// ParseFacts reads the text of a file of facts.
+// ParseFacts parses the text of a file of facts.
 func ParseFacts(path, text string) (out []Fact, err error) {
 	if !utf8.ValidString(text) {
 		return nil, fmt.Errorf(`%s: not UTF-8; write other bytes as \xNN`, path)
@@ -111,8 +110,7 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// word is one thing that is expected: name=value, name~value, the value in quotes where it
-// has a space.
+// word matches one expectation: name=value or name~value, with quotes around a value with spaces.
 var word = regexp.MustCompile(`^([a-z_]+)([=~])("(?:[^"\\]|\\.)*"|[^ "]\S*)(?: +|$)`)
 
 func wants(s string) (out []Want, err error) {
@@ -135,8 +133,8 @@ func wants(s string) (out []Want, err error) {
 	return out, nil
 }
 
-// Check compares what came out of a fact's input with what it expects. got has a value for
-// each name that a fact may use, "" for what is not known.
+// Check compares the result for a fact's input with the expectations. got has a value for each name
+// that a fact may use, "" if unknown.
 func (f *Fact) Check(t testing.TB, got map[string]string) {
 	t.Helper()
 	for _, w := range f.Want {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Pipes returns what a program has as its standard input and output, and the ends of the
-// test: write is what the program reads, read what it writes. Nobody closes them.
+// Pipes returns a program's standard input and output, and the test's ends: the program reads what
+// is written to write, and read reads its output. Pipes closes none of them.
 func Pipes(t testing.TB) (stdin, stdout, write, read *os.File) {
 	t.Helper()
 	stdin, write, err := os.Pipe()
@@ -21,7 +21,7 @@ func Pipes(t testing.TB) (stdin, stdout, write, read *os.File) {
 	return stdin, stdout, write, read
 }
 
-// Untar calls each for every file of a .tar.gz, in their order.
+// Untar calls each for every file of a .tar.gz, in order.
 func Untar(t testing.TB, path string, each func(h *tar.Header, content []byte)) {
 	t.Helper()
 	f, err := os.Open(path)

@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// Glass is what somebody at a terminal sees: it does what control sequences tell it to, those
-// that programs here use (ECMA-48, xterm). Others are a fault that its text shows.
+// Glass is the screen of a terminal. It executes the control sequences that the programs here use
+// (ECMA-48, xterm). Its text shows any other sequence as a fault.
 type Glass struct {
 	Width, Height int
-	Cooked        bool // a new line begins at the left: what the kernel makes of it otherwise
+	Cooked        bool // a newline also returns to the left, as the kernel does in cooked mode
 
 	rows     [][]rune
 	row, col int
-	main     [][]rune // while the other screen is shown
-	at       [2]int   // the cursor there
+	main     [][]rune // saved while the alternate screen is shown
+	at       [2]int   // saved cursor of main
 	other    bool
 	nowrap   bool
-	hidden   bool // the cursor
+	hidden   bool // the cursor is hidden
 	rest     []byte
-	frame    bool   // one is being drawn
-	shown    string // before it (mode 2026)
+	frame    bool   // a frame is being drawn
+	shown    string // text before that frame (mode 2026)
 }
 
 // Write implements [io.Writer].
@@ -38,7 +38,7 @@ func (g *Glass) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// next does the first of s, and returns its length, 0 where more must come.
+// next executes the first element of s, and returns its length, 0 if it is incomplete.
 func (g *Glass) next(s []byte) int {
 	switch s[0] {
 	case '\r':
@@ -150,7 +150,7 @@ func (g *Glass) swap() {
 	g.rows, g.row, g.col = g.main, g.at[0], g.at[1]
 }
 
-// Resize gives it another size. What does not fit any more is cut off.
+// Resize changes the size, and cuts off what does not fit.
 func (g *Glass) Resize(width, height int) {
 	g.Width, g.Height = width, height
 	g.rows = g.rows[:min(len(g.rows), height)]
@@ -160,12 +160,11 @@ func (g *Glass) Resize(width, height int) {
 	g.row = min(g.row, height-1)
 }
 
-// Other tells whether the other screen is shown, and nothing of it is left over if not: the
-// cursor is there and lines wrap.
+// Other reports whether the alternate screen is shown, the cursor is hidden or lines do not wrap.
 func (g *Glass) Other() bool { return g.other || g.hidden || g.nowrap }
 
-// Text is what can be read, without spaces at the ends of lines and empty lines at the end.
-// Of a frame that is half drawn nothing is shown yet.
+// Text returns the visible text, without trailing spaces and trailing empty lines. It excludes a
+// frame that is incomplete.
 func (g *Glass) Text() string {
 	if g.frame {
 		return g.shown

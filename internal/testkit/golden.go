@@ -11,11 +11,11 @@ import (
 
 var update = flag.Bool("update", false, "write golden files from what the tests got")
 
-// Updating tells whether the tests were asked to write what they compare with.
+// Updating reports whether the tests shall write their expected files.
 func Updating() bool { return *update }
 
-// Golden compares got with the file testdata/name of the test's package. With
-// -update it writes the file instead.
+// Golden compares got with the file testdata/name of the test's package. With -update it writes the
+// file instead.
 func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(name))

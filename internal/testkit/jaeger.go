@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// JaegerServer is a real Jaeger, which is an OpenTelemetry collector, too: it keeps spans, and
-// tells of metrics and log records on its standard error.
+// JaegerServer is a real Jaeger, which is also an OpenTelemetry collector. It keeps spans, and
+// prints metrics and log records to its standard error.
 type JaegerServer struct {
 	*Child
 	GRPC, HTTP string // host:port of its receivers
-	API        string // URL of what it keeps
+	API        string // URL of its query API
 }
 
 const jaegerConfig = `service:
@@ -57,7 +57,7 @@ func Jaeger(t testing.TB) *JaegerServer {
 	return s
 }
 
-// JaegerValidate checks a configuration of a collector, without running it.
+// JaegerValidate checks a collector's configuration without running it.
 func JaegerValidate(t testing.TB, config string) error {
 	t.Helper()
 	cmd := exec.Command(jaegerProgram(t), "validate", "--config", config)

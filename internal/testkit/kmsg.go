@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// KernelLog keeps the kernel's log for this test, which needs root. All processes of the
-// machine share the log, and it is small. Tests that only write or read a few lines share
-// it. One that fills it has it alone, so that no other test loses lines.
+// KernelLog locks the kernel's log for this test, which needs root. All processes of the machine
+// share the log, and it is small. Tests that write or read a few lines share the lock. A test that
+// fills the log sets alone, so that no other test loses lines.
 func KernelLog(t testing.TB, alone bool) {
 	t.Helper()
 	NeedRoot(t)

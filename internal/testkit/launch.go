@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Launch starts cmd so that it ends with the test process, however that ends: by a
-// time-out, a panic or SIGKILL. The program itself gets SIGKILL from the kernel. Where it
-// has a process group or a session of its own, the rest of its group is killed too.
-// The caller waits for cmd and calls Disown once the group has ended.
+// Launch starts cmd so that it ends with the test process, even on a time-out, a panic or SIGKILL.
+// The kernel sends the program SIGKILL then. If the program has a process group or session of its
+// own, the rest of its group is killed too. The caller waits for cmd, and calls Disown after the
+// group has ended.
 func Launch(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -27,8 +27,8 @@ func Launch(cmd *exec.Cmd) error {
 	return err
 }
 
-// Disown tells that the process group of a program that Launch started has ended: another
-// group may get its number.
+// Disown records that the process group of a launched program has ended, since its number may be
+// reused.
 func Disown(cmd *exec.Cmd) {
 	if leads(cmd) {
 		keeper().say('-', cmd.Process.Pid)
@@ -38,9 +38,9 @@ func Disown(cmd *exec.Cmd) {
 // leads reports whether a program has a process group of its own.
 func leads(cmd *exec.Cmd) bool { return cmd.SysProcAttr.Setpgid || cmd.SysProcAttr.Setsid }
 
-// launcher returns where to send what starts a program. It all runs on one OS thread that
-// lives as long as the process: the kernel sends a child its Pdeathsig when the thread that
-// started the child ends, and Go may end any other thread.
+// launcher returns a channel for functions that start a program. They run on one OS thread that
+// lives as long as the process. The kernel sends a child its Pdeathsig when the starting thread
+// ends, and Go may end any other thread.
 var launcher = sync.OnceValue(func() chan<- func() {
 	jobs := make(chan func())
 	go func() {
@@ -52,8 +52,8 @@ var launcher = sync.OnceValue(func() chan<- func() {
 	return jobs
 })
 
-// groupKeeper kills the process groups that are left when the test process has ended: its
-// standard input ends then. The kernel does that for the first process of a group only.
+// groupKeeper kills the remaining process groups when the test process has ended, which closes its
+// standard input. The kernel does that only for the first process of a group.
 type groupKeeper struct {
 	mu sync.Mutex
 	to *os.File

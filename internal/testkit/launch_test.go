@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// launchAndWait starts a program with a group of its own, and one without, and waits to be
+// launchAndWait starts a program with a process group of its own, and one without, and waits to be
 // killed.
 func launchAndWait() {
 	for _, own := range []bool{true, false} {
@@ -35,7 +35,7 @@ func launchAndWait() {
 		}
 	}
 	for {
-		_ = syscall.Pause() // not select: all goroutines wait then, which Go takes for a deadlock
+		_ = syscall.Pause() // not select: with all goroutines waiting, Go reports a deadlock
 	}
 }
 
@@ -45,7 +45,7 @@ func gone(pid string) bool {
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
-// What a test process started ends when it is killed, the children of its children too.
+// When a test process is killed, the programs that it started end, and so do their children.
 func TestLaunchedEndWithTheTestProcess(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), launchEnv+"=1")
@@ -65,12 +65,12 @@ func TestLaunchedEndWithTheTestProcess(t *testing.T) {
 	}
 }
 
-// A group that was given back is left alone: its number may be another's by then.
+// A disowned group is not killed: its number may have been reused.
 func TestDisownedGroupIsLeftAlone(t *testing.T) {
 	other := Start(t, exec.Command("cat"))
 	keep := Start(t, exec.Command("sh", "-c", keepGroups))
 	group := strconv.Itoa(other.PID())
-	none := fmt.Sprintf("9%08d", other.PID()) // more than any process has
+	none := fmt.Sprintf("9%08d", other.PID()) // larger than any process number
 	for _, line := range []string{"+ " + none, "+ " + group, "- " + group} {
 		keep.Say(line)
 	}

@@ -13,15 +13,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// LeakCheck fails the test if, once its other clean-ups have run, it has left
-// a goroutine, a file descriptor, or a BPF link, map or program behind. Call
-// it first, and not in a test that runs in parallel with others.
+// LeakCheck fails the test if it leaves a goroutine, a file descriptor, or a BPF link, map or
+// program after its other clean-ups. Call it first, and not in a test that runs in parallel with
+// others.
 func LeakCheck(t testing.TB) {
 	t.Helper()
 	leakCheck(t, patience)
 }
 
-// leakCheck gives what the test closed up to limit to be gone.
+// leakCheck allows up to limit for closed resources to go away.
 func leakCheck(t testing.TB, limit time.Duration) {
 	t.Helper()
 	if r, w, err := os.Pipe(); err == nil { // starts the runtime's poller, which stays
@@ -56,7 +56,7 @@ func leakCheck(t testing.TB, limit time.Duration) {
 	})
 }
 
-// added lists what now has and before has not.
+// added lists what is in now but not in before.
 func added(before, now map[int]string) []string {
 	var out []string
 	for _, fd := range slices.Sorted(maps.Keys(now)) {
@@ -67,8 +67,8 @@ func added(before, now map[int]string) []string {
 	return out
 }
 
-// openFiles describes this process's file descriptors: what each is open on
-// and, for a BPF object, its kernel id.
+// openFiles describes this process's file descriptors: the open file and, for a BPF object, its
+// kernel id.
 func openFiles() (map[int]string, error) {
 	dir, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -89,8 +89,8 @@ func openFiles() (map[int]string, error) {
 	return files, nil
 }
 
-// bpfID returns " map_id 7" or the like for the descriptor of a BPF object and
-// nothing for another.
+// bpfID returns a text such as " map_id 7" for the descriptor of a BPF object, and "" for any
+// other.
 func bpfID(fd int) string {
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Better says in which direction a figure improves.
+// Better is the direction in which a figure improves.
 type Better string
 
 // The directions.
@@ -16,17 +16,16 @@ const (
 	Higher Better = "higher"
 )
 
-// Measured reports one figure of a measurement. make measure reads it from the output
-// of go test -json and compares it with the committed baseline. The name has no spaces;
-// together with the name of the test it identifies the figure. The unit is one word, such
-// as "ns", "%" or "calls/s".
+// Measured reports one figure of a measurement. make measure reads it from the output of go test
+// -json and compares it with the committed baseline. The name has no spaces; with the name of the
+// test it identifies the figure. The unit is one word, such as "ns", "%" or "calls/s".
 func Measured(t testing.TB, name string, value float64, unit string, better Better) {
 	t.Helper()
 	MeasuredAll(t, name, []float64{value}, unit, better)
 }
 
-// MeasuredAll reports a figure of which one run gives many values, in any order: make measure
-// shows their median, and how far it is from certain.
+// MeasuredAll reports a figure with many values per run, in any order. make measure shows their
+// median and its confidence interval.
 func MeasuredAll(t testing.TB, name string, values []float64, unit string, better Better) {
 	t.Helper()
 	list := make([]string, 0, len(values))
@@ -36,8 +35,7 @@ func MeasuredAll(t testing.TB, name string, values []float64, unit string, bette
 	t.Attr("figure:"+name, strings.Join(list, ",")+" "+unit+" "+string(better))
 }
 
-// MeasuredShare reports that part of whole did something. Two shares are judged by how many
-// there were.
+// MeasuredShare reports a share: part of whole. Its confidence depends on the counts.
 func MeasuredShare(t testing.TB, name string, part, whole int, better Better) {
 	t.Helper()
 	t.Attr("share:"+name, strconv.Itoa(part)+" "+strconv.Itoa(whole)+" "+string(better))

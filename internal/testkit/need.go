@@ -22,8 +22,8 @@ func NeedRoot(t testing.TB) {
 	}
 }
 
-// NeedBPF ends the test unless this process may load BPF programs on a kernel
-// with BTF. It mounts tracefs where that is absent.
+// NeedBPF ends the test unless this process may load BPF programs on a kernel with BTF. It mounts
+// tracefs if necessary.
 func NeedBPF(t testing.TB) {
 	t.Helper()
 	NeedRoot(t)
@@ -55,8 +55,8 @@ func mountTracefs() error {
 	return nil
 }
 
-// NeedKernel ends the test unless the kernel has a feature. What names it, as
-// in "uprobe_multi links (Linux 6.6)".
+// NeedKernel ends the test unless the kernel has a feature. what names it, as in "uprobe_multi
+// links (Linux 6.6)".
 func NeedKernel(t testing.TB, what string, have bool) {
 	t.Helper()
 	if !have {
@@ -64,7 +64,7 @@ func NeedKernel(t testing.TB, what string, have bool) {
 	}
 }
 
-// NeedMount ends the test if a mount, which gave err, was refused.
+// NeedMount ends the test if a mount failed with err.
 func NeedMount(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -72,12 +72,11 @@ func NeedMount(t testing.TB, err error) {
 	}
 }
 
-// CXX is the compiler of the C++ programs that tests build. The package clang-14 holds it
-// and depends on the C++ library; what g++ makes is the subject of tests with the build tag
-// interop only.
+// CXX is the compiler of the tests' C++ programs. It is in the package clang-14, which depends on
+// the C++ library. Only tests with the build tag interop use g++.
 const CXX = "clang++-14"
 
-// NeedTool ends the test unless every named program is found in PATH.
+// NeedTool ends the test unless every named program is in PATH.
 func NeedTool(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -87,8 +86,8 @@ func NeedTool(t testing.TB, names ...string) {
 	}
 }
 
-// NeedGPU ends the test unless an NVIDIA driver is loaded. Only INGERO_GPU=1
-// makes a missing GPU a failure: CI machines have none.
+// NeedGPU ends the test unless an NVIDIA driver is loaded. A missing GPU is a failure only with
+// INGERO_GPU=1, since CI machines have none.
 func NeedGPU(t testing.TB) {
 	t.Helper()
 	if _, err := os.Stat("/proc/driver/nvidia/version"); err == nil {
@@ -101,7 +100,7 @@ func NeedGPU(t testing.TB) {
 	t.Skip("needs " + what)
 }
 
-// lack ends a test that needs what is not there.
+// lack skips or fails a test whose requirement is missing.
 func lack(t testing.TB, what string) {
 	t.Helper()
 	what = strings.TrimSpace(what)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// NVIDIALibraries returns the paths of NVIDIA's own libraries of a base name
-// such as "libcudart.so", newest last, and ends the test where there are none:
-// tools/nvidia-libs.sh fetches them.
+// NVIDIALibraries returns the paths of NVIDIA's own libraries of a base name such as
+// "libcudart.so", newest last. It ends the test if there are none: tools/nvidia-libs.sh fetches
+// them.
 func NVIDIALibraries(t testing.TB, name string) []string {
 	t.Helper()
 	root, err := Repository()
@@ -46,8 +46,8 @@ func Repository() (string, error) {
 	}
 }
 
-// NVIDIAHeaders returns the texts of NVIDIA's headers, put together, by the major version
-// of CUDA, and ends the test where there are none: tools/nvidia-libs.sh fetches them.
+// NVIDIAHeaders returns the concatenated texts of NVIDIA's headers, by major version of CUDA. It
+// ends the test if there are none: tools/nvidia-libs.sh fetches them.
 func NVIDIAHeaders(t testing.TB) map[int]string {
 	t.Helper()
 	root, err := Repository()

@@ -8,15 +8,14 @@ import (
 	"testing"
 )
 
-// Ports that FreePort returns lie below those that Linux gives to clients
-// (net.ipv4.ip_local_port_range, from 32768), or a connection of another program could take
-// one before the server does.
+// The ports of FreePort lie below Linux's range for clients (net.ipv4.ip_local_port_range, from
+// 32768). Otherwise another program's connection could take one before the server does.
 const firstPort, lastPort = 10_000, 32_000
 
 var given sync.Map // ports that this process has returned
 
-// FreePort returns a port of the loopback that nobody listens on, for a server that must
-// be told its own. No two calls of a process return the same one.
+// FreePort returns an unused loopback port, for a server that needs its port in advance. No two
+// calls in a process return the same port.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -21,9 +21,8 @@ type Prometheus struct {
 	url string
 }
 
-// NewPrometheus starts a server that scrapes an address once a second, and ends it with
-// the test; with no address it takes what is written to its RemoteWrite. More is added to
-// its configuration.
+// NewPrometheus starts a server for the length of the test. It scrapes target once a second;
+// without a target it accepts remote writes at RemoteWrite. more is appended to its configuration.
 func NewPrometheus(t testing.TB, target, more string) *Prometheus {
 	t.Helper()
 	NeedTool(t, "prometheus")
@@ -51,7 +50,7 @@ func NewPrometheus(t testing.TB, target, more string) *Prometheus {
 	return p
 }
 
-// RemoteWrite is where other servers can write to.
+// RemoteWrite returns the URL for remote writes.
 func (p *Prometheus) RemoteWrite() string { return p.url + "/api/v1/write" }
 
 // Sample is one value of an answer.
@@ -70,7 +69,7 @@ func (s *Sample) Number() float64 {
 	return math.NaN()
 }
 
-// Ask returns what an instant query gives; an error of Prometheus ends the test.
+// Ask returns the result of an instant query. An error of Prometheus ends the test.
 func (p *Prometheus) Ask(query string) []Sample {
 	p.t.Helper()
 	code, body := p.get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
@@ -84,7 +83,7 @@ func (p *Prometheus) Ask(query string) []Sample {
 	return answer.Data.Result
 }
 
-// One returns the value of a query that has one; NaN: it has none yet.
+// One returns the only value of a query, NaN if it has none yet.
 func (p *Prometheus) One(query string) float64 {
 	p.t.Helper()
 	if s := p.Ask(query); len(s) == 1 {
@@ -93,7 +92,7 @@ func (p *Prometheus) One(query string) float64 {
 	return math.NaN()
 }
 
-// Exemplars returns the labels of the exemplars of a series in the last minutes.
+// Exemplars returns the labels of a series' exemplars in the last minutes.
 func (p *Prometheus) Exemplars(query string) (out []map[string]string) {
 	p.t.Helper()
 	now := time.Now()

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a pseudo-terminal for the length of a test, and who sits at it.
+// Terminal is a pseudo-terminal for the length of a test, with its user.
 type Terminal struct {
-	Side *os.File // the program's: its standard input and output
+	Side *os.File // the program's side: its standard input and output
 
 	t       testing.TB
 	control *os.File
@@ -25,8 +25,8 @@ type Terminal struct {
 	mu    sync.Mutex
 	text  string
 	glass Glass
-	more  chan struct{} // has one when there is more text
-	read  chan struct{} // closed when no more comes
+	more  chan struct{} // has a value when there is more text
+	read  chan struct{} // closed at the end of the output
 }
 
 // NewTerminal opens a terminal of 100 columns and 40 lines.
@@ -52,14 +52,14 @@ func NewTerminal(t testing.TB) *Terminal {
 	x.Side = side
 	go x.follow()
 	t.Cleanup(func() {
-		_ = side.Close() // the last of its side: the other is at its end
+		_ = side.Close() // the last of its side: the other one reads the end
 		<-x.read
 		_ = control.Close()
 	})
 	return x
 }
 
-// ioctl calls f with the descriptor, which stays one that does not block.
+// ioctl calls f with the descriptor, which stays non-blocking.
 func (x *Terminal) ioctl(f func(fd int) error) {
 	x.t.Helper()
 	c, err := x.control.SyscallConn()
@@ -101,8 +101,7 @@ func (x *Terminal) Type(text string) {
 	}
 }
 
-// Until waits until the program has written a text, and returns all up to it, which
-// is then forgotten.
+// Until waits until the program has written a text. It returns and discards everything up to it.
 func (x *Terminal) Until(text string) string {
 	x.t.Helper()
 	late := time.NewTimer(patience)
@@ -125,7 +124,7 @@ func (x *Terminal) Until(text string) string {
 	}
 }
 
-// Start runs a program that has the terminal for its controlling one, as a shell has. It is
+// Start runs a program with the terminal as its controlling one, as a shell does. The program is
 // killed when the test ends; ended is closed when it has ended.
 func (x *Terminal) Start(cmd *exec.Cmd) (ended <-chan struct{}) {
 	x.t.Helper()
@@ -137,7 +136,7 @@ func (x *Terminal) Start(cmd *exec.Cmd) (ended <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		_ = cmd.Wait() // cmd.ProcessState has the result
 	}()
 	x.t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -147,7 +146,7 @@ func (x *Terminal) Start(cmd *exec.Cmd) (ended <-chan struct{}) {
 	return done
 }
 
-// Hang has the terminal go away, as when the window is closed.
+// Hang closes the terminal, as when its window is closed.
 func (x *Terminal) Hang() {
 	x.t.Helper()
 	if err := errors.Join(x.control.SetReadDeadline(time.Unix(1, 0)), x.Side.Close()); err != nil {
@@ -159,10 +158,10 @@ func (x *Terminal) Hang() {
 	}
 }
 
-// Shows waits until the screen has a text on it, and returns the screen.
+// Shows waits until the screen shows a text, and returns the screen.
 func (x *Terminal) Shows(text string) string { return x.Look(text, true) }
 
-// Look waits until the screen has a text on it, or has it no more, and returns the screen.
+// Look waits until the screen shows a text, or no longer shows it, and returns the screen.
 func (x *Terminal) Look(text string, there bool) (shown string) {
 	x.t.Helper()
 	late := time.NewTimer(patience)
@@ -182,29 +181,28 @@ func (x *Terminal) Look(text string, there bool) (shown string) {
 	}
 }
 
-// Screen returns what is on the screen now.
+// Screen returns the present content of the screen.
 func (x *Terminal) Screen() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.glass.Text()
 }
 
-// Seen returns what the program has written since it was last looked for by Until, as it
-// came.
+// Seen returns the raw output since the last Until.
 func (x *Terminal) Seen() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.text
 }
 
-// Other tells whether the other screen is shown, which programs that fill it have.
+// Other reports whether the alternate screen is shown, as full-screen programs use it.
 func (x *Terminal) Other() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.glass.Other()
 }
 
-// Resize gives the window another size. Who has the terminal for theirs is told.
+// Resize changes the window's size, and signals the foreground programs.
 func (x *Terminal) Resize(width, height int) {
 	x.t.Helper()
 	x.mu.Lock()
@@ -214,7 +212,7 @@ func (x *Terminal) Resize(width, height int) {
 	x.ioctl(func(fd int) error { return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, ws) })
 }
 
-// Settings are those of the terminal (termios).
+// Settings returns the terminal's settings (termios).
 func (x *Terminal) Settings() (now unix.Termios) {
 	x.t.Helper()
 	x.ioctl(func(fd int) error {
@@ -227,7 +225,7 @@ func (x *Terminal) Settings() (now unix.Termios) {
 	return now
 }
 
-// Foreground is the process group that has the terminal.
+// Foreground returns the terminal's foreground process group.
 func (x *Terminal) Foreground() (group int) {
 	x.t.Helper()
 	x.ioctl(func(fd int) (err error) {
@@ -237,10 +235,10 @@ func (x *Terminal) Foreground() (group int) {
 	return group
 }
 
-// Deaf has nobody read what the program writes, until the function that it returns is called.
+// Deaf stops reading the program's output, until the returned function is called.
 func (x *Terminal) Deaf() (again func()) {
 	done := make(chan struct{})
-	go func() { // the reader lets go of it with the next text at the latest
+	go func() { // the reader releases the lock at its next text
 		x.reading.Lock()
 		close(done)
 	}()

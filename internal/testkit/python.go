@@ -20,8 +20,8 @@ import (
 // pythons are the versions whose stacks ingero reads.
 var pythons = []string{"3.10", "3.11", "3.12", "3.13", "3.14"}
 
-// PythonVersion is the version of python3, such as "3.11". It ends the test unless ingero
-// reads the stacks of that.
+// PythonVersion returns the version of python3, such as "3.11". It ends the test unless ingero
+// reads that version's stacks.
 func PythonVersion(t testing.TB) string {
 	t.Helper()
 	NeedTool(t, "python3")
@@ -40,8 +40,8 @@ var systemPython = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// NeedPython ends the test unless there is a CPython of a version such as "3.12", and
-// returns its path: of pyenv, in PATH, or in a Go module that has it in its files.
+// NeedPython returns the path of a CPython of a version such as "3.12": from pyenv, PATH, or a Go
+// module that contains it. It ends the test if there is none.
 func NeedPython(t testing.TB, version string) string {
 	t.Helper()
 	root := os.Getenv("PYENV_ROOT")
@@ -64,14 +64,15 @@ func NeedPython(t testing.TB, version string) string {
 	return ""
 }
 
-// modulePythons are the programs that modulePython has found, by version.
+// modulePythons are the programs that modulePython has unpacked, by version.
 var modulePythons struct {
 	sync.Mutex
 	paths map[string]string
 }
 
-// modulePython unpacks a CPython of the Go module github.com/kluctl/go-embed-python, whose
-// version and sum testdata/python has, into a folder of this user that the next test finds.
+// modulePython unpacks a CPython of the Go module github.com/kluctl/go-embed-python into a
+// directory of this user, which later tests reuse. testdata/python has the module's version and
+// sum.
 func modulePython(version string) (string, error) {
 	modulePythons.Lock()
 	defer modulePythons.Unlock()
@@ -133,7 +134,7 @@ func fetchPython(version string) (string, error) {
 	return filepath.Join(dir, program), nil
 }
 
-// unpack copies what a Python needs to run from a tree in which files are compressed.
+// unpack copies a Python's files from a tree with compressed files.
 func unpack(to, from string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -179,8 +180,8 @@ type PythonCall struct {
 	Number uint64 // its first argument
 }
 
-// PythonTruth reads what the program wrote of its own stacks into a directory: by call,
-// the lines of its functions, innermost first.
+// PythonTruth reads the stacks that the program wrote about itself into a directory: by call, the
+// lines of its functions, innermost first.
 func PythonTruth(t testing.TB, dir string) map[PythonCall][]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "truth.*"))
@@ -214,7 +215,7 @@ func PythonTruth(t testing.TB, dir string) map[PythonCall][]string {
 	return out
 }
 
-// PythonLine is one function of a stack.
+// PythonLine formats one function of a stack.
 func PythonLine(name, file string, line int) string {
 	return fmt.Sprintf("%s at %s:%d", name, file, line)
 }

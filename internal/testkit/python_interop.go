@@ -4,6 +4,6 @@ package testkit
 
 import "testing"
 
-// PythonVersions are those whose stacks a test reads: each that ingero knows. Tests without
-// the build tag interop read those of python3.
+// PythonVersions returns the versions that a test reads: all that ingero supports. Without the
+// build tag interop it is that of python3.
 func PythonVersions(testing.TB) []string { return pythons }

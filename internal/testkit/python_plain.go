@@ -4,8 +4,8 @@ package testkit
 
 import "testing"
 
-// PythonVersions are those whose stacks a test reads: that of python3. Tests with the build
-// tag interop read those of each version that ingero knows.
+// PythonVersions returns the versions that a test reads: that of python3. With the build tag
+// interop it is all versions that ingero supports.
 func PythonVersions(t testing.TB) []string {
 	t.Helper()
 	return []string{PythonVersion(t)}

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Stolen is for how long the machine's hypervisor has kept CPUs from it that it wanted,
-// since it was started, of all its CPUs together: by the kernel's account, which
-// /proc/stat shows in steps of 10 ms. It is 0 where there is no hypervisor.
+// Stolen returns the CPU time that the hypervisor has withheld from this machine since boot, over
+// all CPUs, by the kernel's account. /proc/stat shows it in steps of 10 ms. It is 0 without a
+// hypervisor.
 func Stolen(t testing.TB) time.Duration {
 	t.Helper()
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var of [8]int64 // of the CPUs' time: user, nice, system, idle, iowait, irq, softirq, steal
+	var of [8]int64 // CPU times: user, nice, system, idle, iowait, irq, softirq, steal
 	args := []any{new(string)}
 	for i := range of {
 		args = append(args, &of[i])
@@ -29,8 +29,8 @@ func Stolen(t testing.TB) time.Duration {
 	return time.Duration(of[len(of)-1]) * 10 * time.Millisecond
 }
 
-// Settle returns once the hypervisor lets the machine have all of its CPUs for a moment,
-// and after a minute at the latest: what takes them from it is mostly over by then.
+// Settle returns once the hypervisor leaves all CPUs to the machine for a moment, after a minute at
+// the latest, since most disturbances are over by then.
 func Settle(t testing.TB) {
 	t.Helper()
 	const moment, little = 300 * time.Millisecond, 10 * time.Millisecond
@@ -44,7 +44,7 @@ func Settle(t testing.TB) {
 	}
 }
 
-// work has all CPUs work for so long: what nobody wants is not kept from anybody.
+// work keeps all CPUs busy for a time, since only CPUs that are wanted can be stolen.
 func work(d time.Duration) {
 	until := time.Now().Add(d)
 	var all sync.WaitGroup

@@ -12,20 +12,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// Stubs is a library made from catalog rows, and a program that calls every
-// function of it twice: once successfully, then with an error. All arguments
-// and results are known, see [Stubs.Want].
+// Stubs is a library made from catalog rows, and a program that calls each of its functions twice:
+// once successfully, then with an error. All arguments and results are known, see [Stubs.Want].
 type Stubs struct {
 	Library string                 // path of the shared object; exports every symbol of every row
 	Caller  string                 // path of the program
 	Rows    map[string]*events.Row // by symbol
 }
 
-// StubSpin is how long each stub works, in nanoseconds, so that a duration that
-// was not measured cannot pass for one.
+// StubSpin is how long each stub works, in nanoseconds, so that an unmeasured duration is
+// recognized.
 const StubSpin = 300_000
 
-// StubCall is what the caller says of one call, measured by itself.
+// StubCall is the caller's own record of a call.
 type StubCall struct {
 	Symbol string
 	Before int64 // CLOCK_MONOTONIC ns before the call
@@ -50,8 +49,8 @@ typedef struct { u64 w[16]; } struct128;
 static inline u64 now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000ull + t.tv_nsec; }
 `
 
-// MakeStubs writes, compiles and returns the stubs for what rows export in a major
-// version of the library. It needs gcc.
+// MakeStubs writes and compiles stubs for the symbols that rows export in a major version of the
+// library. It needs gcc.
 func MakeStubs(t testing.TB, rows []events.Row, version int) *Stubs {
 	t.Helper()
 	NeedTool(t, "gcc")
@@ -99,7 +98,7 @@ func gcc(t testing.TB, dir string, args ...string) {
 
 const memoryBase = 0x1111222200003333
 
-// memoryWord is what lies in the caller's memory at a byte offset.
+// memoryWord returns the word at a byte offset of the caller's memory.
 func memoryWord(off uint16) uint64 {
 	word := func(i uint16) uint64 { return memoryBase + uint64(i) }
 	lo := word(off / 8)
@@ -109,7 +108,7 @@ func memoryWord(off uint16) uint64 {
 	return lo>>(8*(off%8)) | word(off/8+1)<<(64-8*(off%8))
 }
 
-// value is what the caller passes for parameter i of a row.
+// value returns the caller's value of parameter i of a row.
 func value(r *events.Row, i int, name string) uint64 {
 	if r.Text && r.Keep[0] == name || r.Text && strings.HasSuffix(r.Keep[0], ":"+name) {
 		return textAt(r)
@@ -117,12 +116,12 @@ func value(r *events.Row, i int, name string) uint64 {
 	return uint64(r.Op)<<32 | 0xabc000 | uint64(i+1)
 }
 
-// outWord is what a stub stores through its pointer parameter i, at an offset.
+// outWord returns what a stub stores through its pointer parameter i, at an offset.
 func outWord(r *events.Row, i int, off uint16) uint64 {
 	return uint64(r.Op)<<40 | uint64(off)<<24 | uint64(i+1)<<8 | 0x77
 }
 
-// The strings that texts are made from lie where every run has them.
+// The strings of texts lie at the same addresses in every run.
 const (
 	textBase = 0x100000000
 	textSize = 0x200000
@@ -136,8 +135,8 @@ type use struct {
 	off                 uint16
 }
 
-// usesOf tells how the row's expressions use a parameter: as a plain value, as a
-// pointer to a result, or as a pointer to memory.
+// usesOf returns how the row's expressions use a parameter: as a plain value, as a pointer to a
+// result, or as a pointer to memory.
 func usesOf(r *events.Row, name string) (out []use) {
 	for _, x := range slices.Concat(r.Keep, []string{r.Tag}) {
 		_, x = events.SplitRole(x)
@@ -154,7 +153,7 @@ func usesOf(r *events.Row, name string) (out []use) {
 	return out
 }
 
-// params returns a row's parameters; where they lie is of no interest here.
+// params returns a row's parameters, regardless of their registers.
 func params(t testing.TB, r *events.Row) []events.Param {
 	t.Helper()
 	ps, err := r.ParamList(events.AMD64)
@@ -164,7 +163,7 @@ func params(t testing.TB, r *events.Row) []events.Param {
 	return ps
 }
 
-// cType is how a parameter is declared.
+// cType returns the C type of a parameter.
 func cType(p events.Param) string {
 	switch p.Type {
 	case "":
@@ -197,8 +196,8 @@ func (s *Stubs) function(t testing.TB, w *strings.Builder, r *events.Row, symbol
 	fmt.Fprintf(w, "__attribute__((noinline)) int %s(%s) { %s return stub_result; }\n", symbol, strings.Join(decl, ", "), body)
 }
 
-// call writes the call. The upper half of every int argument is garbage, as the
-// calling convention allows.
+// call writes the call. The upper half of every int argument is garbage, as the calling convention
+// allows.
 func (s *Stubs) call(t testing.TB, head, w *strings.Builder, r *events.Row, symbol string) {
 	t.Helper()
 	var types, args []string
@@ -229,8 +228,8 @@ func (s *Stubs) call(t testing.TB, head, w *strings.Builder, r *events.Row, symb
 // Result is what a row's functions return the second time.
 func (s *Stubs) Result(r *events.Row) int32 { return int32(r.Op) }
 
-// Want evaluates an expression of a row against what the caller passes. failed
-// says whether the call returned an error, after which results are not read.
+// Want evaluates an expression of a row on the caller's values. failed means that the call returned
+// an error, after which results are not read.
 func (s *Stubs) Want(t testing.TB, r *events.Row, expr string, failed bool) uint64 {
 	t.Helper()
 	ps := params(t, r)

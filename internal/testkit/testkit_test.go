@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// record stands in for a test, so that a check can be seen to fail.
+// record is a fake test, to observe failing checks.
 type record struct {
 	testing.TB
 	cleanups []func()
@@ -30,7 +30,7 @@ func (r *record) Skip(args ...any)          { r.skipped = fmt.Sprint(args...); p
 func (r *record) Errorf(f string, a ...any) { r.Error(fmt.Sprintf(f, a...)) }
 func (r *record) Fatalf(f string, a ...any) { r.Fatal(fmt.Sprintf(f, a...)) }
 
-// run calls f as a test and returns what became of it.
+// run runs f as a test and returns its record.
 func run(t *testing.T, f func(testing.TB)) *record {
 	t.Helper()
 	r := &record{TB: t}
@@ -64,8 +64,7 @@ func TestNeedTool(t *testing.T) {
 	}
 }
 
-// A goroutine, a file and a BPF map left behind are each reported; a test that
-// cleans up is not.
+// LeakCheck reports a remaining goroutine, file or BPF map, and accepts a test that cleans up.
 func TestLeakCheck(t *testing.T) {
 	t.Run("clean", func(t *testing.T) {
 		if r := run(t, func(t testing.TB) { LeakCheck(t) }); r.Failed() {
@@ -112,8 +111,8 @@ func TestLeakCheck(t *testing.T) {
 	})
 }
 
-// A child's lines are read as they come, what it is told reaches it, and its
-// whole process group is gone after the test.
+// A child's output is read as it comes, its input reaches it, and its whole process group is gone
+// after the test.
 func TestStart(t *testing.T) {
 	var child *Child
 	t.Run("child", func(t *testing.T) {
@@ -143,7 +142,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A golden file that differs fails the test and says where.
+// A different golden file fails the test, with the place of the difference.
 func TestGolden(t *testing.T) {
 	t.Chdir(Tree(t, map[string]string{"testdata/a.txt": "one\n"}))
 	if r := run(t, func(t testing.TB) { Golden(t, "a.txt", "one\n") }); r.Failed() {
@@ -155,7 +154,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// A file of facts is read with its escapes, and what is wrong in one is said with its line.
+// A file of facts is parsed with its escapes, and errors have the line number.
 func TestParseFacts(t *testing.T) {
 	const head = "# about\nsource\tinput\texpectation\n"
 	facts, err := ParseFacts("x.tsv", head+"o/r#1\ta\\tb\\n\\\\\\xe8c\tcode=13 msg~\"a \\\"b\\\"\" pid=-\n")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Tree writes files, given as path to content, into a new directory that goes
-// with the test, and returns that.
+// Tree writes files, given as path to content, into a new temporary directory of the test, and
+// returns the directory.
 func Tree(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

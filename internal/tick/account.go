@@ -9,7 +9,7 @@ import (
 // Place is where a thread's time was spent.
 type Place uint8
 
-// The places: all time of a traced thread lies in one of them.
+// The places. Each moment of a traced thread belongs to one of them.
 const (
 	InGPUWaits   Place = iota // in calls that wait for the GPU (events.ClassSync)
 	InCalls                   // in other traced calls
@@ -27,22 +27,21 @@ func (p Place) String() string {
 	return "?"
 }
 
-// ThreadTime says where the time of one thread went: the sum over all places is the
-// time that it was watched, ns.
+// ThreadTime divides the time of one thread: the sum over all places is its observed time, ns.
 type ThreadTime struct {
-	TID  uint32 // 0: all threads that are not told apart
+	TID  uint32 // 0: all threads without an entry of their own
 	Comm string
 	In   [Places]Spent
 }
 
-// Spent is the time in one place and who or what took it, the largest first; what is
-// not named is left out. Blocked time in calls that wait for the GPU has no names.
+// Spent is the time in one place and the threads or things that took it, the largest first. Unnamed
+// time is left out. Blocked time in calls that wait for the GPU has no names.
 type Spent struct {
 	Times
 	RunnableBy, BlockedOn []Share
 }
 
-// Elapsed is the time that the thread was watched.
+// Elapsed returns the observed time of the thread.
 func (t *ThreadTime) Elapsed() (ns uint64) {
 	for i := range t.In {
 		ns += t.In[i].Total()
@@ -50,7 +49,7 @@ func (t *ThreadTime) Elapsed() (ns uint64) {
 	return ns
 }
 
-// shareKey tells shares apart.
+// shareKey identifies shares.
 type shareKey struct {
 	pid, tid, dev uint32
 	idle, irq     bool
@@ -59,13 +58,13 @@ type shareKey struct {
 
 func (s *Share) key() shareKey {
 	k := shareKey{pid: s.Who.PID, dev: s.Dev, idle: s.Idle, irq: s.ByIRQ, what: [3]uint16{uint16(s.Reason), uint16(s.Call), uint16(s.File)}}
-	if s.Own || s.Reason != 0 { // who had the CPU is told by process
+	if s.Own || s.Reason != 0 { // CPU users are listed by process
 		k.tid = s.Who.TID
 	}
 	return k
 }
 
-// addShares adds the shares of b to those of a and keeps most of them, the largest.
+// addShares adds the shares of b to those of a, and keeps the most largest.
 func addShares(a, b []Share, most int) []Share {
 	out := append([]Share(nil), a...)
 	at := make(map[shareKey]int, len(out))
@@ -87,7 +86,7 @@ func addShares(a, b []Share, most int) []Share {
 	return out[:min(len(out), most)]
 }
 
-// lessShares is what was added to each share since was.
+// lessShares returns the growth of each share since was.
 func lessShares(now, was []Share) []Share {
 	before := make(map[shareKey]*Share, len(was))
 	for i := range was {
@@ -96,7 +95,7 @@ func lessShares(now, was []Share) []Share {
 	out := make([]Share, 0, len(now))
 	for i := range now {
 		x := now[i]
-		if b := before[x.key()]; b != nil && b.NS <= x.NS && b.Count <= x.Count { // else it has begun anew
+		if b := before[x.key()]; b != nil && b.NS <= x.NS && b.Count <= x.Count { // else the share began anew
 			x.NS, x.Count = x.NS-b.NS, x.Count-b.Count
 			x.Waker = lessWaker(x.Waker, b.Waker)
 		}
@@ -108,7 +107,7 @@ func lessShares(now, was []Share) []Share {
 	return out
 }
 
-// addWakers and lessWaker are the same of what wakers did.
+// addWakers and lessWaker add and subtract waker shares.
 func addWakers(a, b *WakerShare) *WakerShare {
 	switch {
 	case a == nil:
@@ -117,7 +116,7 @@ func addWakers(a, b *WakerShare) *WakerShare {
 		return a
 	}
 	sum := *a
-	if b.Total() > a.Total() { // what most of it was
+	if b.Total() > a.Total() { // names from the larger one
 		sum = *b
 		sum.Times = a.Times
 	}
@@ -140,7 +139,7 @@ func sortShares(s []Share) {
 	})
 }
 
-// Since is what was added since was; of a part that fell, which is not to be, nothing.
+// Since returns the growth since was. A part that shrank, which should not happen, counts as zero.
 func (t *Times) Since(was *Times) Times {
 	return Times{
 		OnCPU: t.OnCPU - min(was.OnCPU, t.OnCPU), Runnable: t.Runnable - min(was.Runnable, t.Runnable),
@@ -148,15 +147,13 @@ func (t *Times) Since(was *Times) Times {
 	}
 }
 
-// mostShares is how many names an account keeps of a part, mostThreads how many
-// threads it tells apart.
+// mostShares bounds the names of a part, mostThreads the listed threads of an account.
 const (
 	mostShares  = 16
 	mostThreads = 32
 )
 
-// Plus returns the sum of two accounts of one process, of stretches of time that follow
-// each other.
+// Plus returns the sum of two accounts of one process for successive times.
 func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 	sum := *b
 	sum.Threads = max(b.Threads, o.Threads)
@@ -171,14 +168,13 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 		sum.Lengths = b.Lengths.Clone()
 		sum.Lengths.Merge(o.Lengths)
 		sum.StepP50, sum.StepP99 = time.Duration(sum.Lengths.Quantile(0.5)), time.Duration(sum.Lengths.Quantile(0.99))
-	} else if o.Steps > b.Steps { // quantiles cannot be added: those of the longer part
+	} else if o.Steps > b.Steps { // quantiles cannot be added: use those of the longer part
 		sum.StepP50, sum.StepP99, sum.Lengths = o.StepP50, o.StepP99, o.Lengths
 	}
 	return sum
 }
 
-// Since returns the account of the time since an earlier state of this one. Of the loop it
-// has no slow steps.
+// Since returns the account of the time since an earlier state. Its loop has no slow steps.
 func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	left := *b
 	for i, p := range left.parts() {
@@ -195,12 +191,12 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	return left
 }
 
-// parts are the sums of an account that can be added.
+// parts returns the sums of an account that can be added.
 func (b *Breakdown) parts() [10]*uint64 {
 	return [...]*uint64{&b.Elapsed, &b.GPUWait, &b.CallCPU, &b.GapCPU, &b.Runnable, &b.Throttled, &b.Blocked, &b.Critical, &b.CriticalMin, &b.CriticalMax}
 }
 
-// addThreads adds threads by number. Those that are too many become one.
+// addThreads adds threads by TID, and merges those over the limit into one.
 func addThreads(a, b []ThreadTime) []ThreadTime {
 	out := append([]ThreadTime(nil), a...)
 	for i := range b {
@@ -214,8 +210,8 @@ func addThreads(a, b []ThreadTime) []ThreadTime {
 	return FewThreads(out)
 }
 
-// lessThreads is what was added to each thread. The rest has what was added beside
-// that, also of threads that are not told apart any more.
+// lessThreads returns the growth of each thread. The last entry has the rest of the growth,
+// including that of threads no longer listed.
 func lessThreads(now, was []ThreadTime) []ThreadTime {
 	left := inAll(now)
 	for p, before := range inAll(was) {
@@ -250,7 +246,7 @@ func lessThreads(now, was []ThreadTime) []ThreadTime {
 	return out
 }
 
-// inAll sums threads up.
+// inAll returns the sum of all threads.
 func inAll(all []ThreadTime) (sum [Places]Times) {
 	for i := range all {
 		for p := range sum {
@@ -274,14 +270,14 @@ func (t *ThreadTime) Plus(o *ThreadTime) ThreadTime {
 	return sum
 }
 
-// Busy is the time that a thread was in calls.
+// Busy returns the time that a thread spent in calls.
 func (t *ThreadTime) Busy() uint64 { return t.In[InGPUWaits].Total() + t.In[InCalls].Total() }
 
-// FewThreads orders threads, those that were longest in calls first, and makes one
-// without a number of those that are too many.
+// FewThreads sorts threads, longest time in calls first, and merges those over the limit into one
+// without a TID.
 func FewThreads(all []ThreadTime) []ThreadTime {
 	slices.SortStableFunc(all, func(a, b ThreadTime) int {
-		rest := func(t *ThreadTime) int { return min(1, int(t.TID)) } // the one without a number last
+		rest := func(t *ThreadTime) int { return min(1, int(t.TID)) } // the one without a TID last
 		return cmp.Or(cmp.Compare(rest(&b), rest(&a)), cmp.Compare(b.Busy(), a.Busy()), cmp.Compare(a.TID, b.TID))
 	})
 	if len(all) <= mostThreads {

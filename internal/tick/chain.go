@@ -8,7 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Severity grades a chain by the share of the job's wall time that it cost.
+// Severity grades a chain by its share of the job's wall time.
 type Severity uint8
 
 // The grades.
@@ -28,7 +28,7 @@ func (s Severity) String() string {
 	return "?"
 }
 
-// ParseSeverity reads a grade, in capitals or not.
+// ParseSeverity parses a grade in any case.
 func ParseSeverity(name string) (s Severity, ok bool) {
 	for s := Low; s <= High; s++ {
 		if strings.EqualFold(name, severityNames[s]) {
@@ -38,118 +38,113 @@ func ParseSeverity(name string) (s Severity, ok bool) {
 	return 0, false
 }
 
-// ChainStays is for how long after its last slow step a chain is in the ticks.
-// One that is missing before has been revised, as more was seen: there is nothing
-// to tell.
+// ChainStays is how long a chain stays in the ticks after its last slow step. A chain that
+// disappears earlier was revised: more data showed no loss.
 const ChainStays = 5 * time.Minute
 
-// Over tells whether a chain that is in no tick any more has run its time, and was
-// not revised.
+// Over reports whether a chain missing from the ticks has expired, as opposed to revised.
 func (c *Chain) Over(now time.Time) bool { return now.Sub(c.To) > ChainStays }
 
-// JudgedWithLess begins the last part of a baseline where not all was seen of what the chain's
-// rule looks at.
+// JudgedWithLess begins the last part of a baseline if some inputs of the chain's rule were shed.
 const JudgedWithLess = "; judged with less: "
 
-// Less is what was not seen when the chain was judged, in words; empty: all was seen.
+// Less describes the inputs that were shed when the chain was judged; empty: none.
 func (c *Chain) Less() string {
 	_, less, _ := strings.Cut(c.Baseline, JudgedWithLess)
 	return less
 }
 
-// Chain is time that a process lost and the one cause of it: an excess over the
-// baseline, netted by step, of which Culprits took the parts.
+// Chain is time that a process lost and its one cause: an excess over the baseline, netted by step,
+// taken by Culprits.
 type Chain struct {
-	ID       string // the same for the same cause of the same process, window after window
+	ID       string // stable for one cause of one process across windows
 	Rule     string // name of the row in causal.Rules
 	Severity Severity
-	PID      uint32 // who lost
-	TID      uint32 // its thread that lost most
+	PID      uint32 // the victim
+	TID      uint32 // the victim's thread that lost most
 	Op       events.Op
-	At       string    // where in the program most of the time of Op was spent, in words; empty: not known
+	At       string    // place in the program with most of the time of Op, in words; empty: unknown
 	From, To time.Time // the first and the last slow step
 
-	// Lost is what the cause cost, in ns of wall time, between LostMin and
-	// LostMax where only an interval is known. Window is the time looked at,
-	// Excess all time beyond the baseline in it, whatever its cause.
+	// Lost is the cost of the cause in wall time, between LostMin and LostMax if only an interval
+	// is known. Window is the observed time, Excess all time beyond the baseline in it, of any
+	// cause.
 	Lost, LostMin, LostMax time.Duration
 	Window, Excess         time.Duration
-	Steps, Slow            int // steps in the window; of these, those that the cause lengthened
-	// Confidence is the share of the excess of the slow steps that the cause
-	// explains, 0 to 1.
+	Steps, Slow            int // steps in the window; of these, those lengthened by the cause
+	// Confidence is the share of the slow steps' excess that the cause explains, 0 to 1.
 	Confidence float64
-	Baseline   string // in words: what is normal, and where that was learnt
+	Baseline   string // in words: the normal case, and how it was learned
 
-	// StepP50 and StepP99 are quantiles of the steps; Without is what StepP99
-	// would have been without the cause. OpP99 and OpP50 are those of Op.
+	// StepP50 and StepP99 are quantiles of the steps; Without is StepP99 without the cause. OpP99
+	// and OpP50 are quantiles of Op.
 	StepP50, StepP99, Without time.Duration
 	OpP50, OpP99              time.Duration
 
-	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, without
-	// the stretches of which a part has left the window. Empty: only the sum is known.
+	// Spread is Lost by time, on multiples of [SpreadStep], from From to To, for bins that are
+	// still completely in the window. Empty: only the sum is known.
 	Spread []Loss
 
 	Culprits []Culprit // the largest share first
 	Timeline []Moment  // in order of time
-	NotIt    []string  // causes that were looked for and did not grow, in words
+	NotIt    []string  // checked causes that did not grow, in words
 }
 
-// Untold are kinds of causes that cannot be told, or not wholly, while a step to spare the
-// traced processes is taken.
+// Untold are kinds of causes that cannot be fully reported while a shedding level is active.
 type Untold struct {
-	Step         string    // of govern.Steps
-	Without      string    // what is not seen, in words
+	Step         string    // level of govern.Steps
+	Without      string    // missing inputs, in words
 	Rules        []string  // in the order of causal.Rules
-	Since, Until time.Time // Until is zero while the step is taken
+	Since, Until time.Time // Until is zero while the level is active
 }
 
-// SpreadStep is the length of a stretch of [Chain.Spread].
+// SpreadStep is the length of a bin of [Chain.Spread].
 const SpreadStep = 10 * time.Second
 
-// Loss is time that was lost in a stretch.
+// Loss is the lost time of a bin.
 type Loss struct {
 	Start int64 // Unix ns
 	Lost  time.Duration
 }
 
-// Culprit is who or what took the time.
+// Culprit is the thread or thing that took the time.
 type Culprit struct {
 	Thread  events.Thread // TID 0: no thread, but What
 	Own     bool          // of the victim's own process
-	Root    Root          // what its share comes down to
+	Root    Root          // root of its share
 	Agent   bool          // ingero itself
-	What    string        // "CPU quota", "disk 254:0", "cudaMalloc", ...; beside a thread: what it did
-	Cgroup  string        // path, where known
-	Cmdline string        // where known
-	Where   string        // in words: its container or pod, job and rank, where known
-	Parent  string        // "name pid", where known
-	Limit   Limit         // that was reached, where known
-	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for it; empty: for itself
-	CPUs    []uint16      // on which it ran in the victim's stead
-	Stack   uint32        `json:",omitempty"` // with which the victim itself waited for most of Lost, 0: not known, or it waited for Thread
-	At      string        // where that was, or where in its program Thread spent most of the time in which it was waited for, in words; empty: not known, or it took a CPU and nobody waited for it
-	Lost    time.Duration // its share of the chain's
+	What    string        // "CPU quota", "disk 254:0", "cudaMalloc", ...; with a thread: what it did
+	Cgroup  string        // path, if known
+	Cmdline string        // if known
+	Where   string        // in words: its container or pod, job and rank, if known
+	Parent  string        // "name pid", if known
+	Limit   Limit         // the limit that was hit, if known
+	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for the culprit; empty: direct wait
+	CPUs    []uint16      // CPUs on which it ran instead of the victim
+	Stack   uint32        `json:",omitempty"` // where the victim waited for most of Lost, 0: unknown, or it waited for Thread
+	At      string        // place of Stack, or where Thread spent most of the waited time, in words; empty: unknown, or it took a CPU and was not waited for
+	Lost    time.Duration // share of the chain's loss
 }
 
-// What of a culprit that is no process of this machine: a peer, or [PeerAt] and its address.
+// Values of What for a culprit on another machine: APeer, or [PeerAt] and its address.
 const (
 	APeer  = "a peer"
 	PeerAt = "peer "
 )
 
-// IsPeer says whether the culprit is a peer of which no more than the address is known. Thread, if
-// there is one, waited for it.
+// IsPeer reports whether the culprit is a peer known only by its address. Thread, if set, waited
+// for it.
 func (c *Culprit) IsPeer() bool { return c.What == APeer || strings.HasPrefix(c.What, PeerAt) }
 
-// Moment is one line of a chain's timeline: something that was measured.
+// Moment is one measured event in a chain's timeline.
 type Moment struct {
 	Time   time.Time
 	Source string // "HOST", "CUDA", "SYSTEM"
 	Text   string
 }
 
-// Breakdown says where the time of a process's threads went: of those that make
-// traced calls, from each one's first call on. The parts add up to Elapsed; ns.
+// Breakdown divides the time of a process's threads that make traced calls, from each thread's
+// first call on. The parts add up to Elapsed; ns.
 type Breakdown struct {
 	PID     uint32
 	Threads int
@@ -158,24 +153,24 @@ type Breakdown struct {
 	GPUWait   uint64 // on a CPU or blocked, in calls that wait for the GPU
 	CallCPU   uint64 // on a CPU in other calls
 	GapCPU    uint64 // on a CPU between calls
-	Runnable  uint64 // in calls or between, as the rest
+	Runnable  uint64 // in calls or between, like the following
 	Throttled uint64
-	Blocked   uint64 // in no call that waits for the GPU
+	Blocked   uint64 // outside calls that wait for the GPU
 
-	RunnableBy []Share // who had the CPU; the largest first, what is not named left out
+	RunnableBy []Share // by the thread that had the CPU; largest first, unnamed time left out
 	BlockedOn  []Share // likewise
-	// Steps are the times from one return of a synchronising call to the next of
-	// the same thread, ns; Critical is the time they lost to being runnable,
-	// throttled or stopped when the GPU was done: in [CriticalMin, CriticalMax].
+	// Steps are the times from one return of a synchronizing call to the next of the same thread,
+	// ns; Critical is the time they lost to being runnable, throttled or stopped after the GPU
+	// finished: in [CriticalMin, CriticalMax].
 	Steps                              int
 	StepP50, StepP99                   time.Duration
 	Critical, CriticalMin, CriticalMax uint64
-	Lengths                            *stats.Sketch // of the steps; nil: not known
+	Lengths                            *stats.Sketch // of the steps; nil: unknown
 
-	// ByThread are the same times thread by thread, in calls that wait for the GPU, in
-	// others and between calls: those that were longest in calls, and the rest as one.
+	// ByThread has the same times by thread, in calls that wait for the GPU, in other calls and
+	// between calls: the threads with the longest time in calls, and one entry for the rest.
 	ByThread []ThreadTime
-	// Loop is what the program does again and again; nil: it was not found.
+	// Loop is what the program repeats; nil: not found.
 	Loop *Loop
 }
 
@@ -184,47 +179,47 @@ type Share struct {
 	NS     uint64
 	Count  uint64         // waits
 	Who    events.Thread  // RunnableBy: had the CPU. BlockedOn: woke the thread
-	Own    bool           // Who is of the process itself
+	Own    bool           // Who is in the process itself
 	Agent  bool           // Who is ingero
-	Idle   bool           // RunnableBy: nobody had it, the wake-up was on its way
+	Idle   bool           // RunnableBy: the CPU was idle, the wake-up was on its way
 	ByIRQ  bool           // BlockedOn: an interrupt or a timer woke it
 	Reason events.Reason  // BlockedOn
 	Call   events.Syscall // BlockedOn
 	File   events.FileKind
 	Arg    uint64 // BlockedOn: as in events.Wait, of the longest wait
 	Dev    uint32
-	// At is the place in the code at which the thread blocked, in words, where that is known and no
-	// thread of a program ended the wait. Of ReasonGIL it is that at which Who let go, and Across
-	// the call that Who had held the lock across. Stack is of the place.
+	// At is the place in the code where the thread blocked, in words, if known and no thread of a
+	// program ended the wait. For ReasonGIL it is the place where Who released the lock, and Across
+	// is the call during which Who held it. Stack is the stack of the place.
 	At     string
 	Across events.Op
 	Stack  uint32
-	// Waker is what Who did during the waits that it ended, where it was
-	// accounted for: the thread's own wait, explained by one hop more.
+	// Waker is what Who did during the waits that it ended, if it had an account: one more hop of
+	// explanation.
 	Waker *WakerShare
-	// WakerAt is where in its program the thread at the end of the chain of wakers spent most of
-	// the time in which it was waited for, in words; empty: not known.
+	// WakerAt is where the thread at the end of the chain of wakers spent most of the waited time,
+	// in words; empty: unknown.
 	WakerAt string
 }
 
-// MaxHops is how many wakers a wait is followed through: as far as the kernel gives them accounts
-// (MAX_HOPS in bpf/abi.h).
+// MaxHops is the number of wakers through which a wait is followed. The kernel gives accounts up to
+// this hop (MAX_HOPS in bpf/abi.h).
 const MaxHops = 4
 
-// WakerShare splits the time that a thread waited for another, by what that did meanwhile; where
-// it waited for a third one, by what that did, and so on to the root. The parts add up to at
-// most the waits' time; what is missing is not known.
+// WakerShare splits the time that a thread waited for another by what that one did meanwhile. If
+// that one waited for a third, the third counts, and so on to the root. The parts add up to at most
+// the waits' time; the rest is unknown.
 type WakerShare struct {
 	Times
-	// Root is the thread that most of the parts are of, if it is not the one that ended the
-	// wait (TID 0). Through are the threads between the two: each waited for the next one, and
-	// the last of them for Root. TID 0: none.
+	// Root is the thread with most of the time, if it is not the one that ended the wait (TID 0).
+	// Through are the threads between the two: each waited for the next one, and the last of them
+	// for Root. TID 0: none.
 	Root    events.Thread
 	Through [MaxHops - 2]events.Thread `json:",omitzero"`
-	Reason  events.Reason              // what most of Blocked was on
+	Reason  events.Reason              // reason of most of Blocked
 	Call    events.Syscall
 	Dev     uint32
-	By      events.Thread // who had the CPU in most of Runnable
-	// Hypervisor: it gave the CPU to others in most of Runnable; By is empty.
+	By      events.Thread // had the CPU in most of Runnable
+	// Hypervisor marks that the hypervisor took the CPU in most of Runnable; By is empty.
 	Hypervisor bool
 }

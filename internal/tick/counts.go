@@ -1,11 +1,11 @@
 package tick
 
-// Sums are the counts in the order in which a database has them.
+// Sums returns the counts in database order.
 func (c *Counts) Sums() [13]*uint64 {
 	return [...]*uint64{&c.Calls, &c.Done, &c.Errors, &c.Nested, &c.Unmeasured, &c.Abandoned, &c.Total, &c.OnCPU, &c.Runnable, &c.Throttled, &c.Inner, &c.Partial, &c.PartialNS}
 }
 
-// Add adds other calls.
+// Add adds o.
 func (c *Counts) Add(o *Counts) {
 	from := o.Sums()
 	for i, p := range c.Sums() {
@@ -13,8 +13,8 @@ func (c *Counts) Add(o *Counts) {
 	}
 }
 
-// Since returns what was added to an earlier state of the counts. Where a count has become
-// less they began anew, and all of them was added.
+// Since returns the growth since an earlier state of the counts. If a count has shrunk the counts
+// began anew, and all of them are growth.
 func (c *Counts) Since(was *Counts) Counts {
 	left := *c
 	before := was.Sums()

@@ -1,6 +1,6 @@
-// Package tick holds the values that flow from a source through the session to
-// every sink: batches of calls as they arrive, and once a second one [Tick].
+// Package tick has the values that flow from a source through the session to every sink: batches of
+// calls as they arrive, and one [Tick] per second.
 //
-// It is vocabulary only: it starts nothing, reads nothing and decides nothing.
-// Sources and sinks import it, and so need not know each other.
+// The package only defines data: it starts nothing, reads nothing and decides nothing. Sources and
+// sinks import it, so they need not know each other.
 package tick

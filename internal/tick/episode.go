@@ -2,20 +2,20 @@ package tick
 
 import "time"
 
-// EpisodeKind says what happened to an episode.
+// EpisodeKind is the kind of an event in an episode.
 type EpisodeKind uint8
 
 // The kinds.
 const (
 	EpisodeBegin   EpisodeKind = iota + 1
-	EpisodeUpdate              // it became graver, cost much more, or has another culprit
+	EpisodeUpdate              // higher severity, much more cost, or another culprit
 	EpisodeEnd                 // its figures are final
-	EpisodeRevised             // it was a judgement on too little: there was nothing
+	EpisodeRevised             // judged on too little data: there was no loss
 )
 
 var episodeKinds = [...]string{"", "chain_begin", "chain_update", "chain_end", "chain_revised"}
 
-// String returns the kind as lines of JSON name it.
+// String returns the name of the kind in JSON lines.
 func (k EpisodeKind) String() string {
 	if int(k) < len(episodeKinds) {
 		return episodeKinds[k]
@@ -23,29 +23,30 @@ func (k EpisodeKind) String() string {
 	return "?"
 }
 
-// EpisodeWhy says why there is something to tell of an episode.
+// EpisodeWhy is the reason of an update or an end.
 type EpisodeWhy string
 
 // The reasons of updates and of ends.
 const (
-	WhySeverity EpisodeWhy = "severity"      // it is graver than was told
-	WhyLost     EpisodeWhy = "lost"          // it has cost twice what was told
-	WhyCulprit  EpisodeWhy = "culprit"       // another took most
-	WhyOver     EpisodeWhy = "over"          // nothing more was lost for a while
-	WhyExit     EpisodeWhy = "process-ended" // of the process that lost
+	WhySeverity EpisodeWhy = "severity"      // severity rose since the last report
+	WhyLost     EpisodeWhy = "lost"          // cost doubled since the last report
+	WhyCulprit  EpisodeWhy = "culprit"       // another culprit took most
+	WhyOver     EpisodeWhy = "over"          // no more loss for a while
+	WhyExit     EpisodeWhy = "process-ended" // the victim ended
 	WhyFinal    EpisodeWhy = "trace-ended"
 	WhySilenced EpisodeWhy = "silenced"
 )
 
-// Episode is one step in the life of a chain: the time from when it costs something
-// until it does not for a while. A chain that costs something again has another.
+// Episode is an event in the life of a chain. An episode lasts from the time when the chain costs
+// something until it costs nothing for a while. A chain that costs something again starts a new
+// episode.
 type Episode struct {
 	Kind EpisodeKind
-	ID   string // the chain's, and the number of the tick in which it began
+	ID   string // chain ID, and the number of the tick in which the episode began
 	Why  EpisodeWhy
-	// Severity is the gravest so far. From and To are the first and the last slow step
-	// of the episode, Lost what it has cost in all, however long it is; the chain's own
-	// figures are of the last minute.
+	// Severity is the highest so far. From and To are the first and the last slow step of the
+	// episode. Lost is its total cost, however long it is; the chain's own figures cover the last
+	// minute.
 	Severity Severity
 	From, To time.Time
 	Lost     time.Duration
@@ -53,7 +54,7 @@ type Episode struct {
 	Chain    Chain
 }
 
-// HiddenWhy says why a chain is not shown.
+// HiddenWhy is why a chain is not shown.
 type HiddenWhy string
 
 // The reasons.
@@ -63,24 +64,23 @@ const (
 	HiddenSeverity HiddenWhy = "min-severity"
 )
 
-// Hidden is a chain that was found, and is not among those of the tick since somebody
-// said that it is not to be.
+// Hidden is a chain that was found but is not in the tick's chains, because the user hid it.
 type Hidden struct {
 	Chain   Chain
 	Why     HiddenWhy
-	Silence Silence // HiddenSilenced: which
+	Silence Silence // HiddenSilenced: the silence
 }
 
-// Silence is what somebody does not want to hear of for a while.
+// Silence hides chains for a while.
 type Silence struct {
-	What         string // id of a chain, a rule, or rule@culprit
+	What         string // chain ID, a rule, or rule@culprit
 	Since, Until time.Time
 	Reason       string // in words; may be empty
-	Who          string // the user who said so
+	Who          string // user who set it
 }
 
-// Culprit names what took most of a chain: a program by its name, whatever its number;
-// "" where nothing is known.
+// Culprit returns the name of the largest culprit: for a program, its name without the PID; "" if
+// unknown.
 func (c *Chain) Culprit() string {
 	if len(c.Culprits) == 0 {
 		return ""
@@ -92,7 +92,7 @@ func (c *Chain) Culprit() string {
 	return x.What
 }
 
-// AllChains returns the chains of the tick, and those that are not to be shown.
+// AllChains returns the chains of the tick, including hidden ones.
 func (t *Tick) AllChains() []Chain {
 	if len(t.Hidden) == 0 {
 		return t.Chains

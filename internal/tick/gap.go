@@ -2,10 +2,10 @@ package tick
 
 import "ingero/pkg/events"
 
-// Gap is what the threads of one process did between their outermost calls, in
-// nanoseconds: Total = OnCPU + Runnable + Throttled + Blocked + Partial.
+// Gap sums up the time of one process's threads between their outermost calls, in nanoseconds:
+// Total = OnCPU + Runnable + Throttled + Blocked + Partial.
 type Gap struct {
-	Calls     uint64 // measured outermost calls, of which a thread's first has no gap before it
+	Calls     uint64 // measured outermost calls; a thread's first has no gap before it
 	Count     uint64 // gaps
 	Total     uint64
 	OnCPU     uint64
@@ -14,15 +14,15 @@ type Gap struct {
 	Blocked   uint64
 	Partial   uint64 // OnCPU or Blocked: the thread blocked and changed CPU
 
-	// left is what calls without a record took that has not been found in a gap yet.
+	// left is the time of calls without a record that no gap has absorbed yet.
 	left gapParts
 }
 
-// gapParts are the parts of a time: on a CPU, runnable, throttled, blocked, one of the
-// first and the last.
+// gapParts are the parts of a time: on a CPU, runnable, throttled, blocked, and partial (on a CPU
+// or blocked).
 type gapParts [5]uint64
 
-// split divides a time. The parts add up to it whatever they say.
+// split divides a time. The parts always add up to it.
 func split(total, onCPU, runnable, throttled int64, partial bool) (p gapParts) {
 	left := uint64(max(total, 0))
 	take := func(ns int64) uint64 {
@@ -40,11 +40,10 @@ func split(total, onCPU, runnable, throttled int64, partial bool) (p gapParts) {
 	return p
 }
 
-// Add takes in the gap before a call. What the thread's calls without a record took since the
-// last one with a record is part of it, and no time between calls: it is taken off the gaps,
-// as much as the calls took whose records stand for them. So where records were thinned the
-// figures are estimates. Nested calls have no gap; that of a call whose return was not watched
-// is part of the next call's.
+// Add takes in the gap before a call. The gap contains calls of the thread without a record. Add
+// subtracts their time, estimated from the recorded calls that represent them, so figures are
+// estimates where records were thinned. Nested calls have no gap. The gap of a call whose return
+// was not watched is part of the next call's.
 func (g *Gap) Add(c *events.Call) {
 	if c.Flags&(events.CallNested|events.CallUnmeasured) != 0 {
 		return
@@ -69,7 +68,7 @@ func (g *Gap) Add(c *events.Call) {
 	}
 }
 
-// Merge adds all that o holds.
+// Merge adds o.
 func (g *Gap) Merge(o *Gap) {
 	for i := range g.left {
 		g.left[i] += o.left[i]
@@ -84,7 +83,7 @@ func (g *Gap) Merge(o *Gap) {
 	g.Partial += o.Partial
 }
 
-// Sub takes away what o holds, which must be an earlier state of g.
+// Sub subtracts o, which must be an earlier state of g.
 func (g *Gap) Sub(o *Gap) {
 	g.Calls -= o.Calls
 	g.Count -= o.Count
@@ -96,8 +95,8 @@ func (g *Gap) Sub(o *Gap) {
 	g.Partial -= o.Partial
 }
 
-// Gaps are the gaps of each process. The zero value cannot be added to; Gaps{}
-// can. It is for one goroutine.
+// Gaps has the gaps of each process. Use Gaps{}: the nil map cannot be added to. It is not safe for
+// concurrent use.
 type Gaps map[uint32]*Gap
 
 // Add takes in the gap before a call.
@@ -107,14 +106,14 @@ func (g Gaps) Add(c *events.Call) {
 	}
 }
 
-// Merge adds all that o holds.
+// Merge adds o.
 func (g Gaps) Merge(o Gaps) {
 	for pid, x := range o {
 		g.Of(pid).Merge(x)
 	}
 }
 
-// Of returns those of a process, which may be empty.
+// Of returns the gap of a process, which may be empty.
 func (g Gaps) Of(pid uint32) *Gap {
 	x := g[pid]
 	if x == nil {

@@ -43,8 +43,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// Of calls in a loop one in eight has a record, and the gap before it has the others in it:
-// the time between calls is as much as if all had records.
+// In a loop, one in eight calls has a record, and the gap before it contains the others: the time
+// between calls is the same as with all records.
 func TestGapOfThinnedCalls(t *testing.T) {
 	const calls, each, between = 80_000, 3, 5
 	random := rand.New(rand.NewPCG(1, 2))
@@ -62,9 +62,9 @@ func TestGapOfThinnedCalls(t *testing.T) {
 		thinned.Add(&c)
 		since = 0
 	}
-	// Ten thousand records stand for eight calls each, with a standard deviation of
-	// 8 * sqrt(80,000 * 1/8 * 7/8) = 748 calls of 3 ns: 0.7 % of the 160,000 ns on a CPU. Whether
-	// what is taken off is right, 5 % tell.
+	// Ten thousand records represent eight calls each.
+	// The standard deviation is 8 * sqrt(80,000 * 1/8 * 7/8) = 748 calls of 3 ns: 0.7 % of the
+	// 160,000 ns on a CPU. A tolerance of 5 % shows whether the right amount is subtracted.
 	for _, x := range [][2]uint64{{all.OnCPU, thinned.OnCPU}, {all.Runnable, thinned.Runnable}, {all.Total, thinned.Total}} {
 		if x[1] < x[0]*95/100 || x[1] > x[0]*105/100 {
 			t.Errorf("with all records %+v, with one in eight %+v", all, thinned)

@@ -9,10 +9,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// XidVia says how a fault became known.
+// XidVia is the source of a fault report.
 type XidVia uint8
 
-// The ways.
+// The sources.
 const (
 	ViaTracepoint XidVia = iota + 1
 	ViaKernelLog
@@ -28,7 +28,7 @@ func (v XidVia) String() string {
 	return ""
 }
 
-// ViaOf is the inverse of String, 0 for what it does not know.
+// ViaOf is the inverse of String. It returns 0 for an unknown name.
 func ViaOf(s string) XidVia {
 	for v, name := range viaNames {
 		if name == s {
@@ -38,46 +38,42 @@ func ViaOf(s string) XidVia {
 	return 0
 }
 
-// Xid is one fault that the NVIDIA driver reported: an Xid of a GPU, or an SXid of
-// an NVSwitch.
+// Xid is one fault reported by the NVIDIA driver: an Xid of a GPU, or an SXid of an NVSwitch.
 type Xid struct {
 	Time   int64 // Unix ns
 	Code   uint32
-	Switch bool   // an SXid: its codes are a list of their own
+	Switch bool   // an SXid, with its own list of codes
 	Bus    string // PCI address without the function: "0000:75:00"
-	// GPUInstance and ComputeInstance are the MIG instances that the driver attributes
-	// it to, as nvidia-smi numbers them; unknown where it names none.
+	// GPUInstance and ComputeInstance are the MIG instances of the fault, as nvidia-smi numbers
+	// them; unknown if the driver names none.
 	GPUInstance, ComputeInstance Number
-	Msg                          string // what the driver said, without code and address
+	Msg                          string // message of the driver, without code and address
 	Via                          XidVia
-	// NoCode says that the driver reported a lost GPU without a code: Code is then 79.
+	// NoCode means that the driver reported a lost GPU without a code: Code is then 79.
 	NoCode bool
-	// CausedBy is the code of the fault that the driver names as the cause of this one,
-	// 0 where it names none.
+	// CausedBy is the code of the fault that the driver names as the cause of this one, or 0.
 	CausedBy uint32
-	// Injected says that a program wrote it to the kernel log, and not the driver.
+	// Injected means that a program, not the driver, wrote it to the kernel log.
 	Injected bool
 
-	// SaidPID and SaidName are the process that the message names, 0 and "" for
-	// none. PID is that process in the root PID namespace, 0 where it is not known,
-	// and Comm its name.
+	// SaidPID and SaidName are the process that the message names, 0 and "" for none. PID is that
+	// process in the root PID namespace, 0 if unknown, and Comm its name.
 	SaidPID  uint32
 	SaidName string
 	PID      uint32
 	Comm     string
 
-	// Faults of one device that follow each other closely are a burst. Burst numbers
-	// them within a session, from 1; At is this one's place in its burst, from 1,
-	// which is the root: the others follow from it. After is how long after the root
-	// it came.
+	// Faults of one device in quick succession are a burst. Burst numbers the bursts of a session,
+	// from 1. At is the position in the burst; 1 is the root, and the others follow from it. After
+	// is the time since the root.
 	Burst uint64
 	At    int
 	Root  uint32 // the root's code
 	After time.Duration
 
-	// Last are the last calls of process PID that began before the fault, the
-	// latest first, those that have not returned before the others. Only of traced
-	// processes, and only with the first of the faults that hit one in a second or so.
+	// Last are the last calls of process PID that began before the fault: calls that had not
+	// returned first, then the latest first. They exist only for traced processes, and only with
+	// the first of the faults that hit a process in about a second.
 	Last []XidCall
 }
 
@@ -85,26 +81,25 @@ type Xid struct {
 type XidCall struct {
 	TID      uint32        `json:"tid"`
 	Op       events.Op     `json:"op"`
-	Before   time.Duration `json:"before_ns"`             // how long before the fault it began
-	Duration time.Duration `json:"duration_ns,omitempty"` // 0: it is not known
+	Before   time.Duration `json:"before_ns"`             // time from its start to the fault
+	Duration time.Duration `json:"duration_ns,omitempty"` // 0: unknown
 	Result   int32         `json:"result,omitempty"`      // of a call that has returned and is measured
-	Open     bool          `json:"open,omitempty"`        // it had not returned by the end of the tick
+	Open     bool          `json:"open,omitempty"`        // not returned by the end of the tick
 }
 
 // causedBy is what the driver appends to the message of a fault that follows from another.
 const causedBy = "caused by previous Xid "
 
-// GPU is the state of one GPU. What is not known is nil: it is absent, not zero.
+// GPU is the state of one GPU. Unknown values are nil: absent, not zero.
 type GPU struct {
-	Time  time.Time // when it was so
-	Index int       // as nvidia-smi numbers it; -1: not known
+	Time  time.Time // time of the state
+	Index int       // as nvidia-smi numbers it; -1: unknown
 	Bus   string    // "0000:75:00.0"
 	UUID  string
 	Name  string // "NVIDIA H200"
-	MIG   bool   // it is divided into instances, and has no utilisation of its own
-	Lost  bool   // it does not answer: reset it, or reboot
-	// Throttle are the reasons why its clocks are lower than they could be: "idle",
-	// "power cap", ...
+	MIG   bool   // divided into instances, without a utilization of its own
+	Lost  bool   // does not respond: reset it, or reboot
+	// Throttle are the reasons why its clocks are reduced: "idle", "power cap", ...
 	Throttle []string
 
 	MemTotal, MemUsed     *int64   // bytes
@@ -116,8 +111,8 @@ type GPU struct {
 	ECCCorrected, ECCLost *int64   // errors since the driver was loaded; ECCLost: uncorrected
 }
 
-// Device names what reported the fault, as people name it: "0000:75:00",
-// "0000:75:00 GPU-I:05 GPU-CI:01".
+// Device returns the usual name of the device that reported the fault: "0000:75:00", "0000:75:00
+// GPU-I:05 GPU-CI:01".
 func (x *Xid) Device() string {
 	s := x.Bus
 	for _, i := range [...]struct {
@@ -147,7 +142,7 @@ func (x *Xid) Say(msg string) {
 		key, value, ok := strings.Cut(strings.TrimSpace(part), "=")
 		value = strings.Trim(value, "'")
 		switch {
-		case !ok || strings.HasPrefix(value, "<"): // it is not known
+		case !ok || strings.HasPrefix(value, "<"): // unknown
 		case key == "pid":
 			if n, err := strconv.ParseUint(value, 10, 32); err == nil && x.SaidPID == 0 {
 				x.SaidPID = uint32(n)

@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// HostEvent is a kind of thing that the kernel or its files tell of the host.
+// HostEvent is a kind of host event, from the kernel's programs or its files.
 type HostEvent uint8
 
-// The kinds. Those that the kernel's programs sum up come first, in their order
-// (enum host_kind).
+// The kinds. Those summed by the kernel's programs come first, in the order of enum host_kind.
 const (
 	HostDiskRead HostEvent = iota + 1
 	HostDiskWrite
@@ -47,15 +46,15 @@ const (
 	hostEvents
 )
 
-// HostRow says what the sums of a kind are of.
+// HostRow describes the sums of a kind.
 type HostRow struct {
 	Name   string // short and stable, for JSON and SQL
 	Title  string // for people
-	Object string // what Object is: "device", "peer", "cgroup", "signal", "order"; empty: there is none
-	One    string // of what Count is, one of it
-	NS     string // what the time is of; empty: none is known
-	Bytes  bool   // Bytes says something
-	PID    bool   // PID says something
+	Object string // meaning of Object: "device", "peer", "cgroup", "signal", "order"; empty: no object
+	One    string // unit of Count, in the singular
+	NS     string // subject of the time; empty: no time
+	Bytes  bool   // Bytes is set
+	PID    bool   // PID is set
 }
 
 // HostRows is the table of the kinds, by kind.
@@ -92,7 +91,7 @@ var HostRows = [hostEvents]HostRow{
 	HostThreads:        {Name: "thread-cpu", Title: "CPU by thread", Object: "threads", NS: "CPU", PID: true},
 }
 
-// Row returns what the sums of a kind are of; that of an unknown kind is empty.
+// Row returns the description of a kind; that of an unknown kind is empty.
 func (k HostEvent) Row() *HostRow {
 	if k >= hostEvents {
 		k = 0
@@ -100,7 +99,7 @@ func (k HostEvent) Row() *HostRow {
 	return &HostRows[k]
 }
 
-// String returns the kind's name, "?" for an unknown one.
+// String returns the kind's name, or "?".
 func (k HostEvent) String() string {
 	if n := k.Row().Name; n != "" {
 		return n
@@ -108,26 +107,26 @@ func (k HostEvent) String() string {
 	return "?"
 }
 
-// HostKey is what a sum of the host is of.
+// HostKey identifies a host sum.
 type HostKey struct {
 	Kind   HostEvent
-	PID    uint32 // 0: of nobody in particular, or of processes that are not told apart
-	Sender uint32 // HostSignal: who sent it; 0: the kernel
-	Object string // "vda", "10.0.0.7:443", "/system.slice", "SIGKILL", "order-0"; empty: none, or not known
+	PID    uint32 // 0: no process in particular, or processes beyond the limit
+	Sender uint32 // HostSignal: sender; 0: the kernel
+	Object string // "vda", "10.0.0.7:443", "/system.slice", "SIGKILL", "order-0"; empty: none, or unknown
 }
 
-// HostSum is what happened of a kind: counts are exact.
+// HostSum sums up the events of a key: counts are exact.
 type HostSum struct {
 	HostKey
-	Comm   string // of PID; HostSignal: of Sender. Empty: not known
+	Comm   string // of PID; HostSignal: of Sender. Empty: unknown
 	Count  uint64
 	Failed uint64 // of Count
 	Bytes  uint64
 	NS     uint64
-	Hist   HostHist // of the single times in NS, where they are known
+	Hist   HostHist // of the single times in NS, if known
 }
 
-// Add takes in what o holds.
+// Add adds o.
 func (s *HostSum) Add(o *HostSum) {
 	s.Count += o.Count
 	s.Failed += o.Failed
@@ -141,23 +140,23 @@ func (s *HostSum) Add(o *HostSum) {
 	}
 }
 
-// ByHostKey is the order of sums: by kind, those of most time first.
+// ByHostKey compares sums by kind, then by time, longest first.
 func ByHostKey(a, b HostSum) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.NS, a.NS), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Count, a.Count),
 		cmp.Compare(a.PID, b.PID), cmp.Compare(a.Object, b.Object), cmp.Compare(a.Sender, b.Sender))
 }
 
-// HostBuckets is how many buckets a [HostHist] has.
+// HostBuckets is the number of buckets of a [HostHist].
 const HostBuckets = 32
 
-// HostHist counts times by powers of two: bucket 0 those below 1,024 ns, bucket i
-// those from 512 << i ns, the last all that are longer.
+// HostHist counts times by powers of two: bucket 0 below 1,024 ns, bucket i from 512 << i ns, the
+// last one all longer times.
 type HostHist [HostBuckets]uint64
 
 // Add counts a time.
 func (h *HostHist) Add(ns uint64) { h[min(bits.Len64(ns>>10), HostBuckets-1)]++ }
 
-// Count returns how many times were counted.
+// Count returns the number of counted times.
 func (h *HostHist) Count() (n uint64) {
 	for _, x := range h {
 		n += x
@@ -165,8 +164,8 @@ func (h *HostHist) Count() (n uint64) {
 	return n
 }
 
-// Quantile returns the middle of the bucket that the quantile lies in: within a
-// factor of 1.5 of it. Of nothing it is 0.
+// Quantile returns the middle of the quantile's bucket: within a factor of 1.5. It returns 0 for an
+// empty histogram.
 func (h *HostHist) Quantile(q float64) int64 {
 	all := h.Count()
 	if all == 0 {
@@ -185,16 +184,16 @@ func (h *HostHist) Quantile(q float64) int64 {
 	return 0
 }
 
-// HostSums adds up sums by what they are of. The zero value has none; it is for one
-// goroutine. What there is no room for is added up by kind alone.
+// HostSums adds up sums by key. The zero value is empty; it is not safe for concurrent use. Beyond
+// the limit, sums are added up by kind alone.
 type HostSums struct {
 	all map[HostKey]*HostSum
 }
 
-// maxHostSums bounds the sums that are told apart.
+// maxHostSums bounds the separate sums.
 const maxHostSums = 8192
 
-// Add takes sums in.
+// Add adds sums.
 func (h *HostSums) Add(sums []HostSum) {
 	if h.all == nil {
 		h.all = map[HostKey]*HostSum{}
@@ -214,7 +213,7 @@ func (h *HostSums) Add(sums []HostSum) {
 	}
 }
 
-// List returns them in order.
+// List returns the sums in order.
 func (h *HostSums) List() []HostSum {
 	out := make([]HostSum, 0, len(h.all))
 	for _, x := range h.all {
@@ -224,5 +223,5 @@ func (h *HostSums) List() []HostSum {
 	return out
 }
 
-// Reset forgets them.
+// Reset removes all sums.
 func (h *HostSums) Reset() { clear(h.all) }

@@ -5,7 +5,7 @@ import (
 	"testing/quick"
 )
 
-// A time's bucket is within a factor of 1.5 of it, whatever it is.
+// The value of a time's bucket is always within a factor of 1.5 of it.
 func TestHostHist(t *testing.T) {
 	near := func(ns uint64) bool {
 		var h HostHist
@@ -34,7 +34,7 @@ func TestHostHist(t *testing.T) {
 	}
 }
 
-// Sums that there is no room for are in their kind's own.
+// Sums beyond the limit go to the sum of their kind.
 func TestHostSumsFull(t *testing.T) {
 	var all HostSums
 	const n = maxHostSums + 100
@@ -54,7 +54,7 @@ func TestHostSumsFull(t *testing.T) {
 	}
 }
 
-// Each kind has a name of its own, and says what a sum of it has.
+// Each kind has a unique name and describes its sums.
 func TestHostRows(t *testing.T) {
 	seen := map[string]bool{}
 	for k := HostEvent(1); k < hostEvents; k++ {

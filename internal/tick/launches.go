@@ -2,30 +2,29 @@ package tick
 
 import "ingero/pkg/events"
 
-// Launches says which GPU functions a process has launched since the session began,
-// as far as records tell: each counts with its weight. Launches = Named + Pending +
-// those of Unnamed. A launch of a graph is none of them, nor is one that another
-// launch made.
+// Launches counts the GPU functions that a process has launched since the session began, by
+// records, each with its weight. Launches = Named + Pending + those of Unnamed. Graph launches and
+// launches made by another launch are not included.
 type Launches struct {
 	PID       uint32
 	Launches  uint64
-	Named     uint64 // of functions whose names are known
-	Pending   uint64 // whose names are being read
+	Named     uint64 // of functions with known names
+	Pending   uint64 // of functions whose names are being read
 	Functions int    // different names
 	Unnamed   []Unnamed
-	Top       []Launched // those with most launches, which come first; not all
+	Top       []Launched // functions with the most launches, in descending order; bounded
 }
 
-// Unnamed are launches of functions without a name.
+// Unnamed counts launches of functions without a name.
 type Unnamed struct {
 	Why      events.NoName
 	Launches uint64
 }
 
-// Launched is a function of which there were launches.
+// Launched is a launched function.
 type Launched struct {
-	Function string // as it is linked: mangled
+	Function string // linker name: mangled
 	Launches uint64
-	Timed    uint64 // of Launches: whose call was measured
-	Time     uint64 // of these calls, ns
+	Timed    uint64 // of Launches: measured calls
+	Time     uint64 // of the measured calls, ns
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Limit is a limit that a cgroup has, as its file says it.
+// Limit is a limit of a cgroup, as in its file.
 type Limit struct {
 	Group string // path in its hierarchy
 	File  string // on this machine
 	Raw   string // "200000 100000" of cpu.max, also for version 1: quota and period in us
 }
 
-// LimitKind is what a limit bounds.
+// LimitKind is the resource that a limit bounds.
 type LimitKind uint8
 
 // The kinds.
@@ -23,20 +23,20 @@ const (
 	LimitCPUs
 )
 
-// limitKinds are the kinds by the names of their files.
+// limitKinds maps file names to kinds.
 var limitKinds = map[string]LimitKind{
 	"cpu.max": LimitCPU, "cpu.cfs_quota_us": LimitCPU,
 	"memory.max": LimitMemory, "memory.high": LimitMemory, "memory.limit_in_bytes": LimitMemory,
 	"cpuset.cpus": LimitCPUs,
 }
 
-// Kind returns what the limit bounds; 0 where there is none.
+// Kind returns the resource that the limit bounds, or 0.
 func (l *Limit) Kind() LimitKind { return limitKinds[path.Base(l.File)] }
 
-// String returns the limit as the object of a [HostSum]; [ParseLimit] reads it.
+// String returns the limit as the object of a [HostSum]; [ParseLimit] parses it.
 func (l *Limit) String() string { return l.Raw + " in " + l.Group + " at " + l.File }
 
-// ParseLimit reads what String wrote; ok is false where it did not.
+// ParseLimit parses the result of String; ok is false for other text.
 func ParseLimit(s string) (l Limit, ok bool) {
 	at := strings.LastIndex(s, " at /")
 	in := strings.Index(s, " in /")
@@ -47,7 +47,7 @@ func ParseLimit(s string) (l Limit, ok bool) {
 	return l, l.Kind() != 0
 }
 
-// CPUs returns how many CPUs a quota is worth; 0 where it is none.
+// CPUs returns the number of CPUs of a quota; 0 if it is none.
 func (l *Limit) CPUs() float64 {
 	quota, period, _ := strings.Cut(l.Raw, " ")
 	q, err := strconv.ParseFloat(quota, 64)
@@ -58,7 +58,7 @@ func (l *Limit) CPUs() float64 {
 	return q / p
 }
 
-// Value returns the limit in words: "2 CPUs", "32 GiB", "CPUs 0-3".
+// Value describes the limit: "2 CPUs", "32 GiB", "CPUs 0-3".
 func (l *Limit) Value() string {
 	switch l.Kind() {
 	case LimitCPU:

@@ -9,30 +9,28 @@ import (
 	"ingero/pkg/events"
 )
 
-// Loop is what a program does again and again, and what a person calls its steps: of the
-// thread that waits for the GPU most, found from the order in which it does so, or from
-// the ranges that it names.
+// Loop is what a program repeats: its steps, as people call them. The steps belong to the thread
+// that waits for the GPU most. They are found from the order of its waits, or from the program's
+// ranges.
 type Loop struct {
 	TID   uint32
 	Op    events.Op // the call that closes a step
-	Waits int       // how often a step waits for the GPU
-	// Range is the name of the NVTX range that the steps are: the program says so itself.
-	// A number that is not the same in each is "#". Empty: the steps were found
-	// from the order of the calls.
+	Waits int       // number of GPU waits in a step
+	// Range is the name of the NVTX range that the program marks its steps with. Numbers that
+	// change are "#". Empty: the steps were found from the order of the calls.
 	Range string
-	Steps uint64 // those that were seen whole
+	Steps uint64 // completely observed steps
 	Total time.Duration
-	// Lengths are those of the steps; P50 and P99 are of it.
+	// Lengths has the lengths of the steps; P50 and P99 are its quantiles.
 	Lengths  *stats.Sketch
 	P50, P99 time.Duration
 	Usual    StepTimes  // the median of each part
 	Slowest  []LoopStep // the slowest first; few
-	Recent   []LoopStep // likewise, of those that ended in this tick
+	Recent   []LoopStep // the slowest of this tick, slowest first
 }
 
-// StepTimes is where a step's time went. The parts add up to its length. To add one is to add
-// a field, its place in Parts and its row of [StepParts]; to fill it in package loop; and to
-// keep it in package store.
+// StepTimes divides a step's time. The parts add up to its length. To add a part, add a field, its
+// place in Parts and its row of [StepParts], fill it in package loop, and keep it in package store.
 type StepTimes struct {
 	GPUWait   time.Duration
 	CallCPU   time.Duration
@@ -40,15 +38,15 @@ type StepTimes struct {
 	Runnable  time.Duration
 	Throttled time.Duration
 	Blocked   time.Duration
-	Unknown   time.Duration // of calls whose records are missing
+	Unknown   time.Duration // calls with missing records
 }
 
-// Parts are the times in the order in which they are told.
+// Parts returns the times in display order.
 func (t *StepTimes) Parts() [len(StepParts)]*time.Duration {
 	return [...]*time.Duration{&t.GPUWait, &t.CallCPU, &t.GapCPU, &t.Runnable, &t.Throttled, &t.Blocked, &t.Unknown}
 }
 
-// StepParts are the parts in the order of [StepTimes.Parts]: their names in JSON and in words.
+// StepParts has the names of the parts in JSON and in words, in the order of [StepTimes.Parts].
 var StepParts = [...]struct{ Name, Label string }{
 	{"gpu_wait", "GPU wait"}, {"cpu_in_calls", "CPU in calls"}, {"cpu_between_calls", "CPU between calls"},
 	{"runnable", "waiting for a CPU"}, {"throttled", "throttled"}, {"blocked", "blocked"}, {"unknown", "not known"},
@@ -58,13 +56,13 @@ var StepParts = [...]struct{ Name, Label string }{
 type LoopStep struct {
 	From, To time.Time
 	Times    StepTimes
-	Took     []Share // who had the CPU, and what was waited for outside of waits for the GPU: the largest first, few
+	Took     []Share // CPU users, and waits outside of GPU waits: largest first, bounded
 }
 
-// SlowSteps is how many of the slowest steps are kept.
+// SlowSteps is the number of slowest steps that are kept.
 const SlowSteps = 5
 
-// Slower adds steps to a list of the slowest, which it does not change.
+// Slower returns list with more steps, the slowest first. It does not modify list.
 func Slower(list []LoopStep, more ...LoopStep) []LoopStep {
 	out := slices.Concat(list, more)
 	slices.SortStableFunc(out, func(a, b LoopStep) int {
@@ -73,16 +71,16 @@ func Slower(list []LoopStep, more ...LoopStep) []LoopStep {
 	return out[:min(len(out), SlowSteps)]
 }
 
-// Length is how long the step took.
+// Length returns the duration of the step.
 func (s *LoopStep) Length() time.Duration { return s.To.Sub(s.From) }
 
-// same says whether o is of the same loop.
+// same reports whether o is the same loop.
 func (l *Loop) same(o *Loop) bool {
 	return l != nil && o != nil && l.TID == o.TID && l.Op == o.Op && l.Range == o.Range && (l.Range != "" || l.Waits == o.Waits)
 }
 
-// Plus returns the sum of what two stretches of time have of one loop; of two loops the
-// one that went on for longer.
+// Plus returns the sum of two times of one loop. For different loops it returns the one with the
+// longer total.
 func (l *Loop) Plus(o *Loop) *Loop {
 	switch {
 	case !l.same(o) && (l == nil || o != nil && o.Total > l.Total):
@@ -102,8 +100,7 @@ func (l *Loop) Plus(o *Loop) *Loop {
 	return &sum
 }
 
-// since returns what was added since an earlier state, without its slowest steps; nil for
-// nothing.
+// since returns the growth since an earlier state, without its slowest steps; nil for none.
 func (l *Loop) since(was *Loop) *Loop {
 	if l == nil {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// Times is where a thread's time went, in nanoseconds.
+// Times divides a thread's time, in nanoseconds.
 type Times struct {
 	OnCPU     uint64
-	Runnable  uint64 // ready to run, others had the CPU
+	Runnable  uint64 // ready to run, without a CPU
 	Throttled uint64 // held back by its cgroup's CPU quota
 	Blocked   uint64
 }
 
-// Total is the sum of the parts.
+// Total returns the sum of the parts.
 func (t *Times) Total() uint64 { return t.OnCPU + t.Runnable + t.Throttled + t.Blocked }
 
 // Add adds o.
@@ -25,28 +25,26 @@ func (t *Times) Add(o *Times) {
 	t.Blocked += o.Blocked
 }
 
-// Thread is the account of one thread, exact whatever became of the records.
-// InCalls.Total() + Between.Total() = Until - Since, of which the state that it
-// is in now is a part.
+// Thread is the account of one thread, exact even if records were dropped. InCalls.Total() +
+// Between.Total() = Until - Since, including the current state.
 type Thread struct {
 	PID, TID uint32
 	Comm     string
-	// Enrolled marks a thread that makes no traced calls, but has woken one that
-	// does. All its time is in Between.
+	// Enrolled marks a thread that makes no traced calls, but has woken a thread that does. All its
+	// time is in Between.
 	Enrolled bool
 	Ended    bool  // it has exited; this is its last account
-	Since    int64 // Unix ns: its first traced call, or its enrolment
-	Until    int64 // Unix ns: as of when
+	Since    int64 // Unix ns: its first traced call, or its enrollment
+	Until    int64 // Unix ns: time of the account
 	InCalls  Times // inside outermost traced calls
 	Between  Times
-	// Sync is the part of InCalls that lies in calls that wait for the GPU
-	// (events.ClassSync).
+	// Sync is the part of InCalls in calls that wait for the GPU (events.ClassSync).
 	Sync Times
 	Now  Doing
 	Open []OpenCall // calls that have not returned, outermost first
 }
 
-// Doing is what a thread does at a moment.
+// Doing is the current activity of a thread.
 type Doing struct {
 	State   events.WaitState // 0: on a CPU
 	Reason  events.Reason    // WaitBlocked
@@ -66,8 +64,8 @@ type OpenCall struct {
 	Tag   uint32
 }
 
-// ByThread is the order of a tick's threads. One that ended comes before one that
-// got its number.
+// ByThread compares threads by PID, TID and start. A thread that ended comes before the one that
+// reused its TID.
 func ByThread(a, b Thread) int {
 	return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TID, b.TID), cmp.Compare(a.Since, b.Since))
 }

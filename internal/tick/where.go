@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Where says where a process runs, as what, and by which command. What is empty is
-// not known, or there is none. It can be compared.
+// Where describes where a process runs, as what, and by which command. Empty fields are unknown or
+// absent. It is comparable.
 type Where struct {
 	Cmdline       string `json:"cmdline,omitempty"`
 	Runtime       string `json:"runtime,omitempty"`
@@ -28,17 +28,17 @@ type Where struct {
 	Devices       string `json:"visible_devices,omitempty"`
 }
 
-// WhereField is a field of [Where]: its name wherever it is kept or shown, and where
-// it is. One of Text and Number is there.
+// WhereField is a field of [Where]: its name wherever it is stored or shown, and its accessor. One
+// of Text and Number is set.
 type WhereField struct {
 	Name, About string
-	Beside      bool // it stands beside each call of the process, too: in SQL and exports
+	Beside      bool // also stored beside each call of the process: in SQL and exports
 	Text        func(*Where) *string
 	Number      func(*Where) *Number
 }
 
-// WhereFields are the fields in the order in which they are kept. To keep one more is
-// to add it above and here, and a column by a migration of package store.
+// WhereFields are the fields in storage order. To add one, add it above and here, and add a column
+// by a migration of package store.
 var WhereFields = []WhereField{
 	{"cmdline", "command line, without what may be secret", false, func(w *Where) *string { return &w.Cmdline }, nil},
 	{"runtime", "what made its container: docker, containerd, cri-o, podman, systemd-nspawn, lxc", false, func(w *Where) *string { return &w.Runtime }, nil},
@@ -70,8 +70,8 @@ func (w Where) Map(f func(string) string) Where {
 	return w
 }
 
-// Number is a number that may be unknown, as the zero value is.
-type Number uint64 // one more than it
+// Number is a number that may be unknown, which is the zero value.
+type Number uint64 // value plus one
 
 // Numbered returns a known number.
 func Numbered(n uint32) Number { return Number(n) + 1 }
@@ -79,7 +79,7 @@ func Numbered(n uint32) Number { return Number(n) + 1 }
 // Value returns the number, and whether it is known.
 func (n Number) Value() (uint32, bool) { return uint32(n - 1), n != 0 }
 
-// String returns it in decimal, "" when it is not known.
+// String returns the number in decimal, or "" if it is unknown.
 func (n Number) String() string {
 	if n == 0 {
 		return ""
@@ -108,9 +108,9 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Pod is a Kubernetes pod that asks for GPUs, whether it makes CUDA calls or not.
+// Pod is a Kubernetes pod that requests GPUs, whether it makes CUDA calls or not.
 type Pod struct {
 	UID, Name, Namespace string
 	Phase                string // Pending, Running
-	GPUs                 int    // that it asks for, shares of one included
+	GPUs                 int    // requested GPUs, including shares of one
 }

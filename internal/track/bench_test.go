@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// step makes the calls of one step of a training loop, and some allocations.
+// trainingStep makes the calls of one step of a training loop, and some allocations.
 func trainingStep(b *bench) (calls []events.Call) {
 	for i := range 20 {
 		c := b.make("cudaLaunchKernel", with{events.RoleFunc: uint64(i), events.RoleStream: 0x5000})
@@ -25,7 +25,7 @@ func trainingStep(b *bench) (calls []events.Call) {
 func TestCallsDoNotAllocate(t *testing.T) {
 	b := newBench(t)
 	batch := tick.Batch{Calls: trainingStep(b)}
-	for range 2 * maxFreed { // until what is remembered is full
+	for range 2 * maxFreed { // until the remembered addresses are full
 		b.tr.Batch(batch.Calls, nil)
 	}
 	if n := testing.AllocsPerRun(100, func() { b.tr.Batch(batch.Calls, nil) }); n > 0 {
@@ -33,7 +33,8 @@ func TestCallsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkBatch says what a call costs; of two threads, for what is cached must be looked up then.
+// BenchmarkBatch measures the cost of a call; with two threads, because cached state must then be
+// looked up.
 func BenchmarkBatch(b *testing.B) {
 	x := newBench(b)
 	batch := tick.Batch{Calls: trainingStep(x)}

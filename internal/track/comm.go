@@ -11,20 +11,20 @@ import (
 // comm is a communicator.
 type comm struct {
 	tick.Comm
-	splits uint64 // so far: the ranks of a split find each other by its number
+	splits uint64 // number of splits: the ranks of a split find each other by it
 }
 
-// comms are those of a process.
+// comms has the communicators of a process.
 type comms struct {
 	all     map[uint64]*comm
-	gone    []tick.Comm // whose handle was given again: the latest
+	gone    []tick.Comm // latest communicators whose handle was reused
 	dropped int
 	entered []tick.Entry
 }
 
 func (k *comms) reset() { *k = comms{all: map[uint64]*comm{}} }
 
-// comm returns the communicator of a handle; with fresh a new one in its place.
+// comm returns the communicator of a handle; with fresh, a new one that replaces it.
 func (p *process) comm(handle uint64, fresh bool) *comm {
 	k := &p.comms
 	x := k.all[handle]
@@ -47,7 +47,7 @@ func (p *process) comm(handle uint64, fresh bool) *comm {
 	return x
 }
 
-// initComm takes in a communicator that was made.
+// initComm takes in a new communicator.
 func initComm(p *process, _ *thread, c *events.Call, _ *effect) {
 	handle, ok := c.Value(events.RoleComm)
 	if !done(c) || !ok || handle == 0 || nested(c) {
@@ -67,8 +67,8 @@ func initComm(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// splitComm takes in one that was split off another. All ranks of the parent split it
-// together, so parent, number and colour name the child, in every process.
+// splitComm takes in a communicator split off another. All ranks of the parent split it at once, so
+// parent, number and color identify the child in every process.
 func splitComm(p *process, _ *thread, c *events.Call, _ *effect) {
 	from, ok := c.Value(events.RoleParent)
 	if !done(c) || !ok || nested(c) {
@@ -107,7 +107,7 @@ func mix(values ...uint64) uint64 {
 // float16, float32, float64, bfloat16, float8e4m3, float8e5m2.
 var dataBytes = [...]uint64{1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}
 
-// collective takes in an operation of a communicator, of one rank with others.
+// collective takes in an operation of a rank with other ranks of a communicator.
 func collective(p *process, _ *thread, c *events.Call, e *effect) {
 	handle, ok := c.Value(events.RoleComm)
 	if !ok || nested(c) {
@@ -136,7 +136,7 @@ func collective(p *process, _ *thread, c *events.Call, e *effect) {
 	}
 }
 
-// maxEntered bounds the collectives of a tick whose times are kept, of a process.
+// maxEntered bounds the collectives per tick and process with kept times.
 const maxEntered = 1 << 14
 
 // enter takes in a collective that the others of the communicator must enter too.
@@ -149,7 +149,7 @@ func (k *comms) enter(x *comm, c *events.Call) {
 	k.entered = append(k.entered, tick.Entry{Comm: x.Number, Time: c.Start, Op: c.Op})
 }
 
-// lost notes that operations have no records, and nobody knows of which communicator.
+// lost records that operations of an unknown communicator have no records.
 func (k *comms) lost() {
 	for _, x := range k.all {
 		x.Inexact = true

@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// memcpy takes in a copy. One inside another is the same.
+// memcpy takes in a copy. A copy inside another is the same copy.
 func memcpy(p *process, th *thread, c *events.Call, e *effect) {
 	if inside(c, copies) || c.Flags&events.CallFailed != 0 {
 		return
@@ -30,12 +30,12 @@ func memcpy(p *process, th *thread, c *events.Call, e *effect) {
 	x.Bytes += size * weight
 	x.Last = c.End()
 	if dir == tick.CopyDeviceToHost && !c.Op.Row().Has(events.RoleStream) && done(c) {
-		x.until(c.Start) // it has waited for what was before it
+		x.until(c.Start) // it has waited for earlier work
 	}
 }
 
-// direction says from where to where a copy goes, and what the host's side is. What
-// the call does not say, its addresses may.
+// direction returns the direction of a copy and the kind of its host memory. It uses the addresses
+// if the call does not say.
 func (p *process) direction(c *events.Call, e *effect) (tick.CopyDir, tick.HostKind) {
 	if e.peer {
 		return tick.CopyPeer, tick.HostNone
@@ -56,7 +56,7 @@ func (p *process) direction(c *events.Call, e *effect) (tick.CopyDir, tick.HostK
 	return dir, min(p.hostKind(c.Value(events.RoleSrc)), p.hostKind(c.Value(events.RoleDst)))
 }
 
-// byAddress finds the direction of a copy by what its addresses are.
+// byAddress finds the direction of a copy from its addresses.
 func (p *process) byAddress(c *events.Call) (tick.CopyDir, tick.HostKind) {
 	src, knownSrc := p.side(c.Value(events.RoleSrc))
 	dst, knownDst := p.side(c.Value(events.RoleDst))
@@ -73,8 +73,8 @@ func (p *process) byAddress(c *events.Call) (tick.CopyDir, tick.HostKind) {
 	return tick.CopyHostToHost, min(src, dst)
 }
 
-// side says what is at an address: memory of the GPU (HostNone), pinned memory, or,
-// where all allocations are known, anything else.
+// side returns the memory at an address: GPU memory (HostNone), pinned memory, or, if all
+// allocations are known, pageable memory.
 func (p *process) side(at uint64, known bool) (tick.HostKind, bool) {
 	if !known {
 		return 0, false
@@ -88,7 +88,7 @@ func (p *process) side(at uint64, known bool) (tick.HostKind, bool) {
 	return tick.HostPageable, p.complete()
 }
 
-// hostKind says what an address of the host is.
+// hostKind returns the kind of a host address.
 func (p *process) hostKind(at uint64, known bool) tick.HostKind {
 	if k, ok := p.side(at, known); ok && k != tick.HostNone {
 		return k
@@ -96,18 +96,18 @@ func (p *process) hostKind(at uint64, known bool) tick.HostKind {
 	return tick.HostUnknown
 }
 
-// complete says whether every allocation that is held is known by its addresses.
+// complete reports whether every held allocation is known by its addresses.
 func (p *process) complete() bool {
 	return !p.late && p.memory.inexact == 0 && p.memory.ranges.lack == 0
 }
 
-// failure is a way to fail.
+// failure is an operation with an error code.
 type failure struct {
 	op   events.Op
 	code int32
 }
 
-// notReady is what a query answers that is not done yet: cudaErrorNotReady, CUDA_ERROR_NOT_READY.
+// notReady is the result of a query for unfinished work: cudaErrorNotReady, CUDA_ERROR_NOT_READY.
 const notReady = 600
 
 // failed counts a failed call.

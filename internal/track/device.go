@@ -10,18 +10,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// thread is what a thread's next calls depend on.
+// thread is the state on which a thread's next calls depend.
 type thread struct {
 	device  int16       // as in events.Call
 	stack   []int16     // devices of the contexts below the current one
 	group   int         // depth of ncclGroupStart
-	capture *tick.Graph // that it has begun
+	capture *tick.Graph // capture in progress
 }
 
 // maxStack bounds a thread's stack of contexts.
 const maxStack = 64
 
-// of returns what is kept of a thread. One for which there is no room has nothing.
+// of returns the state of a thread. A thread beyond the limit has an empty state.
 func (p *process) of(tid uint32) *thread {
 	if p.thread != nil && p.tid == tid {
 		return p.thread
@@ -39,8 +39,8 @@ func (p *process) of(tid uint32) *thread {
 	return th
 }
 
-// initial is the device of a thread that has chosen none: the first, as the runtime
-// has it. Where calls before were not seen it may have chosen.
+// initial returns the device of a thread that has chosen none: the first one, as in the runtime. It
+// is unknown if earlier calls were not seen.
 func (p *process) initial() int16 {
 	if p.late {
 		return 0
@@ -48,7 +48,7 @@ func (p *process) initial() int16 {
 	return 1
 }
 
-// known says that all calls of the process are seen after all.
+// known records that all calls of the process are seen after all.
 func (p *process) known() {
 	for _, th := range p.threads {
 		if th.device == 0 {
@@ -57,7 +57,7 @@ func (p *process) known() {
 	}
 }
 
-// ordinal makes what events.Call has of a device's number.
+// ordinal converts a device number to the form of events.Call.
 func ordinal(v uint64, known bool) int16 {
 	if !known || v > 1<<10 {
 		return 0
@@ -65,12 +65,12 @@ func ordinal(v uint64, known bool) int16 {
 	return int16(v) + 1
 }
 
-// done says that a call is known to have succeeded.
+// done reports whether a call is known to have succeeded.
 func done(c *events.Call) bool {
 	return c.Flags&(events.CallFailed|events.CallUnmeasured) == 0
 }
 
-// choose takes in a device that was chosen, or that a thread was told it has.
+// choose takes in a chosen device, or a thread's query of its device.
 func choose(_ *process, th *thread, c *events.Call, _ *effect) {
 	if done(c) {
 		th.device = ordinal(c.Value(events.RoleDevice))
@@ -78,11 +78,11 @@ func choose(_ *process, th *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// maxDevices bounds the devices of a process that are told apart.
+// maxDevices bounds the devices of a process.
 const maxDevices = 64
 
-// identify takes in which device has an ordinal: the runtime asks for all that the
-// process can see. What it is given are 16 bytes, in two halves.
+// identify takes in the device of an ordinal: the runtime queries all devices that the process can
+// see. The result has 16 bytes, in two halves.
 func identify(p *process, _ *thread, c *events.Call, _ *effect) {
 	at := ordinal(c.Value(events.RoleDevice))
 	if !done(c) || at == 0 || c.Flags&events.CallArgsPartial != 0 || len(p.uuids) >= maxDevices {
@@ -103,7 +103,7 @@ func identify(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// learn takes in the device of a context: one that was made, or retained.
+// learn takes in the device of a context that was created or retained.
 func learn(p *process, _ *thread, c *events.Call, _ *effect) {
 	ctx, ok := c.Value(events.RoleContext)
 	device := ordinal(c.Value(events.RoleDevice))
@@ -117,13 +117,13 @@ func learn(p *process, _ *thread, c *events.Call, _ *effect) {
 	p.contexts[ctx] = device
 }
 
-// create takes in a context that was made, which is current from then on.
+// create takes in a new context, which becomes current.
 func create(p *process, th *thread, c *events.Call, e *effect) {
 	learn(p, th, c, e)
 	push(p, th, c, e)
 }
 
-// enter takes in that another context is current. None is no device's.
+// enter takes in another current context. No context means no device.
 func enter(p *process, th *thread, c *events.Call, _ *effect) {
 	if ctx, ok := c.Value(events.RoleContext); done(c) {
 		th.device = 0
@@ -156,7 +156,7 @@ func pop(p *process, th *thread, c *events.Call, _ *effect) {
 	th.device, th.stack = th.stack[n-1], th.stack[:n-1]
 }
 
-// only is the device of a process that is known to use one alone.
+// only returns the device of a process that is known to use a single one.
 func (p *process) only() int16 {
 	var one int16
 	for _, d := range p.contexts {
@@ -168,7 +168,7 @@ func (p *process) only() int16 {
 	return one
 }
 
-// leave takes in that a context was destroyed, and what was allocated in it.
+// leave takes in that a context was destroyed, with its allocations.
 func leave(p *process, _ *thread, c *events.Call, _ *effect) {
 	ctx, ok := c.Value(events.RoleContext)
 	if !done(c) || !ok {
@@ -178,7 +178,7 @@ func leave(p *process, _ *thread, c *events.Call, _ *effect) {
 	delete(p.contexts, ctx)
 	for _, d := range p.contexts {
 		if d == device {
-			known = false // another context of the device; which one has what is not known
+			known = false // another context of the device: it is unknown which one has what
 		}
 	}
 	if known {
@@ -187,7 +187,7 @@ func leave(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// restart takes in that a device was reset: all of it is gone.
+// restart takes in a device reset: everything on it is gone.
 func restart(p *process, th *thread, c *events.Call, _ *effect) {
 	if !done(c) {
 		return
@@ -198,13 +198,13 @@ func restart(p *process, th *thread, c *events.Call, _ *effect) {
 		on = th.device
 	}
 	if on == 0 && p.memory.several() {
-		return // which one is not known
+		return // unknown which one
 	}
 	p.memory.freeAll(p, on)
 	p.streams.leave(on)
 }
 
-// several says whether memory is held on more than one device, or on one that is not known.
+// several reports whether memory is held on more than one device, or on an unknown one.
 func (m *memory) several() bool {
 	var one int16
 	for k, h := range m.kinds {

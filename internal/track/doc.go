@@ -1,18 +1,16 @@
-// Package track keeps what follows from calls: the memory that a process has
-// allocated and not freed, which device a call is for, and what streams, graphs,
-// communicators and copies are at.
+// Package track derives state from calls: the memory that a process holds, the device of a call,
+// and the state of streams, graphs, communicators and copies.
 //
-// Calls go in, in the order in which their records come, and state comes out. It
-// reads nothing, starts nothing and asks no clock: times are those of the calls, so
-// that a replay comes to the same state. What a call does to the state is a row in
-// effects; of what a call carries it knows the roles (events.Role), not the names.
+// Calls go in, in the order of their records, and state comes out. The package does no I/O, starts
+// no goroutine and reads no clock: times are those of the calls, so a replay gives the same state.
+// The effect of a call is a row in effects; the package knows the roles of a call's values
+// (events.Role), not their names.
 //
-// A record comes when its call returns. So a nested call comes before the one around
-// it, and where one thread frees an address and another is given it at once, the
-// second may come first. An allocation that fills an address which is still held is
-// therefore the end of the one before, and a free that began before the allocation
-// returned was not of it.
+// A record comes when its call returns. So a nested call comes before the one around it. If one
+// thread frees an address and another allocates it at once, the second record may come first. So an
+// allocation at an address that is still held ends the previous one, and a free that began before
+// the allocation returned belongs to the previous one.
 //
-// All is bounded, and what there is no room for is counted. A ledger of memory says
-// whether it is exact, and if not, why. The session calls it, from one goroutine.
+// All tables are bounded, and anything beyond the limits is counted. A memory ledger says whether
+// it is exact, and if not, why. Package session calls this package, from one goroutine.
 package track

@@ -5,7 +5,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// verb is what a call does. One inside another of the same verb is a part of that.
+// verb is what a call does. A call inside another with the same verb is a part of it.
 type verb uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	frees
 	launches
 	copies
-	meets // other ranks
+	meets // with other ranks
 )
 
 // effect is what calls of an operation do to the state.
@@ -25,12 +25,12 @@ type effect struct {
 	state   tick.CommState
 	depth   int  // of groups: +1, -1
 	peer    bool // a copy from one device to another
-	loose   bool // an allocation that does not say how much it takes: the one inside it does
-	counted bool // a call without a record makes the ledger of memory inexact
+	loose   bool // an allocation without its size: the call inside has it
+	counted bool // a call without a record makes the memory ledger inexact
 	pair    bool // an operation of two ranks, or of one, that the others need not enter
 }
 
-// role is the role of what names the memory.
+// role returns the role of the value that identifies the memory.
 func (e *effect) role() events.Role {
 	if e.kind == tick.MemoryPhysical {
 		return events.RoleHandle
@@ -38,7 +38,7 @@ func (e *effect) role() events.Role {
 	return events.RolePtr
 }
 
-// classes are the effects of operations that have none of their own.
+// classes are the effects of operations without their own.
 var classes = map[events.Class]effect{
 	events.ClassLaunch:     {do: launch, is: launches},
 	events.ClassMalloc:     {do: allocate, is: allocates, counted: true},
@@ -49,8 +49,8 @@ var classes = map[events.Class]effect{
 	events.ClassCollective: {do: collective, is: meets},
 }
 
-// kinds are the kinds of memory that are not plain device memory, by who allocates it
-// and who frees it, where that says more than the class does.
+// kinds are the kinds of memory other than plain device memory, with their allocating and freeing
+// functions, where the class is not enough.
 var kinds = []struct {
 	kind        tick.MemoryKind
 	alloc, free []string
@@ -63,7 +63,7 @@ var kinds = []struct {
 	{tick.MemoryArray, []string{"cudaMallocArray", "cudaMalloc3DArray", "cudaMallocMipmappedArray", "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate"}, nil},
 }
 
-// named are the effects that do not follow from an operation's class.
+// named are the effects that differ from those of an operation's class.
 var named = []struct {
 	effect
 	names []string
@@ -108,7 +108,7 @@ var named = []struct {
 	{effect{do: group, depth: -1}, []string{"ncclGroupEnd"}},
 }
 
-// effects are by Op, for this is asked of every call.
+// effects is indexed by Op, because it is used for every call.
 var effects [int(events.SourceNVTX+1) << 8]*effect
 
 func init() {
@@ -134,7 +134,7 @@ func init() {
 	}
 }
 
-// effectOf returns the effect of an operation, nil where it has none.
+// effectOf returns the effect of an operation, or nil.
 func effectOf(o events.Op) *effect {
 	if int(o) < len(effects) {
 		return effects[o]
@@ -142,7 +142,7 @@ func effectOf(o events.Op) *effect {
 	return nil
 }
 
-// inside says whether a call is part of one that does the same.
+// inside reports whether a call is part of one with the same verb.
 func inside(c *events.Call, is verb) bool {
 	if c.Flags&events.CallNested == 0 {
 		return false
@@ -151,10 +151,10 @@ func inside(c *events.Call, is verb) bool {
 	return e != nil && e.is == is && !e.loose
 }
 
-// nested says whether a call was made by another that is in the catalog.
+// nested reports whether a call was made by another traced call in the catalog.
 func nested(c *events.Call) bool { return c.Flags&events.CallNested != 0 && c.Parent != 0 }
 
-// rowsNamed returns the operations whose own name it is.
+// rowsNamed returns the operations with exactly this name.
 func rowsNamed(name string) (out []events.Op) {
 	for i := range events.Catalog {
 		if events.Catalog[i].Name == name {
@@ -164,15 +164,14 @@ func rowsNamed(name string) (out []events.Op) {
 	return out
 }
 
-// Meets says whether an operation is a collective: one that all ranks of its
-// communicator must enter.
+// Meets reports whether an operation is a collective: one that all ranks of its communicator must
+// enter.
 func Meets(o events.Op) bool {
 	e := effectOf(o)
 	return e != nil && e.is == meets && !e.pair
 }
 
-// Pairs says whether an operation is one of a communicator that not all of its ranks
-// enter.
+// Pairs reports whether an operation is one of a communicator that not all of its ranks enter.
 func Pairs(o events.Op) bool {
 	e := effectOf(o)
 	return e != nil && e.is == meets && e.pair

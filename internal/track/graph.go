@@ -7,14 +7,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// graphs are those of a process.
+// graphs has the graphs of a process.
 type graphs struct {
 	execs    map[uint64]*tick.Graph
 	captured map[uint64]*tick.Graph // by graph handle, until they are destroyed
-	gone     []tick.Graph           // destroyed, or failed to be captured: the latest
-	dropped  int                    // of gone, for want of room
+	gone     []tick.Graph           // latest graphs that were destroyed, or failed to be captured
+	dropped  int                    // of gone, beyond the limit
 	at       uint64
-	last     *tick.Graph // of at
+	last     *tick.Graph // graph of handle at
 }
 
 func (g *graphs) reset() {
@@ -27,7 +27,7 @@ func beginCapture(p *process, th *thread, c *events.Call, _ *effect) {
 	}
 	x := &tick.Graph{Number: p.number(), Captured: c.Start, CaptureTID: c.TID, Device: c.Device}
 	x.CaptureStream, _ = c.Value(events.RoleStream)
-	x.CaptureMode = c.Tag // of the first version, which has none, it is 0: global
+	x.CaptureMode = c.Tag // the first version has none: 0, which is global
 	if stream := p.stream(c); stream != nil {
 		stream.Captures++
 		x.Cold = stream.Launches == 0
@@ -35,8 +35,8 @@ func beginCapture(p *process, th *thread, c *events.Call, _ *effect) {
 	th.capture = x
 }
 
-// endCapture takes in the end of a capture. The driver's call inside the runtime's
-// comes first, and has the same graph.
+// endCapture takes in the end of a capture. The driver's call inside the runtime's comes first, and
+// has the same graph.
 func endCapture(p *process, th *thread, c *events.Call, _ *effect) {
 	x := th.capture
 	if nested(c) || x == nil || c.Flags&events.CallUnmeasured != 0 {
@@ -81,7 +81,7 @@ func instantiate(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 	if from != nil {
 		number := x.Number
-		if *x = *from; from.Exec != 0 { // it is not the first that is made of that graph
+		if *x = *from; from.Exec != 0 { // not the first one made from that graph
 			x.Number = number
 		}
 		from.Exec = exec
@@ -90,7 +90,7 @@ func instantiate(p *process, _ *thread, c *events.Call, _ *effect) {
 	x.Instantiated, x.InstantiateNS = c.Start, c.Duration
 }
 
-// exec returns the executable graph of a handle; with fresh a new one in its place.
+// exec returns the executable graph of a handle; with fresh, a new one that replaces it.
 func (g *graphs) exec(p *process, handle uint64, fresh bool) *tick.Graph {
 	if g.last != nil && g.at == handle && !fresh {
 		return g.last
@@ -118,7 +118,7 @@ func (g *graphs) launched(p *process, exec uint64, c *events.Call) {
 	}
 }
 
-// update takes in an executable graph that was changed in place, or could not be.
+// update takes in an executable graph that was changed in place, or failed to be.
 func update(p *process, _ *thread, c *events.Call, _ *effect) {
 	exec, ok := c.Value(events.RoleExec)
 	if nested(c) || !ok {
@@ -153,7 +153,7 @@ func dropExec(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// dropGraph takes in that a graph was destroyed. What was made executable of it lives on.
+// dropGraph takes in a destroyed graph. Executable graphs made from it stay.
 func dropGraph(p *process, _ *thread, c *events.Call, _ *effect) {
 	handle, ok := c.Value(events.RoleGraph)
 	if !done(c) || !ok || nested(c) {
@@ -168,7 +168,7 @@ func dropGraph(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// end keeps the latest of those that are gone.
+// end keeps the latest of the graphs that are gone.
 func (g *graphs) end(x tick.Graph) {
 	if len(g.gone) >= maxListed {
 		g.gone = append(g.gone[:0], g.gone[1:]...)

@@ -10,25 +10,25 @@ import (
 
 const (
 	samples     = 32                 // lowest levels that are kept
-	firstSpan   = int64(1e9)         // ns: the first stretch; it doubles when they are full
-	enoughTime  = int64(60e9)        // ns, below which nothing is said of growth
-	enoughLevel = 12                 // samples, likewise
+	firstSpan   = int64(1e9)         // ns: the first bin; it doubles when all are full
+	enoughTime  = int64(60e9)        // ns, minimum for an estimate
+	enoughLevel = 12                 // samples, minimum for an estimate
 	leakFrom    = float64(16 << 20)  // bytes of growth that are notable
-	leakShare   = 0.01               // of what is held, likewise
+	leakShare   = 0.01               // notable share of the held memory
 	z99         = 2.5758293035489004 // of the normal distribution, two-sided
 )
 
-// growth keeps the lowest level of memory in equal stretches of the time since the
-// first allocation: what is freed again before a stretch ends is no growth.
+// growth keeps the lowest memory level of equal time bins since the first allocation: memory freed
+// before a bin ends is no growth.
 type growth struct {
 	levels [samples]uint64
-	n      int   // of closed stretches
+	n      int   // closed bins
 	span   int64 // ns
-	from   int64 // Unix ns: start of the open stretch; 0: nothing yet
+	from   int64 // Unix ns: start of the open bin; 0: nothing yet
 	low    uint64
 }
 
-// level says that up to a time so much was held.
+// level records the memory held up to a time.
 func (g *growth) level(at int64, held uint64) {
 	if g.from == 0 {
 		g.from, g.span, g.low = at, firstSpan, held
@@ -46,10 +46,10 @@ func (g *growth) level(at int64, held uint64) {
 	}
 }
 
-// floor says that from now on so much is held.
+// floor records the memory held from now on.
 func (g *growth) floor(held uint64) { g.low = min(g.low, held) }
 
-// halve makes one stretch of two. The open one becomes the first half of its own.
+// halve merges pairs of bins. The open bin becomes the first half of a larger one.
 func (g *growth) halve() {
 	for i := range samples / 2 {
 		g.levels[i] = min(g.levels[2*i], g.levels[2*i+1])
@@ -58,9 +58,9 @@ func (g *growth) halve() {
 	g.span *= 2
 }
 
-// estimate is the slope of the levels: the median of those of all pairs, and the
-// ranks of Kendall's tau for its bounds (Sen 1968). The first levels, in which a
-// program builds up what it needs, bend it no more than their share.
+// estimate returns the slope of the levels: the median slope of all pairs, with bounds from the
+// ranks of Kendall's tau (Sen 1968). The first levels, in which a program builds up what it needs,
+// affect it only by their share.
 func (g *growth) estimate(held uint64) tick.Growth {
 	over := int64(g.n) * g.span
 	if g.n < enoughLevel || over < enoughTime {
@@ -88,7 +88,7 @@ func (g *growth) estimate(held uint64) tick.Growth {
 	return out
 }
 
-// oom takes in an allocation that failed for want of memory.
+// oom takes in an allocation that failed for lack of memory.
 func (m *memory) oom(c *events.Call, size uint64, sized bool) {
 	m.OOMs++
 	o := tick.OOM{Time: c.End(), Op: c.Op, Device: c.Device, Live: m.GPU.Bytes, Peak: m.GPU.Peak, Holes: -1}

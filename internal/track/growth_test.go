@@ -7,13 +7,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// Memory that is allocated and freed step by step, over ten minutes: what is said of it.
+// Memory is allocated and freed step by step, over ten minutes; the growth estimate tells leaks
+// from steady use.
 func TestGrowth(t *testing.T) {
 	const mb = 1 << 20
 	for _, tt := range []struct {
 		name    string
 		minutes int64
-		leak    func(step int64) uint64 // bytes that are never freed, of a step a second
+		leak    func(step int64) uint64 // bytes never freed, for one step per second
 		want    bool
 	}{
 		{"no growth", 10, func(int64) uint64 { return 0 }, false},
@@ -52,7 +53,7 @@ func TestGrowth(t *testing.T) {
 			for step := range max(tt.minutes*60, 20) {
 				b.at += second
 				var held []uint64
-				for range 3 { // of any size, and free again before the step ends
+				for range 3 { // of any size, and freed before the step ends
 					held = append(held, give(1+rng.Uint64N(50*mb)))
 				}
 				if n := tt.leak(step); n > 0 {

@@ -49,7 +49,7 @@ func TestGraphs(t *testing.T) {
 	}
 }
 
-// What becomes of captures that are no plain life.
+// Captures that fail or are interrupted have the right state.
 func TestCaptures(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -98,7 +98,7 @@ func TestCaptures(t *testing.T) {
 	}
 }
 
-// Ranks of two processes find each other by the id, of what they split off too.
+// Ranks of two processes find each other by the ID, also after a split.
 func TestComms(t *testing.T) {
 	b := newBench(t)
 	rank := func(pid uint32) func(*events.Call) { return func(c *events.Call) { c.PID = pid } }
@@ -140,8 +140,8 @@ func TestComms(t *testing.T) {
 	}
 }
 
-// Ranks are told apart by the number of their collectives: one without a record makes it
-// wrong, and that is said.
+// Ranks are compared by the number of their collectives: a collective without a record makes it
+// inexact, and the state says so.
 func TestCollectivesWithoutRecords(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -164,7 +164,7 @@ func TestCollectivesWithoutRecords(t *testing.T) {
 	}
 }
 
-// Where copies go is told by what the call says, or else by what its addresses are.
+// The direction of a copy comes from the call, or else from its addresses.
 func TestCopies(t *testing.T) {
 	const gpu, pinned, page = 4 << 30, 7 << 40, 9 << 40
 	copied := func(kind, dst, src uint64) with {

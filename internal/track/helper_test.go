@@ -23,24 +23,24 @@ func opNamed(t testing.TB, name string) events.Op {
 	return ops[0]
 }
 
-// bench is a tracker and the calls that go into it, one after another.
+// bench is a tracker with a sequence of calls for it.
 type bench struct {
 	t  testing.TB
 	tr *Tracker
 	at int64
 }
 
-// newBench returns one that knows process 1 from its start.
+// newBench returns a bench that knows process 1 from its start.
 func newBench(t testing.TB) *bench {
 	b := &bench{t: t, tr: New(), at: began}
 	b.tr.Batch(nil, []tick.ProcEvent{{Time: began, Kind: tick.ProcForked, PID: 9, Peer: 1}})
 	return b
 }
 
-// with is what a call carries, by role.
+// with has the values of a call, by role.
 type with map[events.Role]uint64
 
-// make returns a call of a microsecond, that ends a microsecond after the last.
+// make returns a call of a microsecond that ends a microsecond after the last.
 func (b *bench) make(name string, w with) events.Call {
 	b.t.Helper()
 	b.at += 1000
@@ -62,7 +62,7 @@ func (b *bench) make(name string, w with) events.Call {
 	return c
 }
 
-// call has a call be seen, changed by how.
+// call feeds a call, modified by how.
 func (b *bench) call(name string, w with, how ...func(*events.Call)) events.Call {
 	b.t.Helper()
 	c := b.make(name, w)
@@ -86,7 +86,7 @@ func within(t testing.TB, parent string) func(*events.Call) {
 	return func(c *events.Call) { c.Parent, c.Flags = opNamed(t, parent), c.Flags|events.CallNested }
 }
 
-// state is that of process 1, whose records are all that it made.
+// state returns the state of process 1, with records for all of its calls.
 func (b *bench) state() tick.State {
 	b.t.Helper()
 	var to tick.Tick

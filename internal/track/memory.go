@@ -10,22 +10,22 @@ import (
 // allocation is one that was not freed.
 type allocation struct {
 	bytes  uint64
-	end    int64 // Unix ns: when the call that made it returned
+	end    int64 // Unix ns: return of the allocating call
 	refs   int32 // of physical memory: its handle, unless released, and its mappings
 	device int16
 	kind   tick.MemoryKind
 	sized  bool
 }
 
-// ranged says whether it is a stretch of addresses.
+// ranged reports whether it is a range of addresses.
 func (a *allocation) ranged(at place) bool {
 	return !at.handle && a.sized && a.kind != tick.MemoryArray
 }
 
-// mapping is where physical memory is mapped.
+// mapping is a mapping of physical memory.
 type mapping struct{ handle, bytes uint64 }
 
-// place tells addresses from handles of physical memory, which may be any numbers.
+// place separates addresses from handles of physical memory, which may be any numbers.
 type place struct {
 	at     uint64
 	handle bool
@@ -33,15 +33,15 @@ type place struct {
 
 // memory is the ledger of a process.
 type memory struct {
-	tick.Memory // sums alone
+	tick.Memory // only the sums
 	inexact     tick.Inexact
 	live        map[place]allocation
 	maps        map[uint64]mapping
 	ranges      ranges
-	freed       map[place]struct{} // addresses that were freed and not given again
-	fifo        []place            // the latest of them, in order
+	freed       map[place]struct{} // addresses freed and not allocated again
+	fifo        []place            // the latest of freed, in order
 	fifoAt      int
-	owed        int // frees to come, of what had an address that was given again
+	owed        int // pending frees of allocations whose address was reused
 	kinds       map[kindKey]*tick.Held
 	growth      growth
 }
@@ -55,7 +55,7 @@ func (m *memory) reset() {
 	*m = memory{live: map[place]allocation{}, maps: map[uint64]mapping{}, freed: map[place]struct{}{}, kinds: map[kindKey]*tick.Held{}}
 }
 
-// entries is how much room the ledger takes, in allocations.
+// entries returns the size of the ledger, in allocations.
 func (m *memory) entries() int { return len(m.live) + len(m.maps) }
 
 // allocate takes in an allocation.
@@ -67,13 +67,13 @@ func allocate(p *process, th *thread, c *events.Call, e *effect) {
 	m.Used = true
 	size, sized := sizeOf(c, e)
 	if c.Flags&events.CallFailed != 0 {
-		if outOfMemory(c) && !(e.loose && m.LastOOM.Time >= c.Start) { // else the driver's call inside has failed so
+		if outOfMemory(c) && !(e.loose && m.LastOOM.Time >= c.Start) { // else the driver's call inside has failed the same way
 			m.oom(c, size, sized)
 		}
 		return
 	}
 	if c.Flags&events.CallUnmeasured != 0 {
-		return // count has said so
+		return // count has recorded it
 	}
 	at, ok := c.Value(e.role())
 	if !ok || at == 0 {
@@ -83,7 +83,7 @@ func allocate(p *process, th *thread, c *events.Call, e *effect) {
 		return
 	}
 	if x, there := m.live[place{at: at}]; there && e.loose && x.end >= c.Start {
-		return // the driver's call inside has said how much
+		return // the driver's call inside has the size
 	}
 	a := allocation{bytes: size, sized: sized, end: c.End(), kind: e.kind, device: c.Device}
 	if device, said := c.Value(events.RoleDevice); said {
@@ -97,7 +97,7 @@ func allocate(p *process, th *thread, c *events.Call, e *effect) {
 	m.add(p, place{at, e.kind == tick.MemoryPhysical}, a)
 }
 
-// sizeOf returns how many bytes an allocation takes.
+// sizeOf returns the size of an allocation in bytes.
 func sizeOf(c *events.Call, e *effect) (uint64, bool) {
 	pitch, padded := c.Value(events.RolePitch)
 	if height, ok := c.Value(events.RoleHeight); padded && ok && pitch > 0 && !e.loose && c.Flags&events.CallFailed == 0 {
@@ -110,7 +110,7 @@ func outOfMemory(c *events.Call) bool { return c.Result == 2 } // cudaErrorMemor
 
 func (m *memory) add(p *process, at place, a allocation) {
 	m.Allocs++
-	if old, ok := m.live[at]; ok { // its free is on its way
+	if old, ok := m.live[at]; ok { // its free has not arrived yet
 		m.drop(p, at, old)
 		m.owed++
 	} else if p.all.held >= maxAllocations {
@@ -154,7 +154,7 @@ func shrink(h *tick.Held, a *allocation) {
 	}
 }
 
-// drop takes an allocation out.
+// drop removes an allocation.
 func (m *memory) drop(p *process, at place, a allocation) {
 	delete(m.live, at)
 	p.all.held--
@@ -177,13 +177,13 @@ func release(p *process, th *thread, c *events.Call, e *effect) {
 	}
 	v, ok := c.Value(e.role())
 	if c.Flags&events.CallUnmeasured != 0 {
-		return // count has said so
+		return // count has recorded it
 	}
 	if !ok {
 		m.inexact |= tick.InexactUnread
 		return
 	}
-	if v == 0 { // nothing, which is allowed
+	if v == 0 { // freeing nothing is allowed
 		return
 	}
 	m.Used = true
@@ -197,7 +197,7 @@ func release(p *process, th *thread, c *events.Call, e *effect) {
 		} else if !held {
 			m.UnknownFrees++
 		}
-	case held && c.Start < a.end, !held && before && m.owed > 0: // of one that had this address before
+	case held && c.Start < a.end, !held && before && m.owed > 0: // of an earlier allocation at this address
 		m.Frees++
 		m.owed -= min(m.owed, 1)
 	case held && at.handle && a.refs > 1:
@@ -209,13 +209,13 @@ func release(p *process, th *thread, c *events.Call, e *effect) {
 		m.drop(p, at, a)
 		m.growth.floor(m.GPU.Bytes)
 		m.remember(at)
-	case at.handle: // of memory that another process made
-	default: // allocated before the attach, or in a call that has no record
+	case at.handle: // memory of another process
+	default: // allocated before the attach, or in a call without a record
 		m.UnknownFrees++
 	}
 }
 
-// remember notes an address that was freed, in place of the oldest where there is no room.
+// remember records a freed address, and evicts the oldest if the table is full.
 func (m *memory) remember(at place) {
 	if len(m.fifo) < maxFreed {
 		m.fifo = append(m.fifo, at)
@@ -227,7 +227,7 @@ func (m *memory) remember(at place) {
 	m.freed[at] = struct{}{}
 }
 
-// retain takes in another handle of physical memory, which is the same number.
+// retain takes in another reference to physical memory, with the same handle number.
 func retain(p *process, _ *thread, c *events.Call, _ *effect) {
 	h, ok := c.Value(events.RoleHandle)
 	if a, held := p.memory.live[place{h, true}]; ok && held && done(c) {
@@ -236,7 +236,7 @@ func retain(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// mapMemory takes in that physical memory has an address.
+// mapMemory takes in a mapping of physical memory.
 func mapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 	m := &p.memory
 	h, ok := c.Value(events.RoleHandle)
@@ -247,7 +247,7 @@ func mapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 	a, held := m.live[place{h, true}]
 	if _, again := m.maps[at]; !held || again || p.all.held >= maxAllocations {
-		return // the memory is not known
+		return // unknown memory
 	}
 	a.refs++
 	m.live[place{h, true}] = a
@@ -256,7 +256,7 @@ func mapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 	m.ranges.insert(at, size, false)
 }
 
-// unmapMemory takes in that a stretch of addresses is no memory any more.
+// unmapMemory takes in an unmapped range of addresses.
 func unmapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 	m := &p.memory
 	at, ok := c.Value(events.RolePtr)
@@ -287,7 +287,7 @@ func unmapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// freeAll frees what is held on a device, or with device 0 all.
+// freeAll frees the memory held on a device, or, with device 0, all memory.
 func (m *memory) freeAll(p *process, device int16) {
 	for at, a := range m.live {
 		if device == 0 || a.device == device || a.kind.Host() && len(p.contexts) <= 1 {

@@ -11,7 +11,7 @@ import (
 func alloc(p, n uint64) with { return with{events.RolePtr: p, events.RoleBytes: n} }
 func ptr(p uint64) with      { return with{events.RolePtr: p} }
 
-// What a few calls leave of a ledger.
+// A few calls leave the expected ledger.
 func TestMemory(t *testing.T) {
 	type want struct {
 		live, peak, host, allocs, frees, double, unknown, ooms uint64
@@ -111,7 +111,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// An allocation that failed says why it need not have.
+// A failed allocation has the facts about fragmentation.
 func TestOutOfMemory(t *testing.T) {
 	b := newBench(t)
 	b.call("cudaMalloc", alloc(1<<30, 1<<20))
@@ -129,7 +129,7 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// What has no record is found by the kernel's count, one tick later.
+// A missing record is found by the kernel's count, one tick later.
 func TestLostRecordsAreFound(t *testing.T) {
 	b := newBench(t)
 	op := opNamed(t, "cudaMalloc")
@@ -151,8 +151,8 @@ func TestLostRecordsAreFound(t *testing.T) {
 	}
 }
 
-// The last calls of a program can be read after it has become another one: what they did is
-// over, and they are not missing among those that the kernel counts on.
+// Late records from before an exec have no effect, and do not count as missing in the kernel's
+// continued counts.
 func TestRecordsOfTheProgramBefore(t *testing.T) {
 	b := newBench(t)
 	op := opNamed(t, "cudaMalloc")
@@ -171,7 +171,7 @@ func TestRecordsOfTheProgramBefore(t *testing.T) {
 	}
 }
 
-// Whether a ledger lacks a beginning is told by when the probes came.
+// The time of the attach decides whether a ledger may lack a beginning.
 func TestLate(t *testing.T) {
 	at := func(seconds int64) tick.Process {
 		return tick.Process{PID: 2, Started: time.Unix(100, 0), Mapped: time.Unix(101, 0), Attached: time.Unix(100+seconds, 0)}

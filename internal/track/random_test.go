@@ -9,23 +9,23 @@ import (
 	"ingero/pkg/events"
 )
 
-// block is what a program was given.
+// block is a block of memory that a program was given.
 type block struct {
 	bytes    uint64
-	returned int64 // when the call that gave it did, or the one that took it back
+	returned int64 // return time of the call that gave it or took it back
 }
 
-// program is one whose threads allocate, free, run out of memory and free twice, all
-// at once. It accounts for what happens at the moment at which the driver does it,
-// wherever in its call that is, and has the records.
+// program is a program whose threads allocate, free, run out of memory and free twice, all at once.
+// It accounts for each effect at the moment when the driver causes it, anywhere in the call, and
+// has the records.
 type program struct {
 	t       *testing.T
 	rng     *rand.Rand
 	clock   int64
-	idle    [6]int64 // from when on each thread is in no call
+	idle    [6]int64 // time from which each thread is in no call
 	live    map[uint64]block
-	freed   map[uint64]block // and not given again
-	order   []uint64         // all addresses there ever were
+	freed   map[uint64]block // and not allocated again
+	order   []uint64         // all addresses ever used
 	next    uint64
 	records []events.Call
 
@@ -33,7 +33,7 @@ type program struct {
 	allocs, frees, double, ooms uint64
 }
 
-// step makes one call. False: what it would have been cannot be yet.
+// step makes one call. It returns false if the chosen call is not possible yet.
 func (p *program) step() bool {
 	p.clock += 1 + p.rng.Int64N(60)
 	thread := p.rng.IntN(len(p.idle))
@@ -52,7 +52,7 @@ func (p *program) step() bool {
 
 func (p *program) deed(c *events.Call) bool {
 	at := p.next
-	if len(p.order) > 0 && p.rng.IntN(5) > 0 { // a driver gives addresses again
+	if len(p.order) > 0 && p.rng.IntN(5) > 0 { // a driver reuses addresses
 		at = p.order[p.rng.IntN(len(p.order))]
 	}
 	_, isLive := p.live[at]
@@ -87,8 +87,8 @@ func (p *program) deed(c *events.Call) bool {
 	return true
 }
 
-// A ledger that reads records in the order in which calls return is that of the
-// program: 100,000 calls of threads that get in each other's way.
+// A ledger that reads records in the order of returns equals the program's: 100,000 calls of
+// interfering threads.
 func TestRandomPrograms(t *testing.T) {
 	const calls = 25_000
 	for seed := range uint64(4) {

@@ -5,11 +5,11 @@ import (
 	"sort"
 )
 
-// ranges are stretches of addresses that are allocated, in order, so that a pointer
-// into one can be told. Of more than maxRanges the rest is not in them.
+// ranges are allocated ranges of addresses, in order, to look up a pointer into one. It has at most
+// maxRanges of them.
 type ranges struct {
 	all  []stretch
-	lack int // that had no room
+	lack int // number beyond the limit
 }
 
 type stretch struct {
@@ -17,7 +17,7 @@ type stretch struct {
 	host      bool
 }
 
-// after returns the index of the first stretch that begins behind an address.
+// after returns the index of the first range that begins after an address.
 func (r *ranges) after(at uint64) int {
 	return sort.Search(len(r.all), func(i int) bool { return r.all[i].at > at })
 }
@@ -42,7 +42,7 @@ func (r *ranges) remove(at uint64) {
 	}
 }
 
-// find returns the stretch that an address lies in.
+// find returns the range that contains an address.
 func (r *ranges) find(at uint64) (s stretch, found bool) {
 	i := r.after(at)
 	if i == 0 {
@@ -52,8 +52,7 @@ func (r *ranges) find(at uint64) (s stretch, found bool) {
 	return s, at-s.at < s.bytes
 }
 
-// holes is the share of the span of the GPU's addresses that is not allocated; below
-// 0: not known.
+// holes returns the unallocated share of the GPU address span; below 0: unknown.
 func (r *ranges) holes() float64 {
 	var first, end, held uint64
 	for i := range r.all {

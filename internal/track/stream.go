@@ -7,39 +7,39 @@ import (
 	"ingero/pkg/events"
 )
 
-// Handles of streams that every device has: 0 is the default one, 1 the legacy one
-// under its name, 2 that of a thread.
+// Handles of streams that every device has: 0 is the default stream, 1 the legacy one, 2 the
+// per-thread one.
 const lastSharedStream = 2
 
-// recentLaunches is how many launches of a stream have their times kept, so that
-// those made while another thread waits for it are not taken to be done.
+// recentLaunches is the number of launches per stream with kept times, so that launches made while
+// another thread waits do not count as done.
 const recentLaunches = 8
 
-// streamKey tells streams apart. A handle that every device has is one for each.
+// streamKey identifies streams. A handle that every device has is a separate stream on each.
 type streamKey struct {
 	handle uint64
 	device int16
 }
 
-// stream is one stream. What was launched and is known to be done are counted, so
-// that an event that was recorded can say up to where.
+// stream is one stream. It counts launches, and those known to be done, so that a recorded event
+// can refer to a position.
 type stream struct {
 	tick.Stream
 	done   uint64 // launches
 	recent [recentLaunches]int64
 }
 
-// mark is where in its stream an event was recorded.
+// mark is the position in its stream where an event was recorded.
 type mark struct {
 	stream *stream
 	upTo   uint64 // launches
 }
 
-// streams are those of a process.
+// streams has the streams of a process.
 type streams struct {
 	all    map[streamKey]*stream
 	at     streamKey
-	last   *stream // of at
+	last   *stream // stream of at
 	events map[uint64]mark
 }
 
@@ -47,7 +47,7 @@ func (s *streams) reset() {
 	*s = streams{all: map[streamKey]*stream{}, events: map[uint64]mark{}}
 }
 
-// leave forgets the streams of a device; with 0 those of all.
+// leave drops the streams of a device; with 0 all streams.
 func (s *streams) leave(device int16) {
 	for k, x := range s.all {
 		if device == 0 || x.Device == device {
@@ -58,8 +58,7 @@ func (s *streams) leave(device int16) {
 	clear(s.events)
 }
 
-// stream returns the one that a call is for, nil when there is no room for one more
-// or which one is not known.
+// stream returns the stream of a call, or nil if it is unknown or the table is full.
 func (p *process) stream(c *events.Call) *stream {
 	handle, known := c.Value(events.RoleStream)
 	if !known && c.Op.Row().Has(events.RoleStream) {
@@ -86,7 +85,7 @@ func (p *process) stream(c *events.Call) *stream {
 	return x
 }
 
-// makeStream takes in a new stream, whatever had its handle before.
+// makeStream takes in a new stream, and drops any earlier one with its handle.
 func makeStream(p *process, _ *thread, c *events.Call, _ *effect) {
 	if handle, ok := c.Value(events.RoleStream); done(c) && ok && handle > lastSharedStream {
 		delete(p.streams.all, streamKey{handle: handle})
@@ -104,12 +103,12 @@ func dropStream(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// launch takes in a launch. One inside another is the same.
+// launch takes in a launch. A launch inside another is the same launch.
 func launch(p *process, th *thread, c *events.Call, _ *effect) {
 	if inside(c, launches) || c.Flags&events.CallFailed != 0 {
 		return
 	}
-	if th.capture != nil { // it does not run
+	if th.capture != nil { // captured, not run
 		th.capture.CaptureLaunches += uint64(c.Weight)
 		return
 	}
@@ -123,7 +122,7 @@ func launch(p *process, th *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// until says that what was launched in a stream before a time is done.
+// until marks the launches of a stream before a time as done.
 func (x *stream) until(start int64) {
 	var later uint64
 	for _, at := range x.recent {
@@ -136,8 +135,8 @@ func (x *stream) until(start int64) {
 	}
 }
 
-// wait takes in a call that waits for the GPU, or asks whether it is done: for a
-// stream, an event, or, as it says neither, the device.
+// wait takes in a call that waits for the GPU or queries it: for a stream, an event, or, without
+// either, the device.
 func wait(p *process, _ *thread, c *events.Call, _ *effect) {
 	if !done(c) {
 		return
@@ -164,7 +163,7 @@ func wait(p *process, _ *thread, c *events.Call, _ *effect) {
 	}
 }
 
-// record takes in an event that was recorded in a stream.
+// record takes in an event recorded in a stream.
 func record(p *process, _ *thread, c *events.Call, _ *effect) {
 	event, ok := c.Value(events.RoleEvent)
 	if !done(c) || !ok {

@@ -14,7 +14,7 @@ func context(ctx uint64) with  { return with{events.RoleContext: ctx} }
 func unseen() *bench           { b := &bench{tr: New(), at: began}; return b }
 func late(t *testing.T) *bench { b := unseen(); b.t = t; return b }
 
-// Which device a call is for follows from the calls of its thread before.
+// The device of a call follows from earlier calls of its thread.
 func TestDevices(t *testing.T) {
 	retain := func(b *bench, ctx, d uint64) {
 		b.call("cuDevicePrimaryCtxRetain", with{events.RoleContext: ctx, events.RoleDevice: d})
@@ -59,7 +59,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A replay has the devices that were found when it was recorded.
+// A replay has the devices of the recording.
 func TestDevicesOfAReplay(t *testing.T) {
 	b := late(t)
 	b.call("cudaMalloc", alloc(1<<30, 5), func(c *events.Call) { c.Device = 7 })
@@ -71,7 +71,7 @@ func TestDevicesOfAReplay(t *testing.T) {
 	}
 }
 
-// What is reset or destroyed takes the memory of its device along, and no other.
+// A reset or destroyed device or context loses its memory, and no other does.
 func TestResets(t *testing.T) {
 	b := newBench(t)
 	b.call("cudaMalloc", alloc(1<<30, 5))
@@ -90,7 +90,7 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// Physical memory is free when its handle and all its mappings are.
+// Physical memory is freed when its handle and all its mappings are.
 func TestPhysicalMemory(t *testing.T) {
 	b := newBench(t)
 	handle := func(n uint64) with { return with{events.RoleHandle: 9, events.RoleBytes: n} }
@@ -115,7 +115,7 @@ func TestPhysicalMemory(t *testing.T) {
 	}
 }
 
-// Launches are outstanding until something has waited for them.
+// Launches are outstanding until a call has waited for them.
 func TestStreams(t *testing.T) {
 	launches := func(b *bench, stream uint64, n int) {
 		for range n {
@@ -165,7 +165,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// Every name of the tables is an operation's, or its row would do nothing.
+// Every name of the tables is an operation, since its row would have no effect otherwise.
 func TestEffectsHaveRows(t *testing.T) {
 	var all []string
 	for _, k := range kinds {
@@ -181,7 +181,7 @@ func TestEffectsHaveRows(t *testing.T) {
 	}
 }
 
-// Which GPU an ordinal is, is what the process was told.
+// The GPU of an ordinal is what the process was told.
 func TestIdentities(t *testing.T) {
 	b := newBench(t)
 	for _, d := range []uint64{1, 0, 1} {

@@ -8,39 +8,39 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what is kept, whatever comes.
+// Limits for any input.
 const (
 	maxProcesses   = 512
 	maxThreads     = 4096    // of a process
 	maxAllocations = 1 << 20 // of all processes; about 90 MB
-	maxFreed       = 1 << 14 // freed addresses that are remembered, of a process
-	maxRanges      = 8192    // allocations that a pointer into them leads to
+	maxFreed       = 1 << 14 // remembered freed addresses per process
+	maxRanges      = 8192    // allocations with pointer lookup
 	maxHandles     = 2048    // of a process: streams; events; contexts; graphs; communicators
 	maxErrors      = 256     // operations and codes
-	maxListed      = 64      // things of one list of a state
+	maxListed      = 64      // entries in one list of a state
 	keepEnded      = 60      // ticks for which the state of an ended process is kept
 )
 
-// Tracker keeps the state of processes. It is for one goroutine.
+// Tracker keeps the state of processes. It is not safe for concurrent use.
 type Tracker struct {
 	procs map[uint32]*process
 	last  *process
 	held  int    // allocations of all processes
-	count uint64 // streams, graphs and communicators that were given numbers
+	count uint64 // numbered streams, graphs and communicators
 	ticks uint64
 }
 
-// New returns a tracker that knows nothing.
+// New returns an empty tracker.
 func New() *Tracker { return &Tracker{procs: map[uint32]*process{}} }
 
-// process is what is kept of one process.
+// process is the state of one process.
 type process struct {
 	pid    uint32
 	all    *Tracker
-	born   int64  // Unix ns: when it was forked, or began its program; 0: not seen
-	execed int64  // Unix ns: when it began its program; 0: not seen
+	born   int64  // Unix ns: fork or exec; 0: not seen
+	execed int64  // Unix ns: exec; 0: not seen
 	call0  int64  // Unix ns: start of its first call; 0: none yet
-	ended  int64  // Unix ns; 0: it lives
+	ended  int64  // Unix ns; 0: still running
 	over   uint64 // tick
 	late   bool   // calls may have been made before its probes were in place
 
@@ -48,7 +48,7 @@ type process struct {
 	threads  map[uint32]*thread
 	tid      uint32 // of thread
 	thread   *thread
-	contexts map[uint64]int16 // their devices
+	contexts map[uint64]int16 // device by context
 	uuids    []tick.Device
 	streams  streams
 	graphs   graphs
@@ -60,8 +60,8 @@ type process struct {
 	untracked uint64
 }
 
-// seen is how many calls of an operation had records, and how many returned by the
-// kernel's count as of the tick before.
+// seen is the number of an operation's calls with records, and the kernel's count of returns as of
+// the previous tick.
 type seen struct{ records, counted uint64 }
 
 func (t *Tracker) process(pid uint32) *process {
@@ -90,8 +90,8 @@ func (t *Tracker) fresh(pid uint32) *process {
 	return p
 }
 
-// Batch adds the calls of one poll and the steps of processes' lives among them, and fills
-// the Device of the calls where it is known and not filled yet.
+// Batch adds the calls of one poll and the process events among them, and sets the Device of calls
+// where it is known and not yet set.
 func (t *Tracker) Batch(calls []events.Call, lives []tick.ProcEvent) {
 	for i := range calls {
 		c := &calls[i]
@@ -100,20 +100,20 @@ func (t *Tracker) Batch(calls []events.Call, lives []tick.ProcEvent) {
 			lives = lives[1:]
 		}
 		p := t.process(c.PID)
-		if p != nil && p.ended != 0 && c.Start > p.ended { // its number was given to another
+		if p != nil && p.ended != 0 && c.Start > p.ended { // its PID was reused
 			t.forget(p)
 			p = t.process(c.PID)
 		}
 		if p == nil {
 			continue
 		}
-		if c.Start < p.execed { // of the program before
+		if c.Start < p.execed { // made before exec
 			if e := effectOf(c.Op); e != nil {
 				p.count(c, e)
 			}
 			continue
 		}
-		if p.call(c); p.ended != 0 { // a record that comes after the end
+		if p.call(c); p.ended != 0 { // a record after the end
 			p.end()
 		}
 	}
@@ -122,8 +122,8 @@ func (t *Tracker) Batch(calls []events.Call, lives []tick.ProcEvent) {
 	}
 }
 
-// life takes in a step of a process's life. What a process holds of a GPU goes with
-// the program that it runs; a forked child has none of it.
+// life takes in an event of a process's life. A process loses its GPU state at exec; a forked child
+// starts without any.
 func (t *Tracker) life(e *tick.ProcEvent) {
 	pid := e.PID
 	if e.Kind == tick.ProcForked {
@@ -142,7 +142,7 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 	}
 	var records map[events.Op]*seen
 	if p != nil && (p.call0 == 0 || p.call0 < e.Time) {
-		if e.Kind == tick.ProcExeced { // the kernel counts on
+		if e.Kind == tick.ProcExeced { // the kernel keeps counting
 			records = p.records
 		}
 		t.forget(p)
@@ -165,7 +165,7 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 	p.known()
 }
 
-// number is one that nothing else of the session has.
+// number returns a number that is unique in the session.
 func (p *process) number() uint64 {
 	p.all.count++
 	return p.all.count
@@ -179,7 +179,7 @@ func (t *Tracker) forget(p *process) {
 	}
 }
 
-// end frees what the process held. What its streams, graphs and communicators were at is kept.
+// end frees what the process held. The state of its streams, graphs and communicators is kept.
 func (p *process) end() {
 	p.memory.freeAll(p, 0)
 	p.contexts = map[uint64]int16{}
@@ -194,7 +194,7 @@ func (p *process) call(c *events.Call) {
 	th := p.of(c.TID)
 	if c.Device == 0 {
 		c.Device = th.device
-	} else { // a replay: as it was when it was recorded
+	} else { // a replay: use the recorded device
 		th.device = c.Device
 	}
 	if c.Flags&events.CallFailed != 0 {
@@ -206,7 +206,7 @@ func (p *process) call(c *events.Call) {
 	}
 }
 
-// count notes the record of an operation, if it is one that must not lack any.
+// count counts the record of an operation whose records must be complete.
 func (p *process) count(c *events.Call, e *effect) {
 	if !e.counted && e.is != meets {
 		return
@@ -229,8 +229,8 @@ func (p *process) count(c *events.Call, e *effect) {
 	}
 }
 
-// Tick compares what was seen with the kernel's counts, and returns the states of all
-// processes, by PID.
+// Tick compares the records with the kernel's counts, and returns the states of all processes, by
+// PID.
 func (t *Tracker) Tick(processes []tick.Process, ops []tick.Op) (states []tick.State) {
 	t.ticks++
 	for i := range processes {
@@ -252,7 +252,7 @@ func (t *Tracker) Tick(processes []tick.Process, ops []tick.Op) (states []tick.S
 	return states
 }
 
-// attached learns whether calls may have been made that were not seen.
+// attached records whether calls may have been made that were not seen.
 func (p *process) attached(of *tick.Process) {
 	born := max(p.born, unixNano(of.Started))
 	at := unixNano(of.Attached)
@@ -266,8 +266,8 @@ func (p *process) attached(of *tick.Process) {
 	}
 }
 
-// compare finds calls that have no records: what the kernel had counted a tick ago
-// must have come by now.
+// compare finds calls without records: calls that the kernel had counted one tick ago must have
+// arrived by now.
 func (t *Tracker) compare(o *tick.Op) {
 	e := effectOf(o.Op)
 	if e == nil || !e.counted && e.is != meets {
@@ -314,7 +314,7 @@ func (p *process) state() tick.State {
 	return s
 }
 
-// first returns the largest of many.
+// first returns the largest elements of a list.
 func first[T any](all []T, order func(a, b T) int) tick.List[T] {
 	slices.SortFunc(all, order)
 	return tick.List[T]{First: slices.Clip(all[:min(len(all), maxListed)]), All: len(all)}

@@ -7,7 +7,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Steps of a process's life come by another way than its calls, and may be behind them.
+// Process events arrive separately from calls, and may be late.
 func TestLives(t *testing.T) {
 	b := newBench(t)
 	c := b.make("cudaMalloc", alloc(1<<30, 100))
@@ -45,7 +45,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// An ended process is told of for a while, and then forgotten.
+// An ended process stays in the states for a while, and is then dropped.
 func TestEndedAreForgotten(t *testing.T) {
 	b := newBench(t)
 	b.call("cudaMalloc", alloc(1<<30, 100))
@@ -60,7 +60,7 @@ func TestEndedAreForgotten(t *testing.T) {
 	}
 }
 
-// What there is no room for is counted, and said.
+// Everything beyond a limit is counted and reported.
 func TestBounds(t *testing.T) {
 	b := newBench(t)
 	calls := make([]events.Call, 0, 1000)
@@ -94,7 +94,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A signal that kills a process takes nothing from its state: its exit does.
+// A fatal signal does not change a process's state: its exit does.
 func TestKilledKeepsItsState(t *testing.T) {
 	b := newBench(t)
 	b.call("cudaMalloc", with{events.RolePtr: 0x1000, events.RoleBytes: 100})

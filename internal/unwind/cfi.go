@@ -2,10 +2,10 @@ package unwind
 
 import "strings"
 
-// machine has the numbers that DWARF gives the registers that matter.
+// machine has the DWARF numbers of the registers that unwinding needs.
 type machine struct {
 	sp, fp uint64
-	// push says that a call leaves the return address on the stack.
+	// push means that a call pushes the return address onto the stack.
 	push bool
 }
 
@@ -14,7 +14,7 @@ var (
 	arm64 = machine{fp: 29, sp: 31}
 )
 
-// place says where a register of the caller is.
+// place is where a register of the caller was saved.
 type place struct {
 	how howKept
 	off int64
@@ -27,35 +27,35 @@ const (
 	atCFA                    // at CFA + off
 	atFP                     // at fp + off
 	undefined                // nowhere
-	elsewhere                // where the tables cannot say
+	elsewhere                // in a place that the tables cannot express
 )
 
-// frame is what the instructions have said by one address.
+// frame is the unwind state at one address.
 type frame struct {
-	cfa    Kind // KindNone: by another register or an expression that is not known
+	cfa    Kind // KindNone: by another register or an unsupported expression
 	off    int64
 	arg    uint8
 	fp, ra place
 }
 
-// cie is what functions of one kind have in common.
+// cie is the common information of several functions.
 type cie struct {
-	code    uint64 // unit of distances between addresses
+	code    uint64 // unit of address deltas
 	data    int64  // unit of offsets
-	ra      uint64 // number of the return address's register
-	enc     uint8  // of addresses
-	sized   bool   // functions have data of the language, with their length
-	signal  bool   // it is where a signal handler returns to
+	ra      uint64 // number of the return address register
+	enc     uint8  // encoding of addresses
+	sized   bool   // functions have language data, with a length
+	signal  bool   // a signal handler returns here
 	initial frame
 }
 
-// parseCIE reads a CIE behind its length and its id.
+// parseCIE parses a CIE that follows its length and id.
 func parseCIE(b []byte, m machine) (*cie, bool) {
 	c := cursor{b: b}
 	version := c.u8()
 	aug := c.text()
 	if version == 4 {
-		c.skip(2) // size of addresses and segments
+		c.skip(2) // sizes of addresses and segments
 	}
 	e := &cie{code: c.uleb(), data: c.sleb(), enc: encAbs}
 	if version == 1 {
@@ -101,7 +101,7 @@ func (e *cie) augment(aug string, c *cursor) bool {
 			}
 		case 'S':
 			e.signal = true
-		case 'B', 'G': // arm64: signed return addresses, tagged memory
+		case 'B', 'G': // arm64: signed return addresses, memory tagging
 		default:
 			return false
 		}
@@ -109,9 +109,9 @@ func (e *cie) augment(aug string, c *cursor) bool {
 	return !c.bad
 }
 
-// Instructions (DWARF 5, 6.4.2, and GNU's own).
+// Instructions (DWARF 5, 6.4.2, and GNU extensions).
 const (
-	cfaAdvance    = 0x40 // and two more that have an operand in their low bits
+	cfaAdvance    = 0x40 // and the two others with an operand in the low bits
 	cfaOffset     = 0x80
 	cfaRestore    = 0xc0
 	cfaNop        = 0x00
@@ -137,12 +137,12 @@ const (
 	cfaValOff     = 0x14
 	cfaValOffSF   = 0x15
 	cfaValExpr    = 0x16
-	cfaWindowSave = 0x2d // arm64: the return address is signed from here on
+	cfaWindowSave = 0x2d // arm64: from here on the return address is signed
 	cfaArgsSize   = 0x2e
 	cfaOffsetNeg  = 0x2f
 )
 
-// rememberMax bounds the frames that a function sets aside; compilers nest two.
+// rememberMax bounds the states that a function saves; compilers nest two.
 const rememberMax = 16
 
 // runner runs the instructions of one function.
@@ -154,9 +154,9 @@ type runner struct {
 	saved []frame
 }
 
-// all runs b. emit is called with what holds from an address on, up to the next one;
-// the last has no call. It returns false where an instruction is not known: then what
-// follows it must not be used.
+// all runs b. It calls emit with the state that holds from an address to the next one, but not for
+// the last state. It returns false at an unknown instruction; then the caller must not use what
+// follows.
 func (r *runner) all(b []byte, emit func(pc uint64, f frame)) bool {
 	c := cursor{b: b}
 	for len(c.b) > 0 {
@@ -176,7 +176,7 @@ func (r *runner) all(b []byte, emit func(pc uint64, f frame)) bool {
 	return true
 }
 
-// distance reads how far an instruction goes on, if it is one that does.
+// distance returns the address delta of an instruction. ok is false if it has none.
 func (r *runner) distance(op uint8, c *cursor) (uint64, bool) {
 	switch {
 	case op&0xc0 == cfaAdvance:
@@ -218,7 +218,7 @@ func (r *runner) one(op uint8, c *cursor) bool {
 	return true
 }
 
-// register runs the instructions that begin with a register.
+// register runs the instructions whose first operand is a register.
 func (r *runner) register(op uint8, c *cursor) bool {
 	switch op {
 	case cfaOffsetExt, cfaRestoreExt, cfaUndefined, cfaSame, cfaRegister, cfaExpr, cfaOffsetSF, cfaValOff, cfaValOffSF, cfaValExpr, cfaOffsetNeg:
@@ -269,7 +269,7 @@ func (r *runner) restore(reg uint64) {
 	}
 }
 
-// define runs the instructions that say what the CFA is.
+// define runs the instructions that define the CFA.
 func (r *runner) define(op uint8, c *cursor) {
 	f := &r.frame
 	switch op {

@@ -2,7 +2,7 @@ package unwind
 
 import "encoding/binary"
 
-// cursor reads values off the front of b. Reading past the end gives zeros and sets bad.
+// cursor reads values from the front of b. A read past the end returns zeros and sets bad.
 type cursor struct {
 	b   []byte
 	bad bool
@@ -25,7 +25,7 @@ func (c *cursor) skip(n uint64) {
 	c.take(int(n))
 }
 
-// uint reads n bytes, little-endian.
+// uint reads an n-byte little-endian number.
 func (c *cursor) uint(n int) uint64 {
 	var w [8]byte
 	copy(w[:], c.take(n))
@@ -34,7 +34,7 @@ func (c *cursor) uint(n int) uint64 {
 
 func (c *cursor) u8() uint8 { return uint8(c.uint(1)) }
 
-// leb reads a number of variable length, and how many bits it has.
+// leb reads a LEB128 number, and returns its length in bits.
 func (c *cursor) leb() (v uint64, bits uint, negative bool) {
 	for {
 		b := c.u8()
@@ -61,7 +61,7 @@ func (c *cursor) sleb() int64 {
 	return int64(v)
 }
 
-// text reads a string up to its zero.
+// text reads a zero-terminated string.
 func (c *cursor) text() string {
 	for i, b := range c.b {
 		if b == 0 {
@@ -78,7 +78,7 @@ const (
 	encPCRel = 0x10
 )
 
-// pointer reads an encoded address. at is where the cursor stands, as an address.
+// pointer reads an encoded address. at is the address of the cursor's position.
 func (c *cursor) pointer(enc uint8, at uint64) (uint64, bool) {
 	var v uint64
 	switch enc & 0x0f {

@@ -1,18 +1,16 @@
-// Package unwind makes the tables by which the kernel's walker (bpf/walk.h) finds the
-// callers of a function in code without frame pointers, and keeps the kernel supplied
-// with them.
+// Package unwind builds the tables with which the kernel's walker (bpf/walk.h) finds the callers of
+// functions without frame pointers, and keeps the kernel supplied with them.
 //
-// The compiler leaves in .eh_frame a program for each function that tells, for each of
-// its addresses, where its caller's registers are. [Build] runs these programs once and
-// makes a [Table] of the few rules that callers need: from what the frame's address
-// follows, and where the frame pointer and the return address lie. [Keeper] knows which
-// process has mapped what, loads tables as they are needed, and keeps what they take in
-// the kernel within bounds.
+// For each function the compiler leaves a program in .eh_frame that locates the caller's registers
+// at each address. [Build] runs these programs once and makes a [Table] of the few rules that
+// callers need: how the frame's address follows, and where the frame pointer and the return address
+// are. [Keeper] tracks the mappings of each process, loads tables as they are needed, and bounds
+// the memory that they take in the kernel.
 //
-// The files belong to the traced processes, so nothing in them is trusted: every read is
-// checked, work is bounded by the size of the file, sizes are capped, and what is not
-// understood becomes a rule that says so. An address without a rule ends a stack, with
-// the reason; it is never guessed.
+// The files belong to the traced processes, so the package trusts nothing in them. Every read is
+// checked, work is bounded by the size of the file, sizes are capped, and an unsupported
+// instruction becomes a rule that says so. An address without a rule ends a stack with a reason;
+// the package never guesses.
 //
-// session gives it processes, probes is its way to the kernel's maps.
+// session adds processes; probes writes to the kernel's maps.
 package unwind

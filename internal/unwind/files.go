@@ -10,23 +10,23 @@ import (
 	"ingero/internal/proc"
 )
 
-// file is what one file is to the walker: several paths or inodes can be one.
+// file is one file as the walker sees it. Several paths or inodes can be the same file.
 type file struct {
 	object uint32
 	means  Means
 	image  *Image
-	same   string     // tells its content: build id and size; "": no such thing
-	keys   []proc.Key // of those that are mapped
-	users  int        // spaces
-	// The last process that mapped it, and where: through it the file is opened.
+	same   string     // build id and size, equal for equal content; "": no build id
+	keys   []proc.Key // keys of its mapped copies
+	users  int        // number of spaces
+	// The last process that mapped it, and the mapping through which to open it.
 	pid  uint32
 	from proc.Mapping
 
 	state  state
 	wanted bool
-	words  int    // of its table, once it was made
-	uses   uint32 // of its table, as last looked at
-	idle   uint64 // when users became 0, in order
+	words  int    // size of its table, once built
+	uses   uint32 // use count of its table when last read
+	idle   uint64 // order in which users became 0
 }
 
 type state uint8
@@ -34,19 +34,19 @@ type state uint8
 const (
 	unloaded state = iota
 	loaded
-	refused // there was no room; tried again when it is wanted again
+	refused // no room; retried when wanted again
 	failed
 )
 
-// files are those of all processes.
+// files has the files of all processes.
 type files struct {
 	Options
 	rules   *Rules
-	written int // rules that the kernel has; 0: it has not even those that there always are
+	written int // number of rules in the kernel; 0: not even the built-in ones
 	ids     ids
-	byKey   map[proc.Key]*file // that are mapped
-	bySame  map[string]*file   // these, and some that were mapped
-	objects map[uint32]*file   // all that have a table or can have one
+	byKey   map[proc.Key]*file // mapped files
+	bySame  map[string]*file   // mapped files, and some formerly mapped
+	objects map[uint32]*file   // files that have or can have a table
 	vdso    *file
 	clock   uint64
 	figures Figures
@@ -59,7 +59,7 @@ func newFiles(o Options) *files {
 
 const vdsoPath = "[vdso]"
 
-// mappings makes the kernel's mappings of a process's, and holds the files that they use.
+// mappings converts a process's mappings to the kernel's, and adds a use to their files.
 func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
 	out := make([]Mapping, 0, len(list))
 	var used []*file
@@ -91,7 +91,7 @@ func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
 	return out, used
 }
 
-// noObject is the number of no table.
+// noObject is the object number for no table.
 const noObject = 1<<32 - 1
 
 func (f *file) bias(m proc.Mapping) (uint64, bool) {
@@ -101,7 +101,7 @@ func (f *file) bias(m proc.Mapping) (uint64, bool) {
 	return f.image.Bias(m.Start, m.Offset)
 }
 
-// of returns the file of a mapping, nil where code is made at run time.
+// of returns the file of a mapping, nil for code made at run time.
 func (s *files) of(pid uint32, m proc.Mapping) *file {
 	if m.Path == vdsoPath {
 		if s.vdso == nil {
@@ -140,7 +140,7 @@ type sized interface {
 	io.Seeker
 }
 
-// sameness returns what two files of one content have in common, "" if that is unknown.
+// sameness returns a key that files of equal content share, "" if there is none.
 func sameness(r sized) string {
 	id, err := proc.BuildID(r)
 	if err != nil || id == "" {
@@ -158,7 +158,7 @@ func (s *files) vdsoReader() (io.ReaderAt, error) {
 	return bytes.NewReader(b), err
 }
 
-// know completes what is known of a file, or finds that it is one that is known already.
+// know completes a file's entry, or returns the existing one of equal content.
 func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *file {
 	if known := s.bySame[same]; same != "" && known != nil {
 		known.pid, known.from = f.pid, f.from
@@ -193,7 +193,7 @@ func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *fi
 	return f
 }
 
-// id returns a number for a table, for which one that nobody uses may have to go.
+// id returns an object number, after evicting an unused table if necessary.
 func (s *files) id() (uint32, bool) {
 	if id, ok := s.ids.take(); ok {
 		return id, true
@@ -204,13 +204,13 @@ func (s *files) id() (uint32, bool) {
 	return s.ids.take()
 }
 
-// release gives up files that a space used.
+// release drops a space's uses of files.
 func (s *files) release(list []*file) {
 	for _, f := range list {
 		if f.users--; f.users > 0 {
 			continue
 		}
-		// Its inode can have another content when it is mapped again.
+		// The inode can have other content when it is mapped again.
 		for _, key := range f.keys {
 			delete(s.byKey, key)
 		}
@@ -223,7 +223,7 @@ func (s *files) release(list []*file) {
 	}
 }
 
-// oldest returns the file that has been without users for longest.
+// oldest returns the file that has been unused for longest.
 func (s *files) oldest() *file {
 	var best *file
 	for _, f := range s.objects {
@@ -234,7 +234,7 @@ func (s *files) oldest() *file {
 	return best
 }
 
-// forget drops a file that nobody uses.
+// forget drops an unused file.
 func (s *files) forget(f *file) {
 	s.unload(f)
 	delete(s.objects, f.object)

@@ -19,16 +19,16 @@ func block(c *cursor) []byte {
 const (
 	opDeref = 0x06
 	opLit   = 0x30 // .. 0x4f
-	opBreg  = 0x70 // .. 0x8f: the value of a register and an offset
+	opBreg  = 0x70 // .. 0x8f: register plus offset
 )
 
-// plt is the expression that linkers make for a table of jumps to other libraries: each
-// entry has 16 bytes, and a push in it somewhere. Where, byte 6 says.
+// plt is the expression that linkers write for a procedure linkage table. Each entry has 16 bytes,
+// with a push somewhere; byte 6 is the push's position.
 var plt = []byte{opBreg + 7, 8, opBreg + 16, 0, 0x3f, 0x1a, 0, 0x2a, 0x33, 0x24, 0x22}
 
 const pltPush = 6
 
-// defineBy has the CFA follow from an expression, if it is one that compilers make.
+// defineBy sets the CFA from an expression, if it is one that compilers write.
 func (r *runner) defineBy(b []byte) {
 	f := &r.frame
 	f.cfa, f.off, f.arg = KindNone, 0, 0
@@ -50,7 +50,8 @@ func (r *runner) defineBy(b []byte) {
 	}
 }
 
-// expression says what place an expression gives: only one from the frame pointer is known.
+// expression returns the place that an expression describes. Only expressions relative to the frame
+// pointer are supported.
 func (r *runner) expression(b []byte) place {
 	reg, off, rest, ok := breg(b)
 	if !ok || len(rest) != 0 || reg != r.m.fp {
@@ -69,7 +70,7 @@ func breg(b []byte) (reg uint64, off int64, rest []byte, ok bool) {
 	return uint64(op - opBreg), off, c.b, !c.bad
 }
 
-// rule makes the kernel's rule of a frame.
+// rule returns the kernel's rule for a frame.
 func (f frame) rule(m machine) Rule {
 	r := Rule{Kind: f.cfa, Arg: f.arg, CFA: int32(f.off)}
 	switch {

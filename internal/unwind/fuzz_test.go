@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whatever stands in .eh_frame, a table comes of it in bounds, or an error.
+// Any .eh_frame gives a valid table or an error.
 func FuzzBuild(f *testing.F) {
 	for _, path := range []string{"/lib/x86_64-linux-gnu/libdl.so.2", "/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6"} {
 		file, err := elf.Open(path)
@@ -37,7 +37,7 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// Whatever a file says of itself, opening it is quick and takes little.
+// Opening any file takes little time and memory.
 func FuzzOpen(f *testing.F) {
 	if b, err := os.ReadFile("/lib/x86_64-linux-gnu/libdl.so.2"); err == nil {
 		f.Add(b)
@@ -56,7 +56,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// checkTable looks at what the kernel's walker relies on, or would loop or read amiss.
+// checkTable checks what the kernel's walker relies on: a bad table could make it loop or misread.
 func checkTable(t *testing.T, table *Table, rules *Rules) {
 	t.Helper()
 	n := int(table.Words[1])

@@ -1,6 +1,6 @@
 package unwind
 
-// ids gives out numbers from 0 on.
+// ids allocates numbers from 0 on.
 type ids struct {
 	limit uint32
 	next  uint32

@@ -8,13 +8,13 @@ import (
 	"io"
 )
 
-// ErrNoFrames says that a file has no .eh_frame: code that keeps frame pointers instead,
-// as Go's does, or that nobody meant to unwind.
+// ErrNoFrames means that a file has no .eh_frame: its code keeps frame pointers, as Go's does, or
+// cannot be unwound.
 var ErrNoFrames = errors.New("no .eh_frame")
 
 var errMachine = errors.New("code for another machine")
 
-// Limits of what is worth a look. The largest libraries known stay four times below.
+// Limits on files. The largest known libraries stay four times below.
 const (
 	maxSection = 256 << 20 // bytes of .eh_frame
 	maxSpan    = 1 << 30   // bytes from the first function to the last
@@ -33,12 +33,12 @@ type load struct {
 	exec            bool
 }
 
-// section is .eh_frame, or as much of a segment as can be it.
+// section is .eh_frame, or the part of a segment that may contain it.
 type section struct {
 	off, addr, size uint64
 }
 
-// Open reads the headers of an ELF file. Its Image does not keep r.
+// Open reads the headers of an ELF file. The Image does not keep r.
 func Open(r io.ReaderAt) (*Image, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -75,8 +75,8 @@ func Open(r io.ReaderAt) (*Image, error) {
 	return im, nil
 }
 
-// behind finds .eh_frame by the header that the run-time has for it, in a file whose
-// sections were stripped. How long it is, its own end says.
+// behind finds .eh_frame through its run-time header (.eh_frame_hdr), for files without section
+// headers. Its terminator gives its length.
 func (im *Image) behind(r io.ReaderAt, hdr *elf.Prog) section {
 	var b [12]byte
 	if _, err := r.ReadAt(b[:], int64(hdr.Off)); err != nil || b[0] != 1 {
@@ -95,10 +95,10 @@ func (im *Image) behind(r io.ReaderAt, hdr *elf.Prog) section {
 	return section{}
 }
 
-// Bias returns what to subtract from an address in a mapping to have the file's own. The
+// Bias returns what to subtract from an address in a mapping to get the file's own address. The
 // mapping shows the file from offset on at start.
 func (im *Image) Bias(start, offset uint64) (uint64, bool) {
-	const page = 64 << 10 // the largest
+	const page = 64 << 10 // the largest page size
 	for _, l := range im.loads {
 		if l.exec && offset < l.off+l.size && offset+page > l.off {
 			return start - offset + l.off - l.addr, true
@@ -107,20 +107,20 @@ func (im *Image) Bias(start, offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// window reads a section from its front to its back through a buffer.
+// window reads a section front to back through a buffer.
 type window struct {
 	r    io.ReaderAt
 	s    section
-	step uint64 // how much to read at a time, unless more is asked for
+	step uint64 // bytes per read, unless a caller needs more
 	buf  []byte
-	at   uint64 // offset in the section of what buf holds
+	at   uint64 // offset in the section of buf
 	have int
 }
 
-// recordMax is how much of one record is read; real ones have a few hundred bytes.
+// recordMax bounds the bytes read of one record; real ones have a few hundred.
 const recordMax = 64 << 10
 
-// bytes returns n bytes from an offset in the section on, until the next call.
+// bytes returns n bytes from an offset in the section, valid until the next call.
 func (w *window) bytes(off, n uint64) ([]byte, bool) {
 	if n > recordMax || off > w.s.size || n > w.s.size-off {
 		return nil, false
@@ -142,8 +142,8 @@ func (w *window) bytes(off, n uint64) ([]byte, bool) {
 	return w.buf[off-w.at:][:n], true
 }
 
-// record returns the record at an offset: what stands behind its length, which begins at
-// offset body, and where the next one is. A length of 0 ends the section.
+// record returns the record at an offset: its contents b, which begin at offset body, and the
+// offset of the next record. A length of 0 ends the section.
 func (w *window) record(off uint64) (b []byte, body, next uint64, ok bool) {
 	head, ok := w.bytes(off, 4)
 	if !ok {

@@ -13,50 +13,50 @@ import (
 	"ingero/internal/proc"
 )
 
-// Options say what a Keeper works with. Kernel is required.
+// Options configure a Keeper. Kernel is required.
 type Options struct {
 	Files  proc.FS
 	Kernel Kernel
-	Bytes  int          // of tables in the kernel at a time; 0: 128 MiB
-	Eager  int          // bytes of .eh_frame up to which a table is made before it is missed; 0: 2 MiB
-	Log    *slog.Logger // nil: none
+	Bytes  int          // bound on the tables in the kernel; 0: 128 MiB
+	Eager  int          // size of .eh_frame up to which a table is built before the first miss; 0: 2 MiB
+	Log    *slog.Logger // nil: no logging
 }
 
-// How soon the mappings of a process are read again when an address was in none. The
-// wait doubles while they are as they were. Where stacks are taken they are read again
-// every rereadLast anyway: a library may have taken another's place.
+// How soon a process's mappings are read again after an address was in none of them. The wait
+// doubles while they stay unchanged. The mappings of sampled processes are also read every
+// rereadLast, since a new library may have replaced an old one.
 const (
 	rereadFirst = 20 * time.Millisecond
 	rereadLast  = 10 * time.Second
 )
 
-// maxRequests bounds what is to be done.
+// maxRequests bounds the queue of requests.
 const maxRequests = 1 << 15
 
-// Figures say what a Keeper has.
+// Figures are the statistics of a Keeper.
 type Figures struct {
 	Processes int
-	Waiting   int // requests that are not done yet
+	Waiting   int // pending requests
 	Spaces    int // sets of mappings; forks share theirs
-	Files     int // of which it has, or can make, a table
-	Tables    int // that are in the kernel
-	Bytes     int // that these take
+	Files     int // files that have or can have a table
+	Tables    int // tables in the kernel
+	Bytes     int // size of these tables
 	Rules     int
-	Evicted   uint64 // tables that made room
-	Refused   uint64 // tables for which there was none
-	Failed    uint64 // files that could not be read, or make no sense
-	Lost      uint64 // functions of which nothing is known though they have a table; requests too many
+	Evicted   uint64 // tables evicted to make room
+	Refused   uint64 // tables refused for lack of room
+	Failed    uint64 // files that were unreadable or invalid
+	Lost      uint64 // functions whose unwind data is invalid or too much, and requests beyond the queue's bound
 	Work      time.Duration
 }
 
-// Keeper keeps the kernel supplied with mappings and tables. Run does the work; the
-// other methods tell it what to do, do not wait, and may be called from anywhere. Those of
-// a nil Keeper do nothing: no stacks are taken.
+// Keeper keeps the kernel supplied with mappings and tables. Run does the work. The other methods
+// queue requests, do not block, and are safe for concurrent use. On a nil Keeper they do nothing:
+// no stacks are taken.
 type Keeper struct {
 	Options
 	wake  chan struct{}
 	last  atomic.Uint64 // misses that Check has seen
-	moved atomic.Bool   // Check has seen more since
+	moved atomic.Bool   // Check has seen new misses
 
 	mu      sync.Mutex
 	queue   []request
@@ -64,16 +64,16 @@ type Keeper struct {
 	figures Figures
 	lost    uint64
 
-	// What follows is Run's own.
+	// The fields below belong to Run.
 	procs  map[uint32]*process
 	spaces ids
-	made   uint64 // spaces, ever
+	made   uint64 // number of spaces ever made
 	files  *files
 	looked time.Time // when all processes were last looked at
-	due    time.Time // when something is to be done though nobody asks; zero: nothing is
+	due    time.Time // when the next timed work is due; zero: none
 }
 
-// request is one thing to do.
+// request is one queued request.
 type request struct {
 	what what
 	pid  uint32
@@ -89,26 +89,26 @@ const (
 	ended
 )
 
-// process is one of which stacks are taken.
+// process is a process whose stacks are taken.
 type process struct {
 	space  *space
-	seen   time.Time // it was there then
+	seen   time.Time // when it was last seen
 	missed bool
-	next   time.Time // when it may be read again
+	next   time.Time // earliest time of the next read
 	wait   time.Duration
 }
 
-// space is what one process, or several, have mapped.
+// space is the set of mappings of one or more processes.
 type space struct {
 	slot  uint32
 	id    uint64
 	users int
 	maps  []Mapping
-	files []*file   // that maps refers to
+	files []*file   // files that maps refers to
 	since time.Time // when they were read
 }
 
-// NewKeeper returns a Keeper that knows no process.
+// NewKeeper returns a Keeper without processes.
 func NewKeeper(o Options) *Keeper {
 	if o.Bytes == 0 {
 		o.Bytes = 128 << 20
@@ -122,16 +122,16 @@ func NewKeeper(o Options) *Keeper {
 	return &Keeper{Options: o, wake: make(chan struct{}, 1), procs: map[uint32]*process{}, spaces: ids{limit: MaxSpaces}, files: newFiles(o)}
 }
 
-// Add has the stacks of a process taken, or its mappings read again.
+// Add starts taking the stacks of a process, or rereads its mappings.
 func (k *Keeper) Add(pid uint32) { k.ask(request{what: add, pid: pid}) }
 
-// Forked says that a process has a child, which the kernel has given its mappings.
+// Forked records a process's child, to which the kernel has given the parent's mappings.
 func (k *Keeper) Forked(pid, child uint32) { k.ask(request{forked, pid, child}) }
 
-// Execed says that a process runs another program. The kernel has dropped its mappings.
+// Execed records that a process called exec. The kernel has dropped its mappings.
 func (k *Keeper) Execed(pid uint32) { k.ask(request{what: execed, pid: pid}) }
 
-// Ended says that a process has ended.
+// Ended records that a process has ended.
 func (k *Keeper) Ended(pid uint32) { k.ask(request{what: ended, pid: pid}) }
 
 func (k *Keeper) ask(r request) {
@@ -155,8 +155,8 @@ func (k *Keeper) poke() {
 	}
 }
 
-// Check looks whether the kernel has missed anything. It takes nanoseconds, and is to
-// be called often.
+// Check checks whether the kernel has missed a table or mapping. It takes nanoseconds; call it
+// often.
 func (k *Keeper) Check() {
 	if k == nil {
 		return
@@ -167,7 +167,7 @@ func (k *Keeper) Check() {
 	}
 }
 
-// Figures returns what it has.
+// Figures returns the statistics.
 func (k *Keeper) Figures() Figures {
 	if k == nil {
 		return Figures{}
@@ -180,7 +180,7 @@ func (k *Keeper) Figures() Figures {
 	return f
 }
 
-// Run works until ctx ends.
+// Run works until ctx is done.
 func (k *Keeper) Run(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -204,7 +204,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// work does what is to be done, and of tables one. It returns whether there is more.
+// work handles all requests and one batch of tables. It reports whether there is more to do.
 func (k *Keeper) work(now time.Time) bool {
 	k.mu.Lock()
 	queue := k.queue
@@ -255,7 +255,7 @@ func (k *Keeper) do(r request, now time.Time) {
 		}
 		p.space.users++
 		k.tell(r.peer, child)
-		// What its parent has mapped since the fork is in there too.
+		// The space includes what the parent has mapped since the fork.
 		child.missed = now.Sub(p.space.since) < rereadLast
 	case execed:
 		if p != nil {
@@ -278,7 +278,7 @@ func (k *Keeper) forget(pid uint32, p *process) {
 	k.release(p)
 }
 
-// release gives up the space of a process, which the kernel does not use any more.
+// release drops a process's space, which the kernel no longer uses.
 func (k *Keeper) release(p *process) {
 	s := p.space
 	p.space = nil
@@ -295,8 +295,8 @@ func (k *Keeper) release(p *process) {
 	k.files.release(s.files)
 }
 
-// look finds the processes that are to be read again: they missed something, or it is
-// time, and stacks of them are taken.
+// look finds the processes to reread: those with misses, and, if again is set, all those of which
+// stacks are taken.
 func (k *Keeper) look(again bool) {
 	for pid, p := range k.procs {
 		if !p.missed {
@@ -306,7 +306,7 @@ func (k *Keeper) look(again bool) {
 	}
 }
 
-// reread reads the mappings of processes that are to be read again, and sets due.
+// reread rereads the mappings of processes that are due, and sets k.due.
 func (k *Keeper) reread(now time.Time) {
 	k.due = time.Time{}
 	if len(k.procs) > 0 {
@@ -323,7 +323,7 @@ func (k *Keeper) reread(now time.Time) {
 	}
 }
 
-// read reads the mappings of a process and lets the kernel know of them.
+// read reads the mappings of a process and passes them to the kernel.
 func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	if err := k.files.writeRules(); err != nil {
 		k.Log.Warn("stacks", "error", err)
@@ -331,7 +331,7 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	}
 	list, err := k.Files.Code(pid, p.seen)
 	if errors.Is(err, proc.ErrGone) {
-		k.forget(pid, p) // whether its end has been told or will be
+		k.forget(pid, p) // whether or not its end has been reported
 		return
 	}
 	if err != nil {
@@ -342,7 +342,7 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	p.missed = false
 	if p.space != nil && slices.Equal(mapped, p.space.maps) {
 		k.files.release(used)
-		k.tell(pid, p) // that it was looked at
+		k.tell(pid, p) // records that it was looked at
 		p.wait = min(max(2*p.wait, rereadFirst), rereadLast)
 	} else if k.move(pid, p, mapped, used, now) {
 		p.wait = rereadFirst
@@ -356,8 +356,8 @@ func (k *Keeper) tell(pid uint32, p *process) {
 	}
 }
 
-// move gives a process a space with these mappings. A space never changes, since the
-// walker remembers what it found there.
+// move gives a process a new space with these mappings. Spaces never change, since the walker
+// caches what it finds in them.
 func (k *Keeper) move(pid uint32, p *process, mapped []Mapping, used []*file, now time.Time) bool {
 	slot, ok := k.spaces.take()
 	if !ok {

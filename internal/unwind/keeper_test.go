@@ -12,7 +12,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// fake is a Kernel that keeps what it is given, and finds in it what the walker would.
+// fake is a Kernel that stores what it is given, and looks up addresses as the walker would.
 type fake struct {
 	mu       sync.Mutex
 	rules    []Rule
@@ -108,7 +108,7 @@ func (f *fake) Misses() uint64 {
 	return f.misses
 }
 
-// find says what the walker would find at an address of a process.
+// find returns what the walker would find at an address of a process.
 func (f *fake) find(pid uint32, at uint64) (Rule, End) {
 	defer f.lock()()
 	s, ok := f.spaces[pid]
@@ -164,7 +164,7 @@ func cat(t *testing.T) uint32 {
 	return uint32(child.PID())
 }
 
-// known tells whether all code of a process has rules.
+// known reports whether all code of a process has rules.
 func known(t *testing.T, f *fake, pid uint32) bool {
 	t.Helper()
 	list, err := proc.FS{}.Code(pid, time.Now())
@@ -183,7 +183,8 @@ func known(t *testing.T, f *fake, pid uint32) bool {
 	return all && len(list) > 2
 }
 
-// A process, its child, their ends, and the next one of the program: each has its mappings and tables, and leaves none of the former.
+// A process, its child and the program's next process get their mappings and tables. Each leaves no
+// mappings when it ends.
 func TestKeeper(t *testing.T) {
 	testkit.NeedTool(t, "cat")
 	k, f := keep(t, Options{})
@@ -194,7 +195,7 @@ func TestKeeper(t *testing.T) {
 	if files < 3 {
 		t.Errorf("%d files", files)
 	}
-	// A child has what its parent has, and keeps it when that ends.
+	// A child has its parent's mappings, and keeps them when the parent ends.
 	k.Forked(parent, child)
 	testkit.Eventually(t, "a child", func() bool { return k.Figures().Processes == 2 })
 	k.Ended(parent)
@@ -208,7 +209,7 @@ func TestKeeper(t *testing.T) {
 	if len(f.mappings) != 0 || len(f.spaces) != 0 {
 		t.Errorf("%d spaces, of %d processes, are left", len(f.mappings), len(f.spaces))
 	}
-	// Tables outlive processes: the next one of the program has them at once.
+	// Tables outlive processes: the program's next process has them at once.
 	before := k.Figures()
 	if before.Tables != files {
 		t.Errorf("%d tables are kept of %d", before.Tables, files)
@@ -221,7 +222,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// A process that runs another program has nothing of the first.
+// After exec a process has no mapping of its former program.
 func TestKeeperExec(t *testing.T) {
 	testkit.NeedTool(t, "sh", "cat")
 	k, f := keep(t, Options{})
@@ -240,7 +241,7 @@ func TestKeeperExec(t *testing.T) {
 	}
 }
 
-// What is mapped later is found because it is missed, without anybody's word.
+// A library that is mapped later is found through its misses.
 func TestKeeperMissed(t *testing.T) {
 	testkit.NeedTool(t, "sh", "cat")
 	k, f := keep(t, Options{})
@@ -258,7 +259,7 @@ func TestKeeperMissed(t *testing.T) {
 	})
 }
 
-// The numbers of processes that were never there, or are gone, leave nothing behind.
+// The numbers of processes that never existed or have ended leave nothing behind.
 func TestKeeperGone(t *testing.T) {
 	k, f := keep(t, Options{})
 	here := cat(t)
@@ -273,8 +274,8 @@ func TestKeeperGone(t *testing.T) {
 	}
 }
 
-// The tables take no more than they may: those that nobody maps go first, and what is
-// used takes the place of what is not.
+// Tables stay within their limit: unmapped files are evicted first, and used tables replace unused
+// ones.
 func TestKeeperRoom(t *testing.T) {
 	testkit.NeedTool(t, "cat")
 	k, f := keep(t, Options{Bytes: 1 << 20})
@@ -283,7 +284,7 @@ func TestKeeperRoom(t *testing.T) {
 	testkit.Eventually(t, "a process", func() bool { return known(t, f, pid) })
 	need := k.Figures().Bytes
 
-	little := need - 1024 // bytes: all but one find room, which one is theirs to see
+	little := need - 1024 // bytes: room for all but one, of the keeper's choice
 	k, f = keep(t, Options{Bytes: little})
 	k.Add(pid)
 	list, err := proc.FS{}.Code(pid, time.Now())
@@ -306,7 +307,7 @@ func TestKeeperRoom(t *testing.T) {
 				t.Fatalf("tables take %d bytes of %d", size, little)
 			}
 			if !found[m.Start] {
-				return false // this one alone is used now
+				return false // only this one is used now
 			}
 		}
 		return true

@@ -18,7 +18,7 @@ func (s *files) unload(f *file) {
 	s.gone(f)
 }
 
-// gone notes that the kernel has no table of a file any more.
+// gone records that the kernel no longer has a file's table.
 func (s *files) gone(f *file) {
 	s.figures.Tables--
 	s.figures.Bytes -= 4 * f.words
@@ -37,14 +37,13 @@ func (s *files) missed() {
 	}
 }
 
-// loadMax and loadBytes bound the tables that are made at a time, so that what is wanted
-// meanwhile does not wait for long.
+// loadMax and loadBytes bound a batch of tables, so that new requests wait only briefly.
 const (
 	loadMax   = 16
 	loadBytes = 4 << 20
 )
 
-// load makes tables, those that are wanted first, and returns whether there were any.
+// load builds tables, wanted ones first, and reports whether there were any.
 func (s *files) load() bool {
 	var list []*file
 	for _, f := range s.objects {
@@ -89,7 +88,7 @@ func (s *files) publish(tables []ObjectTable) error {
 	return s.Kernel.PutTables(tables)
 }
 
-// order puts what is wanted first, then what is small.
+// order sorts wanted files first, then small ones.
 func order(a, b *file) int {
 	if a.wanted != b.wanted {
 		if a.wanted {
@@ -100,7 +99,7 @@ func order(a, b *file) int {
 	return cmp.Or(cmp.Compare(a.image.frames.size, b.image.frames.size), cmp.Compare(a.object, b.object))
 }
 
-// make makes the table of a file, for which it makes room.
+// make builds the table of a file, after making room for it.
 func (s *files) make(f *file) (*Table, error) {
 	if f.state == refused && !s.room(4*f.words, f.wanted) {
 		s.figures.Refused++
@@ -112,7 +111,7 @@ func (s *files) make(f *file) (*Table, error) {
 	if err != nil {
 		f.state = failed
 		if errors.Is(err, proc.ErrGone) {
-			f.state = refused // whoever maps it next can open it
+			f.state = refused // the next process that maps it may be able to open it
 		}
 		s.figures.Failed++
 		return nil, err
@@ -130,7 +129,7 @@ func (s *files) make(f *file) (*Table, error) {
 	return t, nil
 }
 
-// writeRules gives the kernel the rules that it does not have yet.
+// writeRules writes the rules that the kernel lacks.
 func (s *files) writeRules() error {
 	if s.written == s.rules.Len() {
 		return nil
@@ -158,8 +157,8 @@ func (s *files) build(f *file) (*Table, error) {
 	return Build(r, f.image, s.rules)
 }
 
-// room makes room for a table: those that nobody maps go first, then, for one that is
-// wanted, those that have not been used since this was last asked.
+// room makes room for a table by evicting others: first those that no process maps. For a wanted
+// table it then evicts those unused since the last check.
 func (s *files) room(bytes int, wanted bool) bool {
 	for s.figures.Bytes+bytes > s.Bytes {
 		f := s.oldest()

@@ -13,13 +13,13 @@ import (
 	"ingero/internal/testkit"
 )
 
-// readelfRow is a line of what readelf says that holds from an address on.
+// readelfRow is a row of readelf's output, valid from an address on.
 type readelfRow struct {
 	pc   uint64
 	want Rule
 }
 
-// readelf returns what binutils make of a file's .eh_frame, in the terms of rules.
+// readelf returns binutils' reading of a file's .eh_frame, as rules.
 func readelf(t *testing.T, path string) (rows []readelfRow) {
 	t.Helper()
 	testkit.NeedTool(t, "readelf")
@@ -66,7 +66,8 @@ func readelf(t *testing.T, path string) (rows []readelfRow) {
 	return rows
 }
 
-// ruleOf makes a rule of readelf's columns. Expressions it does not show: those are KindNone.
+// ruleOf converts readelf's columns to a rule. readelf does not show expressions: they become
+// KindNone.
 func ruleOf(columns, values []string) Rule {
 	r := Rule{}
 	for i, c := range columns {
@@ -108,13 +109,13 @@ func offset(s string) int32 {
 	return int32(n)
 }
 
-// expression says whether a rule comes of an expression, which readelf does not show.
+// expression reports whether a rule comes from an expression, which readelf does not show.
 func expression(k Kind) bool {
 	return k == KindSPDeref || k == KindFPDeref || k == KindPLT
 }
 
-// What binutils read in the tables of real libraries is what is found in ours, for the
-// first and the last address of each row.
+// Our tables of real libraries equal those of binutils, at the first and the last address of each
+// row.
 func TestAgainstReadelf(t *testing.T) {
 	files := []string{"/lib/*-linux-gnu/libc.so.6", "/lib*/ld-linux-*.so.*", "/usr/lib/*-linux-gnu/libstdc++.so.6", "/lib/*-linux-gnu/libm.so.6", "/usr/bin/bash"}
 	for _, pattern := range files {
@@ -149,7 +150,7 @@ func againstReadelf(t *testing.T, path string) {
 	counts := map[Kind]int{}
 	for i, r := range rows {
 		if i+1 < len(rows) && rows[i+1].pc == r.pc {
-			continue // of no instruction
+			continue // covers no instruction
 		}
 		got := table.Find(r.pc, rules)
 		counts[got.Kind]++

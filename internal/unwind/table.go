@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// A Table has, in words of 32 bits, the rules of one file by address:
+// A Table has the rules of one file by address, in words of 32 bits:
 //
 //	0                   number of the first block: a block is 256 bytes of addresses
 //	1                   how many blocks, n
@@ -16,11 +16,11 @@ import (
 //	16 .. 16+n          by block, how many rows begin before it; and one more
 //	from 16+n+1 on      the rows, by address: its low byte, and the rule << 16
 //
-// So the rows of an address are found without a search, and searched within one block.
+// So finding an address's block takes no search, and the search for its row stays in one block.
 type Table struct {
 	Words []uint32
 	Rows  int
-	// Lost counts functions whose tables make no sense, or too many.
+	// Lost counts functions with invalid unwind data, or too much of it.
 	Lost int
 }
 
@@ -36,32 +36,32 @@ var (
 	errLarge   = errors.New("the table is too large")
 )
 
-// fde is where one function is, and its record in the section.
+// fde locates one function and its record in the section.
 type fde struct {
 	start uint64
 	off   uint32
 }
 
-// builder makes a Table.
+// builder builds a Table.
 type builder struct {
 	w     window
-	cw    window // CIEs stand before what uses them: a window of its own
+	cw    window // CIEs stand before the records that use them, so they have a window of their own
 	m     machine
 	rules *Rules
-	cies  map[uint64]*cie // by offset; nil: it makes no sense
+	cies  map[uint64]*cie // by offset; nil: invalid
 	fdes  []fde
-	work  uint64 // bytes that may still be looked at
+	work  uint64 // bytes that may still be read
 
 	rows  []uint32
 	index []uint32
-	first uint64 // block
+	first uint64 // number of the first block
 	at    uint64 // address of the last row
-	last  uint16 // its rule
+	last  uint16 // rule of the last row
 	lost  int
 }
 
-// Build makes the table of a file. It reads the file in small pieces. The error is
-// ErrNoFrames where there is nothing to make it of.
+// Build builds the table of a file, reading it in small pieces. The error is ErrNoFrames if the
+// file has no unwind data.
 func Build(r io.ReaderAt, im *Image, rules *Rules) (*Table, error) {
 	if im.frames.size == 0 {
 		return nil, ErrNoFrames
@@ -86,7 +86,7 @@ func Build(r io.ReaderAt, im *Image, rules *Rules) (*Table, error) {
 	return b.table()
 }
 
-// spend takes from the work that is allowed.
+// spend deducts n from the allowed work.
 func (b *builder) spend(n int) bool {
 	if uint64(n) > b.work {
 		b.work = 0
@@ -101,7 +101,7 @@ func (b *builder) scan() error {
 	for off := uint64(0); ; {
 		rec, body, next, ok := b.w.record(off)
 		if !ok || next <= off {
-			return nil // the end, or from here on it makes no sense
+			return nil // the end, or invalid from here on
 		}
 		if f, isFDE, ok := b.header(rec, body); ok {
 			if len(b.fdes) == maxFDEs {
@@ -125,7 +125,7 @@ type function struct {
 	program    []byte
 }
 
-// header reads an FDE.
+// header parses the header of an FDE.
 func (b *builder) header(rec []byte, body uint64) (f function, isFDE, ok bool) {
 	back := uint64(binary.LittleEndian.Uint32(rec))
 	if back == 0 {
@@ -153,7 +153,7 @@ func (b *builder) header(rec []byte, body uint64) (f function, isFDE, ok bool) {
 	return f, true, !c.bad
 }
 
-// ciesMax bounds those that are kept at a time.
+// ciesMax bounds the cached CIEs.
 const ciesMax = 1024
 
 func (b *builder) cie(off uint64) *cie {
@@ -175,10 +175,10 @@ func (b *builder) cie(off uint64) *cie {
 	return e
 }
 
-// table runs the functions' programs in the order of their addresses.
+// table runs the functions' programs in order of address.
 func (b *builder) table() (*Table, error) {
 	b.first = b.fdes[0].start >> blockShift
-	end := uint64(0) // of the function before
+	end := uint64(0) // end of the previous function
 	for _, d := range b.fdes {
 		rec, body, _, ok := b.w.record(uint64(d.off))
 		if !ok {
@@ -196,7 +196,7 @@ func (b *builder) table() (*Table, error) {
 		if f.end>>blockShift-b.first > b.span() {
 			return nil, fmt.Errorf("%w: functions %#x bytes apart", errLarge, f.end-b.fdes[0].start)
 		}
-		if end != 0 && f.start > end { // if only by padding: a made-up return address can lead there
+		if end != 0 && f.start > end { // also for padding: a made-up return address can point into it
 			b.row(end, 0)
 		}
 		b.function(f)
@@ -237,7 +237,7 @@ func (b *builder) function(f function) {
 	}
 }
 
-// row says which rule holds from an address on.
+// row sets the rule from an address on.
 func (b *builder) row(pc uint64, rule uint16) {
 	switch {
 	case len(b.rows) > 0 && (pc < b.at || rule == b.last):
@@ -250,13 +250,13 @@ func (b *builder) row(pc uint64, rule uint16) {
 	b.at, b.last = pc, rule
 }
 
-// span returns how many blocks there may be from the first function to the last. Few
-// functions are not worth a large index: 32 MiB of code, and 256 KiB for each function.
+// span returns the maximum number of blocks from the first function to the last. It bounds the
+// index by the number of functions: 32 MiB of code, and 256 KiB for each function.
 func (b *builder) span() uint64 {
 	return min(maxSpan>>blockShift, 1<<17+1<<10*uint64(len(b.fdes)))
 }
 
-// reach has the index go as far as a block: from here on rows begin in it.
+// reach extends the index up to a block, in which the next rows begin.
 func (b *builder) reach(block uint64) {
 	if n := uint64(len(b.index)); n <= block {
 		b.index = slices.Grow(b.index, int(block-n+1))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// image is a small file with an .eh_frame, to be written by hand.
+// image is a small file with a hand-written .eh_frame.
 type image struct {
 	at   uint32 // address of the section
 	cies [][]byte
@@ -22,7 +22,7 @@ type fdeText struct {
 	program    []byte
 }
 
-// Augmentation "zR", addresses of 4 bytes relative to where they stand; CFA = rsp+8, ra at CFA-8.
+// Augmentation "zR", addresses of 4 bytes relative to their own; CFA = rsp+8, ra at CFA-8.
 var usual = []byte{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, cfaDef, 7, 8, cfaOffset | 16, 1}
 
 var small = image{at: 0x5000, cies: [][]byte{usual}, fdes: []fdeText{
@@ -95,13 +95,13 @@ func build(t *testing.T, im image, m machine) (*Table, *Rules) {
 	return table, rules
 }
 
-// at is what holds at an address.
+// at is the rule from an address on.
 type at struct {
 	pc   uint64
 	want string
 }
 
-// What the instructions say by each address is in the table, and what is not understood is none.
+// The table has the rule of each address. Unsupported instructions give KindNone.
 func TestTable(t *testing.T) {
 	signal := slices.Concat([]byte{1, 'z', 'R', 'S', 0}, usual[4:])
 	arm := []byte{1, 'z', 'R', 0, 4, 0x78, 30, 1, 0x1b, cfaDef, 31, 0}
@@ -152,7 +152,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Sections that a linker did not write are refused, or give what sense they make.
+// Sections that no linker wrote are refused, or give the rules of their valid part.
 func TestHostile(t *testing.T) {
 	whole := small.section()
 	many := image{at: 0x5000}
@@ -190,7 +190,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Rules beyond what there is room for are as if they were not known.
+// Rules beyond the limit become KindNone.
 func TestRulesFull(t *testing.T) {
 	rules := NewRules()
 	for i := range MaxRules + 10 {
@@ -204,7 +204,7 @@ func TestRulesFull(t *testing.T) {
 	}
 }
 
-// A file without sections is read by the header that the run-time uses.
+// A file without section headers is read through .eh_frame_hdr.
 func TestOpenStripped(t *testing.T) {
 	b := small.file()
 	im, err := Open(bytes.NewReader(b))

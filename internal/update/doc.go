@@ -1,12 +1,11 @@
-// Package update asks once a day whether a newer ingero was released, and says so in a
-// line. It is the one thing by which ingero talks to a machine that nobody named.
+// Package update checks once a day whether there is a newer release of ingero, and prints a line
+// about it. Apart from it, ingero connects only to machines that the user named.
 //
-// What it sends is one GET of a fixed address, with the name and the version of the
-// program as every HTTP client does; nothing of this machine, its user or what runs
-// there. What comes back is believed as far as a version of three numbers goes: it is
-// bounded in size and time, and no redirect is followed to another host or without TLS.
-// Nothing is fetched, and nothing installed.
+// It sends one GET of a fixed address, with the name and version of the program as every HTTP
+// client does, and nothing about this machine, its user or its programs. It accepts only a version
+// of three numbers from the answer. The answer is bounded in size and time, and redirects to
+// another host or without TLS are not followed. Nothing is downloaded or installed.
 //
-// The command that asks never waits: what is told is what the last answer was, kept in
-// a file, and an answer that does not come in time is none.
+// The command never waits for the check: it prints the last answer, which is kept in a file, and
+// gives up on an answer that is late.
 package update

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Releases is where the newest release is told.
+	// Releases is the address of the newest release.
 	Releases = "https://api.github.com/repos/ingero-io/ingero/releases/latest"
 	every    = 24 * time.Hour
 	again    = time.Hour
@@ -25,24 +25,23 @@ const (
 	maxFile  = 1 << 10
 )
 
-// Checker knows which release is the newest. All but Client are needed.
+// Checker finds the newest release. All fields except Client are required.
 type Checker struct {
 	URL     string
-	Version string                   // of this program: "1.2.3"
-	File    func() (*os.File, error) // that keeps the last answer; made if it is not there
+	Version string                   // version of this program: "1.2.3"
+	File    func() (*os.File, error) // opens the file with the last answer, or creates it
 	Now     func() time.Time
-	Client  *http.Client // nil: one that follows redirects as the package says
+	Client  *http.Client // nil: http.Client's default, with the package's redirect rule
 }
 
-// answer is what the file keeps.
+// answer is the content of the file.
 type answer struct {
-	Asked  time.Time `json:"asked"` // whether there was an answer or not
+	Asked  time.Time `json:"asked"` // time of the last request, answered or not
 	Newest string    `json:"newest,omitempty"`
 }
 
-// Newer returns the version of a newer release by the last answer that is kept, "" where
-// there is none, and whether it is time to ask again: never, where an answer could not be
-// kept.
+// Newer returns the version of a newer release from the stored answer, "" if there is none, and
+// whether a new request is due. It never is if answers cannot be stored.
 func (c *Checker) Newer() (version string, ask bool) {
 	f, err := c.File()
 	if err != nil {
@@ -57,16 +56,16 @@ func (c *Checker) Newer() (version string, ask bool) {
 	return version, now.Sub(a.Asked) >= every || a.Asked.After(now)
 }
 
-// Ask asks and keeps the answer. That it asked is kept first, so that a receiver that
-// cannot be reached, or lies, is asked once a day and not each time; one that ctx did not
-// wait for, in an hour.
+// Ask requests the newest release and stores the answer. It stores the time of the request first,
+// so that an unreachable or lying server is asked once a day. If ctx ends before the answer, the
+// next request is due in an hour.
 func (c *Checker) Ask(ctx context.Context) (err error) {
 	f, err := c.File()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	a := answer{Asked: c.Now(), Newest: kept(f).Newest} // an answer of yesterday is better than none
+	a := answer{Asked: c.Now(), Newest: kept(f).Newest} // keep the old answer until there is a new one
 	if err := keep(f, a); err != nil {
 		return err
 	}
@@ -128,7 +127,7 @@ func (c *Checker) fetch(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// sameHost refuses redirects that lead elsewhere.
+// sameHost refuses redirects to another host.
 func sameHost(from *url.URL) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		if len(via) > 3 || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
@@ -138,7 +137,7 @@ func sameHost(from *url.URL) func(*http.Request, []*http.Request) error {
 	}
 }
 
-// kept reads the last answer, the zero value where there is none.
+// kept reads the stored answer, the zero value if there is none.
 func kept(f *os.File) (a answer) {
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxFile))
 	if err != nil || json.Unmarshal(text, &a) != nil {
@@ -147,7 +146,7 @@ func kept(f *os.File) (a answer) {
 	return a
 }
 
-// keep writes an answer.
+// keep stores an answer.
 func keep(f *os.File, a answer) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -162,25 +161,25 @@ func keep(f *os.File, a answer) error {
 
 var release = regexp.MustCompile(`^(\d{1,6})\.(\d{1,6})\.(\d{1,6})$`)
 
-// parse reads a version of three numbers.
+// parse parses a version of three numbers.
 func parse(s string) (v [3]int, ok bool) {
 	m := release.FindStringSubmatch(s)
 	if m == nil {
 		return v, false
 	}
 	for i := range v {
-		v[i], _ = strconv.Atoi(m[i+1]) // digits, few
+		v[i], _ = strconv.Atoi(m[i+1]) // few digits
 	}
 	return v, true
 }
 
-// Released tells whether a version is that of a release: others are not asked for.
+// Released reports whether a version is that of a release. Other versions make no requests.
 func Released(version string) bool {
 	v, ok := parse(strings.TrimPrefix(version, "v"))
 	return ok && v != [3]int{}
 }
 
-// newer tells whether a is a later release than b.
+// newer reports whether a is a later release than b.
 func newer(a, b string) bool {
 	x, ok := parse(a)
 	y, known := parse(strings.TrimPrefix(b, "v"))

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// checker asks a server that answers by h.
+// checker returns a Checker for a server with the handler h.
 func checker(t *testing.T, h http.HandlerFunc) *Checker {
 	t.Helper()
 	s := httptest.NewTLSServer(h)
@@ -25,7 +25,7 @@ func checker(t *testing.T, h http.HandlerFunc) *Checker {
 		File: func() (*os.File, error) { return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) }}
 }
 
-// was has the file keep an answer.
+// was stores an answer in the file.
 func (c *Checker) was(t *testing.T, text string) {
 	t.Helper()
 	f, err := c.File()
@@ -42,7 +42,7 @@ func says(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
 }
 
-// A newer release is told from the answer that is kept, and asked for once a day.
+// A newer release is reported from the stored answer, and requested once a day.
 func TestNewer(t *testing.T) {
 	asked := 0
 	c := checker(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -97,8 +97,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// What an answer says that no release would say is no answer, and what was known stays.
-// Whatever comes, it is asked once.
+// An invalid answer is ignored, and the stored one stays. Either way there is one request.
 func TestHostileAnswers(t *testing.T) {
 	good := `{"tag_name":"v9.9.9"}`
 	for name, h := range map[string]http.HandlerFunc{
@@ -145,7 +144,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// A receiver that does not answer is left when the command ends, and asked again later.
+// A server that does not answer is abandoned when the command ends, and asked again later.
 func TestSlowAnswer(t *testing.T) {
 	came := make(chan struct{})
 	c := checker(t, func(_ http.ResponseWriter, r *http.Request) { close(came); <-r.Context().Done() })
@@ -162,7 +161,7 @@ func TestSlowAnswer(t *testing.T) {
 	}
 }
 
-// What is sent is a GET with the program's name and version, and nothing else.
+// The request is a GET with the program's name and version, and nothing else.
 func TestNothingIsSent(t *testing.T) {
 	var got *http.Request
 	c := checker(t, func(w http.ResponseWriter, r *http.Request) {
@@ -183,8 +182,7 @@ func TestNothingIsSent(t *testing.T) {
 	}
 }
 
-// A file that something else wrote is no answer, and one that cannot be kept is not
-// asked for.
+// A file with other content holds no answer. Without a writable file there is no request.
 func TestHostileFile(t *testing.T) {
 	c := checker(t, says(`{"tag_name":"v1.2.4"}`))
 	c.was(t, `{"newest":"9.9.9\u001b[2J","asked":"2026-05-01T11:00:00Z"}`)

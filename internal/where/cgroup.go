@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Runtimes, as tick.Where names them.
+// Container runtimes, as tick.Where names them.
 const (
 	docker     = "docker"
 	containerd = "containerd"
@@ -23,11 +23,11 @@ const (
 	podUID = `([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})`
 )
 
-// containers are the names that runtimes give the control group of a container: the
-// match is its id. The first row that fits is taken.
+// containers are the patterns of container control group names, by runtime. The match is the
+// container's id. The first row that matches counts.
 var containers = []struct {
 	runtime string
-	parent  string // name of the group around it; "": any
+	parent  string // name of the parent group; "": any
 	name    *regexp.Regexp
 }{
 	{docker, "", re(`^docker-` + hexID + `\.scope$`)},
@@ -37,18 +37,18 @@ var containers = []struct {
 	{crio, "", re(`:crio:` + hexID + `$`)},
 	{podman, "", re(`^libpod-(?:payload-)?` + hexID + `(?:\.scope)?$`)},
 	{docker, "docker", re(`^` + hexID + `$`)},
-	{docker, "actions_job", re(`^` + hexID + `$`)}, // of GitHub's runners
+	{docker, "actions_job", re(`^` + hexID + `$`)}, // GitHub's runners
 	{containerd, "default", re(`^` + hexID + `$`)}, // nerdctl's own namespace
-	{"", "", re(`^` + hexID + `$`)},                // in a pod, or of a task of ECS: anybody's
-	{"", "", re(`^([0-9a-f]{32}-[0-9]{6,20})$`)},   // of a task of Fargate
+	{"", "", re(`^` + hexID + `$`)},                // in a pod, or an ECS task: any runtime
+	{"", "", re(`^([0-9a-f]{32}-[0-9]{6,20})$`)},   // a Fargate task
 	{nspawn, "", re(`^systemd-nspawn@(.+)\.service$`)},
 	{lxc, "", re(`^lxc\.payload\.(.+)$`)},
 	{lxc, "lxc", re(`^(.+)$`)},
 	{lxc, "lxc.payload", re(`^(.+)$`)},
 }
 
-// pods are the names that a kubelet gives the control group of a pod: in the match
-// are the class, if it is there, and the id.
+// pods are the patterns of a pod's control group name, as the kubelet makes it. They match the
+// class, if present, and the pod's id.
 var pods = []*regexp.Regexp{
 	re(`^(?:[a-z0-9]+-)*kubepods(?:-(besteffort|burstable))?-pod` + podUID + `\.slice(?::.*)?$`),
 	re(`^()pod` + podUID + `$`),
@@ -57,7 +57,7 @@ var pods = []*regexp.Regexp{
 var (
 	unit    = re(`\.(?:service|scope|socket|mount|swap)$`)
 	job     = re(`^job_([0-9]+)$`)
-	sluid   = re(`^s[0-9A-HJKMNP-TV-Z]{13}$`) // by which Slurm names the groups of a job from 26.05 on
+	sluid   = re(`^s[0-9A-HJKMNP-TV-Z]{13}$`) // Slurm's names for job groups from 26.05 on
 	step    = re(`^step_([0-9a-z]+)$`)
 	classes = []string{"besteffort", "burstable"}
 )
@@ -67,8 +67,8 @@ func re(s string) *regexp.Regexp { return regexp.MustCompile(s) }
 // most bounds a name that anybody may have chosen; in bytes.
 const most = 256
 
-// Cgroups says what the paths of a process's control groups tell, one a hierarchy,
-// the most telling first. Of each fact the first path that has it is right.
+// Cgroups returns what a process's control group paths say, one path per hierarchy, in order of
+// preference. For each fact the first path that has it counts.
 func Cgroups(paths []string) tick.Where {
 	var w tick.Where
 	for _, path := range paths {
@@ -85,7 +85,7 @@ func Cgroups(paths []string) tick.Where {
 		}
 	}
 	if w.Container != "" || w.PodUID != "" {
-		// A hierarchy that does not know of the container says what runs its runtime.
+		// In a hierarchy without the container's group, the unit is the one that runs the runtime.
 		w.Unit = ""
 		for _, path := range paths {
 			var x tick.Where
@@ -97,8 +97,7 @@ func Cgroups(paths []string) tick.Where {
 	return w
 }
 
-// read takes a path from the root down: what comes later is inside of what came
-// before, and replaces it.
+// read walks a path from the root down. A deeper name replaces the outer ones.
 func read(path string, w *tick.Where) {
 	names := strings.Split(path, "/")
 	slurm, parent, class := false, "", ""
@@ -128,9 +127,9 @@ func read(path string, w *tick.Where) {
 	}
 }
 
-// pod reads the name of a pod's group.
+// pod parses the name of a pod's group.
 func pod(name, class string, w *tick.Where) bool {
-	if !strings.Contains(name, "pod") { // which is quicker told
+	if !strings.Contains(name, "pod") { // the quick check
 		return false
 	}
 	for _, like := range pods {
@@ -148,7 +147,7 @@ func pod(name, class string, w *tick.Where) bool {
 	return false
 }
 
-// container reads the name of a container's group.
+// container parses the name of a container's group.
 func container(name, parent string, w *tick.Where) bool {
 	for i := range containers {
 		c := &containers[i]
@@ -166,7 +165,7 @@ func container(name, parent string, w *tick.Where) bool {
 	return false
 }
 
-// unescape undoes what systemd does to names of units: \x2d is a hyphen.
+// unescape undoes systemd's escapes in unit names: \x2d is a hyphen.
 func unescape(s string) string {
 	const digits = "0123456789abcdef"
 	var b []byte
@@ -184,6 +183,6 @@ func unescape(s string) string {
 	return string(b)
 }
 
-// Numbered tells whether a job's control group gave its number: Slurm may have given its own
-// name instead, which the environment has not.
+// Numbered reports whether the name from a job's control group is the job's number. Slurm may use a
+// name of its own instead, which the environment does not have.
 func Numbered(job string) bool { return job != "" && !sluid.MatchString(job) }

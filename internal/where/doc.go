@@ -1,11 +1,9 @@
-// Package where reads, from what the kernel and a launcher wrote down, where a
-// process runs: the container, pod, unit or job that its control groups are named
-// after, and the rank that its environment gives it.
+// Package where finds out where a process runs: the container, pod, unit or job after which its
+// control groups are named, and the rank in its environment.
 //
-// Both are written by others, so nothing is trusted: what does not have the known
-// form says nothing, and a value that could be anything is cut short. Of the
-// environment it wants the variables of a table, [Variables], and no others.
+// Others write both, so the package trusts nothing: it ignores unknown forms, and bounds free text.
+// Of the environment it reads only the variables that [Variables] lists.
 //
-// The package is pure. Package session calls it as processes are found; the commands
-// say with a [Selector] which of them are wanted.
+// The package is pure. Package session calls it for each process found. The commands select
+// processes with a [Selector].
 package where

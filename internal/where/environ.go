@@ -8,58 +8,58 @@ import (
 	"ingero/internal/tick"
 )
 
-// launcher is a way to tell a process of a distributed program its place, by variables.
-// Of each list the first variable that is set counts.
+// launcher has the variables by which a launcher passes a process its place in a distributed
+// program. Of each list the first variable that is set counts.
 type launcher struct {
 	rank, localRank, size, localSize, node []string
 
-	local bool // it counts only where it tells the local rank, too
+	local bool // requires a local rank, too
 }
 
-// launchers are in the order of nearness: what starts a process last tells it more than
-// what started that. Within a Slurm job an MPI launcher can start torchrun, and not the
-// other way round.
+// launchers are in order of nearness: the launcher that started the process directly knows more
+// than its own launcher. Within a Slurm job an MPI launcher can start torchrun, but not the
+// reverse.
 var launchers = []launcher{
-	// torchrun, DeepSpeed, Accelerate, and who speaks their language
+	// torchrun, DeepSpeed, Accelerate, and others with the same variables
 	{names("RANK"), names("LOCAL_RANK"), names("WORLD_SIZE"), names("LOCAL_WORLD_SIZE", "LOCAL_SIZE"), names("GROUP_RANK", "NODE_RANK", "CROSS_RANK"), true},
 	{names("HOROVOD_RANK"), names("HOROVOD_LOCAL_RANK"), names("HOROVOD_SIZE"), names("HOROVOD_LOCAL_SIZE"), names("HOROVOD_CROSS_RANK"), true},
 	{names("OMPI_COMM_WORLD_RANK"), names("OMPI_COMM_WORLD_LOCAL_RANK"), names("OMPI_COMM_WORLD_SIZE"), names("OMPI_COMM_WORLD_LOCAL_SIZE"), nil, false},
 	{names("MV2_COMM_WORLD_RANK"), names("MV2_COMM_WORLD_LOCAL_RANK"), names("MV2_COMM_WORLD_SIZE"), names("MV2_COMM_WORLD_LOCAL_SIZE"), nil, false},
-	{names("PALS_RANKID", "PALS_RANK"), names("PALS_LOCAL_RANKID"), names("PMI_SIZE"), names("PALS_LOCAL_SIZE"), names("PALS_NODEID"), false}, // of HPE Cray
+	{names("PALS_RANKID", "PALS_RANK"), names("PALS_LOCAL_RANKID"), names("PMI_SIZE"), names("PALS_LOCAL_SIZE"), names("PALS_NODEID"), false}, // HPE Cray
 	{names("PMI_RANK", "PMI_ID"), names("MPI_LOCALRANKID"), names("PMI_SIZE"), names("MPI_LOCALNRANKS"), nil, false},                          // MPICH, Intel MPI
 	{names("JSM_NAMESPACE_RANK"), names("JSM_NAMESPACE_LOCAL_RANK"), names("JSM_NAMESPACE_SIZE"), names("JSM_NAMESPACE_LOCAL_SIZE"), nil, false},
 	{names("FLUX_TASK_RANK"), names("FLUX_TASK_LOCAL_ID"), names("FLUX_JOB_SIZE"), nil, nil, false},
 	{names("PMIX_RANK"), names("OMPI_COMM_WORLD_LOCAL_RANK"), names("OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE"), names("OMPI_COMM_WORLD_LOCAL_SIZE"), nil, false},
-	// by hand, or by an operator of Kubernetes that starts one process in a pod
+	// set by hand, or by a Kubernetes operator that starts one process per pod
 	{names("RANK"), nil, names("WORLD_SIZE"), nil, names("NODE_RANK"), false},
 	{names("SLURM_PROCID"), names("SLURM_LOCALID"), names("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"), nil, names("SLURM_NODEID"), false},
 }
 
 func names(list ...string) []string { return list }
 
-// jobs are the variables that name a batch job, with that of its step.
+// jobs are the variables with the id of a batch job, and that of its step.
 var jobs = []struct{ job, step string }{
 	{"SLURM_JOB_ID", "SLURM_STEP_ID"}, {"SLURM_JOBID", "SLURM_STEPID"}, {"PBS_JOBID", ""}, {"LSB_JOBID", ""}, {"COBALT_JOBID", ""}, {"FLUX_JOB_ID", ""},
 }
 
-// steps are the steps that Slurm numbers from the end, by the names of their groups.
+// steps maps Slurm's reserved step numbers to the names of their groups.
 var steps = map[string]string{"4294967292": "extern", "4294967291": "batch", "4294967290": "interactive"}
 
-// Others that are read.
+// Other variables.
 const (
 	masterAddr, masterPort = "MASTER_ADDR", "MASTER_PORT"
 	devices                = "CUDA_VISIBLE_DEVICES"
 	slurmNodes             = "SLURM_NNODES"
-	// perNode is how many processes an operator of Kubernetes has torchrun start in each
-	// pod: what it says of rank and size is of the pod.
+	// perNode is how many processes per pod a Kubernetes operator lets torchrun start. Then the
+	// variables for rank and size are the pod's.
 	perNode = "PET_NPROC_PER_NODE"
 )
 
-// nodeRanks are the variables that number the machine, the nearest first. The last one is of
-// an indexed job of Kubernetes, as JobSet makes them.
+// nodeRanks are the variables with the machine's number, nearest first. The last one belongs to an
+// indexed job of Kubernetes, as JobSet makes them.
 var nodeRanks = names("NODE_RANK", "PET_NODE_RANK", "JOB_COMPLETION_INDEX")
 
-// Variables are the names of all variables that are read.
+// Variables returns the names of all variables that the package reads.
 func Variables() []string {
 	all := append(names(masterAddr, masterPort, devices, slurmNodes, perNode), nodeRanks...)
 	for _, l := range launchers {
@@ -81,8 +81,8 @@ func Variables() []string {
 	return out
 }
 
-// Environ adds what variables tell. What control groups said of a job stays, but for the
-// name that Slurm gives its groups where the job has a number.
+// Environ adds what variables say. A job found in the control groups stays, unless it is Slurm's
+// own name for the group and the environment has the job's number.
 func Environ(vars map[string]string, w *tick.Where) {
 	rank(vars, w)
 	if w.NodeRank == 0 {
@@ -116,8 +116,8 @@ func Environ(vars map[string]string, w *tick.Where) {
 	}
 }
 
-// rank takes a process's place from the launcher nearest to it. What others say is added
-// where they agree on the rank.
+// rank takes a process's place from the nearest launcher. Other launchers fill gaps if they agree
+// on the rank.
 func rank(vars map[string]string, w *tick.Where) {
 	w.Rank, w.LocalRank, w.WorldSize, w.LocalSize, w.NodeRank = 0, 0, 0, 0, 0
 	if agent(vars) {
@@ -143,16 +143,16 @@ func rank(vars map[string]string, w *tick.Where) {
 	}
 }
 
-// agent tells whether a process is not a rank but starts several: what variables say is then
-// of the pod.
+// agent reports whether a process is not a rank but starts several. Its variables are then the
+// pod's.
 func agent(vars map[string]string) bool {
 	n, known := number(vars[perNode]).Value()
-	several := vars[perNode] != "" && (!known || n > 1) // "auto" and "gpu" are as many as there are
+	several := vars[perNode] != "" && (!known || n > 1) // "auto" and "gpu" may mean several
 	return several && number(vars["LOCAL_RANK"]) == 0
 }
 
-// lightning takes the place of a process that has a local rank and no rank, as PyTorch
-// Lightning starts them: within a job of one task Slurm says 0 to all of them.
+// lightning computes the place of a process that has a local rank but no rank, as PyTorch Lightning
+// starts them: in a job of one task, Slurm gives all of them rank 0.
 func lightning(vars map[string]string, w *tick.Where) bool {
 	local, known := number(vars["LOCAL_RANK"]).Value()
 	if !known || number(vars["RANK"]) != 0 {
@@ -160,7 +160,7 @@ func lightning(vars map[string]string, w *tick.Where) bool {
 	}
 	for _, l := range launchers {
 		if x := l.place(vars); x.Rank != 0 && x.LocalRank == tick.Numbered(local) && x.WorldSize != tick.Numbered(1) {
-			return false // somebody wrote down what that launcher said
+			return false // the local rank is that launcher's own
 		}
 	}
 	w.LocalRank, w.WorldSize, w.NodeRank = tick.Numbered(local), number(vars["WORLD_SIZE"]), first(vars, nodeRanks)
@@ -183,7 +183,7 @@ func lightning(vars map[string]string, w *tick.Where) bool {
 	return true
 }
 
-// place is what one launcher says. A size that its rank does not fit into is not told.
+// place returns the place that one launcher gives. It drops a size that is too small for the rank.
 func (l *launcher) place(vars map[string]string) (x tick.Where) {
 	x.Rank, x.LocalRank, x.WorldSize = first(vars, l.rank), first(vars, l.localRank), first(vars, l.size)
 	x.LocalSize, x.NodeRank = first(vars, l.localSize), first(vars, l.node)
@@ -196,7 +196,7 @@ func (l *launcher) place(vars map[string]string) (x tick.Where) {
 	return x
 }
 
-// first is the first of variables that has a number, unknown where none has.
+// first returns the first variable that has a number, or unknown.
 func first(vars map[string]string, names []string) tick.Number {
 	for _, name := range names {
 		if n := number(vars[name]); n != 0 {
@@ -206,7 +206,7 @@ func first(vars map[string]string, names []string) tick.Number {
 	return 0
 }
 
-// number reads a number, unknown where there is none.
+// number parses a number, or returns unknown.
 func number(s string) tick.Number {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 32)
 	if err != nil {
@@ -215,7 +215,7 @@ func number(s string) tick.Number {
 	return tick.Numbered(uint32(n))
 }
 
-// word is a value that can be a name or a list of names, "" for what cannot.
+// word returns a value that can be a name or a list of names, "" for any other.
 func word(s string) string {
 	s = strings.TrimSpace(s)
 	odd := func(r rune) bool {

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// The place of a process is what its launchers say, as real machines have it.
+// The place of a process follows from its launchers' variables, as real machines have them.
 func TestFieldEnviron(t *testing.T) {
 	for _, f := range testkit.Facts(t, "environ.tsv") {
 		t.Run(f.At, func(t *testing.T) {
@@ -23,7 +23,7 @@ func TestFieldEnviron(t *testing.T) {
 				}
 				vars[k] = v
 			}
-			for name := range vars { // what is not asked for is not there
+			for name := range vars { // variables that are not requested are absent
 				if !contains(Variables(), name) {
 					delete(vars, name)
 				}
@@ -48,7 +48,7 @@ func contains(list []string, name string) bool {
 	return false
 }
 
-// The names of control groups tell what real machines show.
+// The control group names of real machines are recognized.
 func TestFieldCgroups(t *testing.T) {
 	for _, f := range testkit.Facts(t, "cgroups.tsv") {
 		t.Run(f.At, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestFieldPrograms(t *testing.T) {
 	}
 }
 
-// family0 is a process, 100, with its parents.
+// family0 is process 100 with its parents.
 func family0(lines string) (all []tick.Process) {
 	for i, line := range strings.Split(lines, "\n") {
 		p := tick.Process{PID: uint32(100 - i), PPID: uint32(100 - i - 1), Comm: "comm", Started: time.Unix(int64(1000-i), 0)}
@@ -84,8 +84,8 @@ func family0(lines string) (all []tick.Process) {
 	return all
 }
 
-// Ranks and workers of one server share a job; two of the same program that run at a time do
-// not.
+// Ranks and workers of one server share a job. Two servers of the same program that run at the same
+// time do not.
 func TestJobs(t *testing.T) {
 	n := tick.Numbered
 	rank := func(pid, ppid uint32, line, master string, r uint32) tick.Process {

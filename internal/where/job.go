@@ -9,16 +9,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// Program names the program that a process runs, for which its number, its arguments and
-// where it lies do not matter: the script where an interpreter runs one, "train.py"; what a
-// launcher starts; the title that a process gives itself.
+// Program returns the name of a process's program, without its number, arguments and directory: the
+// script of an interpreter ("train.py"), the program of a launcher, or the title that a process
+// sets for itself.
 func Program(p *tick.Process) string {
 	name, _ := program(p)
 	return name
 }
 
-// program tells, too, whether it is a worker that an interpreter's own machinery made, which
-// belongs to the program of its parent.
+// program also reports whether the process is a worker that an interpreter's own machinery started,
+// which belongs to its parent's program.
 func program(p *tick.Process) (name string, worker bool) {
 	words := split(p.Cmdline)
 	switch {
@@ -31,13 +31,13 @@ func program(p *tick.Process) (name string, worker bool) {
 	return cmp.Or(name, p.Comm), worker
 }
 
-// isTitle tells whether a word begins a title that a process gives itself, and no command
-// line: "VLLM::Worker_TP0", "ray::train()", "postgres: writer".
+// isTitle reports whether a word begins a title that a process set for itself instead of its
+// command line: "VLLM::Worker_TP0", "ray::train()", "postgres: writer".
 func isTitle(word string) bool {
 	return !strings.ContainsAny(word, "/=") && (strings.Contains(word, "::") || strings.HasSuffix(word, ":"))
 }
 
-// family is what the titles of all processes of one program have in common.
+// family is the part of a title that all processes of a program share.
 func family(title string) string {
 	of, _, _ := strings.Cut(title, "::")
 	return of
@@ -46,8 +46,8 @@ func family(title string) string {
 // maxParents bounds how far the parents of a process are followed.
 const maxParents = 16
 
-// Programs names the programs of processes that are known together: workers that an
-// interpreter's own machinery made have their parent's.
+// Programs names the programs of a set of processes. Workers of an interpreter's machinery get
+// their parent's.
 func Programs(all []tick.Process) map[uint32]string {
 	byPID := index(all)
 	out := make(map[uint32]string, len(all))
@@ -75,9 +75,8 @@ func index(all []tick.Process) map[uint32]*tick.Process {
 	return byPID
 }
 
-// Job names what a process is a part of, the same for all ranks and workers of it: its
-// batch job, what its ranks have in common, its pod, container or unit, or its program where
-// it runs in none.
+// Job names the job of a process, the same for all its ranks and workers: the batch job, the ranks'
+// meeting place, the pod, container or unit, or else the program.
 func Job(p *tick.Process) string {
 	if name := placed(p); name != "" {
 		return name
@@ -85,8 +84,8 @@ func Job(p *tick.Process) string {
 	return named(p, Program(p))
 }
 
-// named names a job after its program, and after where its ranks meet: another job of the same
-// program meets elsewhere.
+// named names a job after its program, and the address at which its ranks meet, which distinguishes
+// jobs of the same program.
 func named(p *tick.Process, program string) string {
 	name := family(program)
 	if p.Master != "" && ranks(&p.Where) {
@@ -95,20 +94,19 @@ func named(p *tick.Process, program string) string {
 	return name
 }
 
-// ranks tells whether a process is one of several ranks.
+// ranks reports whether a process is one of several ranks.
 func ranks(w *tick.Where) bool {
 	size, known := w.WorldSize.Value()
 	return known && size > 1
 }
 
-// placed names the job that a process is a part of by where it runs, "" where that says
-// nothing.
+// placed names a process's job by where it runs, "" if that is unknown.
 func placed(p *tick.Process) string {
 	switch w := &p.Where; {
 	case w.Job != "":
 		return "job " + slash(w.Namespace) + w.Job
 	case w.Pod != "" && ranks(w) && elsewhere(w.Master):
-		// Its ranks are in several pods, and meet in one.
+		// Its ranks run in several pods, and meet in one.
 		return "pods " + slash(w.Namespace) + w.Master
 	case w.Pod != "":
 		return "pod " + slash(w.Namespace) + w.Pod
@@ -129,15 +127,15 @@ func slash(namespace string) string {
 	return namespace + "/"
 }
 
-// elsewhere tells whether an address is not that of the process's own pod.
+// elsewhere reports whether an address may be outside the process's own pod.
 func elsewhere(master string) bool {
 	host, _, _ := strings.Cut(master, ":")
 	return host != "" && host != "localhost" && !strings.HasPrefix(host, "127.")
 }
 
-// Jobs names the jobs of processes of one machine that are known together. A process belongs
-// to the job of its parent; of two jobs without a name of their own that run the same program
-// at a time, each has the number of its first process.
+// Jobs names the jobs of a machine's processes. A process belongs to its parent's job. If two jobs
+// without a name of their own run the same program at the same time, each gets the number of its
+// first process.
 func Jobs(all []tick.Process) map[uint32]string {
 	byPID, programs := index(all), Programs(all)
 	roots := map[string][]*tick.Process{}
@@ -172,7 +170,7 @@ func Jobs(all []tick.Process) map[uint32]string {
 	return out
 }
 
-// together tells whether two processes were there at one time.
+// together reports whether two processes existed at the same time.
 func together(a, b *tick.Process) bool {
 	return (a.Ended.IsZero() || a.Ended.After(b.Started)) && (b.Ended.IsZero() || b.Ended.After(a.Started))
 }

@@ -34,7 +34,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// The program of a command line is what launchers and interpreters of all kinds run.
+// Program returns what all kinds of launchers and interpreters run.
 func TestProgram(t *testing.T) {
 	for line, want := range map[string]string{
 		"bash -c 'exec torchrun --nproc_per_node 2 train.py'": "train.py", "/bin/sh -c 'python train.py'": "train.py", "/bin/sh -c 'cd x && python train.py'": "sh",

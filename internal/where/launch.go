@@ -7,25 +7,24 @@ import (
 	"strings"
 )
 
-// mostLaunchers is how many launchers may start each other.
+// mostLaunchers bounds a chain of launchers.
 const mostLaunchers = 16
 
-// starter is a program that runs another one, or a script: how its command line goes on to
-// what it runs.
+// starter describes how the command line of an interpreter or launcher leads to what it runs.
 type starter struct {
-	sub     []string // its subcommands that run something; nil: it needs none
-	flags   string   // its options without a value, where the others have one
-	values  string   // its options with a value, where the others have none
-	skip    int      // words before what it runs: a duration, a user, an image
-	assigns bool     // NAME=value may come before what it runs
-	module  string   // its options behind which a module comes, "-m"
-	code    string   // its options behind which code comes, "-c"
-	script  bool     // it runs a script, and no command
+	sub     []string // subcommands that run something; nil: needs none
+	flags   string   // options without a value, where others have one
+	values  string   // options with a value, where others have none
+	skip    int      // words before the program: a duration, a user, an image
+	assigns bool     // NAME=value may come before the program
+	module  string   // options that a module follows, "-m"
+	code    string   // options that code follows, "-c"
+	script  bool     // runs a script, not a command
 	shell   bool     // its code is a command line
-	valued  bool     // options have a value but for flags
+	valued  bool     // options have a value, except flags
 }
 
-// starters by the name of the program, or of the Python module.
+// starters are keyed by the name of the program, or of the Python module.
 var starters = map[string]*starter{
 	"python":  {values: "-W -X -Q --check-hash-based-pycs", module: "-m", code: "-c", script: true},
 	"bash":    {values: "-o -O +o +O --rcfile --init-file", code: "-c", script: true, shell: true},
@@ -89,7 +88,7 @@ var starters = map[string]*starter{
 	"aprun":      {values: "-n -N -d -cc"},
 }
 
-// same are other names of starters.
+// same maps other names to starters.
 var same = map[string]string{
 	"pypy": "python", "ipython": "python", "pythonw": "python", "sh": "bash", "dash": "bash", "zsh": "bash", "ksh": "bash", "ash": "bash", "nodejs": "node",
 	"torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun", "torch.distributed.elastic.run": "torchrun",
@@ -98,8 +97,8 @@ var same = map[string]string{
 	"singularity": "apptainer", "horovod.runner.launch": "horovodrun", "coverage.__main__": "coverage", "composer.cli.launcher": "composer", "nv-nsight-cu-cli": "ncu",
 }
 
-// machinery are the workers that an interpreter makes for a program, by their code, module
-// or script.
+// machinery matches the workers that an interpreter starts for a program, by their code, module or
+// script.
 var machinery = regexp.MustCompile(`\bfrom (?:multiprocess(?:ing)?|billiard|torch\.multiprocessing)\.` +
 	`|/ray/_private/workers/|^joblib\.externals\.loky\.|^multiprocessing\.(?:spawn|forkserver)|/_inductor/compile_worker/|^torch\._inductor\.compile_worker`)
 
@@ -118,7 +117,7 @@ func command(words []string, left int) (name string, worker bool) {
 	}
 	run := s.run(words[1:], needsSub)
 	switch {
-	case run.code != "" && machinery.MatchString(strings.Join(run.rest, " ")): // a title has no quotes
+	case run.code != "" && machinery.MatchString(strings.Join(run.rest, " ")): // a rewritten title has no quotes
 		return name, true
 	case run.code != "" && s.shell && !strings.ContainsAny(run.code, ";|&<>`$(){}\n"):
 		return command(split(run.code), left-1)
@@ -144,8 +143,8 @@ func command(words []string, left int) (name string, worker bool) {
 	return command(run.rest, left-1)
 }
 
-// script returns the program of a script that an interpreter or launcher runs: itself, but
-// where it is a launcher too, as /opt/bin/torchrun is for Python.
+// script returns the program of a script: its own name, unless it is a launcher too, as
+// /opt/bin/torchrun is for Python.
 func script(words []string, left int) (string, bool) {
 	name := path.Base(words[0])
 	if s, _ := starterOf(name); s != nil && !strings.Contains(name, ".") {
@@ -154,7 +153,7 @@ func script(words []string, left int) (string, bool) {
 	return name, false
 }
 
-// orElse takes a name that a command line gave, or the given one where that has none.
+// orElse returns a function that replaces an empty name.
 func orElse(name string) func(string, bool) (string, bool) {
 	return func(got string, worker bool) (string, bool) {
 		if got == "" {
@@ -164,8 +163,8 @@ func orElse(name string) func(string, bool) (string, bool) {
 	}
 }
 
-// starterOf returns how a program of that name runs others, nil where it runs none, and
-// whether a subcommand says so.
+// starterOf returns the starter for a name, nil if it runs no other program, and whether it needs a
+// subcommand.
 func starterOf(name string) (s *starter, needsSub bool) {
 	if to, ok := same[name]; ok {
 		of, _, whole := strings.Cut(to, " ")
@@ -183,7 +182,7 @@ func starterOf(name string) (s *starter, needsSub bool) {
 	return s, s != nil && s.sub != nil
 }
 
-// running is what the words behind a starter say that it runs.
+// running is what the arguments of a starter run.
 type running struct {
 	module, code string
 	rest         []string
@@ -230,8 +229,7 @@ func (s *starter) run(words []string, needsSub bool) (r running) {
 	return r
 }
 
-// behind tells whether a word is one of the options, on its own or at the end of several
-// short ones, "-um", and returns it.
+// behind returns the option that a word is, on its own or at the end of bundled short ones, "-um".
 func (s *starter) behind(w, options string) string {
 	for o := range strings.FieldsSeq(options) {
 		if w == o || len(o) == 2 && len(w) > 2 && w[1] != '-' && s.script && !s.valued && strings.HasSuffix(w, o[1:]) && !s.glued(w) {
@@ -241,12 +239,12 @@ func (s *starter) behind(w, options string) string {
 	return ""
 }
 
-// glued tells whether a word is a short option with its value: "-Wignore", "-Xfaulthandler".
+// glued reports whether a word is a short option with its value: "-Wignore", "-Xfaulthandler".
 func (s *starter) glued(w string) bool {
 	return slices.Contains(strings.Fields(s.values), w[:2])
 }
 
-// takes tells whether an option has its value in the next word.
+// takes reports whether the next word is the value of an option.
 func (s *starter) takes(w string) bool {
 	if strings.Contains(w, "=") {
 		return false
@@ -257,18 +255,18 @@ func (s *starter) takes(w string) bool {
 	if slices.Contains(strings.Fields(s.values), w) {
 		return true
 	}
-	// Several short ones, of which the last has a value: "-eo pipefail".
+	// Bundled short options, the last of which has a value: "-eo pipefail".
 	return s.shell && w[1] != '-' && !s.glued(w) && slices.Contains(strings.Fields(s.values), w[:1]+w[len(w)-1:])
 }
 
-// isScript tells whether a word can only be a script.
+// isScript reports whether a word can only be a script.
 func isScript(w string) bool { return strings.HasSuffix(w, ".py") }
 
 var assigned = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 func assignment(w string) bool { return assigned.MatchString(w) }
 
-// split takes a line apart into words, as a shell does: what stands in quotes is one.
+// split splits a line into words, as a shell does: quotes keep words together.
 func split(line string) (words []string) {
 	var b strings.Builder
 	quote, open := byte(0), false

@@ -6,20 +6,20 @@ import (
 	"ingero/internal/tick"
 )
 
-// Selector says which processes are wanted: those that all of its fields fit. Each may
-// name several, with commas between; the zero value wants all.
+// Selector selects processes that match all of its fields. A field may have several alternatives,
+// separated by commas. The zero value selects all processes.
 type Selector struct {
 	Pod       string // name or id
 	Namespace string
-	Container string // id or the beginning of one, or name
+	Container string // id, prefix of an id, or name
 	Cgroup    string // part of the path
 	Job       string // "123", or with its step "123.0"
 }
 
-// leastID is how much of a container's id will do.
+// leastID is the minimum length of a container id's prefix.
 const leastID = 6
 
-// questions are the fields by the names of their flags.
+// questions are the fields, with the names of their flags.
 var questions = []struct {
 	name string
 	of   func(*Selector) string
@@ -39,7 +39,7 @@ var questions = []struct {
 		func(v, _ string, w *tick.Where) bool { return v == w.Job || v == w.Job+"."+w.Step }},
 }
 
-// Match tells whether a process is wanted.
+// Match reports whether a process is selected.
 func (s *Selector) Match(cgroup string, w *tick.Where) bool {
 	for _, q := range questions {
 		if list := q.of(s); list != "" && !anyOf(list, func(v string) bool { return q.fits(v, cgroup, w) }) {
@@ -58,7 +58,7 @@ func anyOf(list string, fits func(string) bool) bool {
 	return false
 }
 
-// String says in words who is wanted, "" for everybody: "pod train-0, namespace ml".
+// String describes the selection, "" for all processes: "pod train-0, namespace ml".
 func (s *Selector) String() string {
 	var parts []string
 	for _, q := range questions {
@@ -69,16 +69,16 @@ func (s *Selector) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// NeedsPods tells whether only Kubernetes can say who is wanted: the id of a pod is in
-// the name of its control group, what it is called is not.
+// NeedsPods reports whether matching requires Kubernetes: control group names have the id of a pod,
+// but not its name.
 func (s *Selector) NeedsPods() bool {
 	return s.Namespace != "" || s.Pod != "" && !anyOf(s.Pod, isUID.MatchString)
 }
 
 var isUID = re(`^` + podUID + `$`)
 
-// Text says in a few words where a process runs, "" where there is nothing to say
-// beyond its cgroup: "pod ml/train-0 (trainer), job 123, rank 3 of 8".
+// Text says briefly where a process runs, "" if only its cgroup is known: "pod ml/train-0
+// (trainer), job 123, rank 3 of 8".
 func Text(w *tick.Where) string {
 	var parts []string
 	switch {

@@ -19,7 +19,7 @@ const (
 func TestCgroups(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		paths string // with spaces between
+		paths string // separated by spaces
 		want  tick.Where
 	}{
 		{"none", "/", tick.Where{}},

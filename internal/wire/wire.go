@@ -1,7 +1,7 @@
-// Package wire has what the machines of a fleet say to each other, as JSON over HTTP:
-// the answers of the read API that another ingero puts together. Package dashboard
-// gives them, package fleet asks for them. Times are Unix nanoseconds of the machine's
-// own clock. docs/reference/api.md describes the whole API.
+// Package wire defines what the machines of a fleet exchange, as JSON over HTTP: the answers of the
+// read API that another ingero merges. Package dashboard serves them, package fleet requests them.
+// Times are Unix nanoseconds of the machine's own clock. docs/reference/api.md describes the whole
+// API.
 package wire
 
 import (
@@ -16,7 +16,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Clock is what /api/v1/time answers.
+// Clock is the answer of /api/v1/time.
 type Clock struct {
 	Node    string `json:"node"`
 	Version string `json:"version"`
@@ -24,28 +24,28 @@ type Clock struct {
 	Time    string `json:"time"` // RFC 3339 in UTC
 }
 
-// Statement is what /api/v1/query takes. Zero is the default of each bound.
+// Statement is the request of /api/v1/query. Zero is each bound's default.
 type Statement struct {
 	SQL       string `json:"sql"`
 	Limit     int    `json:"limit,omitempty"` // rows
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 }
 
-// Rows is what it answers.
+// Rows is the answer of /api/v1/query.
 type Rows struct {
 	Node    string   `json:"node"`
 	Columns []string `json:"columns"`
 	Rows    []Row    `json:"rows"`
-	Cut     string   `json:"cut"` // why there are no more rows, though there would be
+	Cut     string   `json:"cut"` // why further rows are missing
 	Notes   []string `json:"notes"`
 	TookMS  float64  `json:"took_ms"`
 }
 
-// Row has the values of a row: nil, int64, float64, string and []byte. As JSON a float
-// has a point or an exponent, and bytes are {"hex": "00ff"}.
+// Row has a row's values: nil, int64, float64, string and []byte. In JSON a float has a point or an
+// exponent, and bytes are {"hex": "00ff"}.
 type Row []any
 
-// MarshalJSON writes it. A float that JSON has no number for is null.
+// MarshalJSON encodes the row. A float without a JSON number is null.
 func (r Row) MarshalJSON() ([]byte, error) {
 	b := []byte{'['}
 	for i, v := range r {
@@ -82,7 +82,7 @@ func (r Row) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON reads it.
+// UnmarshalJSON decodes the row.
 func (r *Row) UnmarshalJSON(text []byte) error {
 	var cells []json.RawMessage
 	if err := json.Unmarshal(text, &cells); err != nil {
@@ -124,57 +124,57 @@ func valueOf(c json.RawMessage) (any, error) {
 	return strconv.ParseFloat(string(c), 64)
 }
 
-// Ops is what /api/v1/ops answers with sums=1.
+// Ops is the answer of /api/v1/ops with sums=1.
 type Ops struct {
 	Node   string   `json:"node"`
 	FromNS int64    `json:"from_ns"`
 	ToNS   int64    `json:"to_ns"`
 	Sums   []Sum    `json:"sums"`
 	Notes  []string `json:"notes"`
-	// Recordings are the IDs of those that were summed up.
+	// Recordings are the IDs of the recordings in the sums.
 	Recordings []string `json:"recordings"`
 }
 
-// Sum is what the calls of an operation sum to, to be added to others. Sketch is the
-// binary form of a sketch of package stats.
+// Sum is the sum of an operation's calls, for adding to others. Sketch is the binary form of a
+// sketch of package stats.
 type Sum struct {
 	Op     string      `json:"op"`
 	Source uint8       `json:"source"`
-	PID    uint32      `json:"pid,omitempty"` // 0: not told apart
+	PID    uint32      `json:"pid,omitempty"` // 0: all processes
 	Comm   string      `json:"comm,omitempty"`
 	Counts tick.Counts `json:"counts"`
 	Sketch []byte      `json:"sketch"`
 }
 
-// Report is what /api/v1/explain answers: the report as JSON and as text.
+// Report is the answer of /api/v1/explain: the report as JSON and as text.
 type Report struct {
 	Node   string          `json:"node"`
 	Report json.RawMessage `json:"report"`
 	Text   string          `json:"text"`
 }
 
-// Collectives is what /api/v1/collectives answers.
+// Collectives is the answer of /api/v1/collectives.
 type Collectives struct {
 	Node  string `json:"node"`
 	Ranks []Rank `json:"ranks"`
 }
 
-// Rank is a rank of an NCCL communicator, in a process of the machine. What it did is
-// known up to SeenNS.
+// Rank is a rank of an NCCL communicator, in a process of the machine. Its activity is known up to
+// SeenNS.
 type Rank struct {
-	Comm    string  `json:"comm"` // the id that its ranks have in common
-	Rank    int32   `json:"rank"` // below 0: not known
+	Comm    string  `json:"comm"` // the id that its ranks share
+	Rank    int32   `json:"rank"` // below 0: unknown
 	Ranks   uint32  `json:"ranks"`
 	PID     uint32  `json:"pid"`
-	Name    string  `json:"name"` // of the process
+	Name    string  `json:"name"` // process name
 	State   string  `json:"state"`
-	Done    uint64  `json:"done"` // collectives that it has entered
+	Done    uint64  `json:"done"` // number of collectives entered
 	SeenNS  int64   `json:"seen_ns"`
-	EndedNS int64   `json:"ended_ns,omitempty"` // when the process ended; 0: it lives, or that is not known
-	Entries []Entry `json:"entries"`            // the last of them, in their order
+	EndedNS int64   `json:"ended_ns,omitempty"` // end of the process; 0: it is alive, or unknown
+	Entries []Entry `json:"entries"`            // the last of them, in order
 }
 
-// Entry is that a rank entered a collective: the Seq-th of its communicator.
+// Entry is a rank's entry into a collective: the Seq-th of its communicator.
 type Entry struct {
 	Seq    uint64 `json:"seq"`
 	Op     string `json:"op"`

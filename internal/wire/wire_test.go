@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A row comes out as it went in, with the types of its values.
+// A row keeps its values and their types through JSON.
 func TestRowKeepsTypes(t *testing.T) {
 	for _, row := range []Row{
 		{}, {nil, int64(0), int64(math.MinInt64), int64(math.MaxInt64)},
@@ -35,7 +35,7 @@ func TestRowKeepsTypes(t *testing.T) {
 	}
 }
 
-// What is no row of values is refused, and nothing else.
+// Only invalid rows are rejected.
 func FuzzRow(f *testing.F) {
 	for _, seed := range []string{`[]`, `[null,1,1.5,"a",{"hex":"00ff"}]`, `[{}]`, `[{"hex":"0"}]`, `[[1]]`, `[true]`, `[1e400]`, `[99999999999999999999]`, `{}`, `null`, `[-0]`} {
 		f.Add([]byte(seed))

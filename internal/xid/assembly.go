@@ -9,51 +9,49 @@ import (
 )
 
 const (
-	// Settle is how long a fault waits for what else the driver says of it: its report by
-	// the other way, its details, its code.
+	// Settle is how long a fault waits for its other reports: by the log or tracepoint, its
+	// details, its code.
 	Settle = 100 * time.Millisecond
-	// lateLog is how long a fault that came by the tracepoint waits for its line of the log,
-	// which was written before: who reads the log may be behind. Nobody waits for it but
-	// where the line is lost.
+	// lateLog is how long a fault from the tracepoint waits for its earlier log line, since the log
+	// reader may lag behind. The full wait occurs only if the line is lost.
 	lateLog = 2 * time.Second
-	// maxHeld bounds the faults that wait. When there are more, the oldest is given out.
+	// maxHeld bounds the waiting faults. Beyond it the oldest is released.
 	maxHeld = 1 << 14
-	// lossAgain is how long a lost GPU is told once: the driver says it at each attempt to
-	// reach it.
+	// lossAgain is the time within which repeats of a lost GPU are dropped: the driver reports it
+	// at each attempt to reach the GPU.
 	lossAgain = time.Minute
 	// detailWithin is how long after an SXid its details may come.
 	detailWithin = 5 * time.Second
-	// maxDetails bounds what details add to a message, in bytes.
+	// maxDetails bounds the details added to a message, in bytes.
 	maxDetails = 1 << 10
 )
 
-// Assembly makes one fault of all that the driver says of it: a line of the log and a
-// tracepoint, an SXid and its details, a lost GPU with a code and without. The zero value
-// is ready. It is for one goroutine, and whoever uses it says what time it is.
+// Assembly merges the driver's reports of a fault into one: a log line and a tracepoint event, an
+// SXid and its details, a lost GPU with and without code. The zero value is ready. It is not safe
+// for concurrent use, and its caller passes the time.
 type Assembly struct {
-	// Both says that the tracepoint is read beside the log: a fault waits for the other
-	// report.
+	// Both means that the tracepoint is read beside the log: a fault waits for its other report.
 	Both   bool
 	twins  Twins
-	held   []held             // the oldest first
-	losses map[device]loss    // of GPUs that were said to be lost
-	heads  map[faultKey]int64 // when SXids that were given out came last, Unix ns
+	held   []held             // oldest first
+	losses map[device]loss    // GPUs that were reported lost
+	heads  map[faultKey]int64 // last time of each released SXid, Unix ns
 }
 
-// held is a fault that waits.
+// held is a waiting fault.
 type held struct {
 	tick.Xid
-	came   time.Time // when the last report of it did
+	came   time.Time // time of its last report
 	paired bool      // both reports have come
 }
 
-// loss is when a GPU was said to be lost last, Unix ns, and how.
+// loss is the last report of a lost GPU: its time in Unix ns, and whether it had no code.
 type loss struct {
 	time   int64
 	noCode bool
 }
 
-// Add takes a report in.
+// Add adds a report.
 func (a *Assembly) Add(x *tick.Xid, now time.Time) {
 	if a.joined(x, now) || a.pair(x, now) || a.lostBefore(x) {
 		return
@@ -61,8 +59,7 @@ func (a *Assembly) Add(x *tick.Xid, now time.Time) {
 	a.held = append(a.held, held{Xid: *x, came: now})
 }
 
-// joined adds a detail to the SXid that it belongs to, which then waits for more. It tells
-// whether there was one.
+// joined adds a detail to its SXid, which then waits for more. It reports whether there was one.
 func (a *Assembly) joined(x *tick.Xid, now time.Time) bool {
 	if !isDetail(x) {
 		return false
@@ -82,8 +79,8 @@ func (a *Assembly) joined(x *tick.Xid, now time.Time) bool {
 	return known && abs(x.Time-at) <= int64(detailWithin)
 }
 
-// pair joins a report by one way to that by the other: the time is the tracepoint's,
-// whose clock is the session's, and the message the log's, which names the process.
+// pair merges the two reports of a fault: the time comes from the tracepoint, which has the
+// session's clock, and the message from the log, which names the process.
 func (a *Assembly) pair(x *tick.Xid, now time.Time) bool {
 	if x.Injected {
 		return false
@@ -99,7 +96,7 @@ func (a *Assembly) pair(x *tick.Xid, now time.Time) bool {
 		}
 		out := *log
 		out.Time, out.Via = point.Time, point.Via
-		if len(bare(point.Msg)) > len(bare(log.Msg)) { // the log's was cut
+		if len(bare(point.Msg)) > len(bare(log.Msg)) { // the log truncated it
 			out.Msg = point.Msg
 		}
 		h.Xid, h.came, h.paired = out, now, true
@@ -108,8 +105,8 @@ func (a *Assembly) pair(x *tick.Xid, now time.Time) bool {
 	return false
 }
 
-// lostBefore tells whether a fault says again that a GPU is lost. With its code it takes the
-// place of one without that waits.
+// lostBefore reports whether a fault repeats that a GPU is lost. With its code, it replaces a
+// waiting fault without.
 func (a *Assembly) lostBefore(x *tick.Xid) bool {
 	if x.Switch || x.Code != OffTheBus {
 		return false
@@ -135,7 +132,7 @@ func (a *Assembly) lostBefore(x *tick.Xid) bool {
 	return true
 }
 
-// Take appends the faults of which all is known, or that have waited long enough.
+// Take appends the faults that are complete or have waited long enough.
 func (a *Assembly) Take(dst []tick.Xid, now time.Time) []tick.Xid {
 	n := 0
 	for n < len(a.held) && (a.complete(&a.held[n]) || now.Sub(a.held[n].came) >= a.held[n].patience() || len(a.held)-n > maxHeld) {
@@ -144,10 +141,10 @@ func (a *Assembly) Take(dst []tick.Xid, now time.Time) []tick.Xid {
 	return a.give(dst, n)
 }
 
-// Flush appends all faults that wait.
+// Flush appends all waiting faults.
 func (a *Assembly) Flush(dst []tick.Xid) []tick.Xid { return a.give(dst, len(a.held)) }
 
-// Wait returns how long the oldest fault waits yet, and whether one does.
+// Wait returns how long the oldest fault still waits, and whether there is one.
 func (a *Assembly) Wait(now time.Time) (time.Duration, bool) {
 	if len(a.held) == 0 {
 		return 0, false
@@ -163,12 +160,12 @@ func (h *held) patience() time.Duration {
 	return Settle
 }
 
-// complete tells whether nothing more is awaited of a fault.
+// complete reports whether no more reports of a fault are expected.
 func (a *Assembly) complete(h *held) bool {
 	return !h.Switch && !h.NoCode && (h.paired || h.Injected || !a.Both)
 }
 
-// give appends the first n that wait.
+// give appends the first n waiting faults.
 func (a *Assembly) give(dst []tick.Xid, n int) []tick.Xid {
 	for i := range a.held[:n] {
 		h := &a.held[i]
@@ -182,7 +179,7 @@ func (a *Assembly) give(dst []tick.Xid, n int) []tick.Xid {
 	return dst
 }
 
-// note remembers of a fault what others may say again.
+// note records a fault that other reports may repeat.
 func (a *Assembly) note(x *tick.Xid) {
 	switch {
 	case x.Switch:
@@ -198,7 +195,7 @@ func (a *Assembly) note(x *tick.Xid) {
 	}
 }
 
-// sameFault tells whether two reports are of one code and device.
+// sameFault reports whether two reports have the same code and device.
 func sameFault(a, b *tick.Xid) bool { return keyOf(a) == keyOf(b) }
 
 func abs(ns int64) int64 { return max(ns, -ns) }

@@ -8,8 +8,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// A fault is given out as soon as nothing more is awaited of it, and at the latest when it
-// has waited for Settle: in the order in which it came.
+// A fault is released as soon as it is complete, or after Settle at the latest, in order of
+// arrival.
 func TestAssemblyWaits(t *testing.T) {
 	const bus = "0000:75:00"
 	log := fault(13, bus, 0, tick.ViaKernelLog, "pid=7, name=a, Ch 1")
@@ -27,7 +27,7 @@ func TestAssemblyWaits(t *testing.T) {
 		name        string
 		both        bool
 		add         []tick.Xid
-		once, later int // how many at once, and when all have waited
+		once, later int // released at once, and after all waits
 		want        string
 	}{
 		{"the log alone is read", false, []tick.Xid{log}, 1, 1, "pid=7, name=a, Ch 1"},
@@ -61,7 +61,7 @@ func TestAssemblyWaits(t *testing.T) {
 	}
 }
 
-// An SXid waits for a further detail as long as for its first one.
+// An SXid waits for each further detail as long as for its first.
 func TestAssemblyWaitsForDetails(t *testing.T) {
 	a, now := Assembly{}, time.Unix(1000, 0)
 	for i, msg := range []string{"Fatal, Link 1", "Severity 1 Engine instance 30", "Data {0x1}"} {
@@ -81,8 +81,7 @@ func TestAssemblyWaitsForDetails(t *testing.T) {
 	}
 }
 
-// The time of a fault that came by both ways is the tracepoint's, and one that is late is not
-// told again.
+// A fault that came both ways has the tracepoint's time, and a late report of it is dropped.
 func TestAssemblyTime(t *testing.T) {
 	a, now := Assembly{Both: true}, time.Unix(1000, 0)
 	log := fault(13, "0000:75:00", time.Second, tick.ViaKernelLog, "pid=7, name=a, Ch 1")
@@ -105,7 +104,7 @@ func TestAssemblyTime(t *testing.T) {
 	}
 }
 
-// What an assembly keeps is bounded, however many devices have faults.
+// The state of an Assembly is bounded, however many devices have faults.
 func TestAssemblyIsBounded(t *testing.T) {
 	a, now := Assembly{Both: true}, time.Unix(1000, 0)
 	for i := range 2 * maxDevices {

@@ -11,23 +11,21 @@ import (
 )
 
 const (
-	// twinWithin is how far apart the two reports of one fault can be: by the
-	// tracepoint, and in the log, whose clock is another.
+	// twinWithin bounds the difference in time of a fault's two reports, since the log has a clock
+	// of its own.
 	twinWithin = 5 * time.Second
-	// burstGap is the longest time between two faults of a burst, burstMost the time
-	// after which whatever comes is another.
+	// burstGap is the longest time between two faults of a burst, and burstMost its maximum length.
 	burstGap  = 5 * time.Second
 	burstMost = time.Minute
-	// driverTimeout is the longest time-out of the driver, with what it takes to tell of
-	// it: for so long after a fault what it leads to may come.
+	// driverTimeout is the driver's longest time-out plus the time to report it: consequences of a
+	// fault may come this long after it.
 	driverTimeout = 45*time.Second + burstGap
 	// causeWithin is how long after a fault the driver may name it as a cause.
 	causeWithin = 10 * time.Minute
-	// maxTwins bounds the faults whose second report is awaited. When there are more
-	// the oldest is not any more: then it may be told twice.
+	// maxTwins bounds the faults that wait for their second report. Beyond it the oldest is
+	// evicted, and may be reported twice.
 	maxTwins = 16384
-	// maxDevices bounds those that have a burst under way. When there are more, all
-	// bursts end.
+	// maxDevices bounds the devices with an open burst. Beyond it all bursts end.
 	maxDevices = 4096
 	// maxCodes bounds the codes of a burst that later faults can follow from.
 	maxCodes = 64
@@ -48,15 +46,15 @@ type faultKey struct {
 
 func keyOf(x *tick.Xid) faultKey { return faultKey{deviceOf(x), x.Code} }
 
-// Twins sees that a fault which comes by both ways is told once. The zero value is
-// ready. It is for one goroutine.
+// Twins dedupes faults that come both ways. The zero value is ready. It is not safe for concurrent
+// use.
 type Twins struct {
 	waiting map[faultKey][]tick.Xid
 	n       int
 }
 
-// First tells whether a fault was not told yet by the other way. What a program wrote
-// to the log has come by no other.
+// First reports whether a fault has not come the other way yet. Faults that a program wrote to the
+// log come only once.
 func (t *Twins) First(x *tick.Xid) bool {
 	if x.Injected {
 		return true
@@ -81,7 +79,7 @@ func (t *Twins) First(x *tick.Xid) bool {
 	return true
 }
 
-// forget lets go of what has no second report, as of a time.
+// forget drops faults that got no second report in time.
 func (t *Twins) forget(k faultKey, now int64) {
 	of := t.waiting[k]
 	n := 0
@@ -95,7 +93,7 @@ func (t *Twins) forget(k faultKey, now int64) {
 	}
 }
 
-// makeRoom lets go of the oldest.
+// makeRoom drops the oldest fault.
 func (t *Twins) makeRoom() {
 	var oldest *faultKey
 	for k, of := range t.waiting {
@@ -107,20 +105,20 @@ func (t *Twins) makeRoom() {
 	delete(t.waiting, *oldest)
 }
 
-// twins tells whether two reports are of one fault that came by both ways.
+// twins reports whether two reports by different ways are of the same fault.
 func twins(a, b *tick.Xid) bool {
 	return a.Via != b.Via && sameFault(a, b) && abs(a.Time-b.Time) <= int64(twinWithin) && alike(a.Msg, b.Msg)
 }
 
-// alike tells whether two messages can be one. The log's has the process in front and the
-// cause behind it, the tracepoint's has not; either may be cut short.
+// alike reports whether two messages may be the same. The log's message has the process in front
+// and the cause at the end, the tracepoint's has neither. Both may be truncated.
 func alike(a, b string) bool {
 	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
 	return within(a, b) || within(b, a) || within(bare(a), bare(b)) || within(bare(b), bare(a))
 }
 
-// within tells whether b is a, or as much of it as there was room for, or what follows the
-// name of a process in a: names may have a comma in them.
+// within reports whether b is a prefix of a, or follows a process name in a. Names may contain
+// commas.
 func within(a, b string) bool {
 	if strings.HasPrefix(a, b) {
 		return true
@@ -128,39 +126,38 @@ func within(a, b string) bool {
 	return strings.HasPrefix(a, "pid=") && strings.Contains(a, "name=") && strings.Contains(a, ", "+b)
 }
 
-// victim is the process that a message of the log names in front, and cause what it names
-// behind.
+// victim matches the process at the beginning of a log message, and cause the cause at its end.
 var (
 	victim = regexp.MustCompile(`^pid=[^,]*, *(?:name=[^,]*,? *)?`)
 	cause  = regexp.MustCompile(` *caused by previous Xid [0-9]+$`)
 )
 
-// bare is a message without process and cause.
+// bare returns a message without process and cause.
 func bare(msg string) string {
 	msg = strings.TrimSpace(msg)
 	return cause.ReplaceAllString(victim.ReplaceAllString(msg, ""), "")
 }
 
-// Bursts groups faults that follow from each other. The zero value is ready. It is for
-// one goroutine.
+// Bursts groups faults that follow from each other. The zero value is ready. It is not safe for
+// concurrent use.
 type Bursts struct {
 	n    uint64
-	open map[device][]*burst // of each instance, and of none, the latest last
+	open map[device][]*burst // by instance, and for the whole device, latest last
 }
 
-// burst are faults of one device, or of one MIG instance of it, that follow from the first.
+// burst is a group of faults of one device or MIG instance that follow from the first.
 type burst struct {
 	number      uint64
-	instance    tick.Number // unknown: of the whole device
+	instance    tick.Number // unknown: the whole device
 	root        uint32
 	first, last int64
 	size        int
-	codes       map[uint32]int64 // when each came first
+	codes       map[uint32]int64 // first time of each code
 	grave       bool             // one of them is not harmless
 }
 
-// Group puts faults in the order of time and sets what each is in its burst. What came
-// before, in time, was given to it before.
+// Group sorts faults by time and sets their places in their bursts. Earlier calls must have had
+// earlier faults.
 func (b *Bursts) Group(xs []tick.Xid) {
 	slices.SortStableFunc(xs, func(a, c tick.Xid) int { return cmp.Compare(a.Time, c.Time) })
 	for i := range xs {
@@ -173,12 +170,12 @@ func (b *Bursts) Group(xs []tick.Xid) {
 	}
 }
 
-// of returns the burst that a fault belongs to, nil where it begins one.
+// of returns the burst that a fault belongs to, nil if it begins a new one.
 func (b *Bursts) of(x *tick.Xid) *burst {
 	open := b.open[deviceOf(x)]
 	for i := len(open) - 1; i >= 0; i-- {
 		at := open[i]
-		// What hits one instance does not follow from what hit another.
+		// Faults of different instances do not follow from each other.
 		if at.instance != 0 && x.GPUInstance != 0 && at.instance != x.GPUInstance {
 			continue
 		}
@@ -195,11 +192,11 @@ func (b *Bursts) begin(x *tick.Xid) *burst {
 	}
 	b.n++
 	at := &burst{number: b.n, instance: x.GPUInstance, root: x.Code, first: x.Time, last: x.Time, codes: map[uint32]int64{}}
-	if x.CausedBy != 0 { // which was not seen
+	if x.CausedBy != 0 { // the cause was not seen
 		at.root, at.size = x.CausedBy, 1
 	}
 	d := deviceOf(x)
-	// One of the same instance is over now.
+	// The new burst ends the instance's former one.
 	b.open[d] = append(slices.DeleteFunc(b.open[d], func(o *burst) bool { return o.instance == x.GPUInstance }), at)
 	return at
 }
@@ -217,8 +214,8 @@ func (b *burst) add(x *tick.Xid) {
 	}
 }
 
-// leadsTo tells whether a fault follows from those of a burst: the driver says so, or it
-// comes soon after, or it is what the driver tells of once a time-out is over.
+// leadsTo reports whether a fault follows from a burst: the driver says so, or it comes soon after,
+// or it is a consequence within the driver's time-out.
 func (b *burst) leadsTo(x *tick.Xid) bool {
 	if x.CausedBy != 0 {
 		at, known := b.codes[x.CausedBy]
@@ -228,14 +225,14 @@ func (b *burst) leadsTo(x *tick.Xid) bool {
 	return gap <= int64(burstGap) && x.Time-b.first <= int64(burstMost) || gap <= int64(driverTimeout) && b.grave && consequence(x)
 }
 
-// harmless tells whether nothing has to be done for a fault: nothing follows from it.
+// harmless reports whether a fault needs no action and has no consequences.
 func harmless(x *tick.Xid) bool {
 	c := Of(x)
 	return c.action == "IGNORE" && c.Severity != "fatal"
 }
 
-// consequences are codes by which the driver tells what a fault before has led to: work that
-// does not end, channels that are taken away, a GPU that has to be reset.
+// consequences are the codes of effects of an earlier fault: work that does not end, channels that
+// are removed, a GPU that needs a reset.
 var consequences = []uint32{8, 45, 46, 109, 119, 154, 158}
 
 var timeout = regexp.MustCompile(`(?i)\btime-?d? ?-?out\b`)

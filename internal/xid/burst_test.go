@@ -14,8 +14,8 @@ func fault(code uint32, bus string, at time.Duration, via tick.XidVia, msg strin
 	return x
 }
 
-// Whatever the order of the codes, the first fault is the root of its burst, and each
-// has its place and its distance from it.
+// In any order of codes, the first fault is the root of its burst, and each fault has its place and
+// distance from it.
 func TestGroupPermutations(t *testing.T) {
 	for _, codes := range [][3]uint32{{172, 48, 13}, {172, 13, 48}, {48, 172, 13}, {48, 13, 172}, {13, 172, 48}, {13, 48, 172}} {
 		t.Run(fmt.Sprint(codes), func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestGroupPermutations(t *testing.T) {
 				bus := []string{"0000:75:00", "0000:76:00"}[i%2]
 				all = append(all, fault(codes[i/2%3], bus, time.Duration(i)*time.Microsecond, tick.ViaKernelLog, ""))
 			}
-			// They need not come in order.
+			// Their order within a call does not matter.
 			for i := 0; i+1 < len(all); i += 7 {
 				all[i], all[i+1] = all[i+1], all[i]
 			}
@@ -45,7 +45,7 @@ func TestGroupPermutations(t *testing.T) {
 	}
 }
 
-// A burst is over when there was nothing for a while, and when it has lasted long.
+// A burst ends after a quiet time, or at its maximum length.
 func TestGroupEnds(t *testing.T) {
 	var b Bursts
 	number := func(at time.Duration) uint64 {
@@ -69,8 +69,8 @@ func TestGroupEnds(t *testing.T) {
 	}
 }
 
-// A fault that comes by tracepoint and log counts once, whichever is first, and so do
-// equal ones as often as they were reported. What a program wrote is always one more.
+// A fault that comes by tracepoint and log counts once, in either order. Equal faults count as
+// often as they were reported. Each fault that a program wrote counts.
 func TestTwins(t *testing.T) {
 	const bus = "0000:75:00"
 	long := "pid=7, name=x, " + string(make([]byte, 600))
@@ -124,7 +124,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// What waits for a second report is bounded.
+// The number of faults that wait for a second report is bounded.
 func TestTwinsAreBounded(t *testing.T) {
 	var twins Twins
 	for i := range 3 * maxTwins {
@@ -136,8 +136,8 @@ func TestTwinsAreBounded(t *testing.T) {
 	}
 }
 
-// However many devices have faults, what is kept of their bursts is bounded, and each
-// fault has a burst of its own device.
+// The state of bursts is bounded however many devices have faults, and each fault is in a burst of
+// its own device.
 func TestBurstsAreBounded(t *testing.T) {
 	var b Bursts
 	for i := range 3 * maxDevices {

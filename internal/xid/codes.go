@@ -7,16 +7,16 @@ import (
 	"sync"
 )
 
-// codes.tsv has a row for each published code: the driver's name for it, how grave it
-// is, what to do at once and what then (keys of actions), and what it means.
+// codes.tsv has a row for each published code: the driver's name for it, its severity, what to do
+// at once and what then (keys of actions), and its meaning.
 //
 //go:embed codes.tsv
 var codesTSV string
 
-// Code is what is known of an Xid.
+// Code has the facts about an Xid.
 type Code struct {
 	Code     uint32
-	Name     string // the driver's own, "" where it is not published
+	Name     string // the driver's own, "" if not published
 	Severity string // "fatal", "warning", "info" or "": not published
 	Meaning  string // a sentence
 	Do       string // a sentence or two
@@ -24,7 +24,7 @@ type Code struct {
 	action string // key of what to do at once
 }
 
-// actions are what to do, by key.
+// actions are the instructions, by key.
 var actions = map[string]string{
 	"":                  "NVIDIA publishes no action for it: look at the faults around it.",
 	"CHECK_APP":         "Look for the bug in the program: compute-sanitizer finds most. If other programs are hit on this GPU too, test it: dcgmi diag -r 3.",
@@ -53,7 +53,7 @@ var codes = sync.OnceValue(func() map[uint32]Code {
 	for line := range strings.Lines(codesTSV) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		n, err := strconv.ParseUint(f[0], 10, 32)
-		if err != nil || len(f) != 6 { // the head; a test reads all others
+		if err != nil || len(f) != 6 { // the header; a test checks all rows
 			continue
 		}
 		out[uint32(n)] = Code{Code: uint32(n), Name: f[1], Severity: f[2], Meaning: f[5], Do: instruction(f[3], f[4]), action: f[3]}
@@ -61,7 +61,7 @@ var codes = sync.OnceValue(func() map[uint32]Code {
 	return out
 })
 
-// instruction is what to do, by keys of actions: at once, and then.
+// instruction returns what to do, from the keys of actions: at once, and then.
 func instruction(action, then string) string {
 	do, then := actions[action], actions[then]
 	switch {
@@ -73,7 +73,7 @@ func instruction(action, then string) string {
 	return do + " If it comes again: " + strings.ToLower(then[:1]) + then[1:]
 }
 
-// Lookup returns what is known of an Xid. Of one that is not published it is that.
+// Lookup returns the facts about an Xid. For an unpublished code, the meaning says so.
 func Lookup(code uint32) Code {
 	if c, ok := codes()[code]; ok {
 		return c

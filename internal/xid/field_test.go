@@ -12,7 +12,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// Messages that real machines have written are read, whatever their numbers and spaces.
+// Messages of real machines are parsed, with any numbers and spaces.
 func TestFieldMessages(t *testing.T) {
 	for _, f := range testkit.Facts(t, "messages.tsv") {
 		for _, v := range variants {
@@ -35,15 +35,15 @@ func TestFieldMessages(t *testing.T) {
 	}
 }
 
-// escapeRecord writes a message as the log gives it out.
+// escapeRecord escapes a message as the log does.
 func escapeRecord(s string) string { return strings.ReplaceAll(s, "\n", `\x0a`) }
 
-// variant is what differs from machine to machine.
+// variant is a difference between machines.
 type variant struct {
 	name    string
-	pattern *regexp.Regexp // nil: nothing differs
+	pattern *regexp.Regexp // nil: no difference
 	with    string
-	wants   map[string]string // what is expected instead where it differs; "": nothing is
+	wants   map[string]string // other expectations where it differs; "": none
 }
 
 var variants = []variant{
@@ -75,7 +75,7 @@ func (v *variant) expect(wants []testkit.Want) (out []testkit.Want) {
 	return out
 }
 
-// of is what is known of the only fault.
+// of returns the facts about the only fault.
 func of(xs []tick.Xid) map[string]string {
 	got := map[string]string{}
 	for _, name := range []string{"code", "bus", "gi", "ci", "device", "pid", "name", "caused_by", "no_code", "switch", "severity", "do", "msg"} {
@@ -99,8 +99,8 @@ func positive(n uint32) string {
 	return fmt.Sprint(n)
 }
 
-// Messages that belong together are told as that: one fault once, by whatever ways and in
-// however many lines it comes, and in one burst what follows from it.
+// Messages of one fault give one fault, by any ways and in any number of lines. Its consequences
+// are in the same burst.
 func TestFieldSequences(t *testing.T) {
 	for _, f := range testkit.Facts(t, "sequences.tsv") {
 		t.Run(f.At, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestFieldSequences(t *testing.T) {
 	}
 }
 
-// told puts the lines of a sequence through all that makes faults of them.
+// told passes the lines of a sequence through the whole package.
 func told(t *testing.T, input string) map[string]string {
 	a, l := Assembly{Both: strings.Contains(input, " tracepoint ")}, &Log{}
 	began := time.Unix(1_800_000_000, 0)

@@ -17,22 +17,22 @@ import (
 // LogPath is the kernel's log.
 const LogPath = "/dev/kmsg"
 
-// maxRecord is more than the kernel makes of a record (CONSOLE_EXT_LOG_MAX), in bytes.
+// maxRecord exceeds the kernel's maximum size of a record (CONSOLE_EXT_LOG_MAX), in bytes.
 const maxRecord = 16 << 10
 
-// Log reads faults from the kernel's log. Next is for one goroutine; the other
-// methods may be called from any.
+// Log reads faults from the kernel's log. Next is not safe for concurrent use; the other methods
+// are.
 type Log struct {
 	f    *os.File
 	conn rawReader
 	buf  []byte
 	now  func() int64 // CLOCK_MONOTONIC ns
 	clock
-	next    uint64 // number of the record that should come next
+	next    uint64 // number of the next record
 	begun   bool
-	pending *pending // the fault in the record before
-	parts   []string // the lines so far of a message that says that a GPU is lost
-	live    bool     // what was in the log has been read
+	pending *pending // the fault in the previous record
+	parts   []string // the lines so far of a multi-record message of a lost GPU
+	live    bool     // the existing records have been read
 
 	closed     atomic.Bool
 	lost       atomic.Uint64
@@ -44,14 +44,14 @@ type rawReader interface {
 	Read(func(fd uintptr) (done bool)) error
 }
 
-// pending is a fault to which the next record may add.
+// pending is a fault that the next record may extend.
 type pending struct {
 	tick.Xid
 	caller string
 }
 
-// OpenLog opens the kernel's log, at its end or with what is still in it. wall is
-// Unix time less CLOCK_MONOTONIC, in ns. path is [LogPath] but in tests.
+// OpenLog opens the kernel's log, at its end or with its existing records. wall is Unix time less
+// CLOCK_MONOTONIC, in ns. path is [LogPath] except in tests.
 func OpenLog(path string, history bool, wall int64) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,7 +68,7 @@ func OpenLog(path string, history bool, wall int64) (*Log, error) {
 	}
 	return &Log{f: f, conn: conn, buf: make([]byte, maxRecord), clock: clock{wall: wall}, live: !history, now: func() int64 {
 		var t unix.Timespec
-		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // it cannot fail
+		_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail
 		return t.Nano()
 	}}, nil
 }
@@ -82,19 +82,18 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Lost returns how many records of the log were written over before they were read.
+// Lost returns the number of records that were overwritten before they were read.
 func (l *Log) Lost() uint64 { return l.lost.Load() }
 
-// Suppressed returns how many messages the driver's functions kept back, for there were
-// too many, as the log tells.
+// Suppressed returns the number of messages that the driver's rate limit suppressed, from the log.
 func (l *Log) Suppressed() uint64 { return l.suppressed.Load() }
 
-// Unread returns how many lines begin as faults do and could not be read.
+// Unread returns the number of lines that begin as faults do but could not be parsed.
 func (l *Log) Unread() uint64 { return l.unread.Load() }
 
-// Next appends the faults in all that is in the log and was not read yet. Without
-// wait it returns at once; otherwise it waits until there is something, which need not
-// be a fault. It returns [os.ErrClosed] after Close.
+// Next appends the faults in all unread records of the log. Without wait it returns at once.
+// Otherwise it waits for a record, which need not be a fault. After Close it returns
+// [os.ErrClosed].
 func (l *Log) Next(dst []tick.Xid, wait bool) ([]tick.Xid, error) {
 	var failed error
 	from, records := len(dst), 0
@@ -105,7 +104,7 @@ func (l *Log) Next(dst []tick.Xid, wait bool) ([]tick.Xid, error) {
 			case err == nil && n > 0:
 				records++
 				dst = l.record(dst, l.buf[:n])
-			case errors.Is(err, unix.EPIPE): // records were written over: the numbers tell how many
+			case errors.Is(err, unix.EPIPE): // records were overwritten: their numbers tell how many
 			case errors.Is(err, unix.EINTR):
 			case errors.Is(err, unix.EAGAIN):
 				dst = l.flush(dst)
@@ -115,7 +114,7 @@ func (l *Log) Next(dst []tick.Xid, wait bool) ([]tick.Xid, error) {
 				l.live = true
 				return !wait || records > 0
 			default:
-				if failed = err; n == 0 && err == nil { // a file has an end
+				if failed = err; n == 0 && err == nil { // a regular file has an end
 					dst, failed = l.flush(dst), os.ErrClosed
 				}
 				return true
@@ -131,7 +130,7 @@ func (l *Log) Next(dst []tick.Xid, wait bool) ([]tick.Xid, error) {
 	return dst, nil
 }
 
-// record takes in one record (Documentation/ABI/testing/dev-kmsg):
+// record parses one record (Documentation/ABI/testing/dev-kmsg):
 //
 //	PRIORITY,NUMBER,MICROSECONDS,FLAGS[,caller=...];TEXT
 //	 KEY=VALUE
@@ -170,18 +169,18 @@ func (l *Log) record(dst []tick.Xid, b []byte) []tick.Xid {
 	}
 	for _, x := range l.read(unescape(text)) {
 		dst = l.flush(dst)
-		// The kernel's own messages are of facility 0, which no program can give.
+		// The kernel's own messages have facility 0, which no program can use.
 		x.Via, x.Injected, x.Time = tick.ViaKernelLog, prio>>3 != 0, l.at(l.last)
 		l.pending = &pending{x, caller}
 	}
 	return dst
 }
 
-// mostParts is of how many records a message can be made.
+// mostParts is the maximum number of records of one message.
 const mostParts = 4
 
-// read returns the faults in a message, which may have several lines, or be a part of one
-// that says in several records that a GPU is lost.
+// read returns the faults in a message. A message may have several lines, or be one of several
+// records that report a lost GPU.
 func (l *Log) read(text string) (out []tick.Xid) {
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimLeft(line, " ")
@@ -209,7 +208,7 @@ func (l *Log) read(text string) (out []tick.Xid) {
 	return out
 }
 
-// flush gives out the fault that nothing can be added to any more.
+// flush releases the fault that can no longer be extended.
 func (l *Log) flush(dst []tick.Xid) []tick.Xid {
 	if l.pending != nil {
 		dst, l.pending = append(dst, l.pending.Xid), nil
@@ -217,7 +216,7 @@ func (l *Log) flush(dst []tick.Xid) []tick.Xid {
 	return dst
 }
 
-// settle corrects the times of faults that were just read, by what the clock says now.
+// settle corrects the times of the faults just read, from the present clock.
 func (l *Log) settle(xs []tick.Xid) {
 	if !l.live {
 		return
@@ -229,25 +228,24 @@ func (l *Log) settle(xs []tick.Xid) {
 	}
 }
 
-// clock turns times of the log into Unix time. The log's clock is not disciplined: it
-// is CLOCK_MONOTONIC at boot, and off by seconds after weeks.
+// clock converts log times to Unix time. The log's clock is not disciplined: it equals
+// CLOCK_MONOTONIC at boot, and is off by seconds after weeks.
 type clock struct {
 	wall   int64 // Unix time less CLOCK_MONOTONIC
 	ahead  int64 // CLOCK_MONOTONIC less the log's clock, as far as known
-	last   int64 // of the log's clock: the record read last
+	last   int64 // log time of the last record
 	known  bool
-	learnt int64 // when ahead was learnt last, CLOCK_MONOTONIC
+	learnt int64 // CLOCK_MONOTONIC time of the last correction
 }
 
-// worstDrift is what one clock can gain on the other, 1 in so many.
+// worstDrift bounds the clocks' relative drift, to 1 in worstDrift.
 const worstDrift = 1000
 
 func (c *clock) at(log int64) int64 { return log + c.ahead + c.wall }
 
-// learn takes in that the record read last had been written by now, a moment ago
-// unless whoever reads was held up: so what it says is too much or right, and more
-// than drift explains is not believed. It returns what is to be added to times that
-// were read before.
+// learn corrects the difference of the clocks when a record has just been read. The difference is
+// right, or too large if the reader lagged, so an increase is limited to the possible drift. It
+// returns what to add to the times read before.
 func (c *clock) learn(now int64) (shift int64) {
 	was, ahead := c.ahead, now-c.last
 	if c.known {
@@ -257,7 +255,7 @@ func (c *clock) learn(now int64) (shift int64) {
 	return ahead - was
 }
 
-// suppressedIn is the number in a line like
+// suppressedIn returns the number in a line like
 //
 //	nvidia_isr: 17 callbacks suppressed
 func suppressedIn(line string) uint64 {
@@ -276,7 +274,7 @@ func suppressedIn(line string) uint64 {
 	return n
 }
 
-// unescape undoes \xNN, by which the log has what is not printable.
+// unescape undoes \xNN, the log's escape for unprintable bytes.
 func unescape(text []byte) string {
 	if !bytes.Contains(text, []byte(`\x`)) {
 		return string(text)

@@ -10,8 +10,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The faults of a burst have the times at which they were written, within a second, and
-// each comes after the one before it.
+// The faults of a burst get the times at which they were written, within a second, and in order.
 func TestLogTimes(t *testing.T) {
 	testkit.KernelLog(t, false)
 	l, d := open(t, false), domain()

@@ -16,12 +16,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// domain is a PCI domain that no machine has, so that the faults of one test are told
-// from all others'.
+// domain returns a PCI domain that no machine has, which identifies the faults of one test.
 func domain() string { return fmt.Sprintf("%08x", 0x10000000+rand.Uint32N(1<<28)) }
 
-// say writes a line to the kernel's log. Each has a file of its own, for the kernel
-// lets one file write ten lines in five seconds.
+// say writes a line to the kernel's log. Each line has a file of its own, since the kernel limits a
+// file to ten lines in five seconds.
 func say(t testing.TB, line string) {
 	t.Helper()
 	f, err := os.OpenFile(LogPath, os.O_WRONLY, 0)
@@ -32,7 +31,7 @@ func say(t testing.TB, line string) {
 	testkit.NeedKernel(t, fmt.Sprintf("a log that can be written (%v)", err), err == nil)
 }
 
-// open opens the kernel's log, and has no goroutine read it after the test.
+// open opens the kernel's log, and ends its reader after the test.
 func open(t *testing.T, history bool) *Log {
 	t.Helper()
 	testkit.NeedRoot(t)
@@ -80,8 +79,8 @@ func (r *reader) count() int {
 	return len(r.xids)
 }
 
-// A burst of 1,000 lines that go through the kernel's log is read without loss and in
-// order; what is no fault is passed over.
+// A burst of 1,000 lines in the kernel's log is read without loss and in order. Other lines are
+// skipped.
 func TestLogBurst(t *testing.T) {
 	testkit.KernelLog(t, false)
 	l, d := open(t, false), domain()
@@ -113,7 +112,7 @@ func TestLogBurst(t *testing.T) {
 	}
 }
 
-// With history what was written before is read, once and without waiting.
+// With history, earlier records are read once and without waiting.
 func TestLogHistory(t *testing.T) {
 	testkit.KernelLog(t, false)
 	d := domain()
@@ -136,8 +135,7 @@ func TestLogHistory(t *testing.T) {
 	}
 }
 
-// A reader that is behind while the log is written over learns how many lines it has
-// not seen.
+// A reader that lags while the log is overwritten counts the lines that it missed.
 func TestLogOverwritten(t *testing.T) {
 	testkit.KernelLog(t, true)
 	l := open(t, false)
@@ -145,7 +143,7 @@ func TestLogOverwritten(t *testing.T) {
 	if _, err := l.Next(nil, true); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel says how large its log is (SYSLOG_ACTION_SIZE_BUFFER).
+	// The kernel reports the size of its log (SYSLOG_ACTION_SIZE_BUFFER).
 	size, err := unix.Klogctl(10, nil)
 	testkit.NeedKernel(t, fmt.Sprintf("the size of its log (%v)", err), err == nil)
 	testkit.NeedKernel(t, "a log of at most 4 MiB", size <= 4<<20)
@@ -168,7 +166,7 @@ func TestLogOverwritten(t *testing.T) {
 	}
 }
 
-// records are lines of the log as it gives them out.
+// Records are parsed as the log outputs them.
 func TestRecord(t *testing.T) {
 	const fault = "NVRM: Xid (PCI:0000:75:00): 13, a"
 	for _, tt := range []struct {
@@ -207,20 +205,20 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// The log's clock is not the session's. What is read as it comes tells by how much, and
-// that the reader was held up does not.
+// The difference of the log's clock to the session's is learned from records read live. A lag of
+// the reader does not change it.
 func TestClock(t *testing.T) {
 	const s = int64(time.Second)
 	c := clock{wall: 1000 * s}
-	c.last = 50 * s // it was 52 s by the other clock, and 1 ms has passed
+	c.last = 50 * s // 52 s on the other clock, 1 ms ago
 	if shift := c.learn(52*s + 1e6); shift != 2*s+1e6 || c.at(50*s) != 1052*s+1e6 {
 		t.Errorf("shift %d, at %d", shift, c.at(50*s))
 	}
-	c.last = 60 * s // written at 62 s, read at 65 s: at most 13 ms of drift are believed
+	c.last = 60 * s // written at 62 s, read at 65 s: at most 13 ms of drift are accepted
 	if shift := c.learn(65 * s); shift < 0 || shift > 13e6 {
 		t.Errorf("shift %d after a delay", shift)
 	}
-	c.last = 70 * s // read at once: all that was too much is taken back
+	c.last = 70 * s // read at once: the excess is taken back
 	c.learn(72 * s)
 	if got := c.at(70 * s); got != 1072*s {
 		t.Errorf("at %d, want %d", got, 1072*s)

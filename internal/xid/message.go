@@ -9,11 +9,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// OffTheBus is the code of a GPU that does not answer any more.
+// OffTheBus is the code of a GPU that no longer responds.
 const OffTheBus = 79
 
-// heads are the forms in which the driver begins the message of a fault: in the match are
-// the address and what follows it.
+// heads are the beginnings of the driver's fault messages. They match the address and the rest.
 var heads = []struct {
 	isSwitch bool
 	head     *regexp.Regexp
@@ -22,16 +21,15 @@ var heads = []struct {
 	{true, regexp.MustCompile(`^nvidia-nvswitch[0-9]{1,5}: +SXid *\(([^()]*)\) *:(.*)$`)},
 }
 
-// losses are the forms in which the driver says, without a code, that a GPU is lost: in the
-// match are its address and what the driver says of it. The message of the second form has
-// several lines.
+// losses are the driver's messages of a lost GPU without a code. They match the address and the
+// driver's words. The second form has several lines.
 var losses = []*regexp.Regexp{
 	regexp.MustCompile(`^NVRM: +GPU (?:at )?(?:PCI:)?([0-9a-fA-F:.]+?):? +((?:GPU )?has fallen off the bus.*)$`),
 	regexp.MustCompile(`^NVRM: +The NVIDIA GPU (?:at )?(?:PCI:)?([0-9a-fA-F:.]+?):? +((?:\(PCI ID: *[^()]*\) *)?installed in this system has fallen off the bus.*)$`),
 }
 
-// Parse reads a message of the kernel's log, without what the log puts before it. ok
-// says that it is a fault:
+// Parse parses a message of the kernel's log, without the log's prefix. ok reports whether it is a
+// fault:
 //
 //	NVRM: Xid (PCI:0000:75:00): 13, pid=1234, name=python3, Graphics Exception
 //	NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 94, pid=7194, name=python3, Contained
@@ -64,7 +62,7 @@ func Parse(text string) (x tick.Xid, ok bool) {
 	return tick.Xid{}, false
 }
 
-// oneLine joins the lines of a message of the driver, which repeats its name in each.
+// oneLine joins the lines of a driver message, each of which repeats the driver's name.
 func oneLine(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -76,15 +74,15 @@ func oneLine(text string) string {
 	return strings.Join(lines, " ")
 }
 
-// looksLike tells whether a line begins as faults do.
+// looksLike reports whether a line begins as faults do.
 func looksLike(line string) bool {
 	who, _, _ := strings.Cut(line, " (")
 	return strings.HasPrefix(line, "NVRM: Xid") ||
 		strings.HasPrefix(who, "nvidia-nvswitch") && strings.HasSuffix(strings.TrimSpace(who), ": SXid")
 }
 
-// address reads what stands in parentheses behind Xid: an address, and the MIG instances
-// that the fault is attributed to.
+// address parses the parentheses after Xid: an address, and the MIG instances to which the fault is
+// attributed.
 func address(s string, x *tick.Xid) bool {
 	words := strings.Fields(s)
 	if len(words) == 0 {
@@ -94,7 +92,7 @@ func address(s string, x *tick.Xid) bool {
 		name, number, _ := strings.Cut(w, ":")
 		n, err := strconv.ParseUint(number, 10, 32)
 		switch {
-		case err != nil: // a word of a newer driver: the address is right
+		case err != nil: // a word of a newer driver: the address is valid
 		case name == "GPU-I":
 			x.GPUInstance = tick.Numbered(uint32(n))
 		case name == "GPU-CI":
@@ -105,8 +103,8 @@ func address(s string, x *tick.Xid) bool {
 	return x.Bus != ""
 }
 
-// Bus gives a PCI address the form that faults have, "0000:75:00", and returns "" for
-// what is no address. The domain may be absent.
+// Bus converts a PCI address to the form that faults have, "0000:75:00". It returns "" if s is no
+// address. The domain may be absent.
 func Bus(s string) string {
 	parts := strings.Split(s, ":")
 	if len(parts) == 2 {
@@ -127,8 +125,8 @@ func Bus(s string) string {
 	return fmt.Sprintf("%04x:%02x:%02x", n[0], n[1], n[2])
 }
 
-// Details of an SXid come in lines of their own, behind the line that says how grave it is.
+// Details of an SXid come in separate lines, after the line with the severity.
 var detail = regexp.MustCompile(`^(?:Severity [0-9]+ Engine instance|Data *\{)`)
 
-// isDetail tells whether a fault is only a detail of the one before.
+// isDetail reports whether a fault is a detail of the previous one.
 func isDetail(x *tick.Xid) bool { return x.Switch && detail.MatchString(x.Msg) }

@@ -12,7 +12,7 @@ import (
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		line string
-		want tick.Xid // no code: it is none
+		want tick.Xid // no code: not a fault
 	}{
 		{"NVRM: Xid (PCI:0000:75:00): 13, pid=1234, name=python3, Graphics SM Warp Exception on (GPC 0, TPC 0, SM 0): Out Of Range Address",
 			tick.Xid{Code: 13, Bus: "0000:75:00", SaidPID: 1234, SaidName: "python3"}},
@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		{"NVRM: Xid (PCI:000f:01:00.0): 95", tick.Xid{Code: 95, Bus: "000f:01:00"}},
 		{"NVRM: Xid (PCI:0000:75:00): 48, pid='3432060', name=pt main, thread, Ch 0000000a", tick.Xid{Code: 48, Bus: "0000:75:00", SaidPID: 3432060, SaidName: "pt main"}},
 		{"nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", tick.Xid{Code: 20034, Switch: true, Bus: "0000:05:00"}},
-		// What is not the driver's, or not whole.
+		// Lines of other writers, and incomplete ones.
 		{"python3: NVRM: Xid (PCI:0000:75:00): 13, pid=1", tick.Xid{}},
 		{"NVRM: Xid (PCI:[4711]: segfault at 0 ip 0000): 1", tick.Xid{}},
 		{"NVRM: Xid (PCI:0000:75:00", tick.Xid{}},
@@ -51,8 +51,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// All 172 published codes have a sentence and an action, and what is not published is
-// said to be that.
+// All 172 published codes have a sentence and an action. The sentence for an unpublished code says
+// that it is not published.
 func TestCodes(t *testing.T) {
 	rows := strings.Split(strings.TrimSuffix(codesTSV, "\n"), "\n")[1:]
 	if len(rows) != 172 || len(codes()) != 172 {

@@ -9,13 +9,13 @@ import (
 	"ingero/internal/tick"
 )
 
-// said is what messages say of severity and action where a code leaves that open, or may
-// be of either kind. The first row that fits counts. No codes: those of any Xid.
+// said has the severity and action that a message states, for codes that leave them open. The first
+// row that matches counts. Without codes a row is for any Xid.
 var said = []struct {
 	codes            []uint32
 	has              *regexp.Regexp
 	severity, action string // "": as the code has it
-	then             string // with action: what to do if it comes again
+	then             string // with action: what to do on a repeat
 }{
 	{nvlink5, regexp.MustCompile(`(?i)\bnon-?fatal\b`), "warning", "IGNORE", "CHECK_NVLINK"},
 	{nvlink5, regexp.MustCompile(`(?i)\bfatal\b`), "fatal", "RESET_GPU", "CHECK_NVLINK"},
@@ -38,8 +38,8 @@ var (
 	contained = []uint32{94, 95}
 )
 
-// Of returns what is known of a fault: by its code, and by its message where the code
-// leaves severity or action open.
+// Of returns the facts about a fault: from its code, and from its message if the code leaves
+// severity or action open.
 func Of(x *tick.Xid) Code {
 	if x.Switch {
 		return LookupSwitch(x.Code, x.Msg)
@@ -56,19 +56,19 @@ func Of(x *tick.Xid) Code {
 		c.Do, c.action = instruction(s.action, s.then), s.action
 		break
 	}
-	if x.At == 1 && x.CausedBy == 0 { // there is no fault before
+	if x.At == 1 && x.CausedBy == 0 { // there is no earlier fault
 		c.Do = cmp.Or(strings.TrimSpace(strings.Replace(c.Do, actions["FOLLOW_ROOT"], "", 1)), actions[""])
 	}
 	return c
 }
 
-// What the message of an SXid says of its severity: in words, or as a number in its details.
+// The severity in the message of an SXid: in words, or as a number in its details.
 var (
 	switchNonFatal = regexp.MustCompile(`(?i)\bnon-?fatal\b|\bSeverity 0\b`)
 	switchFatal    = regexp.MustCompile(`(?i)\bfatal\b|\bSeverity [1-9]`)
 )
 
-// LookupSwitch returns what the message of an SXid says of it.
+// LookupSwitch returns the facts in the message of an SXid.
 func LookupSwitch(code uint32, msg string) Code {
 	c := Code{Code: code, Meaning: "An NVSwitch reports an error; its message says on which link.", Do: actions["CHECK_NVLINK"]}
 	switch {

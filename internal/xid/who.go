@@ -7,17 +7,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// slack is by how much the clocks of a fault and of a process may be apart.
+// slack is the tolerance between the clocks of a fault and of a process.
 const slack = 10 * time.Second
 
-// kernelName is the length of the names that the kernel keeps of threads.
+// kernelName is the length to which the kernel truncates thread names.
 const kernelName = 15
 
-// Victim sets the process that a fault names. traced are those that are known; look
-// reads of any other what is known of it now, and names is what its threads are
-// called. The number is the root namespace's as a rule, and a container's own where
-// the driver did not know better: then it is the one process of that number in its
-// namespace whose name fits. Where several could be meant it is none.
+// Victim sets the process that a fault names. traced are the known processes. look reads any other
+// process, and the names of its threads. The fault's number is usually of the root namespace. If
+// the driver used a container's number, the victim is the only process with that number in its
+// namespace whose name matches. If several match, it stays unknown.
 func Victim(x *tick.Xid, traced []tick.Process, look func(pid uint32) (p tick.Process, names []string, ok bool)) {
 	if x.SaidPID == 0 {
 		return
@@ -48,25 +47,26 @@ func Victim(x *tick.Xid, traced []tick.Process, look func(pid uint32) (p tick.Pr
 	case fits && (x.SaidName != "" || inside == nil || isTraced):
 	case inside != nil && !several:
 		host = inside
-	case !isTraced && !fits: // whoever has that number is another
+	case !isTraced && !fits: // another process has that number
 		return
 	}
 	x.PID, x.Comm = host.PID, host.Comm
 }
 
-// lived tells whether a process was there at a time.
+// lived reports whether a process existed at a time.
 func lived(p *tick.Process, at int64) bool {
 	t := time.Unix(0, at)
 	return !p.Started.After(t.Add(slack)) && (p.Ended.IsZero() || p.Ended.After(t.Add(-slack)))
 }
 
-// named tells whether one of the names is what the message says, as far as it says it.
+// named reports whether one of the names matches the message's, which may be truncated.
 func named(x *tick.Xid, names ...string) bool {
 	if x.SaidName == "" {
 		return true
 	}
 	for _, name := range names {
-		// A name may have a comma in it, and the message a longer one than the kernel.
+		// The name may contain a comma, and the message may have a longer one than the kernel
+		// keeps.
 		if name != "" && (name == x.SaidName || strings.Contains(x.Msg, "name="+name+",") ||
 			len(name) == kernelName && strings.HasPrefix(x.SaidName, name)) {
 			return true

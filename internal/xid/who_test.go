@@ -7,8 +7,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// The process of a fault is found by number and name: as the host numbers it, or as its
-// container does. A number alone, where the name is another's, is nobody's.
+// The process of a fault is found by number and name, with the host's number or its container's. A
+// number whose process has another name finds no process.
 func TestVictim(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	before, after := now.Add(-time.Hour), now.Add(time.Hour)
@@ -21,7 +21,7 @@ func TestVictim(t *testing.T) {
 		msg    string
 		traced []tick.Process
 		others []tick.Process
-		names  []string // of the threads of others
+		names  []string // threads of other processes
 		want   uint32
 	}{
 		{name: "no process", msg: "GPU has fallen off the bus.", traced: []tick.Process{host}},

@@ -2,8 +2,8 @@ package events
 
 import "strings"
 
-// always says of each class why its calls have records whatever is left out to spare the
-// traced processes. Classes that are not here have none of that.
+// always says why each call of a class has a record even when records are shed. Classes without an
+// entry can lose records.
 var always = map[Class]string{
 	ClassSync:       "a step ends with it",
 	ClassMalloc:     "what memory there is follows from it",
@@ -17,8 +17,8 @@ var always = map[Class]string{
 	ClassComm:       "what ranks there are follows from it",
 }
 
-// Always says why each call of the row has a record: "" if one that is fast and succeeds may
-// have none. Of a query that can be pending those have one that end the waiting, see [Row.Polls].
+// Always returns why each call of the row has a record, or "" if a fast successful call may have
+// none. For a query that can be pending, the calls that end the wait have one, see [Row.Polls].
 func (r *Row) Always() string {
 	switch {
 	case r.Class == ClassMemcpy && !strings.Contains(r.Name, "Async"):
@@ -29,5 +29,5 @@ func (r *Row) Always() string {
 	return always[r.Class]
 }
 
-// Polls tells whether the row asks without waiting, so that a loop of its calls is a wait.
+// Polls reports whether the row queries without waiting, so that a loop of its calls is a wait.
 func (r *Row) Polls() bool { return r.Class == ClassQuery && r.Pending != 0 }

@@ -2,7 +2,7 @@ package events
 
 import "testing"
 
-// What answers rest on is recorded always; what a program does all the time is not.
+// Calls that results depend on always have a record; frequent fast calls do not.
 func TestAlways(t *testing.T) {
 	for name, want := range map[string]bool{
 		"cudaStreamSynchronize": true, "cuCtxSynchronize": true, "cudaEventSynchronize": true, "cudaMemcpy": true, "cuMemcpyDtoH": true,

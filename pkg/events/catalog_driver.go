@@ -1,6 +1,6 @@
 package events
 
-// driverRows are the calls of the CUDA driver (libcuda).
+// driverRows are the functions of the CUDA driver (libcuda).
 var driverRows = []Row{
 	{Op: 0x0201, Name: "cuLaunchKernel", Lib: LibCuda, Class: ClassLaunch,
 		Symbols: []string{"cuLaunchKernel", "cuLaunchKernel_ptsz"}, Params: "f, gridDimX int, gridDimY int, gridDimZ int, blockDimX int, blockDimY int, blockDimZ int, sharedMemBytes int, stream, kernelParams, extra", Keep: []string{"func:f", "stream", "grid:gridDimX|gridDimY|gridDimZ", "block:blockDimX|blockDimY|blockDimZ"}, Tag: "sharedMemBytes"},

@@ -1,6 +1,6 @@
 package events
 
-// graphRows are the calls about CUDA graphs, of the runtime and of the driver.
+// graphRows are the CUDA graph functions of the runtime and the driver.
 var graphRows = []Row{
 	{Op: 0x0301, Name: "cudaGraphLaunch", Lib: LibCudart, Class: ClassLaunch,
 		Symbols: []string{"cudaGraphLaunch", "cudaGraphLaunch_ptsz"}, Params: "graphExec, stream", Keep: []string{"exec:graphExec", "stream"}},

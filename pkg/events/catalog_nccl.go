@@ -1,6 +1,6 @@
 package events
 
-// ncclRows are the calls of NCCL (libnccl).
+// ncclRows are the functions of NCCL (libnccl).
 var ncclRows = []Row{
 	{Op: 0x0401, Name: "ncclGetUniqueId", Lib: LibNCCL, Class: ClassComm,
 		Params: "uniqueId", Keep: []string{"commid:*uniqueId"}},

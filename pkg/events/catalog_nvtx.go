@@ -1,8 +1,8 @@
 package events
 
-// nvtxRows are the calls of NVTX (libnvToolsExt). Each keeps what it names, or ends,
-// and the domain; the tag is the kind of the name, nvtxMessageType_t: 1 a string, 2 a
-// wide one, 3 the handle of one that was registered.
+// nvtxRows are the functions of NVTX (libnvToolsExt). Each keeps the range that it names or ends,
+// and the domain. The tag is the kind of the name, nvtxMessageType_t: 1 a string, 2 a wide string,
+// 3 the handle of a registered string.
 var nvtxRows = []Row{
 	{Op: 0x0701, Name: "nvtxRangePushA", Lib: LibNVTX, Class: ClassRange,
 		Params: "message", Keep: []string{"name:message"}, Tag: "=1", EntryOnly: true},

@@ -1,6 +1,6 @@
 package events
 
-// runtimeRows are the calls of the CUDA runtime (libcudart).
+// runtimeRows are the functions of the CUDA runtime (libcudart).
 var runtimeRows = []Row{
 	{Op: 0x0101, Name: "cudaLaunchKernel", Lib: LibCudart, Class: ClassLaunch,
 		Symbols: []string{"cudaLaunchKernel", "cudaLaunchKernel_ptsz"}, Params: "func, gridDim dim3, blockDim dim3, args, sharedMem, stream", Keep: []string{"func", "stream", "grid:gridDim", "block:blockDim"}, Tag: "sharedMem"},

@@ -2,9 +2,8 @@ package events
 
 import "strconv"
 
-// ErrorName returns the name of what a call of op returned: a cudaError_t for
-// the runtime, a CUresult for the driver. A code without a known name is
-// "cudaError 1234".
+// ErrorName returns the name of an error code of op: a cudaError_t for the runtime, a CUresult for
+// the driver. An unknown code gives "cudaError 1234".
 //
 // Source: driver_types.h and cuda.h of CUDA 11 to 13.
 func ErrorName(op Op, code int32) string {

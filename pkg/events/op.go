@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Source says which layer an operation belongs to. It is the high byte of an [Op].
+// Source is the layer of an operation: the high byte of an [Op].
 type Source uint8
 
-// The layers, in the order in which they are shown.
+// The layers, in display order.
 const (
 	SourceRuntime Source = 1 // CUDA runtime, libcudart
 	SourceDriver  Source = 2 // CUDA driver, libcuda
@@ -51,16 +51,16 @@ func (o Op) String() string {
 // Row returns the catalog row of the operation, or nil when there is none.
 func (o Op) Row() *Row { return rowByOp[o] }
 
-// OpByName finds an operation by its name, by any of its symbols, or by one of
-// the short names of ingero 0.9 (cudaStreamSync, cuMemAlloc). Case matters not.
+// OpByName finds an operation by its name, by any of its symbols, or by one of the short names of
+// ingero 0.9 (cudaStreamSync, cuMemAlloc). It ignores case.
 func OpByName(name string) (Op, bool) {
 	o, ok := opByName[strings.ToLower(name)]
 	return o, ok
 }
 
-// OpsNamed returns the operations that a name stands for, in the catalog's order:
-// of those that [OpByName] knows the name by, all. Several are called cuMemAlloc,
-// which libcuda exports in two forms. None is nil.
+// OpsNamed returns all operations with a name, in catalog order; nil for an unknown name. It
+// accepts the same names as [OpByName]. Several operations are called cuMemAlloc, which libcuda
+// exports in two forms.
 func OpsNamed(name string) []Op {
 	name = strings.ToLower(name)
 	if full, ok := shortNames[name]; ok {
@@ -75,7 +75,7 @@ var (
 	opByName  = map[string]Op{}
 )
 
-// shortNames are what ingero 0.9 called operations, beside their real names.
+// shortNames are the operation names of ingero 0.9, besides the real names.
 var shortNames = map[string]string{
 	"cudastreamsync": "cudaStreamSynchronize",
 	"cudadevicesync": "cudaDeviceSynchronize",

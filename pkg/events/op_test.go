@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A name stands for the operations that are called so, and an old short name for
-// what it was short for.
+// A name selects the operations with this name, and an old short name selects the operation that it
+// abbreviates.
 func TestOpsNamed(t *testing.T) {
 	for name, want := range map[string][]string{
 		"cudaStreamSynchronize":      {"cudaStreamSynchronize"},

@@ -2,22 +2,22 @@ package events
 
 import "strings"
 
-// Role says what a kept value is, whatever its parameter is called, so that what
-// follows from calls need not know the functions one by one.
+// Role is the meaning of a kept value, independent of its parameter's name, so that analyses of
+// calls need not know each function.
 type Role uint8
 
-// The roles. A value that a function stores, for example a new handle, has the role
-// of what it is; that it is a result is told by its expression (*devPtr).
+// The roles. A value stored by a function, for example a new handle, has the role of the value; its
+// expression (*devPtr) shows that it is a result.
 const (
 	RoleNone     Role = iota
 	RoleBytes         // size of an allocation, a copy, a fill, a range
-	RolePtr           // address of an allocation, or of what is freed, filled or registered
+	RolePtr           // address of an allocation, or of memory that is freed, filled or registered
 	RoleDst           // of a copy
 	RoleSrc           // of a copy
-	RolePitch         // bytes from one line to the next
-	RoleHeight        // lines
+	RolePitch         // bytes from one row to the next
+	RoleHeight        // rows
 	RoleStream        // 0 is the default stream
-	RoleFunc          // what is launched: a host function, a CUfunction, a cudaKernel_t
+	RoleFunc          // launched function: a host function, a CUfunction, a cudaKernel_t
 	RoleGrid          // packed by [PackDim3]
 	RoleBlock         // likewise
 	RoleEvent         // cudaEvent_t
@@ -30,7 +30,7 @@ const (
 	RoleModule        // CUmodule
 	RoleLibrary       // CUlibrary
 	RoleKernel        // CUkernel, cudaKernel_t that is looked up, not launched
-	RoleName          // address of a name; the text itself comes as a [Text]
+	RoleName          // address of a name; the text is in a [Text]
 	RoleComm          // ncclComm_t
 	RoleCommID        // first 64 bits of the ncclUniqueId, which are random
 	RoleRank          // of this process in a communicator
@@ -41,8 +41,8 @@ const (
 	RoleDatatype      // ncclDataType_t | ncclRedOp_t << 16
 	RoleFlags
 	RoleColor  // of ncclCommSplit
-	RoleParent // what the new handle is made from: the graph that is cloned, the communicator that is split
-	RoleImage  // address of code that is loaded
+	RoleParent // source of the new handle: the cloned graph, the split communicator
+	RoleImage  // address of loaded code
 	roles
 )
 
@@ -55,7 +55,7 @@ var roleNames = [roles]string{
 	RoleFlags: "flags", RoleColor: "color", RoleParent: "parent", RoleImage: "image",
 }
 
-// String returns the name that rows use, "" for none.
+// String returns the name that rows use, "" for RoleNone.
 func (r Role) String() string {
 	if r < roles {
 		return roleNames[r]
@@ -71,8 +71,8 @@ var roleByName = func() map[string]Role {
 	return out
 }()
 
-// SplitRole splits what a row keeps into its role and its expression: "bytes:size".
-// A parameter that is called as a role has that role: "stream".
+// SplitRole splits a kept value into its role and its expression: "bytes:size". A parameter named
+// like a role has that role: "stream".
 func SplitRole(keep string) (Role, string) {
 	if name, expr, ok := strings.Cut(keep, ":"); ok && roleByName[name] != RoleNone {
 		return roleByName[name], expr
@@ -83,13 +83,13 @@ func SplitRole(keep string) (Role, string) {
 // tagValue is the index of a row's Tag among its values.
 const tagValue = MaxArgs
 
-// rolePlace is where a row has the values of roles: 1 + the index, 0 for nowhere.
+// rolePlace has the index of each role's value in a row: 1 + the index, 0 for none.
 type rolePlace struct {
 	at  [roles]uint8
-	out [MaxArgs]bool // stored by the function: known once it has succeeded
+	out [MaxArgs]bool // stored by the function: known after success
 }
 
-// rolePlaces are by Op, for this is asked of every call.
+// rolePlaces is indexed by Op, because it is used for every call.
 var rolePlaces [int(SourceNVTX+1) << 8]*rolePlace
 
 func rolesOf(op Op) *rolePlace {
@@ -112,15 +112,15 @@ func placeRoles(r *Row) *rolePlace {
 	return p
 }
 
-// Has says whether calls of the row carry a value of the role.
+// Has reports whether calls of the row carry a value of the role.
 func (r *Row) Has(role Role) bool {
 	p := rolesOf(r.Op)
 	return p != nil && role != RoleNone && p.at[role] != 0
 }
 
-// Value returns the value that a call carries in a role. It is not known when the
-// row has none, when user memory could not be read, and, of what the function
-// stores, when it failed or its return was not watched.
+// Value returns the value that a call carries in a role. known is false if the row has no such
+// value or user memory could not be read. A value that the function stores is also unknown if the
+// call failed or its return was not watched.
 func (c *Call) Value(role Role) (v uint64, known bool) {
 	op := c.Op
 	if c.Flags&CallInherited != 0 {

@@ -8,11 +8,11 @@ import (
 
 // Limits of a row. They are the sizes of the kernel's arrays (bpf/abi.h).
 const (
-	MaxArgs  = 4 // wide arguments kept per call
+	MaxArgs  = 4 // 64-bit arguments kept per call
 	MaxSlots = 9 // integer argument slots that can be read
 )
 
-// Class groups operations by what they do, whatever their source.
+// Class groups operations by what they do, in any source.
 type Class uint8
 
 // The classes.
@@ -24,16 +24,16 @@ const (
 	ClassMemcpy
 	ClassMemset
 	ClassSync
-	ClassGraph      // captures, makes, instantiates, changes or destroys a graph
-	ClassStream     // makes, destroys or chains streams
-	ClassEvent      // makes, records or destroys an event
-	ClassQuery      // asks how things stand without waiting; in a loop it is a wait
-	ClassModule     // loads code, or looks up what is in it
-	ClassDevice     // a device or a context: makes, chooses, resets it
-	ClassMemory     // changes what memory is, and takes and gives none: maps, registers, prefetches
+	ClassGraph      // captures, creates, instantiates, changes or destroys a graph
+	ClassStream     // creates, destroys or chains streams
+	ClassEvent      // creates, records or destroys an event
+	ClassQuery      // queries a state without waiting; in a loop it is a wait
+	ClassModule     // loads code, or looks up its contents
+	ClassDevice     // creates, selects or resets a device or a context
+	ClassMemory     // maps, registers or prefetches memory, without allocating or freeing it
 	ClassCollective // of NCCL: enqueues communication
-	ClassComm       // of NCCL: makes, splits or ends a communicator
-	ClassRange      // of NVTX: the program says what it is about. No call of CUDA
+	ClassComm       // of NCCL: creates, splits or ends a communicator
+	ClassRange      // of NVTX: the program names its activity. No CUDA call
 )
 
 var classNames = [...]string{"other", "launch", "malloc", "free", "memcpy", "memset", "sync",
@@ -47,7 +47,7 @@ func (c Class) String() string {
 	return fmt.Sprintf("class(%d)", uint8(c))
 }
 
-// Library is the library that a row's symbols live in.
+// Library is the library that contains a row's symbols.
 type Library uint8
 
 // The libraries.
@@ -55,7 +55,7 @@ const (
 	LibCudart Library = iota + 1
 	LibCuda
 	LibNCCL
-	LibNVTX // of its versions 1 and 2; version 3 has none
+	LibNVTX // versions 1 and 2; version 3 has no library
 )
 
 var libraryNames = [...]string{LibCudart: "libcudart", LibCuda: "libcuda", LibNCCL: "libnccl", LibNVTX: "libnvToolsExt"}
@@ -68,22 +68,21 @@ func (l Library) String() string {
 	return fmt.Sprintf("library(%d)", uint8(l))
 }
 
-// Row is one traced function: its C parameters and what to keep of them.
+// Row is one traced function: its C parameters and the values to keep.
 type Row struct {
 	Op    Op
 	Name  string // the function's documented name
 	Lib   Library
 	Class Class
-	// Symbols are the exported names that have these parameters, Name among
-	// them where it is exported. Empty means Name alone. All that a library
-	// exports are attached. Behind @ stand the major versions of the library in
-	// which the name has these parameters: "cudaGraphInstantiate@12-", "...@-11".
+	// Symbols are the exported names with these parameters, including Name if it is exported. Empty
+	// means only Name. All that a library exports are attached. @ is followed by the major versions
+	// of the library in which the name has these parameters: "cudaGraphInstantiate@12-", "...@-11".
 	Symbols []string
-	// Params are the C parameters in order: "dst, src, count, kind int". A type
-	// follows its name: int (32 bits), dim3 (two slots), struct24 (a structure of
-	// that many bytes, more than 16, by value); none means 64 bits.
+	// Params are the C parameters in order: "dst, src, count, kind int". A type follows its name:
+	// int (32 bits), dim3 (two slots), struct24 (a structure of 24 bytes, more than 16, by value);
+	// without a type it has 64 bits.
 	Params string
-	// Keep lists up to MaxArgs expressions whose values a call carries:
+	// Keep lists up to MaxArgs expressions for the values that a call carries:
 	//   count            the parameter
 	//   *devPtr          the 64 bits it points to when the call returns
 	//   *device:int      the 32 bits
@@ -93,34 +92,35 @@ type Row struct {
 	//   gx|gy|gz         three ints, packed likewise
 	//   config+32        64 bits in memory at the pointer plus 32, at entry
 	//   config+0:dim3    a dim3 in memory at entry
-	//   extent+0:volume  the product of three 64-bit fields that follow each other
+	//   extent+0:volume  the product of three successive 64-bit fields
 	//   copy+112*120     a product of two 64-bit fields in memory at entry
 	//   datatype|op      two ints: the first in the low 16 bits
 	//   =3               a constant
-	// A structure by value is read as if its parameter pointed to it. Before it and a colon stands what the value is, see [Role]: "bytes:count".
+	// A structure by value is read as if its parameter pointed to it. A prefix with a colon is the
+	// role of the value, see [Role]: "bytes:count".
 	Keep []string
 	// Tag is one more expression, of 32 bits: a kind, a direction, flags.
 	Tag string
-	// EntryOnly forbids a return probe: the function calls back into user code
-	// that may unwind through it.
+	// EntryOnly forbids a return probe: the function calls back into user code that may unwind
+	// through it.
 	EntryOnly bool
-	// Text has the string that the first kept value points to, a name, delivered
-	// too: see [Text]. An EntryOnly function's is delivered for the first calls of a
-	// process alone; it stays where it is, and can be read there later.
+	// Text also delivers the string that the first kept value points to, a name: see [Text]. For an
+	// EntryOnly function, only the first calls of a process deliver it; the string stays in memory
+	// and can be read later.
 	Text bool
 	// Pending is a result that is neither success nor failure: not ready yet.
 	Pending uint16
 }
 
-// Symbol is an exported name, and the major versions of the library in which it is
-// a row's: From to To, 0 for no bound.
+// Symbol is an exported name with the major versions of the library in which it belongs to a row:
+// From to To, 0 for no bound.
 type Symbol struct {
 	Name     string
 	From, To int
 }
 
-// In tells whether the symbol counts in a major version, 0 if that is not known:
-// then the latest form is taken for granted.
+// In reports whether the symbol applies in a major version. Version 0 means unknown and selects the
+// latest form.
 func (s Symbol) In(version int) bool {
 	if version == 0 {
 		return s.To == 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// conventions are those that rows are compiled for.
+// conventions are the calling conventions that rows are compiled for.
 var conventions = map[string]Convention{"amd64": AMD64, "arm64": ARM64}
 
 func TestEveryRowCompiles(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEveryRowCompiles(t *testing.T) {
 	}
 }
 
-// In each version of the library a symbol is of one row.
+// In each version of the library a symbol belongs to one row.
 func TestSymbolsAreOfOneRow(t *testing.T) {
 	for version := range 20 {
 		of := map[string]string{}
@@ -175,14 +175,14 @@ func TestPackDim3(t *testing.T) {
 	}
 }
 
-// A structure by value lies on the stack or behind a pointer, and what follows it in
-// the next register; values in memory are read the same way.
+// A structure by value is on the stack or behind a pointer, and the next parameter is in the next
+// register. Values in memory are read the same way.
 func TestStructsByValue(t *testing.T) {
 	r := Row{Name: "f", Params: "p struct32, v int, e struct24, a, b, c, d, z, last int",
 		Keep: []string{"p+8", "e+0:volume", "v", "last"}}
 	for name, want := range map[string][]Rule{
 		"amd64": {{Take: TakeMem, Bytes: 8, Off: 8}, {Take: TakeMemVolume, Bytes: 8, Off: 32}, {Take: TakeSlot, Slot: 1, Bytes: 4},
-			{Take: TakeMem, Bytes: 4, Off: 56}}, // in slot 14, which is beyond those that are read
+			{Take: TakeMem, Bytes: 4, Off: 56}}, // in slot 14, beyond MaxSlots
 		"arm64": {{Take: TakeMem, Slot: 1, Bytes: 8, Off: 8}, {Take: TakeMemVolume, Slot: 3, Bytes: 8}, {Take: TakeSlot, Slot: 2, Bytes: 4},
 			{Take: TakeSlot, Slot: 9, Bytes: 4}},
 	} {
@@ -197,7 +197,7 @@ func TestStructsByValue(t *testing.T) {
 	}
 }
 
-// The string of a text is the first value, where the kernel looks for it.
+// The first kept value of a row with a text must be the name, where the kernel looks for it.
 func TestTextNeedsAName(t *testing.T) {
 	for keep, ok := range map[string]bool{"name:p": true, "name": false, "ptr:p": false} {
 		r := Row{Name: "f", Params: "p, q", Keep: []string{keep}, Text: true}

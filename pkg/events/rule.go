@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Take says how the kernel computes one kept value. Values as in bpf/abi.h.
+// Take is how the kernel computes one kept value. Values as in bpf/abi.h.
 type Take uint8
 
 // The ways to take a value.
@@ -26,9 +26,8 @@ const (
 	TakePair            // slot | slot2 << 16
 )
 
-// Rule is one compiled expression. Slots count from 1, as the calling
-// convention hands integers out: registers first, then the stack. Slot 0 has the
-// address of the first argument on the stack.
+// Rule is one compiled expression. Slots count from 1, in the order of the calling convention:
+// registers first, then the stack. Slot 0 has the address of the first argument on the stack.
 type Rule struct {
 	Take  Take
 	Slot  uint8
@@ -40,9 +39,9 @@ type Rule struct {
 
 // Convention is how an architecture passes integer arguments to C functions.
 type Convention struct {
-	Regs uint8 // so many in registers
-	// Structures of more than 16 bytes lie among the arguments on the stack; else a
-	// pointer to a copy takes their place.
+	Regs uint8 // number of arguments in registers
+	// StructsOnStack: structures of more than 16 bytes are among the arguments on the stack;
+	// otherwise a pointer to a copy replaces them.
 	StructsOnStack bool
 }
 
@@ -58,11 +57,11 @@ type Param struct {
 	Type  string // "", "int", "dim3" or "struct"
 	Bytes uint16 // of a struct
 	Slot  uint8  // its first slot, from 1; 0: a struct on the stack
-	Stack uint16 // where on the stack it is, in bytes, if it is there
+	Stack uint16 // offset on the stack in bytes, if it is there
 }
 
-// ParamList splits Params and says where each is. It fails when a dim3 would lie
-// half in registers and half on the stack, which no supported convention does.
+// ParamList splits Params and assigns each parameter its place. It fails if a dim3 would be half in
+// registers and half on the stack, which no supported convention does.
 func (r *Row) ParamList(cc Convention) ([]Param, error) {
 	var out []Param
 	if strings.TrimSpace(r.Params) == "" {
@@ -96,7 +95,7 @@ func (r *Row) ParamList(cc Convention) ([]Param, error) {
 	return out, nil
 }
 
-// parseParam reads "count", "kind int", "gridDim dim3" or "extent struct24".
+// parseParam parses "count", "kind int", "gridDim dim3" or "extent struct24".
 func parseParam(s string) (Param, error) {
 	f := strings.Fields(s)
 	if len(f) == 1 {
@@ -114,7 +113,7 @@ func parseParam(s string) (Param, error) {
 	return Param{}, fmt.Errorf("bad parameter %q", strings.TrimSpace(s))
 }
 
-// Rules compiles Keep, and Tag last when there is one.
+// Rules compiles Keep, and Tag if there is one.
 func (r *Row) Rules(cc Convention) (keep []Rule, tag Rule, err error) {
 	if role, _ := SplitRole(strings.Join(r.Keep[:min(1, len(r.Keep))], "")); r.Text && role != RoleName {
 		return nil, tag, fmt.Errorf("%s: the first value of a row with a text is the name", r.Name)
@@ -143,10 +142,10 @@ func (r *Row) Rules(cc Convention) (keep []Rule, tag Rule, err error) {
 	return keep, tag, nil
 }
 
-// parameters look up what an expression names.
+// parameters looks up the parameters that an expression names.
 type parameters []Param
 
-// any returns a parameter.
+// any returns a parameter by name.
 func (ps parameters) any(name string) (Param, error) {
 	for _, p := range ps {
 		if p.Name == name {
@@ -156,7 +155,7 @@ func (ps parameters) any(name string) (Param, error) {
 	return Param{}, fmt.Errorf("no such parameter as %q", name)
 }
 
-// find returns a parameter that lies in a slot that can be read.
+// find returns a parameter in a readable slot.
 func (ps parameters) find(name string) (Param, error) {
 	p, err := ps.any(name)
 	if err == nil && (p.Slot > MaxSlots || p.Type == "struct") {
@@ -202,7 +201,7 @@ func (ps parameters) compile(expr string) (Rule, error) {
 	return Rule{Take: TakeSlot, Slot: p.Slot, Bytes: width(p)}, err
 }
 
-// out compiles what a function stores through a pointer: devPtr, device:int or pitched+8.
+// out compiles a value stored through a pointer: devPtr, device:int or pitched+8.
 func (ps parameters) out(expr string) (Rule, error) {
 	expr, typ, _ := strings.Cut(expr, ":")
 	name, at, _ := strings.Cut(expr, "+")
@@ -219,7 +218,7 @@ func (ps parameters) out(expr string) (Rule, error) {
 	return u, err
 }
 
-// pack compiles three ints that follow each other, or any two.
+// pack compiles three successive ints, or any two.
 func (ps parameters) pack(names []string) (Rule, error) {
 	first, err := ps.find(names[0])
 	if err != nil {
@@ -241,14 +240,14 @@ func (ps parameters) pack(names []string) (Rule, error) {
 	return Rule{Take: TakePack3, Slot: first.Slot}, nil
 }
 
-// memoryTypes are how what lies in memory is taken, by what stands behind the offset.
+// memoryTypes maps the type after the offset to the rule for a value in memory.
 var memoryTypes = map[string]Rule{
 	"": {Take: TakeMem, Bytes: 8}, "int": {Take: TakeMem, Bytes: 4},
 	"dim3": {Take: TakeMemDim3}, "volume": {Take: TakeMemVolume, Bytes: 8},
 }
 
-// memory compiles what lies behind a pointer, or in a struct: 32, 24:int, 0:dim3,
-// 0:volume or 112*120.
+// memory compiles a value behind a pointer, or in a struct: 32, 24:int, 0:dim3, 0:volume or
+// 112*120.
 func (ps parameters) memory(name, at string) (Rule, error) {
 	p, err := ps.any(name)
 	if err != nil {
@@ -306,7 +305,7 @@ func (ps parameters) product(a, b string) (Rule, error) {
 	return Rule{Take: TakeProduct, Slot: p.Slot, Slot2: q.Slot, Bytes: width(p)}, nil
 }
 
-// width is how many bytes of its slot a parameter fills.
+// width returns the bytes of its slot that a parameter fills.
 func width(p Param) uint8 {
 	if p.Type == "int" {
 		return 4

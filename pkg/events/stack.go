@@ -7,41 +7,41 @@ import (
 	"strings"
 )
 
-// FrameKind says what a frame of a [Stack] is of.
+// FrameKind is the kind of a [Stack] frame.
 type FrameKind uint8
 
 // The kinds.
 const (
 	FrameNative FrameKind = iota + 1
 	FramePython
-	FrameGPU // the function that a launch started on the GPU
-	FrameGap // frames are missing here, and Func says why
+	FrameGPU // a function started on the GPU by a launch
+	FrameGap // frames are missing here, for the reason in Func
 )
 
-// Frame is one function of a [Stack]. What is not known is empty or 0.
+// Frame is one function of a [Stack]. Unknown fields are empty or 0.
 type Frame struct {
-	IP     uint64 // native: address of the instruction, in the process; of a caller the one that it returns to
-	Offset uint64 // native: of IP from the start of Func, or of Module where Func is not known
-	Func   string // demangled; of Python its qualified name
+	IP     uint64 // native: address of the instruction in the process; for a caller, its return address
+	Offset uint64 // native: of IP from the start of Func, or of Module if Func is unknown
+	Func   string // demangled; for Python, the qualified name
 	File   string // source file
-	Module string // native: path of what is mapped there
-	Line   int32  // the line that was executed, 0: not known
+	Module string // native: path of the mapped file
+	Line   int32  // the executed line, 0: unknown
 	Kind   FrameKind
-	Inline bool // the compiler put it into the frame after it
+	Inline bool // inlined by the compiler into the next frame
 }
 
-// Stack is the functions that a thread was in, innermost first. A [Call] names it by
-// its ID; it can come some time after the call, since names are looked up apart.
+// Stack has the functions that a thread was in, innermost first. A [Call] refers to it by its ID.
+// It may arrive after the call, since names are looked up separately.
 type Stack struct {
 	Frames []Frame
-	ID     uint32 // of one recording, not 0
-	PID    uint32 // it may stand for several processes of one program: the first
-	Cut    bool   // it was deeper than what is taken
+	ID     uint32 // unique in one recording, not 0
+	PID    uint32 // the first process, if several of one program share the stack
+	Cut    bool   // deeper than the limit
 }
 
-// Site returns the frame that a person would call the place of the call: the innermost line
-// of their own Python code, else the innermost of any but for wrappers, else the innermost native function
-// outside of the library that was called. nil: none is known.
+// Site returns the frame that a person would call the place of the call: the innermost line of
+// their own Python code, else the innermost Python line except wrappers, else the innermost native
+// function outside the called library. nil: unknown.
 func (s *Stack) Site() *Frame {
 	var native, python, wrapper *Frame
 	called := ""
@@ -69,15 +69,15 @@ func (s *Stack) Site() *Frame {
 	return cmp.Or(python, wrapper, native)
 }
 
-// wrappers are functions of Python through which others are called: files by the ends of their
-// paths, and their functions by the ends of their names; "" is each.
+// wrappers are Python functions that call other functions: suffixes of their file paths, and of
+// their names; "" matches every function.
 var wrappers = [...]struct{ file, name string }{
 	{"/ctypes/__init__.py", ""}, {"/contextlib.py", ""}, {"/functools.py", ""},
 	{"/torch/nn/modules/module.py", "_call_impl"}, // Module._wrapped_call_impl, too
 	{"/torch/utils/_contextlib.py", ""}, {"/torch/_ops.py", "__call__"}, {"/torch/_dynamo/eval_frame.py", ""},
 }
 
-// wraps says whether a frame of Python only calls what is called through it.
+// wraps reports whether a Python frame is a wrapper.
 func (f *Frame) wraps() bool {
 	for i := range wrappers {
 		if w := &wrappers[i]; strings.HasSuffix(f.File, w.file) && strings.HasSuffix(f.Func, w.name) {
@@ -87,8 +87,7 @@ func (f *Frame) wraps() bool {
 	return false
 }
 
-// packaged says whether a Python file belongs to the interpreter or to what was installed
-// beside it.
+// packaged reports whether a Python file belongs to the interpreter or to an installed package.
 func packaged(file string) bool {
 	for _, part := range [...]string{"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3"} {
 		if strings.Contains(file, part) {
@@ -98,7 +97,7 @@ func packaged(file string) bool {
 	return strings.HasPrefix(file, "<frozen ")
 }
 
-// Place returns where a frame is, in words: "train.py:142 in forward()", "sgemm+0x1d4 (libcublas.so.12)".
+// Place describes where a frame is: "train.py:142 in forward()", "sgemm+0x1d4 (libcublas.so.12)".
 func (f *Frame) Place() string {
 	file := f.File
 	if f.Line > 0 {

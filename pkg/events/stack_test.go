@@ -21,8 +21,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// The place of a call is where its author looks: their own code before what it uses, and
-// Python before what runs it.
+// The place of a call is in the user's own code rather than in libraries, and in Python rather than
+// in the interpreter.
 func TestSite(t *testing.T) {
 	cuda := Frame{Kind: FrameNative, Func: "cudaMalloc", Module: "/libcudart.so"}
 	torch := Frame{Kind: FrameNative, Func: "at::empty", Module: "/libtorch.so"}

@@ -2,28 +2,27 @@ package events
 
 import "fmt"
 
-// Syscall names a system call, whatever its number on this architecture: an
-// index into [Syscalls], 0 for none. From 0x8000 on it is a number that the
-// table lacks, of the architecture that the recording was made on.
+// Syscall identifies a system call independently of its number on this architecture: an index into
+// [Syscalls], 0 for none. From 0x8000 on it is a number without a row, on the architecture of the
+// recording.
 type Syscall uint16
 
-// syscallRaw marks a number that is in no row.
+// syscallRaw marks a number without a row.
 const syscallRaw Syscall = 0x8000
 
 // SyscallRow is a system call in which a thread can wait.
 type SyscallRow struct {
 	Name   string
-	X86    int  // its number there, -1: it has none
-	ARM64  int  // likewise
+	X86    int  // number on x86-64, -1: none
+	ARM64  int  // number on arm64, -1: none
 	FD     bool // its first argument is a file descriptor
 	Reason Reason
 }
 
-// Syscalls are the system calls whose waits are told apart. The order is part
-// of what is recorded: new rows go at the end.
+// Syscalls are the system calls that waits distinguish. The order is part of the recording format:
+// new rows go at the end.
 //
-// Reason is that of a call on no particular file. For one with FD, the kind of
-// the file decides.
+// Reason applies to a call on no particular file. For a call with FD, the kind of the file decides.
 //
 // Source: asm/unistd_64.h and asm-generic/unistd.h of Linux 6.18.
 var Syscalls = []SyscallRow{
@@ -125,8 +124,7 @@ var Syscalls = []SyscallRow{
 	{"getrandom", 318, 278, false, ReasonOther},
 }
 
-// SyscallOf returns the system call with a number on this architecture. A
-// negative number is none.
+// SyscallOf returns the system call with a number on this architecture. A negative number is none.
 func SyscallOf(nr int) Syscall {
 	switch {
 	case nr < 0 || nr >= int(syscallRaw):
@@ -137,8 +135,7 @@ func SyscallOf(nr int) Syscall {
 	return syscallRaw | Syscall(nr)
 }
 
-// Row returns what is known of the call; for a number that is in no row, a row
-// without a name.
+// Row returns the row of the call, or an unnamed row for a number without one.
 func (s Syscall) Row() *SyscallRow {
 	if int(s) < len(Syscalls) {
 		return &Syscalls[s]
@@ -146,8 +143,7 @@ func (s Syscall) Row() *SyscallRow {
 	return &SyscallRow{X86: -1, ARM64: -1, Reason: ReasonOther}
 }
 
-// String returns the call's name, "" for none, "syscall 400" for one that has
-// no row.
+// String returns the call's name, "" for none, "syscall 400" for one without a row.
 func (s Syscall) String() string {
 	if s&syscallRaw != 0 {
 		return fmt.Sprintf("syscall %d", s&^syscallRaw)
@@ -158,7 +154,7 @@ func (s Syscall) String() string {
 // MaxSyscall bounds the numbers of the rows, on any architecture.
 const MaxSyscall = 512
 
-// syscallByNumber is Syscalls by this architecture's numbers.
+// syscallByNumber maps this architecture's numbers to Syscalls.
 var syscallByNumber = func() (t [MaxSyscall]Syscall) {
 	for i, r := range Syscalls {
 		if nr := r.number(); i > 0 && nr >= 0 {

@@ -3,31 +3,30 @@ package events
 // MaxText bounds the text of a [Text], in bytes.
 const MaxText = 4095
 
-// Text is a string that a call was given: the name of a kernel that is looked up, of
-// which the call's record has the address only. It comes before the record of its
-// call, which has the same TID, Op and, as Start, the same Time; a text or a record
-// can be lost, each without the other.
+// Text is a string argument of a call: the name of a kernel (GPU) that is looked up. The call's
+// record has only its address. The text comes before the record of its call, which has the same TID
+// and Op, and Time as its Start. Either can be lost without the other.
 type Text struct {
 	Time int64 // Unix ns: the Start of the call
 	Text string
 	PID  uint32
 	TID  uint32
 	Op   Op
-	Cut  bool // it was longer than MaxText
+	Cut  bool // longer than MaxText
 }
 
-// Function is the name of a GPU function (a kernel), known by a handle of one
-// process: a host function, a CUfunction, a CUkernel or a cudaKernel_t. A handle
-// can come to mean another function: the latest before a launch counts.
+// Function is the name of a GPU function (a kernel), identified by a handle of one process: a host
+// function, a CUfunction, a CUkernel or a cudaKernel_t. Handles are reused: the latest Function
+// before a launch applies.
 type Function struct {
-	Time   int64 // Unix ns: since when; 0: since before the first call that was seen
+	Time   int64 // Unix ns: start of validity; 0: before the first call that was seen
 	Handle uint64
-	Name   string // as it is linked: mangled
+	Name   string // linker name: mangled
 	PID    uint32
-	Why    NoName // there is no name
+	Why    NoName // reason of a missing name
 }
 
-// NoName says why a [Function] has no name. It is 0 where there is one.
+// NoName is why a [Function] has no name. It is 0 if it has one.
 type NoName uint8
 
 // The reasons.

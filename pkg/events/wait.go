@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// WaitState says why a thread was not on a CPU. Values as in bpf/abi.h.
+// WaitState is why a thread was not on a CPU. Values as in bpf/abi.h.
 type WaitState uint8
 
 // The states.
 const (
-	WaitRunnable  WaitState = iota + 1 // it could have run; others had the CPU
+	WaitRunnable  WaitState = iota + 1 // ready to run, without a CPU
 	WaitThrottled                      // its cgroup had used up its CPU quota
-	WaitBlocked                        // it waited for something: Reason
+	WaitBlocked                        // blocked: see Reason
 )
 
 var waitStateNames = [...]string{WaitRunnable: "runnable", WaitThrottled: "throttled", WaitBlocked: "blocked"}
@@ -31,7 +31,7 @@ type Reason uint8
 // The reasons.
 const (
 	ReasonUnknown Reason = iota
-	ReasonLock           // a futex: a lock, a condition, another thread's end
+	ReasonLock           // a futex: a lock, a condition variable, another thread's end
 	ReasonPoll           // one of several files, or a timeout
 	ReasonSleep          // a time
 	ReasonPipe           // a pipe's other end
@@ -46,8 +46,8 @@ const (
 	ReasonMemory         // a change of its memory map
 	ReasonOther          // a system call that fits none of these
 	ReasonGIL            // the lock of a Python interpreter
-	// ReasonHypervisor is of WaitRunnable alone: the machine is a virtual one, and its
-	// hypervisor let others have the CPU on which the thread was. Who is empty.
+	// ReasonHypervisor applies only to WaitRunnable: the hypervisor of a virtual machine gave the
+	// thread's CPU to others. Who is empty.
 	ReasonHypervisor
 )
 
@@ -62,19 +62,19 @@ func (r Reason) String() string {
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }
 
-// FileKind is what kind of file a system call was made on.
+// FileKind is the kind of file that a system call used.
 type FileKind uint8
 
 // The kinds.
 const (
-	FileNone FileKind = iota // no file, or it is not known
+	FileNone FileKind = iota // no file, or unknown
 	FileRegular
 	FileDirectory
 	FilePipe
 	FileSocket
 	FileBlock
 	FileChar
-	FileAnon // eventfd, epoll, timerfd and the like
+	FileAnon // eventfd, epoll, timerfd and similar
 )
 
 var fileNames = [...]string{"", "file", "directory", "pipe", "socket", "block-device", "device", "anonymous"}
@@ -87,49 +87,48 @@ func (k FileKind) String() string {
 	return fmt.Sprintf("file kind(%d)", uint8(k))
 }
 
-// WaitFlags tell more of a [Wait]. Values as in bpf/abi.h.
+// WaitFlags are details of a [Wait]. Values as in bpf/abi.h.
 type WaitFlags uint8
 
 // The flags.
 const (
 	// WaitIO: the kernel counted the thread as waiting for a block device.
 	WaitIO WaitFlags = 1 << iota
-	// WaitByIRQ: an interrupt or a timer woke it, no thread did; Who is empty.
+	// WaitByIRQ: an interrupt or a timer woke it, not a thread; Who is empty.
 	WaitByIRQ
-	// WaitIdle: WaitRunnable with no one on the CPU, a wake-up on its way. Who is empty.
+	// WaitIdle: WaitRunnable on an idle CPU, with a wake-up on its way. Who is empty.
 	WaitIdle
-	// WaitOthers: Taken is that of many short turns of threads whose names were
-	// not kept. Who is empty, or has the PID alone where they are of the process that waits.
+	// WaitOthers: Taken sums up many short turns of threads without recorded names.
+	// Who is empty, or has only the PID if the threads belong to the waiting process.
 	WaitOthers
-	// WaitMoved: the thread was moved to another CPU and went on waiting there;
-	// its next record continues this one.
+	// WaitMoved: the thread was moved to another CPU and kept waiting there; its next record
+	// continues this one.
 	WaitMoved
-	// WaitPrevious: one more culprit of the wait that the record before tells of.
-	// Start and Duration are those of that wait again and must not be added.
+	// WaitPrevious: one more culprit of the previous record's wait. Start and Duration repeat that
+	// wait and must not be added.
 	WaitPrevious
 )
 
-// Thread names a thread that had a part in a wait. TID 0 is none.
+// Thread identifies a thread with a part in a wait. TID 0 is none.
 type Thread struct {
 	PID, TID uint32
-	Parent   uint32 // process id of PID's parent
-	Start    uint32 `json:",omitempty"` // when it was started, in ticks of 10 ms since boot, as /proc has it; 0: not known
-	Cgroup   uint64 // id of its cgroup in the unified hierarchy; 0: not known
+	Parent   uint32 // PID of PID's parent
+	Start    uint32 `json:",omitempty"` // start time in ticks of 10 ms since boot, as in /proc; 0: unknown
+	Cgroup   uint64 // ID of its cgroup in the unified hierarchy; 0: unknown
 	Name     Name
 }
 
-// Name is a thread's name (comm) as the kernel keeps it, zero-padded. It is
-// untrusted bytes.
+// Name is a thread's name (comm) as the kernel stores it, zero-padded. It is untrusted bytes.
 type Name [16]byte
 
-// NameOf is the Name of s, cut to 15 bytes.
+// NameOf returns the Name of s, truncated to 15 bytes.
 func NameOf(s string) (n Name) {
 	copy(n[:15], s)
 	return n
 }
 
-// String returns the bytes before the first zero, as valid UTF-8: the kernel may have cut a
-// name inside a character.
+// String returns the bytes before the first zero, as valid UTF-8: the kernel may have cut a name
+// inside a character.
 func (n Name) String() string {
 	for i, c := range n {
 		if c == 0 {
@@ -139,45 +138,46 @@ func (n Name) String() string {
 	return strings.ToValidUTF8(string(n[:]), "?")
 }
 
-// Wait is one time that a thread did not have a CPU, of at least 20 us. Shorter
-// ones are in the sums only.
+// Wait is one time, of at least 20 us, that a thread spent without a CPU. Shorter times are only in
+// the sums.
 //
-// A wait is one record; a runnable wait with several culprits is one record for
-// each, of which all but the first have WaitPrevious. A thread that blocks and
-// then, woken, waits for a CPU makes two waits, back to back.
+// A wait is one record. A runnable wait with several culprits has one record for each, and all but
+// the first have WaitPrevious. A thread that blocks, is woken and then waits for a CPU makes two
+// waits, back to back.
 type Wait struct {
 	Start    int64  // Unix nanoseconds
 	Duration int64  // ns
 	Taken    int64  // WaitRunnable: ns of Duration in which Who had the CPU
-	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address; ReasonGIL: the PyThreadState of who had it
-	Who      Thread // WaitRunnable: had the CPU; of another process its first thread, for all. WaitBlocked: woke it, or stopped it
+	Arg      uint64 // first argument of Syscall: a file descriptor, a futex's address; ReasonGIL: the PyThreadState of the lock's holder
+	Who      Thread // WaitRunnable: had the CPU; for another process, its first thread represents all. WaitBlocked: woke or stopped the thread
 	PID, TID uint32 // the thread that waited
-	Stack    uint32 // a [Stack]'s ID, 0: none was taken. Of Who: where it let go of the lock (ReasonGIL), else of most of its time; or see OwnStack
-	Dev      uint32 // device (major << 20 | minor) that a special file is, or that another file is on
-	Passed   uint32 `json:",omitempty"` // ReasonGIL: how often the lock had passed to another thread, modulo 2^32; 0: not known
-	Op       Op     // the thread's outermost traced call then, 0: between calls
+	Stack    uint32 // ID of a [Stack], 0: none. Of Who: where it released the lock (ReasonGIL), else where it spent most of its time; or see OwnStack
+	Dev      uint32 // device (major << 20 | minor): a special file's own, or the one that holds the file
+	Passed   uint32 `json:",omitempty"` // ReasonGIL: number of times the lock had passed to another thread, modulo 2^32; 0: unknown
+	Op       Op     // the thread's outermost traced call at that time, 0: between calls
 	CPU      uint16 // on which it waited, or last ran
 	Syscall  Syscall
 	State    WaitState
 	Reason   Reason // WaitBlocked
 	File     FileKind
 	Flags    WaitFlags
-	Hop      uint8 `json:",omitempty"` // wakers from the thread to one that makes traced calls; 0: it makes them itself, or that is not known
+	Hop      uint8 `json:",omitempty"` // hops to a thread that makes traced calls; 0: the thread itself makes them, or unknown
 }
 
-// OwnStack returns the stack with which the thread itself blocked, 0: none was taken, or Stack is
-// of Who. It is there where no thread of a program ended the wait.
+// OwnStack returns the stack with which the thread itself blocked, 0: none, or Stack belongs to
+// Who. It is set if no thread of a program ended the wait.
 func (w *Wait) OwnStack() uint32 {
-	const kthreadd = 2 // the parent of the kernel's threads
+	const kthreadd = 2 // parent of the kernel's threads
 	if w.Who.TID != 0 && w.Who.Parent != kthreadd {
 		return 0
 	}
 	return w.Stack
 }
 
-// Continues reports whether a wait for the GIL goes on where an earlier one of the same thread timed
-// out: the lock has not passed to another thread in between. Where Passed was not recorded, waits
-// continue one another if the thread was on a CPU for less than 1 ms between them; apart is that time in ns.
+// Continues reports whether a wait for the GIL continues an earlier one of the same thread that
+// timed out: the lock has not passed to another thread in between. If Passed was not recorded,
+// waits continue one another if the thread was on a CPU for less than 1 ms between them; apart is
+// that time in ns.
 func (w *Wait) Continues(earlier *Wait, apart int64) bool {
 	const together = 1e6 // ns
 	if w.Passed != 0 && earlier.Passed != 0 {

@@ -15,22 +15,21 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Options say what runs in a guest.
+// Options configure a guest.
 type Options struct {
-	Init   string            // a static program; its path on this machine
-	Append string            // added to the kernel's command line
+	Init   string            // path of a static program on this machine
+	Append string            // appended to the kernel's command line
 	Files  map[string]string // path in the guest to path on this machine
 }
 
-// settings make a guest quick: no kernel messages, no address randomisation, and
-// no waiting for grace periods, of which removing a link takes one.
+// settings make a guest fast: no kernel messages, no address randomisation, and expedited grace
+// periods, one of which each removal of a link waits for.
 const settings = "quiet panic=-1 mitigations=off nokaslr audit=0 rcupdate.rcu_expedited=1 "
 
-// deadline is for a machine on which everything else runs too: a guest takes
-// three to ten seconds.
+// deadline allows for a very busy machine: a guest takes three to ten seconds.
 const deadline = 4 * time.Minute
 
-// machines say how to run a guest of an architecture: the emulator, and its serial line.
+// machines has the emulator of each architecture, and its serial line.
 var machines = map[string]struct {
 	emulator, console string
 	args              []string
@@ -39,9 +38,8 @@ var machines = map[string]struct {
 	"arm64": {"qemu-system-aarch64", "ttyAMA0", []string{"-machine", "virt"}},
 }
 
-// Boot runs a guest to its end and returns what it printed. The test fails
-// unless it has a line "GUEST PASS". Downloaded kernels are kept in
-// bin/kernels of the repository.
+// Boot runs a guest to its end and returns its output. The test fails unless a line is "GUEST
+// PASS". Downloaded kernels are kept in bin/kernels of the repository.
 func Boot(t testing.TB, k Kernel, o Options) string {
 	t.Helper()
 	testkit.NeedKernel(t, "x86-64, as the guests have", runtime.GOARCH == "amd64")
@@ -88,15 +86,15 @@ func writeFile(path string, o Options) error {
 	return errors.Join(writeInitrd(f, files), f.Close())
 }
 
-// libraries are the files of the C library that the programs of sim/ name, as they lie in
-// Debian's package of an architecture.
+// libraries are the C library files that the programs of sim/ need, as they lie in Debian's package
+// of an architecture.
 var libraries = map[string][]string{
 	"amd64": {"/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libdl.so.2", "/lib/x86_64-linux-gnu/libpthread.so.0"},
 	"arm64": {"/lib/ld-linux-aarch64.so.1", "/lib/aarch64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libdl.so.2", "/lib/aarch64-linux-gnu/libpthread.so.0"},
 }
 
-// Libc returns the C library as files of a guest of the kernel's architecture: this
-// machine's own, or Debian's, which is kept beside the kernels.
+// Libc returns the C library as files of a guest of the kernel's architecture: this machine's own,
+// or Debian's, which is kept beside the kernels.
 func Libc(k Kernel) (map[string]string, error) {
 	tree := ""
 	if k.Arch != runtime.GOARCH {

@@ -18,7 +18,7 @@ import (
 
 var nightly = flag.Bool("nightly", false, "boot the kernels, too, that take longer or come from farther away")
 
-// goProgram builds what runs in a guest.
+// goProgram builds the guest's program.
 func goProgram(t *testing.T, k Kernel, path string) string {
 	t.Helper()
 	init := filepath.Join(t.TempDir(), filepath.Base(path))
@@ -30,20 +30,20 @@ func goProgram(t *testing.T, k Kernel, path string) string {
 	return init
 }
 
-// What the driver reports at its tracepoints is told, once though the kernel's log has it
-// too, first things first, and what there is no room for is counted.
+// Faults from the driver's tracepoints are reported once and in order, though the kernel's log has
+// them too, and faults that do not fit are counted.
 func TestXid(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	module := Module(t, Kernel61)
 	t.Log(Boot(t, Kernel61, Options{Init: goProgram(t, Kernel61, "./guest"), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
 }
 
-// guest is a kernel and what it is to say of itself.
+// guest is a kernel and its expected output.
 type guest struct {
 	name   string
 	kernel Kernel
 	append string
-	budget string // the column of what its verifier looks at; "": it does not say
+	budget string // column for the verifier's instruction counts; "": none printed
 	says   []string
 }
 
@@ -60,8 +60,8 @@ var nightlyGuests = []guest{
 	{"6.12 arm64", Kernel612arm64, "", "6.12-arm64", []string{"Linux version 6.12.", "mode multi\n"}},
 }
 
-// Each kernel loads the programs, attaches to the simulated CUDA libraries in
-// the way that is best there, and counts and records every call.
+// Each kernel loads the programs, attaches to the simulated CUDA libraries in its best way, and
+// counts and records every call.
 func TestGuests(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	all := guests
@@ -88,10 +88,10 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// slow has grace periods, of which removing a link takes one, take as long as elsewhere.
+// slow sets normal grace periods, one of which each removal of a link waits for.
 const slow = "rcupdate.rcu_expedited=0 "
 
-// The program itself says that it can trace, names who took a job's CPU, and ends when it is told to.
+// Ingero reports that it can trace, names the processes that took a job's CPU, and ends on request.
 func TestProduct(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	all := []guest{{"6.1", Kernel61, "", "", nil}}
@@ -110,7 +110,7 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// verified reads what a guest says of the verifier.
+// verified parses the verifier's instruction counts in a guest's output.
 func verified(t *testing.T, said string) map[string]uint32 {
 	t.Helper()
 	out := map[string]uint32{}

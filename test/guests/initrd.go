@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// writeInitrd writes an archive of regular files, given as path in the guest to
-// path on this machine, and the directories above them, in the "newc" format
+// writeInitrd writes an archive of regular files, given as path in the guest to path on this
+// machine, and the directories above them, in the "newc" format
 // (Documentation/driver-api/early-userspace/buffer-format.rst).
 func writeInitrd(w io.Writer, files map[string]string) error {
 	a := &archive{w: bufio.NewWriterSize(w, 1<<20), made: map[string]bool{}}
@@ -54,8 +54,8 @@ func (a *archive) file(name string, text []byte) {
 	a.entry(name, 0o100755, text, 0, 0)
 }
 
-// entry writes one header, name and content, each padded to four bytes. Errors
-// stay in the writer until end.
+// entry writes one header, name and content, each padded to four bytes. Errors stay in the writer
+// until end.
 func (a *archive) entry(name string, mode int, text []byte, major, minor int) {
 	a.ino++
 	fields := []int{a.ino, mode, 0, 0, 1, 0, len(text), 0, 0, major, minor, len(name) + 1, 0}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The archive has the layout that the kernel unpacks: fixed-width headers, names
-// and contents each padded to four bytes.
+// The archive has the layout that the kernel unpacks: fixed-width headers, names and contents each
+// padded to four bytes.
 func TestInitrd(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "hello")
 	if err := os.WriteFile(path, []byte("hello"), 0o644); err != nil {

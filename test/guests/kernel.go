@@ -16,18 +16,18 @@ import (
 	"time"
 )
 
-// Kernel is a kernel that a guest runs.
+// Kernel is a kernel for a guest.
 type Kernel struct {
-	Name string // of the folder that it is kept in: "6.1"
-	Arch string // as Go calls it
-	// Package is Debian's that depends on the newest build of it, where URL is empty.
+	Name string // name of its directory: "6.1"
+	Arch string // Go's name of the architecture
+	// Package is the Debian package that depends on its newest build, if URL is empty.
 	Package string
-	// URL is of a package of others, whose content is known.
+	// URL is a package from elsewhere, with a known hash.
 	URL, SHA256 string
 }
 
-// The kernels. Debian's are of Debian 12 and as new as it has them, the others are those
-// that their systems were released with.
+// The kernels. Debian's are the newest of Debian 12, the others are those with which their systems
+// were released.
 var (
 	Kernel515      = Kernel{Name: "5.15", Arch: "amd64", URL: ubuntu + "linux-image-5.15.0-25-generic_5.15.0-25.25_amd64.deb", SHA256: "ad56f8c442a54d4f5ff2dff010d00321d53e32b543f3a92f3ba4e042d20a71da"} // Ubuntu 22.04
 	Kernel61       = Kernel{Name: "6.1", Arch: "amd64", Package: "linux-image-cloud-amd64"}
@@ -39,8 +39,7 @@ var (
 
 const ubuntu = "http://archive.ubuntu.com/ubuntu/pool/main/l/linux-signed/"
 
-// image returns the path of the kernel's image, which is downloaded into dir unless that
-// holds one.
+// image returns the path of the kernel's image, after downloading it into dir if necessary.
 func (k Kernel) image(dir string) (string, error) {
 	dir = filepath.Join(dir, k.Name)
 	if found, _ := filepath.Glob(filepath.Join(dir, "vmlinuz-*")); len(found) > 0 {
@@ -64,7 +63,7 @@ func (k Kernel) image(dir string) (string, error) {
 	return keep(images[0], dir)
 }
 
-// unpack puts what the kernel's package has into tree in a folder.
+// unpack unpacks the kernel's package into tree in a directory.
 func (k Kernel) unpack(dir string) error {
 	deb := filepath.Join(dir, "kernel.deb")
 	if k.URL != "" {
@@ -85,7 +84,7 @@ func (k Kernel) unpack(dir string) error {
 	return a.unpack(name)
 }
 
-// download gets a file of which the content is known.
+// download downloads a file with a known hash.
 func download(url, sum, path string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -108,20 +107,20 @@ func download(url, sum, path string) error {
 	return os.WriteFile(path, b, 0o644)
 }
 
-// apt is the system's, for packages of one architecture, in a folder.
+// apt is the system's apt for packages of one architecture, in a directory.
 type apt struct {
 	dir  string
 	args []string
 }
 
-// sources are where Debian has its kernels, of which some are with its security updates alone.
-// A machine need not have these among its own.
+// sources are Debian's sources of kernels, some of which are only in its security updates. The
+// machine may not have these sources.
 const sources = `deb http://deb.debian.org/debian bookworm main
 deb http://deb.debian.org/debian-security bookworm-security main
 `
 
-// aptOf takes the lists of this machine where they are of the architecture and have the package
-// of a kernel, if one is named, else ones of its own, which it gets.
+// aptOf returns an apt with this machine's package lists, if they are of the architecture and have
+// the kernel's package, if named. Otherwise it downloads lists of its own.
 func aptOf(arch, name, dir string) (*apt, error) {
 	a := &apt{dir: dir}
 	if own, err := command("", "dpkg", "--print-architecture"); err == nil && strings.TrimSpace(string(own)) == arch {
@@ -154,7 +153,7 @@ func (a *apt) run(name string, args ...string) ([]byte, error) {
 
 var dependsOn = regexp.MustCompile(`Depends: (linux-image-\S+)`)
 
-// build resolves a package to the one that holds the kernel.
+// build resolves a package to the one that contains the kernel.
 func (a *apt) build(name string) (string, error) {
 	out, err := a.run("apt-cache", "depends", name)
 	if err != nil {
@@ -184,7 +183,7 @@ func (a *apt) unpack(names ...string) error {
 	return nil
 }
 
-// keep copies a file into dir under its own name, whole or not at all.
+// keep copies a file into dir under its own name, atomically.
 func keep(path, dir string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

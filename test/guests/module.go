@@ -11,8 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Module builds the module of the folder test/guests/module for a kernel and returns
-// its path. What building takes is downloaded, beside the kernel, and not installed.
+// Module builds the module of test/guests/module for a kernel and returns its path. The build
+// packages are downloaded, beside the kernel, and not installed.
 func Module(t testing.TB, k Kernel) string {
 	t.Helper()
 	testkit.NeedTool(t, "apt-get", "dpkg", "make", "gcc")
@@ -26,7 +26,7 @@ func Module(t testing.TB, k Kernel) string {
 		t.Fatal(err)
 	}
 	headers, err := headersOf(image)
-	if err != nil { // those of an old kernel are not to be had any more
+	if err != nil { // packages of an old kernel may be gone
 		if err := errors.Join(err, os.RemoveAll(filepath.Dir(image))); err == nil {
 			t.Fatal(err)
 		}
@@ -41,15 +41,14 @@ func Module(t testing.TB, k Kernel) string {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "test/guests/module"))); err != nil {
 		t.Fatal(err)
 	}
-	// No types of the module's own: the kernel's would be needed for that.
+	// Without BTF of the module, which would need the kernel's.
 	if _, err := command(dir, "make", "-s", "-C", headers, "M="+dir, "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "xid.ko")
 }
 
-// headersOf returns the folder from which modules for a kernel are built, which lies
-// beside its image.
+// headersOf returns the directory for building modules for a kernel, which lies beside its image.
 func headersOf(image string) (string, error) {
 	release := strings.TrimPrefix(filepath.Base(image), "vmlinuz-")
 	tree := filepath.Join(filepath.Dir(image), "headers-"+release)
@@ -76,7 +75,7 @@ func headersOf(image string) (string, error) {
 	if err := (&apt{dir: tmp}).unpack(packages...); err != nil {
 		return "", err
 	}
-	// They are made to lie at the root.
+	// The headers expect to lie at the root.
 	makefile := filepath.Join(tmp, "tree/usr/src/linux-headers-"+release, "Makefile")
 	text, err := os.ReadFile(makefile)
 	if err != nil {

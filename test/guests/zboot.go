@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// Offsets in the head of an image that unpacks itself where there is firmware, which a
-// guest has not (drivers/firmware/efi/libstub/zboot-header.S).
+// Offsets in the header of a self-extracting image, which needs firmware that a guest lacks
+// (drivers/firmware/efi/libstub/zboot-header.S).
 const (
 	zbootMagic   = 4 // "zimg"
 	zbootOffset  = 8
@@ -18,10 +18,10 @@ const (
 	zbootPacking = 24 // "gzip"
 )
 
-// maxImage bounds what an image may become.
+// maxImage bounds the size of an unpacked image.
 const maxImage = 256 << 20
 
-// plain unpacks such an image; any other it returns as it is.
+// plain unpacks such an image, and returns any other unchanged.
 func plain(image []byte) ([]byte, error) {
 	if len(image) < 64 || string(image[zbootMagic:zbootMagic+4]) != "zimg" {
 		return image, nil

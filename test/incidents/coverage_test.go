@@ -9,7 +9,7 @@ import (
 	"ingero/internal/causal"
 )
 
-// elsewhere are rules that the lab cannot have a scenario of, and why: causal's own have them.
+// elsewhere are rules without a scenario in the lab, and why: causal has tests of its own for them.
 var elsewhere = map[string]string{
 	"driver-slow": "what waits in a GPU's device file needs one",
 	"cpu-stolen":  "no hypervisor takes a CPU when it is told to; test/ledger has the kernel's programs believe in one",
@@ -20,7 +20,7 @@ func TestEachRuleHasAScenario(t *testing.T) {
 	var all []string
 	for _, f := range families {
 		for _, r := range f.rows {
-			for n := range uint64(8) { // some have one cause or another
+			for n := range uint64(8) { // some have one of several causes
 				for _, w := range r.plan(newSeed(n, f.name+"/"+r.name)).want {
 					all = append(all, w.rules...)
 				}

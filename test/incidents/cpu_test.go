@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// takenBy is the chain that says that others had the CPU.
+// takenBy is the chain of CPU taken by others.
 func takenBy(who func(*run) []int) []want {
 	return []want{{rules: []string{"cpu-taken"}, culprit: who}}
 }
 
-// cause is a chain of a rule, with nobody to be named.
+// cause is a chain of a rule without a culprit.
 func cause(rules ...string) []want { return []want{{rules: rules}} }
 
-// ofItself is a chain of a rule, by the victim itself.
+// ofItself is a chain of a rule whose culprit is the victim itself.
 func ofItself(rules ...string) []want { return []want{{rules: rules, culprit: byItself}} }
 
-// onCPU is a training loop that needs the CPU for so many us of a step, and the GPU.
+// onCPU is a training loop whose step needs the CPU for cpu us, and the GPU.
 func onCPU(s *seed, cpu int) victim {
 	return victim{main: fmt.Sprintf("copy 262144; launch 10 %d; sync; cpu %d", s.between(200, 400), cpu), env: one(s, spins, blocks)}
 }
 
-// during is a fault that begins after a while, and lasts for so long.
+// during is a fault that begins after a while, and lasts between least and most.
 func during(s *seed, least, most time.Duration, begin func(*run) disturber) []fault {
 	from := s.span(1500*ms, 2000*ms)
 	return []fault{{from: from, to: from + s.span(least, most), begin: begin}}
 }
 
-// always is a fault that was there before.
+// always is a fault from before the trace.
 func always(begin func(*run) disturber) []fault { return []fault{{begin: begin}} }
 
-// needed is the CPU that a step needs where a hog costs it something, in µs.
+// needed is the CPU time that a step needs so that a hog costs something, in µs.
 func needed(s *seed) int { return s.between(1500, 4000) }
 
-// busy is what training loops that need the CPU are.
+// busy is a training loop that needs the CPU.
 func busy(s *seed) victim { return onCPU(s, needed(s)) }
 
-// late is such a one that runs before it is traced.
+// late is a busy loop that runs before it is traced.
 func late(s *seed) victim {
 	v := busy(s)
 	v.running = true
@@ -147,9 +147,10 @@ var cpuRows = []row{
 	{name: "a CPU quota that suffices", plan: func(s *seed) plan {
 		return plan{victim: busy(s), faults: always(quota(100*ms, 100*ms))}
 	}},
-	// It uses both CPUs, of which ingero takes a little as it attaches; its threads meet on one at times.
+	// It uses both CPUs, and ingero takes a little of them as it attaches. Its threads sometimes
+	// share one.
 	{name: "a cpuset of one core less", alone: true, plan: func(s *seed) plan {
-		from := s.span(2700*ms, 3000*ms) // not while it may yet choose its CPUs itself
+		from := s.span(2700*ms, 3000*ms) // not while it may still choose its CPUs
 		return plan{length: 6500 * ms, victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
 			want: cause("cpuset-shrunk"), also: []string{"cpu-taken", "own-threads"}, faults: []fault{{from: from, to: from + s.span(short, long), begin: oneCPU}}}
 	}},

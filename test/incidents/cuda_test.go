@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// loop is sim's program with a fault of CUDA's in its steps, which the lab switches on and off.
+// loop is the simulated program with a CUDA fault in its steps, which the lab switches on and off.
 func loop(fault string, args ...string) func(*run) []string {
 	return func(r *run) []string {
 		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu), "--log", r.log}
@@ -17,13 +17,13 @@ func loop(fault string, args ...string) func(*run) []string {
 	}
 }
 
-// sizes are a seed's: of the kernels, of what the CPU does in a step, of a batch.
+// sizes are a seed's: the length of kernels and of the CPU work in a step, and a batch.
 func sizes(s *seed) []string {
 	return []string{"--kernel-us", fmt.Sprint(s.between(100, 300)), "--cpu-us", fmt.Sprint(s.between(100, 400)),
 		"--launches", fmt.Sprint(s.between(8, 14)), "--seed", fmt.Sprint(s.number)}
 }
 
-// faulty is a scenario of the loop: the fault is there for a while, and names the rule.
+// faulty is a scenario of the loop: the fault lasts for a while, and rule names it.
 func faulty(rule, kind string, args func(s *seed) []string) func(s *seed) plan {
 	return func(s *seed) plan {
 		from := s.span(1200*ms, 1800*ms)
@@ -35,14 +35,14 @@ func faulty(rule, kind string, args func(s *seed) []string) func(s *seed) plan {
 	}
 }
 
-// sound is the twin of a scenario: the same work as it should be done.
+// sound is the twin of a scenario: the same work without the fault.
 func sound(fault string, args func(s *seed) []string) func(s *seed) plan {
 	return func(s *seed) plan {
 		return plan{victim: victim{program: loop(fault, append(append(sizes(s), args(s)...), "--healthy")...), env: one(s, spins, blocks)}}
 	}
 }
 
-// from says that a scenario's fault is there from the first call on, and what was lost.
+// from makes the fault last from the first call on, with truth as the loss.
 func (p plan) from(truth func(r *run) lost) plan {
 	p.faults = []fault{{begin: inside}}
 	p.want[0].lost = truth
@@ -51,7 +51,7 @@ func (p plan) from(truth func(r *run) lost) plan {
 
 func nothing(*seed) []string { return nil }
 
-// every and delay are how often a loop's fault is there, and how long it takes.
+// every and delay are how often a loop's fault occurs, and how long it takes.
 func every(a, b, delayA, delayB int) func(s *seed) []string {
 	return func(s *seed) []string {
 		out := []string{"--every", fmt.Sprint(s.between(a, b))}
@@ -66,7 +66,7 @@ func batch(a, b int) func(s *seed) []string {
 	return func(s *seed) []string { return []string{"--batch", fmt.Sprint(s.between(a, b) << 20)} }
 }
 
-// firstSteps is what the first steps took more than the others: what a start costs.
+// firstSteps is how much more the first steps took than the others: the cost of a start.
 func firstSteps(r *run) lost {
 	steps := r.clock.steps()
 	normal := r.normal(steps)[0].mean
@@ -78,8 +78,8 @@ func firstSteps(r *run) lost {
 	return lost{Min: d * 9 / 10, Mid: d, Max: d * 11 / 10}
 }
 
-// allAfter is the time since the first of the steps at the end that all take long: nothing
-// was done in them.
+// allAfter is the time since the first of the steps at the end that all take long: no work was done
+// in them.
 func allAfter(r *run) lost {
 	steps := r.clock.steps()
 	first := len(steps)
@@ -93,10 +93,10 @@ func allAfter(r *run) lost {
 	return lost{Min: d - 1200*ms, Mid: d, Max: d + 100*ms}
 }
 
-// unknown is for what costs no time that a clock could tell: how much is not judged.
+// unknown is for faults without measurable cost: the lost time is not judged.
 func unknown(*run) lost { return lost{Max: tapes.Unclocked} }
 
-// costless has a scenario be of a fault that is wrong, and costs next to nothing.
+// costless makes a scenario one of a fault that is wrong but costs next to nothing.
 func costless(rows []row) []row {
 	before := rows[0].plan
 	rows[0].plan = func(s *seed) plan {
@@ -119,7 +119,7 @@ func joined(all ...[]row) (out []row) {
 	return out
 }
 
-// lasting has the fault go on to the end.
+// lasting makes the fault last to the end.
 func lasting(rows []row) []row {
 	before := rows[0].plan
 	rows[0].plan = func(s *seed) plan {
@@ -130,7 +130,8 @@ func lasting(rows []row) []row {
 	return rows
 }
 
-// lockRows have a thread of the victim's own on the same CPU: that it has that is true as well.
+// lockRows have a thread of the victim on the same CPU: a chain for the CPU it takes is true as
+// well.
 var lockRows = func() []row {
 	rows := twins("the driver's lock is held by another thread", "lock-wait", "driver-lock", every(40, 70, 15000, 30000))
 	before := rows[0].plan

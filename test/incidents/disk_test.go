@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dataSize is that of FILE_SIZE in testdata/victim_host.c.
+// dataSize is FILE_SIZE of testdata/victim_host.c.
 const dataSize = 64 << 20
 
 // data makes the file that the victim reads.
@@ -23,8 +23,7 @@ func data(r *run) {
 	}
 }
 
-// coldData makes it, and has the machine forget what is in it: who reads it then pays for
-// the memory.
+// coldData makes it, and drops it from the page cache: the reader then pays for the memory.
 func coldData(r *run) {
 	r.t.Helper()
 	data(r)
@@ -38,12 +37,12 @@ func coldData(r *run) {
 	}
 }
 
-// saves is a training loop that saves its state every so many steps.
+// saves is a training loop that saves its state every few steps.
 func saves(s *seed, every, bytes int) victim {
 	return victim{main: fmt.Sprintf("copy 262144; launch 10 %d; sync; cpu 300; @%d ckpt %d", s.between(300, 600), every, bytes), env: one(s, spins, blocks)}
 }
 
-// loads is one that a worker process feeds.
+// loads is a training loop that a worker process feeds.
 func loads(load string) victim {
 	return victim{main: "get; copy 65536; launch 8 300; sync", workers: []string{"pin OTHER; " + load + "; put"}, prepare: data, env: blocks}
 }

@@ -1,17 +1,16 @@
-// Package incidents is the incident lab: faults injected into workloads on the
-// simulated GPU, on the running kernel, each with the truth about it, and healthy
-// workloads and decoys of which nothing may be said. It holds tests only.
+// Package incidents is the incident lab. It injects faults with known truth into workloads on the
+// simulated GPU and the running kernel, and has healthy workloads and decoys that must have no
+// chain. It contains only tests.
 //
-// A scenario is a row of a table, one table a family. What was lost is measured
-// without ingero: the victim notes when each of its steps begins and ends, and what
-// the steps during the fault took more than those of the same run without it, is the
-// truth. A session is judged as it was at its last tick: the cause, the culprit, the
-// lost time, chains that are of nothing, and how long it was until the first chain.
+// A scenario is a row of a table, one table per family. The truth is measured without ingero: the
+// victim notes the begin and end of each step, and the lost time is what the steps during the fault
+// took more than the run's other steps. A session is judged by its last tick: the cause, the
+// culprit, the lost time, false chains, and the time to the first chain.
 //
 //	make incidents SEEDS=1-9 ONLY=hog      a table for docs/design/accuracy.md
 //	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -seeds 1-3 -only disk -keep DIR
 //	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -replay DIR
 //
-// The first keeps nothing, the second the recordings and the truth, and the third
-// judges those again, by the engine as it is now, without running anything.
+// The first keeps nothing, the second keeps the recordings and the truth, and the third judges
+// those again with the present engine, without running anything.
 package incidents

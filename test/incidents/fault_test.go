@@ -15,9 +15,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// startFault starts the faults program in some groups. The word CPU stands for the victim's,
-// OTHER for the other one, PID for the victim, WORKER for its first worker, DIR for its
-// directory.
+// startFault starts the faults program in some groups. The word CPU stands for the victim's CPU,
+// OTHER for the other one, PID for the victim, WORKER for its first worker, DIR for its directory.
 func (r *run) startFault(what string, in ...group) *testkit.Child {
 	r.t.Helper()
 	words := []string{"DIR", r.dir}
@@ -25,7 +24,7 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 		words = append(words, []string{"PID", "WORKER", "WORKER2", "WORKER3"}[min(i, 3)], strconv.Itoa(pid))
 	}
 	what = strings.NewReplacer(words...).Replace(r.place(what))
-	// It begins once it is where it belongs: what it took before would be counted elsewhere.
+	// It begins once it is in its groups: time before would be counted elsewhere.
 	waiting := []string{"-c", `read -r _ && exec "$0" "$@"`, filepath.Join(r.lab.dir, "faults")}
 	c := testkit.Start(r.t, exec.Command("sh", append(waiting, strings.Fields(what)...)...))
 	for _, g := range in {
@@ -36,7 +35,7 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 	return c
 }
 
-// killed is a fault that is over once its processes are.
+// killed is a fault that ends with its processes.
 func killed(all ...*testkit.Child) disturber {
 	d := disturber{end: func() {
 		for _, c := range all {
@@ -50,7 +49,7 @@ func killed(all ...*testkit.Child) disturber {
 	return d
 }
 
-// program is a fault that is a run of the faults program, n times.
+// program is a fault that is n runs of the faults program.
 func program(n int, format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		var all []*testkit.Child
@@ -61,7 +60,7 @@ func program(n int, format string, args ...any) func(*run) disturber {
 	}
 }
 
-// realTime is one with real-time priority, which is for the root group alone.
+// realTime is one with real-time priority, which only the root group may have.
 func realTime(format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		root := group(filepath.Dir(string(r.all)))
@@ -71,7 +70,7 @@ func realTime(format string, args ...any) func(*run) disturber {
 	}
 }
 
-// stopping is one that stops the victim, which goes on when it is over.
+// stopping is one that stops the victim, and continues it at the end.
 func stopping(format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		d := killed(r.startFault(fmt.Sprintf(format, args...), r.all))
@@ -86,8 +85,8 @@ func stopping(format string, args ...any) func(*run) disturber {
 	}
 }
 
-// inside is what the victim does to itself: the operations of its script that begin
-// with "!", instead of those with "~".
+// inside is a fault in the victim itself: the operations of its script that begin with "!", instead
+// of those with "~".
 func inside(r *run) disturber {
 	r.clock.fault(true)
 	return disturber{pids: r.pids, end: func() { r.clock.fault(false) }}
@@ -102,7 +101,7 @@ func quota(limit, period time.Duration) func(*run) disturber {
 	}
 }
 
-// oneCPU takes one of two CPUs from the victim by its cpuset.
+// oneCPU takes one of two CPUs from the victim with its cpuset.
 func oneCPU(r *run) disturber {
 	g := r.control("cpuset")
 	both, err := os.ReadFile(v1 + "cpuset/cpuset.cpus")
@@ -118,7 +117,7 @@ func oneCPU(r *run) disturber {
 	return disturber{end: func() { r.set(g, "cpuset.cpus", "%s", both) }}
 }
 
-// slowDisk bounds the bytes a second that the victim may read and write.
+// slowDisk bounds the bytes per second that the victim may read and write.
 func slowDisk(perSecond int) func(*run) disturber {
 	return func(r *run) disturber {
 		g := r.control("blkio")
@@ -129,7 +128,7 @@ func slowDisk(perSecond int) func(*run) disturber {
 		if err := syscall.Stat(r.dir, &st); err != nil {
 			r.t.Fatal(err)
 		}
-		// A disk is bounded, not its partition; this is its number.
+		// The limit applies to a disk, not to its partition; this is the disk's number.
 		disk := fmt.Sprintf("%d:%d", st.Dev>>8&0xfff, st.Dev&0xff)
 		for _, file := range []string{"blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"} {
 			r.set(g, file, "%s %d", disk, perSecond)
@@ -142,7 +141,7 @@ func slowDisk(perSecond int) func(*run) disturber {
 	}
 }
 
-// processes are the victim's, as they are now.
+// processes are the victim's present processes.
 func (r *run) processes() []int {
 	if pids := r.clock.pids(); len(pids) > 0 {
 		return pids

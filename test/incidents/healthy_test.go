@@ -14,7 +14,7 @@ var (
 	yields = []string{"INGERO_SIM_SYNC=yield"}
 )
 
-// healthy is a row of a workload of which nothing may be said.
+// healthy is a row of a workload that must have no chain.
 func healthy(name string, make func(s *seed) victim) row {
 	return row{name: name, plan: func(s *seed) plan { return plan{victim: make(s)} }}
 }
@@ -26,7 +26,7 @@ func trains(wait []string) func(s *seed) victim {
 	}
 }
 
-// sims is a program of the simulated stack; it keeps no clock.
+// sims is a program of the simulated stack without a step clock.
 func sims(name string, args ...string) func(s *seed) victim {
 	return func(s *seed) victim {
 		return victim{noClock: true, env: one(s, spins, blocks), program: func(r *run) []string {

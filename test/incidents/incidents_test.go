@@ -28,7 +28,7 @@ var (
 	tableOut  = flag.String("table", "", "file to write the table to")
 )
 
-// wanted tells whether -only has a scenario in it.
+// wanted reports whether -only selects a scenario.
 func wanted(name string) bool {
 	for word := range strings.SplitSeq(*only, ",") {
 		if strings.Contains(name, word) {
@@ -38,7 +38,7 @@ func wanted(name string) bool {
 	return false
 }
 
-// seedList are the numbers of -seeds.
+// seedList returns the numbers of -seeds.
 func seedList(t *testing.T) (list []uint64) {
 	t.Helper()
 	a, b, many := strings.Cut(*seeds, "-")
@@ -68,20 +68,19 @@ func (r *results) add(v *verdict) {
 	r.all = append(r.all, v)
 }
 
-// Each fault is named as the cause, with the culprit and the time that was lost, and
-// nothing else is; of healthy workloads and decoys nothing is said. Those that are known
-// not to be right are listed.
+// Each fault is named as the cause, with its culprit and the lost time, and nothing else is.
+// Healthy workloads and decoys have no chain. Scenarios known to fail are listed.
 func TestIncidents(t *testing.T) { incidents(t, 0) }
 
-// They are when tracing may cost no more than it may by default.
+// The same holds with the default limit on overhead.
 func TestIncidentsByDefault(t *testing.T) { incidents(t, byDefault(t)) }
 
-// incidents makes the scenarios, or judges anew what was kept of them.
+// incidents runs the scenarios, or judges kept ones again.
 func incidents(t *testing.T, overhead float64) {
 	var sum results
 	t.Cleanup(func() {
 		text := table(sum.all)
-		if !t.Failed() { // else it would hide what is wrong
+		if !t.Failed() { // otherwise it would hide the failure
 			t.Log("\n" + text)
 		}
 		measured(t, sum.all)
@@ -126,11 +125,10 @@ func incidents(t *testing.T, overhead float64) {
 	}
 }
 
-// judged runs a scenario, and judges it; again where other work on the machine
-// disturbed it, and, as long as no table is made, where a fault is not judged right: one
-// run of one fault is a measurement. A chain where nothing was wrong stands, unless
-// another run was made at the same time, or the hypervisor kept the CPUs from the machine
-// for as long.
+// judged runs a scenario, and judges it. It repeats the run if other work on the machine disturbed
+// it, and, unless a table is made, if a fault is not judged right: one run of one fault is a
+// measurement. A chain in a healthy run stands, unless another run was made at the same time, or
+// the hypervisor stole CPU time for as long.
 func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all []*verdict) {
 	t.Helper()
 	_, isKnown := known[name]
@@ -167,7 +165,7 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 	return all
 }
 
-// counted is the run of a scenario that the table has: the first that nothing disturbed.
+// counted is the run of a scenario that the table has: the first undisturbed one.
 func counted(all []*verdict) *verdict {
 	for _, v := range all {
 		if v.Undisturbed() {
@@ -177,7 +175,7 @@ func counted(all []*verdict) *verdict {
 	return all[len(all)-1]
 }
 
-// check fails the test if the verdict is not right, and it is not known why.
+// check fails the test if the verdict is wrong for no known reason.
 func check(t *testing.T, v *verdict) {
 	t.Helper()
 	t.Log(v.Line())
@@ -216,12 +214,12 @@ func tell(t *testing.T, v *verdict) {
 	}
 }
 
-// fileName is what the files of a run are called, without what they end in.
+// fileName is the base name of a run's files, without extension.
 func fileName(dir, name string, n uint64) string {
 	return filepath.Join(dir, strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(name)+"-"+strconv.FormatUint(n, 10))
 }
 
-// recordingOf is where a run is recorded.
+// recordingOf is the path of a run's recording.
 func recordingOf(t *testing.T, name string, n uint64) string {
 	t.Helper()
 	if *keep == "" {

@@ -17,13 +17,13 @@ import (
 // group is a directory of a control group hierarchy.
 type group string
 
-// v1 is where the hierarchy of a controller is mounted, in the first version.
+// v1 is the mount point of version 1 hierarchies.
 const v1 = "/sys/fs/cgroup/"
 
-// weigh makes a group count for a hundred.
+// weigh gives a group a hundred times the default weight.
 func (g group) weigh(t testing.TB) {
 	t.Helper()
-	// The file of the first version, and of the second.
+	// The file of version 1, then of version 2.
 	err := g.write("cpu.shares", "102400")
 	if errors.Is(err, fs.ErrNotExist) {
 		err = g.write("cpu.weight", "10000")
@@ -39,8 +39,8 @@ func hierarchy() group {
 	return group(strings.TrimSuffix(v1, "/"))
 }
 
-// isolateSelf has ingero count as much as what it looks at: beside groups that count for
-// a hundred it would hardly run.
+// isolateSelf gives ingero the same weight as the runs: beside groups of a hundredfold weight it
+// would hardly run.
 func isolateSelf(t testing.TB) {
 	t.Helper()
 	was, err := os.ReadFile("/proc/self/cgroup")
@@ -63,8 +63,8 @@ func isolateSelf(t testing.TB) {
 	(hierarchy() + group(path)).weigh(t)
 }
 
-// isolate makes a group for a run's processes that counts for a hundred, so that what
-// else runs on the machine takes hardly any of their CPUs; and in it one for the victim.
+// isolate makes a group of a hundredfold weight for a run's processes, so that other programs take
+// hardly any of their CPUs, and in it a group for the victim.
 func isolate(t testing.TB) (all, victim group) {
 	t.Helper()
 	path, _ := testkit.Cgroup(t, "victim")
@@ -74,7 +74,7 @@ func isolate(t testing.TB) (all, victim group) {
 	return all, victim
 }
 
-// control makes a group in the hierarchy of another controller, for a run's processes.
+// control makes a group in another controller's hierarchy, for a run's processes.
 func (r *run) control(controller string) group {
 	r.t.Helper()
 	dir, err := os.MkdirTemp(v1+controller, "ingero-test-")
@@ -84,7 +84,7 @@ func (r *run) control(controller string) group {
 	return g
 }
 
-// remove has a group's processes go to another one, and removes it.
+// remove moves a group's processes to another group, and removes it.
 func (r *run) remove(g, to group) {
 	testkit.Eventually(r.t, "the cgroup's end", func() bool {
 		text, _ := os.ReadFile(filepath.Join(string(g), "cgroup.procs"))

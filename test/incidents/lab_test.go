@@ -18,16 +18,16 @@ import (
 	"ingero/sim"
 )
 
-// lab is what scenarios are made with.
+// lab is the setup of the scenarios.
 type lab struct {
 	*queue
-	overhead float64 // that tracing may cost, of the time of the traced processes; 0: there is no bound
-	forced   []int   // steps of govern.Steps that are taken whatever it costs
-	dir      string  // of its programs
+	overhead float64 // allowed overhead, as a share of the traced processes' time; 0: no limit
+	forced   []int   // steps of govern.Steps that are always taken
+	dir      string  // directory of its programs
 	stack    sim.Stack
 }
 
-// byDefault is what ingero trace may cost.
+// byDefault returns the default overhead limit of ingero trace.
 func byDefault(t *testing.T) float64 {
 	t.Helper()
 	c, err := config.Load(config.Inputs{SystemFile: filepath.Join(t.TempDir(), "none.yaml")})
@@ -63,8 +63,7 @@ func newLab(t *testing.T, overhead float64) *lab {
 	return l
 }
 
-// confine has all threads of this process run on some CPUs only, and with them what they
-// start, unless that says otherwise.
+// confine restricts all threads of this process, and by default its children, to some CPUs.
 func confine(t testing.TB, cpus ...int) {
 	t.Helper()
 	var set unix.CPUSet

@@ -13,7 +13,7 @@ import (
 	"ingero/internal/govern"
 )
 
-// subset are one scenario of each family of faults, and five healthy jobs.
+// subset has one scenario of each family of faults, and five healthy jobs.
 var subset = []string{
 	"healthy/training, synchronise spins", "healthy/training, synchronise blocks", "healthy/short steps",
 	"healthy/work on the CPU in every step", "healthy/checkpoints, many",
@@ -22,17 +22,17 @@ var subset = []string{
 	"net/idle while a tool is called", "gpu/longer kernels", "nccl/a rank that sleeps", "xid/a fault ends a process",
 }
 
-// level is how a subset of the lab is traced.
+// level is a way to trace a subset of the lab.
 type level struct {
 	name   string
-	rate   int      // launches a second while the GPU works; 0: as the scenario has it
-	bound  bool     // tracing may cost what it may by default
-	forced []string // steps that are taken whatever it costs
+	rate   int      // launches per second while the GPU works; 0: the scenario's own
+	bound  bool     // with the default overhead limit
+	forced []string // steps that are always taken
 	calm   bool     // only the healthy jobs
 }
 
-// levels are no bound, the default at three rates and healthy jobs at three more, each step
-// alone and all of them.
+// levels are no limit, the default limit at three rates and for healthy jobs at three more, each
+// step alone and all steps.
 func levels() []level {
 	list := []level{{name: "no-bound"}}
 	for _, rate := range []int{1000, 5000, 20_000} {
@@ -49,14 +49,14 @@ func levels() []level {
 	return append(list, all)
 }
 
-// The lab's subset is judged at each level: how right answers are under what is left out.
+// The lab's subset is judged at each level, to measure how right answers are when steps shed data.
 func TestLevels(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("| level | runs | cause found | culprit right | lost time | within interval | false chains | named after | diagnose |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, lv := range levels() {
 		var sum results
 		t.Run(lv.name, func(t *testing.T) { lv.run(t, &sum) })
-		if len(sum.all) == 0 { // go test -run or -only leaves it out
+		if len(sum.all) == 0 { // go test -run or -only excludes it
 			continue
 		}
 		var s tally
@@ -76,8 +76,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// run makes the subset at a level, each scenario alone: what is left out is decided by what
-// tracing costs the victim.
+// run runs the subset at a level, each scenario alone, since the victim's overhead decides what is
+// shed.
 func (lv level) run(t *testing.T, sum *results) {
 	l := newLab(t, 0)
 	if lv.bound {
@@ -104,7 +104,7 @@ func (lv level) run(t *testing.T, sum *results) {
 	}
 }
 
-// at is the scenario with so many launches a second as the level has.
+// at is the scenario at the level's launches per second.
 func (lv level) at(r row) row {
 	if lv.rate == 0 {
 		return r
@@ -118,9 +118,8 @@ func (lv level) at(r row) row {
 	return faster
 }
 
-// atRate rewrites a script: so many launches a second while the GPU works, of which each takes
-// as much less of it as there are more. The launches of the script's faults change by as much
-// as the first. Those that take a time on the CPU stay.
+// atRate rewrites a script to a rate of launches while the GPU works, each shorter in proportion.
+// Launches of the script's faults change by the same factor. Launches with CPU time stay.
 func atRate(script string, rate int) string {
 	ops := strings.Split(script, "; ")
 	factor := 0.0
@@ -142,7 +141,7 @@ func atRate(script string, rate int) string {
 	return strings.Join(ops, "; ")
 }
 
-// More launches are shorter, and those of a fault as much longer as before.
+// More launches are shorter, and those of a fault are longer by the same factor as before.
 func TestAtRate(t *testing.T) {
 	for _, tt := range []struct {
 		script string

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// The steps that are found are those that the program counts by its own clock, where it
-// waits for the GPU three times in each, and now and then has something else to do.
+// The steps found equal those that the program counts by its own clock, though each waits for the
+// GPU three times and some do other work.
 func TestStepsAreTheProgramsOwn(t *testing.T) {
 	l := newLab(t, 0)
 	db := filepath.Join(t.TempDir(), "x.db")

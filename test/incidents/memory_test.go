@@ -14,14 +14,14 @@ import (
 	"ingero/internal/testkit"
 )
 
-// swapFile has the machine swap to a file, as long as any scenario needs it.
+// swapFile is the machine's swap file while any scenario needs it.
 var swapFile struct {
 	sync.Mutex
 	path  string
 	users int
 }
 
-// swap gives the machine room to swap to, for the length of the run.
+// swap gives the machine swap space for the length of the run.
 func swap(r *run) {
 	r.t.Helper()
 	testkit.NeedTool(r.t, "fallocate", "mkswap", "swapon", "swapoff")
@@ -54,7 +54,7 @@ func swapCommand(t testing.TB, name, path string) {
 	}
 }
 
-// inMemory puts the victim into a memory cgroup, bounded to some MiB if that is not 0.
+// inMemory puts the victim into a memory cgroup, limited to mib MiB unless that is 0.
 func inMemory(mib int) func(*run) {
 	return func(r *run) {
 		r.memory = r.control("memory")
@@ -64,8 +64,7 @@ func inMemory(mib int) func(*run) {
 	}
 }
 
-// withSwap does that where memory can be swapped out. Where the disk does not keep up with
-// that, the victim waits, and is not killed.
+// withSwap is inMemory with swap. If the disk is too slow, the victim waits, and is not killed.
 func withSwap(mib int) func(*run) {
 	return func(r *run) {
 		swap(r)
@@ -90,15 +89,15 @@ func limit(mib int) func(*run) disturber {
 	}
 }
 
-// crowd has another process in the victim's group use so much memory that the group,
-// which is bounded, has to put some away.
+// crowd starts a process in the victim's limited group that uses so much memory that the group must
+// reclaim.
 func crowd(mib int) func(*run) disturber {
 	return func(r *run) disturber {
 		return killed(r.startFault(fmt.Sprintf("memory OTHER %d 3000", mib<<20), r.all, r.memory))
 	}
 }
 
-// pagesOut has another process swap out the memory of the victim's group, again and again.
+// pagesOut starts a process that repeatedly swaps out the memory of the victim's group.
 func pagesOut(r *run) disturber {
 	return killed(r.startFault(fmt.Sprintf("pager OTHER %s/memory.force_empty 100000", r.memory), r.all))
 }

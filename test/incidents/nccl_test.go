@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// twoDevices is for ranks, each of which has its own.
+// twoDevices gives each rank a device of its own.
 var twoDevices = []string{"INGERO_SIM_SYNC=block", "INGERO_SIM_DEVICES=2"}
 
-// ranked is a training loop of two ranks; what comes before the kernels of each is given.
+// ranked is a training loop of two ranks. first and second come before the kernels of each.
 func ranked(s *seed, first, second string) victim {
 	work := fmt.Sprintf("launch 8 %d; allreduce 1048576; sync; cpu 300", s.between(200, 500))
 	return victim{main: first + work, workers: []string{"pin OTHER; " + second + work}, env: twoDevices, prepare: data}
@@ -20,8 +20,8 @@ func ranked(s *seed, first, second string) victim {
 // bySecond is the second rank.
 func bySecond(r *run) []int { return r.processes()[1:2] }
 
-// late2 is the chain that says that the second rank came late. What held that one up may
-// have a chain of its own.
+// late2 is the chain of a second rank that is late. The cause of its delay may have a chain of its
+// own.
 func late2(s *seed, v victim, own []string, begin func(*run) disturber) plan {
 	return plan{victim: v, want: []want{{rules: []string{"nccl-straggler"}, culprit: bySecond}}, also: own, faults: during(s, short, long, begin)}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// peer starts the one that the victim asks.
+// peer starts the victim's peer.
 func peer(r *run) {
 	r.t.Helper()
 	r.network = r.control("unified")
@@ -21,7 +21,7 @@ func peer(r *run) {
 	r.args = append(r.args, "port="+strings.TrimPrefix(r.peer.Line("port "), "port "))
 }
 
-// slowPeer has the peer answer so much later.
+// slowPeer delays the peer's answers.
 func slowPeer(late time.Duration) func(*run) disturber {
 	return func(r *run) disturber {
 		r.peer.Say(fmt.Sprint(late.Milliseconds()))
@@ -33,7 +33,7 @@ func slowPeer(late time.Duration) func(*run) disturber {
 	}
 }
 
-// lossy makes the peer lose a share of the packets that come to it, in percent.
+// lossy drops a share of the packets to the peer, in percent.
 func lossy(percent int32) func(*run) disturber {
 	return func(r *run) disturber {
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "lose", Type: ebpf.CGroupSKB, AttachType: ebpf.AttachCGroupInetIngress, License: "GPL",

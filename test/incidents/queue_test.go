@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// need is how much of the machine a run needs. Two runs are made at a time, each on a CPU
-// of its own; ingero, which looks at both, has what they leave idle.
+// need is how much of the machine a run needs. Two runs take place at a time, each on a CPU of its
+// own. Ingero, which traces both, uses the idle time.
 type need int
 
 const (
-	calm  need = iota // its CPU is idle for most of the time
-	full              // its CPU is not: there may be a calm one beside it
+	calm  need = iota // its CPU is mostly idle
+	full              // its CPU is not: a calm run may run beside it
 	alone             // both CPUs
-	kinds             // the number of them
+	kinds             // number of kinds
 )
 
-// needs is what a run of the row needs with a seed; hogged: its CPU is never idle, however
+// needs returns the need of the row with a seed. hogged means that its CPU is never idle, however
 // the victim waits for the GPU.
 func (r *row) needs(s *seed, hogged bool) need {
 	switch p := r.plan(s); {
@@ -34,9 +34,8 @@ func (r *row) needs(s *seed, hogged bool) need {
 	return calm
 }
 
-// queue says whose turn it is: calm beside full ones as long as there are both, those that
-// need both CPUs last, so that no CPU waits for another more than once. It may be used by
-// several goroutines.
+// queue schedules runs: calm ones beside full ones while there are both, and those that need both
+// CPUs last, so that no CPU waits for another more than once. It is safe for concurrent use.
 type queue struct {
 	mu      sync.Mutex
 	turn    sync.Cond
@@ -44,11 +43,11 @@ type queue struct {
 	running []*place
 }
 
-// place is a run's.
+// place is the place of a run.
 type place struct {
 	need   need
 	cpu    int
-	beside bool // another run was there at the same time
+	beside bool // another run took place at the same time
 }
 
 func newQueue() *queue {
@@ -57,16 +56,15 @@ func newQueue() *queue {
 	return q
 }
 
-// expect says that a run will come.
+// expect announces a run.
 func (q *queue) expect(n need) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.coming[n]++
 }
 
-// take waits for the turn of a run that was expected, and gives it a place, until the test
-// and its children have ended. A full one beside which no calm one will come is given both
-// CPUs.
+// take waits for the turn of an announced run, and gives it a place until the test and its children
+// have ended. A full run without a calm one to come gets both CPUs.
 func (q *queue) take(t testing.TB, n need) *place {
 	t.Helper()
 	q.mu.Lock()
@@ -88,7 +86,7 @@ func (q *queue) take(t testing.TB, n need) *place {
 	return p
 }
 
-// may tells whether a run can begin now.
+// may reports whether a run can begin now.
 func (q *queue) may(n need) bool {
 	if len(q.running) == 0 {
 		return n != alone || q.coming[calm]+q.coming[full] == 0
@@ -103,14 +101,14 @@ func (q *queue) may(n need) bool {
 	return n == full || q.coming[full] == 0
 }
 
-// shared tells whether another run was there at the same time.
+// shared reports whether another run took place at the same time.
 func (q *queue) shared(p *place) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return p.beside
 }
 
-// give gives a place back.
+// give returns a place.
 func (q *queue) give(p *place) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,7 +116,7 @@ func (q *queue) give(p *place) {
 	q.turn.Broadcast()
 }
 
-// TestMain has all scenarios wait in the lab's own queue, and not for the test binary.
+// TestMain lifts the limit on parallel tests, so that all scenarios wait in the lab's own queue.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "1000"); err != nil {

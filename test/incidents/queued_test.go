@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Whose turn it is, by what runs and what will come.
+// The next run depends on the present and the announced ones.
 func TestQueue(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		running []need
 		coming  []need
-		next    []need // what may begin now
+		next    []need // runs that may begin now
 	}{
 		{name: "nothing runs", coming: []need{calm, full, alone}, next: []need{calm, full}},
 		{name: "beside a full one", running: []need{full}, coming: []need{calm, full, alone}, next: []need{calm}},
@@ -46,7 +46,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// All have their turn, each on a CPU that no other has.
+// Every run gets its turn, on a CPU that no other run has.
 func TestQueueTurns(t *testing.T) {
 	q := newQueue()
 	all := []need{alone, full, calm, full, alone, calm, full, full}

@@ -12,7 +12,7 @@ import (
 	"ingero/test/tapes"
 )
 
-// again judges what was kept, by the chains that the recordings give now.
+// again judges kept runs by the chains that a replay of their recordings finds now.
 func again(t *testing.T, sum *results) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(*replay, "*.json"))
@@ -52,7 +52,7 @@ func keptOutcome(t *testing.T, file string) *outcome {
 	return &o
 }
 
-// keptVerdict is that of a run which an earlier -keep has, if it shall not be made again.
+// keptVerdict is the verdict of a run that an earlier -keep has, if it need not be repeated.
 func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 	t.Helper()
 	file := fileName(*keep, name, n) + ".json"
@@ -60,7 +60,7 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 		return nil
 	}
 	o := keptOutcome(t, file)
-	if o.Diagnosis == nil { // it was kept before there were any
+	if o.Diagnosis == nil { // kept by a version without it
 		o.Diagnosis = tapes.Diagnose(t, fileName(*keep, name, n)+".db")
 	}
 	if v := tapes.Judge(o); v.Undisturbed() {
@@ -69,7 +69,7 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 	return nil
 }
 
-// fit reports whether a run may become a tape: everything about it is right and, unless
+// fit reports whether a run may become a tape: its verdict is right in all respects and, unless
 // -disturbed is given and it has a fault, nothing disturbed it.
 func fit(v *verdict) bool {
 	return v.Right() && v.Replay == "" && (v.Found == 0 || !v.Clocked() || v.Covered()) &&

@@ -55,7 +55,7 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// share writes a part of a whole; nothing, where there is no whole.
+// share formats a part of a whole, "" if the whole is empty.
 func share(part, whole int) string {
 	if whole == 0 {
 		return ""
@@ -63,7 +63,7 @@ func share(part, whole int) string {
 	return fmt.Sprintf("%d/%d", part, whole)
 }
 
-// ratio is a part of a whole as a number.
+// ratio formats a part of a whole as a number.
 func ratio(part, whole int) string {
 	if whole == 0 {
 		return "-"
@@ -71,10 +71,11 @@ func ratio(part, whole int) string {
 	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
 }
 
-// leastRight is how much of all first runs must be right: docs/design/accuracy.md has what was.
+// leastRight is the share of first runs that must be right: docs/design/accuracy.md has the
+// measured share.
 const leastRight = 0.85
 
-// gate fails the test where less is right than must be.
+// gate fails the test if less is right than must be.
 func gate(t *testing.T, all []*verdict) {
 	t.Helper()
 	var sum tally
@@ -94,7 +95,7 @@ func gate(t *testing.T, all []*verdict) {
 	}
 }
 
-// measured reports how right all undisturbed runs were, and those of each family.
+// measured reports the share of right undisturbed runs, in all and by family.
 func measured(t *testing.T, all []*verdict) {
 	t.Helper()
 	var sum, disturbed tally
@@ -141,7 +142,7 @@ func (s *tally) measured(t *testing.T, name string) {
 	}
 }
 
-// percents are numbers in percent.
+// percents converts numbers to percent.
 func percents(list []float64) (percent []float64) {
 	for _, v := range list {
 		percent = append(percent, 100*v)

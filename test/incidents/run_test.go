@@ -24,47 +24,47 @@ import (
 	"ingero/test/tapes"
 )
 
-// run is a scenario under way.
+// run is a scenario in progress.
 type run struct {
 	t       testing.TB
 	lab     *lab
 	plan    plan
-	cpu     int    // the victim's
-	dir     string // for its files, on a disk
+	cpu     int    // the victim's CPU
+	dir     string // directory for its files, on a disk
 	args    []string
 	env     []string
-	machine gpu.Machine // where the session looks for GPUs
+	machine gpu.Machine // the machine's GPUs, for the session
 	child   *testkit.Child
-	pids    []int          // the victim's
-	all     group          // of all processes of the run
-	group   group          // of the victim
-	memory  group          // of the memory controller; empty: not used
+	pids    []int          // the victim's processes
+	all     group          // group of all processes of the run
+	group   group          // group of the victim
+	memory  group          // group of the memory controller; empty: not used
 	log     string         // path of the victim's clock
 	told    string         // the last word of the faults program
-	peer    *testkit.Child // whom the victim asks
-	network group          // of the peer
+	peer    *testkit.Child // the victim's peer
+	network group          // group of the peer
 	clock   clock
-	steps   []step // once it is over
+	steps   []step // set at the end
 
 	disturbers   []disturber
-	times        []window        // when each fault was at work
-	delays       []time.Duration // for how long the victim was ready to run and did not, during each fault
-	since, until int64           // what is earlier or later is not judged
+	times        []window        // when each fault was active
+	delays       []time.Duration // time for which the victim was runnable during each fault
+	since, until int64           // only time between them is judged
 	tape         *tapes.Recorder
-	agent        float64       // share of a CPU that this process took meanwhile
-	stolen       time.Duration // for which the hypervisor kept CPUs from the machine
+	agent        float64       // share of a CPU that this process took
+	stolen       time.Duration // CPU time that the hypervisor stole
 }
 
-// window is a time, Unix ns.
+// window is a time range, Unix ns.
 type window struct{ From, To int64 }
 
 const (
-	usual   = 4900 * ms // length of a run; it ends with the next tick, of which there is one a second
+	usual   = 4900 * ms // length of a run; it ends with the next tick, once a second
 	running = 700 * ms  // how long a victim runs that is traced later
-	tail    = 700 * ms  // how long a run goes on after its last fault
+	tail    = 700 * ms  // time from the last fault to the end of a run
 )
 
-// perform runs a plan, and returns what came of it.
+// perform runs a plan, and returns the outcome.
 func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, at *place) *outcome {
 	t.Helper()
 	r, began := l.carryOut(t, p, db, at)
@@ -73,10 +73,10 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, at
 	return o
 }
 
-// carryOut runs a plan, and returns the run and when the tracing began.
+// carryOut runs a plan, and returns the run and when tracing began.
 func (l *lab) carryOut(t testing.TB, p plan, db string, at *place) (*run, time.Time) {
 	t.Helper()
-	if at.need == alone && !p.anywhere { // ingero does not take the victim's CPU then
+	if at.need == alone && !p.anywhere { // so that ingero does not take the victim's CPU
 		confine(t, 1-at.cpu)
 		t.Cleanup(func() { confine(t, 0, 1) })
 	}
@@ -108,7 +108,7 @@ func (r *run) begin(i int) {
 	r.disturbers[i] = r.plan.faults[i].begin(r)
 }
 
-// end ends it, once.
+// end ends a fault, once.
 func (r *run) end(i int) {
 	if r.times[i].From == 0 || r.times[i].To != 1<<63-1 {
 		return
@@ -120,15 +120,15 @@ func (r *run) end(i int) {
 	r.delays[i] += r.runDelay()
 }
 
-// wait waits until some time.
+// wait waits until a time.
 func (r *run) wait(at time.Time) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
 	<-timer.C
 }
 
-// trace has a session look at the victim for the length of the run, during which the
-// faults begin and end, and then for a while without any. It returns when it began.
+// trace traces the victim with a session for the length of the run. The faults begin and end, then
+// a while without faults follows. It returns when tracing began.
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
@@ -164,8 +164,8 @@ func (r *run) trace(db string) time.Time {
 	return began
 }
 
-// runDelay is for how long the victim's main thread was ready to run and did not, by the
-// scheduler's own account.
+// runDelay is the time for which the victim's main thread was runnable, by the scheduler's own
+// account.
 func (r *run) runDelay() (d time.Duration) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", r.child.PID()))
 	var cpu time.Duration
@@ -175,7 +175,7 @@ func (r *run) runDelay() (d time.Duration) {
 	return d
 }
 
-// ownCPU is the CPU time that this process has had.
+// ownCPU is this process's CPU time.
 func ownCPU(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -185,7 +185,7 @@ func ownCPU(t testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// play begins and ends the faults when it is time.
+// play begins and ends the faults at their times.
 func (r *run) play(began time.Time) {
 	r.t.Helper()
 	type event struct {

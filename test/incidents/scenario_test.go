@@ -11,10 +11,10 @@ import (
 
 const ms = time.Millisecond
 
-// row is a scenario: how it is made with a seed.
+// row is a scenario, which a seed turns into a plan.
 type row struct {
 	name  string
-	alone bool // it needs both CPUs
+	alone bool // needs both CPUs
 	full  bool // its CPU is never idle, however the victim waits for the GPU
 	plan  func(s *seed) plan
 }
@@ -22,7 +22,7 @@ type row struct {
 // families are all scenarios.
 var families = []struct {
 	name string
-	full bool // all its rows are
+	full bool // all its rows are full
 	rows []row
 }{
 	{name: "healthy", rows: healthyRows},
@@ -55,10 +55,10 @@ var known = map[string]string{
 type plan struct {
 	victim victim
 	faults []fault
-	length time.Duration // 0: as usual
-	want   []want        // nothing: no chain may be there
-	also   []string      // rules that may be there as well, and are true
-	// anywhere: ingero may run on the victim's CPU, too: there is no other one that is free.
+	length time.Duration // 0: the usual length
+	want   []want        // expected chains; empty: none may exist
+	also   []string      // rules of other chains that are true
+	// anywhere means that ingero may run on the victim's CPU, since no other one is free.
 	anywhere bool
 }
 
@@ -69,45 +69,46 @@ type victim struct {
 	workers []string // further processes, which it forks
 	env     []string
 	args    []string
-	// program is another one than the lab's; it keeps the clock in the run's log.
+	// program replaces the lab's program; it keeps the clock in the run's log.
 	program func(r *run) []string
-	// service: its steps are as long as its work, not as the time since the step before.
+	// service means that its steps are as long as their work, not as the time since the step
+	// before.
 	service bool
-	// noClock: the program keeps no clock. Then nothing is known of what was lost.
+	// noClock means that the program keeps no clock, so its lost time is unknown.
 	noClock bool
-	roams   bool // on all CPUs
-	depth   int  // batches that the pipe between workers and the loop holds; 0: 1
-	running bool // it runs for a second before it is traced
+	roams   bool // runs on all CPUs
+	depth   int  // batches in the pipe between workers and loop; 0: 1
+	running bool // runs for a second before it is traced
 	// prepare makes what it needs before it starts.
 	prepare func(r *run)
 }
 
 // fault is something that is done to the victim for a time.
 type fault struct {
-	from, to time.Duration // since the tracing began; from 0: before, to 0: up to the end
+	from, to time.Duration // since tracing began; from 0: before, to 0: up to the end
 	begin    func(r *run) disturber
 }
 
-// disturber is a fault at work.
+// disturber is an active fault.
 type disturber struct {
-	pids []int // who does it
+	pids []int // its processes
 	end  func()
 }
 
-// want is a chain that must be there.
+// want is an expected chain.
 type want struct {
 	rules   []string         // any of them
-	culprit func(*run) []int // any of these processes; nil: nobody is to be named
-	// with are rules whose chains tell a part of the same loss: how it is to be split between
-	// them nobody knows. They may be there, or not.
+	culprit func(*run) []int // any of these processes; nil: no culprit
+	// with are rules whose chains may share the same loss, in unknown proportion. They may be
+	// absent.
 	with []string
-	// lost is the truth; nil: what all steps that the faults touched took more than the others.
+	// lost is the truth; nil: what all steps during the faults took more than the others.
 	lost func(r *run) lost
-	// fault is the number of the one that it is of, for the time of the first loss.
+	// fault is the index of its fault, for the time of the first loss.
 	fault int
 }
 
-// seed is where a scenario's numbers come from.
+// seed is the source of a scenario's numbers.
 type seed struct {
 	*rand.Rand
 	number uint64
@@ -119,18 +120,18 @@ func newSeed(number uint64, name string) *seed {
 	return &seed{rand.New(rand.NewPCG(number, h.Sum64())), number}
 }
 
-// between is a number from a to b.
+// between returns a number from a to b.
 func (s *seed) between(a, b int) int { return a + s.IntN(b-a+1) }
 
-// span is a time from a to b, in milliseconds.
+// span returns a time from a to b, in milliseconds.
 func (s *seed) span(a, b time.Duration) time.Duration {
 	return time.Duration(s.between(int(a/ms), int(b/ms))) * ms
 }
 
-// one is one of several.
+// one returns one of several.
 func one[T any](s *seed, of ...T) T { return of[s.IntN(len(of))] }
 
-// byFault are the processes of the faults.
+// byFault returns the processes of the faults.
 func byFault(r *run) []int {
 	var pids []int
 	for i := range r.disturbers {
@@ -139,10 +140,10 @@ func byFault(r *run) []int {
 	return pids
 }
 
-// byFaultNo are those of one fault.
+// byFaultNo returns those of one fault.
 func byFaultNo(i int) func(*run) []int {
 	return func(r *run) []int { return r.disturbers[i].pids }
 }
 
-// byItself are the victim's own processes.
+// byItself returns the victim's own processes.
 func byItself(r *run) []int { return slices.Clone(r.pids) }

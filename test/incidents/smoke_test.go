@@ -17,17 +17,17 @@ var smoke = []string{
 	"disk/the loop reads past the cache", "nccl/a rank that sleeps",
 }
 
-// leastNamed is how many of the scenarios must have their cause named in some tick.
+// leastNamed is the number of scenarios whose cause must be named in some tick.
 //
-// On two CPUs with 25 to 35 runnable threads beside the lab (compilers, tests of other
-// programs, stress-ng --cpu 2) causes of all scenarios of the lab were named in more than 0.96
-// of the runs, and of these twelve in 35 of 36. Were it 0.8, fewer than 4 of 12 would be named
-// with a probability of sum(i=0..3) C(12,i) 0.8^i 0.2^(12-i) = 6.2e-5. Where kernel and engine
-// no longer work together none is named.
+// On two CPUs with 25 to 35 other runnable threads (compilers, tests of other programs, stress-ng
+// --cpu 2), the causes of all scenarios of the lab were named in more than 0.96 of the runs, and of
+// these twelve in 35 of 36. Were it 0.8, fewer than 4 of 12 would be named with a probability of
+// sum(i=0..3) C(12,i) 0.8^i 0.2^(12-i) = 6.2e-5. If kernel and engine do not fit together, none is
+// named.
 const leastNamed = 4
 
-// Of faults on a live kernel most causes are named: kernel programs, records, steps and rules
-// work together. How right each answer is, is measured elsewhere.
+// On a live kernel most causes are named: kernel programs, records, steps and rules work together.
+// Other tests measure the accuracy.
 func TestSmoke(t *testing.T) {
 	l := newLab(t, byDefault(t))
 	var named, run atomic.Int32

@@ -12,8 +12,8 @@ import (
 
 var tapeDir = flag.String("tapes", "", "directory to write the tapes of right and undisturbed runs to (runs are made alone, with few launches)")
 
-// fewer is by how much -tapes divides the launches of a step, and mostLaunches up to how many
-// there may be: those with more are of a fault that needs them.
+// fewer is the factor by which -tapes divides the launches of a step. Steps with more than
+// mostLaunches belong to a fault that needs them.
 const (
 	fewer        = 4
 	mostLaunches = 50
@@ -21,8 +21,8 @@ const (
 
 var launches = regexp.MustCompile(`launch (\d+) (\d+)`)
 
-// fewerLaunches returns a quarter of n launches, of kernels that take as long together as n of
-// us microseconds.
+// fewerLaunches returns a quarter of n launches, of kernels that together take as long as n of us
+// microseconds.
 func fewerLaunches(n, us int) (int, int) {
 	if n < fewer || n > mostLaunches {
 		return n, us

@@ -12,9 +12,9 @@ import (
 	"ingero/test/tapes"
 )
 
-// A job that launches little, then for 10 s thirty thousand kernels a second, then little again:
-// what was left out comes back, no chain is made of it, and each step is found, as long as by the
-// program's own clock.
+// A job launches little, then thirty thousand kernels a second for 10 s, then little again. Shed
+// steps return, no chain is made, and each step is found with its length by the program's own
+// clock.
 func TestStorm(t *testing.T) {
 	l := newLab(t, byDefault(t))
 	db := filepath.Join(t.TempDir(), "x.db")

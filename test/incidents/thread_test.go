@@ -60,7 +60,7 @@ var threadRows = []row{
 		return plan{victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu 1000; put; !cpu %d", s.between(6000, 12000))}, env: blocks},
 			want: ofItself("input-wait"), faults: during(s, short, long, inside)}
 	}},
-	// The worker has a CPU to itself all the time, of which ingero takes a little as it attaches.
+	// The worker keeps a CPU busy, and ingero takes a little of it as it attaches.
 	{name: "a loader that computes for too long, before the attach", alone: true, plan: func(s *seed) plan {
 		return plan{also: []string{"cpu-taken"},
 			victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu 1000; put; !cpu %d", s.between(6000, 12000))}, env: blocks},

@@ -30,7 +30,7 @@ const (
 	logSize    = logSteps + logMax*logStep
 )
 
-// turn is how long a process of a run has a CPU for if others want it.
+// turn is how long a process of a run keeps a CPU that others want.
 const turn = time.Millisecond
 
 // clock is a victim's own clock, in memory that the victim writes.
@@ -42,7 +42,7 @@ type step struct {
 	Kind       uint64
 }
 
-// newClock makes a clock and the file for the victim, in memory: no disk holds it up.
+// newClock makes a clock and its file for the victim, in memory, so that no disk delays it.
 func newClock(t testing.TB) (c clock, path string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ingero-lab-")
@@ -70,7 +70,7 @@ func newClock(t testing.TB) (c clock, path string) {
 // word is a number in the file.
 func (c clock) word(at int) uint64 { return binary.LittleEndian.Uint64(c.mem[at:]) }
 
-// fault switches what the victim does to itself.
+// fault switches the victim's own fault.
 func (c clock) fault(on bool) {
 	var mode uint64
 	if on {
@@ -79,7 +79,7 @@ func (c clock) fault(on bool) {
 	binary.LittleEndian.PutUint64(c.mem, mode)
 }
 
-// count is how many steps there have been.
+// count is the number of steps so far.
 func (c clock) count() int { return int(min(c.word(logCount), logMax)) }
 
 // pids are the victim's processes.
@@ -93,7 +93,7 @@ func (c clock) pids() []int {
 	return out
 }
 
-// steps are all up to now.
+// steps are all steps so far.
 func (c clock) steps() []step {
 	out := make([]step, c.count())
 	for i := range out {
@@ -103,7 +103,7 @@ func (c clock) steps() []step {
 	return out
 }
 
-// start starts the victim; it makes no step before it is told "go".
+// start starts the victim, which makes no step before the line "go".
 func (r *run) start() {
 	r.t.Helper()
 	v := &r.plan.victim
@@ -135,8 +135,8 @@ func (r *run) start() {
 	cmd.Env = slices.Concat(os.Environ(), v.env, r.env)
 	r.child = testkit.Start(r.t, cmd)
 	r.join(r.group, r.child.PID())
-	// Its turns are a little shorter than those of others, so that it does not wait for the
-	// end of theirs when it wakes (Linux 6.12; before, it does). Those of faults are as long.
+	// Its time slices are a little shorter than others', so that it does not wait for their end
+	// when it wakes (from Linux 6.12 on). Those of faults are as long.
 	if err := unix.SchedSetAttr(r.child.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
 		r.t.Fatal(err)
 	}
@@ -147,12 +147,12 @@ func (r *run) start() {
 	}
 }
 
-// place puts the CPUs in: CPU is the victim's, OTHER the other one.
+// place replaces the CPUs: CPU is the victim's, OTHER the other one.
 func (r *run) place(text string) string {
 	return strings.NewReplacer("CPU", strconv.Itoa(r.cpu), "OTHER", strconv.Itoa(1-r.cpu)).Replace(text)
 }
 
-// lengths are what the steps from one time to another took.
+// lengths are the lengths of the selected steps, by kind.
 func (r *run) lengths(steps []step, in func(s *step) bool) map[uint64][]time.Duration {
 	out := map[uint64][]time.Duration{}
 	for i := 1; i < len(steps); i++ {
@@ -163,7 +163,7 @@ func (r *run) lengths(steps []step, in func(s *step) bool) map[uint64][]time.Dur
 	return out
 }
 
-// length is how long step i took.
+// length is the length of step i.
 func (r *run) length(steps []step, i int) time.Duration {
 	if r.plan.victim.service {
 		return time.Duration(steps[i].End - steps[i].Begin)
@@ -171,15 +171,15 @@ func (r *run) length(steps []step, i int) time.Duration {
 	return time.Duration(steps[i].End - steps[i-1].End)
 }
 
-// warmUp is how many steps at the beginning are not normal.
+// warmUp is the number of first steps that are not normal.
 const warmUp = 5
 
-// usualStep is what steps of a kind take that no fault touches, and how sure that is; ns.
+// usualStep is the length of unaffected steps of a kind, and its error; ns.
 type usualStep struct{ mean, unsure float64 }
 
-// normal says what steps take that no fault has touched, by kind: the mean of all but the
-// longest and shortest tenth. It is as unsure as those before the first fault and after it
-// differ.
+// normal returns the length of steps that no fault touched, by kind: the mean without the longest
+// and shortest tenth. Its error is the difference between the steps before the first fault and
+// after it.
 func (r *run) normal(steps []step) map[uint64]usualStep {
 	out := map[uint64]usualStep{}
 	free := steps[min(warmUp, len(steps)):]
@@ -202,7 +202,7 @@ func (r *run) normal(steps []step) map[uint64]usualStep {
 	return out
 }
 
-// trimmed is the mean of all but the longest and the shortest tenth, and its standard error.
+// trimmed is the mean without the longest and the shortest tenth, and its standard error.
 func trimmed(all []time.Duration) (mean, unsure float64) {
 	slices.Sort(all)
 	all = all[len(all)/10 : len(all)-len(all)/10]
@@ -216,15 +216,15 @@ func trimmed(all []time.Duration) (mean, unsure float64) {
 	return mean, math.Sqrt(max(squares/n-mean*mean, 0) / n)
 }
 
-// touched tells whether a fault was on during a step, or up to shortly before.
+// touched reports whether a fault was active during a step, or until shortly before.
 func (r *run) touched(s *step, after time.Duration) bool { return touches(r.times, s, after) }
 
 func touches(times []window, s *step, after time.Duration) bool {
 	return slices.ContainsFunc(times, func(w window) bool { return s.End > w.From && s.Begin < w.To+int64(after) })
 }
 
-// excess is what the steps that faults touched took more than others, and when the
-// first of them ended that did.
+// excess is what the steps that faults touched took more than others, and the end of the first
+// longer one.
 func (r *run) excess(faults ...window) (l lost, first int64) {
 	normal := r.normal(r.steps)
 	var sum, unsure float64
@@ -244,12 +244,12 @@ func (r *run) excess(faults ...window) (l lost, first int64) {
 		sum += took - base.mean
 		unsure += base.unsure
 	}
-	// What is no fault's makes normal steps longer and shorter, too: 2 % of their length.
+	// Other influences vary normal steps as well: by 2 % of their length.
 	slack := 2*unsure + 0.02*sum + float64(5*ms)
 	return lost{Min: time.Duration(max(sum-slack, 0)), Mid: time.Duration(max(sum, 0)), Max: time.Duration(max(sum+slack, 0))}, first
 }
 
-// within is what was lost while one fault was on, of several that follow each other.
+// within is the loss during one of several successive faults.
 func within(fault int) func(*run) lost {
 	return func(r *run) lost {
 		l, _ := r.excess(r.times[fault])
@@ -257,14 +257,13 @@ func within(fault int) func(*run) lost {
 	}
 }
 
-// throttled is the time for which the victim's quota was used up. Some of that may have
-// cost nothing.
+// throttled is the time for which the victim's quota was used up. Some of it may have cost nothing.
 func throttled(r *run) lost {
 	d := time.Duration(r.group.number("cpu.stat", "throttled_time"))
 	return lost{Min: d / 2, Mid: d, Max: d * 11 / 10}
 }
 
-// delayed is for how long the victim was ready to run and did not, during a fault.
+// delayed is the time for which the victim was runnable during a fault.
 func delayed(fault int) func(*run) lost {
 	return func(r *run) lost {
 		d := r.delays[fault]
@@ -272,7 +271,7 @@ func delayed(fault int) func(*run) lost {
 	}
 }
 
-// beside is what was lost beside something else at the same time.
+// beside is the loss beside something else at the same time.
 func beside(other func(*run) lost) func(*run) lost {
 	return func(r *run) lost {
 		all, _ := r.excess(r.times...)

@@ -21,12 +21,12 @@ func (b bounds) check(t testing.TB, what string, got, slack int64) {
 	}
 }
 
-// slack is the difference allowed between sums by the ledger and by other clocks. The
-// scheduler's clock is as of the last interrupt. The hypervisor's time is in none of
-// the thread's clocks; the kernel shows it in steps of 10 ms for each CPU, so that up to 20 ms of two
-// CPUs are not shown of any run on a machine whose hypervisor ever took some. An idle virtual CPU
-// takes long to come: beside a load, 56 switches came 75 us late in the mean, the worst of some
-// twenty runs. If that is exponential, the mean of 56 strays by 10 us: 200 us are twelve times that away.
+// slack is the allowed difference between the ledger's sums and other clocks. The scheduler's clock
+// is that of the last interrupt. None of the thread's clocks includes stolen time. The kernel shows
+// that in steps of 10 ms per CPU, so up to 20 ms of two CPUs stay invisible in any run, if the
+// hypervisor ever stole some. An idle virtual CPU resumes slowly: beside a load, 56 switches came
+// 75 us late in the mean, in the worst of some twenty runs. If that is exponential, the mean of 56
+// varies by 10 us: 200 us are twelve times that.
 func (r *run) slack(wall, switches int64) int64 {
 	slack := int64(ms) + wall/50 + switches*int64(200*time.Microsecond)
 	if r.shared {
@@ -35,8 +35,8 @@ func (r *run) slack(wall, switches int64) int64 {
 	return slack
 }
 
-// sums compares where the time of outermost calls and of the gaps before them went with
-// the thread's own clocks.
+// sums compares the parts of outermost calls and of the gaps before them with the thread's own
+// clocks.
 func (r *run) sums(t testing.TB) {
 	t.Helper()
 	var cpu, waits, throttled, gapCPU, gapWaits bounds
@@ -67,8 +67,8 @@ func (r *run) sums(t testing.TB) {
 			waited[w.State] += w.Duration
 		}
 		if w.Flags&events.WaitIdle != 0 {
-			// The scheduler does not look at its clock again when an idle CPU turns to a
-			// thread: a CPU that comes late is on-CPU time by the thread's clock.
+			// The scheduler does not reread its clock when an idle CPU switches to a thread: a CPU
+			// that comes late is on-CPU time by the thread's clock.
 			cpu.low -= w.Taken
 			waits.high += w.Taken
 		}
@@ -90,8 +90,8 @@ func (r *run) sums(t testing.TB) {
 	}
 }
 
-// blockedAtLeast checks the blocked time of each call against the time for which the
-// program slept, less what it spent runnable after it had read its clock.
+// blockedAtLeast checks the blocked time of each call against the program's sleep, less its
+// runnable time after reading its clock.
 func blockedAtLeast(d time.Duration) func(testing.TB, *run) {
 	return func(t testing.TB, r *run) {
 		for i := range r.calls {
@@ -104,7 +104,7 @@ func blockedAtLeast(d time.Duration) func(testing.TB, *run) {
 	}
 }
 
-// onCPUAtLeast checks the on-CPU time of each call against what the program used.
+// onCPUAtLeast checks the on-CPU time of each call against the program's own CPU clock.
 func onCPUAtLeast(d time.Duration) func(testing.TB, *run) {
 	return func(t testing.TB, r *run) {
 		for i := range r.calls {
@@ -130,7 +130,7 @@ func gapBlocked(t testing.TB, r *run) {
 	}
 }
 
-// nested checks calls inside others: they name the outer call, and waits name the outer call, too.
+// nested checks calls inside others: the calls and their waits name the outer call.
 func nested(t testing.TB, r *run) {
 	outer := r.calls[0].Op
 	for i := range r.calls {
@@ -149,8 +149,8 @@ func nested(t testing.TB, r *run) {
 	}
 }
 
-// charged checks that threads on the thread's CPU are charged for what they used, by their
-// own clocks, while the thread was runnable.
+// charged checks that threads on the thread's CPU are charged with the CPU time of their own clocks
+// while the thread was runnable.
 func charged(t testing.TB, r *run) {
 	used, got := make([]bounds, len(r.culprits)), make([]int64, len(r.culprits))
 	var nameless, all, high, wall, switches int64
@@ -160,7 +160,7 @@ func charged(t testing.TB, r *run) {
 			continue
 		}
 		for n := range used {
-			// What a culprit used while the thread was not runnable is not charged.
+			// Time of a culprit while the thread was not runnable is not charged.
 			d := min(in.hog[n], in.delay)
 			used[n].add(max(d-in.outside()-max(in.blocked, 0), 0), d)
 		}
@@ -187,15 +187,15 @@ func charged(t testing.TB, r *run) {
 		used[n].low -= nameless
 		used[n].check(t, fmt.Sprintf("thread %d is charged with", who.TID), got[n], slack)
 	}
-	// The kernel may keep real-time processes from the CPU, so that ordinary threads get a turn.
+	// The kernel may throttle real-time processes so that ordinary threads get a turn.
 	if all == 0 && high > slack+nameless {
 		t.Errorf("culprits used the CPU for up to %v, and nobody is charged", time.Duration(high))
 	}
 	r.names(t)
 }
 
-// named checks that a process is charged for what all of its threads used, by its first thread's
-// names, and that no time in calls is of threads without a name.
+// named checks that a process is charged with the time of all its threads, under its first thread's
+// names, and that no time in calls belongs to threads without a name.
 func named(t testing.TB, r *run) {
 	charged(t, r)
 	for _, w := range r.inCalls() {
@@ -208,8 +208,8 @@ func named(t testing.TB, r *run) {
 	}
 }
 
-// ownCrowd checks that time which threads of the process took is told as its own, also
-// where there are too many to name each.
+// ownCrowd checks that time taken by the process's own threads is reported as its own, even if
+// there are too many to name each.
 func ownCrowd(t testing.TB, r *run) {
 	var own int
 	for _, w := range r.inCalls() {
@@ -226,7 +226,7 @@ func ownCrowd(t testing.TB, r *run) {
 	}
 }
 
-// throttled checks that time which a quota took is the quota's.
+// throttled checks that time taken by a quota is reported as throttled.
 func throttled(t testing.TB, r *run) {
 	var got, records int64
 	for i := range r.calls {
@@ -246,7 +246,7 @@ func throttled(t testing.TB, r *run) {
 	}
 }
 
-// moved checks that each CPU's process is charged for waits for its own CPU.
+// moved checks that each CPU's process is charged with the waits for its own CPU.
 func moved(t testing.TB, r *run) {
 	if r.hogged(t) == 0 {
 		t.Error("no process is charged")
@@ -254,8 +254,8 @@ func moved(t testing.TB, r *run) {
 	r.names(t)
 }
 
-// hogged returns how many waits name a process of either CPU, each of which must be for
-// that process's CPU.
+// hogged returns the number of waits that name a process of either CPU, after checking that each is
+// for that process's CPU.
 func (r *run) hogged(t testing.TB) (n int) {
 	t.Helper()
 	for _, w := range r.inCalls() {

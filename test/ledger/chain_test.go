@@ -16,12 +16,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// followed is how many wakers a wait is followed through: MAX_HOPS in bpf/abi.h.
+// followed is the number of wakers through which a wait is followed: MAX_HOPS in bpf/abi.h.
 const followed = 4
 
-// A thread that waits for another one, which waits for a third one, is held up by what the last of
-// them does. Each of them gets an account, up to the fourth, once the one before it has one: of
-// the first rounds it is not known.
+// Along a chain of waiting threads, the wait is explained by what the last one does. Each thread is
+// enrolled, up to the fourth hop, once the one before it has an account, so the first rounds are
+// unexplained.
 func TestChainOfWakers(t *testing.T) {
 	_, program := buildChain(t)
 	for _, hops := range []int{1, 2, 4, 6} {
@@ -60,7 +60,7 @@ func TestChainOfWakers(t *testing.T) {
 	}
 }
 
-// dropped is how often something was not kept for a reason.
+// dropped returns how often something was dropped for a reason.
 func dropped(saw *record, reason string) uint64 {
 	for _, d := range saw.ticks[len(saw.ticks)-1].Drops {
 		if d.Reason == reason {
@@ -70,7 +70,7 @@ func dropped(saw *record, reason string) uint64 {
 	return 0
 }
 
-// blockedBy returns the largest share of a process's time that a thread's end of it made.
+// blockedBy returns the largest share of a process's blocked time that one thread ended.
 func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
 	t.Helper()
 	for i := range saw.ticks {
@@ -85,8 +85,8 @@ func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
 	return most
 }
 
-// A thread that waits for a lock in turns, each of which a timer ends but for the last one, has
-// waited for the thread with the lock all the time.
+// A wait for a lock in turns, which timers end except for the last one, counts wholly as a wait for
+// the lock's holder.
 func TestLockInTurns(t *testing.T) {
 	_, program := buildProgram(t, "turns")
 	child := testkit.Start(t, exec.Command(program, "80", "1000"))
@@ -120,7 +120,7 @@ func TestLockInTurns(t *testing.T) {
 	}
 }
 
-// Who ends a wait is known by the time of its start, too, as the kernel tells it of each thread.
+// The waker of a wait also has its start time, as the kernel reports it for each thread.
 func TestWakerHasItsStart(t *testing.T) {
 	_, program := buildChain(t)
 	child, tids := startChain(t, program, 2)
@@ -172,7 +172,7 @@ func startOf(t *testing.T, pid uint32) uint32 {
 	return uint32(n)
 }
 
-// numbers are those of a line.
+// numbers parses the numbers of a line.
 func numbers(t *testing.T, line string) (out []uint32) {
 	t.Helper()
 	for _, f := range strings.Fields(line) {
@@ -202,15 +202,15 @@ func buildProgram(t *testing.T, name string) (dir, program string) {
 	return dir, program
 }
 
-// startChain starts it, and returns the thread that calls and those behind it.
+// startChain starts it, and returns the calling thread and those behind it.
 func startChain(t *testing.T, program string, hops int) (child *testkit.Child, tids []uint32) {
 	t.Helper()
 	child = testkit.Start(t, exec.Command(program, strconv.Itoa(hops), "60", "2000"))
 	return child, numbers(t, child.Line(""))
 }
 
-// A waker that has ended no long wait for a while gives its place to others, also while it sleeps,
-// and gets one again when it ends long waits again.
+// A waker without a recent long wait loses its slot to others, even while it sleeps, and gets one
+// again when it ends long waits again.
 func TestUnusedWakers(t *testing.T) {
 	dir, program := buildChain(t)
 	tr, err := probes.Open(probes.Options{Rows: rows(t), KeepWaker: 1})

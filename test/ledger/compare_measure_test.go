@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// clockSlack is how far clocks that do not contradict each other are apart, ns.
+	// clockSlack is how far consistent clocks may differ, ns.
 	clockSlack = 40_000
-	// tolerance is the error that is allowed in any part of a call, ns: the wake-up of
-	// a CPU and the cost of the probes are in it. Longer parts may be off by 2 %.
+	// tolerance is the allowed error in any part of a call, ns. It includes the wake-up of a CPU
+	// and the cost of the probes. Longer parts may be off by 2 %.
 	tolerance = 50_000
-	// perSwitch is how far the scheduler's clock may be behind at each switch, ns: it is
-	// as of the interrupt that caused the switch.
+	// perSwitch is how far the scheduler's clock may lag at each switch, ns: it is that of the
+	// interrupt that caused the switch.
 	perSwitch = 8_000
-	// looks is how often the programs look in a call at what the hypervisor took, but for
-	// switches: at the beginning and the end of a call inside, and at its own end.
+	// looks is how often the programs check stolen time in a call, besides switches: at the
+	// beginning and end of a nested call, and at its own end.
 	looks = 3
 )
 
-// parts are where the time of a call or a gap went, ns, in the order of partNames.
+// parts are the times of a call or a gap, ns, in the order of partNames.
 type parts [5]int64
 
 var partNames = [len(parts{})]string{"duration", "on-CPU", "runnable", "throttled", "blocked"}
@@ -43,7 +43,7 @@ func (t *truth) parts() parts {
 	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0) + t.stolen, t.throttled, t.wasBlocked()}
 }
 
-// wasBlocked is how long the thread was blocked.
+// wasBlocked is the thread's blocked time.
 func (t *truth) wasBlocked() int64 {
 	if t.blocked < 0 {
 		return t.wall - t.cpu - t.delay
@@ -51,10 +51,9 @@ func (t *truth) wasBlocked() int64 {
 	return t.blocked
 }
 
-// disturbed tells that there is no truth to compare with: the kernel did not show
-// all switches and wake-ups; or the clocks contradict each other, since the hypervisor took
-// the CPU or the thread lost it between two readings; or the thread lost the CPU between a
-// reading and the call, so that the two are not of the same time.
+// disturbed reports whether a call has no usable truth. Either the kernel did not show all switches
+// and wake-ups, or the clocks contradict each other, since the CPU was stolen or lost between two
+// readings, or the thread lost the CPU between a reading and the call.
 func (t *truth) disturbed() bool {
 	const short = 150_000
 	if t.left != t.switches() || t.came != t.switches() || t.woken < t.blocks {
@@ -63,7 +62,7 @@ func (t *truth) disturbed() bool {
 	return t.delay < t.throttled-clockSlack || t.margin > short || t.aside > short || distance(t.unexplained(), 0) > t.clocks()
 }
 
-// unexplained is what the clocks leave of a call whose blocked time is known.
+// unexplained is the remainder of the clocks for a call of known blocked time.
 func (t *truth) unexplained() int64 {
 	if t.blocked < 0 {
 		return 0
@@ -71,23 +70,23 @@ func (t *truth) unexplained() int64 {
 	return t.wall - t.cpu - t.stolen - t.delay - t.blocked
 }
 
-// clocks is how far the clocks of a call may be apart.
+// clocks is how far the clocks of a call may differ.
 func (t *truth) clocks() int64 { return clockSlack + t.late() }
 
-// late is how far the clocks may be apart for the thread's switches.
+// late is how far the clocks may differ because of the thread's switches.
 func (t *truth) late() int64 { return (slower() + perSwitch) * t.switches() }
 
-// slack is the error that is allowed in a part of this call.
+// slack is the allowed error in a part of this call.
 func (t *truth) slack(part int64) int64 { return max(tolerance, part/50) + t.late() }
 
-// median of values, which it sorts.
+// median returns the median of values, which it sorts.
 func median(v []int64) int64 {
 	slices.Sort(v)
 	return v[len(v)/2]
 }
 
-// medians returns by how much the records of calls or gaps differ from the truth, and by
-// how much they may, in the median of the n that can be compared.
+// medians returns the error of the records of calls or gaps, and the allowed error, in the median
+// of the n that can be compared.
 func (r *run) medians(inner bool, truths []truth, of func(*events.Call) parts) (off, allowed parts, n int) {
 	var offs, limits [len(parts{})][]int64
 	for i := range truths {
@@ -109,7 +108,7 @@ func (r *run) medians(inner bool, truths []truth, of func(*events.Call) parts) (
 	return off, allowed, n
 }
 
-// compare checks what the session saw against what the program knows.
+// compare checks the session's records against the program's own.
 func (r *run) compare(t testing.TB) {
 	t.Helper()
 	for _, c := range []struct {
@@ -130,9 +129,9 @@ func (r *run) compare(t testing.TB) {
 	r.compareWaits(t)
 }
 
-// compareSums checks what records of calls with the gaps before them sum to. A call and its
-// gap are one here: where the hypervisor stops the machine between the program's reading of
-// its clock and the probe's, the one has what the other lacks.
+// compareSums checks the sums of the records of calls with the gaps before them. A call and its gap
+// count as one here: if the hypervisor stops the machine between the program's reading and the
+// probe's, time moves from one to the other.
 func (r *run) compareSums(t testing.TB) {
 	t.Helper()
 	var got, want, allowed parts
@@ -157,7 +156,7 @@ func (r *run) compareSums(t testing.TB) {
 	}
 }
 
-// compareWaits checks that the waits in a call are its parts, but for short ones.
+// compareWaits checks that the waits in a call add up to its parts, except short ones.
 func (r *run) compareWaits(t testing.TB) {
 	t.Helper()
 	guest := testkit.Stolen(t) > 0
@@ -188,7 +187,7 @@ func (r *run) compareWaits(t testing.TB) {
 	})
 }
 
-// String compares the truth and the ledger, for people.
+// String compares the truth and the ledger in readable form.
 func (r *run) String() string {
 	var want, got [len(parts{})][]int64
 	for i := range r.calls {

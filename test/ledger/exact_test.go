@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// step is by how much the kernel's clock for BPF programs may go back.
+	// step is how far the kernel's clock for BPF programs may go back.
 	step = int64(20 * time.Microsecond)
-	// recorded is the length from which on a wait has a record.
+	// recorded is the minimum length of a wait with a record.
 	recorded = int64(20 * time.Microsecond)
 )
 
@@ -32,13 +32,13 @@ func checkExactly(t *testing.T, how tracing, workloads ...workload) {
 	}
 }
 
-// exact checks what holds for each workload, whatever the machine does: the parts of calls
-// and gaps sum to them, calls and gaps follow each other, the records sum to the kernel's
-// own counts, runnable waits are charged in full, and nothing is dropped.
+// exact checks what holds for each workload on any machine: the parts of calls and gaps add up,
+// calls and gaps follow each other, the records add up to the kernel's own counts, runnable waits
+// are charged in full, and nothing is dropped.
 func (r *run) exact(t testing.TB) {
 	t.Helper()
 	for _, d := range r.ticks[len(r.ticks)-1].Drops {
-		// Anybody on the machine can fill the kernel's log.
+		// Any program can fill the kernel's log.
 		if d.Count > 0 && !strings.HasPrefix(d.Reason, "kernel-log-") && !testkit.HasNoAccount(d.Reason) {
 			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
 		}
@@ -48,8 +48,8 @@ func (r *run) exact(t testing.TB) {
 	r.taken(t)
 }
 
-// identities checks that a call's parts sum to its duration, and a gap's to the gap, and
-// that both last as long as the program says.
+// identities checks that the parts of a call add up to its duration, and those of a gap to the gap,
+// and that both last as long as the program reports.
 func (r *run) identities(t testing.TB) {
 	t.Helper()
 	lasts := func(what string, i int, got, low, high int64) {
@@ -132,7 +132,7 @@ func inside(c *events.Call) *tick.Times {
 // distance returns by how much two values differ.
 func distance[T int64 | uint64](a, b T) T { return max(a, b) - min(a, b) }
 
-// taken checks that the CPU's time in each runnable wait has owners, and no more of it than the wait lasted.
+// taken checks that the CPU's time in each runnable wait has owners, and does not exceed the wait.
 func (r *run) taken(t testing.TB) {
 	t.Helper()
 	var first *events.Wait
@@ -177,10 +177,10 @@ func (r *run) account(t testing.TB) {
 			gaps.Add(&tick.Times{OnCPU: uint64(c.GapOnCPU), Runnable: uint64(c.GapRunnable), Throttled: uint64(c.GapThrottled), Blocked: uint64(c.GapBlocked)})
 		}
 	}
-	// An account of which switches are missing is cut to what is possible. The probes'
-	// cost, where it is subtracted from calls, stays in the account.
+	// An account with missing switches is limited to what is possible. The probes' cost, if
+	// subtracted from calls, stays in the account.
 	unseen := slices.ContainsFunc(r.calls, func(c events.Call) bool { return c.Flags&events.CallUnseen != 0 })
-	// So is a call in which the kernel's clock went back: no time on a CPU is left of it.
+	// So is a call in which the kernel's clock went back: it has no on-CPU time left.
 	cut := slices.ContainsFunc(r.calls, func(c events.Call) bool { return c.OnCPU == 0 })
 	if cut && th.InCalls.Total() != in.Total() {
 		t.Errorf("in calls %+v, the records sum to %+v, which is another time", th.InCalls, in)
@@ -232,7 +232,7 @@ func (r *run) inCalls() (all []events.Wait) {
 	return all
 }
 
-// names checks that culprits are named with their process and that process's parent.
+// names checks that culprits are named with their process and its parent.
 func (r *run) names(t testing.TB) {
 	t.Helper()
 	for _, w := range r.waitsOf(r.pid) {

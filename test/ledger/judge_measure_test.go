@@ -10,10 +10,10 @@ import (
 	"ingero/internal/testkit"
 )
 
-// attempts is how often a workload is run at most until it can be judged.
+// attempts is the maximum number of runs of a workload until it can be judged.
 const attempts = 5
 
-// collector is a test whose errors are kept and not reported.
+// collector is a test whose errors are collected instead of reported.
 type collector struct {
 	testing.TB
 	wrong []string
@@ -43,9 +43,9 @@ func observe(t testing.TB, how tracing, workloads ...workload) []*run {
 	return trace(t, how, workloads...)
 }
 
-// judge checks what holds for each workload, and runs the workload's own check. A measurement
-// that is wrong while the hypervisor kept the CPUs from the machine tells nothing about the
-// ledger: the workload is run again then. What must hold without any clock stands.
+// judge checks what holds for each workload, and runs the workload's own check. A measurement that
+// fails while the hypervisor stole CPU time says nothing about the ledger, so the workload runs
+// again. The checks that need no clock are never repeated.
 func judge(t testing.TB, r *run) *run {
 	t.Helper()
 	r = again(t, r, func(r *run) string {
@@ -70,7 +70,7 @@ func judge(t testing.TB, r *run) *run {
 	return r
 }
 
-// faults returns all that is wrong.
+// faults returns all errors.
 func (r *run) faults(t testing.TB) []string {
 	if wrong := collect(t, r.exact); len(wrong) > 0 {
 		return wrong
@@ -82,8 +82,8 @@ func (r *run) faults(t testing.TB) []string {
 	})
 }
 
-// again returns a run of the workload, which is run again for as long as most of its
-// truth is missing, or unfit says why it tells nothing.
+// again returns a run of the workload. It repeats the run while most of its truth is missing, or
+// unfit gives a reason against it.
 func again(t testing.TB, r *run, unfit func(*run) string) *run {
 	t.Helper()
 	for i := 1; ; i++ {
@@ -103,8 +103,8 @@ func again(t testing.TB, r *run, unfit func(*run) string) *run {
 	}
 }
 
-// hampered tells whether the hypervisor had more than a hundredth of what the program
-// could have had of one CPU.
+// hampered reports whether the hypervisor stole more than a hundredth of the program's share of one
+// CPU.
 func (r *run) hampered() bool {
 	var took int64
 	for i := range r.truths {
@@ -115,7 +115,7 @@ func (r *run) hampered() bool {
 	return int64(r.stolen) > took/100
 }
 
-// consistent tells whether most calls can be judged.
+// consistent reports whether most calls can be judged.
 func (r *run) consistent() bool {
 	good, all := 0, 0
 	for i := range r.truths {
@@ -129,9 +129,9 @@ func (r *run) consistent() bool {
 	return 2*good > all
 }
 
-// explained tells whether most calls can be judged with what the hypervisor took from the
-// thread while it was on its CPU, which is all that its clocks leave: the kernel's account
-// of that has to be as much, in which a step is 10 ms.
+// explained reports whether most calls can be judged if stolen on-CPU time accounts for the
+// remainder of the thread's clocks. The kernel's account of stolen time, in steps of 10 ms, must be
+// as large.
 func (r *run) explained() bool {
 	const step = 10 * ms
 	var outer time.Duration

@@ -44,7 +44,7 @@ func TestOpenCall(t *testing.T) {
 	}
 }
 
-// attach puts the probes on a library.
+// attach attaches the probes to a library.
 func attach(t testing.TB, tr *probes.Tracer, path string) {
 	t.Helper()
 	f, err := os.Open(path)

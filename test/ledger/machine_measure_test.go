@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeUp is how late, in ns, a CPU may come without anything being granted for it. More
-// than mostSlower is never granted: such a machine cannot be measured on.
+// wakeUp is the tolerated lateness of a CPU, in ns, without an allowance. An allowance of more than
+// mostSlower is never made: such a machine is unfit for measurements.
 const (
 	wakeUp     = 20_000
 	mostSlower = 100_000
 )
 
-// slower is by how much a CPU of this machine comes later than that when the timer of a
-// thread that sleeps alone has run out, in ns: under a hypervisor that has to bring an
-// idle CPU back more than 80 us were seen. Nobody traces meanwhile. 0 where CPUs come in time.
+// slower is how much later than wakeUp a CPU of this machine resumes when the timer of a lone
+// sleeping thread has expired, in ns. Under a hypervisor that must reschedule an idle CPU more than
+// 80 us were seen. Nothing is traced meanwhile. It is 0 if CPUs resume in time.
 var slower = sync.OnceValue(func() int64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

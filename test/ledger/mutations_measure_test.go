@@ -16,8 +16,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// mutations are mistakes that the ledger could have, each a change of its text,
-// and the workload that must show it.
+// mutations are possible mistakes of the ledger, each a change of its text, and the workload that
+// must reveal it.
 var mutations = []struct {
 	name     string
 	file     string // of bpf/
@@ -42,7 +42,7 @@ var mutations = []struct {
 // beside is a thread that shares its CPU with a process.
 var beside = workload{scenario: "spin", count: 30, each: 12 * ms, hogs: []string{"spin CPU"}, check: compareCharged}
 
-// The comparisons fail where the ledger is wrong.
+// The comparisons fail when the ledger is wrong.
 func TestMutations(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	for _, m := range mutations {
@@ -62,7 +62,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// compile makes the object of the BPF programs after one change of their text.
+// compile compiles the BPF programs after one change of their text.
 func compile(t testing.TB, name, old, new string) []byte {
 	t.Helper()
 	root, err := testkit.Repository()
@@ -101,7 +101,7 @@ func compile(t testing.TB, name, old, new string) []byte {
 	return object
 }
 
-// compilerFlags are those with which the programs are built for the agent.
+// compilerFlags are the flags with which the agent's programs are built.
 func compilerFlags(root string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "internal/bpf/doc.go"))
 	if err != nil {

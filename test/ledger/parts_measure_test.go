@@ -13,7 +13,7 @@ import (
 // quarter is a quota of a quarter of a CPU.
 var quarter = quota{5 * ms, 20 * ms}
 
-// Workloads that the mutations are tried on, too.
+// Workloads that the mutations use, too.
 var (
 	// A thread whose CPU is busy when it wakes, with a process that it may not preempt.
 	lateWake = workload{name: "woken while a real-time hog runs", scenario: "sleep", count: 60, each: 3 * ms,
@@ -23,8 +23,8 @@ var (
 		hogs: []string{"spin CPU"}, check: compareCharged}
 )
 
-// Where the time of a call and of the gap before it went is what the thread's own clocks
-// say, and competing threads are charged what their clocks say.
+// The parts of a call and of the gap before it agree with the thread's own clocks, and competing
+// threads are charged with the time of theirs.
 func TestPartsByClocks(t *testing.T) {
 	for _, r := range observe(t, tracing{},
 		workload{name: "spin", scenario: "spin", count: 100, each: 3 * ms},
@@ -51,7 +51,7 @@ func TestPartsByClocks(t *testing.T) {
 	}
 }
 
-// taken returns what threads had of the CPU while the thread was runnable.
+// taken returns the CPU time of other threads while the thread was runnable.
 func taken(waits []events.Wait, by func(*events.Wait) bool) (ns int64) {
 	for i := range waits {
 		if waits[i].State == events.WaitRunnable && by(&waits[i]) {
@@ -61,10 +61,9 @@ func taken(waits []events.Wait, by func(*events.Wait) bool) (ns int64) {
 	return ns
 }
 
-// compareCharged checks what threads on the thread's CPU are charged with in calls against
-// what they used then by their own clocks. What they used while the quota kept the thread
-// away is not to be charged; they can have used no more than that time. Where not all names
-// were kept, because too many threads had a turn, the rest may have been a hog's.
+// compareCharged checks the charges of threads on the thread's CPU against their own clocks. Their
+// time while the quota throttled the thread is not charged, and cannot exceed the throttled time.
+// If not all names were kept, because too many threads had a turn, the rest may have been a hog's.
 func compareCharged(t testing.TB, r *run) {
 	charged, most, least := make([]int64, len(r.culprits)), make([]int64, len(r.culprits)), make([]int64, len(r.culprits))
 	var nameless int64
@@ -92,8 +91,8 @@ func compareCharged(t testing.TB, r *run) {
 	r.names(t)
 }
 
-// compareMoved checks that a thread which is moved while it waits goes on waiting for the
-// other CPU, and that each CPU's hog is charged for its own part.
+// compareMoved checks that a thread moved during a wait continues to wait for the other CPU, and
+// that each CPU's hog is charged with its own part.
 func compareMoved(t testing.TB, r *run) {
 	moves := 0
 	waits := slices.DeleteFunc(r.waitsOf(r.pid), func(w events.Wait) bool { return w.State != events.WaitRunnable })
@@ -106,7 +105,7 @@ func compareMoved(t testing.TB, r *run) {
 		if next < 0 {
 			continue
 		}
-		// A rest that is too short for a record is in the sums alone.
+		// A remainder that is too short for a record is only in the sums.
 		if after := waits[i+1+next]; distance(after.Start, w.End()) < recorded && after.CPU == w.CPU {
 			t.Errorf("moved away from CPU %d, and waits on for CPU %d", w.CPU, after.CPU)
 		}
@@ -117,8 +116,8 @@ func compareMoved(t testing.TB, r *run) {
 	r.names(t)
 }
 
-// compareSleeps checks that nearly all sleeps of the waker have records, and that its
-// account has them in full.
+// compareSleeps checks that nearly all sleeps of the waker have records, and that its account has
+// all of them.
 func compareSleeps(t testing.TB, r *run) {
 	enrolled(t, r)
 	th, _ := r.thread(r.helper)

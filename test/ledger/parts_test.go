@@ -15,7 +15,7 @@ func ways() []workload {
 		{name: "a real-time process has the CPU", scenario: "work", count: 10, each: 10 * ms, hogs: []string{"burst CPU 5000 2000"}, check: charged},
 		{name: "woken while a real-time process runs", scenario: "sleep", count: 40, each: 3 * ms, hogs: []string{"burst CPU 5000 1000"}, check: charged},
 		{name: "beside a process of many threads", scenario: "work", count: 10, each: 10 * ms, hogs: []string{"crowd CPU 100 6400"}, check: named},
-		// The hog is on another CPU: without it, real-time priorities are not asked for first.
+		// The hog is on another CPU: only with a hog does the test check for real-time priority.
 		{name: "beside many threads of its own", scenario: "own-crowd", count: 10, each: 10 * ms, hogs: []string{"burst OTHER 100 50000"}, check: ownCrowd},
 		{name: "a CPU quota", scenario: "work", count: 5, each: 4 * ms, quota: quota{2 * ms, 100 * ms}, check: throttled},
 		{name: "moved between CPUs", scenario: "work", count: 100, each: 10 * ms,
@@ -23,9 +23,9 @@ func ways() []workload {
 	}
 }
 
-// Where the time of calls and gaps went lies between bounds of the thread's own clocks,
-// and competing threads are charged for what they used by theirs.
+// The parts of calls and gaps lie between the bounds of the thread's own clocks, and competing
+// threads are charged with the time of theirs.
 func TestParts(t *testing.T) { checkExactly(t, tracing{raw: true}, ways()...) }
 
-// The same holds where the probes' cost is subtracted from the durations.
+// The bounds also hold if the probes' cost is subtracted from the durations.
 func TestPartsLessProbes(t *testing.T) { checkExactly(t, tracing{}, ways()...) }

@@ -11,10 +11,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// Each of a thousand blocked calls says what it waited for and who ended the wait. A wake-up
-// is the waker's, even if the thread comes to another CPU that is idle. A wake-up by a timer
-// is nobody's, least of all that of the thread which the timer interrupts. Hogs run while a
-// thread is woken, and wake nobody.
+// Each of a thousand blocked calls has the reason of its wait and its waker. A wake-up belongs to
+// the waker, even if the thread moves to another, idle CPU. A wake-up by a timer belongs to nobody,
+// and not to the thread that the timer interrupts. Hogs that run during a wake-up wake nobody.
 func TestReasonsByClocks(t *testing.T) {
 	t.Logf("an idle CPU comes %v later than the tolerances have for it", time.Duration(slower()))
 	const third = 300 * time.Microsecond
@@ -49,8 +48,8 @@ func TestReasonsByClocks(t *testing.T) {
 
 func (want wantWait) compare(t testing.TB, r *run) { want.judged(t, r) }
 
-// judged checks that calls say why they were blocked. It returns how many calls were surely
-// blocked for long enough to have a record.
+// judged checks the reasons of blocked calls. It returns how many calls were surely blocked long
+// enough to have a record.
 func (want wantWait) judged(t testing.TB, r *run) (judged int) {
 	r.eachCall(func(i int, in []events.Wait) {
 		call := &r.truths[i]
@@ -75,10 +74,9 @@ func (want wantWait) judged(t testing.TB, r *run) (judged int) {
 	return judged
 }
 
-// surely tells that one wait of a call was long enough to have a record. Where
-// nobody planned for how long the call was blocked, what the clocks leave may be the
-// hypervisor's, which has the device to serve. There the ledger's own sum decides, which is
-// compared with the clocks for all calls together.
+// surely reports whether one wait of a call was long enough for a record. If the program does not
+// know its blocked time, the clocks' remainder may be the hypervisor's, which serves the device.
+// Then the ledger's own sum decides, which is compared with the clocks for all calls together.
 func surely(t *truth, c *events.Call) bool {
 	if t.blocked < 0 {
 		return c.Blocked >= recorded*max(t.blocks, 1)

@@ -12,12 +12,12 @@ import (
 
 // Wakers: who ends a wait.
 const (
-	byAnyone = iota // a device; its interrupt may be served by a thread
+	byAnyone = iota // a device, whose interrupt a thread may serve
 	byHelper
 	byTimer
 )
 
-// wantWait is what a blocked wait must say.
+// wantWait is the expected record of a blocked wait.
 type wantWait struct {
 	reasons  []events.Reason
 	syscalls []string // "": none; nil: any
@@ -34,10 +34,10 @@ var (
 	wantFutex = wantWait{one(events.ReasonLock), []string{"futex"}, events.FileNone, false, byHelper}
 )
 
-// blocking are the ways to wait, and what each wait must say.
+// blocking are the ways to wait, with the expected waits.
 var blocking = []struct {
 	scenario string
-	onDisk   bool // a call takes what the disk takes, which can be too short for a record
+	onDisk   bool // the call's length is the disk's, possibly too short for a record
 	want     wantWait
 }{
 	{"sleep", false, wantSleep},
@@ -54,8 +54,8 @@ var blocking = []struct {
 	{"fault", true, wantWait{one(events.ReasonFault), []string{""}, events.FileNone, true, byAnyone}},
 }
 
-// A blocked call says what it waited for and who ended the wait. A thread that wakes a
-// traced one has an account.
+// A blocked call has the reason of its wait and its waker, and a waker of a traced thread has an
+// account.
 func TestReasons(t *testing.T) {
 	workloads := []workload{{name: "a waker that sleeps", scenario: "sleepy-waker", count: 12, each: 3 * ms, check: enrolled}}
 	for _, b := range blocking {
@@ -68,8 +68,7 @@ func TestReasons(t *testing.T) {
 	checkExactly(t, tracing{raw: true}, workloads...)
 }
 
-// check is about the waits of a workload. That a page of the program had to be read from the
-// disk is no fault of the ledger.
+// check checks the waits of a workload. It ignores reads of the program's own pages from the disk.
 func (want wantWait) check(t testing.TB, r *run) {
 	n := 0
 	for _, w := range r.inCalls() {
@@ -86,7 +85,7 @@ func (want wantWait) check(t testing.TB, r *run) {
 	}
 }
 
-// differs says what is wrong with a wait, if anything is.
+// differs describes what is wrong with a wait, "" if nothing is.
 func (want *wantWait) differs(w *events.Wait, r *run) string {
 	byIRQ := w.Flags&events.WaitByIRQ != 0
 	switch {
@@ -110,8 +109,8 @@ func (want *wantWait) differs(w *events.Wait, r *run) string {
 	return ""
 }
 
-// enrolled checks that a thread which wakes the traced one has an account, and says what it
-// waited for itself.
+// enrolled checks that the waker of the traced thread has an account, and its own waits have
+// reasons.
 func enrolled(t testing.TB, r *run) {
 	th, ok := r.thread(r.helper)
 	if !ok || !th.Enrolled || th.PID != r.pid || th.InCalls != (tick.Times{}) {
@@ -130,7 +129,7 @@ func enrolled(t testing.TB, r *run) {
 	}
 }
 
-// sleeps returns the waits of the waker, but for pages of the program.
+// sleeps returns the waits of the waker, except those for pages of the program.
 func (r *run) sleeps() []events.Wait {
 	return slices.DeleteFunc(r.waitsOf(r.helper), func(w events.Wait) bool {
 		return w.State != events.WaitBlocked || w.Reason == events.ReasonFault

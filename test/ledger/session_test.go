@@ -18,11 +18,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// tracing says how a session traces.
+// tracing configures a session.
 type tracing struct {
 	raw     bool        // the probes' cost is left in the durations
 	object  io.ReaderAt // BPF programs; nil: the agent's own
-	witness *os.File    // counters of what the kernel shows of the thread; nil: none
+	witness *os.File    // counters of the kernel's events of the thread; nil: none
 }
 
 // record is a sink that keeps everything.

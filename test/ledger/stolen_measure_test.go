@@ -11,9 +11,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// What a hypervisor takes of a thread's CPU is time that the thread waited for that CPU,
-// and named. There may be no hypervisor here: the programs are made to believe that one
-// takes an eighth of all time.
+// Time stolen by a hypervisor is runnable time with an owner. There may be no hypervisor here, so
+// the programs are made to see an eighth of all time as stolen.
 func TestStolen(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	const eighth = 8
@@ -39,7 +38,7 @@ func TestStolen(t *testing.T) {
 					t.Logf("call %d: of %v on its CPU %v were stolen, want an eighth", i, time.Duration(had), time.Duration(stolen))
 				}
 			})
-			// Where a hypervisor really does so, it can come between two readings.
+			// A real hypervisor can interfere between two readings.
 			if judged < r.count/2 || wrong > judged/10 {
 				t.Errorf("%d of %d calls are not right, of %d", wrong, judged, r.count)
 			}

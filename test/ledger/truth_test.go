@@ -8,12 +8,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// reading is what the program's clocks and counters showed at one moment: ns, counts.
+// reading has the program's clocks and counters at one moment: ns, counts.
 type reading struct {
 	wall, cpu, delay, throttled int64
 	aside                       int64 // time between reading the wall clock and reading the CPU clock
 	blocks, preemptions         int64 // switches away from the thread
-	left, came, woken           int64 // what the witness counted of these
+	left, came, woken           int64 // the witness's counts of these
 	hog                         [4]int64
 }
 
@@ -27,19 +27,19 @@ func (r *reading) minus(o *reading) (d reading) {
 	return d
 }
 
-// truth is what the program knows about one call, or about the gap before it: differences
-// of its readings. The readings lie outside the call: what passed between them and the
-// call is counted as on-CPU time of the gap, in wall and in cpu.
+// truth is the program's knowledge of one call, or of the gap before it: differences of its
+// readings. The readings lie outside the call: the time between them and the call counts as on-CPU
+// time of the gap, in wall and in cpu.
 type truth struct {
 	reading
 	inner   bool  // a call inside another
 	blocked int64 // as planned and timed by the program; -1: not known
 	margin  int64 // wall clock time between the readings and the inside of the call
 	//lint:ignore U1000 only measurements set it
-	stolen int64 // taken by the hypervisor while the thread was on its CPU: not in cpu
+	stolen int64 // stolen while the thread was on its CPU: not in cpu
 }
 
-// between returns what passed between two readings.
+// between returns the differences of two readings.
 func between(from, to *reading, blocked, margin int64) truth {
 	t := truth{reading: to.minus(from), blocked: blocked, margin: margin}
 	t.aside = from.aside + to.aside
@@ -73,7 +73,7 @@ func (l *line) scan(text string) error {
 	return err
 }
 
-// read takes in what the program printed. Calls come in the order in which they began.
+// read parses the program's output. Calls come in the order in which they began.
 func (r *run) read(text string) error {
 	var last *line
 	for text := range strings.Lines(text) {

@@ -17,17 +17,16 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A machine can have threads that its kernel shows to no BPF program, such as the
-// agent of a hypervisor: the switches to one and from one to another thread, and
-// the wake-ups while it runs, are missing then. No ledger can know of them. So a
-// program of its own, as simple as can be, counts what is shown of the thread.
+// A machine can have threads that its kernel hides from BPF programs, such as a hypervisor's agent.
+// Then the switches to and from one, and the wake-ups while it runs, are missing from any ledger.
+// So a separate, minimal program counts what is visible of the thread.
 
-// The witness's counters, in memory that it shares with the thread: whom it is to
-// watch, then switches from it, switches to it, and its wake-ups.
+// The witness's counters, in memory shared with the thread: the thread to watch, then switches from
+// it, switches to it, and its wake-ups.
 const witnessed = 4 * 8
 
-// count is a program that adds 1 to a counter if the argument of a tracepoint, a
-// task, is the one to watch.
+// count is a program that increments a counter if the argument of a tracepoint, a task, is the
+// watched one.
 func count(m *ebpf.Map, pid int32, args map[int16]int16) asm.Instructions {
 	code := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1), asm.LoadMapValue(asm.R7, m.FD(), 0)}
 	for arg, counter := range args {
@@ -78,7 +77,7 @@ func newWitness(t testing.TB) *os.File {
 	return f
 }
 
-// pidOffset is where a task has its number.
+// pidOffset is the offset of a task's number.
 func pidOffset() (int32, error) {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {

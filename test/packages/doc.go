@@ -1,3 +1,3 @@
-// Package packages holds no code: its tests make the packages as make packages does, and
-// take them through their lives.
+// Package packages contains only tests, which make the packages as make packages does, and install,
+// upgrade and remove them.
 package packages

@@ -15,7 +15,7 @@ import (
 	"ingero/sim"
 )
 
-// refused runs a command that must not succeed.
+// refused runs a command that must fail.
 func refused(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err == nil {
@@ -23,8 +23,8 @@ func refused(t *testing.T, name string, args ...string) {
 	}
 }
 
-// The root file system of the image, without a container engine: what needs no rights
-// works for anybody, in namespaces of its own and without a capability.
+// The image's root file system works without a container engine: commands that need no privileges
+// run as any user, in namespaces of their own and without a capability.
 func TestImage(t *testing.T) {
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "unshare", "setpriv")
@@ -60,7 +60,7 @@ func TestImage(t *testing.T) {
 		{[]string{"demo", "--no-gpu", "incident"}, "Root cause", 0},
 		{[]string{"query"}, "cudaLaunchKernel", 0},
 		{[]string{"explain"}, "train (", 0},
-		{[]string{"demo", "--no-gpu", "incident"}, " JST", 0}, // the time zones are there
+		{[]string{"demo", "--no-gpu", "incident"}, " JST", 0}, // the time zones are included
 		{[]string{"config", "show"}, "/var/lib/ingero/ingero.db", 0},
 	} {
 		out, err := inside("65534", x.args...)
@@ -79,7 +79,7 @@ func TestImage(t *testing.T) {
 	size(t, root)
 }
 
-// record records a little to where the image keeps it.
+// record makes a short recording at the image's place for it.
 func record(t *testing.T, root string) {
 	t.Helper()
 	stack, err := sim.Extract(filepath.Join(t.TempDir(), "sim"))
@@ -91,7 +91,7 @@ func record(t *testing.T, root string) {
 	output(t, "chmod", "-R", "a+rX", data)
 }
 
-// size tells how large the image is, and that nothing in it is for anybody to write.
+// size checks the size of the image, and that nothing in it is world-writable.
 func size(t *testing.T, root string) {
 	t.Helper()
 	var bytes int64

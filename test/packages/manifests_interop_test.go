@@ -20,7 +20,7 @@ const (
 	validate = "sigs.k8s.io/kubectl-validate@v0.0.4"
 )
 
-// manifest is what the tests read of one.
+// manifest has the tested fields of a manifest.
 type manifest struct {
 	Kind string
 	Spec struct {
@@ -74,8 +74,8 @@ func daemonSet(t *testing.T, text string) (m manifest, kinds []string) {
 	}
 }
 
-// The plain manifests are those of the chart. The agent has the host's processes and the
-// capabilities of the unit, nothing else of the host's, and never a /proc mounted over.
+// The plain manifests equal the chart's. The agent has the host's processes and the unit's
+// capabilities, nothing else of the host's, and no mount over /proc.
 func TestManifests(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "made.yaml")
 	output(t, "../../tools/manifests.sh", made)
@@ -123,8 +123,8 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// The chart is what helm calls sound, what it makes fits Kubernetes's own schema, with the
-// least and the most that can be set, and what cannot be set is refused.
+// The chart passes helm's lint, its output fits Kubernetes's schema with the fewest and the most
+// settings, and invalid settings are refused.
 func TestChart(t *testing.T) {
 	const chart = "../../deploy/helm/ingero"
 	output(t, "go", "run", helm, "lint", "--strict", chart)
@@ -158,7 +158,7 @@ appArmorProfile: {type: Unconfined}
 		}
 		output(t, "go", "run", validate, "--version", "1.30", file)
 	}
-	// That the validation sees what is wrong, too.
+	// The validation also detects errors.
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	if err := os.WriteFile(wrong, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: x}\nspec: {selektor: {}}\n"), 0o600); err != nil {
 		t.Fatal(err)

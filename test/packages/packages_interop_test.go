@@ -24,7 +24,7 @@ import (
 
 const oldVersion, newVersion = "0.1.0", "0.2.0"
 
-// TestMain makes the test binary a program in the sandbox of the unit, when it is told so.
+// TestMain makes the test binary a program in the unit's sandbox if the environment says so.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(inSandbox); spec != "" {
 		fmt.Fprintln(os.Stderr, "sandbox:", enter(spec, os.Args[1:]))
@@ -59,7 +59,7 @@ func file(t *testing.T, version, suffix string) string {
 	return filepath.Join(made.dir, version, "ingero_"+version+"_linux_"+runtime.GOARCH+suffix)
 }
 
-// pack makes the packages of a version, as a person with any umask and zone would.
+// pack makes the packages of a version, with any umask and time zone.
 func pack(dir, version string, env ...string) error {
 	cmd := exec.Command("../../tools/package.sh", version)
 	cmd.Env = append(os.Environ(), append([]string{"OUT=" + filepath.Join(dir, version), "ARCHES=" + runtime.GOARCH, "SOURCE_DATE_EPOCH=1700000000", "COMMIT=abc"}, env...)...)
@@ -106,8 +106,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// The archive has the program at its top, which says its version and the commit, and what
-// belongs to it.
+// The archive has the program at its top, which prints its version and commit, and the accompanying
+// files.
 func TestArchive(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "ingero")
 	found := map[string]int64{}
@@ -133,7 +133,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// The rpm has what the deb has, and its program runs.
+// The rpm has the deb's files, and its program runs.
 func TestRPM(t *testing.T) {
 	testkit.NeedTool(t, "rpm")
 	testkit.NeedTool(t, "rpm2cpio")
@@ -166,8 +166,8 @@ func TestRPM(t *testing.T) {
 	}
 }
 
-// A deb is installed, upgraded with data while it traces, rolled back, removed while it
-// traces, installed again and purged: what is to stay does, and nothing else.
+// A deb is installed, upgraded with data during a trace, rolled back, removed during a trace,
+// installed again and purged. Each step leaves exactly what it should.
 func TestDebLife(t *testing.T) {
 	testkit.NeedBPF(t)
 	for _, tool := range []string{"unshare", "dpkg", "setpriv", "systemd-analyze"} {
@@ -180,7 +180,7 @@ func TestDebLife(t *testing.T) {
 	t.Log(output(t, "unshare", "--mount", "bash", "life.sh", file(t, oldVersion, ".deb"), file(t, newVersion, ".deb"), stack.Program("train")))
 }
 
-// The unit is as tight as it says: systemd's own score, of 0 to 10, is at most 4.
+// The unit is hardened: systemd's own exposure score, of 0 to 10, is at most 4.
 func TestUnitScore(t *testing.T) {
 	testkit.NeedTool(t, "systemd-analyze")
 	const most = "40"

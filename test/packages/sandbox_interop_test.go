@@ -23,17 +23,17 @@ import (
 	"ingero/sim"
 )
 
-// inSandbox has the test binary enter the sandbox that the variable has, as JSON, and
-// execute its arguments there.
+// inSandbox makes the test binary enter the sandbox that the variable has, as JSON, and execute its
+// arguments there.
 const inSandbox = "PACKAGES_TEST_SANDBOX"
 
-// sandbox is what a unit leaves to a service of root.
+// sandbox is what a unit allows a service that runs as root.
 type sandbox struct {
 	Caps  []int // the only capabilities
 	Calls []int // the only system calls
 }
 
-// enter gives up all else and executes argv. It returns why it cannot.
+// enter drops everything else and executes argv. It returns why it cannot.
 func enter(spec string, argv []string) error {
 	runtime.LockOSThread()
 	var s sandbox
@@ -62,7 +62,7 @@ func enter(spec string, argv []string) error {
 
 // filter allows the calls, and answers EPERM to others.
 func (s *sandbox) filter() []unix.SockFilter {
-	const number = 0 // in struct seccomp_data
+	const number = 0 // offset in struct seccomp_data
 	out := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
 	for _, nr := range s.Calls {
 		out = append(out,
@@ -72,7 +72,7 @@ func (s *sandbox) filter() []unix.SockFilter {
 	return append(out, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 }
 
-// unitSandbox reads the sandbox of the unit that is packed.
+// unitSandbox reads the sandbox from the packaged unit.
 func unitSandbox(t *testing.T) sandbox {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/package/ingero.service")
@@ -134,18 +134,18 @@ func systemCalls(t *testing.T, names []string) (out []int) {
 					names = append(names, line)
 				}
 			}
-		} else if nr, ok := all[name]; ok { // else it is of another architecture
+		} else if nr, ok := all[name]; ok { // otherwise of another architecture
 			out = append(out, nr)
 		}
 	}
 	return out
 }
 
-// timing is what the sandbox does take away, as docs/start/install.md says: the kernel times
-// programs for CAP_SYS_ADMIN only.
+// timing is the only feature that the sandbox disables, as docs/start/install.md says: the kernel
+// times programs for CAP_SYS_ADMIN only.
 const timing = "what tracepoints cost is not measured"
 
-// In the sandbox of its unit ingero traces and records: nothing that it needs is missing.
+// In its unit's sandbox ingero traces and records: it lacks nothing that it needs.
 func TestSandbox(t *testing.T) {
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
@@ -167,7 +167,7 @@ func TestSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := filepath.Join(dir, "x.db")
-	// A lock of its own: in a mount namespace with a /run of its own.
+	// With a lock of its own: in a mount namespace with its own /run.
 	run := exec.Command("unshare", "--mount", "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh",
 		self, filepath.Join(dir, "ingero"), "trace", "--pid", strconv.Itoa(loop.PID()), "--db", db, "--debug")
 	run.Env = append(os.Environ(), inSandbox+"="+string(spec), "TZ=UTC")

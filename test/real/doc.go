@@ -1,15 +1,15 @@
-// Package real has real programs, as Debian has them and unmodified, that ingero traces on the
+// Package real runs real programs, unmodified as Debian packages them, which ingero traces on the
 // simulated stack: training loops of the CUDA build of PyTorch with loaders in other processes,
 // CUDA graphs, numba and pycuda.
 //
-// TestReal asserts exactly: each call that the libraries or the program counted, the name of
-// each kernel, the line of Python of each call of the main thread but for the first, and what
-// the program printed. It is deterministic and blocks no change, for its size alone.
+// TestReal asserts exactly: each call that the libraries or the program counted, the name of each
+// kernel, the Python line of each call of the main thread except the first ones, and the program's
+// output. It is deterministic, but blocks no change because of its size.
 //
-// TestVictims is a measurement, the incident lab of real programs. A victim is a row of
-// [Victims]: a script of testdata/victims, which does a fault to itself or is healthy, and
-// notes on its own clock what that cost. It is traced with the default flags, and what ingero
-// explain says is compared with it. A wrong answer is a row of the table, no failure.
+// TestVictims is a measurement, the incident lab of real programs. A victim is a row of [Victims]:
+// a script of testdata/victims that is healthy, or injects a fault into itself and measures its
+// cost on its own clock. It is traced with the default flags, and compared with the output of
+// ingero explain. A wrong answer is a row of the table, not a failure.
 //
 // tools/torch-root.sh fetches what both need, 1.1 GB:
 //

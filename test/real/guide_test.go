@@ -17,7 +17,7 @@ import (
 var reports = flag.String("reports", "", "directory in which the reports of the guide's runs are kept")
 
 // guide are the runs that docs/guides/pytorch.md shows, each with a change of train.py: the rule of
-// its gravest cause and what its root cause names, "" where nothing may have slowed it.
+// its gravest cause and what its root cause names, "" if nothing slows it.
 var guide = []struct {
 	name, args, rule, names string
 }{
@@ -28,7 +28,7 @@ var guide = []struct {
 	{"saved-beside", "--save beside", "", ""},
 }
 
-// The guide's script is told as the guide says, and with its change as healthy.
+// The guide's script is reported as the guide says, and as healthy with its change.
 func TestGuide(t *testing.T) {
 	for _, tt := range guide {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,29 +23,29 @@ func FileName(victim string) string {
 	return strings.NewReplacer(": ", "-", ", ", "-", " ", "-").Replace(victim)
 }
 
-// Truth is what a victim says of itself when it ends, by its own clock.
+// Truth is a victim's own report at its end, by its own clock.
 type Truth struct {
 	PID      uint32   `json:"pid"`
 	Steps    int      `json:"steps"`
-	UsualNS  int64    `json:"usual_ns"`  // a step
-	SpreadNS int64    `json:"spread_ns"` // by which usual steps differ
+	UsualNS  int64    `json:"usual_ns"`  // length of a step
+	SpreadNS int64    `json:"spread_ns"` // variation of usual steps
 	Touched  int      `json:"touched"`   // steps during the fault
-	LostNS   int64    `json:"lost_ns"`   // what these took more than usual ones
-	RanNS    int64    `json:"ran_ns"`    // of LostNS, at most: a fault that reads was on a CPU itself, by the kernel's account
-	Culprits []uint32 `json:"culprits"`  // processes; none: nobody is to be named
+	LostNS   int64    `json:"lost_ns"`   // how much longer these took than usual ones
+	RanNS    int64    `json:"ran_ns"`    // part of LostNS, at most: CPU time of a fault that reads, by the kernel's account
+	Culprits []uint32 `json:"culprits"`  // processes; none: no culprit
 	From, To time.Time
 }
 
-// Lost returns between what the lost time lies.
+// Lost returns the bounds of the lost time.
 func (x *Truth) Lost() (least, most time.Duration) {
 	unsure := int64(x.Touched)*x.SpreadNS/4 + max(x.LostNS, 0)/20 + int64(10*time.Millisecond)
 	return time.Duration(max(x.LostNS-unsure, 0)), time.Duration(max(x.LostNS+unsure, 0))
 }
 
-// Job is a victim that runs.
+// Job is a running victim.
 type Job struct {
 	*Victim
-	PID      uint32 // of its main process
+	PID      uint32 // its main process
 	t        testing.TB
 	child    *testkit.Child
 	hogs     []uint32
@@ -66,7 +66,7 @@ func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job 
 	}
 	data := make([]byte, DataBytes)
 	random := rand.NewChaCha8([32]byte{})
-	_, _ = random.Read(data) // it never fails
+	_, _ = random.Read(data) // never fails
 	j := &Job{Victim: v, t: t, clock: newClock(t, filepath.Join(work, "clock"))}
 	if err := os.WriteFile(filepath.Join(work, "data"), data, 0o644); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job 
 func launch(t testing.TB, argv []string) *testkit.Child {
 	t.Helper()
 	c := testkit.Start(t, exec.Command(argv[0], argv[1:]...))
-	// With turns as short as this it does not wait for the end of others' turns when it wakes.
+	// With such short turns it does not wait for the end of others' turns when it wakes.
 	if err := unix.SchedSetAttr(c.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(time.Millisecond)}, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func number(t testing.TB, line string) (n uint32) {
 	return n
 }
 
-// newClock makes the file by which a victim is told when its fault is.
+// newClock makes the file that tells a victim the time of its fault.
 func newClock(t testing.TB, path string) []byte {
 	t.Helper()
 	f, err := os.Create(path)
@@ -125,7 +125,7 @@ func newClock(t testing.TB, path string) []byte {
 // Schedule is when a fault begins, how long it lasts, and how long the victim runs after it.
 type Schedule struct{ Lead, Lasts, Tail time.Duration }
 
-// Fault tells the victim when its fault is, and when to end.
+// Fault tells the victim the time of its fault, and when to end.
 func (j *Job) Fault(s Schedule) {
 	j.from = time.Now().Add(s.Lead).UTC()
 	j.to = j.from.Add(s.Lasts)
@@ -134,7 +134,7 @@ func (j *Job) Fault(s Schedule) {
 	}
 }
 
-// End waits for the victim's end, and returns what it says.
+// End waits for the victim's end, and returns its report.
 func (j *Job) End() *Truth {
 	j.t.Helper()
 	if err := j.child.Wait(); err != nil {
@@ -156,8 +156,8 @@ var (
 	defined = regexp.MustCompile(`^def (\w+)\(`)
 )
 
-// Marked returns the lines of a directory's scripts at which faults are, as reports write them, by
-// the function that they are in.
+// Marked returns the marked fault lines of a directory's scripts, as reports write them, by
+// function.
 func Marked(t testing.TB, scripts string) map[string][]string {
 	t.Helper()
 	lines := map[string][]string{}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report is what is read of ingero explain --json.
+// Report has the used fields of ingero explain --json.
 type Report struct {
 	Chains []Chain `json:"chains"`
 }
@@ -24,10 +24,10 @@ type Chain struct {
 	LostMaxNS int64     `json:"lost_max_ns"`
 	WindowNS  int64     `json:"window_ns"`
 	Culprits  []Culprit `json:"culprits"`
-	text      string    // all of it
+	text      string    // its JSON
 }
 
-// Culprit is who or what took a chain's time.
+// Culprit is the process, thread or other entity that took a chain's time.
 type Culprit struct {
 	Name   string `json:"name"`
 	PID    uint32 `json:"pid"`
@@ -39,7 +39,7 @@ type Culprit struct {
 	LostNS int64  `json:"lost_ns"`
 }
 
-// UnmarshalJSON reads a chain, and keeps its text.
+// UnmarshalJSON parses a chain, and keeps its text.
 func (c *Chain) UnmarshalJSON(text []byte) error {
 	type plain Chain
 	err := json.Unmarshal(text, (*plain)(c))
@@ -47,17 +47,17 @@ func (c *Chain) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Verdict says what of a report is right.
+// Verdict is a report compared with the truth.
 type Verdict struct {
 	Victim                *Victim
 	Truth                 *Truth
-	Said                  time.Duration // lost, of the right causes
-	Others                time.Duration // lost during the fault by what other programs of this machine took
-	Cause, Culprit, InTen bool          // InTen: said and true differ by a tenth of it at most, but for Others
-	Lines                 []string      // of the fault, that are told
+	Said                  time.Duration // reported loss, of the right causes
+	Others                time.Duration // loss during the fault caused by other programs of this machine
+	Cause, Culprit, InTen bool          // InTen: reported and true loss differ by at most a tenth, except for Others
+	Lines                 []string      // reported lines of the fault
 	Root                  string        // root cause, in words
-	False                 []string      // causes that are none
-	Busy                  []string      // causes that are of other programs of this machine
+	False                 []string      // false causes
+	Busy                  []string      // causes due to other programs of this machine
 }
 
 // Judge compares a report with the truth. marked are the lines of the victim's fault.
@@ -98,15 +98,15 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 	return out
 }
 
-// say adds what a chain says to be lost, if it is of the process whose clock tells the truth: other
-// processes of the job lose time side by side with it.
+// say adds a chain's loss, if it is of the process with the clock: other processes of the job lose
+// time in parallel.
 func (v *Verdict) say(c *Chain) {
 	if c.PID == v.Truth.PID {
 		v.Said += time.Duration(c.LostNS)
 	}
 }
 
-// told adds those of the marked lines that the chain tells.
+// told appends the marked lines that the chain reports.
 func (c *Chain) told(marked, to []string) []string {
 	for _, line := range marked {
 		if i := strings.Index(c.text, line); i >= 0 && !digit(c.text, i+len(line)) && !slices.Contains(to, line) {
@@ -120,7 +120,7 @@ func digit(text string, at int) bool {
 	return at < len(text) && '0' <= text[at] && text[at] <= '9'
 }
 
-// foreign says whether a chain is of what programs took that are none of the victim's.
+// foreign reports whether a chain is due to programs other than the victim's.
 func (c *Chain) foreign(x *Truth, hog bool) bool {
 	if c.Rule != "cpu-taken" && c.Rule != "burst-of-programs" && c.Rule != "cpu-stolen" {
 		return false
@@ -135,7 +135,7 @@ func (c *Chain) foreign(x *Truth, hog bool) bool {
 	return ours*2 < c.LostNS
 }
 
-// short is a chain in a few words.
+// short is a brief form of a chain.
 func (c *Chain) short() string {
 	text := fmt.Sprintf("%s %s %d ms", c.Severity, c.Rule, c.LostNS/1e6)
 	if len(c.Culprits) > 0 {
@@ -148,7 +148,7 @@ func (c *Chain) short() string {
 	return text
 }
 
-// Right reports whether all that is asked for is right.
+// Right reports whether the report is right in all required respects.
 func (v *Verdict) Right() bool {
 	if len(v.Victim.Rules) == 0 {
 		return len(v.False) == 0
@@ -156,7 +156,7 @@ func (v *Verdict) Right() bool {
 	return v.Cause && v.Culprit && v.InTen && len(v.False) == 0 && (v.Victim.Line == "" || len(v.Lines) > 0)
 }
 
-// Header is the head of a table of verdicts.
+// Header is the header of a table of verdicts.
 const Header = `| program: fault | lost, ms: said / true | taken by other programs | cause | culprit | lost within 10 % | line | false causes |
 |---|---|---|---|---|---|---|---|
 `

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A report is right if its cause, its culprit, its loss and its line are, and nothing else is told.
+// A report is right if its cause, culprit, loss and line are right, and it has no false cause.
 func TestJudge(t *testing.T) {
 	v := &Victim{Name: "loader: computes", Rules: []string{"input-wait"}, Line: "compute"}
 	x := &Truth{PID: 7, LostNS: int64(time.Second), Culprits: []uint32{8}, From: time.Unix(10, 0), To: time.Unix(14, 0)}
@@ -57,7 +57,7 @@ func read(t *testing.T, chains string) *Report {
 	return r
 }
 
-// Each victim has a name of its own and a script, and faults and healthy jobs are enough of both.
+// Each victim has a unique name and a script, and there are enough faults and healthy jobs.
 func TestVictimsAreEnough(t *testing.T) {
 	var names []string
 	faults, healthy := 0, 0

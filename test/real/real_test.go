@@ -13,7 +13,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// clients are the programs, and what each prints and does at the line that it marks.
+// clients are the programs, with the output and the marked line of each.
 var clients = []struct {
 	name    string
 	args    []string
@@ -31,9 +31,8 @@ var clients = []struct {
 		"cuLaunchKernel", "the line that launches", 30},
 }
 
-// Each call of a real program is counted, each of its kernels is named, and each call of its
-// main thread but for the first has the line of Python that made it; the program does what it
-// does untraced.
+// Each call of a real program is counted, each kernel is named, and each call of its main thread,
+// except the first ones, has its Python line. The program behaves as it does untraced.
 func TestReal(t *testing.T) {
 	for _, c := range clients {
 		t.Run(c.name+strings.Join(c.args, " "), func(t *testing.T) {
@@ -58,7 +57,7 @@ var (
 	version  = regexp.MustCompile(`(_v\d+)?(_ptsz|_ptds)?$`)
 )
 
-// rowOf gives the operation that a function counts for, "" where it is not traced.
+// rowOf returns the operation of a function, "" if it is not traced.
 func rowOf(symbol string) string {
 	for i := range events.Catalog {
 		for _, s := range events.Catalog[i].AllSymbols() {
@@ -81,7 +80,7 @@ func (r *run) checkCalls() {
 	}
 	for _, o := range r.operations() {
 		op := version.ReplaceAllString(o.Op, "")
-		if _, counted := want[op]; counted { // the libraries count what needs a context
+		if _, counted := want[op]; counted { // the libraries count calls that need a context
 			got[op] += o.Calls
 		}
 	}
@@ -96,7 +95,7 @@ func (r *run) checkCalls() {
 	r.t.Logf("%d operations, %d calls", len(got), sum(got))
 }
 
-// checkKernels compares the launches of each kernel; none is without a name.
+// checkKernels compares the launches of each kernel, and checks that each has a name.
 func (r *run) checkKernels() {
 	r.t.Helper()
 	got, want := map[string]uint64{}, map[string]uint64{}
@@ -121,9 +120,9 @@ func sum(counts map[string]uint64) (n uint64) {
 	return n
 }
 
-// checkLines wants a line of the script at each call that its main thread made before it ended.
-// The first ones alone may have none: they come as soon as a library is loaded, when neither
-// its tables nor the interpreter's may be known to the kernel.
+// checkLines checks that each call of the main thread before its end has a line of the script. Only
+// the first calls may have none: they come when a library has just been loaded, and the kernel may
+// not know its tables or the interpreter's yet.
 func (r *run) checkLines(script string) {
 	r.t.Helper()
 	const own = "nested = 0 AND tid = %d AND op NOT LIKE '__cuda%%' AND op NOT IN ('cuLibraryUnload', 'cudaGraphExecDestroy', 'cuCtxDestroy')"

@@ -8,8 +8,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// enter makes the root a root: the devices, processes and the test's own files are there for
-// this process and its children only. Arguments: the root, the files, what to run.
+// enter turns the directory into a root with devices, processes and the test's own files, visible
+// only to this process and its children. Arguments: the root, the files, the command.
 const enter = `set -e
 root=$1 work=$2
 shift 2
@@ -19,7 +19,7 @@ mount -t tmpfs tmpfs "$root/tmp"
 mount --bind "$work" "$root/srv"
 exec "$@"`
 
-// Root returns the directory that tools/torch-root.sh made. It fails the test where there is none.
+// Root returns the directory that tools/torch-root.sh made. It fails the test if there is none.
 func Root(t testing.TB) string {
 	t.Helper()
 	testkit.NeedBPF(t)
@@ -42,8 +42,8 @@ func Root(t testing.TB) string {
 	return dir
 }
 
-// Entered returns the command that runs argv where the root has devices, processes and, at
-// /srv, the directory work.
+// Entered returns the command that runs argv with devices and processes in the root and, at /srv,
+// the directory work.
 func Entered(root, work string, argv ...string) []string {
 	return append([]string{"unshare", "-m", "sh", "-c", enter, "sh", root, work}, argv...)
 }

@@ -17,17 +17,17 @@ import (
 	"ingero/sim"
 )
 
-// run is one program that was traced.
+// run is one traced program.
 type run struct {
 	t       *testing.T
 	dir     string
-	env     []string          // of ingero
-	output  program           // what it printed
-	counted map[string]uint64 // calls and kernels, by the libraries
+	env     []string          // ingero's environment
+	output  program           // its output
+	counted map[string]uint64 // calls and kernels, counted by the libraries
 	reader  *query.Reader
 }
 
-// program is what each of the programs prints.
+// program is the output of a program.
 type program struct {
 	PID    int64             `json:"pid"`
 	Calls  map[string]uint64 `json:"calls"`
@@ -76,7 +76,7 @@ func trace(t *testing.T, script string, args ...string) *run {
 
 func (r *run) db() string { return filepath.Join(r.dir, "ingero.db") }
 
-// rows are the answer to a statement.
+// rows returns the result of a statement.
 func (r *run) rows(sql string) [][]any {
 	r.t.Helper()
 	res, err := r.reader.SQL(r.t.Context(), sql, query.SQLLimits{Rows: 1_000_000})
@@ -86,13 +86,13 @@ func (r *run) rows(sql string) [][]any {
 	return res.Rows
 }
 
-// operation is one of ingero query --json.
+// operation is an operation of ingero query --json.
 type operation struct {
 	Op, Symbol string
 	Calls      uint64
 }
 
-// operations are the exact counts that ingero query tells.
+// operations returns the exact counts of ingero query.
 func (r *run) operations(args ...string) []operation {
 	r.t.Helper()
 	cmd := exec.Command("/proc/self/exe", append([]string{"query", "--json", "--db", r.db()}, args...)...)

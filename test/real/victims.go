@@ -1,38 +1,39 @@
 package real
 
-// Victim is a real program, what is done to it, and what ingero must say.
+// Victim is a real program, its fault, and ingero's expected report.
 type Victim struct {
 	Name   string
 	Script string // of testdata/victims
 	Args   []string
-	Env    []string // beside what each victim has: see Start
+	Env    []string // in addition to what each victim has: see Start
 	Attach bool     // traced by --pid, once it is warm; otherwise from its first call on
 	Hog    bool     // another program takes the CPUs
-	Rules  []string // any of them is right; none: nothing may be said
-	With   []string // rules that tell a part of the loss beside one of Rules
-	Line   string   // the function of Python in which the fault is, whose line must be told; empty: there is none
+	Rules  []string // any of them is right; none: no cause may be reported
+	With   []string // rules that explain a part of the loss beside one of Rules
+	Line   string   // Python function with the fault, whose line must be reported; empty: none
 	Small  bool     // its recording makes a small tape
 }
 
-// slow has a kernel take 40 ms: a step of victims that run one.
+// slow makes a kernel take 40 ms: a step of victims that run one.
 var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
 
-// oneThread is what torchrun sets for each rank. Their kernels take 20 ms, for at each exchange four to
-// eight threads of two ranks and gloo are ready: with 4 ms they waited for a CPU for a tenth of the time.
+// oneThread is what torchrun sets for each rank. Their kernels take 20 ms, since at each exchange
+// four to eight threads of two ranks and gloo are runnable: with 4 ms they waited for a CPU for a
+// tenth of the time.
 var oneThread = []string{"OMP_NUM_THREADS=1", "INGERO_SIM_KERNEL_NS=20000000"}
 
-// rules that are right for more than one victim
+// Rules that are right for more than one victim.
 var (
 	ofInput = []string{"input-wait"}
 	ofDisk  = []string{"disk-wait"}
 	ofLock  = []string{"lock-wait"}
 	ofGIL   = []string{"gil-wait"}
-	ofPeer  = []string{"peer-slow", "input-wait", "lock-wait"} // another process of the job comes late
+	ofPeer  = []string{"peer-slow", "input-wait", "lock-wait"} // another process of the job is late
 	ofCPU   = []string{"cpu-taken"}
 	nobody  []string // a healthy victim
 )
 
-// Victims are all rows of the lab: faults of each program, and the program as it should be.
+// Victims are all rows of the lab: faults of each program, and the healthy program.
 var Victims = []Victim{
 	{Name: "loader: fork, computes", Script: "loader.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: "compute", Attach: true},
 	{Name: "loader: spawn, computes", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "compute"}, Rules: ofInput, Line: "compute"},

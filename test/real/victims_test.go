@@ -25,11 +25,11 @@ var (
 
 const scripts = "testdata/victims"
 
-// when is when faults are, from when the victim is warm and traced on.
+// when is the schedule of faults, from when the victim is warm and traced.
 var when = Schedule{Lead: 5 * time.Second, Lasts: 4 * time.Second, Tail: 4 * time.Second}
 
-// Each victim is traced with the default flags, and what ingero explain says is compared with the
-// victim's own clock. A wrong answer is a row of the table, not a failure.
+// Each victim is traced with the default flags, and the output of ingero explain is compared with
+// the victim's own clock. A wrong answer is a row of the table, not a failure.
 func TestVictims(t *testing.T) {
 	testkit.First(t)
 	lines := Marked(t, scripts)
@@ -94,7 +94,7 @@ func traced(t *testing.T, v *Victim, x *Truth, r *Report) {
 	}
 }
 
-// replayed judges a kept recording anew.
+// replayed judges a kept recording again.
 func replayed(t *testing.T, v *Victim, x *Truth, r *Report) {
 	t.Helper()
 	dir := filepath.Join(*again, FileName(v.Name))

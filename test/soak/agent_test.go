@@ -17,21 +17,21 @@ import (
 	"ingero/internal/testkit"
 )
 
-// agent is one life of ingero.
+// agent is one run of ingero.
 type agent struct {
 	t     *testing.T
 	child *testkit.Child
 	dir   string
 	place lock.Place
-	state lock.State // the last that was read
+	state lock.State // the last state read
 	began time.Time
-	most  int64 // bytes of the database, of all states that were read
+	most  int64 // bytes of the database, over all states read
 }
 
-// mostDB is what the database may take.
+// mostDB is the size limit of the database.
 const mostDB = 64 << 20
 
-// begin has ingero trace what the nursery does, and waits until it does.
+// begin starts a trace of the nursery, and waits until it traces.
 func (s *soak) begin(args ...string) *agent {
 	s.t.Helper()
 	self, err := os.Executable()
@@ -39,7 +39,7 @@ func (s *soak) begin(args ...string) *agent {
 		s.t.Fatal(err)
 	}
 	a := &agent{t: s.t, dir: s.lock, place: place(s.lock), began: time.Now()}
-	// What it prints each second is nobody's concern here.
+	// Its output each second is dropped.
 	cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" >/dev/null`, self, "trace", "--pid", strconv.Itoa(s.nursery.PID()), "--db", s.db, "--max-db", fmt.Sprint(mostDB>>20, "m")}, args...)...)
 	cmd.Env = append(os.Environ(), asIngero+"="+s.lock, "TZ=UTC")
 	a.child = testkit.Start(s.t, cmd)
@@ -49,7 +49,7 @@ func (s *soak) begin(args ...string) *agent {
 	return a
 }
 
-// tick reads what the agent says of itself, and tells whether that is news.
+// tick reads the agent's state, and reports whether it is new.
 func (a *agent) tick() bool {
 	h, err := a.place.Holder()
 	if err != nil || h == nil || h.PID != a.child.PID() {
@@ -63,7 +63,7 @@ func (a *agent) tick() bool {
 	return true
 }
 
-// bounded checks that the database has never been larger than it may be.
+// bounded checks that the database never exceeded its limit.
 func (a *agent) bounded() {
 	a.t.Helper()
 	if a.most > mostDB*101/100 || a.most == 0 {
@@ -71,7 +71,7 @@ func (a *agent) bounded() {
 	}
 }
 
-// end has it end, and expects that it does well.
+// end ends the agent, and checks that it ends well.
 func (a *agent) end() {
 	a.t.Helper()
 	a.child.Signal(syscall.SIGINT)
@@ -81,7 +81,7 @@ func (a *agent) end() {
 	a.bounded()
 }
 
-// kill has no mercy.
+// kill kills it with SIGKILL.
 func (a *agent) kill() {
 	a.t.Helper()
 	a.child.Signal(syscall.SIGKILL)
@@ -89,13 +89,13 @@ func (a *agent) kill() {
 	a.bounded()
 }
 
-// size is what a process of ingero has of what could grow without end.
+// size is what an ingero process uses of resources that could grow without bound.
 type size struct {
-	memory                              int // KiB, also what was swapped out
+	memory                              int // KiB, including swapped memory
 	fds, maps, mappings, threads, gorou int
 }
 
-// size reads it.
+// size reads the agent's size.
 func (a *agent) size() (z size) {
 	a.t.Helper()
 	proc := fmt.Sprintf("/proc/%d/", a.child.PID())
@@ -109,7 +109,7 @@ func (a *agent) size() (z size) {
 		a.t.Fatal(err)
 	}
 	for _, fd := range fds {
-		if info, err := os.ReadFile(fd); err == nil { // else it was closed meanwhile
+		if info, err := os.ReadFile(fd); err == nil { // otherwise closed meanwhile
 			z.fds++
 			if strings.Contains(string(info), "map_id:") {
 				z.maps++
@@ -135,7 +135,7 @@ func (a *agent) size() (z size) {
 	return z
 }
 
-// field is the number behind a word at the start of a line.
+// field is the number after a word at the start of a line.
 func field(text, word string) (n int) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, word); ok {
@@ -145,7 +145,7 @@ func field(text, word string) (n int) {
 	return n
 }
 
-// pressed puts the agent into a memory cgroup that something else fills up.
+// pressed puts the agent into a memory cgroup that another process fills.
 func (s *soak) pressed(pid int) {
 	if s.memory == "" {
 		return
@@ -155,27 +155,27 @@ func (s *soak) pressed(pid int) {
 	}
 }
 
-// agentMemory bounds what the agent, and who presses it, may have of memory: what it takes
-// itself, its database, which lies on a disk in memory, and some.
+// agentMemory bounds the memory of the agent and of the process that fills it: the agent's own
+// memory, its database, which lies on a disk in memory, and some more.
 const agentMemory = 512 << 20
 
-// pressing reads a file that does not fit into that, again and again; if somebody has to go,
-// it is that. What it writes is its own only if it is in its cgroup by then.
+// pressing repeatedly reads a file that does not fit into that. The OOM killer chooses it first.
+// What it writes is charged to it only if it is in its cgroup by then.
 const pressing = `echo 1000 >/proc/self/oom_score_adj; echo ready; read x
 dd if=/dev/zero of="$0" bs=1M count=650 2>/dev/null; echo written
 while cat "$0"; do sleep 5; done >/dev/null`
 
-// memoryRoot is where memory cgroups are, of version 1.
+// memoryRoot is the directory of memory cgroups, version 1.
 const memoryRoot = "/sys/fs/cgroup/memory"
 
-// needMemory leaves the test out where there are none.
+// needMemory skips the test if there are none.
 func needMemory(t *testing.T) {
 	t.Helper()
 	_, err := os.Stat(memoryRoot + "/cgroup.procs")
 	testkit.NeedKernel(t, "the memory controller of cgroups, version 1", err == nil)
 }
 
-// press makes that cgroup: the agent's pages are reclaimed again and again.
+// press creates that cgroup: the agent's pages are reclaimed again and again.
 func (s *soak) press() {
 	t := s.t
 	dir, err := os.MkdirTemp(memoryRoot, "ingero-test-")
@@ -194,7 +194,7 @@ func (s *soak) press() {
 	s.reader.Line("written")
 }
 
-// short checks that memory has been short all along.
+// short checks that memory has been short throughout.
 func (s *soak) short() {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.memory, "memory.failcnt"))
@@ -207,7 +207,7 @@ func (s *soak) short() {
 	}
 }
 
-// alive tells whether a process has not ended.
+// alive reports whether a process has not ended.
 func alive(pid int) bool {
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(state), ") Z ")

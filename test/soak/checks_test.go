@@ -18,8 +18,8 @@ import (
 	"ingero/sim"
 )
 
-// told checks that each life is a recording, and that the time between two of them is said
-// not to be recorded.
+// told checks that each life is a recording, and that the time between two of them is reported as
+// not recorded.
 func (s *soak) told(sessions []query.Session) {
 	s.t.Helper()
 	s.t.Logf("from the agent's start to its first tick with calls: %s; the second life is beside 10,000 processes", s.starts)
@@ -53,8 +53,7 @@ func (s *soak) told(sessions []query.Session) {
 	}
 }
 
-// soon is within what time a trace sees what it is to see, and has written it. Among other tests
-// that takes longer.
+// soon is the time within which a trace sees and writes an event. It is longer beside other tests.
 func soon() time.Duration {
 	if *length > 0 {
 		return time.Second
@@ -62,9 +61,9 @@ func soon() time.Duration {
 	return 3 * time.Second
 }
 
-// unbroken checks that of the paced process, each of whose copies is a byte larger than the
-// one before, the life that was killed last, and saw calls when it had begun, has every call from
-// soon after that to shortly before its end. More than 1,023 that are missing are a gap in time.
+// unbroken checks the last killed life that saw calls from its beginning. It must have every call
+// of the paced process, each of whose copies is a byte larger than the previous one, from soon
+// after the begin to shortly before the kill. More than 1,023 missing calls are a gap in time.
 func (s *soak) unbroken(began, killed time.Time) {
 	s.t.Helper()
 	r, err := query.Open(s.db)
@@ -103,12 +102,12 @@ func (s *soak) unbroken(began, killed time.Time) {
 	}
 }
 
-// exact checks that each program that ran wholly in the long life has all its calls there,
-// by process and function, and nobody else any. Numbers are used again: of the programs of one
-// number there is what the last ones did, one after the other so soon that none was forgotten
-// meanwhile, for which it takes 512 others; and what ended before the time from which rows are kept
-// is not there, nor is what ended before another process with its number began, which says nothing.
-// What ends while the disk is full, or began before that life, may be there in part.
+// exact checks that each program that ran wholly in the long life has all its calls there, by
+// process and function, and that no other process has any. Numbers are reused. Of one number's
+// programs the last ones are there, those that followed so soon that none was forgotten, which
+// takes 512 other processes. Programs that ended before the oldest kept row are not there, nor
+// those before a silent process with the same number. Programs that end while the disk is full, or
+// began before that life, may be there in part.
 func (s *soak) exact(r *query.Reader, session *query.Session) {
 	s.t.Helper()
 	sum, err := r.Summary(s.t.Context(), query.Filter{Session: session.ID})
@@ -127,7 +126,7 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 	for pid, all := range others {
 		others[pid] = slices.DeleteFunc(all, func(p program) bool { return p.ended < s.longBegan })
 	}
-	for pid, all := range programs { // of one without calls there is nothing to see
+	for pid, all := range programs { // a program without calls is invisible
 		if programs[pid] = slices.DeleteFunc(all, program.silent); len(programs[pid]) == 0 {
 			delete(programs, pid)
 		}
@@ -155,7 +154,7 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 			}
 		default:
 			part++
-			// What is there may be of another phase's as well, which did the same later on.
+			// The calls may include those of another phase's program, which did the same later.
 			before, next := all[len(all)-n-1].ended, all[len(all)-n].ended
 			if next-before < 10 && !slices.ContainsFunc(others[pid], func(p program) bool { return p.ended > before }) {
 				s.t.Errorf("process %d: what ended at %.2f s is not there, and another ended at %.2f s", pid, before, next)
@@ -170,7 +169,7 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 	}
 }
 
-// nobodyElse checks that all calls are of processes that say that they made some.
+// nobodyElse checks that all calls are of processes that report calls.
 func (s *soak) nobodyElse(got map[uint32]counts, programs, others map[uint32][]program) {
 	s.t.Helper()
 	wrong := 0
@@ -185,7 +184,7 @@ func (s *soak) nobodyElse(got map[uint32]counts, programs, others map[uint32][]p
 }
 
 // trained checks that the trainer, which lives before and after, has a wait for each step of the
-// long life: by a count that it keeps itself.
+// long life, by its own count.
 func (s *soak) trained(got counts) {
 	s.t.Helper()
 	synchronize, _ := events.OpByName("cudaStreamSynchronize")
@@ -196,8 +195,8 @@ func (s *soak) trained(got counts) {
 	}
 }
 
-// keptFrom returns from when on a recording has what is known of processes, in s since the machine
-// started; minus infinity where nothing has been forgotten.
+// keptFrom returns the time from which a recording keeps processes, in s since boot; minus infinity
+// if nothing has been forgotten.
 func (s *soak) keptFrom(r *query.Reader, session *query.Session) float64 {
 	s.t.Helper()
 	res, err := r.SQL(s.t.Context(), "SELECT kept_ns FROM tiers JOIN sessions ON id = session WHERE seconds = 3600 AND uid = '"+session.ID+"'", query.SQLLimits{})
@@ -211,7 +210,7 @@ func (s *soak) keptFrom(r *query.Reader, session *query.Session) float64 {
 	return time.Duration(kept - session.MonoOffset).Seconds()
 }
 
-// unharmed checks that all programs ended as they should, and that those which live long do.
+// unharmed checks that all programs ended as they should, and that the long-lived ones do.
 func (s *soak) unharmed() {
 	s.t.Helper()
 	if failures, err := os.ReadFile(filepath.Join(s.dir, "failures")); err == nil {
@@ -224,9 +223,8 @@ func (s *soak) unharmed() {
 	}
 }
 
-// flat checks that the agent has no more at the end of its long life than shortly before,
-// but for what comes and goes. In the first half it comes to know as many processes that have
-// ended as it keeps.
+// flat checks that the agent has no more resources at the end of its long life than shortly before,
+// except for fluctuations. In the first half it fills its table of ended processes.
 func (s *soak) flat() {
 	s.t.Helper()
 	half := s.sizes[len(s.sizes)/2:]
@@ -269,13 +267,13 @@ func middle(sizes []size, of func(size) int) int {
 	return all[len(all)/2]
 }
 
-// window is what the trainer did in a time.
+// window has the trainer's figures over a time.
 type window struct {
-	rate     float64 // steps a second
+	rate     float64 // steps per second
 	p50, p99 time.Duration
 }
 
-// window is that from a time on. Of a long one it has the latest steps.
+// window returns the figures from a time on. Of a long time it has the latest steps.
 func (s *soak) window(from time.Duration) window {
 	s.t.Helper()
 	to := sim.Now()
@@ -292,10 +290,10 @@ func (s *soak) window(from time.Duration) window {
 	return window{float64(len(all)) / (to - from).Seconds(), took[len(took)/2], took[len(took)*99/100]}
 }
 
-// unslowed checks that the trainer makes its steps about as fast in the lives that have a bound on
-// their cost, in the median, as in the pause after each, with the same storms around it; and, once
-// all is over, as fast as before. Among other tests, which come and go, that cannot be told: there
-// it is only not to stand still. What it costs without a bound, on CPUs that are never idle, is told.
+// unslowed checks that the trainer's rate in the lives with an overhead limit is about that in the
+// pause after each, in the median, with the same storms around it, and at the end as high as
+// before. Beside other tests the rates vary, so then it only checks that the trainer does not stop.
+// It logs the cost without a limit, on CPUs that are never idle.
 func (s *soak) unslowed() {
 	s.t.Helper()
 	before, pauses, after := s.alone[0], s.alone[1:len(s.alone)-1], s.alone[len(s.alone)-1]
@@ -322,7 +320,7 @@ func (s *soak) unslowed() {
 	}
 }
 
-// average is the median in each respect.
+// average is the median of each figure.
 func average(all []window) (w window) {
 	if len(all) == 0 {
 		return w

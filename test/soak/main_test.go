@@ -25,7 +25,7 @@ var (
 	clocks = flag.Bool("clock", false, "step the machine's clock, too: everybody's")
 )
 
-// asIngero is the variable that makes the test binary ingero: a folder, for its lock.
+// asIngero is the variable that makes the test binary ingero. It has a directory for its lock.
 const asIngero = "SOAK_INGERO"
 
 func TestMain(m *testing.M) {
@@ -39,14 +39,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// place is a lock that no other test and no real trace knows of.
+// place is a lock that no other test or real trace uses.
 func place(dir string) lock.Place {
 	var mark int64
 	_, _ = fmt.Sscan(filepath.Base(dir), &mark)
 	return lock.Place{Dirs: []string{dir}, Mark: 1<<42 + mark}
 }
 
-// goroutines is the file in which ingero writes how many it has, when it gets a SIGUSR2.
+// goroutines is the file into which ingero writes its number of goroutines on SIGUSR2.
 const goroutines = "goroutines"
 
 func countGoroutines(path string) {
@@ -59,7 +59,7 @@ func countGoroutines(path string) {
 	}
 }
 
-// duration is how long the soak takes, but for starts and ends.
+// duration is the length of the soak, without starts and ends.
 func duration() time.Duration {
 	switch {
 	case *length > 0:

@@ -15,18 +15,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// counts are of calls, by operation.
+// counts are numbers of calls, by operation.
 type counts map[events.Op]uint64
 
-// program is what one did.
+// program is a program's own report.
 type program struct {
 	pid   uint32
-	ended float64 // s since the machine started, or a little later
+	ended float64 // s since boot, or a little later
 	calls counts
-	some  bool // it made others, too, of which it says nothing
+	some  bool // it made others, too, which it does not report
 }
 
-// programs are those of some phases, by number; of one number in the order of their ends.
+// programs returns those of some phases, by number; for one number in the order of their ends.
 func (s *soak) programs(phases ...string) map[uint32][]program {
 	s.t.Helper()
 	out := map[uint32][]program{}
@@ -59,7 +59,7 @@ func total(all []program) counts {
 	return sums
 }
 
-// silent says whether the program made no calls.
+// silent reports whether the program made no calls.
 func (p program) silent() bool {
 	for _, n := range p.calls {
 		if n > 0 {
@@ -69,10 +69,9 @@ func (p program) silent() bool {
 	return true
 }
 
-// lasting returns of how many of the programs of one number, counted from the last, there are
-// exactly the calls of the CUDA runtime; -1: of no such number. Of the calls of programs of another
-// phase some may be there. What the runtime calls of the driver nobody says, nor how it registers
-// kernels.
+// lasting returns how many of the last programs of one number account for exactly the counted
+// runtime calls; -1: no such number. Calls of programs of another phase may be included. Programs
+// report neither the runtime's driver calls nor the registration of kernels.
 func lasting(all []program, got counts, others []program) int {
 	told, most := total(all), total(others)
 	for from := range len(all) + 1 {
@@ -94,7 +93,7 @@ func lasting(all []program, got counts, others []program) int {
 	return -1
 }
 
-// untold says whether one of the programs may have made such calls without saying so.
+// untold reports whether one of the programs may have made such calls without reporting them.
 func untold(all []program, op events.Op) bool {
 	return slices.ContainsFunc(all, func(p program) bool {
 		_, tells := p.calls[op]
@@ -102,15 +101,15 @@ func untold(all []program, op events.Op) bool {
 	})
 }
 
-// result is what a program says that it did.
+// result is a program's own report.
 type result struct {
 	PID     uint32
 	Program string
-	ended   float64 // s since the machine started, or a little later
+	ended   float64 // s since boot, or a little later
 	fields  map[string]json.RawMessage
 }
 
-// results are those of the programs that began and ended in a phase.
+// results returns those of the programs that began and ended in a phase.
 func (s *soak) results(phase string) []result {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "out", phase+".*"))
@@ -133,7 +132,7 @@ func (s *soak) results(phase string) []result {
 				}
 			}
 			if line = bytes.TrimSpace(line); !bytes.HasPrefix(line, []byte("{")) {
-				continue // what a program says on its way
+				continue // output before the end
 			}
 			err := json.Unmarshal(line, &r)
 			if err == nil {
@@ -151,7 +150,7 @@ func (s *soak) results(phase string) []result {
 	return out
 }
 
-// calls are those of the process itself, by function.
+// calls returns the calls of the process itself, by function.
 func (r *result) calls() map[string]uint64 {
 	out := map[string]uint64{}
 	var op string

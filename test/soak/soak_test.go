@@ -21,27 +21,27 @@ import (
 	"ingero/sim"
 )
 
-// soak is the test's state.
+// soak is the state of the test.
 type soak struct {
 	t                      *testing.T
 	dir, disk, db, lock    string
-	memory                 string         // the cgroup of what presses the agent; "": none yet
-	reader                 *testkit.Child // that presses it
+	memory                 string         // cgroup that presses the agent; "": none yet
+	reader                 *testkit.Child // process that presses it
 	nursery                *testkit.Child
 	steps                  *sim.Steps      // of the trainer
-	alone, traced          []window        // in pauses, and in the lives before them: those with a bound, those without in turns
-	longWindow, besides    window          // of the long life's end, and of the time after it, when all but the agent is there still
-	longBegan              float64         // s since the machine started
-	longSteps              [4]uint64       // of the trainer: before the long life, once it is seen, and the same in the end
-	sizes                  []size          // of the agent in its one long life
-	lives                  int             // that were ended by SIGKILL
+	alone, traced          []window        // in pauses, and in the lives before them, with and without a limit in turns
+	longWindow, besides    window          // at the end of the long life, and after it, with everything but the agent
+	longBegan              float64         // s since boot
+	longSteps              [4]uint64       // of the trainer: before the long life, once it is seen, and the same at the end
+	sizes                  []size          // of the agent in its long life
+	lives                  int             // number ended by SIGKILL
 	tails                  []time.Duration // from the last call of these to the kill
 	starts                 []time.Duration // of the agent, to the first tick with calls
-	paced, trainer, python int             // processes that live all the time
+	paced, trainer, python int             // long-lived processes
 }
 
-// The parts of the time: nobody traces; lives that end by SIGKILL, with pauses; one life.
-// What is left after them is again without a trace.
+// The phases: no trace; lives that end by SIGKILL, with pauses; one long life. The rest is again
+// without a trace.
 const (
 	partAlone = 0.08
 	partKills = 0.44
@@ -49,8 +49,8 @@ const (
 	lives     = 0.7 // of partKills: the rest are pauses
 )
 
-// A trace of processes that do all that is bad for it, on a machine that does the same, is
-// right about each call, slows nobody down, and does not grow.
+// A trace of hostile processes on a hostile machine is right about each call, slows no process
+// down, and does not grow.
 func TestSoak(t *testing.T) {
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc", "python3")
@@ -88,7 +88,7 @@ func TestSoak(t *testing.T) {
 	s.unslowed()
 }
 
-// start starts the nursery, and in it what lives all the time.
+// start starts the nursery with the long-lived processes.
 func start(t *testing.T, all time.Duration) *soak {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,10 +133,10 @@ func start(t *testing.T, all time.Duration) *soak {
 	return s
 }
 
-// pace is how many copies a second the paced process makes, each larger than the one before.
+// pace is the paced process's copies per second, each larger than the previous one.
 const pace = 200
 
-// live starts a process that lives long, and returns its number.
+// live starts a long-lived process, and returns its number.
 func (s *soak) live(command string) (pid int) {
 	s.t.Helper()
 	s.nursery.Say(command + ` >/dev/null & echo pid $!`)
@@ -146,14 +146,14 @@ func (s *soak) live(command string) (pid int) {
 	return pid
 }
 
-// phase has programs that start from now on say what they did under this name.
+// phase makes programs that start from now on report under this name.
 func (s *soak) phase(name string) {
 	s.t.Helper()
 	s.nursery.Say("echo " + name + " >phase.new && mv phase.new phase; echo phase " + name)
 	s.nursery.Line("phase " + name)
 }
 
-// storms starts what comes and goes.
+// storms starts the short-lived processes.
 func (s *soak) storms(phase string) {
 	s.t.Helper()
 	s.phase(phase)
@@ -172,10 +172,10 @@ func (s *soak) storms(phase string) {
 	testkit.Eventually(s.t, "each loop to have been round", func() bool { return len(s.rounds()) == loops })
 }
 
-// loops is how many there are.
+// loops is their number of loops.
 const loops = 8
 
-// rounds says how often each loop has been round; -1: it has ended.
+// rounds returns the rounds of each loop; -1: it has ended.
 func (s *soak) rounds() map[string]int {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "run", "*"))
@@ -197,7 +197,7 @@ func (s *soak) rounds() map[string]int {
 	return out
 }
 
-// settle begins another phase, and waits until no program runs that began before it.
+// settle begins another phase, and waits until no program of an earlier one runs.
 func (s *soak) settle(phase string) {
 	s.t.Helper()
 	s.phase(phase)
@@ -212,7 +212,7 @@ func (s *soak) settle(phase string) {
 	})
 }
 
-// calm ends the storms, and waits for the last of what they started.
+// calm ends the storms, and waits for their last processes.
 func (s *soak) calm() {
 	s.t.Helper()
 	s.nursery.Say(": >stop-storms")
@@ -226,7 +226,7 @@ func (s *soak) calm() {
 	})
 }
 
-// pass lets time pass, and looks now and then.
+// pass waits for a time, and calls look now and then.
 func (s *soak) pass(d time.Duration, look func()) {
 	s.t.Helper()
 	end := time.NewTimer(d)
@@ -245,7 +245,7 @@ func (s *soak) pass(d time.Duration, look func()) {
 	}
 }
 
-// leave lets the processes alone for a time.
+// leave leaves the processes alone for a time.
 func (s *soak) leave(d time.Duration) {
 	s.t.Helper()
 	from := sim.Now()
@@ -253,12 +253,10 @@ func (s *soak) leave(d time.Duration) {
 	s.alone = append(s.alone, s.window(from))
 }
 
-// bound tells whether the life at hand has the bound on what it may cost that ingero has if
-// nothing is said: each other one.
+// bound reports whether the present life has the default overhead limit: every other one.
 func (s *soak) bound() bool { return s.lives%2 == 0 }
 
-// kills has ingero trace and be killed again and again, one of the times beside ten thousand
-// processes of others.
+// kills traces and kills ingero again and again, once beside ten thousand other processes.
 func (s *soak) kills(d time.Duration) {
 	s.t.Helper()
 	each := min(30*time.Second, d/5)
@@ -269,12 +267,12 @@ func (s *soak) kills(d time.Duration) {
 			crowd.Line("crowded")
 		}
 		var all []string
-		if !s.bound() { // all calls have a record, so that one that is missing is seen
+		if !s.bound() { // all calls have a record, so that a missing one is seen
 			all = []string{"--sampling-rate", "1", "--max-overhead", "0"}
 		}
 		a := s.begin(all...)
 		began := time.Now()
-		half := time.Duration(lives / 2 * float64(each)) // in which it finds out what it has to leave out
+		half := time.Duration(lives / 2 * float64(each)) // time for it to find out what to shed
 		s.pass(half, func() { a.tick() })
 		from := sim.Now()
 		s.pass(half, func() { a.tick() })
@@ -294,13 +292,13 @@ func (s *soak) kills(d time.Duration) {
 	s.t.Logf("lives that were killed: %d; the last call of those without a bound: %s before that (at most %s)", s.lives, s.tails[len(s.tails)/2].Round(time.Millisecond), s.tails[len(s.tails)-1].Round(time.Millisecond))
 }
 
-// long is one life, in which the agent is stopped, its disk is full, memory is short, and,
-// if that is wanted, the clock is set.
+// long is one life in which the agent is stopped, its disk is full, memory is short, and, on
+// request, the clock is set.
 func (s *soak) long(d time.Duration) {
 	s.t.Helper()
 	s.press()
 	s.longBegan, s.longSteps[0] = s.uptime(), s.steps.Count()
-	// Nothing is left out: counts are to be right.
+	// Nothing is shed: the counts must be exact.
 	a := s.begin("--max-overhead", "0")
 	s.ticks(a, 2)
 	s.longSteps[1] = s.steps.Count()
@@ -314,7 +312,7 @@ func (s *soak) long(d time.Duration) {
 			a.child.Signal(syscall.SIGSTOP)
 			s.pass(3*time.Second, nil)
 			a.child.Signal(syscall.SIGCONT)
-		case 2: // what ends while the disk is full may be forgotten before it can be written
+		case 2: // what ends while the disk is full may be dropped before it can be written
 			s.settle("full")
 			s.ticks(a, 3)
 			s.fill(a)
@@ -336,7 +334,7 @@ func (s *soak) long(d time.Duration) {
 	s.t.Logf("the long life: %s, %d calls, overhead %s, drops %v, problems %v", time.Since(a.began).Round(time.Second), a.state.Calls, a.state.Overhead, a.state.Drops, a.state.Problems)
 }
 
-// uptime is for how many seconds the machine has run.
+// uptime is the machine's uptime in seconds.
 func (s *soak) uptime() (at float64) {
 	s.t.Helper()
 	text, err := os.ReadFile("/proc/uptime")
@@ -346,7 +344,7 @@ func (s *soak) uptime() (at float64) {
 	return at
 }
 
-// ticks waits for so many.
+// ticks waits for n ticks.
 func (s *soak) ticks(a *agent, n int) {
 	s.t.Helper()
 	for range n {
@@ -354,7 +352,7 @@ func (s *soak) ticks(a *agent, n int) {
 	}
 }
 
-// fill fills the disk up until the agent says so, and then a while.
+// fill fills the disk until the agent reports it, and then a while.
 func (s *soak) fill(a *agent) {
 	s.t.Helper()
 	ballast := filepath.Join(s.disk, "ballast")

@@ -10,8 +10,8 @@ import (
 	"ingero/internal/causal"
 )
 
-// missing are rules that no tape has: the reason, and the text in internal/causal/testdata
-// that guards the rule instead.
+// missing are rules without a tape: the reason, and the text in internal/causal/testdata that
+// guards the rule instead.
 var missing = map[string]struct{ why, text string }{
 	"driver-slow":    {"a wait in a GPU's device file needs a GPU", "driver-slow"},
 	"cpu-stolen":     {"no hypervisor takes a CPU when it is told to", "stolen"},
@@ -21,7 +21,7 @@ var missing = map[string]struct{ why, text string }{
 	"memory-reclaim": {"the kernel of the machine found too much to give up each time", "reclaim"},
 }
 
-// quiet are the families of the lab that have tapes of healthy jobs or decoys.
+// quiet are the lab's families with tapes of healthy jobs or decoys.
 var quiet = []string{"healthy", "cpu", "cuda", "graph", "disk", "memory", "threads", "net", "gpu", "nccl", "xid"}
 
 // Each rule is the cause of a tape, and each family has a tape of which nothing is reported.

@@ -24,15 +24,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// mostTokens is how long a diagnosis may be, in tokens of o200k_base.
+// mostTokens is the maximum length of a diagnosis, in tokens of o200k_base.
 const mostTokens = 600
 
-// Diagnosis is what an assistant is told of a run by one call: of the tool diagnose.
+// Diagnosis is the answer of the tool diagnose about a run, as an assistant gets it.
 type Diagnosis struct {
 	Text   string
 	Tokens int
 	Facts  map[string]any
-	Rows   [][]any // name, pid, parent, ... of each culprit, and at the end what was lost to it
+	Rows   [][]any // name, pid, parent, ... of each culprit, with the loss last
 }
 
 // tokenizer counts tokens as assistants do.
@@ -82,7 +82,7 @@ func Diagnose(t testing.TB, db string) *Diagnosis {
 	return d
 }
 
-// Rediagnose returns what the engine makes of a recording now, and the diagnosis of that.
+// Rediagnose returns the present engine's chains of a recording, and their diagnosis.
 func Rediagnose(t testing.TB, db string, until int64) ([]Heard, *Diagnosis) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "anew.db")
@@ -97,17 +97,16 @@ func Rediagnose(t testing.TB, db string, until int64) ([]Heard, *Diagnosis) {
 	return p.Heard(), Diagnose(t, path)
 }
 
-// ns is a fact as a number of ns, 0 where it is not told.
+// ns returns a fact in ns, 0 if it is absent.
 func (d *Diagnosis) ns(name string) time.Duration {
 	n, _ := d.Facts[name].(float64)
 	return time.Duration(n)
 }
 
-// other is a cause that is told beside the gravest: "disk-wait 312ms c-7f3a".
+// other matches a further cause after the gravest: "disk-wait 312ms c-7f3a".
 var other = regexp.MustCompile(`([a-z0-9-]+) ([0-9.]+(?:ns|us|ms|s)) c-`)
 
-// judgeDiagnosis says what is wrong with what an assistant is told, by the same truth:
-// nothing where it is wholly right.
+// judgeDiagnosis compares a diagnosis with the same truth, and returns its errors.
 func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	if d == nil {
 		return []string{"there is none"}
@@ -126,7 +125,7 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 		others[m[1]] += lost
 	}
 	if len(o.Want) == 0 {
-		faults := rule == "" && d.Facts["faults"] != nil // of GPUs, which are told though nobody felt them
+		faults := rule == "" && d.Facts["faults"] != nil // of GPUs, which are reported even without an effect
 		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults && !o.toldStolen(rule) {
 			wrong = append(wrong, "it does not say that nothing is wrong")
 		}
@@ -159,7 +158,7 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	return wrong
 }
 
-// lostOf is what is said to be lost, and what was, of the causes whose loss is known.
+// lostOf returns the reported and the true loss, of the causes whose loss is known.
 func (o *Outcome) lostOf(d *Diagnosis, main int, others map[string]time.Duration) (said, is Lost) {
 	said = Lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
 	for i := range o.Want {
@@ -173,10 +172,10 @@ func (o *Outcome) lostOf(d *Diagnosis, main int, others map[string]time.Duration
 	return said, is
 }
 
-// number is the process number in "cron[711]".
+// number matches the process number in "cron[711]".
 var number = regexp.MustCompile(`\[?(\d+)\]?\)?$`)
 
-// blames tells whether most of what is blamed on somebody is on those who did it.
+// blames reports whether most of the loss blamed on processes is blamed on the true culprits.
 func (d *Diagnosis) blames(t *Truth) bool {
 	var all, theirs float64
 	for _, row := range d.Rows {

@@ -15,34 +15,34 @@ type Outcome struct {
 	Name    string
 	Seed    uint64
 	Began   time.Time
-	Until   int64         // Unix ns: of the last tick
+	Until   int64         // Unix ns of the last tick
 	Steps   int           // by the victim's clock
-	Alone   bool          // no other run was there at the same time
+	Alone   bool          // no other run at the same time
 	Agent   float64       // share of a CPU that the lab's process took
-	Stolen  time.Duration // for which the hypervisor kept CPUs from the machine
+	Stolen  time.Duration // time that the hypervisor stole from the machine
 	Victims []int
 	Ours    []int  // other processes of the lab
 	Self    int    // the lab itself: ingero
-	Replay  string // how a replay of the recording differed from what was heard live
+	Replay  string // how a replay of the recording differed from the live run
 	Want    []Truth
 	Also    []string
 	Heard   []Heard
-	// Diagnosis is what an assistant is told. nil: it was not asked for.
+	// Diagnosis is the assistant's diagnosis. nil: not requested.
 	Diagnosis *Diagnosis
 }
 
-// Lost is time that was truly lost: between Min and Max, about Mid.
+// Lost is the true loss: between Min and Max, about Mid.
 type Lost struct{ Min, Mid, Max time.Duration }
 
-// Unclocked is the Max of a loss that no clock can tell.
+// Unclocked is the Max of a loss that no clock can measure.
 const Unclocked = time.Hour
 
 // Truth is a chain that must be reported.
 type Truth struct {
 	Rules    []string
-	Named    bool // somebody is to be named: any of Culprits
+	Named    bool // one of Culprits must be named
 	Culprits []int
-	With     []string // rules that tell a part of Lost
+	With     []string // rules that explain a part of Lost
 	Lost     Lost
 	First    int64 // Unix ns: end of the first step that was longer
 }
@@ -52,15 +52,15 @@ type Verdict struct {
 	*Outcome
 	Missed    []string // causes
 	Wrong     []string // culprits
-	False     []string // chains that are of nothing
-	Hampered  bool     // each of them may be of what the hypervisor did
+	False     []string // false chains
+	Hampered  bool     // each of them may be due to the hypervisor
 	Found     int      // causes
-	Blamed    int      // culprits that were to be named and are
+	Blamed    int      // named culprits that were expected
 	Said      Lost     // of the causes found
 	True      Lost
-	Delay     time.Duration // from the first loss to the first chain, of the cause that was told last
-	Disturbed []string      // what others' processes on this machine took
-	Misled    []string      // what is wrong with the diagnosis
+	Delay     time.Duration // from the first loss to the first chain, of the cause reported last
+	Disturbed []string      // CPU time taken by other processes of this machine
+	Misled    []string      // errors of the diagnosis
 }
 
 // Right reports whether the causes and culprits are right; the lost time does not count.
@@ -84,7 +84,7 @@ func (v *Verdict) Width() float64 {
 	return float64(v.Said.Max-v.Said.Min) / max(float64(v.True.Mid), float64(ms))
 }
 
-// Judge compares what was reported with the truth.
+// Judge compares the reports with the truth.
 func Judge(o *Outcome) *Verdict {
 	v := &Verdict{Outcome: o, Misled: o.judgeDiagnosis(o.Diagnosis)}
 	var last []tick.Chain
@@ -156,7 +156,7 @@ func (v *Verdict) judgeOne(t *Truth, last []tick.Chain) {
 	}
 }
 
-// delay is how long it was from the first loss to the first word of it.
+// delay is the time from the first loss to its first report.
 func (o *Outcome) delay(t *Truth) time.Duration {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
@@ -170,11 +170,11 @@ func (o *Outcome) delay(t *Truth) time.Duration {
 
 const ms = time.Millisecond
 
-// takesCPU tells whether a chain is of a rule that others' work on the machine may be of.
+// takesCPU reports whether a chain's rule may be due to other work on the machine.
 func takesCPU(c *tick.Chain) bool { return c.Rule == "cpu-taken" || c.Rule == "burst-of-programs" }
 
-// loaded tells whether others' processes took CPU time, of which there was too little for
-// ingero to stay out of the victim's way then.
+// loaded reports whether other processes took so much CPU time that ingero could not avoid the
+// victim's CPU.
 func (o *Outcome) loaded() bool {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
@@ -188,7 +188,7 @@ func (o *Outcome) loaded() bool {
 	return false
 }
 
-// knows tells whether a culprit is the lab's own, the kernel or the victim.
+// knows reports whether a culprit is the lab's own, the kernel or the victim.
 func (o *Outcome) knows(x *tick.Culprit) bool {
 	pid, parent := int(x.Thread.PID), int(x.Thread.Parent)
 	if x.Own || x.Agent || pid == o.Self || parent == o.Self || parent == kthreadd || pid == 0 {
@@ -202,7 +202,7 @@ func (o *Outcome) knows(x *tick.Culprit) bool {
 	return false
 }
 
-// by is a chain's main culprit, in words.
+// by describes a chain's main culprit.
 func by(c *tick.Chain) string {
 	if len(c.Culprits) == 0 {
 		return ""
@@ -220,25 +220,25 @@ func by(c *tick.Chain) string {
 // kthreadd is the parent of kernel threads.
 const kthreadd = 2
 
-// stolen tells whether a chain is of what the hypervisor took, and that took as much by the
-// kernel's own account.
+// stolen reports whether a chain is due to the hypervisor, and the kernel's own account has as much
+// stolen time.
 func (o *Outcome) stolen(c *tick.Chain) bool {
 	const rule = "cpu-stolen"
 	held := slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.Contains(x.What, "("+rule+")") })
 	return (c.Rule == rule || held) && o.Stolen >= c.LostMin/2
 }
 
-// toldStolen tells whether there is such a chain of a rule.
+// toldStolen reports whether there is such a chain of a rule.
 func (o *Outcome) toldStolen(rule string) bool {
 	return slices.ContainsFunc(o.Heard, func(h Heard) bool {
 		return slices.ContainsFunc(h.Chains, func(c tick.Chain) bool { return c.Rule == rule && o.stolen(&c) })
 	})
 }
 
-// foreign is the share of a chain of what processes took which the lab knows nothing of.
-// Where a machine has others' work on it, they do. What ingero took counts as theirs where
-// that is so, and where two runs are made at the same time: then there are two of them in
-// one process, and no CPU is idle. So do threads without a record where others are.
+// foreign is the share of a chain due to processes unknown to the lab, which a machine with other
+// work has. Ingero's own share counts as foreign on such a machine, and if two runs take place at
+// the same time: then both are in one process, and no CPU is idle. So do threads without a record
+// if there are other foreign threads.
 func (o *Outcome) foreign(c *tick.Chain) float64 {
 	if !takesCPU(c) {
 		return 0
@@ -264,7 +264,7 @@ func (v *Verdict) Sound() bool {
 	return v.Right() && (v.Found == 0 || !v.Clocked() || v.Covered() || v.Off() <= 0.5)
 }
 
-// millis writes a time in milliseconds.
+// millis formats a time in milliseconds.
 func millis(d time.Duration) string { return fmt.Sprintf("%.0f", float64(d)/1e6) }
 
 // Line describes the verdict in one line.

@@ -9,13 +9,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// said is a chain of some rule by some process.
+// said returns a chain of a rule with a process as culprit.
 func said(rule string, pid uint32, lost time.Duration) tick.Chain {
 	who := events.Thread{PID: pid, TID: pid, Parent: 1}
 	return tick.Chain{ID: rule, Rule: rule, Lost: lost, LostMin: lost - 10*ms, LostMax: lost + 10*ms, Culprits: []tick.Culprit{{Thread: who, Lost: lost}}}
 }
 
-// The judge is told the truth and what was said, and finds what is not the same.
+// The judge finds each difference between the truth and the reports.
 func TestJudge(t *testing.T) {
 	const hog, stranger = 7, 99
 	hogged := Truth{Rules: []string{"cpu-taken"}, Named: true, Culprits: []int{hog}, Lost: Lost{490 * ms, 500 * ms, 510 * ms}}
@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A cause that was not named is told by the culprit: somebody else is not right.
+// An unnamed cause is identified by its culprit: another process is wrong.
 func TestJudgeCulprit(t *testing.T) {
 	quota := said("cpu-throttled", 5, 500*ms)
 	v := Judge(&Outcome{Want: []Truth{{Rules: []string{"cpu-throttled"}, Named: true, Culprits: []int{7}}}, Heard: []Heard{{Chains: []tick.Chain{quota}}}})
@@ -74,7 +74,7 @@ func TestJudgeCulprit(t *testing.T) {
 	}
 }
 
-// A diagnosis is wholly right, or it is said what is wrong with it.
+// A diagnosis is fully right, or each of its errors is reported.
 func TestJudgeDiagnosis(t *testing.T) {
 	const hog, job = 7.0, 5.0
 	hogged := Truth{Rules: []string{"cpu-taken"}, Named: true, Culprits: []int{hog}, Lost: Lost{490 * ms, 500 * ms, 510 * ms}}

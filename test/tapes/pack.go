@@ -28,12 +28,12 @@ type Tape struct {
 	Outcome
 	// Schema is the version of the recording's database.
 	Schema int
-	// Within says that the true lost time lay within the reported interval.
+	// Within means that the true loss lay within the reported interval.
 	Within bool
-	// Disturbed are chains of what other processes or ingero took of the CPUs, and Misled is
-	// what is wrong with the diagnosis for that. Both are empty for most tapes.
+	// Disturbed are chains of CPU time that other processes or ingero took, and Misled are the
+	// resulting errors of the diagnosis. Both are empty for most tapes.
 	Disturbed, Misled []string
-	// Said are the chains of the last tick in short.
+	// Said are the chains of the last tick in brief form.
 	Said []string
 }
 
@@ -50,8 +50,8 @@ func FileName(scenario string) string {
 	return strings.NewReplacer("/", "-", " ", "-", ",", "", "'", "", ":", "", "% ", "").Replace(scenario)
 }
 
-// Save writes the tape of a run that was recorded in db. Processes that are not of the lab
-// lose their names: the recording is played without them, and recorded again.
+// Save writes the tape of a run that was recorded in db. Processes outside the lab lose their
+// names: the recording is replayed without them, and recorded again.
 func Save(t testing.TB, dir, db string, o *Outcome) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), dbName)
@@ -66,7 +66,7 @@ func Save(t testing.TB, dir, db string, o *Outcome) {
 	if len(heard) != len(o.Heard) {
 		t.Fatalf("the tape has %d ticks, the run had %d", len(heard), len(o.Heard))
 	}
-	// Only names may differ from what was reported live.
+	// Only names may differ from the live reports.
 	for i := range heard {
 		if !alike(heard[i].Chains, o.Heard[i].Chains) {
 			t.Logf("no tape: without their names it reports %s, the run reported %s", heard[i].rules(), o.Heard[i].rules())
@@ -172,7 +172,7 @@ func (tp *Tape) write(path, db string) error {
 	return errors.Join(os.WriteFile(path+tapeSuffix, packed.Bytes(), 0o644), os.WriteFile(path+truthSuffix, append(truth, '\n'), 0o644))
 }
 
-// lines are the chains in short.
+// lines are the chains in brief form.
 func (h Heard) lines() []string {
 	all := []string{}
 	for i := range h.Chains {
@@ -182,7 +182,7 @@ func (h Heard) lines() []string {
 	return all
 }
 
-// load reads a tape and unpacks its recording, which is at db.
+// load reads a tape and unpacks its recording to db.
 func load(t testing.TB, path string) (tp *Tape, db string) {
 	t.Helper()
 	tp = &Tape{}

@@ -16,8 +16,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Compare describes the first difference between the chains that were reported live and
-// those of a replay, byte for byte; "" if there is none.
+// Compare describes the first difference between the chains reported live and those of a replay,
+// byte for byte; "" if there is none.
 func Compare(live, again []Heard) string {
 	if len(live) != len(again) {
 		return fmt.Sprintf("%d ticks, not %d", len(again), len(live))
@@ -35,7 +35,7 @@ func Compare(live, again []Heard) string {
 	return ""
 }
 
-// rules are the chains in short.
+// rules are the chains in brief form.
 func (h Heard) rules() string {
 	var all []string
 	for i := range h.Chains {
@@ -50,8 +50,8 @@ func Play(t testing.TB, db string, until int64) *Recorder {
 	return playTo(t, db, until, nil, func(*query.Session) tick.Sink { return nil })
 }
 
-// playTo is Play that also writes to the sink that into returns, if it returns one. The
-// session reads the replay through wrap, unless that is nil.
+// playTo is Play that also writes to the sink that into returns, if any. The session reads the
+// replay through wrap, unless that is nil.
 func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) session.Recording, into func(*query.Session) tick.Sink) *Recorder {
 	t.Helper()
 	r, err := query.Open(db)

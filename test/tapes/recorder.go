@@ -8,17 +8,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// Recorder is a sink that keeps every tick's chains, and hands all to a recording, until it
-// is told that the run is over.
+// Recorder is a sink that keeps every tick's chains, and passes everything to a recording, until
+// the run is over.
 type Recorder struct {
 	db    tick.Sink
-	limit func(t *tick.Tick) bool // says of each tick whether it is the last one
+	limit func(t *tick.Tick) bool // reports whether a tick is the last one
 
 	mu    sync.Mutex
 	heard []Heard
 	Steps map[uint32]int
 	Loops map[uint32]*tick.Loop
-	Shed  [][]string    // what each tick was traced without
+	Shed  [][]string    // the steps taken at each tick
 	over  chan struct{} // closed after the last one
 }
 
@@ -68,7 +68,7 @@ func (p *Recorder) Tick(t *tick.Tick) error {
 	last := p.limit(t)
 	if p.db != nil {
 		kept := *t
-		kept.Final = t.Final || last // the recording is whole with it
+		kept.Final = t.Final || last // which completes the recording
 		err = p.db.Tick(&kept)
 	}
 	if last {
@@ -98,7 +98,7 @@ func (p *Recorder) Heard() []Heard {
 // Over returns a channel that is closed after the last tick.
 func (p *Recorder) Over() <-chan struct{} { return p.over }
 
-// cloned are chains that nobody changes any more.
+// cloned returns copies of chains that no caller changes.
 func cloned(all []tick.Chain) []tick.Chain {
 	all = slices.Clone(all)
 	for i := range all {

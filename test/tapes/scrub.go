@@ -10,17 +10,17 @@ import (
 	"ingero/pkg/events"
 )
 
-// stranger is what tapes call processes that are not of the lab, with a number for each name.
+// stranger is the name of processes outside the lab on tapes, with a number for each name.
 const stranger = "other"
 
-// known matches the names of processes and threads that a tape may name: those of the lab,
-// of the simulated stack and of the kernel.
+// known matches the names of processes and threads that a tape may have: those of the lab, of the
+// simulated stack and of the kernel.
 var known = regexp.MustCompile(`^(` + stranger + `\d*||victim|worker|faults|hog|spawner|threads|writer|reader|memory|pager|stopper|tracer|peer` +
-	`|rotate|gzip|chmod|chown|touch|find` + // what spawner starts
+	`|rotate|gzip|chmod|chown|touch|find` + // started by spawner
 	`|loop|train|infer|graph|sh|sleep|cat|taskset|nvidia-smi|python3?|python3\.\d+|incidents\.test|ingero|cuda[A-Za-z0-9-]*` +
 	`|swapper/\d+|ksoftirqd/\d+|kworker/.*|migration/\d+|rcu.*|kswapd\d+|kcompactd\d+|khugepaged|jbd2/.*|kthreadd|kauditd|ext4-.*|xfs.*|dm.*|irq/.*|oom_reaper|khungtaskd|watchdog.*|kdamond.*|cpuhp/\d+)$`)
 
-// named calls fn for each name of a process in a batch, and writes what it returns there.
+// named replaces each process name in a batch by the result of fn.
 func named(b *tick.Batch, fn func(string) string) {
 	for i := range b.Waits {
 		who := &b.Waits[i].Who
@@ -34,7 +34,7 @@ func named(b *tick.Batch, fn func(string) string) {
 	}
 }
 
-// namedInTick does the same for what a source tells of a tick.
+// namedInTick does the same for a source's part of a tick.
 func namedInTick(t *tick.Tick, fn func(string) string) {
 	for i := range t.HostSums {
 		t.HostSums[i].Comm = fn(t.HostSums[i].Comm)
@@ -54,7 +54,7 @@ func namedInTick(t *tick.Tick, fn func(string) string) {
 	}
 }
 
-// places are paths that say where a tape was recorded, and what a tape has instead.
+// places are paths that identify the recording machine, and their replacements.
 var places = []struct {
 	is   *regexp.Regexp
 	with string
@@ -73,8 +73,8 @@ func placeless(text string) string {
 	return text
 }
 
-// eachString calls fn for each string that v holds, and writes what it returns there. v is a
-// pointer, or what one leads to.
+// eachString replaces each string in v by the result of fn. v is a pointer, or a value reached from
+// one.
 func eachString(v reflect.Value, fn func(string) string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -101,8 +101,8 @@ func eachString(v reflect.Value, fn func(string) string) {
 	}
 }
 
-// scrubbed is a replay in which processes that are not of the lab have numbers for names,
-// and paths do not say where it was recorded.
+// scrubbed is a replay in which processes outside the lab have numbered names, and paths do not
+// identify the recording machine.
 type scrubbed struct {
 	*store.Replay
 	names map[string]string

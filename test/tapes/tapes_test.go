@@ -15,13 +15,13 @@ import (
 	"ingero/internal/tick"
 )
 
-// widest is how wide the intervals of lost times may be in the median, of the true lost time:
-// 0.3, rounded. Most intervals are as wide as that by definition, see usuallyVague of package
-// causal; what is said is not just the truth.
+// widest is the maximum median width of loss intervals, as a share of the true loss: 0.3, rounded.
+// Most intervals are that wide by definition, see usuallyVague of package causal, and the reported
+// loss is not exactly the truth.
 const widest = 0.305
 
 // A tape gives the chains that were reported live, byte for byte, and they are right. Their
-// intervals are no wider than what is not known.
+// intervals are no wider than necessary.
 func TestTapes(t *testing.T) {
 	var mu sync.Mutex
 	var widths []float64
@@ -75,8 +75,8 @@ func TestTapes(t *testing.T) {
 	}
 }
 
-// migrated brings a tape's recording to this schema; it fails the test where the recording
-// has another one than the tape says.
+// migrated migrates a tape's recording to this schema. It fails the test if the recording has
+// another schema than the tape says.
 func migrated(t *testing.T, path string, schema int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -109,7 +109,7 @@ func TestTapesNameNobodyElse(t *testing.T) {
 	}
 }
 
-// witness is a sink that fails the test for each name that a tape may not have.
+// witness is a sink that fails the test for each name that a tape must not have.
 type witness struct {
 	t    *testing.T
 	seen map[string]bool

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkWalk says what a walk takes in the kernel when nothing disturbs it, by the
-// depth of the stack.
+// BenchmarkWalk measures an undisturbed walk in the kernel, by the depth of the stack.
 func BenchmarkWalk(b *testing.B) {
 	for _, depth := range []int{1, 10, 30, 60} {
 		b.Run(fmt.Sprint(depth+4), func(b *testing.B) {
@@ -22,7 +21,7 @@ func BenchmarkWalk(b *testing.B) {
 			if err := w.ns.Get(&ns); err != nil {
 				b.Fatal(err)
 			}
-			b.ReportMetric(0, "ns/op") // of the whole call, with its probe: not what is asked
+			b.ReportMetric(0, "ns/op") // the whole call with its probe, which is not the figure
 			b.ReportMetric(float64(ns), "ns/walk")
 			b.ReportMetric(float64(ns)/float64(depth+4), "ns/frame")
 		})

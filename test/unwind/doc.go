@@ -1,5 +1,4 @@
-// Package unwind holds the walker of native stacks (bpf/walk.h) and its tables
-// (internal/unwind) against gdb, which stops at the same call and says who called. The
-// walker is in a program of its own here (testdata/walk.bpf.c), compiled by the tests, so that
-// what they show is the walker and nothing else.
+// Package unwind compares the walker of native stacks (bpf/walk.h) and its tables (internal/unwind)
+// with gdb, which stops at the same call and unwinds it. The walker runs in a separate program here
+// (testdata/walk.bpf.c), which the tests compile, so that they test only the walker.
 package unwind

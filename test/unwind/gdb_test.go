@@ -16,7 +16,7 @@ import (
 	"ingero/internal/unwind"
 )
 
-// truth has gdb attach to a process that waits for a line, and returns what it saw until
+// truth attaches gdb to a process that waits for a line, and returns the stacks that gdb saw until
 // the process ended.
 func truth(t *testing.T, pid int, start func()) []stack {
 	t.Helper()
@@ -60,8 +60,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// onlyCode cuts what gdb says where it goes on to addresses that are no code, as it does
-// behind the first function of a context (makecontext). Returns how often.
+// onlyCode truncates gdb's stacks at addresses that are not code, to which gdb unwinds past the
+// first function of a context (makecontext). It returns how many it truncated.
 func onlyCode(code []proc.Mapping, list []stack) (cut int) {
 	for i, s := range list {
 		n := slices.IndexFunc(s.IPs, func(ip uint64) bool {
@@ -75,8 +75,8 @@ func onlyCode(code []proc.Mapping, list []stack) (cut int) {
 	return cut
 }
 
-// agree compares what the kernel saw with what gdb saw, by thread, and returns how many
-// stacks there are and how many are equal: to the frame, and known to be whole or cut.
+// agree compares the kernel's stacks with gdb's, by thread. It returns the number of stacks and of
+// equal ones: every frame, and known to be whole or truncated.
 func agree(t *testing.T, got, want []stack) (all, equal int) {
 	t.Helper()
 	byThread := map[uint32][]stack{}
@@ -106,8 +106,8 @@ func agree(t *testing.T, got, want []stack) (all, equal int) {
 	return all, equal
 }
 
-// against compares the stacks of count calls of a program, which waits for a line, with
-// gdb's: all are equal.
+// against compares the stacks of count calls of a program, which waits for a line, with gdb's: all
+// must be equal.
 func against(t *testing.T, cmd *exec.Cmd, lib string, count int) {
 	t.Helper()
 	w := open(t, options{})
@@ -129,7 +129,7 @@ func against(t *testing.T, cmd *exec.Cmd, lib string, count int) {
 	}
 }
 
-// The stacks of calls of many kinds are what gdb says they are.
+// The stacks of many kinds of calls equal gdb's.
 func TestAgainstGDB(t *testing.T) {
 	const count = 1000
 	for _, flags := range []string{
@@ -143,7 +143,7 @@ func TestAgainstGDB(t *testing.T) {
 	}
 }
 
-// The same in a container, whose files and numbers are not ours.
+// Stacks in a container, with files and process numbers of its own, equal gdb's.
 func TestAgainstGDBInContainer(t *testing.T) {
 	const count = 1000
 	exe, lib := program(t, "calls", "-O2", "-fomit-frame-pointer")
@@ -152,7 +152,7 @@ func TestAgainstGDBInContainer(t *testing.T) {
 	against(t, testkit.Container(t, root, "/calls", fmt.Sprint(count)), filepath.Join(root, lib), count)
 }
 
-// An interpreter, with callbacks from C and generators: its stacks are deep.
+// The deep stacks of an interpreter, with callbacks from C and generators, equal gdb's.
 func TestAgainstGDBInPython(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
@@ -164,7 +164,7 @@ func TestAgainstGDBInPython(t *testing.T) {
 	against(t, exec.Command(strings.TrimSpace(string(python)), "testdata/calls.py", lib, fmt.Sprint(count)), lib, count)
 }
 
-// depths says how deep stacks are.
+// depths describes the depths of stacks.
 func depths(list []stack) string {
 	sum, most := 0, 0
 	for _, s := range list {

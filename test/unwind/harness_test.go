@@ -50,7 +50,7 @@ var object = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(out)
 })
 
-// walker is the program, loaded, and what keeps it supplied.
+// walker is the loaded program, and its Keeper.
 type walker struct {
 	*unwind.Keeper
 	kernel   probes.Walker
@@ -63,7 +63,7 @@ type walker struct {
 	stacks []stack
 }
 
-// stack is struct walk, as much of it as is a result.
+// stack is the result part of struct walk.
 type stack struct {
 	TID   uint32
 	End   unwind.End
@@ -73,7 +73,7 @@ type stack struct {
 
 type options struct {
 	unwind.Options
-	quiet bool // put no stacks out
+	quiet bool // output no stacks
 }
 
 func open(t testing.TB, o options) *walker {
@@ -130,13 +130,13 @@ func (w *walker) read() {
 	}
 }
 
-// Of struct walk.
+// Offsets in struct walk.
 const (
 	atFrames = 0
 	atEnd    = 4
 	atExact  = 8
 	atIP     = 16
-	atTID    = atIP + 64*8 // behind the result
+	atTID    = atIP + 64*8 // after the result
 )
 
 func parse(b []byte) stack {
@@ -148,14 +148,14 @@ func parse(b []byte) stack {
 	return s
 }
 
-// taken returns the stacks that have come.
+// taken returns the stacks so far.
 func (w *walker) taken() []stack {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]stack(nil), w.stacks...)
 }
 
-// probe puts a program at a function of a file, which is the test's own.
+// probe attaches a program to a function of a file, which belongs to the test.
 func (w *walker) probe(t testing.TB, path, symbol, program string) {
 	t.Helper()
 	exe, err := link.OpenExecutable(path)
@@ -173,7 +173,7 @@ func (w *walker) probe(t testing.TB, path, symbol, program string) {
 	t.Cleanup(func() { _ = l.Close() })
 }
 
-// ready adds a process and waits until all that it has mapped has a table.
+// ready adds a process and waits until all its mappings have a table.
 func (w *walker) ready(t testing.TB, pid int) {
 	t.Helper()
 	w.Add(uint32(pid))

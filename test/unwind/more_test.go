@@ -33,7 +33,7 @@ func program(t testing.TB, name string, flags ...string) (exe, lib string) {
 	return exe, lib
 }
 
-// run starts testdata/more.c, its mode and argument last in args, and has its tables ready.
+// run starts testdata/more.c, its mode and argument last in args, and waits for its tables.
 func run(t testing.TB, o options, args ...string) (*walker, *testkit.Child) {
 	t.Helper()
 	exe, lib := program(t, "more", optimized...)
@@ -56,7 +56,7 @@ func finish(t testing.TB, w *walker, child *testkit.Child, want int) []stack {
 	return w.taken()
 }
 
-// A stack has up to 64 frames, and says when there are more.
+// A stack has up to 64 frames, and is marked if there are more.
 func TestDeep(t *testing.T) {
 	for _, c := range []struct {
 		depth, frames int
@@ -72,18 +72,18 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// A stack ends where code was made at run time: who called that is not guessed.
+// A stack ends at code made at run time: its caller is not guessed.
 func TestJIT(t *testing.T) {
 	w, child := run(t, options{}, "jit", "")
 	child.Say("go")
 	testkit.Eventually(t, "a stack", func() bool { return len(w.taken()) == 1 })
-	// It was mapped after the tables were made, so what there is to know of it is nothing.
+	// The code was mapped after the tables were made, so it may be unknown.
 	if s := w.taken()[0]; len(s.IPs) > 1 || s.End != unwind.JIT && s.End != unwind.NoMapping {
 		t.Errorf("%x, %v", s.IPs, s.End)
 	}
 }
 
-// What a process loads later is found because it is missed.
+// A library that is loaded later is found through its misses.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	late := compile(t, filepath.Join(dir, "late.so"), append(slices.Clone(optimized), "-w", "-shared", "-fPIC", "-Dthrough_library=through_late", "testdata/lib.c")...)
@@ -124,7 +124,7 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// A process that writes over its own stack gets no address that is no code, and no harm.
+// A process that overwrites its own stack gets no address that is not code, and comes to no harm.
 func TestScribble(t *testing.T) {
 	const count = 50
 	w, child := run(t, options{}, "scribble", fmt.Sprint(count))
@@ -147,7 +147,7 @@ func TestScribble(t *testing.T) {
 	}
 }
 
-// A stack at a function's return is that at its entry.
+// A stack at a function's return equals that at its entry.
 func TestReturn(t *testing.T) {
 	exe, lib := program(t, "calls", optimized...)
 	w := open(t, options{})
@@ -176,15 +176,15 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// Return addresses that the kernel has replaced, for return probes of whoever it may be,
-// are put back: the stacks are what they are without.
+// Return addresses that the kernel has replaced for any tool's return probes are put back: the
+// stacks are the same as without.
 func TestTrampolines(t *testing.T) {
 	testkit.NeedTool(t, "setarch")
 	exe, lib := program(t, "calls", optimized...)
 	var stacks [2][]stack
 	for i := range stacks {
 		w := open(t, options{})
-		child := testkit.Start(t, exec.Command("setarch", "-R", exe, "300")) // addresses as they were
+		child := testkit.Start(t, exec.Command("setarch", "-R", exe, "300")) // with fixed addresses
 		child.Line("ready")
 		w.probe(t, lib, "traced", "walk_entry")
 		if i == 1 {

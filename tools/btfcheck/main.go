@@ -1,7 +1,7 @@
-// Command btfcheck compares the trimmed kernel types in bpf/vmlinux with those
-// of the running kernel: every struct and field there must be in the kernel's
-// BTF too, unless the programs ask for it by bpf_core_field_exists before they
-// use it. It prints one line for each that is not, and exits 1 if there are any.
+// Command btfcheck compares the trimmed kernel types in bpf/vmlinux with those of the running
+// kernel. Every struct and field there must be in the kernel's BTF too, unless the programs check
+// it with bpf_core_field_exists first. It prints one line for each missing one, and then exits with
+// status 1.
 package main
 
 import (
@@ -65,7 +65,7 @@ var (
 // archs maps Go's names of architectures to those of libbpf's headers.
 var archs = map[string]string{"amd64": "x86", "arm64": "arm64"}
 
-// compile has clang describe the structs of the headers.
+// compile compiles the headers with clang, and returns their types.
 func compile(dir string) (*btf.Spec, []string, error) {
 	arch, ok := archs[runtime.GOARCH]
 	if !ok {
@@ -102,7 +102,7 @@ func compile(dir string) (*btf.Spec, []string, error) {
 	return spec, names, nil
 }
 
-// guards returns the fields that the programs ask for before they use them.
+// guards returns the fields that the programs check before use.
 func guards(dir string) (map[string]bool, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.[ch]"))
 	if err != nil {
@@ -121,8 +121,8 @@ func guards(dir string) (map[string]bool, error) {
 	return guarded, nil
 }
 
-// compare lists what of a struct the kernel lacks, and counts what it looked
-// for. What follows "___" in a name tells variants of one struct apart.
+// compare lists the parts of a struct that the kernel lacks, and counts the checked ones. A suffix
+// after "___" in a name marks a variant of the struct.
 func compare(want *btf.Struct, kernel *btf.Spec, guarded map[string]bool) (missing []string, checked int) {
 	name, _, variant := strings.Cut(want.Name, "___")
 	var have *btf.Struct
@@ -146,7 +146,7 @@ func compare(want *btf.Struct, kernel *btf.Spec, guarded map[string]bool) (missi
 	return missing, checked
 }
 
-// collect gathers the names of fields, those of anonymous members too.
+// collect collects the names of fields, including those of anonymous members.
 func collect(members []btf.Member, fields map[string]bool) {
 	for _, m := range members {
 		if m.Name != "" {

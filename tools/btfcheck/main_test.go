@@ -7,7 +7,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The types in the repository are those of the running kernel.
+// The types in the repository match those of the running kernel.
 func TestRepository(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	testkit.NeedBPF(t)
@@ -20,8 +20,8 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// A struct and a field that no kernel has are found; one that is asked for, one
-// of an anonymous member and one of a variant are not.
+// A missing struct and a missing field are found. A checked field, a field of an anonymous member,
+// and a field of a variant are not reported.
 func TestMissing(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	testkit.NeedBPF(t)
@@ -42,7 +42,7 @@ struct sk_buff { int next; };
 		t.Fatal(err)
 	}
 	got := strings.Join(missing, "\n")
-	want := "struct task_struct has no field no_such_field\nstruct no_such_struct: " // and why
+	want := "struct task_struct has no field no_such_field\nstruct no_such_struct: " // then the reason
 	if !strings.HasPrefix(got, want) || len(missing) != 2 {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -34,7 +34,7 @@ that answer each.
 |---|---|---|---|
 `
 
-// needWords are what a rule needs, in words.
+// needWords describe what a rule needs.
 var needWords = []struct {
 	need  causal.Needs
 	words string
@@ -47,7 +47,7 @@ var needWords = []struct {
 	{causal.NeedXids, "the faults that GPUs report"},
 }
 
-// detections renders the rules and the problems that they answer.
+// detections renders the rules and their problems.
 func detections() string {
 	var b strings.Builder
 	b.WriteString(detectionsHead)
@@ -86,7 +86,7 @@ func detections() string {
 	return b.String()
 }
 
-// without are the steps that take away what a rule is told by.
+// without returns the shedding steps that remove a rule's input.
 func without(r *causal.Rule) (names []string) {
 	for i := range govern.Steps {
 		if s := govern.Steps[i].Name; r.Sees&govern.Takes(s) != 0 {

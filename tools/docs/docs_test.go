@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The matrix has a line for each function that go test runs, and for no other.
+// The matrix has a line for each function that go test runs, and no other.
 func TestMatrix(t *testing.T) {
 	files := map[string]string{
 		"b/b_test.go": `package b
@@ -48,7 +48,7 @@ func helper(t *testing.T) {}
 	}
 }
 
-// Every operation of the catalog has its line, and a bar in a cell does not end it.
+// Every operation of the catalog has its line, and a bar does not end its cell.
 func TestOperations(t *testing.T) {
 	text := operations()
 	for i := range events.Catalog {
@@ -67,8 +67,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// The tables are those that a database has, with their columns: what the migrations'
-// text says is what SQLite makes of it.
+// The documented tables and columns, read from the migrations' text, equal those that SQLite
+// creates.
 func TestSchemaIsThatOfTheFile(t *testing.T) {
 	tables, err := fileTables("../../internal/store/migrations")
 	if err != nil {
@@ -110,7 +110,7 @@ func TestSchemaIsThatOfTheFile(t *testing.T) {
 	}
 }
 
-// A migration's comments become what is said of a table and its columns.
+// A migration's comments become the descriptions of a table and its columns.
 func TestSchemaOfMigrations(t *testing.T) {
 	dir := testkit.Tree(t, map[string]string{
 		"0001_a.sql": "-- Of the whole.\n\n-- One\n-- thing.\nCREATE TABLE a (\n\tid INTEGER PRIMARY KEY,\n\tx TEXT NOT NULL DEFAULT '', -- the name,\n\t                            -- in words\n\tPRIMARY KEY (id)\n) WITHOUT ROWID;\nCREATE TABLE b (\n\ty REAL\n);\nCREATE INDEX i ON a (x);\n",
@@ -135,7 +135,7 @@ func TestSchemaOfMigrations(t *testing.T) {
 	}
 }
 
-// Each rule and each problem has its place, in words.
+// Each rule and each problem has its description.
 func TestDetections(t *testing.T) {
 	text := detections()
 	for i := range causal.Rules {

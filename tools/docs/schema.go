@@ -35,7 +35,7 @@ The virtual tables are ingero's: other SQLite programs see the tables of the fil
 alone.
 `
 
-// tableDoc is a table of the SQLite file, as its migrations tell.
+// tableDoc is a table of the SQLite file, from its migrations.
 type tableDoc struct {
 	name, about string
 	columns     []query.SQLColumn
@@ -94,8 +94,8 @@ func columnTable(b *strings.Builder, what string, columns []query.SQLColumn) {
 	}
 }
 
-// What is read of a migration: a table's begin and end, a column with its type and
-// comment, a column that is added later, and what goes.
+// What is parsed of a migration: the beginning and end of a table, a column with type and comment,
+// an added column, and a removal.
 var (
 	createLine = regexp.MustCompile(`^CREATE TABLE (\w+) \($`)
 	endLine    = regexp.MustCompile(`^\)[^;]*;$`)
@@ -108,8 +108,7 @@ var (
 	noteLine   = regexp.MustCompile(`^\s*-- (.*)$`)
 )
 
-// fileTables reads the tables out of the migrations, in whose comments they are
-// explained.
+// fileTables reads the tables and their descriptions from the migrations.
 func fileTables(dir string) ([]tableDoc, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.sql"))
 	if err == nil && len(paths) == 0 {
@@ -139,11 +138,11 @@ func fileTables(dir string) ([]tableDoc, error) {
 	return out, nil
 }
 
-// migrated is what the migrations so far have made.
+// migrated is the state after the migrations so far.
 type migrated struct {
 	tables []*tableDoc
-	in     *tableDoc // whose columns come
-	notes  []string  // the comment before this line
+	in     *tableDoc // table whose columns are being read
+	notes  []string  // comment before the current line
 }
 
 func (m *migrated) find(name string) *tableDoc {
@@ -155,7 +154,7 @@ func (m *migrated) find(name string) *tableDoc {
 	return nil
 }
 
-// line reads one line of a migration.
+// line parses one line of a migration.
 func (m *migrated) line(s string) error {
 	if m.in != nil {
 		return m.column(s)
@@ -178,7 +177,7 @@ func (m *migrated) line(s string) error {
 			about = add[4]
 		}
 		t.columns = append(t.columns, query.SQLColumn{Name: add[2], Type: add[3], About: about})
-		return nil // the comment is of the lines that follow too
+		return nil // the comment also covers the next lines
 	case cutLine.MatchString(s):
 		f := cutLine.FindStringSubmatch(s)
 		if t := m.find(f[1]); t != nil {
@@ -197,7 +196,7 @@ func (m *migrated) line(s string) error {
 	return nil
 }
 
-// column reads one line of a table.
+// column parses one line of a table.
 func (m *migrated) column(s string) error {
 	t := m.in
 	switch f := columnLine.FindStringSubmatch(s); {
@@ -206,7 +205,7 @@ func (m *migrated) column(s string) error {
 	case endLine.MatchString(s):
 		m.in, m.notes = nil, nil
 	case keyLine.MatchString(s), strings.TrimSpace(s) == "":
-	case noteLine.MatchString(s) && len(t.columns) > 0: // goes on from the line before
+	case noteLine.MatchString(s) && len(t.columns) > 0: // continues the previous line
 		last := &t.columns[len(t.columns)-1]
 		last.About = strings.TrimSpace(last.About + " " + noteLine.FindStringSubmatch(s)[1])
 	default:

@@ -6,7 +6,7 @@ import (
 	"ingero/internal/export/clickhouse"
 )
 
-// tables are the statements that make the tables of a ClickHouse cluster.
+// tables returns the statements that create the tables of a ClickHouse cluster.
 func tables(modern bool) string {
 	about := "-- For ClickHouse 18.16 and later: these are the ones that the tests run on.\n"
 	if modern {

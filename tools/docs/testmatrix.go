@@ -75,7 +75,7 @@ func findTests(root string) ([]test, error) {
 	return tests, err
 }
 
-// isTest says whether go test runs the function: TestX(t), FuzzX(f) or ExampleX().
+// isTest reports whether go test runs the function: TestX(t), FuzzX(f) or ExampleX().
 func isTest(fn *ast.FuncDecl) bool {
 	if fn.Recv != nil || fn.Name.Name == "TestMain" {
 		return false
@@ -89,8 +89,7 @@ func isTest(fn *ast.FuncDecl) bool {
 	return false
 }
 
-// shows says what a test shows: the first sentence of its comment, or else its
-// name in words.
+// shows returns what a test shows: the first sentence of its comment, or else its name in words.
 func shows(fn *ast.FuncDecl) string {
 	if fn.Doc != nil {
 		if s := new(doc.Package).Synopsis(fn.Doc.Text()); s != "" {
@@ -100,10 +99,10 @@ func shows(fn *ast.FuncDecl) string {
 	return inWords(fn.Name.Name)
 }
 
-// inWords makes "reads PID once" of TestReadsPIDOnce.
+// inWords converts TestReadsPIDOnce to "reads PID once".
 func inWords(name string) string {
 	if i := strings.IndexFunc(name[1:], unicode.IsUpper); i >= 0 {
-		name = name[i+1:] // what follows Test, Fuzz or Example
+		name = name[i+1:] // the part after Test, Fuzz or Example
 	}
 	var words []string
 	runes := []rune(strings.ReplaceAll(name, "_", ": "))

@@ -1,8 +1,8 @@
-// Duckdbcheck lets DuckDB read the Parquet file that export writes, and compares what
-// it says of every operation with ingero's own answer: counts and sums must be the
-// same, quantiles within 1 %. It reads the database that it is given, or makes one.
+// Duckdbcheck lets DuckDB read the Parquet file of ingero export, and compares its figures for each
+// operation with ingero's own: counts and sums must be equal, quantiles within 1 %. It reads the
+// given database, or makes one.
 //
-// It needs node and npm, with which it installs DuckDB in a temporary folder.
+// It needs node and npm, with which it installs DuckDB in a temporary directory.
 package main
 
 import (
@@ -25,7 +25,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// ask is what DuckDB is asked. Numbers come as text: they may be wide.
+// ask is the script that queries DuckDB. Numbers are text, since they may be wide.
 const ask = `import { DuckDBInstance } from '@duckdb/node-api';
 const db = await DuckDBInstance.create(':memory:', { threads: '1' });
 const c = await db.connect();
@@ -123,7 +123,7 @@ func duckdb(dir, file string) (*answer, error) {
 	return &a, json.Unmarshal(out, &a)
 }
 
-// compare prints both answers and fails where they differ.
+// compare prints both answers, and fails if they differ.
 func compare(stats []query.OpStat, rows []row) error {
 	byOp := map[string]row{}
 	for _, r := range rows {
@@ -142,7 +142,7 @@ func compare(stats []query.OpStat, rows []row) error {
 			word = "DIFFERENT"
 			bad++
 		}
-		if r.Most == "1" { // DuckDB weighs no quantile
+		if r.Most == "1" { // DuckDB has no weighted quantiles
 			for q, text := range map[float64]string{0.5: r.P50, 0.99: r.P99} {
 				var theirs float64
 				if _, err := fmt.Sscan(text, &theirs); err != nil {
@@ -162,7 +162,7 @@ func compare(stats []query.OpStat, rows []row) error {
 	return nil
 }
 
-// record makes a database of n calls, the durations of which are spread widely.
+// record makes a database of n calls with widely spread durations.
 func record(path string, n int) (err error) {
 	now := time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
 	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "made", Started: now}, Now: func() time.Time { return now }})

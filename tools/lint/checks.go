@@ -18,14 +18,14 @@ const (
 	spdx        = "// SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause"
 )
 
-// generated says whether a program wrote the file.
+// generated reports whether a program wrote the file.
 func generated(f *file) bool {
 	return generatedLine.MatchString(f.text) || strings.HasPrefix(f.path, "bpf/vmlinux/")
 }
 
 var generatedLine = regexp.MustCompile(`(?m)^(//|#) Code generated .* DO NOT EDIT\.$`)
 
-// licence wants every C file that runs in the kernel to state its licence.
+// licence requires a licence line in every C file that runs in the kernel.
 func licence(f *file) []string {
 	ext := path.Ext(f.path)
 	if !strings.HasPrefix(f.path, "bpf/") || ext != ".c" && ext != ".h" {
@@ -68,13 +68,12 @@ func functions(f *file) []string {
 	return nil
 }
 
-// goFunctions finds functions that are too long. A function that holds one
-// composite literal of a table is measured without it.
+// goFunctions finds functions that are too long. It does not count a composite literal of a table.
 func goFunctions(f *file) []string {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, f.path, f.text, parser.SkipObjectResolution)
 	if err != nil {
-		return nil // formatted has said so
+		return nil // formatted has reported it
 	}
 	line := func(p token.Pos) int { return set.Position(p).Line }
 	var found []string
@@ -103,8 +102,8 @@ func goFunctions(f *file) []string {
 
 var cName = regexp.MustCompile(`(\w+)\(`)
 
-// cFunctions does the same for C laid out as .clang-format has it: a body
-// starts with a brace and ends with one, each alone in the first column.
+// cFunctions does the same for C in the layout of .clang-format: a body starts and ends with a
+// brace that is alone in the first column.
 func cFunctions(f *file) []string {
 	var found []string
 	lines := f.lines()
@@ -135,7 +134,7 @@ func tooLong(line int, name string, n int) string {
 	return fmt.Sprintf("%d: %s has %d lines, more than %d", line, name, n, maxFunction)
 }
 
-// word is text that has no place in the files that where selects.
+// word is a forbidden text, and the files in which it is forbidden.
 type word struct {
 	is    *regexp.Regexp
 	where func(f *file) bool
@@ -152,7 +151,7 @@ var (
 func anywhere(*file) bool   { return true }
 func inSource(f *file) bool { return inCode.MatchString(f.path) }
 
-// judges says whether the file has tests that decide whether a change is accepted.
+// judges reports whether the file has tests that decide whether a change is accepted.
 func judges(f *file) bool {
 	return testFile.MatchString(f.path) && !strings.HasPrefix(testTag(f), "measure")
 }
@@ -161,7 +160,7 @@ func mayNotSkip(f *file) bool {
 	return testFile.MatchString(f.path) || strings.HasPrefix(f.path, "test/")
 }
 
-// Written so that this file has none of them.
+// Written so that this file contains none of them.
 var forbidden = []word{
 	{regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b`), inSource, "a note of something left undone"},
 	{regexp.MustCompile(`not (yet )?imple[m]ented`), inSource, "something left undone"},
@@ -190,8 +189,8 @@ func testTag(f *file) string {
 	return ""
 }
 
-// kinds wants the name of a test file and its build tag to say the same. A mistyped tag would
-// take tests out of every run without a word.
+// kinds requires that the name of a test file and its build tag agree. A mistyped tag would
+// silently exclude tests from every run.
 func kinds(f *file) []string {
 	if !testFile.MatchString(f.path) {
 		return nil

@@ -1,7 +1,7 @@
-// Command lint checks what the compilers and staticcheck do not: gofmt, the
-// length of files and functions, licence lines in bpf/, words that have no
-// place in a file, and the build tags of tests. It prints one line for each finding and exits 1 if there are
-// any. It reads every file git knows of or would add, from the repository root.
+// Command lint checks what the compilers and staticcheck do not: gofmt, the length of files and
+// functions, licence lines in bpf/, forbidden words, and the build tags of tests. It reads every
+// file that git tracks or would add, from the repository root. It prints one line for each finding,
+// and then exits with status 1.
 package main
 
 import (
@@ -25,7 +25,7 @@ func (f *file) lines() []string {
 	return strings.Split(strings.TrimSuffix(f.text, "\n"), "\n")
 }
 
-// check returns its findings about a file, each "LINE: what".
+// check returns its findings in a file, each "LINE: what".
 type check func(*file) []string
 
 func main() {
@@ -71,8 +71,8 @@ func lint(f *file, tables map[string]bool) (found int) {
 	return found
 }
 
-// readTables reads the paths of files that are tables and may be longer than
-// others: one a line, then why.
+// readTables reads the paths of files that are tables and may be longer than others. A line has a
+// path, then the reason.
 func readTables(path string) (map[string]bool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

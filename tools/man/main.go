@@ -1,7 +1,7 @@
-// Command man writes the manual pages, one of each command and ingero.yaml(5) of the
-// settings, and what shells complete command lines by. They come from the same tables as
-// docs/reference/commands.md, and are made for packages: go run ./tools/man DIR DATE makes DIR/man
-// and DIR/completions, with the date as 2026-01-02T15:04:05Z.
+// Command man writes the manual pages, one per command and ingero.yaml(5) for the settings, and the
+// completions of shells. They come from the same tables as docs/reference/commands.md, and go into
+// packages: go run ./tools/man DIR DATE makes DIR/man and DIR/completions, with the date as
+// 2026-01-02T15:04:05Z.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// completions writes the scripts of shells into dir, which it makes.
+// completions writes the completion scripts of shells into dir, which it creates.
 func completions(dir string) error {
 	root := cli.Commands()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,7 +42,7 @@ func completions(dir string) error {
 	)
 }
 
-// write writes all pages into dir, which it makes.
+// write writes all pages into dir, which it creates.
 func write(dir, date string) error {
 	when, err := time.Parse(time.RFC3339, date)
 	if err != nil {

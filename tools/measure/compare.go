@@ -14,20 +14,20 @@ import (
 	"text/tabwriter"
 )
 
-// spread is one figure over the undisturbed runs of a measure: the median of its values and
-// between what it may be, or a share in percent with the same.
+// spread is one figure over the undisturbed runs of a measure: the median of its values and its
+// confidence interval, or a share in percent with the same.
 type spread struct {
 	name              string // PACKAGE.TEST and the figure's name
 	unit, better      string
 	median, low, high float64
-	values            int // of undisturbed runs; of a share: the whole
-	disturbed, runs   int // runs that do not count, and that do
+	values            int // of undisturbed runs; for a share: the whole
+	disturbed, runs   int // runs that do not count, and runs that do
 }
 
-// enough is how many values a verdict needs.
+// enough is the number of values that a verdict needs.
 const enough = 3
 
-// summarize gives each figure's spread, and for each test the share of runs that passed.
+// summarize returns each figure's spread, and for each test the share of passed runs.
 func summarize(runs []run) []spread {
 	figures := map[string]*figure{} // of all runs that count
 	of := map[string]*spread{}
@@ -73,13 +73,13 @@ func summarize(runs []run) []spread {
 	return all
 }
 
-// middle returns the median of a list and between what that of all possible values lies, with
-// a confidence of at least 93.75 %: of five values these are the least and the greatest, since
-// all five lie on one side of the median once in 16 times. Of fewer they are that as well.
+// middle returns the median of a list and an interval for the true median, with a confidence of at
+// least 93.75 %. For five values the interval is the least and the greatest: all five lie on one
+// side of the median once in 16 times. For fewer values it is the same.
 func middle(list []float64) (median, low, high float64) {
 	slices.Sort(list)
 	n := len(list)
-	// chance is that of i values below the median, and tail that of at most i.
+	// chance is the probability of i values below the median, and tail that of at most i.
 	i, chance, tail := 0, math.Pow(0.5, float64(n)), 0.0
 	for ; i < n/2 && tail+chance <= 1.0/32; i++ {
 		tail += chance
@@ -89,8 +89,7 @@ func middle(list []float64) (median, low, high float64) {
 	return (list[(n-1)/2] + list[n/2]) / 2, list[i], list[n-1-i]
 }
 
-// share returns a share in percent and between what it may be if many more were counted: the
-// interval of Wilson with a confidence of 95 %.
+// share returns a share in percent and its Wilson interval with a confidence of 95 %.
 func share(part, whole int) (percent, low, high float64) {
 	const z = 1.96
 	n := float64(whole)
@@ -106,7 +105,7 @@ type line struct {
 	verdict     string
 }
 
-// compare judges each figure by its baseline, or by the last measure where there is none.
+// compare judges each figure against its baseline, or against the last measure if it has none.
 func compare(now, baseline, last []spread) []line {
 	before := map[string]spread{}
 	for _, s := range slices.Concat(last, baseline) {
@@ -121,9 +120,9 @@ func compare(now, baseline, last []spread) []line {
 	return lines
 }
 
-// judge compares ranges: a figure is better or worse only where the two do not overlap. Of two
-// programs that are equal that is so about once in a hundred figures: ranges of five values do
-// not overlap once in 126 times (2/C(10,5)).
+// judge compares intervals: a figure is better or worse only if they do not overlap. For two equal
+// programs that happens about once in a hundred figures: the ranges of five values fail to overlap
+// once in 126 times (2/C(10,5)).
 func judge(now, before spread) string {
 	overlap := now.low <= before.high && before.low <= now.high
 	switch {
@@ -141,7 +140,7 @@ func judge(now, before spread) string {
 	return "worse"
 }
 
-// tooUncertain says that the measure is no result as a whole.
+// tooUncertain reports whether the measure as a whole is no result.
 func tooUncertain(lines []line) bool {
 	var uncertain int
 	for _, l := range lines {
@@ -214,7 +213,7 @@ func parseSpread(l string) (s spread, err error) {
 	return s, err
 }
 
-// merge replaces the figures of old that were measured anew, undisturbed.
+// merge replaces the figures in old that have new undisturbed values.
 func merge(old, now []spread) []spread {
 	all := map[string]spread{}
 	for _, s := range slices.Concat(old, now) {

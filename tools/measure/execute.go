@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// run is what one run of a measurement gave.
+// run is the result of one run of a measurement.
 type run struct {
 	planned
 	Tree      string
@@ -24,8 +24,8 @@ type run struct {
 	Figures   []figure
 }
 
-// figure is what a run says of one quantity, as testkit.Measured reported it: values, or a
-// share, which is Part of Whole.
+// figure is a run's report of one quantity, as testkit.Measured writes it: values, or a share,
+// which is Part of Whole.
 type figure struct {
 	Name        string
 	Unit        string
@@ -40,7 +40,7 @@ type event struct {
 }
 
 // execute runs one measurement and keeps its output in bin/measure. It fails only if the
-// measurement cannot be run at all: a test that fails is a figure.
+// measurement cannot be run at all: a failed test is a figure.
 func execute(p planned, interrupted <-chan os.Signal) (r run, err error) {
 	log := filepath.Join(keptDir, fileName(p)+"-"+strconv.Itoa(p.Run)+".log")
 	cmd, err := command(p)
@@ -89,8 +89,8 @@ func execute(p planned, interrupted <-chan os.Signal) (r run, err error) {
 
 func fileName(p planned) string { return strings.NewReplacer("/", "_", ".", "_").Replace(p.name()) }
 
-// command is how a measurement is run. What it needs is compiled before it is returned, so
-// that no compiler runs beside the measurement.
+// command returns the command of a measurement. It compiles everything first, so that no compiler
+// runs beside the measurement.
 func command(p planned) (*exec.Cmd, error) {
 	var build, run []string
 	switch {
@@ -112,7 +112,7 @@ func command(p planned) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// readTest takes what go test -json prints. ran says whether the test itself ended; a skipped
+// readTest parses the output of go test -json. ran reports whether the test itself ended; a skipped
 // test did not run.
 func readTest(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err error) {
 	f, err := os.Create(log)
@@ -143,8 +143,8 @@ func readTest(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err
 	return r, ran, lines.Err()
 }
 
-// parseFigure reads the attribute that testkit.Measured or testkit.MeasuredShare writes. A
-// figure of a subtest has the subtest's name before its own.
+// parseFigure parses the attribute that testkit.Measured or testkit.MeasuredShare writes. A figure
+// of a subtest has the subtest's name before its own.
 func parseFigure(e event, test string) (f figure, ok bool) {
 	kind, name, _ := strings.Cut(e.Key, ":")
 	part := strings.Fields(e.Value)
@@ -177,8 +177,8 @@ func parseFigure(e event, test string) (f figure, ok bool) {
 	return f, false
 }
 
-// readBenchmark takes lines in Go's benchmark format, of go test or of a program
-// (benchmarks/figure). ran says whether there was a figure.
+// readBenchmark parses lines in Go's benchmark format, of go test or of a program
+// (benchmarks/figure). ran reports whether there was a figure.
 func readBenchmark(lines *bufio.Scanner, p planned, log string) (r run, ran bool, err error) {
 	f, err := os.Create(log)
 	if err != nil {
@@ -193,7 +193,7 @@ func readBenchmark(lines *bufio.Scanner, p planned, log string) (r run, ran bool
 	return r, len(r.Figures) > 0, lines.Err()
 }
 
-// benchmarkFigures reads "BenchmarkName/part-2 1000 12.5 ns/op 3 calls/s".
+// benchmarkFigures parses "BenchmarkName/part-2 1000 12.5 ns/op 3 calls/s".
 func benchmarkFigures(line, benchmark string) (list []figure) {
 	part := strings.Fields(line)
 	if len(part) < 4 || !strings.HasPrefix(part[0], "Benchmark") {

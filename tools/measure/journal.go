@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// journal keeps the runs of a measure, one JSON object a line, so that an interrupted
-// measure can be resumed. Runs of another tree are ignored.
+// journal keeps the runs of a measure, one JSON object per line, so that an interrupted measure can
+// resume. It ignores runs of another tree.
 type journal struct {
 	path, tree string
 	file       *os.File
@@ -33,7 +33,7 @@ func openJournal(path, tree string, fresh bool) (*journal, error) {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var r run
-		// A line that was cut off when the measure was killed is a run that did not end.
+		// A truncated line is a run that did not end before the measure was killed.
 		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Tree == tree {
 			j.runs = append(j.runs, r)
 		}
@@ -46,7 +46,7 @@ func openJournal(path, tree string, fresh bool) (*journal, error) {
 
 func (j *journal) has(p planned) bool { return len(j.of([]planned{p})) > 0 }
 
-// of returns the runs of these plans that are there.
+// of returns the stored runs of these plans.
 func (j *journal) of(plans []planned) (list []run) {
 	want := map[string]map[int]bool{}
 	for _, p := range plans {
@@ -74,7 +74,7 @@ func (j *journal) add(r run) error {
 	return err
 }
 
-// finish empties the journal: all runs have been reported.
+// finish empties the journal after all runs have been reported.
 func (j *journal) finish() error { return j.file.Truncate(0) }
 
 func (j *journal) close() { _ = j.file.Close() }

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A run is disturbed if the hypervisor kept more than stolenShare of the CPUs' time from this
-// machine, or if other programs used more than othersCPUs CPUs, both on average over the run.
+// A run is disturbed if the hypervisor stole more than stolenShare of the CPU time, or if other
+// programs used more than othersCPUs CPUs, both on average over the run.
 const (
 	stolenShare = 0.01
 	othersCPUs  = 0.25
 	idleWait    = time.Minute // how long a measurement waits for other programs to end
 )
 
-// watch observes who has the machine's CPUs during a run.
+// watch observes the use of the machine's CPUs during a run.
 type watch struct {
 	began time.Time
 	at    cpuTimes
@@ -31,7 +31,7 @@ func readCPUs() (c cpuTimes) {
 	return parseCPUs(string(text))
 }
 
-// parseCPUs reads "cpu user nice system idle iowait irq softirq steal ..." in steps of 10 ms.
+// parseCPUs parses "cpu user nice system idle iowait irq softirq steal ..." in steps of 10 ms.
 func parseCPUs(text string) (c cpuTimes) {
 	var label string
 	var field [8]int64
@@ -68,12 +68,12 @@ func waitIdle() watch {
 	}
 }
 
-// disturbance says what disturbed the run that has just ended as the process p, or "".
+// disturbance returns what disturbed the run that has just ended as the process p, or "".
 func (w watch) disturbance(p *os.ProcessState) string {
 	return judgeMachine(w.at, readCPUs(), time.Since(w.began), p.UserTime()+p.SystemTime())
 }
 
-// judgeMachine compares two readings of the CPUs. own is what the run and its children used.
+// judgeMachine compares two readings of the CPUs. own is the CPU time of the run and its children.
 func judgeMachine(a, b cpuTimes, wall, own time.Duration) string {
 	if stolen := b.stolen - a.stolen; b.total > a.total && float64(stolen) > stolenShare*float64(b.total-a.total) {
 		return fmt.Sprintf("the hypervisor took %v of CPU time", stolen)

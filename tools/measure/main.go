@@ -6,15 +6,14 @@
 //
 //	measure [-only WORDS] [-seeds 1-5] [-runs 5] [-fresh] [-baseline FILE] [-update]
 //
-// Each run is written to bin/measure/runs.jsonl as it ends. A measure that was interrupted
-// goes on where it stopped, as long as the tree is the same. When all runs are there, it
-// prints for each figure the baseline, what was measured now and a verdict: better, same,
-// worse, new (there is no baseline) or inconclusive. Where the committed baseline lacks a
-// figure, the measure that was completed before this one serves as the baseline.
+// Each run is written to bin/measure/runs.jsonl as it ends. An interrupted measure resumes where it
+// stopped if the tree is unchanged. At the end it prints for each figure the baseline, the present
+// value and a verdict: better, same, worse, new (there is no baseline) or inconclusive. For a
+// figure without a committed baseline, the previous completed measure serves as the baseline.
 //
-// A run is disturbed if the hypervisor or other programs had too much of the CPUs during
-// it. It does not count. The exit status is 0 whatever the figures say, 1 if a measurement
-// could not be run, and 3 if more than one figure in ten is inconclusive: that is no result.
+// A run is disturbed, and does not count, if the hypervisor or other programs took too much of the
+// CPUs. The exit status is 0 whatever the figures are, 1 if a measurement could not be run, and 3
+// if more than one figure in ten is inconclusive, so that there is no result.
 package main
 
 import (
@@ -122,7 +121,7 @@ func report(o options, kept *journal, plans []planned, out io.Writer) (status in
 	return 0, nil
 }
 
-// treeHash identifies the tracked files as they are now, committed or not.
+// treeHash identifies the present content of the tracked files, committed or not.
 func treeHash() (string, error) {
 	stash, err := exec.Command("git", "stash", "create").Output()
 	if err != nil {

@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A disturbed run counts for nothing, neither as passed nor with its figures.
+// A disturbed run does not count, neither as passed nor with its figures.
 func TestSummarize(t *testing.T) {
 	of := func(n int, passed bool, disturbed string, ns float64) run {
 		return run{planned: planned{Package: "./a", Test: "TestX", Run: n}, Passed: passed, Disturbed: disturbed,
@@ -63,7 +63,7 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
-// The ends of the median's range are the values that the binomial distribution gives.
+// The ends of the median's interval are those of the binomial distribution.
 func TestMiddle(t *testing.T) {
 	for n, want := range map[int][3]float64{1: {1, 1, 1}, 2: {1.5, 1, 2}, 5: {3, 1, 5}, 6: {3.5, 1, 6}, 9: {5, 2, 8}, 100: {50.5, 41, 60}} {
 		var list []float64
@@ -76,7 +76,7 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// One seed of the incident lab is enough to see that it got worse, and that it did not.
+// Counts of one seed of the incident lab suffice to show that it got worse, and that it did not.
 func TestSharesAreJudgedByTheirCounts(t *testing.T) {
 	of := func(part int) []spread {
 		return summarize([]run{{planned: planned{Package: "./a", Test: "TestX", Run: 1}, Passed: true,
@@ -99,7 +99,7 @@ func TestTooUncertain(t *testing.T) {
 	}
 }
 
-// What the journal and a baseline hold is read back, and runs of another tree are not.
+// The journal and a baseline are read back, without the runs of another tree.
 func TestKept(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deep", "runs.jsonl")
 	p := planned{Package: "./a", Test: "TestX", Run: 2}

@@ -13,9 +13,9 @@ import (
 
 // planned is one run of one measurement.
 type planned struct {
-	Package string   // as in "./internal/session"
+	Package string   // such as "./internal/session"
 	Test    string   // a test, a benchmark, or "": the package is a program
-	Run     int      // from 1; of the incident lab it is the seed
+	Run     int      // from 1; for the incident lab the seed
 	Args    []string // flags of the test binary or of the program
 }
 
@@ -26,7 +26,7 @@ func (p planned) name() string {
 	return path.Clean(p.Package) + "." + p.Test
 }
 
-// programs lists the benchmarks that are programs, with their flags: each takes a few minutes.
+// programs lists the benchmark programs, with their flags: each takes a few minutes.
 var programs = []struct {
 	dir  string
 	args string
@@ -41,7 +41,7 @@ var programs = []struct {
 	{"benchmarks/throughput", "-rates 100000,500000 -seconds 5 -record"},
 }
 
-// special lists measurements that are not run as often as others, or with flags.
+// special lists measurements that have flags or run less often than others.
 var special = []struct {
 	test string
 	runs func(o options) ([]int, error)
@@ -61,8 +61,8 @@ var special = []struct {
 
 func seedsOf(o options) ([]int, error) { return seedList(o.seeds) }
 
-// tableFile is where the lab writes the table of one seed; it is an absolute path, because
-// a test runs in the directory of its package.
+// tableFile returns the file for the lab's table of one seed. Its path is absolute, because a test
+// runs in its package's directory.
 func tableFile(name string, seed int) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -71,7 +71,7 @@ func tableFile(name string, seed int) string {
 	return path.Join(dir, keptDir, fmt.Sprintf("%s-%d.md", name, seed))
 }
 
-// seedList reads "3" or "1-5".
+// seedList parses "3" or "1-5".
 func seedList(s string) (list []int, err error) {
 	a, b, many := strings.Cut(s, "-")
 	if !many {
@@ -105,7 +105,7 @@ var (
 	benchmark = regexp.MustCompile(`(?m)^func (Benchmark[A-Z0-9]\w*)\(b \*testing\.B\)`)
 )
 
-// plan lists all runs that the options ask for, in the order of their packages' names.
+// plan lists all runs that the options select, in order of their packages' names.
 func plan(o options) ([]planned, error) {
 	out, err := exec.Command("git", "ls-files", "-co", "--exclude-standard", "*_test.go").Output()
 	if err != nil {

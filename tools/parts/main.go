@@ -1,7 +1,7 @@
-// Command parts says what a built binary is made of: the modules that are linked into
-// it, as a bill of materials (CycloneDX), and the texts of their licences. The modules are
-// those that the linker wrote into the binary; the texts are theirs, of this machine's
-// module cache. The same binary gives the same bytes.
+// Command parts lists the parts of a built binary: a bill of materials (CycloneDX) of the modules
+// linked into it, and the texts of their licences. The modules are those that the linker recorded
+// in the binary; the texts come from this machine's module cache. The same binary gives the same
+// bytes.
 //
 //	go run ./tools/parts -binary bin/ingero -licences THIRD_PARTY.txt -sbom sbom.json
 package main
@@ -64,7 +64,7 @@ func run(binary, licences, sbom, version, date string) error {
 // part is a module in the binary.
 type part struct {
 	path, version, sum string
-	licence            string // SPDX; several with AND between
+	licence            string // SPDX; several are joined with AND
 	texts              []licenceText
 }
 
@@ -136,7 +136,7 @@ func (p *part) read(dir string) error {
 	return nil
 }
 
-// phrases are what a licence says and no other does.
+// phrases are texts that each occur in only one licence.
 var phrases = []struct{ id, has, lacks string }{
 	{"Apache-2.0", "apache license version 2.0", ""},
 	{"MPL-2.0", "mozilla public license version 2.0", ""},
@@ -149,7 +149,7 @@ var phrases = []struct{ id, has, lacks string }{
 	{"blessing", "the author disclaims copyright to this source code", ""},
 }
 
-// identify names the licences in a text that are known.
+// identify names the known licences in a text.
 func identify(text string) (found []string) {
 	text = strings.ToLower(strings.Join(strings.Fields(strings.ReplaceAll(text, ",", ", ")), " "))
 	text = strings.ReplaceAll(strings.ReplaceAll(text, " ,", ","), "license, version", "license version")
@@ -162,7 +162,7 @@ func identify(text string) (found []string) {
 	return found
 }
 
-// texts is the file of licences: a table, then each text.
+// texts returns the file of licences: a table, then each text.
 func texts(all []part) []byte {
 	var b bytes.Buffer
 	b.WriteString("ingero is built from these, each under its own licence, which follows.\n\n")
@@ -177,7 +177,7 @@ func texts(all []part) []byte {
 	return b.Bytes()
 }
 
-// bill is the bill of materials.
+// bill returns the bill of materials.
 func bill(info *buildinfo.BuildInfo, all []part, version, date string) *cdx.BOM {
 	self := cdx.Component{Type: cdx.ComponentTypeApplication, Name: info.Main.Path, Version: version, BOMRef: "ingero",
 		Licenses: &cdx.Licenses{{Expression: "Apache-2.0"}}}

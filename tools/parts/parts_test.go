@@ -12,8 +12,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The test binary is a binary like any other: each of its modules is in the bill of
-// materials and has a licence with its text, and the same binary gives the same bytes.
+// Each module of the test binary is in the bill of materials and has a licence text. The same
+// binary gives the same bytes.
 func TestParts(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	self, err := os.Executable()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# bundle.sh DIR: makes a folder that holds all that make test-gpu needs, to be
-# carried to a machine that has a GPU and no Go.
+# bundle.sh DIR: makes a directory with everything that make test-gpu needs, for a machine with a
+# GPU and without Go.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 dir=$1
@@ -10,8 +10,7 @@ rm -rf "$dir"
 mkdir -p "$dir/tests/test"
 cp bin/ingero tools/testgpu/*.py "$dir"
 go build -trimpath -ldflags '-s -w' -o "$dir/testgpu" ./tools/testgpu
-# Tests that reach the kernel, the driver or the libraries; the others say
-# nothing more on a GPU machine than elsewhere.
+# Tests that use the kernel, the driver or the libraries; the others add nothing on a GPU machine.
 cp go.mod "$dir/tests"
 cp test/*.txt "$dir/tests/test"
 for pkg in gpu proc probes session; do

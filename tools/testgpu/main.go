@@ -1,8 +1,7 @@
-// Command testgpu runs the tests on a machine that has a GPU and no Go: it is
-// built into the folder that make test-gpu-bundle makes, beside the agent, test
-// binaries and programs that use CUDA. It writes one JSON report and exits 1 if
-// something in it is wrong. Where there is no GPU, -sim puts the simulated CUDA
-// stack in the libraries' place.
+// Command testgpu runs the tests on a machine that has a GPU and no Go. make test-gpu-bundle puts
+// it into a directory with the agent, test binaries and programs that use CUDA. It writes one JSON
+// report, and exits with status 1 if something in it is wrong. On a machine without a GPU, -sim
+// replaces the libraries by the simulated CUDA stack.
 package main
 
 import (
@@ -19,19 +18,19 @@ import (
 	"ingero/sim"
 )
 
-// report is what a run found.
+// report is the result of a run.
 type report struct {
 	Time      time.Time       `json:"time"`
 	Simulated bool            `json:"simulated"`
 	Host      host            `json:"host"`
-	Check     json.RawMessage `json:"check,omitempty"` // what ingero check says
+	Check     json.RawMessage `json:"check,omitempty"` // the output of ingero check
 	Suite     []suite         `json:"suite"`
 	Traces    []trace         `json:"traces"`
 	Overhead  []overhead      `json:"overhead"`
 	Failures  []string        `json:"failures"`
 }
 
-// host is the machine.
+// host describes the machine.
 type host struct {
 	Kernel string   `json:"kernel"`
 	Arch   string   `json:"arch"`
@@ -41,11 +40,11 @@ type host struct {
 	Python string   `json:"python"`
 }
 
-// lab is where things lie.
+// lab has the paths and the environment of a run.
 type lab struct {
 	dir string   // the bundle
-	tmp string   // made for this run
-	env []string // of programs that use CUDA
+	tmp string   // a temporary directory of this run
+	env []string // environment of programs that use CUDA
 	sim bool
 	r   *report
 }
@@ -103,7 +102,7 @@ func run(simulated, tests bool) (*report, error) {
 	return l.r, nil
 }
 
-// fail notes that something is not as it should be.
+// fail records a failure.
 func (l *lab) fail(format string, args ...any) {
 	l.r.Failures = append(l.r.Failures, fmt.Sprintf(format, args...))
 }
@@ -127,7 +126,7 @@ func (l *lab) host() host {
 	return h
 }
 
-// check keeps what the agent says of this machine.
+// check stores the output of ingero check.
 func (l *lab) check() {
 	out, err := exec.Command(l.ingero(), "check", "--json").Output()
 	if json.Valid(out) {

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// suite is one test binary's run.
+// suite is the run of one test binary.
 type suite struct {
 	Package string   `json:"package"`
 	Passed  int      `json:"passed"`
 	Failed  []string `json:"failed"`
 	Skipped []string `json:"skipped"` // with their reasons
 	Seconds float64  `json:"seconds"`
-	Output  string   `json:"output,omitempty"` // where something failed
+	Output  string   `json:"output,omitempty"` // if something failed
 }
 
-// suites runs every test binary of the bundle in its package's folder, which
-// lies as in the repository.
+// suites runs every test binary of the bundle in its package's directory, laid out as in the
+// repository.
 func (l *lab) suites() error {
 	found, err := filepath.Glob(filepath.Join(l.dir, "tests", "internal", "*", "test"))
 	if err != nil {
@@ -72,7 +72,7 @@ var (
 	logged  = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)`)
 )
 
-// parse reads what a test binary prints with -test.v.
+// parse parses the output of a test binary with -test.v.
 func parse(out string) suite {
 	s := suite{Failed: []string{}, Skipped: []string{}}
 	reason := ""
@@ -98,7 +98,7 @@ func parse(out string) suite {
 	return s
 }
 
-// python finds whether python3 is here and can import a module.
+// python reports whether python3 exists and can import a module.
 func python(env []string, module string) bool {
 	cmd := exec.Command("python3", "-c", "import "+module)
 	cmd.Env = env

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Symbols are counted under their operation's name, and a difference of calls or
-// errors is in the result.
+// Symbols are counted under their operation's name, and the result shows a difference in calls or
+// errors.
 func TestCompare(t *testing.T) {
 	o := output{said: said{
 		Calls:  map[string]uint64{"cuMemAlloc_v2": 3, "cuLaunchKernel": 10, "cuFuncGetAttribute": 1},
@@ -35,7 +35,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A trace that was cut off before its final line is an error.
+// A trace without its final line is an error.
 func TestLastNeedsFinal(t *testing.T) {
 	for _, lines := range []string{"", `{"ops":[]}`, "no JSON"} {
 		if _, err := last(strings.NewReader(lines)); err == nil {
@@ -63,7 +63,7 @@ FAIL
 	}
 }
 
-// The ratio is that of the pair in the middle.
+// The median ratio is the ratio of the middle pair.
 func TestMedianRatio(t *testing.T) {
 	if got := medianRatio([]int64{30, 11, 20}, []int64{10, 10, 10}); got != 2 {
 		t.Errorf("got %v, want 2", got)

@@ -18,8 +18,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// said is what a program prints of itself: the calls and errors it made, by
-// exported symbol.
+// said is a program's own output: its calls and errors, by exported symbol.
 type said struct {
 	Program   string            `json:"program"`
 	Calls     map[string]uint64 `json:"calls"`
@@ -27,7 +26,7 @@ type said struct {
 	ElapsedNS int64             `json:"elapsed_ns"`
 }
 
-// seen is what a trace shows at its end.
+// seen is the final state of a trace.
 type seen struct {
 	Final bool `json:"final"`
 	Ops   []struct {
@@ -42,15 +41,15 @@ type seen struct {
 	Drops []json.RawMessage `json:"drops"`
 }
 
-// trace compares what one program made with what was seen of it.
+// trace compares the calls that one program made with those that the trace saw.
 type trace struct {
 	Name      string            `json:"name"`
-	Program   json.RawMessage   `json:"program"`        // what it said
+	Program   json.RawMessage   `json:"program"`        // the program's own output
 	Rows      int               `json:"attached_rows"`  // functions with probes, of all its libraries
-	Libraries []string          `json:"libraries"`      // that were attached
-	Calls     []count           `json:"calls"`          // of what the program counted
+	Libraries []string          `json:"libraries"`      // attached libraries
+	Calls     []count           `json:"calls"`          // of the functions that the program counted
 	Others    map[string]uint64 `json:"also_seen"`      // calls of other traced functions
-	Drops     []json.RawMessage `json:"drops,omitzero"` // what was not kept
+	Drops     []json.RawMessage `json:"drops,omitzero"` // dropped records
 }
 
 type count struct {
@@ -71,7 +70,7 @@ type overhead struct {
 
 const rounds = 5
 
-// programs traces each program once for its counts and then times it.
+// programs traces each program once for its counts, then times it.
 func (l *lab) programs() {
 	driver := []string{"python3", filepath.Join(l.dir, "driver.py")}
 	if !l.sim {
@@ -85,7 +84,7 @@ func (l *lab) programs() {
 	l.program("torch", loop, []string{"--count"})
 }
 
-// program traces a command, with more arguments when it is to count its calls.
+// program traces a command, with more arguments when it counts its calls.
 func (l *lab) program(name string, cmd, counting []string) {
 	p, s, err := l.traced(append(slices.Clone(cmd), counting...))
 	if err != nil {
@@ -121,7 +120,7 @@ func (l *lab) program(name string, cmd, counting []string) {
 	l.r.Overhead = append(l.r.Overhead, o)
 }
 
-// program output, parsed and as it was.
+// output is a program's output, parsed and raw.
 type output struct {
 	said said
 	raw  json.RawMessage
@@ -132,7 +131,7 @@ func (l *lab) bare(command []string) (said, error) {
 	return o.said, err
 }
 
-// traced runs a command under ingero run and returns what each said.
+// traced runs a command under ingero run, and returns the output of both.
 func (l *lab) traced(command []string) (output, *seen, error) {
 	lines := filepath.Join(l.tmp, "trace.jsonl")
 	agent := []string{l.ingero(), "run", "--json", "--db", filepath.Join(l.tmp, "trace.db"), "--output", lines, "--"}
@@ -149,7 +148,7 @@ func (l *lab) traced(command []string) (output, *seen, error) {
 	return o, s, err
 }
 
-// start runs a command whose last line of output is what it says of itself.
+// start runs a command whose last line of output is its own report.
 func (l *lab) start(command []string) (output, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = l.env
@@ -169,7 +168,7 @@ func (l *lab) start(command []string) (output, error) {
 	return o, nil
 }
 
-// last returns the last state of a trace's lines.
+// last returns the last state in a trace's lines.
 func last(in io.Reader) (*seen, error) {
 	var s *seen
 	lines := bufio.NewScanner(in)
@@ -192,7 +191,7 @@ func last(in io.Reader) (*seen, error) {
 	return s, nil
 }
 
-// compare sets what was made beside what was seen, by operation.
+// compare compares the calls made with those seen, by operation.
 func compare(o output, s *seen) trace {
 	t := trace{Program: o.raw, Others: map[string]uint64{}, Drops: s.Drops, Libraries: []string{}, Calls: []count{}}
 	for _, lib := range s.Libraries {
@@ -203,7 +202,7 @@ func compare(o output, s *seen) trace {
 	for symbol, n := range o.said.Calls {
 		op, ok := events.OpByName(symbol)
 		if !ok {
-			continue // not a function that is traced
+			continue // not a traced function
 		}
 		c := counts[op.String()]
 		if c == nil {

@@ -1,6 +1,6 @@
-// Package web has the page of the dashboard: one script and one style, which are embedded.
-// They are built from src by tools/web.sh and checked in, so that Go alone builds the
-// binary. Package dashboard serves them; [Report] makes a file of them.
+// Package web embeds the dashboard's page: one script and one style. tools/web.sh builds them from
+// src, and they are checked in, so that Go alone builds the binary. Package dashboard serves them;
+// [Report] makes a file of them.
 package web
 
 import (
@@ -27,7 +27,7 @@ var parts = []asset{
 	{"/assets/icon.svg", "icon.svg", "image/svg+xml"},
 }
 
-// Asset returns a part of the page by its path, "/" the page itself, and its content type.
+// Asset returns a part of the page by its path, "/" for the page itself, and its content type.
 func Asset(path string) (body []byte, contentType string, ok bool) {
 	for i := range parts {
 		if parts[i].path == path {
@@ -37,7 +37,7 @@ func Asset(path string) (body []byte, contentType string, ok bool) {
 	return nil, "", false
 }
 
-// read returns an embedded file, which is there.
+// read returns an embedded file, which must exist.
 func read(name string) []byte {
 	b, err := files.ReadFile("assets/" + name)
 	if err != nil {
@@ -46,7 +46,7 @@ func read(name string) []byte {
 	return b
 }
 
-// Places in index.html where a report has something else.
+// Placeholders in index.html that a report replaces.
 const (
 	iconAt   = `<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">`
 	styleAt  = `<link rel="stylesheet" href="/assets/app.css">`
@@ -54,12 +54,11 @@ const (
 	bodyEnd  = `</body>`
 )
 
-// errHTML is of answers that would end the element that they are in.
+// errHTML means that the answers would end their HTML element.
 var errHTML = errors.New("the answers have < in them: they must be JSON with it escaped")
 
-// Report writes the page as one file that holds answers and asks nothing. answers is JSON
-// in which <, > and & are escaped. What the file may do is said in it: run its own script
-// and have its own style, each known by its hash, and nothing else.
+// Report writes the page as one self-contained file with answers: JSON with <, > and & escaped. The
+// file's own policy permits only its script and its style, each identified by its hash.
 func Report(w io.Writer, answers []byte) error {
 	if strings.ContainsAny(string(answers), "<>") {
 		return errHTML
@@ -80,7 +79,7 @@ func Report(w io.Writer, answers []byte) error {
 	return nil
 }
 
-// hash is how a policy names a text.
+// hash returns a text's hash as a policy writes it.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

@@ -10,7 +10,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// TestLogic runs the tests of the page's own logic: numbers and times as text, the view and
+// TestLogic runs the tests of the page's own logic: formatting of numbers and times, the view and
 // its address, roll-calls, trees of flame graphs.
 func TestLogic(t *testing.T) {
 	testkit.NeedTool(t, "node", "npm")

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// most is how much the page may be, compressed, in bytes.
+// most is the maximum compressed size of the page, in bytes.
 const most = 300_000
 
-// The page has less than 300 KB compressed.
+// The compressed page is smaller than 300 KB.
 func TestPageIsSmall(t *testing.T) {
 	total := 0
 	for i := range parts {
@@ -38,7 +38,7 @@ func TestPageIsSmall(t *testing.T) {
 	}
 }
 
-// What is served is what is in the table, and nothing else.
+// Exactly the assets of the table are served.
 func TestAssetsAreThoseOfTheTable(t *testing.T) {
 	all, err := files.ReadDir("assets")
 	if err != nil {
@@ -54,13 +54,13 @@ func TestAssetsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// elsewhere is what would make a browser ask another host.
+// elsewhere matches what would make a browser contact another host.
 var elsewhere = regexp.MustCompile(`(?i)(src|href)="(https?:)?//|url\(\s*["']?(https?:|//)|@import|importScripts|\bnew Function\b|[^.\w]eval\(`)
 
-// inline is what the policy of the page forbids in its text.
+// inline matches what the page's policy forbids in its text.
 var inline = regexp.MustCompile(`(?i)<style|\sstyle=|\son\w+=|<script[^>]*>[^<]`)
 
-// Nothing in the page leads a browser to another host, or needs what its policy forbids.
+// The page contacts no other host, and needs nothing that its policy forbids.
 func TestPageAsksNobodyElse(t *testing.T) {
 	for i := range parts {
 		body, _, _ := Asset(parts[i].path)
@@ -74,10 +74,10 @@ func TestPageAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// asHTML makes HTML of text.
+// asHTML matches code that makes HTML of text.
 var asHTML = regexp.MustCompile(`dangerouslySetInnerHTML|(inner|outer)HTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment`)
 
-// Text is shown as text: nothing in the sources makes HTML of it.
+// Text is shown as text: no source makes HTML of it.
 func TestNothingIsHTML(t *testing.T) {
 	sources, err := filepath.Glob("src/*.ts*")
 	if err != nil || len(sources) < 10 {
@@ -97,7 +97,7 @@ func TestNothingIsHTML(t *testing.T) {
 	}
 }
 
-// A report is one file, with the answers in it and a policy that lets it ask nothing.
+// A report is one file, with the answers in it and a policy that forbids all requests.
 func TestReport(t *testing.T) {
 	var b strings.Builder
 	answers := `{"version":1,"answers":{"/api/v1/overview":{"node":"\u003c/script\u003e"}}}`

@@ -11,8 +11,7 @@ import (
 	"ingero/internal/query"
 )
 
-// BenchmarkCopy copies a million calls to a server that throws them away. It tells of the
-// bytes that go over the network.
+// BenchmarkCopy copies a million calls to a server that discards them. It reports the bytes sent.
 func BenchmarkCopy(b *testing.B) {
 	var sent atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {

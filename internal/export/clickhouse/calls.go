@@ -8,13 +8,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// numbers are those of a block that a cluster has.
+// numbers is a bit set of the calls of a block that a cluster has.
 type numbers [blockCalls / 64]uint64
 
 func (n *numbers) has(i uint64) bool { return n[i/64]&(1<<(i%64)) != 0 }
 func (n *numbers) set(i uint64)      { n[i/64] |= 1 << (i % 64) }
 
-// calls sends the calls from next on that match.
+// calls sends the matching calls from next on.
 func (x *copier) calls(ctx context.Context, s *query.Session) error {
 	rows, err := export.NewRows(ctx, x.r, s)
 	if err != nil {
@@ -32,7 +32,7 @@ func (x *copier) calls(ctx context.Context, s *query.Session) error {
 	var skip *numbers
 	part, first := uint64(0), true
 	cover, err := x.r.CallsFrom(ctx, x.f, x.next, func(e *events.Call, number uint64) bool {
-		if number < x.next { // behind damage numbers may come again
+		if number < x.next { // after damage, numbers may repeat
 			return true
 		}
 		if x.live && number > x.next {
@@ -68,7 +68,7 @@ func (x *copier) calls(ctx context.Context, s *query.Session) error {
 	return failed
 }
 
-// send sends the calls of the block.
+// send sends the block's calls.
 func (x *copier) send(ctx context.Context, t *table) error {
 	n := uint64(x.out.rows)
 	if err := x.out.send(ctx, x.c, t); err != nil {
@@ -82,7 +82,7 @@ func (x *copier) send(ctx context.Context, t *table) error {
 	return nil
 }
 
-// cover notes what could not be read, once.
+// cover records what could not be read, once.
 func (x *copier) cover(c *query.Coverage) {
 	if !x.live {
 		x.res.Coverage.Add(*c)

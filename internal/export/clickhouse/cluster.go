@@ -18,46 +18,45 @@ import (
 	"time"
 )
 
-// Options says how a cluster is reached. What is 0 is as Defaults say.
+// Options configure the access to a cluster. Zero fields get Defaults.
 type Options struct {
 	Database string
-	Client   *http.Client // nil: one of its own
-	Log      *slog.Logger // nil: nobody
+	Client   *http.Client // nil: a new one
+	Log      *slog.Logger // nil: none
 	Backoff  time.Duration
-	Most     time.Duration // between two tries
+	Most     time.Duration // maximum time between two tries
 	Timeout  time.Duration // of one request
-	GiveUp   time.Duration // after which a request that no server takes is an error; below 0: never
+	GiveUp   time.Duration // time after which an unanswered request fails; below 0: never
 }
 
-// Defaults are what counts where [Options] says nothing.
+// Defaults replace the zero fields of [Options].
 var Defaults = Options{Database: "ingero", Backoff: 500 * time.Millisecond, Most: time.Minute, Timeout: time.Minute, GiveUp: 2 * time.Minute}
 
-// Cluster is one or more servers of a cluster, any of which takes rows for all. Its methods
-// are for one goroutine, but for Problem.
+// Cluster is one or more servers of a cluster, any of which accepts rows for all. Only Problem is
+// safe for concurrent use.
 type Cluster struct {
 	o       Options
 	servers []*url.URL
-	now     int // the server that answered last
+	now     int // index of the server that answered last
 
 	mu      sync.Mutex
 	problem string
 }
 
-// Refused is an answer that will be the same next time: a table is not there, the user may
-// not write to it.
+// Refused is a permanent error: a table is missing, or the user may not write to it.
 type Refused struct {
-	Code int // ClickHouse's; 0: not known
+	Code int // ClickHouse's; 0: unknown
 	Text string
 }
 
-// Error returns what the server said.
+// Error returns the server's message.
 func (r *Refused) Error() string { return "ClickHouse refuses: " + r.Text }
 
-// maxAnswer bounds an answer that is read. Those that are asked for are shorter.
+// maxAnswer bounds an answer that is read. Expected ones are shorter.
 const maxAnswer = 64 << 20
 
-// Open reads addresses, http://user:password@host:8123 with commas between. It opens no
-// connection, and its errors do not repeat what it was given.
+// Open parses addresses, http://user:password@host:8123 separated by commas. It opens no
+// connection, and its errors do not repeat the addresses.
 func Open(addresses string, o Options) (*Cluster, error) {
 	c := &Cluster{o: o}
 	for text := range strings.SplitSeq(addresses, ",") {
@@ -91,7 +90,7 @@ func Open(addresses string, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// String names the servers.
+// String returns the servers' names.
 func (c *Cluster) String() string {
 	var out []string
 	for _, u := range c.servers {
@@ -100,14 +99,14 @@ func (c *Cluster) String() string {
 	return strings.Join(out, ", ")
 }
 
-// Problem says why the last try did not succeed, "" where it did.
+// Problem returns why the last try failed, "" if it succeeded.
 func (c *Cluster) Problem() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.problem
 }
 
-// Close closes connections that are not in use.
+// Close closes idle connections.
 func (c *Cluster) Close() { c.o.Client.CloseIdleConnections() }
 
 func (c *Cluster) note(problem string) {
@@ -119,7 +118,7 @@ func (c *Cluster) note(problem string) {
 	c.problem = problem
 }
 
-// insert sends a block of rows, in RowBinary and compressed, until a server has it.
+// insert sends a block of rows, in compressed RowBinary, until a server has it.
 func (c *Cluster) insert(ctx context.Context, t *table, body []byte) error {
 	text := fmt.Sprintf("INSERT INTO %s.%s (%s) FORMAT RowBinary", quoteName(c.o.Database), t.name, t.names())
 	answer, err := c.do(ctx, text, body)
@@ -129,7 +128,7 @@ func (c *Cluster) insert(ctx context.Context, t *table, body []byte) error {
 	return err
 }
 
-// ask returns the rows that a statement has, each as its fields.
+// ask returns a statement's rows, each as its fields.
 func (c *Cluster) ask(ctx context.Context, fields int, text string, args ...any) ([][]string, error) {
 	answer, err := c.do(ctx, fmt.Sprintf(text, args...)+" FORMAT TabSeparated", nil)
 	if err != nil {
@@ -146,8 +145,8 @@ func (c *Cluster) ask(ctx context.Context, fields int, text string, args ...any)
 	return out, nil
 }
 
-// do sends a request, to one server after the other, later and later, until one takes it.
-// A request is the same each time.
+// do sends a request to one server after the other, with growing backoff, until one accepts it.
+// Each try sends the same bytes.
 func (c *Cluster) do(ctx context.Context, text string, body []byte) ([]byte, error) {
 	began, wait := time.Now(), c.o.Backoff
 	for tries := 1; ; tries++ {
@@ -165,7 +164,7 @@ func (c *Cluster) do(ctx context.Context, text string, body []byte) ([]byte, err
 		}
 		c.note(c.servers[c.now].Host + ": " + err.Error())
 		c.now = (c.now + 1) % len(c.servers)
-		if tries%len(c.servers) != 0 { // another may take it at once
+		if tries%len(c.servers) != 0 { // another may accept it at once
 			continue
 		}
 		if c.o.GiveUp > 0 && time.Since(began) > c.o.GiveUp {
@@ -187,7 +186,7 @@ func (c *Cluster) request(ctx context.Context, u *url.URL, text string, body []b
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	to := url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}
-	q := url.Values{"insert_distributed_sync": {"1"}} // an answer means that the shard has it
+	q := url.Values{"insert_distributed_sync": {"1"}} // the answer confirms the shard
 	sent := body
 	if body == nil {
 		sent = []byte(text)
@@ -215,7 +214,7 @@ func (c *Cluster) request(ctx context.Context, u *url.URL, text string, body []b
 		}
 		return nil, err
 	}
-	defer func() { _ = answer.Body.Close() }() // read only
+	defer func() { _ = answer.Body.Close() }() // read-only
 	b, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
 	switch {
 	case err != nil:
@@ -230,11 +229,11 @@ func (c *Cluster) request(ctx context.Context, u *url.URL, text string, body []b
 
 var exception = regexp.MustCompile(`^Code: (\d+)`)
 
-// final are codes of ClickHouse that will be the same next time: the table, a column, the
-// user, the password, a type or the statement is not as it must be.
+// final are ClickHouse's codes of permanent errors: a wrong table, column, user, password, type or
+// statement.
 var final = []int{10, 16, 33, 36, 43, 47, 53, 60, 62, 81, 115, 164, 192, 193, 194, 291, 497, 516}
 
-// failure is what an answer means that is no success.
+// failure converts an error response to an error.
 func failure(status int, text string) error {
 	line, _, _ := strings.Cut(text, "\n")
 	line = strings.ToValidUTF8(line[:min(len(line), 300)], "?")
@@ -252,7 +251,7 @@ func failure(status int, text string) error {
 	return errors.New(line)
 }
 
-// quote is a string of SQL.
+// quote returns an SQL string literal.
 func quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }

@@ -21,7 +21,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// same waits until the replicas have all n calls of a session, each once.
+// same waits until all replicas have all n calls of a session exactly once.
 func (c *cluster) same(session string, n int) {
 	c.t.Helper()
 	want := fmt.Sprintf("%d\t%d\t%d", n, n, n-1)
@@ -45,9 +45,9 @@ func (c *cluster) same(session string, n int) {
 	}
 }
 
-// The rows of a real cluster are those of the recording: every call once, with all that
-// other exports have, sums and causes; whatever is sent twice, also by another run, and
-// while servers are killed and come back.
+// A real cluster has exactly the recording's rows: every call once with all columns of other
+// exports, sums and causes, despite repeated sends, another run, and servers that are killed and
+// return.
 func TestCluster(t *testing.T) {
 	c := newCluster(t)
 	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
@@ -89,7 +89,7 @@ func testCopy(t *testing.T, c *cluster) {
 	}
 }
 
-// testNames checks that the cluster has what programs call themselves, in valid UTF-8.
+// testNames checks that the cluster has the programs' names, in valid UTF-8.
 func testNames(t *testing.T, c *cluster) {
 	for i, name := range []string{`say "hi" 'you'`, "line\nbreak", "ODS_T - \xe8\xa1", `a\nb\"c`, "\x1b[31mred", "two  words ", "訓練ジョブ", strings.Repeat("long", 100)} {
 		session := fmt.Sprintf("names-%d", i)
@@ -107,7 +107,7 @@ func testNames(t *testing.T, c *cluster) {
 	}
 }
 
-// testPanels asks what the panels of the dashboard ask: each has rows.
+// testPanels checks that the dashboard's panel queries return rows.
 func testPanels(t *testing.T, s *server) {
 	t.Helper()
 	text, err := os.ReadFile("../../../deploy/grafana/ingero-clickhouse.json")
@@ -134,7 +134,7 @@ func testPanels(t *testing.T, s *server) {
 	}
 }
 
-// testQuantile computes one of the histograms of all rollups.
+// testQuantile computes a quantile from the histograms of all rollups.
 func testQuantile(t *testing.T, s *server, all *stats.Sketch) {
 	t.Helper()
 	got := s.ask(`SELECT toInt64(quantileExactWeighted(0.99)(at, n)) FROM
@@ -156,7 +156,7 @@ func columnNames() string {
 	return strings.Join(names, ", ")
 }
 
-// fromCSV is what the first calls must look like: tabs between, \N for what is not known.
+// fromCSV returns the expected first calls: tab-separated, \N for unknown values.
 func fromCSV(t *testing.T, r *query.Reader) (out []string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -209,8 +209,8 @@ func testPart(t *testing.T, c *cluster) {
 	c.same("part", 100_000)
 }
 
-// testKilled copies a session while it is recorded, and kills one server after the other
-// while rows come, one of them that which rows are sent to.
+// testKilled copies a session during its recording, and kills one server after the other while rows
+// come, including the one that receives them.
 func testKilled(t *testing.T, c *cluster) {
 	w := newRecorder(t, "killed")
 	cl := open(t, c.addresses(0, 2))

@@ -17,13 +17,13 @@ import (
 	"ingero/internal/tick"
 )
 
-// Result says what was copied.
+// Result describes what was copied.
 type Result struct {
-	export.Result        // calls that were sent
-	There         uint64 // calls that the cluster had already
-	Rollups       uint64 // rows of them that were sent
+	export.Result        // sent calls
+	There         uint64 // calls that the cluster already had
+	Rollups       uint64 // sent rows of rollups
 	Chains        uint64
-	LostCalls     uint64 // removed from the recording before they could be sent
+	LostCalls     uint64 // calls removed from the recording before they could be sent
 }
 
 // copier copies one session.
@@ -34,16 +34,16 @@ type copier struct {
 	res  *Result
 	told export.Progress
 	out  block
-	next uint64 // number of the first call that was not looked at
-	sent uint64 // likewise, that is not settled: it is looked at again after an error
-	gone uint64 // calls before next that are not in the recording any more
-	held uint64 // of those before next that the cluster had
-	live bool   // the cluster has of this session what was sent from here, and nothing else
+	next uint64 // number of the first unread call
+	sent uint64 // number of the first unconfirmed call: read again after an error
+	gone uint64 // calls before next that are no longer in the recording
+	held uint64 // calls before next that the cluster had
+	live bool   // the cluster has exactly what this copier sent
 
-	rolled  time.Time           // rollups are there up to this time
-	sums    map[sumKey]uint64   // calls of those that were sent last
-	causes  map[string][2]int64 // version and loss of each chain that was sent
-	settled bool                // what the cluster has of chains is known
+	rolled  time.Time           // rollups are sent up to this time
+	sums    map[sumKey]uint64   // calls of the rollups sent last
+	causes  map[string][2]int64 // version and loss of each sent chain
+	settled bool                // the cluster's chains are known
 }
 
 type sumKey struct {
@@ -52,7 +52,7 @@ type sumKey struct {
 	op    string
 }
 
-// block is rows that are sent at once.
+// block holds rows that are sent together.
 type block struct {
 	rows int
 	body bytes.Buffer
@@ -96,7 +96,7 @@ func (b *block) clear() {
 	}
 }
 
-// Copy sends what a cluster does not have of the sessions that match.
+// Copy sends what a cluster lacks of the matching sessions.
 func Copy(ctx context.Context, c *Cluster, r *query.Reader, f query.Filter, p export.Progress) (*Result, error) {
 	res := &Result{}
 	sessions, err := r.Chosen(ctx, f)
@@ -121,7 +121,7 @@ func newCopier(c *Cluster, r *query.Reader, f query.Filter, s *query.Session, re
 	return &copier{c: c, r: r, f: f, res: res, told: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}}
 }
 
-// pass sends what there is that has not been sent. last says that no more comes.
+// pass sends everything new. last reports that no more comes.
 func (x *copier) pass(ctx context.Context, last bool) error {
 	s, err := x.r.Session(ctx, x.f.Session)
 	if err != nil {
@@ -139,12 +139,12 @@ func (x *copier) pass(ctx context.Context, last bool) error {
 	return nil
 }
 
-// There are rollups of so many seconds. Live ones are sent again within late of their end
-// when more calls that began in them have ended.
+// Length of rollups in seconds. Live ones are sent again within late of their end if more calls
+// that began in them have ended.
 const (
 	rollupEvery = 10 * time.Second
 	rollupLate  = time.Minute
-	rollupPart  = time.Hour // of which what the cluster has is asked at once
+	rollupPart  = time.Hour // period per query of the cluster's state
 )
 
 // rollups sends sums by time.
@@ -176,7 +176,7 @@ func (x *copier) rollups(ctx context.Context, s *query.Session, last bool) error
 	return nil
 }
 
-// rollupsIn sends those of a part of the time, those that the cluster has not.
+// rollupsIn sends the rollups of a period that the cluster lacks.
 func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.Time, ask bool) error {
 	t := tableNamed("rollups")
 	f := x.f
@@ -243,7 +243,7 @@ func appendRollup(b []byte, s *query.Session, o *query.OpStat) []byte {
 	return append(binary.AppendUvarint(b, buckets), counts...)
 }
 
-// chains sends the causes that are new, or are not as they were.
+// chains sends new and changed causes.
 func (x *copier) chains(ctx context.Context, s *query.Session) error {
 	all, err := x.r.Chains(ctx, x.f)
 	if err != nil {
@@ -287,7 +287,7 @@ func (x *copier) chains(ctx context.Context, s *query.Session) error {
 	return nil
 }
 
-// version orders the states of a chain.
+// version orders a chain's states.
 func version(c *tick.Chain) int64 {
 	if c.To.IsZero() {
 		return 0
@@ -320,7 +320,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// naturals reads numbers of an answer.
+// naturals parses unsigned numbers of an answer.
 func naturals(all ...string) ([]uint64, error) {
 	out := make([]uint64, len(all))
 	for i, s := range all {

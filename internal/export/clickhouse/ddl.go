@@ -7,21 +7,21 @@ import (
 	"ingero/internal/export"
 )
 
-// table is one of those that are written to.
+// table is a table that is written to.
 type table struct {
 	name    string
 	about   string
 	columns []export.Column
 	order   string
-	shard   string // of what the shard of a row is made
-	version string // column of the state that counts, of rows that are written again; empty: they are not
+	shard   string // expression for a row's shard
+	version string // version column of rows that are written again; empty: none are
 	at      string // expression of seconds since the epoch
 }
 
-// blockCalls is how many numbers of calls a part of a session has; a block is in one.
+// blockCalls is how many call numbers a part of a session has; a block lies in one part.
 const blockCalls = 1 << 16
 
-// tables are all.
+// tables are all tables.
 var tables = []table{
 	{name: "calls", about: "One row a call, by its number in its session: unique with that.",
 		columns: export.BinaryColumns(), order: "session, number", shard: fmt.Sprintf("cityHash64(session, intDiv(number, %d))", blockCalls),
@@ -48,7 +48,7 @@ func tableNamed(name string) *table {
 	return nil
 }
 
-// names are the columns as a statement lists them.
+// names returns the columns for a statement.
 func (t *table) names() string {
 	out := make([]string, len(t.columns))
 	for i, c := range t.columns {
@@ -57,10 +57,9 @@ func (t *table) names() string {
 	return strings.Join(out, ", ")
 }
 
-// DDL returns the statements that make the tables, to be run on every server of a
-// cluster. Each server's macros say which shard and replica it is, and the cluster is called
-// ingero in its configuration. modern is for ClickHouse 22.8 and later; otherwise they are
-// for 18.16 and later.
+// DDL returns the statements that create the tables; run them on every server of a cluster. Each
+// server's macros set its shard and replica, and the cluster must be named ingero in its
+// configuration. modern is for ClickHouse 22.8 and later, otherwise 18.16 and later.
 func DDL(modern bool) []string {
 	out := []string{"CREATE DATABASE IF NOT EXISTS ingero"}
 	for i := range tables {
@@ -69,7 +68,7 @@ func DDL(modern bool) []string {
 	return out
 }
 
-// local is the table of one shard.
+// local returns the statement for one shard's table.
 func (t *table) local(modern bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "CREATE TABLE IF NOT EXISTS ingero.%s_local (\n", t.name)
@@ -90,15 +89,14 @@ func (t *table) local(modern bool) string {
 	return b.String()
 }
 
-// dedupWindow is how many of the last blocks of a shard are known, so that none is taken
-// twice.
+// dedupWindow is how many recent blocks a shard remembers to dedupe.
 const dedupWindow = 10_000
 
-// few are columns with few values, which newer servers keep as numbers.
+// few are columns with few values, which newer servers store as numbers.
 var few = map[string]bool{"node": true, "session": true, "source": true, "op": true, "parent": true, "comm": true, "cgroup": true, "function": true,
 	"container": true, "container_name": true, "pod": true, "namespace": true, "job": true, "rule": true, "severity": true, "culprit": true}
 
-// typeOf is a column's type. What is written is the same for both.
+// typeOf returns a column's type. Rows are encoded the same for both.
 func typeOf(c export.Column, modern bool) string {
 	if modern && few[c.Name] {
 		return "LowCardinality(" + c.Type + ")"
@@ -106,7 +104,7 @@ func typeOf(c export.Column, modern bool) string {
 	return c.Type
 }
 
-// distributed is the table that is written to and asked.
+// distributed returns the statement for the table to write to and query.
 func (t *table) distributed() string {
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS ingero.%[1]s AS ingero.%[1]s_local\nENGINE = Distributed(ingero, ingero, %[1]s_local, %[2]s)", t.name, t.shard)
 }

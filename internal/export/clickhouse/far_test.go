@@ -22,10 +22,10 @@ import (
 	"ingero/internal/testkit"
 )
 
-// far is a server that is no ClickHouse.
+// far is a fake server.
 type far struct {
 	mu     sync.Mutex
-	bodies [][sha256.Size]byte // of inserts, in their order
+	bodies [][sha256.Size]byte // bodies of inserts, in order
 	asked  int
 	hangs  bool
 	insert func(n int, w http.ResponseWriter)
@@ -83,7 +83,7 @@ func short(t *testing.T) *query.Reader {
 	return w.whole()
 }
 
-// badServer is a server that cannot be used, and what is said of it.
+// badServer is an unusable server, with the expected error.
 type badServer struct {
 	far     *far // nil: there is none
 	want    string
@@ -117,8 +117,8 @@ func badServers() map[string]badServer {
 	}
 }
 
-// What cannot be taken ends with an error that says why, without the password; what
-// is refused is not tried again.
+// A permanent failure ends with an error that names the reason without the password; refused
+// requests are not retried.
 func TestBadServers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -159,8 +159,8 @@ func TestBadServers(t *testing.T) {
 	}
 }
 
-// A block whose answer was lost is sent again byte by byte, so that a replicated table
-// takes it once; and to the next server, too.
+// A block whose answer was lost is sent again with the same bytes, even to the next server, so that
+// a replicated table accepts it once.
 func TestLostAnswers(t *testing.T) {
 	bad := &far{insert: func(_ int, w http.ResponseWriter) { drop(w) }}
 	good := &far{insert: func(n int, w http.ResponseWriter) {
@@ -181,7 +181,7 @@ func TestLostAnswers(t *testing.T) {
 	if err != nil || res.Calls != 70_000 || res.Rollups == 0 || res.Chains != 1 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	for _, f := range []*far{bad, good} { // a handler may not have returned yet
+	for _, f := range []*far{bad, good} { // a handler may still be running
 		f.mu.Lock()
 		defer f.mu.Unlock()
 	}
@@ -198,8 +198,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A trace whose cluster is away for ever is not held up: what could not be sent is in the
-// recording, the end takes no longer than it may, and what is missing can be copied later.
+// An unreachable cluster does not delay the trace: unsent rows stay in the recording, the end takes
+// bounded time, and the rest can be copied later.
 func TestFollowAway(t *testing.T) {
 	testkit.LeakCheck(t)
 	var up atomic.Bool
@@ -223,7 +223,7 @@ func TestFollowAway(t *testing.T) {
 	}
 	testkit.Eventually(t, "the problem to be told", func() bool { return x.State().Problem != "" })
 	r := w.whole()
-	if err := x.Close(); err != nil { // it ends, although the cluster never answers
+	if err := x.Close(); err != nil { // it ends without an answer
 		t.Error(err)
 	}
 	if s := x.State(); s.Whole || s.Calls != 0 || s.LostCalls != 0 {
@@ -241,8 +241,7 @@ func TestFollowAway(t *testing.T) {
 	_ = r.Close()
 }
 
-// Addresses that cannot be used are errors that do not repeat them, and nothing is
-// connected to before it must be.
+// Errors about unusable addresses do not repeat them, and no connection is opened too early.
 func TestOpen(t *testing.T) {
 	for _, bad := range []string{"hidden:8123", "ftp://hidden", "http://", "http://a:8123,hidden", ""} {
 		if _, err := clickhouse.Open(bad, clickhouse.Options{}); err == nil || strings.Contains(err.Error(), "hidden") {
@@ -255,7 +254,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// The files in deploy are the statements, and their columns are those that are written.
+// The files in deploy match the statements, and their columns match the rows.
 func TestDDL(t *testing.T) {
 	for name, modern := range map[string]bool{"cluster-18.16.sql": false, "cluster-modern.sql": true} {
 		b, err := os.ReadFile("../../../deploy/clickhouse/" + name)

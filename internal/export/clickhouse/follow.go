@@ -9,21 +9,21 @@ import (
 	"ingero/internal/query"
 )
 
-// FollowOptions says which recording is followed.
+// FollowOptions select the recording to follow.
 type FollowOptions struct {
 	Path string // of the database
-	// Mine tells the session that is being recorded from those before it.
+	// Mine identifies the session being recorded among earlier ones.
 	Mine  func(*query.Session) bool
 	Every time.Duration // between two passes; 0: 2 s
-	Grace time.Duration // that Close waits for what is left; 0: 15 s
+	Grace time.Duration // how long Close waits for the rest; 0: 15 s
 }
 
-// Follower copies a session while it is recorded. It reads what was written, so the trace
-// never waits for it, and what a cluster cannot take now stays in the recording.
+// Follower copies a session during its recording. It reads what was written, so the trace never
+// waits for it, and anything the cluster cannot accept now stays in the recording.
 type Follower struct {
 	o      FollowOptions
 	c      *Cluster
-	end    chan struct{} // closed: the recording is whole
+	end    chan struct{} // closed: the recording is complete
 	cancel context.CancelFunc
 	done   chan struct{}
 	closed sync.Once
@@ -32,14 +32,14 @@ type Follower struct {
 	state FollowState
 }
 
-// FollowState is how copying goes.
+// FollowState is the progress of copying.
 type FollowState struct {
 	Result
-	Whole   bool   // all that was recorded is there
-	Problem string // of the last pass, "" when it went well
+	Whole   bool   // everything recorded is copied
+	Problem string // of the last pass; "": none
 }
 
-// Follow starts to copy. It ends with Close.
+// Follow starts copying. Close ends it.
 func Follow(c *Cluster, o FollowOptions) *Follower {
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
@@ -47,14 +47,14 @@ func Follow(c *Cluster, o FollowOptions) *Follower {
 	if o.Grace == 0 {
 		o.Grace = 15 * time.Second
 	}
-	c.o.GiveUp = -1 // the recording has it
+	c.o.GiveUp = -1 // the recording keeps the rows
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &Follower{o: o, c: c, end: make(chan struct{}), cancel: cancel, done: make(chan struct{})}
 	go f.run(ctx)
 	return f
 }
 
-// maxPause is how long to wait after a pass that was refused.
+// maxPause is the pause after a refused pass.
 const maxPause = 5 * time.Minute
 
 func (f *Follower) run(ctx context.Context) {
@@ -80,8 +80,8 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
-// pass copies what has come. The database is opened anew: it may not have been there yet,
-// and what is read of it does not stay open.
+// pass copies what is new. It opens the database each time: the database may not have existed
+// before, and a reader must not stay open.
 func (f *Follower) pass(ctx context.Context, x *copier, res *Result, last bool) (_ *copier, err error) {
 	r, err := query.Open(f.o.Path)
 	if err != nil {
@@ -101,7 +101,7 @@ func (f *Follower) pass(ctx context.Context, x *copier, res *Result, last bool) 
 			}
 		}
 		if x == nil {
-			return nil, nil // it has not begun
+			return nil, nil // not started
 		}
 	}
 	x.r = r
@@ -117,18 +117,18 @@ func (f *Follower) note(res *Result, err error, last bool) {
 	}
 }
 
-// State returns how copying goes, as of the last pass.
+// State returns the progress as of the last pass.
 func (f *Follower) State() FollowState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.state
-	if p := f.c.Problem(); p != "" { // it may be trying
+	if p := f.c.Problem(); p != "" { // a request may be in progress
 		s.Problem = p
 	}
 	return s
 }
 
-// Close copies what is left, once the recording has ended, for as long as Grace.
+// Close copies the rest, after the recording has ended, for at most Grace.
 func (f *Follower) Close() error {
 	f.closed.Do(func() {
 		close(f.end)

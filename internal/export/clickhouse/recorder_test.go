@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-var began = time.Date(2026, 11, 21, 23, 59, 50, 0, time.UTC) // calls are of two days
+var began = time.Date(2026, 11, 21, 23, 59, 50, 0, time.UTC) // calls are on two days
 
 // recorder writes a session as a trace does.
 type recorder struct {
@@ -24,7 +24,7 @@ type recorder struct {
 	now  time.Time
 	n    int
 	all  *stats.Sketch
-	comm string // of process 7; "": "tra\tin"
+	comm string // name of process 7; "": "tra\tin"
 }
 
 func newRecorder(t testing.TB, session string) *recorder {

@@ -17,7 +17,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// parse reads a row as ClickHouse does: by the types of the table's columns (RowBinary).
+// parse decodes a row as ClickHouse does: by the types of the table's columns (RowBinary).
 func parse(t *testing.T, name string, b []byte) map[string]any {
 	t.Helper()
 	varint := func() uint64 {

@@ -27,8 +27,7 @@ type server struct {
 	cmd    *exec.Cmd
 }
 
-// cluster is two shards of two replicas each, and the ZooKeeper that they need, all on the
-// loopback.
+// cluster is two shards of two replicas each, with ZooKeeper, all on the loopback.
 type cluster struct {
 	t       *testing.T
 	dir     string
@@ -38,7 +37,7 @@ type cluster struct {
 // shards are the servers by shard.
 var shards = [][]int{{0, 1}, {2, 3}}
 
-// newCluster starts the servers and makes the tables.
+// newCluster starts the servers and creates the tables.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	testkit.NeedTool(t, "clickhouse-server", "java")
@@ -77,7 +76,7 @@ func (c *cluster) write(name, text string) string {
 	return path
 }
 
-// zookeeper starts one and returns its port.
+// zookeeper starts a ZooKeeper server and returns its port.
 func (c *cluster) zookeeper() string {
 	c.t.Helper()
 	port := testkit.FreePort(c.t)
@@ -86,7 +85,7 @@ func (c *cluster) zookeeper() string {
 	if err != nil || len(jars) == 0 {
 		c.t.Fatalf("no jars: %v", err)
 	}
-	// Several libraries that log exclude each other, and which comes first is chance.
+	// Several logging libraries conflict, and their order is random.
 	jars = slices.DeleteFunc(jars, func(path string) bool {
 		name := filepath.Base(path)
 		return strings.Contains(name, "slf4j") && name != "slf4j-api.jar" && name != "slf4j-simple.jar"
@@ -128,7 +127,7 @@ func (c *cluster) config(i, shard int, zookeeper string) string {
 		dir, c.servers[i].http, c.servers[i].tcp, testkit.FreePort(c.t), c.dir, zookeeper, shard, i, remote.String())
 }
 
-// addresses are those of servers, as they are given to ingero.
+// addresses returns servers' addresses as ingero's options.
 func (c *cluster) addresses(of ...int) string {
 	var out []string
 	for _, i := range of {
@@ -144,7 +143,7 @@ func (s *server) start() {
 	run(s.t, s.cmd)
 }
 
-// kill ends the server at once, as a crash does.
+// kill ends the server immediately, like a crash.
 func (s *server) kill() {
 	s.t.Helper()
 	if err := s.cmd.Process.Kill(); err != nil {
@@ -176,7 +175,7 @@ func (s *server) query(text string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// ask is query for what must be answered.
+// ask is query for statements that must succeed.
 func (s *server) ask(text string) string {
 	s.t.Helper()
 	answer, err := s.query(text)

@@ -1,14 +1,12 @@
-// Package notify tells a webhook of causes of lost time: when one begins, is graver or has
-// another culprit, and when it is over.
+// Package notify reports causes of lost time to a webhook: when one begins, becomes more severe or
+// has another culprit, and when it is over.
 //
-// A [Sink] never waits for the network: what is to be told goes into a queue, whose oldest is
-// dropped and counted when it is full, and one goroutine sends. What the receiver cannot take
-// now is tried again, later and later; what it refuses, or what is too old, is dropped and
-// counted. Each message has an id that stays the same when it is sent again, its time, and, where
-// there is a secret, a signature over both and the body (HMAC-SHA256), under the names and
-// in the form of Standard Webhooks.
+// A [Sink] never waits for the network: messages go into a queue, which drops and counts its oldest
+// when full, and one goroutine sends them. It retries temporary failures with growing backoff. It
+// drops and counts messages that are refused or too old. Each message has its time and an id that
+// stays the same in all tries. If there is a secret, it also has a signature over both and the body
+// (HMAC-SHA256). Header names and format are those of Standard Webhooks.
 //
-// It follows no redirection, reads little of an answer, opens no connection before there is
-// something to tell, and never says more of the address than its host. What a message says
-// is its caller's, package cli.
+// The package follows no redirects, reads little of an answer, opens no connection before there is
+// a message, and reveals only the address's host. Its caller, package cli, writes the messages.
 package notify

@@ -17,46 +17,45 @@ import (
 	"ingero/internal/tick"
 )
 
-// Options says whom to tell, and how. What is 0 is as Defaults say.
+// Options configure the receiver and the sender. Zero fields get Defaults.
 type Options struct {
 	URL    string // http or https
-	Secret string // what messages are signed with: whsec_ and base64, or any text; empty: they are not
-	// Body is what a message says, as JSON. It is called from the goroutine of Tick, and
-	// must keep nothing.
+	Secret string // signs messages: whsec_ and base64, or any text; empty: unsigned
+	// Body returns a message's JSON. Tick's goroutine calls it, and it must keep nothing.
 	Body   func(*tick.Episode, *tick.Tick) ([]byte, error)
-	Client *http.Client // nil: one of its own
-	Log    *slog.Logger // nil: nobody
+	Client *http.Client // nil: a new one
+	Log    *slog.Logger // nil: none
 
-	Queue   int           // messages that wait, at most
-	Bytes   int           // of all that wait, at most
-	Repeat  time.Duration // a cause that comes again within it is not told again, unless it is graver
+	Queue   int           // maximum queued messages
+	Bytes   int           // maximum bytes in the queue
+	Repeat  time.Duration // period in which a cause is reported again only if more severe
 	Backoff time.Duration // before the second try; it doubles with each
-	Most    time.Duration // between two tries
-	Age     time.Duration // after which a message is dropped
+	Most    time.Duration // maximum time between two tries
+	Age     time.Duration // age at which a message is dropped
 	Timeout time.Duration // of one try
-	Grace   time.Duration // that Close waits for what is left
+	Grace   time.Duration // how long Close waits for the rest
 }
 
-// Defaults are what counts where [Options] says nothing.
+// Defaults replace the zero fields of [Options].
 var Defaults = Options{Queue: 256, Bytes: 4 << 20, Repeat: 10 * time.Minute, Backoff: time.Second, Most: 5 * time.Minute, Age: time.Hour,
 	Timeout: 10 * time.Second, Grace: 5 * time.Second}
 
-// State is how telling goes.
+// State is the progress of sending.
 type State struct {
 	To      string            // scheme and host
-	Sent    uint64            // messages that were accepted
+	Sent    uint64            // accepted messages
 	Waiting int               // in the queue
-	Lost    map[string]uint64 // messages that were not delivered, by reason
-	Repeats uint64            // causes that were not told again
-	Problem string            // of the last try, empty when it went well
+	Lost    map[string]uint64 // undelivered messages, by reason
+	Repeats uint64            // recurring causes that were not reported
+	Problem string            // of the last try; empty: none
 }
 
-// Sink is a [tick.Sink] that tells of episodes.
+// Sink is a [tick.Sink] that reports episodes.
 type Sink struct {
 	o      Options
 	key    []byte
 	to     string
-	stop   context.CancelFunc // what is left is dropped
+	stop   context.CancelFunc // drops the rest
 	done   chan struct{}
 	came   chan struct{} // has a value when the queue changed
 	closed sync.Once
@@ -67,17 +66,17 @@ type Sink struct {
 	ending   bool
 	state    State
 	episodes map[string]*told
-	chains   map[string]*told // by id of a chain
+	chains   map[string]*told // by chain id
 }
 
-// told is what was told of an episode or a chain.
+// told is what was reported of an episode or a chain.
 type told struct {
 	at       time.Time
 	severity tick.Severity
-	mute     bool // the episode repeats a chain that was told
+	mute     bool // the episode repeats a reported chain
 }
 
-// message is one that waits.
+// message is a queued message.
 type message struct {
 	id      string // the same in all tries
 	episode string
@@ -86,15 +85,14 @@ type message struct {
 	body    []byte
 }
 
-// maxTold bounds the episodes and chains that are remembered.
+// maxTold bounds the remembered episodes and chains.
 const maxTold = 4096
 
-// New checks the options and starts the sender, which ends with Close. It opens no
-// connection.
+// New checks the options and starts the sender, which Close ends. It opens no connection.
 func New(o Options) (*Sink, error) {
 	u, err := url.Parse(o.URL)
 	switch {
-	case err != nil: // the error has the address, which may be secret
+	case err != nil: // the error contains the address, which may be secret
 		return nil, errors.New("the address of the webhook cannot be read")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, errors.New("the address of the webhook must begin with https:// or http:// and have a host")
@@ -139,7 +137,7 @@ func fill(o *Options) {
 	o.Client = &client
 }
 
-// key is what signs.
+// key returns the signing key.
 func key(secret string) ([]byte, error) {
 	if rest, ok := strings.CutPrefix(secret, "whsec_"); ok {
 		b, err := base64.StdEncoding.DecodeString(rest)
@@ -151,7 +149,7 @@ func key(secret string) ([]byte, error) {
 	return []byte(secret), nil
 }
 
-// String says who is told, and that what is told can be read on its way.
+// String returns the receiver, and whether messages are unencrypted.
 func (s *Sink) String() string {
 	if strings.HasPrefix(s.to, "http:") {
 		return s.to + " (not encrypted)"
@@ -179,7 +177,7 @@ func (s *Sink) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// wanted says whether a step in an episode is to be told.
+// wanted reports whether an episode event must be reported.
 func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +208,7 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 	case e.Kind == tick.EpisodeEnd || e.Kind == tick.EpisodeRevised:
 		delete(s.episodes, e.ID)
 		return !x.mute
-	case e.Severity > x.severity: // also of one that was not told
+	case e.Severity > x.severity: // also if the chain was not reported
 		x.severity, x.mute = e.Severity, false
 		s.chains[e.Chain.ID] = &told{at: now, severity: e.Severity}
 		return true
@@ -218,7 +216,7 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 	return !x.mute && e.Why == tick.WhyCulprit
 }
 
-// forget makes room: what is old goes, and where that is not enough all.
+// forget makes room: it removes old entries, and all if that is not enough.
 func forget(m map[string]*told, age time.Duration, now time.Time) {
 	if len(m) < maxTold {
 		return
@@ -233,7 +231,7 @@ func forget(m map[string]*told, age time.Duration, now time.Time) {
 	}
 }
 
-// put queues a message. An update that waits is replaced by a later one.
+// put queues a message. A later update replaces a queued one.
 func (s *Sink) put(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +241,7 @@ func (s *Sink) put(m *message) {
 	}
 	for i, old := range s.queue {
 		if i > 0 && old.episode == m.episode && old.kind == tick.EpisodeUpdate && m.kind != tick.EpisodeBegin {
-			s.drop(i) // the first may be on its way
+			s.drop(i) // the first may be in transit
 			break
 		}
 	}
@@ -258,13 +256,13 @@ func (s *Sink) put(m *message) {
 	}
 }
 
-// drop takes a message out of the queue. mu is held.
+// drop removes a message from the queue. The caller must hold mu.
 func (s *Sink) drop(i int) {
 	s.bytes -= len(s.queue[i].body)
 	s.queue = append(s.queue[:i:i], s.queue[i+1:]...)
 }
 
-// State returns how telling goes. It can be called at any time.
+// State returns the progress. It is safe for concurrent use.
 func (s *Sink) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,8 +274,7 @@ func (s *Sink) State() State {
 	return x
 }
 
-// Close waits for what is left, for as long as Grace, drops and counts the rest, and ends
-// the sender.
+// Close waits for the rest for at most Grace, drops and counts what remains, and ends the sender.
 func (s *Sink) Close() error {
 	s.closed.Do(func() {
 		s.mu.Lock()

@@ -26,7 +26,7 @@ import (
 
 var now = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
-// step is one step in the life of an episode.
+// step is one event of an episode.
 func step(episode string, kind tick.EpisodeKind, why tick.EpisodeWhy, severity tick.Severity) tick.Episode {
 	chain, _, _ := strings.Cut(episode, "/")
 	return tick.Episode{ID: episode, Kind: kind, Why: why, Severity: severity, Chain: tick.Chain{ID: chain}}
@@ -62,7 +62,7 @@ func tell(t *testing.T, s *notify.Sink, at time.Time, all ...tick.Episode) {
 	}
 }
 
-// receiver is a webhook that answers as it is told, and keeps what it accepted.
+// receiver is a fake webhook that keeps what it accepted.
 type receiver struct {
 	mu     sync.Mutex
 	said   []string // "kind episode severity"
@@ -122,9 +122,8 @@ func serve(t *testing.T, r http.Handler) string {
 	return s.URL
 }
 
-// What is worth telling is told once: a beginning, a graver state, another culprit, the
-// end. A cause that comes again soon is not told again, unless it is graver; nor is one
-// that nobody is to see.
+// A begin, a higher severity, another culprit and an end are each reported once. A cause that soon
+// recurs is not reported again unless it is more severe; a hidden one is never reported.
 func TestTold(t *testing.T) {
 	testkit.LeakCheck(t)
 	r := &receiver{secret: []byte("whose")}
@@ -145,7 +144,7 @@ func TestTold(t *testing.T) {
 		{step("a/3", tick.EpisodeRevised, "", tick.High)},
 	} {
 		tell(t, s, now.Add(time.Duration(i)*time.Second), steps...)
-		// One at a time: updates that wait replace each other.
+		// One at a time: queued updates replace each other.
 		testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Waiting == 0 })
 	}
 	tell(t, s, now.Add(time.Hour), step("a/4", tick.EpisodeBegin, "", tick.Low))
@@ -160,7 +159,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// What the receiver cannot take now is sent again, with the same id; what it refuses is not.
+// Temporary failures are retried with the same id; refused messages are not.
 func TestRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(try int, w http.ResponseWriter)
@@ -194,8 +193,8 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A receiver that is away, hangs, or never ends its answer costs a bounded queue and no
-// waiting; what does not fit is counted, and what is left at the end, too.
+// A receiver that is away, hangs, or never ends its answer costs a bounded queue and no waiting;
+// dropped and remaining messages are counted.
 func TestBadReceivers(t *testing.T) {
 	testkit.LeakCheck(t)
 	hang := make(chan struct{})
@@ -242,7 +241,7 @@ func TestBadReceivers(t *testing.T) {
 	}
 }
 
-// An answer without an end is cut, and the message counts as sent.
+// An endless answer is truncated, and the message counts as sent.
 func TestEndlessAnswer(t *testing.T) {
 	testkit.LeakCheck(t)
 	s := start(t, notify.Options{URL: serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -256,7 +255,7 @@ func TestEndlessAnswer(t *testing.T) {
 	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 1 })
 }
 
-// Updates that wait behind others are replaced by later ones; a beginning is not.
+// Queued updates are replaced by later ones; a begin is not.
 func TestUpdatesReplaceEachOther(t *testing.T) {
 	testkit.LeakCheck(t)
 	var open atomic.Bool
@@ -277,8 +276,8 @@ func TestUpdatesReplaceEachOther(t *testing.T) {
 	}
 }
 
-// No connection is opened before there is something to tell, and an address that cannot
-// be used is an error that does not repeat it.
+// No connection is opened before there is a message, and the error about an unusable address does
+// not repeat it.
 func TestNothingToTell(t *testing.T) {
 	testkit.LeakCheck(t)
 	r := &receiver{}

@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// maxAnswer is how much of an answer is read, so that its connection can be used again.
+// maxAnswer is how much of an answer is read, so that its connection can be reused.
 const maxAnswer = 4 << 10
 
-// run sends what comes, in its order, until Close.
+// run sends messages in order until Close.
 func (s *Sink) run(ctx context.Context) {
 	defer close(s.done)
 	tries := 0
@@ -58,7 +58,7 @@ func (s *Sink) run(ctx context.Context) {
 	}
 }
 
-// next returns the oldest message, which stays in the queue until it is settled.
+// next returns the oldest message, which stays queued until it is settled.
 func (s *Sink) next() (m *message, ending bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +68,7 @@ func (s *Sink) next() (m *message, ending bool) {
 	return m, s.ending
 }
 
-// settle takes a message out of the queue, if it is still there: as one that was sent, or
-// that was lost for a reason.
+// settle removes a message from the queue, if it is still there, as sent or as lost for a reason.
 func (s *Sink) settle(m *message, lost string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +77,7 @@ func (s *Sink) settle(m *message, lost string, err error) {
 		if lost != "" {
 			s.state.Lost[lost]++
 		}
-	} else if lost == "" && s.state.Lost["queue-full"] > 0 { // it was dropped while it was on its way
+	} else if lost == "" && s.state.Lost["queue-full"] > 0 { // it was dropped in transit
 		s.state.Lost["queue-full"]--
 	}
 	if lost == "" {
@@ -89,7 +88,7 @@ func (s *Sink) settle(m *message, lost string, err error) {
 	}
 }
 
-// failed notes why a try did not succeed, and logs what was not so before.
+// failed records why a try failed, and logs new reasons.
 func (s *Sink) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +98,7 @@ func (s *Sink) failed(err error) {
 	s.state.Problem = err.Error()
 }
 
-// backoff is how long to wait before a try: twice as long each time, a fifth more or less.
+// backoff returns the wait before a try: it doubles each time, plus or minus a fifth.
 func (s *Sink) backoff(tries int) time.Duration {
 	d := s.o.Backoff
 	for range tries - 1 {
@@ -121,8 +120,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// send tries once. why is a reason for which it is not to be tried again; wait is what the
-// receiver asks for.
+// send tries once. why is the reason not to retry; wait is the receiver's requested delay.
 func (s *Sink) send(ctx context.Context, m *message) (wait time.Duration, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
@@ -142,7 +140,7 @@ func (s *Sink) send(ctx context.Context, m *message) (wait time.Duration, why st
 	if err != nil {
 		return 0, "", withoutURL(err)
 	}
-	defer func() { _ = answer.Body.Close() }() // read only
+	defer func() { _ = answer.Body.Close() }() // read-only
 	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer)
 	err = fmt.Errorf("the webhook answered %d", answer.StatusCode)
 	switch code := answer.StatusCode; {
@@ -158,15 +156,15 @@ func (s *Sink) send(ctx context.Context, m *message) (wait time.Duration, why st
 	return 0, "refused", err
 }
 
-// sign is the signature of a message as Standard Webhooks has it.
+// sign returns a message's Standard Webhooks signature.
 func sign(key []byte, id, stamp string, body []byte) string {
 	h := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(h, "%s.%s.", id, stamp) // of a hash there is no error
+	_, _ = fmt.Fprintf(h, "%s.%s.", id, stamp) // a hash cannot fail
 	_, _ = h.Write(body)
 	return "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// withoutURL is an error without the address, which may have a secret in it.
+// withoutURL removes the address from an error, since it may contain a secret.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

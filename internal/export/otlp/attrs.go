@@ -6,15 +6,15 @@ import (
 	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
 )
 
-// attrs collects attributes. After reset, values come from blocks that are used again at
-// the next: by then nothing that was made from it may be in use.
+// attrs collects attributes. After reset, values come from reused blocks: nothing made before the
+// previous reset may be in use.
 type attrs struct {
 	list    []*commonpb.KeyValue
 	pairs   slab[pair]
 	triples slab[triple]
 }
 
-// triple is an array of three numbers in one piece.
+// triple is an array of three numbers in one allocation.
 type triple struct {
 	value commonpb.AnyValue_ArrayValue
 	array commonpb.ArrayValue
@@ -23,7 +23,7 @@ type triple struct {
 	num   [3]commonpb.AnyValue_IntValue
 }
 
-// pair is an attribute with its value in one piece.
+// pair is an attribute with its value in one allocation.
 type pair struct {
 	kv   commonpb.KeyValue
 	any  commonpb.AnyValue
@@ -31,8 +31,8 @@ type pair struct {
 	num  commonpb.AnyValue_IntValue
 }
 
-// slab hands out pieces, after the first reset of blocks, and all of them anew after the
-// next.
+// slab allocates elements, in blocks after the first reset, and reuses them all after the next
+// reset.
 type slab[T any] struct {
 	keeps  bool
 	blocks [][]T
@@ -62,7 +62,7 @@ func (a *attrs) next(key string) *pair {
 	return p
 }
 
-// text adds a text, if there is one.
+// text adds a text, unless it is empty.
 func (a *attrs) text(key, value string) {
 	if value == "" {
 		return
@@ -103,7 +103,7 @@ func (a *attrs) other(key string, value any) {
 	}
 }
 
-// take returns what was added since the last take.
+// take returns the attributes added since the last take.
 func (a *attrs) take() []*commonpb.KeyValue {
 	out := a.list[:len(a.list):len(a.list)]
 	a.list = a.list[len(a.list):]
@@ -112,7 +112,7 @@ func (a *attrs) take() []*commonpb.KeyValue {
 
 // reset makes room for the next request.
 func (a *attrs) reset() {
-	a.list = a.list[:0] // what is before it is not used again: see take
+	a.list = a.list[:0] // earlier elements are not reused: see take
 	a.pairs.reset()
 	a.triples.reset()
 }

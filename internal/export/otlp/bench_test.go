@@ -7,7 +7,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// What one call costs, where few become spans and where all do.
+// BenchmarkBatch measures a call where few become spans, and where all do.
 func BenchmarkBatch(b *testing.B) {
 	for _, spans := range []Spans{SpansNotable, SpansAll} {
 		b.Run(string(spans), func(b *testing.B) {
@@ -31,7 +31,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// What it costs to make a request of 512 spans.
+// BenchmarkEncode measures a request of 512 spans.
 func BenchmarkEncode(b *testing.B) {
 	for _, p := range []Protocol{HTTPProtobuf, HTTPJSON} {
 		b.Run(string(p), func(b *testing.B) {

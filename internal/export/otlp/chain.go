@@ -20,7 +20,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what a chain has.
+// Limits of a chain.
 const (
 	mostLinks    = 32
 	mostMoments  = 64
@@ -28,7 +28,7 @@ const (
 	mostEvidence = 4096 // calls that chains may link to
 )
 
-// evidence is a call that became a span and may have to do with a chain.
+// evidence is a call with a span that a chain may link to.
 type evidence struct {
 	start, end int64
 	root       int64
@@ -53,8 +53,8 @@ func (w *witnesses) add(c *events.Call, root int64) {
 	w.next = (w.next + 1) % mostEvidence
 }
 
-// of returns those of an episode: of its process, between its first and last slow step,
-// the longest first.
+// of returns the evidence of an episode: calls of its process between its first and last slow step,
+// longest first.
 func (w *witnesses) of(e *tick.Episode) (out []evidence) {
 	from, to := e.From.UnixNano(), e.To.UnixNano()
 	for _, x := range w.list {
@@ -68,7 +68,7 @@ func (w *witnesses) of(e *tick.Episode) (out []evidence) {
 	return out[:min(len(out), mostLinks)]
 }
 
-// episodeID is the trace of an episode's span and of its log records, and the span.
+// episodeID returns the trace id of an episode's span and log records, and the span id.
 func episodeID(seed uint64, id string) (trace [16]byte, span uint64) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // cannot fail
@@ -76,7 +76,7 @@ func episodeID(seed uint64, id string) (trace [16]byte, span uint64) {
 	return traceID(seed, 0, 0, int64(n)), notZero(mix(n))
 }
 
-// chainSpan is an episode that is over as a span.
+// chainSpan returns a finished episode as a span.
 func (x *Exporter) chainSpan(e *tick.Episode, t *tick.Tick) load {
 	var a attrs
 	c := &e.Chain
@@ -100,7 +100,7 @@ func (x *Exporter) chainSpan(e *tick.Episode, t *tick.Tick) load {
 	return ready{m, 1, sizeOf(m)}
 }
 
-// chainAttrs are what is told of a chain, in its span and its log records.
+// chainAttrs adds a chain's attributes, for its span and its log records.
 func (x *Exporter) chainAttrs(a *attrs, e *tick.Episode, t *tick.Tick) {
 	c := &e.Chain
 	head, cause, fix := explain.ChainWords(c, t)
@@ -140,10 +140,10 @@ func (x *Exporter) chainAttrs(a *attrs, e *tick.Episode, t *tick.Tick) {
 	a.text("ingero.culprit", strings.Join(names, ", "))
 }
 
-// severities are those of log records, by severity of chains.
+// severities are the severities of log records, by severity of chains.
 var severities = [...]logspb.SeverityNumber{0, logspb.SeverityNumber_SEVERITY_NUMBER_INFO, logspb.SeverityNumber_SEVERITY_NUMBER_WARN, logspb.SeverityNumber_SEVERITY_NUMBER_ERROR}
 
-// record is a step in the life of a chain as a log record.
+// record returns an episode event as a log record.
 func (x *Exporter) record(e *tick.Episode, t *tick.Tick) *logspb.LogRecord {
 	var a attrs
 	x.chainAttrs(&a, e, t)
@@ -161,7 +161,7 @@ func (x *Exporter) record(e *tick.Episode, t *tick.Tick) *logspb.LogRecord {
 	return out
 }
 
-// xidRecord is a fault of a GPU as a log record.
+// xidRecord returns a GPU fault as a log record.
 func xidRecord(f *tick.Xid, t *tick.Tick) *logspb.LogRecord {
 	var a attrs
 	kind := "xid"
@@ -199,8 +199,8 @@ func xidRecord(f *tick.Xid, t *tick.Tick) *logspb.LogRecord {
 	return out
 }
 
-// newRecord makes a record. The name of the event is an attribute, too, for receivers
-// from before the field.
+// newRecord makes a record. The event's name is also an attribute, for receivers that predate the
+// field.
 func newRecord(at, seen time.Time, body, event string, a *attrs) *logspb.LogRecord {
 	a.text("event.name", event)
 	return &logspb.LogRecord{TimeUnixNano: uint64(at.UnixNano()), ObservedTimeUnixNano: uint64(seen.UnixNano()), EventName: event,
@@ -214,8 +214,7 @@ func (x *Exporter) logs(records []*logspb.LogRecord) load {
 	return ready{m, len(records), sizeOf(m)}
 }
 
-// sizeOf is about what a message takes in memory: several times what it takes on the
-// wire.
+// sizeOf estimates a message's size in memory: several times its encoded size.
 func sizeOf(m proto.Message) int { return 6 * proto.Size(m) }
 
 func valid(s string) string { return strings.ToValidUTF8(s, "?") }

@@ -5,16 +5,16 @@ import (
 	"ingero/pkg/events"
 )
 
-// Of each tick so many calls become spans where not all do, with the calls inside them.
+// Limits of the calls per tick that become spans with their inner calls, unless all do.
 const (
 	mostFailed  = 64
 	mostSlow    = 32
 	mostSampled = 16
-	slowFrom    = 100_000 // ns: what is shorter is not slow
-	slowTimes   = 2       // of the median of its operation
+	slowFrom    = 100_000 // ns; shorter calls are not slow
+	slowTimes   = 2       // multiple of its operation's median
 )
 
-// Why a call became a span.
+// Reasons for a span.
 const (
 	whyAll     = "all"
 	whyFailed  = "failed"
@@ -27,17 +27,17 @@ type opKey struct {
 	op  events.Op
 }
 
-// chooser picks the calls of a tick that become spans.
+// chooser selects a tick's calls that become spans.
 type chooser struct {
 	medians map[opKey]int64 // as of the last tick, ns
-	seen    map[opKey]bool  // in this tick, to sample
+	seen    map[opKey]bool  // in this tick, for sampling
 	failed  int
-	slow    []*group // the slowest so far, in no order
-	least   int      // of slow: the quickest
-	left    int      // failed calls of this tick that do not become spans
+	slow    []*group // the slowest so far, unordered
+	least   int      // index in slow of the fastest
+	left    int      // failed calls of this tick without a span
 }
 
-// group is a call and those inside it, copied.
+// group is a copy of a call and its inner calls.
 type group struct {
 	calls []events.Call // the outer one last
 	why   string
@@ -54,13 +54,13 @@ func copyGroup(g *group, outer *events.Call, inside []events.Call, why string) *
 
 func newChooser() chooser { return chooser{medians: map[opKey]int64{}, seen: map[opKey]bool{}} }
 
-// slowCall tells whether a call took long for its operation.
+// slowCall reports whether a call was slow for its operation.
 func (x *chooser) slowCall(c *events.Call) bool {
 	return c.Duration >= slowFrom && c.Flags&events.CallUnmeasured == 0 && c.Duration >= slowTimes*x.medians[opKey{c.PID, c.Op}]
 }
 
-// look returns the group of a call if it is a span for sure; one that may be among the
-// slowest of its tick is kept until then.
+// look returns a call's group if it certainly becomes a span. It keeps candidates for the slowest
+// calls until the tick.
 func (x *chooser) look(outer *events.Call, inside []events.Call) *group {
 	if fails(outer, inside) {
 		if x.failed < mostFailed {
@@ -113,7 +113,7 @@ func (x *chooser) find() {
 	}
 }
 
-// tick returns the slowest calls and begins anew.
+// tick returns the slowest calls and starts over.
 func (x *chooser) tick(t *tick.Tick) []*group {
 	out := x.slow
 	x.slow, x.least, x.failed, x.left = nil, 0, 0, 0

@@ -21,7 +21,7 @@ import (
 // maxAnswer bounds what is read of an answer, in bytes.
 const maxAnswer = 64 << 10
 
-// client sends requests of one signal. It is for one goroutine.
+// client sends one signal's requests. It is not safe for concurrent use.
 type client struct {
 	Target
 	signal Signal
@@ -29,16 +29,16 @@ type client struct {
 	http   *http.Client
 	now    func() time.Time
 
-	wire, packed bytes.Buffer // of the request at hand
+	wire, packed bytes.Buffer // of the current request
 	gzip         *gzip.Writer
 }
 
-// answer is what became of a request.
+// answer is the result of a request.
 type answer struct {
-	retry    bool          // it may be tried again
-	after    time.Duration // no sooner than this; 0: not said
-	rejected int64         // items that the receiver took and threw away
-	told     string        // by the receiver, beside that
+	retry    bool          // it may be retried
+	after    time.Duration // least delay; 0: not given
+	rejected int64         // items that the receiver rejected
+	told     string        // the receiver's message about these
 	err      error         // nil: the request was accepted
 }
 
@@ -51,13 +51,13 @@ func newClient(t Target, s Signal, version string, now func() time.Time) *client
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, Protocols: p, TLSClientConfig: t.TLS.Clone(), DisableCompression: true,
 			DialContext: (&net.Dialer{Timeout: t.Timeout}).DialContext, TLSHandshakeTimeout: t.Timeout, ResponseHeaderTimeout: t.Timeout,
 			MaxConnsPerHost: 1, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: maxAnswer},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a header may be a secret
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // headers may be secret
 	}}
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// encode makes the body of a request of a message. It is valid until the next.
+// encode encodes a request's body. It is valid until the next call.
 func (c *client) encode(m proto.Message) ([]byte, error) {
 	c.wire.Reset()
 	b, err := c.wire.AvailableBuffer(), error(nil)
@@ -70,10 +70,10 @@ func (c *client) encode(m proto.Message) ([]byte, error) {
 	if c.Gzip {
 		c.packed.Reset()
 		if c.gzip == nil {
-			c.gzip, _ = gzip.NewWriterLevel(&c.packed, gzip.BestSpeed) // the level is a good one
+			c.gzip, _ = gzip.NewWriterLevel(&c.packed, gzip.BestSpeed) // the level is valid
 		}
 		c.gzip.Reset(&c.packed)
-		if _, err := c.gzip.Write(b); err != nil { // cannot be: it is memory
+		if _, err := c.gzip.Write(b); err != nil { // in memory: cannot fail
 			return nil, err
 		}
 		if err := c.gzip.Close(); err != nil {
@@ -123,7 +123,7 @@ func (c *client) send(ctx context.Context, body []byte) answer {
 	if res.StatusCode != http.StatusOK {
 		return c.status(res, text)
 	}
-	if err != nil { // whether it was accepted is not known
+	if err != nil { // acceptance unknown
 		return answer{retry: true, err: fmt.Errorf("read the answer: %w", plain(err))}
 	}
 	if c.Protocol == GRPC {
@@ -132,7 +132,7 @@ func (c *client) send(ctx context.Context, body []byte) answer {
 	return c.accepted(res, text)
 }
 
-// status is what an answer without success says.
+// status interprets an unsuccessful answer.
 func (c *client) status(res *http.Response, text []byte) answer {
 	a := answer{err: errors.New(res.Status)}
 	switch res.StatusCode {
@@ -150,7 +150,7 @@ func (c *client) status(res *http.Response, text []byte) answer {
 	return a
 }
 
-// retryAfter reads seconds or a date; what is neither says nothing.
+// retryAfter parses seconds or a date; anything else is no delay.
 func (c *client) retryAfter(s string) time.Duration {
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		return time.Duration(n) * time.Second
@@ -161,13 +161,12 @@ func (c *client) retryAfter(s string) time.Duration {
 	return 0
 }
 
-// accepted reads an answer that says success. One that is no answer of a receiver did
-// not come of one.
+// accepted interprets a successful answer. An answer not in a receiver's format is an error.
 func (c *client) accepted(res *http.Response, text []byte) (a answer) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	var err error
 	switch {
-	case len(text) == 0: // an empty message, or a receiver that is short
+	case len(text) == 0: // an empty message, or a terse receiver
 		return answer{}
 	case kind == "application/json":
 		a.rejected, a.told, err = partialJSON(text, c.signal)
@@ -182,9 +181,8 @@ func (c *client) accepted(res *http.Response, text []byte) (a answer) {
 	return a
 }
 
-// partialProto reads Export*ServiceResponse: in field 1 a partial success, with the
-// number of items that were rejected in field 1, and why in field 2. All signals' are
-// alike.
+// partialProto parses Export*ServiceResponse: field 1 is a partial success, with the number of
+// rejected items in field 1, and the reason in field 2. All signals have the same format.
 func partialProto(b []byte) (rejected int64, told string, err error) {
 	err = fields(b, func(n protowire.Number, _ uint64, inner []byte) error {
 		if n != 1 {
@@ -203,7 +201,7 @@ func partialProto(b []byte) (rejected int64, told string, err error) {
 	return rejected, told, err
 }
 
-// fields calls f with the fields of a message.
+// fields calls f for each field of a message.
 func fields(b []byte, f func(n protowire.Number, v uint64, text []byte) error) error {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)
@@ -232,7 +230,7 @@ func fields(b []byte, f func(n protowire.Number, v uint64, text []byte) error) e
 	return nil
 }
 
-// permanent tells whether a request that could not be made never can.
+// permanent reports whether a request that could not be made never can be.
 func permanent(err error) bool {
 	for _, s := range []string{"x509:", "tls: failed to verify", "tls: first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client", "tls: bad certificate", "certificate required"} {
 		if strings.Contains(err.Error(), s) {
@@ -242,7 +240,7 @@ func permanent(err error) bool {
 	return false
 }
 
-// plain leaves out of an error what is known: the method and the URL.
+// plain removes the known method and URL from an error.
 func plain(err error) error {
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
@@ -254,7 +252,7 @@ func plain(err error) error {
 	return err
 }
 
-// printable is the start of a text that a stranger sent, on one line.
+// printable returns the start of a foreign text, on one line.
 func printable(text []byte) string {
 	const most = 200
 	s := strings.Map(func(r rune) rune {

@@ -32,7 +32,7 @@ func oneSpan() *collectortrace.ExportTraceServiceRequest {
 			StartTimeUnixNano: 1_700_000_000_000_000_001, Status: &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}}}}}}}}
 }
 
-// partialAnswer is an answer that 3 were rejected, and why.
+// partialAnswer is an answer that 3 items were rejected, with a reason.
 func partialAnswer() []byte {
 	b, _ := proto.Marshal(&collectortrace.ExportTraceServiceResponse{PartialSuccess: &collectortrace.ExportTracePartialSuccess{RejectedSpans: 3, ErrorMessage: "too\told"}})
 	return b
@@ -62,8 +62,7 @@ func grpcText(body []byte, trailer ...string) http.HandlerFunc {
 	}
 }
 
-// What an answer means: whether the items were accepted, whether to try again and
-// when, and what is said of it.
+// Each answer determines acceptance, the retry and its delay, and the message.
 func TestAnswers(t *testing.T) {
 	retryInfo := base64.RawStdEncoding.EncodeToString([]byte("\x12type.googleapis.com/google.rpc.RetryInfo"))
 	for _, tt := range []struct {
@@ -71,7 +70,7 @@ func TestAnswers(t *testing.T) {
 		protocol Protocol
 		answer   http.HandlerFunc
 		want     answer
-		says     string // of the error; empty: there is none
+		says     string // in the error; empty: no error
 	}{
 		{"accepted", HTTPProtobuf, nil, answer{}, ""},
 		{"accepted in JSON", HTTPJSON, text(200, "application/json", "{}"), answer{}, ""},
@@ -130,7 +129,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Each protocol and compression gets what was sent through, with its headers.
+// Each protocol and compression receives the sent data, with its headers.
 func TestRequests(t *testing.T) {
 	for _, p := range []Protocol{HTTPProtobuf, GRPC} {
 		for _, gzip := range []bool{false, true} {
@@ -140,7 +139,7 @@ func TestRequests(t *testing.T) {
 				to.Gzip, to.Header = gzip, http.Header{"Authorization": {"Bearer x"}}
 				c := newClient(to, Traces, "1.2", time.Now)
 				defer c.close()
-				for range 2 { // buffers are used again
+				for range 2 { // buffers are reused
 					body, err := c.encode(oneSpan())
 					if err != nil {
 						t.Fatal(err)
@@ -162,8 +161,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// JSON is as the specification has it: ids in hexadecimal, enums as numbers, numbers of
-// 64 bits as text.
+// JSON follows the specification: ids in hexadecimal, enums as numbers, 64-bit numbers as text.
 func TestJSON(t *testing.T) {
 	b := appendJSON(nil, oneSpan().ProtoReflect())
 	var got struct {
@@ -185,7 +183,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A certificate is checked: by the machine's authorities, or by those that are named.
+// A certificate is checked by the machine's authorities, or by the configured ones.
 func TestCertificates(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.ProtoMajor == 2 && q.Header.Get("Content-Type") == "application/grpc" {

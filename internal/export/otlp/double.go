@@ -2,24 +2,23 @@ package otlp
 
 import "ingero/pkg/events"
 
-// A driver says of a double free only that an argument was wrong. Who freed what is known
-// from the calls before.
+// The driver reports a double free only as an invalid argument. Earlier calls show what was freed.
 
 const (
-	mostFreed     = 4096 // pointers of a process that are remembered
+	mostFreed     = 4096 // remembered pointers per process
 	mostFreedPIDs = 128
 )
 
-// freed remembers, for each process, what it freed and was not given again.
+// freed remembers, for each process, the pointers that it freed and did not get again.
 type freed struct {
 	of      map[uint32]*freedOf
-	classes []events.Class // by operation: whether it gives or takes memory
+	classes []events.Class // by operation: whether it allocates or frees
 }
 
 type freedOf struct {
 	pointers map[uint64]bool
-	order    []uint64 // of pointers; some are not in it any more
-	next     int      // in order: the oldest, when it is full
+	order    []uint64 // of pointers, including removed ones
+	next     int      // index in order of the oldest, when full
 }
 
 func newFreed() freed {
@@ -37,7 +36,7 @@ func newFreed() freed {
 	return f
 }
 
-// add takes a call in and tells whether it is a second free of what it was given.
+// add handles a call and reports whether it frees a pointer a second time.
 func (f *freed) add(c *events.Call) (double bool) {
 	if int(c.Op) >= len(f.classes) || f.classes[c.Op] == events.ClassOther {
 		return false

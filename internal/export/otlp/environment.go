@@ -14,20 +14,19 @@ import (
 	"time"
 )
 
-// Settings are what a person gives, and the environment: each outranks what the
-// standard's variables (OTEL_EXPORTER_OTLP_*) say of the same.
+// Settings are the user's settings and the environment. Each setting overrides the standard's
+// variables (OTEL_EXPORTER_OTLP_*) for the same option.
 type Settings struct {
-	// Endpoint is host:port or a URL. "env" is the one that the variables name, or the
-	// receiver of this machine.
+	// Endpoint is host:port or a URL. "env" is the variables' endpoint, or this machine's receiver.
 	Endpoint string
 	Spans    Spans
-	Protocol Protocol            // empty: by the port of the endpoint, or HTTP with protobuf
+	Protocol Protocol            // empty: by the endpoint's port, or HTTP with protobuf
 	Headers  string              // lines of "Name: value"
-	CAFile   string              // certificates to trust
+	CAFile   string              // file of trusted certificates
 	Getenv   func(string) string // nil: no environment
 }
 
-// ByEnvironment is the endpoint that stands for what the variables say.
+// ByEnvironment is the endpoint that selects the variables' endpoint.
 const ByEnvironment = "env"
 
 const (
@@ -37,8 +36,7 @@ const (
 	maxHeaders     = 64
 )
 
-// Configure returns the options that settings and variables make: Targets, Spans,
-// Interval and Resource.
+// Configure returns the options from settings and variables: Targets, Spans, Interval and Resource.
 func Configure(s Settings) (Options, error) {
 	if s.Getenv == nil {
 		s.Getenv = func(string) string { return "" }
@@ -59,7 +57,7 @@ func Configure(s Settings) (Options, error) {
 		if err != nil {
 			return Options{}, fmt.Errorf("OTEL_METRIC_EXPORT_INTERVAL: %w", err)
 		}
-		o.Interval = max(d, time.Second) // ticks are no closer
+		o.Interval = max(d, time.Second) // ticks are no more frequent
 	}
 	if p := s.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"); p != "" && !strings.EqualFold(p, "cumulative") {
 		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: %q is not what ingero sends: metrics are cumulative; a collector's cumulativetodelta processor makes them differences", p)
@@ -97,7 +95,7 @@ func (s *Settings) target(sig Signal) (t Target, err error) {
 			return t, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	t.Gzip = !loopback(t.URL.Hostname()) // on this machine it would cost more than it saves
+	t.Gzip = !loopback(t.URL.Hostname()) // locally, it would cost more than it saves
 	switch kind, name := s.env(sig, "COMPRESSION"); kind {
 	case "":
 	case "gzip", "none":
@@ -121,14 +119,14 @@ func (s *Settings) protocol(sig Signal) (Protocol, error) {
 	return "", fmt.Errorf("%s: it must be %s, %s or %s, not %q", name, HTTPProtobuf, HTTPJSON, GRPC, text)
 }
 
-// url returns where a signal's requests go, and the protocol if that was not given: port
-// 4317 is gRPC's.
+// url returns the URL of a signal's requests, and the protocol if none was given: port 4317 is
+// gRPC's.
 func (s *Settings) url(sig Signal, p Protocol) (*url.URL, Protocol, error) {
 	endpoint, name, whole := s.Endpoint, "--otlp", false
 	if endpoint == ByEnvironment {
 		name = "OTEL_EXPORTER_OTLP_" + signalRows[sig].env + "_ENDPOINT"
 		if endpoint = s.Getenv(name); endpoint != "" {
-			whole = true // as it is: without the signal's path
+			whole = true // unchanged: no path of the signal added
 		} else if endpoint = s.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"); endpoint != "" {
 			name = "OTEL_EXPORTER_OTLP_ENDPOINT"
 		} else if endpoint = defaultHTTP; p == GRPC {
@@ -158,7 +156,7 @@ func (s *Settings) url(sig Signal, p Protocol) (*url.URL, Protocol, error) {
 	return u, p, nil
 }
 
-// scheme is what an endpoint without one has.
+// scheme returns the default scheme of an endpoint.
 func (s *Settings) scheme(sig Signal) string {
 	if insecure, _ := s.env(sig, "INSECURE"); strings.EqualFold(insecure, "false") {
 		return "https"
@@ -185,7 +183,7 @@ func parseEndpoint(text, scheme string) (*url.URL, error) {
 	return u, nil
 }
 
-// headers returns what stands in each request: the variables', then those of the settings.
+// headers returns the headers of each request: the variables', then the settings'.
 func (s *Settings) headers(sig Signal) (http.Header, error) {
 	h := http.Header{}
 	set := func(name, value, from string) error {
@@ -221,14 +219,14 @@ func (s *Settings) headers(sig Signal) (http.Header, error) {
 	return h, nil
 }
 
-// token tells whether s can be the name of a header (RFC 9110).
+// token reports whether s can be a header's name (RFC 9110).
 func token(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	})
 }
 
-// certificates returns whom to trust and who to be.
+// certificates returns the trusted authorities and the client's certificate.
 func (s *Settings) certificates(sig Signal) (*tls.Config, error) {
 	ca, name := s.CAFile, "--otlp-ca-file"
 	if ca == "" {
@@ -259,8 +257,7 @@ func (s *Settings) certificates(sig Signal) (*tls.Config, error) {
 	return c, nil
 }
 
-// pairs reads k=v,k2=v2, with percent codes in the values (W3C Baggage). What is no
-// pair is left out.
+// pairs parses k=v,k2=v2, with percent-encoded values (W3C Baggage). It skips invalid pairs.
 func pairs(s string) (out []Attr) {
 	for part := range strings.SplitSeq(s, ",") {
 		k, v, ok := strings.Cut(part, "=")
@@ -283,7 +280,7 @@ func milliseconds(s string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// loopback tells whether a host is this machine, by its name alone.
+// loopback reports whether a host name is this machine's loopback.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

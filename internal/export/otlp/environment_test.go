@@ -16,7 +16,7 @@ func env(pairs ...string) func(string) string {
 	return func(name string) string { return m[name] }
 }
 
-// Where traces go, by settings and by the standard's variables.
+// The endpoint of traces follows from settings and the standard's variables.
 func TestConfigureEndpoint(t *testing.T) {
 	const all, one = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 	const protocol = "OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -57,7 +57,7 @@ func TestConfigureEndpoint(t *testing.T) {
 	}
 }
 
-// What cannot be says where it was given.
+// Errors name the setting or the variable.
 func TestConfigureErrors(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.pem")
 	if err := os.WriteFile(bad, []byte("none"), 0o600); err != nil {
@@ -93,8 +93,8 @@ func TestConfigureErrors(t *testing.T) {
 	}
 }
 
-// Headers, timeouts, intervals and attributes come from the variables; a signal's own
-// outrank those of all.
+// Headers, timeouts, intervals and attributes come from the variables; a signal's own override the
+// common ones.
 func TestConfigureVariables(t *testing.T) {
 	o, err := Configure(Settings{Endpoint: "a", Headers: "X-Scope-OrgID: me\n", Getenv: env(
 		"OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Basic%20Zm9v,x-scope-orgid=you", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=Bearer t",

@@ -17,45 +17,44 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what waits in the exporter, beside the queues.
+// Limits of what waits in the exporter, besides the queues.
 const (
 	spansOfLoad  = 512
-	heldTicks    = 3     // for so many ticks at most a span waits for the names of its stack
-	mostHeld     = 16384 // spans that wait
+	heldTicks    = 3     // ticks for which a span waits for its stack's names at most
+	mostHeld     = 16384 // waiting spans
 	mostPlaces   = 8192
 	mostRecords  = 256 // log records of a tick
 	mostOfTick   = 1024
 	processStays = 5 * time.Minute
 )
 
-// ErrNothing says that no signal is to be sent anywhere.
+// ErrNothing means that all signals are off.
 var ErrNothing = errors.New("otlp: every signal is off")
 
-// Exporter is a sink that sends the spans and logs of what it is given. Metrics are what
-// [Exporter.Publish] is given. Its methods are for one goroutine, but for that one and
-// [Exporter.State].
+// Exporter is a sink that sends spans and logs. [Exporter.Publish] sends metrics. Only Publish and
+// [Exporter.State] may be called from other goroutines.
 type Exporter struct {
 	Options
 	senders   [Signals]*sender // nil: the signal is off
-	seed      uint64           // of the trace ids of this session
+	seed      uint64           // of this session's trace ids
 	base      []*commonpb.KeyValue
 	maker     *spanMaker
 	trees     trees
 	chooser   chooser
 	witnesses witnesses
 	freed     freed
-	doubles   map[uint64]bool // ids of spans of this tick that are a second free
+	doubles   map[uint64]bool // ids of this tick's spans of double frees
 	processes map[uint32]*process
-	functions symbols.Functions // of the GPU
+	functions symbols.Functions // the GPU's
 	places    map[uint32]*place // by stack
-	order     []uint32          // of places, the oldest first
+	order     []uint32          // of places, oldest first
 	filling   []span
-	held      []heldLoad // the oldest first
+	held      []heldLoad // oldest first
 	spansHeld int
 	ticks     int
 	closed    bool
 
-	metered time.Time // of the metrics that were sent last; of the goroutine of Publish
+	metered time.Time // time of the last sent metrics; Publish's goroutine owns it
 	latest  atomic.Pointer[metric.Snapshot]
 }
 
@@ -65,8 +64,8 @@ type heldLoad struct {
 	tick  int
 }
 
-// New starts an exporter. It opens no connection before there is something to send.
-// [Exporter.Close] must follow.
+// New starts an exporter. It opens no connection before there is something to send. The caller must
+// call [Exporter.Close].
 func New(o Options) (*Exporter, error) {
 	o.complete()
 	x := &Exporter{Options: o, processes: map[uint32]*process{}, places: map[uint32]*place{}, base: baseAttrs(&o), chooser: newChooser(), freed: newFreed(), doubles: map[uint64]bool{}}
@@ -83,7 +82,7 @@ func New(o Options) (*Exporter, error) {
 	return x, nil
 }
 
-// State returns what became of each signal's items. It may be called from any goroutine.
+// State returns the state of each signal's items. It is safe for concurrent use.
 func (x *Exporter) State() (out []Sent) {
 	for _, s := range x.senders {
 		if s != nil {
@@ -111,7 +110,7 @@ func (x *Exporter) Batch(b *tick.Batch) error {
 	return nil
 }
 
-// learn takes in where calls were made.
+// learn records where calls were made.
 func (x *Exporter) learn(s *events.Stack) {
 	if x.places[s.ID] != nil {
 		return
@@ -124,7 +123,7 @@ func (x *Exporter) learn(s *events.Stack) {
 	x.order = append(x.order, s.ID)
 }
 
-// tree takes in an outermost call and those inside it.
+// tree handles an outermost call with its inner calls.
 func (x *Exporter) tree(outer *events.Call, inside []events.Call) {
 	if x.Spans == SpansAll {
 		if fails(outer, inside) || x.chooser.slowCall(outer) {
@@ -138,7 +137,7 @@ func (x *Exporter) tree(outer *events.Call, inside []events.Call) {
 	}
 }
 
-// group makes spans of what was chosen.
+// group adds a selected group's spans.
 func (x *Exporter) group(g *group) {
 	outer := g.outer()
 	if g.why != whySampled {
@@ -147,7 +146,7 @@ func (x *Exporter) group(g *group) {
 	x.spans(outer, g.calls[:len(g.calls)-1], g.why)
 }
 
-// spans adds an outermost call and those inside it to what is sent.
+// spans adds the spans of an outermost call and its inner calls.
 func (x *Exporter) spans(outer *events.Call, inside []events.Call, why string) {
 	if x.filling == nil {
 		x.filling = make([]span, 0, spansOfLoad)
@@ -166,7 +165,7 @@ func (x *Exporter) spans(outer *events.Call, inside []events.Call, why string) {
 	}
 }
 
-// hold has what was chosen wait for names, and sends on what there is no room for.
+// hold keeps selected spans until their names are known, and releases the oldest beyond mostHeld.
 func (x *Exporter) hold() {
 	if len(x.filling) == 0 {
 		return
@@ -180,7 +179,7 @@ func (x *Exporter) hold() {
 	}
 }
 
-// release hands a load over to be sent.
+// release queues a load.
 func (x *Exporter) release(h *heldLoad) {
 	x.spansHeld -= len(h.spans)
 	for i := range h.spans {
@@ -193,7 +192,7 @@ func (x *Exporter) release(h *heldLoad) {
 	x.senders[Traces].put(&spanLoad{h.spans, x.maker})
 }
 
-// named tells whether the stacks of a load are known.
+// named reports whether the stacks of a load are known.
 func (x *Exporter) named(h *heldLoad) bool {
 	return !slices.ContainsFunc(h.spans, func(s span) bool { return s.call.Stack != 0 && x.places[s.call.Stack] == nil })
 }
@@ -213,7 +212,7 @@ func (x *Exporter) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// know keeps what is told of processes, and forgets those that have ended.
+// know remembers the tick's processes, and forgets ended ones.
 func (x *Exporter) know(t *tick.Tick) {
 	listed := make(map[uint32]bool, len(t.Processes))
 	for i := range t.Processes {
@@ -231,7 +230,7 @@ func (x *Exporter) know(t *tick.Tick) {
 	}
 }
 
-// tickSpans sends what was held for long enough, and the chains that are over.
+// tickSpans sends loads that were held long enough, and finished chains.
 func (x *Exporter) tickSpans(t *tick.Tick) {
 	x.trees.tidy(t.Final, x.tree)
 	x.senders[Traces].lose(lostTooMany, x.chooser.left)
@@ -254,7 +253,7 @@ func (x *Exporter) tickSpans(t *tick.Tick) {
 	}
 }
 
-// records are what a tick has to log.
+// records returns a tick's log records.
 func (x *Exporter) records(t *tick.Tick) (out []*logspb.LogRecord) {
 	for i := range t.Episodes {
 		if e := &t.Episodes[i]; !e.Hidden {
@@ -271,8 +270,8 @@ func (x *Exporter) records(t *tick.Tick) (out []*logspb.LogRecord) {
 	return out
 }
 
-// Close sends what is left, for as long as [Options.Flush] says, and ends the exporter:
-// nothing may be given to it any more. It is idempotent.
+// Close sends the rest, for at most [Options.Flush], and ends the exporter, which must not be used
+// afterwards. It is idempotent.
 func (x *Exporter) Close() error {
 	if x.closed {
 		return nil

@@ -40,14 +40,14 @@ func newExporter(t *testing.T, r *receiver, p Protocol, spans Spans) *Exporter {
 
 var began = time.Unix(1_700_000_000, 0)
 
-// tickAt is a tick so many seconds after the beginning.
+// tickAt is a tick some seconds after the start.
 func tickAt(second int) *tick.Tick {
 	return &tick.Tick{Started: began, Time: began.Add(time.Duration(second) * time.Second), Seq: uint64(second), Window: time.Second,
 		Processes: []tick.Process{{PID: 4, PPID: 1, Comm: "python3", Exe: "/usr/bin/python3", Started: began,
 			Where: tick.Where{Pod: "train-0", Namespace: "ml", Container: "3f2b8c", Rank: tick.Numbered(2), Cmdline: "python3 train.py"}}}}
 }
 
-// sent closes an exporter, whose last tick this is, and waits for the receiver.
+// sent closes an exporter after its last tick, and waits for the receiver.
 func sent(t *testing.T, x *Exporter, last *tick.Tick) {
 	t.Helper()
 	last.Final = true
@@ -64,8 +64,8 @@ func sent(t *testing.T, x *Exporter, last *tick.Tick) {
 	}
 }
 
-// A call becomes a span with its duration, status, arguments, ledger and Python line; the
-// driver's call inside it is its child.
+// A call becomes a span with its duration, status, arguments, ledger and Python line; the driver's
+// call inside it is its child.
 func TestSpans(t *testing.T) {
 	for _, p := range []Protocol{HTTPProtobuf, GRPC} {
 		t.Run(string(p), func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// has checks that attributes are there; nil is any value.
+// has checks attributes; nil matches any value.
 func has(t *testing.T, got, want map[string]any) {
 	t.Helper()
 	for key, v := range want {
@@ -132,8 +132,8 @@ func has(t *testing.T, got, want map[string]any) {
 	}
 }
 
-// With all, every call is a span, also while nobody takes them: then their number is
-// bounded, and what is dropped is counted.
+// With all, every call is a span. Without a receiver, their number is bounded, and drops are
+// counted.
 func TestAllSpans(t *testing.T) {
 	r := newReceiver(t, nil)
 	x := newExporter(t, r, HTTPProtobuf, SpansAll)
@@ -156,8 +156,7 @@ func TestAllSpans(t *testing.T) {
 	}
 }
 
-// A receiver that is away for ever costs bounded memory, and all that was not delivered
-// is accounted for.
+// An unreachable receiver costs bounded memory, and all undelivered items are counted.
 func TestAway(t *testing.T) {
 	testkit.LeakCheck(t)
 	clock := newFakeClock()
@@ -199,8 +198,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// A chain is told when it begins and becomes a span when it is over, with links to the slow
-// calls of its process in its time.
+// A chain is logged when it begins and becomes a span when it is over, with links to the slow calls
+// of its process in its time.
 func TestChains(t *testing.T) {
 	r := newReceiver(t, nil)
 	x := newExporter(t, r, HTTPProtobuf, SpansNotable)
@@ -256,7 +255,7 @@ func TestChains(t *testing.T) {
 	has(t, values(logs[0].Attributes), map[string]any{"process.executable.name": "python3", "k8s.pod.name": "train-0", "ingero.chain.id": "cpu-taken-4"})
 }
 
-// A fault of a GPU is a log record, in the words that are known of it.
+// A GPU fault is a log record with its description.
 func TestXidRecords(t *testing.T) {
 	r := newReceiver(t, nil)
 	x := newExporter(t, r, HTTPProtobuf, SpansOff)
@@ -270,13 +269,13 @@ func TestXidRecords(t *testing.T) {
 	has(t, values(logs[0].Attributes), map[string]any{"hw.id": "0000:75:00", "hw.type": "gpu", "error.type": "xid-172", "process.pid": int64(4), "event.name": "ingero.xid"})
 }
 
-// Metrics are those of the table: counters since the session began, and distributions
-// whose quantiles are those of the sketch.
+// Metrics are those of the table: counters since the session's start, and distributions whose
+// quantiles equal the sketch's.
 func TestMetrics(t *testing.T) {
 	r := newReceiver(t, nil)
 	x := newExporter(t, r, HTTPProtobuf, SpansNotable)
 	m := metric.New(metric.Options{Version: "1.2", Node: "n1", Publish: x.Publish})
-	d, same := &stats.Sketch{}, &stats.Sketch{} // the second has durations of one length
+	d, same := &stats.Sketch{}, &stats.Sketch{} // the second has equal durations
 	for i := range int64(1000) {
 		d.Add(1000+i*1000, 1)
 	}
@@ -292,7 +291,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	sent(t, x, tickAt(13))
-	if n := r.count(); n != 3 { // the first, one after 10 s, and what came after that
+	if n := r.count(); n != 3 { // the first, one after 10 s, and the rest
 		t.Errorf("%d requests, want 3", n)
 	}
 	got := r.metrics(t)
@@ -333,7 +332,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What a request of metrics holds in memory is no more than is accounted for.
+// A metrics request takes no more memory than accounted for.
 func TestMetricsSize(t *testing.T) {
 	r := newReceiver(t, nil)
 	x := newExporter(t, r, HTTPProtobuf, SpansOff)
@@ -357,8 +356,8 @@ func TestMetricsSize(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
-// quantile reads an exponential histogram as its readers do: the bucket of the rank, and
-// the middle of it.
+// quantile reads an exponential histogram as its readers do: the middle of the bucket that contains
+// the rank.
 func quantile(p *metricspb.ExponentialHistogramDataPoint, q float64) float64 {
 	left := uint64(math.Ceil(q * float64(p.Count)))
 	for i, n := range p.Positive.BucketCounts {
@@ -370,7 +369,7 @@ func quantile(p *metricspb.ExponentialHistogramDataPoint, q float64) float64 {
 	return math.NaN()
 }
 
-// Where every signal is off there is no exporter.
+// If all signals are off there is no exporter.
 func TestNothing(t *testing.T) {
 	testkit.LeakCheck(t)
 	if _, err := New(Options{}); err != ErrNothing {

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Whatever a receiver answers, in whichever form it says that it does, it is taken or is an
-// error; what it says is text that a terminal can be shown, and no number is below zero.
+// Any answer, in any declared format, is accepted or an error; its text is printable, and no number
+// is negative.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"partialSuccess":{"rejectedSpans":"3","errorMessage":"no room"}}`), "application/json", "0")
 	f.Add([]byte("\x0a\x05\x08\x03\x12\x01x"), "application/x-protobuf", "0")

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// gRPC over HTTP/2 is one request with one framed message, and a status in the trailers
-// of the answer (grpc.io, PROTOCOL-HTTP2). net/http does the rest.
+// gRPC over HTTP/2 is one request with one framed message, and a status in the answer's trailers
+// (grpc.io, PROTOCOL-HTTP2). net/http does the rest.
 
-const frameHead = 5 // bytes: compressed or not, and the length of the message
+const frameHead = 5 // bytes: compression flag, and the message's length
 
-// frame puts the head before a message.
+// frame prepends the head to a message.
 func frame(b []byte, compressed bool) []byte {
 	out := make([]byte, frameHead, frameHead+len(b))
 	if compressed {
@@ -26,7 +26,7 @@ func frame(b []byte, compressed bool) []byte {
 	return append(out, b...)
 }
 
-// grpcCodes are the statuses that are told by name. Those marked may be tried again
+// grpcCodes are the statuses with names. The marked ones may be retried
 // (opentelemetry.io/docs/specs/otlp).
 var grpcCodes = [...]struct {
 	name  string
@@ -39,11 +39,11 @@ var grpcCodes = [...]struct {
 
 const resourceExhausted = 8
 
-// grpcAnswer reads an answer of HTTP status 200.
+// grpcAnswer interprets an answer of HTTP status 200.
 func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
 	status := res.Trailer.Get("grpc-status")
 	from := res.Trailer
-	if status == "" { // an answer without a message has it among its headers
+	if status == "" { // an answer without a message has it in its headers
 		status, from = res.Header.Get("grpc-status"), res.Header
 	}
 	code, err := strconv.ParseUint(status, 10, 8)
@@ -63,7 +63,7 @@ func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
 	return a
 }
 
-// grpcFailed is what a status other than success says.
+// grpcFailed interprets a status other than success.
 func grpcFailed(code int, from http.Header) answer {
 	said, err := url.PathUnescape(from.Get("grpc-message"))
 	if err != nil {
@@ -73,7 +73,7 @@ func grpcFailed(code int, from http.Header) answer {
 	if code < len(grpcCodes) {
 		name, retry = grpcCodes[code].name, grpcCodes[code].retry
 	}
-	if code == resourceExhausted { // for a while, if it says for how long
+	if code == resourceExhausted { // temporary if it gives a delay
 		details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("grpc-status-details-bin"), "="))
 		retry = strings.Contains(string(details), "google.rpc.RetryInfo")
 	}

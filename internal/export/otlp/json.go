@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// appendJSON appends a message as OTLP has it in JSON: protobuf's JSON, but for ids, which
-// are hexadecimal, and enums, which are numbers (opentelemetry.io/docs/specs/otlp).
+// appendJSON appends a message in OTLP's JSON: protobuf's JSON, except hexadecimal ids and numeric
+// enums (opentelemetry.io/docs/specs/otlp).
 func appendJSON(b []byte, m protoreflect.Message) []byte {
 	b = append(b, '{')
 	first := true
@@ -48,7 +48,7 @@ func appendJSONValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Va
 	case protoreflect.BoolKind:
 		return strconv.AppendBool(b, v.Bool())
 	case protoreflect.StringKind:
-		text, _ := json.Marshal(strings.ToValidUTF8(v.String(), "?")) // of a string: cannot fail
+		text, _ := json.Marshal(strings.ToValidUTF8(v.String(), "?")) // cannot fail for a string
 		return append(b, text...)
 	case protoreflect.BytesKind:
 		b = append(b, '"')
@@ -66,7 +66,7 @@ func appendJSONValue(b []byte, f protoreflect.FieldDescriptor, v protoreflect.Va
 		return strconv.AppendInt(b, v.Int(), 10)
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
 		return strconv.AppendUint(b, v.Uint(), 10)
-	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind: // a number of JSON may be too small
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind: // too large for a JSON number
 		return append(strconv.AppendUint(append(b, '"'), v.Uint(), 10), '"')
 	}
 	return append(strconv.AppendInt(append(b, '"'), v.Int(), 10), '"')
@@ -84,10 +84,10 @@ func appendJSONFloat(b []byte, x float64) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, 64)
 }
 
-// rejectedNames are what the number of rejected items is called in JSON.
+// rejectedNames are the JSON names of the number of rejected items.
 var rejectedNames = [Signals]string{Metrics: "rejectedDataPoints", Traces: "rejectedSpans", Logs: "rejectedLogRecords"}
 
-// partialJSON reads an answer in JSON.
+// partialJSON parses an answer in JSON.
 func partialJSON(text []byte, s Signal) (rejected int64, told string, err error) {
 	var a struct {
 		PartialSuccess map[string]json.RawMessage `json:"partialSuccess"`
@@ -99,6 +99,6 @@ func partialJSON(text []byte, s Signal) (rejected int64, told string, err error)
 	if err == nil {
 		rejected = max(n, 0)
 	}
-	_ = json.Unmarshal(a.PartialSuccess["errorMessage"], &told) // what is no text says nothing
+	_ = json.Unmarshal(a.PartialSuccess["errorMessage"], &told) // anything but text is ignored
 	return rejected, printable([]byte(told)), nil
 }

@@ -10,17 +10,17 @@ import (
 	"ingero/internal/metric"
 )
 
-// upDown are the gauges that the semantic conventions have as sums that rise and fall.
+// upDown are the gauges that the semantic conventions define as up-down counters.
 var upDown = map[string]bool{"hw.gpu.memory.usage": true, "hw.gpu.memory.limit": true}
 
-// The exporter's own metrics, which nobody else knows.
+// The exporter's own metrics.
 const (
 	sentName = "ingero.otlp.item.sent"
 	lostName = "ingero.otlp.item.lost"
 )
 
-// Publish takes the metrics of a tick, and sends them when it is time to. It may be called
-// from another goroutine than the other methods, one at a time.
+// Publish takes a tick's metrics, and sends them at the interval. It may run on another goroutine
+// than the other methods, but not concurrently with itself.
 func (x *Exporter) Publish(s *metric.Snapshot) {
 	to := x.senders[Metrics]
 	if to == nil {
@@ -52,7 +52,7 @@ func (x *Exporter) metrics(s *metric.Snapshot) load {
 	return ready{m, points, sizeOf(m)}
 }
 
-// family is a metric. All sums are since the session began.
+// family returns a metric. All sums start at the session's start.
 func family(f *metric.Family, s *metric.Snapshot) *metricspb.Metric {
 	m := &metricspb.Metric{Name: f.Name, Description: f.Help, Unit: f.Unit}
 	switch {
@@ -67,7 +67,7 @@ func family(f *metric.Family, s *metric.Snapshot) *metricspb.Metric {
 	return m
 }
 
-// labels are the attributes of a point; what is empty is absent.
+// labels returns a point's attributes, without empty ones.
 func labels(f *metric.Family, p *metric.Point) []*commonpb.KeyValue {
 	var a attrs
 	for i, value := range p.Labels {
@@ -121,7 +121,7 @@ func exemplars(p *metric.Point) (out []*metricspb.Exemplar) {
 	return out
 }
 
-// own are the exporter's metrics: what became of what it was to send.
+// own returns the exporter's metrics: the state of its items.
 func (x *Exporter) own(s *metric.Snapshot) []*metricspb.Metric {
 	sum := func(name, help string) (*metricspb.Metric, *metricspb.Sum) {
 		data := &metricspb.Sum{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, IsMonotonic: true}

@@ -19,9 +19,9 @@ const (
 	Signals
 )
 
-// signalRow is what differs between signals.
+// signalRow holds the differences between signals.
 type signalRow struct {
-	name string // as it is told
+	name string // for messages
 	env  string // in names of variables
 	path string // of HTTP, below the endpoint
 	rpc  string // of gRPC
@@ -36,7 +36,7 @@ var signalRows = [Signals]signalRow{
 // String returns "metrics", "traces" or "logs".
 func (s Signal) String() string { return signalRows[s].name }
 
-// Protocol is how a receiver is spoken to.
+// Protocol is the protocol of a receiver.
 type Protocol string
 
 // The protocols, as OTEL_EXPORTER_OTLP_PROTOCOL names them.
@@ -46,19 +46,19 @@ const (
 	GRPC         Protocol = "grpc"
 )
 
-// Spans says which calls become spans.
+// Spans selects the calls that become spans.
 type Spans string
 
 // The choices.
 const (
 	SpansAll     Spans = "all"
 	SpansNotable Spans = "notable" // slow, failed or sampled
-	SpansOff     Spans = "off"     // of chains neither
+	SpansOff     Spans = "off"     // no spans of chains either
 )
 
-// Target is where a signal goes.
+// Target is a signal's receiver.
 type Target struct {
-	URL      *url.URL // of the request; nil: the signal is off
+	URL      *url.URL // of requests; nil: the signal is off
 	Protocol Protocol
 	Header   http.Header
 	Gzip     bool
@@ -66,7 +66,7 @@ type Target struct {
 	TLS      *tls.Config   // nil: the machine's certificates
 }
 
-// Clear tells whether headers, which may be secrets, go over a network as they are.
+// Clear reports whether headers, which may be secret, go over a network unencrypted.
 func (t *Target) Clear() bool {
 	return t.URL != nil && t.URL.Scheme == "http" && len(t.Header) > 0 && !loopback(t.URL.Hostname())
 }
@@ -74,10 +74,10 @@ func (t *Target) Clear() bool {
 // Attr is an attribute.
 type Attr struct{ Key, Value string }
 
-// Clock is the time that an exporter waits by.
+// Clock is an exporter's clock.
 type Clock interface {
 	Now() time.Time
-	// After delivers once, when d has passed.
+	// After delivers once after d.
 	After(d time.Duration) <-chan time.Time
 }
 
@@ -86,20 +86,19 @@ type realClock struct{}
 func (realClock) Now() time.Time                         { return time.Now() }
 func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// Options say what is sent and where. Where no signal has a target, there is nothing to
-// export.
+// Options select what is sent where. At least one signal needs a target.
 type Options struct {
 	Targets  [Signals]Target
 	Spans    Spans         // empty: notable
 	Interval time.Duration // between metrics; 0: 10 s
 	Node     string        // name of this machine
 	Version  string        // of ingero
-	Resource []Attr        // more attributes of all that is sent; they outrank its own
+	Resource []Attr        // more attributes of everything sent; they override the exporter's own
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
-	// QueueBytes bounds the memory of what waits to be sent, for each signal; 0: 8 MiB.
+	// QueueBytes bounds the memory of each signal's queue; 0: 8 MiB.
 	QueueBytes int
-	// Flush is how long the end of the session may wait for what is left; 0: 5 s.
+	// Flush bounds the wait for the rest at the session's end; 0: 5 s.
 	Flush time.Duration
 }
 

@@ -6,16 +6,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// load is what one request carries.
+// load is the content of one request.
 type load interface {
-	// message makes what is sent, which is valid until the next is made. The sender's
-	// goroutine calls it.
+	// message makes the message to send, which is valid until the next call. The sender's goroutine
+	// calls it.
 	message() proto.Message
 	items() int // spans, data points or log records
-	bytes() int // of memory that it holds, about
+	bytes() int // approximate memory
 }
 
-// ready is a load whose message is there.
+// ready is a load with its message.
 type ready struct {
 	m    proto.Message
 	n    int
@@ -26,7 +26,7 @@ func (r ready) message() proto.Message { return r.m }
 func (r ready) items() int             { return r.n }
 func (r ready) bytes() int             { return r.size }
 
-// queue holds loads for a sender. Its oldest go when there is no room.
+// queue holds loads for a sender. It drops the oldest when there is no room.
 type queue struct {
 	mu     sync.Mutex
 	loads  []load
@@ -38,7 +38,7 @@ type queue struct {
 
 func newQueue(most int) *queue { return &queue{most: most, came: make(chan struct{}, 1)} }
 
-// put adds a load and returns how many items were dropped for it. It does not wait.
+// put adds a load and returns how many items were dropped for it. It does not block.
 func (q *queue) put(l load) (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -54,8 +54,7 @@ func (q *queue) put(l load) (dropped int) {
 	return dropped
 }
 
-// take removes the oldest load, nil when there is none; closed tells whether none will
-// come.
+// take removes the oldest load, nil if there is none; closed reports whether none will come.
 func (q *queue) take() (l load, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -67,14 +66,14 @@ func (q *queue) take() (l load, closed bool) {
 	return l, false
 }
 
-// drop removes the oldest load. mu is held.
+// drop removes the oldest load. The caller must hold mu.
 func (q *queue) drop() {
 	q.held -= q.loads[0].bytes()
-	q.loads[0] = nil // the array is kept for a while
+	q.loads[0] = nil // the array lives on for a while
 	q.loads = q.loads[1:]
 }
 
-// close says that nothing more comes.
+// close marks the queue as complete.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 )
 
-// receiver takes requests in protobuf and answers as it is told.
+// receiver is a fake that accepts requests in protobuf.
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -85,14 +85,14 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// count returns how many requests came.
+// count returns the number of requests.
 func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.requests)
 }
 
-// read parses the bodies of a signal's requests into what make makes.
+// read parses the bodies of a signal's requests into messages from make.
 func read[T proto.Message](t *testing.T, r *receiver, s Signal, make func() T) (out []T) {
 	t.Helper()
 	r.mu.Lock()
@@ -110,7 +110,7 @@ func read[T proto.Message](t *testing.T, r *receiver, s Signal, make func() T) (
 	return out
 }
 
-// spans are those that came, by name, and the resource of each.
+// spans returns the received spans, and the resource of each.
 func (r *receiver) spans(t *testing.T) (out []*tracepb.Span, resources []map[string]any) {
 	t.Helper()
 	for _, m := range read(t, r, Traces, func() *collectortrace.ExportTraceServiceRequest { return new(collectortrace.ExportTraceServiceRequest) }) {
@@ -125,7 +125,7 @@ func (r *receiver) spans(t *testing.T) (out []*tracepb.Span, resources []map[str
 	return out, resources
 }
 
-// logs are the records that came.
+// logs returns the received records.
 func (r *receiver) logs(t *testing.T) (out []*logspb.LogRecord) {
 	t.Helper()
 	for _, m := range read(t, r, Logs, func() *collectorlogs.ExportLogsServiceRequest { return new(collectorlogs.ExportLogsServiceRequest) }) {
@@ -138,7 +138,7 @@ func (r *receiver) logs(t *testing.T) (out []*logspb.LogRecord) {
 	return out
 }
 
-// metrics are those of the last request, by name.
+// metrics returns the last request's metrics, by name.
 func (r *receiver) metrics(t *testing.T) map[string]*metricspb.Metric {
 	t.Helper()
 	out := map[string]*metricspb.Metric{}
@@ -154,7 +154,7 @@ func (r *receiver) metrics(t *testing.T) map[string]*metricspb.Metric {
 	return out
 }
 
-// values are attributes as a map.
+// values returns attributes as a map.
 func values(list []*commonpb.KeyValue) map[string]any {
 	out := map[string]any{}
 	for _, kv := range list {
@@ -178,7 +178,7 @@ func values(list []*commonpb.KeyValue) map[string]any {
 	return out
 }
 
-// target is a receiver as a target.
+// target returns a receiver's target.
 func target(t *testing.T, at string, p Protocol, s Signal) Target {
 	t.Helper()
 	u, err := url.Parse(at)
@@ -193,7 +193,7 @@ func target(t *testing.T, at string, p Protocol, s Signal) Target {
 	return Target{URL: u, Protocol: p, Timeout: 5 * time.Second}
 }
 
-// fakeClock moves when it is told to.
+// fakeClock is a manual clock.
 type fakeClock struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -222,7 +222,7 @@ func (f *fakeClock) After(d time.Duration) <-chan time.Time {
 	return c
 }
 
-// waiting returns for how long the waits are that are not over.
+// waiting returns the durations of the pending waits.
 func (f *fakeClock) waiting() (out []time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +232,7 @@ func (f *fakeClock) waiting() (out []time.Duration) {
 	return out
 }
 
-// advance moves the clock, and ends the waits that are over by then.
+// advance moves the clock, and ends the waits that are due.
 func (f *fakeClock) advance(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

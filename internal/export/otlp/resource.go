@@ -12,8 +12,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Attributes of several signals. The names of OpenTelemetry's semantic conventions are
-// used where there are some, those of the first ingero (gpu.cuda.*) or ingero.* where not.
+// Attributes of several signals. Names come from OpenTelemetry's semantic conventions if possible,
+// otherwise from the first ingero (gpu.cuda.*) or ingero.*.
 const (
 	attrOp     = "gpu.cuda.operation.name"
 	attrSource = "gpu.cuda.source"
@@ -21,19 +21,19 @@ const (
 	attrComm   = "process.executable.name"
 )
 
-// scope is who measured.
+// scope returns the instrumentation scope.
 func scope(version string) *commonpb.InstrumentationScope {
 	return &commonpb.InstrumentationScope{Name: "ingero", Version: version}
 }
 
-// process is what is told of a traced process.
+// process holds the attributes of a traced process.
 type process struct {
 	comm, exe string
 	where     tick.Where
 	attrs     []*commonpb.KeyValue
 }
 
-// like tells whether there is nothing new of a process.
+// like reports whether a process is unchanged.
 func (p *process) like(t *tick.Process) bool {
 	return p.comm == t.Comm && p.exe == t.Exe && p.where == t.Where
 }
@@ -59,7 +59,7 @@ func newProcess(p *tick.Process) *process {
 	return &process{comm: p.Comm, exe: p.Exe, where: p.Where, attrs: a.take()}
 }
 
-// agentResource is the resource of what the agent tells of itself and of the machine.
+// agentResource returns the resource of the agent's and the machine's own telemetry.
 func agentResource(o *Options) *resourcepb.Resource {
 	var a attrs
 	a.text("service.name", "ingero")
@@ -70,7 +70,7 @@ func agentResource(o *Options) *resourcepb.Resource {
 	return &resourcepb.Resource{Attributes: outrank(a.take(), o.Resource)}
 }
 
-// baseAttrs are those of the machine, in the resource of each process.
+// baseAttrs returns the machine's attributes, for each process's resource.
 func baseAttrs(o *Options) []*commonpb.KeyValue {
 	var a attrs
 	a.text("host.name", o.Node)
@@ -80,7 +80,7 @@ func baseAttrs(o *Options) []*commonpb.KeyValue {
 	return a.take()
 }
 
-// resourceOf is the resource of a traced process. It is the service, by its name.
+// resourceOf returns a traced process's resource. The process is the service, by its name.
 func resourceOf(base []*commonpb.KeyValue, own []Attr, p *process, pid uint32) *resourcepb.Resource {
 	var a attrs
 	name := "process " + strconv.Itoa(int(pid))
@@ -96,7 +96,7 @@ func resourceOf(base []*commonpb.KeyValue, own []Attr, p *process, pid uint32) *
 	return &resourcepb.Resource{Attributes: outrank(list, own)}
 }
 
-// outrank puts attributes in place of those of the same name.
+// outrank replaces attributes of the same names.
 func outrank(list []*commonpb.KeyValue, own []Attr) []*commonpb.KeyValue {
 	if len(own) == 0 {
 		return list
@@ -109,7 +109,7 @@ func outrank(list []*commonpb.KeyValue, own []Attr) []*commonpb.KeyValue {
 	return append(list, a.take()...)
 }
 
-// place is where in a program a call was made.
+// place is a call's location in a program.
 type place struct {
 	function, file string
 	line           int32

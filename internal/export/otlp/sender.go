@@ -8,44 +8,44 @@ import (
 	"time"
 )
 
-// Why something was not delivered. The reasons are in metrics and in what status says.
+// Reasons for lost items, in metrics and in status.
 const (
-	lostQueue    = "queue-full"  // it waited, and newer came
-	lostGiveUp   = "unreachable" // the receiver could not take it for too long
-	lostRefused  = "refused"     // the receiver did not want it
-	lostRejected = "rejected"    // the receiver took the request and threw it away
-	lostEnd      = "trace-ended" // it waited when the trace ended
-	lostTooMany  = "too-many"    // more calls failed than become spans, or more was to be logged
+	lostQueue    = "queue-full"  // dropped for newer items
+	lostGiveUp   = "unreachable" // temporary failures for too long
+	lostRefused  = "refused"     // the receiver refused the request
+	lostRejected = "rejected"    // the receiver accepted the request and rejected items
+	lostEnd      = "trace-ended" // queued when the trace ended
+	lostTooMany  = "too-many"    // too many failed calls or log records
 )
 
-// Times between tries: they double from the first to the longest, give or take a fifth.
+// Times between tries: they double from the first to the longest, plus or minus a fifth.
 const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 	giveUpAfter  = 5 * time.Minute
-	longestWait  = 5 * time.Minute // that a receiver may ask for
+	longestWait  = 5 * time.Minute // longest delay that a receiver may request
 )
 
-// Sent is what became of a signal's items: spans, data points or log records.
+// Sent is the state of a signal's items: spans, data points or log records.
 type Sent struct {
 	Signal Signal
-	To     string // the receiver, without what may be secret
-	Items  uint64 // that were accepted
+	To     string // the receiver, without secrets
+	Items  uint64 // accepted items
 	Lost   map[string]uint64
-	// Problem is why nothing is delivered now, in words; empty: it is, or nothing was to be.
+	// Problem is why nothing is delivered now; empty: no problem.
 	Problem string
 }
 
-// sender sends the loads of one signal, from one goroutine.
+// sender sends one signal's loads, from one goroutine.
 type sender struct {
 	*client
 	queue *queue
 	clock Clock
 	log   *slog.Logger
 	done  chan struct{}
-	ctx   context.Context // ends when what is left has had its time
+	ctx   context.Context // ends when the time for the rest is over
 	stop  context.CancelFunc
-	quit  chan struct{} // closed: what is left is tried once
+	quit  chan struct{} // closed: the rest is tried once
 
 	mu   sync.Mutex
 	sent Sent
@@ -60,7 +60,7 @@ func newSender(t Target, sig Signal, o *Options) *sender {
 	return s
 }
 
-// put hands a load over. It does not wait.
+// put queues a load. It does not block.
 func (s *sender) put(l load) { s.lose(lostQueue, s.queue.put(l)) }
 
 func (s *sender) lose(why string, items int) {
@@ -71,7 +71,7 @@ func (s *sender) lose(why string, items int) {
 	}
 }
 
-// state returns what became of the items so far.
+// state returns the items' state so far.
 func (s *sender) state() Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *sender) run() {
 	}
 }
 
-// deliver sends one load, and tries again while that may help.
+// deliver sends one load, with retries.
 func (s *sender) deliver(l load) {
 	if s.ctx.Err() != nil {
 		s.lose(lostEnd, l.items())
@@ -141,7 +141,7 @@ func (s *sender) deliver(l load) {
 	}
 }
 
-// ending tells whether there is no time to try again.
+// ending reports whether there is no time for a retry.
 func (s *sender) ending() bool {
 	select {
 	case <-s.quit:
@@ -178,7 +178,7 @@ func (s *sender) failed(l load, why string, a answer) {
 	s.log.Debug("otlp: not delivered", "signal", s.signal.String(), "items", l.items(), "why", why, "error", a.err)
 }
 
-// trouble notes what goes wrong, and says it when it is new.
+// trouble records an error, and logs it if it is new.
 func (s *sender) trouble(err error) {
 	text := err.Error()
 	s.mu.Lock()
@@ -203,18 +203,18 @@ func (p partial) Error() string {
 	return "the receiver rejected a part: " + p.told
 }
 
-// jitter spreads senders that began together.
+// jitter spreads senders that started together.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
-// end says that nothing more comes: what is left is tried once.
+// end marks the end: the rest is tried once.
 func (s *sender) end() {
 	s.queue.close()
 	close(s.quit)
 }
 
-// finish waits until what is left was tried, or limit is closed.
+// finish waits until the rest was tried, or limit is closed.
 func (s *sender) finish(limit <-chan struct{}) {
 	select {
 	case <-s.done:

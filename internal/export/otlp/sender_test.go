@@ -13,7 +13,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// parcel is a load of so many spans.
+// parcel is a load with a number of items and bytes.
 func parcel(items, bytes int) load { return ready{oneSpan(), items, bytes} }
 
 func startSender(t *testing.T, to Target, clock Clock, most int) *sender {
@@ -31,7 +31,7 @@ func startSender(t *testing.T, to Target, clock Clock, most int) *sender {
 	return s
 }
 
-// lost waits until so many items are lost for a reason.
+// lost waits until n items are lost for a reason.
 func lost(t *testing.T, s *sender, why string, n uint64) {
 	t.Helper()
 	testkit.Eventually(t, why, func() bool { return s.state().Lost[why] >= n })
@@ -40,8 +40,7 @@ func lost(t *testing.T, s *sender, why string, n uint64) {
 	}
 }
 
-// A receiver that is away is tried again later and later, and what it did not take is
-// delivered, once, when it is back.
+// An unreachable receiver is retried with growing backoff, and gets each item once when it is back.
 func TestRetry(t *testing.T) {
 	testkit.LeakCheck(t)
 	var up atomic.Bool
@@ -75,7 +74,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A receiver may say when to come again.
+// A receiver may request a delay before the retry.
 func TestRetryAfter(t *testing.T) {
 	r := newReceiver(t, text(429, "", "", "Retry-After", "77"))
 	clock := newFakeClock()
@@ -87,14 +86,14 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What nobody takes is dropped after a while, and counted.
+// Undeliverable items are dropped after a while, and counted.
 func TestGiveUp(t *testing.T) {
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := "http://" + gone.Addr().String()
-	if err := gone.Close(); err != nil { // nobody listens there now
+	if err := gone.Close(); err != nil { // nothing listens there now
 		t.Fatal(err)
 	}
 	clock := newFakeClock()
@@ -107,7 +106,7 @@ func TestGiveUp(t *testing.T) {
 	lost(t, s, lostGiveUp, 5)
 }
 
-// What a receiver does not want is not sent again, and counted; of a part that part.
+// Refused items are not sent again, and counted; after a partial success, the rejected ones.
 func TestRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -136,8 +135,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// One that hangs costs a request its time and no more: nobody who has something to send
-// waits for it, and at the end it is not waited for longer than is said.
+// A hanging receiver costs a request its timeout and nothing else: senders do not wait, and the end
+// takes bounded time.
 func TestHangs(t *testing.T) {
 	testkit.LeakCheck(t)
 	over := make(chan struct{})
@@ -167,7 +166,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// A request that takes too long is given up, and made again later.
+// A request that takes too long is canceled, and retried later.
 func TestTimeout(t *testing.T) {
 	r := newReceiver(t, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 	to := target(t, r.URL, HTTPProtobuf, Traces)
@@ -181,7 +180,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// What waits for a receiver that never comes is bounded by bytes: the oldest goes.
+// The queue for an unreachable receiver is bounded by bytes: the oldest is dropped.
 func TestQueueIsBounded(t *testing.T) {
 	const most, each, times = 4 << 20, 64 << 10, 20_000
 	clock := newFakeClock()
@@ -216,7 +215,7 @@ func (f *filled) message() proto.Message { return oneSpan() }
 func (f *filled) items() int             { return 1 }
 func (f *filled) bytes() int             { return len(f.data) }
 
-// The order of what waits is kept, and what is larger than the queue has no place in it.
+// The queue keeps its order, and rejects a load that is larger than the queue.
 func TestQueue(t *testing.T) {
 	q := newQueue(100)
 	for i := 1; i <= 3; i++ {

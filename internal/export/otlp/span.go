@@ -13,38 +13,37 @@ import (
 	"ingero/pkg/events"
 )
 
-// span is a call on its way to become one.
+// span is a call that becomes a span.
 type span struct {
 	call   events.Call
-	root   int64  // Start of the outermost call: of it the trace is
-	parent uint64 // id of the span around it, 0: none
+	root   int64  // Start of the outermost call, which identifies the trace
+	parent uint64 // id of the parent span, 0: none
 	why    string
-	double bool     // it frees what was freed before
-	place  *place   // of its stack; nil: not known
-	of     *process // nil: not known
-	// function is the GPU's that a launch started, as it is linked; empty: none, or not
-	// known.
+	double bool     // a double free
+	place  *place   // of its stack; nil: unknown
+	of     *process // nil: unknown
+	// function is the symbol of the launched GPU function; empty: none, or unknown.
 	function string
 }
 
-// spanBytes is about what a span takes in memory, without what it points to.
+// spanBytes is a span's approximate memory, without what it points to.
 const spanBytes = 320
 
-// id is the span's own: the same of the same call, whoever asks.
+// id returns the span's id, which depends on the call only.
 func (s *span) id() uint64 { return spanID(&s.call) }
 
 func spanID(c *events.Call) uint64 {
 	return notZero(mix(mix(uint64(c.Start)^uint64(c.Op)<<48) ^ uint64(c.PID)<<32 ^ uint64(c.TID) ^ uint64(c.Duration)<<20))
 }
 
-// traceID is that of the calls of an outermost one.
+// traceID returns the trace id of an outermost call.
 func traceID(seed uint64, pid, tid uint32, root int64) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:], notZero(mix(seed^uint64(pid)<<32^uint64(tid))))
 	binary.BigEndian.PutUint64(id[8:], notZero(mix(uint64(root)^uint64(tid)<<40)))
 	return id
 }
 
-// mix is the finish of splitmix64: each bit of x changes half of those of the result.
+// mix is the finalizer of splitmix64: each bit of x changes half of the result's bits.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -56,7 +55,7 @@ func notZero(x uint64) uint64 { return max(x, 1) }
 
 func appendID(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-// spanLoad are spans of calls. One goroutine makes messages of them.
+// spanLoad is a load of spans of calls. One goroutine makes its messages.
 type spanLoad struct {
 	spans []span
 	maker *spanMaker
@@ -66,21 +65,20 @@ func (l *spanLoad) items() int             { return len(l.spans) }
 func (l *spanLoad) bytes() int             { return len(l.spans) * spanBytes }
 func (l *spanLoad) message() proto.Message { return l.maker.request(l.spans) }
 
-// spanMaker makes requests of spans, of memory that it uses again. It is for one
-// goroutine.
+// spanMaker makes requests of spans in reused memory. It is not safe for concurrent use.
 type spanMaker struct {
 	seed  uint64
 	base  []*commonpb.KeyValue // resource attributes of all
-	own   []Attr               // that outrank a process's own
+	own   []Attr               // override a process's own
 	scope *commonpb.InstrumentationScope
 	attrs attrs
 	spans slab[tracepb.Span]
 	ids   []byte
-	args  map[string]string // names of attributes, by those of arguments
-	words map[string]string // names of GPU functions for people, by those they are linked by
+	args  map[string]string // attribute names by argument names
+	words map[string]string // demangled names of GPU functions, by symbol
 }
 
-// mostWords bounds the names that are kept.
+// mostWords bounds the cached names.
 const mostWords = 4096
 
 // request groups spans by process: each is a resource.
@@ -104,7 +102,7 @@ func (m *spanMaker) request(list []span) *collectorpb.ExportTraceServiceRequest 
 	return out
 }
 
-// bytes8 keeps an id.
+// bytes8 stores an id.
 func (m *spanMaker) bytes8(id uint64) []byte {
 	m.ids = binary.BigEndian.AppendUint64(m.ids, id)
 	return m.ids[len(m.ids)-8 : len(m.ids) : len(m.ids)]
@@ -142,7 +140,7 @@ func appendTrace(m *spanMaker, id [16]byte) []byte {
 	return m.ids[len(m.ids)-16 : len(m.ids) : len(m.ids)]
 }
 
-// callAttrs are the attributes of a call.
+// callAttrs adds a call's attributes.
 func (m *spanMaker) callAttrs(s *span) {
 	a, c := &m.attrs, &s.call
 	a.text(attrSource, c.Op.Source().String())
@@ -175,7 +173,7 @@ func (m *spanMaker) callAttrs(s *span) {
 	}
 }
 
-// arg is the name of the attribute of an argument.
+// arg returns an argument's attribute name.
 func (m *spanMaker) arg(name string) string {
 	key, known := m.args[name]
 	if !known {
@@ -188,7 +186,7 @@ func (m *spanMaker) arg(name string) string {
 	return key
 }
 
-// word is the name of a GPU function for people.
+// word returns a GPU function's demangled name.
 func (m *spanMaker) word(linked string) string {
 	name, known := m.words[linked]
 	if !known {
@@ -201,7 +199,7 @@ func (m *spanMaker) word(linked string) string {
 	return name
 }
 
-// times are the result, and the ledger: its parts add up to the duration.
+// times adds the result, and the ledger: its parts add up to the duration.
 func (m *spanMaker) times(c *events.Call) {
 	a := &m.attrs
 	a.num("gpu.cuda.result", int64(c.Result))

@@ -4,29 +4,29 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of the calls that wait for the call around them to return.
+// Limits of the calls that wait for their outer call to return.
 const (
-	maxInner   = 64   // of one thread
+	maxInner   = 64   // per thread
 	maxWaiting = 4096 // threads
 )
 
-// trees puts calls into those around them. A call inside another comes before it.
+// trees nests calls. A call inside another comes before it.
 type trees struct {
 	waiting map[uint32]*inner // by thread
 	spare   []*inner
 }
 
-// inner are the calls of a thread that are inside one that has not returned.
+// inner are a thread's calls inside one that has not returned.
 type inner struct {
 	pid   uint32
-	calls []events.Call // in the order in which they returned
+	calls []events.Call // in the order of their returns
 }
 
-// add takes a call in. It calls tree with each call that is in no other, and the calls in
-// it; they are valid until it returns. A call whose outer one has no record comes alone.
+// add adds a call. It calls tree with each outermost call and its inner calls, which are valid
+// until tree returns. A call whose outer call has no record comes alone.
 func (t *trees) add(c *events.Call, tree func(outer *events.Call, inside []events.Call)) {
 	w := t.waiting[c.TID]
-	if w != nil && w.pid != c.PID { // another thread of that number
+	if w != nil && w.pid != c.PID { // another thread with the same tid
 		t.alone(w, len(w.calls), tree)
 	}
 	if c.Flags&events.CallNested != 0 {
@@ -47,7 +47,7 @@ func (t *trees) add(c *events.Call, tree func(outer *events.Call, inside []event
 		tree(c, nil)
 		return
 	}
-	lost := 0 // of a call whose record did not come
+	lost := 0 // for an outer call without a record
 	for lost < len(w.calls) && w.calls[lost].Start < c.Start {
 		lost++
 	}
@@ -56,7 +56,7 @@ func (t *trees) add(c *events.Call, tree func(outer *events.Call, inside []event
 	w.calls = w.calls[:0]
 }
 
-// alone hands over the first calls of a thread, each by itself.
+// alone passes on the first calls of a thread, each by itself.
 func (t *trees) alone(w *inner, n int, tree func(*events.Call, []events.Call)) {
 	for i := range w.calls[:n] {
 		tree(&w.calls[i], nil)
@@ -64,7 +64,7 @@ func (t *trees) alone(w *inner, n int, tree func(*events.Call, []events.Call)) {
 	w.calls = w.calls[:copy(w.calls, w.calls[n:])]
 }
 
-// room returns a place for a thread, nil where there are too many.
+// room returns a thread's entry, nil if there are too many.
 func (t *trees) room(tid uint32) *inner {
 	if t.waiting == nil {
 		t.waiting = map[uint32]*inner{}
@@ -80,7 +80,7 @@ func (t *trees) room(tid uint32) *inner {
 	return w
 }
 
-// tidy forgets threads that nothing waits for; at the end it hands over what does.
+// tidy forgets threads without waiting calls; at the end it passes on the waiting ones.
 func (t *trees) tidy(final bool, tree func(*events.Call, []events.Call)) {
 	for tid, w := range t.waiting {
 		if final {
@@ -95,8 +95,7 @@ func (t *trees) tidy(final bool, tree func(*events.Call, []events.Call)) {
 	}
 }
 
-// parentOf returns the place of the call that is directly around inside[i], -1: the outer
-// one.
+// parentOf returns the index of inside[i]'s parent, -1: the outer call.
 func parentOf(inside []events.Call, i int) int {
 	c := &inside[i]
 	for j := i + 1; j < len(inside); j++ {

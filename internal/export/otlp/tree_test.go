@@ -27,14 +27,14 @@ func call(name string, start, duration int64, parent string) events.Call {
 	return c
 }
 
-// Calls are put into those around them, whatever is missing.
+// Calls are nested correctly, whatever records are missing.
 func TestTrees(t *testing.T) {
 	other := call("cudaMalloc", 0, 9, "cudaMalloc")
 	other.PID = 5
 	for _, tt := range []struct {
 		name  string
 		calls []events.Call
-		want  string // trees: the outer call and those in it
+		want  string // trees: the outer call and its inner ones
 	}{
 		{"alone", []events.Call{call("cudaMalloc", 0, 5, ""), call("cudaFree", 6, 1, "")}, "cudaMalloc; cudaFree"},
 		{"one inside", []events.Call{call("cuMemAlloc", 1, 3, "cudaMalloc"), call("cudaMalloc", 0, 5, "")}, "cudaMalloc(cuMemAlloc)"},
@@ -79,7 +79,7 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-// What waits for its outer call is bounded, by thread and by threads, and none is lost.
+// Waiting calls are bounded, per thread and by threads, and none is lost.
 func TestTreesAreBounded(t *testing.T) {
 	var x trees
 	n := 0
@@ -105,15 +105,15 @@ func TestTreesAreBounded(t *testing.T) {
 	}
 }
 
-// median is a tick in which half of an operation's calls take so long, in us.
+// median is a tick with an operation's median duration, in us.
 func median(name string, us int64) *tick.Tick {
 	d := &stats.Sketch{}
 	d.Add(us*1000, 100)
 	return &tick.Tick{Ops: []tick.Op{{PID: 4, Op: op(name), Dur: d, DurLast: d}}}
 }
 
-// Of all calls those become spans that failed, that were slow for their operation, and
-// one of each kind.
+// The calls that become spans are failed ones, those slow for their operation, and one of each
+// kind.
 func TestChoose(t *testing.T) {
 	x := newChooser()
 	if c := call("cudaFree", 0, 1, ""); x.look(&c, nil) == nil {
@@ -132,7 +132,7 @@ func TestChoose(t *testing.T) {
 	inner := call("cuMemAlloc", 0, 1, "cudaMalloc")
 	inner.Flags |= events.CallFailed
 	look(call("cudaMalloc", 0, 300, "")) // a sample
-	look(call("cudaMalloc", 0, 300, "")) // not twice as long as half of them
+	look(call("cudaMalloc", 0, 300, "")) // below twice the median
 	look(call("cudaMalloc", 0, 50, ""))
 	look(failed)
 	look(call("cudaMalloc", 0, 1, ""), inner)
@@ -159,12 +159,12 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A free that fails is a second one if the first is known, and nothing was given there
+// A failed free is a double free if the first one is known, and the pointer was not allocated
 // since.
 func TestDoubleFree(t *testing.T) {
 	at := func(name string, ptr uint64, failed bool) events.Call {
 		c := call(name, 0, 1, "")
-		for i := range c.Args { // wherever the row has it
+		for i := range c.Args { // at the index of any row
 			c.Args[i] = ptr
 		}
 		if failed {
@@ -175,7 +175,7 @@ func TestDoubleFree(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		calls []events.Call
-		want  bool // of the last
+		want  bool // of the last call
 	}{
 		{"twice", []events.Call{at("cuMemAlloc", 8, false), at("cuMemFree", 8, false), at("cuMemFree", 8, true)}, true},
 		{"by another function", []events.Call{at("cudaFree", 8, false), at("cuMemFreeAsync", 8, true)}, true},

@@ -1,6 +1,5 @@
-// Package prom serves metrics to Prometheus: as text, as OpenMetrics, and as protobuf with
-// native histograms beside classic ones, whichever is asked for. Beside them it tells
-// whether the trace is alive and ready. Whoever asks gets what the last tick brought; a
-// reader that hangs is let go, and nobody waits for it. It is started by commands that
-// trace.
+// Package prom serves metrics to Prometheus: as text, as OpenMetrics, and as protobuf with both
+// native and classic histograms, by content negotiation. It also has health and readiness
+// endpoints. Scrapes get the last tick's metrics. Hanging clients are disconnected, and nothing
+// waits for them. Commands that trace start it.
 package prom

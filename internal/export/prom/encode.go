@@ -34,7 +34,7 @@ func family(f *metric.Family, started *timestamppb.Timestamp) *dto.MetricFamily 
 	points := slices.Clone(f.Points)
 	slices.SortFunc(points, func(a, b metric.Point) int { return slices.Compare(a.Labels, b.Labels) })
 	names := make([]*string, len(f.Labels))
-	order := make([]int, len(f.Labels)) // labels are sorted by name
+	order := make([]int, len(f.Labels)) // labels sorted by name
 	for i, name := range f.Labels {
 		names[i], order[i] = proto.String(metric.Label(name)), i
 	}
@@ -84,14 +84,14 @@ func histogram(p *metric.Point, started *timestamppb.Timestamp) *dto.Histogram {
 	return h
 }
 
-// zeroWidth is how wide the bucket of zero is, as client libraries have it: 2^-128.
+// zeroWidth is the width of the zero bucket, as in client libraries: 2^-128.
 const zeroWidth = 2.938735877055719e-39
 
-// mostGap is how many empty buckets cost less in a span than a new one does.
+// mostGap is the largest run of empty buckets that is cheaper than a new span.
 const mostGap = 2
 
-// native fills in the buckets of a native histogram: spans of them, each bucket as the
-// difference to the one before.
+// native fills in a native histogram's buckets: spans, and each bucket as the difference from the
+// previous one.
 func native(h *dto.Histogram, e *metric.Exponential) {
 	h.Schema, h.ZeroThreshold, h.ZeroCount = &e.Scale, proto.Float64(zeroWidth), &e.Zero
 	var span *dto.BucketSpan

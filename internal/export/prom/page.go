@@ -8,19 +8,18 @@ import (
 	"ingero/internal/metric"
 )
 
-// mostPages is how many ways to ask are kept: format by compression, and a few more for
-// those who word it otherwise.
+// mostPages bounds the cached responses: format by compression, and a few other Accept headers.
 const mostPages = 8
 
-// pages are the answers of one tick, so that whoever asks again, or does not read, costs
-// no more than the sending.
+// pages are the responses of one tick, so that repeated scrapes and stalled clients cost only the
+// sending.
 type pages struct {
 	mu   sync.Mutex
 	from *metric.Snapshot
 	all  map[string]*page
 }
 
-// page is an answer. It is not changed any more.
+// page is an immutable response.
 type page struct {
 	code   int
 	header http.Header
@@ -36,7 +35,7 @@ func (p *page) WriteHeader(code int) { p.code = code }
 // Write implements [http.ResponseWriter].
 func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 
-// of returns the answer that h gives to a request, made once for all who ask so.
+// of returns h's response to a request, computed once for all equal requests.
 func (c *pages) of(now *metric.Snapshot, h http.Handler, r *http.Request) *page {
 	key := r.URL.RawQuery + "\n" + r.Header.Get("Accept") + "\n" + r.Header.Get("Accept-Encoding")
 	c.mu.Lock()
@@ -55,11 +54,11 @@ func (c *pages) of(now *metric.Snapshot, h http.Handler, r *http.Request) *page 
 	return p
 }
 
-// send writes the answer.
+// send writes the response.
 func (p *page) send(w http.ResponseWriter) {
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(p.code)
-	_, _ = w.Write(p.body.Bytes()) // that the reader has gone is no error of the server's
+	_, _ = w.Write(p.body.Bytes()) // the client may be gone
 }

@@ -20,7 +20,7 @@ import (
 	"ingero/internal/metric"
 )
 
-// Limits of what others can make the server do.
+// Limits of clients.
 const (
 	mostConns  = 32
 	readTime   = 5 * time.Second
@@ -28,14 +28,14 @@ const (
 	idleTime   = 2 * time.Minute
 	closeTime  = time.Second
 	mostHeader = 16 << 10
-	// writeBuffer is how much the kernel keeps of an answer that is not read, in bytes.
+	// writeBuffer is the size of the kernel's buffer for an unread response, in bytes.
 	writeBuffer = 256 << 10
 )
 
-// healthyFor is how old the last tick may be: they come once a second.
+// healthyFor is the maximum age of the last tick: ticks come once a second.
 const healthyFor = 10 * time.Second
 
-// Server serves the metrics that a source has. It is safe for concurrent use.
+// Server serves a source's metrics. It is safe for concurrent use.
 type Server struct {
 	source  func() *metric.Snapshot
 	bound   *listen.Listener
@@ -48,8 +48,8 @@ type Server struct {
 	closing sync.Once
 }
 
-// Serve starts to serve what source returns, nil while there is nothing yet. It takes the
-// listener over. log may be nil.
+// Serve starts serving what source returns, nil while there is nothing yet. The server owns the
+// listener. log may be nil.
 func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -76,11 +76,10 @@ func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger)
 	return s
 }
 
-// URL is where the metrics are.
+// URL returns the address of the metrics.
 func (s *Server) URL() string { return "http://" + s.bound.Bound().String() + "/metrics" }
 
-// Close lets requests end for a moment, and then closes their connections. It is
-// idempotent.
+// Close gives requests a moment to end, and then closes their connections. It is idempotent.
 func (s *Server) Close() error {
 	var err error
 	s.closing.Do(func() {
@@ -94,8 +93,7 @@ func (s *Server) Close() error {
 	return err
 }
 
-// count closes connections that are too many, and bounds what the kernel keeps for those
-// that are not.
+// count closes connections beyond the limit, and bounds the kernel's buffers of the others.
 func (s *Server) count(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
@@ -109,8 +107,8 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 	}
 }
 
-// known answers those only that know the server by an address of this machine, while
-// nobody else is to reach it: not a page in a browser that has a name for it.
+// known rejects requests by other names than this machine's address, while the server is local. So
+// a browser's page cannot reach it by a name of its own.
 func (s *Server) known(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.bound.Local() && !s.bound.Names(r.Host) {
@@ -130,7 +128,7 @@ func (s *Server) gather() ([]*dto.MetricFamily, error) {
 	return nil, nil
 }
 
-// healthz tells whether the trace is alive: its ticks come.
+// healthz reports whether the trace is alive: its ticks come.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	last := s.began.Add(readyWithin - healthyFor)
 	if now := s.source(); now != nil {
@@ -143,10 +141,10 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// readyWithin is how long it may take until the first tick.
+// readyWithin is the maximum time until the first tick.
 const readyWithin = time.Minute
 
-// readyz tells whether there are metrics.
+// readyz reports whether there are metrics.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if s.source() == nil {
 		http.Error(w, "the trace has not begun yet", http.StatusServiceUnavailable)

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A real Prometheus takes native histograms, and finds the chain behind a duration; so does
-// one that it writes to.
+// A real Prometheus accepts native histograms, and finds the chain behind a duration; so does a
+// remote-write receiver.
 func TestRealPrometheus(t *testing.T) {
 	testkit.NeedTool(t, "prometheus")
 	now := metrics(t, 3)
@@ -24,8 +24,8 @@ func TestRealPrometheus(t *testing.T) {
 		exemplars []string
 	}{
 		"that scrapes": {scrapes, append(counters, `gpu_cuda_operation_duration_seconds`)},
-		// Prometheus 2.42 writes the exemplars of a native histogram before the histogram,
-		// and the first, to a server that does not know it yet, is lost.
+		// Prometheus 2.42 writes the exemplars of a native histogram before the histogram, and a
+		// server that does not know the series yet loses the first one.
 		"that is written to": {store, counters},
 	} {
 		testkit.Eventually(t, "metrics in the server "+name, func() bool {

@@ -22,10 +22,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// epoch is now: Prometheus takes no exemplars of other times.
+// epoch is now: Prometheus rejects exemplars of other times.
 var epoch = time.Now()
 
-// metrics are those of a session of a second, with so many processes.
+// metrics are those of a one-second session with some processes.
 func metrics(t *testing.T, processes int) *metric.Snapshot {
 	t.Helper()
 	m := metric.New(metric.Options{Version: "1.2.3", Node: "gpu-7"})
@@ -44,7 +44,7 @@ func metrics(t *testing.T, processes int) *metric.Snapshot {
 	}
 	chain := tick.Chain{ID: "c-7f3a", Rule: "cpu-taken", PID: 1, Op: op, OpP99: 99 * time.Microsecond, To: epoch, Culprits: []tick.Culprit{{What: "hog"}}}
 	x.Chains, x.Episodes = []tick.Chain{chain}, []tick.Episode{{Kind: tick.EpisodeBegin, ID: "c-7f3a/1", Severity: tick.High, Lost: time.Second, Chain: chain}}
-	for range 2 { // exemplars are of chains before
+	for range 2 { // exemplars need earlier chains
 		if err := m.Batch(&b); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ const (
 	asProtobuf    = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 )
 
-// All formats have all metrics, and exemplars name the chain where the format has them.
+// All formats have all metrics, and exemplars name the chain if the format has exemplars.
 func TestFormats(t *testing.T) {
 	now := metrics(t, 3)
 	s := serve(t, ":0", func() *metric.Snapshot { return now })
@@ -134,7 +134,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// In protobuf a histogram is a classic and a native one at once, of the same durations.
+// In protobuf a histogram is both classic and native, of the same durations.
 func TestNative(t *testing.T) {
 	now := metrics(t, 2)
 	s := serve(t, ":0", func() *metric.Snapshot { return now })
@@ -170,7 +170,7 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// Spans and differences say the same as the buckets that they are made of.
+// Spans and differences encode the original buckets.
 func TestSpans(t *testing.T) {
 	for _, counts := range [][]uint64{{1}, {1, 0, 2}, {1, 0, 0, 3}, {1, 0, 0, 0, 4, 0, 5}, {7, 6, 5}} {
 		for _, first := range []int32{-40, 0, 12} {
@@ -198,8 +198,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// An answer is that of the last tick, in the form that is asked for, also when another
-// form of it, or a part, has been asked for before.
+// A response is the last tick's, in the requested format, even if another format or a part was
+// requested before.
 func TestAnswers(t *testing.T) {
 	var now atomic.Pointer[metric.Snapshot]
 	s := serve(t, ":0", now.Load)
@@ -225,7 +225,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Probes are told how the trace is.
+// Health probes get the trace's state.
 func TestHealth(t *testing.T) {
 	var now atomic.Pointer[metric.Snapshot]
 	s := serve(t, ":0", now.Load)
@@ -247,7 +247,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A page that has got a name for the address of this machine is not answered.
+// A request by a name for this machine's address is rejected.
 func TestNames(t *testing.T) {
 	now := metrics(t, 1)
 	source := func() *metric.Snapshot { return now }
@@ -262,8 +262,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Readers that ask and do not read, and those that say nothing, take nobody's turn, and
-// are not waited for at the end.
+// Clients that do not read or say nothing delay nobody, and Close does not wait for them.
 func TestHangingReaders(t *testing.T) {
 	now := metrics(t, 100)
 	s := serve(t, ":0", func() *metric.Snapshot { return now })

@@ -1,6 +1,6 @@
 package image
 
-// Forms of attributes (DWARF 5, 7.5.6, and GNU's).
+// Forms of attributes (DWARF 5, 7.5.6, and GNU extensions).
 const (
 	formAddr       = 0x01
 	formBlock2     = 0x03
@@ -51,7 +51,7 @@ const (
 	formGNUStrpAlt = 0x1f21
 )
 
-// Attributes that are used.
+// The used attributes.
 const (
 	atSibling      = 0x01
 	atName         = 0x03
@@ -72,7 +72,7 @@ const (
 	atGNUAddrBase  = 0x2133
 )
 
-// Tags that are used.
+// The used tags.
 const (
 	tagArray      = 0x01
 	tagClass      = 0x02
@@ -84,11 +84,11 @@ const (
 	tagSubprogram = 0x2e
 )
 
-// abbrev says what entries of one kind have.
+// abbrev is the layout of entries of one kind.
 type abbrev struct {
 	tag      uint16
 	children bool
-	from, to uint32 // of attrs
+	from, to uint32 // indices into attrs
 }
 
 type attr struct {
@@ -96,7 +96,7 @@ type attr struct {
 	implicit int64
 }
 
-// abbrevs are those of a unit.
+// abbrevs are the abbreviations of a unit.
 type abbrevs struct {
 	list  []abbrev // by code, from 1 on
 	other map[uint64]abbrev
@@ -115,11 +115,11 @@ func (a *abbrevs) of(code uint64) *abbrev {
 	return nil
 }
 
-// abbrevs reads the abbreviations at an offset: all, or up to one that is wanted.
+// abbrevs reads the abbreviations at an offset: all of them, or up to the wanted code.
 func (d *dwarf) abbrevs(off, wanted uint64) *abbrevs {
 	size := 4096
 	if wanted > 0 {
-		size = 128 // it is the first in nearly all files
+		size = 128 // the root's abbreviation is the first in nearly all files
 	}
 	for ; ; size *= 4 {
 		b, err := d.sec[secAbbrev].some(nil, off, size)
@@ -137,7 +137,7 @@ func (d *dwarf) abbrevs(off, wanted uint64) *abbrevs {
 	}
 }
 
-// parseAbbrevs reads up to the end of a table, or the one that is wanted.
+// parseAbbrevs parses up to the end of a table, or up to the wanted code.
 func parseAbbrevs(c *cursor, wanted uint64) *abbrevs {
 	a := &abbrevs{}
 	for !c.bad {

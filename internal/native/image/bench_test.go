@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// large finds the largest library of this system that people link to.
+// large finds the largest common library of this system.
 func large(b *testing.B) (path string) {
 	var size int64
 	for _, pattern := range []string{os.Getenv("INGERO_LARGE_LIBRARY"), "/usr/lib/*/libLLVM*.so*", "/usr/lib/*/libstdc++.so.6", "/lib/*/libc.so.6"} {
@@ -24,7 +24,7 @@ func large(b *testing.B) (path string) {
 	return path
 }
 
-// BenchmarkCold is the first question about a library.
+// BenchmarkCold measures the first lookup in a library.
 func BenchmarkCold(b *testing.B) {
 	path := large(b)
 	addrs := functionsOf(b, path).addresses(40)
@@ -45,7 +45,7 @@ func BenchmarkCold(b *testing.B) {
 	}
 }
 
-// BenchmarkMore is each further address.
+// BenchmarkMore measures each further address.
 func BenchmarkMore(b *testing.B) {
 	path := large(b)
 	addrs := functionsOf(b, path).addresses(4000)

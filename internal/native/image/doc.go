@@ -1,18 +1,17 @@
-// Package image says what lies at an address of an ELF file: the function, its source
-// file and line, and the functions that the compiler put into it.
+// Package image finds what lies at an address of an ELF file: the function, its source file and
+// line, and the functions inlined there.
 //
-// [Open] looks at the file's headers. What names need is read when [Image.Find] asks:
-// the table of symbols as eight bytes a symbol, of the debugging information the units
-// that have an address which was asked for. Names and lines stay in the file. So an
-// image of a library of gigabytes holds some megabytes ([Image.Bytes]), and what it
-// holds can be let go at any time ([Image.Close]).
+// [Open] reads the file's headers. [Image.Find] reads what it needs later: the symbol table, of
+// which it keeps eight bytes per symbol, and the units of debug information that contain the
+// addresses. Names and lines stay in the file. So the image of a library of gigabytes takes some
+// megabytes ([Image.Bytes]), and can be closed at any time ([Image.Close]).
 //
-// Symbols are taken from .symtab, in the file or in its separate debug file, or else from
-// .dynsym and .gnu_debugdata together. A symbol counts as far as its size says. Lines and
-// inlined functions are taken from DWARF 2 to 5, compressed or not, with what dwz moved to
-// a common file. Of split DWARF (.dwo) there are lines only.
+// Symbols come from .symtab, in the file or in its separate debug file, or else from .dynsym and
+// .gnu_debugdata together. A symbol covers only its size. Lines and inlined functions come from
+// DWARF 2 to 5, compressed or not, including the parts that dwz moved to a common file. Split DWARF
+// (.dwo) gives lines only.
 //
-// The file may be hostile. Every count and size is bounded, what does not fit is not
-// known, and nothing is read twice because the file says so. An Image is for one
-// goroutine. Its caller is package symbols.
+// The file may be hostile. Every count and size is bounded, invalid data counts as unknown, and
+// nothing is read twice because the file says so. An Image is not safe for concurrent use. Its
+// caller is package native.
 package image

@@ -5,24 +5,24 @@ import (
 	"sort"
 )
 
-// Limits of debugging information.
+// Limits of debug information.
 const (
 	maxUnits  = 1 << 18
 	maxRanges = 1 << 20
 	maxUnit   = 64 << 20 // bytes of one unit
 	maxAttrs  = 1 << 16  // of all abbreviations of one unit
-	maxBlobs  = 32 << 20 // of one image, uncompressed from its sections
-	// maxWork bounds what is read for one question. The list of units of a library with
-	// gigabytes of debugging information takes a tenth.
+	maxBlobs  = 32 << 20 // of one image: bytes uncompressed from its sections
+	// maxWork bounds the bytes read for one Find. The list of units of a library with gigabytes of
+	// debug information takes a tenth.
 	maxWork = 256 << 20
-	// Of small sections less is read: each byte may be read so many times, and for each
-	// address that is asked for, the names of the functions there.
+	// The bound is lower for small sections: leastWork, plus workByte times their size, plus
+	// workAddr for the functions' names at each requested address.
 	leastWork = 1 << 20
 	workByte  = 64
 	workAddr  = 16 << 10
 )
 
-// The sections that are used.
+// The used sections.
 const (
 	secInfo = iota
 	secAbbrev
@@ -38,7 +38,7 @@ const (
 
 var sectionNames = [numSections]string{"info", "abbrev", "line", "str", "line_str", "ranges", "rnglists", "addr", "str_offsets"}
 
-// dwarf is the debugging information of an object.
+// dwarf is the debug information of an object.
 type dwarf struct {
 	o     *object
 	sec   [numSections]section
@@ -51,20 +51,19 @@ type dwarf struct {
 	work  budget
 }
 
-// unit is where the information of a unit of compilation begins.
+// unit locates a compilation unit in the section.
 type unit struct {
 	off  uint64
-	size uint64 // with its header
+	size uint64 // including its header
 }
 
-// span is a range of addresses that a unit has.
+// span is a range of addresses of a unit.
 type span struct {
-	lo, hi uint32 // less the base of the image
+	lo, hi uint32 // relative to the base of the image
 	unit   uint32
 }
 
-// newDwarf looks at the sections. It is nil where there is no debugging information that
-// can be used.
+// newDwarf reads the section headers. It returns nil if there is no usable debug information.
 func newDwarf(o *object) *dwarf {
 	d := &dwarf{o: o, open: map[int]*loaded{}, work: budget{maxWork}}
 	room := uint64(maxBlobs)
@@ -94,7 +93,7 @@ func newDwarf(o *object) *dwarf {
 	return d
 }
 
-// refill begins a question of n addresses.
+// refill sets the budget for n addresses.
 func (d *dwarf) refill(n int) {
 	d.work.left = d.limit(n)
 	if d.alt != nil {
@@ -102,7 +101,7 @@ func (d *dwarf) refill(n int) {
 	}
 }
 
-// limit is how much may be read for a question of n addresses.
+// limit is the number of bytes that may be read for n addresses.
 func (d *dwarf) limit(n int) int {
 	size := uint64(0)
 	for i := range d.sec {
@@ -111,12 +110,12 @@ func (d *dwarf) limit(n int) int {
 	return int(min(leastWork+size*workByte+uint64(n)*workAddr, maxWork))
 }
 
-// spent says whether the last question took too much work.
+// spent reports whether the last Find exceeded its budget.
 func (d *dwarf) spent() bool {
 	return d.work.left < 0 || d.alt != nil && d.alt.work.left < 0
 }
 
-// bytes returns how much memory is held.
+// bytes returns the memory held, in bytes.
 func (d *dwarf) bytes() int {
 	if d == nil {
 		return 0
@@ -124,15 +123,15 @@ func (d *dwarf) bytes() int {
 	return d.blobs + len(d.units)*16 + len(d.spans)*12 + d.held + d.alt.bytes()
 }
 
-// header is what the header of a unit says.
+// header is the header of a unit.
 type header struct {
 	version int
 	wide    bool   // 64-bit DWARF
 	kind    byte   // DW_UT_*
-	abbrev  uint64 // where its abbreviations are
-	entries int    // bytes of the header
-	code    uint64 // of the first entry's abbreviation
-	size    uint64 // of the unit, with its header
+	abbrev  uint64 // offset of its abbreviations
+	entries int    // size of the header
+	code    uint64 // code of the first entry's abbreviation
+	size    uint64 // size of the unit, including its header
 }
 
 // DW_UT_* of DWARF 5.
@@ -212,11 +211,11 @@ func (d *dwarf) spansOf(n int, base uint64) {
 	})
 }
 
-// maxOverlap is how many ranges are looked at that begin before an address.
+// maxOverlap bounds the earlier ranges to search for one that covers an address.
 const maxOverlap = 16
 
-// unitAt returns the unit of an address, -1 for none: of several the one whose range
-// begins last.
+// unitAt returns the unit of an address, -1 for none. Of several it is the one whose range begins
+// last.
 func (d *dwarf) unitAt(rel uint32) int {
 	n := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].lo > rel })
 	for i := n - 1; i >= 0 && i >= n-maxOverlap; i-- {
@@ -227,7 +226,7 @@ func (d *dwarf) unitAt(rel uint32) int {
 	return -1
 }
 
-// unitOf returns the unit that an offset of the section lies in, -1 for none.
+// unitOf returns the unit that contains an offset of the section, -1 for none.
 func (d *dwarf) unitOf(off uint64) int {
 	n := sort.Search(len(d.units), func(i int) bool { return d.units[i].off > off }) - 1
 	if n < 0 || off-d.units[n].off >= d.units[n].size {
@@ -236,7 +235,7 @@ func (d *dwarf) unitOf(off uint64) int {
 	return n
 }
 
-// cursor reads bytes one after the other. Behind their end it reads zeros and is bad.
+// cursor reads consecutive bytes. Past their end it returns zeros and becomes bad.
 type cursor struct {
 	b   []byte
 	at  int
@@ -295,7 +294,7 @@ func (c *cursor) u64() uint64 {
 	return 0
 }
 
-// word reads an offset, which takes eight bytes in 64-bit DWARF.
+// word reads an offset, which has eight bytes in 64-bit DWARF.
 func (c *cursor) word(wide bool) uint64 {
 	if wide {
 		return c.u64()
@@ -330,7 +329,7 @@ func (c *cursor) sleb() (v int64) {
 	}
 }
 
-// text reads a text up to its zero byte.
+// text reads a zero-terminated text.
 func (c *cursor) text() []byte {
 	for i := c.at; i < len(c.b); i++ {
 		if c.b[i] == 0 {

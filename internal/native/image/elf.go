@@ -11,19 +11,19 @@ import (
 	"slices"
 )
 
-// ErrFormat says that a file is no ELF file that can be used.
+// ErrFormat means that a file is not a supported ELF file.
 var ErrFormat = errors.New("not a 64-bit little-endian ELF file")
 
 // Limits of headers.
 const (
 	maxSegments = 256
 	maxSections = 1 << 14
-	maxNames    = 1 << 20 // bytes of the names of sections
+	maxNames    = 1 << 20 // bytes of the section names
 	maxNotes    = 64 << 10
 	maxBuildID  = 64
 )
 
-// Of the ELF specification and its GNU extensions (elf.h).
+// Constants of the ELF specification and its GNU extensions (elf.h).
 const (
 	ptLoad        = 1
 	ptNote        = 4
@@ -37,7 +37,7 @@ const (
 
 var le = binary.LittleEndian
 
-// File is what an image is read from.
+// File is the file of an image.
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -50,14 +50,14 @@ type object struct {
 	sections map[string]section
 	symtab   section
 	dynsym   section
-	strings  [2]section // of symtab and dynsym
+	strings  [2]section // string tables of symtab and dynsym
 	buildID  string
 }
 
-// Layout is where the parts of a file are mapped, by address.
+// Layout has the loaded segments of a file, by address.
 type Layout []load
 
-// load is a part of the file that is mapped.
+// load is a loaded segment.
 type load struct {
 	off, addr, size uint64
 	exec            bool
@@ -171,7 +171,7 @@ func (o *object) readSections(h []byte) error {
 	return nil
 }
 
-// Address returns where an offset of the file is mapped.
+// Address returns the address of a file offset.
 func (all Layout) Address(off uint64) (uint64, bool) {
 	for i := range all {
 		if l := &all[i]; off >= l.off && off-l.off < l.size {
@@ -181,8 +181,8 @@ func (all Layout) Address(off uint64) (uint64, bool) {
 	return 0, false
 }
 
-// code says whether an address is one of instructions. What the linker left out has
-// addresses that are none: 0, 1, or the last.
+// code reports whether an address is one of instructions. What the linker discarded has invalid
+// addresses: 0, 1, or the last.
 func (o *object) code(addr uint64) bool {
 	for i := range o.loads {
 		if l := &o.loads[i]; l.exec && addr >= l.addr && addr-l.addr < l.size {
@@ -209,7 +209,7 @@ func (o *object) link() (name string, crc uint32) {
 	return string(b[:end]), le.Uint32(b[(end+4)&^3:])
 }
 
-// alt returns the path and build id of the file that dwz moved common parts to
+// alt returns the path and build id of the file to which dwz moved common parts
 // (.gnu_debugaltlink).
 func (o *object) alt() (path, id string) {
 	b, err := o.sections[".gnu_debugaltlink"].all(4096)

@@ -9,24 +9,24 @@ import (
 // Limits of a walk through a unit.
 const (
 	walkChunk    = 128 << 10
-	maxFunctions = 1 << 19 // of a unit, 12 bytes each
-	maxInlined   = 64      // in one another
-	maxHops      = 8       // from an entry to the one that has its name
+	maxFunctions = 1 << 19 // per unit, 12 bytes each
+	maxInlined   = 64      // nesting depth
+	maxHops      = 8       // references from an entry to the one with its name
 )
 
 // function is a range of addresses of a function.
 type function struct {
-	lo, hi uint32 // less the base of the image
-	die    uint32 // its entry, from the beginning of the unit
+	lo, hi uint32 // relative to the base of the image
+	die    uint32 // offset of its entry in the unit
 }
 
-// walker goes through the entries of a unit, one behind the other.
+// walker reads the entries of a unit in order.
 type walker struct {
 	u    *loaded
 	buf  []byte
-	at   uint64 // of buf in the section
+	at   uint64 // offset of buf in the section
 	c    cursor
-	most bool // buf is as long as it may be
+	most bool // buf has its maximum length
 	end  bool
 }
 
@@ -47,8 +47,8 @@ func (w *walker) fill(off uint64, n int) {
 	w.buf, w.at, w.c, w.end = b, off, cursor{b: b}, err != nil
 }
 
-// next reads an entry. It is false for the end of a list of children; and end is set
-// where there is no entry any more.
+// next reads an entry. ok is false at the end of a list of children, and sets end after the last
+// entry.
 func (w *walker) next(x *die) (off uint64, ok bool) {
 	for !w.end {
 		from := w.c.at
@@ -57,7 +57,7 @@ func (w *walker) next(x *die) (off uint64, ok bool) {
 		if !w.c.bad {
 			return off, ok
 		}
-		if from == 0 && w.most { // it does not end
+		if from == 0 && w.most { // the entry does not end
 			break
 		}
 		w.fill(off, walkChunk)
@@ -66,7 +66,7 @@ func (w *walker) next(x *die) (off uint64, ok bool) {
 	return 0, false
 }
 
-// skip passes over the children of an entry that was read.
+// skip skips the children of an entry that was read.
 func (w *walker) skip(x *die) {
 	if !x.children {
 		return
@@ -114,7 +114,7 @@ func (u *loaded) list(base uint64) {
 			})
 		}
 	}
-	slices.SortFunc(u.functions, func(a, b function) int { // the first of the same is found
+	slices.SortFunc(u.functions, func(a, b function) int { // the first of equal ones is found
 		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.die, a.die))
 	})
 	u.functions = slices.Clip(u.functions)
@@ -123,7 +123,7 @@ func (u *loaded) list(base uint64) {
 	u.d.held += n
 }
 
-// at returns the entry of the function at an address: of several the one that begins last.
+// at returns the entry of the function at an address. Of several it is the one that begins last.
 func (u *loaded) at(rel uint32) (off uint64, ok bool) {
 	n := sort.Search(len(u.functions), func(i int) bool { return u.functions[i].lo > rel })
 	for i := n - 1; i >= 0 && i >= n-maxOverlap; i-- {
@@ -137,8 +137,8 @@ func (u *loaded) at(rel uint32) (off uint64, ok bool) {
 // tagBlock is a block within a function.
 const tagBlock = 0x0b
 
-// chain returns the entry of a function and those of the functions that were put into it
-// where the address is, outermost first.
+// chain returns the entry of a function and those of the functions inlined at the address,
+// outermost first.
 func (u *loaded) chain(off, addr uint64) []die {
 	w := u.walk(off)
 	var x die
@@ -171,7 +171,7 @@ func (u *loaded) chain(off, addr uint64) []die {
 			if out = append(out, x); len(out) > maxInlined {
 				return out
 			}
-			if depth = 1; !x.children { // nothing behind it can have the address
+			if depth = 1; !x.children { // no later entry can have the address
 				return out
 			}
 		case x.children:
@@ -181,8 +181,7 @@ func (u *loaded) chain(off, addr uint64) []die {
 	return out
 }
 
-// nameOf returns a function's name: the one that the linker knows, or else the one in
-// the source.
+// nameOf returns a function's linkage name, or else its name in the source.
 func (u *loaded) nameOf(x *die) string {
 	name := ""
 	for range maxHops {

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// small is a program of some kilobytes with all sections, by several compilers.
+// small builds small programs with all sections, with several compilers.
 func small(f testing.TB) (out [][]byte) {
 	f.Helper()
 	testkit.NeedTool(f, "gcc", "clang-14", "objcopy")
@@ -42,7 +42,7 @@ __attribute__((section(".text.far"))) int far_away(int x) { return out(in(x)); }
 	return out
 }
 
-// countingFile counts what is read.
+// countingFile counts the bytes read.
 type countingFile struct {
 	memoryFile
 	read int
@@ -54,8 +54,8 @@ func (f *countingFile) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// look asks for addresses all over a file, and for addr. It fails where more is read than a
-// file of that size is worth.
+// look looks up addresses all over a file, and addr. It fails if more bytes are read than the bound
+// for the file's size.
 func look(t testing.TB, b []byte, addr uint64) (frames int, err error) {
 	t.Helper()
 	f := &countingFile{memoryFile: memoryFile{bytes.NewReader(b)}}
@@ -73,7 +73,7 @@ func look(t testing.TB, b []byte, addr uint64) (frames int, err error) {
 	for _, p := range m.Find(addrs) {
 		frames += len(p.Frames)
 	}
-	// Headers and symbols, which have no budget: each is read once, and a few for an address.
+	// Headers and symbols have no budget: each is read once, and a few per address.
 	most := 4*readCost*len(b) + len(addrs)*maxAliases*(MaxName+2*readCost)
 	if d := m.dwarf; d != nil {
 		limit := d.limit(len(addrs))
@@ -88,9 +88,9 @@ func look(t testing.TB, b []byte, addr uint64) (frames int, err error) {
 	return frames, nil
 }
 
-// A hostile file takes no more work than a good one of its size. Small files of several
-// compilers are in testdata/fuzz: built with -shared -nostdlib -O2 -Wl,-z,noseparate-code,
-// from the source that small has.
+// A hostile file takes no more work than a valid one of its size. Small files of several compilers
+// are in testdata/fuzz, built from small's source with -shared -nostdlib -O2
+// -Wl,-z,noseparate-code.
 func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
 		if len(b) <= 1<<18 {
@@ -99,7 +99,7 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// Every byte of the headers and tables is damaged in turn, and every length is made huge.
+// No damaged byte of the headers and tables, and no huge length, crashes or hangs a lookup.
 func TestDamagedFiles(t *testing.T) {
 	for i, good := range small(t) {
 		if n, err := look(t, good, 0x1000); err != nil || n == 0 {
@@ -123,8 +123,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// A file all of whose units share one long table of abbreviations, of which each has to be
-// read: what that would take grows with the square of its size.
+// Work is bounded for a file whose units all share one long abbreviation table, which is read for
+// each: it would grow with the square of the file's size.
 func TestWorkIsBounded(t *testing.T) {
 	const units = 100_000
 	good := small(t)[1] // DWARF 4

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Image is an ELF file, and what is known of it.
+// Image is an ELF file with its symbols and debug information.
 type Image struct {
-	// BuildID is the build id in hexadecimal, empty if the linker left none.
+	// BuildID is the build id in hexadecimal, empty if the file has none.
 	BuildID string
 	main    *object
 	debugs  func(Debug, func(File) bool)
@@ -21,31 +21,31 @@ type Image struct {
 	listed  bool
 }
 
-// Debug says which separate file is sought. What is empty is not known.
+// Debug describes a separate debug file to find. Empty fields are unknown.
 type Debug struct {
 	BuildID string
-	Name    string // of .gnu_debuglink, without a folder
-	CRC     uint32 // of the file of that name
-	Path    string // of the file that dwz made
+	Name    string // from .gnu_debuglink, without a directory
+	CRC     uint32 // checksum of the file with that name
+	Path    string // path of dwz's common file
 }
 
 // Frame is a function at an address.
 type Frame struct {
-	Func string // as the linker knows it: mangled
-	File string // "" where it is not known
-	Line int32  // 0: not known
+	Func string // linkage name: mangled
+	File string // "" if unknown
+	Line int32  // 0: unknown
 }
 
-// Place is what is at an address.
+// Place is what lies at an address.
 type Place struct {
-	Addr   uint64  // as the file counts addresses
-	Start  uint64  // where the function begins, 0: not known
-	Frames []Frame // innermost first: all but the last were put into the one after them
+	Addr   uint64  // address in the file
+	Start  uint64  // start of the function, 0: unknown
+	Frames []Frame // innermost first: all but the last were inlined into the next one
 }
 
-// Open reads the headers of a file, which belongs to the image from then on. The
-// function offers files that may be the separate one that is sought, which are the
-// image's then, until one is taken. It may be nil.
+// Open reads the headers of a file, and takes ownership of it. debugs offers candidates for a
+// separate debug file until one is accepted, and the image takes ownership of them. debugs may be
+// nil.
 func Open(f File, debugs func(d Debug, offer func(File) bool)) (*Image, error) {
 	o, err := openObject(f)
 	if err != nil {
@@ -54,7 +54,7 @@ func Open(f File, debugs func(d Debug, offer func(File) bool)) (*Image, error) {
 	return &Image{BuildID: o.buildID, main: o, debugs: debugs}, nil
 }
 
-// Close closes all files. The image is not to be used any more.
+// Close closes all files. The image must not be used afterwards.
 func (m *Image) Close() error {
 	errs := []error{m.main.file.Close()}
 	if m.debug != nil {
@@ -66,15 +66,15 @@ func (m *Image) Close() error {
 	return errors.Join(errs...)
 }
 
-// Bytes returns how much memory is held, about.
+// Bytes returns the approximate memory held, in bytes.
 func (m *Image) Bytes() int {
 	return 4096 + 8*len(m.symbols.index) + m.mini + m.dwarf.bytes()
 }
 
-// Layout says where the file's parts are mapped. It counts also when the image is closed.
+// Layout returns the file's loaded segments. It stays valid after Close.
 func (m *Image) Layout() Layout { return m.main.loads }
 
-// Read reads what is at an address, of which the file has as many bytes.
+// Read reads the bytes at an address, and reports whether the file has all of them.
 func (m *Image) Read(b []byte, addr uint64) bool {
 	for i := range m.main.loads {
 		if l := &m.main.loads[i]; addr >= l.addr && addr-l.addr < l.size && uint64(len(b)) <= l.size-(addr-l.addr) {
@@ -84,7 +84,7 @@ func (m *Image) Read(b []byte, addr uint64) bool {
 	return false
 }
 
-// base is the address that tables count from.
+// base is the address to which tables are relative.
 func (m *Image) base() uint64 {
 	if len(m.main.loads) == 0 {
 		return 0
@@ -92,7 +92,7 @@ func (m *Image) base() uint64 {
 	return m.main.loads[0].addr
 }
 
-// prepare reads the table of symbols and looks for debugging information.
+// prepare reads the symbol table and looks for debug information.
 func (m *Image) prepare() {
 	m.ready = true
 	full, info := m.main, m.main
@@ -119,8 +119,8 @@ func (m *Image) prepare() {
 	}
 }
 
-// findDebug opens the separate debug file. It counts when it has the same build id, or
-// no build id is there to compare.
+// findDebug opens the separate debug file. It must have the same build id, unless there is none to
+// compare.
 func (m *Image) findDebug() {
 	name, crc := m.main.link()
 	if m.BuildID == "" && name == "" {
@@ -147,7 +147,7 @@ func (m *Image) findAlt(info *object) {
 	}
 }
 
-// seek returns the first file that is good, nil if there is none.
+// seek returns the first acceptable file, nil if there is none.
 func (m *Image) seek(d Debug, good func(*object) bool) (found *object) {
 	if m.debugs == nil {
 		return nil
@@ -164,7 +164,7 @@ func (m *Image) seek(d Debug, good func(*object) bool) (found *object) {
 	return found
 }
 
-// addMini takes in the symbols of .gnu_debugdata: an ELF file, compressed.
+// addMini adds the symbols of .gnu_debugdata: a compressed ELF file.
 func (m *Image) addMini() {
 	b, err := m.main.sections[".gnu_debugdata"].all(maxMini)
 	if err != nil {
@@ -181,7 +181,7 @@ func (m *Image) addMini() {
 	m.symbols.addTable(1, symbolTable{o.symtab, o.strings[0]}, m.main)
 }
 
-// Find says what is at addresses, as the file counts them.
+// Find returns what lies at addresses of the file.
 func (m *Image) Find(addrs []uint64) []Place {
 	if !m.ready {
 		m.prepare()
@@ -199,7 +199,7 @@ func (m *Image) Find(addrs []uint64) []Place {
 	return out
 }
 
-// explain adds to places what debugging information says of them.
+// explain adds the debug information of places.
 func (m *Image) explain(out []Place) {
 	d := m.dwarf
 	d.refill(len(out))
@@ -220,12 +220,12 @@ func (m *Image) explain(out []Place) {
 			u.fill(places, &m.symbols)
 		}
 	}
-	if d.spent() { // it is not worth the work
+	if d.spent() { // over budget
 		d.units, d.spans, d.open, d.held = nil, nil, map[int]*loaded{}, 0
 	}
 }
 
-// fill adds to places of a unit what debugging information says of them.
+// fill adds a unit's debug information to places.
 func (u *loaded) fill(places []*Place, syms *symbols) {
 	if !u.listed {
 		u.list(syms.base)
@@ -245,8 +245,8 @@ func (u *loaded) fill(places []*Place, syms *symbols) {
 	}
 }
 
-// frames makes the frames of a place: its line is in the innermost function, that of
-// each other one is where the next was called.
+// frames makes the frames of a place. The place's line is in the innermost function; each outer
+// function has the line of the inlined call.
 func (u *loaded) frames(p *Place, syms *symbols, l *lines, at place) {
 	outer := Frame{}
 	if len(p.Frames) > 0 {
@@ -272,9 +272,8 @@ func (u *loaded) frames(p *Place, syms *symbols, l *lines, at place) {
 	}
 }
 
-// outer names the function that others were put into. Where the linker gave several
-// functions one code, its debugging information says whose it is; it does not count
-// where it only has the name by which its author calls it himself.
+// outer names the outermost function. If the linker merged several functions, the debug information
+// decides which one it is, unless it has only the author's internal name.
 func (u *loaded) outer(p *Place, f *Frame, x *die, syms *symbols) {
 	name := u.nameOf(x)
 	switch {
@@ -298,7 +297,7 @@ func (f *Frame) place(l *lines, at place) {
 	}
 }
 
-// memoryFile is a file that is held in memory.
+// memoryFile is a file in memory.
 type memoryFile struct{ *bytes.Reader }
 
 func (memoryFile) Close() error { return nil }

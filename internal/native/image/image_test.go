@@ -14,7 +14,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// build compiles a file of testdata, and makes the file name in dir of it.
+// build compiles a file of testdata to the file name in dir.
 func build(t testing.TB, dir, name string, compile ...string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -50,7 +50,7 @@ func open(t testing.TB, path string, debugs ...string) *Image {
 	return m
 }
 
-// functions are those of an ELF file by where they begin: all names of each.
+// functions are the functions of an ELF file by address, with all their names.
 type functions struct {
 	names map[uint64][]string
 	sizes map[uint64]uint64
@@ -81,8 +81,8 @@ func functionsOf(t testing.TB, path string) (x functions) {
 	return x
 }
 
-// addresses returns about n addresses in functions, or a few of each: where it begins and
-// ends, and some between.
+// addresses returns about n addresses in functions, or a few of each: its start, its end, and some
+// between.
 func (x functions) addresses(n int) (out []uint64) {
 	all := make([]uint64, 0, len(x.sizes))
 	for at := range x.sizes {
@@ -99,7 +99,7 @@ func (x functions) addresses(n int) (out []uint64) {
 	return slices.Compact(out)
 }
 
-// told asks another program: for each address function and line, innermost first.
+// told returns another program's answers: for each address function and line, innermost first.
 func told(t testing.TB, path string, addrs []uint64) [][]Frame {
 	t.Helper()
 	testkit.NeedTool(t, "llvm-symbolizer-14")
@@ -140,8 +140,8 @@ func told(t testing.TB, path string, addrs []uint64) [][]Frame {
 	return out
 }
 
-// same compares what was found with what another program says. Where the linker gave
-// several functions one code, each of their names is right.
+// same compares places with another program's answers. If the linker merged functions, any of their
+// names is right.
 func same(t testing.TB, symbols functions, got []Place, want [][]Frame) {
 	t.Helper()
 	wrong, inlined, lines := 0, 0, 0
@@ -163,12 +163,12 @@ func same(t testing.TB, symbols functions, got []Place, want [][]Frame) {
 	t.Logf("%d addresses, %d lines, %d functions put into others, %d wrong", len(got), lines, inlined, wrong)
 }
 
-// variants are what compilers and tools make of one source.
+// variants are the outputs of compilers and tools for one source.
 var variants = []struct {
 	name  string
-	flags []string // of the compiler
-	after []string // run on the program
-	lines bool     // most addresses have one
+	flags []string // flags of the compiler
+	after []string // commands to run on the program
+	lines bool     // most addresses have a line
 }{
 	{"DWARF 5", []string{"-O2", "-gdwarf-5"}, nil, true},
 	{"DWARF 4", []string{"-O2", "-gdwarf-4"}, nil, true},
@@ -188,7 +188,7 @@ func TestFind(t *testing.T) {
 	t.Run("gcc, C", func(t *testing.T) { findIn(t, "gcc", "testdata/program.c") })
 }
 
-// findIn compares what is found in each variant of a program with what another program says.
+// findIn compares the places in each variant of a program with another program's answers.
 func findIn(t *testing.T, compiler, source string) {
 	testkit.NeedTool(t, compiler, "objcopy")
 	for _, tt := range variants {
@@ -224,7 +224,7 @@ func countLines(places []Place) (n int) {
 	return n
 }
 
-// What Go's own linker writes: DWARF 5 with tables of addresses, compressed.
+// The output of Go's own linker is supported: DWARF 5 with address tables, compressed.
 func TestFindInGoProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "program")
 	run(t, "go", "build", "-o", path, "ingero/tools/lint")
@@ -233,7 +233,7 @@ func TestFindInGoProgram(t *testing.T) {
 	same(t, symbols, open(t, path).Find(addrs), told(t, path, addrs))
 }
 
-// The libraries of this system, as they are: all that they export is found.
+// All exported functions of this system's libraries are found.
 func TestFindInSystemLibraries(t *testing.T) {
 	found := 0
 	for _, name := range []string{"libc.so.6", "libstdc++.so.6", "libcrypto.so.3"} {
@@ -258,8 +258,8 @@ func TestFindInSystemLibraries(t *testing.T) {
 	}
 }
 
-// separate makes what distributions make of a program: one without debugging
-// information, which is in another file.
+// separate splits a program as distributions do: one without debug information, which is in another
+// file.
 func separate(t testing.TB, dir, path string) (stripped, debug string) {
 	t.Helper()
 	stripped, debug = filepath.Join(dir, "stripped"), filepath.Join(dir, "program.debug")
@@ -283,7 +283,7 @@ func TestSeparateDebugFile(t *testing.T) {
 	}
 }
 
-// The symbols that Fedora leaves in stripped programs.
+// The symbols that Fedora leaves in stripped programs are found.
 func TestMiniDebugInfo(t *testing.T) {
 	testkit.NeedTool(t, testkit.CXX, "objcopy")
 	dir := t.TempDir()
@@ -316,7 +316,7 @@ func TestMiniDebugInfo(t *testing.T) {
 	}
 }
 
-// Between functions there is none: a name says no more than its symbol's size.
+// Addresses between functions have no name: a symbol covers only its size.
 func TestNoName(t *testing.T) {
 	testkit.NeedTool(t, testkit.CXX, "objcopy")
 	dir := t.TempDir()

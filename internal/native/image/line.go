@@ -8,7 +8,7 @@ import (
 // Limits of a line program.
 const (
 	maxProgram = 16 << 20 // bytes
-	maxPaths   = 1 << 16  // folders, or files
+	maxPaths   = 1 << 16  // directories, or files
 )
 
 // Opcodes (DWARF 5, 6.2.5).
@@ -47,13 +47,13 @@ type sourceFile struct {
 	dir  uint64
 }
 
-// place is a line.
+// place is a source line.
 type place struct {
-	file uint64 // 0 in DWARF 4: not known
+	file uint64 // 0 in DWARF 4: unknown
 	line uint64
 }
 
-// lines reads the header of the unit's line program; nil where it has none.
+// lines reads the header of the unit's line program, nil if it has none.
 func (u *loaded) lines() *lines {
 	s := u.d.sec[secLine]
 	if !u.hasLine {
@@ -99,7 +99,7 @@ func (l *lines) header(wide bool) bool {
 	program := c.at + int(length)
 	l.minInst = uint64(c.u8())
 	if l.version >= 4 {
-		c.skip(1) // operations of an instruction: none of these machines has several
+		c.skip(1) // operations per instruction: one on these machines
 	}
 	c.skip(1)
 	l.lineMin, l.lineRng, l.opBase = int64(int8(c.u8())), uint64(c.u8()), c.u8()
@@ -118,7 +118,7 @@ func (l *lines) header(wide bool) bool {
 	return !c.bad
 }
 
-// paths reads the tables of DWARF 4 and before. Their first entries are not in them.
+// paths reads the tables of DWARF 4 and before, which lack entry 0.
 func (l *lines) paths() {
 	l.dirs, l.files = append(l.dirs, l.u.dir), append(l.files, sourceFile{})
 	for len(l.dirs) < maxPaths {
@@ -182,7 +182,7 @@ func (l *lines) entries(u *loaded, add func(name string, dir uint64)) {
 	}
 }
 
-// path returns the path of a file as the compiler saw it, "" where it is not known.
+// path returns the path of a file as the compiler saw it, "" if unknown.
 func (l *lines) path(file uint64) string {
 	if file >= uint64(len(l.files)) || l.files[file].name == "" {
 		return ""
@@ -201,7 +201,7 @@ func (l *lines) path(file uint64) string {
 	return path.Clean(dir + "/" + f.name)
 }
 
-// find runs the program and returns the lines of addresses, which are in order.
+// find runs the program and returns the lines of addresses, which must be sorted.
 func (l *lines) find(addrs []uint64) []place {
 	out := make([]place, len(addrs))
 	c := l.c
@@ -213,7 +213,7 @@ func (l *lines) find(addrs []uint64) []place {
 			fillLines(out, addrs, &last, now.addr)
 		}
 		if !begun {
-			wanted = l.u.d.o.code(now.addr) // or the linker left it out
+			wanted = l.u.d.o.code(now.addr) // false if the linker discarded it
 		}
 		begun, last = true, now
 	}

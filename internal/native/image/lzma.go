@@ -23,7 +23,7 @@ func (d *lzma) chunk(end int) {
 	}
 }
 
-// after returns the state behind a match, of which kind is the one behind a literal.
+// after returns the state after a match. kind is the state after a match that follows a literal.
 func after(state, kind uint) uint {
 	if state < 7 {
 		return kind
@@ -31,8 +31,8 @@ func after(state, kind uint) uint {
 	return min(kind+3, 11)
 }
 
-// repeat finds which of the last distances is used again, and the length of the match; 0
-// if it was one byte, which is copied then.
+// repeat selects one of the last distances, and returns the length of the match; 0 for a single
+// byte, which it copies.
 func (d *lzma) repeat(pos uint) int {
 	if d.bit(&d.rep0[d.state]) == 0 {
 		if d.bit(&d.rep0Long[d.state<<4+pos]) == 0 {
@@ -112,7 +112,7 @@ func (d *lzma) length(l *lengths, pos uint) int {
 	return 18 + int(d.tree(l.high[:], 8))
 }
 
-// distance decodes how far back a match of n bytes is, less one.
+// distance decodes the distance of a match of n bytes, less one.
 func (d *lzma) distance(n int) uint32 {
 	slot := d.tree(d.slots[min(n-2, 3)][:], 6)
 	if slot < 4 {
@@ -154,7 +154,7 @@ func (d *lzma) reverse(probs []uint16, bits uint32) (out uint32) {
 	return out
 }
 
-// bit decodes one bit, of which prob says how likely it is 0, in 2048ths.
+// bit decodes one bit. prob is the probability of 0, in 2048ths.
 func (d *lzma) bit(prob *uint16) uint32 {
 	bound := d.rng >> 11 * uint32(*prob)
 	var out uint32
@@ -171,7 +171,7 @@ func (d *lzma) bit(prob *uint16) uint32 {
 	return out
 }
 
-// more takes in a byte when the range has grown small.
+// more reads a byte when the range has become small.
 func (d *lzma) more() {
 	if d.rng >= 1<<24 {
 		return

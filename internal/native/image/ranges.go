@@ -1,6 +1,6 @@
 package image
 
-// Entries of lists of ranges (DWARF 5, 7.25).
+// Entries of range lists (DWARF 5, 7.25).
 const (
 	rleEnd          = 0
 	rleBasex        = 1
@@ -12,10 +12,10 @@ const (
 	rleStartLength  = 7
 )
 
-// maxList bounds the bytes of one list of ranges.
+// maxList bounds the bytes of one range list.
 const maxList = 4 << 20
 
-// rangesOf calls fn for each range of addresses that an entry has, until it says false.
+// rangesOf calls fn for each address range of an entry, until fn returns false.
 func (u *loaded) rangesOf(x *die, fn func(lo, hi uint64) bool) {
 	if x.ranges.form != 0 {
 		if u.header.version >= 5 {
@@ -38,7 +38,7 @@ func (u *loaded) rangesOf(x *die, fn func(lo, hi uint64) bool) {
 	}
 }
 
-// window reads a section in pieces, for a cursor that may need more.
+// window reads a section in growing pieces, for a parser that may need more.
 func (s section) window(at uint64, parse func(*cursor)) {
 	var small [512]byte
 	for size := len(small); size <= maxList; size *= 8 {
@@ -53,7 +53,7 @@ func (s section) window(at uint64, parse func(*cursor)) {
 	}
 }
 
-// pairs calls fn for what one parse after the other finds, each once.
+// pairs wraps fn so that repeated parses report each range once.
 func pairs(fn func(lo, hi uint64) bool) (add func(lo, hi uint64) bool, again func()) {
 	seen, n := 0, 0
 	return func(lo, hi uint64) bool {

@@ -19,18 +19,18 @@ var errBounds = errors.New("outside of its section")
 type section struct {
 	r         io.ReaderAt
 	off, size uint64
-	packed    bool // compressed, behind a header that says how
+	packed    bool // compressed, with a header
 	budget    *budget
 }
 
-// budget bounds what is read for one question, in bytes: what a file says may have the
-// same bytes read again and again.
+// budget bounds the bytes read for one Find, since a file can make its reader read the same bytes
+// again and again.
 type budget struct{ left int }
 
-// readCost is what it takes to read anything, in bytes that could be read meanwhile.
+// readCost is the fixed cost of a read, in bytes.
 const readCost = 64
 
-// spend is false when there is nothing left. No budget has no end.
+// spend deducts n bytes, and returns false when nothing is left. A nil budget is unlimited.
 func (b *budget) spend(n int) bool {
 	if b == nil {
 		return true
@@ -49,8 +49,8 @@ func readAt(r io.ReaderAt, b []byte, off uint64) error {
 	return nil
 }
 
-// within reports whether a file has the n bytes from an offset on. What a header says of a
-// size is only believed, and made room for, if it has.
+// within reports whether a file has n bytes from an offset on. Only then is a size in a header
+// trusted, and memory allocated for it.
 func within(r io.ReaderAt, off, n uint64) bool {
 	if off > 1<<62 || n > 1<<62 {
 		return false
@@ -73,7 +73,7 @@ func (s section) read(b []byte, at uint64) error {
 	return readAt(s.r, b, s.off+at)
 }
 
-// some returns what there is of n bytes from an offset on, in buf if it is large enough.
+// some returns up to n bytes from an offset on, in buf if it is large enough.
 func (s section) some(buf []byte, at uint64, n int) ([]byte, error) {
 	if at > s.size {
 		return nil, errBounds
@@ -85,7 +85,7 @@ func (s section) some(buf []byte, at uint64, n int) ([]byte, error) {
 	return buf[:n], s.read(buf[:n], at)
 }
 
-// all returns the whole of a section, unless it has more than limit bytes.
+// all returns the whole section, unless it has more than limit bytes.
 func (s section) all(limit uint64) ([]byte, error) {
 	if s.size == 0 || s.size > limit {
 		return nil, errBounds
@@ -94,7 +94,7 @@ func (s section) all(limit uint64) ([]byte, error) {
 	return b, s.read(b, 0)
 }
 
-// text returns the text at an offset, "" where there is none.
+// text returns the text at an offset, "" if there is none.
 func (s section) text(at uint64) string {
 	if at >= s.size {
 		return ""
@@ -116,22 +116,21 @@ func (s section) text(at uint64) string {
 	}
 }
 
-// Of the ELF specification: the header of a compressed section.
+// Constants of the ELF specification: the header of a compressed section.
 const (
 	chSize = 24
 	chZlib = 1
 	chZstd = 2
 )
 
-// maxRatio is how many times larger debugging information gets by decompression: what zlib
-// can do at most. Names and tables get less than a hundredth of that.
+// maxRatio is the maximum ratio of decompression: zlib's own limit. Names and tables have less than
+// a hundredth of it.
 const maxRatio = 1032
 
-// unpacked returns the most that n compressed bytes are taken for.
+// unpacked returns the maximum size accepted for n compressed bytes.
 func unpacked(n uint64) uint64 { return 64<<10 + min(n, 1<<40)*maxRatio }
 
-// unpack returns a section as it was before it was compressed. What that would have
-// more than limit bytes is an error.
+// unpack returns the decompressed section. More than limit bytes are an error.
 func (s section) unpack(limit uint64) (section, error) {
 	var h [chSize]byte
 	kind := uint32(chZlib)

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Limits of tables of symbols.
+// Limits of symbol tables.
 const (
-	maxSymbols = 4 << 20 // of one image: 32 MiB
+	maxSymbols = 4 << 20 // per image: 32 MiB
 	symbolSize = 24
-	maxAliases = 32 // symbols looked at for one address
+	maxAliases = 32 // symbols to compare for one address
 	maxMini    = 32 << 20
 )
 
-// Of the ELF specification.
+// Constants of the ELF specification.
 const (
 	sttNone   = 0
 	sttFunc   = 2
@@ -23,21 +23,21 @@ const (
 	stbGlobal = 1
 )
 
-// symbols is an index of tables of symbols by address. Size and name stay in the file.
+// symbols is an index of symbol tables by address. Size and name stay in the file.
 type symbols struct {
 	base   uint64
 	tables [2]symbolTable
-	// index has an entry a symbol, in order: its address less base in the high half, in
-	// the low one the number of its entry, above tableBit that of the second table.
+	// index has one entry per symbol, sorted: its address less base in the high half, and the
+	// number of its table entry in the low one, with tableBit set for the second table.
 	index []uint64
-	cut   bool // there were more
+	cut   bool // truncated
 }
 
 const tableBit = 31
 
 type symbolTable struct{ entries, names section }
 
-// addTable takes in the functions of one table.
+// addTable adds the functions of one table.
 func (s *symbols) addTable(n int, t symbolTable, o *object) {
 	s.tables[n] = t
 	buf := make([]byte, min(t.entries.size, 2048*symbolSize))
@@ -74,7 +74,7 @@ type symbol struct {
 	addr, size uint64
 	kind, bind byte
 	table      int
-	at         uint32 // of its name
+	at         uint32 // offset of its name
 }
 
 func (s *symbols) symbol(entry uint64) (x symbol, ok bool) {
@@ -84,13 +84,13 @@ func (s *symbols) symbol(entry uint64) (x symbol, ok bool) {
 		return x, false
 	}
 	x.at, x.kind, x.bind, x.addr, x.size = le.Uint32(b[:]), b[4]&15, b[4]>>4, le.Uint64(b[8:]), le.Uint64(b[16:])
-	return x, x.addr == entry>>32+s.base // the file may have been changed
+	return x, x.addr == entry>>32+s.base // the file may have changed
 }
 
-// find returns the function that an address is in. Of several that begin where it does,
-// it is the one that people would call it by.
+// find returns the function that contains an address. Of several that begin there, it returns the
+// one with the most common name.
 func (s *symbols) find(addr uint64) (symbol, bool) {
-	var sized, label symbol // a label has no size, and goes on to the next symbol
+	var sized, label symbol // a label has no size, and extends to the next symbol
 	if addr < s.base || addr-s.base > 1<<32-1 {
 		return sized, false
 	}
@@ -114,7 +114,7 @@ func (s *symbols) find(addr uint64) (symbol, bool) {
 	return sized, sized.name != ""
 }
 
-// has says whether a symbol of that name is at an address.
+// has reports whether a symbol with a name is at an address.
 func (s *symbols) has(addr uint64, name string) bool {
 	if addr < s.base || name == "" {
 		return false
@@ -132,7 +132,7 @@ func (s *symbols) has(addr uint64, name string) bool {
 	return false
 }
 
-// choose takes x if it is better than what there is.
+// choose replaces best by x if x is better.
 func (s *symbols) choose(best, x *symbol) {
 	x.name = symbolName(s.tables[x.table].names.text(uint64(x.at)))
 	if x.name != "" && (best.name == "" || x.better(best)) {
@@ -140,12 +140,12 @@ func (s *symbols) choose(best, x *symbol) {
 	}
 }
 
-// symbolName returns a name without its version, "" if it is none of a function.
+// symbolName returns a name without its version, "" if it is not a function's.
 func symbolName(name string) string {
 	if at := strings.IndexByte(name, '@'); at > 0 {
 		name = name[:at]
 	}
-	if strings.HasPrefix(name, "$") || strings.HasPrefix(name, ".L") { // marks of assemblers
+	if strings.HasPrefix(name, "$") || strings.HasPrefix(name, ".L") { // assembler labels
 		return ""
 	}
 	for i := range len(name) {
@@ -156,8 +156,8 @@ func symbolName(name string) string {
 	return name
 }
 
-// better says whether a symbol of the same address is the better name: a function's, a
-// global one's, the one that its author did not mark as his own, the shorter one.
+// better reports whether a symbol of the same address has the better name: a function's, a global
+// one, one without the author's mark of an internal name, the shorter one.
 func (x *symbol) better(o *symbol) bool {
 	if a, b := x.kind == sttNone, o.kind == sttNone; a != b {
 		return b
@@ -174,7 +174,7 @@ func (x *symbol) better(o *symbol) bool {
 	return x.name < o.name
 }
 
-// underscores counts those that a name begins with, but for the one of a mangled name.
+// underscores counts the leading underscores of a name, except that of a mangled name.
 func underscores(name string) int {
 	if strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R") {
 		return 0

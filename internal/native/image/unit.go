@@ -1,16 +1,16 @@
 package image
 
-// loaded is a unit whose abbreviations are known.
+// loaded is a unit with its abbreviations.
 type loaded struct {
 	d      *dwarf
 	off    uint64
 	header header
 	abbrev *abbrevs
 
-	low       uint64 // where its addresses begin, if it says so
-	line      uint64 // where its line program is
+	low       uint64 // start of its addresses, if given
+	line      uint64 // offset of its line program
 	hasLine   bool
-	dir       string // of compilation
+	dir       string // directory of the compilation
 	strBase   uint64
 	addrBase  uint64
 	rngBase   uint64
@@ -20,19 +20,19 @@ type loaded struct {
 	cost      int
 }
 
-// value is that of an attribute.
+// value is the value of an attribute.
 type value struct {
 	form uint16
 	u    uint64
 	text []byte // formString
 }
 
-// die is an entry with what is used of its attributes.
+// die is an entry with its used attributes.
 type die struct {
 	tag      uint16
 	children bool
-	next     uint64 // offset of what stands behind it
-	sibling  uint64 // 0: not told
+	next     uint64 // offset of the next entry
+	sibling  uint64 // 0: not given
 
 	name, linkage     value
 	low, high, ranges value
@@ -42,11 +42,10 @@ type die struct {
 	stmt, dir         value
 }
 
-// most entries fit.
+// dieSize suffices for most entries.
 const dieSize = 256
 
-// root returns a unit without its functions; to look at its first entry alone, not all of
-// its abbreviations are needed.
+// root returns a unit without its functions. Its first entry alone does not need all abbreviations.
 func (d *dwarf) root(n int, all bool) *loaded {
 	h, ok := d.header(d.units[n].off)
 	if !ok || h.kind == utType || h.kind == utSplitType {
@@ -60,7 +59,7 @@ func (d *dwarf) root(n int, all bool) *loaded {
 	if u.abbrev = d.abbrevs(h.abbrev, wanted); u.abbrev == nil {
 		return nil
 	}
-	u.strBase, u.addrBase = 8, 8 // behind the header of what follows, in DWARF 5
+	u.strBase, u.addrBase = 8, 8 // after the header of the table, in DWARF 5
 	if h.wide {
 		u.strBase, u.addrBase = 16, 16
 	}
@@ -83,10 +82,10 @@ func (d *dwarf) root(n int, all bool) *loaded {
 	return u
 }
 
-// maxOpen bounds the units that are kept.
+// maxOpen bounds the cached units.
 const maxOpen = 256
 
-// unit returns a unit, which is kept.
+// unit returns a unit, and caches it.
 func (d *dwarf) unit(n int) *loaded {
 	if u, ok := d.open[n]; ok {
 		return u
@@ -103,8 +102,8 @@ func (d *dwarf) unit(n int) *loaded {
 	return u
 }
 
-// die reads the entry at an offset of the section. It is false for the end of a list of
-// children, or what cannot be read: then next is 0.
+// die reads the entry at an offset of the section. It returns false at the end of a list of
+// children, or for an unreadable entry, with next 0.
 func (u *loaded) die(off uint64, x *die) bool {
 	var small [dieSize]byte
 	end := u.off + u.header.size
@@ -128,7 +127,7 @@ func (u *loaded) die(off uint64, x *die) bool {
 	return false
 }
 
-// parse reads an entry. It is false for the end of a list of children.
+// parse parses an entry. It returns false at the end of a list of children.
 func (u *loaded) parse(c *cursor, x *die) bool {
 	*x = die{}
 	code := c.uleb()
@@ -181,7 +180,7 @@ func (u *loaded) parse(c *cursor, x *die) bool {
 	return !c.bad
 }
 
-// value reads the value of an attribute, or passes over it.
+// value reads or skips the value of an attribute.
 func (u *loaded) value(c *cursor, form uint16, implicit int64) value {
 	v := value{form: form}
 	for range 4 {
@@ -231,7 +230,7 @@ func (u *loaded) value(c *cursor, form uint16, implicit int64) value {
 	return v
 }
 
-// local returns where a reference within the unit leads to, in the section.
+// local returns the section offset of a reference within the unit.
 func (u *loaded) local(v value) (uint64, bool) {
 	switch v.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
@@ -265,7 +264,7 @@ func (u *loaded) follow(v value, x *die) (*loaded, bool) {
 	return o, o != nil && o.die(at, x)
 }
 
-// string returns the text that a value is.
+// string returns a value's text.
 func (u *loaded) string(v value) string {
 	switch v.form {
 	case formString:
@@ -292,7 +291,7 @@ func (u *loaded) string(v value) string {
 	return ""
 }
 
-// address returns the address that a value is.
+// address returns a value's address.
 func (u *loaded) address(v value) (uint64, bool) {
 	switch v.form {
 	case formAddr:

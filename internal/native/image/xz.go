@@ -7,16 +7,16 @@ import (
 
 var errXZ = errors.New("not xz as it is used for debugging information")
 
-// unxz decompresses a file of one xz stream (the xz file format 1.1.0) with LZMA2, which
-// is what .gnu_debugdata has. What gives more than limit bytes is an error. Its checksums
-// are not looked at: who can write the file can write these too.
+// unxz decompresses a file of one xz stream (the xz file format 1.1.0) with LZMA2, as
+// .gnu_debugdata has it. More than limit bytes are an error. It ignores the checksums, which a
+// hostile writer can set as well.
 func unxz(b []byte, limit int) ([]byte, error) {
 	if len(b) < 12 || string(b[:6]) != "\xfd7zXZ\x00" || b[6] != 0 || b[7] > 15 {
 		return nil, errXZ
 	}
 	check := []int{0, 4, 4, 4, 8, 8, 8, 16, 16, 16, 32, 32, 32, 64, 64, 64}[b[7]]
 	d := lzma{limit: limit}
-	for b = b[12:]; len(b) > 0 && b[0] != 0; { // 0 begins the index, behind the last block
+	for b = b[12:]; len(b) > 0 && b[0] != 0; { // 0 begins the index, after the last block
 		head := (int(b[0]) + 1) * 4
 		if head > len(b) {
 			return nil, errXZ
@@ -37,7 +37,7 @@ func unxz(b []byte, limit int) ([]byte, error) {
 	return d.out, nil
 }
 
-// blockHeader refuses a block that has other filters than LZMA2.
+// blockHeader refuses a block with filters other than LZMA2.
 func blockHeader(b []byte) error {
 	flags, at := b[1], 2
 	for _, has := range []byte{0x40, 0x80} { // the sizes of the block
@@ -54,13 +54,13 @@ func blockHeader(b []byte) error {
 	return nil
 }
 
-// lzma is the state of a decoder, by its specification.
+// lzma is the state of a decoder, as in its specification.
 type lzma struct {
 	out   []byte
 	limit int
-	dict  int // where in out the dictionary begins
+	dict  int // start of the dictionary in out
 
-	in         []byte // of one chunk
+	in         []byte // one chunk
 	rng, code  uint32
 	lc, lp, pb uint
 	state      uint
@@ -115,7 +115,7 @@ func (d *lzma) reset() {
 	fill(d.literals)
 }
 
-// chunks decodes LZMA2 up to its end, and returns how many bytes it had.
+// chunks decodes LZMA2 up to its end, and returns its length in bytes.
 func (d *lzma) chunks(b []byte) (int, error) {
 	at, fresh := 0, false
 	for {

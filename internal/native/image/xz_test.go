@@ -13,7 +13,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// packs compresses its input with Python's lzma; its argument is more of what that is told.
+// packs compresses its input with Python's lzma; its argument has further keyword arguments.
 const packs = `import sys
 from lzma import *
 sys.stdout.buffer.write(compress(sys.stdin.buffer.read(), **eval(f"dict({sys.argv[1]})")))`
@@ -60,7 +60,7 @@ func TestUnxz(t *testing.T) {
 	}
 }
 
-// What xz --block-size=16384 writes has several blocks; with -T2 each says its sizes.
+// The output of xz --block-size=16384 has several blocks; with -T2 each states its sizes.
 func TestUnxzBlocks(t *testing.T) {
 	for _, name := range []string{"blocks.xz", "sizes.xz"} {
 		packed, err := os.ReadFile(filepath.Join("testdata", name))
@@ -73,7 +73,7 @@ func TestUnxzBlocks(t *testing.T) {
 	}
 }
 
-// unpacks checks that packed gives data, and that half of packed or less room does not.
+// unpacks checks that packed gives data, and that half of packed or a smaller limit does not.
 func unpacks(t *testing.T, packed, data []byte) {
 	t.Helper()
 	got, err := unxz(packed, len(data))

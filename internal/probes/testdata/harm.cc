@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leaves traced calls in every way there is, and says "alive" when it is.
+// Leaves traced calls in every way, and prints "alive" if it survives.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -96,7 +96,7 @@ static void with_thread(void (*leave)())
 	}
 }
 
-// Lets through what printing and ending take, and kills for anything else.
+// Allows the system calls for printing and exiting, and kills on all others.
 static void restrict_calls()
 {
 	struct sock_filter f[] = {
@@ -126,13 +126,13 @@ int main(int argc, char **argv)
 		calls(100);
 	else if (!strncmp(mode, "fast=", 5))
 		calls(atoi(mode + 5));
-	else if (!strcmp(mode, "rounds")) { // a hundred calls for each line that comes
+	else if (!strcmp(mode, "rounds")) { // a hundred calls for each input line
 		do {
 			for (int i = 0; i < 100; i++)
 				cudaLaunchHostFunc(nullptr, nothing, nullptr);
 			puts("called");
 		} while (getchar() == '\n');
-	} else if (!strcmp(mode, "syncs")) { // likewise, others
+	} else if (!strcmp(mode, "syncs")) { // likewise, other calls
 		do {
 			calls(100);
 			puts("called");
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
 			cudaStreamSynchronize(jump_after_a_call);
 		calls(1);
 	} else if (!strcmp(mode,
-			   "longjmp-loop")) // the abandoned call and the next have one stack pointer
+			   "longjmp-loop")) // the abandoned call and the next have the same stack pointer
 		for (volatile int i = 0; i < 100; i++) {
 			volatile int first = !setjmp(back);
 			cudaStreamSynchronize(first ? jump : nullptr);

@@ -8,7 +8,7 @@ int cudaStreamSynchronize(void *stream);
 
 static long launches;
 
-/* From two depths of the stack, so that one launch is not always where the last one was. */
+/* From two stack depths, so that launches do not all have one stack pointer. */
 __attribute__((noinline)) static int deeper(int n)
 {
 	volatile char pad[200] = { 1 };

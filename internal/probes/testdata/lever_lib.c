@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A runtime and a driver in one: the first's launch is made by the second's. */
+/* A runtime and a driver in one: the runtime's launch makes a driver launch. */
 int cuLaunchKernel(void *f, int gx, int gy, int gz, int bx, int by, int bz, int shared,
 		   void *stream, void **args, void **extra)
 {

@@ -12,12 +12,12 @@ int cuLaunchKernel(void *f, int gx, int gy, int gz, int bx, int by, int bz, int 
 static long kernels, exes, direct;
 static char config[64];
 
-/* From several depths of the stack, so that one launch is not always where the last one was. */
+/* From several stack depths, so that launches do not all have one stack pointer. */
 __attribute__((noinline)) static int deeper(int n)
 {
 	volatile char pad[200];
 
-	pad[1] = 0; /* the rest keeps what was there */
+	pad[1] = 0; /* the rest keeps its previous contents */
 	return (n ? deeper(n - 1) : cudaLaunchKernel((void *)0x2000, 1, 1, 1, 1, 0, 0, 0)) + pad[1];
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A driver, or a runtime whose launches are made by it. */
+/* A driver, or a runtime that launches through it. */
 #include <stddef.h>
 
 int cuLaunchKernel(void *f, int gx, int gy, int gz, int bx, int by, int bz, int shared,
@@ -20,7 +20,7 @@ int cuLaunchKernelEx(const void *config, void *f, void **args, void **extra)
 	return 0;
 }
 #else
-/* What the driver calls a function is another address. */
+/* The driver knows a function by another address. */
 int cudaLaunchKernel(void *func, long grid, long gz, long block, long bz, void **args, long shared,
 		     void *stream)
 {

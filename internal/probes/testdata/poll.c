@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Asks until it is told what its arguments say, once a line is there to read. */
+/* Polls until it gets the answers in its arguments, after an input line. */
 #include <stdio.h>
 #include <stdlib.h>
 

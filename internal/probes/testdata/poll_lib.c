@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Queries whose answer is what they are given; the runtime's asks the driver's. */
+/* Queries that return their argument; the runtime's calls the driver's. */
 int cuEventQuery(long answer)
 {
 	__asm__ volatile("" ::: "memory");

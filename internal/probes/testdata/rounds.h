@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that make rounds of calls: so many for each line, or, for one with an "l", until the
- * next line. After each, tell prints how many calls there were. A round is made by its number.
+ * Threads that make rounds of calls: a number for each line, or, for a line with "l", until the
+ * next line. After each, tell prints the number of calls. A round is identified by its number.
  */
 #include <pthread.h>
 #include <stdio.h>

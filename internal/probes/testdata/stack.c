@@ -1,4 +1,4 @@
-/* Calls cudaMalloc from a known depth, and says where each function was called from, with those of the library at the start. */
+/* Calls cudaMalloc from a known depth, and prints return addresses, the library's own first. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ int main(void)
 	char what[16];
 	int depth, times;
 
-	down(0); /* not traced yet: nobody has changed return addresses */
+	down(0); /* not traced yet: return addresses are original */
 	printf("ready %p %p\n", called_from[1], called_from[0]);
 	fflush(stdout);
 	while (scanf("%15s %d %d", what, &depth, &times) == 3) {

@@ -1,4 +1,4 @@
-/* A runtime on a driver, in one: each notes where it was called from. */
+/* A runtime on a driver, in one: each records its return address. */
 #include <stddef.h>
 void *called_from[2];
 int fail_next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `bursts LIBRARY` makes as many launches as each line of its input says, and says so. */
+/* `bursts LIBRARY` makes the number of launches on each input line, and reports it. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-// A workload that says what it did to the host: each mode waits for a line on
-// standard input, works, prints what it measured itself, and waits for the end of it.
+// A workload that reports its own host activity: each mode waits for a line on standard input,
+// works, prints its own measurements, and waits for end of input.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -47,7 +47,7 @@ static void done(void)
 		;
 }
 
-// disk FILE N: N blocks of 256 KiB written and read past the page cache.
+// disk FILE N: writes and reads N blocks of 256 KiB with direct I/O.
 static void disk(const char *path, int n)
 {
 	const int block = 256 << 10;
@@ -84,7 +84,7 @@ static void disk(const char *path, int n)
 	done();
 }
 
-// cache FILE: reads a file twice, so that its cgroup has to give pages back.
+// cache FILE: reads a file twice, so that its cgroup must reclaim pages.
 static void cache(const char *path)
 {
 	static char buf[1 << 20];
@@ -102,7 +102,7 @@ static void cache(const char *path)
 	done();
 }
 
-// touch MB: more memory than there is.
+// touch MB: uses more memory than the limit.
 static void touch(int mb)
 {
 	ready();
@@ -118,7 +118,7 @@ static void touch(int mb)
 	done();
 }
 
-// spin MS: so much CPU time.
+// spin MS: uses this much CPU time.
 static void spin(int ms)
 {
 	struct timespec t = { 0 };
@@ -144,7 +144,7 @@ static void *echo(void *arg)
 	return arg;
 }
 
-// tcp N: a connection to itself over lo, then N messages there and back.
+// tcp N: connects to itself over lo, then sends N messages there and back.
 static void tcp(int n)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
@@ -169,7 +169,7 @@ static void tcp(int n)
 	if (connect(fd, (void *)&a, sizeof(a)))
 		die("connect");
 	connect_ns = now() - t;
-	ready(); // packets get lost from now on
+	ready(); // packets are dropped from now on
 	for (int i = 0; i < n; i++) {
 		if (send(fd, buf, 50, 0) != 50)
 			die("send");

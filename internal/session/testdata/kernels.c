@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Launches kernels: `kernels DIR STEP...`. The libraries of DIR are loaded, then the
- * steps are taken, one after another:
- * register     three kernels with the runtime, one has a name of 3,000 bytes
- * unregister   them
+ * Launches GPU kernels: `kernels DIR STEP...` loads the libraries of DIR, then runs the
+ * steps in order:
+ * register     registers three kernels with the runtime, one with a name of 3,000 bytes
+ * unregister   unregisters them
  * again        registers the first with another name
- * launch       each of the three 100 times
- * get          a handle of the first kernel, which is launched 100 times
- * module       takes two functions of a module, by names that lie on the stack, and
- *              launches each 100 times
+ * launch       launches each of the three 100 times
+ * get          gets a handle of the first kernel, and launches it 100 times
+ * module       gets two functions of a module, by names on the stack, and launches each
+ *              100 times
  * more         launches the second 100 times more
- * swap         unloads the module and takes another function of another one, until a
- *              handle comes again; launches it 100 times
- * fork         has a child take the rest of the steps
- * exec         takes the rest of the steps in a new program
- * wait         for a line
+ * swap         unloads the module and gets another function of another module, until a
+ *              handle is reused; launches it 100 times
+ * fork         runs the remaining steps in a child
+ * exec         runs the remaining steps in a new program
+ * wait         waits for a line
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A runtime of one function, which calls itself once as it is loaded when asked to. */
+/* A runtime of one function, which calls itself once on loading if requested. */
 #include <stdlib.h>
 
 __attribute__((noinline)) int cudaStreamSynchronize(void *stream)

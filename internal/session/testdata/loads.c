@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `loads N FILE...` loads each library when it is told to, and calls it N times when it is told to again. */
+/* `loads N FILE...` loads each library on an input line, and calls it N times on the next. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

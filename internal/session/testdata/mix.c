@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `mix LIBRARY` launches, copies and synchronises as fast as it can from a line "go" to a
- * line "stop" of its input, again and again, and says how many rounds it made.
+ * `mix LIBRARY` launches, copies and synchronizes at full speed from a line "go" to a line "stop"
+ * of its input, repeatedly, and prints the number of rounds.
  */
 #include <dlfcn.h>
 #include <poll.h>

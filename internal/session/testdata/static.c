@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A program that has its runtime linked in, as nvcc does it: `static DRIVER N`
- * loads the driver when it is told to, then makes N calls.
+ * A program with a linked-in runtime, as nvcc builds it: `static DRIVER N` loads the driver on an
+ * input line, then makes N calls.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 int cudaStreamSynchronize(void *stream);
 
-/* What nvcc makes of a program's GPU code. */
+/* nvcc's section for a program's GPU code. */
 __attribute__((section(".nvFatBinSegment"), used)) static const char fat[8] = "gpu";
 
 static void wait_line(const char *say)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls functions that tell little: one that the loader finds for it, one whose name it
- * holds, and one that a library calls which it loads later. For each line that it reads
- * it makes a hundred calls of what the line names. */
+/* Calls functions of the least telling classes: one that the loader binds, one whose name it
+ * contains, and one that a library calls which it loads later. For each input line it makes a
+ * hundred calls of the function that the line names. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

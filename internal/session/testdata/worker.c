@@ -2,11 +2,11 @@
 /*
  * Makes exact numbers of calls: `worker MODE N`, N calls each time.
  * calls: at once. late: loads the library first. forks: 40 children, each makes
- * the calls, every second one by running this program anew.
+ * the calls, every second one by an exec of this program.
  * hold: then waits. errors: all fail. many: 600 children, one after the other, then waits.
- * joins: 100 threads, one after the other, that end while they are waited for; then waits.
+ * joins: 100 threads, one after the other, that end while they are joined; then waits.
  * killed: 300 children, one after the other, of four threads each, that kill themselves; then waits.
- * stay: makes calls until it is killed, or whoever started it has gone.
+ * stay: makes calls until it is killed, or its parent has ended.
  */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -14,11 +14,11 @@ import (
 	"ingero/sim"
 )
 
-// stepped is how many calls are made while the clock is set.
+// stepped is the number of calls made while the clock is set.
 const stepped = 600
 
-// clock sets the machine's clock an hour ahead, and two back, while the program traces a
-// job: it goes on, and has each call once.
+// clock sets the machine's clock an hour ahead, and two back, while the program traces a job. The
+// trace continues, and has each call once.
 func clock() error {
 	stack, err := sim.Extract("/tmp/sim")
 	if err != nil {
@@ -34,7 +34,7 @@ func clock() error {
 	}
 	defer func() { _, _ = job.Process.Kill(), job.Wait() }()
 	db := home + "/clock.db"
-	// No probe is removed to spare an emulated machine: each call is to be counted.
+	// Without a limit no probe is removed on the slow emulated machine: each call is to be counted.
 	trace, ticks, err := begin(job, db, "--max-overhead", "0")
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func clock() error {
 			return errors.Join(err, trace.Wait())
 		}
 	}
-	for err == nil { // the job ends, and with it the trace
+	for err == nil { // the job ends, and the trace with it
 		err = pass(ticks, 1)
 	}
 	if err := trace.Wait(); err != nil {
@@ -59,7 +59,7 @@ func clock() error {
 	return kept(db)
 }
 
-// pass reads so many ticks.
+// pass reads n ticks.
 func pass(ticks *bufio.Reader, n int) error {
 	for n > 0 {
 		text, err := ticks.ReadBytes('\n')
@@ -77,7 +77,7 @@ func pass(ticks *bufio.Reader, n int) error {
 	return nil
 }
 
-// set sets the clock by so much.
+// set moves the clock by a duration.
 func set(by time.Duration) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &now); err != nil {
@@ -87,7 +87,7 @@ func set(by time.Duration) error {
 	return unix.ClockSettime(unix.CLOCK_REALTIME, &now)
 }
 
-// kept compares what was recorded with what was done.
+// kept compares the recorded calls with those made.
 func kept(db string) error {
 	out, err := ingero("query", "--json", "--db", db)
 	if err != nil {

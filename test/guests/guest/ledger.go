@@ -14,11 +14,11 @@ import (
 	"ingero/sim"
 )
 
-// trainers is how many threads train at once, on few CPUs.
+// trainers is the number of concurrent training threads, on few CPUs.
 const trainers = 3
 
-// ledger traces a training loop that sleeps for its GPU, and checks what was
-// said of its time: it sleeps, timers wake it, and its threads take turns.
+// ledger traces a training loop that sleeps for its GPU, and checks the account of its time: it
+// sleeps, timers wake it, and its threads take turns.
 func ledger(tr *probes.Tracer, stack sim.Stack) error {
 	cmd := exec.Command(stack.Program("train"), "--hold", "--steps", "30", "--launches", "4", "--kernel-us", "1500",
 		"--cpu-us", "3000", "--threads", fmt.Sprint(trainers))
@@ -47,8 +47,8 @@ func ledger(tr *probes.Tracer, stack sim.Stack) error {
 	return errors.Join(append(errs, callsSleep(b.Calls), waitsAreOwned(b.Waits, pid), accountsAddUp(b.Ended))...)
 }
 
-// callsSleep checks that the parts of calls are the whole, and that those which
-// wait for the GPU do so asleep.
+// callsSleep checks that the parts of calls add up, and that calls that wait for the GPU are
+// blocked.
 func callsSleep(calls []events.Call) error {
 	var synced, blocked int64
 	for i := range calls {
@@ -68,8 +68,8 @@ func callsSleep(calls []events.Call) error {
 	return nil
 }
 
-// waitsAreOwned checks that timers end the sleeps, and that the threads of the
-// process have the CPU in each other's stead.
+// waitsAreOwned checks that timers end the sleeps, and that the process's threads are named as
+// owners of the CPU in each other's waits.
 func waitsAreOwned(waits []events.Wait, pid uint32) error {
 	var sleeps, byTimer, turns int
 	for i := range waits {

@@ -1,6 +1,5 @@
-// Command guest is the first and only program of an emulated machine: it mounts
-// what tracing needs, runs the smoke test and turns the machine off. It does
-// nothing unless it is process 1.
+// Command guest is the only program of an emulated machine: it mounts what tracing needs, runs the
+// smoke test and turns the machine off. It does nothing unless it is process 1.
 package main
 
 import (
@@ -19,7 +18,7 @@ func main() {
 	}
 	if err := guest(); err != nil {
 		var verifier fmt.Formatter
-		if errors.As(err, &verifier) { // whose last words are in the error, all others only here
+		if errors.As(err, &verifier) { // the error has the verifier's last lines, %+v all of them
 			fmt.Printf("%+v\n", verifier)
 		}
 		fmt.Printf("\nGUEST FAIL %v\n", err)
@@ -46,7 +45,7 @@ func guest() error {
 		return err
 	}
 	fmt.Printf("\n%s", version)
-	// "none voluntary (full)": the one in brackets is in force
+	// In "none voluntary (full)" the mode in parentheses is in force.
 	if preempt, err := os.ReadFile("/sys/kernel/debug/sched/preempt"); err == nil {
 		_, rest, _ := strings.Cut(string(preempt), "(")
 		in, _, _ := strings.Cut(rest, ")")

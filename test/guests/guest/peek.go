@@ -15,8 +15,8 @@ import (
 	"ingero/sim"
 )
 
-// peek reads the memory of a process where the machine lets nobody do so from user space,
-// until it is turned off.
+// peek reads a process's memory where no user space process may do so, until the machine is turned
+// off.
 func peek(stack sim.Stack) error {
 	if err := os.WriteFile("/proc/sys/kernel/yama/ptrace_scope", []byte("3"), 0); err != nil {
 		return err
@@ -76,7 +76,7 @@ func peekAt(pid uint32) error {
 	return nil
 }
 
-// before tells whether the kernel is older than a version.
+// before reports whether the kernel is older than a version.
 func before(major, minor int) (bool, error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {

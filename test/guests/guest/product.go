@@ -15,13 +15,13 @@ import (
 	"ingero/sim"
 )
 
-// programPath is where the program itself lies, if it is to be run.
+// programPath is the path of ingero itself, if it is to be run.
 const programPath = "/ingero"
 
-const home = "/tmp/home" // where it records
+const home = "/tmp/home" // directory of its recordings
 
-// product runs the program itself: it is to say that it can trace here, to name who takes
-// a job's CPU, and to end soon when it is told to.
+// product runs ingero itself. It must report that it can trace here, name the process that takes a
+// job's CPU, and end soon after SIGTERM.
 func product() error {
 	start := time.Now()
 	if err := errors.Join(os.Mkdir(home, 0o700), os.Setenv("HOME", home)); err != nil {
@@ -43,10 +43,10 @@ func product() error {
 	return nil
 }
 
-// check says what this kernel has not.
+// check prints the features that this kernel lacks.
 func check() error {
 	out, err := ingero("check", "--json")
-	if err != nil { // it fails where it cannot trace
+	if err != nil { // it fails if it cannot trace
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	var report struct {
@@ -92,7 +92,7 @@ func demo() error {
 	if err := json.Unmarshal(out, &report); err != nil {
 		return fmt.Errorf("%w in %q", err, out)
 	}
-	for _, c := range report.Chains { // how much each took of an emulated CPU says nothing
+	for _, c := range report.Chains { // shares of an emulated CPU mean nothing
 		var who []string
 		for _, x := range c.Culprits {
 			who = append(who, x.Name)
@@ -112,7 +112,7 @@ func demo() error {
 	return fmt.Errorf("nothing says that the hog took the CPU: %s", out)
 }
 
-// end has the program trace a job, asks it to end while the job goes on, and says how long
+// end lets the program trace a job, asks it to end while the job continues, and prints how long
 // that took. The unit and the pod grant 30 s; an emulated CPU says nothing about them.
 func end() error {
 	stack, err := sim.Extract("/tmp/sim")
@@ -145,7 +145,7 @@ func end() error {
 	return err
 }
 
-// begin has the program trace a job, and returns what reads its lines of JSON.
+// begin starts a trace of a job, and returns a reader of its JSON lines.
 func begin(job *exec.Cmd, db string, flags ...string) (trace *exec.Cmd, said *bufio.Reader, err error) {
 	trace = exec.Command(programPath, append([]string{"trace", "--pid", strconv.Itoa(job.Process.Pid), "--json", "--db", db}, flags...)...)
 	trace.Stderr = os.Stdout

@@ -24,7 +24,7 @@ type load struct {
 	op      string
 	calls   uint64
 	threads int
-	driver  string // what the runtime calls in turn, as often
+	driver  string // driver function that the runtime calls as often
 }
 
 var loads = []load{
@@ -33,8 +33,7 @@ var loads = []load{
 	{"cudaStreamSynchronize", 400, 1, "cuStreamSynchronize"},
 }
 
-// smoke traces each load and compares what was counted and recorded with what
-// was done.
+// smoke traces each load, and compares the counts and records with the calls made.
 func smoke() error {
 	start := time.Now()
 	stack, err := sim.Extract("/tmp/sim")
@@ -73,7 +72,7 @@ func smoke() error {
 	return err
 }
 
-// verify has the verifier look at all that there is, and says how much that was.
+// verify loads all programs, and prints how many instructions the verifier processed.
 func verify() error {
 	tr, err := probes.Open(probes.Options{Gate: true, Stacks: probes.StacksSlow})
 	if err != nil {

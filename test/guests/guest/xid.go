@@ -16,15 +16,14 @@ import (
 	"ingero/internal/xid"
 )
 
-// modulePath is where the guest has the module that stands in for the driver, in
-// guests that test that.
+// modulePath is the path of the module that replaces the driver, in guests that test it.
 const modulePath = "/xid.ko"
 
-// bursts is how many bursts of three faults are reported.
+// bursts is the number of reported bursts, of three faults each.
 const bursts = 333
 
-// faults loads the module and sees that what it reports is told: once, in order, by
-// the tracepoint, though the log has it too.
+// faults loads the module and checks that its reports arrive once, in order, through the
+// tracepoint, though the log has them too.
 func faults() error {
 	if _, err := probes.OpenXids(); !errors.Is(err, probes.ErrNoTracepoint) {
 		return fmt.Errorf("without the module: %w", err)
@@ -53,17 +52,17 @@ func faults() error {
 	return errors.Join(reported(f), f.Close(), overflow())
 }
 
-// report has the module report a fault.
+// report makes the module report a fault.
 func report(what string) error {
 	return os.WriteFile("/sys/kernel/debug/xid", []byte(what), 0)
 }
 
-// codes are those of a burst.
+// codes are the codes of a burst.
 var codes = [3]uint32{172, 48, 13}
 
 // send reports bursts of three faults, and one SXid with its details.
 func send() error {
-	long := strings.Repeat("long ", 190) // the log takes no more
+	long := strings.Repeat("long ", 190) // the log accepts no more
 	for i := range bursts {
 		for j, code := range codes {
 			instance := ""
@@ -92,7 +91,7 @@ func reported(f *session.Faults) error {
 	for end := time.Now().Add(time.Minute); len(all) < n && time.Now().Before(end); <-time.After(time.Millisecond) {
 		all = f.Drain(all)
 	}
-	// What the log still brings must be twins.
+	// Any further reports from the log must be duplicates.
 	for end := time.Now().Add(time.Second); time.Now().Before(end); <-time.After(time.Millisecond) {
 		all = f.Drain(all)
 	}
@@ -129,7 +128,7 @@ func reported(f *session.Faults) error {
 	return nil
 }
 
-// instanceOf is the MIG instance that a burst is attributed to: every other one.
+// instanceOf is the MIG instance to which a burst is attributed: every other burst has one.
 func instanceOf(burst int) tick.Number {
 	if burst%2 == 1 {
 		return tick.Numbered(5)
@@ -137,8 +136,8 @@ func instanceOf(burst int) tick.Number {
 	return 0
 }
 
-// overflow reports more than there is room for while nobody reads: the first are kept,
-// and the rest is counted.
+// overflow reports more faults than fit while nobody reads. The first are kept, and the rest is
+// counted.
 func overflow() error {
 	x, err := probes.OpenXids()
 	if err != nil {

@@ -53,7 +53,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// run is a scenario under way.
+// run is a scenario in progress.
 type run struct {
 	*scenario
 	t     *testing.T
@@ -96,7 +96,7 @@ func (l *lab) start(t *testing.T, s *scenario) *run {
 	return r
 }
 
-// idlest is the CPU that was idle for longest in a second.
+// idlest returns the CPU with the most idle time in a second.
 func idlest(t *testing.T) (cpu int) {
 	t.Helper()
 	idle := func() (all []int64) {
@@ -123,11 +123,11 @@ func idlest(t *testing.T) (cpu int) {
 	return min(cpu, 1)
 }
 
-// first has the job's threads, and those that they start, run before all others on their
-// CPU: the machine may be busy.
+// first gives the job's threads, and those that they start, priority over all others on their CPU:
+// the machine may be busy.
 func (r *run) first() {
 	r.t.Helper()
-	for _, dir := range []string{filepath.Dir(r.group), r.group} { // where the first version of cgroups shares out the time
+	for _, dir := range []string{filepath.Dir(r.group), r.group} { // where version 1 cgroups divide the time
 		err := os.WriteFile(filepath.Join(dir, "cpu.rt_runtime_us"), []byte("900000"), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.t.Fatal(err)
@@ -170,7 +170,7 @@ const (
 	length = 5400 * ms
 )
 
-// through goes through the scenario, and returns the truth about it.
+// through runs the scenario, and returns its truth.
 func (r *run) through() truth {
 	x := truth{About: r.about, Rules: r.rules, Own: r.own}
 	wait(begins)
@@ -234,7 +234,7 @@ func newClock(t *testing.T) clock {
 
 func (c clock) word(at int) uint64 { return binary.LittleEndian.Uint64(c.mem[at:]) }
 
-// fault switches what the job does to itself.
+// fault switches the job's own fault.
 func (c clock) fault(on bool) {
 	var mode uint64
 	if on {
@@ -243,8 +243,8 @@ func (c clock) fault(on bool) {
 	binary.LittleEndian.PutUint64(c.mem, mode)
 }
 
-// lost returns what the steps from one time to another took more than the others, by the
-// ends of steps. Normal steps are the middle half of those without a fault.
+// lost returns how much more the steps in a time range took than the others, by the ends of steps.
+// Normal steps are the middle half of those without a fault.
 func (c clock) lost(from, to time.Time) (least, most time.Duration) {
 	var normal, touched []int64
 	for i := 1 + 5; i < int(min(c.word(logCount), logMax)); i++ { // the first ones warm up

@@ -20,8 +20,8 @@ import (
 // other is the name of a process that is not ours.
 const other = "other"
 
-// ours are the names of processes and threads that tapes may have: those of scenarios, and
-// some of every kernel.
+// ours are the names of processes and threads that tapes may have: those of scenarios, and some of
+// every kernel.
 var ours = []string{"victim", "faults", "hog", "stopper", "train", "taskset", "python3", "sh", "raw.test",
 	"pt_data_worker", "pt_data_pin", "pt_autograd_0", other, "kworker", "kswapd0"}
 
@@ -34,7 +34,7 @@ var (
 	peers   = regexp.MustCompile(`^[0-9a-fA-F.:\[\]]*[.:][0-9a-fA-F.:\[\]]*$`)
 )
 
-// clean replaces the names of others and of this machine's folders: see session.RawTape.
+// clean replaces the names of others and of this machine's directories: see session.RawTape.
 func clean(field, text string) string {
 	switch field {
 	case "Comm":
@@ -70,10 +70,10 @@ func clean(field, text string) string {
 	case "Kind", "Reason", "Func", "BuildID", "Name", "Started", "Ended", "Mapped", "Attached":
 		return text
 	}
-	return "" // where a process runs, and as what
+	return "" // where a process runs
 }
 
-// TestTapesNameOnlyOurProcesses reads all that a tape has, not only what is played.
+// TestTapesNameOnlyOurProcesses reads everything on a tape, not only what is played.
 func TestTapesNameOnlyOurProcesses(t *testing.T) {
 	for _, name := range tapes(t) {
 		r, err := tape.Open(bytes.NewReader(read(t, name+".tape")))
@@ -100,7 +100,7 @@ func TestTapesNameOnlyOurProcesses(t *testing.T) {
 	}
 }
 
-// textsOf are the texts of a frame by the name of their field.
+// textsOf returns the texts of a frame by the name of their field.
 func textsOf(t *testing.T, k tape.Kind, b []byte) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}

@@ -25,15 +25,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// truth is what happened, by other means than ingero's.
+// truth is what happened, measured without ingero.
 type truth struct {
 	About string   // what was done to the job
-	Rules []string // any of them is the cause; empty: nothing may be said
-	// Own: the job did it to itself. Culprits are the processes that did it; with neither
-	// nobody is to be named.
+	Rules []string // any of them is the cause; empty: no chain may be reported
+	// Own means that the job caused it itself. Culprits are the processes that caused it. With
+	// neither there is no culprit.
 	Own      bool     `json:",omitempty"`
 	Culprits []uint32 `json:",omitempty"`
-	// Lost is what the job lost, by its own clock.
+	// The job's loss, by its own clock.
 	LostMin, LostMax time.Duration
 	// From and To are the fault's time.
 	From, To time.Time
@@ -45,14 +45,14 @@ type told struct {
 	Ticks []said
 }
 
-// said is what a tick said.
+// said is the output of a tick.
 type said struct {
 	Seq     uint64
 	Time    time.Time
 	Window  time.Duration
 	Records uint64
 	Final   bool
-	// Since the tick before: how many there were, and a digest of all that is in them.
+	// Since the previous tick: the counts, and a digest of their content.
 	Calls, Waits, Ended, Procs, Ranges, Stacks int
 	Digest                                     string
 	Ops                                        []op
@@ -68,17 +68,17 @@ type op struct {
 	PID      uint32
 	Sum      tick.Counts
 	P50, P99 int64
-	Rest     string // digest of what the tick brought, and of the kernel's histogram
+	Rest     string // digest of the tick's changes, and of the kernel's histogram
 }
 
 // breakdown is where a process's time went.
 type breakdown struct {
 	PID    uint32
 	Steps  int
-	Digest string // of all of it
+	Digest string // of all its fields
 }
 
-// watch is a sink that keeps what is said.
+// watch is a sink that keeps the output.
 type watch struct {
 	ticks []said
 	now   said
@@ -108,8 +108,8 @@ func (w *watch) Batch(b *tick.Batch) error {
 	return nil
 }
 
-// write writes all fields that are not zero: a field that the tapes are older than changes
-// no digest.
+// write writes all fields that are not zero, so that a field newer than the tapes changes no
+// digest.
 func write[T any](to io.Writer, list []T) {
 	for i := range list {
 		v := reflect.ValueOf(&list[i]).Elem()
@@ -175,7 +175,7 @@ func inUTC(c *tick.Chain) {
 
 func (w *watch) Close() error { return nil }
 
-// play plays a tape and returns what was said.
+// play plays a tape and returns the output.
 func play(t testing.TB, b []byte) []said {
 	t.Helper()
 	p, err := session.Play(bytes.NewReader(b))
@@ -219,7 +219,7 @@ func writeTold(t testing.TB, name string, x *told) {
 	}
 	line(`{"Truth":`, &x.Truth)
 	before := ",\n\"Ticks\":[\n"
-	for i := range x.Ticks { // a line each
+	for i := range x.Ticks { // one line each
 		line(before, &x.Ticks[i])
 		before = ",\n"
 	}
@@ -229,7 +229,7 @@ func writeTold(t testing.TB, name string, x *told) {
 	}
 }
 
-// normal returns what was said as it is after a way through JSON.
+// normal returns the output after a round trip through JSON.
 func normal(t testing.TB, ticks []said) (out []said) {
 	t.Helper()
 	text, err := json.Marshal(ticks)
@@ -269,7 +269,7 @@ func TestTwoPlaysAreTheSame(t *testing.T) {
 	}
 }
 
-// judge compares what was said with the truth, and returns what is wrong.
+// judge compares the output with the truth, and returns the errors.
 func judge(x *truth, ticks []said) (wrong []string) {
 	if len(ticks) == 0 || !ticks[len(ticks)-1].Final {
 		return []string{"there is no last tick"}
@@ -309,7 +309,7 @@ func judge(x *truth, ticks []said) (wrong []string) {
 	return wrong
 }
 
-// A chain that is not the truth, a wrong culprit and a wrong loss must not pass.
+// A false chain, a wrong culprit and a wrong loss are errors.
 func TestJudge(t *testing.T) {
 	x := truth{Rules: []string{"cpu-taken"}, Culprits: []uint32{7}, LostMin: 1, LostMax: 2, From: time.Unix(10, 0), To: time.Unix(12, 0)}
 	right := tick.Chain{Rule: "cpu-taken", LostMin: 1, LostMax: 3, From: time.Unix(10, 0), To: time.Unix(12, 0), Culprits: []tick.Culprit{{Thread: events.Thread{PID: 7}}}}

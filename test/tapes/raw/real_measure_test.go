@@ -15,11 +15,11 @@ import (
 	"ingero/test/real"
 )
 
-// times are those of victims: shorter than in their lab, so that tapes are small.
+// times is the victims' schedule: shorter than in their lab, so that tapes are small.
 var times = real.Schedule{Lead: 2500 * ms, Lasts: 1500 * ms, Tail: 1200 * ms}
 
-// recordReal records the real programs that -record names, or "real" for all that make small
-// tapes. It reports whether there was one.
+// recordReal records the real programs that -record names, or "real" for all that make small tapes.
+// It reports whether there was one.
 func recordReal(t *testing.T) (done bool) {
 	for i := range real.Victims {
 		v := &real.Victims[i]
@@ -32,7 +32,7 @@ func recordReal(t *testing.T) (done bool) {
 	return done
 }
 
-// alone has the victim's threads run before all others: the machine may be busy. They are in
+// alone gives the victim's threads priority over all others: the machine may be busy. They are in
 // this process's control group.
 func alone(t *testing.T) {
 	t.Helper()

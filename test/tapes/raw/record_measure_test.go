@@ -27,20 +27,20 @@ var recorded = flag.String("record", "", "scenario to record: a name of the list
 
 const ms = time.Millisecond
 
-// scenario is a job and what is done to it.
+// scenario is a job and its fault.
 type scenario struct {
 	name, about string
 	main        string   // the job's script: see test/incidents/testdata/victim.c
-	args        []string // more of them
+	args        []string // further scripts
 	env         string   // how it waits for the GPU
 	python      bool     // the job is the loop in Python
-	shell       string   // the job is a script of the shell; $0 is the simulated stack's training program
+	shell       string   // the job is a shell script; $0 is the simulated stack's training program
 	fault       func(r *run) (pids []uint32, end func())
 	rules       []string
-	own         bool     // the job does it to itself
-	alone       bool     // the job and the fault run before all others on its CPU
-	quiet       bool     // the job runs on the CPU that has less to do
-	nobody      bool     // the fault's processes are not to be named
+	own         bool     // the job causes it itself
+	alone       bool     // the job and the fault have priority over all others on its CPU
+	quiet       bool     // the job runs on the less busy CPU
+	nobody      bool     // the fault's processes must not be named
 	without     []string // steps of package govern that are taken
 }
 
@@ -73,14 +73,15 @@ var scenarios = []scenario{
 	spared("all", "stacks-rare", "records-thin", "python-off", "launches-counted", "stacks-off", "records-least", "host-off", "calls-counted", "hot-off"),
 }
 
-// spared is a scenario in which steps are taken to spare the job, so that answers rest on less.
+// spared is a scenario in which steps are taken to spare the job, so that answers rest on less
+// data.
 func spared(name string, without ...string) scenario {
 	return scenario{name: "spared-" + name, alone: true, about: "a process stops the job with SIGSTOP, and tracing does without " + strings.Join(without, ", "),
 		main: "copy 65536; launch 10 300; sync; cpu 2000", env: blocks, fault: program("stopper OTHER PID 80000 300000"), rules: []string{"stopped"}, without: without}
 }
 
-// TestRecord records scenarios, and wants the play to say what was said live, and that to
-// be the truth. It needs root and a quiet machine.
+// TestRecord records scenarios, and checks that a play gives the live output, and that it is true.
+// It needs root and a quiet machine.
 func TestRecord(t *testing.T) {
 	if *recorded == "" {
 		t.Log("nothing to record: see doc.go")
@@ -105,7 +106,7 @@ func record(t *testing.T, l *lab, s *scenario) {
 	r := l.start(t, s)
 	var out bytes.Buffer
 	var forced []int
-	var bound float64 // without one nothing is left out
+	var bound float64 // without a limit nothing is shed
 	for _, name := range s.without {
 		forced, bound = append(forced, govern.StepNamed(name)), 1
 	}
@@ -116,7 +117,7 @@ func record(t *testing.T, l *lab, s *scenario) {
 	keep(t, s.name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)
 }
 
-// live traces a process while what happens to it does, and writes its tape.
+// live traces a process during through, and writes its tape.
 func live(t *testing.T, out io.Writer, pid uint32, bound float64, forced []int, through func() truth) (truth, *watch) {
 	t.Helper()
 	source, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}},
@@ -138,7 +139,7 @@ func live(t *testing.T, out io.Writer, pid uint32, bound float64, forced []int, 
 	return x, w
 }
 
-// keep keeps a tape if the play says what was said live, and that is the truth.
+// keep keeps a tape if a play gives the live output, and that is true.
 func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
 	t.Helper()
 	t.Logf("%d bytes; truly lost: %v to %v", len(b), x.Truth.LostMin, x.Truth.LostMax)
@@ -162,7 +163,7 @@ func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
 	}
 }
 
-// program is a fault that a run of the faults program makes.
+// program is a fault by a run of the faults program.
 func program(what string) func(r *run) ([]uint32, func()) {
 	return func(r *run) ([]uint32, func()) {
 		c := r.lab.faults(r, what)
@@ -186,7 +187,7 @@ func inside(r *run) ([]uint32, func()) {
 func quota(r *run) ([]uint32, func()) {
 	set := func(text string) {
 		file := filepath.Join(r.group, "cpu.cfs_quota_us")
-		if _, err := os.Stat(file); err != nil { // the second version of cgroups
+		if _, err := os.Stat(file); err != nil { // version 2 of cgroups
 			file, text = filepath.Join(r.group, "cpu.max"), strings.Replace(text, "-1", "max", 1)
 		}
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
