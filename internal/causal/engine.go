@@ -18,7 +18,7 @@ type Engine struct {
 	agent   uint32
 	series  map[uint32]*series // by TID
 	causes  causes
-	quota   [2]int // steps kept per second and series: held up, others
+	quota   quotas // steps kept per second and series
 	ticks   uint64
 	have    Needs
 	kept    map[string]*tick.Chain // by ID
@@ -35,7 +35,7 @@ type Engine struct {
 func New(agentPID uint32) *Engine {
 	return &Engine{
 		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
-		quota: [2]int{heldQuota, freeQuota}, kept: map[string]*tick.Chain{}, books: map[uint32]*Book{},
+		quota: quotaOf(maxRecords), kept: map[string]*tick.Chain{}, books: map[uint32]*Book{},
 	}
 }
 
@@ -77,8 +77,7 @@ func (e *Engine) seriesOf(s *ledger.Step) *series {
 	}
 	x = &series{pid: s.PID, tid: s.TID, rng: uint64(s.TID)<<1 | 1, newest: s.To / 1e9}
 	e.series[s.TID] = x
-	per := max(maxRecords/windowSeconds/len(e.series), 4)
-	e.quota = [2]int{min(heldQuota, per*3/4), min(freeQuota, per/4)}
+	e.quota = quotaOf(max(maxRecords/windowSeconds/len(e.series), 4))
 	return x
 }
 

@@ -9,10 +9,11 @@ const (
 	windowSeconds = 60 // length of the window
 	maxSeries     = 512
 	maxRecords    = 1 << 16 // of all series
-	maxKinds      = 8       // of steps with a tracked usual length
+	maxKinds      = 8       // of steps whose netting is remembered
 	maxParts      = 8       // of a step
 	maxOwn        = 4       // operations of a step
-	heldQuota     = 32      // delayed steps kept per second
+	slowQuota     = 24      // unusually long steps kept per second
+	heldQuota     = 16      // other delayed steps kept per second
 	freeQuota     = 12      // other steps kept per second
 	longStep      = 125e6   // ns: all steps of at least this length are kept
 	longQuota     = 1e9/longStep + 1
@@ -80,19 +81,27 @@ type series struct {
 	rng      uint64
 	last     record // latest step, pending until the next one
 	waiting  bool
-	typical  [maxKinds]typical
-	steps    int // total number
+	usual    float64 // length of half of the steps, ns
+	steps    int     // total number
 	reached  [maxKinds]reached
 	slots    [windowSeconds]slot
 }
 
 // slot is one second of a series.
 type slot struct {
-	second           int64
-	held, free, long stratum
+	second                 int64
+	slow, held, free, long stratum
 }
 
-func (x *slot) strata() [3]*stratum { return [...]*stratum{&x.held, &x.free, &x.long} }
+func (x *slot) strata() [4]*stratum { return [...]*stratum{&x.slow, &x.held, &x.free, &x.long} }
+
+// quotas is how many steps a slot keeps of each stratum but long.
+type quotas struct{ slow, held, free int }
+
+// quotaOf divides the records of one slot between its strata.
+func quotaOf(records int) quotas {
+	return quotas{min(slowQuota, records/2), min(heldQuota, records/4), min(freeQuota, records/4)}
+}
 
 // stratum is a random sample of steps, each kept with the same probability.
 type stratum struct {
@@ -133,24 +142,17 @@ func (s *series) at(ns int64) (*slot, bool) {
 	return x, true
 }
 
-// typical tracks the usual length of steps of a kind.
-type typical struct {
-	kind   uint32
-	length float64 // ns
-}
-
-// long reports whether a step is longer than usual, then updates the usual length.
+// long reports whether a step is longer than the thread's usual step, then updates the latter.
 func (s *series) long(r *record) bool {
-	x := &s.typical[r.kind%maxKinds]
-	if x.kind != r.kind || x.length == 0 {
-		*x = typical{r.kind, float64(r.length)}
-		return true
+	if s.usual == 0 {
+		s.usual = float64(r.length)
+		return false
 	}
-	long := float64(r.length) > 1.2*x.length
-	if step := x.length / 64; float64(r.length) > x.length {
-		x.length += step
+	long := float64(r.length) > 1.2*s.usual
+	if step := s.usual / 64; float64(r.length) > s.usual {
+		s.usual += step
 	} else {
-		x.length -= step
+		s.usual -= step
 	}
 	return long
 }
@@ -163,10 +165,11 @@ const (
 	rare = ledger.MarkNoMemory | ledger.MarkCapture | ledger.MarkUpload | markAfter
 )
 
-// push adds the pending step and makes r the pending one. Delayed steps and unusually long steps
-// are sampled separately: they are few and matter most. The longest steps are all kept, since one
-// of them may have lost more than all others.
-func (s *series) push(r *record, quota [2]int) {
+// push adds the pending step and makes r the pending one. Unusually long steps and delayed steps
+// are sampled separately: they are few and matter most. A few long steps among many short
+// ones would have large, random weights in a common sample. The longest steps are all kept,
+// since one of them may have lost more than all others.
+func (s *series) push(r *record, q quotas) {
 	if s.waiting {
 		if s.last.to() == r.from && s.last.kind == r.kind {
 			s.last.next = r.length
@@ -175,14 +178,16 @@ func (s *series) push(r *record, quota [2]int) {
 			r.marks |= markAfter
 		}
 		if x, ok := s.at(s.last.to()); ok {
-			t, q := &x.free, quota[1]
-			switch {
+			t, keep := &x.free, q.free
+			switch long := s.long(&s.last); {
 			case s.last.length >= longStep:
-				t, q = &x.long, longQuota
-			case s.last.nparts > 0 || s.last.marks&rare != 0 || s.long(&s.last):
-				t, q = &x.held, quota[0]
+				t, keep = &x.long, longQuota
+			case long:
+				t, keep = &x.slow, q.slow
+			case s.last.nparts > 0 || s.last.marks&rare != 0:
+				t, keep = &x.held, q.held
 			}
-			if to := t.place(q, &s.rng); to != nil {
+			if to := t.place(keep, &s.rng); to != nil {
 				*to = s.last
 			}
 		}
