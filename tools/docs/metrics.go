@@ -11,16 +11,15 @@ const metricsHead = `# Metrics
 
 <!-- Generated from internal/metric by make docs. -->
 
-What ` + "`ingero trace --prometheus :9090`" + ` serves ([prometheus.md](../guides/prometheus.md)), and what ` + "`--otlp`" + `
-sends: the first name is OpenTelemetry's, the second Prometheus's. Counters and histograms
-begin with the trace, and do not fall.
+The metrics that ` + "`ingero trace --prometheus :9090`" + ` serves ([prometheus.md](../guides/prometheus.md)) and ` + "`--otlp`" + `
+sends. The first name is the OpenTelemetry name, the second the Prometheus name. Counters and histograms
+begin with the trace and never decrease.
 
-How many series a metric may have is bounded, and the bound stands below. What has no room
-is added to a series whose labels are ` + "`other`" + `, or left out of a gauge, and
-` + "`ingero_metric_overflow_total`" + ` counts that; ` + "`ingero_metric_series`" + ` and ` + "`ingero_metric_series_limit`" + `
-tell how near the bound is. A process that has ended keeps its series for five minutes.
-A histogram has %d series in Prometheus for each that it counts as here, or one where native
-histograms are on.
+Each metric has a limit on its number of series, shown below. Above the limit, counters and histograms add
+new values to a series with the labels ` + "`other`" + `; gauges leave them out. ` + "`ingero_metric_overflow_total`" + `
+counts these cases. ` + "`ingero_metric_series`" + ` and ` + "`ingero_metric_series_limit`" + ` show how near a metric is to
+its limit. A process that has ended keeps its series for five minutes. In Prometheus, each histogram series
+of this table is %d series, or one series with native histograms.
 
 `
 
@@ -28,7 +27,7 @@ histograms are on.
 func metrics() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, metricsHead, len(metric.Bounds)+3)
-	b.WriteString("| OpenTelemetry | Prometheus | type | unit | labels | series at most |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| OpenTelemetry | Prometheus | type | unit | labels | series limit |\n|---|---|---|---|---|---|\n")
 	for i := range metric.Rows {
 		r := &metric.Rows[i]
 		labels := ""
@@ -37,7 +36,7 @@ func metrics() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | [`%s`](#%s) | %s | %s | %s | %d |\n", r.Name, r.Prometheus(), r.Prometheus(), r.Kind, r.Unit, labels, r.Most)
 	}
-	b.WriteString("\nThe dot of a label is an underscore in Prometheus.\n")
+	b.WriteString("\nIn Prometheus, a dot in a label is an underscore.\n")
 	for i := range metric.Rows {
 		r := &metric.Rows[i]
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n    %s\n", r.Prometheus(), r.Help, r.Use)
