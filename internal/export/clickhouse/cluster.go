@@ -50,7 +50,7 @@ type Refused struct {
 }
 
 // Error returns the server's message.
-func (r *Refused) Error() string { return "ClickHouse refuses: " + r.Text }
+func (r *Refused) Error() string { return "ClickHouse rejected the request: " + r.Text }
 
 // maxAnswer bounds an answer that is read. Expected ones are shorter.
 const maxAnswer = 64 << 20
@@ -62,7 +62,7 @@ func Open(addresses string, o Options) (*Cluster, error) {
 	for text := range strings.SplitSeq(addresses, ",") {
 		u, err := url.Parse(strings.TrimSpace(text))
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, errors.New("an address of ClickHouse must be like http://host:8123, several with commas between")
+			return nil, errors.New("write the address of ClickHouse as http://host:8123, several separated by commas")
 		}
 		if name := strings.Trim(u.Path, "/"); name != "" {
 			c.o.Database = name
@@ -123,7 +123,7 @@ func (c *Cluster) insert(ctx context.Context, t *table, body []byte) error {
 	text := fmt.Sprintf("INSERT INTO %s.%s (%s) FORMAT RowBinary", quoteName(c.o.Database), t.name, t.names())
 	answer, err := c.do(ctx, text, body)
 	if err == nil && len(answer) > 0 {
-		err = fmt.Errorf("ClickHouse took rows of %s and answered %.100q", t.name, answer)
+		err = fmt.Errorf("ClickHouse accepted rows of %s but answered %.100q", t.name, answer)
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (c *Cluster) do(ctx context.Context, text string, body []byte) ([]byte, err
 			continue
 		}
 		if c.o.GiveUp > 0 && time.Since(began) > c.o.GiveUp {
-			return nil, fmt.Errorf("no server takes it: %s", c.Problem())
+			return nil, fmt.Errorf("no server accepted the request: %s", c.Problem())
 		}
 		t := time.NewTimer(wait*4/5 + rand.N(wait*2/5+1))
 		select {
@@ -220,7 +220,7 @@ func (c *Cluster) request(ctx context.Context, u *url.URL, text string, body []b
 	case err != nil:
 		return nil, err
 	case len(b) > maxAnswer:
-		return nil, errors.New("the answer does not end")
+		return nil, errors.New("the answer is too large")
 	case answer.StatusCode != http.StatusOK:
 		return nil, failure(answer.StatusCode, string(b))
 	}

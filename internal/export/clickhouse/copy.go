@@ -326,7 +326,7 @@ func naturals(all ...string) ([]uint64, error) {
 	for i, s := range all {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("ClickHouse answered %.100q where a number was asked for", s)
+			return nil, fmt.Errorf("ClickHouse answered %.100q instead of a number", s)
 		}
 		out[i] = n
 	}

@@ -23,16 +23,16 @@ const blockCalls = 1 << 16
 
 // tables are all tables.
 var tables = []table{
-	{name: "calls", about: "One row a call, by its number in its session: unique with that.",
+	{name: "calls", about: "One row per call; session and number are unique together.",
 		columns: export.BinaryColumns(), order: "session, number", shard: fmt.Sprintf("cityHash64(session, intDiv(number, %d))", blockCalls),
 		at: "intDiv(timestamp, 1000000000)"},
-	{name: "rollups", about: "Sums of the calls that began in 10 seconds, by process and operation. Buckets are a histogram of durations: sumMap adds them.",
+	{name: "rollups", about: "Sums of the calls that began within 10 seconds, by process and operation. The buckets are a histogram of durations: add them with sumMap.",
 		columns: []export.Column{{Name: "session", Type: "String"}, {Name: "node", Type: "String"}, {Name: "start", Type: "UInt32"}, {Name: "pid", Type: "UInt32"}, {Name: "op", Type: "String"},
 			{Name: "calls", Type: "UInt64"}, {Name: "done", Type: "UInt64"}, {Name: "errors", Type: "UInt64"}, {Name: "total_ns", Type: "UInt64"},
 			{Name: "oncpu_ns", Type: "UInt64"}, {Name: "runnable_ns", Type: "UInt64"}, {Name: "throttled_ns", Type: "UInt64"}, {Name: "blocked_ns", Type: "UInt64"},
 			{Name: "p50_ns", Type: "Int64"}, {Name: "p99_ns", Type: "Int64"}, {Name: "max_ns", Type: "Int64"}, {Name: "bucket_ns", Type: "Array(Int64)"}, {Name: "bucket_calls", Type: "Array(UInt64)"}},
 		order: "session, start, pid, op", shard: "cityHash64(session)", version: "calls", at: "start"},
-	{name: "chains", about: "Causes of lost time, the last state of each.",
+	{name: "chains", about: "Causes of lost time, in their latest state.",
 		columns: []export.Column{{Name: "session", Type: "String"}, {Name: "node", Type: "String"}, {Name: "id", Type: "String"}, {Name: "version", Type: "UInt64"}, {Name: "rule", Type: "String"}, {Name: "severity", Type: "String"},
 			{Name: "pid", Type: "UInt32"}, {Name: "tid", Type: "UInt32"}, {Name: "op", Type: "String"}, {Name: "from_ns", Type: "Int64"}, {Name: "to_ns", Type: "Int64"},
 			{Name: "lost_ns", Type: "Int64"}, {Name: "confidence", Type: "Float64"}, {Name: "culprit", Type: "String"}, {Name: "baseline", Type: "String"}},

@@ -109,7 +109,7 @@ func badServers() map[string]badServer {
 		"moved":          {&far{ask: says(307, "")}, "307", true},
 		"overloaded":     {&far{ask: says(500, "Code: 252, e.displayText() = Too many parts")}, "Too many parts", false},
 		"proxy":          {&far{ask: says(502, "<html>")}, "502", false},
-		"a lie":          {&far{ask: says(200, "welcome\tguest\n")}, "where a number was asked for", false},
+		"a lie":          {&far{ask: says(200, "welcome\tguest\n")}, "instead of a number", false},
 		"half an answer": {&far{ask: says(200, "0\t1")}, "answered", false},
 		"no answer":      {&far{insert: inserted(drop)}, "EOF", false},
 		"another lie":    {&far{insert: inserted(says(200, "Code: 241. Memory limit"))}, "Memory limit", false},

@@ -93,9 +93,9 @@ func New(o Options) (*Sink, error) {
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil: // the error contains the address, which may be secret
-		return nil, errors.New("the address of the webhook cannot be read")
+		return nil, errors.New("the URL of the webhook is invalid")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("the address of the webhook must begin with https:// or http:// and have a host")
+		return nil, errors.New("the URL of the webhook must begin with https:// or http:// and have a host")
 	}
 	fill(&o)
 	s := &Sink{o: o, to: u.Scheme + "://" + u.Host, done: make(chan struct{}), came: make(chan struct{}, 1),
@@ -142,7 +142,7 @@ func key(secret string) ([]byte, error) {
 	if rest, ok := strings.CutPrefix(secret, "whsec_"); ok {
 		b, err := base64.StdEncoding.DecodeString(rest)
 		if err != nil {
-			return nil, errors.New("the secret of the webhook begins with whsec_ and is no base64")
+			return nil, errors.New("the secret of the webhook begins with whsec_ but is not base64")
 		}
 		return b, nil
 	}
@@ -169,7 +169,7 @@ func (s *Sink) Tick(t *tick.Tick) error {
 		}
 		body, err := s.o.Body(e, t)
 		if err != nil {
-			return fmt.Errorf("put a message for the webhook together: %w", err)
+			return fmt.Errorf("encode a message for the webhook: %w", err)
 		}
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %d %s %d", t.Started.UnixNano(), e.ID, e.Kind, e.Why, t.Seq))
 		s.put(&message{id: "msg_" + hex.EncodeToString(sum[:12]), episode: e.ID, kind: e.Kind, made: time.Now(), body: body})

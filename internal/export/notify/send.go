@@ -126,7 +126,7 @@ func (s *Sink) send(ctx context.Context, m *message) (wait time.Duration, why st
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.o.URL, bytes.NewReader(m.body))
 	if err != nil {
-		return 0, "refused", errors.New("the address of the webhook cannot be used")
+		return 0, "refused", errors.New("the URL of the webhook is invalid")
 	}
 	stamp := strconv.FormatInt(time.Now().Unix(), 10)
 	r.Header.Set("Content-Type", "application/json")

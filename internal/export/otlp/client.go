@@ -139,9 +139,9 @@ func (c *client) status(res *http.Response, text []byte) answer {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		a.retry, a.after = true, c.retryAfter(res.Header.Get("Retry-After"))
 	case http.StatusNotFound:
-		a.err = fmt.Errorf("%s: nothing takes %s at %s", res.Status, c.signal, c.URL.Path)
+		a.err = fmt.Errorf("%s: the receiver does not accept %s at %s", res.Status, c.signal, c.URL.Path)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		a.err = fmt.Errorf("%s: it wants other headers (--otlp-headers-file)", res.Status)
+		a.err = fmt.Errorf("%s: check the headers (--otlp-headers-file)", res.Status)
 	default:
 		if said := printable(text); said != "" && !strings.HasPrefix(res.Header.Get("Content-Type"), "application/x-protobuf") {
 			a.err = fmt.Errorf("%s: %s", res.Status, said)
@@ -173,7 +173,7 @@ func (c *client) accepted(res *http.Response, text []byte) (a answer) {
 	case kind == "application/x-protobuf":
 		a.rejected, a.told, err = partialProto(text)
 	default:
-		err = fmt.Errorf("its answer is %q", kind)
+		err = fmt.Errorf("unexpected content type %q", kind)
 	}
 	if err != nil {
 		return answer{err: fmt.Errorf("%s does not seem to be an OTLP receiver: %w", c.URL.Host, err)}

@@ -83,12 +83,12 @@ func TestAnswers(t *testing.T) {
 		{"away", HTTPProtobuf, text(503, "", ""), answer{retry: true}, "503"},
 		{"behind a proxy", HTTPProtobuf, text(502, "", ""), answer{retry: true}, "502"},
 		{"slow behind a proxy", HTTPProtobuf, text(504, "", "", "Retry-After", "soon"), answer{retry: true}, "504"},
-		{"no such place", HTTPProtobuf, text(404, "text/plain", "404 page not found"), answer{}, "nothing takes traces at /v1/traces"},
+		{"no such place", HTTPProtobuf, text(404, "text/plain", "404 page not found"), answer{}, "does not accept traces at /v1/traces"},
 		{"who are you", HTTPProtobuf, text(401, "", ""), answer{}, "--otlp-headers-file"},
 		{"bad request", HTTPProtobuf, text(400, "text/plain", "no\x1b[31mspans"), answer{}, "400 Bad Request: no [31mspans"},
 		{"wrong status", HTTPProtobuf, text(201, "application/x-protobuf", ""), answer{}, "201"},
 		{"elsewhere", HTTPProtobuf, text(307, "", "", "Location", "/elsewhere"), answer{}, "307"},
-		{"a page", HTTPProtobuf, text(200, "text/html", "<html>sign in"), answer{}, `does not seem to be an OTLP receiver: its answer is "text/html"`},
+		{"a page", HTTPProtobuf, text(200, "text/html", "<html>sign in"), answer{}, `does not seem to be an OTLP receiver: unexpected content type "text/html"`},
 		{"garbage", HTTPProtobuf, text(200, "application/x-protobuf", "\xff\xff\xff"), answer{}, "does not seem to be an OTLP receiver"},
 		{"garbage in JSON", HTTPJSON, text(200, "application/json", `{"partialSuccess":`), answer{}, "does not seem to be an OTLP receiver"},
 		{"no end", HTTPProtobuf, text(200, "application/x-protobuf", strings.Repeat("\x12\x7f", 1<<20)), answer{}, "does not seem to be an OTLP receiver"},
@@ -103,7 +103,7 @@ func TestAnswers(t *testing.T) {
 		{"gRPC, a status of its own", GRPC, grpcText(nil, "grpc-status", "77"), answer{}, "status 77"},
 		{"gRPC, no status", GRPC, grpcText(nil), answer{}, "its answer has no status"},
 		{"gRPC, no gRPC", GRPC, text(200, "text/html", "<html>"), answer{}, "does not seem to be a gRPC server"},
-		{"gRPC, garbage", GRPC, grpcText([]byte("\x00\x00\x00\x00\x09xyz"), "grpc-status", "0"), answer{}, "no message of gRPC"},
+		{"gRPC, garbage", GRPC, grpcText([]byte("\x00\x00\x00\x00\x09xyz"), "grpc-status", "0"), answer{}, "not a gRPC message"},
 		{"gRPC, another status", GRPC, text(503, "", ""), answer{retry: true}, "503"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -60,7 +60,7 @@ func Configure(s Settings) (Options, error) {
 		o.Interval = max(d, time.Second) // ticks are no more frequent
 	}
 	if p := s.Getenv("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"); p != "" && !strings.EqualFold(p, "cumulative") {
-		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: %q is not what ingero sends: metrics are cumulative; a collector's cumulativetodelta processor makes them differences", p)
+		return Options{}, fmt.Errorf("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE: %q is not supported: ingero sends cumulative metrics; use the cumulativetodelta processor of a collector to convert them", p)
 	}
 	o.Resource = pairs(s.Getenv("OTEL_RESOURCE_ATTRIBUTES"))
 	if name := s.Getenv("OTEL_SERVICE_NAME"); name != "" {
@@ -101,7 +101,7 @@ func (s *Settings) target(sig Signal) (t Target, err error) {
 	case "gzip", "none":
 		t.Gzip = kind == "gzip"
 	default:
-		return t, fmt.Errorf("%s: it must be gzip or none, not %q", name, kind)
+		return t, fmt.Errorf("%s must be gzip or none, not %q", name, kind)
 	}
 	t.TLS, err = s.certificates(sig)
 	return t, err
@@ -116,7 +116,7 @@ func (s *Settings) protocol(sig Signal) (Protocol, error) {
 	case "", HTTPProtobuf, HTTPJSON, GRPC:
 		return p, nil
 	}
-	return "", fmt.Errorf("%s: it must be %s, %s or %s, not %q", name, HTTPProtobuf, HTTPJSON, GRPC, text)
+	return "", fmt.Errorf("%s must be %s, %s or %s, not %q", name, HTTPProtobuf, HTTPJSON, GRPC, text)
 }
 
 // url returns the URL of a signal's requests, and the protocol if none was given: port 4317 is
@@ -177,7 +177,7 @@ func parseEndpoint(text, scheme string) (*url.URL, error) {
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, fmt.Errorf("there is no port %s", port)
+			return nil, fmt.Errorf("invalid port %s", port)
 		}
 	}
 	return u, nil
@@ -188,7 +188,7 @@ func (s *Settings) headers(sig Signal) (http.Header, error) {
 	h := http.Header{}
 	set := func(name, value, from string) error {
 		if !token(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return fmt.Errorf("%s: %q is no header", from, name)
+			return fmt.Errorf("%s: %q is not a header name", from, name)
 		}
 		if len(h) >= maxHeaders {
 			return fmt.Errorf("%s: more than %d headers", from, maxHeaders)
@@ -210,7 +210,7 @@ func (s *Settings) headers(sig Signal) (http.Header, error) {
 		}
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
-			return nil, fmt.Errorf("headers: line %d is not Name: value", i+1)
+			return nil, fmt.Errorf("headers: line %d must be Name: value", i+1)
 		}
 		if err := set(strings.TrimSpace(name), strings.TrimSpace(value), "headers"); err != nil {
 			return nil, err
@@ -244,7 +244,7 @@ func (s *Settings) certificates(sig Signal) (*tls.Config, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s: there is no certificate in %s", name, ca)
+			return nil, fmt.Errorf("%s: %s contains no certificate", name, ca)
 		}
 	}
 	if key != "" || cert != "" {
@@ -275,7 +275,7 @@ func pairs(s string) (out []Attr) {
 func milliseconds(s string) (time.Duration, error) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	if err != nil || n == 0 {
-		return 0, fmt.Errorf("it must be milliseconds, from 1, not %q", s)
+		return 0, fmt.Errorf("it must be a positive number of milliseconds, not %q", s)
 	}
 	return time.Duration(n) * time.Millisecond, nil
 }

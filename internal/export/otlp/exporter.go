@@ -29,7 +29,7 @@ const (
 )
 
 // ErrNothing means that all signals are off.
-var ErrNothing = errors.New("otlp: every signal is off")
+var ErrNothing = errors.New("otlp: all signals are off")
 
 // Exporter is a sink that sends spans and logs. [Exporter.Publish] sends metrics. Only Publish and
 // [Exporter.State] may be called from other goroutines.

@@ -48,17 +48,17 @@ func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
 	}
 	code, err := strconv.ParseUint(status, 10, 8)
 	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "application/grpc") {
-		return answer{err: errors.New("it does not seem to be a gRPC server: its answer has no status")}
+		return answer{err: errors.New("the receiver does not seem to be a gRPC server: its answer has no status")}
 	}
 	if code != 0 {
 		return grpcFailed(int(code), from)
 	}
 	if len(body) < frameHead || body[0] != 0 || uint64(binary.BigEndian.Uint32(body[1:])) != uint64(len(body)-frameHead) {
-		return answer{err: fmt.Errorf("its answer on %s is no message of gRPC", s)}
+		return answer{err: fmt.Errorf("the answer to %s is not a gRPC message", s)}
 	}
 	var a answer
 	if a.rejected, a.told, err = partialProto(body[frameHead:]); err != nil {
-		return answer{err: fmt.Errorf("its answer on %s is no message of OTLP: %w", s, err)}
+		return answer{err: fmt.Errorf("the answer to %s is not an OTLP message: %w", s, err)}
 	}
 	return a
 }

@@ -132,7 +132,7 @@ func (x *Exporter) own(s *metric.Snapshot) []*metricspb.Metric {
 			StartTimeUnixNano: uint64(s.Started.UnixNano()), Value: &metricspb.NumberDataPoint_AsInt{AsInt: int64(n)}})
 	}
 	sent, sentData := sum(sentName, "Spans, data points and log records that the receiver accepted.")
-	lost, lostData := sum(lostName, "Those that were not delivered, by reason.")
+	lost, lostData := sum(lostName, "Spans, data points and log records that were not delivered, by reason.")
 	for _, t := range x.State() {
 		var a attrs
 		a.text("signal", t.Signal.String())

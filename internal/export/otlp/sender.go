@@ -131,7 +131,7 @@ func (s *sender) deliver(l load) {
 			return
 		default:
 			s.trouble(a.err)
-			s.log.Debug("otlp: will try again", "signal", s.signal.String(), "in", wait, "error", a.err)
+			s.log.Debug("otlp: will retry", "signal", s.signal.String(), "in", wait, "error", a.err)
 			select {
 			case <-s.clock.After(wait):
 			case <-s.quit:
@@ -166,7 +166,7 @@ func (s *sender) delivered(l load, a answer, size int, took time.Duration) {
 	case rejected > 0:
 		s.trouble(partial{rejected, a.told})
 	case a.told != "":
-		s.log.Debug("otlp: the receiver says", "signal", s.signal.String(), "text", a.told)
+		s.log.Debug("otlp: message from the receiver", "signal", s.signal.String(), "text", a.told)
 	case was != "":
 		s.log.Info("otlp: delivered again", "signal", s.signal.String())
 	}
@@ -186,7 +186,7 @@ func (s *sender) trouble(err error) {
 	s.sent.Problem = text
 	s.mu.Unlock()
 	if was == "" {
-		s.log.Warn("otlp: "+s.signal.String()+" are not delivered", "to", s.sent.To, "error", text)
+		s.log.Warn("otlp: "+s.signal.String()+" cannot be delivered", "to", s.sent.To, "error", text)
 	}
 }
 
@@ -198,9 +198,9 @@ type partial struct {
 
 func (p partial) Error() string {
 	if p.told == "" {
-		return "the receiver rejected a part"
+		return "the receiver rejected some items"
 	}
-	return "the receiver rejected a part: " + p.told
+	return "the receiver rejected some items: " + p.told
 }
 
 // jitter spreads senders that started together.

@@ -70,7 +70,7 @@ func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger)
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			log.Warn("metrics are served no more", "error", err)
+			log.Warn("the metrics server stopped", "error", err)
 		}
 	}()
 	return s
@@ -112,7 +112,7 @@ func (s *Server) count(c net.Conn, state http.ConnState) {
 func (s *Server) known(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.bound.Local() && !s.bound.Names(r.Host) {
-			http.Error(w, "this address is for this machine only", http.StatusForbidden)
+			http.Error(w, "this address accepts requests of this machine only", http.StatusForbidden)
 			return
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -147,7 +147,7 @@ const readyWithin = time.Minute
 // readyz reports whether there are metrics.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	if s.source() == nil {
-		http.Error(w, "the trace has not begun yet", http.StatusServiceUnavailable)
+		http.Error(w, "the trace has not started yet", http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = io.WriteString(w, "ready\n")
