@@ -173,19 +173,19 @@ func oddNodes(t *testing.T, gpu1 string, hang chan struct{}) map[string]oddNode 
 		}
 	}
 	return map[string]oddNode{
-		"dead":     {dead, "refuses: nobody listens there (ingero dashboard"},
-		"no TLS":   {strings.TrimPrefix(plain.url, "http://"), "serves without TLS (name it as http://"},
-		"TLS":      {strings.Replace(gpu1, "https://127.0.0.1", "http://localhost", 1), "serves with TLS (name it as localhost:"},
-		"token":    {token.url, "wants a token (--token-file FILE, or INGERO_TOKEN)"},
-		"nothing":  {empty.url, "gpu-9 says: nothing has been recorded there"},
-		"other":    {odd(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }), "does not answer as an ingero does"},
-		"redirect": {odd(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, gpu1, http.StatusFound) }), "answers with status 302"},
-		"slow":     {met(func(http.ResponseWriter, *http.Request) { <-hang }), "did not answer within 2s\n        give it more time with --node-timeout, if it is only slow"},
+		"dead":     {dead, "refused the connection: nothing listens on the port (run there: ingero dashboard"},
+		"no TLS":   {strings.TrimPrefix(plain.url, "http://"), "serves without TLS (use http://"},
+		"TLS":      {strings.Replace(gpu1, "https://127.0.0.1", "http://localhost", 1), "serves with TLS (use localhost:"},
+		"token":    {token.url, "requires a bearer token (set --token-file FILE or INGERO_TOKEN)"},
+		"nothing":  {empty.url, "gpu-9 answered: nothing was recorded in that time"},
+		"other":    {odd(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }), "sent an answer that is not in ingero's format"},
+		"redirect": {odd(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, gpu1, http.StatusFound) }), "answered with status 302"},
+		"slow":     {met(func(http.ResponseWriter, *http.Request) { <-hang }), "did not answer within 2s\n        if it is only slow, raise --node-timeout"},
 		"endless":  {met(endless), "odd "},
 		"no rows": {met(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"columns":["n"],"rows":[[1,2]]}`)
 		}),
-			"odd does not answer as an ingero does"},
+			"odd sent an answer that is not in ingero's format"},
 	}
 }
 

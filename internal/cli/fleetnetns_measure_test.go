@@ -151,8 +151,8 @@ func (w *fleetWorld) calls(args ...string) (n int, notes []string) {
 
 // troubles are the notes of a fleet with one machine dead and one whose clock is off.
 var troubles = []string{
-	`^10\.77\.0\.16:8080 (cannot be reached|refuses: nobody listens there|did not answer within)`,      // as its network goes
-	`^the clock of gpu-5 is \S+ ahead of the others', give or take \S+: its times are off by as much$`, // as offIsRight reads
+	`^10\.77\.0\.16:8080 (is unreachable|refused the connection: nothing listens on the port|did not answer within)`, // as its network goes
+	`^the clock of gpu-5 is \S+ ahead of the others', give or take \S+: its times are off by as much$`,               // as offIsRight reads
 }
 
 // offIsRight reads how far the clock of gpu-5 is said to be off: 80 ms lie within what is
@@ -190,7 +190,7 @@ func (w *fleetWorld) waitsForTheSlow(flags []string, statement, slow string) {
 	if calls != 2800 {
 		w.t.Errorf("with patience: %d calls", calls)
 	}
-	w.told(notes, append(troubles, "^"+slow+` was slow: it took \S+s, the others about `, "^how the clock of "+slow+" stands cannot be told more closely than ")...)
+	w.told(notes, append(troubles, "^"+slow+` was slow: it took \S+s, the other nodes about `, "^the clock skew of "+slow+" is known only within ")...)
 }
 
 // leavesTheSlow asks without: the others' answers are there soon.

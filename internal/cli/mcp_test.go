@@ -207,7 +207,7 @@ func (a *assistant) tryAll(version string) {
 	}
 	id := a.chainID()
 	for _, name := range []string{"diagnose", "get_causal_chains", "where_did_time_go", "get_trace_stats"} {
-		if r := a.call(name, map[string]any{"pid": []int{999}}); !r.refused || !strings.Contains(r.text, "process 999 is in no recording of that time") {
+		if r := a.call(name, map[string]any{"pid": []int{999}}); !r.refused || !strings.Contains(r.text, "process 999 is not in any recording of that time") {
 			t.Errorf("%s of a process that was not recorded: %s", name, r.text)
 		}
 	}

@@ -41,16 +41,16 @@ func TestMCPHostile(t *testing.T) {
 		args  map[string]any
 		words string
 	}{
-		{"diagnose", map[string]any{"unknown": 1}, `diagnose has no argument "unknown": it takes cursor, `},
+		{"diagnose", map[string]any{"unknown": 1}, `diagnose has no argument "unknown": use one of cursor, `},
 		{"diagnose", map[string]any{"since": "soon"}, "since cannot be"},
-		{"diagnose", map[string]any{"pid": "all"}, `pid cannot be "all": it takes the numbers of processes, as [4821]`},
+		{"diagnose", map[string]any{"pid": "all"}, `pid cannot be "all": write a list of process IDs, such as [4821]`},
 		{"explain_chain", map[string]any{"id": "x' OR '1'='1"}, "there is no cause"},
 		{"explain_chain", map[string]any{"id": strings.Repeat("x", 60000)}, "there is no cause"},
 		{"run_sql", map[string]any{"sql": "DROP TABLE sessions"}, "cannot be run"},
 		{"run_sql", map[string]any{"sql": "SELECT 1; SELECT 2"}, "cannot be run"},
 		{"run_sql", map[string]any{"sql": "ATTACH '/etc/passwd' AS x"}, "cannot be run"},
 		{"run_sql", map[string]any{"sql": "SELECT zeroblob(1000000000)"}, ""},
-		{"run_sql", map[string]any{"sql": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"}, "took too long"},
+		{"run_sql", map[string]any{"sql": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"}, "timed out"},
 		{"diff_runs", map[string]any{"a": "../../etc/passwd", "b": "x"}, "no such run"},
 		{"diff_runs", map[string]any{"a": "/etc/passwd", "b": "x"}, "no such run"},
 		{"run_demo", map[string]any{"scenario": "../incident"}, "no such scenario"},

@@ -38,7 +38,7 @@ func TestProcessNotRecorded(t *testing.T) {
 				args = append(args, "--db", db)
 			}
 			code, stdout, stderr := command(t, nil, nil, append(args, "--pid", "99")...)
-			if code != 1 || stdout != "" || !strings.Contains(stderr, "ingero: process 99 is in no recording of that time\n        recorded w") {
+			if code != 1 || stdout != "" || !strings.Contains(stderr, "ingero: process 99 is not in any recording of that time\n        recorded process") {
 				t.Errorf("code %d, %q, %q", code, stdout, stderr)
 			}
 			if _, err := os.Stat(out); out != "" && !errors.Is(err, fs.ErrNotExist) {

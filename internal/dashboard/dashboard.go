@@ -53,31 +53,31 @@ type Path struct {
 
 // Paths is the table of the API.
 var Paths = []Path{
-	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the gravest cause of the last hour", answer: (*asked).overview},
-	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: each process by itself; `sums=1`: sums with their sketches, which can be added up, in place of quantiles",
+	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the most severe cause of the last hour", answer: (*asked).overview},
+	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: one row per process; `sums=1`: sums and mergeable sketches instead of quantiles",
 		About: "counts, times and quantiles of each operation", answer: (*asked).ops},
-	{Method: "GET", Path: "/api/v1/chains", Window: "1h", About: "the causes of lost time that were found, with severity, root cause and timeline; the gravest first", answer: (*asked).chains},
-	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "the machine's CPU, memory, swap and load, and what ingero takes, second by second; of a long window every n-th", answer: (*asked).snapshots},
-	{Method: "GET", Path: "/api/v1/capabilities", About: "which data there are, and what would supply those that are not", answer: (*asked).capabilities},
-	{Method: "GET", Path: "/api/v1/graph-metrics", Window: "5m", About: "CUDA graphs: how often they are captured, instantiated and launched, how long that takes, and each graph's life", answer: (*asked).graphMetrics},
-	{Method: "GET", Path: "/api/v1/graph-events", Window: "5m", Params: "`limit`: so many (100)", About: "the last calls that made, changed or launched graphs, with handles and durations", answer: (*asked).graphEvents},
+	{Method: "GET", Path: "/api/v1/chains", Window: "1h", About: "the causes of lost time that were found, with severity, root cause and timeline, most severe first", answer: (*asked).chains},
+	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "CPU, memory, swap and load of the machine, and the CPU and memory that ingero uses, per second; for a long window every n-th second", answer: (*asked).snapshots},
+	{Method: "GET", Path: "/api/v1/capabilities", About: "which data exist, and what supplies the missing data", answer: (*asked).capabilities},
+	{Method: "GET", Path: "/api/v1/graph-metrics", Window: "5m", About: "CUDA graphs: captures, instantiations and launches with durations, and the life cycle of each graph", answer: (*asked).graphMetrics},
+	{Method: "GET", Path: "/api/v1/graph-events", Window: "5m", Params: "`limit`: maximum number of calls (100)", About: "the last calls that created, changed or launched graphs, with handles and durations", answer: (*asked).graphEvents},
 	{Method: "GET", Path: "/api/v1/time", About: "the machine's name and clock", answer: (*asked).time},
-	{Method: "POST", Path: "/api/v1/query", About: "runs one SQL statement that only reads: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*asked).query},
-	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: in which its text tells times", About: "the report of what was found while it was recorded, as JSON and as text", answer: (*asked).explain},
-	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: so many (100)", About: "which lines of code the time of calls went to, with their stacks; what took most time first", answer: (*asked).stacks},
+	{Method: "POST", Path: "/api/v1/query", About: "runs one read-only SQL statement: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*asked).query},
+	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: time zone of the text, with its offset from UTC in seconds", About: "the report of the causes found during recording, as JSON and as text", answer: (*asked).explain},
+	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: maximum number of rows (100)", About: "time of calls by line of code, with stacks, longest time first", answer: (*asked).stacks},
 	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*asked).collectives},
-	{Method: "GET", Path: "/api/v1/timeline", Window: "5m", Params: "`buckets`: into how many the time is cut at most (120, up to 300); `limit`: so many rows (16, up to 32)",
-		About: "where the time of each process and thread went, bucket by bucket: GPU wait, calls, between calls, runnable by who had the CPU, blocked by what on", limit: 16, answer: (*asked).timeline},
-	{Method: "GET", Path: "/api/v1/heatmap", Window: "5m", Params: "`buckets`; `limit`: so many operations (6, up to 16)", About: "how long calls took by time: for each operation how many by latency and bucket", limit: 6, answer: (*asked).heatmap},
-	{Method: "GET", Path: "/api/v1/flame", Window: "5m", Params: "`what`: time, gpu_wait, runnable, calls, memory; `limit`: so many nodes (2000)",
-		About: "what called what, as a tree of processes, functions, lines and operations with the time that went there, or the GPU memory that is held", limit: 2000, answer: (*asked).flame},
-	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "what each process held of GPU and pinned memory, bucket by bucket", buckets: maxBuckets, answer: (*asked).memory},
-	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "how the GPUs were, bucket by bucket, and their faults", buckets: maxBuckets, answer: (*asked).gpus},
-	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: so many (100)", About: "the processes that made calls, and their threads", answer: (*asked).processes},
-	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: so many (100)", About: "the recordings, the latest first", answer: (*asked).listRecordings},
+	{Method: "GET", Path: "/api/v1/timeline", Window: "5m", Params: "`buckets`: maximum number of time buckets (120, up to 300); `limit`: maximum number of rows (16, up to 32)",
+		About: "where the time of each process and thread went, per bucket: GPU wait, calls, between calls, runnable by the process that had the CPU, blocked by reason", limit: 16, answer: (*asked).timeline},
+	{Method: "GET", Path: "/api/v1/heatmap", Window: "5m", Params: "`buckets`; `limit`: maximum number of operations (6, up to 16)", About: "latency over time: for each operation, the number of calls by latency and bucket", limit: 6, answer: (*asked).heatmap},
+	{Method: "GET", Path: "/api/v1/flame", Window: "5m", Params: "`what`: time, gpu_wait, runnable, calls, memory; `limit`: maximum number of nodes of the tree (2000)",
+		About: "call tree of processes, functions, lines and operations, with the time spent or the GPU memory held", limit: 2000, answer: (*asked).flame},
+	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "GPU memory and pinned host memory that each process held, per bucket", buckets: maxBuckets, answer: (*asked).memory},
+	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "state of the GPUs, per bucket, and their faults", buckets: maxBuckets, answer: (*asked).gpus},
+	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: maximum number of processes (100)", About: "the processes that made calls, and their threads", answer: (*asked).processes},
+	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: maximum number of recordings (100)", About: "the recordings, latest first", answer: (*asked).listRecordings},
 	{Method: "GET", Path: "/api/v1/communicators", Window: "5m", About: "NCCL communicators and their last operation", answer: (*asked).communicators},
-	{Method: "GET", Path: "/api/v1/fleet", Window: "1h", About: "what the machines of `fleet.nodes` found, and which did not answer", answer: (*asked).fleet},
-	{Method: "GET", Path: updatesPath, About: "server-sent events, as long as it is listened to: `hello`, then `data` when more was recorded and `chain` when a cause appeared, changed or ended", answer: nil},
+	{Method: "GET", Path: "/api/v1/fleet", Window: "1h", About: "causes found on the nodes of `fleet.nodes`, and the nodes that did not answer", answer: (*asked).fleet},
+	{Method: "GET", Path: updatesPath, About: "server-sent events until the client disconnects: `hello`, then `data` after new records and `chain` when a cause appears, changes or ends", answer: nil},
 	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*asked).backup},
 }
 
@@ -95,7 +95,7 @@ func Handler(o Options) (h http.Handler, end func()) {
 	mux.HandleFunc("/{$}", s.page)
 	mux.HandleFunc(assets, s.page)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		guard.Refuse(w, http.StatusNotFound, "there is no such path", "GET / lists them")
+		guard.Refuse(w, http.StatusNotFound, "there is no such path", "GET / lists the paths")
 	})
 	return mux, func() {
 		s.news.end()
@@ -136,7 +136,7 @@ func (s *server) serve(row *Path) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != row.Method && !(row.Method == http.MethodGet && r.Method == http.MethodHead) {
 			w.Header().Set("Allow", row.Method)
-			guard.Refuse(w, http.StatusMethodNotAllowed, row.Path+" is asked by "+row.Method, "")
+			guard.Refuse(w, http.StatusMethodNotAllowed, row.Path+" supports only "+row.Method, "")
 			return
 		}
 		limit := askTime
@@ -149,7 +149,7 @@ func (s *server) serve(row *Path) http.HandlerFunc {
 		answer, err := a.do()
 		if err != nil {
 			status, why, do := wordsOf(err)
-			s.Log.Debug("a question is not answered", "path", row.Path, "status", status, "error", err)
+			s.Log.Debug("request failed", "path", row.Path, "status", status, "error", err)
 			guard.Refuse(w, status, why, do)
 			return
 		}
@@ -175,7 +175,7 @@ func (a *asked) do() (any, error) {
 	case a.slots <- struct{}{}:
 		defer func() { <-a.slots }()
 	case <-place.Done():
-		return nil, &refusal{http.StatusServiceUnavailable, "the server is busy", "ask again later"}
+		return nil, &refusal{http.StatusServiceUnavailable, "the server is busy", "retry later"}
 	}
 	db, release, err := a.open.reader()
 	if err != nil {
@@ -192,7 +192,7 @@ func (a *asked) write(answer any) {
 		var err error
 		if text, err = json.Marshal(answer); err != nil {
 			guard.Refuse(a.w, http.StatusInternalServerError, "the answer cannot be written as JSON", "")
-			a.Log.Debug("an answer is no JSON", "path", a.row.Path, "error", err)
+			a.Log.Debug("an answer cannot be encoded as JSON", "path", a.row.Path, "error", err)
 			return
 		}
 	}
@@ -231,13 +231,13 @@ func wordsOf(err error) (status int, why, do string) {
 	case errors.As(err, &wrong):
 		return http.StatusBadRequest, "the statement cannot be run: " + wrong.What, wrong.Do
 	case errors.Is(err, context.DeadlineExceeded):
-		return http.StatusUnprocessableEntity, "the answer took too long and was given up", "ask about less: a shorter time, or a WHERE"
+		return http.StatusUnprocessableEntity, "the query timed out", "use a shorter time range, or narrow the statement down with WHERE"
 	case errors.Is(err, query.ErrNoSession), errors.Is(err, query.ErrNoDatabase):
-		return http.StatusNotFound, "nothing has been recorded there in that time", "sudo ingero trace records"
+		return http.StatusNotFound, "nothing was recorded in that time", "record with sudo ingero trace"
 	case errors.Is(err, query.ErrNoCalls):
-		return http.StatusNotFound, "the calls of that time are not kept any more", ""
+		return http.StatusNotFound, "the calls of that time were deleted", ""
 	case errors.Is(err, query.ErrLost), store.Damaged(err):
-		return http.StatusInternalServerError, "the database is damaged", "ingero db verify, on that machine"
+		return http.StatusInternalServerError, "the database is damaged", "run ingero db verify on that machine"
 	}
-	return http.StatusInternalServerError, "the database cannot be read", "ingero dashboard --debug, on that machine, says why"
+	return http.StatusInternalServerError, "the database cannot be read", "run ingero dashboard --debug on that machine to see the reason"
 }

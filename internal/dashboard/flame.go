@@ -132,7 +132,7 @@ func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (q
 		}
 	}
 	f.From = hi
-	*notes = append(*notes, fmt.Sprintf("Memory that was allocated more than %s before the end is not in it: there are too many calls.", explain.Duration(int64(last.Sub(hi)))))
+	*notes = append(*notes, fmt.Sprintf("Memory allocated more than %s before the end is left out: there are too many calls.", explain.Duration(int64(last.Sub(hi)))))
 	return f, nil
 }
 

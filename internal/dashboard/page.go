@@ -29,12 +29,12 @@ func IsPage(r *http.Request) bool {
 func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	if !IsPage(r) {
 		w.Header().Set("Allow", http.MethodGet)
-		guard.Refuse(w, http.StatusMethodNotAllowed, "the page is asked for by GET", "")
+		guard.Refuse(w, http.StatusMethodNotAllowed, "the page supports only GET", "")
 		return
 	}
 	body, kind, ok := web.Asset(r.URL.Path)
 	if !ok {
-		guard.Refuse(w, http.StatusNotFound, "there is no such path", "GET / is the page")
+		guard.Refuse(w, http.StatusNotFound, "there is no such path", "the page is at GET /")
 		return
 	}
 	h := w.Header()

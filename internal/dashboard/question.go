@@ -52,7 +52,7 @@ func (a *asked) question() (Question, error) {
 	q := Question{Zone: time.UTC, Limit: cmp.Or(a.row.limit, 100), Buckets: cmp.Or(a.row.buckets, 120)}
 	values, err := url.ParseQuery(a.r.URL.RawQuery)
 	if err != nil {
-		return q, &refusal{http.StatusBadRequest, "the parameters cannot be read", "they are NAME=VALUE, with & between"}
+		return q, &refusal{http.StatusBadRequest, "the parameters cannot be read", "write NAME=VALUE, separated by &"}
 	}
 	if a.row.Window != "" {
 		q.Window, _ = time.ParseDuration(a.row.Window) // from the table
@@ -62,7 +62,7 @@ func (a *asked) question() (Question, error) {
 		set := params[name]
 		switch {
 		case set == nil:
-			return q, &refusal{http.StatusBadRequest, fmt.Sprintf("there is no parameter %.40q", name), "docs/reference/api.md lists them"}
+			return q, &refusal{http.StatusBadRequest, fmt.Sprintf("there is no parameter %.40q", name), "see docs/reference/api.md for the parameters"}
 		case len(all) > 1:
 			return q, wrong(name, strings.Join(all, " "), "given once")
 		}
@@ -84,7 +84,7 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 	"since": func(q *Question, v string, now time.Time) error {
 		d, err := config.ParseDuration(v)
 		if err != nil || d <= 0 {
-			return wrong("since", v, "a length of time: 5m, 1h, 2d")
+			return wrong("since", v, "a duration: 5m, 1h, 2d")
 		}
 		q.From, q.To = now.Add(-d), now
 		return nil
@@ -95,7 +95,7 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 		for word := range strings.SplitSeq(v, ",") {
 			n, err := strconv.ParseUint(word, 10, 31)
 			if err != nil || len(q.PIDs) >= maxNames {
-				return wrong("pid", v, "numbers of processes, with commas between")
+				return wrong("pid", v, "process IDs, separated by commas")
 			}
 			q.PIDs = append(q.PIDs, uint32(n))
 		}
@@ -105,7 +105,7 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 		for word := range strings.SplitSeq(v, ",") {
 			ops := events.OpsNamed(word)
 			if len(ops) == 0 || len(q.Ops) >= maxNames {
-				return wrong("op", v, "names of operations, with commas between")
+				return wrong("op", v, "names of operations, separated by commas")
 			}
 			for _, op := range ops {
 				if !slices.Contains(q.Ops, op) {

@@ -141,7 +141,7 @@ func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (
 			return nil, err
 		}
 	}
-	r.out.Errors["/api/v1/fleet"] = refusalJSON{Error: "A report is of one database.", Do: "ingero dashboard asks the machines of fleet.nodes"}
+	r.out.Errors["/api/v1/fleet"] = refusalJSON{Error: "A report covers one database.", Do: "Run ingero dashboard, which queries the nodes of fleet.nodes."}
 	r.res.From, r.res.To, r.res.Answers = r.out.From, r.out.To, len(r.out.Answers)
 	text, err := json.Marshal(r.out) // escapes HTML's characters
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 			r.res.Missing = append(r.res.Missing, key+": "+why)
 		}
 	case r.n+len(text) > r.o.Bytes:
-		r.out.Errors[key] = refusalJSON{"This was left out: the file would be too large.", "ingero report of a shorter time"}
+		r.out.Errors[key] = refusalJSON{"Left out: the file would be too large.", "Run ingero report for a shorter time range."}
 		r.res.LeftOut = append(r.res.LeftOut, key)
 	default:
 		r.n += len(text)

@@ -21,7 +21,7 @@ import (
 // request, which the server does not answer.
 func (a *asked) query() (any, error) {
 	if kind, _, err := mime.ParseMediaType(a.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, &refusal{http.StatusUnsupportedMediaType, "the statement must come as application/json", `{"sql": "SELECT 1"}`}
+		return nil, &refusal{http.StatusUnsupportedMediaType, "the statement must be sent as application/json", `send {"sql": "SELECT 1"}`}
 	}
 	var s wire.Statement
 	in := json.NewDecoder(a.r.Body)
@@ -29,7 +29,7 @@ func (a *asked) query() (any, error) {
 	err := in.Decode(&s)
 	if err == nil {
 		if _, more := in.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more behind it")
+			err = errors.New("the body has data after the JSON value")
 		}
 	}
 	var tooLong *http.MaxBytesError
@@ -37,11 +37,11 @@ func (a *asked) query() (any, error) {
 	case errors.As(err, &tooLong):
 		return nil, &refusal{http.StatusRequestEntityTooLarge, fmt.Sprintf("the request has more than %d bytes", tooLong.Limit), ""}
 	case err != nil:
-		return nil, &refusal{http.StatusBadRequest, "the request cannot be read: " + err.Error(), `it is {"sql": "SELECT 1"}`}
+		return nil, &refusal{http.StatusBadRequest, "the request cannot be read: " + err.Error(), `send {"sql": "SELECT 1"}`}
 	case s.Limit < 0 || s.Limit > maxLimit:
-		return nil, wrong("limit", strconv.Itoa(s.Limit), fmt.Sprintf("from 1 to %d; 0 is as many", maxLimit))
+		return nil, wrong("limit", strconv.Itoa(s.Limit), fmt.Sprintf("from 1 to %d; 0 means the maximum", maxLimit))
 	case s.TimeoutMS < 0 || s.TimeoutMS > askTime.Milliseconds():
-		return nil, wrong("timeout_ms", strconv.FormatInt(s.TimeoutMS, 10), fmt.Sprintf("from 1 to %d; 0 is 10000", askTime.Milliseconds()))
+		return nil, wrong("timeout_ms", strconv.FormatInt(s.TimeoutMS, 10), fmt.Sprintf("from 1 to %d; 0 means 10000", askTime.Milliseconds()))
 	}
 	res, err := a.db.SQL(a.ctx, s.SQL, query.SQLLimits{Rows: s.Limit, Time: time.Duration(s.TimeoutMS) * time.Millisecond})
 	if err != nil {
@@ -61,11 +61,11 @@ const maxBackup = 1 << 30
 // sendBackup creates a temporary backup and sends it, one at a time.
 func (a *asked) sendBackup() (err error) {
 	if n := a.db.Size(); n > maxBackup {
-		return &refusal{http.StatusRequestEntityTooLarge, "the database has " + explain.Bytes(n) + ", which is more than is sent",
-			"ingero backup, on that machine; ingero merge puts such files together"}
+		return &refusal{http.StatusRequestEntityTooLarge, "the database has " + explain.Bytes(n) + ", more than the server sends",
+			"run ingero backup on that machine; ingero merge combines such files"}
 	}
 	if !a.copying.TryLock() {
-		return &refusal{http.StatusServiceUnavailable, "the database is being sent to another", "ask again later"}
+		return &refusal{http.StatusServiceUnavailable, "the server is sending the database to another client", "retry later"}
 	}
 	defer a.copying.Unlock()
 	dir, err := os.MkdirTemp("", "ingero-backup-")

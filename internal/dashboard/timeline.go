@@ -211,7 +211,7 @@ func (a *asked) timeline() (any, error) {
 	}
 	out.scaleJSON, out.Resolution = s.json(), resolutions[coarsest]
 	if out.Rows, out.More = t.rows(min(a.q.Limit, mostStrips)); len(out.Rows) == 0 {
-		out.Notes = append(out.Notes, "Where the time went was not recorded: ingero check says what that needs.")
+		out.Notes = append(out.Notes, "The account of time was not recorded: run ingero check to see what it needs.")
 	}
 	return out, nil
 }

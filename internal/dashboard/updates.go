@@ -75,16 +75,16 @@ type changeJSON struct {
 func (u *updates) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet {
 		w.Header().Set("Allow", http.MethodGet)
-		guard.Refuse(w, http.StatusMethodNotAllowed, updatesPath+" is asked by GET", "")
+		guard.Refuse(w, http.StatusMethodNotAllowed, updatesPath+" supports only GET", "")
 		return
 	}
 	if r.URL.RawQuery != "" {
-		guard.Refuse(w, http.StatusBadRequest, "there are no parameters here", "")
+		guard.Refuse(w, http.StatusBadRequest, updatesPath+" has no parameters", "")
 		return
 	}
 	in, begun, ok := u.join()
 	if !ok {
-		guard.Refuse(w, http.StatusServiceUnavailable, "as many listen as can", "ask /api/v1/overview now and then")
+		guard.Refuse(w, http.StatusServiceUnavailable, "too many clients listen to updates", "poll /api/v1/overview instead")
 		return
 	}
 	defer u.leave(in)

@@ -88,7 +88,7 @@ func (f *Fleet) late(n int, of func(i int) (string, time.Duration)) {
 	for i := range n {
 		if name, d := of(i); d > lateLeast && d > lateTimes*usual && !f.slow[name] {
 			f.slow[name] = true
-			f.note("%s was slow: it took %s, the others about %s", name, d.Round(10*time.Millisecond), usual.Round(time.Millisecond))
+			f.note("%s was slow: it took %s, the other nodes about %s", name, d.Round(10*time.Millisecond), usual.Round(time.Millisecond))
 		}
 	}
 }

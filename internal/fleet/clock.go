@@ -149,11 +149,11 @@ func (f *Fleet) compare() {
 		case off.Abs()-within >= f.o.Skew:
 			f.note("the clock of %s is %s %s, give or take %s: its times are off by as much", m.Name, precise(off.Abs()), side(off)+" the others'", precise(within))
 		case m.Within > f.o.Skew:
-			f.note("how the clock of %s stands cannot be told more closely than %s: it answers slowly", m.Name, precise(m.Within))
+			f.note("the clock skew of %s is known only within %s: it answers slowly", m.Name, precise(m.Within))
 		}
 	}
 	if usual.Ahead.Abs() >= f.o.Skew {
-		f.note("the clock of this machine is %s %s those of the machines", precise(usual.Ahead.Abs()), side(-usual.Ahead))
+		f.note("the clock of this machine is %s %s the nodes' clocks", precise(usual.Ahead.Abs()), side(-usual.Ahead))
 	}
 }
 

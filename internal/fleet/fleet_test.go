@@ -82,10 +82,10 @@ func TestCompare(t *testing.T) {
 		{"one is behind", []time.Duration{0, -80 * ms, ms}, ms, []string{"the clock of m1 is 80ms behind the others'"}, []bool{false, true, false}},
 		{"of two, one", []time.Duration{0, 80 * ms}, ms, []string{"the clock of m1 "}, []bool{false, true}},
 		{"alone", []time.Duration{80 * ms}, ms, []string{"the clock of m0 "}, []bool{true}},
-		{"this one is", []time.Duration{80 * ms, 81 * ms, 79 * ms}, ms, []string{"the clock of this machine is 79ms behind those of the machines"}, []bool{true, true, true}},
+		{"this one is", []time.Duration{80 * ms, 81 * ms, 79 * ms}, ms, []string{"the clock of this machine is 79ms behind the nodes' clocks"}, []bool{true, true, true}},
 		{"not surely", []time.Duration{0, 15 * ms, 0}, 9 * ms, nil, []bool{false, false, false}},
 		{"of clocks that are known to 2 ms, to 4", []time.Duration{-3 * ms, 80 * ms, -ms, -2 * ms}, 2 * ms, []string{"the clock of m1 is 81ms ahead of the others', give or take 4ms"}, []bool{false, true, false, false}},
-		{"not to be told", []time.Duration{0, 15 * ms, 0}, 20 * ms, []string{"m0 stands cannot", "m1 stands cannot", "m2 stands cannot"}, []bool{false, false, false}},
+		{"not to be told", []time.Duration{0, 15 * ms, 0}, 20 * ms, []string{"skew of m0 is known only within", "skew of m1 is known only within", "skew of m2 is known only within"}, []bool{false, false, false}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &Fleet{o: Options{Skew: 10 * ms}}
@@ -181,7 +181,7 @@ func TestConcatenate(t *testing.T) {
 	if got := fmt.Sprint(out.Columns, out.Rows); got != "[node x y z] [[a 1 2 <nil>] [b <nil> 3 4] [c <nil> 5 <nil>]]" {
 		t.Errorf("got %s", got)
 	}
-	if notes := f.Notes(); len(notes) == 0 || !strings.Contains(notes[0], "b has other columns") {
+	if notes := f.Notes(); len(notes) == 0 || !strings.Contains(notes[0], "b returned other columns") {
 		t.Errorf("notes %q", notes)
 	}
 }
@@ -202,7 +202,7 @@ func TestUnknownName(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := f.problem(f.nodes[0], "", fmt.Errorf("dial: %w", &net.DNSError{Err: "no such host", Name: "no-such-host.invalid", IsNotFound: true}))
-	if p.Node != "no-such-host.invalid:8080" || p.What != "is no name that is known here" || p.Do == "" {
+	if p.Node != "no-such-host.invalid:8080" || p.What != "cannot be resolved" || p.Do == "" {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -71,7 +71,7 @@ func New(o Options) (*Fleet, error) {
 	}
 	for _, p := range o.Pins {
 		if !fingerprint.MatchString(p) {
-			return nil, &Error{fmt.Sprintf("%.80q is no fingerprint", p), "ingero dashboard prints it: sha256: and 64 digits"}
+			return nil, &Error{fmt.Sprintf("%.80q is not a fingerprint", p), "copy it from the output of ingero dashboard: sha256: and 64 hex digits"}
 		}
 	}
 	for _, text := range o.Nodes {
@@ -80,13 +80,13 @@ func New(o Options) (*Fleet, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(f.nodes, func(x *node) bool { return x.base.Host == n.base.Host }) {
-			return nil, &Error{n.given + " is named twice", "leave one of them out"}
+			return nil, &Error{n.given + " is listed twice", "remove one of them"}
 		}
 		n.http = client(n, roots, o.Pins)
 		f.nodes = append(f.nodes, n)
 	}
 	if len(f.nodes) > maxNodes {
-		return nil, &Error{fmt.Sprintf("there are %d machines, and %d can be asked", len(f.nodes), maxNodes), "docs/guides/fleet.md says what is for more"}
+		return nil, &Error{fmt.Sprintf("%d nodes are listed; the limit is %d", len(f.nodes), maxNodes), "see docs/guides/fleet.md for larger fleets"}
 	}
 	return f, nil
 }
@@ -95,7 +95,7 @@ var fingerprint = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // parse parses a machine's address.
 func parse(text string) (*node, error) {
-	wrong := &Error{fmt.Sprintf("%.80q is no machine to ask", text), "name it as gpu-7:8080 (https) or http://gpu-7:8080"}
+	wrong := &Error{fmt.Sprintf("%.80q is not a node address", text), "write gpu-7:8080 (https) or http://gpu-7:8080"}
 	full := text
 	if !strings.Contains(text, "://") {
 		full = "https://" + text
@@ -117,11 +117,11 @@ func authorities(path string) (*x509.CertPool, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, &Error{"the certificates of --ca cannot be read: " + err.Error(), "name a file in PEM"}
+		return nil, &Error{"cannot read the certificates of --ca: " + err.Error(), "name a PEM file"}
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, &Error{path + " has no certificate in it", "--ca names a file in PEM"}
+		return nil, &Error{path + " contains no certificate", "name a PEM file with --ca"}
 	}
 	return pool, nil
 }
@@ -153,7 +153,7 @@ func (e *trustError) Unwrap() error { return e.err }
 // authority.
 func trust(certs []*x509.Certificate, host string, roots *x509.CertPool, pins []string) error {
 	if len(certs) == 0 {
-		return errors.New("there is no certificate")
+		return errors.New("no certificate")
 	}
 	if slices.Contains(pins, guard.Fingerprint(certs[0])) {
 		return nil

@@ -39,12 +39,12 @@ func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) 
 			continue
 		}
 		if n := len(a.Value.Sums) - len(rows); n > 0 {
-			f.note("%s counted %d operations that are not known here: is it a later version?", a.Name, n)
+			f.note("%s counted %d operations unknown to this ingero; update ingero on this machine", a.Name, n)
 		}
 		out.Rows = append(out.Rows, rows...)
 		for _, id := range a.Value.Recordings {
 			if other := of[id]; other != "" {
-				f.note("%s and %s have the same recording, %s: its calls count twice", other, a.Name, printable(id, 80))
+				f.note("%s and %s both have recording %s: its calls are counted twice", other, a.Name, printable(id, 80))
 				break
 			}
 			of[id] = a.Name

@@ -44,7 +44,7 @@ type statusError struct {
 func (e *statusError) Error() string { return fmt.Sprintf("%d: %s", e.status, e.what) }
 
 // errAnswer means that the answer is not in ingero's format.
-var errAnswer = errors.New("the answer is not that of an ingero")
+var errAnswer = errors.New("the answer is not in ingero's format")
 
 // errLarge means that the answer exceeds its limit.
 var errLarge = errors.New("the answer is too large")
@@ -66,27 +66,27 @@ func (f *Fleet) problem(n *node, name string, err error) Problem {
 	case errors.As(err, &untrusted):
 		p.What, p.Do = untrustedWords(n, untrusted)
 	case isPlain(err):
-		p.What, p.Do = "serves without TLS", "name it as http://"+n.base.Host+", or start it without --no-tls"
+		p.What, p.Do = "serves without TLS", "use http://"+n.base.Host+", or start it without --no-tls"
 	case isOld(err):
-		p.What, p.Do = "does not speak TLS 1.3", "is it an ingero?"
+		p.What, p.Do = "does not support TLS 1.3", "check that the address is that of ingero dashboard"
 	case errors.As(err, &dns):
-		p.What, p.Do = "is no name that is known here", "name its address, or see to the name"
+		p.What, p.Do = "cannot be resolved", "use its IP address, or fix the name in DNS"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		p.What, p.Do = "refuses: nobody listens there", "ingero dashboard --addr 0.0.0.0:"+n.base.Port()+" --token-file FILE, on that machine"
+		p.What, p.Do = "refused the connection: nothing listens on the port", "run there: ingero dashboard --addr 0.0.0.0:"+n.base.Port()+" --token-file FILE"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-		p.What = "cannot be reached from here"
+		p.What = "is unreachable from this machine"
 	case errors.Is(err, context.Canceled):
-		p.What = "was not waited for any more"
+		p.What = "did not answer before the command was cancelled"
 	case isUnreachable(err):
-		p.What, p.Do = "cannot be reached: nothing answers there", "is the machine up, and does a firewall let port "+n.base.Port()+" through?"
+		p.What, p.Do = "is unreachable: the connection timed out", "check that the machine is up and that no firewall blocks port "+n.base.Port()
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		p.What, p.Do = "did not answer within "+f.o.Timeout.String(), "give it more time with --node-timeout, if it is only slow"
+		p.What, p.Do = "did not answer within "+f.o.Timeout.String(), "if it is only slow, raise --node-timeout"
 	case errors.Is(err, errLarge):
-		p.What, p.Do = "sent an answer that is too large", "ask about less"
+		p.What, p.Do = "sent an answer that is too large", "narrow the query, such as with a shorter --since"
 	case errors.Is(err, errAnswer):
-		p.What, p.Do = "does not answer as an ingero does", "is it one, of this version or a later one?"
+		p.What, p.Do = "sent an answer that is not in ingero's format", "check that it runs ingero dashboard of this version or later"
 	default:
-		p.What = "cannot be asked: " + printable(err.Error(), 200)
+		p.What = "cannot be queried: " + printable(err.Error(), 200)
 	}
 	return p
 }
@@ -95,20 +95,20 @@ func (f *Fleet) problem(n *node, name string, err error) Problem {
 func (f *Fleet) refused(n *node, e *statusError) (what, do string) {
 	switch {
 	case e.status == http.StatusUnauthorized && f.o.Token == "":
-		return "wants a token", "--token-file FILE, or INGERO_TOKEN"
+		return "requires a bearer token", "set --token-file FILE or INGERO_TOKEN"
 	case e.status == http.StatusUnauthorized:
-		return "has another token", "--token-file FILE must have the one that it was started with"
+		return "rejected the bearer token", "use the token file that it was started with: --token-file FILE"
 	case e.status == http.StatusBadRequest && n.base.Scheme == "http" && strings.Contains(e.what, "HTTPS server"):
-		return "serves with TLS", "name it as " + n.base.Host + ", without http://"
+		return "serves with TLS", "use " + n.base.Host + " without http://"
 	case e.what == "":
-		return fmt.Sprintf("answers with status %d", e.status), "is it an ingero?"
+		return fmt.Sprintf("answered with status %d", e.status), "check that the address is that of ingero dashboard"
 	}
-	return "says: " + e.what, e.do
+	return "answered: " + e.what, e.do
 }
 
 // untrustedWords describes why a certificate is not trusted, and the remedy.
 func untrustedWords(n *node, e *trustError) (what, do string) {
-	pin := "--pin " + guard.Fingerprint(e.leaf) + ", if ingero dashboard printed that there"
+	pin := "--pin " + guard.Fingerprint(e.leaf) + ", if ingero dashboard printed this fingerprint there"
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
@@ -117,14 +117,14 @@ func untrustedWords(n *node, e *trustError) (what, do string) {
 		for _, ip := range e.leaf.IPAddresses {
 			names = append(names, ip.String())
 		}
-		return "has a certificate for " + printable(strings.Join(names, ", "), 100) + ", not for " + n.base.Hostname(), "name it by one of these, or " + pin
+		return "has a certificate for " + printable(strings.Join(names, ", "), 100) + ", not for " + n.base.Hostname(), "use one of these names, or " + pin
 	case errors.As(e.err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("has a certificate that is good from %s to %s", e.leaf.NotBefore.UTC().Format(time.RFC3339), e.leaf.NotAfter.UTC().Format(time.RFC3339)),
-			"renew it, or set the clocks; or " + pin
+		return fmt.Sprintf("has a certificate that is valid only from %s to %s", e.leaf.NotBefore.UTC().Format(time.RFC3339), e.leaf.NotAfter.UTC().Format(time.RFC3339)),
+			"renew it, or correct the clocks; or " + pin
 	case e.leaf.Issuer.String() == e.leaf.Subject.String():
-		return "has a certificate that is signed by itself", pin
+		return "has a self-signed certificate", pin
 	}
-	return "has a certificate of an authority that is not known here", "--ca FILE with that authority's certificate; or " + pin
+	return "has a certificate of an unknown authority", "set --ca FILE with the certificate of that authority; or " + pin
 }
 
 // isPlain reports whether a machine spoke HTTP where TLS was expected.

@@ -37,9 +37,9 @@ func (f *Fleet) SQL(ctx context.Context, text string, l query.SQLLimits, apart b
 			f.note("%s: %s", answers[i].Name, printable(n, 200))
 		}
 		if cut := answers[i].Value.Cut; cut != "" {
-			f.note("%s left rows out: %s", answers[i].Name, printable(cut, 100))
+			f.note("%s left out rows: %s", answers[i].Name, printable(cut, 100))
 			if split {
-				out.Cut = "a machine left groups out, so sums may lack some"
+				out.Cut = "a node left out groups, so sums may be incomplete"
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (f *Fleet) concatenate(out *Result, answers []Answer[wire.Rows]) {
 		case columns == nil:
 			columns = v.Columns
 		case !slices.Equal(columns, v.Columns):
-			f.note("%s has other columns than the others: is it another version?", answers[i].Name)
+			f.note("%s returned other columns than the other nodes; check that all nodes run the same version", answers[i].Name)
 			for _, c := range v.Columns {
 				if !slices.Contains(columns, c) {
 					columns = append(slices.Clone(columns), c)

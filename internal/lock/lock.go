@@ -185,9 +185,9 @@ func openOwn(path string) (*os.File, error) {
 		case st.Uid != uint32(os.Geteuid()):
 			why = fmt.Sprintf("belongs to uid %d", st.Uid)
 		case st.Mode&unix.S_IWOTH != 0:
-			why = "may be written by everybody"
+			why = "is writable by everybody"
 		case st.Nlink > 1:
-			why = "has another name (a hard link)"
+			why = "has another hard link"
 		}
 		if why != "" {
 			return nil, errors.Join(&UnsafeError{path, why}, f.Close())
@@ -221,7 +221,7 @@ func (p Place) find(read func() (string, error)) (*Holder, error) {
 	for range maxLists {
 		text, err := read()
 		if err != nil {
-			return nil, fmt.Errorf("find who has the lock: %w", err)
+			return nil, fmt.Errorf("find the process that holds the lock: %w", err)
 		}
 		for line := range strings.Lines(text) {
 			if h := p.holderOf(p.marked(line)); h != nil {

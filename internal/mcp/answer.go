@@ -30,9 +30,9 @@ type Out struct {
 
 // Form is the requested form of an answer.
 type Form struct {
-	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: sentences"`
+	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: answer in sentences"`
 	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"budget, 200-8000; default 2000"`
-	Cursor    string `json:"cursor,omitempty" jsonschema:"next of the answer before"`
+	Cursor    string `json:"cursor,omitempty" jsonschema:"value of next in the previous answer"`
 }
 
 func (f *Form) form() *Form { return f }
@@ -72,7 +72,7 @@ func (f *Form) row(of uint64) (int, error) {
 	b, err := base64.RawURLEncoding.DecodeString(f.Cursor)
 	n, used := binary.Uvarint(b)
 	if err != nil || used <= 0 || len(b) != used+8 || n > 1<<30 || binary.LittleEndian.Uint64(b[used:]) != of {
-		return 0, &Refusal{"the cursor is not of this question", "give the other arguments as before, or leave the cursor away"}
+		return 0, &Refusal{"the cursor belongs to another call", "repeat the other arguments, or omit the cursor"}
 	}
 	return int(n), nil
 }
@@ -90,7 +90,7 @@ func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err 
 		return "", nil, err
 	}
 	if from > len(a.rows) {
-		return "", nil, &Refusal{"the answer has become shorter than where the cursor goes on", "ask again without it"}
+		return "", nil, &Refusal{"the answer is now shorter than the position of the cursor", "call the tool again without the cursor"}
 	}
 	budget := f.budget(t.budget())
 	for i, most := range widths {
@@ -165,7 +165,7 @@ func (p *page) fill(from int, of uint64) bool {
 	}
 	if n < len(p.rows) {
 		p.out.Next = cursorAt(n, of)
-		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, ask again with this cursor: %s\n"), len(p.rows)-n, p.out.Next)
+		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, repeat the call with this cursor: %s\n"), len(p.rows)-n, p.out.Next)
 	}
 	return p.spent[0] <= p.budget && p.spent[1] <= p.budget || p.most == widths[len(widths)-1]
 }

@@ -48,12 +48,12 @@ func fit(tool string, s *jsonschema.Schema, given json.RawMessage) (json.RawMess
 			delete(args, name)
 			continue
 		case p == nil:
-			return nil, &Refusal{fmt.Sprintf("%s has no argument %.40q", tool, name), "it takes " + strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")}
+			return nil, &Refusal{fmt.Sprintf("%s has no argument %.40q", tool, name), "use one of " + strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")}
 		default:
 			fits, ok = fitted(p, v)
 		}
 		if !ok {
-			return nil, &Refusal{fmt.Sprintf("%s cannot be %.60s", name, v), "it takes " + example(name, p)}
+			return nil, &Refusal{fmt.Sprintf("%s cannot be %.60s", name, v), "write " + example(name, p)}
 		}
 		args[name] = fits
 	}
@@ -113,7 +113,7 @@ func fittedList(p *jsonschema.Schema, v json.RawMessage, quoted bool, text strin
 
 // examples are values of arguments, by name.
 var examples = map[string]string{
-	"since": `a duration with its unit, as "5m", "90s", "2 hours"`, "min": `a duration with its unit, as "10s"`, "pid": "the numbers of processes, as [4821]",
+	"since": `a duration with its unit, such as "5m", "90s", "2 hours"`, "min": `a duration with its unit, such as "10s"`, "pid": "a list of process IDs, such as [4821]",
 }
 
 // example describes what an argument accepts.
@@ -121,9 +121,9 @@ func example(name string, p *jsonschema.Schema) string {
 	if x := examples[name]; x != "" {
 		return x
 	}
-	kinds := map[string]string{"array": "a list", "integer": "a number, as 500", "number": "a number, as 0.5", "boolean": "true or false", "string": "text in quotes"}
+	kinds := map[string]string{"array": "a list", "integer": "a number, such as 500", "number": "a number, such as 0.5", "boolean": "true or false", "string": "text in quotes"}
 	if x := kinds[p.Type]; x != "" {
 		return x
 	}
-	return "what its schema says"
+	return "a value that its schema allows"
 }

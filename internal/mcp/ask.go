@@ -55,7 +55,7 @@ func (s *server) request(ctx context.Context, method, path string, body []byte, 
 	}
 	var why struct{ Error, Do string }
 	if err := json.Unmarshal(m.Bytes(), &why); err != nil {
-		return fmt.Errorf("the read API answers %d: %w", m.status, err)
+		return fmt.Errorf("the read API answered %d: %w", m.status, err)
 	}
 	return &apiRefusal{Refusal{why.Error, why.Do}, m.status}
 }
@@ -107,7 +107,7 @@ func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error)
 		return nil, err
 	}
 	if len(res.Rows) == 0 {
-		return nil, &Refusal{"nothing has been recorded yet", "sudo ingero trace records; ingero mcp --db names another database"}
+		return nil, &Refusal{"nothing has been recorded yet", "record with sudo ingero trace, or name another database: ingero mcp --db"}
 	}
 	from, _ := res.Rows[0][0].(int64)
 	to, _ := res.Rows[0][1].(int64)

@@ -10,25 +10,25 @@ import (
 
 // culpritColumns describe the culprits.
 var culpritColumns = []column{
-	{"who", "name of the culprit, who or what took the time", words, false}, {"pid", "its process number (pid)", count, false}, {"parent", "name and number of the process that started it", words, false}, {"cmdline", "command line with which it runs", words, false},
-	{"where", "container, pod or control group in which it runs", words, false}, {"lost_ns", "progress that the job lost to it", nanos, false},
+	{"who", "name of the culprit that took the time", words, false}, {"pid", "its process ID (pid)", count, false}, {"parent", "name and pid of the process that started it", words, false}, {"cmdline", "its command line", words, false},
+	{"where", "container, pod or control group in which it runs", words, false}, {"lost_ns", "progress that the job lost to this culprit", nanos, false},
 }
 
 func diagnoseTool() *tool {
 	return &tool{
 		name: "diagnose", title: "What is wrong, who did it, what to do", tokens: briefTokens,
-		about: "ALWAYS CALL THIS FIRST. Says in one call whether GPU jobs lost time, and if so the gravest cause: what was slow, by how much, the culprit (pid, name, command line, parent), " +
-			"how much progress it cost, confidence, what it was not, and the command that fixes it. Says plainly when nothing is wrong. Use explain_chain(id=chain) for evidence. " +
-			"Do not use it for hangs that go on now: get_stuck.",
+		about: "ALWAYS CALL THIS FIRST. Reports in one call whether GPU jobs lost time and, if so, the most severe cause: what was slow, by how much, the culprit (pid, name, command line, parent), " +
+			"the lost progress, the confidence, what was ruled out, and the command that fixes it. Reports plainly when nothing is wrong. Use explain_chain(id=chain) for evidence. " +
+			"For jobs that hang now, use get_stuck.",
 		facts: []column{
-			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it", words, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false},
-			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"lost_min_ns", "it lost at least", nanos, false}, {"lost_max_ns", "it lost at most", nanos, false},
-			{"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false}, {"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false},
-			{"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false}, {"op", "the CUDA call that took longer than it should", words, false}, {"op_p99_ns", "99 of 100 of these calls took no longer than", nanos, false},
-			{"step_p99_ns", "99 of 100 steps took no longer than", nanos, false}, {"without_ns", "without this cause 99 of 100 steps would have taken no longer than", nanos, false},
-			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "the first step that was slow began at", moment, false}, {"to", "the last step that was slow ended at", moment, false},
-			{"not", "these were looked at as well and are not the cause", words, false}, {"fix", "what a person can do about it", words, false}, {"chain", "id of this cause, with which explain_chain tells the evidence", words, false},
-			{"others", "other causes that were found: rule, lost time and id", words, false}, {"faults", "faults that GPUs reported (get_xids)", count, false}, {"well", "how the jobs did", words, false},
+			{"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it", words, false}, {"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false},
+			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"lost_min_ns", "lower bound of the lost progress", nanos, false}, {"lost_max_ns", "upper bound of the lost progress", nanos, false},
+			{"window_ns", "length of the time range that was searched for losses", nanos, false}, {"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time range", count, false},
+			{"job", "name of the process that lost time", words, false}, {"pid", "process ID (pid) of the process that lost time", count, false}, {"op", "CUDA call that took too long", words, false}, {"op_p99_ns", "99th percentile of the duration of these calls", nanos, false},
+			{"step_p99_ns", "99th percentile of the duration of steps", nanos, false}, {"without_ns", "99th percentile of the duration of steps without this cause (estimate)", nanos, false},
+			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "start of the first slow step", moment, false}, {"to", "end of the last slow step", moment, false},
+			{"not", "other possible causes that were checked and ruled out", words, false}, {"fix", "how to fix it", words, false}, {"chain", "id of this cause, for the evidence from explain_chain", words, false},
+			{"others", "other causes that were found: rule, lost time and id", words, false}, {"faults", "faults that GPUs reported (get_xids)", count, false}, {"well", "performance of the jobs", words, false},
 		},
 		columns:  culpritColumns,
 		register: answers((*server).diagnose),
@@ -55,9 +55,9 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 		well := wellText(r)
 		switch {
 		case len(r.Xids) > 0:
-			a.lead = "bad: no time was lost that has a cause, but GPUs reported faults"
+			a.lead = "bad: no cause of lost time was found, but GPUs reported faults"
 		case well == nil: // its waits were not traced
-			a.lead = "no cause of lost time was found, but it is not known how the jobs did"
+			a.lead = "no cause of lost time was found, but the performance of the jobs is unknown"
 		}
 		a.facts[n-1] = well
 		return a, nil
@@ -65,7 +65,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	c := &r.Chains[0]
 	a.lead = "bad"
 	if c.Less != "" {
-		a.notes = append([]string{"judged with less: " + c.Less}, a.notes...)
+		a.notes = append([]string{"judged with incomplete data: " + c.Less}, a.notes...)
 	}
 	copy(a.facts, []any{c.Severity, c.causeText(), c.Rule, c.Confidence, c.LostNS, known(c.LostMinNS), known(c.LostMaxNS), known(c.WindowNS), known(c.SlowSteps), known(c.Steps), c.Comm, c.PID, c.Op,
 		known(c.OpP99NS), known(c.StepP99NS), known(c.WithoutNS), c.At, stamp(c.From), stamp(c.To), strings.Join(c.NotIt, ", "), c.Fix, c.ID, othersText(r.Chains[1:])})
@@ -164,22 +164,22 @@ func wellText(r *report) any {
 func explainChainTool() *tool {
 	return &tool{
 		name: "explain_chain", title: "The evidence for one cause",
-		about: "The whole evidence for one cause of lost time, by its id from diagnose or get_causal_chains: timeline of what was measured, culprits, baseline, what was ruled out. Use it when asked 'how do you know?' or before acting on a fix.",
+		about: "The complete evidence for one cause of lost time, by its id from diagnose or get_causal_chains: timeline of measurements, culprits, baseline, what was ruled out. Use it when asked 'how do you know?' or before applying a fix.",
 		facts: []column{
-			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it", words, false}, {"headline", "headline", words, false}, {"root_cause", "root cause", words, false}, {"fix", "what a person can do about it", words, false},
-			{"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"excess_ns", "time beyond normal, whatever its cause", nanos, false}, {"window_ns", "the loss was looked for in a stretch of time as long as", nanos, false},
-			{"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time", count, false}, {"step_p50_ns", "median of a step", nanos, false}, {"step_p99_ns", "99 of 100 steps took no longer than", nanos, false},
-			{"without_ns", "without this cause 99 of 100 steps would have taken no longer than", nanos, false}, {"baseline", "what is normal", words, false}, {"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false},
-			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "the first step that was slow began at", moment, false}, {"to", "the last step that was slow ended at", moment, false}, {"not", "these were looked at as well and are not the cause", words, false}, {"culprits", "culprits, with what each took", words, false},
+			{"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it", words, false}, {"headline", "headline", words, false}, {"root_cause", "root cause", words, false}, {"fix", "how to fix it", words, false},
+			{"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"excess_ns", "extra time compared to the baseline, from any cause", nanos, false}, {"window_ns", "length of the time range that was searched for losses", nanos, false},
+			{"slow_steps", "number of steps that the cause made longer", count, false}, {"steps", "number of steps that the job made in that time range", count, false}, {"step_p50_ns", "median duration of steps", nanos, false}, {"step_p99_ns", "99th percentile of the duration of steps", nanos, false},
+			{"without_ns", "99th percentile of the duration of steps without this cause (estimate)", nanos, false}, {"baseline", "baseline that the steps are compared with", words, false}, {"job", "name of the process that lost time", words, false}, {"pid", "process ID (pid) of the process that lost time", count, false},
+			{"line", "line of the program in which most of that time was spent", words, false}, {"from", "start of the first slow step", moment, false}, {"to", "end of the last slow step", moment, false}, {"not", "other possible causes that were checked and ruled out", words, false}, {"culprits", "culprits, with the time that each took", words, false},
 		},
-		columns:  []column{{"time", "time", moment, false}, {"source", "seen in", words, false}, {"text", "what was measured", words, false}},
+		columns:  []column{{"time", "time", moment, false}, {"source", "source", words, false}, {"text", "what was measured", words, false}},
 		register: answers((*server).explainChain),
 	}
 }
 
 // ExplainChain are the arguments of explain_chain.
 type ExplainChain struct {
-	ID string `json:"id" jsonschema:"of the cause: c-7f3a"`
+	ID string `json:"id" jsonschema:"id of the cause: c-7f3a"`
 	Form
 }
 
@@ -206,7 +206,7 @@ func (s *server) explainChain(ctx context.Context, in *ExplainChain) (*answer, e
 
 // chain finds a chain by its ID: in the latest recording, else in the one that has it.
 func (s *server) chain(ctx context.Context, id string) (*chain, error) {
-	none := &Refusal{fmt.Sprintf("there is no cause %s", quoted(id, 40)), "get_causal_chains lists them, with their ids"}
+	none := &Refusal{fmt.Sprintf("there is no cause %s", quoted(id, 40)), "call get_causal_chains for the ids of all causes"}
 	if len(id) > 64 || strings.ContainsAny(id, `'"\`) {
 		return nil, none
 	}
@@ -232,17 +232,17 @@ func (s *server) chain(ctx context.Context, id string) (*chain, error) {
 			return &r.Chains[i], nil
 		}
 	}
-	return nil, &Refusal{fmt.Sprintf("the cause %s is hidden", quoted(id, 40)), "ingero silence, --rules-off and --min-severity hide causes"}
+	return nil, &Refusal{fmt.Sprintf("the cause %s is hidden", quoted(id, 40)), "check ingero silence, --rules-off and --min-severity, which hide causes"}
 }
 
 func chainsTool() *tool {
 	return &tool{
 		name: "get_causal_chains", quiet: true, title: "All causes of lost time",
-		about: "Causes of lost time, the gravest first; equal ones (same rule, job, call and culprits) are told once, with how often and their sum. Use it when diagnose names others, or for history: since=24h. One line each; explain_chain has the rest.",
-		facts: []column{{"found", "causes that were found, before equal ones were put together", count, false}, {"hidden", "causes that are not shown (silenced)", count, false}, {"from", "looked at from", moment, false}, {"to", "to", moment, false}},
+		about: "Causes of lost time, most severe first. Equal causes (same rule, job, call and culprits) share one row, with their number and total loss. Use it when diagnose names other causes, or for history: since=24h. explain_chain has the details.",
+		facts: []column{{"found", "number of causes that were found, before equal causes were merged", count, false}, {"hidden", "number of hidden causes (silenced)", count, false}, {"from", "start of the time range", moment, false}, {"to", "end of the time range", moment, false}},
 		columns: []column{
-			{"id", "id", words, false}, {"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"rule", "rule", words, false}, {"job", "name of the process that lost time", words, false}, {"pid", "process number (pid) of the one that lost time", count, false}, {"op", "the CUDA call that took longer than it should", words, false},
-			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false}, {"times", "number of times that it was found", count, false}, {"culprits", "names and process numbers of the culprits, who took the time", words, false}, {"fix", "what a person can do about it", words, false},
+			{"id", "id of the cause", words, false}, {"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it", words, false}, {"job", "name of the process that lost time", words, false}, {"pid", "process ID (pid) of the process that lost time", count, false}, {"op", "CUDA call that took too long", words, false},
+			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false}, {"times", "number of times that this cause was found", count, false}, {"culprits", "names and process IDs of the culprits that took the time", words, false}, {"fix", "how to fix it", words, false},
 		},
 		register: answers((*server).chains),
 	}
@@ -252,7 +252,7 @@ func chainsTool() *tool {
 type Chains struct {
 	When
 	PIDs
-	Limit int `json:"limit,omitempty" jsonschema:"so many at most; default 10"`
+	Limit int `json:"limit,omitempty" jsonschema:"maximum number of causes; default 10"`
 	Form
 }
 

@@ -16,10 +16,10 @@ import (
 func graphLifeTool() *tool {
 	return &tool{
 		name: "graph_lifecycle", title: "What happened to CUDA graphs, call by call",
-		about: "The last calls that captured, instantiated, updated, launched or destroyed CUDA graphs, with handles and durations, the latest first. Give pid. Use it to see re-capture (torch.compile, vLLM); for how often: graph_frequency.",
-		facts: []column{{"calls", "calls of graphs in that time", count, false}},
+		about: "The last calls that captured, instantiated, updated, launched or destroyed CUDA graphs, with handles and durations, latest first. Set pid. Use it to see re-capture (torch.compile, vLLM); for rates use graph_frequency.",
+		facts: []column{{"calls", "number of graph calls in this time range", count, false}},
 		columns: []column{
-			{"time", "time", moment, false}, {"pid", "process number", count, false}, {"tid", "thread", count, false}, {"op", "operation", words, false}, {"duration_ns", "duration", nanos, false}, {"args", "arguments", words, false}, {"error", "error", words, false},
+			{"time", "time", moment, false}, {"pid", "process ID (pid)", count, false}, {"tid", "thread", count, false}, {"op", "operation", words, false}, {"duration_ns", "duration", nanos, false}, {"args", "arguments", words, false}, {"error", "error", words, false},
 		},
 		register: answers((*server).graphLife),
 	}
@@ -51,7 +51,7 @@ func (s *server) graphLife(ctx context.Context, in *Calls) (*answer, error) {
 	}
 	a := &answer{facts: []any{out.Of}, notes: out.Notes}
 	if out.Of == 0 {
-		a.lead = "no call of a CUDA graph was recorded there"
+		a.lead = "no call of a CUDA graph was recorded in this time range"
 	}
 	for i := range out.Events {
 		e := &out.Events[i]
@@ -67,15 +67,15 @@ func (s *server) graphLife(ctx context.Context, in *Calls) (*answer, error) {
 func graphRateTool() *tool {
 	return &tool{
 		name: "graph_frequency", title: "How often each CUDA graph is launched",
-		about: "Of each CUDA graph: launches, launches a second, and whether it is hot (a tenth of all launches or more), cold, or was never launched; how often graphs are captured, instantiated and launched in all; whether the graphs' memory pool is saturated, and which causes of lost time have to do with graphs.",
+		about: "For each CUDA graph: launches, launches per second, and whether it is hot (10 % or more of all launches), cold or never launched. For all graphs: captures, instantiations, launches, whether their memory pool is saturated, and causes of lost time that involve graphs.",
 		facts: []column{
-			{"graphs", "graphs", count, false}, {"hot", "of them hot", count, false}, {"cold", "of them cold", count, false}, {"unused", "of them never launched", count, false}, {"live", "of them not destroyed", count, false},
-			{"captures", "captures", count, false}, {"instantiations", "instantiations", count, false}, {"launches", "launches", count, false}, {"launches_per_s", "launches a second", number, false}, {"launch_p50_ns", "median of a launch", nanos, false}, {"launch_p99_ns", "99th percentile of a launch", nanos, false},
-			{"pool", "memory pool of the graphs", words, false}, {"causes", "causes of lost time that have to do with graphs", words, false},
+			{"graphs", "number of graphs", count, false}, {"hot", "hot graphs", count, false}, {"cold", "cold graphs", count, false}, {"unused", "graphs that were never launched", count, false}, {"live", "graphs that were not destroyed", count, false},
+			{"captures", "captures", count, false}, {"instantiations", "instantiations", count, false}, {"launches", "launches", count, false}, {"launches_per_s", "launches per second", number, false}, {"launch_p50_ns", "median duration of a launch", nanos, false}, {"launch_p99_ns", "99th percentile of the duration of a launch", nanos, false},
+			{"pool", "memory pool of the graphs", words, false}, {"causes", "causes of lost time that involve graphs", words, false},
 		},
 		columns: []column{
-			{"pid", "process number", count, false}, {"exec", "executable graph", words, false}, {"class", "hot, cold or unused", words, false}, {"launches", "launches", count, false}, {"per_s", "launches a second", number, false},
-			{"capture_ns", "time of its capture", nanos, false}, {"instantiate_ns", "time of its instantiation", nanos, false}, {"updates", "updates", count, false}, {"destroyed", "destroyed", flag, false},
+			{"pid", "process ID (pid)", count, false}, {"exec", "executable graph", words, false}, {"class", "hot, cold or unused", words, false}, {"launches", "launches", count, false}, {"per_s", "launches per second", number, false},
+			{"capture_ns", "duration of its capture", nanos, false}, {"instantiate_ns", "duration of its instantiation", nanos, false}, {"updates", "updates", count, false}, {"destroyed", "destroyed", flag, false},
 		},
 		register: answers((*server).graphRate),
 	}
@@ -122,7 +122,7 @@ func (s *server) graphRate(ctx context.Context, in *Calls) (*answer, error) {
 		a.facts[8] = float64(sums["launches"]) / out.Seconds
 	}
 	if len(out.Graphs) == 0 {
-		a.lead = "no CUDA graph was used there"
+		a.lead = "no CUDA graph was used in this time range"
 	}
 	a.graphRows(out.Columns, out.Graphs, out.Seconds)
 	return a, s.graphCauses(ctx, v, a)

@@ -11,9 +11,9 @@ import (
 func checkTool() *tool {
 	return &tool{
 		name: "get_check", title: "Can this machine be traced, and what is it?", changes: true,
-		about:    "Looks at the machine now: kernel, BTF, NVIDIA driver, CUDA libraries, GPU model, processes that use CUDA, what each missing thing costs and what to type. Use it when nothing is recorded, or to learn about the hardware.",
+		about:    "Checks the machine now: kernel, BTF, NVIDIA driver, CUDA libraries, GPU model, processes that use CUDA, and for each problem its effect and the command that fixes it. Use it when nothing is recorded, or to learn about the hardware.",
 		facts:    []column{{"ready", "this machine can be traced", flag, false}},
-		columns:  []column{{"name", "what", words, false}, {"state", "state", words, false}, {"value", "what was found", words, false}, {"note", "what that means", words, false}, {"do", "what to type", words, false}},
+		columns:  []column{{"name", "name of the check", words, false}, {"state", "state", words, false}, {"value", "value that was found", words, false}, {"note", "effect of this value", words, false}, {"do", "command to run", words, false}},
 		register: answers((*server).check),
 	}
 }
@@ -36,11 +36,11 @@ func (s *server) check(ctx context.Context, _ *Only) (*answer, error) {
 func stuckTool() *tool {
 	return &tool{
 		name: "get_stuck", title: "Calls that have not returned", changes: true,
-		about: "CUDA calls and NCCL collectives that have not returned now, for how long, what their threads do or wait for, and which rank is missing from a collective and what it does instead. Use it for 'it hangs', 'training stands still'. It needs a running trace.",
-		facts: []column{{"calls", "calls that have not returned", count, false}, {"collectives", "collectives that ranks are missing from", count, false}},
+		about: "CUDA calls and NCCL collectives that have not returned: for how long, what their threads do or wait for, which rank is missing from a collective and what it does instead. Use it for 'it hangs', 'training makes no progress'. It needs a running trace.",
+		facts: []column{{"calls", "number of calls that have not returned", count, false}, {"collectives", "number of collectives with missing ranks", count, false}},
 		columns: []column{
-			{"what", "call that is open, or rank that is missing", words, false}, {"job", "process", words, false}, {"pid", "its number", count, false}, {"tid", "thread", count, false}, {"op", "call", words, false}, {"open_ns", "open for", nanos, false},
-			{"state", "its thread is", words, false}, {"reason", "waits for", words, false}, {"state_ns", "for", nanos, false}, {"file", "of this file", words, false}, {"cpu_holder", "who has the CPU", words, false}, {"text", "in words", words, false},
+			{"what", "open call or missing rank", words, false}, {"job", "process", words, false}, {"pid", "its process ID (pid)", count, false}, {"tid", "thread ID", count, false}, {"op", "call", words, false}, {"open_ns", "time since the call began", nanos, false},
+			{"state", "state of its thread", words, false}, {"reason", "what the thread waits for", words, false}, {"state_ns", "time in this state", nanos, false}, {"file", "file that it waits for", words, false}, {"cpu_holder", "process that has the CPU", words, false}, {"text", "summary", words, false},
 		},
 		register: answers((*server).stuck),
 	}
@@ -48,7 +48,7 @@ func stuckTool() *tool {
 
 // Stuck are the arguments of get_stuck.
 type Stuck struct {
-	Min string `json:"min,omitempty" jsonschema:"calls that have been open for so long: 10s; default 1s"`
+	Min string `json:"min,omitempty" jsonschema:"minimum time that a call has been open: 10s; default 1s"`
 	Form
 }
 
@@ -78,7 +78,7 @@ func (s *server) stuck(ctx context.Context, in *Stuck) (*answer, error) {
 	if in.Min != "" {
 		d, err := time.ParseDuration(in.Min)
 		if err != nil || d < time.Second/5 {
-			return nil, &Refusal{fmt.Sprintf("min cannot be %s", quoted(in.Min, 20)), "a length of time of 200ms or more: 10s"}
+			return nil, &Refusal{fmt.Sprintf("min cannot be %s", quoted(in.Min, 20)), "write a duration of 200ms or more, such as 10s"}
 		}
 		least = d
 	}
@@ -124,11 +124,11 @@ func (s *server) stuck(ctx context.Context, in *Stuck) (*answer, error) {
 func diffTool() *tool {
 	return &tool{
 		name: "diff_runs", title: "What changed between two runs",
-		about: "Compares two recordings per step: how much slower or faster B is than A, and in which part of the time, with the chance that it is by accident. Sides are recordings (ids from ingero://sessions), a stretch of time FROM..TO, or the name of a file beside the database; default: the one before the latest, and the latest. Use it for 'slower than yesterday'.",
-		facts: []column{{"a", "the first run", words, false}, {"b", "the second", words, false}, {"pairs", "jobs that are in both", count, false}},
+		about: "Compares two recordings per step: how much slower or faster B is than A, and in which part of the time, with the p-value. A and B are recordings (ids from ingero://sessions), a time range FROM..TO, or the name of a file beside the database; default: the previous and the latest recording. Use it for 'slower than yesterday'.",
+		facts: []column{{"a", "the first run", words, false}, {"b", "the second run", words, false}, {"pairs", "number of jobs in both runs", count, false}},
 		columns: []column{
-			{"job", "job", words, false}, {"what", "what changed", words, false}, {"a_ns", "in the first, a step", number, false}, {"b_ns", "in the second, a step", number, false}, {"delta_ns", "difference", number, false},
-			{"relative", "difference as a share of the step", share, false}, {"p", "chance that equal runs differ so", number, false}, {"sure", "it is a finding", flag, false}, {"line", "line of the program", words, false},
+			{"job", "job", words, false}, {"what", "what changed", words, false}, {"a_ns", "time per step in the first run", number, false}, {"b_ns", "time per step in the second run", number, false}, {"delta_ns", "difference", number, false},
+			{"relative", "difference as a share of the step", share, false}, {"p", "p-value: chance of such a difference between equal runs", number, false}, {"sure", "the difference is significant", flag, false}, {"line", "line of the program", words, false},
 		},
 		register: answers((*server).diff),
 	}
@@ -138,7 +138,7 @@ func diffTool() *tool {
 type Diff struct {
 	A       string `json:"a,omitempty" jsonschema:"the first run"`
 	B       string `json:"b,omitempty" jsonschema:"the second run"`
-	Process string `json:"process,omitempty" jsonschema:"of this program only: train.py"`
+	Process string `json:"process,omitempty" jsonschema:"compare only this program: train.py"`
 	Form
 }
 
@@ -185,7 +185,7 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 	for i := range out.Pairs {
 		p := &out.Pairs[i]
 		if p.Short {
-			a.notes = append(a.notes, p.Role+" is too short to be compared: 60 s are good, below 10 nothing is said")
+			a.notes = append(a.notes, p.Role+" is too short for a comparison: record 60 s, at least 10 s")
 			continue
 		}
 		if p.Step != nil {
@@ -202,7 +202,7 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 		}
 	}
 	if sure == 0 {
-		a.lead = "ok, nothing differs for sure"
+		a.lead = "ok, no significant difference"
 	}
 	return a, nil
 }
@@ -210,10 +210,10 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 func demoTool() *tool {
 	return &tool{
 		name: "run_demo", title: "What ingero finds in an example",
-		about: "The report of an example, from a recording that is in this program: incident, cold-start, memcpy-bottleneck, periodic-spike, cpu-contention or gpu-steal. It has nothing to do with this machine's jobs. Use it to show what ingero does.",
+		about: "The report of an example recording that is built into ingero: incident, cold-start, memcpy-bottleneck, periodic-spike, cpu-contention or gpu-steal. It says nothing about this machine's jobs. Use it to show what ingero does.",
 		facts: []column{{"scenario", "example", words, false}},
 		columns: []column{
-			{"severity", "how grave the loss is, by the share of the time that it took (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it", words, false}, {"job", "name of the process that lost time", words, false}, {"culprits", "names and process numbers of the culprits, who took the time", words, false}, {"headline", "what was slow, by how much, and why", words, true}, {"cause", "what happened to the job, with all that is known of the culprits", words, true}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"confidence", "confidence, which is the share of the time beyond normal that this cause explains", share, false}, {"fix", "what a person can do about it", words, false},
+			{"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it", words, false}, {"job", "name of the process that lost time", words, false}, {"culprits", "names and process IDs of the culprits that took the time", words, false}, {"headline", "what was slow, by how much, and why", words, true}, {"cause", "what happened to the job, with details of the culprits", words, true}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false}, {"fix", "how to fix it", words, false},
 		},
 		register: answers((*server).demo),
 	}
@@ -237,7 +237,7 @@ func (s *server) demo(ctx context.Context, in *Demo) (*answer, error) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, err
 	}
-	a := &answer{facts: []any{in.Scenario}, notes: []string{"this is an example, not this machine"}}
+	a := &answer{facts: []any{in.Scenario}, notes: []string{"this is an example, not data of this machine"}}
 	for i := range r.Chains {
 		c := &r.Chains[i]
 		a.rows = append(a.rows, []any{c.Severity, c.Rule, c.Comm, c.culpritText(), c.Headline, c.RootCause, c.LostNS, c.Confidence, c.Fix})
@@ -248,8 +248,8 @@ func (s *server) demo(ctx context.Context, in *Demo) (*answer, error) {
 func testReportTool() *tool {
 	return &tool{
 		name: "get_test_report", title: "Report of the tests on a GPU",
-		about:    "The report of `make test-gpu`, where it was run on this machine: how the tests of ingero itself did on its GPU. It says nothing about jobs.",
-		facts:    []column{{"time", "time of the run", moment, false}, {"simulated", "on the simulated GPU", flag, false}, {"failures", "failures", count, false}, {"traces", "programs that were traced", count, false}},
+		about:    "The report of `make test-gpu` on this machine: results of ingero's own tests on its GPU. It says nothing about jobs.",
+		facts:    []column{{"time", "time of the run", moment, false}, {"simulated", "true if the GPU was simulated", flag, false}, {"failures", "number of failures", count, false}, {"traces", "number of traced programs", count, false}},
 		columns:  []column{{"part", "part", words, false}, {"name", "name", words, false}, {"result", "result", words, false}},
 		register: answers((*server).testReport),
 	}
@@ -267,7 +267,7 @@ func (s *server) testReport(_ context.Context, _ *Only) (*answer, error) {
 		Failures                []string
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return nil, &Refusal{"the report of the tests cannot be read", "make test-gpu makes it anew"}
+		return nil, &Refusal{"the test report cannot be read", "run make test-gpu to create it again"}
 	}
 	a := &answer{facts: []any{stamp(r.Time), r.Simulated, len(r.Failures), len(r.Traces)}}
 	for _, f := range r.Failures {

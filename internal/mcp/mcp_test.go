@@ -87,7 +87,7 @@ func (a api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, ok := a[r.URL.Path]
 	if !ok {
 		w.WriteHeader(http.StatusNotFound)
-		text = `{"error": "nothing has been recorded there in that time", "do": "sudo ingero trace records"}`
+		text = `{"error": "nothing was recorded in that time", "do": "record with sudo ingero trace"}`
 	}
 	_, _ = w.Write([]byte(text))
 }
@@ -162,7 +162,7 @@ func TestWell(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	answers["/api/v1/explain"] = `{"report": {"chains": []}, "text": "Recorded calls"}`
-	if got := ask(); !strings.HasPrefix(got, "no cause of lost time was found, but it is not known") {
+	if got := ask(); !strings.HasPrefix(got, "no cause of lost time was found, but the performance of the jobs is unknown") {
 		t.Errorf("got %s", got)
 	}
 	answers["/api/v1/explain"] = `{"report": {"chains": [], "xids": [{"code": 79}]}, "text": ""}`
@@ -217,13 +217,13 @@ func TestArguments(t *testing.T) {
 // Errors contain no paths of the machine.
 func TestErrors(t *testing.T) {
 	s := serverOf(api{}, Machine{})
-	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.tell(err).Error() != "nothing has been recorded there in that time: sudo ingero trace records" {
+	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.tell(err).Error() != "nothing was recorded in that time: record with sudo ingero trace" {
 		t.Error(err)
 	}
 	if got := s.tell(errors.New("open /etc/ingero/secret: no")); strings.Contains(got.Error(), "secret") {
 		t.Error(got)
 	}
-	if got := s.tell(context.DeadlineExceeded); !strings.Contains(got.Error(), "too long") {
+	if got := s.tell(context.DeadlineExceeded); !strings.Contains(got.Error(), "timed out") {
 		t.Error(got)
 	}
 }

@@ -22,8 +22,8 @@ type resource struct {
 // allResources is the table of resources.
 var allResources = []resource{
 	{"ingero://schema", "schema", "Tables, columns and functions for run_sql, with worked examples", (*server).schemaText},
-	{"ingero://chains", "chains", "Causes of lost time in the latest recording, the gravest first", (*server).chainsText},
-	{"ingero://sessions", "sessions", "The recordings: id, node, state, beginning, length", (*server).sessionsText},
+	{"ingero://chains", "chains", "Causes of lost time in the latest recording, most severe first", (*server).chainsText},
+	{"ingero://sessions", "sessions", "The recordings: id, node, state, start, duration", (*server).sessionsText},
 }
 
 func (s *server) resources(m *sdk.Server) {
@@ -52,7 +52,7 @@ const schemaURI = "ingero://schema/"
 // allTemplates is the table of resource templates.
 var allTemplates = []template{
 	{"ingero://chains/", "chain", "The evidence for one cause of lost time, by its id", (*server).chainText},
-	{schemaURI, "table", "One table of the file for run_sql: its columns, explained", (*server).tableText},
+	{schemaURI, "table", "One table of the file for run_sql, with its columns explained", (*server).tableText},
 }
 
 func (s *server) chainText(ctx context.Context, id string) (string, error) {
@@ -63,7 +63,7 @@ func (s *server) chainText(ctx context.Context, id string) (string, error) {
 
 // tableText returns a table's CREATE statement, which documents it.
 func (s *server) tableText(ctx context.Context, name string) (string, error) {
-	none := &Refusal{"there is no table " + quoted(name, 40), "ingero://schema lists them"}
+	none := &Refusal{"there is no table " + quoted(name, 40), "read ingero://schema for the list of tables"}
 	if strings.ContainsAny(name, `'"\`) {
 		return "", none
 	}
@@ -110,7 +110,7 @@ func (s *server) sessionsText(ctx context.Context) (string, error) {
 // schemaText returns what a statement can name, with documentation where it exists.
 func (s *server) schemaText(ctx context.Context) (string, error) {
 	var b strings.Builder
-	b.WriteString("One statement, SQLite. Durations are ns, sizes bytes, times ns since 1970; NULL is not known.\n\n")
+	b.WriteString("Run one SQLite statement. Durations are in ns, sizes in bytes, times in ns since 1970; NULL means unknown.\n\n")
 	for _, t := range query.SQLSchema() {
 		var args []string
 		for _, a := range t.Args {
@@ -129,7 +129,7 @@ func (s *server) schemaText(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	b.WriteString("\nTables of the file; " + schemaURI + "TABLE explains one:\n")
+	b.WriteString("\nTables of the file; " + schemaURI + "TABLE describes one:\n")
 	for _, row := range res.Rows {
 		name := fmt.Sprint(row[0])
 		columns, err := s.sql(ctx, wire.Statement{SQL: "SELECT * FROM " + name + " LIMIT 0"})
@@ -139,7 +139,7 @@ func (s *server) schemaText(ctx context.Context) (string, error) {
 		fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(columns.Columns, ", "))
 	}
 	own, _ := query.SQLFunctions()
-	b.WriteString("\nFunctions beside SQLite's:\n")
+	b.WriteString("\nFunctions in addition to SQLite's:\n")
 	for _, f := range own {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.About)
 	}

@@ -19,10 +19,10 @@ func tablesText() string {
 
 func sqlTool() *tool {
 	return &tool{
-		name: "run_sql", title: "Run a statement that only reads",
-		about: "Runs one SQLite statement that only reads, within bounds of time, memory and rows. Only for what no other tool answers. Virtual tables: " + tablesText() + "; their columns, all other tables and worked examples are in the resource ingero://schema: read it first. " +
-			"Times are ns since 1970: iso(x), ms(x), us(x) make them readable, ago('5m') is a moment. Add LIMIT.",
-		facts:    []column{{"cut", "why there are no more rows", words, false}},
+		name: "run_sql", title: "Run a read-only SQL statement",
+		about: "Runs one read-only SQLite statement, with limits on time, memory and rows. Use it only for what no other tool answers. Virtual tables: " + tablesText() + "; the resource ingero://schema has their columns, all other tables and worked examples: read it first. " +
+			"Times are ns since 1970: iso(x) makes them readable, ms(x) and us(x) convert durations, ago('5m') is the time 5 minutes ago. Add LIMIT.",
+		facts:    []column{{"cut", "why rows were left out", words, false}},
 		register: answers((*server).runSQL),
 	}
 }
@@ -57,9 +57,9 @@ func (s *server) runSQL(ctx context.Context, in *SQL) (*answer, error) {
 
 func fleetTool() *tool {
 	return &tool{
-		name: "query_fleet", title: "Ask several machines at once", changes: true,
-		about:    "Asks the machines of the fleet (those of `ingero mcp --nodes`) and puts their answers together: what=overview, ops, chains (causes of lost time of all, the gravest first) or sql (one statement that only reads, run on each). Says who did not answer and whose clock is off. Use it for jobs on several nodes, stragglers, 'which node is slow?'.",
-		facts:    []column{{"nodes", "machines that answered", count, false}},
+		name: "query_fleet", title: "Query several nodes at once", changes: true,
+		about:    "Queries the nodes of the fleet (those of `ingero mcp --nodes`) and merges their answers: what=overview, ops, chains (causes of lost time on all nodes, most severe first) or sql (one read-only statement, run on each node). Reports nodes that did not answer and nodes with clock skew. Use it for jobs on several nodes, stragglers, 'which node is slow?'.",
+		facts:    []column{{"nodes", "number of nodes that answered", count, false}},
 		register: answers((*server).fleet),
 	}
 }
@@ -68,7 +68,7 @@ func fleetTool() *tool {
 type Fleet struct {
 	What  string `json:"what,omitempty" jsonschema:"overview, ops, chains (default) or sql"`
 	SQL   string `json:"sql,omitempty" jsonschema:"the statement, for what=sql"`
-	Since string `json:"since,omitempty" jsonschema:"the last time so long: 5m, 1h"`
+	Since string `json:"since,omitempty" jsonschema:"the last 5m, 1h"`
 	Form
 }
 
@@ -81,7 +81,7 @@ func (s *server) fleet(ctx context.Context, in *Fleet) (*answer, error) {
 		q.What = "chains"
 	}
 	if (q.What == "sql") != (q.SQL != "") {
-		return nil, &Refusal{"sql goes with what=sql, and what=sql needs it", `{"what": "sql", "sql": "SELECT ..."}`}
+		return nil, &Refusal{"sql and what=sql must be used together", `{"what": "sql", "sql": "SELECT ..."}`}
 	}
 	f, err := s.Machine.Fleet(ctx, q)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 type Calls struct {
 	When
 	PIDs
-	Op []string `json:"op,omitempty" jsonschema:"operations, by the names that the API has: cudaMemcpyAsync; default: all"`
+	Op []string `json:"op,omitempty" jsonschema:"operations, by their API names: cudaMemcpyAsync; default: all"`
 	Form
 }
 
@@ -34,11 +34,11 @@ func (s *server) callValues(ctx context.Context, in *Calls) (url.Values, error) 
 func statsTool() *tool {
 	return &tool{
 		name: "get_trace_stats", quiet: true, title: "Counts, times and percentiles of operations",
-		about: "How often each CUDA operation was called, how long in all, and p50, p95, p99 and maximum; what took most time first. per_process=true tells processes apart. Where single calls are not kept any more, or are too many, it has the sums of whole recordings (aggregate=true). Use it for 'how slow is cudaMemcpy?'; for causes use diagnose.",
-		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}, {"aggregate", "these are sums of whole recordings", flag, false}},
+		about: "Calls, total time, p50, p95, p99 and maximum of each CUDA operation, longest total first. per_process=true groups by process. If single calls were deleted, or are too many, it returns the sums of whole recordings (aggregate=true). Use it for 'how slow is cudaMemcpy?'; for causes use diagnose.",
+		facts: []column{{"from", "start of the time range", moment, false}, {"to", "end of the time range", moment, false}, {"aggregate", "the values are sums of whole recordings", flag, false}},
 		columns: []column{
-			{"source", "layer of the software", words, false}, {"op", "operation that was called", words, false}, {"job", "process", words, false}, {"pid", "process number", count, false}, {"calls", "number of calls", count, false}, {"errors", "number of these calls that failed", count, false}, {"total_ns", "time that all of them took together", nanos, false},
-			{"p50_ns", "half of the calls took no longer than", nanos, false}, {"p95_ns", "95 of 100 calls took no longer than", nanos, false}, {"p99_ns", "99 of 100 calls took no longer than", nanos, false}, {"max_ns", "the longest call took", nanos, false},
+			{"source", "layer of the software", words, false}, {"op", "operation that was called", words, false}, {"job", "process", words, false}, {"pid", "process ID (pid)", count, false}, {"calls", "number of calls", count, false}, {"errors", "number of these calls that failed", count, false}, {"total_ns", "total time of these calls", nanos, false},
+			{"p50_ns", "median duration of these calls", nanos, false}, {"p95_ns", "95th percentile of their duration", nanos, false}, {"p99_ns", "99th percentile of their duration", nanos, false}, {"max_ns", "duration of the longest call", nanos, false},
 		},
 		register: answers((*server).stats),
 	}
@@ -46,7 +46,7 @@ func statsTool() *tool {
 
 // Stats are the arguments of get_trace_stats.
 type Stats struct {
-	PerProcess bool `json:"per_process,omitempty" jsonschema:"tell processes apart"`
+	PerProcess bool `json:"per_process,omitempty" jsonschema:"group by process"`
 	Calls
 }
 
@@ -97,14 +97,14 @@ func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, 
 		if why != nil {
 			return nil, why
 		}
-		return &answer{lead: "no such calls were recorded", facts: []any{nil, nil, nil}}, nil
+		return &answer{lead: "no matching calls were recorded", facts: []any{nil, nil, nil}}, nil
 	}
 	res, err := s.sql(ctx, wire.Statement{SQL: `SELECT source, name, NULL, NULL, sum(calls), sum(errors), sum(total_ns), max(p50_ns), max(p95_ns), max(p99_ns), max(max_ns)
 		FROM ops WHERE session = (SELECT id FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1) GROUP BY source, name ORDER BY 7 DESC`})
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{facts: []any{nil, nil, true}, notes: []string{"percentiles are the highest of any process"}}
+	a := &answer{facts: []any{nil, nil, true}, notes: []string{"each percentile is the highest of all processes"}}
 	for _, row := range res.Rows {
 		a.rows = append(a.rows, row)
 	}
@@ -113,12 +113,12 @@ func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, 
 
 func stacksTool() *tool {
 	return &tool{
-		name: "get_stacks", title: "Which lines of code the time of calls went to",
-		about: "Time and number of CUDA calls by the line of the program that made them, with the resolved stack (Python and native functions, files, lines), what took most time first. Use it for 'which line of my code?'. It needs a recording made with --stack.",
+		name: "get_stacks", title: "CUDA time by line of code",
+		about: "Time and number of CUDA calls by the line of the program that made them, with the resolved stack (Python and native functions, files, lines), longest time first. Use it for 'which line of my code?'. It needs a recording made with --stack.",
 		facts: []column{{"without", "calls without a stack", count, false}},
 		columns: []column{
-			{"site", "line of the program", words, false}, {"op", "operation that was called", words, false}, {"pid", "process number", count, false}, {"calls", "number of calls", count, false}, {"wall_ns", "time in them", nanos, false}, {"gpu_wait_ns", "of it, waiting for the GPU", nanos, false},
-			{"runnable_ns", "of it, waiting for a CPU", nanos, false}, {"live_bytes", "memory that they allocated and nobody freed", size, false}, {"stack", "stack, the innermost function first", words, false},
+			{"site", "line of the program", words, false}, {"op", "operation that was called", words, false}, {"pid", "process ID (pid)", count, false}, {"calls", "number of calls", count, false}, {"wall_ns", "time in these calls", nanos, false}, {"gpu_wait_ns", "part of it that waited for the GPU", nanos, false},
+			{"runnable_ns", "part of it that waited for a CPU", nanos, false}, {"live_bytes", "memory that they allocated and that is not freed", size, false}, {"stack", "stack, innermost function first", words, false},
 		},
 		register: answers((*server).stacks),
 	}
@@ -151,7 +151,7 @@ func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
 	}
 	a := &answer{facts: []any{known(out.Without)}, notes: out.Notes}
 	if len(out.Stacks) == 0 {
-		a.lead = "no stacks were recorded: sudo ingero trace --stack takes them"
+		a.lead = "no stacks were recorded: record with sudo ingero trace --stack"
 	}
 	for i := range out.Stacks {
 		x := &out.Stacks[i]

@@ -89,7 +89,7 @@ func (t *tool) call(s *server, ctx context.Context, in any, f *Form, find func(c
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
 	case <-time.After(callTime / 4):
-		return "", nil, &Refusal{"the server is busy", "ask again later"}
+		return "", nil, &Refusal{"the server is busy", "retry later"}
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
 	}

@@ -9,11 +9,11 @@ import (
 func whereTool() *tool {
 	return &tool{
 		name: "where_did_time_go", quiet: true, title: "Where the time of each process went",
-		about: "Where the wall time of each traced process went: waiting for the GPU, CPU in CUDA calls, CPU between calls, waiting for a CPU (and who had it), throttled by a quota, blocked (and on what). The parts of a process add up to 100 %. Use it for 'is it GPU-bound?', 'why is GPU utilisation low?', 'what share is data loading?'.",
-		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
+		about: "Where the wall time of each traced process went: waiting for the GPU, CPU in CUDA calls, CPU between calls, waiting for a CPU (and which process had it), throttled by a quota, blocked (and on what). The parts of a process add up to 100 %. Use it for 'is it GPU-bound?', 'why is GPU utilization low?', 'what share is data loading?'.",
+		facts: []column{{"from", "start of the time range", moment, false}, {"to", "end of the time range", moment, false}},
 		columns: []column{
-			{"job", "name of the process", words, false}, {"pid", "its process number (pid)", count, false}, {"part", "part of the time of its threads", words, false}, {"ns", "how long that was, of all threads together", nanos, false}, {"share", "share of all the time of the process", share, false},
-			{"by", "what or who most of this part is due to", words, false},
+			{"job", "name of the process", words, false}, {"pid", "its process ID (pid)", count, false}, {"part", "part of the time of its threads", words, false}, {"ns", "length of this part, summed over all threads", nanos, false}, {"share", "share of the total time of the process", share, false},
+			{"by", "main contributors to this part", words, false},
 		},
 		register: answers((*server).where),
 	}
@@ -43,7 +43,7 @@ func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
 		}
 	}
 	if len(a.rows) == 0 {
-		a.lead = "not known: no process has an account of its time there"
+		a.lead = "unknown: no process has an account of its time in this time range"
 	}
 	return a, nil
 }
@@ -110,12 +110,12 @@ func (p *part) byText(calls *part) any {
 func memoryTool() *tool {
 	return &tool{
 		name: "get_memory", quiet: true, title: "GPU memory by process",
-		about: "What each process holds and held at most on the GPU, by its allocations: leaks, out-of-memory errors, fragmentation. Use it for 'OOM', 'memory grows', 'who holds the memory?'.",
-		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
+		about: "GPU memory of each process, now and at its peak, from its allocations: leaks, out-of-memory errors, fragmentation. Use it for 'OOM', 'memory grows', 'which process holds the memory?'.",
+		facts: []column{{"from", "start of the time range", moment, false}, {"to", "end of the time range", moment, false}},
 		columns: []column{
-			{"job", "name of the process", words, false}, {"pid", "its process number (pid)", count, false}, {"gpu_bytes", "held on the GPU", size, false}, {"gpu_peak", "most that it held", size, false}, {"blocks", "allocations that it holds", count, false},
-			{"host_bytes", "pinned memory of the host", size, false}, {"allocs", "allocations", count, false}, {"frees", "frees", count, false}, {"ooms", "allocations that failed for want of memory", count, false},
-			{"growth", "bytes a minute by which it grows", size, false}, {"leak", "it grows and nothing is freed", flag, false}, {"last_oom", "the last that failed", words, false}, {"inexact", "why it may be off", words, false},
+			{"job", "name of the process", words, false}, {"pid", "its process ID (pid)", count, false}, {"gpu_bytes", "GPU memory that it holds", size, false}, {"gpu_peak", "peak of the GPU memory that it held", size, false}, {"blocks", "number of allocations that it holds", count, false},
+			{"host_bytes", "pinned host memory that it holds", size, false}, {"allocs", "number of allocations", count, false}, {"frees", "number of frees", count, false}, {"ooms", "number of allocations that failed because memory ran out", count, false},
+			{"growth", "growth in bytes per minute", size, false}, {"leak", "memory grows without being freed", flag, false}, {"last_oom", "last failed allocation", words, false}, {"inexact", "why the values may be inexact", words, false},
 		},
 		register: answers((*server).memory),
 	}
@@ -141,14 +141,14 @@ func (s *server) memory(ctx context.Context, in *Where) (*answer, error) {
 			b := column{kind: size}
 			text := fmt.Sprintf("%s of %s at %s, held %s", o.Op, b.short(o.Bytes, maxText), o.Time.UTC().Format("15:04:05"), b.short(o.Held, maxText))
 			if o.Fragmented {
-				text += ", fragmented: as much had been held before"
+				text += ", fragmented: the process had held as much before"
 			}
 			row[11] = text
 		}
 		a.rows = append(a.rows, row)
 	}
 	if len(a.rows) == 0 {
-		a.lead = "no process has allocated GPU memory there, or it is not known"
+		a.lead = "no allocation of GPU memory was recorded in this time range"
 	}
 	return a, nil
 }
@@ -156,11 +156,11 @@ func (s *server) memory(ctx context.Context, in *Where) (*answer, error) {
 func xidsTool() *tool {
 	return &tool{
 		name: "get_xids", quiet: true, title: "Faults that GPUs reported",
-		about: "Faults (XIDs of GPUs, SXids of NVSwitches) that the NVIDIA driver reported: what each means, which was the root of its burst, the process it hit, what to do. Use it for crashes, 'CUDA error', hardware doubts.",
-		facts: []column{{"from", "looked at from", moment, false}, {"to", "to", moment, false}},
+		about: "Faults (XIDs of GPUs, SXids of NVSwitches) that the NVIDIA driver reported: their meaning, the root of each burst, the affected process, what to do. Use it for crashes, 'CUDA error', suspected hardware faults.",
+		facts: []column{{"from", "start of the time range", moment, false}, {"to", "end of the time range", moment, false}},
 		columns: []column{
 			{"time", "time", moment, false}, {"code", "code", count, false}, {"name", "name", words, false}, {"severity", "severity", words, false}, {"pci", "GPU", words, false}, {"gpu_instance", "its MIG instance", count, false}, {"root", "code of the first fault of the burst", count, false},
-			{"job", "process that it hit", words, false}, {"pid", "its number", count, false}, {"meaning", "meaning", words, false}, {"do", "what to do", words, false}, {"message", "the driver's message", words, false}, {"injected", "written by a program, not by the driver", flag, false},
+			{"job", "affected process", words, false}, {"pid", "its process ID (pid)", count, false}, {"meaning", "meaning", words, false}, {"do", "what to do", words, false}, {"message", "the driver's message", words, false}, {"injected", "written by a program, not by the driver", flag, false},
 		},
 		register: answers((*server).xids),
 	}
@@ -181,7 +181,7 @@ func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
 	}
 	a := &answer{facts: []any{stamp(r.From), stamp(r.To)}}
 	if len(r.Xids) == 0 {
-		a.lead = "ok, no GPU reported a fault there"
+		a.lead = "ok, no GPU reported a fault in this time range"
 	}
 	for i := range r.Xids {
 		x := &r.Xids[i]

@@ -96,7 +96,7 @@ func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]Fu
 	for k, sum := range found {
 		x := FunctionStat{Function: k.name, Why: k.why.String(), PID: k.pid, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
 		if !k.told {
-			x.Why = "nothing was recorded of it"
+			x.Why = "it was not recorded"
 		}
 		out = append(out, x)
 	}

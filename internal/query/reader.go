@@ -21,11 +21,11 @@ var (
 	ErrNoDatabase = errors.New("no database")
 	// ErrLost means that the SQLite file is gone or damaged, and that most of it can be restored
 	// from recordings.
-	ErrLost = errors.New("the recordings are there: ingero db repair makes the rest anew from them")
+	ErrLost = errors.New("the recordings still exist: run ingero db repair to rebuild the SQLite file from them")
 	// ErrNoSession means that the database has no such session, or none at all.
 	ErrNoSession = errors.New("no session")
 	// ErrNoCalls means that the session's calls were deleted.
-	ErrNoCalls = errors.New("the calls of the session are not kept any more")
+	ErrNoCalls = errors.New("the calls of the session were deleted")
 )
 
 // Reader reads a database. It is safe for concurrent use.
@@ -56,7 +56,7 @@ func Open(path string) (*Reader, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, orLost(path, fmt.Errorf("%w at %s", ErrNoDatabase, path))
 	case err == nil && !s.Mode().IsRegular(): // opening a pipe would block
-		return nil, fmt.Errorf("%s: %w: it is not a file", path, store.ErrNotDatabase)
+		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, store.ErrNotDatabase)
 	}
 	r := &Reader{path: path, slot: make(chan struct{}, 1)}
 	r.files = files{r, store.Dir(store.LogDir(path))}

@@ -19,33 +19,33 @@ type NotRecordedError struct {
 // Error names the missing processes.
 func (e *NotRecordedError) Error() string {
 	if len(e.PIDs) == 1 {
-		return fmt.Sprintf("process %d is in no recording of that time", e.PIDs[0])
+		return fmt.Sprintf("process %d is not in any recording of that time", e.PIDs[0])
 	}
 	var names []string
 	for _, pid := range e.PIDs {
 		names = append(names, strconv.FormatUint(uint64(pid), 10))
 	}
-	return "processes " + strings.Join(names, ", ") + " are in no recording of that time"
+	return "processes " + strings.Join(names, ", ") + " are not in any recording of that time"
 }
 
 // Do names a few recorded processes, first one that has the requested pid in its container.
 func (e *NotRecordedError) Do() string {
 	const most = 3
 	if len(e.There) == 0 {
-		return "no process was recorded then"
+		return "that time has no recorded processes"
 	}
 	for i := range e.There {
 		if p := &e.There[i]; p.NSPID != 0 && slices.Contains(e.PIDs, p.NSPID) {
-			return fmt.Sprintf("process %d of a container is %s here", p.NSPID, called(p))
+			return fmt.Sprintf("process %d in a container has pid %s on this machine", p.NSPID, called(p))
 		}
 	}
 	var names []string
 	for i := range e.There[:min(len(e.There), most)] {
 		names = append(names, called(&e.There[i]))
 	}
-	text := "recorded were " + strings.Join(names, ", ")
+	text := "recorded processes: " + strings.Join(names, ", ")
 	if len(e.There) == 1 {
-		text = "recorded was " + names[0]
+		text = "recorded process: " + names[0]
 	}
 	if more := len(e.There) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)

@@ -15,13 +15,13 @@ func TestNotRecorded(t *testing.T) {
 		e        NotRecordedError
 		what, do string
 	}{
-		{"none was", NotRecordedError{PIDs: []uint32{7}}, "process 7 is in no recording of that time", "no process was recorded then"},
+		{"none was", NotRecordedError{PIDs: []uint32{7}}, "process 7 is not in any recording of that time", "that time has no recorded processes"},
 		{"one was", NotRecordedError{PIDs: []uint32{7, 8}, There: []tick.Process{{PID: 12, Comm: "train"}}},
-			"processes 7, 8 are in no recording of that time", "recorded was 12 (train)"},
+			"processes 7, 8 are not in any recording of that time", "recorded process: 12 (train)"},
 		{"many were", NotRecordedError{PIDs: []uint32{7}, There: []tick.Process{{PID: 1}, {PID: 2, Comm: "b"}, {PID: 3}, {PID: 4}, {PID: 5}}},
-			"process 7 is in no recording of that time", "recorded were 1, 2 (b), 3 and 2 more"},
+			"process 7 is not in any recording of that time", "recorded processes: 1, 2 (b), 3 and 2 more"},
 		{"a container's number", NotRecordedError{PIDs: []uint32{7}, There: []tick.Process{{PID: 1}, {PID: 4821, NSPID: 7, Comm: "train"}}},
-			"process 7 is in no recording of that time", "process 7 of a container is 4821 (train) here"},
+			"process 7 is not in any recording of that time", "process 7 in a container has pid 4821 (train) on this machine"},
 	} {
 		if tt.e.Error() != tt.what || tt.e.Do() != tt.do {
 			t.Errorf("%s: %q, %q", tt.name, tt.e.Error(), tt.e.Do())

@@ -21,7 +21,7 @@ func (r *Reader) Silences(ctx context.Context, now time.Time) ([]tick.Silence, e
 		return err
 	}, "SELECT what, since_ns, until_ns, reason, who FROM silences WHERE until_ns > ? ORDER BY what", now.UnixNano())
 	if err != nil {
-		return nil, fmt.Errorf("read what is silenced: %w", err)
+		return nil, fmt.Errorf("read silences: %w", err)
 	}
 	return out, nil
 }

@@ -57,7 +57,7 @@ type eventColumn = derived[func(b *eventBatch, row int, c *events.Call) vtab.Val
 // eventsTable has one row per call.
 var eventsTable = &virtual{
 	SQLTable: SQLTable{Name: "events", Columns: declared(eventColumns),
-		About: "Every recorded call, of all sessions: one row each. Reading it goes through the logs, so bound it by timestamp, session, pid or op where you can; sums over all of it are quicker from op_stats. An operation may be named by any of its names: op = 'cudaStreamSync' finds cudaStreamSynchronize."},
+		About: "Every recorded call of all sessions, one row each. A query reads the logs: limit it by timestamp, session, pid or op if you can. For sums over all calls op_stats is faster. Any name of an operation works: op = 'cudaStreamSync' finds cudaStreamSynchronize."},
 	equal: []string{"id", "session", "node", "pid", "op"}, ranges: []string{"timestamp"}, exact: []string{"op", "id"},
 	scan: scanEvents,
 }
@@ -206,11 +206,11 @@ func (b *eventBatch) name(row int) string {
 
 // callColumns are the columns of events that depend on the call only.
 var callColumns = []eventColumn{
-	{SQLColumn{"id", "TEXT", "node:session.number: the call, the same wherever the recording is copied to"},
+	{SQLColumn{"id", "TEXT", "identity of the call, node:session.number; copies of the recording keep it"},
 		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return b.name(row) }},
-	{SQLColumn{"number", "INTEGER", "number in its session, from 0: notable.number"},
+	{SQLColumn{"number", "INTEGER", "number of the call in its session, from 0: notable.number"},
 		func(b *eventBatch, row int, _ *events.Call) vtab.Value { return int64(b.numbers[row]) }},
-	{SQLColumn{"node", "TEXT", "machine on which it was recorded"},
+	{SQLColumn{"node", "TEXT", "machine that made the recording"},
 		func(b *eventBatch, _ int, _ *events.Call) vtab.Value { return b.session.Node }},
 	{SQLColumn{"session", "TEXT", "recording: sessions.uid"},
 		func(b *eventBatch, _ int, _ *events.Call) vtab.Value { return b.session.ID }},
@@ -228,72 +228,72 @@ var callColumns = []eventColumn{
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.procs[c.PID].cgroup }},
 	{SQLColumn{"timestamp", "INTEGER", "start, Unix ns"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.Start }},
-	{SQLColumn{"duration_ns", "INTEGER", "ns; NULL where the return was not watched, as all its parts are then"},
+	{SQLColumn{"duration_ns", "INTEGER", "duration, ns; NULL, like its parts, if the return was not traced"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Duration) }},
-	{SQLColumn{"oncpu_ns", "INTEGER", "of it: on a CPU; NULL where it is not known apart from blocked_ns"},
+	{SQLColumn{"oncpu_ns", "INTEGER", "part of duration_ns: on a CPU; NULL if not separable from blocked_ns"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return told(c, c.OnCPU) }},
-	{SQLColumn{"runnable_ns", "INTEGER", "of it: could run, but others had the CPU"},
+	{SQLColumn{"runnable_ns", "INTEGER", "part of duration_ns: runnable, while others had the CPU"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Runnable) }},
-	{SQLColumn{"throttled_ns", "INTEGER", "of it: taken by the CPU quota of the control group"},
+	{SQLColumn{"throttled_ns", "INTEGER", "part of duration_ns: throttled by the CPU quota of the control group"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Throttled) }},
-	{SQLColumn{"blocked_ns", "INTEGER", "of it: waiting for something; NULL where it is not known apart from oncpu_ns"},
+	{SQLColumn{"blocked_ns", "INTEGER", "part of duration_ns: blocked; NULL if not separable from oncpu_ns"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return told(c, c.Blocked) }},
-	{SQLColumn{"gap_ns", "INTEGER", "ns between the return of the thread's previous outermost call that has a record and this one; 0 for a nested call"},
+	{SQLColumn{"gap_ns", "INTEGER", "ns between the return of the thread's previous recorded outermost call and this call; 0 for a nested call"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.Gap }},
-	{SQLColumn{"gap_oncpu_ns", "INTEGER", "of the gap, as oncpu_ns is of the call"},
+	{SQLColumn{"gap_oncpu_ns", "INTEGER", "part of gap_ns: on a CPU"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapTold(c, c.GapOnCPU) }},
-	{SQLColumn{"gap_runnable_ns", "INTEGER", "of the gap, as runnable_ns"},
+	{SQLColumn{"gap_runnable_ns", "INTEGER", "part of gap_ns: runnable, while others had the CPU"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.GapRunnable }},
-	{SQLColumn{"gap_throttled_ns", "INTEGER", "of the gap, as throttled_ns"},
+	{SQLColumn{"gap_throttled_ns", "INTEGER", "part of gap_ns: throttled by the CPU quota"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.GapThrottled }},
-	{SQLColumn{"gap_blocked_ns", "INTEGER", "of the gap, as blocked_ns"},
+	{SQLColumn{"gap_blocked_ns", "INTEGER", "part of gap_ns: blocked"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapTold(c, c.GapBlocked) }},
-	{SQLColumn{"result", "INTEGER", "what it returned: cudaError_t, CUresult or ncclResult_t"},
+	{SQLColumn{"result", "INTEGER", "return value: cudaError_t, CUresult or ncclResult_t"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, int64(c.Result)) }},
-	{SQLColumn{"failed", "INTEGER", "1 where the result is an error, else 0"},
+	{SQLColumn{"failed", "INTEGER", "1 if the result is an error, else 0"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallFailed) }},
-	{SQLColumn{"error", "TEXT", "name of the error, NULL where there is none"},
+	{SQLColumn{"error", "TEXT", "name of the error; NULL if the call succeeded"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Flags&events.CallFailed == 0 {
 				return nil
 			}
 			return events.ErrorName(c.Op, c.Result)
 		}},
-	{SQLColumn{"weight", "INTEGER", "calls that the record stands for: 1, more where records were thinned out. sum(weight) estimates calls, with a standard error of sqrt(sum(weight * (weight - 1)))"},
+	{SQLColumn{"weight", "INTEGER", "calls that the record stands for: 1, or more if records were sampled. sum(weight) estimates calls, with a standard error of sqrt(sum(weight * (weight - 1)))"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.Weight) }},
-	{SQLColumn{"stack", "INTEGER", "its stack: stacks.id, NULL where none was taken"},
+	{SQLColumn{"stack", "INTEGER", "stack of the call: stacks.id; NULL if none was captured"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Stack == 0 {
 				return nil
 			}
 			return int64(c.Stack)
 		}},
-	{SQLColumn{"stack_weight", "INTEGER", "calls that the stack stands for: 1, or as many as it is a sample of; NULL where none was taken"},
+	{SQLColumn{"stack_weight", "INTEGER", "calls that the stack stands for: 1, or more if stacks were sampled; NULL if none was captured"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Stack == 0 {
 				return nil
 			}
 			return int64(c.StackWeight())
 		}},
-	{SQLColumn{"site", "TEXT", "line of code that it was made from, or function: 'train.py:142 in forward()'; NULL where that is not known"},
+	{SQLColumn{"site", "TEXT", "line of code or function that made the call: 'train.py:142 in forward()'; NULL if unknown"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value {
 			if site := b.stacks.Site(c.Stack); site != "" {
 				return site
 			}
 			return nil
 		}},
-	{SQLColumn{"nested", "INTEGER", "1 where another traced call made it, else 0: sums of time count such a call twice"},
+	{SQLColumn{"nested", "INTEGER", "1 if another traced call made this call, else 0: sums of time count such a call twice"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallNested) }},
-	{SQLColumn{"parent", "TEXT", "operation of the call around it, NULL for an outermost one"},
+	{SQLColumn{"parent", "TEXT", "operation of the enclosing call; NULL for an outermost call"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.of(c.Parent) }},
-	{SQLColumn{"device", "INTEGER", "ordinal of the device that was current, as the process counts; NULL where it is not known"},
+	{SQLColumn{"device", "INTEGER", "ordinal of the current device, as numbered by the process; NULL if unknown"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Device == 0 {
 				return nil
 			}
 			return int64(c.Device) - 1
 		}},
-	{SQLColumn{"arg0", "INTEGER", "the values that are kept of it, as docs/reference/operations.md lists them: unsigned 64 bits, shown signed"},
+	{SQLColumn{"arg0", "INTEGER", "values kept from the call, listed in docs/reference/operations.md: unsigned 64 bits, shown signed"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 0) }},
 	{SQLColumn{"arg1", "INTEGER", "likewise"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 1) }},
@@ -301,13 +301,13 @@ var callColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 2) }},
 	{SQLColumn{"arg3", "INTEGER", "likewise"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return kept(c, 3) }},
-	{SQLColumn{"tag", "INTEGER", "one value of 32 bits more: a kind, a direction, flags"},
+	{SQLColumn{"tag", "INTEGER", "one more value of 32 bits: a kind, a direction or flags"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.Tag) }},
-	{SQLColumn{"args_partial", "INTEGER", "1 where some of these could not be read, and are 0, else 0"},
+	{SQLColumn{"args_partial", "INTEGER", "1 if some of arg0, arg1 and so on could not be read and are 0; else 0"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallArgsPartial) }},
-	{SQLColumn{"function", "TEXT", "the GPU function (kernel) that it launched, as it stands in the source; NULL where that is not known, or it is no launch of one"},
+	{SQLColumn{"function", "TEXT", "kernel (GPU) that the call launched, as written in the source; NULL if unknown or if the call launched none"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.texts.of(b.funcs.Name(c)) }},
-	{SQLColumn{"symbol", "TEXT", "the same as it is linked: mangled"},
+	{SQLColumn{"symbol", "TEXT", "kernel (GPU) that the call launched, by its linker name (mangled)"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value {
 			if name := b.funcs.Name(c); name != "" {
 				return name

@@ -111,7 +111,7 @@ func (s *statement) moment(a *asked, name string) (time.Time, error) {
 	return t, nil
 }
 
-const momentsAre = "a time is Unix nanoseconds, '5m' (so long ago) or '2026-11-21T15:04:05Z'"
+const momentsAre = "write Unix nanoseconds, '5m' (5 minutes ago) or '2026-11-21T15:04:05Z'"
 
 // moment parses a time as typed by people: see momentsAre. Nil is the zero time.
 func moment(v any, now time.Time) (time.Time, error) {
@@ -134,7 +134,7 @@ func moment(v any, now time.Time) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, fmt.Errorf("%.40q is no time", fmt.Sprint(v))
+	return time.Time{}, fmt.Errorf("%.40q is not a time", fmt.Sprint(v))
 }
 
 // duration parses 90s, 1h30m and, beyond Go's syntax, 2d and 1w.
@@ -144,7 +144,7 @@ func duration(s string) (time.Duration, error) {
 		if n, ok := strings.CutSuffix(s, unit); ok {
 			d, err := time.ParseDuration(n + "h")
 			if err == nil && math.Abs(float64(d)*hours) >= math.MaxInt64 {
-				err = errors.New("it is longer than 292 years")
+				err = errors.New("the duration is longer than 292 years")
 			}
 			return time.Duration(float64(d) * hours), err
 		}

@@ -25,20 +25,20 @@ var sqlFunctions = []struct {
 	SQLFunction
 	impl sqlite.FunctionImpl
 }{
-	{SQLFunction{"percentile", "value, q", "Aggregate: the value that the share q (0.99 or 99) of all values is not larger than, within 0.8 %. Values are whole numbers from 0 on, as durations are; NULL does not count. It needs no sorting."},
+	{SQLFunction{"percentile", "value, q", "Aggregate: the q-th quantile of the values (q = 0.99 or 99 for the 99th percentile), within 0.8 %. Values are integers of 0 or more, such as durations. NULL is ignored. It needs no sorting."},
 		sqlite.FunctionImpl{NArgs: 2, Deterministic: true, MakeAggregate: func(sqlite.FunctionContext) (sqlite.AggregateFunction, error) {
 			return &percentile{}, nil
 		}}},
-	{SQLFunction{"sketch", "value", "Aggregate: the distribution that percentile is taken from, as bytes, so that those of several databases can be put together; NULL of no value."},
+	{SQLFunction{"sketch", "value", "Aggregate: the sketch that percentile reads, as bytes, for merging the sketches of several databases. NULL if there are no values."},
 		sqlite.FunctionImpl{NArgs: 1, Deterministic: true, MakeAggregate: func(sqlite.FunctionContext) (sqlite.AggregateFunction, error) {
 			return &sketched{}, nil
 		}}},
-	{SQLFunction{"ago", "length", "The time so long ago, Unix ns: ago('5m'), ago('2h'), ago('1d')."},
+	{SQLFunction{"ago", "length", "The current time minus a duration, Unix ns: ago('5m'), ago('2h'), ago('1d')."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) {
 			d, err := length(v[0])
 			return time.Now().Add(-d).UnixNano(), err
 		})},
-	{SQLFunction{"ns", "length or time", "Nanoseconds of a length ('5ms') or Unix nanoseconds of a time ('2026-11-21T15:04:05Z')."},
+	{SQLFunction{"ns", "length or time", "A duration ('5ms') in nanoseconds, or a time ('2026-11-21T15:04:05Z') in Unix nanoseconds."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) {
 			if d, err := length(v[0]); err == nil {
 				return int64(d), nil
@@ -46,12 +46,12 @@ var sqlFunctions = []struct {
 			t, err := moment(v[0], time.Time{})
 			return t.UnixNano(), err
 		})},
-	{SQLFunction{"iso", "ns", "A time, Unix ns, as text in UTC."},
+	{SQLFunction{"iso", "ns", "A time in Unix ns as text, in UTC."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) {
 			n, err := whole(v[0])
 			return at(n).UTC().Format("2006-01-02T15:04:05.000000000Z"), err
 		})},
-	{SQLFunction{"demangle", "name", "A mangled C++ name as it stands in the source: names.name."},
+	{SQLFunction{"demangle", "name", "A mangled C++ name as written in the source: names.name."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) { return symbols.Demangle(textOf(v[0])), nil })},
 	{SQLFunction{"us", "ns", "Nanoseconds as microseconds."}, inUnits(time.Microsecond)},
 	{SQLFunction{"ms", "ns", "Nanoseconds as milliseconds."}, inUnits(time.Millisecond)},
@@ -79,14 +79,14 @@ func inUnits(unit time.Duration) sqlite.FunctionImpl {
 		case float64:
 			return n / float64(unit), nil
 		}
-		return nil, fmt.Errorf("%.40q is no number", textOf(v[0]))
+		return nil, fmt.Errorf("%.40q is not a number", textOf(v[0]))
 	})
 }
 
 func length(v driver.Value) (time.Duration, error) {
 	d, err := duration(textOf(v))
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is no length of time, as 5m is", textOf(v))
+		return 0, fmt.Errorf("%.40q is not a duration such as 5m", textOf(v))
 	}
 	return d, nil
 }
@@ -100,7 +100,7 @@ func whole(v driver.Value) (int64, error) {
 			return int64(math.Round(n)), nil
 		}
 	}
-	return 0, fmt.Errorf("%.40q is no whole number", textOf(v))
+	return 0, fmt.Errorf("%.40q is not an integer", textOf(v))
 }
 
 // percentile is an aggregate with bounded memory.
@@ -119,7 +119,7 @@ func (p *percentile) Step(_ *sqlite.FunctionContext, args []driver.Value) (err e
 	}
 	n, err := whole(args[0])
 	if err == nil && n < 0 {
-		err = fmt.Errorf("percentile of %d: it takes no number below 0", n)
+		err = fmt.Errorf("percentile does not accept the negative value %d", n)
 	}
 	p.values.Add(n, 1)
 	return err
@@ -127,7 +127,7 @@ func (p *percentile) Step(_ *sqlite.FunctionContext, args []driver.Value) (err e
 
 // WindowInverse fails: a value cannot be removed.
 func (p *percentile) WindowInverse(*sqlite.FunctionContext, []driver.Value) error {
-	return fmt.Errorf("percentile cannot move along a window")
+	return fmt.Errorf("percentile cannot be used as a window function with a moving frame")
 }
 
 // WindowValue returns the percentile.
@@ -166,7 +166,7 @@ var linear = map[string]sqlite.FunctionImpl{
 			return v[0], nil
 		}
 		if n := strings.Count(s, from); len(s)+n*(len(to)-len(from)) > sqlLength {
-			return nil, fmt.Errorf("what replace makes has more than %d bytes", sqlLength)
+			return nil, fmt.Errorf("the result of replace has more than %d bytes", sqlLength)
 		}
 		return strings.ReplaceAll(s, from, to), nil
 	}),

@@ -88,18 +88,18 @@ func (s *statement) authorize(action sqlite.AuthorizerActionCode, one, two, _, _
 	case sqlite.AuthSelect, sqlite.AuthRecursive:
 	case sqlite.AuthRead:
 		if name := strings.ToLower(one); !s.tables[name] && (two != "" || reachesOut(name)) {
-			why = &SQLError{What: fmt.Sprintf("the table %s cannot be read", one), Do: tablesAre()}
+			why = &SQLError{What: fmt.Sprintf("table %s cannot be read", one), Do: tablesAre()}
 		}
 	case sqlite.AuthFunction:
 		if !safeFunctions[strings.ToLower(two)] {
-			why = &SQLError{What: fmt.Sprintf("the function %s cannot be used", two), Do: "the functions that can be are in docs/reference/schema.md"}
+			why = &SQLError{What: fmt.Sprintf("function %s cannot be used", two), Do: "use the functions listed in docs/reference/schema.md"}
 		}
 	case sqlite.AuthPragma:
 		why = &SQLError{What: "PRAGMA cannot be used", Do: onlyReads}
 	case sqlite.AuthAttach, sqlite.AuthDetach:
-		why = &SQLError{What: "no other database can be used", Do: onlyReads}
+		why = &SQLError{What: "no other database can be attached", Do: onlyReads}
 	default:
-		why = &SQLError{What: "the statement would change something", Do: onlyReads}
+		why = &SQLError{What: "the statement would change the database", Do: onlyReads}
 	}
 	if why == nil {
 		return sqlite.AuthorizerOK
@@ -116,7 +116,7 @@ func reachesOut(name string) bool {
 	return strings.HasPrefix(name, "pragma_") || strings.HasPrefix(name, "sqlite_") || name == "dbstat"
 }
 
-const onlyReads = "a statement begins with SELECT, WITH, VALUES or EXPLAIN, and only reads"
+const onlyReads = "use a read-only statement: SELECT, WITH, VALUES or EXPLAIN"
 
 // safeFunctions are the permitted functions of SQLite, and those of this package: none reaches
 // outside the statement.
@@ -144,11 +144,11 @@ var safeFunctions = func() map[string]bool {
 func one(text string) (string, error) {
 	switch {
 	case len(text) > sqlText:
-		return "", &SQLError{What: fmt.Sprintf("the statement has %d bytes", len(text)), Do: fmt.Sprintf("it can have %d", sqlText)}
+		return "", &SQLError{What: fmt.Sprintf("the statement has %d bytes", len(text)), Do: fmt.Sprintf("shorten it to %d bytes", sqlText)}
 	case !utf8.ValidString(text):
-		return "", &SQLError{What: "the statement is no UTF-8 text"}
+		return "", &SQLError{What: "the statement is not valid UTF-8"}
 	case strings.ContainsRune(text, 0):
-		return "", &SQLError{What: "the statement contains a zero byte", Do: "SQLite would end it there"}
+		return "", &SQLError{What: "the statement contains a zero byte", Do: "remove the zero byte: SQLite would end the statement there"}
 	}
 	first := skipBlank(text)
 	rest := first
@@ -160,13 +160,13 @@ func one(text string) (string, error) {
 		rest = skipBlank(rest[1:])
 	}
 	if rest != "" {
-		return "", &SQLError{What: "there are several statements", Do: "give one at a time"}
+		return "", &SQLError{What: "there are several statements", Do: "run one statement at a time"}
 	}
 	switch word := strings.ToUpper(first[:wordLen(first)]); word {
 	case "SELECT", "WITH", "VALUES", "EXPLAIN":
 		return statement, nil
 	case "":
-		return "", &SQLError{What: "there is no statement", Do: "try SELECT op, count(*) FROM events GROUP BY op"}
+		return "", &SQLError{What: "the statement is empty", Do: "try SELECT op, count(*) FROM events GROUP BY op"}
 	default:
 		return "", &SQLError{What: word + " cannot be used", Do: onlyReads}
 	}
@@ -228,7 +228,7 @@ func inWords(err error) error {
 	case errors.As(err, &known):
 		return err
 	case strings.HasPrefix(err.Error(), "missing argument"), strings.HasPrefix(err.Error(), "missing named argument"): // the driver's, without a type
-		return &SQLError{What: "the statement has parameters", Do: "write the values into it", Err: err}
+		return &SQLError{What: "the statement has parameters", Do: "write the values into the statement", Err: err}
 	case !errors.As(err, &lite):
 		return err
 	}
@@ -236,11 +236,11 @@ func inWords(err error) error {
 	out := &SQLError{What: plainText(lite.Error()), Err: err}
 	switch code & 0xff {
 	case sqlite3.SQLITE_TOOBIG:
-		out.What, out.Do = "a value or the statement is too large", fmt.Sprintf("a value can have %d bytes", sqlLength)
+		out.What, out.Do = "a value or the statement is too large", fmt.Sprintf("keep each value under %d bytes", sqlLength)
 	case sqlite3.SQLITE_NOMEM:
-		out.What, out.Do = "the statement is too complex", "take some of it out, or make two of it"
+		out.What, out.Do = "the statement is too complex", "simplify it, or split it in two"
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
-		out.Do = "what is sorted needs a temporary directory with room: TMPDIR names one"
+		out.Do = "free disk space for sorting, or set TMPDIR to a directory with more space"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return err // not the statement's fault
 	}
@@ -248,7 +248,7 @@ func inWords(err error) error {
 	case strings.HasPrefix(out.What, "no such table"):
 		out.Do = tablesAre()
 	case strings.HasPrefix(out.What, "no such column"), strings.HasPrefix(out.What, "no such function"):
-		out.Do = "columns and functions are in docs/reference/schema.md"
+		out.Do = "see docs/reference/schema.md for columns and functions"
 	}
 	return out
 }
@@ -270,7 +270,7 @@ func tablesAre() string {
 	for _, v := range virtuals {
 		names = append(names, v.Name)
 	}
-	return "there are " + strings.Join(names, ", ") + " and those of the file, as sessions: see docs/reference/schema.md"
+	return "use " + strings.Join(names, ", ") + " or a table of the file, such as sessions: see docs/reference/schema.md"
 }
 
 // addNew appends the missing elements.

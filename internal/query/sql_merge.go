@@ -118,7 +118,7 @@ func (m *merged) distribution(at int, v any) error {
 	}
 	b, ok := v.([]byte)
 	if !ok {
-		return fmt.Errorf("a value of type %T is no distribution", v)
+		return fmt.Errorf("a value of type %T is not a sketch", v)
 	}
 	var s stats.Sketch
 	if err := s.UnmarshalBinary(b); err != nil {

@@ -38,26 +38,26 @@ var SQLExamples = []SQLExample{
 FROM op_stats(NULL, NULL, 'op') ORDER BY total_ns DESC LIMIT 10`},
 	{"How many calls did each machine record, by layer?",
 		`SELECT node, source, count(*) FROM events GROUP BY node, source`},
-	{"Which process waits longest in synchronisation?",
+	{"Which process waits longest in synchronization?",
 		`SELECT node, pid, count, ms(total_ns) AS total_ms, us(p99_ns) AS p99_us
 FROM op_stats WHERE op = 'cudaStreamSync' ORDER BY total_ns DESC`},
 	{"Where did the time of each operation go?",
 		`SELECT op, ms(oncpu_ns) AS on_cpu, ms(runnable_ns) AS runnable, ms(throttled_ns) AS throttled, ms(blocked_ns) AS blocked
 FROM op_stats(NULL, NULL, 'op') WHERE total_ns > 0 ORDER BY total_ns DESC`},
-	{"How did the 99th percentile of synchronisation change, minute by minute?",
+	{"How did the 99th percentile of synchronization change, minute by minute?",
 		`SELECT iso(timestamp) AS minute, count, us(p99_ns) AS p99_us FROM timeline('1m', 'cudaStreamSync') ORDER BY timestamp`},
-	{"Which GPU functions were launched most, and how long did the calls take?",
+	{"Which kernels (GPU) were launched most often, and how long did the launch calls take?",
 		`SELECT function, sum(weight) AS launches, us(percentile(duration_ns, 50)) AS p50_us, us(percentile(duration_ns, 99)) AS p99_us
 FROM events WHERE function IS NOT NULL AND nested = 0 GROUP BY function ORDER BY launches DESC LIMIT 10`},
-	{"Which lines of code did the time of calls go to?",
+	{"Which lines of code spent the most time in calls?",
 		`SELECT site, op, sum(stack_weight) AS calls, ms(sum(stack_weight * duration_ns)) AS ms
 FROM events WHERE site IS NOT NULL AND nested = 0 GROUP BY site, op ORDER BY ms DESC LIMIT 10`},
 	{"What were the 10 slowest calls?",
 		`SELECT iso(timestamp) AS began, op, pid, us(duration_ns) AS us, us(runnable_ns) AS runnable_us, us(blocked_ns) AS blocked_us
 FROM events WHERE nested = 0 ORDER BY duration_ns DESC LIMIT 10`},
-	{"What is the 99.9th percentile of one operation since a moment?",
+	{"What is the 99.9th percentile of one operation since a given time?",
 		`SELECT op, us(duration_ns) AS p999_us, count FROM quantile('cudaStreamSynchronize', 0.999, '2026-11-21T14:41:00Z')`},
-	{"Which calls failed, and how?",
+	{"Which calls failed, and with which error?",
 		`SELECT op, error, count(*) AS calls, min(iso(timestamp)) AS first FROM events WHERE failed = 1 GROUP BY op, error ORDER BY calls DESC`},
 	{"How much memory does each process hold on the GPU, and is that exact?",
 		`SELECT p.comm, l.pid, l.gpu_bytes, l.gpu_peak, l.allocs, l.frees, l.inexact
@@ -65,11 +65,11 @@ FROM ledgers l JOIN processes p ON p.session = l.session AND p.pid = l.pid ORDER
 	{"How did the memory of each control group change, second by second?",
 		`SELECT iso(m.time_ns) AS at, p.cgroup, sum(m.gpu_bytes) AS gpu_bytes
 FROM memory m JOIN processes p ON p.session = m.session AND p.pid = m.pid GROUP BY m.time_ns, p.cgroup ORDER BY 1 LIMIT 20`},
-	{"How much was copied, in which direction, and from which kind of host memory?",
+	{"How many bytes were copied, in which direction, and with which kind of host memory?",
 		`SELECT pid, direction, host, count, bytes FROM copies ORDER BY bytes DESC`},
-	{"Which operations fail more often than once in a hundred calls?",
+	{"Which operations fail in more than 1 % of calls?",
 		`SELECT op, count, errors, round(100.0 * errors / count, 1) AS percent FROM op_stats(NULL, NULL, 'op') WHERE errors * 100 > count`},
-	{"How much memory did each process ask for?",
+	{"How much memory did each process request?",
 		`SELECT pid, comm, count(*) AS calls, sum(arg0) AS bytes FROM events WHERE op IN ('cudaMalloc', 'cuMemAlloc') GROUP BY pid, comm`},
 	{"What happened in one second?",
 		`SELECT iso(timestamp) AS began, pid, tid, op, us(duration_ns) AS us FROM events
@@ -77,16 +77,16 @@ WHERE timestamp >= ns('2026-11-21T14:41:01Z') AND timestamp < ns('2026-11-21T14:
 	{"Who took the CPU from the traced threads?",
 		`SELECT who_comm, who_pid, count(*) AS times, ms(sum(taken_ns)) AS taken_ms
 FROM waits WHERE state = 'runnable' AND who_tid IS NOT NULL GROUP BY who_comm, who_pid ORDER BY taken_ms DESC`},
-	{"What did threads wait for inside of calls?",
+	{"What did threads wait for inside calls?",
 		`SELECT op, reason, count(*) AS times, ms(sum(duration_ns)) AS ms
 FROM waits WHERE op IS NOT NULL AND state = 'blocked' GROUP BY op, reason ORDER BY ms DESC`},
-	{"How long do threads do other things between their calls?",
+	{"How much time do threads spend between calls?",
 		`SELECT pid, tid, ms(sum(gap_ns)) AS gap_ms, ms(sum(gap_oncpu_ns)) AS on_cpu_ms, us(percentile(gap_ns, 99)) AS p99_us
 FROM events WHERE nested = 0 GROUP BY pid, tid ORDER BY gap_ms DESC`},
-	{"Which causes of lost time were found, the gravest first?",
+	{"Which causes of lost time were found, most severe first?",
 		`SELECT s.node, c.severity, c.rule, c.pid, c.name AS op, ms(c.lost_ns) AS lost_ms
 FROM chains c JOIN sessions s ON s.id = c.session ORDER BY c.severity = 'HIGH' DESC, c.severity = 'MEDIUM' DESC, c.lost_ns DESC`},
-	{"Who is to blame in the chains, by name?",
+	{"Which culprits do the chains name?",
 		`SELECT c.rule, coalesce(j.value ->> 'comm', j.value ->> 'what') AS culprit, ms(sum(j.value ->> 'lost_ns')) AS lost_ms
 FROM chains c, json_each(c.culprits) j GROUP BY 1, 2 ORDER BY lost_ms DESC`},
 	{"Which control groups are noisy neighbours: who took time from the traced processes?",
@@ -98,13 +98,13 @@ FROM processes p JOIN ops o ON o.session = p.session AND o.pid = p.pid GROUP BY 
 	{"How much GPU memory does each container hold, and how did it grow?",
 		`SELECT coalesce(p.pod, p.container, p.cgroup) AS place, iso(m.time_ns) AS at, sum(m.gpu_bytes) AS bytes
 FROM memory m JOIN processes p ON p.session = m.session AND p.pid = m.pid GROUP BY 1, m.session, m.time_ns ORDER BY 1, m.time_ns LIMIT 100`},
-	{"Which recordings are there, and how long are they?",
+	{"Which recordings does the database have, and how long are they?",
 		`SELECT uid, node, state, iso(started_ns) AS began, s(coalesce(ended_ns, updated_ns) - started_ns) AS seconds, records
 FROM sessions ORDER BY started_ns DESC`},
-	{"Which calls stand out, also where the recording of all calls is gone?",
+	{"Which calls are notable, even after single calls were deleted?",
 		`SELECT s.node, n.why, n.name AS op, n.pid, iso(n.start_ns) AS began, us(n.duration_ns) AS us
 FROM notable n JOIN sessions s ON s.id = n.session ORDER BY n.duration_ns DESC LIMIT 10`},
-	{"Did a recording lose records, and why?",
+	{"Did a recording drop records, and why?",
 		`SELECT s.uid, d.reason, d.count FROM drops d JOIN sessions s ON s.id = d.session ORDER BY d.count DESC`},
 	{"How do two machines compare?",
 		`SELECT a.op, us(a.p50_ns) AS gpu_7_us, us(b.p50_ns) AS gpu_8_us FROM op_stats(NULL, NULL, 'node') a

@@ -36,16 +36,16 @@ func (b *statBatch) id(row int, seed maphash.Seed) uint64 {
 
 var (
 	sinceUntil = []SQLColumn{
-		{"since", "any", "calls from this time on: Unix ns, '5m' for so long ago, or '2026-11-21T15:04:05Z'; NULL: from the first"},
-		{"until", "any", "calls before this time, likewise; NULL: to the last"},
+		{"since", "any", "calls from this time on: Unix ns, '5m' (5 minutes ago) or '2026-11-21T15:04:05Z'; NULL: from the first call"},
+		{"until", "any", "calls before this time, in the same formats; NULL: to the last call"},
 	}
-	opArgument = SQLColumn{"op", "TEXT", "an operation, by any of its names; NULL: each of them"}
+	opArgument = SQLColumn{"op", "TEXT", "an operation, by any of its names; NULL: all operations"}
 )
 
 var opStatsTable = &virtual{
 	SQLTable: SQLTable{Name: "op_stats", Columns: declared(opStatColumns),
-		Args:  append(slices.Clone(sinceUntil), SQLColumn{"by", "TEXT", "what is told apart beside the operation: 'pid' (node and process, as for NULL), 'node', or 'op' for nothing"}),
-		About: "What the calls of each operation sum to: the kernel's counts, exact from a tick to a tick, also where records were thinned or lost. It is made without a row a call: ask it rather than events."},
+		Args:  append(slices.Clone(sinceUntil), SQLColumn{"by", "TEXT", "grouping beside the operation: 'pid' (node and process; the default for NULL), 'node', or 'op' (none)"}),
+		About: "Sums of the calls of each operation, from the kernel's counts. They are exact between ticks, even when records are sampled or lost. Prefer op_stats to events: it does not read single calls."},
 	equal: []string{"op", "node", "pid"}, exact: []string{"op"},
 	scan: func(s *statement, a *asked, yield func(batch) bool) error {
 		b := &statBatch{columns: opStatColumns}
@@ -56,7 +56,7 @@ var opStatsTable = &virtual{
 			b.by = Group{Node: true}
 		case "op":
 		default:
-			return &SQLError{What: fmt.Sprintf("op_stats cannot tell apart by %.40q", fmt.Sprint(by)), Do: "it can by 'pid', 'node' and 'op'"}
+			return &SQLError{What: fmt.Sprintf("op_stats cannot group by %.40q", fmt.Sprint(by)), Do: "use 'pid', 'node' or 'op'"}
 		}
 		return s.scanStats(a, b, nil, yield)
 	},
@@ -65,8 +65,8 @@ var opStatsTable = &virtual{
 var quantileTable = &virtual{
 	SQLTable: SQLTable{Name: "quantile", Columns: declared(quantileColumns),
 		Args: append([]SQLColumn{{"operation", "TEXT", opArgument.About},
-			{"q", "REAL", "share of the calls, 0 to 1: 0.99 (or 99) is the 99th percentile; NULL: the median"}}, sinceUntil...),
-		About: "The duration that a share of the calls was not longer than: one row for each operation that the name stands for."},
+			{"q", "REAL", "quantile, 0 to 1: 0.99 (or 99) is the 99th percentile; NULL: the median"}}, sinceUntil...),
+		About: "A quantile of the durations of calls: one row for each operation with that name."},
 	scan: func(s *statement, a *asked, yield func(batch) bool) error {
 		b := &statBatch{columns: quantileColumns, q: 0.5}
 		if q := a.arg("q"); q != nil {
@@ -81,9 +81,9 @@ var quantileTable = &virtual{
 
 var timelineTable = &virtual{
 	SQLTable: SQLTable{Name: "timeline", Columns: declared(timelineColumns),
-		Args: append([]SQLColumn{{"step", "any", "length of a part: ns, or '1s', '5m'; NULL: a minute"},
+		Args: append([]SQLColumn{{"step", "any", "length of a step: ns, or '1s', '5m'; NULL: one minute"},
 			{"operation", "TEXT", opArgument.About}}, sinceUntil...),
-		About: "What the calls of each operation sum to in each part of the time that has any."},
+		About: "Sums of the calls of each operation, in each step of time that has calls."},
 	equal: []string{"op"}, exact: []string{"op"},
 	scan: func(s *statement, a *asked, yield func(batch) bool) error {
 		b := &statBatch{columns: timelineColumns, by: Group{Every: time.Minute}}
@@ -97,7 +97,7 @@ var timelineTable = &virtual{
 			b.by.Every = 0
 		}
 		if b.by.Every <= 0 {
-			return &SQLError{What: "the step of timeline is no length of time", Do: "it is nanoseconds, or '1s', '5m', '1h'"}
+			return &SQLError{What: "the step of timeline is not a duration", Do: "write nanoseconds, or '1s', '5m', '1h'"}
 		}
 		return s.scanStats(a, b, a.arg("operation"), yield)
 	},
@@ -110,7 +110,7 @@ func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batc
 		text, _ := named.(string)
 		ops := events.OpsNamed(text)
 		if len(ops) == 0 {
-			return &SQLError{What: fmt.Sprintf("there is no operation %.60q", fmt.Sprint(named)), Do: "docs/reference/operations.md has their names"}
+			return &SQLError{What: fmt.Sprintf("unknown operation %.60q", fmt.Sprint(named)), Do: "see docs/reference/operations.md for names"}
 		}
 		f.Ops = both(f.Ops, ops)
 		some = some && len(f.Ops) > 0
@@ -152,7 +152,7 @@ func (s *statement) checkSteps(f Filter, step time.Duration) error {
 		long += max(to.Sub(from), 0)
 	}
 	if long/step > maxSteps {
-		return &SQLError{What: fmt.Sprintf("%s has more than %d steps of %s", long.Round(time.Second), maxSteps, step), Do: "take a longer step, or a shorter time"}
+		return &SQLError{What: fmt.Sprintf("%s has more than %d steps of %s", long.Round(time.Second), maxSteps, step), Do: "use a longer step or a shorter time range"}
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func share(v any) (float64, error) {
 		q /= 100
 	}
 	if !(q >= 0 && q <= 1) {
-		return 0, &SQLError{What: fmt.Sprintf("%.40q is no share", fmt.Sprint(v)), Do: "0.99, or 99, is the 99th percentile"}
+		return 0, &SQLError{What: fmt.Sprintf("%.40q is not a quantile", fmt.Sprint(v)), Do: "write 0.99 or 99 for the 99th percentile"}
 	}
 	return q, nil
 }
@@ -189,11 +189,11 @@ var (
 		func(_ *statBatch, o *OpStat) vtab.Value { return o.Op.String() }}
 	statSource = statColumn{SQLColumn{"source", "TEXT", "layer: cudart, driver, graph, nccl"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return o.Op.Source().String() }}
-	statCount = statColumn{SQLColumn{"count", "INTEGER", "calls, as the kernel counted them when they were entered"},
+	statCount = statColumn{SQLColumn{"count", "INTEGER", "calls entered, counted by the kernel"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Calls) }}
-	statErrors = statColumn{SQLColumn{"errors", "INTEGER", "calls whose result was an error"},
+	statErrors = statColumn{SQLColumn{"errors", "INTEGER", "calls that returned an error"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Errors) }}
-	statTotal = statColumn{SQLColumn{"total_ns", "INTEGER", "ns of all calls; those inside of others count too"},
+	statTotal = statColumn{SQLColumn{"total_ns", "INTEGER", "total ns of all calls, including nested calls"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Total) }}
 	statAvg = statColumn{SQLColumn{"avg_ns", "INTEGER", "mean duration"},
 		func(_ *statBatch, o *OpStat) vtab.Value {
@@ -211,14 +211,14 @@ func quantileColumn(name, about string, q float64) statColumn {
 
 var opStatColumns = []statColumn{
 	statOp, statSource,
-	{SQLColumn{"node", "TEXT", "machine, NULL where they are not told apart"},
+	{SQLColumn{"node", "TEXT", "machine; NULL if not grouped by node"},
 		func(b *statBatch, o *OpStat) vtab.Value {
 			if !b.by.Node {
 				return nil
 			}
 			return o.Node
 		}},
-	{SQLColumn{"pid", "INTEGER", "process, NULL where they are not told apart"},
+	{SQLColumn{"pid", "INTEGER", "process; NULL if not grouped by process"},
 		func(b *statBatch, o *OpStat) vtab.Value {
 			if !b.by.PID {
 				return nil
@@ -226,37 +226,37 @@ var opStatColumns = []statColumn{
 			return int64(o.PID)
 		}},
 	statCount, statErrors,
-	{SQLColumn{"nested", "INTEGER", "calls that were made inside of another traced call"},
+	{SQLColumn{"nested", "INTEGER", "calls made inside another traced call"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Nested) }},
-	{SQLColumn{"unmeasured", "INTEGER", "calls whose return was not watched: they are in count alone"},
+	{SQLColumn{"unmeasured", "INTEGER", "calls whose return was not traced: they are only in count"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Unmeasured) }},
 	statTotal,
-	{SQLColumn{"oncpu_ns", "INTEGER", "of total_ns: on a CPU"},
+	{SQLColumn{"oncpu_ns", "INTEGER", "part of total_ns: on a CPU"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.OnCPU) }},
-	{SQLColumn{"runnable_ns", "INTEGER", "of it: could run, but others had the CPU"},
+	{SQLColumn{"runnable_ns", "INTEGER", "part of total_ns: runnable, while others had the CPU"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Runnable) }},
-	{SQLColumn{"throttled_ns", "INTEGER", "of it: taken by a CPU quota"},
+	{SQLColumn{"throttled_ns", "INTEGER", "part of total_ns: throttled by a CPU quota"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Throttled) }},
-	{SQLColumn{"blocked_ns", "INTEGER", "of it: waiting for something"},
+	{SQLColumn{"blocked_ns", "INTEGER", "part of total_ns: blocked"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.Blocked()) }},
-	{SQLColumn{"partial_ns", "INTEGER", "of it: on a CPU or blocked, it is not known which"},
+	{SQLColumn{"partial_ns", "INTEGER", "part of total_ns: on a CPU or blocked, unknown which"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return int64(o.Sum.PartialNS) }},
 	quantileColumn("min_ns", "shortest duration, exact", 0), statAvg,
-	quantileColumn("p50_ns", "median duration, within 0.8 %", 0.5), quantileColumn("p90_ns", "90th percentile, likewise", 0.9),
+	quantileColumn("p50_ns", "median duration, within 0.8 %", 0.5), quantileColumn("p90_ns", "90th percentile, within 0.8 %", 0.9),
 	quantileColumn("p95_ns", "95th percentile", 0.95), quantileColumn("p99_ns", "99th percentile", 0.99),
 	quantileColumn("p999_ns", "99.9th percentile", 0.999), statMax,
 }
 
 var quantileColumns = []statColumn{
 	statOp,
-	{SQLColumn{"duration_ns", "INTEGER", "the duration, within 0.8 %; NULL where none was measured"},
+	{SQLColumn{"duration_ns", "INTEGER", "duration, within 0.8 %; NULL if no duration was measured"},
 		func(b *statBatch, o *OpStat) vtab.Value { return o.over(b.q) }},
 	statCount,
 }
 
 var timelineColumns = []statColumn{
-	{SQLColumn{"timestamp", "INTEGER", "when the part began, Unix ns: a multiple of the step"},
+	{SQLColumn{"timestamp", "INTEGER", "start of the step, Unix ns: a multiple of its length"},
 		func(_ *statBatch, o *OpStat) vtab.Value { return o.Time.UnixNano() }},
 	statOp, statCount, statErrors, statTotal, statAvg,
-	quantileColumn("p50_ns", "median duration, within 0.8 %", 0.5), quantileColumn("p99_ns", "99th percentile, likewise", 0.99), statMax,
+	quantileColumn("p50_ns", "median duration, within 0.8 %", 0.5), quantileColumn("p99_ns", "99th percentile, within 0.8 %", 0.99), statMax,
 }

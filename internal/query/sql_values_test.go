@@ -28,16 +28,16 @@ func TestSQLFunctions(t *testing.T) {
 		}
 	}
 	for text, why := range map[string]string{
-		"ms('x')": "no number", "ago('soon')": "no length of time", "iso('x')": "no whole number", "percentile(1, 101)": "no share", "percentile(-1, 0.5)": "no number below 0",
-		"percentile('a', 0.5)": "no whole number", "percentile(1, 'a')": "no share",
+		"ms('x')": "not a number", "ago('soon')": "not a duration", "iso('x')": "not an integer", "percentile(1, 101)": "not a quantile", "percentile(-1, 0.5)": "negative value -1",
+		"percentile('a', 0.5)": "not an integer", "percentile(1, 'a')": "not a quantile",
 	} {
 		if res, err := r.SQL(context.Background(), "SELECT "+text, SQLLimits{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s = %+v, %v; want an error with %q", text, res, err, why)
 		}
 	}
 	for text, why := range map[string]string{
-		"op_stats('soon')": "is no time", "op_stats(NULL, NULL, 'x')": "tell apart", "quantile('none')": "no operation", "quantile(NULL, 'x')": "no share",
-		"timeline(0)": "no length of time", "timeline('x')": "no length of time", "timeline(1.5)": "no length of time", "timeline(1)": "more than 5000 steps", "timeline('1s', 'none')": "no operation",
+		"op_stats('soon')": "is not a time", "op_stats(NULL, NULL, 'x')": "group by", "quantile('none')": "unknown operation", "quantile(NULL, 'x')": "not a quantile",
+		"timeline(0)": "not a duration", "timeline('x')": "not a duration", "timeline(1.5)": "not a duration", "timeline(1)": "more than 5000 steps", "timeline('1s', 'none')": "unknown operation",
 	} {
 		if res, err := r.SQL(context.Background(), "SELECT * FROM "+text, SQLLimits{}); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s = %+v, %v; want an error with %q", text, res, err, why)

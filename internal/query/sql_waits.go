@@ -34,7 +34,7 @@ type waitColumn = derived[func(b *waitBatch, w *events.Wait) vtab.Value]
 // waitsTable has one row per wait and culprit.
 var waitsTable = &virtual{
 	SQLTable: SQLTable{Name: "waits", Columns: declared(waitColumns),
-		About: "Every recorded time of 20 us and more that a thread of a traced process had no CPU. A wait for a CPU that several threads took has a row for each: all but the first have again = 1, and their duration must not be added."},
+		About: "Every recorded wait: 20 us or more that a thread of a traced process had no CPU. If several threads took the CPU, the wait has a row for each of them. All rows but the first have again = 1: do not add their durations."},
 	equal: []string{"session", "node", "pid", "op"}, ranges: []string{"timestamp"}, exact: []string{"op"},
 	scan: scanWaits,
 }
@@ -104,7 +104,7 @@ func waitFlag(w *events.Wait, f events.WaitFlags) vtab.Value {
 
 // waitColumns are the columns of waits.
 var waitColumns = []waitColumn{
-	{SQLColumn{"node", "TEXT", "machine on which it was recorded"},
+	{SQLColumn{"node", "TEXT", "machine that made the recording"},
 		func(b *waitBatch, _ *events.Wait) vtab.Value { return b.session.Node }},
 	{SQLColumn{"session", "TEXT", "recording: sessions.uid"},
 		func(b *waitBatch, _ *events.Wait) vtab.Value { return b.session.ID }},
@@ -116,41 +116,41 @@ var waitColumns = []waitColumn{
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.PID) }},
 	{SQLColumn{"tid", "INTEGER", "thread that waited"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.TID) }},
-	{SQLColumn{"op", "TEXT", "traced call in which it waited, NULL between calls"},
+	{SQLColumn{"op", "TEXT", "traced call in which the thread waited; NULL between calls"},
 		func(b *waitBatch, w *events.Wait) vtab.Value { return b.names.of(w.Op) }},
-	{SQLColumn{"state", "TEXT", "runnable (others had the CPU), throttled (the quota was used up), blocked"},
+	{SQLColumn{"state", "TEXT", "runnable (others had the CPU), throttled (CPU quota used up) or blocked"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return w.State.String() }},
-	{SQLColumn{"reason", "TEXT", "of a blocked thread: lock, poll, sleep, pipe, socket, disk, file, page-fault, gpu-driver and others; of a runnable one hypervisor, where that let others have the CPU; else NULL"},
+	{SQLColumn{"reason", "TEXT", "for a blocked thread: lock, poll, sleep, pipe, socket, disk, file, page-fault, gpu-driver and others; for a runnable thread: hypervisor if the hypervisor gave the CPU to others; else NULL"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value {
 			if w.State != events.WaitBlocked && w.Reason == events.ReasonUnknown {
 				return nil
 			}
 			return w.Reason.String()
 		}},
-	{SQLColumn{"syscall", "TEXT", "system call in which it waited, NULL for none"},
+	{SQLColumn{"syscall", "TEXT", "system call in which the thread waited; NULL if none"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return text(w.Syscall.String()) }},
-	{SQLColumn{"file", "TEXT", "kind of file that the system call was made on, NULL for none"},
+	{SQLColumn{"file", "TEXT", "kind of file that the system call used; NULL if none"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return text(w.File.String()) }},
-	{SQLColumn{"taken_ns", "INTEGER", "of a runnable wait: ns in which who had the CPU, else NULL"},
+	{SQLColumn{"taken_ns", "INTEGER", "for a runnable wait: ns in which who_tid had the CPU; else NULL"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value {
 			if w.State != events.WaitRunnable {
 				return nil
 			}
 			return w.Taken
 		}},
-	{SQLColumn{"who_pid", "INTEGER", "process that had the CPU, or that woke the thread; NULL for none"},
+	{SQLColumn{"who_pid", "INTEGER", "process that had the CPU or woke the thread; NULL if none"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return number(int64(w.Who.PID)) }},
-	{SQLColumn{"who_tid", "INTEGER", "its thread"},
+	{SQLColumn{"who_tid", "INTEGER", "thread that had the CPU or woke the thread; NULL if none"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return number(int64(w.Who.TID)) }},
-	{SQLColumn{"who_comm", "TEXT", "name of that thread"},
+	{SQLColumn{"who_comm", "TEXT", "name of the thread who_tid; NULL if unknown"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return text(w.Who.Name.String()) }},
-	{SQLColumn{"cpu", "INTEGER", "on which it waited, or last ran"},
+	{SQLColumn{"cpu", "INTEGER", "CPU on which the thread waited or last ran"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.CPU) }},
-	{SQLColumn{"io", "INTEGER", "1 where the kernel counted it as waiting for a block device"},
+	{SQLColumn{"io", "INTEGER", "1 if the kernel counted the thread as waiting for a block device"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return waitFlag(w, events.WaitIO) }},
-	{SQLColumn{"again", "INTEGER", "1 for one more culprit of the wait in the row before"},
+	{SQLColumn{"again", "INTEGER", "1 if the row adds a culprit to the wait in the previous row"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return waitFlag(w, events.WaitPrevious) }},
-	{SQLColumn{"moved", "INTEGER", "1 where it went on waiting on another CPU, in a row of its own"},
+	{SQLColumn{"moved", "INTEGER", "1 if the wait continued on another CPU, in its own row"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return waitFlag(w, events.WaitMoved) }},
 	{SQLColumn{"flags", "INTEGER", "all flags of the record, as bits"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.Flags) }},

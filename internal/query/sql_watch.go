@@ -48,7 +48,7 @@ func watch(ctx context.Context, cancel context.CancelCauseFunc, memory, disk int
 	}
 }
 
-const narrow = "bound it by timestamp, op or pid, or ask op_stats or timeline, which need no sorting"
+const narrow = "limit the statement by timestamp, op or pid, or query op_stats or timeline, which need no sorting"
 
 // resident returns the process's resident memory in bytes, 0 if unknown.
 func resident() int64 {

@@ -112,7 +112,7 @@ func (r *Reader) integrity(ctx context.Context, v *Verified) (sound bool, err er
 		var table, parent string
 		var row, key sql.NullInt64
 		err := rows.Scan(&table, &row, &parent, &key)
-		v.harm(r.path, fmt.Sprintf("a row of table %s belongs to no row of %s", table, parent), 0)
+		v.harm(r.path, fmt.Sprintf("a row of table %s refers to a missing row of %s", table, parent), 0)
 		return err
 	}, "SELECT * FROM pragma_foreign_key_check LIMIT 20")
 	return sound, err
@@ -128,7 +128,7 @@ func (r *Reader) lacking(v *Verified, sessions []Session) error {
 	for _, s := range segs {
 		if !known[s.Session] {
 			known[s.Session] = true
-			v.harm(r.path, fmt.Sprintf("it does not know session %s, of which there are segments", s.Session), 0)
+			v.harm(r.path, fmt.Sprintf("it lacks session %s, which has segments", s.Session), 0)
 		}
 	}
 	return err
@@ -265,7 +265,7 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 		}
 	}
 	for second, n := range wrong {
-		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s are not those of its calls", n, s.ID, at(second).UTC().Format(time.RFC3339)), 0)
+		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s differ from its calls", n, s.ID, at(second).UTC().Format(time.RFC3339)), 0)
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ func TestVerifyComparesSums(t *testing.T) {
 		"a sketch":    {"UPDATE rollups SET sketch = (SELECT sketch FROM rollups WHERE seconds = 3600 ORDER BY length(sketch) DESC LIMIT 1) WHERE seconds = 1 AND start_ns = (SELECT min(start_ns) FROM rollups WHERE seconds = 1) AND pid = 4830", "sums of session one", 1},
 		"too many":    {"INSERT INTO rollups SELECT session, seconds, start_ns, 7, op, calls, done, errors, nested, unmeasured, total_ns, oncpu_ns, runnable_ns, throttled_ns, partial, partial_ns, thinned, sketch FROM rollups WHERE seconds = 1 AND pid = 4821 AND start_ns = (SELECT min(start_ns) FROM rollups WHERE seconds = 1)", "sums of session one", 1},
 		"one is gone": {"DELETE FROM rollups WHERE seconds = 1 AND pid = 4821 AND start_ns = (SELECT min(start_ns) FROM rollups WHERE seconds = 1)", "sums of session one", 1},
-		"no session":  {"INSERT INTO drops VALUES (99, 'ring-full', 1)", "a row of table drops belongs to no row of sessions", 1},
-		"not known":   {"DELETE FROM sessions", "it does not know session one", -1},
+		"no session":  {"INSERT INTO drops VALUES (99, 'ring-full', 1)", "a row of table drops refers to a missing row of sessions", 1},
+		"not known":   {"DELETE FROM sessions", "it lacks session one", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := ended(t, 5)

@@ -74,7 +74,7 @@ func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Du
 	}
 	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop})
 	if err != nil {
-		return fmt.Errorf("the account of process %d: %w", b.PID, err)
+		return fmt.Errorf("account of process %d: %w", b.PID, err)
 	}
 	var lengths any
 	if b.Lengths != nil && b.Lengths.Count() > 0 {
@@ -120,7 +120,7 @@ func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error 
 	}
 	var d accountDetail
 	if err := json.Unmarshal(detail, &d); err != nil {
-		return fmt.Errorf("the account of process %d: %w: %w", b.PID, ErrCorrupt, err)
+		return fmt.Errorf("account of process %d: %w: %w", b.PID, ErrCorrupt, err)
 	}
 	b.RunnableBy, b.BlockedOn = sharesOf(d.RunnableBy), sharesOf(d.BlockedOn)
 	for i := range d.Threads {

@@ -63,7 +63,7 @@ func (j *loopJSON) loop() (*tick.Loop, error) {
 	}
 	l := &tick.Loop{TID: j.TID, Op: j.Op, Waits: j.Waits, Range: j.Range, Steps: j.Steps, Total: time.Duration(j.Total), Usual: tick.StepTimes(j.Usual), Lengths: &stats.Sketch{}}
 	if err := l.Lengths.UnmarshalBinary(j.Lengths); err != nil {
-		return nil, fmt.Errorf("the steps of thread %d: %w", j.TID, err)
+		return nil, fmt.Errorf("steps of thread %d: %w", j.TID, err)
 	}
 	l.P50, l.P99 = time.Duration(l.Lengths.Quantile(0.5)), time.Duration(l.Lengths.Quantile(0.99))
 	for i := range j.Slowest {

@@ -147,7 +147,7 @@ func (k *checker) walk(c *checked, seg *segment) error {
 		case kind == frameIndex:
 			c.whole = f.size
 			if f.size-f.at != tailSize {
-				c.index = "more lies behind its index"
+				c.index = "data follows the index"
 			}
 			return nil
 		default:
@@ -195,7 +195,7 @@ func (k *checker) decode(c *checked, seg *segment, at int64, kind frameKind, ver
 			r.small()
 		}
 		if r.bad || len(r.b) != 0 {
-			return fmt.Errorf("%w: a block", ErrCorrupt)
+			return fmt.Errorf("%w: invalid block", ErrCorrupt)
 		}
 		return nil
 	case frameLost:
@@ -223,7 +223,7 @@ func (k *checker) finish(c *checked, seg *segment) {
 		return
 	case seg.index == nil:
 		if c.index = "it cannot be read"; c.torn > 0 {
-			c.add(Damage{At: c.whole, Bytes: c.torn, Calls: -1, What: "its end is cut off"})
+			c.add(Damage{At: c.whole, Bytes: c.torn, Calls: -1, What: "its end is truncated"})
 			c.torn = 0
 		}
 		return
@@ -238,7 +238,7 @@ func (k *checker) finish(c *checked, seg *segment) {
 		}
 	}
 	if len(c.bad) == 0 && c.index == "" && (!slices.Equal(k.built, seg.index.calls) || c.waits != seg.index.waits) {
-		c.index = "it does not fit what is in the segment"
+		c.index = "it does not match the segment"
 	}
 }
 
@@ -305,11 +305,11 @@ func fit(all []*checked) (missing []Damage) {
 		switch {
 		case c.Seq != p.Seq+1:
 			missing = append(missing, Damage{File: segmentName(c.Session, p.Seq+1, true), Calls: n,
-				What: fmt.Sprintf("not there: %d of the session's segments, before %s", c.Seq-p.Seq-1, c.Name)})
+				What: fmt.Sprintf("missing: %d of the session's segments, before %s", c.Seq-p.Seq-1, c.Name)})
 		case j >= 0:
 			p.bad[j].Calls = max(n, 0)
 		case n < 0 || uint64(n) > unkept:
-			missing = append(missing, Damage{File: c.Name, Calls: n, What: "its calls do not begin where those of the segment before end"})
+			missing = append(missing, Damage{File: c.Name, Calls: n, What: "its first call does not follow the last call of the previous segment"})
 		}
 	}
 	return missing

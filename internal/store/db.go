@@ -107,7 +107,7 @@ func (db *DB) steady(t time.Time) time.Time { return db.started.Add(t.Sub(db.sta
 // open creates or opens all files. release closes them.
 func (db *DB) open() error {
 	if db.o.Path == "" {
-		return errors.New("no path is given for the database")
+		return errors.New("the path of the database is empty")
 	}
 	p := db.places()
 	if err := db.hold(p); err != nil {
@@ -155,7 +155,7 @@ func (db *DB) sameFile() error {
 		}
 	}
 	if n < 2 {
-		return &UnsafeError{Path: db.o.Path, Why: "was replaced while it was being opened"}
+		return &UnsafeError{Path: db.o.Path, Why: "was replaced while ingero opened it"}
 	}
 	return nil
 }

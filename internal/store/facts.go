@@ -231,7 +231,7 @@ func readFacts(body []byte, dec *decoder) (*facts, error) {
 		}
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
-		return nil, fmt.Errorf("%w: facts of a tick", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid facts of a tick", ErrCorrupt)
 	}
 	return f, nil
 }

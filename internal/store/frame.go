@@ -87,11 +87,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Errors of reading a log.
 var (
 	// ErrNotLog means that a file is not a recording.
-	ErrNotLog = errors.New("not a recording of ingero")
+	ErrNotLog = errors.New("not an ingero recording")
 	// ErrCorrupt means that a recording's bytes were changed. Everything before them has been read.
 	ErrCorrupt = errors.New("the recording is damaged")
 	// ErrVersion means that a newer ingero wrote the recording.
-	ErrVersion = errors.New("the recording is of a newer ingero")
+	ErrVersion = errors.New("a newer ingero wrote the recording")
 )
 
 // appendFrame appends a frame with the given body.
@@ -130,7 +130,7 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	}
 	n := int64(binary.LittleEndian.Uint32(head[0:]))
 	if binary.LittleEndian.Uint32(head[12:]) != crc32.Checksum(head[:12], castagnoli) || n > maxBody {
-		err := fmt.Errorf("%w at byte %d: a frame's head; the %d bytes from there are lost", ErrCorrupt, f.at, f.size-f.at)
+		err := fmt.Errorf("%w at byte %d: invalid frame header; the %d bytes from there are lost", ErrCorrupt, f.at, f.size-f.at)
 		f.at, f.damaged = f.size, true
 		return 0, 0, nil, err
 	}
@@ -148,7 +148,7 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	f.at += headSize + n
 	if binary.LittleEndian.Uint32(head[8:]) != crc32.Checksum(f.body, castagnoli) {
 		f.damaged = true
-		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame of kind %d, %d bytes, is lost", ErrCorrupt, at, head[4], n)
+		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame of kind %d (%d bytes) is lost", ErrCorrupt, at, head[4], n)
 	}
 	return frameKind(head[4]), head[5], f.body, nil
 }

@@ -214,7 +214,7 @@ func lastText(calls []tick.XidCall) (string, error) {
 func LastCalls(text string) ([]tick.XidCall, error) {
 	var list []lastCall
 	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return nil, fmt.Errorf("the last calls before a fault: %w", err)
+		return nil, fmt.Errorf("read the last calls before a fault: %w", err)
 	}
 	var out []tick.XidCall
 	for _, c := range list {

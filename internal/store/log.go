@@ -189,7 +189,7 @@ func (l *Log) hole() error {
 	case n > 0:
 		return fmt.Errorf("%w before %s: %d of its segments are missing", ErrCorrupt, s.Name, n)
 	case calls != "":
-		return fmt.Errorf("%w: %s is cut short; %s are lost", ErrCorrupt, before.Name, calls)
+		return fmt.Errorf("%w: %s is truncated; %s are lost", ErrCorrupt, before.Name, calls)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (db *DB) resume() bool {
 }
 
 // errRemoved means that the open files have been deleted.
-var errRemoved = errors.New("it was removed while it was being recorded to")
+var errRemoved = errors.New("the database was removed during recording")
 
 // removed returns an error if the database has been deleted: writes would still succeed, but nobody
 // could read them.

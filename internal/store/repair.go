@@ -227,7 +227,7 @@ func (r *repairer) one(c *checked) error {
 		if err == nil {
 			err = errors.Join(file.Truncate(c.whole), file.Sync(), age(file.Name(), info.ModTime()))
 		}
-		r.out.Cut = append(r.out.Cut, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end was cut off"})
+		r.out.Cut = append(r.out.Cut, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end was truncated"})
 		return errors.Join(err, file.Close())
 	}
 	return nil

@@ -52,7 +52,7 @@ func (r *repairer) rows(ctx context.Context) error {
 // state opens the SQLite file, or returns why it must be rebuilt.
 func (r *repairer) state(ctx context.Context) (why string, err error) {
 	if !exists(r.db.o.Path) {
-		return "it was not there", nil
+		return "the file was missing", nil
 	}
 	segs, err := Segments(r.files())
 	if err != nil {
@@ -72,9 +72,9 @@ func (r *repairer) state(ctx context.Context) (why string, err error) {
 	case len(segs) == 0: // it may be anyone's
 		return "", err
 	case errors.Is(err, errNoSQLite):
-		why = "it was no SQLite file any more"
+		why = "the file was not a SQLite file"
 	case corrupt(err):
-		why = "it was malformed"
+		why = "the file was malformed"
 	default:
 		return "", err
 	}

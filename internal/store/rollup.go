@@ -273,7 +273,7 @@ func (v *saving) rollRow(k rollKey, s *rolling) error {
 	var had Sum
 	row := v.tx.Stmt(v.stmts[&sqlGet]).QueryRow(v.id, tiers[k.tier].seconds(), k.start, k.pid, uint16(k.op))
 	if err := ScanSum(row.Scan, &had); err != nil {
-		return fmt.Errorf("a rollup: %w", err)
+		return fmt.Errorf("rollup: %w", err)
 	}
 	had.Merge(&s.Sum)
 	_, err := v.putRoll(&sqlRoll, k, &had)

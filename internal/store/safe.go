@@ -163,7 +163,7 @@ func (p places) link(at int, name, path string) error {
 		return pathError("stat", path, err)
 	}
 	if s.Uid != 0 {
-		return &UnsafeError{Path: path, Why: "is a symbolic link of user " + strconv.Itoa(int(s.Uid)) + ", who could let it point anywhere"}
+		return &UnsafeError{Path: path, Why: "is a symbolic link of user " + strconv.Itoa(int(s.Uid)) + ", who could redirect it"}
 	}
 	return nil
 }
@@ -178,9 +178,9 @@ func (p places) trust(fd int, path string, last bool) error {
 	}
 	switch {
 	case s.Mode&unix.S_IWOTH != 0 && (last || s.Mode&unix.S_ISVTX == 0):
-		return &UnsafeError{Path: path, Why: "is a directory that everybody may write to", Do: "sudo chmod o-w " + path}
+		return &UnsafeError{Path: path, Why: "is a directory that everybody can write to", Do: "sudo chmod o-w " + path}
 	case !p.ours(s.Uid):
-		return &UnsafeError{Path: path, Why: "belongs to user " + strconv.Itoa(int(s.Uid)) + ", who could replace what is in it"}
+		return &UnsafeError{Path: path, Why: "belongs to user " + strconv.Itoa(int(s.Uid)) + ", who could replace its files"}
 	}
 	return nil
 }
@@ -239,15 +239,15 @@ func (p places) plain(fd int, path string) error {
 	}
 	switch {
 	case s.Mode&unix.S_IFMT != unix.S_IFREG:
-		return &UnsafeError{Path: path, Why: "is not a file"}
+		return &UnsafeError{Path: path, Why: "is not a regular file"}
 	case s.Mode&unix.S_IWOTH != 0:
-		return &UnsafeError{Path: path, Why: "is a file that everybody may write to", Do: "chmod o-w " + path}
+		return &UnsafeError{Path: path, Why: "is a file that everybody can write to", Do: "chmod o-w " + path}
 	case !p.root:
 		return nil
 	case !p.ours(s.Uid):
 		return &UnsafeError{Path: path, Why: "belongs to user " + strconv.Itoa(int(s.Uid))}
 	case s.Nlink > 1:
-		return &UnsafeError{Path: path, Why: "has a second name elsewhere (a hard link)"}
+		return &UnsafeError{Path: path, Why: "has another hard link"}
 	}
 	return nil
 }

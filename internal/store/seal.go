@@ -49,7 +49,7 @@ type heldFrame struct {
 }
 
 // errTorn means that a segment ends within a frame.
-var errTorn = errors.New("the segment is torn")
+var errTorn = errors.New("the segment is truncated")
 
 // seal reads a segment of size bytes from r and writes it sealed. After an error the output must be
 // discarded. A torn or damaged segment is an error, since sealing would hide the loss.
@@ -128,7 +128,7 @@ func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 		}
 		return s.merge(body)
 	case frameBlock, frameIndex:
-		return fmt.Errorf("%w: it has been sealed", ErrCorrupt)
+		return fmt.Errorf("%w: the segment is already sealed", ErrCorrupt)
 	case frameSession:
 		return s.put(kind, version, body)
 	case frameLost: // the calls' numbers continue after it
@@ -171,7 +171,7 @@ func (s *sealer) putCalls(version uint8, body []byte) error {
 
 // lost writes the mark of lost frames. No block spans it.
 func (s *sealer) lost(version uint8, body []byte) error {
-	l, err := unmarshal[lostJSON](body, "mark of what is lost")
+	l, err := unmarshal[lostJSON](body, "loss marker")
 	if err == nil {
 		err = s.flush()
 	}

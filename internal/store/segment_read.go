@@ -54,7 +54,7 @@ func openSegment(r io.ReaderAt, size int64) (*segment, error) {
 	s := &segment{frames: frames{r: r, size: size}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
 	var head [len(magic)]byte
 	if size < int64(len(magic)) {
-		return nil, fmt.Errorf("%w: it has %d bytes", ErrNotLog, size)
+		return nil, fmt.Errorf("%w: it has only %d bytes", ErrNotLog, size)
 	}
 	if err := s.frames.read(head[:], 0); err != nil {
 		return nil, err
@@ -66,7 +66,7 @@ func openSegment(r io.ReaderAt, size int64) (*segment, error) {
 	kind, version, body, err := s.frames.next()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%w: it ends before it begins", ErrNotLog)
+		return nil, fmt.Errorf("%w: its first frame is incomplete", ErrNotLog)
 	case err != nil:
 		return nil, err
 	case kind != frameSession:
@@ -150,7 +150,7 @@ func (s *segment) cut() error {
 		return io.EOF
 	}
 	s.whole = true
-	return fmt.Errorf("%w at byte %d: what was behind is cut off", ErrCorrupt, s.frames.at)
+	return fmt.Errorf("%w at byte %d: the rest of the segment is missing", ErrCorrupt, s.frames.at)
 }
 
 // lostJSON describes unreadable parts of a segment that a repair removed.
@@ -161,7 +161,7 @@ type lostJSON struct {
 
 // lost skips lost frames. Later ticks may add to what was in them.
 func (s *segment) lost(body []byte) error {
-	l, err := unmarshal[lostJSON](body, "mark of what is lost")
+	l, err := unmarshal[lostJSON](body, "loss marker")
 	s.number += l.Calls
 	s.frames.damaged = true
 	return err
@@ -246,7 +246,7 @@ func (s *segment) open(body []byte, v *view) error {
 		b.marks = append(b.marks, m)
 	}
 	if r.bad || len(r.b) != 0 {
-		return fmt.Errorf("%w: a block", ErrCorrupt)
+		return fmt.Errorf("%w: invalid block", ErrCorrupt)
 	}
 	s.calls, s.waits, s.after = s.calls[:0], s.waits[:0], s.after[:0]
 	at := s.frames.at
@@ -371,7 +371,7 @@ func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, er
 		}
 	}
 	if raw.bad || len(raw.b) != 0 {
-		return nil, fmt.Errorf("%w: a tick", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid tick", ErrCorrupt)
 	}
 	for _, o := range changed {
 		t.Ops = append(t.Ops, *o)

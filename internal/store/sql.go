@@ -52,7 +52,7 @@ func foreign(db *sql.DB) error {
 	return fmt.Errorf("%w: another program wrote it", ErrNotDatabase)
 }
 
-var errNoSQLite = fmt.Errorf("%w: it is no SQLite file", ErrNotDatabase)
+var errNoSQLite = fmt.Errorf("%w: it is not a SQLite file", ErrNotDatabase)
 
 // FullError means that the recording stopped for lack of disk space. errors.Is matches it with
 // [syscall.ENOSPC]. Earlier data is readable.
@@ -139,7 +139,7 @@ func SchemaVersion(db *sql.DB) (int, error) {
 		return 0, err
 	}
 	if version > len(known) {
-		return 0, fmt.Errorf("%w: a newer one wrote it (schema %d, this one knows %d)", ErrNotDatabase, version, len(known))
+		return 0, fmt.Errorf("%w: a newer ingero wrote it (schema %d; this ingero supports %d)", ErrNotDatabase, version, len(known))
 	}
 	return version, nil
 }

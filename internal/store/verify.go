@@ -106,7 +106,7 @@ func (v *Verified) session(ctx context.Context, k *checker, files Files, segs []
 			v.Damage = append(v.Damage, Damage{File: c.Name, At: c.whole, What: "its index: " + c.index})
 		}
 		if c.torn > 0 {
-			v.Torn = append(v.Torn, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end is cut off"})
+			v.Torn = append(v.Torn, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end is truncated"})
 		}
 		if len(c.bad) > 0 || c.err != nil || c.lost > 0 || c.unkept > 0 || c.newer {
 			v.Broken[c.Session] = true

@@ -185,7 +185,7 @@ func TestOpenRefusesOtherFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]string{text: "no SQLite file", foreign: "another program", newer: "newer"} {
+	for path, want := range map[string]string{text: "not a SQLite file", foreign: "another program", newer: "newer"} {
 		before, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

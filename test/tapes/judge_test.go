@@ -95,7 +95,7 @@ func TestJudgeDiagnosis(t *testing.T) {
 	}{
 		{name: "all is right", want: []Truth{hogged}, told: told(func(*Diagnosis) {})},
 		{name: "nothing is wrong", told: well},
-		{name: "nobody felt a fault", told: &Diagnosis{Text: "bad: no time was lost that has a cause, but GPUs reported faults", Facts: map[string]any{"faults": 1.0}}},
+		{name: "nobody felt a fault", told: &Diagnosis{Text: "bad: no cause of lost time was found, but GPUs reported faults", Facts: map[string]any{"faults": 1.0}}},
 		{name: "nothing was asked", out: []string{"there is none"}},
 		{name: "it is told that nothing is wrong", want: []Truth{hogged}, told: well, out: []string{`the cause is ""`}},
 		{name: "something is said of a decoy", told: told(func(*Diagnosis) {}), out: []string{"it does not say that nothing is wrong"}},

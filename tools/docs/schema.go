@@ -16,23 +16,22 @@ const schemaHead = `# Schema
 
 <!-- Generated from internal/store/migrations and internal/query by make docs. -->
 
-What can be asked with SQL: the virtual tables of calls and waits, functions that
-sum them up, and the tables of the SQLite file. All of them can be joined in one
-statement, over all sessions of the database. Times are Unix nanoseconds, durations
-nanoseconds; what is not known is NULL.
+What SQL can query: virtual tables of calls and waits, functions that aggregate
+them, and the tables of the SQLite file. A statement can join all of them, over all
+sessions of the database. Times are in Unix nanoseconds, durations in nanoseconds;
+NULL means unknown.
 
-A statement begins with SELECT, WITH, VALUES or EXPLAIN and only reads: it is given
-a connection of its own that can do nothing else. It ends after 10 s, 10,000 rows or
-16 MB of rows, takes less than 256 MB of memory, and keeps no value of more than
-100,000 bytes. An answer says what it lacks: recordings that are not kept any more, or
-logs that are damaged.
+A statement begins with SELECT, WITH, VALUES or EXPLAIN and is read-only: it runs on
+its own connection, which permits nothing else. It stops after 10 s, 10,000 rows or
+16 MB of rows, and may use less than 256 MB of memory and values of up to 100,000
+bytes. An answer reports what it lacks: deleted recordings or damaged logs.
 
-Ask the functions rather than ` + "`events`" + ` where sums are wanted: they need no row
-for a call, so they are many times quicker. Where ` + "`events`" + ` is asked, conditions on
-timestamp, session, node, pid and op spare it the reading of what does not match.
+For sums, prefer the functions to ` + "`events`" + `: they do not read single calls and are
+many times faster. Conditions on timestamp, session, node, pid and op limit what a
+query on ` + "`events`" + ` has to read.
 
-The virtual tables are ingero's: other SQLite programs see the tables of the file
-alone.
+Only ingero has the virtual tables: other SQLite programs see only the tables of the
+file.
 `
 
 // tableDoc is a table of the SQLite file, from its migrations.
@@ -61,17 +60,17 @@ func schema(migrations string) (string, error) {
 		}
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n", call, t.About)
 		if len(t.Args) > 0 {
-			b.WriteString("\nArguments may be left out from the end, or be NULL.\n")
+			b.WriteString("\nTrailing arguments may be omitted; an argument may be NULL.\n")
 			columnTable(&b, "argument", t.Args)
 		}
 		columnTable(&b, "column", t.Columns)
 	}
 	own, builtin := query.SQLFunctions()
-	b.WriteString("\n## Functions of values\n\n| function | what it gives |\n|---|---|\n")
+	b.WriteString("\n## Functions\n\n| function | result |\n|---|---|\n")
 	for _, f := range own {
 		fmt.Fprintf(&b, "| `%s(%s)` | %s |\n", f.Name, f.Args, f.About)
 	}
-	fmt.Fprintf(&b, "\nOf SQLite's own functions these can be used: %s; and the tables `json_each` and `json_tree`.\n", cell(builtin...))
+	fmt.Fprintf(&b, "\nSQLite functions that statements can use: %s; and the tables `json_each` and `json_tree`.\n", cell(builtin...))
 	b.WriteString("\n## Tables of the file\n")
 	for _, t := range tables {
 		fmt.Fprintf(&b, "\n### %s\n", t.name)
@@ -88,7 +87,7 @@ func schema(migrations string) (string, error) {
 }
 
 func columnTable(b *strings.Builder, what string, columns []query.SQLColumn) {
-	fmt.Fprintf(b, "\n| %s | type | what it is |\n|---|---|---|\n", what)
+	fmt.Fprintf(b, "\n| %s | type | meaning |\n|---|---|---|\n", what)
 	for _, c := range columns {
 		fmt.Fprintf(b, "| %s | %s | %s |\n", c.Name, c.Type, strings.ReplaceAll(c.About, "|", `\|`))
 	}

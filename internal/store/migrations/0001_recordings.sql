@@ -1,22 +1,22 @@
--- Times are Unix nanoseconds, durations nanoseconds. What is not known is NULL.
+-- Times are in Unix nanoseconds, durations in nanoseconds. NULL means unknown.
 
 CREATE TABLE sessions (
 	id             INTEGER PRIMARY KEY,
-	uid            TEXT NOT NULL UNIQUE,   -- the same on every machine it is copied to
+	uid            TEXT NOT NULL UNIQUE,   -- identity of the session; copies keep it
 	node           TEXT NOT NULL,
 	started_ns     INTEGER NOT NULL,
-	updated_ns     INTEGER NOT NULL,       -- of the last tick that is in here
+	updated_ns     INTEGER NOT NULL,       -- time of the last stored tick
 	ended_ns       INTEGER,
 	state          TEXT NOT NULL,          -- running, ended, full, failed, interrupted
-	problem        TEXT NOT NULL,          -- why it did not end as it should
-	mono_offset_ns INTEGER NOT NULL,       -- Unix time less CLOCK_MONOTONIC
-	version        TEXT NOT NULL,          -- of ingero
+	problem        TEXT NOT NULL,          -- reason for an abnormal end
+	mono_offset_ns INTEGER NOT NULL,       -- Unix time minus CLOCK_MONOTONIC
+	version        TEXT NOT NULL,          -- version of ingero
 	kernel         TEXT NOT NULL,
 	mode           TEXT NOT NULL,          -- trace, run, demo
 	target         TEXT NOT NULL,
 	agent_pid      INTEGER NOT NULL,
 	agent_cpu_ns   INTEGER NOT NULL,
-	records        INTEGER NOT NULL,       -- of calls, read from the kernel
+	records        INTEGER NOT NULL,       -- call records read from the kernel
 	log            TEXT NOT NULL,          -- file of the calls in DATABASE.d; '' once it was pruned
 	log_bytes      INTEGER NOT NULL,
 	capped_ns      INTEGER                 -- from when on calls were not kept, for want of room
@@ -26,15 +26,15 @@ CREATE TABLE processes (
 	session     INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid         INTEGER NOT NULL,          -- in the root PID namespace
 	ppid        INTEGER NOT NULL,
-	nspid       INTEGER NOT NULL,          -- in its own
+	nspid       INTEGER NOT NULL,          -- in its own PID namespace
 	uid         INTEGER NOT NULL,
 	comm        TEXT NOT NULL,
 	exe         TEXT NOT NULL,
 	cgroup      TEXT NOT NULL,
 	started_ns  INTEGER,
 	ended_ns    INTEGER,
-	mapped_ns   INTEGER,                   -- first traced library
-	attached_ns INTEGER,                   -- its probes; calls in between were not seen
+	mapped_ns   INTEGER,                   -- when it mapped its first traced library
+	attached_ns INTEGER,                   -- when its probes were attached; earlier calls are missing
 	PRIMARY KEY (session, pid)
 ) WITHOUT ROWID;
 
@@ -48,8 +48,8 @@ CREATE TABLE libraries (
 	PRIMARY KEY (session, path, build_id)
 ) WITHOUT ROWID;
 
--- Counts are the kernel's and exact. The quantiles are of the records, or where
--- thinned is 1 of the kernel's histogram (6.25 %).
+-- Counts come from the kernel and are exact. Quantiles come from the records, or if
+-- thinned is 1, from the kernel's histogram (within 6.25 %).
 CREATE TABLE ops (
 	session     INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid         INTEGER NOT NULL,
@@ -66,9 +66,9 @@ CREATE TABLE ops (
 	oncpu_ns    INTEGER NOT NULL,
 	runnable_ns INTEGER NOT NULL,
 	blocked_ns  INTEGER NOT NULL,
-	inner_ns    INTEGER NOT NULL,          -- of total_ns: in calls that these calls made
+	inner_ns    INTEGER NOT NULL,          -- part of total_ns: in calls that these calls made
 	partial     INTEGER NOT NULL,
-	partial_ns  INTEGER NOT NULL,          -- of total_ns: on a CPU or blocked, it is not known which
+	partial_ns  INTEGER NOT NULL,          -- part of total_ns: on a CPU or blocked, unknown which
 	p50_ns      INTEGER,
 	p90_ns      INTEGER,
 	p95_ns      INTEGER,
@@ -80,8 +80,8 @@ CREATE TABLE ops (
 	PRIMARY KEY (session, pid, op)
 ) WITHOUT ROWID;
 
--- What the threads of a process did between their outermost calls, from the
--- records: where some were thinned it is an estimate.
+-- Time of the threads of a process between their outermost calls, from the
+-- records: an estimate if records were sampled.
 CREATE TABLE gaps (
 	session     INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid         INTEGER NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE gaps (
 	oncpu_ns    INTEGER NOT NULL,
 	runnable_ns INTEGER NOT NULL,
 	blocked_ns  INTEGER NOT NULL,
-	partial_ns  INTEGER NOT NULL,          -- on a CPU or blocked, it is not known which
+	partial_ns  INTEGER NOT NULL,          -- on a CPU or blocked, unknown which
 	PRIMARY KEY (session, pid)
 ) WITHOUT ROWID;
 

@@ -1,20 +1,20 @@
--- Calls and waits are in segments: files of DATABASE.d that name their session.
+-- Calls and waits are in segments: files in DATABASE.d that name their session.
 ALTER TABLE sessions DROP COLUMN log;
 ALTER TABLE sessions DROP COLUMN log_bytes;
 ALTER TABLE sessions DROP COLUMN capped_ns;
--- So many calls of the segments are in rollups; those behind them are not yet.
+-- Number of calls of the segments that are in rollups; later calls are not yet.
 ALTER TABLE sessions ADD COLUMN rolled INTEGER NOT NULL DEFAULT 0;
 
--- What the calls that began in a window of time sum to: exact for what was
--- recorded, also after the segments were removed.
+-- Sums of the calls that began in a time window: exact for all recorded
+-- calls, even after their segments were deleted.
 CREATE TABLE rollups (
 	session      INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	seconds      INTEGER NOT NULL,          -- length of the window: 1, 10, 60, 600, 3600
-	start_ns     INTEGER NOT NULL,          -- of the window, a multiple of its length
+	start_ns     INTEGER NOT NULL,          -- start of the window, a multiple of its length
 	pid          INTEGER NOT NULL,
 	op           INTEGER NOT NULL,
 	calls        INTEGER NOT NULL,
-	done         INTEGER NOT NULL,          -- of calls: whose return was seen
+	done         INTEGER NOT NULL,          -- calls whose return was seen
 	errors       INTEGER NOT NULL,
 	nested       INTEGER NOT NULL,
 	unmeasured   INTEGER NOT NULL,
@@ -23,13 +23,13 @@ CREATE TABLE rollups (
 	runnable_ns  INTEGER NOT NULL,
 	throttled_ns INTEGER NOT NULL,
 	partial      INTEGER NOT NULL,
-	partial_ns   INTEGER NOT NULL,          -- of total_ns: on a CPU or blocked, it is not known which
+	partial_ns   INTEGER NOT NULL,          -- part of total_ns: on a CPU or blocked, unknown which
 	thinned      INTEGER NOT NULL,          -- 1: some records stand for more than one call
 	sketch       BLOB NOT NULL,             -- durations, for quantiles
 	PRIMARY KEY (session, seconds, start_ns, pid, op)
 ) WITHOUT ROWID;
 
--- For which time a session has rollups of a length: [kept_ns, closed_ns).
+-- The time range that has rollups of a length: [kept_ns, closed_ns).
 CREATE TABLE tiers (
 	session   INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	seconds   INTEGER NOT NULL,
@@ -42,7 +42,7 @@ CREATE TABLE tiers (
 CREATE TABLE snapshots (
 	session      INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	time_ns      INTEGER NOT NULL,
-	cpu          REAL NOT NULL,             -- share of all CPUs that is in use, 0 to 1
+	cpu          REAL NOT NULL,             -- busy share of all CPUs, 0 to 1
 	load1        REAL NOT NULL,
 	load5        REAL NOT NULL,
 	load15       REAL NOT NULL,
@@ -51,26 +51,26 @@ CREATE TABLE snapshots (
 	mem_avail    INTEGER NOT NULL,
 	swap_total   INTEGER NOT NULL,
 	swap_used    INTEGER NOT NULL,
-	records      INTEGER NOT NULL,          -- of calls, since the session began
-	agent_cpu_ns INTEGER NOT NULL,          -- likewise
+	records      INTEGER NOT NULL,          -- call records since the session began
+	agent_cpu_ns INTEGER NOT NULL,          -- CPU time of ingero since the session began
 	agent_rss    INTEGER NOT NULL,          -- bytes
 	PRIMARY KEY (session, time_ns)
 ) WITHOUT ROWID;
 
--- Calls that stand out: failed ones, and of each second the slowest. They outlive
+-- Notable calls: failed calls, and the slowest calls of each second. They outlive
 -- the segments.
 CREATE TABLE notable (
 	session      INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-	number       INTEGER NOT NULL,          -- of the call in its session, from 0
+	number       INTEGER NOT NULL,          -- number of the call in its session, from 0
 	why          TEXT NOT NULL,             -- failed, slow
 	start_ns     INTEGER NOT NULL,
 	pid          INTEGER NOT NULL,
 	tid          INTEGER NOT NULL,
 	op           INTEGER NOT NULL,
-	name         TEXT NOT NULL,             -- of op
+	name         TEXT NOT NULL,             -- name of op
 	result       INTEGER NOT NULL,
 	duration_ns  INTEGER NOT NULL,
-	oncpu_ns     INTEGER,                   -- with blocked_ns NULL: not known which
+	oncpu_ns     INTEGER,                   -- NULL, like blocked_ns, if the two are not separable
 	runnable_ns  INTEGER NOT NULL,
 	throttled_ns INTEGER NOT NULL,
 	blocked_ns   INTEGER,

@@ -1,7 +1,7 @@
--- What follows from the calls of each process, in its last state; where a process
--- began another program, of the later one. Devices are ordinals as the process counts.
+-- Latest state derived from the calls of each process. After exec, it is the state
+-- of the later program. Devices are ordinals as numbered by the process.
 
--- Memory that a process holds, when it had changed: once a second at most.
+-- Memory that a process holds, written after changes, at most once a second.
 CREATE TABLE memory (
 	session    INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	time_ns    INTEGER NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE memory (
 	host_bytes INTEGER NOT NULL,          -- pinned and registered
 	allocs     INTEGER NOT NULL,          -- so far
 	frees      INTEGER NOT NULL,          -- so far
-	exact      INTEGER NOT NULL,          -- 0: the ledger may be off; ledgers says why
+	exact      INTEGER NOT NULL,          -- 0: the ledger may be inexact; see ledgers.inexact
 	PRIMARY KEY (session, time_ns, pid)
 ) WITHOUT ROWID;
 
@@ -18,7 +18,7 @@ CREATE TABLE memory (
 CREATE TABLE ledgers (
 	session         INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid             INTEGER NOT NULL,
-	inexact         TEXT NOT NULL,        -- why it may be off: attached-late, records-lost, entry-only, arguments-unread, table-full; '' where it is exact
+	inexact         TEXT NOT NULL,        -- why it may be inexact: attached-late, records-lost, entry-only, arguments-unread, table-full; '' if exact
 	gpu_bytes       INTEGER NOT NULL,
 	gpu_peak        INTEGER NOT NULL,
 	gpu_count       INTEGER NOT NULL,     -- allocations
@@ -27,82 +27,82 @@ CREATE TABLE ledgers (
 	host_count      INTEGER NOT NULL,
 	allocs          INTEGER NOT NULL,
 	frees           INTEGER NOT NULL,
-	released        INTEGER NOT NULL,     -- freed by no call of their own: a reset, the end of a context or the process
-	double_frees    INTEGER NOT NULL,     -- of what had been freed and not given again
-	unknown_frees   INTEGER NOT NULL,     -- of what is not known to have been allocated
-	untracked       INTEGER NOT NULL,     -- allocations that there was no room for
-	ooms            INTEGER NOT NULL,     -- allocations that failed for want of memory
-	oom_ns          INTEGER,              -- the last of them
+	released        INTEGER NOT NULL,     -- freed without a call: by a reset, or the end of a context or the process
+	double_frees    INTEGER NOT NULL,     -- frees of addresses that were already free
+	unknown_frees   INTEGER NOT NULL,     -- frees of addresses without a known allocation
+	untracked       INTEGER NOT NULL,     -- allocations that did not fit into the table
+	ooms            INTEGER NOT NULL,     -- allocations that failed because memory ran out
+	oom_ns          INTEGER,              -- time of the last failed allocation
 	oom_op          TEXT,
-	oom_bytes       INTEGER,              -- asked for
+	oom_bytes       INTEGER,              -- requested bytes
 	oom_device      INTEGER,
-	oom_held        INTEGER,              -- bytes held on the GPU then
-	oom_peak        INTEGER,              -- the most that had been held before
-	oom_fragmented  INTEGER,              -- 1: as much as this had been held before
-	oom_holes       REAL,                 -- share of the span of its addresses that was not held, 0 to 1
-	growth_bytes    REAL,                 -- by which the lowest levels of GPU memory grow in a minute: the median slope
-	growth_low      REAL,                 -- it lies between these with 99 % confidence
+	oom_held        INTEGER,              -- bytes held on the GPU at that time
+	oom_peak        INTEGER,              -- peak before that time
+	oom_fragmented  INTEGER,              -- 1: the process had held as much before
+	oom_holes       REAL,                 -- unused share of its address range, 0 to 1
+	growth_bytes    REAL,                 -- growth per minute of the lowest levels of GPU memory: the median slope
+	growth_low      REAL,                 -- bounds of growth_bytes, with 99 % confidence
 	growth_high     REAL,
-	growth_over_ns  INTEGER,              -- the time that was looked at
-	leak            INTEGER,              -- 1: it surely grows, by a notable part, and to the end
+	growth_over_ns  INTEGER,              -- length of the analyzed time
+	leak            INTEGER,              -- 1: memory grows significantly, by a notable share, until the end
 	PRIMARY KEY (session, pid)
 ) WITHOUT ROWID;
 
--- What is held, by kind of memory and device.
+-- Memory held, by kind of memory and device.
 CREATE TABLE held (
 	session INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid     INTEGER NOT NULL,
 	kind    TEXT NOT NULL,                -- device, managed, pool, physical, array, pinned, registered
-	device  INTEGER NOT NULL,             -- -1: none, or not known
+	device  INTEGER NOT NULL,             -- -1: none, or unknown
 	bytes   INTEGER NOT NULL,
 	peak    INTEGER NOT NULL,
 	count   INTEGER NOT NULL,
-	unsized INTEGER NOT NULL,             -- of count: of a size that is not known
+	unsized INTEGER NOT NULL,             -- allocations of unknown size
 	PRIMARY KEY (session, pid, kind, device)
 ) WITHOUT ROWID;
 
--- Which GPU a process means by an ordinal.
+-- Mapping of device ordinals to GPUs, for each process.
 CREATE TABLE devices (
 	session INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid     INTEGER NOT NULL,
 	device  INTEGER NOT NULL,
-	uuid    TEXT NOT NULL,                -- of the GPU, or of its part (MIG), without GPU- or MIG- before it
+	uuid    TEXT NOT NULL,                -- UUID of the GPU or MIG instance, without the prefix GPU- or MIG-
 	PRIMARY KEY (session, pid, device)
 ) WITHOUT ROWID;
 
 CREATE TABLE streams (
 	session     INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-	number      INTEGER NOT NULL,         -- tells it from others that have, or had, its handle
+	number      INTEGER NOT NULL,         -- distinguishes objects that used the same handle
 	pid         INTEGER NOT NULL,
 	handle      INTEGER NOT NULL,         -- 0: the default stream
 	device      INTEGER,
 	launches    INTEGER NOT NULL,
-	outstanding INTEGER NOT NULL,         -- launches that are not known to be done
+	outstanding INTEGER NOT NULL,         -- launches not known to be complete
 	copies      INTEGER NOT NULL,
-	bytes       INTEGER NOT NULL,         -- of copies
-	captures    INTEGER NOT NULL,         -- begun
+	bytes       INTEGER NOT NULL,         -- bytes of copies
+	captures    INTEGER NOT NULL,         -- captures begun
 	last_ns     INTEGER,
 	PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
 
--- The life of graphs: captured, made executable, launched, updated, destroyed.
+-- Life cycle of graphs: captured, instantiated, launched, updated, destroyed.
 CREATE TABLE graphs (
 	session            INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-	number             INTEGER NOT NULL,  -- tells it from others that have, or had, its handles
+	number             INTEGER NOT NULL,  -- distinguishes graphs that used the same handles
 	pid                INTEGER NOT NULL,
 	exec               INTEGER,           -- handle of the executable graph
-	graph              INTEGER,           -- handle of the graph that it was made of
+	graph              INTEGER,           -- handle of the graph that it was instantiated from
 	device             INTEGER,
-	captured_ns        INTEGER,           -- when its capture began
-	capture_ns         INTEGER,           -- how long that took
+	captured_ns        INTEGER,           -- start of its capture
+	capture_ns         INTEGER,           -- duration
 	capture_tid        INTEGER,
 	capture_stream     INTEGER,
-	capture_mode       INTEGER,           -- 0 global, 1 of the thread, 2 relaxed
-	capture_launches   INTEGER,           -- launches in it
-	cold               INTEGER,           -- 1: nothing had been launched in that stream before
+	capture_mode       INTEGER,           -- 0 global, 1 thread-local, 2 relaxed
+	capture_launches   INTEGER,           -- launches in the capture
+	cold               INTEGER,           -- 1: the stream had no launches before
 	capture_failed     INTEGER,
 	instantiated_ns    INTEGER,
-	instantiate_ns     INTEGER,           -- how long that took
+	instantiate_ns     INTEGER,           -- duration
 	instantiate_fails  INTEGER NOT NULL,
 	launches           INTEGER NOT NULL,
 	last_launch_ns     INTEGER,
@@ -113,21 +113,21 @@ CREATE TABLE graphs (
 	PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
 
--- NCCL communicators, as each process has them. The ranks of one have the same id.
+-- NCCL communicators of each process. The ranks of a communicator share an id.
 CREATE TABLE comms (
 	session       INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-	number        INTEGER NOT NULL,       -- tells it from others that have, or had, its handle
+	number        INTEGER NOT NULL,       -- distinguishes objects that used the same handle
 	pid           INTEGER NOT NULL,
 	handle        INTEGER NOT NULL,
 	id            TEXT,                   -- first 64 bits of the unique id, in hexadecimal
 	rank          INTEGER,
-	ranks         INTEGER,                -- how many there are
+	ranks         INTEGER,                -- number of ranks
 	device        INTEGER,
 	state         TEXT NOT NULL,          -- active, finalized, destroyed, aborted
-	began_ns      INTEGER,                -- NULL: before the attach, and sequence counts from there
-	init_ns       INTEGER,                -- how long that took
-	sequence      INTEGER NOT NULL,       -- operations so far
-	failed        INTEGER NOT NULL,       -- of them
+	began_ns      INTEGER,                -- NULL: before the probes were attached; sequence then counts from the attach
+	init_ns       INTEGER,                -- duration
+	sequence      INTEGER NOT NULL,       -- number of operations
+	failed        INTEGER NOT NULL,       -- failed operations
 	last_op       TEXT,
 	last_ns       INTEGER,
 	last_elements INTEGER,
@@ -141,20 +141,20 @@ CREATE TABLE copies (
 	session   INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid       INTEGER NOT NULL,
 	direction TEXT NOT NULL,              -- HtoD, DtoH, DtoD, HtoH, peer, unknown
-	host      TEXT NOT NULL,              -- the host's side: pageable, pinned, unknown; '' where there is none
+	host      TEXT NOT NULL,              -- kind of host memory: pageable, pinned, unknown; '' if none
 	count     INTEGER NOT NULL,
 	bytes     INTEGER NOT NULL,
-	call_ns   INTEGER NOT NULL,           -- that the calls took; of asynchronous ones not the copies
-	estimated INTEGER NOT NULL,           -- 1: some have no records of their own
+	call_ns   INTEGER NOT NULL,           -- time in the calls; for asynchronous calls without the copies
+	estimated INTEGER NOT NULL,           -- 1: some copies have no records
 	PRIMARY KEY (session, pid, direction, host)
 ) WITHOUT ROWID;
 
--- Calls that failed, by operation and error.
+-- Failed calls, by operation and error.
 CREATE TABLE errors (
 	session  INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	pid      INTEGER NOT NULL,
 	op       INTEGER NOT NULL,
-	name     TEXT NOT NULL,               -- of op
+	name     TEXT NOT NULL,               -- name of op
 	code     INTEGER NOT NULL,
 	error    TEXT NOT NULL,               -- name of the code
 	count    INTEGER NOT NULL,

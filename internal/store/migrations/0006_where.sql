@@ -1,33 +1,33 @@
--- Where a process runs, as what, and by which command: NULL where that is not known, or
--- there is none.
-ALTER TABLE processes ADD COLUMN cmdline TEXT;            -- without what may be secret
-ALTER TABLE processes ADD COLUMN runtime TEXT;            -- of its container: docker, containerd, cri-o, podman, systemd-nspawn, lxc
-ALTER TABLE processes ADD COLUMN container TEXT;          -- id
-ALTER TABLE processes ADD COLUMN container_name TEXT;     -- in its pod
+-- Where a process runs, its job and its command: NULL if unknown or
+-- none.
+ALTER TABLE processes ADD COLUMN cmdline TEXT;            -- without possible secrets
+ALTER TABLE processes ADD COLUMN runtime TEXT;            -- container runtime: docker, containerd, cri-o, podman, systemd-nspawn, lxc
+ALTER TABLE processes ADD COLUMN container TEXT;          -- ID of the container
+ALTER TABLE processes ADD COLUMN container_name TEXT;     -- name of the container in its pod
 ALTER TABLE processes ADD COLUMN pod TEXT;
-ALTER TABLE processes ADD COLUMN namespace TEXT;          -- of the pod
+ALTER TABLE processes ADD COLUMN namespace TEXT;          -- namespace of the pod
 ALTER TABLE processes ADD COLUMN pod_uid TEXT;
-ALTER TABLE processes ADD COLUMN qos TEXT;                -- of the pod: guaranteed, burstable, besteffort
-ALTER TABLE processes ADD COLUMN unit TEXT;               -- of systemd
-ALTER TABLE processes ADD COLUMN job TEXT;                -- of Slurm, PBS or LSF
-ALTER TABLE processes ADD COLUMN step TEXT;               -- of the Slurm job
-ALTER TABLE processes ADD COLUMN rank INTEGER;            -- in its distributed program
-ALTER TABLE processes ADD COLUMN local_rank INTEGER;      -- among those on this machine
-ALTER TABLE processes ADD COLUMN world_size INTEGER;      -- ranks in all
-ALTER TABLE processes ADD COLUMN local_world_size INTEGER; -- ranks on this machine
-ALTER TABLE processes ADD COLUMN node_rank INTEGER;       -- of this machine in the program
-ALTER TABLE processes ADD COLUMN master TEXT;             -- address and port where the ranks meet
-ALTER TABLE processes ADD COLUMN visible_devices TEXT;    -- CUDA_VISIBLE_DEVICES; none where it is empty
+ALTER TABLE processes ADD COLUMN qos TEXT;                -- QoS class of the pod: guaranteed, burstable, besteffort
+ALTER TABLE processes ADD COLUMN unit TEXT;               -- systemd unit
+ALTER TABLE processes ADD COLUMN job TEXT;                -- job ID of Slurm, PBS or LSF
+ALTER TABLE processes ADD COLUMN step TEXT;               -- step of the Slurm job
+ALTER TABLE processes ADD COLUMN rank INTEGER;            -- rank in its distributed program
+ALTER TABLE processes ADD COLUMN local_rank INTEGER;      -- rank among those on this machine
+ALTER TABLE processes ADD COLUMN world_size INTEGER;      -- total number of ranks
+ALTER TABLE processes ADD COLUMN local_world_size INTEGER; -- number of ranks on this machine
+ALTER TABLE processes ADD COLUMN node_rank INTEGER;       -- rank of this machine in the program
+ALTER TABLE processes ADD COLUMN master TEXT;             -- address and port of the rendezvous of the ranks
+ALTER TABLE processes ADD COLUMN visible_devices TEXT;    -- CUDA_VISIBLE_DEVICES; none if it is empty
 
--- Pods of the machine that ask for GPUs, whether they made CUDA calls or not.
+-- Pods on the machine that request GPUs, with or without CUDA calls.
 CREATE TABLE pods (
 	session   INTEGER NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
 	uid       TEXT NOT NULL,
 	name      TEXT NOT NULL,
 	namespace TEXT NOT NULL,
-	phase     TEXT NOT NULL,             -- Pending, Running: the last that was seen
-	gpus      INTEGER NOT NULL,          -- that it asks for, parts of one included
-	first_ns  INTEGER NOT NULL,          -- from when
-	last_ns   INTEGER NOT NULL,          -- to when it was seen, or changed
+	phase     TEXT NOT NULL,             -- Pending, Running: the last phase seen
+	gpus      INTEGER NOT NULL,          -- requested GPUs, including parts of a GPU
+	first_ns  INTEGER NOT NULL,          -- when it was first seen
+	last_ns   INTEGER NOT NULL,          -- when it was last seen or changed
 	PRIMARY KEY (session, uid)
 ) WITHOUT ROWID;

@@ -1,4 +1,4 @@
--- What has ended first is forgotten first, with what belongs to it.
+-- Processes that ended first are deleted first, with their data.
 CREATE INDEX processes_ended ON processes (session, ended_ns);
 CREATE INDEX streams_pid ON streams (session, pid);
 CREATE INDEX graphs_pid ON graphs (session, pid);
