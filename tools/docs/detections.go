@@ -13,13 +13,13 @@ const detectionsHead = `# Detections
 
 <!-- Generated from internal/causal and internal/explain by make docs. -->
 
-What ingero finds, rule by rule. A rule finds one kind of cause of lost time; what it
-found is a chain, with who did it, what that cost, and what to type. No lost time, no
-chain: a machine that is busy and does not slow the job is not told. How a chain is
-judged says the comment of internal/causal.
+The rules of ingero. A rule finds one kind of cause of lost time. Each cause found is a
+chain, with its culprit, its lost time and the command that fixes it. Without lost time there is no
+chain: ingero does not report a busy machine that does not slow the job. The comment of
+internal/causal explains how chains are judged.
 
-` + "`causes.rules-off`" + ` (--rules-off) and ` + "`causes.min-severity`" + ` (--min-severity) leave chains out
-of reports, ` + "`ingero silence`" + ` does so for a while. All of them are recorded.
+` + "`causes.rules-off`" + ` (--rules-off) and ` + "`causes.min-severity`" + ` (--min-severity) hide chains
+in reports; ` + "`ingero silence`" + ` hides them for a while. ingero records all of them.
 
 ## Rules
 `
@@ -27,10 +27,10 @@ of reports, ` + "`ingero silence`" + ` does so for a while. All of them are reco
 const problemsHead = `
 ## Problems
 
-A list that is often quoted, of 25 problems that jobs on GPUs have (and 6b), and the rules
-that answer each.
+A widely quoted list of 25 problems of GPU jobs (and 6b), with the rules that find each
+of them.
 
-| | problem | rules | by what it is told |
+| | problem | rules | evidence |
 |---|---|---|---|
 `
 
@@ -39,12 +39,12 @@ var needWords = []struct {
 	need  causal.Needs
 	words string
 }{
-	{causal.NeedWaits, "who waited for what, from the scheduler"},
+	{causal.NeedWaits, "waits from the scheduler: which thread waited for what"},
 	{causal.NeedCalls, "CUDA calls with their durations"},
-	{causal.NeedHost, "what happened on the host: disks, memory, signals, the network"},
-	{causal.NeedState, "what follows from all calls of a process: memory, graphs, communicators"},
+	{causal.NeedHost, "host events: disks, memory, signals, the network"},
+	{causal.NeedState, "state from all calls of a process: memory, graphs, communicators"},
 	{causal.NeedGPUs, "the state of the GPUs (nvidia-smi)"},
-	{causal.NeedXids, "the faults that GPUs report"},
+	{causal.NeedXids, "faults reported by GPUs"},
 }
 
 // detections renders the rules and their problems.
@@ -67,10 +67,10 @@ func detections() string {
 		}
 		b.WriteString("\nNeeds " + needs(r.Needs) + ".")
 		if steps := without(r); len(steps) > 0 {
-			b.WriteString(" Not told, or not wholly, while a [step](../design/overhead.md) is taken: `" + strings.Join(steps, "`, `") + "`.")
+			b.WriteString(" Reported partly or not at all while ingero sheds one of these [steps](../design/overhead.md): `" + strings.Join(steps, "`, `") + "`.")
 		}
 		if len(r.Problems) > 0 {
-			b.WriteString(" Answers " + strings.Join(r.Problems, ", ") + " [below](#problems).")
+			b.WriteString(" Finds problems " + strings.Join(r.Problems, ", ") + " [below](#problems).")
 		}
 		b.WriteByte('\n')
 	}
@@ -79,7 +79,7 @@ func detections() string {
 		p := &causal.Problems[i]
 		how := p.How
 		if p.Needs != "" {
-			how = "Not by itself. It would need " + p.Needs + "."
+			how = "Not by ingero alone. It would need " + p.Needs + "."
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.Number, p.Name, cell(p.Answer()...), how)
 	}
@@ -104,7 +104,7 @@ func needs(n causal.Needs) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing but the steps of the job"
+		return "only the steps of the job"
 	}
 	return strings.Join(parts, "; ")
 }

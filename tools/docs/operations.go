@@ -11,22 +11,32 @@ const operationsHead = `# Operations
 
 <!-- Generated from pkg/events/catalog_*.go by make docs. -->
 
-Every function that ingero traces, by source. A call keeps the values under
-"Kept", in this order: ` + "`*p`" + ` is what p points to when the call returns, ` + "`*p+8`" + ` what lies
-8 bytes further, ` + "`a*b`" + ` a product, ` + "`p+8`" + ` the 64 bits in memory 8 bytes after p (` + "`:int`" + ` the
-32 bits), ` + "`p+8:volume`" + ` the product of three such values, ` + "`x|y|z`" + ` three numbers packed
-into one, ` + "`x|y`" + ` two, ` + "`=3`" + ` a constant. What stands before a colon is what the value is:
-bytes, an address (ptr), a stream, a communicator (comm). "Tag" is one more value of 32 bits.
+Every function that ingero traces, by source.
 
-All symbols that a library exports are probed. ` + "`f@12-`" + ` counts from version 12 of the library
-on, ` + "`f@-11`" + ` up to 11: the parameters of f changed. A function marked "entry only" calls
-back into the program, or returns nothing that could be a result, so its return is not
-watched: it is counted, not timed. Of one marked "text" the name that it is given is
-recorded. A result after "pending" is no failure.
+The column "kept" lists the values that the record of a call keeps, in this order:
 
-Of some functions every call has a record of its own, whatever is left out to spare the traced
-processes ([overhead.md](../design/overhead.md)): "recorded always" says why. Of the others a call that
-failed, or that took 100 us or more, has one.
+| notation | value |
+|---|---|
+| ` + "`*p`" + ` | what p points to when the call returns |
+| ` + "`*p+8`" + ` | what lies 8 bytes after p when the call returns |
+| ` + "`a*b`" + ` | the product of a and b |
+| ` + "`p+8`" + ` | the 64 bits in memory 8 bytes after p (` + "`:int`" + `: the 32 bits there) |
+| ` + "`p+8:volume`" + ` | the product of three such values |
+| ` + "`x\\|y\\|z`" + `, ` + "`x\\|y`" + ` | three or two numbers packed into one |
+| ` + "`=3`" + ` | a constant |
+
+The word before a colon is the kind of the value: bytes, an address (ptr), a stream, a communicator (comm).
+"Tag" is one more value of 32 bits.
+
+ingero probes all symbols that a library exports. ` + "`f@12-`" + ` applies from version 12 of the library,
+` + "`f@-11`" + ` up to version 11: the parameters of f changed. A function marked "entry only" calls
+back into the program, or does not return a result, so ingero does not trace its return: its calls
+are counted, not timed. For a function marked "text", ingero records the name passed to it.
+A result after "pending" is not a failure.
+
+Some functions have a record for every call, even while ingero sheds work to lower its overhead
+([overhead.md](../design/overhead.md)): "recorded always" gives the reason. For all other functions, a call
+has a record if it failed or took 100 us or more.
 `
 
 // operations renders the catalog.

@@ -17,8 +17,8 @@ const testMatrixHead = `# Tests
 
 <!-- Generated from the test files by make docs. -->
 
-Every test function: its number in its file, its name, what it shows, and where it stands.
-Many of them are tables whose rows go test lists by name.
+Every test function: its number in its file, its name, what it shows, and its path.
+Many of them are table tests, whose cases go test lists by name.
 
 | number | test | what it shows | path |
 |---|---|---|---|
