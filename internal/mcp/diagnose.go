@@ -65,7 +65,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	c := &r.Chains[0]
 	a.lead = "bad"
 	if c.Less != "" {
-		a.notes = append([]string{"judged with incomplete data: " + c.Less}, a.notes...)
+		a.notes = append([]string{"judged with less: " + c.Less}, a.notes...)
 	}
 	copy(a.facts, []any{c.Severity, c.causeText(), c.Rule, c.Confidence, c.LostNS, known(c.LostMinNS), known(c.LostMaxNS), known(c.WindowNS), known(c.SlowSteps), known(c.Steps), c.Comm, c.PID, c.Op,
 		known(c.OpP99NS), known(c.StepP99NS), known(c.WithoutNS), c.At, stamp(c.From), stamp(c.To), strings.Join(c.NotIt, ", "), c.Fix, c.ID, othersText(r.Chains[1:])})
