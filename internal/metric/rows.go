@@ -124,7 +124,7 @@ var Rows = [ids]Row{
 		`ingero_memory_peak_bytes{memory="gpu"}`},
 	MemoryOOMs: {"ingero.memory.oom.count", Counter, "{call}", "Allocations that failed because GPU memory ran out.", byProcess, mostProcesses + 1,
 		`increase(ingero_memory_oom_count_total[10m]) > 0`},
-	MemoryGrowth: {"ingero.memory.growth", Gauge, "By/s", "Growth rate of held GPU memory where it is a leak: the lower bound.", byProcess, mostProcesses,
+	MemoryGrowth: {"ingero.memory.growth", Gauge, "By/s", "Lower bound of the growth rate of held GPU memory, for processes that leak memory.", byProcess, mostProcesses,
 		`ingero_memory_growth_bytes_per_second > 0`},
 	ProcessInfo: {"ingero.process.info", Gauge, "", "Where a process runs, and under which job and rank. The value is 1. Join it with other metrics of the process.",
 		[]string{"process", "pid", "namespace", "pod", "container", "unit", "job", "rank"}, mostProcesses,

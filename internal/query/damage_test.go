@@ -220,8 +220,8 @@ func TestLostSegments(t *testing.T) {
 		{"last", func(m inMemory) { delete(m, seg(last)) }, "the last calls of session s", false},
 		{"end of the third", func(m inMemory) { m[seg(2)] = m[seg(2)][:len(m[seg(2)])/4] }, "s-000002.iseg is truncated; calls", false},
 		{"end of the last", func(m inMemory) { m[seg(last)] = m[seg(last)][:len(m[seg(last)])/4] }, "the last calls of session s", false},
-		{"beginning of the first", func(m inMemory) { m[seg(0)] = append([]byte("no magic"), m[seg(0)][8:]...) }, "s-000000.iseg: not a recording", false},
-		{"all of the third", func(m inMemory) { m[seg(2)] = nil }, "s-000002.iseg: not a recording", false},
+		{"beginning of the first", func(m inMemory) { m[seg(0)] = append([]byte("no magic"), m[seg(0)][8:]...) }, "s-000000.iseg: not an ingero recording", false},
+		{"all of the third", func(m inMemory) { m[seg(2)] = nil }, "s-000002.iseg: not an ingero recording", false},
 		{"index of the third", func(m inMemory) { m[seg(2)] = m[seg(2)][:len(m[seg(2)])-16] }, "", false},
 		{"third, of a newer ingero", func(m inMemory) { m[seg(2)] = newerSession(m[seg(2)]) }, "newer ingero wrote the recording", false},
 	} {

@@ -232,8 +232,8 @@ func TestCallsThatAreGone(t *testing.T) {
 	if err := os.WriteFile(log, b[:len(b)*3/4], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s := summary(t, r, window); !strings.Contains(s.Damage, "cut off") {
-		t.Errorf("cut off, damage %q", s.Damage)
+	if s := summary(t, r, window); !strings.Contains(s.Damage, "rest of the segment is missing") {
+		t.Errorf("rest of the segment is missing, damage %q", s.Damage)
 	}
 	if err := os.Remove(log); err != nil {
 		t.Fatal(err)
