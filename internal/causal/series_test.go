@@ -8,8 +8,11 @@ func TestLongStepsAreAllKept(t *testing.T) {
 	at := int64(1000e9)
 	for i := range 200 {
 		r := record{from: at, length: 4e6, kind: 1, nparts: 1}
-		if i == 100 {
+		switch {
+		case i == 100:
 			r.length = longStep
+		case i%3 == 0: // unusually long, too: more than are kept
+			r.length = 6e6
 		}
 		s.push(&r, quotaOf(maxRecords))
 		at += r.length
