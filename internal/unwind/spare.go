@@ -14,9 +14,13 @@ const (
 
 // spare runs f on a thread of the lowest priority, so that a traced process need not wait for a
 // CPU that f has. On a machine whose CPUs are all busy the thread would hardly run: a
-// period in which it gets less than a tenth of a CPU returns it to normal priority, which
-// needs CAP_SYS_NICE. spare returns when f does.
+// period in which it gets less than a tenth of a CPU returns it to the priority of its process,
+// which needs CAP_SYS_NICE. spare returns when f does.
 func spare(period time.Duration, f func()) {
+	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
+	if err != nil {
+		own = 20
+	}
 	thread, done := make(chan int, 1), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -36,7 +40,7 @@ func spare(period time.Duration, f func()) {
 		}
 		used := cpuTime(tid)
 		if used-before < period/10 {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 0)
+			_ = unix.Setpriority(unix.PRIO_PROCESS, tid, 20-own)
 			<-done
 			return
 		}

@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -28,12 +29,23 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// A thread that gets no CPU time returns to normal priority.
+// A thread that gets no CPU time returns to the priority of its caller.
 func TestStarvedIsSpareNoMore(t *testing.T) {
 	testkit.NeedRoot(t)
-	spare(time.Millisecond, func() {
-		testkit.Eventually(t, "normal priority", func() bool { return nice(t) == 0 })
-	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		const own = 3
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, own); err != nil {
+			t.Error(err)
+			return
+		}
+		spare(time.Millisecond, func() {
+			testkit.Eventually(t, "the caller's priority", func() bool { return nice(t) == own })
+		})
+	}()
+	<-done
 }
 
 // The CPU time of a thread is the one that it reads itself.
