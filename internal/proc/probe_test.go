@@ -18,7 +18,7 @@ import (
 )
 
 // The kernel accepts the path of OpenMapped for a probe. The test's program has a library's name
-// and is deleted while it runs. The calls of its function obey are probed and counted.
+// and is deleted while it runs. The calls of its function obeyed are probed and counted.
 func TestProbeByPath(t *testing.T) {
 	testkit.NeedBPF(t) // for tracefs
 	exe, err := os.Executable()
@@ -44,7 +44,7 @@ func TestProbeByPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	hits := countHits(t, uprobe, offsetOf(t, obey), h.pid)
+	hits := countHits(t, uprobe, offsetOf(t, obeyed), h.pid)
 	const n = 7
 	for range n {
 		h.do("ownpids")
