@@ -254,14 +254,14 @@ func (y *cost) finding(what string) Finding {
 	x := Finding{
 		PID: y.pid, TID: y.tid, From: y.first, To: y.last, Window: y.span(),
 		Lost: int64(y.lost), Min: int64(min(y.min, y.lost)), Max: int64(max(y.max, y.lost)), Steps: int(y.all + 0.5), Slow: int(y.steps + 0.5),
-		P50: y.p50, P99: y.p99, Without: y.without, Confidence: 0.9, Baseline: "the steps of this run without it",
+		P50: y.p50, P99: y.p99, Without: y.without, Confidence: 0.9, Baseline: "steps of this run without it",
 		Culprits: []tick.Culprit{{What: what, Lost: time.Duration(y.lost)}},
 	}
 	if y.worst.record != nil {
 		x.Timeline = append(x.Timeline, moment(y.worst.from, "CUDA", "a step of %s", span(y.worst.length)))
 	}
 	if !y.compared {
-		x.Confidence, x.Baseline = 0.6, "what the calls themselves took: there was no step without them"
+		x.Confidence, x.Baseline = 0.6, "the duration of the calls, because every step has them"
 	}
 	return x
 }
@@ -300,7 +300,7 @@ func fewSlow(of func(events.Class) bool) func(*Window) []Finding {
 		x = y.finding("")
 		x.Op = y.worstOp(of)
 		x.Group = "few"
-		x.Culprits[0].What = fmt.Sprintf("%.0f of %.0f %s a step: %s of the %s that all take",
+		x.Culprits[0].What = fmt.Sprintf("%.0f of %.0f %s a step: %s of %s in all",
 			max(y.few/y.steps, 1), y.calls/y.steps, x.Op, span(int64(y.long/y.steps)), span(int64(y.own/y.steps)))
 		return x, true
 	})

@@ -80,17 +80,17 @@ func (p *Part) end() events.Thread {
 func (p *Part) does() string {
 	switch {
 	case p.State == events.WaitRunnable:
-		return "was ready to run and had no CPU"
+		return "waited for a CPU"
 	case p.State == events.WaitThrottled:
-		return "was held back by its CPU quota"
+		return "was throttled by its CPU quota"
 	case p.Via.TID == 0:
-		return "was on a CPU"
+		return "ran on a CPU"
 	case p.Reason == events.ReasonSleep:
 		return "slept"
 	case p.Dev != 0 && (p.Reason == events.ReasonDisk || p.Reason == events.ReasonFile):
 		return fmt.Sprintf("waited for disk %d:%d", p.Dev>>20, p.Dev&(1<<20-1))
 	}
-	return "waited itself: " + p.Reason.String()
+	return "was blocked (" + p.Reason.String() + ")"
 }
 
 // text describes what a victim waited for, hop by hop; "" if the culprit is the direct waker.

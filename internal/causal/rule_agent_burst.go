@@ -18,7 +18,7 @@ const (
 // steps, but these are no loss.
 var agentBurst = Rule{
 	Name: "agent-burst", Sees: govern.HostEvents | govern.LaunchCounts, Needs: NeedCalls | NeedHost, Share: 0.02, Problems: []string{"5", "12"},
-	Doc: "A job that works for sessions of agents had bursts of work: some of its steps launched many times what the others do.",
+	Doc: "A job that serves agent sessions had bursts of work: some steps made many times the usual number of launches.",
 	Find: func(w *Window) (out []Finding) {
 		for _, b := range w.Books() {
 			if _, ok := w.asked(&Finding{PID: b.PID}); !ok {
@@ -65,7 +65,7 @@ func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 	}
 	x.Lost, x.Steps, x.Slow = int64(lost), int(all+0.5), int(slow+0.5)
 	x.Culprits = []tick.Culprit{{
-		What: fmt.Sprintf("bursts of up to %.0f launches a step, where %d are usual", most, usual), Lost: time.Duration(lost),
+		What: fmt.Sprintf("bursts of up to %.0f launches a step; usual: %d", most, usual), Lost: time.Duration(lost),
 	}}
 	return x, slow >= 3 && len(lengths) >= minLearn
 }

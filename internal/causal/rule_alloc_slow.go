@@ -4,7 +4,7 @@ import "ingero/pkg/events"
 
 var allocSlow = Rule{
 	Name: "alloc-slow", Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"3", "6", "10"},
-	Doc: "Allocations went to the driver and took long there, now and then, while the GPU had nothing to do.",
+	Doc: "Some allocations went to the driver and were slow there, while the GPU was idle.",
 	Claims: &Claims{
 		Part:        func(p *Part) bool { return p.State == 0 && classOf(p.Op) == events.ClassMalloc },
 		MaxBaseline: 2_000_000,

@@ -9,7 +9,7 @@ var stormSteps = stepKind{of: memoryOp, is: func(_ *step, u use, _ *process) boo
 
 var allocStorm = Rule{
 	Name: "alloc-storm", Needs: NeedCalls, Share: 0.015, Problems: []string{"3", "6"},
-	Doc:     "Memory is allocated and freed many times in each step: no call takes long, all together do.",
+	Doc:     "Each step allocates and frees memory many times. No single call is slow, but their sum is.",
 	Instead: []string{"alloc-slow", "free-waits", "call-slow"},
 	Find: costly(&stormSteps, 10, memoryOp, func(y *cost) string {
 		return fmt.Sprintf("%.0f allocations and frees a step", y.calls/y.steps)

@@ -17,7 +17,7 @@ const (
 
 var burstOfPrograms = Rule{
 	Name: "burst-of-programs", Needs: NeedWaits, Problems: []string{"18", "22"},
-	Doc: "Many short programs that one process started had the CPU while a thread of the job was ready to run: a rotation of logs, a build, a cron job.",
+	Doc: "Many short-lived programs started by one process used the CPU while a thread of the job was runnable: log rotation, a build, a cron job.",
 	Find: takesOver([]string{cpuTaken.Name}, func(w *Window, x *Finding) bool {
 		parent, n := uint32(0), 0
 		listed := time.Duration(0) // of the listed culprits, which are the largest
@@ -66,6 +66,6 @@ func (w *Window) blameParent(x *Finding, parent uint32, lost time.Duration) {
 	if name, ok := w.name(parent); ok {
 		who.Thread.Name = name
 	}
-	who.What = fmt.Sprintf("started many short programs: %s", list(all, 3))
+	who.What = fmt.Sprintf("started many short-lived programs: %s", list(all, 3))
 	x.Culprits = append([]tick.Culprit{who}, rest...)
 }

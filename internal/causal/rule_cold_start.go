@@ -18,7 +18,7 @@ const (
 
 var coldStart = Rule{
 	Name: "cold-start", Sees: govern.LaunchTimes | govern.QuickTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"19"},
-	Doc:  "The first calls took many times as long as the same calls later: code is loaded, and the device set up, when they are first needed.",
+	Doc:  "The first calls took many times as long as later ones, because they load code and initialize the device.",
 	Find: eachProcess(windowSeconds*1e9, (*Window).startOf),
 }
 
@@ -62,9 +62,9 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 	}
 	x.PID, x.TID, x.From, x.P50 = b.PID, p.tid, b.First, p.p50
 	x.Min, x.Max = x.Lost*8/10, x.Lost*11/10
-	x.Confidence, x.Baseline = 0.9, "the same calls later: a normal step takes "+span(p.p50)
-	x.Culprits = []tick.Culprit{{What: "the first calls, " + x.Op.String() + " most", Lost: time.Duration(x.Lost)}}
-	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls: %s more than the same calls take later (%s a step)", span(x.Lost), span(p.p50))}
+	x.Confidence, x.Baseline = 0.9, "the same calls later; a normal step takes "+span(p.p50)
+	x.Culprits = []tick.Culprit{{What: "first calls, mostly " + x.Op.String(), Lost: time.Duration(x.Lost)}}
+	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "the first calls took %s longer than the same calls later (%s a step)", span(x.Lost), span(p.p50))}
 	return x, true
 }
 

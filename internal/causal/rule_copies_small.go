@@ -16,7 +16,7 @@ var pieceSteps = stepKind{of: copyOp, whole: true, is: func(_ *step, u use, _ *p
 
 var copiesSmall = Rule{
 	Name: "copies-small", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.015, Problems: []string{"23"},
-	Doc:     "Data goes to the GPU, or comes from it, in many small copies: what each costs beside its bytes is most of it.",
+	Doc:     "Data is copied to or from the GPU in many small copies. Most of their time is the fixed cost of a copy.",
 	Instead: []string{"copy-heavy", "copy-pageable", "call-slow"},
 	Find: costly(&pieceSteps, 10, copyOp, func(y *cost) string {
 		return fmt.Sprintf("%.0f copies a step", y.calls/y.steps)

@@ -15,7 +15,7 @@ var copySteps = stepKind{of: copyOp, is: func(x *step, u use, _ *process) bool {
 // copyHeavy requires a twelfth of the time: some copying is normal.
 var copyHeavy = Rule{
 	Name: "copy-heavy", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.08, Problems: []string{"23", "21"},
-	Doc:     "The job spends much of its time in copies that it waits for, while the GPU computes nothing.",
+	Doc:     "The job spends much of its time waiting for copies while the GPU computes nothing.",
 	Instead: []string{"call-slow"},
 	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		y := w.cost(b.PID, &copySteps)

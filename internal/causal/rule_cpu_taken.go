@@ -12,7 +12,7 @@ const kthreadd = 2
 
 var cpuTaken = Rule{
 	Name: "cpu-taken", Needs: NeedWaits, Share: 0.01, Slow: 3, Crowd: true, Problems: []string{"8", "12", "18"},
-	Doc: "Another process had the CPU while a thread of the job was ready to run.",
+	Doc: "Another process ran on the CPU while a thread of the job was runnable.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitRunnable && p.Flags&events.WaitIdle == 0 && !p.crowdedWorker()
@@ -26,10 +26,10 @@ var cpuTaken = Rule{
 		},
 		Blame: func(p *Part) (group, what string) {
 			if p.Who.TID == 0 {
-				return "", "many short turns of threads without a record"
+				return "", "many short-running threads"
 			}
 			if p.Flags&events.WaitOthers != 0 {
-				return programName(&p.Who), "started many programs that ran for a short time each"
+				return programName(&p.Who), "started many short-lived programs"
 			}
 			return programName(&p.Who), ""
 		},

@@ -7,7 +7,7 @@ import (
 
 var cpuThrottled = Rule{
 	Name: "cpu-throttled", Dims: govern.HostEvents, Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"8", "13"},
-	Doc: "The job's cgroup had used up its CPU quota.",
+	Doc: "The job's cgroup used up its CPU quota, and the kernel throttled it.",
 	Claims: &Claims{
 		Part:     func(p *Part) bool { return p.State == events.WaitThrottled },
 		Baseline: zeroBaseline,

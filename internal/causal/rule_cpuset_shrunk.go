@@ -17,7 +17,7 @@ const ownCPUs = 2e9
 
 var cpusetShrunk = Rule{
 	Name: "cpuset-shrunk", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
-	Doc: "CPUs were taken from the job (cpuset, affinity), and since then its threads, or others on the CPUs that it has left, had the CPU while one was ready to run.",
+	Doc: "CPUs were taken away from the job (cpuset or affinity). Since then, other threads ran on its remaining CPUs while one of its threads was runnable.",
 	Find: takesOver([]string{cpuTaken.Name, ownThreads.Name}, func(w *Window, x *Finding) bool {
 		b := w.Book(x.PID)
 		if b == nil {
@@ -40,7 +40,7 @@ var cpusetShrunk = Rule{
 			}
 			x.Culprits = append([]tick.Culprit{c}, x.Culprits...)
 			x.Culprits = x.Culprits[:min(len(x.Culprits), maxCulprits)]
-			x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "CPUs that it may run on were taken away: %d", h.Count))
+			x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "CPUs taken away from the job: %d", h.Count))
 			return true
 		}
 		return false

@@ -12,7 +12,7 @@ const notInitialized = 3
 
 var cudaAfterFork = Rule{
 	Name: "cuda-after-fork", Needs: NeedState, Problems: []string{"15", "16"},
-	Doc: "A child process that was forked after its parent had begun to use CUDA calls CUDA: that cannot work.",
+	Doc: "A child process that was forked after its parent had called CUDA calls CUDA itself. CUDA does not support this.",
 	Find: func(w *Window) []Finding {
 		var out []Finding
 		at := map[uint32]int{} // index in out, by parent
@@ -28,7 +28,7 @@ var cudaAfterFork = Rule{
 				n = len(out)
 				at[parent] = n
 				out = append(out, Finding{
-					PID: parent, Op: e.Op, From: e.First, To: e.Last, Severity: tick.High, Baseline: "children that leave CUDA alone",
+					PID: parent, Op: e.Op, From: e.First, To: e.Last, Severity: tick.High, Baseline: "child processes that do not call CUDA",
 					Timeline: []tick.Moment{moment(e.First, "CUDA", "%s in the forked child %d fails: %s (%d)", e.Op, s.PID, e.Name(), e.Code)},
 				})
 			}
@@ -37,7 +37,7 @@ var cudaAfterFork = Rule{
 			if len(x.Culprits) < maxCulprits {
 				x.Culprits = append(x.Culprits, tick.Culprit{
 					Thread: events.Thread{PID: s.PID, TID: s.PID, Name: events.NameOf(child.Comm), Parent: parent},
-					What:   fmt.Sprintf("forked after its parent had called CUDA, and called %s", e.Op),
+					What:   fmt.Sprintf("forked after its parent had called CUDA, then called %s", e.Op),
 				})
 			}
 		}

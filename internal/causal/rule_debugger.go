@@ -12,7 +12,7 @@ var stopSignals = map[string]bool{"SIGSTOP": true, "SIGTSTP": true, "SIGTTIN": t
 
 var debugger = Rule{
 	Name: "debugger", Sees: govern.HostEvents, Rests: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"12"},
-	Doc: "The job was stopped, and no signal that stops was sent to it: a debugger or a profiler held it (ptrace).",
+	Doc: "The job was stopped without a stop signal: a debugger or a profiler held it (ptrace).",
 	Find: takesOver([]string{stopped.Name}, func(w *Window, x *Finding) bool {
 		if !w.has(NeedHost) {
 			return false

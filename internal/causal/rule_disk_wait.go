@@ -10,7 +10,7 @@ import (
 var diskWait = Rule{
 	Name: "disk-wait", Dims: govern.HostEvents, Needs: NeedWaits, Share: 0.01, Slow: 1, Problems: []string{"2", "12", "22"},
 	Vague: 0.3, // the speed of a disk varies
-	Doc:   "The job, or a thread that it waited for, waited for a disk: to read, to write, or for a page of its memory.",
+	Doc:   "The job, or a thread it waited for, waited for a disk: for a read, a write or a page of memory.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			if p.State != events.WaitBlocked {

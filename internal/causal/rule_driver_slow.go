@@ -7,7 +7,7 @@ import (
 
 var driverSlow = Rule{
 	Name: "driver-slow", Sees: govern.LaunchTimes | govern.QuickTimes, Dims: govern.EachLaunch | govern.EachQuick, Needs: NeedWaits | NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"12"},
-	Doc: "The GPU driver kept a call waiting in the kernel.",
+	Doc: "The GPU driver blocked a call in the kernel.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitBlocked && p.Op != 0 && p.Via.TID == 0 &&

@@ -9,9 +9,9 @@ import (
 
 var gpuOOM = Rule{
 	Name: "gpu-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"3"},
-	Doc:     "The GPU had no memory left for what the job asked for.",
+	Doc:     "An allocation failed because the GPU was out of memory.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
-	Find:    noRoom(func(w *Window, b *Book, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "allocations that failed"),
+	Find:    noRoom(func(w *Window, b *Book, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "failed allocations"),
 }
 
 // noRoomSteps are steps in which an allocation fails for lack of memory, and the steps after them.

@@ -15,20 +15,20 @@ import (
 
 var gpuSlower = Rule{
 	Name: "gpu-slower", Sees: govern.LaunchCounts, Needs: NeedCalls, Problems: []string{"7", "12"}, Share: 0.01,
-	Doc:  "The same steps took the GPU longer from some moment on, and nothing on the host did that.",
+	Doc:  "From some point on, the GPU took longer for the same steps, and nothing on the host explains it.",
 	Find: shifts("gpu-slower"),
 }
 
 var gpuThrottled = Rule{
 	Name: "gpu-throttled", Sees: govern.LaunchCounts, Needs: NeedCalls | NeedGPUs, Problems: []string{"7", "17"}, Share: 0.01,
-	Doc:     "The GPU lowered its clocks for heat, power or a fault, and the same steps took it longer.",
+	Doc:     "The GPU lowered its clocks because of heat, power or a fault, and took longer for the same steps.",
 	Find:    shifts("gpu-throttled"),
 	Instead: []string{"driver-slow"},
 }
 
 var gpuShared = Rule{
 	Name: "gpu-shared", Sees: govern.LaunchCounts, Needs: NeedCalls | NeedState, Problems: []string{"18", "21"}, Share: 0.01,
-	Doc:  "Another process worked on the same GPU, and the same steps took longer.",
+	Doc:  "Another process used the same GPU, and the same steps took longer.",
 	Find: shifts("gpu-shared"),
 }
 
@@ -157,11 +157,11 @@ func (s *shift) finding(w *Window) Finding {
 	x := Finding{
 		PID: s.pid, TID: s.tid, Op: s.op, From: s.from, To: s.to, Lost: s.lost, Min: s.lost - slack, Max: s.lost + slack,
 		Steps: int(s.steps + 0.5), Slow: int(s.slow + 0.5), Confidence: 0.9 - min(s.unsure, 0.5),
-		Baseline: fmt.Sprintf("the steps before; the GPU took %s for one", span(s.before)),
-		Timeline: []tick.Moment{moment(s.from, "GPU", "from here on a step takes the GPU %s, %s before", span(s.during), span(s.before))},
+		Baseline: fmt.Sprintf("earlier steps; the GPU took %s for each", span(s.before)),
+		Timeline: []tick.Moment{moment(s.from, "GPU", "from here on, the GPU takes %s for a step; before: %s", span(s.during), span(s.before))},
 	}
 	if s.to < w.Now()-int64(2*time.Second) {
-		x.Timeline = append(x.Timeline, moment(s.to, "GPU", "from here on as before"))
+		x.Timeline = append(x.Timeline, moment(s.to, "GPU", "from here on, the GPU takes as long as before"))
 	}
 	who := tick.Culprit{What: "GPU", Lost: time.Duration(s.lost)}
 	if d := w.deviceOf(s.pid); d != "" {

@@ -7,7 +7,7 @@ import (
 
 var graphPool = Rule{
 	Name: "graph-pool", Sees: govern.LaunchTimes, Dims: govern.EachLaunch, Needs: NeedCalls, Share: 0.01, Slow: 3, Problems: []string{"6b"},
-	Doc: "Launches of graphs take much longer than before: what the graphs' memory pool lacks is made room for at each launch.",
+	Doc: "Graph launches take much longer than before, because each launch must make room in the graphs' memory pool.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.State == 0 && classOf(p.Op) == events.ClassLaunch && p.Op.Source() == events.SourceGraph

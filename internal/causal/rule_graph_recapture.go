@@ -15,7 +15,7 @@ var captureSteps = stepKind{of: graphOp, whole: true, is: func(x *step, _ use, p
 
 var graphRecapture = Rule{
 	Name: "graph-recapture", Sees: govern.LaunchTimes, Needs: NeedCalls, Share: 0.01, Problems: []string{"6b"},
-	Doc:     "Graphs are captured and instantiated anew while the job runs, as for a batch size that was not there before.",
+	Doc:     "Graphs are captured and instantiated again while the job runs, for example for a new batch size.",
 	Instead: []string{"call-slow"},
 	Find: eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		y := w.cost(b.PID, &captureSteps)

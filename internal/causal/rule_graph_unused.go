@@ -21,14 +21,14 @@ var eagerSteps = stepKind{of: launchOp, whole: true, is: func(x *step, _ use, _ 
 
 var graphUnused = Rule{
 	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
-	Doc: "Graphs were captured and are not launched: the kernels go on one by one, and the host is what holds the GPU up.",
+	Doc: "Graphs were captured but are not launched. Kernels are launched one by one, and the GPU waits for the host.",
 	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		y := w.cost(b.PID, &eagerSteps)
 		g := unused(w.State(b.PID), eagerOf(y.list))
 		if g == nil || y.steps < manyEager {
 			return x, false
 		}
-		x = y.finding(fmt.Sprintf("%.0f steps of kernels launched one by one", y.steps))
+		x = y.finding(fmt.Sprintf("%.0f steps with kernels launched one by one", y.steps))
 		x.Op = y.worstOp(launchOp)
 		x.Timeline = append([]tick.Moment{moment(g.Instantiated, "CUDA", "a graph of %d launches is instantiated", g.CaptureLaunches)}, x.Timeline...)
 		return x, true

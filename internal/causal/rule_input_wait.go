@@ -8,7 +8,7 @@ import (
 // inputWait requires five times the usual share: occasional short waits for input are normal.
 var inputWait = Rule{
 	Name: "input-wait", Needs: NeedWaits, Share: 0.05, Slow: 10, Problems: []string{"2", "12"},
-	Doc: "The job waited for a worker of its own that makes its input, and that was on a CPU meanwhile, or slept longer than it mostly does: the worker is too slow.",
+	Doc: "The job waited for input from one of its workers. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.crowdedWorker() || p.State == events.WaitBlocked && p.ofInput() &&
@@ -39,9 +39,9 @@ var inputWait = Rule{
 			case p.sleeps():
 				return "input", "slept while the job waited for its input"
 			case p.State != events.WaitBlocked:
-				return "input", "made input, and had the CPU of the worker that was waited for"
+				return "input", "prepared input on the CPU that another worker needed"
 			}
-			return "input", "made input, and was waited for"
+			return "input", "prepared input while the job waited"
 		},
 		Started: true,
 	},

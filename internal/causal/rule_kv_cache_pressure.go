@@ -10,9 +10,9 @@ const (
 
 var kvCachePressure = Rule{
 	Name: "kv-cache-pressure", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6"},
-	Doc:     "Memory stays full and allocations fail again and again: blocks of a cache are given up and made anew.",
+	Doc:     "Memory stays full and allocations fail repeatedly: blocks of a cache are evicted and rebuilt.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
-	Find:    noRoom(func(w *Window, b *Book, _ *tick.Memory) bool { is, _ := w.full(b); return is }, "blocks that were not there"),
+	Find:    noRoom(func(w *Window, b *Book, _ *tick.Memory) bool { is, _ := w.full(b); return is }, "failed allocations of blocks"),
 }
 
 // full reports whether memory was full in the seconds with failed allocations, and stayed full

@@ -8,7 +8,7 @@ import (
 
 var lockWait = Rule{
 	Name: "lock-wait", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
-	Doc: "The job waited for a lock, or for another thread to be done.",
+	Doc: "The job waited for a lock, or for another thread to finish.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL || p.ofThread() && p.ofInput())
@@ -28,9 +28,9 @@ var lockWait = Rule{
 		},
 		Blame: func(p *Part) (group, what string) {
 			if p.Via.TID != 0 {
-				return "lock", fmt.Sprintf("held up by a wait of its own: %s", p.Reason)
+				return "lock", fmt.Sprintf("was blocked itself: %s", p.Reason)
 			}
-			return "lock", "held a lock, or was waited for"
+			return "lock", "held a lock, or had not finished"
 		},
 		Started: true,
 		Word:    "locks",

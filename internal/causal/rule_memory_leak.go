@@ -18,7 +18,7 @@ const (
 
 var memoryLeak = Rule{
 	Name: "memory-leak", Sees: govern.QuickTimes, Rests: govern.QuickTimes, Needs: NeedState, Share: 0.01, Problems: []string{"10", "3"},
-	Doc:  "The job holds more GPU memory each second, gives none of it back, and fills none of it from the host: it will run out.",
+	Doc:  "The job holds more GPU memory every second. It frees none of it, copies no data from the host into it, and will run out.",
 	Find: eachProcess(2e9, func(_ *Window, b *Book) (Finding, bool) { return leak(b) }),
 }
 
@@ -68,11 +68,11 @@ func leak(b *Book) (x Finding, ok bool) {
 	}
 	return Finding{
 		PID: b.PID, From: a.To, To: z.To, Severity: tick.Medium, Confidence: 0.8,
-		Baseline: "memory that is level from step to step",
-		Culprits: []tick.Culprit{{What: fmt.Sprintf("%s a second, of %s held", bytesText(uint64(perSecond)), bytesText(z.Memory.GPU.Bytes))}},
+		Baseline: "memory that stays level from step to step",
+		Culprits: []tick.Culprit{{What: fmt.Sprintf("%s a second; %s held now", bytesText(uint64(perSecond)), bytesText(z.Memory.GPU.Bytes))}},
 		Timeline: []tick.Moment{
-			moment(a.To, "CUDA", "%s are held on the GPU", bytesText(a.Memory.GPU.Bytes)),
-			moment(z.To, "CUDA", "%s are held: %d allocations and %d frees since", bytesText(z.Memory.GPU.Bytes), allocs, frees),
+			moment(a.To, "CUDA", "%s held on the GPU", bytesText(a.Memory.GPU.Bytes)),
+			moment(z.To, "CUDA", "%s held: %d allocations and %d frees since", bytesText(z.Memory.GPU.Bytes), allocs, frees),
 		},
 	}, true
 }

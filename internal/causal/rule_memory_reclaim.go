@@ -11,7 +11,7 @@ import (
 var memoryReclaim = Rule{
 	Name: "memory-reclaim", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
 	Vague: 0.35, // part of the wait is in other places
-	Doc:   "The machine was short of memory: where the job asked for some, the kernel had it look for pages to give back first.",
+	Doc:   "The machine was short of memory: when the job allocated memory, it had to reclaim pages first.",
 	Find:  reclaimed(tick.HostReclaim),
 }
 
@@ -29,7 +29,7 @@ func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 
 // reclaimedBy adds up a process's loss to one kind of reclaim.
 func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
-	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "none of this is normal"}
+	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "a normal step does not reclaim memory"}
 	var count uint64
 	for i := range b.Host {
 		h := &b.Host[i]
@@ -55,7 +55,7 @@ func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
 			x.Op = s.op
 		}
 	}
-	x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process began to reclaim memory: %d times, %s in all", count, span(x.Lost))}
+	x.Timeline = []tick.Moment{moment(x.From, "HOST", "the process started to reclaim memory: %d times, %s in all", count, span(x.Lost))}
 	if kind == tick.HostCgroupReclaim {
 		x.Culprits = []tick.Culprit{w.limitOf(&x)}
 	} else if who, ok := w.allocator(&x); ok {
@@ -69,7 +69,7 @@ func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
 // most.
 func (w *Window) allocator(x *Finding) (who tick.Culprit, ok bool) {
 	given := map[uint32]uint64{}
-	what := "was given %d MiB of memory"
+	what := "allocated %d MiB of memory"
 	for _, kind := range []tick.HostEvent{tick.HostPages, tick.HostReclaim} {
 		for i := range w.host {
 			if h := &w.host[i]; h.Kind == kind && h.PID != 0 && about(h, x) {
@@ -79,7 +79,7 @@ func (w *Window) allocator(x *Finding) (who tick.Culprit, ok bool) {
 		if len(given) > 0 {
 			break
 		}
-		what = "had to find %d MiB of free memory"
+		what = "reclaimed %d MiB of memory"
 	}
 	var most uint32
 	for pid, bytes := range given {

@@ -15,9 +15,9 @@ var uploadSteps = stepKind{of: noOp, whole: true, is: func(x *step, _ use, _ *pr
 
 var modelSwap = Rule{
 	Name: "model-swap", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.01, Problems: []string{"14"},
-	Doc:     "Memory is freed, allocated and filled with much data from the host again and again: models take turns on the GPU.",
+	Doc:     "Memory is repeatedly freed, allocated and filled with large amounts of data from the host: models take turns on the GPU.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "copy-heavy", "copy-pageable", "call-slow"},
 	Find: costly(&uploadSteps, 2, copyOp, func(y *cost) string {
-		return fmt.Sprintf("%.0f times data for other memory", y.steps)
+		return fmt.Sprintf("memory refilled %.0f times", y.steps)
 	}),
 }

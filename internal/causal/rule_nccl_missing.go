@@ -12,14 +12,14 @@ import (
 
 var ncclMissing = Rule{
 	Name: "nccl-missing", Needs: NeedState, Problems: []string{"1", "20"},
-	Doc:     "A rank had not entered a collective, and the others waited in it.",
+	Doc:     "A rank had not entered a collective in which the other ranks waited.",
 	Find:    rollCalls(false),
 	Instead: []string{"nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
 }
 
 var ncclDead = Rule{
 	Name: "nccl-dead", Needs: NeedState, Problems: []string{"1", "20"},
-	Doc:     "A rank of a communicator has ended, and the others wait for it.",
+	Doc:     "A rank of a communicator has ended, and the other ranks wait for it.",
 	Find:    rollCalls(true),
 	Instead: []string{"nccl-missing", "nccl-straggler", "gpu-slower", "gpu-shared", "lock-wait", "driver-slow"},
 }
@@ -67,7 +67,7 @@ func (w *Window) waiting(c *called) (pids []uint32) {
 // finding returns what one waiting process has lost.
 func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: fmt.Sprintf("%x %d", c.Comm, c.Seq),
-		Baseline: "the ranks were together before"}
+		Baseline: "earlier collectives, which every rank entered"}
 	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to)
 	x.To = max(x.To, c.to)
 	x.Min, x.Max = x.Lost-x.Lost/50, x.Lost+x.Lost/50
@@ -115,9 +115,9 @@ func rankName(r tick.Rank, ranks uint32) string {
 func instead(m *tick.Missing) string {
 	switch e := &m.End; {
 	case e.OOM:
-		return "was killed for want of memory"
+		return "was killed by the OOM killer"
 	case e.Exec:
-		return "ran another program"
+		return "executed another program"
 	case e.Signal != 0 && e.By != 0:
 		return fmt.Sprintf("was killed by %s from %s (%d)", tick.SignalName(e.Signal), e.Comm, e.By)
 	case e.Signal != 0:
@@ -127,7 +127,7 @@ func instead(m *tick.Missing) string {
 	case m.State != tick.CommActive:
 		return "had " + m.State.String() + " the communicator"
 	case !m.Lives:
-		return "had ended that thread"
+		return "had ended the thread that makes its collectives"
 	}
 	var parts []string
 	if m.Open.Op != 0 {
@@ -139,7 +139,7 @@ func instead(m *tick.Missing) string {
 	case events.WaitRunnable:
 		parts = append(parts, "waited for a CPU")
 	case events.WaitThrottled:
-		parts = append(parts, "was held back by its CPU quota")
+		parts = append(parts, "was throttled by its CPU quota")
 	default:
 		s := "waited for " + m.Now.Reason.String()
 		if m.Now.Syscall != 0 {

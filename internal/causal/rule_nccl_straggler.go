@@ -15,7 +15,7 @@ const lateSteps = 3
 
 var ncclStraggler = Rule{
 	Name: "nccl-straggler", Needs: NeedState, Problems: []string{"1", "12", "20"}, Share: 0.01, Slow: lateSteps,
-	Doc:     "One rank came later to collectives than usual, and the others waited for it.",
+	Doc:     "One rank entered collectives later than usual, and the other ranks waited for it.",
 	Find:    (*Window).stragglers,
 	Instead: []string{"gpu-slower", "gpu-shared", "lock-wait"},
 }
@@ -104,7 +104,7 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	usual := quantile(lates, baselineQuantile)
 	normal := normalOf(list, usual)
 	x = Finding{PID: pid, TID: tid, Group: fmt.Sprint(who.rank.PID), Confidence: 0.9,
-		Baseline: "the steps in which it came no later than usual, " + span(usual) + " after the others"}
+		Baseline: "steps in which the rank was no later than usual: " + span(usual) + " after the others"}
 	first, last := list[0].from, list[0].to()
 	var worst *waited
 	for i := range list {
@@ -128,7 +128,7 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	if worst == nil || x.Slow < lateSteps && x.Lost < int64(oneIsEnough) {
 		return x, false
 	}
-	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s, of which the others had entered and %s had not for %s", span(worst.length), rankName(who.rank, w.ranksOf(pid, who)), span(worst.late))}
+	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s; the other ranks waited %s in collectives that %s had not entered", span(worst.length), span(worst.late), rankName(who.rank, w.ranksOf(pid, who)))}
 	x.Culprits = []tick.Culprit{w.straggler(pid, who, x.From, x.To, x.Lost)}
 	return x, true
 }
@@ -205,17 +205,17 @@ func (w *Window) kept(pid uint32, from, to, lost int64) string {
 	}
 	if len(sum) > 0 && 2*sum[most] >= float64(lost) {
 		c := &w.e.causes.list[most]
-		return "held up by " + culpritName(c) + " (" + Rules[c.id.rule].Name + ")"
+		return "delayed by " + culpritName(c) + " (" + Rules[c.id.rule].Name + ")"
 	}
 	for _, s := range shiftsOf(steps, 0) {
 		if s.from < to && s.to > from && 2*s.lost >= lost {
-			return "whose GPU took longer (gpu-slower)"
+			return "its GPU took longer (gpu-slower)"
 		}
 	}
 	for _, way := range []struct {
 		words string
 		part  func(*step) int64
-	}{{"which waited between its calls", func(x *step) int64 { return x.blocked }}, {"which was on a CPU for longer", func(x *step) int64 { return x.cpu }}} {
+	}{{"it was blocked between its calls", func(x *step) int64 { return x.blocked }}, {"it ran on a CPU for longer", func(x *step) int64 { return x.cpu }}} {
 		if 2*grew(steps, from, to, way.part) >= lost {
 			return way.words
 		}

@@ -10,7 +10,7 @@ import (
 var oomKill = Rule{
 	Name: "oom-kill", Needs: NeedHost, Problems: []string{"3", "7"},
 	Vague: 0.3, // dead workers would have worked for others, too
-	Doc:   "The kernel killed a process of the job for want of memory.",
+	Doc:   "The kernel's OOM killer killed a process of the job.",
 	Find: func(w *Window) (out []Finding) {
 		for i := range w.host {
 			h := &w.host[i]
@@ -59,8 +59,8 @@ func oomOf(w *Window, h *HostAt, victim uint32) Finding {
 	}
 	x := Finding{
 		PID: victim, Group: fmt.Sprint(h.PID), From: h.From, To: h.To, Severity: tick.High,
-		Baseline: "none of this is normal",
-		Timeline: []tick.Moment{moment(h.From, "HOST", "the kernel killed %s (%d) for want of memory", name, h.PID)},
+		Baseline: "no process is killed",
+		Timeline: []tick.Moment{moment(h.From, "HOST", "the OOM killer killed %s (%d)", name, h.PID)},
 	}
 	x.TID, x.Lost, x.To = w.stalled(victim, h.From, h.To)
 	if lost := w.slower(victim, h.From); victim != h.PID && lost > x.Lost { // it worked for the others

@@ -19,7 +19,7 @@ const (
 var ownThreads = Rule{
 	Name: "own-threads", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"2", "8"},
 	Vague: 0.25, // some of it is always there
-	Doc:   "Other threads of the job itself, or its own workers and ranks, had the CPU: it has more of them ready than CPUs.",
+	Doc:   "Other threads of the job, or its workers or ranks, ran on the CPU: the job has more runnable threads than CPUs.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.State == events.WaitRunnable && (p.own() || p.Whose.OtherOfJob() && !p.crowdedWorker())

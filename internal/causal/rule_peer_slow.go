@@ -14,7 +14,7 @@ const firstEphemeral = 32768
 
 var peerSlow = Rule{
 	Name: "peer-slow", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
-	Doc: "The job, or a thread that it waited for, waited for another process or another machine that it exchanges data with.",
+	Doc: "The job, or a thread it waited for, waited for data from another process or machine.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
 			return p.ofOther() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.ofThread()
@@ -42,9 +42,9 @@ var peerSlow = Rule{
 			case !p.ofOther():
 				return "peer", tick.APeer
 			case p.sleeps():
-				return "peer", "slept while it was waited for"
+				return "peer", "slept while the job waited for it"
 			}
-			return "peer", "was waited for"
+			return "peer", "the job waited for its data"
 		},
 		Word: "the network",
 	},

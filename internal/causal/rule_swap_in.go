@@ -9,7 +9,7 @@ import (
 
 var swapIn = Rule{
 	Name: "swap-in", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"2", "18"},
-	Doc: "Pages of the job's memory had been thrown out to swap, and it waited for them to be read back.",
+	Doc: "Pages of the job had been swapped out, and the job waited until they were read back.",
 	Find: takesOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
 		if !x.ofPages() || w.sum(tick.HostSwapIn, 0, x).Count == 0 || w.limited(x) {
 			return false

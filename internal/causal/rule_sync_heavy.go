@@ -15,14 +15,14 @@ const (
 
 var syncHeavy = Rule{
 	Name: "sync-heavy", Sees: govern.LaunchCounts, Needs: NeedCalls, Share: 0.05, Problems: []string{"8", "12"},
-	Doc: "The host waits for the GPU after each launch or two: the GPU idles while the next one is made.",
+	Doc: "The host waits for the GPU after every launch or two. The GPU is idle while the host prepares the next launch.",
 	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
 		y := w.syncs(b.PID)
 		if y.steps < syncsASecond || y.steps < syncsOfSteps*y.all || y.steps*1e9 < syncsASecond*float64(y.last-y.first) {
 			return x, false
 		}
 		x = y.finding(fmt.Sprintf("%.0f waits a second, %s apart", y.steps*1e9/float64(y.last-y.first), span(int64(y.own/y.steps))))
-		x.Op, x.Baseline = y.worst.op, "host and GPU at work at the same time"
+		x.Op, x.Baseline = y.worst.op, "host and GPU working at the same time"
 		x.Confidence = 0.7
 		return x, true
 	}),

@@ -11,7 +11,7 @@ const aLoss = 500e6
 
 var tcpLoss = Rule{
 	Name: "tcp-loss", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"20"},
-	Doc: "Packets between the job and a peer were lost and sent again, while it waited for that peer.",
+	Doc: "Packets between the job and a peer were lost and retransmitted while the job waited for that peer.",
 	Find: takesOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
 		if 2*x.lostTo(isProcess) > x.Lost { // it is known what the culprits did meanwhile
 			return false
@@ -23,7 +23,7 @@ var tcpLoss = Rule{
 		for i := range x.Culprits {
 			x.Culprits[i].What += ": packets were lost"
 		}
-		x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "packets sent again: %d, to %s", h.Count, h.Object))
+		x.Timeline = insert(x.Timeline, moment(h.From, "HOST", "packets retransmitted: %d, to %s", h.Count, h.Object))
 		return true
 	}),
 }

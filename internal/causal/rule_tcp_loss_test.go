@@ -17,7 +17,7 @@ func TestLostToProcesses(t *testing.T) {
 	}{
 		{"a peer", tick.Culprit{What: tick.APeer, Lost: 7}, 0},
 		{"a peer that a worker asks", tick.Culprit{Thread: thread, What: tick.PeerAt + "10.0.0.7:6379", Lost: 7}, 0},
-		{"a rank", tick.Culprit{Thread: thread, What: "slept while it was waited for", Lost: 7}, 7},
+		{"a rank", tick.Culprit{Thread: thread, What: "slept while the job waited for it", Lost: 7}, 7},
 	} {
 		x := Finding{Culprits: []tick.Culprit{tt.c}}
 		if got := x.lostTo(isProcess); got != tt.want {

@@ -48,7 +48,7 @@ func TestMatch(t *testing.T) {
 	}{
 		{"another process", ledger.Wait{State: events.WaitRunnable, Who: stress}, "cpu-taken stress-ng"},
 		{"a kernel thread", ledger.Wait{State: events.WaitRunnable, Who: kwork}, "cpu-taken kworker/0:1-mm"},
-		{"many short turns", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitOthers}, "cpu-taken many short turns"},
+		{"many short-running threads", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitOthers}, "cpu-taken many short-running threads"},
 		{"nobody", ledger.Wait{State: events.WaitRunnable, Flags: events.WaitIdle}, ""},
 		{"the hypervisor", ledger.Wait{State: events.WaitRunnable, Reason: events.ReasonHypervisor}, "cpu-stolen the hypervisor"},
 		{"own thread", ledger.Wait{State: events.WaitRunnable, Who: helper}, "own-threads helper"},

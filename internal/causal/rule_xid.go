@@ -9,7 +9,7 @@ import (
 
 var xidFault = Rule{
 	Name: "xid", Needs: NeedXids, Problems: []string{"4", "7"},
-	Doc: "The GPU or its driver reported a fault (XID) that hit a process: its calls failed from then on, it ended, or it stood still.",
+	Doc: "The GPU or its driver reported a fault (XID) that hit a process: its calls failed from then on, it exited, or it hung.",
 	Find: func(w *Window) (out []Finding) {
 		told := map[string]bool{}
 		for i := range w.devices.xids {
@@ -42,26 +42,26 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 		kind = "SXID"
 	}
 	y = Finding{PID: x.PID, From: x.Time, To: w.Now(), Severity: tick.High, Slow: 1, Steps: 1, Confidence: 0.9,
-		Baseline: "it worked before the fault",
+		Baseline: "the process before the fault",
 		Timeline: []tick.Moment{moment(x.Time, "GPU", "%s %d of %s: %s", kind, x.Code, x.Device(), x.Msg)}}
 	var did string
 	var lost, until int64
 	y.TID, lost, until = w.stalled(x.PID, x.Time, x.Time+int64(hitWithin))
 	switch failed := w.failedAfter(b, x.Time); {
 	case b.Ended >= x.Time && b.Ended < x.Time+int64(hitWithin):
-		did, y.To, lost = "it ended", b.Ended, max(b.Ended-x.Time, 1)
-		y.Timeline = append(y.Timeline, moment(b.Ended, "HOST", "%s (%d) ended", b.Comm, b.PID))
+		did, y.To, lost = "it exited", b.Ended, max(b.Ended-x.Time, 1)
+		y.Timeline = append(y.Timeline, moment(b.Ended, "HOST", "%s (%d) exited", b.Comm, b.PID))
 	case failed > 0:
 		did, lost = fmt.Sprintf("%d of its calls failed", failed), max(lost, 1)
 	case lost >= int64(time.Second):
-		did, y.To = "it stood still", until
+		did, y.To = "it hung", until
 	default:
 		return y, false
 	}
 	y.Lost = lost
 	what := fmt.Sprintf("%s %d of GPU %s, after which %s", kind, x.Code, x.Device(), did)
 	if x.At > 1 {
-		what = fmt.Sprintf("%s %d of GPU %s, which followed from %d, after which %s", kind, x.Code, x.Device(), x.Root, did)
+		what = fmt.Sprintf("%s %d of GPU %s, caused by %d, after which %s", kind, x.Code, x.Device(), x.Root, did)
 	}
 	y.Culprits = []tick.Culprit{{What: what, Lost: time.Duration(lost)}}
 	return y, true

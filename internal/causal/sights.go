@@ -220,6 +220,6 @@ func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 		x.Max += more
 		x.Confidence *= float64(x.Lost) / float64(x.Lost+more)
 	}
-	x.Baseline += tick.JudgedWithLess + "not all was seen from " + wall(since).UTC().Format("15:04:05 UTC") + " on (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
+	x.Baseline += tick.JudgedWithLess + "data is incomplete since " + wall(since).UTC().Format("15:04:05 UTC") + " (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
 	x.excess = max(x.excess, x.Lost)
 }

@@ -15,15 +15,15 @@ import (
 func (e *Engine) baselineText(r *Rule, y *tally) string {
 	length := "a normal step takes " + span(y.worst.normal)
 	if y.worst.period {
-		length = "the thread has no steps: whether all of this delayed the GPU is not known"
+		length = "the thread has no steps, so part of this may not have delayed the GPU"
 	}
 	if who := byLost(y); len(who) > 0 && e.causes.list[who[0]].baseline == baselinePace {
-		return "what the steps mostly wait is normal; " + length
+		return "the usual wait of a step; " + length
 	}
 	if r.Claims.Baseline != nil && r.Claims.Baseline(&Part{}) == baselineZero {
-		return "none of this is normal; " + length
+		return "no such wait; " + length
 	}
-	return "the lowest tenth of the steps of the same kind; " + length
+	return "10th percentile of the steps of the same kind; " + length
 }
 
 // notIt lists what was checked and did not grow.

@@ -279,7 +279,7 @@ func (b *bench) checkCounts(made map[string]uint64, live map[string]map[string]u
 func (b *bench) checkLowerBounds(less bool, fewer []string) {
 	b.t.Helper()
 	_, stderr, code := b.output("query")
-	_, note, told := strings.Cut(stderr, "counts are lower bounds, since probes were out for some time (hot-off): ")
+	_, note, told := strings.Cut(stderr, "counts are lower bounds, because probes were detached for some time (hot-off): ")
 	if code != 0 || told != less || less && len(fewer) == 0 {
 		b.t.Errorf("of %v calls were not counted; query says %d, %s", fewer, code, stderr)
 	}

@@ -111,7 +111,7 @@ func TestProbeBudget(t *testing.T) {
 		t.Errorf("check --pid does not say that launches are counted only:\n%s", stdout)
 	}
 	c.Signal(syscall.SIGINT)
-	const said = "launches of the processes that make very many are counted, not timed"
+	const said = "launches of processes that make very many are counted, not timed"
 	if stdout, _, code := finish(t, c); code != 0 || !strings.Contains(stdout, said) {
 		t.Errorf("trace: code %d, want 0 and a word on launches:\n%s", code, stdout)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // less is what was not seen of the first chain that recordLess records.
-const less = "not all was seen from 14:41:00 UTC on (host-off: disks, reclaim, signals and sockets)"
+const less = "data is incomplete since 14:41:00 UTC (host-off: disks, reclaim, signals and sockets)"
 
 // recordLess records a process with two chains, the graver one judged with less.
 func recordLess(t *testing.T) string {
@@ -76,7 +76,7 @@ func TestJudgedWithLessIsKept(t *testing.T) {
 					if tool == "explain_chain" {
 						args["id"] = "c-less"
 					}
-					if r := a.call(tool, args); r.refused || !strings.Contains(r.text, tick.JudgedWithLess[2:]+"not all was seen") {
+					if r := a.call(tool, args); r.refused || !strings.Contains(r.text, tick.JudgedWithLess[2:]+"data is incomplete") {
 						t.Errorf("%s: %s", tool, r.text)
 					}
 				}
@@ -89,7 +89,7 @@ func TestJudgedWithLessIsKept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				res, err := r.SQL(t.Context(), "SELECT id, confidence, lost_max_ns FROM chains WHERE baseline LIKE '%judged with less: not all was seen%'", query.SQLLimits{Rows: 10})
+				res, err := r.SQL(t.Context(), "SELECT id, confidence, lost_max_ns FROM chains WHERE baseline LIKE '%judged with less: data is incomplete%'", query.SQLLimits{Rows: 10})
 				if err := errors.Join(err, r.Close()); err != nil {
 					t.Fatal(err)
 				}

@@ -66,8 +66,8 @@ func TestNotes(t *testing.T) {
 	}{
 		"whole":   {func(*asked) {}, ""},
 		"thinned": {func(a *asked) { a.covered(query.Coverage{Thinned: true}) }, "quantiles are estimates"},
-		"missing": {func(a *asked) { a.covered(query.Coverage{Missing: []string{"a", "b", "c", "d", "e"}}) }, "not kept any more: a, b, c and 2 more"},
-		"torn":    {func(a *asked) { a.covered(query.Coverage{Torn: 4096}) }, "cut off the last 4.00 KiB"},
+		"missing": {func(a *asked) { a.covered(query.Coverage{Missing: []string{"a", "b", "c", "d", "e"}}) }, "were deleted: a, b, c and 2 more"},
+		"torn":    {func(a *asked) { a.covered(query.Coverage{Torn: 4096}) }, "the last 4.00 KiB are lost"},
 		"damaged": {func(a *asked) { a.covered(query.Coverage{Damage: []string{"bad\x1bsum"}}) }, "to its end: bad?sum"},
 		"full":    {func(a *asked) { a.sessions[0].State, a.sessions[0].Problem = "full", "no space" }, "at 2026-03-02 16:00:00 CET: no space"},
 		"lost":    {func(a *asked) { a.facts[0].Drops = []tick.Drop{{Reason: "ring-full", Count: 1234}} }, "1,234 records were lost"},

@@ -76,7 +76,7 @@ func TestCallsWithStacks(t *testing.T) {
 	const frames = " 0xabccudaMalloc+0x4libcudart.so.12 train.pystep"
 	batch(&tick.Batch{Calls: []events.Call{call(1, 0), call(2, 1), call(3, 9)}}, "1")
 	batch(&tick.Batch{Stacks: []events.Stack{stack(1)}, Calls: []events.Call{call(4, 1)}}, "2"+frames, "4"+frames)
-	batch(&tick.Batch{Stacks: []events.Stack{stack(2)}, Calls: []events.Call{call(5, 2)}}, "5"+frames+" deeper than what is taken")
+	batch(&tick.Batch{Stacks: []events.Stack{stack(2)}, Calls: []events.Call{call(5, 2)}}, "5"+frames+" stack truncated")
 	for seq := range uint64(heldTicks) {
 		if err := v.Tick(&tick.Tick{Time: time.Unix(int64(seq), 0), Started: time.Unix(0, 0)}); err != nil {
 			t.Fatal(err)

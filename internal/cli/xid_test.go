@@ -137,7 +137,7 @@ func TestTraceTellsFaults(t *testing.T) {
 	for _, args := range [][]string{{"explain"}, {"explain", "--pid", pid(job)}, {"explain", "--chains", "--per-process"}} {
 		out, _, _ := b.output(args...)
 		if out = strings.Join(strings.Fields(out), " "); !strings.Contains(out, "GPU "+pci+": XID 172 UNCORRECTABLE_SRAM_ERROR, then 2 more within") ||
-			!strings.Contains(out, "it hit train ("+pid(job)+")") || !strings.Contains(out, "48 is graver: Let no new work") {
+			!strings.Contains(out, "it hit train ("+pid(job)+")") || !strings.Contains(out, "48 is more severe: Start no new work") {
 			t.Errorf("%v says\n%s", args, out)
 		}
 	}

@@ -148,7 +148,7 @@ func (n *nodeJSON) put(s *query.StackSum, comm string, v uint64) {
 	case s.Stack == nil:
 		n = n.child(nodeJSON{Name: "stack not known", Kind: "gap"}, v)
 	case s.Stack.Cut || len(frames) > flameDeep:
-		n = n.child(nodeJSON{Name: "deeper than what is taken", Kind: "gap"}, v)
+		n = n.child(nodeJSON{Name: "stack truncated", Kind: "gap"}, v)
 	}
 	frames = frames[:min(len(frames), flameDeep)]
 	first := 0

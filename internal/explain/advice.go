@@ -19,28 +19,28 @@ type advice struct {
 }
 
 const (
-	writeLess = "write checkpoints less often, in the background (torch.distributed.checkpoint.async_save, or copy to host memory and save from a thread), or to another disk; leave out fsync where a lost checkpoint can be made anew"
-	readPages = "the pages lay on the disk, not in memory: read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at the start), and leave memory for the page cache (free -h, memory.max)"
+	writeLess = "write checkpoints less often, in the background (torch.distributed.checkpoint.async_save, or copy to host memory and save from a thread), or to another disk; omit fsync if a lost checkpoint can be made again"
+	readPages = "read the file ahead (madvise MADV_WILLNEED, posix_fadvise, or read it once at start), because its pages were not in memory; leave memory for the page cache (free -h, memory.max)"
 )
 
 // advices are searched in order: the first matching row applies. The last row of each rule always
 // matches.
 var advices = []advice{
-	{"input-wait", tick.OfWorker, tick.DidCrowd, true, "make the workers' job cheaper (decode once and store that, smaller images, decode on the GPU), or give the job more CPUs: its workers use all that it has, so more workers do not help"},
-	{"input-wait", "", tick.DidSleep, false, "see why the worker sleeps (a retry, a rate limit, time.sleep); prefetch_factor hides short sleeps only"},
-	{"input-wait", "", "", false, "more workers of the data loader (num_workers) while CPUs are free, a larger prefetch_factor where batches are uneven, or cheaper preparation (decode once and store that, or decode on the GPU)"},
+	{"input-wait", tick.OfWorker, tick.DidCrowd, true, "make the workers' job cheaper (decode once and store the result, smaller images, decode on the GPU), or give the job more CPUs; more workers do not help, because they use all its CPUs already"},
+	{"input-wait", "", tick.DidSleep, false, "find out why the worker sleeps (a retry, a rate limit, time.sleep); prefetch_factor hides short sleeps only"},
+	{"input-wait", "", "", false, "add data loader workers (num_workers) while CPUs are free, raise prefetch_factor if batches are uneven, or make preparation cheaper (decode once and store the result, or decode on the GPU)"},
 
 	{"disk-wait", "", tick.DidWrite, false, writeLess},
 	{"disk-wait", "", tick.DidPage, false, readPages},
-	{"disk-wait", tick.OfWorker, "", false, "pack small files into large ones that are read in order (WebDataset, Parquet, LMDB), keep them on a local disk or in the page cache; num_workers and prefetch_factor have more reads under way"},
-	{"disk-wait", "", "", false, "read ahead in other threads or processes (num_workers of the data loader, prefetch), pack small files into large ones, or keep the data in the page cache or on a faster disk"},
+	{"disk-wait", tick.OfWorker, "", false, "pack small files into large ones that are read in order (WebDataset, Parquet, LMDB); keep them on a local disk or in the page cache; raise num_workers and prefetch_factor to have more reads in flight"},
+	{"disk-wait", "", "", false, "read ahead in other threads or processes (data loader num_workers, prefetch); pack small files into large ones; keep the data in the page cache or on a faster disk"},
 
-	{"peer-slow", tick.OfWorker, "", false, "keep a copy of the data on a local disk, ask for more at a time (num_workers, prefetch_factor, parallel requests), or move the store closer: the loader's workers wait for the network"},
-	{"peer-slow", tick.OfRank, "", false, "the rank that WHO names comes late: give all ranks as much work (sampler, sequence lengths) and CPUs of their own"},
-	{"peer-slow", "", "", false, "ask ahead (prefetch) or in parallel, cache the answers, or move the service closer"},
+	{"peer-slow", tick.OfWorker, "", false, "keep a copy of the data on a local disk, request more at a time (num_workers, prefetch_factor, parallel requests), or move the store closer; the data loader workers wait for the network"},
+	{"peer-slow", tick.OfRank, "", false, "WHO is late: give all ranks the same amount of work (sampler, sequence lengths), and each rank its own CPUs"},
+	{"peer-slow", "", "", false, "request data ahead (prefetch) or in parallel, cache the replies, or move the service closer"},
 
-	{"lock-wait", tick.OfWorker, "", false, "see which lock the workers share (one file, one queue, one connection), and give each its own: ingero trace --verbose shows what WHO waits for"},
-	{"lock-wait", "", "", false, "see what WHO does meanwhile: ingero trace --verbose shows its waits"},
+	{"lock-wait", tick.OfWorker, "", false, "find the lock that the workers share (one file, one queue, one connection), and give each worker its own; ingero trace --verbose shows what WHO waits for"},
+	{"lock-wait", "", "", false, "find out what WHO does meanwhile: ingero trace --verbose shows its waits"},
 }
 
 // adviceFor returns the row for a root, or nil if the rule has none.
@@ -114,13 +114,13 @@ type crew struct {
 
 // crews are searched in order; the last one always matches.
 var crews = []crew{
-	{"workers", tick.OfWorker, false, nil, "fewer workers (num_workers of the data loader, the processes of a pool), one thread in each (torch.set_num_threads(1))"},
-	{"ranks", tick.OfRank, false, nil, "fewer ranks on this machine, or CPUs of its own for each rank (numactl, Slurm: --cpus-per-task and --cpu-bind=cores)"},
-	{"the thread that pins memory", tick.OfProcess, false, []string{"pt_data_pin", "pin_memory"}, "pin_memory=False where batches are small"},
-	{"Python's pools", tick.OfProcess, false, []string{"Thread-", "ThreadPoolExec", "asyncio_"}, "fewer threads in the pool (max_workers)"},
-	{"tokenizers", tick.OfProcess, false, []string{"tokio", "rayon", "tokenizers"}, "RAYON_NUM_THREADS=N, TOKENIZERS_PARALLELISM=false"},
-	{"OpenMP and MKL", tick.OfProcess, true, []string{"omp", "OMP", "mkl", "openblas", "pt_parallel"}, "OMP_NUM_THREADS=N (and MKL_NUM_THREADS, OPENBLAS_NUM_THREADS), torch.set_num_threads(N)"},
-	{"threads", "", false, nil, "fewer threads (OMP_NUM_THREADS, num_workers of the data loader)"},
+	{"workers", tick.OfWorker, false, nil, "use fewer workers (data loader num_workers, pool processes), with one thread each (torch.set_num_threads(1))"},
+	{"ranks", tick.OfRank, false, nil, "run fewer ranks on this machine, or give each rank its own CPUs (numactl, Slurm: --cpus-per-task and --cpu-bind=cores)"},
+	{"the thread that pins memory", tick.OfProcess, false, []string{"pt_data_pin", "pin_memory"}, "set pin_memory=False if batches are small"},
+	{"Python's pools", tick.OfProcess, false, []string{"Thread-", "ThreadPoolExec", "asyncio_"}, "use fewer threads in the pool (max_workers)"},
+	{"tokenizers", tick.OfProcess, false, []string{"tokio", "rayon", "tokenizers"}, "set RAYON_NUM_THREADS=N, TOKENIZERS_PARALLELISM=false"},
+	{"OpenMP and MKL", tick.OfProcess, true, []string{"omp", "OMP", "mkl", "openblas", "pt_parallel"}, "set OMP_NUM_THREADS=N (and MKL_NUM_THREADS, OPENBLAS_NUM_THREADS), torch.set_num_threads(N)"},
+	{"threads", "", false, nil, "use fewer threads (OMP_NUM_THREADS, data loader num_workers)"},
 }
 
 // crewOf returns the kind of a culprit.
@@ -172,12 +172,12 @@ func headOwn(c *tick.Chain) string {
 			return s
 		}
 	}
-	return "CPU taken by threads of its own"
+	return "CPU taken by its own threads"
 }
 
 // fixOwn is the advice for threads that take the CPU from others of their job.
 func fixOwn(c *tick.Chain, v *victim) string {
-	s := fixCrew(c, v) + "; or more CPUs"
+	s := fixCrew(c, v) + "; or give it more CPUs"
 	if v.cpus > 0 {
 		s += ": the machine has " + strconv.Itoa(v.cpus)
 	}

@@ -32,17 +32,17 @@ var causes = map[string]causeWords{
 	"cpu-taken": {
 		head: func(c *tick.Chain) string { return "CPU taken by " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return culprits(c) + " ran" + onCPUs(c) + " while " + v.name + " was ready to"
+			return culprits(c) + " ran" + onCPUs(c) + " while " + v.name + " waited for a CPU"
 		},
 		fix: fixTaken,
 	},
 	"cpu-stolen": {
 		head: func(*tick.Chain) string { return "CPU taken by the hypervisor" },
 		cause: func(c *tick.Chain, v *victim) string {
-			return "this machine is a virtual one, and its hypervisor let others have the CPU that " + v.name + " was on" + onCPUs(c)
+			return "the hypervisor of this virtual machine took CPU time from " + v.name + onCPUs(c)
 		},
 		fix: func(*tick.Chain, *victim) string {
-			return "nothing on this machine helps: ask for CPUs that are not shared (a dedicated type of machine, pinned virtual CPUs); the column st of vmstat shows it, too"
+			return "use CPUs that are not shared (a dedicated machine type, pinned virtual CPUs); no setting inside this machine helps; vmstat shows stolen time in column st"
 		},
 	},
 	"cpu-throttled": {
@@ -53,17 +53,17 @@ var causes = map[string]causeWords{
 	"own-threads": {
 		head: headOwn,
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " has more threads ready than CPUs: " + culprits(c) + " ran" + onCPUs(c) + " instead"
+			return v.name + " has more runnable threads than CPUs: " + culprits(c) + " ran" + onCPUs(c) + " instead"
 		},
 		fix: fixOwn,
 	},
 	"stopped": {
 		head: func(c *tick.Chain) string { return "stopped by " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return culprits(c) + ", which stopped " + v.name + " (SIGSTOP or a debugger)"
+			return culprits(c) + " stopped " + v.name + " (SIGSTOP or a debugger)"
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return fmt.Sprintf("find out why %s does that; kill -CONT %d lets a stopped job go on", culpritNames(c), c.PID)
+			return fmt.Sprintf("find out why %s stops it; to resume a stopped job: kill -CONT %d", culpritNames(c), c.PID)
 		},
 	},
 	"disk-wait": {
@@ -82,16 +82,16 @@ var causes = map[string]causeWords{
 	"driver-slow": {
 		head: func(c *tick.Chain) string { return "the GPU driver was slow" },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waited in the kernel: " + culprits(c)
+			return v.name + " was blocked in the kernel: " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return fixCall(c.Op) + "; nvidia-smi -pm 1 keeps the driver loaded"
+			return fixCall(c.Op) + "; keep the driver loaded: nvidia-smi -pm 1"
 		},
 	},
 	"call-slow": {
 		head: func(c *tick.Chain) string { return opName(c.Op) + " took longer than usual" },
 		cause: func(c *tick.Chain, v *victim) string {
-			return orWords(culprits(c), opName(c.Op)) + " itself took longer, while " + v.name + " had all the CPU it asked for"
+			return orWords(culprits(c), opName(c.Op)) + " itself took longer; " + v.name + " did not wait for a CPU"
 		},
 		fix: func(c *tick.Chain, _ *victim) string { return fixCall(c.Op) },
 	},
@@ -150,7 +150,7 @@ func culpritName(c *tick.Culprit) string {
 	case c.What != "":
 		return clean(c.What)
 	}
-	return "processes without a name"
+	return "unnamed processes"
 }
 
 // culpritNames names the culprits in a few words: "stress-ng", "stress-ng and 2 more".
@@ -176,7 +176,7 @@ func namesBy(c *tick.Chain, name func(*tick.Culprit) string) string {
 	}
 	switch len(names) {
 	case 0:
-		return "something without a name"
+		return "an unknown process"
 	case 1:
 		return names[0]
 	case 2:

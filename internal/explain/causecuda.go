@@ -45,120 +45,120 @@ func head(words string) func(*tick.Chain) string { return func(*tick.Chain) stri
 // cudaCauses are the words for a program's own use of CUDA.
 var cudaCauses = map[string]causeWords{
 	"alloc-slow": {
-		head:  headFew(" took long, now and then"),
-		cause: says("", " asked the driver for memory, which took long while the GPU had nothing to do: "),
+		head:  headFew(" was slow at times"),
+		cause: says("", " allocated memory from the driver, which was slow while the GPU was idle: "),
 		fix:   always(allocate),
 	},
 	"alloc-storm": {
-		head:  func(c *tick.Chain) string { return "allocates and frees all the time: " + whats(c) },
-		cause: says("", " goes to the driver for memory many times in each step: "),
-		fix:   always("keep the buffers and use them again; " + allocate),
+		head:  func(c *tick.Chain) string { return "allocates and frees in every step: " + whats(c) },
+		cause: says("", " allocates memory from the driver many times in each step: "),
+		fix:   always("reuse the buffers; " + allocate),
 	},
 	"free-waits": {
 		head:  headFew(" waited for the GPU"),
-		cause: says("", " frees memory while the GPU is at work, and so waits until all of that is done: "),
-		fix:   always("free after the step's synchronise, or in the order of the stream (cudaFreeAsync); keep the buffers where they are needed again"),
+		cause: says("", " frees memory while the GPU is busy, and waits until the GPU has finished: "),
+		fix:   always("free after the step's synchronization, or in stream order (cudaFreeAsync); keep buffers that are needed again"),
 	},
 	"memory-leak": {
 		head:  func(c *tick.Chain) string { return "GPU memory grows: " + whats(c) },
-		cause: says("", " allocates in each step what it does not free: "),
-		fix: always("look for tensors that are kept in lists, " +
-			"losses that are added up with their graph (use .item()), caches without a limit"),
+		cause: says("", " allocates memory in each step and does not free it: "),
+		fix: always("look for tensors kept in lists, " +
+			"losses summed up with their graph (use .item()) and unbounded caches"),
 	},
 	"gpu-fragmentation": {
-		head:  head("GPU memory is in pieces"),
-		cause: says("", " had held as much before, and was refused now: "),
-		fix:   always("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or sizes that repeat (pad the batches); cudaMallocAsync joins pieces; see also whether another process took the memory (nvidia-smi)"),
+		head:  head("GPU memory is fragmented"),
+		cause: says("", " had held as much memory before, but now an allocation failed: "),
+		fix:   always("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or use sizes that repeat (pad the batches); cudaMallocAsync merges free blocks; check with nvidia-smi whether another process took the memory"),
 	},
 	"gpu-oom": {
 		head:  head("out of GPU memory"),
-		cause: says("", " asked for more memory than the GPU has left, and had to begin anew: "),
-		fix:   always("a smaller batch, gradient accumulation or checkpointing, a lower precision; nvidia-smi shows who else has memory of that GPU"),
+		cause: says("", " requested more memory than the GPU has free, and had to start over: "),
+		fix:   always("use a smaller batch, gradient accumulation, activation checkpointing or lower precision; nvidia-smi shows which other processes use memory of that GPU"),
 	},
 	"kv-cache-pressure": {
 		head:  head("the cache on the GPU is full"),
-		cause: says("", " finds its memory full again and again, and makes anew what it gave up: "),
-		fix:   always("fewer sequences at a time (vLLM: --max-num-seqs), shorter ones (--max-model-len), more memory for the cache (--gpu-memory-utilization), or a smaller cache type (--kv-cache-dtype fp8)"),
+		cause: says("", " runs out of memory repeatedly, and rebuilds what it evicted: "),
+		fix:   always("run fewer sequences at a time (vLLM: --max-num-seqs) or shorter ones (--max-model-len), give the cache more memory (--gpu-memory-utilization), or use a smaller cache type (--kv-cache-dtype fp8)"),
 	},
 	"model-swap": {
 		head:  head("models take turns on the GPU"),
-		cause: says("", " frees a model to load another, again and again: "),
-		fix:   always("keep both loaded (quantized, or on a GPU each), serve requests for one model together, or keep weights pinned and copy them while the GPU is busy"),
+		cause: says("", " repeatedly frees one model to load another: "),
+		fix:   always("keep both models loaded (quantized, or each on its own GPU), batch the requests for one model, or keep weights pinned and copy them while the GPU is busy"),
 	},
 	"copy-pageable": {
-		head:  head("copies from memory that is not pinned"),
-		cause: says("", " waits while the driver copies through memory of its own: "),
+		head:  head("copies use pageable memory"),
+		cause: says("", " waits while the driver copies through its own buffer: "),
 		fix:   always("pin the memory: pin_memory=True and non_blocking=True (PyTorch), cudaMallocHost or cudaHostRegister"),
 	},
 	"copies-small": {
 		head:  func(c *tick.Chain) string { return "many small copies: " + whats(c) },
-		cause: says("", " copies its data in small pieces, each of which costs a call and a start of the GPU's: "),
-		fix:   always("gather the data in one pinned buffer and copy that, or use cudaMemcpy2DAsync or cudaMemcpyBatchAsync"),
+		cause: says("", " copies data in small pieces, and each copy has a fixed cost: "),
+		fix:   always("collect the data in one pinned buffer and copy it at once, or use cudaMemcpy2DAsync or cudaMemcpyBatchAsync"),
 	},
 	"copy-heavy": {
-		head: func(c *tick.Chain) string { return "much time in " + orWords(whats(c), "copies") },
+		head: func(c *tick.Chain) string { return "waits for " + orWords(whats(c), "copies") },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waits for copies (" + opName(c.Op) + "), and the GPU computes nothing meanwhile"
+			return v.name + " waits for copies (" + opName(c.Op) + ") while the GPU computes nothing"
 		},
-		fix: always("copy the next batch while the GPU computes (a stream of its own, pinned memory, non_blocking=True), and leave on the GPU what is needed there again"),
+		fix: always("copy the next batch while the GPU computes (separate stream, pinned memory, non_blocking=True), and keep data on the GPU that is needed there again"),
 	},
 	"sync-heavy": {
 		head:  func(c *tick.Chain) string { return "waits for the GPU after each launch: " + whats(c) },
-		cause: says("", " lets the GPU idle while it makes the next launch: "),
-		fix:   always("synchronise once a step: look for .item(), .cpu(), print(tensor) and boolean masks in the loop, and CUDA_LAUNCH_BLOCKING=1"),
+		cause: says("", " leaves the GPU idle while it prepares the next launch: "),
+		fix:   always("synchronize once per step: look for .item(), .cpu(), print(tensor) and boolean masks in the loop, and for CUDA_LAUNCH_BLOCKING=1"),
 	},
 	"cold-start": {
 		head:  headCold,
-		cause: says("the first calls of ", " loaded code and set the GPU up: "),
-		fix:   always("warm up before the first request; keep the process; nvidia-smi -pm 1; CUDA_MODULE_LOADING=LAZY loads what is used, and a filled CUDA_CACHE_PATH what was compiled"),
+		cause: says("the first calls of ", " loaded code and initialized the GPU: "),
+		fix:   always("warm up before the first request; keep the process running; run nvidia-smi -pm 1; set CUDA_MODULE_LOADING=LAZY to load only used code, and keep CUDA_CACHE_PATH to reuse compiled code"),
 	},
 	"graph-recapture": {
-		head:  head("graphs were captured anew"),
+		head:  head("graphs were captured again"),
 		cause: says("", " captures and instantiates graphs while it runs: "),
-		fix:   always("capture all batch sizes at the start, and pad to them (vLLM: --cuda-graph-sizes; torch.compile: dynamic=True or mark_dynamic), or update the graph (cudaGraphExecUpdate)"),
+		fix:   always("capture all batch sizes at start and pad to them (vLLM: --cuda-graph-sizes; torch.compile: dynamic=True or mark_dynamic), or update the graph (cudaGraphExecUpdate)"),
 	},
 	"graph-warmup": {
 		head:  head("a graph was captured before a warm-up"),
-		cause: says("", " captured before its kernels had run: libraries such as cuBLAS and cuDNN set themselves up at their first call, which a capture does not allow: "),
-		fix:   always("run the work three times or more on a side stream before the capture, or use torch.cuda.make_graphed_callables(), which does"),
+		cause: says("", " captured a graph before its kernels had run; cuBLAS, cuDNN and others initialize at their first call, which a capture does not allow: "),
+		fix:   always("run the work at least three times on a side stream before the capture, or use torch.cuda.make_graphed_callables(), which does this"),
 	},
 	"graph-unused": {
-		head:  head("graphs were captured, and are not launched"),
-		cause: says("", " launches its kernels one by one though there is a graph of them, and the GPU waits for the host: "),
-		fix:   always("see why it falls back: a batch size without a graph, a mode of eager execution (vLLM: --enforce-eager), an operation that graphs cannot have"),
+		head:  head("captured graphs are not launched"),
+		cause: says("", " launches kernels one by one although it has a graph of them, and the GPU waits for the host: "),
+		fix:   always("find out why it falls back: a batch size without a graph, eager mode (vLLM: --enforce-eager), or an operation that graphs do not support"),
 	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {
-			return opName(c.Op) + " takes longer than it did: the graphs' pool is full"
+			return opName(c.Op) + " is slower than before: the graphs' memory pool is full"
 		},
 		cause: says("", " launches its graphs more slowly than before: "),
-		fix:   always("fewer graphs (batch sizes) at a time, one memory pool for all (torch.cuda.graph_pool_handle), or free those that are not launched any more"),
+		fix:   always("use fewer graphs (batch sizes) at a time, share one memory pool (torch.cuda.graph_pool_handle), or free graphs that are no longer launched"),
 	},
 	"graph-oom": {
 		head:  head("out of GPU memory during a capture"),
-		cause: says("", " captured a graph when there was no memory for it: "),
-		fix:   always("capture at the start, before caches take the memory; leave some for graphs (vLLM: --gpu-memory-utilization), or capture fewer sizes"),
+		cause: says("", " ran out of memory while it captured a graph: "),
+		fix:   always("capture at start, before caches take the memory; leave memory for graphs (vLLM: --gpu-memory-utilization), or capture fewer sizes"),
 	},
 	"cuda-after-fork": {
 		head: head("CUDA in a forked child"),
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " used CUDA and then forked: " + orWords(culprits(c), "its child") + ", which cannot work"
+			return v.name + " called CUDA and then forked; CUDA does not work in the child: " + orWords(culprits(c), "its child")
 		},
-		fix: always("start workers by spawn, not fork: torch.multiprocessing.set_start_method('spawn'), or fork before the first CUDA call"),
+		fix: always("start workers with spawn, not fork: torch.multiprocessing.set_start_method('spawn'), or fork before the first CUDA call"),
 	},
 	"version-mismatch": {
 		head:  func(c *tick.Chain) string { return "CUDA cannot start: " + whats(c) },
-		cause: says("", " cannot use the GPU, since library and driver do not fit: "),
+		cause: says("", " cannot use the GPU, because library and driver do not match: "),
 		fix: func(c *tick.Chain, _ *victim) string {
 			if strings.Contains(whats(c), "Mismatch") || strings.Contains(whats(c), "MISMATCH") {
-				return "nvidia-smi tells both versions: reload the kernel's module, or reboot, after the driver was updated"
+				return "after a driver update, reload the kernel module or reboot; nvidia-smi shows both versions"
 			}
-			return "nvidia-smi tells the newest CUDA that the driver has: update the driver, or install what was built for that (PyTorch: the cu index of that version); or the cuda-compat package"
+			return "update the driver, or install a build for the CUDA version that nvidia-smi shows (PyTorch: the cu index of that version), or install the cuda-compat package"
 		},
 	},
 	"device-assert": {
 		head:  func(c *tick.Chain) string { return "a kernel failed: " + whats(c) },
 		cause: says("a kernel of ", " failed, and every later call fails: "),
-		fix:   always("CUDA_LAUNCH_BLOCKING=1 shows which launch (compute-sanitizer which line): mostly an index or a label out of range; the process must start anew"),
+		fix:   always("find the launch with CUDA_LAUNCH_BLOCKING=1, and the line with compute-sanitizer; usually an index or a label is out of range; restart the process"),
 	},
 }

@@ -12,37 +12,37 @@ var gpuCauses = map[string]causeWords{
 	"gpu-slower": {
 		head: func(*tick.Chain) string { return "the GPU takes longer for a step" },
 		cause: func(c *tick.Chain, v *victim) string {
-			return orWords(whats(c), "the GPU") + " takes longer for the same steps of " + v.name + " than before, and nothing on the host does that: other kernels or shapes, or the GPU is slower"
+			return orWords(whats(c), "the GPU") + " takes longer than before for the same steps of " + v.name + ", and nothing on the host explains it: other kernels or shapes, or a slower GPU"
 		},
 		fix: func(c *tick.Chain, v *victim) string {
-			return "see what changed at that time: ingero query --by function before and after; nvidia-smi -q -d PERFORMANCE,CLOCK shows the clocks"
+			return "find out what changed at that time: ingero query --by function before and after; nvidia-smi -q -d PERFORMANCE,CLOCK shows the clocks"
 		},
 	},
 	"gpu-throttled": {
 		head: func(c *tick.Chain) string { return "the GPU lowered its clocks: " + orWords(whats(c), "a GPU") },
 		cause: func(c *tick.Chain, v *victim) string {
-			return orWords(whats(c), "the GPU") + " ran with lower clocks, and took longer for the same steps of " + v.name
+			return orWords(whats(c), "the GPU") + " ran at lower clocks, and took longer for the same steps of " + v.name
 		},
 		fix: func(*tick.Chain, *victim) string {
-			return "heat: see to the cooling; power: raise the limit (nvidia-smi -pl) or feed it; a fault: nvidia-smi -q -d PERFORMANCE says which"
+			return "heat: improve the cooling; power: raise the limit (nvidia-smi -pl) or the power supply; fault: nvidia-smi -q -d PERFORMANCE shows which"
 		},
 	},
 	"gpu-shared": {
 		head: func(c *tick.Chain) string { return "the GPU is shared with " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return culprits(c) + " worked on the GPU of " + v.name + ", which takes turns"
+			return v.name + " takes turns on its GPU with " + culprits(c)
 		},
 		fix: func(c *tick.Chain, v *victim) string {
-			return "move " + culpritNames(c) + " to another GPU (CUDA_VISIBLE_DEVICES), or divide this one (MIG; MPS with a limit on its share)"
+			return "move " + culpritNames(c) + " to another GPU (CUDA_VISIBLE_DEVICES), or partition this one (MIG; MPS with a limit)"
 		},
 	},
 	"gpu-behind": {
 		head: func(*tick.Chain) string { return "the launch queue is full: the GPU is behind" },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " launches faster than the GPU works: " + opName(c.Op) + " waits for a place in the queue; the host is not to blame"
+			return v.name + " launches faster than the GPU works: " + opName(c.Op) + " waits for a free place in the queue; the host is not the cause"
 		},
 		fix: func(*tick.Chain, *victim) string {
-			return "nothing on the host: make the GPU's work shorter (fewer or fused kernels, lower precision, CUDA graphs), or let the host do something else meanwhile"
+			return "shorten the GPU's work (fewer or fused kernels, lower precision, CUDA graphs), or let the host do other work meanwhile; no change on the host makes this faster"
 		},
 	},
 	"nccl-straggler": {
@@ -51,7 +51,7 @@ var gpuCauses = map[string]causeWords{
 			return v.name + " had entered its collectives and waited for " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return fmt.Sprintf("see what slows the rank that is late: ingero explain --pid %d", culpritPID(c))
+			return fmt.Sprintf("find out what slows the late rank: ingero explain --pid %d", culpritPID(c))
 		},
 	},
 	"nccl-missing": {
@@ -59,31 +59,31 @@ var gpuCauses = map[string]causeWords{
 			return "a rank did not enter " + orWords(opWord(c), "the collective") + ": " + culpritNames(c)
 		},
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waited in a collective that " + culprits(c) + " had not entered"
+			return v.name + " waited in a collective that another rank had not entered: " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return fmt.Sprintf("ingero stuck says what the rank does now; its stack: py-spy dump --pid %d; a timeout ends such waits (NCCL_TIMEOUT, TORCH_NCCL_ASYNC_ERROR_HANDLING=1)", culpritPID(c))
+			return fmt.Sprintf("run ingero stuck to see what the rank does now, and py-spy dump --pid %d for its stack; set a timeout to end such waits (NCCL_TIMEOUT, TORCH_NCCL_ASYNC_ERROR_HANDLING=1)", culpritPID(c))
 		},
 	},
 	"nccl-dead": {
 		head: func(c *tick.Chain) string { return "a rank is gone: " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " waits for ever: " + culprits(c)
+			return v.name + " waits for a rank that will not come: " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return "end the other ranks and start again from the last checkpoint (torchrun --max-restarts does so), after what ended that one is seen to"
+			return "fix what ended that rank, stop the other ranks, and restart from the last checkpoint (torchrun --max-restarts does this)"
 		},
 	},
 	"xid": {
 		head: func(c *tick.Chain) string {
 			what, _, _ := strings.Cut(whats(c), ",")
-			return "hit by " + orWords(what, "a fault of the GPU")
+			return "hit by " + orWords(what, "a GPU fault")
 		},
 		cause: func(c *tick.Chain, v *victim) string {
-			return v.name + " was hit by " + orWords(whats(c), "a fault of the GPU")
+			return v.name + " was hit by " + orWords(whats(c), "a GPU fault")
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return "ingero explain lists the faults, what each means and what to do"
+			return "run ingero explain: it lists the faults, what each means and what to do"
 		},
 	},
 }

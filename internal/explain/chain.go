@@ -150,7 +150,7 @@ func rareSteps(c *tick.Chain) string {
 // without it their p99 would be 15.2 ms, not 27.5 ms".
 func lostText(c *chainJSON) string {
 	if c.LostNS == 0 && c.LostMaxNS == 0 {
-		return "nothing yet; it is as grave as what may follow from it"
+		return "nothing yet; the severity reflects what may follow"
 	}
 	s := Duration(c.LostNS)
 	if c.LostMinNS < c.LostNS-c.LostNS/20 || c.LostMaxNS > c.LostNS+c.LostNS/20 {
@@ -179,7 +179,7 @@ func confidenceText(c *chainJSON) string {
 		s += ": this explains " + Duration(c.LostNS) + " of the " + Duration(c.ExcessNS) + " beyond normal"
 	}
 	if c.Baseline != "" {
-		s += "; " + c.Baseline
+		s += "; baseline: " + c.Baseline
 	}
 	return s
 }

@@ -25,7 +25,7 @@ func TestChainWeight(t *testing.T) {
 		"few that are hardly slower": {tick.Chain{Lost: 10 * ms, LostMin: 10 * ms, LostMax: 10 * ms, Window: 20 * time.Second, Steps: 2000, Slow: 10, StepP50: 2 * ms, StepP99: 2 * ms},
 			"step p99=2.00ms - ", "10.0 ms of 20.0 s (0.1 %): 10 of 2,000 steps were slow"},
 		"nothing was lost": {tick.Chain{Window: time.Second, Steps: 49, Op: malloc, OpP50: ms, OpP99: 3 * ms, StepP50: 10 * ms, StepP99: 10 * ms, Without: 10 * ms},
-			"cudaMalloc p99=3.00ms (3.0x p50) - ", "nothing yet; it is as grave as what may follow from it"},
+			"cudaMalloc p99=3.00ms (3.0x p50) - ", "nothing yet; the severity reflects what may follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			words := causeWords{head: func(*tick.Chain) string { return "" }}

@@ -14,24 +14,24 @@ func CoverageNotes(c *query.Coverage) []string {
 	var out []string
 	switch {
 	case c.Variance > 0:
-		out = append(out, fmt.Sprintf("not every call was recorded: the records that were read stand for %s calls, ± %s (standard error). "+
+		out = append(out, fmt.Sprintf("not every call was recorded: these records represent %s calls, ± %s (standard error). "+
 			"sum(weight) estimates the calls of any condition, sqrt(sum(weight * (weight - 1))) is its standard error; op_stats has exact counts",
 			Count(uint64(c.Calls)), Count(uint64(math.Ceil(math.Sqrt(c.Variance))))))
 	case c.Estimate:
-		out = append(out, "not every call was recorded; some records stand for several calls, so counts, sums and quantiles are estimates")
+		out = append(out, "not every call was recorded; some records represent several calls, so counts, sums and quantiles are estimates")
 	case c.Thinned && len(c.Least) > 0:
-		out = append(out, "not every call was recorded; some records stand for several calls, so quantiles are estimates")
+		out = append(out, "not every call was recorded; some records represent several calls, so quantiles are estimates")
 	case c.Thinned:
-		out = append(out, "not every call was recorded; some records stand for several calls, so quantiles are estimates; counts and sums are exact")
+		out = append(out, "not every call was recorded; some records represent several calls, so quantiles are estimates; counts and sums are exact")
 	}
 	if len(c.Least) > 0 {
-		out = append(out, "counts are lower bounds, since probes were out for some time (hot-off): "+strings.Join(c.Least, ", "))
+		out = append(out, "counts are lower bounds, because probes were detached for some time (hot-off): "+strings.Join(c.Least, ", "))
 	}
 	if len(c.Missing) > 0 {
-		out = append(out, "the calls of these recordings are not kept any more: "+someOf(c.Missing))
+		out = append(out, "the calls of these recordings were deleted: "+someOf(c.Missing))
 	}
 	if c.Torn > 0 {
-		out = append(out, "a crash cut off the last "+Bytes(c.Torn)+" of what was recorded")
+		out = append(out, "a crash truncated the recording: the last "+Bytes(c.Torn)+" are lost")
 	}
 	for _, d := range c.Damage {
 		out = append(out, "a recording cannot be read to its end: "+clean(d))

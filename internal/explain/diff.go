@@ -50,9 +50,9 @@ func (w *writer) diffRuns(r *diff.Result) {
 func diffRemarks(run *diff.Run) (out []string) {
 	switch {
 	case run.Session.Pruned:
-		out = append(out, "its calls and accounts are not kept any more: times of operations are compared, and no more")
+		out = append(out, "its calls and accounts were deleted: only the times of operations are compared")
 	case run.Session.Cut:
-		out = append(out, "the first of its calls were removed to make room")
+		out = append(out, "its first calls were deleted to free space")
 	}
 	switch {
 	case run.Cover.Estimate:
@@ -61,10 +61,10 @@ func diffRemarks(run *diff.Run) (out []string) {
 		out = append(out, "not every call was recorded: its quantiles are estimates")
 	}
 	if len(run.Untimed) > 0 {
-		out = append(out, "not every call was timed, to spare the programs ("+strings.Join(run.Untimed, ", ")+"): parts and operations may differ for that alone; trace --max-overhead 0 times all")
+		out = append(out, "not every call was timed, to limit overhead ("+strings.Join(run.Untimed, ", ")+"): this alone may make parts and operations differ; trace --max-overhead 0 times every call")
 	}
 	if len(run.Cover.Damage) > 0 {
-		out = append(out, "it cannot all be read: "+clean(run.Cover.Damage[0]))
+		out = append(out, "part of it cannot be read: "+clean(run.Cover.Damage[0]))
 	}
 	return out
 }
@@ -72,7 +72,7 @@ func diffRemarks(run *diff.Run) (out []string) {
 func (w *writer) diffUnmatched(r *diff.Result) {
 	if len(r.Pairs) == 0 {
 		w.line("")
-		w.text("The two have no process in common that makes CUDA calls.", "")
+		w.text("A and B have no process in common that makes CUDA calls.", "")
 	}
 	for _, x := range []struct {
 		name  string
@@ -107,7 +107,7 @@ func (w *writer) diffPair(p *diff.Pair, several bool) {
 	}
 	w.diffCalls(p)
 	if p.Findings() == 0 && !p.Step.Found {
-		w.text("No part of a step and no operation surely differs by 1 % of a step.", "  ")
+		w.text("No part of a step and no operation differs significantly by 1 % of a step or more.", "  ")
 	}
 	w.text("  "+diffBasis(p), "  ")
 }
@@ -115,20 +115,20 @@ func (w *writer) diffPair(p *diff.Pair, several bool) {
 // diffHead describes how the steps compare.
 func diffHead(p *diff.Pair) string {
 	if p.Anchor == 0 {
-		return "no steps to compare: there is no call that both make again and again"
+		return "no steps to compare: A and B have no repeated call in common"
 	}
 	e := &p.Step
 	lengths := fmt.Sprintf("%s -> %s, %s and %s steps", Duration(round(e.A)), Duration(round(e.B)), Count(p.A.Steps), Count(p.B.Steps))
 	share := p.Relative()
 	switch {
 	case p.Short:
-		return "too short to tell a difference from chance (" + lengths + "): 10 seconds of each are needed, rather 60"
+		return "too short for a significant result (" + lengths + "): record at least 10 seconds of each, better 60"
 	case e.Found && share > 0:
 		return fmt.Sprintf("B is %s slower per step than A (%s, %s)", Percent(share), lengths, chance(e.P))
 	case e.Found:
 		return fmt.Sprintf("B is %s faster per step than A (%s, %s)", Percent(-share), lengths, chance(e.P))
 	case math.Abs(share) > 0.01:
-		return fmt.Sprintf("B is as fast per step as A, as far as can be told: the difference of %s may be chance (%s, %s)", Percent(math.Abs(share)), lengths, chance(e.P))
+		return fmt.Sprintf("B is as fast per step as A: the difference of %s is not significant (%s, %s)", Percent(math.Abs(share)), lengths, chance(e.P))
 	}
 	return "B is as fast per step as A (" + lengths + ")"
 }
@@ -162,7 +162,7 @@ func diffBasis(p *diff.Pair) string {
 		}
 	}
 	if len(out) > 0 {
-		step += "; left out: " + strings.Join(out, ", ")
+		step += "; excluded: " + strings.Join(out, ", ")
 	}
 	return step + "."
 }
@@ -208,7 +208,7 @@ func diffParts(p *diff.Pair) (out []diffLine) {
 		out = append(out, diffLine{signed(e.Delta()), text})
 	}
 	if len(found) > 0 && math.Abs(rest) > p.Step.A/100 {
-		out = append(out, diffLine{signed(rest), "all other parts together"})
+		out = append(out, diffLine{signed(rest), "all other parts"})
 	}
 	return out
 }
@@ -293,7 +293,7 @@ func diffName(k *diff.Key) string {
 		case k.Own:
 			return "own thread " + clean(k.Who)
 		case k.Who == "":
-			return "many short turns"
+			return "many short-running threads"
 		}
 		return clean(k.Who)
 	}

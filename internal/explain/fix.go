@@ -16,9 +16,9 @@ const kthreadd = 2
 func fixTaken(c *tick.Chain, v *victim) string {
 	const most = 2
 	if programs(c) > most {
-		return "give " + v.name + " CPUs of its own (" + limitOf(nil, v).fix(aloneFix) + "): too many programs share them to move each"
+		return "give " + v.name + " its own CPUs (" + limitOf(nil, v).fix(aloneFix) + "): too many programs share them to move each one"
 	}
-	cores := "give " + v.name + " CPUs of its own (cpuset)"
+	cores := "give " + v.name + " its own CPUs (cpuset)"
 	var moves []string
 	kernel := false
 	seen := map[uint32]bool{}
@@ -44,7 +44,7 @@ func fixTaken(c *tick.Chain, v *victim) string {
 	case len(moves) > 0:
 		return strings.Join(moves, "; ") + ", or " + cores
 	case kernel:
-		return cores + ", and keep interrupts off them (/proc/irq/N/smp_affinity): threads of the kernel cannot all be moved"
+		return cores + ", and keep interrupts off them (/proc/irq/N/smp_affinity): not all kernel threads can be moved"
 	}
 	return cores
 }
@@ -82,11 +82,11 @@ func otherCPUs(taken []uint16, all int) string {
 // fixCalls are the fixes for slow calls, by class.
 var fixCalls = map[events.Class]string{
 	events.ClassMalloc: "allocate before the loop, or from a pool (cudaMallocAsync, the framework's caching allocator)",
-	events.ClassFree:   "free behind the loop, or into a pool (cudaFreeAsync): a free waits for the GPU",
+	events.ClassFree:   "free after the loop, or to a pool (cudaFreeAsync): a free waits for the GPU",
 	events.ClassMemcpy: "copy from pinned memory (cudaMallocHost, pin_memory=True), asynchronously",
 	events.ClassMemset: "set memory asynchronously, on the stream that uses it",
-	events.ClassLaunch: "launch less: larger kernels, or a CUDA graph; look for other jobs on the GPU (nvidia-smi)",
-	events.ClassSync:   "look for other jobs on the GPU and for its clocks (nvidia-smi): it was the GPU that took longer",
+	events.ClassLaunch: "launch less often: use larger kernels or a CUDA graph; look for other jobs on the GPU (nvidia-smi)",
+	events.ClassSync:   "look for other jobs on the GPU and check its clocks (nvidia-smi): the GPU took longer",
 }
 
 // fixCall returns the fix for calls of an operation.

@@ -16,7 +16,7 @@ func TestFloorIsTold(t *testing.T) {
 		t.Errorf("without a floor: %q", text)
 	}
 	o.Floor = tick.Floor{Share: 0.028, Rate: 60_000, Probe: 470}
-	if got, want := Overhead(&o), "3.1 % of the traced time, of at most 2.0 %; left out: hot-off; probes need at least 2.8 %: 470 ns for each of 60,000 calls a second"; got != want {
+	if got, want := Overhead(&o), "3.1 % of the traced time, limit 2.0 %; shed: hot-off; probes need at least 2.8 %: 470 ns for each of 60,000 calls a second"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	b, err := TickJSON(&tick.Tick{Overhead: o})
@@ -31,7 +31,7 @@ func TestLowerBounds(t *testing.T) {
 		{Kind: tick.LowerBound, Object: "cuLaunchKernel", Why: "from 12:01:00 UTC on there was no probe for some time"}}
 	in := &Input{Ops: []tick.Op{{PID: 7, Op: launch, Sum: tick.Counts{Calls: 1234}}, {PID: 7, Op: streamSyn, Sum: tick.Counts{Calls: 56}}}, Reports: less}
 	text := strings.Join(strings.Fields(Report(in, Options{})), " ")
-	for _, want := range []string{"cudaLaunchKernel ≥1,234", "cudaStreamSynchronize 56", "Counts are lower bounds of cudaLaunchKernel, cuLaunchKernel: from 12:00:00 UTC on there was no probe for some time."} {
+	for _, want := range []string{"cudaLaunchKernel ≥1,234", "cudaStreamSynchronize 56", "Counts of cudaLaunchKernel, cuLaunchKernel are lower bounds: from 12:00:00 UTC on there was no probe for some time."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in %s", want, text)
 		}
@@ -45,10 +45,10 @@ func TestLowerBounds(t *testing.T) {
 			t.Errorf("%s: %s, %v", name, b, err)
 		}
 	}
-	if got, want := CoverageNotes(&query.Coverage{Thinned: true, Least: []string{"cudaLaunchKernel"}}), "not every call was recorded; some records stand for several calls, so quantiles are estimates"; len(got) != 2 || got[0] != want {
+	if got, want := CoverageNotes(&query.Coverage{Thinned: true, Least: []string{"cudaLaunchKernel"}}), "not every call was recorded; some records represent several calls, so quantiles are estimates"; len(got) != 2 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := CoverageNotes(&query.Coverage{Least: []string{"cudaLaunchKernel", "cuLaunchKernel"}}), "counts are lower bounds, since probes were out for some time (hot-off): cudaLaunchKernel, cuLaunchKernel"; len(got) != 1 || got[0] != want {
+	if got, want := CoverageNotes(&query.Coverage{Least: []string{"cudaLaunchKernel", "cuLaunchKernel"}}), "counts are lower bounds, because probes were detached for some time (hot-off): cudaLaunchKernel, cuLaunchKernel"; len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

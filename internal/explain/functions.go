@@ -96,7 +96,7 @@ func (w *writer) functions(l *launchesJSON) {
 	w.line("")
 	head := "GPU functions: " + Count(uint64(l.Functions)) + " in " + plural(l.Launches, "launch")
 	if missing := l.Launches - min(l.Named, l.Launches); missing > 0 {
-		head += ", of which " + Count(missing) + " have no name"
+		head += ", " + Count(missing) + " without a name"
 	}
 	w.text(head, "  ")
 	if len(l.Top) > 0 {

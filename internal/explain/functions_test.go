@@ -35,7 +35,7 @@ func TestReportNamesFunctions(t *testing.T) {
 		Launches: []tick.Launches{{PID: 7, Launches: 1003, Named: 1000, Functions: 2, Unnamed: []tick.Unnamed{{Why: events.NoNameUnread, Launches: 3}},
 			Top: []tick.Launched{{Function: "_Z5scalePfi", Launches: 900, Timed: 900, Time: 4e6}, {Function: "plain", Launches: 100}}}}}
 	text := Report(in, Options{Detail: Tables})
-	for _, want := range []string{"GPU functions: 2 in 1,003 launches, of which 3 have no name\n",
+	for _, want := range []string{"GPU functions: 2 in 1,003 launches, 3 without a name\n",
 		fmt.Sprintf("  %-56s%11s%10s\n", "scale", "900", "4.00 ms"), fmt.Sprintf("  %-56s%11s%10s\n", "plain", "100", "-"),
 		"\nNo name for 3 launches: its name could not be read\n"} {
 		if !strings.Contains(text, want) {

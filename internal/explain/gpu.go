@@ -88,7 +88,7 @@ func (b burst) text(loc *time.Location) string {
 		}
 	}
 	if root.Injected {
-		s += "; a program wrote that to the kernel's log, not the driver"
+		s += "; written to the kernel log by a program, not by the driver"
 	}
 	return s
 }
@@ -120,7 +120,7 @@ func (b burst) advice() string {
 	}
 	for _, x := range b[1:] {
 		if c := xid.Of(x); c.Severity == "fatal" {
-			return s + fmt.Sprintf(" %d is graver: %s", x.Code, c.Do)
+			return s + fmt.Sprintf(" %d is more severe: %s", x.Code, c.Do)
 		}
 	}
 	return s
@@ -133,7 +133,7 @@ func (w *writer) faults(in *Input) {
 		return
 	}
 	w.line("")
-	w.text("Faults of GPUs:", "  ")
+	w.text("GPU faults:", "  ")
 	var notes []string
 	for i, b := range bursts {
 		if i == mostBursts {
@@ -202,7 +202,7 @@ func (s *screen) gpus(gpus []tick.GPU) {
 // gpuText describes the known state of a GPU.
 func gpuText(g *tick.GPU) string {
 	if g.Lost {
-		return "it is lost: reset it, or reboot the machine"
+		return "the GPU is lost: reset it, or reboot the machine"
 	}
 	var parts []string
 	add := func(known bool, text func() string) {
@@ -225,7 +225,7 @@ func gpuText(g *tick.GPU) string {
 	add(len(slowed) > 0, func() string { return "slowed by " + clean(list(slowed)) })
 	add(g.ECCLost != nil && *g.ECCLost > 0, func() string { return plural(uint64(*g.ECCLost), "uncorrected memory error") })
 	if len(parts) == 0 {
-		return "nothing is known of it"
+		return "state unknown"
 	}
 	return strings.Join(parts, ", ")
 }

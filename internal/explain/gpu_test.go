@@ -52,9 +52,9 @@ func TestXidText(t *testing.T) {
 			"    9.00 ms before: cudaMemcpyAsync in thread 4822, which failed with 719 after\n    1.00 ms\n    10.0 ms before: cudaLaunchKernel in thread 4821\n"},
 		{&xids[3], true, "SXID event received: code=20034 pci=0000:05:00 msg=Fatal, Link 30 LTSSM Fault Up\n"},
 		{&tick.Xid{Code: 999, Bus: "0000:75:00", SaidPID: 7}, false, "XID event received: code=999 pci=0000:75:00 msg=\n" +
-			"    00:00:00.000000\n    Hit process (7): there is no such process any more, or it is not clear which\n"},
+			"    00:00:00.000000\n    Hit process (7): the process has exited, or its PID is ambiguous\n"},
 		{&tick.Xid{Code: 94, Bus: "0000:01:00", GPUInstance: tick.Numbered(5), At: 1, Msg: "Contained"}, true, "XID event received: code=94 pci=0000:01:00 GPU-I:05 msg=Contained\n"},
-		{&tick.Xid{Code: 45, Bus: "0000:dc:00", At: 2, Root: 149, CausedBy: 149}, false, "caused by 149, as the driver says"},
+		{&tick.Xid{Code: 45, Bus: "0000:dc:00", At: 2, Root: 149, CausedBy: 149}, false, "caused by 149, according to the driver"},
 		{&tick.Xid{Code: 79, Bus: "0000:91:00", At: 1, NoCode: true}, false, "the driver gave no code"},
 		{&tick.Xid{Code: 154, Bus: "0000:01:00", At: 1, Msg: "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"}, true, "Do: Reboot the machine."},
 		{&tick.Xid{Code: 13, SaidPID: 7, PID: 88, Comm: "x\x1b[2J", Msg: "\x1b]0;evil\a\n"}, false, "Hit x"},

@@ -44,8 +44,8 @@ func hiddenNotes(list []tick.Hidden, zone *time.Location) (notes []string) {
 		text string
 	}{
 		{tick.HiddenSilenced, "silenced"},
-		{tick.HiddenRule, "of rules that are off (causes.rules-off)"},
-		{tick.HiddenSeverity, "less grave than causes.min-severity"},
+		{tick.HiddenRule, "of disabled rules (causes.rules-off)"},
+		{tick.HiddenSeverity, "below causes.min-severity"},
 	} {
 		var parts []string
 		n := uint64(0)

@@ -211,7 +211,7 @@ func life(e *tick.ProcEvent, t *tick.Tick, zone *time.Location) string {
 	}
 	switch e.Kind {
 	case tick.ProcOOM:
-		return at + who(e.Comm, e.PID) + " is killed for want of memory"
+		return at + who(e.Comm, e.PID) + " is killed by the OOM killer"
 	case tick.ProcKilled:
 		from := "the kernel"
 		if e.Peer != 0 {

@@ -55,7 +55,7 @@ func takenChain(pid uint32) tick.Chain {
 	return tick.Chain{
 		ID: "c-7f3a", Rule: "cpu-taken", Severity: tick.High, PID: pid, TID: pid, Op: streamSyn, From: at(20.3), To: at(25.1),
 		Lost: 1370 * time.Millisecond, LostMin: 1360 * time.Millisecond, LostMax: 1380 * time.Millisecond, Window: time.Minute,
-		Excess: 1410 * time.Millisecond, Steps: 3801, Slow: 412, Confidence: 0.97, Baseline: "none of this is normal; a normal step takes 15.1 ms",
+		Excess: 1410 * time.Millisecond, Steps: 3801, Slow: 412, Confidence: 0.97, Baseline: "no such wait; a normal step takes 15.1 ms",
 		StepP50: 15_100_000, StepP99: 27_500_000, Without: 15_200_000, OpP50: 15_000_000, OpP99: 27_400_000,
 		Culprits: []tick.Culprit{
 			{Thread: thread("stress-ng", 8821, 8821), Cgroup: "/system.slice/cron.service", Parent: "cron 711", CPUs: []uint16{0}, Lost: 690 * time.Millisecond},
@@ -136,7 +136,7 @@ var incidents = []struct {
 		in.Chains = []tick.Chain{
 			chainOfRule("own-threads", streamSyn, own),
 			chainOfRule("stopped", 0, tick.Culprit{Thread: thread("gdb", 99, 99), What: "stopped it"}),
-			chainOfRule("lock-wait", 0, tick.Culprit{Thread: thread("dispatch", 4821, 4841), Own: true, What: "held a lock, or was waited for"}),
+			chainOfRule("lock-wait", 0, tick.Culprit{Thread: thread("dispatch", 4821, 4841), Own: true, What: "held a lock, or had not finished"}),
 			chainOfRule("driver-slow", malloc, tick.Culprit{What: "GPU driver, in cudaMalloc"}),
 			chainOfRule("call-slow", memcpy, tick.Culprit{What: "cudaMemcpyAsync"}),
 			chainOfRule("disk-wait", 0, tick.Culprit{What: "disk 254:0, for a page of memory", Root: tick.Root{Whose: tick.OfItself, Did: tick.DidPage}}),
@@ -316,9 +316,9 @@ func TestFixTaken(t *testing.T) {
 		"in between": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{2, 3}}}, 8, "taskset -apc 0-1,4-7 8821, or"},
 		"everywhere": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "renice 19 8821, or"},
 		"not known":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "renice 19 8821, or"},
-		"kernel":     {[]tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Parent: 2}, CPUs: []uint16{0}}}, 2, "give train CPUs of its own (cpuset), and keep"},
+		"kernel":     {[]tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Parent: 2}, CPUs: []uint16{0}}}, 2, "give train its own CPUs (cpuset), and keep"},
 		"a crowd": {[]tick.Culprit{{Thread: thread("go", 5, 5)}, {Thread: thread("node", 6, 6)}, {Thread: thread("rsync", 7, 7)}}, 4,
-			"give train CPUs of its own (cpuset): too many programs"},
+			"give train its own CPUs (cpuset): too many programs"},
 		"two threads": {[]tick.Culprit{{Thread: thread("hog", 5, 6), CPUs: []uint16{0}}, {Thread: thread("hog", 5, 7), CPUs: []uint16{1}}}, 4, "taskset -apc 2-3 5, or"},
 	} {
 		c := chainOfRule("cpu-taken", streamSyn, tt.culprits...)

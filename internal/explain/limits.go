@@ -63,10 +63,10 @@ var managers = []manager{
 		return g.Runtime == "docker" || g.Container == "" && (g.victim.where.Runtime == "docker" || g.in("docker"))
 	},
 		"raise the container's quota: docker update --cpus N ID", "raise the container's limit: docker update --memory N --memory-swap N ID", "docker update --cpuset-cpus LIST ID",
-		"docker update --cpuset-cpus LIST ID, and other CPUs for the others"},
+		"docker update --cpuset-cpus LIST ID, and other CPUs for the other containers"},
 	{"Podman", func(g *limited) bool { return g.Runtime == "podman" },
 		"raise the container's quota: podman update --cpus N ID", "raise the container's limit: podman update --memory N ID", "podman update --cpuset-cpus LIST ID",
-		"podman update --cpuset-cpus LIST ID, and other CPUs for the others"},
+		"podman update --cpuset-cpus LIST ID, and other CPUs for the other containers"},
 	{"Slurm", func(g *limited) bool { return g.Job != "" || g.in("slurm") },
 		"ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N", "ask for more memory when the job is submitted: sbatch --mem=N", "ask for more CPUs when the job is submitted: sbatch --cpus-per-task=N",
 		"sbatch --exclusive, or --cpus-per-task=N with TaskPlugin=task/affinity"},
@@ -82,7 +82,7 @@ var managers = []manager{
 		"raise the quota: echo FREE > FILE", "raise the limit: echo N > FILE", "echo LIST > FILE",
 		"cpuset"},
 	{"not known", func(*limited) bool { return true },
-		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "give it back what it had (cpuset.cpus of its cgroup)",
+		"raise the CPU quota of its cgroup: cpu.max (version 1: cpu.cfs_quota_us)", "raise the memory limit of its cgroup: memory.max (version 1: memory.limit_in_bytes)", "restore cpuset.cpus of its cgroup",
 		"cpuset"},
 }
 
@@ -198,7 +198,7 @@ func causeThrottled(c *tick.Chain, v *victim) string {
 	if g.Raw != "" {
 		s += ", " + g.Value() + ","
 	}
-	s += " was used up, and the kernel held " + v.name + " back"
+	s += " was used up, and the kernel throttled " + v.name
 	if ownUsers(c) {
 		own := *c
 		own.Culprits = c.Culprits[1:]

@@ -160,7 +160,7 @@ func (s *screen) libraries(t *tick.Tick, alive bool) {
 func (s *screen) system(h *tick.Host) {
 	s.title("System Context")
 	if h.CPUs == 0 && h.MemTotal == 0 {
-		s.put(span{"  not known", plain})
+		s.put(span{"  unknown", plain})
 		return
 	}
 	mem, swap := share(h.MemTotal-h.MemAvail, h.MemTotal), share(h.SwapUsed, h.SwapTotal)
@@ -288,7 +288,7 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 		}
 	}
 	if s.notes > 0 {
-		s.put(span{plural(uint64(s.notes), "limit") + " to what is seen: ingero explain lists them", plain})
+		s.put(span{plural(uint64(s.notes), "limit") + " of this view: ingero explain lists them", plain})
 	}
 	line := t.Time.In(zone).Format("15:04:05 MST")
 	if up := t.Time.Sub(t.Started); up > 0 {
@@ -313,11 +313,11 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 // Overhead describes the cost of tracing, and what is shed, in one line.
 func Overhead(o *tick.Overhead) string {
 	if !(o.Budget > 0) {
-		return "no bound"
+		return "no limit"
 	}
-	s := Percent(o.Share) + " of the traced time, of at most " + Percent(o.Budget)
+	s := Percent(o.Share) + " of the traced time, limit " + Percent(o.Budget)
 	if len(o.Shed) > 0 {
-		s += "; left out: " + strings.Join(o.Shed, ", ")
+		s += "; shed: " + strings.Join(o.Shed, ", ")
 	}
 	if f := &o.Floor; f.Share > 0 {
 		s += fmt.Sprintf("; probes need at least %s: %d ns for each of %s calls a second", Percent(f.Share), f.Probe.Nanoseconds(), Count(uint64(f.Rate)))

@@ -147,7 +147,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 	for i := range losses {
 		l := &losses[i]
 		job, gpus := f.of(l)
-		name := map[string]string{"cause": clean(l.Rule), "culprit": cmp.Or(clean(l.Culprit), "without a name"), "job": job}[by]
+		name := map[string]string{"cause": clean(l.Rule), "culprit": cmp.Or(clean(l.Culprit), "unnamed"), "job": job}[by]
 		if sums[name] == nil {
 			sums[name] = &lostRow{Name: name}
 		}
@@ -188,7 +188,7 @@ func (w *writer) losses(in *LostInput) {
 	r := buildLost(in)
 	at := period(r.From, r.To, w.loc)
 	if r.Processes == 0 {
-		w.text("Nothing that uses CUDA was recorded"+commaed(at)+".", "")
+		w.text("No process that uses CUDA was recorded"+commaed(at)+".", "")
 		return
 	}
 	head := fmt.Sprintf("%s, %s", plural(uint64(r.Sessions), "recording"), plural(uint64(r.Processes), "process"))
@@ -199,12 +199,12 @@ func (w *writer) losses(in *LostInput) {
 	}
 	w.text(head+commaed(at), "")
 	if r.LostNS == 0 {
-		w.text("Nothing was lost of "+gpuTime(r.ObservedNS)+" of GPUs.", "")
+		w.text("No GPU time was lost of the "+gpuTime(r.ObservedNS)+" observed.", "")
 		return
 	}
-	said := gpuTime(r.LostNS) + " of GPUs lost of " + gpuTime(r.ObservedNS) + " (" + Percent(r.Share) + "); " + Duration(r.WallNS) + " of wall time"
+	said := gpuTime(r.LostNS) + " of " + gpuTime(r.ObservedNS) + " of GPU time lost (" + Percent(r.Share) + "); " + Duration(r.WallNS) + " of wall time"
 	if r.Price > 0 {
-		said += fmt.Sprintf("; that is %s at %s an hour", money(r.Cost), money(r.Price))
+		said += fmt.Sprintf("; cost: %s at %s an hour", money(r.Cost), money(r.Price))
 	}
 	w.text(said, "")
 	for _, by := range LostBy {

@@ -15,23 +15,23 @@ func amount(n uint64) string { return Bytes(int64(min(n, 1<<62))) }
 func memoryTroubles(m *tick.Memory, loc *time.Location) []string {
 	var out []string
 	if g := &m.Growth; g.Leak {
-		out = append(out, fmt.Sprintf("GPU memory grows by %s a minute (%s to %s, over %s) and is not freed: %s are held now, in %s.",
+		out = append(out, fmt.Sprintf("GPU memory grows by %s a minute (%s to %s, over %s) and is not freed: %s held now, in %s.",
 			amount(uint64(g.PerMinute)), amount(uint64(g.Low)), amount(uint64(max(g.High, 0))), Duration(g.Over), amount(m.GPU.Bytes), plural(m.GPU.Count, "allocation")))
 	}
 	if o := &m.LastOOM; m.OOMs > 0 && o.Time != 0 {
 		out = append(out, oomText(m, o, loc))
 	}
 	if m.DoubleFrees > 0 {
-		out = append(out, plural(m.DoubleFrees, "call")+" freed what had been freed before.")
+		out = append(out, plural(m.DoubleFrees, "call")+" freed memory that was already freed.")
 	}
 	if len(out) > 0 && m.Inexact != 0 {
-		out = append(out, "This may be off: "+inexactText(m.Inexact)+".")
+		out = append(out, "These figures may be inaccurate: "+inexactText(m.Inexact)+".")
 	}
 	return out
 }
 
 func oomText(m *tick.Memory, o *tick.OOM, loc *time.Location) string {
-	s := plural(m.OOMs, "allocation") + " failed for want of memory"
+	s := plural(m.OOMs, "allocation") + " failed: out of memory"
 	if m.OOMs > 1 {
 		s += ", the last"
 	}
@@ -41,9 +41,9 @@ func oomText(m *tick.Memory, o *tick.OOM, loc *time.Location) string {
 	}
 	s += ", while the process held " + amount(o.Live) + " on the GPU."
 	if o.Fragmented {
-		s += " As much had been held before (" + amount(o.Peak) + "): the memory is in pieces, or others have it."
+		s += " The process had held as much before (" + amount(o.Peak) + "): the memory is fragmented, or other processes have it."
 		if o.Holes > 0 {
-			s += " Of the span of its addresses " + Percent(o.Holes) + " is not held."
+			s += " " + Percent(o.Holes) + " of its address range is free."
 		}
 	}
 	return s
@@ -53,9 +53,9 @@ func oomText(m *tick.Memory, o *tick.OOM, loc *time.Location) string {
 var inexactWords = map[string]string{
 	"attached-late":    "its allocations before the attach were not seen",
 	"records-lost":     "some calls have no records",
-	"entry-only":       "what its calls returned was not watched",
+	"entry-only":       "its return values were not traced",
 	"arguments-unread": "some arguments could not be read",
-	"table-full":       "it has more allocations than are kept",
+	"table-full":       "allocation table full",
 }
 
 func inexactText(x tick.Inexact) string {

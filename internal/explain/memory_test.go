@@ -50,18 +50,18 @@ func TestMemoryInReports(t *testing.T) {
 	text := Report(base(map[uint32]tick.Memory{4821: bad}), Options{})
 	_, got, _ := strings.Cut(text, "Memory of python3 (4821):\n")
 	want := `  - GPU memory grows by 61.0 MiB a minute (60.0 MiB to 63.0 MiB, over 10 min
-    0 s) and is not freed: 14.0 GiB are held now, in 1,200 allocations.
-  - 2 allocations failed for want of memory, the last at 14:41:00: cudaMalloc of
-    1.00 GiB, while the process held 14.0 GiB on the GPU. As much had been held
-    before (15.0 GiB): the memory is in pieces, or others have it. Of the span
-    of its addresses 12.0 % is not held.
-  - 3 calls freed what had been freed before.
+    0 s) and is not freed: 14.0 GiB held now, in 1,200 allocations.
+  - 2 allocations failed: out of memory, the last at 14:41:00: cudaMalloc of
+    1.00 GiB, while the process held 14.0 GiB on the GPU. The process had held
+    as much before (15.0 GiB): the memory is fragmented, or other processes have
+    it. 12.0 % of its address range is free.
+  - 3 calls freed memory that was already freed.
 `
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	bad.Inexact = tick.InexactLate | tick.InexactLost
-	if text := Report(base(map[uint32]tick.Memory{4821: bad}), Options{}); !strings.Contains(text, "This may be off: its allocations before the attach") {
+	if text := Report(base(map[uint32]tick.Memory{4821: bad}), Options{}); !strings.Contains(text, "These figures may be inaccurate: its allocations before the attach") {
 		t.Errorf("why it may be off is not said:\n%s", text)
 	}
 }

@@ -15,50 +15,50 @@ import (
 
 // dropWords explains the reasons of drops; the count comes before it.
 var dropWords = map[string]string{
-	"ring-full":          "records of calls were lost because the buffer was full: those calls are in counts and sums, not in lists of calls",
-	"kept-ring-full":     "records of calls that answers rest on were lost because both buffers were full: those calls are in counts and sums, and their time is between the calls that have records",
-	"wait-left-out":      "waits, or last accounts of threads, were lost because the buffers were full: the sums have them",
-	"thinned":            "records of fast calls were left out on purpose, under load: others stand for them, and those calls are in counts and sums",
-	"critical-ring-full": "events of processes (start, program, exit) were lost because the buffer was full",
-	"too-many-threads":   "calls were counted, not timed: too many threads made calls at the same time",
-	"too-many-counters":  "calls were counted for their function, not for their process: too many processes made calls",
-	"too-many-processes": "new child processes were not traced: too many already were",
-	"nested-too-deep":    "calls were counted, not timed: too many calls were open around them",
-	"duplicate-link":     "calls came by a second way and were left out, so that each counts once",
-	"orphan-return":      "returns came whose calls had begun before the probes were in place",
-	"malformed-record":   "records could not be read",
+	"ring-full":          "call records dropped: ring buffer full. Counts and sums include these calls, lists of calls do not",
+	"kept-ring-full":     "records of step-ending and other important calls dropped: both ring buffers full. Counts and sums include these calls; their time counts as time between calls",
+	"wait-left-out":      "records of waits or of exited threads dropped: ring buffers full. Sums include them",
+	"thinned":            "records of fast calls sampled out under load. Other records represent them; counts and sums include these calls",
+	"critical-ring-full": "process events (fork, exec, exit) dropped: ring buffer full",
+	"too-many-threads":   "calls counted, not timed: too many threads made calls at the same time",
+	"too-many-counters":  "calls counted per function only: process table full",
+	"too-many-processes": "new child processes not traced: process table full",
+	"nested-too-deep":    "calls counted, not timed: nested too deep",
+	"duplicate-link":     "duplicate calls ignored: they arrived by a second path",
+	"orphan-return":      "returns of calls that started before the probes were attached",
+	"malformed-record":   "malformed records skipped",
 
-	"stack-left-out":          "stacks found no room, and their calls have none",
-	"stack-not-named":         "stacks have addresses only: too many were new at a time",
-	"stack-process-not-known": "stacks have the place of the call alone: they were taken before what the process maps was known",
-	"stack-mapping-not-known": "stacks end early, in code that was mapped just before",
-	"stack-table-not-loaded":  "stacks end early, in a file whose table was not loaded yet",
-	"stack-no-table-there":    "stacks end early, in code that does not say who its callers are",
-	"stack-made-at-run-time":  "stacks end in code that was made at run time, which does not say who its callers are",
-	"stack-not-in-memory":     "stacks end early, where memory could not be read",
-	"stack-no-caller":         "stacks end early, where no caller was found",
-	"range-left-out":          "calls of NVTX found no room, so some steps that the program names are not counted",
-	"python-left-out":         "Python functions were met and not taken down, or child processes have no Python frames: too many came at once",
-	"python-too-many-threads": "stacks have no Python frames: the process has too many threads to look for the one",
-	"python-two-interpreters": "stacks have no Python frames: the thread was in two interpreters",
-	"python-unreadable":       "stacks lack Python frames: memory could not be read",
-	"python-strange":          "stacks lack Python frames: what was there made no sense",
-	"faults-full":             "faults of GPUs were left out: too many came at once",
-	"faults-over":             "faults of GPUs were left out: a session tells the first 100,000",
-	"faults-lost":             "faults of GPUs were reported by the driver and could not be taken down",
-	"faults-unread":           "lines of the kernel's log begin like faults of GPUs and could not be read: please report them",
-	"waker-quota":             "threads that ended long waits are not accounted for, so what they did meanwhile is not known: the process has 64 of them",
-	"waker-deep-quota":        "threads behind those that ended long waits are not accounted for: the process has 64 of them",
-	"waker-no-room":           "threads that ended long waits are not accounted for: too many threads are",
-	"waker-too-far":           "times a wait was not followed further: its chain has more than four threads",
-	"waker-kernel-thread":     "long waits were ended by threads of the kernel, which have no account",
-	"waker-agent":             "long waits were ended by ingero itself, which has no account",
-	"culprit-no-room":         "times who had the CPU in a wait has no name: more than 16 programs, or threads of the job, had it",
-	"culprit-overwritten":     "waits for a CPU have no name for part of their time: the CPU had more than 256 turns in each",
+	"stack-left-out":          "stacks dropped: stack table full",
+	"stack-not-named":         "stacks have addresses only: too many new stacks at a time",
+	"stack-process-not-known": "stacks have only the call site: the mappings of the process were not known yet",
+	"stack-mapping-not-known": "stacks truncated in code that was mapped shortly before",
+	"stack-table-not-loaded":  "stacks truncated in a file whose unwind table was not loaded yet",
+	"stack-no-table-there":    "stacks truncated in code without unwind information",
+	"stack-made-at-run-time":  "stacks truncated in code generated at run time, which has no unwind information",
+	"stack-not-in-memory":     "stacks truncated: memory could not be read",
+	"stack-no-caller":         "stacks truncated: no caller found",
+	"range-left-out":          "NVTX calls dropped: buffer full. Some steps that the program names are not counted",
+	"python-left-out":         "Python functions not recorded, or child processes without Python frames: too many at once",
+	"python-too-many-threads": "stacks without Python frames: the process has too many threads",
+	"python-two-interpreters": "stacks without Python frames: the thread was in two interpreters",
+	"python-unreadable":       "stacks with missing Python frames: memory could not be read",
+	"python-strange":          "stacks with missing Python frames: invalid interpreter data",
+	"faults-full":             "GPU faults dropped: too many at once",
+	"faults-over":             "GPU faults dropped: a recording keeps the first 100,000",
+	"faults-lost":             "GPU faults reported by the driver could not be recorded",
+	"faults-unread":           "kernel log lines begin like GPU faults but could not be parsed: please report them",
+	"waker-quota":             "threads that ended long waits have no account: limit of 64 per process. What these threads did meanwhile is unknown",
+	"waker-deep-quota":        "threads further up a chain of waits have no account: limit of 64 per process",
+	"waker-no-room":           "threads that ended long waits have no account: thread table full",
+	"waker-too-far":           "waits not followed to their root: more than four threads in the chain",
+	"waker-kernel-thread":     "long waits ended by kernel threads, which have no account",
+	"waker-agent":             "long waits ended by ingero itself, which has no account",
+	"culprit-no-room":         "waits with an unnamed CPU user: more than 16 programs, or threads of the job, used the CPU",
+	"culprit-overwritten":     "waits for a CPU partly unnamed: the CPU switched threads more than 256 times in each",
 	// For the kernel log, all lines count: it is unknown whether they were faults.
-	"kernel-log-overwritten": "lines of the kernel's log were written over before they were read: faults of GPUs may have been among them",
-	"kernel-log-suppressed":  "messages of the driver were kept back by the kernel, for there were too many",
-	"programs-not-read":      "command lines and ranks of processes were not read: too many processes came at once",
+	"kernel-log-overwritten": "kernel log lines overwritten before they were read: GPU faults may be missing",
+	"kernel-log-suppressed":  "driver messages suppressed by the kernel: too many",
+	"programs-not-read":      "processes without command line and rank: too many started at once",
 }
 
 // DropWords explains the reason of a drop, after a count.
@@ -123,13 +123,13 @@ var reportWords = map[string]string{
 	"precision-lost":   "",
 	"precision-back":   "",
 	"overhead-floor":   "",
-	"late-attach":      "was not seen all the time",
-	"runtime-unseen":   "is seen in part",
-	"left-out":         "is seen in part",
+	"late-attach":      "was not traced all the time",
+	"runtime-unseen":   "is only partly traced",
+	"left-out":         "is only partly traced",
 	"kubernetes":       "are not all known by name",
 
 	"no-python-frames":  "",
-	"faults-unseen":     "cannot be read, so faults of GPUs may be missed",
+	"faults-unseen":     "cannot be read, so GPU faults may be missed",
 	"gpu-state-unknown": "is not known",
 }
 
@@ -182,7 +182,7 @@ func lowerBounds(reports []reportJSON) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "Counts are lower bounds of " + strings.Join(names, ", ") + ": " + why + "."
+	return "Counts of " + strings.Join(names, ", ") + " are lower bounds: " + why + "."
 }
 
 // sentence turns a line of a report into a sentence.
@@ -224,10 +224,10 @@ func processNotes(p *tick.Process, ops []tick.Op, outer []split, t *timeReport, 
 		}
 	}
 	if thinned {
-		notes = append(notes, fmt.Sprintf("Records are missing of operations marked ~: their quantiles are from the kernel's histogram, ±%.0f %%. Counts and sums are exact; the time between calls is an estimate.", 100*stats.HistError))
+		notes = append(notes, fmt.Sprintf("Operations marked ~ lack records: their quantiles are from the kernel's histogram, ±%.0f %%. Counts and sums are exact; the time between calls is an estimate.", 100*stats.HistError))
 	}
 	if guess != "" {
-		notes = append(notes, "How much of these lay inside other calls is an estimate: "+guess[2:]+".")
+		notes = append(notes, "The time nested in other calls is an estimate for "+guess[2:]+".")
 	}
 	return notes
 }
@@ -255,13 +255,13 @@ func unreturned(ops []tick.Op) []string {
 		notes = append(notes, "Not returned yet, so their time is missing: "+strings.Join(names, ", ")+".")
 	}
 	if abandoned > 0 {
-		notes = append(notes, plural(abandoned, "call")+" never returned (a longjmp, another program, or the thread's end): counted, not timed.")
+		notes = append(notes, plural(abandoned, "call")+" never returned (longjmp, exec or thread exit): counted, not timed.")
 	}
 	if inner > 0 {
 		notes = append(notes, plural(inner, "driver launch")+" inside launches of the runtime: counted, not timed; their time is part of the runtime's.")
 	}
 	if counted > 0 {
-		notes = append(notes, plural(counted, "call")+" counted, not timed: their return was not watched.")
+		notes = append(notes, plural(counted, "call")+" counted, not timed: their return was not traced.")
 	}
 	return notes
 }

@@ -132,9 +132,9 @@ func Operations(t *OpTable, o Options) string {
 		outer := g.sum.Calls - g.sum.Nested
 		count := plural(outer, "call")
 		if g.sum.Nested > 0 {
-			count += ", " + Count(g.sum.Nested) + " more inside them"
+			count += ", " + Count(g.sum.Nested) + " more nested in them"
 			if outer == 0 {
-				count = plural(g.sum.Nested, "call") + ", all inside others"
+				count = plural(g.sum.Nested, "call") + ", all nested in others"
 			}
 		}
 		w.text(joined(" · ", g.title(node), count), "  ")

@@ -17,7 +17,7 @@ func TestPeers(t *testing.T) {
 	}{
 		{tick.Culprit{What: tick.APeer}, "a peer"},
 		{tick.Culprit{Thread: thread, What: tick.PeerAt + "10.0.0.7:6379"}, "peer 10.0.0.7:6379"},
-		{tick.Culprit{Thread: thread, What: "slept while it was waited for"}, "worker"},
+		{tick.Culprit{Thread: thread, What: "slept while the job waited for it"}, "worker"},
 	} {
 		if got := peers(&tick.Chain{Culprits: []tick.Culprit{tt.c}}); got != tt.want {
 			t.Errorf("%+v is %q, want %q", tt.c, got, tt.want)

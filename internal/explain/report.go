@@ -85,7 +85,7 @@ func nothing(r *report, loc *time.Location) string {
 	if len(r.Processes) == 1 {
 		s = who(r.Processes[0].Comm, r.Processes[0].PID) + " made no CUDA calls"
 	} else if len(r.Processes) > 1 {
-		s = plural(uint64(len(r.Processes)), "process") + " with CUDA made no calls of it"
+		s = plural(uint64(len(r.Processes)), "process") + " with CUDA made no CUDA calls"
 	}
 	if at := period(r.From, r.To, loc); at != "" {
 		s += ", " + at
@@ -192,7 +192,7 @@ func (w *writer) process(r *report, p *processReport) {
 func (r *processReport) calls() string {
 	s := plural(r.Outermost, "call")
 	if inside := r.Calls - r.Outermost; inside > 0 {
-		s += ", " + Count(inside) + " more inside them"
+		s += ", " + Count(inside) + " more nested in them"
 	}
 	if r.Launch != nil {
 		s += "; " + plural(*r.Launch, "launch")
@@ -228,7 +228,7 @@ func layerTitle(s events.Source) string {
 func (w *writer) layer(p *processReport, l *layerReport) {
 	title := layerTitle(l.source) + ": " + plural(l.Calls, "call")
 	if l.source == events.SourceDriver {
-		title += ", of which " + Count(l.Outermost) + " not made by the runtime"
+		title += ", " + Count(l.Outermost) + " not made by the runtime"
 	}
 	if l.SelfNS != nil {
 		own := Duration(ns64(*l.SelfNS))

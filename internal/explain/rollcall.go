@@ -168,7 +168,7 @@ func Instead(m *tick.Missing, now time.Time) string {
 	case m.State != tick.CommActive:
 		return "has " + m.State.String() + " the communicator"
 	case !m.Lives:
-		return "has ended the thread that entered the last one"
+		return "has ended the thread that entered its last collective"
 	}
 	s := doing(&m.Now, now)
 	if m.Open.Op == 0 {
@@ -188,9 +188,9 @@ func Instead(m *tick.Missing, now time.Time) string {
 func ending(e *tick.Ending) string {
 	switch {
 	case e.OOM:
-		return "was killed for want of memory"
+		return "was killed by the OOM killer"
 	case e.Exec:
-		return "went on to run another program"
+		return "executed another program"
 	case e.Signal != 0 && e.By != 0:
 		return "was killed by " + tick.SignalName(e.Signal) + " from " + who(e.Comm, e.By)
 	case e.Signal != 0:
@@ -211,7 +211,7 @@ func doing(d *tick.Doing, now time.Time) string {
 	case events.WaitRunnable:
 		return fmt.Sprintf("has been waiting for CPU %d", d.CPU) + lasts
 	case events.WaitThrottled:
-		return "is held back by the CPU quota of its cgroup" + lasts
+		return "is throttled by the CPU quota of its cgroup" + lasts
 	}
 	on := onWhat(d.Reason, d.Syscall, d.Dev)
 	if d.Syscall != 0 && on != d.Syscall.String() {

@@ -45,14 +45,14 @@ func TestInstead(t *testing.T) {
 	for want, m := range map[string]tick.Missing{
 		"was killed by SIGKILL from kubelet (711) 2.00 s ago":                            ended(tick.Ending{Signal: 9, By: 711, Comm: "kubelet"}),
 		"was killed by SIGSEGV 2.00 s ago":                                               ended(tick.Ending{Signal: 11}),
-		"was killed for want of memory 2.00 s ago":                                       ended(tick.Ending{Signal: 9, OOM: true}),
+		"was killed by the OOM killer 2.00 s ago":                                        ended(tick.Ending{Signal: 9, OOM: true}),
 		"ended 2.00 s ago":                                                               ended(tick.Ending{}),
-		"went on to run another program 2.00 s ago":                                      ended(tick.Ending{Exec: true}),
+		"executed another program 2.00 s ago":                                            ended(tick.Ending{Exec: true}),
 		"has aborted the communicator":                                                   {State: tick.CommAborted},
-		"has ended the thread that entered the last one":                                 {},
+		"has ended the thread that entered its last collective":                          {},
 		"runs on CPU 5 for 3.00 s":                                                       does(tick.Doing{CPU: 5}),
 		"has been waiting for CPU 5 for 3.00 s":                                          does(tick.Doing{State: events.WaitRunnable, CPU: 5}),
-		"is held back by the CPU quota of its cgroup for 3.00 s":                         does(tick.Doing{State: events.WaitThrottled}),
+		"is throttled by the CPU quota of its cgroup for 3.00 s":                         does(tick.Doing{State: events.WaitThrottled}),
 		"is in read, waiting for pipe for 3.00 s":                                        does(tick.Doing{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: events.SyscallOf(sys.SYS_READ)}),
 		"has been in cudaMalloc for 4.00 s, at train.py:12: it runs on CPU 2 for 3.00 s": inCall,
 	} {

@@ -14,7 +14,7 @@ var kindWords = map[events.FrameKind]string{
 }
 
 // cutText marks a truncated stack.
-const cutText = "deeper than what is taken"
+const cutText = "stack truncated"
 
 // StackLines formats a stack with one line per frame, innermost first. kernel is the linker name of
 // the function that the call launched on the GPU; "": none.

@@ -25,7 +25,7 @@ func TestStackLines(t *testing.T) {
 [Python] train.py in <module>()
 [Native] (libtorch_cuda.so)
 [Native] 0x7f03
-[...] deeper than what is taken`
+[...] stack truncated`
 	if got := strings.Join(StackLines(someStack, "_Z5scalePfi"), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -36,7 +36,7 @@ func TestFramesJSON(t *testing.T) {
 		`{"ip":"0x7f01","symbol":"cublasSgemm_v2+0xa6","file":"libcublas.so.12","source":"gemm.cc","line":7},` +
 		`{"ip":"0x7f01","symbol":"inlined","file":"libcublas.so.12","inline":true},` +
 		`{"py_file":"evil?[2J.py","py_func":"Net.forward","py_line":142},{"py_file":"train.py","py_func":"<module>"},` +
-		`{"ip":"0x7f02","file":"libtorch_cuda.so"},{"ip":"0x7f03"},{"gap":"deeper than what is taken"}]`
+		`{"ip":"0x7f02","file":"libtorch_cuda.so"},{"ip":"0x7f03"},{"gap":"stack truncated"}]`
 	got := strings.ReplaceAll(string(AppendFramesJSON(nil, someStack, "_Z5scalePfi")), `\u003c`, "<")
 	if got = strings.ReplaceAll(got, `\u003e`, ">"); got != want || !json.Valid([]byte(got)) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

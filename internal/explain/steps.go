@@ -156,7 +156,7 @@ func (w *writer) steps(b *tick.Breakdown) {
 	case l != nil && l.Range != "":
 		line += ", each the NVTX range " + rangeName(l.Range)
 	case l != nil && l.Waits > 1:
-		line += fmt.Sprintf(", of %d waits for the GPU each, up to %s", l.Waits, l.Op)
+		line += fmt.Sprintf(", each with %d GPU waits, ending with %s", l.Waits, l.Op)
 	}
 	if b.Critical > 0 {
 		line += "; they lost " + Duration(ns64(b.Critical)) + " waiting for a CPU when the GPU was done"

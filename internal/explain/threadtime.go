@@ -104,7 +104,7 @@ func causesOf(t *tick.ThreadTime) []causeRow {
 		for _, n := range named {
 			put(&lost, n.name, p, n.ns)
 		}
-		put(&lost, "CPU taken, in short turns", p, rest)
+		put(&lost, "CPU taken, short runs", p, rest)
 		put(&lost, "CPU quota", p, x.Throttled)
 		if p == tick.InGPUWaits {
 			continue

@@ -28,17 +28,17 @@ func untoldOf(list []tick.Untold) (out []untoldJSON) {
 	return out
 }
 
-// untoldText lists the causes that cannot be reported now, and since when: "not told, or not
-// wholly: swap-in, tcp-loss (since 12:03:05 UTC: disks are not watched)".
+// untoldText lists the causes that cannot be reported now, and since when: "Causes not
+// reported, or only in part: swap-in, tcp-loss (since 12:03:05 UTC without: disks)".
 func untoldText(list []tick.Untold, zone *time.Location) string {
 	var parts []string
 	for i := range list {
 		if u := &list[i]; u.Until.IsZero() {
-			parts = append(parts, clean(strings.Join(u.Rules, ", "))+" (since "+u.Since.In(zone).Format("15:04:05 MST")+" not seen: "+clean(u.Without)+")")
+			parts = append(parts, clean(strings.Join(u.Rules, ", "))+" (since "+u.Since.In(zone).Format("15:04:05 MST")+" without: "+clean(u.Without)+")")
 		}
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return "Causes not told, or not wholly: " + strings.Join(parts, "; ")
+	return "Causes not reported, or only in part: " + strings.Join(parts, "; ")
 }

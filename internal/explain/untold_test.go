@@ -15,7 +15,7 @@ func TestUntold(t *testing.T) {
 		{Step: "records-thin", Without: "single launches", Rules: []string{"graph-warmup"}, Since: at, Until: at.Add(time.Minute)},
 		{Step: "host-off", Without: "disks", Rules: []string{"swap-in", "tcp-loss"}, Since: at},
 	}
-	if got, want := untoldText(list, time.UTC), "Causes not told, or not wholly: swap-in, tcp-loss (since 12:03:05 UTC not seen: disks)"; got != want {
+	if got, want := untoldText(list, time.UTC), "Causes not reported, or only in part: swap-in, tcp-loss (since 12:03:05 UTC without: disks)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := untoldText(list[:1], time.UTC); got != "" {

@@ -48,7 +48,7 @@ func verdict(b *tick.Breakdown, chains []*tick.Chain, now time.Time, zone *time.
 	if len(chains) == 0 {
 		step, well := stepText(usual), "nothing is wrong"
 		if b.Steps == 0 {
-			well = "no steps yet: it has not waited for the GPU twice"
+			well = "no steps yet: fewer than two GPU waits"
 		}
 		return joined(" · ", step, bound(b), well), false
 	}
@@ -101,15 +101,15 @@ func healthy(p *processReport, over time.Duration) string {
 	}
 	if b.Steps == 0 {
 		return joined(", ", who(p.Comm, p.PID), Duration(int64(over)), bound(b)) +
-			": it did not wait for the GPU twice, so there are no steps that something could have slowed."
+			": no steps were found, because it waited for the GPU fewer than two times."
 	}
 	s, lost := "Nothing slowed "+who(p.Comm, p.PID)+" in "+Duration(int64(over))+": ", ""
 	if held := b.Runnable + b.Throttled; held >= b.Elapsed/100 {
 		// There was some, but no cause took enough to stand out from chance.
-		s = "Nothing much slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
-		lost = "; it was kept from a CPU for " + Duration(ns64(held)) + ", of which its steps felt " + Duration(ns64(b.Critical))
+		s = "Nothing significant slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
+		lost = "; it waited for a CPU for " + Duration(ns64(held)) + ", which delayed its steps by " + Duration(ns64(b.Critical))
 		if b.Critical == 0 {
-			lost = "; it was kept from a CPU for " + Duration(ns64(held)) + ", while it had to wait for the GPU anyway"
+			lost = "; it waited for a CPU for " + Duration(ns64(held)) + ", but only while it had to wait for the GPU anyway"
 		}
 	}
 	n, p50, p99 := stepsOf(b)
@@ -146,7 +146,7 @@ func busy(in *Input, list map[uint32]*tick.Breakdown) string {
 		return s + "Waiting for a CPU was " + Percent(share) + " of this time.)"
 	}
 	if len(list) > 1 {
-		return s + "They did not touch these jobs.)"
+		return s + "They did not slow these jobs.)"
 	}
-	return s + "They did not touch this job.)"
+	return s + "They did not slow this job.)"
 }

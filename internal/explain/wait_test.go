@@ -78,10 +78,10 @@ func TestMeanwhile(t *testing.T) {
 	hog := thread("hog", 9, 9)
 	for want, w := range map[string]*tick.WakerShare{
 		"": nil, ", which ran": {Times: tick.Times{OnCPU: 5, Blocked: 3}},
-		", which waited for a CPU that hog had": {Times: tick.Times{Runnable: 5}, By: hog},
-		", which was throttled":                 {Times: tick.Times{Throttled: 5}},
-		", which slept":                         {Times: tick.Times{Blocked: 5}, Reason: events.ReasonSleep},
-		", which waited for disk 8:1":           {Times: tick.Times{Blocked: 5}, Reason: events.ReasonDisk, Dev: 8<<20 | 1},
+		", which waited for a CPU used by hog": {Times: tick.Times{Runnable: 5}, By: hog},
+		", which was throttled":                {Times: tick.Times{Throttled: 5}},
+		", which slept":                        {Times: tick.Times{Blocked: 5}, Reason: events.ReasonSleep},
+		", which waited for disk 8:1":          {Times: tick.Times{Blocked: 5}, Reason: events.ReasonDisk, Dev: 8<<20 | 1},
 	} {
 		if got := meanwhile(w, ""); got != want {
 			t.Errorf("meanwhile(%+v) = %q, want %q", w, got, want)

@@ -60,7 +60,7 @@ func threadName(t *events.Thread) string {
 func hadCPU(s *tick.Share) string {
 	switch {
 	case s.Idle:
-		return "wake-up of an idle CPU"
+		return "idle CPU waking up"
 	case s.Reason == events.ReasonHypervisor:
 		return "the hypervisor"
 	case s.Agent:
@@ -68,7 +68,7 @@ func hadCPU(s *tick.Share) string {
 	case s.Own:
 		return "own thread " + threadName(&s.Who)
 	case s.Who.TID == 0:
-		return "many short turns"
+		return "many short-running threads"
 	}
 	return threadName(&s.Who)
 }
@@ -131,9 +131,9 @@ func meanwhile(w *tick.WakerShare, at string) string {
 		s := which + " waited for a CPU"
 		switch {
 		case w.Hypervisor:
-			s += " that the hypervisor gave to others"
+			s += " taken by the hypervisor"
 		case w.By.TID != 0:
-			s += " that " + threadName(&w.By) + " had"
+			s += " used by " + threadName(&w.By)
 		}
 		return s
 	case w.Throttled:

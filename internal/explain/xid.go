@@ -80,7 +80,7 @@ func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 	facts := []string{time.Unix(0, x.Time).In(zone).Format("15:04:05.000000")}
 	switch {
 	case x.CausedBy != 0:
-		facts = append(facts, fmt.Sprintf("caused by %d, as the driver says", x.CausedBy))
+		facts = append(facts, fmt.Sprintf("caused by %d, according to the driver", x.CausedBy))
 	case x.At == 1:
 		facts = append(facts, "the first of its burst")
 	case x.At > 1:
@@ -95,7 +95,7 @@ func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 		facts = append(facts, "the driver gave no code")
 	}
 	if x.Injected {
-		facts = append(facts, "written to the kernel's log by a program, not by the driver")
+		facts = append(facts, "written to the kernel log by a program, not by the driver")
 	}
 	lines := []string{strings.Join(facts, " · ")}
 	if detail {
@@ -122,7 +122,7 @@ func xidWho(x *tick.Xid) string {
 		if name == "" {
 			name = "process"
 		}
-		return fmt.Sprintf("Hit %s: there is no such process any more, or it is not clear which", who(name, x.SaidPID))
+		return fmt.Sprintf("Hit %s: the process has exited, or its PID is ambiguous", who(name, x.SaidPID))
 	case x.PID != x.SaidPID:
 		return fmt.Sprintf("Hit %s, which is %d in its container", who(clean(x.Comm), x.PID), x.SaidPID)
 	}

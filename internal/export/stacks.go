@@ -98,7 +98,7 @@ func framesOf(s *query.StackSum, comm string) []stackFrame {
 		out = append(out, stackFrame{name: "[stack not known]"})
 	} else {
 		if s.Stack.Cut {
-			out = append(out, stackFrame{name: "[deeper than what is taken]"})
+			out = append(out, stackFrame{name: "[stack truncated]"})
 		}
 		for i := len(s.Stack.Frames) - 1; i >= 0; i-- {
 			f := &s.Stack.Frames[i]

@@ -67,9 +67,9 @@ func TestFolded(t *testing.T) {
 	r := recordStacks(t)
 	const main = "python3 (4821);main;"
 	const step = main + "step (train:1.py:8);"
-	const cut = "python3 (4821);[deeper than what is taken];main;(liba.so);"
+	const cut = "python3 (4821);[stack truncated];main;(liba.so);"
 	for value, want := range map[string][]string{
-		"wall": {cut + "cudaMalloc 300", "python3 (4821);[stack not known];cudaStreamSynchronize 10", step + "cudaLaunchKernel;[GPU] void gpu::add<float>(float*, int) 1600",
+		"wall": {"python3 (4821);[stack not known];cudaStreamSynchronize 10", cut + "cudaMalloc 300", step + "cudaLaunchKernel;[GPU] void gpu::add<float>(float*, int) 1600",
 			step + "cudaMalloc 60", step + "cudaStreamSynchronize 1000"},
 		"gpu-wait": {"python3 (4821);[stack not known];cudaStreamSynchronize 10", step + "cudaStreamSynchronize 700"},
 		"runnable": {step + "cudaStreamSynchronize 300"},
@@ -111,7 +111,7 @@ func TestPprof(t *testing.T) {
 	for value, want := range map[string][]string{
 		"wall":       {"1.60us", "cudaLaunchKernel", "step", "train;1.py:8", "main"},
 		"gpu_wait":   {"700ns", "cudaStreamSynchronize"},
-		"gpu_memory": {"4.39kB", "cudaMalloc", "[deeper than what is taken]"},
+		"gpu_memory": {"4.39kB", "cudaMalloc", "[stack truncated]"},
 	} {
 		cmd := exec.Command("go", "tool", "pprof", "-sample_index="+value, "-lines", "-unit=minimum", "-traces", file)
 		cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())

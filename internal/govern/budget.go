@@ -35,16 +35,16 @@ type Step struct {
 // Steps are the shedding levels, in order of activation: high cost and little information first,
 // incomplete counts last. They are reverted in the reverse order.
 var Steps = [...]Step{
-	{"launches-once", Twice, "launches of the CUDA runtime have no probe: the driver's probe counts and records them, by their return addresses", "launches that the runtime refuses are not seen; results and times of launches are the driver's"},
-	{"stacks-rare", Stacks, "stacks are taken of slow and failed calls, and of a sixteenth of the others that had one", "calls by place in the program: rare places may be missing"},
-	{"records-thin", Records, "one fast call in 8 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
-	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls, and of who holds Python's lock"},
-	{"launches-counted", Launches, "launches of the processes that make very many are counted, not timed", "durations and results of these launches, so call-slow, driver-slow, graph-pool, gpu-behind and cold-start do not look at them, and failed launches are not seen; their counts stay exact"},
-	{"stacks-off", Stacks, "no stack is taken", "where in the program calls are made"},
-	{"records-least", Records, "one fast call in 64 of those on which no answer rests has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
-	{"host-off", Host, "disks, reclaim and sockets are not watched", "causes on the host but for the CPU"},
-	{"calls-counted", Calls, "copies, memsets, events and queries that return at once are counted, not timed", "durations of these calls; their counts stay exact"},
-	{"hot-off", Hot, "the dearest of the launches and calls that return at once have no probe", "their counts, which are lower bounds: calls are not counted until the probes are back"},
+	{"launches-once", Twice, "CUDA runtime launches have no probe: the driver's probe counts and records them, by return address", "launches that the runtime rejects are not seen; results and times of launches are those of the driver call"},
+	{"stacks-rare", Stacks, "slow and failed calls have a stack, and 1 in 16 of the other calls that had one", "rare call sites may be missing"},
+	{"records-thin", Records, "1 in 8 of the fast calls that no result depends on has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
+	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls and of the GIL holder"},
+	{"launches-counted", Launches, "launches of processes that make very many are counted, not timed", "durations and results of these launches: call-slow, driver-slow, graph-pool, gpu-behind and cold-start skip them, and failed launches are not seen; counts stay exact"},
+	{"stacks-off", Stacks, "calls have no stack", "call sites"},
+	{"records-least", Records, "1 in 64 of the fast calls that no result depends on has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
+	{"host-off", Host, "disks, reclaim and sockets are not traced", "causes on the host, except the CPU"},
+	{"calls-counted", Calls, "copies, memsets, events and queries that return at once are counted, not timed", "durations of these calls; counts stay exact"},
+	{"hot-off", Hot, "the most expensive launches and calls that return at once have no probe", "their counts become lower bounds: calls are not counted until the probes are back"},
 }
 
 // Load is the cost of tracing in a tick, as shares of the time of the traced processes.

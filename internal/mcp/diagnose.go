@@ -78,7 +78,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 func limits(notes []string) []string {
 	out := slices.Clone(notes[:min(len(notes), 1)])
 	for _, n := range notes[len(out):] {
-		if strings.Contains(n, "causes that are not told since") {
+		if strings.Contains(n, "causes that are not reported since") || strings.Contains(n, "causes that are not told since") { // the second: in older recordings
 			out = append(out, n)
 		}
 	}

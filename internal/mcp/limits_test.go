@@ -7,7 +7,7 @@ import (
 
 // A diagnosis has the first note, and all notes about causes that cannot be found.
 func TestLimits(t *testing.T) {
-	off := "From 12:03:05 UTC on disks are not watched; causes that are not told since, or not all of them: swap-in."
+	off := "From 12:03:05 UTC on disks are not watched; causes that are not reported since, or only in part: swap-in."
 	for _, tt := range []struct{ notes, want []string }{
 		{nil, nil}, {[]string{"a", "b"}, []string{"a"}}, {[]string{"a", "b", off}, []string{"a", off}}, {[]string{off}, []string{off}},
 	} {

@@ -86,7 +86,7 @@ func (p *part) byText(calls *part) any {
 		case b.Agent:
 			what = "ingero itself"
 		case b.Idle:
-			what = "wake-up of an idle CPU"
+			what = "idle CPU waking up"
 		case b.Reason != "":
 			what = strings.TrimSpace(strings.Join([]string{b.Reason, b.Syscall, b.Dev, b.Comm}, " "))
 			what = strings.Join(strings.Fields(what), " ")

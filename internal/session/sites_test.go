@@ -81,7 +81,7 @@ func TestSitesOfCulprits(t *testing.T) {
 	s.batch([]events.Stack{line(1, 1), line(2, 2), line(3, 2)}, nil, []events.Wait{
 		wait(worker, 1, 500), wait(worker, 2, 300), wait(worker, 3, 300), wait(worker, 0, 9_000), wait(events.Thread{}, 1, 9_000)})
 	chains := []tick.Chain{{PID: 7, Culprits: []tick.Culprit{{Thread: worker}, {Thread: events.Thread{PID: 8, TID: 10}}, {}, {Thread: worker, CPUs: []uint16{1}},
-		{Thread: worker, CPUs: []uint16{1}, What: "made input, and was waited for"}}}}
+		{Thread: worker, CPUs: []uint16{1}, What: "prepared input while the job waited"}}}}
 	s.ofChains(chains)
 	for i, want := range []string{"a.py:2 in f()", "", "", "", "a.py:2 in f()"} {
 		if got := chains[0].Culprits[i].At; got != want {

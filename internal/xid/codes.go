@@ -26,26 +26,26 @@ type Code struct {
 
 // actions are the instructions, by key.
 var actions = map[string]string{
-	"":                  "NVIDIA publishes no action for it: look at the faults around it.",
+	"":                  "NVIDIA publishes no action for this code. Check the faults around it.",
 	"CHECK_APP":         "Look for the bug in the program: compute-sanitizer finds most. If other programs are hit on this GPU too, test it: dcgmi diag -r 3.",
 	"CHECK_MECHANICALS": "Check the power cables, the seat of the card, and its cooling.",
-	"CHECK_NVLINK":      "Look which link it is (nvidia-smi nvlink -e), reset the GPUs at its ends, and have cable and board checked if it comes again.",
-	"CHECK_PEERS":       "Look for a fault on the GPUs that are linked to this one: it is the cause as a rule.",
-	"CHECK_UVM":         "Look for faults of the nvidia-uvm module in the kernel's log.",
-	"CONTACT_SUPPORT":   "Run nvidia-bug-report.sh and ask whoever supports the machine.",
-	"DRAIN_PEERS":       "Let no new work on this GPU that needs other GPUs, and end what uses it together with them.",
-	"DRAIN_RESET":       "Let no new work on this GPU, end what runs there, and reset it: nvidia-smi -r -i GPU.",
-	"FOLLOW_ROOT":       "Look at the first fault of the burst: this one follows from it.",
-	"IGNORE":            "Nothing has to be done at once.",
-	"INVESTIGATE_SW":    "If it comes again, look for a newer driver, and report it with nvidia-bug-report.sh.",
-	"READ_MESSAGE":      "Do what the message says: reset the GPU, or drain and reboot the machine.",
-	"RELOAD_DRIVER":     "End what runs on this GPU and load the driver again: sudo rmmod nvidia, then sudo modprobe nvidia.",
-	"RESET_GPU":         "End what runs on this GPU and reset it: nvidia-smi -r -i GPU.",
-	"RESTART_APP":       "Restart the program that it hit.",
+	"CHECK_NVLINK":      "Look up the link (nvidia-smi nvlink -e) and reset the GPUs at its ends. If the fault recurs, check the cable and the board.",
+	"CHECK_PEERS":       "Look for a fault on the GPUs linked to this one: it is usually the cause.",
+	"CHECK_UVM":         "Look for faults of the nvidia-uvm module in the kernel log.",
+	"CONTACT_SUPPORT":   "Run nvidia-bug-report.sh and contact the support for this machine.",
+	"DRAIN_PEERS":       "Start no new multi-GPU work on this GPU, and stop the multi-GPU work that uses it.",
+	"DRAIN_RESET":       "Start no new work on this GPU, stop what runs there, and reset it: nvidia-smi -r -i GPU.",
+	"FOLLOW_ROOT":       "Look at the first fault of the burst: it caused this one.",
+	"IGNORE":            "No immediate action is needed.",
+	"INVESTIGATE_SW":    "If it recurs, look for a newer driver, and report it with nvidia-bug-report.sh.",
+	"READ_MESSAGE":      "Follow the message: reset the GPU, or drain and reboot the machine.",
+	"RELOAD_DRIVER":     "Stop what runs on this GPU and reload the driver: sudo rmmod nvidia, then sudo modprobe nvidia.",
+	"RESET_GPU":         "Stop what runs on this GPU and reset it: nvidia-smi -r -i GPU.",
+	"RESTART_APP":       "Restart the program that was hit.",
 	"RESTART_BM":        "Reboot the machine.",
-	"RESTART_FM":        "If it came alone, restart the fabric manager: systemctl restart nvidia-fabricmanager.",
+	"RESTART_FM":        "If it is the only fault, restart the fabric manager: systemctl restart nvidia-fabricmanager.",
 	"RESTART_VM":        "Restart the virtual machine.",
-	"UPDATE_SWFW":       "Update driver and firmware on host and guest to versions that go together.",
+	"UPDATE_SWFW":       "Update driver and firmware on host and guest to compatible versions.",
 }
 
 var codes = sync.OnceValue(func() map[uint32]Code {
@@ -70,7 +70,7 @@ func instruction(action, then string) string {
 	case strings.HasPrefix(then, "If "), strings.HasPrefix(then, "Look "):
 		return do + " " + then
 	}
-	return do + " If it comes again: " + strings.ToLower(then[:1]) + then[1:]
+	return do + " If it recurs: " + strings.ToLower(then[:1]) + then[1:]
 }
 
 // Lookup returns the facts about an Xid. For an unpublished code, the meaning says so.
@@ -78,5 +78,5 @@ func Lookup(code uint32) Code {
 	if c, ok := codes()[code]; ok {
 		return c
 	}
-	return Code{Code: code, Meaning: "It is not among the codes that NVIDIA has published.", Do: actions["CONTACT_SUPPORT"]}
+	return Code{Code: code, Meaning: "NVIDIA has not published this code.", Do: actions["CONTACT_SUPPORT"]}
 }

@@ -87,18 +87,18 @@ func TestCodes(t *testing.T) {
 	for code, want := range map[uint32]Code{
 		79: {Name: "GPU_HAS_FALLEN_OFF_THE_BUS", Severity: "fatal", Do: "Reboot the machine."},
 		13: {Name: "GR_EXCEPTION", Severity: "warning", Do: "Restart the program"},
-		95: {Name: "UNCONTAINED_ERROR", Severity: "fatal", Do: "End what runs on this GPU and reset it"},
-		48: {Name: "GPU_ECC_DBE", Severity: "fatal", Do: "Let no new work"},
+		95: {Name: "UNCONTAINED_ERROR", Severity: "fatal", Do: "Stop what runs on this GPU and reset it"},
+		48: {Name: "GPU_ECC_DBE", Severity: "fatal", Do: "Start no new work"},
 	} {
 		if got := Lookup(code); got.Name != want.Name || got.Severity != want.Severity || !strings.HasPrefix(got.Do, want.Do) {
 			t.Errorf("%d: got %+v, want %+v", code, got, want)
 		}
 	}
 	alone := Of(&tick.Xid{Code: 45, At: 1})
-	if later := Of(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If it came alone") || !strings.HasPrefix(later.Do, "Look at the first") {
+	if later := Of(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If it is the only fault") || !strings.HasPrefix(later.Do, "Look at the first") {
 		t.Errorf("alone %q, later %q", alone.Do, later.Do)
 	}
-	if c := Lookup(173); c.Name != "" || !strings.Contains(c.Meaning, "not among") || c.Do == "" {
+	if c := Lookup(173); c.Name != "" || !strings.Contains(c.Meaning, "not published") || c.Do == "" {
 		t.Errorf("173: %+v", c)
 	}
 	if c := LookupSwitch(20034, "Fatal, Link 30 LTSSM Fault Up"); c.Severity != "fatal" {

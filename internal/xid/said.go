@@ -70,12 +70,12 @@ var (
 
 // LookupSwitch returns the facts in the message of an SXid.
 func LookupSwitch(code uint32, msg string) Code {
-	c := Code{Code: code, Meaning: "An NVSwitch reports an error; its message says on which link.", Do: actions["CHECK_NVLINK"]}
+	c := Code{Code: code, Meaning: "An NVSwitch reports an error; its message names the link.", Do: actions["CHECK_NVLINK"]}
 	switch {
 	case switchNonFatal.MatchString(msg):
 		c.Severity = "warning"
 	case switchFatal.MatchString(msg):
-		c.Severity, c.Do = "fatal", "End what runs on the GPUs of this fabric, reset them and the switches, and restart the fabric manager."
+		c.Severity, c.Do = "fatal", "Stop what runs on the GPUs of this fabric, reset them and the switches, and restart the fabric manager."
 	}
 	return c
 }

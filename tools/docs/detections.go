@@ -13,13 +13,13 @@ const detectionsHead = `# Detections
 
 <!-- Generated from internal/causal and internal/explain by make docs. -->
 
-The rules of ingero. A rule finds one kind of cause of lost time. Each cause found is a
-chain, with its culprit, its lost time and the command that fixes it. Without lost time there is no
-chain: ingero does not report a busy machine that does not slow the job. The comment of
-internal/causal explains how chains are judged.
+The causes of lost time that ingero detects, by rule. A rule finds one kind of cause. Each finding is a
+chain: the cause, the culprit, the lost time and the fix. Without lost time there is no chain: ingero does
+not report a busy machine that does not slow the job. The package comment of internal/causal describes how
+ingero evaluates a chain.
 
-` + "`causes.rules-off`" + ` (--rules-off) and ` + "`causes.min-severity`" + ` (--min-severity) hide chains
-in reports; ` + "`ingero silence`" + ` hides them for a while. ingero records all of them.
+` + "`causes.rules-off`" + ` (--rules-off) and ` + "`causes.min-severity`" + ` (--min-severity) hide
+chains from reports, and ` + "`ingero silence`" + ` hides them for some time. ingero records all chains.
 
 ## Rules
 `
@@ -27,10 +27,9 @@ in reports; ` + "`ingero silence`" + ` hides them for a while. ingero records al
 const problemsHead = `
 ## Problems
 
-A widely quoted list of 25 problems of GPU jobs (and 6b), with the rules that find each
-of them.
+An often-quoted list of 25 problems of GPU jobs (and 6b), and the rules that detect each.
 
-| | problem | rules | evidence |
+| | problem | rules | how ingero detects it |
 |---|---|---|---|
 `
 
@@ -39,12 +38,12 @@ var needWords = []struct {
 	need  causal.Needs
 	words string
 }{
-	{causal.NeedWaits, "waits from the scheduler: which thread waited for what"},
+	{causal.NeedWaits, "waits and their causes, from the scheduler"},
 	{causal.NeedCalls, "CUDA calls with their durations"},
-	{causal.NeedHost, "host events: disks, memory, signals, the network"},
-	{causal.NeedState, "state from all calls of a process: memory, graphs, communicators"},
+	{causal.NeedHost, "host events: disks, memory, signals, network"},
+	{causal.NeedState, "state derived from all calls of a process: memory, graphs, communicators"},
 	{causal.NeedGPUs, "the state of the GPUs (nvidia-smi)"},
-	{causal.NeedXids, "faults reported by GPUs"},
+	{causal.NeedXids, "GPU faults (XIDs)"},
 }
 
 // detections renders the rules and their problems.
@@ -67,10 +66,10 @@ func detections() string {
 		}
 		b.WriteString("\nNeeds " + needs(r.Needs) + ".")
 		if steps := without(r); len(steps) > 0 {
-			b.WriteString(" Reported partly or not at all while ingero sheds one of these [steps](../design/overhead.md): `" + strings.Join(steps, "`, `") + "`.")
+			b.WriteString(" Not reported, or only in part, while ingero [sheds](../design/overhead.md) `" + strings.Join(steps, "`, `") + "`.")
 		}
 		if len(r.Problems) > 0 {
-			b.WriteString(" Finds problems " + strings.Join(r.Problems, ", ") + " [below](#problems).")
+			b.WriteString(" Detects problems " + strings.Join(r.Problems, ", ") + " [below](#problems).")
 		}
 		b.WriteByte('\n')
 	}
@@ -79,7 +78,7 @@ func detections() string {
 		p := &causal.Problems[i]
 		how := p.How
 		if p.Needs != "" {
-			how = "Not by ingero alone. It would need " + p.Needs + "."
+			how = "Not detected by a rule of its own. Detection would require " + p.Needs + "."
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", p.Number, p.Name, cell(p.Answer()...), how)
 	}
