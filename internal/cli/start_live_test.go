@@ -13,16 +13,30 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What docs/start/first-incident.md types, typed as it stands there, explains the program, and
-// the change of the program takes the cause away.
+// The commands of docs/start/first-incident.md, typed as they stand there, trace the program and
+// count all of its calls. Whether they name its cause is measured by TestFirstIncidentCause: on a
+// busy machine, other programs take more of its time.
 func TestFirstIncident(t *testing.T) {
+	_, reports := typeFirstIncident(t)
+	for i, report := range reports {
+		for _, words := range []string{"801 calls, 804 more nested in them", "cudaMemcpy 400 ", "cudaDeviceSynchronize 400 "} {
+			if i >= 2 && !strings.Contains(report, words) {
+				t.Errorf("report %d lacks %q:\n%s", i, words, report)
+			}
+		}
+	}
+}
+
+// typeFirstIncident types the blocks of docs/start/first-incident.md, except the first, which builds
+// ingero. It returns the blocks and what each printed, with single spaces.
+func typeFirstIncident(t *testing.T) (blocks, printed []string) {
+	t.Helper()
 	b := newBench(t)
 	testkit.NeedTool(t, "python3")
 	page, err := os.ReadFile("../../docs/start/first-incident.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var blocks []string
 	for _, m := range regexp.MustCompile("(?s)```bash\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		blocks = append(blocks, m[1])
 	}
@@ -36,7 +50,7 @@ func TestFirstIncident(t *testing.T) {
 		os.Symlink(libraries, filepath.Join(b.dir, "here/sim/prebuilt/amd64"))); err != nil {
 		t.Fatal(err)
 	}
-	said := make([]string, len(blocks))
+	printed = make([]string, len(blocks))
 	for i, block := range blocks[1:] {
 		cmd := exec.Command("bash", "-euc", block)
 		cmd.Dir, cmd.Env = filepath.Join(b.dir, "here"), b.env
@@ -46,17 +60,7 @@ func TestFirstIncident(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%s: exit code %d\n%s%s", block, code, stdout, stderr)
 		}
-		said[i+1] = strings.Join(strings.Fields(stdout+stderr), " ")
+		printed[i+1] = strings.Join(strings.Fields(stdout+stderr), " ")
 	}
-	const line = "train.py:12 in load()"
-	for i, has := range []bool{2: true, 3: false, 4: true} {
-		if i >= 2 && strings.Contains(said[i], line) != has {
-			t.Errorf("%sprints %q: %v, want %v:\n%s", blocks[i], line, !has, has, said[i])
-		}
-	}
-	for _, words := range []string{"waited for input from python3", "INCIDENT REPORT"} {
-		if !strings.Contains(said[2], words) {
-			t.Errorf("the first report lacks %q:\n%s", words, said[2])
-		}
-	}
+	return blocks, printed
 }
