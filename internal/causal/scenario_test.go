@@ -54,6 +54,7 @@ type scenario struct {
 	facts   []fact
 	steps   []stepSpan
 	expect  []string
+	lost    int64 // set by truth; 0: not yet
 }
 
 type program struct {
@@ -162,18 +163,21 @@ func (sc *scenario) play(t testing.TB, p program, off bool) *simThread {
 	x := newSimThread(p.pid, p.tid, 42)
 	x.now += p.from
 	x.hogs, x.quota, x.off, x.hostOnly, x.counted, x.steps = sc.hogs, sc.quota, off, p.host, sc.counted, sc.steps
+	parsed := make([]option, len(p.lines))
+	for i, f := range p.lines {
+		parsed[i] = options(t, f)
+	}
 	for n := range p.steps {
 		begin := x.now
-		for _, f := range p.lines {
-			line(t, x, n, begin, f)
+		for i, f := range p.lines {
+			line(t, x, n, begin, f, &parsed[i])
 		}
 	}
 	return x
 }
 
 // line executes one line.
-func line(t testing.TB, x *simThread, n int, begin int64, f []string) {
-	o := options(t, f)
+func line(t testing.TB, x *simThread, n int, begin int64, f []string, o *option) {
 	hit := o.p == 0 || x.bad.Float64() < o.p
 	if o.p != 0 && x.off || o.at != 0 && (o.at != n || x.off) {
 		hit = false
