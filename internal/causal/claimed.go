@@ -316,20 +316,22 @@ func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) 
 	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
 }
 
-// finding returns the judged finding of what one cause cost a thread.
+// finding returns the judged finding of what one cause cost a thread. A sum over sampled steps can
+// exceed the observed time; the loss cannot.
 func (w *Window) finding(v *verdict, y *tally) Finding {
 	e, r := w.e, &Rules[y.rule]
 	p50, p99, without := e.counterfactual(v, y)
+	lost := min(y.lost, float64(v.span))
 	x := Finding{
 		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op, Group: y.group, From: y.first.from, To: y.last.to(),
-		Lost: int64(y.lost), Window: v.span, Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
+		Lost: int64(lost), Window: v.span, Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
 		P50: p50, P99: p99, Without: without,
-		Severity: severity(y.lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
+		Severity: severity(lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
 		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
 		excess: int64(max(v.excess, y.lost)), notIt: e.notIt(v, y), spread: v.spread(y), judged: true,
 	}
 	x.assign(r)
-	x.Min, x.Max = r.interval(y.min, y.lost, y.max)
+	x.Min, x.Max = r.interval(y.min, lost, y.max, v.span)
 	if op := e.opOf(y); op != 0 {
 		x.Op = op
 	}

@@ -44,7 +44,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 	if x.Confidence == 0 {
 		x.Confidence = 1
 	}
-	x.Min, x.Max = r.interval(float64(x.Min), float64(x.Lost), float64(x.Max))
+	x.Min, x.Max = r.interval(float64(x.Min), float64(x.Lost), float64(x.Max), x.Window)
 	x.excess, x.judged = x.Lost, true
 	w.e.weaken(x, 0, w.Now())
 	return true
@@ -72,8 +72,9 @@ func severity(lost, span float64) tick.Severity {
 	return tick.Low
 }
 
-// interval widens the bounds of a loss by the error of the rule.
-func (r *Rule) interval(least, lost, most float64) (lo, hi int64) {
+// interval widens the bounds of a loss by the error of the rule. A loss does not exceed the observed
+// time, span; the sum of several threads can.
+func (r *Rule) interval(least, lost, most float64, span int64) (lo, hi int64) {
 	vague := max(r.Vague, usuallyVague)
-	return int64(min(least, (1-vague)*lost)), int64(max(most, (1+vague)*lost))
+	return int64(min(least, (1-vague)*lost)), min(int64(max(most, (1+vague)*lost)), max(span, int64(lost)))
 }

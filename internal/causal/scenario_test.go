@@ -75,6 +75,11 @@ func TestScenarios(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) {
 			sc := read(t, f)
 			got, untold := sc.run(t)
+			for i := range got {
+				if c := &got[i]; c.LostMin > c.Lost || c.Lost > c.LostMax || c.LostMax > c.Window {
+					t.Errorf("%s lost %v, %v to %v, of %v", c.Rule, c.Lost, c.LostMin, c.LostMax, c.Window)
+				}
+			}
 			for _, x := range sc.expect {
 				check(t, sc, got, untold, strings.Fields(x))
 			}
