@@ -16,7 +16,8 @@ const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { 
 context.setDefaultTimeout(20000);
 const page = await context.newPage();
 context.on("request", (r) => seen.requests.push(r.url()));
-context.on("requestfailed", (r) => seen.failures.push(`${r.url()}: ${r.failure()?.errorText}`));
+// The page aborts a request whose answer it no longer needs.
+context.on("requestfailed", (r) => r.failure()?.errorText !== "net::ERR_ABORTED" && seen.failures.push(`${r.url()}: ${r.failure()?.errorText}`));
 context.on("response", (r) => r.status() >= 400 && seen.failures.push(`${r.url()}: ${r.status()}`));
 context.on("console", (m) => ["error", "warning"].includes(m.type()) && seen.console.push(`${m.type()}: ${m.text()}`));
 context.on("weberror", (e) => seen.console.push(`exception: ${e.error()}`));
