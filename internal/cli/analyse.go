@@ -15,10 +15,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// analyse plays the part of a recording from one time to another (zero: no
-// bound) through a session, as if it happened now, and returns what that has
-// found; the other sinks see it, too. A recording whose calls are gone has nothing to
-// play: nil.
+// analyse replays the calls of a recording between from and to (zero: no bound) through a
+// session and returns the collected results. The sinks in also receive the same ticks and
+// batches. analyse returns nil if the recording's calls have been deleted.
 func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger, also ...tick.Sink) (c *collector, err error) {
 	rec, err := r.OpenLog(s)
 	if errors.Is(err, query.ErrNoCalls) {
@@ -35,19 +34,18 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 	if !to.IsZero() {
 		w.to = to.UnixNano()
 	}
-	if w.from != 0 || w.to != 0 { // else it is played as it was
+	if w.from != 0 || w.to != 0 { // without bounds, the recording is replayed unchanged
 		rec.Window(w.from, orMax(w.to))
 	}
 	c = &collector{}
 	err = session.Run(ctx, session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
 	if store.Unreadable(err) {
-		err = nil // up to there it is good; the summary tells of it
+		err = nil // the calls before the damage are good; the summary reports it
 	}
 	return c, errors.Join(err, ctx.Err())
 }
 
-// replayPoll is how much of a recording is read at a time. The outcome does not
-// depend on it.
+// replayPoll is how much recorded time one poll reads. The result does not depend on it.
 const replayPoll = 250 * time.Millisecond
 
 func orMax(ns int64) int64 {
@@ -57,18 +55,18 @@ func orMax(ns int64) int64 {
 	return ns
 }
 
-// threadID tells threads apart whose number was used again.
+// threadID identifies a thread. The start of its account separates threads with a reused ID.
 type threadID struct {
 	pid, tid uint32
 	since    int64
 }
 
-// windowed is a recording of which only a part happens: as if the trace had
-// begun at from and ended at to (Unix ns; 0: no bound).
+// windowed replays only a part of a recording, as if the trace had begun at from and
+// ended at to (Unix ns; 0: no bound).
 type windowed struct {
 	*store.Replay
 	from, to int64
-	base     map[threadID]tick.Thread // the accounts as of from
+	base     map[threadID]tick.Thread // thread accounts at from
 }
 
 // Poll implements [session.Source].
@@ -86,12 +84,12 @@ func (w *windowed) Poll(b *tick.Batch) (more bool, err error) {
 	return more, err
 }
 
-// inside tells whether what lasted from start to end is in the window, in part.
+// inside reports whether the time from start to end overlaps the window.
 func (w *windowed) inside(start, end int64) bool {
 	return (w.from == 0 || end >= w.from) && (w.to == 0 || start < w.to)
 }
 
-// kept removes those elements from index on that are not wanted.
+// kept filters s in place from index from on: it keeps the elements that want accepts.
 func kept[T any](s []T, from int, want func(*T) bool) []T {
 	out := s[:from]
 	for i := from; i < len(s); i++ {
@@ -102,8 +100,8 @@ func kept[T any](s []T, from int, want func(*T) bool) []T {
 	return out
 }
 
-// Totals implements [session.Source]. Until the window begins it notes where the
-// accounts of threads stand.
+// Totals implements [session.Source]. Before the window begins, it saves the accounts of
+// the threads.
 func (w *windowed) Totals(t *tick.Tick) error {
 	if err := w.Replay.Totals(t); err != nil {
 		return err
@@ -121,8 +119,8 @@ func (w *windowed) Totals(t *tick.Tick) error {
 	return nil
 }
 
-// since takes off a thread's account what it had before the window, and tells
-// whether the thread is in the window.
+// since subtracts from a thread's account the times before the window. It reports whether
+// the thread is in the window.
 func (w *windowed) since(x *tick.Thread) bool {
 	if w.from == 0 {
 		return true

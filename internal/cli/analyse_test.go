@@ -12,8 +12,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// part analyses a part of the recording of the incident, in which a hog ran for
-// the second four of twelve seconds.
+// part analyzes a part of the incident's recording, in which a hog ran for the second four of
+// twelve seconds.
 func part(t *testing.T, from, to time.Duration) *collector {
 	t.Helper()
 	log := recorded(t, "incident")
@@ -33,7 +33,7 @@ func part(t *testing.T, from, to time.Duration) *collector {
 	return c
 }
 
-// What is analysed is what happened in the window, and nothing else.
+// The analysis of a window covers what happened in the window and nothing else.
 func TestAnalyseAPart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from, to time.Duration
@@ -75,7 +75,7 @@ func TestAnalyseAPart(t *testing.T) {
 	}
 }
 
-// How much of a recording is read at a time does not matter.
+// Repeated analyses of a recording have the same result.
 func TestAnalysisIsTheSameEachTime(t *testing.T) {
 	var want string
 	for range 2 {
@@ -91,8 +91,8 @@ func TestAnalysisIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// A chain that is over stays told (but one that was taken back does not), in its last state, and so does the account of a
-// process that has ended.
+// The collector keeps the last state of chains that are over, except revoked ones, and the
+// accounts of ended processes.
 func TestCollectorKeeps(t *testing.T) {
 	c := &collector{}
 	at := time.Unix(1000, 0)

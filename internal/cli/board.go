@@ -13,42 +13,41 @@ import (
 	"ingero/internal/tick"
 )
 
-// board is a live table on a terminal of its own, and what keys make of it. It draws on a
-// goroutine of its own: whoever has something to show does not wait for the terminal.
+// board is a live table on the terminal's alternate screen, with its key bindings. It draws
+// on its own goroutine, so callers of show and line do not wait for the terminal.
 type board struct {
 	screen  *screen.Screen
 	options explain.Options
-	quit    func()      // a key asks for the end
-	failed  func(error) // the terminal has gone
-	lock    sync.Locker // held while what is seen is read, before mu
+	quit    func()      // called when a key asks to quit
+	failed  func(error) // called when the terminal is gone
+	lock    sync.Locker // held while a frame reads the shot; taken before mu
 
 	mu      sync.Mutex
-	now     *shot // nil: nothing yet
+	now     *shot // nil until the first shot
 	display display
-	lines   []string // that stay
-	gone    int      // lines before those, not kept
+	lines   []string // permanent lines, the last keptLines of them
+	gone    int      // number of older lines dropped
 
-	fresh chan struct{} // has one when there is something new
+	fresh chan struct{} // holds one element when there is something new to draw
 	done  chan struct{}
 	ended sync.WaitGroup
 }
 
-// shot is what a table is made from.
+// shot is the input of one table.
 type shot struct {
 	tick tick.Tick
-	seen *explain.Seen // nil: it is not known
-	head string        // lines above, each ended
+	seen *explain.Seen // nil: unknown
+	head string        // lines above the table, each ending in a newline
 }
 
-// Lines that stay are kept until the terminal is put back, so many; those that are shown
-// meanwhile are the last.
+// A board keeps the last keptLines permanent lines until it restores the terminal. It shows
+// the last lastLines of them below the table.
 const (
 	keptLines = 1000
 	lastLines = 3
 )
 
-// openBoard takes the terminal. It returns [screen.ErrNoTerminal] where there is none to be
-// had.
+// openBoard takes over the terminal. It returns [screen.ErrNoTerminal] if there is none.
 func openBoard(in, out *os.File, o explain.Options, lock sync.Locker, quit func(), failed func(error)) (*board, error) {
 	s, err := screen.Open(in, out)
 	if err != nil {
@@ -59,7 +58,7 @@ func openBoard(in, out *os.File, o explain.Options, lock sync.Locker, quit func(
 	return b, nil
 }
 
-// show shows s from now on. It does not wait, and keeps s.
+// show replaces the shown shot with s and keeps s. It does not block.
 func (b *board) show(s *shot) {
 	b.mu.Lock()
 	b.now = s
@@ -67,7 +66,7 @@ func (b *board) show(s *shot) {
 	b.renew()
 }
 
-// line shows a line that stays, without its end.
+// line appends a permanent line; text has no newline.
 func (b *board) line(text string) {
 	b.mu.Lock()
 	if len(b.lines) == keptLines {
@@ -86,14 +85,14 @@ func (b *board) renew() {
 	}
 }
 
-// paused tells whether what is shown is to stay as it is.
+// paused reports whether the display is paused.
 func (b *board) paused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.display.paused != nil
 }
 
-// run draws until the end.
+// run draws until end is called or drawing fails.
 func (b *board) run() {
 	keys := b.screen.Keys()
 	for {
@@ -101,7 +100,7 @@ func (b *board) run() {
 		case <-b.done:
 			return
 		case k, ok := <-keys:
-			if !ok { // the terminal has gone: the next drawing says so
+			if !ok { // the terminal is gone: the next Draw returns the error
 				keys = nil
 				continue
 			}
@@ -126,7 +125,7 @@ func (b *board) press(k screen.Key) {
 	}
 }
 
-// frame is what the terminal shows: the page, the last lines that stay, and a line on keys.
+// frame returns what the terminal shows: the page, the last permanent lines and a key line.
 func (b *board) frame(width, height int) []string {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -152,8 +151,8 @@ func (b *board) frame(width, height int) []string {
 	return page
 }
 
-// end puts the terminal back, and writes what is to stay there: the lines, and the table as
-// it was last. w is the terminal.
+// end restores the terminal and writes to w, the terminal, the permanent lines and the last
+// table.
 func (b *board) end(w io.Writer) error {
 	close(b.done)
 	b.ended.Wait()

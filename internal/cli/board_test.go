@@ -18,7 +18,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// recordedSeconds makes a recording of some seconds that has ended.
+// recordedSeconds creates a complete recording of some seconds.
 func recordedSeconds(t *testing.T, seconds int) string {
 	t.Helper()
 	db := filepath.Join(t.TempDir(), "x.db")
@@ -37,8 +37,8 @@ func recordedSeconds(t *testing.T, seconds int) string {
 	return db
 }
 
-// Every key does what the help says, at 80 columns and at others, and plain text stays when
-// it is over.
+// Every key does what the help says, at several screen sizes, and plain text remains after the
+// end.
 func TestKeysOfTop(t *testing.T) {
 	db := recordedSeconds(t, 2)
 	x := testkit.NewTerminal(t)
@@ -52,7 +52,7 @@ func TestKeysOfTop(t *testing.T) {
 	for _, tt := range []struct {
 		name, keys string
 		size       [2]int
-		want       string // on the screen when it is done, and not before
+		want       string // appears on the screen because of the keys
 	}{
 		{name: "table", want: "q end"},
 		{name: "help", keys: "h", want: "redraw the screen"},
@@ -71,7 +71,7 @@ func TestKeysOfTop(t *testing.T) {
 	} {
 		if tt.size != [2]int{} {
 			x.Resize(tt.size[0], tt.size[1])
-			if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil { // the terminal is not this process's own
+			if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil { // the terminal is not this process's controlling one
 				t.Fatal(err)
 			}
 		}
@@ -92,8 +92,8 @@ func TestKeysOfTop(t *testing.T) {
 	}
 }
 
-// shellOf is a shell with job control on a terminal, in which a test types. Its ingero is
-// this program.
+// shellOf runs a shell with job control on a terminal, in which a test types. $INGERO is this
+// program.
 func shellOf(t *testing.T, x *testkit.Terminal) (*exec.Cmd, <-chan struct{}) {
 	t.Helper()
 	self, err := os.Executable()
@@ -108,12 +108,12 @@ func shellOf(t *testing.T, x *testkit.Terminal) (*exec.Cmd, <-chan struct{}) {
 	return sh, ended
 }
 
-// However it ends, the terminal is as it was, and the shell goes on.
+// The terminal is restored and the shell continues however the program ends.
 func TestTerminalIsPutBack(t *testing.T) {
 	for _, tt := range []struct {
 		name, command, keys string
 		signal              unix.Signal
-		want                string // on the screen, in the end
+		want                string // finally on the screen
 	}{
 		{"a key", "$INGERO top", "q", 0, "CUDA Runtime: 502"},
 		{"Ctrl-C", "$INGERO top", "\x03", 0, "CUDA Runtime: 502"},
@@ -151,8 +151,8 @@ func TestTerminalIsPutBack(t *testing.T) {
 	}
 }
 
-// kill sends a signal to the program in the terminal's foreground, or, where it is negative,
-// to its parent.
+// kill sends a signal to the terminal's foreground program or, if it is negative, to that
+// program's parent.
 func kill(t *testing.T, x *testkit.Terminal, signal unix.Signal) {
 	t.Helper()
 	if err := unix.Kill(x.Foreground(), max(signal, -signal)); err != nil {
@@ -160,7 +160,7 @@ func kill(t *testing.T, x *testkit.Terminal, signal unix.Signal) {
 	}
 }
 
-// A terminal that goes away ends it.
+// A hangup of the terminal ends the program.
 func TestTerminalGoes(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	_, ended := shellOf(t, x)
@@ -183,14 +183,14 @@ func busyTick(n int) *tick.Tick {
 	return t
 }
 
-// boardView is the view of a trace on a terminal.
+// boardView returns the view of a trace on a terminal.
 func boardView(x *testkit.Terminal, stop context.CancelFunc) *view {
 	e := &Env{Stdin: x.Side, Stdout: x.Side, Stderr: x.Side, aside: &aside{out: x.Side},
 		Getenv: func(k string) string { return map[string]string{"TERM": "xterm", "NO_COLOR": "1"}[k] }}
 	return e.view(false, false, x.Side, stop)
 }
 
-// A terminal that nobody reads does not hold up the trace.
+// A terminal that nobody reads does not block the trace.
 func TestTerminalThatNobodyReads(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	v := boardView(x, func() { t.Error("the trace is ended") })
@@ -206,7 +206,7 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 		if err := v.Batch(&tick.Batch{Procs: []tick.ProcEvent{{Kind: tick.ProcExeced, PID: 7, Comm: "train"}}}); err != nil {
 			t.Fatal(err)
 		}
-		x.Type("s") // and keys
+		x.Type("s") // and keys are pressed
 	}
 	again()
 	x.Shows(" 11,996 ")
@@ -215,7 +215,7 @@ func TestTerminalThatNobodyReads(t *testing.T) {
 	}
 }
 
-// Nor does one on which a table is drawn that takes no keys.
+// A table without keys on a terminal that nobody reads does not block the trace.
 func TestTableThatNobodyReads(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	null, err := os.Open(os.DevNull)
@@ -232,7 +232,7 @@ func TestTableThatNobodyReads(t *testing.T) {
 		t.Errorf("it takes the terminal:\n%s", got)
 	}
 	again := x.Deaf()
-	for n := 2; n < 40; n++ { // more than a terminal and what is kept for it hold
+	for n := 2; n < 40; n++ { // more than the terminal and its buffers hold
 		if err := v.Tick(busyTick(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -249,8 +249,8 @@ func TestTableThatNobodyReads(t *testing.T) {
 	}
 }
 
-// What stays is shown below the table, and is there when the terminal is put back: lines of
-// the trace and of the log.
+// Permanent lines of the trace and of the log appear below the table, and stay after the terminal
+// is restored.
 func TestLinesStay(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	x.Resize(80, 24)
@@ -269,13 +269,13 @@ func TestLinesStay(t *testing.T) {
 	}
 	x.Shows("three\nq end")
 	x.Type(" s")
-	x.Shows("by time") // both keys
+	x.Shows("by time") // both keys took effect
 	if err := v.Tick(busyTick(2)); err != nil {
 		t.Fatal(err)
 	}
 	v.say("four")
 	testkit.Golden(t, "board/lines.txt", x.Shows("four"))
-	x.Resize(80, 150) // or what stays is scrolled away
+	x.Resize(80, 150) // so that the permanent lines do not scroll away
 	x.Type("q")
 	testkit.Eventually(t, "the end", func() bool { v.mu.Lock(); defer v.mu.Unlock(); return ended })
 	if err := v.failed(); err != nil {
@@ -288,7 +288,7 @@ func TestLinesStay(t *testing.T) {
 	}
 }
 
-// Where a terminal is no good for it, or is somebody else's, text stays plain.
+// Text stays plain if the terminal is unsuitable or another's.
 func TestTextStaysPlain(t *testing.T) {
 	db := recordedSeconds(t, 1)
 	x := testkit.NewTerminal(t)
@@ -322,7 +322,7 @@ func TestTextStaysPlain(t *testing.T) {
 	}
 }
 
-// A trace of a live program shows it, takes keys, and says in the end what it recorded.
+// A trace on a terminal shows a live program, takes keys, and reports its recording at the end.
 func TestKeysOfTrace(t *testing.T) {
 	b := newBench(t)
 	job := testkit.Start(t, exec.Command(b.stack.Program("loop"), "--seconds", "120"))
@@ -341,7 +341,7 @@ func TestKeysOfTrace(t *testing.T) {
 	}
 	x.Resize(60, 20)
 	x.Shows(`filter "sync"  q end`)
-	x.Resize(250, 80) // or a long path is written in two lines
+	x.Resize(250, 80) // so that a long path needs one line
 	x.Type("q")
 	<-ended
 	got := x.Shows("where the time went: ingero explain")

@@ -26,7 +26,7 @@ type pageOf struct {
 // settled waits until no part of the page waits for an answer.
 const settled = `await until(() => document.querySelector("#capabilities") && !document.querySelector("[aria-busy=true]"));`
 
-// show opens the page and waits until it has its answers.
+// show opens the page and waits for its answers.
 func show(t *testing.T, p *testkit.ChromiumPage, home, search string) *pageOf {
 	t.Helper()
 	x := &pageOf{p, t, home}
@@ -34,7 +34,7 @@ func show(t *testing.T, p *testkit.ChromiumPage, home, search string) *pageOf {
 	return x
 }
 
-// rows are those of the table with a caption, by the names of its columns.
+// rows returns the rows of the table with a caption, by column name.
 func (p *pageOf) rows(caption string) (out []map[string]string) {
 	p.t.Helper()
 	p.Do(settled+`return await page.evaluate((caption) => {
@@ -47,14 +47,14 @@ func (p *pageOf) rows(caption string) (out []map[string]string) {
 	return out
 }
 
-// text is what an element says.
+// text returns the text of an element.
 func (p *pageOf) text(selector string) (out string) {
 	p.t.Helper()
 	p.Do(`return await page.locator(args).first().innerText();`, selector, &out)
 	return out
 }
 
-// address is the part of the page's address behind ?.
+// address returns the query of the page's URL.
 func (p *pageOf) address() url.Values {
 	p.t.Helper()
 	var text string
@@ -66,8 +66,8 @@ func (p *pageOf) address() url.Values {
 	return u.Query()
 }
 
-// unharmed checks that the page has complained of nothing, has asked no other host, and that
-// everybody can use it.
+// unharmed checks that the page logged no errors, sent no requests to other hosts, and is
+// accessible.
 func (p *pageOf) unharmed() {
 	p.t.Helper()
 	var seen struct{ Requests, Failures, Console []string }
@@ -89,7 +89,7 @@ func (p *pageOf) unharmed() {
 
 var figure = regexp.MustCompile(`^(-?[0-9][0-9,.]*) ?(ns|us|ms|s|min|h|B|KiB|MiB|GiB|TiB)?$`)
 
-// parseFigure reads a number as the page shows it, in ns, bytes or as it is.
+// parseFigure parses a figure of the page: in ns, bytes or without a unit.
 func parseFigure(t *testing.T, text string) float64 {
 	t.Helper()
 	m := figure.FindStringSubmatch(text)
@@ -114,7 +114,7 @@ func (p *pageOf) near(what, shown string, want float64) {
 }
 
 // showsOps checks the table of calls against the recordings of a window; zero times are no
-// bound. It returns how many rows there are.
+// bound. It returns the number of rows.
 func (p *pageOf) showsOps(r *query.Reader, f query.Filter) int {
 	p.t.Helper()
 	stats, _, err := r.OpStats(p.t.Context(), f, query.Group{PID: true})
@@ -148,8 +148,7 @@ func (p *pageOf) showsOps(r *query.Reader, f query.Filter) int {
 	return len(rows)
 }
 
-// showsTimeline checks where the time of each process went, against the accounts of its
-// threads at the end.
+// showsTimeline checks the times of each process against the final accounts of its threads.
 func (p *pageOf) showsTimeline(r *query.Reader) {
 	p.t.Helper()
 	threads, err := r.Threads(p.t.Context(), query.Filter{})
@@ -190,14 +189,14 @@ func (p *pageOf) showsTimeline(r *query.Reader) {
 	}
 	for pid, kinds := range want {
 		for kind, ns := range kinds {
-			if v := got[pid][kind]; math.Abs(v-float64(ns)) > float64(ns)/100+1e6 { // sums of figures of three digits
+			if v := got[pid][kind]; math.Abs(v-float64(ns)) > float64(ns)/100+1e6 { // sums of three-digit figures
 				p.t.Errorf("process %d, %s: the page says %.4g s, and it is %.4g s", pid, kind, v/1e9, float64(ns)/1e9)
 			}
 		}
 	}
 }
 
-// showsChains checks what is said on top.
+// showsChains checks the list of causes.
 func (p *pageOf) showsChains(r *query.Reader) {
 	p.t.Helper()
 	chains, err := r.Chains(p.t.Context(), query.Filter{})
@@ -218,7 +217,7 @@ func (p *pageOf) showsChains(r *query.Reader) {
 	}
 }
 
-// showsCode checks the flame graph: of each process the time of its calls with stacks.
+// showsCode checks the flame graph: each process's time in calls with stacks.
 func (p *pageOf) showsCode(r *query.Reader) {
 	p.t.Helper()
 	sums, _, _, err := r.StackSums(p.t.Context(), query.Filter{})
@@ -244,7 +243,7 @@ func (p *pageOf) showsCode(r *query.Reader) {
 	}
 }
 
-// showsHeat checks the figures of the heat maps, and that their cells have all calls.
+// showsHeat checks the figures of the heat maps, and that their cells cover all calls.
 func (p *pageOf) showsHeat(r *query.Reader) {
 	p.t.Helper()
 	stats, _, err := r.OpStats(p.t.Context(), query.Filter{}, query.Group{})
@@ -269,7 +268,7 @@ func (p *pageOf) showsHeat(r *query.Reader) {
 	}
 }
 
-// showsMemory checks the most that each process held.
+// showsMemory checks the peak memory of each process.
 func (p *pageOf) showsMemory(r *query.Reader) {
 	p.t.Helper()
 	peak := map[string]int64{}
@@ -290,7 +289,7 @@ func (p *pageOf) showsMemory(r *query.Reader) {
 	}
 }
 
-// readDB is a database that is read beside the page.
+// readDB opens a database to compare with the page.
 func readDB(t *testing.T, db string) *query.Reader {
 	t.Helper()
 	r, err := query.Open(db)
@@ -301,7 +300,7 @@ func readDB(t *testing.T, db string) *query.Reader {
 	return r
 }
 
-// timeOf is a time as the address has it.
+// timeOf parses a time of the page's URL.
 func timeOf(t *testing.T, text string) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, text)

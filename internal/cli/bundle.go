@@ -26,8 +26,8 @@ type bundled struct {
 	text        func(*Env, context.Context) (string, error)
 }
 
-// bundle are the files of a support bundle: these, a list of them, and nothing else. None
-// has calls, stacks, environments or files of anybody.
+// bundle lists the files of a support bundle. A bundle has these files and a list of them.
+// It contains no calls, stacks, environments or user files.
 var bundle = []bundled{
 	{"check.txt", "output of ingero check", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return r.Text(), err }},
 	{"check.json", "the same, as JSON", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return asText(r, err) }},
@@ -38,7 +38,7 @@ var bundle = []bundled{
 	{"log.txt", "last 500 lines of the service's log", (*Env).bundleLog},
 }
 
-// supportBundle writes a bundle to path, and says what is in it.
+// supportBundle writes a bundle to path and prints its list of files.
 func (e *Env) supportBundle(ctx context.Context, path string) error {
 	var list strings.Builder
 	size, err := e.output(path, false, func(f *outfile.File) error {
@@ -69,7 +69,7 @@ func (e *Env) supportBundle(ctx context.Context, path string) error {
 		"It includes the names of this machine, of users, processes, directories and libraries.\n", oneLine(path), explain.Bytes(size), list.String())
 }
 
-// inTime gives a part a time of its own, so that one that hangs takes no other with it.
+// inTime runs a part with its own timeout of 30 s, so that a part that hangs spoils no other.
 func (b *bundled) inTime(ctx context.Context, e *Env) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()
@@ -85,7 +85,7 @@ func pack(w *tar.Writer, name, text string) error {
 	return err
 }
 
-// clean takes out of each line what may be a secret.
+// clean redacts possible secrets in each line.
 func clean(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -115,7 +115,7 @@ func (e *Env) bundleVersion(context.Context) (string, error) {
 	return fmt.Sprintf("%s%s %s/%s, %d CPUs\nLinux %s\n%s", e.Build.line(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), kernelRelease(), system), nil
 }
 
-// bundled are the settings without flags.
+// bundled returns the settings without flags.
 func (e *Env) bundled() (*config.Config, error) {
 	in, err := e.inputs(&config.Flags{})
 	if err != nil {
@@ -132,8 +132,8 @@ func (e *Env) bundleConfig(context.Context) (string, error) {
 	return asText(e.shownSettings(c, false), nil)
 }
 
-// bundleStatus leaves out what the trace was started with and whom it sends to: --cmdline
-// may keep that in full.
+// bundleStatus hides the trace's command line and its export targets: with --cmdline=full,
+// these may be unredacted.
 func (e *Env) bundleStatus(context.Context) (string, error) {
 	s, err := lookAtTrace(e.Lock, time.Now())
 	if err == nil && s.Trace != nil {
@@ -158,7 +158,7 @@ func (e *Env) bundleDatabase(ctx context.Context) (_ string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = r.Close() }() // it was read only
+	defer func() { _ = r.Close() }() // opened read-only
 	i, err := r.Info(ctx)
 	if err != nil {
 		return "", err

@@ -14,8 +14,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A support bundle has the files that it lists, without a secret from wherever it may
-// come, and replaces nothing.
+// A support bundle has exactly the listed files, contains no secret from any source, and replaces
+// no file.
 func TestSupportBundle(t *testing.T) {
 	dir := t.TempDir()
 	env := map[string]string{
@@ -80,7 +80,7 @@ func untar(t *testing.T, path string) map[string]string {
 	return files
 }
 
-// What a log may say of a secret goes.
+// A bundle's log has its possible secrets redacted.
 func TestBundleIsClean(t *testing.T) {
 	got := clean("  a  b\n\t--hf-token " + secret + " x\nPOST https://me:" + secret + "@h/x\nlast")
 	if want := "  a  b\n\t--hf-token *** x\nPOST https://***@h/x\nlast"; got != want {

@@ -60,7 +60,7 @@ check exits with code 1 if ingero cannot trace here, else with 0.`,
 	return c
 }
 
-// check looks at the machine, or at one process.
+// check inspects the machine, or one process if pid is not 0.
 func (e *Env) check(ctx context.Context, pid uint32) (check.Report, error) {
 	m := check.Machine{Lock: e.Lock}
 	if pid == 0 {

@@ -14,10 +14,10 @@ import (
 	"ingero/internal/query"
 )
 
-// makeTables is what to do where a cluster has no tables.
+// makeTables is the remedy for a cluster without ingero's tables.
 const makeTables = "create the tables with the statements in deploy/clickhouse; allow ingero's user to read and insert"
 
-// copyToClickHouse copies what matches to a cluster.
+// copyToClickHouse copies the selected calls, sums and chains to a cluster.
 func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOptions) (err error) {
 	to := cmp.Or(o.output, c.Trace.ClickHouse)
 	if to == "" {
@@ -60,7 +60,7 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 	return nil
 }
 
-// followToClickHouse copies what a trace records, as it does.
+// followToClickHouse copies a trace's recording to a cluster while the trace writes it.
 func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 	if c.Trace.ClickHouse == "" {
 		return nil
@@ -72,7 +72,7 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 	if err != nil {
 		return usage("ingero trace --clickhouse http://ch-1:8123", "--clickhouse: %v", err)
 	}
-	opened := time.Now() // in a container each trace may have the same number
+	opened := time.Now() // in a container, each trace may have the same PID
 	mine := func(s *query.Session) bool {
 		return s.PID == os.Getpid() && s.Node == c.Node && !s.Started.Before(opened)
 	}

@@ -12,8 +12,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A trace copies all that it records, and says so; export finds nothing more to copy for
-// whoever answers that all is there, and sends it again to whoever has nothing.
+// A trace copies its whole recording and says so; a later export sends it again to a server that
+// lists no rows.
 func TestTraceToClickHouse(t *testing.T) {
 	b := newBench(t)
 	var inserts atomic.Int32
@@ -45,7 +45,7 @@ func TestTraceToClickHouse(t *testing.T) {
 	}
 }
 
-// What is not recorded cannot be copied.
+// --clickhouse without a recording is rejected.
 func TestClickHouseNeedsARecording(t *testing.T) {
 	testkit.NeedRoot(t)
 	b := newBench(t)

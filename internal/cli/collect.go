@@ -10,26 +10,26 @@ import (
 	"ingero/internal/tick"
 )
 
-// collector keeps what is told of a trace when it is over. It is a sink.
+// collector collects ticks for the report at the end of a trace. It implements tick.Sink.
 type collector struct {
-	told bool      // what is told at the end is of processes that the last tick has, and of no others
-	gaps tick.Gaps // nil: not wanted
+	told bool      // the report covers only the processes that the last tick reports
+	gaps tick.Gaps // nil: not collected
 	last tick.Tick
-	// Of each process the last account, and of each chain the last state: those
-	// that are long over are in no tick any more.
+	// The last account of each process and the last state of each chain. Later ticks omit
+	// those that ended long ago.
 	accounts map[uint32]tick.Breakdown
 	chains   map[string]tick.Chain
-	costs    costs // of chains that went on for long
+	costs    costs // costs of chains with finished episodes
 	host     tick.HostSums
 	xids     []tick.Xid
-	busy     float64 // sum of the machine's busy share over ticks
+	busy     float64 // sum over ticks of the machine's busy share
 	ticks    int
 }
 
-// maxKept bounds the chains, the accounts and the faults that are kept.
+// maxKept limits each of: chains, accounts, costs, faults.
 const maxKept = 1 << 14
 
-// moreAccounts is how many accounts are kept for a while beyond those of processes that are told of.
+// moreAccounts is how many accounts of unreported processes are kept before a cleanup.
 const moreAccounts = 256
 
 // Batch implements [tick.Sink].
@@ -64,8 +64,8 @@ func (c *collector) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// account brings the accounts up to date. Where those of processes that are not told of any more are
-// of no use they go, many at once.
+// account updates the accounts. If only reported processes are needed, it removes the
+// accounts of all others, many at once.
 func (c *collector) account(t *tick.Tick) {
 	for i := range t.Breakdowns {
 		b := &t.Breakdowns[i]
@@ -80,7 +80,7 @@ func (c *collector) account(t *tick.Tick) {
 	maps.DeleteFunc(c.accounts, func(pid uint32, _ tick.Breakdown) bool { return !told[pid] })
 }
 
-// keep brings the chains up to date.
+// keep updates the chains.
 func (c *collector) keep(t *tick.Tick) {
 	now := map[string]bool{}
 	for i := range t.Chains {
@@ -100,7 +100,7 @@ func (c *collector) keep(t *tick.Tick) {
 // Close implements [tick.Sink].
 func (c *collector) Close() error { return nil }
 
-// input returns what a report is made from.
+// input returns the input of a report.
 func (c *collector) input(node, source string) *explain.Input {
 	t := &c.last
 	in := &explain.Input{From: t.Started, To: t.Time, Node: node, Source: source, Processes: t.Processes, Ops: t.Ops,
@@ -115,16 +115,16 @@ func (c *collector) input(node, source string) *explain.Input {
 	return in
 }
 
-// whole has the chains tell what they cost from one time to another, not in their last
-// minute alone.
+// whole sets the costs of each chain to those between from and to, instead of those of its
+// last minute.
 func (c *collector) whole(from, to time.Time) {
 	for id, x := range c.chains {
 		c.chains[id] = c.costs.in(x, from, to)
 	}
 }
 
-// ledger adds what the time ledger says of some processes (none: of all) to what
-// a report is made from.
+// ledger adds the time ledger's results for some processes (empty pids: all) to the input
+// of a report.
 func (c *collector) ledger(in *explain.Input, pids []uint32) {
 	wanted := func(pid uint32) bool { return len(pids) == 0 || slices.Contains(pids, pid) }
 	for _, pid := range slices.Sorted(maps.Keys(c.accounts)) {
@@ -156,7 +156,7 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 	}
 }
 
-// sortChains puts the gravest first.
+// sortChains sorts by severity, then by lost time, both descending.
 func sortChains(chains []tick.Chain) {
 	slices.SortFunc(chains, func(a, b tick.Chain) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))

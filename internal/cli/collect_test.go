@@ -7,8 +7,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// Beside processes that come and go a trace keeps the accounts of those that it tells of, and they
-// are up to date; an analysis of what was recorded keeps those of all, up to a bound.
+// A trace keeps current accounts of the reported processes only, however many others come and go.
+// An analysis of a recording keeps those of all processes, up to a limit.
 func TestCollectorIsBounded(t *testing.T) {
 	const steady, seconds, each, stays = 7, 900, 20, 5
 	for _, tt := range []struct {

@@ -15,12 +15,12 @@ import (
 	"testing"
 )
 
-// collected is an OpenTelemetry receiver and a ClickHouse server, for counts of calls.
+// collected is an OpenTelemetry receiver and a ClickHouse server that collect call counts.
 type collected struct {
 	*httptest.Server
 	t       *testing.T
 	mu      sync.Mutex
-	last    []byte // the latest metrics
+	last    []byte // latest metrics
 	rollups []byte // rows in RowBinary
 }
 
@@ -58,7 +58,7 @@ func (c *collected) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// metrics are the counts of the latest metrics that came.
+// metrics returns the counts of the latest metrics.
 func (c *collected) metrics() map[string]uint64 {
 	c.t.Helper()
 	c.mu.Lock()
@@ -103,7 +103,7 @@ func (c *collected) metrics() map[string]uint64 {
 
 var promCount = regexp.MustCompile(`(?m)^gpu_cuda_operation_count_total\{[^}]*operation="([^"]+)"[^}]*\} ([0-9.e+]+)`)
 
-// opsOfPrometheus are the counts that a trace serves.
+// opsOfPrometheus returns the counts that a trace serves.
 func opsOfPrometheus(t *testing.T, address string) map[string]uint64 {
 	t.Helper()
 	_, text := get(t, "http://"+address+"/metrics")
@@ -118,7 +118,7 @@ func opsOfPrometheus(t *testing.T, address string) map[string]uint64 {
 	return out
 }
 
-// opsOfClickHouse copies the recording to the server, and returns the counts of the rollups.
+// opsOfClickHouse copies the recording to the server and returns the counts of its rollups.
 func (b *bench) opsOfClickHouse(c *collected) map[string]uint64 {
 	b.t.Helper()
 	if _, stderr, code := b.output("export", "--format", "clickhouse", "-o", c.URL); code != 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shells are those that can complete command lines.
+// shells maps each supported shell to its script generator.
 var shells = map[string]func(root *cobra.Command, e *Env) error{
 	"bash": func(root *cobra.Command, e *Env) error { return root.GenBashCompletionV2(e.Stdout, true) },
 	"zsh":  func(root *cobra.Command, e *Env) error { return root.GenZshCompletion(e.Stdout) },

@@ -35,15 +35,15 @@ names those that need a restart. If any setting is invalid, all settings stay un
 	return c
 }
 
-// secretVariables are those that have a secret itself and are no settings.
+// secretVariables are variables that hold a secret and are not settings.
 var secretVariables = []string{"INGERO_TOKEN", "INGERO_NOTIFY_SECRET", "OTEL_EXPORTER_OTLP_HEADERS"}
 
-// shownSetting is a line of config show.
+// shownSetting is one line of config show.
 type shownSetting struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	From   string `json:"from"`   // "default", "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db"
-	Reload bool   `json:"reload"` // a running trace takes a new value at SIGHUP
+	Reload bool   `json:"reload"` // a running trace applies a new value at SIGHUP
 }
 
 func (e *Env) configShow() *cobra.Command {
@@ -71,7 +71,7 @@ func (e *Env) configShow() *cobra.Command {
 	return c
 }
 
-// shownSettings are the settings, and the variables that have secrets.
+// shownSettings returns the settings, then the variables that hold secrets, redacted.
 func (e *Env) shownSettings(c *config.Config, changed bool) []shownSetting {
 	out := []shownSetting{}
 	for _, v := range c.Values() {

@@ -20,7 +20,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// The settings that say that they can be changed while a trace runs are those that can.
+// The settings marked as reloadable are those that a running trace reloads.
 func TestReloadsAreThoseOfTheTable(t *testing.T) {
 	for i := range config.Settings {
 		s := &config.Settings[i]
@@ -30,8 +30,8 @@ func TestReloadsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// What can change does, what needs a restart is named, and where something is wrong
-// nothing changes.
+// A reload applies the reloadable settings and names those that need a restart; on an error, it
+// changes nothing.
 func TestReload(t *testing.T) {
 	load := func(flags map[string]string) *config.Config {
 		c, err := config.Load(config.Inputs{Flags: flags, SystemFile: "/nowhere", Home: "/home/bob"})
@@ -46,7 +46,7 @@ func TestReload(t *testing.T) {
 		name  string
 		next  map[string]string
 		err   error
-		least tick.Severity // 0: it is not changed
+		least tick.Severity // 0: unchanged
 		said  []string
 	}{
 		{name: "nothing", said: []string{"ingero: reloaded the settings: no changes"}},
@@ -80,8 +80,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A service takes new settings at SIGHUP and goes on, whatever they are, and ends by
-// SIGTERM; its manager is told of all that, and that it is alive.
+// A service reloads its settings on SIGHUP and continues, even if they are invalid. It notifies
+// its manager of that and of its watchdog, and ends on SIGTERM.
 func TestServiceReloads(t *testing.T) {
 	b := newBench(t)
 	file := filepath.Join(b.dir, "ingero.yaml")
@@ -126,7 +126,7 @@ func TestServiceReloads(t *testing.T) {
 	}
 }
 
-// hears waits until the manager is told something.
+// hears waits until the manager receives a message.
 func hears(t *testing.T, manager *net.UnixConn, want string) {
 	t.Helper()
 	if err := manager.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -144,7 +144,7 @@ func hears(t *testing.T, manager *net.UnixConn, want string) {
 	}
 }
 
-// Secrets of settings and of variables are not shown.
+// Secrets in settings and variables are not shown.
 func TestConfigShowHidesSecrets(t *testing.T) {
 	env := map[string]string{
 		"INGERO_NOTIFY": "https://me:" + secret + "@hooks.example.com/x/" + secret, "INGERO_OTLP": "https://h:4318/v1?token=" + secret,
@@ -163,7 +163,7 @@ func TestConfigShowHidesSecrets(t *testing.T) {
 	}
 }
 
-// Everything that is wrong is told at once.
+// All errors are reported at once.
 func TestConfigCheckTellsAll(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f.yaml")

@@ -19,7 +19,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// rounds starts the program that makes rounds of calls and says how many calls it has made.
+// rounds starts the program that makes rounds of calls and prints its numbers of calls.
 func (b *bench) rounds() *testkit.Child {
 	b.t.Helper()
 	testkit.NeedTool(b.t, "gcc")
@@ -36,14 +36,14 @@ func (b *bench) rounds() *testkit.Child {
 	return c
 }
 
-// makes has it make some more.
+// makes has the program make further rounds.
 func makes(t *testing.T, c *testkit.Child, rounds string) map[string]uint64 {
 	t.Helper()
 	c.Say(rounds)
 	return counts(t, c)
 }
 
-// ticks waits until a trace has told of itself n times more.
+// ticks waits until a trace has published its state n more times.
 func (b *bench) ticks(n int) {
 	b.t.Helper()
 	last := b.tracing(1).Updated
@@ -57,7 +57,7 @@ func (b *bench) ticks(n int) {
 	}
 }
 
-// opsOf sums the calls up of each operation of the runtime that a JSON text lists, wherever it does.
+// opsOf sums the calls of each runtime operation anywhere in a JSON text.
 func opsOf(t *testing.T, text string) map[string]uint64 {
 	t.Helper()
 	var all any
@@ -87,8 +87,8 @@ func opsOf(t *testing.T, text string) map[string]uint64 {
 	return out
 }
 
-// surfaces are what each says of a part of a recording, with its bounds in RFC 3339: query,
-// explain, SQL, the API and MCP.
+// surfaces returns the counts in a part of a recording (bounds in RFC 3339) from query, explain,
+// SQL, the API and MCP.
 func (b *bench) surfaces(api *served, mcp *assistant, from, to string) map[string]map[string]uint64 {
 	b.t.Helper()
 	ask := func(args ...string) string {
@@ -111,7 +111,7 @@ func (b *bench) surfaces(api *served, mcp *assistant, from, to string) map[strin
 	}
 }
 
-// opStats is what SQL says.
+// opStats returns the counts from SQL.
 func (b *bench) opStats(args string) map[string]uint64 {
 	b.t.Helper()
 	r, err := query.Open(b.db())
@@ -130,7 +130,7 @@ func (b *bench) opStats(args string) map[string]uint64 {
 	return out
 }
 
-// opsOfMCP is what the tool for operations answers.
+// opsOfMCP returns the counts from MCP's tool for operations.
 func opsOfMCP(t *testing.T, a *assistant, from, to string) map[string]uint64 {
 	t.Helper()
 	out := map[string]uint64{}
@@ -155,8 +155,7 @@ func opsOfMCP(t *testing.T, a *assistant, from, to string) map[string]uint64 {
 	}
 }
 
-// countings are the ways in which counts are told: the steps to spare the program that are
-// forced, and flags.
+// countings are the modes of counting to test: forced steps of the governor, and flags.
 func countings() map[string]struct{ steps, flags []string } {
 	out := map[string]struct{ steps, flags []string }{
 		"every record": {nil, []string{"--sampling-rate", "1"}},
@@ -176,10 +175,9 @@ func countings() map[string]struct{ steps, flags []string } {
 	return out
 }
 
-// However many calls have a record, whichever steps are taken, and whether the ring had room for
-// the records: all that tells how many calls there were says what the program made, of the whole
-// recording, and of two parts of it in sum. Only what has no probe for a time has fewer, and there
-// all say the same.
+// All outputs report the program's own counts, for any sampling rate, with any steps shed, and if
+// the ring overflows. Two parts of a recording add up to the whole. Operations without a probe for
+// a time have lower counts, the same in all outputs.
 func TestCountsOfAllSurfaces(t *testing.T) {
 	for name, tt := range countings() {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +202,7 @@ func TestCountsOfAllSurfaces(t *testing.T) {
 			less := slices.Contains(tt.steps, "hot-off")
 			var made map[string]uint64
 			live := map[string]map[string]uint64{}
-			testkit.Eventually(t, "calls without a probe", func() bool { // a step is reported before its probes are out
+			testkit.Eventually(t, "calls without a probe", func() bool { // a step is reported before its probes are detached
 				made = makes(t, target, "50")
 				testkit.Eventually(t, "the metrics of all rounds", func() bool {
 					live["Prometheus"] = opsOfPrometheus(t, address)
@@ -224,7 +222,7 @@ func TestCountsOfAllSurfaces(t *testing.T) {
 	}
 }
 
-// checkCounts compares what a program made with what is told of it, live and by the recording.
+// checkCounts compares a program's own counts with the reported ones, live and recorded.
 func (b *bench) checkCounts(made map[string]uint64, live map[string]map[string]uint64, less bool) {
 	t := b.t
 	t.Helper()
@@ -275,7 +273,7 @@ func (b *bench) checkCounts(made map[string]uint64, live map[string]map[string]u
 	}
 }
 
-// checkLowerBounds looks at whether an answer names the operations whose counts are lower bounds.
+// checkLowerBounds checks that an answer names the operations whose counts are lower bounds.
 func (b *bench) checkLowerBounds(less bool, fewer []string) {
 	b.t.Helper()
 	_, stderr, code := b.output("query")
@@ -290,5 +288,5 @@ func (b *bench) checkLowerBounds(less bool, fewer []string) {
 	}
 }
 
-// mayGo are the operations whose probes the step hot-off may take out.
+// mayGo lists the operations whose probes the step hot-off may detach.
 var mayGo = map[string]bool{"cudaLaunchKernel": true, "cudaMemcpyAsync": true, "cudaMemsetAsync": true, "cudaEventRecord": true}

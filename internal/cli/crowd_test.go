@@ -16,13 +16,13 @@ import (
 	"ingero/internal/testkit"
 )
 
-// asker is a server that answers, and a question to it.
+// asker is a server and a request that it answers.
 type asker struct {
 	*served
 	method, path, body string
 }
 
-// askers are what listens, each with a question that has an answer.
+// askers returns one server of each kind, with a request that it answers.
 func askers(t *testing.T, db string) map[string]asker {
 	return map[string]asker{
 		"dashboard":       {serveBy(t, "dashboard", db, atTheEnd, nil, "--addr", ":0"), "GET", "/api/v1/overview", ""},
@@ -31,7 +31,7 @@ func askers(t *testing.T, db string) map[string]asker {
 	}
 }
 
-// answers tells whether it does.
+// answers sends the request and returns the status and the body.
 func (a *asker) answers(change func(*http.Request)) (int, string) {
 	a.t.Helper()
 	return a.ask(a.method, a.path, a.body, func(r *http.Request) {
@@ -42,7 +42,7 @@ func (a *asker) answers(change func(*http.Request)) (int, string) {
 	})
 }
 
-// dial opens a connection to a server, beyond its handshake.
+// dial opens a connection to a server and completes its handshake.
 func (s *served) dial() (net.Conn, error) {
 	_, address, _ := strings.Cut(s.url, "://")
 	if strings.HasPrefix(s.url, "https") {
@@ -51,8 +51,8 @@ func (s *served) dial() (net.Conn, error) {
 	return net.Dial("tcp", address)
 }
 
-// crowd opens n connections that begin a request and do not end it. left counts those that
-// the server has closed.
+// crowd opens n connections that begin a request and do not end it. left counts those that the
+// server has closed.
 func (s *served) crowd(n int) (left *atomic.Int64) {
 	s.t.Helper()
 	left = &atomic.Int64{}
@@ -63,7 +63,7 @@ func (s *served) crowd(n int) (left *atomic.Int64) {
 			s.t.Fatal(err)
 		}
 		s.t.Cleanup(func() { _ = c.Close() })
-		_, _ = io.WriteString(c, "GET /api/v1/time HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") // to TLS it is a bad handshake
+		_, _ = io.WriteString(c, "GET /api/v1/time HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") // a bad handshake for TLS
 		go func() {
 			_, _ = io.Copy(io.Discard, c)
 			left.Add(1)
@@ -72,10 +72,10 @@ func (s *served) crowd(n int) (left *atomic.Int64) {
 	return left
 }
 
-// Of 1,000 clients that send nothing, or half a request, the server keeps few, and closes
-// those too; it answers other clients meanwhile.
+// With 1,000 clients that send nothing or half a request, a server keeps few connections, closes
+// those too, and answers other clients meanwhile.
 func TestCrowds(t *testing.T) {
-	t.Parallel() // it waits for the servers' time limits; TestHugeRequests checks that nothing leaks
+	t.Parallel() // it waits for the servers' time limits; TestHugeRequests checks for leaks
 	for name, a := range askers(t, testDB(t)) {
 		t.Run(name, func(t *testing.T) {
 			left := a.crowd(1000)
@@ -91,7 +91,7 @@ func TestCrowds(t *testing.T) {
 	}
 }
 
-// endless is a body that never ends, and how much of it was read.
+// endless is a body that never ends; n counts the bytes read.
 type endless struct{ n atomic.Int64 }
 
 // Read fills p.
@@ -103,7 +103,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bodies without end, long heads and answers that nobody reads are given up.
+// A server gives up endless bodies, long headers and answers that nobody reads.
 func TestHugeRequests(t *testing.T) {
 	testkit.LeakCheck(t)
 	for name, a := range askers(t, testDB(t)) {
@@ -149,8 +149,7 @@ func TestHugeRequests(t *testing.T) {
 	}
 }
 
-// Pages of other sites, and names that were turned to this machine, get nothing of what an
-// assistant or a machine is answered.
+// Pages of other sites and DNS rebinding get no answers meant for assistants or machines.
 func TestBrowsersAreKeptOut(t *testing.T) {
 	testkit.LeakCheck(t)
 	for name, a := range askers(t, testDB(t)) {
@@ -175,7 +174,7 @@ func TestBrowsersAreKeptOut(t *testing.T) {
 				t.Errorf("%s, %s: %d %.200s, want %d", name, tt.name, status, text, tt.want)
 			}
 		}
-		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} { // that forms can send
+		for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} { // the types that forms can send
 			if a.method != "POST" {
 				break
 			}
@@ -186,12 +185,12 @@ func TestBrowsersAreKeptOut(t *testing.T) {
 	}
 }
 
-// A trace loses nothing while crowds, huge bodies and heavy questions are on the servers
-// that read what it writes.
+// A trace loses no records while crowds, huge bodies and expensive requests load the servers that
+// read its recording.
 func TestTraceBesideCrowds(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--steps", "400")
-	// The ring buffer has room for all records, however late the trace reads them.
+	// The ring buffer holds all records, however late the trace reads them.
 	trace := b.ingero("trace", "--max-overhead", "0", "--ringbuf-size", "64MiB", "--pid", pid(target))
 	b.tracing(1)
 	now := time.Now
@@ -202,7 +201,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	for i := range servers {
 		servers[i].crowd(1000)
 	}
-	for asked == 0 || !strings.Contains(target.Stdout(), "}") { // it has not said what it did
+	for asked == 0 || !strings.Contains(target.Stdout(), "}") { // until it prints its counts
 		for i := range servers {
 			if status, text := servers[i].answers(nil); status == 200 {
 				asked++

@@ -64,8 +64,8 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return wordsListen(err)
 	}
-	defer func() { _ = l.Close() }()                                                          // Serve has, as a rule
-	if host, _, _ := net.SplitHostPort(at.String()); host != "" && net.ParseIP(host) == nil { // a name that was bound is one of the server's
+	defer func() { _ = l.Close() }()                                                          // Serve normally closes it first
+	if host, _, _ := net.SplitHostPort(at.String()); host != "" && net.ParseIP(host) == nil { // a bound host name is one of the server's names
 		c.Serve.AllowHosts = append(c.Serve.AllowHosts, host)
 	}
 	certs, about, err := e.certificates(c, l)
@@ -83,7 +83,7 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs, Public: dashboard.IsPage}), certs, e.logger(c.Debug))
 }
 
-// readAPI answers questions about the database that the settings name.
+// readAPI returns the handler of the read API for the configured database.
 func (e *Env) readAPI(ctx context.Context, c *config.Config) (h http.Handler, end func()) {
 	return dashboard.Handler(e.apiOptions(ctx, c))
 }
@@ -93,14 +93,14 @@ func (e *Env) apiOptions(ctx context.Context, c *config.Config) dashboard.Option
 		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)}
 }
 
-// machines asks the machines of the settings what was found on them.
+// machines returns a function that queries the configured nodes for their reports.
 func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.Time) ([]dashboard.Machine, []string, error) {
 	if len(c.Fleet.Nodes) == 0 {
 		return nil
 	}
 	return func(ctx context.Context, from, to time.Time) (out []dashboard.Machine, notes []string, err error) {
 		s, quiet := *c, *e
-		s.From = nil // a database and machines are asked by one server
+		s.From = nil // one server queries both the database and the nodes
 		quiet.Stderr = nil
 		g, err := quiet.gather(ctx, &s)
 		if g == nil {
@@ -126,7 +126,7 @@ func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.T
 	}
 }
 
-// wordsListen says what to do where it cannot listen.
+// wordsListen turns a listen error into a problem with a remedy.
 func wordsListen(err error) error {
 	var op *net.OpError
 	switch {
@@ -138,10 +138,10 @@ func wordsListen(err error) error {
 	return &problem{What: "cannot listen: " + err.Error(), Do: "choose another address with --addr", Err: err}
 }
 
-// leastToken is how long a token must be, so that nobody guesses it.
+// leastToken is the minimum length of a token, against guessing.
 const leastToken = 16
 
-// token returns what who asks over the network must have, "" where there is none.
+// token returns the bearer token that network clients must send, "" if there is none.
 func (e *Env) token(c *config.Config) (string, error) {
 	text, from := e.Getenv("INGERO_TOKEN"), "INGERO_TOKEN"
 	if c.TokenFile != "" {
@@ -161,7 +161,7 @@ func (e *Env) token(c *config.Config) (string, error) {
 	return text, nil
 }
 
-// certificates are those to serve with, nil for none, and what is said of them.
+// certificates returns the server's certificates (nil without TLS) and a line about them.
 func (e *Env) certificates(c *config.Config, l *listen.Listener) (*guard.Certificates, string, error) {
 	s := &c.Serve
 	switch {
@@ -195,7 +195,7 @@ func (e *Env) certificates(c *config.Config, l *listen.Listener) (*guard.Certifi
 	return certs, "Self-signed certificate, valid for 24 h, fingerprint " + certs.Fingerprint() + " (" + stays + ")", nil
 }
 
-// keyPath is where the key of certificates stays, which is whose who runs this.
+// keyPath returns the file of the certificate's key for this user, "" if there is none.
 func keyPath(home string, uid int) string {
 	switch {
 	case uid == 0:
@@ -206,7 +206,7 @@ func keyPath(home string, uid int) string {
 	return filepath.Join(home, ".ingero", "dashboard.key")
 }
 
-// hostNames are the names that a certificate of this machine is for.
+// hostNames returns the names that a certificate of this machine is valid for.
 func hostNames(l *listen.Listener) []string {
 	out := []string{"localhost", "127.0.0.1", "::1"}
 	if host, err := os.Hostname(); err == nil && host != "" {
@@ -215,7 +215,7 @@ func hostNames(l *listen.Listener) []string {
 	if ip := l.Bound().Addr(); !ip.IsUnspecified() {
 		return append(out, ip.String())
 	}
-	addrs, _ := net.InterfaceAddrs() // without them it is for fewer names
+	addrs, _ := net.InterfaceAddrs() // on an error, the certificate has fewer names
 	for _, a := range addrs {
 		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
 			out = append(out, n.IP.String())
@@ -224,8 +224,8 @@ func hostNames(l *listen.Listener) []string {
 	return out
 }
 
-// reports returns what answers for a part of the recordings: what was found while they
-// were recorded.
+// reports returns a function that builds a report for a part of the recordings from the
+// chains found while recording.
 func (e *Env) reports(c *config.Config) func(context.Context, *query.Reader, *dashboard.Question) (*explain.Input, error) {
 	return func(ctx context.Context, r *query.Reader, q *dashboard.Question) (*explain.Input, error) {
 		all, err := r.Sessions(ctx)
@@ -239,7 +239,7 @@ func (e *Env) reports(c *config.Config) func(context.Context, *query.Reader, *da
 		if q.From.IsZero() && q.To.IsZero() {
 			w.from, w.to = end(&all[0]).Add(-q.Window), end(&all[0]).Add(1)
 		}
-		o := explainOptions{stored: true} // no call is analysed again
+		o := explainOptions{stored: true} // no calls are analyzed again
 		o.place = q.Place
 		for _, pid := range q.PIDs {
 			o.pids = append(o.pids, uint(pid))
@@ -261,7 +261,7 @@ func (e *Env) reports(c *config.Config) func(context.Context, *query.Reader, *da
 	}
 }
 
-// storedReport is what was found in some recordings while they were recorded.
+// storedReport builds a report from the chains found while recording.
 func (e *Env) storedReport(ctx context.Context, r *query.Reader, c *config.Config, sums []*query.Summary, o *explainOptions, zone *time.Location) (*explain.Input, error) {
 	in := joined(sums)
 	in.Remarks = remarks(sums, zone)

@@ -24,13 +24,13 @@ import (
 // served is a dashboard that runs in this process.
 type served struct {
 	t           *testing.T
-	url         string // with scheme, without a slash at its end
+	url         string // with scheme, without a trailing slash
 	fingerprint string
 	client      *http.Client // trusts the fingerprint
 	token       string
 }
 
-// serve starts a dashboard of a database, and ends it with the test.
+// serve starts a dashboard for a database and stops it at the end of the test.
 func serve(t *testing.T, db string, now func() time.Time, env map[string]string, args ...string) *served {
 	t.Helper()
 	return serveBy(t, "dashboard", db, now, env, args...)
@@ -84,7 +84,7 @@ func serveBy(t *testing.T, command, db string, now func() time.Time, env map[str
 	return s
 }
 
-// ask sends a request; change may change it before. It returns status and body.
+// ask sends a request, which change may modify first. It returns the status and the body.
 func (s *served) ask(method, path, body string, change func(*http.Request)) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
@@ -133,7 +133,7 @@ func testDB(t *testing.T) string {
 	return db
 }
 
-// Every path of the API answers over HTTPS, with what is recorded.
+// Every path of the API answers over HTTPS with recorded data.
 func TestDashboardAnswers(t *testing.T) {
 	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--node", "gpu-7")
@@ -181,7 +181,7 @@ func TestDashboardAnswers(t *testing.T) {
 			t.Errorf("%s is no JSON", tt.path)
 		}
 	}
-	asked["/api/v1/updates"] = true // TestDashboardUpdates
+	asked["/api/v1/updates"] = true // tested by TestDashboardUpdates
 	for i := range dashboard.Paths {
 		if p := dashboard.Paths[i].Path; !asked[p] {
 			t.Errorf("%s is not tested", p)
@@ -189,7 +189,7 @@ func TestDashboardAnswers(t *testing.T) {
 	}
 }
 
-// What cannot be answered is refused with a reason, and changes nothing.
+// Invalid requests are rejected with a reason and change nothing.
 func TestDashboardRefuses(t *testing.T) {
 	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0")
@@ -239,7 +239,7 @@ func TestDashboardRefuses(t *testing.T) {
 	}
 }
 
-// A page of another site, and a name that was turned to this machine, get nothing.
+// Pages of other sites and DNS rebinding get no answers.
 func TestDashboardKeepsBrowsersOut(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := testDB(t)
@@ -287,14 +287,13 @@ func TestDashboardKeepsBrowsersOut(t *testing.T) {
 	}
 }
 
-// navigate makes it the request of a link that was followed on another site.
+// navigate turns r into the request for a link on another site.
 func navigate(r *http.Request) {
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	r.Header.Set("Sec-Fetch-Mode", "navigate")
 }
 
-// What is served is TLS 1.3 with a key of P-256 for 24 hours; a certificate of the user's
-// is served where there is one.
+// The server uses TLS 1.3 with a P-256 key valid for 24 hours, or the user's own certificate.
 func TestDashboardCertificate(t *testing.T) {
 	db := testDB(t)
 	s := serve(t, db, atTheEnd, nil, "--addr", ":0")
@@ -319,7 +318,7 @@ func TestDashboardCertificate(t *testing.T) {
 	}
 }
 
-// What is being recorded is served as it grows.
+// A growing recording is served while it grows.
 func TestDashboardWhileItRecords(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := filepath.Join(t.TempDir(), "x.db")

@@ -13,14 +13,14 @@ import (
 	"ingero/internal/testkit"
 )
 
-// listener is a client of updates.
+// listener is a client of /api/v1/updates.
 type listener struct {
 	t     *testing.T
 	lines *bufio.Scanner
 	close func() error
 }
 
-// listen begins to listen, or returns the status of the refusal.
+// listen subscribes to updates, or returns the status of the rejection.
 func (s *served) listen() (*listener, int) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url+"/api/v1/updates", nil)
@@ -41,7 +41,7 @@ func (s *served) listen() (*listener, int) {
 	return &listener{s.t, bufio.NewScanner(res.Body), res.Body.Close}, res.StatusCode
 }
 
-// next returns the next event of one of the kinds, "" at the end of the stream.
+// next returns the next event of one of the kinds, or "" at the end of the stream.
 func (l *listener) next(kinds ...string) (kind string, data map[string]any) {
 	l.t.Helper()
 	for l.lines.Scan() {
@@ -66,8 +66,7 @@ func (l *listener) next(kinds ...string) (kind string, data map[string]any) {
 	return "", nil
 }
 
-// Who listens is told what was recorded since, and of causes; when the server ends the
-// stream does.
+// A listener receives new data and causes; the stream ends with the server.
 func TestDashboardUpdates(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := filepath.Join(t.TempDir(), "x.db")
@@ -90,7 +89,7 @@ func TestDashboardUpdates(t *testing.T) {
 		recorded := make(chan error, 1)
 		go func() { recorded <- x.second() }()
 		kind, data := l.next("chain", "data")
-		if kind == "data" { // it looked before the cause was written: that comes next
+		if kind == "data" { // sent before the cause was written: the cause is next
 			kind, data = l.next("chain")
 		}
 		if kind != "chain" || data["change"] != "appeared" || data["id"] != "c-1" || data["severity"] != "HIGH" || data["comm"] != "train.py" {
@@ -116,7 +115,7 @@ func TestDashboardUpdates(t *testing.T) {
 	_ = l.close()
 }
 
-// No more listen than there is room for; they take no place of those who ask.
+// The number of listeners is limited; they take no place from other requests.
 func TestDashboardListenersAreBounded(t *testing.T) {
 	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--no-tls")

@@ -14,9 +14,8 @@ import (
 	"ingero/internal/store"
 )
 
-// read opens the database that the settings name, or the first of the usual places
-// that has one, and says on standard error which that is and what of it is not
-// there.
+// read opens the configured database, or the first usual path that exists. It prints the
+// path, and which part of the database is missing, to standard error.
 func (e *Env) read(ctx context.Context, c *config.Config) (*query.Reader, error) {
 	from := ""
 	if by := c.From["db"]; by != "" && by != "--db" {
@@ -25,7 +24,7 @@ func (e *Env) read(ctx context.Context, c *config.Config) (*query.Reader, error)
 	return e.readAt(ctx, firstThere(c.Databases()), from)
 }
 
-// readAt is read of one path; from says after it who named it.
+// readAt opens the database at path; from is a suffix for the message: who named the path.
 func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, err error) {
 	if isFolder(path) {
 		do := "name a file with --db PATH"
@@ -56,13 +55,13 @@ func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, e
 	return r, nil
 }
 
-// note tells a person something beside the data. That nobody reads it is no error.
+// note prints a message to standard error. It ignores write errors.
 func (e *Env) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Stderr, "%s\n", oneLine(fmt.Sprintf(format, args...)))
 }
 
-// firstThere returns the first path that exists, or of which that cannot be known;
-// the first where none does.
+// firstThere returns the first path that exists or cannot be checked, or the first path if
+// none does.
 func firstThere(paths []string) string {
 	for _, p := range paths {
 		if isThere(p) {
@@ -82,9 +81,9 @@ func isFolder(path string) bool {
 	return err == nil && s.IsDir()
 }
 
-// wordsDatabase says what to do when there is nothing to read.
+// wordsDatabase adds a remedy to the error of a missing or empty database.
 func wordsDatabase(path string, err error) error {
-	if errors.Is(err, query.ErrLost) { // the SQLite file alone is gone
+	if errors.Is(err, query.ErrLost) { // only the SQLite file is missing
 		return err
 	}
 	if errors.Is(err, query.ErrNoDatabase) || errors.Is(err, query.ErrNoSession) {

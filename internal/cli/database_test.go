@@ -30,8 +30,8 @@ func TestFirstThere(t *testing.T) {
 	}
 }
 
-// The person's own database comes before that of a service, what is named before
-// both, and which was read is said in one way by each command.
+// The user's own database takes precedence over a service's, a named one over both, and all
+// commands report the database alike.
 func TestReadersSayWhatTheyRead(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	own, named := filepath.Join(home, ".ingero", "ingero.db"), filepath.Join(dir, "named.db")
@@ -54,7 +54,7 @@ func TestReadersSayWhatTheyRead(t *testing.T) {
 			"flag":     {[]string{"-d", named}, map[string]string{"INGERO_DB": "/nowhere.db"}, named},
 		} {
 			if container := (&Env{Getenv: func(string) string { return "" }}).inContainer(); container && name == "its own" {
-				continue // there it is elsewhere
+				continue // the default differs in a container
 			}
 			t.Run(command+", "+name, func(t *testing.T) {
 				stderr, stdout := temporary(t), temporary(t)
@@ -89,8 +89,8 @@ func temporary(t *testing.T) *os.File {
 	return f
 }
 
-// -d is the database wherever there is one, and nothing else anywhere; no duration
-// has a letter.
+// -d means the database in all commands that have one, and nothing else in any; flags for
+// durations have no letter.
 func TestShortFlags(t *testing.T) {
 	named := 0
 	var walk func(c *cobra.Command)

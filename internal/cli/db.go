@@ -33,8 +33,8 @@ calls in segments. info and verify also work while a trace runs; the other comma
 	return c
 }
 
-// database returns the path of the database that the settings name. There is at least
-// a part of it.
+// database returns the path of the configured database. The SQLite file or the segment
+// directory exists.
 func (e *Env) database(c *config.Config) (string, error) {
 	path := firstThere(c.Databases())
 	switch {
@@ -46,15 +46,15 @@ func (e *Env) database(c *config.Config) (string, error) {
 	return path, nil
 }
 
-// json prints a value.
+// json prints v as indented JSON.
 func (e *Env) json(v any) error {
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-// wordsKept says what to do where a command needs the database for itself, and cannot
-// have it.
+// wordsKept adds a remedy to the error of a command that needs exclusive access to the
+// database and does not get it.
 func wordsKept(err error) error {
 	var held *store.HeldError
 	var unsafe *store.UnsafeError

@@ -54,11 +54,11 @@ func (e *Env) dbInfo(ctx context.Context, c *config.Config, asJSON, utc bool) (e
 	return e.printf("%s", infoText(i, e.zone(utc)))
 }
 
-// infoJSON is an info with what only the text works out.
+// infoJSON is a query.Info plus the values that infoText computes.
 type infoJSON struct {
 	*query.Info
 	From     *time.Time    `json:"calls_from,omitempty"`
-	PerCall  float64       `json:"bytes_per_call,omitempty"` // of segments
+	PerCall  float64       `json:"bytes_per_call,omitempty"` // segments only
 	Sessions []sessionInfo `json:"sessions"`
 }
 
@@ -84,7 +84,7 @@ func infoOf(i *query.Info) infoJSON {
 	return out
 }
 
-// perCall is what a call takes, with the waits and ticks between; 0 without calls.
+// perCall returns the bytes per call, including waits and ticks; 0 without calls.
 func perCall(i *query.Info) float64 {
 	if i.Calls == 0 {
 		return 0
@@ -141,7 +141,7 @@ func infoText(i *query.Info, zone *time.Location) string {
 	return b.String()
 }
 
-// latest is when the last of the sessions went on last.
+// latest returns the latest update time of all sessions.
 func latest(all []query.Session) (t time.Time) {
 	for i := range all {
 		if all[i].Updated.After(t) {

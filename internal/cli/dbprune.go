@@ -76,7 +76,7 @@ func (e *Env) dbPrune(ctx context.Context, c *config.Config, o *pruneOptions) er
 	return e.printf("%s", removedText(r, done))
 }
 
-// removal says what the flags ask for.
+// removal converts the flags to a Removal.
 func (e *Env) removal(o *pruneOptions) (*store.Removal, error) {
 	r := &store.Removal{Owner: e.owner(), Session: o.session, CallsOnly: o.callsOnly, DryRun: o.dry}
 	given := 0
@@ -110,7 +110,7 @@ func (e *Env) removal(o *pruneOptions) (*store.Removal, error) {
 	return r, nil
 }
 
-// known sees to it that there is such a recording.
+// known returns an error if the database has no recording with this ID.
 func (e *Env) known(ctx context.Context, path, id string) (err error) {
 	r, err := query.Open(path)
 	if err != nil {

@@ -63,7 +63,7 @@ func (e *Env) dbVerify(ctx context.Context, c *config.Config, asJSON, full bool)
 	return err
 }
 
-// damageText is a line that says what is wrong with a file, and what is lost.
+// damageText returns one line: what is wrong with a file, and what is lost.
 func damageText(d *store.Damage) string {
 	var b strings.Builder
 	b.WriteString(d.File)

@@ -27,9 +27,9 @@ type demoOptions struct {
 	*scenario
 	duration time.Duration
 	json     bool
-	recorded bool   // play the recording even if it could be traced
-	gpu      bool   // on the machine's GPU
-	save     string // keep what was traced in this file
+	recorded bool   // replay the recording even if tracing is possible
+	gpu      bool   // use the machine's GPU
+	save     string // file for the trace's recording
 	debug    bool
 }
 
@@ -80,7 +80,7 @@ nothing to the database. Without a name, demo shows these scenarios, one after t
 	return c
 }
 
-// scenarioList lists what is shown when nothing is said, and what can be named.
+// scenarioList renders the list of scenarios: those shown by default, then the others.
 func scenarioList() string {
 	var b strings.Builder
 	for i := range scenarios {
@@ -97,13 +97,13 @@ func scenarioList() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// act is a scenario and how long it is to run.
+// act is a scenario and its duration.
 type act struct {
 	*scenario
 	duration time.Duration
 }
 
-// chosen returns the scenario that is named, or all that are shown without a name.
+// chosen returns the named scenario, or the default scenarios if args is empty.
 func chosen(args []string) (list []act, err error) {
 	var names []string
 	for i := range scenarios {
@@ -119,7 +119,7 @@ func chosen(args []string) (list []act, err error) {
 	return list, nil
 }
 
-// lasts returns how long it is to run.
+// lasts returns the duration of the job.
 func (a *act) lasts(length string) (time.Duration, error) {
 	if length == "" {
 		length = a.length
@@ -138,10 +138,10 @@ func leastText(d time.Duration) string {
 	return fmt.Sprintf("%.0f seconds", d.Seconds())
 }
 
-// demos shows scenarios, one after the other. One that cannot be traced for a reason
-// that holds for all is the last that was tried.
+// demos shows scenarios in order. If tracing one fails for a reason that applies to all, the
+// rest are replayed from their recordings.
 func (e *Env) demos(ctx context.Context, o demoOptions, list []act) error {
-	info, _ := gpu.Machine{}.Read(ctx) // what could be found is in it
+	info, _ := gpu.Machine{}.Read(ctx) // on an error, info has what was found
 	e.note("GPU: %s", gpuText(&info))
 	if o.gpu && len(info.GPUs) == 0 {
 		return &problem{What: "this machine has no usable GPU", Do: "omit --gpu to use a simulated GPU; ingero check lists what it found"}
@@ -187,8 +187,8 @@ func (e *Env) demos(ctx context.Context, o demoOptions, list []act) error {
 	return enc.Encode(all)
 }
 
-// show shows one scenario: live unless there is a reason why not, which it returns for
-// those that follow.
+// show shows one scenario: live if why is nil, else from its recording. It returns the reason
+// why the next scenarios cannot be live.
 func (d *demo) show(ctx context.Context, why error) (error, error) {
 	if why == nil {
 		if why = d.trace(ctx); why == nil || d.began || d.gpu {
@@ -206,14 +206,14 @@ type demo struct {
 	demoOptions
 	env    *Env
 	seen   *collector
-	table  bool   // a table was drawn
-	source string // what the report says that it was made from
-	began  bool   // the trace has begun: what fails now is an error
-	cpu    int    // on which the hog takes turns with the job; -1: there are none
-	own    owned  // the processes of the demonstration
+	table  bool   // a live table was drawn
+	source string // source that the report names
+	began  bool   // the trace has begun; later failures are errors
+	cpu    int    // CPU that the hog shares with the job; -1: no hog
+	own    owned  // processes of the demonstration
 }
 
-// trace traces the job. Until it has begun, an error says why it cannot be.
+// trace traces the job. An error before d.began is set says why the job cannot be traced.
 func (d *demo) trace(ctx context.Context) error {
 	e := d.env
 	dir, err := os.MkdirTemp("", "ingero-demo-")
@@ -272,7 +272,7 @@ func (d *demo) trace(ctx context.Context) error {
 	return d.keep(rec)
 }
 
-// words say what the scenario is.
+// words describes the scenario.
 func (d *demo) words() string {
 	if d.gpu {
 		return strings.NewReplacer("a simulated GPU", "a GPU", "its simulated GPU", "its GPU").Replace(d.what)
@@ -280,7 +280,7 @@ func (d *demo) words() string {
 	return d.what
 }
 
-// replay plays the recording.
+// replay replays the scenario's recording.
 func (d *demo) replay(ctx context.Context, why string) error {
 	text, err := d.recording()
 	if err != nil {
@@ -298,7 +298,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 	defer stop()
 	v := d.view(stop, head)
 	o := store.ReplayOptions{}
-	if v.pane != nil { // somebody watches
+	if v.pane != nil { // a terminal: replay at recorded speed
 		o.Speed = 1
 		ctx, stop = context.WithTimeout(ctx, d.duration)
 		defer stop()
@@ -308,11 +308,11 @@ func (d *demo) replay(ctx context.Context, why string) error {
 	return errors.Join(err, v.failed())
 }
 
-// view shows the demonstration, and begins with its first lines.
+// view prints head and returns the view of the demonstration.
 func (d *demo) view(stop context.CancelFunc, head string) *view {
 	v := d.env.view(d.json, false, d.env.Stdout, stop)
-	v.named = true // it is known what is traced
-	v.take = nil   // what was written above the table stays in sight
+	v.named = true // the head says what is traced
+	v.take = nil   // text above the table stays visible
 	if !d.json {
 		_, err := io.WriteString(d.env.Stdout, head+"\n\n")
 		v.check(err)
@@ -320,8 +320,8 @@ func (d *demo) view(stop context.CancelFunc, head string) *view {
 	return v
 }
 
-// sinks returns what a session of the demonstration goes to. The table is for a
-// terminal; elsewhere the report says it all.
+// sinks returns the sinks of the demonstration's session. Only a terminal has a table;
+// elsewhere the report has everything.
 func (d *demo) sinks(v *view) []tick.Sink {
 	if v.pane == nil {
 		return []tick.Sink{d.seen}
@@ -330,7 +330,7 @@ func (d *demo) sinks(v *view) []tick.Sink {
 	return []tick.Sink{d.seen, v}
 }
 
-// keep copies the recording to where it is wanted.
+// keep copies the recording to the file of --save.
 func (d *demo) keep(rec *recording) error {
 	logs, err := filepath.Glob(filepath.Join(store.LogDir(rec.path()), "*"+rec.db.Session().ID+"*"))
 	if err != nil || len(logs) != 1 {
@@ -343,10 +343,10 @@ func (d *demo) keep(rec *recording) error {
 	return os.WriteFile(d.save, text, 0o644)
 }
 
-// input is what the report is made from.
+// input returns the input of the report.
 func (d *demo) input() *explain.Input { return d.seen.input("", d.source) }
 
-// tell ends the demonstration with the report, unless that is to be JSON.
+// tell prints the report, unless the output is JSON.
 func (d *demo) tell() error {
 	if d.json {
 		return nil

@@ -12,18 +12,17 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Each scenario, run and traced on the running kernel, ends with a report that names its
-// cause; what else goes on on a busy machine may be in it as well.
+// The report of each live scenario names its cause; on a busy machine, it may name others too.
 func TestDemoLive(t *testing.T) {
 	b := newBench(t)
 	for i := range scenarios {
 		s := &scenarios[i]
-		if s.rule == "" || s.name == "incident" { // it has a test of its own
+		if s.rule == "" || s.name == "incident" { // it has its own test
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
 			var found []string
-			for range 2 { // what else the machine does may hide it once
+			for range 2 { // other load may hide it once
 				if found = s.live(t, b); slices.Contains(found, s.rule+" by "+s.culprit) {
 					return
 				}
@@ -33,7 +32,7 @@ func TestDemoLive(t *testing.T) {
 	}
 }
 
-// live runs the scenario and returns the causes that its report names.
+// live runs the scenario and returns the causes in its report.
 func (s *scenario) live(t *testing.T, b *bench) (found []string) {
 	t.Helper()
 	stdout, stderr, code := b.output("demo", s.name, "--json")
@@ -64,8 +63,8 @@ func (s *scenario) live(t *testing.T, b *bench) (found []string) {
 	return found
 }
 
-// A hog takes the CPU of a job on the running kernel: the report names the hog, and a cost
-// that is at least 2 % of the CPU time that the hog took and at most all of it.
+// The report of a live incident names the hog and its cost. The cost is at least 2 % of the hog's
+// CPU time and at most all of it.
 func TestDemoIncidentNamesTheHog(t *testing.T) {
 	b := newBench(t)
 	r := b.incidentReport("--duration", "9s")
@@ -82,8 +81,8 @@ func TestDemoIncidentNamesTheHog(t *testing.T) {
 	if elapsed := r.Processes[0].Breakdown.Elapsed; elapsed < 8*uint64(time.Second) {
 		t.Errorf("the job ran for %v, want 8 s or more", time.Duration(elapsed))
 	}
-	// The hog runs for 3 s beside a loop that always wants the CPU; other programs have their
-	// share on a busy machine.
+	// The hog runs for 3 s beside a loop that always wants the CPU. On a busy machine, other
+	// programs get a share too.
 	if took < uint64(300*time.Millisecond) || took > uint64(3500*time.Millisecond) {
 		t.Errorf("the hog had the CPU for %v of 3 s", time.Duration(took))
 	}

@@ -85,7 +85,7 @@ func namesIn(t *testing.T, log *store.Log) []string {
 	return out
 }
 
-// The recordings in this program name nobody but the programs of the demonstration.
+// The embedded recordings name only the programs of the demonstration.
 func TestRecordingsNameNobodyElse(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -105,8 +105,8 @@ func TestRecordingsNameNobodyElse(t *testing.T) {
 	}
 }
 
-// What each recording shows has the right cause and culprit, gravest, and where nothing
-// is wrong nothing is told.
+// The most severe chain of each recording has the expected cause and culprit; without a fault
+// there is no chain.
 func TestRecordingsShowTheCause(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
@@ -121,7 +121,7 @@ func TestRecordingsShowTheCause(t *testing.T) {
 	}
 }
 
-// check compares what was found with what is to be.
+// check compares the chains with the expected cause.
 func (s *scenario) check(t *testing.T, chains []tick.Chain) {
 	t.Helper()
 	var got []string
@@ -136,7 +136,7 @@ func (s *scenario) check(t *testing.T, chains []tick.Chain) {
 	t.Errorf("got %q, want %s by %s first", got, s.rule, s.culprit)
 }
 
-// jsonReport is what the tests read of a report.
+// jsonReport is the part of a report that the tests read.
 type jsonReport struct {
 	Source string
 	Chains []struct {
@@ -163,14 +163,14 @@ type jsonReport struct {
 	}
 }
 
-// incidentReport is what demo incident reports as JSON.
+// incidentReport returns the JSON report of demo incident.
 func (b *bench) incidentReport(args ...string) *jsonReport {
 	b.t.Helper()
 	stdout, stderr, code := b.output(append([]string{"demo", "incident", "--json"}, args...)...)
 	if code != 0 {
 		b.t.Fatalf("code %d:\n%s", code, stderr)
 	}
-	_, text, _ := bytes.Cut([]byte(stdout), []byte("{")) // nothing stands before it
+	_, text, _ := bytes.Cut([]byte(stdout), []byte("{")) // the report is the first JSON
 	var r jsonReport
 	if err := json.Unmarshal(append([]byte("{"), text...), &r); err != nil {
 		b.t.Fatalf("%v in %s", err, stdout)
@@ -181,8 +181,8 @@ func (b *bench) incidentReport(args ...string) *jsonReport {
 	return &r
 }
 
-// On the running kernel the parts of a job's time add up to all of it, and the recording
-// names no program but those of the demonstration.
+// In a live incident, the parts of the job's time add up to all of it, and the recording names only
+// the programs of the demonstration.
 func TestDemoIncident(t *testing.T) {
 	b := newBench(t)
 	file := filepath.Join(b.dir, "incident.ingero")
@@ -198,7 +198,7 @@ func TestDemoIncident(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := []string{"train", hogName, "exe", "ingero", "/"} // the test is run as /proc/self/exe
+	own := []string{"train", hogName, "exe", "ingero", "/"} // the test runs as /proc/self/exe
 	for _, name := range namesIn(t, opened(t, saved)) {
 		if !slices.Contains(own, name) {
 			t.Errorf("the recording names %q", name)
@@ -206,7 +206,7 @@ func TestDemoIncident(t *testing.T) {
 	}
 }
 
-// The programs of each scenario run on the simulated GPU and end by themselves.
+// The programs of each scenario run on the simulated GPU and end on their own.
 func TestScenariosRun(t *testing.T) {
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
@@ -229,8 +229,8 @@ func TestScenariosRun(t *testing.T) {
 	}
 }
 
-// What others did stays in a recording, without who they were; what was shared
-// with other sinks is left alone.
+// Actions of other processes stay in a recording without their identity; shared input is not
+// modified.
 func TestOwned(t *testing.T) {
 	o := &owned{}
 	o.add(7, 9)
@@ -269,8 +269,8 @@ func TestOwned(t *testing.T) {
 	}
 }
 
-// What the scenarios do on a GPU works, here on the simulated driver: which has a kernel
-// of every name, and cannot tell whether what is given to it as code is any.
+// The scenarios' GPU script works on the simulated driver, which accepts any kernel name and any
+// code.
 func TestDemoScriptOfGPU(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	dir := t.TempDir()

@@ -15,13 +15,13 @@ import (
 	"ingero/sim"
 )
 
-// gpuScript runs on a GPU what the programs of sim run on the simulated one.
+// gpuScript does on a real GPU what the programs of sim do on the simulated one.
 const gpuScript = "gpu.py"
 
-// launch makes the job ready to run, and what runs beside it. What it has launched it
-// returns on an error too.
+// launch prepares the job and the program beside it. On an error, it also returns the
+// processes launched so far.
 func (d *demo) launch(dir string) (jobs []*launched, err error) {
-	if err := os.Chmod(dir, 0o755); err != nil { // the job runs as whoever typed sudo
+	if err := os.Chmod(dir, 0o755); err != nil { // the job runs as the user who called sudo
 		return nil, err
 	}
 	commands, err := d.commands(dir)
@@ -32,10 +32,10 @@ func (d *demo) launch(dir string) (jobs []*launched, err error) {
 	if path := d.env.Getenv("LD_LIBRARY_PATH"); d.gpu && path != "" {
 		env = append(env, "LD_LIBRARY_PATH="+path)
 	}
-	if !d.spins { // it does not fight for a CPU that it does not need
+	if !d.spins { // block in synchronizations, so that the job needs little CPU
 		env = append(env, "INGERO_SIM_SYNC=block")
 	}
-	if len(d.beside) > 0 { // they take turns on one simulated GPU
+	if len(d.beside) > 0 { // both programs share one simulated GPU
 		share := filepath.Join(dir, "share")
 		if err := errors.Join(os.WriteFile(share, nil, 0o600), os.Chmod(share, 0o666)); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (d *demo) launch(dir string) (jobs []*launched, err error) {
 	return jobs, nil
 }
 
-// commands are the job and what runs beside it.
+// commands returns the command lines of the job and of the program beside it.
 func (d *demo) commands(dir string) ([][]string, error) {
 	commands := [][]string{d.program}
 	if len(d.beside) > 0 {
@@ -93,7 +93,7 @@ func (d *demo) commands(dir string) ([][]string, error) {
 	return commands, nil
 }
 
-// gpuText says in a line which GPUs the machine has.
+// gpuText lists the machine's GPUs in one line.
 func gpuText(info *gpu.Info) string {
 	if len(info.GPUs) == 0 {
 		return "none found; the simulated GPU works without one"
@@ -111,8 +111,8 @@ func gpuText(info *gpu.Info) string {
 	return s + "; to use it: --gpu"
 }
 
-// disturb makes things go wrong in the second third of the demonstration: a hog on the
-// job's CPU, or another program on its GPU. What it returns is closed once that is over.
+// disturb causes the fault in the second third of the demonstration: a hog on the job's CPU,
+// or another program on its GPU. The returned channel is closed when the fault is over.
 func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *view) <-chan error {
 	ended := make(chan error, 1)
 	go func() {
@@ -145,7 +145,7 @@ func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *v
 		if taker == nil {
 			return
 		}
-		if ctx.Err() != nil { // else it ends by itself
+		if ctx.Err() != nil { // otherwise the hog ends by itself
 			_ = taker.Process.Kill()
 		}
 		_ = taker.Wait()
@@ -153,7 +153,7 @@ func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *v
 	return ended
 }
 
-// wait waits for a time, and says whether that has passed.
+// wait waits for d or until ctx ends, and reports whether d has passed.
 func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

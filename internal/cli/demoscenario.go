@@ -8,28 +8,28 @@ import (
 	"ingero/internal/explain"
 )
 
-// scenario is what a demonstration shows. Its recording, demo/NAME.ingero, was made by
-// this command, as root: `make demo-recordings`.
+// scenario is one demonstration. Its recording, demo/NAME.ingero, was made by this command,
+// as root: `make demo-recordings`.
 type scenario struct {
 	name    string
 	aliases []string
-	what    string // in words, behind "Live: "
-	shows   string // what the report says, in a sentence
+	what    string // description, printed after "Live: "
+	shows   string // the report's finding, one sentence
 	program []string
-	beside  []string // a program on the same GPU, for the second third of the time
+	beside  []string // program on the same GPU during the second third
 	hog     hog
-	spins   bool          // the job waits for the GPU on a CPU, and not asleep
-	length  string        // how long it runs, if nothing is said
-	least   time.Duration // how long it must run
-	onGPU   []string      // arguments of demo/gpu.py, which does the same on a GPU
-	rule    string        // that has the gravest chain; empty: there is none
-	culprit string        // which that names; empty: it is not asked
+	spins   bool          // the job spins on a CPU while it waits for the GPU
+	length  string        // default duration
+	least   time.Duration // minimum duration
+	onGPU   []string      // arguments of demo/gpu.py for the same work on a GPU
+	rule    string        // expected rule of the most severe chain; empty: no chain
+	culprit string        // expected culprit; empty: not checked
 	detail  explain.Detail
-	extra   bool // not one of those that are shown when nothing is said
+	extra   bool // shown only by name
 }
 
-// hog is a program that takes the job's CPU in the second third of the time, with so many
-// threads (0: there is none); they rest after each time of work, unless that is 0.
+// hog is a program that takes the job's CPU in the second third. threads is 0 for no hog. The
+// threads pause for rest after each burst of work; with work 0, they run continuously.
 type hog struct {
 	threads    int
 	work, rest time.Duration
@@ -38,7 +38,7 @@ type hog struct {
 //go:embed demo
 var demoFiles embed.FS
 
-// scenarios are what can be demonstrated, in the order in which all are.
+// scenarios lists the scenarios in the order in which demo shows them.
 var scenarios = []scenario{
 	{name: "incident", what: "a training loop on a simulated GPU, and a hog on its CPU",
 		shows:   "The GPU waits while programs that have nothing to do with the job take its CPU.",
@@ -75,12 +75,12 @@ var scenarios = []scenario{
 		onGPU: []string{"--kernel-us", "500", "--launches", "20"}, length: "5s", least: time.Second, detail: explain.Tables, extra: true},
 }
 
-// recording returns what the scenario's recording has.
+// recording returns the scenario's embedded recording.
 func (s *scenario) recording() ([]byte, error) {
 	return demoFiles.ReadFile("demo/" + s.name + ".ingero")
 }
 
-// called says whether the scenario goes by a name.
+// called reports whether name is the scenario's name or an alias.
 func (s *scenario) called(name string) bool {
 	return s.name == name || slices.Contains(s.aliases, name)
 }

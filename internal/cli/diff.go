@@ -72,7 +72,7 @@ func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err erro
 		return err
 	}
 	var runs [2]*diff.Run
-	var missing error // where the processes are in neither
+	var missing error // set if neither run has the processes
 	for i, span := range [...]string{o.a, o.b} {
 		r, run, err := e.openRun(ctx, paths[i], span, &o)
 		if err != nil {
@@ -107,7 +107,7 @@ func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err erro
 	return nil
 }
 
-// openRun opens one side.
+// openRun opens one of the two runs.
 func (e *Env) openRun(ctx context.Context, path, span string, o *diffOptions) (_ *query.Reader, _ *diff.Run, err error) {
 	var from, to time.Time
 	if span != "" {
@@ -124,11 +124,11 @@ func (e *Env) openRun(ctx context.Context, path, span string, o *diffOptions) (_
 	if err != nil {
 		return nil, nil, errors.Join(wordsDatabase(r.Path(), err), r.Close())
 	}
-	run.Path = path // as it was named
+	run.Path = path // as the user gave it
 	return r, run, nil
 }
 
-// span reads FROM..TO.
+// span parses FROM..TO.
 func (e *Env) span(text string, utc bool) (from, to time.Time, err error) {
 	a, b, two := strings.Cut(text, "..")
 	if !two || a == "" && b == "" {
@@ -141,7 +141,7 @@ func (e *Env) span(text string, utc bool) (from, to time.Time, err error) {
 	return w.from, w.to, err
 }
 
-// shareOf reads a share, "5%" or "0.05"; 0 for nothing.
+// shareOf parses a share, "5%" or "0.05"; it returns 0 for "".
 func shareOf(text string) (float64, error) {
 	if text == "" {
 		return 0, nil

@@ -17,13 +17,13 @@ import (
 	"ingero/internal/testkit"
 )
 
-// diffSeconds is how long programs are recorded that are compared.
+// diffSeconds is the duration of the compared recordings.
 const diffSeconds = 14
 
-// recordTrains traces training loops side by side, which wait for the GPU in a way and have
-// each arguments of its own, and returns their numbers. They come first where others want
-// their CPU, and share one, but for those with large copies, which take one: else one of two
-// that are equal has more company than the other, and is the slower one.
+// recordTrains traces training loops side by side and returns their PIDs. sync is how they wait
+// for the GPU; programs has the arguments of each. They run at nice -20 and share a CPU; those
+// with pageable copies take another. Otherwise, one of two equal loops would share its CPU with
+// more others and be slower.
 func (b *bench) recordTrains(db, sync string, programs ...[]string) []uint32 {
 	b.t.Helper()
 	var all []*testkit.Child
@@ -53,7 +53,7 @@ func (b *bench) recordTrains(db, sync string, programs ...[]string) []uint32 {
 	return pids
 }
 
-// differs compares a process of a database with one of another.
+// differs compares a process of one database with a process of another.
 func differs(t *testing.T, dbA string, a uint32, dbB string, b uint32) *diff.Pair {
 	t.Helper()
 	var runs []*diff.Run
@@ -82,8 +82,8 @@ func differs(t *testing.T, dbA string, a uint32, dbB string, b uint32) *diff.Pai
 	return &res.Pairs[0]
 }
 
-// Of real recordings in which nothing was left out: two equal programs in equal company have
-// no finding; and what is far slower is found, with what makes it so.
+// In complete recordings, two equal programs under equal load have no finding; a much slower one
+// has a finding with the reason.
 func TestDiffOfTraces(t *testing.T) {
 	b := newBench(t)
 	normal := []string{"--kernel-us", "400", "--alloc-every", "0"}

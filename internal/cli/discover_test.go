@@ -12,7 +12,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// --debug says what is found, and check --pid what is seen of a process.
+// --debug logs what ingero finds, and check --pid reports what a trace sees of a process.
 func TestDiscovery(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--steps", "300")
@@ -42,7 +42,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// A library that is named is the only one of its kind; what is none is refused.
+// A library of --cuda-lib replaces all others of its kind; a file that is no library is rejected.
 func TestCudaLib(t *testing.T) {
 	b := newBench(t)
 	other := filepath.Join(b.dir, "odd.bin")
@@ -91,8 +91,8 @@ func TestCudaLib(t *testing.T) {
 	}
 }
 
-// Launches that are too many to be timed are counted: status, the lines of the trace,
-// and the report on what was recorded say so. The bound has its old name here.
+// Too many launches to time are counted, and status, the trace and the report say so; the limit has
+// its old name here.
 func TestProbeBudget(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "120")

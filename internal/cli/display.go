@@ -11,22 +11,21 @@ import (
 	"ingero/internal/tick"
 )
 
-// display is what somebody at the terminal has chosen to see. The zero value is the table.
+// display is the state of the live display. The zero value is the table.
 type display struct {
 	page   page
 	choice explain.Choice
-	first  int    // line of the page that is on top
-	cursor int    // of the list of processes
-	typing bool   // a filter
-	before string // the filter before that
-	paused *shot  // what stays; nil: it goes on
+	first  int    // topmost visible line of the page
+	cursor int    // selected row of the process list
+	typing bool   // a filter is being typed
+	before string // previous filter, restored by Esc
+	paused *shot  // frozen shot; nil: not paused
 	ends   bool
 }
 
-// page is what fills the terminal.
+// page is a page of the display.
 type page uint8
 
-// The pages.
 const (
 	tablePage page = iota
 	wherePage
@@ -34,16 +33,16 @@ const (
 	helpPage
 )
 
-// keyRow is a key and what it does.
+// keyRow is a key binding.
 type keyRow struct {
 	keys []screen.Key
-	name string // as it is told
-	hint string // in the last line; empty: not there
+	name string // displayed name
+	hint string // text in the last line; empty: omitted
 	help string
 	do   func(d *display, s *shot)
 }
 
-// keyRows are the keys. The help and docs/reference/commands.md are made from them.
+// keyRows lists the key bindings. The help and docs/reference/commands.md are generated from it.
 var keyRows = []keyRow{
 	{[]screen.Key{'q'}, "q", "end", "quit, like Ctrl-C; the recording is kept", func(d *display, _ *shot) { d.ends = true }},
 	{[]screen.Key{'h', '?'}, "h, ?", "keys", "these keys", func(d *display, _ *shot) { d.turn(helpPage) }},
@@ -60,7 +59,7 @@ var keyRows = []keyRow{
 	{[]screen.Key{screen.Ctrl('L')}, "Ctrl-L", "", "redraw the screen", nil},
 }
 
-// orderNames are the orders of operations, for people.
+// orderNames lists the sort orders of operations.
 func orderNames() string {
 	var names []string
 	for o := explain.Order(0); ; {
@@ -71,12 +70,12 @@ func orderNames() string {
 	}
 }
 
-// keysHelp is the keys as lines of text, 80 columns wide, set in as an example is.
+// keysHelp renders the key bindings as indented text, 80 columns wide.
 func keysHelp() string {
 	var b strings.Builder
 	for _, r := range keyRows {
 		name := r.name
-		if len(name) > keyWide-2 { // on a line of its own
+		if len(name) > keyWide-2 { // too wide: on a separate line
 			b.WriteString("    " + name + "\n")
 			name = ""
 		}
@@ -88,11 +87,11 @@ func keysHelp() string {
 	return b.String()
 }
 
-// keyWide is the columns of the names of keys.
+// keyWide is the width of the column of key names.
 const keyWide = 13
 
-// press does what a key is for, and tells whether that is to end. s is what is shown, nil
-// for nothing yet.
+// press handles a key and reports whether it quits the display. s is the shown shot, nil if
+// there is none yet.
 func (d *display) press(k screen.Key, s *shot) (ends bool) {
 	if s == nil {
 		s = &shot{}
@@ -123,13 +122,13 @@ func (d *display) press(k screen.Key, s *shot) (ends bool) {
 	return d.ends
 }
 
-// scrolls are how many lines keys scroll by.
+// scrolls maps keys to the number of lines they scroll by.
 var scrolls = map[screen.Key]int{screen.Up: -1, screen.Down: 1, screen.PageUp: -10, screen.PageDown: 10, screen.Home: -1 << 20}
 
-// longestFilter bounds what is typed, in bytes.
+// longestFilter is the maximum size of a filter, in bytes.
 const longestFilter = 64
 
-// typed takes a key of a filter.
+// typed handles a key while a filter is being typed.
 func (d *display) typed(k screen.Key) {
 	text := &d.choice.Text
 	switch {
@@ -148,7 +147,7 @@ func (d *display) typed(k screen.Key) {
 	d.first = 0
 }
 
-// turn shows a page, or the table where that page is shown.
+// turn shows page p, or the table if p is already shown.
 func (d *display) turn(p page) {
 	if d.page == p {
 		p = tablePage
@@ -164,7 +163,7 @@ func (d *display) pause(s *shot) {
 	d.paused = s
 }
 
-// back leaves a page, else what was chosen.
+// back returns to the table; at the top of the table, it clears the filter and the process.
 func (d *display) back(*shot) {
 	if d.page == tablePage && d.first == 0 {
 		d.choice.PID, d.choice.Text = 0, ""
@@ -172,7 +171,7 @@ func (d *display) back(*shot) {
 	d.page, d.first = tablePage, 0
 }
 
-// targets are the processes to choose from: those that live first, by number.
+// targets returns the processes to choose from: running ones first.
 func targets(s *shot) []tick.Process {
 	out := slices.Clone(s.tick.Processes)
 	slices.SortStableFunc(out, func(a, b tick.Process) int {
@@ -187,7 +186,7 @@ func targets(s *shot) []tick.Process {
 	return out
 }
 
-// at is the place of the chosen process in the list, the first of which is all of them.
+// at returns the chosen process's row in the list. Row 0 is all processes.
 func (d *display) at(s *shot) int {
 	return 1 + slices.IndexFunc(targets(s), func(p tick.Process) bool { return p.PID == d.choice.PID })
 }
@@ -213,7 +212,7 @@ func (d *display) choose(s *shot) {
 	d.turn(tablePage)
 }
 
-// step chooses the process before or after, in a circle with all of them.
+// step chooses the next or previous process, cyclically; the cycle includes "all processes".
 func (d *display) step(k screen.Key, s *shot) {
 	n := len(targets(s)) + 1
 	d.cursor = (d.at(s) + 1) % n

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// lines are the page, at most height of them.
+// lines renders the page, at most height lines.
 func (d *display) lines(s *shot, o explain.Options, width, height int) []string {
 	o.Width, o.Choice, o.Height = width, d.choice, 0
 	text := ""
@@ -31,7 +31,7 @@ func (d *display) lines(s *shot, o explain.Options, width, height int) []string 
 	return lines[d.first:min(len(lines), d.first+height)]
 }
 
-// processes is the list to choose from, such that the cursor is in it.
+// processes renders the list of processes, scrolled so that the cursor is visible.
 func (d *display) processes(s *shot, height int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %-44s%16s%12s\n", "Process: up, down, Return; Esc", "calls", "calls/s")
@@ -66,7 +66,7 @@ func (d *display) processes(s *shot, height int) string {
 	return b.String()
 }
 
-// state is the last line: what was chosen, then as many keys as have room.
+// state renders the last line: the choices, then as many key hints as fit.
 func (d *display) state(s *shot, o explain.Options, width int) string {
 	if d.typing {
 		return "filter: " + d.choice.Text + "_   Return keeps the filter, Esc drops it"

@@ -1,8 +1,7 @@
-// Package cli is the command line: one file a command, each a row of the table
-// in [root]. A command builds parts from flags and settings and hands them to
-// session, query or explain; it decides nothing about what was measured.
+// Package cli implements the command line. Each command has its own file and a row in the
+// table of [root]. A command builds parts from flags and settings and passes them to
+// session, query or explain. It does not interpret measurements.
 //
-// Standard output is data, standard error is for people. Errors are one line
-// that says what happened and one that says what to do; see [problem].
-// Its caller is cmd/ingero.
+// Data goes to standard output, messages to standard error. An error has two lines: what
+// happened and what to do; see [problem]. The only caller is cmd/ingero.
 package cli

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/config"
 )
 
-// Commands returns the tree of commands, for what is generated from it.
+// Commands returns the tree of commands, for generators of documentation.
 func Commands() *cobra.Command { return (&Env{}).root() }
 
 // Docs writes the reference of all commands and settings, in Markdown.

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every command line that the documents and the helps show is understood: there is such a
-// command, with such flags, which take such values.
+// Every command line in the documents and the help texts parses: the command, its flags and their
+// values.
 func TestCommandLinesOfDocuments(t *testing.T) {
 	files := []string{"../../README.md"}
 	for _, pages := range []string{"../../docs/*.md", "../../docs/*/*.md"} {
@@ -42,7 +42,7 @@ func TestCommandLinesOfDocuments(t *testing.T) {
 	}
 }
 
-// Each part of a report that a page shows is a part of the demo's.
+// The parts of reports shown in the documents are parts of the demo's report.
 func TestPagesShowTheDemo(t *testing.T) {
 	code, stdout, stderr := command(t, nil, nil, "demo", "incident", "--no-gpu")
 	if code != 0 {
@@ -76,8 +76,8 @@ func TestPagesShowTheDemo(t *testing.T) {
 	}
 }
 
-// Every command line that the documents of 0.9 had is understood, but for those that
-// docs/compatibility.md says are refused.
+// Every command line in the documents of 0.9 parses, except those that docs/compatibility.md
+// lists as rejected.
 func TestCommandLinesOf09(t *testing.T) {
 	text, err := os.ReadFile("testdata/v09.txt")
 	if err != nil {
@@ -109,8 +109,7 @@ var (
 	behind   = regexp.MustCompile(`\s(?:\||&&|>|;|2>|<).*$`)
 )
 
-// shownLines are the command lines in blocks of code in Markdown, but for the usage of a
-// command.
+// shownLines returns the command lines in Markdown's code blocks, without usage lines.
 func shownLines(text string) (all []string) {
 	fenced := false
 	for line := range strings.Lines(text) {
@@ -128,7 +127,7 @@ func shownLines(text string) (all []string) {
 	return all
 }
 
-// exists says whether a command that text mentions is none, or a flag of it.
+// exists returns an error if a mentioned command or flag does not exist.
 func exists(mentioned []string) error {
 	e := &Env{Getenv: func(string) string { return "" }}
 	c := e.root()
@@ -149,7 +148,7 @@ func exists(mentioned []string) error {
 	return nil
 }
 
-// understood says what in a command line is not, without running it.
+// understood returns an error if a command line does not parse. It does not run the command.
 func understood(line string) error {
 	line = behind.ReplaceAllString(line, "")
 	args, err := words(before.ReplaceAllString(line, ""))
@@ -172,7 +171,7 @@ func understood(line string) error {
 	return nil
 }
 
-// words are those of a command line, as a shell takes them apart.
+// words splits a command line as a shell does.
 func words(line string) (all []string, err error) {
 	var word strings.Builder
 	var quote rune

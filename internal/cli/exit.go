@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Exit codes. `run` ends with its command's own, 128 + N for signal N.
+// Exit codes. `run` exits with its program's code, or 128 + N for signal N.
 const (
 	exitOK       = 0
 	exitFailed   = 1
@@ -19,8 +19,7 @@ const (
 	exitNotFound = 127
 )
 
-// exits are all codes, by the commands that end with them. The reference is made of
-// them.
+// exits lists the exit codes by command. The reference is generated from it.
 var exits = []struct {
 	code     int
 	commands string // empty: all
@@ -55,8 +54,8 @@ func exitDocs() string {
 	return b.String()
 }
 
-// exitCode ends the command with a code and without a word.
+// exitCode is an error that ends the command with this code and without a message.
 type exitCode int
 
-// Error says it all the same, for a log.
+// Error returns a message for logs.
 func (c exitCode) Error() string { return fmt.Sprintf("exit status %d", int(c)) }

@@ -20,7 +20,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// recent is how much of the latest recording is explained when nothing is said.
+// recent is the default window: the end of the latest recording.
 const recent = 5 * time.Minute
 
 // explainOptions are the flags of explain.
@@ -99,7 +99,7 @@ func explainCommand(e *Env) *cobra.Command {
 	return c
 }
 
-// limit is the severity of --fail-on, 0 where there is none.
+// limit returns the severity of --fail-on, 0 if not given.
 func (o *explainOptions) limit() (tick.Severity, error) {
 	s, ok := tick.ParseSeverity(o.failOn)
 	if !ok && o.failOn != "" {
@@ -108,7 +108,7 @@ func (o *explainOptions) limit() (tick.Severity, error) {
 	return s, nil
 }
 
-// failed ends the command with a code where a chain is as grave as limit.
+// failed returns exitFound if a chain's severity is limit or more.
 func failed(chains []tick.Chain, limit tick.Severity) error {
 	if limit > 0 && slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.Severity >= limit }) {
 		return exitCode(exitFound)
@@ -179,7 +179,7 @@ func (e *Env) show(in *explain.Input, o *explainOptions) error {
 	return e.tell(e.Stdout, in, detail, e.zone(o.utc))
 }
 
-// nearby is a path as it is typed here, where it lies in this directory or below.
+// nearby returns a path relative to the working directory if it lies below it.
 func nearby(path string) string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -191,8 +191,8 @@ func nearby(path string) string {
 	return path
 }
 
-// memory adds the ledgers of the recordings' processes, as they were recorded: a part
-// of a recording does not tell what was allocated before it.
+// memory adds the processes' memory ledgers of whole recordings: the allocations before a
+// part of a recording are not in the part.
 func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input) error {
 	in.Memory = map[uint32]tick.Memory{}
 	for _, s := range sums {
@@ -205,7 +205,7 @@ func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 	return nil
 }
 
-// faults adds those of GPUs: those that hit a wanted process, and those that name none.
+// faults adds GPU faults: those of the selected processes, and those without a process.
 func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, o *explainOptions) error {
 	for _, s := range sums {
 		pids, err := o.of(ctx, r, s.Session.ID)
@@ -224,7 +224,7 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 	return nil
 }
 
-// causes adds what slowed the processes of a recording, and where their time went.
+// causes adds the chains of a recording's processes, and where their time went.
 func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in *explain.Input, o *explainOptions, long bool) error {
 	pids, err := o.of(ctx, r, s.Session.ID)
 	if err != nil {
@@ -243,7 +243,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	switch {
 	case err != nil:
 		return err
-	case c == nil: // its calls are gone
+	case c == nil: // its calls have been deleted
 		return stored(ctx, r, s, f, in)
 	}
 	c.whole(s.From, s.To)
@@ -251,8 +251,8 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	return nil
 }
 
-// summaries asks the database about the window, recording by recording; long are those
-// of which too many calls lie in it to be analysed anew.
+// summaries returns a summary of each recording in the window. long has the IDs of the
+// recordings with too many calls in the window to analyze again.
 func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o explainOptions) (out []*query.Summary, long map[string]bool, err error) {
 	all, err := r.Sessions(ctx)
 	if err != nil {
@@ -299,8 +299,8 @@ func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o expla
 	return out, long, nil
 }
 
-// summaryOf asks about a part of a recording: of its calls, or of what was summed up
-// where that is wanted or the calls are gone.
+// summaryOf summarizes a part of a recording: from its calls, or from rollups if rolled is
+// set or the calls have been deleted.
 func summaryOf(ctx context.Context, r *query.Reader, f query.Filter, rolled bool) (*query.Summary, error) {
 	if !rolled {
 		s, err := r.Summary(ctx, f)
@@ -311,8 +311,8 @@ func summaryOf(ctx context.Context, r *query.Reader, f query.Filter, rolled bool
 	return r.Rolled(ctx, f)
 }
 
-// startOfLast returns when the last n calls of a recording began: it looks back
-// twice as far each time until it has that many.
+// startOfLast returns the start of the last n calls of a recording. It doubles the time it
+// looks back until it has n calls.
 func startOfLast(ctx context.Context, r *query.Reader, s *query.Session, f query.Filter, n int) (time.Time, error) {
 	for back := time.Second; ; back *= 2 {
 		f.From = end(s).Add(-back)
@@ -330,7 +330,7 @@ func startOfLast(ctx context.Context, r *query.Reader, s *query.Session, f query
 	}
 }
 
-// joined makes one report's input of what several recordings say.
+// joined merges the summaries of recordings into the input of one report.
 func joined(sums []*query.Summary) *explain.Input {
 	in := &explain.Input{From: sums[0].From, To: sums[0].To, Node: sums[0].Session.Node, Gaps: tick.Gaps{}}
 	drops := map[string]int{}
@@ -359,7 +359,7 @@ func joined(sums []*query.Summary) *explain.Input {
 	return in
 }
 
-// nthLast returns when the nth of calls began, counted from the last.
+// nthLast returns the start of the nth call from the end.
 func nthLast(calls []events.Call, n int) int64 {
 	starts := make([]int64, len(calls))
 	for i := range calls {

@@ -11,11 +11,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// analysed is how many calls are analysed anew for one answer. Of more it is told what
-// the same analysis found while they were recorded.
+// analysed is the maximum number of calls to analyze again for one answer. For more calls,
+// the answer is what the same analysis found while recording.
 const analysed = 300_000
 
-// long says whether a part of a recording is told from what was summed up.
+// long reports whether the answer for a part of a recording comes from rollups.
 func (o *explainOptions) long(ctx context.Context, r *query.Reader, f query.Filter) (bool, error) {
 	if o.stored || o.anew || o.last > 0 {
 		return o.stored, nil
@@ -24,8 +24,8 @@ func (o *explainOptions) long(ctx context.Context, r *query.Reader, f query.Filt
 	return known && n > analysed, err
 }
 
-// stored adds what was found while it was recorded: the chains, with what each cost in
-// the window, and where the time went.
+// stored adds what was found while recording: the chains, with their cost in the window, and
+// where the time went.
 func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, in *explain.Input) error {
 	chains, err := chainsIn(ctx, r, s, f)
 	if err != nil {
@@ -43,8 +43,8 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 	return err
 }
 
-// chainsIn returns the chains of a window. What one cost in all of the window is told
-// where it went on for longer than it is judged by.
+// chainsIn returns the chains of a window. A chain's cost covers the whole window if the
+// chain lasted longer than the time that it is judged by.
 func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) ([]tick.Chain, error) {
 	chains, err := r.Chains(ctx, f)
 	if err != nil || len(chains) == 0 {
@@ -65,7 +65,7 @@ func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Fi
 	return slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && len(losses) > 0 }), nil
 }
 
-// costs are what chains cost over more time than they are judged by, by ID.
+// costs maps a chain's ID to its cost over all of its episodes, not only the last minute.
 type costs map[string]*cost
 
 type cost struct {
@@ -82,8 +82,8 @@ func (c costs) add(chain string, lost time.Duration, from, to time.Time) {
 	x.lost, x.to = x.lost+lost, to
 }
 
-// in is a chain as it was in a window: what it cost in all of it, where its last state
-// tells of less, or of more.
+// in returns the chain with its cost in the whole window, if its last state covers less or
+// more than the window.
 func (c costs) in(x tick.Chain, from, to time.Time) tick.Chain {
 	y := c[x.ID]
 	if y == nil || x.Lost <= 0 || !x.From.Before(from) && !x.To.After(to) && y.lost <= x.Lost+x.Lost/20 {
@@ -92,8 +92,8 @@ func (c costs) in(x tick.Chain, from, to time.Time) tick.Chain {
 	return allOf(x, y.lost, y.from, y.to, to.Sub(from))
 }
 
-// allOf is a chain with what it cost over a longer time than that of its last state.
-// What only that state knows is left out.
+// allOf returns the chain with its cost over a longer time than that of its last state. It
+// clears the values that only that state has.
 func allOf(c tick.Chain, lost time.Duration, from, to time.Time, window time.Duration) tick.Chain {
 	times := float64(lost) / float64(c.Lost)
 	scaled := func(d time.Duration) time.Duration { return time.Duration(times * float64(d)) }
@@ -111,7 +111,7 @@ func allOf(c tick.Chain, lost time.Duration, from, to time.Time, window time.Dur
 	return c
 }
 
-// hostIn is the machine's state over a window, nil where it is not known.
+// hostIn returns the machine's state over a window, with the average CPU share; nil if unknown.
 func hostIn(ctx context.Context, r *query.Reader, f query.Filter) (*tick.Host, error) {
 	all, err := r.Snapshots(ctx, f)
 	if err != nil || len(all) == 0 {
@@ -125,7 +125,7 @@ func hostIn(ctx context.Context, r *query.Reader, f query.Filter) (*tick.Host, e
 	return &host, nil
 }
 
-// longRemark says how it is known what is told of a long part.
+// longRemark says that the causes of a long part were found while recording.
 func longRemark(sums []*query.Summary, long map[string]bool) string {
 	var calls uint64
 	for _, s := range sums {

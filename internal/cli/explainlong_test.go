@@ -13,8 +13,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// What was kept of a recording is what its analysis finds: the same chains, and the same
-// account to the nanosecond, thread by thread, with the same names.
+// Stored results equal those of an analysis: the same chains, and the same account of each thread,
+// to the nanosecond and with the same names.
 func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	if err := recordIncident(path); err != nil {
@@ -40,7 +40,7 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	c.ledger(&want, nil)
 	told := func(in *explain.Input) string {
 		in.Threads, in.Host, in.HostSums, in.Launches, in.Processes = nil, nil, nil, nil, s.Processes
-		for i := range in.Breakdowns { // the median of parts is of the last row
+		for i := range in.Breakdowns { // stored medians are those of the last row
 			in.Breakdowns[i].Loop.Usual = tick.StepTimes{}
 		}
 		b, err := explain.ReportJSON(in)
@@ -58,8 +58,8 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	}
 }
 
-// A chain that went on for an hour tells what it cost in that hour, not in the minute that
-// it was judged by last; one that was seen whole stays as it is.
+// A chain of an hour reports its cost in that hour, not in its last minute; a chain that is
+// entirely in its last state stays unchanged.
 func TestChainsTellOfTheWholeWindow(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	chain := tick.Chain{ID: "c", From: at.Add(59 * time.Minute), To: at.Add(time.Hour), Lost: 2 * time.Second, LostMin: time.Second, LostMax: 4 * time.Second,

@@ -28,8 +28,8 @@ type exportOptions struct {
 	force          bool
 }
 
-// exportFormats are the rows of --format: a format, and the ends of names that mean
-// it. SQLite cannot be written to a stream.
+// exportFormats are the rows of --format: a format and its file name extensions. SQLite
+// cannot be written to a stream.
 var exportFormats = []struct {
 	name   string
 	ends   []string
@@ -45,16 +45,16 @@ var exportFormats = []struct {
 	{formatClickHouse, nil, true},
 }
 
-// formatClickHouse is no file: the output is the URL of a cluster.
+// formatClickHouse writes no file: the output is the URL of a cluster.
 const formatClickHouse = "clickhouse"
 
-// The formats of timelines.
+// Timeline formats.
 const (
 	formatPerfetto = "perfetto"
 	formatChrome   = "chrome-json"
 )
 
-// The formats of stacks.
+// Stack formats.
 const (
 	formatPprof  = "pprof"
 	formatFolded = "folded"
@@ -133,7 +133,7 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	return nil
 }
 
-// writeAs writes calls, stacks or a timeline in a format. also is what the file has beside calls, in words.
+// writeAs writes calls, stacks or a timeline in a format. also describes the content beside calls.
 func writeAs(ctx context.Context, format string, file *os.File, r *query.Reader, f query.Filter, value *export.StackValue, p *progress) (res *export.Result, also string, err error) {
 	var stacks *export.StackResult
 	var line *export.TimelineResult
@@ -162,7 +162,7 @@ func writeAs(ctx context.Context, format string, file *os.File, r *query.Reader,
 	return res, also, err
 }
 
-// inWords says what an error means to whoever asked.
+// inWords adds a remedy to an export error.
 func (o *exportOptions) inWords(path string, err error) error {
 	if o.session != "" && errors.Is(err, query.ErrNoSession) {
 		return &problem{What: "no recording " + o.session + " in " + path, Do: "omit --session: the column session lists all recordings", Err: err}
@@ -170,12 +170,12 @@ func (o *exportOptions) inWords(path string, err error) error {
 	return wordsDatabase(path, err)
 }
 
-// exported writes the output, and returns where that is in words.
+// exported writes the output and returns a description of its destination.
 func (e *Env) exported(o exportOptions, write func(*os.File) error) (to string, err error) {
 	return e.written(o.output, o.force, write)
 }
 
-// kind returns the format that is meant.
+// kind returns the format: that of --format, or by the output's file name extension.
 func (o *exportOptions) kind() (string, error) {
 	const do = "ingero export -o calls.parquet"
 	if o.output == "" {
@@ -203,7 +203,7 @@ func (o *exportOptions) kind() (string, error) {
 	return "", usage("it can be "+strings.Join(names, ", "), "--format cannot be %q", o.format)
 }
 
-// weighedBy returns what folded stacks are weighed by.
+// weighedBy returns the weight of folded stacks.
 func (o *exportOptions) weighedBy() (*export.StackValue, error) {
 	for i := range export.StackValues {
 		if v := &export.StackValues[i]; v.Name == o.value {
@@ -220,7 +220,7 @@ func valueNames() (out []string) {
 	return out
 }
 
-// filter says which calls are meant.
+// filter converts the flags to a filter of calls.
 func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
 	f := query.Filter{Session: query.AllSessions, Node: o.node}
 	at, err := o.window(now)
@@ -238,7 +238,7 @@ func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
 	return f, nil
 }
 
-// counted is a number of things.
+// counted formats a number of things: "1 call", "2 calls".
 func counted[N int | uint64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

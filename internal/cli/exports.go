@@ -15,21 +15,20 @@ import (
 	"ingero/internal/tick"
 )
 
-// exports are what a trace gives to other programs while it runs: nothing, unless
-// settings say so.
+// exports holds what a trace exports to other programs while it runs. By default, it exports
+// nothing.
 type exports struct {
 	node, version string
 	getenv        func(string) string
 	log           *slog.Logger
 	say           func(line string)
 	sinks         []tick.Sink
-	meter         *metric.Meter // of all that export metrics; nil: none does
+	meter         *metric.Meter // shared by all metric exporters; nil: no exporter
 	onClose       []func() error
-	states        []func() []lock.Export // of those that send
+	states        []func() []lock.Export // states of the exporters that send
 }
 
-// exporters are the ways in which a trace can be exported. Each looks itself whether the
-// settings ask for it.
+// exporters open the exports of a trace. Each does nothing unless the settings enable it.
 var exporters = []func(context.Context, *exports, *config.Config) error{
 	exportPrometheus,
 	exportOTLP,
@@ -37,7 +36,7 @@ var exporters = []func(context.Context, *exports, *config.Config) error{
 	followToClickHouse,
 }
 
-// exports opens what the settings ask for. say is told what was opened.
+// exports opens the configured exports. It calls say with a line for each.
 func (e *Env) exports(ctx context.Context, c *config.Config, log *slog.Logger, say func(string)) (*exports, error) {
 	x := &exports{node: c.Node, version: e.Build.number(), getenv: e.Getenv, log: log, say: say}
 	for _, open := range exporters {
@@ -48,7 +47,7 @@ func (e *Env) exports(ctx context.Context, c *config.Config, log *slog.Logger, s
 	return x, nil
 }
 
-// metrics returns the one meter of all that export metrics.
+// metrics returns the meter that all metric exporters share. The first call creates it.
 func (x *exports) metrics() *metric.Meter {
 	if x.meter == nil {
 		x.meter = metric.New(metric.Options{Version: x.version, Node: x.node})
@@ -57,7 +56,7 @@ func (x *exports) metrics() *metric.Meter {
 	return x.meter
 }
 
-// state is how those do that send.
+// state returns the states of the exporters that send.
 func (x *exports) state() (out []lock.Export) {
 	for _, f := range x.states {
 		out = append(out, f()...)
@@ -65,7 +64,7 @@ func (x *exports) state() (out []lock.Export) {
 	return out
 }
 
-// close ends what was opened beside the sinks, which the session closes.
+// close closes the exporters, except the sinks, which the session closes.
 func (x *exports) close() error {
 	var errs []error
 	for _, f := range x.onClose {
@@ -75,14 +74,14 @@ func (x *exports) close() error {
 	return errors.Join(errs...)
 }
 
-// end is close for a defer.
+// end calls close in a defer and adds its error to err.
 func (x *exports) end(err *error) {
 	if e := x.close(); e != nil {
 		*err = errors.Join(*err, e)
 	}
 }
 
-// exportPrometheus serves metrics.
+// exportPrometheus serves metrics for Prometheus to scrape.
 func exportPrometheus(ctx context.Context, x *exports, c *config.Config) error {
 	if c.Trace.Prometheus == "" {
 		return nil
@@ -97,7 +96,7 @@ func exportPrometheus(ctx context.Context, x *exports, c *config.Config) error {
 	return nil
 }
 
-// listenOn opens a port that a flag asks for, or says why that cannot be.
+// listenOn listens on the address text of a flag, or returns an error with a remedy.
 func listenOn(ctx context.Context, flag, text string, o listen.Options) (*listen.Listener, error) {
 	a, err := listen.Parse(text)
 	if err != nil {

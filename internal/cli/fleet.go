@@ -17,13 +17,13 @@ import (
 	"ingero/internal/fleet"
 )
 
-// asksFleet tells whether other machines are asked. Who names a database means that,
-// whatever machines the settings have.
+// asksFleet reports whether the command queries other nodes. --db on the command line
+// overrides configured nodes; --nodes does not.
 func asksFleet(c *config.Config) bool {
 	return len(c.Fleet.Nodes) > 0 && (c.From["db"] != "--db" || c.From["fleet.nodes"] == "--nodes")
 }
 
-// notWithNodes refuses flags that machines cannot be asked about.
+// notWithNodes rejects flags that cannot be combined with --nodes.
 func notWithNodes(c *cobra.Command, do string, names ...string) error {
 	for _, name := range names {
 		if c.Flags().Changed(name) {
@@ -33,16 +33,16 @@ func notWithNodes(c *cobra.Command, do string, names ...string) error {
 	return nil
 }
 
-// gathering is machines that are asked, and which of them did not answer.
+// gathering is the queried nodes and their problems.
 type gathering struct {
 	*fleet.Fleet
 	e        *Env
-	asked    int // machines
+	asked    int // number of nodes
 	problems []fleet.Problem
 }
 
-// gather meets the machines of the settings. Those that do not answer are told; that none
-// does is an error.
+// gather connects to the configured nodes. Nodes that do not answer go to g.problems. If none
+// answers, gather returns an error.
 func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) {
 	if c.From["db"] == "--db" {
 		return nil, usage("remove one of them", "--db and --nodes cannot be combined")
@@ -74,12 +74,12 @@ func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) 
 	return g, nil
 }
 
-// add takes in which machines did not answer.
+// add appends the problems of nodes that did not answer.
 func (g *gathering) add(problems []fleet.Problem) {
 	g.problems = append(g.problems, problems...)
 }
 
-// nobody says that no machine answered, with the reasons.
+// nobody returns the error that no node answered, with the reasons.
 func (g *gathering) nobody() error {
 	p := &problem{What: "none of the nodes answered", Do: g.problems[0].Do, Err: g.problems[0].Err}
 	if g.problems[0].Status == http.StatusBadRequest {
@@ -93,7 +93,7 @@ func (g *gathering) nobody() error {
 	return p
 }
 
-// warnings are what must be known of the answers, one line each.
+// warnings returns the problems and notes, one line each.
 func (g *gathering) warnings() []string {
 	var out []string
 	for i := range g.problems {
@@ -102,14 +102,14 @@ func (g *gathering) warnings() []string {
 	return append(out, g.Notes()...)
 }
 
-// tell prints the warnings.
+// tell prints the warnings to standard error.
 func (g *gathering) tell() {
 	for _, w := range g.warnings() {
 		g.e.note("Note: %s", w)
 	}
 }
 
-// nodes are the machines as JSON has them.
+// nodes returns the nodes for JSON output.
 func (g *gathering) nodes() []explain.Node {
 	var out []explain.Node
 	for _, m := range g.Machines() {
@@ -130,7 +130,7 @@ func (g *gathering) nodes() []explain.Node {
 	return out
 }
 
-// answered is how many machines did.
+// answered returns the number of nodes that answered, as text.
 func (g *gathering) answered() string {
 	n := g.asked - len(g.problems)
 	if n == g.asked {
@@ -139,7 +139,7 @@ func (g *gathering) answered() string {
 	return fmt.Sprintf("%d of %d nodes", n, g.asked)
 }
 
-// params are the parameters of the API that flags stand for.
+// params converts the flags to API parameters.
 func (o *whom) params() url.Values {
 	v := url.Values{}
 	var pids []string
@@ -155,7 +155,7 @@ func (o *whom) params() url.Values {
 	return v
 }
 
-// zoneParam is a zone as the API takes it: its name and how far it is east, at a time.
+// zoneParam encodes a zone for the API: its name and its offset east of UTC at a time, in s.
 func zoneParam(zone *time.Location, at time.Time) string {
 	name, east := at.In(zone).Zone()
 	return fmt.Sprintf("%.10s:%d", name, east)

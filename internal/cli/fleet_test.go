@@ -19,7 +19,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// command runs a command in this process and returns its code and what it wrote.
+// command runs a command in this process and returns its exit code and its output.
 func command(t *testing.T, now func() time.Time, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func command(t *testing.T, now func() time.Time, env map[string]string, args ...
 	return code, text[0], text[1]
 }
 
-// threeNodes are dashboards of three machines: one two seconds, one three, one four.
+// threeNodes starts dashboards for three nodes, with recordings of two, three and four seconds.
 func threeNodes(t *testing.T, args ...string) (nodes []*served, flags []string) {
 	t.Helper()
 	testkit.LeakCheck(t)
@@ -62,7 +62,7 @@ func threeNodes(t *testing.T, args ...string) (nodes []*served, flags []string) 
 	return nodes, []string{"--nodes", strings.Join(addresses, ","), "--pin", strings.Join(pins, ",")}
 }
 
-// rowsJSON are the rows of a statement as --json has them.
+// rowsJSON is the result of a statement with --json.
 type rowsJSON struct {
 	Columns []string
 	Rows    []map[string]any
@@ -79,8 +79,8 @@ func rowsOf(t *testing.T, text string) (r rowsJSON) {
 	return r
 }
 
-// Sums of several machines are those of one database with all of them; other rows say
-// which machine they are of.
+// Aggregates of several nodes equal those of one database with all of them; other rows name their
+// node.
 func TestQueryNodes(t *testing.T) {
 	_, flags := threeNodes(t)
 	for _, tt := range []struct {
@@ -134,11 +134,11 @@ func TestQueryNodes(t *testing.T) {
 	}
 }
 
-// oddNode is a machine that does not answer as it should, and what is said of it.
+// oddNode is a node that does not answer properly, and the expected problem.
 type oddNode struct{ node, want string }
 
-// oddNodes are such machines; gpu-1 is one that does, over HTTPS. They answer nothing any
-// more once hang is closed.
+// oddNodes starts such nodes. gpu1 is a proper node, over HTTPS. After hang is closed, they stop
+// answering.
 func oddNodes(t *testing.T, gpu1 string, hang chan struct{}) map[string]oddNode {
 	t.Helper()
 	odd := func(h http.HandlerFunc) string {
@@ -146,7 +146,7 @@ func oddNodes(t *testing.T, gpu1 string, hang chan struct{}) map[string]oddNode 
 		t.Cleanup(s.Close)
 		return s.URL
 	}
-	met := func(then http.HandlerFunc) string { // a machine that says who it is
+	met := func(then http.HandlerFunc) string { // a node that identifies itself
 		return odd(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/api/v1/time" {
 				_, _ = fmt.Fprintf(w, `{"node":"odd","time_ns":%d}`, time.Now().UnixNano())
@@ -189,15 +189,14 @@ func oddNodes(t *testing.T, gpu1 string, hang chan struct{}) map[string]oddNode 
 	}
 }
 
-// Machines that do not answer as they should are told, with what to do, beside the answers
-// of the others.
+// Nodes that do not answer properly are reported with a remedy, beside the answers of the others.
 func TestQueryNodesPartly(t *testing.T) {
 	nodes, flags := threeNodes(t)
 	hang := make(chan struct{})
 	all := oddNodes(t, nodes[0].url, hang)
 	for name, tt := range all {
 		t.Run(name, func(t *testing.T) {
-			if name == "slow" { // alone: the others might not answer in so short a time either
+			if name == "slow" { // alone: others might miss the short timeout too
 				code, _, said := command(t, nil, nil, "query", "--node-timeout", "2s", "--nodes", tt.node, "SELECT 1")
 				if code != 1 || !strings.Contains(said, tt.want) {
 					t.Errorf("code %d, %q, want %q", code, said, tt.want)

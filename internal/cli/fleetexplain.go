@@ -16,8 +16,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// explainNodes tells what slowed the jobs of other machines, and which rank of a job that
-// goes over several of them others waited for.
+// explainNodes reports what slowed the jobs on other nodes. For jobs that span several nodes,
+// it also reports which rank the others waited for.
 func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions) error {
 	if err := notWithNodes(c, "run ingero on the node itself", "last", "anew", "per-process"); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions
 	return cmp.Or(err, gravest(reports, limit))
 }
 
-// gravest ends the command with a code where a chain is as grave as limit.
+// gravest returns exitFound if a chain's severity is limit or more.
 func gravest(reports []fleet.Report, limit tick.Severity) error {
 	for i := range reports {
 		for _, c := range reports[i].Chains {
@@ -70,8 +70,8 @@ func gravest(reports []fleet.Report, limit tick.Severity) error {
 	return nil
 }
 
-// fleetText prints what machines say, the gravest first, and before it what they say
-// together.
+// fleetText prints a summary of all nodes, the communicators, and then each node's report,
+// most severe first.
 func (e *Env) fleetText(g *gathering, reports []fleet.Report, groups []fleet.Group, zone *time.Location) error {
 	var b strings.Builder
 	slices.SortStableFunc(reports, func(a, b fleet.Report) int { return cmp.Compare(weight(&b), weight(&a)) })
@@ -110,7 +110,7 @@ func (e *Env) fleetText(g *gathering, reports []fleet.Report, groups []fleet.Gro
 	return nil
 }
 
-// weight is how grave what a machine says is.
+// weight returns a report's sort key: its highest severity, lost time and faults.
 func weight(r *fleet.Report) (n int64) {
 	for _, c := range r.Chains {
 		s, _ := tick.ParseSeverity(c.Severity)
@@ -119,7 +119,7 @@ func weight(r *fleet.Report) (n int64) {
 	return n + int64(r.Faults)
 }
 
-// hanging writes a line, what is too wide further in.
+// hanging writes text, wrapped to 80 columns, with continuation lines indented by 4.
 func hanging(b *strings.Builder, in, text string) {
 	for i, l := range explain.Wrap(oneLine(text), 80-len(in)-4) {
 		if i > 0 {
@@ -129,8 +129,8 @@ func hanging(b *strings.Builder, in, text string) {
 	}
 }
 
-// groupText tells of a communicator whose ranks are on several machines, or of which some
-// are missing or late.
+// groupText describes a communicator whose ranks are on several nodes, or that has absent or
+// late ranks.
 func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 	nodes := map[string]bool{}
 	for i := range g.Members {
@@ -180,7 +180,7 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 	}
 }
 
-// ranks names ranks: "rank 3", "ranks 0 1 2 and 5 more".
+// ranks formats ranks: "rank 3", "ranks 0 1 2 and 5 more".
 func ranks(all []int32) string {
 	const most = 8
 	word := "ranks"
@@ -196,9 +196,9 @@ func ranks(all []int32) string {
 	return word
 }
 
-// fleetReportJSON is what several machines say.
+// fleetReportJSON is the report of several nodes.
 type fleetReportJSON struct {
-	Nodes         []explain.Node  `json:"nodes"` // that were asked
+	Nodes         []explain.Node  `json:"nodes"` // queried nodes
 	Reports       []nodeReport    `json:"reports"`
 	Communicators []communicators `json:"communicators"`
 	Notes         []string        `json:"notes"`
@@ -206,14 +206,14 @@ type fleetReportJSON struct {
 
 type nodeReport struct {
 	Node   string          `json:"node"`
-	Report json.RawMessage `json:"report"` // as explain --json of that machine
+	Report json.RawMessage `json:"report"` // output of explain --json on that node
 }
 
 type communicators struct {
 	ID       string       `json:"id"`
 	Ranks    uint32       `json:"ranks"`
 	Seen     []memberJSON `json:"seen"`
-	Unseen   []int32      `json:"unseen"` // ranks that no machine has told of
+	Unseen   []int32      `json:"unseen"` // ranks that no node reported
 	Compared int          `json:"compared"`
 	Absent   []absentJSON `json:"absent"`
 	Late     []lateJSON   `json:"late"`
@@ -247,7 +247,7 @@ func memberOf(m *fleet.Member) memberJSON {
 	return memberJSON{Rank: m.Rank.Rank, Node: m.Node, PID: m.PID, Comm: m.Name, Done: m.Done}
 }
 
-// fleetJSON prints it as JSON.
+// fleetJSON prints the report as JSON.
 func (e *Env) fleetJSON(g *gathering, reports []fleet.Report, groups []fleet.Group) error {
 	out := fleetReportJSON{Nodes: g.nodes(), Reports: []nodeReport{}, Communicators: []communicators{}, Notes: append([]string{}, g.warnings()...)}
 	for i := range reports {

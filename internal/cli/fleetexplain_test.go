@@ -22,14 +22,14 @@ type rankRecording struct {
 	node        string
 	rank        int32
 	ranks       uint32
-	at          time.Time     // when it began
-	clock       time.Duration // by which that of the machine is ahead
+	at          time.Time     // start
+	clock       time.Duration // clock skew of the node, ahead
 	collectives int
-	every       time.Duration             // it enters a collective; 0: 10 ms
-	late        func(i int) time.Duration // by how much it enters one late; nil: it does not
+	every       time.Duration             // interval between collectives; 0: 10 ms
+	late        func(i int) time.Duration // delay of collective i; nil: none
 }
 
-// make makes the recording, which goes on for nine seconds.
+// make creates the recording, which lasts nine seconds.
 func (x rankRecording) make(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
@@ -67,7 +67,7 @@ func (x rankRecording) make(t *testing.T) string {
 	return path
 }
 
-// withComm sets the argument that is the communicator.
+// withComm sets the communicator argument.
 func withComm(c *events.Call, handle uint64) {
 	for i := range c.Args {
 		c.Args[i] = handle
@@ -79,8 +79,8 @@ func withComm(c *events.Call, handle uint64) {
 	panic("no argument is the communicator")
 }
 
-// Ranks on several machines are compared by clocks that are set right: who has not come,
-// and for whom the others waited.
+// Ranks on several nodes are compared after correcting their clocks: which rank is missing, and
+// which rank the others waited for.
 func TestExplainNodesCollectives(t *testing.T) {
 	testkit.LeakCheck(t)
 	at := time.Now().Add(-10 * time.Second)
@@ -88,7 +88,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 	for rank, clock := range []time.Duration{0, 0, 80 * time.Millisecond} {
 		r := rankRecording{node: fmt.Sprintf("gpu-%d", rank), rank: int32(rank), ranks: 4, at: at, clock: clock, collectives: 400}
 		if rank == 1 {
-			r.late = func(i int) time.Duration { return time.Duration(i%2) * 8 * time.Millisecond } // every other
+			r.late = func(i int) time.Duration { return time.Duration(i%2) * 8 * time.Millisecond } // every other collective
 		}
 		if rank == 2 {
 			r.collectives = 300
@@ -129,7 +129,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 	}
 }
 
-// What machines found is told the gravest first, and ends as --fail-on says.
+// Causes of several nodes are sorted by severity, and --fail-on sets the exit code.
 func TestExplainNodes(t *testing.T) {
 	testkit.LeakCheck(t)
 	loud := serve(t, testDB(t), nil, nil, "--addr", ":0", "--no-tls", "--node", "gpu-7")
@@ -154,7 +154,7 @@ func TestExplainNodes(t *testing.T) {
 	}
 }
 
-// What machines have recorded is exported together.
+// The recordings of several nodes are exported together.
 func TestExportNodes(t *testing.T) {
 	_, flags := threeNodes(t)
 	out := filepath.Join(t.TempDir(), "all.csv")
@@ -180,7 +180,7 @@ func TestExportNodes(t *testing.T) {
 	}
 }
 
-// The machines of the settings are asked, unless a database is named.
+// Configured nodes are queried unless a database is named.
 func TestNodesOfSettings(t *testing.T) {
 	s := serve(t, testDB(t), nil, nil, "--addr", ":0", "--no-tls", "--node", "gpu-5")
 	file := filepath.Join(t.TempDir(), "ingero.yaml")

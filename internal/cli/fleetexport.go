@@ -14,8 +14,8 @@ import (
 	"ingero/internal/store"
 )
 
-// readOrGather opens the database of the settings or, where other machines are named,
-// one with all that they have recorded. close closes it, and removes what was copied.
+// readOrGather opens the configured database or, with --nodes, a temporary database with all
+// recordings of those nodes. close closes the database and removes temporary files.
 func (e *Env) readOrGather(ctx context.Context, c *config.Config) (r *query.Reader, close func() error, err error) {
 	if !asksFleet(c) {
 		r, err := e.read(ctx, c)
@@ -39,7 +39,7 @@ func (e *Env) readOrGather(ctx context.Context, c *config.Config) (r *query.Read
 	return r, func() error { return errors.Join(r.Close(), os.RemoveAll(dir)) }, nil
 }
 
-// copies copies the databases of the machines to a folder, and puts them together there.
+// copies copies the nodes' databases to dir and merges them there.
 func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, error) {
 	var paths []string
 	problems, err := g.Copy(ctx, func(m *fleet.Machine) (io.WriteCloser, error) {
@@ -56,7 +56,7 @@ func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, erro
 	var sources []store.Source
 	defer func() {
 		for _, r := range readers {
-			_ = r.Close() // of a copy, read only
+			_ = r.Close() // a copy, opened read-only
 		}
 	}()
 	for i, m := range g.Machines() {

@@ -19,8 +19,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// world is a network of machines that are network namespaces of this one: a bridge in
-// one, where who asks is, and a machine behind each of its ports.
+// fleetWorld is a network of nodes in network namespaces of this machine. One namespace, from
+// which the tests ask, has a bridge, and a node is behind each port of it.
 type fleetWorld struct {
 	t    *testing.T
 	hub  *testkit.Child
@@ -48,7 +48,7 @@ func newFleetWorld(t *testing.T) *fleetWorld {
 	return w
 }
 
-// in runs a program in the network of a child.
+// in runs a program in the network namespace of a child.
 func (w *fleetWorld) in(of *testkit.Child, argv ...string) {
 	w.t.Helper()
 	out, err := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(of.PID()), "-n"}, argv...)...).CombinedOutput()
@@ -57,13 +57,13 @@ func (w *fleetWorld) in(of *testkit.Child, argv ...string) {
 	}
 }
 
-// agent is a machine with a dashboard.
+// agent is a node with a dashboard.
 type agent struct {
 	*testkit.Child
 	address, pin string
 }
 
-// start starts the nth machine, whose clock is ahead.
+// start starts the nth node, with its clock ahead.
 func (w *fleetWorld) start(n int, db string, ahead time.Duration) *agent {
 	w.t.Helper()
 	cmd := exec.Command(w.self, "dashboard", "--addr", "0.0.0.0:8080", "--node", fmt.Sprintf("gpu-%d", n), "--db", db)
@@ -84,7 +84,7 @@ func (w *fleetWorld) start(n int, db string, ahead time.Duration) *agent {
 	return a
 }
 
-// ask runs a command where the bridge is.
+// ask runs a command in the namespace of the bridge.
 func (w *fleetWorld) ask(args ...string) (stdout, stderr string, took time.Duration) {
 	w.t.Helper()
 	cmd := exec.Command("nsenter", append([]string{"-t", strconv.Itoa(w.hub.PID()), "-n", w.self}, args...)...)
@@ -98,8 +98,8 @@ func (w *fleetWorld) ask(args ...string) (stdout, stderr string, took time.Durat
 	return out.String(), said.String(), time.Since(began)
 }
 
-// Eight agents, each on a machine of its own: one behind a slow line, one dead, one whose
-// clock is 80 ms ahead. The others' answers are there, and each trouble is told.
+// Of eight nodes, one is behind a slow link, one is dead, and one has a clock skew of 80 ms. The
+// others' answers arrive, and each problem is reported.
 func TestFleetInNamespaces(t *testing.T) {
 	w := newFleetWorld(t)
 	const slow, dead, off, straggler = 3, 6, 5, 2
@@ -111,28 +111,27 @@ func TestFleetInNamespaces(t *testing.T) {
 		switch n {
 		case off:
 			r.clock = 80 * time.Millisecond
-		case straggler: // by more than clocks are known to on a machine with much else to do
+		case straggler: // by more than the uncertainty of clocks on a busy machine
 			r.late = func(i int) time.Duration { return time.Duration(i%4/3) * 15 * time.Millisecond } // one of four
 		}
 		a := w.start(n, r.make(t), r.clock)
 		agents, nodes, pins = append(agents, a), append(nodes, a.address), append(pins, a.pin)
 	}
 	flags := []string{"--nodes", strings.Join(nodes, ","), "--pin", strings.Join(pins, ",")}
-	// 100 groups, so that an answer takes its time on a slow line.
+	// 100 groups, so that an answer takes a while on the slow link.
 	count := "SELECT timestamp / 20000000 % 100 AS part, count(*) AS n, us(percentile(duration_ns, 99)) AS p99 FROM events GROUP BY part"
 	if calls, notes := w.calls(append(flags, count)...); calls != 3200 || len(notes) != 1 {
 		t.Errorf("of all machines: %d calls, %q", calls, notes)
 	}
 	w.in(agents[slow].Child, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "12kbit", "burst", "1600", "latency", "60s")
 	agents[dead].Signal(syscall.SIGKILL)
-	_ = agents[dead].Wait() // as it was killed
+	_ = agents[dead].Wait() // the error of being killed
 	w.waitsForTheSlow(flags, count, fmt.Sprintf("gpu-%d", slow))
 	w.leavesTheSlow(flags, count, nodes[slow])
 	w.comparesRanks(flags, straggler, dead, off)
 }
 
-// calls runs the statement and returns how many calls its groups have in sum, and the
-// notes.
+// calls runs the statement and returns the sum of its groups' calls, and the notes.
 func (w *fleetWorld) calls(args ...string) (n int, notes []string) {
 	w.t.Helper()
 	out, said, _ := w.ask(append([]string{"query", "--json"}, args...)...)
@@ -149,19 +148,19 @@ func (w *fleetWorld) calls(args ...string) (n int, notes []string) {
 	return n, r.Notes
 }
 
-// troubles are the notes of a fleet with one machine dead and one whose clock is off.
+// troubles are the notes of a fleet with one dead node and one clock skew.
 var troubles = []string{
-	`^10\.77\.0\.16:8080 (is unreachable|refused the connection: nothing listens on the port|did not answer within)`, // as its network goes
-	`^the clock of gpu-5 is \S+ ahead of the others', give or take \S+: its times are off by as much$`,               // as offIsRight reads
+	`^10\.77\.0\.16:8080 (is unreachable|refused the connection: nothing listens on the port|did not answer within)`, // depends on how its network goes away
+	`^the clock of gpu-5 is \S+ ahead of the others', give or take \S+: its times are off by as much$`,               // checked by offIsRight
 }
 
-// offIsRight reads how far the clock of gpu-5 is said to be off: 80 ms lie within what is
-// said of how close that is, which is close.
+// offIsRight checks the reported clock skew of gpu-5: 80 ms within the reported uncertainty,
+// which must be at most 40 ms.
 func (w *fleetWorld) offIsRight(notes []string) {
 	w.t.Helper()
 	said := regexp.MustCompile(`gpu-5 is (\S+) ahead of the others', give or take (\S+):`).FindStringSubmatch(strings.Join(notes, "\n"))
 	if said == nil {
-		return // told said so
+		return // told has reported it
 	}
 	ahead, err := time.ParseDuration(said[1])
 	within, err2 := time.ParseDuration(said[2])
@@ -183,7 +182,7 @@ func (w *fleetWorld) told(notes []string, want ...string) {
 	}
 }
 
-// waitsForTheSlow asks with patience: the slow machine's answer is there, and it is named.
+// waitsForTheSlow asks with a long timeout: the slow node answers, and is named.
 func (w *fleetWorld) waitsForTheSlow(flags []string, statement, slow string) {
 	w.t.Helper()
 	calls, notes := w.calls(append(flags, "--node-timeout", "60s", "--timeout", "30s", statement)...)
@@ -193,7 +192,7 @@ func (w *fleetWorld) waitsForTheSlow(flags []string, statement, slow string) {
 	w.told(notes, append(troubles, "^"+slow+` was slow: it took \S+s, the other nodes about `, "^the clock skew of "+slow+" is known only within ")...)
 }
 
-// leavesTheSlow asks without: the others' answers are there soon.
+// leavesTheSlow asks with a short timeout: the others' answers arrive soon.
 func (w *fleetWorld) leavesTheSlow(flags []string, statement, slow string) {
 	w.t.Helper()
 	began := time.Now()
@@ -207,7 +206,7 @@ func (w *fleetWorld) leavesTheSlow(flags []string, statement, slow string) {
 	w.told(notes, append(troubles, "^"+regexp.QuoteMeta(slow)+` did not answer within 4s `)...)
 }
 
-// comparesRanks finds who is late, although clocks are off.
+// comparesRanks checks that the late rank is found in spite of clock skew.
 func (w *fleetWorld) comparesRanks(flags []string, straggler, dead, off int32) {
 	w.t.Helper()
 	out, said, _ := w.ask(append([]string{"explain", "--json", "--since", "5m", "--node-timeout", "4s"}, flags...)...)

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/fleet"
 )
 
-// queryNodes asks other machines what query asks a database.
+// queryNodes runs query on other nodes.
 func (e *Env) queryNodes(c *cobra.Command, s *config.Config, o *queryOptions, args []string) error {
 	if err := notWithNodes(c, "use SQL, or run ingero on the node itself", "calls", "by", "show", "order"); err != nil {
 		return err
@@ -46,14 +46,14 @@ func (e *Env) queryNodes(c *cobra.Command, s *config.Config, o *queryOptions, ar
 	return e.showOps(g, ops, o)
 }
 
-// showOps prints the operations of several machines: together, or apart.
+// showOps prints the operations of several nodes, summed or per node.
 func (e *Env) showOps(g *gathering, ops *fleet.Ops, o *queryOptions) error {
 	zone := e.zone(o.utc)
 	t := &explain.OpTable{From: ops.From.In(zone), To: ops.To.In(zone), Database: g.answered(), Nodes: g.nodes(), Notes: g.warnings()}
 	for i := range ops.Rows {
 		x := &ops.Rows[i]
 		row := explain.OpRow{Comm: x.Comm, Op: x.Op}
-		if o.perNode || o.perProcess { // the number of a process is of its machine
+		if o.perNode || o.perProcess { // a PID is valid on its node only
 			row.Node = x.Node
 		}
 		t.Rows = append(t.Rows, row)
@@ -85,7 +85,7 @@ func (e *Env) showOps(g *gathering, ops *fleet.Ops, o *queryOptions) error {
 	return nil
 }
 
-// sqlNodes runs a statement on other machines.
+// sqlNodes runs a statement on other nodes.
 func (e *Env) sqlNodes(c *cobra.Command, s *config.Config, o *queryOptions, text string) error {
 	if err := o.sqlFlags(c); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (e *Env) sqlNodes(c *cobra.Command, s *config.Config, o *queryOptions, text
 	return nil
 }
 
-// sqlFlags refuses the flags that a statement says for itself.
+// sqlFlags rejects flags that duplicate clauses of the statement.
 func (o *queryOptions) sqlFlags(c *cobra.Command) error {
 	for _, name := range notWithSQL {
 		if c.Flags().Changed(name) {

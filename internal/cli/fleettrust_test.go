@@ -25,8 +25,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A certificate that is not trusted is refused with what to type; what was typed then
-// works.
+// An untrusted certificate is rejected with a remedy, and the remedy works.
 func TestNodesTrust(t *testing.T) {
 	db := testDB(t)
 	s := serve(t, db, nil, nil, "--addr", ":0")
@@ -64,7 +63,7 @@ func TestNodesTrust(t *testing.T) {
 	if err := leaf.VerifyHostname("127.0.0.2"); err == nil {
 		t.Fatal("the certificate is for every address")
 	}
-	l, err := net.Listen("tcp", "127.0.0.2:0") // the same server under a name that it does not have
+	l, err := net.Listen("tcp", "127.0.0.2:0") // the same server under a name not in its certificate
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func TestNodesTrust(t *testing.T) {
 	}
 }
 
-// relay passes connections on.
+// relay forwards connections to another address.
 func relay(l net.Listener, to string) {
 	for {
 		a, err := l.Accept()
@@ -102,13 +101,13 @@ func relay(l net.Listener, to string) {
 	}
 }
 
-// Clocks that are off are told; the machine is asked by its own.
+// Clock skew is reported, and a node is queried by its own clock.
 func TestNodesClock(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := filepath.Join(t.TempDir(), "x.db")
 	now := time.Now()
 	ahead := 80 * time.Millisecond
-	// What happened in the last seconds, by a clock that is 80 ms ahead.
+	// The recording is of the last seconds by a clock that is 80 ms ahead.
 	if err := recordFixture(db, "gpu-1-a", "gpu-1", now.Add(ahead-3*time.Second), 3); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +123,7 @@ func TestNodesClock(t *testing.T) {
 	if notes := rowsOf(t, got).Notes; len(notes) > 0 {
 		t.Errorf("within the threshold: %q", notes)
 	}
-	// The seconds that it counted by its clock ended now and in the two seconds before.
+	// The seconds counted by its clock ended now and in the two seconds before.
 	from, to := now.Add(-time.Second), now
 	_, got, said := command(t, nil, nil, "query", "--json", "--nodes", off.url, "--op", "cudaStreamSynchronize",
 		"--from", from.UTC().Format(time.RFC3339Nano), "--to", to.UTC().Format(time.RFC3339Nano))
@@ -137,8 +136,8 @@ func TestNodesClock(t *testing.T) {
 	}
 }
 
-// A certificate of the user's is served, and known by its authority; a pair that does not
-// belong together is refused before anything listens.
+// The user's own certificate is served and verified by its authority; a certificate and key that do
+// not match are rejected before listening.
 func TestDashboardOwnCertificate(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := testDB(t)
@@ -169,7 +168,7 @@ func TestDashboardOwnCertificate(t *testing.T) {
 	}
 }
 
-// A name that was bound is a name of the server, also without a token.
+// A bound host name is a name of the server, even without a token.
 func TestDashboardBoundName(t *testing.T) {
 	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", "localhost:0")
@@ -181,7 +180,7 @@ func TestDashboardBoundName(t *testing.T) {
 	}
 }
 
-// A recording that two machines have is told: its calls count twice.
+// A recording on two nodes is reported, since its calls count twice.
 func TestQueryNodesTwice(t *testing.T) {
 	testkit.LeakCheck(t)
 	db := testDB(t)
@@ -193,7 +192,7 @@ func TestQueryNodesTwice(t *testing.T) {
 	}
 }
 
-// certified makes a certificate for this machine, and its key: the paths of both.
+// certified creates a certificate for this machine and its key, and returns both paths.
 func certified(t *testing.T) (pair [2]string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)

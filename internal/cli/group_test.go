@@ -15,8 +15,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// In a folder with the set-group-ID bit, what root records is for the folder's group to
-// read, while it is recorded and afterwards, and for nobody else.
+// In a directory with the set-group-ID bit, root's recordings are readable by the directory's group
+// and nobody else, during and after recording.
 func TestGroupReads(t *testing.T) {
 	b := newBench(t)
 	const group, member, other = 54320, 54321, 54322

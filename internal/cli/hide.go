@@ -15,14 +15,14 @@ import (
 	"ingero/internal/tick"
 )
 
-// filter returns which causes the settings want to be shown.
+// filter returns the filter for causes of the settings.
 func filter(c *config.Config) mute.Filter {
-	least, _ := tick.ParseSeverity(c.Causes.MinSeverity) // one of the choices
+	least, _ := tick.ParseSeverity(c.Causes.MinSeverity) // already validated
 	return mute.Filter{Least: least, Off: c.Causes.RulesOff}
 }
 
-// tellable parts chains in those that are to be shown at a time and those that are not, by
-// the settings and by what is silenced in the database.
+// tellable splits chains into those to show and those hidden at a time, by the settings and
+// by the silences in the database.
 func tellable(ctx context.Context, f mute.Filter, r *query.Reader, now time.Time, chains []tick.Chain) (_ []tick.Chain, _ []tick.Hidden, err error) {
 	if f.Silences, err = r.Silences(ctx, now); err != nil {
 		return nil, nil, err
@@ -31,10 +31,10 @@ func tellable(ctx context.Context, f mute.Filter, r *query.Reader, now time.Time
 	return chains, hidden, nil
 }
 
-// hideLosses takes out of a summary what is not to be shown. Losses have no severity.
+// hideLosses moves hidden losses of a summary to in.Hidden. Losses have no severity.
 func hideLosses(f *mute.Filter, now time.Time, in *explain.LostInput) {
 	f.Least = 0
-	at := map[string]int{} // in Hidden, by chain
+	at := map[string]int{} // index in Hidden, by chain
 	in.Losses = slices.DeleteFunc(in.Losses, func(x query.Loss) bool {
 		_, hidden := f.Split([]tick.Chain{{ID: x.Chain, Rule: x.Rule, PID: x.PID, Lost: x.Lost, Culprits: []tick.Culprit{{What: x.Culprit}}}}, now)
 		if len(hidden) == 0 {
@@ -51,23 +51,23 @@ func hideLosses(f *mute.Filter, now time.Time, in *explain.LostInput) {
 	})
 }
 
-// hidden returns what leaves out of a trace's ticks what is not to be shown.
+// hidden returns the hider for a trace.
 func (e *Env) hidden(c *config.Config) *hider {
 	return &hider{Filter: filter(c), path: c.DB, log: e.logger(c.Debug)}
 }
 
-// hider leaves out of a trace's ticks what is not to be shown. What is silenced it reads
-// anew with each of them: that is one row or none, and counts at once.
+// hider hides chains in a trace's ticks. It reads the silences again for each tick, so that
+// changes take effect at once. There are usually no rows or one.
 type hider struct {
 	mute.Filter
-	anew atomic.Pointer[mute.Filter] // nil: it is as it was
-	path string                      // of the database
+	anew atomic.Pointer[mute.Filter] // filter after a reload; nil: no change
+	path string                      // path of the database
 	log  *slog.Logger
-	db   *query.Reader // nil: there is none yet
+	db   *query.Reader // nil: not yet open
 }
 
-// hide is the session's Hide. After the last tick the database is closed: who records
-// leaves it without a write-ahead log once nobody reads it.
+// hide implements the session's Hide. It closes the database after the last tick, so that the
+// writer, as the last user, can remove the write-ahead log.
 func (h *hider) hide(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden) {
 	if f := h.anew.Swap(nil); f != nil {
 		h.Filter = *f
@@ -77,7 +77,7 @@ func (h *hider) hide(now time.Time, final bool, chains []tick.Chain) (shown []ti
 	}
 	shown, hidden = h.Split(chains, now)
 	if final {
-		_ = h.close() // it was read only
+		_ = h.close() // opened read-only
 	}
 	return shown, hidden
 }

@@ -11,8 +11,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// A trace that runs leaves out what is silenced from the next tick on, and lets go of the
-// database with the last.
+// A running trace hides silenced causes from the next tick on, and closes the database with the
+// last tick.
 func TestHide(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	h := &hider{Filter: mute.Filter{Least: tick.Medium}, path: path, log: slog.New(slog.DiscardHandler)}
@@ -38,7 +38,7 @@ func TestHide(t *testing.T) {
 			t.Errorf("%d chains are shown and %d not, want %d and %d", c, n, chains, 2-chains)
 		}
 	}
-	want(false, 1) // there is no database
+	want(false, 1) // no database yet
 	db, err := store.Open(store.Options{Path: path, Session: store.Session{ID: "s", Started: now}, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestHide(t *testing.T) {
 	silence(store.Silencing{Add: &tick.Silence{What: "cpu-taken", Since: now, Until: now.Add(2500 * time.Millisecond)}})
 	want(false, 0)
 	want(false, 0)
-	want(false, 1) // its time is over
+	want(false, 1) // it has expired
 	want(true, 1)
 	if h.db != nil {
 		t.Error("the database is still open")

@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hogName is what the programs are called that demo has take a CPU.
+// hogName is the process name of the CPU hog in demo.
 const hogName = "hog"
 
-// hogCommand keeps CPUs busy for a while. It is for demo.
+// hogCommand returns the hidden command that keeps CPUs busy, for demo.
 func hogCommand(*Env) *cobra.Command {
 	length, work, rest, threads := 4*time.Second, time.Duration(0), time.Duration(0), 1
 	c := &cobra.Command{Use: hogName, Short: "Keep a CPU busy for a while", Hidden: true, Args: noArguments}
@@ -48,7 +48,7 @@ func hogCommand(*Env) *cobra.Command {
 	return c
 }
 
-// lastCPU returns the last CPU that this process may use.
+// lastCPU returns the highest-numbered CPU that this process may use.
 func lastCPU() (int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -66,15 +66,15 @@ func lastCPU() (int, error) {
 	return last, nil
 }
 
-// startHog starts this program under the name of the hog, on one CPU only.
+// startHog starts this program as the hog, on one CPU.
 func startHog(dir string, cpu int, length time.Duration, h hog) (*exec.Cmd, error) {
-	path := filepath.Join(dir, hogName) // the kernel names a process by its path
+	path := filepath.Join(dir, hogName) // the kernel takes a process's name from its path
 	if err := os.Symlink(fmt.Sprintf("/proc/%d/exe", os.Getpid()), path); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{Path: path, Args: []string{hogName, hogName, "--for", length.String(), "--work", h.work.String(), "--rest", h.rest.String(), "--threads", strconv.Itoa(max(h.threads, 1))},
 		Dir: dir, Env: []string{"GOMAXPROCS=1"}}
-	// A program starts on the CPUs of the thread that starts it.
+	// A process inherits the CPU affinity of the thread that starts it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, only unix.CPUSet

@@ -17,7 +17,7 @@ import (
 	"ingero/sim"
 )
 
-// lyingLibraries makes files that call themselves libraries of CUDA, and returns them.
+// lyingLibraries creates malformed files that pose as CUDA libraries, and returns their paths.
 func lyingLibraries(t *testing.T, dir, real string) (paths []string) {
 	t.Helper()
 	whole, err := os.ReadFile(real)
@@ -28,7 +28,7 @@ func lyingLibraries(t *testing.T, dir, real string) (paths []string) {
 	binary.LittleEndian.PutUint64(endless[0x28:], 1<<62) // e_shoff
 	binary.LittleEndian.PutUint16(endless[0x3c:], 0xffff)
 	turned := bytes.Clone(whole)
-	for i := 64; i < len(turned); i += 8 { // all that headers point to
+	for i := 64; i < len(turned); i += 8 { // all that the headers point to
 		turned[i] ^= 0xff
 	}
 	for name, text := range map[string][]byte{
@@ -51,9 +51,8 @@ func lyingLibraries(t *testing.T, dir, real string) (paths []string) {
 	return paths
 }
 
-// A target that leaves pipes where its libraries were and where a list of its functions
-// would be, beside one whose libraries are lies, is traced like any other; nothing waits
-// for it and nothing of it is run.
+// A target that replaces its libraries and its perf map by pipes is traced like any other, and so
+// is one with malformed libraries. ingero neither blocks on the pipes nor runs the target's code.
 func TestHostileTarget(t *testing.T) {
 	testkit.NeedTool(t, "gcc")
 	b := newBench(t)
@@ -68,7 +67,7 @@ func TestHostileTarget(t *testing.T) {
 	}
 	target := testkit.Start(t, exec.Command(stack.Program("train"), "--seconds", "60", "--hold"))
 	target.Line("ready")
-	libs, err := filepath.Glob(own + "/libcudart.so.*") // what it has mapped: it would wait itself at others
+	libs, err := filepath.Glob(own + "/libcudart.so.*") // its mapped files: other pipes would block the target itself
 	if err != nil || len(libs) == 0 {
 		t.Fatalf("no libraries in %s: %v", own, err)
 	}

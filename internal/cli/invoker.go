@@ -11,16 +11,15 @@ import (
 	"syscall"
 )
 
-// invoker is the person behind the command: whoever typed sudo, else whoever
-// this process runs as.
+// invoker is the user behind the command: the user who called sudo, else the user of this
+// process.
 type invoker struct {
 	UID, GID   uint32
 	Name, Home string
-	Sudo       bool // this process is root on another's behalf
+	Sudo       bool // this process is root, started by sudo
 }
 
-// invoker finds out who runs this. Under sudo, and only as root, it believes
-// SUDO_UID and SUDO_GID.
+// invoker returns the invoker. It trusts SUDO_UID and SUDO_GID only if this process is root.
 func (e *Env) invoker() invoker {
 	who := invoker{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 	if os.Geteuid() == 0 {
@@ -33,13 +32,13 @@ func (e *Env) invoker() invoker {
 	if u, err := user.LookupId(fmt.Sprint(who.UID)); err == nil {
 		who.Name, who.Home = u.Username, u.HomeDir
 	} else if who.Sudo {
-		who.Name = e.Getenv("SUDO_USER") // from a directory that is not in /etc/passwd
+		who.Name = e.Getenv("SUDO_USER") // a user from a directory service, not in /etc/passwd
 	}
 	return who
 }
 
-// credential returns what to start the invoker's programs with, nil when this
-// process already is the invoker.
+// credential returns the credential for the invoker's programs, nil if this process already
+// runs as the invoker.
 func (w invoker) credential() *syscall.Credential {
 	if !w.Sudo {
 		return nil
@@ -56,18 +55,18 @@ func (w invoker) credential() *syscall.Credential {
 	return c
 }
 
-// attributes are those of the invoker's programs.
+// attributes returns the process attributes for the invoker's programs.
 func (w invoker) attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: w.credential()}
 }
 
-// sudoSets are the variables that sudo sets for root.
+// sudoSets lists the variables that sudo sets for root.
 var sudoSets = map[string]bool{"PATH": true, "HOME": true, "MAIL": true, "SHELL": true, "USER": true, "LOGNAME": true, "USERNAME": true}
 
-// environment returns the environment for the invoker's programs. sudo takes
-// most variables away (PATH, LD_LIBRARY_PATH, PYTHONPATH, VIRTUAL_ENV); they are
-// given back, as the sudo process had them, since the program runs as the
-// person who set them. Those that were given to this process on purpose stay.
+// environment returns the environment for the invoker's programs. sudo removes most variables
+// (PATH, LD_LIBRARY_PATH, PYTHONPATH, VIRTUAL_ENV). environment restores them from before, the
+// environment of the sudo process: the program runs as the user who set them. Variables set
+// explicitly for this process stay.
 func (w invoker) environment(own, before []string) []string {
 	if !w.Sudo {
 		return own
@@ -91,7 +90,7 @@ func (w invoker) environment(own, before []string) []string {
 			continue
 		}
 		if _, theirs := out[name]; sudoSets[name] && (theirs || name != "PATH") {
-			continue // root's
+			continue // set by sudo for root
 		}
 		set(name, value)
 	}
@@ -108,10 +107,10 @@ func (w invoker) environment(own, before []string) []string {
 	return env
 }
 
-// sudoEnvironment returns the environment in which the sudo process above this
-// one was started, nil when there is none.
+// sudoEnvironment returns the environment of the sudo process among this process's ancestors,
+// nil if there is none.
 func sudoEnvironment() []string {
-	const highest = 8 // ancestors: sudo is one or two above
+	const highest = 8 // maximum number of ancestors; sudo is one or two above
 	pid := os.Getppid()
 	for range highest {
 		comm, ppid, err := ancestor(pid)

@@ -16,8 +16,8 @@ import (
 	"ingero/internal/store"
 )
 
-// known are the errors that have words of their own. The first row that returns
-// something is taken.
+// known lists the errors with their own message and remedy. The first function that returns
+// a problem wins.
 var known = []func(error) *problem{
 	wordsSetting,
 	wordsHeld,

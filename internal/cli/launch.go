@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// launched is a program that stands still before its first instruction.
+// launched is a program that is stopped before its first instruction.
 type launched struct {
 	cmd     *exec.Cmd
-	start   chan struct{} // closed: let it run
-	ready   chan error    // the program stands, or why it does not
-	ended   chan struct{} // closed once it has ended
+	start   chan struct{} // closed to let the program run
+	ready   chan error    // nil once the program is stopped, or why it is not
+	ended   chan struct{} // closed when the program has ended
 	started bool
 	signals chan os.Signal
 }
 
-// launch starts cmd and holds it at its exec, with ptrace, so that a tracer can
-// be set up before it has run at all. Should this process die, the program runs.
+// launch starts cmd and stops it at its exec, with ptrace, so that a tracer can attach before
+// the first instruction. If this process dies, the program runs.
 func launch(cmd *exec.Cmd) (*launched, error) {
 	l := &launched{cmd: cmd, start: make(chan struct{}), ready: make(chan error), ended: make(chan struct{}), signals: make(chan os.Signal, 16)}
 	if cmd.SysProcAttr == nil {
@@ -38,7 +38,7 @@ func launch(cmd *exec.Cmd) (*launched, error) {
 	return l, nil
 }
 
-// own is the program's one parent thread: ptrace is between threads.
+// own runs on the one thread that is the program's tracer: ptrace belongs to a thread.
 func (l *launched) own() {
 	defer close(l.ended)
 	runtime.LockOSThread()
@@ -53,7 +53,7 @@ func (l *launched) own() {
 		l.ready <- errors.Join(fmt.Errorf("process %d did not stop at exec (status %#x)", pid, int(ws)), err)
 		return
 	}
-	// Signals that the program is to have come while ingero gets ready, too.
+	// Also catch signals for the program that arrive while ingero attaches.
 	signal.Notify(l.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	defer signal.Stop(l.signals)
 	l.ready <- nil
@@ -67,13 +67,13 @@ func (l *launched) own() {
 		defer close(forwarded)
 		l.forward(stop)
 	}()
-	_ = l.cmd.Wait() // what became of it is in cmd.ProcessState
+	_ = l.cmd.Wait() // the result is in cmd.ProcessState
 	close(stop)
 	<-forwarded
 }
 
-// forward passes signals on to the program until stop is closed. What the
-// terminal sends to everybody in the foreground, the program has had already.
+// forward forwards signals to the program until stop is closed. It skips signals that the
+// terminal sends to the whole foreground group: the program already has them.
 func (l *launched) forward(stop <-chan struct{}) {
 	for {
 		select {
@@ -89,7 +89,7 @@ func (l *launched) forward(stop <-chan struct{}) {
 	}
 }
 
-// foreground tells whether this process is in the foreground of a terminal.
+// foreground reports whether this process is in the foreground of a terminal.
 func foreground() bool {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -109,10 +109,10 @@ func wait4(pid int, ws *syscall.WaitStatus) error {
 	}
 }
 
-// pid returns the program's number.
+// pid returns the program's PID.
 func (l *launched) pid() uint32 { return uint32(l.cmd.Process.Pid) }
 
-// run lets the program go. Only the first call does anything.
+// run lets the program run. Later calls do nothing.
 func (l *launched) run() {
 	if !l.started {
 		l.started = true
@@ -120,15 +120,15 @@ func (l *launched) run() {
 	}
 }
 
-// kill ends a program, whether it has run or not.
+// kill kills the program, stopped or running, and waits for its end.
 func (l *launched) kill() {
 	_ = l.cmd.Process.Kill()
 	l.run()
 	<-l.ended
 }
 
-// exit waits for the program and returns the code to end with: its own, or 128
-// and the number of the signal that ended it.
+// exit waits for the program and returns its exit code, or 128 plus the number of the signal
+// that ended it.
 func (l *launched) exit() int {
 	<-l.ended
 	ws, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -141,7 +141,7 @@ func (l *launched) exit() int {
 	return ws.ExitStatus()
 }
 
-// wordsLaunch says why a program did not start, with a shell's exit codes.
+// wordsLaunch explains why a program did not start, with a shell's exit codes.
 func wordsLaunch(name string, err error) *problem {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
@@ -153,7 +153,7 @@ func wordsLaunch(name string, err error) *problem {
 	return &problem{What: fmt.Sprintf("cannot start %s: %v", name, err), Do: "name a program that you are permitted to execute", Code: exitCannot, Err: err}
 }
 
-// scope returns what Yama says about ptrace, "" where there is no Yama.
+// scope returns Yama's ptrace_scope, "" without Yama.
 func scope() string {
 	text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err != nil || len(text) == 0 {

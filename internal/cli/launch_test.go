@@ -45,7 +45,7 @@ func TestLaunchedProgramStandsStillUntilRun(t *testing.T) {
 }
 
 func TestLaunchedProgramEndedBySignal(t *testing.T) {
-	// Under nohup it is ignored, and programs inherit that; but not that it is handled.
+	// Under nohup, SIGHUP is ignored, and children inherit that. They do not inherit a handler.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })

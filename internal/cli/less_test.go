@@ -14,10 +14,10 @@ import (
 	"ingero/pkg/events"
 )
 
-// less is what was not seen of the first chain that recordLess records.
+// less is the missing data of the first chain that recordLess records.
 const less = "data is incomplete since 14:41:00 UTC (host-off: disks, reclaim, signals and sockets)"
 
-// recordLess records a process with two chains, the graver one judged with less.
+// recordLess records a process with two chains; the more severe one was judged with less data.
 func recordLess(t *testing.T) string {
 	t.Helper()
 	now := recordedAt
@@ -41,8 +41,8 @@ func recordLess(t *testing.T) string {
 	return path
 }
 
-// A chain that was judged with less says so, with its interval and confidence, wherever a recording is
-// read: as it was made, merged and backed up. One that was not says nothing.
+// A chain judged with less data says so in all readers of a recording, with its interval and
+// confidence, also after a merge or a backup. Other chains say nothing.
 func TestJudgedWithLessIsKept(t *testing.T) {
 	made := recordLess(t)
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func TestJudgedWithLessIsKept(t *testing.T) {
 	}
 }
 
-// checkLess looks at the chains of a JSON text.
+// checkLess checks the chains of a JSON text.
 func checkLess(t *testing.T, text string) {
 	t.Helper()
 	var all struct {

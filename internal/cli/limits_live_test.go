@@ -11,7 +11,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// limitChain is what the test reads of a chain.
+// limitChain is the part of a chain that the test reads.
 type limitChain struct {
 	Rule, Headline, Fix string
 	RootCause           string `json:"root_cause"`
@@ -23,9 +23,8 @@ type limitChain struct {
 	}
 }
 
-// The group that has a quota is named, with its value and a fix that can be typed, where the job
-// is in a group below; threads of the job that use the quota up are named, with what sets their
-// number.
+// If an ancestor of a job's cgroup has a quota, the chain names the ancestor, the quota and an
+// applicable fix. If the job's own threads exhaust it, the chain names what sets their number.
 func TestLimitsOfAncestors(t *testing.T) {
 	b := newBench(t)
 	one := b.limited(20_000, "--seconds", "6", "--cpu-us", "20000", "--launches", "2")
@@ -68,14 +67,14 @@ func TestLimitsOfAncestors(t *testing.T) {
 	}
 }
 
-// limitedJob is a job in a group below the one that has its quota.
+// limitedJob is a job in a cgroup below the one with the quota.
 type limitedJob struct {
 	*testkit.Child
 	group string
-	quota int // us in 100 ms
+	quota int // us per 100 ms
 }
 
-// limited starts a training loop in such a group.
+// limited starts a training loop in such a cgroup.
 func (b *bench) limited(quota int, args ...string) *limitedJob {
 	b.t.Helper()
 	path, add := testkit.Cgroup(b.t, "box", "leaf")

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/listen"
 )
 
-// What keeps a port from being opened is told in words, with what to type.
+// A port that cannot be opened is reported with a remedy.
 func TestListenOn(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"ingero/sim"
 )
 
-// bench is a folder with the simulated stack, a lock and a database.
+// bench is a directory with the simulated stack, a lock and a database.
 type bench struct {
 	t     *testing.T
 	dir   string
@@ -29,11 +29,11 @@ type bench struct {
 	env   []string
 }
 
-// newBench makes a bench. The test goes on in parallel with others.
+// newBench creates a bench and marks the test as parallel.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	testkit.NeedBPF(t)
-	t.Parallel() // traces wait more than they work, and each has a lock of its own
+	t.Parallel() // traces mostly wait, and each has its own lock
 	b := &bench{t: t, dir: t.TempDir()}
 	var err error
 	if b.stack, err = sim.Extract(filepath.Join(b.dir, "sim")); err != nil {
@@ -82,7 +82,7 @@ func (b *bench) train(args ...string) *testkit.Child {
 	return c
 }
 
-// tracing waits until a trace tells of itself that it traces so many processes.
+// tracing waits until a trace publishes that it traces this many processes.
 func (b *bench) tracing(processes int) lock.State {
 	b.t.Helper()
 	var s lock.State
@@ -99,7 +99,7 @@ func (b *bench) tracing(processes int) lock.State {
 
 func pid(c *testkit.Child) string { return strconv.Itoa(c.PID()) }
 
-// jsonTick is what the tests read of a tick.
+// jsonTick is the part of a tick that the tests read.
 type jsonTick struct {
 	Type  string `json:"type"`
 	Final bool   `json:"final"`
@@ -110,8 +110,7 @@ type jsonTick struct {
 	} `json:"ops"`
 }
 
-// parse reads lines of JSON: how many calls of each operation there are, and the
-// last tick.
+// parse reads JSON lines and returns the number of calls of each operation, and the last tick.
 func parse(t *testing.T, text string) (calls map[string]uint64, last jsonTick) {
 	t.Helper()
 	calls = map[string]uint64{}
@@ -128,7 +127,7 @@ func parse(t *testing.T, text string) (calls map[string]uint64, last jsonTick) {
 		switch x.Type {
 		case "call":
 			calls[x.Op]++
-		case "wait", "process", "function", "chain_begin", "chain_end": // a busy machine takes CPUs
+		case "wait", "process", "function", "chain_begin", "chain_end": // depend on the load of the machine
 		case "tick":
 			last = jsonTick{}
 			if err := json.Unmarshal(s.Bytes(), &last); err != nil {
@@ -141,7 +140,7 @@ func parse(t *testing.T, text string) (calls map[string]uint64, last jsonTick) {
 	return calls, last
 }
 
-// counts are what a training loop says of itself, by operation.
+// counts returns the counts that a training loop prints, by operation.
 func counts(t *testing.T, c *testkit.Child) map[string]uint64 {
 	t.Helper()
 	var all map[string]any
@@ -158,7 +157,7 @@ func counts(t *testing.T, c *testkit.Child) map[string]uint64 {
 	return out
 }
 
-// A process that is named is traced exactly, until it ends.
+// A named process is traced exactly, until it ends.
 func TestTraceOfAProcess(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--steps", "30")
@@ -193,7 +192,7 @@ func TestTraceOfAProcess(t *testing.T) {
 	}
 }
 
-// A trace that finds nothing says so, and sees what comes.
+// A trace that finds no process says so, and sees later ones.
 func TestTraceWaits(t *testing.T) {
 	b := newBench(t)
 	shell := testkit.Start(t, exec.Command("sh", "-c", `echo up; read x; exec "$0" --seconds 60`, b.stack.Program("train")))
@@ -212,7 +211,7 @@ func TestTraceWaits(t *testing.T) {
 	}
 }
 
-// However a trace is ended, it ends cleanly and keeps what it has.
+// However a trace ends, it ends cleanly and keeps its recording.
 func TestTraceEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string
@@ -250,7 +249,7 @@ func TestTraceEnds(t *testing.T) {
 	}
 }
 
-// One trace at a time: the second is told of the first; a killed one is no hindrance.
+// Only one trace can run: a second is told about the first; the lock of a killed one is taken over.
 func TestSecondTrace(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")
@@ -292,7 +291,7 @@ func TestSecondTrace(t *testing.T) {
 	}
 }
 
-// A reader that has seen enough ends the trace, quietly.
+// A reader that closes the output ends the trace silently.
 func TestReaderGoes(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")

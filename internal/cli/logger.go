@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// logLines is a log for people: "15:41:20.123 INFO discover: found libcudart.so path=/x".
-// It is slog's text, without the names of what comes first.
+// logLines is a log handler for people: "15:41:20.123 INFO discover: found libcudart.so path=/x".
+// It writes slog's text format without the keys of time, level and message.
 type logLines struct {
 	slog.Handler // writes the attributes to text
 	to           *logTo
 }
 
-// logTo is what loggers made of one another share.
+// logTo is the output that a handler shares with the handlers derived from it.
 type logTo struct {
 	mu   sync.Mutex
 	w    io.Writer
@@ -45,7 +45,7 @@ func (l *logLines) Handle(ctx context.Context, r slog.Record) error {
 	line := make([]byte, 0, 128)
 	line = r.Time.AppendFormat(line, "15:04:05.000")
 	line = append(line, " "+r.Level.String()+" "+oneLine(r.Message)...)
-	if l.to.text.Len() > 1 { // else it is the line's end alone
+	if l.to.text.Len() > 1 { // otherwise text is only the newline
 		line = append(line, ' ')
 	}
 	_, err := l.to.w.Write(append(line, l.to.text.Bytes()...))
@@ -62,8 +62,8 @@ func (l *logLines) WithGroup(name string) slog.Handler {
 	return &logLines{l.Handler.WithGroup(name), l.to}
 }
 
-// aside is standard error, but for the time in which a board has the terminal: then lines are
-// that's, so that they do not stand across what it draws.
+// aside writes to standard error, or to a board while the board has the terminal, so that
+// lines do not disturb the drawing.
 type aside struct {
 	out io.Writer
 
@@ -71,7 +71,7 @@ type aside struct {
 	board *board
 }
 
-// to has the lines from now on go to a board, nil: to standard error.
+// to directs later lines to a board; nil: to standard error.
 func (a *aside) to(b *board) {
 	if a == nil {
 		return
@@ -81,7 +81,7 @@ func (a *aside) to(b *board) {
 	a.board = b
 }
 
-// Write implements [io.Writer]. p is whole lines.
+// Write implements [io.Writer]. p must be whole lines.
 func (a *aside) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	b := a.board

@@ -16,15 +16,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// cpuHolder is a thread that has a CPU.
+// cpuHolder is the thread that runs on a CPU.
 type cpuHolder struct {
 	PID  uint32 `json:"pid"`
 	TID  uint32 `json:"tid"`
 	Comm string `json:"comm"`
 }
 
-// look adds what the trace does not tell of a call: it would have to look it up
-// each second, for nobody.
+// look adds the details of a call that the trace does not collect, because it would have to
+// look them up every second.
 func look(c *stuckCall) {
 	switch c.State {
 	case "blocked":
@@ -34,15 +34,14 @@ func look(c *stuckCall) {
 	}
 }
 
-// threadLives tells whether there still is a thread of this number.
+// threadLives reports whether a thread with this ID exists.
 func threadLives(pid, tid uint32) bool {
 	_, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", pid, tid))
 	return err == nil
 }
 
-// fileOf returns the path of the file that a call is on, "" where that may not be
-// known. Since the trace looked, the descriptor may have become another file's, so
-// it must be of the same kind and on the same device.
+// fileOf returns the path of the file that a call blocks on, "" if unknown. The descriptor may
+// have been reused since the trace read it, so the file must have the same kind and device.
 func fileOf(c *stuckCall) string {
 	if c.FD < 0 {
 		return ""
@@ -66,7 +65,7 @@ func fileOf(c *stuckCall) string {
 	return path
 }
 
-// kindOf is the kind of a file as events has it.
+// kindOf returns the name of a file's kind in package events.
 func kindOf(mode uint32) string {
 	kind := events.FileAnon
 	switch mode & unix.S_IFMT {
@@ -86,13 +85,13 @@ func kindOf(mode uint32) string {
 	return kind.String()
 }
 
-// sampled is how long the threads on a CPU are watched, to see which of them runs.
+// sampled is how long holderOf watches the threads of a CPU.
 const sampled = 20 * time.Millisecond
 
-// holderOf finds who has a CPU: of the threads that are ready to run there, other
-// than tid, the one that gets most of the next 20 ms. nil when nobody does.
+// holderOf returns the thread that has a CPU: of the runnable threads there other than tid,
+// the one that runs longest in the next 20 ms. It returns nil if none runs.
 func holderOf(cpu uint16, tid uint32) *cpuHolder {
-	ready := map[string]uint64{} // by directory: time on a CPU so far, ns
+	ready := map[string]uint64{} // by directory: time on-CPU so far, ns
 	dirs, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
 	for _, dir := range dirs {
 		text, err := os.ReadFile(dir + "/stat")
@@ -116,9 +115,9 @@ func holderOf(cpu uint16, tid uint32) *cpuHolder {
 	return h
 }
 
-// stateOf reads the state and the CPU of a thread from its stat.
+// stateOf parses a thread's state and CPU from its stat file.
 func stateOf(stat []byte) (state string, cpu int, ok bool) {
-	const cpuField = 36 // processor, behind the name (proc_pid_stat(5): 39th of all)
+	const cpuField = 36 // processor, counted after the name (proc_pid_stat(5): 39th field)
 	end := bytes.LastIndexByte(stat, ')')
 	f := strings.Fields(string(stat[end+1:]))
 	if end < 0 || len(f) <= cpuField {
@@ -128,7 +127,7 @@ func stateOf(stat []byte) (state string, cpu int, ok bool) {
 	return f[0], cpu, err == nil
 }
 
-// ranFor returns how long a thread has been on a CPU, in ns.
+// ranFor returns a thread's on-CPU time in ns.
 func ranFor(dir string) (ns uint64, err error) {
 	_, err = fmt.Sscan(readText(dir+"/schedstat"), &ns)
 	return ns, err

@@ -9,17 +9,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// lossEvery is how often losses are warned of at most.
+// lossEvery is the minimum time between warnings about drops.
 const lossEvery = 5 * time.Second
 
-// losses makes a warning of what is lost. The zero value has seen none.
+// losses warns about dropped events. The zero value is ready to use.
 type losses struct {
 	told    time.Time
 	records uint64
-	counts  map[string]uint64 // as of then
+	counts  map[string]uint64 // counts at the last warning
 }
 
-// line returns a warning where more was lost since the last one, "" otherwise.
+// line returns a warning if more events were dropped since the last warning, else "".
 func (l *losses) line(t *tick.Tick) string {
 	if !l.told.IsZero() && t.Time.Sub(l.told) < lossEvery {
 		return ""

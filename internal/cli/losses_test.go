@@ -8,16 +8,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// Losses are warned of when there are new ones, and not more often than every 5 s.
+// New losses cause a warning, at most every 5 s.
 func TestLosses(t *testing.T) {
 	var l losses
 	for _, x := range []struct {
 		at      float64 // s
 		records uint64
 		drops   []tick.Drop
-		want    string // "": nothing is said
+		want    string // "": no warning
 	}{
-		{0, 100, []tick.Drop{{Reason: "ring-full"}, {Reason: "thinned", Count: 50}}, ""}, // left out on purpose
+		{0, 100, []tick.Drop{{Reason: "ring-full"}, {Reason: "thinned", Count: 50}}, ""}, // thinned on purpose
 		{1, 900, []tick.Drop{{Reason: "ring-full", Count: 100}}, "ring-full=100; 10.0 %"},
 		{2, 950, []tick.Drop{{Reason: "ring-full", Count: 200}}, ""},
 		{5.9, 990, []tick.Drop{{Reason: "ring-full", Count: 300}}, ""},

@@ -20,19 +20,18 @@ import (
 	"ingero/sim"
 )
 
-// The variables that make the test binary a program of the tests.
+// Variables that turn the test binary into a program of the tests.
 const (
-	asIngero = "CLI_TEST_INGERO" // a lock: directory:mark
-	asSudo   = "CLI_TEST_SUDO"   // run the arguments, and wait
-	keyFile  = "CLI_TEST_KEY"    // of ingero: where the key of certificates stays
-	clockOff = "CLI_TEST_CLOCK"  // of ingero: by how much its clock is ahead
+	asIngero = "CLI_TEST_INGERO" // the lock: directory:mark
+	asSudo   = "CLI_TEST_SUDO"   // run the arguments and wait
+	keyFile  = "CLI_TEST_KEY"    // of ingero: file of the dashboard's key
+	clockOff = "CLI_TEST_CLOCK"  // of ingero: offset of its clock, ahead
 
-	withLoopback = "CLI_TEST_LOOPBACK" // of ingero: set the loopback interface up first
-	forcedSteps  = "CLI_TEST_FORCED"   // of ingero: names of steps that its trace takes whatever it costs
+	withLoopback = "CLI_TEST_LOOPBACK" // of ingero: first set the loopback interface up
+	forcedSteps  = "CLI_TEST_FORCED"   // of ingero: names of steps that its trace always sheds
 )
 
-// TestMain makes the test binary ingero itself, or a program named sudo, when it
-// is told to be one.
+// TestMain runs the test binary as ingero, or as a program named sudo, if a variable says so.
 func TestMain(m *testing.M) {
 	screen.Enter()
 	if os.Getenv(asSudo) != "" {
@@ -49,7 +48,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, programs)
 }
 
-// ingero is the program, with a lock of the test's own.
+// ingero runs the program with a lock of the test.
 func ingero() {
 	e := Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
 		Build: Build{Version: "v1.2.3", Commit: "abc", Date: "2026-01-02"}}
@@ -63,7 +62,7 @@ func ingero() {
 			panic(err)
 		}
 	}
-	if os.Geteuid() == 0 { // else this program may have to start itself again
+	if os.Geteuid() == 0 { // else this program may have to re-execute itself
 		_ = os.Unsetenv(asIngero)
 	}
 	e.keyFile = os.Getenv(keyFile)
@@ -76,8 +75,7 @@ func ingero() {
 	os.Exit(Main(e))
 }
 
-// sudo runs its arguments as sudo would: with an environment that is not the
-// caller's.
+// sudo runs its arguments as sudo does: with an environment other than the caller's.
 func sudo() {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -88,7 +86,7 @@ func sudo() {
 	}
 }
 
-// testLock makes a lock that no other test and no real trace knows of.
+// testLock creates a lock that no other test and no real trace uses.
 func testLock(dir string) (p lock.Place, variable string) {
 	p = lock.Place{Dirs: []string{dir}, Mark: 1<<41 + int64(os.Getpid())<<20 + time.Now().UnixNano()%(1<<20)}
 	return p, fmt.Sprintf("%s=%s:%d", asIngero, dir, p.Mark)
@@ -99,7 +97,7 @@ func testPlace(t *testing.T) lock.Place {
 	return p
 }
 
-// scripts runs the scripts of a folder, which find the simulated stack in $SIM.
+// scripts runs the scripts of a directory; $SIM is the simulated stack.
 func scripts(t *testing.T, dir string) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 dir,
@@ -123,7 +121,7 @@ func TestLiveScripts(t *testing.T) {
 	scripts(t, "testdata/live")
 }
 
-// The reference of commands is up to date.
+// The command reference is up to date.
 func TestDocs(t *testing.T) {
 	const path = "../../docs/reference/commands.md"
 	var got bytes.Buffer

@@ -36,7 +36,7 @@ ingero dashboard.`,
 }
 
 func (e *Env) mcp(ctx context.Context, c *config.Config) error {
-	c.Serve.NoTLS = false // it is the dashboard's
+	c.Serve.NoTLS = false // --no-tls is for the dashboard only
 	api, end := e.readAPI(ctx, c)
 	defer end()
 	log := e.logger(c.Debug)
@@ -57,7 +57,7 @@ func (e *Env) mcp(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return wordsListen(err)
 	}
-	defer func() { _ = l.Close() }() // Serve has, as a rule
+	defer func() { _ = l.Close() }() // Serve normally closes it first
 	certs, about, err := e.certificates(c, l)
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// incidentDB is what the demo's incident recorded.
+// incidentDB creates a database with the recording of demo incident.
 func incidentDB(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "incident.db")
@@ -29,7 +29,7 @@ func incidentDB(t *testing.T) string {
 	return path
 }
 
-// later is a time when that recording has ended for long.
+// later is a time long after the end of that recording.
 func later() time.Time { return time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC) }
 
 // assistant is a client of ingero mcp.
@@ -38,7 +38,7 @@ type assistant struct {
 	t *testing.T
 }
 
-// pipes makes ingero mcp on a pair of pipes, as clients start it, and a client.
+// pipes starts ingero mcp on pipes, as clients do, and a client.
 func pipes(t *testing.T, db, version string, args ...string) *assistant {
 	t.Helper()
 	stdin, stdout, write, read := testkit.Pipes(t)
@@ -60,7 +60,7 @@ func pipes(t *testing.T, db, version string, args ...string) *assistant {
 	return c
 }
 
-// overHTTP makes ingero mcp --http, and a client.
+// overHTTP starts ingero mcp --http and a client.
 func overHTTP(t *testing.T, db, version string, args ...string) (*assistant, *served) {
 	t.Helper()
 	s := serveBy(t, "mcp", db, later, nil, append([]string{"--http", ":0"}, args...)...)
@@ -79,7 +79,7 @@ func connect(t *testing.T, by sdk.Transport, version string) *assistant {
 	return &assistant{session, t}
 }
 
-// reply is what a tool answered.
+// reply is the answer of a tool.
 type reply struct {
 	text    string
 	refused bool
@@ -119,8 +119,8 @@ func (a *assistant) call(name string, args map[string]any) reply {
 	return r
 }
 
-// mcpCalls are calls of every tool. Those with words are refused, with them; live ones
-// tell of this machine, and have no golden reply.
+// mcpCalls has calls of every tool. Those with words are rejected with these words. Those marked
+// live report on this machine and have no golden reply.
 var mcpCalls = []struct {
 	name  string
 	args  map[string]any
@@ -146,7 +146,7 @@ var mcpCalls = []struct {
 	{name: "query_fleet", words: "no other nodes are configured"},
 }
 
-// testReportFile is what make test-gpu may have reported.
+// testReportFile creates a report as make test-gpu may write it.
 func testReportFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.json")
@@ -157,7 +157,7 @@ func testReportFile(t *testing.T) string {
 	return path
 }
 
-// chainID is the id of the first cause.
+// chainID returns the ID of the first cause.
 func (a *assistant) chainID() string {
 	a.t.Helper()
 	id, _ := a.call("diagnose", nil).facts["chain"].(string)
@@ -167,7 +167,7 @@ func (a *assistant) chainID() string {
 	return id
 }
 
-// withChain puts the id in its place.
+// withChain replaces the placeholder by the ID.
 func withChain(args map[string]any, id string) map[string]any {
 	if args["id"] == "CHAIN" {
 		return map[string]any{"id": id}
@@ -175,8 +175,8 @@ func withChain(args map[string]any, id string) map[string]any {
 	return args
 }
 
-// Every tool, prompt and resource works over both transports, with each version of the
-// protocol. (Rows 89, 91, 92.)
+// Every tool, prompt and resource works over both transports with each protocol version.
+// (Rows 89, 91, 92.)
 func TestMCPEverywhere(t *testing.T) {
 	db, report := incidentDB(t), testReportFile(t)
 	for _, version := range sdk.SupportedProtocolVersions() {
@@ -252,8 +252,7 @@ func (a *assistant) tryAll(version string) {
 	}
 }
 
-// The calls of the README's curl work as they are typed: no handshake, no session, no
-// header of the protocol.
+// The README's curl calls work as written: without handshake, session or protocol headers.
 func TestMCPCurl(t *testing.T) {
 	_, s := overHTTP(t, incidentDB(t), "")
 	for i, tool := range []string{`"get_check","arguments":{}`, `"get_causal_chains","arguments":{}`, `"get_trace_stats","arguments":{"tsc":false}`} {
@@ -272,7 +271,7 @@ func TestMCPCurl(t *testing.T) {
 	}
 }
 
-// Names that the tools, the prompts and the instructions use exist.
+// The names that tools, prompts and instructions refer to exist.
 func TestMCPNames(t *testing.T) {
 	testkit.LeakCheck(t)
 	a := pipes(t, incidentDB(t), "")
@@ -327,7 +326,7 @@ func TestMCPNames(t *testing.T) {
 	}
 }
 
-// mentioned are the tables that the tool for statements names.
+// mentioned returns the tables that the tool for statements names.
 func mentioned(text string) map[string]bool {
 	out := map[string]bool{}
 	_, list, _ := strings.Cut(text, "Virtual tables: ")

@@ -16,7 +16,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// otherAsk is what test/mcpclient/client.mjs is told to ask, and otherTold what it tells.
+// otherAsk is the input of test/mcpclient/client.mjs, and otherTold its output.
 type otherAsk struct {
 	Version   string            `json:"version"`
 	URL       string            `json:"url,omitempty"`
@@ -45,14 +45,14 @@ type otherTold struct {
 	Resources []struct{ URI, Text string }
 }
 
-// otherClient runs the client of the TypeScript SDK, with further variables.
+// otherClient runs the client of the TypeScript SDK, with additional variables.
 func otherClient(t *testing.T, ask *otherAsk, env ...string) (told otherTold) {
 	t.Helper()
 	where, err := exec.Command("../../tools/npm.sh", "test/mcpclient").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir() // where modules are looked for
+	dir := t.TempDir() // where node looks for modules
 	program, err := os.ReadFile("../../test/mcpclient/client.mjs")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "client.mjs"), program, 0o600)
@@ -80,8 +80,8 @@ func otherClient(t *testing.T, ask *otherAsk, env ...string) (told otherTold) {
 	return told
 }
 
-// Another implementation of the protocol than the server's own has every tool, prompt and
-// resource, over both transports, with each version, and is told the same.
+// Another protocol implementation gets the same tools, prompts, resources and answers, over both
+// transports and with each version.
 func TestMCPOtherClient(t *testing.T) {
 	testkit.NeedTool(t, "node", "npm")
 	self, err := os.Executable()
@@ -117,7 +117,7 @@ func TestMCPOtherClient(t *testing.T) {
 	}
 }
 
-// check compares what another client was told with what the server's own is.
+// check compares the answers to another client with those to the own client.
 func (o *otherTold) check(t *testing.T, version string, own *assistant) {
 	t.Helper()
 	if o.Version != version || !strings.Contains(o.Instructions, "Call diagnose first") {

@@ -15,9 +15,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// fleetAnswers are what machines can be asked by an assistant.
+// fleetAnswers maps each kind of question about the nodes to its default time and function.
 var fleetAnswers = map[string]struct {
-	since string // if nothing is said
+	since string // default
 	ask   func(*gathering, context.Context, *mcp.FleetQuestion, url.Values, time.Time, time.Time) (*mcp.FleetAnswer, error)
 }{
 	"overview": {"1h", (*gathering).overview},
@@ -26,7 +26,7 @@ var fleetAnswers = map[string]struct {
 	"sql":      {"1h", (*gathering).statement},
 }
 
-// askFleet asks the machines of the settings.
+// askFleet queries the configured nodes.
 func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
 	a, ok := fleetAnswers[q.What]
 	if !ok {
@@ -40,7 +40,7 @@ func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuesti
 		return nil, &problem{What: "since is not a duration", Do: "for example 5m, 1h, 2d"}
 	}
 	s := *c
-	s.From = nil // a database and machines can be asked by one server
+	s.From = nil // one server may query both the database and the nodes
 	quiet := *e
 	g, err := quiet.gather(ctx, &s)
 	if err != nil {
@@ -63,7 +63,7 @@ func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuesti
 	return out, nil
 }
 
-// overview has a row of each machine: its clock, and what it found.
+// overview returns a row per node: its clock and its findings.
 func (g *gathering) overview(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
 	reports, problems := g.Reports(ctx, v, from, to)
 	g.add(problems)
@@ -79,7 +79,7 @@ func (g *gathering) overview(ctx context.Context, _ *mcp.FleetQuestion, v url.Va
 	return out, nil
 }
 
-// chains has the causes of all machines, the gravest first.
+// chains returns the chains of all nodes, most severe first.
 func (g *gathering) chains(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
 	reports, problems := g.Reports(ctx, v, from, to)
 	g.add(problems)
@@ -98,7 +98,7 @@ func (g *gathering) chains(ctx context.Context, _ *mcp.FleetQuestion, v url.Valu
 	return out, nil
 }
 
-// operations has those of all machines together.
+// operations returns the operations of all nodes, summed.
 func (g *gathering) operations(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
 	ops, problems := g.Ops(ctx, v, from, to)
 	g.add(problems)
@@ -137,7 +137,7 @@ func (g *gathering) operations(ctx context.Context, _ *mcp.FleetQuestion, v url.
 	return out, nil
 }
 
-// statement runs one on each machine.
+// statement runs an SQL statement on each node.
 func (g *gathering) statement(ctx context.Context, q *mcp.FleetQuestion, _ url.Values, _, _ time.Time) (*mcp.FleetAnswer, error) {
 	res, problems, err := g.SQL(ctx, q.SQL, query.SQLLimits{Rows: 1000, Time: 10 * time.Second}, false)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What is hostile is refused, in a moment, and harms nobody; text of traced processes
-// stays in its quotes.
+// Hostile requests are rejected quickly and harm nobody; text of traced processes stays quoted.
 func TestMCPHostile(t *testing.T) {
 	a, s := overHTTP(t, testDB(t), "")
 	deep := strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000)
@@ -64,7 +63,7 @@ func TestMCPHostile(t *testing.T) {
 			t.Errorf("%s: %+v, %v", uri, got, err)
 		}
 	}
-	// A name that writes to a terminal, and a value that ends the quotes.
+	// A name with terminal control sequences, and a value that ends the quotes.
 	if r := a.call("get_trace_stats", map[string]any{"per_process": true}); !strings.Contains(r.text, `"embed?[31m"`) {
 		t.Errorf("the name is not quoted: %s", r.text)
 	}
@@ -74,7 +73,7 @@ func TestMCPHostile(t *testing.T) {
 	}
 }
 
-// A token is needed where one is set; whoever has none learns nothing.
+// A configured token is required, and clients without it learn nothing.
 func TestMCPToken(t *testing.T) {
 	s := serveBy(t, "mcp", testDB(t), later, map[string]string{"INGERO_TOKEN": "0123456789abcdef"}, "--http", ":0")
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`
@@ -92,7 +91,7 @@ func TestMCPToken(t *testing.T) {
 	}
 }
 
-// A fleet is asked through one server.
+// One server answers for a fleet.
 func TestMCPFleet(t *testing.T) {
 	_, flags := threeNodes(t)
 	a := pipes(t, testDB(t), "", flags...)

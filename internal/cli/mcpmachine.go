@@ -21,12 +21,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// clock is the time, in UTC.
+// clock returns the current time in UTC.
 func (e *Env) clock() time.Time { return e.now(true) }
 
-// machine is what assistants are told that is not in the database.
+// machine returns the MCP answers that do not come from the database.
 func (e *Env) machine(c *config.Config) mcp.Machine {
-	var demo sync.Mutex // one at a time: each plays a whole recording
+	var demo sync.Mutex // one demo at a time: each replays a whole recording
 	return mcp.Machine{
 		Check: e.checkLines,
 		Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
@@ -71,7 +71,7 @@ func (e *Env) checkLines(ctx context.Context) (bool, []mcp.CheckLine, error) {
 	return r.Ready, out, nil
 }
 
-// demoReport plays the recording of a scenario and returns its report as JSON.
+// demoReport replays a scenario's recording and returns its report as JSON.
 func (e *Env) demoReport(ctx context.Context, name string) ([]byte, error) {
 	list, err := chosen([]string{name})
 	if err != nil {
@@ -91,7 +91,7 @@ func (e *Env) demoReport(ctx context.Context, name string) ([]byte, error) {
 	return explain.ReportJSON(d.input())
 }
 
-// maxTestReport bounds the report of make test-gpu, in bytes.
+// maxTestReport limits the size of the report of make test-gpu, in bytes.
 const maxTestReport = 4 << 20
 
 func testReport(path string) ([]byte, error) {
@@ -143,8 +143,8 @@ func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process stri
 	return explain.DiffJSON(result)
 }
 
-// diffSide opens a side: a recording, a stretch of time, or a file beside the database.
-// What it returns is to be closed if it is not r.
+// diffSide opens a side: a recording, a time range, or a file next to the database. The caller
+// closes the returned reader if it is not r.
 func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session, side string, o diff.Options) (*query.Reader, *diff.Run, error) {
 	if i := slices.IndexFunc(all, func(s query.Session) bool { return s.ID == side }); i >= 0 {
 		run, err := diff.Open(ctx, r, all[i].Started, end(&all[i]).Add(1), o)
@@ -161,7 +161,7 @@ func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session
 		run, err := diff.Open(ctx, r, from, to, o)
 		return r, run, err
 	}
-	// A file by its name alone: a model does not say where on the disk is looked.
+	// Accept only a file name: an assistant must not choose directories.
 	path := filepath.Join(filepath.Dir(r.Path()), side)
 	if side == "" || side != filepath.Base(side) || !isThere(path) || isFolder(path) {
 		return r, nil, &problem{What: fmt.Sprintf("no such run: %.60q", side), Do: "use the ID of a recording (ingero://sessions), FROM..TO, or the name of a file next to the database"}

@@ -22,18 +22,17 @@ import (
 	"ingero/sim"
 )
 
-// recordAnew has TestMCPRecorded make its recording anew before: as root, on a machine that
-// does nothing else.
+// recordAnew makes TestMCPRecorded renew its recording first: as root, on an otherwise idle
+// machine.
 var recordAnew = flag.Bool("record", false, "record testdata/mcp/job.ingero anew")
 
 const jobRecording = "testdata/mcp/job.ingero"
 
-// jobKinds are those of the tools whose replies for the incident say that there is nothing.
+// jobKinds lists the tools that have nothing to report for the incident.
 var jobKinds = []string{"get_memory", "get_xids", "get_stacks", "graph_lifecycle", "graph_frequency", "get_trace_stats"}
 
-// What the tools tell of memory, of faults, of stacks and of graphs, of a job on the
-// simulated GPU that real probes traced: it allocates as PyTorch does, captures a graph and
-// launches it, and one fault is reported meanwhile.
+// The tools for memory, faults, stacks and graphs report on a job on the simulated GPU, traced by
+// real probes. The job allocates as PyTorch does, captures and launches a graph, and has one fault.
 func TestMCPRecorded(t *testing.T) {
 	if *recordAnew {
 		recordJob(t)
@@ -52,7 +51,7 @@ func TestMCPRecorded(t *testing.T) {
 	testkit.Golden(t, "mcp/job.txt", all.String())
 }
 
-// jobDB is a database of that recording.
+// jobDB creates a database with that recording.
 func jobDB(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(jobRecording)
@@ -74,8 +73,7 @@ func jobDB(t *testing.T) string {
 	return path
 }
 
-// ownOnly is a sink that hands on what the processes of a job did, without the names of
-// others.
+// ownOnly is a sink that forwards the events of a job's processes without the names of others.
 type ownOnly struct {
 	tick.Sink
 	own *owned
@@ -95,12 +93,12 @@ func (o *ownOnly) Tick(t *tick.Tick) error {
 	return o.Sink.Tick(x)
 }
 
-// recordJob makes the recording that TestMCPRecorded plays.
+// recordJob makes the recording that TestMCPRecorded replays.
 func recordJob(t *testing.T) {
 	t.Helper()
 	testkit.NeedBPF(t)
 	testkit.KernelLog(t, false)
-	const dir = "/tmp/ingero-job" // it is in the recording
+	const dir = "/tmp/ingero-job" // this path is in the recording
 	stack, err := sim.Extract(dir)
 	if err != nil {
 		t.Fatal(err)

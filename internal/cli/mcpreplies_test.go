@@ -15,7 +15,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// counter counts tokens as an assistant does.
+// counter returns a function that counts tokens as an assistant does.
 func counter(t *testing.T, name string) func(string) int {
 	t.Helper()
 	tiktoken.SetBpeLoader(loader.NewOfflineLoader())
@@ -26,9 +26,9 @@ func counter(t *testing.T, name string) func(string) int {
 	return func(s string) int { return len(enc.EncodeOrdinary(s)) }
 }
 
-// What each tool replies, in both forms, and how much that is: telegraphic notation is at
-// most 40 % of sentences in the median, and diagnose at most 600 tokens. The table is in
-// docs/guides/mcp.md. (Row 90.)
+// In the median, telegraphic replies have at most 40 % of the tokens of sentences, and diagnose
+// has at most 600. The golden files have each tool's replies in both forms; docs/guides/mcp.md
+// has the table. (Row 90.)
 func TestMCPReplies(t *testing.T) {
 	testkit.LeakCheck(t)
 	a := pipes(t, incidentDB(t), "", "--test-report", testReportFile(t))
@@ -54,7 +54,7 @@ func TestMCPReplies(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "== %s\n%s-- sentences\n%s", c.name, short.text, long.text)
 		ratio := float64(count(short.text)) / float64(count(long.text))
-		if len(short.rows) > 0 { // of "there is none" no form is shorter
+		if len(short.rows) > 0 { // empty replies have equal forms
 			ratios = append(ratios, ratio)
 		}
 		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %.0f %% |\n", c.name, len(short.text), count(short.text), len(long.text), count(long.text), 100*ratio)
@@ -70,8 +70,8 @@ func TestMCPReplies(t *testing.T) {
 	}
 }
 
-// Whatever the budget, no answer goes beyond it, by either tokenizer; cursors lead through
-// all rows, each once.
+// No answer exceeds its token budget by either tokenizer, and cursors lead through all rows, each
+// once.
 func TestMCPBudget(t *testing.T) {
 	testkit.LeakCheck(t)
 	a := pipes(t, incidentDB(t), "")
@@ -113,9 +113,8 @@ func TestMCPBudget(t *testing.T) {
 	}
 }
 
-// Of each recording of the demonstrations diagnose alone has the whole right answer: the
-// cause, who did it by name and number, what it cost, and what to do; or that nothing is
-// wrong.
+// For each demo recording, diagnose alone answers correctly and completely: the cause, the
+// culprit's name and PID, the cost and the fix, or that nothing is wrong.
 func TestMCPDiagnose(t *testing.T) {
 	rules := map[string]struct{ rule, who string }{
 		"incident": {"cpu-taken", "hog"}, "cold-start": {"cold-start", ""}, "memcpy-bottleneck": {"copy-heavy", ""}, "periodic-spike": {"alloc-slow", "cudaMalloc"},
@@ -149,7 +148,7 @@ func TestMCPDiagnose(t *testing.T) {
 			if lost < 1e6 || r.facts["fix"] == nil || r.facts["confidence"] == nil || len(r.rows) == 0 {
 				t.Errorf("got %s", r.text)
 			}
-			process := want.who != "cudaMalloc" // else it is a call
+			process := want.who != "cudaMalloc" // otherwise it is a call
 			if want.who != "" && (r.rows[0][0] != want.who || process && (r.rows[0][1] == nil || r.rows[0][2] == nil)) {
 				t.Errorf("the culprit is %v: %s", r.rows[0], r.text)
 			}

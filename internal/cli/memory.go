@@ -8,21 +8,21 @@ import (
 	"ingero/internal/tick"
 )
 
-// enough is the memory above which garbage is collected sooner than when it is as much as
-// what is in use: beside a job that starts processes all the time it would be doubled.
+// enough is the memory use, in bytes, above which garbage is collected before the heap doubles.
+// Beside a job that keeps starting processes, the heap would double otherwise.
 const enough = 256 << 20
 
-// memoryLimit is the bound for what a trace takes where so much is in use. It leaves room above
-// that: at a bound that is all in use, collecting takes half of all CPUs.
+// memoryLimit returns the memory limit for a live heap. It leaves room above the live heap: at
+// a limit that is fully in use, the collector takes half of all CPUs.
 func memoryLimit(live uint64) int64 { return max(enough, int64(live+live/2)) }
 
-// memoryBound is the sink that sets that bound, unless GOMEMLIMIT does.
+// memoryBound is a sink that adjusts the memory limit, unless GOMEMLIMIT sets it.
 type memoryBound struct {
-	limit int64 // that is set
+	limit int64 // current limit, bytes
 	live  []metrics.Sample
 }
 
-// spareMemory returns nil where the bound is somebody else's.
+// spareMemory returns nil if GOMEMLIMIT sets the limit.
 func spareMemory() *memoryBound {
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
 		return nil
@@ -35,7 +35,7 @@ func spareMemory() *memoryBound {
 // Batch implements [tick.Sink].
 func (m *memoryBound) Batch(*tick.Batch) error { return nil }
 
-// Tick implements [tick.Sink]. Setting a bound stops all threads for a moment: small changes wait.
+// Tick implements [tick.Sink]. Setting a limit stops the world, so it skips small changes.
 func (m *memoryBound) Tick(*tick.Tick) error {
 	metrics.Read(m.live)
 	limit := memoryLimit(m.live[0].Value.Uint64())
@@ -46,7 +46,7 @@ func (m *memoryBound) Tick(*tick.Tick) error {
 	return nil
 }
 
-// Close implements [tick.Sink]: the next trace of this process begins anew.
+// Close implements [tick.Sink]. It removes the limit for this process's next trace.
 func (m *memoryBound) Close() error {
 	debug.SetMemoryLimit(math.MaxInt64)
 	return nil

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// The bound of memory is some way above what is in use, is put back in the end, and is nobody's
-// but the user's where that has one.
+// The memory limit is above the live heap and is restored at the end; a limit set by the user
+// stays.
 func TestMemoryLimit(t *testing.T) {
 	was := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(was) })

@@ -69,12 +69,12 @@ it reports that the skew is unknown. merge changes no times.`,
 	return c
 }
 
-// merging is what a merge works with.
+// merging is the state of a merge.
 type merging struct {
 	e       *Env
 	o       *mergeOptions
 	owner   *store.Owner
-	temp    string // folder of converted databases, "" when there is none
+	temp    string // directory of converted databases, "" if none
 	readers []*query.Reader
 	sources []store.Source
 	notes   []string
@@ -118,7 +118,7 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 	return nil
 }
 
-// owner is whom files are made for.
+// owner returns the owner for new files: the invoker under sudo, else nil.
 func (e *Env) owner() *store.Owner {
 	if who := e.invoker(); who.Sudo {
 		return &store.Owner{UID: who.UID, GID: who.GID}
@@ -126,7 +126,7 @@ func (e *Env) owner() *store.Owner {
 	return nil
 }
 
-// open opens a database to merge, of whatever age.
+// open opens a source database. It converts databases of ingero 0.9.
 func (m *merging) open(ctx context.Context, path string) error {
 	r, err := query.Open(path)
 	switch {
@@ -144,10 +144,10 @@ func (m *merging) open(ctx context.Context, path string) error {
 	return nil
 }
 
-// convert makes a database of one of 0.9, beside the output.
+// convert converts a database of ingero 0.9, in a temporary directory beside the output.
 func (m *merging) convert(ctx context.Context, path string, not error) (_ *query.Reader, err error) {
 	old, err := legacy.Open(ctx, path)
-	if err != nil { // nor that
+	if err != nil { // not a database of 0.9 either
 		return nil, not
 	}
 	defer func() { err = errors.Join(err, old.Close()) }()
@@ -179,14 +179,14 @@ func (m *merging) close() error {
 	return errors.Join(errs...)
 }
 
-// sameFile tells whether two names are of one file.
+// sameFile reports whether two paths name the same file.
 func sameFile(a, b string) bool {
 	x, err1 := os.Stat(a)
 	y, err2 := os.Stat(b)
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// wordsMerge says what to do where somebody records.
+// wordsMerge adds a remedy to the error that a trace records to a source.
 func wordsMerge(err error) error {
 	var held *store.HeldError
 	if errors.As(err, &held) {
@@ -195,7 +195,7 @@ func wordsMerge(err error) error {
 	return err
 }
 
-// mergedText says what was done.
+// mergedText summarizes the merge.
 func mergedText(path string, m *store.Merged, sessions []query.Session) string {
 	var nodes []string
 	for i := range sessions {
@@ -216,7 +216,7 @@ func mergedText(path string, m *store.Merged, sessions []query.Session) string {
 		strings.Join(parts, ", "), counted(len(sessions), "recording"), counted(len(nodes), "node"), explain.Bytes(m.Bytes))
 }
 
-// stepNotes says which clocks were set.
+// stepNotes reports which clocks were set.
 func stepNotes(steps []query.ClockStep) []string {
 	var out []string
 	for _, s := range steps {
@@ -230,7 +230,7 @@ func stepNotes(steps []query.ClockStep) []string {
 	return out
 }
 
-// skewNotes says which clocks were apart, and of which that cannot be told.
+// skewNotes reports the clock skew between nodes, or that the skew is unknown.
 func skewNotes(skews []query.Skew, threshold time.Duration) []string {
 	var out []string
 	for _, k := range skews {
@@ -249,7 +249,7 @@ func skewNotes(skews []query.Skew, threshold time.Duration) []string {
 	return out
 }
 
-// legacyNotes says what a conversion did.
+// legacyNotes reports what a conversion did.
 func legacyNotes(path string, r *legacy.Report) []string {
 	out := []string{fmt.Sprintf("%s is of ingero 0.9: %s converted; ingero 0.9 did not measure where their time went", path, counted(r.Calls, "call"))}
 	if r.Summed > 0 {

@@ -9,7 +9,7 @@ import (
 	"ingero/internal/query"
 )
 
-// Clocks that are apart by less than is asked for are not told of.
+// Clock skew below the threshold is not reported.
 func TestSkewNotes(t *testing.T) {
 	got := skewNotes([]query.Skew{
 		{Node: "n2", Against: "n1", Known: true, Ahead: 100 * time.Millisecond, Within: 20 * time.Microsecond},

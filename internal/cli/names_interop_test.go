@@ -9,7 +9,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// A real Prometheus takes the names of all programs as labels.
+// A real Prometheus accepts all program names as labels.
 func TestNamesInPrometheus(t *testing.T) {
 	b := newBench(t)
 	testkit.NeedTool(t, "prometheus", "promtool")
@@ -38,7 +38,7 @@ func TestNamesInPrometheus(t *testing.T) {
 	}
 }
 
-// A real Jaeger has the spans of each under its name.
+// A real Jaeger has each program's spans under its name.
 func TestNamesInJaeger(t *testing.T) {
 	b := newBench(t)
 	j := testkit.Jaeger(t)

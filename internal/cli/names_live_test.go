@@ -24,8 +24,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// oddNames are names of programs that formats could fail at, by what is odd: FIELD 13 has the
-// one that is cut inside a character.
+// oddNames maps what is odd about a program's name to the name, which formats could get wrong.
+// The name of FIELD 13 is truncated inside a character.
 var oddNames = map[string]string{
 	"spaces":          "two  words ",
 	"quotes":          `say "hi" 'you'`,
@@ -39,10 +39,10 @@ var oddNames = map[string]string{
 	"a formula":       "=cmd|'calc'!A1",
 }
 
-// oddTitle is what each of them calls itself on its command line.
+// oddTitle is the command line title of each of these programs.
 var oddTitle = "trainer: \"rank 0\"\n, of 'all' \xff\xfe " + strings.Repeat("é", 3000)
 
-// oddPrograms starts a training loop by each name; it waits for a line.
+// oddPrograms starts a training loop under each name; the loops wait for a line.
 func (b *bench) oddPrograms(args ...string) (pids []string, all map[string]*testkit.Child) {
 	b.t.Helper()
 	all = map[string]*testkit.Child{}
@@ -65,13 +65,13 @@ func (b *bench) oddPrograms(args ...string) (pids []string, all map[string]*test
 	return pids, all
 }
 
-// shownName is what a program is called where any text can stand: as the kernel has it, 15 bytes,
-// and valid UTF-8.
+// shownName returns a program's displayed name where any text is allowed: 15 bytes, as in the
+// kernel, and valid UTF-8.
 func shownName(name string) string {
 	return strings.ToValidUTF8(name[:min(15, len(name))], "?")
 }
 
-// bodies keeps what a server was sent.
+// bodies collects the bodies of requests to a server.
 type bodies struct {
 	mu  sync.Mutex
 	all map[string][]byte // by path and query
@@ -112,8 +112,8 @@ func (x *bodies) text(of string) string {
 	return string(out)
 }
 
-// Programs may be called anything: each exporter and each surface says something valid in its
-// format, and has the name of each.
+// All exporters and other outputs handle any program name: they are valid in their format and
+// contain the name.
 func TestNamesOnAllSurfaces(t *testing.T) {
 	b := newBench(t)
 	pids, programs := b.oddPrograms("--seconds", "600")
@@ -140,7 +140,7 @@ func TestNamesOnAllSurfaces(t *testing.T) {
 		}
 		return true
 	})
-	for _, c := range programs { // until the page was read, so that the trace goes on until then
+	for _, c := range programs { // not before the page is read, so that the trace continues
 		c.Signal(syscall.SIGKILL)
 	}
 	if stdout, stderr, code := finish(t, trace); code != 0 || !utf8.ValidString(stdout+stderr) || strings.Contains(stdout+stderr, "\x1b[31m") {
@@ -163,13 +163,13 @@ func TestNamesOnAllSurfaces(t *testing.T) {
 	}
 }
 
-// unlabel undoes the quoting of labels' values.
+// unlabel unquotes label values.
 func unlabel(page string) string {
 	return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n").Replace(page)
 }
 
-// hasName tells whether a text has a name: as it is, as JSON quotes it, as CSV does, as a
-// terminal may have it, or as an assistant.
+// hasName reports whether text contains a name: raw, or quoted for JSON, CSV, a terminal or an
+// assistant.
 func hasName(text, name string) bool {
 	quoted, _ := json.Marshal(name)
 	var plain bytes.Buffer
@@ -184,7 +184,7 @@ func hasName(text, name string) bool {
 	}, name)
 	inJSON, _ := json.Marshal(safe)
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	if strings.Contains(oneLine(text), oneLine(safe)) { // a report breaks its lines at spaces
+	if strings.Contains(oneLine(text), oneLine(safe)) { // a report wraps lines at spaces
 		return true
 	}
 	for _, s := range []string{name, strings.Trim(string(quoted), `"`), strings.TrimSpace(plain.String()), safe, strings.ReplaceAll(name, `"`, `""`), strings.ReplaceAll(safe, `"`, "'"), string(inJSON[1 : len(inJSON)-1])} {
@@ -195,7 +195,7 @@ func hasName(text, name string) bool {
 	return false
 }
 
-// askForNames asks each command, the API and the assistant's tools about the processes.
+// askForNames runs each command, the API and the MCP tools on the processes.
 func (b *bench) askForNames(found map[string]string) {
 	b.t.Helper()
 	sql := "SELECT pid, comm, cmdline, exe FROM processes ORDER BY pid LIMIT 100"

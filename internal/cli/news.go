@@ -15,19 +15,19 @@ import (
 	"ingero/internal/update"
 )
 
-// tellers are the commands that tell of a newer release. query, mcp and version are not:
-// programs read what they print.
+// tellers lists the commands that announce a newer release. query, mcp and version do not:
+// programs read their output.
 var tellers = map[string]bool{"trace": true, "demo": true, "explain": true, "check": true}
 
-// news is a question for a newer release beside a command, which waits for nothing.
+// news is a check for a newer release that runs beside a command. The command never waits for it.
 type news struct {
-	newer chan string   // by the answer that was kept; one value, or none
-	done  chan struct{} // closed once nothing is asked any more
+	newer chan string   // the saved answer; at most one value
+	done  chan struct{} // closed when the check has ended
 	stop  context.CancelFunc
 }
 
-// askNews asks, unless the command is none that tells, somebody said no, or this is no
-// release.
+// askNews starts the check. It returns nil if the command does not announce releases, if the
+// check is disabled, or if this is not a release build.
 func (e *Env) askNews(ctx context.Context, c *cobra.Command) *news {
 	if !tellers[c.Name()] || c.Parent() != c.Root() || !update.Released(e.Build.Version) || e.Getenv("INGERO_NO_UPDATE_NOTIFIER") != "" {
 		return nil
@@ -48,14 +48,13 @@ func (e *Env) askNews(ctx context.Context, c *cobra.Command) *news {
 		newer, ask := checker.Newer()
 		n.newer <- newer
 		if ask {
-			_ = checker.Ask(ctx) // not to know of a release is no harm
+			_ = checker.Ask(ctx) // an error only delays the announcement
 		}
 	}()
 	return n
 }
 
-// checker keeps its answers in the folder of the person behind the command, as that
-// person's.
+// checker saves its answers in the invoker's home directory, with the invoker as the owner.
 func (e *Env) checker(home string) *update.Checker {
 	now := e.Now
 	if now == nil {
@@ -72,14 +71,14 @@ func (e *Env) checker(home string) *update.Checker {
 		}}
 }
 
-// tell ends the question, and says to a person what is known by now. What is slow to
-// end is left.
+// tell ends the check and prints a newer release to a terminal. It does not wait for a slow
+// check.
 func (n *news) tell(e *Env) {
 	if n == nil {
 		return
 	}
 	n.stop()
-	const patience = 50 * time.Millisecond // to write a line to a file
+	const patience = 50 * time.Millisecond // enough to write a line to a file
 	select {
 	case <-n.done:
 	case <-time.After(patience):
@@ -95,7 +94,7 @@ func (n *news) tell(e *Env) {
 	}
 }
 
-// repository is the owner and name in the address of releases.
+// repository returns the owner and name in the URL of the releases.
 func repository() string {
 	_, rest, _ := strings.Cut(update.Releases, "/repos/")
 	name, _ := strings.CutSuffix(rest, "/releases/latest")

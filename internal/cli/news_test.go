@@ -14,8 +14,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Only some commands of a release ask, where nobody said no, and none of them waits for the
-// answer: the next tells it, to a terminal.
+// Only some commands of a release check for a newer one, unless disabled, and none waits for the
+// answer: the next command announces it on a terminal.
 func TestNews(t *testing.T) {
 	for _, x := range []struct {
 		name    string
@@ -62,7 +62,7 @@ func TestNews(t *testing.T) {
 			defer func() { _ = null.Close() }()
 			e := Env{Args: strings.Fields(x.command), Stdin: null, Stdout: null, Stderr: terminal.Side, Getenv: func(k string) string { return env[k] },
 				Build: Build{Version: orElse(x.version, "v1.2.3")}, Lock: testPlace(t), releases: s.URL, client: s.Client()}
-			if x.asks { // as after an answer
+			if x.asks { // as after an earlier answer
 				keepAnswer(t, filepath.Join(home, ".ingero", "update-check"))
 			}
 			const news = "ingero: 9.9.9 is available, this is 1.2.3: https://github.com/ingero-io/ingero/releases"
@@ -89,7 +89,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// keepAnswer writes the file in which a command keeps what the server of releases answered.
+// keepAnswer writes the file in which commands save the release server's answer.
 func keepAnswer(t *testing.T, path string) {
 	t.Helper()
 	err := os.MkdirAll(filepath.Dir(path), 0o700)
@@ -101,7 +101,7 @@ func keepAnswer(t *testing.T, path string) {
 	}
 }
 
-// A command ends although the server of releases never answers.
+// A command ends even if the release server never answers.
 func TestNewsDelayNothing(t *testing.T) {
 	came := make(chan struct{})
 	s := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(came); <-r.Context().Done() }))

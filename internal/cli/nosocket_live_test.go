@@ -14,9 +14,9 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Without an exporter a trace has no port open and sends nothing: in a network namespace
-// of its own, whose loopback is up, the kernel counts no packet, no attempt to send one,
-// and lists no socket. With an exporter there is one port, and still no packet.
+// Without an exporter, a trace opens no port and sends nothing. In its network namespace, whose
+// loopback is up, the kernel counts no packets, no attempts to send, and no sockets. With an
+// exporter, there is one port and still no packet.
 func TestNoConnections(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags   []string
@@ -48,7 +48,7 @@ func TestNoConnections(t *testing.T) {
 	}
 }
 
-// sockets returns the lines of what a process's network namespace has of sockets.
+// sockets returns the lines that list sockets of a process's network namespace.
 func sockets(t *testing.T, pid int) (lines []string) {
 	t.Helper()
 	for _, kind := range []string{"tcp", "tcp6", "udp", "udp6", "raw", "raw6"} {
@@ -69,7 +69,7 @@ func networkUse(t *testing.T, pid int) map[string]string {
 		t.Fatal(err)
 	}
 	out := map[string]string{}
-	var names []string // a line of names, and one of numbers
+	var names []string // a line of names precedes a line of numbers
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if names == nil {
@@ -84,7 +84,7 @@ func networkUse(t *testing.T, pid int) map[string]string {
 	return out
 }
 
-// loopbackUp sets the loopback interface of this process's network namespace up.
+// loopbackUp sets up the loopback interface of this process's network namespace.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

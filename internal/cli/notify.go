@@ -18,10 +18,10 @@ import (
 	"ingero/internal/tick"
 )
 
-// maxSecret bounds a file with a secret, in bytes.
+// maxSecret limits the size of a file with a secret, in bytes.
 const maxSecret = 4 << 10
 
-// exportNotify tells a webhook of causes.
+// exportNotify sends causes to a webhook.
 func exportNotify(_ context.Context, x *exports, c *config.Config) error {
 	if c.Trace.Notify.URL == "" {
 		return nil
@@ -61,14 +61,13 @@ func sortedReasons(m map[string]uint64) (out []string) {
 	return out
 }
 
-// notified is a sink that is closed once the trace is over, for its receiver may be slow.
+// notified ignores Close: the sink is closed after the trace, since its receiver may be slow.
 type notified struct{ *notify.Sink }
 
 // Close implements [tick.Sink].
 func (notified) Close() error { return nil }
 
-// secretOf reads a secret from a file, or else takes the given one. Space around it does
-// not count.
+// secretOf reads a secret from a file or, without a path, returns given. It trims spaces.
 func secretOf(path, given string) (string, error) {
 	if path == "" {
 		return strings.TrimSpace(given), nil
@@ -77,7 +76,7 @@ func secretOf(path, given string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // read only
+	defer func() { _ = f.Close() }() // opened read-only
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err == nil && (len(b) > maxSecret || len(strings.TrimSpace(string(b))) == 0) {
 		err = fmt.Errorf("%s contains no secret, or more than %d bytes", path, maxSecret)
@@ -85,9 +84,8 @@ func secretOf(path, given string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// notice returns what a webhook is told of an episode: the line of JSON that trace prints,
-// with a text for people and the node. Command lines are without what may be secret, even
-// where they are kept in full.
+// notice returns the message for an episode: the JSON line that trace prints, plus the node
+// and a text for people. It redacts possible secrets in command lines in every --cmdline mode.
 func notice(node string) func(*tick.Episode, *tick.Tick) ([]byte, error) {
 	return func(e *tick.Episode, t *tick.Tick) ([]byte, error) {
 		safe := *e

@@ -20,8 +20,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// A webhook is told what trace prints, with a text for people, and no secrets, also where
-// command lines are kept in full.
+// A webhook receives what trace prints, with a text for people and without secrets, in every
+// --cmdline mode.
 func TestNotice(t *testing.T) {
 	at := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	e := tick.Episode{ID: "c-1/7", Kind: tick.EpisodeBegin, Severity: tick.High, From: at, To: at, Lost: time.Second, Chain: tick.Chain{ID: "c-1", Rule: "cpu-taken", PID: 7, Severity: tick.High,
@@ -46,8 +46,8 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-// A trace that is to tell a webhook does, signed, and says how that goes; one that is to
-// tell nobody opens nothing.
+// A trace with a webhook sends signed messages and reports its state; a trace without one opens
+// nothing.
 func TestNotifyIsWired(t *testing.T) {
 	testkit.LeakCheck(t)
 	var said, signature atomic.Value
@@ -89,7 +89,7 @@ func TestNotifyIsWired(t *testing.T) {
 	}
 }
 
-// A secret comes from its file, or else from the environment, without the space around it.
+// A secret comes from its file, else from the environment, with surrounding space trimmed.
 func TestSecretOf(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	for name, c := range map[string]struct {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Whoever asks about a process that was not recorded is told that and which were, by each command
-// that reads a database, and nothing else; no file is written.
+// All commands that read a database report a process that was not recorded, and which ones were;
+// they print nothing else and write no file.
 func TestProcessNotRecorded(t *testing.T) {
 	db := incidentDB(t)
 	for name, args := range map[string][]string{

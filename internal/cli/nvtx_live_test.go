@@ -11,9 +11,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// namedSteps traces a program that names its steps by NVTX. It returns how many steps the
-// program made and their median by the program's own clock, and the same as ingero explain
-// reports it.
+// namedSteps traces a program that names its steps by NVTX. It returns the number of steps and
+// their median by the program's own clock, and the same values from ingero explain.
 func (b *bench) namedSteps() (want, got stepTimes) {
 	t := b.t
 	t.Helper()
@@ -66,7 +65,7 @@ func (b *bench) namedSteps() (want, got stepTimes) {
 	return stepTimes{said.Ranges, said.P50}, stepTimes{l.Steps, l.P50}
 }
 
-// stepTimes is how many steps there were, and how long their median took.
+// stepTimes is a number of steps and their median duration.
 type stepTimes struct {
 	steps uint64
 	p50   time.Duration

@@ -8,7 +8,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The median of steps that are named by NVTX is the program's own within 5 %.
+// The reported median of NVTX steps is within 5 % of the program's own.
 func TestNamedStepsTakeAsLong(t *testing.T) {
 	want, got := newBench(t).namedSteps()
 	off := 100 * (float64(got.p50)/float64(want.p50) - 1)

@@ -12,7 +12,7 @@ import (
 	"ingero/internal/lock"
 )
 
-// maxHeaders bounds a file of headers, in bytes.
+// maxHeaders limits the size of a file of headers, in bytes.
 const maxHeaders = 64 << 10
 
 // exportOTLP sends metrics, spans and logs to an OpenTelemetry receiver.
@@ -61,7 +61,7 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	return nil
 }
 
-// leftOpen is a sink that is closed when all sinks have had the last tick.
+// leftOpen ignores Close: the exporter is closed after all sinks have received the last tick.
 type leftOpen struct{ *otlp.Exporter }
 
 // Close implements [tick.Sink].
@@ -75,7 +75,7 @@ func headersOf(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = f.Close() }() // read only
+	defer func() { _ = f.Close() }() // opened read-only
 	text, err := io.ReadAll(io.LimitReader(f, maxHeaders+1))
 	if err == nil && len(text) > maxHeaders {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxHeaders)
@@ -83,7 +83,7 @@ func headersOf(path string) (string, error) {
 	return string(text), err
 }
 
-// sendStates are how sending goes, by signal.
+// sendStates returns the state of each signal.
 func sendStates(s *otlp.Exporter) (out []lock.Export) {
 	for _, t := range s.State() {
 		out = append(out, lock.Export{Name: "otlp " + t.Signal.String(), To: t.To, Sent: t.Items, Lost: t.Lost, Problem: t.Problem})
@@ -91,7 +91,7 @@ func sendStates(s *otlp.Exporter) (out []lock.Export) {
 	return out
 }
 
-// sendText says what is sent where.
+// sendText describes what is sent and where.
 func sendText(o *otlp.Options) string {
 	var what, to []string
 	for sig := range otlp.Signals {

@@ -16,7 +16,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// jaegerSpan is a span as Jaeger's API has it.
+// jaegerSpan is a span in the format of Jaeger's API.
 type jaegerSpan struct {
 	TraceID, SpanID, OperationName string
 	Duration                       int64 // us
@@ -38,7 +38,7 @@ func (s *jaegerSpan) tag(key string) any {
 	return nil
 }
 
-// jaegerSpans returns all that Jaeger has of a service.
+// jaegerSpans returns all spans of a service in Jaeger.
 func jaegerSpans(t *testing.T, j *testkit.JaegerServer, service string) (out []jaegerSpan) {
 	t.Helper()
 	code, body := get(t, j.API+"/api/traces?limit=10000&lookback=1h&service="+url.QueryEscape(service))
@@ -54,15 +54,15 @@ func jaegerSpans(t *testing.T, j *testkit.JaegerServer, service string) (out []j
 	return out
 }
 
-// With --otlp-traces all every driver call is a span in a real Jaeger, whatever the
-// protocol: as many as the program counts itself; what failed is an error, and of frees
-// that came twice and memory that ran out it says so. Metrics and logs arrive, too.
+// With --otlp-traces all, a real Jaeger receives a span per driver call over each protocol, as many
+// as the program counts. Failed calls are errors, with double frees and out of memory identified.
+// Metrics and logs arrive too.
 func TestOTLPJaeger(t *testing.T) {
 	b := newBench(t)
 	j := testkit.Jaeger(t)
 	for _, tt := range []struct{ protocol, at string }{{"http/protobuf", j.HTTP}, {"http/json", j.HTTP}, {"grpc", j.GRPC}} {
 		t.Run(tt.protocol, func(t *testing.T) {
-			program := filepath.Join(t.TempDir(), "adv-"+strings.ReplaceAll(tt.protocol, "/", "-")) // the service
+			program := filepath.Join(t.TempDir(), "adv-"+strings.ReplaceAll(tt.protocol, "/", "-")) // its name is the service
 			copyProgram(t, b.stack.Program("advanced"), program)
 			stdout, stderr, code := b.output("run", "--otlp", tt.at, "--otlp-protocol", tt.protocol, "--otlp-traces", "all", "--record=false", "--",
 				"env", "LD_LIBRARY_PATH="+b.stack.Dir, program, "--rounds", "3", "--module", filepath.Join(b.stack.Dir, "vecAdd.cubin"))
@@ -128,7 +128,7 @@ func copyProgram(t *testing.T, from, to string) {
 	}
 }
 
-// A call of the runtime is the parent of the driver's inside it.
+// A runtime call is the parent of the driver call inside it.
 func TestOTLPNesting(t *testing.T) {
 	b := newBench(t)
 	j := testkit.Jaeger(t)
@@ -163,7 +163,7 @@ func TestOTLPNesting(t *testing.T) {
 	}
 }
 
-// A call of a Python program has the line that it was made from.
+// A call of a Python program has its line of code.
 func TestOTLPPython(t *testing.T) {
 	b := newBench(t)
 	python := testkit.NeedPython(t, "3.11")
@@ -190,7 +190,7 @@ func TestOTLPPython(t *testing.T) {
 	}
 }
 
-// The configuration in deploy/otel is one that a collector takes.
+// A collector accepts the configuration in deploy/otel.
 func TestCollectorConfig(t *testing.T) {
 	root, err := testkit.Repository()
 	if err != nil {

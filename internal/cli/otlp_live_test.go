@@ -15,8 +15,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Without --otlp no connection is opened, whatever the environment says of receivers, and
-// no socket is there that could make one.
+// Without --otlp, a trace opens no connection and no socket for one, whatever receivers the
+// environment names.
 func TestOTLPOff(t *testing.T) {
 	b := newBench(t)
 	var came atomic.Int64
@@ -50,14 +50,14 @@ func TestOTLPOff(t *testing.T) {
 	}
 }
 
-// connected tells whether a socket of a process is of TCP or UDP.
+// connected reports whether a socket of a process is of TCP or UDP.
 func connected(t *testing.T, pid int, link string) bool {
 	t.Helper()
 	inode := strings.TrimSuffix(strings.TrimPrefix(link, "socket:["), "]")
 	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if err != nil {
-			continue // there is no such protocol
+			continue // the kernel lacks this protocol
 		}
 		for line := range strings.SplitSeq(string(text), "\n") {
 			if f := strings.Fields(line); len(f) > 9 && f[9] == inode {
@@ -68,8 +68,8 @@ func connected(t *testing.T, pid int, link string) bool {
 	return false
 }
 
-// A receiver that hangs or is away does not hold up a trace: calls are all counted, it
-// ends in time, and what was not delivered is told by status and at the end.
+// An unresponsive or unreachable receiver does not block a trace. All calls are counted, the trace
+// ends in time, and status and the final lines report what was not delivered.
 func TestOTLPAway(t *testing.T) {
 	b := newBench(t)
 	over := make(chan struct{})
@@ -111,7 +111,7 @@ func TestOTLPAway(t *testing.T) {
 	}
 }
 
-// What --otlp cannot be is told before anything runs.
+// Invalid --otlp settings are reported before anything starts.
 func TestOTLPUsage(t *testing.T) {
 	b := newBench(t)
 	for _, tt := range []struct {

@@ -13,8 +13,8 @@ import (
 	"ingero/internal/outfile"
 )
 
-// output makes the file at path, which write fills in by its name or as a writer.
-// It is there whole or not at all, and the invoker's. It returns its size.
+// output creates the file at path; write fills it by name or as a writer. The file appears
+// only when it is complete, and belongs to the invoker. output returns its size in bytes.
 func (e *Env) output(path string, force bool, write func(*outfile.File) error) (bytes int64, err error) {
 	f, err := outfile.Create(path, force)
 	if err != nil {
@@ -38,19 +38,19 @@ func (e *Env) output(path string, force bool, write func(*outfile.File) error) (
 	return s.Size(), wordsExists(path, f.Commit(uid, gid))
 }
 
-// toStdout is the name of standard output.
+// toStdout is the file name for standard output.
 const toStdout = "-"
 
-// isStream tells whether a path is no file to be made, but standard output, a device or a pipe.
+// isStream reports whether path is standard output, a device or a pipe, not a regular file.
 func isStream(path string) bool {
 	if path == toStdout || path == "/dev/stdout" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/") {
-		return true // whatever lies there
+		return true // whatever file it refers to
 	}
 	s, err := os.Stat(path)
 	return err == nil && !s.Mode().IsRegular() && !s.IsDir()
 }
 
-// written has something written to a file or a stream, and returns where that is, in words.
+// written calls write with a file or a stream, and returns a description of the destination.
 func (e *Env) written(path string, force bool, write func(*os.File) error) (to string, err error) {
 	switch {
 	case path == toStdout || path == "/dev/stdout":
@@ -73,11 +73,10 @@ func wordsExists(path string, err error) error {
 	return err
 }
 
-// every is how often a line of progress is drawn.
+// every is the minimum time between two redraws of the progress line.
 const every = 100 * time.Millisecond
 
-// progress is a line on a terminal that says how far something is. Elsewhere it is
-// not there.
+// progress is a progress line on a terminal. It draws nothing if standard error is not a terminal.
 type progress struct {
 	e     *Env
 	live  bool
@@ -88,7 +87,7 @@ func (e *Env) progress() *progress {
 	return &progress{e: e, live: isTerminal(e.Stderr, e.Getenv)}
 }
 
-// calls says how many there are so far.
+// calls draws the number of calls so far.
 func (p *progress) calls(n uint64) {
 	if now := time.Now(); p.live && now.Sub(p.drawn) >= every {
 		p.drawn = now
@@ -96,7 +95,7 @@ func (p *progress) calls(n uint64) {
 	}
 }
 
-// end takes the line away.
+// end erases the line.
 func (p *progress) end() {
 	if !p.drawn.IsZero() {
 		fmt.Fprint(p.e.Stderr, "\r\x1b[K")

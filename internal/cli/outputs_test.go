@@ -12,8 +12,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Under sudo the program is the person's who typed it, with their environment,
-// and so is the database.
+// Under sudo, the program runs as the user who called sudo, with that user's environment, and the
+// database belongs to that user.
 func TestRunUnderSudo(t *testing.T) {
 	b := newBench(t)
 	for d := b.dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
@@ -32,7 +32,7 @@ func TestRunUnderSudo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	su := filepath.Join(b.dir, "sudo") // so that its name is sudo
+	su := filepath.Join(b.dir, "sudo") // so that the process's name is sudo
 	if err := os.Symlink(self, su); err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestRunUnderSudo(t *testing.T) {
 	}
 }
 
-// A full disk ends the recording and not the trace, which says so at once.
+// A full disk ends the recording but not the trace, which reports it at once.
 func TestFullDisk(t *testing.T) {
 	b := newBench(t)
 	small := filepath.Join(b.dir, "small")
@@ -82,7 +82,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Debug says on standard error what is found and attached.
+// --debug logs to standard error what ingero finds and attaches to.
 func TestDebug(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")
@@ -93,7 +93,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// Verbose prints each call.
+// --verbose prints each call.
 func TestVerbose(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--steps", "4", "--launches", "2")
@@ -112,8 +112,8 @@ func TestVerbose(t *testing.T) {
 	}
 }
 
-// In a PID namespace of its own the agent's numbers are not the kernel's, even
-// where its /proc shows the host's: it must say so and trace nothing.
+// In its own PID namespace, where its PIDs differ from the kernel's, ingero reports this and traces
+// nothing, even if its /proc shows the host's.
 func TestTraceRefusesItsOwnPIDNamespace(t *testing.T) {
 	b := newBench(t)
 	cmd := exec.Command("/proc/self/exe", "trace", "--record=false", "--duration", "100ms")

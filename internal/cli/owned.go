@@ -8,8 +8,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// owned are processes of which a recording may tell by name. What others did in it
-// stays, without who they were: a recording that is passed on must not name what
+// owned is the set of processes that a recording may name. What other processes did stays in
+// the recording, without their identity: a recording made for others must not reveal what
 // else ran on the machine.
 type owned struct {
 	mu   sync.Mutex
@@ -33,7 +33,7 @@ func (o *owned) has(pid uint32) bool {
 	return o.pids[pid]
 }
 
-// batch returns b without others. Batches are shared, so it is a copy.
+// batch returns a copy of b without other processes. It does not modify b, which is shared.
 func (o *owned) batch(b *tick.Batch) *tick.Batch {
 	out := &tick.Batch{Calls: b.Calls}
 	for _, p := range b.Procs {
@@ -51,7 +51,7 @@ func (o *owned) batch(b *tick.Batch) *tick.Batch {
 	return out
 }
 
-// wait takes the name of another out of a wait.
+// wait removes the identity of another process from a wait.
 func (o *owned) wait(w *events.Wait) {
 	if o.has(w.Who.PID) {
 		w.Who.Cgroup = 0
@@ -70,8 +70,8 @@ func (o *owned) threads(all []tick.Thread) []tick.Thread {
 	return slices.DeleteFunc(slices.Clone(all), func(t tick.Thread) bool { return !o.has(t.PID) })
 }
 
-// tick returns t without others. Chains name them, and are made again by whoever
-// plays the recording.
+// tick returns a copy of t without other processes. It omits chains, which name them; a replay
+// finds the chains again.
 func (o *owned) tick(t *tick.Tick) *tick.Tick {
 	out := *t
 	out.Threads, out.Breakdowns, out.Chains, out.Hidden, out.Episodes = o.threads(t.Threads), nil, nil, nil, nil
@@ -81,7 +81,7 @@ func (o *owned) tick(t *tick.Tick) *tick.Tick {
 	return &out
 }
 
-// hostSums keeps what happened to the processes, and what is of nobody in particular.
+// hostSums keeps the events of owned processes and those without a process.
 func (o *owned) hostSums(all []tick.HostSum) (out []tick.HostSum) {
 	for _, h := range all {
 		if !o.has(h.PID) && (h.PID != 0 || h.Object != "") {
@@ -93,7 +93,7 @@ func (o *owned) hostSums(all []tick.HostSum) (out []tick.HostSum) {
 		if !o.has(h.Sender) {
 			h.Sender = 0
 		}
-		if h.Kind == tick.HostSignal && h.Sender == 0 { // whose name it is
+		if h.Kind == tick.HostSignal && h.Sender == 0 { // Comm is the sender's name
 			h.Comm = ""
 		}
 		out = append(out, h)

@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// Every panel shows what the database has, over HTTPS, in light and in dark.
+// Every panel shows the data of the database, over HTTPS, in light and dark mode.
 func TestPageShows(t *testing.T) {
 	browser := testkit.Chromium(t)
 	db := incidentDB(t)
@@ -37,7 +37,7 @@ func TestPageShows(t *testing.T) {
 		t.Errorf("SQL gives %v", rows)
 	}
 	p.Do(`await page.fill("#sql-text", "DELETE FROM sessions"); await page.focus("#sql-text"); await page.keyboard.press("Control+Enter"); await page.waitForSelector("#sql [role=alert]");
-		seen.console.splice(0); seen.failures.splice(0);`, nil, nil) // the browser tells of the refusal
+		seen.console.splice(0); seen.failures.splice(0);`, nil, nil) // the browser logs the rejection
 	if text := p.text("#sql [role=alert]"); !strings.Contains(text, "DELETE cannot be used") {
 		t.Errorf("the refusal says %q", text)
 	}
@@ -48,7 +48,7 @@ func TestPageShows(t *testing.T) {
 	}
 }
 
-// showsAll checks all panels that have numbers of what was recorded.
+// showsAll checks all panels with figures of the recording.
 func (p *pageOf) showsAll(r *query.Reader) {
 	p.t.Helper()
 	p.showsChains(r)
@@ -59,7 +59,7 @@ func (p *pageOf) showsAll(r *query.Reader) {
 	p.showsMemory(r)
 }
 
-// count is how many rows a table of a database has.
+// count returns the number of rows in a table of a database.
 func count(t *testing.T, db, table string) string {
 	t.Helper()
 	res, err := readDB(t, db).SQL(t.Context(), "SELECT count(*) FROM "+table, query.SQLLimits{})
@@ -69,8 +69,8 @@ func count(t *testing.T, db, table string) string {
 	return strconv.FormatInt(res.Rows[0][0].(int64), 10)
 }
 
-// What is chosen with the mouse, the keys and the filters is what is shown, is in the
-// address, and is taken back by the back button; a link shows another the same.
+// The selection by mouse, keys and filters is shown and is part of the URL; the back button undoes
+// it, and a link restores it for others.
 func TestPageFollows(t *testing.T) {
 	browser := testkit.Chromium(t)
 	db := incidentDB(t)
@@ -92,7 +92,7 @@ func TestPageFollows(t *testing.T) {
 		t.Errorf("a fifth of %s is drawn, and the address has %s", of, length)
 	}
 	p.showsOps(r, f)
-	if first := p.text("#filter-pid option:nth-child(2)"); first != "" { // the process with most calls
+	if first := p.text("#filter-pid option:nth-child(2)"); first != "" { // the process with the most calls
 		var pid string
 		p.Do(`const v = await page.locator("#filter-pid option").nth(1).getAttribute("value"); await page.selectOption("#filter-pid", v); await page.waitForURL(/pid=/);`+settled+`return v;`, nil, &pid)
 		n, err := strconv.ParseUint(pid, 10, 32)
@@ -125,7 +125,7 @@ func TestPageFollows(t *testing.T) {
 	p.unharmed()
 }
 
-// reachedByTab checks that the keyboard reaches the sections of the page.
+// reachedByTab checks that the Tab key reaches the sections of the page.
 func (p *pageOf) reachedByTab() {
 	p.t.Helper()
 	var reached int
@@ -142,8 +142,8 @@ func (p *pageOf) reachedByTab() {
 	}
 }
 
-// What is being recorded is shown as it grows, until it ends, and is then what the program
-// says that it did.
+// A growing recording is shown as it grows, until it ends; then the page shows the program's own
+// counts.
 func TestPageOfALiveTrace(t *testing.T) {
 	b := newBench(t)
 	browser := testkit.Chromium(t)
@@ -160,7 +160,7 @@ func TestPageOfALiveTrace(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("trace: %d %s", code, stderr)
 	}
-	// Each part of the page asks anew once the end is shown.
+	// After the end is shown, each part of the page asks again.
 	p.Do(`await until(() => document.querySelector(".status")?.textContent.startsWith("Recorded, ended"), null, 120000);
 		await until((n) => document.querySelector("#ops tbody")?.textContent.replaceAll(",", "").includes(n), args, 120000);`+settled,
 		strconv.FormatUint(want["cudaLaunchKernel"], 10), nil)
@@ -170,7 +170,7 @@ func TestPageOfALiveTrace(t *testing.T) {
 	p.showsTimeline(r)
 	p.showsCode(r)
 	for _, row := range p.rows("Calls by operation") {
-		if strings.Contains(stdout+stderr, "thinned") { // then windows are estimated, and the page says so
+		if strings.Contains(stdout+stderr, "thinned") { // then windows are estimates, and the page says so
 			break
 		}
 		if n, ok := want[row["operation"]]; ok && strings.ReplaceAll(row["calls"], ",", "") != strconv.FormatUint(n, 10) {
@@ -180,8 +180,8 @@ func TestPageOfALiveTrace(t *testing.T) {
 	p.unharmed()
 }
 
-// seesTheEnd loads the page of a recording that has ended, where the first answer fails, and where
-// one is from before the end: the page asks anew, and shows all launches.
+// seesTheEnd loads the page of an ended recording while the first answer fails, or is from before
+// the end. The page must ask again and show all launches.
 func (p *pageOf) seesTheEnd(launches string) {
 	p.t.Helper()
 	for _, x := range []struct{ path, first string }{
@@ -205,8 +205,7 @@ func (p *pageOf) seesTheEnd(launches string) {
 	}
 }
 
-// hostileDB is a recording of programs that call themselves, and all that can be named,
-// after HTML.
+// hostileDB records programs whose names, and all other names, contain HTML.
 func hostileDB(t *testing.T) string {
 	t.Helper()
 	const bad = `<img src=x onerror="hacked=1">`
@@ -243,7 +242,7 @@ func hostileDB(t *testing.T) string {
 	return db
 }
 
-// What programs call themselves is text, on the page and in a file.
+// Names of programs are text, on the page and in a report.
 func TestPageOfHostileNames(t *testing.T) {
 	browser := testkit.Chromium(t)
 	db := hostileDB(t)
@@ -303,7 +302,7 @@ func TestReportInABrowser(t *testing.T) {
 	}
 }
 
-// A server with a token gets it from a link or a field, and not from the address.
+// The page takes the server's token from a link or a field, and removes it from the URL.
 func TestPageToken(t *testing.T) {
 	const token = "0123456789abcdef+/="
 	browser := testkit.Chromium(t)

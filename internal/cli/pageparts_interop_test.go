@@ -15,7 +15,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// Graphs and faults are as the database has them, and memory is.
+// The panels for graphs, faults and memory show the data of the database.
 func TestPageShowsAJob(t *testing.T) {
 	browser := testkit.Chromium(t)
 	db := jobDB(t)
@@ -95,8 +95,8 @@ func (p *pageOf) showsFaults(r *query.Reader) {
 	}
 }
 
-// Of ranks that were recorded by machines of their own, and merged, the page says who came
-// last, how often, and by how much.
+// For ranks recorded on separate nodes and merged, the page shows which came last, how often, and
+// by how much.
 func TestPageShowsRanks(t *testing.T) {
 	browser := testkit.Chromium(t)
 	const late, every = 5 * time.Millisecond, 4
@@ -137,7 +137,7 @@ func TestPageShowsRanks(t *testing.T) {
 	p.unharmed()
 }
 
-// endOf is right after a recording's end.
+// endOf returns a clock that stands right after a recording's end.
 func endOf(t *testing.T, db string) func() time.Time {
 	t.Helper()
 	s, err := readDB(t, db).Session(t.Context(), "")
@@ -147,8 +147,8 @@ func endOf(t *testing.T, db string) func() time.Time {
 	return func() time.Time { return s.Updated.Add(time.Second) }
 }
 
-// Of the fleet it shows what each machine says of itself in the last hour by its own clock,
-// how far that one is off, and which machine does not answer.
+// The fleet panel shows the findings of each node in the last hour by its own clock, its clock
+// skew, and which node does not answer.
 func TestPageShowsTheFleet(t *testing.T) {
 	browser := testkit.Chromium(t)
 	sick, torch := incidentDB(t), jobDB(t)
@@ -181,7 +181,7 @@ func TestPageShowsTheFleet(t *testing.T) {
 	p.unharmed()
 }
 
-// showsGravest checks what a machine says of itself against its database.
+// showsGravest checks a node's most severe cause against its database.
 func (p *pageOf) showsGravest(row map[string]string, db, faults string) {
 	p.t.Helper()
 	chains, err := readDB(p.t, db).Chains(p.t.Context(), query.Filter{})

@@ -11,8 +11,7 @@ import (
 	"ingero/internal/config"
 )
 
-// What the pages of patterns and settings name is there: rules, and flags with defaults as
-// they say.
+// The guides to patterns and settings name existing rules, and existing flags with their defaults.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guides/patterns.md")
 	if err != nil {

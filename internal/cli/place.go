@@ -16,7 +16,7 @@ import (
 	"ingero/internal/where"
 )
 
-// whom are the flags that say which recorded processes are asked for.
+// whom holds the flags that select recorded processes.
 type whom struct {
 	pids  []uint
 	place where.Selector
@@ -31,13 +31,13 @@ func (o *whom) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.place.Job, "job", "", "only processes of this batch job: 123, or 123.0 with its step")
 }
 
-// whomFlags are the names of those flags.
+// whomFlags lists the names of those flags.
 var whomFlags = []string{"pid", "pod", "namespace", "container", "cgroup", "job"}
 
-// nobody is no process's number.
+// nobody is a PID that no process has.
 const nobody = 1<<32 - 1
 
-// numbers returns the process numbers that were typed; nil: all.
+// numbers returns the PIDs of --pid; nil: all.
 func (o *whom) numbers() []uint32 { return numbers(o.pids) }
 
 func numbers(typed []uint) (pids []uint32) {
@@ -47,7 +47,7 @@ func numbers(typed []uint) (pids []uint32) {
 	return pids
 }
 
-// of returns the numbers of the processes of a recording that are asked for; nil: all.
+// of returns the PIDs of the selected processes of a recording; nil: all.
 func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint32, error) {
 	pids := o.numbers()
 	if o.place == (where.Selector{}) {
@@ -67,13 +67,13 @@ func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint3
 	return out, nil
 }
 
-// place returns where the processes must be that are traced.
+// place returns the selector of the processes to trace.
 func place(c *config.Config) where.Selector {
 	p := &c.Trace.Place
 	return where.Selector{Pod: p.Pod, Namespace: p.Namespace, Container: p.Container, Cgroup: p.Cgroup, Job: p.Job}
 }
 
-// live returns how to trace what is in a place.
+// live returns the options for tracing the processes that in selects.
 func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, err error) {
 	o = session.LiveOptions{Probes: probeOptions(c), PyFromUser: c.Trace.PyWalker == pyUserspace, PyProbe: c.Trace.PyProbe, Alone: c.Trace.NoFollow, MaxOverhead: c.Trace.MaxOverhead,
 		Place: in, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
@@ -97,10 +97,10 @@ func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, 
 	return o, nil
 }
 
-// serviceAccount is where Kubernetes puts what the programs of a pod may ask with.
+// serviceAccount is where Kubernetes mounts a pod's credentials.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// orMounted returns a path, or else that of a file in dir, if it is there.
+// orMounted returns path or, if it is empty, the path of a file in dir if that exists.
 func orMounted(path, dir, name string) string {
 	if path != "" {
 		return path
@@ -112,7 +112,7 @@ func orMounted(path, dir, name string) string {
 	return path
 }
 
-// shown returns a command line as it may be kept: where none may, the program alone.
+// shown redacts a command line by mode. In mode Off, it returns only the program.
 func shown(mode redact.Mode, args []string) string {
 	if mode == redact.Off {
 		mode, args = redact.Safe, args[:1]

@@ -18,17 +18,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// podAnswer is what Kubernetes answers; %s is the UID of the pod.
+// podAnswer is an answer of Kubernetes; %s is the UID of the pod.
 const podAnswer = `{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{
 	"metadata":{"name":"train-0","namespace":"ml","uid":"%s"},
 	"spec":{"containers":[{"name":"trainer","resources":{"limits":{"nvidia.com/gpu":"2"}}}]},
 	"status":{"phase":"Pending","qosClass":"Guaranteed"}}]}`
 
-// A trace of a pod asks who is named for the pods of this node, traces what runs in the
-// pod and nothing else, and records what it is called.
+// A trace of a pod asks the API for the pods of this node, traces only the processes in the pod,
+// and records its name.
 func TestTraceOfAPod(t *testing.T) {
 	b := newBench(t)
-	uid := fmt.Sprintf("7f0c4a52-1b3d-4e5f-8a9b-%012x", rand.Uint64N(1<<48)) // no other run's
+	uid := fmt.Sprintf("7f0c4a52-1b3d-4e5f-8a9b-%012x", rand.Uint64N(1<<48)) // unique to this run
 	var asked atomic.Value
 	asked.Store("")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +74,7 @@ func TestTraceOfAPod(t *testing.T) {
 	}
 }
 
-// What Kubernetes puts into a pod serves where nothing else is named.
+// Without settings, the files that Kubernetes mounts into a pod are used.
 func TestOrMounted(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte("x"), 0o600); err != nil {
@@ -100,7 +100,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// The settings of Kubernetes become questions to it.
+// The Kubernetes settings become options of a live trace.
 func TestLiveOptions(t *testing.T) {
 	e := &Env{Stderr: os.Stderr}
 	c := &config.Config{Node: "gpu-7", Trace: config.Trace{Link: "auto", Cmdline: "off", Place: config.Place{Container: "abcdef", Job: "12"}}}
@@ -114,7 +114,7 @@ func TestLiveOptions(t *testing.T) {
 	}
 }
 
-// A demonstration's recording is for others to see: it does not tell where it was made.
+// A demo recording does not reveal where it was made, since it is for others.
 func TestDemoHasNoPlace(t *testing.T) {
 	var o owned
 	o.add(7)

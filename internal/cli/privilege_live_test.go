@@ -16,9 +16,9 @@ import (
 	"ingero/internal/testkit"
 )
 
-const nobodys = 65534 // the number of the user nobody
+const nobodys = 65534 // the UID of the user nobody
 
-// capable copies this program to a file with capabilities, as setcap would, that
+// capable copies this program to a file with capabilities, as setcap sets them, that the user
 // nobody may start.
 func (b *bench) capable(capabilities ...int) string {
 	b.t.Helper()
@@ -61,7 +61,7 @@ func (b *bench) capable(capabilities ...int) string {
 	return path
 }
 
-// startAsNobody starts a program as a user with no rights.
+// startAsNobody starts a program as a user without privileges.
 func (b *bench) startAsNobody(args ...string) *testkit.Child {
 	b.t.Helper()
 	cmd := exec.Command(args[0], args[1:]...)
@@ -71,8 +71,8 @@ func (b *bench) startAsNobody(args ...string) *testkit.Child {
 	return testkit.Start(b.t, cmd)
 }
 
-// A program that has capabilities by its file traces without root: the processes of the
-// user who starts it, with probes, ledger and stacks.
+// A program file with capabilities traces without root: the user's own processes, with probes,
+// ledger and stacks.
 func TestFileCapabilities(t *testing.T) {
 	b := newBench(t)
 	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYSLOG)
@@ -92,8 +92,8 @@ func TestFileCapabilities(t *testing.T) {
 	}
 }
 
-// A command that traces nothing lets go of what the file gives: nobody reads by it what
-// is not theirs.
+// Commands that trace nothing drop the capabilities of the program's file: nobody can use them to
+// read others' files.
 func TestCapabilitiesAreLetGo(t *testing.T) {
 	b := newBench(t)
 	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH)
@@ -117,7 +117,7 @@ func TestCapabilitiesAreLetGo(t *testing.T) {
 	}
 }
 
-// What others may write is no place to record to, and no settings.
+// World-writable databases and config files are rejected.
 func TestWorldWritable(t *testing.T) {
 	b := newBench(t)
 	db := b.db()
@@ -129,7 +129,7 @@ func TestWorldWritable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{db, settings} {
-		if err := os.Chmod(path, 0o666); err != nil { // whatever the umask
+		if err := os.Chmod(path, 0o666); err != nil { // regardless of the umask
 			t.Fatal(err)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// problem is an error as a person reads it.
+// problem is an error with a message and a remedy for a person.
 type problem struct {
 	What string // one line: what happened
-	Do   string // one line: why, or what to type; may be empty
+	Do   string // one line: the reason or the remedy; may be empty
 	Code int    // 0: exitFailed
-	Err  error  // what it came from, for errors.Is
+	Err  error  // wrapped error, for errors.Is
 }
 
-// Error returns both lines as one.
+// Error returns both lines joined by a colon.
 func (p *problem) Error() string {
 	if p.Do == "" {
 		return p.What
@@ -31,13 +31,13 @@ func (p *problem) Error() string {
 // Unwrap returns the cause.
 func (p *problem) Unwrap() error { return p.Err }
 
-// usage is a problem with the command line.
+// usage returns a problem with the command line.
 func usage(do, format string, args ...any) *problem {
 	return &problem{What: fmt.Sprintf(format, args...), Do: do, Code: exitUsage}
 }
 
-// report prints an error for a person and returns the exit code that goes with
-// it. With debug it adds what the words were made from.
+// report prints an error for a person and returns its exit code. With debug, it also prints
+// the wrapped error.
 func report(w io.Writer, err error, debug bool) int {
 	var code exitCode
 	if err == nil {
@@ -63,15 +63,15 @@ func report(w io.Writer, err error, debug bool) int {
 	return p.Code
 }
 
-// unread tells whether it failed because nobody reads its standard output any more, as with
-// | head. Who did has what was wanted.
+// unread reports whether err means that the reader of standard output is gone, as with | head.
+// The reader has what it needs, so this is no failure.
 func unread(err error) bool {
 	var p *fs.PathError
 	return errors.As(err, &p) && errors.Is(p.Err, unix.EPIPE) && p.Path == os.Stdout.Name()
 }
 
-// inWords finds the words for an error: its own, those of the first row of
-// known that knows it, or what it says itself.
+// inWords converts an error to a problem: the problem that it wraps, the first match in known,
+// or its own text.
 func inWords(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
@@ -86,8 +86,8 @@ func inWords(err error) *problem {
 	return &problem{What: err.Error(), Do: "run the command with --debug for more detail", Err: err}
 }
 
-// oneLine makes an error of several lines one, and harmless to a terminal: it
-// may hold names that others chose.
+// oneLine joins the lines of s and replaces control characters, since s may contain names
+// that others chose.
 func oneLine(s string) string {
 	lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
 	return strings.Map(func(r rune) rune {

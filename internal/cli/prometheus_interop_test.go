@@ -16,13 +16,13 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What a real Prometheus scrapes is what was traced: counts are exact, quantiles are those
-// of ingero query, the ledger adds up, and a histogram's exemplar is a chain.
+// A real Prometheus scrapes what was traced: counts are exact, quantiles equal those of ingero
+// query, the ledger adds up, and a histogram's exemplar is a chain.
 func TestPrometheus(t *testing.T) {
 	b := newBench(t)
 	testkit.NeedTool(t, "prometheus", "promtool")
-	// Where traps are dear, too, all calls are timed and have a record, and are so few that
-	// what probes take, which the ledger leaves out, is little.
+	// Even if traps are slow, all calls are timed and recorded. There are so few of them that the
+	// cost of probes, which the ledger excludes, is small.
 	shell := b.job("--steps", "300", "--kernel-us", "400")
 	c := b.ingero("trace", "--max-overhead", "90%", "--prometheus", ":0", "--pid", pid(shell))
 	address := metricsOf(t, c)
@@ -48,7 +48,7 @@ func TestPrometheus(t *testing.T) {
 		quantiles[op] = [2]float64{p.One(`histogram_quantile(0.5` + at), p.One(`histogram_quantile(0.99` + at)}
 	}
 	ledger, threads := p.One(`sum(ingero_ledger_time_seconds_total)`), p.One(`sum(ingero_thread_time_seconds_total)`)
-	if ledger > 1.001*threads || ledger < 0.9*threads { // the one ends with the last call, the other with the thread
+	if ledger > 1.001*threads || ledger < 0.9*threads { // the ledger ends with the last call, a thread later
 		t.Errorf("the ledger has %v s, the threads %v s", ledger, threads)
 	}
 	testkit.Eventually(t, "the recording rule", func() bool { return p.One(`count(process:ingero_gpu_wait:ratio_rate5m)`) == 1 })
@@ -59,7 +59,7 @@ func TestPrometheus(t *testing.T) {
 	b.checkQuantiles(quantiles)
 }
 
-// checkMetrics checks what a server says by Prometheus's own tool.
+// checkMetrics validates a server's metrics with promtool.
 func checkMetrics(t *testing.T, address string) {
 	t.Helper()
 	code, text := get(t, "http://"+address+"/metrics")
@@ -78,8 +78,8 @@ func checkMetrics(t *testing.T, address string) {
 	}
 }
 
-// checkUses asks each example of docs/reference/metrics.md: Prometheus takes all, and there is
-// something of what there is always something of.
+// checkUses runs each example query of docs/reference/metrics.md. Prometheus must accept all of
+// them, and those of metrics that always exist must return series.
 func checkUses(t *testing.T, p *testkit.Prometheus) {
 	t.Helper()
 	for id := range metric.Rows {
@@ -91,7 +91,7 @@ func checkUses(t *testing.T, p *testkit.Prometheus) {
 		}
 		if got := len(p.Ask(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") {
 			switch metric.ID(id) {
-			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive: // where there is such a thing
+			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive: // these exist only in some cases
 			default:
 				t.Errorf("%s has no series", name)
 			}
@@ -99,7 +99,7 @@ func checkUses(t *testing.T, p *testkit.Prometheus) {
 	}
 }
 
-// checkDashboard asks what the panels of the dashboard ask.
+// checkDashboard runs the queries of the dashboard's panels.
 func checkDashboard(t *testing.T, p *testkit.Prometheus) {
 	t.Helper()
 	text, err := os.ReadFile(deploy + "grafana/ingero-prometheus.json")
@@ -127,8 +127,7 @@ func checkDashboard(t *testing.T, p *testkit.Prometheus) {
 	})
 }
 
-// checkQuantiles compares medians and 99th percentiles, in seconds, with those that ingero
-// query tells of the recording.
+// checkQuantiles compares medians and 99th percentiles, in seconds, with those of ingero query.
 func (b *bench) checkQuantiles(got map[string][2]float64) {
 	b.t.Helper()
 	stdout, stderr, code := b.output("query", "--json")
@@ -153,7 +152,7 @@ func (b *bench) checkQuantiles(got map[string][2]float64) {
 		}
 		compared++
 		for i, want := range []float64{o.P50NS / 1e9, o.P99NS / 1e9} {
-			if off := math.Abs(q[i] - want); !(off <= max(0.01*want, 1e-9)) { // 1 ns: less than its probe costs is 0
+			if off := math.Abs(q[i] - want); !(off <= max(0.01*want, 1e-9)) { // 1 ns: calls shorter than the cost of a probe are 0
 				b.t.Errorf("%s: %v s in Prometheus, %v s by query", o.Op, q[i], want)
 			}
 		}

@@ -13,8 +13,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// metricsOf waits for the line that says where a trace serves metrics, and returns the
-// address.
+// metricsOf waits for the line with the address of a trace's metrics, and returns the address.
 func metricsOf(t *testing.T, c *testkit.Child) string {
 	t.Helper()
 	line := c.Line("Metrics: http://")
@@ -25,7 +24,7 @@ func metricsOf(t *testing.T, c *testkit.Child) string {
 	return address
 }
 
-// get returns what a server answers.
+// get returns the answer of a server.
 func get(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	r, err := http.Get(url)
@@ -40,8 +39,7 @@ func get(t *testing.T, url string) (code int, body string) {
 	return r.StatusCode, string(b)
 }
 
-// A trace serves a count of each operation that is the traced program's own, also after the
-// program has ended.
+// A trace serves call counts that equal the program's own, also after the program has ended.
 func TestTracePrometheus(t *testing.T) {
 	b := newBench(t)
 	shell := b.job("--steps", "30")
@@ -63,7 +61,7 @@ func TestTracePrometheus(t *testing.T) {
 	}
 }
 
-// A program that is run serves metrics while it runs, and the port is gone with it.
+// run serves metrics while its program runs, and closes the port afterwards.
 func TestRunPrometheus(t *testing.T) {
 	b := newBench(t)
 	c := b.ingero("run", "--prometheus", ":0", "--", b.stack.Program("train"), "--hold", "--steps", "5")
@@ -87,8 +85,8 @@ func TestRunPrometheus(t *testing.T) {
 	}
 }
 
-// job is a shell that a trace follows, and a training loop in it: so the trace goes on when
-// the loop has ended.
+// job starts a traced shell with a training loop in it, so that the trace continues after the
+// loop.
 func (b *bench) job(args ...string) *testkit.Child {
 	b.t.Helper()
 	script := `echo up; read x; "$0" "$@"; echo done; read y`
@@ -97,7 +95,7 @@ func (b *bench) job(args ...string) *testkit.Child {
 	return shell
 }
 
-// runJob has a shell's training loop do its steps under a trace, and returns what it made.
+// runJob runs the shell's training loop under a trace and returns the loop's counts.
 func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
 	b.t.Helper()
 	shell.Say("go")

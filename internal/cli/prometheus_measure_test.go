@@ -13,8 +13,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What a program lost to another on its CPU stands in the metrics while it happens, with
-// who it was, and names a chain that is in the recording.
+// While a program loses time to another on its CPU, the metrics show the loss, the culprit and a
+// chain that is in the recording.
 func TestPrometheusChain(t *testing.T) {
 	b := newBench(t)
 	testkit.NeedTool(t, "prometheus", "taskset")
@@ -39,7 +39,7 @@ func TestPrometheusChain(t *testing.T) {
 	testkit.Eventually(t, "who it was", func() bool {
 		return p.One(`sum(rate(ingero_ledger_time_seconds_total{part="runnable", culprit!=""}[1m]))`) > 0.1
 	})
-	testkit.Eventually(t, "an exemplar whose chain is recorded", func() bool { // a first judgement may be taken back
+	testkit.Eventually(t, "an exemplar whose chain is recorded", func() bool { // a first result may be revoked
 		var chains []string
 		for _, e := range p.Exemplars(`ingero_anomaly_lost_seconds_total{rule="cpu-taken"}`) {
 			chains = append(chains, "'"+e["chain"]+"'")

@@ -15,23 +15,22 @@ import (
 	"ingero/pkg/events"
 )
 
-// publisher is the sink that tells `ingero status` how the trace is doing.
+// publisher is the sink that publishes the trace's state for `ingero status`.
 type publisher struct {
 	lock     *lock.Lock
 	log      *slog.Logger
 	database func() (bytes int64, problem error)
 	exports  func() []lock.Export
-	losses   uint64 // as of the last tick
+	losses   uint64 // number of lost events at the last tick
 	lastLoss time.Time
-	failed   bool // so that it is said once
+	failed   bool // a failed Publish has been logged
 	manager  service.Manager
 }
 
 // Batch implements [tick.Sink].
 func (p *publisher) Batch(*tick.Batch) error { return nil }
 
-// Tick implements [tick.Sink]. That a state could not be written is not worth
-// ending the trace for.
+// Tick implements [tick.Sink]. A failure to publish does not end the trace.
 func (p *publisher) Tick(t *tick.Tick) error {
 	s := lock.State{
 		Updated: t.Time, Libraries: len(t.Libraries), Records: t.Records,
@@ -72,7 +71,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 		s.Exports = p.exports()
 	}
 	if p.manager.Watchdog() > 0 {
-		_ = p.manager.Alive(aliveText(&s)) // a manager that does not hear it ends this
+		_ = p.manager.Alive(aliveText(&s)) // on an error, the watchdog ends this process
 	}
 	if err := p.lock.Publish(s); err != nil && !p.failed {
 		p.failed = true
@@ -81,7 +80,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// aliveText is what systemctl status shows of a trace.
+// aliveText returns the status text for systemctl status.
 func aliveText(s *lock.State) string {
 	text := fmt.Sprintf("%s; processes that use CUDA: %d", counted(s.Calls, "call"), len(s.Processes))
 	if len(s.Problems) > 0 {
@@ -90,12 +89,12 @@ func aliveText(s *lock.State) string {
 	return text
 }
 
-// openFor is how long a call must be open to be told of: most that are at a
-// moment return the next.
+// openFor is the minimum age of reported open calls. Most calls that are open at a tick
+// return at once.
 const openFor = 200 * time.Millisecond
 
-// openCalls returns the calls of a tick that have been open for a while, the
-// longest first, and how many there are beside.
+// openCalls returns the calls of a tick that have been open for at least openFor, longest
+// first, and the number of further ones.
 func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 	comms := map[uint32]string{}
 	for i := range t.Processes {
@@ -125,10 +124,10 @@ func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 	return calls, more
 }
 
-// maxRollCalls bounds the roll calls of a state, and the ranks of each.
+// maxRollCalls limits the roll-calls of a state, and the missing ranks of each.
 const maxRollCalls = 16
 
-// rollCalls returns the collectives of a tick that ranks are missing from.
+// rollCalls returns the collectives of a tick with missing ranks.
 func rollCalls(t *tick.Tick) (out []lock.RollCall) {
 	for i := range t.RollCalls[:min(len(t.RollCalls), maxRollCalls)] {
 		c := &t.RollCalls[i]
@@ -156,7 +155,7 @@ func rollCalls(t *tick.Tick) (out []lock.RollCall) {
 	return out
 }
 
-// unranked is how many processes use communicators that were made before they were traced.
+// unranked counts the processes with communicators that were created before tracing began.
 func unranked(t *tick.Tick) (n int) {
 	for i := range t.States {
 		if slices.ContainsFunc(t.States[i].Comms.First, func(c tick.Comm) bool { return c.Began == 0 && c.State == tick.CommActive && c.Seq > 0 }) {
@@ -175,7 +174,7 @@ func commOf(t *tick.Tick, pid uint32) string {
 	return ""
 }
 
-// doing fills in what a thread does.
+// doing sets the state of the call's thread.
 func doing(c *lock.OpenCall, d *tick.Doing) {
 	c.State, c.CPU, c.FD = "on-cpu", d.CPU, -1
 	if d.Since > 0 {

@@ -22,19 +22,19 @@ type queryOptions struct {
 	names             []string // --op
 	node, session     string
 	perProcess, calls bool
-	perNode           bool   // of --nodes: keep the machines apart
-	by                string // what launches are told apart by
-	order             string // of calls
-	show              string // a view of what follows from calls
+	perNode           bool   // with --nodes: separate rows per node
+	by                string // grouping: by function or stack
+	order             string // order of calls
+	show              string // view to derive from the calls
 	limit             uint
 	timeout           string
 	output
 
-	ops  []events.Op // that the names stand for
+	ops  []events.Op // operations with these names
 	view query.StateView
 }
 
-// output is the form of what is printed.
+// output is the output format.
 type output struct{ json, csv bool }
 
 func (o *output) check(command string) error {
@@ -44,19 +44,19 @@ func (o *output) check(command string) error {
 	return nil
 }
 
-// Orders of single calls.
+// Orders of --calls.
 const (
 	bySlowest = "slowest"
 	byTime    = "time"
 )
 
-// byFunction tells launches apart by the GPU function.
+// byFunction groups launches by GPU function.
 const byFunction = "function"
 
-// byStack sums calls up by the line of code that made them.
+// byStack groups calls by the calling line of code.
 const byStack = "stack"
 
-// someCalls is how many calls are listed if nothing is said.
+// someCalls is the default number of listed calls.
 const someCalls = 20
 
 var queryLong = `query reads recordings, even while a trace writes them, and changes nothing. For each
@@ -127,7 +127,7 @@ func queryCommand(e *Env) *cobra.Command {
 	return c
 }
 
-// bindCalls binds what says of which calls, and how they are shown.
+// bindCalls binds the flags that select calls and format them.
 func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
 	o.whom.bind(f)
 	f.StringSliceVar(&o.names, "op", nil, "only these operations: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
@@ -190,7 +190,7 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 	return nil
 }
 
-// parse makes sense of the flags.
+// parse validates the flags.
 func (o *queryOptions) parse(now time.Time) (window, error) {
 	if err := o.check("ingero query"); err != nil {
 		return window{}, err
@@ -217,7 +217,7 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	return o.window(now)
 }
 
-// opsNamed returns the operations that names stand for.
+// opsNamed returns the operations with these names.
 func opsNamed(names []string) ([]events.Op, error) {
 	var out []events.Op
 	for _, name := range names {
@@ -234,7 +234,7 @@ func opsNamed(names []string) ([]events.Op, error) {
 	return out, nil
 }
 
-// likeOp names operations that may have been meant.
+// likeOp suggests operations with similar names.
 func likeOp(name string) string {
 	const most = 3
 	var like []string

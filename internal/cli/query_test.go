@@ -17,7 +17,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The slowest of many calls are those that a sort puts first.
+// The picker's slowest calls are the first ones of a sorted list.
 func TestPicker(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var calls []events.Call
@@ -57,7 +57,7 @@ func TestPicker(t *testing.T) {
 	}
 }
 
-// What an answer lacks is said.
+// Notes report what an answer lacks.
 func TestNotes(t *testing.T) {
 	at := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
@@ -106,7 +106,7 @@ func TestWordsSQL(t *testing.T) {
 	}
 }
 
-// A statement that takes too long is stopped, and that is said.
+// A statement that takes too long is stopped and reported.
 func TestQueryTimeout(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "x.db")
 	if err := recordFixture(db, "one", "gpu-7", began, 1); err != nil {

@@ -12,18 +12,18 @@ import (
 	"ingero/internal/store"
 )
 
-// asked is what was found in the recordings of a window.
+// asked is the data that an answer is made from.
 type asked struct {
 	sessions []query.Session
-	facts    []*query.Summary // of each session
-	from, to time.Time        // of what was recorded in it
+	facts    []*query.Summary // one per session
+	from, to time.Time        // recorded time in the window
 	cover    query.Coverage
 	path     string
-	whole    bool           // no value is cut
-	filters  []query.Filter // of each session
+	whole    bool           // do not truncate values
+	filters  []query.Filter // one per session
 }
 
-// ask finds the recordings and, of each, which calls are asked for.
+// ask finds the recordings in the window, and the filter of calls for each.
 func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone *time.Location) (*asked, error) {
 	all, err := r.Sessions(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone
 	return a, nil
 }
 
-// recordings picks those of the node and the session that were named.
+// recordings selects the recordings of --node and --session.
 func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Session, error) {
 	if len(all) == 0 || o.node == "" && o.session == "" {
 		return all, nil
@@ -99,10 +99,10 @@ func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Ses
 	return nil, &problem{What: what, Do: "recorded: " + strings.Join(there, ", ")}
 }
 
-// covered takes in how far an answer goes.
+// covered adds the coverage of a partial answer.
 func (a *asked) covered(c query.Coverage) { a.cover.Add(c) }
 
-// notes says what a reader must know of the answer.
+// notes returns warnings about missing or inexact data.
 func (a *asked) notes(zone *time.Location) []string {
 	out := coverageNotes(&a.cover)
 	var lost uint64
@@ -121,10 +121,10 @@ func (a *asked) notes(zone *time.Location) []string {
 	return out
 }
 
-// coverageNotes says in words how far an answer from records goes.
+// coverageNotes describes the coverage of an answer that is made from records.
 func coverageNotes(c *query.Coverage) []string { return explain.CoverageNotes(c) }
 
-// gone says why there is nothing to tell of calls that were recorded.
+// gone returns the error for recorded calls that are missing or deleted.
 func (a *asked) gone() error {
 	if dir := store.LogDir(a.path); !isThere(dir) {
 		return &problem{What: "the calls are missing: " + dir + " does not exist", Do: "copy that directory along with the database; ingero backup does this"}

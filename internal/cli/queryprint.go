@@ -12,7 +12,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// table asks for the operations and writes them.
+// table queries the operations and formats them.
 func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
 	t := &explain.OpTable{From: a.from, To: a.to, Database: a.path}
 	for i := range a.sessions {
@@ -53,7 +53,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zon
 	return []byte(explain.Operations(t, explain.Options{Location: zone, Whole: a.whole})), nil
 }
 
-// functions adds the launches of a session by GPU function.
+// functions adds a session's launches, grouped by GPU function.
 func (o *queryOptions) functions(ctx context.Context, r *query.Reader, a *asked, i int, t *explain.OpTable) error {
 	stats, cover, err := r.FunctionStats(ctx, a.filters[i], o.perProcess)
 	a.covered(cover)
@@ -78,7 +78,7 @@ func commsOf(s *query.Summary) map[uint32]string {
 	return out
 }
 
-// list asks for single calls and writes them.
+// list queries single calls and formats them.
 func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
 	p := picker{most: int(o.limit), slowest: o.order == bySlowest}
 	if p.most == 0 {
@@ -120,16 +120,16 @@ func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone
 	return []byte(explain.Calls(l, explain.Options{Location: zone, Whole: a.whole})), nil
 }
 
-// picker keeps some calls of many: the slowest, or the first.
+// picker keeps the slowest calls, or the first ones.
 type picker struct {
 	most    int
 	slowest bool
 	seen    uint64
-	full    bool // there are more than the first
+	full    bool // there are more calls than most
 	rows    []explain.CallRow
 }
 
-// add takes in a call. It returns false when no more are wanted.
+// add adds a call. It returns false if no more calls are needed.
 func (p *picker) add(c *events.Call, row func() explain.CallRow) bool {
 	if !p.slowest {
 		if p.full = len(p.rows) == p.most; p.full {
@@ -139,7 +139,7 @@ func (p *picker) add(c *events.Call, row func() explain.CallRow) bool {
 		p.rows = append(p.rows, row())
 		return true
 	}
-	if c.Flags&events.CallUnmeasured != 0 { // how long it took is not known
+	if c.Flags&events.CallUnmeasured != 0 { // its duration is unknown
 		return true
 	}
 	p.seen += uint64(c.Weight)
@@ -154,14 +154,14 @@ func (p *picker) add(c *events.Call, row func() explain.CallRow) bool {
 	return true
 }
 
-// bySlow orders calls: the slowest first, of two that are alike the earlier.
+// bySlow orders calls by duration, descending, then by start.
 func bySlow(a, b events.Call) int {
 	return cmp.Or(cmp.Compare(b.Duration, a.Duration), cmp.Compare(a.Start, b.Start))
 }
 
-// sorted returns what was kept, the first in order of time.
+// sorted returns the kept calls: the slowest first, or the first ones by start.
 func (p *picker) sorted() []explain.CallRow {
-	if !p.slowest { // records come as calls end
+	if !p.slowest { // records are in the order in which calls ended
 		slices.SortStableFunc(p.rows, func(a, b explain.CallRow) int { return cmp.Compare(a.Call.Start, b.Call.Start) })
 	}
 	return p.rows

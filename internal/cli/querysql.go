@@ -13,7 +13,7 @@ import (
 	"ingero/internal/query"
 )
 
-// notWithSQL are the flags of query that a statement says for itself.
+// notWithSQL lists the flags that duplicate clauses of a statement.
 var notWithSQL = slices.Concat(whomFlags, []string{"since", "from", "to", "op", "node", "session", "per-process", "calls", "order", "show"})
 
 // querySQL runs a statement and prints what it returns.
@@ -37,7 +37,7 @@ func (e *Env) querySQL(c *cobra.Command, s *config.Config, o *queryOptions, text
 	return e.printResult(res, r.Path(), o.output)
 }
 
-// sqlLimits are what a statement may take, as flags say it.
+// sqlLimits parses the limits of a statement from the flags.
 func sqlLimits(timeout string, rows uint) (query.SQLLimits, error) {
 	d, err := config.ParseDuration(timeout)
 	if err != nil || d <= 0 {
@@ -46,12 +46,12 @@ func sqlLimits(timeout string, rows uint) (query.SQLLimits, error) {
 	return query.SQLLimits{Rows: int(rows), Time: d}, nil
 }
 
-// printResult prints the rows of a statement, and says what is missing of them.
+// printResult prints the rows of a statement and warnings about missing data.
 func (e *Env) printResult(res *query.SQLResult, path string, form output) error {
 	return e.printGrid(&explain.Grid{Columns: res.Columns, Rows: res.Rows, Database: path, Cut: res.Cut, Notes: coverageNotes(&res.Coverage)}, form)
 }
 
-// printGrid prints rows, and says what is missing of them.
+// printGrid prints rows and warnings about missing data.
 func (e *Env) printGrid(g *explain.Grid, form output) error {
 	var text []byte
 	var err error
@@ -79,7 +79,7 @@ func (e *Env) printGrid(g *explain.Grid, form output) error {
 	return nil
 }
 
-// wordsSQL says what is wrong with a statement.
+// wordsSQL converts an error of a statement to a problem with a remedy.
 func wordsSQL(err error, limit time.Duration) error {
 	var wrong *query.SQLError
 	switch {

@@ -10,13 +10,13 @@ import (
 	"ingero/internal/query"
 )
 
-// siteSum is what the calls of one operation sum to that one line of code made.
+// siteSum is the sum of one operation's calls from one line of code. Times are in ns.
 type siteSum struct {
 	site, op                    string
 	calls, wall, wait, runnable uint64
 }
 
-// sites sums calls up by the line of code that made them, and writes the sums.
+// sites sums calls by calling line of code and formats the sums.
 func (o *queryOptions) sites(ctx context.Context, r *query.Reader, a *asked, _ *time.Location) ([]byte, error) {
 	type key struct{ site, op string }
 	sums := map[key]*siteSum{}

@@ -16,7 +16,7 @@ func viewNames() (out []string) {
 	return out
 }
 
-// viewsHelp explains the views.
+// viewsHelp describes the views.
 func viewsHelp() string {
 	var b strings.Builder
 	for _, v := range query.StateViews {
@@ -25,7 +25,7 @@ func viewsHelp() string {
 	return b.String()
 }
 
-// parseView finds the view that is asked for.
+// parseView finds the view of --show.
 func (o *queryOptions) parseView() error {
 	if o.show == "" {
 		return nil
@@ -41,7 +41,7 @@ func (o *queryOptions) parseView() error {
 	return nil
 }
 
-// state asks for a view of what follows from calls and writes it.
+// state queries a view derived from calls and formats it.
 func (o *queryOptions) state(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
 	g := &explain.Grid{Database: a.path, Whole: a.whole}
 	for i := range a.sessions {

@@ -15,25 +15,25 @@ import (
 	"ingero/internal/tick"
 )
 
-// recording is the sink that writes the database. When that fails it tells so at
-// once and the trace goes on without it, and it tells when the recording goes on
-// after a full disk. The nil recording is that of --record=false.
+// recording is the sink that writes the database. If recording fails, it reports that at once
+// and the trace continues. It also reports when recording resumes after a full disk. With
+// --record=false, the recording is nil.
 type recording struct {
 	db     *store.DB
-	only   *owned // nil: of all; else what others did is told without names
+	only   *owned // processes that the recording may name; nil: all
 	failed func(line string)
-	paused bool // it was told that nothing is kept
+	paused bool // reported that recording has stopped
 	closed error
 }
 
-// record opens the database, nil when nothing is to be recorded. failed is told,
-// in words, when recording ends before the trace does.
+// record opens the database. It returns nil if recording is disabled. It calls failed with a
+// message when recording stops before the trace ends.
 func (e *Env) record(c *config.Config, mode, target string, failed func(string)) (*recording, error) {
 	if !c.Trace.Record {
 		return nil, nil
 	}
 	kernel := kernelRelease()
-	if mode == "demo" { // for other machines to see: without what its builder calls it
+	if mode == "demo" { // demo recordings are published: drop the suffix of the build
 		kernel, _, _ = strings.Cut(kernel, "-")
 	}
 	who := e.invoker()
@@ -71,8 +71,7 @@ func (r *recording) Tick(t *tick.Tick) error {
 // Close implements [tick.Sink].
 func (r *recording) Close() error { r.closed = r.db.Close(); return nil }
 
-// tell says when nothing is recorded any more, for good or for now, and when it is
-// again.
+// tell reports when recording stops, for good or until there is room, and when it resumes.
 func (r *recording) tell(err error) {
 	problem := r.db.Problem()
 	switch {
@@ -90,10 +89,10 @@ func (r *recording) tell(err error) {
 	}
 }
 
-// state is what status tells of the recording.
+// state returns the recording's state for ingero status.
 func (r *recording) state() (int64, error) { return r.db.Size(), r.db.Problem() }
 
-// path returns the database's path, "" of the nil recording.
+// path returns the database's path, "" for a nil recording.
 func (r *recording) path() string {
 	if r == nil {
 		return ""
@@ -101,8 +100,7 @@ func (r *recording) path() string {
 	return r.db.Path()
 }
 
-// end says where the recording is, once it is closed, and returns why it is not
-// whole.
+// end prints where the closed recording is. It returns an error if the recording is incomplete.
 func (r *recording) end(say func(string)) error {
 	if r == nil {
 		return nil
@@ -125,8 +123,8 @@ func kernelRelease() string {
 	return unix.ByteSliceToString(u.Release[:])
 }
 
-// monoOffset returns Unix time less CLOCK_MONOTONIC in nanoseconds, to within
-// the time of a call.
+// monoOffset returns Unix time minus CLOCK_MONOTONIC in nanoseconds. The error is at most the
+// duration of a clock call.
 func monoOffset() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {

@@ -14,17 +14,17 @@ import (
 	"ingero/pkg/events"
 )
 
-// recordedAt is when the recordings of scripts begin, the second hour by hour.
+// recordedAt is the start of the scripts' recordings; further ones start an hour apart.
 var recordedAt = time.Date(2026, 11, 20, 14, 41, 0, 0, time.UTC)
 
-// recordings are commands of scripts that make databases without a trace.
+// recordings maps script commands to functions that create databases without a trace.
 var recordings = map[string]func(*testscript.TestScript, bool, []string){
 	"made":     scriptRecord,
 	"record09": scriptRecord09,
 }
 
-// scriptRecord is made DATABASE NODE ID [CLOCK]: a second of a process that launches
-// and synchronises, 20 calls. CLOCK is how far that of the machine has been set.
+// scriptRecord implements "made DATABASE NODE ID [CLOCK]": one second of a process that launches
+// and synchronizes, 20 calls. CLOCK is by how much the node's clock was set.
 func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 	path, node, id := ts.MkAbs(args[0]), args[1], args[2]
 	now := recordedAt
@@ -64,8 +64,8 @@ func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()))
 }
 
-// scriptRecord09 is record09 DATABASE: one of ingero 0.9, of a call and an event that
-// has no place now.
+// scriptRecord09 implements "record09 DATABASE": a database of ingero 0.9 with one call and one
+// event that cannot be converted.
 func scriptRecord09(ts *testscript.TestScript, _ bool, args []string) {
 	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
 	ts.Check(err)

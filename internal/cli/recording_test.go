@@ -17,11 +17,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// began is when the recordings of the tests start.
+// began is the start of the tests' recordings.
 var began = time.Date(2026, 11, 20, 14, 41, 0, 0, time.UTC)
 
-// fixture is a recording that is the same each time: a training loop of 50 steps a
-// second, and a server that allocates.
+// fixture is a reproducible recording: a training loop of 50 steps a second, and a server that
+// allocates.
 type fixture struct {
 	db    *store.DB
 	node  string
@@ -31,9 +31,9 @@ type fixture struct {
 	calls uint64
 	ops   map[[2]uint32]*tick.Op
 	runs  tick.Thread   // the trainer's account
-	place tick.Where    // the trainer's
-	lost  time.Duration // by the trainer, to a hog
-	pace  int64         // its steps a second; 0: 50
+	place tick.Where    // the trainer's place
+	lost  time.Duration // time that the trainer lost to a hog
+	pace  int64         // steps a second; 0: 50
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -68,7 +68,7 @@ func (x *fixture) second() error {
 	pace := cmp.Or(x.pace, 50)
 	for step := range pace {
 		begin := at + step*1e9/pace
-		last := int64(0) // where the call before ended
+		last := int64(0) // end of the previous call
 		for i := range int64(4) {
 			c := events.Call{Start: begin + i*20e3, Duration: 5000 + 100*(step%7), PID: 4821, TID: 4821, Weight: 1, Op: fixtureLaunch}
 			c.OnCPU = c.Duration
@@ -150,7 +150,7 @@ func (x *fixture) tick(final bool) *tick.Tick {
 			p.Where = x.place
 		}
 		p.Started, p.Mapped, p.Attached = x.start.Add(-time.Minute), x.start, x.start
-		if p.PID == 5032 { // it ran before the trace: since when it uses CUDA is not known
+		if p.PID == 5032 { // it ran before the trace: its first use of CUDA is unknown
 			p.Mapped = time.Time{}
 		}
 		t.Processes = append(t.Processes, p)
@@ -158,10 +158,10 @@ func (x *fixture) tick(final bool) *tick.Tick {
 	return t
 }
 
-// end ends the recording, as a trace does.
+// end ends the recording as a trace does.
 func (x *fixture) end() error { return errors.Join(x.db.Tick(x.tick(true)), x.db.Close()) }
 
-// recordFixture makes a recording of so many seconds.
+// recordFixture creates a recording of some seconds.
 func recordFixture(path, id, node string, at time.Time, seconds int) error {
 	x, err := startFixture(path, id, node, at)
 	for range seconds {
@@ -175,8 +175,7 @@ func recordFixture(path, id, node string, at time.Time, seconds int) error {
 	return x.end()
 }
 
-// paced is the program of scripts that records twenty seconds at a pace, "paced FILE
-// STEPS".
+// paced is a script program that records twenty seconds at a pace: "paced FILE STEPS".
 func paced() {
 	x, err := startFixture(os.Args[1], "gpu-7-"+os.Args[2], "gpu-7", began)
 	if err == nil {
@@ -192,8 +191,7 @@ func paced() {
 	}
 }
 
-// placed is the program of scripts that records a second of which it is known where the
-// trainer ran, `placed FILE`.
+// placed is a script program that records a second with the trainer's place: `placed FILE`.
 func placed() {
 	x, err := startFixture(os.Args[1], "gpu-9-one", "gpu-9", began)
 	if err == nil {
@@ -207,9 +205,9 @@ func placed() {
 	}
 }
 
-// record is the program of scripts that records, `record FILE`: three seconds on
-// gpu-7, and an hour later one second on gpu-8. It is a process of its own, since what
-// the test binary has open is open in its children, locks and all, until they run.
+// record is a script program, `record FILE`. It records three seconds on gpu-7 and, an hour later,
+// one second on gpu-8. It is a separate process, since children of the test binary hold its
+// open files, including locks, until exec.
 func record() {
 	path := os.Args[1]
 	err := recordFixture(path, "gpu-7-one", "gpu-7", began, 3)
@@ -218,9 +216,8 @@ func record() {
 	}
 }
 
-// incident is the program of scripts that records what the demo's incident recorded,
-// `incident FILE`: a training loop of 12 seconds on the simulated stack, and a hog that
-// took its CPU for four of them.
+// incident is a script program, `incident FILE`, that writes the recording of demo incident. That
+// is a training loop of 12 seconds on the simulated stack, with a hog on its CPU for four of them.
 func incident() {
 	if err := recordIncident(os.Args[1]); err != nil {
 		panic(err)
@@ -229,7 +226,7 @@ func incident() {
 
 func recordIncident(path string) error { return recordScenario(path, &scenarios[0]) }
 
-// recordScenario records what a demonstration recorded.
+// recordScenario writes the recording of a scenario to a database.
 func recordScenario(path string, a *scenario) error {
 	text, err := a.recording()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"ingero/internal/config"
 )
 
-// reloads are what a running trace does with the new value of a setting, by key: those
-// whose row says Reload, which a test compares. All others need a restart.
+// reloads maps a setting's key to the function that applies its new value to a running trace.
+// A test compares the keys with the settings marked Reload. Other settings need a restart.
 var reloads = map[string]func(*tracing, *config.Config){
 	"causes.min-severity": (*tracing).filterAnew,
 	"causes.rules-off":    (*tracing).filterAnew,
@@ -33,13 +33,13 @@ func (t *tracing) boundsAnew(c *config.Config) {
 	}
 }
 
-// hangup is what SIGHUP does: it ends the command, until somebody takes it.
+// hangup handles SIGHUP. By default, SIGHUP ends the command.
 type hangup struct {
 	mu sync.Mutex
-	do func() // nil: end
+	do func() // handler; nil: end the command
 }
 
-// take has do called instead. The nil hangup is of somebody else.
+// take sets the handler, nil for the default. On a nil hangup, it does nothing.
 func (h *hangup) take(do func()) {
 	if h == nil {
 		return
@@ -49,13 +49,13 @@ func (h *hangup) take(do func()) {
 	h.do = do
 }
 
-// signals returns a context that SIGINT and SIGTERM end, and SIGHUP where nobody takes
-// it. stop must be called; it waits for what a SIGHUP does.
+// signals returns a context that SIGINT and SIGTERM cancel, and SIGHUP if there is no handler.
+// The caller must call stop, which waits for a running handler.
 func (h *hangup) signals() (ctx context.Context, stop func()) {
 	ctx, end := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, unix.SIGHUP)
-	context.AfterFunc(ctx, func() { end(); signal.Stop(hup) }) // a second one ends it at once
+	context.AfterFunc(ctx, func() { end(); signal.Stop(hup) }) // a second signal ends the process at once
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -77,24 +77,23 @@ func (h *hangup) signals() (ctx context.Context, stop func()) {
 	return ctx, func() { end(); <-done }
 }
 
-// reloadable has SIGHUP read the settings of a trace anew until stop is called, where
-// no terminal hangs up by it.
+// reloadable makes SIGHUP reload a trace's settings until stop is called. It does nothing if
+// there is a controlling terminal, where SIGHUP means that the terminal hung up.
 func (e *Env) reloadable(t *tracing, c *config.Config, say func(string)) (stop func()) {
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDONLY|unix.O_NOCTTY, 0); err == nil {
 		_ = tty.Close()
 		return func() {}
 	}
 	e.hangup.take(func() {
-		_ = t.manager.Reloading() // who does not listen need not know
+		_ = t.manager.Reloading() // an error means that no manager listens
 		c = t.reload(c, e.again, say)
 		_ = t.manager.Ready("tracing")
 	})
 	return func() { e.hangup.take(nil) }
 }
 
-// reload reads the settings anew, does what can be done with those that have changed,
-// and says so. It returns the settings that are in force, as they were where the new ones
-// cannot be used.
+// reload reads the settings again, applies the changed ones and reports each. It returns the
+// settings in force: the old ones if the new ones are invalid.
 func (t *tracing) reload(old *config.Config, read func() (*config.Config, error), say func(string)) *config.Config {
 	c, err := read()
 	if err != nil {

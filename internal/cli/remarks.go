@@ -12,7 +12,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// remarks says what a reader must know of the recordings, the earliest first.
+// remarks returns the report's notes about the recordings, the earliest first.
 func remarks(sums []*query.Summary, zone *time.Location) []string {
 	sums = slices.SortedStableFunc(slices.Values(sums), func(a, b *query.Summary) int {
 		return a.Session.Started.Compare(b.Session.Started)
@@ -38,7 +38,7 @@ func remarks(sums []*query.Summary, zone *time.Location) []string {
 
 func clock(t time.Time, zone *time.Location) string { return t.In(zone).Format(time.TimeOnly) }
 
-// remarksOn says it of one, but for its having been killed.
+// remarksOn returns the notes about one recording, except that its trace was killed.
 func remarksOn(s *query.Summary, zone *time.Location) []string {
 	var out []string
 	switch s.Session.State {
@@ -87,14 +87,14 @@ func lowerBounds(s *query.Summary) (names []string) {
 	return names
 }
 
-// gap is a time in which nobody recorded.
+// gap is a time without a recording.
 type gap struct{ from, to time.Time }
 
-// leastGap is how long one is that is told: the next recording begins when the one before it ends,
-// but for a moment.
+// leastGap is the length of the shortest reported gap. Shorter ones are normal between a trace
+// and the next.
 const leastGap = time.Second
 
-// words say when it was, with the days where there are two.
+// words formats the gap, with dates if it spans midnight.
 func (g gap) words(zone *time.Location) string {
 	from, to := g.from.In(zone), g.to.In(zone)
 	format := time.TimeOnly
@@ -104,8 +104,8 @@ func (g gap) words(zone *time.Location) string {
 	return "from " + from.Format(format) + " to " + to.Format(format)
 }
 
-// unrecorded says for how long a machine was not traced between its recordings, which are
-// sorted by their starts: what was slow then is not known.
+// unrecorded reports how long each node was not traced between its recordings. sums must be
+// sorted by start.
 func unrecorded(sums []*query.Summary, zone *time.Location) []string {
 	length := func(g gap) time.Duration { return g.to.Sub(g.from) }
 	var nodes []string

@@ -33,7 +33,7 @@ func TestRemarks(t *testing.T) {
 		"thinned, counted by the kernel": {counted, exact + "; quantiles"},
 		"thinned, counted by the kernel, and without probes for some time": {func(s *query.Summary) {
 			counted(s)
-			for _, name := range []string{"cudaLaunchKernel", "cudaLaunchKernel", "cudaMemcpyAsync"} { // the last is not called here
+			for _, name := range []string{"cudaLaunchKernel", "cudaLaunchKernel", "cudaMemcpyAsync"} { // the last one is not called here
 				s.Reports = append(s.Reports, tick.Report{Kind: tick.LowerBound, Object: name})
 			}
 		}, exact + ", except lower bounds of cudaLaunchKernel; quantiles"},
@@ -52,8 +52,8 @@ func TestRemarks(t *testing.T) {
 	}
 }
 
-// Of several recordings it is told for how long nobody recorded in between; those that were
-// killed are told once.
+// The remarks on several recordings give the unrecorded time between them, and mention killed
+// traces once.
 func TestRemarksOfSeveral(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 3, 2, 10, 0, s, 0, time.UTC) }
 	session := func(node string, from, to int, state string) *query.Summary {

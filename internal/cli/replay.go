@@ -74,7 +74,7 @@ only causes.`,
 	return c
 }
 
-// speed returns how fast to play, 0 for as fast as it can be.
+// rate returns the replay speed as a multiple of real time; 0: unlimited.
 func (o *replayOptions) rate() (float64, error) {
 	if o.speed == "max" {
 		return 0, nil
@@ -118,7 +118,7 @@ func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (er
 	return play.show(ctx, r.Path(), &s, &o)
 }
 
-// wordsRecording says which recordings there are, where one was asked for that is not.
+// wordsRecording adds a remedy to the error that a recording does not exist.
 func wordsRecording(path, id string, err error) error {
 	if id != "" && errors.Is(err, query.ErrNoSession) && !errors.Is(err, query.ErrLost) {
 		return &problem{What: fmt.Sprintf("no recording %q in %s", id, path), Do: "ingero db info --json lists the recordings", Err: err}
@@ -126,7 +126,7 @@ func wordsRecording(path, id string, err error) error {
 	return wordsDatabase(path, err)
 }
 
-// player plays a recording.
+// player replays a recording.
 type player struct {
 	e     *Env
 	log   *store.Log
@@ -134,8 +134,8 @@ type player struct {
 	zone  *time.Location
 }
 
-// run plays it to the sinks. What can be read of a recording that is damaged is played;
-// the error says where that ends.
+// run replays the recording to the sinks. It replays a damaged recording up to the damage, and
+// returns an error with the position.
 func (p *player) run(ctx context.Context, sum func(*tick.Tick, uint64, bool), sinks ...tick.Sink) error {
 	source := store.NewReplay(p.log, store.ReplayOptions{Speed: p.speed, Sum: sum})
 	err := session.Run(ctx, session.Config{Source: session.FromRecording(source), Clock: source, Sinks: sinks, Log: p.e.logger(p.e.debug)})
@@ -145,7 +145,7 @@ func (p *player) run(ctx context.Context, sum func(*tick.Tick, uint64, bool), si
 	return errors.Join(err, ctx.Err())
 }
 
-// show plays it for whoever reads the output.
+// show replays the recording and prints the results.
 func (p *player) show(ctx context.Context, path string, s *query.Session, o *replayOptions) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -172,7 +172,7 @@ func (p *player) show(ctx context.Context, path string, s *query.Session, o *rep
 	return p.e.tell(p.e.Stdout, in, explain.Brief, p.zone)
 }
 
-// head says what is played.
+// head describes the recording in one line.
 func (p *player) head(s *query.Session) string {
 	what := s.Mode
 	if s.Target != "" {
@@ -185,8 +185,8 @@ func (p *player) head(s *query.Session) string {
 	return oneLine(fmt.Sprintf("Recording of %s: %s, %s%s", s.Started.In(p.zone).Format("2006-01-02 15:04:05 MST"), what, s.Node, by))
 }
 
-// playEnd is the error of a play, or of its output: one that nobody reads any more was
-// ended for that.
+// playEnd returns the error of the replay or of its output. If the output's reader is gone, the
+// replay was canceled, which is no error.
 func playEnd(played, output error) error {
 	if output != nil {
 		return output
@@ -197,7 +197,7 @@ func playEnd(played, output error) error {
 	return played
 }
 
-// episodeLines tells of the lives of chains, and of nothing else. It is a sink.
+// episodeLines is a sink that prints only the episodes of chains.
 type episodeLines struct {
 	json bool
 	out  func(format string, args ...any) error
@@ -238,7 +238,7 @@ func (l *episodeLines) line(e *tick.Episode, t *tick.Tick) (string, error) {
 // Close implements [tick.Sink].
 func (l *episodeLines) Close() error { return nil }
 
-// failed returns what went wrong with the output. A reader that has gone is nothing wrong.
+// failed returns the error of the output, nil if its reader is gone.
 func (l *episodeLines) failed() error {
 	if l.err == nil || gone(l.err) {
 		return nil

@@ -17,8 +17,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// ofTicks returns the lines of ticks and of the lives of chains in lines of JSON, each as
-// it is but for what a recording does not have: these are no part of what is found.
+// ofTicks returns the tick and chain lines of a JSON output, without fields that a recording does
+// not have.
 func ofTicks(t *testing.T, text string) (out []string) {
 	t.Helper()
 	s := bufio.NewScanner(strings.NewReader(text))
@@ -47,7 +47,7 @@ func ofTicks(t *testing.T, text string) (out []string) {
 	return out
 }
 
-// fieldsThatDiffer names the fields of two lines that are not the same.
+// fieldsThatDiffer names the fields in which two lines differ.
 func fieldsThatDiffer(t *testing.T, a, b string) (out []string) {
 	t.Helper()
 	var x, y map[string]json.RawMessage
@@ -65,7 +65,7 @@ func fieldsThatDiffer(t *testing.T, a, b string) (out []string) {
 	return out
 }
 
-// sameTicks compares the first ticks of a trace with those of its replay, byte for byte.
+// sameTicks compares a trace's ticks with those of its replay, byte for byte.
 func sameTicks(t *testing.T, live, replayed []string) {
 	t.Helper()
 	if len(live) != len(replayed) {
@@ -78,18 +78,18 @@ func sameTicks(t *testing.T, live, replayed []string) {
 	}
 }
 
-// replayed is a trace of a program that is recorded.
+// replayed is a traced and recorded program.
 type replayed struct {
 	program string
 	args    []string
 	env     string
 	trace   []string
-	hog     bool   // another program wants its CPU
-	stopped bool   // the trace reads nothing until the program has ended
-	has     string // some line of the trace has it
+	hog     bool   // another program competes for its CPU
+	stopped bool   // the trace is stopped until the program has ended
+	has     string // text that a line of the trace contains
 }
 
-// replays are what happens to programs in ways that an analysis looks at.
+// replays are programs in situations that the analysis handles.
 var replays = map[string]replayed{
 	"a hog":               {program: "train", args: []string{"--seconds", "3", "--pin", "0"}, hog: true},
 	"failed allocations":  {program: "memory", args: []string{"--ops", "6000"}, env: "INGERO_SIM_FAIL=cuMemAlloc:500+=2", has: `"errors":[{`},
@@ -101,8 +101,7 @@ var replays = map[string]replayed{
 	"an idle machine":     {program: "calls", args: []string{"launch", "40", "--rate", "10"}, trace: []string{"--deadband", "90"}, has: `"host_sums":[{`},
 }
 
-// A recording of the running kernel that is played gives the ticks that the trace gave,
-// byte for byte, whatever happened.
+// The replay of a live recording yields the trace's ticks, byte for byte, in all situations.
 func TestReplayIsLive(t *testing.T) {
 	for name, tt := range replays {
 		t.Run(name, func(t *testing.T) {
@@ -123,8 +122,7 @@ func TestReplayIsLive(t *testing.T) {
 	}
 }
 
-// traced traces a program to its end, or until end has come back, and returns the lines
-// of its ticks.
+// traced traces a program to its end, or until end returns, and returns the lines of its ticks.
 func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
 	b.t.Helper()
 	if r.hog {
@@ -163,7 +161,7 @@ func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
 		b.t.Fatalf("trace: exit code %d: %s", code, stderr)
 	}
 	text := strings.TrimSuffix(c.Stdout(), "\n")
-	if end != nil { // a trace that is killed may not have written all of its last line
+	if end != nil { // a killed trace may have truncated its last line
 		if last := strings.LastIndexByte(text, '\n') + 1; !json.Valid([]byte(text[last:])) {
 			text = text[:last]
 		}
@@ -171,12 +169,12 @@ func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
 	return ofTicks(b.t, text)
 }
 
-// A recording of a trace that was killed gives the ticks that the trace gave up to then.
+// The recording of a killed trace yields the trace's ticks up to the kill.
 func TestReplayOfAKilledTrace(t *testing.T) {
 	b := newBench(t)
 	tt := replays["a hog"]
 	tt.args = []string{"--seconds", "60", "--pin", "0"}
-	const least = 3 // ticks that are recorded before the trace is killed
+	const least = 3 // minimum number of ticks recorded before the kill
 	live := b.traced(&tt, func(c *testkit.Child) {
 		testkit.Eventually(t, "ticks in the output", func() bool { return strings.Count(c.Stdout(), `{"type":"tick"`) > least })
 		testkit.Eventually(t, "ticks in the recording", func() bool {
@@ -190,8 +188,8 @@ func TestReplayOfAKilledTrace(t *testing.T) {
 		t.Fatalf("replay: exit code %d: %s", code, stderr)
 	}
 	played := ofTicks(t, again)
-	// The output and the recording end at different ticks, and the last tick of the replay
-	// has what was recorded of a tick that had not ended.
+	// The output and the recording end at different ticks. The last tick of the replay has the
+	// recorded part of an unfinished tick.
 	both := min(len(live), len(played)-1)
 	if both < least {
 		t.Fatalf("%d lines live, %d replayed, want %d or more of both", len(live), len(played), least)
@@ -202,8 +200,8 @@ func TestReplayOfAKilledTrace(t *testing.T) {
 	}
 }
 
-// Causes that are not those that were stored are told, with what of them differs, and
-// the command ends with a code of its own.
+// If causes differ from the stored ones, replay --check reports the differences and exits with its
+// own code.
 func TestReplayCheckTellsWhatDiffers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	if err := recordIncident(path); err != nil {

@@ -16,33 +16,33 @@ import (
 	"ingero/internal/tick"
 )
 
-// checkedReplay is the outcome of replay --check.
+// checkedReplay is the result of replay --check.
 type checkedReplay struct {
 	Same     bool        `json:"same"`
-	Ticks    int         `json:"ticks"`             // that were compared
-	Differ   int         `json:"ticks_that_differ"` // of them
-	First    time.Time   `json:"first,omitzero"`    // of those
-	Chains   int         `json:"chains"`            // that were found again
+	Ticks    int         `json:"ticks"`             // number of compared ticks
+	Differ   int         `json:"ticks_that_differ"` // number of ticks that differ
+	First    time.Time   `json:"first,omitzero"`    // time of the first that differs
+	Chains   int         `json:"chains"`            // number of chains found again
 	Chain    []chainDiff `json:"differences"`
 	Recorded string      `json:"recorded_by"`
 }
 
-// chainDiff is how the last states of a chain differ.
+// chainDiff is the difference between the last states of a chain.
 type chainDiff struct {
 	ID       string   `json:"id"`
-	Recorded []string `json:"recorded"` // what it was and is not; all of a chain that is not found again
+	Recorded []string `json:"recorded"` // lines only in the recorded state; all if the chain is not found again
 	Replayed []string `json:"replayed"`
 }
 
-// sumChecker compares the chains of each tick with those that were recorded. It is a sink.
-// A tick that was not recorded is none of its own: the end of a recording that was cut.
+// sumChecker is a sink that compares each tick's chains with the recorded ones. It skips ticks
+// that were not recorded: those at the end of a truncated recording.
 type sumChecker struct {
-	collector // of the ticks that were recorded
+	collector // of the recorded ticks
 
 	mu   sync.Mutex
-	sums map[uint64]toldSum // by number of the tick, of those that are to come
+	sums map[uint64]toldSum // by tick number; those not yet compared
 	out  checkedReplay
-	old  int // ticks of which no sum was recorded
+	old  int // number of ticks without a recorded sum
 }
 
 type toldSum struct {
@@ -50,7 +50,7 @@ type toldSum struct {
 	known  bool
 }
 
-// told takes in what was recorded of a tick.
+// told stores the recorded sum of a tick.
 func (c *sumChecker) told(t *tick.Tick, chains uint64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *sumChecker) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// replayCheck plays a recording and says whether what it finds is what was found.
+// replayCheck replays a recording and compares the results with the recorded ones.
 func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *query.Session, asJSON bool) error {
 	if s.Cut {
 		return &problem{What: "the first calls of this recording were removed to free space, so replay cannot reproduce its causes",
@@ -103,7 +103,7 @@ func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *qu
 	in, out := &explain.Input{}, &c.out
 	c.ledger(in, nil)
 	out.Chains = len(in.Chains)
-	if out.Differ > 0 || out.Ticks == 0 && c.old > 0 || s.State == "ended" { // else the stored may be of the tick before
+	if out.Differ > 0 || out.Ticks == 0 && c.old > 0 || s.State == "ended" { // else the stored states may be those of the tick before
 		if out.Chain, err = diffChains(stored, in.Chains); err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *qu
 	return err
 }
 
-// text says it for people.
+// text formats the result for people.
 func (c *checkedReplay) text(zone *time.Location) string {
 	var b strings.Builder
 	what := "the last state of each cause"
@@ -149,8 +149,8 @@ func (c *checkedReplay) text(zone *time.Location) string {
 	return b.String()
 }
 
-// diffChains returns how the last states of chains differ, by chain. Where in the program
-// and when in detail is not stored.
+// diffChains returns the differences between the last states of chains. It ignores the place in
+// the program and the spread over time, which are not stored.
 func diffChains(recorded, replayed []tick.Chain) ([]chainDiff, error) {
 	var errs []error
 	lines := map[string]*[2][]string{}
@@ -180,12 +180,12 @@ func diffChains(recorded, replayed []tick.Chain) ([]chainDiff, error) {
 	return out, errors.Join(errs...)
 }
 
-// chainLines is what is stored of a chain, line by line.
+// chainLines returns the stored values of a chain as lines.
 func chainLines(c *tick.Chain) ([]string, error) {
 	x := *c
 	x.At, x.Spread = "", nil
 	x.From, x.To = x.From.UTC(), x.To.UTC()
-	if x.Confidence != x.Confidence { // not known
+	if x.Confidence != x.Confidence { // NaN: unknown
 		x.Confidence = 0
 	}
 	x.Culprits = append([]tick.Culprit{}, x.Culprits...)

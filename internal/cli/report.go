@@ -70,7 +70,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 	if err != nil {
 		return err
 	}
-	r, err := e.read(ctx, c) // says what is wrong with it
+	r, err := e.read(ctx, c) // checks that the database is readable
 	if err != nil {
 		return err
 	}

@@ -17,30 +17,30 @@ import (
 	"ingero/internal/privilege"
 )
 
-// Build is what the linker knows of this binary.
+// Build is the version information that the linker sets.
 type Build struct{ Version, Commit, Date string }
 
-// Env is what a command has of the world around it.
+// Env is the environment of a command.
 type Env struct {
 	Args                  []string
 	Stdin, Stdout, Stderr *os.File
 	Getenv                func(string) string
 	Build                 Build
-	Lock                  lock.Place       // the zero value is the machine's
-	Now                   func() time.Time // nil: the clock's. Of commands that read
-	Zone                  *time.Location   // in which people are told times by those; nil: the machine's
+	Lock                  lock.Place       // zero value: the machine's lock
+	Now                   func() time.Time // clock of reading commands; nil: time.Now
+	Zone                  *time.Location   // zone of times that those commands show; nil: the machine's
 
 	debug    bool                           // --debug
-	aside    *aside                         // where log lines go; nil: to Stderr
-	hangup   *hangup                        // what SIGHUP does; nil: as the program that this is a part of says
-	again    func() (*config.Config, error) // reads the settings anew; nil: none were read
-	releases string                         // where the newest release is told; empty: update.Releases. Of tests
-	client   *http.Client                   // that asks; nil: that of package update
-	keyFile  string                         // of the dashboard's certificates; empty: that of the user. Of tests
-	forced   []int                          // steps of govern.Steps that a trace takes whatever it costs. Of tests
+	aside    *aside                         // destination of log lines; nil: Stderr
+	hangup   *hangup                        // handler of SIGHUP; nil: the embedding program handles it
+	again    func() (*config.Config, error) // reloads the settings; nil: no settings loaded
+	releases string                         // URL of the latest release, for tests; empty: update.Releases
+	client   *http.Client                   // HTTP client of the update check; nil: that of package update
+	keyFile  string                         // file of the dashboard's key, for tests; empty: the user's
+	forced   []int                          // steps of govern.Steps that are always shed, for tests
 }
 
-// commands are the rows of the command line.
+// commands lists the constructors of the commands.
 var commands = []func(*Env) *cobra.Command{
 	checkCommand,
 	traceCommand,
@@ -78,8 +78,8 @@ func Main(e Env) int {
 	e.hangup = &hangup{}
 	ctx, stop := e.hangup.signals()
 	defer stop()
-	// A reader of the output that has gone is an error of writing, so that a
-	// trace ends as it always does. Caught, not ignored: children inherit that.
+	// Catch SIGPIPE, so that a closed output is a write error and a trace ends as usual. Do not
+	// ignore it: children inherit ignored signals.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, unix.SIGPIPE)
 	defer signal.Stop(pipe)
@@ -97,19 +97,18 @@ func (e *Env) run(ctx context.Context) int {
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { runs, news = true, e.askNews(ctx, c) }
 	err := root.ExecuteContext(ctx)
 	defer news.tell(e)
-	if err != nil && !runs { // cobra refused the command line
+	if err != nil && !runs { // cobra rejected the command line
 		err = wordsUsage(err)
 	}
 	return report(e.Stderr, err, e.debug)
 }
 
-// tracers are the commands that look into other processes and the kernel. All others
-// need no more than their user may do.
+// tracers lists the commands that inspect other processes or the kernel. All others need only
+// their user's permissions.
 var tracers = map[string]bool{"trace": true, "run": true, "check": true, "demo": true, "xid": true, "stuck": true}
 
-// privileges keeps the capabilities that the program's file has for the commands that
-// need them, and lets go of them for all others: who may start it must not read by it
-// what only they can.
+// privileges keeps the program file's capabilities for the commands that need them, and drops
+// them for all others. Otherwise, any user who may start the program could read protected files.
 func (e *Env) privileges() error {
 	c, _, err := e.root().Find(e.Args)
 	for err == nil && c.HasParent() && c.Parent().HasParent() {
@@ -121,7 +120,7 @@ func (e *Env) privileges() error {
 	return privilege.Drop()
 }
 
-// root makes the tree of commands.
+// root returns the tree of commands.
 func (e *Env) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ingero",
@@ -134,7 +133,7 @@ where its time went. No change to the program, no restart, no CUPTI.
 		Version:           e.Build.number(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // there is our own
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // completionCommand replaces it
 	}
 	root.SetArgs(e.Args)
 	root.SetIn(e.Stdin)
@@ -150,7 +149,7 @@ where its time went. No change to the program, no restart, no CUPTI.
 	return root
 }
 
-// wordsUsage gives cobra's complaint the form of all errors.
+// wordsUsage converts cobra's error to a problem.
 func wordsUsage(err error) error {
 	if _, ok := err.(*problem); ok {
 		return err
@@ -163,7 +162,7 @@ func wordsUsage(err error) error {
 	return &problem{What: strings.TrimSuffix(what, ` for "ingero"`), Do: do, Code: exitUsage, Err: err}
 }
 
-// noArguments refuses whatever stands behind the flags.
+// noArguments rejects arguments.
 func noArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage(c.CommandPath()+" --help shows the usage", "%s takes no arguments, but got %q", c.CommandPath(), args[0])
@@ -171,7 +170,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// printf writes to standard output; that it could not is the command's error.
+// printf writes to standard output and returns the write error.
 func (e *Env) printf(format string, args ...any) error {
 	_, err := fmt.Fprintf(e.Stdout, format, args...)
 	return err

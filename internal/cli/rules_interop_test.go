@@ -10,7 +10,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The rules for Prometheus are right by its own tool, and their tests pass.
+// promtool accepts the Prometheus rules, and their tests pass.
 func TestRules(t *testing.T) {
 	testkit.NeedTool(t, "promtool")
 	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}, {"check", "config", "prometheus.yaml"}} {

@@ -11,7 +11,7 @@ import (
 
 const deploy = "../../deploy/"
 
-// What is deployed asks for metrics that there are.
+// The deployed rules and dashboards use existing metrics.
 func TestDeployedNames(t *testing.T) {
 	known := map[string]bool{"ingero_gpu_wait": true, "ingero_ledger_time": true, "gpu_cuda_operation": true} // of recording rules
 	for id := range metric.Rows {
@@ -31,7 +31,7 @@ func TestDeployedNames(t *testing.T) {
 	}
 }
 
-// label tells whether a metric has a label of this name.
+// label reports whether any metric has a label with this name.
 func label(name string) bool {
 	for id := range metric.Rows {
 		for _, l := range metric.Rows[id].Labels {

@@ -37,7 +37,7 @@ exist. run forwards the signals it receives to the program.`,
 	}
 	flags := config.Bind(c)
 	c.Flags().StringVarP(&output, "output", "o", "", "file for the report or the lines of --json, such as /dev/fd/3 (default: standard error)")
-	c.Flags().SetInterspersed(false) // what follows the command is the command's
+	c.Flags().SetInterspersed(false) // flags after the command belong to the command
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return usage("ingero run -- python train.py", "no command given")
@@ -51,12 +51,12 @@ exist. run forwards the signals it receives to the program.`,
 	return c
 }
 
-// runProgram traces a program that it starts. Signals are the program's: only
-// its end ends the trace.
+// runProgram starts and traces a program. It forwards signals to the program; only the
+// program's end or --duration ends the trace.
 func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, args []string) (err error) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	o, err := e.live(c, where.Selector{}) // what is run is traced, wherever that is
+	o, err := e.live(c, where.Selector{}) // the program is traced wherever it runs
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		return err
 	}
 	if out != e.Stderr {
-		defer func() { _ = out.Close() }() // the view has told of errors
+		defer func() { _ = out.Close() }() // the view has reported errors
 	}
 	v := e.programView(c, out, stop)
 	x, err := e.exports(ctx, c, o.Log, v.say)
@@ -80,7 +80,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	o.Select, o.Gated, o.Notify = proc.Selector{PIDs: []uint32{program.pid()}}, program.pid(), v.notify
 	t, err := e.open(ctx, recordTo(c), o)
 	if err != nil {
-		program.kill() // it has done nothing yet
+		program.kill() // it has not run yet
 		return err
 	}
 	rec, err := e.record(c, "run", shown(o.Cmdline, args), v.say)
@@ -106,24 +106,24 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	}
 	err = errors.Join(err, v.failed(), rec.end(nil))
 	code := program.exit()
-	if err != nil { // the program's code outranks ours
+	if err != nil { // the program's exit code takes precedence
 		report(e.Stderr, err, e.debug)
 	}
 	return exitCode(code)
 }
 
-// programView is the view of a trace of a program that has the terminal.
+// programView returns the view of a trace whose program uses the terminal.
 func (e *Env) programView(c *config.Config, out *os.File, stop context.CancelFunc) *view {
 	v := e.view(c.Trace.JSON, c.Trace.Verbose, out, stop)
 	if c.Debug {
 		v.debug = e.Stderr
 	}
-	v.named = true // it is known what is traced
+	v.named = true // the user knows what is traced
 	v.side = e.Stderr
 	return v
 }
 
-// reportTo opens where the report goes.
+// reportTo opens the destination of the report.
 func (e *Env) reportTo(path string) (*os.File, error) {
 	if path == "" {
 		return e.Stderr, nil
@@ -135,7 +135,7 @@ func (e *Env) reportTo(path string) (*os.File, error) {
 	return out, nil
 }
 
-// tell writes the report for a person.
+// tell writes the report as text.
 func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail, zone *time.Location) error {
 	o := explain.Options{Location: zone, Detail: detail, Whole: !isTerminal(out, e.Getenv), Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
 	text := strings.TrimRight(explain.Report(in, o), "\n") + "\n"
@@ -145,7 +145,7 @@ func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail, zone 
 	return nil
 }
 
-// launch starts a program for the invoker, which stands still until it is run.
+// launch starts a program as the invoker, stopped before its first instruction.
 func (e *Env) launch(args []string) (*launched, error) {
 	who := e.invoker()
 	env := who.environment(os.Environ(), sudoEnvironment())
@@ -159,8 +159,7 @@ func (e *Env) launch(args []string) (*launched, error) {
 	})
 }
 
-// lookPath finds a command in the PATH of an environment, which need not be this
-// process's.
+// lookPath finds a command in the PATH of env, which may differ from this process's PATH.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return exec.LookPath(name)
@@ -171,7 +170,7 @@ func lookPath(name string, env []string) (string, error) {
 	}
 	for _, dir := range filepath.SplitList(env[at][len("PATH="):]) {
 		if !filepath.IsAbs(dir) {
-			continue // what lies in the current folder is not run by accident
+			continue // do not run a file of the current directory by accident
 		}
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil

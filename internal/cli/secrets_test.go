@@ -18,13 +18,13 @@ import (
 
 const secret = "Zq9vX7Lm"
 
-// secretArguments are command lines, and an environment, as people write them.
+// secretArguments and secretEnvironment hold secrets in the usual forms.
 var secretArguments = []string{"--hf-token", secret, "--db_password=" + secret, "key=" + secret, "-H", "Authorization: Bearer " + secret, "https://me:" + secret + "@host/x"}
 
 var secretEnvironment = []string{"HF_TOKEN=" + secret, "AWS_SECRET_ACCESS_KEY=" + secret, "MASTER_ADDR=me:" + secret + "@host", "RANK=1"}
 
-// recordSecrets records a shell and its training loop, with a hog on their CPU, all of
-// which have secrets, and returns what was printed.
+// recordSecrets records a shell and its training loop, with a hog on their CPU. All of them have
+// secrets. It returns what was printed.
 func (b *bench) recordSecrets(mode string) (printed string) {
 	b.t.Helper()
 	cpu, err := lastCPU()
@@ -47,8 +47,8 @@ func (b *bench) recordSecrets(mode string) (printed string) {
 	return fmt.Sprintf("%+v", state) + stdout + stderr
 }
 
-// everything returns all that is left of a recording: the bytes of its files, what is in
-// the compressed ones, what commands print of it, and its exports.
+// everything returns all traces of a recording: its files, raw and decompressed, the output of
+// commands, and its exports.
 func (b *bench) everything() map[string]string {
 	b.t.Helper()
 	all := map[string]string{"log": b.log()}
@@ -78,7 +78,7 @@ func (b *bench) everything() map[string]string {
 	return all
 }
 
-// log returns what is in the segments, in words.
+// log returns the content of the segments as text.
 func (b *bench) log() string {
 	b.t.Helper()
 	r, err := query.Open(b.db())
@@ -111,8 +111,8 @@ func (b *bench) log() string {
 	return out.String()
 }
 
-// Passwords and tokens of processes are in nothing that is kept, printed or exported,
-// unless that is asked for; and what is no secret is.
+// Passwords and tokens of processes are not stored, printed or exported unless requested; other
+// arguments are.
 func TestSecretsAreNotKept(t *testing.T) {
 	for mode, want := range map[string]struct {
 		secret bool

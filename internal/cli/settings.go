@@ -14,7 +14,7 @@ import (
 	"ingero/internal/session"
 )
 
-// withSettings has a command that takes nothing but settings run.
+// withSettings sets the run function of a command without other flags than settings.
 func (e *Env) withSettings(c *cobra.Command, run func(context.Context, *config.Config) error) {
 	flags := config.Bind(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -26,7 +26,7 @@ func (e *Env) withSettings(c *cobra.Command, run func(context.Context, *config.C
 	}
 }
 
-// settings puts the layers of settings together for a command with these flags.
+// settings loads the settings for a command with these flags.
 func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
 	in, err := e.inputs(flags)
 	if err != nil {
@@ -43,7 +43,7 @@ func (e *Env) settings(flags *config.Flags) (*config.Config, error) {
 	return c, err
 }
 
-// inputs are what settings depend on.
+// inputs returns the inputs of the settings.
 func (e *Env) inputs(flags *config.Flags) (config.Inputs, error) {
 	who := e.invoker()
 	cwd, err := os.Getwd()
@@ -57,7 +57,7 @@ func (e *Env) inputs(flags *config.Flags) (config.Inputs, error) {
 	}, err
 }
 
-// home is the folder of the person behind the command, "" where there is none.
+// home returns the invoker's home directory, "" if there is none.
 func (e *Env) home() string {
 	who := e.invoker()
 	if h := e.Getenv("HOME"); !who.Sudo && h != "" {
@@ -66,8 +66,8 @@ func (e *Env) home() string {
 	return who.Home
 }
 
-// inContainer tells whether this process lives in a container, by what Docker,
-// Podman, Kubernetes and systemd leave there.
+// inContainer reports whether this process runs in a container. It looks for the marks of
+// Docker, Podman, Kubernetes and systemd.
 func (e *Env) inContainer() bool {
 	for _, path := range []string{"/.dockerenv", "/run/.containerenv"} {
 		if _, err := os.Stat(path); err == nil {
@@ -77,7 +77,7 @@ func (e *Env) inContainer() bool {
 	return e.Getenv("KUBERNETES_SERVICE_HOST") != "" || e.Getenv("container") != ""
 }
 
-// log is where lines of the log go.
+// log returns the writer for log lines.
 func (e *Env) log() io.Writer {
 	if e.aside == nil {
 		return e.Stderr
@@ -85,7 +85,7 @@ func (e *Env) log() io.Writer {
 	return e.aside
 }
 
-// logger returns the log of a command: warnings, and everything with --debug.
+// logger returns a command's logger: warnings only, or everything with debug.
 func (e *Env) logger(debug bool) *slog.Logger {
 	level := slog.LevelWarn
 	if debug {
@@ -94,7 +94,7 @@ func (e *Env) logger(debug bool) *slog.Logger {
 	return slog.New(newLogLines(e.log(), level))
 }
 
-// names returns which files are CUDA libraries.
+// names returns the names of CUDA libraries. A file of --cuda-lib replaces those of its kind.
 func names(c *config.Config) (proc.Names, error) {
 	var n proc.Names
 	for _, path := range c.Trace.CudaLibs {
@@ -107,15 +107,15 @@ func names(c *config.Config) (proc.Names, error) {
 	return n, nil
 }
 
-// stackPolicies are those of a setting; true is what older versions called it.
+// stackPolicies maps the values of the setting. Older versions used true for slow.
 var stackPolicies = map[string]probes.StackPolicy{
 	"slow": probes.StacksSlow, "true": probes.StacksSlow, "all": probes.StacksAll, "false": probes.StacksNone,
 }
 
-// pyUserspace has the agent read Python's functions.
+// pyUserspace is the setting that reads Python's functions in user space.
 const pyUserspace = "userspace"
 
-// probeOptions returns how to probe.
+// probeOptions converts the settings to options of the probes.
 func probeOptions(c *config.Config) probes.Options {
 	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll,
 		Pages: c.Trace.Pages, NoHost: hostOff(c),
@@ -126,7 +126,7 @@ func probeOptions(c *config.Config) probes.Options {
 	return o
 }
 
-// hostOff returns which parts of the host are left alone.
+// hostOff returns the disabled parts of host tracing.
 func hostOff(c *config.Config) (off []probes.HostPart) {
 	for _, x := range []struct {
 		part probes.HostPart
@@ -139,7 +139,7 @@ func hostOff(c *config.Config) (off []probes.HostPart) {
 	return off
 }
 
-// quiet returns which ticks are idle.
+// quiet returns the rule by which ticks are idle.
 func quiet(c *config.Config) session.Deadband {
 	return session.Deadband{Percent: float64(c.Trace.Deadband), Heartbeat: c.Trace.Heartbeat}
 }

@@ -10,7 +10,7 @@ import (
 	"ingero/internal/session"
 )
 
-// Each setting of the host reaches what it is for.
+// Each host setting takes effect.
 func TestHostSettings(t *testing.T) {
 	for _, x := range []struct {
 		name string

@@ -100,7 +100,7 @@ func (e *Env) unsilence(c *config.Config, what string) error {
 	return e.printf("%s is shown again\n", what)
 }
 
-// silencedJSON is a silence as JSON.
+// silencedJSON is the JSON form of a silence.
 type silencedJSON struct {
 	What   string    `json:"what"`
 	Since  time.Time `json:"since"`
@@ -109,7 +109,7 @@ type silencedJSON struct {
 	Who    string    `json:"who,omitempty"`
 }
 
-// silences lists what is silenced.
+// silences lists the silences.
 func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err error) {
 	var all []tick.Silence
 	now := e.now(false)
@@ -149,7 +149,7 @@ func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err 
 	return e.printf("%s", b.String())
 }
 
-// untilText is a time to come, with its day where that is another.
+// untilText formats a future time, with its date if it is not today.
 func untilText(at, now time.Time) string {
 	at = at.In(now.Location())
 	if y, m, d := now.Date(); at.Before(time.Date(y, m, d+1, 0, 0, 0, 0, now.Location())) {

@@ -17,7 +17,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// slurmConf is the smallest cluster: this machine.
+// slurmConf configures the smallest cluster: this machine.
 const slurmConf = `ClusterName=ingero
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmUser=root
@@ -44,8 +44,8 @@ NodeName=%[1]s NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE
 `
 
-// slurmFiles writes what a cluster of this machine needs into a folder with a short name, as
-// its socket must have one.
+// slurmFiles writes the files of a one-node cluster to a directory with a short name, since its
+// socket path must be short.
 func (b *bench) slurmFiles(first int, env []string) (dir string) {
 	b.t.Helper()
 	dir, err := os.MkdirTemp("", "ingero-slurm-")
@@ -85,8 +85,8 @@ func (b *bench) slurmFiles(first int, env []string) (dir string) {
 	return dir
 }
 
-// slurm runs a cluster of this machine whose jobs have the prolog and epilog of deploy/slurm,
-// with some variables. It returns what submits a job. The first one has a number.
+// slurm runs a one-node cluster with the prolog and epilog of deploy/slurm and some variables.
+// first is the ID of the first job. It returns a function that submits a job.
 func (b *bench) slurm(first int, env []string) (sbatch func(script string) (job string)) {
 	b.t.Helper()
 	for _, tool := range []string{"munged", "slurmctld", "slurmd", "sbatch"} {
@@ -118,8 +118,8 @@ func (b *bench) slurm(first int, env []string) (sbatch func(script string) (job 
 	}
 }
 
-// reported tells whether the epilog has written a job's report: it makes the text, then the log,
-// which it removes at its end.
+// reported reports whether the epilog has finished a job's report. The epilog writes the text, then
+// the log, which it removes at its end.
 func reported(files []string) bool {
 	written := false
 	for _, file := range files {
@@ -132,8 +132,8 @@ func reported(files []string) bool {
 	return written
 }
 
-// Each job of a cluster gets one report of a machine that is traced all the time, which
-// its user may read, with what that job lost and nothing of the other one.
+// On a permanently traced node, each job gets one report that its user may read, with that job's
+// lost time and nothing of other jobs.
 func TestSlurmReports(t *testing.T) {
 	b := newBench(t)
 	reports := filepath.Join(b.dir, "reports")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What Slurm runs before and after a job never fails, which would take the node out of
-// service, whatever is missing.
+// The Slurm prolog and epilog never fail, whatever is missing: a failure would take the node out of
+// service.
 func TestSlurmScriptsNeverFail(t *testing.T) {
 	for _, script := range []string{"prolog", "epilog"} {
 		for name, env := range map[string][]string{

@@ -88,39 +88,38 @@ func (e *Env) sql(ctx context.Context, c *config.Config, o sqlOptions) (err erro
 	return s.run(ctx, in)
 }
 
-// lines are where statements come from.
+// lines is a source of lines with statements.
 type lines interface {
-	// next returns the next line; more says that it goes on with a statement. At the
-	// end it returns io.EOF, beside a last line that has no end.
+	// next returns the next line. more means that the line continues a statement. At the end,
+	// next returns io.EOF, with a last line that has no newline.
 	next(more bool) (string, error)
-	// during runs something that takes a while, with a context that ends when
-	// whoever writes the lines no longer wants it.
+	// during calls run, with a context that the source cancels when its user interrupts.
 	during(ctx context.Context, run func(context.Context) error) error
 }
 
-// errDropped says that the person does not want what was typed.
+// errDropped is returned when the user discards the typed text.
 var errDropped = errors.New("dropped")
 
-// script is lines of a file or a pipe.
+// script reads lines from a file or a pipe.
 type script struct{ in *bufio.Reader }
 
 func (s *script) next(bool) (string, error) { return s.in.ReadString('\n') }
 
 func (s *script) during(ctx context.Context, run func(context.Context) error) error { return run(ctx) }
 
-// shell runs what lines say.
+// shell executes statements and commands.
 type shell struct {
 	env    *Env
 	r      *query.Reader
 	limits query.SQLLimits
 	form   output
-	person bool // somebody types, so it goes on after an error
+	person bool // interactive: continue after errors
 }
 
 // errQuit ends the shell.
 var errQuit = errors.New("quit")
 
-// run runs the statements and commands of in, up to its end.
+// run executes the statements and commands of in, until its end.
 func (s *shell) run(ctx context.Context, in lines) error {
 	text, number, first := "", 0, 0
 	for ctx.Err() == nil {
@@ -154,8 +153,8 @@ func (s *shell) run(ctx context.Context, in lines) error {
 	return nil
 }
 
-// take runs the statements that text has, and returns what follows them. last says
-// that no more text comes.
+// take executes the complete statements in text and returns the rest. last means that no more
+// text follows.
 func (s *shell) take(ctx context.Context, in lines, text string, last bool) (rest string, err error) {
 	for {
 		if strings.TrimSpace(text) == "" {
@@ -203,7 +202,7 @@ func (s *shell) statement(ctx context.Context, text string) error {
 	return nil
 }
 
-// atLine says in which line of a script something failed.
+// atLine adds the line number in a script to an error.
 func atLine(err error, line int) error {
 	var p *problem
 	if !errors.As(err, &p) {

@@ -71,7 +71,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// desk is a shell on a terminal, with a database and a home.
+// desk is a shell on a terminal, with a database and a home directory.
 type desk struct {
 	*testkit.Terminal
 	home  string
@@ -95,26 +95,26 @@ func newDesk(t *testing.T, home string) *desk {
 	return d
 }
 
-// quit ends it, and returns its exit code.
+// quit ends the shell and returns its exit code.
 func (d *desk) quit(t *testing.T) int {
 	t.Helper()
 	d.Type(".quit\r")
 	return <-d.ended
 }
 
-// What a person types at a real terminal.
+// The shell works on a real terminal.
 func TestSQLOnATerminal(t *testing.T) {
 	d := newDesk(t, t.TempDir())
 	d.Type("SELECT uid,\r")
 	d.Until("...> ")
-	d.Type("node FROM sess\t;\r") // the tab key completes the table
+	d.Type("node FROM sess\t;\r") // the Tab key completes the table's name
 	if got := d.Until("(1 row, "); !strings.Contains(got, "uid        node\r\ngpu-7-one  gpu-7\r\n") || !strings.Contains(got, "FROM sessions ;") {
 		t.Errorf("the terminal shows %q", got)
 	}
 	d.Until("sql> ")
-	d.Type("SELECT 'dropped\x03") // Ctrl-C takes back what was typed
+	d.Type("SELECT 'dropped\x03") // Ctrl-C discards the typed text
 	d.Until("sql> ")
-	d.Type("SELEC 1;\r") // an error is told, and it goes on
+	d.Type("SELEC 1;\r") // after an error, the shell continues
 	d.Until("ingero: cannot run the statement: ")
 	d.Until("sql> ")
 	d.Type("\x1b[A") // the last line again, by the arrow key
@@ -134,18 +134,18 @@ func TestSQLOnATerminal(t *testing.T) {
 	}
 }
 
-// Ctrl-D ends it, and the terminal is as it was.
+// Ctrl-D ends the shell and restores the terminal.
 func TestSQLGivesTheTerminalBack(t *testing.T) {
 	d := newDesk(t, t.TempDir())
 	d.Type("\x04")
 	if code := <-d.ended; code != 0 {
 		t.Errorf("it ends with %d", code)
 	}
-	d.Type("echo\n") // by the terminal itself, which raw ones do not
+	d.Type("echo\n") // echoed by the terminal, as only cooked ones do
 	d.Until("echo\r\n")
 }
 
-// Ctrl-C stops a statement, and the shell goes on.
+// Ctrl-C stops a statement, and the shell continues.
 func TestCtrlCStopsAStatement(t *testing.T) {
 	d := newDesk(t, t.TempDir())
 	d.Type("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n;\r")
@@ -158,7 +158,7 @@ func TestCtrlCStopsAStatement(t *testing.T) {
 	}
 }
 
-// The history is the person's own, and there the next time.
+// The history belongs to the user and persists.
 func TestSQLHistory(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".ingero", "sql_history")
@@ -168,7 +168,7 @@ func TestSQLHistory(t *testing.T) {
 	d.Until("sql> ")
 	d.quit(t)
 	d = newDesk(t, home)
-	d.Type("\x1b[A\x1b[A") // over .quit
+	d.Type("\x1b[A\x1b[A") // past .quit
 	d.Until("SELECT 11;")
 	d.Type("\r")
 	d.Until("(1 row, ")
@@ -184,7 +184,7 @@ func TestSQLHistory(t *testing.T) {
 }
 
 func TestHistoryUnderSudo(t *testing.T) {
-	testkit.NeedRoot(t) // to give files away
+	testkit.NeedRoot(t) // to change owners
 	home := t.TempDir()
 	if err := os.Chown(home, 12345, 12345); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestHistoryUnderSudo(t *testing.T) {
 	}
 }
 
-// A long history is cut down when it is read.
+// A long history is truncated when it is read.
 func TestHistoryIsBounded(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, ".ingero", "sql_history")
@@ -237,7 +237,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// A shell ends when it is told to, though nobody types.
+// The shell ends with its context, even without input.
 func TestSQLEndsWithItsContext(t *testing.T) {
 	x := testkit.NewTerminal(t)
 	ctx, stop := context.WithCancel(context.Background())
@@ -255,7 +255,7 @@ func TestSQLEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// What there is to know of a table fits the terminal.
+// The description of a table fits the terminal.
 func TestDescribed(t *testing.T) {
 	got := described(&query.SQLTable{Name: "op_stats", Args: []query.SQLColumn{{Name: "since", Type: "any", About: strings.Repeat("from when on ", 8) + "on"}},
 		Columns: []query.SQLColumn{{Name: "op", Type: "TEXT", About: "operation"}}})

@@ -10,19 +10,19 @@ import (
 	"ingero/internal/store"
 )
 
-// history is the lines that were typed, the oldest first.
+// history is the list of typed lines, oldest first.
 type history struct {
 	lines []string
 	file  *os.File
 }
 
-// How much of the history is read and kept.
+// Limits of the history that is read and kept.
 const (
 	historyBytes = 1 << 20
 	historyLines = 1000
 )
 
-// open reads the person's own history, and adds to it from now on.
+// open reads the user's history file; Add appends to it.
 func (h *history) open(home string, who invoker) (err error) {
 	if home == "" {
 		return nil
@@ -65,7 +65,7 @@ func (h *history) open(home string, who invoker) (err error) {
 	return err
 }
 
-// Add implements [term.History]. A line that is the last one again is not added.
+// Add implements [term.History]. It skips a repetition of the last line.
 func (h *history) Add(line string) {
 	line = strings.TrimSpace(oneLine(line))
 	if line == "" || len(h.lines) > 0 && h.lines[len(h.lines)-1] == line {
@@ -73,7 +73,7 @@ func (h *history) Add(line string) {
 	}
 	h.lines = append(h.lines, line)
 	if h.file != nil {
-		_, _ = h.file.WriteString(line + "\n") // it is worth no error
+		_, _ = h.file.WriteString(line + "\n") // losing history is not an error
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"ingero/internal/query"
 )
 
-// shellCommands are what can be typed beside SQL.
+// shellCommands lists the shell's commands.
 var shellCommands = []struct {
 	name, args, about string
 	run               func(s *shell, ctx context.Context, args []string) error
@@ -18,7 +18,7 @@ var shellCommands = []struct {
 	{".tables", "", "list the tables, and the functions usable as tables", (*shell).tables},
 	{".schema", "[TABLE]", "show the columns of one table, or of all", (*shell).schema},
 	{".mode", "table|json|csv", "set the output format", (*shell).mode},
-	{".help", "", "show this", nil}, // set in init: it lists them
+	{".help", "", "show this", nil}, // set in init, since it refers to shellCommands
 	{".quit", "", "quit, like Ctrl-D", func(*shell, context.Context, []string) error { return errQuit }},
 }
 
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// command runs a line that is no SQL.
+// command executes a shell command.
 func (s *shell) command(ctx context.Context, words []string) error {
 	name := words[0]
 	if name == ".exit" {
@@ -66,7 +66,7 @@ func (s *shell) mode(_ context.Context, args []string) error {
 	return nil
 }
 
-// fileTables returns the tables of the file and the statements that made them.
+// fileTables returns the tables of the file and their CREATE statements.
 func (s *shell) fileTables(ctx context.Context) ([][]any, error) {
 	res, err := s.r.SQL(ctx, "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY name", query.SQLLimits{})
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *shell) fileTables(ctx context.Context) ([][]any, error) {
 	return res.Rows, nil
 }
 
-// called is how a table is written in a statement: a function has arguments.
+// called returns a table as a statement refers to it: with arguments if it is a function.
 func called(t *query.SQLTable) string {
 	var args []string
 	for _, a := range t.Args {
@@ -108,7 +108,7 @@ func (s *shell) tables(ctx context.Context, _ []string) error {
 	return s.env.printf("%s", b.String())
 }
 
-// described is a table with its arguments and columns, in 80 columns.
+// described renders a table with its arguments and columns, 80 columns wide.
 func described(t *query.SQLTable) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", called(t))
@@ -158,18 +158,18 @@ func (s *shell) schema(ctx context.Context, args []string) error {
 	return nil
 }
 
-// sqlNames are what the tab key completes.
+// sqlNames holds the names that the Tab key completes.
 type sqlNames struct{ tables, words []string }
 
-// sqlWords are those of statements that read.
+// sqlWords lists the keywords of statements that read.
 var sqlWords = strings.Fields(`SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER ASC DESC LIMIT OFFSET JOIN LEFT USING WITH UNION
 	EXCEPT INTERSECT CASE WHEN THEN ELSE END BETWEEN LIKE GLOB EXISTS CAST OVER PARTITION VALUES EXPLAIN NULL`)
 
-// tableFollows are the words behind which a table is named.
+// tableFollows lists the keywords that a table name follows.
 var tableFollows = map[string]bool{"from": true, "join": true}
 
-// names returns the names of all tables, columns and functions. That some cannot be
-// learnt is no reason not to begin.
+// names returns the names of all tables, columns and functions. It skips those that it cannot
+// read.
 func (s *shell) names(ctx context.Context) sqlNames {
 	own, builtin := query.SQLFunctions()
 	n := sqlNames{words: slices.Clone(builtin)}
@@ -197,8 +197,7 @@ func (s *shell) names(ctx context.Context) sqlNames {
 	return n
 }
 
-// fitting returns what the word that ends at the end of line may become, and how
-// long the word is.
+// fitting returns the completions of the word at the end of line, and the word's length.
 func (n *sqlNames) fitting(line string) (found []string, length int) {
 	begin := strings.LastIndexFunc(line, func(r rune) bool { return !isNameRune(r) }) + 1
 	if begin > 0 && line[begin-1] == '.' && strings.TrimSpace(line[:begin-1]) == "" {
@@ -213,7 +212,7 @@ func (n *sqlNames) fitting(line string) (found []string, length int) {
 	return found, len(word)
 }
 
-// candidates are what may stand behind something.
+// candidates returns the words that may follow before.
 func (n *sqlNames) candidates(word, before string) []string {
 	switch {
 	case strings.HasPrefix(word, "."):
@@ -242,7 +241,7 @@ func isNameRune(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
-// common is what words begin with alike.
+// common returns the longest common prefix of words, ignoring case.
 func common(words []string) string {
 	out := words[0]
 	for _, w := range words[1:] {

@@ -14,8 +14,8 @@ import (
 	"ingero/internal/explain"
 )
 
-// keyboard is lines that somebody types on a terminal, which it has for itself: every
-// key is its own, Ctrl-C too.
+// keyboard reads lines from a terminal in raw mode, so that it receives every key, including
+// Ctrl-C.
 type keyboard struct {
 	ctx     context.Context
 	in      *os.File
@@ -23,12 +23,12 @@ type keyboard struct {
 	fd      int
 	line    *term.Terminal
 	names   sqlNames
-	pending []byte // typed, not read yet
-	dropped bool   // by Ctrl-C
+	pending []byte // typed but not yet read
+	dropped bool   // Ctrl-C was typed
 	undo    []func() error
 }
 
-// keyboard takes the terminal of standard input.
+// keyboard takes over the terminal of standard input.
 func (e *Env) keyboard(ctx context.Context, n sqlNames) (k *keyboard, err error) {
 	k = &keyboard{ctx: ctx, in: e.Stdin, out: e.Stdout, fd: int(e.Stdin.Fd()), names: n}
 	defer func() {
@@ -36,7 +36,7 @@ func (e *Env) keyboard(ctx context.Context, n sqlNames) (k *keyboard, err error)
 			err = errors.Join(err, k.close())
 		}
 	}()
-	if !isTerminal(e.Stdout, e.Getenv) { // rows go elsewhere; what is typed is shown here
+	if !isTerminal(e.Stdout, e.Getenv) { // rows go elsewhere: echo to the terminal
 		tty, err := os.OpenFile("/dev/tty", os.O_WRONLY, 0)
 		if err != nil {
 			return k, err
@@ -60,8 +60,8 @@ func (e *Env) keyboard(ctx context.Context, n sqlNames) (k *keyboard, err error)
 	return k, nil
 }
 
-// raw makes each key come as it is typed. Lines that are printed still begin at the
-// left.
+// raw sets raw mode, in which each key arrives at once. Output still starts new lines at the
+// left edge.
 func (k *keyboard) raw() error {
 	before, err := term.MakeRaw(k.fd)
 	if err != nil {
@@ -76,7 +76,7 @@ func (k *keyboard) raw() error {
 	return unix.IoctlSetTermios(k.fd, unix.TCSETS, t)
 }
 
-// close gives the terminal back as it was.
+// close restores the terminal.
 func (k *keyboard) close() error {
 	var errs []error
 	for len(k.undo) > 0 {
@@ -110,18 +110,17 @@ func (k *keyboard) next(more bool) (string, error) {
 	return line, err
 }
 
-// Control characters, as they are typed.
+// Control characters.
 const (
 	ctrlC = 3
-	ctrlE = 5 // to the end of the line
+	ctrlE = 5 // end of line
 	ctrlU = 21
 )
 
-// wake is how often it is looked, in ms, whether the command is to end while nobody
-// types.
+// wake is how often Read checks for the end of the command, in ms, while no key is typed.
 const wake = 200
 
-// Read implements [io.Reader]. Ctrl-C empties the line and ends it.
+// Read implements [io.Reader]. It turns Ctrl-C into an empty line.
 func (k *keyboard) Read(p []byte) (int, error) {
 	for len(k.pending) == 0 {
 		if err := k.ctx.Err(); err != nil {
@@ -150,21 +149,21 @@ func (k *keyboard) Read(p []byte) (int, error) {
 // Write implements [io.Writer].
 func (k *keyboard) Write(p []byte) (int, error) { return k.out.Write(p) }
 
-// fill reads what was typed.
+// fill reads the typed keys.
 func (k *keyboard) fill() error {
 	var b [256]byte
 	n, err := unix.Read(k.fd, b[:])
 	switch {
 	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
 		return nil
-	case err != nil || n == 0: // the terminal has gone
+	case err != nil || n == 0: // the terminal is gone
 		return io.EOF
 	}
 	k.pending = append(k.pending, b[:n]...)
 	return nil
 }
 
-// poll waits for the first of the files, for ms at most, -1 as long as it takes.
+// poll waits for events on fds, at most ms (-1: forever). ready is true if fds[0] has one.
 func poll(fds []unix.PollFd, ms int) (ready bool, err error) {
 	_, err = unix.Poll(fds, ms)
 	if err != nil && !errors.Is(err, unix.EINTR) {
@@ -173,7 +172,7 @@ func poll(fds []unix.PollFd, ms int) (ready bool, err error) {
 	return err == nil && fds[0].Revents != 0, nil
 }
 
-// during implements lines: Ctrl-C ends it, what else is typed stays for later.
+// during implements lines. Ctrl-C cancels run; other typed keys stay pending.
 func (k *keyboard) during(ctx context.Context, run func(context.Context) error) error {
 	over, end, err := os.Pipe()
 	if err != nil {
@@ -192,7 +191,7 @@ func (k *keyboard) during(ctx context.Context, run func(context.Context) error) 
 	return errors.Join(err, over.Close())
 }
 
-// watch calls stop when Ctrl-C is typed, until over ends.
+// watch calls stop when Ctrl-C is typed. It returns when over is closed.
 func (k *keyboard) watch(over *os.File, stop func()) {
 	for {
 		fds := []unix.PollFd{{Fd: int32(k.fd), Events: unix.POLLIN}, {Fd: int32(over.Fd()), Events: unix.POLLIN}}
@@ -214,7 +213,7 @@ func (k *keyboard) watch(over *os.File, stop func()) {
 	}
 }
 
-// complete is what the tab key does.
+// complete handles the Tab key.
 func (k *keyboard) complete(line string, pos int, key rune) (string, int, bool) {
 	if key != '\t' {
 		return "", 0, false

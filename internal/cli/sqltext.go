@@ -2,9 +2,8 @@ package cli
 
 import "strings"
 
-// statementEnd returns the length of the statement at the start of text, with the
-// semicolon that ends it; 0 when it does not end there. What is quoted, and what is
-// a comment, ends none.
+// statementEnd returns the length of the statement at the start of text, including its
+// semicolon, or 0 if it is incomplete. Semicolons in quotes and comments do not count.
 func statementEnd(text string) int {
 	for i := 0; i < len(text); {
 		if text[i] == ';' {
@@ -19,8 +18,8 @@ func statementEnd(text string) int {
 	return 0
 }
 
-// sqlToken returns the length of the quoted text or the comment at the start of s,
-// 0 when it does not end, 1 when there is none.
+// sqlToken returns the length of the quoted text or comment at the start of s: 0 if it is
+// incomplete, 1 if there is none.
 func sqlToken(s string) int {
 	after := func(start int, end string) int {
 		if n := strings.Index(s[start:], end); n >= 0 {
@@ -35,13 +34,13 @@ func sqlToken(s string) int {
 		return after(2, "*/")
 	case s[0] == '[':
 		return after(1, "]")
-	case s[0] == '\'' || s[0] == '"' || s[0] == '`': // a doubled one is two texts in a row
+	case s[0] == '\'' || s[0] == '"' || s[0] == '`': // a doubled quote is read as two texts in a row
 		return after(1, s[:1])
 	}
 	return 1
 }
 
-// blank says whether a text is white space and comments alone.
+// blank reports whether text has only white space and comments.
 func blank(text string) bool {
 	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
 		if !strings.HasPrefix(text, "--") && !strings.HasPrefix(text, "/*") {

@@ -15,18 +15,18 @@ import (
 	"ingero/internal/lock"
 )
 
-// How long a trace may be silent, and how long a loss counts.
+// silence is the age at which a published state is stale; recentLoss is how long a loss counts.
 const (
-	silence    = 5 * time.Second // it publishes once a second
+	silence    = 5 * time.Second // a trace publishes once a second
 	recentLoss = time.Minute
 )
 
-// status is what the status command says.
+// status is the output of ingero status.
 type status struct {
 	Running  bool     `json:"running"`
 	Healthy  bool     `json:"healthy"`
 	Problems []string `json:"problems,omitempty"`
-	// The state of the trace, null when there is none or it cannot be read here.
+	// Trace is the trace's state, null if there is none or it is not readable.
 	Trace *lock.State `json:"trace"`
 }
 
@@ -84,8 +84,7 @@ func lookAtTrace(place lock.Place, now time.Time) (*status, error) {
 	return judge(&state, h, now), nil
 }
 
-// judge says how a trace does that has published state; nil when that cannot be
-// read.
+// judge derives a trace's health from its published state; state is nil if it is not readable.
 func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
 	if state == nil {
 		return &status{Running: true, Trace: &lock.State{Holder: *h},
@@ -102,7 +101,7 @@ func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
 	return s
 }
 
-// exit returns how the command ends.
+// exit returns the exit code as an error.
 func (s *status) exit() error {
 	switch {
 	case !s.Running:
@@ -113,7 +112,7 @@ func (s *status) exit() error {
 	return nil
 }
 
-// text writes the status for a person.
+// text formats the status for a person.
 func (s *status) text(now time.Time) string {
 	if !s.Running {
 		return "No trace is running on this machine.\nTo start one: sudo ingero trace\n"
@@ -165,8 +164,8 @@ func (s *status) text(now time.Time) string {
 	return b.String()
 }
 
-// exportText says how an output does that goes elsewhere. That a receiver is away does not
-// make the trace unhealthy.
+// exportText describes the state of an export. An unreachable receiver does not make the trace
+// unhealthy.
 func exportText(x *lock.Export) string {
 	s := fmt.Sprintf("%s to %s: %s sent", x.Name, x.To, explain.Count(x.Sent))
 	for _, why := range slices.Sorted(maps.Keys(x.Lost)) {
@@ -195,10 +194,10 @@ func processesText(ps []lock.Process) string {
 
 const nothing = "nothing"
 
-// ofCalls tells whether a reason is of calls or other records, and of neither stacks nor wakers.
+// ofCalls reports whether a drop reason is about calls or other records, not stacks or wakers.
 func ofCalls(reason string) bool { return !explain.OfStacks(reason) && !explain.OfWakers(reason) }
 
-// dropsText lists what was not kept, of stacks or of all else.
+// dropsText lists the drops whose reasons of selects.
 func dropsText(drops map[string]uint64, of func(reason string) bool) string {
 	var out []string
 	for _, reason := range slices.Sorted(maps.Keys(drops)) {

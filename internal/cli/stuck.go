@@ -14,39 +14,39 @@ import (
 	"ingero/internal/lock"
 )
 
-// stuck is what the stuck command says.
+// stuck is the output of ingero stuck.
 type stuck struct {
-	Updated time.Time   `json:"updated"` // as of when
+	Updated time.Time   `json:"updated"` // time of the published state
 	MinNS   int64       `json:"min_ns"`
-	Calls   []stuckCall `json:"calls"` // the longest first
+	Calls   []stuckCall `json:"calls"` // longest first
 	More    int         `json:"more,omitempty"`
-	// RollCalls are the collectives that ranks are missing from.
+	// RollCalls are the collectives with missing ranks.
 	RollCalls []stuckRoll `json:"roll_calls,omitempty"`
-	// Problems are why the list may not be right.
+	// Problems are reasons why the list may be wrong.
 	Problems []string `json:"problems,omitempty"`
 }
 
 // stuckCall is a call that has not returned.
 type stuckCall struct {
 	lock.OpenCall
-	OpenNS  int64      `json:"open_ns"`            // for how long, as of updated
-	StateNS int64      `json:"state_ns,omitempty"` // likewise
-	Path    string     `json:"path,omitempty"`     // of the file that FD is
+	OpenNS  int64      `json:"open_ns"`            // duration until Updated
+	StateNS int64      `json:"state_ns,omitempty"` // duration of the state until Updated
+	Path    string     `json:"path,omitempty"`     // path of the file behind FD
 	OnCPU   *cpuHolder `json:"cpu_holder,omitempty"`
 }
 
-// stuckRoll is a collective that ranks are missing from.
+// stuckRoll is a collective with missing ranks.
 type stuckRoll struct {
 	lock.RollCall
-	WaitNS  int64         `json:"wait_ns"` // since when the first rank waits, as of updated
+	WaitNS  int64         `json:"wait_ns"` // wait of the first rank until Updated
 	Missing []stuckAbsent `json:"missing"`
 }
 
-// stuckAbsent is a rank that is missing.
+// stuckAbsent is a missing rank.
 type stuckAbsent struct {
 	Rank    int32     `json:"rank"`
 	Lives   bool      `json:"lives"`
-	Call    stuckCall `json:"does"` // where it lives; op is empty between calls
+	Call    stuckCall `json:"does"` // of a living rank; op is empty between calls
 	At      string    `json:"at,omitempty"`
 	Instead string    `json:"instead"`
 }
@@ -99,7 +99,7 @@ stuck exits with code 0 if no call is stuck, 3 if a call is stuck, and 1 if no t
 	return c
 }
 
-// lookAtCalls asks the running trace, and looks up what it has not told.
+// lookAtCalls reads the running trace's state and looks up what the state lacks.
 func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stuck, error) {
 	st, err := lookAtTrace(e.Lock, now)
 	switch {
@@ -123,7 +123,7 @@ func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stu
 	return s, nil
 }
 
-// stuckOf picks the calls that are asked for.
+// stuckOf selects the calls of at least this duration and of these processes.
 func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *stuck {
 	s := &stuck{Updated: t.Updated, MinNS: int64(least), Calls: []stuckCall{}, More: t.MoreOpen}
 	if age := now.Sub(t.Updated); age > silence {
@@ -146,14 +146,14 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 	return s
 }
 
-// stuckCallOf measures an open call.
+// stuckCallOf computes the durations of an open call.
 func stuckCallOf(o lock.OpenCall, now time.Time) stuckCall {
 	c := stuckCall{OpenCall: o}
 	if !o.Since.IsZero() {
 		c.OpenNS = int64(now.Sub(o.Since))
 	}
 	if !o.StateSince.IsZero() {
-		c.StateNS = max(0, int64(now.Sub(o.StateSince))) // it may have begun while the trace looked
+		c.StateNS = max(0, int64(now.Sub(o.StateSince))) // it may have begun after the state's time
 	}
 	return c
 }
@@ -166,13 +166,13 @@ func rollOf(r *lock.RollCall, now time.Time) stuckRoll {
 	return x
 }
 
-// of tells whether a rank of the communicator is among the processes; nil: all.
+// of reports whether a rank of the communicator is one of pids; nil: all.
 func (r *stuckRoll) of(pids []uint) bool {
 	return len(pids) == 0 || slices.ContainsFunc(r.Entered, func(x lock.Rank) bool { return slices.Contains(pids, uint(x.PID)) }) ||
 		slices.ContainsFunc(r.Missing, func(x stuckAbsent) bool { return slices.Contains(pids, uint(x.Call.PID)) })
 }
 
-// text writes what a person is told of a collective that ranks are missing from.
+// text formats a collective with missing ranks for a person.
 func (r *stuckRoll) text(b *strings.Builder) {
 	for i, l := range explain.Wrap(oneLine(r.Text), 80-2) {
 		fmt.Fprintf(b, "%s%s\n", []string{"", "  "}[min(i, 1)], l)
@@ -202,7 +202,7 @@ func (r *stuckRoll) text(b *strings.Builder) {
 	}
 }
 
-// text writes the list for a person.
+// text formats the list for a person.
 func (s *stuck) text() string {
 	var b strings.Builder
 	for i := range s.RollCalls {
@@ -236,7 +236,7 @@ func (s *stuck) text() string {
 	return b.String()
 }
 
-// does says what the call's thread does.
+// does describes what the call's thread does.
 func (c *stuckCall) does() string {
 	s := "it"
 	if c.TID != c.PID {
@@ -271,7 +271,7 @@ func (c *stuckCall) does() string {
 	return s + lasts + ", waiting for " + explain.Reason(c.Reason)
 }
 
-// on says on what file a system call is.
+// on describes the file of a system call.
 func (c *stuckCall) on() string {
 	switch {
 	case c.Path != "":

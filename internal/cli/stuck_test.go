@@ -18,14 +18,14 @@ import (
 	"ingero/pkg/events"
 )
 
-// A call that does not return is listed while it is open, and no other; it is
-// gone when its process is.
+// A call that does not return is listed while it is open, and no other; it disappears with its
+// process.
 func TestStuck(t *testing.T) {
 	b := newBench(t)
 	if _, stderr, code := b.output("stuck"); code != 1 || !strings.Contains(stderr, "sudo ingero trace") {
 		t.Errorf("without a trace: code %d, want 1 and what to type:\n%s", code, stderr)
 	}
-	well := b.train("--seconds", "100") // it makes no call
+	well := b.train("--seconds", "100") // makes no call
 	hangs := b.train("--steps", "1", "--launches", "1", "--kernel-us", "90000000")
 	trace := b.ingero("trace", "--pid", pid(well)+","+pid(hangs), "--record=false")
 	b.tracing(2)
@@ -54,7 +54,7 @@ func TestStuck(t *testing.T) {
 	}
 	hangs.Signal(syscall.SIGKILL)
 	_ = hangs.Wait()
-	if stdout, _, code := b.output("stuck"); code != 0 { // at once, whatever the trace says
+	if stdout, _, code := b.output("stuck"); code != 0 { // at once, whatever state the trace published
 		t.Errorf("stuck of a process that was killed: code %d, want 0:\n%s", code, stdout)
 	}
 	testkit.Eventually(t, "the trace to say so", func() bool { return len(b.tracing(1).Open) == 0 })
@@ -62,7 +62,7 @@ func TestStuck(t *testing.T) {
 	_ = trace.Wait()
 }
 
-// What is published is bounded, and only what has been open for a while.
+// The published open calls are limited in number and have a minimum age.
 func TestOpenCalls(t *testing.T) {
 	now := time.Unix(1000, 0)
 	x := &tick.Tick{Time: now, Processes: []tick.Process{{PID: 7, Comm: "train"}}}
@@ -103,7 +103,7 @@ func TestOpenCalls(t *testing.T) {
 	}
 }
 
-// Each state has its words.
+// Each state has its text.
 func TestStuckWords(t *testing.T) {
 	call := func(change func(c *stuckCall)) stuckCall {
 		c := stuckCall{OpenCall: lock.OpenCall{PID: 7, TID: 7, Comm: "train", Op: "cudaMalloc", FD: -1, CPU: 3}, OpenNS: 41e9, StateNS: 2e9}
@@ -133,7 +133,7 @@ func TestStuckWords(t *testing.T) {
 	}
 }
 
-// A rank that others wait for is told before the calls that wait.
+// A missing rank is listed before the calls that wait for it.
 func TestStuckRanks(t *testing.T) {
 	now := time.Unix(1000, 0)
 	state := &lock.State{Updated: now, RollCalls: []lock.RollCall{{
@@ -165,7 +165,7 @@ No call has been open for 1.00 s or more.
 	}
 }
 
-// Which calls are asked for, and what is said when the trace is silent.
+// Stuck calls are filtered by duration and process, and a stale state is reported.
 func TestStuckOf(t *testing.T) {
 	now := time.Unix(1000, 0)
 	state := &lock.State{Updated: now, MoreOpen: 3, Open: []lock.OpenCall{
@@ -184,7 +184,7 @@ func TestStuckOf(t *testing.T) {
 	}
 }
 
-// A file is named if the descriptor still is such a file.
+// A file is named only if the descriptor still refers to one of that kind.
 func TestFileOf(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "shard"))
 	if err != nil {
@@ -216,7 +216,7 @@ func TestFileOf(t *testing.T) {
 	}
 }
 
-// Who has a CPU is found among those that are ready to run there.
+// The thread that has a CPU is found among its runnable threads.
 func TestHolderOf(t *testing.T) {
 	cpu, err := lastCPU()
 	if err != nil {
@@ -227,7 +227,7 @@ func TestHolderOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hog.Process.Kill(); _ = hog.Wait() })
-	testkit.Eventually(t, "the hog to have the CPU", func() bool { // others may have it, too
+	testkit.Eventually(t, "the hog to have the CPU", func() bool { // others may have it too
 		h := holderOf(uint16(cpu), 0)
 		return h != nil && h.PID == uint32(hog.Process.Pid) && h.Comm == hogName
 	})

@@ -93,8 +93,8 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 	return e.printf("%s", explain.Losses(in, explain.Options{Location: e.zone(o.utc), Whole: !isTerminal(e.Stdout, e.Getenv)}))
 }
 
-// lost reads what a summary is made from, recording by recording: processes have numbers
-// in one only.
+// lost reads the input of a summary, recording by recording, since PIDs are valid within one
+// recording only.
 func lost(ctx context.Context, r *query.Reader, w *window, who *whom, in *explain.LostInput) error {
 	all, err := r.Sessions(ctx)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"ingero/internal/proc"
 )
 
-// checkPIDs says in words why a process cannot be traced, and returns those that
+// checkPIDs returns a problem if a process cannot be traced. waiting has the processes that
 // have not loaded CUDA yet.
 func checkPIDs(pids []uint32, names proc.Names) (waiting []proc.Process, err error) {
 	var fs proc.FS

@@ -12,21 +12,21 @@ import (
 	"ingero/internal/screen"
 )
 
-// defaultWidth is the width of text that no terminal shows.
+// defaultWidth is the width of text that is not shown on a terminal.
 const defaultWidth = 80
 
-// isTerminal tells whether w is a terminal that can move its cursor.
+// isTerminal reports whether w is a terminal with a movable cursor.
 func isTerminal(w io.Writer, getenv func(string) string) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && getenv("TERM") != "dumb"
 }
 
-// pane is a part of the terminal, at the cursor, that is drawn over and over.
-// Text that is written above it stays.
+// pane is a part of the terminal, from the cursor down, that draw redraws in place. Text
+// written above it stays.
 type pane struct {
 	out  io.Writer
 	size func() (width, height int)
-	rows int // drawn last time
+	rows int // height of the last drawing
 }
 
 // newPane returns a pane on the terminal f.
@@ -40,8 +40,8 @@ func newPane(f *os.File) *pane {
 	}}
 }
 
-// draw replaces what the pane shows. Lines that do not fit are left out, the
-// last ones first: a line that wraps or scrolls away could not be drawn over.
+// draw replaces the content of the pane. It omits the last lines if the pane is too small: a
+// line that wraps or scrolls away could not be overwritten.
 func (p *pane) draw(text string) error {
 	width, height := p.size()
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
@@ -53,15 +53,15 @@ func (p *pane) draw(text string) error {
 	p.home(&b)
 	for _, l := range lines {
 		b.WriteString(clip(l, width-1))
-		b.WriteString("\x1b[K\n") // to the end of the line
+		b.WriteString("\x1b[K\n") // clear the rest of the line
 	}
-	b.WriteString("\x1b[J") // and what is left of the last drawing
+	b.WriteString("\x1b[J") // clear the rest of the last drawing
 	p.rows = len(lines)
 	_, err := io.WriteString(p.out, b.String())
 	return err
 }
 
-// above writes text that stays, above the pane, which is to be drawn again.
+// above writes permanent text above the pane. The caller must draw the pane again.
 func (p *pane) above(text string) error {
 	var b strings.Builder
 	p.home(&b)
@@ -72,7 +72,7 @@ func (p *pane) above(text string) error {
 	return err
 }
 
-// close waits a moment for what the terminal has not taken yet.
+// close waits briefly for pending output.
 func (p *pane) close() error {
 	if c, ok := p.out.(io.Closer); ok {
 		return c.Close()
@@ -88,8 +88,8 @@ func (p *pane) home(b *strings.Builder) {
 	}
 }
 
-// clip cuts a line to a number of characters. Escape sequences take no room and
-// are never cut, so that colours end.
+// clip truncates a line to width characters. It keeps all escape sequences, which have no
+// width, so that colors end.
 func clip(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line
@@ -111,8 +111,8 @@ func clip(line string, width int) string {
 	return b.String()
 }
 
-// escapeLen returns the length of the control sequence (ECMA-48 CSI) at the
-// start of s, 0 when there is none.
+// escapeLen returns the length of the control sequence (ECMA-48 CSI) at the start of s, 0 if
+// there is none.
 func escapeLen(s string) int {
 	if !strings.HasPrefix(s, "\x1b[") {
 		return 0

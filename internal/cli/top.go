@@ -29,8 +29,8 @@ type topOptions struct {
 	utc  bool
 }
 
-// How top looks: once a second, or so seldom that it takes a tenth of a CPU, at the
-// last seconds of the recording.
+// top redraws once a second, or less often if that would take more than a tenth of a CPU. It
+// analyzes the last seconds of the recording.
 const (
 	topEvery = time.Second
 	topShare = 10
@@ -78,7 +78,7 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 	}
 	path := r.Path()
 	s, err := r.Session(ctx, "")
-	if err == nil && s.State != "running" { // else it may yet be traced
+	if err == nil && s.State != "running" { // else the process may still be traced
 		err = r.CheckRecorded(ctx, []query.Session{s}, numbers(o.pids))
 	}
 	if err := errors.Join(err, r.Close()); err != nil {
@@ -98,7 +98,7 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 	if err = v.watch(ctx, e, stop); errors.Is(err, screen.ErrNoTerminal) {
 		err = v.follow(ctx, newPane(e.Stdout))
 	}
-	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) { // Ctrl-C is how it ends
+	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) { // Ctrl-C is the normal end
 		return nil
 	}
 	return wordsDatabase(path, err)
@@ -112,10 +112,10 @@ type topView struct {
 	show   explain.Options
 	now    func() time.Time
 	log    *slog.Logger
-	meter  *proc.Meter // nil: not needed yet
+	meter  *proc.Meter // nil: not yet needed
 }
 
-// watch shows the table on a terminal of its own, until ctx ends.
+// watch shows the table on the alternate screen until ctx ends.
 func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
 	var broken error
 	b, err := openBoard(e.Stdin, e.Stdout, v.show, &sync.Mutex{}, stop, func(err error) { broken = err; stop() })
@@ -134,18 +134,18 @@ func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
 		return err
 	})
 	e.aside.to(nil)
-	if e := b.end(e.Stdout); broken == nil { // by now nobody writes it
+	if e := b.end(e.Stdout); broken == nil { // broken is no longer written concurrently
 		broken = e
 	}
 	return errors.Join(broken, err)
 }
 
-// follow draws the table at the cursor, until ctx ends.
+// follow draws the table at the cursor until ctx ends.
 func (v *topView) follow(ctx context.Context, p *pane) (err error) {
 	defer func() { err = errors.Join(err, p.close()) }()
 	return v.each(ctx, func() error {
 		width, height := p.size()
-		v.show.Width, v.show.Height = width-1, height-2 // one line is for what records
+		v.show.Width, v.show.Height = width-1, height-2 // one line is for the state
 		text, err := v.text(ctx)
 		if err == nil {
 			err = p.draw(text)
@@ -154,7 +154,7 @@ func (v *topView) follow(ctx context.Context, p *pane) (err error) {
 	})
 }
 
-// each calls show over and over, until ctx ends. It returns why.
+// each calls show repeatedly until ctx ends or show fails, and returns the error.
 func (v *topView) each(ctx context.Context, show func() error) error {
 	for {
 		began := time.Now()
@@ -171,8 +171,7 @@ func (v *topView) each(ctx context.Context, show func() error) error {
 	}
 }
 
-// text makes the table of what is recorded now. The database is opened anew: where
-// a reader may not write beside it, it has a copy.
+// text renders the table of the current state of the recording.
 func (v *topView) text(ctx context.Context) (string, error) {
 	s, err := v.shot(ctx)
 	if err != nil {
@@ -181,7 +180,8 @@ func (v *topView) text(ctx context.Context) (string, error) {
 	return s.head + explain.Live(&s.tick, s.seen, v.show), nil
 }
 
-// shot is what the table is made from.
+// shot reads the input of the table. It reopens the database: a reader without write access
+// next to the database has a copy.
 func (v *topView) shot(ctx context.Context) (x *shot, err error) {
 	r, err := query.Open(v.path)
 	if err != nil {
@@ -199,7 +199,7 @@ func (v *topView) shot(ctx context.Context) (x *shot, err error) {
 	return &shot{tick: *t, seen: seen, head: v.state(&s)}, nil
 }
 
-// state is a line on what is shown, where that is no running trace.
+// state returns a line about the recording, "" if its trace is still running.
 func (v *topView) state(s *query.Session) string {
 	how := ""
 	switch s.State {
@@ -219,8 +219,7 @@ func (v *topView) state(s *query.Session) string {
 		at.Format(clock), explain.Duration(int64(max(v.now().Sub(at), 0))), how)) + "\n"
 }
 
-// tick makes of a recording what a session shows of itself: its counts, and what its
-// last seconds say.
+// tick builds a tick from the recording's counts and an analysis of its last seconds.
 func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (*tick.Tick, *explain.Seen, error) {
 	f := query.Filter{Session: s.ID, PIDs: v.pids}
 	sum, err := r.Summary(ctx, f)
@@ -245,7 +244,7 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 		from = s.Started
 	}
 	c, err := analyse(ctx, r, s, from, time.Time{}, v.log, last)
-	if err != nil || c == nil { // its calls are gone
+	if err != nil || c == nil { // its calls have been deleted
 		return t, nil, err
 	}
 	in := &explain.Input{}
@@ -257,7 +256,7 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	return t, &last.seen, nil
 }
 
-// host reads the state of this machine, which is the one that records.
+// host reads the state of this machine, on which the trace runs.
 func (v *topView) host(h *tick.Host) {
 	var err error
 	if v.meter == nil {
@@ -266,7 +265,7 @@ func (v *topView) host(h *tick.Host) {
 			return
 		}
 	}
-	var self tick.Self // top's own, which is not told
+	var self tick.Self // top's own usage, not shown
 	if err := v.meter.Read(h, &self); err != nil {
 		v.log.Debug("the machine's state", "error", err)
 	}
@@ -278,7 +277,7 @@ type opOfPID struct {
 	op  events.Op
 }
 
-// tail is a sink that counts the calls that it is shown.
+// tail is a sink that counts the calls it receives.
 type tail struct {
 	pids []uint32 // nil: all
 	seen explain.Seen
@@ -308,7 +307,7 @@ func (l *tail) Batch(b *tick.Batch) error {
 	return nil
 }
 
-// fill gives operations their share of the calls.
+// fill sets the operations' calls and durations of the last seconds.
 func (l *tail) fill(ops []tick.Op) {
 	for i := range ops {
 		if o := l.ops[opOfPID{ops[i].PID, ops[i].Op}]; o != nil {

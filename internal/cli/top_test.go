@@ -12,7 +12,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The table follows a recording that goes on, and says when it is over.
+// The table follows a growing recording, and says when it has ended.
 func TestTopFollows(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "x.db")
 	x, err := startFixture(db, "gpu-7-one", "gpu-7", began)

@@ -100,14 +100,14 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	return errors.Join(err, rec.end(v.say))
 }
 
-// selector returns which processes to trace.
+// selector returns the selector of the processes to trace.
 func (e *Env) selector(ctx context.Context, c *config.Config) (proc.Selector, error) {
 	if c.Trace.NoFollow && len(c.Trace.PIDs) == 0 {
 		return proc.Selector{}, usage("ingero trace --no-follow --pid PID", "--no-follow requires --pid")
 	}
 	user := c.Trace.User
 	if c.Trace.Place != (config.Place{}) && user == "" && len(c.Trace.PIDs) == 0 {
-		user = "all" // programs of a container run as whomever its image says
+		user = "all" // a container's processes may have any UID
 	}
 	if c.Trace.Place != (config.Place{}) && len(c.Trace.PIDs) > 0 {
 		return proc.Selector{}, usage("ingero trace --pid PID, or --pod POD", "--pid cannot be combined with --pod, --namespace, --container, --cgroup or --job")
@@ -120,7 +120,7 @@ func (e *Env) selector(ctx context.Context, c *config.Config) (proc.Selector, er
 	return sel, err
 }
 
-// recordTo returns the path of the database, "" when nothing is recorded.
+// recordTo returns the path of the database, "" if recording is disabled.
 func recordTo(c *config.Config) string {
 	if !c.Trace.Record {
 		return ""
@@ -128,7 +128,7 @@ func recordTo(c *config.Config) string {
 	return c.DB
 }
 
-// targetText says which processes a recording is of.
+// targetText describes the selected processes.
 func targetText(o *session.LiveOptions) string {
 	var who []string
 	place := o.Place.String()
@@ -146,7 +146,7 @@ func targetText(o *session.LiveOptions) string {
 	return strings.Join(who, ", ")
 }
 
-// waitText says what a trace waits for that has found nothing yet.
+// waitText describes what a trace without processes waits for.
 func waitText(o *session.LiveOptions, late []proc.Process) string {
 	var who []string
 	for i := range late {
@@ -163,5 +163,5 @@ func waitText(o *session.LiveOptions, late []proc.Process) string {
 	return fmt.Sprintf("No process of user %d uses CUDA yet: waiting for one (of any user: --user all). Press Ctrl-C to end the trace", o.Select.UIDs[0])
 }
 
-// gone tells whether an output failed because its reader has gone.
+// gone reports whether err means that the reader of the output is gone.
 func gone(err error) bool { return errors.Is(err, unix.EPIPE) }

@@ -15,23 +15,23 @@ import (
 	"ingero/internal/tick"
 )
 
-// tracing is one trace of the running kernel, whichever command it is for.
+// tracing is a live trace of this machine, for any command.
 type tracing struct {
 	log     *slog.Logger
 	lock    *lock.Lock
 	source  *session.Live
 	quiet   session.Deadband
-	hider   *hider               // nil: all is shown
-	rec     *recording           // nil: nothing is recorded
-	manager service.Manager      // who started this as a service
-	exports func() []lock.Export // how what is sent elsewhere goes; nil: nothing is
-	forced  []int                // steps of govern.Steps
+	hider   *hider               // nil: nothing is hidden
+	rec     *recording           // nil: not recorded
+	manager service.Manager      // service manager that started this process
+	exports func() []lock.Export // states of the exports; nil: no exports
+	forced  []int                // steps of govern.Steps that are always shed
 }
 
-// open takes the lock and attaches. When it returns, what the processes do from
-// then on is seen; run must follow, or close.
+// open takes the lock and attaches the probes. Once it returns, no call of the processes is
+// missed. The caller must call run or close.
 func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*tracing, error) {
-	// Before the lock, which would take this very process for another.
+	// Check this before the lock, which would mistake this process for another in a PID namespace.
 	if host, err := (proc.FS{}).HostPIDs(); err == nil && !host {
 		return nil, session.ErrPIDNamespace
 	}
@@ -44,7 +44,7 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 	if old := t.lock.Stale; old != nil {
 		t.log.Info("the last trace was killed; taking over its lock", "pid", old.PID, "since", old.Since)
 	}
-	if err := t.lock.Publish(lock.State{Updated: time.Now()}); err != nil { // status has something to read from now on
+	if err := t.lock.Publish(lock.State{Updated: time.Now()}); err != nil { // ingero status can read a state from now on
 		t.log.Warn("cannot publish the trace's state: ingero status will be incomplete", "error", err)
 	}
 	if t.source, err = session.OpenLive(ctx, o); err != nil {
@@ -53,11 +53,11 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 	return t, nil
 }
 
-// close ends a trace that was opened and not run.
+// close ends a trace that was opened but not run.
 func (t *tracing) close() error { return errors.Join(t.source.Close(), t.lock.Release()) }
 
-// run traces until ctx ends or the processes do. It returns the session's error,
-// and closes everything.
+// run traces until ctx ends or all processes have ended. It closes everything and returns the
+// session's error.
 func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) error {
 	if m := spareMemory(); m != nil {
 		sinks = append(sinks, m)
@@ -71,7 +71,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 	if err := t.manager.Ready("tracing"); err != nil {
 		t.log.Warn("cannot notify the service manager that the trace is ready", "error", err)
 	}
-	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // it knows by itself that this ends
+	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // the manager notices the end without it
 	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Forced: t.forced}
 	if t.hider != nil {
 		c.Hide = t.hider.hide
@@ -81,7 +81,7 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 	return errors.Join(err, t.lock.Release())
 }
 
-// summary says in one line what a trace has seen.
+// summary describes in one line what a trace has seen.
 func summary(t *tick.Tick) string {
 	var calls, failed uint64
 	for i := range t.Ops {

@@ -14,8 +14,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// symptoms make the symptoms of docs/guides/troubleshooting.md, by the title of its entries, and
-// return what ingero says of them.
+// symptoms maps the titles of entries in docs/guides/troubleshooting.md to functions that cause
+// the symptom and return ingero's output.
 var symptoms = map[string]func(b *bench) string{
 	"Nothing has been recorded":            func(b *bench) string { return b.says("explain") },
 	"The process is not there":             func(b *bench) string { return b.says("trace", "--pid", "4194305") },
@@ -56,8 +56,8 @@ var symptoms = map[string]func(b *bench) string{
 	"There is no GPU":               func(b *bench) string { return b.says("demo", "incident", "--gpu") },
 }
 
-// Each entry of the document is a symptom, which is made here, and what is said then has
-// the lines that it shows: "..." is what varies.
+// Each entry of the document has a symptom here, whose output has the lines that the entry shows;
+// "..." matches anything.
 func TestTroubleshooting(t *testing.T) {
 	text, err := os.ReadFile("../../docs/guides/troubleshooting.md")
 	if err != nil {

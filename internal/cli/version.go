@@ -16,10 +16,10 @@ func versionCommand(e *Env) *cobra.Command {
 	}
 }
 
-// number returns the version without the v of its tag.
+// number returns the version without the tag's v.
 func (b Build) number() string { return strings.TrimPrefix(orElse(b.Version, "dev"), "v") }
 
-// line returns what version prints.
+// line returns the output of ingero version.
 func (b Build) line() string {
 	return fmt.Sprintf("ingero v%s (commit: %s, built: %s)\n", b.number(), orElse(b.Commit, "unknown"), orElse(b.Date, "unknown"))
 }

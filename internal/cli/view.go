@@ -20,36 +20,36 @@ import (
 	"ingero/pkg/events"
 )
 
-// plainEvery is how often the table is written where no terminal redraws it.
+// plainEvery is how often the table is printed if there is no terminal.
 const plainEvery = 10 * time.Second
 
-// view is what a person, or a program behind a pipe, is shown of a trace while
-// it runs. It is a sink; notices come from any goroutine. Lines for people go
-// to standard error when standard output is JSON.
+// view shows a running trace to a person or to a program behind a pipe. It is a sink; notices
+// may come from any goroutine. If standard output is JSON, lines for people go to standard
+// error.
 type view struct {
 	json    bool
 	verbose bool
-	service bool               // the output is a log: there is no table
-	stop    context.CancelFunc // ends the trace: nobody reads it any more
+	service bool               // the output is a log: no table
+	stop    context.CancelFunc // ends the trace when the output is closed
 	out     *bufio.Writer
-	side    io.Writer // for people
-	debug   io.Writer // nil: stacks are not told
+	side    io.Writer // lines for people
+	debug   io.Writer // nil: stacks are not shown
 	color   bool
-	take    func(*view) (*board, error) // takes the terminal; nil: it is not to be taken
+	take    func(*view) (*board, error) // takes over the terminal; nil: do not
 	aside   *aside
 
-	notices chan session.Notice // not told yet
-	found   atomic.Bool         // a process to trace
+	notices chan session.Notice // not yet shown
+	found   atomic.Bool         // a process to trace was found
 
-	mu        sync.Mutex // held while writing, which may take as long as the reader likes
-	pane      *pane      // nil: no terminal to draw on
-	board     *board     // nil: the terminal is not taken
+	mu        sync.Mutex // held while writing, which may block on the reader
+	pane      *pane      // nil: no terminal
+	board     *board     // nil: the terminal is not taken over
 	table     string
 	shown     time.Time
-	named     bool // the first process, to a person
+	named     bool // the first process was announced
 	comms     map[uint32]string
 	functions symbols.Functions
-	words     map[string]string // names of functions as they are shown
+	words     map[string]string // readable function names, by mangled name
 	seen      explain.Seen
 	losses    losses
 	line      []byte
@@ -58,8 +58,7 @@ type view struct {
 	err       error
 }
 
-// view returns what shows a trace on out. When that cannot be written any more
-// it calls stop.
+// view returns a view that writes to out. It calls stop when writing fails.
 func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *view {
 	v := &view{json: json, verbose: verbose, stop: stop, aside: e.aside, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{},
 		notices: make(chan session.Notice, 1024)}
@@ -78,7 +77,7 @@ func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *v
 	return v
 }
 
-// say shows a line that stays, behind the notices that have come before.
+// say shows a permanent line, after the pending notices.
 func (v *view) say(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -86,7 +85,7 @@ func (v *view) say(line string) {
 	v.write(line)
 }
 
-// write writes a line for people. mu is held.
+// write writes a line for people. The caller holds mu.
 func (v *view) write(line string) {
 	line = oneLine(line) + "\n"
 	if v.board != nil {
@@ -101,9 +100,8 @@ func (v *view) write(line string) {
 	_ = v.pane.draw(v.table)
 }
 
-// notify takes a notice of the session. It does not wait for whoever reads the
-// output: the session would wait with it. Of a flood of notices some are lost;
-// the log and the ticks have all they say.
+// notify queues a notice of the session. It does not block, since the session would block with
+// it. When the queue is full, it drops notices; the log and the ticks have the same information.
 func (v *view) notify(n session.Notice) {
 	if n.Kind == session.NoticeTracing {
 		v.found.Store(true)
@@ -114,7 +112,7 @@ func (v *view) notify(n session.Notice) {
 	}
 }
 
-// tell shows the notices that wait. mu is held.
+// tell shows the pending notices. The caller holds mu.
 func (v *view) tell() {
 	for {
 		select {
@@ -137,7 +135,7 @@ func (v *view) tell() {
 	}
 }
 
-// waitsFor says what the trace waits for, if it has found nothing yet.
+// waitsFor says what the trace waits for if it has not found all processes yet.
 func (v *view) waitsFor(o *session.LiveOptions, late []proc.Process) {
 	if !v.found.Load() || len(late) > 0 {
 		v.say(waitText(o, late))
@@ -170,8 +168,8 @@ func (v *view) Batch(b *tick.Batch) error {
 	return nil
 }
 
-// lines writes a batch line by line: what happened to processes, the waits, then
-// the calls that they were in. mu is held. The writer keeps errors for Flush.
+// lines writes a batch as lines: process events, functions, waits, then the calls around them.
+// The caller holds mu. The writer keeps errors for Flush.
 func (v *view) lines(b *tick.Batch) {
 	if v.json {
 		for i := range b.Procs {
@@ -203,13 +201,13 @@ func (v *view) lines(b *tick.Batch) {
 	}
 }
 
-// put writes a line. mu is held.
+// put writes a line. The caller holds mu.
 func (v *view) put(line []byte) {
 	v.line = append(line, '\n')
 	_, _ = v.out.Write(v.line)
 }
 
-// late shows a call of which all is known that will be. mu is held.
+// late shows a call whose stack is known or no longer expected. The caller holds mu.
 func (v *view) late(c *events.Call) {
 	name := v.functions.Name(c)
 	if v.debug != nil {
@@ -225,10 +223,10 @@ func (v *view) late(c *events.Call) {
 	}
 }
 
-// maxReadable bounds the names that are kept in the words in which they are shown.
+// maxReadable limits the cache of readable names.
 const maxReadable = 1 << 12
 
-// readable returns a mangled name for people. mu is held.
+// readable returns a mangled name in readable form. The caller holds mu.
 func (v *view) readable(name string) string {
 	if name == "" {
 		return ""
@@ -277,7 +275,7 @@ func (v *view) Tick(t *tick.Tick) error {
 		v.check(v.out.Flush())
 	case v.pane != nil:
 		v.draw(t)
-	case v.service: // what happens is told, in lines
+	case v.service: // a log has lines only
 	case !v.verbose && t.Time.Sub(v.shown) >= plainEvery || t.Final:
 		v.shown = t.Time
 		_, err := fmt.Fprintf(v.out, "%s\n", explain.Live(t, &v.seen, v.options(defaultWidth, 0)))
@@ -286,10 +284,9 @@ func (v *view) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// draw draws the table on the terminal, which is taken for it when there is something to
-// draw. mu is held.
+// draw draws the table. With the first table, it takes over the terminal. The caller holds mu.
 func (v *view) draw(t *tick.Tick) {
-	if len(t.Ops) == 0 && v.table == "" && v.board == nil && !t.Final { // the line that says so stays
+	if len(t.Ops) == 0 && v.table == "" && v.board == nil && !t.Final { // keep the line that says what the trace waits for
 		return
 	}
 	if v.take != nil && v.table == "" && v.debug == nil && !t.Final {
@@ -298,7 +295,7 @@ func (v *view) draw(t *tick.Tick) {
 			v.board = b
 			v.aside.to(b)
 		}
-		v.take = nil // else it is drawn at the cursor, without keys
+		v.take = nil // if that failed, draw at the cursor, without keys
 	}
 	if v.board != nil {
 		v.board.show(&shot{tick: *t, seen: &v.seen})
@@ -309,14 +306,14 @@ func (v *view) draw(t *tick.Tick) {
 	v.check(v.pane.draw(v.table))
 }
 
-// broken takes an error of the terminal. It does not hold up whoever draws.
+// broken records an error of the terminal.
 func (v *view) broken(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.check(err)
 }
 
-// end puts the terminal back, with what is to stay there. No batch comes any more.
+// end restores the terminal and leaves the permanent lines. It must be called after the last batch.
 func (v *view) end() {
 	v.mu.Lock()
 	b := v.board
@@ -339,7 +336,7 @@ func (v *view) options(width, height int) explain.Options {
 	return explain.Options{Width: width, Height: height, Color: v.color, Location: time.Local}
 }
 
-// check ends the trace when its output cannot be written. mu is held.
+// check records an output error and ends the trace. The caller holds mu.
 func (v *view) check(err error) {
 	if err != nil && v.err == nil {
 		v.err = err
@@ -350,8 +347,8 @@ func (v *view) check(err error) {
 // Close implements [tick.Sink].
 func (v *view) Close() error { return nil }
 
-// failed tells the last notices and returns what went wrong with the output. A
-// reader that has gone is nothing wrong.
+// failed shows the last notices and returns the output's error. It is nil if the output's
+// reader is gone.
 func (v *view) failed() error {
 	v.end()
 	v.mu.Lock()

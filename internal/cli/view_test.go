@@ -30,10 +30,10 @@ func discard(t *testing.T, verbose bool) (*view, *bytes.Buffer) {
 	return v, &said
 }
 
-// A notice must not wait for whoever reads the output: the session would.
+// A notice must not wait for the reader of the output, since the session would wait too.
 func TestNoticesDoNotWait(t *testing.T) {
 	v, said := discard(t, false)
-	v.mu.Lock() // as while a line is written to a pipe that nobody reads
+	v.mu.Lock() // as while writing to a pipe that nobody reads
 	for pid := range uint32(5000) {
 		v.notify(session.Notice{Kind: session.NoticeTracing, PID: pid, Comm: "train"})
 	}
@@ -70,7 +70,7 @@ func TestWaitingIsSaid(t *testing.T) {
 	}
 }
 
-// The table is drawn over itself on a terminal, and lines stay above it.
+// The table is redrawn in place on a terminal, with permanent lines above.
 func TestTableOnATerminal(t *testing.T) {
 	v, _ := discard(t, false)
 	g := &testkit.Glass{Width: 100, Height: 50, Cooked: true}
@@ -101,7 +101,7 @@ func TestTableOnATerminal(t *testing.T) {
 	}
 }
 
-// Calls carry the name of the program that their process runs at the time.
+// Calls carry the current name of their process.
 func TestNamesOfProcesses(t *testing.T) {
 	v, _ := discard(t, true)
 	err := v.Batch(&tick.Batch{

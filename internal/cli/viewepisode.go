@@ -7,9 +7,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// episodes shows what a tick brought of the lives of chains: as lines of JSON, or as
-// lines that stay. Where a table is redrawn it tells what is new of a chain while that
-// lasts, so its lines are when one begins and when it is over. mu is held.
+// episodes shows a tick's episodes of chains, as JSON lines or permanent lines. Above a redrawn
+// table, it shows updates only if the severity changed; the table shows the rest. The caller
+// holds mu.
 func (v *view) episodes(t *tick.Tick) error {
 	for i := range t.Episodes {
 		e := &t.Episodes[i]

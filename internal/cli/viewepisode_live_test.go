@@ -9,7 +9,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// lives keeps what ticks told of the lives of chains.
+// lives collects the episodes of ticks.
 type lives struct {
 	told []tick.Episode
 	at   []time.Time
@@ -25,7 +25,7 @@ func (l *lives) Tick(t *tick.Tick) error {
 	return nil
 }
 
-// A real incident is told within two seconds of the first loss, once, and it ends.
+// A real incident is reported once, within two seconds of the first loss, and ends.
 func TestIncidentLives(t *testing.T) {
 	replay := store.NewReplay(recorded(t, "incident"), store.ReplayOptions{})
 	var l lives

@@ -10,8 +10,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// The lives of chains are lines for people or of JSON; what is hidden is neither, and
-// what a table on a terminal tells is not told beside it.
+// Episodes are shown as text or JSON lines, except hidden ones and, beside a table, those that the
+// table shows.
 func TestEpisodesAreShown(t *testing.T) {
 	event := func(kind tick.EpisodeKind, why tick.EpisodeWhy) tick.Episode {
 		return tick.Episode{Kind: kind, ID: "c-1.1", Why: why, Severity: tick.High, Chain: tick.Chain{ID: "c-1", Rule: "cpu-taken", PID: 7}}
@@ -23,7 +23,7 @@ func TestEpisodesAreShown(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		json, pane bool
-		want       []string // in the lines
+		want       []string // a part of each line
 	}{
 		{"lines", false, false, []string{"so far", "since", "since", "over"}},
 		{"a terminal", false, true, []string{"so far", "since", "over"}},

@@ -12,33 +12,33 @@ import (
 	"ingero/pkg/events"
 )
 
-// Limits of what is kept to show calls with their stacks.
+// Limits for showing calls with their stacks.
 const (
-	shownFrames = 1 << 17 // of all stacks that are kept; the oldest go
-	heldCalls   = 1 << 13 // that wait for the names of their stack
-	heldTicks   = 3       // after so many ticks they are shown without
+	shownFrames = 1 << 17 // frames of all kept stacks; the oldest are evicted
+	heldCalls   = 1 << 13 // calls that wait for their stack
+	heldTicks   = 3       // ticks after which a call is shown without its stack
 )
 
-// stackView joins calls with their stacks, whose names come some time after them.
+// stackView joins calls with their stacks, whose symbol names arrive later.
 type stackView struct {
 	known  map[uint32]*shownStack
-	order  []uint32 // of known, the oldest first
-	frames int      // of known
+	order  []uint32 // keys of known, oldest first
+	frames int      // number of frames in known
 	held   []heldCall
 	ticks  int
 }
 
 type shownStack struct {
 	events.Stack
-	told bool // to a person who asked for it
+	told bool // already shown to a person
 }
 
 type heldCall struct {
 	events.Call
-	tick int // when it came
+	tick int // tick in which it arrived
 }
 
-// add takes stacks in.
+// add adds stacks and evicts the oldest ones.
 func (v *stackView) add(list []events.Stack) {
 	if v.known == nil && len(list) > 0 {
 		v.known = map[uint32]*shownStack{}
@@ -59,8 +59,8 @@ func (v *stackView) add(list []events.Stack) {
 	}
 }
 
-// wait keeps a call until the names of its stack are known, if it has one and they are
-// not, and there is room.
+// wait holds a call whose stack is not known yet, and reports whether it did. It does not hold
+// calls beyond the limit.
 func (v *stackView) wait(c *events.Call) bool {
 	if c.Stack == 0 || v.known[c.Stack] != nil || len(v.held) >= heldCalls {
 		return false
@@ -69,7 +69,7 @@ func (v *stackView) wait(c *events.Call) bool {
 	return true
 }
 
-// release hands over calls that have waited and need not any more.
+// release calls show for the held calls whose stack is known or overdue.
 func (v *stackView) release(show func(*events.Call)) {
 	v.held = slices.DeleteFunc(v.held, func(h heldCall) bool {
 		if v.known[h.Stack] == nil && v.ticks-h.tick < heldTicks {
@@ -80,7 +80,7 @@ func (v *stackView) release(show func(*events.Call)) {
 	})
 }
 
-// tick counts a tick; at the last one nothing need be waited for.
+// tick counts a tick. The final tick makes all held calls overdue.
 func (v *stackView) tick(final bool) {
 	v.ticks++
 	if final {
@@ -88,7 +88,7 @@ func (v *stackView) tick(final bool) {
 	}
 }
 
-// stack returns the stack of a call, nil where it is not known.
+// stack returns the stack of a call, nil if unknown.
 func (v *stackView) stack(c *events.Call) *events.Stack {
 	if s := v.known[c.Stack]; s != nil {
 		return &s.Stack
@@ -96,7 +96,7 @@ func (v *stackView) stack(c *events.Call) *events.Stack {
 	return nil
 }
 
-// tell writes the stack of a call, once for each stack.
+// tell prints the stack of a call. It prints each stack once.
 func (v *stackView) tell(w io.Writer, c *events.Call, kernel string) {
 	s := v.known[c.Stack]
 	if s == nil || s.told {
@@ -110,20 +110,19 @@ func (v *stackView) tell(w io.Writer, c *events.Call, kernel string) {
 	}
 }
 
-// stackDrops are the reasons for which stacks, or parts of them, are lost.
+// stackDrops lists the drop reasons for stacks and parts of stacks.
 var stackDrops = []string{"stack-left-out", "stack-not-named", "python-left-out"}
 
-// warnEvery is how often at most it is said that stacks are lost.
+// warnEvery is the minimum time between warnings about dropped stacks.
 const warnEvery = 5 * time.Second
 
-// stackLosses tells of stacks that are lost while more are.
+// stackLosses warns while more stacks are dropped.
 type stackLosses struct {
 	counts map[string]uint64
 	told   time.Time
 }
 
-// grown returns what there is to say, "" mostly: that of a reason more were lost than when
-// that was last said.
+// grown returns a warning if more stacks were dropped since the last warning, else "".
 func (l *stackLosses) grown(t *tick.Tick) string {
 	var text []string
 	for _, d := range t.Drops {

@@ -14,7 +14,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// shownCalls are the calls in lines of JSON: the thread, then the frames of the stack.
+// shownCalls returns the calls in JSON lines: the thread, then the frames of the stack.
 func shownCalls(t *testing.T, text string) (got []string) {
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -45,8 +45,7 @@ func shownCalls(t *testing.T, text string) (got []string) {
 	return got
 }
 
-// A call is shown once the names of its stack are known, with them; when they do not come,
-// without; and nothing is shown twice.
+// A call is shown once: with its stack when the stack's names arrive, else without after a while.
 func TestCallsWithStacks(t *testing.T) {
 	v, _ := discard(t, false)
 	var out, debug bytes.Buffer
@@ -91,7 +90,7 @@ func TestCallsWithStacks(t *testing.T) {
 	}
 }
 
-// What is kept is bounded: the oldest stacks go, and calls beyond what can wait do not.
+// The stack view is bounded: the oldest stacks are evicted, and calls beyond the limit do not wait.
 func TestStackViewIsBounded(t *testing.T) {
 	var v stackView
 	for i := range uint32(3 * shownFrames / 64) {
@@ -111,7 +110,7 @@ func TestStackViewIsBounded(t *testing.T) {
 	}
 }
 
-// That stacks are lost is said when more are, and every five seconds at most.
+// Further lost stacks cause a warning, at most every five seconds.
 func TestStackLosses(t *testing.T) {
 	var l stackLosses
 	for _, c := range []struct {

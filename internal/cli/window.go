@@ -14,8 +14,8 @@ import (
 	"ingero/internal/query"
 )
 
-// timeFlags are the flags that say of when something is told. Every command that
-// reads has the same.
+// timeFlags holds the flags that select a time range. All commands that read recordings have
+// the same ones.
 type timeFlags struct {
 	since, from, to string
 	utc             bool
@@ -32,21 +32,21 @@ func bindUTC(f *pflag.FlagSet, utc *bool) {
 	f.BoolVar(utc, "utc", false, "read and show times in UTC instead of this machine's time zone")
 }
 
-// timesHelp says in help texts what a time is.
+// timesHelp describes time values in help texts.
 const timesHelp = `a time is 15:40 or 15:40:30 (the most recent
 one), "2026-01-02 15:40", RFC 3339 or Unix seconds, in this machine's time zone or, with
 --utc, in UTC`
 
-// given says whether a time was asked for.
+// given reports whether a time range was given.
 func (t *timeFlags) given() bool { return t.since != "" || t.from != "" || t.to != "" }
 
-// window is the time that a question is about: [from, to).
+// window is a time range: [from, to).
 type window struct {
 	from, to time.Time // zero: no bound
-	latest   bool      // no time was asked for: the latest recording, and how much of it the command says
+	latest   bool      // no range given: the command's default part of the latest recording
 }
 
-// window makes times of the flags. now is in the reader's zone.
+// window parses the flags. now is in the user's time zone.
 func (t *timeFlags) window(now time.Time) (window, error) {
 	switch {
 	case t.since != "" && (t.from != "" || t.to != ""):
@@ -63,7 +63,7 @@ func (t *timeFlags) window(now time.Time) (window, error) {
 	return t.between(now)
 }
 
-// between makes a window of --from and --to.
+// between parses --from and --to.
 func (t *timeFlags) between(now time.Time) (window, error) {
 	w := window{to: now}
 	var err error
@@ -77,7 +77,7 @@ func (t *timeFlags) between(now time.Time) (window, error) {
 		if w.to, late, err = parseTime(t.to, now); err != nil {
 			return w, badTime("--to", t.to)
 		}
-		if !late.IsZero() && !w.from.Before(w.to) { // --from 15:40 --to 15:45 at 15:42 is of today
+		if !late.IsZero() && !w.from.Before(w.to) { // --from 15:40 --to 15:45 at 15:42 means today
 			w.to = late
 		}
 	}
@@ -95,17 +95,17 @@ func badTime(flag, text string) error {
 		"%s cannot be %q: it must be a time", flag, text)
 }
 
-// clockText is a time of the reader's, with its zone.
+// clockText formats a time in its own zone.
 func clockText(t time.Time) string { return t.Format("2006-01-02 15:04:05 MST") }
 
-// unixSeconds has nine digits at least, so that 1540 is no time: 15:40 may be meant.
+// unixSeconds requires at least nine digits: 1540 could mean 15:40.
 var unixSeconds = regexp.MustCompile(`^[0-9]{9,11}(\.[0-9]{1,9})?$`)
 
-// parseTime reads a time of now's zone. One without a date is the last such time
-// of day that has been; later is then the next, where today's is still to come.
+// parseTime parses a time in now's zone. A time without a date is the most recent one; later
+// is then today's, if that is still in the future.
 func parseTime(s string, now time.Time) (t, later time.Time, err error) {
 	if t, err = parseDate(s, now.Location()); err == nil {
-		if t.Unix() < 0 || t.Year() > 2261 { // Unix nanoseconds end in 2262
+		if t.Unix() < 0 || t.Year() > 2261 { // int64 Unix nanoseconds end in 2262
 			return t, later, fmt.Errorf("nothing was recorded in %d", t.Year())
 		}
 		return t, later, nil
@@ -127,13 +127,13 @@ func parseTime(s string, now time.Time) (t, later time.Time, err error) {
 	return t, later, fmt.Errorf("%q is not a time", s)
 }
 
-// parseDate reads a time that says of which day it is.
+// parseDate parses a time with a date.
 func parseDate(s string, zone *time.Location) (time.Time, error) {
 	if unixSeconds.MatchString(s) {
 		whole, part, _ := strings.Cut(s, ".")
 		sec, _ := strconv.ParseInt(whole, 10, 64)
 		ns, _ := strconv.ParseInt((part + "000000000")[:9], 10, 64)
-		return time.Unix(sec, ns).In(zone), nil // digits they are, and few
+		return time.Unix(sec, ns).In(zone), nil // the digits always parse
 	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.In(zone), nil
@@ -146,7 +146,7 @@ func parseDate(s string, zone *time.Location) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q has no date", s)
 }
 
-// now returns the time, in the reader's zone.
+// now returns the current time in the user's zone.
 func (e *Env) now(utc bool) time.Time {
 	now := time.Now
 	if e.Now != nil {
@@ -155,7 +155,7 @@ func (e *Env) now(utc bool) time.Time {
 	return now().In(e.zone(utc))
 }
 
-// zone returns the zone in which times are read and shown.
+// zone returns the zone for reading and showing times.
 func (e *Env) zone(utc bool) *time.Location {
 	switch {
 	case utc:
@@ -166,8 +166,8 @@ func (e *Env) zone(utc bool) *time.Location {
 	return time.Local
 }
 
-// sessions returns the recordings of a window, the oldest first, of all that there
-// are, the latest first. The error is a [problem] when there is none.
+// sessions returns the recordings in the window, oldest first. all must be sorted newest first.
+// If none matches, the error is a [problem].
 func (w *window) sessions(all []query.Session, path string, zone *time.Location) ([]query.Session, error) {
 	if len(all) == 0 {
 		return nil, query.ErrNoSession
@@ -191,7 +191,7 @@ func (w *window) sessions(all []query.Session, path string, zone *time.Location)
 	return out, nil
 }
 
-// end returns up to when a recording goes.
+// end returns the time up to which a recording goes.
 func end(s *query.Session) time.Time {
 	if s.Ended.After(s.Updated) {
 		return s.Ended
@@ -199,7 +199,7 @@ func end(s *query.Session) time.Time {
 	return s.Updated
 }
 
-// stepsHelp says what steps are.
+// stepsHelp describes steps in help texts.
 const stepsHelp = `A step is what a program repeats. ingero finds steps from the order of the calls. If the
 program loads libnvToolsExt (NVTX 1 and 2), its own ranges define the steps: those of the
 repeating name that covers most of the time, shown as NVTX range "NAME". A # in the name

@@ -17,7 +17,7 @@ func TestParseTime(t *testing.T) {
 	for in, want := range map[string]time.Time{
 		"14:59":                     time.Date(2026, 3, 2, 14, 59, 0, 0, zoneCET),
 		"15:00":                     now,
-		"15:00:01":                  time.Date(2026, 3, 1, 15, 0, 1, 0, zoneCET), // today's has not been yet
+		"15:00:01":                  time.Date(2026, 3, 1, 15, 0, 1, 0, zoneCET), // today's is in the future
 		"2026-01-02 15:40":          time.Date(2026, 1, 2, 15, 40, 0, 0, zoneCET),
 		"2026-01-02 15:40:30":       time.Date(2026, 1, 2, 15, 40, 30, 0, zoneCET),
 		"2026-01-02T15:40":          time.Date(2026, 1, 2, 15, 40, 0, 0, zoneCET),
@@ -90,7 +90,7 @@ func TestBadWindows(t *testing.T) {
 	}
 }
 
-// The clock and the zone are the environment's.
+// The clock and the zone come from the environment.
 func TestZone(t *testing.T) {
 	at := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
 	e := &Env{Now: func() time.Time { return at }, Zone: zoneCET}

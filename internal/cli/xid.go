@@ -22,11 +22,11 @@ import (
 // xidOptions are the flags of xid.
 type xidOptions struct {
 	list, json bool
-	since      time.Duration // 0: from now on; with list, all
+	since      time.Duration // 0: from now on; with list: all
 	only       tick.XidVia
 }
 
-// xidSources are the ways that --source names.
+// xidSources maps the values of --source.
 var xidSources = map[string]tick.XidVia{"auto": 0, "tracepoint": tick.ViaTracepoint, "log": tick.ViaKernelLog}
 
 func xidCommand(e *Env) *cobra.Command {
@@ -77,7 +77,7 @@ query --show xids. xid does not need a running trace.`,
 	return c
 }
 
-// xid watches, or lists.
+// xid waits for faults, or lists them.
 func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 	machine := gpu.Machine{}
 	if o.only == 0 && !machine.Loaded() {
@@ -91,7 +91,7 @@ func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 		}
 	}})
 	if err != nil {
-		info, _ := machine.Read(ctx) // what it is about is err
+		info, _ := machine.Read(ctx) // err has the actual problem
 		return wordsXid(err, info, machine.Loaded())
 	}
 	w := &xidWatch{e: e, o: o, f: f, zone: e.zone(false), told: map[xidTold]bool{}, lost: map[string]uint64{}}
@@ -115,7 +115,7 @@ func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 	return errors.Join(err, f.Close())
 }
 
-// xidWatch shows faults as they come.
+// xidWatch prints faults as they arrive.
 type xidWatch struct {
 	e      *Env
 	o      *xidOptions
@@ -123,7 +123,7 @@ type xidWatch struct {
 	zone   *time.Location
 	from   int64
 	bursts xid.Bursts
-	told   map[xidTold]bool // what was explained in the burst at hand
+	told   map[xidTold]bool // explained faults of the current bursts
 	lost   map[string]uint64
 	shown  int
 }
@@ -133,10 +133,10 @@ type xidTold struct {
 	code  uint32
 }
 
-// maxTold bounds what is remembered as explained; then all is explained again.
+// maxTold limits the set of explained faults; when it is full, all faults are explained again.
 const maxTold = 4096
 
-// banner says that it waits, and by which ways.
+// banner says that xid waits, and on which sources.
 func (w *xidWatch) banner() {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(w.e.Stderr, "%s %s\n", w.e.now(false).Format("2006/01/02 15:04:05"), oneLine(fmt.Sprintf(format, args...)))
@@ -156,7 +156,7 @@ func (w *xidWatch) banner() {
 	}
 }
 
-// show prints the faults that have come, and what was lost.
+// show prints the new faults and reports lost ones.
 func (w *xidWatch) show(ctx context.Context) error {
 	xs := w.f.Drain(nil)
 	w.bursts.Group(xs)
@@ -198,8 +198,8 @@ func (w *xidWatch) print(x *tick.Xid) error {
 	return w.e.printf("%s", explain.XidText(x, detail, w.zone))
 }
 
-// processes returns those that use CUDA, where a fault names one, and a function that
-// looks at any.
+// processes returns the processes that use CUDA, if a fault names a process, and a function
+// that looks up any process.
 func (w *xidWatch) processes(ctx context.Context, xs []tick.Xid) (known []tick.Process, look func(uint32) (tick.Process, []string, bool)) {
 	host := proc.FS{}
 	look = func(pid uint32) (tick.Process, []string, bool) {
@@ -226,13 +226,13 @@ func (w *xidWatch) processes(ctx context.Context, xs []tick.Xid) (known []tick.P
 	return known, look
 }
 
-// tracepointSince is the first driver that has the tracepoint.
+// tracepointSince is the first driver branch with the tracepoint.
 const tracepointSince = 575
 
-// wordsXid says why faults cannot be waited for.
+// wordsXid explains why xid cannot wait for faults.
 func wordsXid(err error, info gpu.Info, loaded bool) error {
 	var major int
-	_, _ = fmt.Sscanf(info.Driver.Version, "%d.", &major) // 0 where it is not known
+	_, _ = fmt.Sscanf(info.Driver.Version, "%d.", &major) // 0 if unknown
 	name := probes.XidTracepoints[0].String()
 	switch {
 	case errors.Is(err, fs.ErrPermission):

@@ -19,7 +19,7 @@ import (
 	"ingero/internal/xid"
 )
 
-// The ways to fail have words of their own, and each says what to do.
+// Each kind of failure has its own message and remedy.
 func TestXidErrors(t *testing.T) {
 	none := fmt.Errorf("nvidia:nvidia_dev_xid: %w", probes.ErrNoTracepoint)
 	driver := func(v string) gpu.Info { return gpu.Info{Driver: gpu.Driver{Version: v}} }
@@ -49,7 +49,7 @@ func TestXidErrors(t *testing.T) {
 	}
 }
 
-// logLine writes a line to the kernel's log.
+// logLine writes a line to the kernel log.
 func logLine(t *testing.T, line string) {
 	t.Helper()
 	f, err := os.OpenFile(xid.LogPath, os.O_WRONLY, 0)
@@ -60,8 +60,8 @@ func logLine(t *testing.T, line string) {
 	testkit.NeedKernel(t, fmt.Sprintf("a log that can be written (%v)", err), err == nil)
 }
 
-// A watch says that it waits, shows faults in the form that is known of them as they
-// come, names the process that one hit, and ends well with Ctrl-C; a list has them too.
+// xid says that it waits, shows faults as they arrive in their known form, names the affected
+// process, and ends on Ctrl-C; --list shows them too.
 func TestXidWatch(t *testing.T) {
 	testkit.KernelLog(t, false)
 	victim := testkit.Start(t, exec.Command("cat"))
@@ -103,8 +103,8 @@ func TestXidWatch(t *testing.T) {
 	listed(t, run("xid", "--list", "--since", "1h", "--json"), pci, victim.PID())
 }
 
-// A trace tells the faults that come meanwhile, records them with what the process that
-// they hit was doing, and explain says what they mean.
+// A trace shows new faults and records them with the last calls of the affected process, and
+// explain gives their meaning.
 func TestTraceTellsFaults(t *testing.T) {
 	b := newBench(t)
 	testkit.KernelLog(t, false)
@@ -146,7 +146,7 @@ func TestTraceTellsFaults(t *testing.T) {
 	}
 }
 
-// listed checks what a list says of the three faults.
+// listed checks a list's output for the three faults.
 func listed(t *testing.T, cmd *exec.Cmd, pci string, victim int) {
 	t.Helper()
 	out, err := cmd.Output()

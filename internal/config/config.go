@@ -8,76 +8,76 @@ import (
 	"time"
 )
 
-// Config is all settings.
+// Config holds all settings.
 type Config struct {
 	DB     string // path of the database
-	Node   string // name of this machine in what is recorded
+	Node   string // name of this machine in recordings
 	Debug  bool
 	Trace  Trace
 	Causes Causes
-	// TokenFile has what others must know who ask over the network; empty: none.
+	// TokenFile holds the bearer token that network clients must send; empty: none.
 	TokenFile   string
 	UpdateCheck bool
 	Serve       Serve
 	Fleet       Fleet
-	// From says where each setting that is no default came from, by key:
-	// "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db".
+	// From is the source of each non-default setting, by key: "/etc/ingero/ingero.yaml:3",
+	// "INGERO_DB", "--db".
 	From map[string]string
-	// Unread is a file of settings in the current folder that was not read, since root would
-	// do what others wrote there; "" where there is none.
+	// Unread is a config file in the current directory that was not read, since this process is root
+	// and others may have written it; "" if none.
 	Unread string
 
 	file string   // --config
-	dbs  []string // where a database is looked for when none is named
+	dbs  []string // paths to search for a database if none is named
 }
 
-// Serve is where and for whom the dashboard and the MCP server answer.
+// Serve configures the dashboard and the MCP server.
 type Serve struct {
 	Addr       string
-	Cert, Key  string // paths; empty: a certificate that is signed by itself
+	Cert, Key  string // paths; empty: self-signed certificate
 	NoTLS      bool
 	AllowHosts []string
-	MCP        string // where assistants are answered over HTTP; empty: on standard input and output
-	TestReport string // path of what make test-gpu reports
+	MCP        string // HTTP listen address; empty: standard input and output
+	TestReport string // path of the report of make test-gpu
 }
 
-// Fleet is which machines are asked.
+// Fleet configures the queried nodes.
 type Fleet struct {
-	Nodes []string // empty: none, but a database here
-	CA    string   // path; empty: the machine's certificates
-	Pins  []string // fingerprints of keys
-	// Timeout is how long one of them is waited for; clocks may be off by Skew.
+	Nodes []string // empty: query a local database
+	CA    string   // path; empty: the system's CA certificates
+	Pins  []string // fingerprints of certificate keys
+	// Timeout limits the wait for each node; Skew is the threshold for clock skew warnings.
 	Timeout, Skew time.Duration
 }
 
-// Causes are which causes of lost time are shown. All are looked for and recorded.
+// Causes selects which causes of lost time are shown. All causes are detected and recorded.
 type Causes struct {
-	MinSeverity string   // "LOW", "MEDIUM" or "HIGH", in capitals or not
-	RulesOff    []string // by name
+	MinSeverity string   // "LOW", "MEDIUM" or "HIGH", in upper or lower case
+	RulesOff    []string // names of rules
 }
 
-// Trace is what the trace and run commands do.
+// Trace configures the trace and run commands.
 type Trace struct {
 	PIDs         []uint32
-	User         string // a name, a number, "all", or empty: the caller
-	Place        Place  // where they must be
+	User         string // name, UID, "all", or empty: the caller
+	Place        Place  // further restricts the processes
 	Cmdline      string // "off", "safe" or "full"
 	Kube         Kube
-	Duration     time.Duration // 0: until it is ended
+	Duration     time.Duration // 0: until interrupted
 	JSON         bool
 	Record       bool
 	RecordAll    bool
-	MaxDB        int64         // bytes; 0: no bound
-	MaxAge       time.Duration // 0: no bound
+	MaxDB        int64         // bytes; 0: no limit
+	MaxAge       time.Duration // 0: no limit
 	Verbose      bool
 	NoFollow     bool
-	CudaLibs     []string // paths; of a library that has none here, all are found by name
-	MaxOverhead  float64  // share of the time of the traced processes; 0: no bound
+	CudaLibs     []string // paths; other kinds of libraries are found by name
+	MaxOverhead  float64  // share of the traced processes' time; 0: no limit
 	Stack        string   // "slow" or "true", "all", "false"
 	PyProbe      bool
 	PyWalker     string // "auto", "ebpf", "userspace"
-	SamplingRate int    // 0 adaptive, 1 all, N: one in N
-	RingBytes    int64  // a power of two, or 0: the default
+	SamplingRate int    // 0: adaptive; 1: all; N: one in N
+	RingBytes    int64  // a power of two; 0: the default
 	NoIO         bool
 	NoTCP        bool
 	NoNet        bool
@@ -85,19 +85,19 @@ type Trace struct {
 	Deadband     int           // percent; 0: none
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"
-	Prometheus   string        // address to serve metrics on; empty: none
+	Prometheus   string        // listen address for metrics; empty: none
 	OTLP         OTLP
-	ClickHouse   string // URLs with commas between; empty: none
+	ClickHouse   string // URLs separated by commas; empty: none
 	Notify       Notify
 }
 
-// Notify says which webhook is told of causes; none, if there is no URL.
+// Notify configures the webhook for causes; without a URL there is none.
 type Notify struct {
 	URL        string
-	SecretFile string // of what messages are signed with; empty: they are not
+	SecretFile string // file of the signing secret; empty: messages are not signed
 }
 
-// OTLP says which OpenTelemetry receiver is told; none, if there is no endpoint.
+// OTLP configures the OpenTelemetry receiver; without an endpoint there is none.
 type OTLP struct {
 	Endpoint    string // host:port, a URL, or "env"
 	Traces      string // "all", "notable" or "off"
@@ -106,30 +106,29 @@ type OTLP struct {
 	CAFile      string
 }
 
-// Place says where a process must be to be traced: each may name several, with commas
-// between; an empty one says nothing.
+// Place restricts the traced processes. Each field may have several values, separated by commas;
+// an empty field restricts nothing.
 type Place struct{ Pod, Namespace, Container, Cgroup, Job string }
 
-// Kube says who knows the Kubernetes pods of this machine; nobody, if neither URL is
-// there.
+// Kube configures how to ask Kubernetes for this machine's pods. Without URLs, ingero does not ask.
 type Kube struct {
 	Kubelet   string // URL
 	API       string // URL
 	TokenFile string
-	CAFile    string // empty: the machine's certificates
+	CAFile    string // empty: the system's CA certificates
 	Insecure  bool
 }
 
-// Inputs is all that Load depends on, but for the content and owners of files.
+// Inputs are all inputs of Load, except the content and owners of files.
 type Inputs struct {
-	Getenv     func(string) string // nil: no environment. An empty variable is none
-	Flags      map[string]string   // by name, those that were given; see Flags
-	UID        int                 // that this process runs as
-	Caller     int                 // on whose behalf: the person behind sudo, else UID
-	Home       string              // the caller's; empty: none
+	Getenv     func(string) string // nil: no environment. An empty variable counts as unset
+	Flags      map[string]string   // flags that were given, by name; see Flags
+	UID        int                 // effective UID of this process
+	Caller     int                 // UID of the user behind sudo, else UID
+	Home       string              // home directory of the caller; empty: none
 	Cwd        string
 	Hostname   string
-	Container  bool   // this process lives in one
+	Container  bool   // this process runs in a container
 	SystemFile string // empty: /etc/ingero/ingero.yaml
 }
 
@@ -138,29 +137,29 @@ const (
 	localFile  = "ingero.yaml"
 )
 
-// Error is a setting that cannot be used.
+// Error is an invalid setting.
 type Error struct {
-	At   string // where it was given: "ingero.yaml:3", "INGERO_DB", "--db", or a file
+	At   string // its source: "ingero.yaml:3", "INGERO_DB", "--db", or a file
 	What string
 	Do   string // may be empty
 	Err  error  // may be nil
 }
 
-// Error returns where and what.
+// Error returns the source and the problem.
 func (e *Error) Error() string { return e.At + ": " + e.What }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// assignment is one setting in one layer.
+// assignment is the value of one setting in one layer.
 type assignment struct {
 	to    *Setting
 	value string
 	at    string
-	base  string // folder that a relative path starts from
+	base  string // directory for relative paths
 }
 
-// Load puts the layers on top of each other. Its errors are of type *Error.
+// Load merges the layers of settings. Its errors have type *Error.
 func Load(in Inputs) (*Config, error) {
 	in.fill()
 	c, err := in.defaults()
@@ -168,7 +167,7 @@ func Load(in Inputs) (*Config, error) {
 		return nil, err
 	}
 	environment, flags := in.environment(), in.flags()
-	// Which file --config names must be known before it is read.
+	// --config names the file to read, so apply it first.
 	if err := c.apply(in, pick(environment, configKey), pick(flags, configKey)); err != nil {
 		return nil, err
 	}
@@ -204,8 +203,8 @@ func (in Inputs) defaults() (*Config, error) {
 	return c, nil
 }
 
-// Databases are where a reader looks for a database, in this order: DB alone when
-// it was named, else each place where this machine may keep one.
+// Databases returns the paths where a reader looks for a database, in order: only DB if it was
+// named, else each default path of this machine.
 func (c *Config) Databases() []string { return c.dbs }
 
 // apply sets the assignments, layer by layer.
@@ -224,7 +223,7 @@ func (c *Config) apply(in Inputs, layers ...[]assignment) error {
 	return nil
 }
 
-// put sets what is assigned.
+// put sets the assigned value.
 func (a *assignment) put(c *Config, in Inputs) *Error {
 	err := a.to.set(c, a.value, in, a.base)
 	if err == nil {
@@ -233,7 +232,7 @@ func (a *assignment) put(c *Config, in Inputs) *Error {
 	return &Error{At: a.at, What: fmt.Sprintf("%s cannot be %q: %v", a.to.Key, a.value, err), Do: a.to.Help, Err: err}
 }
 
-// exclude takes back the settings of lower layers that a layer's own rule out.
+// exclude resets the settings of lower layers that this layer's settings exclude.
 func (c *Config) exclude(in Inputs, layer []assignment) error {
 	given := map[string]string{}
 	for _, a := range layer {
@@ -255,7 +254,7 @@ func (c *Config) exclude(in Inputs, layer []assignment) error {
 	return nil
 }
 
-// complete fills what depends on the machine.
+// complete sets the defaults that depend on the machine.
 func (c *Config) complete(in Inputs) {
 	const service = "/var/lib/ingero/ingero.db"
 	own := filepath.Join(in.Home, ".ingero", "ingero.db")
@@ -275,13 +274,13 @@ func (c *Config) complete(in Inputs) {
 	}
 }
 
-// file is one file of settings.
+// file is a config file.
 type file struct {
 	name   string
-	absent bool // it need not be there
+	absent bool // the file may be absent
 }
 
-// places are the files that are read, each of which outranks those before it.
+// places returns the config files to read; later ones override earlier ones.
 func (in Inputs) places(named string) []file {
 	all := []file{{in.SystemFile, true}}
 	if in.UID != 0 && in.Cwd != "" {
@@ -293,7 +292,7 @@ func (in Inputs) places(named string) []file {
 	return all
 }
 
-// unread returns the file in the current folder if it is there and is none of the places.
+// unread returns the config file in the current directory if it exists and is not in places.
 func (in Inputs) unread(named string) string {
 	local := filepath.Join(in.Cwd, localFile)
 	is := func(f file) bool { return sameFile(f.name, local) }
@@ -303,7 +302,7 @@ func (in Inputs) unread(named string) string {
 	return local
 }
 
-// sameFile tells whether two names are of one file.
+// sameFile reports whether two paths name the same file.
 func sameFile(a, b string) bool {
 	x, err := os.Stat(a)
 	if err != nil {
@@ -313,7 +312,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// files reads the files that exist, and the one that must.
+// files reads the config files. Only the named one must exist.
 func (in Inputs) files(named string) (layers [][]assignment, err error) {
 	for _, f := range in.places(named) {
 		layer, _, errs := in.readFile(f.name, f.absent)

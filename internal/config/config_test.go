@@ -15,7 +15,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// world is a machine with a system file, a folder to stand in and a named file.
+// world is a machine with a system file, a current directory and a named file.
 type world struct {
 	t     *testing.T
 	in    Inputs
@@ -54,7 +54,7 @@ func (w *world) load() *Config {
 	return c
 }
 
-// refused loads and returns the error, which must be one.
+// refused calls Load and returns its error, which must exist.
 func (w *world) refused() *Error {
 	w.t.Helper()
 	c, err := Load(w.in)
@@ -102,7 +102,7 @@ func TestDefaultDB(t *testing.T) {
 	}
 }
 
-// samples has two values of each kind, and how a Config shows them.
+// samples has two values of each kind, in the form that a Config shows.
 var samples = map[string][2]string{
 	"path": {"/a/b", "/c/d"}, "paths": {"/a/x.so:/y.so", "/b.so"}, "percent": {"5%", "50%"}, "text": {"alice", "bob"}, "address": {":9090", "0.0.0.0:9091"}, "bool": {"true", "false"}, "number": {"3", "4"},
 	"duration": {"1m30s", "2h"}, "size": {"16m", "32m"}, "pids": {"4821", "4822"},
@@ -116,8 +116,7 @@ func sample(s *Setting, layer int) string {
 	return samples[s.Kind()][layer%2]
 }
 
-// Each setting is given in one layer after another, with two values in turns, so
-// that each layer has to outrank the one before it.
+// Each layer overrides the one below it. Each setting gets two values in turns, layer by layer.
 func TestLayers(t *testing.T) {
 	for i := range Settings {
 		s := &Settings[i]
@@ -174,7 +173,7 @@ func TestNamedFileMustExist(t *testing.T) {
 	}
 }
 
-// What a folder's owner wrote is not what root does.
+// Root does not read the config file of the current directory.
 func TestRootLeavesLocalFile(t *testing.T) {
 	w := newWorld(t)
 	w.in.UID = 0
@@ -192,7 +191,7 @@ func TestRootLeavesLocalFile(t *testing.T) {
 }
 
 func TestOwners(t *testing.T) {
-	testkit.NeedRoot(t) // to give files away
+	testkit.NeedRoot(t) // to change owners
 	const bob, eve = 4242, 6666
 	for _, tt := range []struct {
 		name        string
@@ -224,7 +223,7 @@ func TestOwners(t *testing.T) {
 					w.in.SystemFile = path
 				case "named":
 					w.in.Flags["config"] = path
-				case "link": // the link is root's, what it leads to may not be
+				case "link": // the link belongs to root, its target may not
 					link := filepath.Join(t.TempDir(), "link.yaml")
 					if err := os.Symlink(path, link); err != nil {
 						t.Fatal(err)

@@ -1,14 +1,11 @@
-// Package config turns defaults, files, the environment and flags into one
-// [Config].
+// Package config merges defaults, files, the environment and flags into one [Config].
 //
-// The layers, each of which outranks those before it: defaults,
-// /etc/ingero/ingero.yaml, ./ingero.yaml (never for root, who would run with what
-// the owner of a folder says), the file of --config, INGERO_* variables, flags.
-// Nothing is guessed: an unknown key, a key given twice, a value of the wrong
-// kind and a file that somebody else could have written are errors, which say
-// where and what to do.
+// Later layers override earlier ones: defaults, /etc/ingero/ingero.yaml, ./ingero.yaml (never for
+// root, who would obey the owner of a directory), the file of --config, INGERO_* variables, flags.
+// The parser is strict and reports errors with the location and a remedy. Errors are unknown keys,
+// duplicate keys, values of the wrong kind, and files that others may write.
 //
-// A setting is one row of the table: its key, variable, flag, default and help
-// come from there, and so does the reference in the documents. Only cli calls
-// this package; all others are given the values they need.
+// A setting is one row of the table [Settings]. The row defines its key, variable, flag, default
+// and help, also for the reference documentation. Only cli calls this package; it passes the
+// values to all others.
 package config

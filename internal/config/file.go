@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile is far more than all settings take, in bytes.
+// maxFile limits the size of a config file, in bytes. All settings need far less.
 const maxFile = 1 << 20
 
-// readFile reads the settings of one file; absent says that it may be. Errors are of
-// type *Error: of what is wrong in the file, all.
+// readFile reads the settings of one file. absent means that the file may be missing. Errors have
+// type *Error; errs has all errors in the file.
 func (in Inputs) readFile(name string, absent bool) (_ []assignment, there bool, errs []*Error) {
 	text, err := in.readTrusted(name)
 	if errors.Is(err, fs.ErrNotExist) && absent {
@@ -41,14 +41,14 @@ func (in Inputs) readFile(name string, absent bool) (_ []assignment, there bool,
 	return out, true, errs
 }
 
-// readTrusted reads a file that nobody but root and the caller can have written.
-// What it says is done as root, so the check is of the open file, not of a name.
+// readTrusted reads a file that belongs to root, the caller or this user and is not
+// world-writable. Root obeys its content, so the check is on the open file, not on a path.
 func (in Inputs) readTrusted(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe must not block
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // do not block on a pipe
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // read only
+	defer func() { _ = f.Close() }() // opened read-only
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
@@ -73,7 +73,7 @@ func (in Inputs) readTrusted(name string) ([]byte, error) {
 	return text, nil
 }
 
-// parseFile reads settings in YAML, strictly.
+// parseFile parses YAML settings strictly.
 func parseFile(name string, text []byte) ([]assignment, []*Error) {
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc, more yaml.Node
@@ -92,7 +92,7 @@ func parseFile(name string, text []byte) ([]assignment, []*Error) {
 	return p.out, p.errs
 }
 
-// syntaxError makes "file:line: what" of the decoder's "yaml: line 3: what".
+// syntaxError converts the decoder's "yaml: line 3: what" to "file:line: what".
 func syntaxError(name string, err error) *Error {
 	what := strings.TrimPrefix(err.Error(), "yaml: ")
 	at := name
@@ -107,7 +107,7 @@ func syntaxError(name string, err error) *Error {
 type parser struct {
 	name, base string
 	out        []assignment
-	seen       map[string]int // key: line
+	seen       map[string]int // line of each key
 	errs       []*Error
 }
 
@@ -117,7 +117,7 @@ func (p *parser) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.name, n
 
 func (p *parser) mapping(prefix string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // an empty file, or a heading with nothing below
+		return // an empty file, or a section without settings
 	}
 	if n.Kind != yaml.MappingNode {
 		p.fail(&Error{At: p.at(n), What: "expected settings here, as lines of KEY: VALUE"})
@@ -177,7 +177,7 @@ func isSection(key string) bool {
 	return false
 }
 
-// unknown names the setting that was probably meant.
+// unknown returns the error for an unknown key, with the most similar key as the remedy.
 func unknown(at, key string) *Error {
 	e := &Error{At: at, What: fmt.Sprintf("there is no setting %.80s", key), Do: "docs/reference/commands.md lists the settings"}
 	best := min(max(2, len(key)/3), 5) + 1
@@ -187,7 +187,7 @@ func unknown(at, key string) *Error {
 			continue
 		}
 		d := distance(key, s.Key)
-		if _, last, ok := strings.Cut(s.Key, "."); ok { // its name without the heading
+		if _, last, ok := strings.Cut(s.Key, "."); ok { // its name without the section
 			d = min(d, distance(key, last)+1)
 		}
 		if d < best {
@@ -197,9 +197,9 @@ func unknown(at, key string) *Error {
 	return e
 }
 
-// distance is the number of letters to add, drop or change to make b of a.
+// distance returns the edit distance of a and b: letters to add, remove or change.
 func distance(a, b string) int {
-	const far = 64 // no key is that long
+	const far = 64 // longer than any key
 	if len(a) > far {
 		return far
 	}

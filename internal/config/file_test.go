@@ -127,6 +127,6 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		c := &Config{From: map[string]string{}}
-		_ = c.apply(Inputs{}, out) // values may be wrong; it must not panic
+		_ = c.apply(Inputs{}, out) // values may be invalid; it must not panic
 	})
 }

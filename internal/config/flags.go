@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Flags are the flags of one command.
+// Flags holds the flags given to one command.
 type Flags struct{ given map[string]string }
 
-// Bind gives a command the flags of its settings. What they are given is for
-// [Inputs.Flags], once the command line has been parsed.
+// Bind adds the flags of a command's settings to the command. After parsing, [Flags.Given]
+// returns their values for [Inputs].
 func Bind(c *cobra.Command) *Flags {
 	f := &Flags{given: map[string]string{}}
 	for i := range Settings {
@@ -32,21 +32,21 @@ func Bind(c *cobra.Command) *Flags {
 	return f
 }
 
-// complete tells a shell what can stand behind the flag.
+// complete registers the flag's values for shell completion.
 func (s *Setting) complete(c *cobra.Command) {
 	kind := s.Kind()
 	if kind == "path" || kind == "paths" {
-		return // files
+		return // default completion: file names
 	}
-	// The error is that the flag is not there, or has this already.
+	// It fails only if the flag does not exist or already has a completion.
 	_ = c.RegisterFlagCompletionFunc(s.Flag, cobra.FixedCompletions(s.Choices, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// Given returns the flags that were given, by name.
+// Given returns the given flags, by name.
 func (f *Flags) Given() map[string]string { return f.given }
 
-// flagValue implements pflag.Value. It keeps the text, for Load to weigh against
-// the other layers, and refuses at once what cannot be.
+// flagValue implements pflag.Value. It keeps the text for Load, which merges the layers, and
+// rejects invalid values at once.
 type flagValue struct {
 	f *Flags
 	s *Setting
@@ -54,7 +54,7 @@ type flagValue struct {
 
 // Set implements pflag.Value.
 func (v *flagValue) Set(text string) error {
-	// A home folder is for Load to know.
+	// Load resolves the real home directory.
 	if err := v.s.set(new(Config), text, Inputs{Home: "/"}, "/"); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (v *flagValue) Set(text string) error {
 
 // String implements pflag.Value.
 func (v *flagValue) String() string {
-	if v.s == nil { // pflag makes a zero value to compare with
+	if v.s == nil { // pflag creates a zero value for comparison
 		return ""
 	}
 	return v.s.Default
@@ -98,7 +98,7 @@ func Reference() string {
 		}
 		key := "`" + s.Key + "`"
 		if s.Key == configKey {
-			key = "" // a file cannot name another
+			key = "" // a file cannot name another file
 		}
 		reload := ""
 		if s.Reload {

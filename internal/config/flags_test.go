@@ -13,7 +13,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// parse runs a command line and returns the flags that it gave.
+// parse parses a command line and returns the given flags.
 func parse(t *testing.T, command string, args ...string) (map[string]string, string, error) {
 	t.Helper()
 	c := &cobra.Command{Use: command, RunE: func(*cobra.Command, []string) error { return nil }, SilenceErrors: true, SilenceUsage: true}
@@ -81,8 +81,7 @@ func TestHelp(t *testing.T) {
 	testkit.Golden(t, "reference.md", Reference())
 }
 
-// The table is what everything follows from; a row that contradicts another is
-// found here.
+// The rows of the table of settings do not contradict each other.
 func TestSettings(t *testing.T) {
 	seen := map[string]string{}
 	once := func(what, s string) {

@@ -10,34 +10,34 @@ import (
 	"ingero/internal/causal"
 )
 
-// Setting is one row of the table.
+// Setting is one row of the table of settings.
 type Setting struct {
-	Key      string   // in a file; a dot is a level of it
-	Env      string   // variable; empty: none
+	Key      string   // key in a file; a dot separates levels
+	Env      string   // environment variable; empty: none
 	Flag     string   // without dashes; empty: none
 	Short    string   // one letter; empty: none
-	Commands []string // that have the flag; nil: all
+	Commands []string // commands with the flag; nil: all
 	Default  string
-	Bare     string   // what the flag means without a value; empty: it needs one, but for a bool
-	Choices  []string // of a text, when only these will do
-	Excludes string   // key of a setting that a higher layer takes back by giving this one
-	Hidden   bool     // in help and reference: for tests
-	Reload   bool     // a running trace takes a new value when it is sent SIGHUP
-	Reads    bool     // it names files that must be there
-	Secret   bool     // a URL whose path may be one
-	Help     string   // one line, no full stop
+	Bare     string   // value of the flag without an argument; empty: required, except for a bool
+	Choices  []string // permitted values of a text; nil: any
+	Excludes string   // key of a setting in lower layers that this one resets
+	Hidden   bool     // omitted from help and reference: for tests
+	Reload   bool     // a running trace applies a new value on SIGHUP
+	Reads    bool     // names files that must exist
+	Secret   bool     // a URL whose path may be a secret
+	Help     string   // one line, without a full stop
 
-	field func(*Config) any   // a pointer, whose type is the setting's kind
-	check func(*Config) error // of the value; nil: any will do
+	field func(*Config) any   // pointer whose type is the setting's kind
+	check func(*Config) error // validates the value; nil: any is valid
 }
 
 const configKey = "config"
 
 var (
 	tracers = []string{"trace", "run"}
-	causing = []string{"trace", "run", "explain", "top"} // that tell causes
+	causing = []string{"trace", "run", "explain", "top"} // commands that show causes
 	serving = []string{"dashboard", "mcp"}
-	asking  = []string{"query", "explain", "export"} // that can ask other machines
+	asking  = []string{"query", "explain", "export"} // commands that can query other nodes
 	fleets  = slices.Concat(asking, []string{"mcp"})
 )
 
@@ -247,7 +247,7 @@ var Settings = []Setting{
 		field:   func(c *Config) any { return &c.Trace.Link }},
 }
 
-// find returns the setting of a key, nil when there is none.
+// find returns the setting with a key, nil if there is none.
 func find(key string) *Setting {
 	for i := range Settings {
 		if Settings[i].Key == key {
@@ -257,7 +257,7 @@ func find(key string) *Setting {
 	return nil
 }
 
-// For tells whether a command has the setting.
+// For reports whether a command has the setting.
 func (s *Setting) For(command string) bool {
 	if s.Commands == nil {
 		return true
@@ -271,7 +271,7 @@ func (s *Setting) For(command string) bool {
 }
 
 func checkNode(c *Config) error {
-	if len(c.Node) > 253 { // the longest host name
+	if len(c.Node) > 253 { // maximum length of a host name
 		return errors.New("it must have at most 253 characters")
 	}
 	if strings.ContainsFunc(c.Node, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
@@ -296,7 +296,7 @@ func checkDeadband(c *Config) error {
 }
 
 func checkMaxDB(c *Config) error {
-	const least = 16 << 20 // what is small and kept needs some
+	const least = 16 << 20 // room for data that is never removed
 	if n := c.Trace.MaxDB; n < 0 || n > 0 && n < least {
 		return errors.New("it must be 0 or at least 16m")
 	}
@@ -304,7 +304,7 @@ func checkMaxDB(c *Config) error {
 }
 
 func checkRing(c *Config) error {
-	const least, most = 4 << 10, 1 << 30 // the kernel's ring has 32-bit offsets
+	const least, most = 4 << 10, 1 << 30 // offsets in the kernel's ring buffer have 32 bits
 	n := c.Trace.RingBytes
 	if n != 0 && (n < least || n > most || n&(n-1) != 0) {
 		return errors.New("it must be a power of two from 4096 to 1g")

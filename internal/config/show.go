@@ -12,14 +12,14 @@ import (
 	"ingero/internal/redact"
 )
 
-// Value is a setting as it is in force.
+// Value is the current value of a setting.
 type Value struct {
 	*Setting
-	Text string // as a file has it, without what may be secret
-	From string // as in Config.From; "": the default
+	Text string // in file syntax, with possible secrets redacted
+	From string // source, as in Config.From; "": the default
 }
 
-// Values returns all settings as they are in force, in the order of the table.
+// Values returns the current values of all settings, in table order.
 func (c *Config) Values() []Value {
 	var out []Value
 	for i := range Settings {
@@ -29,8 +29,7 @@ func (c *Config) Values() []Value {
 	return out
 }
 
-// Differ returns the settings whose values are not the same in both, in the order of
-// the table.
+// Differ returns the settings with different values in a and b, in table order.
 func Differ(a, b *Config) []*Setting {
 	var out []*Setting
 	for i := range Settings {
@@ -41,10 +40,10 @@ func Differ(a, b *Config) []*Setting {
 	return out
 }
 
-// Shown returns the setting's value as text, without what may be secret.
+// Shown returns the setting's value as text, with possible secrets redacted.
 func (s *Setting) Shown(c *Config) string { return s.hide(s.text(c)) }
 
-// text is the setting's value as a file has it.
+// text returns the setting's value in file syntax.
 func (s *Setting) text(c *Config) string {
 	switch v := s.field(c).(type) {
 	case *string:
@@ -75,7 +74,7 @@ func (s *Setting) text(c *Config) string {
 	panic("config: no text for " + s.Key)
 }
 
-// sizeText is a size in the largest unit that has it whole.
+// sizeText formats a size in the largest unit that divides it.
 func sizeText(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for _, u := range sizeUnits {
@@ -86,7 +85,7 @@ func sizeText(n int64) string {
 	return text
 }
 
-// durationText is a duration without parts that are zero.
+// durationText formats a duration without its zero parts.
 func durationText(d time.Duration) string {
 	if d == 0 {
 		return "0"
@@ -101,8 +100,8 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// hide takes out what may be secret: of URLs the user, the password and the question,
-// and the path of one that is the right to call it.
+// hide redacts possible secrets in a value: the user, password and query of URLs, and the path
+// of URLs of Secret settings.
 func (s *Setting) hide(text string) string {
 	switch s.field(new(Config)).(type) {
 	case *string, *words, *address:
@@ -129,9 +128,9 @@ func (s *Setting) hide(text string) string {
 	return strings.Join(parts, ",")
 }
 
-// Check looks at the settings as Load does, and further: it returns which files it
-// read, and everything that is wrong in them, in the environment and in the flags. What
-// can be used and names a file that is not there is wrong too.
+// Check validates the settings more thoroughly than Load. It returns the files that it read and
+// all errors in files, environment and flags. A missing file that a setting names is an error
+// too.
 func Check(in Inputs) (files []string, problems []*Error) {
 	in.fill()
 	c, err := in.defaults()
@@ -174,7 +173,7 @@ func asError(err error) *Error {
 	return e
 }
 
-// absent returns what is wrong with the files that settings name, and with URLs.
+// absent returns the errors of settings that name unreadable files or invalid URLs.
 func (c *Config) absent() (out []*Error) {
 	for i := range Settings {
 		s := &Settings[i]
@@ -192,7 +191,7 @@ func (c *Config) absent() (out []*Error) {
 		}
 		if strings.Contains(text, "://") {
 			for _, u := range strings.Split(text, ",") {
-				if _, err := url.Parse(u); err != nil { // the error quotes it, secrets and all
+				if _, err := url.Parse(u); err != nil { // the error would quote the URL with its secrets
 					out = append(out, &Error{At: c.From[s.Key], What: s.Key + ": invalid URL", Do: s.Help})
 				}
 			}
@@ -201,7 +200,7 @@ func (c *Config) absent() (out []*Error) {
 	return out
 }
 
-// readable tells why a file cannot be read, without waiting for one that is a pipe.
+// readable returns the reason why a file cannot be read. It does not open pipes.
 func readable(name string) error {
 	info, err := os.Stat(name)
 	if err == nil && info.IsDir() {

@@ -13,22 +13,22 @@ import (
 	"ingero/internal/listen"
 )
 
-// The kinds of a setting are the types of its field: these, and string, bool,
-// int, time.Duration and []uint32.
+// The kind of a setting is the type of its field: one of these types, string, bool, int,
+// time.Duration or []uint32.
 type (
-	path      string   // "~/" is the caller's home; else relative to where it is given
-	paths     []string // of which each is a path; a colon between
+	path      string   // "~/" is the caller's home; relative paths start at the layer's directory
+	paths     []string // paths separated by colons
 	byteCount int64
-	names     []string // of which each is one of the choices; a comma between
-	words     []string // of any kind, without white space; a comma between
-	share     float64  // of one, written in percent
-	address   string   // to listen on, as package listen reads it; empty: none
+	names     []string // choices separated by commas
+	words     []string // any words without white space, separated by commas
+	share     float64  // a fraction of 1, written in percent
+	address   string   // listen address for package listen; empty: none
 )
 
-// between is what stands between the values of a kind that has several.
+// between has the separator of each kind with several values.
 var between = map[string]string{"pids": ",", "paths": ":", "names": ",", "words": ","}
 
-// Kind names the type of the setting's values, as help does.
+// Kind returns the name of the setting's type, for help texts.
 func (s *Setting) Kind() string {
 	switch s.field(new(Config)).(type) {
 	case *path:
@@ -57,8 +57,7 @@ func (s *Setting) Kind() string {
 	return "text"
 }
 
-// set parses a value into the setting's field. base is the folder that a
-// relative path starts from.
+// set parses a value into the setting's field. base is the directory for relative paths.
 func (s *Setting) set(c *Config, value string, in Inputs, base string) (err error) {
 	switch to := s.field(c).(type) {
 	case *string:
@@ -155,7 +154,7 @@ func parseWords(s string) (out words, err error) {
 	return out, nil
 }
 
-// parseShare reads 3%, 0.5%, 3 or 0: a number is of percent, with its sign or not.
+// parseShare parses a percentage: 3%, 0.5%, 3 or 0. The percent sign is optional.
 func parseShare(s string) (share, error) {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(s, "%"), 64)
 	if err != nil || !(n >= 0 && n <= 100) {
@@ -212,7 +211,7 @@ var sizeUnits = []struct {
 	shift  uint
 }{{"k", 10}, {"m", 20}, {"g", 30}, {"t", 40}}
 
-// parseBytes reads 4096, 500m, 10g, 8MiB: units are powers of 1024.
+// parseBytes parses sizes such as 4096, 500m, 10g, 8MiB. Units are powers of 1024.
 func parseBytes(s string) (byteCount, error) {
 	fail := errors.New("it must be a size such as 4096, 500m or 10g")
 	digits := strings.ToLower(s)
@@ -241,8 +240,8 @@ var timeUnits = []struct {
 	{"hour", time.Hour}, {"hours", time.Hour}, {"day", 24 * time.Hour}, {"days", 24 * time.Hour}, {"week", 7 * 24 * time.Hour}, {"weeks", 7 * 24 * time.Hour},
 }
 
-// ParseDuration reads 90s, 1h30m, 2d, 3d12h, 1w, 1.5h, "5 minutes": a day has 24 hours. A
-// number needs a unit, except 0; nothing is negative.
+// ParseDuration parses 90s, 1h30m, 2d, 3d12h, 1w, 1.5h, "5 minutes". A day has 24 hours. A number
+// needs a unit, except 0. Negative durations are invalid.
 func ParseDuration(s string) (time.Duration, error) {
 	s = strings.ReplaceAll(s, " ", "")
 	if s == "0" {
@@ -279,7 +278,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return time.Duration(math.Round(total)), nil
 }
 
-// ParseBytes reads a size as settings have it.
+// ParseBytes parses a size in the syntax of settings.
 func ParseBytes(s string) (int64, error) {
 	n, err := parseBytes(s)
 	return int64(n), err

@@ -16,36 +16,36 @@ import (
 	"ingero/internal/proc"
 )
 
-// State is how a line stands.
+// State is the result of a line.
 type State string
 
-// The states.
+// States of a line.
 const (
 	OK   State = "ok"
-	Lack State = "lacking" // tracing works, less well
+	Lack State = "lacking" // tracing works, with limitations
 	Fail State = "failed"  // tracing cannot work
 )
 
-// Line is one thing that was looked at.
+// Line is the result of one check.
 type Line struct {
-	ID    string `json:"id"` // short and stable
+	ID    string `json:"id"` // short, stable identifier
 	Name  string `json:"name"`
 	State State  `json:"state"`
 	Value string `json:"value"`          // what was found
-	Note  string `json:"note,omitempty"` // what that means or costs
-	Do    string `json:"do,omitempty"`   // what to type
+	Note  string `json:"note,omitempty"` // its meaning or cost
+	Do    string `json:"do,omitempty"`   // remedy
 	Items []Item `json:"items,omitempty"`
-	Needs []Need `json:"needs,omitempty"` // which capability each feature takes
+	Needs []Need `json:"needs,omitempty"` // capability that each feature needs
 
-	// Of a library that a process has loaded.
+	// For a library that a process has loaded.
 	BuildID  string   `json:"build_id,omitempty"`
-	Versions []string `json:"versions,omitempty"` // of its symbols
-	Probes   int      `json:"probes,omitempty"`   // functions that are traced
-	Lacks    []string `json:"lacks,omitempty"`    // functions that would be, and that it does not have
-	Unprobed []string `json:"unprobed,omitempty"` // functions of the API that it has and that are not traced
+	Versions []string `json:"versions,omitempty"` // symbol versions
+	Probes   int      `json:"probes,omitempty"`   // number of traced functions
+	Lacks    []string `json:"lacks,omitempty"`    // catalog functions that the library lacks
+	Unprobed []string `json:"unprobed,omitempty"` // API functions of the library that are not traced
 }
 
-// Item is one of several things that a line found: a process, a library.
+// Item is one of several findings of a line: a process or a library.
 type Item struct {
 	PID  uint32 `json:"pid,omitempty"`
 	Name string `json:"name"`
@@ -53,16 +53,16 @@ type Item struct {
 	MiB  int64  `json:"mib,omitempty"`
 }
 
-// Report is all lines, in order.
+// Report is the result of all checks, in order.
 type Report struct {
-	PID   uint32 `json:"pid,omitempty"` // of a process alone
+	PID   uint32 `json:"pid,omitempty"` // for the report on one process
 	Comm  string `json:"comm,omitempty"`
-	Ready bool   `json:"ready"` // nothing failed
-	Tried bool   `json:"tried"` // privileges were enough to try the kernel's features
+	Ready bool   `json:"ready"` // no line failed
+	Tried bool   `json:"tried"` // privileges sufficed to test the kernel's features
 	Lines []Line `json:"lines"`
 }
 
-// Count returns how many lines are in a state.
+// Count returns the number of lines in a state.
 func (r *Report) Count(s State) int {
 	n := 0
 	for i := range r.Lines {
@@ -73,18 +73,18 @@ func (r *Report) Count(s State) int {
 	return n
 }
 
-// Machine is where to look. The zero value is this machine.
+// Machine is the machine to inspect. The zero value is this machine.
 type Machine struct {
-	Root     string // in front of /proc, /sys, /usr; empty: none
-	Program  string // its own file; empty: this one
-	Release  string // of the kernel; empty: the running one's
+	Root     string // prefix of /proc, /sys and /usr; empty: none
+	Program  string // ingero's executable; empty: this one
+	Release  string // kernel release; empty: the running kernel's
 	EUID     func() int
 	Features func() []probes.Feature
 	HostPIDs func() (bool, error)
-	Lock     lock.Place // its holder is told of; the zero value looks for none
+	Lock     lock.Place // trace lock; the zero value is not checked
 }
 
-// facts are read once and used by several lines.
+// facts holds what several lines use, read once.
 type facts struct {
 	Machine
 	fs       proc.FS
@@ -95,13 +95,13 @@ type facts struct {
 	gpuErr   error
 }
 
-// lines are what is looked at, in order. Each makes any number of lines.
+// lines lists the checks in order. Each returns any number of lines.
 var lines = []func(*facts) []Line{
 	kernelLine, btfLine, privilegeLine, needLine, lockdownLine, confinementLine, pidLine, tracefsLine, featureLines, pressureLine,
 	driverLine, gpuLine, faultLine, cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
 }
 
-// Run looks at everything. It takes well under a second.
+// Run performs all checks. It takes well under a second.
 func Run(ctx context.Context, m Machine) Report {
 	if m.EUID == nil {
 		m.EUID = os.Geteuid
@@ -124,7 +124,7 @@ func Run(ctx context.Context, m Machine) Report {
 	return r
 }
 
-// feature finds a feature by its name, nil when there is none.
+// feature returns the feature with this name, nil if there is none.
 func (f *facts) feature(name string) *probes.Feature {
 	for i := range f.features {
 		if f.features[i].Name == name {
@@ -134,13 +134,13 @@ func (f *facts) feature(name string) *probes.Feature {
 	return nil
 }
 
-// mayTry tells whether features could be tried.
+// mayTry reports whether privileges suffice to test features.
 func (f *facts) mayTry() bool {
 	caps, err := f.capabilities()
 	return f.EUID() == 0 || err == nil && caps&(1<<wanted[0].bit) != 0
 }
 
-// read returns a file's content without white space around it.
+// read returns a file's content without surrounding white space.
 func (f *facts) read(path string) (string, error) {
 	b, err := os.ReadFile(f.Root + path)
 	return strings.TrimSpace(string(b)), err
@@ -174,7 +174,7 @@ func privilegeLine(f *facts) []Line {
 	return []Line{l}
 }
 
-// wanted are the capabilities that tracing uses.
+// wanted lists the capabilities that tracing needs.
 var wanted = []struct {
 	bit  uint
 	name string

@@ -87,7 +87,7 @@ func features(lacking ...string) []probes.Feature {
 	return all
 }
 
-// machine writes the files below a new root and returns the machine there.
+// machine writes the files below a new root and returns that machine.
 func machine(t *testing.T, files map[string]string) Machine {
 	t.Helper()
 	root := t.TempDir()
@@ -112,7 +112,7 @@ func drop(files map[string]string, paths ...string) {
 	}
 }
 
-// machines are changes of gpuMachine, and whether tracing works then.
+// machines are changes of gpuMachine, and whether tracing still works.
 var machines = map[string]struct {
 	change func(m *Machine, files map[string]string)
 	ready  bool
@@ -196,7 +196,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// fits fails the test for lines that are wider than they have to be.
+// fits fails the test for lines that are too wide.
 func fits(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -11,17 +11,17 @@ import (
 	"ingero/pkg/events"
 )
 
-// libraryPlaces are where CUDA libraries are put by distributions, by NVIDIA's
-// installers and by container runtimes. They matter only while no process has
-// mapped one: then the path is taken from the process, wherever that is.
+// libraryPlaces are the directories in which distributions, NVIDIA's installers and container
+// runtimes install CUDA libraries. They are used only while no process has loaded a library;
+// otherwise, the path comes from the process.
 var libraryPlaces = []string{
 	"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib",
 	"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/usr/local/lib", "/usr/local/nvidia/lib64",
 	"/usr/local/lib/python3*/dist-packages/nvidia/cuda_runtime/lib",
 }
 
-// loaded lists the paths of a library that processes map, in order, and how
-// many processes map one.
+// loaded returns the sorted paths of a library that processes have mapped, and the number of
+// those processes.
 func (f *facts) loaded(lib events.Library) (paths []string, users int) {
 	for i := range f.procs {
 		uses := false
@@ -39,11 +39,11 @@ func (f *facts) loaded(lib events.Library) (paths []string, users int) {
 	return slices.Compact(paths), users
 }
 
-// installed lists the files of a library in the usual places.
+// installed returns the sorted files of a library in libraryPlaces.
 func (f *facts) installed(lib events.Library) []string {
 	var out []string
 	for _, place := range libraryPlaces {
-		found, _ := filepath.Glob(f.Root + place + "/" + lib.String() + ".so*") // the pattern is well-formed
+		found, _ := filepath.Glob(f.Root + place + "/" + lib.String() + ".so*") // the pattern is valid
 		for _, path := range found {
 			path = path[len(f.Root):]
 			if got, ok := (proc.Names{}).Match(path, proc.Key{}); ok && got == lib {

@@ -1,7 +1,7 @@
-// Package check looks at the machine and says, line by line, what is there for
-// tracing, what it costs to lack what is not, and what to type about it.
+// Package check inspects the machine and reports, line by line, which prerequisites for tracing
+// are present, what each missing one costs, and how to get it.
 //
-// It changes nothing and starts nothing. A line fails only when nothing can be
-// traced without it. A machine without a GPU passes: the simulated one can be
-// traced, and a driver may come later. Its caller is the check command.
+// It changes nothing and starts nothing. A line fails only if nothing can be traced without it.
+// A machine without a GPU passes: the simulated GPU can be traced, and a driver may be
+// installed later. The only caller is the check command.
 package check

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/xid"
 )
 
-// The oldest driver branch that is supported.
+// driverFloor is the oldest supported driver branch.
 const driverFloor = 550
 
 func driverLine(f *facts) []Line {
@@ -70,7 +70,7 @@ func gpuLine(f *facts) []Line {
 	return []Line{l}
 }
 
-// faultLine says how the faults of GPUs (XIDs) are learnt, where there are any.
+// faultLine reports the source of GPU faults (XIDs), if there is a driver.
 func faultLine(f *facts) []Line {
 	if f.gpus.Driver.Version == "" {
 		return nil
@@ -80,7 +80,7 @@ func faultLine(f *facts) []Line {
 	_, err := probes.XidFormat(f.Root, at)
 	if err == nil {
 		l.Value, l.Note = "tracepoint "+at.String(), "ingero shows XIDs as the driver reports them"
-		l.unread(f) // where the log can be read
+		l.unread(f) // if the log is readable
 		return []Line{l}
 	}
 	l.Note = "this driver has no tracepoint " + at.String() + ", which requires driver 575"
@@ -95,8 +95,8 @@ func faultLine(f *facts) []Line {
 	return []Line{l}
 }
 
-// unread says how many lines of the kernel's log begin as faults do and could not be read.
-// The error is that of opening the log.
+// unread adds to the line how many kernel log lines look like faults but cannot be parsed. It
+// returns the error of opening or reading the log.
 func (l *Line) unread(f *facts) error {
 	log, err := xid.OpenLog(f.Root+xid.LogPath, true, 0)
 	if err != nil {
@@ -109,7 +109,7 @@ func (l *Line) unread(f *facts) error {
 		l.Do = "report these lines: sudo dmesg | grep -E 'NVRM: Xid|SXid'"
 	}
 	if err = errors.Join(err, log.Close()); errors.Is(err, os.ErrClosed) {
-		return nil // a file has an end
+		return nil // a plain file ends, unlike the kernel log
 	}
 	return err
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The oldest kernel with all that tracing needs. An older one may have it
-// backported, so the features decide and not the number.
+// floorMajor and floorMinor are the oldest kernel version with all required features. Older
+// kernels may have backports, so the features decide, not the version.
 const floorMajor, floorMinor = 5, 15
 
 func kernelLine(f *facts) []Line {
@@ -33,7 +33,7 @@ func kernelLine(f *facts) []Line {
 		l.Note = fmt.Sprintf("older than %d.%d, but has the required features", floorMajor, floorMinor)
 		return []Line{l}
 	}
-	l.State = Lack // whether it can is for the feature lines to say
+	l.State = Lack // the feature lines decide whether tracing works
 	l.Note = fmt.Sprintf("older than %d.%d: ingero may not work here", floorMajor, floorMinor)
 	l.Do = "install a newer kernel (Ubuntu 22.04, Debian 12, RHEL 9 have one)"
 	return []Line{l}
@@ -69,15 +69,15 @@ func tracefsLine(f *facts) []Line {
 	return []Line{l}
 }
 
-// featureLines has a line for each feature of the kernel that was tried. Without
-// privileges nothing could be tried, and the line on privileges says so.
+// featureLines returns a line for each tested kernel feature. Without privileges, no feature is
+// tested; the line on privileges says so.
 func featureLines(f *facts) []Line {
 	tried := f.mayTry()
 	var out []Line
 	for i := range f.features {
 		x := &f.features[i]
 		if x.Name == "btf" {
-			continue // it has a line of its own
+			continue // has its own line
 		}
 		l := Line{ID: x.Name, Name: title(x.Name), State: OK, Value: x.Cost}
 		if !x.Have {
@@ -104,7 +104,7 @@ func pressureLine(f *facts) []Line {
 	return []Line{l}
 }
 
-// title makes "session-links" "Session links".
+// title converts an ID to a title: "session-links" to "Session links".
 func title(id string) string {
 	switch id {
 	case "":

@@ -10,18 +10,18 @@ import (
 	"ingero/internal/privilege"
 )
 
-// Need is a feature and the capability that it takes on this kernel.
+// Need is a feature and the capability that it needs on this kernel.
 type Need struct {
 	Feature    string `json:"feature"`
 	Capability string `json:"capability"`
 	Has        bool   `json:"has"`
-	Must       bool   `json:"must"`              // without it nothing is traced
-	Without    string `json:"without"`           // what is not seen then
-	Instead    string `json:"instead,omitempty"` // what else would do
+	Must       bool   `json:"must"`              // nothing is traced without it
+	Without    string `json:"without"`           // what is missing without it
+	Instead    string `json:"instead,omitempty"` // alternative capability
 }
 
-// need is a row. file says that the capability may be given to the program's file,
-// where everybody who may start it has it: one that reads any file is for a service.
+// need is a row of needs. file means that the capability may be set on the program's file,
+// where all users who may start it get it. A capability to read any file is for services only.
 type need struct {
 	feature, without, instead string
 	capability                int
@@ -29,7 +29,7 @@ type need struct {
 	when                      func(*facts) bool // nil: always
 }
 
-// needs are what features take, the most important first.
+// needs lists the features and their capabilities, most important first.
 var needs = []need{
 	{feature: "programs and maps in the kernel", capability: unix.CAP_BPF, must: true, file: true, without: "nothing is traced"},
 	{feature: "probes, scheduler events, detection of new libraries", capability: unix.CAP_PERFMON, must: true, file: true, without: "nothing is traced"},
@@ -46,12 +46,12 @@ var needs = []need{
 	{feature: "cost of tracepoints, for --max-overhead", capability: unix.CAP_SYS_ADMIN, without: "the overhead excludes tracepoints"},
 }
 
-// names of capabilities as setcap and systemd write them.
+// capabilityNames has the names that setcap and systemd use.
 var capabilityNames = map[int]string{unix.CAP_BPF: "cap_bpf", unix.CAP_PERFMON: "cap_perfmon", unix.CAP_SYS_PTRACE: "cap_sys_ptrace",
 	unix.CAP_CHECKPOINT_RESTORE: "cap_checkpoint_restore", unix.CAP_SYSLOG: "cap_syslog", unix.CAP_DAC_READ_SEARCH: "cap_dac_read_search",
 	unix.CAP_SYS_ADMIN: "cap_sys_admin"}
 
-// flag tells whether a number in a file is at least so much.
+// flag reports whether the number in a file is at least least.
 func (f *facts) flag(path string, least int) bool {
 	text, err := f.read(path)
 	if err != nil {
@@ -62,19 +62,19 @@ func (f *facts) flag(path string, least int) bool {
 	return err == nil && n >= least
 }
 
-// patchedParanoid tells of kernels of Debian and Ubuntu: at 3 (4) they refuse performance
-// events to who has CAP_PERFMON only. In other kernels 3 means nothing more than 2.
+// patchedParanoid reports whether the kernel restricts performance events to CAP_SYS_ADMIN:
+// patched kernels of Debian (3) and Ubuntu (4) do. In other kernels, 3 means the same as 2.
 func (f *facts) patchedParanoid() bool {
 	version, _ := f.read("/proc/version")
 	patched := strings.Contains(version, "Debian") || strings.Contains(version, "Ubuntu")
 	return patched && f.flag("/proc/sys/kernel/perf_event_paranoid", 3)
 }
 
-// needLine says which capability each feature takes here.
+// needLine reports the capability that each feature needs here.
 func needLine(f *facts) []Line {
 	caps, err := f.capabilities()
 	if err != nil {
-		return nil // the line on privileges says so
+		return nil // the line on privileges reports it
 	}
 	has := privilege.Set(caps)
 	l := Line{ID: "capabilities", Name: "Capabilities", State: OK}
@@ -88,7 +88,7 @@ func needLine(f *facts) []Line {
 		x := Need{Feature: n.feature, Capability: strings.ToUpper(capabilityNames[n.capability]), Must: n.must, Without: n.without, Instead: n.instead,
 			Has: has.Has(n.capability) || n.instead != "" && has.Has(unix.CAP_SYS_ADMIN)}
 		l.Needs = append(l.Needs, x)
-		if n.capability != unix.CAP_SYS_ADMIN || n.must { // too much for a figure alone
+		if n.capability != unix.CAP_SYS_ADMIN || n.must { // do not suggest CAP_SYS_ADMIN for a statistic
 			units = append(units, x.Capability)
 		}
 		if n.file || n.must {
@@ -96,7 +96,7 @@ func needLine(f *facts) []Line {
 		}
 		if !x.Has {
 			lacks++
-			if n.must || n.file { // a service may have more
+			if n.must || n.file { // other capabilities are for services
 				l.State = Lack
 			}
 		}
@@ -124,7 +124,7 @@ func unique(all []string) (out []string) {
 	return out
 }
 
-// program is this program's file, as setcap wants it: not a link.
+// program returns the path of this program's file for setcap, which accepts no links.
 func (f *facts) program() string {
 	if f.Program != "" {
 		return f.Program
@@ -136,7 +136,7 @@ func (f *facts) program() string {
 	return path
 }
 
-// text is the line for one of several features.
+// text formats a missing need; "" if the process has the capability.
 func (n *Need) text() string {
 	if n.Has {
 		return ""
@@ -144,12 +144,12 @@ func (n *Need) text() string {
 	return fmt.Sprintf("%s is missing: %s (needed for: %s)", n.Capability, n.Without, n.Feature)
 }
 
-// lockdownLine says what the kernel keeps even from root.
+// lockdownLine reports what lockdown denies even to root.
 func lockdownLine(f *facts) []Line {
 	l := Line{ID: "lockdown", Name: "Kernel lockdown", State: OK, Value: "none"}
 	text, err := f.read("/sys/kernel/security/lockdown")
 	if err != nil {
-		return nil // this kernel has none, or nothing tells
+		return nil // no lockdown, or not readable
 	}
 	_, mode, _ := strings.Cut(text, "[")
 	mode, _, _ = strings.Cut(mode, "]")
@@ -167,7 +167,7 @@ func lockdownLine(f *facts) []Line {
 	return []Line{l}
 }
 
-// confinementLine says which security module has rules for this process.
+// confinementLine reports the security module that confines this process.
 func confinementLine(f *facts) []Line {
 	modules, err := f.read("/sys/kernel/security/lsm")
 	label, _ := f.read("/proc/self/attr/current")

@@ -17,8 +17,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Process says what of a process a trace sees, or would see, and attaches nothing.
-// The error is [proc.ErrGone] where there is no such process.
+// Process reports what a trace sees, or would see, of a process. It attaches nothing. The
+// error is [proc.ErrGone] if the process does not exist.
 func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report, error) {
 	if m.EUID == nil {
 		m.EUID = os.Geteuid
@@ -46,7 +46,7 @@ func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report
 	return r, nil
 }
 
-// subject is a process that is looked at.
+// subject is the inspected process.
 type subject struct {
 	Machine
 	fs    proc.FS
@@ -76,7 +76,7 @@ func (x *subject) namespace() Line {
 	return l
 }
 
-// traced says whether a trace has the process.
+// traced reports whether a running trace covers the process.
 func (x *subject) traced() Line {
 	l := Line{ID: "traced", Name: "Traced", State: OK, Value: "not now", Do: fmt.Sprintf("sudo ingero trace --pid %d", x.p.PID),
 		Note: "no trace has seen its calls so far"}
@@ -123,10 +123,10 @@ func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
 	return l
 }
 
-// titles name the lines of libraries.
+// titles are the names of library lines.
 var titles = map[events.Library]string{events.LibCudart: "CUDA runtime", events.LibCuda: "CUDA driver", events.LibNCCL: "NCCL", events.LibNVTX: "NVTX"}
 
-// libraries says of each library what the catalog has of it.
+// libraries reports the traced functions of each library.
 func (x *subject) libraries(libs []proc.Library) (lines []Line) {
 	in, err := (&proc.Finder{FS: x.fs}).Look(x.p.PID, x.names, libs)
 	if err != nil {
@@ -165,7 +165,7 @@ func (x *subject) library(lib proc.Library, uses map[string]proc.Use) Line {
 	l.BuildID, l.Probes, l.Lacks, l.Unprobed, l.Versions = id, c.Probes, c.Lacks, c.Unprobed, c.Versions
 	var said []string
 	if lib.Inside {
-		said, l.Lacks = append(said, "linked in, found by its symbols"), nil // a program has what it uses
+		said, l.Lacks = append(said, "linked in, found by its symbols"), nil // a program contains only the functions that it uses
 	}
 	if lib.Deleted {
 		said = append(said, "deleted from disk")
@@ -190,7 +190,7 @@ func (x *subject) library(lib proc.Library, uses map[string]proc.Use) Line {
 	return l
 }
 
-// named counts the operations of a library that files of the process may call.
+// named counts the operations of a library that the process's files refer to.
 func named(lib events.Library, uses map[string]proc.Use) (n int) {
 	for i := range events.Catalog {
 		if r := &events.Catalog[i]; r.Lib == lib && slices.ContainsFunc(r.AllSymbols(), func(s string) bool { return uses[s] != proc.UseNone }) {
@@ -200,7 +200,7 @@ func named(lib events.Library, uses map[string]proc.Use) (n int) {
 	return n
 }
 
-// cover opens a library and says what Attach would do with it.
+// cover opens a library and returns what Attach would probe in it.
 func (x *subject) cover(lib proc.Library) (c probes.Coverage, id string, err error) {
 	f, path, err := x.fs.OpenMapped(x.p.PID, lib.Mapping)
 	if err != nil {
@@ -222,8 +222,8 @@ func (x *subject) cover(lib proc.Library) (c probes.Coverage, id string, err err
 	return c, id, err
 }
 
-// version is the one that a file's name says, libcuda.so.550.163.01, else that of its
-// symbols.
+// version returns the version in a file name, such as libcuda.so.550.163.01, else the last
+// symbol version.
 func version(path string, symbols []string) string {
 	if _, v, ok := strings.Cut(filepath.Base(path), ".so."); ok && strings.Contains(v, ".") {
 		return v

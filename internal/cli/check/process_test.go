@@ -14,7 +14,7 @@ import (
 	"ingero/sim"
 )
 
-// line returns the line of an id.
+// line returns the line with an ID.
 func line(t *testing.T, r *Report, id string) *Line {
 	t.Helper()
 	i := slices.IndexFunc(r.Lines, func(l Line) bool { return l.ID == id })
@@ -24,7 +24,7 @@ func line(t *testing.T, r *Report, id string) *Line {
 	return &r.Lines[i]
 }
 
-// look looks at a child of the test.
+// look reports on a child of the test.
 func look(t *testing.T, c *testkit.Child) Report {
 	t.Helper()
 	r, err := Process(t.Context(), Machine{}, proc.Names{}, uint32(c.PID()))
@@ -74,7 +74,7 @@ func TestProcess(t *testing.T) {
 	fits(t, text)
 }
 
-// A runtime that is linked in is told of, stripped or not.
+// A linked-in runtime is reported, stripped or not.
 func TestProcessWithLinkedInRuntime(t *testing.T) {
 	testkit.NeedRoot(t)
 	testkit.NeedTool(t, "gcc")

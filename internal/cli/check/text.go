@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	nameColumn = 23 // where values begin
+	nameColumn = 23 // column in which values begin
 	width      = 80
 )
 
 var marks = map[State]string{OK: "[✓]", Lack: "[!]", Fail: "[✗]"}
 
-// Text writes the report for a person, 80 columns wide. The marks have words
-// beside them wherever something is wrong.
+// Text formats the report for a person, 80 columns wide. Where something is wrong, words say so
+// beside the mark.
 func (r *Report) Text() string {
 	var b strings.Builder
 	if r.PID != 0 {
@@ -48,7 +48,7 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// some names the first of a list of functions.
+// some lists the first names of a list of functions.
 func some(what string, names []string) string {
 	const most = 4
 	if len(names) == 0 {
@@ -101,8 +101,8 @@ func (it *Item) text() string {
 	return it.Name
 }
 
-// paragraph writes text from the column of values on, broken between words; at
-// is how much of the first line is taken already.
+// paragraph writes text in the column of values, wrapped between words. at is the number of
+// columns already used in the first line.
 func paragraph(b *strings.Builder, text string, at int) {
 	if text == "" && at == 0 {
 		return
@@ -127,7 +127,7 @@ func paragraph(b *strings.Builder, text string, at int) {
 	b.WriteByte('\n')
 }
 
-// clean takes out what could move a terminal's cursor: names come from others.
+// clean replaces control characters, since others choose the names that s contains.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' || r == 0x7f || r >= 0x80 && r < 0xa0 {

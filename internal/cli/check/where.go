@@ -12,14 +12,13 @@ import (
 	"ingero/internal/where"
 )
 
-// launcherNames are the launchers by how the variables begin with which they tell a rank.
-// The first row that fits counts.
+// launcherNames maps prefixes of rank variables to launchers. The first matching row wins.
 var launcherNames = []struct{ prefix, name string }{
 	{"HOROVOD_", "Horovod"}, {"OMPI_", "Open MPI"}, {"MV2_", "MVAPICH2"}, {"PALS_", "HPE Cray PALS"}, {"PMI_", "MPICH or Intel MPI"},
 	{"JSM_", "jsrun"}, {"FLUX_", "Flux"}, {"PMIX_", "PMIx"}, {"SLURM_", "Slurm (srun)"}, {"RANK", "torchrun or compatible"},
 }
 
-// identity says which program a process runs and where, and what each fact was read from.
+// identity reports a process's program, place, rank and job, and the source of each fact.
 func (x *subject) identity() []Line {
 	ran, err := x.fs.Program(x.p.PID, where.Variables())
 	if ran == nil {
@@ -75,14 +74,14 @@ func fieldText(f *tick.WhereField, w *tick.Where) string {
 	return f.Number(w).String()
 }
 
-// fieldTitle makes a title of a field's name: "local_rank" is "Local rank".
+// fieldTitle converts a field's name to a title: "local_rank" to "Local rank".
 func fieldTitle(name string) string {
 	words := strings.ReplaceAll(name, "_", " ")
 	return strings.ToUpper(words[:1]) + words[1:]
 }
 
-// sources are the variables that give a field its value: each that does so alone, else
-// those without which the value is another.
+// sources returns the variables that set a field's value: those that each suffice alone, else
+// those whose removal changes the value.
 func sources(f *tick.WhereField, value string, vars map[string]string, groups tick.Where) (out []string) {
 	if fieldText(f, &groups) == value {
 		return nil
@@ -111,7 +110,7 @@ func sources(f *tick.WhereField, value string, vars map[string]string, groups ti
 	return out
 }
 
-// groupOf is the path of the control group that gives a field its value.
+// groupOf returns the path of the cgroup that sets a field's value.
 func groupOf(f *tick.WhereField, value string, paths []string) string {
 	for _, path := range paths {
 		if w := where.Cgroups([]string{path}); fieldText(f, &w) == value {

@@ -9,12 +9,12 @@ import (
 	"ingero/internal/testkit"
 )
 
-// What is known of a process is told with what it was read from.
+// Each fact about a process is reported with its source.
 func TestIdentity(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		env  []string
-		want map[string][2]string // value, and a part of the note, by id
+		want map[string][2]string // value, and a part of the note, by ID
 	}{
 		{"alone", nil, map[string][2]string{"program": {"sleep", "from its command line: sleep 600"}, "rank": {"none", "no rank"}}},
 		{"torchrun", []string{"RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500"}, map[string][2]string{

@@ -9,7 +9,7 @@ import json
 import os
 import time
 
-# Spins for a time that it is given, in ns of the GPU's own clock.
+# Spins for the given time, in ns of the GPU's clock.
 PTX = b"""
 .version 6.0
 .target sm_50

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `mapper FILE...` maps files as code, says so, and waits for the end of its input. */
+/* `mapper FILE...` maps files as code, prints "ready", and waits for the end of its input. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>

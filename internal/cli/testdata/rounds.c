@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `rounds` makes that many rounds of CUDA calls for each line of its input, and prints how many
- * calls it has made so far as a line of JSON.
+ * For each line of input, a number, `rounds` makes that many rounds of CUDA calls. It then prints
+ * its total numbers of calls as a line of JSON.
  */
 #include <stdio.h>
 
