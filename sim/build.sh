@@ -1,13 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the simulated CUDA stack with clang-14 and lld-14, for amd64 and arm64,
-# into prebuilt/. The same sources give the same bytes.
+# Builds the simulated CUDA stack with clang-14 and lld-14, for amd64 and arm64, into prebuilt/.
+# The same sources give the same bytes.
 #
 #   build.sh            build into prebuilt/
 #   build.sh DIR        build into DIR
-#   build.sh --math DIR build cuBLAS and cuDNN into DIR, for this machine. They are large
-#                       beside the rest, only tools/torch-root.sh needs them, and they are
-#                       not part of prebuilt/
+#   build.sh --math DIR build cuBLAS and cuDNN for this machine into DIR. They are large and
+#                       only tools/torch-root.sh needs them, so prebuilt/ lacks them
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,8 +18,8 @@ umask 022
 common="-std=gnu11 -O2 -ffreestanding -nostdlibinc -fno-ident -fno-stack-protector
 	-fasynchronous-unwind-tables -fno-omit-frame-pointer -fno-math-errno
 	-Wall -Wextra -Werror -Wno-missing-field-initializers"
-# On x86-64 every function of the runtime library starts with its push: no leaf without a
-# frame, no prologue moved behind an early return.
+# On x86-64, every function of the runtime library begins with a push, so leaf functions need
+# frames, and no prologue may move behind an early return.
 frames="-mno-omit-leaf-frame-pointer -mllvm -enable-shrink-wrap=false"
 
 # compile ARCH OBJECT SOURCE FLAGS...
@@ -35,13 +34,13 @@ compile() {
 	(cd "$here/src" && "$CLANG" $target $common "$@" -c "$src" -o "$obj")
 }
 
-# link ARGS...: what every linked file has
+# link ARGS...: links with the options that all files share
 link() {
 	"$LLD" --build-id=sha1 --hash-style=both --eh-frame-hdr -z noexecstack -z relro -z now \
 		-z max-page-size=65536 -z defs "$@"
 }
 
-# objects ARCH NAME FLAGS SOURCE...: compiles all, prints the objects
+# objects ARCH NAME FLAGS SOURCE...: compiles all sources and prints the objects
 objects() {
 	arch=$1 name=$2 flags=$3
 	shift 3
@@ -56,7 +55,7 @@ objects() {
 
 sources() { (cd "$here/src" && ls "$1"/*.[cS]); }
 
-# An empty library for the linker, so that programs name what they need.
+# An empty library, so that the linker records its name and symbols as needed.
 stub() { # ARCH MACRO SONAME
 	compile "$1" "$tmp/$1/$3.o" libc/stub.S "-D$2"
 	"$LLD" -shared -soname "$3" -o "$tmp/$1/$3" "$tmp/$1/$3.o"
@@ -94,7 +93,7 @@ build_math() { # ARCH DIR
 # shellcheck disable=SC2046,SC2086
 build() { # ARCH DIR
 	prepare "$1" "$2"
-	# Objects go by a variable: a compiler that fails then ends the script.
+	# An assignment, not an argument: so a failing compiler ends the script.
 	objs=$(objects "$arch" cuda "-fPIC -fvisibility=hidden" inject.c counts.c $(sources cuda))
 	link -shared -s -Bsymbolic -soname libcuda.so.1 -o "$out/libcuda.so.1" --as-needed $objs $libs
 	for v in 11.0 12 13; do
@@ -121,7 +120,7 @@ build() { # ARCH DIR
 	objs=$(objects "$arch" cuda13 "-fPIE -DCUDA13 -DPROGRAM=\"cuda13\"" prog/torch.c)
 	link -pie -s -dynamic-linker $interp -o "$out/cuda13" $rpath $objs $tally $common_objs \
 		"$out/libcudart.so.13" "$out/libcuda.so.1" $libs
-	# The runtime within the program, as nvcc links it unless told otherwise.
+	# The runtime linked into the program, which is nvcc's default.
 	objs=$(objects "$arch" static "-fPIE -ffunction-sections -fdata-sections -fvisibility=hidden \
 		-DCUDART=12 -DPROGRAM=\"static\" $rtflags" inject.c counts.c prog/torch.c $(sources cudart))
 	for p in static static-stripped; do

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// sumTo is the sum over n calls of base + (i mod 1024), by which calls varies its arguments.
+// sumTo returns the sum over n calls of base + (i mod 1024), the argument that calls varies.
 func sumTo(n, base int64) int64 {
 	whole, rest := n/1024, n%1024
 	return n*base + whole*(1023*1024/2) + rest*(rest-1)/2
@@ -21,7 +21,7 @@ func TestCallsAreExact(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {
 		op    string
-		sum   int64 // base of the checksum, -1: none
+		sum   int64 // base of the checksum; -1: none
 		undo  string
 		extra []string
 	}{
@@ -98,7 +98,7 @@ func TestCallsSplitOverThreads(t *testing.T) {
 	want(t, got, map[string]int64{"calls": 100, "errors": 0})
 }
 
-// A rate is never exceeded: N calls take at least the time of N-1 gaps less a burst.
+// N calls take at least N-1 intervals of the rate, less one burst.
 func TestCallsKeepTheRate(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {
@@ -169,7 +169,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// While a call runs, the program has the counts of calls begun and returned.
+// Each case reports the expected counts of calls entered and returned.
 func TestMulti(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {

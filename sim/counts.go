@@ -13,8 +13,8 @@ const (
 	maxCounts  = 8192
 )
 
-// Counts are the calls and kernels of simulated programs, counted by the libraries themselves:
-// calls by function, launches by the kernel's name.
+// Counts are the exact counts that the simulated libraries keep: calls by function, launches by
+// kernel name. Several programs may share one file.
 type Counts struct{ path string }
 
 // NewCounts creates the file at path, which must not exist. All programs with [Counts.Env] count

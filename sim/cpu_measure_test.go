@@ -20,7 +20,7 @@ func busy(t *testing.T, s Stack, args ...string) time.Duration {
 	return st.UserTime() + st.SystemTime()
 }
 
-// A blocking synchronise leaves the CPU idle, and a spinning one keeps it busy.
+// A blocking synchronize leaves the CPU idle, and a spinning one keeps it busy.
 func TestSpinAndBlock(t *testing.T) {
 	s := extract(t)
 	cpu := map[string]time.Duration{}
@@ -33,7 +33,7 @@ func TestSpinAndBlock(t *testing.T) {
 	}
 }
 
-// Two programs that yield on one CPU switch all the time; two that spin keep it for a time slice.
+// Two programs that yield on one CPU switch constantly; two that spin run for whole time slices.
 func TestYield(t *testing.T) {
 	s := extract(t)
 	var set unix.CPUSet
@@ -65,7 +65,7 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A pageable copy takes the CPU's time, a pinned one does not.
+// A pageable copy uses CPU time; a pinned copy does not.
 func TestPageableCopiesTakeTheCPU(t *testing.T) {
 	s := extract(t)
 	args := []string{"INGERO_SIM_PAGEABLE_MBPS=10", "INGERO_SIM_SYNC=block", "--steps", "3", "--alloc-every", "0", "--cpu-us", "0"}
@@ -77,7 +77,7 @@ func TestPageableCopiesTakeTheCPU(t *testing.T) {
 	}
 }
 
-// A late rank makes all others wait, and waits for none itself, whether its CPU or its GPU is slow.
+// A rank with a slow CPU or GPU makes all others wait, and does not wait itself.
 func TestStragglerMakesTheOthersWait(t *testing.T) {
 	s := extract(t)
 	const steps, slow = 6, 60 * time.Millisecond

@@ -119,7 +119,7 @@ func TestShape(t *testing.T) {
 	})
 }
 
-// code returns the bytes of a function.
+// code returns the machine code of a function.
 func code(t *testing.T, f *elf.File, s elf.Symbol) []byte {
 	t.Helper()
 	sec := f.Sections[s.Section]
@@ -192,7 +192,7 @@ func TestFirstBytes(t *testing.T) {
 	})
 }
 
-// calib keeps its symbols, and needs neither interpreter nor library.
+// calib keeps its symbols, and has no interpreter and no libraries.
 func TestCalibIsStatic(t *testing.T) {
 	for _, arch := range arches {
 		t.Run(arch, func(t *testing.T) {

@@ -42,7 +42,7 @@ func TestLoop(t *testing.T) {
 		{fault: "graph-pool", args: []string{"--every", "20", "--delay-us", "1000"}, loses: true},
 		{fault: "graph-oom", args: []string{"--every", "20", "--delay-us", "1000"}, errors: 2, loses: true},
 		{fault: "fork", args: []string{"--every", "20"}, loses: true},
-		// Among so many steps one meets the lock, even if its thread seldom gets a CPU.
+		// In this many steps at least one meets the lock, even if its thread seldom gets a CPU.
 		{fault: "driver-lock", args: []string{"--every", "5", "--delay-us", "5000"}, steps: 1000, loses: true},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The libraries outside prebuilt launch one kernel for each operation, with the type's name and the
-// shape's length.
+// The libraries outside prebuilt launch one kernel per operation, named by type, whose time follows
+// from the shape.
 func TestMathLibraries(t *testing.T) {
 	testkit.NeedTool(t, "clang-14", "ld.lld-14", "python3")
 	s := extract(t)

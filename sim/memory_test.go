@@ -8,7 +8,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// memoryTruth is one line of the simulated driver's own account of its memory.
+// memoryTruth is one line of the simulated driver's own count of its memory.
 type memoryTruth struct {
 	Truth   int64
 	Devices []map[string]struct {
@@ -28,7 +28,7 @@ var family = map[string]string{
 	"cuMemAllocHost_v2": "pinned", "cudaHostRegister": "registered",
 }
 
-// The calls and the driver's account agree, whatever fails on the way.
+// The calls and the driver's count agree, whatever fails.
 func TestMemoryTruth(t *testing.T) {
 	s := extract(t)
 	for _, tt := range []struct {
@@ -117,7 +117,7 @@ func checkTruth(t *testing.T, m memoryTruth) {
 	}
 }
 
-// With --ask the program waits after each truth, so that a test may look at the same moment.
+// With --ask the program waits after each line, so that a test can look at the same moment.
 func TestMemoryAsks(t *testing.T) {
 	s := extract(t)
 	c := testkit.Start(t, s.command("memory", "--ops", "30", "--ask", "10"))
@@ -133,7 +133,8 @@ func TestMemoryAsks(t *testing.T) {
 	}
 }
 
-// The driver alone works, with a module from a file, and mistakes give the right errors.
+// The driver works without the runtime, with a module from a file, and mistakes return the right
+// errors.
 func TestAdvanced(t *testing.T) {
 	s := extract(t)
 	got := s.result(t, "advanced", "--rounds", "3", "--threads", "2")
@@ -149,7 +150,7 @@ func TestAdvanced(t *testing.T) {
 	}
 }
 
-// wantCounts compares some numbers of an object within a result.
+// wantCounts compares some numbers of an object inside a result.
 func wantCounts(t *testing.T, got counts, key string, expect map[string]int64) {
 	t.Helper()
 	inner, ok := got[key].(map[string]any)

@@ -80,7 +80,7 @@ func TestDeadRankLeavesTheOthersWaiting(t *testing.T) {
 	if err := procs[1].Wait(); err == nil {
 		t.Error("rank 1 did not die")
 	}
-	// Blocked in its synchronise, rank 0 has made the calls of three steps and of a fourth.
+	// Blocked in its synchronize, rank 0 has made the calls of three steps and of a fourth.
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", procs[0].PID()))
 	if err != nil {
 		t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 
 func shell(line string) *exec.Cmd { return exec.Command("sh", "-c", line) }
 
-// command is a program of the stack with its arguments. NAME=VALUE before the arguments goes to its
-// environment.
+// command returns a command for a program of the stack. Arguments NAME=VALUE before the program's
+// own are set in its environment.
 func (s Stack) command(program string, args ...string) *exec.Cmd {
 	var env []string
 	for len(args) > 0 && strings.Contains(args[0], "=") && args[0][0] != '-' {
@@ -33,7 +33,7 @@ func (s Stack) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// counts are the numbers of a program's JSON line.
+// counts are the numbers in a program's JSON line.
 type counts map[string]any
 
 func (c counts) n(key string) int64 {
@@ -77,7 +77,7 @@ func (s Stack) result(t *testing.T, program string, args ...string) counts {
 	return out[0]
 }
 
-// want compares some of a result's numbers.
+// want compares some numbers of a result.
 func want(t *testing.T, got counts, expect map[string]int64) {
 	t.Helper()
 	have := map[string]int64{}
@@ -149,7 +149,7 @@ func TestPython(t *testing.T) {
 	}
 }
 
-// Python programs see the simulated GPU's behaviour.
+// Python programs see the simulated GPU's documented behavior.
 func TestSemantics(t *testing.T) {
 	testkit.NeedTool(t, "python3")
 	s := extract(t)
@@ -214,7 +214,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A synchronise lasts as long as the GPU works, whether it spins or blocks.
+// A synchronize lasts as long as the GPU works, whether it spins or blocks.
 func TestSynchroniseWaitsForTheGPU(t *testing.T) {
 	s := extract(t)
 	const work = 10 * 10 * 5 * time.Millisecond

@@ -26,15 +26,15 @@ type Stack struct {
 // Program returns the path of a program; README.md lists them.
 func (s Stack) Program(name string) string { return filepath.Join(s.Dir, name) }
 
-// Script returns the path of a Python program, train.py or infer.py, for python3. It loads the
-// runtime beside it.
+// Script returns the path of a Python program, train.py or infer.py, for python3. The program loads
+// the runtime from its own directory.
 func (s Stack) Script(name string) string { return filepath.Join(s.Dir, name) }
 
 // Files returns the names of all files that [Extract] writes, sorted.
 func Files() []string {
 	files, err := contents()
 	if err != nil {
-		panic(err) // embedded files can always be read
+		panic(err) // reading embedded files cannot fail
 	}
 	names := make([]string, 0, len(files))
 	for name := range files {
@@ -44,7 +44,7 @@ func Files() []string {
 	return names
 }
 
-// Extract writes the stack for this architecture into dir, which it creates if necessary. Everybody
+// Extract writes the stack for this architecture into dir, which it creates if necessary. All users
 // may read and run the files. It replaces files of an earlier Extract and never writes to them, so
 // running processes are not disturbed.
 func Extract(dir string) (Stack, error) {

@@ -50,7 +50,7 @@ func NewSteps(path string) (*Steps, error) {
 // Env is the environment variable that makes a program record its steps.
 func (s *Steps) Env() string { return "INGERO_SIM_STEPS=" + s.path }
 
-// Count is the number of steps so far, of all programs and threads. The latest 65,536 are kept.
+// Count returns the number of steps of all programs and threads so far. The latest 65,536 are kept.
 func (s *Steps) Count() uint64 { return binary.NativeEndian.Uint64(s.mem) }
 
 // Between appends the kept steps that began at from or later and ended before to, unordered.
@@ -64,12 +64,12 @@ func (s *Steps) Between(out []Step, from, to time.Duration) []Step {
 	return out
 }
 
-// Now is the present CLOCK_MONOTONIC time.
+// Now returns the current CLOCK_MONOTONIC time.
 func Now() time.Duration {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // exists on every Linux
 	return time.Duration(ts.Nano())
 }
 
-// Close removes the file.
+// Close unmaps and removes the file.
 func (s *Steps) Close() error { return errors.Join(unix.Munmap(s.mem), os.Remove(s.path)) }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An inference server in Python without the network: requests arrive at random
+"""An inference server in Python without a network: requests arrive at random
 times; each copies in, launches, and copies the answer out. Prints one JSON line."""
 
 import argparse

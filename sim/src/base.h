@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every part of the simulated CUDA stack shares: types, hints, and the few
- * functions of the C library that it uses. No header of any system is included,
- * so that one compiler builds both architectures. */
+/* Shared by every part of the simulated CUDA stack: types, hints, and the few C library
+ * functions that the stack uses. It includes no system header, so one compiler builds both
+ * architectures. */
 #ifndef SIM_BASE_H
 #define SIM_BASE_H
 
@@ -46,7 +46,7 @@ struct timespec {
 	s64 tv_nsec;
 };
 
-/* Resolved by the process, whatever its C library. */
+/* The dynamic linker resolves these in the process, whatever its C library. */
 int clock_gettime(int clock, struct timespec *ts);
 char *getenv(const char *name);
 long syscall(long nr, ...);
@@ -86,7 +86,7 @@ static inline void cpu_relax(void)
 #error "x86-64 and arm64 only"
 #endif
 
-/* Monotonic time in nanoseconds. */
+/* Returns monotonic time in nanoseconds. */
 static inline u64 now_ns(void)
 {
 	struct timespec ts;
@@ -95,7 +95,7 @@ static inline u64 now_ns(void)
 	return (u64)ts.tv_sec * 1000000000ull + (u64)ts.tv_nsec;
 }
 
-/* Reads "123", "0x10", "16G" (K, M, G: powers of 1024); dflt for nothing. */
+/* Parses "123", "0x10" or "16G" (K, M, G: powers of 1024); returns dflt if unset. */
 static inline u64 env_u64(const char *name, u64 dflt)
 {
 	const char *s = getenv(name);
@@ -123,7 +123,7 @@ static inline int is_env(const char *name, const char *value)
 	return s && !strcmp(s, value);
 }
 
-/* A lock of its own, so that no thread library is needed: 0 free, 1 held, 2 held and waited for. */
+/* A futex lock, so that no thread library is needed: 0 free, 1 held, 2 held with waiters. */
 struct lock {
 	u32 word;
 };
@@ -151,8 +151,8 @@ typedef void (*call_hook)(const char *op);
 
 struct inject_rule {
 	char op[64];
-	u64 nth; /* first call that fails, from 1 */
-	u32 on; /* non-zero: every call from then on */
+	u64 nth; /* the first call that fails, from 1 */
+	u32 on; /* non-zero: every later call fails too */
 	int code;
 	u64 seen;
 };

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exact counts for tests: INGERO_SIM_COUNTS=FILE has each call counted by its function, and
- * each launch by its kernel. Compiled into libcuda and libcudart; a call of the runtime and
- * the driver's that it makes are counted both. */
+/* Exact counts for tests. With INGERO_SIM_COUNTS=FILE, each call is counted by function and
+ * each launch by kernel. Compiled into libcuda and libcudart: a runtime call and the driver
+ * call inside it are both counted. */
 #include "base.h"
 
-/* The file, which whoever reads it has made as large as this. It may be that of several
- * processes. */
+/* An entry of the file. The reader of the file creates it with COUNTS entries; several
+ * processes may share it. */
 struct counted {
-	u32 state; /* 0 free, 1 its name is being written, 2 in use */
+	u32 state; /* 0 free, 1 the name is being written, 2 in use */
 	u32 pad;
 	u64 n;
-	char name[496]; /* cut */
+	char name[496]; /* truncated */
 };
 
 #define COUNTS 8192
 static struct counted *counts;
 
-/* Says whether calls are counted. */
+/* Maps the file; reports whether calls are counted. */
 int counts_open(void)
 {
 	const char *path = getenv("INGERO_SIM_COUNTS");
@@ -34,7 +34,7 @@ int counts_open(void)
 	return counts != NULL;
 }
 
-/* Takes the entry if it is free; says whether it is that of the name. */
+/* Claims the entry if it is free; reports whether it belongs to the name. */
 static int is_of(struct counted *c, const char *name, size_t n)
 {
 	u32 state = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of the CUDA driver's interface that the simulated runtime uses. The
- * shapes are those of cuda.h, CUDA 12; handles are untyped pointers. */
+/* The part of the CUDA driver's interface that the simulated runtime uses. Structures are
+ * laid out as in CUDA 12's cuda.h; handles are untyped pointers. */
 #ifndef SIM_DRIVER_H
 #define SIM_DRIVER_H
 
@@ -10,7 +10,7 @@ typedef int CUresult;
 typedef u64 devptr;
 typedef void (*host_fn)(void *data);
 
-/* Error codes that the simulation itself produces. cudaError_t has the same numbers. */
+/* Error codes that the simulation returns. cudaError_t has the same numbers. */
 enum {
 	OK = 0,
 	ERR_INVALID_VALUE = 1,
@@ -108,8 +108,8 @@ struct copy3d {
 
 _Static_assert(offsetof(struct copy3d, w) == 176, "CUDA_MEMCPY3D has WidthInBytes at 176");
 
-/* What an IPC handle holds: there is no GPU that processes share, so the memory opened
- * is addresses alone, and none of the device's is used up. */
+/* Contents of an IPC handle. Processes share no GPU, so opened memory consists of addresses
+ * only, and uses none of the device's. */
 struct ipc_handle {
 	u64 magic, addr, size;
 	int pid;
@@ -121,12 +121,12 @@ _Static_assert(sizeof(struct ipc_handle) == 64, "CUipcMemHandle has 64 bytes");
 #define LIBRARY_OPTIONS                                                                            \
 	void *jit, void **jit_values, u32 n_jit, void *options, void **values, u32 n_options
 
-/* What simMemory tells; the same for each family and for all of a device's memory. */
+/* Result of simMemory, for one family or for all device memory. */
 struct sim_memory {
 	u64 live_bytes, live, peak_bytes, allocs, frees;
 };
 
-/* name, parameters: each is resolved by cuGetProcAddress, once for either default stream. */
+/* name, parameters: cuGetProcAddress resolves each once for either default stream. */
 #define DRIVER_CALLS(X)                                                                            \
 	X(cuInit, (u32 flags))                                                                     \
 	X(cuDriverGetVersion, (int *v))                                                            \

@@ -31,7 +31,7 @@ static const char *number(const char *s, u64 *v)
 	return s;
 }
 
-/* Reads one "op:n=code" or "op:n+=code"; returns what follows it. */
+/* Parses one "op:n=code" or "op:n+=code"; returns the rest of the string. */
 static const char *parse_rule(const char *s, struct inject_rule *r)
 {
 	u64 code = 0;
@@ -58,7 +58,7 @@ static const char *parse_rule(const char *s, struct inject_rule *r)
 	return s;
 }
 
-/* Takes the rules whose operation begins with prefix, and not with not_prefix. */
+/* Takes the rules whose operation begins with prefix but not with not_prefix. */
 void inject_parse(struct inject *in, const char *prefix, const char *not_prefix)
 {
 	const char *s = getenv("INGERO_SIM_FAIL");
@@ -76,7 +76,7 @@ void inject_parse(struct inject *in, const char *prefix, const char *not_prefix)
 	}
 }
 
-/* "cuMemAlloc" names cuMemAlloc_v2 too. */
+/* "cuMemAlloc" also matches cuMemAlloc_v2. */
 static int same_op(const char *rule, const char *op)
 {
 	size_t n = strlen(rule);
@@ -84,7 +84,7 @@ static int same_op(const char *rule, const char *op)
 	return !strncmp(rule, op, n) && (!op[n] || !strncmp(op + n, "_v", 2));
 }
 
-/* Counts one call of op and returns the code that it shall fail with, or 0. */
+/* Counts one call of op; returns the code with which it must fail, or 0. */
 int inject_hit(struct inject *in, const char *op)
 {
 	for (u32 i = 0; i < in->n; i++) {

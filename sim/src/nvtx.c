@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libnvToolsExt of NVTX 2: nobody listens, as where no profiler is attached, unless
- * INGERO_SIM_NVTX is set: then ranges that start have numbers. */
+/* libnvToolsExt of NVTX 2. It acts as without a profiler, unless INGERO_SIM_NVTX is set:
+ * then ranges that start have numbers. */
 #include "base.h"
 
 #define NO_TRACKING (-2) /* NVTX_NO_PUSH_POP_TRACKING */
@@ -9,7 +9,7 @@ static u64 numbers;
 
 static int listening(void)
 {
-	static int known; /* 1: no, 2: yes */
+	static int known; /* 1: off, 2: on */
 
 	if (!known)
 		known = getenv("INGERO_SIM_NVTX") ? 2 : 1;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the simulated GPU share. The directory of the stack is the first argument."""
+"""Shared by the tests of the simulated GPU. The first argument is the stack's directory."""
 
 import ctypes
 import os
@@ -15,7 +15,7 @@ import gpu  # noqa: E402
 
 NON_BLOCKING = 1
 ms = 1e-3
-LONG_MS = 150  # long beside what a loaded machine keeps a thread waiting
+LONG_MS = 150  # longer than a loaded machine keeps a thread waiting
 
 
 class Case(unittest.TestCase):

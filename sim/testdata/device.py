@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs ask of the simulated device, and what they link and register.
+"""Queries of the simulated device, and the linking and registration of images.
 
 usage: device.py DIR
 """

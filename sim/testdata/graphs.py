@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated GPU does with graphs, and what the runtimes of three versions differ in.
+"""Graphs on the simulated GPU, and differences between three runtime versions.
 
 usage: graphs.py DIR
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated cuBLAS and cuDNN launch.
+"""Kernel launches of the simulated cuBLAS and cuDNN.
 
 usage: mathlibs.py DIR
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated NCCL does, with all ranks in this process.
+"""The simulated NCCL, with all ranks in this process.
 
 usage: nccl.py DIR
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated GPU does with memory of all kinds, contexts, modules and kernels.
+"""Memory of all kinds, contexts, modules and kernels on the simulated GPU.
 
 usage: objects.py DIR
 """
@@ -14,7 +14,7 @@ from case import DIR, Case
 
 
 class Objects(Case):
-    """Pools, arrays, mapped memory, contexts, modules: what fails, and with what."""
+    """Invalid uses of pools, arrays, mapped memory, contexts and modules, and their errors."""
 
     def drv(self, name, *args):
         return getattr(self.driver, name)(*args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulated GPU does with streams, events, graphs, memory and addresses.
+"""Streams, events, graphs, memory and addresses on the simulated GPU.
 
 usage: semantics.py DIR
 """

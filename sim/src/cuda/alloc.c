@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The allocation calls: plain, pitched, managed, pinned; and what can be asked. */
+/* Allocation calls (plain, pitched, managed, pinned) and pointer queries. */
 #include "gpu.h"
 
 static int alloc(struct thread *t, u32 family, u64 size, u64 *out)
@@ -16,7 +16,7 @@ CU(cuMemAlloc_v2)(devptr *p, size_t n)
 	return alloc(t, FAM_DEVICE, n, p);
 }
 
-/* The 32-bit forms of before CUDA 3.2 cannot hold an address of a 64-bit context. */
+/* The 32-bit forms (before CUDA 3.2) cannot hold an address of a 64-bit context. */
 CU(cuMemAlloc)(u32 *p, u32 n)
 {
 	ENTER;

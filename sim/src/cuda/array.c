@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays: device memory without an address that the program could use. */
+/* Arrays: device memory without an address that the program can use. */
 #include "gpu.h"
 
 struct desc2d { /* CUDA_ARRAY_DESCRIPTOR */
@@ -7,7 +7,7 @@ struct desc2d { /* CUDA_ARRAY_DESCRIPTOR */
 	u32 format, channels;
 };
 
-/* Bytes of one channel by CUarray_format; 0 for none. */
+/* Returns the bytes of one channel of a CUarray_format; 0 if the format is unknown. */
 static u64 bytes_of(u32 format)
 {
 	switch (format) {
@@ -26,7 +26,7 @@ static u64 bytes_of(u32 format)
 	return 0;
 }
 
-/* 0 for a height or depth stands for a dimension that is not there. */
+/* A height or depth of 0 means that the dimension is absent. */
 CU(cuArray3DCreate_v2)(void **out, const struct desc3d *d)
 {
 	u64 addr, bytes;
@@ -113,7 +113,8 @@ CU(cuArray3DGetDescriptor_v2)(struct desc3d *d, void *handle)
 	return OK;
 }
 
-/* Frees a context's arrays; their memory goes with it. The caller holds the lock. */
+/* Frees a context's arrays. Their memory is freed with the context's. The caller holds the
+ * lock. */
 void arrays_forget(const struct context *ctx)
 {
 	for (u32 i = 0; i < object_count(KIND_ARRAY); i++) {
@@ -125,7 +126,7 @@ void arrays_forget(const struct context *ctx)
 }
 
 /* CUmemorytype: 1 host, 2 device, 3 array, 4 unified (the device field holds the address).
- * 0 when the end cannot be. */
+ * Returns 0 if the type or address is invalid. */
 u64 copy_end(u32 type, const void *host, devptr device, const void *array)
 {
 	const struct array *a = type == 3 ? object_get(array, KIND_ARRAY) : NULL;

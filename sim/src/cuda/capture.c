@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream capture: what a stream is given goes to a graph. */
+/* Stream capture: work enqueued on a capturing stream goes to a graph. */
 #include "gpu.h"
 
-static u64 captures; /* each has a number of its own */
+static u64 captures; /* source of the captures' unique ids */
 
-/* into: the graph to go on with, or NULL for a new one. */
+/* into: the graph to extend, or NULL for a new one. */
 static int begin_capture(const char *op, void *dflt, void *handle, int mode, void *into)
 {
 	struct stream *s;
@@ -64,7 +64,7 @@ static int cuStreamEndCapture_on(void *dflt, void *handle, void **out)
 		return ERR_ILLEGAL_STATE;
 	lock(&g.lock);
 	gr = s->capture;
-	for (u32 i = 0; i < object_count(KIND_STREAM); i++) { /* all that joined leave with it */
+	for (u32 i = 0; i < object_count(KIND_STREAM); i++) { /* joined streams leave too */
 		struct stream *o = (void *)object_at(KIND_STREAM, i);
 
 		if (o && o->capture == gr) {
@@ -121,7 +121,7 @@ TWIN(cuStreamBeginCaptureToGraph, _ptsz,
      (void *s, void *graph, const void *deps, const void *edges, size_t n, int mode), s, graph,
      deps, edges, n, mode)
 
-/* The dependencies of what comes next are all nodes: they are not kept apart. */
+/* Reports no dependencies of the next node, since they are not kept. */
 static int info(void *dflt, void *handle, int *status, u64 *id, void **graph, size_t *n)
 {
 	struct stream *s;

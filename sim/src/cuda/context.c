@@ -20,7 +20,7 @@ static struct context *context_new(u32 dev, u32 flags)
 	return ctx;
 }
 
-/* Frees a context and all that belongs to it: streams, modules, arrays, memory. The caller holds the lock. */
+/* Frees a context with its streams, modules, arrays and memory. The caller holds the lock. */
 static void context_free(struct context *ctx)
 {
 	for (u32 i = 0; i < object_count(KIND_STREAM); i++) {
@@ -201,7 +201,7 @@ CU(cuCtxCreate)(void **out, u32 flags, int dev)
 	return impl_cuCtxCreate_v2(out, flags, dev);
 }
 
-/* With execution affinities; CUDA 13's form has them, and more, in one structure. */
+/* With execution affinities. CUDA 13's form takes them, and more, in one structure. */
 CU(cuCtxCreate_v3)(void **out, const void *affinity, int n, u32 flags, int dev)
 {
 	(void)affinity;
@@ -216,7 +216,7 @@ CU(cuCtxCreate_v4)(void **out, const void *params, u32 flags, int dev)
 	return impl_cuCtxCreate_v2(out, flags, dev);
 }
 
-/* Devices see each other's memory anyhow; there is only to check. */
+/* Devices always see each other's memory, so the call only checks its arguments. */
 CU(cuCtxEnablePeerAccess)(void *peer, u32 flags)
 {
 	ENTER;

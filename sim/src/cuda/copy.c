@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies and memsets. Pinned and device memory move at the GPU's pace while the
- * CPU goes on; pageable memory goes through the CPU, page by page. */
+/* Copies and memsets. Copies between pinned and device memory run at the GPU's speed while
+ * the CPU goes on. Pageable memory is copied by the CPU, page by page. */
 #include "gpu.h"
 
-#define STAGED_MAX 65536 /* larger pageable copies to the device wait for the stream */
+#define STAGED_MAX 65536 /* larger pageable copies to the device first wait for the stream */
 #define PAGE 4096
 
 static int on_device(int kind)
@@ -11,8 +11,8 @@ static int on_device(int kind)
 	return kind == MEM_DEVICE || kind == MEM_MANAGED;
 }
 
-/* The CPU's part of a pageable copy: it faults pages in, as the real one does, and
- * takes the time of the copy. A page that is written keeps its bytes. */
+/* The CPU's part of a pageable copy: it faults pages in, as the real copy does, and
+ * burns the time of the copy. A page that is written keeps its bytes. */
 static void stage(u64 p, u64 n, int write)
 {
 	u64 last = p + n - 1;
@@ -43,7 +43,7 @@ static int copy_pageable(struct thread *t, struct stream *s, u64 dst, int kd, u6
 		stage(dst, n, 1);
 		return err;
 	}
-	if (on_device(ks)) { /* to the host: the CPU has the last part */
+	if (on_device(ks)) { /* to the host: the CPU does the last part */
 		stream_submit(s, g.cfg.call_ns, copy_gpu_ns(n), NULL);
 		err = stream_wait(s, sched);
 		stage(dst, n, 1);
@@ -83,7 +83,7 @@ int copy_call(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n,
 	return err ? err : copy(t, s, dst, src, n, async);
 }
 
-/* A copy whose direction is in its name: the device's end must be device memory. */
+/* A copy with the direction in its name: the device's end must be device memory. */
 static int copy_named(const char *op, void *dflt, void *stream, u64 dst, u64 src, u64 n, int async,
 		      int dev_dst, int dev_src)
 {
@@ -167,7 +167,7 @@ static int cuMemcpy2DAsync_v2_on(void *dflt, const struct copy2d *c, void *s)
 }
 TWIN(cuMemcpy2DAsync_v2, _ptsz, (const struct copy2d *c, void *s), c, s)
 
-/* Memsets run on the device and return at once; only pinned host memory is waited for. */
+/* Memsets run on the device and return at once; only those of pinned host memory wait. */
 static int set(const char *op, void *dflt, void *stream, u64 p, u64 bytes, int async)
 {
 	struct stream *s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Set-up, the settings, CPU and GPU time, and the handles of all objects. */
+/* Set-up, settings, CPU and GPU time, and enter(), the start of every call. */
 #include "gpu.h"
 
 #if defined(__x86_64__)
@@ -8,7 +8,7 @@
 #define COLD 0u
 #endif
 
-/* What the stubs compare: COLD sends them the second way. */
+/* The stubs compare this: COLD sends them down the second path. */
 u32 sim_state __attribute__((visibility("hidden"))) = COLD;
 
 static const volatile u32 not_live;
@@ -51,7 +51,7 @@ static void read_settings(struct config *c)
 	c->sched = sched_setting();
 }
 
-/* The first call of all comes here by the stub's second path. With
+/* The stub's second path: the first call of the process comes here. With
  * INGERO_SIM_STUB=slow every call does. */
 __attribute__((visibility("hidden"))) void sim_warm(void)
 {
@@ -68,7 +68,7 @@ __attribute__((visibility("hidden"))) void sim_warm(void)
 	unlock(&init_lock);
 }
 
-/* A page that the kernel zeroes in a forked child: CUDA does not survive fork(). */
+/* A page that Linux zeroes in a forked child, because CUDA does not survive fork(). */
 static const volatile u32 *live_page(void)
 {
 	u32 *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -115,7 +115,7 @@ CU(cuInit)(u32 flags)
 	return err;
 }
 
-/* Errors after which the real context is lost: each later call returns them. */
+/* Reports whether an error loses the real context: each later call then returns it. */
 static int is_sticky(int code)
 {
 	return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
@@ -143,8 +143,8 @@ int watch(const char *op)
 	return e;
 }
 
-/* Calls fn at the start of every driver call, in the calling thread and inside
- * the call; NULL ends that. For tests of what may happen inside a call. */
+/* Makes every driver call run fn at its start, in the calling thread and inside the call.
+ * NULL removes the hook. For tests of what may happen inside a call. */
 CU(simSetCallHook)(call_hook fn)
 {
 	g.hook = fn;
@@ -153,7 +153,7 @@ CU(simSetCallHook)(call_hook fn)
 	return OK;
 }
 
-/* Uses ns of CPU: time in which the thread did not run counts for little. */
+/* Uses ns of CPU time: time in which the thread is off-CPU hardly counts. */
 void burn(u64 ns)
 {
 	u64 last, t, step;
@@ -178,7 +178,7 @@ u32 sched_of(const struct context *ctx)
 	return s ? s : g.cfg.sched;
 }
 
-/* Waits as the device's flags say: spinning, yielding, or asleep until then. */
+/* Waits as the device's flags say: spinning, yielding or blocked. */
 void wait_until(u64 until, u32 sched)
 {
 	struct timespec ts = { (s64)(until / 1000000000ull), (s64)(until % 1000000000ull) };

@@ -53,53 +53,53 @@ CU(cuDeviceGetName)(char *name, int len, int dev)
 	return err;
 }
 
-/* The attributes that programs ask for; others are 0. Numbers as in CUdevice_attribute. */
+/* The attributes that programs query; all others are 0. Indexes are CUdevice_attribute. */
 static const int attributes[] = {
-	[1] = MAX_BLOCK, /* threads of a block; its sizes; a grid's */
+	[1] = MAX_BLOCK, /* threads per block; block dimensions; grid dimensions */
 	[2] = 1024,
 	[3] = 1024,
 	[4] = 64,
 	[5] = 2147483647,
 	[6] = 65535,
 	[7] = 65535,
-	[8] = 49152, /* shared memory of a block, constant memory, a warp */
+	[8] = 49152, /* shared memory per block, constant memory, warp size */
 	[9] = 65536,
 	[10] = 32,
-	[11] = 2147483647, /* pitch of a copy */
+	[11] = 2147483647, /* maximum pitch of a copy */
 	[12] = SM_REGISTERS,
-	[13] = 1410000, /* kHz */
-	[14] = 512, /* alignment of textures */
+	[13] = 1410000, /* clock rate, kHz */
+	[14] = 512, /* texture alignment */
 	[15] = 1,
 	[16] = MULTIPROCESSORS,
 	[19] = 1, /* host memory can be mapped */
-	[31] = 1, /* kernels run side by side */
-	[36] = 1215000, /* memory: kHz, bits */
+	[31] = 1, /* concurrent kernels */
+	[36] = 1215000, /* memory clock, kHz; bus width, bits */
 	[37] = 5120,
-	[38] = 41943040, /* L2 */
+	[38] = 41943040, /* bytes of L2 */
 	[39] = MAX_THREADS,
 	[40] = 3, /* copy engines */
-	[41] = 1, /* one space of addresses */
-	[51] = 32, /* pitch of textures */
+	[41] = 1, /* unified addressing */
+	[51] = 32, /* texture pitch alignment */
 	[75] = 8, /* compute capability */
 	[76] = 0,
-	[78] = 1, /* streams have priorities */
-	[79] = 1, /* L1 of global and of local memory */
+	[78] = 1, /* stream priorities */
+	[79] = 1, /* L1 cache of globals and of locals */
 	[80] = 1,
 	[81] = SM_SHARED,
 	[82] = SM_REGISTERS,
 	[83] = 1, /* managed memory */
-	[87] = 2, /* single precision to double */
-	[89] = 1, /* managed memory from both sides at once */
-	[90] = 1, /* kernels can be interrupted */
+	[87] = 2, /* single to double precision ratio */
+	[89] = 1, /* concurrent managed access */
+	[90] = 1, /* compute preemption */
 	[91] = 1, /* registered memory has the host's addresses */
 	[95] = 1, /* cooperative launches */
 	[96] = 1,
 	[97] = SHARED_OPTIN,
-	[99] = 1, /* memory can be registered */
-	[102] = 1, /* memory can be mapped */
+	[99] = 1, /* host memory can be registered */
+	[102] = 1, /* virtual memory management */
 	[106] = MAX_BLOCKS,
 	[111] = RESERVED_SHARED,
-	[115] = 1, /* pools */
+	[115] = 1, /* memory pools */
 };
 
 CU(cuDeviceGetAttribute)(int *v, int attr, int dev)
@@ -110,7 +110,7 @@ CU(cuDeviceGetAttribute)(int *v, int attr, int dev)
 		return err;
 	if (!v || attr < 1)
 		return ERR_INVALID_VALUE;
-	if (attr == 33) /* PCI bus */
+	if (attr == 33) /* PCI bus id */
 		*v = 0x10 + (int)g.dev[dev].physical;
 	else
 		*v = attr < (int)ARRAY_SIZE(attributes) ? attributes[attr] : 0;
@@ -169,7 +169,7 @@ static int hex_digit(char c)
 				      : -1;
 }
 
-/* [domain:]bus:device[.function], in hexadecimal; all but the bus is 0. */
+/* Parses [domain:]bus:device[.function] in hexadecimal; all but the bus must be 0. */
 CU(cuDeviceGetByPCIBusId)(int *dev, const char *text)
 {
 	u32 part[3] = { 0 }, n = 0;
@@ -225,8 +225,8 @@ static const char *number(const char *s, u32 *v)
 	return s;
 }
 
-/* A device of the machine by its number, or by its name: "GPU-" and as much of its UUID
- * as tells it from the others. The UUIDs differ in their last byte. */
+/* Parses a device's number, or its name: "GPU-" and a unique prefix of its UUID. The UUIDs
+ * differ in their last byte. */
 static const char *one_device(const char *s, u32 *out)
 {
 	static const char uuid[] = "GPU-51515151-5151-5151-5151-5151515151";
@@ -241,7 +241,7 @@ static const char *one_device(const char *s, u32 *out)
 	if (n < 5)
 		return NULL;
 	if (!*s || *s == ',')
-		return g.cfg.devices == 1 ? s : NULL; /* of several it tells none apart */
+		return g.cfg.devices == 1 ? s : NULL; /* ambiguous without the last byte */
 	for (int i = 0; i < 2; i++, s++) {
 		if (!*s || !strchr(hex, *s))
 			return NULL;
@@ -250,8 +250,8 @@ static const char *one_device(const char *s, u32 *out)
 	return s;
 }
 
-/* CUDA_VISIBLE_DEVICES picks devices and orders them; the first that is none ends the
- * list, and one that comes twice leaves none. Returns how many there are. */
+/* CUDA_VISIBLE_DEVICES selects and orders devices. The first invalid entry ends the list;
+ * a duplicate leaves no devices. Returns the number of devices. */
 int devices_visible(void)
 {
 	const char *s = getenv("CUDA_VISIBLE_DEVICES");

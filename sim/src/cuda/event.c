@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: the time at which a stream's work up to them is done. */
+/* Events: the time at which the stream's work before them is done. */
 #include "gpu.h"
 
 CU(cuEventCreate)(void **out, u32 flags)
@@ -49,7 +49,7 @@ static int record(const char *op, void *dflt, void *handle, void *stream)
 	if (!ev || err)
 		return ERR_INVALID_HANDLE;
 	memset(&end, 0, sizeof(end));
-	if (!s->capture) /* in a capture it is a place in the graph, and no node */
+	if (!s->capture) /* during capture, an event marks a place in the graph and adds no node */
 		stream_submit(s, g.cfg.call_ns, 0, &end);
 	lock(&g.lock);
 	ev->capture = s->capture;

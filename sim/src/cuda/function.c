@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be asked of functions, kernels and libraries. */
+/* Queries about functions, kernels and libraries. */
 #include "gpu.h"
 
 #define MAX_PARAMETERS 4096
 
-/* The module that the current context has of a library, made when first asked for. */
+/* Returns the current context's module of a library; the first call creates it. */
 static int library_module(struct thread *t, struct library *l, struct module **out)
 {
 	struct module **m = &l->module[t->ctx->o.index];
@@ -13,7 +13,7 @@ static int library_module(struct thread *t, struct library *l, struct module **o
 	if (!*m)
 		*m = (void *)object_new(KIND_MODULE);
 	if (*m) {
-		(*m)->ctx = t->ctx; /* its kernels are the library's */
+		(*m)->ctx = t->ctx; /* its kernels belong to the library */
 		(*m)->library = l;
 	}
 	unlock(&g.lock);
@@ -117,7 +117,7 @@ static int attribute(int *v, int attr, const void *f)
 		return ERR_INVALID_HANDLE;
 	if (!v)
 		return ERR_INVALID_VALUE;
-	*v = attr == 0 ? 1024 : attr == 4 ? 32 : 0; /* threads a block, registers */
+	*v = attr == 0 ? 1024 : attr == 4 ? 32 : 0; /* threads per block, registers */
 	return OK;
 }
 
@@ -145,7 +145,7 @@ CU(cuFuncSetSharedSize)(void *f, u32 bytes)
 	return bytes <= SHARED_OPTIN ? OK : ERR_INVALID_VALUE;
 }
 
-/* The parameters of cuLaunch: kernels do not read them, only their places are checked. */
+/* Parameters of cuLaunch: kernels do not read them, so only their offsets are checked. */
 static int parameter(const char *op, void *f, int at, u64 n)
 {
 	ENTER_AS(op);

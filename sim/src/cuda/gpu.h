@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated GPU. There is no GPU thread: each stream knows when its last
- * work will be done, and whoever waits for it waits until that time. */
+/* The simulated GPU. There is no GPU thread: each stream knows when its last work will be
+ * done, and a caller that waits for the stream waits until that time. */
 #ifndef SIM_GPU_H
 #define SIM_GPU_H
 
@@ -31,12 +31,12 @@ struct config {
 	u64 launch_ns; /* CPU time of a launch */
 	u64 call_ns; /* CPU time of any other call */
 	u64 copy_ns; /* GPU time of a copy of no bytes */
-	u64 copy_mbps; /* 10^6 bytes a second, pinned and device memory; 0: at once */
-	u64 pageable_mbps; /* the same for the CPU's part of pageable copies */
-	u64 mem; /* bytes of memory of each device */
+	u64 copy_mbps; /* 10^6 bytes/s, pinned and device memory; 0: no time */
+	u64 pageable_mbps; /* the same, for the CPU's part of pageable copies */
+	u64 mem; /* memory of each device, bytes */
 	u32 devices;
-	u32 sched; /* SCHED_* when the program asked for none */
-	u32 queue; /* launches a stream holds before the next one waits */
+	u32 sched; /* SCHED_*, when the program sets none */
+	u32 queue; /* launches that a stream holds before the next one waits */
 };
 
 enum {
@@ -56,11 +56,11 @@ enum {
 	KIND_MAPPING,
 	KIND_NODE,
 	KIND_LINK,
-	KIND_DEAD_POOL /* destroyed, and still with memory of its own */
+	KIND_DEAD_POOL /* destroyed, but allocations remain */
 };
 
-/* A time on the GPU, which may hang on kernels that wait for other processes: `at`, and
- * for each of them `plus` after it ends. */
+/* A time on the GPU, which may depend on kernels that wait for other processes: not before
+ * `at`, nor before `plus` ns after the end of each of those kernels. */
 struct term {
 	u64 gate, plus;
 };
@@ -75,19 +75,19 @@ struct graph {
 	struct object o;
 	u32 nodes;
 	u32 captures; /* streams that record into it */
-	u32 borrowed; /* the capture goes to the program's own graph */
+	u32 borrowed; /* the capture records into the program's own graph */
 	u32 gated; /* nodes that wait for other processes */
-	u64 gpu_ns; /* what one launch of it takes */
+	u64 gpu_ns; /* GPU time of one launch */
 	struct node *first, *last;
 };
 
-/* Of a graph, or of an executable one: then `from` is the graph's. */
+/* A node of a graph or of an executable graph. In the latter, `from` is the graph's node. */
 struct node {
 	struct object o;
 	struct graph *graph;
 	struct node *next, *from;
 	u64 gpu_ns;
-	struct sim_gate *gate; /* of a kernel that waits for other processes */
+	struct sim_gate *gate; /* for a kernel that waits for other processes */
 };
 
 struct host_call {
@@ -102,13 +102,13 @@ struct stream {
 	u32 flags;
 	int priority;
 	u32 head; /* next slot of ends */
-	struct when until; /* when its last work is done */
+	struct when until; /* when the last work is done */
 	struct graph *capture;
 	u64 capture_id;
 	u32 capture_broken;
 	u32 n_host, host_cap;
-	struct host_call *host; /* functions to run, in order */
-	u64 ends[MAX_QUEUE]; /* UNKNOWN: after a kernel that waits for others */
+	struct host_call *host; /* host functions to run, in order */
+	u64 ends[MAX_QUEUE]; /* end times; UNKNOWN after a kernel that waits for others */
 };
 
 struct event {
@@ -119,12 +119,12 @@ struct event {
 	struct graph *capture;
 };
 
-/* A module belongs to a context; so does the one that a context makes of a library. */
+/* A module belongs to a context, also one that a context creates from a library. */
 struct module {
 	struct object o;
 	struct context *ctx;
-	struct library *library; /* that it is of, and goes with */
-	struct text names; /* the kernels that it has, one a line */
+	struct library *library; /* the library it was created from and is freed with */
+	struct text names; /* its kernels, one a line */
 	int any; /* it has a kernel of every name */
 };
 
@@ -132,19 +132,19 @@ struct library {
 	struct object o;
 	struct text names;
 	int any;
-	struct module *module[MAX_CONTEXTS]; /* by context, made when first asked for */
+	struct module *module[MAX_CONTEXTS]; /* by context, created on first use */
 };
 
-#define NAME_LEN 512 /* C++ names are long; what is longer is cut */
+#define NAME_LEN 512 /* C++ names are long; longer ones are truncated */
 
 /* A CUfunction (of a module) or a CUkernel (of a library). */
 struct function {
 	struct object o;
-	struct object *of; /* module or library */
-	struct context *ctx; /* of a function */
-	struct function *next; /* of the same hash */
+	struct object *of; /* owner: module or library */
+	struct context *ctx; /* context of a CUfunction */
+	struct function *next; /* next entry of the same hash */
 	u64 kernel_ns;
-	u32 has_ns; /* kernel_ns comes from its name */
+	u32 has_ns; /* kernel_ns comes from the name */
 	u32 gated; /* it waits for other processes: see gate.h */
 	char name[NAME_LEN];
 };
@@ -160,12 +160,12 @@ struct context {
 	struct object o;
 	u32 device;
 	u32 flags; /* SCHED_* */
-	u32 refs; /* cuCtxCreate and cuCtxAttach; none of a primary one */
+	u32 refs; /* from cuCtxCreate and cuCtxAttach; 0 for a primary context */
 	u32 cache, banks;
 	u64 limit[LIMITS];
-	struct when legacy_until; /* the legacy default stream */
-	struct when blocking_until; /* last of the streams that synchronise with it */
-	struct when all_until; /* last of all */
+	struct when legacy_until; /* end of the legacy default stream */
+	struct when blocking_until; /* latest end of the blocking streams */
+	struct when all_until; /* latest end of all streams */
 	struct stream *legacy;
 };
 
@@ -177,15 +177,15 @@ struct array {
 	u32 format, channels, flags, pad;
 };
 
-/* Addresses that were reserved, or that another process's memory was opened at. */
+/* Addresses that were reserved, or at which another process's memory was opened. */
 struct range {
 	struct object o;
 	u64 from, len;
-	u64 base, base_len; /* what mmap gave, before it was aligned */
-	u64 ipc; /* the address in the process that owns it, 0: none */
+	u64 base, base_len; /* what mmap returned, before alignment */
+	u64 ipc; /* the address in the process that owns it, or 0 */
 };
 
-/* Physical memory: there until its handle and its mappings are gone. */
+/* Physical memory: freed when its handle and all its mappings are gone. */
 struct physical {
 	struct object o;
 	u64 size;
@@ -200,7 +200,7 @@ struct mapping {
 	u32 access;
 };
 
-/* What asked for an allocation. The first five use up the device's memory. */
+/* Families of allocations. The first five use device memory. */
 enum {
 	FAM_DEVICE,
 	FAM_POOL,
@@ -214,11 +214,11 @@ enum {
 };
 
 struct device {
-	u32 physical; /* its number on the machine; CUDA_VISIBLE_DEVICES picks and orders */
+	u32 physical; /* machine-wide index; CUDA_VISIBLE_DEVICES selects and orders */
 	u32 pad;
 	struct sim_memory all, family[FAMILIES];
-	struct pool pool; /* the default one */
-	struct pool *current; /* what stream-ordered allocations come from */
+	struct pool pool; /* the default pool */
+	struct pool *current; /* source of stream-ordered allocations */
 	struct context *primary;
 	u32 primary_refs;
 	u32 primary_flags;
@@ -229,16 +229,16 @@ struct thread {
 	struct context *stack[8];
 	u32 depth;
 	int capture_mode;
-	u64 next_ns; /* GPU time of its next kernel, if not 0 */
+	u64 next_ns; /* GPU time of the thread's next kernel, if not 0 */
 	struct stream *per_thread;
 	struct context *per_thread_ctx;
 };
 
 struct gpu {
-	const volatile u32 *live; /* 1 after cuInit; the kernel zeroes it in a forked child */
-	u32 watched; /* failures are planned, a hook is set, steps are noted, or a context is lost */
+	const volatile u32 *live; /* 1 after cuInit; Linux zeroes it in a forked child */
+	u32 watched; /* failures planned, hook set, steps recorded, or context lost */
 	u32 capturing; /* streams in capture */
-	u32 host_calls; /* host functions that wait for their turn */
+	u32 host_calls; /* host functions not yet run */
 	int lost; /* sticky error */
 	int device_count;
 	struct config cfg;
@@ -246,15 +246,15 @@ struct gpu {
 	struct device dev[MAX_DEVICES];
 	struct inject inject;
 	call_hook hook;
-	int pid; /* who called cuInit */
-	int poll_pid; /* kernels without MADV_WIPEONFORK: compare the pid */
+	int pid; /* the process that called cuInit */
+	int poll_pid; /* Linux without MADV_WIPEONFORK: compare the pid */
 };
 
 extern struct gpu g;
 struct thread *thread_self(void);
 int watch(const char *op);
 
-/* What each call does first. Costs a few nanoseconds when all is well. */
+/* The start of every call. It costs a few nanoseconds in the usual case. */
 static inline int enter(const char *op, struct thread **t)
 {
 	if (unlikely(!*g.live))
@@ -271,7 +271,7 @@ static inline int enter(const char *op, struct thread **t)
 	return likely((*t)->ctx->o.kind == KIND_CONTEXT) ? OK : ERR_CONTEXT_DESTROYED;
 }
 
-/* impl_NAME is what the exported stub NAME jumps to. */
+/* The exported stub NAME jumps to impl_NAME. */
 #define CU(name) CUresult impl_##name
 #define ENTER_AS(name)                                                                             \
 	struct thread *t;                                                                          \
@@ -280,8 +280,8 @@ static inline int enter(const char *op, struct thread **t)
 	return err
 #define ENTER ENTER_AS(&__func__[5])
 
-/* One body, two exports: the plain name, and the one whose default stream is the
- * thread's own. The body is a static function NAME_on with the default stream first. */
+/* One body, two exports: the plain name, and the one that defaults to the per-thread
+ * stream. The body is a static function NAME_on with the default stream first. */
 #define TWIN(name, suffix, params, ...)                                                            \
 	CUresult impl_##name params                                                                \
 	{                                                                                          \
@@ -297,11 +297,11 @@ static inline int enter(const char *op, struct thread **t)
 /* The device: compute capability 8.0. */
 #define MULTIPROCESSORS 108
 #define MAX_BLOCK 1024 /* threads */
-#define MAX_BLOCKS 32 /* of a multiprocessor */
+#define MAX_BLOCKS 32 /* per multiprocessor */
 #define MAX_THREADS 2048
 #define SM_REGISTERS 65536
 #define SM_SHARED 167936
-#define SHARED_OPTIN 166912 /* of a block */
+#define SHARED_OPTIN 166912 /* per block */
 #define RESERVED_SHARED 1024
 
 int device_check(int dev);
@@ -324,7 +324,7 @@ void *object_get(const void *handle, u32 kind);
 struct object *object_at(u32 kind, u32 index);
 u32 object_count(u32 kind);
 
-/* A function that can be launched: a CUfunction, or a CUkernel in its place. */
+/* Returns a function that can be launched: a CUfunction, or a CUkernel used as one. */
 static inline struct function *function_get(const void *handle)
 {
 	struct function *f = object_get(handle, KIND_FUNCTION);
@@ -359,7 +359,7 @@ CUresult impl_cuModuleGetGlobal_v2(devptr *p, size_t *n, void *mod, const char *
 CUresult impl_cuModuleGetFunction(void **out, void *mod, const char *name);
 struct pool *pool_get(const void *handle);
 
-/* Memory: where a pointer lies decides what it is. */
+/* Kinds of memory; the region of a pointer decides its kind. */
 enum { MEM_PAGEABLE, MEM_DEVICE, MEM_PINNED, MEM_MANAGED };
 int mem_kind(u64 p);
 void mem_init(void);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: lists of nodes, each of some GPU time, that run one after the other. */
+/* Graphs: lists of nodes, each with a GPU time, that run one after the other. */
 #include "gpu.h"
 
 #define NODE_LAUNCH_NS 50 /* CPU time that each node adds to a graph launch */
 
-/* A node more, of so much GPU time; NULL when there is no room. The caller holds the lock. */
+/* Appends a node of gpu_ns; returns NULL when there is no room. The caller holds the lock. */
 struct node *node_new(struct graph *gr, u64 gpu_ns, struct sim_gate *gate)
 {
 	struct node *n = (void *)object_new(KIND_NODE);
@@ -34,7 +34,7 @@ void graph_free(struct graph *gr)
 	object_free(&gr->o);
 }
 
-/* A new graph, or a copy of one. */
+/* Creates a graph, or a copy of one. */
 int graph_new(u32 kind, const struct graph *from, void **out)
 {
 	struct graph *gr;
@@ -109,7 +109,7 @@ static int instantiate(const char *op, void **exec, void *graph)
 	return graph_new(KIND_EXEC, gr, exec);
 }
 
-/* Five arguments in CUDA 10 and 11; the form of 12 has three and the next name. */
+/* Five arguments in CUDA 10 and 11. CUDA 12's form has three, and another name here. */
 CU(cuGraphInstantiate)(void **exec, void *graph, void **bad, char *log, size_t len)
 {
 	(void)bad, (void)log, (void)len;
@@ -136,7 +136,7 @@ static int cuGraphInstantiateWithParams_on(void *dflt, void **exec, void *graph,
 TWIN(cuGraphInstantiateWithParams, _ptsz, (void **exec, void *graph, void *params), exec, graph,
      params)
 
-/* The nodes one by one, since some wait for other processes. */
+/* Submits the nodes one by one, since some wait for other processes. */
 static int submit_gated(struct stream *s, const struct graph *gr)
 {
 	int err = OK;
@@ -172,7 +172,7 @@ static int add_string(struct text *t, const char *s)
 	return text_add(t, s, strlen(s));
 }
 
-/* The nodes run one after the other, and are drawn so. */
+/* Draws the nodes as they run: one after the other. */
 static int draw(struct text *t, const struct graph *gr)
 {
 	int err = add_string(t, "digraph dot {\n");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host functions: the program's own, called in the order of a stream. */
+/* Host functions: functions of the program, called in stream order. */
 #include "gpu.h"
 
-/* Takes the stream's next function whose turn has come. */
+/* Takes the stream's next function that is due. */
 static int next_call(struct stream *s, struct host_call *c)
 {
 	int due;
@@ -20,7 +20,7 @@ static int next_call(struct stream *s, struct host_call *c)
 	return due;
 }
 
-/* Runs what is due, without the lock held. */
+/* Runs the functions that are due, without the lock held. */
 void run_host_calls(struct stream *s)
 {
 	struct host_call c;
@@ -58,8 +58,8 @@ static int add_host_call(struct stream *s, host_fn fn, void *data)
 	return err;
 }
 
-/* There is no driver thread: the function runs in the thread that next waits for
- * the stream or asks it, once the work before it is done. */
+/* There is no driver thread: once the work before it is done, the function runs in the
+ * thread that next waits for the stream or queries it. */
 static int cuLaunchHostFunc_on(void *dflt, void *handle, host_fn fn, void *data)
 {
 	struct stream *s;
@@ -77,7 +77,7 @@ static int cuLaunchHostFunc_on(void *dflt, void *handle, host_fn fn, void *data)
 }
 TWIN(cuLaunchHostFunc, _ptsz, (void *s, host_fn fn, void *data), s, fn, data)
 
-/* The old form. The callback runs at once, after the work before it: it wants the
+/* The older form. The callback runs at once, after the work before it: it needs the
  * stream's handle, and a queue of both kinds would serve no other purpose. */
 static int cuStreamAddCallback_on(void *dflt, void *handle, void (*cb)(void *, int, void *),
 				  void *data, u32 flags)

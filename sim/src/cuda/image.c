@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernels an image has. Known are a list (the line "kernels:", then one a line), PTX
- * and cubins. Of any other image (fat binaries, which are compressed) nobody knows: it has a
- * kernel of every name. */
+/* Finds the kernels of an image. It understands a list (the line "kernels:", then one a
+ * line), PTX and cubins. Any other image (fat binaries are compressed) has a kernel of every
+ * name. */
 #include "gpu.h"
 
 #define IMAGE "kernels:\n"
@@ -33,7 +33,7 @@ struct elf_symbol { /* Elf64_Sym */
 	u64 value, size;
 };
 
-/* Appends n bytes and a 0, which the next ones replace. */
+/* Appends n bytes and a 0, which the next append overwrites. */
 int text_add(struct text *t, const char *s, u64 n)
 {
 	if (t->len + n + 1 > t->cap) {
@@ -70,7 +70,7 @@ static int add_line(struct text *t, const char *s, u64 n)
 	return err ? err : text_add(t, "\n", 1);
 }
 
-/* What follows a comment or a string that begins at s, or s. */
+/* Returns the end of a comment or string that begins at s, or s. */
 static const char *skip_quiet(const char *s)
 {
 	if (s[0] == '/' && s[1] == '/') {
@@ -113,13 +113,13 @@ static int starts(const char *s, const char *with)
 	return !strncmp(s, with, strlen(with));
 }
 
-/* PTX begins with its version, comments aside. */
+/* PTX begins with its version, after any comments. */
 int image_is_ptx(const char *image)
 {
 	return starts(skip_space(image), ".version");
 }
 
-/* The kernels of PTX are what its .entry directives name. */
+/* The .entry directives of PTX name its kernels. */
 static int names_of_ptx(const char *s, struct text *out)
 {
 	int err = OK;
@@ -146,7 +146,7 @@ static int names_of_ptx(const char *s, struct text *out)
 	return err;
 }
 
-/* The kernels of a cubin are the functions that its symbol table marks as entries. */
+/* A cubin's kernels are the functions that its symbol table marks as entries. */
 static int names_of_cubin(const char *image, struct text *out)
 {
 	const struct elf_header *h = (const void *)image;
@@ -169,7 +169,7 @@ static int names_of_cubin(const char *image, struct text *out)
 	return err;
 }
 
-/* Appends the kernels of an image, one a line. *any: it has a kernel of every name. */
+/* Appends the kernels of an image, one a line. Sets *any if it has a kernel of every name. */
 int image_names(const char *image, struct text *out, int *any)
 {
 	const struct elf_header *h = (const void *)image;

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects and images: which kernels an image has, and how images are linked. */
+/* Objects and images: the kernels of an image, and how images are linked. */
 #ifndef SIM_IMAGE_H
 #define SIM_IMAGE_H
 
 #include "../base.h"
 
-/* Every handle points to an object that begins so; dead ones have kind 0. */
+/* Every handle points to an object that begins with this; a dead one has kind 0. */
 struct object {
 	u32 kind;
 	u32 index;
 	struct object *next_free;
 };
 
-/* Text that grows; a 0 follows it. */
+/* A growable, 0-terminated string. */
 struct text {
 	char *p;
 	u64 len, cap;
 };
 
-/* What the linker makes an image of. */
+/* The state of a linker. */
 struct link {
 	struct object o;
 	struct text image;
-	int any; /* nobody knows the kernels of one input */
+	int any; /* an input's kernels are unknown */
 };
 
 int text_add(struct text *t, const char *s, u64 n);

@@ -2,7 +2,7 @@
 /* Kernel launches. */
 #include "gpu.h"
 
-/* A kernel that waits for those of other processes: see gate.h. */
+/* Launches a kernel that waits for those of other processes: see gate.h. */
 static int launch_gated(struct stream *s, void **params)
 {
 	if (!params)
@@ -10,7 +10,7 @@ static int launch_gated(struct stream *s, void **params)
 	return stream_gate(s, g.cfg.launch_ns, *(struct sim_gate **)params[0], *(u64 *)params[1]);
 }
 
-/* Marks a function: its parameters are a gate and the time that it takes from then on. */
+/* Marks a function: its parameters are from then on a gate and a GPU time. */
 CU(simGate)(void *handle)
 {
 	struct function *f = function_get(handle);
@@ -21,8 +21,8 @@ CU(simGate)(void *handle)
 	return OK;
 }
 
-/* Has the next kernel that the calling thread launches take that GPU time. The libraries of
- * cuBLAS and cuDNN know how much work theirs have. Where kernels take no time, it takes none. */
+/* Sets the GPU time of the calling thread's next kernel. cuBLAS and cuDNN use it, since they
+ * know the work of their kernels. No effect where kernels take no time. */
 CU(simKernelTime)(u64 ns)
 {
 	thread_self()->next_ns = g.cfg.kernel_ns ? ns : 0;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a context can be told and asked: limits, caches, its users, the profiler. */
+/* Settings and queries of a context: limits, caches, reference counts, the profiler. */
 #include "gpu.h"
 
 static const u64 default_limits[LIMITS] = {
-	1024, /* bytes of stack a thread */
-	1 << 20, /* bytes that printf buffers */
-	8 << 20, /* bytes of heap */
-	2, /* depth of synchronisation */
-	2048, /* launches from kernels that wait */
-	64, /* granularity of reads into L2 */
-	0, /* bytes of L2 that persist */
+	1024, /* stack per thread, bytes */
+	1 << 20, /* printf buffer, bytes */
+	8 << 20, /* heap, bytes */
+	2, /* device synchronization depth */
+	2048, /* pending launches from kernels */
+	64, /* L2 fetch granularity */
+	0, /* persisting L2, bytes */
 };
 
 void limits_init(struct context *ctx)
 {
 	memcpy(ctx->limit, default_limits, sizeof(ctx->limit));
-	ctx->banks = 1; /* of four bytes */
+	ctx->banks = 1; /* four bytes wide */
 }
 
 CU(cuCtxGetLimit)(size_t *value, u32 limit)
@@ -65,14 +65,14 @@ CU(cuCtxGetSharedMemConfig)(u32 *config)
 	return OK;
 }
 
-/* The banks are as wide as they are: other widths are taken, and change nothing. */
+/* The width of the banks is fixed: other widths are accepted and change nothing. */
 CU(cuCtxSetSharedMemConfig)(u32 config)
 {
 	ENTER;
 	return config <= 2 ? OK : ERR_INVALID_VALUE;
 }
 
-/* A context is there until as many have left it as came to it. */
+/* A context is destroyed once each attach has been matched by a detach. */
 CU(cuCtxAttach)(void **ctx, u32 flags)
 {
 	ENTER;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The linker: from PTX, cubins and lists to an image that has the kernels of all. */
+/* The linker: makes one image, with the kernels of all inputs, from PTX, cubins and lists. */
 #include "gpu.h"
 
 #define HEAD "kernels:\n"
-#define ANY "linked\n" /* an image with a kernel of every name */
+#define ANY "linked\n" /* image with a kernel of every name */
 
 enum { INPUT_CUBIN, INPUT_PTX, INPUT_FATBINARY, INPUT_OBJECT, INPUT_LIBRARY, INPUT_NVVM, INPUTS };
 
@@ -17,7 +17,7 @@ static u64 *jit_value(u32 n, const u32 *options, void **values, u32 option)
 	return NULL;
 }
 
-/* Nothing is compiled, so that nothing is said: the logs are empty. */
+/* Nothing is compiled, so the logs are empty. */
 void jit_logs(u32 n, const u32 *options, void **values)
 {
 	for (u32 log = JIT_INFO_LOG; log <= JIT_ERROR_LOG; log += 2) {
@@ -53,10 +53,10 @@ CU(cuLinkCreate)(u32 n, u32 *options, void **values, void **state)
 	return impl_cuLinkCreate_v2(n, options, values, state);
 }
 
-/* One input. A library has device functions, and no kernels. */
+/* Adds an input. A library has device functions, and no kernels. */
 static int add_input(struct link *l, u32 type, const char *data, size_t n)
 {
-	struct text copy = { 0 }; /* PTX need not end with a 0 */
+	struct text copy = { 0 }; /* PTX may lack a final 0 */
 	int any = 0, err = text_add(&copy, data, n);
 
 	if (!err && type == INPUT_PTX && !image_is_ptx(copy.p))
@@ -118,7 +118,7 @@ CU(cuLinkAddFile)
 	return impl_cuLinkAddFile_v2(state, type, path, n_options, options, values);
 }
 
-/* The image is the linker's, and there until it is destroyed. */
+/* The linker owns the image, which lives until the linker is destroyed. */
 CU(cuLinkComplete)(void *state, void **image, size_t *n)
 {
 	struct link *l = object_get(state, KIND_LINK);

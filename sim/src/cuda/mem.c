@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory. Device, pinned and managed memory each have a region of addresses, so
- * that the place of a pointer tells its kind. Device memory has addresses and
- * sizes but no contents; the host can touch the other two. */
+/* Memory. Device, pinned and managed memory each have a region of addresses, so an address
+ * identifies the kind. Device memory has addresses and sizes but no contents; the host can
+ * access the other two. */
 #include "gpu.h"
 
 #define CLASSES 40 /* powers of two from 512 bytes */
@@ -10,10 +10,10 @@
 
 struct block {
 	u64 addr; /* 0: never used */
-	u64 size; /* as asked for; 0: free */
+	u64 size; /* requested size; 0: free */
 	u8 family : 4, flags : 4, dev, class,
-		ctx; /* flags of cuMemHostAlloc; the context's index */
-	u32 next; /* next free block of the class, by index + 1 */
+		ctx; /* flags of cuMemHostAlloc; index of the context */
+	u32 next; /* next free block of the class: index + 1 */
 	struct pool *pool;
 };
 
@@ -23,7 +23,7 @@ struct region {
 };
 
 static struct region regions[4]; /* by MEM_* */
-static struct block *table; /* hash by address, open addressing, never shrinks */
+static struct block *table; /* hash table by address, open addressing, never shrinks */
 static u32 blocks;
 
 static struct {
@@ -103,7 +103,7 @@ static void count_down(struct sim_memory *m, u64 size)
 	m->live_bytes -= size;
 }
 
-/* Counts an allocation, if the device has room for it. The caller holds the lock. */
+/* Counts an allocation if the device has room for it. The caller holds the lock. */
 int mem_count(u32 family, u32 dev, u64 size)
 {
 	struct device *d = &g.dev[dev];
@@ -157,7 +157,7 @@ static void put_back(struct block *b)
 	r->free[b->class] = (u32)(b - table) + 1;
 }
 
-/* pool: of stream-ordered memory, else NULL. What fails leaves no trace. */
+/* pool: for stream-ordered memory, else NULL. A failure changes nothing. */
 int mem_alloc(u32 family, struct context *ctx, struct pool *pool, u64 size, u64 *out)
 {
 	u32 class = 0, dev = pool ? pool->dev : ctx->device;
@@ -201,7 +201,7 @@ static void release(struct block *b)
 	put_back(b);
 }
 
-/* families: a bit for each FAM_* that may be freed so. */
+/* families: a bit for each FAM_* that this call may free. */
 int mem_free(u32 families, u64 p)
 {
 	int err = ERR_INVALID_VALUE;
@@ -229,7 +229,7 @@ void mem_forget(const struct context *ctx)
 	}
 }
 
-/* The size of the block that begins at p, 0 for none. */
+/* Returns the size of the block that begins at p, or 0. */
 u64 mem_size(u64 p)
 {
 	u64 n = 0;
@@ -241,7 +241,7 @@ u64 mem_size(u64 p)
 	return n;
 }
 
-/* Pinned memory keeps the flags that it was asked for with. */
+/* Stores the flags with which pinned memory was allocated. */
 void mem_set_flags(u64 p, u32 flags)
 {
 	lock(&g.lock);
@@ -263,7 +263,7 @@ int mem_host_flags(u64 p, u32 *flags)
 	return err;
 }
 
-/* The device of the block that begins at p, -1 for none. */
+/* Returns the device of the block that begins at p, or -1. */
 int mem_device(u64 p)
 {
 	int dev = -1;
@@ -275,7 +275,7 @@ int mem_device(u64 p)
 	return dev;
 }
 
-/* Whether n bytes at p may be copied, as far as can be told: a block's start tells its end. */
+/* Reports whether n bytes at p may be copied. Only a block's start reveals its end. */
 int mem_check(u64 p, u64 n)
 {
 	u64 size;
@@ -332,8 +332,8 @@ CU(cuMemHostUnregister)(void *p)
 	return err;
 }
 
-/* Not in the real library: what the driver itself knows of a device's memory. family
- * is a FAM_*, or -1 for all that uses the device's memory up. */
+/* Not in the real library: the driver's own count of a device's memory. family is a FAM_*,
+ * or -1 for all families that use device memory. */
 CU(simMemory)(int dev, int family, struct sim_memory *out)
 {
 	if (unlikely(!*g.live))

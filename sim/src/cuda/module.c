@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules and libraries, and the functions and kernels that they have. */
+/* Modules and libraries, and their functions and kernels. */
 #include "gpu.h"
 
 #define MAX_IMAGE (16 << 20)
-#define GLOBAL_SIZE 65536 /* of a variable: images do not say */
+#define GLOBAL_SIZE 65536 /* of a variable: images do not give its size */
 
 /* "..._250us" takes 250 us of GPU time, whatever INGERO_SIM_KERNEL_NS says. */
 static void time_of_name(struct function *f)
@@ -82,7 +82,7 @@ CU(cuModuleLoadFatBinary)(void **mod, const void *image)
 	return module_new(t->ctx, image, mod);
 }
 
-/* Reads a whole file, with a 0 after it, into memory of its own, of which there is room. */
+/* Reads a whole file, with a final 0, into new memory of *room bytes. */
 int read_image(const char *file, char **image, u64 *len, u64 *room)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC), err = OK;
@@ -129,7 +129,7 @@ CU(cuModuleLoad)(void **mod, const char *file)
 	return err;
 }
 
-/* Functions and kernels by owner and name. */
+/* Hash table of functions and kernels, by owner and name. */
 #define BUCKETS (1 << 14)
 static struct function *buckets[BUCKETS];
 
@@ -152,7 +152,7 @@ static void function_free(struct function *f)
 	object_free(&f->o);
 }
 
-/* Frees the functions of a module, or the kernels of a library. The caller holds the lock. */
+/* Frees the functions of a module or the kernels of a library. The caller holds the lock. */
 void functions_forget(const struct object *of)
 {
 	for (u32 kind = KIND_FUNCTION; kind; kind = kind == KIND_FUNCTION ? KIND_KERNEL : 0)
@@ -171,7 +171,7 @@ static void module_free(struct module *m)
 	object_free(&m->o);
 }
 
-/* Frees a context's modules, also those that it made of libraries. The caller holds the lock. */
+/* Frees a context's modules, also those created from libraries. The caller holds the lock. */
 void modules_forget(const struct context *ctx)
 {
 	for (u32 i = 0; i < object_count(KIND_MODULE); i++) {
@@ -199,7 +199,8 @@ CU(cuModuleUnload)(void *mod)
 	return OK;
 }
 
-/* The function or kernel of a name, made at the first question. The caller holds the lock. */
+/* Returns the function or kernel of a name; the first call creates it. The caller holds the
+ * lock. */
 static struct function *function_of(u32 kind, struct object *of, struct context *ctx,
 				    const char *name)
 {
@@ -245,8 +246,8 @@ CU(cuModuleGetFunction)(void **out, void *handle, const char *name)
 	return OK;
 }
 
-/* A variable's address. Images do not say how large it is: each has 64 KiB to itself, which
- * do not count as allocated. */
+/* Returns a variable's address. Images do not give its size: each variable has 64 KiB,
+ * which do not count as allocated. */
 CU(cuModuleGetGlobal_v2)(devptr *p, size_t *n, void *handle, const char *name)
 {
 	struct module *m = object_get(handle, KIND_MODULE);

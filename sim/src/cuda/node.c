@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The nodes of graphs. What they depend on is not kept. */
+/* Graph nodes. Their dependencies are not kept. */
 #include "gpu.h"
 
 int add_node(void **node, void *graph, u64 gpu_ns)
@@ -18,8 +18,8 @@ int add_node(void **node, void *graph, u64 gpu_ns)
 	return OK;
 }
 
-/* CUDA_KERNEL_NODE_PARAMS begins with the function; in the second form a CUkernel may
- * come in its place, behind the parameters. */
+/* CUDA_KERNEL_NODE_PARAMS begins with the function. The second form may have a CUkernel
+ * instead, after the parameters. */
 static struct function *kernel_of(void *const *params)
 {
 	struct function *f = params ? function_get(params[0]) : NULL;
@@ -99,7 +99,7 @@ CU(cuGraphAddChildGraphNode)(ADD, void *child)
 	return c ? add_node(node, graph, c->gpu_ns) : ERR_INVALID_VALUE;
 }
 
-/* An event's place in a graph: of no time. */
+/* An event's place in a graph: takes no time. */
 CU(cuGraphAddEventRecordNode)(ADD, void *event)
 {
 	ENTER;
@@ -155,7 +155,7 @@ CU(cuGraphKernelNodeSetParams)(void *node, void *const *params)
 	return set_params(object_get(node, KIND_NODE), params);
 }
 
-/* The node of an executable graph that was made of a graph's. */
+/* Finds the executable graph's node that was created from a graph's node. */
 static int set_exec_params(void *exec, void *node, void *const *params)
 {
 	struct graph *e = object_get(exec, KIND_EXEC);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles. Objects of one kind lie in one array, so that any bits that a caller
- * hands in can be checked before they are followed. The caller holds g.lock. */
+/* Handles. Objects of one kind lie in one array, so any value that a caller passes can be
+ * checked before it is dereferenced. The caller holds g.lock. */
 #include "gpu.h"
 
 struct arena {
@@ -29,7 +29,7 @@ static struct arena arenas[] = {
 	[KIND_MAPPING - FIRST] = { sizeof(struct mapping), MAX_PHYSICAL },
 };
 
-/* Says once of each kind that no more fit: what asked gets error 2. */
+/* Reports, once for each kind, that its array is full; the call fails with error 2. */
 static void full(u32 kind)
 {
 	static const char text[] = "libcuda (simulated): too many objects of one kind\n";
@@ -40,7 +40,7 @@ static void full(u32 kind)
 	told |= 1u << (kind - FIRST);
 }
 
-/* A new object, zeroed, or NULL when there is no room. */
+/* Returns a zeroed object, or NULL when there is no room. */
 struct object *object_new(u32 kind)
 {
 	struct arena *a = &arenas[kind - FIRST];
@@ -81,7 +81,7 @@ void object_free(struct object *o)
 	a->free = o;
 }
 
-/* The object behind a handle, or NULL when it is none of that kind. Needs no lock. */
+/* Returns the object behind a handle, or NULL if it is not of that kind. Needs no lock. */
 void *object_get(const void *handle, u32 kind)
 {
 	const struct arena *a = &arenas[kind - FIRST];
@@ -93,7 +93,7 @@ void *object_get(const void *handle, u32 kind)
 	return (void *)handle;
 }
 
-/* The index-th object of a kind, or NULL when it is dead or was never there. */
+/* Returns the index-th object of a kind, or NULL if it is dead or was never created. */
 struct object *object_at(u32 kind, u32 index)
 {
 	struct arena *a = &arenas[kind - FIRST];
@@ -105,7 +105,7 @@ struct object *object_at(u32 kind, u32 index)
 	return o->kind == kind ? o : NULL;
 }
 
-/* How many objects of a kind there ever were: the end of a walk by object_at(). */
+/* Returns how many objects of a kind were ever created: the bound of a loop by object_at(). */
 u32 object_count(u32 kind)
 {
 	return arenas[kind - FIRST].used;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many blocks a multiprocessor holds: by threads, registers and shared memory, as
- * NVIDIA's guide to programming says for compute capability 8.0. */
+/* Blocks per multiprocessor, by threads, registers and shared memory, as NVIDIA's
+ * programming guide says for compute capability 8.0. */
 #include "gpu.h"
 
 #define WARP 32
-#define REGISTERS 32 /* of a thread, of every kernel; see attribute() in function.c */
+#define REGISTERS 32 /* per thread, for every kernel; see attribute() in function.c */
 
 static u32 least(u32 a, u32 b)
 {
@@ -59,7 +59,7 @@ CU(cuOccupancyAvailableDynamicSMemPerBlock)(size_t *n, void *f, int blocks, int 
 	return OK;
 }
 
-/* The block size with the most threads at work; of equal ones the largest. */
+/* The block size with the most active threads; of equal ones, the largest. */
 CU(cuOccupancyMaxPotentialBlockSizeWithFlags)
 (int *grid, int *block, void *f, size_t (*shared_of)(int), size_t shared, int limit, u32 flags)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream-ordered memory and its pools. A pool keeps nothing: what is freed is the
- * device's again at once. */
+/* Stream-ordered memory and its pools. A pool caches nothing: freed memory returns to the
+ * device at once. */
 #include "gpu.h"
 
-/* A device's default pool has a number for a handle. */
+/* The handle of a device's default pool is a number. */
 struct pool *pool_get(const void *handle)
 {
 	u64 dev = (u64)handle - POOL_HANDLE_BASE;
@@ -106,7 +106,7 @@ CU(cuMemPoolCreate)(void **pool, const struct pool_props *props)
 	return p ? OK : ERR_OUT_OF_MEMORY;
 }
 
-/* What was allocated from it stays valid, so the object stays while any is left. */
+/* Allocations from the pool stay valid, so the object lives until the last is freed. */
 CU(cuMemPoolDestroy)(void *handle)
 {
 	struct pool *p = object_get(handle, KIND_POOL);
@@ -132,8 +132,8 @@ CU(cuMemPoolTrimTo)(void *pool, size_t keep)
 	return pool_get(pool) ? OK : ERR_INVALID_VALUE;
 }
 
-/* CUmemPool_attribute: 1 to 3 ints that allow reuse, 4 the release threshold; reserved
- * memory 5 and its peak 6, used memory 7 and its peak 8. */
+/* CUmemPool_attribute: 1 to 3 ints that allow reuse; 4 release threshold; 5 reserved memory,
+ * 6 its peak; 7 used memory, 8 its peak. */
 CU(cuMemPoolGetAttribute)(void *handle, int attr, void *value)
 {
 	struct pool *p = pool_get(handle);
@@ -161,7 +161,7 @@ CU(cuMemPoolSetAttribute)(void *handle, int attr, void *value)
 		p->reuse[attr - 1] = !*(int *)value;
 	else if (attr == 4)
 		p->threshold = *(u64 *)value;
-	else if (*(u64 *)value) /* a peak can only be set back */
+	else if (*(u64 *)value) /* a peak can only be reset to 0 */
 		return ERR_INVALID_VALUE;
 	else
 		p->high = p->used;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuGetProcAddress hands out the addresses of the exports themselves, so a probe on
- * an export sees callers that never used the symbol. Also the names of errors. */
+/* cuGetProcAddress returns the addresses of the exports themselves, so a probe on an export
+ * sees callers that never used the symbol. Also the names of errors. */
 #include "gpu.h"
 
 #define X(name, since) extern const char name[];
@@ -21,7 +21,7 @@ exports[] = {
 #undef X
 };
 
-/* Length of the name without "_v2", "_ptsz" and "_ptds"; v is the version in it, or 1. */
+/* Returns the name's length without "_v2", "_ptsz" and "_ptds"; v: its version, or 1. */
 static size_t base_of(const char *name, int *v, int *per_thread)
 {
 	size_t n = strlen(name);
@@ -40,8 +40,8 @@ static size_t base_of(const char *name, int *v, int *per_thread)
 	return n;
 }
 
-/* The newest form of a name that a CUDA version knows, or the one form that a name with
- * its version in it means. From 12.0 on the plain cuGraphInstantiate is the one with flags. */
+/* Returns the newest form of a name that a CUDA version knows. A name with a version means
+ * that form. From 12.0 on, plain cuGraphInstantiate means the form with flags. */
 static const char *find(const char *symbol, int version, int per_thread)
 {
 	const char *best = NULL;

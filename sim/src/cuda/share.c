@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One GPU for several processes: those that have INGERO_SIM_SHARE=FILE take turns on it.
- * A kernel begins when all that was given to the device before is done, whoever gave it. */
+/* One GPU for several processes: those with the same INGERO_SIM_SHARE=FILE take turns on it.
+ * A kernel begins when all work submitted to the device earlier, by any process, is done. */
 #include "gpu.h"
 
 int ftruncate(int fd, long len);
@@ -24,7 +24,7 @@ void share_open(void)
 	busy_until = p == MAP_FAILED ? NULL : p;
 }
 
-/* When work of ns that could begin at start does. The caller holds the lock. */
+/* Returns the start of work of ns that could begin at start. The caller holds the lock. */
 u64 share_turn(u32 device, u64 start, u64 ns)
 {
 	u64 *at = busy_until ? &busy_until[g.dev[device].physical] : NULL;

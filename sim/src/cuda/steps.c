@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A clock for benchmarks that no tracer has a part in: INGERO_SIM_STEPS=FILE has each step
- * noted, from a thread's first call after it waited for a stream to the end of its next
+/* A clock for benchmarks, independent of any tracer. With INGERO_SIM_STEPS=FILE each step is
+ * recorded: from a thread's first call after it waited for a stream to the end of its next
  * such wait. */
 #include "gpu.h"
 
-/* The file, which whoever reads it has made as large as this. It may be that of several
- * processes. */
+/* The file. Its reader creates it in this size; several processes may share it. */
 struct steps {
-	u64 count; /* of all times; the latest are kept */
+	u64 count; /* of all steps; only the latest are kept */
 	u64 unused;
 	struct {
 		u64 begin, end; /* ns of CLOCK_MONOTONIC */
@@ -17,7 +16,7 @@ struct steps {
 static struct steps *steps;
 static _Thread_local u64 begun;
 
-/* Says whether steps are noted. */
+/* Maps the file; reports whether steps are recorded. */
 int steps_open(void)
 {
 	const char *path = getenv("INGERO_SIM_STEPS");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams as queues of "done at" times; synchronise and query. */
+/* Streams as queues of end times; synchronize and query. */
 #include "gpu.h"
 
-/* The stream that belongs to the calling thread alone, made at its first use. */
+/* Returns the calling thread's own default stream, created on first use. */
 static struct stream *per_thread(struct thread *t)
 {
 	if (t->per_thread && t->per_thread_ctx == t->ctx)
@@ -16,7 +16,7 @@ static struct stream *per_thread(struct thread *t)
 	return t->per_thread;
 }
 
-/* The stream behind a handle; NULL stands for the caller's default stream. */
+/* Finds the stream of a handle; NULL means the caller's default stream. */
 int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out)
 {
 	if (!handle)
@@ -30,8 +30,8 @@ int stream_find(struct thread *t, void *handle, void *dflt, struct stream **out)
 	return *out ? OK : ERR_INVALID_HANDLE;
 }
 
-/* When all that the stream waits for is done. Legacy and blocking streams wait
- * for each other; others are on their own. The caller holds the lock. */
+/* Returns when all work that the stream waits for is done. Legacy and blocking streams wait
+ * for each other; other streams are independent. The caller holds the lock. */
 struct when stream_end(struct stream *s)
 {
 	struct context *ctx = s->ctx;
@@ -58,8 +58,8 @@ static void set_end(struct stream *s, const struct when *end)
 	s->ends[s->head++ % g.cfg.queue] = end->n ? UNKNOWN : end->at;
 }
 
-/* Waits for a place in the stream's queue. Behind a kernel that waits for others the place
- * is known to be free when that has ended. The caller holds the lock. */
+/* Waits for a free place in the stream's queue. Behind a kernel that waits for others, a
+ * place is known to be free only once that kernel has ended. The caller holds the lock. */
 static void wait_place(struct stream *s)
 {
 	u64 full;
@@ -79,8 +79,8 @@ static void wait_place(struct stream *s)
 	}
 }
 
-/* Work of host_ns on the CPU and gpu_ns on the GPU. A full queue makes the caller
- * wait, as launches do. In a capture the work goes to the graph. */
+/* Submits work of host_ns on the CPU and gpu_ns on the GPU. A full queue blocks the caller,
+ * as launches do. During capture the work goes to the graph. */
 int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 {
 	struct when start;
@@ -115,7 +115,8 @@ int stream_submit(struct stream *s, u64 host_ns, u64 gpu_ns, struct when *end)
 	return OK;
 }
 
-/* A kernel that runs gpu_ns from when all have come to it. In a capture it goes to the graph. */
+/* Submits a kernel that runs gpu_ns once all have arrived. During capture it goes to the
+ * graph. */
 int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns)
 {
 	struct when start, end = { .n = 1 };
@@ -142,7 +143,7 @@ int stream_gate(struct stream *s, u64 host_ns, struct sim_gate *gate, u64 gpu_ns
 	return err;
 }
 
-/* Waiting for a stream in capture is an error, and ends the capture. */
+/* Waiting for a capturing stream is an error, and ends the capture. */
 int stream_wait(struct stream *s, u32 sched)
 {
 	struct when end;
@@ -270,7 +271,7 @@ CU(cuStreamCreate)(void **out, u32 flags)
 	return create("cuStreamCreate", out, flags, 0);
 }
 
-/* As in CUDA the work goes on; only the handle dies. */
+/* As in CUDA, the work goes on; only the handle becomes invalid. */
 CU(cuStreamDestroy_v2)(void *handle)
 {
 	struct stream *s;
@@ -306,7 +307,7 @@ static int cuStreamGetFlags_on(void *dflt, void *handle, u32 *flags)
 }
 TWIN(cuStreamGetFlags, _ptsz, (void *s, u32 *flags), s, flags)
 
-/* Kept, and without effect: streams do not wait for each other's kernels. */
+/* The priority is kept, without effect: streams do not wait for each other's kernels. */
 static int cuStreamGetPriority_on(void *dflt, void *handle, int *priority)
 {
 	struct stream *s;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The exports. Each begins as those of the real library do, since the first
- * bytes decide what a probe costs: on x86-64 thirty bytes of
+/* The exports. Each begins like those of the real library, since the first bytes decide
+ * what a probe costs: on x86-64 thirty bytes of
  *
  *	+0	cmpl	$COLD, sim_state(%rip)
  *	+10	je	+18
  *	+12	jmp	*table(%rip)
- *	+18	the second path: set up, then go on as the first does
+ *	+18	the second path: set up, then continue like the first
  *
- * The library starts cold, so the first call of all takes the second path.
+ * The library starts cold, so the first call of the process takes the second path.
  */
 #if defined(__x86_64__)
 
@@ -30,7 +30,7 @@
 
 	.section .text.cold, "ax", @progbits
 	.type	sim_cold, @function
-sim_cold:	/* all argument registers are live, eax is the table's index */
+sim_cold:	/* all argument registers are live; eax is the table's index */
 	.cfi_startproc
 	push	%rbp
 	.cfi_def_cfa_offset 16
@@ -84,7 +84,7 @@ sim_cold:	/* all argument registers are live, eax is the table's index */
 
 	.section .text.cold, "ax", %progbits
 	.type	sim_cold, %function
-sim_cold:	/* x0-x7 are live, w17 is the table's index */
+sim_cold:	/* x0-x7 are live; w17 is the table's index */
 	.cfi_startproc
 	stp	x29, x30, [sp, #-96]!
 	.cfi_def_cfa_offset 96

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses and physical memory apart: reserve, create, map; and the memory of
- * other processes, which is addresses alone. */
+/* Virtual memory management: reserve, create and map; and memory of other processes, which
+ * consists of addresses only. */
 #include "gpu.h"
 
 #define GRANULARITY (2ull << 20)
 
-/* Whether an address lies in what was reserved or opened. */
+/* Reports whether an address lies in a reserved or opened range. */
 int range_has(u64 p)
 {
 	for (u32 i = 0; i < object_count(KIND_RANGE); i++) {
@@ -17,7 +17,7 @@ int range_has(u64 p)
 	return 0;
 }
 
-/* Takes addresses from the system, so that nothing else gets them. The caller holds the lock. */
+/* Reserves addresses from Linux, so nothing else gets them. The caller holds the lock. */
 static struct range *range_new(u64 len, u64 align)
 {
 	struct range *r = (void *)object_new(KIND_RANGE);
@@ -71,7 +71,7 @@ CU(cuMemAddressReserve)(devptr *p, size_t n, size_t align, devptr wanted, u64 fl
 	return r ? OK : ERR_OUT_OF_MEMORY;
 }
 
-/* How many bytes of a range are mapped; 0 when a mapping sticks out of it. The caller
+/* Returns how many bytes of a range are mapped; 0 if a mapping crosses its end. The caller
  * holds the lock. */
 static u64 mapped(u64 from, u64 len)
 {
@@ -229,7 +229,7 @@ static void set_access(struct mapping *m, u32 access)
 	m->access = access;
 }
 
-/* Whole mappings only, one after the other, without a gap. */
+/* Accepts whole mappings only, contiguous and without gaps. */
 static int on_mappings(devptr p, size_t n, void (*fn)(struct mapping *, u32), u32 arg)
 {
 	int err = OK;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times that hang on other processes. A gate is a kernel that ends when those of others
- * have begun too; what is queued behind it is so much later than its opening. Nobody
- * need run for that: whoever asks looks whether gates have opened. */
+/* Times that depend on other processes. A gate is a kernel that ends once those of others
+ * have begun too. Work queued behind it has a time relative to the gate's end. No thread
+ * runs for that: each query looks whether gates have opened. */
 #include "gpu.h"
 
-#define GATES 16384 /* a ring: what is older has opened, or the caller waits */
+#define GATES 16384 /* a ring: older gates have opened, or the caller waits */
 #define FUTEX_WAIT 0
 
 struct gate {
-	struct sim_gate *from; /* NULL: it only joins what its start hangs on */
+	struct sim_gate *from; /* NULL: it only joins the dependencies of its start */
 	struct when start;
-	u64 end; /* when it opened, 0: not yet */
+	u64 end; /* when it opened; 0: not yet */
 };
 
 static struct gate *gates;
@@ -21,14 +21,14 @@ static struct gate *gate_of(u64 id)
 	return &gates[id % GATES];
 }
 
-/* Whether a gate has opened, and when. One that the ring has left behind opened long ago. */
+/* Reports whether a gate has opened, and when. A gate that left the ring opened long ago. */
 static int opened(u64 id, u64 *end)
 {
 	*end = id + GATES < next_gate ? 1 : gate_of(id)->end;
 	return *end != 0;
 }
 
-/* Takes out of a time what is known by now; whether it is wholly known. Caller: the lock. */
+/* Replaces opened gates by their times; reports whether the time is known. Caller: the lock. */
 static int settle(struct when *w)
 {
 	for (u32 i = 0; i < w->n;) {
@@ -57,7 +57,8 @@ static void look(struct gate *k)
 		k->end = all > k->start.at ? all : k->start.at;
 }
 
-/* Looks at all gates, oldest first: one that opens may let the next begin. Caller: the lock. */
+/* Looks at all gates, oldest first: one that opens may let the next begin. The caller holds
+ * the lock. */
 static void look_at_all(void)
 {
 	for (u64 id = first_closed; id < next_gate; id++)
@@ -67,7 +68,7 @@ static void look_at_all(void)
 		first_closed++;
 }
 
-/* A new gate that begins at `start`. The caller holds the lock. */
+/* Creates a gate that begins at `start`. The caller holds the lock. */
 int gate_new(struct sim_gate *from, const struct when *start, u64 *id)
 {
 	struct gate *k;
@@ -93,8 +94,8 @@ int gate_new(struct sim_gate *from, const struct when *start, u64 *id)
 	return OK;
 }
 
-/* The later of two times. When it would hang on too many gates, one that waits for all of
- * them takes their place. The caller holds the lock. */
+/* Sets `to` to the later of two times. When it would depend on too many gates, one new gate
+ * that waits for all of them replaces them. The caller holds the lock. */
 void when_join(struct when *to, const struct when *with)
 {
 	if (to->at < with->at)
@@ -127,7 +128,7 @@ void when_plus(struct when *w, u64 ns)
 		w->term[i].plus += ns;
 }
 
-/* Whether a time is known, after a look at the gates. The caller holds the lock. */
+/* Reports whether a time is known, after a look at the gates. The caller holds the lock. */
 int when_known(struct when *w)
 {
 	if (likely(!w->n))
@@ -136,7 +137,7 @@ int when_known(struct when *w)
 	return settle(w);
 }
 
-/* Whether a time is over. */
+/* Reports whether a time is over. */
 int when_past(struct when *w)
 {
 	if (unlikely(w->n)) {
@@ -151,7 +152,8 @@ int when_past(struct when *w)
 	return !w->at || now_ns() >= w->at;
 }
 
-/* The word that changes when the first thing happens that a time hangs on. Caller: the lock. */
+/* Returns the word to wait for: that of a gate which the time depends on and whose own start
+ * is known. The caller holds the lock. */
 static const u32 *word_of(const struct when *w)
 {
 	const struct gate *k = gate_of(w->term[0].gate);
@@ -161,7 +163,7 @@ static const u32 *word_of(const struct when *w)
 	return k->from ? k->from->word : NULL;
 }
 
-/* Waits until a time is known: as the device's flags say, for the word to change. */
+/* Waits until a time is known: spins, yields or blocks on the word, as the device's flags say. */
 void wait_known(struct when *w, u32 sched)
 {
 	struct timespec most = { 0, 5000000 };
@@ -173,7 +175,7 @@ void wait_known(struct when *w, u32 sched)
 		word = when_known(w) ? NULL : word_of(w);
 		seen = word ? __atomic_load_n(word, __ATOMIC_ACQUIRE) : 0;
 		if (word)
-			when_known(w); /* it may have changed before it was read */
+			when_known(w); /* the word may have changed before it was read */
 		unlock(&g.lock);
 		if (!w->n || !word)
 			continue;
@@ -194,8 +196,8 @@ void wait_when(struct when w, u32 sched)
 	wait_until(w.at, sched);
 }
 
-/* For the thread that libnccl has for each communicator: somebody has come, and on this
- * process's GPU a kernel may now end and the next begin. */
+/* Called by libnccl's thread of each communicator: a rank has arrived, so a kernel on this
+ * process's GPU may now end and the next begin. */
 CU(simLook)(void)
 {
 	if (!*g.live)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays, copies of three dimensions, and variables of the program. */
+/* Arrays, 3D copies, and variables of the program. */
 #include "rt.h"
 
-struct channels { /* cudaChannelFormatDesc: bits of each; kind 0 signed, 1 unsigned, 2 float */
+struct channels { /* cudaChannelFormatDesc: bits per channel; kind 0 signed, 1 unsigned, 2 float */
 	int x, y, z, w, kind;
 };
 
@@ -10,7 +10,7 @@ struct extent {
 	size_t w, h, depth;
 };
 
-/* CUarray_format by bits and kind; 0 for none. */
+/* Returns the CUarray_format for the bits and kind; 0 if there is none. */
 static u32 format_of(const struct channels *c)
 {
 	u32 log = c->x == 8 ? 0 : c->x == 16 ? 1 : c->x == 32 ? 2 : 9;
@@ -49,7 +49,7 @@ EXPORT int cudaFreeArray(void *array)
 	return array ? done(DRV(cuArrayDestroy)(array)) : OK;
 }
 
-/* Bytes of an array's element: the width of its copies counts elements. 0 for no array. */
+/* Returns the bytes of an array's element, the unit of a copy's width; 0 for no array. */
 static size_t element_of(void *array)
 {
 	struct desc3d d;
@@ -201,7 +201,7 @@ TWIN(cudaMemcpy2DToArrayAsync, _ptsz, (TO_2D, void *s), ARGS_2D, s)
 TWIN(cudaMemcpy2DFromArray, _ptds, (FROM_2D), ARGS_2D)
 TWIN(cudaMemcpy2DFromArrayAsync, _ptsz, (FROM_2D, void *s), ARGS_2D, s)
 
-/* The old forms are of one row. */
+/* The old forms copy one row. */
 #define TO_1D void *array, size_t x, size_t y, u64 p, size_t n, int kind
 #define FROM_1D u64 p, void *array, size_t x, size_t y, size_t n, int kind
 #define ARGS_1D array, x, y, p, n, n, 1, kind

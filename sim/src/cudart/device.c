@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs ask of devices, and what they set. */
+/* Device queries and settings. */
 #include "rt.h"
 
-/* cudaDeviceProp of CUDA 12. That of 11 ends where the comment says; 13 has another. */
+/* cudaDeviceProp of CUDA 12. CUDA 11's ends at the comment below; CUDA 13 has another. */
 struct properties {
 	char name[256];
 	u8 uuid[16];
@@ -28,7 +28,7 @@ struct properties {
 	size_t shared_optin;
 	int host_page_tables, direct_managed, blocks_of_multiprocessor, access_window;
 	size_t reserved_shared;
-	/* from 12 on */
+	/* since 12 */
 	int host_register, sparse_arrays, read_only_register, timelines, pools;
 	int rdma, rdma_flush, rdma_order, pool_handles, deferred_arrays, ipc_events;
 	int clusters, unified_functions, reserved[63];
@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct properties) == 1032, "of cudaDeviceProp");
 		offsetof(struct properties, field), attribute                                      \
 	}
 
-/* Which field has which attribute of the driver's. */
+/* The driver attribute of each field. */
 static const struct {
 	u32 offset;
 	int attribute;

@@ -20,13 +20,13 @@ EXPORT int cudaGraphDestroy(void *graph)
 	return done(DRV(cuGraphDestroy)(graph));
 }
 
-struct kernel_node_params { /* cudaKernelNodeParams, and what the driver's has behind it */
+struct kernel_node_params { /* cudaKernelNodeParams, followed by the driver's extra fields */
 	void *func;
 	u32 grid[3], block[3], shared;
 	void **params, **extra, *kernel, *ctx;
 };
 
-/* The driver's form, with the function in place of the host's address for it. */
+/* Fills in the driver's form: the function replaces its host address. */
 static int of_kernel(struct kernel_node_params *q, const struct kernel_node_params *p)
 {
 	if (!p)
@@ -120,7 +120,7 @@ EXPORT int cudaGraphGetNodes(void *graph, void **nodes, size_t *n)
 	return done(DRV(cuGraphGetNodes)(graph, nodes, n));
 }
 
-/* Three arguments since 12.0; 11 had five, and the update four. */
+/* Three arguments since 12.0; before that five, and four for the update. */
 #if CUDART >= 12
 EXPORT int cudaGraphInstantiate(void **exec, void *graph, unsigned long long flags)
 {

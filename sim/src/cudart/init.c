@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the driver, threads, devices and errors. */
+/* Loading the driver; threads, devices and errors. */
 #include "rt.h"
 
 #define CUDA_VERSION (CUDART * 1000 + (CUDART == 11 ? 80 : CUDART == 12 ? 40 : 0))
@@ -29,9 +29,9 @@ static const char *const names[] = {
 #undef X
 };
 
-/* Fills both tables through cuGetProcAddress, as the real runtime does. What is newer than
- * the runtime is asked for by the driver's version: the simulated runtimes of all versions
- * are one. */
+/* Fills both tables through cuGetProcAddress, as the real runtime does. Functions newer than
+ * the runtime are requested with the newest version, because all simulated runtimes share
+ * one source. */
 static int resolve(void)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW);
@@ -52,7 +52,7 @@ static int resolve(void)
 	return OK;
 }
 
-/* Loads and starts the driver, once; the outcome stays. */
+/* Loads and starts the driver once; later calls return the same result. */
 int rt_driver(void)
 {
 	if (unlikely(rt.no_room))
@@ -72,7 +72,7 @@ int rt_driver(void)
 	return rt.init_error;
 }
 
-/* The device's primary context, retained at first use. */
+/* Returns the device's primary context, retained on first use. */
 void *rt_context(int dev)
 {
 	lock(&init_lock);
@@ -91,7 +91,7 @@ int rt_begin_slow(struct rt_thread *t, const char *op)
 	if (t->ready != rt.generation) {
 		int n;
 
-		err = DRV(cuDeviceGetCount)(&n); /* not in a forked child */
+		err = DRV(cuDeviceGetCount)(&n); /* fails in a forked child */
 		if (err)
 			return err;
 		err = DRV(cuCtxSetCurrent)(rt_context(t->device));
@@ -254,7 +254,7 @@ EXPORT int cudaThreadSynchronize(void)
 	return done(DRV(cuCtxSynchronize)());
 }
 
-/* The runtime's own names differ from the driver's. */
+/* The runtime's own error names, where they differ from the driver's. */
 static const struct {
 	int code;
 	const char *name;
@@ -315,7 +315,7 @@ EXPORT const char *cudaGetErrorString(int code)
 	return s;
 }
 
-/* Not in the real library: see the driver's functions of those names. */
+/* Not in the real library: see the driver's functions of the same names. */
 EXPORT int simMemory(int dev, int family, struct sim_memory *out)
 {
 	int err = rt_driver();

@@ -2,7 +2,7 @@
 /* Launches. */
 #include "rt.h"
 
-/* The pair behind f<<<grid, block, shared, stream>>>(). */
+/* The two calls behind f<<<grid, block, shared, stream>>>(). */
 EXPORT u32 __cudaPushCallConfiguration(struct dim3 grid, struct dim3 block, size_t shared,
 				       void *stream)
 {
@@ -113,7 +113,7 @@ EXPORT int cudaLaunchCooperativeKernelMultiDevice(const struct rt_multi_launch *
 	return done(err);
 }
 
-/* A kernel's handle in place of its host function. In 12 the launch goes on through
+/* Takes a kernel's handle instead of its host function. In 12 the launch then calls
  * cudaLaunchKernel. */
 #if CUDART < 13
 EXPORT int __cudaLaunchKernel(void *kernel, struct dim3 g, struct dim3 b, void **args,

@@ -174,7 +174,7 @@ static int copy2d_of(struct copy2d *c, u64 dst, size_t dpitch, u64 src, size_t s
 	if (kind < H2H || kind > DEFAULT)
 		return ERR_INVALID_DIRECTION;
 	memset(c, 0, sizeof(*c));
-	c->src_type = c->dst_type = 4; /* unified: where it lies tells */
+	c->src_type = c->dst_type = 4; /* unified: the address decides */
 	c->src_device = src;
 	c->dst_device = dst;
 	c->src_pitch = spitch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory pools, managed memory's place, and memory of other processes. */
+/* Memory pools, placement of managed memory, and memory of other processes. */
 #include "rt.h"
 
 EXPORT int cudaDeviceGetDefaultMemPool(void **pool, int dev)
@@ -62,7 +62,7 @@ EXPORT int cudaMemPoolSetAccess(void *pool, const void *map, size_t n)
 	return done(DRV(cuMemPoolSetAccess)(pool, map, n));
 }
 
-/* CUDA 13 has a location where 12 has a device; 12 has the new form under another name. */
+/* CUDA 13 takes a location where 12 takes a device; 12 has the new form under another name. */
 #if CUDART >= 13
 static int cudaMemPrefetchAsync_on(const struct driver *d, devptr p, size_t n, struct location to,
 				   u32 flags, void *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program registers at its start: images, kernels and variables. Nothing is
- * loaded until it is first used. The tables grow; where memory ends, a message goes to
- * standard error, and each later call fails with error 2. */
+/* Images, kernels and variables that a program registers at its start. Each is loaded on
+ * first use. The tables grow; when memory runs out, a message goes to standard error, and
+ * each later call fails with error 2. */
 #include "table.h"
 
 static struct image *image_of(void **handle)
@@ -9,7 +9,7 @@ static struct image *image_of(void **handle)
 	return image_get(handle ? (char *)handle - offsetof(struct image, library) : NULL);
 }
 
-/* The library of an image. The caller holds the lock. */
+/* Returns the library of an image, loading it if needed. The caller holds the lock. */
 static int library_of(struct image *im, void **lib)
 {
 	int err = OK;
@@ -20,8 +20,8 @@ static int library_of(struct image *im, void **lib)
 	return err;
 }
 
-/* The kernel of a symbol, from the driver: an error where there is none. The caller holds
- * the lock. */
+/* Looks the symbol's kernel up in the driver; returns an error if there is none. The caller
+ * holds the lock. */
 static int load_locked(struct symbol *s)
 {
 	struct symbol *alias;
@@ -51,7 +51,7 @@ static void *load(struct symbol *s)
 	return rt_self()->no_kernel ? NULL : s->kernel;
 }
 
-/* Why rt_kernel() gave none to the thread. */
+/* Returns the reason why the thread's last rt_kernel() returned NULL, and clears it. */
 int rt_no_kernel(void)
 {
 	int err = rt_self()->no_kernel;
@@ -60,8 +60,8 @@ int rt_no_kernel(void)
 	return err ? err : ERR_INVALID_DEVICE_FUNCTION;
 }
 
-/* The driver's kernel for a registered one, by its host function or by its handle; NULL
- * for one that is not registered. */
+/* Returns the driver's kernel for a registered kernel, by host function or handle; NULL if
+ * it is not registered. */
 void *rt_kernel(const void *host)
 {
 	struct symbol *s = host ? symbol_of(host) : NULL;
@@ -73,7 +73,7 @@ void *rt_kernel(const void *host)
 	return likely(k != NULL) ? k : load(s);
 }
 
-/* Where a registered variable lies on the thread's device. */
+/* Returns the address and size of a registered variable on the thread's device. */
 int rt_variable(const void *host, devptr *p, u64 *size)
 {
 	struct symbol *s = host ? symbol_of(host) : NULL;
@@ -111,7 +111,7 @@ EXPORT void __cudaRegisterFatBinaryEnd(void **handle)
 	(void)handle;
 }
 
-/* At the end of a program, or when a library of it is unloaded: its kernels are gone. */
+/* Called at the end of a program, or when its library is unloaded: drops the kernels. */
 EXPORT void __cudaUnregisterFatBinary(void **handle)
 {
 	struct image *im = image_of(handle);
@@ -177,8 +177,8 @@ EXPORT void __cudaRegisterVar(void **handle, char *host, char *dev, const char *
 		add(handle, host, name, size);
 }
 
-/* What code that nvcc 13 makes calls: the kernel's handle once, then launches with it. A
- * handle is the driver's CUkernel. */
+/* Code from nvcc 13 calls this once per kernel, then launches by the handle, which is the
+ * driver's CUkernel. */
 static int get_kernel(void **kernel, const void *host_fn)
 {
 	void *k = rt_kernel(host_fn);
@@ -223,7 +223,7 @@ EXPORT int cudaFuncGetName(const char **name, const void *func)
 	return done(err ? err : DRV(cuKernelGetName)(name, k));
 }
 
-struct func_attributes { /* cudaFuncAttributes, as far as it is filled in */
+struct func_attributes { /* cudaFuncAttributes, up to the last field that is filled in */
 	size_t shared, constant, local;
 	int max_threads, registers, ptx, binary, cache_ca, max_shared, carveout;
 };
@@ -268,7 +268,7 @@ EXPORT int cudaLibraryLoadFromFile(void **lib, const char *file, LIBRARY_OPTIONS
 					       n_options));
 }
 
-/* Handles of its kernels stay known as such; the driver tells that they are dead. */
+/* Handles of its kernels stay registered; the driver rejects them as dead. */
 EXPORT int cudaLibraryUnload(void *lib)
 {
 	BEGIN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated runtime: it checks its arguments, keeps the last error of each
- * thread, and has the driver do everything, as the real one does. */
+/* The simulated runtime. Like the real one, it checks arguments, keeps each thread's last
+ * error, and leaves all work to the driver. */
 #ifndef SIM_RT_H
 #define SIM_RT_H
 
@@ -10,7 +10,7 @@
 #error "CUDART is the major version"
 #endif
 
-/* The driver's functions, once for each default stream: [0] legacy, [1] per thread. */
+/* The driver's functions, one table per default stream: [0] legacy, [1] per thread. */
 struct driver {
 #define X(name, params) int(*name) params;
 	DRIVER_CALLS(X)
@@ -22,10 +22,10 @@ struct dim3 {
 };
 
 struct rt_thread {
-	u32 ready; /* the generation whose context is current in the driver */
+	u32 ready; /* generation whose context is current in the driver */
 	int device;
 	int last_error;
-	int no_kernel; /* why rt_kernel() gave none, if that was no unknown one */
+	int no_kernel; /* reason of rt_kernel()'s NULL; 0 if not registered */
 	u32 depth; /* pushed call configurations */
 	struct {
 		struct dim3 grid, block;
@@ -37,12 +37,12 @@ struct rt_thread {
 struct rt {
 	struct driver drv[2];
 	u32 watched;
-	u32 no_room; /* memory ended while kernels were registered */
+	u32 no_room; /* memory ran out during registration */
 	struct inject inject;
 	void *ctx[16];
 	int init_error;
 	u32 initialised;
-	u32 generation; /* one more with every reset of a device */
+	u32 generation; /* incremented by every device reset */
 };
 
 extern struct rt rt;
@@ -56,7 +56,7 @@ void *rt_context(int dev);
 int rt_variable(const void *host, devptr *p, u64 *size);
 void rt_forget_variables(int dev);
 
-/* What each call does first: the driver is there, the thread has a context. */
+/* The start of each call: loads the driver and gives the thread a context. */
 static inline int rt_begin(const char *op)
 {
 	struct rt_thread *t = rt_self();
@@ -81,8 +81,8 @@ static inline int done(int err)
 
 #define DRV(name) rt.drv[0].name
 
-/* One body, two exports: NAME and NAME_ptsz (or _ptds), whose default stream is the
- * thread's own. The body gets the driver's table for that. */
+/* One body, two exports: NAME and NAME_ptsz (or _ptds), which defaults to the per-thread
+ * stream. The body gets the driver table of that stream. */
 #define TWIN(name, suffix, params, ...)                                                            \
 	EXPORT int name params                                                                     \
 	{                                                                                          \
@@ -101,7 +101,7 @@ int rt_copy(const struct driver *d, u64 dst, u64 src, size_t n, int kind);
 int rt_copy_async(const struct driver *d, u64 dst, u64 src, size_t n, int kind, void *s);
 int rt_peers(int dst, int src, void **dctx, void **sctx);
 
-/* Codes of the runtime alone. */
+/* Error codes that only the runtime has. */
 #define ERR_INVALID_SYMBOL 13
 #define ERR_INVALID_CHANNELS 20
 #define ERR_INVALID_DIRECTION 21

@@ -90,7 +90,7 @@ TWIN(cudaStreamBeginCaptureToGraph, _ptsz,
      (void *s, void *graph, const void *deps, const void *edges, size_t n, int mode), s, graph,
      deps, edges, n, mode)
 
-/* The plain name had three arguments up to 12, and has eight in 13. */
+/* The plain name has three arguments up to 12, and eight in 13. */
 #define INFO_V2 void *s, int *status, u64 *id, void **graph, const void **deps, size_t *n
 #define INFO_V3                                                                                    \
 	void *s, int *status, u64 *id, void **graph, const void **deps, const void **edges,        \

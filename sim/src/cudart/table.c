@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables that grow. Symbols and images never move. The index from addresses to symbols is
- * replaced by one of twice the size when it is half full; launches read it without a lock,
- * so that the old one stays. */
+/* Growing tables. Symbols and images never move. When the index from addresses to symbols is
+ * half full, one of twice the size replaces it. Launches read it without a lock, so the old
+ * one is kept. */
 #include "table.h"
 
 #define FIRST_BITS 12
@@ -13,7 +13,7 @@ struct index {
 	struct symbol *slot[];
 };
 
-struct images { /* a part of the table */
+struct images { /* one part of the table */
 	struct images *next;
 	u32 used;
 	struct image image[IMAGES];
@@ -26,8 +26,8 @@ static struct image *free_images;
 static char *chunk;
 static size_t chunk_left;
 
-/* Zeroed memory that is never freed. NULL, and an error for all later calls, when there is
- * none. */
+/* Returns zeroed memory that is never freed. If there is none, returns NULL and makes all
+ * later calls fail. */
 static void *pages(size_t n)
 {
 	static const char text[] = "libcudart (simulated): out of memory while kernels are "
@@ -43,7 +43,7 @@ static void *pages(size_t n)
 	return NULL;
 }
 
-/* A small piece of such memory. */
+/* Returns a small piece of memory from pages(). */
 static void *piece(size_t n)
 {
 	void *p;
@@ -70,7 +70,7 @@ static struct symbol **slot_of(struct index *ix, const void *host)
 	return &ix->slot[i];
 }
 
-/* The symbol of an address, or NULL. Needs no lock. */
+/* Returns the symbol of an address, or NULL. Needs no lock. */
 struct symbol *symbol_of(const void *host)
 {
 	struct index *ix = __atomic_load_n(&index, __ATOMIC_ACQUIRE);
@@ -99,7 +99,7 @@ static int index_grow(void)
 	return 1;
 }
 
-/* The symbol of an address, made if there was none; NULL when memory ends. */
+/* Returns the symbol of an address, creating it if needed; NULL when memory runs out. */
 struct symbol *symbol_take(const void *host)
 {
 	struct symbol *s = symbol_of(host);
@@ -117,7 +117,7 @@ struct symbol *symbol_take(const void *host)
 	return s;
 }
 
-/* Gives a symbol its addresses by device, as a variable has them. Says whether there was memory. */
+/* Allocates a variable's table of addresses by device; reports whether there was memory. */
 int symbol_addresses(struct symbol *s)
 {
 	if (!s->addr)
@@ -125,7 +125,7 @@ int symbol_addresses(struct symbol *s)
 	return s->addr != NULL;
 }
 
-/* After a reset of the device its variables are elsewhere. */
+/* Forgets variables' addresses: a reset of the device moves them. */
 void rt_forget_variables(int dev)
 {
 	lock(&symbols_lock);
@@ -135,7 +135,7 @@ void rt_forget_variables(int dev)
 	unlock(&symbols_lock);
 }
 
-/* The registered image at p, or NULL. Needs no lock. */
+/* Returns the registered image at p, or NULL. Needs no lock. */
 struct image *image_get(const void *p)
 {
 	for (struct images *part = __atomic_load_n(&images, __ATOMIC_ACQUIRE); part;
@@ -148,7 +148,7 @@ struct image *image_get(const void *p)
 	return NULL;
 }
 
-/* A place for an image, NULL when memory ends. */
+/* Returns a place for an image, or NULL when memory runs out. */
 struct image *image_take(void)
 {
 	struct image *im = free_images;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of what a program has registered. */
+/* Tables of the images and symbols that a program has registered. */
 #ifndef SIM_TABLE_H
 #define SIM_TABLE_H
 
 #include "rt.h"
 
-/* __cudaRegisterFatBinary gives the address of `library` of one of these. */
+/* __cudaRegisterFatBinary returns the address of `library` of one of these. */
 struct image {
 	const void *data; /* NULL: free */
-	void *library; /* loaded at first use */
-	struct symbol *symbols; /* registered with it */
+	void *library; /* loaded on first use */
+	struct symbol *symbols; /* symbols registered with it */
 	struct image *next_free;
 };
 
-/* A kernel or a variable, by the host's address for it; also a kernel by its own handle. */
+/* A kernel or variable, keyed by its host address; a kernel is also keyed by its handle. */
 struct symbol {
 	const void *host;
-	const char *name; /* NULL: its image is gone, or the key is a kernel's handle */
+	const char *name; /* NULL: the image is gone, or the key is a kernel's handle */
 	struct image *image;
-	struct symbol *next; /* of the same image */
+	struct symbol *next; /* next symbol of the image */
 	void *kernel;
-	u64 size; /* of a variable; 0: a kernel */
-	devptr *addr; /* of a variable, by device */
+	u64 size; /* size of a variable; 0: a kernel */
+	devptr *addr; /* addresses of a variable, by device */
 };
 
-/* Held by the caller of all but symbol_of() and image_get(). */
+/* Callers hold it for all functions but symbol_of() and image_get(). */
 extern struct lock symbols_lock;
 
 struct symbol *symbol_of(const void *host);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN's graph interface, as far as convolutions need it. Descriptors may be gone when a
- * plan runs: what is known of an operation goes on to each that it is given to. There is one
- * engine. Numbers are those of cudnn_graph.h. */
+/* cuDNN's graph interface, as far as convolutions need it. A descriptor may be destroyed
+ * before its plan runs, so each descriptor copies the operation from those set on it. There
+ * is one engine. Numbers are those of cudnn_graph.h. */
 #include "dnn.h"
 
 enum { TYPE_INT64 = 3, TYPE_DESCRIPTOR = 15 };
@@ -27,9 +27,9 @@ struct operation {
 
 struct node {
 	int type;
-	u64 size, first; /* of a tensor: elements, and its first dimension */
+	u64 size, first; /* of a tensor: elements, and the first dimension */
 	u64 weights, outputs, filters; /* of a convolution */
-	struct operation op; /* of what runs one */
+	struct operation op; /* of a plan or engine */
 };
 
 EXPORT int cudnnBackendCreateDescriptor(int type, void **d)
@@ -97,7 +97,7 @@ EXPORT int cudnnBackendGetAttribute(const struct node *d, int attribute, int typ
 	if (!d || room < 0)
 		return DNN_BAD_PARAM;
 	if (attribute == HEUR_RESULTS || attribute == ENGINECFG_ENGINE) {
-		found = 1; /* it fills in the descriptor that it is given */
+		found = 1; /* fills in the caller's descriptor */
 		if (room && values)
 			(*(struct node **)values)->op = d->op;
 	} else if (type == TYPE_INT64) {
@@ -110,7 +110,7 @@ EXPORT int cudnnBackendGetAttribute(const struct node *d, int attribute, int typ
 	return DNN_OK;
 }
 
-/* Each element of the output has a filter's worth of products. */
+/* Each element of the output takes one product per weight of a filter. */
 static void finalize_convolution(struct node *d)
 {
 	static const u32 kernels[] = { CONV_FORWARD, CONV_FILTER, CONV_DATA };

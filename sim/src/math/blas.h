@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of matrix products, of libcublas and libcublasLt. */
+/* Kernels of matrix products, for libcublas and libcublasLt. */
 #ifndef SIM_BLAS_H
 #define SIM_BLAS_H
 
@@ -13,7 +13,7 @@ enum {
 	BLAS_NOT_SUPPORTED = 15
 };
 
-/* Element types, as their kernels are named. */
+/* Element types, as in kernel names. */
 enum { TYPE_H, TYPE_B, TYPE_S, TYPE_D, TYPE_C, TYPE_Z, TYPES };
 
 void gemm_register(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of cuBLAS 12 that PyTorch uses. Each product is one kernel of its shape's
- * length; results are what the memory held before. */
+/* The part of cuBLAS 12 that PyTorch uses. Each product is one kernel, whose time follows
+ * from its shape; result memory is left unchanged. */
 #include "blas.h"
 
 struct handle {
@@ -115,7 +115,7 @@ static int product(void *h, u32 type, int ta, int tb, int m, int n, int k, int b
 	return gemm(ctx->stream, type, ta, tb, (u64)m, (u64)n, (u64)k, (u64)batch);
 }
 
-/* Where matrices lie and how is no matter. */
+/* The matrices' addresses and layout have no effect. */
 #pragma clang diagnostic ignored "-Wunused-parameter"
 
 #define GEMM(letter)                                                                               \
@@ -161,7 +161,7 @@ EXPORT int cublasGemmStridedBatchedEx(void *h, int ta, int tb, int m, int n, int
 	return product(h, gemm_type(ta_type), ta, tb, m, n, k, batch);
 }
 
-/* One kernel for n elements of each of a batch. */
+/* Launches one kernel for a vector of n elements, or for a batch of n. */
 static int vector(void *h, const struct kernel *k, int n, u64 flops, u64 bytes)
 {
 	HANDLE(h);
@@ -187,7 +187,7 @@ GEMV(D, 1)
 GEMV(C, 0)
 GEMV(Z, 1)
 
-/* With a result on the host the call waits for it; it is 0. */
+/* If the result is on the host, the call waits and sets it to 0. */
 static int dot(void *h, int n, void *result, size_t size)
 {
 	int err = vector(h, &other_kernels[DOT], n, 2ull * (u32)n, 8ull * (u32)n);
@@ -217,7 +217,7 @@ EXPORT int cublasDotEx(void *h, int n, const void *x, int x_type, int incx, cons
 	return dot(h, n, result, result_type == 2 || result_type == 14 ? 2 : 4);
 }
 
-/* m by m, for n right sides, batch times. */
+/* Solves m by m systems with n right-hand sides, batch times. */
 static int solve(void *h, u32 kernel, int m, int n, int batch)
 {
 	u64 flops = (u64)(u32)m * (u32)m * (u32)n * (u32)batch;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libcusolver needs to be loaded; the calls are not supported. */
+/* Symbols without which libcusolver does not load; the calls are not supported. */
 #include "blas.h"
 
 #define NO(name)                                                                                   \

@@ -14,7 +14,7 @@ struct layout {
 	int batch;
 };
 
-/* What cublasLtMatmulAlgoGetHeuristic answers. */
+/* Result of cublasLtMatmulAlgoGetHeuristic. */
 struct heuristic {
 	u64 algorithm[8];
 	size_t workspace;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of cuDNN 9 that PyTorch uses: handles, descriptors, convolutions. norm.c has
- * normalisation and pooling, backend.c the graph interface. Each operation is a kernel of
- * its shape's length; results are what the memory held before. */
+ * normalization and pooling, backend.c the graph interface. Each operation is one kernel,
+ * whose time follows from its shape; result memory is left unchanged. */
 #include "dnn.h"
 
 #pragma clang diagnostic ignored "-Wunused-parameter"
@@ -255,7 +255,7 @@ u64 dnn_elements(const struct desc *d)
 	return n;
 }
 
-/* Each element of the output has a filter's worth of products. */
+/* Each element of the output takes one product per weight of a filter. */
 static int convolve(void *h, u32 kernel, const struct desc *in, const struct desc *filter,
 		    const struct desc *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the simulated cuDNN share. */
+/* Shared by the parts of the simulated cuDNN. */
 #ifndef SIM_DNN_H
 #define SIM_DNN_H
 
@@ -22,7 +22,7 @@ enum { CONV_FORWARD, CONV_DATA, CONV_FILTER, NORM_TRAIN, NORM_BACKWARD, NORM_INF
 
 #define DIMS 8
 
-/* Of a tensor, a filter, a convolution, or anything else. */
+/* A descriptor of a tensor, a filter, a convolution, or anything else. */
 struct desc {
 	int type, n;
 	int dims[DIMS], strides[DIMS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products: the kernel that NVIDIA's library would take by type and transposition. */
+/* Matrix products: selects NVIDIA's kernel name by type and transposition. */
 #include "blas.h"
 
 #define LAYOUTS(name)                                                                              \
@@ -18,7 +18,7 @@ static struct kernel kernels[TYPES * 4] = {
 };
 
 static const struct {
-	u32 bytes, rate; /* of an element; flops in tenths of those in single precision */
+	u32 bytes, rate; /* bytes of an element; rate relative to single precision, tenths */
 } types[TYPES] = { { 2, 100 }, { 2, 100 }, { 4, 10 }, { 8, 5 }, { 8, 2 }, { 16, 1 } };
 
 void gemm_register(void)
@@ -26,7 +26,7 @@ void gemm_register(void)
 	kernels_register(kernels, ARRAY_SIZE(kernels));
 }
 
-/* Of a cudaDataType; others are computed as single precision. */
+/* Maps a cudaDataType; unknown types count as single precision. */
 u32 gemm_type(int data_type)
 {
 	switch (data_type) {

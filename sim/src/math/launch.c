@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of the libraries, launched by the runtime as a program's own are. */
+/* Launches the libraries' kernels through the runtime, as a program launches its own. */
 #include "math.h"
 
 void **__cudaRegisterFatBinary(void *data);

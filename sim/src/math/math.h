@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulated cuBLAS and cuDNN share: kernels that take as long as their work
- * would, and leave memory as it is. */
+/* Shared by the simulated cuBLAS and cuDNN: kernels that take the time of their work and
+ * leave memory unchanged. */
 #ifndef SIM_MATH_H
 #define SIM_MATH_H
 
@@ -10,12 +10,12 @@ struct dim3 {
 	u32 x, y, z;
 };
 
-/* The speed of the device: 10 TFLOP/s, 1.3 TB/s, and what each kernel takes at least. */
+/* The speed of the device, 10 TFLOP/s and 1.3 TB/s, and the minimum time of a kernel. */
 #define FLOPS_PER_NS 10000
 #define BYTES_PER_NS 1300
 #define KERNEL_NS 2500
 
-/* A registered kernel: its address is what a launch names. */
+/* A registered kernel: a launch names it by its address. */
 struct kernel {
 	const char *name;
 };

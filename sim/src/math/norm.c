@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch normalisation and pooling; and what is not supported: recurrent networks, CTC and
- * spatial transformers. */
+/* Batch normalization and pooling. Unsupported: recurrent networks, CTC and spatial
+ * transformers. */
 #include "dnn.h"
 
 #pragma clang diagnostic ignored "-Wunused-parameter"

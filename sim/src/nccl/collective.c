@@ -12,7 +12,8 @@ static const struct {
 
 static const char *const ops[] = { "Sum", "Prod", "Max", "Min", "Avg" };
 
-/* "ncclDevKernel_AllReduce_Sum_f32_RING_LL", kept for ever; op -1: neither in the name. */
+/* Returns a kernel's name, never freed: "ncclDevKernel_AllReduce_Sum_f32_RING_LL" for "AllReduce";
+ * what itself, a whole name, for collectives without an operation in the name. */
 static const char *kernel_of(const char *what, int type, int op)
 {
 	static char kept[5][ARRAY_SIZE(types)][ARRAY_SIZE(ops)][48];
@@ -31,7 +32,7 @@ static const char *kernel_of(const char *what, int type, int op)
 	return name;
 }
 
-/* GPU time once all have come: a latency, and the bytes that each rank moves. */
+/* GPU time once all ranks have arrived: a latency, plus the bytes that each rank moves. */
 static u64 time_of(const struct comm *c, u64 bytes, u64 parts)
 {
 	u64 mbps = env_u64("INGERO_SIM_NCCL_MBPS", is_env("INGERO_SIM_ZERO", "1") ? 0 : 20000);
@@ -54,7 +55,7 @@ static int bad_args(const struct comm *c, int type, int op, int root)
 	return NCCL_OK;
 }
 
-/* parts: how often a rank's count crosses the wire. */
+/* parts: how many times a rank's data crosses the wire. */
 static int collective(struct comm *c, const char *what, size_t count, int type, int op, int root,
 		      u64 parts, void *stream)
 {

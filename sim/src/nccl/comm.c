@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: how ranks find each other, split, and end. */
+/* Communicators: how ranks join, split and leave. */
 #include "nccl.h"
 
 #define MAGIC 0x6c63636e6d6973ull
@@ -16,7 +16,7 @@ int nccl_fail(int err, const char *why)
 	return err;
 }
 
-/* The driver, and a context: the thread's own, or that of device 0. */
+/* Loads the driver and a context: the thread's own, or that of device 0. */
 int nccl_driver(void)
 {
 	static u32 ready;
@@ -62,8 +62,8 @@ static int wait_joined(struct comm *c)
 	return c->aborted ? NCCL_SYSTEM : NCCL_OK;
 }
 
-/* Each communicator has a thread: somebody must see that the GPU can go on while the
- * program does other things. */
+/* Thread of each communicator: it lets the GPU's queue advance while the program does other
+ * work. */
 static void *progress(void *arg)
 {
 	struct comm *c = arg;
@@ -93,7 +93,7 @@ static struct comm *comm_new(void)
 	return c < comms + MAX_COMMS ? c : NULL;
 }
 
-/* Opens the meeting place and takes a rank. Does not wait for the others. */
+/* Opens the shared file and takes a rank. Does not wait for the other ranks. */
 static int join(struct comm *c, const u64 name[2], int nranks, int rank)
 {
 	u32 none = 0;
@@ -123,7 +123,7 @@ static int join(struct comm *c, const u64 name[2], int nranks, int rank)
 	return NCCL_OK;
 }
 
-/* An aborted communicator's kernels may be behind others that still wait; they point to it. */
+/* Frees an aborted communicator only when none of its queued kernels points to it any more. */
 void comm_reuse(struct comm *c)
 {
 	u32 dead = COMM_DEAD;
@@ -177,7 +177,7 @@ static int init(struct comm **out, int nranks, const u64 name[2], int rank, int 
 	return wait_joined(c);
 }
 
-/* For the end of a group: all that were begun in it. */
+/* Called at the end of a group for each communicator that was created in it. */
 void comm_settle(struct comm *c)
 {
 	wait_joined(c);
@@ -209,7 +209,7 @@ EXPORT ncclResult_t ncclCommInitRank(struct comm **c, int nranks, struct unique_
 	return init(c, nranks, id.name, rank, 1);
 }
 
-struct config { /* ncclConfig_t, as far as it is looked at */
+struct config { /* ncclConfig_t, up to the last field that is read */
 	size_t size;
 	u32 magic, version;
 	int blocking;
@@ -232,7 +232,7 @@ EXPORT ncclResult_t ncclCommInitRankScalable(struct comm **c, int nranks, int ra
 	return init(c, nranks, ids->name, rank, !config || config->blocking);
 }
 
-/* All ranks in this process, a device each. */
+/* All ranks in this process, one device each. */
 EXPORT ncclResult_t ncclCommInitAll(struct comm **out, int n, const int *devices)
 {
 	struct unique_id id;
@@ -257,7 +257,7 @@ EXPORT ncclResult_t ncclCommInitAll(struct comm **out, int n, const int *devices
 	return err;
 }
 
-/* Where a split's ranks meet: the same for all of a color, and for no others. */
+/* Names the file where a split's ranks meet: one name for each color. */
 static void name_of_split(u64 name[2], const struct comm *c, u64 nth, int color)
 {
 	u64 h = 0x9e3779b97f4a7c15ull * (nth + 1) ^ (u64)(u32)color * 0xbf58476d1ce4e5b9ull;
@@ -267,7 +267,7 @@ static void name_of_split(u64 name[2], const struct comm *c, u64 nth, int color)
 	name[1] = c->name[1] ^ (h * 0xbf58476d1ce4e5b9ull ^ h >> 31);
 }
 
-/* All ranks of a communicator call it; those of one color have a new one, by key. */
+/* All ranks call it; those of one color get a new communicator, ordered by key. */
 EXPORT ncclResult_t ncclCommSplit(struct comm *c, int color, int key, struct comm **out,
 				  const struct config *config)
 {
@@ -335,7 +335,7 @@ EXPORT ncclResult_t ncclCommDestroy(struct comm *c)
 	return NCCL_OK;
 }
 
-/* Releases this rank's kernels; the other ranks' wait on, until they abort too. */
+/* Releases this rank's kernels. Other ranks' kernels wait until they abort too. */
 EXPORT ncclResult_t ncclCommAbort(struct comm *c)
 {
 	if (!c)

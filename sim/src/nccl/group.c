@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that meet those of other ranks, and groups: a group makes one kernel of all that
- * it holds for a communicator. */
+/* Kernels that meet those of other ranks, and groups: a group launches one kernel for all
+ * its tasks of a communicator. */
 #include "nccl.h"
 
-/* A kernel of this process, and where it meets those of the others. */
+/* A kernel of this process, and the slots where it meets those of other ranks. */
 struct op {
 	struct sim_gate gate;
 	struct comm *comm;
@@ -14,8 +14,8 @@ struct op {
 	} meet[];
 };
 
-/* The same in a graph: each launch of it is a new kernel. It stays for as long as the
- * process does, since graphs are copied. */
+/* A kernel in a graph: each launch of the graph creates a new op from it. It is never freed,
+ * because graphs are copied. */
 struct recorded {
 	struct sim_gate gate;
 	struct comm *comm;
@@ -30,7 +30,7 @@ static _Thread_local struct {
 	struct comm *joining[MAX_COMMS];
 } group;
 
-/* What libcuda asks of the gate: see gate.h. */
+/* The gate's look function: see gate.h. */
 static int look(struct sim_gate *gate, u64 begin, u64 *all)
 {
 	struct op *o = (struct op *)gate;
@@ -69,9 +69,9 @@ static int look(struct sim_gate *gate, u64 begin, u64 *all)
 	return 1;
 }
 
-/* The next meeting for a task. Its slot was used before, but all have seen the outcome of
- * that: a rank comes to one only when it knows how the one before it ended, and so when
- * all have come to that, which they do when they know how the one before that ended. */
+/* Assigns the task's next meeting. Reusing its slot is safe: a rank arrives at a meeting only
+ * when it knows that the previous one ended. By then all ranks had arrived there, and so knew
+ * that the one before had ended. */
 static void meet(struct op *o, const struct task *t)
 {
 	struct comm *c = t->comm;
@@ -95,7 +95,7 @@ static void meet(struct op *o, const struct task *t)
 	o->meet[o->n++].enough = (nth + 1) * ways;
 }
 
-/* A communicator's kernels come one after the other, on whatever streams they are. */
+/* A communicator's kernels run one after the other, whatever their streams. */
 static void after_last(struct comm *c, void *stream)
 {
 	if (c->last_stream && c->last_stream != stream && stream &&
@@ -110,7 +110,7 @@ static int mangled(char *out, size_t n, const char *kernel)
 			kernel);
 }
 
-/* A gate for tasks of one communicator, with a meeting for each. */
+/* Returns a gate for tasks of one communicator, with a meeting for each. */
 static struct sim_gate *gate_of(struct comm *c, const struct task *tasks, u32 n)
 {
 	struct op *o = malloc(sizeof(*o) + n * sizeof(o->meet[0]));
@@ -143,7 +143,7 @@ static struct sim_gate *record(struct comm *c, const struct task *tasks, u32 n)
 	return &r->gate;
 }
 
-/* One kernel for n tasks of one communicator. */
+/* Launches one kernel for n tasks of one communicator. */
 static int launch(const struct task *tasks, u32 n)
 {
 	struct launch_config config = { .grid = { 2, 1, 1 }, .block = { 512, 1, 1 } };
@@ -178,8 +178,8 @@ static int launch(const struct task *tasks, u32 n)
 	return nccl_fail(NCCL_CUDA, "the kernel was not launched");
 }
 
-/* Takes the tasks of the first's communicator out of a list: brings them to its front, in
- * order, and returns how many they are. */
+/* Moves the tasks of the first task's communicator to the front of the list, in order;
+ * returns their number. */
 static u32 gather(struct task *tasks, u32 n)
 {
 	u32 k = 1;
@@ -195,7 +195,7 @@ static u32 gather(struct task *tasks, u32 n)
 	return k;
 }
 
-/* In a group a communicator waits for the other ranks at the end of it. */
+/* Within a group, a communicator waits for the other ranks only at the end of the group. */
 int group_defer_join(struct comm *c)
 {
 	if (!group.depth || group.n_joining == MAX_COMMS)

@@ -10,7 +10,7 @@
 #define MAX_RANKS 256
 #define MAX_COMMS 256
 #define COLLECTIVES 8 /* meetings kept at a time; see meet() */
-#define MESSAGES 16 /* the same of each pair of ranks, one way */
+#define MESSAGES 16 /* the same for each pair of ranks, per direction */
 
 typedef int ncclResult_t;
 
@@ -25,15 +25,15 @@ enum {
 	NCCL_IN_PROGRESS
 };
 
-/* Where ranks come to the same kernel. `latest` only grows, since a later use is later. */
+/* A meeting of ranks at one kernel. `latest` only grows, since later uses begin later. */
 struct slot {
-	u64 latest; /* when the last so far begins */
-	u64 came; /* over all uses */
+	u64 latest; /* the latest begin so far */
+	u64 came; /* arrivals, over all uses */
 };
 
 struct shared {
 	u32 nranks, joined;
-	u32 word; /* changes whenever a rank joins, comes or splits */
+	u32 word; /* changes whenever a rank joins, arrives or splits */
 	u32 pad;
 	u8 taken[MAX_RANKS];
 	u64 split_came;
@@ -45,14 +45,14 @@ struct shared {
 };
 
 struct comm {
-	u32 used; /* one of the three states below */
+	u32 used; /* COMM_* */
 	int rank, nranks, device;
-	u64 name[2]; /* of the file */
+	u64 name[2]; /* of the shared file */
 	struct shared *sh;
 	u64 len;
 	u64 collectives, splits;
-	u64 *messages; /* sent to and received from each rank */
-	u32 outstanding; /* kernels that have not begun to end */
+	u64 *messages; /* counts sent to and received from each rank */
+	u32 outstanding; /* kernels whose end is not known yet */
 	u32 aborted, closing;
 	unsigned long thread;
 	void *module, *event, *last_stream;
@@ -67,7 +67,7 @@ struct unique_id { /* ncclUniqueId */
 
 _Static_assert(sizeof(struct unique_id) == 128, "ncclUniqueId has 128 bytes");
 
-/* The driver's functions that it uses, by dlsym. */
+/* Driver functions that libnccl finds by dlsym. */
 #define NCCL_DRIVER(X)                                                                             \
 	X(cuInit, (u32))                                                                           \
 	X(cuCtxGetCurrent, (void **))                                                              \
@@ -92,11 +92,11 @@ struct nccl_driver {
 #undef X
 };
 
-/* What one call of a collective enqueues. */
+/* The work that one call of a collective enqueues. */
 struct task {
 	struct comm *comm;
 	void *stream;
-	int peer; /* -1: a collective; else a message to it, or from it */
+	int peer; /* -1: a collective; else the peer of a message */
 	int receive;
 	const char *kernel;
 	u64 ns;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file where the ranks of a communicator meet. It has no name any more as soon as
- * all have joined, so that nothing stays behind however they end. */
+/* The file where the ranks of a communicator meet. It is unlinked as soon as all ranks have
+ * joined, so it does not outlive them. */
 #include "nccl.h"
 
 #define FUTEX_WAIT 0
@@ -33,8 +33,8 @@ struct shared *shared_open(const u64 name[2], int nranks, u64 *len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* A thread that waits for a stream may look at the word once more after the communicator is
- * gone: what is closed stays mapped until some more are. */
+/* Closes the file. A thread that waits for a stream may read the word once more, so the
+ * mapping stays until 32 more are closed. */
 void shared_close(struct shared *sh, u64 len)
 {
 	static struct {
@@ -64,14 +64,14 @@ void shared_remove(const u64 name[2])
 	unlink(path);
 }
 
-/* Wakes all who wait for the word. */
+/* Changes the word and wakes all its waiters. */
 void shared_changed(struct shared *sh)
 {
 	__atomic_add_fetch(&sh->word, 1, __ATOMIC_ACQ_REL);
 	syscall(SYS_futex, &sh->word, FUTEX_WAKE, 0x7fffffff);
 }
 
-/* Waits for the word to be another than was seen; not for ever, since it may have been missed. */
+/* Waits until the word differs from seen, at most 50 ms, since a wake-up may be missed. */
 void shared_wait(struct shared *sh, u32 seen)
 {
 	struct timespec most = { 0, 50000000 };

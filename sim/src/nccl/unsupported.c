@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the simulation cannot do, and says so. */
+/* Functions that the simulation does not support. */
 #include "nccl.h"
 
 #define NO(name)                                                                                   \

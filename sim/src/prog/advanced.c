@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver's interface alone: a module from a file, vectors copied, added and copied
- * back on several threads at once, and then what must fail: a double free, a copy to
- * memory that is gone, more memory than there is, a kernel that is not in the module. */
+/* The driver's interface alone. A module from a file; vectors copied, added and copied back
+ * on several threads at once. Then calls that must fail: a double free, a copy to freed
+ * memory, too large an allocation, a kernel that the module lacks. */
 #include "api.h"
 
 static u64 rounds = 10, threads = 4, n = 1 << 20, hold, quiet;
@@ -20,7 +20,7 @@ static const struct option opts[] = {
 static void *context, *module, *vec_add;
 static struct lock counting;
 
-/* Calls of several threads are counted one at a time. */
+/* Counts a call under a lock, since several threads call. */
 #define COUNTED(fn, ...)                                                                           \
 	({                                                                                         \
 		int e_ = fn(__VA_ARGS__);                                                          \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* More of CUDA's interface than prog.h has: the driver's, and what frameworks use. */
+/* CUDA's interface beyond prog.h: the driver's, and what frameworks use. */
 #ifndef SIM_API_H
 #define SIM_API_H
 

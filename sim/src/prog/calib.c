@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls an empty function many times. Static and without a C library, so that it
- * runs anywhere, makes no system call but its own, and can forbid itself all others:
- * with --seccomp a probe that makes the target enter the kernel by a new call kills it. */
+/* Calls an empty function many times. It is static and without a C library, so it runs
+ * anywhere and makes few system calls. With --seccomp it allows itself only four: a probe
+ * that makes the target enter the kernel by another one kills it. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -145,7 +145,7 @@ struct filter_insn {
 static void forbid(void)
 {
 	static const struct filter_insn insns[] = {
-		{ 0x20, 0, 0, 0 }, /* load the number of the system call */
+		{ 0x20, 0, 0, 0 }, /* load the system call number */
 		{ 0x15, 4, 0, NR_WRITE },
 		{ 0x15, 3, 0, NR_EXIT },
 		{ 0x15, 2, 0, NR_EXIT_GROUP },

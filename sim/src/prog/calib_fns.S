@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Three functions that do nothing, by how they begin: with an instruction that the
- * kernel emulates under a probe, with one that it must step over, and as the
- * exports of libcuda do. On arm64 nothing that a function begins with is emulated
- * but bti, so the first begins with that. */
+/* Three empty functions. The first begins with an instruction that Linux emulates under a
+ * probe, the second with one that it must single-step, the third like libcuda's exports.
+ * On arm64, bti is the only first instruction of functions that is emulated, so the first
+ * begins with it. */
 	.macro	begin name
 	.globl	\name
 	.type	\name, %function

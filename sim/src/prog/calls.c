@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes an exact number of calls of one operation, at a rate, and says what it
- * made: the other side of tests and benchmarks that count. */
+/* Makes an exact number of calls of one operation, at a given rate, and reports them. Tests
+ * and benchmarks compare the report with a tracer's counts. */
 #include "prog.h"
 #include "calls.h"
 
@@ -29,10 +29,10 @@ struct worker {
 static const struct call_op *op;
 static void *fn;
 static u32 go;
-static const struct worker *last; /* the main thread's */
+static const struct worker *last; /* of the main thread */
 static u64 begin;
 
-/* Calls in bursts of a millisecond at the most, and sleeps in between. */
+/* Calls per burst: a burst lasts at most a millisecond, and the thread sleeps in between. */
 static u64 burst_of(u64 per_second)
 {
 	return per_second < 1000 ? 1 : per_second / 1000;

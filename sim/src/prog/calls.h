@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of operations that the program calls can make. */
+/* The table of operations that the program calls offers. */
 #ifndef SIM_CALLS_H
 #define SIM_CALLS_H
 
@@ -14,7 +14,7 @@ struct call_state {
 	u64 size;
 };
 
-enum { /* what an operation needs */
+enum { /* requirements of an operation */
        NEED_STREAM = 1,
        NEED_MEMORY = 2,
        NEED_EVENT = 4,
@@ -26,7 +26,7 @@ struct call_op {
 	const char *symbol, *short_name;
 	int (*call)(void *fn, struct call_state *s, u64 i, u64 *sum);
 	u32 need;
-	const char *undo; /* also called once for every call */
+	const char *undo; /* a second function, also called once per call */
 };
 
 const struct call_op *calls_find(const char *name, const char *layer);

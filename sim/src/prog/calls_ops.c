@@ -2,7 +2,7 @@
 #include "calls.h"
 #include "../driver.h"
 
-/* Sizes and shapes change from call to call, so that a sum tells whether all were seen right. */
+/* Varies sizes and shapes from call to call, so a sum shows whether every value was right. */
 static u64 vary(u64 i)
 {
 	return i & 1023;
@@ -68,7 +68,7 @@ CALL(drv_launch_ex)
 									  NULL);
 }
 
-/* Allocation and free, in either layer: cudaMalloc and cuMemAlloc_v2 have one shape. */
+/* Allocates and frees, in either layer: cudaMalloc and cuMemAlloc_v2 have the same form. */
 CALL(alloc)
 {
 	void *p = NULL;
@@ -105,7 +105,7 @@ CALL(alloc_async)
 	return err;
 }
 
-/* The other way round: what comes before each free is the allocation. */
+/* The reverse: counts the free; the allocation before it is the undo call. */
 CALL(release)
 {
 	void *p = NULL;

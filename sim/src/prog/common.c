@@ -99,7 +99,7 @@ void pin_to(u64 cpu)
 		dprintf(2, "no CPU %llu to run on\n", (unsigned long long)cpu);
 }
 
-/* The simulated GPU reads its settings at the first CUDA call, so a program may still set them. */
+/* The simulated GPU reads its settings at the first CUDA call, so a program may set them. */
 void set_env_number(const char *name, u64 v)
 {
 	char text[24];
@@ -110,7 +110,7 @@ void set_env_number(const char *name, u64 v)
 	setenv(name, text, 1);
 }
 
-/* Says "ready PID" and waits for a line, so that probes can be attached first. */
+/* Prints "ready PID" and waits for a line, so that probes can be attached first. */
 void hold_for_line(void)
 {
 	char c = 0;
@@ -120,7 +120,7 @@ void hold_for_line(void)
 		;
 }
 
-/* Keeps the CPU busy: work between CUDA calls. */
+/* Keeps the CPU busy, as work between CUDA calls does. */
 void burn_cpu(u64 ns)
 {
 	u64 end = now_ns() + ns;
@@ -129,7 +129,7 @@ void burn_cpu(u64 ns)
 		cpu_relax();
 }
 
-/* The share of one of several threads of a total, so that the shares add up. */
+/* Returns one thread's share of a total; the shares add up to it. */
 u64 thread_count(u64 total, u64 threads, u64 index)
 {
 	return total / threads + (index < total % threads);

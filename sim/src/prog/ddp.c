@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data-parallel training: processes that add up their gradients after each step, by NCCL.
- * One of them may be slow, die, or give up. */
+/* Data-parallel training: processes all-reduce their gradients after each step, by NCCL.
+ * One rank may be slow, die, or give up. */
 #include "api.h"
 
 struct unique_id {
@@ -78,7 +78,7 @@ static void launch(const void *kernel, const char *name, void *stream)
 	tally(&launches, name, 0);
 }
 
-/* Reads from a pipe that nobody writes to. */
+/* Reads from a pipe that nothing writes to. */
 static void hang(void)
 {
 	int ends[2];
@@ -88,7 +88,7 @@ static void hang(void)
 		read(ends[0], &c, 1);
 }
 
-/* One step: kernels, the gradients' sums, and a wait for all of it. */
+/* One step: kernels, the all-reduce of the gradients, and a wait for both. */
 static void step(void *comm, void *half, void *stream, void *gradients, const char *slow_name)
 {
 	static u64 jitter;
@@ -121,7 +121,7 @@ static void step(void *comm, void *half, void *stream, void *gradients, const ch
 	burn_cpu(cpu_us * 1000);
 }
 
-/* Rank 0 is alone in its all-reduce: its stream is not done until it gives up. */
+/* Rank 0 is alone in its all-reduce, so its stream waits until rank 0 aborts. */
 static void give_up(void *comm, void *stream)
 {
 	u64 begin = now_ns();
@@ -185,7 +185,8 @@ static void train(struct unique_id id)
 	print_report();
 }
 
-/* The id goes by a file: rank 0 writes it under another name first, so that it is whole. */
+/* Passes the id through a file: rank 0 writes another name first and renames it, so readers
+ * see a complete id. */
 static struct unique_id exchange(const char *path)
 {
 	struct unique_id id;
@@ -213,7 +214,7 @@ static struct unique_id exchange(const char *path)
 	return id;
 }
 
-/* Starts the ranks as processes of their own, and lets all of them go on by one line. */
+/* Starts each rank as a process of its own, and releases all of them by one line. */
 static int spawn(int argc, char **argv)
 {
 	static char path[64], number[24];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA graphs in the ways that they are used, and misused: captured once and launched many
- * times; captured anew each step; updated each step; captured before anything has run. */
+/* CUDA graphs, used well and badly: captured once and launched many times; recaptured each
+ * step; updated each step; captured before anything has run. */
 #include "api.h"
 
 static u64 steps = 20, nodes = 10, recapture, update, params, cold, hold, clone,
@@ -86,7 +86,7 @@ static void *instantiate(void *graph)
 	return exec;
 }
 
-/* What happens to the executable graph between two launches. */
+/* Renews the executable graph between two launches. */
 static void *renew(void *exec, void *first, u64 i)
 {
 	struct node_params p = node_of(i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An inference server without the network: requests arrive at random times, each
- * is a copy in, a few launches, and a copy of the answer out. */
+/* An inference server without a network. Requests arrive at random times; each is a copy
+ * in, a few launches, and a copy of the answer out. */
 #include "prog.h"
 
 static u64 requests = NO_VALUE, seconds = NO_VALUE, rate = 50, launches = 8, threads = 1,
@@ -33,14 +33,13 @@ struct worker {
 static u64 deadline;
 static char kernel_attention, kernel_mlp;
 
-/* The next gap: exponential with the mean of the rate, from the bits' leading zeros. */
+/* The next gap: exponential with the rate's mean, from the number of leading zeros. */
 static u64 next_gap(u64 *state)
 {
 	u64 mean = 1000000000ull / rate;
 	u64 bits = random_next(state) | 1;
 	u64 zeros = (u64)__builtin_clzll(bits);
-	u64 frac =
-		bits << zeros >> 32 & 0x7fffffff; /* of the octave: -log2 is linear in it to 9 % */
+	u64 frac = bits << zeros >> 32 & 0x7fffffff; /* within the octave -log2 is linear to 9 % */
 
 	/* -ln(u) = ln 2 * (zeros + 1 - frac / 2^31) */
 	return mean * 693 / 1000 * ((zeros + 1) * 2147483648ull - frac) / 2147483648ull;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that make their kernels at run time and call the driver alone: as JAX does, with
- * stream-ordered memory and graphs, or as Triton does, with extended launches. */
+/* Programs that compile their kernels at run time and call only the driver: like JAX, with
+ * stream-ordered memory and graphs, or like Triton, with extended launches. */
 #include "api.h"
 
 static u64 steps = 20, kernels = 4, use_graph, hold;
@@ -20,7 +20,7 @@ static char names[32][96], images[32][128];
 static void *modules[32], *functions[32], *stream;
 static int triton;
 
-/* Compiles: an image with one kernel, loaded from memory. */
+/* Stands for compiling: loads an image with one kernel from memory. */
 static void load(u64 i)
 {
 	if (triton)

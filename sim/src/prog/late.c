@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that loads the CUDA runtime long after its start, as a Python
- * interpreter does, and may load a copy of it that is deleted at once. */
+/* A program that loads the CUDA runtime long after its start, as a Python interpreter does.
+ * It may load a copy of the runtime and delete it at once. */
 #include "prog.h"
 
 static const char *lib = "libcudart.so.12", *copy_of;
@@ -18,7 +18,7 @@ static const struct option opts[] = {
 	{ "pause-ms", 'n', &pause_ms, "sleep so long between cycles" },
 };
 
-/* Copies a file; the runtime beside the copy is found where it always is. */
+/* Copies the runtime. The copy still loads libcuda.so.1 by name. */
 static void copy_file(const char *from, const char *to)
 {
 	char buf[8192];
@@ -53,7 +53,7 @@ static void wait_line(const char *word)
 		;
 }
 
-/* Returns how many calls failed. */
+/* Returns the number of failed calls. */
 static u64 use(void *h)
 {
 	int (*do_malloc)(void **, size_t) = symbol(h, "cudaMalloc");

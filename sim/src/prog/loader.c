@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trainer fed by data loader workers: forked processes, or threads, prepare
- * batches and write them into a pipe; the trainer reads, copies and computes. */
+/* A trainer fed by data loader workers: forked processes or threads prepare batches and
+ * write them into a pipe; the trainer reads, copies and computes. */
 #include "prog.h"
 
 static u64 batches = 100, workers = 2, use_threads, batch = 65536, load_us = 500, stall_every,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop of steps, of a training program or a server, with one fault of CUDA's in it, or
- * with --healthy its twin without: the same work as it should be done. The program times
- * its own steps, and what of them the fault took, where a clock around it tells. */
+/* A loop of steps of a training program or a server, with one CUDA fault in it. --healthy
+ * does the same work without the fault. The program times its own steps, and the part of
+ * them that the fault took, where a clock around it can measure that. */
 #include "loop.h"
 
 #define MAP_SHARED 0x01
@@ -44,10 +44,10 @@ const struct dim3 grid_of_all = { 64, 1, 1 }, block_of_all = { 256, 1, 1 };
 char kernel_loop;
 
 static const struct fault *fault;
-/* The file of --log, which whoever reads it has made. */
+/* The file of --log. Its reader creates it. */
 struct step_log {
-	volatile u64 mode; /* bit 0: the fault is there */
-	u64 count; /* steps that are done */
+	volatile u64 mode; /* bit 0: the fault is on */
+	u64 count; /* completed steps */
 	u64 pids[14];
 	struct {
 		u64 begin, end; /* ns of the wall clock */
@@ -63,21 +63,21 @@ static struct {
 } slows[MAX_SLOW];
 static u32 n_slow;
 static const char *locked;
-static u64 mutex[16]; /* a pthread_mutex_t is not larger, and zero is a good one */
+static u64 mutex[16]; /* at least a pthread_mutex_t; zero is a valid initial value */
 
-/* Says whether the fault may come at all. */
+/* Reports whether the fault can occur at all. */
 int ever(void)
 {
 	return !healthy;
 }
 
-/* Says whether the fault is there now. */
+/* Reports whether the fault is on. */
 int faulty(void)
 {
 	return ever() && (!steps_log || steps_log->mode & 1);
 }
 
-/* Says whether a step has it. */
+/* Reports whether the step has the fault. */
 int hit(u64 step)
 {
 	return step % every == every - 1 && faulty();
@@ -104,7 +104,7 @@ void setting(const char *name, const char *value)
 	setenv(name, value, 1);
 }
 
-/* Has a driver call take longer: the from-th, and then one in each (0: no more). */
+/* Makes a driver call slow: the from-th, then every each-th after it (0: only that one). */
 void slow(const char *op, u64 from, u64 each, u64 us, u64 healthy_us)
 {
 	if (n_slow == MAX_SLOW)
@@ -116,7 +116,7 @@ void slow(const char *op, u64 from, u64 each, u64 us, u64 healthy_us)
 	slows[n_slow++].ns = us * 1000;
 }
 
-/* Has calls of op, and all slow ones, exclude each other, as what holds the driver's lock does. */
+/* Makes calls of op and all slow calls exclude each other, as the driver's lock does. */
 void lock_in_driver(const char *op)
 {
 	locked = op;
@@ -203,7 +203,7 @@ static void one(u64 step)
 	done++;
 }
 
-/* The file is mapped, so that what is in it survives a program that is killed. */
+/* Maps the file, so its contents survive when the program is killed. */
 static void open_log(void)
 {
 	int fd;
@@ -239,8 +239,8 @@ static const struct fault *find(const char *name)
 	exit(2);
 }
 
-/* Waits for a line, and runs the program anew without --hold: whoever traces it by then knows
- * its libraries, and sees all that it does. */
+/* Waits for a line, then runs the program again without --hold. A tracer that attached before
+ * the line knows the libraries, and sees all calls. */
 static void wait_and_start_anew(char **argv)
 {
 	u32 to = 1;
@@ -264,7 +264,7 @@ static void prepare(void)
 	if (n_slow || locked)
 		check("simSetCallHook", simSetCallHook(in_driver));
 	if (counted(cudaStreamCreate(&stream)))
-		return; /* the faults that come before it have no GPU to use */
+		return; /* the fault leaves no usable GPU */
 	check("cudaMallocHost", cudaMallocHost(&pinned, batch));
 	host = malloc(batch);
 	memset(host, 1, batch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A loop of steps with one fault of CUDA's in it, or without: see loop.c. */
+/* A loop of steps with one CUDA fault in it, or without: see loop.c. */
 #ifndef SIM_LOOP_H
 #define SIM_LOOP_H
 
@@ -7,18 +7,17 @@
 
 #define MB (1ull << 20)
 
-/* A kind of fault. What is NULL is as in a loop without faults. What is done where faulty()
- * says no is the same work as it should be. */
+/* A kind of fault. A NULL function means the default of a loop without faults. Where
+ * faulty() is false, the functions do the same work without the fault. */
 struct fault {
 	const char *name, *help;
-	u64 every,
-		us; /* one step in so many has it; how long it takes: what the options default to */
-	void (*plan)(void); /* settings of the simulated GPU, before the first CUDA call */
+	u64 every, us; /* defaults: one step in `every` has the fault; how long it takes */
+	void (*plan)(void); /* sets up the simulated GPU before the first CUDA call */
 	void (*begin)(void); /* before the first step */
 	void (*before)(u64 step);
 	void (*copy)(u64 step);
-	void (*work)(u64 step); /* what is given to the GPU */
-	void (*close)(u64 step); /* waits for it */
+	void (*work)(u64 step); /* enqueues work on the GPU */
+	void (*close)(u64 step); /* waits for that work */
 	void (*after)(u64 step);
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults of copies and of waiting, and the first steps. */
+/* Faults of copies, of waiting, and of the first steps. */
 #include "loop.h"
 
 static void pageable_copy(u64 step)
@@ -7,7 +7,7 @@ static void pageable_copy(u64 step)
 	counted(cudaMemcpyAsync(device, hit(step) ? host : pinned, batch, H2D, stream));
 }
 
-/* --- small-copies: the batch in pieces --- */
+/* --- small-copies: the batch is copied in pieces --- */
 
 #define PIECES 256
 
@@ -24,7 +24,7 @@ static void small_copy(u64 step)
 					stream));
 }
 
-/* --- copy-heavy: all that goes to the GPU and back, one after the other --- */
+/* --- copy-heavy: all copies to the GPU and back run one after the other --- */
 
 static void heavy_copy(u64 step)
 {
@@ -62,7 +62,7 @@ static void sync_work(u64 step)
 	}
 }
 
-/* --- cold-start: what is loaded when it is first used --- */
+/* --- cold-start: everything is loaded on first use --- */
 
 static void cold_plan(void)
 {

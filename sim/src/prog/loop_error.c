@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults that are errors, and threads that meet in the driver. */
+/* Faults that are errors, and threads that contend for the driver. */
 #include "loop.h"
 
-#define AFTER_ERROR 50 /* ms between the attempts of a program that fails */
+#define AFTER_ERROR 50 /* ms between the attempts of a failing program */
 
-/* --- fork: CUDA in the child of a process that has used it --- */
+/* --- fork: CUDA in a forked child of a process that has used it --- */
 
 static void fork_before(u64 step)
 {
@@ -29,7 +29,7 @@ static void fork_before(u64 step)
 		end_loss(t);
 }
 
-/* --- mismatch-35, mismatch-803: library and driver do not fit --- */
+/* --- mismatch-35, mismatch-803: library and driver versions do not match --- */
 
 static void mismatch_driver(void)
 {
@@ -52,7 +52,7 @@ static void without_gpu(u64 step)
 		sleep_ns(AFTER_ERROR * 1000000ull);
 }
 
-/* --- assert: a kernel traps, and all that follows fails --- */
+/* --- assert: a kernel traps, and all later calls fail --- */
 
 static char assert_at[64];
 

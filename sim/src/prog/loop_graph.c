@@ -7,7 +7,7 @@
 static void *exec[SIZES]; /* by batch size */
 static u64 size, launched;
 
-/* Captures the step's kernels; NULL when that fails. */
+/* Captures the step's kernels; returns NULL if that fails. */
 static void *capture(u64 n, size_t allocate)
 {
 	void *graph = NULL, *out = NULL;
@@ -53,7 +53,7 @@ static void graph_work(u64 step)
 	launch_graph(exec[0]);
 }
 
-/* --- graph-recapture: a batch size that was not there before --- */
+/* --- graph-recapture: batch sizes not seen before --- */
 
 static void recapture_plan(void)
 {
@@ -89,20 +89,20 @@ static void warmup_begin(void)
 		graph_begin();
 		return;
 	}
-	exec[0] = capture(0, 0); /* libraries that set themselves up launch nothing yet */
+	exec[0] = capture(0, 0); /* libraries still initialize, and launch nothing */
 	if (exec[0])
 		cudaGraphExecDestroy(exec[0]);
 	exec[0] = NULL;
 }
 
-/* --- graph-unused: made, and then the kernels are launched one by one --- */
+/* --- graph-unused: captured, but the kernels are launched one by one --- */
 
 static void unused_work(u64 step)
 {
 	launch_graph(hit(step) ? NULL : exec[0]);
 }
 
-/* --- graph-pool: launches take longer once the pool of the graphs is full --- */
+/* --- graph-pool: launches take longer once the graphs' pool is full --- */
 
 static void pool_plan(void)
 {
@@ -118,7 +118,7 @@ static void pool_work(u64 step)
 		end_loss(t);
 }
 
-/* --- graph-oom: no memory while it is captured --- */
+/* --- graph-oom: an allocation fails during the capture --- */
 
 static void *filled;
 

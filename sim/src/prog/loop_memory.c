@@ -22,7 +22,7 @@ static void free_to(u64 n)
 		counted(cudaFree(held[--n_held]));
 }
 
-/* --- alloc-slow: an allocator that goes to the driver every so often --- */
+/* --- alloc-slow: an allocator that calls the driver every so often --- */
 
 static void slow_plan(void)
 {
@@ -42,7 +42,7 @@ static void slow_before(u64 step)
 		end_loss(t);
 }
 
-/* --- alloc-storm: buffers that come and go in each step --- */
+/* --- alloc-storm: buffers are allocated and freed in each step --- */
 
 static void storm_plan(void)
 {
@@ -70,7 +70,7 @@ static void storm_before(u64 step)
 	end_loss(t);
 }
 
-/* --- leak: some memory of each step is never given back --- */
+/* --- leak: some memory of each step is never freed --- */
 
 static void leak_plan(void)
 {
@@ -85,26 +85,26 @@ static void leak_before(u64 step)
 		free_to(0);
 }
 
-/* --- fragmentation: what is asked for was there, but in pieces --- */
+/* --- fragmentation: enough memory is free, but in pieces --- */
 
 static char fail_at[256];
 
 static void fragments_plan(void)
 {
-	/* batch, 64 pieces, then the large one of each cycle: which is asked for again when all
-	 * pieces are free, the second time. */
+	/* The calls are the batch, then 64 pieces and the large one of each cycle. The large one
+	 * is tried again after all pieces are freed, the second time. */
 	setting("INGERO_SIM_MEM", "2G");
 	if (!ever())
 		return;
 	for (u64 i = 0, n = 0; i < 3;
-	     i++) /* the 66th call and every 66 after; a failure is not counted twice */
+	     i++) /* calls 66, 132, ...; a failed call is not counted twice */
 		n += (u64)snprintf(fail_at + n, sizeof(fail_at) - n, "%scuMemAlloc:%llu=2",
 				   i ? "," : "", (unsigned long long)(66 + 65 * i));
 	setting("INGERO_SIM_FAIL", fail_at);
 }
 
-/* Every so many steps a cycle: 64 pieces of 16 MiB fill half of the memory, each second one is
- * freed, and 256 MiB are asked for. Where that fails all pieces are given back first. */
+/* One cycle every `every` steps: 64 pieces of 16 MiB fill half of the memory, every second one
+ * is freed, and 256 MiB are allocated. If that fails, all pieces are freed first. */
 static void fragments_before(u64 step)
 {
 	u64 t;
@@ -123,7 +123,7 @@ static void fragments_before(u64 step)
 		for (u64 i = 1; i < 64; i += 2)
 			counted(cudaFree(held[i]));
 		n_held = 0;
-		burn_cpu(delay_us * 1000); /* an allocator that gives its cache back */
+		burn_cpu(delay_us * 1000); /* an allocator that frees its cache */
 		p = device_alloc(256 * MB);
 		end_loss(t);
 	}
@@ -133,7 +133,7 @@ static void fragments_before(u64 step)
 	counted(cudaFree(p));
 }
 
-/* --- oom: a batch that is too large, every so often --- */
+/* --- oom: now and then a batch is too large --- */
 
 static void oom_plan(void)
 {
@@ -146,7 +146,7 @@ static void oom_begin(void)
 		hold_more(64 * MB);
 }
 
-/* The step is given up half way, when its activations find no room, and done anew. */
+/* The step is abandoned half way, when its activations do not fit, and redone. */
 static void oom_before(u64 step)
 {
 	const u64 kept = n_held;
@@ -170,10 +170,10 @@ static void oom_before(u64 step)
 	end_loss(t);
 }
 
-/* --- kv-cache: a server whose cache of keys and values is full --- */
+/* --- kv-cache: a server whose key-value cache is full --- */
 
 #define BLOCK (16 * MB)
-#define CALM 24 /* blocks that are held when there is room */
+#define CALM 24 /* blocks held while there is room */
 #define FULL 60
 
 static void kv_plan(void)
@@ -182,15 +182,15 @@ static void kv_plan(void)
 	slow("cuMemAlloc_v2", 1, 1, 100, 100);
 }
 
-/* The sequences in flight take half of the memory; with the fault nearly all of it. */
+/* Sequences in flight hold 24 of 60 blocks; with the fault, nearly all. */
 static void kv_begin(void)
 {
 	while (n_held < CALM)
 		hold_more(BLOCK);
 }
 
-/* A sequence grows by two blocks, and by and by ends: its blocks are there again. Where there is
- * no block, others' are taken away, and what was in them is computed anew. */
+/* Allocates four blocks for growing sequences, and frees the blocks of finished ones. If there
+ * is no room, blocks of other sequences are freed, and their contents recomputed. */
 static void kv_before(u64 step)
 {
 	u64 t = begin_loss();
@@ -204,7 +204,7 @@ static void kv_before(u64 step)
 			continue;
 		cudaGetLastError();
 		free_to(n_held - 4);
-		launch_all(launches * 4); /* the prefill, again */
+		launch_all(launches * 4); /* the prefill again */
 		sync_stream(step);
 		hold_more(BLOCK);
 	}
@@ -214,7 +214,7 @@ static void kv_before(u64 step)
 		free_to(CALM);
 }
 
-/* --- model-swap: two models that take turns, since they do not fit at the same time --- */
+/* --- model-swap: two models alternate, since both do not fit at the same time --- */
 
 #define WEIGHTS (96 * MB)
 
@@ -251,7 +251,7 @@ static void swap_before(u64 step)
 	end_loss(t);
 }
 
-/* --- free-waits: a free in the middle of what the GPU does --- */
+/* --- free-waits: a free while the GPU is busy --- */
 
 static void *scratch;
 

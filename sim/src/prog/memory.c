@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random allocations and frees of every kind, out of order, with some that must fail;
- * and what the simulated driver itself knows of its memory, to compare with. */
+/* Random allocations and frees of every kind, out of order, some of which must fail. Prints
+ * the simulated driver's own count of its memory for comparison. */
 #include "api.h"
 
 #define CHUNK (2ull << 20)
@@ -36,7 +36,7 @@ struct family {
 	const char *name;
 	int (*alloc)(struct one *o, u64 size);
 	int (*release)(struct one *o);
-	int free_error; /* of a second free; 0: not tried */
+	int free_error; /* error of a second free; 0: not tried */
 };
 
 static void *stream[16], *pool[16];
@@ -143,7 +143,7 @@ static int f_register(struct one *o)
 	return err;
 }
 
-/* Reserved addresses, physical memory, a mapping: as expandable segments do. */
+/* Reserved addresses, physical memory and a mapping, as expandable segments use. */
 static int a_vmm(struct one *o, u64 n)
 {
 	struct prop prop = { .type = 1, .location = 1, .device = (int)now_on };
@@ -208,7 +208,7 @@ static void print_memory(const char *key, int dev, int family, const char *comma
 	       (unsigned long long)m.frees, comma);
 }
 
-/* What the driver knows, device by device; by the families that simMemory has. */
+/* Prints the driver's counts by device and by simMemory's families. */
 static void print_truth(u64 done)
 {
 	static const char *const names[] = { "device", "pool",   "managed",   "array",
@@ -234,7 +234,7 @@ static void wait_for_line(void)
 		;
 }
 
-/* A free that must fail, since it is the second: with the error the first would not give. */
+/* Frees a second time, which must fail; with the error that the first free did not return. */
 static void free_again(struct one *o)
 {
 	doubles++;
@@ -262,7 +262,7 @@ static void allocate(u64 size)
 	o->family = &families[random_next(&seed) % ARRAY_SIZE(families)];
 	o->device = now_on;
 	if (o->family->alloc(o, size))
-		cudaGetLastError(); /* planned, or more than there is: nothing to free */
+		cudaGetLastError(); /* planned, or out of memory: nothing to free */
 	else
 		n_live++;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may happen inside a CUDA call: fork, exec, jumps, signals, the end of the
- * thread or the process. Each case is one function; the program says in JSON what
- * was called and what came back. */
+/* Events inside a CUDA call: fork, exec, jumps, signals, the end of the thread or the
+ * process. Each case is one function; the program prints its calls and their results as
+ * JSON. */
 #include "prog.h"
 #include "multi.h"
 
@@ -27,7 +27,7 @@ void add(u64 *n, u64 v)
 	__atomic_add_fetch(n, v, __ATOMIC_RELAXED);
 }
 
-/* Calls cudaStreamSynchronize once and keeps count of what came back. */
+/* Calls cudaStreamSynchronize once and counts the result. */
 int synchronize(void)
 {
 	int err;
@@ -54,7 +54,7 @@ void report(const char *who)
 	fflush(NULL);
 }
 
-/* Waits for one child; it fails unless it ends with status want. */
+/* Waits for one child; fails unless the child's exit status is want. */
 void reap(int pid, int want)
 {
 	int status = 0;
@@ -73,7 +73,7 @@ static int plain(void)
 	return 0;
 }
 
-/* CUDA after fork() in the child is an error. */
+/* CUDA in a forked child is an error. */
 static int fork_rule(void)
 {
 	synchronize();
@@ -87,7 +87,7 @@ static int fork_rule(void)
 	return 0;
 }
 
-/* Children that each start CUDA for themselves; the parent never does. */
+/* Each child starts CUDA for itself; the parent never does. */
 static int fork_storm(void)
 {
 	for (u64 i = 0; i < count; i++) {
@@ -148,7 +148,7 @@ static int thread_storm(void)
 static const struct {
 	const char *name;
 	int (*run)(void);
-	int warm; /* plain calls come first, in this process */
+	int warm; /* this process first makes plain calls */
 } cases[] = {
 	{ "plain", plain, 0 },
 	{ "fork-rule", fork_rule, 0 },

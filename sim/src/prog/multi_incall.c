@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cases that happen inside a call: the hook of the simulated driver runs them
- * within cudaStreamSynchronize and within cuStreamSynchronize, two frames deep. */
+/* Cases inside a call: the simulated driver's hook runs them within cudaStreamSynchronize
+ * and within cuStreamSynchronize, two frames deep. */
 #include "multi.h"
 
-typedef long jump_buffer[64]; /* larger than any C library's */
+typedef long jump_buffer[64]; /* at least as large as any C library's */
 
 int _setjmp(long *env) __attribute__((returns_twice));
 void longjmp(long *env, int value) __attribute__((noreturn));
@@ -53,7 +53,7 @@ static void do_fork(void)
 	child_pid = fork();
 }
 
-/* The child returns from the call as well, with error 3, and ends. */
+/* The child returns from the call as well, with error 3, and exits. */
 int fork_in_call(void)
 {
 	in_call(do_fork);
@@ -92,7 +92,7 @@ static void do_longjmp(void)
 	longjmp(jump, 1);
 }
 
-/* Every call is left by a jump; a plain call follows each. */
+/* Leaves every call by a jump; a plain call follows each. */
 int longjmp_out(void)
 {
 	for (volatile u64 i = 0; i < count; i++) {
@@ -139,7 +139,7 @@ int siglongjmp_out(void)
 	return 0;
 }
 
-/* One CUDA call inside the call that is open. */
+/* Makes one CUDA call inside the open call. */
 static void call_inside(int sig)
 {
 	(void)sig;
@@ -180,7 +180,7 @@ static void do_nest(void)
 	level--;
 }
 
-/* depth calls inside each outermost one. */
+/* Makes depth calls inside each outermost call. */
 int nest(void)
 {
 	in_call(do_nest);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mistakes that a program can make, and the error that each gets. */
+/* Mistakes of a program, and the error of each. */
 #include "multi.h"
 
 static char unknown_kernel, known_kernel;
@@ -73,7 +73,7 @@ static const struct {
 	{ "bad_device", bad_device },   { "free_null", free_null },
 };
 
-/* Every mistake's result, and what cudaGetLastError then says, twice. */
+/* Prints every mistake's error, and two later results of cudaGetLastError. */
 int misuse(void)
 {
 	for (u32 i = 0; i < ARRAY_SIZE(mistakes); i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workload programs share: their C library, the CUDA runtime's
- * interface, options, and a random number generator that repeats. */
+/* Shared by the workload programs: their C library, the CUDA runtime's interface, options,
+ * and a repeatable random number generator. */
 #ifndef SIM_PROG_H
 #define SIM_PROG_H
 
@@ -53,7 +53,7 @@ void pthread_exit(void *result) __attribute__((noreturn));
 int dlclose(void *lib);
 char *dlerror(void);
 
-/* The runtime, as cuda_runtime_api.h has it. */
+/* The runtime's interface, as in cuda_runtime_api.h. */
 struct dim3 {
 	u32 x, y, z;
 };
@@ -101,7 +101,7 @@ void __cudaRegisterFunction(void **h, const char *host_fn, char *dev_fn, const c
 			    int limit, void *tid, void *bid, void *bdim, void *gdim, int *warp);
 int simSetCallHook(void (*fn)(const char *op));
 
-/* One option: "--name VALUE" when kind is 'n' (number) or 's' (text), "--name" when 'f' (flag). */
+/* One option: "--name VALUE" for kind 'n' (number) or 's' (text), "--name" for 'f' (flag). */
 struct option {
 	const char *name;
 	char kind;
@@ -109,8 +109,8 @@ struct option {
 	const char *help;
 };
 
-/* Reads options up to the end; other arguments go to rest. Leaves the program on
- * --help (0) and on what it does not know (2). Returns how many rest holds. */
+/* Parses options; other arguments go to rest, whose length it returns. Exits on --help (0)
+ * and on unknown options (2). */
 int options(int argc, char **argv, const struct option *o, int n, const char *usage,
 	    const char **rest, int max_rest);
 void die(const char *what, int err) __attribute__((noreturn));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry of a dynamic program: hands main to whichever C library is loaded. */
+/* Entry of a dynamic program: passes main to the C library that is loaded. */
 	.text
 	.globl	_start
 	.type	_start, %function

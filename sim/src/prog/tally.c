@@ -3,7 +3,7 @@
 
 struct tallies calls, launches;
 
-/* Adds one to a name's count; the name must stay, and no thread but one may count. */
+/* Adds one to a name's count. The name must stay valid, and only one thread may count. */
 int tally(struct tallies *in, const char *name, int err)
 {
 	struct tally *t = in->t;
@@ -21,7 +21,7 @@ int tally(struct tallies *in, const char *name, int err)
 	return err;
 }
 
-/* "key":{"name":n,...}: the counts, or how many of them failed. */
+/* Prints "key":{"name":n,...}: all counts, or those of failed calls. */
 void tally_print(const struct tallies *in, const char *key, int errors)
 {
 	const char *comma = "";
@@ -37,7 +37,7 @@ void tally_print(const struct tallies *in, const char *key, int errors)
 	printf("}");
 }
 
-/* The one line that most programs end with. */
+/* Prints the last line of most programs. */
 void tally_report(const char *program)
 {
 	u64 errors = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What PyTorch does to CUDA, in small: kernels with long C++ names launched by <<<>>>, a
- * caching allocator with segments that are kept, copies from pinned memory on a stream of
- * their own, and a graph that is captured once and then replayed.
+/* A small model of PyTorch's use of CUDA: kernels with long C++ names launched by <<<>>>, a
+ * caching allocator that keeps its segments, copies from pinned memory on a separate stream,
+ * and a graph that is captured once and then replayed.
  *
- * The same source makes four programs: torch, linked to the runtime of CUDA 12; cuda13, to
+ * One source makes four programs: torch, linked to the runtime of CUDA 12; cuda13, linked to
  * that of 13, whose launches take a kernel's handle; static and static-stripped, with the
- * runtime within them. */
+ * runtime linked in. */
 #include "api.h"
 
 #ifndef PROGRAM
@@ -30,7 +30,7 @@ static const struct option opts[] = {
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };
 
-/* A kernel: the address of its host stub, and what nvcc registers for it. */
+/* A kernel: the address of its host stub, and the name that nvcc registers for it. */
 struct kernel {
 	char stub;
 	void *handle; /* CUDA 13 */
@@ -56,7 +56,7 @@ static void register_kernels(void)
 	__cudaRegisterFatBinaryEnd(fat);
 }
 
-/* The code that nvcc makes of kernel<<<grid, block, 0, stream>>>(). */
+/* The code that nvcc generates for kernel<<<grid, block, 0, stream>>>(). */
 static void launch(struct kernel *k, u32 blocks, void *stream)
 {
 	struct dim3 grid = { blocks, 1, 1 }, block = { 256, 1, 1 };
@@ -102,7 +102,7 @@ static void new_segment(void)
 	g->p = (void *)p;
 }
 
-/* What torch.cuda.empty_cache() does. */
+/* Does what torch.cuda.empty_cache() does. */
 static void empty_cache(void)
 {
 	for (u32 i = 0; i < n_segments; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training loop: copy a batch in, launch kernels, synchronise; now and then a
- * larger allocation. Each of forked workers is a process of its own. */
+/* A training loop: copy a batch in, launch kernels, synchronize; now and then a larger
+ * allocation. Each forked worker is a process of its own. */
 #include "prog.h"
 
 static u64 steps = NO_VALUE, seconds = NO_VALUE, launches = 20, threads = 1, workers,
@@ -89,7 +89,7 @@ static void range_end(void)
 		pop();
 }
 
-/* Names that are no text, are very long, or are nowhere. */
+/* Names that are not text, are very long, or have invalid addresses. */
 static void junk(void)
 {
 	static char endless[10240];
@@ -106,7 +106,7 @@ static void junk(void)
 	}
 }
 
-/* Begins the range of a step and returns when that was. */
+/* Begins the range of a step and returns the time. */
 static u64 begin_step(struct worker *w)
 {
 	char name[256];
@@ -115,7 +115,7 @@ static u64 begin_step(struct worker *w)
 	if (!push)
 		return at;
 	if (nvtx_junk)
-		range_end(); /* of none that began */
+		range_end(); /* without a begin */
 	for (const char *s = nvtx; *s && n < sizeof(name) - 24; s++)
 		if (*s == '#')
 			n += snprintf(name + n, 24, "%llu", (unsigned long long)w->ranges);
@@ -172,7 +172,7 @@ __attribute__((noinline)) static void backward(struct worker *w, void *stream)
 		      cudaLaunchKernel(&kernel_backward, grid, block, NULL, 1024, stream));
 }
 
-/* One larger buffer that comes and goes, of a size that the seed gives. */
+/* Allocates and frees one larger buffer, whose size depends on the seed. */
 static void churn(struct worker *w)
 {
 	size_t n = 65536 + random_next(&w->seed) % (8 << 20);
@@ -235,7 +235,7 @@ static void *train(void *arg)
 	return NULL;
 }
 
-/* The middle one of the times of steps. */
+/* Returns the median of the steps' times. */
 static u64 middle(u64 *times, u64 n)
 {
 	for (u64 i = 1; i < n; i++)
