@@ -1,9 +1,9 @@
 # make          generate + build + test + lint
-# make demo     build, then see who took the CPU of a training loop on a simulated GPU
-# make demo-recordings   as root: what demo plays where it cannot trace
-# make test     the tests; as root, those on the running kernel too
-# make measure  what depends on the speed of the machine, compared with a baseline
-# Each target installs by apt what it needs and lacks (tools/deps.sh says what and why).
+# make demo     build, then show what took the CPU of a training loop on a simulated GPU
+# make demo-recordings   as root: the recordings that demo plays where it cannot trace
+# make test     the tests; as root, also those on the running kernel
+# make measure  the measurements that depend on the machine's speed, compared with a baseline
+# Each target installs by apt the packages that it lacks (tools/deps.sh lists them, with reasons).
 
 SHELL  := /bin/bash -o pipefail
 PREFIX ?= /usr/local
@@ -30,13 +30,13 @@ build:
 	@tools/deps.sh build
 	$(gobuild) -o bin/ingero ./cmd/ingero
 
-# What is released: archives, deb, rpm, bills of materials and checksums, in bin/packages.
+# Builds the release files: archives, deb, rpm, bills of materials and checksums, in bin/packages.
 packages:
 	@tools/deps.sh build
 	COMMIT=$(commit) tools/package.sh $(version)
 
-# The tests that judge the code. They come out the same on a slow and on a busy machine.
-# PKGS=./internal/stats tests a part, TESTFLAGS=-count=1 takes nothing from the cache.
+# The tests that judge the code. Their results do not depend on the machine's speed or load.
+# PKGS=./internal/stats tests one package, TESTFLAGS=-count=1 bypasses the cache.
 PKGS ?= ./...
 gotestsum = mkdir -p bin && $1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text \
 	--format-hide-empty-pkg --jsonfile-timing-events bin/$@.json $(if $(CI),,--hide-summary=skipped) --
@@ -49,7 +49,7 @@ test:
 test-root:
 	$(root) $(MAKE) test
 
-# The tests that need real servers, a browser, emulators and packaging tools; and no others.
+# Only the tests that need real servers, a browser, emulators and packaging tools.
 test-interop:
 	@tools/deps.sh test interop
 	tools/interop.sh fetch
@@ -60,15 +60,15 @@ test-smoke:
 	@tools/deps.sh test
 	$(call gotestsum,$(root)) -timeout 5m -tags smoke -run '^TestSmoke$$' ./test/incidents$(ran)
 
-# Real programs, traced: PyTorch with CUDA, numba and pycuda as Debian has them, on the simulated
-# stack. The first time it fetches 1.1 GB and unpacks it into TORCH_ROOT.
+# Traces real programs: PyTorch with CUDA, numba and pycuda from Debian, on the simulated stack. The
+# first run downloads 1.1 GB and unpacks it into TORCH_ROOT.
 TORCH_ROOT ?= $(CURDIR)/bin/torch
 test-real:
 	@tools/deps.sh test real
 	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
 	$(call gotestsum,$(root) env TORCH_ROOT='$(TORCH_ROOT)') -timeout 10m -tags real $(TESTFLAGS) -run '^TestReal$$' ./test/real$(ran)
 
-# The incident lab of real programs: a table of what is said of their faults, and what was true.
+# The incident lab of real programs: a table of the reports of their faults, and the truth.
 # ONLY=loader runs those of one program, COUNT_VICTIMS=5 each five times, KEEP=DIR keeps recordings.
 COUNT_VICTIMS ?= 1
 victims:
@@ -79,17 +79,17 @@ victims:
 		-args -table $(abspath bin/victims.md) $(if $(KEEP),-keep '$(abspath $(KEEP))') >bin/victims.log; \
 	status=$$?; cat bin/victims.md; exit $$status
 
-# Runs some of the tests again that make test ran, three times each; which ones depends on
-# the commit. SECONDS_TO_REPEAT bounds what they took the first time.
+# Runs some of the tests that make test ran three more times; the commit selects them.
+# SECONDS_TO_REPEAT bounds the sum of their times in make test.
 repeat:
 	tools/repeat.sh
 
-# Runs all tests many times over: as root and as a user, alone and beside a load. It resumes.
+# Runs all tests many times: as root and as a user, alone and with a load. It resumes.
 steady:
 	tools/steady.sh $(ONLY)
 
 # Runs the measurements and compares them with the baseline: ONLY=session,incidents SEEDS=1-5
-# RUNS=5 FRESH=1 UPDATE=1. What was interrupted is resumed.
+# RUNS=5 FRESH=1 UPDATE=1. An interrupted run resumes.
 ONLY  ?=
 SEEDS ?= 1
 RUNS  ?= 5
@@ -102,7 +102,7 @@ mutate:
 	@tools/deps.sh test generate
 	$(root) tools/mutate.sh $(ONLY)
 
-# All code is checked, the tests with other build tags too.
+# Checks all code, also the tests with other build tags.
 tags = interop,measure,smoke,real
 lint:
 	@tools/deps.sh lint
@@ -129,7 +129,7 @@ docs:
 	@tools/deps.sh build
 	go run ./tools/docs
 
-# Makes what is generated anew in a copy of the tree and names each file that differs.
+# Regenerates all generated files in a copy of the tree and names each file that differs.
 verify:
 	@tools/deps.sh generate
 	tools/verify.sh
@@ -146,8 +146,8 @@ vmlinux:
 demo: build
 	@if [ "$$(id -u)" != 0 ] && sudo -n true 2>/dev/null; then sudo bin/ingero demo incident; else bin/ingero demo incident; fi
 
-# Records anew what ingero demo plays where it cannot trace, on a machine that does nothing
-# else. Programs of others that run all the same have next to nothing of the CPUs.
+# Records again what ingero demo plays where it cannot trace, on an otherwise idle machine. The
+# priority leaves next to no CPU time to other programs.
 DEMOS ?= incident cold-start memcpy-bottleneck periodic-spike cpu-contention gpu-steal train
 demo-recordings: build
 	for s in $(DEMOS); do nice -n -20 bin/ingero demo $$s --save internal/cli/demo/$$s.ingero || exit 1; done
@@ -156,29 +156,28 @@ install:
 	@test -x bin/ingero || { echo 'install: run make build first' >&2; exit 1; }
 	install -D -m 755 bin/ingero '$(DESTDIR)$(PREFIX)/bin/ingero'
 
-# Runs tests of changed packages over and over: FLAKE_PKGS='./internal/stats' COUNT=100
+# Runs the tests of changed packages many times: FLAKE_PKGS='./internal/stats' COUNT=100
 COUNT ?= 100
 flake:
 	@tools/deps.sh test
 	COUNT=$(COUNT) FLAKE_PKGS='$(FLAKE_PKGS)' tools/flake.sh
 
-# Fuzzes what reads bytes of others, two targets at a time: FUZZTIME=20s for a short look.
+# Fuzzes the parsers of untrusted bytes, two targets at a time: FUZZTIME=20s for a short run.
 FUZZTIME ?= 10m
 fuzz:
 	@tools/deps.sh build
 	FUZZTIME=$(FUZZTIME) tools/fuzz.sh
 
-# Boots, beside the kernels that make test boots, those that take longer or come from farther
-# away: Ubuntu's, and Debian's of arm64. Makes the packages of arm64.
+# Boots, in addition to the kernels of make test-interop, those that take longer or come from other
+# sources: Ubuntu's, and Debian's for arm64. Builds the packages for arm64.
 nightly:
 	@tools/deps.sh test interop nightly
 	$(root) go test -tags interop ./test/guests -count=1 -timeout 1h -v -args -nightly
 	ARCHES=arm64 $(MAKE) packages
 
-# Makes each scenario of the incident lab with each seed, and prints a table:
-# SEEDS=1-9 ONLY='hog,disk' KEEP=DIR. RESUME=1 does not run again what is
-# kept there already. With REPLAY=DIR what was kept is judged anew. BY_DEFAULT=1: tracing
-# may cost what it may by default; otherwise there is no bound.
+# Runs each scenario of the incident lab with each seed, and prints a table: SEEDS=1-9
+# ONLY='hog,disk' KEEP=DIR. RESUME=1 skips the runs that are already kept there. REPLAY=DIR judges
+# kept runs again. BY_DEFAULT=1 sets the default limit on overhead; otherwise there is no limit.
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin
@@ -186,8 +185,8 @@ incidents:
 		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
 
-# Records tapes of the incident lab anew for test/tapes: ONLY='hog,disk', by default all scenarios.
-# A run that is not right or that is disturbed is made again, ATTEMPTS times at most.
+# Records tapes of the incident lab again for test/tapes: ONLY='hog,disk', by default all scenarios.
+# A wrong or disturbed run is repeated, at most ATTEMPTS times.
 ATTEMPTS ?= 5
 tapes:
 	@tools/deps.sh test
@@ -196,11 +195,11 @@ tapes:
 		-attempts $(ATTEMPTS) -tapes $(abspath test/tapes/testdata) -only '$(ONLY)' >bin/tapes.log; \
 	status=$$?; git status --short test/tapes; exit $$status
 
-# test-gpu needs a GPU machine but no Go there: test-gpu-bundle makes bin/test-gpu on any machine.
+# test-gpu needs a machine with a GPU, but no Go: test-gpu-bundle makes bin/test-gpu on any machine.
 test-gpu-bundle: build
 	tools/testgpu/bundle.sh bin/test-gpu
 
-# SIM=1 tries it on the simulated stack, without the test binaries.
+# SIM=1 runs it on the simulated stack, without the test binaries.
 test-gpu:
 	@test -x bin/test-gpu/run.sh || { echo 'test-gpu: make test-gpu-bundle, on a machine with Go, makes what this needs' >&2; exit 1; }
 	bin/test-gpu/run.sh $(if $(SIM),-sim -tests=false)

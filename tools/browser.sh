@@ -1,6 +1,6 @@
 #!/bin/bash
-# browser.sh: downloads the driver of Chromium for the dashboard page's tests into bin/browser: the
-# packages of test/browser/package-lock.json, by their hashes, once.
+# browser.sh: downloads the Chromium driver for the dashboard page's tests into bin/browser, once:
+# the packages of test/browser/package-lock.json, checked by their hashes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

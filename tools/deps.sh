@@ -1,6 +1,6 @@
 #!/bin/bash
 # deps.sh TARGET...: installs with apt the missing packages that the build and these make targets
-# need, and prints the reasons. It does nothing if nothing is missing.
+# need, and prints why each is needed. It does nothing if none is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

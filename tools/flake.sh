@@ -1,8 +1,8 @@
 #!/bin/bash
-# flake.sh: runs the tests of some packages COUNT times over under the race detector. FLAKE_PKGS
-# names the packages; by default they are those changed since the main branch on the server, or
-# since the last commit, except the soak: it is one long run, and it bounds the agent's memory, of
-# which the race detector takes many times as much.
+# flake.sh: runs the tests of some packages COUNT times under the race detector. FLAKE_PKGS names
+# the packages; by default they are those changed since the main branch on the server, or since the
+# last commit. The soak is excluded: it is one long run that bounds the agent's memory, and the race
+# detector multiplies memory use.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 count=${COUNT:-100}

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 : "${FUZZTIME:=10m}"
 
-# What it reads, package, target.
+# Lines of: what the target reads, package, target.
 targets() {
 	cat <<-'TABLE'
 		kernel-records internal/decode FuzzRecord

@@ -1,8 +1,8 @@
 #!/bin/bash
 # interop.sh fetch|tests|packages: the parts of make test-interop. Tests with real servers,
 # browsers, emulators and packaging tools are in files *_interop_test.go, with the build tag
-# interop. fetch downloads and builds what apt does not have; tests prints a pattern that matches
-# these tests, and packages prints their packages.
+# interop. fetch downloads and builds what apt lacks; tests prints a pattern that matches these
+# tests, and packages prints their packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ case ${1-} in
 fetch)
 	mkdir -p bin
 	exec 9>bin/fetch.lock
-	flock 9 # one at a time
+	flock 9 # one run at a time
 	echo "interop: fetching NVIDIA's libraries, what drives the browser, and Jaeger (its build takes minutes, once)"
 	tools/nvidia-libs.sh >/dev/null
 	tools/browser.sh >/dev/null

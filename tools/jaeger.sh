@@ -1,8 +1,8 @@
 #!/bin/bash
 # jaeger.sh: builds Jaeger, which is also an OpenTelemetry collector, from its Go module into
-# bin/jaeger/jaeger, for tests with a real receiver. It takes two minutes, once, and keeps the
-# result. It is not optimised, which would take longer than the tests. It has only the API, no web
-# pages, and lacks the unused parts that take longest to compile: Kafka, Zipkin, AWS, Elasticsearch.
+# bin/jaeger/jaeger, for tests with a real receiver. The first build takes two minutes; the result
+# is kept. It is not optimized, because that would take longer than the tests. It has only the API,
+# no web pages, and lacks unused parts that are slow to compile: Kafka, Zipkin, AWS, Elasticsearch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,13 +56,13 @@ without_parts() {
 	(cd "$1" && go mod edit -replace "github.com/elastic/go-elasticsearch/v9=$client")
 }
 
-version=v1.76.0 # cmd/jaeger of it is Jaeger 2
+version=v1.76.0 # its cmd/jaeger is Jaeger 2
 to=$PWD/bin/jaeger
 if [ ! -x "$to/jaeger" ] || [ "$(cat "$to/version" 2>/dev/null)" != "$version" ]; then
 	rm -rf "$to"
 	mkdir -p "$to"
 	from=$(go mod download -json "github.com/jaegertracing/jaeger@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-	# Built in a copy with the versions of its own go.sum, since the module is read-only.
+	# Built in a copy, with the module's go.sum, since the module directory is read-only.
 	cp -r "$from/." "$to/source"
 	chmod -R u+w "$to/source"
 	without_parts "$to/source"

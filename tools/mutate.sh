@@ -4,8 +4,8 @@
 # only patches whose names contain one of them are tried.
 #
 # A patch begins with lines "# mistake: WHAT IS WRONG" and "# packages: ./a ./b". A line "# tests:
-# REGEXP" limits the run to those tests, as go test -run does. If a patch changes C of bpf/, the
-# programs are compiled again.
+# REGEXP" limits the run to those tests, as go test -run does. If a patch changes C files of bpf/,
+# the BPF programs are compiled again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -43,7 +43,7 @@ for patch in test/mutate/*.patch; do
 	git -C "$copy" apply --whitespace=nowarn "$PWD/$patch"
 	log=$copy.$name.log
 	began=$SECONDS
-	# -trimpath lets copies share what was compiled.
+	# -trimpath lets the copies share compiled packages.
 	if (
 		cd "$copy"
 		git diff --quiet -- bpf || go generate ./internal/bpf || { echo '[build failed]'; exit 1; }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# npm.sh DIR: downloads the packages of DIR/package-lock.json once, by their versions and hashes,
+# npm.sh DIR: downloads the packages of DIR/package-lock.json once, checked by versions and hashes,
 # and prints the path of their node_modules in the user's cache.
 set -euo pipefail
 cd "$(dirname "$0")/../$1"

@@ -8,11 +8,11 @@ cd "$(dirname "$0")/.."
 
 arch=$(dpkg --print-architecture)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-# The mirror that this machine has for Debian itself.
+# This machine's Debian mirror.
 # shellcheck disable=SC2016
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')}
 
-# prepare SUITE: sets dir, and apt to an apt with the suite's packages
+# prepare SUITE: sets dir, and apt to an apt command for the suite's packages
 prepare() {
 	dir=$PWD/bin/nvidia/$1
 	mkdir -p "$dir/lists/partial" "$dir/debs"
@@ -22,7 +22,7 @@ prepare() {
 	"${apt[@]}" update
 }
 
-# fetch SUITE PACKAGE...: libraries into bin/nvidia/SUITE
+# fetch SUITE PACKAGE...: unpacks libraries into bin/nvidia/SUITE
 fetch() {
 	local suite=$1 deb
 	shift
@@ -37,11 +37,11 @@ fetch() {
 	touch "$dir/done"
 }
 
-# part OFFSET BYTES: a field of the package's header
+# part OFFSET BYTES: prints a field of the package's header
 part() { dd if="$dir/debs/start" iflag=skip_bytes,count_bytes skip="$1" count="$2" status=none | tr -d ' /'; }
 
-# headers SUITE PACKAGE FILE...: headers into bin/nvidia/SUITE/include. The packages are large, but
-# their beginning contains the headers.
+# headers SUITE PACKAGE FILE...: puts headers into bin/nvidia/SUITE/include. The packages are large,
+# but their beginning contains the headers.
 headers() {
 	local suite=$1 package=$2 file url at=8 name size
 	shift 2
@@ -49,7 +49,7 @@ headers() {
 	prepare "$suite"
 	url=$("${apt[@]}" --print-uris download "$package:$arch" | cut -d"'" -f2)
 	curl -sSf --retry 3 --range 0-16777215 -o "$dir/debs/start" "$url"
-	while # the members of an ar archive: 60 bytes of head, then the member, to an even place
+	while # members of an ar archive: a header of 60 bytes, then the data, padded to an even offset
 		name=$(part $at 16)
 		[[ $name != data.tar* ]]
 	do
@@ -57,7 +57,7 @@ headers() {
 		at=$((at + 60 + size + size % 2))
 	done
 	mkdir -p "$dir/debs/data" "$dir/include"
-	# Both report that the end is missing.
+	# Both report that the end of the file is missing.
 	(tail -c +$((at + 61)) "$dir/debs/start" | xz -dc | tar -x -C "$dir/debs/data" --wildcards '*.h') 2>/dev/null || true
 	for file; do
 		find "$dir/debs/data" -name "$file" -exec cp {} "$dir/include" \;

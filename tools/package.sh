@@ -1,5 +1,5 @@
 #!/bin/bash
-# package.sh [VERSION]: makes the released files in bin/packages (or $OUT), for each architecture in
+# package.sh [VERSION]: builds the release files in bin/packages (or $OUT), for each architecture in
 # $ARCHES: ingero_VERSION_linux_ARCH.tar.gz with ingero at its top, the deb, the rpm (or only the
 # kinds in $KINDS), a bill of materials, and SHA256SUMS of all files. The same commit and version
 # give the same bytes. make packages calls it with the version of git.

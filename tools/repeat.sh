@@ -1,11 +1,11 @@
 #!/bin/bash
-# repeat.sh: repeats some of the tests that make test has just run, three times each, to find flaky
+# repeat.sh: runs some of the tests that make test has just run three more times, to find flaky
 # ones. The commit selects them, so that over many commits all tests get their turn.
 # SECONDS_TO_REPEAT bounds the sum of their times in make test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${SECONDS_TO_REPEAT:-20}
-times=bin/test.json # make test writes it
+times=bin/test.json # written by make test
 
 if [ ! -s "$times" ]; then
 	echo "repeat: $times is absent: run make test first" >&2
@@ -29,8 +29,8 @@ durations() {
 			}'
 }
 
-# Takes packages, and tests within each, in an order that the commit gives, while there is time. Few
-# packages with many tests: linking takes most of the time.
+# Takes packages, and tests within each, in an order that depends on the commit, while there is
+# time. It takes few packages with many tests, because linking takes most of the time.
 chosen=$(durations | while read -r package test took; do
 	echo "$(echo "$commit $package" | sha256sum | cut -c1-12) $(echo "$commit $test" | sha256sum | cut -c1-12) $package $test $took"
 done | sort | awk -v left="$seconds" -v most=8 '

@@ -1,7 +1,7 @@
 #!/bin/bash
-# rootfs.sh DIR: makes the root file system of the container image in DIR: the static binary, which
-# contains the time zones, this machine's CA certificates, and the directories that a program
-# expects. VERSION, COMMIT, BUILD_DATE and ARCH describe the build. It needs no container engine:
+# rootfs.sh DIR: creates the container image's root file system in DIR: the static binary with its
+# time zones, this machine's CA certificates, and the directories that a program expects. VERSION,
+# COMMIT, BUILD_DATE and ARCH describe the build. It needs no container engine:
 # chroot DIR /usr/bin/ingero version.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -17,7 +17,7 @@ fail() {
 go version -m bin/ingero | grep -q 'CGO_ENABLED=0' || fail "bin/ingero is not static"
 bin/ingero version
 
-# demo FIRST_LINE COMMAND...: a demonstration shows launches, and its first line.
+# demo FIRST_LINE COMMAND...: checks that a demo shows launches, and its first line.
 demo() {
 	local says=$1
 	shift

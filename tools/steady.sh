@@ -1,8 +1,8 @@
 #!/bin/bash
 # steady.sh [KIND...]: checks that the tests pass every time. As root, it runs the tests of this
-# commit many times in a clone: alone, beside a load on all CPUs and the disk, as an unprivileged
-# user, with and without that load, and two runs at the same time beside a running trace. Each run
-# is a line of bin/steady.tsv. It skips the runs of this commit that are there, so it can be
+# commit many times in a clone: alone; with a load on all CPUs and the disk; as an unprivileged
+# user, with and without that load; and two runs at the same time beside a running trace. Each run
+# is a line of bin/steady.tsv. Runs already recorded for this commit are skipped, so it can be
 # interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ for command in stress-ng setpriv; do
 	command -v "$command" >/dev/null || { echo "steady: $command is missing: apt-get install stress-ng util-linux" >&2; exit 1; }
 done
 
-# clone WHO: a clone of the commit that this user may write
+# clone WHO: clones the commit for this user
 clone() {
 	local dir=$tree/$1
 	if [ "$(git -c safe.directory="$dir/main" -C "$dir/main" rev-parse HEAD 2>/dev/null)" != "$commit" ]; then
@@ -33,7 +33,7 @@ clone() {
 	fi
 }
 
-# tests WHO LOG: one run of all tests, without the cache
+# tests WHO LOG: runs all tests once, without the cache
 tests() {
 	local dir=$tree/$1
 	clone "$1"

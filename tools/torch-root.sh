@@ -1,11 +1,11 @@
 #!/bin/bash
-# torch-root.sh: makes a root directory with the CUDA build of PyTorch, numba and pycuda from
+# torch-root.sh: creates a root directory with the CUDA build of PyTorch, numba and pycuda from
 # Debian, and the simulated stack in place of the driver, the runtime, cuBLAS and cuDNN, for make
-# test-real. Packages are unpacked, never installed, and are no part of ingero. Downloads and
+# test-real. Packages are unpacked, never installed, and are not part of ingero. Downloads and
 # unpacked packages are kept.
 #
-#   torch-root.sh          fetch, unpack, put the simulated libraries there
-#   torch-root.sh size     say what would be fetched, and how large it is
+#   torch-root.sh          download, unpack, add the simulated libraries
+#   torch-root.sh size     print what would be downloaded, and its size
 #
 # TORCH_ROOT is its path (default bin/torch); DEBIAN_MIRROR the mirror.
 set -euo pipefail
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 suite=trixie
 arch=$(dpkg --print-architecture)
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-# The mirror that this machine has for Debian itself.
+# This machine's Debian mirror.
 # shellcheck disable=SC2016
 mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -m1 '/debian/*$')}
 dir=${TORCH_ROOT:-bin/torch}
@@ -30,20 +30,20 @@ apt=(apt-get -qq -oDir::Etc::sourcelist="$dir/apt/sources.list" -oDir::Etc::sour
 	-oDir::Cache="$dir/apt/cache" -oAPT::Sandbox::User=root -oAPT::Install-Recommends=false
 	-oAPT::Architecture="$arch" -oAPT::Architectures="$arch" -oDebug::NoLocking=1)
 
-# lists: makes apt see the suite's packages, and only the replaced ones as installed.
+# lists: shows apt the suite's packages, with only the replaced ones as installed.
 lists() {
 	echo "deb [signed-by=$keyring] $mirror $suite main contrib non-free" >"$dir/apt/sources.list"
 	[ -e "$dir/apt/fetched" ] || "${apt[@]}" -oDir::State::status=/dev/null update
 	touch "$dir/apt/fetched"
-	# In the suite's versions, since some packages require them, and held, so that apt does not take
-	# them for older builds.
+	# The replaced packages have the suite's versions, since some packages require them, and are
+	# held, so that apt does not take them for older builds.
 	apt-cache "${apt[@]:1}" -oDir::State::status=/dev/null -oDir::Cache::pkgcache= -oDir::Cache::srcpkgcache= show "${instead[@]}" |
 		awk '/^(Package|Version|Architecture): /
 			/^Version: / { print "Status: hold ok installed\nMaintainer: none\nDescription: simulated" }
 			/^$/' >"$dir/apt/status"
 }
 
-# missing: the packages of the closure to download, a line each: URL, file, bytes
+# missing: prints a line for each package to download: URL, file, bytes
 missing() { "${apt[@]}" --print-uris -y install "${packages[@]}" | sed -n "/^'/p"; }
 
 # unpack FILE
@@ -54,7 +54,7 @@ unpack() {
 	touch "$dir/unpacked/$name"
 }
 
-# device: numba's device library, from a package whose rest is not needed
+# device: unpacks numba's device library, from a package whose other files are not needed
 device() {
 	[ -e "$dir/unpacked/libdevice" ] && return
 	(cd "$dir" && "${apt[@]}" download nvidia-cuda-toolkit)

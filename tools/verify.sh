@@ -1,6 +1,6 @@
 #!/bin/bash
-# verify.sh: generates everything anew in a copy of the tree, and fails with the names of the files
-# that differ from the committed ones. It does not change the tree.
+# verify.sh: regenerates all generated files in a copy of the tree, and fails with the names of the
+# files that differ from the committed ones. It does not change the tree.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 copy=$(mktemp -d)

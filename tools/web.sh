@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../internal/dashboard/web"
 
 modules=$(../../../tools/npm.sh internal/dashboard/web)
 
-# Puts sources and packages side by side, as the tools require.
+# The build tools require sources and packages in one directory.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp -r src test build.mjs package.json tsconfig.json "$work/"

@@ -1,8 +1,8 @@
-// Budget measures how much tracing slows down a loop that makes launches at a rate and waits for
-// its CPU, with --max-overhead and without. It compares the launches per second with those of the
-// same process untraced, before and after. The agent records into a database, as by default; with
-// -json it writes JSON and no database. With -steps it measures instead which steps an overload
-// sheds, and when they return.
+// Budget measures how much tracing slows down a loop that launches at a given rate and is limited
+// by its CPU, with --max-overhead and without. It compares the launches per second with those of
+// the same process untraced, before and after. The agent records into a database, as by default;
+// with -json it writes JSON and no database. With -steps it measures instead which levels an
+// overload sheds, and when they return.
 //
 // It needs root, gcc (-steps: python3), and the agent (make build).
 package main
@@ -52,13 +52,13 @@ func main() {
 
 // bench is the setup of a measurement.
 type bench struct {
-	dir     string // directory of its files
+	dir     string // directory of the bench's files
 	agent   string
-	json    bool // the agent writes JSON, and no database
-	settle  int  // seconds before the measured ones
+	json    bool // write JSON, and no database
+	settle  int  // seconds before the measurement
 	seconds int  // measured seconds
 	rounds  int
-	program string // the loop
+	program string // path of the loop
 }
 
 func (b *bench) run(rates, budgets []string) error {
@@ -74,7 +74,7 @@ func (b *bench) run(rates, budgets []string) error {
 	fmt.Printf("Loss of a loop of so many launches a second: median (range) of %d rounds\n", b.rounds)
 	for _, rate := range rates {
 		loss := make([]figure.Spread, len(budgets))
-		for range b.rounds { // in turns, since a machine's speed varies
+		for range b.rounds { // alternate, since a machine's speed varies
 			for i, budget := range budgets {
 				l, err := b.measure(rate, budget)
 				if err != nil {
@@ -129,7 +129,7 @@ func (b *bench) measure(rate, budget string) (float64, error) {
 	return 100 * (1 - traced/((before+after)/2)), nil
 }
 
-// output returns the trace command with its output: each round begins a new database.
+// output returns the trace command's output arguments: each round writes a new database.
 func (b *bench) output() []string {
 	if b.json {
 		return []string{"trace", "--json", "--record=false"}
@@ -140,7 +140,7 @@ func (b *bench) output() []string {
 	return []string{"trace", "--db", path}
 }
 
-// median returns the median of the next n seconds.
+// median returns the median of the next n lines, one a second.
 func median(lines *bufio.Reader, n int) (float64, error) {
 	var all []float64
 	for range n {

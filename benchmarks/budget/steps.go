@@ -17,7 +17,7 @@ import (
 	"ingero/sim"
 )
 
-// tick has the used fields of a tick.
+// tick has the fields of a tick that the benchmark reads.
 type tick struct {
 	Type     string `json:"type"`
 	Overhead *struct {
@@ -26,15 +26,15 @@ type tick struct {
 	} `json:"overhead"`
 }
 
-// Each half ends after this many ticks without a change: first while steps are shed, then while
+// Each half ends after this many ticks without a change: first while levels are shed, then while
 // they return.
 const (
 	unmoved = 20
 	unquiet = 120
 )
 
-// steps overloads the tracing with a program that makes calls as fast as it can, and prints when
-// each step is shed. It then stops the program, and prints when each step returns.
+// steps overloads tracing with a program that makes calls as fast as it can, and prints when each
+// level is shed. It then stops the program, and prints when each level returns.
 func steps(dir, agent, budget string) error {
 	stack, err := sim.Extract(dir)
 	if err != nil {
@@ -80,7 +80,8 @@ func steps(dir, agent, budget string) error {
 	return err
 }
 
-// follow prints each change of the shed steps, until done or after patience ticks without a change.
+// follow prints each change of the shed levels, until done or after patience ticks without a
+// change.
 func follow(lines *bufio.Reader, shed []string, patience int, done func(shed []string) bool) ([]string, error) {
 	began := time.Now()
 	for same := 0; same < patience && !done(shed); {

@@ -1,5 +1,5 @@
-// Package figure prints the results of benchmarks: for people the median and range of several
-// rounds, and for make measure (and benchstat) a line in Go's benchmark format.
+// Package figure prints the results of benchmarks: for people, the median and range of several
+// rounds; for make measure and benchstat, a line in Go's benchmark format.
 package figure
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Spread has a figure of each round of a benchmark, in order.
+// Spread is one figure of each round of a benchmark, in order.
 type Spread []float64
 
 // Median returns the median, the upper of two middle values. s must not be empty.

@@ -60,7 +60,7 @@ func measure(agent, does string, others int, every float64, rounds int, length t
 	}
 	defer func() { _ = cmd.Wait() }()
 	defer func() { _ = cmd.Process.Signal(syscall.SIGINT) }()
-	time.Sleep(5 * time.Second) // it has begun
+	time.Sleep(5 * time.Second) // let the agent start
 	for range rounds {
 		before, err := cpu(cmd.Process.Pid)
 		if err != nil {

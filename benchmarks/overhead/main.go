@@ -1,7 +1,7 @@
 // Overhead measures the cost of tracing a launch: nanoseconds added to a call of a cudaLaunchKernel
-// that does no work. It has probes on it and on the driver's cuLaunchKernel that it calls; the
-// floor is a pair of empty probes on each. Runs are paired: each round measures everything once,
-// and a ratio is within one round.
+// that does no work. Probes are on it and on the cuLaunchKernel that it calls. The floor is a pair
+// of empty probes on each. Runs are paired: each round measures everything once, and a ratio is
+// within one round.
 //
 // With -python it launches from Python functions, and compares the cost of stacks.
 package main

@@ -33,7 +33,7 @@ sys.stdin.readline()
 print('{"calls":%s,"elapsed_ns":%d}' % (sys.argv[4], deep(int(sys.argv[3]))), flush=True)
 `
 
-// loopSource is the loop.
+// loopSource is the library's loop.
 const loopSource = `#include <time.h>
 struct dim3 { unsigned x, y, z; };
 static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000l + t.tv_nsec; }

@@ -24,8 +24,8 @@ type result struct {
 	cpu float64 // total CPU time in seconds
 }
 
-// run starts a program that prints a line when it is ready, waits for one, makes calls and prints
-// {"calls":N,"elapsed_ns":N}. w is in place meanwhile.
+// run starts a program that prints a line when it is ready, waits for a line, makes calls and
+// prints {"calls":N,"elapsed_ns":N}. The watch is attached from the first line to the end.
 func run(cmd *exec.Cmd, w watch) (r result, err error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -84,7 +84,7 @@ func run(cmd *exec.Cmd, w watch) (r result, err error) {
 	return r, err
 }
 
-// kind is one way to watch, and its results.
+// kind is one way to watch, with its results.
 type kind struct {
 	name  string
 	watch watch
@@ -92,7 +92,7 @@ type kind struct {
 	ratio figure.Spread // relative to the floor, the first kind
 }
 
-// compare runs all kinds, round after round, beside runs without any probe.
+// compare runs all kinds in each round, beside runs without probes.
 func compare(kinds []kind, rounds int, program func() *exec.Cmd) error {
 	for range rounds {
 		bare, err := run(program(), nil)

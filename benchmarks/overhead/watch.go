@@ -16,8 +16,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// watch attaches probes, and returns the function that detaches them. The caller calls poll, if not
-// nil, every few milliseconds meanwhile.
+// watch attaches probes, and returns the function that detaches them. If poll is not nil, the
+// caller calls it every few milliseconds in between.
 type watch func(pid uint32) (stop func() error, poll func(), err error)
 
 // target is a function in a library.
@@ -73,17 +73,17 @@ func floor(targets []target, firstByte bool) watch {
 	}
 }
 
-// how says which probes of launches are left out.
+// how selects the launch probes to leave out.
 type how struct {
-	once    bool // the runtime's launches have no probe
-	counted bool // launches are counted at their entry only
+	once    bool // no probes on the runtime's launches
+	counted bool // launches counted at entry only
 }
 
 // traced attaches ingero's probes to the functions, and to the other rows of o.Rows.
 func traced(targets []target, o probes.Options) watch { return tracedSo(targets, o, how{}) }
 
-// without detaches some probes after the program's first launches, from which the tracer has
-// learned what it needs for that.
+// without detaches some probes after the program's first launches, which tell the tracer what it
+// needs to do so.
 func without(tr *probes.Tracer, pid uint32, attached map[events.Library]*probes.Attached, h how) error {
 	if h.once {
 		rows := map[int]bool{}

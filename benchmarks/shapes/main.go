@@ -1,6 +1,6 @@
 // Shapes measures how much full tracing and recording slows down programs of six shapes: steps per
-// second and step length, by the simulated driver's clock. One process is traced and left alone in
-// turns.
+// second and step length, by the simulated driver's clock. It alternates tracing and not tracing
+// one process.
 //
 // It needs root, python3, and the agent (make build).
 package main
@@ -141,7 +141,7 @@ func (s *shape) measure(o *options, stack sim.Stack) error {
 	return nil
 }
 
-// traced traces a process with the agent, and returns the figures meanwhile.
+// traced traces a process with the agent, and returns the figures of that time.
 func (s *shape) traced(o *options, steps *sim.Steps, pid int, dir string) (w window, err error) {
 	db := filepath.Join(dir, "shapes.db")
 	agent := exec.Command(o.agent, append([]string{"trace", "--json", "--db", db, "--pid", strconv.Itoa(pid)}, strings.Fields(o.trace)...)...)

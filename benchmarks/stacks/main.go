@@ -1,8 +1,8 @@
 // Stacks measures the agent with very many different stacks. Short-lived processes make calls, each
 // from a stack of its own, and a complete session takes and names all stacks. It prints their
-// number, the agent's CPU time and its memory, at the peak and after the processes have gone.
+// number, the agent's CPU time, and its memory at the peak and after the processes' exit.
 //
-// It needs root and gcc; with -python a CPython to run instead.
+// It needs root and gcc; -python names a CPython to run instead.
 package main
 
 import (
@@ -176,7 +176,7 @@ func measure(procs, each int, python string) (err error) {
 }
 
 // trace follows a program that prints a line when it is ready and when it is done, and waits for a
-// line after either. It returns the time between them.
+// line after each. It returns the time between them.
 func trace(c *counter, pid uint32, in io.Writer, out *bufio.Scanner) (time.Duration, error) {
 	out.Scan()
 	op, _ := events.OpByName("cudaSetDevice")
@@ -189,7 +189,7 @@ func trace(c *counter, pid uint32, in io.Writer, out *bufio.Scanner) (time.Durat
 	}
 	done := make(chan error, 1)
 	go func() { done <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{c}}) }()
-	time.Sleep(time.Second) // its tables are loaded
+	time.Sleep(time.Second) // let the tables load
 	began := time.Now()
 	if _, err := fmt.Fprintln(in, "go"); err != nil {
 		return 0, err

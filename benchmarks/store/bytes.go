@@ -146,7 +146,7 @@ func trace(path string, stack sim.Stack, program []string) (k *keeper, err error
 	}
 	defer func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed, unless it had ended
+		_ = cmd.Wait() // killed, unless it had exited
 	}()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(cmd.Process.Pid)}}})
 	if err != nil {
@@ -166,7 +166,7 @@ func trace(path string, stack sim.Stack, program []string) (k *keeper, err error
 	return k, k.same(path)
 }
 
-// same reads each call back.
+// same reads each call back and compares it.
 func (k *keeper) same(path string) error {
 	r, err := query.Open(path)
 	if err != nil {
@@ -191,7 +191,7 @@ func (k *keeper) same(path string) error {
 	return errors.Join(err, r.Close())
 }
 
-// again records only the calls, at their times, and prints the size of both.
+// again records only the calls, at their times, and prints the size of both recordings.
 func (k *keeper) again(path, name string) error {
 	now := k.batches[0].at
 	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "bench"}, Now: func() time.Time { return now },

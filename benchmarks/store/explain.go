@@ -16,7 +16,7 @@ import (
 // explainRate is the number of calls per second in the explained recording.
 const explainRate = 20_000
 
-// explain times `ingero explain` on recorded time, by default an hour: from the start of the
+// explain times `ingero explain` on a recording of an hour by default, from the start of the
 // program to its end.
 func explain(dir string, o *options) error {
 	hours := o.hours

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // as the driver
+	_ "modernc.org/sqlite" // registers the driver
 
 	"ingero/benchmarks/figure"
 	"ingero/pkg/events"
@@ -24,7 +24,7 @@ const (
 
 // ingest compares recording calls with inserting rows, in turns.
 func ingest(dir string, o *options) error {
-	runtime.LockOSThread() // its CPU time separates the making of the calls from their recording
+	runtime.LockOSThread() // the thread's CPU time separates generating the calls from recording them
 	defer runtime.UnlockOSThread()
 	var recorded, inserted, ratio figure.Spread
 	for round := range o.rounds {

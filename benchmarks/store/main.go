@@ -1,8 +1,8 @@
 // Store measures the cost of writing and querying a recording. It measures how many calls per
 // second one core records, with a tick per second, rollups and the sealing of segments, compared
-// with rows inserted into SQLite. It also measures the bytes per call, of recorded programs and at
-// worst; how soon a large recording answers, is explained and is drawn; and how closely its size
-// limit is kept. It reads back and compares what it writes.
+// with rows inserted into SQLite. It also measures the bytes per call, for recorded programs and in
+// the worst case; how fast a large recording is queried, explained and drawn; and how closely the
+// size limit is kept. It reads back and compares what it writes.
 //
 // Arguments name the parts to run. The part bytes traces programs of its own, which needs root. The
 // benchmark throughput measures the agent's CPU time while it records.
@@ -30,7 +30,7 @@ type options struct {
 	db     string
 }
 
-// part is a separate measurement, in a directory of its own.
+// part is one measurement, in a directory of its own.
 type part struct {
 	name string
 	run  func(dir string, o *options) error

@@ -29,8 +29,8 @@ var pageQuestions = []string{"processes", "explain", "timeline", "heatmap", "ops
 const pageAtOnce = 3
 
 // page times the requests of the `ingero dashboard` page on a recording of 20,000 calls per second:
-// each alone, all together as the page makes them, and, if there is a Chromium, until it has drawn
-// them.
+// each alone, and all together as the page makes them. If there is a Chromium, it also times them
+// until they are drawn.
 func page(dir string, o *options) error {
 	path := o.db
 	if path == "" {
@@ -160,8 +160,8 @@ func fetch(u string) (text []byte, err error) {
 	return text, err
 }
 
-// paint measures in the browser: the first paint, the answer to what is wrong and the last of the
-// answers, in ms from the request of the page.
+// paint measures in the browser: the first paint, the first answer and the last of the answers, in
+// ms from the request of the page.
 const paint = `await page.goto(args);
 await until(() => document.querySelector("#capabilities") && !document.querySelector("[aria-busy=true]"));
 return await page.evaluate(() => {

@@ -13,7 +13,7 @@ import (
 	"ingero/internal/query"
 )
 
-const answers = 20 // of each query, whose median counts
+const answers = 20 // runs of each query; the median counts
 
 // read queries a large recording.
 func read(dir string, o *options) error {
@@ -63,7 +63,7 @@ func read(dir string, o *options) error {
 // ask times the queries, and checks that the counts equal those recorded.
 func ask(r *query.Reader, s *stream) error {
 	ctx := context.Background()
-	// Not on a boundary, so that the edges come from single calls.
+	// Not on a boundary, so that the edges are computed from single calls.
 	last := s.now.Add(-time.Hour - 123_456_789)
 	if last.Before(began) {
 		last = s.now.Add(-s.now.Sub(began)/12 - 123_456_789)

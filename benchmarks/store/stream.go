@@ -15,7 +15,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// began is when the recordings start: at a full hour, which is a boundary of everything.
+// began is the start of the recordings: at a full hour, which is a boundary of every rollup.
 var began = time.Date(2026, 11, 21, 14, 0, 0, 0, time.UTC)
 
 // kinds are the operations of the stream: their frequency, and the median duration of their calls
@@ -49,7 +49,7 @@ type stream struct {
 	now   time.Time
 	seq   uint64
 	own   float64 // CPU seconds spent on making the stream
-	told  bool    // ticks include what a session computes
+	told  bool    // ticks include results of the session's stages
 
 	lengths stats.Sketch // step lengths, if told is set
 }

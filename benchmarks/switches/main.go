@@ -1,6 +1,6 @@
-// Switches measures what the time ledger adds to a context switch of threads that are not traced:
-// nanoseconds per switch between two processes that pass a byte to and fro on one CPU. The floor is
-// an empty program on sched_switch. Each switch includes a wake-up. Runs are paired: each round
+// Switches measures what the time ledger adds to a context switch of untraced threads: nanoseconds
+// per switch between two processes that pass a byte back and forth on one CPU. The floor is an
+// empty program on sched_switch. Each switch includes a wake-up. Runs are paired: each round
 // measures everything once, and a ratio is within one round.
 //
 // -foreign adds untraced threads that sleep and wake on the other CPUs. The last two setups differ
@@ -63,7 +63,7 @@ func main() {
 	}
 }
 
-// setup is one thing to measure. start puts it in place until it is closed.
+// setup is one configuration to measure. start activates it until it is closed.
 type setup struct {
 	name  string
 	start func() (io.Closer, error)
@@ -103,8 +103,8 @@ func measure(rounds, turns, foreign int) (err error) {
 	return nil
 }
 
-// times is how often a round measures each setup. The minimum counts, since other work can only add
-// time.
+// times is how often a round measures each setup. The minimum counts, since other work can only
+// add time.
 const times = 3
 
 // round measures every setup on one pair of processes: the memory layout of a pair matters more
@@ -242,7 +242,7 @@ const (
 	otherCPU = 1
 )
 
-// pair is two processes that pass a byte to and fro on one CPU.
+// pair is two processes that pass a byte back and forth on one CPU.
 type pair struct {
 	closers
 	in  io.Writer
@@ -283,7 +283,7 @@ func startPair() (*pair, error) {
 	return &pair{closers{pong.Wait, ping.Wait, in.Close}, in, bufio.NewReader(out)}, nil
 }
 
-// under returns the ns per switch while a setup is in place.
+// under returns the ns per switch with a setup active.
 func (p *pair) under(s setup, turns int) (ns float64, err error) {
 	c, err := s.start()
 	if err != nil {
@@ -312,7 +312,7 @@ func pin() error {
 	return unix.SchedSetaffinity(0, &set) // the main thread, which is locked below
 }
 
-// ping runs as many turns as each line of its standard input says.
+// ping makes as many turns as each line of its standard input says.
 func ping() error {
 	if err := pin(); err != nil {
 		return err

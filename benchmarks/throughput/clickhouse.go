@@ -16,7 +16,7 @@ import (
 // none is an output without sinks.
 func none() ([]tick.Sink, func() error, error) { return nil, func() error { return nil }, nil }
 
-// followers are the outputs that read the recording, so they need -record. Each is given its path.
+// followers are the outputs that read the recording and so need -record. Each gets its path.
 var followers = map[string]func(db string) (end func() error, err error){
 	"clickhouse":      func(db string) (func() error, error) { return follow(db, true) },
 	"clickhouse-away": func(db string) (func() error, error) { return follow(db, false) },
@@ -58,7 +58,7 @@ func follow(db string, there bool) (func() error, error) {
 	}, nil
 }
 
-// take accepts and drops everything, like a ClickHouse that never delays its clients.
+// take accepts and drops all data, like a ClickHouse that never delays its clients.
 func take(at string) error {
 	return http.ListenAndServe(at, http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { _, _ = io.Copy(io.Discard, q.Body) }))
 }

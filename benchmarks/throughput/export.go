@@ -71,7 +71,7 @@ func servePrometheus(flag string) ([]tick.Sink, func() error, error) {
 	}, nil
 }
 
-// scrape requests metrics once a second, as Prometheus does.
+// scrape scrapes the metrics once a second, as Prometheus does.
 func scrape(at string) error {
 	r, err := http.NewRequest(http.MethodGet, at, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func scrape(at string) error {
 }
 
 // hang requests metrics on several connections, more than buffers hold, and never reads. It makes
-// no further requests, so that it takes no CPU itself.
+// no further requests, so it uses no CPU time itself.
 func hang(at string) error {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -105,7 +105,7 @@ func hang(at string) error {
 				for i := 0; i < 50 && err == nil; i++ {
 					_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", u.Path)
 				}
-				time.Sleep(20 * time.Second) // closed by then
+				time.Sleep(20 * time.Second) // the server has closed the connections by then
 			}
 		}()
 	}

@@ -2,8 +2,8 @@
 // some seconds, and a complete session traces it. It compares the calls made with those counted and
 // the records read, and prints the agent's CPU time and memory.
 //
-// -record adds the store as an output. -export adds another one, by name, and -rounds repeats the
-// measurement with and without it, in turns: the difference is its cost. It needs root.
+// -record adds the store as an output. -export adds another output, by name. -rounds alternates
+// runs with and without it: the difference is its cost. It needs root.
 package main
 
 import (
@@ -61,7 +61,7 @@ func main() {
 			end = hang
 		}
 		if err := end(*scraped + *hung); err != nil {
-			os.Exit(1) // the other end has gone
+			os.Exit(1) // the other end has closed
 		}
 		return
 	}
@@ -85,7 +85,7 @@ func (c *counter) Batch(*tick.Batch) error { return nil }
 func (c *counter) Tick(t *tick.Tick) error { c.last = t; return nil }
 func (c *counter) Close() error            { return nil }
 
-// load is the work of one run. rate is each program's, 0 for as fast as it can.
+// load is the work of one run. rate is that of each program; 0: as fast as it can.
 type load struct {
 	rate, seconds, procs, threads int
 	op                            string
@@ -208,7 +208,8 @@ func start(stack sim.Stack, l load) (*program, error) {
 	return p, nil
 }
 
-// callAll makes the programs call at the same time. It returns the calls of all, and the seconds.
+// callAll runs the calls of all programs at the same time. It returns their number, and the
+// seconds.
 func callAll(programs []*program) (made uint64, seconds float64, err error) {
 	for _, p := range programs {
 		err = errors.Join(err, p.begin())

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Epilog of Slurm, as root on each node of a job: one report, which its user may read, of what
-# the job lost there and to whom. It needs a trace that runs always, and never fails nor
-# takes longer than a minute.
+# Epilog of Slurm, run as root on each node of a job. It writes one report, readable by the job's
+# user: the time that the job lost on the node, and the culprits. It needs a permanent trace. It
+# never fails, and takes at most a minute.
 PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
 began=${INGERO_JOBS:-/run/ingero-jobs}/$SLURM_JOB_ID
 reports=${INGERO_REPORTS:-/var/lib/ingero/reports}
 database=${INGERO_DB:-/var/lib/ingero/ingero.db}
 umask 077
-from=$(cat "$began") || exit 0 # the prolog has not run: Slurm's log says why
+from=$(cat "$began") || exit 0 # the prolog has not run: see Slurm's log
 rm -f "$began"
 mkdir -p "$reports" && chmod 711 "$reports" || exit 0
 report=$reports/$SLURM_JOB_ID-${SLURMD_NODENAME:-$(hostname -s)}

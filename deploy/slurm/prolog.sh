@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prolog of Slurm, as root on each node of a job: notes when it began, for the epilog.
-# It never fails, for that would drain the node.
+# Prolog of Slurm, run as root on each node of a job: records the job's start for the epilog.
+# It never fails, because a failure would drain the node.
 PATH=${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}
 began=${INGERO_JOBS:-/run/ingero-jobs}
 umask 077

@@ -1,7 +1,7 @@
-// Runs scripts of tests in Chromium. Each line of standard input is {"script", "args"}: the
-// body of an async function of page, context, args, seen, axe and until. Each gets a line of
-// standard output: {"value"} or {"error"}. seen has what the page asked for and complained
-// of since the browser began. The folder of the packages is the first argument.
+// Runs tests' scripts in Chromium. Each line of standard input is {"script", "args"}: the body of
+// an async function of page, context, args, seen, axe and until. Each gets a line of standard
+// output: {"value"} or {"error"}. seen has the page's requests, failures and console messages
+// since the browser started. The first argument is the directory of the packages.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -22,18 +22,18 @@ context.on("response", (r) => r.status() >= 400 && seen.failures.push(`${r.url()
 context.on("console", (m) => ["error", "warning"].includes(m.type()) && seen.console.push(`${m.type()}: ${m.text()}`));
 context.on("weberror", (e) => seen.console.push(`exception: ${e.error()}`));
 
-// until waits for a function of the page to be true, without what its policy forbids.
+// until waits until a function is true in the page. It uses nothing that the page's policy forbids.
 async function until(f, arg, ms = 20000) {
   const end = Date.now() + ms;
-  while (!(await page.evaluate(f, arg).catch((e) => (/destroyed/.test(e) ? false : Promise.reject(e))))) { // it may be loaded anew
+  while (!(await page.evaluate(f, arg).catch((e) => (/destroyed/.test(e) ? false : Promise.reject(e))))) { // the page may be reloading
     if (Date.now() > end) throw new Error(`it took too long: ${f}`);
     await page.waitForTimeout(50);
   }
 }
 
-// axe returns what is wrong for people who cannot see or use a mouse, grave things alone.
+// axe returns the page's serious and critical accessibility violations.
 async function axe() {
-  const c = await context.newCDPSession(page); // what it runs is not the page's
+  const c = await context.newCDPSession(page); // the page's policy does not apply to it
   await c.send("Runtime.evaluate", { expression: axeSource });
   await c.detach();
   const { violations, passes } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));

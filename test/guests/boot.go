@@ -22,11 +22,11 @@ type Options struct {
 	Files  map[string]string // path in the guest to path on this machine
 }
 
-// settings make a guest fast: no kernel messages, no address randomisation, and expedited grace
-// periods, one of which each removal of a link waits for.
+// settings make a guest fast: no kernel messages, no address randomization, and expedited grace
+// periods, because each removal of a link waits for one.
 const settings = "quiet panic=-1 mitigations=off nokaslr audit=0 rcupdate.rcu_expedited=1 "
 
-// deadline allows for a very busy machine: a guest takes three to ten seconds.
+// deadline allows for a very busy machine: a guest usually takes three to ten seconds.
 const deadline = 4 * time.Minute
 
 // machines has the emulator of each architecture, and its serial line.
@@ -86,8 +86,8 @@ func writeFile(path string, o Options) error {
 	return errors.Join(writeInitrd(f, files), f.Close())
 }
 
-// libraries are the C library files that the programs of sim/ need, as they lie in Debian's package
-// of an architecture.
+// libraries are the C library files that the programs of sim/ need, by their paths in Debian's
+// package of an architecture.
 var libraries = map[string][]string{
 	"amd64": {"/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libdl.so.2", "/lib/x86_64-linux-gnu/libpthread.so.0"},
 	"arm64": {"/lib/ld-linux-aarch64.so.1", "/lib/aarch64-linux-gnu/libc.so.6", "/lib/aarch64-linux-gnu/libdl.so.2", "/lib/aarch64-linux-gnu/libpthread.so.0"},
@@ -139,7 +139,7 @@ func foreignLibc(arch, tree string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
+	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as another user
 		return err
 	}
 	a, err := aptOf(arch, "", tmp)

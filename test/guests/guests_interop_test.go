@@ -30,7 +30,7 @@ func goProgram(t *testing.T, k Kernel, path string) string {
 	return init
 }
 
-// Faults from the driver's tracepoints are reported once and in order, though the kernel's log has
+// Faults from the driver's tracepoints are reported once and in order, although the kernel log has
 // them too, and faults that do not fit are counted.
 func TestXid(t *testing.T) {
 	testkit.NeedTool(t, "go")
@@ -43,7 +43,7 @@ type guest struct {
 	name   string
 	kernel Kernel
 	append string
-	budget string // column for the verifier's instruction counts; "": none printed
+	budget string // column of the verifier's instruction counts; "": none printed
 	says   []string
 }
 
@@ -88,7 +88,7 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// slow sets normal grace periods, one of which each removal of a link waits for.
+// slow sets normal grace periods. Each removal of a link waits for one.
 const slow = "rcupdate.rcu_expedited=0 "
 
 // Ingero reports that it can trace, names the processes that took a job's CPU, and ends on request.

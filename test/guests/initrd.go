@@ -23,7 +23,7 @@ func writeInitrd(w io.Writer, files map[string]string) error {
 		}
 		a.file(strings.TrimPrefix(name, "/"), text)
 	}
-	// The kernel opens it for /init before anything is mounted.
+	// The kernel opens /dev/console for /init before anything is mounted.
 	a.dir("dev")
 	a.entry("dev/console", 0o020600, nil, 5, 1)
 	for _, dir := range []string{"proc", "sys", "tmp"} {
@@ -54,7 +54,7 @@ func (a *archive) file(name string, text []byte) {
 	a.entry(name, 0o100755, text, 0, 0)
 }
 
-// entry writes one header, name and content, each padded to four bytes. Errors stay in the writer
+// entry writes one header, name and content, each padded to four bytes. The writer keeps errors
 // until end.
 func (a *archive) entry(name string, mode int, text []byte, major, minor int) {
 	a.ino++

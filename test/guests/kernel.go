@@ -18,16 +18,16 @@ import (
 
 // Kernel is a kernel for a guest.
 type Kernel struct {
-	Name string // name of its directory: "6.1"
+	Name string // name of its directory, such as "6.1"
 	Arch string // Go's name of the architecture
-	// Package is the Debian package that depends on its newest build, if URL is empty.
+	// Package is the Debian package that depends on the newest build, if URL is empty.
 	Package string
 	// URL is a package from elsewhere, with a known hash.
 	URL, SHA256 string
 }
 
-// The kernels. Debian's are the newest of Debian 12, the others are those with which their systems
-// were released.
+// The kernels. Debian's are the newest of Debian 12; the others are those of their systems' first
+// releases.
 var (
 	Kernel515      = Kernel{Name: "5.15", Arch: "amd64", URL: ubuntu + "linux-image-5.15.0-25-generic_5.15.0-25.25_amd64.deb", SHA256: "ad56f8c442a54d4f5ff2dff010d00321d53e32b543f3a92f3ba4e042d20a71da"} // Ubuntu 22.04
 	Kernel61       = Kernel{Name: "6.1", Arch: "amd64", Package: "linux-image-cloud-amd64"}
@@ -50,7 +50,7 @@ func (k Kernel) image(dir string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
+	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as another user
 		return "", err
 	}
 	if err := k.unpack(tmp); err != nil {
@@ -120,7 +120,7 @@ deb http://deb.debian.org/debian-security bookworm-security main
 `
 
 // aptOf returns an apt with this machine's package lists, if they are of the architecture and have
-// the kernel's package, if named. Otherwise it downloads lists of its own.
+// the named kernel package, if any. Otherwise it downloads lists of its own.
 func aptOf(arch, name, dir string) (*apt, error) {
 	a := &apt{dir: dir}
 	if own, err := command("", "dpkg", "--print-architecture"); err == nil && strings.TrimSpace(string(own)) == arch {
@@ -153,7 +153,7 @@ func (a *apt) run(name string, args ...string) ([]byte, error) {
 
 var dependsOn = regexp.MustCompile(`Depends: (linux-image-\S+)`)
 
-// build resolves a package to the one that contains the kernel.
+// build resolves a package to the package that contains the kernel.
 func (a *apt) build(name string) (string, error) {
 	out, err := a.run("apt-cache", "depends", name)
 	if err != nil {

@@ -41,7 +41,7 @@ func Module(t testing.TB, k Kernel) string {
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "test/guests/module"))); err != nil {
 		t.Fatal(err)
 	}
-	// Without BTF of the module, which would need the kernel's.
+	// Without the module's BTF, which would need the kernel's.
 	if _, err := command(dir, "make", "-s", "-C", headers, "M="+dir, "CONFIG_DEBUG_INFO_BTF_MODULES=", "modules"); err != nil {
 		t.Fatal(err)
 	}
@@ -69,13 +69,13 @@ func headersOf(image string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as a user of its own
+	if err := os.Chmod(tmp, 0o755); err != nil { // apt downloads as another user
 		return "", err
 	}
 	if err := (&apt{dir: tmp}).unpack(packages...); err != nil {
 		return "", err
 	}
-	// The headers expect to lie at the root.
+	// The headers' Makefile expects absolute paths.
 	makefile := filepath.Join(tmp, "tree/usr/src/linux-headers-"+release, "Makefile")
 	text, err := os.ReadFile(makefile)
 	if err != nil {

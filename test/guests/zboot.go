@@ -21,7 +21,7 @@ const (
 // maxImage bounds the size of an unpacked image.
 const maxImage = 256 << 20
 
-// plain unpacks such an image, and returns any other unchanged.
+// plain unpacks a self-extracting image, and returns any other unchanged.
 func plain(image []byte) ([]byte, error) {
 	if len(image) < 64 || string(image[zbootMagic:zbootMagic+4]) != "zimg" {
 		return image, nil

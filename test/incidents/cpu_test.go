@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// takenBy is the chain of CPU taken by others.
+// takenBy expects the chain of CPU time taken by others.
 func takenBy(who func(*run) []int) []want {
 	return []want{{rules: []string{"cpu-taken"}, culprit: who}}
 }
 
-// cause is a chain of a rule without a culprit.
+// cause expects a chain without a culprit.
 func cause(rules ...string) []want { return []want{{rules: rules}} }
 
-// ofItself is a chain of a rule whose culprit is the victim itself.
+// ofItself expects a chain whose culprit is the victim itself.
 func ofItself(rules ...string) []want { return []want{{rules: rules, culprit: byItself}} }
 
-// onCPU is a training loop whose step needs the CPU for cpu us, and the GPU.
+// onCPU returns a training loop whose step needs cpu µs of CPU time, and the GPU.
 func onCPU(s *seed, cpu int) victim {
 	return victim{main: fmt.Sprintf("copy 262144; launch 10 %d; sync; cpu %d", s.between(200, 400), cpu), env: one(s, spins, blocks)}
 }
 
-// during is a fault that begins after a while, and lasts between least and most.
+// during returns a fault that begins after a while and lasts between least and most.
 func during(s *seed, least, most time.Duration, begin func(*run) disturber) []fault {
 	from := s.span(1500*ms, 2000*ms)
 	return []fault{{from: from, to: from + s.span(least, most), begin: begin}}
 }
 
-// always is a fault from before the trace.
+// always returns a fault that is active from before the trace.
 func always(begin func(*run) disturber) []fault { return []fault{{begin: begin}} }
 
-// needed is the CPU time that a step needs so that a hog costs something, in µs.
+// needed returns the CPU time in µs that a step needs, enough that a hog delays it.
 func needed(s *seed) int { return s.between(1500, 4000) }
 
-// busy is a training loop that needs the CPU.
+// busy returns a training loop that needs the CPU.
 func busy(s *seed) victim { return onCPU(s, needed(s)) }
 
-// late is a busy loop that runs before it is traced.
+// late returns a busy loop that runs before the trace begins.
 func late(s *seed) victim {
 	v := busy(s)
 	v.running = true
@@ -147,10 +147,10 @@ var cpuRows = []row{
 	{name: "a CPU quota that suffices", plan: func(s *seed) plan {
 		return plan{victim: busy(s), faults: always(quota(100*ms, 100*ms))}
 	}},
-	// It uses both CPUs, and ingero takes a little of them as it attaches. Its threads sometimes
-	// share one.
+	// The victim uses both CPUs, and ingero takes a little of them as it attaches. The victim's
+	// threads sometimes share one CPU.
 	{name: "a cpuset of one core less", alone: true, plan: func(s *seed) plan {
-		from := s.span(2700*ms, 3000*ms) // not while it may still choose its CPUs
+		from := s.span(2700*ms, 3000*ms) // not while the victim can still choose its CPUs
 		return plan{length: 6500 * ms, victim: victim{main: "copy 65536; launch 8 300; sync; cpu 3000", threads: []string{"cpu 2000"}, roams: true, env: blocks},
 			want: cause("cpuset-shrunk"), also: []string{"cpu-taken", "own-threads"}, faults: []fault{{from: from, to: from + s.span(short, long), begin: oneCPU}}}
 	}},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// loop is the simulated program with a CUDA fault in its steps, which the lab switches on and off.
+// loop runs the simulated program loop with a CUDA fault, which the lab switches on and off.
 func loop(fault string, args ...string) func(*run) []string {
 	return func(r *run) []string {
 		out := []string{r.lab.stack.Program("loop"), "--fault", fault, "--hold", "--seconds", "120", "--pin", strconv.Itoa(r.cpu), "--log", r.log}
@@ -17,13 +17,13 @@ func loop(fault string, args ...string) func(*run) []string {
 	}
 }
 
-// sizes are a seed's: the length of kernels and of the CPU work in a step, and a batch.
+// sizes returns options: a seed's kernel length, CPU time per step, launches per step, and number.
 func sizes(s *seed) []string {
 	return []string{"--kernel-us", fmt.Sprint(s.between(100, 300)), "--cpu-us", fmt.Sprint(s.between(100, 400)),
 		"--launches", fmt.Sprint(s.between(8, 14)), "--seed", fmt.Sprint(s.number)}
 }
 
-// faulty is a scenario of the loop: the fault lasts for a while, and rule names it.
+// faulty returns a scenario of the loop: the fault lasts for a while, and rule must name it.
 func faulty(rule, kind string, args func(s *seed) []string) func(s *seed) plan {
 	return func(s *seed) plan {
 		from := s.span(1200*ms, 1800*ms)
@@ -35,7 +35,7 @@ func faulty(rule, kind string, args func(s *seed) []string) func(s *seed) plan {
 	}
 }
 
-// sound is the twin of a scenario: the same work without the fault.
+// sound returns the twin of a scenario: the same work without the fault.
 func sound(fault string, args func(s *seed) []string) func(s *seed) plan {
 	return func(s *seed) plan {
 		return plan{victim: victim{program: loop(fault, append(append(sizes(s), args(s)...), "--healthy")...), env: one(s, spins, blocks)}}
@@ -51,7 +51,8 @@ func (p plan) from(truth func(r *run) lost) plan {
 
 func nothing(*seed) []string { return nil }
 
-// every and delay are how often a loop's fault occurs, and how long it takes.
+// every returns options: how often the fault occurs (a to b), and how long it takes (delayA to
+// delayB).
 func every(a, b, delayA, delayB int) func(s *seed) []string {
 	return func(s *seed) []string {
 		out := []string{"--every", fmt.Sprint(s.between(a, b))}
@@ -66,7 +67,7 @@ func batch(a, b int) func(s *seed) []string {
 	return func(s *seed) []string { return []string{"--batch", fmt.Sprint(s.between(a, b) << 20)} }
 }
 
-// firstSteps is how much more the first steps took than the others: the cost of a start.
+// firstSteps returns how much longer the first steps took than the others: the cost of a start.
 func firstSteps(r *run) lost {
 	steps := r.clock.steps()
 	normal := r.normal(steps)[0].mean
@@ -78,8 +79,8 @@ func firstSteps(r *run) lost {
 	return lost{Min: d * 9 / 10, Mid: d, Max: d * 11 / 10}
 }
 
-// allAfter is the time since the first of the steps at the end that all take long: no work was done
-// in them.
+// allAfter returns the time since the first of the slow steps at the end. No work was done in
+// them.
 func allAfter(r *run) lost {
 	steps := r.clock.steps()
 	first := len(steps)
@@ -93,10 +94,10 @@ func allAfter(r *run) lost {
 	return lost{Min: d - 1200*ms, Mid: d, Max: d + 100*ms}
 }
 
-// unknown is for faults without measurable cost: the lost time is not judged.
+// unknown is the loss of faults without measurable cost: the lost time is not judged.
 func unknown(*run) lost { return lost{Max: tapes.Unclocked} }
 
-// costless makes a scenario one of a fault that is wrong but costs next to nothing.
+// costless marks the rows' faults as wrong but nearly free.
 func costless(rows []row) []row {
 	before := rows[0].plan
 	rows[0].plan = func(s *seed) plan {
@@ -107,7 +108,7 @@ func costless(rows []row) []row {
 	return rows
 }
 
-// twins are a fault's row and that of its twin.
+// twins returns the rows of a fault and of its twin without the fault.
 func twins(name, rule, fault string, args func(s *seed) []string) []row {
 	return []row{{name: name, plan: faulty(rule, fault, args)}, {name: name + ": as it should be", plan: sound(fault, args)}}
 }
@@ -119,7 +120,7 @@ func joined(all ...[]row) (out []row) {
 	return out
 }
 
-// lasting makes the fault last to the end.
+// lasting makes the rows' fault last to the end.
 func lasting(rows []row) []row {
 	before := rows[0].plan
 	rows[0].plan = func(s *seed) plan {
@@ -130,8 +131,8 @@ func lasting(rows []row) []row {
 	return rows
 }
 
-// lockRows have a thread of the victim on the same CPU: a chain for the CPU it takes is true as
-// well.
+// lockRows run a thread of the victim on the same CPU, so a chain for the CPU time that it takes is
+// true as well.
 var lockRows = func() []row {
 	rows := twins("the driver's lock is held by another thread", "lock-wait", "driver-lock", every(40, 70, 15000, 30000))
 	before := rows[0].plan

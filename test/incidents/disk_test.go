@@ -15,7 +15,7 @@ import (
 // dataSize is FILE_SIZE of testdata/victim_host.c.
 const dataSize = 64 << 20
 
-// data makes the file that the victim reads.
+// data creates the file that the victim reads.
 func data(r *run) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, "data"), make([]byte, dataSize), 0o600); err != nil {
@@ -23,7 +23,7 @@ func data(r *run) {
 	}
 }
 
-// coldData makes it, and drops it from the page cache: the reader then pays for the memory.
+// coldData creates the file, and drops it from the page cache: the reader then pays for the memory.
 func coldData(r *run) {
 	r.t.Helper()
 	data(r)
@@ -37,12 +37,12 @@ func coldData(r *run) {
 	}
 }
 
-// saves is a training loop that saves its state every few steps.
+// saves returns a training loop that saves its state every few steps.
 func saves(s *seed, every, bytes int) victim {
 	return victim{main: fmt.Sprintf("copy 262144; launch 10 %d; sync; cpu 300; @%d ckpt %d", s.between(300, 600), every, bytes), env: one(s, spins, blocks)}
 }
 
-// loads is a training loop that a worker process feeds.
+// loads returns a training loop that a worker process feeds.
 func loads(load string) victim {
 	return victim{main: "get; copy 65536; launch 8 300; sync", workers: []string{"pin OTHER; " + load + "; put"}, prepare: data, env: blocks}
 }

@@ -1,16 +1,16 @@
 // Package incidents is the incident lab. It injects faults with known truth into workloads on the
-// simulated GPU and the running kernel, and has healthy workloads and decoys that must have no
-// chain. It contains only tests.
+// simulated GPU and the running kernel. It also has healthy workloads and decoys, which must have
+// no chain. It contains only tests.
 //
 // A scenario is a row of a table, one table per family. The truth is measured without ingero: the
-// victim notes the begin and end of each step, and the lost time is what the steps during the fault
-// took more than the run's other steps. A session is judged by its last tick: the cause, the
-// culprit, the lost time, false chains, and the time to the first chain.
+// victim records the begin and end of each step, and the lost time is how much longer the steps
+// during the fault took than the run's other steps. A session is judged by its last tick: the
+// cause, the culprit, the lost time, false chains, and the time to the first chain.
 //
 //	make incidents SEEDS=1-9 ONLY=hog      a table for docs/design/accuracy.md
 //	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -seeds 1-3 -only disk -keep DIR
 //	go test -tags measure ./test/incidents -run ^TestIncidents$ -args -replay DIR
 //
-// The first keeps nothing, the second keeps the recordings and the truth, and the third judges
-// those again with the present engine, without running anything.
+// The first keeps nothing. The second keeps the recordings and the truth. The third judges those
+// again with the current engine, without running anything.
 package incidents

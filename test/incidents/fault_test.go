@@ -15,7 +15,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// startFault starts the faults program in some groups. The word CPU stands for the victim's CPU,
+// startFault starts the faults program in some cgroups. The word CPU stands for the victim's CPU,
 // OTHER for the other one, PID for the victim, WORKER for its first worker, DIR for its directory.
 func (r *run) startFault(what string, in ...group) *testkit.Child {
 	r.t.Helper()
@@ -24,7 +24,7 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 		words = append(words, []string{"PID", "WORKER", "WORKER2", "WORKER3"}[min(i, 3)], strconv.Itoa(pid))
 	}
 	what = strings.NewReplacer(words...).Replace(r.place(what))
-	// It begins once it is in its groups: time before would be counted elsewhere.
+	// The fault begins once the program is in its cgroups: earlier time would be counted elsewhere.
 	waiting := []string{"-c", `read -r _ && exec "$0" "$@"`, filepath.Join(r.lab.dir, "faults")}
 	c := testkit.Start(r.t, exec.Command("sh", append(waiting, strings.Fields(what)...)...))
 	for _, g := range in {
@@ -35,7 +35,7 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 	return c
 }
 
-// killed is a fault that ends with its processes.
+// killed returns a fault that ends when its processes are killed.
 func killed(all ...*testkit.Child) disturber {
 	d := disturber{end: func() {
 		for _, c := range all {
@@ -49,7 +49,7 @@ func killed(all ...*testkit.Child) disturber {
 	return d
 }
 
-// program is a fault that is n runs of the faults program.
+// program returns a fault: n runs of the faults program.
 func program(n int, format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		var all []*testkit.Child
@@ -60,7 +60,7 @@ func program(n int, format string, args ...any) func(*run) disturber {
 	}
 }
 
-// realTime is one with real-time priority, which only the root group may have.
+// realTime returns a fault with real-time priority, which only the root cgroup may have.
 func realTime(format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		root := group(filepath.Dir(string(r.all)))
@@ -70,7 +70,7 @@ func realTime(format string, args ...any) func(*run) disturber {
 	}
 }
 
-// stopping is one that stops the victim, and continues it at the end.
+// stopping returns a fault that stops the victim, and continues it at the end.
 func stopping(format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		d := killed(r.startFault(fmt.Sprintf(format, args...), r.all))
@@ -85,14 +85,14 @@ func stopping(format string, args ...any) func(*run) disturber {
 	}
 }
 
-// inside is a fault in the victim itself: the operations of its script that begin with "!", instead
-// of those with "~".
+// inside is a fault in the victim itself: its script runs the operations that begin with "!"
+// instead of those with "~".
 func inside(r *run) disturber {
 	r.clock.fault(true)
 	return disturber{pids: r.pids, end: func() { r.clock.fault(false) }}
 }
 
-// quota is a limit on the victim's CPU time.
+// quota returns a fault that limits the victim's CPU time.
 func quota(limit, period time.Duration) func(*run) disturber {
 	return func(r *run) disturber {
 		r.set(r.group, "cpu.cfs_period_us", "%d", period.Microseconds())
@@ -101,7 +101,7 @@ func quota(limit, period time.Duration) func(*run) disturber {
 	}
 }
 
-// oneCPU takes one of two CPUs from the victim with its cpuset.
+// oneCPU is a fault that removes one of two CPUs from the victim's cpuset.
 func oneCPU(r *run) disturber {
 	g := r.control("cpuset")
 	both, err := os.ReadFile(v1 + "cpuset/cpuset.cpus")
@@ -117,7 +117,7 @@ func oneCPU(r *run) disturber {
 	return disturber{end: func() { r.set(g, "cpuset.cpus", "%s", both) }}
 }
 
-// slowDisk bounds the bytes per second that the victim may read and write.
+// slowDisk returns a fault that limits the bytes per second that the victim may read and write.
 func slowDisk(perSecond int) func(*run) disturber {
 	return func(r *run) disturber {
 		g := r.control("blkio")
@@ -141,7 +141,7 @@ func slowDisk(perSecond int) func(*run) disturber {
 	}
 }
 
-// processes are the victim's present processes.
+// processes returns the victim's current processes.
 func (r *run) processes() []int {
 	if pids := r.clock.pids(); len(pids) > 0 {
 		return pids

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// slows is a training loop whose kernels take longer during the fault.
+// slows returns a training loop whose kernels take longer during the fault.
 func slows(s *seed, env ...string) victim {
 	us := s.between(300, 600)
 	return victim{main: fmt.Sprintf("copy 262144; ~launch 20 %d; !launch 20 %d; sync; cpu 300", us, us*s.between(130, 200)/100), env: append(env, one(s, spins, blocks)...)}
@@ -18,16 +18,16 @@ func slows(s *seed, env ...string) victim {
 // shares makes the processes of a run share their devices.
 func shares(r *run) { r.env = append(r.env, "INGERO_SIM_SHARE="+filepath.Join(r.dir, "share")) }
 
-// neighbour is a training loop and another process, which launches during the fault, on the same
-// device or another.
+// neighbour returns a training loop and another process, which launches during the fault, on the
+// same device or another.
 func neighbour(s *seed, device int) victim {
 	return victim{main: fmt.Sprintf("copy 262144; launch 20 %d; sync; cpu 300", s.between(300, 600)), prepare: shares,
 		workers: []string{fmt.Sprintf("pin OTHER; device %d; ~sleep 10000; !launch 10 %d; !sync", device, s.between(200, 400))},
 		env:     []string{"INGERO_SIM_SYNC=block", "INGERO_SIM_DEVICES=2"}}
 }
 
-// smi makes a machine with an nvidia-smi that shows one GPU, whose clocks are low for the reason in
-// the file "why".
+// smi provides an nvidia-smi that shows one GPU, whose clocks are low for the reason in the file
+// "why".
 func smi(why string) func(r *run) {
 	return func(r *run) {
 		r.t.Helper()
@@ -49,7 +49,7 @@ func smi(why string) func(r *run) {
 	}
 }
 
-// throttles lowers the clocks because of heat, which makes kernels longer.
+// throttles is a fault that lowers the clocks because of heat, so kernels take longer.
 func throttles(r *run) disturber {
 	set := func(why string) { _ = os.WriteFile(filepath.Join(r.machine.Root, "why"), []byte(why), 0o644) }
 	set("heat")
@@ -60,7 +60,7 @@ func throttles(r *run) disturber {
 }
 
 // smiScript is an nvidia-smi that shows the state in the file "why": normal, idle, or hot, with
-// clocks at a half.
+// halved clocks.
 const smiScript = `#!/bin/sh
 while :; do
 	clock=1980 why=0x0000000000000000

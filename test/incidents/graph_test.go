@@ -24,5 +24,5 @@ var graphRows = joined(
 	},
 )
 
-// needsCPU is for steps that wait for the CPU, not only for the GPU.
+// needsCPU returns options for steps that wait for the CPU, not only for the GPU.
 func needsCPU(s *seed) []string { return []string{"--cpu-us", fmt.Sprint(needed(s))} }

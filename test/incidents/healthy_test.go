@@ -14,19 +14,19 @@ var (
 	yields = []string{"INGERO_SIM_SYNC=yield"}
 )
 
-// healthy is a row of a workload that must have no chain.
+// healthy returns the row of a workload that must have no chain.
 func healthy(name string, make func(s *seed) victim) row {
 	return row{name: name, plan: func(s *seed) plan { return plan{victim: make(s)} }}
 }
 
-// trains is a training loop that waits for the GPU in some way.
+// trains returns a training loop with one way to wait for the GPU.
 func trains(wait []string) func(s *seed) victim {
 	return func(s *seed) victim {
 		return victim{main: fmt.Sprintf("copy 262144; launch 20 %d; sync; cpu %d", s.between(200, 800), s.between(100, 500)), env: wait}
 	}
 }
 
-// sims is a program of the simulated stack without a step clock.
+// sims returns a program of the simulated stack without a step clock.
 func sims(name string, args ...string) func(s *seed) victim {
 	return func(s *seed) victim {
 		return victim{noClock: true, env: one(s, spins, blocks), program: func(r *run) []string {
@@ -35,7 +35,7 @@ func sims(name string, args ...string) func(s *seed) victim {
 	}
 }
 
-// python is the training loop in Python.
+// python returns the command of the training loop in Python.
 func python(r *run) []string {
 	return []string{"python3", filepath.Join("testdata", "victim.py"), "--sim", r.lab.stack.Dir, "--cpu", strconv.Itoa(r.cpu), "--log", r.log}
 }

@@ -56,7 +56,7 @@ func seedList(t *testing.T) (list []uint64) {
 	return list
 }
 
-// results are the verdicts of all runs.
+// results collects the verdicts of all runs.
 type results struct {
 	sync.Mutex
 	all []*verdict
@@ -68,19 +68,19 @@ func (r *results) add(v *verdict) {
 	r.all = append(r.all, v)
 }
 
-// Each fault is named as the cause, with its culprit and the lost time, and nothing else is.
+// Each fault is named as the cause, with its culprit and the lost time, and nothing else is named.
 // Healthy workloads and decoys have no chain. Scenarios known to fail are listed.
 func TestIncidents(t *testing.T) { incidents(t, 0) }
 
 // The same holds with the default limit on overhead.
 func TestIncidentsByDefault(t *testing.T) { incidents(t, byDefault(t)) }
 
-// incidents runs the scenarios, or judges kept ones again.
+// incidents runs the scenarios, or judges kept runs again.
 func incidents(t *testing.T, overhead float64) {
 	var sum results
 	t.Cleanup(func() {
 		text := table(sum.all)
-		if !t.Failed() { // otherwise it would hide the failure
+		if !t.Failed() { // otherwise the table would hide the failure
 			t.Log("\n" + text)
 		}
 		measured(t, sum.all)
@@ -125,10 +125,10 @@ func incidents(t *testing.T, overhead float64) {
 	}
 }
 
-// judged runs a scenario, and judges it. It repeats the run if other work on the machine disturbed
-// it, and, unless a table is made, if a fault is not judged right: one run of one fault is a
-// measurement. A chain in a healthy run stands, unless another run was made at the same time, or
-// the hypervisor stole CPU time for as long.
+// judged runs a scenario, and judges it. It repeats the run if other work disturbed it. Unless a
+// table is made, it also repeats it if a fault is judged wrong: one run of one fault is a
+// measurement. A chain in a healthy run stands, unless another run was concurrent, or the
+// hypervisor stole CPU time for as long.
 func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all []*verdict) {
 	t.Helper()
 	_, isKnown := known[name]
@@ -165,7 +165,7 @@ func (l *lab) judged(t *testing.T, name string, n uint64, r row, at need) (all [
 	return all
 }
 
-// counted is the run of a scenario that the table has: the first undisturbed one.
+// counted returns the run that counts in the table: the first undisturbed one.
 func counted(all []*verdict) *verdict {
 	for _, v := range all {
 		if v.Undisturbed() {
@@ -214,12 +214,12 @@ func tell(t *testing.T, v *verdict) {
 	}
 }
 
-// fileName is the base name of a run's files, without extension.
+// fileName returns the base name of a run's files, without extension.
 func fileName(dir, name string, n uint64) string {
 	return filepath.Join(dir, strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(name)+"-"+strconv.FormatUint(n, 10))
 }
 
-// recordingOf is the path of a run's recording.
+// recordingOf returns the path of a run's recording.
 func recordingOf(t *testing.T, name string, n uint64) string {
 	t.Helper()
 	if *keep == "" {

@@ -14,16 +14,16 @@ import (
 	"ingero/internal/testkit"
 )
 
-// group is a directory of a control group hierarchy.
+// group is a directory of a cgroup hierarchy.
 type group string
 
 // v1 is the mount point of version 1 hierarchies.
 const v1 = "/sys/fs/cgroup/"
 
-// weigh gives a group a hundred times the default weight.
+// weigh gives a cgroup a hundred times the default weight.
 func (g group) weigh(t testing.TB) {
 	t.Helper()
-	// The file of version 1, then of version 2.
+	// The file of cgroup version 1, then of version 2.
 	err := g.write("cpu.shares", "102400")
 	if errors.Is(err, fs.ErrNotExist) {
 		err = g.write("cpu.weight", "10000")
@@ -31,7 +31,7 @@ func (g group) weigh(t testing.TB) {
 	testkit.NeedKernel(t, "the CPU controller of cgroups", err == nil)
 }
 
-// hierarchy is the root of the CPU controller's: see testkit.Cgroup.
+// hierarchy returns the root of the CPU controller's hierarchy: see testkit.Cgroup.
 func hierarchy() group {
 	if _, err := os.Stat(v1 + "cpu/cgroup.procs"); err == nil {
 		return v1 + "cpu"
@@ -39,7 +39,7 @@ func hierarchy() group {
 	return group(strings.TrimSuffix(v1, "/"))
 }
 
-// isolateSelf gives ingero the same weight as the runs: beside groups of a hundredfold weight it
+// isolateSelf gives ingero the same weight as the runs: beside cgroups of a hundredfold weight it
 // would hardly run.
 func isolateSelf(t testing.TB) {
 	t.Helper()
@@ -63,8 +63,8 @@ func isolateSelf(t testing.TB) {
 	(hierarchy() + group(path)).weigh(t)
 }
 
-// isolate makes a group of a hundredfold weight for a run's processes, so that other programs take
-// hardly any of their CPUs, and in it a group for the victim.
+// isolate creates a cgroup of a hundredfold weight for a run's processes, so that other programs
+// take hardly any time of their CPUs. In it, it creates a cgroup for the victim.
 func isolate(t testing.TB) (all, victim group) {
 	t.Helper()
 	path, _ := testkit.Cgroup(t, "victim")
@@ -74,7 +74,7 @@ func isolate(t testing.TB) (all, victim group) {
 	return all, victim
 }
 
-// control makes a group in another controller's hierarchy, for a run's processes.
+// control creates a cgroup in another controller's hierarchy for a run's processes.
 func (r *run) control(controller string) group {
 	r.t.Helper()
 	dir, err := os.MkdirTemp(v1+controller, "ingero-test-")
@@ -84,23 +84,23 @@ func (r *run) control(controller string) group {
 	return g
 }
 
-// remove moves a group's processes to another group, and removes it.
+// remove moves a cgroup's processes to another one, and removes it.
 func (r *run) remove(g, to group) {
 	testkit.Eventually(r.t, "the cgroup's end", func() bool {
 		text, _ := os.ReadFile(filepath.Join(string(g), "cgroup.procs"))
 		for pid := range strings.FieldsSeq(string(text)) {
-			_ = to.write("cgroup.procs", pid) // it may have ended
+			_ = to.write("cgroup.procs", pid) // the process may have exited
 		}
 		return os.Remove(string(g)) == nil
 	})
 }
 
-// write sets one of the group's files.
+// write sets one of the cgroup's files.
 func (g group) write(file, text string) error {
 	return os.WriteFile(filepath.Join(string(g), file), []byte(text), 0o644)
 }
 
-// set writes one of the group's files, or ends the test.
+// set writes one of the cgroup's files, or ends the test.
 func (r *run) set(g group, file, format string, args ...any) {
 	r.t.Helper()
 	if err := g.write(file, fmt.Sprintf(format, args...)); err != nil {
@@ -108,13 +108,13 @@ func (r *run) set(g group, file, format string, args ...any) {
 	}
 }
 
-// join puts a process into the group.
+// join moves a process into the cgroup.
 func (r *run) join(g group, pid int) {
 	r.t.Helper()
 	r.set(g, "cgroup.procs", "%d", pid)
 }
 
-// number reads a number after a word in one of the group's files.
+// number reads the number after a word in one of the cgroup's files.
 func (g group) number(file, word string) (n uint64) {
 	text, err := os.ReadFile(filepath.Join(string(g), file))
 	if err != nil {

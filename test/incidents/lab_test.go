@@ -21,9 +21,9 @@ import (
 // lab is the setup of the scenarios.
 type lab struct {
 	*queue
-	overhead float64 // allowed overhead, as a share of the traced processes' time; 0: no limit
-	forced   []int   // steps of govern.Steps that are always taken
-	dir      string  // directory of its programs
+	overhead float64 // allowed overhead as a share of the traced processes' time; 0: no limit
+	forced   []int   // indexes of the govern.Steps that are always taken
+	dir      string  // directory of the lab's programs
 	stack    sim.Stack
 }
 
@@ -70,7 +70,7 @@ func confine(t testing.TB, cpus ...int) {
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}
-	for range 2 { // a thread may begin meanwhile
+	for range 2 { // a thread may start meanwhile
 		tasks, err := os.ReadDir("/proc/self/task")
 		if err != nil {
 			t.Fatal(err)

@@ -22,17 +22,17 @@ var subset = []string{
 	"net/idle while a tool is called", "gpu/longer kernels", "nccl/a rank that sleeps", "xid/a fault ends a process",
 }
 
-// level is a way to trace a subset of the lab.
+// level is one way to trace the lab's subset.
 type level struct {
 	name   string
 	rate   int      // launches per second while the GPU works; 0: the scenario's own
 	bound  bool     // with the default overhead limit
-	forced []string // steps that are always taken
+	forced []string // names of the govern.Steps that are always taken
 	calm   bool     // only the healthy jobs
 }
 
-// levels are no limit, the default limit at three rates and for healthy jobs at three more, each
-// step alone and all steps.
+// levels returns: no limit, the default limit at three rates and for healthy jobs at three more,
+// each step of govern.Steps alone, and all of them.
 func levels() []level {
 	list := []level{{name: "no-bound"}}
 	for _, rate := range []int{1000, 5000, 20_000} {
@@ -49,14 +49,14 @@ func levels() []level {
 	return append(list, all)
 }
 
-// The lab's subset is judged at each level, to measure how right answers are when steps shed data.
+// The lab's subset is judged at each level, to measure accuracy while data is shed.
 func TestLevels(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("| level | runs | cause found | culprit right | lost time | within interval | false chains | named after | diagnose |\n|---|---|---|---|---|---|---|---|---|\n")
 	for _, lv := range levels() {
 		var sum results
 		t.Run(lv.name, func(t *testing.T) { lv.run(t, &sum) })
-		if len(sum.all) == 0 { // go test -run or -only excludes it
+		if len(sum.all) == 0 { // go test -run or -only excludes the level
 			continue
 		}
 		var s tally
@@ -104,7 +104,7 @@ func (lv level) run(t *testing.T, sum *results) {
 	}
 }
 
-// at is the scenario at the level's launches per second.
+// at returns the scenario with the level's launches per second.
 func (lv level) at(r row) row {
 	if lv.rate == 0 {
 		return r
@@ -118,8 +118,9 @@ func (lv level) at(r row) row {
 	return faster
 }
 
-// atRate rewrites a script to a rate of launches while the GPU works, each shorter in proportion.
-// Launches of the script's faults change by the same factor. Launches with CPU time stay.
+// atRate rewrites a script to a rate of launches while the GPU works, with kernels that are shorter
+// in proportion. Launches of the script's faults scale by the same factor. Launches with CPU time
+// stay.
 func atRate(script string, rate int) string {
 	ops := strings.Split(script, "; ")
 	factor := 0.0

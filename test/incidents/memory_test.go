@@ -14,14 +14,14 @@ import (
 	"ingero/internal/testkit"
 )
 
-// swapFile is the machine's swap file while any scenario needs it.
+// swapFile is the machine's swap file while a scenario needs it.
 var swapFile struct {
 	sync.Mutex
 	path  string
 	users int
 }
 
-// swap gives the machine swap space for the length of the run.
+// swap gives the machine swap space during the run.
 func swap(r *run) {
 	r.t.Helper()
 	testkit.NeedTool(r.t, "fallocate", "mkswap", "swapon", "swapoff")
@@ -54,7 +54,7 @@ func swapCommand(t testing.TB, name, path string) {
 	}
 }
 
-// inMemory puts the victim into a memory cgroup, limited to mib MiB unless that is 0.
+// inMemory puts the victim into a memory cgroup, limited to mib MiB unless mib is 0.
 func inMemory(mib int) func(*run) {
 	return func(r *run) {
 		r.memory = r.control("memory")
@@ -64,7 +64,7 @@ func inMemory(mib int) func(*run) {
 	}
 }
 
-// withSwap is inMemory with swap. If the disk is too slow, the victim waits, and is not killed.
+// withSwap is inMemory with swap. If the disk is too slow, the victim waits, but is not killed.
 func withSwap(mib int) func(*run) {
 	return func(r *run) {
 		swap(r)
@@ -73,7 +73,7 @@ func withSwap(mib int) func(*run) {
 	}
 }
 
-// bound sets the limit, which takes the kernel a while if more is in use.
+// bound sets the limit, which takes a while if more memory is in use.
 func (r *run) bound(mib int) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "a limit on memory", func() bool {
@@ -81,7 +81,7 @@ func (r *run) bound(mib int) {
 	})
 }
 
-// limit bounds the memory of the victim's group.
+// limit returns a fault that limits the memory of the victim's cgroup.
 func limit(mib int) func(*run) disturber {
 	return func(r *run) disturber {
 		r.bound(mib)
@@ -89,15 +89,15 @@ func limit(mib int) func(*run) disturber {
 	}
 }
 
-// crowd starts a process in the victim's limited group that uses so much memory that the group must
-// reclaim.
+// crowd returns a fault: a process in the victim's limited cgroup that uses so much memory that
+// reclaim begins.
 func crowd(mib int) func(*run) disturber {
 	return func(r *run) disturber {
 		return killed(r.startFault(fmt.Sprintf("memory OTHER %d 3000", mib<<20), r.all, r.memory))
 	}
 }
 
-// pagesOut starts a process that repeatedly swaps out the memory of the victim's group.
+// pagesOut is a fault: a process that repeatedly swaps out the memory of the victim's cgroup.
 func pagesOut(r *run) disturber {
 	return killed(r.startFault(fmt.Sprintf("pager OTHER %s/memory.force_empty 100000", r.memory), r.all))
 }

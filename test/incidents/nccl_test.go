@@ -11,28 +11,28 @@ import (
 // twoDevices gives each rank a device of its own.
 var twoDevices = []string{"INGERO_SIM_SYNC=block", "INGERO_SIM_DEVICES=2"}
 
-// ranked is a training loop of two ranks. first and second come before the kernels of each.
+// ranked returns a training loop of two ranks. first and second come before each one's kernels.
 func ranked(s *seed, first, second string) victim {
 	work := fmt.Sprintf("launch 8 %d; allreduce 1048576; sync; cpu 300", s.between(200, 500))
 	return victim{main: first + work, workers: []string{"pin OTHER; " + second + work}, env: twoDevices, prepare: data}
 }
 
-// bySecond is the second rank.
+// bySecond returns the second rank.
 func bySecond(r *run) []int { return r.processes()[1:2] }
 
-// late2 is the chain of a second rank that is late. The cause of its delay may have a chain of its
-// own.
+// late2 expects the chain of a second rank that is late. The cause of its delay may have another
+// chain.
 func late2(s *seed, v victim, own []string, begin func(*run) disturber) plan {
 	return plan{victim: v, want: []want{{rules: []string{"nccl-straggler"}, culprit: bySecond}}, also: own, faults: during(s, short, long, begin)}
 }
 
-// untilTheEnd is the time from a fault to the end.
+// untilTheEnd returns the time from a fault to the end.
 func untilTheEnd(r *run) lost {
 	d := time.Duration(r.until - r.times[0].From)
 	return lost{Min: d - 150*ms, Mid: d, Max: d + 150*ms}
 }
 
-// kills kills the second rank.
+// kills is a fault that kills the second rank.
 func kills(r *run) disturber {
 	pid := r.processes()[1]
 	_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -21,7 +21,7 @@ func peer(r *run) {
 	r.args = append(r.args, "port="+strings.TrimPrefix(r.peer.Line("port "), "port "))
 }
 
-// slowPeer delays the peer's answers.
+// slowPeer returns a fault that delays the peer's answers.
 func slowPeer(late time.Duration) func(*run) disturber {
 	return func(r *run) disturber {
 		r.peer.Say(fmt.Sprint(late.Milliseconds()))
@@ -33,7 +33,7 @@ func slowPeer(late time.Duration) func(*run) disturber {
 	}
 }
 
-// lossy drops a share of the packets to the peer, in percent.
+// lossy returns a fault that drops a share of the packets to the peer, in percent.
 func lossy(percent int32) func(*run) disturber {
 	return func(r *run) disturber {
 		p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "lose", Type: ebpf.CGroupSKB, AttachType: ebpf.AttachCGroupInetIngress, License: "GPL",
@@ -59,7 +59,7 @@ func lossy(percent int32) func(*run) disturber {
 	}
 }
 
-// asking is a loop that asks a peer in each step.
+// asking is a script that asks a peer in each step.
 const asking = "ask 0; copy 65536; launch 8 400; sync"
 
 var netRows = []row{

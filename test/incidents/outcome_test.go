@@ -9,7 +9,7 @@ import (
 	"ingero/test/tapes"
 )
 
-// Types for judging runs.
+// Types that judge runs.
 type (
 	outcome = tapes.Outcome
 	truth   = tapes.Truth
@@ -17,7 +17,7 @@ type (
 	verdict = tapes.Verdict
 )
 
-// outcome is the result of the run.
+// outcome returns the result of the run.
 func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 	r.t.Helper()
 	if pids := r.clock.pids(); len(pids) > 0 {

@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// need is how much of the machine a run needs. Two runs take place at a time, each on a CPU of its
-// own. Ingero, which traces both, uses the idle time.
+// need is how much of the machine a run needs. Two runs are concurrent, each on a CPU of its own.
+// Ingero traces both in their idle time.
 type need int
 
 const (
 	calm  need = iota // its CPU is mostly idle
-	full              // its CPU is not: a calm run may run beside it
+	full              // its CPU is busy: a calm run may run beside it
 	alone             // both CPUs
 	kinds             // number of kinds
 )
 
-// needs returns the need of the row with a seed. hogged means that its CPU is never idle, however
-// the victim waits for the GPU.
+// needs returns the need of the row with a seed. hogged means that the run's CPU is never idle,
+// however the victim waits for the GPU.
 func (r *row) needs(s *seed, hogged bool) need {
 	switch p := r.plan(s); {
 	case r.alone:
@@ -34,20 +34,20 @@ func (r *row) needs(s *seed, hogged bool) need {
 	return calm
 }
 
-// queue schedules runs: calm ones beside full ones while there are both, and those that need both
-// CPUs last, so that no CPU waits for another more than once. It is safe for concurrent use.
+// queue schedules runs: calm runs beside full ones while there are both. Runs that need both CPUs
+// come last, so that a CPU waits for the other only once. It is safe for concurrent use.
 type queue struct {
 	mu      sync.Mutex
 	turn    sync.Cond
-	coming  [kinds]int // runs that have not begun
+	coming  [kinds]int // announced runs, by need
 	running []*place
 }
 
-// place is the place of a run.
+// place is the CPU on which a run takes place.
 type place struct {
 	need   need
 	cpu    int
-	beside bool // another run took place at the same time
+	beside bool // another run was concurrent
 }
 
 func newQueue() *queue {
@@ -63,8 +63,8 @@ func (q *queue) expect(n need) {
 	q.coming[n]++
 }
 
-// take waits for the turn of an announced run, and gives it a place until the test and its children
-// have ended. A full run without a calm one to come gets both CPUs.
+// take waits for the turn of an announced run, and gives it a place until the test and its subtests
+// have ended. A full run gets both CPUs if no other run is active and no calm run is announced.
 func (q *queue) take(t testing.TB, n need) *place {
 	t.Helper()
 	q.mu.Lock()
@@ -101,14 +101,14 @@ func (q *queue) may(n need) bool {
 	return n == full || q.coming[full] == 0
 }
 
-// shared reports whether another run took place at the same time.
+// shared reports whether another run was concurrent.
 func (q *queue) shared(p *place) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return p.beside
 }
 
-// give returns a place.
+// give returns a place to the queue.
 func (q *queue) give(p *place) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The next run depends on the present and the announced ones.
+// The next run depends on the active and the announced runs.
 func TestQueue(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

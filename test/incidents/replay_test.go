@@ -12,7 +12,7 @@ import (
 	"ingero/test/tapes"
 )
 
-// again judges kept runs by the chains that a replay of their recordings finds now.
+// again judges kept runs by the chains that a replay of their recordings finds.
 func again(t *testing.T, sum *results) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(*replay, "*.json"))
@@ -38,7 +38,7 @@ func again(t *testing.T, sum *results) {
 	}
 }
 
-// keptOutcome reads what save wrote.
+// keptOutcome reads the files that save wrote.
 func keptOutcome(t *testing.T, file string) *outcome {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -52,7 +52,7 @@ func keptOutcome(t *testing.T, file string) *outcome {
 	return &o
 }
 
-// keptVerdict is the verdict of a run that an earlier -keep has, if it need not be repeated.
+// keptVerdict returns the verdict of a run kept by an earlier -keep, if it need not be repeated.
 func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 	t.Helper()
 	file := fileName(*keep, name, n) + ".json"
@@ -60,7 +60,7 @@ func keptVerdict(t *testing.T, name string, n uint64) *verdict {
 		return nil
 	}
 	o := keptOutcome(t, file)
-	if o.Diagnosis == nil { // kept by a version without it
+	if o.Diagnosis == nil { // kept by a version without diagnoses
 		o.Diagnosis = tapes.Diagnose(t, fileName(*keep, name, n)+".db")
 	}
 	if v := tapes.Judge(o); v.Undisturbed() {
@@ -76,7 +76,7 @@ func fit(v *verdict) bool {
 		(v.Undisturbed() && len(v.Misled) == 0 || *disturbed && len(v.Want) > 0 && !v.Hampered)
 }
 
-// saveTape writes the tape of a run with -tapes, if it is fit for one.
+// saveTape writes the run's tape if -tapes is set and the run is fit for one.
 func saveTape(t *testing.T, v *verdict, db string) {
 	t.Helper()
 	if *tapeDir != "" && fit(v) {

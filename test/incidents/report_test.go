@@ -71,11 +71,11 @@ func ratio(part, whole int) string {
 	return fmt.Sprintf("%.3f", float64(part)/float64(whole))
 }
 
-// leastRight is the share of first runs that must be right: docs/design/accuracy.md has the
-// measured share.
+// leastRight is the minimum share of right first runs: docs/design/accuracy.md has the measured
+// share.
 const leastRight = 0.85
 
-// gate fails the test if less is right than must be.
+// gate fails the test if too few results are right.
 func gate(t *testing.T, all []*verdict) {
 	t.Helper()
 	var sum tally
@@ -95,7 +95,7 @@ func gate(t *testing.T, all []*verdict) {
 	}
 }
 
-// measured reports the share of right undisturbed runs, in all and by family.
+// measured reports the share of right undisturbed runs, overall and by family.
 func measured(t *testing.T, all []*verdict) {
 	t.Helper()
 	var sum, disturbed tally
@@ -150,7 +150,7 @@ func percents(list []float64) (percent []float64) {
 	return percent
 }
 
-// rowOf is the row of a scenario.
+// rowOf formats the row of a scenario.
 func rowOf(name string, s *tally) string {
 	times, delay := "", ""
 	if s.judged > 0 {
@@ -160,7 +160,7 @@ func rowOf(name string, s *tally) string {
 		times, share(s.covered, s.judged), s.wrong, delay, share(s.diagnosed, s.runs))
 }
 
-// table is the result of all runs, in Markdown.
+// table formats the result of all runs in Markdown.
 func table(all []*verdict) string {
 	by := map[string]*tally{}
 	var sum, silent, disturbed tally
@@ -216,7 +216,7 @@ func table(all []*verdict) string {
 	return b.String()
 }
 
-// weakest are the scenarios whose cause is right in less than 0.8 of the runs.
+// weakest returns the scenarios whose cause is right in less than 0.8 of the runs.
 func weakest(by map[string]*tally) string {
 	var names []string
 	for name, s := range by {

@@ -30,28 +30,28 @@ type run struct {
 	lab     *lab
 	plan    plan
 	cpu     int    // the victim's CPU
-	dir     string // directory for its files, on a disk
+	dir     string // directory for the run's files, on a disk
 	args    []string
 	env     []string
-	machine gpu.Machine // the machine's GPUs, for the session
+	machine gpu.Machine // the machine's GPUs, as the session sees them
 	child   *testkit.Child
 	pids    []int          // the victim's processes
-	all     group          // group of all processes of the run
-	group   group          // group of the victim
-	memory  group          // group of the memory controller; empty: not used
+	all     group          // cgroup of all processes of the run
+	group   group          // cgroup of the victim
+	memory  group          // cgroup of the memory controller; empty: not used
 	log     string         // path of the victim's clock
-	told    string         // the last word of the faults program
+	told    string         // last line of the faults program
 	peer    *testkit.Child // the victim's peer
-	network group          // group of the peer
+	network group          // cgroup of the peer
 	clock   clock
 	steps   []step // set at the end
 
 	disturbers   []disturber
 	times        []window        // when each fault was active
 	delays       []time.Duration // time for which the victim was runnable during each fault
-	since, until int64           // only time between them is judged
+	since, until int64           // range of the judged time
 	tape         *tapes.Recorder
-	agent        float64       // share of a CPU that this process took
+	agent        float64       // CPUs that this process used
 	stolen       time.Duration // CPU time that the hypervisor stole
 }
 
@@ -60,7 +60,7 @@ type window struct{ From, To int64 }
 
 const (
 	usual   = 4900 * ms // length of a run; it ends with the next tick, once a second
-	running = 700 * ms  // how long a victim runs that is traced later
+	running = 700 * ms  // how long a victim runs before it is traced
 	tail    = 700 * ms  // time from the last fault to the end of a run
 )
 
@@ -73,7 +73,7 @@ func (l *lab) perform(t testing.TB, name string, n uint64, p plan, db string, at
 	return o
 }
 
-// carryOut runs a plan, and returns the run and when tracing began.
+// carryOut runs a plan, and returns the run and the time when tracing began.
 func (l *lab) carryOut(t testing.TB, p plan, db string, at *place) (*run, time.Time) {
 	t.Helper()
 	if at.need == alone && !p.anywhere { // so that ingero does not take the victim's CPU
@@ -127,8 +127,8 @@ func (r *run) wait(at time.Time) {
 	<-timer.C
 }
 
-// trace traces the victim with a session for the length of the run. The faults begin and end, then
-// a while without faults follows. It returns when tracing began.
+// trace traces the victim with a session for the length of the run. The faults begin and end, and a
+// period without faults follows. It returns the time when tracing began.
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
@@ -164,8 +164,8 @@ func (r *run) trace(db string) time.Time {
 	return began
 }
 
-// runDelay is the time for which the victim's main thread was runnable, by the scheduler's own
-// account.
+// runDelay returns the time for which the victim's main thread was runnable, by the scheduler's own
+// count.
 func (r *run) runDelay() (d time.Duration) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", r.child.PID()))
 	var cpu time.Duration
@@ -175,7 +175,7 @@ func (r *run) runDelay() (d time.Duration) {
 	return d
 }
 
-// ownCPU is this process's CPU time.
+// ownCPU returns this process's CPU time.
 func ownCPU(t testing.TB) time.Duration {
 	t.Helper()
 	var u syscall.Rusage

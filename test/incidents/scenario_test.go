@@ -11,7 +11,7 @@ import (
 
 const ms = time.Millisecond
 
-// row is a scenario, which a seed turns into a plan.
+// row is a scenario. A seed turns it into a plan.
 type row struct {
 	name  string
 	alone bool // needs both CPUs
@@ -19,10 +19,10 @@ type row struct {
 	plan  func(s *seed) plan
 }
 
-// families are all scenarios.
+// families lists all scenarios.
 var families = []struct {
 	name string
-	full bool // all its rows are full
+	full bool // all rows are full
 	rows []row
 }{
 	{name: "healthy", rows: healthyRows},
@@ -39,7 +39,7 @@ var families = []struct {
 	{name: "xid", rows: xidRows},
 }
 
-// known are scenarios that are not judged right, and why. They are run, and counted.
+// known maps scenarios that are judged wrong to the reason. They still run and count.
 var known = map[string]string{
 	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
 	"disk/slow reads for half a second":                     "what a loader waits for the disk is all counted, that of normal steps too",
@@ -51,41 +51,41 @@ var known = map[string]string{
 	"disk/the loader's reads are slow, before the attach":   "what the worker does on a CPU beside its reads is said as well",
 }
 
-// plan is one scenario with all its numbers.
+// plan is one scenario with all its parameters.
 type plan struct {
 	victim victim
 	faults []fault
 	length time.Duration // 0: the usual length
 	want   []want        // expected chains; empty: none may exist
-	also   []string      // rules of other chains that are true
-	// anywhere means that ingero may run on the victim's CPU, since no other one is free.
+	also   []string      // rules of other true chains
+	// anywhere means that ingero may run on the victim's CPU, since no other CPU is free.
 	anywhere bool
 }
 
-// victim is a workload. It is traced from its first CUDA call on.
+// victim is a workload, traced from its first CUDA call on.
 type victim struct {
-	main    string   // the script: see testdata/victim.c
-	threads []string // further threads
-	workers []string // further processes, which it forks
+	main    string   // script of the main thread: see testdata/victim.c
+	threads []string // scripts of further threads
+	workers []string // scripts of further processes, which the victim forks
 	env     []string
 	args    []string
-	// program replaces the lab's program; it keeps the clock in the run's log.
+	// program replaces the lab's program; it must keep the clock in the run's log.
 	program func(r *run) []string
-	// service means that its steps are as long as their work, not as the time since the step
-	// before.
+	// service means that a step's length is that of its work, without the time since the
+	// previous step.
 	service bool
 	// noClock means that the program keeps no clock, so its lost time is unknown.
 	noClock bool
 	roams   bool // runs on all CPUs
 	depth   int  // batches in the pipe between workers and loop; 0: 1
 	running bool // runs for a second before it is traced
-	// prepare makes what it needs before it starts.
+	// prepare sets up what the victim needs before it starts.
 	prepare func(r *run)
 }
 
-// fault is something that is done to the victim for a time.
+// fault is a disturbance of the victim for a time.
 type fault struct {
-	from, to time.Duration // since tracing began; from 0: before, to 0: up to the end
+	from, to time.Duration // since tracing began; from 0: before it, to 0: until the end
 	begin    func(r *run) disturber
 }
 
@@ -97,18 +97,18 @@ type disturber struct {
 
 // want is an expected chain.
 type want struct {
-	rules   []string         // any of them
+	rules   []string         // any of these rules
 	culprit func(*run) []int // any of these processes; nil: no culprit
-	// with are rules whose chains may share the same loss, in unknown proportion. They may be
+	// with lists rules whose chains may share the same loss, in unknown proportion. They may be
 	// absent.
 	with []string
-	// lost is the truth; nil: what all steps during the faults took more than the others.
+	// lost is the truth; nil: how much longer all steps during the faults took than the others.
 	lost func(r *run) lost
-	// fault is the index of its fault, for the time of the first loss.
+	// fault is the index of the chain's fault, for the time of the first loss.
 	fault int
 }
 
-// seed is the source of a scenario's numbers.
+// seed is the random source of a scenario's parameters.
 type seed struct {
 	*rand.Rand
 	number uint64
@@ -140,7 +140,7 @@ func byFault(r *run) []int {
 	return pids
 }
 
-// byFaultNo returns those of one fault.
+// byFaultNo returns the processes of one fault.
 func byFaultNo(i int) func(*run) []int {
 	return func(r *run) []int { return r.disturbers[i].pids }
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// smoke are scenarios with strong faults, of each large family.
+// smoke lists scenarios with strong faults, of each large family.
 var smoke = []string{
 	"cpu/four hogs", "cpu/a CPU quota", "cuda/an allocation storm", "cuda/copies take 40 % of the time",
 	"stop/stopped by a signal, again and again", "stop/a debugger looks at it", "threads/a lock that another thread holds",
@@ -20,13 +20,13 @@ var smoke = []string{
 // leastNamed is the number of scenarios whose cause must be named in some tick.
 //
 // On two CPUs with 25 to 35 other runnable threads (compilers, tests of other programs, stress-ng
-// --cpu 2), the causes of all scenarios of the lab were named in more than 0.96 of the runs, and of
-// these twelve in 35 of 36. Were it 0.8, fewer than 4 of 12 would be named with a probability of
-// sum(i=0..3) C(12,i) 0.8^i 0.2^(12-i) = 6.2e-5. If kernel and engine do not fit together, none is
+// --cpu 2), the causes of all scenarios of the lab were named in more than 0.96 of the runs, and
+// those of these twelve in 35 of 36. At 0.8, fewer than 4 of 12 would be named with a probability
+// of sum(i=0..3) C(12,i) 0.8^i 0.2^(12-i) = 6.2e-5. If kernel and engine do not match, none is
 // named.
 const leastNamed = 4
 
-// On a live kernel most causes are named: kernel programs, records, steps and rules work together.
+// On a live kernel most causes are named: BPF programs, records, steps and rules work together.
 // Other tests measure the accuracy.
 func TestSmoke(t *testing.T) {
 	l := newLab(t, byDefault(t))

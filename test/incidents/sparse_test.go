@@ -13,7 +13,7 @@ import (
 var tapeDir = flag.String("tapes", "", "directory to write the tapes of right and undisturbed runs to (runs are made alone, with few launches)")
 
 // fewer is the factor by which -tapes divides the launches of a step. Steps with more than
-// mostLaunches belong to a fault that needs them.
+// mostLaunches belong to a fault that needs that many.
 const (
 	fewer        = 4
 	mostLaunches = 50
@@ -30,7 +30,7 @@ func fewerLaunches(n, us int) (int, int) {
 	return n / fewer, us * n / (n / fewer)
 }
 
-// thinned is a victim's script; with -tapes it has fewer launches.
+// thinned returns a victim's script; with -tapes it has fewer launches.
 func thinned(script string) string {
 	if *tapeDir == "" {
 		return script
@@ -44,7 +44,7 @@ func thinned(script string) string {
 	})
 }
 
-// thinnedArgs are the arguments of the loop program; with -tapes it has fewer launches.
+// thinnedArgs returns the arguments of the loop program; with -tapes it has fewer launches.
 func thinnedArgs(args []string) []string {
 	count, length := slices.Index(args, "--launches"), slices.Index(args, "--kernel-us")
 	if *tapeDir == "" || count < 0 || length < 0 {

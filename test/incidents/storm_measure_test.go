@@ -12,8 +12,8 @@ import (
 	"ingero/test/tapes"
 )
 
-// A job launches little, then thirty thousand kernels a second for 10 s, then little again. Shed
-// steps return, no chain is made, and each step is found with its length by the program's own
+// A job launches little, then thirty thousand kernels a second for 10 s, then little again. The
+// shed steps return, no chain is made, and each step is found with its length by the program's own
 // clock.
 func TestStorm(t *testing.T) {
 	l := newLab(t, byDefault(t))

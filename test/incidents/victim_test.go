@@ -19,7 +19,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// The file that a victim and the lab share: see struct step_log in testdata/victim.h.
+// Layout of the file that a victim and the lab share: see struct step_log in testdata/victim.h.
 const (
 	logCount   = 8
 	logPIDs    = 16
@@ -30,10 +30,10 @@ const (
 	logSize    = logSteps + logMax*logStep
 )
 
-// turn is how long a process of a run keeps a CPU that others want.
+// turn is the time slice of a run's processes.
 const turn = time.Millisecond
 
-// clock is a victim's own clock, in memory that the victim writes.
+// clock is a victim's own clock, in memory that it shares with the lab.
 type clock struct{ mem []byte }
 
 // step is one step by the victim's clock.
@@ -42,7 +42,7 @@ type step struct {
 	Kind       uint64
 }
 
-// newClock makes a clock and its file for the victim, in memory, so that no disk delays it.
+// newClock creates the victim's clock and its file, in memory, so that no disk delays it.
 func newClock(t testing.TB) (c clock, path string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "ingero-lab-")
@@ -67,7 +67,7 @@ func newClock(t testing.TB) (c clock, path string) {
 	return clock{mem}, path
 }
 
-// word is a number in the file.
+// word returns a number in the file.
 func (c clock) word(at int) uint64 { return binary.LittleEndian.Uint64(c.mem[at:]) }
 
 // fault switches the victim's own fault.
@@ -79,10 +79,10 @@ func (c clock) fault(on bool) {
 	binary.LittleEndian.PutUint64(c.mem, mode)
 }
 
-// count is the number of steps so far.
+// count returns the number of steps so far.
 func (c clock) count() int { return int(min(c.word(logCount), logMax)) }
 
-// pids are the victim's processes.
+// pids returns the victim's processes.
 func (c clock) pids() []int {
 	var out []int
 	for i := range logMaxPIDs {
@@ -93,7 +93,7 @@ func (c clock) pids() []int {
 	return out
 }
 
-// steps are all steps so far.
+// steps returns all steps so far.
 func (c clock) steps() []step {
 	out := make([]step, c.count())
 	for i := range out {
@@ -103,7 +103,7 @@ func (c clock) steps() []step {
 	return out
 }
 
-// start starts the victim, which makes no step before the line "go".
+// start starts the victim, which makes no step before it reads the line "go".
 func (r *run) start() {
 	r.t.Helper()
 	v := &r.plan.victim
@@ -135,8 +135,8 @@ func (r *run) start() {
 	cmd.Env = slices.Concat(os.Environ(), v.env, r.env)
 	r.child = testkit.Start(r.t, cmd)
 	r.join(r.group, r.child.PID())
-	// Its time slices are a little shorter than others', so that it does not wait for their end
-	// when it wakes (from Linux 6.12 on). Those of faults are as long.
+	// The victim's time slices are a little shorter than others', so that it does not wait for
+	// their end when it wakes (from Linux 6.12 on). Faults have the same slices.
 	if err := unix.SchedSetAttr(r.child.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
 		r.t.Fatal(err)
 	}
@@ -147,12 +147,12 @@ func (r *run) start() {
 	}
 }
 
-// place replaces the CPUs: CPU is the victim's, OTHER the other one.
+// place replaces the words for CPUs: CPU is the victim's, OTHER the other one.
 func (r *run) place(text string) string {
 	return strings.NewReplacer("CPU", strconv.Itoa(r.cpu), "OTHER", strconv.Itoa(1-r.cpu)).Replace(text)
 }
 
-// lengths are the lengths of the selected steps, by kind.
+// lengths returns the lengths of the selected steps, by kind.
 func (r *run) lengths(steps []step, in func(s *step) bool) map[uint64][]time.Duration {
 	out := map[uint64][]time.Duration{}
 	for i := 1; i < len(steps); i++ {
@@ -163,7 +163,7 @@ func (r *run) lengths(steps []step, in func(s *step) bool) map[uint64][]time.Dur
 	return out
 }
 
-// length is the length of step i.
+// length returns the length of step i.
 func (r *run) length(steps []step, i int) time.Duration {
 	if r.plan.victim.service {
 		return time.Duration(steps[i].End - steps[i].Begin)
@@ -171,15 +171,15 @@ func (r *run) length(steps []step, i int) time.Duration {
 	return time.Duration(steps[i].End - steps[i-1].End)
 }
 
-// warmUp is the number of first steps that are not normal.
+// warmUp is the number of first steps that are excluded.
 const warmUp = 5
 
-// usualStep is the length of unaffected steps of a kind, and its error; ns.
+// usualStep is the mean length of unaffected steps of a kind, and its error, in ns.
 type usualStep struct{ mean, unsure float64 }
 
-// normal returns the length of steps that no fault touched, by kind: the mean without the longest
-// and shortest tenth. Its error is the difference between the steps before the first fault and
-// after it.
+// normal returns the length of steps without a fault, by kind: the mean without the longest and
+// shortest tenth. The error is at least half the difference between the steps before the first
+// fault and those after it.
 func (r *run) normal(steps []step) map[uint64]usualStep {
 	out := map[uint64]usualStep{}
 	free := steps[min(warmUp, len(steps)):]
@@ -202,7 +202,7 @@ func (r *run) normal(steps []step) map[uint64]usualStep {
 	return out
 }
 
-// trimmed is the mean without the longest and the shortest tenth, and its standard error.
+// trimmed returns the mean without the longest and the shortest tenth, and its standard error.
 func trimmed(all []time.Duration) (mean, unsure float64) {
 	slices.Sort(all)
 	all = all[len(all)/10 : len(all)-len(all)/10]
@@ -223,8 +223,8 @@ func touches(times []window, s *step, after time.Duration) bool {
 	return slices.ContainsFunc(times, func(w window) bool { return s.End > w.From && s.Begin < w.To+int64(after) })
 }
 
-// excess is what the steps that faults touched took more than others, and the end of the first
-// longer one.
+// excess returns how much longer the steps during the faults took than others, and the end of the
+// first longer step.
 func (r *run) excess(faults ...window) (l lost, first int64) {
 	normal := r.normal(r.steps)
 	var sum, unsure float64
@@ -249,7 +249,7 @@ func (r *run) excess(faults ...window) (l lost, first int64) {
 	return lost{Min: time.Duration(max(sum-slack, 0)), Mid: time.Duration(max(sum, 0)), Max: time.Duration(max(sum+slack, 0))}, first
 }
 
-// within is the loss during one of several successive faults.
+// within returns the loss during one of several successive faults.
 func within(fault int) func(*run) lost {
 	return func(r *run) lost {
 		l, _ := r.excess(r.times[fault])
@@ -257,13 +257,14 @@ func within(fault int) func(*run) lost {
 	}
 }
 
-// throttled is the time for which the victim's quota was used up. Some of it may have cost nothing.
+// throttled returns the time for which the victim's quota was used up. Part of it may have cost
+// nothing.
 func throttled(r *run) lost {
 	d := time.Duration(r.group.number("cpu.stat", "throttled_time"))
 	return lost{Min: d / 2, Mid: d, Max: d * 11 / 10}
 }
 
-// delayed is the time for which the victim was runnable during a fault.
+// delayed returns the time for which the victim was runnable during a fault.
 func delayed(fault int) func(*run) lost {
 	return func(r *run) lost {
 		d := r.delays[fault]
@@ -271,7 +272,7 @@ func delayed(fault int) func(*run) lost {
 	}
 }
 
-// beside is the loss beside something else at the same time.
+// beside returns the whole loss without another concurrent one.
 func beside(other func(*run) lost) func(*run) lost {
 	return func(r *run) lost {
 		all, _ := r.excess(r.times...)

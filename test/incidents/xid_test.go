@@ -9,12 +9,13 @@ import (
 	"ingero/internal/testkit"
 )
 
-// reports writes a GPU fault to the kernel's log that names a process of the victim.
+// reports returns a fault that writes a GPU fault to the kernel log, which names a process of the
+// victim.
 func reports(code, which int) func(*run) disturber {
 	return func(r *run) disturber {
 		testkit.KernelLog(r.t, false)
 		pid := r.processes()[which]
-		line := fmt.Sprintf("NVRM: Xid (PCI:0000:75:00): %d, pid=%d, name=victim, Ch 00000008, intr 00000000\n", code, pid) // without a newline the kernel holds the line back
+		line := fmt.Sprintf("NVRM: Xid (PCI:0000:75:00): %d, pid=%d, name=victim, Ch 00000008, intr 00000000\n", code, pid) // without a newline the kernel log holds the line back
 		if err := os.WriteFile("/dev/kmsg", []byte(line), 0); err != nil {
 			r.t.Fatal(err)
 		}
@@ -25,8 +26,8 @@ func reports(code, which int) func(*run) disturber {
 }
 
 var xidRows = []row{
-	// Both processes launch all the time. On one CPU each would wait for the other, the longer the
-	// more they launch, and cpu-taken would be true.
+	// Both processes launch all the time. On one CPU each would wait for the other, longer the more
+	// they launch, and cpu-taken would be true.
 	{name: "a fault ends a process", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "copy 262144; launch 20 400; sync; cpu 300", workers: []string{"pin OTHER; launch 8 300; sync; !sleep 100000; !quit"}, env: blocks},
 			want: []want{{rules: []string{"xid"}, lost: itsLast}}, faults: during(s, short, long, reports(one(s, 13, 31), 1))}
@@ -36,5 +37,5 @@ var xidRows = []row{
 	}},
 }
 
-// itsLast is how long the process that ends exists after the fault.
+// itsLast is how long the process exists after the fault.
 func itsLast(*run) lost { return lost{Min: 90 * ms, Mid: 110 * ms, Max: 150 * ms} }

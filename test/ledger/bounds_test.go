@@ -22,11 +22,11 @@ func (b bounds) check(t testing.TB, what string, got, slack int64) {
 }
 
 // slack is the allowed difference between the ledger's sums and other clocks. The scheduler's clock
-// is that of the last interrupt. None of the thread's clocks includes stolen time. The kernel shows
-// that in steps of 10 ms per CPU, so up to 20 ms of two CPUs stay invisible in any run, if the
-// hypervisor ever stole some. An idle virtual CPU resumes slowly: beside a load, 56 switches came
-// 75 us late in the mean, in the worst of some twenty runs. If that is exponential, the mean of 56
-// varies by 10 us: 200 us are twelve times that.
+// is as old as the last interrupt. None of the thread's clocks includes stolen time, which the
+// kernel reports in steps of 10 ms per CPU. So up to 20 ms of two CPUs stay invisible in any run,
+// if the hypervisor ever stole some. An idle virtual CPU resumes slowly: beside a load, 56 switches
+// were 75 us late on average, in the worst of some twenty runs. If that is exponential, the mean of
+// 56 varies by 10 us: 200 us are twelve times that.
 func (r *run) slack(wall, switches int64) int64 {
 	slack := int64(ms) + wall/50 + switches*int64(200*time.Microsecond)
 	if r.shared {
@@ -67,8 +67,8 @@ func (r *run) sums(t testing.TB) {
 			waited[w.State] += w.Duration
 		}
 		if w.Flags&events.WaitIdle != 0 {
-			// The scheduler does not reread its clock when an idle CPU switches to a thread: a CPU
-			// that comes late is on-CPU time by the thread's clock.
+			// The scheduler does not reread its clock when an idle CPU switches to a thread: a late
+			// CPU is on-CPU time by the thread's clock.
 			cpu.low -= w.Taken
 			waits.high += w.Taken
 		}
@@ -84,14 +84,14 @@ func (r *run) sums(t testing.TB) {
 
 	for state, all := range map[events.WaitState]int64{
 		events.WaitRunnable: got.Runnable, events.WaitThrottled: got.Throttled, events.WaitBlocked: got.Blocked} {
-		// A short wait has no record. A wait that is moved to another CPU is in pieces.
+		// A short wait has no record. A wait that moves to another CPU is split.
 		short := r.slack(0, 0) + 6*switches*recorded
 		bounds{all - short, all}.check(t, fmt.Sprintf("waits with records, %v", state), waited[state], r.slack(0, 0))
 	}
 }
 
-// blockedAtLeast checks the blocked time of each call against the program's sleep, less its
-// runnable time after reading its clock.
+// blockedAtLeast checks each call's blocked time: at least the program's sleep, less its runnable
+// time after it read its clock.
 func blockedAtLeast(d time.Duration) func(testing.TB, *run) {
 	return func(t testing.TB, r *run) {
 		for i := range r.calls {
@@ -160,7 +160,7 @@ func charged(t testing.TB, r *run) {
 			continue
 		}
 		for n := range used {
-			// Time of a culprit while the thread was not runnable is not charged.
+			// A culprit's time while the thread was not runnable is not charged.
 			d := min(in.hog[n], in.delay)
 			used[n].add(max(d-in.outside()-max(in.blocked, 0), 0), d)
 		}
@@ -240,7 +240,7 @@ func throttled(t testing.TB, r *run) {
 			}
 		}
 	}
-	// 20 ms of CPU time take 10 periods, and each period has at most 2 ms with the CPU.
+	// 20 ms of CPU time take 10 periods, and each period allows at most 2 ms on the CPU.
 	if got < int64(100*ms) || records == 0 {
 		t.Errorf("throttled for %v, in %d waits", time.Duration(got), records)
 	}

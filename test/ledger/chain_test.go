@@ -19,7 +19,7 @@ import (
 // followed is the number of wakers through which a wait is followed: MAX_HOPS in bpf/abi.h.
 const followed = 4
 
-// Along a chain of waiting threads, the wait is explained by what the last one does. Each thread is
+// Along a chain of waiting threads, the last thread's work explains the wait. Each thread is
 // enrolled, up to the fourth hop, once the one before it has an account, so the first rounds are
 // unexplained.
 func TestChainOfWakers(t *testing.T) {
@@ -85,7 +85,7 @@ func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
 	return most
 }
 
-// A wait for a lock in turns, which timers end except for the last one, counts wholly as a wait for
+// A wait for a lock in turns, all but the last of which end by timers, counts wholly as a wait for
 // the lock's holder.
 func TestLockInTurns(t *testing.T) {
 	_, program := buildProgram(t, "turns")
@@ -120,7 +120,7 @@ func TestLockInTurns(t *testing.T) {
 	}
 }
 
-// The waker of a wait also has its start time, as the kernel reports it for each thread.
+// The waker of a wait has a start time, as the kernel reports it for each thread.
 func TestWakerHasItsStart(t *testing.T) {
 	_, program := buildChain(t)
 	child, tids := startChain(t, program, 2)
@@ -157,7 +157,7 @@ func TestWakerHasItsStart(t *testing.T) {
 	}
 }
 
-// startOf is when a process was started, in ticks since boot.
+// startOf returns a process's start time, in ticks since boot.
 func startOf(t *testing.T, pid uint32) uint32 {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -185,7 +185,7 @@ func numbers(t *testing.T, line string) (out []uint32) {
 	return out
 }
 
-// buildChain builds the program of a chain of wakers, and its library.
+// buildChain builds the program that forms a chain of wakers, and its library.
 func buildChain(t *testing.T) (dir, program string) {
 	t.Helper()
 	return buildProgram(t, "chain")
@@ -202,14 +202,14 @@ func buildProgram(t *testing.T, name string) (dir, program string) {
 	return dir, program
 }
 
-// startChain starts it, and returns the calling thread and those behind it.
+// startChain starts the program, and returns the calling thread and those behind it.
 func startChain(t *testing.T, program string, hops int) (child *testkit.Child, tids []uint32) {
 	t.Helper()
 	child = testkit.Start(t, exec.Command(program, strconv.Itoa(hops), "60", "2000"))
 	return child, numbers(t, child.Line(""))
 }
 
-// A waker without a recent long wait loses its slot to others, even while it sleeps, and gets one
+// A waker without a recent long wait loses its slot to others, even while it sleeps. It gets a slot
 // again when it ends long waits again.
 func TestUnusedWakers(t *testing.T) {
 	dir, program := buildChain(t)

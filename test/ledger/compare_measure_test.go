@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// clockSlack is how far consistent clocks may differ, ns.
+	// clockSlack is how far consistent clocks may differ, in ns.
 	clockSlack = 40_000
-	// tolerance is the allowed error in any part of a call, ns. It includes the wake-up of a CPU
+	// tolerance is the allowed error in any part of a call, in ns. It includes the wake-up of a CPU
 	// and the cost of the probes. Longer parts may be off by 2 %.
 	tolerance = 50_000
-	// perSwitch is how far the scheduler's clock may lag at each switch, ns: it is that of the
+	// perSwitch is how far the scheduler's clock may lag at each switch, in ns: it is as old as the
 	// interrupt that caused the switch.
 	perSwitch = 8_000
 	// looks is how often the programs check stolen time in a call, besides switches: at the
@@ -26,7 +26,7 @@ const (
 	looks = 3
 )
 
-// parts are the times of a call or a gap, ns, in the order of partNames.
+// parts are the times of a call or a gap, in ns, in the order of partNames.
 type parts [5]int64
 
 var partNames = [len(parts{})]string{"duration", "on-CPU", "runnable", "throttled", "blocked"}
@@ -43,7 +43,7 @@ func (t *truth) parts() parts {
 	return parts{t.wall, t.cpu, max(t.delay-t.throttled, 0) + t.stolen, t.throttled, t.wasBlocked()}
 }
 
-// wasBlocked is the thread's blocked time.
+// wasBlocked returns the thread's blocked time.
 func (t *truth) wasBlocked() int64 {
 	if t.blocked < 0 {
 		return t.wall - t.cpu - t.delay
@@ -62,7 +62,7 @@ func (t *truth) disturbed() bool {
 	return t.delay < t.throttled-clockSlack || t.margin > short || t.aside > short || distance(t.unexplained(), 0) > t.clocks()
 }
 
-// unexplained is the remainder of the clocks for a call of known blocked time.
+// unexplained returns the remainder of the clocks for a call of known blocked time.
 func (t *truth) unexplained() int64 {
 	if t.blocked < 0 {
 		return 0
@@ -70,13 +70,13 @@ func (t *truth) unexplained() int64 {
 	return t.wall - t.cpu - t.stolen - t.delay - t.blocked
 }
 
-// clocks is how far the clocks of a call may differ.
+// clocks returns how far the clocks of a call may differ.
 func (t *truth) clocks() int64 { return clockSlack + t.late() }
 
-// late is how far the clocks may differ because of the thread's switches.
+// late returns how far the clocks may differ because of the thread's switches.
 func (t *truth) late() int64 { return (slower() + perSwitch) * t.switches() }
 
-// slack is the allowed error in a part of this call.
+// slack returns the allowed error in a part of this call.
 func (t *truth) slack(part int64) int64 { return max(tolerance, part/50) + t.late() }
 
 // median returns the median of values, which it sorts.
@@ -85,8 +85,8 @@ func median(v []int64) int64 {
 	return v[len(v)/2]
 }
 
-// medians returns the error of the records of calls or gaps, and the allowed error, in the median
-// of the n that can be compared.
+// medians returns the median error of the records of calls or gaps, and the allowed median error,
+// over the n records that can be compared.
 func (r *run) medians(inner bool, truths []truth, of func(*events.Call) parts) (off, allowed parts, n int) {
 	var offs, limits [len(parts{})][]int64
 	for i := range truths {
@@ -129,9 +129,9 @@ func (r *run) compare(t testing.TB) {
 	r.compareWaits(t)
 }
 
-// compareSums checks the sums of the records of calls with the gaps before them. A call and its gap
-// count as one here: if the hypervisor stops the machine between the program's reading and the
-// probe's, time moves from one to the other.
+// compareSums checks the sums of calls and the gaps before them. A call and its gap count as one
+// here: if the hypervisor stops the machine between the program's reading and the probe's, time
+// moves from one to the other.
 func (r *run) compareSums(t testing.TB) {
 	t.Helper()
 	var got, want, allowed parts
@@ -156,7 +156,7 @@ func (r *run) compareSums(t testing.TB) {
 	}
 }
 
-// compareWaits checks that the waits in a call add up to its parts, except short ones.
+// compareWaits checks that the waits in a call add up to its parts, except short waits.
 func (r *run) compareWaits(t testing.TB) {
 	t.Helper()
 	guest := testkit.Stolen(t) > 0
@@ -177,9 +177,9 @@ func (r *run) compareWaits(t testing.TB) {
 				short += looks * recorded
 			}
 			if r.roam || r.meddle != "" {
-				short *= 3 // a wait that is moved is in pieces
+				short *= 3 // a wait that moves is split
 			}
-			// The probes' cost is subtracted from the call, but not from its waits.
+			// The probes' cost is subtracted from the call but not from its waits.
 			if sum[state] > part+recorded || sum[state] < part-short {
 				t.Errorf("call %d was %v for %v, its waits sum to %v", i, state, time.Duration(part), time.Duration(sum[state]))
 			}
@@ -187,7 +187,7 @@ func (r *run) compareWaits(t testing.TB) {
 	})
 }
 
-// String compares the truth and the ledger in readable form.
+// String shows the truth and the ledger side by side.
 func (r *run) String() string {
 	var want, got [len(parts{})][]int64
 	for i := range r.calls {

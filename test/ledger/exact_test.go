@@ -38,7 +38,7 @@ func checkExactly(t *testing.T, how tracing, workloads ...workload) {
 func (r *run) exact(t testing.TB) {
 	t.Helper()
 	for _, d := range r.ticks[len(r.ticks)-1].Drops {
-		// Any program can fill the kernel's log.
+		// Any program can fill the kernel log.
 		if d.Count > 0 && !strings.HasPrefix(d.Reason, "kernel-log-") && !testkit.HasNoAccount(d.Reason) {
 			t.Errorf("dropped: %d, %s", d.Count, d.Reason)
 		}
@@ -129,7 +129,7 @@ func inside(c *events.Call) *tick.Times {
 	return &tick.Times{OnCPU: uint64(c.OnCPU), Runnable: uint64(c.Runnable), Throttled: uint64(c.Throttled), Blocked: uint64(c.Blocked)}
 }
 
-// distance returns by how much two values differ.
+// distance returns the difference of two values.
 func distance[T int64 | uint64](a, b T) T { return max(a, b) - min(a, b) }
 
 // taken checks that the CPU's time in each runnable wait has owners, and does not exceed the wait.
@@ -180,7 +180,7 @@ func (r *run) account(t testing.TB) {
 	// An account with missing switches is limited to what is possible. The probes' cost, if
 	// subtracted from calls, stays in the account.
 	unseen := slices.ContainsFunc(r.calls, func(c events.Call) bool { return c.Flags&events.CallUnseen != 0 })
-	// So is a call in which the kernel's clock went back: it has no on-CPU time left.
+	// The same holds for a call in which the kernel's clock went back: it has no on-CPU time left.
 	cut := slices.ContainsFunc(r.calls, func(c events.Call) bool { return c.OnCPU == 0 })
 	if cut && th.InCalls.Total() != in.Total() {
 		t.Errorf("in calls %+v, the records sum to %+v, which is another time", th.InCalls, in)

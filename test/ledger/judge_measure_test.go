@@ -13,7 +13,7 @@ import (
 // attempts is the maximum number of runs of a workload until it can be judged.
 const attempts = 5
 
-// collector is a test whose errors are collected instead of reported.
+// collector is a test that collects its errors instead of reporting them.
 type collector struct {
 	testing.TB
 	wrong []string
@@ -36,16 +36,16 @@ func collect(t testing.TB, checks ...func(testing.TB)) []string {
 	return c.wrong
 }
 
-// observe is trace with a witness.
+// observe runs trace with a witness.
 func observe(t testing.TB, how tracing, workloads ...workload) []*run {
 	t.Helper()
 	how.witness = newWitness(t)
 	return trace(t, how, workloads...)
 }
 
-// judge checks what holds for each workload, and runs the workload's own check. A measurement that
-// fails while the hypervisor stole CPU time says nothing about the ledger, so the workload runs
-// again. The checks that need no clock are never repeated.
+// judge checks what holds for each workload, and runs the workload's own check. If a measurement
+// fails while the hypervisor stole CPU time, the workload runs again, since the failure says
+// nothing about the ledger. The checks that need no clock are never repeated.
 func judge(t testing.TB, r *run) *run {
 	t.Helper()
 	r = again(t, r, func(r *run) string {

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeUp is the tolerated lateness of a CPU, in ns, without an allowance. An allowance of more than
+// wakeUp is the tolerated lateness of a CPU in ns, without an allowance. An allowance of more than
 // mostSlower is never made: such a machine is unfit for measurements.
 const (
 	wakeUp     = 20_000
 	mostSlower = 100_000
 )
 
-// slower is how much later than wakeUp a CPU of this machine resumes when the timer of a lone
-// sleeping thread has expired, in ns. Under a hypervisor that must reschedule an idle CPU more than
-// 80 us were seen. Nothing is traced meanwhile. It is 0 if CPUs resume in time.
+// slower is how much later than wakeUp a CPU of this machine resumes when a lone sleeping thread's
+// timer has expired, in ns. It was more than 80 us under a hypervisor that must reschedule an idle
+// CPU. Nothing is traced meanwhile. It is 0 if CPUs resume in time.
 var slower = sync.OnceValue(func() int64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

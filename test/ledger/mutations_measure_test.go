@@ -16,11 +16,11 @@ import (
 	"ingero/internal/testkit"
 )
 
-// mutations are possible mistakes of the ledger, each a change of its text, and the workload that
-// must reveal it.
+// mutations are possible mistakes of the ledger: a change of its text, and the workload that must
+// reveal it.
 var mutations = []struct {
 	name     string
-	file     string // of bpf/
+	file     string // file of bpf/
 	old, new string
 	workload workload
 }{
@@ -39,7 +39,7 @@ var mutations = []struct {
 		"__u32 nr = SYSCALL_NR(regs);", "__u32 nr = -1;", lateWake},
 }
 
-// beside is a thread that shares its CPU with a process.
+// beside is a thread that shares its CPU with another process.
 var beside = workload{scenario: "spin", count: 30, each: 12 * ms, hogs: []string{"spin CPU"}, check: compareCharged}
 
 // The comparisons fail when the ledger is wrong.
@@ -101,7 +101,7 @@ func compile(t testing.TB, name, old, new string) []byte {
 	return object
 }
 
-// compilerFlags are the flags with which the agent's programs are built.
+// compilerFlags returns the flags with which the agent's programs are built.
 func compilerFlags(root string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(root, "internal/bpf/doc.go"))
 	if err != nil {

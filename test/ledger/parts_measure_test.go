@@ -13,12 +13,12 @@ import (
 // quarter is a quota of a quarter of a CPU.
 var quarter = quota{5 * ms, 20 * ms}
 
-// Workloads that the mutations use, too.
+// Workloads that the mutations use too.
 var (
-	// A thread whose CPU is busy when it wakes, with a process that it may not preempt.
+	// A thread wakes while a process that it may not preempt has its CPU.
 	lateWake = workload{name: "woken while a real-time hog runs", scenario: "sleep", count: 60, each: 3 * ms,
 		hogs: []string{"burst CPU 5000 1000"}, check: wantSleep.compare}
-	// A thread with a quota, and a hog without one beside it.
+	// A thread with a quota, beside a hog without one.
 	neighbour = workload{name: "quota and a hog", scenario: "spin", count: 30, each: 30 * ms, quota: quarter,
 		hogs: []string{"spin CPU"}, check: compareCharged}
 )
@@ -63,7 +63,7 @@ func taken(waits []events.Wait, by func(*events.Wait) bool) (ns int64) {
 
 // compareCharged checks the charges of threads on the thread's CPU against their own clocks. Their
 // time while the quota throttled the thread is not charged, and cannot exceed the throttled time.
-// If not all names were kept, because too many threads had a turn, the rest may have been a hog's.
+// If too many threads had a turn to keep all names, the rest may have been a hog's.
 func compareCharged(t testing.TB, r *run) {
 	charged, most, least := make([]int64, len(r.culprits)), make([]int64, len(r.culprits)), make([]int64, len(r.culprits))
 	var nameless int64
@@ -105,7 +105,7 @@ func compareMoved(t testing.TB, r *run) {
 		if next < 0 {
 			continue
 		}
-		// A remainder that is too short for a record is only in the sums.
+		// A remainder too short for a record is only in the sums.
 		if after := waits[i+1+next]; distance(after.Start, w.End()) < recorded && after.CPU == w.CPU {
 			t.Errorf("moved away from CPU %d, and waits on for CPU %d", w.CPU, after.CPU)
 		}

@@ -2,7 +2,7 @@ package ledger
 
 import "testing"
 
-// ways are ways to spend calls and gaps.
+// ways returns the ways to spend calls and gaps.
 func ways() []workload {
 	return []workload{
 		{name: "sleep", scenario: "sleep", count: 10, each: 30 * ms, check: blockedAtLeast(30 * ms)},
@@ -15,7 +15,8 @@ func ways() []workload {
 		{name: "a real-time process has the CPU", scenario: "work", count: 10, each: 10 * ms, hogs: []string{"burst CPU 5000 2000"}, check: charged},
 		{name: "woken while a real-time process runs", scenario: "sleep", count: 40, each: 3 * ms, hogs: []string{"burst CPU 5000 1000"}, check: charged},
 		{name: "beside a process of many threads", scenario: "work", count: 10, each: 10 * ms, hogs: []string{"crowd CPU 100 6400"}, check: named},
-		// The hog is on another CPU: only with a hog does the test check for real-time priority.
+		// The hog is on another CPU. It is there because the test checks for real-time priority
+		// only with a hog.
 		{name: "beside many threads of its own", scenario: "own-crowd", count: 10, each: 10 * ms, hogs: []string{"burst OTHER 100 50000"}, check: ownCrowd},
 		{name: "a CPU quota", scenario: "work", count: 5, each: 4 * ms, quota: quota{2 * ms, 100 * ms}, check: throttled},
 		{name: "moved between CPUs", scenario: "work", count: 100, each: 10 * ms,

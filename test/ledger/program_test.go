@@ -21,22 +21,22 @@ const ms = time.Millisecond
 
 // workload is one run of the program in testdata.
 type workload struct {
-	name     string // of the test
-	scenario string // of testdata/bodies.c
+	name     string // name of the test
+	scenario string // name in testdata/bodies.c
 	count    int
 	each     time.Duration // length of a call; 0: the scenario decides
 	roam     bool          // the thread may use any CPU; otherwise it keeps to one, and its helper to another
 	onDisk   bool          // the program reads or writes files on a disk
 	quota    quota
-	hogs     []string // what competing processes do; "CPU", "OTHER" and "ANY" stand for where
-	meddle   string   // likewise; "TID" stands for the thread
+	hogs     []string // commands of competing processes; "CPU", "OTHER" and "ANY" stand for their CPUs
+	meddle   string   // another command; "TID" stands for the thread
 	check    func(t testing.TB, r *run)
 }
 
 // quota is a limit on CPU time. The zero value is none.
 type quota struct{ limit, period time.Duration }
 
-// run is a workload, with what the program and the session said about it.
+// run is a workload with the reports of the program and the session.
 type run struct {
 	*workload
 	*record
@@ -44,9 +44,9 @@ type run struct {
 	pid, helper  uint32          // the thread that calls; the thread that wakes or stops it
 	cpu, other   int             // their CPUs
 	culprits     []events.Thread // threads that compete for the CPU, in the order of reading.hog
-	truths, gaps []truth         // of each call, and of the time before each outermost call
-	stolen       time.Duration   // taken by the hypervisor from all CPUs during the run
-	shared       bool            // the hypervisor has taken some since the machine was started
+	truths, gaps []truth         // for each call, and for the time before each outermost call
+	stolen       time.Duration   // stolen by the hypervisor from all CPUs during the run
+	shared       bool            // the hypervisor has stolen time since the machine was started
 	child        *testkit.Child
 	disturbers   []*testkit.Child
 }
@@ -73,8 +73,8 @@ func build(t testing.TB) (dir string) {
 	return dir
 }
 
-// twoCPUs returns the CPU of the traced thread and that of its helper. The first CPU,
-// which tends to serve the interrupts, is the helper's.
+// twoCPUs returns the CPU of the traced thread and that of its helper. The helper gets the first
+// CPU, which tends to serve the interrupts.
 func twoCPUs(t testing.TB) (thread, helper int) {
 	t.Helper()
 	var set unix.CPUSet
@@ -91,7 +91,7 @@ func twoCPUs(t testing.TB) (thread, helper int) {
 	return cpus[len(cpus)-1], cpus[0]
 }
 
-// start begins the program and its competitors. They wait for a line.
+// start starts the program and its competitors, which wait for a line.
 func (w *workload) start(t testing.TB, dir string, how tracing) *run {
 	t.Helper()
 	r := &run{workload: w, how: how}
@@ -146,7 +146,7 @@ func (r *run) disturb(t testing.TB, dir, what string) uint32 {
 	return uint32(hog.PID())
 }
 
-// play lets the program make its calls, and reads what it printed.
+// play lets the program make its calls, and reads its output.
 func (r *run) play(t testing.TB) {
 	t.Helper()
 	stolen := testkit.Stolen(t)
@@ -168,8 +168,8 @@ func (r *run) play(t testing.TB) {
 	}
 }
 
-// cgroup makes a cgroup with the quota, in version 1 or 2 of the CPU controller. It
-// returns the path of the group's account.
+// cgroup creates a cgroup with the quota, in version 1 or 2 of the CPU controller. It returns the
+// path of the cgroup's account.
 func (q quota) cgroup(t testing.TB) (stat string, add func(pid int)) {
 	t.Helper()
 	path, add := testkit.Cgroup(t)

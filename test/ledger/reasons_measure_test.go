@@ -12,8 +12,9 @@ import (
 )
 
 // Each of a thousand blocked calls has the reason of its wait and its waker. A wake-up belongs to
-// the waker, even if the thread moves to another, idle CPU. A wake-up by a timer belongs to nobody,
-// and not to the thread that the timer interrupts. Hogs that run during a wake-up wake nobody.
+// the waker, even if the thread moves to another, idle CPU. A wake-up by a timer has no waker: it
+// does not belong to the thread that the timer interrupts. Hogs that run during a wake-up wake
+// nothing.
 func TestReasonsByClocks(t *testing.T) {
 	t.Logf("an idle CPU comes %v later than the tolerances have for it", time.Duration(slower()))
 	const third = 300 * time.Microsecond
@@ -49,7 +50,7 @@ func TestReasonsByClocks(t *testing.T) {
 func (want wantWait) compare(t testing.TB, r *run) { want.judged(t, r) }
 
 // judged checks the reasons of blocked calls. It returns how many calls were surely blocked long
-// enough to have a record.
+// enough for a record.
 func (want wantWait) judged(t testing.TB, r *run) (judged int) {
 	r.eachCall(func(i int, in []events.Wait) {
 		call := &r.truths[i]
@@ -75,8 +76,9 @@ func (want wantWait) judged(t testing.TB, r *run) (judged int) {
 }
 
 // surely reports whether one wait of a call was long enough for a record. If the program does not
-// know its blocked time, the clocks' remainder may be the hypervisor's, which serves the device.
-// Then the ledger's own sum decides, which is compared with the clocks for all calls together.
+// know its blocked time, the clocks' remainder may be time of the hypervisor, which serves the
+// device. Then the ledger's own sum decides, which is compared with the clocks for all calls
+// together.
 func surely(t *truth, c *events.Call) bool {
 	if t.blocked < 0 {
 		return c.Blocked >= recorded*max(t.blocks, 1)

@@ -10,9 +10,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// Wakers: who ends a wait.
+// Wakers: what ends a wait.
 const (
-	byAnyone = iota // a device, whose interrupt a thread may serve
+	byAnyone = iota // a device, whose interrupt any thread may serve
 	byHelper
 	byTimer
 )
@@ -37,7 +37,7 @@ var (
 // blocking are the ways to wait, with the expected waits.
 var blocking = []struct {
 	scenario string
-	onDisk   bool // the call's length is the disk's, possibly too short for a record
+	onDisk   bool // the call's length depends on the disk, and may be too short for a record
 	want     wantWait
 }{
 	{"sleep", false, wantSleep},
@@ -80,7 +80,7 @@ func (want wantWait) check(t testing.TB, r *run) {
 			t.Errorf("%s: %+v", what, w)
 		}
 	}
-	if n == 0 && !r.onDisk { // a fast disk answers before the thread has left its CPU
+	if n == 0 && !r.onDisk { // a fast disk answers before the thread leaves its CPU
 		t.Error("no call was blocked")
 	}
 }

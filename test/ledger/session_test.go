@@ -22,10 +22,10 @@ import (
 type tracing struct {
 	raw     bool        // the probes' cost is left in the durations
 	object  io.ReaderAt // BPF programs; nil: the agent's own
-	witness *os.File    // counters of the kernel's events of the thread; nil: none
+	witness *os.File    // counters of the kernel's events for the thread; nil: none
 }
 
-// record is a sink that keeps everything.
+// record is a sink that keeps all records.
 type record struct {
 	mu    sync.Mutex
 	calls []events.Call
@@ -121,8 +121,8 @@ func watch(t testing.TB, how tracing, pids ...uint32) (r *record, wait func()) {
 	}
 }
 
-// trace runs workloads one after the other under one session, since a session is slow to
-// begin. The test fails unless each call has a record.
+// trace runs workloads one after the other under one session, since a session is slow to start. The
+// test fails unless each call has a record.
 func trace(t testing.TB, how tracing, workloads ...workload) (runs []*run) {
 	t.Helper()
 	dir := build(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // Time stolen by a hypervisor is runnable time with an owner. There may be no hypervisor here, so
-// the programs are made to see an eighth of all time as stolen.
+// the BPF programs are made to see an eighth of all time as stolen.
 func TestStolen(t *testing.T) {
 	testkit.NeedTool(t, "clang-14")
 	const eighth = 8

@@ -8,12 +8,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// reading has the program's clocks and counters at one moment: ns, counts.
+// reading has the program's clocks (ns) and counters at one moment.
 type reading struct {
 	wall, cpu, delay, throttled int64
 	aside                       int64 // time between reading the wall clock and reading the CPU clock
 	blocks, preemptions         int64 // switches away from the thread
-	left, came, woken           int64 // the witness's counts of these
+	left, came, woken           int64 // the witness's counts: switches from, switches to, wake-ups
 	hog                         [4]int64
 }
 
@@ -33,7 +33,7 @@ func (r *reading) minus(o *reading) (d reading) {
 type truth struct {
 	reading
 	inner   bool  // a call inside another
-	blocked int64 // as planned and timed by the program; -1: not known
+	blocked int64 // as planned and timed by the program; -1: unknown
 	margin  int64 // wall clock time between the readings and the inside of the call
 	//lint:ignore U1000 only measurements set it
 	stolen int64 // stolen while the thread was on its CPU: not in cpu
@@ -53,7 +53,7 @@ func (t *truth) outside() int64 { return t.aside + t.margin }
 // switches returns how often the thread left the CPU.
 func (t *truth) switches() int64 { return t.blocks + t.preemptions }
 
-// line is what the program prints about a call.
+// line is the program's output for one call.
 type line struct {
 	inner         int
 	before, after reading

@@ -18,15 +18,15 @@ import (
 )
 
 // A machine can have threads that its kernel hides from BPF programs, such as a hypervisor's agent.
-// Then the switches to and from one, and the wake-ups while it runs, are missing from any ledger.
-// So a separate, minimal program counts what is visible of the thread.
+// Then any ledger misses the switches to and from such a thread, and the wake-ups while it runs.
+// So a separate, minimal program counts the visible events of the thread.
 
 // The witness's counters, in memory shared with the thread: the thread to watch, then switches from
 // it, switches to it, and its wake-ups.
 const witnessed = 4 * 8
 
-// count is a program that increments a counter if the argument of a tracepoint, a task, is the
-// watched one.
+// count returns a program that increments a counter if a tracepoint's argument, a task, is the
+// watched thread.
 func count(m *ebpf.Map, pid int32, args map[int16]int16) asm.Instructions {
 	code := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1), asm.LoadMapValue(asm.R7, m.FD(), 0)}
 	for arg, counter := range args {
@@ -77,7 +77,7 @@ func newWitness(t testing.TB) *os.File {
 	return f
 }
 
-// pidOffset is the offset of a task's number.
+// pidOffset returns the offset of a task's thread id.
 func pidOffset() (int32, error) {
 	kernel, err := btf.LoadKernelSpec()
 	if err != nil {

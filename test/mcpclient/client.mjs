@@ -1,6 +1,6 @@
-// client.mjs asks an MCP server all that it is told to on standard input, with the client of
-// the TypeScript SDK, and writes what came of it: both JSON. The client checks structured
-// content against the schemas of the tools.
+// client.mjs sends the requests on standard input to an MCP server, with the client of the
+// TypeScript SDK, and writes the results. Both are JSON. The client checks structured content
+// against the tools' schemas.
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 

@@ -1,3 +1,3 @@
-// Package packages contains only tests, which make the packages as make packages does, and install,
+// Package packages contains only tests. They build the packages like make packages, and install,
 // upgrade and remove them.
 package packages

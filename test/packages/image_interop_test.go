@@ -60,7 +60,7 @@ func TestImage(t *testing.T) {
 		{[]string{"demo", "--no-gpu", "incident"}, "Root cause", 0},
 		{[]string{"query"}, "cudaLaunchKernel", 0},
 		{[]string{"explain"}, "train (", 0},
-		{[]string{"demo", "--no-gpu", "incident"}, " JST", 0}, // the time zones are included
+		{[]string{"demo", "--no-gpu", "incident"}, " JST", 0}, // time zones are included
 		{[]string{"config", "show"}, "/var/lib/ingero/ingero.db", 0},
 	} {
 		out, err := inside("65534", x.args...)
@@ -79,7 +79,7 @@ func TestImage(t *testing.T) {
 	size(t, root)
 }
 
-// record makes a short recording at the image's place for it.
+// record makes a short recording at the image's default path.
 func record(t *testing.T, root string) {
 	t.Helper()
 	stack, err := sim.Extract(filepath.Join(t.TempDir(), "sim"))

@@ -1,7 +1,7 @@
 #!/bin/bash
-# life.sh OLD.deb NEW.deb TRAIN: the life of a deb on a copy of this machine's file system
-# that is thrown away, with a training loop to trace. It runs in a mount namespace of its
-# own, as root, and fails at the first thing that is not as it should be.
+# life.sh OLD.deb NEW.deb TRAIN: tests the life of a deb on a temporary copy of this machine's
+# file system, with a training loop to trace. It runs in its own mount namespace, as root,
+# and exits at the first error.
 set -euo pipefail
 old=$1 new=$2 train=$3
 
@@ -11,7 +11,7 @@ mkdir "$work"/{upper,work,tree}
 mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$work/tree"
 mount --rbind /proc "$work/tree/proc"
 mount --rbind /sys "$work/tree/sys"
-for dir in run tmp var/tmp; do # what is there is not the agent's to see
+for dir in run tmp var/tmp; do # hides the machine's files from the agent
 	mount -t tmpfs none "$work/tree/$dir"
 done
 mount --bind /dev "$work/tree/dev"
@@ -34,7 +34,7 @@ until_() { # until_ WHAT COMMAND...
 version() { [ "$(inside ingero version | cut -d' ' -f2)" = "v$1" ] || fail "it is $(inside ingero version), not $1"; }
 group() { inside getent group ingero | cut -d: -f3; }
 traces() { inside ingero status >/dev/null 2>&1; }
-trace() { # one that records, of the loop
+trace() { # starts a recording trace of the loop
 	(exec chroot "$work/tree" /usr/bin/ingero trace --pid "$loop" --db /var/lib/ingero/ingero.db >"$work/trace" 2>&1) &
 	agent=$!
 	until_ "the trace: $(cat "$work/trace")" traces

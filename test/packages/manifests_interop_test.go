@@ -124,7 +124,7 @@ func TestManifests(t *testing.T) {
 }
 
 // The chart passes helm's lint, its output fits Kubernetes's schema with the fewest and the most
-// settings, and invalid settings are refused.
+// settings, and invalid settings are rejected.
 func TestChart(t *testing.T) {
 	const chart = "../../deploy/helm/ingero"
 	output(t, "go", "run", helm, "lint", "--strict", chart)
@@ -158,7 +158,7 @@ appArmorProfile: {type: Unconfined}
 		}
 		output(t, "go", "run", validate, "--version", "1.30", file)
 	}
-	// The validation also detects errors.
+	// The validation itself must find errors.
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	if err := os.WriteFile(wrong, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: x}\nspec: {selektor: {}}\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 
 const oldVersion, newVersion = "0.1.0", "0.2.0"
 
-// TestMain makes the test binary a program in the unit's sandbox if the environment says so.
+// TestMain makes the test binary a program in the unit's sandbox if the environment requests it.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(inSandbox); spec != "" {
 		fmt.Fprintln(os.Stderr, "sandbox:", enter(spec, os.Args[1:]))
@@ -37,14 +37,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// made are the packages of both versions, for this machine's architecture.
+// made has the packages of both versions, for this machine's architecture.
 var made struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// file is the path of a package.
+// file returns the path of a package.
 func file(t *testing.T, version, suffix string) string {
 	t.Helper()
 	testkit.NeedTool(t, "git")

@@ -23,17 +23,17 @@ import (
 	"ingero/sim"
 )
 
-// inSandbox makes the test binary enter the sandbox that the variable has, as JSON, and execute its
-// arguments there.
+// inSandbox makes the test binary enter the sandbox that the variable describes as JSON, and
+// execute its arguments there.
 const inSandbox = "PACKAGES_TEST_SANDBOX"
 
-// sandbox is what a unit allows a service that runs as root.
+// sandbox is what a unit allows to a service that runs as root.
 type sandbox struct {
-	Caps  []int // the only capabilities
-	Calls []int // the only system calls
+	Caps  []int // all remaining capabilities
+	Calls []int // all allowed system calls
 }
 
-// enter drops everything else and executes argv. It returns why it cannot.
+// enter drops all other privileges and executes argv. It returns only on an error.
 func enter(spec string, argv []string) error {
 	runtime.LockOSThread()
 	var s sandbox
@@ -60,7 +60,7 @@ func enter(spec string, argv []string) error {
 	return syscall.Exec(argv[0], argv, env)
 }
 
-// filter allows the calls, and answers EPERM to others.
+// filter allows the calls, and fails others with EPERM.
 func (s *sandbox) filter() []unix.SockFilter {
 	const number = 0 // offset in struct seccomp_data
 	out := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number}}
@@ -134,7 +134,7 @@ func systemCalls(t *testing.T, names []string) (out []int) {
 					names = append(names, line)
 				}
 			}
-		} else if nr, ok := all[name]; ok { // otherwise of another architecture
+		} else if nr, ok := all[name]; ok { // other names are of another architecture
 			out = append(out, nr)
 		}
 	}
@@ -142,7 +142,7 @@ func systemCalls(t *testing.T, names []string) (out []int) {
 }
 
 // timing is the only feature that the sandbox disables, as docs/start/install.md says: the kernel
-// times programs for CAP_SYS_ADMIN only.
+// times BPF programs for CAP_SYS_ADMIN only.
 const timing = "what tracepoints cost is not measured"
 
 // In its unit's sandbox ingero traces and records: it lacks nothing that it needs.
@@ -167,7 +167,7 @@ func TestSandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	db := filepath.Join(dir, "x.db")
-	// With a lock of its own: in a mount namespace with its own /run.
+	// With its own lock: in a mount namespace with its own /run.
 	run := exec.Command("unshare", "--mount", "sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh",
 		self, filepath.Join(dir, "ingero"), "trace", "--pid", strconv.Itoa(loop.PID()), "--db", db, "--debug")
 	run.Env = append(os.Environ(), inSandbox+"="+string(spec), "TZ=UTC")

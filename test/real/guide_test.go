@@ -16,8 +16,8 @@ import (
 
 var reports = flag.String("reports", "", "directory in which the reports of the guide's runs are kept")
 
-// guide are the runs that docs/guides/pytorch.md shows, each with a change of train.py: the rule of
-// its gravest cause and what its root cause names, "" if nothing slows it.
+// guide lists the runs in docs/guides/pytorch.md, each with a change of train.py. It has the rule
+// of the gravest cause and the name in its root cause; "" if nothing slows the run.
 var guide = []struct {
 	name, args, rule, names string
 }{
@@ -28,7 +28,7 @@ var guide = []struct {
 	{"saved-beside", "--save beside", "", ""},
 }
 
-// The guide's script is reported as the guide says, and as healthy with its change.
+// The guide's script is reported as the guide says, and as healthy with the guide's change.
 func TestGuide(t *testing.T) {
 	for _, tt := range guide {
 		t.Run(tt.name, func(t *testing.T) {

@@ -30,8 +30,8 @@ type Truth struct {
 	UsualNS  int64    `json:"usual_ns"`  // length of a step
 	SpreadNS int64    `json:"spread_ns"` // variation of usual steps
 	Touched  int      `json:"touched"`   // steps during the fault
-	LostNS   int64    `json:"lost_ns"`   // how much longer these took than usual ones
-	RanNS    int64    `json:"ran_ns"`    // part of LostNS, at most: CPU time of a fault that reads, by the kernel's account
+	LostNS   int64    `json:"lost_ns"`   // how much longer those steps took than usual ones
+	RanNS    int64    `json:"ran_ns"`    // upper bound of the part of LostNS that is CPU time of a reading fault, by the kernel's account
 	Culprits []uint32 `json:"culprits"`  // processes; none: no culprit
 	From, To time.Time
 }
@@ -49,7 +49,7 @@ type Job struct {
 	t        testing.TB
 	child    *testkit.Child
 	hogs     []uint32
-	clock    []byte // see clock.py
+	clock    []byte // shared memory: see clock.py
 	from, to time.Time
 }
 
@@ -86,14 +86,14 @@ func Start(t testing.TB, v *Victim, scripts, dir string, before ...string) *Job 
 func launch(t testing.TB, argv []string) *testkit.Child {
 	t.Helper()
 	c := testkit.Start(t, exec.Command(argv[0], argv[1:]...))
-	// With such short turns it does not wait for the end of others' turns when it wakes.
+	// With such short time slices it does not wait for the end of others' when it wakes.
 	if err := unix.SchedSetAttr(c.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(time.Millisecond)}, 0); err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// number is the number at the end of a line.
+// number returns the number at the end of a line.
 func number(t testing.TB, line string) (n uint32) {
 	t.Helper()
 	if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n); err != nil {
@@ -102,7 +102,7 @@ func number(t testing.TB, line string) (n uint32) {
 	return n
 }
 
-// newClock makes the file that tells a victim the time of its fault.
+// newClock creates the file through which a victim learns the time of its fault.
 func newClock(t testing.TB, path string) []byte {
 	t.Helper()
 	f, err := os.Create(path)
@@ -122,7 +122,7 @@ func newClock(t testing.TB, path string) []byte {
 	return mem
 }
 
-// Schedule is when a fault begins, how long it lasts, and how long the victim runs after it.
+// Schedule says when a fault begins, how long it lasts, and how long the victim runs after it.
 type Schedule struct{ Lead, Lasts, Tail time.Duration }
 
 // Fault tells the victim the time of its fault, and when to end.

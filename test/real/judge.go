@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report has the used fields of ingero explain --json.
+// Report has the fields of ingero explain --json that the judge reads.
 type Report struct {
 	Chains []Chain `json:"chains"`
 }
@@ -98,8 +98,8 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 	return out
 }
 
-// say adds a chain's loss, if it is of the process with the clock: other processes of the job lose
-// time in parallel.
+// say adds a chain's loss if the chain belongs to the process with the clock: other processes of
+// the job lose time in parallel.
 func (v *Verdict) say(c *Chain) {
 	if c.PID == v.Truth.PID {
 		v.Said += time.Duration(c.LostNS)
@@ -135,7 +135,7 @@ func (c *Chain) foreign(x *Truth, hog bool) bool {
 	return ours*2 < c.LostNS
 }
 
-// short is a brief form of a chain.
+// short returns a brief form of a chain.
 func (c *Chain) short() string {
 	text := fmt.Sprintf("%s %s %d ms", c.Severity, c.Rule, c.LostNS/1e6)
 	if len(c.Culprits) > 0 {
@@ -161,7 +161,7 @@ const Header = `| program: fault | lost, ms: said / true | taken by other progra
 |---|---|---|---|---|---|---|---|
 `
 
-// Row is a verdict as a row of a table.
+// Row formats a verdict as a row of a table.
 func (v *Verdict) Row() string {
 	mark := func(ok bool) string {
 		if ok {

@@ -14,8 +14,8 @@ import (
 	"ingero/internal/screen"
 )
 
-// asIngero is the variable that makes the test binary ingero. It has a directory for its lock and
-// the lock's mark, which no other trace has.
+// asIngero is the environment variable that makes the test binary ingero. It has a directory for
+// its lock, and the lock's mark, which no other trace has.
 const asIngero = "REAL_INGERO"
 
 func TestMain(m *testing.M) {

@@ -13,12 +13,12 @@ import (
 	"ingero/pkg/events"
 )
 
-// clients are the programs, with the output and the marked line of each.
+// clients are the programs, each with its output and its marked line.
 var clients = []struct {
 	name    string
 	args    []string
 	result  string
-	op      string // the call of the marked line
+	op      string // the call at the marked line
 	comment string
 	n       int64
 }{
@@ -121,8 +121,8 @@ func sum(counts map[string]uint64) (n uint64) {
 }
 
 // checkLines checks that each call of the main thread before its end has a line of the script. Only
-// the first calls may have none: they come when a library has just been loaded, and the kernel may
-// not know its tables or the interpreter's yet.
+// the first calls may lack it: they come just after a library was loaded, and the kernel may not
+// have its tables or the interpreter's yet.
 func (r *run) checkLines(script string) {
 	r.t.Helper()
 	const own = "nested = 0 AND tid = %d AND op NOT LIKE '__cuda%%' AND op NOT IN ('cuLibraryUnload', 'cudaGraphExecDestroy', 'cuCtxDestroy')"

@@ -108,7 +108,7 @@ func (r *run) operations(args ...string) []operation {
 	return all.Operations
 }
 
-// line is the number of the line of a script that has the comment.
+// line returns the number of the script's line that has the comment.
 func line(t *testing.T, script, comment string) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "clients", script))

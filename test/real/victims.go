@@ -3,23 +3,23 @@ package real
 // Victim is a real program, its fault, and ingero's expected report.
 type Victim struct {
 	Name   string
-	Script string // of testdata/victims
+	Script string // file in testdata/victims
 	Args   []string
-	Env    []string // in addition to what each victim has: see Start
-	Attach bool     // traced by --pid, once it is warm; otherwise from its first call on
+	Env    []string // in addition to every victim's: see Start
+	Attach bool     // traced by --pid once it is warm; otherwise from its first call on
 	Hog    bool     // another program takes the CPUs
 	Rules  []string // any of them is right; none: no cause may be reported
 	With   []string // rules that explain a part of the loss beside one of Rules
 	Line   string   // Python function with the fault, whose line must be reported; empty: none
-	Small  bool     // its recording makes a small tape
+	Small  bool     // its recording fits a small tape
 }
 
-// slow makes a kernel take 40 ms: a step of victims that run one.
+// slow makes a kernel take 40 ms: the length of a step that runs one kernel.
 var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
 
-// oneThread is what torchrun sets for each rank. Their kernels take 20 ms, since at each exchange
-// four to eight threads of two ranks and gloo are runnable: with 4 ms they waited for a CPU for a
-// tenth of the time.
+// oneThread has the settings that torchrun makes for each rank. The ranks' kernels take 20 ms,
+// since at each exchange four to eight threads of two ranks and gloo are runnable: with 4 ms they
+// waited for a CPU for a tenth of the time.
 var oneThread = []string{"OMP_NUM_THREADS=1", "INGERO_SIM_KERNEL_NS=20000000"}
 
 // Rules that are right for more than one victim.
@@ -33,7 +33,7 @@ var (
 	nobody  []string // a healthy victim
 )
 
-// Victims are all rows of the lab: faults of each program, and the healthy program.
+// Victims lists all rows of the lab: faults of each program, and the healthy program.
 var Victims = []Victim{
 	{Name: "loader: fork, computes", Script: "loader.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: "compute", Attach: true},
 	{Name: "loader: spawn, computes", Script: "loader.py", Args: []string{"--method", "spawn", "--fault", "compute"}, Rules: ofInput, Line: "compute"},

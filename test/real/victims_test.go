@@ -25,7 +25,7 @@ var (
 
 const scripts = "testdata/victims"
 
-// when is the schedule of faults, from when the victim is warm and traced.
+// when is the schedule of faults, from the time at which the victim is warm and traced.
 var when = Schedule{Lead: 5 * time.Second, Lasts: 4 * time.Second, Tail: 4 * time.Second}
 
 // Each victim is traced with the default flags, and the output of ingero explain is compared with
@@ -54,7 +54,7 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// asSelf is a command that runs this test as ingero, whose lock is in a directory.
+// asSelf returns a command that runs this test as ingero, with its lock in a directory.
 func asSelf(t *testing.T, dir string) (self string) {
 	t.Helper()
 	self, err := os.Executable()

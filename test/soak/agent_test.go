@@ -25,7 +25,7 @@ type agent struct {
 	place lock.Place
 	state lock.State // the last state read
 	began time.Time
-	most  int64 // bytes of the database, over all states read
+	most  int64 // maximum database size in bytes, over all states read
 }
 
 // mostDB is the size limit of the database.
@@ -39,7 +39,7 @@ func (s *soak) begin(args ...string) *agent {
 		s.t.Fatal(err)
 	}
 	a := &agent{t: s.t, dir: s.lock, place: place(s.lock), began: time.Now()}
-	// Its output each second is dropped.
+	// Its output of each second is discarded.
 	cmd := exec.Command("sh", append([]string{"-c", `exec "$0" "$@" >/dev/null`, self, "trace", "--pid", strconv.Itoa(s.nursery.PID()), "--db", s.db, "--max-db", fmt.Sprint(mostDB>>20, "m")}, args...)...)
 	cmd.Env = append(os.Environ(), asIngero+"="+s.lock, "TZ=UTC")
 	a.child = testkit.Start(s.t, cmd)
@@ -71,7 +71,7 @@ func (a *agent) bounded() {
 	}
 }
 
-// end ends the agent, and checks that it ends well.
+// end ends the agent, and checks its exit status.
 func (a *agent) end() {
 	a.t.Helper()
 	a.child.Signal(syscall.SIGINT)
@@ -81,7 +81,7 @@ func (a *agent) end() {
 	a.bounded()
 }
 
-// kill kills it with SIGKILL.
+// kill kills the agent with SIGKILL.
 func (a *agent) kill() {
 	a.t.Helper()
 	a.child.Signal(syscall.SIGKILL)
@@ -89,7 +89,7 @@ func (a *agent) kill() {
 	a.bounded()
 }
 
-// size is what an ingero process uses of resources that could grow without bound.
+// size is an ingero process's use of resources that could grow without bound.
 type size struct {
 	memory                              int // KiB, including swapped memory
 	fds, maps, mappings, threads, gorou int
@@ -135,7 +135,7 @@ func (a *agent) size() (z size) {
 	return z
 }
 
-// field is the number after a word at the start of a line.
+// field returns the number after a word at the start of a line.
 func field(text, word string) (n int) {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, word); ok {
@@ -155,12 +155,12 @@ func (s *soak) pressed(pid int) {
 	}
 }
 
-// agentMemory bounds the memory of the agent and of the process that fills it: the agent's own
-// memory, its database, which lies on a disk in memory, and some more.
+// agentMemory limits the memory of the agent and of the process that fills it: the agent's own
+// memory, its database, which lies on a file system in memory, and a reserve.
 const agentMemory = 512 << 20
 
-// pressing repeatedly reads a file that does not fit into that. The OOM killer chooses it first.
-// What it writes is charged to it only if it is in its cgroup by then.
+// pressing repeatedly reads a file larger than agentMemory. The OOM killer chooses it first. The
+// file's pages are charged to it only if it is in its cgroup when it writes them.
 const pressing = `echo 1000 >/proc/self/oom_score_adj; echo ready; read x
 dd if=/dev/zero of="$0" bs=1M count=650 2>/dev/null; echo written
 while cat "$0"; do sleep 5; done >/dev/null`
@@ -168,14 +168,14 @@ while cat "$0"; do sleep 5; done >/dev/null`
 // memoryRoot is the directory of memory cgroups, version 1.
 const memoryRoot = "/sys/fs/cgroup/memory"
 
-// needMemory skips the test if there are none.
+// needMemory skips the test if memory cgroups of version 1 are missing.
 func needMemory(t *testing.T) {
 	t.Helper()
 	_, err := os.Stat(memoryRoot + "/cgroup.procs")
 	testkit.NeedKernel(t, "the memory controller of cgroups, version 1", err == nil)
 }
 
-// press creates that cgroup: the agent's pages are reclaimed again and again.
+// press creates the cgroup: the agent's pages are reclaimed again and again.
 func (s *soak) press() {
 	t := s.t
 	dir, err := os.MkdirTemp(memoryRoot, "ingero-test-")
@@ -194,7 +194,7 @@ func (s *soak) press() {
 	s.reader.Line("written")
 }
 
-// short checks that memory has been short throughout.
+// short checks that memory was short throughout.
 func (s *soak) short() {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.memory, "memory.failcnt"))
@@ -207,7 +207,7 @@ func (s *soak) short() {
 	}
 }
 
-// alive reports whether a process has not ended.
+// alive reports whether a process has not exited.
 func alive(pid int) bool {
 	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(state), ") Z ")

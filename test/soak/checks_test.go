@@ -53,7 +53,7 @@ func (s *soak) told(sessions []query.Session) {
 	}
 }
 
-// soon is the time within which a trace sees and writes an event. It is longer beside other tests.
+// soon is the time within which a trace sees and writes an event. It is longer if other tests run.
 func soon() time.Duration {
 	if *length > 0 {
 		return time.Second
@@ -61,9 +61,9 @@ func soon() time.Duration {
 	return 3 * time.Second
 }
 
-// unbroken checks the last killed life that saw calls from its beginning. It must have every call
-// of the paced process, each of whose copies is a byte larger than the previous one, from soon
-// after the begin to shortly before the kill. More than 1,023 missing calls are a gap in time.
+// unbroken checks the last killed life that saw calls from its start. It must have every call of
+// the paced process, from soon after the start to shortly before the kill. Each call copies a byte
+// more than the previous one; more than 1,023 missing calls are a gap in time.
 func (s *soak) unbroken(began, killed time.Time) {
 	s.t.Helper()
 	r, err := query.Open(s.db)
@@ -103,11 +103,11 @@ func (s *soak) unbroken(began, killed time.Time) {
 }
 
 // exact checks that each program that ran wholly in the long life has all its calls there, by
-// process and function, and that no other process has any. Numbers are reused. Of one number's
-// programs the last ones are there, those that followed so soon that none was forgotten, which
-// takes 512 other processes. Programs that ended before the oldest kept row are not there, nor
-// those before a silent process with the same number. Programs that end while the disk is full, or
-// began before that life, may be there in part.
+// process and function, and that no other process has any. PIDs are reused. Of the programs with
+// one PID, the last ones are there: those that followed before the first was forgotten, which takes
+// 512 other processes. Programs that ended before the oldest kept row are missing, and so are those
+// before a silent process with the same PID. Programs that end while the disk is full, or that
+// began before the long life, may be there in part.
 func (s *soak) exact(r *query.Reader, session *query.Session) {
 	s.t.Helper()
 	sum, err := r.Summary(s.t.Context(), query.Filter{Session: session.ID})
@@ -133,7 +133,7 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 	}
 	s.nobodyElse(got, programs, others)
 	s.trained(got[uint32(s.trainer)])
-	kept, began := s.keptFrom(r, session), map[uint32]float64{} // began: the last process with the number
+	kept, began := s.keptFrom(r, session), map[uint32]float64{} // began: start of the last process with the PID
 	for i := range sum.Processes {
 		p := &sum.Processes[i]
 		began[p.PID] = time.Duration(p.Started.UnixNano() - session.MonoOffset).Seconds()
@@ -183,8 +183,8 @@ func (s *soak) nobodyElse(got map[uint32]counts, programs, others map[uint32][]p
 	}
 }
 
-// trained checks that the trainer, which lives before and after, has a wait for each step of the
-// long life, by its own count.
+// trained checks that the trainer, which also runs before and after the long life, has a wait for
+// each step of it, by the trainer's own count.
 func (s *soak) trained(got counts) {
 	s.t.Helper()
 	synchronize, _ := events.OpByName("cudaStreamSynchronize")
@@ -195,8 +195,8 @@ func (s *soak) trained(got counts) {
 	}
 }
 
-// keptFrom returns the time from which a recording keeps processes, in s since boot; minus infinity
-// if nothing has been forgotten.
+// keptFrom returns the time from which a recording keeps processes, in seconds since boot, or minus
+// infinity if nothing has been forgotten.
 func (s *soak) keptFrom(r *query.Reader, session *query.Session) float64 {
 	s.t.Helper()
 	res, err := r.SQL(s.t.Context(), "SELECT kept_ns FROM tiers JOIN sessions ON id = session WHERE seconds = 3600 AND uid = '"+session.ID+"'", query.SQLLimits{})
@@ -223,8 +223,8 @@ func (s *soak) unharmed() {
 	}
 }
 
-// flat checks that the agent has no more resources at the end of its long life than shortly before,
-// except for fluctuations. In the first half it fills its table of ended processes.
+// flat checks that the agent uses no more resources at the end of its long life than shortly
+// before, except for fluctuations. In the first half it fills its table of ended processes.
 func (s *soak) flat() {
 	s.t.Helper()
 	half := s.sizes[len(s.sizes)/2:]
@@ -273,7 +273,7 @@ type window struct {
 	p50, p99 time.Duration
 }
 
-// window returns the figures from a time on. Of a long time it has the latest steps.
+// window returns the figures from a time on. A long window has only the latest steps.
 func (s *soak) window(from time.Duration) window {
 	s.t.Helper()
 	to := sim.Now()
@@ -290,10 +290,10 @@ func (s *soak) window(from time.Duration) window {
 	return window{float64(len(all)) / (to - from).Seconds(), took[len(took)/2], took[len(took)*99/100]}
 }
 
-// unslowed checks that the trainer's rate in the lives with an overhead limit is about that in the
-// pause after each, in the median, with the same storms around it, and at the end as high as
-// before. Beside other tests the rates vary, so then it only checks that the trainer does not stop.
-// It logs the cost without a limit, on CPUs that are never idle.
+// unslowed checks that the trainer's median rate in the lives with an overhead limit is about that
+// in the pause after each, with the same storms around it, and at the end as high as before. Beside
+// other tests the rates vary, so then it only checks that the trainer does not stop. It logs the
+// cost without a limit, on CPUs that are never idle.
 func (s *soak) unslowed() {
 	s.t.Helper()
 	before, pauses, after := s.alone[0], s.alone[1:len(s.alone)-1], s.alone[len(s.alone)-1]
@@ -320,7 +320,7 @@ func (s *soak) unslowed() {
 	}
 }
 
-// average is the median of each figure.
+// average returns the median of each figure.
 func average(all []window) (w window) {
 	if len(all) == 0 {
 		return w

@@ -25,7 +25,8 @@ var (
 	clocks = flag.Bool("clock", false, "step the machine's clock, too: everybody's")
 )
 
-// asIngero is the variable that makes the test binary ingero. It has a directory for its lock.
+// asIngero is the environment variable that makes the test binary ingero. It has a directory for
+// its lock.
 const asIngero = "SOAK_INGERO"
 
 func TestMain(m *testing.M) {
@@ -39,14 +40,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// place is a lock that no other test or real trace uses.
+// place returns a lock that no other test or real trace uses.
 func place(dir string) lock.Place {
 	var mark int64
 	_, _ = fmt.Sscan(filepath.Base(dir), &mark)
 	return lock.Place{Dirs: []string{dir}, Mark: 1<<42 + mark}
 }
 
-// goroutines is the file into which ingero writes its number of goroutines on SIGUSR2.
+// goroutines is the file to which ingero writes its number of goroutines on SIGUSR2.
 const goroutines = "goroutines"
 
 func countGoroutines(path string) {
@@ -59,7 +60,7 @@ func countGoroutines(path string) {
 	}
 }
 
-// duration is the length of the soak, without starts and ends.
+// duration returns the length of the soak, without starts and ends.
 func duration() time.Duration {
 	switch {
 	case *length > 0:

@@ -15,18 +15,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// counts are numbers of calls, by operation.
+// counts are numbers of calls by operation.
 type counts map[events.Op]uint64
 
 // program is a program's own report.
 type program struct {
 	pid   uint32
-	ended float64 // s since boot, or a little later
+	ended float64 // s since boot, possibly a little late
 	calls counts
-	some  bool // it made others, too, which it does not report
+	some  bool // it made other calls too, which it does not report
 }
 
-// programs returns those of some phases, by number; for one number in the order of their ends.
+// programs returns the programs of some phases by PID, in the order of their ends.
 func (s *soak) programs(phases ...string) map[uint32][]program {
 	s.t.Helper()
 	out := map[uint32][]program{}
@@ -69,8 +69,8 @@ func (p program) silent() bool {
 	return true
 }
 
-// lasting returns how many of the last programs of one number account for exactly the counted
-// runtime calls; -1: no such number. Calls of programs of another phase may be included. Programs
+// lasting returns how many of the last programs with one PID account for exactly the counted
+// runtime calls; -1: no number does. Calls of programs of another phase may be included. Programs
 // report neither the runtime's driver calls nor the registration of kernels.
 func lasting(all []program, got counts, others []program) int {
 	told, most := total(all), total(others)
@@ -93,7 +93,7 @@ func lasting(all []program, got counts, others []program) int {
 	return -1
 }
 
-// untold reports whether one of the programs may have made such calls without reporting them.
+// untold reports whether one of the programs may have made calls of op without reporting them.
 func untold(all []program, op events.Op) bool {
 	return slices.ContainsFunc(all, func(p program) bool {
 		_, tells := p.calls[op]
@@ -105,11 +105,11 @@ func untold(all []program, op events.Op) bool {
 type result struct {
 	PID     uint32
 	Program string
-	ended   float64 // s since boot, or a little later
+	ended   float64 // s since boot, possibly a little late
 	fields  map[string]json.RawMessage
 }
 
-// results returns those of the programs that began and ended in a phase.
+// results returns the reports of the programs that began and ended in a phase.
 func (s *soak) results(phase string) []result {
 	s.t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, "out", phase+".*"))
@@ -122,7 +122,7 @@ func (s *soak) results(phase string) []result {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		timed := len(out) // those have a time
+		timed := len(out) // number of reports with a time
 		for line := range bytes.Lines(text) {
 			var r result
 			var at float64
@@ -132,7 +132,7 @@ func (s *soak) results(phase string) []result {
 				}
 			}
 			if line = bytes.TrimSpace(line); !bytes.HasPrefix(line, []byte("{")) {
-				continue // output before the end
+				continue // output before the final report
 			}
 			err := json.Unmarshal(line, &r)
 			if err == nil {

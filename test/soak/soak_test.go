@@ -26,16 +26,16 @@ type soak struct {
 	t                      *testing.T
 	dir, disk, db, lock    string
 	memory                 string         // cgroup that presses the agent; "": none yet
-	reader                 *testkit.Child // process that presses it
+	reader                 *testkit.Child // process in it that uses the memory
 	nursery                *testkit.Child
-	steps                  *sim.Steps      // of the trainer
-	alone, traced          []window        // in pauses, and in the lives before them, with and without a limit in turns
-	longWindow, besides    window          // at the end of the long life, and after it, with everything but the agent
+	steps                  *sim.Steps      // steps of the trainer
+	alone, traced          []window        // in pauses, and in the lives before them, alternately with and without a limit
+	longWindow, besides    window          // at the end of the long life, and after it, with everything except the agent
 	longBegan              float64         // s since boot
 	longSteps              [4]uint64       // of the trainer: before the long life, once it is seen, and the same at the end
 	sizes                  []size          // of the agent in its long life
-	lives                  int             // number ended by SIGKILL
-	tails                  []time.Duration // from the last call of these to the kill
+	lives                  int             // lives that ended by SIGKILL
+	tails                  []time.Duration // from their last call to the kill
 	starts                 []time.Duration // of the agent, to the first tick with calls
 	paced, trainer, python int             // long-lived processes
 }
@@ -46,7 +46,7 @@ const (
 	partAlone = 0.08
 	partKills = 0.44
 	partLong  = 0.40
-	lives     = 0.7 // of partKills: the rest are pauses
+	lives     = 0.7 // share of partKills; the rest are pauses
 )
 
 // A trace of hostile processes on a hostile machine is right about each call, slows no process
@@ -125,7 +125,7 @@ func start(t *testing.T, all time.Duration) *soak {
 	s.nursery = testkit.Start(t, nursery)
 	s.nursery.Line("ready")
 	s.phase("alone")
-	// They end by themselves, long after the rest.
+	// They end by themselves, long after the test.
 	seconds := strconv.Itoa(int(all.Seconds())*3 + 600)
 	s.trainer = s.live(s.steps.Env() + ` "$SIM/train" --steps 1000000000 --seconds ` + seconds)
 	s.paced = s.live(fmt.Sprintf(`"$SIM/calls" memcpyasync %d --rate %d`, pace*(int(all.Seconds())*3+600), pace))
@@ -136,7 +136,7 @@ func start(t *testing.T, all time.Duration) *soak {
 // pace is the paced process's copies per second, each larger than the previous one.
 const pace = 200
 
-// live starts a long-lived process, and returns its number.
+// live starts a long-lived process, and returns its PID.
 func (s *soak) live(command string) (pid int) {
 	s.t.Helper()
 	s.nursery.Say(command + ` >/dev/null & echo pid $!`)
@@ -146,7 +146,7 @@ func (s *soak) live(command string) (pid int) {
 	return pid
 }
 
-// phase makes programs that start from now on report under this name.
+// phase sets the name under which programs that start from now on report.
 func (s *soak) phase(name string) {
 	s.t.Helper()
 	s.nursery.Say("echo " + name + " >phase.new && mv phase.new phase; echo phase " + name)
@@ -172,7 +172,7 @@ func (s *soak) storms(phase string) {
 	testkit.Eventually(s.t, "each loop to have been round", func() bool { return len(s.rounds()) == loops })
 }
 
-// loops is their number of loops.
+// loops is the number of the storms' loops.
 const loops = 8
 
 // rounds returns the rounds of each loop; -1: it has ended.
@@ -197,7 +197,7 @@ func (s *soak) rounds() map[string]int {
 	return out
 }
 
-// settle begins another phase, and waits until no program of an earlier one runs.
+// settle begins another phase, and waits until no program of an earlier phase runs.
 func (s *soak) settle(phase string) {
 	s.t.Helper()
 	s.phase(phase)
@@ -226,7 +226,7 @@ func (s *soak) calm() {
 	})
 }
 
-// pass waits for a time, and calls look now and then.
+// pass waits for a time, and calls look at intervals.
 func (s *soak) pass(d time.Duration, look func()) {
 	s.t.Helper()
 	end := time.NewTimer(d)
@@ -253,10 +253,10 @@ func (s *soak) leave(d time.Duration) {
 	s.alone = append(s.alone, s.window(from))
 }
 
-// bound reports whether the present life has the default overhead limit: every other one.
+// bound reports whether the current life has the default overhead limit: every other life has.
 func (s *soak) bound() bool { return s.lives%2 == 0 }
 
-// kills traces and kills ingero again and again, once beside ten thousand other processes.
+// kills traces and kills ingero repeatedly, once beside ten thousand other processes.
 func (s *soak) kills(d time.Duration) {
 	s.t.Helper()
 	each := min(30*time.Second, d/5)
@@ -267,12 +267,12 @@ func (s *soak) kills(d time.Duration) {
 			crowd.Line("crowded")
 		}
 		var all []string
-		if !s.bound() { // all calls have a record, so that a missing one is seen
+		if !s.bound() { // every call has a record, so a missing record is seen
 			all = []string{"--sampling-rate", "1", "--max-overhead", "0"}
 		}
 		a := s.begin(all...)
 		began := time.Now()
-		half := time.Duration(lives / 2 * float64(each)) // time for it to find out what to shed
+		half := time.Duration(lives / 2 * float64(each)) // time in which it can find out what to shed
 		s.pass(half, func() { a.tick() })
 		from := sim.Now()
 		s.pass(half, func() { a.tick() })
@@ -312,7 +312,7 @@ func (s *soak) long(d time.Duration) {
 			a.child.Signal(syscall.SIGSTOP)
 			s.pass(3*time.Second, nil)
 			a.child.Signal(syscall.SIGCONT)
-		case 2: // what ends while the disk is full may be dropped before it can be written
+		case 2: // data of processes that end while the disk is full may be dropped
 			s.settle("full")
 			s.ticks(a, 3)
 			s.fill(a)
@@ -334,7 +334,7 @@ func (s *soak) long(d time.Duration) {
 	s.t.Logf("the long life: %s, %d calls, overhead %s, drops %v, problems %v", time.Since(a.began).Round(time.Second), a.state.Calls, a.state.Overhead, a.state.Drops, a.state.Problems)
 }
 
-// uptime is the machine's uptime in seconds.
+// uptime returns the machine's uptime in seconds.
 func (s *soak) uptime() (at float64) {
 	s.t.Helper()
 	text, err := os.ReadFile("/proc/uptime")
@@ -377,7 +377,7 @@ func (s *soak) fill(a *agent) {
 	testkit.Eventually(s.t, "the agent to record again", func() bool { return a.tick() && len(a.state.Problems) == 0 })
 }
 
-// step sets the machine's clock, and back again.
+// step sets the machine's clock forward and back again.
 func (s *soak) step() {
 	s.t.Helper()
 	if !*clocks {

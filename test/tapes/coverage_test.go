@@ -10,7 +10,7 @@ import (
 	"ingero/internal/causal"
 )
 
-// missing are rules without a tape: the reason, and the text in internal/causal/testdata that
+// missing maps rules without a tape to the reason, and to the text in internal/causal/testdata that
 // guards the rule instead.
 var missing = map[string]struct{ why, text string }{
 	"driver-slow":    {"a wait in a GPU's device file needs a GPU", "driver-slow"},
@@ -24,7 +24,7 @@ var missing = map[string]struct{ why, text string }{
 // quiet are the lab's families with tapes of healthy jobs or decoys.
 var quiet = []string{"healthy", "cpu", "cuda", "graph", "disk", "memory", "threads", "net", "gpu", "nccl", "xid"}
 
-// Each rule is the cause of a tape, and each family has a tape of which nothing is reported.
+// Each rule is the cause of a tape, and each family has a tape without a report.
 func TestTapesCoverRulesAndFamilies(t *testing.T) {
 	rules, silent := map[string]bool{}, map[string]bool{}
 	for _, path := range all(t) {

@@ -27,12 +27,12 @@ import (
 // mostTokens is the maximum length of a diagnosis, in tokens of o200k_base.
 const mostTokens = 600
 
-// Diagnosis is the answer of the tool diagnose about a run, as an assistant gets it.
+// Diagnosis is the answer of the tool diagnose about a run, as an assistant receives it.
 type Diagnosis struct {
 	Text   string
 	Tokens int
 	Facts  map[string]any
-	Rows   [][]any // name, pid, parent, ... of each culprit, with the loss last
+	Rows   [][]any // each culprit's name, pid, parent, ..., with the loss last
 }
 
 // tokenizer counts tokens as assistants do.
@@ -41,7 +41,7 @@ var tokenizer = sync.OnceValues(func() (*tiktoken.Tiktoken, error) {
 	return tiktoken.GetEncoding(tiktoken.MODEL_O200K_BASE)
 })
 
-// Diagnose asks ingero mcp for a diagnosis of a recording, as its clients do.
+// Diagnose asks ingero mcp for a diagnosis of a recording, like its clients.
 func Diagnose(t testing.TB, db string) *Diagnosis {
 	t.Helper()
 	stdin, stdout, write, read := testkit.Pipes(t)
@@ -82,7 +82,7 @@ func Diagnose(t testing.TB, db string) *Diagnosis {
 	return d
 }
 
-// Rediagnose returns the present engine's chains of a recording, and their diagnosis.
+// Rediagnose returns the current engine's chains of a recording, and their diagnosis.
 func Rediagnose(t testing.TB, db string, until int64) ([]Heard, *Diagnosis) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "anew.db")
@@ -125,7 +125,7 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 		others[m[1]] += lost
 	}
 	if len(o.Want) == 0 {
-		faults := rule == "" && d.Facts["faults"] != nil // of GPUs, which are reported even without an effect
+		faults := rule == "" && d.Facts["faults"] != nil // GPU faults are reported even without an effect
 		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults && !o.toldStolen(rule) {
 			wrong = append(wrong, "it does not say that nothing is wrong")
 		}
@@ -158,7 +158,7 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	return wrong
 }
 
-// lostOf returns the reported and the true loss, of the causes whose loss is known.
+// lostOf returns the reported and the true loss of the causes whose loss is known.
 func (o *Outcome) lostOf(d *Diagnosis, main int, others map[string]time.Duration) (said, is Lost) {
 	said = Lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
 	for i := range o.Want {

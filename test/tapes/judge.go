@@ -10,28 +10,28 @@ import (
 	"ingero/internal/tick"
 )
 
-// Outcome is the truth about a run of the incident lab and every chain that was reported.
+// Outcome is the truth about a run of the incident lab and all reported chains.
 type Outcome struct {
 	Name    string
 	Seed    uint64
 	Began   time.Time
 	Until   int64         // Unix ns of the last tick
-	Steps   int           // by the victim's clock
-	Alone   bool          // no other run at the same time
-	Agent   float64       // share of a CPU that the lab's process took
+	Steps   int           // number of steps by the victim's clock
+	Alone   bool          // no concurrent run
+	Agent   float64       // CPUs that the lab's process used
 	Stolen  time.Duration // time that the hypervisor stole from the machine
 	Victims []int
 	Ours    []int  // other processes of the lab
-	Self    int    // the lab itself: ingero
+	Self    int    // PID of the lab itself: ingero
 	Replay  string // how a replay of the recording differed from the live run
 	Want    []Truth
 	Also    []string
 	Heard   []Heard
-	// Diagnosis is the assistant's diagnosis. nil: not requested.
+	// Diagnosis is the assistant's diagnosis; nil: not requested.
 	Diagnosis *Diagnosis
 }
 
-// Lost is the true loss: between Min and Max, about Mid.
+// Lost bounds the true loss by Min and Max; Mid is the best estimate.
 type Lost struct{ Min, Mid, Max time.Duration }
 
 // Unclocked is the Max of a loss that no clock can measure.
@@ -44,21 +44,21 @@ type Truth struct {
 	Culprits []int
 	With     []string // rules that explain a part of Lost
 	Lost     Lost
-	First    int64 // Unix ns: end of the first step that was longer
+	First    int64 // end of the first longer step, Unix ns
 }
 
 // Verdict compares an outcome with its truth.
 type Verdict struct {
 	*Outcome
-	Missed    []string // causes
-	Wrong     []string // culprits
+	Missed    []string // missed causes
+	Wrong     []string // wrong culprits
 	False     []string // false chains
-	Hampered  bool     // each of them may be due to the hypervisor
-	Found     int      // causes
-	Blamed    int      // named culprits that were expected
-	Said      Lost     // of the causes found
+	Hampered  bool     // each false chain may be due to the hypervisor
+	Found     int      // number of causes found
+	Blamed    int      // number of named culprits that were expected
+	Said      Lost     // reported loss of the causes found
 	True      Lost
-	Delay     time.Duration // from the first loss to the first chain, of the cause reported last
+	Delay     time.Duration // time from the first loss to the first chain; the maximum over the causes
 	Disturbed []string      // CPU time taken by other processes of this machine
 	Misled    []string      // errors of the diagnosis
 }
@@ -79,7 +79,7 @@ func (v *Verdict) Off() float64 {
 	return math.Abs(float64(v.Said.Mid-v.True.Mid)) / max(float64(v.True.Mid), float64(ms))
 }
 
-// Width returns how wide the reported interval is, as a share of the true lost time.
+// Width returns the width of the reported interval, as a share of the true lost time.
 func (v *Verdict) Width() float64 {
 	return float64(v.Said.Max-v.Said.Min) / max(float64(v.True.Mid), float64(ms))
 }
@@ -116,7 +116,7 @@ func Judge(o *Outcome) *Verdict {
 	return v
 }
 
-// judgeOne looks for one cause among the last chains. It may be in several.
+// judgeOne looks for one cause among the last chains. It may be in several chains.
 func (v *Verdict) judgeOne(t *Truth, last []tick.Chain) {
 	var all, blamed time.Duration
 	var said Lost
@@ -156,7 +156,7 @@ func (v *Verdict) judgeOne(t *Truth, last []tick.Chain) {
 	}
 }
 
-// delay is the time from the first loss to its first report.
+// delay returns the time from the first loss to its first report.
 func (o *Outcome) delay(t *Truth) time.Duration {
 	for _, h := range o.Heard {
 		for i := range h.Chains {
@@ -173,7 +173,7 @@ const ms = time.Millisecond
 // takesCPU reports whether a chain's rule may be due to other work on the machine.
 func takesCPU(c *tick.Chain) bool { return c.Rule == "cpu-taken" || c.Rule == "burst-of-programs" }
 
-// loaded reports whether other processes took so much CPU time that ingero could not avoid the
+// loaded reports whether other processes used so much CPU time that ingero could not avoid the
 // victim's CPU.
 func (o *Outcome) loaded() bool {
 	for _, h := range o.Heard {
@@ -220,25 +220,25 @@ func by(c *tick.Chain) string {
 // kthreadd is the parent of kernel threads.
 const kthreadd = 2
 
-// stolen reports whether a chain is due to the hypervisor, and the kernel's own account has as much
-// stolen time.
+// stolen reports whether a chain is due to the hypervisor, and the kernel counts enough stolen time
+// to explain it.
 func (o *Outcome) stolen(c *tick.Chain) bool {
 	const rule = "cpu-stolen"
 	held := slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.Contains(x.What, "("+rule+")") })
 	return (c.Rule == rule || held) && o.Stolen >= c.LostMin/2
 }
 
-// toldStolen reports whether there is such a chain of a rule.
+// toldStolen reports whether a rule has a chain that is due to the hypervisor.
 func (o *Outcome) toldStolen(rule string) bool {
 	return slices.ContainsFunc(o.Heard, func(h Heard) bool {
 		return slices.ContainsFunc(h.Chains, func(c tick.Chain) bool { return c.Rule == rule && o.stolen(&c) })
 	})
 }
 
-// foreign is the share of a chain due to processes unknown to the lab, which a machine with other
-// work has. Ingero's own share counts as foreign on such a machine, and if two runs take place at
-// the same time: then both are in one process, and no CPU is idle. So do threads without a record
-// if there are other foreign threads.
+// foreign returns the share of a chain that is due to processes outside the lab. Ingero's own share
+// counts as foreign if the machine is loaded, or if two runs are concurrent: then one process
+// traces both, and no CPU is idle. Threads without a record count as foreign if the machine is
+// loaded.
 func (o *Outcome) foreign(c *tick.Chain) float64 {
 	if !takesCPU(c) {
 		return 0

@@ -23,17 +23,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// Tape is a recording of a run of the lab with the truth about it.
+// Tape is a recording of a run of the lab, with the truth about it.
 type Tape struct {
 	Outcome
 	// Schema is the version of the recording's database.
 	Schema int
-	// Within means that the true loss lay within the reported interval.
+	// Within means that the true loss was within the reported interval.
 	Within bool
-	// Disturbed are chains of CPU time that other processes or ingero took, and Misled are the
+	// Disturbed has the chains of CPU time that other processes or ingero took, and Misled the
 	// resulting errors of the diagnosis. Both are empty for most tapes.
 	Disturbed, Misled []string
-	// Said are the chains of the last tick in brief form.
+	// Said has the chains of the last tick in brief form.
 	Said []string
 }
 
@@ -50,8 +50,8 @@ func FileName(scenario string) string {
 	return strings.NewReplacer("/", "-", " ", "-", ",", "", "'", "", ":", "", "% ", "").Replace(scenario)
 }
 
-// Save writes the tape of a run that was recorded in db. Processes outside the lab lose their
-// names: the recording is replayed without them, and recorded again.
+// Save writes the tape of a run that was recorded in db. To remove the names of processes outside
+// the lab, it replays the recording without them, and records it again.
 func Save(t testing.TB, dir, db string, o *Outcome) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), dbName)
@@ -84,8 +84,8 @@ func Save(t testing.TB, dir, db string, o *Outcome) {
 	}
 }
 
-// alike reports whether two lists of chains are of the same rules, with lost times that
-// differ by a tenth at most.
+// alike reports whether two lists of chains have the same rules, with lost times that differ by a
+// tenth at most.
 func alike(a, b []tick.Chain) bool {
 	return slices.EqualFunc(a, b, func(a, b tick.Chain) bool {
 		return a.Rule == b.Rule && 10*(a.Lost-b.Lost).Abs() <= b.Lost
@@ -172,7 +172,7 @@ func (tp *Tape) write(path, db string) error {
 	return errors.Join(os.WriteFile(path+tapeSuffix, packed.Bytes(), 0o644), os.WriteFile(path+truthSuffix, append(truth, '\n'), 0o644))
 }
 
-// lines are the chains in brief form.
+// lines returns the chains in brief form.
 func (h Heard) lines() []string {
 	all := []string{}
 	for i := range h.Chains {

@@ -35,7 +35,7 @@ func Compare(live, again []Heard) string {
 	return ""
 }
 
-// rules are the chains in brief form.
+// rules returns the rules of the chains in brief form.
 func (h Heard) rules() string {
 	var all []string
 	for i := range h.Chains {
@@ -50,8 +50,8 @@ func Play(t testing.TB, db string, until int64) *Recorder {
 	return playTo(t, db, until, nil, func(*query.Session) tick.Sink { return nil })
 }
 
-// playTo is Play that also writes to the sink that into returns, if any. The session reads the
-// replay through wrap, unless that is nil.
+// playTo is Play that also writes to the sink that into returns, unless that sink is nil. The
+// session reads the replay through wrap, unless wrap is nil.
 func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) session.Recording, into func(*query.Session) tick.Sink) *Recorder {
 	t.Helper()
 	r, err := query.Open(db)

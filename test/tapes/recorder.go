@@ -18,18 +18,18 @@ type Recorder struct {
 	heard []Heard
 	Steps map[uint32]int
 	Loops map[uint32]*tick.Loop
-	Shed  [][]string    // the steps taken at each tick
-	over  chan struct{} // closed after the last one
+	Shed  [][]string    // steps taken at each tick
+	over  chan struct{} // closed after the last tick
 }
 
-// Heard is what a tick reported.
+// Heard is a tick's report.
 type Heard struct {
 	Time   time.Time
 	Chains []tick.Chain
 }
 
-// NewRecorder returns a recorder that passes everything on to db, if that is not nil, until
-// limit reports that a tick is the last.
+// NewRecorder returns a recorder that passes everything to db, unless db is nil, until limit
+// reports that a tick is the last.
 func NewRecorder(db tick.Sink, limit func(*tick.Tick) bool) *Recorder {
 	return &Recorder{db: db, limit: limit, over: make(chan struct{}), Steps: map[uint32]int{}, Loops: map[uint32]*tick.Loop{}}
 }
@@ -68,7 +68,7 @@ func (p *Recorder) Tick(t *tick.Tick) error {
 	last := p.limit(t)
 	if p.db != nil {
 		kept := *t
-		kept.Final = t.Final || last // which completes the recording
+		kept.Final = t.Final || last // Final completes the recording
 		err = p.db.Tick(&kept)
 	}
 	if last {
@@ -88,7 +88,7 @@ func (p *Recorder) Close() error {
 	return p.db.Close()
 }
 
-// Heard returns what every tick reported so far.
+// Heard returns the reports of all ticks so far.
 func (p *Recorder) Heard() []Heard {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *Recorder) Heard() []Heard {
 // Over returns a channel that is closed after the last tick.
 func (p *Recorder) Over() <-chan struct{} { return p.over }
 
-// cloned returns copies of chains that no caller changes.
+// cloned returns copies of chains, which callers cannot change.
 func cloned(all []tick.Chain) []tick.Chain {
 	all = slices.Clone(all)
 	for i := range all {

@@ -34,7 +34,7 @@ func named(b *tick.Batch, fn func(string) string) {
 	}
 }
 
-// namedInTick does the same for a source's part of a tick.
+// namedInTick replaces each process name in a source's part of a tick by the result of fn.
 func namedInTick(t *tick.Tick, fn func(string) string) {
 	for i := range t.HostSums {
 		t.HostSums[i].Comm = fn(t.HostSums[i].Comm)
@@ -54,18 +54,18 @@ func namedInTick(t *tick.Tick, fn func(string) string) {
 	}
 }
 
-// places are paths that identify the recording machine, and their replacements.
+// places are patterns of paths that identify the recording machine, with their replacements.
 var places = []struct {
 	is   *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`^/[^/ ]+/[0-9a-f]{32}\b`), ""}, // the control group of a sandbox
+	{regexp.MustCompile(`^/[^/ ]+/[0-9a-f]{32}\b`), ""}, // cgroup of a sandbox
 	{regexp.MustCompile(`/(root|home/[^/ ]+)/\.pyenv/versions/[^/ ]+`), "/usr"},
 	{regexp.MustCompile(`/(root|work|home/[^/ ]+)/`), "/opt/"},
 	{regexp.MustCompile(`/tmp/[^/ ]+/`), "/tmp/lab/"},
 }
 
-// placeless returns text without the paths of the machine that it was recorded on.
+// placeless returns text without paths of the recording machine.
 func placeless(text string) string {
 	for _, p := range places {
 		text = p.is.ReplaceAllString(text, p.with)
@@ -74,7 +74,7 @@ func placeless(text string) string {
 }
 
 // eachString replaces each string in v by the result of fn. v is a pointer, or a value reached from
-// one.
+// a pointer.
 func eachString(v reflect.Value, fn func(string) string) {
 	switch v.Kind() {
 	case reflect.String:

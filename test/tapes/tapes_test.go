@@ -15,14 +15,14 @@ import (
 	"ingero/internal/tick"
 )
 
-// widest is the maximum median width of loss intervals, as a share of the true loss: 0.3, rounded.
-// Most intervals are that wide by definition, see usuallyVague of package causal, and the reported
-// loss is not exactly the truth.
+// widest is the maximum median width of loss intervals, as a share of the true loss: 0.3, rounded
+// up, since the reported loss differs a little from the truth. Most intervals have that width by
+// definition: see usuallyVague of package causal.
 const widest = 0.305
 
 // A tape gives the chains that were reported live, byte for byte, and they are right. Their
-// intervals are no wider than necessary. -update keeps each recording as it was made, by older
-// versions too, and writes only what is expected of it.
+// intervals are no wider than necessary. -update keeps each recording, also those of older
+// versions, and rewrites only the expected output.
 func TestTapes(t *testing.T) {
 	var mu sync.Mutex
 	var widths []float64
@@ -78,8 +78,8 @@ func TestTapes(t *testing.T) {
 	}
 }
 
-// migrated migrates a tape's recording to this schema. It fails the test if the recording has
-// another schema than the tape says.
+// migrated migrates a tape's recording to the current schema. It fails the test if the recording's
+// schema is not the tape's.
 func migrated(t *testing.T, path string, schema int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -126,7 +126,7 @@ func (w *witness) see(name string) string {
 	return name
 }
 
-// read fails the test for each path of the machine that the tape was recorded on.
+// read fails the test for each path of the recording machine.
 func (w *witness) read(text string) string {
 	if clean := placeless(text); clean != text && !w.seen[text] {
 		w.seen[text] = true
@@ -154,7 +154,7 @@ func (w *witness) Tick(t *tick.Tick) error {
 
 func (w *witness) Close() error { return nil }
 
-// The tapes together stay small: with those of package raw, 8 MiB.
+// The tapes stay small: 8 MiB in total, with those of package raw.
 func TestTapesAreSmall(t *testing.T) {
 	const most = 6400 << 10
 	var sum int64

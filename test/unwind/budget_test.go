@@ -2,8 +2,8 @@ package unwind
 
 import "testing"
 
-// The verifier processes only a small part of its limit (1 M instructions), the same for a stack of
-// 64 frames as for one. Growth is detected.
+// The verifier processes only a small part of its limit (1 M instructions), as much for a stack of
+// 64 frames as for one. The test detects growth.
 func TestVerifier(t *testing.T) {
 	w := open(t, options{})
 	for name, limit := range map[string]uint32{"walk_entry": 12_000, "walk_return": 12_000, "walk_fork": 100} {

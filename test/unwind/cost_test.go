@@ -21,7 +21,7 @@ func BenchmarkWalk(b *testing.B) {
 			if err := w.ns.Get(&ns); err != nil {
 				b.Fatal(err)
 			}
-			b.ReportMetric(0, "ns/op") // the whole call with its probe, which is not the figure
+			b.ReportMetric(0, "ns/op") // the whole call with its probe, not the walk
 			b.ReportMetric(float64(ns), "ns/walk")
 			b.ReportMetric(float64(ns)/float64(depth+4), "ns/frame")
 		})

@@ -60,8 +60,8 @@ func b2i(b bool) int {
 	return 0
 }
 
-// onlyCode truncates gdb's stacks at addresses that are not code, to which gdb unwinds past the
-// first function of a context (makecontext). It returns how many it truncated.
+// onlyCode truncates gdb's stacks at addresses that are not code: gdb unwinds past the first
+// function of a context (makecontext). It returns the number of truncated stacks.
 func onlyCode(code []proc.Mapping, list []stack) (cut int) {
 	for i, s := range list {
 		n := slices.IndexFunc(s.IPs, func(ip uint64) bool {
@@ -76,7 +76,7 @@ func onlyCode(code []proc.Mapping, list []stack) (cut int) {
 }
 
 // agree compares the kernel's stacks with gdb's, by thread. It returns the number of stacks and of
-// equal ones: every frame, and known to be whole or truncated.
+// equal stacks: every frame is equal, and the stack is whole or marked as truncated.
 func agree(t *testing.T, got, want []stack) (all, equal int) {
 	t.Helper()
 	byThread := map[uint32][]stack{}
@@ -106,7 +106,7 @@ func agree(t *testing.T, got, want []stack) (all, equal int) {
 	return all, equal
 }
 
-// against compares the stacks of count calls of a program, which waits for a line, with gdb's: all
+// against compares the stacks of count calls of a program, which waits for a line, with gdb's. All
 // must be equal.
 func against(t *testing.T, cmd *exec.Cmd, lib string, count int) {
 	t.Helper()
@@ -143,7 +143,7 @@ func TestAgainstGDB(t *testing.T) {
 	}
 }
 
-// Stacks in a container, with files and process numbers of its own, equal gdb's.
+// Stacks in a container, with its own files and PIDs, equal gdb's.
 func TestAgainstGDBInContainer(t *testing.T) {
 	const count = 1000
 	exe, lib := program(t, "calls", "-O2", "-fomit-frame-pointer")

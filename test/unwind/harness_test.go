@@ -63,7 +63,7 @@ type walker struct {
 	stacks []stack
 }
 
-// stack is the result part of struct walk.
+// stack has the result fields of struct walk.
 type stack struct {
 	TID   uint32
 	End   unwind.End

@@ -33,7 +33,8 @@ func program(t testing.TB, name string, flags ...string) (exe, lib string) {
 	return exe, lib
 }
 
-// run starts testdata/more.c, its mode and argument last in args, and waits for its tables.
+// run starts testdata/more.c with a mode and its argument, the last of args, and waits for its
+// tables.
 func run(t testing.TB, o options, args ...string) (*walker, *testkit.Child) {
 	t.Helper()
 	exe, lib := program(t, "more", optimized...)
@@ -72,7 +73,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// A stack ends at code made at run time: its caller is not guessed.
+// A stack ends at code generated at run time: its caller is not guessed.
 func TestJIT(t *testing.T) {
 	w, child := run(t, options{}, "jit", "")
 	child.Say("go")
@@ -83,7 +84,7 @@ func TestJIT(t *testing.T) {
 	}
 }
 
-// A library that is loaded later is found through its misses.
+// A library that is loaded later is found through table misses.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	late := compile(t, filepath.Join(dir, "late.so"), append(slices.Clone(optimized), "-w", "-shared", "-fPIC", "-Dthrough_library=through_late", "testdata/lib.c")...)
@@ -124,7 +125,7 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// A process that overwrites its own stack gets no address that is not code, and comes to no harm.
+// A process that overwrites its own stack gets no address that is not code, and is not harmed.
 func TestScribble(t *testing.T) {
 	const count = 50
 	w, child := run(t, options{}, "scribble", fmt.Sprint(count))
@@ -176,8 +177,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// Return addresses that the kernel has replaced for any tool's return probes are put back: the
-// stacks are the same as without.
+// Return addresses that the kernel has replaced for another tool's return probes are restored: the
+// stacks are the same as without those probes.
 func TestTrampolines(t *testing.T) {
 	testkit.NeedTool(t, "setarch")
 	exe, lib := program(t, "calls", optimized...)

@@ -1,7 +1,7 @@
 // Command btfcheck compares the trimmed kernel types in bpf/vmlinux with those of the running
-// kernel. Every struct and field there must be in the kernel's BTF too, unless the programs check
-// it with bpf_core_field_exists first. It prints one line for each missing one, and then exits with
-// status 1.
+// kernel. Every struct and field in bpf/vmlinux must be in the kernel's BTF too, unless the
+// programs check it with bpf_core_field_exists first. It prints one line for each missing one, and
+// then exits with status 1.
 package main
 
 import (
@@ -62,7 +62,7 @@ var (
 	guardLine  = regexp.MustCompile(`bpf_core_field_exists\([^()]*?(\w+)\)`)
 )
 
-// archs maps Go's names of architectures to those of libbpf's headers.
+// archs maps Go's names of architectures to libbpf's.
 var archs = map[string]string{"amd64": "x86", "arm64": "arm64"}
 
 // compile compiles the headers with clang, and returns their types.
@@ -121,7 +121,7 @@ func guards(dir string) (map[string]bool, error) {
 	return guarded, nil
 }
 
-// compare lists the parts of a struct that the kernel lacks, and counts the checked ones. A suffix
+// compare lists the parts of a struct that the kernel lacks, and counts the guarded ones. A suffix
 // after "___" in a name marks a variant of the struct.
 func compare(want *btf.Struct, kernel *btf.Spec, guarded map[string]bool) (missing []string, checked int) {
 	name, _, variant := strings.Cut(want.Name, "___")

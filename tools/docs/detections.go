@@ -85,7 +85,7 @@ func detections() string {
 	return b.String()
 }
 
-// without returns the shedding steps that remove a rule's input.
+// without returns the shedding levels that remove a rule's input.
 func without(r *causal.Rule) (names []string) {
 	for i := range govern.Steps {
 		if s := govern.Steps[i].Name; r.Sees&govern.Takes(s) != 0 {

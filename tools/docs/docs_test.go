@@ -16,7 +16,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// The matrix has a line for each function that go test runs, and no other.
+// The matrix has a line for each function that go test runs, and no others.
 func TestMatrix(t *testing.T) {
 	files := map[string]string{
 		"b/b_test.go": `package b
@@ -48,7 +48,7 @@ func helper(t *testing.T) {}
 	}
 }
 
-// Every operation of the catalog has its line, and a bar does not end its cell.
+// Every operation of the catalog has its line, and a bar does not end its table cell.
 func TestOperations(t *testing.T) {
 	text := operations()
 	for i := range events.Catalog {

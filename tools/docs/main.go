@@ -1,7 +1,7 @@
-// Command docs writes the generated pages of docs/: api.md from the paths of the API, commands.md from the commands
-// and settings, detections.md from the rules, metrics.md from the table of metrics,
-// operations.md from the catalog, schema.md from the migrations and
-// the virtual tables, test_matrix.md from the tests. Run it from the repository root.
+// Command docs writes the generated pages of docs/: api.md from the paths of the API, commands.md
+// from the commands and settings, detections.md from the rules, metrics.md from the table of
+// metrics, operations.md from the catalog, schema.md from the migrations and the virtual tables,
+// and test_matrix.md from the tests. Run it from the repository root.
 package main
 
 import (

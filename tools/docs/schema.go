@@ -93,8 +93,8 @@ func columnTable(b *strings.Builder, what string, columns []query.SQLColumn) {
 	}
 }
 
-// What is parsed of a migration: the beginning and end of a table, a column with type and comment,
-// an added column, and a removal.
+// Parsed lines of a migration: the beginning and end of a table, a column with type and comment, an
+// added column, and a removal.
 var (
 	createLine = regexp.MustCompile(`^CREATE TABLE (\w+) \($`)
 	endLine    = regexp.MustCompile(`^\)[^;]*;$`)
@@ -140,8 +140,8 @@ func fileTables(dir string) ([]tableDoc, error) {
 // migrated is the state after the migrations so far.
 type migrated struct {
 	tables []*tableDoc
-	in     *tableDoc // table whose columns are being read
-	notes  []string  // comment before the current line
+	in     *tableDoc // table of the current columns
+	notes  []string  // comments before the current line
 }
 
 func (m *migrated) find(name string) *tableDoc {

@@ -25,7 +25,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// ask is the script that queries DuckDB. Numbers are text, since they may be wide.
+// ask is the script that queries DuckDB. Numbers are strings, since they may be wide.
 const ask = `import { DuckDBInstance } from '@duckdb/node-api';
 const db = await DuckDBInstance.create(':memory:', { threads: '1' });
 const c = await db.connect();

@@ -68,12 +68,12 @@ func functions(f *file) []string {
 	return nil
 }
 
-// goFunctions finds functions that are too long. It does not count a composite literal of a table.
+// goFunctions finds functions that are too long. It excludes composite literals of tables.
 func goFunctions(f *file) []string {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, f.path, f.text, parser.SkipObjectResolution)
 	if err != nil {
-		return nil // formatted has reported it
+		return nil // the formatting check has reported it
 	}
 	line := func(p token.Pos) int { return set.Position(p).Line }
 	var found []string
@@ -102,8 +102,8 @@ func goFunctions(f *file) []string {
 
 var cName = regexp.MustCompile(`(\w+)\(`)
 
-// cFunctions does the same for C in the layout of .clang-format: a body starts and ends with a
-// brace that is alone in the first column.
+// cFunctions finds functions that are too long in C formatted by .clang-format: a body starts and
+// ends with a brace that is alone in the first column.
 func cFunctions(f *file) []string {
 	var found []string
 	lines := f.lines()
@@ -134,7 +134,7 @@ func tooLong(line int, name string, n int) string {
 	return fmt.Sprintf("%d: %s has %d lines, more than %d", line, name, n, maxFunction)
 }
 
-// word is a forbidden text, and the files in which it is forbidden.
+// word is a forbidden text, with the files in which it is forbidden.
 type word struct {
 	is    *regexp.Regexp
 	where func(f *file) bool
@@ -160,7 +160,7 @@ func mayNotSkip(f *file) bool {
 	return testFile.MatchString(f.path) || strings.HasPrefix(f.path, "test/")
 }
 
-// Written so that this file contains none of them.
+// The texts are split, so that this file does not contain them.
 var forbidden = []word{
 	{regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X[X]X|HA[C]K)\b`), inSource, "a note of something left undone"},
 	{regexp.MustCompile(`not (yet )?imple[m]ented`), inSource, "something left undone"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each check finds its mistakes, and nothing in a correct file.
+// Each check finds its mistakes, and reports nothing in a correct file.
 func TestChecks(t *testing.T) {
 	body := func(n int) string { return strings.Repeat("\tx++\n", n) }
 	goFunc := func(n int) string { return "package a\n\nfunc f() {\n" + body(n) + "}\n" }

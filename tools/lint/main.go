@@ -25,7 +25,7 @@ func (f *file) lines() []string {
 	return strings.Split(strings.TrimSuffix(f.text, "\n"), "\n")
 }
 
-// check returns its findings in a file, each "LINE: what".
+// check returns its findings in a file, each "LINE: message".
 type check func(*file) []string
 
 func main() {

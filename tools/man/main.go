@@ -1,6 +1,6 @@
-// Command man writes the manual pages, one per command and ingero.yaml(5) for the settings, and the
-// completions of shells. They come from the same tables as docs/reference/commands.md, and go into
-// packages: go run ./tools/man DIR DATE makes DIR/man and DIR/completions, with the date as
+// Command man writes the manual pages, one per command and ingero.yaml(5) for the settings, and
+// shell completions. They come from the same tables as docs/reference/commands.md, and go into
+// packages. go run ./tools/man DIR DATE writes DIR/man and DIR/completions, with a date such as
 // 2026-01-02T15:04:05Z.
 package main
 

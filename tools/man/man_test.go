@@ -13,7 +13,7 @@ import (
 	"ingero/internal/config"
 )
 
-// Each command that help shows has a page with all its flags, and the settings have one.
+// Each command in the help has a page with all its flags, and the settings have one.
 func TestPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man")
 	if err := write(dir, "2026-01-02T15:04:05Z"); err != nil {

@@ -14,14 +14,14 @@ import (
 	"text/tabwriter"
 )
 
-// spread is one figure over the undisturbed runs of a measure: the median of its values and its
+// spread is one figure over the undisturbed runs of a measure: the median of its values with a
 // confidence interval, or a share in percent with the same.
 type spread struct {
 	name              string // PACKAGE.TEST and the figure's name
 	unit, better      string
 	median, low, high float64
-	values            int // of undisturbed runs; for a share: the whole
-	disturbed, runs   int // runs that do not count, and runs that do
+	values            int // number of values, or the whole of a share
+	disturbed, runs   int // numbers of excluded and counted runs
 }
 
 // enough is the number of values that a verdict needs.
@@ -29,7 +29,7 @@ const enough = 3
 
 // summarize returns each figure's spread, and for each test the share of passed runs.
 func summarize(runs []run) []spread {
-	figures := map[string]*figure{} // of all runs that count
+	figures := map[string]*figure{} // figures of all counted runs
 	of := map[string]*spread{}
 	add := func(r *run, f figure) {
 		name := r.name() + " " + f.Name

@@ -20,7 +20,7 @@ type run struct {
 	Tree      string
 	Passed    bool
 	Seconds   float64
-	Disturbed string // why the run does not count; empty: it counts
+	Disturbed string // why the run is excluded; empty: it counts
 	Figures   []figure
 }
 

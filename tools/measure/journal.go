@@ -9,7 +9,7 @@ import (
 )
 
 // journal keeps the runs of a measure, one JSON object per line, so that an interrupted measure can
-// resume. It ignores runs of another tree.
+// resume. It ignores runs of other trees.
 type journal struct {
 	path, tree string
 	file       *os.File
@@ -33,7 +33,7 @@ func openJournal(path, tree string, fresh bool) (*journal, error) {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var r run
-		// A truncated line is a run that did not end before the measure was killed.
+		// A truncated line is a run during which the measure was killed.
 		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Tree == tree {
 			j.runs = append(j.runs, r)
 		}

@@ -121,7 +121,7 @@ func report(o options, kept *journal, plans []planned, out io.Writer) (status in
 	return 0, nil
 }
 
-// treeHash identifies the present content of the tracked files, committed or not.
+// treeHash returns a hash of the tracked files in the working tree, committed or not.
 func treeHash() (string, error) {
 	stash, err := exec.Command("git", "stash", "create").Output()
 	if err != nil {

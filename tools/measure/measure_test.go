@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A disturbed run does not count, neither as passed nor with its figures.
+// A disturbed run is excluded, with its verdict and its figures.
 func TestSummarize(t *testing.T) {
 	of := func(n int, passed bool, disturbed string, ns float64) run {
 		return run{planned: planned{Package: "./a", Test: "TestX", Run: n}, Passed: passed, Disturbed: disturbed,
@@ -50,7 +50,7 @@ func TestSummarize(t *testing.T) {
 				{Name: "right", Unit: "%", Better: "higher", Part: n, Whole: 20}}}
 	}
 	got := summarize([]run{of(1, true, "", 10), of(2, false, "", 30), of(3, true, "", 20), of(4, true, "", 40), of(5, false, "a compiler", 900)})
-	for i := range got { // as the table shows them
+	for i := range got { // rounded as in the table
 		got[i].low, got[i].high = math.Round(got[i].low), math.Round(got[i].high)
 	}
 	want := []spread{
@@ -76,7 +76,8 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// Counts of one seed of the incident lab suffice to show that it got worse, and that it did not.
+// The counts of one seed of the incident lab suffice to show that it got worse, and that it did
+// not.
 func TestSharesAreJudgedByTheirCounts(t *testing.T) {
 	of := func(part int) []spread {
 		return summarize([]run{{planned: planned{Package: "./a", Test: "TestX", Run: 1}, Passed: true,

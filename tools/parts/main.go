@@ -136,7 +136,7 @@ func (p *part) read(dir string) error {
 	return nil
 }
 
-// phrases are texts that each occur in only one licence.
+// phrases are texts that identify one licence each.
 var phrases = []struct{ id, has, lacks string }{
 	{"Apache-2.0", "apache license version 2.0", ""},
 	{"MPL-2.0", "mozilla public license version 2.0", ""},
@@ -162,7 +162,7 @@ func identify(text string) (found []string) {
 	return found
 }
 
-// texts returns the file of licences: a table, then each text.
+// texts returns the licence file: a table, then each text.
 func texts(all []part) []byte {
 	var b bytes.Buffer
 	b.WriteString("ingero is built from these, each under its own licence, which follows.\n\n")

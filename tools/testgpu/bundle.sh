@@ -1,5 +1,5 @@
 #!/bin/bash
-# bundle.sh DIR: makes a directory with everything that make test-gpu needs, for a machine with a
+# bundle.sh DIR: creates a directory with everything that make test-gpu needs, for a machine with a
 # GPU and without Go.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,7 +10,7 @@ rm -rf "$dir"
 mkdir -p "$dir/tests/test"
 cp bin/ingero tools/testgpu/*.py "$dir"
 go build -trimpath -ldflags '-s -w' -o "$dir/testgpu" ./tools/testgpu
-# Tests that use the kernel, the driver or the libraries; the others add nothing on a GPU machine.
+# Only tests that use the kernel, the driver or the libraries; others need no GPU machine.
 cp go.mod "$dir/tests"
 cp test/*.txt "$dir/tests/test"
 for pkg in gpu proc probes session; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Uses the CUDA driver API and prints the exact number of calls and errors it
-made, by exported symbol, as one JSON line: a vector add, copies both ways, four
-threads, a double free and an out-of-memory. Needs libcuda.so.1 and nothing else."""
+"""Uses the CUDA driver API and prints, as one JSON line, the exact number of calls
+and errors by exported symbol: a vector add, copies both ways, four threads, a double
+free and an out-of-memory error. Needs only libcuda.so.1."""
 
 import argparse
 import collections

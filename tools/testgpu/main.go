@@ -1,7 +1,7 @@
 // Command testgpu runs the tests on a machine that has a GPU and no Go. make test-gpu-bundle puts
 // it into a directory with the agent, test binaries and programs that use CUDA. It writes one JSON
-// report, and exits with status 1 if something in it is wrong. On a machine without a GPU, -sim
-// replaces the libraries by the simulated CUDA stack.
+// report, and exits with status 1 if the report contains a failure. On a machine without a GPU,
+// -sim replaces the libraries by the simulated CUDA stack.
 package main
 
 import (

@@ -18,7 +18,7 @@ type suite struct {
 	Failed  []string `json:"failed"`
 	Skipped []string `json:"skipped"` // with their reasons
 	Seconds float64  `json:"seconds"`
-	Output  string   `json:"output,omitempty"` // if something failed
+	Output  string   `json:"output,omitempty"` // output of failed tests
 }
 
 // suites runs every test binary of the bundle in its package's directory, laid out as in the

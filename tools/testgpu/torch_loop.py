@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """A small training loop in PyTorch. Prints one JSON line: its steps, its time
-and, with --count, the runtime calls that PyTorch's own profiler saw."""
+and, with --count, the runtime calls according to PyTorch's own profiler."""
 
 import argparse
 import collections

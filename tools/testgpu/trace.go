@@ -41,13 +41,13 @@ type seen struct {
 	Drops []json.RawMessage `json:"drops"`
 }
 
-// trace compares the calls that one program made with those that the trace saw.
+// trace compares the calls of one program, by its own count, with those in the trace.
 type trace struct {
 	Name      string            `json:"name"`
 	Program   json.RawMessage   `json:"program"`        // the program's own output
-	Rows      int               `json:"attached_rows"`  // functions with probes, of all its libraries
+	Rows      int               `json:"attached_rows"`  // functions with probes, in all libraries
 	Libraries []string          `json:"libraries"`      // attached libraries
-	Calls     []count           `json:"calls"`          // of the functions that the program counted
+	Calls     []count           `json:"calls"`          // calls of functions that the program counted
 	Others    map[string]uint64 `json:"also_seen"`      // calls of other traced functions
 	Drops     []json.RawMessage `json:"drops,omitzero"` // dropped records
 }
@@ -60,7 +60,7 @@ type count struct {
 	SeenErrors uint64 `json:"seen_errors"`
 }
 
-// overhead is a program's own time without and with a trace, in turn.
+// overhead is a program's own time without and with a trace, in alternating runs.
 type overhead struct {
 	Name        string  `json:"name"`
 	WithoutNS   []int64 `json:"without_ns"`
@@ -84,7 +84,7 @@ func (l *lab) programs() {
 	l.program("torch", loop, []string{"--count"})
 }
 
-// program traces a command, with more arguments when it counts its calls.
+// program traces a command; counting has the extra arguments that make it count its calls.
 func (l *lab) program(name string, cmd, counting []string) {
 	p, s, err := l.traced(append(slices.Clone(cmd), counting...))
 	if err != nil {

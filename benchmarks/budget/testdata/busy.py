@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls as fast as Python does, of all kinds that can be left out, beside a thread that
-sends to itself by TCP: busy.py FOLDER-OF-THE-SIMULATED-STACK."""
+"""Makes sheddable calls of all kinds as fast as Python can, beside a thread that
+sends to itself by TCP: busy.py DIRECTORY-OF-THE-SIMULATED-STACK."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ import gpu  # noqa: E402
 
 
 def sends():
-    """What the host's programs see: many small writes and reads."""
+    """Makes many small writes and reads, for the host's BPF programs."""
     server = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(server.getsockname())
     peer, _ = server.accept()

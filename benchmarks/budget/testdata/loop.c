@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `loop RATE` makes steps of 12 ms as a training loop does that waits for its CPU, not for its
- * GPU: so many launches that there are RATE a second, between them work on the CPU, and at the
- * end a synchronisation. Each second it says how many launches it has made. How much work there
- * is between two is found out first, untraced or not: start it untraced.
+ * `loop RATE` makes steps of 12 ms, like a training loop that is limited by its CPU, not its GPU.
+ * Each step makes launches at RATE a second, with CPU work between them, and ends with a
+ * synchronize. Each second it prints the number of launches. It calibrates the CPU work at its
+ * start, so start it untraced.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void step(unsigned long launches, unsigned long work)
 		exit(1);
 }
 
-/* The least of some steps is without others. */
+/* The minimum over some steps excludes interference. */
 static double least(unsigned long launches, unsigned long work)
 {
 	double best = 1e9, from, took;

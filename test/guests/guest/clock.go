@@ -17,8 +17,8 @@ import (
 // stepped is the number of calls made while the clock is set.
 const stepped = 600
 
-// clock sets the machine's clock an hour ahead, and two back, while the program traces a job. The
-// trace continues, and has each call once.
+// clock sets the machine's clock an hour ahead, and two hours back, while the program traces a job.
+// The trace continues, and has each call once.
 func clock() error {
 	stack, err := sim.Extract("/tmp/sim")
 	if err != nil {
@@ -34,7 +34,7 @@ func clock() error {
 	}
 	defer func() { _, _ = job.Process.Kill(), job.Wait() }()
 	db := home + "/clock.db"
-	// Without a limit no probe is removed on the slow emulated machine: each call is to be counted.
+	// Without a limit no probe is removed on the slow emulated machine: every call must be counted.
 	trace, ticks, err := begin(job, db, "--max-overhead", "0")
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 // trainers is the number of concurrent training threads, on few CPUs.
 const trainers = 3
 
-// ledger traces a training loop that sleeps for its GPU, and checks the account of its time: it
-// sleeps, timers wake it, and its threads take turns.
+// ledger traces a training loop that sleeps while it waits for its GPU, and checks the account of
+// its time: it sleeps, timers wake it, and its threads take turns.
 func ledger(tr *probes.Tracer, stack sim.Stack) error {
 	cmd := exec.Command(stack.Program("train"), "--hold", "--steps", "30", "--launches", "4", "--kernel-us", "1500",
 		"--cpu-us", "3000", "--threads", fmt.Sprint(trainers))

@@ -18,7 +18,7 @@ func main() {
 	}
 	if err := guest(); err != nil {
 		var verifier fmt.Formatter
-		if errors.As(err, &verifier) { // the error has the verifier's last lines, %+v all of them
+		if errors.As(err, &verifier) { // the error has the verifier's last lines; %+v prints all of them
 			fmt.Printf("%+v\n", verifier)
 		}
 		fmt.Printf("\nGUEST FAIL %v\n", err)
@@ -45,7 +45,7 @@ func guest() error {
 		return err
 	}
 	fmt.Printf("\n%s", version)
-	// In "none voluntary (full)" the mode in parentheses is in force.
+	// In "none voluntary (full)" the mode in parentheses is active.
 	if preempt, err := os.ReadFile("/sys/kernel/debug/sched/preempt"); err == nil {
 		_, rest, _ := strings.Cut(string(preempt), "(")
 		in, _, _ := strings.Cut(rest, ")")

@@ -15,7 +15,7 @@ import (
 	"ingero/sim"
 )
 
-// peek reads a process's memory where no user space process may do so, until the machine is turned
+// peek reads a process's memory after user space was forbidden to, until the machine is turned
 // off.
 func peek(stack sim.Stack) error {
 	if err := os.WriteFile("/proc/sys/kernel/yama/ptrace_scope", []byte("3"), 0); err != nil {
@@ -33,7 +33,7 @@ func peek(stack sim.Stack) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	if _, err := out.Read(make([]byte, 1)); err != nil { // it is ready
+	if _, err := out.Read(make([]byte, 1)); err != nil { // wait until it is ready
 		return err
 	}
 	err = peekAt(uint32(cmd.Process.Pid))

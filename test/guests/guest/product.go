@@ -15,7 +15,7 @@ import (
 	"ingero/sim"
 )
 
-// programPath is the path of ingero itself, if it is to be run.
+// programPath is the path of ingero itself, in guests that run it.
 const programPath = "/ingero"
 
 const home = "/tmp/home" // directory of its recordings
@@ -46,7 +46,7 @@ func product() error {
 // check prints the features that this kernel lacks.
 func check() error {
 	out, err := ingero("check", "--json")
-	if err != nil { // it fails if it cannot trace
+	if err != nil { // check fails if ingero cannot trace
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	var report struct {
@@ -92,7 +92,7 @@ func demo() error {
 	if err := json.Unmarshal(out, &report); err != nil {
 		return fmt.Errorf("%w in %q", err, out)
 	}
-	for _, c := range report.Chains { // shares of an emulated CPU mean nothing
+	for _, c := range report.Chains { // shares of an emulated CPU are not meaningful
 		var who []string
 		for _, x := range c.Culprits {
 			who = append(who, x.Name)
@@ -112,8 +112,8 @@ func demo() error {
 	return fmt.Errorf("nothing says that the hog took the CPU: %s", out)
 }
 
-// end lets the program trace a job, asks it to end while the job continues, and prints how long
-// that took. The unit and the pod grant 30 s; an emulated CPU says nothing about them.
+// end lets the program trace a job, terminates it while the job continues, and prints how long that
+// took. The unit and the pod grant 30 s, but an emulated CPU cannot test that limit.
 func end() error {
 	stack, err := sim.Extract("/tmp/sim")
 	if err != nil {
@@ -128,7 +128,7 @@ func end() error {
 	if err != nil {
 		return err
 	}
-	if _, err := said.ReadBytes('\n'); err != nil { // it traces
+	if _, err := said.ReadBytes('\n'); err != nil { // wait until it traces
 		return errors.Join(err, trace.Wait())
 	}
 	go func() {

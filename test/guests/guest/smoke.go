@@ -24,7 +24,7 @@ type load struct {
 	op      string
 	calls   uint64
 	threads int
-	driver  string // driver function that the runtime calls as often
+	driver  string // driver function that the runtime calls equally often
 }
 
 var loads = []load{

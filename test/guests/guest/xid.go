@@ -23,7 +23,7 @@ const modulePath = "/xid.ko"
 const bursts = 333
 
 // faults loads the module and checks that its reports arrive once, in order, through the
-// tracepoint, though the log has them too.
+// tracepoint, although the log has them too.
 func faults() error {
 	if _, err := probes.OpenXids(); !errors.Is(err, probes.ErrNoTracepoint) {
 		return fmt.Errorf("without the module: %w", err)
@@ -62,7 +62,7 @@ var codes = [3]uint32{172, 48, 13}
 
 // send reports bursts of three faults, and one SXid with its details.
 func send() error {
-	long := strings.Repeat("long ", 190) // the log accepts no more
+	long := strings.Repeat("long ", 190) // the log accepts no longer message
 	for i := range bursts {
 		for j, code := range codes {
 			instance := ""
@@ -128,7 +128,7 @@ func reported(f *session.Faults) error {
 	return nil
 }
 
-// instanceOf is the MIG instance to which a burst is attributed: every other burst has one.
+// instanceOf returns the MIG instance of a burst: every other burst has one.
 func instanceOf(burst int) tick.Number {
 	if burst%2 == 1 {
 		return tick.Numbered(5)
@@ -136,7 +136,7 @@ func instanceOf(burst int) tick.Number {
 	return 0
 }
 
-// overflow reports more faults than fit while nobody reads. The first are kept, and the rest is
+// overflow reports more faults than fit without a reader. The first are kept, and the rest is
 // counted.
 func overflow() error {
 	x, err := probes.OpenXids()

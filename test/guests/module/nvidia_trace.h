@@ -8,7 +8,7 @@
 #include <linux/pci.h>
 #include <linux/tracepoint.h>
 
-/* As that of the driver: the same arguments, and the same record. */
+/* Has the same arguments and the same record as the driver's tracepoint. */
 TRACE_EVENT(nvidia_dev_xid, TP_PROTO(const struct pci_dev *pdev, u32 error_code, const char *msg),
 	    TP_ARGS(pdev, error_code, msg),
 	    TP_STRUCT__entry(__string(dev, pci_name(pdev)) __field(u32, error_code)

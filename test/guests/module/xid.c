@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Stands in for the NVIDIA driver where that cannot be: it has the tracepoints by
- * which the driver reports faults, and writes the lines that it writes: first the line,
- * with the MIG instance and the process, then the tracepoint, with the message alone and
- * its line's end, as kernel_rc.c and nv-report-err.c of the driver do. What is to be
- * reported is written to /sys/kernel/debug/xid: "BUS|INSTANCE|CODE|PROCESS|MESSAGE", or
- * behind an "s" for that of a switch, whose details are further messages, each behind a "|".
- * As in the driver nothing else runs on the CPU between a fault and its details.
+ * Replaces the NVIDIA driver where it cannot run: it has the tracepoints with which the driver
+ * reports faults, and writes the same lines. Like the driver's kernel_rc.c and nv-report-err.c,
+ * it first writes the line, with the MIG instance and the process, then fires the tracepoint,
+ * with only the message and its newline. To report a fault, write to /sys/kernel/debug/xid:
+ * "BUS|INSTANCE|CODE|PROCESS|MESSAGE". A leading "s" means a fault of a switch, whose details
+ * are further messages, each after a "|". As in the driver, nothing else runs on the CPU
+ * between a switch's fault and its details.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>
@@ -44,7 +44,7 @@ static void say_switch(const char *bus, unsigned int code, char **msgs, int n)
 static void say(const char *bus, const char *instance, unsigned int code, const char *who,
 		const char *msg)
 {
-	/* without the function of the address */
+	/* the address without its function */
 	printk(KERN_ERR "NVRM: Xid (PCI:%.*s%s%s): %u, %s%s%s", (int)strcspn(bus, "."), bus,
 	       *instance ? " " : "", instance, code, who, *who ? ", " : "", msg);
 	trace_nvidia_dev_xid(device, code, msg);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Faults: what is done to a victim from outside. Each says "ready" once it is at work, or
- * "refused" where it may not be, and goes on until it is killed or whoever started it has
- * gone. CPU -1 is any.
+ * Faults: disturbances of the victim from outside. Each prints "ready" once it is active, or
+ * "refused" if it lacks permission, and runs until it is killed or its parent exits. CPU -1
+ * means any CPU.
  *
- * hog CPU [NICE|fifo|idle] [ON OFF]  takes a CPU; "fifo": with real-time priority, "idle":
- *                         where nobody else wants it; with times (us) now and then
- * threads CPU N           takes a CPU with N threads
- * spawner CPU US SLEEP    starts a program that uses US of the CPU, waits for its end and for
- *                         SLEEP more, and so on; each program has another name
- * program US              such a program
- * writer CPU FILE BYTES   writes so much to a file, fsyncs, and so on
- * reader CPU FILE BYTES   reads a file from the disk in such pieces, past the cache
- * memory CPU BYTES SLEEP  writes to each page of its memory, sleeps so many us, and so on
- * pager CPU FILE SLEEP    has the memory of a cgroup swapped out, again and again: the file is
- *                         its memory.force_empty
- * stopper CPU PID ON OFF  stops a process for ON us, lets it run for OFF, and so on; once if
+ * hog CPU [NICE|fifo|idle] [ON OFF]  uses a CPU; "fifo": at a real-time priority, "idle":
+ *                         only while no other thread needs it; with ON and OFF (us): in turns
+ * threads CPU N           uses a CPU with N threads
+ * spawner CPU US SLEEP    repeatedly starts a program that spins for US, waits for its
+ *                         end, and sleeps for SLEEP; each program has another name
+ * program US              that program
+ * writer CPU FILE BYTES   repeatedly writes BYTES to a file and calls fsync
+ * reader CPU FILE BYTES   reads a file from the disk, BYTES at a time, bypassing the page cache
+ * memory CPU BYTES SLEEP  repeatedly writes to each page of its memory and sleeps for SLEEP us
+ * pager CPU FILE SLEEP    repeatedly swaps out the memory of a cgroup: FILE is its
+ *                         memory.force_empty
+ * stopper CPU PID ON OFF  repeatedly stops a process for ON us and lets it run for OFF; once if
  *                         OFF is 0
- * tracer CPU PID ON OFF   likewise, as a debugger
- * peer CPU                after a line, answers who connects to the port that it says, as many
- *                         ms late as it is told, or as asked
+ * tracer CPU PID ON OFF   the same, as a debugger
+ * peer CPU                after a line, prints its port and answers requests there, as many ms
+ *                         late as a line on its input or the request says
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -67,7 +67,7 @@ static void pin(int cpu)
 	need(!sched_setaffinity(0, sizeof(set), &set), "pin");
 }
 
-/* As long turns as the victim has: see turn in victim_test.go. */
+/* Sets the same time slice as the victim's: see turn in victim_test.go. */
 static void set_turn(void)
 {
 	struct {
@@ -117,7 +117,7 @@ static void hog(void)
 	const char *how = args[1] ? args[1] : "0";
 
 	if (!strcmp(how, "fifo")) {
-		/* It is about to be moved to a cgroup in which it may. */
+		/* The process is about to be moved to a cgroup that allows it. */
 		for (int tries = 0; sched_setscheduler(0, SCHED_FIFO, &p); tries++) {
 			if (tries == 200) {
 				say("refused");
@@ -175,7 +175,7 @@ static void spawner(void)
 		int pid = fork();
 
 		if (!pid) {
-			/* Its name is that of the file that it is started as. */
+			/* main names the process after argv[0]. */
 			char path[64];
 
 			snprintf(path, sizeof(path), "/proc/self/fd/%d",
@@ -241,7 +241,7 @@ static void pager(void)
 	need(fd >= 0, args[1]);
 	say("ready");
 	for (;; nap(number(2)))
-		write(fd, "0", 1); /* EBUSY: something of it is needed all the time */
+		write(fd, "0", 1); /* EBUSY: some memory is always in use */
 }
 
 static void stopper(void)
@@ -309,7 +309,7 @@ static void peer(void)
 	char text[40];
 	int fd;
 
-	/* A socket is of the cgroup that its process was in when it was made. */
+	/* A socket belongs to the cgroup that its process was in when it was created. */
 	say("ready");
 	need(fgets(text, sizeof(text), stdin) != NULL, "wait");
 	fd = socket(AF_INET, SOCK_STREAM, 0);

@@ -5,10 +5,10 @@
  *   victim log=FILE [pin=CPU] [seconds=N] [depth=N] [dir=DIR] [port=N] main=SCRIPT
  *          [thread=SCRIPT]... [worker=SCRIPT]...
  *
- * A script is operations with ";" between them: "copy 65536; launch 10 500; sync; cpu 200".
- * One that begins with "!" is done while the fault is on, with "~" while it is off; "@50 OP"
- * is done every 50th time. The length of each step of main's is in FILE, by the victim's own
- * clock. It says "ready PID", and begins with the next line that it is sent.
+ * A script is a list of operations separated by ";": "copy 65536; launch 10 500; sync; cpu 200".
+ * An operation with "!" runs only while the fault is on, one with "~" only while it is off, and
+ * "@50 OP" runs every 50th time. FILE gets the length of each step of main by the victim's own
+ * clock. The victim prints "ready PID", and starts with the next line on its input.
  */
 #include "victim.h"
 #include <errno.h>
@@ -54,7 +54,7 @@ int64_t cpu_ns(void)
 	return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-/* Uses so much of a CPU's time. */
+/* Uses us microseconds of CPU time. */
 void burn(long us)
 {
 	int64_t until = cpu_ns() + us * 1000;
@@ -79,7 +79,7 @@ static const struct op *find(const char *name)
 	exit(2);
 }
 
-/* The number of an actor among those of main and the workers that have an operation. */
+/* Returns an actor's index among main and those workers whose script has an operation. */
 int rank_of(const struct actor *a, const char *op, int *ranks)
 {
 	int rank = 0;

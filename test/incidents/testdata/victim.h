@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the victim share. */
+/* Shared by the parts of the victim. */
 #ifndef VICTIM_H
 #define VICTIM_H
 
@@ -17,38 +17,38 @@
 #define MAX_STEPS (1 << 17)
 #define TOKEN 4096 /* bytes of a batch in the pipe: written and read at once */
 
-/* The file that the lab maps: what it says to the victim, and the victim's own clock. */
+/* The file that the lab maps: the lab's commands, and the victim's own clock. */
 struct step_log {
 	_Atomic uint64_t
-		mode; /* bit 0: operations that begin with "!" are done, those with "~" are not */
-	_Atomic uint64_t count; /* steps that are done */
-	uint64_t pids[14]; /* of the victim's processes, its own first */
+		mode; /* bit 0: the fault is on, so "!" operations run and "~" operations do not */
+	_Atomic uint64_t count; /* completed steps */
+	uint64_t pids[14]; /* the victim's processes, the main one first */
 	struct {
 		int64_t begin, end; /* ns of the wall clock */
-		uint64_t kind; /* which of the operations that are not in every step were in it */
+		uint64_t kind; /* bits of the step's operations that are not in every step */
 	} step[MAX_STEPS];
 };
 
-/* One thread or process that repeats a script. */
+/* A thread or process that repeats a script. */
 struct actor {
 	struct op_call {
 		const struct op *op;
 		long arg[ARGS];
-		long every; /* done each so many times */
+		long every; /* runs every this many times */
 		char when; /* '!': only with the fault on; '~': only with it off; 0: always */
 	} ops[MAX_OPS];
 	int n;
-	int main; /* it keeps the clock */
+	int main; /* keeps the clock */
 	uint64_t steps;
 	void *stream, *device, *host, *pageable;
 	size_t device_size, host_size;
-	int saved, direct, cached; /* files */
+	int saved, direct, cached; /* file descriptors */
 	off_t offset;
 	char *buffer, *arena;
 	int socket;
 };
 
-/* An operation of a script; README of the lab: the doc.go of package incidents. */
+/* An operation of a script. */
 struct op {
 	const char *name;
 	void (*run)(struct actor *a, const long *arg);
@@ -57,8 +57,8 @@ struct op {
 extern const struct op host_ops[], cuda_ops[], nccl_ops[];
 extern struct step_log *victim_log;
 extern int batches[2]; /* the pipe between workers and the trainer */
-extern const char *dir; /* for files */
-extern long port; /* of the peer */
+extern const char *dir; /* directory for files */
+extern long port; /* port of the peer */
 
 void need(int ok, const char *what);
 int64_t wall_ns(void);

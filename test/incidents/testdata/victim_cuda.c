@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Operations of the victim on the GPU.
+ * The victim's operations on the GPU.
  *
- * launch N US [CPU]  N kernels of US microseconds, after each CPU microseconds of work
- * sync, devsync      waits for the stream, for the device
+ * launch N US [CPU]  launches N kernels of US us, each followed by CPU us of CPU work
+ * sync, devsync      waits for the stream, or for the device
  * copy N             copies N bytes from pinned memory to the device, asynchronously
  * back N             copies N bytes from the device to pinned memory, and waits
  * pageable N         copies N bytes from pageable memory
  * malloc N           allocates N bytes and frees them
- * driverlock         the driver has a lock from now on, which each of its calls takes
- * slowcall US        what this thread calls the driver for takes it for so much of a CPU's time
+ * driverlock         from now on each driver call takes a lock
+ * slowcall US        from now on each driver call of this thread uses US of CPU time
  */
 #include "victim.h"
 #include <pthread.h>
@@ -46,14 +46,14 @@ void cuda_begin(void)
 	image = __cudaRegisterFatBinary("simulated");
 }
 
-/* The simulated GPU knows by a kernel's name how long it takes. */
+/* The kernel's name tells the simulated GPU how long it takes. */
 static const void *kernel(long us)
 {
 	char name[40];
 	int i;
 
 	pthread_mutex_lock(&registering);
-	if (!image) /* of a worker, which is forked before */
+	if (!image) /* once per process: workers are forked earlier */
 		cuda_begin();
 	for (i = 0; i < n_kernels && kernel_us[i] != us; i++)
 		;
@@ -152,7 +152,7 @@ static void allocate(struct actor *a, const long *arg)
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread long slow_us;
 
-/* Is called inside of each driver call. */
+/* Runs inside each driver call. */
 static void in_driver(const char *op)
 {
 	(void)op;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Operations of the victim on the host.
+ * The victim's operations on the host.
  *
- * cpu US             uses so much of a CPU's time
+ * cpu US             uses US of CPU time
  * sleep US           sleeps
- * put, get           writes a batch into the pipe, reads one
- * ckpt N             writes N bytes to a file, and fsync
- * read N             reads N bytes of a file from the disk, past the cache
+ * put, get           writes a batch into the pipe, or reads one
+ * ckpt N             writes N bytes to a file, and calls fsync
+ * read N             reads N bytes of a file from the disk, bypassing the page cache
  * cached N           reads N bytes of a file
  * touch N            writes to each page of the first N bytes of its memory
- * fresh N            likewise, of memory that is new each time
- * grow N             takes N bytes more, and keeps them
- * pin CPU            is on this CPU alone from now on
- * hold US            holds the victim's lock for so much of a CPU's time
- * holdsleep US       holds it asleep
+ * fresh N            the same, in memory that is new each time
+ * grow N             allocates N more bytes, and keeps them
+ * pin CPU            runs only on this CPU from now on
+ * hold US            holds the victim's lock for US of CPU time
+ * holdsleep US       holds the lock while it sleeps
  * ask MS             asks the peer, which answers at once or MS later
- * parallel N US      N threads, it and others, use so much of a CPU's time each, and
- *                    wait for each other
- * hog ON             lets a process of another parent have the CPU, or stops it
+ * parallel N US      N threads, including the caller, use US of CPU time each, and wait for
+ *                    each other
+ * hog ON             makes a forked process use the CPU, or (0) sleep
  */
 #include "victim.h"
 #include <arpa/inet.h>
@@ -96,7 +96,7 @@ static void checkpoint(struct actor *a, const long *arg)
 	need(!fsync(a->saved), "fsync");
 }
 
-/* The file is there already, of FILE_SIZE bytes. */
+/* The file already exists, with FILE_SIZE bytes. */
 static void read_some(struct actor *a, int fd, long n)
 {
 	if (a->offset + n > FILE_SIZE)
@@ -143,7 +143,7 @@ static void fresh(struct actor *a, const long *arg)
 
 static void grow(struct actor *a, const long *arg)
 {
-	volatile char *p = malloc(arg[0]); /* or the compiler leaves it out */
+	volatile char *p = malloc(arg[0]); /* volatile, or the compiler removes it */
 
 	(void)a;
 	for (long i = 0; i < arg[0]; i += ALIGN)
@@ -193,7 +193,7 @@ static void ask(struct actor *a, const long *arg)
 	need(read(a->socket, &answer, sizeof(answer)) == sizeof(answer), "the peer's answer");
 }
 
-/* Threads that are there for the next time, as OpenMP has them; who asks for them is one, too. */
+/* A pool of threads that persist between uses, as in OpenMP; the caller takes part too. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t go, done;

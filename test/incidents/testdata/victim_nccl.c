@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Operations of victims whose processes are ranks: those that have an allreduce in their
- * script, main being rank 0. Each has a device of its own.
+ * Operations of victims whose processes are ranks: those with an allreduce in their script,
+ * main being rank 0. Each rank has a device of its own.
  *
- * allreduce N        adds up N bytes over all ranks, in the stream
- * pipe               reads from a pipe that nobody writes to, while the fault is on
- * quit               ends the process, without a word
+ * allreduce N        all-reduces N bytes over all ranks, in the stream
+ * pipe               reads from a pipe that nothing writes to, while the fault is on
+ * quit               exits without any cleanup
  * device N           uses this device from now on
  */
 #include "victim.h"
@@ -19,7 +19,7 @@ struct unique_id {
 #define FLOAT32 7
 
 static struct meeting {
-	_Atomic int there; /* id is */
+	_Atomic int there; /* id is set */
 	struct unique_id id;
 } * meeting;
 static int (*get_id)(struct unique_id *id);
@@ -30,7 +30,7 @@ static void *comm;
 int cudaSetDevice(int device);
 int cudaMalloc(void **p, size_t n);
 
-/* Before any process is forked, so that all have it. */
+/* Runs before any process is forked, so that all share it. */
 __attribute__((constructor)) static void make_meeting(void)
 {
 	meeting = mmap(NULL, sizeof(*meeting), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
@@ -52,7 +52,7 @@ static void join_ranks(struct actor *a)
 	void *lib = dlopen("libnccl.so.2", RTLD_NOW);
 
 	need(lib != NULL, "libnccl.so.2");
-	usleep(200000); /* others load it long before they use it, too */
+	usleep(200000); /* like programs that load the library long before they use it */
 	get_id = function(lib, "ncclGetUniqueId");
 	init_rank = function(lib, "ncclCommInitRank");
 	all_reduce = function(lib, "ncclAllReduce");
@@ -82,7 +82,7 @@ static void wait_pipe(struct actor *a, const long *arg)
 
 	(void)a, (void)arg;
 	need(!pipe(ends), "pipe");
-	if (fork() == 0) { /* keeps the other end, while the fault is on */
+	if (fork() == 0) { /* holds the other end open while the fault is on */
 		while (atomic_load(&victim_log->mode) & 1)
 			usleep(2000);
 		_exit(0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The ways to spend a call. A body that blocks says for how long it meant to. */
+/* The ways to spend a call. A body that blocks sets `waited` to its blocked time. */
 #include "truth.h"
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -16,15 +16,15 @@ static int fd;
 static int word;
 static char *pages;
 
-#define STRIDE (4 * 4096) /* apart enough that one read brings one page */
-#define LARGE (256 * 1024) /* takes a disk a while */
+#define STRIDE (4 * 4096) /* far enough apart that one read loads one page */
+#define LARGE (256 * 1024) /* takes a disk some time */
 
 static void busy(void)
 {
 	spin(set.ns);
 }
 
-/* Until the thread has had the CPU for its time, whoever else wants it. */
+/* Runs until the thread has had the CPU for its time, whatever competes for it. */
 static void working(void)
 {
 	struct timespec t;
@@ -52,18 +52,18 @@ static void sleeping(void)
 	waited = set.ns;
 }
 
-/* About to wait for the helper. */
+/* Called before waiting for the helper. */
 static void arm(void)
 {
 	shared->entered = now();
 	shared->armed++;
 }
 
-/* Back from waiting for it. */
+/* Called after waiting for the helper. */
 static void disarm(void)
 {
 	waited = shared->waked - shared->entered;
-	while (shared->released != shared->armed) /* it may have been overtaken */
+	while (shared->released != shared->armed) /* the helper may be late */
 		;
 }
 
@@ -94,7 +94,7 @@ static void a_socket(void)
 	must(!socketpair(AF_UNIX, SOCK_STREAM, 0, ends), "socketpair");
 }
 
-/* Both ends are in this process, so what is sent is delivered by who sends it. */
+/* Both ends are in this process, so the sender's own call delivers the data. */
 static void connect_to_self(struct sockaddr *at, socklen_t bytes)
 {
 	int door = socket(at->sa_family, SOCK_STREAM, 0);
@@ -115,7 +115,7 @@ static void a_tcp(void)
 	connect_to_self((struct sockaddr *)&at, sizeof(at));
 }
 
-/* A socket of IPv6 that has an address of IPv4: machines without IPv6 have these too. */
+/* An IPv6 socket with an IPv4 address: machines without IPv6 have these too. */
 static void a_tcp6(void)
 {
 	struct sockaddr_in6 at = { .sin6_family = AF_INET6 };
@@ -182,7 +182,7 @@ static void wake_write(void)
 	must(write(ends[1], "x", 1) == 1, "write");
 }
 
-/* A file of blocks that are on the disk and no longer in memory. */
+/* Creates a file whose blocks are on the disk and not in memory. */
 static void a_file(unsigned blocks, int flags)
 {
 	char path[4096], *block = aligned_alloc(4096, LARGE);
@@ -233,7 +233,7 @@ static void in_fault(void)
 	waited = UNKNOWN;
 }
 
-/* Has the block that comes next on the disk only. */
+/* Drops the next block from memory, so that it is only on the disk. */
 static void forget(void)
 {
 	off_t at = (off_t)turn % 64 * LARGE;
@@ -254,7 +254,7 @@ static void dirty(void)
 	must(pwrite(fd, &turn, sizeof(turn), (off_t)turn * STRIDE) == sizeof(turn), "pwrite");
 }
 
-/* Until the parent has stopped it and let it go on. */
+/* Runs until the parent has stopped and continued the process. */
 static void in_stop(void)
 {
 	shared->armed++;
@@ -272,7 +272,7 @@ static void stop_and_continue(void)
 	kill(victim, SIGCONT);
 }
 
-/* A call in the driver inside the call. */
+/* Makes a call to the driver inside the call. */
 static void nesting(void)
 {
 	u64 slept;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `chain HOPS ROUNDS US`: a thread makes a call, then reads from a pipe, ROUNDS times. The process
- * that writes there has waited for one behind it, and so on for HOPS processes. The last of them
- * is asked by the first thread, and sleeps for US. It prints the numbers of the processes, first the one that calls, and waits
- * for a line. Then it does so, and does so again for each line "more".
+ * that writes there waits for one behind it, and so on for HOPS processes. The first thread asks
+ * the last process, which sleeps for US. It prints the ids of the processes, the caller's first,
+ * and waits for a line. Then it runs the rounds, and again for each line "more".
  */
 #include "truth.h"
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #define MOST 16
 
-static int ends[MOST][2]; /* of the pipe to process n from the one behind it */
+static int ends[MOST][2]; /* of the pipe to process n from the process behind it */
 static int hops, rounds, us;
 static volatile pid_t *pids;
 
@@ -34,7 +34,7 @@ static void give(int to)
 		_exit(0);
 }
 
-/* Waits for one, and says whether it asks for more. */
+/* Waits for a line; reports whether it asks for more. */
 static int line(void)
 {
 	int c, first = getchar();
@@ -44,7 +44,7 @@ static int line(void)
 	return first == 'm';
 }
 
-/* Process n of the chain, of which each is a child of the one before it. */
+/* Process n of the chain. Each process is a child of the previous one. */
 static void behind(int n)
 {
 	struct timespec t = { .tv_nsec = us * 1000L };
@@ -53,7 +53,7 @@ static void behind(int n)
 	pids[n] = getpid();
 	if (n < hops && !fork())
 		behind(n + 1);
-	give(0); /* it is ready */
+	give(0); /* ready */
 	take(MOST - 1);
 	for (;;) {
 		take(n);
@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 	do {
 		for (int i = 0; i < rounds; i++) {
 			cudaStreamSynchronize(NULL);
-			give(hops); /* it goes round */
+			give(hops); /* starts a round */
 			take(0);
 		}
 		printf("done\n");

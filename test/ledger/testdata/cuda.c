@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A driver, for calls inside calls. */
+/* A driver library, for calls inside calls. */
 #include "truth.h"
 
 void (*in_driver)(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A runtime whose one function does what the program says, and is traced by its name. */
+/* A runtime library whose one function runs the program's code, and is traced by its name. */
 #include "truth.h"
 
 void (*in_runtime)(void);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Disturbs: hog spin CPU, hog burst CPU ON OFF (us, at a real-time priority), hog
- * crowd CPU ON OFF (64 threads, one after the other, with names of their own), hog move TID A B US
- * (to and fro between two CPUs).
+ * Competing processes: hog spin CPU, hog burst CPU ON OFF (us, at a real-time priority), hog
+ * crowd CPU ON OFF (64 named threads, one after the other), hog move TID A B US
+ * (moves a thread back and forth between two CPUs).
  */
 #include "truth.h"
 #include <errno.h>
@@ -14,7 +14,7 @@ static int argument(char **argv, int i)
 	return argv[i] ? atoi(argv[i]) : -1;
 }
 
-/* Answers whether it was allowed. */
+/* Reports whether real-time priority is allowed. */
 static int real_time(void)
 {
 	struct sched_param p = { .sched_priority = 10 };
@@ -37,10 +37,10 @@ static void move(int tid, int to, u64 ns)
 	CPU_ZERO(&cpus);
 	CPU_SET(to, &cpus);
 	if (sched_setaffinity(tid, sizeof(cpus), &cpus))
-		exit(errno != ESRCH); /* it has ended */
+		exit(errno != ESRCH); /* the thread has exited */
 }
 
-/* One of the crowd: its turn comes once a period. */
+/* One of the crowd: it runs once a period. */
 static void *member(void *name)
 {
 	prctl(PR_SET_NAME, name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Makes traced calls and prints, for each, readings of its own clocks before and
- * after: truth SCENARIO key=value...
+ * Makes traced calls and prints, for each call, readings of its own clocks before and after
+ * it: truth SCENARIO key=value...
  */
 #include "truth.h"
 #include <errno.h>
@@ -21,8 +21,8 @@ pid_t victim;
 
 struct reading {
 	u64 wall, cpu, delay, throttled, hog[MAX_HOGS];
-	u64 blocks, preemptions; /* switches away, by its will and against it */
-	u64 left, came, woken; /* as far as the kernel shows them */
+	u64 blocks, preemptions; /* voluntary and involuntary switches away */
+	u64 left, came, woken; /* the same and wake-ups, by the witness */
 	u64 aside; /* between the readings of the wall clock and the CPU clock */
 };
 
@@ -32,7 +32,7 @@ struct record {
 	struct reading before, after;
 	u64 begun, ended; /* inside the call, nearest to its ends */
 	u64 blocked; /* in the call */
-	u64 gap; /* and before it */
+	u64 gap; /* before the call */
 };
 
 static struct record *records;
@@ -55,7 +55,7 @@ static u64 clock_of(clockid_t id)
 	return t.tv_sec * 1000000000ULL + t.tv_nsec;
 }
 
-/* run_delay: how long this thread has had no CPU though it could have run. */
+/* run_delay: how long this thread was runnable without a CPU. */
 static u64 delay(void)
 {
 	char text[64];
@@ -68,7 +68,7 @@ static u64 delay(void)
 	return wait;
 }
 
-/* What the quota of its cgroup has taken: version 1 in ns, version 2 in us. */
+/* The throttled time of its cgroup: version 1 in ns, version 2 in us. */
 static u64 throttled(void)
 {
 	char text[512], *at;
@@ -87,7 +87,7 @@ static u64 throttled(void)
 	return strtoull(at + 15, NULL, 10) * 1000;
 }
 
-/* How often this thread has left the CPU, and what the witness saw of that. */
+/* Counts the thread's switches away from the CPU, and the witness's events. */
 static void count_switches(struct reading *r)
 {
 	struct rusage u;
@@ -103,8 +103,8 @@ static void count_switches(struct reading *r)
 }
 
 /*
- * The wall clock is nearest to the call, the CPU clock farthest: to read that has
- * the scheduler look at the thread's turn and at its quota, which may end there.
+ * Reads the wall clock nearest to the call, the CPU clock farthest: reading the CPU clock makes
+ * the scheduler check the thread's time slice and quota, which may end there.
  */
 static void read_before(struct reading *r)
 {
@@ -191,7 +191,7 @@ static void print_records(void)
 	must(!fflush(stdout), "standard output");
 }
 
-/* Wakes each call that says it is about to wait, after its time. */
+/* Wakes each call that has announced its wait, after the wait's time. */
 static void *help(void *scenario)
 {
 	const struct scenario *s = scenario;
@@ -206,7 +206,7 @@ static void *help(void *scenario)
 				return NULL;
 		if (s->sleepy)
 			nanosleep(&pause, NULL);
-		else if (!s->process) /* that one spends the time itself */
+		else if (!s->process) /* process helpers spend the time in wake */
 			spin(set.ns);
 		s->wake();
 		shared->released = seen + 1;
@@ -271,7 +271,7 @@ static void open_clocks(void)
 	prctl(PR_SET_TIMERSLACK, 1);
 	records = calloc(set.calls * 2, sizeof(*records));
 	must(records != NULL, "memory");
-	memset(records, 1, set.calls * 2 * sizeof(*records)); /* no page fault later on */
+	memset(records, 1, set.calls * 2 * sizeof(*records)); /* avoids later page faults */
 }
 
 int main(int argc, char **argv)

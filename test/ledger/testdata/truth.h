@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a program knows of its own time, by clocks that are not the ledger's. */
+/* A program's knowledge of its own time, by clocks other than the ledger's. */
 #pragma once
 #define _GNU_SOURCE
 #include <sched.h>
@@ -14,7 +14,7 @@
 typedef uint64_t u64;
 
 #define MAX_HOGS 4
-#define UNKNOWN (~0ULL) /* blocked time that nobody planned */
+#define UNKNOWN (~0ULL) /* unplanned blocked time */
 
 /* The two traced functions. */
 int cudaStreamSynchronize(void *stream);
@@ -25,22 +25,22 @@ extern void (*in_driver)(void);
 /* The command line. */
 struct settings {
 	unsigned calls;
-	u64 ns; /* how long a call lasts */
-	int cpu, helper; /* where the thread and its helper run, -1: anywhere */
-	const char *dir; /* on a disk */
+	u64 ns; /* length of a call */
+	int cpu, helper; /* CPUs of the thread and its helper; -1: any */
+	const char *dir; /* directory on a disk */
 	const char *stat; /* cpu.stat of the thread's cgroup */
-	volatile u64 *witness; /* counts what the kernel shows of the thread */
+	volatile u64 *witness; /* counters of the kernel's events for the thread */
 	clockid_t hog[MAX_HOGS];
 	int hogs;
 };
 extern struct settings set;
 
-/* What two threads, or two processes, tell each other. */
+/* Memory shared by two threads or two processes. */
 struct shared {
 	volatile unsigned armed; /* calls that are about to wait */
 	volatile unsigned released; /* calls that need not wait any more */
 	volatile unsigned done;
-	volatile int helper; /* its thread id */
+	volatile int helper; /* thread id of the helper */
 	volatile u64 entered, waked; /* when the last call began to wait, and was woken */
 };
 extern struct shared *shared;
@@ -51,15 +51,15 @@ struct scenario {
 	void (*setup)(void);
 	void (*body)(void); /* inside the traced call */
 	void (*between)(void); /* before each call but the first */
-	void (*wake)(void); /* by the helper, once a call has waited long enough */
+	void (*wake)(void); /* called by the helper after a call has waited long enough */
 	int process; /* the helper is the parent process, which is not traced */
-	int sleepy; /* the helper sleeps until then, others spin */
+	int sleepy; /* the helper sleeps until then; other helpers spin */
 };
 extern const struct scenario scenarios[];
 
-extern u64 waited; /* set by a body: how long it was blocked */
-extern unsigned turn; /* number of the call */
-extern pid_t victim; /* the parent's: whose helper it is */
+extern u64 waited; /* set by a body: its blocked time */
+extern unsigned turn; /* index of the call */
+extern pid_t victim; /* set in a parent: the process that it helps */
 
 static inline u64 now(void)
 {
@@ -78,7 +78,7 @@ static inline void spin(u64 ns)
 #define CROWD 64
 static u64 crowd_on, crowd_off;
 
-/* All of a crowd are woken at a time, have a turn each, and sleep. */
+/* All threads of a crowd wake at the same time, run one after the other, and sleep. */
 static inline void crowd_turns(void)
 {
 	u64 period = CROWD * crowd_on + crowd_off;
@@ -107,4 +107,4 @@ static inline void pin(int cpu)
 }
 
 void must(int ok, const char *what);
-void traced(int driver, void (*body)(void)); /* one measured call */
+void traced(int driver, void (*body)(void)); /* makes one measured call */

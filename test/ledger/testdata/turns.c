@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `turns ROUNDS US`: a thread makes a call, then reads from a pipe, ROUNDS times. What it reads a
- * worker makes, a process with two threads: one computes for US, then asks the other one to write.
- * That needs a lock which the first one has all the time. It waits for the lock as Python's threads
- * do, in turns of 5 ms: when a turn is over it asks the first one to let go. It prints the numbers
- * of the process that calls, of the thread that writes, and of the one that computes, and waits
- * for a line.
+ * `turns ROUNDS US`: a thread makes a call, then reads from a pipe, ROUNDS times. A worker process
+ * with two threads writes there: one thread computes for US, then asks the other to write.
+ * Writing needs a lock that the first thread always holds. The second waits for the lock like
+ * Python's threads, in turns of 5 ms: when a turn is over, it asks the first to release the lock.
+ * The program prints the ids of the calling process, the writing thread and the computing thread,
+ * and waits for a line.
  */
 #include "truth.h"
 #include <errno.h>
@@ -16,12 +16,12 @@
 
 static int batches[2], begin[2];
 static unsigned us;
-static volatile pid_t *tids; /* of the thread that writes, and of the one that computes */
+static volatile pid_t *tids; /* of the writing and the computing thread */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t freed = PTHREAD_COND_INITIALIZER, taken = PTHREAD_COND_INITIALIZER;
-static int held; /* the lock: by 1, who computes, or 2 */
-static volatile int wanted; /* who computes is to let go of it */
+static int held; /* the lock: held by 1, the computing thread, or 2 */
+static volatile int wanted; /* the computing thread must release the lock */
 static pthread_mutex_t items = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static int item;
@@ -86,12 +86,12 @@ static void worker(void)
 		item = 1;
 		pthread_cond_signal(&more);
 		pthread_mutex_unlock(&items);
-		while (!wanted) /* it goes on with the next one */
+		while (!wanted) /* it continues with the next item */
 			;
 		pthread_mutex_lock(&mutex);
 		held = 0;
 		pthread_cond_signal(&freed);
-		while (held != 0 || wanted) /* until the other one has had it */
+		while (held != 0 || wanted) /* until the other thread has had the lock */
 			pthread_cond_wait(&taken, &mutex);
 		held = 1;
 		pthread_mutex_unlock(&mutex);

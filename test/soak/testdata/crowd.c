@@ -1,4 +1,4 @@
-/* So many processes that wait for a signal: crowd N. */
+/* Runs N processes that wait for a signal: crowd N. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>

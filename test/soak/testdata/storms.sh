@@ -1,27 +1,27 @@
 #!/bin/sh
-# What the nursery runs, of which ingero traces all: $SIM has the programs. Each that ends
-# says in out/PHASE.* what it did; PHASE is what the file phase has as it starts. For one that
-# is killed in its fourth call storm says it; behind it is said when it had ended. Loops say in
-# run/ how often they have been round, and end once there is a file stop-storms. What ends as it
-# should not is a line in failures.
+# The programs of the nursery, all traced by ingero; $SIM is their directory. Each program that
+# ends reports its calls in out/PHASE.*; PHASE is the content of the file phase at its start. A
+# program killed in its fourth call cannot, so storm reports for it. After a report comes a time by
+# which it had ended. Loops write their number of rounds to run/, and end when the file
+# stop-storms exists. Each wrong exit status is a line in failures.
 round() { # LOOP
 	rounds=$((rounds + 1))
 	echo $rounds >"run/$1.new" && mv "run/$1.new" "run/$1"
 }
 
-ended() { # LOOP: what is in the file without a time had ended by now, by the machine's clock
+ended() { # LOOP: adds the time, by the machine's clock, to reports without one
 	read -r up _ </proc/uptime
 	echo "at $up" >>"out/$part.$1"
 }
 
-storm() { # LOOP WANT NAME ARGS...: a program whose exit code is to be WANT, again and again
+storm() { # LOOP WANT NAME ARGS...: runs a program repeatedly; its exit code must be WANT
 	loop=$1 want=$2 name=$3 rounds=0
 	shift 3
 	while [ ! -e stop-storms ]; do
 		read -r part <phase
 		"$SIM/$name" "$@" >>"out/$part.$loop" &
 		pid=$!
-		{ wait $pid; } 2>/dev/null # or the shell says that it was killed
+		{ wait $pid; } 2>/dev/null # hides the shell's message about the kill
 		code=$?
 		[ $code != 137 ] || echo '{"program": "multi", "pid": '$pid', "entered": 4}' >>"out/$part.$loop"
 		ended "$loop"
@@ -32,7 +32,7 @@ storm() { # LOOP WANT NAME ARGS...: a program whose exit code is to be WANT, aga
 	echo over >"run/$loop"
 }
 
-# A process with the number of one that was traced, and has just ended.
+# Runs a process with the PID of a traced process that has just ended.
 reuse() {
 	rounds=0
 	while [ ! -e stop-storms ]; do

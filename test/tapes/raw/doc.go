@@ -1,17 +1,17 @@
-// Package raw judges the whole pipeline without a kernel. It plays raw tapes, which contain what a
-// trace read from the kernel's rings and maps (packages tape and session), through the session that
-// a trace runs. It contains only tests.
+// Package raw judges the whole pipeline without a kernel. It plays raw tapes through the session of
+// a trace. Raw tapes contain the bytes that a trace read from the kernel's rings and maps (packages
+// tape and session). The package contains only tests.
 //
 // Each scenario is two files in testdata. NAME.tape is the raw tape. NAME.json has the live run's
 // output at each tick, and the truth, which was measured without ingero: the cause, the culprit,
 // and the job's loss by its own clock. The tests check that a play gives the live output, and that
 // it is true.
 //
-// A tape does not play processes and their places, command lines, names of threads and GPU
-// functions, stacks with their frames, and the machine's state. It has them as user space found
-// them, with their poll or tick, and the holder of Python's lock as the answer for each wait. It
-// has records, counts, accounts of threads and host sums as bytes, and everything from the decoder
-// on runs anew.
+// A tape has records, counts, accounts of threads and host sums as bytes, and everything from the
+// decoder on runs again. Some data is not played, but stored as user space found it, with its poll
+// or tick: processes and their places, command lines, names of threads and GPU functions, stacks
+// with their frames, and the machine's state. The holder of Python's lock is stored as the answer
+// for each wait.
 //
 // After an intended change of the output, with the same truth:
 //
@@ -21,9 +21,9 @@
 //
 //	go test -tags measure ./test/tapes/raw -run Record -args -record NAME
 //
-// NAME may be "all", or "real" for the real programs of package real that make small tapes. One of
-// these can be recorded as real-loader-numba-fork-computes, for example, on the root that
-// tools/torch-root.sh made. A real program has priority over all others meanwhile.
+// NAME may be "all", or "real" for the real programs of package real that fit small tapes, or one
+// of those, such as real-loader-numba-fork-computes. They need the root that tools/torch-root.sh
+// makes. A real program has priority over all others while it is recorded.
 //
 // Tapes are packed as tightly as possible before they are committed, after their first line:
 //

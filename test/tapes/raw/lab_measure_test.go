@@ -61,7 +61,7 @@ type run struct {
 	cpu   int
 	dir   string
 	child *testkit.Child
-	group string // directory of the job's control group
+	group string // directory of the job's cgroup
 	clock clock
 }
 
@@ -96,7 +96,7 @@ func (l *lab) start(t *testing.T, s *scenario) *run {
 	return r
 }
 
-// idlest returns the CPU with the most idle time in a second.
+// idlest returns the CPU that was idle longest during a second.
 func idlest(t *testing.T) (cpu int) {
 	t.Helper()
 	idle := func() (all []int64) {
@@ -123,11 +123,11 @@ func idlest(t *testing.T) (cpu int) {
 	return min(cpu, 1)
 }
 
-// first gives the job's threads, and those that they start, priority over all others on their CPU:
-// the machine may be busy.
+// first gives the job's threads, and the threads that they start, priority over all others on their
+// CPU: the machine may be busy.
 func (r *run) first() {
 	r.t.Helper()
-	for _, dir := range []string{filepath.Dir(r.group), r.group} { // where version 1 cgroups divide the time
+	for _, dir := range []string{filepath.Dir(r.group), r.group} { // version 1 cgroups divide the time at both
 		err := os.WriteFile(filepath.Join(dir, "cpu.rt_runtime_us"), []byte("900000"), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.t.Fatal(err)
@@ -165,7 +165,7 @@ func (l *lab) faults(r *run, what string) *testkit.Child {
 }
 
 const (
-	begins = 2000 * ms // when a fault begins
+	begins = 2000 * ms // when the fault begins
 	lasts  = 2000 * ms
 	length = 5400 * ms
 )
@@ -243,11 +243,11 @@ func (c clock) fault(on bool) {
 	binary.LittleEndian.PutUint64(c.mem, mode)
 }
 
-// lost returns how much more the steps in a time range took than the others, by the ends of steps.
-// Normal steps are the middle half of those without a fault.
+// lost returns how much longer the steps in a time range took than the others, by the ends of
+// steps. Normal steps are the middle half of those without a fault.
 func (c clock) lost(from, to time.Time) (least, most time.Duration) {
 	var normal, touched []int64
-	for i := 1 + 5; i < int(min(c.word(logCount), logMax)); i++ { // the first ones warm up
+	for i := 1 + 5; i < int(min(c.word(logCount), logMax)); i++ { // skips the warm-up
 		begin, end := int64(c.word(logSteps+(i-1)*logStep+8)), int64(c.word(logSteps+i*logStep+8))
 		if end > from.UnixNano() && begin < to.UnixNano() {
 			touched = append(touched, end-begin)

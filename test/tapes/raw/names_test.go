@@ -17,11 +17,11 @@ import (
 	"ingero/internal/tape"
 )
 
-// other is the name of a process that is not ours.
+// other is the name on tapes of a process that is not ours.
 const other = "other"
 
-// ours are the names of processes and threads that tapes may have: those of scenarios, and some of
-// every kernel.
+// ours lists the names of processes and threads that tapes may have: those of scenarios, and some
+// of every kernel.
 var ours = []string{"victim", "faults", "hog", "stopper", "train", "taskset", "python3", "sh", "raw.test",
 	"pt_data_worker", "pt_data_pin", "pt_autograd_0", other, "kworker", "kswapd0"}
 
@@ -34,7 +34,8 @@ var (
 	peers   = regexp.MustCompile(`^[0-9a-fA-F.:\[\]]*[.:][0-9a-fA-F.:\[\]]*$`)
 )
 
-// clean replaces the names of others and of this machine's directories: see session.RawTape.
+// clean replaces the names of other processes and of this machine's directories: see
+// session.RawTape.
 func clean(field, text string) string {
 	switch field {
 	case "Comm":
@@ -70,7 +71,7 @@ func clean(field, text string) string {
 	case "Kind", "Reason", "Func", "BuildID", "Name", "Started", "Ended", "Mapped", "Attached":
 		return text
 	}
-	return "" // where a process runs
+	return "" // the place of a process
 }
 
 // TestTapesNameOnlyOurProcesses reads everything on a tape, not only what is played.
@@ -151,7 +152,7 @@ func walk(field string, x any, out map[string][]string) {
 	}
 }
 
-// tapes are the names of the scenarios.
+// tapes returns the names of the scenarios.
 func tapes(t testing.TB) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.tape"))

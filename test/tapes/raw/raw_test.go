@@ -25,21 +25,21 @@ import (
 	"ingero/pkg/events"
 )
 
-// truth is what happened, measured without ingero.
+// truth is the true cause and loss, measured without ingero.
 type truth struct {
-	About string   // what was done to the job
+	About string   // description of the fault
 	Rules []string // any of them is the cause; empty: no chain may be reported
-	// Own means that the job caused it itself. Culprits are the processes that caused it. With
-	// neither there is no culprit.
+	// Own means that the job itself is the cause. Culprits are the processes that are the cause.
+	// Without either there is no culprit.
 	Own      bool     `json:",omitempty"`
 	Culprits []uint32 `json:",omitempty"`
 	// The job's loss, by its own clock.
 	LostMin, LostMax time.Duration
-	// From and To are the fault's time.
+	// From and To are the begin and end of the fault.
 	From, To time.Time
 }
 
-// told is a scenario's file.
+// told is the content of a scenario's file.
 type told struct {
 	Truth truth
 	Ticks []said
@@ -52,14 +52,14 @@ type said struct {
 	Window  time.Duration
 	Records uint64
 	Final   bool
-	// Since the previous tick: the counts, and a digest of their content.
+	// The counts since the previous tick, and a digest of their content.
 	Calls, Waits, Ended, Procs, Ranges, Stacks int
 	Digest                                     string
 	Ops                                        []op
 	Breakdowns                                 []breakdown
 	Chains                                     []tick.Chain
 	Tables                                     string // digest of threads, sums of the host, processes, drops
-	Follows                                    string // digest of what follows from the calls: states, launches, collectives
+	Follows                                    string // digest of data derived from the calls: states, launches, collectives
 }
 
 // op is an operation of a process.
@@ -71,11 +71,11 @@ type op struct {
 	Rest     string // digest of the tick's changes, and of the kernel's histogram
 }
 
-// breakdown is where a process's time went.
+// breakdown is how a process spent its time.
 type breakdown struct {
 	PID    uint32
 	Steps  int
-	Digest string // of all its fields
+	Digest string // digest of all fields
 }
 
 // watch is a sink that keeps the output.
@@ -139,7 +139,7 @@ func (w *watch) Tick(t *tick.Tick) error {
 		}
 		s.Breakdowns = append(s.Breakdowns, breakdown{t.Breakdowns[i].PID, t.Breakdowns[i].Steps, digest(string(text))})
 	}
-	text, err := json.Marshal(t.Chains) // they are the session's to change
+	text, err := json.Marshal(t.Chains) // the session may change the chains later
 	if err == nil {
 		err = json.Unmarshal(text, &s.Chains)
 	}
@@ -219,7 +219,7 @@ func writeTold(t testing.TB, name string, x *told) {
 	}
 	line(`{"Truth":`, &x.Truth)
 	before := ",\n\"Ticks\":[\n"
-	for i := range x.Ticks { // one line each
+	for i := range x.Ticks { // one line per tick
 		line(before, &x.Ticks[i])
 		before = ",\n"
 	}

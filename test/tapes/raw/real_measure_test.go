@@ -18,7 +18,7 @@ import (
 // times is the victims' schedule: shorter than in their lab, so that tapes are small.
 var times = real.Schedule{Lead: 2500 * ms, Lasts: 1500 * ms, Tail: 1200 * ms}
 
-// recordReal records the real programs that -record names, or "real" for all that make small tapes.
+// recordReal records the real programs that -record names, or "real" for all that fit small tapes.
 // It reports whether there was one.
 func recordReal(t *testing.T) (done bool) {
 	for i := range real.Victims {
@@ -33,7 +33,7 @@ func recordReal(t *testing.T) (done bool) {
 }
 
 // alone gives the victim's threads priority over all others: the machine may be busy. They are in
-// this process's control group.
+// this process's cgroup.
 func alone(t *testing.T) {
 	t.Helper()
 	group := testkit.CgroupOf(t, os.Getpid())
@@ -58,7 +58,7 @@ func recordVictim(t *testing.T, v *real.Victim, name string) {
 	var out bytes.Buffer
 	x, w := live(t, &out, j.PID, 0, nil, func() truth {
 		j.Fault(times)
-		wait(times.Lead + times.Lasts + times.Tail - 300*ms) // the trace ends before the job does
+		wait(times.Lead + times.Lasts + times.Tail - 300*ms) // the trace ends before the job
 		return truth{}
 	})
 	said := j.End()

@@ -32,12 +32,12 @@ type scenario struct {
 	name, about string
 	main        string   // the job's script: see test/incidents/testdata/victim.c
 	args        []string // further scripts
-	env         string   // how it waits for the GPU
+	env         string   // environment that says how it waits for the GPU
 	python      bool     // the job is the loop in Python
 	shell       string   // the job is a shell script; $0 is the simulated stack's training program
 	fault       func(r *run) (pids []uint32, end func())
 	rules       []string
-	own         bool     // the job causes it itself
+	own         bool     // the job is its own culprit
 	alone       bool     // the job and the fault have priority over all others on its CPU
 	quiet       bool     // the job runs on the less busy CPU
 	nobody      bool     // the fault's processes must not be named
@@ -73,7 +73,7 @@ var scenarios = []scenario{
 	spared("all", "stacks-rare", "records-thin", "python-off", "launches-counted", "stacks-off", "records-least", "host-off", "calls-counted", "hot-off"),
 }
 
-// spared is a scenario in which steps are taken to spare the job, so that answers rest on less
+// spared returns a scenario in which steps shed work to spare the job, so that answers rest on less
 // data.
 func spared(name string, without ...string) scenario {
 	return scenario{name: "spared-" + name, alone: true, about: "a process stops the job with SIGSTOP, and tracing does without " + strings.Join(without, ", "),
@@ -117,7 +117,7 @@ func record(t *testing.T, l *lab, s *scenario) {
 	keep(t, s.name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)
 }
 
-// live traces a process during through, and writes its tape.
+// live traces a process while through runs, and writes its tape.
 func live(t *testing.T, out io.Writer, pid uint32, bound float64, forced []int, through func() truth) (truth, *watch) {
 	t.Helper()
 	source, err := session.OpenLive(context.Background(), session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}},
@@ -139,7 +139,7 @@ func live(t *testing.T, out io.Writer, pid uint32, bound float64, forced []int, 
 	return x, w
 }
 
-// keep keeps a tape if a play gives the live output, and that is true.
+// keep keeps a tape if a play gives the live output, and the output is true.
 func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
 	t.Helper()
 	t.Logf("%d bytes; truly lost: %v to %v", len(b), x.Truth.LostMin, x.Truth.LostMax)
@@ -163,7 +163,7 @@ func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
 	}
 }
 
-// program is a fault by a run of the faults program.
+// program returns a fault that runs the faults program.
 func program(what string) func(r *run) ([]uint32, func()) {
 	return func(r *run) ([]uint32, func()) {
 		c := r.lab.faults(r, what)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
- * Calls traced() from stacks of many kinds, at random but always alike: `calls COUNT`.
- * It waits for a line on its standard input first.
+ * Calls traced() from stacks of many kinds, in a random but repeatable order: `calls COUNT`.
+ * It first waits for a line on its standard input.
  */
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -16,7 +16,7 @@
 
 #define NOINLINE __attribute__((noinline, noclone))
 
-/* Of lib.c. */
+/* In lib.c. */
 void traced(void);
 int through_library(int (*f)(int), int depth);
 int through_sort(int (*f)(int), int depth);
@@ -91,7 +91,7 @@ NOINLINE static void jumps(int depth)
 	longjmp(out_of_here, 1);
 }
 
-/* The call is the last instruction: it returns to where another function begins. */
+/* The call is the last instruction: its return address is in the next function. */
 NOINLINE static int never_returns(int depth)
 {
 	jmp_buf before;
@@ -127,7 +127,7 @@ static void on_fault(int n, siginfo_t *info, void *context)
 	on_signal(n);
 }
 
-/* The signal comes at an instruction that is no call. */
+/* The signal interrupts an instruction that is not a call. */
 NOINLINE static int by_fault(int depth)
 {
 	signal_depth = depth;
@@ -202,7 +202,7 @@ NOINLINE static int go_on(int depth)
 	return kinds[pick(sizeof(kinds) / sizeof(kinds[0]))](depth - 1) + 1;
 }
 
-/* To jump out of a handler must leave no signal blocked, nor one on its own stack. */
+/* longjmp leaves handlers, so no signal may be blocked in one or use an alternate stack. */
 static void handle(int n, int flags)
 {
 	struct sigaction a = { .sa_handler = on_signal, .sa_flags = SA_NODEFER | flags };

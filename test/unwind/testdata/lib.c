@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* A library without frame pointers, which calls back. */
+/* A library without frame pointers that calls back into the program. */
 #include <stdlib.h>
 
-/* The probe is at the first byte; gdb stops at the second, when the stack is the same. */
+/* The probe is at the first byte. gdb stops at the second, where the stack is the same. */
 __asm__(".text\n.globl traced\n.type traced, @function\ntraced:\n.cfi_startproc\nnop\n.globl "
 	"stopped\nstopped:\nnop\nret\n.cfi_endproc\n.size traced, .-traced\n");
 

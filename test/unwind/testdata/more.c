@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Calls traced() as its first argument says, once standard input has a line. */
+/* Calls traced() in the mode of its first argument, after a line on standard input. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static void run_jit(const char *arg)
 	((void (*)(void (*)(void)))page)(traced);
 }
 
-/* Calls until standard input has another line: what it has mapped meanwhile becomes known. */
+/* Calls until standard input has another line, so that the new mapping becomes known. */
 static void run_load(const char *arg)
 {
 	void *lib = dlopen(arg, RTLD_NOW);
@@ -80,7 +80,7 @@ static void run_loop(const char *arg)
 		deep(depth);
 }
 
-/* Writes over the return addresses of its own stack, but puts them back. */
+/* Overwrites the return addresses of its own stack, then restores them. */
 NOINLINE static void scribble(unsigned long with)
 {
 	unsigned long *at = __builtin_frame_address(0), saved[40];

@@ -1,4 +1,4 @@
-# For gdb: at each stop, writes the thread and the addresses of its frames, but the first.
+# For gdb: at each stop, writes the thread and the addresses of its frames except the first.
 import gdb
 import os
 

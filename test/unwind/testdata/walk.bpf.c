@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Puts out the stack of each call of a probed function: bpf/walk.h, alone. */
+/* Outputs the stack of each call of a probed function, using only bpf/walk.h. */
 #include "../../../bpf/vmlinux/vmlinux.h"
 #include <stddef.h>
 #include <bpf/bpf_helpers.h>
@@ -25,10 +25,10 @@ struct {
 
 const struct walk no_walk = {};
 
-/* Walks that were done, and the time that the quickest took: the others were disturbed. */
+/* Number of walks, and the time of the fastest: the others were disturbed. */
 volatile __u64 walked = 0;
 volatile __u64 walked_ns = ~0ULL;
-const volatile bool quiet = false; /* put nothing out */
+const volatile bool quiet = false; /* output nothing */
 
 static __always_inline int walk(struct pt_regs *ctx, bool at_return)
 {
@@ -48,7 +48,7 @@ static __always_inline int walk(struct pt_regs *ctx, bool at_return)
 	if (ns < walked_ns)
 		walked_ns = ns;
 	__sync_fetch_and_add(&walked, 1);
-	w->pc = tid; /* behind the result, which is at its end */
+	w->pc = tid; /* beyond the result, which ends the struct */
 	if (!quiet)
 		bpf_ringbuf_output(&stacks, w, offsetof(struct walk, sp), 0);
 	return 0;
@@ -74,7 +74,7 @@ int BPF_PROG(walk_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* Keeps in the object's BTF the types that Go needs and no map mentions. */
+/* Keeps types in the object's BTF that Go needs and no map mentions. */
 #define EXPORT(kind, name) const kind name *export_##name __attribute__((unused))
 EXPORT(enum, walk_end);
 EXPORT(enum, unwind_kind);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small convolutional network: cuDNN for the convolutions and the normalisation."""
+"""A small convolutional network: cuDNN computes the convolutions and the normalization."""
 
 import json
 import os

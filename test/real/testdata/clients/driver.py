@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pycuda: a module of PTX, launches, copies, events."""
+"""pycuda: a PTX module, launches, copies, events."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numba: a function compiled for the GPU, launched and waited for."""
+"""numba: compiles a function for the GPU, launches it and waits for it."""
 
 import json
 import os

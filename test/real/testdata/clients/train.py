@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop as people write it: a data set, a loader with workers, a model, Adam."""
+"""A typical training loop: a data set, a loader with workers, a model, Adam."""
 
 import json
 import os

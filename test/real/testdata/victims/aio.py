@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""asyncio: the GPU's work runs in an executor. The fault is in the loop, or in the executor."""
+"""asyncio: an executor waits for the GPU. The fault is in the event loop, or in the executor."""
 
 import argparse
 import asyncio

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop that saves its state. The fault is that it waits for the disk each time."""
+"""A training loop that saves its state. As the fault, each save waits for the disk."""
 
 import argparse
 import os
@@ -26,7 +26,7 @@ def main():
     o = p.parse_args()
     trainer, clock, (x, y), going = Trainer(), Clock(), batch(), True
     state = {"weights": torch.zeros(o.mib << 18)}
-    while going:  # to save is a part of each step of the clock
+    while going:  # each step of the clock includes a save
         for _ in range(EVERY):
             trainer.step(x, y)
         save(state, o.sync and clock.faulty())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A victim's own clock: when each of its steps began and ended, and what its fault cost."""
+"""A victim's own clock: the begin and end of each step, and the cost of the fault."""
 
 import json
 import mmap
@@ -10,12 +10,12 @@ import time
 
 import work
 
-WARM = 20  # steps that are not compared
-LATE_NS = 500_000_000  # for which what a fault has made late still comes
+WARM = 20  # first steps, which are not compared
+LATE_NS = 500_000_000  # steps that the fault delayed end up to this long after it
 
 
 class Clock:
-    """The lab writes when the fault begins and ends, and when the job ends: 0 until then."""
+    """The lab writes the times of the fault's begin and end, and of the job's end; 0: not yet."""
 
     def __init__(self, path="/srv/clock"):
         self.path, self.steps, self.lock = path, [], threading.Lock()
@@ -23,7 +23,7 @@ class Clock:
             self.words = mmap.mmap(f.fileno(), 24)
         self.last = time.time_ns()
 
-    def __reduce__(self):  # for workers that are spawned
+    def __reduce__(self):  # for spawned workers
         return Clock, (self.path,)
 
     def times(self):
@@ -37,21 +37,21 @@ class Clock:
         return 0 < self.times()[2] <= time.time_ns()
 
     def add(self, begin, end):
-        """Notes a step, and says when the job is warm."""
+        """Records a step, and prints a line when the job is warm."""
         with self.lock:
             self.steps.append((begin, end))
             if len(self.steps) == WARM:
                 print("ready", os.getpid(), flush=True)
 
     def step(self):
-        """Ends a step, and says whether another one is to be made."""
+        """Ends a step; returns whether the job continues."""
         now = time.time_ns()
         self.add(self.last, now)
         self.last = now
         return not self.over()
 
     def tell(self, **more):
-        """Prints what the steps during the fault took more than the others."""
+        """Prints how much longer the steps during the fault took than the others."""
         begin, end, _ = self.times()
         touched, free = [], []
         for a, b in self.steps[WARM:]:

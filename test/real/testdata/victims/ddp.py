@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks that train together: DistributedDataParallel over gloo, of a head on the CPU behind
+"""Two ranks of one training job: DistributedDataParallel over gloo, with a head on the CPU behind
 an encoder on the GPU. The fault is in rank 1."""
 
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop beside a thread of pure Python, which holds the GIL while its fault is on."""
+"""A training loop beside a thread of pure Python, which holds the GIL during the fault."""
 
 import argparse
 import os

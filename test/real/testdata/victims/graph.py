@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inference by a CUDA graph, with some work on the CPU. The fault is to capture it anew each time."""
+"""Inference by a CUDA graph, with some CPU work. As the fault, each step recaptures the graph."""
 
 import argparse
 
@@ -24,7 +24,7 @@ def capture(x, w):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--recapture", action="store_true")
-    p.add_argument("--ms", type=float, default=4)  # on the CPU, a step
+    p.add_argument("--ms", type=float, default=4)  # CPU time per step
     o = p.parse_args()
     clock, x, w = Clock(), torch.ones(512, 512, device="cuda"), torch.ones(512, 512, device="cuda")
     side = torch.cuda.Stream()

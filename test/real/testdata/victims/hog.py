@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another program, which takes every CPU while the fault is on."""
+"""Another program, which uses every CPU during the fault."""
 
 import os
 

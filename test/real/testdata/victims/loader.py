@@ -25,7 +25,7 @@ class Samples(torch.utils.data.Dataset):
 
 
 def consumer(kind):
-    """What is done with a batch: PyTorch trains on the GPU, or numba runs one kernel."""
+    """Returns the step for a batch: PyTorch trains on the GPU, or numba runs one kernel."""
     if kind == "torch":
         from model import Trainer
         return Trainer().step
@@ -51,7 +51,7 @@ def main():
     p.add_argument("--batches", type=int, default=1 << 20)
     p.add_argument("--consumer", default="torch")
     p.add_argument("--fault")
-    p.add_argument("--ms", type=float, default=8)  # a sample
+    p.add_argument("--ms", type=float, default=8)  # per sample
     o = p.parse_args()
     clock = Clock()
     loader = torch.utils.data.DataLoader(

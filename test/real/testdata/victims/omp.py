@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch on CPU and GPU: each step has work for OpenMP's threads. The fault is to have too many."""
+"""PyTorch on CPU and GPU: OpenMP's threads work in each step. The fault is too many threads."""
 
 import argparse
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""numba: threads of a pool prepare what the main thread runs on the GPU. The fault is in the pool."""
+"""numba: threads of a pool prepare the main thread's GPU work. The fault is in the pool."""
 
 import argparse
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server of inference: a pool of threads answers requests. Faults are of what they share."""
+"""An inference server: a pool of threads answers requests. Faults are in what the threads share."""
 
 import argparse
 import multiprocessing
@@ -19,14 +19,14 @@ def listen():
 
 
 def client(address):
-    """Sends a request, and the next one when it has the answer."""
+    """Sends a request, waits for the answer, and repeats."""
     with socket.create_connection(address) as s:
         while s.send(b"r") and s.recv(1):
             run("sleep", 5)
 
 
 def backend(s, clock, o):
-    """Answers for what a request needs from elsewhere."""
+    """Answers the server's queries, as a remote service would."""
     c, _ = s.accept()
     while c.recv(1):
         if o.backend and clock.faulty():
@@ -59,7 +59,7 @@ class Server:
                 c.send(b"a")
 
     def beside(self):
-        """A thread of the server that does something else now and then."""
+        """A thread of the server that sometimes does other work."""
         while True:
             if self.o.hold and self.clock.faulty():
                 with self.lock:

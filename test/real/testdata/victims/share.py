@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.multiprocessing: another process makes tensors and holds a lock that the trainer takes."""
+"""torch.multiprocessing: another process makes tensors and holds a lock that the trainer needs."""
 
 import argparse
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes long when a victim's fault is on. Each marked line is where the time goes."""
+"""The work of victims' faults. The time is spent on the marked lines."""
 
 import mmap
 import os
@@ -45,11 +45,11 @@ def sleep(ns):
 
 
 FAULTS = {f.__name__: f for f in (compute, python, direct, evicted, sleep)}
-ran = 0  # ns: of faults that read, which this process was on a CPU for, by the kernel's account
+ran = 0  # ns of CPU time of this process in faults that read, by the kernel's account
 
 
 def run(fault, ms):
-    """Takes ms milliseconds in the way that the fault does."""
+    """Runs a fault for ms milliseconds."""
     global ran
     before = time.thread_time_ns()
     FAULTS[fault](int(ms * 1e6))
