@@ -316,14 +316,13 @@ func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) 
 	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
 }
 
-// finding returns the judged finding of what one cause cost a thread. A sum over sampled steps can
-// exceed the observed time; the loss cannot.
+// finding returns the judged finding of what one cause cost a thread.
 func (w *Window) finding(v *verdict, y *tally) Finding {
 	e, r := w.e, &Rules[y.rule]
 	p50, p99, without := e.counterfactual(v, y)
-	lost := min(y.lost, float64(v.span))
+	lost := min(y.lost, float64(v.span)) // a sum over sampled steps can exceed the observed time
 	x := Finding{
-		PID: v.s.pid, TID: v.s.tid, Op: y.worst.op, Group: y.group, From: y.first.from, To: y.last.to(),
+		PID: v.s.pid, TID: v.s.tid, Op: cmp.Or(e.opOf(y), y.worst.op), Group: y.group, From: y.first.from, To: y.last.to(),
 		Lost: int64(lost), Window: v.span, Steps: int(v.count + 0.5), Slow: int(y.slow + 0.5),
 		P50: p50, P99: p99, Without: without,
 		Severity: severity(lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
@@ -332,9 +331,6 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 	}
 	x.assign(r)
 	x.Min, x.Max = r.interval(y.min, lost, y.max, v.span)
-	if op := e.opOf(y); op != 0 {
-		x.Op = op
-	}
 	e.weaken(&x, v.unknown(taking(r.Sees|r.Dims)), w.Now())
 	return x
 }
