@@ -44,7 +44,7 @@ func TestPageShows(t *testing.T) {
 	var grey []string
 	p.Do(`return await page.$$eval("#capabilities .capabilities > li", (all) => all.map((e) => e.innerText));`, nil, &grey)
 	if all := strings.Join(grey, "\n"); len(grey) != 16 || !strings.Contains(all, "DCGM") || !strings.Contains(all, "Nsight Systems") {
-		t.Errorf("what is known: %q", grey)
+		t.Errorf("available data: %q", grey)
 	}
 }
 
@@ -311,7 +311,7 @@ func TestPageToken(t *testing.T) {
 	p := &pageOf{browser, t, s.url + "/"}
 	p.Do(`await page.goto(args); await page.waitForSelector("dialog[open] input[type=password]");
 		await page.fill("dialog[open] input", "0123456789abcdeX"); await page.keyboard.press("Enter");
-		await until(() => document.querySelector("dialog[open]")?.textContent.includes("not the server's"));
+		await until(() => document.querySelector("dialog[open]")?.textContent.includes("does not match"));
 		await page.fill("dialog[open] input", "`+token+`"); await page.keyboard.press("Enter");
 		await page.waitForSelector("#ops tbody tr");`+settled+`seen.console.splice(0); seen.failures.splice(0);`, p.home, nil)
 	p.showsOps(readDB(t, db), query.Filter{})

@@ -35,7 +35,7 @@ func (p *pageOf) showsGraphs(r *query.Reader) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	rows := p.rows("Operations of CUDA graphs")
+	rows := p.rows("CUDA graph operations")
 	shown := 0
 	for i := range stats {
 		x := &stats[i]
@@ -83,7 +83,7 @@ func (p *pageOf) showsFaults(r *query.Reader) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	rows := p.rows("Faults of GPUs (XIDs)")
+	rows := p.rows("GPU faults (XIDs)")
 	if len(rows) != len(res.Rows) || len(rows) == 0 {
 		p.t.Fatalf("%d faults, want %d", len(rows), len(res.Rows))
 	}
@@ -124,12 +124,12 @@ func TestPageShowsRanks(t *testing.T) {
 			t.Errorf("got %v", row)
 		}
 		if !strings.HasPrefix(row["rank"], "rank 2 ") {
-			p.near(row["rank"]+" late", row["late, in all"], 0)
+			p.near(row["rank"]+" late", row["late, total"], 0)
 			continue
 		}
 		p.near("came last", row["came last"], 400/every)
-		p.near("late, in all", row["late, in all"], float64(400/every*late))
-		p.near("late, most", row["late, most"], float64(late))
+		p.near("late, total", row["late, total"], float64(400/every*late))
+		p.near("late, max", row["late, max"], float64(late))
 	}
 	if text := p.text("#nccl"); !strings.Contains(text, "Not in this recording: rank 3.") {
 		t.Errorf("of the rank that is not there it says %q", text)
@@ -171,7 +171,7 @@ func TestPageShowsTheFleet(t *testing.T) {
 			off, _, _ := strings.Cut(row["clock ahead"], " ±")
 			p.near("clock ahead", off, float64(there().Sub(now())))
 		case row["machine"] == nodes[2]:
-			if row["state"] != "no answer" || !strings.Contains(row["gravest cause"], "refused") {
+			if row["state"] != "no answer" || !strings.Contains(row["most severe cause"], "refused the connection") {
 				t.Errorf("got %v, want no answer", row)
 			}
 		default:
@@ -189,7 +189,7 @@ func (p *pageOf) showsGravest(row map[string]string, db, faults string) {
 		p.t.Fatalf("%d chains: %v", len(chains), err)
 	}
 	c := &chains[0]
-	if row["state"] != c.Severity.String() || row["causes"] != strconv.Itoa(len(chains)) || row["faults"] != faults || !strings.Contains(row["gravest cause"], fmt.Sprintf("(%d)", c.PID)) {
+	if row["state"] != c.Severity.String() || row["causes"] != strconv.Itoa(len(chains)) || row["faults"] != faults || !strings.Contains(row["most severe cause"], fmt.Sprintf("(%d)", c.PID)) {
 		p.t.Errorf("got %v, want %d causes, the gravest %s of %d, and %s faults", row, len(chains), c.Severity, c.PID, faults)
 	}
 	p.near("lost", row["lost"], float64(c.Lost))

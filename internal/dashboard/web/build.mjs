@@ -1,12 +1,12 @@
-// Builds the page: node build.mjs OUTDIR, beside node_modules. The same sources and
-// versions give the same bytes on any machine.
+// Builds the page: node build.mjs OUTDIR, beside node_modules. The build is reproducible: the same
+// sources and versions give the same bytes on any machine.
 import { build } from "esbuild";
 import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
 
 const to = process.argv[2];
 mkdirSync(to, { recursive: true });
 
-// notice is what the licences of the packages in the script want to be kept.
+// notice is the text that the licences of the bundled packages require.
 const { dependencies } = JSON.parse(readFileSync("package.json", "utf8"));
 const notice = Object.keys(dependencies).map((name) => `${name} ${dependencies[name]}\n\n${readFileSync(`node_modules/${name}/LICENSE`, "utf8").trim()}`);
 

@@ -1,4 +1,4 @@
-// Asks the read API. In a report file the answers are in the page, and nothing is asked.
+// The client of the read API. A report file contains the answers and sends no requests.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Store } from "./store";
 import type { Refusal } from "./types";
@@ -6,7 +6,7 @@ import type { Range } from "./view";
 
 export type Params = Record<string, string | number | undefined>;
 
-// Refused is why there is no answer, and what to do.
+// Refused is an error, with what to do.
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -33,7 +33,7 @@ function saved(): Saved | null {
 
 export const file = saved();
 
-// needToken is true while the server wants a token that it was not given.
+// needToken is true while the server requires a token that the page does not have.
 export const needToken = new Store(false);
 const tokenKey = "ingero-token";
 
@@ -57,7 +57,7 @@ export function headers(): Record<string, string> {
 
 const left = new Set(["from", "to", "since", "zone", "buckets", "limit"]);
 
-// keyOf is the name of a question in a report file.
+// keyOf returns the key of a request in a report file.
 export function keyOf(path: string, params: Params): string {
   const names = Object.keys(params).filter((n) => params[n] !== undefined && params[n] !== "" && !left.has(n));
   const query = names.sort().map((n) => `${n}=${params[n]}`);
@@ -73,7 +73,7 @@ async function turn(signal?: AbortSignal): Promise<void> {
   running++;
   if (signal?.aborted) {
     done();
-    throw new DOMException("not wanted any more", "AbortError");
+    throw new DOMException("the request was aborted", "AbortError");
   }
 }
 
@@ -93,7 +93,7 @@ async function refusalOf(r: Response): Promise<Refused> {
   }
 }
 
-// fromFile takes the answer of the file: where it has none for the filters, that without them.
+// fromFile returns an answer from the report file: with the filters if it has one, else without.
 function fromFile<T>(path: string, params: Params): T {
   const key = keyOf(path, params);
   const { op: _op, ...all } = params;
@@ -103,10 +103,10 @@ function fromFile<T>(path: string, params: Params): T {
     if (answer !== undefined) return answer as T;
   }
   const e = file!.errors?.[key];
-  throw e ? new Refused(404, e.error, e.do ?? "") : new Refused(404, "This is not in this file.", "ingero dashboard shows it, of the database that the file was made from");
+  throw e ? new Refused(404, e.error, e.do ?? "") : new Refused(404, "This is not in this file.", "open the database of this file with ingero dashboard");
 }
 
-// ask gets one answer.
+// ask sends a request and returns the answer. It retries while the server is busy.
 export async function ask<T>(path: string, params: Params, signal?: AbortSignal, body?: unknown): Promise<T> {
   if (file) return fromFile<T>(path, params);
   const p = new URLSearchParams();
@@ -122,7 +122,7 @@ export async function ask<T>(path: string, params: Params, signal?: AbortSignal,
         r = await fetch(url, init);
       } catch (e) {
         if ((e as Error).name === "AbortError") throw e;
-        throw new Refused(0, "The server does not answer.", "see whether ingero dashboard still runs there");
+        throw new Refused(0, "The server does not answer.", "check that ingero dashboard is still running");
       }
       if (r.status === 401) needToken.set(true);
       if (r.status === 503 && tries < 4) {
@@ -139,7 +139,7 @@ export async function ask<T>(path: string, params: Params, signal?: AbortSignal,
 
 type Source = { source?: string };
 
-// parse reads rows of SQL. A whole number that a double cannot hold stays as its text.
+// parse parses SQL rows. An integer that a double cannot hold stays text.
 function parse<T>(text: string): T {
   if (!/\d{16}/.test(text)) return JSON.parse(text) as T;
   const exact = (_: string, v: unknown, at?: Source) =>
@@ -157,13 +157,13 @@ export interface Answer<T> {
   loading: boolean;
 }
 
-const again = 5000; // ms after which what the server could not answer is asked again
+const again = 5000; // ms before a failed request is retried
 
 const flatly = (p: Params) => JSON.stringify(p, Object.keys(p).sort());
 
-// useAnswer asks when the question changes, and anew with each fresh. What was answered
-// before stays until the next answer is there. A question that differs in nothing but its
-// window waits for the one before, so that slow answers come too; any other ends it.
+// useAnswer sends a request when path or params change, and again when fresh changes. The previous
+// answer stays until the next arrives. A request that differs only in its time range waits for the
+// current one, so that slow answers arrive too; any other change aborts the current one.
 export function useAnswer<T>(path: string | null, params: Params, fresh = 0): Answer<T> {
   const [state, set] = useState<Answer<T> & { of: string }>({ data: undefined, error: undefined, loading: true, of: "" });
   const { from, to, ...rest } = params;
@@ -194,7 +194,7 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
         if (!abort.signal.aborted) {
           const error = e instanceof Refused ? e : new Refused(0, String(e), "");
           if (error.status === 0 || error.status >= 500) n.timer = setTimeout(go, again) as unknown as number;
-          // Where the server has gone for a while, what it said last stays.
+          // While the server is unreachable, its last answer stays.
           set((s) => (error.status === 0 && s.of === subject && s.data !== undefined ? { ...s, loading: false } : { data: undefined, error, loading: false, of: subject }));
         }
       }

@@ -1,4 +1,4 @@
-// The page: it asks for what the view tells of, and hands each panel its answer.
+// The page: it requests the data of the current view and passes the answers to the panels.
 import { useEffect, useState } from "preact/hooks";
 import { type Params, file, span, useAnswer } from "./api";
 import { Bar } from "./bar";
@@ -64,7 +64,7 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
           </a>
         ))}
       </nav>
-      {file && <p class="soft">This is a file: tables and pictures of the code tell of the whole of it; a zoom changes the charts over time.</p>}
+      {file && <p class="soft">This is a saved report: tables and flame graphs always cover all of it; a zoom changes only the charts over time.</p>}
       <div class="panels">
         <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
         <HeatmapPanel answer={heatmap} range={range} />
@@ -81,13 +81,13 @@ function Panels({ overview, range, processes }: Known & { processes: Process[] }
       </div>
       <footer>
         ingero {overview.version} · {machineLine(overview.snapshot)} · {length(Date.parse(overview.to) - Date.parse(overview.from))} recorded
-        {file ? " · this file asks nothing of the network" : ""}
+        {file ? " · this file makes no network requests" : ""}
       </footer>
     </>
   );
 }
 
-// rangeNow is the time that is shown: of a file, where none was chosen, that of the file.
+// rangeNow returns the time range to show: the chosen one, else the file's, else the default.
 function rangeNow(v: View, o: Overview | undefined, recordings: Recording[]): Range | undefined {
   if (v.from !== null && v.to !== null) return { from: v.from, to: v.to };
   const [from, to] = [Date.parse(file?.from ?? ""), Date.parse(file?.to ?? "")];
@@ -107,8 +107,8 @@ export function App() {
   const range = rangeNow(v, o, recordings);
   const processes = useAnswer<{ processes: Process[] }>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
   const showHelp = () => setHelp(true);
-  // The recording may end between two answers, or before the first word of the server: what an
-  // answer from before the end says is asked anew.
+  // The recording may end between two answers, or before the server's first event. Answers from
+  // before the end are then stale, and the page requests them again.
   const unended = o?.recording || recordings[0]?.state === "running";
   useEffect(() => {
     if (unended && heard && state === "off") beat();
@@ -117,18 +117,18 @@ export function App() {
   return (
     <>
       <a class="skip" href="#headline" onClick={(e) => (e.preventDefault(), goTo("headline"))}>
-        To what is wrong
+        Skip to the findings
       </a>
       <Bar overview={o} recordings={recordings} processes={processes ?? []} range={range} help={showHelp} />
       <main>
         {overview.error && (
           <section id="headline" class="headline" aria-labelledby="headline-h" tabIndex={-1}>
             <h1 id="headline-h">{overview.error.status === 404 ? "Nothing has been recorded yet" : "No answer"}</h1>
-            {overview.error.status === 404 ? <p>What is recorded shows here as it comes: {overview.error.todo}.</p> : <Problem what={overview.error.what} todo={overview.error.todo} />}
+            {overview.error.status === 404 ? <p>New data appears here as it is recorded: {overview.error.todo}.</p> : <Problem what={overview.error.what} todo={overview.error.todo} />}
           </section>
         )}
         {o && range && <Panels overview={o} range={range} processes={processes ?? []} />}
-        {!o && !overview.error && <p class="empty">Asking …</p>}
+        {!o && !overview.error && <p class="empty">Loading …</p>}
       </main>
       <p class="hidden" role="status" aria-live="polite">
         {chain}

@@ -1,4 +1,4 @@
-// The bar on top: which recording, which time, which processes; and the page's own switches.
+// The top bar: recording, time range and filters, and the page's own switches.
 import { useEffect, useState } from "preact/hooks";
 import { file } from "./api";
 import { day, length, range as rangeText, zone } from "./fmt";
@@ -23,13 +23,13 @@ function Status({ overview, latest }: { overview: Overview | undefined; latest: 
   if (file) return <span class="status">Report{file.made ? `, made ${file.made.slice(0, 16).replace("T", " ")} UTC` : ""}</span>;
   if (!overview) return <span class="status" />;
   if (l.state === "paused") return <span class="status">Paused</span>;
-  if (l.state === "waiting") return <span class="status bad">No word from the server</span>;
+  if (l.state === "waiting") return <span class="status bad">No connection to the server</span>;
   if (latest?.problem) return <span class="status bad" title={latest.problem}>{latest.state === "ended" ? latest.problem : `${latest.state}: ${latest.problem}`}</span>;
   if (overview.recording) return <span class="status on">Recording now</span>;
   return <span class="status">Recorded, ended {day(Date.parse(overview.to))}</span>;
 }
 
-// around is a stretch as long as f times the range, moved by so many of its lengths.
+// around returns a range f times as long with the same middle, moved by that many of r's lengths.
 export function around(r: Range, f: number, by = 0): Range {
   const [middle, half] = [(r.from + r.to) / 2 + by * (r.to - r.from), ((r.to - r.from) * f) / 2];
   return { from: middle - half, to: middle + half };
@@ -52,7 +52,7 @@ function ByHand({ range }: { range: Range }) {
   };
   return (
     <details class="byhand">
-      <summary title="the time that everything below tells of; activate to type another">
+      <summary title="time range of the whole page; activate to type another">
         {rangeText(range.from, range.to)} <span class="soft">({length(range.to - range.from)})</span>
       </summary>
       <form onSubmit={submit}>
@@ -78,8 +78,8 @@ function Time({ overview, range }: { overview: Overview | undefined; range: Rang
   const preset = file && v.from === null ? "rec" : presetOf(v, overview);
   return (
     <div class="time" role="group" aria-label="time">
-      <select aria-label="length of time" value={preset} onChange={(e) => look({ last: file ? "" : e.currentTarget.value, from: null, to: null })}>
-        {preset === "" && <option value="">Chosen time</option>}
+      <select aria-label="time range" value={preset} onChange={(e) => look({ last: file ? "" : e.currentTarget.value, from: null, to: null })}>
+        {preset === "" && <option value="">Custom range</option>}
         {(file ? wholeFile : presets).map(([name, text]) => (
           <option value={name}>{text}</option>
         ))}
@@ -147,7 +147,7 @@ function Filters({ overview, recordings, processes }: Pick<Props, "overview" | "
       {v.op && (
         <span class="chip">
           {v.op}
-          <button type="button" aria-label={`all operations, not ${v.op} alone`} onClick={() => look({ op: "" })}>
+          <button type="button" aria-label={`remove the filter on ${v.op}`} onClick={() => look({ op: "" })}>
             ×
           </button>
         </span>
@@ -176,8 +176,8 @@ export function Bar(props: Props) {
       {!file && <Filters {...props} />}
       <div class="switches">
         {(l.state === "on" || l.state === "paused") && (
-          <button type="button" aria-pressed={l.state === "paused"} onClick={pause} title="pause, or go on (p)">
-            {l.state === "paused" ? "Go on" : "Pause"}
+          <button type="button" aria-pressed={l.state === "paused"} onClick={pause} title="pause or resume (p)">
+            {l.state === "paused" ? "Resume" : "Pause"}
           </button>
         )}
         <button type="button" onClick={toggle} title="light or dark (t)">

@@ -1,4 +1,4 @@
-// The manifest: which data there are, and in grey which are not, with what would supply them.
+// The manifest: the available data, and in grey the missing data with the tool that would supply it.
 import type { Answer } from "./api";
 import type { Capabilities, Capability } from "./types";
 import { Panel, Ready } from "./ui";
@@ -12,7 +12,7 @@ function One({ c }: { c: Capability }) {
       <span>
         <b>{c.about}</b>
         <br />
-        {c.available ? "recorded" : c.collected ? `not in this recording: ${c.tool}` : `ingero does not collect it: ${c.tool} does`}
+        {c.available ? "recorded" : c.collected ? `not in this recording: ${c.tool}` : `not collected by ingero: use ${c.tool}`}
       </span>
     </li>
   );
@@ -20,7 +20,7 @@ function One({ c }: { c: Capability }) {
 
 export function CapabilitiesPanel({ answer }: { answer: Answer<Capabilities> }) {
   return (
-    <Panel id="capabilities" title="What is known, and what is not" about="grey: not in the latest recording, with the tool that would supply it" wide>
+    <Panel id="capabilities" title="Available data" about="grey: missing from the latest recording, with the tool that would supply it" wide>
       <Ready answer={answer} nothing="Nothing has been recorded.">
         {(d) => (
           <>
@@ -31,7 +31,7 @@ export function CapabilitiesPanel({ answer }: { answer: Answer<Capabilities> }) 
             </ul>
             {d.reports.length > 0 && (
               <details class="notes">
-                <summary>What could not be watched, and why ({d.reports.length})</summary>
+                <summary>What could not be traced, and why ({d.reports.length})</summary>
                 <ul>
                   {d.reports.map((r) => (
                     <li>

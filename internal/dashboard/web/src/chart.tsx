@@ -1,5 +1,5 @@
-// A uPlot chart that follows its width and the theme. A stretch that is drawn with the
-// mouse becomes the range of everything.
+// A uPlot chart that follows its width and the theme. Dragging the mouse over it sets the time
+// range of the whole page.
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { mark, marks } from "./fmt";
@@ -12,18 +12,18 @@ import { themed } from "./kinds";
 export interface Spec {
   height: number;
   data: uPlot.AlignedData; // x in Unix ms
-  series: uPlot.Series[]; // but for x
+  series: uPlot.Series[]; // without x
   from: number;
   to: number;
   yMax?: number;
   yText?: (v: number) => string;
-  axis?: boolean; // times below it
-  yWide?: number; // px of its numbers
-  ySteps?: number[]; // that they may be apart
+  axis?: boolean; // show the time axis
+  yWide?: number; // px of the y labels
+  ySteps?: number[]; // allowed distances of the y labels
   sync?: string;
   label: string;
-  marks?: [number, number, string][]; // stretches that are marked: from, to, name of a colour
-  hover?: (ms: number | null) => void; // the time under the mouse, null: it is elsewhere
+  marks?: [number, number, string][]; // marked ranges: from, to, name of a colour
+  hover?: (ms: number | null) => void; // called with the time under the mouse, null once it leaves
 }
 
 const font = "11px system-ui, sans-serif";
@@ -59,7 +59,7 @@ function drawMarks(u: uPlot, s: Spec): void {
   ctx.restore();
 }
 
-// pressed is the chart on which the mouse was pressed: charts that move along choose nothing.
+// pressed is the chart on which a drag began. Synchronized charts show the selection but do not zoom.
 let pressed: uPlot | null = null;
 
 function chosen(u: uPlot): void {
@@ -96,8 +96,8 @@ function options(now: Now, width: number): uPlot.Options {
   };
 }
 
-// Chart is drawn anew for another width, theme or number of lines; new data are put into
-// it, so that what the mouse does goes on.
+// Chart recreates the plot when the width, the theme or the number of lines changes. New data only
+// replaces the data of the plot, so that a drag continues.
 export function Chart(s: Spec) {
   const [box, width] = useWidth<HTMLDivElement>();
   const on = useStore(theme);

@@ -1,4 +1,4 @@
-// Flame graphs: the program from top to bottom, each frame as wide as what it took.
+// Flame graphs: callers above callees; a frame's width is its share of the value.
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Answer } from "./api";
 import { inUnit, share } from "./fmt";
@@ -10,7 +10,7 @@ import { Choice, Notes, Panel, Ready, useWidth } from "./ui";
 import { look, view } from "./view";
 
 const tall = 21; // px of a frame
-// next is the frame that an arrow key leads to.
+// next returns the frame that an arrow key moves to.
 function next(all: Box[], b: Box, key: string): Box | undefined {
   const level = all.filter((x) => x.depth === b.depth);
   const i = level.indexOf(b);
@@ -62,7 +62,7 @@ function Frames({ f }: { f: Flame }) {
         <b>{labelOf(say)}</b> {inUnit(say.value, f.unit)} <span class="soft">{share(root.value ? say.value / root.value : 0)}</span>
         {say.file && <span class="soft"> {say.file}{say.line ? `:${say.line}` : ""}</span>}
       </p>
-      <div class="flame" role="tree" aria-label="frames, the outermost first" ref={tree} style={{ height: `${deep * tall}px` }} onKeyDown={keys} onPointerLeave={() => setOver(null)}>
+      <div class="flame" role="tree" aria-label="frames, outermost first" ref={tree} style={{ height: `${deep * tall}px` }} onKeyDown={keys} onPointerLeave={() => setOver(null)}>
         {all.map((b) => (
           <div
             key={b.path}
@@ -93,7 +93,7 @@ export function FlamePanel({ answer }: { answer: Answer<Flame> }) {
   const short = useMemo(() => (answer.data && mixed ? tidy(answer.data.root) : undefined), [answer.data, mixed]);
   const choice = (
     <Choice
-      label="what widths are"
+      label="value shown as width"
       value={v.flame}
       set={(flame) => look({ flame })}
       options={[
@@ -108,17 +108,17 @@ export function FlamePanel({ answer }: { answer: Answer<Flame> }) {
     <>
       {mixed && (
         <label>
-          <input type="checkbox" checked={native} onChange={(e) => setNative(e.currentTarget.checked)} /> native frames too
+          <input type="checkbox" checked={native} onChange={(e) => setNative(e.currentTarget.checked)} /> show native frames
         </label>
       )}
       {choice}
     </>
   );
   return (
-    <Panel id="code" title="Which lines of code" about="the outermost frame on top; a click or Enter goes into a frame, and again out of it" tools={tools} wide>
+    <Panel id="code" title="Which lines of code" about="outermost frame on top; click a frame or press Enter to zoom in, and again to zoom out" tools={tools} wide>
       <Ready
         answer={answer}
-        nothing={v.flame === "memory" ? "No live GPU memory with stacks in this time." : "No stacks were recorded in this time: ingero trace --stack records them."}
+        nothing={v.flame === "memory" ? "No live GPU memory with stacks in this time range." : "No stacks were recorded in this time range. To record them, run ingero trace --stack."}
         empty={(d) => !d.root.children?.length}
       >
         {(d) => {
@@ -129,9 +129,9 @@ export function FlamePanel({ answer }: { answer: Answer<Flame> }) {
             { name: "share", value: (l) => l.value, show: (l) => share(d.total ? l.value / d.total : 0) },
           ];
           const notes = [...d.notes];
-          if (d.without) notes.push(`${d.without} calls have no stack and are not in the picture`);
-          if (d.sampled !== undefined && d.sampled < 1) notes.push(`${share(d.sampled)} of the calls were looked at; values are scaled up`);
-          if (d.cut) notes.push(`${d.cut} narrow frames were left out; their part is their parent's`);
+          if (d.without) notes.push(`${d.without} calls without a stack are not in the graph`);
+          if (d.sampled !== undefined && d.sampled < 1) notes.push(`${share(d.sampled)} of the calls were sampled; values are scaled up`);
+          if (d.cut) notes.push(`${d.cut} narrow frames are not shown; their parents include their values`);
           return (
             <>
               <Frames key={`${d.what} ${native}`} f={native || !short ? d : { ...d, root: short }} />

@@ -1,4 +1,4 @@
-// The machines of the fleet, as the server reaches them.
+// The fleet's machines, as the server sees them.
 import type { Answer } from "./api";
 import { count, ns } from "./fmt";
 import { type Column, Grid } from "./grid";
@@ -20,9 +20,9 @@ const columns: Column<Machine>[] = [
   },
   { name: "causes", value: (m) => m.chains, show: (m) => count(m.chains) },
   { name: "faults", title: "XIDs", value: (m) => m.faults, show: (m) => count(m.faults) },
-  { name: "lost", title: "by the gravest cause", value: (m) => m.gravest?.lost_ns, show: (m) => (m.gravest ? ns(m.gravest.lost_ns) : "–") },
+  { name: "lost", title: "lost to the most severe cause", value: (m) => m.gravest?.lost_ns, show: (m) => (m.gravest ? ns(m.gravest.lost_ns) : "–") },
   {
-    name: "gravest cause",
+    name: "most severe cause",
     text: true,
     value: (m) => m.gravest?.headline ?? m.error ?? "",
     show: (m) => (m.error ? `${m.error}${m.do ? `: ${m.do}` : ""}` : m.gravest ? `${m.gravest.headline} · ${m.gravest.comm ?? ""} (${m.gravest.pid})` : "–"),
@@ -33,8 +33,8 @@ const columns: Column<Machine>[] = [
 
 export function FleetPanel({ answer }: { answer: Answer<{ machines: Machine[]; notes?: string[] }> }) {
   return (
-    <Panel id="fleet" title="Fleet" about="each machine's gravest cause of the last hour">
-      <Ready answer={answer} nothing="No other machines are configured: fleet.nodes in ingero.yaml names them." empty={(d) => !d.machines.length}>
+    <Panel id="fleet" title="Fleet" about="the most severe cause of the last hour on each machine">
+      <Ready answer={answer} nothing="No other machines are configured. Name them in fleet.nodes of ingero.yaml." empty={(d) => !d.machines.length}>
         {(d) => (
           <>
             <Grid label="Machines" columns={columns} rows={d.machines} sort="state" rowKey={(m) => m.address} />

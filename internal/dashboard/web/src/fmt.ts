@@ -1,4 +1,4 @@
-// Numbers and times as people read them: three significant digits, a unit that suits.
+// Formats numbers and times: three significant digits and a suitable unit.
 
 const units: [number, string][] = [
   [1e9, "s"],
@@ -14,7 +14,7 @@ function digits(v: number): string {
   return v.toFixed(2);
 }
 
-// ns is a duration of nanoseconds: "1.41 s", "27.4 ms"; "–" where it is not known.
+// ns formats a duration in nanoseconds: "1.41 s", "27.4 ms"; "–" if unknown.
 export function ns(v: number | null | undefined): string {
   if (v === null || v === undefined) return "–";
   if (v === 0) return "0 s";
@@ -27,7 +27,7 @@ export function ns(v: number | null | undefined): string {
   return `${digits(v)} ns`;
 }
 
-// bytes is a size: "1.41 GiB".
+// bytes formats a size: "1.41 GiB".
 export function bytes(v: number | null | undefined): string {
   if (v === null || v === undefined) return "–";
   const names = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -42,12 +42,12 @@ export function bytes(v: number | null | undefined): string {
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-// count is a number of things: "1,204,331".
+// count formats a number of things: "1,204,331".
 export function count(v: number | null | undefined): string {
   return v === null || v === undefined ? "–" : grouped.format(v);
 }
 
-// share is a part of a whole, 0 to 1: "2.4 %".
+// share formats a part of a whole, 0 to 1: "2.4 %".
 export function share(v: number | null | undefined, decimals = 1): string {
   if (v === null || v === undefined || !Number.isFinite(v)) return "–";
   const p = v * 100;
@@ -55,7 +55,7 @@ export function share(v: number | null | undefined, decimals = 1): string {
   return `${p.toFixed(decimals)} %`;
 }
 
-// inUnit is a value of a flame graph.
+// inUnit formats a value of a flame graph.
 export function inUnit(v: number, unit: string): string {
   if (unit === "bytes") return bytes(v);
   return unit === "ns" ? ns(v) : count(v);
@@ -63,7 +63,7 @@ export function inUnit(v: number, unit: string): string {
 
 const two = (n: number) => String(n).padStart(2, "0");
 
-// clock is a time of day in the reader's zone, as fine as the length of what is shown.
+// clock formats a time of day in the reader's zone, more precisely for a shorter range.
 export function clock(ms: number, lengthMs = 0): string {
   const d = new Date(ms);
   const hm = `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
@@ -73,14 +73,14 @@ export function clock(ms: number, lengthMs = 0): string {
 const minute = 60_000;
 const hour = 60 * minute;
 
-// steps are the distances, in ms, that marks of an axis of time may have.
+// steps are the allowed distances of marks on a time axis, in ms.
 export const steps = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 15_000, 30_000,
   ...[1, 2, 5, 10, 15, 30].map((m) => m * minute),
   ...[1, 2, 3, 6, 12, 24, 48, 168, 336, 720, 2160, 8760].map((h) => h * hour),
 ];
 
-// marks are round times of [from, to], no more than most.
+// marks returns round times in [from, to], at most `most` of them.
 export function marks(from: number, to: number, most: number): number[] {
   const step = steps.find((s) => (to - from) / s <= most) ?? (to - from) / most;
   const east = new Date(from).getTimezoneOffset() * minute;
@@ -89,7 +89,7 @@ export function marks(from: number, to: number, most: number): number[] {
   return out;
 }
 
-// mark is a time below an axis of that length.
+// mark formats a time below an axis of that length.
 export function mark(ms: number, length: number): string {
   const d = new Date(ms);
   const hm = `${two(d.getHours())}:${two(d.getMinutes())}`;
@@ -99,25 +99,25 @@ export function mark(ms: number, length: number): string {
   return length < 10_000 ? `${s}.${String(d.getMilliseconds()).padStart(3, "0").slice(0, length < 1000 ? 3 : 1)}` : s;
 }
 
-// day is a date: "2026-11-22".
+// day formats a date: "2026-11-22".
 export function day(ms: number): string {
   const d = new Date(ms);
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}`;
 }
 
-// range is a stretch of time; the day is said once.
+// range formats a time range, with the date once if it has one.
 export function range(from: number, to: number): string {
   const other = day(from) === day(to) ? "" : `${day(to)} `;
   return `${day(from)} ${clock(from, to - from)} – ${other}${clock(to, to - from)}`;
 }
 
-// zone is the name of the reader's zone.
+// zone returns the name of the reader's time zone.
 export function zone(): string {
   const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" }).formatToParts(new Date());
   return parts.find((p) => p.type === "timeZoneName")?.value ?? "local time";
 }
 
-// length is how long a stretch is: "5 min 20 s".
+// length formats the length of a range: "5 min 20 s".
 export function length(ms: number): string {
   if (ms < 60_000) return ns(ms * 1e6);
   const s = Math.round(ms / 1000);
@@ -126,12 +126,12 @@ export function length(ms: number): string {
   return words.filter(Boolean).slice(0, 2).join(" ");
 }
 
-// plural: "1 step", "2 steps".
+// plural formats a number with its noun: "1 step", "2 steps".
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-// base is the last part of a path.
+// base returns the last part of a path.
 export function base(path: string): string {
   return path.slice(path.lastIndexOf("/") + 1);
 }

@@ -1,6 +1,6 @@
 declare module "*.css";
 
-// What the tests take of node.
+// The parts of Node.js that the tests use.
 declare module "node:test" {
   export function test(name: string, f: () => void | Promise<void>): void;
 }

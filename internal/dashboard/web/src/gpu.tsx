@@ -1,4 +1,4 @@
-// GPUs: memory by process, their state over time, and their faults.
+// GPUs: memory by process, state over time, and faults.
 import { useMemo } from "preact/hooks";
 import uPlot from "uplot";
 import type { Answer } from "./api";
@@ -27,11 +27,11 @@ export interface LineChartProps {
   range: Range;
   text: (v: number) => string;
   most?: number;
-  gaps?: boolean; // are drawn over
-  straight?: boolean; // from value to value; else each holds until the next
+  gaps?: boolean; // connect values across gaps
+  straight?: boolean; // straight lines between values; else each value holds until the next
 }
 
-// LineChart shows lines over time, each with the last value where there is but one.
+// LineChart shows lines over time. The caption of a single line has its last value.
 export function LineChart({ name, at, lines, range, text, most: top, gaps, straight }: LineChartProps) {
   const on = useStore(theme);
   const series = useMemo(
@@ -39,7 +39,7 @@ export function LineChart({ name, at, lines, range, text, most: top, gaps, strai
     [on, lines, gaps, straight],
   );
   const data = useMemo(() => [at, ...lines.map(([, v]) => v)] as uPlot.AlignedData, [at, lines]);
-  const said = lines.map(([label, v]) => `${label} last ${text(last(v) ?? 0)}, most ${text(most(v))}`).join("; ");
+  const said = lines.map(([label, v]) => `${label} last ${text(last(v) ?? 0)}, max ${text(most(v))}`).join("; ");
   return (
     <figure class="mini">
       <figcaption>
@@ -58,11 +58,11 @@ function MemoryOf({ m, range }: { m: Memory; range: Range }) {
     { name: "GPU memory now", value: (p) => last(p.gpu_bytes), show: (p) => bytes(last(p.gpu_bytes)) },
     { name: "peak", value: (p) => p.peak_bytes, show: (p) => bytes(p.peak_bytes) },
     { name: "pinned host memory", value: (p) => last(p.host_bytes), show: (p) => bytes(last(p.host_bytes)) },
-    { name: "exact", text: true, value: (p) => (p.exact ? "yes" : "from the attach on") },
+    { name: "exact", text: true, value: (p) => (p.exact ? "yes" : "only since the attach") },
   ];
   return (
     <>
-      {lines.length > 0 && <LineChart name="GPU memory that processes allocated" at={m.at_ms} lines={lines} range={range} text={bytes} />}
+      {lines.length > 0 && <LineChart name="GPU memory allocated by processes" at={m.at_ms} lines={lines} range={range} text={bytes} />}
       <Grid label="GPU memory by process" columns={columns} rows={m.processes} sort="GPU memory now" most={6} />
       <Notes notes={m.notes} />
     </>
@@ -71,8 +71,8 @@ function MemoryOf({ m, range }: { m: Memory; range: Range }) {
 
 export function MemoryPanel({ answer, range }: { answer: Answer<Memory>; range: Range }) {
   return (
-    <Panel id="memory" title="GPU memory" about="live allocations of processes; the lines that hold it: “Live GPU memory” above">
-      <Ready answer={answer} nothing="No process allocated GPU memory in this time." empty={(d) => !d.processes.length}>
+    <Panel id="memory" title="GPU memory" about="live allocations by process; for the lines of code, choose “Live GPU memory” above">
+      <Ready answer={answer} nothing="No process allocated GPU memory in this time range." empty={(d) => !d.processes.length}>
         {(d) => <MemoryOf m={d} range={range} />}
       </Ready>
     </Panel>
@@ -93,7 +93,7 @@ function throttles(g: GPU): string {
 function One({ g, range }: { g: GPU; range: Range }) {
   const charts = useMemo(
     (): [string, Line, (v: number) => string, number | undefined][] => [
-      ["Busy", g.busy, whole, 1],
+      ["Utilization", g.busy, whole, 1],
       ["Memory in use", g.mem_used_bytes, bytes, g.mem_total_bytes ?? undefined],
       ["SM clock", g.clock_sm_hz, mhz, undefined],
       ["Temperature", g.temperature_c, celsius, undefined],
@@ -107,9 +107,9 @@ function One({ g, range }: { g: GPU; range: Range }) {
       <h3>
         {g.name || "GPU"} <span class="soft">{[g.bus, g.node].filter(Boolean).join(" · ")}</span>
       </h3>
-      {g.lost?.some(Boolean) && <p class="problem">The GPU has fallen off the bus: the machine must be restarted.</p>}
-      {why && <p>Clocks were held down: {why}</p>}
-      {most(g.ecc_uncorrected ?? []) > 0 && <p class="problem">{plural(most(g.ecc_uncorrected), "memory error")} that could not be corrected</p>}
+      {g.lost?.some(Boolean) && <p class="problem">The GPU has fallen off the bus: reboot the machine.</p>}
+      {why && <p>Clocks were lowered: {why}</p>}
+      {most(g.ecc_uncorrected ?? []) > 0 && <p class="problem">{plural(most(g.ecc_uncorrected), "uncorrectable memory error")}</p>}
       <div class="minis">
         {charts.filter(([, v]) => known(v)).map(([name, v, text, top]) => (
           <Mini name={name} v={v} at={g.at_ms} range={range} text={text} top={top} />
@@ -136,14 +136,14 @@ const xids: Column<Xid>[] = [
 
 export function GPUPanel({ answer, range }: { answer: Answer<GPUs>; range: Range }) {
   return (
-    <Panel id="gpus" title="GPUs and faults" about="state as the driver tells it, and XIDs">
-      <Ready answer={answer} nothing="No GPU's state was recorded in this time, and no fault." empty={(d) => !d.gpus.length && !d.xids.length}>
+    <Panel id="gpus" title="GPUs and faults" about="state reported by the driver, and XIDs">
+      <Ready answer={answer} nothing="No GPU state and no faults were recorded in this time range." empty={(d) => !d.gpus.length && !d.xids.length}>
         {(d) => (
           <>
             {d.gpus.map((g) => (
               <One key={g.uuid || g.bus} g={g} range={range} />
             ))}
-            {d.xids.length > 0 ? <Grid label="Faults of GPUs (XIDs)" columns={xids} rows={d.xids} sort="time" most={8} /> : <p class="empty">No fault (XID) in this time.</p>}
+            {d.xids.length > 0 ? <Grid label="GPU faults (XIDs)" columns={xids} rows={d.xids} sort="time" most={8} /> : <p class="empty">No faults (XIDs) in this time range.</p>}
             <Notes notes={d.notes} />
           </>
         )}

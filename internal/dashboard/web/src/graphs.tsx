@@ -1,4 +1,4 @@
-// CUDA graphs: how often they are captured, instantiated and launched, and each one's life.
+// CUDA graphs: how often they are captured, instantiated and launched, and the life of each graph.
 import type { Answer } from "./api";
 import { clock, count, ns, plural } from "./fmt";
 import { type Column, Grid } from "./grid";
@@ -11,7 +11,7 @@ type Row = (number | string | null)[];
 const rates: Column<OpRate>[] = [
   { name: "operation", text: true, head: true, value: (r) => r.op },
   { name: "calls", value: (r) => r.calls, show: (r) => count(r.calls) },
-  { name: "a second", value: (r) => r.per_second, show: (r) => r.per_second.toFixed(r.per_second < 10 ? 2 : 0) },
+  { name: "per second", value: (r) => r.per_second, show: (r) => r.per_second.toFixed(r.per_second < 10 ? 2 : 0) },
   { name: "failed", value: (r) => r.errors, show: (r) => (r.errors ? <b class="bad">{count(r.errors)}</b> : "0") },
   { name: "total", value: (r) => r.total_ns, show: (r) => ns(r.total_ns) },
   { name: "p50", value: (r) => r.p50_ns, show: (r) => ns(r.p50_ns) },
@@ -20,7 +20,7 @@ const rates: Column<OpRate>[] = [
 
 const moment = (v: number | string | null) => (typeof v === "string" && v.includes("T") ? clock(Date.parse(v), 10_000) : String(v ?? "–"));
 
-// lives are the columns of the graphs' lives that are there, with their units.
+// lives returns the columns of the table of graphs, with units.
 function lives(names: string[]): Column<Row>[] {
   return names.map((name, i): Column<Row> => {
     const value = (r: Row) => (typeof r[i] === "object" ? null : r[i]);
@@ -31,25 +31,25 @@ function lives(names: string[]): Column<Row>[] {
   });
 }
 
-// remark says what stands out.
+// remark summarizes the graphs.
 function remark(d: GraphMetrics): string {
   const at = (name: string) => d.graph_columns.indexOf(name);
   const [launches, captured] = [at("launches"), at("captured")];
   if (launches < 0 || !d.graphs.length) return "";
   const unused = d.graphs.filter((g) => Number(g[launches] ?? 0) <= 1 && g[captured] !== null).length;
   const total = d.graphs.reduce((a, g) => a + Number(g[launches] ?? 0), 0);
-  const few = unused > 1 ? `; ${count(unused)} were launched once or never, so making them cost more than it saved` : "";
+  const few = unused > 1 ? `; ${count(unused)} were launched at most once, so creating them cost more time than it saved` : "";
   return `${plural(d.graphs.length, "graph")}, ${plural(total, "launch", "launches")}${few}.`;
 }
 
 export function GraphsPanel({ answer }: { answer: Answer<GraphMetrics> }) {
   return (
     <Panel id="graphs" title="CUDA graphs" about="captures, instantiations and launches, and the life of each graph" wide={(answer.data?.operations.length ?? 0) > 0}>
-      <Ready answer={answer} nothing="No CUDA graphs in this time." empty={(d) => !d.operations.length && !d.graphs.length}>
+      <Ready answer={answer} nothing="No CUDA graphs in this time range." empty={(d) => !d.operations.length && !d.graphs.length}>
         {(d) => (
           <>
             <p>{remark(d)}</p>
-            <Grid label="Operations of CUDA graphs" columns={rates} rows={d.operations} sort="total" most={6} />
+            <Grid label="CUDA graph operations" columns={rates} rows={d.operations} sort="total" most={6} />
             {d.graphs.length > 0 && <Grid label="Graphs" columns={lives(d.graph_columns)} rows={d.graphs} sort="launches" most={8} />}
             <Notes notes={d.notes} />
           </>

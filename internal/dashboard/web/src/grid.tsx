@@ -1,5 +1,5 @@
-// A table that sorts, and that stays quick with many thousand rows: those out of sight
-// are not in the page.
+// A sortable table that stays fast with thousands of rows: rows out of sight are not in the
+// document.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 
@@ -7,10 +7,10 @@ type Value = number | string | null | undefined;
 
 export interface Column<R> {
   name: string;
-  title?: string; // what the name means
-  value: (row: R) => Value; // that is sorted by
+  title?: string; // tooltip: what the name means
+  value: (row: R) => Value; // sort key
   show?: (row: R) => ComponentChildren;
-  text?: boolean; // to the left
+  text?: boolean; // left-aligned
   head?: boolean; // names the row
 }
 
@@ -18,17 +18,17 @@ interface GridProps<R> {
   label: string;
   columns: Column<R>[];
   rows: R[];
-  sort?: string; // by this column first, the largest first
+  sort?: string; // initial sort column, largest first
   rowKey?: (row: R) => string;
-  mark?: (row: R) => string | undefined; // a class
-  most?: number; // rows in sight
+  mark?: (row: R) => string | undefined; // CSS class of the row
+  most?: number; // visible rows
 }
 
-const height = 30; // of a row, as style.css has it
+const height = 30; // px of a row, as in style.css
 
 function compare(a: Value, b: Value): number {
   const [x, y] = [a ?? null, b ?? null];
-  if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1; // what is not known comes last
+  if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1; // unknown values come last
   if (typeof x === "number" && typeof y === "number") return y - x;
   return String(x).localeCompare(String(y), "en", { numeric: true });
 }

@@ -1,4 +1,4 @@
-// What is slow now and why: causes of lost time, the gravest first, or that nothing is wrong.
+// What is slow and why: causes of lost time, most severe first, or that nothing is wrong.
 import { useEffect } from "preact/hooks";
 import { type Answer, file } from "./api";
 import { bytes, clock, count, length, ns, plural, share } from "./fmt";
@@ -10,7 +10,7 @@ const who = (name: string | undefined, pid: number | undefined) => (pid ? `${nam
 
 const lostShare = (c: Chain) => (c.window_ns > 0 ? ` (${share(c.lost_ns / c.window_ns)})` : "");
 
-// cause is the part of a headline that says why.
+// cause returns the part of a headline that has the reason.
 function cause(c: Chain): string {
   const at = c.headline.indexOf(" - ");
   return at < 0 ? c.headline : c.headline.slice(at + 3);
@@ -20,14 +20,14 @@ function title(e: Explained, watched: boolean): string {
   const chains = e.report.chains;
   const c = chains[0];
   if (c) return `${who(c.comm, c.pid)}${c.lost_ns > 0 ? ` lost ${ns(c.lost_ns)} of ${ns(c.window_ns)}${lostShare(c)}` : ""}: ${cause(c)}`;
-  if (!e.report.processes.some((p) => p.calls > 0)) return "No CUDA calls in this time";
-  return watched ? "Nothing is wrong" : "No cause was looked for in this recording";
+  if (!e.report.processes.some((p) => p.calls > 0)) return "No CUDA calls in this time range";
+  return watched ? "Nothing is wrong" : "This recording has no data to find causes";
 }
 
 function Healthy({ e, watched }: { e: Explained; watched: boolean }) {
   const r = e.report;
   const long = r.from && r.to ? ` in ${length(Date.parse(r.to) - Date.parse(r.from))}` : "";
-  if (!watched) return <p>What took the time is below. Causes need the rights to watch the scheduler: ingero check says what is missing.</p>;
+  if (!watched) return <p>Where the time went is below. To find causes, ingero must trace the scheduler: ingero check reports the missing permission.</p>;
   return (
     <ul class="plain">
       {r.processes.filter((p) => p.calls > 0).slice(0, 8).map((p) => {
@@ -40,7 +40,7 @@ function Healthy({ e, watched }: { e: Explained; watched: boolean }) {
             Nothing slowed <b>{who(p.comm, p.pid)}</b>
             {long}
             {steps}: {count(p.calls)} calls{gpu ? `, waiting for the GPU ${share(gpu.percent / 100)} of the time` : ""}.
-            {usual.length > 0 && <span class="soft"> A usual step: {usual.join(", ")}.</span>}
+            {usual.length > 0 && <span class="soft"> Typical step: {usual.join(", ")}.</span>}
           </li>
         );
       })}
@@ -51,7 +51,7 @@ function Healthy({ e, watched }: { e: Explained; watched: boolean }) {
 function nameOf(c: Culprit): string {
   if (c.own) return "its own threads";
   if (c.agent) return "ingero itself";
-  return c.name || c.pid ? who(c.name, c.pid) : (c.what ?? "not known");
+  return c.name || c.pid ? who(c.name, c.pid) : (c.what ?? "unknown");
 }
 
 function Person({ c }: { c: Culprit }) {
@@ -77,7 +77,7 @@ function lost(c: Chain): string {
   return `${ns(c.lost_ns)}${between} of ${ns(c.window_ns)}${lostShare(c)}${steps}`;
 }
 
-// without is what would be if the cause were not.
+// without describes the result without the cause.
 function without(c: Chain): string {
   if (c.step_p99_without_ns && c.step_p99_ns) return `a step's p99 would be ${ns(c.step_p99_without_ns)}, not ${ns(c.step_p99_ns)}`;
   if (c.window_ns > 0 && c.lost_ns > 0) return `the same work would have taken ${ns(c.window_ns - c.lost_ns)}, not ${ns(c.window_ns)}`;
@@ -85,8 +85,8 @@ function without(c: Chain): string {
 }
 
 function why(c: Chain): string {
-  const of = c.excess_ns > 0 ? `: this explains ${ns(Math.min(c.lost_ns, c.excess_ns))} of the ${ns(c.excess_ns)} beyond normal` : "";
-  return `${of}${c.baseline ? `; normal: ${c.baseline}` : ""}`;
+  const of = c.excess_ns > 0 ? `: this explains ${ns(Math.min(c.lost_ns, c.excess_ns))} of ${ns(c.excess_ns)} extra time` : "";
+  return `${of}${c.baseline ? `; baseline: ${c.baseline}` : ""}`;
 }
 
 function Facts({ c }: { c: Chain }) {
@@ -130,11 +130,11 @@ function Facts({ c }: { c: Chain }) {
         <dd>
           {clock(from, to - from)} – {clock(to, to - from)} ({length(to - from)}){" "}
           <button type="button" class="small" onClick={() => zoom({ from: from - (to - from) * 0.05, to: to + (to - from) * 0.05 })}>
-            Zoom to it
+            Zoom to this time
           </button>{" "}
           {!file && (
             <button type="button" class="small" onClick={() => look({ pid: String(c.pid) })}>
-              Only {who(c.comm, c.pid)}
+              Show only {who(c.comm, c.pid)}
             </button>
           )}
         </dd>
@@ -184,7 +184,7 @@ function HiddenOnes({ hidden }: { hidden: Hidden[] }) {
   const words = (h: Hidden) => `${h.severity} ${h.rule}${h.culprit ? `, ${h.culprit}` : ""}: ${ns(h.lost_ns)} (${h.why})`;
   return (
     <details class="notes">
-      <summary>{plural(hidden.length, "cause")} not shown: silenced or below what is told</summary>
+      <summary>{plural(hidden.length, "hidden cause")}: silenced or below the minimum severity</summary>
       <ul>
         {hidden.map((h) => (
           <li>{words(h)}</li>
@@ -194,7 +194,7 @@ function HiddenOnes({ hidden }: { hidden: Hidden[] }) {
   );
 }
 
-// Faults and calls that have not returned are said whatever else is wrong.
+// Alarms shows faults and calls that have not returned, whatever the causes are.
 function Alarms({ e }: { e: Explained }) {
   const open = e.report.threads.filter((t) => t.open?.length && !t.ended);
   const long = open.filter((t) => Date.parse(t.until) - Date.parse(t.open![0]!.start) > 5000);
@@ -220,10 +220,10 @@ function Alarms({ e }: { e: Explained }) {
 interface Props {
   answer: Answer<Explained>;
   capabilities: Capabilities | undefined;
-  recording: boolean; // now
+  recording: boolean; // a trace is running
 }
 
-// spoken is what is read aloud when it changes: it has no numbers, which change all the time.
+// spoken returns the text that screen readers announce. It has no numbers, which change all the time.
 function spoken(e: Explained | undefined, text: string): string {
   const c = e?.report.chains[0];
   return c ? `${c.severity}: ${who(c.comm, c.pid)}, ${cause(c)}` : text;
@@ -232,9 +232,9 @@ function spoken(e: Explained | undefined, text: string): string {
 export function Headline({ answer, capabilities, recording }: Props) {
   const { data: e, error, loading } = answer;
   const watched = capabilities?.capabilities.find((c) => c.name === "causes")?.available !== false || recording;
-  let text = "Asking …";
+  let text = "Loading …";
   if (e) text = title(e, watched);
-  else if (error) text = error.status === 404 ? "Nothing was recorded in this time" : "No answer";
+  else if (error) text = error.status === 404 ? "Nothing was recorded in this time range" : "No answer";
   const chains = e?.report.chains ?? [];
   useEffect(() => {
     document.title = `${text} · ingero`;
@@ -247,8 +247,8 @@ export function Headline({ answer, capabilities, recording }: Props) {
         {spoken(e, text)}
       </p>
       {error && error.status !== 404 && <Problem what={error.what} todo={error.todo} />}
-      {error?.status === 404 && <p>Choose another time above, or record: {error.todo}</p>}
-      {chains.length > 1 && <p class="soft">{chains.length} causes, the gravest first.</p>}
+      {error?.status === 404 && <p>Choose another time range above, or record: {error.todo}</p>}
+      {chains.length > 1 && <p class="soft">{chains.length} causes, most severe first.</p>}
       {e && <Alarms e={e} />}
       {e && !chains.length && e.report.processes.some((p) => p.calls > 0) && <Healthy e={e} watched={watched} />}
       {chains.length > 0 && (
@@ -258,14 +258,14 @@ export function Headline({ answer, capabilities, recording }: Props) {
           ))}
         </ul>
       )}
-      {chains.length > 30 && <p class="soft">{plural(chains.length - 30, "more cause")}: a shorter time shows them.</p>}
+      {chains.length > 30 && <p class="soft">{plural(chains.length - 30, "more cause")}: choose a shorter time range to see them.</p>}
       {e?.report.hidden?.length ? <HiddenOnes hidden={e.report.hidden} /> : null}
       <Notes notes={e?.report.notes} />
     </section>
   );
 }
 
-// machineLine is the machine in a few words.
+// machineLine summarizes the machine's state.
 export function machineLine(s: { cpu: number; cpus: number; mem_available_bytes: number; mem_total_bytes: number } | undefined): string {
   return s ? `CPU ${share(s.cpu, 0)} of ${s.cpus} · ${bytes(s.mem_available_bytes)} of ${bytes(s.mem_total_bytes)} free` : "";
 }

@@ -1,4 +1,4 @@
-// How long calls took, over time: the stronger the colour of a cell, the more calls took that long then.
+// Latency heat maps: the stronger the colour of a cell, the more calls had that duration at that time.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Answer } from "./api";
 import { clock, count, mark, marks, ns } from "./fmt";
@@ -12,10 +12,10 @@ import { type Range, look, view, zoom } from "./view";
 const plot = { left: 62, right: 6, top: 4, bottom: 20, height: 150 };
 
 interface Area {
-  width: number; // of what is drawn in
+  width: number; // px of the plot area
   height: number;
   rows: number;
-  x: (ms: number) => number; // from plot.left
+  x: (ms: number) => number; // px from plot.left
 }
 
 function areaOf(o: HeatOp, range: Range, width: number): Area {
@@ -24,7 +24,7 @@ function areaOf(o: HeatOp, range: Range, width: number): Area {
   return { width: inner, height: plot.height - plot.top - plot.bottom, rows, x: (ms) => ((ms - range.from) / (range.to - range.from)) * inner };
 }
 
-// ramp has 8 steps from the panel's ground to its ink.
+// ramp returns 8 colours, from the panel's background to the strongest.
 function ramp(): string[] {
   return Array.from({ length: 8 }, (_, i) => themed(`heat-${i}`));
 }
@@ -71,7 +71,7 @@ function axes(g: CanvasRenderingContext2D, o: HeatOp, a: Area, range: Range): vo
   }
 }
 
-// cellAt says what lies under the mouse.
+// cellAt describes the cell under the mouse.
 function cellAt(h: Heatmap, o: HeatOp, range: Range, width: number, px: number, py: number): string {
   const a = areaOf(o, range, width);
   const ms = range.from + ((px - plot.left) / a.width) * (range.to - range.from);
@@ -135,7 +135,7 @@ export function HeatmapPanel({ answer, range }: { answer: Answer<Heatmap>; range
     <label>
       Operation{" "}
       <select value={v.op} onChange={(e) => look({ op: e.currentTarget.value })}>
-        <option value="">those with most time</option>
+        <option value="">operations with most time</option>
         {v.op.includes(",") && <option value={v.op}>{v.op}</option>}
         {options.map((n) => (
           <option value={n}>{n}</option>
@@ -144,8 +144,8 @@ export function HeatmapPanel({ answer, range }: { answer: Answer<Heatmap>; range
     </label>
   );
   return (
-    <Panel id="latency" title="How long calls took" about="time from left to right, duration upward; the stronger the colour, the more calls" tools={tools} wide>
-      <Ready answer={answer} nothing="No calls were timed in this time." empty={(d) => !d.ops.length}>
+    <Panel id="latency" title="How long calls took" about="time from left to right, duration from bottom to top; stronger colour: more calls" tools={tools} wide>
+      <Ready answer={answer} nothing="No calls were timed in this time range." empty={(d) => !d.ops.length}>
         {(d) => (
           <>
             <div class="heats">

@@ -1,4 +1,4 @@
-// Keys, and the dialog that lists them.
+// Keyboard shortcuts, and the dialog that lists them.
 import { useEffect, useRef } from "preact/hooks";
 import { around } from "./bar";
 import { pause } from "./live";
@@ -19,18 +19,18 @@ export const sections: [string, string][] = [
   ["machine", "Machine"],
   ["fleet", "Fleet"],
   ["sql", "SQL"],
-  ["capabilities", "What is known"],
+  ["capabilities", "Available data"],
 ];
 
 const keys: [string, string][] = [
   ["← →", "earlier, later"],
   ["+ −", "zoom in, zoom out"],
-  ["0", "the time that is shown by default"],
+  ["0", "the default time range"],
   ["1 … 9", "go to the first nine sections"],
   ["f", "choose a process"],
   ["c", "clear the filters"],
-  ["s", "write SQL; Ctrl and Enter run it"],
-  ["p", "pause, or go on"],
+  ["s", "write SQL; Ctrl+Enter runs it"],
+  ["p", "pause or resume"],
   ["t", "light or dark"],
   ["?", "this list"],
 ];
@@ -52,7 +52,7 @@ function setKeys(on: boolean): void {
   try {
     localStorage.setItem(storeKey, on ? "on" : "off");
   } catch {
-    // it holds until the page is left
+    // no storage: the setting holds until the page is closed
   }
 }
 
@@ -86,7 +86,7 @@ const does: Record<string, Does> = {
 
 const typing = "input, textarea, select, [role=tree], dialog";
 
-// useKeys listens while the page is there.
+// useKeys handles key presses while the page is mounted.
 export function useKeys(p: KeyProps): void {
   const now = useRef(p);
   now.current = p;
@@ -94,7 +94,7 @@ export function useKeys(p: KeyProps): void {
     const press = (e: KeyboardEvent) => {
       if (!keysOn.get() || e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
       if ((e.target as Element | null)?.closest?.(typing)) return;
-      if (e.key.startsWith("Arrow") && (e.target as Element | null)?.closest?.(".scroll")) return; // they scroll it
+      if (e.key.startsWith("Arrow") && (e.target as Element | null)?.closest?.(".scroll")) return; // arrow keys scroll it
       const section = /^[1-9]$/.test(e.key) ? sections[Number(e.key) - 1] : undefined;
       if (!section && !does[e.key]) return;
       e.preventDefault();
@@ -126,9 +126,9 @@ export function Help({ open, close }: { open: boolean; close: () => void }) {
           </>
         ))}
       </dl>
-      <p>In the picture of the code: arrows go from frame to frame, Enter goes in and out.</p>
+      <p>In the flame graph, arrows move from frame to frame; Enter zooms in and out.</p>
       <label>
-        <input type="checkbox" checked={on} onChange={(e) => setKeys(e.currentTarget.checked)} /> these keys work
+        <input type="checkbox" checked={on} onChange={(e) => setKeys(e.currentTarget.checked)} /> enable these keys
       </label>
       <p>
         <button type="button" class="main" onClick={close}>

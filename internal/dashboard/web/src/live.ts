@@ -1,22 +1,22 @@
-// New data as they come: the server says when there are any. It is read by fetch and not
-// by EventSource, which cannot send a token.
+// Live updates: the server sends an event when there is new data. The page reads the events with
+// fetch, since EventSource cannot send a token.
 import { file, headers } from "./api";
 import { Store } from "./store";
 
 export interface Live {
-  state: "off" | "waiting" | "on" | "paused"; // off: nothing records; waiting: for the server
-  heard: boolean; // the server has said so
-  beats: number; // how often there were new data
-  chain: string; // what was last said of a cause
+  state: "off" | "waiting" | "on" | "paused"; // off: no trace is running; waiting: no connection to the server
+  heard: boolean; // state is from the server
+  beats: number; // number of times that new data arrived
+  chain: string; // last announcement of a cause
 }
 
 export const live = new Store<Live>({ state: "off", heard: false, beats: 0, chain: "" });
 
-const least = 2000; // ms between two looks at new data
+const least = 2000; // minimum time between two refreshes, ms
 let due = 0;
 let timer = 0;
 
-// beat has everything asked anew, soon.
+// beat makes the page request all data again, soon.
 export function beat(): void {
   const l = live.get();
   if (l.state === "paused" || document.hidden) return;
@@ -76,13 +76,13 @@ function hear(e: Event): void {
 
 const wait = (ms: number) => new Promise((go) => setTimeout(go, ms));
 
-// listen never ends: what breaks off is tried anew, after 1 s, 2 s ... 30 s.
+// listen never ends: it reconnects after 1 s, 2 s ... 30 s.
 export async function listen(): Promise<void> {
   if (file) return;
   for (let pause = 1000; ; pause = Math.min(pause * 2, 30_000)) {
     try {
       const r = await fetch("/api/v1/updates", { headers: headers(), cache: "no-store" });
-      if (r.status === 401) return; // a token is asked for, which loads the page anew
+      if (r.status === 401) return; // the token dialog reloads the page
       if (r.ok && r.body) {
         for await (const e of events(r.body)) {
           pause = 1000;
@@ -90,7 +90,7 @@ export async function listen(): Promise<void> {
         }
       }
     } catch {
-      // the server has gone, and may come back
+      // the server is down, and may return
     }
     const l = live.get();
     if (l.state === "on") live.set({ ...l, state: "waiting" });

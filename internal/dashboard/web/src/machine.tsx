@@ -1,4 +1,4 @@
-// The machines that were recorded: CPU, memory, load, and what ingero itself takes.
+// The recorded machines: CPU, memory, load, and what ingero itself uses.
 import { useMemo } from "preact/hooks";
 import type { Answer } from "./api";
 import { bytes, share } from "./fmt";
@@ -12,7 +12,7 @@ interface Machines {
   charts: { name: string; lines: [string, Line][]; text: (v: number) => string; most?: number }[];
 }
 
-// ownCPU is the share of a CPU that ingero took between two moments.
+// ownCPU returns the share of one CPU that ingero used between two snapshots.
 function ownCPU(was: Snapshot | undefined, now: Snapshot): number | null {
   if (!was) return null;
   const ns = (Date.parse(now.time) - Date.parse(was.time)) * 1e6;
@@ -25,13 +25,13 @@ type Value = (s: Snapshot, was: Snapshot | undefined) => number | null;
 const whole = (v: number) => share(v, 0);
 const values: [string, Value, (v: number) => string, number | undefined][] = [
   ["CPU in use", (s) => s.cpu, whole, 1],
-  ["Load of one minute", (s) => s.load[0], (v) => v.toFixed(1), undefined],
-  ["Memory that is free", (s) => s.mem_available_bytes, bytes, undefined],
+  ["Load (1 minute)", (s) => s.load[0], (v) => v.toFixed(1), undefined],
+  ["Available memory", (s) => s.mem_available_bytes, bytes, undefined],
   ["Swap in use", (s) => (s.swap_total_bytes ? s.swap_used_bytes : null), bytes, undefined],
-  ["ingero itself, of one CPU", (s, was) => ownCPU(was, s), share, undefined],
+  ["ingero itself (share of one CPU)", (s, was) => ownCPU(was, s), share, undefined],
 ];
 
-// machines puts the moments of all on one axis.
+// machines puts the snapshots of all machines on one time axis.
 function machines(all: Snapshot[]): Machines {
   const sorted = all.map((s): [number, Snapshot] => [Date.parse(s.time), s]).sort((a, b) => a[0] - b[0]);
   const at = [...new Set(sorted.map(([t]) => t))];
@@ -62,15 +62,15 @@ function Charts({ d, range }: { d: Snapshots; range: Range }) {
           <LineChart key={c.name} name={c.name} at={m.at} lines={c.lines} range={range} text={c.text} straight gaps={c.lines.length > 1} {...(c.most === undefined ? {} : { most: c.most })} />
         ))}
       </div>
-      {d.every > 1 && <Notes notes={[`each ${d.every}th moment is shown`]} />}
+      {d.every > 1 && <Notes notes={[`only every ${d.every}th snapshot is shown`]} />}
     </>
   );
 }
 
 export function MachinePanel({ answer, range }: { answer: Answer<Snapshots>; range: Range }) {
   return (
-    <Panel id="machine" title="Machine" about="CPU, memory and load, and what ingero takes of them" wide>
-      <Ready answer={answer} nothing="The machine's state was not recorded in this time." empty={(d) => !d.snapshots.length}>
+    <Panel id="machine" title="Machine" about="CPU, memory and load, and what ingero itself uses" wide>
+      <Ready answer={answer} nothing="The machine's state was not recorded in this time range." empty={(d) => !d.snapshots.length}>
         {(d) => <Charts d={d} range={range} />}
       </Ready>
     </Panel>

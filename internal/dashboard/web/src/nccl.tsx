@@ -1,4 +1,4 @@
-// NCCL: the roll-call of each communicator. Who came to its collectives last, and by how much?
+// NCCL: the roll-call of each communicator: which rank entered collectives last, and how late.
 import { useEffect, useMemo } from "preact/hooks";
 import type { Answer } from "./api";
 import { count, ns } from "./fmt";
@@ -10,7 +10,7 @@ import { theme } from "./theme";
 import type { Rank } from "./types";
 import { Panel, Ready, useWidth } from "./ui";
 
-// Strip shows for each rank and each of the last collectives how late it came.
+// Strip shows how late each rank entered each of the last collectives.
 function Strip({ c }: { c: Comm }) {
   const [box, width] = useWidth<HTMLDivElement>();
   const on = useStore(theme);
@@ -36,7 +36,7 @@ function Strip({ c }: { c: Comm }) {
   }, [c, width, on]);
   return (
     <div ref={box} class="strip">
-      <canvas role="img" aria-label={`how late ranks ${c.ranks.map((r) => r.r.rank).join(", ")} came to each collective; the table has the numbers`} style={{ width: `${width}px`, height: `${c.ranks.length * high}px` }} />
+      <canvas role="img" aria-label={`how late ranks ${c.ranks.map((r) => r.r.rank).join(", ")} entered each collective; the table has the numbers`} style={{ width: `${width}px`, height: `${c.ranks.length * high}px` }} />
     </div>
   );
 }
@@ -46,11 +46,11 @@ const columns: Column<RankSum>[] = [
   { name: "process", text: true, value: (x) => `${x.r.name ?? ""} (${x.r.pid})` },
   { name: "state", text: true, value: (x) => x.r.state },
   { name: "last entered", value: (x) => x.seq, show: (x) => `${x.op} #${x.seq}` },
-  { name: "behind", title: "collectives that others have entered and it has not", value: (x) => x.behind, show: (x) => (x.behind ? <b class="bad">{x.behind}</b> : "0") },
+  { name: "behind", title: "collectives that other ranks have entered and this rank has not", value: (x) => x.behind, show: (x) => (x.behind ? <b class="bad">{x.behind}</b> : "0") },
   { name: "came last", value: (x) => x.lastOf, show: (x) => count(x.lastOf) },
-  { name: "late, in all", title: "for how long others had entered and it had not", value: lateness, show: (x) => ns(lateness(x)) },
+  { name: "late, total", title: "sum of its delays after the first rank", value: lateness, show: (x) => ns(lateness(x)) },
   { name: "late, median", value: (x) => median(x.late), show: (x) => ns(median(x.late)) },
-  { name: "late, most", value: (x) => (x.late.length ? Math.max(...x.late) : null), show: (x) => ns(x.late.length ? Math.max(...x.late) : null) },
+  { name: "late, max", value: (x) => (x.late.length ? Math.max(...x.late) : null), show: (x) => ns(x.late.length ? Math.max(...x.late) : null) },
 ];
 
 function One({ c }: { c: Comm }) {
@@ -73,8 +73,8 @@ export function NCCLPanel({ answer }: { answer: Answer<{ ranks: Rank[] }> }) {
   const data = answer.data;
   const all = useMemo(() => comms(data?.ranks ?? []), [data]);
   return (
-    <Panel id="nccl" title="NCCL roll-call" about="which ranks entered their collectives, and how long after the first; stronger colours: later" wide={all.length > 0}>
-      <Ready answer={answer} nothing="No collectives of NCCL in this time." empty={(d) => !d.ranks.length}>
+    <Panel id="nccl" title="NCCL roll-call" about="which ranks entered each collective, and how long after the first; stronger colour: later" wide={all.length > 0}>
+      <Ready answer={answer} nothing="No NCCL collectives in this time range." empty={(d) => !d.ranks.length}>
         {() => all.map((c) => <One key={c.id} c={c} />)}
       </Ready>
     </Panel>

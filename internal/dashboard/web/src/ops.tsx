@@ -7,14 +7,14 @@ import { Notes, Panel, Ready } from "./ui";
 import { look } from "./view";
 
 const times: [string, string, (r: OpRow) => number | undefined][] = [
-  ["p50", "half of the calls took no longer", (r) => r.p50_ns],
-  ["p95", "19 of 20 calls took no longer", (r) => r.p95_ns],
-  ["p99", "99 of 100 calls took no longer", (r) => r.p99_ns],
-  ["max", "the longest", (r) => r.max_ns],
-  ["on CPU", "of the total, computing", (r) => r.on_cpu_ns],
-  ["runnable", "of the total, ready to run while others had the CPU", (r) => r.runnable_ns],
-  ["throttled", "of the total, stopped by a CPU quota", (r) => r.throttled_ns ?? (r.total_ns === undefined ? undefined : 0)],
-  ["blocked", "of the total, waiting for something", (r) => r.blocked_ns],
+  ["p50", "half of the calls took at most this long", (r) => r.p50_ns],
+  ["p95", "19 of 20 calls took at most this long", (r) => r.p95_ns],
+  ["p99", "99 of 100 calls took at most this long", (r) => r.p99_ns],
+  ["max", "duration of the longest call", (r) => r.max_ns],
+  ["on CPU", "part of the total: on a CPU", (r) => r.on_cpu_ns],
+  ["runnable", "part of the total: ready to run while others had the CPU", (r) => r.runnable_ns],
+  ["throttled", "part of the total: stopped by a CPU quota", (r) => r.throttled_ns ?? (r.total_ns === undefined ? undefined : 0)],
+  ["blocked", "part of the total: waiting, not for a CPU", (r) => r.blocked_ns],
 ];
 
 function Total({ row, most }: { row: OpRow; most: number }) {
@@ -56,8 +56,8 @@ function columns(many: boolean, most: number): Column<OpRow>[] {
 
 export function OpsPanel({ answer }: { answer: Answer<Ops> }) {
   return (
-    <Panel id="ops" title="Calls" about="every operation that was called, where its time went; the counts are exact" wide>
-      <Ready answer={answer} nothing="No calls were recorded in this time." empty={(d) => !d.operations.length}>
+    <Panel id="ops" title="Calls" about="each operation, where its time went, and exact counts" wide>
+      <Ready answer={answer} nothing="No calls were recorded in this time range." empty={(d) => !d.operations.length}>
         {(d) => {
           const most = d.operations.reduce((m, r) => Math.max(m, r.total_ns ?? 0), 0);
           const many = d.operations.some((r) => r.pid);

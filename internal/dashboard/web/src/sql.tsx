@@ -1,4 +1,4 @@
-// A statement of one's own. What the server refuses is said as it says it.
+// Free SQL statements. Errors appear in the server's words.
 import { useState } from "preact/hooks";
 import { Refused, ask, file } from "./api";
 import { count, plural } from "./fmt";
@@ -21,7 +21,7 @@ function cell(v: unknown): Cell {
 }
 
 function Result({ t }: { t: Table }) {
-  const notes = [...(t.notes ?? []), ...(t.cut ? [`there would be more rows: ${t.cut}`] : [])];
+  const notes = [...(t.notes ?? []), ...(t.cut ? [`rows are missing: ${t.cut}`] : [])];
   const columns = t.columns.map((name, i) => ({
     name: t.columns.indexOf(name) === i ? name : `${name} (${i + 1})`,
     text: t.rows.some((r) => typeof r[i] === "string"),
@@ -32,7 +32,7 @@ function Result({ t }: { t: Table }) {
     <>
       <p role="status" class="soft">
         {plural(t.rows.length, "row")} in {count(t.took_ms)} ms
-        {t.cut && <b> · cut: {t.cut}</b>}
+        {t.cut && <b> · truncated: {t.cut}</b>}
       </p>
       {t.rows.length > 0 && <Grid label="Result" columns={columns} rows={t.rows} most={20} />}
       <Notes notes={notes} />
@@ -65,13 +65,13 @@ export function SQLPanel() {
   if (file)
     return (
       <Panel id="sql" title="SQL">
-        <p class="empty">A file runs no statements: ingero dashboard does, on the database.</p>
+        <p class="empty">A saved report cannot run SQL. Open the database with ingero dashboard.</p>
       </Panel>
     );
   return (
-    <Panel id="sql" title="SQL" about="one statement that only reads; it knows nothing of the time and the filters above. Tables: docs/reference/schema.md" wide>
+    <Panel id="sql" title="SQL" about="one read-only statement; the time range and filters above do not apply. Tables: docs/reference/schema.md" wide>
       <div class="sql">
-        <textarea id="sql-text" rows={4} spellcheck={false} aria-label="SQL statement; Ctrl and Enter run it" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={keys} />
+        <textarea id="sql-text" rows={4} spellcheck={false} aria-label="SQL statement; Ctrl+Enter runs it" value={text} onInput={(e) => setText(e.currentTarget.value)} onKeyDown={keys} />
         <div class="tools">
           <button type="button" class="main" disabled={busy} onClick={() => run(text)}>
             {busy ? "Running …" : "Run"} <kbd>Ctrl ⏎</kbd>

@@ -1,4 +1,4 @@
-// A value that components watch. It changes by set alone, and who watches is told.
+// A value that components watch. Only set changes it, and set notifies the watchers.
 import { useEffect, useState } from "preact/hooks";
 
 export class Store<T> {
@@ -24,7 +24,7 @@ export class Store<T> {
 export function useStore<T>(s: Store<T>): T {
   const [, again] = useState(0);
   useEffect(() => {
-    again((n) => n + 1); // it may have changed before this was watched
+    again((n) => n + 1); // it may have changed before this effect ran
     return s.watch(() => again((n) => n + 1));
   }, [s]);
   return s.get();

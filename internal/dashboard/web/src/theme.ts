@@ -1,4 +1,4 @@
-// Light or dark: as the system has it, unless it was chosen here.
+// Light or dark theme: the system's, unless the reader chose one.
 import { Store } from "./store";
 
 type Theme = "light" | "dark";
@@ -11,7 +11,7 @@ function kept(): Theme | null {
     const t = localStorage.getItem(key);
     return t === "light" || t === "dark" ? t : null;
   } catch {
-    return null; // a file that a browser gives no storage
+    return null; // browsers may deny storage to files
   }
 }
 
@@ -29,7 +29,7 @@ export function toggle(): void {
     if (next === (system.matches ? "dark" : "light")) localStorage.removeItem(key);
     else localStorage.setItem(key, next);
   } catch {
-    // it holds until the page is left
+    // no storage: the choice holds until the page is closed
   }
   theme.set(next);
 }

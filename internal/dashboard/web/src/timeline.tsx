@@ -1,4 +1,4 @@
-// Where the time went: for each process or thread how much of it was which kind, over time.
+// Where the time went: the kinds of time of each process or thread, over time.
 import { useMemo, useState } from "preact/hooks";
 import uPlot from "uplot";
 import type { Answer } from "./api";
@@ -12,7 +12,7 @@ import type { Chain, Timeline, TimelineRow } from "./types";
 import { Choice, Notes, Panel, Ready, Swatch } from "./ui";
 import { type Range, look, view } from "./view";
 
-// byKind are the sums of a row's series of each kind: [kind][bucket].
+// byKind returns the sums of a row's series by kind: [kind][bucket].
 function byKind(row: TimelineRow, buckets: number): (number | null)[][] {
   return kinds.map(([kind]) => {
     const out: (number | null)[] = new Array<number | null>(buckets).fill(null);
@@ -31,10 +31,10 @@ const sum = (v: (number | null)[]) => v.reduce<number>((a, x) => a + (x ?? 0), 0
 interface Stack {
   row: TimelineRow;
   kinds: (number | null)[][];
-  data: uPlot.AlignedData; // x, then from the whole down to the first kind
+  data: uPlot.AlignedData; // x, then cumulative sums, from all kinds down to the first
   totals: number[];
   all: number;
-  most: number; // threads' worth in a bucket
+  most: number; // maximum of all buckets, in threads
 }
 
 function stackOf(t: Timeline, row: TimelineRow): Stack {
@@ -48,7 +48,7 @@ function stackOf(t: Timeline, row: TimelineRow): Stack {
   }
   const x = Array.from({ length: t.buckets }, (_, i) => t.start_ms + i * t.bucket_ms);
   const most = upTo.at(-1)!.reduce<number>((m, v) => Math.max(m, v ?? 0), 0);
-  // The last step is drawn to the end of its bucket.
+  // Draw the last step to the end of its bucket.
   const ends = (v: (number | null)[]) => [...v, v.at(-1) ?? null];
   const data = [[...x, t.start_ms + t.buckets * t.bucket_ms], ...upTo.reverse().map(ends)] as uPlot.AlignedData;
   const totals = parts.map(sum);
@@ -74,7 +74,7 @@ function Legend({ t, stacks, at }: { t: Timeline; stacks: Stack[]; at: At | null
   const hovered = at ? stacks[at.row] : undefined;
   const values = hovered && at ? hovered.kinds.map((k) => k[at.bucket] ?? 0) : kinds.map((_, i) => stacks.reduce((a, s) => a + s.totals[i]!, 0));
   const all = sum(values);
-  const about = hovered && at ? `${nameOf(hovered.row)} ${hovered.row.tid || hovered.row.pid} at ${clock(t.start_ms + at.bucket * t.bucket_ms, t.buckets * t.bucket_ms)}` : "In all";
+  const about = hovered && at ? `${nameOf(hovered.row)} ${hovered.row.tid || hovered.row.pid} at ${clock(t.start_ms + at.bucket * t.bucket_ms, t.buckets * t.bucket_ms)}` : "Total";
   return (
     <ul class="legend" aria-label="kinds of time">
       <li class="soft of">{about}</li>
@@ -98,7 +98,7 @@ interface Culprit {
 const culprits: Column<Culprit>[] = [
   { name: "who", text: true, head: true, value: (c) => `${nameOf(c.row)} (${c.row.tid || c.row.pid})` },
   { name: "kind", text: true, value: (c) => kindName(c.kind), show: (c) => (<><Swatch kind={c.kind} /> {kindName(c.kind)}</>) },
-  { name: "by, or for what", text: true, value: (c) => c.name || "–" },
+  { name: "taken by, or waited for", text: true, value: (c) => c.name || "–" },
   { name: "time", value: (c) => c.ns, show: (c) => ns(c.ns) },
   { name: "share", value: (c) => (c.of ? c.ns / c.of : 0), show: (c) => share(c.of ? c.ns / c.of : 0) },
 ];
@@ -155,12 +155,12 @@ function Rows({ t, range, chains, by }: { t: Timeline; range: Range; chains: Cha
         ))}
       </div>
       <p class="soft small-text">
-        Height: threads' worth of time. Draw over a chart to zoom everything to that time; − zooms out. A bar on top marks a cause.
+        Height: number of threads. Drag over a chart to zoom the whole page; − zooms out. A bar on top marks a cause.
         {t.resolution && ` Recorded in steps of ${t.resolution}.`}
         {t.more ? ` ${t.more} more rows are not shown: choose a process.` : ""}
       </p>
       <details class="behind">
-        <summary>As a table: who had the CPU, what was waited for</summary>
+        <summary>As a table: who had the CPU, and what threads waited for</summary>
         <Grid label="Where the time went" columns={culprits} rows={details(stacks)} sort="time" />
       </details>
     </>
@@ -181,8 +181,8 @@ export function TimelinePanel({ answer, range, chains }: { answer: Answer<Timeli
     />
   );
   return (
-    <Panel id="time" title="Where the time went" about="measured at each switch of the scheduler; the parts add up to the threads' time" tools={tools} wide>
-      <Ready answer={answer} nothing="No thread's time was recorded here." empty={(d) => !d.rows.length}>
+    <Panel id="time" title="Where the time went" about="measured at each context switch; the parts add up to the threads' time" tools={tools} wide>
+      <Ready answer={answer} nothing="No thread times were recorded in this time range." empty={(d) => !d.rows.length}>
         {(d) => (
           <>
             <Rows t={d} range={range} chains={chains} by={v.rows} />

@@ -1,4 +1,4 @@
-// Asks for the server's token, once for each tab of the browser.
+// The dialog that asks for the server's bearer token, once per browser tab.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { headers, needToken, setToken } from "./api";
 import { useStore } from "./store";
@@ -19,8 +19,8 @@ export function Token() {
   return (
     <dialog ref={ref} aria-labelledby="token-h">
       <form onSubmit={submit}>
-        <h2 id="token-h">This server wants a token</h2>
-        <p>{before ? "The token that was given is not the server's." : "It is what the server was started with: --token-file or INGERO_TOKEN."} It is kept until this tab is closed.</p>
+        <h2 id="token-h">This server requires a bearer token</h2>
+        <p>{before ? "The token does not match the server's token." : "Enter the token that the server was started with (--token-file or INGERO_TOKEN)."} The page keeps it until you close this tab.</p>
         <label>
           Token{" "}
           <input type="password" autocomplete="off" required minLength={16} value={text} onInput={(e) => setText(e.currentTarget.value)} />

@@ -1,14 +1,14 @@
-// The tree of a flame graph: what is drawn of it, and what each line took.
+// The tree of a flame graph: the visible boxes, and the sums by line.
 import { base } from "./fmt";
 import type { FlameNode } from "./types";
 
-const least = 2; // px; narrower ones are not drawn
+const least = 2; // px; narrower frames are not drawn
 
 export interface Box {
   node: FlameNode;
   path: string; // indices from the root
   depth: number;
-  from: number; // share of what is shown
+  from: number; // left edge, as a share of the visible width
   width: number;
 }
 
@@ -54,7 +54,7 @@ export interface LineSum {
   value: number;
 }
 
-// lines are the Python lines, or functions where there are none, with what was directly below them.
+// lines returns the Python lines, or native functions without Python, with their own values.
 export function lines(root: FlameNode): LineSum[] {
   const sums = new Map<string, LineSum>();
   const walk = (n: FlameNode, above: FlameNode | null): void => {
@@ -76,8 +76,8 @@ export function lines(root: FlameNode): LineSum[] {
 
 export const isPython = (n: FlameNode): boolean => n.kind === "python" || (n.children?.some(isPython) ?? false);
 
-// python is the tree without native frames wherever Python called: what they took is their
-// callers'. Frames that come together so are one.
+// python returns the tree without native frames: their values count for their callers. Equal frames
+// that become neighbours are merged.
 function python(n: FlameNode): FlameNode {
   const out: FlameNode = { ...n, children: [] };
   const by = new Map<string, FlameNode>();
@@ -96,7 +96,7 @@ function python(n: FlameNode): FlameNode {
   return out;
 }
 
-// tidy takes native frames out of the processes that run Python.
+// tidy removes native frames from processes that run Python.
 export function tidy(root: FlameNode): FlameNode {
   return { ...root, children: root.children?.map((p) => (isPython(p) ? python(p) : p)) ?? [] };
 }

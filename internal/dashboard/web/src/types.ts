@@ -1,5 +1,5 @@
-// Answers of the read API (docs/reference/api.md), as far as the page reads them. What is not
-// known is absent or null, never 0.
+// Answers of the read API (docs/reference/api.md): the fields that the page reads. An unknown value
+// is absent or null, never 0.
 
 export interface Refusal {
   error: string;
@@ -36,7 +36,7 @@ export interface Snapshot {
 }
 
 export interface Snapshots {
-  every: number; // 1: all, n: each n-th
+  every: number; // 1: all, n: every n-th
   snapshots: Snapshot[];
 }
 

@@ -1,4 +1,4 @@
-// Parts that panels are made of.
+// Building blocks of panels.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, file } from "./api";
@@ -28,7 +28,7 @@ export function Panel({ id, title, about, tools, children, wide }: PanelProps) {
 
 interface ReadyProps<T> {
   answer: Answer<T>;
-  nothing?: string; // what is said where there is nothing; a 404 too
+  nothing?: string; // text if there is no data, also for status 404
   empty?: (data: T) => boolean;
   children: (data: T) => ComponentChildren;
 }
@@ -38,8 +38,8 @@ export function Ready<T>({ answer, nothing, empty, children }: ReadyProps<T>) {
   const { data, error, loading } = answer;
   if (error?.status === 404 && (nothing || file)) return <p class="empty">{file ? error.what : nothing}</p>;
   if (error) return <Problem what={error.what} todo={error.todo} />;
-  if (data === undefined) return <p class="empty" aria-busy="true">Asking …</p>;
-  if (empty?.(data)) return <p class="empty">{nothing ?? "Nothing was recorded in this time."}</p>;
+  if (data === undefined) return <p class="empty" aria-busy="true">Loading …</p>;
+  if (empty?.(data)) return <p class="empty">{nothing ?? "Nothing was recorded in this time range."}</p>;
   return <div class={loading ? "body stale" : "body"} aria-busy={loading}>{children(data)}</div>;
 }
 
@@ -52,7 +52,7 @@ export function Problem({ what, todo }: { what: string; todo?: string }) {
   );
 }
 
-// Notes say what is missing, estimated or damaged.
+// Notes lists what is missing, estimated or damaged.
 export function Notes({ notes }: { notes: string[] | undefined | null }) {
   if (!notes?.length) return null;
   return (
@@ -74,7 +74,7 @@ export function Copy({ text, what }: { text: string; what: string }) {
       await navigator.clipboard.writeText(text);
       say("Copied");
     } catch {
-      say("Select it: the browser does not let pages copy here");
+      say("The browser does not allow copying here: select the text");
     }
     setTimeout(() => say(""), 2500);
   };
@@ -97,7 +97,7 @@ interface ChoiceProps {
   set: (value: string) => void;
 }
 
-// Choice is a row of buttons of which one is pressed.
+// Choice is a row of buttons; one of them is pressed.
 export function Choice({ label, value, options, set }: ChoiceProps) {
   return (
     <div class="choice" role="group" aria-label={label}>
@@ -110,7 +110,7 @@ export function Choice({ label, value, options, set }: ChoiceProps) {
   );
 }
 
-// useWidth is how wide an element is, in CSS pixels; 0 before it is shown.
+// useWidth returns an element's width in CSS pixels, 0 before it is shown.
 export function useWidth<T extends HTMLElement>(): [{ current: T | null }, number] {
   const ref = useRef<T | null>(null);
   const [width, set] = useState(0);
@@ -125,7 +125,7 @@ export function useWidth<T extends HTMLElement>(): [{ current: T | null }, numbe
   return [ref, width];
 }
 
-// Swatch marks what a colour stands for; the words beside it say the same.
+// Swatch shows the colour of a kind, beside its name.
 export function Swatch({ kind }: { kind: string }) {
   return <span class={`swatch k-${kind}`} aria-hidden="true" />;
 }

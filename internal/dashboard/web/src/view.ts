@@ -1,17 +1,17 @@
-// What is looked at: the range of time, the filters and the choices of panels. It is kept
-// in the address, so that a link shows the same and the back button works.
+// The view: time range, filters and choices of panels. The URL holds it, so that a link shows the
+// same and the back button works.
 import { Store } from "./store";
 import type { Overview, Recording } from "./types";
 
 export interface View {
-  last: string; // a preset: "rec", "all", "5m" ...; "" with from and to: those; "" alone: the default
+  last: string; // a preset: "rec", "all", "5m" ...; "": from and to, or else the default
   from: number | null; // Unix ms
   to: number | null;
   pid: string;
   op: string;
   node: string;
   session: string;
-  rows: string; // of the timeline: "process" or "thread"
+  rows: string; // timeline rows: "process" or "thread"
   flame: string;
 }
 
@@ -30,7 +30,7 @@ export const presets: [string, string][] = [
   ["1h", "Last hour"],
   ["6h", "Last 6 h"],
   ["1d", "Last day"],
-  ["all", "All there is"],
+  ["all", "All data"],
 ];
 
 const lengths: Record<string, number> = { "1m": 60e3, "5m": 300e3, "15m": 900e3, "1h": 3600e3, "6h": 6 * 3600e3, "1d": 86400e3 };
@@ -40,7 +40,7 @@ const choices: Partial<Record<keyof View, string[]>> = {
   flame: ["time", "gpu_wait", "runnable", "memory"],
 };
 
-// read takes the view out of an address; what makes no sense is left out.
+// read parses the query of a URL and ignores invalid values.
 export function read(search: string): View {
   const p = new URLSearchParams(search);
   const v: View = { ...empty };
@@ -71,7 +71,7 @@ export const view = new Store<View>(read(location.search));
 
 addEventListener("popstate", () => view.set(read(location.search)));
 
-// look changes what is looked at. It is a step that the back button takes back.
+// look changes the view. The back button undoes the change.
 export function look(change: Partial<View>): void {
   const next = { ...view.get(), ...change };
   const search = write(next);
@@ -80,13 +80,13 @@ export function look(change: Partial<View>): void {
   view.set(next);
 }
 
-// zoom sets the range. It is no shorter than a millisecond.
+// zoom sets the time range, of at least one millisecond.
 export function zoom(r: Range): void {
   const from = Math.floor(r.from);
   look({ last: "", from, to: Math.max(Math.ceil(r.to), from + 1) });
 }
 
-// rangeOf is the range of a view, given what there is. Presets end where the data end.
+// rangeOf returns the time range of a view. Presets end where the data ends.
 export function rangeOf(v: View, o: Overview, latest: Recording | undefined): Range {
   const [first, end] = [Date.parse(o.from), Math.ceil(Date.parse(o.to)) + 1];
   if (v.from !== null && v.to !== null) return { from: v.from, to: v.to };
@@ -97,7 +97,7 @@ export function rangeOf(v: View, o: Overview, latest: Recording | undefined): Ra
   return { from: Math.max(Math.floor(first), from ? end - from : 0), to: end };
 }
 
-// presetOf is the preset that a view shows, "" where the range is chosen by hand.
+// presetOf returns the preset of a view, "" for a custom range.
 export function presetOf(v: View, o: Overview | undefined): string {
   if (v.from !== null) return "";
   return v.last || (o?.recording ? "15m" : "rec");

@@ -1,4 +1,4 @@
-// What the modules take of a browser when they are loaded.
+// Stubs of the browser APIs that the modules use while they load.
 const address = new URL("http://127.0.0.1/?last=1h");
 Object.assign(globalThis, {
   location: address,

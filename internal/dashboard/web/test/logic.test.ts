@@ -8,7 +8,7 @@ import { boxes, lines, tidy } from "../src/tree";
 import type { FlameNode, Overview, Rank, Recording } from "../src/types";
 import { look, rangeOf, read, view, write } from "../src/view";
 
-test("durations have three digits and a unit that suits", () => {
+test("durations have three digits and a suitable unit", () => {
   const want: [number | null, string][] = [
     [null, "–"], [0, "0 s"], [7, "7.00 ns"], [999.9, "1.00 us"], [1500, "1.50 us"], [27.44e6, "27.4 ms"], [1.41e9, "1.41 s"],
     [-2e6, "-2.00 ms"], [599e9, "599 s"], [900e9, "15.0 min"], [7200e9, "2.00 h"],
@@ -38,7 +38,7 @@ test("times are in the reader's zone", () => {
   equal(range(at, at + 3_600_000), "2026-03-02 14:41:00 – 15:41:00");
 });
 
-test("marks of an axis are round, and not too many", () => {
+test("axis marks are round, and at most as many as requested", () => {
   const at = Date.UTC(2026, 2, 2, 14, 41, 0);
   for (const long of [1, 950, 6_870, 61_000, 3_600_000, 86_400_000, 40 * 86_400_000]) {
     const all = marks(at + 17, at + 17 + long, 9);
@@ -48,15 +48,15 @@ test("marks of an axis are round, and not too many", () => {
   deepEqual(marks(at, at + 60_000, 6).map((t) => mark(t, 60_000)), ["14:41:00", "14:41:10", "14:41:20", "14:41:30", "14:41:40", "14:41:50", "14:42:00"].slice(0, 7));
 });
 
-test("a view is the address, and back", () => {
+test("a view survives the round trip through a URL", () => {
   for (const search of ["", "last=5m", "from=2026-03-02T14:41:00.000Z&to=2026-03-02T14:42:00.000Z&pid=1,2&op=cudaMalloc&node=gpu-7&session=a&rows=thread&flame=memory"]) equal(write(read(search)), search);
 });
 
-test("an address that makes no sense shows what is shown without", () => {
+test("invalid values in a URL are ignored", () => {
   for (const search of ["last=7y", "from=now&to=2026-03-02T14:42:00Z", "from=2026-03-02T14:42:00Z&to=2026-03-02T14:41:00Z", "pid=1;2", "rows=x&flame=y", "pid=%3Cscript%3E", "other=1"]) equal(write(read(search)), "", search);
 });
 
-test("what is looked at is in the address", () => {
+test("the URL holds the view", () => {
   equal(view.get().last, "1h");
   look({ pid: "7" });
   equal(location.search, "?last=1h&pid=7");
@@ -67,7 +67,7 @@ test("what is looked at is in the address", () => {
 const overview = { from: "2026-03-02T10:00:00Z", to: "2026-03-02T14:00:00Z", recording: false } as Overview;
 const latest = { from: "2026-03-02T13:59:00Z", to: "2026-03-02T14:00:00Z" } as Recording;
 
-test("presets end where the data end", () => {
+test("presets end where the data ends", () => {
   const [first, end] = [Date.parse(overview.from), Date.parse(overview.to) + 1];
   const of = (search: string, o = overview, r: Recording | undefined = latest) => rangeOf(read(search), o, r);
   deepEqual(of("last=5m"), { from: end - 300_000, to: end });
@@ -79,7 +79,7 @@ test("presets end where the data end", () => {
   deepEqual(of("from=2026-03-02T11:00:00Z&to=2026-03-02T12:00:00Z").to, Date.parse("2026-03-02T12:00:00Z"));
 });
 
-test("questions have times in nanoseconds, and names without them", () => {
+test("requests have times in nanoseconds; keys have no times", () => {
   deepEqual(span({ from: 1795339445579, to: 1795339445580 }), { from: "1795339445579000000", to: "1795339445580000000" });
   equal(keyOf("/api/v1/flame", { from: "1", to: "2", what: "time", pid: "", op: "b", limit: 3 }), "/api/v1/flame?op=b&what=time");
   equal(keyOf("/api/v1/overview", {}), "/api/v1/overview");
@@ -90,7 +90,7 @@ const rank = (n: number, times: number[], more: Partial<Rank> = {}): Rank => ({
   entries: times.map((time_ns, i) => ({ seq: i + 1, op: "ncclAllReduce", time_ns })), ...more,
 });
 
-test("the rank that comes late is found, however often others come last by little", () => {
+test("the late rank is found, even if others are often last by little", () => {
   const early = [0, 10e6, 20e6, 30e6, 40e6];
   const [c] = comms([rank(0, early.map((t) => t + 60e3)), rank(1, [0, 10e6, 20e6, 30e6, 55e6])]);
   deepEqual(c!.ranks.map((r) => r.lastOf), [4, 1]);
@@ -98,9 +98,9 @@ test("the rank that comes late is found, however often others come last by littl
   ok(verdict(c!).startsWith("Rank 1 came last to 1 of 5 collectives"), verdict(c!));
 });
 
-test("the rank that is behind at the end is told first", () => {
+test("a rank that is behind at the end is reported first", () => {
   const [c] = comms([rank(0, [0, 1e6, 2e6]), rank(1, [0, 1e6])]);
-  equal(verdict(c!), "At the end rank 1 had not entered what others had.");
+  equal(verdict(c!), "At the end, rank 1 had not entered collectives that others had entered.");
   equal(verdict(comms([rank(0, [0, 1e6]), rank(1, [10, 1e6])])[0]!), "No rank kept the others waiting.");
   deepEqual(comms([rank(1, [0])])[0]!.missing, [0]);
 });
@@ -117,7 +117,7 @@ const tree: FlameNode = {
   }],
 };
 
-test("Python's lines without native frames, put together", () => {
+test("Python lines are merged without native frames", () => {
   const process = tidy(tree).children![0]!;
   equal(process.children!.length, 1);
   const step = process.children![0]!;
@@ -125,14 +125,14 @@ test("Python's lines without native frames, put together", () => {
   deepEqual(step.children!.map((n) => [n.name, n.value]), [["cudaMalloc", 9], ["cudaFree", 1]]);
 });
 
-test("what is narrow is not drawn, and what is above what was chosen is", () => {
+test("narrow frames are not drawn; the callers of the chosen frame are", () => {
   deepEqual(boxes(tree, "", 1000).map((b) => b.path), ["", "0", "0.0", "0.0.0", "0.0.0.0", "0.0.0.0.0", "0.0.1", "0.0.1.0", "0.0.1.0.0", "0.0.1.0.1"]);
   equal(boxes(tree, "", 10).some((b) => b.node.name === "cudaFree"), false);
   const chosen = boxes(tree, "0.0.1", 1000);
   deepEqual(chosen.slice(0, 4).map((b) => [b.path, b.from, b.width]), [["", 0, 1], ["0", 0, 1], ["0.0", 0, 1], ["0.0.1", 0, 1]]);
 });
 
-test("what a line took is what its calls took", () => {
+test("the value of a line is the sum of its calls", () => {
   const sums = lines(tree);
   equal(sums.reduce((a, l) => a + l.value, 0), 10);
   deepEqual(sums.filter((l) => l.kind === "python").map((l) => [l.at, l.value]), [["/a/train.py:3", 10]]);
