@@ -86,7 +86,7 @@ func TestCudaLib(t *testing.T) {
 		})
 	}
 	_, stderr, exit := b.output("trace", "--cuda-lib", b.stack.Program("train"))
-	if exit != exitUsage || !strings.Contains(stderr, "defines no function of CUDA or NCCL") {
+	if exit != exitUsage || !strings.Contains(stderr, "defines no traced function of CUDA or NCCL") {
 		t.Errorf("a program as a library: code %d, want %d:\n%s", exit, exitUsage, stderr)
 	}
 }

@@ -81,7 +81,7 @@ func Bytes[T value](v *T) []byte {
 func Fill[T value](v *T, b []byte) error {
 	to := Bytes(v)
 	if len(b) != len(to) {
-		return fmt.Errorf("value of %d bytes in place of %d: %w", len(b), len(to), ErrRecord)
+		return fmt.Errorf("value of %d bytes instead of %d: %w", len(b), len(to), ErrRecord)
 	}
 	copy(to, b)
 	return nil

@@ -27,11 +27,11 @@ func TestFloorIsTold(t *testing.T) {
 
 // Counts of an operation without a probe for some time are marked as lower bounds, by its name.
 func TestLowerBounds(t *testing.T) {
-	less := []tick.Report{{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "from 12:00:00 UTC on there was no probe for some time"},
-		{Kind: tick.LowerBound, Object: "cuLaunchKernel", Why: "from 12:01:00 UTC on there was no probe for some time"}}
+	less := []tick.Report{{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "after 12:00:00 UTC the probe was off at times"},
+		{Kind: tick.LowerBound, Object: "cuLaunchKernel", Why: "after 12:01:00 UTC the probe was off at times"}}
 	in := &Input{Ops: []tick.Op{{PID: 7, Op: launch, Sum: tick.Counts{Calls: 1234}}, {PID: 7, Op: streamSyn, Sum: tick.Counts{Calls: 56}}}, Reports: less}
 	text := strings.Join(strings.Fields(Report(in, Options{})), " ")
-	for _, want := range []string{"cudaLaunchKernel ≥1,234", "cudaStreamSynchronize 56", "Counts of cudaLaunchKernel, cuLaunchKernel are lower bounds: from 12:00:00 UTC on there was no probe for some time."} {
+	for _, want := range []string{"cudaLaunchKernel ≥1,234", "cudaStreamSynchronize 56", "Counts of cudaLaunchKernel, cuLaunchKernel are lower bounds: after 12:00:00 UTC the probe was off at times."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in %s", want, text)
 		}

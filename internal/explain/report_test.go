@@ -43,7 +43,7 @@ var reports = []struct {
 		}
 		in.Drops = []tick.Drop{{Reason: "ring-full", Count: 1050}, {Reason: "thinned", Count: 0}, {Reason: "duplicate-link", Count: 3}}
 		in.Reports = []tick.Report{
-			{Kind: "not-calibrated", Object: "probes", Why: "durations include what the probes cost, since that could not be measured: no clock"},
+			{Kind: "not-calibrated", Object: "probes", Why: "durations include the cost of the probes, which could not be measured: no clock"},
 			{Kind: "missing-symbol", Object: "libcuda.so.1", Why: "cuLaunchGrid is not exported"},
 			{Kind: "not-attached", Object: "/opt/libcudart.so.13", Why: "permission denied"},
 		}

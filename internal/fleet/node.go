@@ -43,7 +43,7 @@ type Error struct{ What, Do string }
 // Error returns both.
 func (e *Error) Error() string { return e.What + ": " + e.Do }
 
-// node is a machine as it was named.
+// node is the address of a machine, as the user gave it.
 type node struct {
 	given string // "a:8080"
 	base  *url.URL

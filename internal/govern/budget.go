@@ -29,7 +29,7 @@ type Step struct {
 	Name string
 	Part Part
 	Does string // effect, as a clause
-	Cost string // results that suffer
+	Cost string // affected results
 }
 
 // Steps are the shedding levels, in order of activation: high cost and little information first,

@@ -231,7 +231,7 @@ func TestStepsAreInThePage(t *testing.T) {
 	}
 	_, table, _ := strings.Cut(string(page), "<!-- steps -->\n")
 	table, _, _ = strings.Cut(table, "<!-- end -->")
-	want := "| step | effect | what suffers |\n|---|---|---|\n"
+	want := "| step | effect | affected results |\n|---|---|---|\n"
 	for _, s := range Steps {
 		want += fmt.Sprintf("| `%s` | %s | %s |\n", s.Name, s.Does, s.Cost)
 	}

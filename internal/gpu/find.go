@@ -35,7 +35,7 @@ var tools = []tool{
 var roots = []string{"/run/nvidia/driver", "/proc/1/root"}
 
 // ErrUntrusted reports that another user can write nvidia-smi.
-var ErrUntrusted = errors.New("somebody else may write it")
+var ErrUntrusted = errors.New("other users can write it")
 
 // find looks for nvidia-smi; nil: not found. It skips files that others can write, since the agent
 // may run as root. If there is nothing else, the error names the file.

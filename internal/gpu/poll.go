@@ -38,7 +38,7 @@ const (
 )
 
 // ErrNoTool reports that there is no nvidia-smi, so that only the driver's files are used.
-var ErrNoTool = errors.New("there is no nvidia-smi")
+var ErrNoTool = errors.New("nvidia-smi was not found")
 
 // Poll polls the state of the GPUs from one continuously running nvidia-smi. If that hangs, it is
 // left alone, no other is started, and nothing waits for it. Methods are safe for concurrent use.
@@ -146,7 +146,7 @@ func (p *Poll) failed(why error) {
 	p.why = why
 }
 
-var errField = errors.New("it does not know a field")
+var errField = errors.New("it rejects a field")
 
 // session runs nvidia-smi until it ends.
 func (p *Poll) session(t *tool) error {
@@ -230,7 +230,7 @@ func (p *Poll) listen(fields []string, lines <-chan string, ended <-chan error) 
 			interval, said = p.o.After(p.o.Every), 0
 		case line := <-lines:
 			if said++; said > 4*maxGPUs {
-				return fmt.Errorf("%s says more than it was asked", smiName)
+				return fmt.Errorf("%s printed more than requested", smiName)
 			}
 			switch {
 			case p.take(fields, line):

@@ -173,7 +173,7 @@ func TestPollFails(t *testing.T) {
 		{name: "newest words", script: "echo 'Unable to determine the device handle for GPU1: 0000:4E:00.0: Unknown Error'; exit 255", want: "Unknown Error", lost: "0000:4e:00.0"},
 		{name: "is lost while it is polled", script: "echo '" + h200 + "\n" + gone + "'; exit 15", want: "exit status 15", lost: "0000:19:00.0"},
 		{name: "never ends its line", script: "echo " + long + "; hang", want: "too long"},
-		{name: "does not stop talking", script: "while :; do echo nonsense; done", want: "more than it was asked"},
+		{name: "does not stop talking", script: "while :; do echo nonsense; done", want: "more than requested"},
 		{name: "hangs", script: "hang", late: true, want: "does not answer"},
 		{name: "hangs after a while", script: "echo '" + h200 + "'; hang", late: true, want: "does not answer"},
 		{name: "cannot be run", script: "", want: "ended"},

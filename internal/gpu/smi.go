@@ -70,7 +70,7 @@ type capped struct{ text []byte } // not a Buffer, whose ReadFrom would bypass W
 
 func (c *capped) Write(p []byte) (int, error) {
 	if len(c.text)+len(p) > smiOutput {
-		return 0, fmt.Errorf("it says more than %d bytes", smiOutput)
+		return 0, fmt.Errorf("its output exceeds %d bytes", smiOutput)
 	}
 	c.text = append(c.text, p...)
 	return len(p), nil

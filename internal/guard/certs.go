@@ -127,7 +127,7 @@ func keyAt(path string) (*ecdsa.PrivateKey, error) {
 func parseKey(path string, text []byte) (*ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(text)
 	if block == nil {
-		return nil, fmt.Errorf("%s has no key in it", path)
+		return nil, fmt.Errorf("%s contains no key", path)
 	}
 	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -135,7 +135,7 @@ func parseKey(path string, text []byte) (*ecdsa.PrivateKey, error) {
 	}
 	key, ok := any.(*ecdsa.PrivateKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%s has no key of P-256 in it", path)
+		return nil, fmt.Errorf("%s contains no P-256 key", path)
 	}
 	return key, nil
 }

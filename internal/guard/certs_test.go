@@ -70,7 +70,7 @@ func TestSelfSignedRenews(t *testing.T) {
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := SelfSigned(path, nil, time.Now); err == nil || !strings.Contains(err.Error(), "has no key") {
+	if _, err := SelfSigned(path, nil, time.Now); err == nil || !strings.Contains(err.Error(), "contains no key") {
 		t.Errorf("of a damaged key: %v", err)
 	}
 	if c, err := SelfSigned("", nil, time.Now); err != nil || c.Fingerprint() == print {

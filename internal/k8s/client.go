@@ -59,7 +59,7 @@ func newClient(o *Options) (*client, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("%q is no URL: it must begin with https:// (or http://) and name a host", address)
+		return nil, fmt.Errorf("%q is not a URL: it must begin with https:// (or http://) and name a host", address)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("the URL of %s must have a scheme, a host and a port only", u.Host)
 	}
@@ -71,7 +71,7 @@ func newClient(o *Options) (*client, error) {
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s has no certificate in it", o.CAFile)
+			return nil, fmt.Errorf("%s contains no certificate", o.CAFile)
 		}
 	}
 	return &client{base: u, token: o.TokenFile, http: &http.Client{
@@ -127,7 +127,7 @@ func readToken(path string) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(f, maxToken))
 	token := strings.TrimSpace(string(b))
 	if err == nil && (token == "" || strings.ContainsAny(token, "\r\n")) {
-		err = fmt.Errorf("%s has no token in it", path)
+		err = fmt.Errorf("%s contains no token", path)
 	}
 	return token, err
 }
@@ -157,7 +157,7 @@ func (c *client) page(ctx context.Context, path string, query url.Values) (*podL
 	defer func() { _ = res.Body.Close() }()
 	var page podList
 	if err := json.NewDecoder(&capped{r: res.Body, left: maxBody}).Decode(&page); err != nil {
-		return nil, fmt.Errorf("%s%s: its answer is no list of pods: %w", c.base.Redacted(), path, err)
+		return nil, fmt.Errorf("%s%s: the answer is not a list of pods: %w", c.base.Redacted(), path, err)
 	}
 	return &page, nil
 }
@@ -204,7 +204,7 @@ type capped struct {
 	left int64
 }
 
-var errTooLong = fmt.Errorf("it is longer than %d bytes", int64(maxBody))
+var errTooLong = fmt.Errorf("the answer is longer than %d bytes", int64(maxBody))
 
 // Read implements [io.Reader].
 func (c *capped) Read(b []byte) (int, error) {

@@ -20,10 +20,10 @@ func TestNew(t *testing.T) {
 		{"nobody", Options{}, "either"},
 		{"both", Options{Kubelet: "https://a", API: "https://b"}, "either"},
 		{"no URL", Options{Kubelet: "127.0.0.1:10250"}, "first path segment"},
-		{"another scheme", Options{Kubelet: "ftp://a"}, "is no URL"},
+		{"another scheme", Options{Kubelet: "ftp://a"}, "is not a URL"},
 		{"a password", Options{API: "https://me:secret@host"}, "must have a scheme"},
 		{"no file", Options{API: "https://host", CAFile: filepath.Join(dir, "none")}, "no such file"},
-		{"no certificate", Options{API: "https://host", CAFile: filepath.Join(dir, "ca")}, "no certificate in it"},
+		{"no certificate", Options{API: "https://host", CAFile: filepath.Join(dir, "ca")}, "contains no certificate"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := New(tt.o)

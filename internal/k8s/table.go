@@ -170,7 +170,7 @@ func (t *Table) replace(pods []pod) error {
 		t.tell()
 	}
 	if left > 0 {
-		return fmt.Errorf("there are %d pods, and %d are known at most", len(pods), maxPods)
+		return fmt.Errorf("there are %d pods, more than the limit of %d", len(pods), maxPods)
 	}
 	return nil
 }

@@ -272,8 +272,8 @@ func TestProblems(t *testing.T) {
 	}{
 		{"forbidden", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "Forbidden", http.StatusForbidden) }, "it needs get on nodes/proxy"},
 		{"broken", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "x", http.StatusInternalServerError) }, "500"},
-		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is no list of pods"},
-		{"half an answer", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("", "", trainer)[:300]) }, "is no list of pods"},
+		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "is not a list of pods"},
+		{"half an answer", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, listOf("", "", trainer)[:300]) }, "is not a list of pods"},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.org/pods", http.StatusFound)
 		}, "302"},

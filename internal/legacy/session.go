@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNoNode means that the database does not name its machine.
-var ErrNoNode = errors.New("the database does not say which machine it is of")
+var ErrNoNode = errors.New("the database does not name its machine")
 
 // session is one recording of 0.9.
 type session struct {

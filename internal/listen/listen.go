@@ -16,7 +16,7 @@ var (
 	ErrAddress = errors.New("it must be :PORT, ADDRESS:PORT or NAME:PORT")
 	// ErrOpen means that other machines can reach an address whose server requires a token but has
 	// none.
-	ErrOpen = errors.New("other machines would reach it, and it has no token")
+	ErrOpen = errors.New("an address that other machines can reach requires a token")
 )
 
 // Address is an address to listen on, as configured.
@@ -41,13 +41,13 @@ func Parse(text string) (Address, error) {
 	}
 	port, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
-		return Address{}, fmt.Errorf("%q: %w: %q is no port", text, ErrAddress, digits)
+		return Address{}, fmt.Errorf("%q: %w: %q is not a port", text, ErrAddress, digits)
 	}
 	if host == "" {
 		host = loopback
 	}
 	if strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("/@?#*", r) }) {
-		return Address{}, fmt.Errorf("%q: %w: %q is no host", text, ErrAddress, host)
+		return Address{}, fmt.Errorf("%q: %w: %q is not a host", text, ErrAddress, host)
 	}
 	return Address{host: host, port: uint16(port)}, nil
 }

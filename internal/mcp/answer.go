@@ -30,9 +30,9 @@ type Out struct {
 
 // Form is the requested form of an answer.
 type Form struct {
-	TSC       *bool  `json:"tsc,omitempty" jsonschema:"false: answer in sentences"`
-	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"budget, 200-8000; default 2000"`
-	Cursor    string `json:"cursor,omitempty" jsonschema:"value of next in the previous answer"`
+	TSC       *bool  `json:"tsc,omitempty" jsonschema:"set to false for answers in sentences"`
+	MaxTokens int    `json:"max_tokens,omitempty" jsonschema:"maximum size of the answer, 200-8000 tokens; default 2000"`
+	Cursor    string `json:"cursor,omitempty" jsonschema:"the value of next in the previous answer, for more rows"`
 }
 
 func (f *Form) form() *Form { return f }

@@ -71,14 +71,14 @@ func (a *apiRefusal) Unwrap() error { return &a.Refusal }
 
 // When is the time window of a question.
 type When struct {
-	Since string `json:"since,omitempty" jsonschema:"the last 5m, 1h, 2d; default: the latest recording"`
-	From  string `json:"from,omitempty" jsonschema:"RFC 3339 or Unix seconds"`
-	To    string `json:"to,omitempty" jsonschema:"default: now"`
+	Since string `json:"since,omitempty" jsonschema:"length of the time range up to now: 5m, 1h, 2d; default: the latest recording"`
+	From  string `json:"from,omitempty" jsonschema:"start of the time range, in RFC 3339 or Unix seconds"`
+	To    string `json:"to,omitempty" jsonschema:"end of the time range; default: now"`
 }
 
 // PIDs selects processes.
 type PIDs struct {
-	PID []uint32 `json:"pid,omitempty" jsonschema:"processes; default: all"`
+	PID []uint32 `json:"pid,omitempty" jsonschema:"process IDs; default: all"`
 }
 
 // longest is the default window of an ended recording.

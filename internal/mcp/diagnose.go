@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +18,8 @@ var culpritColumns = []column{
 func diagnoseTool() *tool {
 	return &tool{
 		name: "diagnose", title: "What is wrong, who did it, what to do", tokens: briefTokens,
-		about: "ALWAYS CALL THIS FIRST. Reports in one call whether GPU jobs lost time and, if so, the most severe cause: what was slow, by how much, the culprit (pid, name, command line, parent), " +
-			"the lost progress, the confidence, what was ruled out, and the command that fixes it. Reports plainly when nothing is wrong. Use explain_chain(id=chain) for evidence. " +
+		about: "ALWAYS CALL THIS FIRST. Reports whether GPU jobs lost time, and the most severe cause: what was slow, by how much, the culprit (pid, name, command line, parent), " +
+			"the lost progress, the confidence, what was ruled out, and the command that fixes it. If nothing is wrong, it says so. Use explain_chain(id=chain) for evidence. " +
 			"For jobs that hang now, use get_stuck.",
 		facts: []column{
 			{"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it", words, false}, {"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false},
@@ -73,12 +74,16 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	return a, nil
 }
 
+// withoutRules matches a note about causes that cannot be found. Its second and third forms are in
+// older recordings.
+var withoutRules = regexp.MustCompile(`causes (not reported|that are not reported|that are not told) since`)
+
 // limits returns the notes that limit a diagnosis: the first, and those that name causes that
 // cannot be found because something was omitted.
 func limits(notes []string) []string {
 	out := slices.Clone(notes[:min(len(notes), 1)])
 	for _, n := range notes[len(out):] {
-		if strings.Contains(n, "causes that are not reported since") || strings.Contains(n, "causes that are not told since") { // the second: in older recordings
+		if withoutRules.MatchString(n) {
 			out = append(out, n)
 		}
 	}
@@ -164,7 +169,7 @@ func wellText(r *report) any {
 func explainChainTool() *tool {
 	return &tool{
 		name: "explain_chain", title: "The evidence for one cause",
-		about: "The complete evidence for one cause of lost time, by its id from diagnose or get_causal_chains: timeline of measurements, culprits, baseline, what was ruled out. Use it when asked 'how do you know?' or before applying a fix.",
+		about: "The complete evidence for one cause of lost time: timeline of measurements, culprits, baseline, what was ruled out. The id comes from diagnose or get_causal_chains. Use it when asked 'how do you know?' or before applying a fix.",
 		facts: []column{
 			{"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"rule", "name of the rule that found it", words, false}, {"headline", "headline", words, false}, {"root_cause", "root cause", words, false}, {"fix", "how to fix it", words, false},
 			{"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false}, {"lost_ns", "progress that the job lost to this cause", nanos, false}, {"excess_ns", "extra time compared to the baseline, from any cause", nanos, false}, {"window_ns", "length of the time range that was searched for losses", nanos, false},
@@ -179,7 +184,7 @@ func explainChainTool() *tool {
 
 // ExplainChain are the arguments of explain_chain.
 type ExplainChain struct {
-	ID string `json:"id" jsonschema:"id of the cause: c-7f3a"`
+	ID string `json:"id" jsonschema:"id of the cause, such as c-7f3a"`
 	Form
 }
 

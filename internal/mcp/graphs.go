@@ -16,7 +16,7 @@ import (
 func graphLifeTool() *tool {
 	return &tool{
 		name: "graph_lifecycle", title: "What happened to CUDA graphs, call by call",
-		about: "The last calls that captured, instantiated, updated, launched or destroyed CUDA graphs, with handles and durations, latest first. Set pid. Use it to see re-capture (torch.compile, vLLM); for rates use graph_frequency.",
+		about: "The last calls that captured, instantiated, updated, launched or destroyed CUDA graphs, with handles and durations, latest first. Set pid. Use it to see re-capture (torch.compile, vLLM). For rates use graph_frequency.",
 		facts: []column{{"calls", "number of graph calls in this time range", count, false}},
 		columns: []column{
 			{"time", "time", moment, false}, {"pid", "process ID (pid)", count, false}, {"tid", "thread", count, false}, {"op", "operation", words, false}, {"duration_ns", "duration", nanos, false}, {"args", "arguments", words, false}, {"error", "error", words, false},

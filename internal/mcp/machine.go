@@ -11,7 +11,7 @@ import (
 func checkTool() *tool {
 	return &tool{
 		name: "get_check", title: "Can this machine be traced, and what is it?", changes: true,
-		about:    "Checks the machine now: kernel, BTF, NVIDIA driver, CUDA libraries, GPU model, processes that use CUDA, and for each problem its effect and the command that fixes it. Use it when nothing is recorded, or to learn about the hardware.",
+		about:    "Checks the machine now: kernel, BTF, NVIDIA driver, CUDA libraries, GPU model, processes that use CUDA. For each problem it reports the effect and the command that fixes it. Use it when nothing is recorded, or to learn about the hardware.",
 		facts:    []column{{"ready", "this machine can be traced", flag, false}},
 		columns:  []column{{"name", "name of the check", words, false}, {"state", "state", words, false}, {"value", "value that was found", words, false}, {"note", "effect of this value", words, false}, {"do", "command to run", words, false}},
 		register: answers((*server).check),
@@ -48,7 +48,7 @@ func stuckTool() *tool {
 
 // Stuck are the arguments of get_stuck.
 type Stuck struct {
-	Min string `json:"min,omitempty" jsonschema:"minimum time that a call has been open: 10s; default 1s"`
+	Min string `json:"min,omitempty" jsonschema:"minimum time that a call has been open, such as 10s; default 1s"`
 	Form
 }
 
@@ -124,7 +124,7 @@ func (s *server) stuck(ctx context.Context, in *Stuck) (*answer, error) {
 func diffTool() *tool {
 	return &tool{
 		name: "diff_runs", title: "What changed between two runs",
-		about: "Compares two recordings per step: how much slower or faster B is than A, and in which part of the time, with the p-value. A and B are recordings (ids from ingero://sessions), a time range FROM..TO, or the name of a file beside the database; default: the previous and the latest recording. Use it for 'slower than yesterday'.",
+		about: "Compares two recordings per step: how much slower or faster B is than A, and in which part of the time, with the p-value. A and B are recordings (ids from ingero://sessions), time ranges FROM..TO, or names of files beside the database. Default: the previous and the latest recording. Use it for 'slower than yesterday'.",
 		facts: []column{{"a", "the first run", words, false}, {"b", "the second run", words, false}, {"pairs", "number of jobs in both runs", count, false}},
 		columns: []column{
 			{"job", "job", words, false}, {"what", "what changed", words, false}, {"a_ns", "time per step in the first run", number, false}, {"b_ns", "time per step in the second run", number, false}, {"delta_ns", "difference", number, false},
@@ -138,7 +138,7 @@ func diffTool() *tool {
 type Diff struct {
 	A       string `json:"a,omitempty" jsonschema:"the first run"`
 	B       string `json:"b,omitempty" jsonschema:"the second run"`
-	Process string `json:"process,omitempty" jsonschema:"compare only this program: train.py"`
+	Process string `json:"process,omitempty" jsonschema:"compare only this program, such as train.py"`
 	Form
 }
 

@@ -58,7 +58,7 @@ func (s *server) runSQL(ctx context.Context, in *SQL) (*answer, error) {
 func fleetTool() *tool {
 	return &tool{
 		name: "query_fleet", title: "Query several nodes at once", changes: true,
-		about:    "Queries the nodes of the fleet (those of `ingero mcp --nodes`) and merges their answers: what=overview, ops, chains (causes of lost time on all nodes, most severe first) or sql (one read-only statement, run on each node). Reports nodes that did not answer and nodes with clock skew. Use it for jobs on several nodes, stragglers, 'which node is slow?'.",
+		about:    "Queries the nodes of `ingero mcp --nodes` and merges their answers. what=overview, ops, chains (causes of lost time on all nodes, most severe first) or sql (one read-only statement, run on each node). Also reports nodes that did not answer and nodes with clock skew. Use it for jobs on several nodes, stragglers, 'which node is slow?'.",
 		facts:    []column{{"nodes", "number of nodes that answered", count, false}},
 		register: answers((*server).fleet),
 	}
@@ -68,7 +68,7 @@ func fleetTool() *tool {
 type Fleet struct {
 	What  string `json:"what,omitempty" jsonschema:"overview, ops, chains (default) or sql"`
 	SQL   string `json:"sql,omitempty" jsonschema:"the statement, for what=sql"`
-	Since string `json:"since,omitempty" jsonschema:"the last 5m, 1h"`
+	Since string `json:"since,omitempty" jsonschema:"length of the time range up to now, such as 5m or 1h"`
 	Form
 }
 

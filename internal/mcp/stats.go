@@ -18,7 +18,7 @@ import (
 type Calls struct {
 	When
 	PIDs
-	Op []string `json:"op,omitempty" jsonschema:"operations, by their API names: cudaMemcpyAsync; default: all"`
+	Op []string `json:"op,omitempty" jsonschema:"API names of operations, such as cudaMemcpyAsync; default: all"`
 	Form
 }
 

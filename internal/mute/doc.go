@@ -1,6 +1,6 @@
-// Package mute says which chains are shown: those that are grave enough, of rules that
-// are on, and that nobody has silenced for a while. It takes none away: what is not shown
-// is handed over with the reason, so that whoever shows the rest can say how much that is.
+// Package mute decides which chains a report shows: chains of the minimum severity or more, of
+// enabled rules, without an active silence. It returns hidden chains with the reason, so that a
+// report can count them.
 //
-// It is pure. Commands that show chains call it.
+// The package is pure. Commands that show chains call it.
 package mute

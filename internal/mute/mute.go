@@ -11,15 +11,15 @@ import (
 	"ingero/internal/tick"
 )
 
-// Filter says which chains are shown. The zero value shows all.
+// Filter selects the chains that a report shows. The zero value selects all.
 type Filter struct {
 	Least    tick.Severity
 	Off      []string // rules
 	Silences []tick.Silence
 }
 
-// Split parts chains in those that are shown at a time and those that are not. It keeps
-// their order, and the slice it is given as it is.
+// Split separates the chains that a report shows at a time from the hidden chains. It keeps their
+// order and does not change its argument.
 func (f *Filter) Split(chains []tick.Chain, now time.Time) (shown []tick.Chain, hidden []tick.Hidden) {
 	for i := range chains {
 		h := tick.Hidden{Chain: chains[i]}
@@ -38,7 +38,7 @@ func (f *Filter) Split(chains []tick.Chain, now time.Time) (shown []tick.Chain, 
 	return shown, hidden
 }
 
-// hides says whether a chain is not shown, and why.
+// hides reports whether a chain is hidden, and why.
 func (f *Filter) hides(h *tick.Hidden, now time.Time) bool {
 	for i := range f.Silences {
 		if s := &f.Silences[i]; now.Before(s.Until) && of(s.What, &h.Chain) {
@@ -55,7 +55,7 @@ func (f *Filter) hides(h *tick.Hidden, now time.Time) bool {
 	return h.Why != ""
 }
 
-// of says whether a chain is what was silenced.
+// of reports whether a silence applies to a chain.
 func of(what string, c *tick.Chain) bool {
 	if what == c.ID {
 		return true
@@ -66,17 +66,17 @@ func of(what string, c *tick.Chain) bool {
 
 var chainID = regexp.MustCompile(`^c-[0-9a-f]{1,16}$`)
 
-// Check returns an error that says what can be silenced, unless what is: the ID of a
-// chain, a rule, or a rule and the name of a culprit with an @ between.
+// Check returns an error unless what can be silenced: the ID of a chain, a rule, or a rule and the
+// name of a culprit, separated by @.
 func Check(what string) error {
 	rule, culprit, some := strings.Cut(what, "@")
 	switch {
 	case chainID.MatchString(what):
 		return nil
 	case !slices.Contains(causal.RuleNames(), causal.RuleCalled(rule)):
-		return fmt.Errorf("%q is no chain (c-7f3a12bc) and none of the rules %s", rule, strings.Join(causal.RuleNames(), ", "))
+		return fmt.Errorf("%q is neither a chain ID (such as c-7f3a12bc) nor one of the rules %s", rule, strings.Join(causal.RuleNames(), ", "))
 	case some && culprit == "":
-		return fmt.Errorf("%q names no culprit behind the @", what)
+		return fmt.Errorf("%q has no culprit after the @", what)
 	}
 	return nil
 }

@@ -73,11 +73,11 @@ func TestSplit(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for what, want := range map[string]string{
 		"c-7f3a12bc": "", "cpu-taken": "", "cpu-taken@stress-ng": "", "disk-wait@disk 254:0": "",
-		"":            "none of the rules cpu-throttled,",
-		"cpu-tken":    `"cpu-tken" is no chain`,
-		"c-xyz":       "is no chain",
-		"nope@stress": `"nope" is no chain`,
-		"cpu-taken@":  "names no culprit",
+		"":            "nor one of the rules cpu-throttled,",
+		"cpu-tken":    `"cpu-tken" is neither a chain ID`,
+		"c-xyz":       "is neither a chain ID",
+		"nope@stress": `"nope" is neither a chain ID`,
+		"cpu-taken@":  "has no culprit",
 	} {
 		err := Check(what)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -88,7 +88,7 @@ func (s *Symbolizer) perfMap(pid uint32) *perfMap {
 	return j
 }
 
-var errOwner = errors.New("it belongs to somebody else")
+var errOwner = errors.New("another user owns it")
 
 // more reads new lines of a process's map. Anybody can write files to /tmp, so only files owned by
 // the process's user or root count.

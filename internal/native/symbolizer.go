@@ -23,10 +23,10 @@ type Limits struct {
 // Figures are the statistics of a Symbolizer.
 type Figures struct {
 	Frames    uint64 // addresses to resolve
-	Cold      uint64 // thereof looked up in a file
-	Unnamed   uint64 // thereof without a function
-	Unmapped  uint64 // thereof in no mapping
-	Ended     uint64 // thereof of processes that ended before they were read
+	Cold      uint64 // addresses looked up in a file
+	Unnamed   uint64 // addresses without a function
+	Unmapped  uint64 // addresses in no mapping
+	Ended     uint64 // addresses of processes that ended before they were read
 	Unread    uint64 // files that could not be read
 	Dropped   uint64 // files and perf maps evicted to make room
 	Processes int

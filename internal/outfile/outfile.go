@@ -1,5 +1,5 @@
-// Package outfile makes files that are there whole or not at all, and replaces
-// none unasked. Its callers are the commands that write a file for a person.
+// Package outfile writes files atomically: a file is complete or does not exist. It replaces a file
+// only on request. Commands that write a file for a person call it.
 package outfile
 
 import (
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a file in the making, under a name of its own in the folder that it is
-// meant for, by an absolute path. It is for one goroutine.
+// File is an unfinished file. It has a temporary name in its target directory, as an absolute path.
+// It is for one goroutine.
 type File struct {
 	*os.File
 	path    string
@@ -21,8 +21,8 @@ type File struct {
 	done    bool
 }
 
-// Create begins the file at path. Unless it may replace one, an error that wraps
-// [fs.ErrExist] says that there is a file already.
+// Create begins the file at path. If a file exists that it may not replace, the error wraps
+// [fs.ErrExist].
 func Create(path string, replace bool) (*File, error) {
 	if _, err := os.Lstat(path); err == nil && !replace {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -38,8 +38,8 @@ func Create(path string, replace bool) (*File, error) {
 	return &File{File: f, path: whole, replace: replace}, nil
 }
 
-// Commit makes the file safe on the disk and gives it its name, for the user and
-// the group; negative ones are left as they are.
+// Commit syncs the file, sets its owner and group, and renames it to its final name. Negative IDs
+// leave the owner or group unchanged.
 func (f *File) Commit(uid, gid int) error {
 	err := f.Chown(uid, gid)
 	if err == nil {
@@ -54,8 +54,8 @@ func (f *File) Commit(uid, gid int) error {
 	return errors.Join(err, f.Close())
 }
 
-// rename gives the file its name. That there is none by that name was seen when it
-// was begun, which may be long ago: the kernel looks again, where the file system can.
+// rename gives the file its final name. Another file may have that name since Create, so the kernel
+// checks again if the file system supports it.
 func (f *File) rename() error {
 	if !f.replace {
 		err := unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, f.path, unix.RENAME_NOREPLACE)
@@ -69,7 +69,7 @@ func (f *File) rename() error {
 	return os.Rename(f.Name(), f.path)
 }
 
-// Discard removes the file unless it has its name. It is for a defer.
+// Discard removes the file unless Commit has renamed it. It is for a defer.
 func (f *File) Discard() {
 	if f.done {
 		return

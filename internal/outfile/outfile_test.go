@@ -33,7 +33,7 @@ func want(t *testing.T, path, text string) {
 	}
 }
 
-// A file that is there is replaced only when that is asked for.
+// An existing file is replaced only on request.
 func TestReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	if err := write(t, path, "one", false); err != nil {
@@ -49,7 +49,7 @@ func TestReplace(t *testing.T) {
 	want(t, path, "three")
 }
 
-// One that came while the file was being written is left alone too.
+// A file that appears during writing is not replaced either.
 func TestCameMeanwhile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	f, err := Create(path, false)
@@ -66,7 +66,7 @@ func TestCameMeanwhile(t *testing.T) {
 	want(t, path, "another")
 }
 
-// What is not finished leaves nothing behind.
+// An unfinished file leaves nothing behind.
 func TestDiscard(t *testing.T) {
 	dir := t.TempDir()
 	f, err := Create(filepath.Join(dir, "x"), false)

@@ -34,45 +34,45 @@ func given() bool {
 	return os.Geteuid() != 0 && err == nil && s != 0
 }
 
-// Keep readies a process that was given capabilities by its file to use them: the kernel
-// hides such a one's own /proc from it. No core of it is written, which would have what
-// it read of others; and nobody without the same capabilities can look into it.
+// Keep prepares a process with file capabilities to use them: by default, the kernel hides the
+// process's own /proc from it. Keep also disables core dumps, which could contain data of other
+// processes. Processes without the same capabilities cannot read its memory.
 func Keep() error {
 	if !given() {
 		return nil
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
-		return fmt.Errorf("write no core: %w", err)
+		return fmt.Errorf("disable core dumps: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("see own /proc: %w", err)
+		return fmt.Errorf("make own /proc readable: %w", err)
 	}
 	return nil
 }
 
-// Drop lets go of capabilities that were given by the program's file, for good: it
-// starts the program anew, which from then on gets none. It returns nil where there is
-// nothing to let go of, and does not return where there is.
+// Drop permanently drops the capabilities of the program's file: it executes the program again
+// without them. It returns nil if there are no such capabilities; otherwise it returns only an
+// error.
 func Drop() error {
 	if !given() {
 		return nil
 	}
 	if set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err == nil && set == 1 {
-		return nil // a service's own: what it has it was meant to have
+		return nil // a service: its manager gave it these capabilities
 	}
-	runtime.LockOSThread() // what follows is of one thread, and the one that goes on
+	runtime.LockOSThread() // the calls below affect only this thread, which then executes the program
 	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
-		return fmt.Errorf("let go of ambient capabilities: %w", err)
+		return fmt.Errorf("drop ambient capabilities: %w", err)
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("take no new privileges: %w", err)
+		return fmt.Errorf("set no_new_privs: %w", err)
 	}
-	// Of the file's capabilities the program gets again those that it has now: none.
+	// With no_new_privs, exec grants only the capabilities that this thread has: none.
 	var none [2]unix.CapUserData
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	if err := unix.Capset(&header, &none[0]); err != nil {
-		return fmt.Errorf("let go of capabilities: %w", err)
+		return fmt.Errorf("drop capabilities: %w", err)
 	}
-	return fmt.Errorf("start again without capabilities: %w", unix.Exec("/proc/self/exe", os.Args, os.Environ()))
+	return fmt.Errorf("restart without capabilities: %w", unix.Exec("/proc/self/exe", os.Args, os.Environ()))
 }

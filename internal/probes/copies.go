@@ -31,7 +31,7 @@ type copyOf struct {
 // maxCopies is the size of a set in a thread's state.
 const maxCopies = 64
 
-var errCopies = errors.New("64 copies of this library are attached: one more cannot be told apart")
+var errCopies = errors.New("64 copies of this library are attached, which is the maximum")
 
 var copySeed = maphash.MakeSeed()
 
@@ -57,7 +57,7 @@ func (c *copies) take(sites []site) (*copyOf, error) {
 func (c *copies) changed() error {
 	c.n++
 	if err := c.changes.Set(c.n); err != nil {
-		return fmt.Errorf("tell programs that links changed: %w", err)
+		return fmt.Errorf("publish changed links: %w", err)
 	}
 	return nil
 }

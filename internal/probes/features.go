@@ -140,11 +140,11 @@ func (t *Tracer) Verified() (map[string]uint32, error) {
 	for name, p := range t.programs {
 		info, err := p.Info()
 		if err != nil {
-			return nil, fmt.Errorf("ask about %s: %w", name, err)
+			return nil, fmt.Errorf("read the properties of %s: %w", name, err)
 		}
 		n, ok := info.VerifiedInstructions()
 		if !ok || n == 0 {
-			return nil, fmt.Errorf("how much of %s was verified: %w", name, ErrNotSupported)
+			return nil, fmt.Errorf("read the number of verified instructions of %s: %w", name, ErrNotSupported)
 		}
 		out[name] = n
 	}

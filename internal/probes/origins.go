@@ -40,7 +40,7 @@ const (
 // SetOrigins sets the use of return addresses.
 func (t *Tracer) SetOrigins(to Origins) error {
 	if err := t.objects.OriginsMode.Set(uint32(to)); err != nil {
-		return fmt.Errorf("tell programs of the origins of launches: %w", err)
+		return fmt.Errorf("write the origins of launches: %w", err)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (t *Tracer) forgetOrigins(pids ...uint32) error {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("forget origins of launches: %w", err)
+		return fmt.Errorf("delete origins of launches: %w", err)
 	}
 	return nil
 }

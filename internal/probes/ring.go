@@ -30,7 +30,7 @@ type Ring struct {
 func newRing(fd, size int) (*Ring, error) {
 	page := os.Getpagesize()
 	if size < page || size&(size-1) != 0 {
-		return nil, fmt.Errorf("map ring: size %d is no power of two of pages", size)
+		return nil, fmt.Errorf("map ring: size %d is not a power of two of pages", size)
 	}
 	consumer, err := unix.Mmap(fd, 0, page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -55,7 +55,7 @@ func (t *Tracer) Shed(s Shed) error {
 		}
 	}
 	if err := errors.Join(t.objects.Shed.Set(uint32(flags)), t.objects.ThinLeast.Set(s.Thin)); err != nil {
-		return fmt.Errorf("tell programs what to leave out: %w", err)
+		return fmt.Errorf("write what the programs omit: %w", err)
 	}
 	return errors.Join(t.leversChanged(), t.countQuick(s.Calls), t.leaveHost(s.NoHost))
 }
@@ -66,7 +66,7 @@ func (t *Tracer) leversChanged() error {
 	defer t.mu.Unlock()
 	t.levers++
 	if err := t.objects.LeversChanged.Set(t.levers); err != nil {
-		return fmt.Errorf("tell programs that launches are counted or timed: %w", err)
+		return fmt.Errorf("write whether launches are timed: %w", err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func clearMap[K any](m *ebpf.Map) error {
 		var value []byte
 		if !it.Next(&k, &value) {
 			if err := it.Err(); err != nil {
-				return fmt.Errorf("read what had begun: %w", err)
+				return fmt.Errorf("read open calls: %w", err)
 			}
 			break
 		}
@@ -138,7 +138,7 @@ func clearMap[K any](m *ebpf.Map) error {
 	}
 	for _, k := range keys {
 		if err := m.Delete(k); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return fmt.Errorf("forget what had begun: %w", err)
+			return fmt.Errorf("delete open calls: %w", err)
 		}
 	}
 	return nil
@@ -213,7 +213,7 @@ func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 func (t *Tracer) StackTime() (time.Duration, error) {
 	var ns uint64
 	if err := t.objects.StackNs.Get(&ns); err != nil {
-		return 0, fmt.Errorf("read what stacks took: %w", err)
+		return 0, fmt.Errorf("read the cost of stacks: %w", err)
 	}
 	return time.Duration(ns), nil
 }
@@ -231,7 +231,7 @@ type Weighing struct {
 func (t *Tracer) Weigh() (*Weighing, error) {
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
-		return nil, fmt.Errorf("have the kernel time programs: %w", err)
+		return nil, fmt.Errorf("enable run time statistics of programs: %w", err)
 	}
 	w := &Weighing{t: t, stats: stats, since: time.Now()}
 	w.host, w.ledger, err = t.ranFor()
@@ -264,7 +264,7 @@ func (t *Tracer) ranFor() (host, ledger time.Duration, err error) {
 			}
 			s, err := p.Stats()
 			if err != nil {
-				return 0, 0, fmt.Errorf("read how long %s ran: %w", n, err)
+				return 0, 0, fmt.Errorf("read the run time of %s: %w", n, err)
 			}
 			*of.sum += s.Runtime
 		}

@@ -52,7 +52,7 @@ func (t *Tracer) lostEnds() ([]tick.Drop, error) {
 	var native [16]uint64
 	var pythons [8]uint64
 	if err := errors.Join(t.objects.WalkEnds.Get(&native), t.objects.PyEnds.Get(&pythons)); err != nil {
-		return nil, fmt.Errorf("read how stacks ended: %w", err)
+		return nil, fmt.Errorf("read why stacks ended: %w", err)
 	}
 	var out []tick.Drop
 	for e := unwind.NoSpace; e < unwind.NotTaken; e++ {

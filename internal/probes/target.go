@@ -91,7 +91,7 @@ func (t *Tracer) Python(pid uint32, f python.Facts) (epoch uint32, err error) {
 	f.Epoch = t.epochs
 	t.mu.Unlock()
 	if err := t.objects.PyProcesses.Put(pid, f); err != nil {
-		return 0, fmt.Errorf("tell programs of the interpreter of process %d: %w", pid, err)
+		return 0, fmt.Errorf("write the interpreter of process %d: %w", pid, err)
 	}
 	return f.Epoch, nil
 }
@@ -99,7 +99,7 @@ func (t *Tracer) Python(pid uint32, f python.Facts) (epoch uint32, err error) {
 // ForgetPython removes a process's interpreter.
 func (t *Tracer) ForgetPython(pid uint32) error {
 	if err := t.objects.PyProcesses.Delete(pid); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("forget the interpreter of process %d: %w", pid, err)
+		return fmt.Errorf("delete the interpreter of process %d: %w", pid, err)
 	}
 	return nil
 }

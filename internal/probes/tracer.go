@@ -278,7 +278,7 @@ func (t *Tracer) HostProbes() int {
 func (t *Tracer) OwnPID() (uint32, error) {
 	pid, err := t.programs[bpf.IngeroProgWhoami].Run(&ebpf.RunOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("ask the kernel for the agent's own number: %w", err)
+		return 0, fmt.Errorf("read the agent's PID in the kernel: %w", err)
 	}
 	return pid, nil
 }

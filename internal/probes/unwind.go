@@ -168,7 +168,7 @@ type unwindSpace struct {
 // SetSpace implements [unwind.Kernel].
 func (w *Walker) SetSpace(pid, slot uint32, id uint64) error {
 	if err := w.Spaces.Put(pid, unwindSpace{Slot: slot, ID: id}); err != nil {
-		return fmt.Errorf("tell where the mappings of process %d are: %w", pid, err)
+		return fmt.Errorf("publish the mappings of process %d: %w", pid, err)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (w *Walker) Misses() (n uint64) {
 func (w *Walker) Ends() ([unwind.Ends]uint64, error) {
 	var all [16]uint64
 	if err := w.WalkEnds.Get(&all); err != nil {
-		return [unwind.Ends]uint64{}, fmt.Errorf("read how stacks ended: %w", err)
+		return [unwind.Ends]uint64{}, fmt.Errorf("read why stacks ended: %w", err)
 	}
 	return [unwind.Ends]uint64(all[:unwind.Ends]), nil
 }

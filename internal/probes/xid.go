@@ -210,7 +210,7 @@ func (x *Xids) countLost() (uint64, error) {
 	for _, s := range x.sources {
 		var full uint64
 		if err := s.lost.Get(&full); err != nil {
-			return sum, fmt.Errorf("read what was lost at %s: %w", s.at, err)
+			return sum, fmt.Errorf("read the losses at %s: %w", s.at, err)
 		}
 		sum += full
 		// Kernels before 5.12 do not count the latter.
@@ -299,7 +299,7 @@ func parseFormat(text string) (*Format, error) {
 			}
 		}
 		if offset < 8 || size != 4 || !strings.HasPrefix(declared, field.kind) {
-			return nil, fmt.Errorf("its field %q is not as expected: %q", declared[at+1:], strings.TrimSpace(line))
+			return nil, fmt.Errorf("unexpected field %q: %q", declared[at+1:], strings.TrimSpace(line))
 		}
 		*field.to = uint32(offset)
 		delete(want, declared[at+1:])

@@ -40,8 +40,8 @@ func TestParseFormat(t *testing.T) {
 		{"signed chars", strings.ReplaceAll(xidFormat, "signed:0;", "signed:1;"), Format{8, 12, 16}, ""},
 		{"without a message", strings.ReplaceAll(xidFormat, " msg;", " text;"), Format{}, `no field "msg"`},
 		{"another kind of string", strings.ReplaceAll(xidFormat, "__data_loc char[] dev", "char dev[16]"), Format{}, `no field "dev"`},
-		{"a relative one", strings.ReplaceAll(xidFormat, "__data_loc char[] msg", "__rel_loc char[] msg"), Format{}, "not as expected"},
-		{"a wide code", strings.ReplaceAll(xidFormat, "offset:12;	size:4", "offset:12;	size:8"), Format{}, "not as expected"},
+		{"a relative one", strings.ReplaceAll(xidFormat, "__data_loc char[] msg", "__rel_loc char[] msg"), Format{}, "unexpected field"},
+		{"a wide code", strings.ReplaceAll(xidFormat, "offset:12;	size:4", "offset:12;	size:8"), Format{}, "unexpected field"},
 		{"nothing", "", Format{}, "no field"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -110,7 +110,7 @@ func Identify(path string) (Given, error) {
 }
 
 // ErrNoLibrary means that a file is none of the traced libraries.
-var ErrNoLibrary = errors.New("it defines no function of CUDA or NCCL that is traced")
+var ErrNoLibrary = errors.New("it defines no traced function of CUDA or NCCL")
 
 // tracedFunctions maps each symbol of the catalog to its library.
 var tracedFunctions = sync.OnceValue(func() map[string]events.Library {

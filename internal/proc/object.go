@@ -12,7 +12,7 @@ import (
 
 var (
 	errNotRegular = errors.New("not a regular file")
-	errOtherFile  = errors.New("another file than the one that is mapped")
+	errOtherFile  = errors.New("not the mapped file")
 )
 
 // OpenMapped opens the file behind a mapping. While the file is open, path leads to it, even if it

@@ -66,7 +66,7 @@ func (f FS) ThreadCalled(pid, own uint32) (uint32, error) {
 			return uint32(tid), nil
 		}
 	}
-	return 0, fmt.Errorf("pid %d has no thread that calls itself %d: %w", pid, own, ErrGone)
+	return 0, fmt.Errorf("pid %d has no thread whose own PID is %d: %w", pid, own, ErrGone)
 }
 
 // HostPIDs reports whether the agent and this proc file system use the host's process numbers, as

@@ -28,7 +28,7 @@ const (
 	toldEnd   = toldFile + 512
 )
 
-var errTold = errors.New("a record of a code object that is not whole")
+var errTold = errors.New("truncated record of a code object")
 
 // ParseTold parses a code object record of the kernel.
 func ParseTold(b []byte) (Told, error) {
@@ -205,7 +205,7 @@ func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 		}
 		switch {
 		case known == nil:
-			f.Frame = events.Frame{Kind: events.FrameGap, Func: "Python code that is gone"}
+			f.Frame = events.Frame{Kind: events.FrameGap, Func: "freed Python code"}
 		case known.file == shimFile:
 			f.Hidden, f.Entry = true, true
 		default:
@@ -217,7 +217,7 @@ func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 	return out
 }
 
-var errGone = errors.New("the code object is gone")
+var errGone = errors.New("the code object was freed")
 
 // read reads a code object from its process. It checks the mark before and after reading, to reject
 // another object at the same address.

@@ -12,7 +12,7 @@ import (
 // maxDebug bounds the debug information that is read, in bytes: libpython's has 20 MB.
 const maxDebug = 256 << 20
 
-var errNoDebug = fmt.Errorf("%w: there is no debugging information of CPython", errNoSource)
+var errNoDebug = fmt.Errorf("%w: no debugging information for CPython", errNoSource)
 
 // structures maps the names of structures, which vary by version, to short names.
 var structures = map[string]string{

@@ -35,12 +35,12 @@ const (
 
 // Reasons why a process has no Python frames.
 var (
-	ErrNotPython    = errors.New("no CPython is in it")
-	ErrNotReady     = errors.New("its interpreter runs nothing yet")
-	ErrVersion      = errors.New("a version that is not supported")
-	ErrFreeThreaded = errors.New("a free-threaded build, which is not supported")
-	ErrMismatch     = errors.New("its structures are not as expected")
-	ErrThreads      = errors.New("its threads cannot be told apart")
+	ErrNotPython    = errors.New("no CPython interpreter found")
+	ErrNotReady     = errors.New("the interpreter runs no code yet")
+	ErrVersion      = errors.New("unsupported version")
+	ErrFreeThreaded = errors.New("free-threaded builds are not supported")
+	ErrMismatch     = errors.New("unexpected interpreter structures")
+	ErrThreads      = errors.New("threads cannot be identified")
 )
 
 // Reason returns a short name of a Find error, for counters: "" for nil.

@@ -87,7 +87,7 @@ func (t Target) inFile(mapped []proc.Mapping, m proc.Mapping) (*Process, error) 
 	}
 	base, ok := image.base(mapped, m.Key)
 	if !ok {
-		return nil, fmt.Errorf("it is not mapped as a program is: %w", ErrMismatch)
+		return nil, fmt.Errorf("it is not mapped like a program: %w", ErrMismatch)
 	}
 	p := &Process{Path: m.Path, Facts: Facts{Runtime: base + runtime}}
 	mem := memory{t.Memory}
@@ -142,10 +142,10 @@ func (p *Process) settle(m memory, hint Version, slow []slowSource) error {
 }
 
 // errNoSource means that a source has no offsets.
-var errNoSource = errors.New("nothing is known")
+var errNoSource = errors.New("no source of offsets")
 
 func (p *Process) settleByTable(m memory, hint Version) error {
-	result := fmt.Errorf("CPython %s: %w (%s to %s are)", hint, ErrVersion, oldest, newest)
+	result := fmt.Errorf("CPython %s: %w (supported: %s to %s)", hint, ErrVersion, oldest, newest)
 	ready := true
 	for _, v := range slices.SortedFunc(maps.Keys(byVersion), func(a, b Version) int { return int(a.Minor) - int(b.Minor) }) {
 		if hint != (Version{}) && hint != v {

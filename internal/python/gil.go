@@ -31,7 +31,7 @@ func (p *Process) waitedFor(t Target) {
 	}
 }
 
-var errGIL = errors.New("the interpreter's lock is not where it should be")
+var errGIL = errors.New("the interpreter's lock was not found where expected")
 
 // GILs lists the locks of a process, one for each interpreter with its own.
 func (w *Walker) GILs() ([]GIL, error) {

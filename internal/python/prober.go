@@ -105,7 +105,7 @@ func interpreter(mapped []proc.Mapping, program string) (proc.Mapping, error) {
 			return m, nil
 		}
 	}
-	return proc.Mapping{}, fmt.Errorf("%w: %s is not python, and is not run", ErrMismatch, program)
+	return proc.Mapping{}, fmt.Errorf("%w: %s is not called python, so ingero does not run a copy", ErrMismatch, program)
 }
 
 // ask reads what the copy prints, and finds the offsets in its memory.
@@ -114,7 +114,7 @@ func ask(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (o
 	for {
 		line, err := j.Line()
 		if err != nil {
-			return offsets{}, fmt.Errorf("%w: a copy of it ended too soon: %w", ErrMismatch, err)
+			return offsets{}, fmt.Errorf("%w: the copy of the interpreter ended too soon: %w", ErrMismatch, err)
 		}
 		if line == "done" {
 			break
@@ -126,7 +126,7 @@ func ask(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (o
 	pid := uint32(j.PID)
 	mapped, err := fs.Maps(pid, false)
 	if err != nil {
-		return offsets{}, fmt.Errorf("%w: a copy of it: %v", ErrMismatch, err)
+		return offsets{}, fmt.Errorf("%w: the copy of the interpreter: %v", ErrMismatch, err)
 	}
 	base, ok := image.base(mapped, m.Key)
 	for i := 0; !ok && i < len(mapped); i++ { // a copied program is a file of its own
@@ -136,11 +136,11 @@ func ask(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (o
 	}
 	runtime, known := image.address("_PyRuntime")
 	if !ok || !known {
-		return offsets{}, fmt.Errorf("%w: a copy of it is not mapped as it is", ErrMismatch)
+		return offsets{}, fmt.Errorf("%w: the copy of the interpreter is mapped differently", ErrMismatch)
 	}
 	mem, err := fs.Memory(pid, time.Now())
 	if err != nil {
-		return offsets{}, fmt.Errorf("%w: a copy of it: %v", ErrMismatch, err)
+		return offsets{}, fmt.Errorf("%w: the copy of the interpreter: %v", ErrMismatch, err)
 	}
 	defer mem.Close()
 	return search(memory{mem}, base+runtime, v, s)

@@ -118,7 +118,7 @@ func TestProberRunsPythonAlone(t *testing.T) {
 	var p Prober
 	for i := range maxTries + 2 { // it may have timed out on a busy machine
 		_, err = p.offsets(other, mapped, mapped[0], &image{}, newest)
-		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "is not run") {
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "does not run a copy") {
 			t.Errorf("got %v", err)
 		}
 		if got, want := p.asked[mapped[0].Key].asked, min(i+1, maxTries); got != want {

@@ -28,7 +28,7 @@ func parsePublished(b []byte) (v Version, o offsets, ok bool, err error) {
 	v = Version{uint8(word(1) >> 24), uint8(word(1) >> 16)}
 	at, known := published[v]
 	if !known {
-		return v, o, true, fmt.Errorf("%w: CPython %s (%s to %s are)", ErrVersion, v, oldest, newest)
+		return v, o, true, fmt.Errorf("%w: CPython %s (supported: %s to %s)", ErrVersion, v, oldest, newest)
 	}
 	if word(2) != 0 {
 		return v, o, true, fmt.Errorf("CPython %s: %w", v, ErrFreeThreaded)
@@ -37,7 +37,7 @@ func parsePublished(b []byte) (v Version, o offsets, ok bool, err error) {
 	get := func(group, member int) uint16 {
 		x := word(group + member)
 		if x > math.MaxUint16 {
-			bad = fmt.Errorf("%w: CPython %s says an offset of %d", ErrMismatch, v, x)
+			bad = fmt.Errorf("%w: CPython %s publishes the invalid offset %d", ErrMismatch, v, x)
 		}
 		return uint16(x)
 	}
@@ -56,7 +56,7 @@ func parsePublished(b []byte) (v Version, o offsets, ok bool, err error) {
 	o.tsNative = get(at.thread, 6)
 	o.gil, o.gilAt = get(at.interp, at.gil), gilByPointer
 	if word(at.thread+1) != 0 || word(at.thread+2) != tsNext || word(at.thread+3) != tsInterp {
-		bad = fmt.Errorf("%w: CPython %s has thread states of another kind", ErrMismatch, v)
+		bad = fmt.Errorf("%w: CPython %s has a different kind of thread state", ErrMismatch, v)
 	}
 	return v, o, true, bad
 }

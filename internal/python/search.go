@@ -52,11 +52,11 @@ func (s *said) parse(line string) error {
 		"frame": {&f.frame, &f.code, &f.instr, &f.first, &f.file, &f.name, &f.qualname, &f.lines, &f.instructions},
 	}[words[0]]
 	if into == nil || len(words) != 1+len(into) {
-		return fmt.Errorf("%w: it says %q", ErrMismatch, line)
+		return fmt.Errorf("%w: unexpected output %q", ErrMismatch, line)
 	}
 	for i, to := range into {
 		if _, err := fmt.Sscan(words[1+i], to); err != nil {
-			return fmt.Errorf("%w: it says %q: %w", ErrMismatch, line, err)
+			return fmt.Errorf("%w: unexpected output %q: %w", ErrMismatch, line, err)
 		}
 	}
 	if f.frame != 0 {
@@ -116,7 +116,7 @@ func search(m memory, runtime uint64, v Version, s said) (offsets, error) {
 		return offsets{}, fmt.Errorf("CPython %s: %w", v, ErrVersion)
 	}
 	if len(s.frames) != len(owners) {
-		return offsets{}, fmt.Errorf("%w: it says %d frames", ErrMismatch, len(s.frames))
+		return offsets{}, fmt.Errorf("%w: it reports %d frames", ErrMismatch, len(s.frames))
 	}
 	x := &finder{memory: m, said: s}
 	o := offsets{Layout: Layout{Flags: kind.Flags}, gilAt: kind.gilAt}

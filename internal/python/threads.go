@@ -19,7 +19,7 @@ func (t Target) threads(mapped []proc.Mapping, f *Facts) error {
 	}
 	b, ok := t.libc(mapped, "_thread_db_sizeof_pthread", 4)
 	if !ok {
-		return fmt.Errorf("%w: the C library does not say how large its threads are", ErrThreads)
+		return fmt.Errorf("%w: the C library does not publish the size of its thread structures", ErrThreads)
 	}
 	f.ThreadBelow = binary.LittleEndian.Uint32(b)
 	return nil

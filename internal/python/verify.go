@@ -83,7 +83,7 @@ const attempts = 32
 func (m memory) verify(f *Facts, o offsets) error {
 	f.Layout = o.Layout
 	if !f.Layout.sound() {
-		return fmt.Errorf("%w: offsets that cannot be", ErrMismatch)
+		return fmt.Errorf("%w: impossible offsets", ErrMismatch)
 	}
 	var err error
 	for range attempts {
@@ -128,7 +128,7 @@ func (m memory) verifyThread(f *Facts, t threadState) error {
 		return fmt.Errorf("%w: a walk ended with %q", ErrMismatch, end)
 	}
 	if n := len(frames); n > 0 && end == EndOK && frames[n-1].Code&FrameEntry == 0 {
-		return fmt.Errorf("%w: the outermost function was called by none", ErrMismatch)
+		return fmt.Errorf("%w: the outermost function has no caller", ErrMismatch)
 	}
 	seen := 0
 	for i, x := range frames {
@@ -246,7 +246,7 @@ func (m memory) verifyCode(l *Layout, x Frame) error {
 		kind string
 	}{{l.CoFile, "str"}, {l.CoName, "str"}, {l.CoQualname, "str"}, {l.CoLines, "bytes"}} {
 		if !m.is(code.word(s.off), s.kind) {
-			return fmt.Errorf("%w: what should be a %s is none", ErrMismatch, s.kind)
+			return fmt.Errorf("%w: not a valid %s", ErrMismatch, s.kind)
 		}
 	}
 	if _, err := m.text(code.word(l.CoFile), l); err != nil {

@@ -21,7 +21,7 @@ func NewWalker(t Target, p *Process) (*Walker, error) {
 		}
 		at, ok := t.tidOffset(mapped)
 		if !ok {
-			return nil, fmt.Errorf("%w: neither Python nor the C library says which is which", ErrThreads)
+			return nil, fmt.Errorf("%w: neither Python nor the C library identifies them", ErrThreads)
 		}
 		w.tid = at
 	}
@@ -69,7 +69,7 @@ func (w *Walker) Thread(at uint64) (uint32, error) {
 	}
 	tid := w.number(t)
 	if tid == 0 {
-		return 0, fmt.Errorf("%w: nobody's thread state", ErrThreads)
+		return 0, fmt.Errorf("%w: a thread state without a thread", ErrThreads)
 	}
 	return tid, nil
 }

@@ -35,7 +35,7 @@ const (
 )
 
 // ErrNoTerminal means that there is no terminal to take over.
-var ErrNoTerminal = errors.New("no terminal of its own")
+var ErrNoTerminal = errors.New("no controlling terminal")
 
 // Screen is a terminal that the program has taken over. Draw and Close are not safe for concurrent
 // use.
@@ -71,7 +71,7 @@ func Open(in, out *os.File) (*Screen, error) {
 func open(in, out *os.File) (*Screen, error) {
 	var a, b unix.Stat_t
 	if unix.Fstat(int(in.Fd()), &a) != nil || unix.Fstat(int(out.Fd()), &b) != nil || a.Rdev != b.Rdev || a.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return nil, errors.New("input and output are not the same")
+		return nil, errors.New("input and output are different terminals")
 	}
 	tty, err := reopen(out)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Screen) take() error {
 	s.ours.Lflag &^= unix.ICANON | unix.ECHO | unix.ECHONL // Ctrl-C and Ctrl-Z are still signals
 	s.ours.Cc[unix.VMIN], s.ours.Cc[unix.VTIME] = 1, 0
 	if err := s.guard.hold(&s.before); err != nil {
-		return fmt.Errorf("tell the terminal's guard: %w", err)
+		return fmt.Errorf("notify the terminal's guard: %w", err)
 	}
 	if err := unix.IoctlSetTermios(s.fd, unix.TCSETS, &s.ours); err != nil {
 		return fmt.Errorf("set up the terminal: %w", err)

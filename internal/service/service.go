@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Manager is who started this process and wants to know how it does. The zero value is
-// nobody, who is told nothing.
+// Manager is the service manager (systemd) that started this process and wants its state. The zero
+// value is no manager: its methods do nothing.
 type Manager struct {
 	socket   string
 	watchdog time.Duration
 }
 
-// FromEnvironment returns the manager that the environment names: NOTIFY_SOCKET, a path
-// or an abstract name after @, and WATCHDOG_USEC, which counts where WATCHDOG_PID is pid
-// or absent.
+// FromEnvironment returns the manager that the environment names. NOTIFY_SOCKET is a path, or an
+// abstract name after @. WATCHDOG_USEC applies if WATCHDOG_PID is pid or absent.
 func FromEnvironment(getenv func(string) string, pid int) Manager {
 	m := Manager{socket: getenv("NOTIFY_SOCKET")}
 	usec, err := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64)
@@ -31,16 +30,16 @@ func FromEnvironment(getenv func(string) string, pid int) Manager {
 	return m
 }
 
-// There tells whether there is somebody to tell.
+// There reports whether there is a manager.
 func (m Manager) There() bool { return m.socket != "" }
 
-// Watchdog is how often at least the manager wants to hear Alive; 0: never.
+// Watchdog returns the maximum time between two calls of Alive; 0: no limit.
 func (m Manager) Watchdog() time.Duration { return m.watchdog }
 
-// Ready says that the service does what it is for, or does so again after Reloading.
+// Ready reports that the service works, or works again after Reloading.
 func (m Manager) Ready(status string) error { return m.tell("READY=1", "STATUS="+line(status)) }
 
-// Reloading says that the settings are read anew; Ready must follow.
+// Reloading reports that the service reads its settings again. The caller must call Ready afterwards.
 func (m Manager) Reloading() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -49,20 +48,20 @@ func (m Manager) Reloading() error {
 	return m.tell("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000))
 }
 
-// Stopping says that the service ends.
+// Stopping reports that the service ends.
 func (m Manager) Stopping() error { return m.tell("STOPPING=1") }
 
-// Alive keeps the watchdog quiet.
+// Alive resets the watchdog.
 func (m Manager) Alive(status string) error { return m.tell("WATCHDOG=1", "STATUS="+line(status)) }
 
-// tell sends one datagram. It does not wait for a manager that is busy.
+// tell sends one datagram. It does not wait for a busy manager.
 func (m Manager) tell(words ...string) error {
 	if m.socket == "" {
 		return nil
 	}
 	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.socket, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("tell the service manager: %w", err)
+		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	if err = c.SetWriteDeadline(time.Now().Add(time.Second)); err == nil {
 		_, err = c.Write([]byte(strings.Join(words, "\n")))

@@ -86,7 +86,7 @@ func (e *enroller) watchPods(ctx context.Context) {
 	}
 	e.work.Go(func() {
 		pods.Run(ctx, func(err error) {
-			e.report.log.Warn("pods are not known", "error", err)
+			e.report.log.Warn("pods are unknown", "error", err)
 			e.report.add(tick.Report{Kind: "kubernetes", Object: "pods", Why: err.Error()})
 		})
 	})

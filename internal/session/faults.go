@@ -117,7 +117,7 @@ func (f *Faults) openLog() {
 	if f.o.History { // before any new fault
 		xs, err := kmsg.Next(nil, false)
 		if err != nil {
-			f.o.Log.Warn("the kernel's log cannot be read", "error", err)
+			f.o.Log.Warn("the kernel log cannot be read", "error", err)
 		}
 		now := time.Now()
 		for i := range xs {
@@ -175,7 +175,7 @@ func (f *Faults) readLog() {
 		f.take(xs)
 		if err != nil {
 			if !errors.Is(err, os.ErrClosed) {
-				f.o.Log.Warn("the kernel's log is not read any more", "error", err)
+				f.o.Log.Warn("the kernel log is no longer read", "error", err)
 			}
 			return
 		}
@@ -203,7 +203,7 @@ func (f *Faults) readTracepoints(ctx context.Context) {
 		r, err := x.Read()
 		if err != nil {
 			if !errors.Is(err, os.ErrClosed) {
-				f.o.Log.Warn("the tracepoint of the driver is not read any more", "error", err)
+				f.o.Log.Warn("the driver's tracepoint is no longer read", "error", err)
 			}
 			return
 		}
@@ -250,7 +250,7 @@ func (f *Faults) Drops() []tick.Drop {
 	if f.xids != nil {
 		n, err := f.xids.Lost()
 		if err != nil {
-			f.o.Log.Warn("how many faults were lost is not known", "error", err)
+			f.o.Log.Warn("the number of lost faults is unknown", "error", err)
 		}
 		drops = append(drops, tick.Drop{Reason: "faults-lost", Count: n})
 	}

@@ -30,13 +30,13 @@ func (b *budget) reportFloor(at time.Time, o *tick.Overhead) []tick.Report {
 	return b.below
 }
 
-// floorText describes the cost of tracing, its budget, the least that probes need, and the remedy.
+// floorText describes the cost of tracing, its budget, the minimum cost of the probes, and the remedy.
 func floorText(at time.Time, o *tick.Overhead) string {
-	then := "nothing is left to leave out"
+	then := "no feature is left to shed"
 	if slices.Contains(o.Shed, "hot-off") {
-		then = "so the dearest calls have no probe"
+		then = "so the most expensive calls have no probe"
 	}
-	return fmt.Sprintf("at %s tracing took %.1f %% of the time of the traced processes, and may take %.3g %% (--max-overhead). Probes need at least %.1f %% here: %d ns for each of %.0f calls a second; %s. "+
-		"To keep all counts and times, trace with a higher --max-overhead, or with 0; --sampling-rate makes no probe cheaper",
+	return fmt.Sprintf("at %s tracing cost %.1f %% of the time of the traced processes; --max-overhead allows %.3g %%. Probes need at least %.1f %% here: %d ns for each of %.0f calls a second; %s. "+
+		"To keep all counts and times, set a higher --max-overhead, or 0; --sampling-rate makes no probe cheaper",
 		at.Format("15:04:05 MST"), 100*o.Share, 100*o.Budget, 100*o.Floor.Share, o.Floor.Probe.Nanoseconds(), o.Floor.Rate, then)
 }

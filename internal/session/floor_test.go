@@ -34,10 +34,10 @@ func TestFloor(t *testing.T) {
 	}{
 		// Counted, a launch takes 500 ns, so 30,000 take 1.5 %, and 60,000 take 3 %.
 		{"few launches", 30_000, 10, tick.Floor{}, ""},
-		{"many launches", 60_000, 0, tick.Floor{Share: 0.03, Rate: 60_000, Probe: 500}, "took 3.0 % of the time of the traced processes, and may take 2 % (--max-overhead). " +
-			"Probes need at least 3.0 % here: 500 ns for each of 60000 calls a second; so the dearest calls have no probe. To keep all"},
+		{"many launches", 60_000, 0, tick.Floor{Share: 0.03, Rate: 60_000, Probe: 500}, "cost 3.0 % of the time of the traced processes; --max-overhead allows 2 %. " +
+			"Probes need at least 3.0 % here: 500 ns for each of 60000 calls a second; so the most expensive calls have no probe. To keep all"},
 		// No step sheds a synchronization, which takes 2 us: 20,000 take 4 %.
-		{"many calls that are kept", 0, 20_000, tick.Floor{Share: 0.04, Rate: 20_000, Probe: 2000}, "Probes need at least 4.0 % here: 2000 ns for each of 20000 calls a second; nothing is left to leave out"},
+		{"many calls that are kept", 0, 20_000, tick.Floor{Share: 0.04, Rate: 20_000, Probe: 2000}, "Probes need at least 4.0 % here: 2000 ns for each of 20000 calls a second; no feature is left to shed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			src := &costly{share: 0.02, free: outer}
@@ -77,7 +77,7 @@ func TestUncountedIsReported(t *testing.T) {
 	r.uncounted("12:01:00 UTC", nil)
 	r.uncounted("12:02:00 UTC", []string{"cuLaunchKernel", "cudaLaunchKernel"})
 	got := reportsOf(&tick.Tick{Reports: r.all()}, tick.LowerBound)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "cudaLaunchKernel: from 12:00:00 UTC") || !strings.HasPrefix(got[1], "cuLaunchKernel: from 12:02:00 UTC") {
+	if len(got) != 2 || !strings.HasPrefix(got[0], "cudaLaunchKernel: after 12:00:00 UTC") || !strings.HasPrefix(got[1], "cuLaunchKernel: after 12:02:00 UTC") {
 		t.Errorf("reports: %q", got)
 	}
 }

@@ -188,12 +188,12 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 		}
 	}
 	if s.Time < f.lives[s.PID].began {
-		return []events.Frame{{Kind: events.FrameGap, Func: "of a program that the process does not run any more"}}
+		return []events.Frame{{Kind: events.FrameGap, Func: "frames of a program that the process has replaced (exec)"}}
 	}
 	// The first address is the start of the traced function; all others are callers.
 	out := f.native.Resolve(s.PID, s.Time, s.IPs, true)
 	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep && end != unwind.NotTaken {
-		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers not known: " + end.String()})
+		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers unknown: " + end.String()})
 	}
 	py, end := make([]python.Frame, len(s.Py)), python.End(s.PyEnd)
 	for i, p := range s.Py {
@@ -206,7 +206,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	switch end {
 	case python.EndOK, python.EndCut, python.EndNotPython, python.EndNoThread:
 	default:
-		named = append(named, python.PyFrame{Frame: events.Frame{Kind: events.FrameGap, Func: "Python frames not known: " + end.String()}})
+		named = append(named, python.PyFrame{Frame: events.Frame{Kind: events.FrameGap, Func: "Python frames unknown: " + end.String()}})
 	}
 	return python.Merge(out, named, unwind.End(s.End) == unwind.Done)
 }

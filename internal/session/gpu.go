@@ -102,7 +102,7 @@ func (w *whys) say(why string) string {
 		*w = whys{}
 	}
 	if !(*w)[why] && len(*w) >= maxWhys {
-		return "it fails in ever new ways"
+		return "each read fails with another error"
 	}
 	(*w)[why] = true
 	return why

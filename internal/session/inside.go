@@ -106,5 +106,5 @@ func (x *inside) into(pid uint32, since time.Time) error {
 
 // unseenRuntime returns the text for a file that contains a stripped runtime.
 func unseenRuntime(path string) string {
-	return fmt.Sprintf("the CUDA runtime is linked into %s, whose symbols were stripped: its calls of the driver are seen, those of the runtime are not", path)
+	return fmt.Sprintf("%s contains the CUDA runtime without symbols (stripped): its driver calls are traced, its runtime calls are not", path)
 }

@@ -125,8 +125,8 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	if s == nil || !s.told {
 		return
 	}
-	x.untell(pid)           // the kernel has forgotten it already, unless it was told just then
-	if !ended && !s.child { // the interpreter that was told may be the new program's
+	x.untell(pid)           // the kernel has already forgotten it, unless this raced with tell
+	if !ended && !s.child { // tell may have passed the new program's interpreter
 		x.look(pid)
 	}
 }
@@ -214,7 +214,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 			x.reasons[why] = true
 			text := "stacks have no Python frames: " + err.Error()
 			if errors.Is(err, python.ErrMismatch) && !x.probes {
-				text += "; --py-probe may find out where they are"
+				text += "; --py-probe may find the structures"
 			}
 			x.report.add(tick.Report{Kind: "no-python-frames", Object: why, Why: text})
 		}

@@ -78,7 +78,7 @@ func (l *libraries) start(ctx context.Context) {
 	}
 }
 
-// close detaches all probes. Call it once start's ctx has ended and nothing attaches any more.
+// close detaches all probes. Call it once start's ctx has ended and nothing attaches.
 func (l *libraries) close() error {
 	l.work.Wait()
 	var errs []error
@@ -162,7 +162,7 @@ func (l *libraries) tellAttached(p *proc.Process, lib *library, since time.Time)
 	}
 	l.report.log.Info("discover: attached", "path", is.Path, "library", is.Lib.String(), "build_id", is.BuildID, "probes", is.Probes,
 		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.Late)
-	l.report.log.Debug("discover: there, and not traced", "path", is.Path, "functions", strings.Join(a.Unprobed, " "))
+	l.report.log.Debug("discover: functions that exist but are not traced", "path", is.Path, "functions", strings.Join(a.Unprobed, " "))
 	l.report.notify(n)
 }
 
@@ -225,7 +225,7 @@ func (l *libraries) forked(pid, child uint32) {
 	}
 }
 
-// left records that processes map no libraries any more.
+// left records that processes no longer map libraries.
 func (l *libraries) left(pids ...uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -144,7 +144,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clo
 }
 
 // ErrPIDNamespace reports that the PIDs in this /proc differ from those in the kernel's programs.
-var ErrPIDNamespace = errors.New("ingero runs in a PID namespace of its own")
+var ErrPIDNamespace = errors.New("ingero runs in its own PID namespace")
 
 func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	own, err := l.tracer.OwnPID()
@@ -152,7 +152,7 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 		return err
 	}
 	if self := os.Getpid(); own != uint32(self) {
-		return fmt.Errorf("%w: it is process %d here and %d on the host; start its container in the host's (docker run --pid=host, hostPID: true)",
+		return fmt.Errorf("%w: its PID is %d here and %d on the host; start the container in the host's PID namespace (docker run --pid=host, hostPID: true)",
 			ErrPIDNamespace, self, own)
 	}
 	l.gpus.find()
@@ -186,7 +186,7 @@ func (l *Live) calibrate(ctx context.Context) {
 	c, err := l.tracer.Calibrate(ctx)
 	if err != nil {
 		l.report.add(tick.Report{Kind: "not-calibrated", Object: "probes",
-			Why: fmt.Sprintf("durations include what the probes cost, since that could not be measured: %v", err)})
+			Why: fmt.Sprintf("durations include the cost of the probes, which could not be measured: %v", err)})
 		return
 	}
 	l.report.log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
@@ -194,7 +194,7 @@ func (l *Live) calibrate(ctx context.Context) {
 	l.libs.unlink = c.Unlink
 	if l.enrol.harm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report.add(tick.Report{Kind: "entry-only", Object: "all processes",
-			Why: "this kernel kills processes with a seccomp filter at a return probe, and cannot leave single ones out"})
+			Why: "on this kernel a return probe kills processes that have a seccomp filter, and probes cannot exclude single processes"})
 		if err := l.tracer.WatchNoReturns(); err != nil {
 			l.report.add(tick.Report{Kind: "not-attached", Object: "all processes", Why: err.Error()})
 		}

@@ -37,7 +37,7 @@ func (m *memories) quick(pid uint32) (python.Reader, func(), error) {
 	if _, err := proc.VM(pid).ReadAt(make([]byte, 1), 0); !denied(err) {
 		return proc.VM(pid), func() {}, nil
 	}
-	return nil, nil, fmt.Errorf("nobody may read memory (kernel.yama.ptrace_scope): %w", err)
+	return nil, nil, fmt.Errorf("the kernel denies reading process memory (kernel.yama.ptrace_scope): %w", err)
 }
 
 // walker returns a reader of a process's Python stacks, and a function that closes it. It fails if

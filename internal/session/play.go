@@ -70,15 +70,15 @@ func Play(r io.Reader) (*Player, error) {
 func (p *Player) open(h *tape.Header) error {
 	if h.ABI != decode.ABI {
 		if p.upgrade = upgrades[h.ABI]; p.upgrade == nil {
-			return fmt.Errorf("%w: its records have layout %d and this program reads %d; record it anew", tape.ErrVersion, h.ABI, decode.ABI)
+			return fmt.Errorf("%w: its records have layout %d, but this version reads layout %d; record it again", tape.ErrVersion, h.ABI, decode.ABI)
 		}
 	} else if !maps.Equal(h.Shapes, decode.Shapes()) {
-		return fmt.Errorf("%w: sizes of its records are not those of layout %d", tape.ErrCorrupt, h.ABI)
+		return fmt.Errorf("%w: the sizes of its records do not match layout %d", tape.ErrCorrupt, h.ABI)
 	}
 	for _, op := range h.Rows {
 		row := events.Op(op).Row()
 		if row == nil {
-			return fmt.Errorf("%w: operation %d is not known", tape.ErrVersion, op)
+			return fmt.Errorf("%w: unknown operation %d", tape.ErrVersion, op)
 		}
 		p.rows = append(p.rows, *row)
 	}
@@ -86,7 +86,7 @@ func (p *Player) open(h *tape.Header) error {
 	p.live = newLive(&o, nil, p, p, decode.Clock{Offset: h.Clock})
 	p.load() // answers from before the session began
 	if p.err == nil && p.next.kind != tape.Began {
-		p.fail(fmt.Errorf("%w: it does not begin", tape.ErrCorrupt))
+		p.fail(fmt.Errorf("%w: it has no start section", tape.ErrCorrupt))
 	}
 	if p.err != nil {
 		return p.err
@@ -144,7 +144,7 @@ func (p *Player) Poll(b *tick.Batch) (more bool, err error) {
 		return false, io.EOF
 	case p.next.kind != tape.Poll:
 		if p.idle++; p.idle > maxIdlePolls {
-			return false, fmt.Errorf("the session makes no %v where the tape has one", p.next.kind)
+			return false, fmt.Errorf("the tape has a %v section that the session did not reach", p.next.kind)
 		}
 		return false, nil
 	}
@@ -187,7 +187,7 @@ func (*Player) close() error { return nil }
 
 func (p *Player) begin(k tape.Kind, _ time.Time) error {
 	if p.err == nil && p.next.kind != k {
-		p.fail(fmt.Errorf("the session makes a %v where the tape has a %v", k, p.next.kind))
+		p.fail(fmt.Errorf("the session reached a %v section, but the tape has a %v section", k, p.next.kind))
 	}
 	if p.err != nil {
 		return p.err

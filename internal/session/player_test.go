@@ -136,11 +136,11 @@ func TestTapesThatFitNoSession(t *testing.T) {
 		name, want string
 		frames     []frame
 	}{
-		{"no beginning", "does not begin", all[1:]},
-		{"no frame", "does not begin", nil},
+		{"no beginning", "no start section", all[1:]},
+		{"no frame", "no start section", nil},
 		{"a time that is none", "without a time", append([]frame{{tape.Began, nil}}, all[1:]...)},
-		{"ticks without time between", "makes no tick", []frame{{tape.Began, moment(0)}, {tape.Poll, moment(1)}, {tape.Tick, moment(2)}}},
-		{"no end", "makes a tick", []frame{{tape.Began, moment(0)}, {tape.Poll, moment(10)}}},
+		{"ticks without time between", "tick section that the session did not reach", []frame{{tape.Began, moment(0)}, {tape.Poll, moment(1)}, {tape.Tick, moment(2)}}},
+		{"no end", "reached a tick section", []frame{{tape.Began, moment(0)}, {tape.Poll, moment(10)}}},
 		{"an answer that is none", "tables", append(all[:3:3], frame{tape.Tables, []byte("{")})},
 		{"counts of no row", "row", append(all[:3:3], frame{tape.Count, bytes.Repeat([]byte{9}, 2000)})},
 		{"a thread that is cut", "value of", append(all[:3:3], frame{tape.Thread, make([]byte, 20)})},

@@ -54,7 +54,7 @@ func (r *reporter) uncounted(at string, names []string) {
 	defer r.mu.Unlock()
 	for _, name := range names {
 		if !slices.ContainsFunc(r.list, func(x tick.Report) bool { return x.Kind == tick.LowerBound && x.Object == name }) {
-			r.addNew([]tick.Report{{Kind: tick.LowerBound, Object: name, Why: "from " + at + " on there was no probe for some time (hot-off), and calls in that time are not counted"}})
+			r.addNew([]tick.Report{{Kind: tick.LowerBound, Object: name, Why: "after " + at + " the probe was off at times (hot-off), and calls made then are not counted"}})
 		}
 	}
 }

@@ -155,16 +155,16 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	}
 	at := now.Format("15:04:05 MST")
 	r := tick.Report{Kind: "precision-lost", Object: step.Name, Why: fmt.Sprintf(
-		"from %s on, %s: tracing took %.1f %% of the time of the traced processes, and may take %.3g %% (--max-overhead); what suffers: %s",
+		"from %s on, %s: tracing cost %.1f %% of the time of the traced processes, --max-overhead allows %.3g %%; affected: %s",
 		at, step.Does, 100*c.Share, 100*s.opts.MaxOverhead, step.Cost)}
 	if len(unprobed) > 0 {
 		r.Why += " (" + strings.Join(unprobed, ", ") + ")"
 	}
 	if rules := causal.RulesWithout(govern.Takes(step.Name)); len(rules) > 0 {
-		r.Why += "; causes that are not reported since, or only in part: " + strings.Join(rules, ", ")
+		r.Why += "; causes not reported since then, or only in part: " + strings.Join(rules, ", ")
 	}
 	if !c.Taken {
-		r = tick.Report{Kind: "precision-back", Object: step.Name, Why: fmt.Sprintf("until %s, %s; restored since then", at, step.Does)}
+		r = tick.Report{Kind: "precision-back", Object: step.Name, Why: fmt.Sprintf("restored at %s: until then, %s", at, step.Does)}
 	}
 	s.report.replace(r.Object, []string{r.Kind}, r)
 	s.report.uncounted(at, unprobed)

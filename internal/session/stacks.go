@@ -93,7 +93,7 @@ func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.Pro
 			n.refused++
 			n.codes = append(n.codes, raw.PyCodes[:min(len(raw.PyCodes), maxUnnamed-len(n.codes))]...)
 			to = append(to, events.Stack{ID: raw.ID, PID: raw.PID,
-				Frames: []events.Frame{{Kind: events.FrameGap, Func: "too many new stacks at a time"}}})
+				Frames: []events.Frame{{Kind: events.FrameGap, Func: "too many new stacks at once"}}})
 			continue
 		}
 		if len(n.codes) > 0 {

@@ -251,7 +251,7 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 		}
 	case seen.Sub(since) >= lateAttach:
 		t.report.add(tick.Report{Kind: "late-attach", Object: fmt.Sprintf("%s (%d)", p.Comm, pid),
-			Why: fmt.Sprintf("calls into %s in the %s after it was loaded were not seen", path, seen.Sub(since).Round(time.Millisecond))})
+			Why: fmt.Sprintf("calls into %s in the first %s after it was loaded were not seen", path, seen.Sub(since).Round(time.Millisecond))})
 	}
 	return p.Ended.IsZero()
 }

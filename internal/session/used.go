@@ -166,7 +166,7 @@ func (l *libraries) chose(lib *library, c choice) {
 // leftOut reports the rows of a library without probes. mu is held.
 func (l *libraries) leftOut(lib *library, c choice) tick.Report {
 	r := tick.Report{Kind: "unused-left-out", Object: lib.Path, Why: fmt.Sprintf(
-		"%d of its %d functions have probes: this kernel takes so long to take one out that there are no more than it can in %s",
+		"%d of its %d functions have probes: this kernel detaches probes slowly, so ingero attaches only as many as it can detach in %s",
 		lib.Probes, lib.attached.Probes, ending)}
 	const most = 4
 	var named []string
@@ -174,9 +174,9 @@ func (l *libraries) leftOut(lib *library, c choice) tick.Report {
 		named = append(named, l.tracer.Rows()[row].Name)
 	}
 	if len(named) > 0 {
-		r.Kind, r.Why = "left-out", r.Why+"; programs name also "+strings.Join(named, ", ")
+		r.Kind, r.Why = "left-out", r.Why+"; programs also use these, which have none: "+strings.Join(named, ", ")
 	} else {
-		r.Why += "; all that programs name have some"
+		r.Why += "; every function that programs use has one"
 	}
 	if more := len(c.named) - most; more > 0 {
 		r.Why += fmt.Sprintf(" and %d more", more)

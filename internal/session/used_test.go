@@ -98,7 +98,7 @@ func (r *running) saysWhatWasLeft(t *testing.T) {
 			}
 			continue
 		}
-		if !strings.Contains(why, " functions have probes") || !strings.HasSuffix(why, "all that programs name have some") {
+		if !strings.Contains(why, " functions have probes") || !strings.HasSuffix(why, "every function that programs use has one") {
 			t.Errorf("%s has %d probes, and it is told: %q", l.Path, l.Probes, why)
 		}
 	}

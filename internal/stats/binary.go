@@ -55,7 +55,7 @@ func (s *Sketch) MarshalBinary() ([]byte, error) { return s.AppendBinary(nil) }
 func (s *Sketch) UnmarshalBinary(data []byte) error {
 	d := sketchReader{b: data}
 	if v := d.byte(); !d.bad && v != sketchVersion {
-		return fmt.Errorf("%w: version %d, this program reads %d", ErrCorrupt, v, sketchVersion)
+		return fmt.Errorf("%w: version %d, this program reads version %d", ErrCorrupt, v, sketchVersion)
 	}
 	var n Sketch
 	n.sum = d.uvarint()

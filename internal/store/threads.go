@@ -166,7 +166,7 @@ func appendDoing(b []byte, d *tick.Doing, at int64) []byte {
 	return b
 }
 
-// appendOpen appends the open calls, of which a log keeps the outermost maxOpen.
+// appendOpen appends the open calls. A log keeps the outermost maxOpen of them.
 func appendOpen(b []byte, open []tick.OpenCall, at int64) []byte {
 	open = open[:min(len(open), maxOpen)]
 	b = put(b, uint64(len(open)))

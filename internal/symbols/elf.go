@@ -34,7 +34,7 @@ const (
 	stbLocal  = 0
 )
 
-var errELF = errors.New("not an ELF file that symbols can be read of")
+var errELF = errors.New("not an ELF file with readable symbols")
 
 // Find returns the names of the functions that begin at offsets of an ELF file, "" for none. The
 // host function of a kernel has the kernel's own name or a compiler's stub name; the result is the

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every field has a row, every row its own field, and a row's name is its field's in JSON.
+// Every field has one row, and the row has the field's JSON name.
 func TestWhereFields(t *testing.T) {
 	var w Where
 	fields := reflect.TypeFor[Where]()

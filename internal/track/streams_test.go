@@ -181,7 +181,7 @@ func TestEffectsHaveRows(t *testing.T) {
 	}
 }
 
-// The GPU of an ordinal is what the process was told.
+// The GPU of an ordinal is the one that the driver reported to the process.
 func TestIdentities(t *testing.T) {
 	b := newBench(t)
 	for _, d := range []uint64{1, 0, 1} {

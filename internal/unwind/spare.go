@@ -12,10 +12,10 @@ const (
 	starved = 500 * time.Millisecond // period in which such a thread gets less than a tenth of a CPU
 )
 
-// spare runs f on a thread of the lowest priority, so that a traced process need not wait for a
-// CPU that f has. On a machine whose CPUs are all busy the thread would hardly run: a
-// period in which it gets less than a tenth of a CPU returns it to the priority of its process,
-// which needs CAP_SYS_NICE. spare returns when f does.
+// spare runs f on a thread of the lowest priority, so that f takes no CPU from traced processes. On
+// a machine with busy CPUs, that thread would hardly run. After a period with less than a tenth of
+// a CPU it therefore returns to the priority of its process, which requires CAP_SYS_NICE. spare
+// returns when f does.
 func spare(period time.Duration, f func()) {
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
 	if err != nil {

@@ -48,7 +48,7 @@ func TestStarvedIsSpareNoMore(t *testing.T) {
 	<-done
 }
 
-// The CPU time of a thread is the one that it reads itself.
+// cpuTime returns the same CPU time as the thread reads itself.
 func TestCPUTime(t *testing.T) {
 	spare(time.Hour, func() {
 		var a, b unix.Timespec

@@ -103,7 +103,7 @@ func (c *Checker) fetch(ctx context.Context) (string, error) {
 	}
 	defer func() { _ = resp.Body.Close() }() // read only
 	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the answer is %d", resp.StatusCode)
+		return "", fmt.Errorf("GitHub answered with status %d", resp.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxReply+1))
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *Checker) fetch(ctx context.Context) (string, error) {
 		Early bool   `json:"prerelease"`
 	}
 	if err := json.Unmarshal(body, &release); err != nil {
-		return "", errors.New("the answer is not what GitHub says of a release")
+		return "", errors.New("the answer does not describe a release")
 	}
 	version := strings.TrimPrefix(release.Tag, "v")
 	if _, ok := parse(version); !ok || release.Draft || release.Early {
@@ -131,7 +131,7 @@ func (c *Checker) fetch(ctx context.Context) (string, error) {
 func sameHost(from *url.URL) func(*http.Request, []*http.Request) error {
 	return func(req *http.Request, via []*http.Request) error {
 		if len(via) > 3 || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
-			return errors.New("it leads elsewhere")
+			return errors.New("the redirect leads to another host")
 		}
 		return nil
 	}

@@ -125,7 +125,7 @@ func (l *Log) Next(dst []tick.Xid, wait bool) ([]tick.Xid, error) {
 		return dst, os.ErrClosed
 	}
 	if err != nil {
-		return dst, fmt.Errorf("read the kernel's log: %w", err)
+		return dst, fmt.Errorf("read the kernel log: %w", err)
 	}
 	return dst, nil
 }

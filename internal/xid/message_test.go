@@ -86,8 +86,8 @@ func TestCodes(t *testing.T) {
 	}
 	for code, want := range map[uint32]Code{
 		79: {Name: "GPU_HAS_FALLEN_OFF_THE_BUS", Severity: "fatal", Do: "Reboot the machine."},
-		13: {Name: "GR_EXCEPTION", Severity: "warning", Do: "Restart the program"},
-		95: {Name: "UNCONTAINED_ERROR", Severity: "fatal", Do: "Stop what runs on this GPU and reset it"},
+		13: {Name: "GR_EXCEPTION", Severity: "warning", Do: "Restart the affected program"},
+		95: {Name: "UNCONTAINED_ERROR", Severity: "fatal", Do: "Stop all processes on this GPU and reset it"},
 		48: {Name: "GPU_ECC_DBE", Severity: "fatal", Do: "Start no new work"},
 	} {
 		if got := Lookup(code); got.Name != want.Name || got.Severity != want.Severity || !strings.HasPrefix(got.Do, want.Do) {

@@ -75,7 +75,7 @@ func LookupSwitch(code uint32, msg string) Code {
 	case switchNonFatal.MatchString(msg):
 		c.Severity = "warning"
 	case switchFatal.MatchString(msg):
-		c.Severity, c.Do = "fatal", "Stop what runs on the GPUs of this fabric, reset them and the switches, and restart the fabric manager."
+		c.Severity, c.Do = "fatal", "Stop all processes on the GPUs of this fabric, reset these GPUs and the switches, and restart the fabric manager."
 	}
 	return c
 }

@@ -131,7 +131,7 @@ func (o *object) readSections(h []byte) error {
 		return fmt.Errorf("%w: %d sections of %d bytes", ErrFormat, n, size)
 	}
 	if !within(o.file, off, uint64(n)*64) {
-		return fmt.Errorf("%w: its sections are cut off", ErrFormat)
+		return fmt.Errorf("%w: truncated sections", ErrFormat)
 	}
 	b := make([]byte, n*64)
 	if err := readAt(o.file, b, off); err != nil {

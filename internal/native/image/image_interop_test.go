@@ -4,7 +4,7 @@ package image
 
 import "testing"
 
-// What g++ makes of C++ is found as well as what clang makes of it.
+// C++ compiled by g++ resolves as well as C++ compiled by clang.
 func TestFindInProgramsOfGCC(t *testing.T) {
 	findIn(t, "g++", "testdata/program.cc")
 }

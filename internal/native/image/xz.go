@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-var errXZ = errors.New("not xz as it is used for debugging information")
+var errXZ = errors.New("unsupported xz format")
 
 // unxz decompresses a file of one xz stream (the xz file format 1.1.0) with LZMA2, as
 // .gnu_debugdata has it. More than limit bytes are an error. It ignores the checksums, which a
@@ -49,7 +49,7 @@ func blockHeader(b []byte) error {
 		}
 	}
 	if flags&0x3f != 0 || at+3 > len(b) || b[at] != 0x21 || b[at+1] != 1 {
-		return fmt.Errorf("%w: a filter beside LZMA2", errXZ)
+		return fmt.Errorf("%w: a filter other than LZMA2", errXZ)
 	}
 	return nil
 }
