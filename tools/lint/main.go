@@ -1,7 +1,8 @@
 // Command lint checks what the compilers and staticcheck do not: gofmt, the length of files and
-// functions, licence lines in bpf/, forbidden words, and the build tags of tests. It reads every
-// file that git tracks or would add, from the repository root. It prints one line for each finding,
-// and then exits with status 1.
+// functions, licence lines in bpf/, forbidden words, the build tags of tests, and what a program can
+// check of docs/design/style.md: phrases, long sentences, and the subject of the last commit. It
+// reads every file that git tracks or would add, from the repository root. It prints one line for
+// each finding, and then exits with status 1.
 package main
 
 import (
@@ -29,24 +30,9 @@ func (f *file) lines() []string {
 type check func(*file) []string
 
 func main() {
-	tables, err := readTables("tools/lint/tables.txt")
-	if err == nil {
-		var files []file
-		if files, err = sources(); err == nil {
-			var found int
-			for _, f := range files {
-				found += lint(&f, tables)
-			}
-			for path := range tables {
-				if !slices.ContainsFunc(files, func(f file) bool { return f.path == path }) {
-					fmt.Printf("tools/lint/tables.txt: %s does not exist\n", path)
-					found++
-				}
-			}
-			if found > 0 {
-				err = fmt.Errorf("%d findings", found)
-			}
-		}
+	found, err := run()
+	if err == nil && found > 0 {
+		err = fmt.Errorf("%d findings", found)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lint:", err)
@@ -54,8 +40,38 @@ func main() {
 	}
 }
 
+// run prints the findings and returns their number.
+func run() (found int, err error) {
+	tables, err := readTables("tools/lint/tables.txt")
+	if err != nil {
+		return 0, err
+	}
+	files, err := sources()
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		found += lint(&f, tables)
+	}
+	for path := range tables {
+		if !slices.ContainsFunc(files, func(f file) bool { return f.path == path }) {
+			fmt.Printf("tools/lint/tables.txt: %s does not exist\n", path)
+			found++
+		}
+	}
+	last, err := lastSubject()
+	if err != nil {
+		return 0, err
+	}
+	for _, what := range subject(last) {
+		fmt.Println(what)
+		found++
+	}
+	return found, nil
+}
+
 func lint(f *file, tables map[string]bool) (found int) {
-	checks := []check{licence, words, kinds}
+	checks := []check{licence, words, kinds, dialect, sentences}
 	if !generated(f) {
 		checks = append(checks, formatted, functions)
 		if !tables[f.path] {
@@ -90,6 +106,15 @@ func readTables(path string) (map[string]bool, error) {
 		}
 	}
 	return tables, nil
+}
+
+// lastSubject returns the subject of the last commit.
+func lastSubject() (string, error) {
+	out, err := exec.Command("git", "log", "-1", "--format=%s").Output()
+	if err != nil {
+		return "", fmt.Errorf("git log: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // sources returns the repository's text files.
