@@ -161,9 +161,9 @@ func TestLate(t *testing.T) {
 
 	c := testkit.Start(t, s.command("late", "--wait", "--calls", "5"))
 	c.Line("ready ")
-	c.Say("")
+	c.Send("")
 	c.Line("loaded ")
-	c.Say("")
+	c.Send("")
 	if err := c.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -112,7 +112,7 @@ func TestLoopStartsAnew(t *testing.T) {
 	s := extract(t)
 	c := testkit.Start(t, s.command("loop", "--hold", "--steps", "3"))
 	c.Line("ready " + strconv.Itoa(c.PID()))
-	c.Say("go")
+	c.Send("go")
 	c.Line("{\"program\":\"loop\"")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)

@@ -126,7 +126,7 @@ func TestMemoryAsks(t *testing.T) {
 		if strings.Contains(c.Stdout(), `"program"`) {
 			t.Fatal("it did not wait for the line")
 		}
-		c.Say("")
+		c.Send("")
 	}
 	if err := c.Wait(); err != nil {
 		t.Error(err)

@@ -75,7 +75,7 @@ func TestDeadRankLeavesTheOthersWaiting(t *testing.T) {
 	}
 	for _, p := range procs {
 		p.Line("ready ")
-		p.Say("")
+		p.Send("")
 	}
 	if err := procs[1].Wait(); err == nil {
 		t.Error("rank 1 did not die")

@@ -185,7 +185,7 @@ func TestHoldWaitsForALine(t *testing.T) {
 			if out := c.Stdout(); strings.Contains(out, "{") {
 				t.Errorf("it went on before the line: %s", out)
 			}
-			c.Say("")
+			c.Send("")
 			if err := c.Wait(); err != nil {
 				t.Error(err)
 			}

@@ -80,7 +80,7 @@ func TestExtractReplacesFilesInUse(t *testing.T) {
 	if os.SameFile(before, after) {
 		t.Error("Extract wrote into the file that a process runs")
 	}
-	c.Say("")
+	c.Send("")
 	if err := c.Wait(); err != nil {
 		t.Error(err)
 	}

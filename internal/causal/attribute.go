@@ -18,7 +18,7 @@ const (
 // cause is a culprit of a victim by one rule. Parts are attributed to causes.
 type cause struct {
 	id          causeID
-	who         events.Thread // the culprit's busiest thread
+	thread      events.Thread // the culprit's busiest thread
 	most        int64         // ns by which that thread is ahead of the others
 	own         bool
 	ofJob       bool // the wait is for a thread of the job
@@ -70,7 +70,7 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 			x.first = p.First
 		}
 		if x.goesBy(p) {
-			x.who = p.Who
+			x.thread = p.Who
 			x.group, x.what = claims.Blame(p)
 		}
 		x.path.cast(p)
@@ -89,10 +89,10 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 // program.
 func (x *cause) goesBy(p *Part) bool {
 	switch {
-	case p.Who.TID == x.who.TID:
+	case p.Who.TID == x.thread.TID:
 		x.most += p.NS
-		return p.Who.Name != x.who.Name && p.Last > x.last
-	case p.Who.PID != x.who.PID || p.Who.TID == 0:
+		return p.Who.Name != x.thread.Name && p.Last > x.last
+	case p.Who.PID != x.thread.PID || p.Who.TID == 0:
 		return false
 	case x.most < p.NS:
 		x.most = p.NS - x.most
@@ -108,12 +108,12 @@ func (c *causes) add(id causeID, p *Part) (uint32, bool) {
 	}
 	claims := Rules[id.rule].Claims
 	group, what := claims.Blame(p)
-	x := cause{id: id, who: p.Who, own: p.own(), ofJob: p.Whose.OfJob() || p.ViaWhose.OfJob(), root: p.root(), call: p.State == 0, group: group, what: what}
+	x := cause{id: id, thread: p.Who, own: p.own(), ofJob: p.Relation.InJob() || p.ViaRelation.InJob(), root: p.root(), call: p.State == 0, group: group, what: what}
 	if claims.Baseline != nil {
 		x.baseline = claims.Baseline(p)
 	}
-	if p.Via.TID != 0 && x.who.TID == 0 {
-		x.who, x.own = p.Via, p.Via.PID == p.Victim
+	if p.Via.TID != 0 && x.thread.TID == 0 {
+		x.thread, x.own = p.Via, p.Via.PID == p.Victim
 	}
 	n := uint32(len(c.list))
 	if k := len(c.free); k > 0 {
@@ -157,7 +157,7 @@ func (c *causes) sweep(all map[uint32]*series) {
 // parts appends the parts of a step's waits. A wait for another thread is split into what that
 // thread did, as far as known. If that thread waited for a third one, the thread at the end of the
 // chain counts.
-func parts(to []Part, s *ledger.Step, k *kin) []Part {
+func parts(to []Part, s *ledger.Step, k *relations) []Part {
 	first := len(to)
 	for i := range s.Waits {
 		w := &s.Waits[i]
@@ -182,7 +182,7 @@ func parts(to []Part, s *ledger.Step, k *kin) []Part {
 	}
 	for i := range to[first:] {
 		p := &to[first+i]
-		p.Whose, p.ViaWhose = k.whose(p.Victim, &p.Who), k.whose(p.Victim, &p.Via)
+		p.Relation, p.ViaRelation = k.relation(p.Victim, &p.Who), k.relation(p.Victim, &p.Via)
 		k.name(p)
 	}
 	return to

@@ -47,7 +47,7 @@ func TestWaitsAreOfTheirRoot(t *testing.T) {
 		{"a thread of the victim's own, at a socket", events.ReasonPoll, trainer, tick.WakerShare{Times: cpu}, "lock-wait", trainer.TID, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			k := kin{steps: map[uint32]bool{rank.PID: true}}
+			k := relations{steps: map[uint32]bool{rank.PID: true}}
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{
 				NS: 9 * ms, Count: 1, State: events.WaitBlocked, Reason: tt.reason, Who: tt.waker, Waker: tt.share, ForGIL: tt.gil}}}
 			var most Part
@@ -88,7 +88,7 @@ func TestWhoReadsRuns(t *testing.T) {
 			s := ledger.Step{PID: victim, TID: victim, Waits: []ledger.Wait{{NS: 9 * ms, Count: 1, State: events.WaitBlocked,
 				Reason: events.ReasonLock, Who: reader, Waker: tick.WakerShare{Times: tt.times, Reason: tt.reason}}}}
 			var disk, others int64
-			for _, p := range parts(nil, &s, &kin{}) {
+			for _, p := range parts(nil, &s, &relations{}) {
 				if diskWait.Claims.Part(&p) {
 					disk += p.NS
 				} else {

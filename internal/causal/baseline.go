@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// waitsOf identifies waits that share a baseline: those of one rule and one kind of baseline.
-type waitsOf struct {
+// baselineKey identifies waits that share a baseline: those of one rule and one kind of baseline.
+type baselineKey struct {
 	how  baseline
 	rule uint8
 }
 
-func (e *Engine) waitsOf(p *part) waitsOf {
+func (e *Engine) baselineKey(p *part) baselineKey {
 	c := &e.causes.list[p.cause]
-	return waitsOf{c.baseline, c.id.rule}
+	return baselineKey{c.baseline, c.id.rule}
 }
 
-// waitBaseline is the baseline of the waits of one waitsOf in a step.
+// waitBaseline is the baseline of the waits of one baselineKey in a step.
 type waitBaseline struct {
 	known bool
 	ns    int64
@@ -30,18 +30,18 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 		x := &steps[i]
 		starts := x.early && e.starting(pid, x.from)
 		for _, p := range x.parts[:x.nparts] {
-			of := e.waitsOf(&p)
-			if starts && Rules[of.rule].Claims.Started && e.causes.list[p.cause].ofJob {
+			key := e.baselineKey(&p)
+			if starts && Rules[key.rule].Claims.Started && e.causes.list[p.cause].ofJob {
 				continue
 			}
-			if of.how == baselineZero {
+			if key.how == baselineZero {
 				x.add(excess(p))
 				continue
 			}
-			u := normal[of]
-			all := e.sumOf(x.record, of)
+			u := normal[key]
+			all := e.sumOf(x.record, key)
 			more := all - u.ns
-			if beyond := all - max(u.ns, u.most); u.known && beyond >= max(u.ns, u.most, leastGrowth) || !u.known && (of.how == baselineLevel || of.how == baselineLittle) {
+			if beyond := all - max(u.ns, u.most); u.known && beyond >= max(u.ns, u.most, leastGrowth) || !u.known && (key.how == baselineLevel || key.how == baselineLittle) {
 				p.ns = int64(float64(p.ns) * float64(more) / float64(all))
 				x.add(excess(p))
 			}
@@ -51,15 +51,15 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 
 // starting reports whether ingero has seen a process from its start and at is within its start.
 func (e *Engine) starting(pid uint32, at int64) bool {
-	b := e.books[pid]
-	return b != nil && !b.Late && b.Mapped != 0 && at < b.First+startSpan
+	b := e.histories[pid]
+	return b != nil && !b.MissedCalls && b.Mapped != 0 && at < b.First+startSpan
 }
 
 // baselines finds the baselines of the waits in the steps. With fewer than minLearn steps there are
 // none.
-func (e *Engine) baselines(steps []step) map[waitsOf]waitBaseline {
+func (e *Engine) baselines(steps []step) map[baselineKey]waitBaseline {
 	if e.scratch.normal == nil {
-		e.scratch.normal = map[waitsOf]waitBaseline{}
+		e.scratch.normal = map[baselineKey]waitBaseline{}
 	}
 	normal := e.scratch.normal
 	clear(normal)
@@ -69,9 +69,9 @@ func (e *Engine) baselines(steps []step) map[waitsOf]waitBaseline {
 	for i := range steps {
 		x := steps[i].record
 		for j := range x.parts[:x.nparts] {
-			of := e.waitsOf(&x.parts[j])
-			if _, ok := normal[of]; !ok && of.how != baselineZero {
-				normal[of] = e.baseline(steps, of)
+			key := e.baselineKey(&x.parts[j])
+			if _, ok := normal[key]; !ok && key.how != baselineZero {
+				normal[key] = e.baseline(steps, key)
 			}
 		}
 	}
@@ -80,15 +80,15 @@ func (e *Engine) baselines(steps []step) map[waitsOf]waitBaseline {
 
 // baseline finds the baseline of waits: the low quantile of the steps, or the lower level if the
 // steps have two levels.
-func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
-	if of.how == baselinePace {
-		return e.pace(steps, of)
+func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
+	if key.how == baselinePace {
+		return e.pace(steps, key)
 	}
-	u.known = of.how != baselineLevel && of.how != baselineLittle
+	u.known = key.how != baselineLevel && key.how != baselineLittle
 	all := e.scratch.values[:0]
-	var some, any []weighed
+	var some, any []weighted
 	for i := range steps {
-		x := weighed{e.sumOf(steps[i].record, of), steps[i].weight}
+		x := weighted{e.sumOf(steps[i].record, key), steps[i].weight}
 		all = append(all, x)
 		if x.v > 0 {
 			any = append(any, x)
@@ -98,11 +98,11 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 		}
 	}
 	e.scratch.values = all
-	if usual := e.usual(of.how, any, all); usual.known || of.how == baselineLittle {
+	if usual := e.usual(key.how, any, all); usual.known || key.how == baselineLittle {
 		return usual
 	}
 	usual := int64(0)
-	if of.how == baselineHabit { // before thin and quantile lose the time order
+	if key.how == baselineHabit { // before thin and quantile lose the time order
 		usual = e.habit(all, steps)
 	}
 	if u.known {
@@ -119,11 +119,11 @@ func (e *Engine) baseline(steps []step, of waitsOf) (u waitBaseline) {
 // habit returns the usual duration of recurring waits that are not in each step. They recur
 // throughout the window, vary little, are shorter than a step, and take a small share of the time.
 // It returns 0 for other waits. all has one value per step, in time order.
-func (e *Engine) habit(all []weighed, steps []step) int64 {
+func (e *Engine) habit(all []weighted, steps []step) int64 {
 	if len(all) < habitStretches*leastBin {
 		return 0
 	}
-	var some []weighed
+	var some []weighted
 	for i := range habitStretches {
 		before := len(some)
 		for _, x := range all[i*len(all)/habitStretches : (i+1)*len(all)/habitStretches] {
@@ -139,9 +139,9 @@ func (e *Engine) habit(all []weighed, steps []step) int64 {
 	for i := range some {
 		times += some[i].w
 	}
-	lengths := make([]weighed, len(steps))
+	lengths := make([]weighted, len(steps))
 	for i := range steps {
-		lengths[i] = weighed{steps[i].length, steps[i].weight}
+		lengths[i] = weighted{steps[i].length, steps[i].weight}
 	}
 	some = thin(some)
 	usual := quantile(some, 0.25)
@@ -159,7 +159,7 @@ const habitStretches = 8
 // waits are not normal. A hand-over is in most steps, and is about as long each time, or longer. A
 // lock that is held at times is not a hand-over: only a short rest of the holding time may be left
 // to wait for. Waits that vary are normal if their share is small.
-func (e *Engine) usual(how baseline, waits, steps []weighed) (u waitBaseline) {
+func (e *Engine) usual(how baseline, waits, steps []weighted) (u waitBaseline) {
 	if how != baselineHandOver && how != baselineMeeting && how != baselineLittle || len(waits) < minLearn {
 		return u
 	}
@@ -204,11 +204,11 @@ const likeUsual = 3
 
 // pace finds the baseline of waits that keep a pace: unless they have two levels, all of them are
 // normal. Steps that waited for a thread of unknown activity are ignored.
-func (e *Engine) pace(steps []step, of waitsOf) waitBaseline {
+func (e *Engine) pace(steps []step, key baselineKey) waitBaseline {
 	all := e.scratch.values[:0]
 	for i := range steps {
 		if x := &steps[i]; !x.unknown {
-			all = append(all, weighed{e.sumOf(x.record, of), x.weight})
+			all = append(all, weighted{e.sumOf(x.record, key), x.weight})
 		}
 	}
 	e.scratch.values = all
@@ -220,9 +220,9 @@ func (e *Engine) pace(steps []step, of waitsOf) waitBaseline {
 }
 
 // sumOf returns the sum of a step's waits that share a baseline, ns.
-func (e *Engine) sumOf(r *record, of waitsOf) (ns int64) {
+func (e *Engine) sumOf(r *record, key baselineKey) (ns int64) {
 	for i := range r.parts[:r.nparts] {
-		if e.waitsOf(&r.parts[i]) == of {
+		if e.baselineKey(&r.parts[i]) == key {
 			ns += r.parts[i].ns
 		}
 	}

@@ -29,7 +29,7 @@ type tally struct {
 // it.
 type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
 
-func (s *bins) at(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
+func (s *bins) bin(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
 // verdict has the totals of a thread's steps.
 type verdict struct {
@@ -129,7 +129,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.min += x.weight * lo
 		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
-		*y.spread.at(x.to()) += x.weight * lost
+		*y.spread.bin(x.to()) += x.weight * lost
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -173,7 +173,7 @@ func (v *verdict) tallyOf(rule int, group string) *tally {
 func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
 	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
-		(y.slow >= float64(r.Slow) || y.lost >= float64(oneIsEnough))
+		(y.slow >= float64(r.Slow) || y.lost >= float64(decisiveLoss))
 }
 
 // burst returns the largest loss in two successive bins.
@@ -187,14 +187,14 @@ func (y *tally) burst() (most float64) {
 // siblings adds causes that are too small to report to the largest reported one with the same
 // parent process. Example: log rotation runs programs of many names.
 func (e *Engine) siblings(v *verdict) {
-	told := slices.DeleteFunc(slices.Clone(v.tally), func(y *tally) bool { return !v.enough(y) })
+	reported := slices.DeleteFunc(slices.Clone(v.tally), func(y *tally) bool { return !v.enough(y) })
 	v.tally = slices.DeleteFunc(v.tally, func(y *tally) bool {
 		p := e.parent(y)
-		at := slices.IndexFunc(told, func(x *tally) bool { return x.rule == y.rule && p > kthreadd && e.parent(x) == p })
-		if at < 0 || slices.Contains(told, y) {
+		at := slices.IndexFunc(reported, func(x *tally) bool { return x.rule == y.rule && p > kthreadd && e.parent(x) == p })
+		if at < 0 || slices.Contains(reported, y) {
 			return false
 		}
-		told[at].add(y, v.count)
+		reported[at].add(y, v.count)
 		return true
 	})
 }
@@ -207,7 +207,7 @@ func (e *Engine) parent(y *tally) uint32 {
 			most, of = ns, c
 		}
 	}
-	return e.causes.list[of].who.Parent
+	return e.causes.list[of].thread.Parent
 }
 
 // add merges another cause of the same rule. A step that both slowed counts twice, up to count
@@ -236,10 +236,10 @@ const several = "several"
 // programs, none of which costs enough. The largest represents them all, unless a reported cause
 // outweighs the sum.
 func (v *verdict) several() {
-	var told [maxRules]float64
+	var reported [maxRules]float64
 	for _, y := range v.tally {
 		if v.enough(y) {
-			told[y.rule] += y.lost
+			reported[y.rule] += y.lost
 		}
 	}
 	sums := map[int]*tally{}
@@ -255,7 +255,7 @@ func (v *verdict) several() {
 		s.add(y, v.count)
 	}
 	for r := range Rules {
-		if s := sums[r]; s != nil && v.enough(s) && s.lost > told[r] {
+		if s := sums[r]; s != nil && v.enough(s) && s.lost > reported[r] {
 			v.tally = append(v.tally, s)
 		}
 	}
@@ -284,13 +284,13 @@ func (v *verdict) unknown(in shed) (ns float64) {
 
 // counted returns the normal length of the most frequent steps by closing call, from the time when
 // launches were counted.
-func (v *verdict) counted() map[uint32]weighed {
-	sums, most := map[uint32]float64{}, map[uint32]weighed{}
+func (v *verdict) counted() map[uint32]weighted {
+	sums, most := map[uint32]float64{}, map[uint32]weighted{}
 	for i := range v.steps {
 		if x := &v.steps[i]; x.shed&uncounted == 0 {
 			sums[x.kind] += x.weight
 			if end := x.kind >> 8; sums[x.kind] > most[end].w {
-				most[end] = weighed{x.normal, sums[x.kind]}
+				most[end] = weighted{x.normal, sums[x.kind]}
 			}
 		}
 	}
@@ -300,7 +300,7 @@ func (v *verdict) counted() map[uint32]weighed {
 // counterfactual returns the p50 and p99 of the steps, and the p99 without the cause.
 func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) {
 	steps := e.scratch.values[:0]
-	less := make([]weighed, 0, len(v.steps))
+	less := make([]weighted, 0, len(v.steps))
 	for i := range v.steps {
 		x := &v.steps[i]
 		var took float64
@@ -309,8 +309,8 @@ func (e *Engine) counterfactual(v *verdict, y *tally) (p50, p99, without int64) 
 				took += x.lossBy(g)
 			}
 		}
-		steps = append(steps, weighed{x.length, x.weight})
-		less = append(less, weighed{x.length - int64(took), x.weight})
+		steps = append(steps, weighted{x.length, x.weight})
+		less = append(less, weighted{x.length - int64(took), x.weight})
 	}
 	e.scratch.values = steps
 	return quantile(steps, 0.5), quantile(steps, 0.99), quantile(less, 0.99)
@@ -327,7 +327,7 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 		P50: p50, P99: p99, Without: without,
 		Severity: severity(lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
 		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
-		excess: int64(max(v.excess, y.lost)), notIt: e.notIt(v, y), spread: v.spread(y), judged: true,
+		excess: int64(max(v.excess, y.lost)), ruledOut: e.ruledOut(v, y), spread: v.spread(y), judged: true,
 	}
 	x.assign(r)
 	x.Min, x.Max = r.interval(y.min, lost, y.max, v.span)
@@ -345,7 +345,7 @@ func (v *verdict) spread(y *tally) (out []tick.Loss) {
 	seen := (v.s.newest - windowSeconds + 1) * int64(time.Second)
 	for at := y.first.from / step * step; at < y.last.to()+1; at += step {
 		if at >= seen {
-			out = append(out, tick.Loss{Start: at, Lost: time.Duration(*y.spread.at(at))})
+			out = append(out, tick.Loss{Start: at, Lost: time.Duration(*y.spread.bin(at))})
 		}
 	}
 	return out
@@ -390,7 +390,7 @@ func (e *Engine) culprits(v *verdict, y *tally) []tick.Culprit {
 		cpus := slices.Clone(x.cpus)
 		slices.Sort(cpus)
 		out = append(out, tick.Culprit{
-			Thread: x.who, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.who.PID == e.agent,
+			Thread: x.thread, Own: x.own, Root: x.root, Agent: e.agent != 0 && x.thread.PID == e.agent,
 			What: x.what, Path: x.path.text(v.s.pid), CPUs: cpus, Stack: x.place.stack, Lost: time.Duration(y.by[n]),
 		})
 	}

@@ -13,21 +13,21 @@ import (
 // stepKind selects steps in which a program does something unnecessary. The cost is how much longer
 // these steps are than the others.
 type stepKind struct {
-	of func(events.Class) bool // the calls
-	is func(x *step, u use, p *process) bool
-	// whole: the cost is all extra time of such a step, not only the time of the calls.
-	whole bool
+	class func(events.Class) bool // the calls
+	match func(x *step, u use, p *process) bool
+	// allExtra: the cost is all extra time of such a step, not only the time of the calls.
+	allExtra bool
 	// extra: such a step may be one too many; then all of it is lost.
 	extra bool
 }
 
 const (
-	fewOf      = 4       // calls per slow call, at least
-	fewShare   = 0.8     // of the total time, that the few slow calls must take
-	fewLong    = 500_000 // ns that each of the few takes at least
-	copyCall   = 20_000  // fixed cost of a copy, ns
-	slowCopy   = 2       // slowest copy rate, bytes per ns
-	wholeTimes = 1.5     // bound of a step's loss to calls, as a multiple of their own time
+	minCallsPerSlow = 4       // calls per slow call, at least
+	minSlowShare    = 0.8     // of the total time, that the few slow calls must take
+	minSlowCall     = 500_000 // ns that each of the few takes at least
+	copyCall        = 20_000  // fixed cost of a copy, ns
+	slowCopy        = 2       // slowest copy rate, bytes per ns
+	maxLossRatio    = 1.5     // bound of a step's loss to calls, as a multiple of their own time
 )
 
 // cost is what steps of a kind cost a process's main thread.
@@ -39,7 +39,7 @@ type cost struct {
 	length         float64 // of these steps, ns
 	calls          float64
 	async          float64 // of own: in calls that only queue GPU work
-	few, long      float64 // as in use
+	slowest, long  float64 // as in use
 	first, last    int64   // Unix ns: of steps of the kind
 	worst          step
 	worstLost      int64
@@ -64,18 +64,18 @@ func (p *process) span() int64 { return max(p.to-p.from, 1) }
 
 // use sums up a step's calls of some operations.
 type use struct {
-	ns    int64
-	calls uint32
-	most  uint64 // bytes of the largest copy: its power of two
-	async int64  // of ns: in calls that only queue GPU work
-	few   uint32 // of calls: the few slow ones that took nearly all of the time
-	long  int64  // of ns: in the few slow calls
+	ns      int64
+	calls   uint32
+	most    uint64 // bytes of the largest copy: its power of two
+	async   int64  // of ns: in calls that only queue GPU work
+	slowest uint32 // of calls: the few slow ones that took nearly all of the time
+	long    int64  // of ns: in the few slow calls
 }
 
-func (x *step) use(of func(events.Class) bool) (u use) {
+func (x *step) use(selects func(events.Class) bool) (u use) {
 	for _, o := range x.own[:x.nown] {
 		class := classOf(o.op)
-		if of(class) {
+		if selects(class) {
 			ns := o.ns
 			if class == events.ClassMemcpy { // any longer copy waited for earlier GPU work
 				ns = min(ns, int64(o.seen)*(copyCall+(1<<o.size)/slowCopy))
@@ -85,8 +85,8 @@ func (x *step) use(of func(events.Class) bool) (u use) {
 				u.async += ns
 			}
 			u.calls += o.seen
-			if o.few*fewOf <= o.seen {
-				u.few += o.few
+			if o.slowest*minCallsPerSlow <= o.seen {
+				u.slowest += o.slowest
 				u.long += o.long
 			}
 			u.most = max(u.most, 1<<o.size)
@@ -118,12 +118,12 @@ func (w *Window) process(pid uint32) *process {
 	p := &process{pid: pid, costs: map[*stepKind]*cost{}}
 	w.processes[pid] = p
 	p.tid, p.list = w.steps(pid)
-	lengths := make([]weighed, 0, len(p.list))
-	b, launching := w.Book(pid), measuring(graphLaunch)
+	lengths := make([]weighted, 0, len(p.list))
+	b, launching := w.History(pid), measuring(graphLaunch)
 	for i := range p.list {
 		x := &p.list[i]
 		p.all += x.weight
-		lengths = append(lengths, weighed{x.length, x.weight})
+		lengths = append(lengths, weighted{x.length, x.weight})
 		if p.from == 0 || x.from < p.from {
 			p.from = x.from
 		}
@@ -151,17 +151,17 @@ func (w *Window) cost(pid uint32, kind *stepKind) *cost {
 
 // count adds up the cost of a kind.
 func (y *cost) count(e *Engine, kind *stepKind) {
-	steps, less := y.list, make([]weighed, len(y.list))
-	var rest [][]weighed // lengths of the other steps, by closing call
+	steps, less := y.list, make([]weighted, len(y.list))
+	var rest [][]weighted // lengths of the other steps, by closing call
 	var ops []events.Op
 	var at []int
 	for i := range steps {
 		x := &steps[i]
-		less[i] = weighed{x.length, x.weight}
+		less[i] = weighted{x.length, x.weight}
 		if x.period {
 			continue
 		}
-		if kind.is(x, x.use(kind.of), y.process) {
+		if kind.match(x, x.use(kind.class), y.process) {
 			y.steps += x.weight
 			at = append(at, i)
 			continue
@@ -170,7 +170,7 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 		if n == len(rest) {
 			rest = append(rest, nil)
 		}
-		rest[n] = append(rest[n], weighed{x.length - int64(e.others(x, kind.of, kind.whole)), x.weight})
+		rest[n] = append(rest[n], weighted{x.length - int64(e.others(x, kind.class, kind.allExtra)), x.weight})
 	}
 	for _, i := range at {
 		x := &steps[i]
@@ -179,7 +179,7 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 			base = quantile(thin(rest[n]), 0.5)
 			y.compared, y.base = true, base
 		}
-		less[i].v -= y.add(x, x.use(kind.of), base, int64(e.others(x, kind.of, kind.whole)), kind)
+		less[i].v -= y.add(x, x.use(kind.class), base, int64(e.others(x, kind.class, kind.allExtra)), kind)
 	}
 	y.without = quantile(less, 0.99)
 }
@@ -197,9 +197,9 @@ func indexOf(ops *[]events.Op, op events.Op) int {
 
 // others returns what a step lost to causes other than its own calls selected by of; with whole,
 // other than any of its own calls.
-func (e *Engine) others(x *step, of func(events.Class) bool, whole bool) (ns float64) {
+func (e *Engine) others(x *step, class func(events.Class) bool, allExtra bool) (ns float64) {
 	for _, g := range x.excess() {
-		if c := &e.causes.list[g.cause]; !c.call || !whole && !of(classOf(c.id.key.Op)) {
+		if c := &e.causes.list[g.cause]; !c.call || !allExtra && !class(classOf(c.id.key.Op)) {
 			ns += x.lossBy(g)
 		}
 	}
@@ -219,8 +219,8 @@ func (y *cost) add(x *step, u use, base, others int64, kind *stepKind) int64 {
 		lo, hi, lost = 0, x.length-others, 0
 	case kind.extra:
 		hi = x.length - others
-	case !kind.whole:
-		lost = min(lost, int64(wholeTimes*float64(u.ns)))
+	case !kind.allExtra:
+		lost = min(lost, int64(maxLossRatio*float64(u.ns)))
 		lo, hi = lost, lost
 	}
 	y.lost += x.weight * float64(max(lost, 0))
@@ -235,7 +235,7 @@ func (y *cost) see(x *step, u use, lost int64) {
 	y.length += x.weight * float64(x.length)
 	y.calls += x.weight * float64(u.calls)
 	y.async += x.weight * float64(u.async)
-	y.few += x.weight * float64(u.few)
+	y.slowest += x.weight * float64(u.slowest)
 	y.long += x.weight * float64(u.long)
 	if x.marks&ledger.MarkFree != 0 {
 		y.freed += x.weight
@@ -268,46 +268,46 @@ func (y *cost) finding(what string) Finding {
 
 // costly returns a Find of the cost of a kind of steps, for processes with at least least such
 // steps. of selects the operation that the finding names; what describes the calls.
-func costly(kind *stepKind, least float64, of func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
-	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+func costly(kind *stepKind, least float64, class func(events.Class) bool, what func(y *cost) string) func(*Window) []Finding {
+	return eachProcess(5e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.cost(b.PID, kind)
-		if y.steps < least || y.isFew() { // fewSlow reports these
+		if y.steps < least || y.isSkewed() { // slowCalls reports these
 			return x, false
 		}
 		x = y.finding(what(y))
-		x.Op = y.worstOp(of)
+		x.Op = y.worstOp(class)
 		return x, true
 	})
 }
 
-// isFew reports whether a few calls took nearly all of the time.
-func (u *use) isFew() bool {
-	return u.few > 0 && float64(u.long) >= fewShare*float64(u.ns) && u.long >= fewLong*int64(u.few)
+// isSkewed reports whether a few calls took nearly all of the time.
+func (u *use) isSkewed() bool {
+	return u.slowest > 0 && float64(u.long) >= minSlowShare*float64(u.ns) && u.long >= minSlowCall*int64(u.slowest)
 }
 
-func (y *cost) isFew() bool {
-	return y.few > 0 && y.long >= fewShare*y.own && y.long >= fewLong*y.few
+func (y *cost) isSkewed() bool {
+	return y.slowest > 0 && y.long >= minSlowShare*y.own && y.long >= minSlowCall*y.slowest
 }
 
-// fewSlow returns a Find of the cost of the few slow calls of a class among many in a step.
-func fewSlow(of func(events.Class) bool) func(*Window) []Finding {
-	kind := stepKind{of: of, is: func(_ *step, u use, _ *process) bool { return u.isFew() }}
-	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+// slowCalls returns a Find of the cost of the few slow calls of a class among many in a step.
+func slowCalls(class func(events.Class) bool) func(*Window) []Finding {
+	kind := stepKind{class: class, match: func(_ *step, u use, _ *process) bool { return u.isSkewed() }}
+	return eachProcess(5e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.cost(b.PID, &kind)
-		if y.steps < fewSteps {
+		if y.steps < minSlowSteps {
 			return x, false
 		}
 		x = y.finding("")
-		x.Op = y.worstOp(of)
+		x.Op = y.worstOp(class)
 		x.Group = "few"
 		x.Culprits[0].What = fmt.Sprintf("%.0f of %.0f %s a step: %s of %s in all",
-			max(y.few/y.steps, 1), y.calls/y.steps, x.Op, span(int64(y.long/y.steps)), span(int64(y.own/y.steps)))
+			max(y.slowest/y.steps, 1), y.calls/y.steps, x.Op, span(int64(y.long/y.steps)), span(int64(y.own/y.steps)))
 		return x, true
 	})
 }
 
-// fewSteps is the minimum number of steps with few slow calls.
-const fewSteps = 10
+// minSlowSteps is the minimum number of steps with few slow calls.
+const minSlowSteps = 10
 
 // better returns the findings of a, and those of b for other processes or with a larger loss.
 func better(a, b func(*Window) []Finding) func(*Window) []Finding {
@@ -315,10 +315,10 @@ func better(a, b func(*Window) []Finding) func(*Window) []Finding {
 		first := a(w)
 		out := first
 		for _, x := range b(w) {
-			told := func(o Finding) bool {
-				return o.PID == x.PID && float64(o.Lost) >= fewShare*float64(x.Lost) && float64(o.Lost) >= Rules[w.asking].Share*float64(o.Window)
+			reported := func(o Finding) bool {
+				return o.PID == x.PID && float64(o.Lost) >= minSlowShare*float64(x.Lost) && float64(o.Lost) >= Rules[w.running].Share*float64(o.Window)
 			}
-			if !slices.ContainsFunc(first, told) {
+			if !slices.ContainsFunc(first, reported) {
 				out = append(out, x)
 			}
 		}
@@ -327,13 +327,13 @@ func better(a, b func(*Window) []Finding) func(*Window) []Finding {
 }
 
 // worstOp returns the operation that took most of the worst step among the selected calls, or 0.
-func (y *cost) worstOp(of func(events.Class) bool) (op events.Op) {
+func (y *cost) worstOp(class func(events.Class) bool) (op events.Op) {
 	if y.worst.record == nil {
 		return 0
 	}
 	most := int64(0)
 	for _, o := range y.worst.own[:y.worst.nown] {
-		if of(classOf(o.op)) && o.ns > most {
+		if class(classOf(o.op)) && o.ns > most {
 			op, most = o.op, o.ns
 		}
 	}

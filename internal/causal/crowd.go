@@ -24,7 +24,7 @@ func (e *Engine) crowd(v *verdict) {
 }
 
 func (e *Engine) crowdOf(v *verdict, rule int) {
-	var told int
+	var reported int
 	var all float64
 	var most *tally
 	for _, y := range v.tally {
@@ -33,7 +33,7 @@ func (e *Engine) crowdOf(v *verdict, rule int) {
 		}
 		all += y.lost
 		if v.enough(y) {
-			told++
+			reported++
 		}
 		if most == nil || y.lost > most.lost {
 			most = y
@@ -45,13 +45,13 @@ func (e *Engine) crowdOf(v *verdict, rule int) {
 	if most.lost < standsOut*all {
 		most = nil
 	} else {
-		told--
+		reported--
 	}
 	least := crowdSize
 	if e.kept[chainID(v.s.pid, Rules[rule].Name, crowdOf)] != nil {
 		least--
 	}
-	if told < least {
+	if reported < least {
 		return
 	}
 	sum := &tally{rule: rule, group: crowdOf, by: map[uint32]float64{}}

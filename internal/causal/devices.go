@@ -22,14 +22,14 @@ const (
 // devices has the facts of the last minute's ticks about GPUs, their faults, and the ranks that use
 // several GPUs.
 type devices struct {
-	gpus   []gpuAt
+	gpus   []gpuSample
 	called []called
-	lates  []tick.Late
+	lates  []tick.Straggler
 	xids   []tick.Xid
 }
 
-// gpuAt is the state of a GPU at a tick.
-type gpuAt struct {
+// gpuSample is the state of a GPU at a tick.
+type gpuSample struct {
 	from, to int64
 	tick.GPU
 }
@@ -46,7 +46,7 @@ func (d *devices) note(t *tick.Tick) {
 	to := t.Time.UnixNano()
 	old := to - windowSeconds*1e9
 	for i := range t.GPUs {
-		d.gpus = append(d.gpus, gpuAt{to - int64(t.Window), to, t.GPUs[i]})
+		d.gpus = append(d.gpus, gpuSample{to - int64(t.Window), to, t.GPUs[i]})
 	}
 	for i := range t.RollCalls {
 		c := &t.RollCalls[i]
@@ -58,9 +58,9 @@ func (d *devices) note(t *tick.Tick) {
 	}
 	d.lates = append(d.lates, t.Lates...)
 	d.xids = append(d.xids, t.Xids...)
-	d.gpus = recent(d.gpus, maxCalled*8, func(g *gpuAt) bool { return g.to < old })
+	d.gpus = recent(d.gpus, maxCalled*8, func(g *gpuSample) bool { return g.to < old })
 	d.called = recent(d.called, maxCalled, func(c *called) bool { return c.to < old })
-	d.lates = recent(d.lates, maxLate, func(l *tick.Late) bool { return l.To < old })
+	d.lates = recent(d.lates, maxLate, func(l *tick.Straggler) bool { return l.To < old })
 	d.xids = recent(d.xids, maxXids, func(x *tick.Xid) bool { return x.Time < old })
 }
 
@@ -77,7 +77,7 @@ func recent[T any](list []T, most int, old func(*T) bool) []T {
 // number or the UUID that it has there. It returns "" if the GPU is unknown, or the process uses
 // several.
 func (w *Window) deviceOf(pid uint32) string {
-	if b := w.Book(pid); b != nil {
+	if b := w.History(pid); b != nil {
 		return b.device
 	}
 	return ""
@@ -119,7 +119,7 @@ func (w *Window) called(pid uint32) events.Name {
 	if name, ok := w.name(pid); ok {
 		return name
 	}
-	if b := w.Book(pid); b != nil {
+	if b := w.History(pid); b != nil {
 		return events.NameOf(b.Comm)
 	}
 	return events.Name{}
@@ -161,7 +161,7 @@ func (w *Window) neighbours(pid uint32, device string, from, to int64) (out []ne
 	if device == "" {
 		return nil
 	}
-	for _, b := range w.Books() {
+	for _, b := range w.Histories() {
 		if b.PID == pid || w.deviceOf(b.PID) != device {
 			continue
 		}
@@ -189,7 +189,7 @@ const leastLaunches = 20
 
 // neighbour is another process on a GPU.
 type neighbour struct {
-	*Book
+	*ProcessHistory
 	launches float64 // per second
 }
 

@@ -6,7 +6,7 @@
 // minute, and returns findings. The engine does everything else, in this order:
 //
 //  1. Take in steps and ticks. [Engine.Add] keeps a sample of each thread's steps (series.go).
-//     [Engine.Tick] keeps the facts of processes, the host and GPUs (books.go, host.go,
+//     [Engine.Tick] keeps the facts of processes, the host and GPUs (history.go, host.go,
 //     devices.go) and what ingero shed to spare the traced processes (sights.go).
 //  2. Attribute each wait of a step, and each operation's own time in it, to the first rule
 //     that claims it, and to a culprit (attribute.go). A culprit has a root: whether its thread
@@ -42,7 +42,7 @@
 //
 // A rule is one file and one row in the table (rules.go). Its [Claims] select its parts of a step,
 // their baseline, and the culprit. Its Find is a function of the window; the makers [claimed],
-// [takesOver], [eachProcess], [costly], [failing], [noRoom], [reclaimed], [rollCalls] and [shifts]
+// [takeOver], [eachProcess], [costly], [failing], [noRoom], [reclaimed], [rollCalls] and [shifts]
 // make the usual ones. A rule that needs several processes asks the window for the steps of each;
 // they stay valid as long as the window.
 //

@@ -15,19 +15,19 @@ const (
 
 // Engine finds causes. It is not safe for concurrent use.
 type Engine struct {
-	agent   uint32
-	series  map[uint32]*series // by TID
-	causes  causes
-	quota   quotas // steps kept per second and series
-	ticks   uint64
-	have    Needs
-	kept    map[string]*tick.Chain // by ID
-	books   map[uint32]*Book
-	host    []HostAt // host events of the last minute, oldest first
-	devices devices
-	kin     kin
-	unseen  []unseen // shedding levels active in the last minute
-	scratch scratch
+	agent     uint32
+	series    map[uint32]*series // by TID
+	causes    causes
+	quota     quotas // steps kept per second and series
+	ticks     uint64
+	have      Needs
+	kept      map[string]*tick.Chain // by ID
+	histories map[uint32]*ProcessHistory
+	host      []HostSample // host events of the last minute, oldest first
+	devices   devices
+	relations relations
+	unseen    []unseen // shedding levels active in the last minute
+	scratch   scratch
 }
 
 // New returns an engine without steps. agentPID is the PID of ingero itself, a culprit like any
@@ -35,7 +35,7 @@ type Engine struct {
 func New(agentPID uint32) *Engine {
 	return &Engine{
 		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
-		quota: quotaOf(maxRecords), kept: map[string]*tick.Chain{}, books: map[uint32]*Book{},
+		quota: quotaOf(maxRecords), kept: map[string]*tick.Chain{}, histories: map[uint32]*ProcessHistory{},
 	}
 }
 
@@ -52,7 +52,7 @@ func (e *Engine) add(s *ledger.Step) {
 		return
 	}
 	x.period = s.Period
-	e.kin.add(s)
+	e.relations.add(s)
 	if len(s.Waits) > 0 {
 		e.have |= NeedWaits
 	}
@@ -94,7 +94,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	for _, b := range p.Blocked {
 		r.blocked += b
 	}
-	list := parts(e.scratch.parts[:0], s, &e.kin)
+	list := parts(e.scratch.parts[:0], s, &e.relations)
 	e.scratch.parts = list
 	for i := range list {
 		if n, ok := e.causes.attribute(&list[i]); ok {
@@ -108,7 +108,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 			seen += o.Seen
 		}
 		if o := &s.Ops[i]; o.Op != 0 && o.Seen > 0 {
-			r.keepOwn(ownTime{o.Own, o.Seen, max(o.Count, o.Seen), o.Op, o.Size, o.Few, o.FewNS})
+			r.keepOwn(ownTime{o.Own, o.Seen, max(o.Count, o.Seen), o.Op, o.Size, o.Slowest, o.SlowestNS})
 		}
 	}
 	r.unseen = seen < s.Launches || r.shed&uncounted != 0
@@ -174,22 +174,22 @@ func (r *record) keepOwn(o ownTime) {
 
 // Tick returns the chains of a tick, the most severe first, and the causes that cannot be reported.
 // It does not modify the tick.
-func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.Untold) {
+func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.BlindSpot) {
 	e.ticks++
 	e.note(t)
-	e.kin.note(t)
-	e.has(t)
+	e.relations.note(t)
+	e.noteInputs(t)
 	e.look(t)
 	w := e.window(t)
 	w.claim()
 	found := leaveOut(merge(w.find()))
-	chains := e.tell(found, t)
+	chains := e.reportChains(found, t)
 	e.forget(t.Time.Unix())
-	return chains, e.untold()
+	return chains, e.blindSpots()
 }
 
-// tell returns the chains of the findings, and earlier chains that are still kept.
-func (e *Engine) tell(found []*Finding, t *tick.Tick) []tick.Chain {
+// reportChains returns the chains of the findings, and earlier chains that are still kept.
+func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
 	again := map[string]bool{}
 	for _, x := range found {
 		again[x.id] = true
@@ -218,8 +218,8 @@ func (e *Engine) tell(found []*Finding, t *tick.Tick) []tick.Chain {
 	return chains
 }
 
-// has records which inputs a tick contains.
-func (e *Engine) has(t *tick.Tick) {
+// noteInputs records which inputs a tick contains.
+func (e *Engine) noteInputs(t *tick.Tick) {
 	for _, x := range []struct {
 		need  Needs
 		there bool

@@ -238,7 +238,7 @@ func TestBounded(t *testing.T) {
 	records := 0
 	for _, s := range e.series {
 		for i := range s.slots {
-			records += len(s.slots[i].held.list) + len(s.slots[i].free.list)
+			records += len(s.slots[i].excess.list) + len(s.slots[i].free.list)
 		}
 	}
 	if len(e.series) > maxSeries || len(e.causes.list) > maxCauses || records > 2*maxRecords {

@@ -55,9 +55,9 @@ type scratch struct {
 	samples []sample
 	steps   []step   // of the thread under judgment
 	main    [][]step // of main threads
-	values  []weighed
+	values  []weighted
 	span    float64 // ns: of all steps of the thread under judgment
-	normal  map[waitsOf]waitBaseline
+	normal  map[baselineKey]waitBaseline
 	parts   []Part
 }
 
@@ -146,7 +146,7 @@ func (e *Engine) excessOfCalls(steps []step, pid uint32) {
 func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 	mask := measuring(like.op)
 	alike := func(x *step) *ownTime {
-		if o := x.ofOp(like); o != nil && x.shed&mask == as {
+		if o := x.lookupOwn(like); o != nil && x.shed&mask == as {
 			return o
 		}
 		return nil
@@ -160,11 +160,11 @@ func (e *Engine) excessOfOp(steps []step, pid uint32, like ownTime, as shed) {
 		x := &steps[i]
 		switch o := alike(x); {
 		case o != nil && low > 0:
-			v = append(v, weighed{o.ns / int64(o.seen), x.weight})
+			v = append(v, weighted{o.ns / int64(o.seen), x.weight})
 		case o != nil:
-			v = append(v, weighed{o.ns / int64(o.seen), x.weight * float64(o.all) / float64(o.seen)})
+			v = append(v, weighted{o.ns / int64(o.seen), x.weight * float64(o.all) / float64(o.seen)})
 		case low > 0 && x.shed&mask == as && x.lacks(like.op): // its calls were fast
-			v = append(v, weighed{low, x.weight})
+			v = append(v, weighted{low, x.weight})
 		}
 	}
 	e.scratch.values = v
@@ -206,7 +206,7 @@ func maxBaseline(op events.Op) int64 {
 	return 0
 }
 
-func (r *record) ofOp(like ownTime) *ownTime {
+func (r *record) lookupOwn(like ownTime) *ownTime {
 	for i := range r.own[:r.nown] {
 		if o := &r.own[i]; o.op == like.op && o.size == like.size {
 			return o

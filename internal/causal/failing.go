@@ -43,7 +43,7 @@ func (w *Window) failingOf(s *tick.State, after bool, codes []int32) (x Finding,
 		return x, false
 	}
 	to := w.Now()
-	if b := w.Book(s.PID); b != nil && b.Ended != 0 {
+	if b := w.History(s.PID); b != nil && b.Ended != 0 {
 		to = b.Ended
 	}
 	from := max(first.First, w.Now()-windowSeconds*1e9)
@@ -59,7 +59,7 @@ func (w *Window) failingOf(s *tick.State, after bool, codes []int32) (x Finding,
 // works reports whether a process has launched something since a time. With after, only seconds
 // that are surely later count.
 func (w *Window) works(pid uint32, since int64, after bool) bool {
-	b := w.Book(pid)
+	b := w.History(pid)
 	if b == nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func (w *Window) works(pid uint32, since int64, after bool) bool {
 
 // goesOn reports whether calls of a process failed in its last second.
 func (w *Window) goesOn(pid uint32) bool {
-	b := w.Book(pid)
+	b := w.History(pid)
 	if b == nil || len(b.Seconds) < 2 || b.Ended != 0 {
 		return false
 	}

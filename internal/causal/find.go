@@ -25,13 +25,13 @@ type Finding struct {
 	Timeline   []tick.Moment
 
 	// Filled by the engine.
-	excess int64 // ns
-	notIt  []string
-	spread []tick.Loss
-	rule   *Rule
-	id     string // of the chain
-	judged bool
-	taken  bool // taken over from another rule
+	excess   int64 // ns
+	ruledOut []string
+	spread   []tick.Loss
+	rule     *Rule
+	id       string // of the chain
+	judged   bool
+	taken    bool // taken over from another rule
 }
 
 // assign gives a finding to a rule.
@@ -39,7 +39,7 @@ func (x *Finding) assign(r *Rule) { x.rule, x.id = r, chainID(x.PID, r.Name, x.G
 
 // findings has the findings in a window, by index of the rule.
 type findings struct {
-	asking  int                  // rule whose Find runs
+	running int                  // rule whose Find runs
 	ran     [maxRules]bool       // Find has run, or runs
 	claimed [maxRules][]Finding  // cost of the claimed parts, judged
 	found   [maxRules][]*Finding // result of Find, judged
@@ -48,7 +48,7 @@ type findings struct {
 // find runs the Find of all rules.
 func (w *Window) find() (all []*Finding) {
 	for r := range Rules {
-		w.ask(r)
+		w.runRule(r)
 	}
 	for r := range Rules {
 		all = append(all, w.found[r]...)
@@ -56,14 +56,14 @@ func (w *Window) find() (all []*Finding) {
 	return all
 }
 
-// ask returns the findings of a rule that no other rule took over. It runs the rule's Find once: a
-// rule may use findings of a later rule in the table.
-func (w *Window) ask(r int) []*Finding {
+// runRule returns the findings of a rule that no other rule took over. It runs the rule's Find
+// once: a rule may use findings of a later rule in the table.
+func (w *Window) runRule(r int) []*Finding {
 	if w.ran[r] {
 		return w.found[r]
 	}
-	was := w.asking
-	w.ran[r], w.asking = true, r
+	was := w.running
+	w.ran[r], w.running = true, r
 	find := Rules[r].Find
 	if find == nil {
 		find = (*Window).Claimed
@@ -73,16 +73,16 @@ func (w *Window) ask(r int) []*Finding {
 			w.found[r] = append(w.found[r], &x)
 		}
 	}
-	w.asking = was
+	w.running = was
 	return w.found[r]
 }
 
 // foundBy returns the findings of the named rule that no other rule took over.
-func (w *Window) foundBy(name string) []*Finding { return w.ask(ruleNamed(name)) }
+func (w *Window) foundBy(name string) []*Finding { return w.runRule(ruleNamed(name)) }
 
 // Claimed returns the cost of the calling rule's claimed parts: netted, added up by cause, judged,
 // without losses that are too small.
-func (w *Window) Claimed() []Finding { return w.claimed[w.asking] }
+func (w *Window) Claimed() []Finding { return w.claimed[w.running] }
 
 // claimed returns a Find that keeps the claimed findings for which keep returns true. keep may
 // complete them.
@@ -98,12 +98,12 @@ func claimed(keep func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	}
 }
 
-// takesOver returns a Find that takes over those findings of the named rules for which take returns
+// takeOver returns a Find that takes over those findings of the named rules for which take returns
 // true. take may change them. If several rules would take over a finding, the first in the table
 // gets it.
-func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Window) []Finding {
+func takeOver(names []string, take func(w *Window, x *Finding) bool) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
-		rule := &Rules[w.asking]
+		rule := &Rules[w.running]
 		for _, name := range names {
 			var rest []*Finding
 			for _, x := range w.foundBy(name) {
@@ -121,9 +121,9 @@ func takesOver(names []string, take func(w *Window, x *Finding) bool) func(*Wind
 }
 
 // eachProcess returns a Find that runs find for each process that made calls in the last ns.
-func eachProcess(ns int64, find func(w *Window, b *Book) (x Finding, ok bool)) func(*Window) []Finding {
+func eachProcess(ns int64, find func(w *Window, b *ProcessHistory) (x Finding, ok bool)) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
-		for _, b := range w.Books() {
+		for _, b := range w.Histories() {
 			if n := len(b.Seconds); n == 0 || w.Now()-b.Seconds[n-1].To > ns {
 				continue
 			}
@@ -135,7 +135,7 @@ func eachProcess(ns int64, find func(w *Window, b *Book) (x Finding, ok bool)) f
 	}
 }
 
-// both returns a Find that returns the findings of a and b.
-func both(a, b func(*Window) []Finding) func(*Window) []Finding {
+// joinFinds returns a Find that returns the findings of a and b.
+func joinFinds(a, b func(*Window) []Finding) func(*Window) []Finding {
 	return func(w *Window) []Finding { return append(a(w), b(w)...) }
 }

@@ -19,8 +19,8 @@ func TestTakesOver(t *testing.T) {
 	}
 	before := w.claimed[taken][0].id
 	take := func(rule string, pid uint32) []Finding {
-		w.asking = ruleNamed(rule)
-		return takesOver([]string{cpuTaken.Name}, func(_ *Window, x *Finding) bool { return x.PID == pid })(w)
+		w.running = ruleNamed(rule)
+		return takeOver([]string{cpuTaken.Name}, func(_ *Window, x *Finding) bool { return x.PID == pid })(w)
 	}
 	got := take(burstOfPrograms.Name, 7)
 	if len(got) != 1 || got[0].Group != before {

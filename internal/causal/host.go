@@ -5,25 +5,25 @@ import (
 	"ingero/pkg/events"
 )
 
-// HostAt is a host sum of one tick.
-type HostAt struct {
+// HostSample is a host sum of one tick.
+type HostSample struct {
 	From, To int64 // Unix ns
 	tick.HostSum
 }
 
 // about reports whether a host sum is within a second of a finding's time.
-func about(h *HostAt, x *Finding) bool {
+func about(h *HostSample, x *Finding) bool {
 	return h.To >= x.From-1e9 && h.From <= x.To+1e9
 }
 
 // sum adds up the events of a kind about the time of a finding, for one process or, with PID 0, for
 // all.
-func (w *Window) sum(kind tick.HostEvent, pid uint32, x *Finding) HostAt {
-	return w.sumOf(kind, x, func(h *HostAt) bool { return pid == 0 || h.PID == pid })
+func (w *Window) sum(kind tick.HostEvent, pid uint32, x *Finding) HostSample {
+	return w.sumOf(kind, x, func(h *HostSample) bool { return pid == 0 || h.PID == pid })
 }
 
 // sumOf adds up the wanted events of a kind about the time of a finding.
-func (w *Window) sumOf(kind tick.HostEvent, x *Finding, wanted func(*HostAt) bool) (out HostAt) {
+func (w *Window) sumOf(kind tick.HostEvent, x *Finding, wanted func(*HostSample) bool) (out HostSample) {
 	for i := range w.host {
 		h := &w.host[i]
 		if h.Kind != kind || !about(h, x) || !wanted(h) {

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	mediumShare = 0.015 // of the observed time
-	highShare   = 0.02
-	leastLost   = 100 * time.Millisecond
-	oneIsEnough = 250 * time.Millisecond // lost by one cause: no recurrence needed
+	mediumShare  = 0.015 // of the observed time
+	highShare    = 0.02
+	leastLost    = 100 * time.Millisecond
+	decisiveLoss = 250 * time.Millisecond // lost by one cause: no recurrence needed
 	// burstShare is the multiple of a rule's share that makes a burst in tick.SpreadStep worth
 	// reporting, though it is small over the minute.
 	burstShare = 3
@@ -52,7 +52,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 
 // known returns for how long a process has been known, ns, at most a minute.
 func (w *Window) known(pid uint32) int64 {
-	if b := w.Book(pid); b != nil && len(b.Seconds) > 0 {
+	if b := w.History(pid); b != nil && len(b.Seconds) > 0 {
 		return b.Seconds[len(b.Seconds)-1].To - b.Seconds[0].From
 	}
 	return max(int64(w.Tick.Window), 1)

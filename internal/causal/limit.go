@@ -39,9 +39,9 @@ func (w *Window) limit(x *Finding, kind tick.LimitKind) (best tick.Limit, ok boo
 // user sums up the threads of one name that used up a quota.
 type user struct {
 	events.Thread
-	whose tick.Whose
-	count int
-	ns    uint64
+	relation tick.Relation
+	count    int
+	ns       uint64
 }
 
 const (
@@ -62,18 +62,18 @@ func (w *Window) quotaUsers(x *Finding, cpus float64) (out []user) {
 		count, name, _ := strings.Cut(h.Object, " ")
 		n, err := strconv.Atoi(count)
 		who := events.Thread{PID: h.PID, TID: h.PID, Name: events.NameOf(name)}
-		whose := w.e.kin.whose(x.PID, &who)
-		if whose == tick.OfStranger && !w.aloneThrottled(x) || err != nil {
+		relation := w.e.relations.relation(x.PID, &who)
+		if relation == tick.RelationStranger && !w.aloneThrottled(x) || err != nil {
 			continue
 		}
-		if whose == tick.OfStranger { // in its cgroup, with an unknown parent
-			whose = tick.OfWorker
+		if relation == tick.RelationStranger { // in its cgroup, with an unknown parent
+			relation = tick.RelationWorker
 		}
 		all += h.NS
-		each = addUser(each, user{who, whose, n, h.NS}, ofOneProcess, func(a, b int) int { return max(a, b) })
+		each = addUser(each, user{who, relation, n, h.NS}, sameProcess, func(a, b int) int { return max(a, b) })
 	}
 	for _, u := range each {
-		out = addUser(out, u, ofOneKind, func(a, b int) int { return a + b })
+		out = addUser(out, u, sameRelation, func(a, b int) int { return a + b })
 	}
 	slices.SortStableFunc(out, func(a, b user) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.PID, b.PID)) })
 	out = slices.DeleteFunc(out, func(u user) bool {
@@ -94,12 +94,12 @@ func addUser(out []user, u user, alike func(a, b *user) bool, count func(a, b in
 	return out
 }
 
-func ofOneProcess(a, b *user) bool { return a.PID == b.PID }
-func ofOneKind(a, b *user) bool    { return a.whose == b.whose }
+func sameProcess(a, b *user) bool  { return a.PID == b.PID }
+func sameRelation(a, b *user) bool { return a.relation == b.relation }
 
 // aloneThrottled reports whether no other process hit a quota about the time of a finding.
 func (w *Window) aloneThrottled(x *Finding) bool {
-	return !slices.ContainsFunc(w.host, func(h HostAt) bool {
+	return !slices.ContainsFunc(w.host, func(h HostSample) bool {
 		return h.Kind == tick.HostLimit && h.PID != x.PID && h.NS > 0 && about(&h, x)
 	})
 }
@@ -115,7 +115,7 @@ func throttledBy(w *Window, x *Finding) bool {
 	}
 	for _, u := range w.quotaUsers(x, l.CPUs()) {
 		x.Culprits = append(x.Culprits, tick.Culprit{
-			Thread: u.Thread, Root: tick.Root{Whose: u.whose, Did: tick.DidCrowd},
+			Thread: u.Thread, Root: tick.Root{Whose: u.relation, Did: tick.ActivityCrowd},
 			What: fmt.Sprintf("%d threads, %s of CPU time", u.count, span(int64(u.ns))), Lost: time.Duration(x.Lost),
 		})
 	}

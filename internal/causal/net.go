@@ -21,8 +21,9 @@ type normal struct {
 	largeShare float64
 }
 
-// few is the number of steps needed to estimate the share of an excess that reaches the length.
-const few = 3
+// minExcessSteps is the number of steps needed to estimate the share of an excess that reaches the
+// length.
+const minExcessSteps = 3
 
 // normal finds the normal step of one kind.
 func (e *Engine) normal(steps []step, s *series) normal {
@@ -32,9 +33,9 @@ func (e *Engine) normal(steps []step, s *series) normal {
 	for i := range steps {
 		x := &steps[i]
 		all += x.weight
-		if !x.held() {
+		if !x.hasExcess() {
 			free += x.weight
-			v = append(v, weighed{x.length, x.weight})
+			v = append(v, weighted{x.length, x.weight})
 		}
 	}
 	e.scratch.values = v
@@ -49,8 +50,8 @@ func (e *Engine) normal(steps []step, s *series) normal {
 	return n
 }
 
-// held reports whether a step has a significant excess.
-func (x *step) held() bool { return x.sum >= max(leastSlow, x.length/100) }
+// hasExcess reports whether a step has a significant excess.
+func (x *step) hasExcess() bool { return x.sum >= max(leastSlow, x.length/100) }
 
 // own returns how much longer than normal a step was. If the next step is shorter in return,
 // because the program keeps a pace or had work queued beyond the step, that time is subtracted.
@@ -68,7 +69,7 @@ func (e *Engine) shares(steps []step, n *normal) {
 	var host [maxRules]ratio
 	var critical ratio
 	for i := range steps {
-		if x := &steps[i]; x.held() && x.critical*10 < x.sum {
+		if x := &steps[i]; x.hasExcess() && x.critical*10 < x.sum {
 			host[e.rule(x)].add(x, n.own(x), x.sum)
 		}
 	}
@@ -77,7 +78,7 @@ func (e *Engine) shares(steps []step, n *normal) {
 	}
 	for i := range steps {
 		x := &steps[i]
-		if x.held() && x.critical*2 >= x.sum && x.loss.Min == x.loss.Max {
+		if x.hasExcess() && x.critical*2 >= x.sum && x.loss.Min == x.loss.Max {
 			known := float64(x.sum-x.critical) * n.hostShare(x, e.rule(x))
 			critical.add(x, n.own(x)-int64(known), x.critical)
 		}
@@ -100,7 +101,7 @@ func (r *ratio) add(x *step, own, excess int64) {
 }
 
 func (r *ratio) value() float64 {
-	if r.steps < few || r.all <= 0 {
+	if r.steps < minExcessSteps || r.all <= 0 {
 		return math.NaN()
 	}
 	return clamp(r.reached / r.all)
@@ -150,7 +151,7 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 	middle := func(p []point, f func(*point) int64) int64 {
 		v := e.scratch.values[:0]
 		for i := range p {
-			v = append(v, weighed{f(&p[i]), p[i].w})
+			v = append(v, weighted{f(&p[i]), p[i].w})
 		}
 		e.scratch.values = v
 		return quantile(thin(v), 0.5)
@@ -159,7 +160,7 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 	length := func(p *point) int64 { return p.l }
 	third := len(p) / 3
 	share, critical := s.reach(steps), 1.0
-	if third >= few {
+	if third >= minExcessSteps {
 		least, most := p[:third], p[len(p)-third:]
 		if d := middle(most, excess) - middle(least, excess); d*5 >= middle(most, excess) && d > 0 {
 			share = clamp(float64(middle(most, length)-middle(least, length)) / float64(d))
@@ -172,12 +173,12 @@ func (e *Engine) slope(steps []step, n *normal, s *series) {
 	}
 	n.critical = critical
 	// The GPU may hide a small excess but not a much larger one.
-	if third < few {
+	if third < minExcessSteps {
 		return
 	}
 	from := timesLarge * middle(p[len(p)-third:], excess)
 	at := sort.Search(len(p), func(i int) bool { return p[i].d >= from })
-	if large := p[at:]; from > 0 && len(large) >= few {
+	if large := p[at:]; from > 0 && len(large) >= minExcessSteps {
 		n.large = from
 		n.largeShare = clamp(float64(middle(large, length)-n.length) / float64(middle(large, excess)))
 	}
@@ -211,7 +212,7 @@ func (s *series) reach(steps []step) float64 {
 	kind := steps[0].kind >> 8
 	last := &s.reached[kind%maxKinds]
 	switch {
-	case seen.all > 0 && (unseen.steps == 0 || seen.steps >= few):
+	case seen.all > 0 && (unseen.steps == 0 || seen.steps >= minExcessSteps):
 		*last = reached{kind, clamp(1 - seen.behind/seen.all)}
 		return last.share
 	case unseen.all > 0 && last.kind == kind && kind != 0:

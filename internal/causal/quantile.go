@@ -9,14 +9,14 @@ import (
 // maxSorted bounds the values sorted for a quantile; longer inputs are sampled evenly.
 const maxSorted = 512
 
-// weighed is a value with its weight.
-type weighed struct {
+// weighted is a value with its weight.
+type weighted struct {
 	v int64
 	w float64
 }
 
 // thin returns at most maxSorted of the values, sampled evenly. It keeps their order.
-func thin(x []weighed) []weighed {
+func thin(x []weighted) []weighted {
 	if len(x) <= maxSorted {
 		return x
 	}
@@ -28,11 +28,11 @@ func thin(x []weighed) []weighed {
 
 // quantile returns the smallest value that at least the share q of the weight does not exceed. It
 // sorts x. It is 0 for an empty x.
-func quantile(x []weighed, q float64) int64 {
+func quantile(x []weighted, q float64) int64 {
 	if len(x) == 0 {
 		return 0
 	}
-	slices.SortFunc(x, func(a, b weighed) int { return cmp.Compare(a.v, b.v) })
+	slices.SortFunc(x, func(a, b weighted) int { return cmp.Compare(a.v, b.v) })
 	var sum float64
 	for i := range x {
 		sum += x[i].w
@@ -47,7 +47,7 @@ func quantile(x []weighed, q float64) int64 {
 }
 
 // spread returns half the interquartile range of x, which quantile has sorted.
-func spread(x []weighed) int64 {
+func spread(x []weighted) int64 {
 	if len(x) < 4 {
 		return 0
 	}
@@ -65,7 +65,7 @@ const (
 // levels returns the lower of two levels that values in time order stay on for a while each. ok is
 // false if there are not clearly two. The fewer values a run has, the further its median varies by
 // chance. The threshold fits waits for a disk, which are often short and sometimes long.
-func levels(x []weighed) (lower int64, ok bool) {
+func levels(x []weighted) (lower int64, ok bool) {
 	bins, size := stretches(x)
 	if len(bins) < leastBins {
 		return 0, false
@@ -78,7 +78,7 @@ func levels(x []weighed) (lower int64, ok bool) {
 // rises returns the usual value where values in time order clearly stay on a higher level for a
 // while. ok is false if there is no higher level, or it may be chance: some values are high at all
 // times.
-func rises(x []weighed) (usual int64, ok bool) {
+func rises(x []weighted) (usual int64, ok bool) {
 	size := stretchSize(len(x))
 	var means []float64
 	var within float64 // variance
@@ -97,7 +97,7 @@ func rises(x []weighed) (usual int64, ok bool) {
 	if high < max(low*apart(size), low+chance, leastGrowth) {
 		return 0, false
 	}
-	var lower []weighed
+	var lower []weighted
 	for i, mean := range means {
 		if mean < (low+high)/2 {
 			lower = append(lower, x[i*size:(i+1)*size]...)
@@ -109,7 +109,7 @@ func rises(x []weighed) (usual int64, ok bool) {
 // surely is the number of standard errors that a difference beyond chance has.
 const surely = 4
 
-func moments(x []weighed) (mean, variance float64) {
+func moments(x []weighted) (mean, variance float64) {
 	var all float64
 	for _, v := range x {
 		all += v.w
@@ -124,7 +124,7 @@ func moments(x []weighed) (mean, variance float64) {
 
 // stretches returns the medians of runs of successive values, in ascending order, and the size of a
 // run.
-func stretches(x []weighed) (middles []int64, size int) {
+func stretches(x []weighted) (middles []int64, size int) {
 	size = stretchSize(len(x))
 	for ; len(x) >= size; x = x[size:] {
 		middles = append(middles, quantile(slices.Clone(x[:size]), 0.5))

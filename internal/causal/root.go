@@ -6,13 +6,13 @@ import (
 	"ingero/pkg/events"
 )
 
-// didOf maps the reason of a blocked thread to what it did. For a disk, the system call says
+// activities maps the reason of a blocked thread to what it did. For a disk, the system call says
 // whether it read or wrote.
-var didOf = map[events.Reason]tick.Did{
-	events.ReasonDisk: tick.DidRead, events.ReasonFile: tick.DidRead, events.ReasonFault: tick.DidPage,
-	events.ReasonSocket: tick.DidPeer, events.ReasonPoll: tick.DidPeer, events.ReasonPipe: tick.DidPeer, events.ReasonChild: tick.DidPeer,
-	events.ReasonSleep: tick.DidSleep, events.ReasonLock: tick.DidLock, events.ReasonGIL: tick.DidLock,
-	events.ReasonGPU: tick.DidGPU, events.ReasonDevice: tick.DidGPU,
+var activities = map[events.Reason]tick.Activity{
+	events.ReasonDisk: tick.ActivityRead, events.ReasonFile: tick.ActivityRead, events.ReasonFault: tick.ActivityPage,
+	events.ReasonSocket: tick.ActivityPeer, events.ReasonPoll: tick.ActivityPeer, events.ReasonPipe: tick.ActivityPeer, events.ReasonChild: tick.ActivityPeer,
+	events.ReasonSleep: tick.ActivitySleep, events.ReasonLock: tick.ActivityLock, events.ReasonGIL: tick.ActivityLock,
+	events.ReasonGPU: tick.ActivityGPU, events.ReasonDevice: tick.ActivityGPU,
 }
 
 // writes has the system calls that wait until data is on a disk.
@@ -34,37 +34,37 @@ func (p *Part) root() tick.Root {
 	switch {
 	case p.State == 0:
 		return tick.Root{}
-	case p.State != events.WaitBlocked && p.Whose.OfJob():
-		return tick.Root{Whose: p.Whose, Did: tick.DidCrowd}
+	case p.State != events.WaitBlocked && p.Relation.InJob():
+		return tick.Root{Whose: p.Relation, Did: tick.ActivityCrowd}
 	case p.State != events.WaitBlocked, p.Busy:
-		return tick.Root{Whose: p.Whose, Did: tick.DidCompute}
+		return tick.Root{Whose: p.Relation, Did: tick.ActivityCompute}
 	}
-	r := tick.Root{Whose: tick.OfItself, Did: p.did()}
+	r := tick.Root{Whose: tick.RelationSelf, Did: p.did()}
 	switch {
-	case r.Did == tick.DidNotKnown:
+	case r.Did == tick.ActivityUnknown:
 		return tick.Root{}
 	case p.Via.TID != 0:
-		r.Whose = p.ViaWhose
-	case p.Who.TID != 0 && (r.Did == tick.DidLock || r.Did == tick.DidPeer): // the other thread acts
-		r.Whose = p.Whose
+		r.Whose = p.ViaRelation
+	case p.Who.TID != 0 && (r.Did == tick.ActivityLock || r.Did == tick.ActivityPeer): // the other thread acts
+		r.Whose = p.Relation
 	}
 	return r
 }
 
 // did returns what the thread of a blocked part did.
-func (p *Part) did() tick.Did {
-	d := didOf[p.Reason]
+func (p *Part) did() tick.Activity {
+	d := activities[p.Reason]
 	if p.Flags&events.WaitIO != 0 && p.Reason != events.ReasonFault {
-		d = tick.DidRead
+		d = tick.ActivityRead
 	}
-	if d == tick.DidRead && writes[p.Call] {
-		return tick.DidWrite
+	if d == tick.ActivityRead && writes[p.Call] {
+		return tick.ActivityWrite
 	}
 	return d
 }
 
-// kin has the relations between processes, as of the ticks.
-type kin struct {
+// relations has the relations between processes, as of the ticks.
+type relations struct {
 	parents map[uint32]uint32
 	names   map[uint32]string
 	traced  map[uint32]bool   // processes that use CUDA
@@ -73,14 +73,14 @@ type kin struct {
 }
 
 const (
-	maxKin    = 1 << 14
-	maxParent = 8 // ancestors to examine
+	maxRelations = 1 << 14
+	maxParent    = 8 // ancestors to examine
 )
 
 // note takes in the processes of a tick. Ended processes stay until the table is full.
-func (k *kin) note(t *tick.Tick) {
-	if k.parents == nil || len(k.parents) > maxKin {
-		*k = kin{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}}
+func (k *relations) note(t *tick.Tick) {
+	if k.parents == nil || len(k.parents) > maxRelations {
+		*k = relations{map[uint32]uint32{}, map[uint32]string{}, map[uint32]bool{}, map[uint32]bool{}, map[uint32]string{}}
 	}
 	for _, list := range [][]tick.Process{t.Others, t.Processes} {
 		for i := range list {
@@ -92,21 +92,21 @@ func (k *kin) note(t *tick.Tick) {
 }
 
 // add records that a process has steps.
-func (k *kin) add(s *ledger.Step) {
+func (k *relations) add(s *ledger.Step) {
 	if !s.Period && k.steps != nil && !k.steps[s.PID] {
 		k.steps[s.PID] = true
 	}
 }
 
-// whose returns the relation of a thread to a process. Descendants are its workers, or ranks if
+// relation returns the relation of a thread to a process. Descendants are its workers, or ranks if
 // they have their own steps. The job also includes ancestors that use CUDA, ranks with the same
 // meeting place, and the descendants of both.
-func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
+func (k *relations) relation(pid uint32, who *events.Thread) tick.Relation {
 	switch {
 	case who.TID == 0 && who.Parent == 0:
-		return tick.NoThread
+		return tick.RelationUnknown
 	case who.PID == pid:
-		return tick.OfProcess
+		return tick.RelationThread
 	}
 	master, top := k.masters[pid], pid
 	for n := 0; n < maxParent && k.traced[k.parents[top]]; n++ {
@@ -115,11 +115,11 @@ func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 	for at, n := max(who.PID, kthreadd+1), 0; at > kthreadd && n < maxParent; n++ {
 		switch {
 		case at == pid && k.steps[who.PID]:
-			return tick.OfRank
+			return tick.RelationRank
 		case at == pid:
-			return tick.OfWorker
+			return tick.RelationWorker
 		case at == top || master != "" && k.masters[at] == master:
-			return tick.OfRank
+			return tick.RelationRank
 		}
 		if at == who.PID && who.Parent != 0 {
 			at = who.Parent
@@ -127,13 +127,13 @@ func (k *kin) whose(pid uint32, who *events.Thread) tick.Whose {
 		}
 		at = k.parents[at]
 	}
-	return tick.OfStranger
+	return tick.RelationStranger
 }
 
 // name gives the thread that had the CPU the name of its process, and names the parent of otherwise
 // unknown programs.
-func (k *kin) name(p *Part) {
-	if p.State != events.WaitRunnable || p.Whose == tick.OfProcess {
+func (k *relations) name(p *Part) {
+	if p.State != events.WaitRunnable || p.Relation == tick.RelationThread {
 		return
 	}
 	w := &p.Who

@@ -28,7 +28,7 @@ type Rule struct {
 	// Inputs that the agent may shed to spare the traced processes. Without one in Sees the rule
 	// misses causes. Without one in Rests it would find false ones, and abstains. Without one in
 	// Dims it finds the same with less detail.
-	Sees, Rests, Dims govern.Sights
+	Sees, Rests, Dims govern.Facts
 	// Problems are the numbers of the published problems that the rule answers: "2", "6b".
 	Problems []string
 	// Share is the smallest lost share of the window for a finding.
@@ -46,7 +46,7 @@ type Rule struct {
 
 	// Find returns the rule's findings in a window. The engine calls it once a tick, and withdraws
 	// a finding that Find no longer returns while the window still holds all of its steps. nil: the
-	// findings are the cost of the claimed parts. [claimed] and [takesOver] make the usual
+	// findings are the cost of the claimed parts. [claimed] and [takeOver] make the usual
 	// functions.
 	Find func(w *Window) []Finding
 
@@ -95,8 +95,8 @@ type Part struct {
 	// Via is the thread that the victim waited for, of any process, at the end of the chain of
 	// wakers. The part is what that thread did meanwhile. TID 0: none.
 	Via events.Thread
-	// Whose and ViaWhose are the relations of Who and Via to the victim.
-	Whose, ViaWhose tick.Whose
+	// Relation and ViaRelation are the relations of Who and Via to the victim.
+	Relation, ViaRelation tick.Relation
 	// Waker is the thread that ended the victim's wait, if its activity is known.
 	Waker events.Thread
 	// Through are the threads between Waker and the thread at the end of the chain: each waited for
@@ -119,7 +119,7 @@ type Key struct {
 	Dev    uint32
 	Op     events.Op
 	Reason events.Reason
-	Did    tick.Did
+	Did    tick.Activity
 	Size   uint8
 }
 

@@ -20,8 +20,8 @@ var agentBurst = Rule{
 	Name: "agent-burst", Sees: govern.HostEvents | govern.LaunchCounts, Needs: NeedCalls | NeedHost, Share: 0.02, Problems: []string{"5", "12"},
 	Doc: "A job that serves agent sessions had bursts of work: some steps made many times the usual number of launches.",
 	Find: func(w *Window) (out []Finding) {
-		for _, b := range w.Books() {
-			if _, ok := w.asked(&Finding{PID: b.PID}); !ok {
+		for _, b := range w.Histories() {
+			if _, ok := w.busiestPeer(&Finding{PID: b.PID}); !ok {
 				continue
 			}
 			if x, ok := bursts(w, b.PID); ok {
@@ -34,16 +34,16 @@ var agentBurst = Rule{
 
 func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 	tid, steps := w.steps(pid)
-	launches := make([]weighed, 0, len(steps))
+	launches := make([]weighted, 0, len(steps))
 	for i := range steps {
-		launches = append(launches, weighed{int64(steps[i].launches), steps[i].weight})
+		launches = append(launches, weighted{int64(steps[i].launches), steps[i].weight})
 	}
 	usual := quantile(launches, 0.3)
-	lengths := make([]weighed, 0, len(steps))
+	lengths := make([]weighted, 0, len(steps))
 	bursting := func(s *step) bool { return int64(s.launches) >= burstTimes*usual+burstLaunches }
 	for i := range steps {
 		if !bursting(&steps[i]) {
-			lengths = append(lengths, weighed{steps[i].length, steps[i].weight})
+			lengths = append(lengths, weighted{steps[i].length, steps[i].weight})
 		}
 	}
 	normal := quantile(lengths, 0.5)

@@ -12,5 +12,5 @@ var allocSlow = Rule{
 		Blame:       func(p *Part) (group, what string) { return "alloc", p.Op.String() },
 		Word:        "allocations",
 	},
-	Find: better(fewSlow(mallocOp), claimed(notAtStart)),
+	Find: better(slowCalls(mallocOp), claimed(notAtStart)),
 }

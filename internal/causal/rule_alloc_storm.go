@@ -5,7 +5,7 @@ import "fmt"
 const stormCalls = 16 // minimum of allocations and frees in a step
 
 // stormSteps are steps with many allocations and frees.
-var stormSteps = stepKind{of: memoryOp, is: func(_ *step, u use, _ *process) bool { return u.calls >= stormCalls }}
+var stormSteps = stepKind{class: memoryOp, match: func(_ *step, u use, _ *process) bool { return u.calls >= stormCalls }}
 
 var allocStorm = Rule{
 	Name: "alloc-storm", Needs: NeedCalls, Share: 0.015, Problems: []string{"3", "6"},

@@ -18,7 +18,7 @@ const (
 var burstOfPrograms = Rule{
 	Name: "burst-of-programs", Needs: NeedWaits, Problems: []string{"18", "22"},
 	Doc: "Many short-lived programs started by one process used the CPU while a thread of the job was runnable: log rotation, a build, a cron job.",
-	Find: takesOver([]string{cpuTaken.Name}, func(w *Window, x *Finding) bool {
+	Find: takeOver([]string{cpuTaken.Name}, func(w *Window, x *Finding) bool {
 		parent, n := uint32(0), 0
 		listed := time.Duration(0) // of the listed culprits, which are the largest
 		lost := map[uint32]time.Duration{}

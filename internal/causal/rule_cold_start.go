@@ -24,8 +24,8 @@ var coldStart = Rule{
 
 // startOf adds up how much longer the calls of a process's first seconds took than the same calls
 // later. Operations used only at the start count in full.
-func (w *Window) startOf(b *Book) (x Finding, ok bool) {
-	if b.Late || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
+func (w *Window) startOf(b *ProcessHistory) (x Finding, ok bool) {
+	if b.MissedCalls || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
 		return x, false
 	}
 	p := w.process(b.PID)
@@ -71,7 +71,7 @@ func (w *Window) startOf(b *Book) (x Finding, ok bool) {
 // usualTimes returns the shortest mean time of each operation's calls after the first second.
 // Operations that were no longer called are missing. Operations that were called but no longer
 // timed have an infinite time, so they have no excess.
-func (w *Window) usualTimes(b *Book) map[events.Op]float64 {
+func (w *Window) usualTimes(b *ProcessHistory) map[events.Op]float64 {
 	usual, later := map[events.Op]float64{}, map[events.Op]bool{}
 	for i := len(b.Seconds) - 1; i >= 1; i-- {
 		for _, o := range b.Seconds[i].Ops {
@@ -86,7 +86,7 @@ func (w *Window) usualTimes(b *Book) map[events.Op]float64 {
 		}
 	}
 	for _, o := range b.Seconds[0].Ops { // may still be called, unseen
-		if _, there := usual[o.Op]; !there && sightsOf(o.Op)&w.unseen(b.PID, b.Seconds[0].From, w.Now()) != 0 {
+		if _, there := usual[o.Op]; !there && factsOf(o.Op)&w.unseen(b.PID, b.Seconds[0].From, w.Now()) != 0 {
 			later[o.Op] = true
 		}
 	}
@@ -111,8 +111,8 @@ func starts(op events.Op) bool {
 // notAtStart reports whether a finding extends beyond a process's first steps, which cold-start
 // reports.
 func notAtStart(w *Window, x *Finding) bool {
-	b := w.Book(x.PID)
-	if b == nil || b.Late || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
+	b := w.History(x.PID)
+	if b == nil || b.MissedCalls || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
 		return true
 	}
 	first := b.First

@@ -11,7 +11,7 @@ var copyPageable = Rule{
 	Name: "copy-pageable", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls | NeedState, Share: 0.02, Problems: []string{"23"},
 	Doc:     "Copies use pageable host memory. The driver first copies the data on the CPU, and the calling thread waits.",
 	Instead: []string{"copy-heavy", "call-slow"},
-	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
+	Find: eachProcess(2e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.cost(b.PID, &copySteps)
 		if y.steps < 10 || !pageable(b, y) {
 			return x, false

@@ -20,7 +20,7 @@ var cpuTaken = Rule{
 		Baseline: zeroBaseline,
 		Key: func(p *Part) Key {
 			if p.Flags&events.WaitOthers != 0 { // programs started by a process, apart from itself
-				return Key{ID: p.Who.PID, Did: tick.DidCrowd}
+				return Key{ID: p.Who.PID, Did: tick.ActivityCrowd}
 			}
 			return Key{ID: p.Who.PID}
 		},

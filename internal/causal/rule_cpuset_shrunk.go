@@ -18,8 +18,8 @@ const ownCPUs = 2e9
 var cpusetShrunk = Rule{
 	Name: "cpuset-shrunk", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"13", "18"},
 	Doc: "CPUs were taken away from the job (cpuset or affinity). Since then, other threads ran on its remaining CPUs while one of its threads was runnable.",
-	Find: takesOver([]string{cpuTaken.Name, ownThreads.Name}, func(w *Window, x *Finding) bool {
-		b := w.Book(x.PID)
+	Find: takeOver([]string{cpuTaken.Name, ownThreads.Name}, func(w *Window, x *Finding) bool {
+		b := w.History(x.PID)
 		if b == nil {
 			return false
 		}
@@ -48,7 +48,7 @@ var cpusetShrunk = Rule{
 }
 
 // cpuset returns the CPU set limit that changed at a time; ok is false if there was none.
-func (b *Book) cpuset(from int64) (l tick.Limit, ok bool) {
+func (b *ProcessHistory) cpuset(from int64) (l tick.Limit, ok bool) {
 	for i := range b.Host {
 		h := &b.Host[i]
 		if h.Kind != tick.HostLimit || h.From != from {

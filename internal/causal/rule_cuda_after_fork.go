@@ -69,7 +69,7 @@ func (w *Window) forked(s *tick.State) (parent uint32, child *tick.Process) {
 	if child == nil || child.PPID == 0 {
 		return 0, nil
 	}
-	if b := w.Book(child.PPID); b == nil || w.State(child.PPID) == nil {
+	if b := w.History(child.PPID); b == nil || w.State(child.PPID) == nil {
 		return 0, nil // the parent does not use CUDA, as far as known
 	}
 	return child.PPID, child

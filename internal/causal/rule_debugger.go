@@ -13,8 +13,8 @@ var stopSignals = map[string]bool{"SIGSTOP": true, "SIGTSTP": true, "SIGTTIN": t
 var debugger = Rule{
 	Name: "debugger", Sees: govern.HostEvents, Rests: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"12"},
 	Doc: "The job was stopped without a stop signal: a debugger or a profiler held it (ptrace).",
-	Find: takesOver([]string{stopped.Name}, func(w *Window, x *Finding) bool {
-		if !w.has(NeedHost) {
+	Find: takeOver([]string{stopped.Name}, func(w *Window, x *Finding) bool {
+		if !w.hasInputs(NeedHost) {
 			return false
 		}
 		if _, ok := w.stopSignal(x.PID); ok || strings.Contains(x.Culprits[0].What, "which the job waited for") {
@@ -28,7 +28,7 @@ var debugger = Rule{
 }
 
 // stopSignal returns the last signal that stopped a process.
-func (w *Window) stopSignal(pid uint32) (last HostAt, ok bool) {
+func (w *Window) stopSignal(pid uint32) (last HostSample, ok bool) {
 	for i := range w.host {
 		if h := &w.host[i]; h.PID == pid && pid != 0 && h.Kind == tick.HostSignal && stopSignals[h.Object] {
 			last, ok = *h, true

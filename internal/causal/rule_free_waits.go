@@ -11,5 +11,5 @@ var freeWaits = Rule{
 		Key:         func(p *Part) Key { return Key{Op: p.Op} },
 		Blame:       func(p *Part) (group, what string) { return "free", p.Op.String() },
 	},
-	Find: better(fewSlow(freeOp), (*Window).Claimed),
+	Find: better(slowCalls(freeOp), (*Window).Claimed),
 }

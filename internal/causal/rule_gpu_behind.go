@@ -11,7 +11,7 @@ const queueLength = 1000
 var gpuBehind = Rule{
 	Name: "gpu-behind", Sees: govern.LaunchTimes, Dims: govern.EachLaunch, Needs: NeedCalls, Problems: []string{"8"},
 	Doc: "The launch queue was full, so launches waited for the GPU. The host is ahead of the GPU and is not the cause.",
-	Find: takesOver([]string{callSlow.Name, driverSlow.Name}, func(w *Window, x *Finding) bool {
+	Find: takeOver([]string{callSlow.Name, driverSlow.Name}, func(w *Window, x *Finding) bool {
 		return classOf(x.Op) == events.ClassLaunch && w.queueFull(x)
 	}),
 }

@@ -11,19 +11,19 @@ var gpuOOM = Rule{
 	Name: "gpu-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"3"},
 	Doc:     "An allocation failed because the GPU was out of memory.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
-	Find:    noRoom(func(w *Window, b *Book, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "failed allocations"),
+	Find:    noRoom(func(w *Window, b *ProcessHistory, m *tick.Memory) bool { return !m.LastOOM.Fragmented && w.notFull(b) }, "failed allocations"),
 }
 
 // noRoomSteps are steps in which an allocation fails for lack of memory, and the steps after them.
-var noRoomSteps = stepKind{of: noOp, whole: true, extra: true, is: func(x *step, _ use, _ *process) bool {
+var noRoomSteps = stepKind{class: noOp, allExtra: true, extra: true, match: func(x *step, _ use, _ *process) bool {
 	return x.marks&(ledger.MarkNoMemory|markAfter) != 0
 }}
 
 // noRoom returns a Find of steps in which an allocation failed outside of captures.
-func noRoom(is func(w *Window, b *Book, m *tick.Memory) bool, what string) func(*Window) []Finding {
-	return eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+func noRoom(match func(w *Window, b *ProcessHistory, m *tick.Memory) bool, what string) func(*Window) []Finding {
+	return eachProcess(5e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		s := w.State(b.PID)
-		if s == nil || s.Memory.OOMs == 0 || !is(w, b, &s.Memory) {
+		if s == nil || s.Memory.OOMs == 0 || !match(w, b, &s.Memory) {
 			return x, false
 		}
 		y := w.cost(b.PID, &noRoomSteps)

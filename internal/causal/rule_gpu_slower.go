@@ -54,8 +54,8 @@ type shift struct {
 	unsure         float64
 	ranks          bool // steps contain collectives
 	cause          string
-	why            string
-	who            []neighbour
+	reason         string
+	neighbours     []neighbour
 }
 
 // bin is a stretch of time with the medians of its steps.
@@ -83,7 +83,7 @@ func shifts(rule string) func(*Window) []Finding {
 
 // findShifts finds the shifts of every process, and explains them.
 func (w *Window) findShifts() (out []shift) {
-	for _, b := range w.Books() {
+	for _, b := range w.Histories() {
 		tid, steps := w.steps(b.PID)
 		list := shiftsOf(steps, b.Ended)
 		for i := range list {
@@ -102,16 +102,16 @@ func (w *Window) findShifts() (out []shift) {
 func (w *Window) explain(s *shift) {
 	device := w.deviceOf(s.pid)
 	why, clock := w.throttled(device, s.from, s.to)
-	s.who = w.neighbours(s.pid, device, s.from, s.to)
+	s.neighbours = w.neighbours(s.pid, device, s.from, s.to)
 	switch {
 	case w.waitsForRanks(s): // reported by the rules about ranks
 	case w.moves(s.pid, s.from, s.to): // it has more work
 	case len(why) > 0:
-		s.cause, s.why = "gpu-throttled", strings.Join(why, ", ")
+		s.cause, s.reason = "gpu-throttled", strings.Join(why, ", ")
 		if clock != "" {
-			s.why += "; " + clock
+			s.reason += "; " + clock
 		}
-	case len(s.who) > 0:
+	case len(s.neighbours) > 0:
 		s.cause = "gpu-shared"
 	default:
 		s.cause = "gpu-slower"
@@ -120,7 +120,7 @@ func (w *Window) explain(s *shift) {
 
 // moves reports whether a process copied more per launch in [from, to] than at other times.
 func (w *Window) moves(pid uint32, from, to int64) bool {
-	b := w.Book(pid)
+	b := w.History(pid)
 	if b == nil {
 		return false
 	}
@@ -169,7 +169,7 @@ func (s *shift) finding(w *Window) Finding {
 	}
 	switch s.cause {
 	case "gpu-throttled":
-		who.What += " (" + s.why + ")"
+		who.What += " (" + s.reason + ")"
 	case "gpu-shared":
 		x.Culprits = s.culprits(w, who.What)
 		return x
@@ -181,10 +181,10 @@ func (s *shift) finding(w *Window) Finding {
 // culprits returns the other processes on the GPU, each with its share of the loss.
 func (s *shift) culprits(w *Window, device string) (out []tick.Culprit) {
 	var all float64
-	for _, n := range s.who {
+	for _, n := range s.neighbours {
 		all += n.launches
 	}
-	for _, n := range s.who {
+	for _, n := range s.neighbours {
 		name := w.called(n.PID)
 		out = append(out, tick.Culprit{
 			Thread: events.Thread{PID: n.PID, TID: n.PID, Name: name}, What: fmt.Sprintf("%.0f launches a second on %s", n.launches, device),
@@ -269,9 +269,9 @@ func binsOf(list []*step) (out []bin) {
 func binOf(list []*step) bin {
 	b := bin{from: list[0].from, to: list[len(list)-1].to()}
 	of := func(f func(*step) int64) int64 {
-		v := make([]weighed, 0, len(list))
+		v := make([]weighted, 0, len(list))
 		for _, x := range list {
-			v = append(v, weighed{f(x), x.weight})
+			v = append(v, weighted{f(x), x.weight})
 		}
 		return quantile(v, 0.5)
 	}
@@ -286,9 +286,9 @@ func binOf(list []*step) bin {
 
 // level returns the median of some bins and the spread around it.
 func level(base []bin, f func(*bin) int64) (middle, off int64) {
-	v := make([]weighed, 0, len(base))
+	v := make([]weighted, 0, len(base))
 	for i := range base {
-		v = append(v, weighed{f(&base[i]), 1})
+		v = append(v, weighted{f(&base[i]), 1})
 	}
 	middle = quantile(v, 0.5)
 	for i := range v {
@@ -336,10 +336,10 @@ func sharp(bins []bin, i int, base []bin) bool {
 func shiftIn(list []*step, base []bin, from, to int64) shift {
 	gpu, off := level(base, gpuOf)
 	length, _ := level(base, lengthOf)
-	var grown []weighed
+	var grown []weighted
 	for _, x := range list {
 		if x.from >= from && x.to() <= to {
-			grown = append(grown, weighed{x.gpu, x.weight})
+			grown = append(grown, weighted{x.gpu, x.weight})
 		}
 	}
 	s := shift{before: gpu, during: quantile(grown, 0.5), from: to, to: from}

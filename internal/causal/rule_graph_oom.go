@@ -11,7 +11,7 @@ var graphOOM = Rule{
 	Name: "graph-oom", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b", "3"},
 	Doc:     "An allocation failed during a graph capture because the GPU was out of memory, and the capture was lost.",
 	Instead: []string{"gpu-oom", "gpu-fragmentation", "kv-cache-pressure", "graph-recapture", "alloc-slow", "free-waits", "call-slow"},
-	Find: eachProcess(5e9, func(w *Window, b *Book) (x Finding, ok bool) {
+	Find: eachProcess(5e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.cost(b.PID, &noRoomSteps)
 		if y.worst.record == nil || y.worst.marks&ledger.MarkCapture == 0 {
 			return x, false
@@ -23,7 +23,7 @@ var graphOOM = Rule{
 }
 
 // outOfMemory adds the failed allocation to the finding.
-func (x *Finding) outOfMemory(w *Window, b *Book) {
+func (x *Finding) outOfMemory(w *Window, b *ProcessHistory) {
 	s := w.State(b.PID)
 	if s == nil || s.Memory.LastOOM.Time == 0 {
 		return

@@ -15,14 +15,14 @@ const (
 )
 
 // eagerSteps are steps of as many single launches as a graph would make at once.
-var eagerSteps = stepKind{of: launchOp, whole: true, is: func(x *step, _ use, _ *process) bool {
+var eagerSteps = stepKind{class: launchOp, allExtra: true, match: func(x *step, _ use, _ *process) bool {
 	return !x.graphs() && x.launches > 1 && x.gpu*3 < x.length
 }}
 
 var graphUnused = Rule{
 	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
 	Doc: "Graphs were captured but are not launched. Kernels are launched one by one, and the GPU waits for the host.",
-	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
+	Find: eachProcess(2e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.cost(b.PID, &eagerSteps)
 		g := unused(w.State(b.PID), eagerOf(y.list))
 		if g == nil || y.steps < manyEager {
@@ -39,19 +39,19 @@ var graphUnused = Rule{
 type eager struct{ from, to int64 }
 
 func eagerOf(steps []step) (longest eager) {
-	type at struct {
+	type interval struct {
 		from, to int64
 		graph    bool
 	}
-	var all []at
+	var all []interval
 	for i := range steps {
 		x := &steps[i]
 		graph := x.graphs()
-		if graph || eagerSteps.is(x, use{}, nil) {
-			all = append(all, at{x.from, x.to(), graph})
+		if graph || eagerSteps.match(x, use{}, nil) {
+			all = append(all, interval{x.from, x.to(), graph})
 		}
 	}
-	slices.SortFunc(all, func(a, b at) int { return cmp.Compare(a.from, b.from) })
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
 	var open eager
 	for _, x := range all {
 		switch {

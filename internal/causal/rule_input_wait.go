@@ -11,8 +11,8 @@ var inputWait = Rule{
 	Doc: "The job waited for input from one of its workers. The worker was too slow: it ran on a CPU meanwhile, or slept longer than usual.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.crowdedWorker() || p.State == events.WaitBlocked && p.ofInput() &&
-				(p.Via.TID == 0 && (p.Busy && p.makesInput(p.Whose) || p.ofNewWorker()) || p.sleeps() && p.makesInput(p.ViaWhose))
+			return p.crowdedWorker() || p.State == events.WaitBlocked && p.isInputWait() &&
+				(p.Via.TID == 0 && (p.Busy && p.makesInput(p.Relation) || p.isNewWorkerWait()) || p.sleeps() && p.makesInput(p.ViaRelation))
 		},
 		// A worker that sleeps may keep a pace. Workers that share a CPU always delay each other a
 		// little, and handing over data that is ready takes a little, too.
@@ -30,7 +30,7 @@ var inputWait = Rule{
 			case p.sleeps():
 				return Key{ID: p.Via.PID, Reason: p.asleep()}
 			case p.crowdedWorker():
-				return Key{ID: p.Who.PID, Did: tick.DidCrowd}
+				return Key{ID: p.Who.PID, Did: tick.ActivityCrowd}
 			}
 			return Key{ID: p.Who.PID}
 		},
@@ -49,13 +49,14 @@ var inputWait = Rule{
 
 // makesInput reports whether a thread with relation w makes the victim's input: a worker, or a rank
 // that writes to a pipe.
-func (p *Part) makesInput(w tick.Whose) bool {
-	return w == tick.OfWorker || w == tick.OfRank && p.Root == events.ReasonPipe
+func (p *Part) makesInput(w tick.Relation) bool {
+	return w == tick.RelationWorker || w == tick.RelationRank && p.Root == events.ReasonPipe
 }
 
-// ofNewWorker reports whether the victim waited at a socket for a worker whose activity is unknown.
-func (p *Part) ofNewWorker() bool {
-	return p.Whose == tick.OfWorker && (p.Root == events.ReasonSocket || p.Root == events.ReasonPoll)
+// isNewWorkerWait reports whether the victim waited at a socket for a worker whose activity is
+// unknown.
+func (p *Part) isNewWorkerWait() bool {
+	return p.Relation == tick.RelationWorker && (p.Root == events.ReasonSocket || p.Root == events.ReasonPoll)
 }
 
 // sleeps reports whether the part is the sleep of a thread that the victim waited for.
@@ -68,9 +69,9 @@ func (p *Part) asleep() events.Reason {
 	return 0
 }
 
-// ofInput reports whether the victim waited for data: at a pipe or socket, or for a thread of its
-// process that waits there for another process.
-func (p *Part) ofInput() bool {
+// isInputWait reports whether the victim waited for data: at a pipe or socket, or for a thread of
+// its process that waits there for another process.
+func (p *Part) isInputWait() bool {
 	switch p.Root {
 	case events.ReasonPipe, events.ReasonSocket, events.ReasonPoll:
 		return true

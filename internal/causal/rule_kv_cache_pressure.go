@@ -12,13 +12,13 @@ var kvCachePressure = Rule{
 	Name: "kv-cache-pressure", Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6"},
 	Doc:     "Memory stays full and allocations fail repeatedly: blocks of a cache are evicted and rebuilt.",
 	Instead: []string{"alloc-slow", "alloc-storm", "free-waits", "call-slow", "memory-leak"},
-	Find:    noRoom(func(w *Window, b *Book, _ *tick.Memory) bool { is, _ := w.full(b); return is }, "failed allocations of blocks"),
+	Find:    noRoom(func(w *Window, b *ProcessHistory, _ *tick.Memory) bool { is, _ := w.full(b); return is }, "failed allocations of blocks"),
 }
 
 // full reports whether memory was full in the seconds with failed allocations, and stayed full
 // although some was freed in the same steps. known is false while there are too few failures to
 // tell.
-func (w *Window) full(b *Book) (is, known bool) {
+func (w *Window) full(b *ProcessHistory) (is, known bool) {
 	if y := w.cost(b.PID, &noRoomSteps); y.freed*3 < y.steps {
 		return false, true // nothing is freed after a failure
 	}
@@ -50,7 +50,7 @@ func (w *Window) full(b *Book) (is, known bool) {
 }
 
 // notFull reports whether memory is known not to stay full.
-func (w *Window) notFull(b *Book) bool {
+func (w *Window) notFull(b *ProcessHistory) bool {
 	is, known := w.full(b)
 	return known && !is
 }

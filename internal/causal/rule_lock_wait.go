@@ -11,11 +11,11 @@ var lockWait = Rule{
 	Doc: "The job waited for a lock, or for another thread to finish.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL || p.ofThread() && p.ofInput())
+			return p.State == events.WaitBlocked && (p.Root == events.ReasonLock || p.Root == events.ReasonGIL || p.isThreadWait() && p.isInputWait())
 		},
 		// Threads of a process hand work to each other, and wait until it is done.
 		Baseline: func(p *Part) baseline {
-			if p.ofThread() {
+			if p.isThreadWait() {
 				return baselineHandOver
 			}
 			return baselineLearned

@@ -19,11 +19,11 @@ const (
 var memoryLeak = Rule{
 	Name: "memory-leak", Sees: govern.QuickTimes, Rests: govern.QuickTimes, Needs: NeedState, Share: 0.01, Problems: []string{"10", "3"},
 	Doc:  "The job holds more GPU memory every second. It frees none of it, copies no data from the host into it, and will run out.",
-	Find: eachProcess(2e9, func(_ *Window, b *Book) (Finding, bool) { return leak(b) }),
+	Find: eachProcess(2e9, func(_ *Window, b *ProcessHistory) (Finding, bool) { return leak(b) }),
 }
 
 // leak looks for even growth up to the last second.
-func leak(b *Book) (x Finding, ok bool) {
+func leak(b *ProcessHistory) (x Finding, ok bool) {
 	s := b.Seconds[max(len(b.Seconds)-leakSpan, 0):]
 	last := len(s) - 1
 	if last > 0 && s[last].To-s[last].From < 5e8 { // too short
@@ -51,7 +51,7 @@ func leak(b *Book) (x Finding, ok bool) {
 	a, z := &s[first], &s[last]
 	grown := z.Memory.GPU.Bytes - a.Memory.GPU.Bytes
 	allocs, frees := z.Memory.Allocs-a.Memory.Allocs, z.Memory.Frees-a.Memory.Frees
-	part := Book{Seconds: s[first : last+1]}
+	part := ProcessHistory{Seconds: s[first : last+1]}
 	copied := part.delta(func(c *tick.Copy) bool { return c.Dir == tick.CopyHostToDevice })
 	filled := copied.Bytes
 	if float64(copied.Bytes)*float64(allocs) < leakFilled*float64(grown)*float64(copied.Count) { // copies are small beside allocations: they are batches

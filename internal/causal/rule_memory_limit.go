@@ -10,8 +10,8 @@ import (
 var memoryLimit = Rule{
 	Name: "memory-limit", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
 	Doc: "The job's cgroup was at its memory limit: the job had to reclaim pages, and to read back pages that it needed again.",
-	Find: both(reclaimed(tick.HostCgroupReclaim), takesOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
-		if !x.ofPages() || !w.limited(x) {
+	Find: joinFinds(reclaimed(tick.HostCgroupReclaim), takeOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
+		if !x.isPageWait() || !w.limited(x) {
 			return false
 		}
 		w.addFaults(x, int64(w.sum(tick.HostCgroupReclaim, x.PID, x).NS))

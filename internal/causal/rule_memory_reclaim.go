@@ -18,7 +18,7 @@ var memoryReclaim = Rule{
 // reclaimed returns a Find of what processes lost to one kind of reclaim.
 func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
-		for _, b := range w.Books() {
+		for _, b := range w.Histories() {
 			if x := w.reclaimedBy(b, kind); x.Lost > 0 {
 				out = append(out, x)
 			}
@@ -28,7 +28,7 @@ func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 }
 
 // reclaimedBy adds up a process's loss to one kind of reclaim.
-func (w *Window) reclaimedBy(b *Book, kind tick.HostEvent) Finding {
+func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "a normal step does not reclaim memory"}
 	var count uint64
 	for i := range b.Host {

@@ -8,7 +8,7 @@ import (
 )
 
 // uploadSteps are steps in which memory is freed, allocated, and filled from the host.
-var uploadSteps = stepKind{of: noOp, whole: true, is: func(x *step, _ use, _ *process) bool {
+var uploadSteps = stepKind{class: noOp, allExtra: true, match: func(x *step, _ use, _ *process) bool {
 	const swap = ledger.MarkAlloc | ledger.MarkFree | ledger.MarkUpload
 	return x.marks&swap == swap
 }}

@@ -10,11 +10,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// lateSteps is the minimum number of steps for which a rank was late, unless one was long.
-const lateSteps = 3
+// minLateSteps is the minimum number of steps for which a rank was late, unless one was long.
+const minLateSteps = 3
 
 var ncclStraggler = Rule{
-	Name: "nccl-straggler", Needs: NeedState, Problems: []string{"1", "12", "20"}, Share: 0.01, Slow: lateSteps,
+	Name: "nccl-straggler", Needs: NeedState, Problems: []string{"1", "12", "20"}, Share: 0.01, Slow: minLateSteps,
 	Doc:     "One rank entered collectives later than usual, and the other ranks waited for it.",
 	Find:    (*Window).stragglers,
 	Instead: []string{"gpu-slower", "gpu-shared", "lock-wait"},
@@ -22,8 +22,8 @@ var ncclStraggler = Rule{
 
 // stragglers returns what the ranks of this machine lost to other ranks of this machine.
 func (w *Window) stragglers() (out []Finding) {
-	for _, b := range w.Books() {
-		for _, who := range w.lateFor(b.PID) {
+	for _, b := range w.Histories() {
+		for _, who := range w.lateRanks(b.PID) {
 			if x, ok := w.lostTo(b.PID, who); ok {
 				out = append(out, x)
 			}
@@ -35,11 +35,11 @@ func (w *Window) stragglers() (out []Finding) {
 // lateRank is a rank with the times when another rank waited for it.
 type lateRank struct {
 	rank  tick.Rank
-	times []tick.Late
+	times []tick.Straggler
 }
 
-// lateFor returns the ranks that a process waited for, with the times, longest total first.
-func (w *Window) lateFor(pid uint32) (out []lateRank) {
+// lateRanks returns the ranks that a process waited for, with the times, longest total first.
+func (w *Window) lateRanks(pid uint32) (out []lateRank) {
 	s := w.State(pid)
 	if s == nil || len(w.devices.lates) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (w *Window) lateFor(pid uint32) (out []lateRank) {
 		out[at].times = append(out[at].times, l)
 	}
 	for i := range out {
-		slices.SortFunc(out[i].times, func(a, b tick.Late) int { return cmp.Compare(a.From, b.From) })
+		slices.SortFunc(out[i].times, func(a, b tick.Straggler) int { return cmp.Compare(a.From, b.From) })
 	}
 	slices.SortFunc(out, func(a, b lateRank) int { return cmp.Compare(a.rank.PID, b.rank.PID) })
 	return out
@@ -67,7 +67,7 @@ func (w *Window) lateFor(pid uint32) (out []lateRank) {
 
 // within returns how much of [from, to] the rank was waited for, ns.
 func (r *lateRank) within(from, to int64) (ns int64) {
-	i, _ := slices.BinarySearchFunc(r.times, from, func(l tick.Late, from int64) int { return cmp.Compare(l.To, from) })
+	i, _ := slices.BinarySearchFunc(r.times, from, func(l tick.Straggler, from int64) int { return cmp.Compare(l.To, from) })
 	until := from
 	for ; i < len(r.times) && r.times[i].From < to; i++ {
 		a, b := max(r.times[i].From, until), min(r.times[i].To, to)
@@ -80,7 +80,7 @@ func (r *lateRank) within(from, to int64) (ns int64) {
 // waited is a step of a waiting process.
 type waited struct {
 	*step
-	late, lost int64
+	lateness, lost int64
 }
 
 // lostTo returns what a process's steps lost to a late rank: their extra length over steps in which
@@ -88,15 +88,15 @@ type waited struct {
 func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	tid, steps := w.steps(pid)
 	list := make([]waited, 0, len(steps))
-	lates := make([]weighed, 0, len(steps))
+	lates := make([]weighted, 0, len(steps))
 	for i := range steps {
 		s := &steps[i]
 		if s.period {
 			continue
 		}
-		w := waited{step: s, late: who.within(s.from, s.to())}
+		w := waited{step: s, lateness: who.within(s.from, s.to())}
 		list = append(list, w)
-		lates = append(lates, weighed{w.late, s.weight})
+		lates = append(lates, weighted{w.lateness, s.weight})
 	}
 	if len(list) < minLearn {
 		return x, false
@@ -112,10 +112,10 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 		first, last = min(first, w.from), max(last, w.to())
 		x.Steps += int(w.weight + 0.5)
 		base, known := normal[w.kind]
-		if w.late-usual < max(usual, leastGrowth) || !known {
+		if w.lateness-usual < max(usual, leastGrowth) || !known {
 			continue
 		}
-		if w.lost = min(w.late-usual, w.length-base); w.lost < max(leastSlow, base/100) {
+		if w.lost = min(w.lateness-usual, w.length-base); w.lost < max(leastSlow, base/100) {
 			continue
 		}
 		x.add(w)
@@ -125,10 +125,10 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	}
 	x.Window = last - first
 	x.Min, x.Max = x.Lost-x.Lost/10, x.Lost+x.Lost/10
-	if worst == nil || x.Slow < lateSteps && x.Lost < int64(oneIsEnough) {
+	if worst == nil || x.Slow < minLateSteps && x.Lost < int64(decisiveLoss) {
 		return x, false
 	}
-	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s; the other ranks waited %s in collectives that %s had not entered", span(worst.length), span(worst.late), rankName(who.rank, w.ranksOf(pid, who)))}
+	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s; the other ranks waited %s in collectives that %s had not entered", span(worst.length), span(worst.lateness), rankName(who.rank, w.numRanks(pid, who)))}
 	x.Culprits = []tick.Culprit{w.straggler(pid, who, x.From, x.To, x.Lost)}
 	return x, true
 }
@@ -145,10 +145,10 @@ func (x *Finding) add(w *waited) {
 
 // normalOf returns the length of steps of each kind in which no rank was later than usual.
 func normalOf(list []waited, usual int64) map[uint32]int64 {
-	by := map[uint32][]weighed{}
+	by := map[uint32][]weighted{}
 	for i := range list {
-		if w := &list[i]; w.late-usual < max(usual, leastGrowth) {
-			by[w.kind] = append(by[w.kind], weighed{w.length - w.step.lost, w.weight})
+		if w := &list[i]; w.lateness-usual < max(usual, leastGrowth) {
+			by[w.kind] = append(by[w.kind], weighted{w.length - w.step.lost, w.weight})
 		}
 	}
 	out := map[uint32]int64{}
@@ -160,8 +160,8 @@ func normalOf(list []waited, usual int64) map[uint32]int64 {
 	return out
 }
 
-// ranksOf returns the number of ranks of the communicator.
-func (w *Window) ranksOf(pid uint32, who lateRank) (n uint32) {
+// numRanks returns the number of ranks of the communicator.
+func (w *Window) numRanks(pid uint32, who lateRank) (n uint32) {
 	if s := w.State(pid); s != nil {
 		for i := range s.Comms.First {
 			if c := &s.Comms.First[i]; c.ID == who.times[0].Comm {
@@ -176,7 +176,7 @@ func (w *Window) ranksOf(pid uint32, who lateRank) (n uint32) {
 func (w *Window) straggler(pid uint32, who lateRank, from, to, lost int64) tick.Culprit {
 	name := w.called(who.rank.PID)
 	c := tick.Culprit{Thread: events.Thread{PID: who.rank.PID, TID: who.rank.PID, Name: name}, Own: who.rank.PID == pid,
-		What: rankName(who.rank, w.ranksOf(pid, who)), Lost: time.Duration(lost)}
+		What: rankName(who.rank, w.numRanks(pid, who)), Lost: time.Duration(lost)}
 	if why := w.kept(who.rank.PID, from, to, lost); why != "" {
 		c.What += ", " + why
 	}
@@ -225,9 +225,9 @@ func (w *Window) kept(pid uint32, from, to, lost int64) string {
 
 // grew returns how much longer than usual a part of the steps in [from, to] was.
 func grew(steps []step, from, to int64, part func(*step) int64) int64 {
-	all := make([]weighed, 0, len(steps))
+	all := make([]weighted, 0, len(steps))
 	for i := range steps {
-		all = append(all, weighed{part(&steps[i]), steps[i].weight})
+		all = append(all, weighted{part(&steps[i]), steps[i].weight})
 	}
 	usual := quantile(all, baselineQuantile)
 	var sum float64
@@ -246,7 +246,7 @@ func (w *Window) waitsForRanks(s *shift) bool {
 		return false
 	}
 	var late int64
-	for _, r := range w.lateFor(s.pid) {
+	for _, r := range w.lateRanks(s.pid) {
 		late += r.within(s.from, s.to)
 	}
 	if late*2 > s.lost {

@@ -28,7 +28,7 @@ var oomKill = Rule{
 
 // hitBy returns the traced processes affected by the end of a process: itself and its parent, or,
 // if the parent is unknown, those of its cgroup.
-func (w *Window) hitBy(h *HostAt) (pids []uint32) {
+func (w *Window) hitBy(h *HostSample) (pids []uint32) {
 	parent := uint32(0)
 	for i := range w.Tick.Processes {
 		if p := &w.Tick.Processes[i]; p.PID == h.PID {
@@ -46,13 +46,13 @@ func (w *Window) hitBy(h *HostAt) (pids []uint32) {
 			pids = append(pids, p.PID)
 		}
 	}
-	if b := w.Book(h.PID); len(pids) == 0 && b != nil {
+	if b := w.History(h.PID); len(pids) == 0 && b != nil {
 		pids = append(pids, h.PID)
 	}
 	return pids
 }
 
-func oomOf(w *Window, h *HostAt, victim uint32) Finding {
+func oomOf(w *Window, h *HostSample, victim uint32) Finding {
 	name := h.Comm
 	if name == "" {
 		name = "a process"

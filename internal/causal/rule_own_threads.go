@@ -22,7 +22,7 @@ var ownThreads = Rule{
 	Doc:   "Other threads of the job, or its workers or ranks, ran on the CPU: the job has more runnable threads than CPUs.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.State == events.WaitRunnable && (p.own() || p.Whose.OtherOfJob() && !p.crowdedWorker())
+			return p.State == events.WaitRunnable && (p.own() || p.Relation.InOtherProcessOfJob() && !p.crowdedWorker())
 		},
 		Baseline: zeroBaseline,
 		Key:      func(p *Part) Key { return Key{ID: p.Who.TID} },
@@ -33,7 +33,7 @@ var ownThreads = Rule{
 		var all, others time.Duration
 		for i := range x.Culprits {
 			c := &x.Culprits[i]
-			if all += c.Lost; c.Root.Whose.OtherOfJob() {
+			if all += c.Lost; c.Root.Whose.InOtherProcessOfJob() {
 				others += c.Lost
 			}
 		}
@@ -48,7 +48,7 @@ var ownThreads = Rule{
 // crowdedWorker reports whether another worker kept the worker that makes the victim's input from a
 // CPU. Both compute, and all of them are too slow.
 func (p *Part) crowdedWorker() bool {
-	return p.State == events.WaitRunnable && p.Whose == tick.OfWorker && p.ViaWhose == tick.OfWorker && p.ofInput()
+	return p.State == events.WaitRunnable && p.Relation == tick.RelationWorker && p.ViaRelation == tick.RelationWorker && p.isInputWait()
 }
 
 // burstOf returns the largest loss in two successive bins.

@@ -17,7 +17,7 @@ var peerSlow = Rule{
 	Doc: "The job, or a thread it waited for, waited for data from another process or machine.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
-			return p.ofOther() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.ofThread()
+			return p.isPeerWait() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.isThreadWait()
 		},
 		// A peer that sleeps between messages may keep a pace. Ranks wait for each other in each
 		// step: the first one to arrive waits for some time.
@@ -25,21 +25,21 @@ var peerSlow = Rule{
 			switch {
 			case p.sleeps():
 				return baselinePace
-			case p.ofOther() && (p.Whose == tick.OfRank || p.ViaWhose == tick.OfRank):
+			case p.isPeerWait() && (p.Relation == tick.RelationRank || p.ViaRelation == tick.RelationRank):
 				return baselineMeeting
 			}
 			return baselineLearned
 		},
 		Started: true,
 		Key: func(p *Part) Key {
-			if p.ofOther() {
+			if p.isPeerWait() {
 				return Key{ID: p.end().PID, Reason: p.asleep()}
 			}
 			return Key{ID: p.Via.TID, Reason: p.Reason}
 		},
 		Blame: func(p *Part) (group, what string) {
 			switch {
-			case !p.ofOther():
+			case !p.isPeerWait():
 				return "peer", tick.APeer
 			case p.sleeps():
 				return "peer", "slept while the job waited for it"
@@ -50,7 +50,7 @@ var peerSlow = Rule{
 	},
 	// A server waits for requests; that is no loss.
 	Find: claimed(func(w *Window, x *Finding) bool {
-		peer, ok := w.asked(x)
+		peer, ok := w.busiestPeer(x)
 		for i := range x.Culprits {
 			c := &x.Culprits[i]
 			if c.What == tick.APeer && peer != "" {
@@ -62,27 +62,27 @@ var peerSlow = Rule{
 	}),
 }
 
-// ofOther reports whether the victim waited for data from another process that does not make its
+// isPeerWait reports whether the victim waited for data from another process that does not make its
 // input.
-func (p *Part) ofOther() bool {
-	if p.State != events.WaitBlocked || !p.ofInput() || p.ofThread() {
+func (p *Part) isPeerWait() bool {
+	if p.State != events.WaitBlocked || !p.isInputWait() || p.isThreadWait() {
 		return false
 	}
 	if p.Via.TID != 0 {
-		return p.sleeps() && p.ViaWhose != tick.OfWorker
+		return p.sleeps() && p.ViaRelation != tick.RelationWorker
 	}
-	return p.Who.TID != 0 && p.Whose != tick.OfWorker
+	return p.Who.TID != 0 && p.Relation != tick.RelationWorker
 }
 
-// ofThread reports whether the victim waited, in any way, for another thread of its process.
-func (p *Part) ofThread() bool {
+// isThreadWait reports whether the victim waited, in any way, for another thread of its process.
+func (p *Part) isThreadWait() bool {
 	end := p.end()
 	return end.TID != 0 && end.PID == p.Victim
 }
 
-// asked returns the peer that the process of a finding, or one of its culprits, queries most; ok is
-// false if there is none.
-func (w *Window) asked(x *Finding) (peer string, ok bool) {
+// busiestPeer returns the peer that the process of a finding, or one of its culprits, queries most;
+// ok is false if there is none.
+func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 	pids := map[uint32]bool{x.PID: true}
 	for i := range x.Culprits {
 		pids[x.Culprits[i].Thread.PID] = true

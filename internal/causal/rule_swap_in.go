@@ -10,8 +10,8 @@ import (
 var swapIn = Rule{
 	Name: "swap-in", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"2", "18"},
 	Doc: "Pages of the job had been swapped out, and the job waited until they were read back.",
-	Find: takesOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
-		if !x.ofPages() || w.sum(tick.HostSwapIn, 0, x).Count == 0 || w.limited(x) {
+	Find: takeOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
+		if !x.isPageWait() || w.sum(tick.HostSwapIn, 0, x).Count == 0 || w.limited(x) {
 			return false
 		}
 		w.addFaults(x, 0)
@@ -24,16 +24,16 @@ var swapIn = Rule{
 
 // addFaults adds the CPU time of the page faults that the victim waited for, minus told, which is
 // reported elsewhere, ns. Part of it may have other causes.
-func (w *Window) addFaults(x *Finding, told int64) {
-	more := max(w.cpuBeside(x)-told, 0)
+func (w *Window) addFaults(x *Finding, reported int64) {
+	more := max(w.cpuBeside(x)-reported, 0)
 	x.Lost += more
 	x.Max += more + more/4
 	x.Confidence = min(x.Confidence*float64(x.Lost)/float64(max(x.Lost-more, 1)), 1)
 	x.excess = max(x.excess, x.Lost)
 }
 
-// ofPages reports whether the waits of a finding are for pages of memory.
-func (x *Finding) ofPages() bool {
+// isPageWait reports whether the waits of a finding are for pages of memory.
+func (x *Finding) isPageWait() bool {
 	return len(x.Culprits) > 0 && strings.Contains(x.Culprits[0].What, "a page of memory")
 }
 

@@ -16,7 +16,7 @@ const (
 var syncHeavy = Rule{
 	Name: "sync-heavy", Sees: govern.LaunchCounts, Needs: NeedCalls, Share: 0.05, Problems: []string{"8", "12"},
 	Doc: "The host waits for the GPU after every launch or two. The GPU is idle while the host prepares the next launch.",
-	Find: eachProcess(2e9, func(w *Window, b *Book) (x Finding, ok bool) {
+	Find: eachProcess(2e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.syncs(b.PID)
 		if y.steps < syncsASecond || y.steps < syncsOfSteps*y.all || y.steps*1e9 < syncsASecond*float64(y.last-y.first) {
 			return x, false
@@ -34,7 +34,7 @@ var syncHeavy = Rule{
 func (w *Window) syncs(pid uint32) *cost {
 	y := &cost{process: w.process(pid)}
 	var host, gpu, launches float64
-	var waits, each []weighed
+	var waits, each []weighted
 	for i := range y.list {
 		x := &y.list[i]
 		switch {
@@ -44,10 +44,10 @@ func (w *Window) syncs(pid uint32) *cost {
 			host += x.weight * float64(x.length-x.gpu)
 			gpu += x.weight * float64(x.gpu)
 			launches += x.weight * float64(x.launches)
-			waits = append(waits, weighed{x.gpu, x.weight})
+			waits = append(waits, weighted{x.gpu, x.weight})
 			y.see(x, use{}, x.length)
 		case x.launches >= manyLaunches:
-			each = append(each, weighed{x.length / int64(x.launches), x.weight})
+			each = append(each, weighted{x.length / int64(x.launches), x.weight})
 		}
 	}
 	y.own, y.without = host+gpu, y.p99

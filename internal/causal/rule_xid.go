@@ -11,15 +11,15 @@ var xidFault = Rule{
 	Name: "xid", Needs: NeedXids, Problems: []string{"4", "7"},
 	Doc: "The GPU or its driver reported a fault (XID) that hit a process: its calls failed from then on, it exited, or it hung.",
 	Find: func(w *Window) (out []Finding) {
-		told := map[string]bool{}
+		reported := map[string]bool{}
 		for i := range w.devices.xids {
 			x := &w.devices.xids[i]
 			group := fmt.Sprintf("%d %d", x.Burst, x.PID)
-			if x.PID == 0 || told[group] {
+			if x.PID == 0 || reported[group] {
 				continue
 			}
 			if y, ok := w.faultOf(x); ok {
-				y.Group, told[group] = group, true
+				y.Group, reported[group] = group, true
 				out = append(out, y)
 			}
 		}
@@ -33,7 +33,7 @@ const hitWithin = 5 * time.Second
 
 // faultOf returns the effect of a fault on the process that it names; ok is false if there is none.
 func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
-	b := w.Book(x.PID)
+	b := w.History(x.PID)
 	if b == nil {
 		return y, false
 	}
@@ -68,7 +68,7 @@ func (w *Window) faultOf(x *tick.Xid) (y Finding, ok bool) {
 }
 
 // failedAfter returns how many calls of a process failed soon after a time.
-func (w *Window) failedAfter(b *Book, ns int64) uint64 {
+func (w *Window) failedAfter(b *ProcessHistory, ns int64) uint64 {
 	var before, after uint64
 	for i := range b.Seconds {
 		switch s := &b.Seconds[i]; {

@@ -12,10 +12,10 @@ import (
 )
 
 // check compares chains with an "expect" line.
-func check(t *testing.T, sc *scenario, got []tick.Chain, untold []tick.Untold, f []string) {
+func check(t *testing.T, sc *scenario, got []tick.Chain, untold []tick.BlindSpot, f []string) {
 	switch f[0] {
 	case "untold":
-		if !slices.ContainsFunc(untold, func(u tick.Untold) bool { return u.Step == f[2] && slices.Contains(u.Rules, f[1]) }) {
+		if !slices.ContainsFunc(untold, func(u tick.BlindSpot) bool { return u.Step == f[2] && slices.Contains(u.Rules, f[1]) }) {
 			t.Errorf("that %s cannot be told since %s is not said: %+v", f[1], f[2], untold)
 		}
 		return

@@ -22,12 +22,12 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	"late": func(t *tick.Tick, f *fact, at int64) {
 		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm})
 		for from := (at - int64(t.Window)) / f.every * f.every; from < at; from += f.every {
-			t.Lates = append(t.Lates, tick.Late{Comm: 1, From: start + from, To: start + from + int64(f.NS), Rank: tick.Rank{Rank: 1, PID: f.PID}})
+			t.Lates = append(t.Lates, tick.Straggler{Comm: 1, From: start + from, To: start + from + int64(f.NS), Rank: tick.Rank{Rank: 1, PID: f.PID}})
 		}
 	},
 	"missing": func(t *tick.Tick, f *fact, at int64) {
 		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm})
-		m := tick.Missing{Rank: tick.Rank{Rank: 1, PID: f.PID}, Lives: true, Now: tick.Doing{State: events.WaitBlocked, Reason: events.ReasonPipe}}
+		m := tick.Missing{Rank: tick.Rank{Rank: 1, PID: f.PID}, Lives: true, Now: tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonPipe}}
 		if f.Object != "" {
 			m.Lives, m.End = false, tick.Ending{Time: start + f.from, Signal: 9}
 		}

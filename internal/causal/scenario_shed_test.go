@@ -20,10 +20,10 @@ type stepSpan struct {
 }
 
 // shedding returns what is shed for a simulated program at a time, ns since the start.
-func shedding(steps []stepSpan, at int64) (s govern.Sights) {
+func shedding(steps []stepSpan, at int64) (s govern.Facts) {
 	for _, x := range steps {
 		if at >= x.from && at < x.to {
-			s |= govern.Takes(x.name)
+			s |= govern.Sheds(x.name)
 		}
 	}
 	return s
@@ -50,7 +50,7 @@ func (t *simThread) hide(c *events.Call, waits int) bool {
 		return false
 	}
 	launch := c.Op.Row().Class == events.ClassLaunch
-	of := sightsOf(c.Op) & shedding(t.steps, c.Start-start)
+	of := factsOf(c.Op) & shedding(t.steps, c.Start-start)
 	if of == 0 {
 		t.say(c, launch)
 		return false
@@ -180,7 +180,7 @@ func TestStepsLoseNothingInSilence(t *testing.T) {
 }
 
 // compare compares the chains with and without a level.
-func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick.Untold) {
+func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick.BlindSpot) {
 	t.Helper()
 	failed := false
 	for _, c := range got {
@@ -192,7 +192,7 @@ func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick
 	for _, c := range without {
 		switch {
 		case slices.ContainsFunc(got, func(o tick.Chain) bool { return o.Rule == c.Rule }):
-		case slices.ContainsFunc(untold, func(u tick.Untold) bool { return slices.Contains(u.Rules, c.Rule) }):
+		case slices.ContainsFunc(untold, func(u tick.BlindSpot) bool { return slices.Contains(u.Rules, c.Rule) }):
 		default:
 			t.Errorf("%s: %s is lost, and nothing says that it cannot be told: %+v", step, c.Rule, untold)
 			failed = true
@@ -207,6 +207,6 @@ func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick
 func coarser(c *tick.Chain, rule string) bool {
 	n := ruleNamed(c.Rule)
 	w := New(1).window(&tick.Tick{})
-	w.ask(n)
+	w.runRule(n)
 	return w.ran[ruleNamed(rule)] || slices.Contains(Rules[n].Instead, rule) || c.Rule == gpuShared.Name && rule == gpuSlower.Name
 }

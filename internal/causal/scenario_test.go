@@ -106,7 +106,7 @@ func show(t *testing.T, chains []tick.Chain) {
 
 // run plays the scenario through a ledger and an engine. It returns the last tick's chains, and the
 // causes that cannot be reported.
-func (sc *scenario) run(t testing.TB) ([]tick.Chain, []tick.Untold) {
+func (sc *scenario) run(t testing.TB) ([]tick.Chain, []tick.BlindSpot) {
 	var batch tick.Batch
 	var hidden []events.Call
 	for _, p := range sc.threads {

@@ -13,7 +13,7 @@ const (
 	maxParts      = 8       // of a step
 	maxOwn        = 4       // operations of a step
 	slowQuota     = 24      // unusually long steps kept per second
-	heldQuota     = 16      // other delayed steps kept per second
+	excessQuota   = 16      // other delayed steps kept per second
 	freeQuota     = 12      // other steps kept per second
 	longStep      = 125e6   // ns: all steps of at least this length are kept
 	longQuota     = 1e9/longStep + 1
@@ -64,13 +64,13 @@ func shareOf(ns, all int64) uint8 { return uint8(255 * float64(min(ns, all)) / f
 
 // ownTime is the own time of a step's calls of one operation and size.
 type ownTime struct {
-	ns   int64
-	seen uint32
-	all  uint32 // calls represented by seen
-	op   events.Op
-	size uint8
-	few  uint32 // of seen: as in ledger.OpTime
-	long int64  // time of the few calls, ns
+	ns      int64
+	seen    uint32
+	all     uint32 // calls represented by seen
+	op      events.Op
+	size    uint8
+	slowest uint32 // of seen: as in ledger.OpTime
+	long    int64  // time of the few calls, ns
 }
 
 // series has the steps of one thread in the window, by second.
@@ -89,18 +89,18 @@ type series struct {
 
 // slot is one second of a series.
 type slot struct {
-	second                 int64
-	slow, held, free, long stratum
+	second                   int64
+	slow, excess, free, long stratum
 }
 
-func (x *slot) strata() [4]*stratum { return [...]*stratum{&x.slow, &x.held, &x.free, &x.long} }
+func (x *slot) strata() [4]*stratum { return [...]*stratum{&x.slow, &x.excess, &x.free, &x.long} }
 
 // quotas is how many steps a slot keeps of each stratum but long.
-type quotas struct{ slow, held, free int }
+type quotas struct{ slow, excess, free int }
 
 // quotaOf divides the records of one slot between its strata.
 func quotaOf(records int) quotas {
-	return quotas{min(slowQuota, records/2), min(heldQuota, records/4), min(freeQuota, records/4)}
+	return quotas{min(slowQuota, records/2), min(excessQuota, records/4), min(freeQuota, records/4)}
 }
 
 // stratum is a random sample of steps, each kept with the same probability.
@@ -125,8 +125,8 @@ func (s *stratum) place(quota int, rng *uint64) *record {
 	return nil
 }
 
-// at returns the slot of a time; ok is false for a time before the window.
-func (s *series) at(ns int64) (*slot, bool) {
+// slot returns the slot of a time; ok is false for a time before the window.
+func (s *series) slot(ns int64) (*slot, bool) {
 	second := ns / 1e9
 	if second <= s.newest-windowSeconds {
 		return nil, false
@@ -177,7 +177,7 @@ func (s *series) push(r *record, q quotas) {
 		if s.last.to() == r.from && s.last.marks&ledger.MarkNoMemory != 0 {
 			r.marks |= markAfter
 		}
-		if x, ok := s.at(s.last.to()); ok {
+		if x, ok := s.slot(s.last.to()); ok {
 			t, keep := &x.free, q.free
 			switch long := s.long(&s.last); {
 			case s.last.length >= longStep:
@@ -185,7 +185,7 @@ func (s *series) push(r *record, q quotas) {
 			case long:
 				t, keep = &x.slow, q.slow
 			case s.last.nparts > 0 || s.last.marks&rare != 0:
-				t, keep = &x.held, q.held
+				t, keep = &x.excess, q.excess
 			}
 			if to := t.place(keep, &s.rng); to != nil {
 				*to = s.last

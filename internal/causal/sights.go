@@ -16,7 +16,7 @@ const maxUnseen = 64
 // unseen is a time in which a shedding level was active.
 type unseen struct {
 	step     string
-	takes    govern.Sights
+	sheds    govern.Facts
 	from, to int64 // Unix ns; to 0: still active
 }
 
@@ -39,7 +39,7 @@ func (e *Engine) look(t *tick.Tick) {
 	}
 	for _, name := range t.Overhead.Shed {
 		open := slices.ContainsFunc(e.unseen, func(u unseen) bool { return u.to == 0 && u.step == name })
-		if takes := govern.Takes(name); takes != 0 && !open {
+		if takes := govern.Sheds(name); takes != 0 && !open {
 			e.unseen = append(e.unseen, unseen{name, takes, now, 0})
 		}
 	}
@@ -54,7 +54,7 @@ func (e *Engine) each(pid uint32, from, to int64, fn func(u *unseen)) {
 		if u.overlap(from, to) <= 0 {
 			continue
 		}
-		b := e.books[pid]
+		b := e.histories[pid]
 		if u.step == launchesCounted && b != nil && !slices.ContainsFunc(b.Seconds, func(s Second) bool { return s.Counted && s.To > from && s.From < to }) {
 			continue
 		}
@@ -65,13 +65,13 @@ func (e *Engine) each(pid uint32, from, to int64, fn func(u *unseen)) {
 const launchesCounted = "launches-counted"
 
 // lost returns what was shed for a process in a part of [from, to].
-func (e *Engine) lost(pid uint32, from, to int64) (s govern.Sights) {
-	e.each(pid, from, to, func(u *unseen) { s |= u.takes })
+func (e *Engine) lost(pid uint32, from, to int64) (s govern.Facts) {
+	e.each(pid, from, to, func(u *unseen) { s |= u.sheds })
 	return s
 }
 
-// sightsOf returns the facts that the own time of a class of calls comes from.
-func sightsOf(op events.Op) govern.Sights {
+// factsOf returns the facts that the own time of a class of calls comes from.
+func factsOf(op events.Op) govern.Facts {
 	r := op.Row()
 	switch {
 	case r == nil || r.Class != events.ClassLaunch && r.Always() != "":
@@ -98,7 +98,7 @@ func (e *Engine) shed(pid uint32, from, to int64) (bits shed) {
 		if u.overlap(from, to) <= 0 {
 			continue
 		}
-		if b := e.books[pid]; u.step == launchesCounted && b != nil && len(b.Seconds) > 0 && !b.Seconds[len(b.Seconds)-1].Counted {
+		if b := e.histories[pid]; u.step == launchesCounted && b != nil && len(b.Seconds) > 0 && !b.Seconds[len(b.Seconds)-1].Counted {
 			continue
 		}
 		n := slices.IndexFunc(govern.Steps[:], func(s govern.Step) bool { return s.Name == u.step })
@@ -111,9 +111,9 @@ func (e *Engine) shed(pid uint32, from, to int64) (bits shed) {
 }
 
 // taking returns the levels that shed some of s.
-func taking(s govern.Sights) (bits shed) {
+func taking(s govern.Facts) (bits shed) {
 	for i := range govern.Steps {
-		if govern.Takes(govern.Steps[i].Name)&s != 0 {
+		if govern.Sheds(govern.Steps[i].Name)&s != 0 {
 			bits |= 1 << i
 		}
 	}
@@ -123,7 +123,7 @@ func taking(s govern.Sights) (bits shed) {
 // measuring returns the levels that change how calls of an operation are measured, in all of a step
 // or a part. Only times measured the same way are comparable.
 func measuring(op events.Op) shed {
-	bits := taking(sightsOf(op))
+	bits := taking(factsOf(op))
 	return bits | bits<<16
 }
 
@@ -132,7 +132,7 @@ var graphLaunch, _ = events.OpByName("cudaGraphLaunch")
 
 // graphs reports whether graphs were launched in the second that contains ns, by the kernel's
 // count.
-func (b *Book) graphs(ns int64) bool {
+func (b *ProcessHistory) graphs(ns int64) bool {
 	for i := range b.Seconds {
 		if s := &b.Seconds[i]; s.From < ns && ns <= s.To {
 			return slices.ContainsFunc(s.Ops, func(o OpSum) bool {
@@ -153,21 +153,21 @@ func (x *step) lacks(op events.Op) bool {
 	if classOf(op) == events.ClassLaunch {
 		return x.unseen
 	}
-	return x.shed&taking(sightsOf(op)&(govern.EachLaunch|govern.EachQuick)) != 0
+	return x.shed&taking(factsOf(op)&(govern.EachLaunch|govern.EachQuick)) != 0
 }
 
 // uncounted has the levels that stop the counting of launches.
 var uncounted = taking(govern.LaunchCounts)
 
-// untold returns the causes that cannot be fully reported, and since when.
-func (e *Engine) untold() (out []tick.Untold) {
+// blindSpots returns the causes that cannot be fully reported, and since when.
+func (e *Engine) blindSpots() (out []tick.BlindSpot) {
 	for i := range e.unseen {
 		u := &e.unseen[i]
-		rules := RulesWithout(u.takes)
+		rules := RulesWithout(u.sheds)
 		if len(rules) == 0 {
 			continue
 		}
-		x := tick.Untold{Step: u.step, Rules: rules, Without: u.takes.String(), Since: wall(u.from)}
+		x := tick.BlindSpot{Step: u.step, Rules: rules, Without: u.sheds.String(), Since: wall(u.from)}
 		if u.to != 0 {
 			x.Until = wall(u.to)
 		}
@@ -178,7 +178,7 @@ func (e *Engine) untold() (out []tick.Untold) {
 
 // RulesWithout returns the rules that cannot fully report their causes while s is shed, in table
 // order.
-func RulesWithout(s govern.Sights) (names []string) {
+func RulesWithout(s govern.Facts) (names []string) {
 	for i := range Rules {
 		if Rules[i].Sees&s != 0 {
 			names = append(names, Rules[i].Name)
@@ -197,18 +197,18 @@ func (e *Engine) abstains(r *Rule, pid uint32, from, to int64) bool {
 // unknown is the possible extra loss, ns.
 func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 	from := min(now-x.Window, x.From)
-	of := x.rule.Sees | x.rule.Dims
+	needs := x.rule.Sees | x.rule.Dims
 	var steps []string
-	var without govern.Sights
+	var without govern.Facts
 	var since int64
 	e.each(x.PID, from, now, func(u *unseen) {
-		if u.takes&of == 0 {
+		if u.sheds&needs == 0 {
 			return
 		}
 		if !slices.Contains(steps, u.step) {
 			steps = append(steps, u.step)
 		}
-		without |= u.takes & of
+		without |= u.sheds & needs
 		if since == 0 || u.from < since {
 			since = u.from
 		}

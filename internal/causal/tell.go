@@ -24,9 +24,9 @@ func (e *Engine) chain(x *Finding, t *tick.Tick) *tick.Chain {
 		From: wall(x.From), To: wall(x.To), Lost: time.Duration(x.Lost), LostMin: time.Duration(x.Min), LostMax: time.Duration(x.Max),
 		Window: time.Duration(x.Window), Excess: time.Duration(x.excess), Steps: x.Steps, Slow: x.Slow, Confidence: x.Confidence,
 		Baseline: x.Baseline, StepP50: time.Duration(x.P50), StepP99: time.Duration(x.P99), Without: time.Duration(x.Without),
-		Spread: x.spread, Culprits: x.Culprits, Timeline: x.Timeline, NotIt: x.notIt,
+		Spread: x.spread, Culprits: x.Culprits, Timeline: x.Timeline, NotIt: x.ruledOut,
 	}
-	if o := ofOp(t, c.PID, c.Op); o != nil {
+	if o := opEntry(t, c.PID, c.Op); o != nil {
 		quantiles(c, o)
 	}
 	return c
@@ -41,8 +41,8 @@ func chainID(pid uint32, rule, group string) string {
 	return fmt.Sprintf("c-%08x", h.Sum32())
 }
 
-// ofOp returns a tick's entry for an operation of a process.
-func ofOp(t *tick.Tick, pid uint32, op events.Op) *tick.Op {
+// opEntry returns a tick's entry for an operation of a process.
+func opEntry(t *tick.Tick, pid uint32, op events.Op) *tick.Op {
 	for i := range t.Ops {
 		if o := &t.Ops[i]; o.PID == pid && o.Op == op {
 			return o

@@ -29,9 +29,9 @@ func TestUsual(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := New(1)
-			var waits, steps []weighed
+			var waits, steps []weighted
 			for i := range 100 {
-				x := weighed{0, 1}
+				x := weighted{0, 1}
 				if i%tt.every == 0 {
 					x.v = int64(tt.waits[i/tt.every%len(tt.waits)] * ms)
 					waits = append(waits, x)

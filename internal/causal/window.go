@@ -14,10 +14,10 @@ import (
 type Window struct {
 	Tick    *tick.Tick // the last one
 	e       *Engine
-	host    []HostAt // oldest first
+	host    []HostSample // oldest first
 	devices *devices
 	// Computed on first use.
-	books     []*Book           // by PID
+	histories []*ProcessHistory // by PID
 	main      map[uint32]uint32 // main threads, by process
 	judged    map[uint32][]step // steps of main threads
 	processes map[uint32]*process
@@ -37,25 +37,25 @@ func (e *Engine) window(t *tick.Tick) *Window {
 // Now returns the end of the last tick in Unix ns.
 func (w *Window) Now() int64 { return w.Tick.Time.UnixNano() }
 
-// Books returns the books of all processes, by PID.
-func (w *Window) Books() []*Book {
-	if w.books == nil {
-		w.books = slices.SortedFunc(maps.Values(w.e.books), func(a, b *Book) int { return cmp.Compare(a.PID, b.PID) })
+// Histories returns the histories of all processes, by PID.
+func (w *Window) Histories() []*ProcessHistory {
+	if w.histories == nil {
+		w.histories = slices.SortedFunc(maps.Values(w.e.histories), func(a, b *ProcessHistory) int { return cmp.Compare(a.PID, b.PID) })
 	}
-	return w.books
+	return w.histories
 }
 
-// Book returns the book of a process, or nil.
-func (w *Window) Book(pid uint32) *Book { return w.e.books[pid] }
+// History returns the history of a process, or nil.
+func (w *Window) History(pid uint32) *ProcessHistory { return w.e.histories[pid] }
 
 // State returns the state derived from a process's calls, as of the last tick, or nil.
 func (w *Window) State(pid uint32) *tick.State { return stateIn(w.Tick, pid) }
 
-// has reports whether an input was seen.
-func (w *Window) has(need Needs) bool { return w.e.have&need == need }
+// hasInputs reports whether an input was seen.
+func (w *Window) hasInputs(need Needs) bool { return w.e.have&need == need }
 
 // unseen returns the inputs of a process that were shed in some of [from, to].
-func (w *Window) unseen(pid uint32, from, to int64) govern.Sights { return w.e.lost(pid, from, to) }
+func (w *Window) unseen(pid uint32, from, to int64) govern.Facts { return w.e.lost(pid, from, to) }
 
 // steps returns the main thread of a process, which is the one with the most steps, and its steps
 // by kind and time, with excess and loss. They are valid as long as the window. A thread without
@@ -175,10 +175,10 @@ func (w *Window) cpuBeside(found *Finding) int64 {
 	lost := func(x *step) bool {
 		return slices.ContainsFunc(x.excess(), func(g excess) bool { return w.cause(g).rule() == found.rule })
 	}
-	free := map[uint32][]weighed{}
+	free := map[uint32][]weighted{}
 	for i := range steps {
 		if x := &steps[i]; !lost(x) {
-			free[x.kind] = append(free[x.kind], weighed{x.cpu, x.weight})
+			free[x.kind] = append(free[x.kind], weighted{x.cpu, x.weight})
 		}
 	}
 	normal := map[uint32]int64{}
@@ -206,10 +206,10 @@ func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until in
 	tid, steps := w.steps(pid)
 	until = to
 	var last int64
-	lengths := make([]weighed, 0, len(steps))
+	lengths := make([]weighted, 0, len(steps))
 	for i := range steps {
 		last = max(last, steps[i].to())
-		lengths = append(lengths, weighed{steps[i].length, steps[i].weight})
+		lengths = append(lengths, weighted{steps[i].length, steps[i].weight})
 	}
 	normal := quantile(lengths, 0.5)
 	for i := range steps {

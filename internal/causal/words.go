@@ -26,8 +26,8 @@ func (e *Engine) baselineText(r *Rule, y *tally) string {
 	return "10th percentile of the steps of the same kind; " + length
 }
 
-// notIt lists what was checked and did not grow.
-func (e *Engine) notIt(v *verdict, y *tally) []string {
+// ruledOut lists what was checked and did not grow.
+func (e *Engine) ruledOut(v *verdict, y *tally) []string {
 	var out []string
 	if gpu, ok := gpuAsBefore(v, y); ok {
 		out = append(out, "GPU ("+span(gpu)+" a step, as before)")
@@ -43,14 +43,14 @@ func (e *Engine) notIt(v *verdict, y *tally) []string {
 
 // gpuAsBefore returns how long normal steps wait for the GPU, if the slow ones do not wait longer.
 func gpuAsBefore(v *verdict, y *tally) (ns int64, ok bool) {
-	var normal, slow []weighed
+	var normal, slow []weighted
 	for i := range v.steps {
 		switch x := &v.steps[i]; {
 		case x.kind != y.worst.kind:
 		case x.lost == 0:
-			normal = append(normal, weighed{x.gpu, x.weight})
+			normal = append(normal, weighted{x.gpu, x.weight})
 		default:
-			slow = append(slow, weighed{x.gpu, x.weight})
+			slow = append(slow, weighted{x.gpu, x.weight})
 		}
 	}
 	if len(normal) < minFree || len(slow) == 0 {
@@ -141,12 +141,12 @@ func (e *Engine) named(x *step) (out []taken) {
 // culpritName describes a culprit in a few words.
 func culpritName(c *cause) string {
 	switch {
-	case c.who.TID == 0:
+	case c.thread.TID == 0:
 		return c.what
 	case c.what == "":
-		return fmt.Sprintf("%s (%d) on the CPU", c.who.Name, c.who.PID)
+		return fmt.Sprintf("%s (%d) on the CPU", c.thread.Name, c.thread.PID)
 	}
-	return fmt.Sprintf("%s (%d) %s", c.who.Name, c.who.PID, c.what)
+	return fmt.Sprintf("%s (%d) %s", c.thread.Name, c.thread.PID, c.what)
 }
 
 // span formats a time with three significant digits.

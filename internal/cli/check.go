@@ -67,7 +67,7 @@ func (e *Env) check(ctx context.Context, pid uint32) (check.Report, error) {
 		return check.Run(ctx, m), nil
 	}
 	r, err := check.Process(ctx, m, proc.Names{}, pid)
-	if errors.Is(err, proc.ErrGone) {
+	if errors.Is(err, proc.ErrExited) {
 		return r, &problem{What: fmt.Sprintf("no such process: %d", pid), Do: "ingero check lists the processes that use CUDA", Err: err}
 	}
 	return r, err

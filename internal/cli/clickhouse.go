@@ -92,7 +92,7 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 		if s.LostCalls > 0 {
 			x.say(fmt.Sprintf("ingero: %s were removed before they were copied to ClickHouse; to keep more, raise --max-db", counted(s.LostCalls, "call")))
 		}
-		if !s.Whole {
+		if !s.Complete {
 			x.say("ingero: the recording in ClickHouse is incomplete: " + oneLine(s.Problem) + ". To copy the rest: ingero export --format clickhouse")
 		}
 		return err

@@ -28,7 +28,7 @@ func TestTraceToClickHouse(t *testing.T) {
 	c := b.ingero("trace", "--clickhouse", server.URL, "--pid", pid(child))
 	c.Line("Copying recordings to ClickHouse: " + server.URL)
 	b.tracing(1)
-	child.Say("go")
+	child.Send("go")
 	counts(t, child)
 	_, stderr, code := finish(t, c)
 	has := regexp.MustCompile(`ClickHouse has ([0-9,]+) calls of this recording`).FindStringSubmatch(stderr + c.Stdout())

@@ -76,7 +76,7 @@ func (c *collector) account(t *tick.Tick) {
 	if !c.told || len(c.accounts) <= len(t.Breakdowns)+len(t.Processes)+moreAccounts {
 		return
 	}
-	told := t.Told()
+	told := t.PIDs()
 	maps.DeleteFunc(c.accounts, func(pid uint32, _ tick.Breakdown) bool { return !told[pid] })
 }
 

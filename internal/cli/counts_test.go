@@ -39,7 +39,7 @@ func (b *bench) rounds() *testkit.Child {
 // makes has the program make further rounds.
 func makes(t *testing.T, c *testkit.Child, rounds string) map[string]uint64 {
 	t.Helper()
-	c.Say(rounds)
+	c.Send(rounds)
 	return counts(t, c)
 }
 

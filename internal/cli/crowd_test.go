@@ -196,7 +196,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	now := time.Now
 	servers := []asker{{serveBy(t, "dashboard", b.db(), now, nil, "--addr", ":0", "--no-tls"), "POST", "/api/v1/query", `{"sql":"SELECT op, count(*) FROM events GROUP BY op","timeout_ms":2000}`},
 		{serveBy(t, "mcp", b.db(), now, nil, "--http", ":0"), "POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`}}
-	target.Say("go")
+	target.Send("go")
 	var asked int
 	for i := range servers {
 		servers[i].crowd(1000)

@@ -56,7 +56,7 @@ func (e *Env) json(v any) error {
 // wordsKept adds a remedy to the error of a command that needs exclusive access to the
 // database and does not get it.
 func wordsKept(err error) error {
-	var held *store.HeldError
+	var held *store.LockedError
 	var unsafe *store.UnsafeError
 	switch {
 	case errors.As(err, &held):

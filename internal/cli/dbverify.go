@@ -103,8 +103,8 @@ func verifiedText(path string, v *query.Verified) string {
 			note("%s: truncated by a crash", damageText(&v.Torn[i]))
 		}
 	}
-	if n := len(v.Left); n > 0 {
-		note("%s left by killed processes: %s", counted(n, "file"), strings.Join(v.Left, ", "))
+	if n := len(v.Leftovers); n > 0 {
+		note("%s left by killed processes: %s", counted(n, "file"), strings.Join(v.Leftovers, ", "))
 	}
 	if n := len(v.Bad); n > 0 {
 		note("%s replaced by a repair; safe to remove: %s", counted(n, "damaged file"), strings.Join(v.Bad, ", "))

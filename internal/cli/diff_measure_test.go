@@ -45,7 +45,7 @@ func (b *bench) recordTrains(db, sync string, programs ...[]string) []uint32 {
 	trace := b.ingero(append(args, list[1:])...)
 	b.tracing(len(programs))
 	for _, c := range all {
-		c.Say("go")
+		c.Send("go")
 	}
 	if _, stderr, code := finish(b.t, trace); code != 0 {
 		b.t.Fatalf("trace: code %d:\n%s", code, stderr)

@@ -32,7 +32,7 @@ func TestDiscovery(t *testing.T) {
 	if want := "by ingero " + pid(c); traced != want {
 		t.Errorf("check --pid says that it is traced %q, want %q", traced, want)
 	}
-	target.Say("go")
+	target.Send("go")
 	counts(t, target)
 	_, stderr, _ = finish(t, c)
 	for _, want := range []string{"INFO discover: found libcudart.so path=" + b.stack.Libcudart, "INFO discover: found libcuda.so path=" + b.stack.Libcuda} {
@@ -96,7 +96,7 @@ func TestCudaLib(t *testing.T) {
 func TestProbeBudget(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "120")
-	target.Say("go")
+	target.Send("go")
 	c := b.ingero("trace", "--probe-budget", "0.01%", "--pid", pid(target))
 	testkit.Eventually(t, "launches that are counted only", func() bool {
 		s := b.tracing(1)

@@ -60,7 +60,7 @@ func TestGroupReads(t *testing.T) {
 	loop := b.train("--steps", "100000")
 	c := b.ingero("trace", "--pid", pid(loop), "--db", db)
 	b.tracing(1)
-	loop.Say("go")
+	loop.Send("go")
 	check("while it is recorded")
 	c.Signal(syscall.SIGTERM)
 	if _, stderr, code := finish(t, c); code != 0 {

@@ -83,7 +83,7 @@ func TestHostileTarget(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = os.Remove(path) })
 	}
-	target.Say("go")
+	target.Send("go")
 	trace := b.ingero("trace", "--pid", pid(target)+","+pid(liars), "--stack=all")
 	testkit.Eventually(t, "calls", func() bool { return b.tracing(2).Calls > 100 })
 	trace.Signal(syscall.SIGINT)

@@ -40,7 +40,7 @@ func wordsSetting(err error) *problem {
 }
 
 func wordsHeld(err error) *problem {
-	var held *lock.HeldError
+	var held *lock.LockedError
 	if !errors.As(err, &held) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func wordsNotRecorded(err error) *problem {
 }
 
 func wordsStore(err error) *problem {
-	var held *store.HeldError
+	var held *store.LockedError
 	var unsafe *store.UnsafeError
 	var old *store.OldError
 	switch {
@@ -113,7 +113,7 @@ func wordsNamespace(err error) *problem {
 }
 
 func wordsGone(err error) *problem {
-	if !errors.Is(err, proc.ErrGone) {
+	if !errors.Is(err, proc.ErrExited) {
 		return nil
 	}
 	return &problem{

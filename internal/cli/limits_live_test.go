@@ -31,8 +31,8 @@ func TestLimitsOfAncestors(t *testing.T) {
 	many := b.limited(40_000, "--threads", "12", "--seconds", "6", "--cpu-us", "15000", "--launches", "2")
 	trace := b.ingero("trace", "--pid", pid(one.Child)+","+pid(many.Child))
 	b.tracing(2)
-	one.Say("go")
-	many.Say("go")
+	one.Send("go")
+	many.Send("go")
 	if stdout, stderr, code := finish(t, trace); code != 0 {
 		t.Fatalf("code %d: %s%s", code, stdout, stderr)
 	}

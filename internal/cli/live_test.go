@@ -163,7 +163,7 @@ func TestTraceOfAProcess(t *testing.T) {
 	target := b.train("--steps", "30")
 	c := b.ingero("trace", "--json", "--pid", pid(target))
 	b.tracing(1)
-	target.Say("go")
+	target.Send("go")
 	want := counts(t, target)
 	_, stderr, code := finish(t, c)
 	if code != 0 {
@@ -199,7 +199,7 @@ func TestTraceWaits(t *testing.T) {
 	shell.Line("up")
 	c := b.ingero("trace", "--pid", pid(shell), "--record=false")
 	c.Line("sh (" + pid(shell) + ") has not loaded CUDA yet: waiting for it.")
-	shell.Say("go")
+	shell.Send("go")
 	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 0 })
 	shell.Signal(syscall.SIGTERM)
 	stdout, _, code := finish(t, c)
@@ -225,7 +225,7 @@ func TestTraceEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			target := b.train("--seconds", "30")
-			target.Say("go")
+			target.Send("go")
 			c := b.ingero(append([]string{"trace", "--pid", pid(target)}, tt.args...)...)
 			c.Line("Tracing train")
 			if len(tt.args) == 0 {
@@ -253,7 +253,7 @@ func TestTraceEnds(t *testing.T) {
 func TestSecondTrace(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")
-	target.Say("go")
+	target.Send("go")
 	first := b.ingero("trace", "--pid", pid(target))
 	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 0 })
 
@@ -295,7 +295,7 @@ func TestSecondTrace(t *testing.T) {
 func TestReaderGoes(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")
-	target.Say("go")
+	target.Send("go")
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

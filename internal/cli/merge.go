@@ -188,7 +188,7 @@ func sameFile(a, b string) bool {
 
 // wordsMerge adds a remedy to the error that a trace records to a source.
 func wordsMerge(err error) error {
-	var held *store.HeldError
+	var held *store.LockedError
 	if errors.As(err, &held) {
 		return &problem{What: held.Error(), Do: "end the trace first, or merge a copy: ingero backup --db " + held.Path + " -o FILE", Err: err}
 	}

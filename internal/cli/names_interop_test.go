@@ -19,7 +19,7 @@ func TestNamesInPrometheus(t *testing.T) {
 	p := testkit.NewPrometheus(t, address, "")
 	b.tracing(len(pids))
 	for _, c := range programs {
-		c.Say("go")
+		c.Send("go")
 	}
 	for what, c := range programs {
 		want := strings.Map(func(r rune) rune { // a label is one line
@@ -29,7 +29,7 @@ func TestNamesInPrometheus(t *testing.T) {
 			return r
 		}, shownName(oddNames[what]))
 		testkit.Eventually(t, "Prometheus to have the name with "+what, func() bool {
-			all := p.Ask(`last_over_time(ingero_process_info{pid="` + pid(c) + `"}[1h])`)
+			all := p.Query(`last_over_time(ingero_process_info{pid="` + pid(c) + `"}[1h])`)
 			return len(all) == 1 && all[0].Metric["process"] == want
 		})
 	}
@@ -46,7 +46,7 @@ func TestNamesInJaeger(t *testing.T) {
 	trace := b.ingero("trace", "--otlp", j.HTTP, "--otlp-traces", "all", "--record=false", "--pid", strings.Join(pids, ","))
 	b.tracing(len(pids))
 	for _, c := range programs {
-		c.Say("go")
+		c.Send("go")
 	}
 	if _, stderr, code := finish(t, trace); code != 0 || strings.Contains(stderr, "not delivered") {
 		t.Errorf("code %d: %s", code, stderr)

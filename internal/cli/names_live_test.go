@@ -126,7 +126,7 @@ func TestNamesOnAllSurfaces(t *testing.T) {
 	b.tracing(len(pids))
 	var page string
 	for _, c := range programs {
-		c.Say("go")
+		c.Send("go")
 	}
 	testkit.Eventually(t, "series of each program", func() bool {
 		var code int

@@ -48,7 +48,7 @@ func (e *Env) askNews(ctx context.Context, c *cobra.Command) *news {
 		newer, ask := checker.Newer()
 		n.newer <- newer
 		if ask {
-			_ = checker.Ask(ctx) // an error only delays the announcement
+			_ = checker.Fetch(ctx) // an error only delays the announcement
 		}
 	}()
 	return n

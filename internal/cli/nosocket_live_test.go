@@ -33,7 +33,7 @@ func TestNoConnections(t *testing.T) {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 			trace := testkit.Start(t, cmd)
 			state := b.tracing(1)
-			target.Say("go")
+			target.Send("go")
 			testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 1000 && b.tracing(1).Updated.After(state.Updated) })
 			if got := sockets(t, trace.PID()); len(got) != c.sockets {
 				t.Errorf("sockets: %q, want %d", got, c.sockets)

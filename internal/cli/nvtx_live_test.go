@@ -22,7 +22,7 @@ func (b *bench) namedSteps() (want, got stepTimes) {
 	c.Line("ready")
 	trace := b.ingero("trace", "--max-overhead", "0", "--db", b.db(), "--pid", pid(c))
 	b.tracing(1)
-	c.Say("go")
+	c.Send("go")
 	if _, stderr, code := finish(t, trace); code != 0 {
 		t.Fatalf("trace: code %d:\n%s", code, stderr)
 	}

@@ -27,7 +27,7 @@ func TestOTLPOff(t *testing.T) {
 	b.env = append(b.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+s.URL, "http_proxy="+s.URL)
 	target := b.train("--seconds", "60", "--kernel-us", "1")
 	c := b.ingero("trace", "--pid", pid(target), "--record=false")
-	target.Say("go")
+	target.Send("go")
 	b.tracing(1)
 	at := b.tracing(1).Calls
 	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > at+1000 })
@@ -89,7 +89,7 @@ func TestOTLPAway(t *testing.T) {
 			target := b.train("--seconds", "60", "--kernel-us", "1")
 			b.env = append(b.env, "OTEL_EXPORTER_OTLP_TIMEOUT=300")
 			c := b.ingero("trace", "--pid", pid(target), "--record=false", "--json", "--otlp", tt.at, "--otlp-traces", "all")
-			target.Say("go")
+			target.Send("go")
 			at := b.tracing(1).Calls
 			testkit.Eventually(t, "a problem", func() bool {
 				s := b.tracing(1)

@@ -66,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 	testkit.NeedMount(t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=704k,mode=755"))
 	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
-	target.Say("go")
+	target.Send("go")
 	c := b.ingero("trace", "--pid", pid(target), "--db", filepath.Join(small, "x.db"))
 	c.Line("ingero: recording has stopped: ")
 	at := b.tracing(1).Calls
@@ -86,7 +86,7 @@ func TestFullDisk(t *testing.T) {
 func TestDebug(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")
-	target.Say("go")
+	target.Send("go")
 	_, stderr, code := b.output("trace", "--debug", "--duration", "100ms", "--pid", pid(target))
 	if code != 0 || !strings.Contains(stderr, "discover") || !strings.Contains(stderr, b.stack.Libcudart) {
 		t.Errorf("code %d, standard error:\n%s", code, stderr)
@@ -99,7 +99,7 @@ func TestVerbose(t *testing.T) {
 	target := b.train("--steps", "4", "--launches", "2")
 	c := b.ingero("trace", "--verbose", "--record=false", "--pid", pid(target))
 	b.tracing(1)
-	target.Say("go")
+	target.Send("go")
 	stdout, _, code := finish(t, c)
 	lines := 0
 	for line := range strings.Lines(stdout) {

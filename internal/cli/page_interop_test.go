@@ -153,7 +153,7 @@ func TestPageOfALiveTrace(t *testing.T) {
 	s := serveBy(t, "dashboard", b.db(), time.Now, nil, "--addr", ":0")
 	p := show(t, browser, s.url+"/", "")
 	p.Do(`await until(() => document.querySelector(".status")?.textContent === "Recording now");`, nil, nil)
-	target.Say("go")
+	target.Send("go")
 	p.Do(`await until(() => document.querySelector("#ops tbody tr"), null, 120000);`, nil, nil)
 	want := counts(t, target)
 	stdout, stderr, code := finish(t, trace)

@@ -46,8 +46,8 @@ func TestTraceOfAPod(t *testing.T) {
 	there, elsewhere := b.train("--seconds", "60"), b.train("--seconds", "60")
 	in(there.PID())
 	c := b.ingero("trace", "--json", "--node", "gpu-7", "--kube-api", s.URL, "--pod", "train-0", "--namespace", "ml")
-	there.Say("go")
-	elsewhere.Say("go")
+	there.Send("go")
+	elsewhere.Send("go")
 	if got := b.tracing(1).Processes[0].PID; got != uint32(there.PID()) {
 		t.Errorf("process %d is traced, want %d", got, there.PID())
 	}

@@ -78,7 +78,7 @@ func TestFileCapabilities(t *testing.T) {
 	ingero := b.capable(unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE, unix.CAP_CHECKPOINT_RESTORE, unix.CAP_SYSLOG)
 	target := b.startAsNobody(b.stack.Program("train"), "--seconds", "60", "--hold")
 	target.Line("ready")
-	target.Say("go")
+	target.Send("go")
 	trace := b.startAsNobody(ingero, "trace", "--pid", pid(target), "--record=false")
 	testkit.Eventually(t, "calls", func() bool { return b.tracing(1).Calls > 100 })
 	trace.Signal(syscall.SIGINT)

@@ -52,7 +52,7 @@ func TestPrometheus(t *testing.T) {
 		t.Errorf("the ledger has %v s, the threads %v s", ledger, threads)
 	}
 	testkit.Eventually(t, "the recording rule", func() bool { return p.One(`count(process:ingero_gpu_wait:ratio_rate5m)`) == 1 })
-	shell.Say("end")
+	shell.Send("end")
 	if _, stderr, code := finish(t, c); code != 0 {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
@@ -84,12 +84,12 @@ func checkUses(t *testing.T, p *testkit.Prometheus) {
 	t.Helper()
 	for id := range metric.Rows {
 		r := &metric.Rows[id]
-		p.Ask(r.Use)
+		p.Query(r.Use)
 		name := r.Prometheus()
 		if r.Kind == metric.Histogram {
 			name = "histogram_count(" + name + ")"
 		}
-		if got := len(p.Ask(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") {
+		if got := len(p.Query(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") {
 			switch metric.ID(id) {
 			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive: // these exist only in some cases
 			default:
@@ -120,7 +120,7 @@ func checkDashboard(t *testing.T, p *testkit.Prometheus) {
 		shown := 0
 		for i := range board.Panels {
 			for _, target := range board.Panels[i].Targets {
-				shown += min(1, len(p.Ask(with.Replace(target.Expr))))
+				shown += min(1, len(p.Query(with.Replace(target.Expr))))
 			}
 		}
 		return shown >= 10

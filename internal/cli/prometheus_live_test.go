@@ -55,7 +55,7 @@ func TestTracePrometheus(t *testing.T) {
 			return line.MatchString(text)
 		})
 	}
-	shell.Say("end")
+	shell.Send("end")
 	if _, stderr, code := finish(t, c); code != 0 {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
@@ -76,7 +76,7 @@ func TestRunPrometheus(t *testing.T) {
 		code, _ := get(t, "http://"+address+"/readyz")
 		return code == http.StatusOK
 	})
-	c.Say("go")
+	c.Send("go")
 	if _, stderr, code := finish(t, c); code != 0 {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
@@ -98,10 +98,10 @@ func (b *bench) job(args ...string) *testkit.Child {
 // runJob runs the shell's training loop under a trace and returns the loop's counts.
 func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
 	b.t.Helper()
-	shell.Say("go")
+	shell.Send("go")
 	shell.Line("ready")
 	testkit.Eventually(b.t, "probes", func() bool { s := b.tracing(2); return s.Libraries > 0 && !s.Processes[1].Attached.IsZero() })
-	shell.Say("go")
+	shell.Send("go")
 	want := counts(b.t, shell)
 	shell.Line("done")
 	return want

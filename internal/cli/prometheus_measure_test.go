@@ -32,7 +32,7 @@ func TestPrometheusChain(t *testing.T) {
 	c := b.ingero("trace", "--prometheus", ":0", "--pid", pid(target))
 	p := testkit.NewPrometheus(t, metricsOf(t, c), "")
 	b.tracing(1)
-	target.Say("go")
+	target.Send("go")
 	testkit.Eventually(t, "a cause", func() bool {
 		return p.One(`sum(ingero_anomaly_count_total{rule="cpu-taken"})`) > 0 && p.One(`sum(ingero_anomaly_lost_seconds_total{process="train", rule="cpu-taken"})`) > 0
 	})

@@ -175,7 +175,7 @@ func commOf(t *tick.Tick, pid uint32) string {
 }
 
 // doing sets the state of the call's thread.
-func doing(c *lock.OpenCall, d *tick.Doing) {
+func doing(c *lock.OpenCall, d *tick.ThreadState) {
 	c.State, c.CPU, c.FD = "on-cpu", d.CPU, -1
 	if d.Since > 0 {
 		c.StateSince = time.Unix(0, d.Since)

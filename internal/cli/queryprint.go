@@ -50,7 +50,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zon
 	case o.csv:
 		return explain.OperationsCSV(t), nil
 	}
-	return []byte(explain.Operations(t, explain.Options{Location: zone, Whole: a.whole})), nil
+	return []byte(explain.Operations(t, explain.Options{Location: zone, NoTruncate: a.whole})), nil
 }
 
 // functions adds a session's launches, grouped by GPU function.
@@ -106,7 +106,7 @@ func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone
 	}
 	l := &explain.CallList{From: a.from, To: a.to, Slowest: p.slowest, Rows: p.sorted()}
 	if !p.full {
-		l.Of = p.seen
+		l.Total = p.seen
 	}
 	if len(l.Rows) == 0 && len(a.cover.Missing) > 0 {
 		return nil, a.gone()
@@ -117,7 +117,7 @@ func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone
 	case o.csv:
 		return explain.CallsCSV(l), nil
 	}
-	return []byte(explain.Calls(l, explain.Options{Location: zone, Whole: a.whole})), nil
+	return []byte(explain.Calls(l, explain.Options{Location: zone, NoTruncate: a.whole})), nil
 }
 
 // picker keeps the slowest calls, or the first ones.

@@ -55,7 +55,7 @@ func (e *Env) printResult(res *query.SQLResult, path string, form output) error 
 func (e *Env) printGrid(g *explain.Grid, form output) error {
 	var text []byte
 	var err error
-	g.Whole = !isTerminal(e.Stdout, e.Getenv)
+	g.NoTruncate = !isTerminal(e.Stdout, e.Getenv)
 	switch {
 	case form.json:
 		text, err = explain.GridJSON(g)

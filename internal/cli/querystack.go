@@ -41,7 +41,7 @@ func (o *queryOptions) sites(ctx context.Context, r *query.Reader, a *asked, _ *
 	if len(sums) == 0 && len(a.cover.Missing) > 0 {
 		return nil, a.gone()
 	}
-	g := &explain.Grid{Columns: []string{"site", "op", "calls", "wall_ns", "gpu_wait_ns", "runnable_ns"}, Database: a.path, Whole: a.whole}
+	g := &explain.Grid{Columns: []string{"site", "op", "calls", "wall_ns", "gpu_wait_ns", "runnable_ns"}, Database: a.path, NoTruncate: a.whole}
 	all := make([]*siteSum, 0, len(sums))
 	for _, s := range sums {
 		all = append(all, s)

@@ -59,7 +59,7 @@ func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	now = now.Add(time.Second)
 	last := &tick.Tick{Ops: ops, Time: now, Seq: 1, Final: true, Processes: []tick.Process{{PID: 4821, Comm: "python3"}},
-		States: []tick.State{{PID: 4821, Memory: tick.Memory{Used: true, Inexact: tick.InexactLate, GPU: tick.Held{Count: 2, Bytes: 3000, Peak: 4000}, Allocs: 3, Frees: 1},
+		States: []tick.State{{PID: 4821, Memory: tick.Memory{Used: true, Inexact: tick.InexactAttachedLate, GPU: tick.Held{Count: 2, Bytes: 3000, Peak: 4000}, Allocs: 3, Frees: 1},
 			Copies: []tick.Copy{{Dir: tick.CopyHostToDevice, Host: tick.HostPinned, Count: 4, Bytes: 400, NS: 5000}}}}}
 	ts.Check(errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()))
 }

@@ -149,7 +149,7 @@ func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
 	if r.stopped {
 		c.Signal(syscall.SIGSTOP)
 	}
-	target.Say("go")
+	target.Send("go")
 	if r.stopped {
 		target.Line(`{"program"`)
 		c.Signal(syscall.SIGCONT)

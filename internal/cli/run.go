@@ -137,7 +137,7 @@ func (e *Env) reportTo(path string) (*os.File, error) {
 
 // tell writes the report as text.
 func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail, zone *time.Location) error {
-	o := explain.Options{Location: zone, Detail: detail, Whole: !isTerminal(out, e.Getenv), Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
+	o := explain.Options{Location: zone, Detail: detail, NoTruncate: !isTerminal(out, e.Getenv), Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
 	text := strings.TrimRight(explain.Report(in, o), "\n") + "\n"
 	if _, err := io.WriteString(out, text); err != nil && !gone(err) {
 		return &problem{What: "cannot write the report: " + err.Error(), Do: "the recording is kept: run ingero explain", Err: err}

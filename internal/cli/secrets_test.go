@@ -38,7 +38,7 @@ func (b *bench) recordSecrets(mode string) (printed string) {
 	cmd.Env = append(b.env, secretEnvironment...)
 	c := testkit.Start(b.t, cmd)
 	state := b.tracing(2) // the shell and the loop
-	c.Say("go")
+	c.Send("go")
 	stdout, stderr, code := finish(b.t, c)
 	hog.Signal(syscall.SIGKILL)
 	if code != 0 {

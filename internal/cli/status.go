@@ -139,10 +139,10 @@ func (s *status) text(now time.Time) string {
 			line("Launches", "counted, not timed, to limit overhead of %s (--max-overhead)", processesText(spared))
 		}
 		line("Dropped", "%s", dropsText(t.Drops, ofCalls))
-		if text := dropsText(t.Drops, explain.OfWakers); text != nothing {
+		if text := dropsText(t.Drops, explain.AffectsWakers); text != nothing {
 			line("Waits", "not followed further: %s", text)
 		}
-		if text := dropsText(t.Drops, explain.OfStacks); text != nothing {
+		if text := dropsText(t.Drops, explain.AffectsStacks); text != nothing {
 			line("Stacks", "missing or truncated: %s", text)
 		}
 		if t.Overhead != "" {
@@ -195,7 +195,9 @@ func processesText(ps []lock.Process) string {
 const nothing = "nothing"
 
 // ofCalls reports whether a drop reason is about calls or other records, not stacks or wakers.
-func ofCalls(reason string) bool { return !explain.OfStacks(reason) && !explain.OfWakers(reason) }
+func ofCalls(reason string) bool {
+	return !explain.AffectsStacks(reason) && !explain.AffectsWakers(reason)
+}
 
 // dropsText lists the drops whose reasons of selects.
 func dropsText(drops map[string]uint64, of func(reason string) bool) string {

@@ -29,7 +29,7 @@ func TestStuck(t *testing.T) {
 	hangs := b.train("--steps", "1", "--launches", "1", "--kernel-us", "90000000")
 	trace := b.ingero("trace", "--pid", pid(well)+","+pid(hangs), "--record=false")
 	b.tracing(2)
-	hangs.Say("go")
+	hangs.Send("go")
 	var out stuck
 	testkit.Eventually(t, "a call that is stuck", func() bool {
 		stdout, _, code := b.output("stuck", "--json")
@@ -78,11 +78,11 @@ func TestOpenCalls(t *testing.T) {
 	add(8, openFor, func(th *tick.Thread) {
 		th.Comm = "worker"
 		th.Open = append(th.Open, tick.OpenCall{Op: 0x0210, Start: now.UnixNano()})
-		th.Now = tick.Doing{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: read, Arg: 5, File: events.FilePipe, Since: now.Add(-time.Second).UnixNano()}
+		th.Now = tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: read, Arg: 5, File: events.FilePipe, Since: now.Add(-time.Second).UnixNano()}
 	})
 	add(9, time.Hour, func(th *tick.Thread) { th.Ended = true })
 	add(10, time.Minute, func(th *tick.Thread) {
-		th.Now = tick.Doing{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: events.SyscallOf(unix.SYS_FUTEX), Arg: 0x7f0000000000}
+		th.Now = tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: events.SyscallOf(unix.SYS_FUTEX), Arg: 0x7f0000000000}
 	})
 	calls, more := openCalls(x)
 	if len(calls) != 2 || more != 0 || calls[0].TID != 10 || calls[1].TID != 8 {

@@ -90,7 +90,7 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 		text, err := explain.LossesJSON(in)
 		return errors.Join(err, e.printf("%s", text))
 	}
-	return e.printf("%s", explain.Losses(in, explain.Options{Location: e.zone(o.utc), Whole: !isTerminal(e.Stdout, e.Getenv)}))
+	return e.printf("%s", explain.Losses(in, explain.Options{Location: e.zone(o.utc), NoTruncate: !isTerminal(e.Stdout, e.Getenv)}))
 }
 
 // lost reads the input of a summary, recording by recording, since PIDs are valid within one

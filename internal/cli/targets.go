@@ -14,7 +14,7 @@ func checkPIDs(pids []uint32, names proc.Names) (waiting []proc.Process, err err
 	for _, pid := range pids {
 		p, err := fs.Process(pid)
 		switch {
-		case errors.Is(err, proc.ErrGone), err == nil && p.Zombie:
+		case errors.Is(err, proc.ErrExited), err == nil && p.Zombie:
 			return nil, &problem{What: fmt.Sprintf("no such process: %d", pid),
 				Do: "ingero check lists the processes that use CUDA; ingero run -- COMMAND traces a program from its first call", Err: err}
 		case err != nil:
@@ -24,7 +24,7 @@ func checkPIDs(pids []uint32, names proc.Names) (waiting []proc.Process, err err
 				Do: "ingero check lists the processes that use CUDA"}
 		}
 		libs, err := fs.Libraries(pid, names)
-		if errors.Is(err, proc.ErrGone) {
+		if errors.Is(err, proc.ErrExited) {
 			return nil, &problem{What: fmt.Sprintf("process %d (%s) has just ended", pid, p.Comm), Err: err,
 				Do: "trace the program from its first call: ingero run -- COMMAND"}
 		}

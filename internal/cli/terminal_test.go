@@ -32,7 +32,7 @@ func TestPane(t *testing.T) {
 		"cuts long lines": {24, func(p *pane) error { return p.draw("0123456789012345678901234\n") }, "before\n0123456789012345678"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := &testkit.Glass{Width: 100, Height: 50, Cooked: true}
+			g := &testkit.Screen{Width: 100, Height: 50, Cooked: true}
 			if _, err := g.Write([]byte("before\n")); err != nil {
 				t.Fatal(err)
 			}

@@ -140,7 +140,7 @@ func (b *bench) asNobody() string {
 
 func (b *bench) tracedAlready() string {
 	target := b.train("--seconds", "60")
-	target.Say("go")
+	target.Send("go")
 	c := b.ingero("trace", "--record=false", "--pid", pid(target))
 	b.tracing(1)
 	said := b.says("trace", "--record=false", "--pid", pid(target))
@@ -165,7 +165,7 @@ func (b *bench) fullDisk() string {
 	testkit.NeedMount(b.t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=704k,mode=755"))
 	b.t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
-	target.Say("go")
+	target.Send("go")
 	c := b.ingero("trace", "--pid", pid(target), "--db", filepath.Join(small, "x.db"))
 	c.Line("ingero: recording has stopped: ")
 	var said string

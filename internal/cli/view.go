@@ -125,7 +125,7 @@ func (v *view) tell() {
 					v.write(fmt.Sprintf("Tracing %s (%d)", n.Comm, n.PID))
 				}
 			case session.NoticeCounted:
-				v.write("ingero: " + n.Why)
+				v.write("ingero: " + n.Reason)
 			case session.NoticeFailed:
 				v.write(fmt.Sprintf("ingero: %s is not traced: %s", n.Library, inWords(n.Err).What))
 			}

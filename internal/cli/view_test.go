@@ -73,7 +73,7 @@ func TestWaitingIsSaid(t *testing.T) {
 // The table is redrawn in place on a terminal, with permanent lines above.
 func TestTableOnATerminal(t *testing.T) {
 	v, _ := discard(t, false)
-	g := &testkit.Glass{Width: 100, Height: 50, Cooked: true}
+	g := &testkit.Screen{Width: 100, Height: 50, Cooked: true}
 	v.side = g
 	v.pane = &pane{out: g, size: func() (int, int) { return 100, 40 }}
 	at := time.Unix(1000, 0)

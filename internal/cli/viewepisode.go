@@ -23,7 +23,7 @@ func (v *view) episodes(t *tick.Tick) error {
 				return err
 			}
 			v.put(line)
-		case e.Kind != tick.EpisodeUpdate || v.pane == nil || e.Why == tick.WhySeverity:
+		case e.Kind != tick.EpisodeUpdate || v.pane == nil || e.Why == tick.ReasonSeverity:
 			v.write(explain.EpisodeLine(e, t, time.Local))
 		}
 	}

@@ -13,13 +13,13 @@ import (
 // Episodes are shown as text or JSON lines, except hidden ones and, beside a table, those that the
 // table shows.
 func TestEpisodesAreShown(t *testing.T) {
-	event := func(kind tick.EpisodeKind, why tick.EpisodeWhy) tick.Episode {
+	event := func(kind tick.EpisodeKind, why tick.EpisodeReason) tick.Episode {
 		return tick.Episode{Kind: kind, ID: "c-1.1", Why: why, Severity: tick.High, Chain: tick.Chain{ID: "c-1", Rule: "cpu-taken", PID: 7}}
 	}
 	hidden := event(tick.EpisodeBegin, "")
 	hidden.Hidden = true
 	now := &tick.Tick{Time: time.Unix(1000, 0), Episodes: []tick.Episode{hidden, event(tick.EpisodeBegin, ""),
-		event(tick.EpisodeUpdate, tick.WhyLost), event(tick.EpisodeUpdate, tick.WhySeverity), event(tick.EpisodeEnd, tick.WhyOver)}}
+		event(tick.EpisodeUpdate, tick.ReasonLost), event(tick.EpisodeUpdate, tick.ReasonSeverity), event(tick.EpisodeEnd, tick.ReasonOver)}}
 	for _, tt := range []struct {
 		name       string
 		json, pane bool

@@ -150,7 +150,7 @@ func (w *xidWatch) banner() {
 		say("Kernel log: %s", log)
 	}
 	for v, what := range map[tick.XidVia]string{tick.ViaTracepoint: "the tracepoint", tick.ViaKernelLog: "the kernel log"} {
-		if err := w.f.Why(v); err != nil {
+		if err := w.f.Err(v); err != nil {
 			say("Without %s: %s", what, err)
 		}
 	}

@@ -110,7 +110,7 @@ func TestTraceTellsFaults(t *testing.T) {
 	testkit.KernelLog(t, false)
 	job := b.train("--seconds", "60")
 	c := b.ingero("trace", "--json", "--pid", pid(job))
-	job.Say("go")
+	job.Send("go")
 	b.tracing(1)
 	testkit.Eventually(t, "calls", func() bool { return strings.Contains(c.Stdout(), `"op":"cudaStreamSync`) })
 	pci := fmt.Sprintf("%08x:75:00", 0x20000000+rand.Uint32N(1<<28))

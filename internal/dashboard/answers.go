@@ -11,13 +11,13 @@ import (
 	"ingero/internal/wire"
 )
 
-func (a *asked) time() (any, error) {
+func (a *request) time() (any, error) {
 	now := a.Now()
 	return wire.Clock{Node: a.Node, Version: a.Version, TimeNS: now.UnixNano(), Time: now.UTC().Format(time.RFC3339Nano)}, nil
 }
 
 // sums sums the question's calls, and records which recordings they come from.
-func (a *asked) sums() (*explain.OpTable, error) {
+func (a *request) sums() (*explain.OpTable, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (a *asked) sums() (*explain.OpTable, error) {
 	return t, nil
 }
 
-func (a *asked) ops() (any, error) {
+func (a *request) ops() (any, error) {
 	t, err := a.sums()
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (a *asked) ops() (any, error) {
 }
 
 // report returns what was lost in the window, and why.
-func (a *asked) report() (*explain.Input, json.RawMessage, error) {
+func (a *request) report() (*explain.Input, json.RawMessage, error) {
 	in, err := a.Report(a.ctx, a.db, &a.q)
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +86,7 @@ func (a *asked) report() (*explain.Input, json.RawMessage, error) {
 	return in, text, err
 }
 
-func (a *asked) explain() (any, error) {
+func (a *request) explain() (any, error) {
 	in, text, err := a.report()
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ type chainsJSON struct {
 	Notes  []string          `json:"notes"`
 }
 
-func (a *asked) chains() (any, error) {
+func (a *request) chains() (any, error) {
 	_, text, err := a.report()
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func snapshotOf(s *query.Snapshot) snapshotJSON {
 // maxSnapshots bounds the snapshots of an answer.
 const maxSnapshots = 3600
 
-func (a *asked) snapshots() (any, error) {
+func (a *request) snapshots() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -167,4 +167,4 @@ func (a *asked) snapshots() (any, error) {
 	return out, nil
 }
 
-func (a *asked) backup() (any, error) { return nil, a.sendBackup() }
+func (a *request) backup() (any, error) { return nil, a.sendBackup() }

@@ -5,7 +5,7 @@ import (
 	"ingero/internal/wire"
 )
 
-func (a *asked) collectives() (any, error) {
+func (a *request) collectives() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err

@@ -32,10 +32,10 @@ type Options struct {
 
 // Limits of requests.
 const (
-	atOnce   = 4
-	patience = 5 * time.Second
-	askTime  = 30 * time.Second
-	copyTime = 10 * time.Minute
+	atOnce         = 4
+	patience       = 5 * time.Second
+	requestTimeout = 30 * time.Second
+	copyTimeout    = 10 * time.Minute
 )
 
 // Path is a row of the API.
@@ -48,37 +48,37 @@ type Path struct {
 	limit        int    // default limit; 0: 100
 	buckets      int    // default; 0: 120
 
-	answer func(*asked) (any, error)
+	answer func(*request) (any, error)
 }
 
 // Paths is the table of the API.
 var Paths = []Path{
-	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the most severe cause of the last hour", answer: (*asked).overview},
+	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the most severe cause of the last hour", answer: (*request).overview},
 	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: one row per process; `sums=1`: sums and mergeable sketches instead of quantiles",
-		About: "counts, times and quantiles of each operation", answer: (*asked).ops},
-	{Method: "GET", Path: "/api/v1/chains", Window: "1h", About: "the causes of lost time that were found, with severity, root cause and timeline, most severe first", answer: (*asked).chains},
-	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "CPU, memory, swap and load of the machine, and the CPU and memory that ingero uses, per second; for a long window every n-th second", answer: (*asked).snapshots},
-	{Method: "GET", Path: "/api/v1/capabilities", About: "which data exist, and what supplies the missing data", answer: (*asked).capabilities},
-	{Method: "GET", Path: "/api/v1/graph-metrics", Window: "5m", About: "CUDA graphs: captures, instantiations and launches with durations, and the life cycle of each graph", answer: (*asked).graphMetrics},
-	{Method: "GET", Path: "/api/v1/graph-events", Window: "5m", Params: "`limit`: maximum number of calls (100)", About: "the last calls that created, changed or launched graphs, with handles and durations", answer: (*asked).graphEvents},
-	{Method: "GET", Path: "/api/v1/time", About: "the machine's name and clock", answer: (*asked).time},
-	{Method: "POST", Path: "/api/v1/query", About: "runs one read-only SQL statement: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*asked).query},
-	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: time zone of the text, with its offset from UTC in seconds", About: "the report of the causes found during recording, as JSON and as text", answer: (*asked).explain},
-	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: maximum number of rows (100)", About: "time of calls by line of code, with stacks, longest time first", answer: (*asked).stacks},
-	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*asked).collectives},
+		About: "counts, times and quantiles of each operation", answer: (*request).ops},
+	{Method: "GET", Path: "/api/v1/chains", Window: "1h", About: "the causes of lost time that were found, with severity, root cause and timeline, most severe first", answer: (*request).chains},
+	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "CPU, memory, swap and load of the machine, and the CPU and memory that ingero uses, per second; for a long window every n-th second", answer: (*request).snapshots},
+	{Method: "GET", Path: "/api/v1/capabilities", About: "which data exist, and what supplies the missing data", answer: (*request).capabilities},
+	{Method: "GET", Path: "/api/v1/graph-metrics", Window: "5m", About: "CUDA graphs: captures, instantiations and launches with durations, and the life cycle of each graph", answer: (*request).graphMetrics},
+	{Method: "GET", Path: "/api/v1/graph-events", Window: "5m", Params: "`limit`: maximum number of calls (100)", About: "the last calls that created, changed or launched graphs, with handles and durations", answer: (*request).graphEvents},
+	{Method: "GET", Path: "/api/v1/time", About: "the machine's name and clock", answer: (*request).time},
+	{Method: "POST", Path: "/api/v1/query", About: "runs one read-only SQL statement: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*request).query},
+	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: time zone of the text, with its offset from UTC in seconds", About: "the report of the causes found during recording, as JSON and as text", answer: (*request).explain},
+	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: maximum number of rows (100)", About: "time of calls by line of code, with stacks, longest time first", answer: (*request).stacks},
+	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*request).collectives},
 	{Method: "GET", Path: "/api/v1/timeline", Window: "5m", Params: "`buckets`: maximum number of time buckets (120, up to 300); `limit`: maximum number of rows (16, up to 32)",
-		About: "where the time of each process and thread went, per bucket: GPU wait, calls, between calls, runnable by the process that had the CPU, blocked by reason", limit: 16, answer: (*asked).timeline},
-	{Method: "GET", Path: "/api/v1/heatmap", Window: "5m", Params: "`buckets`; `limit`: maximum number of operations (6, up to 16)", About: "latency over time: for each operation, the number of calls by latency and bucket", limit: 6, answer: (*asked).heatmap},
+		About: "where the time of each process and thread went, per bucket: GPU wait, calls, between calls, runnable by the process that had the CPU, blocked by reason", limit: 16, answer: (*request).timeline},
+	{Method: "GET", Path: "/api/v1/heatmap", Window: "5m", Params: "`buckets`; `limit`: maximum number of operations (6, up to 16)", About: "latency over time: for each operation, the number of calls by latency and bucket", limit: 6, answer: (*request).heatmap},
 	{Method: "GET", Path: "/api/v1/flame", Window: "5m", Params: "`what`: time, gpu_wait, runnable, calls, memory; `limit`: maximum number of nodes of the tree (2000)",
-		About: "call tree of processes, functions, lines and operations, with the time spent or the GPU memory held", limit: 2000, answer: (*asked).flame},
-	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "GPU memory and pinned host memory that each process held, per bucket", buckets: maxBuckets, answer: (*asked).memory},
-	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "state of the GPUs, per bucket, and their faults", buckets: maxBuckets, answer: (*asked).gpus},
-	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: maximum number of processes (100)", About: "the processes that made calls, and their threads", answer: (*asked).processes},
-	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: maximum number of recordings (100)", About: "the recordings, latest first", answer: (*asked).listRecordings},
-	{Method: "GET", Path: "/api/v1/communicators", Window: "5m", About: "NCCL communicators and their last operation", answer: (*asked).communicators},
-	{Method: "GET", Path: "/api/v1/fleet", Window: "1h", About: "causes found on the nodes of `fleet.nodes`, and the nodes that did not answer", answer: (*asked).fleet},
+		About: "call tree of processes, functions, lines and operations, with the time spent or the GPU memory held", limit: 2000, answer: (*request).flame},
+	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "GPU memory and pinned host memory that each process held, per bucket", buckets: maxBuckets, answer: (*request).memory},
+	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "state of the GPUs, per bucket, and their faults", buckets: maxBuckets, answer: (*request).gpus},
+	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: maximum number of processes (100)", About: "the processes that made calls, and their threads", answer: (*request).processes},
+	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: maximum number of recordings (100)", About: "the recordings, latest first", answer: (*request).listRecordings},
+	{Method: "GET", Path: "/api/v1/communicators", Window: "5m", About: "NCCL communicators and their last operation", answer: (*request).communicators},
+	{Method: "GET", Path: "/api/v1/fleet", Window: "1h", About: "causes found on the nodes of `fleet.nodes`, and the nodes that did not answer", answer: (*request).fleet},
 	{Method: "GET", Path: updatesPath, About: "server-sent events until the client disconnects: `hello`, then `data` after new records and `chain` when a cause appears, changes or ends", answer: nil},
-	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*asked).backup},
+	{Method: "GET", Path: "/api/v1/backup", About: "the database as one file, as `ingero backup` writes it", long: true, answer: (*request).backup},
 }
 
 // Handler serves the API and the page. Once no more requests come, end waits for the handler's
@@ -118,8 +118,8 @@ type server struct {
 	gzipped sync.Map // compressed parts of the page, by tag
 }
 
-// asked is one request.
-type asked struct {
+// request is one request.
+type request struct {
 	*server
 	ctx context.Context
 	w   http.ResponseWriter
@@ -139,16 +139,16 @@ func (s *server) serve(row *Path) http.HandlerFunc {
 			guard.Refuse(w, http.StatusMethodNotAllowed, row.Path+" supports only "+row.Method, "")
 			return
 		}
-		limit := askTime
+		limit := requestTimeout
 		if row.long {
-			limit = copyTime
+			limit = copyTimeout
 		}
 		ctx, stop := context.WithTimeout(r.Context(), limit)
 		defer stop()
-		a := &asked{server: s, ctx: ctx, w: w, r: r, row: row}
+		a := &request{server: s, ctx: ctx, w: w, r: r, row: row}
 		answer, err := a.do()
 		if err != nil {
-			status, why, do := wordsOf(err)
+			status, why, do := describeError(err)
 			s.Log.Debug("request failed", "path", row.Path, "status", status, "error", err)
 			guard.Refuse(w, status, why, do)
 			return
@@ -161,7 +161,7 @@ func (s *server) serve(row *Path) http.HandlerFunc {
 }
 
 // do computes the answer.
-func (a *asked) do() (any, error) {
+func (a *request) do() (any, error) {
 	if a.row.Path == "/api/v1/time" { // without a queue: clocks are compared by it
 		return a.time()
 	}
@@ -186,7 +186,7 @@ func (a *asked) do() (any, error) {
 	return a.row.answer(a)
 }
 
-func (a *asked) write(answer any) {
+func (a *request) write(answer any) {
 	text, ok := answer.(json.RawMessage)
 	if !ok {
 		var err error
@@ -211,15 +211,15 @@ const worthPacking = 4 << 10
 // refusal is the reason for not answering a question.
 type refusal struct {
 	status int
-	why    string
+	reason string
 	do     string
 }
 
 // Error returns both.
-func (r *refusal) Error() string { return r.why + ": " + r.do }
+func (r *refusal) Error() string { return r.reason + ": " + r.do }
 
-// wordsOf describes an error to a client, without paths of the machine.
-func wordsOf(err error) (status int, why, do string) {
+// describeError describes an error to a client, without paths of the machine.
+func describeError(err error) (status int, why, do string) {
 	var refused *refusal
 	var wrong *query.SQLError
 	var missing *query.NotRecordedError
@@ -227,7 +227,7 @@ func wordsOf(err error) (status int, why, do string) {
 	case errors.As(err, &missing):
 		return http.StatusNotFound, missing.Error(), missing.Do()
 	case errors.As(err, &refused):
-		return refused.status, refused.why, refused.do
+		return refused.status, refused.reason, refused.do
 	case errors.As(err, &wrong):
 		return http.StatusBadRequest, "the statement cannot be run: " + wrong.What, wrong.Do
 	case errors.Is(err, context.DeadlineExceeded):

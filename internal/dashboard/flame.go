@@ -23,7 +23,7 @@ type nodeJSON struct {
 	Self     uint64      `json:"self"`               // not in any child
 	Children []*nodeJSON `json:"children,omitempty"` // largest first
 
-	at map[nodeKey]*nodeJSON
+	byKey map[nodeKey]*nodeJSON
 }
 
 type nodeKey struct {
@@ -51,8 +51,8 @@ const (
 	flameDeep   = 256     // maximum depth shown
 )
 
-func (a *asked) flame() (any, error) {
-	kind := &flames[a.q.What]
+func (a *request) flame() (any, error) {
+	kind := &flames[a.q.Flame]
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (a *asked) flame() (any, error) {
 		out.Without += scaled(x.Without)
 		for j := range x.Sums {
 			if v := kind.of(&x.Sums[j]); v > 0 {
-				out.Root.put(&x.Sums[j], comms[x.Sums[j].PID], scaled(v))
+				out.Root.add(&x.Sums[j], comms[x.Sums[j].PID], scaled(v))
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func (a *asked) flame() (any, error) {
 
 // allocating returns the window in which memory was allocated that is live at the end of the
 // question's window: from the recording's start, or as far back as the limit on calls allows.
-func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (query.Filter, error) {
+func (a *request) allocating(s *query.Session, f query.Filter, notes *[]string) (query.Filter, error) {
 	f.From = s.Started
 	n, known, err := a.db.Called(a.ctx, f)
 	if err != nil || !known || n <= memoryCalls {
@@ -136,8 +136,8 @@ func (a *asked) allocating(s *query.Session, f query.Filter, notes *[]string) (q
 	return f, nil
 }
 
-// put adds a value at the end of a stack.
-func (n *nodeJSON) put(s *query.StackSum, comm string, v uint64) {
+// add adds a value at the end of a stack.
+func (n *nodeJSON) add(s *query.StackSum, comm string, v uint64) {
 	n.Value += v
 	n = n.child(nodeJSON{Name: explain.Clean(comm), Kind: "process", PID: s.PID}, v)
 	frames := []events.Frame{}
@@ -176,13 +176,13 @@ var frameKinds = map[events.FrameKind]string{events.FrameNative: "native", event
 // child adds a value to the child that equals x.
 func (n *nodeJSON) child(x nodeJSON, v uint64) *nodeJSON {
 	k := nodeKey{x.Kind, x.Name, x.File, x.Module, x.Line, x.PID}
-	c := n.at[k]
+	c := n.byKey[k]
 	if c == nil {
-		if n.at == nil {
-			n.at = map[nodeKey]*nodeJSON{}
+		if n.byKey == nil {
+			n.byKey = map[nodeKey]*nodeJSON{}
 		}
 		c = &x
-		n.at[k], n.Children = c, append(n.Children, c)
+		n.byKey[k], n.Children = c, append(n.Children, c)
 	}
 	c.Value += v
 	return c

@@ -13,7 +13,7 @@ import (
 )
 
 // graphOps restricts the operations to those of CUDA graphs, and to the requested ones of them.
-func (a *asked) graphOps() {
+func (a *request) graphOps() {
 	wanted := a.q.Ops
 	a.q.Ops = nil
 	for i := range events.Catalog {
@@ -36,7 +36,7 @@ type graphRate struct {
 	MaxNS     *int64  `json:"max_ns"`
 }
 
-func (a *asked) graphMetrics() (any, error) {
+func (a *request) graphMetrics() (any, error) {
 	a.graphOps()
 	t, err := a.sums()
 	if err != nil {
@@ -86,7 +86,7 @@ func oneNode(rows []explain.OpRow) []explain.OpRow {
 	return rows
 }
 
-func (a *asked) graphEvents() (any, error) {
+func (a *request) graphEvents() (any, error) {
 	a.graphOps()
 	sessions, err := a.sessions()
 	if err != nil {

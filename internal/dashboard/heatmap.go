@@ -31,7 +31,7 @@ const (
 	leastFine = time.Millisecond
 )
 
-func (a *asked) heatmap() (any, error) {
+func (a *request) heatmap() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (a *asked) heatmap() (any, error) {
 }
 
 // opStats sums the calls of all recordings.
-func (a *asked) opStats(sessions []query.Session, every time.Duration, cover *query.Coverage) (out []query.OpStat, err error) {
+func (a *request) opStats(sessions []query.Session, every time.Duration, cover *query.Coverage) (out []query.OpStat, err error) {
 	type key struct {
 		op events.Op
 		at int64
@@ -124,7 +124,7 @@ func (h *heatJSON) fill(op events.Op, s *scale, all []query.OpStat) {
 		if all[i].Op != op {
 			continue
 		}
-		t := s.of(all[i].Time.UnixNano())
+		t := s.bucket(all[i].Time.UnixNano())
 		for ns, n := range all[i].Dur.Middles() {
 			row := stats.HistIndex(uint64(ns))
 			lowest, highest = min(lowest, row), max(highest, row)

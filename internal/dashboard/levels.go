@@ -44,7 +44,7 @@ func unknown(n int) []known {
 	return out
 }
 
-func (a *asked) memory() (any, error) {
+func (a *request) memory() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -71,8 +71,8 @@ func (a *asked) memory() (any, error) {
 }
 
 // heldIn returns what one recording's processes held.
-func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error) {
-	f, comms, err := a.filter(of)
+func (a *request) heldIn(session *query.Session, s *scale) (out []*heldJSON, err error) {
+	f, comms, err := a.filter(session)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error)
 	if err != nil {
 		return nil, err
 	}
-	all, err := a.db.Processes(a.ctx, of.ID)
+	all, err := a.db.Processes(a.ctx, session.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -90,20 +90,20 @@ func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error)
 			ended[p.PID] = p.Ended.UnixNano()
 		}
 	}
-	last := max(of.Updated.UnixNano(), of.Ended.UnixNano())
+	last := max(session.Updated.UnixNano(), session.Ended.UnixNano())
 	f.From = time.Time{} // a level stays until the next one
-	at := map[uint32]*heldLine{}
+	at := map[uint32]*memoryLine{}
 	err = a.db.MemoryLevels(a.ctx, f, func(x *query.MemoryLevel) error {
 		l := at[x.PID]
 		if l == nil {
 			m := ledgers[x.PID]
-			l = &heldLine{heldJSON: &heldJSON{PID: x.PID, Comm: explain.Clean(comms[x.PID]), Node: of.Node, Session: of.ID, GPU: unknown(s.n), Host: unknown(s.n),
+			l = &memoryLine{heldJSON: &heldJSON{PID: x.PID, Comm: explain.Clean(comms[x.PID]), Node: session.Node, Session: session.ID, GPU: unknown(s.n), Host: unknown(s.n),
 				Exact: m.Used && m.Inexact == 0}}
 			at[x.PID], out = l, append(out, l.heldJSON)
 		}
 		l.until(s, x.Time)
 		l.gpu, l.host, l.any = known(x.GPU), known(x.Host), true
-		l.put(s, s.of(x.Time))
+		l.record(s, s.bucket(x.Time))
 		return nil
 	})
 	for pid, l := range at {
@@ -116,8 +116,8 @@ func (a *asked) heldIn(of *query.Session, s *scale) (out []*heldJSON, err error)
 	return slices.DeleteFunc(out, func(x *heldJSON) bool { return slices.Max(x.GPU) < 0 }), err
 }
 
-// heldLine is a line under construction.
-type heldLine struct {
+// memoryLine is a line under construction.
+type memoryLine struct {
 	*heldJSON
 	next      int // the first bucket that has not begun
 	gpu, host known
@@ -125,16 +125,16 @@ type heldLine struct {
 }
 
 // until extends the last level up to a time.
-func (l *heldLine) until(s *scale, ns int64) {
+func (l *memoryLine) until(s *scale, ns int64) {
 	for ; l.next < s.n && s.start+int64(l.next)*s.width < ns; l.next++ {
 		if l.any {
-			l.put(s, l.next)
+			l.record(s, l.next)
 		}
 	}
 }
 
-// put records the level in a bucket, which may be outside.
-func (l *heldLine) put(s *scale, i int) {
+// record records the level in a bucket, which may be outside.
+func (l *memoryLine) record(s *scale, i int) {
 	if i < 0 || i >= s.n {
 		return
 	}
@@ -164,8 +164,8 @@ type gpuLinesJSON struct {
 	bucket int
 }
 
-// put records a state: the last one in a bucket, except that a missing answer stays.
-func (g *gpuLinesJSON) put(x *tick.GPU, bucket int) {
+// record records a state: the last one in a bucket, except that a missing answer stays.
+func (g *gpuLinesJSON) record(x *tick.GPU, bucket int) {
 	if n := len(g.At) - 1; n >= 0 && g.bucket == bucket && !g.Lost[n] {
 		g.At, g.Busy, g.MemUsed, g.ClockSM, g.ClockMem = g.At[:n], g.Busy[:n], g.MemUsed[:n], g.ClockSM[:n], g.ClockMem[:n]
 		g.Temperature, g.Power, g.PowerLimit, g.Throttle, g.ECC, g.Lost = g.Temperature[:n], g.Power[:n], g.PowerLimit[:n], g.Throttle[:n], g.ECC[:n], g.Lost[:n]
@@ -196,7 +196,7 @@ type xidJSON struct {
 // mostXids bounds the faults of an answer: the last ones.
 const mostXids = 500
 
-func (a *asked) gpus() (any, error) {
+func (a *request) gpus() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -212,18 +212,18 @@ func (a *asked) gpus() (any, error) {
 	type key struct{ node, bus string }
 	at := map[key]*gpuLinesJSON{}
 	for i := range sessions {
-		of := &sessions[i]
-		f, _, err := a.filter(of)
+		session := &sessions[i]
+		f, _, err := a.filter(session)
 		if err != nil {
 			return nil, err
 		}
 		if err := a.db.GPUStates(a.ctx, f, func(x *tick.GPU) error {
-			g := at[key{of.Node, x.Bus}]
+			g := at[key{session.Node, x.Bus}]
 			if g == nil {
-				g = &gpuLinesJSON{Bus: explain.Clean(x.Bus), UUID: explain.Clean(x.UUID), Name: explain.Clean(x.Name), Node: of.Node, bucket: -1}
-				at[key{of.Node, x.Bus}], out.GPUs = g, append(out.GPUs, g)
+				g = &gpuLinesJSON{Bus: explain.Clean(x.Bus), UUID: explain.Clean(x.UUID), Name: explain.Clean(x.Name), Node: session.Node, bucket: -1}
+				at[key{session.Node, x.Bus}], out.GPUs = g, append(out.GPUs, g)
 			}
-			g.put(x, s.of(x.Time.UnixNano()))
+			g.record(x, s.bucket(x.Time.UnixNano()))
 			return nil
 		}); err != nil {
 			return nil, err
@@ -243,7 +243,7 @@ func (a *asked) gpus() (any, error) {
 }
 
 func xidOf(x *tick.Xid) xidJSON {
-	code := xid.Of(x)
+	code := xid.LookupFault(x)
 	return xidJSON{At: millis(x.Time), Bus: explain.Clean(x.Device()), Code: x.Code, Switch: x.Switch, Name: code.Name, Severity: code.Severity, Burst: x.Burst, Root: x.Root,
 		PID: x.PID, Comm: explain.Clean(x.Comm), Via: x.Via.String(), Msg: explain.Clean(x.Msg)}
 }

@@ -49,7 +49,7 @@ func moment64(t time.Time) *millis {
 }
 
 // processes lists the window's processes, most calls first.
-func (a *asked) processes() (any, error) {
+func (a *request) processes() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (a *asked) processes() (any, error) {
 	return out, nil
 }
 
-func (a *asked) processesOf(s *query.Session, cover *query.Coverage) (out []processJSON, err error) {
+func (a *request) processesOf(s *query.Session, cover *query.Coverage) (out []processJSON, err error) {
 	f, _, err := a.filter(s)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ type recordingJSON struct {
 }
 
 // listRecordings lists the recordings, latest first.
-func (a *asked) listRecordings() (any, error) {
+func (a *request) listRecordings() (any, error) {
 	all, err := a.db.Sessions(a.ctx)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (a *asked) listRecordings() (any, error) {
 }
 
 // communicators lists the NCCL communicators in their last states.
-func (a *asked) communicators() (any, error) {
+func (a *request) communicators() (any, error) {
 	out := struct {
 		Node    string     `json:"node"`
 		Columns []string   `json:"columns"`
@@ -192,7 +192,7 @@ func (a *asked) communicators() (any, error) {
 }
 
 // view returns a view of the recordings' state, with its column names.
-func (a *asked) view(name string) (columns []string, rows []wire.Row, err error) {
+func (a *request) view(name string) (columns []string, rows []wire.Row, err error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, nil, err

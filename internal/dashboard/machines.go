@@ -26,7 +26,7 @@ type Gravest struct {
 }
 
 // fleet queries the configured machines.
-func (a *asked) fleet() (any, error) {
+func (a *request) fleet() (any, error) {
 	if a.q.From.IsZero() {
 		a.q.To = a.Now()
 		a.q.From = a.q.To.Add(-a.q.Window)

@@ -35,7 +35,7 @@ type gpuJSON struct {
 	Bytes any    `json:"mem_total_bytes"` // null: unknown
 }
 
-func (a *asked) overview() (any, error) {
+func (a *request) overview() (any, error) {
 	all, err := a.db.Sessions(a.ctx)
 	if err == nil && len(all) == 0 {
 		err = query.ErrNoSession
@@ -78,7 +78,7 @@ func (a *asked) overview() (any, error) {
 
 // gravest returns the most expensive cause of the recording's last hour, nil if there is none. The
 // report of a minute gives the same cause as that of the hour, and takes less time.
-func (a *asked) gravest(s *query.Session) (json.RawMessage, error) {
+func (a *request) gravest(s *query.Session) (json.RawMessage, error) {
 	end := s.Updated.Add(1)
 	found, err := a.db.Chains(a.ctx, query.Filter{Session: s.ID, From: end.Add(-time.Hour), To: end})
 	if err != nil || len(found) == 0 {
@@ -114,7 +114,7 @@ func (a *asked) gravest(s *query.Session) (json.RawMessage, error) {
 }
 
 // sql runs one of this package's own statements.
-func (a *asked) sql(text string) ([][]any, error) {
+func (a *request) sql(text string) ([][]any, error) {
 	res, err := a.db.SQL(a.ctx, text, query.SQLLimits{})
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ type capabilityJSON struct {
 	Tool      string `json:"tool"`      // the tool that supplies it
 }
 
-func (a *asked) capabilities() (any, error) {
+func (a *request) capabilities() (any, error) {
 	s, err := a.db.Session(a.ctx, "")
 	if err != nil {
 		return nil, err

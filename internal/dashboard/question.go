@@ -29,7 +29,7 @@ type Question struct {
 	Sums       bool
 	Limit      int
 	Buckets    int // number of time buckets
-	What       int // index in flames
+	Flame      int // index in flames
 	Zone       *time.Location
 }
 
@@ -48,7 +48,7 @@ func wrong(name, value, must string) error {
 
 // question parses a request's parameters. It rejects unknown ones: otherwise nobody would notice
 // that another question was answered.
-func (a *asked) question() (Question, error) {
+func (a *request) question() (Question, error) {
 	q := Question{Zone: time.UTC, Limit: cmp.Or(a.row.limit, 100), Buckets: cmp.Or(a.row.buckets, 120)}
 	values, err := url.ParseQuery(a.r.URL.RawQuery)
 	if err != nil {
@@ -144,7 +144,7 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 		var names []string
 		for i := range flames {
 			if names = append(names, flames[i].name); flames[i].name == v {
-				q.What = i
+				q.Flame = i
 				return nil
 			}
 		}
@@ -189,7 +189,7 @@ func moment(name, v string) (time.Time, error) {
 
 // sessions returns the question's recordings, oldest first, and sets the window: by default the end
 // of the latest.
-func (a *asked) sessions() ([]query.Session, error) {
+func (a *request) sessions() ([]query.Session, error) {
 	all, err := a.db.Sessions(a.ctx)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (a *asked) sessions() ([]query.Session, error) {
 const nobody = 1<<32 - 1
 
 // filter returns the question's filter for one recording; comms are its processes' names.
-func (a *asked) filter(s *query.Session) (f query.Filter, comms map[uint32]string, err error) {
+func (a *request) filter(s *query.Session) (f query.Filter, comms map[uint32]string, err error) {
 	f = query.Filter{Session: s.ID, PIDs: a.q.PIDs, Ops: a.q.Ops, From: a.q.From, To: a.q.To}
 	all, err := a.db.Processes(a.ctx, s.ID)
 	if err != nil {

@@ -178,7 +178,7 @@ func (r *reporting) frame(ctx context.Context) error {
 // add asks one question and keeps the answer if it fits.
 func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 	key := q.key()
-	text, err := r.ask(ctx, q)
+	text, err := r.answer(ctx, q)
 	var missing *query.NotRecordedError
 	switch {
 	case ctx.Err() != nil:
@@ -188,7 +188,7 @@ func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 	case err != nil && (q.path == "overview" || q.path == "processes" && errors.Is(err, query.ErrNoSession)): // without these, the report has no content
 		return err
 	case err != nil:
-		_, why, do := wordsOf(err)
+		_, why, do := describeError(err)
 		r.out.Errors[key] = refusalJSON{why, do}
 		if !errors.Is(err, query.ErrNoSession) {
 			r.res.Missing = append(r.res.Missing, key+": "+why)
@@ -203,8 +203,8 @@ func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 	return nil
 }
 
-// ask answers a question as the server would.
-func (r *reporting) ask(ctx context.Context, q *reportQuestion) (json.RawMessage, error) {
+// answer answers a question as the server would.
+func (r *reporting) answer(ctx context.Context, q *reportQuestion) (json.RawMessage, error) {
 	i := slices.IndexFunc(Paths, func(p Path) bool { return p.Path == "/api/v1/"+q.path })
 	v := url.Values{}
 	for name, all := range r.o.Params {
@@ -222,9 +222,9 @@ func (r *reporting) ask(ctx context.Context, q *reportQuestion) (json.RawMessage
 	if q.sized {
 		v.Set("buckets", strconv.Itoa(maxBuckets))
 	}
-	ctx, stop := context.WithTimeout(ctx, askTime)
+	ctx, stop := context.WithTimeout(ctx, requestTimeout)
 	defer stop()
-	a := &asked{server: r.server, ctx: ctx, row: &Paths[i], r: &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Paths[i].Path, RawQuery: v.Encode()}}}
+	a := &request{server: r.server, ctx: ctx, row: &Paths[i], r: &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Paths[i].Path, RawQuery: v.Encode()}}}
 	answer, err := a.do()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", q.path, err)

@@ -22,7 +22,7 @@ var widths = [...]time.Duration{
 
 // divided divides the question's window into at most the requested number of buckets, none shorter
 // than least. Call it after sessions.
-func (a *asked) divided(least time.Duration) scale {
+func (a *request) divided(least time.Duration) scale {
 	from, to := a.q.From.UnixNano(), a.q.To.UnixNano()
 	for _, w := range widths {
 		s := scale{start: from - from%int64(w), width: int64(w)}
@@ -34,8 +34,8 @@ func (a *asked) divided(least time.Duration) scale {
 	return scale{start: from, width: max(to-from, 1), n: 1}
 }
 
-// of returns the bucket of a time, which may lie outside.
-func (s *scale) of(ns int64) int {
+// bucket returns the bucket of a time, which may lie outside.
+func (s *scale) bucket(ns int64) int {
 	if ns < s.start {
 		return -1
 	}
@@ -49,7 +49,7 @@ func (s *scale) spread(from, to int64, v uint64, add func(bucket int, v uint64))
 		return
 	}
 	share := func(t int64) uint64 { return uint64(float64(v) * float64(t-from) / float64(to-from)) }
-	for i := max(s.of(from), 0); i < s.n; i++ {
+	for i := max(s.bucket(from), 0); i < s.n; i++ {
 		lo, hi := s.start+int64(i)*s.width, s.start+int64(i+1)*s.width
 		if lo >= to {
 			return
@@ -70,7 +70,7 @@ type aboutJSON struct {
 }
 
 // about returns the question's scope. Call it after sessions.
-func (a *asked) about() aboutJSON {
+func (a *request) about() aboutJSON {
 	return aboutJSON{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // query runs a statement. A page of another site cannot send application/json without a preflight
 // request, which the server does not answer.
-func (a *asked) query() (any, error) {
+func (a *request) query() (any, error) {
 	if kind, _, err := mime.ParseMediaType(a.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, &refusal{http.StatusUnsupportedMediaType, "the statement must be sent as application/json", `send {"sql": "SELECT 1"}`}
 	}
@@ -40,8 +40,8 @@ func (a *asked) query() (any, error) {
 		return nil, &refusal{http.StatusBadRequest, "the request cannot be read: " + err.Error(), `send {"sql": "SELECT 1"}`}
 	case s.Limit < 0 || s.Limit > maxLimit:
 		return nil, wrong("limit", strconv.Itoa(s.Limit), fmt.Sprintf("from 1 to %d; 0 means the maximum", maxLimit))
-	case s.TimeoutMS < 0 || s.TimeoutMS > askTime.Milliseconds():
-		return nil, wrong("timeout_ms", strconv.FormatInt(s.TimeoutMS, 10), fmt.Sprintf("from 1 to %d; 0 means 10000", askTime.Milliseconds()))
+	case s.TimeoutMS < 0 || s.TimeoutMS > requestTimeout.Milliseconds():
+		return nil, wrong("timeout_ms", strconv.FormatInt(s.TimeoutMS, 10), fmt.Sprintf("from 1 to %d; 0 means 10000", requestTimeout.Milliseconds()))
 	}
 	res, err := a.db.SQL(a.ctx, s.SQL, query.SQLLimits{Rows: s.Limit, Time: time.Duration(s.TimeoutMS) * time.Millisecond})
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *asked) query() (any, error) {
 const maxBackup = 1 << 30
 
 // sendBackup creates a temporary backup and sends it, one at a time.
-func (a *asked) sendBackup() (err error) {
+func (a *request) sendBackup() (err error) {
 	if n := a.db.Size(); n > maxBackup {
 		return &refusal{http.StatusRequestEntityTooLarge, "the database has " + explain.Bytes(n) + ", more than the server sends",
 			"run ingero backup on that machine; ingero merge combines such files"}

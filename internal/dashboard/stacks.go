@@ -31,7 +31,7 @@ type frameJSON struct {
 	Module string `json:"module,omitempty"` // for native code
 }
 
-func (a *asked) stacks() (any, error) {
+func (a *request) stacks() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err

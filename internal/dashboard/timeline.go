@@ -75,7 +75,7 @@ func newStrip(s *query.Session, pid, tid uint32, comm string, n int) *strip {
 // add spreads a part of a piece over buckets, with its named shares.
 func (x *strip) add(s *scale, from, to int64, kind int, ns uint64, shares []tick.Share, name func(*tick.Share) string) {
 	left := ns
-	put := func(name string, ns uint64) {
+	add := func(name string, ns uint64) {
 		k := partKey{kind, name}
 		at := x.sums[k]
 		if at == nil && name != "" && x.named(kind) >= mostSeries {
@@ -90,11 +90,11 @@ func (x *strip) add(s *scale, from, to int64, kind int, ns uint64, shares []tick
 	}
 	for i := range shares {
 		if n := min(shares[i].NS, left); n > 0 {
-			put(name(&shares[i]), n)
+			add(name(&shares[i]), n)
 		}
 	}
 	if left > 0 {
-		put("", left)
+		add("", left)
 	}
 }
 
@@ -114,7 +114,7 @@ func (x *strip) spent(s *scale, from, to int64, parts [partKinds]uint64, by, on 
 		switch {
 		case ns == 0:
 		case kind == partRunnable:
-			x.add(s, from, to, kind, ns, by, explain.HadCPU)
+			x.add(s, from, to, kind, ns, by, explain.CPUUser)
 		case kind == partBlocked:
 			x.add(s, from, to, kind, ns, on, explain.BlockedOn)
 		default:
@@ -170,7 +170,7 @@ func (x *strip) json() stripJSON {
 }
 
 // timeline answers where the time went, by bucket.
-func (a *asked) timeline() (any, error) {
+func (a *request) timeline() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
 		return nil, err
@@ -205,7 +205,7 @@ func (a *asked) timeline() (any, error) {
 		}
 	}
 	s = a.divided(max(coarsest, time.Second))
-	t := strips{scale: &s, at: map[stripKey]*strip{}}
+	t := strips{scale: &s, byKey: map[stripKey]*strip{}}
 	for i := range sessions {
 		t.take(&sessions[i], parts[i].comms, parts[i].pieces)
 	}
@@ -222,8 +222,8 @@ var resolutions = map[time.Duration]string{time.Second: "1 s", 10 * time.Second:
 // strips are the rows of all recordings.
 type strips struct {
 	*scale
-	at  map[stripKey]*strip
-	all []*strip
+	byKey map[stripKey]*strip
+	all   []*strip
 }
 
 type stripKey struct {
@@ -236,12 +236,12 @@ type stripKey struct {
 func (t *strips) take(s *query.Session, comms map[uint32]string, pieces []query.Account) {
 	for i := range pieces {
 		p := &pieces[i]
-		x := t.of(stripKey{s.ID, p.PID, 0, false}, s, comms[p.PID])
+		x := t.strip(stripKey{s.ID, p.PID, 0, false}, s, comms[p.PID])
 		x.elapsed += p.Elapsed
 		x.spent(t.scale, p.From, p.To, [partKinds]uint64{p.GPUWait, p.CallCPU, p.GapCPU, p.Runnable, p.Throttled, p.Blocked}, p.RunnableBy, p.BlockedOn)
 		for j := range p.ByThread {
 			th := &p.ByThread[j]
-			y := t.of(stripKey{s.ID, p.PID, th.TID, th.TID == 0}, s, th.Comm)
+			y := t.strip(stripKey{s.ID, p.PID, th.TID, th.TID == 0}, s, th.Comm)
 			y.rest, y.busy = th.TID == 0, y.busy+th.Busy()
 			x.busy += th.Busy()
 			var parts [partKinds]uint64
@@ -267,12 +267,12 @@ func (t *strips) take(s *query.Session, comms map[uint32]string, pieces []query.
 	}
 }
 
-// of returns the row with a key.
-func (t *strips) of(k stripKey, s *query.Session, comm string) *strip {
-	x := t.at[k]
+// strip returns the row with a key.
+func (t *strips) strip(k stripKey, s *query.Session, comm string) *strip {
+	x := t.byKey[k]
 	if x == nil {
 		x = newStrip(s, k.pid, k.tid, comm, t.n)
-		t.at[k], t.all = x, append(t.all, x)
+		t.byKey[k], t.all = x, append(t.all, x)
 	}
 	if x.comm == "" {
 		x.comm = comm

@@ -187,9 +187,9 @@ func (u *updates) leave(in chan message) {
 // end waits for the polling goroutine, once nobody listens.
 func (u *updates) end() { u.running.Wait() }
 
-// tell sends a message to all. A client with too many unread messages misses it; later messages
-// supersede it.
-func (u *updates) tell(m message) {
+// broadcast sends a message to all. A client with too many unread messages misses it; later
+// messages supersede it.
+func (u *updates) broadcast(m message) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for in := range u.listeners {
@@ -330,10 +330,10 @@ func (u *updates) news(ctx context.Context, db *query.Reader, w *watched) error 
 		case now.ended && !was.ended:
 			change = "ended"
 		}
-		u.tell(messageOf("chain", changeOf(c, change, comms[c.PID])))
+		u.broadcast(messageOf("chain", changeOf(c, change, comms[c.PID])))
 	}
 	if changed {
-		u.tell(messageOf("data", d))
+		u.broadcast(messageOf("data", d))
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func Waits(dst []events.Wait, b []byte, clock Clock) ([]events.Wait, error) {
 	})
 	if state == events.WaitBlocked {
 		w := &dst[len(dst)-1]
-		x := blockOf(&r.On, r.Flags)
+		x := threadStateOf(&r.On, r.Flags)
 		w.Arg, w.Dev, w.Syscall, w.File, w.Reason, w.Stack = x.Arg, x.Dev, x.Syscall, x.File, x.Reason, r.Stack
 		if w.Reason == events.ReasonGIL {
 			w.Passed = r.On.Dev
@@ -94,10 +94,10 @@ var fileReasons = map[events.FileKind]events.Reason{
 	events.FileAnon: events.ReasonPoll,
 }
 
-// blockOf returns what a thread is blocked on. The order matters: a stop counts whatever the thread
-// was about to do, and a device counts more than the system call that led to it.
-func blockOf(on *bpf.IngeroBlock, flags uint8) tick.Doing {
-	d := tick.Doing{State: events.WaitBlocked, Arg: on.Arg, Syscall: events.SyscallOf(int(on.Syscall))}
+// threadStateOf returns what a thread is blocked on. The order matters: a stop counts whatever the
+// thread was about to do, and a device counts more than the system call that led to it.
+func threadStateOf(on *bpf.IngeroBlock, flags uint8) tick.ThreadState {
+	d := tick.ThreadState{State: events.WaitBlocked, Arg: on.Arg, Syscall: events.SyscallOf(int(on.Syscall))}
 	if on.Mode != 0 {
 		d.File, d.Dev = fileKinds[on.Mode>>12], on.Dev
 	}
@@ -200,12 +200,12 @@ func addSums(to *bpf.IngeroSums, x bpf.IngeroSums) {
 }
 
 // doing returns what the thread does now.
-func doing(s *bpf.IngeroThread, clock Clock) tick.Doing {
-	var d tick.Doing
+func doing(s *bpf.IngeroThread, clock Clock) tick.ThreadState {
+	var d tick.ThreadState
 	k := &s.Clock
 	switch k.State {
 	case uint32(bpf.IngeroWaitStateWAIT_BLOCKED):
-		d = blockOf(&k.On, k.BlockFlags)
+		d = threadStateOf(&k.On, k.BlockFlags)
 	case uint32(bpf.IngeroWaitStateWAIT_RUNNABLE):
 		d.State = events.WaitRunnable
 	}

@@ -86,7 +86,7 @@ func TestReason(t *testing.T) {
 		if tt.call != "" {
 			on.Syscall = number(t, tt.call)
 		}
-		got := blockOf(&on, tt.flags)
+		got := threadStateOf(&on, tt.flags)
 		if got.Reason != tt.want || got.File != tt.file || got.Syscall.String() != tt.call {
 			t.Errorf("%q mode %o flags %b: %v on %q in %q, want %v on %q", tt.call, tt.mode, tt.flags,
 				got.Reason, got.File, got.Syscall, tt.want, tt.file)
@@ -172,7 +172,7 @@ func TestThread(t *testing.T) {
 		InCalls: tick.Times{OnCPU: 8000 - 550 - 50 - 2400, Runnable: 550, Throttled: 50, Blocked: 2400},
 		Between: tick.Times{OnCPU: 4000 - 150 - 10 - 500, Runnable: 150, Throttled: 10, Blocked: 500},
 		Sync:    tick.Times{OnCPU: 5000 - 150 - 2300, Runnable: 150, Blocked: 2300},
-		Now: tick.Doing{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: events.SyscallOf(int(number(t, "futex"))),
+		Now: tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: events.SyscallOf(int(number(t, "futex"))),
 			Arg: 9, CPU: 3, Since: 11001},
 		Open: []tick.OpenCall{{Op: 0x0101, Start: 10001, Args: [4]uint64{7}}}}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -50,39 +50,39 @@ type lineKey struct {
 // collector reads a log.
 type collector struct {
 	*Run
-	stacks *query.Stacks
-	of     map[uint32]*collected
-	at     int64 // start of the first block, Unix ns
-	n      int   // blocks
-	every  int64 // distance between slices
-	m      int   // slices
-	lines  map[uint32]string
+	stacks    *query.Stacks
+	processes map[uint32]*collected
+	start     int64 // start of the first block, Unix ns
+	n         int   // blocks
+	every     int64 // distance between slices
+	m         int   // slices
+	lines     map[uint32]string
 }
 
 // collect reads the log of a run for the compared roles.
 func (run *Run) collect(ctx context.Context, roles []*collected) (*collector, error) {
-	c := &collector{Run: run, of: map[uint32]*collected{}, lines: map[uint32]string{}}
+	c := &collector{Run: run, processes: map[uint32]*collected{}, lines: map[uint32]string{}}
 	for _, x := range roles {
 		x.threads = map[threadID]*threadRun{}
 		for _, pid := range x.pids {
-			c.of[pid] = x
+			c.processes[pid] = x
 		}
 	}
 	block := int64(run.every)
-	c.at = run.From.UnixNano() / block * block
-	c.n = int((run.To.UnixNano()-c.at)/block) + 1
+	c.start = run.From.UnixNano() / block * block
+	c.n = int((run.To.UnixNano()-c.start)/block) + 1
 	length := run.To.Sub(run.From)
 	count := min(int(length/sliceLength)+1, mostSlices)
 	if run.calls > mostCalls {
 		count = min(count, max(int(uint64(count)*mostCalls/run.calls), leastSlices))
 	}
 	c.every = max(int64(length)/int64(count)/int64(sliceLength), 1) * int64(sliceLength)
-	c.m = int((run.To.UnixNano()-c.at)/c.every) + 1
+	c.m = int((run.To.UnixNano()-c.start)/c.every) + 1
 	var err error
 	if c.stacks, err = run.r.Stacks(ctx, &run.Session); err != nil {
 		return nil, err
 	}
-	cover, err := run.r.Slices(ctx, query.Filter{Session: run.Session.ID, From: time.Unix(0, c.at), To: run.To}, time.Duration(c.every), sliceLength, c.take)
+	cover, err := run.r.Slices(ctx, query.Filter{Session: run.Session.ID, From: time.Unix(0, c.start), To: run.To}, time.Duration(c.every), sliceLength, c.take)
 	if errors.Is(err, query.ErrNoCalls) { // there are rollups
 		err = nil
 	}
@@ -107,7 +107,7 @@ func (c *collector) take(s *query.Slice) {
 
 // thread returns a thread of the roles, or nil.
 func (c *collector) thread(pid, tid uint32) *threadRun {
-	x := c.of[pid]
+	x := c.processes[pid]
 	if x == nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (c *collector) account(now *tick.Thread) {
 	t.last.Open = nil
 	if before.Since != now.Since || before.Until == 0 {
 		before = tick.Thread{Until: now.Since}
-		if now.Since < c.at { // times before the run are ignored
+		if now.Since < c.start { // times before the run are ignored
 			return
 		}
 	}
@@ -144,15 +144,15 @@ func (c *collector) account(now *tick.Thread) {
 		sum[i] = float64(v) - float64(partsOf(&before)[i])
 	}
 	block := int64(c.Run.every)
-	for i := max((before.Until-c.at)/block, 0); i < int64(c.n); i++ {
-		from, to := max(before.Until, c.at+i*block), min(now.Until, c.at+(i+1)*block)
+	for i := max((before.Until-c.start)/block, 0); i < int64(c.n); i++ {
+		from, to := max(before.Until, c.start+i*block), min(now.Until, c.start+(i+1)*block)
 		if from >= to {
 			break
 		}
 		share := float64(to-from) / float64(length)
 		for p, v := range sum {
 			if v != 0 {
-				t.blocks.add(int(i), Key{Kind: OfPart, Part: Part(p)}, v*share)
+				t.blocks.add(int(i), Key{Kind: KindPart, Part: Part(p)}, v*share)
 			}
 		}
 	}
@@ -175,8 +175,8 @@ func partsOf(t *tick.Thread) (p [parts]uint64) {
 
 // slice returns the slice that contains a time.
 func (c *collector) slice(at int64) (int, bool) {
-	i := (at - c.at) / c.every
-	return int(i), at >= c.at && i < int64(c.m) && (at-c.at)%c.every < int64(sliceLength)
+	i := (at - c.start) / c.every
+	return int(i), at >= c.start && i < int64(c.m) && (at-c.start)%c.every < int64(sliceLength)
 }
 
 func (c *collector) call(e *events.Call) {
@@ -188,7 +188,7 @@ func (c *collector) call(e *events.Call) {
 	if t == nil {
 		return
 	}
-	if e.Op == c.of[e.PID].anchor {
+	if e.Op == c.processes[e.PID].anchor {
 		t.slices.Steps[i] += float64(e.Weight)
 		t.anchors += float64(e.Weight)
 	}
@@ -205,7 +205,7 @@ func (c *collector) values(t *threadRun, e *events.Call) []float64 {
 	v, known := t.lines[k]
 	if !known {
 		if line := c.line(e.Stack); line != "" {
-			v = t.slices.values(Key{Kind: OfLine, Part: partOf(e.Op), Op: e.Op, Line: line})
+			v = t.slices.values(Key{Kind: KindLine, Part: partOf(e.Op), Op: e.Op, Line: line})
 		}
 		t.lines[k] = v
 	}
@@ -245,10 +245,10 @@ func (c *collector) line(stack uint32) string {
 
 func (c *collector) wait(w *events.Wait) {
 	i, ok := c.slice(w.End())
-	if !ok || c.of[w.PID] == nil {
+	if !ok || c.processes[w.PID] == nil {
 		return
 	}
-	k := Key{Kind: OfWait}
+	k := Key{Kind: KindWait}
 	ns := w.Duration
 	switch {
 	case w.State == events.WaitRunnable:

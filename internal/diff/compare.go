@@ -130,16 +130,16 @@ func (c *collector) side(x *collected) *run {
 	}
 	block := int64(c.Run.every)
 	for i := range c.n {
-		blocks.At[i] = c.at + int64(i)*block
+		blocks.At[i] = c.start + int64(i)*block
 	}
 	for i := range c.m {
-		parts.At[i] = c.at + int64(i)*c.every
+		parts.At[i] = c.start + int64(i)*c.every
 		parts.add(i, StepKey, float64(sliceLength)*float64(max(out.Threads, 1)))
 	}
 	known := blocks.Values[StepKey] != nil
 	for i := range x.ops {
 		o := &x.ops[i]
-		at := int((o.Time.UnixNano() - c.at) / block)
+		at := int((o.Time.UnixNano() - c.start) / block)
 		if at < 0 || at >= c.n {
 			continue
 		}
@@ -148,13 +148,13 @@ func (c *collector) side(x *collected) *run {
 		if o.Op == x.anchor {
 			blocks.Steps[at] += calls
 		}
-		blocks.add(at, Key{Kind: OfCount, Op: o.Op}, calls)
+		blocks.add(at, Key{Kind: KindCount, Op: o.Op}, calls)
 		if isSync(o.Op) {
-			blocks.add(at, Key{Kind: OfOp, Part: GPUWait, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS+o.Sum.Blocked()))
+			blocks.add(at, Key{Kind: KindOp, Part: GPUWait, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS+o.Sum.Blocked()))
 			continue
 		}
-		blocks.add(at, Key{Kind: OfOp, Part: CallCPU, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS))
-		blocks.add(at, Key{Kind: OfOp, Part: Blocked, Op: o.Op}, share*float64(o.Sum.Blocked()))
+		blocks.add(at, Key{Kind: KindOp, Part: CallCPU, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS))
+		blocks.add(at, Key{Kind: KindOp, Part: Blocked, Op: o.Op}, share*float64(o.Sum.Blocked()))
 	}
 	if !known {
 		for i := range c.n {
@@ -226,18 +226,18 @@ func (p *Pair) compare(a, b *run) {
 	p.NoDetail = a.Threads == 0 || b.Threads == 0
 	if !p.NoDetail {
 		for part := GPUWait; part < parts; part++ {
-			p.Parts = append(p.Parts, test(a.blocks, b.blocks, Key{Kind: OfPart, Part: part}, least))
+			p.Parts = append(p.Parts, test(a.blocks, b.blocks, Key{Kind: KindPart, Part: part}, least))
 		}
 	}
 	for _, k := range keys(a.blocks.Series, b.blocks.Series) {
 		switch k.Kind {
-		case OfCount:
+		case KindCount:
 			e := test(a.blocks, b.blocks, k, 0)
 			if k.Op != p.Anchor && max(e.A, e.B) > leastCount {
 				e = test(a.blocks, b.blocks, k, max(countShare*e.A, leastCount))
 				p.Counts = append(p.Counts, e)
 			}
-		case OfOp:
+		case KindOp:
 			p.Within = append(p.Within, test(a.blocks, b.blocks, k, least))
 		}
 	}
@@ -328,7 +328,7 @@ func (p *Pair) calls(a, b *role) {
 		}
 	}
 	for _, e := range p.Within {
-		if c := all[e.Op]; c != nil && e.Kind == OfOp {
+		if c := all[e.Op]; c != nil && e.Kind == KindOp {
 			c.TimeA, c.TimeB = c.TimeA+e.A, c.TimeB+e.B
 			if e.Found {
 				c.Findings++

@@ -29,11 +29,11 @@ func said(p *Pair) string {
 		if e.Found {
 			name := ""
 			switch e.Kind {
-			case OfOp:
+			case KindOp:
 				name = e.Op.String()
-			case OfLine:
+			case KindLine:
 				name = e.Op.String() + " " + e.Line
-			case OfWait:
+			case KindWait:
 				name = e.Who
 			}
 			out = append(out, fmt.Sprintf("%v: %s %+.1f ms", e.Part, name, e.Delta()/1e6))

@@ -27,13 +27,13 @@ func (p Part) String() string { return partNames[p] }
 // Kind is the kind of a [Key].
 type Kind uint8
 
-// The kinds. All but OfCount are nanoseconds.
+// The kinds. All but KindCount are nanoseconds.
 const (
-	OfPart  Kind = iota // a part of the ledger
-	OfOp                // the time of calls of an operation
-	OfCount             // number of its calls
-	OfLine              // time of its calls from a place in the program
-	OfWait              // waits, by CPU user or reason
+	KindPart  Kind = iota // a part of the ledger
+	KindOp                // the time of calls of an operation
+	KindCount             // number of its calls
+	KindLine              // time of its calls from a place in the program
+	KindWait              // waits, by CPU user or reason
 )
 
 // Key identifies a compared value. It is comparable.
@@ -41,8 +41,8 @@ type Key struct {
 	Kind Kind
 	Part Part // the part that contains it
 	Op   events.Op
-	Line string // OfLine: function and file
-	// For OfWait: the CPU user, or the thread that ended the wait.
+	Line string // KindLine: function and file
+	// For KindWait: the CPU user, or the thread that ended the wait.
 	Who              string
 	Own, Agent, Idle bool
 	Reason           events.Reason // reason of the wait
@@ -51,7 +51,7 @@ type Key struct {
 }
 
 // StepKey is the length of a step.
-var StepKey = Key{Kind: OfPart, Part: All}
+var StepKey = Key{Kind: KindPart, Part: All}
 
 // Series is a run divided into blocks: the number of steps that ended in each, and the values by
 // key.

@@ -34,10 +34,10 @@ func (n *noise) made(r *rand.Rand) *Series {
 		rest := 1e9
 		for _, part := range []Part{GapCPU, CallCPU, Runnable, Blocked} { // a tenth each, as noisy as the rest
 			v := 1e8 * (1 + 2*n.sd*r.NormFloat64())
-			s.add(i, Key{Kind: OfPart, Part: part}, v)
+			s.add(i, Key{Kind: KindPart, Part: part}, v)
 			rest -= v
 		}
-		s.add(i, Key{Kind: OfPart, Part: GPUWait}, rest)
+		s.add(i, Key{Kind: KindPart, Part: GPUWait}, rest)
 	}
 	return s
 }

@@ -34,18 +34,18 @@ type life struct {
 	open   bool   // the episode is not over
 	hidden bool   // as last reported
 
-	moved time.Time     // tick of the last slow step
-	gone  time.Time     // since when the chain is missing; zero: it is not
-	total time.Duration // lost since the chain first appeared
-	marks []mark        // totals of the last window
-	base  time.Duration // total at the episode's start
-	last  time.Time     // end of the previous episode: its last slow step
-	from  time.Time
-	grade tick.Severity
+	moved        time.Time     // tick of the last slow step
+	missingSince time.Time     // since when the chain is missing; zero: it is not
+	total        time.Duration // lost since the chain first appeared
+	marks        []mark        // totals of the last window
+	base         time.Duration // total at the episode's start
+	last         time.Time     // end of the previous episode: its last slow step
+	from         time.Time
+	grade        tick.Severity
 
-	said     time.Time     // last report
-	saidLost time.Duration // loss in the last report
-	culprits []string      // reported culprits
+	lastReport   time.Time     // last report
+	reportedLost time.Duration // loss in the last report
+	culprits     []string      // reported culprits
 }
 
 // mark is what a chain had cost at a time.
@@ -67,18 +67,18 @@ type Now struct {
 
 // Tick returns the episodes that begin, change or end with a tick.
 func (x *Tracker) Tick(now Now) []tick.Episode {
-	t := &telling{Now: now}
+	t := &update{Now: now}
 	x.tick(t)
-	return t.told
+	return t.events
 }
 
-// telling is a tick and its events.
-type telling struct {
+// update is a tick and its events.
+type update struct {
 	Now
-	told []tick.Episode
+	events []tick.Episode
 }
 
-func (x *Tracker) tick(t *telling) {
+func (x *Tracker) tick(t *update) {
 	if x.lives == nil {
 		x.lives = map[string]*life{}
 	}
@@ -101,19 +101,19 @@ func (x *Tracker) tick(t *telling) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.lives)) {
 		if l := x.lives[id]; l.open {
-			l.end(t, tick.WhyFinal)
+			l.end(t, tick.ReasonFinal)
 		}
 	}
 }
 
 // see handles a chain that is in the tick.
-func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
+func (x *Tracker) see(t *update, c *tick.Chain, why tick.HiddenReason) {
 	l := x.lives[c.ID]
 	if l == nil {
 		l = &life{}
 		x.lives[c.ID] = l
 	}
-	l.gone = time.Time{}
+	l.missingSince = time.Time{}
 	slower := c.To.After(l.chain.To)
 	l.add(t, c, slower)
 	hidden := why != ""
@@ -121,13 +121,13 @@ func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
 		hidden = false // it was shown at a higher severity
 	}
 	if l.open && hidden && !l.hidden {
-		l.end(t, tick.WhySilenced)
+		l.end(t, tick.ReasonSilenced)
 		slower = false
 	}
 	switch {
 	case l.open && l.hidden && !hidden: // it becomes visible
 		l.hidden, l.grade = false, max(l.grade, c.Severity)
-		l.tell(t, tick.EpisodeBegin, "")
+		l.emit(t, tick.EpisodeBegin, "")
 	case l.open:
 		l.update(t)
 	case slower:
@@ -136,15 +136,15 @@ func (x *Tracker) see(t *telling, c *tick.Chain, why tick.HiddenWhy) {
 	switch {
 	case !l.open:
 	case t.Time.Sub(c.To) > quiet:
-		l.end(t, tick.WhyOver)
+		l.end(t, tick.ReasonOver)
 	case !slower && ended(t, c.PID):
-		l.end(t, tick.WhyExit)
+		l.end(t, tick.ReasonExit)
 	}
 }
 
 // add updates the figures. A chain's loss covers the window that ends now, so the total is that
 // plus the total at the window's start.
-func (l *life) add(t *telling, c *tick.Chain, slower bool) {
+func (l *life) add(t *update, c *tick.Chain, slower bool) {
 	if slower {
 		l.moved = t.Time
 	}
@@ -167,7 +167,7 @@ func (l *life) add(t *telling, c *tick.Chain, slower bool) {
 	l.chain = *c
 }
 
-func (l *life) begin(t *telling, hidden bool) {
+func (l *life) begin(t *update, hidden bool) {
 	c := &l.chain
 	l.number = t.Seq
 	l.open, l.hidden = true, hidden
@@ -179,39 +179,39 @@ func (l *life) begin(t *telling, hidden bool) {
 			l.from = c.To
 		}
 	}
-	l.tell(t, tick.EpisodeBegin, "")
+	l.emit(t, tick.EpisodeBegin, "")
 }
 
 // update reports changes.
-func (l *life) update(t *telling) {
+func (l *life) update(t *update) {
 	switch first := l.chain.Culprit(); {
 	case l.chain.Severity > l.grade:
 		l.grade = l.chain.Severity
-		l.tell(t, tick.EpisodeUpdate, tick.WhySeverity)
-	case t.Time.Sub(l.said) < apart:
+		l.emit(t, tick.EpisodeUpdate, tick.ReasonSeverity)
+	case t.Time.Sub(l.lastReport) < apart:
 	case first != "" && !slices.Contains(l.culprits, first) && len(l.culprits) < maxCulprits:
-		l.tell(t, tick.EpisodeUpdate, tick.WhyCulprit)
-	case l.lost() >= grown*l.saidLost && l.saidLost > 0:
-		l.tell(t, tick.EpisodeUpdate, tick.WhyLost)
+		l.emit(t, tick.EpisodeUpdate, tick.ReasonCulprit)
+	case l.lost() >= grown*l.reportedLost && l.reportedLost > 0:
+		l.emit(t, tick.EpisodeUpdate, tick.ReasonLost)
 	}
 }
 
-func (l *life) end(t *telling, why tick.EpisodeWhy) {
-	l.tell(t, tick.EpisodeEnd, why)
+func (l *life) end(t *update, why tick.EpisodeReason) {
+	l.emit(t, tick.EpisodeEnd, why)
 	l.open, l.base, l.last = false, l.total, l.chain.To
 }
 
 // miss handles a chain that is no longer in the tick.
-func (x *Tracker) miss(t *telling, l *life) {
-	if l.gone.IsZero() {
-		l.gone = t.Time
+func (x *Tracker) miss(t *update, l *life) {
+	if l.missingSince.IsZero() {
+		l.missingSince = t.Time
 	}
 	switch {
 	case l.chain.Over(t.Time):
 		delete(x.lives, l.chain.ID)
-	case t.Final, t.Time.Sub(l.gone) >= settle:
+	case t.Final, t.Time.Sub(l.missingSince) >= settle:
 		if l.number > 0 {
-			l.tell(t, tick.EpisodeRevised, "")
+			l.emit(t, tick.EpisodeRevised, "")
 		}
 		delete(x.lives, l.chain.ID)
 	}
@@ -219,21 +219,21 @@ func (x *Tracker) miss(t *telling, l *life) {
 
 func (l *life) lost() time.Duration { return max(l.total-l.base, 0) }
 
-// tell adds an event to the tick.
-func (l *life) tell(t *telling, kind tick.EpisodeKind, why tick.EpisodeWhy) {
+// emit adds an event to the tick.
+func (l *life) emit(t *update, kind tick.EpisodeKind, why tick.EpisodeReason) {
 	c := &l.chain
-	t.told = append(t.told, tick.Episode{
+	t.events = append(t.events, tick.Episode{
 		Kind: kind, ID: fmt.Sprintf("%s.%d", c.ID, l.number), Why: why, Severity: l.grade,
 		From: l.from, To: c.To, Lost: l.lost(), Hidden: l.hidden, Chain: *c,
 	})
-	l.said, l.saidLost = t.Time, l.lost()
+	l.lastReport, l.reportedLost = t.Time, l.lost()
 	if first := c.Culprit(); first != "" && !slices.Contains(l.culprits, first) {
 		l.culprits = append(l.culprits, first)
 	}
 }
 
 // ended reports whether a process is known to have ended.
-func ended(t *telling, pid uint32) bool {
+func ended(t *update, pid uint32) bool {
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.PID == pid {
 			return !p.Ended.IsZero()

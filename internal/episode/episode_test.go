@@ -162,7 +162,7 @@ func TestExit(t *testing.T) {
 // that becomes visible begins.
 func TestHidden(t *testing.T) {
 	var f film
-	hide := func(why tick.HiddenWhy) func(*tick.Tick) {
+	hide := func(why tick.HiddenReason) func(*tick.Tick) {
 		return func(t *tick.Tick) {
 			t.Hidden, t.Chains = []tick.Hidden{{Chain: t.Chains[0], Why: why}}, nil
 		}

@@ -11,11 +11,11 @@ import (
 
 // advice is what the user can do about a loss, by its rule and its root.
 type advice struct {
-	rule  string
-	whose tick.Whose // "": any relation
-	did   tick.Did   // "": any activity
-	alone bool       // no second advice with it
-	fix   string     // WHO is replaced by the culprits' names
+	rule     string
+	relation tick.Relation // "": any relation
+	did      tick.Activity // "": any activity
+	alone    bool          // no second advice with it
+	fix      string        // WHO is replaced by the culprits' names
 }
 
 const (
@@ -26,20 +26,20 @@ const (
 // advices are searched in order: the first matching row applies. The last row of each rule always
 // matches.
 var advices = []advice{
-	{"input-wait", tick.OfWorker, tick.DidCrowd, true, "make the workers' job cheaper (decode once and store the result, smaller images, decode on the GPU), or give the job more CPUs; more workers do not help, because they use all its CPUs already"},
-	{"input-wait", "", tick.DidSleep, false, "find out why the worker sleeps (a retry, a rate limit, time.sleep); prefetch_factor hides short sleeps only"},
+	{"input-wait", tick.RelationWorker, tick.ActivityCrowd, true, "make the workers' job cheaper (decode once and store the result, smaller images, decode on the GPU), or give the job more CPUs; more workers do not help, because they use all its CPUs already"},
+	{"input-wait", "", tick.ActivitySleep, false, "find out why the worker sleeps (a retry, a rate limit, time.sleep); prefetch_factor hides short sleeps only"},
 	{"input-wait", "", "", false, "add data loader workers (num_workers) while CPUs are free, raise prefetch_factor if batches are uneven, or make preparation cheaper (decode once and store the result, or decode on the GPU)"},
 
-	{"disk-wait", "", tick.DidWrite, false, writeLess},
-	{"disk-wait", "", tick.DidPage, false, readPages},
-	{"disk-wait", tick.OfWorker, "", false, "pack small files into large ones that are read in order (WebDataset, Parquet, LMDB); keep them on a local disk or in the page cache; raise num_workers and prefetch_factor to have more reads in flight"},
+	{"disk-wait", "", tick.ActivityWrite, false, writeLess},
+	{"disk-wait", "", tick.ActivityPage, false, readPages},
+	{"disk-wait", tick.RelationWorker, "", false, "pack small files into large ones that are read in order (WebDataset, Parquet, LMDB); keep them on a local disk or in the page cache; raise num_workers and prefetch_factor to have more reads in flight"},
 	{"disk-wait", "", "", false, "read ahead in other threads or processes (data loader num_workers, prefetch); pack small files into large ones; keep the data in the page cache or on a faster disk"},
 
-	{"peer-slow", tick.OfWorker, "", false, "keep a copy of the data on a local disk, request more at a time (num_workers, prefetch_factor, parallel requests), or move the store closer; the data loader workers wait for the network"},
-	{"peer-slow", tick.OfRank, "", false, "WHO is late: give all ranks the same amount of work (sampler, sequence lengths), and each rank its own CPUs"},
+	{"peer-slow", tick.RelationWorker, "", false, "keep a copy of the data on a local disk, request more at a time (num_workers, prefetch_factor, parallel requests), or move the store closer; the data loader workers wait for the network"},
+	{"peer-slow", tick.RelationRank, "", false, "WHO is late: give all ranks the same amount of work (sampler, sequence lengths), and each rank its own CPUs"},
 	{"peer-slow", "", "", false, "request data ahead (prefetch) or in parallel, cache the replies, or move the service closer"},
 
-	{"lock-wait", tick.OfWorker, "", false, "find the lock that the workers share (one file, one queue, one connection), and give each worker its own; ingero trace --verbose shows what WHO waits for"},
+	{"lock-wait", tick.RelationWorker, "", false, "find the lock that the workers share (one file, one queue, one connection), and give each worker its own; ingero trace --verbose shows what WHO waits for"},
 	{"lock-wait", "", "", false, "find out what WHO does meanwhile: ingero trace --verbose shows its waits"},
 }
 
@@ -47,7 +47,7 @@ var advices = []advice{
 func adviceFor(rule string, r tick.Root) *advice {
 	for i := range advices {
 		a := &advices[i]
-		if a.rule == rule && (a.whose == "" || a.whose == r.Whose) && (a.did == "" || a.did == r.Did) {
+		if a.rule == rule && (a.relation == "" || a.relation == r.Whose) && (a.did == "" || a.did == r.Did) {
 			return a
 		}
 	}
@@ -106,7 +106,7 @@ func fixRoot(c *tick.Chain, _ *victim) string {
 // prefixes are identified by thread names.
 type crew struct {
 	name     string
-	whose    tick.Whose
+	relation tick.Relation
 	inherits bool // the thread has the name of its process: its creator set none
 	prefixes []string
 	fix      string
@@ -114,27 +114,27 @@ type crew struct {
 
 // crews are searched in order; the last one always matches.
 var crews = []crew{
-	{"workers", tick.OfWorker, false, nil, "use fewer workers (data loader num_workers, pool processes), with one thread each (torch.set_num_threads(1))"},
-	{"ranks", tick.OfRank, false, nil, "run fewer ranks on this machine, or give each rank its own CPUs (numactl, Slurm: --cpus-per-task and --cpu-bind=cores)"},
-	{"the thread that pins memory", tick.OfProcess, false, []string{"pt_data_pin", "pin_memory"}, "set pin_memory=False if batches are small"},
-	{"Python's pools", tick.OfProcess, false, []string{"Thread-", "ThreadPoolExec", "asyncio_"}, "use fewer threads in the pool (max_workers)"},
-	{"tokenizers", tick.OfProcess, false, []string{"tokio", "rayon", "tokenizers"}, "set RAYON_NUM_THREADS=N, TOKENIZERS_PARALLELISM=false"},
-	{"OpenMP and MKL", tick.OfProcess, true, []string{"omp", "OMP", "mkl", "openblas", "pt_parallel"}, "set OMP_NUM_THREADS=N (and MKL_NUM_THREADS, OPENBLAS_NUM_THREADS), torch.set_num_threads(N)"},
+	{"workers", tick.RelationWorker, false, nil, "use fewer workers (data loader num_workers, pool processes), with one thread each (torch.set_num_threads(1))"},
+	{"ranks", tick.RelationRank, false, nil, "run fewer ranks on this machine, or give each rank its own CPUs (numactl, Slurm: --cpus-per-task and --cpu-bind=cores)"},
+	{"the thread that pins memory", tick.RelationThread, false, []string{"pt_data_pin", "pin_memory"}, "set pin_memory=False if batches are small"},
+	{"Python's pools", tick.RelationThread, false, []string{"Thread-", "ThreadPoolExec", "asyncio_"}, "use fewer threads in the pool (max_workers)"},
+	{"tokenizers", tick.RelationThread, false, []string{"tokio", "rayon", "tokenizers"}, "set RAYON_NUM_THREADS=N, TOKENIZERS_PARALLELISM=false"},
+	{"OpenMP and MKL", tick.RelationThread, true, []string{"omp", "OMP", "mkl", "openblas", "pt_parallel"}, "set OMP_NUM_THREADS=N (and MKL_NUM_THREADS, OPENBLAS_NUM_THREADS), torch.set_num_threads(N)"},
 	{"threads", "", false, nil, "use fewer threads (OMP_NUM_THREADS, data loader num_workers)"},
 }
 
 // crewOf returns the kind of a culprit.
 func crewOf(x *tick.Culprit, v *victim) *crew {
 	name := threadName(&x.Thread)
-	whose := x.Root.Whose
-	if whose == "" && x.Own { // in older recordings
-		whose = tick.OfProcess
+	relation := x.Root.Whose
+	if relation == "" && x.Own { // in older recordings
+		relation = tick.RelationThread
 	}
 	for i := range crews {
 		w := &crews[i]
 		named := len(w.prefixes) == 0 || w.inherits && name == v.name ||
 			slices.ContainsFunc(w.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
-		if named && (w.whose == "" || w.whose == whose) {
+		if named && (w.relation == "" || w.relation == relation) {
 			return w
 		}
 	}
@@ -161,9 +161,9 @@ func fixCrew(c *tick.Chain, v *victim) string {
 }
 
 // ownHeads are headlines for CPUs taken by the job itself.
-var ownHeads = map[tick.Whose]string{
-	tick.OfWorker: "CPU taken by its own workers",
-	tick.OfRank:   "CPU taken by other ranks of the job",
+var ownHeads = map[tick.Relation]string{
+	tick.RelationWorker: "CPU taken by its own workers",
+	tick.RelationRank:   "CPU taken by other ranks of the job",
 }
 
 func headOwn(c *tick.Chain) string {

@@ -12,8 +12,8 @@ import (
 
 // roots returns every possible root of a loss.
 func roots() (out []tick.Root) {
-	for _, w := range []tick.Whose{tick.NoThread, tick.OfItself, tick.OfProcess, tick.OfWorker, tick.OfRank, tick.OfStranger} {
-		for _, d := range []tick.Did{tick.DidNotKnown, tick.DidCompute, tick.DidCrowd, tick.DidRead, tick.DidWrite, tick.DidPage, tick.DidPeer, tick.DidSleep, tick.DidLock, tick.DidGPU} {
+	for _, w := range []tick.Relation{tick.RelationUnknown, tick.RelationSelf, tick.RelationThread, tick.RelationWorker, tick.RelationRank, tick.RelationStranger} {
+		for _, d := range []tick.Activity{tick.ActivityUnknown, tick.ActivityCompute, tick.ActivityCrowd, tick.ActivityRead, tick.ActivityWrite, tick.ActivityPage, tick.ActivityPeer, tick.ActivitySleep, tick.ActivityLock, tick.ActivityGPU} {
 			out = append(out, tick.Root{Whose: w, Did: d})
 		}
 	}
@@ -34,35 +34,35 @@ func TestAdviceIsComplete(t *testing.T) {
 	}
 	for i := range advices {
 		if a := &advices[i]; !used[a] {
-			t.Errorf("no root has the row %s, %s, %s", a.rule, a.whose, a.did)
+			t.Errorf("no root has the row %s, %s, %s", a.rule, a.relation, a.did)
 		}
 	}
 }
 
 // The fix addresses the root of a loss and omits advice that does not help.
 func TestAdviceFollowsFromTheRoot(t *testing.T) {
-	disk := func(whose tick.Whose, did tick.Did, lost int) tick.Culprit {
+	disk := func(whose tick.Relation, did tick.Activity, lost int) tick.Culprit {
 		return tick.Culprit{What: "disk 254:0", Root: tick.Root{Whose: whose, Did: did}, Lost: time.Duration(lost) * ms}
 	}
-	worker := func(did tick.Did, lost int) tick.Culprit {
-		return tick.Culprit{Thread: thread("pt_data_worker", 41, 41), Root: tick.Root{Whose: tick.OfWorker, Did: did}, Lost: time.Duration(lost) * ms}
+	worker := func(did tick.Activity, lost int) tick.Culprit {
+		return tick.Culprit{Thread: thread("pt_data_worker", 41, 41), Root: tick.Root{Whose: tick.RelationWorker, Did: did}, Lost: time.Duration(lost) * ms}
 	}
 	for _, tt := range []struct {
 		name, rule string
 		culprits   []tick.Culprit
 		want, not  []string
 	}{
-		{"a worker decodes", "input-wait", []tick.Culprit{worker(tick.DidCompute, 9)}, []string{"num_workers", "prefetch_factor", "decode"}, []string{"renice", "taskset", "disk"}},
-		{"workers decode on all CPUs that they have", "input-wait", []tick.Culprit{worker(tick.DidCompute, 5), worker(tick.DidCrowd, 5)}, []string{"more workers do not help"}, []string{"num_workers", "renice", "taskset"}},
-		{"a worker sleeps", "input-wait", []tick.Culprit{worker(tick.DidSleep, 9)}, []string{"sleep"}, []string{"decode"}},
-		{"a worker reads a disk", "disk-wait", []tick.Culprit{disk(tick.OfWorker, tick.DidRead, 9)}, []string{"WebDataset", "page cache", "num_workers"}, []string{"checkpoint", "more memory"}},
-		{"torch.save with fsync", "disk-wait", []tick.Culprit{disk(tick.OfItself, tick.DidWrite, 9), disk(tick.OfItself, tick.DidPage, 1)}, []string{"checkpoints less often", "async_save", "another disk"}, []string{"more memory", "num_workers"}},
-		{"checkpoints, and reads beside them", "disk-wait", []tick.Culprit{disk(tick.OfItself, tick.DidWrite, 6), disk(tick.OfWorker, tick.DidRead, 4)}, []string{"checkpoints less often", "; and pack small files"}, nil},
-		{"pages that are not in the cache", "disk-wait", []tick.Culprit{disk(tick.OfWorker, tick.DidPage, 9)}, []string{"MADV_WILLNEED", "page cache"}, []string{"checkpoint"}},
-		{"a worker asks a store", "peer-slow", []tick.Culprit{{What: "a peer", Root: tick.Root{Whose: tick.OfWorker, Did: tick.DidPeer}, Lost: time.Duration(9) * ms}}, []string{"local disk", "num_workers"}, nil},
-		{"own workers have the CPU", "own-threads", []tick.Culprit{worker(tick.DidCrowd, 9)}, []string{"fewer workers (data loader num_workers"}, []string{"renice", "taskset", "OMP_NUM_THREADS"}},
-		{"OpenMP threads have the CPU", "own-threads", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, Root: tick.Root{Whose: tick.OfProcess, Did: tick.DidCrowd}, Lost: time.Duration(9) * ms}}, []string{"OMP_NUM_THREADS"}, []string{"renice", "num_workers"}},
-		{"workers beside a stranger", "cpu-taken", []tick.Culprit{worker(tick.DidCompute, 9), {Thread: thread("stress-ng", 900, 900), Lost: time.Duration(3) * ms}}, []string{"renice 19 900"}, []string{" 41"}},
+		{"a worker decodes", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 9)}, []string{"num_workers", "prefetch_factor", "decode"}, []string{"renice", "taskset", "disk"}},
+		{"workers decode on all CPUs that they have", "input-wait", []tick.Culprit{worker(tick.ActivityCompute, 5), worker(tick.ActivityCrowd, 5)}, []string{"more workers do not help"}, []string{"num_workers", "renice", "taskset"}},
+		{"a worker sleeps", "input-wait", []tick.Culprit{worker(tick.ActivitySleep, 9)}, []string{"sleep"}, []string{"decode"}},
+		{"a worker reads a disk", "disk-wait", []tick.Culprit{disk(tick.RelationWorker, tick.ActivityRead, 9)}, []string{"WebDataset", "page cache", "num_workers"}, []string{"checkpoint", "more memory"}},
+		{"torch.save with fsync", "disk-wait", []tick.Culprit{disk(tick.RelationSelf, tick.ActivityWrite, 9), disk(tick.RelationSelf, tick.ActivityPage, 1)}, []string{"checkpoints less often", "async_save", "another disk"}, []string{"more memory", "num_workers"}},
+		{"checkpoints, and reads beside them", "disk-wait", []tick.Culprit{disk(tick.RelationSelf, tick.ActivityWrite, 6), disk(tick.RelationWorker, tick.ActivityRead, 4)}, []string{"checkpoints less often", "; and pack small files"}, nil},
+		{"pages that are not in the cache", "disk-wait", []tick.Culprit{disk(tick.RelationWorker, tick.ActivityPage, 9)}, []string{"MADV_WILLNEED", "page cache"}, []string{"checkpoint"}},
+		{"a worker asks a store", "peer-slow", []tick.Culprit{{What: "a peer", Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityPeer}, Lost: time.Duration(9) * ms}}, []string{"local disk", "num_workers"}, nil},
+		{"own workers have the CPU", "own-threads", []tick.Culprit{worker(tick.ActivityCrowd, 9)}, []string{"fewer workers (data loader num_workers"}, []string{"renice", "taskset", "OMP_NUM_THREADS"}},
+		{"OpenMP threads have the CPU", "own-threads", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, Root: tick.Root{Whose: tick.RelationThread, Did: tick.ActivityCrowd}, Lost: time.Duration(9) * ms}}, []string{"OMP_NUM_THREADS"}, []string{"renice", "num_workers"}},
+		{"workers beside a stranger", "cpu-taken", []tick.Culprit{worker(tick.ActivityCompute, 9), {Thread: thread("stress-ng", 900, 900), Lost: time.Duration(3) * ms}}, []string{"renice 19 900"}, []string{" 41"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := chainOfRule(tt.rule, 0, tt.culprits...)
@@ -136,7 +136,7 @@ func TestLimitsAreRaisedWhereTheyAre(t *testing.T) {
 func TestQuotaUsedUpByOwnThreads(t *testing.T) {
 	c := chainOfRule("cpu-throttled", 0,
 		tick.Culprit{What: "CPU quota of /kubepods/pod1/c1: 8 CPUs", Limit: tick.Limit{Group: "/kubepods/pod1/c1", File: "/sys/fs/cgroup/kubepods/pod1/c1/cpu.max", Raw: "800000 100000"}, Lost: time.Duration(9) * ms},
-		tick.Culprit{Thread: events.Thread{PID: 7, TID: 7, Name: events.NameOf("python3")}, Root: tick.Root{Whose: tick.OfProcess, Did: tick.DidCrowd}, What: "192 threads, 7.68 s of CPU time", Lost: time.Duration(9) * ms})
+		tick.Culprit{Thread: events.Thread{PID: 7, TID: 7, Name: events.NameOf("python3")}, Root: tick.Root{Whose: tick.RelationThread, Did: tick.ActivityCrowd}, What: "192 threads, 7.68 s of CPU time", Lost: time.Duration(9) * ms})
 	words, v := wordsFor(&c), &victim{name: "python3", cgroup: "/kubepods/pod1/c1"}
 	all := []string{words.head(&c), words.cause(&c, v), words.fix(&c, v)}
 	for i, want := range [][]string{{"CPU quota (8 CPUs) used up by 192 threads of its own (python3)"}, {"/kubepods/pod1/c1, 8 CPUs,", "192 threads, 7.68 s"}, {"OMP_NUM_THREADS=8", "resources.limits.cpu"}} {

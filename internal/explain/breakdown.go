@@ -139,14 +139,14 @@ func shareOf(s *tick.Share, blocked bool) shareJSON {
 // breakdown writes where the time of a process went.
 func (w *writer) breakdown(p *processReport) {
 	b := p.source
-	head := "WHERE THE TIME WENT   " + who(p.Comm, p.PID) + ", " + Duration(ns64(p.Breakdown.ElapsedNS))
+	head := "WHERE THE TIME WENT   " + processName(p.Comm, p.PID) + ", " + Duration(ns64(p.Breakdown.ElapsedNS))
 	if b.Threads > 1 {
 		head += " of " + plural(uint64(b.Threads), "thread")
 	}
 	w.line(w.cut(head, reportWidth))
 	for i := range p.Breakdown.Parts {
 		part := &p.Breakdown.Parts[i]
-		row := "  " + left(bdLabels[i], 18) + right(short(ns64(part.NS)), 9) + right(tenths(part.permille, part.NS)+" %", 9)
+		row := "  " + alignLeft(bdLabels[i], 18) + alignRight(short(ns64(part.NS)), 9) + alignRight(tenths(part.permille, part.NS)+" %", 9)
 		if part.NS == 0 {
 			w.line(row)
 			continue
@@ -169,7 +169,7 @@ func (r *processReport) detail(part int) string {
 		}
 		return r.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]].detail(gpuWait, reportWidth-40)
 	case bdRunnable:
-		return shareText(b.RunnableBy, b.Runnable, hadCPU)
+		return shareText(b.RunnableBy, b.Runnable, cpuUser)
 	case bdBlocked:
 		return shareText(b.BlockedOn, b.Blocked, blockedOn)
 	}

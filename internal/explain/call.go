@@ -165,7 +165,7 @@ func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.
 	}
 	b = time.Unix(0, c.Start).In(zone).AppendFormat(b, "15:04:05.000000")
 	b = append(b, ' ', ' ')
-	b = append(b, who(comm, c.PID)...)
+	b = append(b, processName(comm, c.PID)...)
 	if c.TID != c.PID {
 		b = append(b, " thread "...)
 		b = strconv.AppendUint(b, uint64(c.TID), 10)

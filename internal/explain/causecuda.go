@@ -10,8 +10,8 @@ import (
 // allocate is the advice for programs that ask the driver for memory in their loop.
 const allocate = "allocate before the loop, or from a pool (cudaMallocAsync; PyTorch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)"
 
-// says returns a sentence about the victim and the What of its culprits.
-func says(before, between string) func(c *tick.Chain, v *victim) string {
+// culpritSentence returns a sentence about the victim and the What of its culprits.
+func culpritSentence(before, between string) func(c *tick.Chain, v *victim) string {
 	return func(c *tick.Chain, v *victim) string {
 		return before + v.name + between + orWords(whats(c), opName(c.Op))
 	}
@@ -21,9 +21,9 @@ func always(words string) func(*tick.Chain, *victim) string {
 	return func(*tick.Chain, *victim) string { return words }
 }
 
-// headFew is the headline for calls of an operation, or for the few that take nearly all of its
-// time.
-func headFew(words string) func(*tick.Chain) string {
+// headSlowCalls is the headline for calls of an operation, or for the few that take nearly all of
+// its time.
+func headSlowCalls(words string) func(*tick.Chain) string {
 	return func(c *tick.Chain) string {
 		if s := whats(c); strings.Contains(s, " a step: ") {
 			return "few calls take nearly all the time: " + s
@@ -45,54 +45,54 @@ func head(words string) func(*tick.Chain) string { return func(*tick.Chain) stri
 // cudaCauses are the words for a program's own use of CUDA.
 var cudaCauses = map[string]causeWords{
 	"alloc-slow": {
-		head:  headFew(" was slow at times"),
-		cause: says("", " allocated memory from the driver, which was slow while the GPU was idle: "),
+		head:  headSlowCalls(" was slow at times"),
+		cause: culpritSentence("", " allocated memory from the driver, which was slow while the GPU was idle: "),
 		fix:   always(allocate),
 	},
 	"alloc-storm": {
 		head:  func(c *tick.Chain) string { return "allocates and frees in every step: " + whats(c) },
-		cause: says("", " allocates memory from the driver many times in each step: "),
+		cause: culpritSentence("", " allocates memory from the driver many times in each step: "),
 		fix:   always("reuse the buffers; " + allocate),
 	},
 	"free-waits": {
-		head:  headFew(" waited for the GPU"),
-		cause: says("", " frees memory while the GPU is busy, and waits until the GPU has finished: "),
+		head:  headSlowCalls(" waited for the GPU"),
+		cause: culpritSentence("", " frees memory while the GPU is busy, and waits until the GPU has finished: "),
 		fix:   always("free after the step's synchronization, or in stream order (cudaFreeAsync); keep buffers that are needed again"),
 	},
 	"memory-leak": {
 		head:  func(c *tick.Chain) string { return "GPU memory grows: " + whats(c) },
-		cause: says("", " allocates memory in each step and does not free it: "),
+		cause: culpritSentence("", " allocates memory in each step and does not free it: "),
 		fix: always("look for tensors kept in lists, " +
 			"losses summed up with their graph (use .item()) and unbounded caches"),
 	},
 	"gpu-fragmentation": {
 		head:  head("GPU memory is fragmented"),
-		cause: says("", " had held as much memory before, but now an allocation failed: "),
+		cause: culpritSentence("", " had held as much memory before, but now an allocation failed: "),
 		fix:   always("set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or use sizes that repeat (pad the batches); cudaMallocAsync merges free blocks; check with nvidia-smi whether another process took the memory"),
 	},
 	"gpu-oom": {
 		head:  head("out of GPU memory"),
-		cause: says("", " requested more memory than the GPU has free, and had to start over: "),
+		cause: culpritSentence("", " requested more memory than the GPU has free, and had to start over: "),
 		fix:   always("use a smaller batch, gradient accumulation, activation checkpointing or lower precision; nvidia-smi shows which other processes use memory of that GPU"),
 	},
 	"kv-cache-pressure": {
 		head:  head("the cache on the GPU is full"),
-		cause: says("", " runs out of memory repeatedly, and rebuilds what it evicted: "),
+		cause: culpritSentence("", " runs out of memory repeatedly, and rebuilds what it evicted: "),
 		fix:   always("run fewer sequences at a time (vLLM: --max-num-seqs) or shorter ones (--max-model-len), give the cache more memory (--gpu-memory-utilization), or use a smaller cache type (--kv-cache-dtype fp8)"),
 	},
 	"model-swap": {
 		head:  head("models take turns on the GPU"),
-		cause: says("", " repeatedly frees one model to load another: "),
+		cause: culpritSentence("", " repeatedly frees one model to load another: "),
 		fix:   always("keep both models loaded (quantized, or each on its own GPU), batch the requests for one model, or keep weights pinned and copy them while the GPU is busy"),
 	},
 	"copy-pageable": {
 		head:  head("copies use pageable memory"),
-		cause: says("", " waits while the driver copies through its own buffer: "),
+		cause: culpritSentence("", " waits while the driver copies through its own buffer: "),
 		fix:   always("pin the memory: pin_memory=True and non_blocking=True (PyTorch), cudaMallocHost or cudaHostRegister"),
 	},
 	"copies-small": {
 		head:  func(c *tick.Chain) string { return "many small copies: " + whats(c) },
-		cause: says("", " copies data in small pieces, and each copy has a fixed cost: "),
+		cause: culpritSentence("", " copies data in small pieces, and each copy has a fixed cost: "),
 		fix:   always("collect the data in one pinned buffer and copy it at once, or use cudaMemcpy2DAsync or cudaMemcpyBatchAsync"),
 	},
 	"copy-heavy": {
@@ -104,39 +104,39 @@ var cudaCauses = map[string]causeWords{
 	},
 	"sync-heavy": {
 		head:  func(c *tick.Chain) string { return "waits for the GPU after each launch: " + whats(c) },
-		cause: says("", " leaves the GPU idle while it prepares the next launch: "),
+		cause: culpritSentence("", " leaves the GPU idle while it prepares the next launch: "),
 		fix:   always("synchronize once per step: look for .item(), .cpu(), print(tensor) and boolean masks in the loop, and for CUDA_LAUNCH_BLOCKING=1"),
 	},
 	"cold-start": {
 		head:  headCold,
-		cause: says("the first calls of ", " loaded code and initialized the GPU: "),
+		cause: culpritSentence("the first calls of ", " loaded code and initialized the GPU: "),
 		fix:   always("warm up before the first request; keep the process running; run nvidia-smi -pm 1; set CUDA_MODULE_LOADING=LAZY to load only used code, and keep CUDA_CACHE_PATH to reuse compiled code"),
 	},
 	"graph-recapture": {
 		head:  head("graphs were captured again"),
-		cause: says("", " captures and instantiates graphs while it runs: "),
+		cause: culpritSentence("", " captures and instantiates graphs while it runs: "),
 		fix:   always("capture all batch sizes at start and pad to them (vLLM: --cuda-graph-sizes; torch.compile: dynamic=True or mark_dynamic), or update the graph (cudaGraphExecUpdate)"),
 	},
 	"graph-warmup": {
 		head:  head("a graph was captured before a warm-up"),
-		cause: says("", " captured a graph before its kernels had run; cuBLAS, cuDNN and others initialize at their first call, which a capture does not allow: "),
+		cause: culpritSentence("", " captured a graph before its kernels had run; cuBLAS, cuDNN and others initialize at their first call, which a capture does not allow: "),
 		fix:   always("run the work at least three times on a side stream before the capture, or use torch.cuda.make_graphed_callables(), which does this"),
 	},
 	"graph-unused": {
 		head:  head("captured graphs are not launched"),
-		cause: says("", " launches kernels one by one although it has a graph of them, and the GPU waits for the host: "),
+		cause: culpritSentence("", " launches kernels one by one although it has a graph of them, and the GPU waits for the host: "),
 		fix:   always("find out why it falls back: a batch size without a graph, eager mode (vLLM: --enforce-eager), or an operation that graphs do not support"),
 	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {
 			return opName(c.Op) + " is slower than before: the graphs' memory pool is full"
 		},
-		cause: says("", " launches its graphs more slowly than before: "),
+		cause: culpritSentence("", " launches its graphs more slowly than before: "),
 		fix:   always("use fewer graphs (batch sizes) at a time, share one memory pool (torch.cuda.graph_pool_handle), or free graphs that are no longer launched"),
 	},
 	"graph-oom": {
 		head:  head("out of GPU memory during a capture"),
-		cause: says("", " ran out of memory while it captured a graph: "),
+		cause: culpritSentence("", " ran out of memory while it captured a graph: "),
 		fix:   always("capture at start, before caches take the memory; leave memory for graphs (vLLM: --gpu-memory-utilization), or capture fewer sizes"),
 	},
 	"cuda-after-fork": {
@@ -148,7 +148,7 @@ var cudaCauses = map[string]causeWords{
 	},
 	"version-mismatch": {
 		head:  func(c *tick.Chain) string { return "CUDA cannot start: " + whats(c) },
-		cause: says("", " cannot use the GPU, because library and driver do not match: "),
+		cause: culpritSentence("", " cannot use the GPU, because library and driver do not match: "),
 		fix: func(c *tick.Chain, _ *victim) string {
 			if strings.Contains(whats(c), "Mismatch") || strings.Contains(whats(c), "MISMATCH") {
 				return "after a driver update, reload the kernel module or reboot; nvidia-smi shows both versions"
@@ -158,7 +158,7 @@ var cudaCauses = map[string]causeWords{
 	},
 	"device-assert": {
 		head:  func(c *tick.Chain) string { return "a kernel failed: " + whats(c) },
-		cause: says("a kernel of ", " failed, and every later call fails: "),
+		cause: culpritSentence("a kernel of ", " failed, and every later call fails: "),
 		fix:   always("find the launch with CUDA_LAUNCH_BLOCKING=1, and the line with compute-sanitizer; usually an index or a label is out of range; restart the process"),
 	},
 }

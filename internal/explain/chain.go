@@ -190,7 +190,7 @@ const labelWide = 13
 // field writes a labelled line of a chain if text is not empty.
 func (w *writer) field(label, text string) {
 	if text != "" {
-		w.hang("  "+left(label, labelWide-2), text)
+		w.hang("  "+alignLeft(label, labelWide-2), text)
 	}
 }
 
@@ -199,7 +199,7 @@ func (w *writer) chain(c *chainJSON) {
 	w.text("["+c.Severity+"] "+c.Headline, "  ")
 	w.field("Lost", lostText(c))
 	w.field("Root cause", c.RootCause)
-	where := who(c.Comm, c.PID)
+	where := processName(c.Comm, c.PID)
 	if c.TID != 0 && c.TID != c.PID {
 		where += fmt.Sprintf(", thread %d", c.TID)
 	}
@@ -223,7 +223,7 @@ func (w *writer) timeline(c *chainJSON) {
 	}
 	w.line("  Timeline")
 	for _, m := range c.Timeline {
-		w.hang("    "+m.Time.In(w.loc).Format("15:04:05.000")+"  "+left("["+m.Source+"]", 9), m.Text)
+		w.hang("    "+m.Time.In(w.loc).Format("15:04:05.000")+"  "+alignLeft("["+m.Source+"]", 9), m.Text)
 	}
 }
 

@@ -83,9 +83,9 @@ func (o Order) list(source events.Source, ops []tick.Op) []listed {
 	return out
 }
 
-// of returns a copy of t with only the chosen parts. The text selects processes if one of them has
-// it in its name; otherwise it selects operations.
-func (c *Choice) of(t *tick.Tick) *tick.Tick {
+// apply returns a copy of t with only the chosen parts. The text selects processes if one of them
+// has it in its name; otherwise it selects operations.
+func (c *Choice) apply(t *tick.Tick) *tick.Tick {
 	if c.PID == 0 && c.Text == "" {
 		return t
 	}
@@ -94,7 +94,7 @@ func (c *Choice) of(t *tick.Tick) *tick.Tick {
 	named := map[uint32]bool{}
 	for i := range t.Processes {
 		p := &t.Processes[i]
-		named[p.PID] = has(who(p.Comm, p.PID))
+		named[p.PID] = has(processName(p.Comm, p.PID))
 	}
 	some := false
 	for pid, is := range named {
@@ -128,9 +128,9 @@ func chosen[T any](list []T, want func(*T) bool) []T {
 // Where writes where the time of each process went since the session began: by part, and by thread
 // and cause. It is 80 columns wide; processes that lost most come first.
 func Where(t *tick.Tick, o Options) string {
-	t = o.Choice.of(t)
+	t = o.Choice.apply(t)
 	r := build(&Input{From: t.Started, To: t.Time, Processes: t.Processes, Ops: t.Ops, Breakdowns: t.Breakdowns, Threads: t.Threads})
-	w := &writer{loc: o.location(), whole: o.Whole}
+	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	for _, b := range byGravity(t) {
 		for i := range r.Processes {
 			p := &r.Processes[i]

@@ -14,7 +14,7 @@ import (
 // reports how much longer a step is, which parts of the ledger explain that, their culprits, and
 // which calls are more frequent. Without a finding it says so.
 func Diff(r *diff.Result, o Options) string {
-	w := &writer{loc: o.location(), whole: o.Whole}
+	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	w.diffRuns(r)
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
@@ -103,7 +103,7 @@ func (w *writer) diffPair(p *diff.Pair, several bool) {
 	}
 	lines := diffParts(p)
 	for _, l := range lines {
-		w.hang("  "+right(l.delta, 9)+"  ", l.text)
+		w.hang("  "+alignRight(l.delta, 9)+"  ", l.text)
 	}
 	w.diffCalls(p)
 	if p.Findings() == 0 && !p.Step.Found {
@@ -185,7 +185,7 @@ func diffParts(p *diff.Pair) (out []diffLine) {
 	list := p.Parts
 	if p.NoDetail {
 		for _, e := range p.Within {
-			if e.Found && e.Kind == diff.OfOp {
+			if e.Found && e.Kind == diff.KindOp {
 				out = append(out, diffLine{signed(e.Delta()), diffLabel(e.Part) + ": " + diffName(&e.Key)})
 			}
 		}
@@ -244,10 +244,10 @@ func diffBehind(p *diff.Pair, part *diff.Effect) string {
 	for i := range p.Within {
 		e := &p.Within[i]
 		share := e.Delta() / part.Delta()
-		if e.Part != part.Part || e.Kind == diff.OfLine || share < 0.1 || len(names) == mostBehind {
+		if e.Part != part.Part || e.Kind == diff.KindLine || share < 0.1 || len(names) == mostBehind {
 			continue
 		}
-		if e.Kind == diff.OfOp && part.Part == diff.Blocked { // waits have more detail
+		if e.Kind == diff.KindOp && part.Part == diff.Blocked { // waits have more detail
 			continue
 		}
 		name := diffName(&e.Key)
@@ -265,7 +265,7 @@ func diffBehind(p *diff.Pair, part *diff.Effect) string {
 // diffPlace returns the line whose calls changed an operation.
 func diffPlace(p *diff.Pair, op *diff.Effect) string {
 	for i := range p.Within {
-		if e := &p.Within[i]; e.Kind == diff.OfLine && op.Kind == diff.OfOp && e.Op == op.Op && e.Delta()/op.Delta() > 0.5 {
+		if e := &p.Within[i]; e.Kind == diff.KindLine && op.Kind == diff.KindOp && e.Op == op.Op && e.Delta()/op.Delta() > 0.5 {
 			return clean(e.Line)
 		}
 	}
@@ -275,19 +275,19 @@ func diffPlace(p *diff.Pair, op *diff.Effect) string {
 // diffName names the cause within a part.
 func diffName(k *diff.Key) string {
 	switch k.Kind {
-	case diff.OfOp, diff.OfCount:
+	case diff.KindOp, diff.KindCount:
 		return k.Op.String()
-	case diff.OfLine:
+	case diff.KindLine:
 		return k.Op.String() + " from " + clean(k.Line)
-	case diff.OfPart:
+	case diff.KindPart:
 		return diffLabel(k.Part)
 	}
 	if k.Part == diff.Runnable {
 		switch {
 		case k.Idle:
-			return hadCPU(&tick.Share{Idle: true})
+			return cpuUser(&tick.Share{Idle: true})
 		case k.Reason != 0:
-			return hadCPU(&tick.Share{Reason: k.Reason})
+			return cpuUser(&tick.Share{Reason: k.Reason})
 		case k.Agent:
 			return "ingero itself"
 		case k.Own:
@@ -297,7 +297,7 @@ func diffName(k *diff.Key) string {
 		}
 		return clean(k.Who)
 	}
-	words := onWhat(k.Reason, k.Call, k.Dev)
+	words := blockReason(k.Reason, k.Call, k.Dev)
 	if k.Who != "" {
 		words += " (" + clean(k.Who) + ")"
 	}
@@ -311,13 +311,13 @@ func (w *writer) diffCalls(p *diff.Pair) {
 	for _, c := range p.Calls {
 		times[c.Op.String()] = diffTime(&c)
 	}
-	told := 0
+	shown := 0
 	for i := range p.Counts {
 		e := &p.Counts[i]
-		if !e.Found || told == 8 {
+		if !e.Found || shown == 8 {
 			continue
 		}
-		if told++; told == 1 {
+		if shown++; shown == 1 {
 			w.line("  Calls a step")
 		}
 		text := e.Op.String() + " " + ratio(e.A) + " -> " + ratio(e.B)
@@ -326,13 +326,13 @@ func (w *writer) diffCalls(p *diff.Pair) {
 		}
 		w.text("    "+text+times[e.Op.String()], "      ")
 	}
-	told = 0
+	shown = 0
 	for i := range p.Within {
 		e := &p.Within[i]
-		if !e.Found || e.Kind == diff.OfLine || partFound(p, e) || told == 8 {
+		if !e.Found || e.Kind == diff.KindLine || partFound(p, e) || shown == 8 {
 			continue
 		}
-		if told++; told == 1 {
+		if shown++; shown == 1 {
 			w.line("  Within parts that did not change as a whole")
 		}
 		w.text("    "+signed(e.Delta())+"  "+diffLabel(e.Part)+": "+diffName(&e.Key), "      ")

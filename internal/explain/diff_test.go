@@ -30,7 +30,7 @@ func diffResult() *diff.Result {
 	}
 	syn, copies := diffOp("cudaStreamSynchronize"), diffOp("cudaMemcpyAsync")
 	part := func(p diff.Part, a, b float64, found bool) diff.Effect {
-		return diff.Effect{Key: diff.Key{Kind: diff.OfPart, Part: p}, A: a, B: b, Low: b - a - 1e5, High: b - a + 1e5, P: 0.0001, Margin: 151e3, Found: found}
+		return diff.Effect{Key: diff.Key{Kind: diff.KindPart, Part: p}, A: a, B: b, Low: b - a - 1e5, High: b - a + 1e5, P: 0.0001, Margin: 151e3, Found: found}
 	}
 	within := func(k diff.Key, a, b float64, found bool) diff.Effect {
 		return diff.Effect{Key: k, A: a, B: b, P: 0.0001, Found: found}
@@ -45,10 +45,10 @@ func diffResult() *diff.Result {
 		Step: part(diff.All, 15.1e6, 17.83e6, true),
 		Parts: []diff.Effect{part(diff.GPUWait, 14e6, 13.95e6, false), part(diff.GapCPU, 0.9e6, 0.9e6, false), part(diff.CallCPU, 0.15e6, 0.55e6, true),
 			part(diff.Runnable, 0.03e6, 2.36e6, true), part(diff.Throttled, 0, 0, false), part(diff.Blocked, 0.02e6, 0.07e6, false)},
-		Within: []diff.Effect{within(diff.Key{Kind: diff.OfWait, Part: diff.Runnable, Who: "node_exporter"}, 0, 2.3e6, true),
-			within(diff.Key{Kind: diff.OfOp, Part: diff.CallCPU, Op: copies}, 0.05e6, 0.44e6, true),
-			within(diff.Key{Kind: diff.OfLine, Part: diff.CallCPU, Op: copies, Line: "fetch() in loader.py"}, 0.05e6, 0.44e6, true)},
-		Counts: []diff.Effect{within(diff.Key{Kind: diff.OfCount, Op: copies}, 2, 20, true)},
+		Within: []diff.Effect{within(diff.Key{Kind: diff.KindWait, Part: diff.Runnable, Who: "node_exporter"}, 0, 2.3e6, true),
+			within(diff.Key{Kind: diff.KindOp, Part: diff.CallCPU, Op: copies}, 0.05e6, 0.44e6, true),
+			within(diff.Key{Kind: diff.KindLine, Part: diff.CallCPU, Op: copies, Line: "fetch() in loader.py"}, 0.05e6, 0.44e6, true)},
+		Counts: []diff.Effect{within(diff.Key{Kind: diff.KindCount, Op: copies}, 2, 20, true)},
 		Calls:  []diff.CallChange{{Op: copies, A: 38408, B: 359800, DurA: &before, DurB: &after, OncesA: 2, OncesB: 20, Findings: 2}},
 	}
 	return &diff.Result{A: run("before.db", 0), B: run("after.db", time.Hour), Pairs: []diff.Pair{p}, OnlyB: []diff.Role{{Program: "eval.py", Rank: "0"}}}

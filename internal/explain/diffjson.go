@@ -88,7 +88,7 @@ type callOfJSON struct {
 
 func effectOf(e *diff.Effect, by float64) effectJSON {
 	j := effectJSON{Name: diffName(&e.Key), A: e.A, B: e.B, Delta: e.Delta(), P: e.P, Margin: e.Margin, Found: e.Found, Line: clean(e.Line)}
-	if e.Kind != diff.OfCount {
+	if e.Kind != diff.KindCount {
 		j.Part = e.Part.String()
 	}
 	if e.Op != 0 {

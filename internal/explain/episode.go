@@ -41,9 +41,9 @@ func EpisodeLine(e *tick.Episode, t *tick.Tick, zone *time.Location) string {
 	switch {
 	case e.Kind == tick.EpisodeRevised:
 		return s + " - taken back: what followed does not bear it out"
-	case e.Kind == tick.EpisodeEnd && e.Why == tick.WhySilenced:
+	case e.Kind == tick.EpisodeEnd && e.Why == tick.ReasonSilenced:
 		return s + " - silenced; " + lost + " so far"
-	case e.Kind == tick.EpisodeEnd && e.Why == tick.WhyFinal:
+	case e.Kind == tick.EpisodeEnd && e.Why == tick.ReasonFinal:
 		return s + ", " + lost + " since " + clock(e.From)
 	case e.Kind == tick.EpisodeEnd:
 		return s + " - over: " + lost + ", " + clock(e.From) + " to " + clock(e.To)

@@ -16,15 +16,15 @@ func TestEpisode(t *testing.T) {
 	const head = "14:41:45  [HIGH] train.py (4821): CPU taken by stress-ng (8821)"
 	for _, tt := range []struct {
 		kind tick.EpisodeKind
-		why  tick.EpisodeWhy
+		why  tick.EpisodeReason
 		want string
 	}{
 		{tick.EpisodeBegin, "", ", 1.37 s lost so far"},
-		{tick.EpisodeUpdate, tick.WhyLost, ", 1.37 s lost since 14:41:20"},
-		{tick.EpisodeEnd, tick.WhyOver, " - over: 1.37 s lost, 14:41:20 to 14:41:25"},
-		{tick.EpisodeEnd, tick.WhyExit, " - over: 1.37 s lost, 14:41:20 to 14:41:25"},
-		{tick.EpisodeEnd, tick.WhyFinal, ", 1.37 s lost since 14:41:20"},
-		{tick.EpisodeEnd, tick.WhySilenced, " - silenced; 1.37 s lost so far"},
+		{tick.EpisodeUpdate, tick.ReasonLost, ", 1.37 s lost since 14:41:20"},
+		{tick.EpisodeEnd, tick.ReasonOver, " - over: 1.37 s lost, 14:41:20 to 14:41:25"},
+		{tick.EpisodeEnd, tick.ReasonExit, " - over: 1.37 s lost, 14:41:20 to 14:41:25"},
+		{tick.EpisodeEnd, tick.ReasonFinal, ", 1.37 s lost since 14:41:20"},
+		{tick.EpisodeEnd, tick.ReasonSilenced, " - silenced; 1.37 s lost so far"},
 		{tick.EpisodeRevised, "", " - taken back: what followed does not bear it out"},
 	} {
 		e := tick.Episode{Kind: tt.kind, ID: "c-7f3a.20", Why: tt.why, Severity: tick.High, From: c.From, To: c.To, Lost: c.Lost, Chain: c}

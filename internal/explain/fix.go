@@ -27,7 +27,7 @@ func fixTaken(c *tick.Chain, v *victim) string {
 		x := &c.Culprits[i]
 		pid := x.Thread.PID
 		switch {
-		case pid == 0 || seen[pid] || x.Root.Whose.OfJob() || x.Thread.Parent == c.PID: // moving a job's own workers would move the job
+		case pid == 0 || seen[pid] || x.Root.Whose.InJob() || x.Thread.Parent == c.PID: // moving a job's own workers would move the job
 			continue
 		case pid == kthreadd || x.Thread.Parent == kthreadd:
 			kernel = true

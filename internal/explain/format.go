@@ -201,8 +201,8 @@ func clean(s string) string {
 	}, s)
 }
 
-// who names a process: "python3 (4821)".
-func who(comm string, pid uint32) string {
+// processName names a process: "python3 (4821)".
+func processName(comm string, pid uint32) string {
 	if comm == "" {
 		comm = "process"
 	}
@@ -248,9 +248,9 @@ func cut(s string, width int) string {
 	return s
 }
 
-// left and right pad a text to a number of columns.
-func left(s string, width int) string  { return s + strings.Repeat(" ", max(0, width-cells(s))) }
-func right(s string, width int) string { return strings.Repeat(" ", max(0, width-cells(s))) + s }
+// alignLeft and alignRight pad a text to a number of columns.
+func alignLeft(s string, width int) string  { return s + strings.Repeat(" ", max(0, width-cells(s))) }
+func alignRight(s string, width int) string { return strings.Repeat(" ", max(0, width-cells(s))) + s }
 
 // wrap breaks a text at spaces into lines of at most width columns. The first line keeps its
 // leading spaces; the others start with indent. A number and its unit stay together.

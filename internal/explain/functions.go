@@ -100,7 +100,7 @@ func (w *writer) functions(l *launchesJSON) {
 	}
 	w.text(head, "  ")
 	if len(l.Top) > 0 {
-		w.line("  " + left("", functionWide) + right("launches", 11) + right("in calls", 10))
+		w.line("  " + alignLeft("", functionWide) + alignRight("launches", 11) + alignRight("in calls", 10))
 	}
 	for i := range l.Top[:min(len(l.Top), most)] {
 		t := &l.Top[i]
@@ -108,7 +108,7 @@ func (w *writer) functions(l *launchesJSON) {
 		if t.TimeNS != nil {
 			total = short(ns64(*t.TimeNS))
 		}
-		w.named(FunctionName(t.Symbol), functionWide, right(Count(t.Launches), 11)+right(total, 10))
+		w.named(FunctionName(t.Symbol), functionWide, alignRight(Count(t.Launches), 11)+alignRight(total, 10))
 	}
 	if more := l.Functions - most; more > 0 {
 		w.line(fmt.Sprintf("  and %s more: ingero query --by function", Count(uint64(more))))

@@ -59,7 +59,7 @@ func (b burst) text(loc *time.Location) string {
 		kind, device = "SXID", "NVSwitch "
 	}
 	s := fmt.Sprintf("%s %s%s: %s %d", time.Unix(0, root.Time).In(loc).Format(time.TimeOnly), device, root.Device(), kind, root.Code)
-	if name := xid.Of(root).Name; name != "" {
+	if name := xid.LookupFault(root).Name; name != "" {
 		s += " " + name
 	}
 	if root.CausedBy != 0 {
@@ -78,7 +78,7 @@ func (b burst) text(loc *time.Location) string {
 		s += fmt.Sprintf(", then %s more within %s: %s", Count(uint64(last.At-root.At)), Duration(int64(last.After-root.After)), list(codes))
 	}
 	if v := b.victim(); v != nil {
-		s += "; it hit " + who(clean(v.Comm), v.PID)
+		s += "; it hit " + processName(clean(v.Comm), v.PID)
 		if len(v.Last) > 0 {
 			where := " after "
 			if v.Last[0].Open {
@@ -113,13 +113,13 @@ func (b burst) victim() *tick.Xid {
 
 // advice returns the meaning and remedy of the root, and of a more severe follower.
 func (b burst) advice() string {
-	root := xid.Of(b[0])
+	root := xid.LookupFault(b[0])
 	s := root.Meaning + " " + root.Do
 	if root.Severity == "fatal" {
 		return s
 	}
 	for _, x := range b[1:] {
-		if c := xid.Of(x); c.Severity == "fatal" {
+		if c := xid.LookupFault(x); c.Severity == "fatal" {
 			return s + fmt.Sprintf(" %d is more severe: %s", x.Code, c.Do)
 		}
 	}
@@ -169,7 +169,7 @@ func (s *screen) faults(seen *Seen, zone *time.Location) {
 	}
 	for _, faults := range seen.bursts {
 		for _, l := range wrap(burstsOf(faults)[0].text(zone), "  ", s.width) {
-			s.put(span{l, red})
+			s.addLine(span{l, red})
 		}
 	}
 }
@@ -178,7 +178,7 @@ func (s *screen) faults(seen *Seen, zone *time.Location) {
 func (s *screen) gpus(gpus []tick.GPU) {
 	for i := range gpus {
 		if i == mostGPUs {
-			s.put(span{fmt.Sprintf("  and %s more", plural(uint64(len(gpus)-i), "GPU")), plain})
+			s.addLine(span{fmt.Sprintf("  and %s more", plural(uint64(len(gpus)-i), "GPU")), plain})
 			return
 		}
 		g := &gpus[i]
@@ -194,7 +194,7 @@ func (s *screen) gpus(gpus []tick.GPU) {
 			color = yellow
 		}
 		for _, l := range wrap(joined(" ", "GPU", name, clean(g.Name))+": "+gpuText(g), "  ", s.width) {
-			s.put(span{l, color})
+			s.addLine(span{l, color})
 		}
 	}
 }

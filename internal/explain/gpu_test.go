@@ -14,7 +14,7 @@ func gpuTick() *tick.Tick {
 	at := t.Time.Add(-900 * time.Millisecond).UnixNano()
 	fault := func(code uint32, after time.Duration, place int, msg string) tick.Xid {
 		x := tick.Xid{Time: at + int64(after), Code: code, Bus: "0000:75:00", Via: tick.ViaTracepoint, Burst: 1, At: place, Root: 172, After: after}
-		x.Say(msg)
+		x.SetMessage(msg)
 		return x
 	}
 	hit := fault(13, 1500*time.Microsecond, 3, "pid=4821, name=train.py, Ch 00000008")

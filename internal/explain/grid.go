@@ -12,13 +12,13 @@ import (
 
 // Grid has the rows that a statement returned: nil, int64, float64, string and []byte.
 type Grid struct {
-	Columns  []string
-	Rows     [][]any
-	Database string
-	Cut      string   // why rows are missing
-	Notes    []string // what a reader must know; JSON only
-	Nodes    []Node   // the queried nodes; JSON only
-	Whole    bool     // no value is truncated, as in a file or a pipe
+	Columns    []string
+	Rows       [][]any
+	Database   string
+	Cut        string   // why rows are missing
+	Notes      []string // what a reader must know; JSON only
+	Nodes      []Node   // the queried nodes; JSON only
+	NoTruncate bool     // no value is truncated, as in a file or a pipe
 }
 
 // Node is a machine that answered a query, as JSON.
@@ -50,7 +50,7 @@ func GridText(g *Grid) string {
 		line := make([]string, len(g.Columns))
 		for i, v := range row {
 			line[i] = valueText(v, unknown)
-			if len(g.Columns) > 1 && !g.Whole {
+			if len(g.Columns) > 1 && !g.NoTruncate {
 				line[i] = cut(line[i], widestCell)
 			}
 			switch v.(type) {
@@ -70,9 +70,9 @@ func GridText(g *Grid) string {
 	for _, line := range cellsOf {
 		for i, c := range line {
 			if number[i] {
-				line[i] = right(c, wide[i])
+				line[i] = alignRight(c, wide[i])
 			} else {
-				line[i] = left(c, wide[i])
+				line[i] = alignLeft(c, wide[i])
 			}
 		}
 		b.WriteString(strings.TrimRight(strings.Join(line, "  "), " ") + "\n")

@@ -29,7 +29,7 @@ func TestGridText(t *testing.T) {
 	if got := GridText(&Grid{Columns: []string{"sql"}, Rows: [][]any{{long}}}); got != "sql\n"+long+"\n" {
 		t.Errorf("a value that stands alone is cut: %q", got)
 	}
-	if got := GridText(&Grid{Columns: []string{"a", "b"}, Rows: [][]any{{long, "y"}}, Whole: true}); !strings.Contains(got, long+"  y\n") {
+	if got := GridText(&Grid{Columns: []string{"a", "b"}, Rows: [][]any{{long, "y"}}, NoTruncate: true}); !strings.Contains(got, long+"  y\n") {
 		t.Errorf("a value is cut in a file: %q", got)
 	}
 	if got := GridText(&Grid{}); got != "" {

@@ -40,7 +40,7 @@ func hiddenOf(list []tick.Hidden) (out []hiddenJSON) {
 // hiddenNotes lists what was found but is not shown, so that nothing is hidden without a note.
 func hiddenNotes(list []tick.Hidden, zone *time.Location) (notes []string) {
 	for _, of := range []struct {
-		why  tick.HiddenWhy
+		why  tick.HiddenReason
 		text string
 	}{
 		{tick.HiddenSilenced, "silenced"},

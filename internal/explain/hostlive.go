@@ -20,7 +20,7 @@ func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 	order := byGravity(t)
 	for i, b := range order {
 		if i == mostVerdicts {
-			s.put(span{fmt.Sprintf("and %d more", len(order)-i), plain})
+			s.addLine(span{fmt.Sprintf("and %d more", len(order)-i), plain})
 			break
 		}
 		line, wrong := verdict(b, ofPID(t.Chains, b.PID), t.Time, zone)
@@ -28,14 +28,14 @@ func (s *screen) verdicts(t *tick.Tick, zone *time.Location) bool {
 		if wrong {
 			color = red
 		}
-		name := cut(joined("  ", nameOf(t.Processes, b.PID), placeOf(t.Processes, b.PID)), s.width)
+		name := cut(joined("  ", nameOf(t.Processes, b.PID), whereTextByPID(t.Processes, b.PID)), s.width)
 		if cells(name)+2+cells(line) <= s.width {
-			s.put(span{name + "  ", bold}, span{line, color})
+			s.addLine(span{name + "  ", bold}, span{line, color})
 			continue
 		}
-		s.put(span{name, bold})
+		s.addLine(span{name, bold})
 		for _, l := range wrap("  "+line, "  ", s.width) {
-			s.put(span{l, color})
+			s.addLine(span{l, color})
 		}
 	}
 	return len(order) > 0
@@ -74,10 +74,10 @@ func byGravity(t *tick.Tick) []*tick.Breakdown {
 func nameOf(ps []tick.Process, pid uint32) string {
 	for i := range ps {
 		if ps[i].PID == pid {
-			return who(ps[i].Comm, pid)
+			return processName(ps[i].Comm, pid)
 		}
 	}
-	return who("", pid)
+	return processName("", pid)
 }
 
 // shares writes the table of where each process's time went. Each line adds up to 100 %.
@@ -87,21 +87,21 @@ func (s *screen) shares(t *tick.Tick) {
 		return
 	}
 	const name = 23
-	s.title(left("Where the time went", name+2) + right("GPU wait", 9) + right("in calls", 9) + right("between", 9) +
-		right("runnable", 9) + right("throttled", 10) + right("blocked", 9))
+	s.title(alignLeft("Where the time went", name+2) + alignRight("GPU wait", 9) + alignRight("in calls", 9) + alignRight("between", 9) +
+		alignRight("runnable", 9) + alignRight("throttled", 10) + alignRight("blocked", 9))
 	for i, b := range order {
 		if i == mostVerdicts {
-			s.put(span{fmt.Sprintf("  and %d more", len(order)-i), plain})
+			s.addLine(span{fmt.Sprintf("  and %d more", len(order)-i), plain})
 			break
 		}
 		parts := []uint64{b.GPUWait, b.CallCPU, b.GapCPU, b.Runnable, b.Throttled, b.Blocked}
-		row := "  " + left(cut(nameOf(t.Processes, b.PID), name-1), name)
+		row := "  " + alignLeft(cut(nameOf(t.Processes, b.PID), name-1), name)
 		for j, share := range permille(parts) {
 			wide := 9
 			if j == 4 {
 				wide = 10
 			}
-			row += right(tenths(share, parts[j])+" %", wide)
+			row += alignRight(tenths(share, parts[j])+" %", wide)
 		}
 		s.row(uint64(2*(len(order)-i)), []span{{row, plain}})
 		if more := s.names(b); more != "" {
@@ -114,7 +114,7 @@ func (s *screen) shares(t *tick.Tick) {
 func (s *screen) names(b *tick.Breakdown) string {
 	var parts []string
 	if b.Runnable >= b.Elapsed/1000 && len(b.RunnableBy) > 0 && b.Runnable > 0 {
-		parts = append(parts, "runnable: "+topShare(b.RunnableBy, b.Runnable, hadCPU))
+		parts = append(parts, "runnable: "+topShare(b.RunnableBy, b.Runnable, cpuUser))
 	}
 	if b.Blocked >= b.Elapsed/1000 && len(b.BlockedOn) > 0 && b.Blocked > 0 {
 		parts = append(parts, "blocked: "+topShare(b.BlockedOn, b.Blocked, blockedOn))
@@ -152,7 +152,7 @@ func (s *screen) host(t *tick.Tick, seen *Seen, zone *time.Location) {
 	if seen != nil && seen.forks+seen.execs > 0 {
 		line += " · " + plural(seen.forks, "fork") + ", " + plural(seen.execs, "exec") + ", " + plural(seen.exits, "exit")
 	}
-	s.put(span{line, plain})
+	s.addLine(span{line, plain})
 	s.pods(t.Pods)
 	if seen == nil {
 		s.hostSums(t.HostSums, t.Reports)
@@ -173,8 +173,8 @@ func (s *screen) scheduler(list []tick.Breakdown) {
 		of    func(b *tick.Breakdown) (uint64, []tick.Share)
 		name  func(*tick.Share) string
 	}{
-		{"runnable", func(b *tick.Breakdown) (uint64, []tick.Share) { return b.Runnable, b.RunnableBy }, hadCPU},
-		{"blocked", func(b *tick.Breakdown) (uint64, []tick.Share) { return b.Blocked, b.BlockedOn }, func(x *tick.Share) string { return onWhat(x.Reason, x.Call, x.Dev) }},
+		{"runnable", func(b *tick.Breakdown) (uint64, []tick.Share) { return b.Runnable, b.RunnableBy }, cpuUser},
+		{"blocked", func(b *tick.Breakdown) (uint64, []tick.Share) { return b.Blocked, b.BlockedOn }, func(x *tick.Share) string { return blockReason(x.Reason, x.Call, x.Dev) }},
 	} {
 		var total, count uint64
 		var shares []tick.Share
@@ -186,17 +186,17 @@ func (s *screen) scheduler(list []tick.Breakdown) {
 		for i := range shares {
 			count += shares[i].Count
 		}
-		line := "  " + left(part.label, 11) + Duration(ns64(total))
+		line := "  " + alignLeft(part.label, 11) + Duration(ns64(total))
 		if count > 0 {
 			line += " · " + plural(count, "wait") + ": " + shareText(shares, total, part.name)
 		}
-		s.put(span{cut(line, s.width), plain})
+		s.addLine(span{cut(line, s.width), plain})
 	}
 	for i := range list {
 		throttled += list[i].Throttled
 	}
 	if throttled > 0 {
-		s.put(span{"  " + left("throttled", 11) + Duration(ns64(throttled)) + ", by the CPU quota of the cgroup", yellow})
+		s.addLine(span{"  " + alignLeft("throttled", 11) + Duration(ns64(throttled)) + ", by the CPU quota of the cgroup", yellow})
 	}
 }
 
@@ -205,22 +205,22 @@ func life(e *tick.ProcEvent, t *tick.Tick, zone *time.Location) string {
 	at := time.Unix(0, e.Time).In(zone).Format("15:04:05.000") + "  "
 	switch e.Kind {
 	case tick.ProcForked:
-		return at + nameOf(t.Processes, e.PID) + " forked " + who(e.Comm, e.Peer)
+		return at + nameOf(t.Processes, e.PID) + " forked " + processName(e.Comm, e.Peer)
 	case tick.ProcExeced:
-		return at + who("process", e.PID) + " runs " + clean(e.Comm)
+		return at + processName("process", e.PID) + " runs " + clean(e.Comm)
 	}
 	switch e.Kind {
 	case tick.ProcOOM:
-		return at + who(e.Comm, e.PID) + " is killed by the OOM killer"
+		return at + processName(e.Comm, e.PID) + " is killed by the OOM killer"
 	case tick.ProcKilled:
 		from := "the kernel"
 		if e.Peer != 0 {
-			from = who(e.Comm, e.Peer)
+			from = processName(e.Comm, e.Peer)
 		}
 		return at + nameOf(t.Processes, e.PID) + " gets " + tick.SignalName(e.Signal) + " from " + from
 	}
 	if e.Comm != "" {
-		return at + who(e.Comm, e.PID) + " exited"
+		return at + processName(e.Comm, e.PID) + " exited"
 	}
 	return at + nameOf(t.Processes, e.PID) + " exited"
 }
@@ -245,7 +245,7 @@ func (s *screen) correlations(t *tick.Tick, seen *Seen) {
 			line += fmt.Sprintf(" (%s %d)", threadName(top), top.PID)
 		}
 		for _, l := range wrap("  "+line, "    ", s.width) {
-			s.put(span{l, yellow})
+			s.addLine(span{l, yellow})
 		}
 		shown++
 	}
@@ -253,15 +253,15 @@ func (s *screen) correlations(t *tick.Tick, seen *Seen) {
 
 // quantilesOfOp returns the quantiles of an operation over all processes.
 func quantilesOfOp(ops []tick.Op, op events.Op) quantiles {
-	var of []tick.Op
+	var list []tick.Op
 	for i := range ops {
 		if ops[i].Op == op {
-			of = append(of, ops[i])
+			list = append(list, ops[i])
 		}
 	}
-	if len(of) == 0 {
+	if len(list) == 0 {
 		return quantiles{}
 	}
-	sum := joinOps(of)
+	sum := joinOps(list)
 	return quantilesOf(sum[0].Dur, sum[0].Hist, sum[0].Thinned)
 }

@@ -95,11 +95,11 @@ func hostLines(sums []tick.HostSum) []hostLine {
 const mostNamed = 3
 
 // hostText describes the sums of a kind: the total, and the largest causer.
-func hostText(k tick.HostEvent, of []tick.HostSum) string {
+func hostText(k tick.HostEvent, sums []tick.HostSum) string {
 	row := k.Row()
 	var all tick.HostSum
-	for i := range of {
-		all.Add(&of[i])
+	for i := range sums {
+		all.Add(&sums[i])
 	}
 	parts := amounts(row, &all)
 	if n := all.Hist.Count(); n > 0 {
@@ -113,21 +113,21 @@ func hostText(k tick.HostEvent, of []tick.HostSum) string {
 		parts = append(parts, Count(all.Failed)+" failed")
 	}
 	text := strings.Join(parts, ", ")
-	slices.SortFunc(of, func(a, b tick.HostSum) int {
+	slices.SortFunc(sums, func(a, b tick.HostSum) int {
 		return cmp.Or(cmp.Compare(b.NS, a.NS), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Count, a.Count), tick.ByHostKey(a, b))
 	})
 	var names []string
-	for i := range of {
+	for i := range sums {
 		if len(names) == mostNamed {
 			names = append(names, "...")
 			break
 		}
-		name := hostName(row, &of[i])
+		name := hostName(row, &sums[i])
 		if name == "" {
 			continue
 		}
-		if len(of) > 1 {
-			if x := amounts(row, &of[i]); len(x) > 0 {
+		if len(sums) > 1 {
+			if x := amounts(row, &sums[i]); len(x) > 0 {
 				name += " " + x[len(x)-1]
 			}
 		}
@@ -160,9 +160,9 @@ func hostName(row *tick.HostRow, s *tick.HostSum) string {
 	case s.Kind == tick.HostSignal && s.Sender == 0:
 		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from the kernel"
 	case s.Kind == tick.HostSignal:
-		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from " + who(s.Comm, s.Sender)
+		return "to " + strconv.Itoa(int(s.PID)) + " " + s.Object + " from " + processName(s.Comm, s.Sender)
 	case s.PID != 0:
-		name = who(s.Comm, s.PID)
+		name = processName(s.Comm, s.PID)
 	case row.PID:
 		name = "others"
 	}
@@ -199,7 +199,7 @@ func (w *writer) happened(sums []tick.HostSum) {
 	w.line("")
 	w.line("ON THE HOST")
 	for _, l := range lines {
-		w.hang("  "+left(l.title, titleWide), l.text)
+		w.hang("  "+alignLeft(l.title, titleWide), l.text)
 	}
 }
 
@@ -220,7 +220,7 @@ func (s *screen) hostSums(sums []tick.HostSum, reports []tick.Report) {
 		if l.bad {
 			color, rank = yellow, rank+uint64(len(lines))
 		}
-		s.row(rank, []span{{cut("  "+left(l.title, titleWide)+l.text, s.width), color}})
+		s.row(rank, []span{{cut("  "+alignLeft(l.title, titleWide)+l.text, s.width), color}})
 	}
 	var off []string
 	for _, r := range reports {
@@ -229,6 +229,6 @@ func (s *screen) hostSums(sums []tick.HostSum, reports []tick.Report) {
 		}
 	}
 	if len(off) > 0 {
-		s.put(span{cut("  "+left("off", titleWide)+strings.Join(off, ", "), s.width), plain})
+		s.addLine(span{cut("  "+alignLeft("off", titleWide)+strings.Join(off, ", "), s.width), plain})
 	}
 }

@@ -48,7 +48,7 @@ func (w *writer) about(r *report) string {
 	var names []string
 	for i := range r.Processes {
 		if p := &r.Processes[i]; p.Calls > 0 || p.Breakdown != nil {
-			names = append(names, who(p.Comm, p.PID))
+			names = append(names, processName(p.Comm, p.PID))
 		}
 	}
 	of := strings.Join(names, ", ")

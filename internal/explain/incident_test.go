@@ -139,7 +139,7 @@ var incidents = []struct {
 			chainOfRule("lock-wait", 0, tick.Culprit{Thread: thread("dispatch", 4821, 4841), Own: true, What: "held a lock, or had not finished"}),
 			chainOfRule("driver-slow", malloc, tick.Culprit{What: "GPU driver, in cudaMalloc"}),
 			chainOfRule("call-slow", memcpy, tick.Culprit{What: "cudaMemcpyAsync"}),
-			chainOfRule("disk-wait", 0, tick.Culprit{What: "disk 254:0, for a page of memory", Root: tick.Root{Whose: tick.OfItself, Did: tick.DidPage}}),
+			chainOfRule("disk-wait", 0, tick.Culprit{What: "disk 254:0, for a page of memory", Root: tick.Root{Whose: tick.RelationSelf, Did: tick.ActivityPage}}),
 			chainOfRule("cpu-taken", streamSyn, tick.Culprit{Thread: events.Thread{PID: 96, TID: 96, Parent: 2, Name: events.NameOf("kworker/0:1")}, CPUs: []uint16{0}}),
 			chainOfRule("cpu-taken", streamSyn, tick.Culprit{Thread: thread("ingero", 50, 51), Agent: true, CPUs: []uint16{0}}),
 			chainOfRule("a-rule-to-come", 0),
@@ -219,7 +219,7 @@ func TestBreakdownAddsUp(t *testing.T) {
 func TestChainsInTextAndJSONAgree(t *testing.T) {
 	for _, tt := range incidents {
 		in := tt.in()
-		text := strings.Join(strings.Fields(Report(in, Options{Location: cet, Detail: tt.detail, Whole: true})), " ")
+		text := strings.Join(strings.Fields(Report(in, Options{Location: cet, Detail: tt.detail, NoTruncate: true})), " ")
 		r := build(in)
 		if len(r.Chains) != len(in.Chains) {
 			t.Errorf("%s: %d chains of %d", tt.name, len(r.Chains), len(in.Chains))

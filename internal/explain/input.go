@@ -40,13 +40,13 @@ type Input struct {
 
 // Options describe the output. The zero value is 80 columns of plain text in UTC.
 type Options struct {
-	Width    int // columns; 0: 80
-	Height   int // lines of the live table; 0: unlimited
-	Color    bool
-	Whole    bool           // no name or line is truncated, as in a file or a pipe; prose is still wrapped
-	Location *time.Location // reader's time zone; nil: UTC
-	Detail   Detail         // of a report
-	Choice   Choice         // of the live table and of its breakdown
+	Width      int // columns; 0: 80
+	Height     int // lines of the live table; 0: unlimited
+	Color      bool
+	NoTruncate bool           // no name or line is truncated, as in a file or a pipe; prose is still wrapped
+	Location   *time.Location // reader's time zone; nil: UTC
+	Detail     Detail         // of a report
+	Choice     Choice         // of the live table and of its breakdown
 }
 
 // Detail is the level of detail of a report.

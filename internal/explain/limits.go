@@ -47,7 +47,7 @@ func (g *limited) in(parts ...string) bool {
 // UNIT, ID, JOB and FILE are replaced.
 type manager struct {
 	name              string
-	is                func(g *limited) bool
+	match             func(g *limited) bool
 	cpu, memory, cpus string
 	alone             string // how to give the job exclusive CPUs
 }
@@ -107,7 +107,7 @@ var free = map[string]string{"cpu.max": "max", "cpu.cfs_quota_us": "-1"}
 // fix describes how to raise the limit of a kind.
 func (g *limited) fix(kind func(*manager) string) string {
 	for i := range managers {
-		if m := &managers[i]; m.is(g) {
+		if m := &managers[i]; m.match(g) {
 			return g.fill(kind(m))
 		}
 	}
@@ -164,7 +164,7 @@ func fixCPUs(c *tick.Chain, v *victim) string {
 // ownUsers reports whether threads of the job used up its quota.
 func ownUsers(c *tick.Chain) bool {
 	for i := range c.Culprits {
-		if c.Culprits[i].Root.Whose.OfJob() {
+		if c.Culprits[i].Root.Whose.InJob() {
 			return true
 		}
 	}
@@ -179,7 +179,7 @@ func headThrottled(c *tick.Chain) string {
 		if x.Limit.Group != "" {
 			s = "CPU quota (" + x.Limit.Value() + ") used up"
 		}
-		if x.Root.Whose.OfJob() {
+		if x.Root.Whose.InJob() {
 			count, _, _ := strings.Cut(x.What, ",")
 			return s + " by " + clean(count) + " of its own (" + threadName(&x.Thread) + ")"
 		}

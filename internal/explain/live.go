@@ -19,7 +19,7 @@ import (
 // batches; nil: unknown. No line is wider than the options allow. If there are too many lines,
 // operations are left out and counted.
 func Live(t *tick.Tick, seen *Seen, o Options) string {
-	t = o.Choice.of(t)
+	t = o.Choice.apply(t)
 	s := &screen{width: o.width(), color: o.Color, order: o.Choice.Order}
 	s.head(t, o.location())
 	s.faults(seen, o.location())
@@ -79,9 +79,9 @@ func (s *screen) head(t *tick.Tick, zone *time.Location) {
 	target := "no process"
 	if len(alive) == 0 && len(t.Processes) > 0 {
 		last := &t.Processes[len(t.Processes)-1]
-		target = who(last.Comm, last.PID) + " has ended"
+		target = processName(last.Comm, last.PID) + " has ended"
 	} else if len(alive) > 0 {
-		target = who(alive[0].Comm, alive[0].PID)
+		target = processName(alive[0].Comm, alive[0].PID)
 		if more := len(alive) - 1; more > 0 {
 			target += fmt.Sprintf(" and %d more", more)
 		}
@@ -108,16 +108,16 @@ func (s *screen) head(t *tick.Tick, zone *time.Location) {
 			count = "ended"
 		}
 		facts = append([]string{count}, facts...)
-		s.put(span{strings.Join(facts, " · "), color})
+		s.addLine(span{strings.Join(facts, " · "), color})
 		s.libraries(t, len(alive) > 0)
 		return
 	}
 	line := strings.Join(facts, " · ")
 	if room := s.width - cells(line) - 2; cells(target) <= room {
-		s.put(span{left(target, room+2), bold}, span{line, color})
+		s.addLine(span{alignLeft(target, room+2), bold}, span{line, color})
 	} else {
-		s.put(span{target, bold})
-		s.put(span{line, color})
+		s.addLine(span{target, bold})
+		s.addLine(span{line, color})
 	}
 	s.libraries(t, len(alive) > 0)
 }
@@ -136,7 +136,7 @@ func probed(t *tick.Tick, name func(string) string) (out []string) {
 func (s *screen) libraries(t *tick.Tick, alive bool) {
 	if len(t.Libraries) == 0 {
 		if alive || len(t.Processes) == 0 {
-			s.put(span{"no CUDA library is mapped yet", plain})
+			s.addLine(span{"no CUDA library is mapped yet", plain})
 		}
 		return
 	}
@@ -153,25 +153,25 @@ func (s *screen) libraries(t *tick.Tick, alive bool) {
 		line += fmt.Sprintf(" · %d more", len(parts)-1-i)
 		break
 	}
-	s.put(span{line, plain})
+	s.addLine(span{line, plain})
 }
 
 // system writes the state of the machine.
 func (s *screen) system(h *tick.Host) {
 	s.title("System Context")
 	if h.CPUs == 0 && h.MemTotal == 0 {
-		s.put(span{"  unknown", plain})
+		s.addLine(span{"  unknown", plain})
 		return
 	}
 	mem, swap := share(h.MemTotal-h.MemAvail, h.MemTotal), share(h.SwapUsed, h.SwapTotal)
-	s.put(slices.Concat([]span{{"  CPU  ", plain}}, meter(h.CPU), []span{{left(" of "+strconv.Itoa(h.CPUs), 10) + "Mem ", plain}},
+	s.addLine(slices.Concat([]span{{"  CPU  ", plain}}, meter(h.CPU), []span{{alignLeft(" of "+strconv.Itoa(h.CPUs), 10) + "Mem ", plain}},
 		meter(mem), []span{{", " + Bytes(h.MemAvail) + " free", plain}})...)
 	load := fmt.Sprintf("Load %.2f %.2f %.2f", h.Load[0], h.Load[1], h.Load[2])
 	if h.SwapTotal == 0 {
-		s.put(span{left("  Swap none", 41) + load, plain})
+		s.addLine(span{alignLeft("  Swap none", 41) + load, plain})
 		return
 	}
-	s.put(slices.Concat([]span{{"  Swap ", plain}}, meter(swap), []span{{left(", "+Bytes(h.SwapUsed), 14) + load, plain}})...)
+	s.addLine(slices.Concat([]span{{"  Swap ", plain}}, meter(swap), []span{{alignLeft(", "+Bytes(h.SwapUsed), 14) + load, plain}})...)
 }
 
 func share(part, all int64) float64 {
@@ -193,7 +193,7 @@ func meter(share float64) []span {
 		color = yellow
 	}
 	full := int(share*size + 0.5)
-	return []span{{"[" + strings.Repeat("#", full) + strings.Repeat("-", size-full) + "]", color}, {right(Percent(share), 8), plain}}
+	return []span{{"[" + strings.Repeat("#", full) + strings.Repeat("-", size-full) + "]", color}, {alignRight(Percent(share), 8), plain}}
 }
 
 // Columns of a row: two spaces, the name, the count, three quantiles, flags.
@@ -218,16 +218,16 @@ func (s *screen) layer(source events.Source, ops []tick.Op) {
 		return
 	}
 	name := min(longestName+1, max(22, s.width-2-countWide-3*quantileWide-flagsWide))
-	head := left(title+": "+plural(total, "call"), 2+name+countWide-6) + " Count"
+	head := alignLeft(title+": "+plural(total, "call"), 2+name+countWide-6) + " Count"
 	if cells(head) > 2+name+countWide {
-		head = left(title+": "+Count(total), 2+name+countWide)
+		head = alignLeft(title+": "+Count(total), 2+name+countWide)
 	}
-	s.title(head + right("p50", quantileWide) + right("p95", quantileWide) + right("p99", quantileWide) + "  Flags")
+	s.title(head + alignRight("p50", quantileWide) + alignRight("p95", quantileWide) + alignRight("p99", quantileWide) + "  Flags")
 	for _, o := range s.order.list(source, ops) {
 		s.coarse = s.coarse || o.q.coarse()
-		text := "  " + left(cut(o.Op.Op.String(), name-1), name) + right(Count(o.Sum.Calls), countWide)
+		text := "  " + alignLeft(cut(o.Op.Op.String(), name-1), name) + alignRight(Count(o.Sum.Calls), countWide)
 		for _, ns := range []int64{o.q.p50, o.q.p95, o.q.p99} {
-			text += right(o.q.text(ns), quantileWide)
+			text += alignRight(o.q.text(ns), quantileWide)
 		}
 		s.row(o.rank, append([]span{{text, plain}}, flags(o.Op, &o.q)...))
 	}
@@ -273,14 +273,14 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 			color = yellow
 		}
 		for _, l := range wrap("Events dropped: "+strings.Join(parts, " "), "  ", s.width) {
-			s.put(span{l, color})
+			s.addLine(span{l, color})
 		}
 	}
 	if share := float64(lost) / float64(max(lost+t.Records, 1)); share > lossWarning {
-		s.put(span{"WARN " + Percent(share) + " of events were lost", red})
+		s.addLine(span{"WARN " + Percent(share) + " of events were lost", red})
 	}
 	if s.coarse {
-		s.put(span{fmt.Sprintf("~ from the kernel's histogram, ±%.0f %%: records were thinned or lost", 100*stats.HistError), plain})
+		s.addLine(span{fmt.Sprintf("~ from the kernel's histogram, ±%.0f %%: records were thinned or lost", 100*stats.HistError), plain})
 	}
 	for _, r := range t.Reports {
 		if _, bears := reportWords[r.Kind]; bears {
@@ -288,7 +288,7 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 		}
 	}
 	if s.notes > 0 {
-		s.put(span{plural(uint64(s.notes), "limit") + " of this view: ingero explain lists them", plain})
+		s.addLine(span{plural(uint64(s.notes), "limit") + " of this view: ingero explain lists them", plain})
 	}
 	line := t.Time.In(zone).Format("15:04:05 MST")
 	if up := t.Time.Sub(t.Started); up > 0 {
@@ -297,15 +297,15 @@ func (s *screen) foot(t *tick.Tick, zone *time.Location) {
 	if t.Self.RSS > 0 { // else unknown
 		line += ", " + Bytes(t.Self.RSS) + " memory"
 	}
-	s.put(span{line, plain})
+	s.addLine(span{line, plain})
 	if text := Overhead(&t.Overhead); len(t.Overhead.Shed) > 0 {
 		for _, l := range wrap("Tracing: "+text, "  ", s.width) {
-			s.put(span{l, yellow})
+			s.addLine(span{l, yellow})
 		}
 	}
-	if text := untoldText(t.Untold, zone); text != "" {
+	if text := blindSpotText(t.Untold, zone); text != "" {
 		for _, l := range wrap(text, "  ", s.width) {
-			s.put(span{l, yellow})
+			s.addLine(span{l, yellow})
 		}
 	}
 }

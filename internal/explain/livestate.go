@@ -28,15 +28,15 @@ func (s *screen) memory(t *tick.Tick) {
 	slices.SortStableFunc(all, func(a, b *tick.State) int { return cmp.Compare(b.Memory.GPU.Bytes, a.Memory.GPU.Bytes) })
 	for i, x := range all {
 		if i == mostMemory && len(all) > mostMemory+1 {
-			s.put(span{"  " + plural(uint64(len(all)-i), "other process") + " with less GPU memory", plain})
+			s.addLine(span{"  " + plural(uint64(len(all)-i), "other process") + " with less GPU memory", plain})
 			return
 		}
 		m := &x.Memory
-		line := "  GPU memory " + who(comms[x.PID], x.PID) + " " + amount(m.GPU.Bytes) + ", peak " + amount(m.GPU.Peak)
+		line := "  GPU memory " + processName(comms[x.PID], x.PID) + " " + amount(m.GPU.Bytes) + ", peak " + amount(m.GPU.Peak)
 		if m.Inexact != 0 {
 			line += " (partly traced)"
 		}
-		s.put(append([]span{{cut(line, s.width), plain}}, memoryFlags(m)...)...)
+		s.addLine(append([]span{{cut(line, s.width), plain}}, memoryFlags(m)...)...)
 	}
 }
 

@@ -68,7 +68,7 @@ type lostFacts struct {
 	gpus map[lostProcess]int
 }
 
-func (f *lostFacts) of(l *query.Loss) (job string, gpus int) {
+func (f *lostFacts) jobAndGPUs(l *query.Loss) (job string, gpus int) {
 	k := lostProcess{l.Session.ID, l.PID}
 	return cmp.Or(f.job[k], fmt.Sprintf("process %d", l.PID)), max(f.gpus[k], 1)
 }
@@ -146,7 +146,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 	sums := map[string]*lostRow{}
 	for i := range losses {
 		l := &losses[i]
-		job, gpus := f.of(l)
+		job, gpus := f.jobAndGPUs(l)
 		name := map[string]string{"cause": clean(l.Rule), "culprit": cmp.Or(clean(l.Culprit), "unnamed"), "job": job}[by]
 		if sums[name] == nil {
 			sums[name] = &lostRow{Name: name}
@@ -175,7 +175,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 
 // Losses formats the losses of a window as text, by cause, culprit and job.
 func Losses(in *LostInput, o Options) string {
-	w := &writer{loc: o.location(), whole: o.Whole}
+	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	w.losses(in)
 	if notes := hiddenNotes(in.Hidden, w.loc); len(notes) > 0 {
 		w.line("")
@@ -202,11 +202,11 @@ func (w *writer) losses(in *LostInput) {
 		w.text("No GPU time was lost of the "+gpuTime(r.ObservedNS)+" observed.", "")
 		return
 	}
-	said := gpuTime(r.LostNS) + " of " + gpuTime(r.ObservedNS) + " of GPU time lost (" + Percent(r.Share) + "); " + Duration(r.WallNS) + " of wall time"
+	note := gpuTime(r.LostNS) + " of " + gpuTime(r.ObservedNS) + " of GPU time lost (" + Percent(r.Share) + "); " + Duration(r.WallNS) + " of wall time"
 	if r.Price > 0 {
-		said += fmt.Sprintf("; cost: %s at %s an hour", money(r.Cost), money(r.Price))
+		note += fmt.Sprintf("; cost: %s at %s an hour", money(r.Cost), money(r.Price))
 	}
-	w.text(said, "")
+	w.text(note, "")
 	for _, by := range LostBy {
 		if rows := r.By[by]; len(rows) > 0 {
 			w.line("")
@@ -244,9 +244,9 @@ func money(v float64) string {
 const mostLost = 20
 
 func (w *writer) lostTable(by string, rows []lostRow, price bool) {
-	head := left("BY "+strings.ToUpper(by), 36) + right("GPU time", 10) + right("share", 9) + right("wall", 10)
+	head := alignLeft("BY "+strings.ToUpper(by), 36) + alignRight("GPU time", 10) + alignRight("share", 9) + alignRight("wall", 10)
 	if price {
-		head += right("cost", 10)
+		head += alignRight("cost", 10)
 	}
 	w.line(head)
 	for i := range rows {
@@ -255,9 +255,9 @@ func (w *writer) lostTable(by string, rows []lostRow, price bool) {
 			break
 		}
 		x := &rows[i]
-		line := left("  "+w.cut(x.Name, 33), 36) + right(gpuTime(x.LostNS), 10) + right(Percent(x.Share), 9) + right(gpuTime(x.WallNS), 10)
+		line := alignLeft("  "+w.cut(x.Name, 33), 36) + alignRight(gpuTime(x.LostNS), 10) + alignRight(Percent(x.Share), 9) + alignRight(gpuTime(x.WallNS), 10)
 		if price {
-			line += right(money(x.Cost), 10)
+			line += alignRight(money(x.Cost), 10)
 		}
 		if x.ObservedNS > 0 && !price {
 			line += "  of " + gpuTime(x.ObservedNS)

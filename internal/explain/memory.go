@@ -76,7 +76,7 @@ func (w *writer) memory(in *Input, r *report) {
 		}
 		if troubles := memoryTroubles(&m, w.loc); len(troubles) > 0 {
 			w.line("")
-			w.text("Memory of "+who(p.Comm, p.PID)+":", "  ")
+			w.text("Memory of "+processName(p.Comm, p.PID)+":", "  ")
 			w.notes(troubles, "  ")
 		}
 	}

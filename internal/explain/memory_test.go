@@ -18,7 +18,7 @@ func troubled() tick.Memory {
 
 func stateTick() *tick.Tick {
 	t := liveTick()
-	late := tick.Memory{Used: true, Inexact: tick.InexactLate, GPU: tick.Held{Count: 1, Bytes: 1 << 20, Peak: 1 << 20}, Allocs: 1}
+	late := tick.Memory{Used: true, Inexact: tick.InexactAttachedLate, GPU: tick.Held{Count: 1, Bytes: 1 << 20, Peak: 1 << 20}, Allocs: 1}
 	at := start.UnixNano()
 	t.States = []tick.State{
 		{PID: 4821, Memory: troubled(), Held: []tick.Kind{{Kind: tick.MemoryDevice, Device: 1, Held: tick.Held{Count: 1200, Bytes: 14 << 30, Peak: 15 << 30}}},
@@ -60,7 +60,7 @@ func TestMemoryInReports(t *testing.T) {
 	if !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	bad.Inexact = tick.InexactLate | tick.InexactLost
+	bad.Inexact = tick.InexactAttachedLate | tick.InexactLost
 	if text := Report(base(map[uint32]tick.Memory{4821: bad}), Options{}); !strings.Contains(text, "These figures may be inaccurate: its allocations before the attach") {
 		t.Errorf("why it may be off is not said:\n%s", text)
 	}

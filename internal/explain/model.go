@@ -105,9 +105,9 @@ func build(in *Input) report {
 		Processes: []processReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
 	}
 	r.Chains, r.Threads = []chainJSON{}, threadsOf(in.Threads)
-	of := victims(in.Processes, in.Host)
+	victimOf := victims(in.Processes, in.Host)
 	for i := range in.Chains {
-		r.Chains = append(r.Chains, chainOf(&in.Chains[i], of(in.Chains[i].PID)))
+		r.Chains = append(r.Chains, chainOf(&in.Chains[i], victimOf(in.Chains[i].PID)))
 	}
 	r.Hidden = hiddenOf(in.Hidden)
 	if in.Host != nil {
@@ -308,7 +308,7 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 	t := &timeReport{Parts: make([]timePart, timeParts), Classes: []classReport{}}
 	var class [events.ClassSync + 1]uint64
 	var done uint64
-	put := func(part int, o *tick.Op, ns uint64) {
+	add := func(part int, o *tick.Op, ns uint64) {
 		p := &t.Parts[part]
 		p.InCallsNS += ns
 		if ns > 0 {
@@ -320,15 +320,15 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 		done += o.Sum.Done
 		c := classOf(o.Op)
 		class[c] += s.total
-		put(runnable, o, s.runnable)
-		put(throttled, o, s.throttled)
+		add(runnable, o, s.runnable)
+		add(throttled, o, s.throttled)
 		if c == events.ClassSync {
-			put(gpuWait, o, s.total-s.runnable-s.throttled)
+			add(gpuWait, o, s.total-s.runnable-s.throttled)
 			continue
 		}
-		put(cpuInCalls, o, s.onCPU)
-		put(blocked, o, s.blocked)
-		put(undecided, o, s.partial)
+		add(cpuInCalls, o, s.onCPU)
+		add(blocked, o, s.blocked)
+		add(undecided, o, s.partial)
 	}
 	if done == 0 {
 		return nil

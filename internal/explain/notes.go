@@ -86,17 +86,17 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !OfStacks(reason) && !OfWakers(reason)
+	return !AffectsStacks(reason) && !AffectsWakers(reason)
 }
 
-// OfWakers reports whether a reason means that a wait is not followed to its root, or that some CPU
-// users are unnamed: no call is lost.
-func OfWakers(reason string) bool {
+// AffectsWakers reports whether a reason means that a wait is not followed to its root, or that
+// some CPU users are unnamed: no call is lost.
+func AffectsWakers(reason string) bool {
 	return strings.HasPrefix(reason, "waker-") || strings.HasPrefix(reason, "culprit-")
 }
 
-// OfStacks reports whether a reason means that stacks are missing or end early.
-func OfStacks(reason string) bool {
+// AffectsStacks reports whether a reason means that stacks are missing or end early.
+func AffectsStacks(reason string) bool {
 	return strings.HasPrefix(reason, "stack-") || strings.HasPrefix(reason, "python-")
 }
 

@@ -46,7 +46,7 @@ type opGroup struct {
 func (g *opGroup) title(node string) string {
 	name := ""
 	if g.pid != 0 {
-		name = who(g.comm, g.pid)
+		name = processName(g.comm, g.pid)
 	}
 	if g.node == node { // it is in the header line
 		return name
@@ -118,7 +118,7 @@ const (
 // Operations formats a table of operations as text, 80 columns wide, with calls, total time and
 // quantiles, group by group.
 func Operations(t *OpTable, o Options) string {
-	w := &writer{loc: o.location(), whole: o.Whole}
+	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	groups := t.groups()
 	if len(groups) == 0 {
 		w.text(joined(", ", "No such calls were recorded", period(t.From, t.To, w.loc))+".", "")
@@ -138,9 +138,9 @@ func Operations(t *OpTable, o Options) string {
 			}
 		}
 		w.text(joined(" · ", g.title(node), count), "  ")
-		head := "  " + left("", opNameWide) + right("calls", opCallsWide)
+		head := "  " + alignLeft("", opNameWide) + alignRight("calls", opCallsWide)
 		for _, name := range []string{"total", "p50", "p95", "p99", "max"} {
-			head += right(name, opTimeWide)
+			head += alignRight(name, opTimeWide)
 		}
 		w.line(head)
 		for j := range g.ops {
@@ -151,14 +151,14 @@ func Operations(t *OpTable, o Options) string {
 }
 
 func (w *writer) operation(j *opJSON) {
-	row := right(Count(j.Calls), opCallsWide)
+	row := alignRight(Count(j.Calls), opCallsWide)
 	total := unknown
 	if j.Done > 0 {
 		total = short(ns64(j.parts.total))
 	}
-	row += right(total, opTimeWide)
+	row += alignRight(total, opTimeWide)
 	for _, q := range []int64{j.q.p50, j.q.p95, j.q.p99, j.q.max} {
-		row += right(j.q.text(q), opTimeWide)
+		row += alignRight(j.q.text(q), opTimeWide)
 	}
 	w.named(j.title(), opNameWide, row)
 	if j.Errors > 0 {
@@ -251,7 +251,7 @@ func csvOf(rows [][]string) []byte {
 // CallList is a list of single calls.
 type CallList struct {
 	From, To time.Time
-	Of       uint64 // total number of calls; 0: unknown
+	Total    uint64 // total number of calls; 0: unknown
 	Slowest  bool   // the slowest calls, else the first
 	Rows     []CallRow
 }
@@ -265,7 +265,7 @@ type CallRow struct {
 
 // Calls formats calls as lines of text, below a header line.
 func Calls(l *CallList, o Options) string {
-	w := &writer{loc: o.location(), whole: o.Whole}
+	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	at := period(l.From, l.To, w.loc)
 	if len(l.Rows) == 0 {
 		w.text(joined(", ", "No such calls were recorded", at)+".", "")
@@ -273,9 +273,9 @@ func Calls(l *CallList, o Options) string {
 	}
 	n, node := uint64(len(l.Rows)), ""
 	which, one := plural(n, "call"), true
-	if l.Slowest && l.Of > n {
-		which = "The " + Count(n) + " slowest of " + plural(l.Of, "call")
-	} else if l.Of > n || l.Of == 0 {
+	if l.Slowest && l.Total > n {
+		which = "The " + Count(n) + " slowest of " + plural(l.Total, "call")
+	} else if l.Total > n || l.Total == 0 {
 		which = "The first " + plural(n, "call")
 	}
 	for i := range l.Rows {

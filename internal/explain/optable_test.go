@@ -80,7 +80,7 @@ func TestOperationsAgree(t *testing.T) {
 
 func TestCallLists(t *testing.T) {
 	at := start.UnixNano()
-	l := &CallList{From: start, To: start.Add(time.Minute), Of: 40, Slowest: true, Rows: []CallRow{
+	l := &CallList{From: start, To: start.Add(time.Minute), Total: 40, Slowest: true, Rows: []CallRow{
 		{Node: "gpu-7", Session: "s", Comm: "train\x1b.py", Call: events.Call{Start: at, Duration: 9 * ms, OnCPU: 9 * ms, PID: 7, TID: 8, Op: streamSyn, Weight: 1,
 			Flags: events.CallFailed, Result: 700}},
 		{Node: "gpu-7", Session: "s", Call: events.Call{Start: at + 5, PID: 7, TID: 7, Op: longName, Parent: launch, Weight: 3,
@@ -98,9 +98,9 @@ func TestCallLists(t *testing.T) {
 	}
 	l.Rows[1].Node = "gpu-8"
 	for want, x := range map[string]CallList{
-		"The 3 slowest of 40 calls · ":  {Of: 40, Slowest: true, Rows: l.Rows},
+		"The 3 slowest of 40 calls · ":  {Total: 40, Slowest: true, Rows: l.Rows},
 		"The first 3 calls · ":          {Rows: l.Rows},
-		"3 calls · ":                    {Of: 3, Slowest: true, Rows: l.Rows},
+		"3 calls · ":                    {Total: 3, Slowest: true, Rows: l.Rows},
 		"No such calls were recorded, ": {},
 	} {
 		x.From, x.To = l.From, l.To

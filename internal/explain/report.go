@@ -19,7 +19,7 @@ const reportWidth = 80
 func Report(in *Input, o Options) string {
 	r := build(in)
 	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
-	w := &writer{loc: o.location(), whole: o.Whole}
+	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	if !r.ledger && len(r.Chains)+len(r.Hidden) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
@@ -83,7 +83,7 @@ func ReportJSON(in *Input) ([]byte, error) {
 func nothing(r *report, loc *time.Location) string {
 	s := "No CUDA calls were recorded"
 	if len(r.Processes) == 1 {
-		s = who(r.Processes[0].Comm, r.Processes[0].PID) + " made no CUDA calls"
+		s = processName(r.Processes[0].Comm, r.Processes[0].PID) + " made no CUDA calls"
 	} else if len(r.Processes) > 1 {
 		s = plural(uint64(len(r.Processes)), "process") + " with CUDA made no CUDA calls"
 	}
@@ -98,7 +98,7 @@ func (w *writer) silent(r *report) {
 	var names []string
 	for i := range r.Processes {
 		if p := &r.Processes[i]; p.Calls == 0 {
-			names = append(names, who(p.Comm, p.PID))
+			names = append(names, processName(p.Comm, p.PID))
 		}
 	}
 	if len(names) > 0 {
@@ -109,21 +109,21 @@ func (w *writer) silent(r *report) {
 
 type writer struct {
 	strings.Builder
-	loc   *time.Location
-	whole bool // nothing is truncated
+	loc        *time.Location
+	noTruncate bool // nothing is truncated
 }
 
-// cut truncates a line of names, unless w.whole is set.
+// cut truncates a line of names, unless w.noTruncate is set.
 func (w *writer) cut(s string, width int) string {
-	if w.whole {
+	if w.noTruncate {
 		return s
 	}
 	return cut(s, width)
 }
 
-// wrap breaks prose into lines. A word wider than a line is truncated unless w.whole is set.
+// wrap breaks prose into lines. A word wider than a line is truncated unless w.noTruncate is set.
 func (w *writer) wrap(text, indent string, width int) []string {
-	if w.whole {
+	if w.noTruncate {
 		return wrapWords(text, indent, width)
 	}
 	return wrap(text, indent, width)
@@ -160,7 +160,7 @@ func (w *writer) notes(notes []string, indent string) {
 }
 
 func (w *writer) process(r *report, p *processReport) {
-	w.text(joined(" · ", who(p.Comm, p.PID), period(p.From, p.To, w.loc), prefixed("node ", r.Node), r.Source), "  ")
+	w.text(joined(" · ", processName(p.Comm, p.PID), period(p.From, p.To, w.loc), prefixed("node ", r.Node), r.Source), "  ")
 	if line := orWords(p.Cmdline, p.Exe); line != "" {
 		w.line("  " + w.cut(line, reportWidth-2))
 	}
@@ -258,15 +258,15 @@ func (w *writer) latencies(ops []*opJSON) {
 		most = max(most, len(Count(o.Errors))+1)
 	}
 	name := reportWidth - 2 - wide - most - 4*10
-	w.line("  " + left("", name) + right("calls", wide) + right("errors", most) + right("p50", 10) + right("p95", 10) + right("p99", 10) + right("max", 10))
+	w.line("  " + alignLeft("", name) + alignRight("calls", wide) + alignRight("errors", most) + alignRight("p50", 10) + alignRight("p95", 10) + alignRight("p99", 10) + alignRight("max", 10))
 	for _, o := range ops {
 		errs := Count(o.Errors)
 		if o.Done == 0 {
 			errs = unknown
 		}
-		row := right(o.calls(), wide) + right(errs, most)
+		row := alignRight(o.calls(), wide) + alignRight(errs, most)
 		for _, q := range []int64{o.q.p50, o.q.p95, o.q.p99, o.q.max} {
-			row += right(o.q.text(q), 10)
+			row += alignRight(o.q.text(q), 10)
 		}
 		w.named(o.Op, name, row)
 	}
@@ -294,18 +294,18 @@ func (q *quantiles) text(ns int64) string {
 // splits writes the parts of the calls' time.
 func (w *writer) splits(ops []*opJSON) {
 	const name = 21
-	w.line("  " + left("", name) + right("total", 9) + right("on CPU", 9) + right("", 7) + right("runnable", 9) + right("", 7) + right("blocked", 9))
+	w.line("  " + alignLeft("", name) + alignRight("total", 9) + alignRight("on CPU", 9) + alignRight("", 7) + alignRight("runnable", 9) + alignRight("", 7) + alignRight("blocked", 9))
 	for _, o := range ops {
 		if o.Done == 0 {
-			w.named(o.Op, name, right(unknown, 9)+right(unknown, 9)+right("", 7)+right(unknown, 9)+right("", 7)+right(unknown, 9))
+			w.named(o.Op, name, alignRight(unknown, 9)+alignRight(unknown, 9)+alignRight("", 7)+alignRight(unknown, 9)+alignRight("", 7)+alignRight(unknown, 9))
 			continue
 		}
 		s := o.parts
 		parts := []uint64{s.onCPU, s.runnable, s.blocked, s.partial, s.throttled}
 		share := permille(parts)
-		row := right(short(ns64(s.total)), 9)
+		row := alignRight(short(ns64(s.total)), 9)
 		for i, part := range parts[:3] {
-			row += right(short(ns64(part)), 9) + right(tenths(share[i], part)+"%", 7)
+			row += alignRight(short(ns64(part)), 9) + alignRight(tenths(share[i], part)+"%", 7)
 		}
 		w.named(o.Op, name, row)
 		if s.throttled > 0 {
@@ -323,7 +323,7 @@ func (w *writer) named(name string, width int, row string) {
 		w.line("  " + name)
 		name = ""
 	}
-	w.line("  " + left(name, width) + row)
+	w.line("  " + alignLeft(name, width) + row)
 }
 
 // machine describes the activity of the machine and of ingero.

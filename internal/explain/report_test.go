@@ -139,7 +139,7 @@ func TestTextAndJSONAgree(t *testing.T) {
 				}
 			}
 			for _, p := range r.Processes {
-				has(who(p.Comm, p.PID))
+				has(processName(p.Comm, p.PID))
 				for _, o := range p.Ops {
 					has(o.Op + " " + Count(o.Calls))
 					if o.TotalNS != nil {

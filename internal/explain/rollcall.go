@@ -31,21 +31,21 @@ type rankJSON struct {
 
 type missingJSON struct {
 	rankJSON
-	Comm    string     `json:"comm,omitempty"`
-	Entered uint64     `json:"entered"` // collectives
-	Last    time.Time  `json:"last,omitzero"`
-	LastOp  string     `json:"last_op,omitempty"`
-	State   string     `json:"state"` // of its communicator
-	Ended   time.Time  `json:"ended,omitzero"`
-	How     string     `json:"how,omitempty"`    // exit, kill, oom-kill, exec
-	Signal  string     `json:"signal,omitempty"` // how: kill
-	Sender  *uint32    `json:"sender_pid,omitempty"`
-	SentBy  string     `json:"sender,omitempty"`
-	TID     uint32     `json:"tid,omitempty"`
-	Open    *openJSON  `json:"open,omitempty"`
-	Now     *doingJSON `json:"now,omitempty"`
-	At      string     `json:"at,omitempty"`
-	Instead string     `json:"instead"` // in words
+	Comm    string           `json:"comm,omitempty"`
+	Entered uint64           `json:"entered"` // collectives
+	Last    time.Time        `json:"last,omitzero"`
+	LastOp  string           `json:"last_op,omitempty"`
+	State   string           `json:"state"` // of its communicator
+	Ended   time.Time        `json:"ended,omitzero"`
+	How     string           `json:"how,omitempty"`    // exit, kill, oom-kill, exec
+	Signal  string           `json:"signal,omitempty"` // how: kill
+	Sender  *uint32          `json:"sender_pid,omitempty"`
+	SentBy  string           `json:"sender,omitempty"`
+	TID     uint32           `json:"tid,omitempty"`
+	Open    *openJSON        `json:"open,omitempty"`
+	Now     *threadStateJSON `json:"now,omitempty"`
+	At      string           `json:"at,omitempty"`
+	Instead string           `json:"instead"` // in words
 }
 
 func rankOf(r tick.Rank) rankJSON {
@@ -94,7 +94,7 @@ func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) rollCa
 			}
 		}
 		if m.Lives {
-			x.TID, x.Now = m.TID, doingOf(&m.Now)
+			x.TID, x.Now = m.TID, threadStateOf(&m.Now)
 			if m.Open.Op != 0 {
 				x.Open = &openJSON{Op: m.Open.Op.String(), Start: unix(m.Open.Start)}
 			}
@@ -192,7 +192,7 @@ func ending(e *tick.Ending) string {
 	case e.Exec:
 		return "executed another program"
 	case e.Signal != 0 && e.By != 0:
-		return "was killed by " + tick.SignalName(e.Signal) + " from " + who(e.Comm, e.By)
+		return "was killed by " + tick.SignalName(e.Signal) + " from " + processName(e.Comm, e.By)
 	case e.Signal != 0:
 		return "was killed by " + tick.SignalName(e.Signal)
 	}
@@ -200,7 +200,7 @@ func ending(e *tick.Ending) string {
 }
 
 // doing describes a thread's current activity.
-func doing(d *tick.Doing, now time.Time) string {
+func doing(d *tick.ThreadState, now time.Time) string {
 	lasts := ""
 	if d.Since > 0 {
 		lasts = " for " + Duration(max(now.UnixNano()-d.Since, 0))
@@ -213,7 +213,7 @@ func doing(d *tick.Doing, now time.Time) string {
 	case events.WaitThrottled:
 		return "is throttled by the CPU quota of its cgroup" + lasts
 	}
-	on := onWhat(d.Reason, d.Syscall, d.Dev)
+	on := blockReason(d.Reason, d.Syscall, d.Dev)
 	if d.Syscall != 0 && on != d.Syscall.String() {
 		on = d.Syscall.String() + ", waiting for " + on
 	}
@@ -240,7 +240,7 @@ func (s *screen) rollCalls(t *tick.Tick) {
 			text += fmt.Sprintf(" (%d) ", m.PID) + Instead(m, t.Time)
 		}
 		for _, l := range wrap(text, "  ", s.width) {
-			s.put(span{l, red})
+			s.addLine(span{l, red})
 		}
 	}
 }

@@ -21,7 +21,7 @@ func ranksTick() *tick.Tick {
 		Entered: []tick.Rank{{Rank: 0, PID: 4821}, {Rank: 2, PID: 4823}},
 		Missing: []tick.Missing{
 			{Rank: tick.Rank{Rank: 1, PID: 4822}, Seq: 48111, Last: last, Lives: true, TID: 4822, At: "loader.py:57",
-				Now: tick.Doing{State: events.WaitBlocked, Reason: events.ReasonDisk, Syscall: events.SyscallOf(sys.SYS_READ), Dev: 254 << 20, Since: at(41300 * time.Millisecond)}},
+				Now: tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonDisk, Syscall: events.SyscallOf(sys.SYS_READ), Dev: 254 << 20, Since: at(41300 * time.Millisecond)}},
 			{Rank: tick.Rank{Rank: 3, PID: 4824}, Seq: 48111, Last: last, End: tick.Ending{Time: at(40 * time.Second), Signal: 9, By: 711, Comm: "kubelet"}},
 		}}}
 	return t
@@ -36,11 +36,11 @@ func TestInstead(t *testing.T) {
 		e.Time = at(2 * time.Second)
 		return tick.Missing{End: e}
 	}
-	does := func(d tick.Doing) tick.Missing {
+	does := func(d tick.ThreadState) tick.Missing {
 		d.Since = at(3 * time.Second)
 		return tick.Missing{Lives: true, Now: d}
 	}
-	inCall := does(tick.Doing{CPU: 2})
+	inCall := does(tick.ThreadState{CPU: 2})
 	inCall.Open, inCall.At = tick.OpenCall{Op: malloc, Start: at(4 * time.Second)}, "train.py:12"
 	for want, m := range map[string]tick.Missing{
 		"was killed by SIGKILL from kubelet (711) 2.00 s ago":                            ended(tick.Ending{Signal: 9, By: 711, Comm: "kubelet"}),
@@ -50,10 +50,10 @@ func TestInstead(t *testing.T) {
 		"executed another program 2.00 s ago":                                            ended(tick.Ending{Exec: true}),
 		"has aborted the communicator":                                                   {State: tick.CommAborted},
 		"has ended the thread that entered its last collective":                          {},
-		"runs on CPU 5 for 3.00 s":                                                       does(tick.Doing{CPU: 5}),
-		"has been waiting for CPU 5 for 3.00 s":                                          does(tick.Doing{State: events.WaitRunnable, CPU: 5}),
-		"is throttled by the CPU quota of its cgroup for 3.00 s":                         does(tick.Doing{State: events.WaitThrottled}),
-		"is in read, waiting for pipe for 3.00 s":                                        does(tick.Doing{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: events.SyscallOf(sys.SYS_READ)}),
+		"runs on CPU 5 for 3.00 s":                                                       does(tick.ThreadState{CPU: 5}),
+		"has been waiting for CPU 5 for 3.00 s":                                          does(tick.ThreadState{State: events.WaitRunnable, CPU: 5}),
+		"is throttled by the CPU quota of its cgroup for 3.00 s":                         does(tick.ThreadState{State: events.WaitThrottled}),
+		"is in read, waiting for pipe for 3.00 s":                                        does(tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: events.SyscallOf(sys.SYS_READ)}),
 		"has been in cudaMalloc for 4.00 s, at train.py:12: it runs on CPU 2 for 3.00 s": inCall,
 	} {
 		if got := Instead(&m, now); got != want {

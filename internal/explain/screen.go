@@ -56,8 +56,8 @@ type screen struct {
 	coarse bool // some quantiles are from the kernel's histogram
 }
 
-// put adds a fixed line; after rows, it starts a new block.
-func (s *screen) put(line ...span) {
+// addLine adds a fixed line; after rows, it starts a new block.
+func (s *screen) addLine(line ...span) {
 	if n := len(s.blocks); n == 0 || len(s.blocks[n-1].rows) > 0 {
 		s.blocks = append(s.blocks, block{})
 	}
@@ -70,7 +70,7 @@ func (s *screen) blank() { s.blocks = append(s.blocks, block{gap: true}) }
 
 func (s *screen) title(text string) {
 	s.blank()
-	s.put(span{text, bold})
+	s.addLine(span{text, bold})
 }
 
 // row adds a line that may be left out, lowest rank first.

@@ -39,8 +39,8 @@ type opWaits struct {
 }
 
 type culpritTime struct {
-	who events.Thread
-	ns  uint64
+	thread events.Thread
+	ns     uint64
 }
 
 // lastLives is the number of displayed process events.
@@ -95,7 +95,7 @@ func (s *Seen) wait(w *events.Wait) {
 		if len(x.by) == maxCulprits {
 			return
 		}
-		c = &culpritTime{who: w.Who}
+		c = &culpritTime{thread: w.Who}
 		x.by[w.Who.PID] = c
 	}
 	c.ns += uint64(max(w.Taken, 0))
@@ -105,14 +105,14 @@ func (s *Seen) wait(w *events.Wait) {
 func (x *opWaits) top() *events.Thread {
 	var most *culpritTime
 	for _, c := range x.by {
-		if most == nil || cmp.Or(cmp.Compare(c.ns, most.ns), cmp.Compare(most.who.PID, c.who.PID)) > 0 {
+		if most == nil || cmp.Or(cmp.Compare(c.ns, most.ns), cmp.Compare(most.thread.PID, c.thread.PID)) > 0 {
 			most = c
 		}
 	}
 	if most == nil || most.ns == 0 {
 		return nil
 	}
-	return &most.who
+	return &most.thread
 }
 
 // correlated returns the operations whose calls waited for a CPU, largest loss first.

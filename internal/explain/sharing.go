@@ -82,7 +82,7 @@ func names(all []*processReport) string {
 	const most = 4
 	var out []string
 	for _, p := range all[:min(most, len(all))] {
-		out = append(out, who(p.Comm, p.PID))
+		out = append(out, processName(p.Comm, p.PID))
 	}
 	s := strings.Join(out, ", ")
 	if more := len(all) - most; more > 0 {

@@ -48,7 +48,7 @@ func loopOf(l *tick.Loop) *loopJSON {
 		Usual: stepParts(&l.Usual), Slowest: []stepJSON{}}
 	for i := range l.Slowest {
 		s := &l.Slowest[i]
-		x := stepJSON{From: s.From.UTC(), To: s.To.UTC(), NS: int64(s.Length()), Parts: stepParts(&s.Times), Why: why(s, &l.Usual)}
+		x := stepJSON{From: s.From.UTC(), To: s.To.UTC(), NS: int64(s.Length()), Parts: stepParts(&s.Times), Why: stepDifferences(s, &l.Usual)}
 		for k := range s.Took {
 			x.Took = append(x.Took, shareOf(&s.Took[k], s.Took[k].Reason != 0))
 		}
@@ -64,9 +64,9 @@ func stepParts(t *tick.StepTimes) (out []stepPartJSON) {
 	return out
 }
 
-// why describes the differences of a step from the usual one, largest first: "+12.0 ms waiting for
-// a CPU (hog 8.00 ms), -4.80 ms GPU wait".
-func why(s *tick.LoopStep, usual *tick.StepTimes) string {
+// stepDifferences describes the differences of a step from the usual one, largest first: "+12.0 ms
+// waiting for a CPU (hog 8.00 ms), -4.80 ms GPU wait".
+func stepDifferences(s *tick.LoopStep, usual *tick.StepTimes) string {
 	type part struct {
 		text string
 		ns   int64
@@ -106,7 +106,7 @@ const (
 // tookIn names what took a part of a step.
 func tookIn(s *tick.LoopStep, part int) string {
 	var list []tick.Share
-	name := hadCPU
+	name := cpuUser
 	for i := range s.Took {
 		if blocked := s.Took[i].Reason != 0; blocked && part == stepBlocked || !blocked && part == stepRunnable {
 			list = append(list, s.Took[i])
@@ -167,7 +167,7 @@ func (w *writer) steps(b *tick.Breakdown) {
 		w.line("  Slowest steps")
 		for i := range l.Slowest[:min(most, len(l.Slowest))] {
 			s := &l.Slowest[i]
-			w.hang("    "+s.From.In(w.loc).Format("15:04:05.000")+right(Duration(int64(s.Length())), 10)+"  ", why(s, &l.Usual))
+			w.hang("    "+s.From.In(w.loc).Format("15:04:05.000")+alignRight(Duration(int64(s.Length())), 10)+"  ", stepDifferences(s, &l.Usual))
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestWhyAStepIsSlow(t *testing.T) {
 		"+8.00 ms throttled, -4.00 ms GPU wait": {GPUWait: 6 * ms, GapCPU: ms, Throttled: 8 * ms},
 		"+1.00 ms not known, +900 us CPU in calls": {GPUWait: 10 * ms, GapCPU: ms, Unknown: ms, CallCPU: 900_000},
 	} {
-		if got := why(&tick.LoopStep{Times: times}, &usual); got != want {
+		if got := stepDifferences(&tick.LoopStep{Times: times}, &usual); got != want {
 			t.Errorf("why(%+v) = %q, want %q", times, got, want)
 		}
 	}

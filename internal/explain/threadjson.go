@@ -10,18 +10,18 @@ import (
 // threadJSON is the account of a thread: in_calls and between add up to the time from since to
 // until.
 type threadJSON struct {
-	PID      uint32     `json:"pid"`
-	TID      uint32     `json:"tid"`
-	Comm     string     `json:"comm,omitempty"`
-	Enrolled bool       `json:"enrolled,omitempty"` // makes no traced calls, but woke a thread that does
-	Ended    bool       `json:"ended,omitempty"`
-	Since    time.Time  `json:"since"`
-	Until    time.Time  `json:"until"`
-	InCalls  timesJSON  `json:"in_calls"`
-	Between  timesJSON  `json:"between_calls"`
-	Sync     timesJSON  `json:"in_synchronizing_calls"` // of in_calls
-	Now      *doingJSON `json:"now,omitempty"`
-	Open     []openJSON `json:"open,omitempty"` // calls that have not returned, outermost first
+	PID      uint32           `json:"pid"`
+	TID      uint32           `json:"tid"`
+	Comm     string           `json:"comm,omitempty"`
+	Enrolled bool             `json:"enrolled,omitempty"` // makes no traced calls, but woke a thread that does
+	Ended    bool             `json:"ended,omitempty"`
+	Since    time.Time        `json:"since"`
+	Until    time.Time        `json:"until"`
+	InCalls  timesJSON        `json:"in_calls"`
+	Between  timesJSON        `json:"between_calls"`
+	Sync     timesJSON        `json:"in_synchronizing_calls"` // of in_calls
+	Now      *threadStateJSON `json:"now,omitempty"`
+	Open     []openJSON       `json:"open,omitempty"` // calls that have not returned, outermost first
 }
 
 type timesJSON struct {
@@ -31,7 +31,7 @@ type timesJSON struct {
 	BlockedNS   uint64 `json:"blocked_ns"`
 }
 
-type doingJSON struct {
+type threadStateJSON struct {
 	State  string    `json:"state"` // on-cpu, runnable, throttled, blocked
 	Reason string    `json:"reason,omitempty"`
 	Call   string    `json:"syscall,omitempty"`
@@ -60,7 +60,7 @@ func threadsOf(threads []tick.Thread) []threadJSON {
 			InCalls: timesOf(&t.InCalls), Between: timesOf(&t.Between), Sync: timesOf(&t.Sync),
 		}
 		if !t.Ended {
-			j.Now = doingOf(&t.Now)
+			j.Now = threadStateOf(&t.Now)
 		}
 		for _, o := range t.Open {
 			j.Open = append(j.Open, openJSON{Op: o.Op.String(), Start: unix(o.Start)})
@@ -70,8 +70,8 @@ func threadsOf(threads []tick.Thread) []threadJSON {
 	return out
 }
 
-func doingOf(d *tick.Doing) *doingJSON {
-	j := &doingJSON{State: "on-cpu", CPU: d.CPU}
+func threadStateOf(d *tick.ThreadState) *threadStateJSON {
+	j := &threadStateJSON{State: "on-cpu", CPU: d.CPU}
 	if d.Since > 0 {
 		j.Since = unix(d.Since)
 	}

@@ -83,7 +83,7 @@ const mostCauses = 10
 // first. The rows add up to the total.
 func causesOf(t *tick.ThreadTime) []causeRow {
 	var work, lost []causeRow
-	put := func(rows *[]causeRow, label string, place tick.Place, ns uint64) {
+	add := func(rows *[]causeRow, label string, place tick.Place, ns uint64) {
 		if ns == 0 {
 			return
 		}
@@ -96,24 +96,24 @@ func causesOf(t *tick.ThreadTime) []causeRow {
 	for p := range tick.Places {
 		x := &t.In[p]
 		if p == tick.InGPUWaits {
-			put(&work, "the GPU", p, x.OnCPU+x.Blocked)
+			add(&work, "the GPU", p, x.OnCPU+x.Blocked)
 		} else {
-			put(&work, "on a CPU", p, x.OnCPU)
+			add(&work, "on a CPU", p, x.OnCPU)
 		}
 		named, rest := byName(x.RunnableBy, x.Runnable, tookCPU)
 		for _, n := range named {
-			put(&lost, n.name, p, n.ns)
+			add(&lost, n.name, p, n.ns)
 		}
-		put(&lost, "CPU taken, short runs", p, rest)
-		put(&lost, "CPU quota", p, x.Throttled)
+		add(&lost, "CPU taken, short runs", p, rest)
+		add(&lost, "CPU quota", p, x.Throttled)
 		if p == tick.InGPUWaits {
 			continue
 		}
 		named, rest = byName(x.BlockedOn, x.Blocked, blockedOn)
 		for _, n := range named {
-			put(&lost, n.name, p, n.ns)
+			add(&lost, n.name, p, n.ns)
 		}
-		put(&lost, "short waits", p, rest)
+		add(&lost, "short waits", p, rest)
 	}
 	slices.SortStableFunc(lost, func(a, b causeRow) int { return compareDown(a.sum(), b.sum()) })
 	rows := append(work, lost...)
@@ -132,9 +132,9 @@ func causesOf(t *tick.ThreadTime) []causeRow {
 // tookCPU names the CPU user of a share of runnable time, as a cause.
 func tookCPU(s *tick.Share) string {
 	if s.Idle {
-		return hadCPU(s)
+		return cpuUser(s)
 	}
-	return "CPU taken by " + hadCPU(s)
+	return "CPU taken by " + cpuUser(s)
 }
 
 const (
@@ -168,15 +168,15 @@ func (w *writer) threadTime(t *tick.ThreadTime) {
 	}
 	w.line(w.cut("  "+name+", "+Duration(ns64(t.Elapsed())), reportWidth))
 	row := func(label string, in [tick.Places]string, sum, percent string) {
-		if w.whole && cells(label) > causeWide {
+		if w.noTruncate && cells(label) > causeWide {
 			w.line("    " + label)
 			label = ""
 		}
-		line := "    " + left(cut(label, causeWide), causeWide)
+		line := "    " + alignLeft(cut(label, causeWide), causeWide)
 		for _, s := range in {
-			line += right(s, 10)
+			line += alignRight(s, 10)
 		}
-		w.line(line + right(sum, 10) + right(percent, 8))
+		w.line(line + alignRight(sum, 10) + alignRight(percent, 8))
 	}
 	row("", [tick.Places]string{"GPU waits", "calls", "between"}, "all", "")
 	rows := causesOf(t)

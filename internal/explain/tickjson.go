@@ -22,7 +22,7 @@ type tickJSON struct {
 	Breakdowns []breakdownJSON `json:"breakdowns"`
 	Chains     []chainJSON     `json:"chains"`
 	Hidden     []hiddenJSON    `json:"hidden,omitempty"`
-	Untold     []untoldJSON    `json:"untold,omitempty"`
+	Untold     []blindSpotJSON `json:"untold,omitempty"`
 	States     []stateJSON     `json:"states"`
 	RollCalls  []rollCallJSON  `json:"roll_calls,omitempty"`
 	Launches   []launchesJSON  `json:"launches"`
@@ -90,7 +90,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
-	j.Untold = untoldOf(t.Untold)
+	j.Untold = blindSpotsJSON(t.Untold)
 	hidden, less := hiddenLaunches(t.Ops), uncounted(t.Reports)
 	for i := range t.Ops {
 		o := &t.Ops[i]
@@ -102,12 +102,12 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		x.Last = lastOf(o)
 		j.Ops = append(j.Ops, x)
 	}
-	of := victims(t.Processes, &t.Host)
+	victimOf := victims(t.Processes, &t.Host)
 	for i := range t.Breakdowns {
 		j.Breakdowns = append(j.Breakdowns, breakdownOf(&t.Breakdowns[i]))
 	}
 	for i := range t.Chains {
-		j.Chains = append(j.Chains, chainOf(&t.Chains[i], of(t.Chains[i].PID)))
+		j.Chains = append(j.Chains, chainOf(&t.Chains[i], victimOf(t.Chains[i].PID)))
 	}
 	for i := range t.States {
 		j.States = append(j.States, stateOf(&t.States[i]))

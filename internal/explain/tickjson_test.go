@@ -84,7 +84,7 @@ func threadsTick() *tick.Tick {
 	t.Threads = []tick.Thread{
 		{PID: 4821, TID: 4821, Comm: "train.py", Since: start.UnixNano(), Until: now, InCalls: tick.Times{OnCPU: 20, Runnable: 4, Blocked: 6},
 			Between: tick.Times{OnCPU: 10, Throttled: 2}, Sync: tick.Times{OnCPU: 19, Runnable: 4, Blocked: 6},
-			Now:  tick.Doing{State: events.WaitBlocked, Reason: events.ReasonDisk, Syscall: syscallNamed("read"), File: events.FileRegular, Arg: 5, Dev: 254 << 20, CPU: 3, Since: now - 1000},
+			Now:  tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonDisk, Syscall: syscallNamed("read"), File: events.FileRegular, Arg: 5, Dev: 254 << 20, CPU: 3, Since: now - 1000},
 			Open: []tick.OpenCall{{Op: streamSyn, Start: now - 2000}, {Op: cuSync, Start: now - 1500}}},
 		{PID: 4821, TID: 4830, Comm: "worker", Enrolled: true, Ended: true, Since: start.UnixNano(), Until: now, Between: tick.Times{OnCPU: 10}},
 	}

@@ -19,14 +19,14 @@ func (w *writer) time(p *processReport) {
 	if !p.Time.GapsKnown {
 		of = " in calls"
 	}
-	w.line(w.cut("WHERE THE TIME WENT   "+who(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
+	w.line(w.cut("WHERE THE TIME WENT   "+processName(p.Comm, p.PID)+", "+Duration(ns64(p.Time.ThreadNS))+of, reportWidth))
 	for i := range p.Time.Parts {
 		t := &p.Time.Parts[i]
 		if t.NS == 0 && (i == undecided || i == throttled || i == cpuBetween && !p.Time.GapsKnown) {
 			continue
 		}
-		row := "  " + left(partLabels[i], 18) + right(short(ns64(t.NS)), 9) + right(tenths(t.permille, t.NS)+" %", 9)
-		w.line(left(row, 40) + t.detail(i, reportWidth-40))
+		row := "  " + alignLeft(partLabels[i], 18) + alignRight(short(ns64(t.NS)), 9) + alignRight(tenths(t.permille, t.NS)+" %", 9)
+		w.line(alignLeft(row, 40) + t.detail(i, reportWidth-40))
 	}
 	if len(p.Time.Classes) > 0 {
 		var parts []string

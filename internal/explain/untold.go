@@ -7,8 +7,8 @@ import (
 	"ingero/internal/tick"
 )
 
-// untoldJSON are causes that cannot be fully reported while a shedding level is active.
-type untoldJSON struct {
+// blindSpotJSON are causes that cannot be fully reported while a shedding level is active.
+type blindSpotJSON struct {
 	Step    string    `json:"step"`
 	Without string    `json:"without"` // the missing inputs
 	Rules   []string  `json:"rules"`
@@ -16,10 +16,10 @@ type untoldJSON struct {
 	Until   time.Time `json:"until,omitzero"` // absent: the level is active
 }
 
-func untoldOf(list []tick.Untold) (out []untoldJSON) {
+func blindSpotsJSON(list []tick.BlindSpot) (out []blindSpotJSON) {
 	for i := range list {
 		u := &list[i]
-		x := untoldJSON{Step: clean(u.Step), Without: clean(u.Without), Rules: u.Rules, Since: u.Since.UTC()}
+		x := blindSpotJSON{Step: clean(u.Step), Without: clean(u.Without), Rules: u.Rules, Since: u.Since.UTC()}
 		if !u.Until.IsZero() {
 			x.Until = u.Until.UTC()
 		}
@@ -28,9 +28,9 @@ func untoldOf(list []tick.Untold) (out []untoldJSON) {
 	return out
 }
 
-// untoldText lists the causes that cannot be reported now, and since when: "Causes not
+// blindSpotText lists the causes that cannot be reported now, and since when: "Causes not
 // reported, or only in part: swap-in, tcp-loss (since 12:03:05 UTC without: disks)".
-func untoldText(list []tick.Untold, zone *time.Location) string {
+func blindSpotText(list []tick.BlindSpot, zone *time.Location) string {
 	var parts []string
 	for i := range list {
 		if u := &list[i]; u.Until.IsZero() {

@@ -11,14 +11,14 @@ import (
 // Causes that cannot be reported are listed with the start time, while this lasts.
 func TestUntold(t *testing.T) {
 	at := time.Date(2026, 1, 2, 12, 3, 5, 0, time.UTC)
-	list := []tick.Untold{
+	list := []tick.BlindSpot{
 		{Step: "records-thin", Without: "single launches", Rules: []string{"graph-warmup"}, Since: at, Until: at.Add(time.Minute)},
 		{Step: "host-off", Without: "disks", Rules: []string{"swap-in", "tcp-loss"}, Since: at},
 	}
-	if got, want := untoldText(list, time.UTC), "Causes not reported, or only in part: swap-in, tcp-loss (since 12:03:05 UTC without: disks)"; got != want {
+	if got, want := blindSpotText(list, time.UTC), "Causes not reported, or only in part: swap-in, tcp-loss (since 12:03:05 UTC without: disks)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := untoldText(list[:1], time.UTC); got != "" {
+	if got := blindSpotText(list[:1], time.UTC); got != "" {
 		t.Errorf("%q is told of what is over", got)
 	}
 	b, err := TickJSON(&tick.Tick{Untold: list})

@@ -25,7 +25,7 @@ func bound(b *tick.Breakdown) string {
 	s := most.label + " " + Percent(float64(most.ns)/float64(b.Elapsed))
 	if most.label == "blocked" && len(b.BlockedOn) > 0 {
 		x := &b.BlockedOn[0]
-		s += " (" + onWhat(x.Reason, x.Call, x.Dev) + ")"
+		s += " (" + blockReason(x.Reason, x.Call, x.Dev) + ")"
 	}
 	return s
 }
@@ -100,13 +100,13 @@ func healthy(p *processReport, over time.Duration) string {
 		over = time.Duration(b.Elapsed)
 	}
 	if b.Steps == 0 {
-		return joined(", ", who(p.Comm, p.PID), Duration(int64(over)), bound(b)) +
+		return joined(", ", processName(p.Comm, p.PID), Duration(int64(over)), bound(b)) +
 			": no steps were found, because it waited for the GPU fewer than two times."
 	}
-	s, lost := "Nothing slowed "+who(p.Comm, p.PID)+" in "+Duration(int64(over))+": ", ""
+	s, lost := "Nothing slowed "+processName(p.Comm, p.PID)+" in "+Duration(int64(over))+": ", ""
 	if held := b.Runnable + b.Throttled; held >= b.Elapsed/100 {
 		// There was some, but no cause took enough to stand out from chance.
-		s = "Nothing significant slowed " + who(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
+		s = "Nothing significant slowed " + processName(p.Comm, p.PID) + " in " + Duration(int64(over)) + ": "
 		lost = "; it waited for a CPU for " + Duration(ns64(held)) + ", which delayed its steps by " + Duration(ns64(b.Critical))
 		if b.Critical == 0 {
 			lost = "; it waited for a CPU for " + Duration(ns64(held)) + ", but only while it had to wait for the GPU anyway"

@@ -54,7 +54,7 @@ func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 	if w.State == events.WaitRunnable && w.Reason != 0 {
 		b = appendText(b, "reason", w.Reason.String())
 	}
-	b = appendWho(b, &w.Who)
+	b = appendThread(b, &w.Who)
 	for _, f := range [...]struct {
 		flag events.WaitFlags
 		text string
@@ -69,7 +69,7 @@ func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 	return append(b, '}')
 }
 
-func appendWho(b []byte, t *events.Thread) []byte {
+func appendThread(b []byte, t *events.Thread) []byte {
 	if t.TID == 0 {
 		return b
 	}
@@ -97,7 +97,7 @@ func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) 
 	}
 	b = time.Unix(0, w.Start).In(zone).AppendFormat(b, "15:04:05.000000")
 	b = append(b, ' ', ' ')
-	b = append(b, who(comm, w.PID)...)
+	b = append(b, processName(comm, w.PID)...)
 	if w.TID != w.PID {
 		b = append(b, " thread "...)
 		b = strconv.AppendUint(b, uint64(w.TID), 10)
@@ -118,7 +118,7 @@ func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) 
 		b = append(b, blockedOn(&s)...)
 	case events.WaitRunnable:
 		b = append(b, ": "...)
-		b = append(b, hadCPU(&s)...)
+		b = append(b, cpuUser(&s)...)
 		if w.Who.TID != 0 {
 			b = append(b, " ("...)
 			b = strconv.AppendUint(b, uint64(w.Who.PID), 10)

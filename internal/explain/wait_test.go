@@ -64,11 +64,11 @@ func TestReasonsHaveWords(t *testing.T) {
 		if _, ok := reasonWords[r]; !ok {
 			t.Errorf("%s has no words", r)
 		}
-		if onWhat(r, 0, 0) == "" {
+		if blockReason(r, 0, 0) == "" {
 			t.Errorf("%s is said with nothing", r)
 		}
 	}
-	if got := onWhat(events.Reason(200), 0, 0); got != "reason(200)" {
+	if got := blockReason(events.Reason(200), 0, 0); got != "reason(200)" {
 		t.Errorf("a reason to come is %q", got)
 	}
 }

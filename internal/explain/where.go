@@ -14,8 +14,8 @@ func whereText(w *tick.Where) string {
 	return where.Text(&safe)
 }
 
-// placeOf is whereText for a PID.
-func placeOf(ps []tick.Process, pid uint32) string {
+// whereTextByPID is whereText for a PID.
+func whereTextByPID(ps []tick.Process, pid uint32) string {
 	for i := range ps {
 		if ps[i].PID == pid {
 			return whereText(&ps[i].Where)
@@ -43,5 +43,5 @@ func (s *screen) pods(pods []tick.Pod) {
 		}
 		parts = append(parts, text)
 	}
-	s.put(span{cut("  "+left("pods", 11)+strings.Join(parts, " · "), s.width), plain})
+	s.addLine(span{cut("  "+alignLeft("pods", 11)+strings.Join(parts, " · "), s.width), plain})
 }

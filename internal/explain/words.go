@@ -19,8 +19,8 @@ var reasonWords = map[events.Reason]string{
 	events.ReasonGIL: "GIL", events.ReasonHypervisor: "hypervisor",
 }
 
-// onWhat describes what a thread was blocked on: "disk 254:0", "lock", "sched_yield".
-func onWhat(r events.Reason, call events.Syscall, dev uint32) string {
+// blockReason describes what a thread was blocked on: "disk 254:0", "lock", "sched_yield".
+func blockReason(r events.Reason, call events.Syscall, dev uint32) string {
 	words, known := reasonWords[r]
 	switch {
 	case !known:
@@ -56,8 +56,8 @@ func threadName(t *events.Thread) string {
 	return "process"
 }
 
-// hadCPU names the CPU user of a share of runnable time.
-func hadCPU(s *tick.Share) string {
+// cpuUser names the CPU user of a share of runnable time.
+func cpuUser(s *tick.Share) string {
 	switch {
 	case s.Idle:
 		return "idle CPU waking up"
@@ -76,7 +76,7 @@ func hadCPU(s *tick.Share) string {
 // blockedOn describes a share of blocked time: the reason, the thread that ended it, and what that
 // thread did meanwhile.
 func blockedOn(s *tick.Share) string {
-	words := onWhat(s.Reason, s.Call, s.Dev)
+	words := blockReason(s.Reason, s.Call, s.Dev)
 	if s.At != "" && s.Reason != events.ReasonGIL {
 		words += " at " + clean(s.At)
 	}
@@ -126,7 +126,7 @@ func meanwhile(w *tick.WakerShare, at string) string {
 		if w.Reason == events.ReasonSleep {
 			return which + " slept" + at
 		}
-		return which + " waited for " + onWhat(w.Reason, w.Call, w.Dev) + at
+		return which + " waited for " + blockReason(w.Reason, w.Call, w.Dev) + at
 	case w.Runnable:
 		s := which + " waited for a CPU"
 		switch {

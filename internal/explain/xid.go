@@ -49,7 +49,7 @@ type xidCallJSON struct {
 }
 
 func xidOf(x *tick.Xid) xidJSON {
-	c := xid.Of(x)
+	c := xid.LookupFault(x)
 	j := xidJSON{Type: "xid", Timestamp: time.Unix(0, x.Time).UTC(), Code: x.Code, Switch: x.Switch, Name: c.Name, Severity: c.Severity, PCI: x.Bus, Instance: x.GPUInstance, Compute: x.ComputeInstance, NoCode: x.NoCode, CausedBy: x.CausedBy,
 		Msg: clean(x.Msg), Via: x.Via.String(), Injected: x.Injected, Meaning: c.Meaning, Do: c.Do, SaidPID: x.SaidPID, SaidName: clean(x.SaidName),
 		PID: x.PID, Comm: clean(x.Comm), Burst: x.Burst, At: x.At, Root: x.Root, AfterNS: int64(x.After)}
@@ -76,7 +76,7 @@ func XidText(x *tick.Xid, detail bool, zone *time.Location) string {
 		kind = "SXID"
 	}
 	fmt.Fprintf(&b, "%s event received: code=%d pci=%s msg=%s\n", kind, x.Code, x.Device(), clean(x.Msg))
-	c := xid.Of(x)
+	c := xid.LookupFault(x)
 	facts := []string{time.Unix(0, x.Time).In(zone).Format("15:04:05.000000")}
 	switch {
 	case x.CausedBy != 0:
@@ -122,11 +122,11 @@ func xidWho(x *tick.Xid) string {
 		if name == "" {
 			name = "process"
 		}
-		return fmt.Sprintf("Hit %s: the process has exited, or its PID is ambiguous", who(name, x.SaidPID))
+		return fmt.Sprintf("Hit %s: the process has exited, or its PID is ambiguous", processName(name, x.SaidPID))
 	case x.PID != x.SaidPID:
-		return fmt.Sprintf("Hit %s, which is %d in its container", who(clean(x.Comm), x.PID), x.SaidPID)
+		return fmt.Sprintf("Hit %s, which is %d in its container", processName(clean(x.Comm), x.PID), x.SaidPID)
 	}
-	return "Hit " + who(clean(x.Comm), x.PID)
+	return "Hit " + processName(clean(x.Comm), x.PID)
 }
 
 // xidCalls lists the last calls of that process.

@@ -39,10 +39,10 @@ func (c *chrome) begin(at int64) error {
 	c.text(time.Unix(0, at).UTC().Format(time.RFC3339Nano))
 	c.b = append(c.b, `,"began_unix_ns":"`...)
 	c.b = append(strconv.AppendInt(c.b, at, 10), `"},"traceEvents":[`...)
-	return c.put()
+	return c.flush()
 }
 
-func (c *chrome) put() error {
+func (c *chrome) flush() error {
 	_, err := c.w.Write(c.b)
 	return err
 }
@@ -98,13 +98,13 @@ func (c *chrome) track(t *track) error {
 	c.b = append(c.b, `,"args":{"name":`...)
 	c.text(t.name)
 	c.b = append(c.b, '}', '}')
-	if err := c.put(); err != nil || t.kind != trackProcess || t.rank < 0 {
+	if err := c.flush(); err != nil || t.kind != trackProcess || t.rank < 0 {
 		return err
 	}
 	c.open('M', t)
 	c.field("name", "process_sort_index")
 	c.b = append(strconv.AppendInt(append(c.b, `,"args":{"sort_index":`...), int64(t.rank), 10), '}', '}')
-	return c.put()
+	return c.flush()
 }
 
 func (c *chrome) event(m *mark) error {
@@ -122,7 +122,7 @@ func (c *chrome) event(m *mark) error {
 			c.b = strconv.AppendFloat(c.b, value, 'f', -1, 64)
 		}
 		c.b = append(c.b, '}', '}')
-		return c.put()
+		return c.flush()
 	case markInstant:
 		c.open('i', m.on)
 		c.b = append(c.b, `,"s":"`...)
@@ -143,7 +143,7 @@ func (c *chrome) event(m *mark) error {
 	c.field("cat", category)
 	c.args(m.args)
 	c.b = append(c.b, '}')
-	if err := c.put(); err != nil || m.kind == markInstant { // arrows go between slices
+	if err := c.flush(); err != nil || m.kind == markInstant { // arrows go between slices
 		return err
 	}
 	return c.flows(m)
@@ -203,12 +203,12 @@ func (c *chrome) arrow(ph byte, id uint64, m *mark) error {
 	c.time("ts", m.at-c.base)
 	c.b = strconv.AppendUint(append(c.b, `,"bp":"e","id":`...), id, 10)
 	c.b = append(c.b, `,"name":"launch to synchronise","cat":"flow"}`...)
-	return c.put()
+	return c.flush()
 }
 
 func (c *chrome) close() error {
 	c.b = append(c.b[:0], "\n]}\n"...)
-	if err := c.put(); err != nil {
+	if err := c.flush(); err != nil {
 		return err
 	}
 	return c.w.Flush()

@@ -22,7 +22,7 @@ func newCSV(w io.Writer) (*csvSink, error) {
 	return s, s.w.Write(s.fields)
 }
 
-func (s *csvSink) put(row []parquet.Value) error {
+func (s *csvSink) write(row []parquet.Value) error {
 	for i, v := range row {
 		s.room = appendValue(s.room[:0], columns[i].kind, v)
 		s.fields[i] = string(s.room)

@@ -28,7 +28,7 @@ const progressEvery = 1 << 16
 
 // sink accepts rows. A row's values are in the order of columns, valid until put returns.
 type sink interface {
-	put(row []parquet.Value) error
+	write(row []parquet.Value) error
 	close() error
 }
 
@@ -62,8 +62,8 @@ func stream(ctx context.Context, out sink, r *query.Reader, f query.Filter, p Pr
 }
 
 // one writes a session's matching calls.
-func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f query.Filter, p Progress, res *Result) error {
-	s, err := newSession(ctx, r, of)
+func one(ctx context.Context, out sink, r *query.Reader, session *query.Session, f query.Filter, p Progress, res *Result) error {
+	s, err := newSession(ctx, r, session)
 	if err != nil {
 		return err
 	}
@@ -71,13 +71,13 @@ func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f qu
 	row := make([]parquet.Value, len(columns))
 	c := call{s: s}
 	before := res.Calls
-	f.Session = of.ID
+	f.Session = session.ID
 	cover, err := r.Each(ctx, f, func(_ *query.Session, e *events.Call, number uint64) bool {
 		c.Call, c.number = e, number
 		for i := range columns {
 			row[i] = columns[i].value(&c)
 		}
-		if failed = out.put(row); failed != nil {
+		if failed = out.write(row); failed != nil {
 			return false
 		}
 		if res.Calls++; p != nil && res.Calls%progressEvery == 0 {
@@ -93,13 +93,13 @@ func one(ctx context.Context, out sink, r *query.Reader, of *query.Session, f qu
 }
 
 // newSession reads the common values of a session's rows.
-func newSession(ctx context.Context, r *query.Reader, of *query.Session) (*session, error) {
-	sum, err := r.Summary(ctx, query.Filter{Session: of.ID})
+func newSession(ctx context.Context, r *query.Reader, sess *query.Session) (*session, error) {
+	sum, err := r.Summary(ctx, query.Filter{Session: sess.ID})
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Session: of, id: []byte(of.ID), node: []byte(strings.ToValidUTF8(of.Node, "?")), procs: map[uint32]*process{}, readable: map[string]parquet.Value{}}
-	if s.funcs, err = r.Functions(ctx, of); err != nil {
+	s := &session{Session: sess, id: []byte(sess.ID), node: []byte(strings.ToValidUTF8(sess.Node, "?")), procs: map[uint32]*process{}, readable: map[string]parquet.Value{}}
+	if s.funcs, err = r.Functions(ctx, sess); err != nil {
 		return nil, err
 	}
 	for i := range sum.Processes {

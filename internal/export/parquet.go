@@ -71,7 +71,7 @@ func newParquet(w io.Writer) *parquetSink {
 	return &parquetSink{w: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}), parquet.MaxRowsPerRowGroup(parquetGroup))}
 }
 
-func (p *parquetSink) put(row []parquet.Value) error {
+func (p *parquetSink) write(row []parquet.Value) error {
 	if len(p.rows) < cap(p.rows) {
 		p.rows = p.rows[:len(p.rows)+1]
 	} else {

@@ -46,8 +46,8 @@ func BinaryColumns() []Column {
 type Rows struct{ c call }
 
 // NewRows reads the current common values of a session's rows.
-func NewRows(ctx context.Context, r *query.Reader, of *query.Session) (*Rows, error) {
-	s, err := newSession(ctx, r, of)
+func NewRows(ctx context.Context, r *query.Reader, session *query.Session) (*Rows, error) {
+	s, err := newSession(ctx, r, session)
 	return &Rows{call{s: s}}, err
 }
 

@@ -103,7 +103,7 @@ func (s *sqliteSink) next() (err error) {
 	return err
 }
 
-func (s *sqliteSink) put(row []parquet.Value) error {
+func (s *sqliteSink) write(row []parquet.Value) error {
 	for i, v := range row {
 		s.args[i] = goValue(columns[i].kind, v)
 	}

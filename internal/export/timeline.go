@@ -119,16 +119,16 @@ const (
 
 // timeline builds a timeline, session after session.
 type timeline struct {
-	w      timelineWriter
-	f      query.Filter
-	res    *TimelineResult
-	told   Progress
-	nodes  map[string]*track
-	tracks map[trackKey]*track
-	spaces map[string]int32 // offsets of pids, by machine
-	last   uint64           // last track number
-	flow   uint64           // last flow number
-	failed error
+	w        timelineWriter
+	f        query.Filter
+	res      *TimelineResult
+	progress Progress
+	nodes    map[string]*track
+	tracks   map[trackKey]*track
+	spaces   map[string]int32 // offsets of pids, by machine
+	last     uint64           // last track number
+	flow     uint64           // last flow number
+	failed   error
 
 	// The current session's state.
 	s        *session
@@ -151,7 +151,7 @@ type counterKey struct {
 }
 
 func timelineTo(ctx context.Context, w timelineWriter, r *query.Reader, f query.Filter, p Progress) (*TimelineResult, error) {
-	t := &timeline{w: w, f: f, res: &TimelineResult{}, told: p, nodes: map[string]*track{}, tracks: map[trackKey]*track{}, spaces: map[string]int32{}}
+	t := &timeline{w: w, f: f, res: &TimelineResult{}, progress: p, nodes: map[string]*track{}, tracks: map[trackKey]*track{}, spaces: map[string]int32{}}
 	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return nil, err
@@ -174,12 +174,12 @@ func timelineTo(ctx context.Context, w timelineWriter, r *query.Reader, f query.
 }
 
 // session writes one session's content.
-func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Session) (err error) {
-	if t.s, err = newSession(ctx, r, of); err != nil {
+func (t *timeline) session(ctx context.Context, r *query.Reader, session *query.Session) (err error) {
+	if t.s, err = newSession(ctx, r, session); err != nil {
 		return err
 	}
 	t.where, t.threads, t.streams, t.counters = map[uint32]*tick.Process{}, map[uint32]*thread{}, map[uint32]*flows{}, map[counterKey]*track{}
-	all, err := r.Processes(ctx, of.ID)
+	all, err := r.Processes(ctx, session.ID)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Sessi
 		t.where[all[i].PID] = &all[i]
 	}
 	f := t.f
-	f.Session = of.ID
+	f.Session = session.ID
 	before := t.res.Calls
 	cover, err := r.Slices(ctx, f, 0, 0, func(x *query.Slice) {
 		if t.failed == nil {
@@ -195,7 +195,7 @@ func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Sessi
 		}
 	})
 	if errors.Is(err, query.ErrNoCalls) { // the rest can still be shown
-		cover.Missing, err = append(cover.Missing, of.ID), nil
+		cover.Missing, err = append(cover.Missing, session.ID), nil
 	}
 	if err = errors.Join(err, t.failed); err == nil {
 		err = t.rest()
@@ -212,11 +212,11 @@ func (t *timeline) session(ctx context.Context, r *query.Reader, of *query.Sessi
 
 // wants reports whether a process's call or wait in an operation is selected.
 func (t *timeline) wants(pid uint32, op events.Op) bool {
-	return has(t.f.PIDs, pid) && has(t.f.Ops, op)
+	return selects(t.f.PIDs, pid) && selects(t.f.Ops, op)
 }
 
-// has reports whether x is in a list; an empty list has everything.
-func has[T comparable](list []T, x T) bool {
+// selects reports whether x is in a list; an empty list has everything.
+func selects[T comparable](list []T, x T) bool {
 	for i := range list {
 		if list[i] == x {
 			return true
@@ -280,11 +280,11 @@ func (t *timeline) process(pid uint32) (*track, error) {
 }
 
 // under returns the track of a kind below another, and creates it if needed.
-func (t *timeline) under(of *track, k trackKey, name string, tid uint32) (*track, error) {
+func (t *timeline) under(parent *track, k trackKey, name string, tid uint32) (*track, error) {
 	if x := t.tracks[k]; x != nil {
 		return x, nil
 	}
-	x := &track{kind: k.kind, parent: of, name: name, pid: of.pid}
+	x := &track{kind: k.kind, parent: parent, name: name, pid: parent.pid}
 	if k.kind == trackThread {
 		x.tid = int32(tid) + t.spaces[t.s.Node]
 	}
@@ -293,11 +293,11 @@ func (t *timeline) under(of *track, k trackKey, name string, tid uint32) (*track
 }
 
 // count writes a counter's level.
-func (t *timeline) count(of *track, name string, u unit, at int64, value float64) error {
-	k := counterKey{of, name}
+func (t *timeline) count(parent *track, name string, u unit, at int64, value float64) error {
+	k := counterKey{parent, name}
 	x := t.counters[k]
 	if x == nil {
-		x = &track{kind: trackCounter, parent: of, name: name, pid: of.pid, unit: u}
+		x = &track{kind: trackCounter, parent: parent, name: name, pid: parent.pid, unit: u}
 		t.counters[k] = x
 		if err := t.add(x); err != nil {
 			return err

@@ -53,8 +53,8 @@ func (t *timeline) slice(x *query.Slice) error {
 		if err := t.call(c); err != nil {
 			return err
 		}
-		if t.res.Calls++; t.told != nil && t.res.Calls%progressEvery == 0 {
-			t.told(t.res.Calls)
+		if t.res.Calls++; t.progress != nil && t.res.Calls%progressEvery == 0 {
+			t.progress(t.res.Calls)
 		}
 	}
 	return nil
@@ -149,7 +149,7 @@ func (t *timeline) nest(th *thread, on *track, spans []span) error {
 	})
 	var open []*span
 	var failed error
-	put := func(m *mark) {
+	add := func(m *mark) {
 		if m.on = on; failed == nil {
 			failed = t.w.event(m)
 		}
@@ -157,7 +157,7 @@ func (t *timeline) nest(th *thread, on *track, spans []span) error {
 	closeTo := func(at int64) {
 		for len(open) > 0 && open[len(open)-1].until <= at {
 			last := open[len(open)-1]
-			put(&mark{kind: markEnd, at: last.until, name: last.name})
+			add(&mark{kind: markEnd, at: last.until, name: last.name})
 			open = open[:len(open)-1]
 		}
 	}
@@ -169,7 +169,7 @@ func (t *timeline) nest(th *thread, on *track, spans []span) error {
 		if s.until = max(s.until, s.at); len(open) > 0 {
 			s.until = min(s.until, open[len(open)-1].until)
 		}
-		put(&s.mark)
+		add(&s.mark)
 		if s.kind == markBegin {
 			open = append(open, s)
 			th.until = max(th.until, s.until)

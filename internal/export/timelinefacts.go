@@ -13,14 +13,14 @@ import (
 // levels writes the counters: memory of processes, and states of GPUs and the machine.
 func (t *timeline) levels(ctx context.Context, r *query.Reader, f query.Filter) error {
 	err := r.MemoryLevels(ctx, f, func(x *query.MemoryLevel) error {
-		of, err := t.process(x.PID)
+		track, err := t.process(x.PID)
 		if err != nil {
 			return err
 		}
-		if err := t.count(of, "GPU memory", unitBytes, x.Time, float64(x.GPU)); err != nil {
+		if err := t.count(track, "GPU memory", unitBytes, x.Time, float64(x.GPU)); err != nil {
 			return err
 		}
-		return t.count(of, "pinned host memory", unitBytes, x.Time, float64(x.Host))
+		return t.count(track, "pinned host memory", unitBytes, x.Time, float64(x.Host))
 	})
 	if err != nil {
 		return err
@@ -34,14 +34,14 @@ func (t *timeline) levels(ctx context.Context, r *query.Reader, f query.Filter) 
 	}
 	for i := range machine {
 		x := &machine[i]
-		of, err := t.node()
+		track, err := t.node()
 		if err != nil {
 			return err
 		}
-		if err := t.count(of, "CPU in use", unitPercent, x.Time.UnixNano(), 100*x.Host.CPU); err != nil {
+		if err := t.count(track, "CPU in use", unitPercent, x.Time.UnixNano(), 100*x.Host.CPU); err != nil {
 			return err
 		}
-		if err := t.count(of, "memory available", unitBytes, x.Time.UnixNano(), float64(x.Host.MemAvail)); err != nil {
+		if err := t.count(track, "memory available", unitBytes, x.Time.UnixNano(), float64(x.Host.MemAvail)); err != nil {
 			return err
 		}
 	}
@@ -50,7 +50,7 @@ func (t *timeline) levels(ctx context.Context, r *query.Reader, f query.Filter) 
 
 // gpu writes the known values of a GPU at one time.
 func (t *timeline) gpu(g *tick.GPU) error {
-	of, err := t.node()
+	track, err := t.node()
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (t *timeline) gpu(g *tick.GPU) error {
 		if !x.known {
 			continue
 		}
-		if err := t.count(of, name+" "+x.what, x.unit, g.Time.UnixNano(), x.value); err != nil {
+		if err := t.count(track, name+" "+x.what, x.unit, g.Time.UnixNano(), x.value); err != nil {
 			return err
 		}
 	}
@@ -97,9 +97,9 @@ func (t *timeline) chains(ctx context.Context, r *query.Reader, f query.Filter) 
 	}
 	for i := range all {
 		c := &all[i]
-		of, err := t.process(c.PID)
+		track, err := t.process(c.PID)
 		if err == nil {
-			of, err = t.under(of, trackKey{node: t.s.Node, pid: c.PID, kind: trackEvents, began: int64(of.id)}, "causes of lost time", 0)
+			track, err = t.under(track, trackKey{node: t.s.Node, pid: c.PID, kind: trackEvents, began: int64(track.id)}, "causes of lost time", 0)
 		}
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (t *timeline) chains(ctx context.Context, r *query.Reader, f query.Filter) 
 			at = t.s.Started
 		}
 		grade := strings.ToLower(c.Severity.String())
-		m := &mark{on: of, kind: markInstant, at: at.UnixNano(), name: c.Severity.String() + " " + c.Rule, severity: c.Severity, categories: [2]string{"chain", "chain." + grade}}
+		m := &mark{on: track, kind: markInstant, at: at.UnixNano(), name: c.Severity.String() + " " + c.Rule, severity: c.Severity, categories: [2]string{"chain", "chain." + grade}}
 		m.args = chainArgs(c)
 		if err := t.w.event(m); err != nil {
 			return err
@@ -150,9 +150,9 @@ func (t *timeline) faults(ctx context.Context, r *query.Reader, f query.Filter) 
 	}
 	for i := range all {
 		x := &all[i]
-		of, err := t.node()
+		track, err := t.node()
 		if err == nil {
-			of, err = t.under(of, trackKey{node: t.s.Node, kind: trackEvents}, "faults of GPUs", 0)
+			track, err = t.under(track, trackKey{node: t.s.Node, kind: trackEvents}, "faults of GPUs", 0)
 		}
 		if err != nil {
 			return err
@@ -161,7 +161,7 @@ func (t *timeline) faults(ctx context.Context, r *query.Reader, f query.Filter) 
 		if x.Switch {
 			kind = "SXid"
 		}
-		m := &mark{on: of, kind: markInstant, at: x.Time, name: fmt.Sprintf("%s %d", kind, x.Code), severity: tick.High, categories: [2]string{"xid"}}
+		m := &mark{on: track, kind: markInstant, at: x.Time, name: fmt.Sprintf("%s %d", kind, x.Code), severity: tick.High, categories: [2]string{"xid"}}
 		m.args = []arg{{name: "bus", kind: argText, text: x.Device()}, {name: "message", kind: argText, text: x.Msg},
 			{name: "pid", number: int64(cmp.Or(x.PID, x.SaidPID))}, {name: "burst", number: int64(x.Burst)}}
 		if err := t.w.event(m); err != nil {

@@ -33,9 +33,9 @@ type Question struct {
 	Body     any // posted as JSON; nil: nothing
 }
 
-// Ask queries all met machines at once, and returns the answers and the problems in the order in
+// Query queries all met machines at once, and returns the answers and the problems in the order in
 // which the machines were named.
-func Ask[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Problem) {
+func Query[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Problem) {
 	out := make([]*Answer[T], len(f.met))
 	failed := make([]*Problem, len(f.met))
 	var all sync.WaitGroup
@@ -45,7 +45,7 @@ func Ask[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Probl
 			defer stop()
 			began := time.Now()
 			a := &Answer[T]{Machine: m}
-			if err := f.ask(ctx, m, &q, maxAnswer, func(body io.Reader) error { return decode(body, &a.Value) }); err != nil {
+			if err := f.query(ctx, m, &q, maxAnswer, func(body io.Reader) error { return decode(body, &a.Value) }); err != nil {
 				p := f.problem(m.node, m.Name, err)
 				failed[i] = &p
 				return
@@ -63,7 +63,7 @@ func Ask[T any](ctx context.Context, f *Fleet, q Question) ([]Answer[T], []Probl
 			problems = append(problems, *failed[i])
 		}
 	}
-	f.late(len(answers), func(i int) (string, time.Duration) { return answers[i].Name, answers[i].Took })
+	f.noteSlow(len(answers), func(i int) (string, time.Duration) { return answers[i].Name, answers[i].Took })
 	return answers, problems
 }
 
@@ -73,11 +73,11 @@ const (
 	lateTimes = 4
 )
 
-// late records which of n machines were slow.
-func (f *Fleet) late(n int, of func(i int) (string, time.Duration)) {
+// noteSlow records which of n machines were slow.
+func (f *Fleet) noteSlow(n int, result func(i int) (string, time.Duration)) {
 	var took []time.Duration
 	for i := range n {
-		_, d := of(i)
+		_, d := result(i)
 		took = append(took, d)
 	}
 	slices.Sort(took)
@@ -86,7 +86,7 @@ func (f *Fleet) late(n int, of func(i int) (string, time.Duration)) {
 	}
 	usual := took[(n-1)/2]
 	for i := range n {
-		if name, d := of(i); d > lateLeast && d > lateTimes*usual && !f.slow[name] {
+		if name, d := result(i); d > lateLeast && d > lateTimes*usual && !f.slow[name] {
 			f.slow[name] = true
 			f.note("%s was slow: it took %s, the other nodes about %s", name, d.Round(10*time.Millisecond), usual.Round(time.Millisecond))
 		}
@@ -104,8 +104,8 @@ func (f *Fleet) Notes() []string {
 	return out
 }
 
-// ask queries one machine and passes its answer's body to read.
-func (f *Fleet) ask(ctx context.Context, m *Machine, q *Question, most int64, read func(io.Reader) error) (err error) {
+// query queries one machine and passes its answer's body to read.
+func (f *Fleet) query(ctx context.Context, m *Machine, q *Question, most int64, read func(io.Reader) error) (err error) {
 	r, err := f.request(ctx, m, q)
 	if err != nil {
 		return err
@@ -174,9 +174,9 @@ func refusal(status int, body io.Reader) error {
 	const most = 4 << 10
 	text, _ := io.ReadAll(io.LimitReader(body, most)) // use what arrived
 	e := &statusError{status: status}
-	var said struct{ Error, Do string }
-	if json.Unmarshal(text, &said) == nil {
-		e.what, e.do = printable(said.Error, 200), printable(said.Do, 200)
+	var reply struct{ Error, Do string }
+	if json.Unmarshal(text, &reply) == nil {
+		e.what, e.do = printable(reply.Error, 200), printable(reply.Do, 200)
 	} else if status == http.StatusBadRequest {
 		e.what = printable(strings.TrimSpace(string(text)), 200)
 	}
@@ -219,7 +219,7 @@ func (f *Fleet) Copy(ctx context.Context, create func(m *Machine) (io.WriteClose
 		if err != nil {
 			return nil, err
 		}
-		asked := f.ask(ctx, m, &Question{Path: "/api/v1/backup"}, maxCopy, func(body io.Reader) error {
+		asked := f.query(ctx, m, &Question{Path: "/api/v1/backup"}, maxCopy, func(body io.Reader) error {
 			n, err := io.Copy(w, body)
 			return cmp.Or(err, emptyError(n))
 		})

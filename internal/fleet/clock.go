@@ -31,7 +31,7 @@ const (
 )
 
 // Meet asks each machine its name and time. Machines that do not answer are problems, and are not
-// asked again. Call it before [Ask].
+// asked again. Call it before [Query].
 func (f *Fleet) Meet(ctx context.Context) []Problem {
 	found := make([]*Machine, len(f.nodes))
 	failed := make([]*Problem, len(f.nodes))
@@ -59,7 +59,7 @@ func (f *Fleet) Meet(ctx context.Context) []Problem {
 			problems = append(problems, *failed[i])
 		}
 	}
-	f.tellApart()
+	f.disambiguate()
 	f.compare()
 	return problems
 }
@@ -78,7 +78,7 @@ func (f *Fleet) meet(ctx context.Context, n *node) (*Machine, error) {
 		var c wire.Clock
 		sent := f.o.Now()
 		began := time.Now()
-		err := f.ask(ctx, m, &Question{Path: "/api/v1/time"}, maxAnswer, func(body io.Reader) error { return decode(body, &c) })
+		err := f.query(ctx, m, &Question{Path: "/api/v1/time"}, maxAnswer, func(body io.Reader) error { return decode(body, &c) })
 		took := time.Since(began)
 		if err != nil {
 			return nil, err
@@ -116,8 +116,8 @@ func (b *bounds) middle() (ahead, within time.Duration) {
 	return b.high - within, within
 }
 
-// tellApart adds the address to duplicate names.
-func (f *Fleet) tellApart() {
+// disambiguate adds the address to duplicate names.
+func (f *Fleet) disambiguate() {
 	count := map[string]int{}
 	for _, m := range f.met {
 		count[m.Name]++

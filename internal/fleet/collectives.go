@@ -17,9 +17,9 @@ type Group struct {
 	Members []Member
 	// Unseen are ranks that no machine has reported; nil if the number of ranks is unknown.
 	Unseen  []int32
-	Absent  []Absent // ranks that have not entered a collective that others have; empty: none
-	Late    []Late   // ranks that others waited for, most first
-	Compare int      // collectives with a known entry of each member
+	Absent  []Absent    // ranks that have not entered a collective that others have; empty: none
+	Late    []Straggler // ranks that others waited for, most first
+	Compare int         // collectives with a known entry of each member
 }
 
 // Member is a rank on a machine.
@@ -40,8 +40,8 @@ type Absent struct {
 	Entered []*Member     // members that have entered it
 }
 
-// Late is a member that was the last to enter some collectives.
-type Late struct {
+// Straggler is a member that was the last to enter some collectives.
+type Straggler struct {
 	*Member
 	Times  int           // by more than the clock skew
 	Waited time.Duration // total wait of the last but one
@@ -57,7 +57,7 @@ const (
 // Collectives queries which collectives ranks entered in a window, and compares the ranks of each
 // communicator. It corrects times by the clock skew.
 func (f *Fleet) Collectives(ctx context.Context, params url.Values, from, to time.Time) ([]Group, []Problem) {
-	answers, problems := Ask[wire.Collectives](ctx, f, Question{Path: "/api/v1/collectives", Params: params, From: from, To: to})
+	answers, problems := Query[wire.Collectives](ctx, f, Question{Path: "/api/v1/collectives", Params: params, From: from, To: to})
 	members := map[string][]Member{}
 	for i := range answers {
 		a := &answers[i]
@@ -82,7 +82,7 @@ func (f *Fleet) Collectives(ctx context.Context, params url.Values, from, to tim
 	return out, problems
 }
 
-func lost(l []Late) (sum time.Duration) {
+func lost(l []Straggler) (sum time.Duration) {
 	for i := range l {
 		sum += l[i].Waited
 	}
@@ -108,7 +108,7 @@ func groupOf(comm string, all []Member) Group {
 		}
 	}
 	g.Absent = absent(g.Members)
-	g.Late, g.Compare = late(g.Members)
+	g.Late, g.Compare = stragglers(g.Members)
 	return g
 }
 
@@ -156,13 +156,13 @@ func (m *Member) entered(seq uint64) *wire.Entry {
 	return &m.Entries[i]
 }
 
-// late finds the stragglers: for each collective that all members have entered, the last member,
-// and how long the last but one had waited by then.
-func late(all []Member) (out []Late, compared int) {
+// stragglers returns the late ranks: for each collective that all members have entered, the last
+// member, and how long the last but one had waited by then.
+func stragglers(all []Member) (out []Straggler, compared int) {
 	if len(all) < 2 {
 		return nil, 0
 	}
-	by := make([]Late, len(all))
+	by := make([]Straggler, len(all))
 	for _, first := range all[0].Entries {
 		last, second := -1, -1 // indexes of members
 		times := make([]int64, len(all))
@@ -198,6 +198,6 @@ func late(all []Member) (out []Late, compared int) {
 			out = append(out, by[i])
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Late) int { return cmp.Compare(b.Waited, a.Waited) })
+	slices.SortStableFunc(out, func(a, b Straggler) int { return cmp.Compare(b.Waited, a.Waited) })
 	return out, compared
 }

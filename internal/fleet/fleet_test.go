@@ -114,7 +114,7 @@ func TestCompare(t *testing.T) {
 // Duplicate machine names get their addresses.
 func TestTellApart(t *testing.T) {
 	f := &Fleet{met: []*Machine{{Name: "a", Address: "x:1"}, {Name: "b", Address: "y:1"}, {Name: "a", Address: "z:1"}}}
-	f.tellApart()
+	f.disambiguate()
 	if got := f.met[0].Name + ", " + f.met[1].Name + ", " + f.met[2].Name; got != "a (x:1), b, a (z:1)" {
 		t.Errorf("got %s", got)
 	}

@@ -28,7 +28,7 @@ type Ops struct {
 // are those of the path /api/v1/ops.
 func (f *Fleet) Ops(ctx context.Context, params url.Values, from, to time.Time) (*Ops, []Problem) {
 	params.Set("sums", "1")
-	answers, problems := Ask[wire.Ops](ctx, f, Question{Path: "/api/v1/ops", Params: params, From: from, To: to})
+	answers, problems := Query[wire.Ops](ctx, f, Question{Path: "/api/v1/ops", Params: params, From: from, To: to})
 	out := &Ops{}
 	of := map[string]string{} // machine by recording
 	for i := range answers {

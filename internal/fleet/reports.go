@@ -31,27 +31,27 @@ type Chain struct {
 
 // Reports queries each machine's report.
 func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Time) ([]Report, []Problem) {
-	answers, problems := Ask[wire.Report](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
+	answers, problems := Query[wire.Report](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
 	var out []Report
 	for i := range answers {
 		a := &answers[i]
-		var said struct {
+		var report struct {
 			Chains []Chain
 			Xids   []json.RawMessage
 		}
-		if err := json.Unmarshal(a.Value.Report, &said); err != nil {
+		if err := json.Unmarshal(a.Value.Report, &report); err != nil {
 			problems = append(problems, f.problem(a.node, a.Name, errAnswer))
 			continue
 		}
-		for j := range said.Chains {
-			c := &said.Chains[j]
+		for j := range report.Chains {
+			c := &report.Chains[j]
 			c.ID, c.Severity, c.Comm, c.Headline = printable(c.ID, 64), printable(c.Severity, 8), printable(c.Comm, 16), printable(c.Headline, 200)
 		}
 		var lines []string
 		for line := range strings.SplitSeq(a.Value.Text, "\n") {
 			lines = append(lines, printable(line, 400))
 		}
-		out = append(out, Report{Machine: a.Machine, JSON: a.Value.Report, Text: strings.Join(lines, "\n"), Chains: said.Chains, Faults: len(said.Xids)})
+		out = append(out, Report{Machine: a.Machine, JSON: a.Value.Report, Text: strings.Join(lines, "\n"), Chains: report.Chains, Faults: len(report.Xids)})
 	}
 	return out, problems
 }

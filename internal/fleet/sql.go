@@ -24,11 +24,11 @@ func (f *Fleet) SQL(ctx context.Context, text string, l query.SQLLimits, apart b
 	parts, split := query.SplitSQL(text)
 	split = split && !apart
 	limit := min(cmp.Or(l.Rows, 10_000), 10_000)
-	ask := wire.Statement{SQL: text, Limit: limit, TimeoutMS: min(l.Time, f.o.Timeout*9/10, 30*time.Second).Milliseconds()} // leaves time to report a timeout
+	statement := wire.Statement{SQL: text, Limit: limit, TimeoutMS: min(l.Time, f.o.Timeout*9/10, 30*time.Second).Milliseconds()} // leaves time to report a timeout
 	if split {
-		ask.SQL, ask.Limit = parts.SQL, 10_000 // groups may span machines
+		statement.SQL, statement.Limit = parts.SQL, 10_000 // groups may span machines
 	}
-	answers, problems := Ask[wire.Rows](ctx, f, Question{Path: "/api/v1/query", Body: ask})
+	answers, problems := Query[wire.Rows](ctx, f, Question{Path: "/api/v1/query", Body: statement})
 	answers, more := f.proper(answers)
 	problems = append(problems, more...)
 	out := &Result{Merged: split}

@@ -21,7 +21,7 @@ const (
 	Hot                  // probes of any kind on the most expensive of both
 	Host                 // tracepoints for disks, memory and sockets
 	Twice                // probes on runtime launches, which the driver's probes see too
-	Parts
+	NumParts
 )
 
 // Step is one shedding level.
@@ -50,9 +50,9 @@ var Steps = [...]Step{
 // Load is the cost of tracing in a tick, as shares of the time of the traced processes.
 type Load struct {
 	Share float64
-	Agent float64        // of Share: CPU time of the agent, on any CPU, to read records
-	Parts [Parts]float64 // of Share; parts may overlap
-	Calls uint64         // calls made, as far as seen
+	Agent float64           // of Share: CPU time of the agent, on any CPU, to read records
+	Parts [NumParts]float64 // of Share; parts may overlap
+	Calls uint64            // calls made, as far as seen
 	// Lacks marks the steps that are not possible here, by index.
 	Lacks [len(Steps)]bool
 }

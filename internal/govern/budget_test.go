@@ -13,7 +13,7 @@ import (
 // costs are the costs of a second of load, by part, without shedding. Each step saves seven eighths
 // of the rest of its part.
 type costs struct {
-	parts [Parts]float64
+	parts [NumParts]float64
 	fixed float64 // not reduced by any step
 	agent float64 // of the agent, not reduced by any step either
 	calls uint64
@@ -60,8 +60,8 @@ func play(b *Budget, seconds int, at func(second int) costs) string {
 
 var (
 	idle     = costs{fixed: 0.003}
-	flood    = costs{parts: [Parts]float64{0.5, 0.5, 0.5, 0.5, 0, 0.5}, fixed: 0.003, calls: 1e6}
-	launches = costs{parts: [Parts]float64{0.0005, 0.0005, 0.04, 0, 0, 0}, fixed: 0.003, calls: 20_000}
+	flood    = costs{parts: [NumParts]float64{0.5, 0.5, 0.5, 0.5, 0, 0.5}, fixed: 0.003, calls: 1e6}
+	launches = costs{parts: [NumParts]float64{0.0005, 0.0005, 0.04, 0, 0, 0}, fixed: 0.003, calls: 20_000}
 )
 
 func always(c costs) func(int) costs { return func(int) costs { return c } }
@@ -106,17 +106,17 @@ func TestBudget(t *testing.T) {
 		{"each step in order, and back in the reverse", 0.02, 80, until(20, flood, idle),
 			"+stacks-rare@1 +records-thin@2 +python-off@3 +launches-counted@4 +stacks-off@5 +records-least@6 +host-off@7 +calls-counted@8 +hot-off@9 " +
 				"-hot-off@31 -calls-counted@34 -host-off@37 -records-least@40 -stacks-off@43 -launches-counted@46 -python-off@49 -records-thin@52 -stacks-rare@55"},
-		{"launches that are probed twice", 0.02, 60, always(costs{parts: [Parts]float64{Launches: 0.01, Twice: 0.02}, fixed: 0.003, calls: 15_000}), "+launches-once@2"},
+		{"launches that are probed twice", 0.02, 60, always(costs{parts: [NumParts]float64{Launches: 0.01, Twice: 0.02}, fixed: 0.003, calls: 15_000}), "+launches-once@2"},
 		{"only what is dear", 0.02, 60, always(launches), "+launches-counted@2"},
-		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [Parts]float64{0.0005, 0.0005}}), ""},
+		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [NumParts]float64{0.0005, 0.0005}}), ""},
 		{"an agent that is dear by itself: no call is left out for it", 0.02, 600,
-			always(costs{agent: 0.05, parts: [Parts]float64{0.001, 0.006, 0.004, 0.002, 0, 0.001}, calls: 4000}), ""},
-		{"an agent that has much to read", 0.02, 600, always(costs{agent: 0.015, parts: [Parts]float64{0.001, 0.02, 0.004, 0.002, 0, 0.001}, calls: 40_000}), "+records-thin@2"},
-		{"an agent that had much to read", 0.02, 60, until(20, costs{agent: 0.03, parts: [Parts]float64{0, 0.02}, calls: 40_000}, costs{agent: 0.03, parts: [Parts]float64{0, 0.001}, calls: 2000}),
+			always(costs{agent: 0.05, parts: [NumParts]float64{0.001, 0.006, 0.004, 0.002, 0, 0.001}, calls: 4000}), ""},
+		{"an agent that has much to read", 0.02, 600, always(costs{agent: 0.015, parts: [NumParts]float64{0.001, 0.02, 0.004, 0.002, 0, 0.001}, calls: 40_000}), "+records-thin@2"},
+		{"an agent that had much to read", 0.02, 60, until(20, costs{agent: 0.03, parts: [NumParts]float64{0, 0.02}, calls: 40_000}, costs{agent: 0.03, parts: [NumParts]float64{0, 0.001}, calls: 2000}),
 			"+records-thin@2 -records-thin@31"},
-		{"what would come back is too dear", 0.02, 600, until(20, launches, costs{parts: [Parts]float64{0, 0, 0.014, 0, 0, 0}, fixed: 0.003, calls: 7000}),
+		{"what would come back is too dear", 0.02, 600, until(20, launches, costs{parts: [NumParts]float64{0, 0, 0.014, 0, 0, 0}, fixed: 0.003, calls: 7000}),
 			"+launches-counted@2"},
-		{"less load", 0.02, 100, until(20, launches, costs{parts: [Parts]float64{0, 0, 0.004, 0, 0, 0}, fixed: 0.003, calls: 2000}),
+		{"less load", 0.02, 100, until(20, launches, costs{parts: [NumParts]float64{0, 0, 0.004, 0, 0, 0}, fixed: 0.003, calls: 2000}),
 			"+launches-counted@2 -launches-counted@31"},
 		{"a pulse each 15 s takes longer and longer to be forgiven", 0.02, 240, func(s int) costs {
 			if s%15 < 3 {
@@ -216,7 +216,7 @@ func TestBudgetBadInput(t *testing.T) {
 func TestSteps(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Steps {
-		if s.Name == "" || seen[s.Name] || s.Does == "" || s.Cost == "" || s.Part >= Parts {
+		if s.Name == "" || seen[s.Name] || s.Does == "" || s.Cost == "" || s.Part >= NumParts {
 			t.Errorf("step %+v", s)
 		}
 		seen[s.Name] = true

@@ -4,18 +4,18 @@ import "testing"
 
 // Each step has facts that it sheds, and each of these facts has a description.
 func TestSights(t *testing.T) {
-	var all Sights
+	var all Facts
 	for i := range Steps {
-		s := Takes(Steps[i].Name)
+		s := Sheds(Steps[i].Name)
 		if s == 0 || s.String() == "" {
 			t.Errorf("%s takes nothing away", Steps[i].Name)
 		}
 		all |= s
 	}
-	if len(takes) != len(Steps) || all != 1<<len(sightWords)-1 {
-		t.Errorf("%d rows of %d steps take %b, there are %d kinds", len(takes), len(Steps), all, len(sightWords))
+	if len(sheds) != len(Steps) || all != 1<<len(factWords)-1 {
+		t.Errorf("%d rows of %d steps take %b, there are %d kinds", len(sheds), len(Steps), all, len(factWords))
 	}
-	if s := Takes("of a later version"); s != 0 || s.String() != "" {
+	if s := Sheds("of a later version"); s != 0 || s.String() != "" {
 		t.Errorf("an unknown step takes %v", s)
 	}
 }

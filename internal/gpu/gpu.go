@@ -55,7 +55,7 @@ func (m Machine) Read(ctx context.Context) (Info, error) {
 	info.GPUs, err = m.gpus()
 	errs = append(errs, err)
 	if info.Driver.Version != "" || m.Loaded() { // WSL has no such files or nodes
-		devices, err := m.ask(ctx)
+		devices, err := m.query(ctx)
 		errs = append(errs, err)
 		info.merge(devices)
 	}

@@ -51,7 +51,7 @@ type Poll struct {
 
 	mu     sync.Mutex
 	states map[string]tick.GPU // by bus
-	why    error
+	err    error
 	lack   map[string]bool // fields unknown to this nvidia-smi
 }
 
@@ -73,7 +73,7 @@ func (m Machine) Poll(o PollOptions) *Poll {
 	}
 	tool, err := m.find()
 	if tool == nil {
-		p.why = cmp.Or(err, ErrNoTool)
+		p.err = cmp.Or(err, ErrNoTool)
 		close(p.done)
 		return p
 	}
@@ -106,11 +106,11 @@ func (p *Poll) States() []tick.GPU {
 	return out
 }
 
-// Why returns why the states are unknown, nil if they are known, or there is no driver.
-func (p *Poll) Why() error {
+// Err returns why the states are unknown, nil if they are known, or there is no driver.
+func (p *Poll) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.why
+	return p.err
 }
 
 // Close stops polling. A process that hangs in the driver cannot be killed: it is left behind.
@@ -143,7 +143,7 @@ func (p *Poll) run(t *tool) {
 func (p *Poll) failed(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.why = why
+	p.err = why
 }
 
 var errField = errors.New("it rejects a field")
@@ -265,7 +265,7 @@ func (p *Poll) take(fields []string, line string) bool {
 	if !ok {
 		return false
 	}
-	if g.Time, p.why = now, nil; g.Lost {
+	if g.Time, p.err = now, nil; g.Lost {
 		p.lose(g)
 	} else {
 		p.put(g)

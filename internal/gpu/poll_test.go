@@ -146,8 +146,8 @@ func TestPoll(t *testing.T) {
 	if diff := cmp.Diff(stateH200, got[0], noTime); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !got[1].MIG || got[1].Busy != nil || !got[1].Time.Equal(c.Now()) || p.Why() != nil {
-		t.Errorf("got %+v, %v", got[1], p.Why())
+	if !got[1].MIG || got[1].Busy != nil || !got[1].Time.Equal(c.Now()) || p.Err() != nil {
+		t.Errorf("got %+v, %v", got[1], p.Err())
 	}
 	c.pass(time.Minute) // stale states are not reported
 	if got := p.States(); len(got) != 0 {
@@ -192,9 +192,9 @@ func TestPollFails(t *testing.T) {
 				if tt.late { // each line restarts its patience
 					c.pass(patience)
 				}
-				return p.Why() != nil && c.waits(again)
+				return p.Err() != nil && c.waits(again)
 			})
-			if err := p.Why(); !strings.Contains(err.Error(), tt.want) {
+			if err := p.Err(); !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Why() = %v, want %q", err, tt.want)
 			}
 			if got := p.States(); (tt.lost != "") != (len(got) == 1 && got[0].Lost && got[0].Bus == tt.lost) {
@@ -236,14 +236,14 @@ hang`)
 // reported.
 func TestPollWithout(t *testing.T) {
 	p := machine(t, map[string]string{"usr/bin/nvidia-smi": "#!/bin/sh\nexit 1\n"}).Poll(PollOptions{})
-	if p.Close(); p.Why() != nil || len(p.States()) != 0 {
-		t.Errorf("without a driver: %v, %v", p.Why(), p.States())
+	if p.Close(); p.Err() != nil || len(p.States()) != 0 {
+		t.Errorf("without a driver: %v, %v", p.Err(), p.States())
 	}
 	m := machine(t, map[string]string{"proc/driver/nvidia/version": openVersion})
 	m.Path = "/nowhere"
 	p = m.Poll(PollOptions{})
-	if p.Close(); !errors.Is(p.Why(), ErrNoTool) {
-		t.Errorf("without nvidia-smi: %v", p.Why())
+	if p.Close(); !errors.Is(p.Err(), ErrNoTool) {
+		t.Errorf("without nvidia-smi: %v", p.Err())
 	}
 }
 

@@ -25,8 +25,8 @@ type device struct {
 // ErrNoAnswer reports that nvidia-smi did not end in time, as with a hung GPU.
 var ErrNoAnswer = errors.New("nvidia-smi does not answer")
 
-// ask runs nvidia-smi, if it is installed.
-func (m Machine) ask(ctx context.Context) ([]device, error) {
+// query runs nvidia-smi, if it is installed.
+func (m Machine) query(ctx context.Context) ([]device, error) {
 	tool, err := m.find()
 	if err != nil || tool == nil {
 		return nil, err

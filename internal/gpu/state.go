@@ -25,19 +25,19 @@ var fields = []field{
 	}},
 	{name: "uuid", set: func(g *tick.GPU, v string) { g.UUID = v }},
 	{name: "mig.mode.current", set: func(g *tick.GPU, v string) { g.MIG = v == "Enabled" }},
-	{name: "memory.total", set: func(g *tick.GPU, v string) { whole(&g.MemTotal, v, 1<<20) }},
-	{name: "memory.used", set: func(g *tick.GPU, v string) { whole(&g.MemUsed, v, 1<<20) }},
+	{name: "memory.total", set: func(g *tick.GPU, v string) { setInt(&g.MemTotal, v, 1<<20) }},
+	{name: "memory.used", set: func(g *tick.GPU, v string) { setInt(&g.MemUsed, v, 1<<20) }},
 	{name: "utilization.gpu", set: func(g *tick.GPU, v string) { share(&g.Busy, v) }},
 	{name: "utilization.memory", set: func(g *tick.GPU, v string) { share(&g.MemBusy, v) }},
-	{name: "clocks.sm", set: func(g *tick.GPU, v string) { whole(&g.ClockSM, v, 1e6) }},
-	{name: "clocks.mem", set: func(g *tick.GPU, v string) { whole(&g.ClockMem, v, 1e6) }},
-	{name: "clocks.max.sm", set: func(g *tick.GPU, v string) { whole(&g.ClockSMMax, v, 1e6) }},
+	{name: "clocks.sm", set: func(g *tick.GPU, v string) { setInt(&g.ClockSM, v, 1e6) }},
+	{name: "clocks.mem", set: func(g *tick.GPU, v string) { setInt(&g.ClockMem, v, 1e6) }},
+	{name: "clocks.max.sm", set: func(g *tick.GPU, v string) { setInt(&g.ClockSMMax, v, 1e6) }},
 	{name: "temperature.gpu", set: func(g *tick.GPU, v string) { number(&g.Temperature, v) }},
 	{name: "power.draw", set: func(g *tick.GPU, v string) { number(&g.Power, v) }},
 	{name: "power.limit", set: func(g *tick.GPU, v string) { number(&g.PowerLimit, v) }},
 	{name: "clocks_event_reasons.active", older: "clocks_throttle_reasons.active", set: func(g *tick.GPU, v string) { g.Throttle = reasons(v) }},
-	{name: "ecc.errors.corrected.volatile.total", set: func(g *tick.GPU, v string) { whole(&g.ECCCorrected, v, 1) }},
-	{name: "ecc.errors.uncorrected.volatile.total", set: func(g *tick.GPU, v string) { whole(&g.ECCLost, v, 1) }},
+	{name: "ecc.errors.corrected.volatile.total", set: func(g *tick.GPU, v string) { setInt(&g.ECCCorrected, v, 1) }},
+	{name: "ecc.errors.uncorrected.volatile.total", set: func(g *tick.GPU, v string) { setInt(&g.ECCLost, v, 1) }},
 	{name: "name", set: func(g *tick.GPU, v string) { g.Name = v }},
 }
 
@@ -80,8 +80,8 @@ func parseState(names []string, line string) (tick.GPU, bool) {
 	return g, g.Bus != ""
 }
 
-// whole sets an integer in the given unit, unless the value is no number.
-func whole(to **int64, value string, unit int64) {
+// setInt sets an integer in the given unit, unless the value is no number.
+func setInt(to **int64, value string, unit int64) {
 	if n, err := strconv.ParseUint(value, 10, 40); err == nil {
 		v := int64(n) * unit
 		*to = &v

@@ -51,7 +51,7 @@ func (l *clients) Accept() (net.Conn, error) {
 // take makes room for a connection, and waits if all clients are being answered. It returns nil if
 // the address has its share.
 func (l *clients) take(conn net.Conn) *client {
-	c := &client{Conn: conn, of: l, from: addressOf(conn)}
+	c := &client{Conn: conn, clients: l, from: addressOf(conn)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count(c.from) >= maxShare && !l.evict(c.from) {
@@ -112,19 +112,19 @@ func (l *clients) Close() error {
 // client is a connection. of.mu guards answered.
 type client struct {
 	net.Conn
-	of       *clients
+	clients  *clients
 	from     netip.Prefix
 	answered bool // a complete request is being answered
 }
 
 // Close closes the connection and frees its place.
 func (c *client) Close() error {
-	c.of.mu.Lock()
-	if i := slices.Index(c.of.all, c); i >= 0 {
-		c.of.all = slices.Delete(c.of.all, i, i+1)
-		c.of.room.Signal()
+	c.clients.mu.Lock()
+	if i := slices.Index(c.clients.all, c); i >= 0 {
+		c.clients.all = slices.Delete(c.clients.all, i, i+1)
+		c.clients.room.Signal()
 	}
-	c.of.mu.Unlock()
+	c.clients.mu.Unlock()
 	return c.Conn.Close()
 }
 
@@ -164,10 +164,10 @@ func answering(h http.Handler) http.Handler {
 }
 
 func (c *client) note(answered bool) {
-	c.of.mu.Lock()
+	c.clients.mu.Lock()
 	c.answered = answered
 	if !answered {
-		c.of.room.Signal() // it can now be evicted
+		c.clients.room.Signal() // it can now be evicted
 	}
-	c.of.mu.Unlock()
+	c.clients.mu.Unlock()
 }

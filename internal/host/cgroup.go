@@ -134,7 +134,7 @@ func (p *Poller) cgroups(pids []uint32) {
 				continue
 			}
 			if len(seen) == maxCgroups {
-				p.left++
+				p.unread++
 				continue
 			}
 			seen[d] = true

@@ -29,7 +29,7 @@ type Poller struct {
 	// allowed has the number of CPUs of each process.
 	allowed map[uint32]*allowance
 	lacks   []tick.Report
-	left    uint64 // unread files of processes and cgroups
+	unread  uint64 // unread files of processes and cgroups
 	round   uint64
 	buf     []byte
 }
@@ -61,7 +61,7 @@ func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
 	p.round++
 	p.machine()
 	if len(pids) > maxProcesses {
-		p.left += uint64(len(pids) - maxProcesses)
+		p.unread += uint64(len(pids) - maxProcesses)
 		pids = pids[:maxProcesses]
 	}
 	for _, pid := range pids {
@@ -74,8 +74,8 @@ func (p *Poller) Read(pids []uint32, all bool) []tick.HostSum {
 	return out
 }
 
-// Left returns the number of unread processes and cgroups, over all rounds.
-func (p *Poller) Left() uint64 { return p.left }
+// Unread returns the number of unread processes and cgroups, over all rounds.
+func (p *Poller) Unread() uint64 { return p.unread }
 
 // Reports returns the missing files of this machine.
 func (p *Poller) Reports() []tick.Report { return p.lacks }

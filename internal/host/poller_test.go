@@ -97,8 +97,8 @@ func TestPoller(t *testing.T) {
 	if got := p.Read([]uint32{70, 71}, true); len(got) != 0 {
 		t.Errorf("nothing has moved, and it tells %v", got)
 	}
-	if p.Left() != 0 || len(p.Reports()) != 0 {
-		t.Errorf("%d left, reports %v", p.Left(), p.Reports())
+	if p.Unread() != 0 || len(p.Reports()) != 0 {
+		t.Errorf("%d left, reports %v", p.Unread(), p.Reports())
 	}
 	if a, b := p.Device("254:0"), p.Device("9:9"); a != "vda" || b != "9:9" {
 		t.Errorf("devices %q and %q", a, b)
@@ -146,7 +146,7 @@ func TestPollerHostile(t *testing.T) {
 		write(t, root, map[string]string{name: good})
 	}
 	pids := make([]uint32, maxProcesses+5)
-	if p.Read(pids, false); p.Left() != 5 {
-		t.Errorf("%d processes were not read, want 5", p.Left())
+	if p.Read(pids, false); p.Unread() != 5 {
+		t.Errorf("%d processes were not read, want 5", p.Unread())
 	}
 }

@@ -49,25 +49,25 @@ func (t *Table) Changed() <-chan struct{} { return t.changed }
 func (t *Table) Run(ctx context.Context, problem func(error)) {
 	defer t.client.http.CloseIdleConnections()
 	const slowest = time.Minute
-	ask, least := t.askAPI, t.o.Poll/10
+	query, least := t.queryAPI, t.o.Poll/10
 	if t.o.Kubelet != "" {
-		ask = t.askKubelet
+		query = t.queryKubelet
 	}
-	told, wait := "", least
+	reported, wait := "", least
 	for {
-		err := ask(ctx)
+		err := query(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		pause := least // between two answers
 		if err != nil {
-			if s := err.Error(); s != told {
-				told = s
+			if s := err.Error(); s != reported {
+				reported = s
 				problem(err)
 			}
 			pause, wait = wait, min(2*wait, slowest)
 		} else {
-			told, wait = "", least
+			reported, wait = "", least
 		}
 		if !rest(ctx, pause) {
 			return
@@ -95,8 +95,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// askKubelet polls once.
-func (t *Table) askKubelet(ctx context.Context) error {
+// queryKubelet polls once.
+func (t *Table) queryKubelet(ctx context.Context) error {
 	pods, _, err := t.client.list(ctx, "/pods", url.Values{})
 	if err != nil {
 		return err
@@ -104,8 +104,8 @@ func (t *Table) askKubelet(ctx context.Context) error {
 	return t.replace(pods)
 }
 
-// askAPI lists, then watches until a request fails or the version is too old.
-func (t *Table) askAPI(ctx context.Context) error {
+// queryAPI lists, then watches until a request fails or the version is too old.
+func (t *Table) queryAPI(ctx context.Context) error {
 	const path = "/api/v1/pods"
 	own := func() url.Values { return url.Values{"fieldSelector": {"spec.nodeName=" + t.o.Node}} }
 	query := own()
@@ -147,7 +147,7 @@ func (t *Table) take(e *watchEvent) {
 		t.keep(k)
 	}
 	t.mu.Unlock()
-	t.tell()
+	t.notify()
 }
 
 // replace replaces the table by a server's list.
@@ -167,7 +167,7 @@ func (t *Table) replace(pods []pod) error {
 	}
 	t.mu.Unlock()
 	if !same {
-		t.tell()
+		t.notify()
 	}
 	if left > 0 {
 		return fmt.Errorf("there are %d pods, more than the limit of %d", len(pods), maxPods)
@@ -215,7 +215,7 @@ func (t *Table) forget(k *known) {
 	}
 }
 
-func (t *Table) tell() {
+func (t *Table) notify() {
 	select {
 	case t.changed <- struct{}{}:
 	default:

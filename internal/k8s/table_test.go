@@ -184,7 +184,7 @@ func TestKubeletIsAskedForUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := x.askKubelet(t.Context()); err != nil {
+	if err := x.queryKubelet(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if has(x, uid1)() {
@@ -328,7 +328,7 @@ func TestTokenIsKept(t *testing.T) {
 			return err
 		}
 		defer x.client.http.CloseIdleConnections()
-		return x.askKubelet(t.Context())
+		return x.queryKubelet(t.Context())
 	}
 	p := o
 	p.Kubelet = plainServer.URL

@@ -80,8 +80,8 @@ type watchEvent struct {
 // gpus are the name prefixes of resources that are GPUs or parts of one.
 var gpus = []string{"nvidia.com/gpu", "nvidia.com/mig-"}
 
-// asksFor returns the number of GPUs that a container requests.
-func (c *container) asksFor() int {
+// gpuCount returns the number of GPUs that a container requests.
+func (c *container) gpuCount() int {
 	n := 0
 	for _, all := range []map[string]quantity{c.Resources.Limits, c.Resources.Requests} {
 		sum := 0
@@ -107,14 +107,14 @@ func (p *pod) gpus() int {
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
 		if c.RestartPolicy == "Always" {
-			stay += c.asksFor()
+			stay += c.gpuCount()
 			continue
 		}
-		first = max(first, stay+c.asksFor())
+		first = max(first, stay+c.gpuCount())
 	}
 	n := stay
 	for i := range p.Spec.Containers {
-		n += p.Spec.Containers[i].asksFor()
+		n += p.Spec.Containers[i].gpuCount()
 	}
 	return max(first, n)
 }

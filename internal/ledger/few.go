@@ -20,9 +20,9 @@ func (b *byLength) add(ns int64) {
 	b.ns[i] += ns
 }
 
-// few returns the number and total time of the longest calls that together took nine tenths of the
-// time: as few as the power-of-two classes can tell.
-func (b *byLength) few() (count uint32, ns int64) {
+// slowest returns the number and total time of the longest calls that together took nine tenths of
+// the time: as few as the power-of-two classes can tell.
+func (b *byLength) slowest() (count uint32, ns int64) {
 	var all int64
 	for _, x := range b.ns {
 		all += x

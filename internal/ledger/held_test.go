@@ -29,7 +29,7 @@ func TestHeld(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			waits := []queued{tt.first, {Wait: events.Wait{Start: 5e6, Duration: 1000, State: events.WaitRunnable}}, tt.last}
-			held(waits)
+			attributeGIL(waits)
 			if got := waits[0].Stack; got != tt.want {
 				t.Errorf("the stack of the first turn is %d, want %d", got, tt.want)
 			}

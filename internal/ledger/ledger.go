@@ -23,9 +23,9 @@ type Ledger struct {
 	ticks   uint64 // so far
 	pending int    // waits not yet claimed by a call
 
-	steps []Step
-	opsOf []OpTime // backing array of the steps' Ops
-	waits []Wait
+	steps   []Step
+	opTimes []OpTime // backing array of the steps' Ops
+	waits   []Wait
 }
 
 // New returns an empty ledger. agentPID is the PID of ingero itself, marked where it had a CPU that
@@ -42,7 +42,7 @@ func New(agentPID uint32) *Ledger {
 // Batch adds the waits and the calls of one poll. It does not retain them. It returns the steps
 // that they closed, in the order of the closing calls. The steps are valid until the next Batch.
 func (l *Ledger) Batch(waits []events.Wait, calls []events.Call) []Step {
-	l.steps, l.opsOf, l.waits = l.steps[:0], l.opsOf[:0], l.waits[:0]
+	l.steps, l.opTimes, l.waits = l.steps[:0], l.opTimes[:0], l.waits[:0]
 	for i := range waits {
 		l.wait(&waits[i])
 	}
@@ -114,7 +114,7 @@ func (l *Ledger) call(c *events.Call) {
 		t.steps, t.enrolled = &openStep{}, false
 		t.proc = l.process(c.PID)
 	}
-	f := l.ops.of(c.Op)
+	f := l.ops.facts(c.Op)
 	t.steps.marks |= f.marks | marksBy(c, f)
 	if c.Flags&events.CallUnmeasured != 0 || !sane(c.Start, c.Duration) {
 		t.steps.count(c, l.ops.size(c), f.launch)
@@ -138,7 +138,7 @@ func (l *Ledger) claim(t *thread, before int64) {
 	for end < len(t.queue) && t.queue[end].Start < before {
 		end++
 	}
-	held(t.queue[t.head:end])
+	attributeGIL(t.queue[t.head:end])
 	for ; t.head < end; t.head++ {
 		l.apply(t, &t.queue[t.head])
 		l.pending--
@@ -187,10 +187,10 @@ func (l *Ledger) wait(w *events.Wait) {
 	}
 }
 
-// held sets the holder of the GIL for which a thread has waited, and the place. Python's threads
-// wait in turns of a few milliseconds: the thread that releases the GIL has held it all along. The
-// waits belong to one thread, and to one call or the gap before it.
-func held(waits []queued) {
+// attributeGIL sets the holder of the GIL for which a thread has waited, and the place. Python's
+// threads wait in turns of a few milliseconds: the thread that releases the GIL has held it all
+// along. The waits belong to one thread, and to one call or the gap before it.
+func attributeGIL(waits []queued) {
 	var after *queued                // later wait that names the holder
 	since, ran := int64(0), int64(0) // ran: on a CPU, between the end of a wait and the next blocked one
 	for i := len(waits) - 1; i >= 0; i-- {

@@ -40,16 +40,16 @@ func (p *process) lists(t *thread) bool {
 
 // makeRoom drops the ended thread with the least time in calls.
 func (p *process) makeRoom() bool {
-	if len(p.gone) == 0 {
+	if len(p.endedThreads) == 0 {
 		return false
 	}
 	least := 0
-	for i := range p.gone {
-		if p.gone[i].Busy() < p.gone[least].Busy() {
+	for i := range p.endedThreads {
+		if p.endedThreads[i].Busy() < p.endedThreads[least].Busy() {
 			least = i
 		}
 	}
-	p.gone = slices.Delete(p.gone, least, least+1)
+	p.endedThreads = slices.Delete(p.endedThreads, least, least+1)
 	p.listed--
 	return true
 }
@@ -94,18 +94,18 @@ func (p *process) leave(t *thread) {
 		return
 	}
 	x := t.time()
-	if i := slices.IndexFunc(p.gone, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 { // reused TID
-		p.gone[i] = p.gone[i].Plus(&x)
+	if i := slices.IndexFunc(p.endedThreads, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 { // reused TID
+		p.endedThreads[i] = p.endedThreads[i].Plus(&x)
 		p.listed--
 		return
 	}
-	p.gone = append(p.gone, x)
+	p.endedThreads = append(p.endedThreads, x)
 }
 
 // byThread returns the threads, longest time in calls first. The last entry is the rest of all.
 func (p *process) byThread(all *account) []tick.ThreadTime {
 	out := make([]tick.ThreadTime, 0, p.listed+1)
-	out = append(out, p.gone...)
+	out = append(out, p.endedThreads...)
 	for _, t := range p.live {
 		x := t.time()
 		if i := slices.IndexFunc(out, func(g tick.ThreadTime) bool { return g.TID == t.tid }); i >= 0 {

@@ -56,7 +56,7 @@ func newOpTable() opTable {
 	return t
 }
 
-func (t *opTable) of(op events.Op) opFacts {
+func (t *opTable) facts(op events.Op) opFacts {
 	if int(op) < len(t.row) {
 		return t.row[op]
 	}
@@ -65,7 +65,7 @@ func (t *opTable) of(op events.Op) opFacts {
 
 // size returns the size class of a call: the bits in its number of bytes.
 func (t *opTable) size(c *events.Call) uint8 {
-	if !t.of(c.Op).sized {
+	if !t.facts(c.Op).sized {
 		return 0
 	}
 	n, _ := c.Value(events.RoleBytes)

@@ -56,7 +56,7 @@ func (l *Ledger) behind(t *thread, w *events.Wait) (share tick.WakerShare, forGI
 // part, ns.
 func (l *Ledger) follow(p *path, who events.Thread, hop int, start, end int64) (known int64) {
 	t := l.threads[who.TID]
-	if t == nil || t.pid != who.PID || !t.is(who.Start) || !t.past.known || p.looks >= maxLooks {
+	if t == nil || t.pid != who.PID || !t.startedAt(who.Start) || !t.past.known || p.looks >= maxLooks {
 		return 0
 	}
 	p.looks++

@@ -52,16 +52,16 @@ func (a *account) fill(b *tick.Breakdown) {
 
 // process is the state of one process.
 type process struct {
-	pid     uint32
-	seen    uint64  // tick
-	done    account // of ended threads
-	sum     account // of all threads, in this tick
-	threads int
-	past    int // ended threads
-	listed  int // threads with a separate account, including those in gone
-	gone    []tick.ThreadTime
-	live    []*thread       // running threads with a separate account, in this tick
-	over    *tick.Breakdown // cached result, valid until a thread of the process appears (Ledger.process)
+	pid          uint32
+	seen         uint64  // tick
+	done         account // of ended threads
+	sum          account // of all threads, in this tick
+	threads      int
+	past         int // ended threads
+	listed       int // threads with a separate account, including those in gone
+	endedThreads []tick.ThreadTime
+	live         []*thread       // running threads with a separate account, in this tick
+	over         *tick.Breakdown // cached result, valid until a thread of the process appears (Ledger.process)
 
 	names
 	lengths stats.Sketch // of steps

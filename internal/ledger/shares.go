@@ -14,11 +14,11 @@ const maxShares = 48
 
 // shares are the named shares of a part.
 type shares struct {
-	most int // names; 0: maxShares
-	keys []shareKey
-	list []share
-	last int
-	owed int64 // ns without a name since the last eviction
+	most         int // names; 0: maxShares
+	keys         []shareKey
+	list         []share
+	last         int
+	unattributed int64 // ns without a name since the last eviction
 }
 
 // share is a tick.Share in progress.
@@ -40,8 +40,8 @@ type shareKey struct {
 	flags    events.WaitFlags
 }
 
-// at returns the share of a key, or nil if there is no room. The share of a new key is empty.
-func (s *shares) at(k shareKey, ns int64) *share {
+// lookup returns the share of a key, or nil if there is no room. The share of a new key is empty.
+func (s *shares) lookup(k shareKey, ns int64) *share {
 	if s.last < len(s.keys) && s.keys[s.last] == k {
 		return &s.list[s.last]
 	}
@@ -60,10 +60,10 @@ func (s *shares) at(k shareKey, ns int64) *share {
 			least = i
 		}
 	}
-	if s.owed += ns; uint64(s.owed) < s.list[least].NS {
+	if s.unattributed += ns; uint64(s.unattributed) < s.list[least].NS {
 		return nil
 	}
-	s.owed = 0
+	s.unattributed = 0
 	s.last, s.keys[least], s.list[least] = least, k, share{}
 	return &s.list[least]
 }
@@ -89,7 +89,7 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 		case w.Who.PID == pid:
 			k.tid = w.Who.TID
 		}
-		x := n.runnable.at(k, ns)
+		x := n.runnable.lookup(k, ns)
 		if x == nil {
 			return
 		}
@@ -100,7 +100,7 @@ func (n *names) named(pid uint32, q *queued, across events.Op, sync bool, agent 
 			return
 		}
 		k := shareKey{w.Who.TID, w.Dev, w.Syscall, w.Reason, w.File, w.Flags & (events.WaitByIRQ | events.WaitIO)}
-		x := n.blocked.at(k, w.Duration)
+		x := n.blocked.lookup(k, w.Duration)
 		if x == nil {
 			return
 		}

@@ -101,10 +101,10 @@ type OpTime struct {
 	// Own is NS without the time taken by the host: runnable, throttled and named waits (disk,
 	// lock, driver, stopped).
 	Own int64
-	// Few is the number of longest Seen calls that make up at least nine tenths of Own; FewNS is
-	// their part of Own.
-	Few   uint32
-	FewNS int64
+	// Slowest is the number of longest Seen calls that make up at least nine tenths of Own;
+	// SlowestNS is their part of Own.
+	Slowest   uint32
+	SlowestNS int64
 }
 
 // Wait sums up the waits of one kind in a step for one culprit or one reason.
@@ -204,10 +204,10 @@ func keepWait(list []Wait, n int, x *Wait) int {
 }
 
 // smallest returns the index of the smallest selected wait, or -1.
-func smallest(list []Wait, of func(*Wait) bool) int {
+func smallest(list []Wait, match func(*Wait) bool) int {
 	at := -1
 	for i := range list {
-		if of(&list[i]) && (at < 0 || list[i].NS < list[at].NS) {
+		if match(&list[i]) && (at < 0 || list[i].NS < list[at].NS) {
 			at = i
 		}
 	}

@@ -41,9 +41,9 @@ type thread struct {
 	longs  int // number of long calls so far
 }
 
-// is reports whether the thread was started at a time, as far as known. If not, another thread has
-// reused its TID, and its activity is unknown.
-func (t *thread) is(start uint32) bool {
+// startedAt reports whether the thread was started at a time, as far as known. If not, another
+// thread has reused its TID, and its activity is unknown.
+func (t *thread) startedAt(start uint32) bool {
 	switch {
 	case start == 0 || t.start == start:
 	case t.start == 0:
@@ -126,7 +126,7 @@ func (l *Ledger) apply(t *thread, q *queued) {
 		return // before its first call
 	}
 	w := &q.Wait
-	f := l.ops.of(w.Op)
+	f := l.ops.facts(w.Op)
 	across := events.Op(0)
 	if holder := l.threads[w.Who.TID]; w.Reason == events.ReasonGIL && holder != nil && holder.pid == w.Who.PID {
 		across = holder.across(w.Start, w.End())
@@ -176,12 +176,12 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	s.Parts = o.parts
 	s.Parts.fit(length)
 
-	from := len(l.opsOf)
+	from := len(l.opTimes)
 	for i := range o.ops[:o.nops] {
-		o.ops[i].Few, o.ops[i].FewNS = o.long[i].few()
+		o.ops[i].Slowest, o.ops[i].SlowestNS = o.long[i].slowest()
 	}
-	l.opsOf = append(l.opsOf, o.ops[:o.nops]...)
-	s.Ops = l.opsOf[from:len(l.opsOf):len(l.opsOf)]
+	l.opTimes = append(l.opTimes, o.ops[:o.nops]...)
+	s.Ops = l.opTimes[from:len(l.opTimes):len(l.opTimes)]
 	from = len(l.waits)
 	l.waits = append(l.waits, o.waits[:o.nwaits]...)
 	s.Waits = l.waits[from:len(l.waits):len(l.waits)]

@@ -8,8 +8,8 @@ import (
 	"ingero/internal/where"
 )
 
-// ofSession restricts events e to a session's; the arguments are from, to and node.
-func (d *DB) ofSession() string {
+// sessionWhere restricts events e to a session's; the arguments are from, to and node.
+func (d *DB) sessionWhere() string {
 	return "e.timestamp >= ? AND e.timestamp < ? AND " + d.column("events", "node", "''") + " = ?"
 }
 
@@ -27,7 +27,7 @@ func (d *DB) places(ctx context.Context, w *writer) error {
 			p.Cgroup, p.Where = path, where.Cgroups([]string{path})
 		}
 		return err
-	}, "SELECT e.pid, m.cgroup_path, max(e.timestamp) FROM events e JOIN cgroup_metadata m USING (cgroup_id) WHERE "+d.ofSession()+" GROUP BY e.pid",
+	}, "SELECT e.pid, m.cgroup_path, max(e.timestamp) FROM events e JOIN cgroup_metadata m USING (cgroup_id) WHERE "+d.sessionWhere()+" GROUP BY e.pid",
 		w.s.from, w.s.to, w.s.node)
 }
 
@@ -44,6 +44,6 @@ func (d *DB) ranks(ctx context.Context, w *writer) error {
 			p.Rank = tick.Numbered(uint32(rank))
 		}
 		return err
-	}, "SELECT e.pid, e.rank, max(e.timestamp) FROM events e WHERE typeof(e.rank) = 'integer' AND "+d.ofSession()+" GROUP BY e.pid",
+	}, "SELECT e.pid, e.rank, max(e.timestamp) FROM events e WHERE typeof(e.rank) = 'integer' AND "+d.sessionWhere()+" GROUP BY e.pid",
 		w.s.from, w.s.to, w.s.node)
 }

@@ -104,14 +104,14 @@ func (w *writer) give(c *events.Call) {
 	o.Dur.Add(c.Duration, 1)
 	o.Hist.Record(c.Duration, 1)
 	w.calls++
-	w.at(c.End())
+	w.advance(c.End())
 	if w.batch.Calls = append(w.batch.Calls, *c); len(w.batch.Calls) == batch {
 		w.flush()
 	}
 }
 
-// at advances the time.
-func (w *writer) at(ns int64) {
+// advance advances the time.
+func (w *writer) advance(ns int64) {
 	if t := time.Unix(0, ns); t.After(w.now) {
 		w.now = t
 	}
@@ -124,7 +124,7 @@ func (w *writer) flush() {
 
 // tick writes the machine's next state.
 func (w *writer) tick() {
-	w.at(w.hosts[0].time)
+	w.advance(w.hosts[0].time)
 	w.host, w.hosts = w.hosts[0].Host, w.hosts[1:]
 	w.flush()
 	t := w.state()
@@ -164,7 +164,7 @@ func (w *writer) end() error {
 	for len(w.hosts) > 0 {
 		w.tick()
 	}
-	w.at(w.s.stopped)
+	w.advance(w.s.stopped)
 	w.flush()
 	t := w.state()
 	t.Final, t.Ops, t.Chains = true, w.sums(), w.chains

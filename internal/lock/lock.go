@@ -44,11 +44,11 @@ type Holder struct {
 	DB      string    `json:"db,omitempty"`
 }
 
-// HeldError means that another process has the lock.
-type HeldError struct{ Holder Holder }
+// LockedError means that another process has the lock.
+type LockedError struct{ Holder Holder }
 
 // Error names the holder.
-func (e *HeldError) Error() string {
+func (e *LockedError) Error() string {
 	return fmt.Sprintf("held by pid %d (%s)", e.Holder.PID, e.Holder.Command)
 }
 
@@ -69,7 +69,7 @@ type Lock struct {
 }
 
 // Acquire takes the lock in the name of self, whose PID and UID it fills in. It fails with a
-// *HeldError if another process has it.
+// *LockedError if another process has it.
 func (p Place) Acquire(self Holder) (*Lock, error) {
 	self.PID, self.UID = os.Getpid(), uint32(os.Geteuid())
 	f, dir, err := p.open()
@@ -88,9 +88,9 @@ func (l *Lock) take(p Place) error {
 	switch err := unix.Flock(int(l.file.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		if h, err := p.Holder(); err == nil && h != nil {
-			return &HeldError{*h}
+			return &LockedError{*h}
 		}
-		return &HeldError{l.last()}
+		return &LockedError{l.last()}
 	case err != nil:
 		return fmt.Errorf("lock %s: %w", l.file.Name(), err)
 	}
@@ -105,7 +105,7 @@ func (l *Lock) take(p Place) error {
 		return err
 	}
 	if h != nil {
-		return &HeldError{*h}
+		return &LockedError{*h}
 	}
 	if old := l.last(); old.PID != 0 {
 		l.Stale = &old

@@ -76,9 +76,9 @@ func refused(t *testing.T, p Place) Holder {
 		_ = l.Release()
 		t.Fatal("acquired a lock that another process holds")
 	}
-	var held *HeldError
+	var held *LockedError
 	if !errors.As(err, &held) {
-		t.Fatalf("error = %v, want a HeldError", err)
+		t.Fatalf("error = %v, want a LockedError", err)
 	}
 	return held.Holder
 }

@@ -66,10 +66,10 @@ func (f *Finder) Tick() map[uint32]*tick.Loop {
 	}
 	loops := map[uint32]*tick.Loop{}
 	for pid, x := range best {
-		loops[pid] = x.main().tell(x.tid)
+		loops[pid] = x.main().toTick(x.tid)
 	}
 	for pid, m := range f.tickMarked() { // the program's ranges take precedence
-		loops[pid] = m.main().tell(m.tid)
+		loops[pid] = m.main().toTick(m.tid)
 	}
 	for _, x := range f.threads {
 		for _, l := range x.loops {
@@ -114,8 +114,8 @@ func (t *thread) main() (most *found) {
 	return most
 }
 
-// tell converts the loop to a tick's form.
-func (l *found) tell(tid uint32) *tick.Loop {
+// toTick converts the loop to a tick's form.
+func (l *found) toTick(tid uint32) *tick.Loop {
 	out := &tick.Loop{TID: tid, Op: l.op, Waits: l.turns, Steps: l.lengths.Count(), Total: l.total, Lengths: l.lengths.Clone(),
 		P50: time.Duration(l.lengths.Quantile(0.5)), P99: time.Duration(l.lengths.Quantile(0.99)), Slowest: l.slowest, Recent: l.recent}
 	for i, p := range out.Usual.Parts() {

@@ -132,9 +132,9 @@ func (n *named) partOf(step *named) bool {
 // steps reports whether these ranges wait for the GPU, as steps do.
 func (n *named) steps() bool { return float64(n.waits) >= waiting*float64(n.lengths.Count()) }
 
-// tell converts the loop to a tick's form.
-func (n *named) tell(tid uint32) *tick.Loop {
-	out := n.found.tell(tid)
+// toTick converts the loop to a tick's form.
+func (n *named) toTick(tid uint32) *tick.Loop {
+	out := n.found.toTick(tid)
 	out.Range = strings.ToValidUTF8(n.show, "?")
 	out.Waits = int((n.turns + n.lengths.Count()/2) / n.lengths.Count())
 	return out

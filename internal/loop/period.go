@@ -7,7 +7,7 @@ func (t *thread) add(s *ledger.Step) {
 	x := turnOf(s)
 	t.push(&x)
 	t.since++
-	if t.at != nil {
+	if t.current != nil {
 		t.take(&x)
 		if t.since >= maxTurns {
 			t.look()
@@ -32,8 +32,8 @@ func (t *thread) look() bool {
 			return t.enter(t.loopOf(turns, kind))
 		}
 	}
-	if t.at != nil && t.at.turns > 1 { // it has ended; its turns have been counted
-		t.at, t.turns, t.ring, t.next = nil, 0, t.ring[:0], 0
+	if t.current != nil && t.current.turns > 1 { // it has ended; its turns have been counted
+		t.current, t.turns, t.ring, t.next = nil, 0, t.ring[:0], 0
 	}
 	return false
 }
@@ -129,8 +129,8 @@ func (t *thread) seenAs(l *found, token uint32, from, to int) (times int, mean i
 func (t *thread) enter(l *found) bool {
 	for _, x := range t.loops {
 		if x.turns == l.turns && x.op == l.op && (x.turns == 1 || x.place == l.place) {
-			if x != t.at {
-				t.at, t.turns = x, 0
+			if x != t.current {
+				t.current, t.turns = x, 0
 			}
 			x.kind, x.first, x.closer = l.kind, l.first, l.closer
 			return false
@@ -147,7 +147,7 @@ func (t *thread) enter(l *found) bool {
 	} else {
 		t.loops = append(t.loops, l)
 	}
-	fresh := t.at == nil
-	t.at, t.turns = l, 0
+	fresh := t.current == nil
+	t.current, t.turns = l, 0
 	return fresh
 }

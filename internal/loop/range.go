@@ -31,7 +31,7 @@ type marked struct {
 // waited is a wait with its end time.
 type waited struct {
 	end int64
-	took
+	namedTime
 }
 
 // span is a range that has not ended.
@@ -142,9 +142,9 @@ var rangeCalls = func() map[events.Op]int {
 }()
 
 // last returns the index of the innermost selected open range, or -1.
-func (m *marked) last(is func(*span) bool) int {
+func (m *marked) last(match func(*span) bool) int {
 	for i := len(m.open) - 1; i >= 0; i-- {
-		if is(&m.open[i]) {
+		if match(&m.open[i]) {
 			return i
 		}
 	}
@@ -181,14 +181,14 @@ func (f *Finder) begin(m *marked, r *tick.Range, started bool) {
 
 // end ends the range with a number, which another thread may have begun.
 func (f *Finder) end(m *marked, r *tick.Range) {
-	is := func(s *span) bool { return s.started && s.known && s.id == r.ID }
-	if i := m.last(is); i >= 0 || r.ID == 0 {
+	match := func(s *span) bool { return s.started && s.known && s.id == r.ID }
+	if i := m.last(match); i >= 0 || r.ID == 0 {
 		m.end(i, r)
 		return
 	}
 	for _, o := range f.marked {
 		if o.pid == m.pid && o != m {
-			if i := o.last(is); i >= 0 {
+			if i := o.last(match); i >= 0 {
 				o.end(i, r)
 				return
 			}
@@ -268,7 +268,7 @@ func (m *marked) wait(w *events.Wait) {
 	if w.Flags&events.WaitPrevious != 0 {
 		x.Count = 0
 	}
-	if t, ok := tookOf(&x, m.pid); ok {
+	if t, ok := namedTimeOf(&x, m.pid); ok {
 		m.waits = append(m.waits, waited{w.End(), t})
 	}
 }
@@ -283,7 +283,7 @@ func (m *marked) settle(until int64) {
 	for ; m.done.waits < len(m.waits) && m.waits[m.done.waits].end <= until; m.done.waits++ {
 		w := &m.waits[m.done.waits]
 		for i := range m.open {
-			x := w.took
+			x := w.namedTime
 			if x.ns = min(x.ns, w.end-m.open[i].step.from); x.ns > 0 {
 				m.open[i].step.note(&x)
 			}

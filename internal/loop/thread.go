@@ -29,10 +29,10 @@ type thread struct {
 	next     int
 	since    int // turns since the last search
 
-	at    *found // current loop, or nil
-	loops []*found
-	step  turn // turns of the current step, combined
-	turns int  // number of these turns
+	current *found // current loop, or nil
+	loops   []*found
+	step    turn // turns of the current step, combined
+	turns   int  // number of these turns
 }
 
 // found is a loop.
@@ -73,7 +73,7 @@ func (t *thread) turnAt(i int) *turn {
 
 // take advances the loop by one turn, which may end a step.
 func (t *thread) take(x *turn) {
-	l := t.at
+	l := t.current
 	token := l.token(x)
 	if t.turns >= l.turns && l.turns > 1 && token == l.first { // its last turn was an odd one
 		t.close()
@@ -94,7 +94,7 @@ func (t *thread) take(x *turn) {
 
 // close ends a step. Incomplete steps do not count.
 func (t *thread) close() {
-	l, x := t.at, &t.step
+	l, x := t.current, &t.step
 	whole := t.turns >= l.turns
 	t.turns = 0
 	if whole {
@@ -115,7 +115,7 @@ func (l *found) add(x *turn) {
 		return len(list) < tick.SlowSteps || time.Duration(length) > list[len(list)-1].Length()
 	}
 	if slow(l.slowest) || slow(l.recent) {
-		s := x.told()
+		s := x.toTick()
 		l.slowest, l.recent = tick.Slower(l.slowest, s), tick.Slower(l.recent, s)
 	}
 }

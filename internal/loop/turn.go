@@ -20,14 +20,14 @@ type turn struct {
 	op       events.Op
 	token    [kinds]uint32
 	times    tick.StepTimes
-	took     [mostTook]took
+	took     [mostTook]namedTime
 }
 
-// took is time with a name.
-type took struct {
+// namedTime is time with a name.
+type namedTime struct {
 	ns     int64
 	count  uint32
-	who    events.Thread
+	thread events.Thread
 	own    bool
 	idle   bool
 	reason events.Reason // 0: CPU time of who
@@ -35,8 +35,8 @@ type took struct {
 	dev    uint32
 }
 
-func (t *took) same(o *took) bool {
-	return t.who.TID == o.who.TID && t.idle == o.idle && t.reason == o.reason && t.call == o.call && t.dev == o.dev
+func (t *namedTime) same(o *namedTime) bool {
+	return t.thread.TID == o.thread.TID && t.idle == o.idle && t.reason == o.reason && t.call == o.call && t.dev == o.dev
 }
 
 // turnOf makes a turn of a ledger step.
@@ -49,16 +49,16 @@ func turnOf(s *ledger.Step) turn {
 		t.times.Blocked += time.Duration(ns)
 	}
 	for i := range s.Waits {
-		if x, ok := tookOf(&s.Waits[i], s.PID); ok {
+		if x, ok := namedTimeOf(&s.Waits[i], s.PID); ok {
 			t.note(&x)
 		}
 	}
 	return t
 }
 
-// tookOf returns the name of a wait, if it has one.
-func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
-	x = took{ns: w.NS, count: w.Count, who: w.Who, own: w.Who.PID == pid, call: w.Call, dev: w.Dev}
+// namedTimeOf returns the name of a wait, if it has one.
+func namedTimeOf(w *ledger.Wait, pid uint32) (x namedTime, ok bool) {
+	x = namedTime{ns: w.NS, count: w.Count, thread: w.Who, own: w.Who.PID == pid, call: w.Call, dev: w.Dev}
 	switch w.State {
 	case events.WaitRunnable:
 		x.idle, x.reason = w.Flags&events.WaitIdle != 0, w.Reason
@@ -67,7 +67,7 @@ func tookOf(w *ledger.Wait, pid uint32) (x took, ok bool) {
 	case events.WaitBlocked:
 		x.reason = w.Reason
 		if w.Flags&events.WaitByIRQ != 0 {
-			x.who = events.Thread{}
+			x.thread = events.Thread{}
 		}
 		return x, true
 	}
@@ -114,7 +114,7 @@ var keptOps = func() (list []bool) {
 }()
 
 // note adds a name to its entry, or replaces the smallest entry.
-func (t *turn) note(x *took) {
+func (t *turn) note(x *namedTime) {
 	least := 0
 	for i := range t.took {
 		y := &t.took[i]
@@ -145,12 +145,12 @@ func (t *turn) add(x *turn) {
 	}
 }
 
-// told converts the step to a tick's form.
-func (t *turn) told() tick.LoopStep {
+// toTick converts the step to a tick's form.
+func (t *turn) toTick() tick.LoopStep {
 	s := tick.LoopStep{From: time.Unix(0, t.from), To: time.Unix(0, t.to), Times: t.times}
 	for i := range t.took {
 		if x := &t.took[i]; x.ns > 0 {
-			s.Took = append(s.Took, tick.Share{NS: uint64(x.ns), Count: uint64(x.count), Who: x.who, Own: x.own && x.who.TID != 0, Idle: x.idle, Reason: x.reason, Call: x.call, Dev: x.dev})
+			s.Took = append(s.Took, tick.Share{NS: uint64(x.ns), Count: uint64(x.count), Who: x.thread, Own: x.own && x.thread.TID != 0, Idle: x.idle, Reason: x.reason, Call: x.call, Dev: x.dev})
 		}
 	}
 	slices.SortStableFunc(s.Took, func(a, b tick.Share) int { return cmp.Compare(b.NS, a.NS) })

@@ -59,19 +59,19 @@ func question(tool string, in any, f *Form) (uint64, error) {
 	return h.Sum64(), err
 }
 
-func cursorAt(row int, of uint64) string {
+func cursorAt(row int, total uint64) string {
 	b := binary.AppendUvarint(nil, uint64(row))
-	return base64.RawURLEncoding.EncodeToString(binary.LittleEndian.AppendUint64(b, of))
+	return base64.RawURLEncoding.EncodeToString(binary.LittleEndian.AppendUint64(b, total))
 }
 
 // row returns the row from which a cursor continues.
-func (f *Form) row(of uint64) (int, error) {
+func (f *Form) row(total uint64) (int, error) {
 	if f.Cursor == "" {
 		return 0, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(f.Cursor)
 	n, used := binary.Uvarint(b)
-	if err != nil || used <= 0 || len(b) != used+8 || n > 1<<30 || binary.LittleEndian.Uint64(b[used:]) != of {
+	if err != nil || used <= 0 || len(b) != used+8 || n > 1<<30 || binary.LittleEndian.Uint64(b[used:]) != total {
 		return 0, &Refusal{"the cursor belongs to another call", "repeat the other arguments, or omit the cursor"}
 	}
 	return int(n), nil
@@ -84,8 +84,8 @@ var widths = [...]int{maxText, 80, 24, 8}
 const maxShort = 160
 
 // write renders both forms of a part of an answer.
-func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err error) {
-	from, err := f.row(of)
+func (a *answer) write(t *tool, f *Form, total uint64) (text string, out *Out, err error) {
+	from, err := f.row(total)
 	if err != nil {
 		return "", nil, err
 	}
@@ -95,7 +95,7 @@ func (a *answer) write(t *tool, f *Form, of uint64) (text string, out *Out, err 
 	budget := f.budget(t.budget())
 	for i, most := range widths {
 		p := a.page(t, f, most, budget)
-		whole := p.fill(from, of)
+		whole := p.fill(from, total)
 		if whole || i == len(widths)-1 {
 			return p.text.String(), &p.out, nil
 		}
@@ -144,7 +144,7 @@ func (a *answer) page(t *tool, f *Form, most, budget int) *page {
 func (p *page) width() int { return min(p.most, maxShort) }
 
 // fill writes the rows that fit, and reports whether the first one did.
-func (p *page) fill(from int, of uint64) bool {
+func (p *page) fill(from int, total uint64) bool {
 	p.head(from)
 	n := from
 	for ; n < len(p.rows); n++ {
@@ -164,7 +164,7 @@ func (p *page) fill(from int, of uint64) bool {
 		p.out.Rows = append(p.out.Rows, row)
 	}
 	if n < len(p.rows) {
-		p.out.Next = cursorAt(n, of)
+		p.out.Next = cursorAt(n, total)
 		fmt.Fprintf(&p.text, p.form("more=%d next=%s\n", "There are %d more rows. To read them, repeat the call with this cursor: %s\n"), len(p.rows)-n, p.out.Next)
 	}
 	return p.spent[0] <= p.budget && p.spent[1] <= p.budget || p.most == widths[len(widths)-1]

@@ -259,8 +259,8 @@ func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
 	return r, err
 }
 
-// reportOf is report with a tool's parameters.
-func (s *server) reportOf(ctx context.Context, w When, p PIDs) (*report, error) {
+// reportFor is report with a tool's parameters.
+func (s *server) reportFor(ctx context.Context, w When, p PIDs) (*report, error) {
 	v, err := s.values(ctx, w, p)
 	if err != nil {
 		return nil, err

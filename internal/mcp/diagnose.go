@@ -44,7 +44,7 @@ type Diagnose struct {
 }
 
 func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
-	r, err := s.reportOf(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (s *server) chain(ctx context.Context, id string) (*chain, error) {
 	if has && had {
 		w.From, w.To = time.Unix(0, from-1).UTC().Format(time.RFC3339Nano), time.Unix(0, to+1).UTC().Format(time.RFC3339Nano)
 	}
-	r, err := s.reportOf(ctx, w, PIDs{})
+	r, err := s.reportFor(ctx, w, PIDs{})
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ type Chains struct {
 }
 
 func (s *server) chains(ctx context.Context, in *Chains) (*answer, error) {
-	r, err := s.reportOf(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs)
 	if err != nil {
 		return nil, err
 	}

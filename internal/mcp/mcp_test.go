@@ -217,13 +217,13 @@ func TestArguments(t *testing.T) {
 // Errors contain no paths of the machine.
 func TestErrors(t *testing.T) {
 	s := serverOf(api{}, Machine{})
-	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.tell(err).Error() != "nothing was recorded in that time: record with sudo ingero trace" {
+	if _, err := s.diagnose(t.Context(), &Diagnose{}); s.publicError(err).Error() != "nothing was recorded in that time: record with sudo ingero trace" {
 		t.Error(err)
 	}
-	if got := s.tell(errors.New("open /etc/ingero/secret: no")); strings.Contains(got.Error(), "secret") {
+	if got := s.publicError(errors.New("open /etc/ingero/secret: no")); strings.Contains(got.Error(), "secret") {
 		t.Error(got)
 	}
-	if got := s.tell(context.DeadlineExceeded); !strings.Contains(got.Error(), "timed out") {
+	if got := s.publicError(context.DeadlineExceeded); !strings.Contains(got.Error(), "timed out") {
 		t.Error(got)
 	}
 }

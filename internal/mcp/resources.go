@@ -84,7 +84,7 @@ func (s *server) reader(read func(*server, context.Context) (string, error)) sdk
 		defer stop()
 		text, err := read(s, ctx)
 		var none *Refusal
-		if err = s.tell(err); errors.As(err, &none) && strings.HasPrefix(none.What, "there is no ") {
+		if err = s.publicError(err); errors.As(err, &none) && strings.HasPrefix(none.What, "there is no ") {
 			return nil, sdk.ResourceNotFoundError(r.Params.URI)
 		}
 		if err != nil {

@@ -125,8 +125,8 @@ func Handler(m *sdk.Server, log *slog.Logger) http.Handler {
 	return mux
 }
 
-// tell converts an error to text without paths of the machine.
-func (s *server) tell(err error) error {
+// publicError converts an error to text without paths of the machine.
+func (s *server) publicError(err error) error {
 	var r *Refusal
 	var wrong *query.SQLError
 	switch {

@@ -42,14 +42,14 @@ func allTools() []*tool {
 	}
 }
 
-// asked is a pointer to a tool's arguments.
-type asked[In any] interface {
+// argsPtr is a pointer to a tool's arguments.
+type argsPtr[In any] interface {
 	*In
 	form() *Form
 }
 
 // answers returns the registration of a tool with the function that answers it.
-func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answer, error)) func(*server, *sdk.Server, *tool) {
+func answers[In any, P argsPtr[In]](find func(*server, context.Context, P) (*answer, error)) func(*server, *sdk.Server, *tool) {
 	return func(s *server, m *sdk.Server, t *tool) {
 		no, in := false, inputs[In]()
 		s.schemas[t.name] = in
@@ -58,7 +58,7 @@ func answers[In any, P asked[In]](find func(*server, context.Context, P) (*answe
 		sdk.AddTool(m, d, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
 			text, out, err := t.call(s, ctx, &in, P(&in).form(), func(ctx context.Context) (*answer, error) { return find(s, ctx, &in) })
 			if err != nil {
-				return nil, nil, s.tell(err)
+				return nil, nil, s.publicError(err)
 			}
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, out, nil
 		})

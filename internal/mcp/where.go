@@ -27,7 +27,7 @@ type Where struct {
 }
 
 func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
-	r, err := s.reportOf(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func memoryTool() *tool {
 }
 
 func (s *server) memory(ctx context.Context, in *Where) (*answer, error) {
-	r, err := s.reportOf(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func instance(n *uint32) any {
 }
 
 func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
-	r, err := s.reportOf(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs)
 	if err != nil {
 		return nil, err
 	}

@@ -10,11 +10,11 @@ import (
 
 // chains sums up the causes of lost time.
 type chains struct {
-	counts   map[graded]*counted
-	lost     map[causeKey]*counted
-	episodes map[string]*episode // open ones, by ID
-	revised  uint64
-	late     map[string]time.Duration // by rank
+	counts     map[graded]*counted
+	lost       map[causeKey]*counted
+	episodes   map[string]*episode // open ones, by ID
+	revised    uint64
+	stragglers map[string]time.Duration // by rank
 }
 
 type graded struct {
@@ -34,7 +34,7 @@ type counted struct {
 
 type episode struct {
 	graded
-	told time.Duration // reported loss
+	reported time.Duration // reported loss
 }
 
 const mostEpisodes = 1024
@@ -46,7 +46,7 @@ func (c *chains) init() {
 			c.counts[graded{rule, s}] = &counted{}
 		}
 	}
-	c.episodes, c.late = map[string]*episode{}, map[string]time.Duration{}
+	c.episodes, c.stragglers = map[string]*episode{}, map[string]time.Duration{}
 }
 
 // anomalies handles a tick's episode events, and makes the causes' points.
@@ -81,7 +81,7 @@ func (m *Meter) anomalies(t *tick.Tick) {
 		if p == nil {
 			p = &m.procs.others
 		}
-		m.point(AnomalyLost, Point{Labels: p.of(k.rule, k.culprit), Value: seconds(x.n), Exemplars: fresh(x.exemplars)})
+		m.point(AnomalyLost, Point{Labels: p.withLabels(k.rule, k.culprit), Value: seconds(x.n), Exemplars: fresh(x.exemplars)})
 	}
 	m.ranks(t)
 }
@@ -112,9 +112,9 @@ func (m *Meter) episode(e *tick.Episode) {
 		}
 	}
 	was.graded = graded{e.Chain.Rule, max(was.severity, e.Severity)}
-	if e.Lost > was.told {
-		m.lose(&e.Chain, e.Lost-was.told)
-		was.told = e.Lost
+	if e.Lost > was.reported {
+		m.lose(&e.Chain, e.Lost-was.reported)
+		was.reported = e.Lost
 	}
 	if e.Kind == tick.EpisodeEnd {
 		delete(c.episodes, e.ID)
@@ -189,7 +189,7 @@ func (m *Meter) ranks(t *tick.Tick) {
 		longest = max(longest, t.Time.Sub(time.Unix(0, t.RollCalls[i].Since)))
 	}
 	m.set(RollCallAge, longest.Seconds())
-	late := m.chains.late
+	late := m.chains.stragglers
 	for i := range t.Lates {
 		x := &t.Lates[i]
 		rank := "unknown"

@@ -105,7 +105,7 @@ func TestMachine(t *testing.T) {
 			Memory: tick.Memory{Used: true, GPU: tick.Held{Bytes: 5, Peak: 6}, OOMs: 2, Growth: tick.Growth{Low: 120, Leak: true}}}}
 		t.Overhead = tick.Overhead{Budget: 0.02, Share: 0.05, Probes: 0.03, Stacks: 0.001, Agent: 0.018, Tracepoints: 0.001, Shed: []string{"stacks-rare"}, Floor: tick.Floor{Share: 0.04}}
 		t.RollCalls = []tick.RollCall{{Since: t.Time.Add(-40 * time.Second).UnixNano()}}
-		t.Lates = []tick.Late{{From: 1e9, To: 3e9, Rank: tick.Rank{Rank: 3}}}
+		t.Lates = []tick.Straggler{{From: 1e9, To: 3e9, Rank: tick.Rank{Rank: 3}}}
 	}
 	w.tick(fill)
 	s := w.tick(fill)

@@ -51,26 +51,26 @@ type spent struct{ all, named, rest [parts]uint64 }
 
 type waitKey struct {
 	opPID
-	part   uint8
-	reason events.Reason
-	what   whoKind
-	who    events.Name
+	part    uint8
+	reason  events.Reason
+	culprit culpritKind
+	name    events.Name
 }
 
-// whoKind is the kind of a culprit without a name, or with a special one.
-type whoKind uint8
+// culpritKind is the kind of a culprit without a name, or with a special one.
+type culpritKind uint8
 
 const (
-	whoNamed whoKind = iota
-	whoOwn
-	whoIdle
-	whoIRQ
-	whoOthers
-	whoQuota
-	whoHypervisor
+	culpritNamed culpritKind = iota
+	culpritOwn
+	culpritIdle
+	culpritIRQ
+	culpritOthers
+	culpritQuota
+	culpritHypervisor
 )
 
-var whoNames = [...]string{"", "own-threads", "idle", "irq", "others", "cpu-quota", "hypervisor"}
+var culpritNames = [...]string{"", "own-threads", "idle", "irq", "others", "cpu-quota", "hypervisor"}
 
 type seriesKey struct {
 	opPID
@@ -106,11 +106,11 @@ func (l *ledger) batch(b *tick.Batch) {
 			l.lastTID, l.callers[c.TID] = c.TID, struct{}{}
 		}
 		w := uint64(max(c.Weight, 1))
-		if x := l.of(opPID{c.PID, c.Op}); x != nil {
+		if x := l.account(opPID{c.PID, c.Op}); x != nil {
 			x.add(w, c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0)
 		}
 		if l.gap == nil || l.gapPID != c.PID {
-			l.gap, l.gapPID = l.gaps.Of(c.PID), c.PID
+			l.gap, l.gapPID = l.gaps.Process(c.PID), c.PID
 		}
 		l.gap.Add(c)
 	}
@@ -119,8 +119,8 @@ func (l *ledger) batch(b *tick.Batch) {
 	}
 }
 
-// of returns an operation's account, nil if there is no room for a new one.
-func (l *ledger) of(k opPID) *spent {
+// account returns an operation's account, nil if there is no room for a new one.
+func (l *ledger) account(k opPID) *spent {
 	if l.last != nil && l.lastKey == k {
 		return l.last
 	}
@@ -139,7 +139,7 @@ func (l *ledger) of(k opPID) *spent {
 // between updates the accounts of the time between calls.
 func (l *ledger) between() {
 	for pid, g := range l.gaps {
-		if x := l.of(opPID{pid: pid}); x != nil {
+		if x := l.account(opPID{pid: pid}); x != nil {
 			x.all = [parts]uint64{partOnCPU: g.OnCPU, partRunnable: g.Runnable, partThrottled: g.Throttled, partBlocked: g.Blocked, partUnsplit: g.Partial}
 		}
 	}
@@ -168,39 +168,39 @@ func (l *ledger) wait(w *events.Wait) {
 	if _, calls := l.callers[w.TID]; !calls {
 		return
 	}
-	k, ns := waitKey{opPID: opPID{w.PID, w.Op}, who: w.Who.Name}, w.Duration
+	k, ns := waitKey{opPID: opPID{w.PID, w.Op}, name: w.Who.Name}, w.Duration
 	again := w.Flags&events.WaitPrevious != 0
 	switch w.State {
 	case events.WaitRunnable:
 		k.part = partRunnable
 		switch {
 		case w.Flags&events.WaitIdle != 0:
-			k.what = whoIdle
+			k.culprit = culpritIdle
 		case w.Reason == events.ReasonHypervisor:
-			k.what = whoHypervisor
+			k.culprit = culpritHypervisor
 		case w.Who.TID == 0 && w.Flags&events.WaitOthers == 0:
 			return
 		case w.Who.PID == 0:
-			k.what, ns = whoOthers, min(max(w.Taken, 0), w.Duration)
+			k.culprit, ns = culpritOthers, min(max(w.Taken, 0), w.Duration)
 		default:
 			ns = min(max(w.Taken, 0), w.Duration)
 		}
 	case events.WaitThrottled:
-		k.part, k.what = partThrottled, whoQuota
+		k.part, k.culprit = partThrottled, culpritQuota
 	case events.WaitBlocked:
 		k.part, k.reason = partBlocked, w.Reason
 		if w.Flags&events.WaitByIRQ != 0 {
-			k.what = whoIRQ
+			k.culprit = culpritIRQ
 		}
 	}
 	if again && w.State != events.WaitRunnable || k.part == partBlocked && l.sync[w.Op] || ns <= 0 {
 		return
 	}
-	if k.what == whoNamed && w.Who.PID == w.PID && w.PID != 0 {
-		k.what = whoOwn
+	if k.culprit == culpritNamed && w.Who.PID == w.PID && w.PID != 0 {
+		k.culprit = culpritOwn
 	}
-	if k.what != whoNamed {
-		k.who = events.Name{}
+	if k.culprit != culpritNamed {
+		k.name = events.Name{}
 	}
 	if _, known := l.waits[k]; !known && len(l.waits) >= mostWaits {
 		return // no name

@@ -15,14 +15,14 @@ func (m *Meter) times(t *tick.Tick) {
 	for k, ns := range l.waits {
 		x := l.spent[k.opPID]
 		if x == nil {
-			if x = l.of(k.opPID); x == nil {
+			if x = l.account(k.opPID); x == nil {
 				continue
 			}
 		}
 		x.named[k.part] += ns
-		who := whoNames[k.what]
-		if k.what == whoNamed {
-			who = text(k.who.String())
+		who := culpritNames[k.culprit]
+		if k.culprit == culpritNamed {
+			who = text(k.name.String())
 		}
 		reason := ""
 		if k.part == partBlocked {
@@ -109,7 +109,7 @@ func (m *Meter) emitLedger() {
 			if k.other {
 				op, reason, culprit = Other, "", Other
 			}
-			x.name, x.labels = p.name, p.of(op, partNames[k.part], reason, culprit)
+			x.name, x.labels = p.name, p.withLabels(op, partNames[k.part], reason, culprit)
 		}
 		m.point(LedgerTime, Point{Labels: x.labels, Value: seconds(x.ns)})
 	}
@@ -120,7 +120,7 @@ func (m *Meter) breakdowns(t *tick.Tick) {
 	others := process{}
 	for i := range t.Breakdowns {
 		b := &t.Breakdowns[i]
-		p := m.procs.of(b.PID)
+		p := m.procs.process(b.PID)
 		switch p {
 		case nil:
 			continue
@@ -132,7 +132,7 @@ func (m *Meter) breakdowns(t *tick.Tick) {
 	m.procs.others.raise(&others)
 	for i := range t.Threads {
 		x := &t.Threads[i]
-		if p := m.procs.of(x.PID); p != nil && len(x.Open) > 0 && !x.Ended {
+		if p := m.procs.process(x.PID); p != nil && len(x.Open) > 0 && !x.Ended {
 			p.open = max(p.open, time.Duration(x.Until-x.Open[0].Start))
 		}
 	}
@@ -140,7 +140,7 @@ func (m *Meter) breakdowns(t *tick.Tick) {
 		for place := range p.spent {
 			x := &p.spent[place]
 			for part, ns := range [...]uint64{x.OnCPU, x.Runnable, x.Throttled, x.Blocked} {
-				m.set(ThreadTime, seconds(ns), p.of(tick.Place(place).String(), partNames[part])...)
+				m.set(ThreadTime, seconds(ns), p.withLabels(tick.Place(place).String(), partNames[part])...)
 			}
 		}
 		m.set(StepLost, seconds(p.critical), p.labels...)

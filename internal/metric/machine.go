@@ -61,10 +61,10 @@ func (m *Meter) state(t *tick.Tick) {
 		if p.state == nil {
 			continue
 		}
-		m.set(MemoryHeld, float64(p.state.gpu.Bytes), p.of("gpu")...)
-		m.set(MemoryHeld, float64(p.state.host.Bytes), p.of("host")...)
-		m.set(MemoryPeak, float64(p.state.gpu.Peak), p.of("gpu")...)
-		m.set(MemoryPeak, float64(p.state.host.Peak), p.of("host")...)
+		m.set(MemoryHeld, float64(p.state.gpu.Bytes), p.withLabels("gpu")...)
+		m.set(MemoryHeld, float64(p.state.host.Bytes), p.withLabels("host")...)
+		m.set(MemoryPeak, float64(p.state.gpu.Peak), p.withLabels("gpu")...)
+		m.set(MemoryPeak, float64(p.state.host.Peak), p.withLabels("host")...)
 		m.set(MemoryOOMs, float64(p.ooms), p.labels...)
 		m.set(MemoryGrowth, p.state.growth, p.labels...)
 	}
@@ -101,7 +101,7 @@ func (m *Meter) gpus(t *tick.Tick) {
 			id ID
 			v  *float64
 		}{{GPUBusy, g.Busy}, {GPUMemoryBusy, g.MemBusy}, {GPUTemperature, g.Temperature}, {GPUPower, g.Power}, {GPUPowerLimit, g.PowerLimit},
-			{GPUMemoryUsed, whole(g.MemUsed)}, {GPUMemoryLimit, whole(g.MemTotal)}, {GPUClock, whole(g.ClockSM)}} {
+			{GPUMemoryUsed, floatPtr(g.MemUsed)}, {GPUMemoryLimit, floatPtr(g.MemTotal)}, {GPUClock, floatPtr(g.ClockSM)}} {
 			if x.v != nil {
 				m.set(x.id, *x.v, labels...)
 			}
@@ -166,7 +166,7 @@ func gpuLabels(g *tick.GPU) []string {
 	return []string{text(id), "gpu", text(g.Name), index}
 }
 
-func whole(n *int64) *float64 {
+func floatPtr(n *int64) *float64 {
 	if n == nil {
 		return nil
 	}

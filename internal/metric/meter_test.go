@@ -161,7 +161,7 @@ func TestBounds(t *testing.T) {
 					Chain: tick.Chain{Rule: "cpu-taken", PID: pid, Culprits: []tick.Culprit{{What: number(pid * 7)}}}})
 				t.Drops = append(t.Drops, tick.Drop{Reason: number(pid), Count: 1})
 				t.Xids = append(t.Xids, tick.Xid{Code: pid})
-				t.Lates = append(t.Lates, tick.Late{To: 1, Rank: tick.Rank{Rank: int32(pid)}})
+				t.Lates = append(t.Lates, tick.Straggler{To: 1, Rank: tick.Rank{Rank: int32(pid)}})
 			}
 		})
 		near(t, "the ledger's sum", sum(s, LedgerTime), want*float64(w.seq))

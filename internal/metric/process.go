@@ -40,8 +40,8 @@ type memory struct {
 	growth    float64 // bytes per second
 }
 
-// of returns a process, nil if its pid is unknown.
-func (p *processes) of(pid uint32) *process {
+// process returns a process, nil if its pid is unknown.
+func (p *processes) process(pid uint32) *process {
 	if x := p.byPID[pid]; x != nil {
 		return x
 	}
@@ -121,8 +121,8 @@ func (m *Meter) retire(pid uint32) {
 	m.chains.retire(pid)
 }
 
-// of appends values to a process's labels.
-func (p *process) of(values ...string) []string {
+// withLabels appends values to a process's labels.
+func (p *process) withLabels(values ...string) []string {
 	return append(p.labels[:2:2], values...)
 }
 

@@ -41,7 +41,7 @@ func (f *Filter) Split(chains []tick.Chain, now time.Time) (shown []tick.Chain, 
 // hides reports whether a chain is hidden, and why.
 func (f *Filter) hides(h *tick.Hidden, now time.Time) bool {
 	for i := range f.Silences {
-		if s := &f.Silences[i]; now.Before(s.Until) && of(s.What, &h.Chain) {
+		if s := &f.Silences[i]; now.Before(s.Until) && matches(s.What, &h.Chain) {
 			h.Why, h.Silence = tick.HiddenSilenced, *s
 			return true
 		}
@@ -55,8 +55,8 @@ func (f *Filter) hides(h *tick.Hidden, now time.Time) bool {
 	return h.Why != ""
 }
 
-// of reports whether a silence applies to a chain.
-func of(what string, c *tick.Chain) bool {
+// matches reports whether a silence applies to a chain.
+func matches(what string, c *tick.Chain) bool {
 	if what == c.ID {
 		return true
 	}

@@ -82,7 +82,7 @@ func (w words) keep(s string, cost *int) string {
 
 // load opens a module's image from a file, and takes ownership of the file.
 func (s *Symbolizer) load(mod *module, p *process, m *mapping, f file) bool {
-	img, err := image.Open(f, func(d image.Debug, offer func(image.File) bool) { s.debug(p.pid, m.of.Path, d, offer) })
+	img, err := image.Open(f, func(d image.Debug, offer func(image.File) bool) { s.debug(p.pid, m.Mapping.Path, d, offer) })
 	if err != nil {
 		return false
 	}
@@ -155,19 +155,19 @@ func (s *Symbolizer) signalReturn(l *lookup) *answer {
 const signalName = "<signal handler called>"
 
 // find looks addresses up in a module's file.
-func (s *Symbolizer) find(mod *module, asked []*lookup) {
-	s.figures.Cold += uint64(len(asked))
+func (s *Symbolizer) find(mod *module, lookups []*lookup) {
+	s.figures.Cold += uint64(len(lookups))
 	s.grew = true
 	mod.asked = s.now()
-	if mod.img == nil && !s.reopen(mod, asked[0].m) {
+	if mod.img == nil && !s.reopen(mod, lookups[0].m) {
 		return
 	}
-	if len(mod.answers)+len(asked) > maxAnswers {
+	if len(mod.answers)+len(lookups) > maxAnswers {
 		clear(mod.answers)
 		mod.cost = 0
 	}
 	var addrs []uint64
-	for _, l := range asked {
+	for _, l := range lookups {
 		if k := l.key(); mod.answers[k] == nil {
 			mod.answers[k] = &answer{}
 			addrs = append(addrs, k)
@@ -184,7 +184,7 @@ func (s *Symbolizer) find(mod *module, asked []*lookup) {
 			mod.cost += 40
 		}
 	}
-	for _, l := range asked {
+	for _, l := range lookups {
 		l.a = mod.answers[l.key()]
 	}
 }

@@ -33,7 +33,7 @@ type perfMap struct {
 	path   string
 	uid    uint32
 	looked time.Time // time of the last read
-	at     int64     // bytes read so far
+	off    int64     // bytes read so far
 	funcs  []jitted
 	names  []byte
 	next   uint32
@@ -103,14 +103,14 @@ func (s *Symbolizer) more(p *process) {
 	}
 	defer func() { _ = f.Close() }()
 	size, err := j.owned(f)
-	if err != nil || size == j.at {
+	if err != nil || size == j.off {
 		return
 	}
-	if size < j.at { // the file was replaced
+	if size < j.off { // the file was replaced
 		*j = perfMap{path: j.path, uid: j.uid, looked: j.looked}
 	}
 	s.grew = true
-	j.add(io.NewSectionReader(f, j.at, size-j.at))
+	j.add(io.NewSectionReader(f, j.off, size-j.off))
 }
 
 func (j *perfMap) owned(f *os.File) (size int64, err error) {
@@ -142,7 +142,7 @@ func (j *perfMap) add(r io.Reader) {
 		if used == 0 && len(buf) == cap(buf) { // no line is that long
 			used = len(buf)
 		}
-		j.at += int64(used)
+		j.off += int64(used)
 		buf = buf[:copy(buf, buf[used:])]
 		if err != nil {
 			break

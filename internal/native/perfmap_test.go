@@ -25,7 +25,7 @@ func TestJIT(t *testing.T) {
 	pid := uint32(c.PID())
 	t.Cleanup(func() { _ = os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) })
 	say := func(line string) {
-		c.Say(line)
+		c.Send(line)
 		c.Line("ok")
 	}
 	now := time.Unix(1000, 0)
@@ -133,8 +133,8 @@ func FuzzPerfMap(f *testing.F) {
 		if x := j.find(ip); x != nil && (ip < x.start || ip >= x.end || int(x.name)+int(x.n) > len(j.names)) {
 			t.Errorf("%#x: %+v", ip, x)
 		}
-		if j.at > int64(len(text)) {
-			t.Errorf("read %d of %d bytes", j.at, len(text))
+		if j.off > int64(len(text)) {
+			t.Errorf("read %d of %d bytes", j.off, len(text))
 		}
 	})
 }

@@ -23,7 +23,7 @@ type process struct {
 type mapping struct {
 	start, end, offset uint64
 	path               string
-	of                 proc.Mapping
+	Mapping            proc.Mapping
 	module             *module
 	tried              bool
 }
@@ -55,7 +55,7 @@ func (s *Symbolizer) process(pid uint32, seen int64, ips []uint64) *process {
 		if look {
 			break
 		}
-		look = p.at(ip, i == 0) == nil
+		look = p.mapping(ip, i == 0) == nil
 	}
 	if now := s.now(); look && now.Sub(p.read) >= refreshWait {
 		s.read(p, seen, now)
@@ -68,7 +68,7 @@ func (s *Symbolizer) read(p *process, seen int64, now time.Time) {
 	p.read = now
 	list, err := s.fs.Code(p.pid, time.Unix(0, seen))
 	if err != nil {
-		p.ended = p.ended || errors.Is(err, proc.ErrGone) && len(p.code) == 0
+		p.ended = p.ended || errors.Is(err, proc.ErrExited) && len(p.code) == 0
 		return
 	}
 	s.take(p, list, now)
@@ -83,11 +83,11 @@ func (s *Symbolizer) take(p *process, list []proc.Mapping, now time.Time) {
 	}
 	code := make([]mapping, len(list))
 	for i, m := range list {
-		code[i] = mapping{start: m.Start, end: m.End, offset: m.Offset, path: m.Path, of: m}
+		code[i] = mapping{start: m.Start, end: m.End, offset: m.Offset, path: m.Path, Mapping: m}
 		if m.Path == "" {
 			code[i].path, code[i].offset = jitName, 0
 		}
-		if old := p.at(m.Start, true); old != nil && old.of == m && old.module != nil {
+		if old := p.mapping(m.Start, true); old != nil && old.Mapping == m && old.module != nil {
 			code[i].module, code[i].tried, code[i].path = old.module, true, old.path
 			old.module.users++
 		}
@@ -140,7 +140,7 @@ func (s *Symbolizer) file(p *process, m *mapping) bool {
 	switch {
 	case m.path == "[vdso]":
 		m.module = s.kernelCode()
-	case m.of.Key == (proc.Key{}):
+	case m.Mapping.Key == (proc.Key{}):
 	default:
 		m.module = s.identify(p, m)
 	}
@@ -156,7 +156,7 @@ func (s *Symbolizer) file(p *process, m *mapping) bool {
 func (s *Symbolizer) identify(p *process, m *mapping) *module {
 	f, c, err := s.open(p, m)
 	if err != nil {
-		if mod := s.byKey[m.of.Key]; mod != nil { // another process mapped it
+		if mod := s.byKey[m.Mapping.Key]; mod != nil { // another process mapped it
 			return mod
 		}
 		s.figures.Unread++
@@ -164,7 +164,7 @@ func (s *Symbolizer) identify(p *process, m *mapping) *module {
 	}
 	mod := s.modules[c]
 	if mod == nil {
-		mod = &module{content: c, key: m.of.Key, answers: map[uint64]*answer{}}
+		mod = &module{content: c, key: m.Mapping.Key, answers: map[uint64]*answer{}}
 		if !s.load(mod, p, m, f) {
 			s.figures.Unread++
 			mod.bad = true
@@ -178,15 +178,15 @@ func (s *Symbolizer) identify(p *process, m *mapping) *module {
 			_ = f.Close()
 		}
 	}
-	s.byKey[m.of.Key] = mod
+	s.byKey[m.Mapping.Key] = mod
 	return mod
 }
 
 // open opens the file of a mapping, and identifies its content.
 func (s *Symbolizer) open(p *process, m *mapping) (file, content, error) {
-	f, _, err := s.fs.OpenMapped(p.pid, m.of)
-	if errors.Is(err, proc.ErrGone) {
-		f, err = s.fs.OpenPath(m.of)
+	f, _, err := s.fs.OpenMapped(p.pid, m.Mapping)
+	if errors.Is(err, proc.ErrExited) {
+		f, err = s.fs.OpenPath(m.Mapping)
 	}
 	if err != nil {
 		return nil, content{}, fmt.Errorf("pid %d: %w", p.pid, err)
@@ -197,7 +197,7 @@ func (s *Symbolizer) open(p *process, m *mapping) (file, content, error) {
 		if id, err = proc.BuildID(f); err == nil {
 			c := content{id: id, size: st.Size()}
 			if id == "" {
-				c.key, c.modified = m.of.Key, st.ModTime().UnixNano()
+				c.key, c.modified = m.Mapping.Key, st.ModTime().UnixNano()
 			}
 			return f, c, nil
 		}

@@ -92,7 +92,7 @@ func (s *Symbolizer) Resolve(pid uint32, seen int64, ips []uint64, exact bool) [
 	for i, ip := range ips {
 		l := &list[i]
 		l.ip, l.exact = ip, i == 0 && exact || i > 0 && list[i-1].a != nil && list[i-1].a.signal
-		l.m = p.at(ip, l.exact)
+		l.m = p.mapping(ip, l.exact)
 		if l.m == nil || !s.file(p, l.m) {
 			continue
 		}
@@ -108,8 +108,8 @@ func (s *Symbolizer) Resolve(pid uint32, seen int64, ips []uint64, exact bool) [
 			cold[mod] = append(cold[mod], l)
 		}
 	}
-	for mod, asked := range cold {
-		s.find(mod, asked)
+	for mod, lookups := range cold {
+		s.find(mod, lookups)
 	}
 	out := make([]events.Frame, 0, len(ips)+len(ips)/4)
 	for i := range list {
@@ -222,8 +222,8 @@ func (s *Symbolizer) Close() error {
 	return errors.Join(errs...)
 }
 
-// at returns the mapping of an address, nil if there is none.
-func (p *process) at(ip uint64, exact bool) *mapping {
+// mapping returns the mapping of an address, nil if there is none.
+func (p *process) mapping(ip uint64, exact bool) *mapping {
 	if !exact && ip > 0 {
 		ip-- // a function that never returns may be called at the end of a mapping
 	}

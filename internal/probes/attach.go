@@ -40,10 +40,10 @@ type Attached struct {
 // part is a set of probes of a library that are attached and detached as a whole: those of the
 // launches that the driver's probes see too, or all others.
 type part struct {
-	sites []site
-	twin  *copyOf
-	links map[int][]io.Closer // by row if each row has its own links, else all under oneLink
-	left  map[int]bool        // rows currently without probes
+	sites    []site
+	twin     *libraryCopy
+	links    map[int][]io.Closer // by row if each row has its own links, else all under oneLink
+	detached map[int]bool        // rows currently without probes
 }
 
 // divideSites divides a library into parts: one part if each function has its own links.
@@ -134,7 +134,7 @@ func (a *Attached) begin(p *part, left map[int]bool) (err error) {
 	if p.twin, err = a.tracer.copies.take(p.sites); err != nil {
 		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
 	}
-	p.left = left
+	p.detached = left
 	if p.links, err = a.link(wanted(p.sites, left), p.twin.number); err != nil {
 		return err
 	}
@@ -264,7 +264,7 @@ func (p *places) link(prog *ebpf.Program, kind linkKind, path string, ret bool, 
 	if len(p.offsets) == 0 {
 		return io.NopCloser(nil), nil
 	}
-	return linkMany(prog, kind, path, p.offsets, p.cookies, ret, pid)
+	return linkPlaces(prog, kind, path, p.offsets, p.cookies, ret, pid)
 }
 
 func linkAll(steps ...func() (io.Closer, error)) (links []io.Closer, err error) {

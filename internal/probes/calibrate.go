@@ -178,13 +178,13 @@ func (t *Tracer) runCalib(ctx context.Context, prog *os.File, i int, flags bpf.I
 // line. On a busy machine other threads preempt the program in most batches, and only add to their
 // times.
 func perCall(out []byte) (int, error) {
-	var said struct {
+	var result struct {
 		Best float64 `json:"best_ps"`
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
+	if err := json.Unmarshal(out, &result); err != nil {
 		return 0, fmt.Errorf("calibrate: %w in %q", err, out)
 	}
-	return int(said.Best / 1000), nil
+	return int(result.Best / 1000), nil
 }
 
 // startCalib runs the program as a target and returns its last line of output.

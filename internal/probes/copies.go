@@ -21,9 +21,9 @@ type copies struct {
 	taken   map[uint64]uint64 // by hash of the probes: set of numbers
 }
 
-// copyOf is the number of one attached library.
-type copyOf struct {
-	of     *copies
+// libraryCopy is the number of one attached library.
+type libraryCopy struct {
+	set    *copies
 	like   uint64
 	number uint8
 }
@@ -36,7 +36,7 @@ var errCopies = errors.New("64 copies of this library are attached, which is the
 var copySeed = maphash.MakeSeed()
 
 // take assigns a number to one more library with these probes.
-func (c *copies) take(sites []site) (*copyOf, error) {
+func (c *copies) take(sites []site) (*libraryCopy, error) {
 	var h maphash.Hash
 	h.SetSeed(copySeed)
 	for i := range sites {
@@ -50,7 +50,7 @@ func (c *copies) take(sites []site) (*copyOf, error) {
 		return nil, errCopies
 	}
 	c.taken[like] |= 1 << number
-	return &copyOf{c, like, uint8(number)}, nil
+	return &libraryCopy{c, like, uint8(number)}, nil
 }
 
 // changed signals the programs that links were made or closed. Call it afterwards.
@@ -63,19 +63,19 @@ func (c *copies) changed() error {
 }
 
 // linked records that the library's links are made.
-func (x *copyOf) linked() error {
-	x.of.mu.Lock()
-	defer x.of.mu.Unlock()
-	return x.of.changed()
+func (x *libraryCopy) linked() error {
+	x.set.mu.Lock()
+	defer x.set.mu.Unlock()
+	return x.set.changed()
 }
 
 // Close releases the number, once the library's links are closed.
-func (x *copyOf) Close() error {
-	x.of.mu.Lock()
-	defer x.of.mu.Unlock()
-	x.of.taken[x.like] &^= 1 << x.number
-	if x.of.taken[x.like] == 0 {
-		delete(x.of.taken, x.like)
+func (x *libraryCopy) Close() error {
+	x.set.mu.Lock()
+	defer x.set.mu.Unlock()
+	x.set.taken[x.like] &^= 1 << x.number
+	if x.set.taken[x.like] == 0 {
+		delete(x.set.taken, x.like)
 	}
-	return x.of.changed()
+	return x.set.changed()
 }

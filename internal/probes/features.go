@@ -14,11 +14,11 @@ import (
 
 // Feature is a feature that a kernel may have.
 type Feature struct {
-	Name string // short and stable, for JSON: "session-links"
-	Have bool
-	Must bool   // ingero cannot trace without it
-	Cost string // cost of its absence, or its benefit
-	Why  string // reason of its absence, "" if present
+	Name   string // short and stable, for JSON: "session-links"
+	Have   bool
+	Must   bool   // ingero cannot trace without it
+	Cost   string // cost of its absence, or its benefit
+	Reason string // reason of its absence, "" if present
 }
 
 // emptyProgram does nothing.
@@ -28,18 +28,18 @@ var emptyProgram = asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}
 func haveMode(m Mode) error {
 	switch m {
 	case ModeSession:
-		return haveMany(linkSession)
+		return haveLinkKind(linkSession)
 	case ModeMulti:
-		return haveMany(linkMulti)
+		return haveLinkKind(linkMulti)
 	case ModePerf:
 		return nil // the floor: without it, Open returns the kernel's own error
 	}
 	return fmt.Errorf("link mode %q: %w", m, ErrNotSupported)
 }
 
-// haveMany loads an empty program of the kind and tries to link it to a directory. A kernel that
-// knows the kind refuses the directory (EBADF), any other refuses the kind.
-func haveMany(kind linkKind) error {
+// haveLinkKind loads an empty program of the kind and tries to link it to a directory. A kernel
+// that knows the kind refuses the directory (EBADF), any other refuses the kind.
+func haveLinkKind(kind linkKind) error {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "probe_links", Type: ebpf.Kprobe, AttachType: ebpf.AttachType(kind), License: "GPL", Instructions: emptyProgram,
 	})
@@ -47,7 +47,7 @@ func haveMany(kind linkKind) error {
 		return fmt.Errorf("%w: %w", ErrNotSupported, err)
 	}
 	defer func() { _ = prog.Close() }()
-	_, err = linkMany(prog, kind, "/", []uint64{0}, []uint64{0}, false, 0)
+	_, err = linkPlaces(prog, kind, "/", []uint64{0}, []uint64{0}, false, 0)
 	if errors.Is(err, unix.EBADF) {
 		return nil
 	}
@@ -73,7 +73,7 @@ func Probe() []Feature {
 	have := func(name, cost string, must bool, err error) Feature {
 		f := Feature{Name: name, Cost: cost, Must: must, Have: err == nil}
 		if err != nil {
-			f.Why = explain(err).Error()
+			f.Reason = explain(err).Error()
 		}
 		return f
 	}
@@ -130,7 +130,7 @@ func explain(err error) error {
 // Programs returns the names of the programs that only this mode loads; all modes share the
 // object's other programs.
 func Programs(m Mode) []string {
-	return slices.Concat(programsOf[m].calls.names(), programsOf[m].ranges.names())
+	return slices.Concat(modePrograms[m].calls.names(), modePrograms[m].ranges.names())
 }
 
 // Verified returns the number of instructions that the verifier processed, for each loaded program.

@@ -34,7 +34,7 @@ func TestWhatIsLeftOutIsInTheGap(t *testing.T) {
 			lever(t, tr, child, tt.lever)
 			const rounds = 3
 			for range rounds {
-				child.Say("")
+				child.Send("")
 				launched(child)
 			}
 			threads := map[uint32][]events.Call{}

@@ -148,7 +148,7 @@ func (h *harmful) try(t *testing.T, tr *probes.Tracer, program string) {
 		t.Fatal(err)
 	}
 	started := time.Now()
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatalf("the target died: %v", err)
 	}
@@ -206,7 +206,7 @@ func TestGapAfterALongjmp(t *testing.T) {
 				t.Fatal(err)
 			}
 			attach(t, tr, library, events.LibCudart)
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +238,7 @@ func TestKilledInACall(t *testing.T) {
 				t.Fatal(err)
 			}
 			attach(t, tr, library, events.LibCudart)
-			child.Say("go")
+			child.Send("go")
 			child.Line("inside")
 			want := map[string]account{"cudaStreamSynchronize": {Calls: 1}}
 			if diff := cmp.Diff(want, accounts(t, tr)); diff != "" {
@@ -277,7 +277,7 @@ func TestEntryOnlyTarget(t *testing.T) {
 				t.Fatal(err)
 			}
 			attach(t, tr, library, events.LibCudart)
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}

@@ -176,7 +176,7 @@ func (t *Tracer) attachHost() {
 	t.attachEach(rare, &t.base)
 	t.mu.Lock()
 	t.hostBegun = true
-	left := t.hostLeft
+	left := t.hostDetached
 	t.mu.Unlock()
 	if !left {
 		t.attachOften()

@@ -49,7 +49,7 @@ func (l *level) take(t *testing.T, tr *probes.Tracer, child *testkit.Child, a *p
 	}
 	without := map[int]bool{}
 	for i, r := range tr.Rows() {
-		without[i] = probes.Dear(&r)
+		without[i] = probes.Expensive(&r)
 	}
 	if err := a.Leave(without); err != nil {
 		t.Fatal(err)
@@ -84,14 +84,14 @@ func TestWhatIsKeptHasRecords(t *testing.T) {
 			child, attached := traced(t, tr, stubs.Library, stubs.Caller)
 			flood, _ := traced(t, tr, library, program, "rounds")
 			for i := 0; i < rounds || l.rate == 1 && i < 4*rounds && dropped(t, tr)["ring-full"] == 0; i++ {
-				flood.Say("")
+				flood.Send("")
 				flood.Line("called")
 			}
 			if used := tr.Used(); l.rate < 2 && used <= ring/2 {
 				t.Fatalf("%d bytes of %d are full: this tests nothing", used, ring)
 			}
 			l.take(t, tr, child, attached)
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func (l *level) expect(s *testkit.Stubs, said []testkit.StubCall, saw []events.C
 			kept++
 			found += recordsOf(&c, ops[row.Op])
 		}
-		if l.hot && probes.Dear(row) {
+		if l.hot && probes.Expensive(row) {
 			continue
 		}
 		x := want[row.Op]
@@ -173,7 +173,7 @@ func TestFullRingsCountAll(t *testing.T) {
 			tr := tracer(t, probes.Options{RingBytes: os.Getpagesize(), SamplingRate: l.rate, Rows: rows, NoLedger: true})
 			child, attached := traced(t, tr, stubs.Library, stubs.Caller)
 			l.take(t, tr, child, attached)
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}

@@ -73,7 +73,7 @@ func TestLaunchesEntryOnly(t *testing.T) {
 			watched, counted := uint64(0), uint64(0)
 			for round, on := range []bool{false, true, true, false, true, false} {
 				lever(t, tr, child, on)
-				child.Say("")
+				child.Send("")
 				n := launched(child) - watched - counted
 				if n != 400 {
 					t.Fatalf("round %d: %d launches, want 400", round, n)
@@ -112,7 +112,7 @@ func TestLaunchesEntryOnlyUnderLoad(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
 			tr, child := launcher(t, mode)
-			child.Say("l")
+			child.Send("l")
 			child.Line("loaded")
 			seen := func() uint64 { return accounts(t, tr)[outer].Calls }
 			for on, last := true, uint64(0); last < 20_000; on = !on {
@@ -121,7 +121,7 @@ func TestLaunchesEntryOnlyUnderLoad(t *testing.T) {
 				testkit.Eventually(t, "more launches", func() bool { last = seen(); return last > from+50 })
 				drain(t, tr)
 			}
-			child.Say("")
+			child.Send("")
 			total := launched(child)
 			got := accounts(t, tr)
 			o, i := got[outer], got[inner]

@@ -41,9 +41,9 @@ const (
 	flagMultiReturn = 1  // BPF_F_UPROBE_MULTI_RETURN
 )
 
-// linkMany links one program to many places of one file. pid 0 means every process that maps the
+// linkPlaces links one program to many places of one file. pid 0 means every process that maps the
 // file. cilium/ebpf has no call for session links.
-func linkMany(prog *ebpf.Program, kind linkKind, path string, offsets, cookies []uint64, ret bool, pid uint32) (*os.File, error) {
+func linkPlaces(prog *ebpf.Program, kind linkKind, path string, offsets, cookies []uint64, ret bool, pid uint32) (*os.File, error) {
 	if len(offsets) == 0 || len(offsets) != len(cookies) {
 		return nil, fmt.Errorf("link %s: %d places and %d cookies", path, len(offsets), len(cookies))
 	}

@@ -51,7 +51,7 @@ func TestOverlaysOfOneLayerCountOnce(t *testing.T) {
 				children = append(children, child)
 			}
 			for _, child := range children {
-				child.Say("go")
+				child.Send("go")
 				if err := child.Wait(); err != nil {
 					t.Error(err)
 				}
@@ -95,7 +95,7 @@ func TestOneOfTwoOverlaysGoes(t *testing.T) {
 			}
 			for i, change := range rounds {
 				change()
-				child.Say("")
+				child.Send("")
 				child.Line("called")
 				n := uint64(100 * (i + 1))
 				want := map[string]account{"cudaLaunchHostFunc": {Calls: n, Unmeasured: n}}
@@ -192,7 +192,7 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 0; i < 1
 	if a.Stepped != 2 {
 		t.Errorf("%d probes at a dear place, want 2", a.Stepped)
 	}
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func tryLibrary(t *testing.T, caller, path string, lib events.Library) {
 	if len(rows) < 150 || a.Probes < len(rows)*9/10 || a.Stepped > a.Probes/10 {
 		t.Errorf("%d probes for %d symbols with rows, %d of them cost a second trap", a.Probes, len(rows), a.Stepped)
 	}
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func TestLaunchesOnce(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			x := newTwice(t, mode)
 			round := func() map[string]int {
-				x.child.Say("")
+				x.child.Send("")
 				x.check()
 				out := map[string]int{}
 				const split = events.CallUnseen | events.CallLedgerPartial | events.CallGapPartial // depends on where its thread ran
@@ -156,9 +156,9 @@ func TestLaunchesOnceUnderLoad(t *testing.T) {
 	for _, mode := range []probes.Mode{probes.ModeSession, probes.ModeMulti} {
 		t.Run(string(mode), func(t *testing.T) {
 			x := newTwice(t, mode)
-			x.child.Say("")
+			x.child.Send("")
 			x.check() // all origins are learnt
-			x.child.Say("l")
+			x.child.Send("l")
 			x.child.Line("loaded")
 			seen := func() uint64 { return accounts(t, x.tr)[inner].Calls }
 			for i, last := 0, uint64(0); i < 40; i++ {
@@ -168,7 +168,7 @@ func TestLaunchesOnceUnderLoad(t *testing.T) {
 				testkit.Eventually(t, "more launches", func() bool { last = seen(); return last > from+200 })
 				drain(t, x.tr)
 			}
-			x.child.Say("")
+			x.child.Send("")
 			x.check()
 		})
 	}

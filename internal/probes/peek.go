@@ -39,8 +39,8 @@ func OpenPeeker() (*Peeker, error) {
 // Close closes the iterator.
 func (p *Peeker) Close() error { return errors.Join(p.threads.Close(), p.objects.Close()) }
 
-// Of returns the memory of a process.
-func (p *Peeker) Of(pid uint32) Peek { return Peek{p, pid} }
+// Process returns the memory of a process.
+func (p *Peeker) Process(pid uint32) Peek { return Peek{p, pid} }
 
 // Peek is the memory of a process.
 type Peek struct {
@@ -49,7 +49,7 @@ type Peek struct {
 }
 
 // ReadAt reads memory at an address. It returns io.ErrUnexpectedEOF if a part is unreadable, and
-// proc.ErrGone if the process does not exist.
+// proc.ErrExited if the process does not exist.
 func (m Peek) ReadAt(b []byte, at int64) (int, error) {
 	done := 0
 	for done < len(b) {
@@ -82,7 +82,7 @@ func (p *Peeker) read(pid uint32, b []byte, at uint64) error {
 	}
 	switch q.Found {
 	case bpf.PeekPeekFoundPEEK_NOBODY:
-		return fmt.Errorf("pid %d: %w", pid, proc.ErrGone)
+		return fmt.Errorf("pid %d: %w", pid, proc.ErrExited)
 	case bpf.PeekPeekFoundPEEK_PARTLY:
 		return io.ErrUnexpectedEOF
 	}

@@ -39,7 +39,7 @@ func TestPeek(t *testing.T) {
 	if err := unix.Mprotect(there[3*page:], unix.PROT_NONE); err != nil {
 		t.Fatal(err)
 	}
-	at, self := int64(reflect.ValueOf(there).Pointer()), p.Of(uint32(os.Getpid()))
+	at, self := int64(reflect.ValueOf(there).Pointer()), p.Process(uint32(os.Getpid()))
 	for _, span := range [][2]int{{0, 1}, {5, 4096}, {page - 3, 6}, {1, 3*page - 1}} {
 		got := make([]byte, span[1])
 		if n, err := self.ReadAt(got, at+int64(span[0])); n != span[1] || err != nil || !bytes.Equal(got, there[span[0]:span[0]+span[1]]) {
@@ -49,7 +49,7 @@ func TestPeek(t *testing.T) {
 	if _, err := self.ReadAt(make([]byte, page), at+int64(3*page)-8); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("where it ends: %v", err)
 	}
-	if _, err := p.Of(1<<22).ReadAt(make([]byte, 8), at); !errors.Is(err, proc.ErrGone) {
+	if _, err := p.Process(1<<22).ReadAt(make([]byte, 8), at); !errors.Is(err, proc.ErrExited) {
 		t.Errorf("of nobody: %v", err)
 	}
 }

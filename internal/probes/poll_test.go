@@ -33,7 +33,7 @@ func TestEndOfPollingIsRecorded(t *testing.T) {
 	}
 	answers := []string{"600", "600", "0", "0", "600", "0", "0", "600", "700"} // an error of the last is recorded anyway
 	child, _ := traced(t, tr, library, program, answers...)
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

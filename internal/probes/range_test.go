@@ -30,7 +30,7 @@ func TestRangesLeaveRoom(t *testing.T) {
 	}
 	attach(t, tr, s.Libcudart, events.LibCudart)
 	attach(t, tr, filepath.Join(s.Dir, "libnvToolsExt.so.1"), events.LibNVTX)
-	child.Say("")
+	child.Send("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -54,10 +54,10 @@ const (
 
 // cursor reads the records that a ring has when the cursor is made.
 type cursor struct {
-	ring     *Ring
-	pos, end uint64
-	told     uint64 // position last stored for the kernel
-	size     uint64 // of the record at pos, including its header
+	ring      *Ring
+	pos, end  uint64
+	storedPos uint64 // position last stored for the kernel
+	size      uint64 // of the record at pos, including its header
 }
 
 func (r *Ring) cursor() cursor {
@@ -86,16 +86,16 @@ func (c *cursor) peek(until uint64) ([]byte, ringState) {
 
 // next skips the record that peek returned.
 func (c *cursor) next() {
-	if c.pos += c.size; c.pos-c.told >= ringBatch {
+	if c.pos += c.size; c.pos-c.storedPos >= ringBatch {
 		c.close()
 	}
 }
 
 // close stores the read position for the kernel.
 func (c *cursor) close() {
-	if c.pos != c.told {
+	if c.pos != c.storedPos {
 		atomic.StoreUint64((*uint64)(unsafe.Pointer(&c.ring.consumer[0])), c.pos)
-		c.told = c.pos
+		c.storedPos = c.pos
 	}
 }
 

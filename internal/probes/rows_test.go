@@ -89,7 +89,7 @@ func trace(t *testing.T, s *testkit.Stubs, o probes.Options) (said []testkit.Stu
 		t.Fatal(err)
 	}
 	attach(t, tr, s.Library, events.LibCudart)
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ func Quick(r *events.Row) bool {
 	return r.Always() == "" && !r.EntryOnly && !r.Text
 }
 
-// Dear reports whether the probes of a row may be detached when they cost too much.
-func Dear(r *events.Row) bool { return Quick(r) || r.Class == events.ClassLaunch }
+// Expensive reports whether the probes of a row may be detached when they cost too much.
+func Expensive(r *events.Row) bool { return Quick(r) || r.Class == events.ClassLaunch }
 
 // Shed sheds exactly what s selects. Open calls return normally.
 func (t *Tracer) Shed(s Shed) error {
@@ -99,8 +99,8 @@ func (t *Tracer) countQuick(on bool) error {
 // leaveHost detaches the host programs that are not rare, or attaches them again.
 func (t *Tracer) leaveHost(on bool) error {
 	t.mu.Lock()
-	same, begun, links := t.hostLeft == on, t.hostBegun, t.hostLinks
-	t.hostLeft = on
+	same, begun, links := t.hostDetached == on, t.hostBegun, t.hostLinks
+	t.hostDetached = on
 	if on {
 		t.hostLinks = nil
 	}
@@ -159,7 +159,7 @@ func (a *Attached) Leave(rows map[int]bool) error {
 	for _, p := range a.parts {
 		left := p.without(rows)
 		switch {
-		case maps.Equal(p.left, left):
+		case maps.Equal(p.detached, left):
 		case a.tracer.mode == ModePerf:
 			errs = append(errs, a.leaveEach(p, left))
 		default:
@@ -182,7 +182,7 @@ func (a *Attached) leave(p *part, rows map[int]bool) error {
 		return errors.Join(err, closeAll(links), twin.Close())
 	}
 	err = errors.Join(closeAll(p.links), p.twin.Close())
-	p.links, p.twin, p.left = links, twin, rows
+	p.links, p.twin, p.detached = links, twin, rows
 	return err
 }
 
@@ -191,7 +191,7 @@ func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 	var errs []error
 	var again []site
 	for _, s := range p.sites {
-		if p.left[s.row] && !rows[s.row] {
+		if p.detached[s.row] && !rows[s.row] {
 			again = append(again, s)
 		}
 	}
@@ -205,7 +205,7 @@ func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 			delete(p.links, row)
 		}
 	}
-	p.left = rows
+	p.detached = rows
 	return errors.Join(append(errs, closeAll(gone), p.twin.linked())...)
 }
 
@@ -218,22 +218,22 @@ func (t *Tracer) StackTime() (time.Duration, error) {
 	return time.Duration(ns), nil
 }
 
-// Weighing measures the cost of the tracepoint programs while it runs. The kernel times all
+// Measurement measures the cost of the tracepoint programs while it runs. The kernel times all
 // programs meanwhile, which costs each run two clock readings.
-type Weighing struct {
+type Measurement struct {
 	t            *Tracer
 	stats        io.Closer
 	since        time.Time
 	host, ledger time.Duration // run times at the start
 }
 
-// Weigh starts a Weighing. It needs CAP_SYS_ADMIN.
-func (t *Tracer) Weigh() (*Weighing, error) {
+// Measure starts a Measurement. It needs CAP_SYS_ADMIN.
+func (t *Tracer) Measure() (*Measurement, error) {
 	stats, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
 		return nil, fmt.Errorf("enable run time statistics of programs: %w", err)
 	}
-	w := &Weighing{t: t, stats: stats, since: time.Now()}
+	w := &Measurement{t: t, stats: stats, since: time.Now()}
 	w.host, w.ledger, err = t.ranFor()
 	if err != nil {
 		return nil, errors.Join(err, stats.Close())
@@ -242,7 +242,7 @@ func (t *Tracer) Weigh() (*Weighing, error) {
 }
 
 // End returns the shares of one CPU that the host programs and the ledger's programs took.
-func (w *Weighing) End() (host, ledger float64, err error) {
+func (w *Measurement) End() (host, ledger float64, err error) {
 	h, l, err := w.t.ranFor()
 	passed := time.Since(w.since)
 	if err = errors.Join(err, w.stats.Close()); err != nil || passed <= 0 {

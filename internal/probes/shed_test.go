@@ -47,7 +47,7 @@ func newShedder(t *testing.T, o probes.Options) *shedder {
 func (s *shedder) round() (map[string]account, []events.Call) {
 	s.t.Helper()
 	before := accounts(s.t, s.tr)
-	s.child.Say("")
+	s.child.Send("")
 	launched(s.child)
 	got := accounts(s.t, s.tr)
 	for name, a := range got {
@@ -137,7 +137,7 @@ func TestLeave(t *testing.T) {
 func TestWeigh(t *testing.T) {
 	t.Parallel()
 	s := newShedder(t, probes.Options{})
-	w, err := s.tr.Weigh()
+	w, err := s.tr.Measure()
 	if err != nil {
 		t.Fatal(err)
 	}

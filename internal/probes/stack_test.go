@@ -86,7 +86,7 @@ func addresses(t *testing.T, line string) (ips []uint64) {
 // innermost first.
 func callFrom(t *testing.T, child *testkit.Child, what string, depth, times int) []uint64 {
 	t.Helper()
-	child.Say(fmt.Sprintf("%s %d %d", what, depth, times))
+	child.Send(fmt.Sprintf("%s %d %d", what, depth, times))
 	return addresses(t, child.Line("called "))
 }
 

@@ -64,7 +64,7 @@ func TestTexts(t *testing.T) {
 					t.Fatal(err)
 				}
 				attach(t, tr, library, events.LibCuda)
-				child.Say("go")
+				child.Send("go")
 				if err := child.Wait(); err != nil {
 					t.Fatal(err)
 				}

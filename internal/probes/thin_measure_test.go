@@ -31,7 +31,7 @@ func TestThinningBesideAReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	attach(t, tr, library, events.LibCudart)
-	child.Say("go")
+	child.Send("go")
 	ended := make(chan error, 1)
 	go func() { ended <- child.Wait() }()
 	var saw sampled
@@ -97,7 +97,7 @@ func TestKeptCallsBesideAReader(t *testing.T) {
 		}
 		began := time.Now()
 		for _, child := range children {
-			child.Say("go")
+			child.Send("go")
 			go func() { ended <- child.Wait() }()
 		}
 		var saw sampled

@@ -53,7 +53,7 @@ func traced(t *testing.T, tr *probes.Tracer, library, program string, args ...st
 func pressure(t *testing.T, tr *probes.Tracer, library, program string, total int) *probes.Attached {
 	t.Helper()
 	child, a := traced(t, tr, library, program, fmt.Sprint("pressure=", total))
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestPressureWakes(t *testing.T) {
 	for range wakes {
 		// The ring is not drained meanwhile. A thread checks its fill level for one record in 16.
 		for used := uint64(0); used <= ring/2+4096; used = tr.Used() {
-			child.Say("")
+			child.Send("")
 			child.Line("called")
 		}
 		var used uint64
@@ -187,7 +187,7 @@ func TestFixedRate(t *testing.T) {
 			t.Fatal(err)
 		}
 		child, _ := traced(t, tr, library, program, "calls")
-		child.Say("go")
+		child.Send("go")
 		if err := child.Wait(); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestFullRing(t *testing.T) {
 			tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: 1, Rows: tt.rows})
 			child, _ := traced(t, tr, library, program, "syncs")
 			for range rounds {
-				child.Say("")
+				child.Send("")
 				child.Line("called")
 			}
 			saw, drops := drain(t, tr), dropped(t, tr)
@@ -229,7 +229,7 @@ func TestFullRing(t *testing.T) {
 			if n == 0 || drops[tt.reason] == 0 || uint64(n)+drops[tt.reason] != round*rounds {
 				t.Fatalf("%d records of %d calls, left out %v", n, round*rounds, drops)
 			}
-			child.Say("")
+			child.Send("")
 			child.Line("called")
 			child.CloseStdin()
 			if err := child.Wait(); err != nil {
@@ -270,7 +270,7 @@ func TestSampleOfThinnedCalls(t *testing.T) {
 	library, program := harm(t)
 	tr := tracer(t, probes.Options{SamplingRate: 2, Rows: ordinary(t, "cudaStreamSynchronize"), Stacks: probes.StacksSlow})
 	child, _ := traced(t, tr, library, program, "fast=20000")
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -68,26 +68,26 @@ type Tracer struct {
 		bpf.IngeroMaps
 		bpf.IngeroVariables
 	}
-	programs  map[string]*ebpf.Program
-	rows      []events.Row
-	mode      Mode
-	entry     bool
-	firstByte bool
-	ledger    bool
-	allWaits  bool
-	keepWaker time.Duration
-	noWakers  bool
-	rings     rings    // of calls, and of records that answers depend on
-	pressure  *wakeups // wake-ups of both rings
-	critical  *Ring    // of process events
-	lives     *wakeups // wake-ups of critical
-	base      []link.Link
-	hostNames []string      // host programs
-	hostLacks []tick.Report // unavailable host sources; mu
-	hostLinks []link.Link   // mu
-	hostLeft  bool          // host programs are shed; mu
-	hostBegun bool          // mu
-	clocks    *clocks       // nil: none; mu
+	programs     map[string]*ebpf.Program
+	rows         []events.Row
+	mode         Mode
+	entry        bool
+	firstByte    bool
+	ledger       bool
+	allWaits     bool
+	keepWaker    time.Duration
+	noWakers     bool
+	rings        rings    // of calls, and of records that answers depend on
+	pressure     *wakeups // wake-ups of both rings
+	critical     *Ring    // of process events
+	lives        *wakeups // wake-ups of critical
+	base         []link.Link
+	hostNames    []string      // host programs
+	hostLacks    []tick.Report // unavailable host sources; mu
+	hostLinks    []link.Link   // mu
+	hostDetached bool          // host programs are shed; mu
+	hostBegun    bool          // mu
+	clocks       *clocks       // nil: none; mu
 	// quickCounted is set if calls of quick rows are counted only.
 	quickCounted bool
 
@@ -129,10 +129,10 @@ func (t *Tracer) Mode() Mode { return t.mode }
 // Rows returns the traced rows; indices in [CountsRow] refer to it.
 func (t *Tracer) Rows() []events.Row { return t.rows }
 
-// ends names the programs of functions: one for both ends of a call, or two.
-type ends struct{ both, enter, exit string }
+// programPair names the programs of functions: one for both ends of a call, or two.
+type programPair struct{ both, enter, exit string }
 
-func (e ends) names() (out []string) {
+func (e programPair) names() (out []string) {
 	for _, n := range []string{e.both, e.enter, e.exit} {
 		if n != "" {
 			out = append(out, n)
@@ -141,21 +141,21 @@ func (e ends) names() (out []string) {
 	return out
 }
 
-// programsOf has the programs that each mode loads, for CUDA calls and for NVTX calls.
-var programsOf = map[Mode]struct{ calls, ranges ends }{
-	ModeSession: {ends{both: bpf.IngeroProgCallSession}, ends{both: bpf.IngeroProgRangeSession}},
-	ModeMulti: {ends{enter: bpf.IngeroProgCallEnterMulti, exit: bpf.IngeroProgCallExitMulti},
-		ends{enter: bpf.IngeroProgRangeEnterMulti, exit: bpf.IngeroProgRangeExitMulti}},
-	ModePerf: {ends{enter: bpf.IngeroProgCallEnter, exit: bpf.IngeroProgCallExit},
-		ends{enter: bpf.IngeroProgRangeEnterPerf, exit: bpf.IngeroProgRangeExitPerf}},
+// modePrograms has the programs that each mode loads, for CUDA calls and for NVTX calls.
+var modePrograms = map[Mode]struct{ calls, ranges programPair }{
+	ModeSession: {programPair{both: bpf.IngeroProgCallSession}, programPair{both: bpf.IngeroProgRangeSession}},
+	ModeMulti: {programPair{enter: bpf.IngeroProgCallEnterMulti, exit: bpf.IngeroProgCallExitMulti},
+		programPair{enter: bpf.IngeroProgRangeEnterMulti, exit: bpf.IngeroProgRangeExitMulti}},
+	ModePerf: {programPair{enter: bpf.IngeroProgCallEnter, exit: bpf.IngeroProgCallExit},
+		programPair{enter: bpf.IngeroProgRangeEnterPerf, exit: bpf.IngeroProgRangeExitPerf}},
 }
 
 // programsFor returns the programs for the functions of a library.
-func (t *Tracer) programsFor(lib events.Library) ends {
+func (t *Tracer) programsFor(lib events.Library) programPair {
 	if lib == events.LibNVTX {
-		return programsOf[t.mode].ranges
+		return modePrograms[t.mode].ranges
 	}
-	return programsOf[t.mode].calls
+	return modePrograms[t.mode].calls
 }
 
 func (t *Tracer) load(o Options) error {
@@ -180,7 +180,7 @@ func (t *Tracer) load(o Options) error {
 			return fmt.Errorf("set %s: %w", name, err)
 		}
 	}
-	for mode, p := range programsOf { // this kernel may not know the other modes' kinds
+	for mode, p := range modePrograms { // this kernel may not know the other modes' kinds
 		for _, n := range slices.Concat(p.calls.names(), p.ranges.names()) {
 			if mode != t.mode {
 				delete(spec.Programs, n)

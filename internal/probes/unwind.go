@@ -38,8 +38,8 @@ func inner(name string, bytes, entries int) *ebpf.MapSpec {
 
 const batch = 4096 // values per write
 
-// put writes values to an array, starting at an index.
-func put[V any](m *ebpf.Map, from int, values []V) error {
+// updateArray writes values to an array, starting at an index.
+func updateArray[V any](m *ebpf.Map, from int, values []V) error {
 	keys := make([]uint32, min(batch, len(values)))
 	for len(values) > 0 {
 		n := min(batch, len(values))
@@ -66,7 +66,7 @@ func (w *Walker) PutRules(from int, rules []unwind.Rule) error {
 	for i, r := range rules {
 		out[i] = unwindRule{Kind: uint8(r.Kind), Arg: r.Arg, CFA: r.CFA, FP: r.FP, RA: r.RA}
 	}
-	if err := put(w.Rules, from, out); err != nil {
+	if err := updateArray(w.Rules, from, out); err != nil {
 		return fmt.Errorf("write rules for unwinding: %w", err)
 	}
 	return nil
@@ -113,7 +113,7 @@ func newTable(words []uint32) (*ebpf.Map, error) {
 			part[i] = tableLine{}
 			copy(part[i][:], words[(at+i)*line:])
 		}
-		if err := put(m, at, part); err != nil {
+		if err := updateArray(m, at, part); err != nil {
 			return nil, errors.Join(err, m.Close())
 		}
 	}
@@ -145,7 +145,7 @@ func (w *Walker) PutMappings(slot uint32, id uint64, maps []unwind.Mapping) erro
 	}
 	m, err := ebpf.NewMap(inner("unwind_mapping", 32, len(out)))
 	if err == nil {
-		err = put(m, 0, out)
+		err = updateArray(m, 0, out)
 		if err == nil {
 			err = w.Mappings.Put(slot, m)
 		}

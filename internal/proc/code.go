@@ -19,14 +19,14 @@ const (
 
 // Code lists the executable mappings of the process that had a number at a time, by address: of
 // files, of memory without a file (no Path: code made at run time), and of the kernel ("[vdso]").
-// The error is ErrGone when that process has ended.
+// The error is ErrExited when that process has ended.
 func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
 	d, err := f.openPID(pid)
 	if err != nil {
 		return nil, err
 	}
 	defer d.close()
-	if err := f.was(d, at); err != nil {
+	if err := f.checkStart(d, at); err != nil {
 		return nil, err
 	}
 	var out []Mapping
@@ -38,14 +38,14 @@ func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
 	return out, err
 }
 
-// was returns ErrGone if the process started after a time, and so reuses the number.
-func (f FS) was(d pidDir, at time.Time) error {
+// checkStart returns ErrExited if the process started after a time, and so reuses the number.
+func (f FS) checkStart(d pidDir, at time.Time) error {
 	s, _, err := d.stat(nil)
 	if err != nil {
 		return err
 	}
 	if f.bootTime().Add(time.Duration(s.start) * userTick).After(at.Add(startSlack)) {
-		return fmt.Errorf("pid %d: %w", d.pid, ErrGone)
+		return fmt.Errorf("pid %d: %w", d.pid, ErrExited)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (f FS) OpenRoot(pid uint32) (*os.File, error) {
 	defer d.close()
 	fd, err := openRetry(d.fd, "root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, goneOr(pid, "open "+d.root+"/root", err)
+		return nil, exitedOr(pid, "open "+d.root+"/root", err)
 	}
 	return os.NewFile(uintptr(fd), d.root+"/root"), nil
 }

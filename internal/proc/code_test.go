@@ -34,12 +34,12 @@ func TestCode(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 	}
-	if _, err := (FS{}).Code(pid, now.Add(-time.Hour)); !errors.Is(err, ErrGone) {
+	if _, err := (FS{}).Code(pid, now.Add(-time.Hour)); !errors.Is(err, ErrExited) {
 		t.Errorf("before it was there: %v", err)
 	}
 	c.Signal(syscall.SIGKILL)
 	_ = c.Wait()
-	if _, err := (FS{}).Code(pid, now); !errors.Is(err, ErrGone) {
+	if _, err := (FS{}).Code(pid, now); !errors.Is(err, ErrExited) {
 		t.Errorf("when it had ended: %v", err)
 	}
 	at := slices.IndexFunc(list, func(m Mapping) bool { return filepath.Base(m.Path) == "cat" })
@@ -103,7 +103,7 @@ func TestOpenInContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := testkit.Start(t, testkit.Container(t, root, "/bin/cat"))
-	c.Say("hello")
+	c.Send("hello")
 	c.Line("hello") // it is in its own root
 	pid := uint32(c.PID())
 	if f, err := (FS{}).OpenIn(pid, "/tmp/own"); err != nil {

@@ -8,8 +8,8 @@
 //
 // The traced processes control much of what the package reads, so it trusts nothing: sizes are
 // capped, only regular files are opened, and a path counts only if it leads to the mapped inode. A
-// process that ends meanwhile is [ErrGone]. A blocking file system (FUSE, NFS) blocks the caller of
-// OpenMapped; nothing else here waits.
+// process that ends meanwhile is [ErrExited]. A blocking file system (FUSE, NFS) blocks the caller
+// of OpenMapped; nothing else here waits.
 //
 // The package attaches nothing. Only [MapWatcher] and [Meter] keep state between calls. Its callers
 // are session (the live source) and the check command.

@@ -60,7 +60,7 @@ func BuildID(r io.ReaderAt) (string, error) {
 	}
 	for i := range int(progs.count) {
 		var p [56]byte
-		if _, err := r.ReadAt(p[:], progs.at(i)); err != nil {
+		if _, err := r.ReadAt(p[:], progs.offset(i)); err != nil {
 			return "", fmt.Errorf("read program header %d: %w", i, err)
 		}
 		if le.Uint32(p[0:]) != ptNote {
@@ -78,8 +78,8 @@ type table struct {
 	size, count uint16
 }
 
-// at returns the offset of entry i. An overflow makes it negative, and the read fails.
-func (t table) at(i int) int64 { return int64(t.off + uint64(i)*uint64(t.size)) }
+// offset returns the offset of entry i. An overflow makes it negative, and the read fails.
+func (t table) offset(i int) int64 { return int64(t.off + uint64(i)*uint64(t.size)) }
 
 // checkSections refuses tables that are too large, since symbol readers read them whole.
 func checkSections(r io.ReaderAt, t table) error {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone means that the process ended while it was read.
-var ErrGone = errors.New("the process has ended")
+// ErrExited means that the process ended while it was read.
+var ErrExited = errors.New("the process has ended")
 
 // FS is a mounted proc file system. The zero value is /proc. Its methods are safe for concurrent
 // use.
@@ -67,7 +67,7 @@ func (f FS) openPID(pid uint32) (pidDir, error) {
 	path := f.path(strconv.FormatUint(uint64(pid), 10))
 	fd, err := openRetry(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
-		return pidDir{}, goneOr(pid, "open "+path, err)
+		return pidDir{}, exitedOr(pid, "open "+path, err)
 	}
 	return pidDir{fd: fd, root: path, pid: pid}, nil
 }
@@ -78,17 +78,17 @@ func (d pidDir) close() { unix.Close(d.fd) }
 func (d pidDir) read(name string, buf []byte, limit int) ([]byte, error) {
 	fd, err := openRetry(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK)
 	if err != nil {
-		return buf, goneOr(d.pid, "open "+d.root+"/"+name, err)
+		return buf, exitedOr(d.pid, "open "+d.root+"/"+name, err)
 	}
 	defer unix.Close(fd)
 	buf, err = readFD(fd, buf, limit)
 	if err != nil {
-		return buf, goneOr(d.pid, "read "+d.root+"/"+name, err)
+		return buf, exitedOr(d.pid, "read "+d.root+"/"+name, err)
 	}
 	return buf, nil
 }
 
-// alive returns ErrGone when the process has ended and been reaped.
+// alive returns ErrExited when the process has ended and been reaped.
 func (d pidDir) alive() error {
 	var b [1]byte
 	_, err := d.read("stat", b[:0], 1)
@@ -113,7 +113,7 @@ func (d pidDir) link(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(d.fd, name, buf)
 	if err != nil {
-		return "", goneOr(d.pid, "read link "+d.root+"/"+name, err)
+		return "", exitedOr(d.pid, "read link "+d.root+"/"+name, err)
 	}
 	return string(buf[:n]), nil
 }
@@ -161,10 +161,10 @@ func (f FS) readFile(limit int, buf []byte, elem ...string) ([]byte, error) {
 	return buf, nil
 }
 
-// goneOr replaces the kernel's errors for an ended process by ErrGone.
-func goneOr(pid uint32, doing string, err error) error {
+// exitedOr replaces the kernel's errors for an ended process by ErrExited.
+func exitedOr(pid uint32, doing string, err error) error {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("pid %d: %w", pid, ErrGone)
+		return fmt.Errorf("pid %d: %w", pid, ErrExited)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
 }

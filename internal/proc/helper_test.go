@@ -146,7 +146,7 @@ func startHelper(t testing.TB, change func(*exec.Cmd)) helper {
 
 // do sends a command to the helper and returns its answer.
 func (h helper) do(line string) string {
-	h.Say(line)
+	h.Send(line)
 	return strings.TrimSpace(strings.TrimPrefix(h.Line("ok"), "ok"))
 }
 

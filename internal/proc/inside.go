@@ -18,12 +18,12 @@ type Finder struct {
 	FS FS
 
 	mu    sync.Mutex
-	known map[content]held
+	known map[content]scanned
 	uses  map[named]map[string]Use
 }
 
-// held is the cached result for a file.
-type held struct {
+// scanned is the cached result for a file.
+type scanned struct {
 	libs    []events.Library // libraries of statics in the file
 	gpuCode bool
 }
@@ -87,7 +87,7 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 		}
 		h, err := c.hold(pid, m)
 		switch {
-		case errors.Is(err, ErrGone):
+		case errors.Is(err, ErrExited):
 			return in, err
 		case err != nil:
 			in.Skipped++
@@ -102,7 +102,7 @@ func (c *Finder) Look(pid uint32, names Names, have []Library) (Inside, error) {
 }
 
 // add adds the libraries of one file.
-func (in *Inside) add(m Mapping, h held, want []events.Library) {
+func (in *Inside) add(m Mapping, h scanned, want []events.Library) {
 	for _, lib := range want {
 		if slices.Contains(h.libs, lib) {
 			in.Libraries = append(in.Libraries, Library{Mapping: m, Lib: lib, Inside: true})
@@ -114,15 +114,15 @@ func (in *Inside) add(m Mapping, h held, want []events.Library) {
 }
 
 // hold searches a file, once per content.
-func (c *Finder) hold(pid uint32, m Mapping) (held, error) {
+func (c *Finder) hold(pid uint32, m Mapping) (scanned, error) {
 	file, _, err := c.FS.OpenMapped(pid, m)
 	if err != nil {
-		return held{}, err
+		return scanned{}, err
 	}
 	defer file.Close()
 	k, err := contentOf(file, m.Key)
 	if err != nil {
-		return held{}, err
+		return scanned{}, err
 	}
 	c.mu.Lock()
 	h, ok := c.known[k]
@@ -132,18 +132,18 @@ func (c *Finder) hold(pid uint32, m Mapping) (held, error) {
 	}
 	s, err := FindSymbols(file)
 	if err != nil {
-		return held{}, err
+		return scanned{}, err
 	}
 	h.gpuCode = s.GPUCode
 	for _, lib := range statics {
-		if s.Of(lib) > 0 {
+		if s.Count(lib) > 0 {
 			h.libs = append(h.libs, lib)
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= maxKnown {
-		c.known = map[content]held{}
+		c.known = map[content]scanned{}
 	}
 	c.known[k] = h
 	return h, nil

@@ -99,7 +99,7 @@ func Identify(path string) (Given, error) {
 	if err != nil {
 		return Given{}, fmt.Errorf("read %s: %w", path, err)
 	}
-	lib := s.mostOf()
+	lib := s.library()
 	if lib == 0 {
 		lib = stemOf([]byte(path))
 	}
@@ -123,8 +123,8 @@ var tracedFunctions = sync.OnceValue(func() map[string]events.Library {
 	return out
 })
 
-// Of returns the number of traced functions of a library.
-func (s *Symbols) Of(lib events.Library) (n int) {
+// Count returns the number of traced functions of a library.
+func (s *Symbols) Count(lib events.Library) (n int) {
 	for i := range s.Functions {
 		if tracedFunctions()[s.Functions[i].Name] == lib {
 			n++
@@ -133,11 +133,11 @@ func (s *Symbols) Of(lib events.Library) (n int) {
 	return n
 }
 
-// mostOf returns the library that most functions belong to, 0 if there are none.
-func (s *Symbols) mostOf() (lib events.Library) {
+// library returns the library that most functions belong to, 0 if there are none.
+func (s *Symbols) library() (lib events.Library) {
 	most := 0
 	for _, l := range libraryStems {
-		if n := s.Of(l.lib); n > most {
+		if n := s.Count(l.lib); n > most {
 			lib, most = l.lib, n
 		}
 	}

@@ -104,11 +104,11 @@ var mapBuffers = sync.Pool{New: func() any { b := make([]byte, 2*lineMax); retur
 func (d pidDir) eachMapping(fn func(*mapLine)) error {
 	fd, err := openRetry(d.fd, "maps", unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
-		return goneOr(d.pid, "open "+d.root+"/maps", err)
+		return exitedOr(d.pid, "open "+d.root+"/maps", err)
 	}
 	defer unix.Close(fd)
 	if err := eachMapLine(fd, fn); err != nil {
-		return goneOr(d.pid, "read "+d.root+"/maps", err)
+		return exitedOr(d.pid, "read "+d.root+"/maps", err)
 	}
 	return nil
 }

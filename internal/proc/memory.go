@@ -24,7 +24,7 @@ type Memory struct {
 	buf []byte
 }
 
-// Memory opens the memory of the process that had a number at a time. The error is ErrGone when
+// Memory opens the memory of the process that had a number at a time. The error is ErrExited when
 // that process has ended. Close it after use. It is not safe for concurrent use.
 func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 	d, err := f.openPID(pid)
@@ -32,12 +32,12 @@ func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 		return nil, err
 	}
 	defer d.close()
-	if err := f.was(d, at); err != nil { // the number may have been reused
+	if err := f.checkStart(d, at); err != nil { // the number may have been reused
 		return nil, err
 	}
 	fd, err := openRetry(d.fd, "mem", unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
-		return nil, goneOr(pid, "open "+d.root+"/mem", err)
+		return nil, exitedOr(pid, "open "+d.root+"/mem", err)
 	}
 	return &Memory{f: os.NewFile(uintptr(fd), d.root+"/mem"), pid: pid, buf: make([]byte, 512)}, nil
 }
@@ -46,7 +46,7 @@ func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 func (m *Memory) Close() error { return m.f.Close() }
 
 // Text returns the bytes at an address up to a zero byte, valid until the next call. The error is
-// ErrGone when the memory is gone, and io.EOF if the address is unmapped, or has no zero within
+// ErrExited when the memory is gone, and io.EOF if the address is unmapped, or has no zero within
 // limit bytes.
 func (m *Memory) Text(at uint64, limit int) ([]byte, error) {
 	if at > math.MaxInt64 {
@@ -63,7 +63,7 @@ func (m *Memory) Text(at uint64, limit int) ([]byte, error) {
 		}
 		switch {
 		case errors.Is(err, io.EOF) && got == 0: // mem returns this after the memory has gone
-			return nil, fmt.Errorf("pid %d: %w", m.pid, ErrGone)
+			return nil, fmt.Errorf("pid %d: %w", m.pid, ErrExited)
 		case err != nil, n == limit:
 			return nil, io.EOF
 		}

@@ -66,7 +66,7 @@ func TestMemory(t *testing.T) {
 func TestMemoryOfTheDead(t *testing.T) {
 	c := testkit.Start(t, exec.Command("sleep", "600"))
 	pid := uint32(c.PID())
-	if _, err := (FS{}).Memory(pid, time.Now().Add(-time.Hour)); !errors.Is(err, ErrGone) {
+	if _, err := (FS{}).Memory(pid, time.Now().Add(-time.Hour)); !errors.Is(err, ErrExited) {
 		t.Errorf("an hour before its start: %v", err)
 	}
 	m, err := FS{}.Memory(pid, time.Now())
@@ -76,10 +76,10 @@ func TestMemoryOfTheDead(t *testing.T) {
 	defer func() { _ = m.Close() }()
 	c.Signal(syscall.SIGKILL)
 	_ = c.Wait() // reports that it was killed
-	if _, err := m.Text(4096, 100); !errors.Is(err, ErrGone) {
+	if _, err := m.Text(4096, 100); !errors.Is(err, ErrExited) {
 		t.Errorf("its memory: %v", err)
 	}
-	if _, err := (FS{}).Memory(pid, time.Now()); !errors.Is(err, ErrGone) {
+	if _, err := (FS{}).Memory(pid, time.Now()); !errors.Is(err, ErrExited) {
 		t.Errorf("when it has ended: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func (f FS) ThreadPID(pid, tid uint32) (uint32, error) {
 	name := []string{strconv.FormatUint(uint64(pid), 10), "task", strconv.FormatUint(uint64(tid), 10), "status"}
 	buf, err := f.readFile(maxSmall, nil, name...)
 	if err != nil {
-		return 0, goneOr(pid, "read "+f.path(name...), err)
+		return 0, exitedOr(pid, "read "+f.path(name...), err)
 	}
 	st, err := parseStatus(buf)
 	if err != nil {
@@ -53,7 +53,7 @@ func (f FS) ThreadCalled(pid, own uint32) (uint32, error) {
 	}
 	dir, err := os.Open(f.path(strconv.FormatUint(uint64(pid), 10), "task"))
 	if err != nil {
-		return 0, goneOr(pid, "threads", err)
+		return 0, exitedOr(pid, "threads", err)
 	}
 	defer func() { _ = dir.Close() }() // read only
 	names, _ := dir.Readdirnames(maxNames)
@@ -66,7 +66,7 @@ func (f FS) ThreadCalled(pid, own uint32) (uint32, error) {
 			return uint32(tid), nil
 		}
 	}
-	return 0, fmt.Errorf("pid %d has no thread whose own PID is %d: %w", pid, own, ErrGone)
+	return 0, fmt.Errorf("pid %d has no thread whose own PID is %d: %w", pid, own, ErrExited)
 }
 
 // HostPIDs reports whether the agent and this proc file system use the host's process numbers, as

@@ -66,7 +66,7 @@ func (p *Process) NSPID() uint32 {
 	return p.NSPIDs[len(p.NSPIDs)-1]
 }
 
-// Process reads the facts about one process. The error is ErrGone if it does not exist or ends
+// Process reads the facts about one process. The error is ErrExited if it does not exist or ends
 // meanwhile.
 func (f FS) Process(pid uint32) (Process, error) {
 	d, err := f.openPID(pid)

@@ -79,7 +79,7 @@ func TestProcessInPIDNamespace(t *testing.T) {
 	if tid, err := (FS{}).ThreadCalled(h.pid, 1); tid != h.pid || err != nil {
 		t.Errorf("the thread that calls itself 1 is %d, %v, want %d", tid, err, h.pid)
 	}
-	if tid, err := (FS{}).ThreadCalled(h.pid, 1<<22); !errors.Is(err, ErrGone) {
+	if tid, err := (FS{}).ThreadCalled(h.pid, 1<<22); !errors.Is(err, ErrExited) {
 		t.Errorf("a thread that is not there is %d, %v", tid, err)
 	}
 	if got := h.do("ownpids"); got != fmt.Sprintf("[%d 1]", h.pid) {
@@ -134,8 +134,8 @@ func TestGone(t *testing.T) {
 		"facts, in the middle": func() error { _, err := fs.facts(d, &status{}, nil); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := ask(); !errors.Is(err, ErrGone) {
-				t.Errorf("error = %v, want ErrGone", err)
+			if err := ask(); !errors.Is(err, ErrExited) {
+				t.Errorf("error = %v, want ErrExited", err)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 	if buf, err = d.read("cmdline", buf[:0], maxCmdline); err != nil {
 		return nil, err
 	}
-	buf = whole(buf, maxCmdline)
+	buf = dropTruncated(buf, maxCmdline)
 	if len(buf) > 0 {
 		p.Args = strings.Split(strings.TrimSuffix(string(buf), "\x00"), "\x00")
 	}
@@ -46,13 +46,13 @@ func (f FS) Program(pid uint32, vars []string) (*Program, error) {
 	if buf, err = d.read("environ", buf[:0], maxEnviron); err != nil {
 		return p, err
 	}
-	p.Vars = pick(whole(buf, maxEnviron), vars)
+	p.Vars = pick(dropTruncated(buf, maxEnviron), vars)
 	return p, nil
 }
 
-// whole drops the string that the read limit truncated: half a value is another value, and half a
-// secret may not be recognized as one.
-func whole(b []byte, limit int) []byte {
+// dropTruncated drops the string that the read limit truncated: half a value is another value, and
+// half a secret may not be recognized as one.
+func dropTruncated(b []byte, limit int) []byte {
 	if len(b) < limit {
 		return b
 	}

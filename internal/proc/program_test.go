@@ -62,7 +62,7 @@ func TestWhole(t *testing.T) {
 		{"a\x00b", "a\x00b"}, {"abc\x00", "abc\x00"}, // shorter than the limit
 		{"a\x00b\x00c", "a\x00b\x00"}, {"abcde", ""}, {"ab\x00d\x00", "ab\x00d\x00"},
 	} {
-		if got := string(whole([]byte(tt.in), 5)); got != tt.want {
+		if got := string(dropTruncated([]byte(tt.in), 5)); got != tt.want {
 			t.Errorf("%q became %q, want %q", tt.in, got, tt.want)
 		}
 	}

@@ -31,7 +31,7 @@ func (f FS) Scan(ctx context.Context, sel Selector, names Names) ([]Process, err
 		}
 		p, err := s.look(pid)
 		switch {
-		case errors.Is(err, ErrGone) || errors.Is(err, errNotSelected) || isDenied(err):
+		case errors.Is(err, ErrExited) || errors.Is(err, errNotSelected) || isDenied(err):
 		case err != nil:
 			return nil, err
 		default:

@@ -22,8 +22,8 @@ func TestFindSymbolsInNVIDIALibraries(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := stemOf([]byte(path))
-		if s.mostOf() != want || len(s.Functions) < 300 {
-			t.Errorf("%s: %d functions, most of %v, want 300 of %v", path, len(s.Functions), s.mostOf(), want)
+		if s.library() != want || len(s.Functions) < 300 {
+			t.Errorf("%s: %d functions, most of %v, want 300 of %v", path, len(s.Functions), s.library(), want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadAt reads memory at an address. The error is ErrGone when the memory is gone, and
+// ReadAt reads memory at an address. The error is ErrExited when the memory is gone, and
 // io.ErrUnexpectedEOF if part of it is unreadable. Unlike Text it is safe for concurrent use.
 func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	n, err := m.f.ReadAt(b, at)
@@ -16,7 +16,7 @@ func (m *Memory) ReadAt(b []byte, at int64) (int, error) {
 	case err == nil:
 		return n, nil
 	case errors.Is(err, io.EOF) && n == 0:
-		return 0, fmt.Errorf("pid %d: %w", m.pid, ErrGone)
+		return 0, fmt.Errorf("pid %d: %w", m.pid, ErrExited)
 	case errors.Is(err, unix.EIO), errors.Is(err, io.EOF):
 		return n, io.ErrUnexpectedEOF
 	}
@@ -37,7 +37,7 @@ func (v VM) ReadAt(b []byte, at int64) (int, error) {
 	n, err := unix.ProcessVMReadv(int(v), local, []unix.RemoteIovec{{Base: uintptr(at), Len: len(b)}}, 0)
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return 0, fmt.Errorf("pid %d: %w", v, ErrGone)
+		return 0, fmt.Errorf("pid %d: %w", v, ErrExited)
 	case errors.Is(err, unix.EFAULT), err == nil && n < len(b):
 		return max(n, 0), io.ErrUnexpectedEOF
 	}

@@ -154,7 +154,7 @@ func TestWatchMapsOfLoader(t *testing.T) {
 func someLibrary(t *testing.T) string {
 	t.Helper()
 	c := testkit.Start(t, exec.Command("/bin/cat"))
-	c.Say("up")
+	c.Send("up")
 	c.Line("up")
 	maps, err := FS{}.Maps(uint32(c.PID()), true)
 	if err != nil {

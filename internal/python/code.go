@@ -8,9 +8,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// Told is the kernel's record of a code object, sent before the first stack that contains it:
+// CodeRecord is the kernel's record of a code object, sent before the first stack that contains it:
 // struct py_code_record of bpf/pyabi.h.
-type Told struct {
+type CodeRecord struct {
 	PID, Epoch uint32
 	Code       uint64
 	Mark       uint32
@@ -22,37 +22,37 @@ type Told struct {
 }
 
 const (
-	toldBytes = 808 // sizeof(struct py_code_record)
-	toldName  = 40
-	toldFile  = toldName + 256
-	toldEnd   = toldFile + 512
+	codeRecordBytes = 808 // sizeof(struct py_code_record)
+	codeRecordName  = 40
+	codeRecordFile  = codeRecordName + 256
+	codeRecordEnd   = codeRecordFile + 512
 )
 
-var errTold = errors.New("truncated record of a code object")
+var errCodeRecord = errors.New("truncated record of a code object")
 
-// ParseTold parses a code object record of the kernel.
-func ParseTold(b []byte) (Told, error) {
-	if len(b) < toldBytes {
-		return Told{}, fmt.Errorf("%w: %d bytes", errTold, len(b))
+// ParseCodeRecord parses a code object record of the kernel.
+func ParseCodeRecord(b []byte) (CodeRecord, error) {
+	if len(b) < codeRecordBytes {
+		return CodeRecord{}, fmt.Errorf("%w: %d bytes", errCodeRecord, len(b))
 	}
 	le := binary.LittleEndian
-	t := Told{PID: le.Uint32(b[4:]), Code: le.Uint64(b[8:]), Mark: le.Uint32(b[16:]), Epoch: le.Uint32(b[20:]),
+	t := CodeRecord{PID: le.Uint32(b[4:]), Code: le.Uint64(b[8:]), Mark: le.Uint32(b[16:]), Epoch: le.Uint32(b[20:]),
 		first: int32(le.Uint32(b[24:])), pairs: b[1]&flagLasti != 0}
 	size := int(le.Uint32(b[28:]))
-	if size > len(b)-toldBytes {
-		return Told{}, fmt.Errorf("%w: %d bytes of lines", errTold, size)
+	if size > len(b)-codeRecordBytes {
+		return CodeRecord{}, fmt.Errorf("%w: %d bytes of lines", errCodeRecord, size)
 	}
 	if size > 0 {
-		t.lines = append([]byte(nil), b[toldBytes:toldBytes+size]...)
+		t.lines = append([]byte(nil), b[codeRecordBytes:codeRecordBytes+size]...)
 	}
 	for _, s := range []struct {
 		to       *string
 		head, at int
 		room     int
-	}{{&t.name, 32, toldName, toldFile - toldName}, {&t.file, 36, toldFile, toldEnd - toldFile}} {
+	}{{&t.name, 32, codeRecordName, codeRecordFile - codeRecordName}, {&t.file, 36, codeRecordFile, codeRecordEnd - codeRecordFile}} {
 		n, kind, cut := int(le.Uint16(b[s.head:])), b[s.head+2], b[s.head+3] != 0
 		if n > s.room {
-			return Told{}, fmt.Errorf("%w: %d bytes of a name", errTold, n)
+			return CodeRecord{}, fmt.Errorf("%w: %d bytes of a name", errCodeRecord, n)
 		}
 		text, err := decodeText(b[s.at:s.at+n], kind, cut)
 		t.partly = t.partly || err != nil || cut
@@ -82,16 +82,16 @@ func (c *code) bytes() int { return len(c.file) + len(c.name) + len(c.lines) + 9
 // holds at most limit bytes. Beyond them it evicts the code objects of the least recently used
 // process, and reads them from the process again when needed.
 type Codes struct {
-	limit, held int
-	clock       uint64
-	processes   map[uint32]*codesOf
-	open        func(pid uint32) (Reader, func(), error)
+	limit, bytes int
+	clock        uint64
+	processes    map[uint32]*processCodes
+	open         func(pid uint32) (Reader, func(), error)
 }
 
-type codesOf struct {
+type processCodes struct {
 	layout Layout
 	known  map[codeKey]*code
-	held   int
+	bytes  int
 	used   uint64
 }
 
@@ -99,7 +99,7 @@ type codesOf struct {
 // read code objects that the kernel did not send; it may be nil. Its second result closes the
 // memory.
 func NewCodes(limit int, open func(pid uint32) (Reader, func(), error)) *Codes {
-	return &Codes{limit: limit, processes: map[uint32]*codesOf{}, open: open}
+	return &Codes{limit: limit, processes: map[uint32]*processCodes{}, open: open}
 }
 
 // Know sets the interpreter of a process, so that code objects without a record can be read.
@@ -113,7 +113,7 @@ func (c *Codes) Fork(parent, child uint32) {
 }
 
 // Learn adds a code object from a record.
-func (c *Codes) Learn(t Told) {
+func (c *Codes) Learn(t CodeRecord) {
 	p := c.process(t.PID)
 	key := codeKey{t.Code, t.Mark, t.Epoch}
 	if t.partly || t.lines == nil {
@@ -126,10 +126,10 @@ func (c *Codes) Learn(t Told) {
 }
 
 // process returns the entry of a process, and creates it if necessary.
-func (c *Codes) process(pid uint32) *codesOf {
+func (c *Codes) process(pid uint32) *processCodes {
 	p := c.processes[pid]
 	if p == nil {
-		p = &codesOf{known: map[codeKey]*code{}}
+		p = &processCodes{known: map[codeKey]*code{}}
 		c.processes[pid] = p
 	}
 	c.clock++
@@ -137,23 +137,23 @@ func (c *Codes) process(pid uint32) *codesOf {
 	return p
 }
 
-func (c *Codes) add(p *codesOf, key codeKey, x *code) {
+func (c *Codes) add(p *processCodes, key codeKey, x *code) {
 	if old := p.known[key]; old != nil {
-		c.held -= old.bytes()
-		p.held -= old.bytes()
+		c.bytes -= old.bytes()
+		p.bytes -= old.bytes()
 	}
 	p.known[key] = x
-	c.held += x.bytes()
-	p.held += x.bytes()
-	for c.held > c.limit {
+	c.bytes += x.bytes()
+	p.bytes += x.bytes()
+	for c.bytes > c.limit {
 		oldest := p
 		for _, q := range c.processes {
-			if q.held > 0 && q.used < oldest.used {
+			if q.bytes > 0 && q.used < oldest.used {
 				oldest = q
 			}
 		}
-		c.held -= oldest.held
-		oldest.held, oldest.known = 0, map[codeKey]*code{}
+		c.bytes -= oldest.bytes
+		oldest.bytes, oldest.known = 0, map[codeKey]*code{}
 		if oldest == p {
 			break
 		}
@@ -163,13 +163,13 @@ func (c *Codes) add(p *codesOf, key codeKey, x *code) {
 // Forget drops the entry of a process that has ended or called exec.
 func (c *Codes) Forget(pid uint32) {
 	if p := c.processes[pid]; p != nil {
-		c.held -= p.held
+		c.bytes -= p.bytes
 		delete(c.processes, pid)
 	}
 }
 
-// Held returns the number of bytes held, and the number of processes.
-func (c *Codes) Held() (bytes, processes int) { return c.held, len(c.processes) }
+// Size returns the number of bytes held, and the number of processes.
+func (c *Codes) Size() (bytes, processes int) { return c.bytes, len(c.processes) }
 
 // PyFrame is a Python frame with its name.
 type PyFrame struct {
@@ -217,13 +217,13 @@ func (c *Codes) Resolve(pid, epoch uint32, stack []Frame) []PyFrame {
 	return out
 }
 
-var errGone = errors.New("the code object was freed")
+var errEvicted = errors.New("the code object was freed")
 
 // read reads a code object from its process. It checks the mark before and after reading, to reject
 // another object at the same address.
 func (c *Codes) read(pid uint32, l *Layout, key codeKey) (*code, error) {
 	if c.open == nil || l.CoBytes == 0 {
-		return nil, errGone
+		return nil, errEvicted
 	}
 	r, done, err := c.open(pid)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *Codes) read(pid uint32, l *Layout, key codeKey) (*code, error) {
 	m := memory{r}
 	o, ok := m.code(l, key.at)
 	if !ok || m.mark(l, o) != key.mark {
-		return nil, errGone
+		return nil, errEvicted
 	}
 	x := &code{first: int32(o.half(l.CoFirst)), pairs: l.Flags&flagLasti != 0}
 	if x.file, err = m.text(o.word(l.CoFile), l); err != nil {
@@ -246,7 +246,7 @@ func (c *Codes) read(pid uint32, l *Layout, key codeKey) (*code, error) {
 		return nil, err
 	}
 	if o, ok = m.code(l, key.at); !ok || m.mark(l, o) != key.mark {
-		return nil, errGone
+		return nil, errEvicted
 	}
 	return x, nil
 }

@@ -58,12 +58,12 @@ func FuzzPublished(f *testing.F) {
 
 // An invalid kernel record is an error, or parses.
 func FuzzTold(f *testing.F) {
-	b := make([]byte, toldBytes+8)
+	b := make([]byte, codeRecordBytes+8)
 	b[28], b[34], b[38] = 8, 1, 2
 	f.Add(b)
-	f.Add(b[:toldBytes])
+	f.Add(b[:codeRecordBytes])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		told, err := ParseTold(b)
+		told, err := ParseCodeRecord(b)
 		if err != nil {
 			return
 		}
@@ -122,8 +122,8 @@ func TestCodesAreBounded(t *testing.T) {
 	c := NewCodes(limit, nil)
 	for i := range 200_000 {
 		pid := uint32(i/100 + 1)
-		c.Learn(Told{PID: pid, Epoch: 1, Code: uint64(i * 8), Mark: uint32(i), name: "f", file: "a.py", lines: []byte{0}})
-		if held, _ := c.Held(); held > limit {
+		c.Learn(CodeRecord{PID: pid, Epoch: 1, Code: uint64(i * 8), Mark: uint32(i), name: "f", file: "a.py", lines: []byte{0}})
+		if held, _ := c.Size(); held > limit {
 			t.Fatalf("%d bytes are held, the limit is %d", held, limit)
 		}
 		if i%100 == 99 && pid > 50 {
@@ -140,7 +140,7 @@ func TestCodesAreBounded(t *testing.T) {
 	for pid := range uint32(3000) {
 		c.Forget(pid)
 	}
-	if held, processes := c.Held(); held != 0 || processes != 0 {
+	if held, processes := c.Size(); held != 0 || processes != 0 {
 		t.Errorf("%d bytes of %d processes are held of none", held, processes)
 	}
 }
@@ -149,8 +149,8 @@ func TestCodesAreBounded(t *testing.T) {
 // before its interpreter was sent to the kernel again.
 func TestCodesStay(t *testing.T) {
 	c := NewCodes(1<<20, nil)
-	main := func(epoch uint32) Told {
-		return Told{PID: 7, Epoch: epoch, Code: 8, Mark: 5, name: "main", file: "train.py", lines: []byte{0}}
+	main := func(epoch uint32) CodeRecord {
+		return CodeRecord{PID: 7, Epoch: epoch, Code: 8, Mark: 5, name: "main", file: "train.py", lines: []byte{0}}
 	}
 	named := func(epoch uint32) string {
 		return c.Resolve(7, epoch, []Frame{{Code: 8, Mark: 5}})[0].Frame.Func

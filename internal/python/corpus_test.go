@@ -29,7 +29,7 @@ func TestKernelStacks(t *testing.T) {
 				t.Errorf("version = %s, want %s", p.Version, version)
 			}
 			k.tell(c.PID(), p)
-			c.Say("go")
+			c.Send("go")
 			pid, err := strconv.Atoi(strings.TrimPrefix(c.Line("spawned "), "spawned "))
 			if err != nil {
 				t.Fatal(err)
@@ -43,7 +43,7 @@ func TestKernelStacks(t *testing.T) {
 			want := testkit.PythonTruth(t, dir)
 			k.wait(len(want))
 			compare(t, k, want)
-			c.Say("end")
+			c.Send("end")
 		})
 	}
 }

@@ -107,18 +107,18 @@ func (d described) complete() bool {
 
 // objects reports whether frames are objects: up to 3.10.
 func (d described) objects() bool {
-	_, ok := d.at("thread", "frame")
+	_, ok := d.offset("thread", "frame")
 	return ok
 }
 
 // cframes reports whether thread states reach their frame through a cframe: 3.11, 3.12.
 func (d described) cframes() bool {
-	_, ok := d.at("thread", "cframe")
+	_, ok := d.offset("thread", "cframe")
 	return ok && !d.objects()
 }
 
-// at returns the offset of a member, adding up the offsets of nested structures.
-func (d described) at(name string, members ...string) (uint16, bool) {
+// offset returns the offset of a member, adding up the offsets of nested structures.
+func (d described) offset(name string, members ...string) (uint16, bool) {
 	s := d[name]
 	sum := int64(0)
 	for i, m := range members {
@@ -156,7 +156,7 @@ func plain(t dwarf.Type) dwarf.Type {
 // first returns the offset of the first path that exists.
 func (d described) first(name string, paths ...string) (uint16, bool) {
 	for _, p := range paths {
-		if off, ok := d.at(name, strings.Split(p, ".")...); ok {
+		if off, ok := d.offset(name, strings.Split(p, ".")...); ok {
 			return off, true
 		}
 	}
@@ -210,9 +210,9 @@ func (d described) offsets() (offsets, error) {
 // gil finds the offset of the GIL.
 func (d described) gil(o *offsets) {
 	if off, ok := d.first("runtime", "ceval.gil"); ok {
-		o.gil, o.gilAt = off, gilInRuntime
+		o.gil, o.gilLocation = off, gilInRuntime
 	} else if off, ok := d.first("interp", "ceval.gil"); ok {
-		o.gil, o.gilAt = off, gilByPointer
+		o.gil, o.gilLocation = off, gilByPointer
 	}
 }
 
@@ -229,7 +229,7 @@ func (d described) frame(l *Layout, take func(to *uint16, name string, paths ...
 		take(&l.FPrev, "frame", "previous")
 		take(&l.FInstr, "frame", "instr_ptr", "prev_instr")
 		take(&l.FOwner, "frame", "owner")
-		if _, ok := d.at("frame", "is_entry"); ok {
+		if _, ok := d.offset("frame", "is_entry"); ok {
 			l.Flags |= flagEntry
 		}
 		l.CoBytes = l.CoCode - 8

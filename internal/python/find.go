@@ -103,8 +103,8 @@ func (t Target) inFile(mapped []proc.Mapping, m proc.Mapping) (*Process, error) 
 
 // slowSource is a source of offsets for when no faster one fits.
 type slowSource struct {
-	is  Source
-	ask func() (offsets, error)
+	source Source
+	find   func() (offsets, error)
 }
 
 // settle finds the offsets that fit. hint is the version, if known.
@@ -125,18 +125,18 @@ func (p *Process) settle(m memory, hint Version, slow []slowSource) error {
 		return err
 	}
 	for _, source := range slow {
-		o, wrong := source.ask()
+		o, wrong := source.find()
 		if errors.Is(wrong, errNoSource) {
 			continue
 		}
-		p.Version, p.Source, p.off = hint, source.is, o
+		p.Version, p.Source, p.off = hint, source.source, o
 		if wrong == nil {
 			wrong = m.verify(&p.Facts, o)
 		}
 		if wrong == nil {
 			return nil
 		}
-		err = errors.Join(err, fmt.Errorf("by its %s: %w", source.is, wrong))
+		err = errors.Join(err, fmt.Errorf("by its %s: %w", source.source, wrong))
 	}
 	return err
 }

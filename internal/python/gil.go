@@ -44,7 +44,7 @@ func (w *Walker) GILs() ([]GIL, error) {
 	seen := map[uint64]bool{}
 	for _, t := range threads {
 		at := t.interp + uint64(off.gil)
-		switch off.gilAt {
+		switch off.gilLocation {
 		case gilInRuntime:
 			at = f.Runtime + uint64(off.gil)
 		case gilByPointer:

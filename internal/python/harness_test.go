@@ -60,7 +60,7 @@ type kernel struct {
 	stacks []stack
 	seen   func(stack)
 	known  map[uint32]*python.Process
-	told   []python.Told
+	told   []python.CodeRecord
 	bad    []error
 }
 
@@ -140,7 +140,7 @@ func (k *kernel) take(b []byte) {
 	defer k.mu.Unlock()
 	le := binary.LittleEndian
 	if b[0] != 0 { // 0 is a stack of testdata/walk.bpf.c
-		told, err := python.ParseTold(b)
+		told, err := python.ParseCodeRecord(b)
 		if err != nil {
 			k.bad = append(k.bad, err)
 			return

@@ -20,7 +20,7 @@ func TestSubinterpreters(t *testing.T) {
 	c.Line("ready")
 	p, _ := find(t, c.PID())
 	k.tell(c.PID(), p)
-	c.Say("go")
+	c.Send("go")
 	c.Line("done")
 	testkit.Eventually(t, "five stacks", func() bool { return len(k.all()) >= 5 })
 	codes := k.codes()

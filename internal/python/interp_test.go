@@ -42,7 +42,7 @@ func benchmarkWalk(b *testing.B, version, program, lib string, depth int) {
 		p, _ := find(b, c.PID())
 		k.tell(c.PID(), p)
 	}
-	c.Say(fmt.Sprint(max(depth, 2), " ", b.N))
+	c.Send(fmt.Sprint(max(depth, 2), " ", b.N))
 	var ns int
 	if _, err := fmt.Sscanf(c.Line("took"), "took %d", &ns); err != nil {
 		b.Fatal(err)

@@ -41,18 +41,18 @@ type Layout struct {
 // offsets is a Layout, and the offsets that only user space uses.
 type offsets struct {
 	Layout
-	tsNative uint16 // native_thread_id, 0: none
-	gil      uint16 // offset of the lock
-	gilAt    gilAt
+	tsNative    uint16 // native_thread_id, 0: none
+	gil         uint16 // offset of the lock
+	gilLocation gilLocation
 }
 
-// gilAt is the structure that the lock's offset refers to.
-type gilAt uint8
+// gilLocation is the structure that the lock's offset refers to.
+type gilLocation uint8
 
 const (
-	gilInRuntime gilAt = iota // the lock is in _PyRuntimeState
-	gilInInterp               // the lock is in PyInterpreterState: 3.12
-	gilByPointer              // PyInterpreterState has a pointer to the lock: 3.13
+	gilInRuntime gilLocation = iota // the lock is in _PyRuntimeState
+	gilInInterp                     // the lock is in PyInterpreterState: 3.12
+	gilByPointer                    // PyInterpreterState has a pointer to the lock: 3.13
 )
 
 // Version is a CPython version: 3.12 is {3, 12}.
@@ -97,7 +97,7 @@ var byVersion = map[Version]offsets{
 			CoBytes: 184, CoCode: 192, CoVersion: 92, CoFirst: 68, CoFile: 112, CoName: 120, CoQualname: 128, CoLines: 136,
 			StrASCII: 40, StrCompact: 56,
 		},
-		tsNative: 144, gil: 1040, gilAt: gilInInterp,
+		tsNative: 144, gil: 1040, gilLocation: gilInInterp,
 	},
 }
 

@@ -30,8 +30,8 @@ func (m memory) word(at uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// is reports whether an object's type has a name.
-func (m memory) is(object uint64, want string) bool {
+// hasType reports whether an object's type has a name.
+func (m memory) hasType(object uint64, want string) bool {
 	t, err := m.word(object + typeOf)
 	if err != nil {
 		return false

@@ -20,8 +20,8 @@ var probeScript string
 // addresses. It runs in a jail, as the user of the traced process. A Prober is safe for concurrent
 // use. It probes each file once, or a few times if the copy times out on a busy machine.
 type Prober struct {
-	mu    sync.Mutex
-	asked map[proc.Key]answer
+	mu      sync.Mutex
+	results map[proc.Key]answer
 }
 
 type answer struct {
@@ -43,18 +43,18 @@ func (p *Prober) offsets(t Target, mapped []proc.Mapping, m proc.Mapping, image 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	a := p.asked[m.Key]
+	a := p.results[m.Key]
 	if a.asked > 0 && a.err == nil || a.asked == maxTries {
 		return a.offsets, a.err
 	}
 	o, err := probe(t, mapped, m, image, v)
-	if errors.Is(err, proc.ErrGone) { // says nothing about the file
+	if errors.Is(err, proc.ErrExited) { // says nothing about the file
 		return o, err
 	}
-	if p.asked == nil || len(p.asked) >= maxAsked {
-		p.asked = map[proc.Key]answer{}
+	if p.results == nil || len(p.results) >= maxAsked {
+		p.results = map[proc.Key]answer{}
 	}
-	p.asked[m.Key] = answer{o, err, a.asked + 1}
+	p.results[m.Key] = answer{o, err, a.asked + 1}
 	return o, err
 }
 
@@ -87,7 +87,7 @@ func probe(t Target, mapped []proc.Mapping, m proc.Mapping, image *image, v Vers
 	if err != nil {
 		return offsets{}, err
 	}
-	o, err := ask(t.FS, j, m, image, v)
+	o, err := runProbe(t.FS, j, m, image, v)
 	if words := j.End(); err != nil && words != "" {
 		err = fmt.Errorf("%w (%s)", err, strings.TrimSpace(words))
 	}
@@ -108,9 +108,9 @@ func interpreter(mapped []proc.Mapping, program string) (proc.Mapping, error) {
 	return proc.Mapping{}, fmt.Errorf("%w: %s is not called python, so ingero does not run a copy", ErrMismatch, program)
 }
 
-// ask reads what the copy prints, and finds the offsets in its memory.
-func ask(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (offsets, error) {
-	var s said
+// runProbe reads what the copy prints, and finds the offsets in its memory.
+func runProbe(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Version) (offsets, error) {
+	var s probeOutput
 	for {
 		line, err := j.Line()
 		if err != nil {

@@ -91,8 +91,8 @@ func TestProber(t *testing.T) {
 			if found.off != want {
 				t.Errorf("got  %+v\nwant %+v", found.off, want)
 			}
-			if found.Source != SourceProbe || len(target.Prober.asked) != 1 {
-				t.Errorf("by %s, %d files asked", found.Source, len(target.Prober.asked))
+			if found.Source != SourceProbe || len(target.Prober.results) != 1 {
+				t.Errorf("by %s, %d files asked", found.Source, len(target.Prober.results))
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func TestProberRunsPythonAlone(t *testing.T) {
 		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "does not run a copy") {
 			t.Errorf("got %v", err)
 		}
-		if got, want := p.asked[mapped[0].Key].asked, min(i+1, maxTries); got != want {
+		if got, want := p.results[mapped[0].Key].asked, min(i+1, maxTries); got != want {
 			t.Errorf("after %d questions the file was asked %d times, want %d", i+1, got, want)
 		}
 	}

@@ -54,7 +54,7 @@ func parsePublished(b []byte) (v Version, o offsets, ok bool, err error) {
 	o.CoVersion = o.CoFirst + versionApart
 	o.CoBytes = o.CoCode - 8
 	o.tsNative = get(at.thread, 6)
-	o.gil, o.gilAt = get(at.interp, at.gil), gilByPointer
+	o.gil, o.gilLocation = get(at.interp, at.gil), gilByPointer
 	if word(at.thread+1) != 0 || word(at.thread+2) != tsNext || word(at.thread+3) != tsInterp {
 		bad = fmt.Errorf("%w: CPython %s has a different kind of thread state", ErrMismatch, v)
 	}

@@ -41,7 +41,7 @@ func TestWalkerOfRunning(t *testing.T) {
 				walked = append(walked, frames)
 				done.Store(len(walked) == looks)
 			})
-			c.Say("go")
+			c.Send("go")
 			testkit.Eventually(t, "all looks", done.Load)
 			t.Logf("CPython %s: %d of %d stacks from user space were those of the call", version, same, looks)
 			codes := k.codes()

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// said is what probe.py prints about objects that do not move.
-type said struct {
+// probeOutput is what probe.py prints about objects that do not move.
+type probeOutput struct {
 	basic       uint64 // size of a code object without its instructions, in bytes
 	ascii, wide uint64 // addresses of two texts
 	main, other uint64 // pthread_self() of two threads
 	mainNative  uint64 // their kernel thread numbers
 	otherNative uint64
-	frames      []saidFrame
+	frames      []probeFrame
 }
 
-// saidFrame is a function on the second thread's stack.
-type saidFrame struct {
+// probeFrame is a function on the second thread's stack.
+type probeFrame struct {
 	frame, code, instr, first, file, name, qualname, lines, instructions uint64
 }
 
@@ -41,12 +41,12 @@ const (
 )
 
 // parse parses one line of probe.py.
-func (s *said) parse(line string) error {
+func (s *probeOutput) parse(line string) error {
 	words := strings.Fields(line)
 	if len(words) == 0 {
 		return nil
 	}
-	var f saidFrame
+	var f probeFrame
 	into := map[string][]*uint64{
 		"basic": {&s.basic}, "texts": {&s.ascii, &s.wide}, "threads": {&s.main, &s.other, &s.mainNative, &s.otherNative},
 		"frame": {&f.frame, &f.code, &f.instr, &f.first, &f.file, &f.name, &f.qualname, &f.lines, &f.instructions},
@@ -68,7 +68,7 @@ func (s *said) parse(line string) error {
 // finder searches the memory of an interpreter for what probe.py printed.
 type finder struct {
 	memory
-	said    said
+	output  probeOutput
 	missing []string // members not found
 }
 
@@ -110,7 +110,7 @@ func differ(size int, off uint16, objects []object, want func(i int) uint64) boo
 
 // search finds the offsets of an interpreter whose structures are of its version's kind. As with
 // all sources, they are then checked in the target process.
-func search(m memory, runtime uint64, v Version, s said) (offsets, error) {
+func search(m memory, runtime uint64, v Version, s probeOutput) (offsets, error) {
 	kind, known := byVersion[v]
 	if !known {
 		return offsets{}, fmt.Errorf("CPython %s: %w", v, ErrVersion)
@@ -118,8 +118,8 @@ func search(m memory, runtime uint64, v Version, s said) (offsets, error) {
 	if len(s.frames) != len(owners) {
 		return offsets{}, fmt.Errorf("%w: it reports %d frames", ErrMismatch, len(s.frames))
 	}
-	x := &finder{memory: m, said: s}
-	o := offsets{Layout: Layout{Flags: kind.Flags}, gilAt: kind.gilAt}
+	x := &finder{memory: m, output: s}
+	o := offsets{Layout: Layout{Flags: kind.Flags}, gilLocation: kind.gilLocation}
 	x.codes(&o.Layout)
 	x.texts(&o.Layout)
 	top := x.frames(&o.Layout)
@@ -133,24 +133,24 @@ func search(m memory, runtime uint64, v Version, s said) (offsets, error) {
 // codes finds the members of code objects.
 func (x *finder) codes(l *Layout) {
 	var objects []object
-	for _, f := range x.said.frames {
+	for _, f := range x.output.frames {
 		objects = append(objects, x.window(f.code, lookObject))
 	}
-	at := func(what string, size int, of func(f *saidFrame) uint64) uint16 {
-		return x.same(what, size, objects, func(i int) uint64 { return of(&x.said.frames[i]) })
+	at := func(what string, size int, of func(f *probeFrame) uint64) uint16 {
+		return x.same(what, size, objects, func(i int) uint64 { return of(&x.output.frames[i]) })
 	}
-	l.CoFile = at("co_filename", 8, func(f *saidFrame) uint64 { return f.file })
-	l.CoName = at("co_name", 8, func(f *saidFrame) uint64 { return f.name })
-	l.CoLines = at("co_linetable", 8, func(f *saidFrame) uint64 { return f.lines })
-	l.CoFirst = at("co_firstlineno", 4, func(f *saidFrame) uint64 { return f.first })
+	l.CoFile = at("co_filename", 8, func(f *probeFrame) uint64 { return f.file })
+	l.CoName = at("co_name", 8, func(f *probeFrame) uint64 { return f.name })
+	l.CoLines = at("co_linetable", 8, func(f *probeFrame) uint64 { return f.lines })
+	l.CoFirst = at("co_firstlineno", 4, func(f *probeFrame) uint64 { return f.first })
 	if l.Flags&flagLasti != 0 {
 		l.CoQualname = l.CoName
-		l.CoCode = at("co_code", 8, func(f *saidFrame) uint64 { return f.instructions })
+		l.CoCode = at("co_code", 8, func(f *probeFrame) uint64 { return f.instructions })
 		l.CoBytes = max(l.CoLines, l.CoName, l.CoFile, l.CoFirst)
 		return
 	}
-	l.CoQualname = at("co_qualname", 8, func(f *saidFrame) uint64 { return f.qualname })
-	l.CoCode = uint16(min(x.said.basic, math.MaxUint16))
+	l.CoQualname = at("co_qualname", 8, func(f *probeFrame) uint64 { return f.qualname })
+	l.CoCode = uint16(min(x.output.basic, math.MaxUint16))
 	l.CoBytes = l.CoCode - 8
 }
 
@@ -160,7 +160,7 @@ func (x *finder) texts(l *Layout) {
 		to   *uint16
 		at   uint64
 		text string
-	}{{&l.StrASCII, x.said.ascii, asciiText}, {&l.StrCompact, x.said.wide, wideText}} {
+	}{{&l.StrASCII, x.output.ascii, asciiText}, {&l.StrCompact, x.output.wide, wideText}} {
 		off := strings.Index(string(x.window(t.at, lookFrame).b), t.text)
 		if off < 0 {
 			x.missing = append(x.missing, "characters")
@@ -173,16 +173,16 @@ func (x *finder) texts(l *Layout) {
 // innermost frame of the second thread.
 func (x *finder) frames(l *Layout) (top uint64) {
 	var objects []object
-	for _, f := range x.said.frames {
+	for _, f := range x.output.frames {
 		objects = append(objects, x.window(f.frame, lookFrame))
 	}
-	code := func(i int) uint64 { return x.said.frames[i].code }
+	code := func(i int) uint64 { return x.output.frames[i].code }
 	if l.Flags&flagLasti != 0 {
 		l.FCode = x.same("f_code", 8, objects, code)
-		l.FPrev = x.same("f_back", 8, objects[:len(objects)-1], func(i int) uint64 { return x.said.frames[i+1].frame })
-		l.FInstr = x.same("f_lasti", 4, objects, func(i int) uint64 { return x.said.frames[i].instr / 2 })
+		l.FPrev = x.same("f_back", 8, objects[:len(objects)-1], func(i int) uint64 { return x.output.frames[i+1].frame })
+		l.FInstr = x.same("f_lasti", 4, objects, func(i int) uint64 { return x.output.frames[i].instr / 2 })
 		l.FBytes = l.FInstr + 8
-		return x.said.frames[0].frame
+		return x.output.frames[0].frame
 	}
 	at, inner := x.behind(objects, code)
 	if at == nil {
@@ -192,7 +192,7 @@ func (x *finder) frames(l *Layout) (top uint64) {
 	l.FCode = x.same("f_code", 8, inner, code)
 	callers := []int{0, 2, 4} // the frames that Python called, not the generators
 	l.FPrev = x.same("previous", 8, pick(inner, callers), func(i int) uint64 { return at[callers[i]+1] })
-	l.FInstr = x.same("prev_instr", 8, inner, func(i int) uint64 { return code(i) + uint64(l.CoCode) + x.said.frames[i].instr })
+	l.FInstr = x.same("prev_instr", 8, inner, func(i int) uint64 { return code(i) + uint64(l.CoCode) + x.output.frames[i].instr })
 	l.FOwner = x.same("owner", 1, inner, func(i int) uint64 { return uint64(owners[i]) })
 	l.FBytes = (max(l.FOwner, l.FInstr) + 8) &^ 7
 	return at[0]
@@ -246,14 +246,14 @@ func (x *finder) states(o *offsets, runtime, top uint64) {
 		return
 	}
 	first, second := threads[0].window, threads[1].window
-	o.TsID = x.same("thread_id", 8, []object{first, second}, func(i int) uint64 { return []uint64{x.said.main, x.said.other}[i] })
+	o.TsID = x.same("thread_id", 8, []object{first, second}, func(i int) uint64 { return []uint64{x.output.main, x.output.other}[i] })
 	if o.Flags&flagLasti == 0 {
-		o.tsNative = x.same("native_thread_id", 8, []object{first, second}, func(i int) uint64 { return []uint64{x.said.mainNative, x.said.otherNative}[i] })
+		o.tsNative = x.same("native_thread_id", 8, []object{first, second}, func(i int) uint64 { return []uint64{x.output.mainNative, x.output.otherNative}[i] })
 	}
 	x.top(&o.Layout, second, top)
 	o.TsBytes = max(o.TsID, o.TsFrame, tsInterp) + 8
 	from := head
-	if o.gilAt != gilInRuntime {
+	if o.gilLocation != gilInRuntime {
 		from = interp
 	}
 	for off := 0; off+2*8 <= len(from.b); off += 8 {
@@ -308,18 +308,18 @@ func (x *finder) interpreter(runtime uint64, l *Layout) (head, interp object, th
 // list. The interpreter puts new threads in front.
 func (x *finder) list(interp, at uint64) []state {
 	second := state{at, x.window(at, lookThread)}
-	if !second.of(interp, 0) || !second.window.has(x.said.other) {
+	if !second.follows(interp, 0) || !second.window.has(x.output.other) {
 		return nil
 	}
 	first := state{second.window.word(tsNext), object{}}
 	first.window = x.window(first.at, lookThread)
-	if !first.of(interp, at) || first.window.word(tsNext) != 0 || !first.window.has(x.said.main) {
+	if !first.follows(interp, at) || first.window.word(tsNext) != 0 || !first.window.has(x.output.main) {
 		return nil
 	}
 	return []state{first, second}
 }
 
-// of reports whether s is a thread state of interp that follows prev.
-func (s *state) of(interp, prev uint64) bool {
+// follows reports whether s is a thread state of interp that follows prev.
+func (s *state) follows(interp, prev uint64) bool {
 	return len(s.window.b) >= lookThread/4 && s.window.word(0) == prev && s.window.word(tsInterp) == interp
 }

@@ -189,7 +189,7 @@ func (m memory) codeType(f *Facts, at uint64) (uint64, error) {
 			}
 			continue
 		}
-		if !m.is(code, "code") {
+		if !m.hasType(code, "code") {
 			return 0, fmt.Errorf("%w: a frame without a code object", ErrMismatch)
 		}
 		return m.word(code + typeOf)
@@ -245,7 +245,7 @@ func (m memory) verifyCode(l *Layout, x Frame) error {
 		off  uint16
 		kind string
 	}{{l.CoFile, "str"}, {l.CoName, "str"}, {l.CoQualname, "str"}, {l.CoLines, "bytes"}} {
-		if !m.is(code.word(s.off), s.kind) {
+		if !m.hasType(code.word(s.off), s.kind) {
 			return fmt.Errorf("%w: not a valid %s", ErrMismatch, s.kind)
 		}
 	}

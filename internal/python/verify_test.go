@@ -170,8 +170,8 @@ func TestDWARF(t *testing.T) {
 			}
 			tried++
 			want := p.off
-			if want.gilAt == gilInInterp { // 3.12 has a pointer too, which the table lacks
-				want.gil, want.gilAt = o.gil, o.gilAt
+			if want.gilLocation == gilInInterp { // 3.12 has a pointer too, which the table lacks
+				want.gil, want.gilLocation = o.gil, o.gilLocation
 			}
 			if o != want {
 				t.Errorf("got  %+v\nwant %+v", o, want)

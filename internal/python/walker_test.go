@@ -108,7 +108,7 @@ func TestHostileProcess(t *testing.T) {
 	c.Line("ready")
 	p, target := find(t, c.PID())
 	k.tell(c.PID(), p)
-	c.Say("go")
+	c.Send("go")
 	c.Line("done")
 	const calls = 10*3 + 1 + 2000 + 10
 	testkit.Eventually(t, "all stacks", func() bool { return len(k.all()) >= calls })

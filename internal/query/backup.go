@@ -93,7 +93,7 @@ func (r *Reader) pack(ctx context.Context, db *sql.DB, seg *store.Segment, b *Ba
 	}
 	name := seg.Name
 	defer func() { err = errors.Join(err, file.Close()) }()
-	whole, err := store.Whole(file, file.Size())
+	whole, err := store.CompleteBytes(file, file.Size())
 	if err != nil {
 		return err
 	}

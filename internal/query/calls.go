@@ -87,7 +87,7 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 			if n, known := log.Number(); known && n < s.rolled {
 				c.Damage = append(c.Damage, fmt.Sprintf("%v: the last calls of session %s, %d to %d, are lost", store.ErrCorrupt, s.ID, n, s.rolled-1))
 			}
-			if log.Cut() || log.Gone() > 0 {
+			if log.Cut() || log.Deleted() > 0 {
 				c.Missing = append(c.Missing, s.ID)
 			}
 			return c, nil

@@ -58,7 +58,7 @@ type ranked struct {
 // communicator, rank and process.
 func (r *Reader) Collectives(ctx context.Context, f Filter) ([]RankLog, error) {
 	var out []RankLog
-	err := r.ofSessions(ctx, f, func(s *Session, _, to int64) error {
+	err := r.eachSession(ctx, f, func(s *Session, _, to int64) error {
 		ranks, err := r.ranks(ctx, s, &f)
 		if err != nil || len(ranks) == 0 {
 			return err

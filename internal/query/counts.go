@@ -17,15 +17,15 @@ import (
 // and times by return time. They cover whole ticks, and are exact even when records were dropped.
 type Counts struct {
 	From, To time.Time // the covered period, from a tick to a tick
-	Of       map[CountKey]tick.Counts
+	ByKey    map[CountKey]tick.Counts
 
 	// known reports whether the recording has the kernel's counts. Recordings of other programs and
 	// of ingero before 1.0 have none.
-	known bool
-	whole bool       // cover the whole recording
-	gone  bool       // a part has been deleted
-	since int64      // start of the rows of single ticks, Unix ns
-	rows  []countRow // unless whole
+	known    bool
+	complete bool       // cover the whole recording
+	deleted  bool       // a part has been deleted
+	since    int64      // start of the rows of single ticks, Unix ns
+	rows     []countRow // unless complete
 }
 
 // CountKey is an operation of a process.
@@ -56,7 +56,7 @@ const shareOfStep = 10
 
 // counts implements [Reader.Counts] with rows short enough for a step, 0 for none.
 func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Duration) (*Counts, error) {
-	c := &Counts{From: s.Started, To: later(s.Updated, s.Ended), Of: map[CountKey]tick.Counts{}}
+	c := &Counts{From: s.Started, To: later(s.Updated, s.Ended), ByKey: map[CountKey]tick.Counts{}}
 	if s.Mode == store.Imported {
 		return c, nil
 	}
@@ -69,29 +69,29 @@ func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Dur
 	if c.known, c.since, err = x.begin(); err != nil || !c.known {
 		return c, err
 	}
-	if c.whole = !f.partOf(c.From, c.To); c.whole && step == 0 {
+	if c.complete = !f.cuts(c.From, c.To); c.complete && step == 0 {
 		return c, c.all(ctx, tx, s, f)
 	}
 	from, to := bounds(f)
 	from, to = max(from, c.From.UnixNano()), min(to, c.To.UnixNano())
-	c.From, c.To = at(from), at(max(from, to))
+	c.From, c.To = unixTime(from), unixTime(max(from, to))
 	if from >= to {
 		return c, nil
 	}
-	if c.gone, err = x.forgotten(from); err != nil {
+	if c.deleted, err = x.forgotten(from); err != nil {
 		return nil, err
 	}
 	x.lengths = slices.DeleteFunc(x.lengths, func(l int64) bool { return l > 1 && step > 0 && l*shareOfStep > int64(step/time.Second) })
 	if from, to, err = x.snap(from, to); err != nil {
 		return nil, err
 	}
-	c.From, c.To = at(from), at(to)
+	c.From, c.To = unixTime(from), unixTime(to)
 	rows, err := x.rows(len(x.lengths)-1, from, to)
 	for i := range rows {
 		if k := rows[i].CountKey; f.matches(k.PID, k.Op) {
-			sum := c.Of[k]
+			sum := c.ByKey[k]
 			sum.Add(&rows[i].Counts)
-			c.Of[k], c.rows = sum, append(c.rows, rows[i])
+			c.ByKey[k], c.rows = sum, append(c.rows, rows[i])
 		}
 	}
 	return c, err
@@ -104,7 +104,7 @@ func (c *Counts) all(ctx context.Context, tx *sql.Tx, s *Session, f Filter) erro
 		var n tick.Counts
 		err := store.ScanCounts(scan, &n, &k.PID, &k.Op)
 		if f.matches(k.PID, k.Op) {
-			c.Of[k] = n
+			c.ByKey[k] = n
 		}
 		return err
 	}, "SELECT pid, op, calls, done, errors, nested, unmeasured, abandoned, total_ns, oncpu_ns, runnable_ns, coalesce(throttled_ns, 0), inner_ns, partial, partial_ns FROM ops WHERE session = ?", s.id)
@@ -127,9 +127,9 @@ func (x *counted) begin() (known bool, since int64, err error) {
 }
 
 // forgotten reports whether rows after a time were deleted without coarser ones.
-func (x *counted) forgotten(from int64) (gone bool, err error) {
-	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM tiers WHERE session = ? AND seconds = 3600 AND kept_ns > ?)", x.session, from).Scan(&gone)
-	return gone, err
+func (x *counted) forgotten(from int64) (deleted bool, err error) {
+	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM tiers WHERE session = ? AND seconds = 3600 AND kept_ns > ?)", x.session, from).Scan(&deleted)
+	return deleted, err
 }
 
 // snap moves a window's ends to the nearest ticks, or to the nearest ends of coarser rows. A window
@@ -244,7 +244,7 @@ func eachRow(ctx context.Context, tx *sql.Tx, visit func(scan func(...any) error
 
 // window returns the filter with the window of the counts.
 func (c *Counts) window(f Filter) Filter {
-	if !c.known || c.whole {
+	if !c.known || c.complete {
 		return f
 	}
 	if f.From = c.From; !f.To.IsZero() {

@@ -79,8 +79,8 @@ func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]Fu
 		if !symbols.Launches(c) {
 			return true
 		}
-		x, told := funcs.Of(c)
-		k := key{name: x.Name, why: x.Why, told: told, op: c.Op}
+		x, named := funcs.Lookup(c)
+		k := key{name: x.Name, why: x.Why, told: named, op: c.Op}
 		if perPID {
 			k.pid = c.PID
 		}
@@ -110,7 +110,7 @@ func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]Fu
 // readable caches demangled names.
 type readable map[string]vtab.Value
 
-func (r readable) of(name string) vtab.Value {
+func (r readable) value(name string) vtab.Value {
 	if name == "" {
 		return nil
 	}

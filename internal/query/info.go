@@ -13,17 +13,17 @@ import (
 
 // Info describes a database's content by part.
 type Info struct {
-	Path      string `json:"path"`
-	Schema    int    `json:"schema"`
-	Recording bool   `json:"recording"`
-	Bytes     int64  `json:"bytes"`
-	SQLite    int64  `json:"sqlite_bytes"`
-	Unused    int64  `json:"sqlite_unused_bytes"` // SQLite's free pages, which vacuuming returns
-	WAL       int64  `json:"wal_bytes"`           // write-ahead log and its index
-	Sealed    Part   `json:"sealed"`
-	Hot       Part   `json:"hot"` // segments being written, or left by a crash
-	Other     Part   `json:"other"`
-	Tiers     []Tier `json:"rollups"`
+	Path      string    `json:"path"`
+	Schema    int       `json:"schema"`
+	Recording bool      `json:"recording"`
+	Bytes     int64     `json:"bytes"`
+	SQLite    int64     `json:"sqlite_bytes"`
+	Unused    int64     `json:"sqlite_unused_bytes"` // SQLite's free pages, which vacuuming returns
+	WAL       int64     `json:"wal_bytes"`           // write-ahead log and its index
+	Sealed    FileGroup `json:"sealed"`
+	Hot       FileGroup `json:"hot"` // segments being written, or left by a crash
+	Other     FileGroup `json:"other"`
+	Tiers     []Tier    `json:"rollups"`
 	// Sessions are ordered latest first.
 	Sessions []Session `json:"-"`
 	Calls    uint64    `json:"calls_kept"`
@@ -31,8 +31,8 @@ type Info struct {
 	From time.Time `json:"-"`
 }
 
-// Part describes files of one kind.
-type Part struct {
+// FileGroup describes files of one kind.
+type FileGroup struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
@@ -75,7 +75,7 @@ func (r *Reader) Info(ctx context.Context) (_ *Info, err error) {
 		var t Tier
 		var from, to int64
 		err := rows.Scan(&t.Seconds, &t.Rows, &from, &to)
-		t.From, t.To = at(from), at(to).Add(time.Duration(t.Seconds)*time.Second)
+		t.From, t.To = unixTime(from), unixTime(to).Add(time.Duration(t.Seconds)*time.Second)
 		i.Tiers = append(i.Tiers, t)
 		return err
 	}, "SELECT seconds, count(*), min(start_ns), max(start_ns) FROM rollups GROUP BY seconds ORDER BY seconds")
@@ -123,7 +123,7 @@ func (r *Reader) parts(ctx context.Context, i *Info) error {
 		}
 	}
 	if i.Calls > 0 {
-		i.From = at(first)
+		i.From = unixTime(first)
 	}
 	all, err := r.files.List()
 	for _, f := range all {

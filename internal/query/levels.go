@@ -43,7 +43,7 @@ func (r *Reader) GPUStates(ctx context.Context, f Filter, visit func(*tick.GPU) 
 		if throttle != "" {
 			x.Throttle = strings.Split(throttle, ",")
 		}
-		x.Time, x.Index = at(ns), -1
+		x.Time, x.Index = unixTime(ns), -1
 		if index.Valid {
 			x.Index = int(index.Int64)
 		}

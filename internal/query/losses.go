@@ -74,7 +74,7 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 	}
 	add := func(l Loss, start, end int64) {
 		if a, b := max(start, from), min(end, to); f.wants(l.PID) && a < b && l.Lost > 0 {
-			l.Session, l.From, l.To = s, at(a), at(b)
+			l.Session, l.From, l.To = s, unixTime(a), unixTime(b)
 			l.Lost = time.Duration(math.Round(float64(l.Lost) * (float64(b-a) / float64(end-start))))
 			out = append(out, l)
 		}

@@ -147,7 +147,7 @@ func TestMergeLonger(t *testing.T) {
 	x := record(t, a, store.Session{ID: "live"})
 	x.second()
 	early := copyOf(t, a)
-	var held *store.HeldError
+	var held *store.LockedError
 	if _, err := store.Merge(context.Background(), out, nil, []store.Source{openReader(t, a).Source()}); !errors.As(err, &held) || held.Path != a {
 		t.Errorf("merged while it is written: %v", err)
 	}

@@ -93,8 +93,8 @@ type opStats struct {
 	last  *store.Sum
 }
 
-// at returns the sum for calls that began at a time.
-func (g *opStats) at(s *Session, time int64, pid uint32, op events.Op, stack uint32) *store.Sum {
+// sum returns the sum for calls that began at a time.
+func (g *opStats) sum(s *Session, time int64, pid uint32, op events.Op, stack uint32) *store.Sum {
 	k := statKey{op: op}
 	if g.Node {
 		k.node = s.Node
@@ -144,7 +144,7 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 		}
 		o := OpStat{Node: k.node, PID: k.pid, Stack: k.stack, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
 		if g.Every > 0 {
-			o.Time = at(k.time)
+			o.Time = unixTime(k.time)
 		}
 		out = append(out, o)
 	}

@@ -83,7 +83,7 @@ type pieces struct {
 	f        Filter
 	agent    uint32 // the agent's pid
 	from, to int64
-	was      map[threadKey]tick.Thread
+	before   map[threadKey]tick.Thread
 	out      []Account
 	at       map[uint32][]int // indexes in out, by process
 	waits    []events.Wait
@@ -98,12 +98,12 @@ type threadKey struct {
 // tickPieces makes a piece of each tick. ok is false if there is too much to read, or none of it
 // exists.
 func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Account, ok bool, err error) {
-	p := pieces{f: f, agent: uint32(s.PID), was: map[threadKey]tick.Thread{}, at: map[uint32][]int{}}
+	p := pieces{f: f, agent: uint32(s.PID), before: map[threadKey]tick.Thread{}, at: map[uint32][]int{}}
 	p.from, p.to = bounds(f)
 	c, err := r.entries(ctx, s, func(l *store.Log) {
 		l.Window(p.from, p.to)
 		if p.from != math.MinInt64 {
-			l.From(p.from - int64(3*tickLength)) // the first piece needs the two previous ticks
+			l.SkipTo(p.from - int64(3*tickLength)) // the first piece needs the two previous ticks
 		}
 	}, p.entry)
 	switch {
@@ -145,8 +145,8 @@ func (p *pieces) tick(t *tick.Tick) {
 			continue
 		}
 		k := threadKey{x.PID, x.TID, x.Since}
-		was, known := p.was[k]
-		p.was[k] = *x
+		was, known := p.before[k]
+		p.before[k] = *x
 		from := x.Since
 		if known {
 			from = was.Until

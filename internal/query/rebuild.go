@@ -67,7 +67,7 @@ func (b *builder) count(c *Counts) {
 	for _, o := range b.ops {
 		o.Counts = tick.Counts{}
 	}
-	for k, n := range c.Of {
+	for k, n := range c.ByKey {
 		b.op(k.PID, k.Op).Counts = n
 	}
 }

@@ -23,7 +23,7 @@ func (r *Reader) Called(ctx context.Context, f Filter) (n uint64, ok bool, err e
 		return 0, false, fmt.Errorf("count the calls of session %s: %w", s.ID, r.read(err))
 	}
 	if counts.known {
-		for _, c := range counts.Of {
+		for _, c := range counts.ByKey {
 			n += c.Calls
 		}
 		return n, true, nil
@@ -49,7 +49,7 @@ func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
 		return nil, err
 	}
 	sum := &Summary{Session: s, From: s.Started, To: later(s.Updated, s.Ended), Rebuilt: true, Gaps: tick.Gaps{}}
-	if !f.partOf(sum.From, sum.To) { // the whole session: use its counts
+	if !f.cuts(sum.From, sum.To) { // the whole session: use its counts
 		return r.Summary(ctx, f)
 	}
 	if f.From.After(sum.From) {

@@ -66,10 +66,10 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 	}
 	if counts.known {
 		own.count(s, counts)
-		if !counts.whole {
+		if !counts.complete {
 			answer.Add(Coverage{From: counts.From, To: counts.To})
 		}
-		if counts.gone {
+		if counts.deleted {
 			answer.Missing = append(answer.Missing, s.ID)
 		}
 	}
@@ -116,14 +116,14 @@ func (g *opStats) count(s *Session, c *Counts) {
 		}
 	}
 	if g.Every == 0 {
-		for k, n := range c.Of {
-			g.at(s, 0, k.PID, k.Op, 0).Counts.Add(&n)
+		for k, n := range c.ByKey {
+			g.sum(s, 0, k.PID, k.Op, 0).Counts.Add(&n)
 		}
 		return
 	}
 	for i := range c.rows {
 		if x := &c.rows[i]; floor(x.middle(), int64(g.Every)) >= first {
-			g.at(s, x.middle(), x.PID, x.Op, 0).Counts.Add(&x.Counts)
+			g.sum(s, x.middle(), x.PID, x.Op, 0).Counts.Add(&x.Counts)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filte
 			return err
 		}
 		if f.matches(pid, op) {
-			sums.at(s, start, pid, op, 0).Merge(&sum)
+			sums.sum(s, start, pid, op, 0).Merge(&sum)
 		}
 	}
 	return rows.Err()
@@ -220,10 +220,10 @@ func (r *Reader) sumCalls(ctx context.Context, s *Session, f Filter, x stretch, 
 	if after >= before {
 		return nil
 	}
-	f.From, f.To = at(x.from), at(x.to)
+	f.From, f.To = unixTime(x.from), unixTime(x.to)
 	c, err := r.scan(ctx, s, f, after, func(c *events.Call, number uint64) bool {
 		if number < before {
-			sums.at(s, c.Start, c.PID, c.Op, c.Stack).Add(c)
+			sums.sum(s, c.Start, c.PID, c.Op, c.Stack).Add(c)
 		}
 		return true
 	})

@@ -80,7 +80,7 @@ func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Ses
 		var ended sql.NullInt64
 		err := rows.Scan(&s.id, &s.ID, &s.Node, &started, &updated, &ended, &s.State, &s.Problem, &s.MonoOffset,
 			&s.Version, &s.Kernel, &s.Mode, &s.Target, &s.PID, &s.CPU, &s.Records, &s.rolled)
-		s.Started, s.Updated, s.Ended = at(started), at(updated), null(ended)
+		s.Started, s.Updated, s.Ended = unixTime(started), unixTime(updated), null(ended)
 		for i := range segs {
 			if segs[i].Session == s.ID {
 				s.segs = append(s.segs, segs[i])
@@ -102,11 +102,11 @@ func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Ses
 	return out, nil
 }
 
-func at(ns int64) time.Time { return time.Unix(0, ns) }
+func unixTime(ns int64) time.Time { return time.Unix(0, ns) }
 
 func null(ns sql.NullInt64) time.Time {
 	if !ns.Valid {
 		return time.Time{}
 	}
-	return at(ns.Int64)
+	return unixTime(ns.Int64)
 }

@@ -24,14 +24,14 @@ type Snapshot struct {
 // time. It ignores the filter's processes and operations.
 func (r *Reader) Snapshots(ctx context.Context, f Filter) ([]Snapshot, error) {
 	var out []Snapshot
-	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
+	err := r.eachSession(ctx, f, func(s *Session, from, to int64) error {
 		return r.rows(ctx, func(rows *sql.Rows) error {
 			x := Snapshot{Session: s.ID, Node: s.Node}
 			h := &x.Host
 			var ns int64
 			err := rows.Scan(&ns, &h.CPU, &h.Load[0], &h.Load[1], &h.Load[2], &h.CPUs, &h.MemTotal, &h.MemAvail, &h.SwapTotal, &h.SwapUsed,
 				&x.Records, &x.Self.CPU, &x.Self.RSS)
-			x.Time = at(ns)
+			x.Time = unixTime(ns)
 			out = append(out, x)
 			return err
 		}, `SELECT time_ns, cpu, load1, load5, load15, cpus, mem_total, mem_avail, swap_total, swap_used, records, agent_cpu_ns, agent_rss
@@ -52,7 +52,7 @@ type Notable struct {
 // has its times, result and arguments, but not the gap before it.
 func (r *Reader) Notable(ctx context.Context, f Filter) ([]Notable, error) {
 	var out []Notable
-	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
+	err := r.eachSession(ctx, f, func(s *Session, from, to int64) error {
 		return r.rows(ctx, func(rows *sql.Rows) error {
 			x := Notable{Session: s.ID}
 			c := &x.Call
@@ -80,8 +80,8 @@ func (r *Reader) Notable(ctx context.Context, f Filter) ([]Notable, error) {
 	return out, err
 }
 
-// ofSessions calls read for each session that a filter selects, oldest first.
-func (r *Reader) ofSessions(ctx context.Context, f Filter, read func(s *Session, from, to int64) error) error {
+// eachSession calls read for each session that a filter selects, oldest first.
+func (r *Reader) eachSession(ctx context.Context, f Filter, read func(s *Session, from, to int64) error) error {
 	sessions, err := r.Chosen(ctx, f)
 	if err != nil {
 		return err

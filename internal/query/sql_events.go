@@ -35,8 +35,8 @@ type process struct {
 // names caches operations' names as values, so that each is boxed once.
 type names map[events.Op]vtab.Value
 
-// of returns an operation's name, NULL for none.
-func (n names) of(o events.Op) vtab.Value {
+// value returns an operation's name, NULL for none.
+func (n names) value(o events.Op) vtab.Value {
 	v, ok := n[o]
 	if !ok && o != 0 {
 		v = o.String()
@@ -48,7 +48,7 @@ func (n names) of(o events.Op) vtab.Value {
 func (b *eventBatch) count() int { return len(b.calls) }
 
 func (b *eventBatch) at(row, column int) vtab.Value {
-	return eventColumns[column].of(b, row, &b.calls[row])
+	return eventColumns[column].table(b, row, &b.calls[row])
 }
 
 // eventColumn is a column of events, with its value's function.
@@ -63,7 +63,7 @@ var eventsTable = &virtual{
 }
 
 // scanEvents yields the matching calls.
-func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
+func scanEvents(s *statement, a *scanRequest, yield func(batch) bool) error {
 	f, some := a.filter("timestamp")
 	var ids []string
 	for _, v := range a.all("id") {
@@ -83,15 +83,15 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 		b.calls, b.numbers = b.calls[:0], b.numbers[:0]
 		return more
 	}
-	cover, err := s.r.Each(s.ctx, f, func(of *Session, c *events.Call, number uint64) bool {
-		if slices.ContainsFunc(ids, func(id string) bool { return !of.hasCall(id, number) }) {
+	cover, err := s.r.Each(s.ctx, f, func(session *Session, c *events.Call, number uint64) bool {
+		if slices.ContainsFunc(ids, func(id string) bool { return !session.hasCall(id, number) }) {
 			return true
 		}
-		if b.session == nil || b.session.ID != of.ID {
+		if b.session == nil || b.session.ID != session.ID {
 			if !flush() {
 				return false
 			}
-			if failed = s.enter(b, of, a); failed != nil {
+			if failed = s.enter(b, session, a); failed != nil {
 				return false
 			}
 		}
@@ -110,17 +110,17 @@ func scanEvents(s *statement, a *asked, yield func(batch) bool) error {
 }
 
 // enter switches a batch to another session.
-func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
-	b.session = of
+func (s *statement) enter(b *eventBatch, session *Session, a *scanRequest) error {
+	b.session = session
 	if a.wants("function") || a.wants("symbol") {
 		var err error
-		if b.funcs, err = s.r.Functions(s.ctx, of); err != nil {
+		if b.funcs, err = s.r.Functions(s.ctx, session); err != nil {
 			return err
 		}
 	}
 	if a.wants("site") {
 		var err error
-		if b.stacks, err = s.r.Stacks(s.ctx, of); err != nil {
+		if b.stacks, err = s.r.Stacks(s.ctx, session); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (s *statement) enter(b *eventBatch, of *Session, a *asked) error {
 		pid, p, err := scanProcess(rows)
 		b.procs[pid] = p
 		return err
-	}, sqlEventProcesses, of.id)
+	}, sqlEventProcesses, session.id)
 }
 
 // sessionOf returns the session in a call's id, "node:session.number", or else otherwise. A node's
@@ -161,15 +161,15 @@ func measured(c *events.Call, v int64) vtab.Value {
 	return v
 }
 
-// told returns v if on-CPU and blocked time were measured separately, else NULL.
-func told(c *events.Call, v int64) vtab.Value {
+// splitValue returns v if on-CPU and blocked time were measured separately, else NULL.
+func splitValue(c *events.Call, v int64) vtab.Value {
 	if c.Flags&events.CallLedgerPartial != 0 {
 		return nil
 	}
 	return measured(c, v)
 }
 
-func gapTold(c *events.Call, v int64) vtab.Value {
+func gapValue(c *events.Call, v int64) vtab.Value {
 	if c.Flags&events.CallGapPartial != 0 {
 		return nil
 	}
@@ -217,7 +217,7 @@ var callColumns = []eventColumn{
 	{SQLColumn{"source", "TEXT", "layer: cudart, driver, graph, nccl"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.Op.Source().String() }},
 	{SQLColumn{"op", "TEXT", "operation: the function's name"},
-		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.of(c.Op) }},
+		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.value(c.Op) }},
 	{SQLColumn{"pid", "INTEGER", "process, in the root PID namespace"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.PID) }},
 	{SQLColumn{"tid", "INTEGER", "thread"},
@@ -231,23 +231,23 @@ var callColumns = []eventColumn{
 	{SQLColumn{"duration_ns", "INTEGER", "duration, ns; NULL, like its parts, if the return was not traced"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Duration) }},
 	{SQLColumn{"oncpu_ns", "INTEGER", "part of duration_ns: on a CPU; NULL if not separable from blocked_ns"},
-		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return told(c, c.OnCPU) }},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return splitValue(c, c.OnCPU) }},
 	{SQLColumn{"runnable_ns", "INTEGER", "part of duration_ns: runnable, while others had the CPU"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Runnable) }},
 	{SQLColumn{"throttled_ns", "INTEGER", "part of duration_ns: throttled by the CPU quota of the control group"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, c.Throttled) }},
 	{SQLColumn{"blocked_ns", "INTEGER", "part of duration_ns: blocked; NULL if not separable from oncpu_ns"},
-		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return told(c, c.Blocked) }},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return splitValue(c, c.Blocked) }},
 	{SQLColumn{"gap_ns", "INTEGER", "ns between the return of the thread's previous recorded outermost call and this call; 0 for a nested call"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.Gap }},
 	{SQLColumn{"gap_oncpu_ns", "INTEGER", "part of gap_ns: on a CPU"},
-		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapTold(c, c.GapOnCPU) }},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapValue(c, c.GapOnCPU) }},
 	{SQLColumn{"gap_runnable_ns", "INTEGER", "part of gap_ns: runnable, while others had the CPU"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.GapRunnable }},
 	{SQLColumn{"gap_throttled_ns", "INTEGER", "part of gap_ns: throttled by the CPU quota"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.GapThrottled }},
 	{SQLColumn{"gap_blocked_ns", "INTEGER", "part of gap_ns: blocked"},
-		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapTold(c, c.GapBlocked) }},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapValue(c, c.GapBlocked) }},
 	{SQLColumn{"result", "INTEGER", "return value: cudaError_t, CUresult or ncclResult_t"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, int64(c.Result)) }},
 	{SQLColumn{"failed", "INTEGER", "1 if the result is an error, else 0"},
@@ -285,7 +285,7 @@ var callColumns = []eventColumn{
 	{SQLColumn{"nested", "INTEGER", "1 if another traced call made this call, else 0: sums of time count such a call twice"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallNested) }},
 	{SQLColumn{"parent", "TEXT", "operation of the enclosing call; NULL for an outermost call"},
-		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.of(c.Parent) }},
+		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.names.value(c.Parent) }},
 	{SQLColumn{"device", "INTEGER", "ordinal of the current device, as numbered by the process; NULL if unknown"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Device == 0 {
@@ -306,7 +306,7 @@ var callColumns = []eventColumn{
 	{SQLColumn{"args_partial", "INTEGER", "1 if some of arg0, arg1 and so on could not be read and are 0; else 0"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return flag(c, events.CallArgsPartial) }},
 	{SQLColumn{"function", "TEXT", "kernel (GPU) that the call launched, as written in the source; NULL if unknown or if the call launched none"},
-		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.texts.of(b.funcs.Name(c)) }},
+		func(b *eventBatch, _ int, c *events.Call) vtab.Value { return b.texts.value(b.funcs.Name(c)) }},
 	{SQLColumn{"symbol", "TEXT", "kernel (GPU) that the call launched, by its linker name (mangled)"},
 		func(b *eventBatch, _ int, c *events.Call) vtab.Value {
 			if name := b.funcs.Name(c); name != "" {

@@ -15,7 +15,7 @@ import (
 
 // filter makes a Filter of the conditions on the columns session, node, pid, op and timed. SQLite
 // rechecks all conditions but op's. filter returns false if nothing can match.
-func (a *asked) filter(timed string) (Filter, bool) {
+func (a *scanRequest) filter(timed string) (Filter, bool) {
 	f := Filter{Session: AllSessions}
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	for _, t := range a.terms {
@@ -33,7 +33,7 @@ func (a *asked) filter(timed string) (Filter, bool) {
 			}
 			f.PIDs = []uint32{uint32(n)}
 		case name == "op": // SQLite does not recheck it
-			if f.Ops = both(f.Ops, events.OpsNamed(text)); !isText || len(f.Ops) == 0 {
+			if f.Ops = intersect(f.Ops, events.OpsNamed(text)); !isText || len(f.Ops) == 0 {
 				return f, false
 			}
 		case name == "session" && isText && text != "" && text != AllSessions:
@@ -43,10 +43,10 @@ func (a *asked) filter(timed string) (Filter, bool) {
 		}
 	}
 	if from > math.MinInt64 {
-		f.From = at(from)
+		f.From = unixTime(from)
 	}
 	if to < math.MaxInt64 {
-		f.To = at(to)
+		f.To = unixTime(to)
 	}
 	return f, from < to
 }
@@ -72,8 +72,8 @@ func bound(from, to int64, op vtab.ConstraintOp, n int64) (int64, int64) {
 	return from, to
 }
 
-// both returns the operations in both lists; nil means all.
-func both(a, b []events.Op) []events.Op {
+// intersect returns the operations in both lists; nil means all.
+func intersect(a, b []events.Op) []events.Op {
 	if a == nil {
 		return b
 	}
@@ -89,7 +89,7 @@ func both(a, b []events.Op) []events.Op {
 }
 
 // between bounds a Filter by the arguments since and until.
-func (a *asked) between(s *statement, f Filter) (Filter, error) {
+func (a *scanRequest) between(s *statement, f Filter) (Filter, error) {
 	since, err := s.moment(a, "since")
 	if err != nil {
 		return f, err
@@ -103,7 +103,7 @@ func (a *asked) between(s *statement, f Filter) (Filter, error) {
 }
 
 // moment parses a time argument, zero for none.
-func (s *statement) moment(a *asked, name string) (time.Time, error) {
+func (s *statement) moment(a *scanRequest, name string) (time.Time, error) {
 	t, err := moment(a.arg(name), s.now)
 	if err != nil {
 		return t, &SQLError{What: fmt.Sprintf("%s of %s: %v", name, a.v.Name, err), Do: momentsAre}
@@ -119,10 +119,10 @@ func moment(v any, now time.Time) (time.Time, error) {
 	case nil:
 		return time.Time{}, nil
 	case int64:
-		return at(v), nil
+		return unixTime(v), nil
 	case float64: // an expression with a fraction
 		if math.Abs(v) < 1<<63 {
-			return at(int64(v)), nil
+			return unixTime(int64(v)), nil
 		}
 	case string:
 		if d, err := duration(v); err == nil {

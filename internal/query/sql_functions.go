@@ -48,8 +48,8 @@ var sqlFunctions = []struct {
 		})},
 	{SQLFunction{"iso", "ns", "A time in Unix ns as text, in UTC."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) {
-			n, err := whole(v[0])
-			return at(n).UTC().Format("2006-01-02T15:04:05.000000000Z"), err
+			n, err := toInt(v[0])
+			return unixTime(n).UTC().Format("2006-01-02T15:04:05.000000000Z"), err
 		})},
 	{SQLFunction{"demangle", "name", "A mangled C++ name as written in the source: names.name."},
 		scalar(1, func(v []driver.Value) (driver.Value, error) { return symbols.Demangle(textOf(v[0])), nil })},
@@ -91,7 +91,7 @@ func length(v driver.Value) (time.Duration, error) {
 	return d, nil
 }
 
-func whole(v driver.Value) (int64, error) {
+func toInt(v driver.Value) (int64, error) {
 	switch n := v.(type) {
 	case int64:
 		return n, nil
@@ -117,7 +117,7 @@ func (p *percentile) Step(_ *sqlite.FunctionContext, args []driver.Value) (err e
 	if p.q, err = share(args[1]); err != nil {
 		return err
 	}
-	n, err := whole(args[0])
+	n, err := toInt(args[0])
 	if err == nil && n < 0 {
 		err = fmt.Errorf("percentile does not accept the negative value %d", n)
 	}

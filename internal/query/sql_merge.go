@@ -22,7 +22,7 @@ type merged struct {
 
 // Merge merges the answers of several databases. An answer that does not fit the statement is an
 // error.
-func (p *Parts) Merge(answers []*SQLResult) (*SQLResult, error) {
+func (p *MergePlan) Merge(answers []*SQLResult) (*SQLResult, error) {
 	wide := 0
 	for i := range p.items {
 		wide = max(wide, p.items[i].at+max(aggregates[p.items[i].how], 1))
@@ -62,7 +62,7 @@ func (p *Parts) Merge(answers []*SQLResult) (*SQLResult, error) {
 }
 
 // names returns the column names; from has the databases' names.
-func (p *Parts) names(from []string) (out []string) {
+func (p *MergePlan) names(from []string) (out []string) {
 	for i := range p.items {
 		out = append(out, cmp.Or(p.items[i].name, from[p.items[i].at]))
 	}
@@ -70,7 +70,7 @@ func (p *Parts) names(from []string) (out []string) {
 }
 
 // key returns a row's group.
-func (p *Parts) key(row []any) string {
+func (p *MergePlan) key(row []any) string {
 	var b strings.Builder
 	for i := range p.items {
 		if x := &p.items[i]; x.how == "" {
@@ -82,7 +82,7 @@ func (p *Parts) key(row []any) string {
 }
 
 // add adds a database's row.
-func (p *Parts) add(m *merged, row []any) error {
+func (p *MergePlan) add(m *merged, row []any) error {
 	for i := range p.items {
 		x := &p.items[i]
 		to, v := &m.cells[x.at], row[x.at]
@@ -132,7 +132,7 @@ func (m *merged) distribution(at int, v any) error {
 }
 
 // row returns the answer's row.
-func (p *Parts) row(m *merged) (out []any) {
+func (p *MergePlan) row(m *merged) (out []any) {
 	for i := range p.items {
 		x := &p.items[i]
 		v := m.cells[x.at]
@@ -161,7 +161,7 @@ func (p *Parts) row(m *merged) (out []any) {
 }
 
 // sort orders the rows, and drops those beyond the limit.
-func (p *Parts) sort(r *SQLResult) {
+func (p *MergePlan) sort(r *SQLResult) {
 	if len(p.order) > 0 {
 		slices.SortStableFunc(r.Rows, func(a, b []any) int {
 			for _, o := range p.order {

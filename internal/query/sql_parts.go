@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Parts is a statement whose answers from several databases can be merged: its rows are groups, and
-// all other columns are additive aggregates.
-type Parts struct {
+// MergePlan is a statement whose answers from several databases can be merged: its rows are groups,
+// and all other columns are additive aggregates.
+type MergePlan struct {
 	SQL string // statement for each database
 
-	items []part
-	order []partOrder
+	items []mergeColumn
+	order []mergeOrder
 	limit int // -1: none
 }
 
-// part is a column of the answer.
-type part struct {
+// mergeColumn is a column of the answer.
+type mergeColumn struct {
 	name string // "": the databases' name
 	how  string // the aggregate, lower case; "": a grouping column
 	unit string // "us", "ms" or "s": conversion of the aggregate; "": none
@@ -25,8 +25,8 @@ type part struct {
 	at   int // its first column in the answers
 }
 
-// partOrder is a term of ORDER BY.
-type partOrder struct {
+// mergeOrder is a term of ORDER BY.
+type mergeOrder struct {
 	item int
 	desc bool
 }
@@ -38,7 +38,7 @@ var aggregates = map[string]int{"count": 1, "sum": 1, "total": 1, "min": 1, "max
 // or if that needs more knowledge of SQL: then each answer stands alone. The statement must be one
 // SELECT without subqueries, whose columns are those of GROUP BY or single aggregates, optionally
 // in us(), ms() or s(). ORDER BY must name columns, LIMIT must be a number.
-func SplitSQL(text string) (p *Parts, ok bool) {
+func SplitSQL(text string) (p *MergePlan, ok bool) {
 	text, err := one(text)
 	if err != nil {
 		return nil, false
@@ -48,7 +48,7 @@ func SplitSQL(text string) (p *Parts, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	p = &Parts{limit: -1}
+	p = &MergePlan{limit: -1}
 	var sent []string
 	var groups []string // normal forms of the grouping items
 	items := split(c.list)
@@ -87,7 +87,7 @@ func SplitSQL(text string) (p *Parts, ok bool) {
 }
 
 // grouped reports whether exactly the columns without an aggregate identify a row.
-func (p *Parts) grouped(group [][]string, forms, names []string) bool {
+func (p *MergePlan) grouped(group [][]string, forms, names []string) bool {
 	by := map[int]bool{}
 	for _, term := range group {
 		i := itemAt(term, forms, names)
@@ -145,7 +145,7 @@ var refusedWords = map[string]bool{"SELECT": true, "WITH": true, "UNION": true, 
 	"OVER": true, "FILTER": true, "WINDOW": true, "VALUES": true, "OFFSET": true, "EXPLAIN": true, "COLLATE": true, "NULLS": true}
 
 // itemOf parses a column, and returns what to ask for it.
-func itemOf(item []string) (x part, ask []string, ok bool) {
+func itemOf(item []string) (x mergeColumn, ask []string, ok bool) {
 	expr := expression(item)
 	x.name = alias(item)
 	plain := strings.Join(item, " ")
@@ -270,7 +270,7 @@ func itemAt(term []string, forms, names []string) int {
 	return slices.Index(forms, normal(term))
 }
 
-func orderOf(term []string, forms, names []string) (o partOrder, ok bool) {
+func orderOf(term []string, forms, names []string) (o mergeOrder, ok bool) {
 	if n := len(term); n > 1 {
 		switch strings.ToUpper(term[n-1]) {
 		case "DESC":

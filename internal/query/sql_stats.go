@@ -27,7 +27,7 @@ type statBatch struct {
 
 func (b *statBatch) count() int { return len(b.stats) }
 
-func (b *statBatch) at(row, column int) vtab.Value { return b.columns[column].of(b, &b.stats[row]) }
+func (b *statBatch) at(row, column int) vtab.Value { return b.columns[column].table(b, &b.stats[row]) }
 
 func (b *statBatch) id(row int, seed maphash.Seed) uint64 {
 	o := &b.stats[row]
@@ -47,7 +47,7 @@ var opStatsTable = &virtual{
 		Args:  append(slices.Clone(sinceUntil), SQLColumn{"by", "TEXT", "grouping beside the operation: 'pid' (node and process; the default for NULL), 'node', or 'op' (none)"}),
 		About: "Sums of the calls of each operation, from the kernel's counts. They are exact between ticks, even when records are sampled or lost. Prefer op_stats to events: it does not read single calls."},
 	equal: []string{"op", "node", "pid"}, exact: []string{"op"},
-	scan: func(s *statement, a *asked, yield func(batch) bool) error {
+	scan: func(s *statement, a *scanRequest, yield func(batch) bool) error {
 		b := &statBatch{columns: opStatColumns}
 		switch by := a.arg("by"); by {
 		case nil, "pid":
@@ -67,7 +67,7 @@ var quantileTable = &virtual{
 		Args: append([]SQLColumn{{"operation", "TEXT", opArgument.About},
 			{"q", "REAL", "quantile, 0 to 1: 0.99 (or 99) is the 99th percentile; NULL: the median"}}, sinceUntil...),
 		About: "A quantile of the durations of calls: one row for each operation with that name."},
-	scan: func(s *statement, a *asked, yield func(batch) bool) error {
+	scan: func(s *statement, a *scanRequest, yield func(batch) bool) error {
 		b := &statBatch{columns: quantileColumns, q: 0.5}
 		if q := a.arg("q"); q != nil {
 			var err error
@@ -85,7 +85,7 @@ var timelineTable = &virtual{
 			{"operation", "TEXT", opArgument.About}}, sinceUntil...),
 		About: "Sums of the calls of each operation, in each step of time that has calls."},
 	equal: []string{"op"}, exact: []string{"op"},
-	scan: func(s *statement, a *asked, yield func(batch) bool) error {
+	scan: func(s *statement, a *scanRequest, yield func(batch) bool) error {
 		b := &statBatch{columns: timelineColumns, by: Group{Every: time.Minute}}
 		switch step := a.arg("step").(type) {
 		case nil:
@@ -104,7 +104,7 @@ var timelineTable = &virtual{
 }
 
 // scanStats yields the requested sums; named is an operation given as an argument.
-func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batch) bool) error {
+func (s *statement) scanStats(a *scanRequest, b *statBatch, named any, yield func(batch) bool) error {
 	f, some := a.filter("")
 	if named != nil {
 		text, _ := named.(string)
@@ -112,7 +112,7 @@ func (s *statement) scanStats(a *asked, b *statBatch, named any, yield func(batc
 		if len(ops) == 0 {
 			return &SQLError{What: fmt.Sprintf("unknown operation %.60q", fmt.Sprint(named)), Do: "see docs/reference/operations.md for names"}
 		}
-		f.Ops = both(f.Ops, ops)
+		f.Ops = intersect(f.Ops, ops)
 		some = some && len(f.Ops) > 0
 	}
 	f, err := a.between(s, f)

@@ -27,7 +27,7 @@ type SQLTable struct {
 // derived is a column with its value's function.
 type derived[F any] struct {
 	SQLColumn
-	of F
+	table F
 }
 
 // declared returns the columns alone.
@@ -46,7 +46,7 @@ type virtual struct {
 	ranges []string // columns whose <, <=, > and >= are checked while rows are read
 	exact  []string // columns of equal that SQLite need not recheck
 	// scan yields the requested rows, and possibly more.
-	scan func(s *statement, a *asked, yield func(batch) bool) error
+	scan func(s *statement, a *scanRequest, yield func(batch) bool) error
 }
 
 // virtuals are the virtual tables.
@@ -102,18 +102,18 @@ type term struct {
 	value  vtab.Value
 }
 
-// asked is what a statement needs of a table.
-type asked struct {
+// scanRequest is what a statement needs of a table.
+type scanRequest struct {
 	v     *virtual
 	terms []term
 	used  uint64 // bit set of the columns that are read
 }
 
 // wants reports whether a column is read.
-func (a *asked) wants(name string) bool { return a.used>>min(a.v.column(name), 63)&1 != 0 }
+func (a *scanRequest) wants(name string) bool { return a.used>>min(a.v.column(name), 63)&1 != 0 }
 
 // arg returns an argument's value, nil if there is none.
-func (a *asked) arg(name string) vtab.Value {
+func (a *scanRequest) arg(name string) vtab.Value {
 	at := a.v.column(name)
 	for _, t := range a.terms {
 		if t.column == at && t.op == vtab.OpEQ {
@@ -124,7 +124,7 @@ func (a *asked) arg(name string) vtab.Value {
 }
 
 // all returns all values that a column must equal.
-func (a *asked) all(name string) (out []vtab.Value) {
+func (a *scanRequest) all(name string) (out []vtab.Value) {
 	at := a.v.column(name)
 	for _, t := range a.terms {
 		if t.column == at && t.op == vtab.OpEQ {
@@ -236,11 +236,11 @@ func (p *plan) Destroy() error { return nil }
 // cursor reads a table's rows.
 type cursor struct {
 	*plan
-	asked asked
-	next  func() (batch, bool)
-	stop  func()
-	rows  batch // nil at the end
-	at    int
+	request scanRequest
+	next    func() (batch, bool)
+	stop    func()
+	rows    batch // nil at the end
+	at      int
 }
 
 // Filter starts reading with BestIndex's plan.
@@ -252,9 +252,9 @@ func (c *cursor) Filter(_ int, text string, values []vtab.Value) error {
 	if err != nil {
 		return err
 	}
-	c.asked = a
+	c.request = a
 	c.next, c.stop = iter.Pull(func(yield func(batch) bool) {
-		if err := c.v.scan(c.s, &c.asked, yield); err != nil && c.s.err == nil {
+		if err := c.v.scan(c.s, &c.request, yield); err != nil && c.s.err == nil {
 			c.s.err = err
 		}
 	})
@@ -262,9 +262,9 @@ func (c *cursor) Filter(_ int, text string, values []vtab.Value) error {
 }
 
 // parsePlan decodes BestIndex's plan.
-func parsePlan(v *virtual, text string, values []vtab.Value) (asked, error) {
+func parsePlan(v *virtual, text string, values []vtab.Value) (scanRequest, error) {
 	words := strings.Fields(text)
-	a := asked{v: v}
+	a := scanRequest{v: v}
 	if len(words) != len(values)+1 {
 		return a, fmt.Errorf("%d values for the plan %q", len(values), text)
 	}
@@ -319,7 +319,7 @@ func (c *cursor) Column(i int) (vtab.Value, error) {
 	if i < len(c.v.Columns) {
 		return c.rows.at(c.at, i), nil
 	}
-	return c.asked.arg(c.v.Args[i-len(c.v.Columns)].Name), nil
+	return c.request.arg(c.v.Args[i-len(c.v.Columns)].Name), nil
 }
 
 // Rowid returns the row's id.

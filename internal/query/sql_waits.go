@@ -18,7 +18,7 @@ type waitBatch struct {
 func (b *waitBatch) count() int { return len(b.waits) }
 
 func (b *waitBatch) at(row, column int) vtab.Value {
-	return waitColumns[column].of(b, &b.waits[row])
+	return waitColumns[column].table(b, &b.waits[row])
 }
 
 func (b *waitBatch) id(row int, seed maphash.Seed) uint64 {
@@ -40,7 +40,7 @@ var waitsTable = &virtual{
 }
 
 // scanWaits yields the matching waits, session by session, oldest first.
-func scanWaits(s *statement, a *asked, yield func(batch) bool) error {
+func scanWaits(s *statement, a *scanRequest, yield func(batch) bool) error {
 	f, some := a.filter("timestamp")
 	if !some {
 		return nil
@@ -117,7 +117,7 @@ var waitColumns = []waitColumn{
 	{SQLColumn{"tid", "INTEGER", "thread that waited"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return int64(w.TID) }},
 	{SQLColumn{"op", "TEXT", "traced call in which the thread waited; NULL between calls"},
-		func(b *waitBatch, w *events.Wait) vtab.Value { return b.names.of(w.Op) }},
+		func(b *waitBatch, w *events.Wait) vtab.Value { return b.names.value(w.Op) }},
 	{SQLColumn{"state", "TEXT", "runnable (others had the CPU), throttled (CPU quota used up) or blocked"},
 		func(_ *waitBatch, w *events.Wait) vtab.Value { return w.State.String() }},
 	{SQLColumn{"reason", "TEXT", "for a blocked thread: lock, poll, sleep, pipe, socket, disk, file, page-fault, gpu-driver and others; for a runnable thread: hypervisor if the hypervisor gave the CPU to others; else NULL"},

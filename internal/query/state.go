@@ -74,7 +74,7 @@ func StateViewNamed(name string) (StateView, bool) {
 // filter's operations.
 func (r *Reader) State(ctx context.Context, f Filter, v StateView) (*SQLResult, error) {
 	out := &SQLResult{}
-	err := r.ofSessions(ctx, f, func(s *Session, from, to int64) error {
+	err := r.eachSession(ctx, f, func(s *Session, from, to int64) error {
 		where, args := "session = ?", []any{s.id}
 		if v.in != "" {
 			where, args = where+" AND "+v.in, append(args, from, to)
@@ -136,7 +136,7 @@ func scanRow(rows *sql.Rows, out *SQLResult) ([]any, error) {
 // window and operations.
 func (r *Reader) Memory(ctx context.Context, f Filter) (map[uint32]tick.Memory, error) {
 	out := map[uint32]tick.Memory{}
-	err := r.ofSessions(ctx, f, func(s *Session, _, _ int64) error {
+	err := r.eachSession(ctx, f, func(s *Session, _, _ int64) error {
 		return r.rows(ctx, func(rows *sql.Rows) error {
 			pid, m, err := scanMemory(rows)
 			if f.wants(pid) {

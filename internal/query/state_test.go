@@ -15,7 +15,7 @@ import (
 func stateOf(now time.Time, seq uint64) tick.State {
 	at := now.UnixNano()
 	return tick.State{PID: 4821,
-		Memory: tick.Memory{Inexact: tick.InexactLate | tick.InexactLost, Used: true, GPU: tick.Held{Count: 3, Bytes: 1000 * seq, Peak: 5000}, Host: tick.Held{Count: 1, Bytes: 64, Peak: 64},
+		Memory: tick.Memory{Inexact: tick.InexactAttachedLate | tick.InexactLost, Used: true, GPU: tick.Held{Count: 3, Bytes: 1000 * seq, Peak: 5000}, Host: tick.Held{Count: 1, Bytes: 64, Peak: 64},
 			Allocs: 9, Frees: 5, DoubleFrees: 1, OOMs: 2,
 			LastOOM: tick.OOM{Time: at, Op: opMalloc, Size: 1 << 30, Device: 1, Live: 1000, Peak: 5000, Holes: 0.25},
 			Growth:  tick.Growth{PerMinute: 3, Low: 1, High: 4, Over: 60e9, Leak: true}},

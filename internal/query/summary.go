@@ -34,8 +34,8 @@ func (f *Filter) wants(pid uint32) bool {
 	return len(f.PIDs) == 0 || slices.Contains(f.PIDs, pid)
 }
 
-// partOf reports whether the window excludes a part of [start, end].
-func (f *Filter) partOf(start, end time.Time) bool {
+// cuts reports whether the window excludes a part of [start, end].
+func (f *Filter) cuts(start, end time.Time) bool {
 	return f.From.After(start) || !f.To.IsZero() && !f.To.After(end)
 }
 
@@ -82,7 +82,7 @@ func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
 	sum := &Summary{Session: s, From: s.Started, To: end, Gaps: tick.Gaps{}}
 	err = r.facts(ctx, sum, f)
 	if err == nil {
-		if f.partOf(s.Started, end) {
+		if f.cuts(s.Started, end) {
 			err = r.rebuild(ctx, sum, f)
 		} else {
 			err = r.stored(ctx, sum, f)

@@ -48,7 +48,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 		return nil, err
 	}
 	if v.Recording {
-		v.Left = nil // in use by the writer
+		v.Leftovers = nil // in use by the writer
 	}
 	if unreadable != nil {
 		if v.Segments == 0 { // it may be anything
@@ -134,8 +134,8 @@ func (r *Reader) lacking(v *Verified, sessions []Session) error {
 	return err
 }
 
-// late bounds how far a log's calls may be out of order by their ends.
-const late = 5 * time.Second
+// maxReorder bounds how far a log's calls may be out of order by their ends.
+const maxReorder = 5 * time.Second
 
 // compare compares rollups of whole seconds with their calls.
 func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *Verified) error {
@@ -152,7 +152,7 @@ func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *V
 		if err != nil || !ok {
 			return err
 		}
-		from.Int64 = max(from.Int64, floor(first+int64(late), int64(time.Second)))
+		from.Int64 = max(from.Int64, floor(first+int64(maxReorder), int64(time.Second)))
 	}
 	var seconds []int64
 	err = r.rows(ctx, func(rows *sql.Rows) error {
@@ -235,7 +235,7 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 		return err
 	}
 	counted := map[secondKey]*store.Sum{}
-	_, err = r.scan(ctx, s, Filter{From: at(from), To: at(to)}, 0, func(c *events.Call, n uint64) bool {
+	_, err = r.scan(ctx, s, Filter{From: unixTime(from), To: unixTime(to)}, 0, func(c *events.Call, n uint64) bool {
 		if n < rolled {
 			k := secondKey{floor(c.Start, int64(time.Second)), c.PID, c.Op}
 			if counted[k] == nil {
@@ -265,7 +265,7 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 		}
 	}
 	for second, n := range wrong {
-		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s differ from its calls", n, s.ID, at(second).UTC().Format(time.RFC3339)), 0)
+		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s differ from its calls", n, s.ID, unixTime(second).UTC().Format(time.RFC3339)), 0)
 	}
 	return nil
 }

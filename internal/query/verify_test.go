@@ -75,7 +75,7 @@ func TestVerifyOfLiveAndBackup(t *testing.T) {
 	for range 3 {
 		x.second()
 	}
-	if v := verified(t, path, true); len(v.Damage)+len(v.Left) > 0 || !v.Recording || v.Seconds < 2 {
+	if v := verified(t, path, true); len(v.Damage)+len(v.Leftovers) > 0 || !v.Recording || v.Seconds < 2 {
 		t.Errorf("live: %+v", v)
 	}
 	x.close()
@@ -152,8 +152,8 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if i.Calls != uint64(len(calls)) || !i.From.Equal(at(calls[0].Start)) || i.Sealed.Files != 1 || i.Hot.Files != 0 || i.Recording || len(i.Sessions) != 1 {
-		t.Errorf("info is %+v, want %d calls from %v", i, len(calls), at(calls[0].Start))
+	if i.Calls != uint64(len(calls)) || !i.From.Equal(unixTime(calls[0].Start)) || i.Sealed.Files != 1 || i.Hot.Files != 0 || i.Recording || len(i.Sessions) != 1 {
+		t.Errorf("info is %+v, want %d calls from %v", i, len(calls), unixTime(calls[0].Start))
 	}
 	if len(i.Tiers) != 5 || i.Tiers[0].Seconds != 1 || i.Tiers[0].Rows == 0 || !i.Tiers[0].From.Equal(began) {
 		t.Errorf("tiers are %+v", i.Tiers)

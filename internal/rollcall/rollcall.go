@@ -40,7 +40,7 @@ type member struct {
 	end     tick.Ending
 	entries []tick.Entry // by number of the collective, modulo keptEntries
 	kept    uint64       // number of valid entries, the latest ones
-	told    bool         // the current tick has the rank
+	inTick  bool         // the current tick has the rank
 }
 
 // entered returns the rank's entry into a collective, zero if no longer known.
@@ -95,15 +95,15 @@ func (r *Roll) kill(pid uint32, end tick.Ending) {
 
 // Tick adds the states of a tick. It returns the collectives with missing ranks, and how long ranks
 // were waited for, by communicator.
-func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (calls []tick.RollCall, lates []tick.Late) {
+func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (calls []tick.RollCall, lates []tick.Straggler) {
 	for _, m := range r.members {
-		m.told = false
+		m.inTick = false
 	}
 	for i := range states {
 		r.state(&states[i])
 	}
 	for _, m := range r.members {
-		m.comm.Inexact = m.comm.Inexact || !m.told && m.end.Time == 0 // over the limit of the list
+		m.comm.Inexact = m.comm.Inexact || !m.inTick && m.end.Time == 0 // over the limit of the list
 		if end, ok := r.ended[m.PID]; ok && m.end.Time == 0 && end.Time >= m.comm.Began {
 			m.end = end
 		}
@@ -127,12 +127,12 @@ func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (c
 
 // state updates the communicators of a process.
 func (r *Roll) state(s *tick.State) {
-	var of map[uint64][]tick.Entry
+	var entries map[uint64][]tick.Entry
 	for _, e := range s.Entered {
-		if of == nil {
-			of = map[uint64][]tick.Entry{}
+		if entries == nil {
+			entries = map[uint64][]tick.Entry{}
 		}
-		of[e.Comm] = append(of[e.Comm], e)
+		entries[e.Comm] = append(entries[e.Comm], e)
 	}
 	for i := range s.Comms.First {
 		c := &s.Comms.First[i]
@@ -145,11 +145,11 @@ func (r *Roll) state(s *tick.State) {
 				continue
 			}
 		}
-		entered := of[c.Number]
+		entered := entries[c.Number]
 		if c.Collectives-m.comm.Collectives != uint64(len(entered)) { // entries were dropped
 			m.kept = 0
 		}
-		m.comm, m.told = *c, true
+		m.comm, m.inTick = *c, true
 		for j, e := range entered {
 			m.entries[(c.Collectives-uint64(len(entered)-1-j))%keptEntries] = e
 		}
@@ -184,7 +184,7 @@ func (r *Roll) forget(id uint64, g *group) {
 
 // measure updates the spreads of collectives that all ranks have entered, and appends the times
 // that a rank was waited for.
-func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
+func (g *group) measure(id uint64, lates []tick.Straggler) []tick.Straggler {
 	all, exact := uint64(1<<64-1), true
 	for _, m := range g.members {
 		all, exact = min(all, m.comm.Collectives), exact && !m.comm.Inexact
@@ -202,7 +202,7 @@ func (g *group) measure(id uint64, lates []tick.Late) []tick.Late {
 		if n := len(lates); n > own && lates[n-1].Rank == who.Rank && second <= lates[n-1].To { // of one group of calls
 			lates[n-1].To = max(lates[n-1].To, last)
 		} else if last-second >= int64(leastLate) && n-own < maxLates {
-			lates = append(lates, tick.Late{Comm: id, From: second, To: last, Rank: who.Rank})
+			lates = append(lates, tick.Straggler{Comm: id, From: second, To: last, Rank: who.Rank})
 		}
 	}
 	return lates

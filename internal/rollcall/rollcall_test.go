@@ -24,7 +24,7 @@ type play struct {
 	now   int64
 	ranks []*rank
 	procs []tick.ProcEvent
-	lates []tick.Late
+	lates []tick.Straggler
 }
 
 type rank struct {
@@ -123,7 +123,7 @@ func TestCall(t *testing.T) {
 			p.all(time.Millisecond)
 			p.enter(0, 20*time.Millisecond)
 			p.enter(2, 30*time.Millisecond)
-			p.ranks[1].thread.Now = tick.Doing{State: events.WaitBlocked, Reason: events.ReasonDisk}
+			p.ranks[1].thread.Now = tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonDisk}
 		}, []string{"", "ncclAllReduce #2 since 1.98s entered 0 2 missing 1 disk"}},
 		{"two do not, one of them further behind", func(p *play) {
 			p.all(0)

@@ -54,7 +54,7 @@ func startGuard(out *os.File) (*guard, error) {
 	return g, nil
 }
 
-func (g *guard) tell(o order) error {
+func (g *guard) send(o order) error {
 	b, err := json.Marshal(o)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (g *guard) tell(o order) error {
 
 // hold makes the guard restore these settings if the program ends.
 func (g *guard) hold(t *unix.Termios) error {
-	if err := g.tell(order{Hold: t}); err != nil {
+	if err := g.send(order{Hold: t}); err != nil {
 		return err
 	}
 	return debug.SetCrashOutput(g.pipe, debug.CrashOptions{})
@@ -73,7 +73,7 @@ func (g *guard) hold(t *unix.Termios) error {
 
 // free makes the guard leave the terminal alone.
 func (g *guard) free() error {
-	return errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), g.tell(order{}))
+	return errors.Join(debug.SetCrashOutput(nil, debug.CrashOptions{}), g.send(order{}))
 }
 
 // end waits for the guard's end.

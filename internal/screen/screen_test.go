@@ -70,7 +70,7 @@ func TestChanges(t *testing.T) {
 		{"shorter", []string{"a", "b", "c"}, []string{"a"}, nil},
 		{"empty", []string{"a"}, nil, nil},
 	} {
-		g := &testkit.Glass{Width: 20, Height: 5}
+		g := &testkit.Screen{Width: 20, Height: 5}
 		for _, text := range []string{"rest of before\r\nx\r\ny\r\nz", changes(nil, tt.was), changes(tt.was, tt.is)} {
 			if tt.was == nil && text == "" {
 				continue

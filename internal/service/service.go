@@ -37,7 +37,7 @@ func (m Manager) There() bool { return m.socket != "" }
 func (m Manager) Watchdog() time.Duration { return m.watchdog }
 
 // Ready reports that the service works, or works again after Reloading.
-func (m Manager) Ready(status string) error { return m.tell("READY=1", "STATUS="+line(status)) }
+func (m Manager) Ready(status string) error { return m.send("READY=1", "STATUS="+line(status)) }
 
 // Reloading reports that the service reads its settings again. The caller must call Ready afterwards.
 func (m Manager) Reloading() error {
@@ -45,17 +45,17 @@ func (m Manager) Reloading() error {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
 	}
-	return m.tell("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000))
+	return m.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", now.Nano()/1000))
 }
 
 // Stopping reports that the service ends.
-func (m Manager) Stopping() error { return m.tell("STOPPING=1") }
+func (m Manager) Stopping() error { return m.send("STOPPING=1") }
 
 // Alive resets the watchdog.
-func (m Manager) Alive(status string) error { return m.tell("WATCHDOG=1", "STATUS="+line(status)) }
+func (m Manager) Alive(status string) error { return m.send("WATCHDOG=1", "STATUS="+line(status)) }
 
-// tell sends one datagram. It does not wait for a busy manager.
-func (m Manager) tell(words ...string) error {
+// send sends one datagram. It does not wait for a busy manager.
+func (m Manager) send(words ...string) error {
 	if m.socket == "" {
 		return nil
 	}

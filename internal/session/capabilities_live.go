@@ -13,7 +13,7 @@ func (l *Live) Capabilities() Capabilities {
 	return Capabilities{
 		AgentPID: uint32(os.Getpid()), Wake: l.rings.wake, Patience: l.patience, SetSlow: l.rings.slow,
 		Memory: newMemory(), Framer: l.resolve.frames, StackPolicy: policies[l.opts.Probes.Stacks],
-		Faults: l.gpus.takeFaults, Sparing: l.shed, deck: l.raw,
+		Faults: l.gpus.takeFaults, Shedder: l.shed, deck: l.raw,
 	}
 }
 

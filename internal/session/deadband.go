@@ -18,30 +18,30 @@ type Deadband struct {
 // quiet applies a deadband to the ticks of a session.
 type quiet struct {
 	Deadband
-	last    tick.Host // host figures of the last non-idle tick
-	told    time.Time
-	records uint64
-	chains  int           // of the last tick
-	held    tick.HostSums // sums of the idle ticks since the last non-idle one
+	last     tick.Host // host figures of the last non-idle tick
+	reported time.Time
+	records  uint64
+	chains   int           // of the last tick
+	idleSums tick.HostSums // sums of the idle ticks since the last non-idle one
 }
 
 // look reports whether a tick is idle, and returns the host sums to report. The sums of an idle
 // tick are held until the next non-idle tick, so none is lost.
-func (q *quiet) look(t *tick.Tick) (idle bool, told []tick.HostSum) {
+func (q *quiet) look(t *tick.Tick) (idle bool, sums []tick.HostSum) {
 	if q.Percent <= 0 {
 		return false, t.HostSums
 	}
-	idle = !t.Final && !q.told.IsZero() && !q.happened(t) && !q.moved(&t.Host) &&
-		(q.Heartbeat <= 0 || t.Time.Sub(q.told) < q.Heartbeat)
+	idle = !t.Final && !q.reported.IsZero() && !q.happened(t) && !q.moved(&t.Host) &&
+		(q.Heartbeat <= 0 || t.Time.Sub(q.reported) < q.Heartbeat)
 	q.records = t.Records
-	q.held.Add(t.HostSums)
+	q.idleSums.Add(t.HostSums)
 	if idle {
 		return true, nil
 	}
-	q.last, q.told = t.Host, t.Time
-	told = q.held.List()
-	q.held.Reset()
-	return false, told
+	q.last, q.reported = t.Host, t.Time
+	sums = q.idleSums.List()
+	q.idleSums.Reset()
+	return false, sums
 }
 
 // happened reports whether a traced process was active, or any process was OOM-killed.

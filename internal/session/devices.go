@@ -15,8 +15,8 @@ const gpuDriver = "nvidia"
 // when it loads the driver.
 type devices []uint32
 
-// of returns r, or ReasonGPU for a device wait on a GPU's device file.
-func (d devices) of(r events.Reason, dev uint32) events.Reason {
+// reason returns r, or ReasonGPU for a device wait on a GPU's device file.
+func (d devices) reason(r events.Reason, dev uint32) events.Reason {
 	if r == events.ReasonDevice && slices.Contains(d, dev>>20) {
 		return events.ReasonGPU
 	}
@@ -25,8 +25,8 @@ func (d devices) of(r events.Reason, dev uint32) events.Reason {
 
 func (d devices) waits(waits []events.Wait) {
 	for i := range waits {
-		waits[i].Reason = d.of(waits[i].Reason, waits[i].Dev)
+		waits[i].Reason = d.reason(waits[i].Reason, waits[i].Dev)
 	}
 }
 
-func (d devices) thread(t *tick.Thread) { t.Now.Reason = d.of(t.Now.Reason, t.Now.Dev) }
+func (d devices) thread(t *tick.Thread) { t.Now.Reason = d.reason(t.Now.Reason, t.Now.Dev) }

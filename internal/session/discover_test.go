@@ -85,9 +85,9 @@ func next(t testing.TB, seen chan session.Notice) session.Notice {
 // callAndEnd makes a program call and end.
 func callAndEnd(t *testing.T, c *testkit.Child) {
 	t.Helper()
-	c.Say("call")
+	c.Send("call")
 	c.Line("done")
-	c.Say("end")
+	c.Send("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func loadEach(t *testing.T, calls string, copies []string) (last *tick.Tick, not
 	o.Probes.Rows = events.Catalog
 	r := begin(t, o)
 	for _, path := range paths {
-		child.Say("load")
+		child.Send("load")
 		child.Line("loaded")
 		n := next(t, seen)
 		for ; n.Library != path; n = next(t, seen) { // also for the driver that it loads
@@ -156,8 +156,8 @@ func TestLateLibraries(t *testing.T) {
 	}
 	last, notices := loadEach(t, "100", copies)
 	for _, notice := range notices {
-		if notice.Late <= 0 {
-			t.Errorf("%s: attached %v after its mapping", notice.Library, notice.Late)
+		if notice.AttachDelay <= 0 {
+			t.Errorf("%s: attached %v after its mapping", notice.Library, notice.AttachDelay)
 		}
 	}
 	if s := sum(last, "cudaStreamSynchronize"); s.Calls != n*100 {
@@ -204,7 +204,7 @@ func TestLinkedInRuntime(t *testing.T) {
 					o.Gated = uint32(child.PID())
 				}
 				r := beginWith(t, o, session.Config{Interval: 20 * time.Millisecond})
-				child.Say("load")
+				child.Send("load")
 				child.Line("loaded")
 				if next(t, seen); tt.sees {
 					if n := next(t, seen); n.Library != program {
@@ -269,7 +269,7 @@ func TestContainer(t *testing.T) {
 			child.Line("ready")
 			o, seen := attaches(session.LiveOptions{Select: pids(child)})
 			r := begin(t, o)
-			child.Say("load")
+			child.Send("load")
 			child.Line("loaded")
 			if n := next(t, seen); n.Library != lib && !tt.overlay || n.Probes != 1 {
 				t.Errorf("attached to %s with %d probes, want %s with 1", n.Library, n.Probes, lib)
@@ -279,12 +279,12 @@ func TestContainer(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			child.Say("call")
+			child.Send("call")
 			child.Line("done")
 			if p, err := (proc.FS{}).Process(uint32(child.PID())); err != nil || p.NSPID() != 1 {
 				t.Errorf("its own number is %d, %v, want 1", p.NSPID(), err)
 			}
-			child.Say("end")
+			child.Send("end")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -304,7 +304,7 @@ func TestContainerDeletedBefore(t *testing.T) {
 	testkit.ContainerRoot(t, root, map[string]string{"/job": dir + "/loads", lib: dir + "/libcudart.so.12"})
 	child := testkit.Start(t, testkit.Container(t, root, "/job", "500", lib))
 	child.Line("ready")
-	child.Say("load")
+	child.Send("load")
 	child.Line("loaded")
 	if err := os.Remove(filepath.Join(root, lib)); err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestContainersOfOneImage(t *testing.T) {
 		mountOverlay(t, lower, root)
 		job := testkit.Start(t, testkit.Container(t, root, "/job", "500", lib))
 		job.Line("ready")
-		job.Say("load")
+		job.Send("load")
 		job.Line("loaded")
 		jobs, sel.PIDs = append(jobs, job), append(sel.PIDs, uint32(job.PID()))
 	}

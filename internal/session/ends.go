@@ -55,15 +55,15 @@ func (t *targets) adopt(processes []tick.Process) {
 // counted processes the list of a tick, and returns the ended processes whose last counts have been
 // read. The counts of the first tick that lists an end may predate the end, so the counts of the
 // next tick are the last.
-func (t *targets) counted(told []tick.Process) (done []uint32) {
+func (t *targets) counted(processes []tick.Process) (done []uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range told {
-		p := t.procs[told[i].PID]
+	for i := range processes {
+		p := t.procs[processes[i].PID]
 		switch {
-		case told[i].Ended.IsZero(), p == nil, p.Ended.IsZero(), p.counted: // or its number was reused
-		case !p.told:
-			p.told = true
+		case processes[i].Ended.IsZero(), p == nil, p.Ended.IsZero(), p.counted: // or its number was reused
+		case !p.endReported:
+			p.endReported = true
 		default:
 			p.counted = true
 			done = append(done, p.PID)

@@ -134,7 +134,7 @@ func (e *enroller) enrol(p *proc.Process, at mapping) {
 		e.attach(p, lib, since)
 	}
 	e.enrolled(p, at.at)
-	e.targets.ask(p.PID)
+	e.targets.requestProgram(p.PID)
 }
 
 // attach probes a library of a process.

@@ -30,7 +30,7 @@ func TestChildrenOfAChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	child.Line("over")
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestBystanderDoesNotKeepATrace(t *testing.T) {
 	child := testkit.Start(t, cmd)
 	child.Line("ready")
 	r := begin(t, session.LiveOptions{Select: pids(child)})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

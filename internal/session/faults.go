@@ -50,7 +50,7 @@ type Faults struct {
 
 	mu      sync.Mutex
 	xids    *probes.Xids
-	why     map[tick.XidVia]error // error of each way that is not open
+	errs    map[tick.XidVia]error // error of each way that is not open
 	made    xid.Assembly          // joins what was read
 	waiting []tick.Xid
 	full    uint64
@@ -76,7 +76,7 @@ func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 			return nil, err
 		}
 	}
-	f := &Faults{o: o, why: map[tick.XidVia]error{}}
+	f := &Faults{o: o, errs: map[tick.XidVia]error{}}
 	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
 	if o.Only != tick.ViaKernelLog {
 		f.attach()
@@ -86,7 +86,7 @@ func OpenFaults(ctx context.Context, o FaultOptions) (*Faults, error) {
 	}
 	if f.xids == nil && f.kmsg == nil {
 		f.stop()
-		return nil, errors.Join(f.why[tick.ViaTracepoint], f.why[tick.ViaKernelLog])
+		return nil, errors.Join(f.errs[tick.ViaTracepoint], f.errs[tick.ViaKernelLog])
 	}
 	if f.kmsg != nil {
 		f.work.Go(f.readLog)
@@ -102,18 +102,18 @@ func (f *Faults) attach() *probes.Xids {
 	x, err := probes.OpenXids()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.xids, f.why[tick.ViaTracepoint] = x, err
-	f.made.Both = f.xids != nil && f.kmsg != nil
+	f.xids, f.errs[tick.ViaTracepoint] = x, err
+	f.made.BothSources = f.xids != nil && f.kmsg != nil
 	return x
 }
 
 func (f *Faults) openLog() {
 	kmsg, err := xid.OpenLog(f.o.LogPath, f.o.History, f.o.Clock.Offset)
 	if err != nil {
-		f.why[tick.ViaKernelLog] = err
+		f.errs[tick.ViaKernelLog] = err
 		return
 	}
-	f.kmsg, f.made.Both = kmsg, f.xids != nil
+	f.kmsg, f.made.BothSources = kmsg, f.xids != nil
 	if f.o.History { // before any new fault
 		xs, err := kmsg.Next(nil, false)
 		if err != nil {
@@ -184,7 +184,7 @@ func (f *Faults) readLog() {
 
 func (f *Faults) readTracepoints(ctx context.Context) {
 	f.mu.Lock()
-	x, err := f.xids, f.why[tick.ViaTracepoint]
+	x, err := f.xids, f.errs[tick.ViaTracepoint]
 	f.mu.Unlock()
 	for x == nil {
 		if !errors.Is(err, probes.ErrNoTracepoint) {
@@ -208,7 +208,7 @@ func (f *Faults) readTracepoints(ctx context.Context) {
 			return
 		}
 		t := tick.Xid{Time: f.o.Clock.Wall(r.Mono), Code: r.Code, Switch: r.Switch, Bus: xid.Bus(r.Dev), Via: tick.ViaTracepoint}
-		t.Say(r.Msg)
+		t.SetMessage(r.Msg)
 		f.take([]tick.Xid{t})
 	}
 }
@@ -235,11 +235,11 @@ func (f *Faults) Ways() (tracepoints []probes.XidTracepoint, log string) {
 	return tracepoints, log
 }
 
-// Why returns why a way is not open, nil if it is open.
-func (f *Faults) Why(v tick.XidVia) error {
+// Err returns why a way is not open, nil if it is open.
+func (f *Faults) Err(v tick.XidVia) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.why[v]
+	return f.errs[v]
 }
 
 // Drops returns the losses by reason. Lost lines of the log were not necessarily faults.
@@ -267,7 +267,7 @@ func (f *Faults) Reports() []tick.Report {
 	defer f.mu.Unlock()
 	var out []tick.Report
 	for _, v := range []tick.XidVia{tick.ViaTracepoint, tick.ViaKernelLog} {
-		if err := f.why[v]; err != nil && !errors.Is(err, probes.ErrNoTracepoint) && !errors.Is(err, fs.ErrNotExist) {
+		if err := f.errs[v]; err != nil && !errors.Is(err, probes.ErrNoTracepoint) && !errors.Is(err, fs.ErrNotExist) {
 			out = append(out, tick.Report{Kind: "faults-unseen", Object: v.String(), Why: fmt.Sprint(err)})
 		}
 	}

@@ -14,9 +14,9 @@ func (b *budget) unprobed() bool {
 	return slices.ContainsFunc(b.Taken(), func(step int) bool { return govern.Steps[step].Part == govern.Hot })
 }
 
-// tellFloor sets the least overhead that probes need, if the budget is below that or every step has
+// setFloor sets the least overhead that probes need, if the budget is below that or every step has
 // been shed.
-func (b *budget) tellFloor(o *tick.Overhead) {
+func (b *budget) setFloor(o *tick.Overhead) {
 	if b.unprobed() && b.floor.Share > b.Share || b.Exhausted() {
 		o.Floor = b.floor
 	}

@@ -41,10 +41,10 @@ type life struct {
 
 // finding is what was found out about a process: its mappings or its interpreter.
 type finding struct {
-	pid  uint32
-	at   int64 // Unix ns
-	code []proc.Mapping
-	of   *python.Process // nil: the finding is code
+	pid     uint32
+	at      int64 // Unix ns
+	code    []proc.Mapping
+	process *python.Process // nil: the finding is code
 }
 
 func newFramer(mem *memories) *framer {
@@ -64,14 +64,16 @@ func (f *framer) reset() {
 func (f *framer) seen(pid uint32) {
 	now := time.Now()
 	if code, err := f.fs.Code(pid, now); err == nil {
-		f.tell(finding{pid: pid, at: now.UnixNano(), code: code})
+		f.publish(finding{pid: pid, at: now.UnixNano(), code: code})
 	}
 }
 
 // know records the interpreter of a process. It is safe for concurrent use.
-func (f *framer) know(pid uint32, of *python.Process) { f.tell(finding{pid: pid, of: of}) }
+func (f *framer) know(pid uint32, process *python.Process) {
+	f.publish(finding{pid: pid, process: process})
+}
 
-func (f *framer) tell(x finding) {
+func (f *framer) publish(x finding) {
 	f.mu.Lock()
 	f.news = append(f.news, x)
 	f.mu.Unlock()
@@ -84,10 +86,10 @@ func (f *framer) hear() {
 	f.news = nil
 	f.mu.Unlock()
 	for _, x := range news {
-		if x.of != nil {
-			f.codes.Know(x.pid, x.of)
-			if x.of.Facts.Epoch == 0 { // the kernel does not walk its stacks
-				f.walkFrom(x.pid, x.of)
+		if x.process != nil {
+			f.codes.Know(x.pid, x.process)
+			if x.process.Facts.Epoch == 0 { // the kernel does not walk its stacks
+				f.walkFrom(x.pid, x.process)
 			}
 			continue
 		}
@@ -182,9 +184,9 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	f.hear()
 	f.upTo(s.PID, s.Time)
 	for _, record := range s.PyCodes {
-		if told, err := python.ParseTold(record); err == nil {
-			f.upTo(told.PID, s.Time)
-			f.codes.Learn(told)
+		if code, err := python.ParseCodeRecord(record); err == nil {
+			f.upTo(code.PID, s.Time)
+			f.codes.Learn(code)
 		}
 	}
 	if s.Time < f.lives[s.PID].began {

@@ -16,7 +16,7 @@ import (
 func sleeper(t *testing.T) (c *testkit.Child, pid uint32, ip uint64) {
 	t.Helper()
 	c = testkit.Start(t, exec.Command("/bin/cat"))
-	c.Say("up")
+	c.Send("up")
 	c.Line("up")
 	pid = uint32(c.PID())
 	code, err := proc.FS{}.Code(pid, time.Now())
@@ -54,7 +54,7 @@ func TestFramerForgets(t *testing.T) {
 		t.Errorf("%d processes are known soon after their end, want 2", n)
 	}
 	f.Trim(over.Add(2 * lateStacks))
-	bytes, python := f.codes.Held()
+	bytes, python := f.codes.Size()
 	if n := f.native.Figures().Processes; n != 0 || bytes != 0 || python != 0 || len(f.lives) != 0 {
 		t.Errorf("kept of what has ended: %d processes, %d interpreters with %d bytes, %d lives", n, python, bytes, len(f.lives))
 	}
@@ -89,9 +89,9 @@ func TestFramerOfAnotherProgram(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFramer(&memories{})
 			defer f.Close()
-			f.tell(finding{pid: own, at: now.UnixNano(), code: code})
+			f.publish(finding{pid: own, at: now.UnixNano(), code: code})
 			if tt.news {
-				f.tell(finding{pid: own, at: execed.Time + 1, code: code})
+				f.publish(finding{pid: own, at: execed.Time + 1, code: code})
 			}
 			f.Life(execed)
 			if tt.asked {

@@ -94,7 +94,7 @@ func runGIL(t *testing.T, python, how string, holds ...string) *gilRun {
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
 		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond, Sinks: []tick.Sink{turns}})
 	seen.wait(t, c.PID())
-	c.Say("go")
+	c.Send("go")
 	g := &gilRun{running: r, child: c, how: how, turns: turns}
 	var line int
 	if _, err := fmt.Sscanf(c.Line("holder "), "holder %d %d", &g.holder, &line); err != nil {
@@ -110,7 +110,7 @@ func (g *gilRun) end(t *testing.T) (held, took time.Duration) {
 	if _, err := fmt.Sscanf(g.child.Line("done "), "done %d %d", &held, &took); err != nil {
 		t.Fatal(err)
 	}
-	g.child.Say("end")
+	g.child.Send("end")
 	if err := g.child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func nameGILHolder(t *testing.T, python, how string) {
 		named, _, _ := g.waited(t)
 		return named > 0
 	})
-	g.child.Say("stop")
+	g.child.Send("stop")
 	_, took := g.end(t)
 	if named, all, _ := g.waited(t); named > all || named > took {
 		t.Errorf("waited for the lock %v, of which %v with its holder; all took %v", all, named, took)
@@ -178,7 +178,7 @@ func TestGILTurns(t *testing.T) {
 	t.Parallel()
 	g := runGIL(t, systemPython(t), "sleep")
 	testkit.Eventually(t, "a wait of several turns", func() bool { return g.turns.goOn(t) > 0 })
-	g.child.Say("stop")
+	g.child.Send("stop")
 	g.end(t)
 	g.turns.goOn(t)
 }

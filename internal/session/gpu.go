@@ -20,7 +20,7 @@ type gpus struct {
 	majors devices
 	faults *Faults // nil: faults cannot be read
 	states *gpu.Poll
-	whys   whys // reasons why states are unknown
+	whys   reasonSet // reasons why states are unknown
 }
 
 // start starts waiting for faults, which call hurry, and polling the GPUs.
@@ -52,7 +52,7 @@ func (g *gpus) find() {
 		return
 	}
 	var majors []uint32
-	ask(g.raw, tape.Majors, &majors, func() {
+	fill(g.raw, tape.Majors, &majors, func() {
 		var err error
 		if majors, err = g.fs.CharMajors(gpuDriver); err != nil {
 			g.report.log.Debug("the GPU driver's devices are not known", "error", err)
@@ -74,15 +74,15 @@ func (g *gpus) tick(t *tick.Tick) {
 		t.Reports = append(t.Reports, g.faults.Reports()...)
 	}
 	t.GPUs = g.states.States()
-	if err := g.states.Why(); err != nil {
-		t.Reports = append(t.Reports, tick.Report{Kind: "gpu-state-unknown", Object: "GPU state", Why: g.whys.say(err.Error())})
+	if err := g.states.Err(); err != nil {
+		t.Reports = append(t.Reports, tick.Report{Kind: "gpu-state-unknown", Object: "GPU state", Why: g.whys.add(err.Error())})
 	}
 }
 
 // takeFaults appends the faults that have arrived since the last call.
 func (g *gpus) takeFaults(dst []tick.Xid) []tick.Xid {
 	var news []tick.Xid
-	ask(g.raw, tape.Faults, &news, func() {
+	fill(g.raw, tape.Faults, &news, func() {
 		if g.faults != nil {
 			news = g.faults.Drain(nil)
 		}
@@ -90,18 +90,18 @@ func (g *gpus) takeFaults(dst []tick.Xid) []tick.Xid {
 	return append(dst, news...)
 }
 
-// whys is the set of reported reasons. A recording keeps each one forever, and text from another
-// program may differ each time.
-type whys map[string]bool
+// reasonSet is the set of reported reasons. A recording keeps each one forever, and text from
+// another program may differ each time.
+type reasonSet map[string]bool
 
-// maxWhys bounds the set.
-const maxWhys = 16
+// maxReasons bounds the set.
+const maxReasons = 16
 
-func (w *whys) say(why string) string {
+func (w *reasonSet) add(why string) string {
 	if *w == nil {
-		*w = whys{}
+		*w = reasonSet{}
 	}
-	if !(*w)[why] && len(*w) >= maxWhys {
+	if !(*w)[why] && len(*w) >= maxReasons {
 		return "each read fails with another error"
 	}
 	(*w)[why] = true

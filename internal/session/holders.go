@@ -31,7 +31,7 @@ func (h *lockHolders) close() {
 
 // holders has the lock holders of one process.
 type holders struct {
-	of      *python.Process
+	process *python.Process
 	tried   bool                     // opening its memory was tried, at the first wait
 	walker  *python.Walker           // nil: reading is not permitted, or the process has ended
 	done    func()                   // closes walker
@@ -41,14 +41,14 @@ type holders struct {
 const maxHolders = 1 << 12 // bound on the named threads of a process
 
 // know records the interpreter of a process. It is safe for concurrent use.
-func (h *lockHolders) know(pid uint32, of *python.Process) {
+func (h *lockHolders) know(pid uint32, process *python.Process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.drop(pid)
 	if h.procs == nil {
 		h.procs = map[uint32]*holders{}
 	}
-	h.procs[pid] = &holders{of: of, threads: map[uint32]events.Thread{}}
+	h.procs[pid] = &holders{process: process, threads: map[uint32]events.Thread{}}
 }
 
 // fork gives a child its parent's interpreter. It is safe for concurrent use.
@@ -57,7 +57,7 @@ func (h *lockHolders) fork(parent, child uint32) {
 	of := h.procs[parent]
 	h.mu.Unlock()
 	if of != nil {
-		h.know(child, of.of)
+		h.know(child, of.process)
 	}
 }
 
@@ -83,7 +83,7 @@ func (h *lockHolders) waits(ws []events.Wait) {
 		if w.Reason != events.ReasonGIL || w.State != events.WaitBlocked || w.Who.TID != 0 {
 			continue
 		}
-		x := h.asked(w)
+		x := h.lookup(w)
 		if !x.Known {
 			continue
 		}
@@ -101,8 +101,8 @@ type holder struct {
 	Comm     string
 }
 
-// asked returns holder's result, or the answer of a raw tape.
-func (h *lockHolders) asked(w *events.Wait) holder {
+// lookup returns holder's result, or the answer of a raw tape.
+func (h *lockHolders) lookup(w *events.Wait) holder {
 	if h.raw == nil {
 		return h.holder(w)
 	}
@@ -121,7 +121,7 @@ func (h *lockHolders) holder(w *events.Wait) holder {
 	}
 	if !of.tried {
 		of.tried = true
-		of.walker, of.done, _ = h.mem.walker(w.PID, of.of)
+		of.walker, of.done, _ = h.mem.walker(w.PID, of.process)
 	}
 	who := of.thread(h.mem.fs, w.PID, w.Arg)
 	return holder{true, who.PID, who.TID, who.Name.String()}

@@ -66,16 +66,16 @@ func (w *hostWatch) tick(t *tick.Tick, last bool) error {
 	}
 	var sums tick.HostSums
 	var other []tick.HostSum
-	tell := func(x *hostSeen, now *probes.HostSum) {
+	update := func(x *hostSeen, now *probes.HostSum) {
 		s := decode.HostSum(x.HostKey, now, &x.sum)
 		switch {
 		case s.Count == 0:
 			return
 		case s.Kind.Row().Object == "device" && s.Object != "":
 			number := s.Object
-			ask(w.raw, tape.Device, &s.Object, func() { s.Object = w.files.Device(number) })
+			fill(w.raw, tape.Device, &s.Object, func() { s.Object = w.files.Device(number) })
 		case s.Kind == tick.HostOOM:
-			ask(w.raw, tape.Cgroup, &s.Object, func() { s.Object = w.cgroup(s.PID) })
+			fill(w.raw, tape.Cgroup, &s.Object, func() { s.Object = w.cgroup(s.PID) })
 		}
 		if _, ours := w.procs[s.PID]; ours || s.PID == 0 || s.Kind == tick.HostOOM {
 			sums.Add([]tick.HostSum{s})
@@ -83,7 +83,7 @@ func (w *hostWatch) tick(t *tick.Tick, last bool) error {
 			other = append(other, s)
 		}
 	}
-	if err := w.read(tell); err != nil {
+	if err := w.read(update); err != nil {
 		return err
 	}
 	sums.Add(most(other, maxHostOthers))
@@ -101,18 +101,18 @@ func (w *hostWatch) learn() { w.procs = w.tracedNow() }
 // start records the current values of the files: only later changes are reported.
 func (w *hostWatch) start() {
 	w.learn()
-	w.files.Read(w.asked(), false)
+	w.files.Read(w.pids(), false)
 }
 
 // tracedNow returns the traced processes, or the tape's.
 func (w *hostWatch) tracedNow() map[uint32]tracedProcess {
 	out := map[uint32]tracedProcess{}
-	ask(w.raw, tape.Traced, &out, func() { out = w.traced() })
+	fill(w.raw, tape.Traced, &out, func() { out = w.traced() })
 	return out
 }
 
-// asked returns the traced processes whose files are read, sorted by number.
-func (w *hostWatch) asked() []uint32 {
+// pids returns the traced processes whose files are read, sorted by number.
+func (w *hostWatch) pids() []uint32 {
 	var pids []uint32
 	for pid, p := range w.procs {
 		if p.Asked {
@@ -125,7 +125,7 @@ func (w *hostWatch) asked() []uint32 {
 
 // read passes the growth of each kernel sum to tell, and deletes sums that have long been idle from
 // the kernel.
-func (w *hostWatch) read(tell func(*hostSeen, *probes.HostSum)) error {
+func (w *hostWatch) read(update func(*hostSeen, *probes.HostSum)) error {
 	var stale []probes.HostKey
 	err := w.kernel.HostSums(func(k probes.HostKey, now *probes.HostSum) {
 		x := w.seen[k]
@@ -133,7 +133,7 @@ func (w *hostWatch) read(tell func(*hostSeen, *probes.HostSum)) error {
 			x = &hostSeen{HostKey: decode.HostKey(&k)}
 			w.seen[k] = x
 		}
-		tell(x, now)
+		update(x, now)
 		if x.idle++; now.Count != x.sum.Count {
 			x.idle = 0
 		}
@@ -151,7 +151,7 @@ func (w *hostWatch) read(tell func(*hostSeen, *probes.HostSum)) error {
 			return err
 		}
 		if now.Count > 0 {
-			tell(w.seen[k], &now)
+			update(w.seen[k], &now)
 		}
 		delete(w.seen, k)
 	}
@@ -209,8 +209,8 @@ type hostFiles struct {
 // readFiles adds what the kernel's files contain.
 func (w *hostWatch) readFiles(t *tick.Tick, sums *tick.HostSums, last bool) {
 	var x hostFiles
-	ask(w.raw, tape.Files, &x, func() {
-		x = hostFiles{w.files.Read(w.asked(), last), w.files.Reports(), w.files.Left()}
+	fill(w.raw, tape.Files, &x, func() {
+		x = hostFiles{w.files.Read(w.pids(), last), w.files.Reports(), w.files.Unread()}
 	})
 	for i := range x.Sums {
 		x.Sums[i].Comm = w.procs[x.Sums[i].PID].Comm

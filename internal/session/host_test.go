@@ -83,7 +83,7 @@ func useDisk(t *testing.T, n int) (c *testkit.Child, r *running, wrote, read uin
 		begins = "block/block_rq_issue"
 	}
 	saw := witness(t, 0, begins, "block/block_rq_complete")
-	c.Say("go")
+	c.Send("go")
 	_, wrote = said(t, c, "write")
 	_, read = said(t, c, "read")
 	seen = saw()
@@ -121,7 +121,7 @@ func TestHostOff(t *testing.T) {
 	off := []probes.HostPart{probes.HostDisk, probes.HostTCP, probes.HostNet}
 	c := hostWorker(t, nil, "disk", filepath.Join(t.TempDir(), "file"), "10")
 	r := watchHost(t, c, probes.Options{NoHost: off})
-	c.Say("go")
+	c.Send("go")
 	c.Line("read ")
 	r.stop(t, c)
 	for _, s := range r.host.List() {
@@ -197,7 +197,7 @@ func TestHostReclaim(t *testing.T) {
 	}
 	r := watchHost(t, c, probes.Options{})
 	saw := witness(t, c.PID(), "vmscan/mm_vmscan_memcg_reclaim_begin")
-	c.Say("go")
+	c.Send("go")
 	c.Line("read")
 	want := len(saw())
 	r.stop(t, c)
@@ -225,7 +225,7 @@ func TestHostThrottled(t *testing.T) {
 	c := hostWorker(t, nil, "spin", "25") // a busy machine has a twentieth of a CPU, too
 	enter(c.PID())
 	r := watchHost(t, c, probes.Options{})
-	c.Say("go")
+	c.Send("go")
 	c.Line("spun")
 	// The kernel counts a throttled period when the period ends, possibly after the worker has
 	// finished. Without a quota it stops counting, so the trace and the test read the same.
@@ -274,7 +274,7 @@ func TestHostOOM(t *testing.T) {
 	c := hostWorker(t, nil, "touch", "64")
 	enter(c.PID())
 	r := watchHost(t, c, probes.Options{})
-	c.Say("go")
+	c.Send("go")
 	_ = c.Wait()
 	r.end(t)
 	s := r.of(tick.HostOOM, c.PID())
@@ -300,7 +300,7 @@ func TestHostPages(t *testing.T) {
 			c := hostWorker(t, nil, "touch", "8")
 			r := watchHost(t, c, probes.Options{Pages: on})
 			saw := witness(t, c.PID(), "kmem/mm_page_alloc")
-			c.Say("go")
+			c.Send("go")
 			c.Line("touched")
 			testkit.Eventually(t, "it to wait", func() bool { return state(c.PID()) == "S" })
 			want := uint64(len(saw()))
@@ -329,11 +329,11 @@ func TestHostTCP(t *testing.T) {
 	c := hostWorker(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}, "tcp", strconv.Itoa(n))
 	inNamespace(t, c.PID(), loopbackUp)
 	r := watchHost(t, c, probes.Options{})
-	c.Say("go")
+	c.Send("go")
 	c.Line("ready")
 	loseOnLoopback(t, c.PID(), 8)
 	saw := witness(t, 0, "tcp/tcp_retransmit_skb")
-	c.Say("go")
+	c.Send("go")
 	_, connected := said(t, c, "connect")
 	again, _ := said(t, c, "retransmits")
 	hidden := uint64(0) // in an interrupt of a thread of init, like disk requests

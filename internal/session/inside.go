@@ -77,7 +77,7 @@ func (x *inside) look() {
 	x.waiting = map[uint32]time.Time{}
 	x.mu.Unlock()
 	for _, pid := range slices.Sorted(maps.Keys(waiting)) {
-		if err := x.into(pid, waiting[pid]); err != nil && !errors.Is(err, proc.ErrGone) {
+		if err := x.into(pid, waiting[pid]); err != nil && !errors.Is(err, proc.ErrExited) {
 			x.report.log.Debug("look for linked-in libraries", "pid", pid, "error", err)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 type interpreters struct {
 	find   func(pid uint32) (*python.Process, error)
 	kernel pythonKernel // nil: stacks are walked from user space
-	know   func(pid uint32, of *python.Process)
+	know   func(pid uint32, process *python.Process)
 	forget func(pid uint32)
 	probes bool // find may run copies of interpreters
 	report *reporter
@@ -43,10 +43,10 @@ type pythonKernel interface {
 
 // search is the state of the search in one process.
 type search struct {
-	due   time.Time // time of the next search; zero: none
-	tries int
-	told  bool // the kernel has its interpreter
-	child bool // the interpreter is its parent's
+	due    time.Time // time of the next search; zero: none
+	tries  int
+	loaded bool // the kernel has its interpreter
+	child  bool // the interpreter is its parent's
 	// looked is closed after the first search; nil: the kernel copied the parent's interpreter.
 	looked chan struct{}
 	once   sync.Once // guards the close of looked
@@ -67,7 +67,7 @@ func (x *interpreters) look(pid uint32) {
 		s = &search{looked: make(chan struct{})}
 		x.procs[pid] = s
 	}
-	if !s.told {
+	if !s.loaded {
 		s.due, s.tries = time.Now(), 0
 	}
 	x.mu.Unlock()
@@ -105,10 +105,10 @@ func (x *interpreters) forked(parent, child uint32) bool {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.procs[parent]; p == nil || !p.told {
+	if p := x.procs[parent]; p == nil || !p.loaded {
 		return false
 	}
-	x.procs[child] = &search{told: true, child: true}
+	x.procs[child] = &search{loaded: true, child: true}
 	return true
 }
 
@@ -122,7 +122,7 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	delete(x.procs, pid)
 	x.mu.Unlock()
 	x.forget(pid)
-	if s == nil || !s.told {
+	if s == nil || !s.loaded {
 		return
 	}
 	x.untell(pid)           // the kernel has already forgotten it, unless this raced with tell
@@ -183,10 +183,10 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	}
 	found, err := x.find(pid)
 	if err == nil {
-		if err = x.tell(pid, &found.Facts); err == nil {
+		if err = x.load(pid, &found.Facts); err == nil {
 			x.know(pid, found)
 			x.report.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
-			x.report.notify(Notice{Kind: NoticePython, PID: pid, Why: "CPython " + found.Version.String()})
+			x.report.notify(Notice{Kind: NoticePython, PID: pid, Reason: "CPython " + found.Version.String()})
 		}
 	}
 	x.mu.Lock()
@@ -201,13 +201,13 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	s.due = time.Time{}
 	switch {
 	case err == nil:
-		s.told = true
+		s.loaded = true
 	case errors.Is(err, python.ErrNotReady) && s.tries < pythonTries:
 		wait := min(pythonSoon<<min(s.tries, 10), pythonLate)
 		s.tries++
 		s.due = time.Now().Add(wait)
 		return wait
-	case errors.Is(err, python.ErrNotPython), errors.Is(err, proc.ErrGone):
+	case errors.Is(err, python.ErrNotPython), errors.Is(err, proc.ErrExited):
 	default:
 		x.report.log.Warn("no Python frames", "pid", pid, "error", err)
 		if why := python.Reason(err); !x.reasons[why] { // one report for all processes
@@ -222,8 +222,8 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	return 0
 }
 
-// tell passes an interpreter to the kernel.
-func (x *interpreters) tell(pid uint32, f *python.Facts) (err error) {
+// load passes an interpreter to the kernel.
+func (x *interpreters) load(pid uint32, f *python.Facts) (err error) {
 	if x.kernel != nil {
 		f.Epoch, err = x.kernel.Python(pid, *f)
 	}
@@ -248,7 +248,7 @@ func (x *interpreters) any() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, p := range x.procs {
-		if p.told {
+		if p.loaded {
 			return true
 		}
 	}

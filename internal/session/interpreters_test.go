@@ -20,7 +20,7 @@ func TestInterpretersReady(t *testing.T) {
 	x.find = func(uint32) (*python.Process, error) {
 		<-let
 		looked.Store(true)
-		return nil, proc.ErrGone
+		return nil, proc.ErrExited
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -28,7 +28,7 @@ func TestInterpretersReady(t *testing.T) {
 	x.look(7)
 	x.ready(8, time.Hour)
 	x.mu.Lock()
-	x.procs[9] = &search{told: true}
+	x.procs[9] = &search{loaded: true}
 	x.mu.Unlock()
 	if !x.forked(9, 10) || x.forked(7, 11) {
 		t.Error("a child has its parent's interpreter where that has one")

@@ -26,9 +26,9 @@ const (
 	// maxWatched bounds the faults that wait for calls at a time. Further faults are reported
 	// without calls.
 	maxWatched = 8
-	// maxTold bounds the faults reported in a session: a driver can report some all day long.
+	// maxReported bounds the faults reported in a session: a driver can report some all day long.
 	// Further ones are counted.
-	maxTold = 100_000
+	maxReported = 100_000
 	// settles is how long a fault waits for records of earlier calls.
 	settles = 500 * time.Millisecond
 )
@@ -43,11 +43,11 @@ type joiner struct {
 	of     uint32
 	// waiting holds faults that are in no tick yet. watched holds the first fault of each process
 	// and device: the calls before it are kept.
-	waiting []waiting
-	watched map[hit]*before
-	bursts  xid.Bursts
-	told    int
-	over    uint64
+	waiting  []waiting
+	watched  map[hit]*before
+	bursts   xid.Bursts
+	reported int
+	over     uint64
 }
 
 // madeCall is the kept part of a call.
@@ -133,7 +133,7 @@ func (j *joiner) keep(from *events.Call) {
 
 // begin queues a fault, with the calls before it.
 func (j *joiner) begin(x *tick.Xid) {
-	if j.told+len(j.waiting) >= maxTold {
+	if j.reported+len(j.waiting) >= maxReported {
 		j.over++
 		return
 	}
@@ -167,7 +167,7 @@ func (w *before) add(c *madeCall) {
 	w.calls[c.pid] = of
 }
 
-// drops returns how many faults exceeded maxTold, if any.
+// drops returns how many faults exceeded maxReported, if any.
 func (j *joiner) drops() []tick.Drop {
 	if j.over == 0 {
 		return nil
@@ -201,7 +201,7 @@ func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threa
 		return true
 	})
 	j.bursts.Group(xids)
-	j.told += len(xids)
+	j.reported += len(xids)
 	return xids
 }
 

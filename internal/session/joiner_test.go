@@ -39,7 +39,7 @@ func call(pid, tid uint32, op events.Op, start, ns int64) events.Call {
 
 func xidAt(at int64, code uint32, msg string) tick.Xid {
 	x := tick.Xid{Time: at, Code: code, Bus: "0000:75:00"}
-	x.Say(msg)
+	x.SetMessage(msg)
 	return x
 }
 
@@ -175,7 +175,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 	told := 0
 	const each = 10_000
-	for i := range maxTold/each + 2 {
+	for i := range maxReported/each + 2 {
 		for n := range uint32(each) {
 			x := xidAt(int64(i), 8, "")
 			x.SaidPID = n % 20
@@ -199,19 +199,19 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 	now := &tick.Tick{}
 	j.tick(now)
-	if len(j.ring) > latest || told != maxTold || len(now.Drops) != 1 || now.Drops[0] != (tick.Drop{Reason: "faults-over", Count: 2 * each}) {
+	if len(j.ring) > latest || told != maxReported || len(now.Drops) != 1 || now.Drops[0] != (tick.Drop{Reason: "faults-over", Count: 2 * each}) {
 		t.Errorf("told %d, dropped %+v", told, now.Drops)
 	}
 }
 
 // Reasons are reported verbatim until there are too many.
 func TestWhysAreBounded(t *testing.T) {
-	var w whys
+	var w reasonSet
 	told := map[string]bool{}
 	for i := range 1000 {
-		told[w.say(fmt.Sprint(i))] = true
+		told[w.add(fmt.Sprint(i))] = true
 	}
-	if len(told) != maxWhys+1 || w.say("3") != "3" {
+	if len(told) != maxReasons+1 || w.add("3") != "3" {
 		t.Errorf("%d reasons are told", len(told))
 	}
 }

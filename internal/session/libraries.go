@@ -116,7 +116,7 @@ func (l *libraries) attach(p *proc.Process, m proc.Library, since time.Time) err
 	if leave {
 		l.apply()
 	}
-	l.tellAttached(p, lib, since)
+	l.notifyAttached(p, lib, since)
 	return nil
 }
 
@@ -150,18 +150,18 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	return lib, nil
 }
 
-// tellAttached logs a library whose probes are attached, and notifies about it.
-func (l *libraries) tellAttached(p *proc.Process, lib *library, since time.Time) {
+// notifyAttached logs a library whose probes are attached, and notifies about it.
+func (l *libraries) notifyAttached(p *proc.Process, lib *library, since time.Time) {
 	l.mu.Lock()
 	is := lib.Library
 	l.mu.Unlock()
 	a := lib.attached
 	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: is.Path, Probes: is.Probes}
 	if !since.IsZero() {
-		n.Late = a.At.Sub(since)
+		n.AttachDelay = a.At.Sub(since)
 	}
 	l.report.log.Info("discover: attached", "path", is.Path, "library", is.Lib.String(), "build_id", is.BuildID, "probes", is.Probes,
-		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.Late)
+		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.AttachDelay)
 	l.report.log.Debug("discover: functions that exist but are not traced", "path", is.Path, "functions", strings.Join(a.Unprobed, " "))
 	l.report.notify(n)
 }
@@ -209,7 +209,7 @@ func (l *libraries) use(lib *library, pid uint32, since time.Time) {
 	path := lib.Path
 	l.mu.Unlock()
 	if !l.mapped(pid, path, lib.attached.At, since) { // the process has ended meanwhile
-		l.left(pid)
+		l.removeUsers(pid)
 	}
 	l.chooseSoon()
 }
@@ -225,8 +225,8 @@ func (l *libraries) forked(pid, child uint32) {
 	}
 }
 
-// left records that processes no longer map libraries.
-func (l *libraries) left(pids ...uint32) {
+// removeUsers records that processes no longer map libraries.
+func (l *libraries) removeUsers(pids ...uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, lib := range l.order {

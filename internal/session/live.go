@@ -139,7 +139,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clo
 		python: l.resolve.python, failed: l.rings.failedLaunches}
 	l.host = newHostWatch(kernel, raw, l.targets.now, l.targets.cgroup)
 	l.gpus = &gpus{raw: raw, report: report}
-	l.others = &others{known: map[uint32]*other{}, ask: l.targets.askFor, pods: o.Pods}
+	l.others = &others{known: map[uint32]*other{}, request: l.targets.requestOther, pods: o.Pods}
 	return l
 }
 
@@ -231,7 +231,7 @@ func (l *Live) lived(e *tick.ProcEvent) bool {
 	case tick.ProcExited:
 		l.resolve.ended(e.PID)
 		l.targets.ended(e.PID, time.Unix(0, e.Time))
-		l.libs.left(e.PID)
+		l.libs.removeUsers(e.PID)
 	}
 	return true
 }
@@ -297,11 +297,11 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if !playing(l.raw) {
 		l.others.did(t.HostSums, t.Time.UnixNano(), l.targets.known)
 	}
-	told := l.tell(t)
+	processes := l.fillTick(t)
 	if !l.stopped {
 		l.libs.prune(t.Time)
 	}
-	done := l.targets.counted(told)
+	done := l.targets.counted(processes)
 	called, err := l.rings.release(done)
 	l.rings.forget(l.targets.retire(done, called))
 	return err
@@ -316,11 +316,11 @@ func (l *Live) wakers(threads []tick.Thread) {
 	}
 }
 
-// tell fills a tick with the facts of user space, and returns the processes.
-func (l *Live) tell(t *tick.Tick) []tick.Process {
+// fillTick fills a tick with the facts of user space, and returns the processes.
+func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 	var x tables
-	ask(l.raw, tape.Tables, &x, func() {
-		l.libs.left(l.targets.checkAlive(t.Time)...)
+	fill(l.raw, tape.Tables, &x, func() {
+		l.libs.removeUsers(l.targets.checkAlive(t.Time)...)
 		answers, left, pods := l.targets.locate()
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}

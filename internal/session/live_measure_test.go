@@ -33,7 +33,7 @@ func TestHundredCycles(t *testing.T) {
 	dir := build(t)
 	child := worker(t, dir, "stay", "1000")
 	child.Line("ready")
-	child.Say("go")
+	child.Send("go")
 	cycle := func() (start, stop time.Duration) {
 		from := time.Now()
 		r := begin(t, session.LiveOptions{Select: pids(child)})
@@ -66,10 +66,10 @@ func TestLateLibrariesAreQuick(t *testing.T) {
 	last, notices := loadEach(t, "100", copies)
 	var late []time.Duration
 	for _, notice := range notices {
-		if notice.Late > 10*time.Second {
-			t.Errorf("%s: attached %v after its mapping", notice.Library, notice.Late)
+		if notice.AttachDelay > 10*time.Second {
+			t.Errorf("%s: attached %v after its mapping", notice.Library, notice.AttachDelay)
 		}
-		late = append(late, notice.Late)
+		late = append(late, notice.AttachDelay)
 	}
 	spread(t, "attach", late)
 	if p := last.Processes[0]; p.Attached.Sub(p.Mapped) > 10*time.Second {

@@ -173,7 +173,7 @@ func TestLive(t *testing.T) {
 			child := worker(t, dir, "errors", "5000")
 			child.Line("ready")
 			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Mode: mode}})
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -211,13 +211,13 @@ func TestLateLibrary(t *testing.T) {
 			attached <- n
 		}
 	}})
-	child.Say("load")
+	child.Send("load")
 	child.Line("loaded")
 	n := receive(t, "the library to be attached to", attached)
 	if n.PID != uint32(child.PID()) || n.Probes != 1 {
 		t.Errorf("notice %+v", n)
 	}
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestForkAndExecStorm(t *testing.T) {
 			child := worker(t, dir, "forks", "100")
 			child.Line("ready")
 			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Mode: mode}})
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -262,14 +262,14 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	child := worker(t, dir, "many", "3")
 	child.Line("ready")
 	r := beginWith(t, session.LiveOptions{Select: pids(child)}, session.Config{Interval: 50 * time.Millisecond})
-	child.Say("go")
+	child.Send("go")
 	child.Line("done")
 	testkit.Eventually(t, "the oldest processes to be forgotten", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return r.last != nil && len(r.last.Processes) == 1+512 && r.records == 600*3
 	})
-	child.Say("end")
+	child.Send("end")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestAlone(t *testing.T) {
 	sel := pids(child)
 	sel.Alone = true
 	r := begin(t, session.LiveOptions{Select: sel, Alone: true})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestGateSeesTheFirstCall(t *testing.T) {
 	child.Line("ready")
 	pid := uint32(child.PID())
 	r := begin(t, session.LiveOptions{Select: pids(child), Gated: pid})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestGateHoldsChildren(t *testing.T) {
 	child := worker(t, dir, "forks", "100", "LIBCUDART_EXEC="+other)
 	child.Line("ready")
 	r := begin(t, session.LiveOptions{Select: pids(child), Gated: uint32(child.PID())})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +349,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	dir := build(t)
 	child := worker(t, dir, "stay", "1000")
 	child.Line("ready")
-	child.Say("go")
+	child.Send("go")
 	cycle := func() {
 		r := begin(t, session.LiveOptions{Select: pids(child)})
 		testkit.Eventually(t, "a first record", func() bool { return r.saw() > 0 })
@@ -377,7 +377,7 @@ func TestGateAtTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		child.Say("go")
+		child.Send("go")
 		if err := live.Close(); err != nil {
 			t.Error(err)
 		}

@@ -26,7 +26,7 @@ type lives struct {
 	// mu is held while events are read and passed to hear, which keeps them in order.
 	mu        sync.Mutex
 	pending   []tick.ProcEvent
-	heard     [][]byte // records of pending, for a raw tape
+	recorded  [][]byte // records of pending, for a raw tape
 	exits     exits
 	malformed uint64
 }
@@ -79,7 +79,7 @@ func (l *lives) drain() bool {
 		case l.hear(&e):
 			l.pending = append(l.pending, e)
 			if l.raw != nil {
-				l.heard = append(l.heard, record)
+				l.recorded = append(l.recorded, record)
 			}
 		}
 	}) > 0
@@ -115,12 +115,12 @@ func (l *lives) deliver(b *tick.Batch, over func() bool) bool {
 
 // tape records the records of pending, or fills pending from those of the tape. mu is held.
 func (l *lives) tape() {
-	l.raw.lives(l.heard, func(record []byte) {
+	l.raw.lives(l.recorded, func(record []byte) {
 		if e, ok := l.decode(record); ok {
 			l.pending = append(l.pending, e)
 		}
 	})
-	l.heard = l.heard[:0]
+	l.recorded = l.recorded[:0]
 }
 
 // rest appends all held exits.
@@ -138,9 +138,9 @@ func (l *lives) lost() uint64 {
 }
 
 // exits holds the exits of processes whose last calls may still be unread.
-type exits []heldExit
+type exits []pendingExit
 
-type heldExit struct {
+type pendingExit struct {
 	tick.ProcEvent
 	until uint64 // end of the call ring when the exit was read
 }
@@ -156,9 +156,9 @@ func (x *exits) pass(lives, now []tick.ProcEvent, read, made uint64) []tick.Proc
 	for _, e := range now {
 		switch {
 		case e.Kind == tick.ProcExited && made > read:
-			*x = append(*x, heldExit{e, made})
+			*x = append(*x, pendingExit{e, made})
 			continue
-		case e.Kind == tick.ProcForked && slices.ContainsFunc(*x, func(h heldExit) bool { return h.PID == e.Peer }):
+		case e.Kind == tick.ProcForked && slices.ContainsFunc(*x, func(h pendingExit) bool { return h.PID == e.Peer }):
 			lives = x.rest(lives) // its number was reused
 		}
 		lives = append(lives, e)

@@ -29,7 +29,7 @@ func opened(t *testing.T, mode, n string) (*testkit.Child, *session.Live) {
 			t.Error(err)
 		}
 	})
-	child.Say("go")
+	child.Send("go")
 	return child, live
 }
 
@@ -96,7 +96,7 @@ func TestExitIsToldOnce(t *testing.T) {
 	if len(lives) != children {
 		t.Errorf("%d processes ended, want %d", len(lives), children)
 	}
-	child.Say("end")
+	child.Send("end")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestEndedThreadsAreForgotten(t *testing.T) {
 		t.Error("nothing is told of its main thread")
 	}
 	noDrops(t, &to)
-	child.Say("end")
+	child.Send("end")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func TestLiveStacks(t *testing.T) {
 	child.Line("ready")
 	sink := &stackSink{stacks: map[uint32]events.Stack{}}
 	r := beginWith(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Stacks: probes.StacksAll}}, session.Config{Sinks: []tick.Sink{sink}})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,13 +17,13 @@ type machine struct {
 
 // machine returns the state of the machine and the agent at a tick.
 func (r *runner) machine(t *tick.Tick) (m machine, err error) {
-	ask(r.can.deck, tape.Machine, &m, func() {
+	fill(r.can.deck, tape.Machine, &m, func() {
 		if err := r.meter.Read(&m.Host, &m.Self); err != nil {
 			r.Log.Debug("host state unavailable", "error", err)
 		}
 		m.Sums = slices.Clone(r.meter.Sums())
-		if r.can.Sparing != nil {
-			m.Overhead, err = r.budget.tick(r.can.Sparing, t, m.Self.CPU)
+		if r.can.Shedder != nil {
+			m.Overhead, err = r.budget.tick(r.can.Shedder, t, m.Self.CPU)
 		}
 	})
 	return m, err

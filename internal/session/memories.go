@@ -42,12 +42,12 @@ func (m *memories) quick(pid uint32) (python.Reader, func(), error) {
 
 // walker returns a reader of a process's Python stacks, and a function that closes it. It fails if
 // the process has ended, or if reading is not permitted or too slow.
-func (m *memories) walker(pid uint32, of *python.Process) (*python.Walker, func(), error) {
+func (m *memories) walker(pid uint32, process *python.Process) (*python.Walker, func(), error) {
 	memory, done, err := m.quick(pid)
 	if err != nil {
 		return nil, nil, err
 	}
-	w, err := python.NewWalker(python.Target{FS: m.fs, PID: pid, Memory: memory}, of)
+	w, err := python.NewWalker(python.Target{FS: m.fs, PID: pid, Memory: memory}, process)
 	if err != nil {
 		done()
 		return nil, nil, err
@@ -65,7 +65,7 @@ func (m *memories) open(pid uint32) (python.Reader, func(), error) {
 	if m.err != nil {
 		return nil, nil, fmt.Errorf("%w; %w", err, m.err)
 	}
-	return m.peeker.Of(pid), func() {}, nil
+	return m.peeker.Process(pid), func() {}, nil
 }
 
 func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }

@@ -38,7 +38,7 @@ func (m *memory) Strings(pid uint32, seen int64, at []uint64) ([]string, error) 
 	out := make([]string, len(at))
 	for i, addr := range at {
 		b, err := mem.Text(addr, symbols.MaxName)
-		if errors.Is(err, proc.ErrGone) {
+		if errors.Is(err, proc.ErrExited) {
 			return out, symbols.ErrEnded
 		}
 		if err == nil {
@@ -60,7 +60,7 @@ func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) 
 		return nil, ended(err)
 	}
 	slices.SortFunc(maps, func(a, b proc.Mapping) int { return cmp.Compare(a.Start, b.Start) })
-	files := map[proc.Key]*asked{}
+	files := map[proc.Key]*symbolRequest{}
 	for i, addr := range at {
 		m := find(maps, addr)
 		if m == nil {
@@ -68,7 +68,7 @@ func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) 
 		}
 		file := files[m.Key]
 		if file == nil {
-			file = &asked{mapping: *m}
+			file = &symbolRequest{mapping: *m}
 			files[m.Key] = file
 		}
 		file.index = append(file.index, i)
@@ -80,22 +80,22 @@ func (m *memory) Symbols(pid uint32, seen int64, at []uint64) ([]string, error) 
 			for i, name := range names {
 				out[file.index[i]] = name
 			}
-		} else if errors.Is(err, proc.ErrGone) {
+		} else if errors.Is(err, proc.ErrExited) {
 			return out, symbols.ErrEnded
 		}
 	}
 	return out, nil
 }
 
-// asked has the offsets to look up in one file.
-type asked struct {
+// symbolRequest has the offsets to look up in one file.
+type symbolRequest struct {
 	mapping proc.Mapping
 	offsets []uint64
 	index   []int // of each offset in the addresses
 }
 
 // find returns the symbols of a file. It reads the file only for unknown ones.
-func (m *memory) find(pid uint32, a *asked) ([]string, error) {
+func (m *memory) find(pid uint32, a *symbolRequest) ([]string, error) {
 	file, _, err := m.fs.OpenMapped(pid, a.mapping)
 	if err != nil {
 		return nil, err
@@ -133,9 +133,9 @@ func (m *memory) find(pid uint32, a *asked) ([]string, error) {
 	return out, nil
 }
 
-// ended translates proc.ErrGone for package symbols.
+// ended translates proc.ErrExited for package symbols.
 func ended(err error) error {
-	if errors.Is(err, proc.ErrGone) {
+	if errors.Is(err, proc.ErrExited) {
 		return symbols.ErrEnded
 	}
 	return err

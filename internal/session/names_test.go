@@ -99,7 +99,7 @@ func TestNamesOfLaunches(t *testing.T) {
 			child.Line("ready")
 			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
 			for _, n := range tt.told {
-				child.Say("go")
+				child.Send("go")
 				child.Line("ready")
 				testkit.Eventually(t, "names of what was launched", func() bool {
 					r.mu.Lock()
@@ -107,7 +107,7 @@ func TestNamesOfLaunches(t *testing.T) {
 					return len(r.told) >= n
 				})
 			}
-			child.Say("end")
+			child.Send("end")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestNamesOfAShortRun(t *testing.T) {
 			child := testkit.Start(t, exec.Command(program, append([]string{stack.Dir}, strings.Fields(steps)...)...))
 			child.Line("ready")
 			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -158,9 +158,9 @@ func TestNamesThatCannotBeHad(t *testing.T) {
 	child := testkit.Start(t, exec.Command(program, stack.Dir, "module", "wait", "more", "wait"))
 	child.Line("ready")
 	r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
-	child.Say("go")
+	child.Send("go")
 	child.Line("ready")
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +181,7 @@ func TestNamesOfFrameworks(t *testing.T) {
 			child := testkit.Start(t, exec.Command(stack.Program(words[0]), append(words[1:], "--hold")...))
 			child.Line("ready")
 			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: events.Catalog}})
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}

@@ -9,10 +9,10 @@ type Notice struct {
 	Comm    string
 	Library string // NoticeAttached: its path
 	Probes  int    // NoticeAttached
-	// Late is the time from the mapping until the probes were attached; 0: unknown.
-	Late time.Duration // NoticeAttached
-	Err  error         // NoticeFailed
-	Why  string        // NoticeCounted, NoticePython: "CPython 3.12"
+	// AttachDelay is the time from the mapping until the probes were attached; 0: unknown.
+	AttachDelay time.Duration // NoticeAttached
+	Err         error         // NoticeFailed
+	Reason      string        // NoticeCounted, NoticePython: "CPython 3.12"
 }
 
 // NoticeKind is the kind of a Notice.

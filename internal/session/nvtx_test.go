@@ -41,7 +41,7 @@ func trainNVTX(t *testing.T, mode probes.Mode, args ...string) (clocked, *keeper
 	o := session.LiveOptions{Select: pids(child), Raw: true}
 	o.Probes = probes.Options{Mode: mode, Rows: nvtxRows(t), SamplingRate: 1}
 	r := beginWith(t, o, session.Config{Sinks: []tick.Sink{kept}})
-	child.Say("")
+	child.Send("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -8,11 +8,11 @@ import (
 	"ingero/pkg/events"
 )
 
-// once is the state of the step launches-once. The probes of the runtime's launches are detached
-// only while the origin of each driver launch is known. They are attached again to learn the
-// origins of a new process or library, and after a failed launch, since the runtime may refuse
+// launchesOnce is the state of the step launches-once. The probes of the runtime's launches are
+// detached only while the origin of each driver launch is known. They are attached again to learn
+// the origins of a new process or library, and after a failed launch, since the runtime may refuse
 // later ones.
-type once struct {
+type launchesOnce struct {
 	wanted bool // the step is taken
 	out    bool // the probes are out
 
@@ -33,9 +33,9 @@ const (
 	relearnt     = 60
 )
 
-// onceFits reports whether the probes of the runtime's launches can be detached: quickly, and where
-// the driver's probes see the same launches.
-func (s *shedder) onceFits() bool {
+// launchesOnceFits reports whether the probes of the runtime's launches can be detached: quickly,
+// and where the driver's probes see the same launches.
+func (s *shedder) launchesOnceFits() bool {
 	mode := s.tracer.Mode()
 	if mode == probes.ModePerf || s.opts.Probes.EntryOnly || s.harm && mode != probes.ModeSession {
 		return false
@@ -67,7 +67,7 @@ func (s *shedder) tendOnce() error {
 		}
 		return s.setOrigins(probes.OriginsOff)
 	}
-	fits := s.onceFits()
+	fits := s.launchesOnceFits()
 	if o.origins == probes.OriginsOff {
 		if !fits {
 			return nil

@@ -22,7 +22,7 @@ import (
 // switching is a source that takes or takes back launches-once every few ticks.
 type switching struct {
 	*session.Live
-	session.Sparing
+	session.Sheddable
 	launch events.Op
 	ticks  int
 	out    atomic.Int32 // ticks at which the runtime's launches had no probes
@@ -32,7 +32,7 @@ type switching struct {
 // Capabilities implements session.Source.
 func (s *switching) Capabilities() session.Capabilities {
 	can := s.Live.Capabilities()
-	can.Sparing = s
+	can.Shedder = s
 	return can
 }
 
@@ -49,7 +49,7 @@ func (s *switching) Spent() (session.Spent, error) {
 			return session.Spent{}, err
 		}
 	}
-	return s.Sparing.Spent()
+	return s.Sheddable.Spent()
 }
 
 // Counts equal the program's while the probes of the runtime's launches come and go.
@@ -75,13 +75,13 @@ func TestLaunchesOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &switching{Live: live, Sparing: live.Capabilities().Sparing, launch: rows[0].Op}
+			s := &switching{Live: live, Sheddable: live.Capabilities().Shedder, launch: rows[0].Op}
 			r := &running{collector: &collector{}, live: live, done: make(chan error, 1)}
 			ctx := context.WithoutCancel(t.Context())
 			go func() {
 				r.done <- session.Run(ctx, session.Config{Source: s, Sinks: []tick.Sink{r.collector}, Interval: 50 * time.Millisecond})
 			}()
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}

@@ -20,9 +20,9 @@ type others struct {
 	fs    proc.FS
 	known map[uint32]*other
 	// small has the total parts of processes below notable, ns.
-	small map[uint32]int64
-	ask   func(*proc.Process) // requests its command line, if permitted; nil: none
-	pods  Pods                // nil: unknown
+	small   map[uint32]int64
+	request func(*proc.Process) // requests its command line, if permitted; nil: none
+	pods    Pods                // nil: unknown
 }
 
 type other struct {
@@ -121,8 +121,8 @@ func (o *others) add(who *events.Thread, at int64) {
 			x.again = again
 		}
 		x.Where = where.Cgroups(p.Cgroups)
-		if o.ask != nil {
-			o.ask(&p)
+		if o.request != nil {
+			o.request(&p)
 		}
 	}
 	o.known[x.PID] = x
@@ -152,8 +152,8 @@ func (o *others) reread(x *other) {
 	if x.Cgroup != p.Cgroup {
 		x.Cgroup, x.Where = p.Cgroup, where.Cgroups(p.Cgroups)
 	}
-	if o.ask != nil {
-		o.ask(&p)
+	if o.request != nil {
+		o.request(&p)
 	}
 }
 

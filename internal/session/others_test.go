@@ -61,7 +61,7 @@ func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
 	pid := uint32(child.PID())
 	var asked []string
-	o := others{known: map[uint32]*other{}, ask: func(p *proc.Process) { asked = append(asked, p.Comm) }}
+	o := others{known: map[uint32]*other{}, request: func(p *proc.Process) { asked = append(asked, p.Comm) }}
 	p, err := o.fs.Process(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestOthersBecomePrograms(t *testing.T) {
 	}
 	note("sh")
 	o.locate(map[uint32]answer{pid: {question: question{pid: pid, start: p.StartTicks}, vars: map[string]string{"RANK": "3"}}})
-	child.Say("go")
+	child.Send("go")
 	testkit.Eventually(t, "its exec", func() bool {
 		p, err := o.fs.Process(pid)
 		return err == nil && p.Comm == "sleep"
@@ -98,7 +98,7 @@ func TestOthersBecomePrograms(t *testing.T) {
 func TestOthersAddUp(t *testing.T) {
 	self := uint32(os.Getpid())
 	var asked []uint32
-	o := others{known: map[uint32]*other{}, ask: func(p *proc.Process) { asked = append(asked, p.PID) }}
+	o := others{known: map[uint32]*other{}, request: func(p *proc.Process) { asked = append(asked, p.PID) }}
 	none := func(uint32) bool { return false }
 	for range 3 {
 		o.note([]events.Wait{taken(self, notable/3)}, none)

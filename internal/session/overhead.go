@@ -11,8 +11,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// Sparing is a source that can shed features.
-type Sparing interface {
+// Sheddable is a source that can shed features.
+type Sheddable interface {
 	// MaxOverhead returns the bound on the cost of tracing, as a share of the time of the traced
 	// processes; 0: no bound.
 	MaxOverhead() float64
@@ -76,7 +76,7 @@ type payer struct {
 
 // tick returns the cost of tracing, and has the source shed or restore features accordingly. agent
 // is the agent's CPU time since the start.
-func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Overhead, err error) {
+func (b *budget) tick(s Sheddable, t *tick.Tick, agent time.Duration) (o tick.Overhead, err error) {
 	if b.Share = s.MaxOverhead(); b.Share <= 0 {
 		return o, nil
 	}
@@ -85,7 +85,7 @@ func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Over
 		return o, err
 	}
 	o.Budget = b.Share
-	load, payers, hot := b.weigh(s, t, &spent, agent, &o)
+	load, payers, hot := b.measure(s, t, &spent, agent, &o)
 	if !t.Final && load != nil {
 		for range max(1, len(b.Forced)) {
 			c, any := b.Tick(t.Time, t.Window, load)
@@ -102,7 +102,7 @@ func (b *budget) tick(s Sparing, t *tick.Tick, agent time.Duration) (o tick.Over
 		o.Shed = append(o.Shed, govern.Steps[step].Name)
 		counts = counts || govern.Steps[step].Part == govern.Launches
 	}
-	b.tellFloor(&o)
+	b.setFloor(&o)
 	if load == nil || t.Final {
 		return o, nil
 	}
@@ -130,10 +130,10 @@ func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
 	return pids
 }
 
-// weigh fills o with the cost of tracing. It returns the cost for the decision, the processes that
-// pay it and the hot operations. All are nil without an earlier tick to compare with, or without
-// such processes.
-func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []payer, []events.Op) {
+// measure fills o with the cost of tracing. It returns the cost for the decision, the processes
+// that pay it and the hot operations. All are nil without an earlier tick to compare with, or
+// without such processes.
+func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []payer, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, agentCPU, t.Records}
 	payers, hot := b.payers(s, t)
@@ -175,7 +175,7 @@ func (b *budget) weigh(s Sparing, t *tick.Tick, spent *Spent, agentCPU time.Dura
 
 // payers returns the cost of probes of each living process, and the hot operations: those whose
 // probes may be detached and cost most.
-func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) {
+func (b *budget) payers(s Sheddable, t *tick.Tick) (out []payer, hot []events.Op) {
 	at := map[uint32]int{}
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.Ended.IsZero() {
@@ -197,7 +197,7 @@ func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) 
 		cost := (o.Last.Calls-only)*timed + only*counted
 		p := &out[j]
 		p.calls, p.probes = p.calls+o.Last.Calls, p.probes+cost
-		if probes.Dear(row) {
+		if probes.Expensive(row) {
 			p.least += min(cost, o.Last.Calls*counted)
 		} else {
 			p.least += cost
@@ -215,7 +215,7 @@ func (b *budget) payers(s Sparing, t *tick.Tick) (out []payer, hot []events.Op) 
 			p.quick += cost
 		}
 		all += cost
-		if probes.Dear(row) {
+		if probes.Expensive(row) {
 			costs[o.Op] += cost
 		}
 	}

@@ -89,7 +89,7 @@ func TestOverheadIsHeld(t *testing.T) {
 			r := beginWith(t, session.LiveOptions{Select: pids(child), MaxOverhead: budget,
 				Probes: probes.Options{Mode: mode, Rows: rows, Stacks: probes.StacksSlow}},
 				session.Config{Clock: hasty{time.Now()}, Sinks: []tick.Sink{s}})
-			child.Say("go")
+			child.Send("go")
 			child.Line("going")
 			testkit.Eventually(t, "the last step, and a cost within the budget", func() bool {
 				_, now, share := s.state()
@@ -102,13 +102,13 @@ func TestOverheadIsHeld(t *testing.T) {
 					t.Errorf("steps taken: %v, want %s among them", seen, step)
 				}
 			}
-			child.Say("stop")
+			child.Send("stop")
 			child.Line("rounds")
 			testkit.Eventually(t, "all that is put back", func() bool { _, now, _ := s.state(); return len(now) == 0 })
 			before := r.calls()
-			child.Say("go")
+			child.Send("go")
 			child.Line("going")
-			child.Say("stop")
+			child.Send("stop")
 			child.Line("rounds")
 			child.CloseStdin()
 			if err := child.Wait(); err != nil {

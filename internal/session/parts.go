@@ -30,44 +30,44 @@ const (
 	partSteps                  // from one return of a synchronizing call to the next
 
 	// Parts of a tick.
-	partMoment        // number and time of the tick
-	partRecords       // number of records read
-	partSums          // of operations, counted by the kernel
-	partDurations     // of operations: the tick's share of the sums, and distributions
-	partProcesses     // traced processes
-	partOthers        // untraced processes
-	partThreads       // threads and their accounts
-	partStates        // states derived from calls
-	partBreakdowns    // where the time went
-	partLoops         // loops of breakdowns
-	partLockSites     // of breakdowns: places of lock holders and of awaited threads
-	partMissing       // collectives with missing ranks
-	partRankSites     // places of the missing ranks
-	partLates         // how long ranks were waited for
-	partLaunches      // launches by function
-	partToldXids      // faults from a recording
-	partXids          // all faults
-	partGpus          // GPUs and their states
-	partLibraries     // libraries with probes
-	partPods          // pods that request GPUs
-	partReports       // reports of failures
-	partFloor         // reports on the bound on overhead
-	partDrops         // drops of the source
-	partFaultDrops    // and those of faults
-	partAllDrops      // and those of stacks
-	partStackPolicy   // which calls have stacks
-	partMachineState  // state of the host and the agent, and the cost of tracing
-	partHostEvents    // host sums from the source
-	partMachineEvents // and those from the machine's files
-	partToldEvents    // without those of idle ticks, which are held for the next one
-	partIdle          // whether the tick is idle
-	partChains        // causes of lost time
-	partUntold        // causes that cannot be found now
-	partSites         // lines of code of chains and culprits
-	partCulprits      // owners of the culprits
-	partShown         // chains without hidden ones
-	partHidden        // hidden chains
-	partEpisodes      // starts and ends of chains
+	partMoment         // number and time of the tick
+	partRecords        // number of records read
+	partSums           // of operations, counted by the kernel
+	partDurations      // of operations: the tick's share of the sums, and distributions
+	partProcesses      // traced processes
+	partOthers         // untraced processes
+	partThreads        // threads and their accounts
+	partStates         // states derived from calls
+	partBreakdowns     // where the time went
+	partLoops          // loops of breakdowns
+	partLockSites      // of breakdowns: places of lock holders and of awaited threads
+	partMissing        // collectives with missing ranks
+	partRankSites      // places of the missing ranks
+	partStragglers     // how long ranks were waited for
+	partLaunches       // launches by function
+	partRecordedXids   // faults from a recording
+	partXids           // all faults
+	partGpus           // GPUs and their states
+	partLibraries      // libraries with probes
+	partPods           // pods that request GPUs
+	partReports        // reports of failures
+	partFloor          // reports on the bound on overhead
+	partDrops          // drops of the source
+	partFaultDrops     // and those of faults
+	partAllDrops       // and those of stacks
+	partStackPolicy    // which calls have stacks
+	partMachineState   // state of the host and the agent, and the cost of tracing
+	partHostEvents     // host sums from the source
+	partMachineEvents  // and those from the machine's files
+	partReportedEvents // without those of idle ticks, which are held for the next one
+	partIdle           // whether the tick is idle
+	partChains         // causes of lost time
+	partBlindSpots     // causes that cannot be found now
+	partSites          // lines of code of chains and culprits
+	partCulprits       // owners of the culprits
+	partShown          // chains without hidden ones
+	partHidden         // hidden chains
+	partEpisodes       // starts and ends of chains
 	partsEnd
 )
 
@@ -80,10 +80,10 @@ var partFields = [partsEnd][]string{
 	partMoment: {"Time", "Started", "Seq", "Window", "Final"}, partRecords: {"Records"}, partSums: {"Ops"}, partDurations: {"Ops[].Last", "Ops[].Dur", "Ops[].DurLast", "Ops[].Thinned"},
 	partProcesses: {"Processes"}, partOthers: {"Others"}, partThreads: {"Threads"}, partStates: {"States"},
 	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partLockSites: {"Breakdowns[].BlockedOn[].At", "Breakdowns[].BlockedOn[].WakerAt"},
-	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partLates: {"Lates"}, partLaunches: {"Launches"}, partToldXids: {"Xids"}, partXids: {"Xids"},
+	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partStragglers: {"Lates"}, partLaunches: {"Launches"}, partRecordedXids: {"Xids"}, partXids: {"Xids"},
 	partGpus: {"GPUs"}, partLibraries: {"Libraries", "HostProbes"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partFaultDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
-	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partToldEvents: {"HostSums"}, partIdle: {"Idle"},
-	partChains: {"Chains"}, partUntold: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At"},
+	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partReportedEvents: {"HostSums"}, partIdle: {"Idle"},
+	partChains: {"Chains"}, partBlindSpots: {"Untold"}, partSites: {"Chains[].At", "Chains[].Culprits[].At"},
 	partCulprits: {"Chains[].Culprits[].Cgroup", "Chains[].Culprits[].Cmdline", "Chains[].Culprits[].Where", "Chains[].Culprits[].Parent"},
 	partShown:    {"Chains"}, partHidden: {"Hidden"}, partEpisodes: {"Episodes"},
 }
@@ -116,12 +116,12 @@ func check(stages []stage) error {
 	by := map[part]string{}
 	for i := range stages {
 		s := &stages[i]
-		for _, p := range s.takes.list() {
+		for _, p := range s.reads.list() {
 			if by[p] == "" {
 				return fmt.Errorf("stage %q takes %v, which %s", s.name, p, giver(stages[i:], p))
 			}
 		}
-		for _, p := range s.gives.list() {
+		for _, p := range s.writes.list() {
 			if by[p] != "" {
 				return fmt.Errorf("stages %q and %q both give %v", by[p], s.name, p)
 			}
@@ -133,7 +133,7 @@ func check(stages []stage) error {
 
 func giver(later []stage, p part) string {
 	for i := range later {
-		if later[i].gives&(1<<p) != 0 {
+		if later[i].writes&(1<<p) != 0 {
 			return fmt.Sprintf("stage %q gives only then", later[i].name)
 		}
 	}

@@ -19,12 +19,12 @@ func TestProgramsDoNotWait(t *testing.T) {
 		return &proc.Program{StartTicks: 1, Args: []string{"x"}}, nil
 	}, redact.Safe)
 	for pid := range uint32(readers) {
-		p.ask(pid, 1)
+		p.request(pid, 1)
 		<-reading
 	}
 	const more = 10
 	for pid := range uint32(maxQuestions + more) {
-		p.ask(1000+pid, 1)
+		p.request(1000+pid, 1)
 	}
 	if got, left := p.take(); len(got) != 0 || left != more {
 		t.Errorf("%d answers and %d left out, want 0 and %d", len(got), left, more)
@@ -36,7 +36,7 @@ func TestProgramsDoNotWait(t *testing.T) {
 	if _, left := p.take(); left != more+1+readers+maxQuestions {
 		t.Errorf("%d are left out at the end, want all %d", left, more+1+readers+maxQuestions)
 	}
-	p.ask(1, 1)
+	p.request(1, 1)
 	close(free)
 	p.work.Wait()
 	got, left := p.take()
@@ -52,11 +52,11 @@ func TestProgramsAnswers(t *testing.T) {
 	p := newPrograms(func(pid uint32, _ []string) (*proc.Program, error) {
 		switch pid {
 		case 1:
-			return nil, proc.ErrGone
+			return nil, proc.ErrExited
 		case 2:
 			return &proc.Program{StartTicks: 8, Args: []string{"of another"}}, nil
 		case 3:
-			return &proc.Program{StartTicks: 7, Args: []string{"env", "is", "closed"}}, proc.ErrGone
+			return &proc.Program{StartTicks: 7, Args: []string{"env", "is", "closed"}}, proc.ErrExited
 		case 4:
 			<-hold
 			return &proc.Program{StartTicks: 7, Args: []string{"first"}}, nil
@@ -64,7 +64,7 @@ func TestProgramsAnswers(t *testing.T) {
 		return &proc.Program{StartTicks: 7, Args: []string{"x", "--token", "y"}, Vars: map[string]string{"RANK": "1"}}, nil
 	}, redact.Safe)
 	for pid := range uint32(6) {
-		p.ask(pid, 7)
+		p.request(pid, 7)
 	}
 	if vars := p.vars(6, 7); vars["RANK"] != "1" {
 		t.Errorf("variables %v", vars)

@@ -32,7 +32,7 @@ func (x *interpreted) notify(n session.Notice) {
 		if x.why == nil {
 			x.why = map[uint32]string{}
 		}
-		x.why[n.PID] = n.Why
+		x.why[n.PID] = n.Reason
 	}
 }
 
@@ -76,7 +76,7 @@ func pythonStacks(t *testing.T, version string) {
 		t.Errorf("version %s, want %s", got, version)
 	}
 	unwound(t, r, 1)
-	c.Say("go")
+	c.Send("go")
 	pid, err := strconv.Atoi(strings.TrimPrefix(c.Line("spawned "), "spawned "))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func pythonStacks(t *testing.T, version string) {
 	c.Line("done")
 	want := testkit.PythonTruth(t, dir)
 	sink.wait(t, len(want))
-	c.Say("end")
+	c.Send("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +186,9 @@ func TestGateWaitsForTheInterpreter(t *testing.T) {
 	pid := uint32(c.PID())
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}}, Gated: pid,
 		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}}, session.Config{Sinks: []tick.Sink{sink}})
-	c.Say("go")
+	c.Send("go")
 	sink.wait(t, 1)
-	c.Say("end")
+	c.Send("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}

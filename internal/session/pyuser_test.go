@@ -85,7 +85,7 @@ func stacksFromUserSpace(t *testing.T, version string) (right, of int) {
 	const stands, runs = 10, 500 * 3
 	a := &arrivals{calls: map[uint32]uint64{}, named: make(chan int, stands+runs)}
 	r := fromUserSpace(t, a, c)
-	c.Say("go")
+	c.Send("go")
 	wait := func(stacks int) {
 		for have := 0; have < stacks; {
 			if have = receive(t, "the stack of a call", a.named); have == 0 {
@@ -95,11 +95,11 @@ func stacksFromUserSpace(t *testing.T, version string) (right, of int) {
 	}
 	for n := range stands {
 		wait(n + 1)
-		c.Say("go on")
+		c.Send("go on")
 	}
 	c.Line("done")
 	wait(stands + runs) // the end of a session does not wait for all
-	c.Say("end")
+	c.Send("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +158,11 @@ func TestHostileInterpreter(t *testing.T) {
 				Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksAll}}, session.Config{Sinks: []tick.Sink{sink}})
 			seen.wait(t, c.PID())
 			unwound(t, r, 1)
-			c.Say("go")
+			c.Send("go")
 			c.Line("done")
 			const calls = 10*3 + 1 + 2000 + 10 // of hostile.py
 			sink.wait(t, calls)
-			c.Say("end")
+			c.Send("end")
 			if err := c.Wait(); err != nil {
 				t.Fatal(err)
 			}

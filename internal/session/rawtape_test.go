@@ -66,7 +66,7 @@ func TestARawTapePlaysAsTheSessionRan(t *testing.T) {
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(child.PID())}},
 		Probes:  probes.Options{Rows: nameRows(t), Stacks: probes.StacksAll},
 		RawTape: &session.RawTape{To: &raw}}, session.Config{Sinks: []tick.Sink{live}})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

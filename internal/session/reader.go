@@ -25,7 +25,7 @@ type reader struct {
 	clock     decode.Clock
 	wake      chan struct{} // requests an urgent poll
 	codes     [][]byte      // Python code objects, until their stack arrives
-	gone      []tick.Thread // threads that have ended since the last tick
+	ended     []tick.Thread // threads that have ended since the last tick
 	names     names         // names of threads
 	accounts  accounts
 	malformed uint64 // malformed records
@@ -85,7 +85,7 @@ func (r *reader) read(b *tick.Batch) (more bool) {
 		}
 	})
 	r.codes, b.PyCodes = b.PyCodes, nil
-	r.gone = append(r.gone, b.Ended[ended:]...)
+	r.ended = append(r.ended, b.Ended[ended:]...)
 	return n == batchLimit
 }
 
@@ -118,15 +118,15 @@ func (r *reader) any() bool { return len(r.names) > 0 || len(r.accounts) > 0 }
 // threads fills the accounts of the threads, including those that have ended since the last tick.
 // complete is called for living ones.
 func (r *reader) threads(t *tick.Tick, complete func(*tick.Thread)) error {
-	t.Threads = append(t.Threads, r.gone...)
-	r.gone = r.gone[:0]
+	t.Threads = append(t.Threads, r.ended...)
+	r.ended = r.ended[:0]
 	known := names{}
 	err := r.kernel.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
 		x := decode.Thread(tid, s, now, r.clock)
 		k := nameKey{tid, x.Since}
 		name, ok := r.names[k]
 		if !ok {
-			ask(r.raw, tape.Name, &name, func() { name = r.fs.ThreadName(x.PID, tid) })
+			fill(r.raw, tape.Name, &name, func() { name = r.fs.ThreadName(x.PID, tid) })
 		}
 		known[k] = name
 		x.Comm = name

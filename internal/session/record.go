@@ -139,8 +139,8 @@ func (r *recorder) copied(record []byte) []byte {
 	return record
 }
 
-func (r *recorder) lives(heard [][]byte, _ func([]byte)) {
-	for _, record := range heard {
+func (r *recorder) lives(records [][]byte, _ func([]byte)) {
+	for _, record := range records {
 		r.out.Frame(tape.Life, record)
 	}
 }

@@ -61,7 +61,7 @@ func (r *reporter) uncounted(at string, names []string) {
 
 // failed reports an object that could not be probed, unless the process has ended.
 func (r *reporter) failed(pid uint32, object string, err error) {
-	if errors.Is(err, proc.ErrGone) {
+	if errors.Is(err, proc.ErrExited) {
 		return
 	}
 	r.add(tick.Report{Kind: "not-attached", Object: object, Why: err.Error()})

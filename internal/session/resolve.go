@@ -71,9 +71,9 @@ func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, err
 }
 
 // know records the interpreter of a process.
-func (r *resolver) know(pid uint32, of *python.Process) {
-	r.frames.know(pid, of)
-	r.holders.know(pid, of)
+func (r *resolver) know(pid uint32, process *python.Process) {
+	r.frames.know(pid, process)
+	r.holders.know(pid, process)
 }
 
 // traced handles a process that becomes traced or maps another file.

@@ -118,7 +118,7 @@ func ranked(t *testing.T, kernelNS int, args ...string) (*testkit.Child, *runnin
 	// Keep all records, however late they are read: lost collectives make counts inexact.
 	o.Probes = probes.Options{Rows: events.Catalog, SamplingRate: 1, RingBytes: 64 << 20}
 	r := beginWith(t, o, session.Config{Sinks: []tick.Sink{to}})
-	child.Say("")
+	child.Send("")
 	return child, r, to
 }
 

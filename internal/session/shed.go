@@ -48,18 +48,18 @@ type shedder struct {
 	costs    map[probes.Place]probes.Cost // of probes; nil: unknown
 	harm     bool                         // return probes kill processes with a seccomp filter
 	levels   probes.Shed
-	weighing *probes.Weighing // nil: not running
-	until    int              // ticks until weighing starts or ends
-	spent    Spent            // Host and Ledger of the last weighing
-	refused  bool             // the kernel refuses measurements to this process
+	weighing *probes.Measurement // nil: not running
+	until    int                 // ticks until weighing starts or ends
+	spent    Spent               // Host and Ledger of the last weighing
+	refused  bool                // the kernel refuses measurements to this process
 	stopped  bool
-	once     once
+	once     launchesOnce
 }
 
-// weighEvery is the number of ticks between two weighings. A weighing takes a tick.
-const weighEvery = 15
+// measureEvery is the number of ticks between two measurements. A measurement takes a tick.
+const measureEvery = 15
 
-// MaxOverhead implements [Sparing].
+// MaxOverhead implements [Sheddable].
 func (s *shedder) MaxOverhead() float64 {
 	if s.costs == nil { // the cost of probes is unknown
 		return 0
@@ -67,7 +67,7 @@ func (s *shedder) MaxOverhead() float64 {
 	return s.opts.MaxOverhead
 }
 
-// ProbeCost implements [Sparing]. It assumes single-stepped probes for a library if most are.
+// ProbeCost implements [Sheddable]. It assumes single-stepped probes for a library if most are.
 func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 	row := op.Row()
 	if row == nil || s.costs == nil {
@@ -88,14 +88,14 @@ func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 	return timed, counted, known
 }
 
-// Spent implements [Sparing].
+// Spent implements [Sheddable].
 func (s *shedder) Spent() (Spent, error) {
 	err := s.tendOnce()
 	if s.until--; s.until < 0 && !s.refused && !s.stopped {
 		s.until = 0
 		if s.weighing == nil {
 			var werr error
-			if s.weighing, werr = s.tracer.Weigh(); werr != nil {
+			if s.weighing, werr = s.tracer.Measure(); werr != nil {
 				s.refused = true
 				s.report.log.Info("what tracepoints cost is not measured", "error", werr)
 			}
@@ -103,7 +103,7 @@ func (s *shedder) Spent() (Spent, error) {
 			var werr error
 			s.spent.Host, s.spent.Ledger, werr = s.weighing.End()
 			err = errors.Join(err, werr)
-			s.weighing, s.until = nil, weighEvery
+			s.weighing, s.until = nil, measureEvery
 		}
 	}
 	stacks, serr := s.tracer.StackTime()
@@ -124,7 +124,7 @@ func (s *shedder) close() error {
 	return err
 }
 
-// Lacks implements [Sparing].
+// Lacks implements [Sheddable].
 func (s *shedder) Lacks(step int) bool {
 	switch govern.Steps[step].Part {
 	case govern.Stacks:
@@ -134,12 +134,12 @@ func (s *shedder) Lacks(step int) bool {
 	case govern.Launches, govern.Calls:
 		return s.opts.Probes.EntryOnly
 	case govern.Twice:
-		return !s.onceFits()
+		return !s.launchesOnceFits()
 	}
 	return false
 }
 
-// Shed implements [Sparing].
+// Shed implements [Sheddable].
 func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	step := &govern.Steps[c.Step]
 	sheds[step.Name](&s.levels, c.Taken)
@@ -160,7 +160,7 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	if len(unprobed) > 0 {
 		r.Why += " (" + strings.Join(unprobed, ", ") + ")"
 	}
-	if rules := causal.RulesWithout(govern.Takes(step.Name)); len(rules) > 0 {
+	if rules := causal.RulesWithout(govern.Sheds(step.Name)); len(rules) > 0 {
 		r.Why += "; causes not reported since then, or only in part: " + strings.Join(rules, ", ")
 	}
 	if !c.Taken {
@@ -169,11 +169,11 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	s.report.replace(r.Object, []string{r.Kind}, r)
 	s.report.uncounted(at, unprobed)
 	s.report.log.Info("overhead", "step", step.Name, "taken", c.Taken, "share", c.Share)
-	s.report.notify(Notice{Kind: NoticeCounted, Why: r.Why})
+	s.report.notify(Notice{Kind: NoticeCounted, Reason: r.Why})
 	return nil
 }
 
-// CountLaunches implements [Sparing].
+// CountLaunches implements [Sheddable].
 func (s *shedder) CountLaunches(pids []uint32) error {
 	var errs []error
 	for pid, on := range s.targets.countLaunches(pids) {

@@ -30,10 +30,10 @@ type sites struct {
 // turns has the waits of a thread for the GIL while another thread holds it. Each lasts a few ms,
 // since Python waits in turns.
 type turns struct {
-	last   events.Wait
-	ns     int64  // of consecutive waits that timed out, up to last
-	owed   int64  // of earlier waits that ended in a forced release at an unknown place
-	forced uint32 // stack of the last forced release, 0: unknown
+	last     events.Wait
+	ns       int64  // of consecutive waits that timed out, up to last
+	unplaced int64  // of earlier waits that ended in a forced release at an unknown place
+	forced   uint32 // stack of the last forced release, 0: unknown
 }
 
 // threadKey is a thread of a process.
@@ -91,20 +91,20 @@ func (s *sites) turn(w *events.Wait) {
 	if t.last.Who.TID != w.Who.TID || apart > long {
 		t = turns{}
 	} else if !w.Continues(&t.last, apart) {
-		t.ns, t.owed = 0, t.owed+t.ns
+		t.ns, t.unplaced = 0, t.unplaced+t.ns
 	}
 	switch {
 	case w.Stack == 0:
 		t.ns += w.Duration
 	case t.ns > 0:
-		s.held(w, w.Stack, w.Duration+t.ns)
+		s.chargeHolder(w, w.Stack, w.Duration+t.ns)
 		t.ns, t.forced = 0, w.Stack
 	default:
-		s.held(w, w.Stack, w.Duration)
+		s.chargeHolder(w, w.Stack, w.Duration)
 	}
 	if t.forced != 0 {
-		s.held(w, t.forced, t.owed)
-		t.owed = 0
+		s.chargeHolder(w, t.forced, t.unplaced)
+		t.unplaced = 0
 	}
 	if t.last = *w; !known && len(s.turns) >= maxOpOf {
 		clear(s.turns)
@@ -112,8 +112,8 @@ func (s *sites) turn(w *events.Wait) {
 	s.turns[k] = t
 }
 
-// held charges time in which w's holder had the GIL to one of its stacks.
-func (s *sites) held(w *events.Wait, stack uint32, ns int64) {
+// chargeHolder charges time in which w's holder had the GIL to one of its stacks.
+func (s *sites) chargeHolder(w *events.Wait, stack uint32, ns int64) {
 	if ns > 0 {
 		s.threads.add(threadKey{w.Who.PID, w.Who.TID}, stack, float64(ns))
 		s.holders.add(threadKey{w.Who.PID, w.Who.TID}, stack, float64(ns))
@@ -144,8 +144,8 @@ func (t tally[K]) add(k K, stack uint32, ns float64) {
 	list[least].stack, list[least].ns = stack, list[least].ns+ns
 }
 
-// ofChains sets the place of each chain within an operation, and the places of its culprits.
-func (s *sites) ofChains(chains []tick.Chain) {
+// setChains sets the place of each chain within an operation, and the places of its culprits.
+func (s *sites) setChains(chains []tick.Chain) {
 	for i := range chains {
 		c := &chains[i]
 		c.At = s.ops.place(key{c.PID, c.Op}, s.places)
@@ -165,8 +165,8 @@ func (s *sites) thread(t *events.Thread) string {
 	return s.threads.place(threadKey{t.PID, t.TID}, s.places)
 }
 
-// ofRanks sets the places of ranks that are missing from collectives.
-func (s *sites) ofRanks(calls []tick.RollCall) {
+// setRanks sets the places of ranks that are missing from collectives.
+func (s *sites) setRanks(calls []tick.RollCall) {
 	for i := range calls {
 		missing := calls[i].Missing
 		for j := range missing {
@@ -176,8 +176,8 @@ func (s *sites) ofRanks(calls []tick.RollCall) {
 	}
 }
 
-// ofLocks sets the places of lock holders and of awaited threads.
-func (s *sites) ofLocks(breakdowns []tick.Breakdown) {
+// setLocks sets the places of lock holders and of awaited threads.
+func (s *sites) setLocks(breakdowns []tick.Breakdown) {
 	for i := range breakdowns {
 		b := &breakdowns[i]
 		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger reuses the list of an ended process in each tick

@@ -22,7 +22,7 @@ func TestSites(t *testing.T) {
 	s.batch([]events.Stack{line(2, 2), {ID: 3, PID: 7}}, nil, nil) // names arrive later, or never
 	chains := func() []tick.Chain {
 		x := []tick.Chain{{PID: 7, Op: op}, {PID: 7, Op: other}, {PID: 8, Op: op}, {PID: 7}}
-		s.ofChains(x)
+		s.setChains(x)
 		s.age(time.Unix(1, 0), nil)
 		return x
 	}
@@ -54,7 +54,7 @@ func TestLocksOfATickStay(t *testing.T) {
 	list := []tick.Share{{Stack: 5}}
 	at := func() []tick.Breakdown {
 		b := []tick.Breakdown{{PID: 7, BlockedOn: list}}
-		s.ofLocks(b)
+		s.setLocks(b)
 		return b
 	}
 	first := at()
@@ -82,7 +82,7 @@ func TestSitesOfCulprits(t *testing.T) {
 		wait(worker, 1, 500), wait(worker, 2, 300), wait(worker, 3, 300), wait(worker, 0, 9_000), wait(events.Thread{}, 1, 9_000)})
 	chains := []tick.Chain{{PID: 7, Culprits: []tick.Culprit{{Thread: worker}, {Thread: events.Thread{PID: 8, TID: 10}}, {}, {Thread: worker, CPUs: []uint16{1}},
 		{Thread: worker, CPUs: []uint16{1}, What: "prepared input while the job waited"}}}}
-	s.ofChains(chains)
+	s.setChains(chains)
 	for i, want := range []string{"a.py:2 in f()", "", "", "", "a.py:2 in f()"} {
 		if got := chains[0].Culprits[i].At; got != want {
 			t.Errorf("culprit %d was at %q, want %q", i, got, want)
@@ -90,7 +90,7 @@ func TestSitesOfCulprits(t *testing.T) {
 	}
 	feeder := events.Thread{PID: 8, TID: 10}
 	b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Who: feeder, Waker: &tick.WakerShare{Root: worker}}, {Who: worker, Waker: &tick.WakerShare{}}, {Who: worker}}}}
-	s.ofLocks(b)
+	s.setLocks(b)
 	for i, want := range []string{"a.py:2 in f()", "a.py:2 in f()", ""} {
 		if got := b[0].BlockedOn[i].WakerAt; got != want {
 			t.Errorf("of wait %d the place is %q, want %q", i, got, want)
@@ -132,7 +132,7 @@ func TestSitesOfUnknownTurns(t *testing.T) {
 				at += x.ns + 1000
 			}
 			b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Reason: events.ReasonGIL, Who: holder, Stack: by}}}}
-			s.ofLocks(b)
+			s.setLocks(b)
 			if got := b[0].BlockedOn[0].At; got != tt.at {
 				t.Errorf("the holder was at %q, want %q", got, tt.at)
 			}

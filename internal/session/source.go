@@ -57,8 +57,8 @@ type Capabilities struct {
 	// Totals.
 	Faults func(dst []tick.Xid) []tick.Xid
 
-	// Sparing sheds features; nil: there is nothing to shed.
-	Sparing Sparing
+	// Shedder sheds features; nil: there is nothing to shed.
+	Shedder Sheddable
 
 	deck deck // the raw tape that is recorded or played; nil: none
 }

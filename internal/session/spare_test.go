@@ -72,7 +72,7 @@ func TestLaunchesAreCounted(t *testing.T) {
 			r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(children[0].PID()), uint32(children[1].PID())}},
 				Probes: probes.Options{Mode: mode, SamplingRate: 1, Rows: []events.Row{*op.Row()}}},
 				session.Config{Clock: clock})
-			children[0].Say("1")
+			children[0].Send("1")
 			children[0].Line("done")
 			testkit.Eventually(t, "the session to run by its clock", func() bool { return r.saw() > 0 })
 			spared := uint32(children[0].PID())
@@ -82,12 +82,12 @@ func TestLaunchesAreCounted(t *testing.T) {
 				if on {
 					which = []uint32{spared}
 				}
-				if err := r.live.Capabilities().Sparing.CountLaunches(which); err != nil {
+				if err := r.live.Capabilities().Shedder.CountLaunches(which); err != nil {
 					t.Fatal(err)
 				}
 				const n = 1000
 				for _, c := range children {
-					c.Say(fmt.Sprint(n))
+					c.Send(fmt.Sprint(n))
 					c.Line("done")
 				}
 				if clock.second(t, r); r.counted(spared) != on || r.counted(uint32(children[1].PID())) {
@@ -139,7 +139,7 @@ func TestNoBudget(t *testing.T) {
 	child.Line("ready")
 	r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: []events.Row{*op.Row()}}})
 	for range 20 {
-		child.Say("2000")
+		child.Send("2000")
 		child.Line("done")
 	}
 	child.CloseStdin()

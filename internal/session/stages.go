@@ -10,11 +10,11 @@ import (
 // stage is one stage of the pipeline: a row of [stages]. Its functions read the parts in takes, and
 // write those in gives.
 type stage struct {
-	name         string
-	takes, gives parts
-	live         bool                            // a recording has the parts in gives
-	batch        func(*runner, *polled)          // nil: none
-	tick         func(*runner, *tick.Tick) error // nil: none
+	name          string
+	reads, writes parts
+	live          bool                            // a recording has the parts in gives
+	batch         func(*runner, *polled)          // nil: none
+	tick          func(*runner, *tick.Tick) error // nil: none
 }
 
 // polled is the result of a poll, with what stages derive from it.
@@ -26,8 +26,8 @@ type polled struct {
 
 // source has the parts from the source and the session's clock, ahead of all stages.
 var source = stage{name: "source",
-	gives: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
-		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partToldXids, partGpus, partLibraries, partPods, partReports, partDrops)}
+	writes: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
+		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partRecordedXids, partGpus, partLibraries, partPods, partReports, partDrops)}
 
 // Further parts from the running kernel, and from a recording.
 var (
@@ -39,12 +39,12 @@ var (
 // takes, and stands after the stage that gives it. [check] enforces the order at the start. A test
 // checks that each stage reads and writes only what its row declares.
 var stages = []stage{
-	{name: "durations", takes: set(partCalls, partSums, partDrops), gives: set(partDurations),
+	{name: "durations", reads: set(partCalls, partSums, partDrops), writes: set(partDurations),
 		batch: func(r *runner, b *polled) { r.table.add(b.Calls) },
 		tick:  func(r *runner, t *tick.Tick) error { r.table.fill(t.Ops, t.Drops); return nil }},
 
-	{name: "machine", live: true, gives: set(partMachineState, partMachineEvents, partFloor),
-		takes: set(partMoment, partReports, partRecords, partSums, partDurations, partProcesses, partThreads, partHostEvents),
+	{name: "machine", live: true, writes: set(partMachineState, partMachineEvents, partFloor),
+		reads: set(partMoment, partReports, partRecords, partSums, partDurations, partProcesses, partThreads, partHostEvents),
 		tick: func(r *runner, t *tick.Tick) error {
 			m, err := r.machine(t)
 			t.Host, t.Self, t.Overhead = m.Host, m.Self, m.Overhead
@@ -53,18 +53,18 @@ var stages = []stage{
 			return err
 		}},
 
-	{name: "deadband", gives: set(partIdle, partToldEvents),
-		takes: set(partMoment, partRecords, partSums, partDurations, partProcesses, partMachineState, partMachineEvents),
+	{name: "deadband", writes: set(partIdle, partReportedEvents),
+		reads: set(partMoment, partRecords, partSums, partDurations, partProcesses, partMachineState, partMachineEvents),
 		tick:  func(r *runner, t *tick.Tick) error { t.Idle, t.HostSums = r.quiet.look(t); return nil }},
 
-	{name: "ledger", takes: set(partWaits, partCalls, partThreads, partProcesses), gives: set(partSteps, partBreakdowns),
+	{name: "ledger", reads: set(partWaits, partCalls, partThreads, partProcesses), writes: set(partSteps, partBreakdowns),
 		batch: func(r *runner, b *polled) { b.Steps = r.ledger.Batch(b.Waits, b.Calls) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Breakdowns = r.ledger.Tick(t.Threads, t.Processes)
 			return nil
 		}},
 
-	{name: "loops", takes: set(partRanges, partWaits, partSteps, partBreakdowns), gives: set(partLoops),
+	{name: "loops", reads: set(partRanges, partWaits, partSteps, partBreakdowns), writes: set(partLoops),
 		batch: func(r *runner, b *polled) { r.loops.Batch(b.Ranges, b.Waits, b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			loops := r.loops.Tick()
@@ -74,19 +74,19 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "states", takes: set(partCalls, partDevice, partLives, partProcesses, partSums), gives: set(partDevices, partStates),
+	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums), writes: set(partDevices, partStates),
 		batch: func(r *runner, b *polled) { r.track.Batch(b.Calls, b.Procs) },
 		tick:  func(r *runner, t *tick.Tick) error { t.States = r.track.Tick(t.Processes, t.Ops); return nil }},
 
-	{name: "roll call", takes: set(partLives, partMoment, partStates, partThreads), gives: set(partMissing, partLates),
+	{name: "roll call", reads: set(partLives, partMoment, partStates, partThreads), writes: set(partMissing, partStragglers),
 		batch: func(r *runner, b *polled) { r.ranks.Batch(b.Procs) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.RollCalls, t.Lates = r.ranks.Tick(t.Time, t.States, t.Threads)
 			return nil
 		}},
 
-	{name: "faults", gives: set(partXids, partFaultDrops),
-		takes: set(partFaults, partCalls, partLives, partMoment, partProcesses, partThreads, partToldXids, partDrops),
+	{name: "faults", writes: set(partXids, partFaultDrops),
+		reads: set(partFaults, partCalls, partLives, partMoment, partProcesses, partThreads, partRecordedXids, partDrops),
 		batch: func(r *runner, b *polled) {
 			if r.can.Faults != nil {
 				r.faults.batch(b.Faults, b.Calls, b.Procs)
@@ -98,9 +98,9 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "causes", gives: set(partChains, partUntold),
-		takes: set(partSteps, partMoment, partSums, partDurations, partProcesses, partOthers, partStates, partMissing, partLates, partXids, partGpus,
-			partMachineState, partToldEvents),
+	{name: "causes", writes: set(partChains, partBlindSpots),
+		reads: set(partSteps, partMoment, partSums, partDurations, partProcesses, partOthers, partStates, partMissing, partStragglers, partXids, partGpus,
+			partMachineState, partReportedEvents),
 		batch: func(r *runner, b *polled) { r.causes.Add(b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Chains, t.Untold = r.causes.Tick(t)
@@ -108,13 +108,13 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "functions", takes: set(partTexts, partLives, partLearnt, partCalls, partMoment), gives: set(partFunctions, partLaunches),
+	{name: "functions", reads: set(partTexts, partLives, partLearnt, partCalls, partMoment), writes: set(partFunctions, partLaunches),
 		batch: func(r *runner, b *polled) {
 			b.Functions = r.functions(b.Batch, func() []events.Function { return r.names.Batch(b.Texts, b.Procs, b.Functions, b.Calls) })
 		},
 		tick: func(r *runner, t *tick.Tick) error { t.Launches = r.names.Tick(t.Time, t.Final); return nil }},
 
-	{name: "stacks", takes: set(partRawStacks, partLives, partNamed, partFaultDrops), gives: set(partStackNames, partStackPolicy, partAllDrops),
+	{name: "stacks", reads: set(partRawStacks, partLives, partNamed, partFaultDrops), writes: set(partStackNames, partStackPolicy, partAllDrops),
 		batch: func(r *runner, b *polled) { b.Stacks = r.stacks.batch(b.Stacks, b.RawStacks, b.Procs) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.StackPolicy = r.stacks.policy
@@ -122,21 +122,21 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "sites", gives: set(partSites, partRankSites, partLockSites),
-		takes: set(partStackNames, partCalls, partWaits, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
+	{name: "sites", writes: set(partSites, partRankSites, partLockSites),
+		reads: set(partStackNames, partCalls, partWaits, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
 		batch: func(r *runner, b *polled) { r.sites.batch(b.Stacks, b.Calls, b.Waits) },
 		tick: func(r *runner, t *tick.Tick) error {
-			r.sites.ofChains(t.Chains)
-			r.sites.ofRanks(t.RollCalls)
-			r.sites.ofLocks(t.Breakdowns)
+			r.sites.setChains(t.Chains)
+			r.sites.setRanks(t.RollCalls)
+			r.sites.setLocks(t.Breakdowns)
 			r.sites.age(t.Time, t.Processes)
 			return nil
 		}},
 
-	{name: "culprits", takes: set(partChains, partProcesses, partOthers), gives: set(partCulprits),
+	{name: "culprits", reads: set(partChains, partProcesses, partOthers), writes: set(partCulprits),
 		tick: func(_ *runner, t *tick.Tick) error { introduce(t.Chains, t.Processes, t.Others); return nil }},
 
-	{name: "hide", takes: set(partMoment, partChains, partSites, partCulprits), gives: set(partShown, partHidden),
+	{name: "hide", reads: set(partMoment, partChains, partSites, partCulprits), writes: set(partShown, partHidden),
 		tick: func(r *runner, t *tick.Tick) error {
 			if r.Hide != nil {
 				t.Chains, t.Hidden = r.Hide(t.Time, t.Final, t.Chains)
@@ -144,28 +144,28 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "episodes", takes: set(partMoment, partProcesses, partShown, partSites, partCulprits, partHidden), gives: set(partEpisodes),
+	{name: "episodes", reads: set(partMoment, partProcesses, partShown, partSites, partCulprits, partHidden), writes: set(partEpisodes),
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Episodes = r.episodes.Tick(episode.Now{Time: t.Time, Seq: t.Seq, Window: t.Window, Final: t.Final, Processes: t.Processes, Chains: t.Chains, Hidden: t.Hidden})
 			return nil
 		}},
 
-	{name: "slow calls", takes: set(partMoment, partSums, partDurations),
+	{name: "slow calls", reads: set(partMoment, partSums, partDurations),
 		tick: func(r *runner, t *tick.Tick) error { return r.setSlow(t.Ops, t.Final) }},
 }
 
 // sinks has the parts that sinks read, after all stages.
 var sinks = stage{name: "sinks",
-	takes: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
+	reads: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
 		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
-		partMissing, partRankSites, partLates, partLaunches, partXids, partGpus, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
-		partMachineState, partToldEvents, partIdle, partUntold, partShown, partSites, partCulprits, partHidden, partEpisodes)}
+		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
+		partMachineState, partReportedEvents, partIdle, partBlindSpots, partShown, partSites, partCulprits, partHidden, partEpisodes)}
 
 // pipeline returns the stages of a session. The error names a stage in the wrong place.
 func pipeline(recorded bool) ([]stage, error) {
 	first, out := source, []stage{}
-	if first.gives |= fromKernel; recorded {
-		first.gives = source.gives | fromRecording
+	if first.writes |= fromKernel; recorded {
+		first.writes = source.writes | fromRecording
 	}
 	for i := range stages {
 		if !stages[i].live || !recorded {

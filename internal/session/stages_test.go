@@ -28,8 +28,8 @@ func TestPipeline(t *testing.T) {
 			t.Errorf("recorded %v: %v", recorded, err)
 		}
 	}
-	a := stage{name: "a", gives: set(partSteps)}
-	b := stage{name: "b", takes: set(partSteps), gives: set(partChains)}
+	a := stage{name: "a", writes: set(partSteps)}
+	b := stage{name: "b", reads: set(partSteps), writes: set(partChains)}
 	for _, tt := range []struct {
 		name   string
 		stages []stage
@@ -38,7 +38,7 @@ func TestPipeline(t *testing.T) {
 		{"in order", []stage{a, b}, ""},
 		{"in the wrong order", []stage{b, a}, `stage "b" takes Steps, which stage "a" gives only then`},
 		{"without who gives", []stage{b}, `stage "b" takes Steps, which no stage gives`},
-		{"given twice", []stage{a, b, {name: "c", gives: set(partChains)}}, `stages "b" and "c" both give Chains`},
+		{"given twice", []stage{a, b, {name: "c", writes: set(partChains)}}, `stages "b" and "c" both give Chains`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ""
@@ -62,9 +62,9 @@ func TestEveryFieldIsAPart(t *testing.T) {
 			}
 		}
 	}
-	all := source.gives | fromKernel | fromRecording
+	all := source.writes | fromKernel | fromRecording
 	for i := range stages {
-		all |= stages[i].gives
+		all |= stages[i].writes
 	}
 	for p := range partsEnd {
 		if fields := partFields[p]; len(fields) == 0 || all&(1<<p) == 0 {
@@ -180,7 +180,7 @@ func changed(a, b reflect.Value, path string, what func(field string)) {
 
 // watched returns a stage that fails a test if it changes a part that it does not give.
 func watched(t *testing.T, s stage) stage {
-	gives, said := fieldsOf(s.gives), map[string]bool{}
+	gives, said := fieldsOf(s.writes), map[string]bool{}
 	around := func(x any, do func()) {
 		v := reflect.ValueOf(x).Elem()
 		before := only(v, "", nil)
@@ -197,7 +197,7 @@ func watched(t *testing.T, s stage) stage {
 
 // blind returns a stage that sees only the parts it takes; only the parts it gives are used.
 func blind(s stage) stage {
-	takes, gives := fieldsOf(s.takes), fieldsOf(s.gives)
+	takes, gives := fieldsOf(s.reads), fieldsOf(s.writes)
 	w := s
 	if s.batch != nil {
 		w.batch = func(r *runner, b *polled) {
@@ -290,7 +290,7 @@ func (s *invented) Poll(b *tick.Batch) (bool, error) {
 }
 
 func (s *invented) Totals(t *tick.Tick) error {
-	for _, p := range (source.gives | fromRecording).list() {
+	for _, p := range (source.writes | fromRecording).list() {
 		for _, f := range partFields[p] {
 			if v := reflect.ValueOf(t).Elem().FieldByName(f); v.IsValid() && p != partMoment && p != partRecords {
 				s.fill(v, f)

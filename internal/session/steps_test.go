@@ -57,7 +57,7 @@ func runMemory(t *testing.T, args string) (pid uint32, calls []events.Call, trut
 	go func() {
 		done <- session.Run(t.Context(), session.Config{Source: live, Sinks: []tick.Sink{&kept}, Interval: 50 * time.Millisecond})
 	}()
-	child.Say("")
+	child.Send("")
 	if err := errors.Join(child.Wait(), <-done); err != nil {
 		t.Fatal(err)
 	}

@@ -41,14 +41,14 @@ type deck interface {
 	// copied returns a copy of a record, in the form for the tape.
 	copied(record []byte) []byte
 	// lives records process events, or passes on those of the tape.
-	lives(heard [][]byte, take func(record []byte))
+	lives(records [][]byte, take func(record []byte))
 	// clock returns the session's clock.
 	clock(c Clock) Clock
 	close() error
 }
 
-// ask fills v by read, or from a tape.
-func ask(s deck, k tape.Kind, v any, read func()) {
+// fill fills v by read, or from a tape.
+func fill(s deck, k tape.Kind, v any, read func()) {
 	if s == nil {
 		read()
 		return

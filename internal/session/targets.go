@@ -31,13 +31,13 @@ type targets struct {
 
 type process struct {
 	tick.Process
-	start   uint64    // its StartTicks; 0: unknown
-	asked   bool      // its command line and environment have been requested
-	traced  time.Time // since when; zero if traced from its fork on
-	noted   time.Time // when a mapping of a library was last recorded
-	aside   bool      // a relative of the selected processes without CUDA: its end is not awaited
-	told    bool      // a tick has reported its end
-	counted bool      // its counts have been read since that tick
+	start       uint64    // its StartTicks; 0: unknown
+	requested   bool      // its command line and environment have been requested
+	traced      time.Time // since when; zero if traced from its fork on
+	noted       time.Time // when a mapping of a library was last recorded
+	aside       bool      // a relative of the selected processes without CUDA: its end is not awaited
+	endReported bool      // a tick has reported its end
+	counted     bool      // its counts have been read since that tick
 	// entryOnly is set if a return probe would harm the process.
 	entryOnly bool
 }

@@ -57,10 +57,10 @@ func TestMemoryIsTheDriversOwn(t *testing.T) {
 	child := testkit.Start(t, cmd)
 	child.Line("ready")
 	r := beginWith(t, session.LiveOptions{Probes: probes.Options{Rows: memoryRows()}, Select: pids(child)}, session.Config{Interval: 20 * time.Millisecond})
-	child.Say("")
+	child.Send("")
 	for range 6 {
 		compareMemory(t, r, child)
-		child.Say("")
+		child.Send("")
 	}
 	compareMemory(t, r, child) // all freed
 	var end struct {
@@ -142,7 +142,7 @@ func differs(r *running, pid uint32, devices []map[string]driverMemory) string {
 				return fmt.Sprintf("%s on device %d: %+v, the driver has %+v; %+v", k.Kind, k.Device-1, got[k], x, s.Memory)
 			}
 		}
-		if why := s.Memory.Inexact &^ tick.InexactLate; why != 0 {
+		if why := s.Memory.Inexact &^ tick.InexactAttachedLate; why != 0 {
 			return fmt.Sprint(why.Reasons())
 		}
 		return ""
@@ -172,7 +172,7 @@ func tracked(t *testing.T, name string, args ...string) (map[uint32]*tick.State,
 	child := testkit.Start(t, cmd)
 	child.Line("ready")
 	r := beginWith(t, session.LiveOptions{Probes: probes.Options{Rows: events.Catalog}, Select: pids(child)}, session.Config{Interval: 20 * time.Millisecond})
-	child.Say("")
+	child.Send("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

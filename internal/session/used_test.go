@@ -52,7 +52,7 @@ func TestUsedFunctionsFirst(t *testing.T) {
 	child.Line("ready")
 	r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Mode: probes.ModePerf, Rows: events.Catalog}})
 	call := func(what string) {
-		child.Say(what)
+		child.Send(what)
 		child.Line("called")
 	}
 	call("imported")

@@ -14,15 +14,15 @@ type userWalk struct {
 }
 
 // walkFrom walks a process's Python stacks from user space from now on.
-func (f *framer) walkFrom(pid uint32, of *python.Process) {
-	w, done, err := f.mem.walker(pid, of)
+func (f *framer) walkFrom(pid uint32, process *python.Process) {
+	w, done, err := f.mem.walker(pid, process)
 	if err != nil {
 		return
 	}
 	if old := f.users[pid]; old != nil {
 		old.close()
 	}
-	f.users[pid] = &userWalk{of: of, walker: w, tids: map[uint32]uint32{}, close: done}
+	f.users[pid] = &userWalk{of: process, walker: w, tids: map[uint32]uint32{}, close: done}
 }
 
 // walk returns the current Python frames of a thread.

@@ -92,10 +92,10 @@ func (p *programs) run() {
 	}
 }
 
-// ask requests the data of a process. It does not wait.
-func (p *programs) ask(pid uint32, start uint64) { p.put(question{pid: pid, start: start}) }
+// request requests the data of a process. It does not wait.
+func (p *programs) request(pid uint32, start uint64) { p.enqueue(question{pid: pid, start: start}) }
 
-func (p *programs) put(q question) bool {
+func (p *programs) enqueue(q question) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -116,7 +116,7 @@ func (p *programs) put(q question) bool {
 // vars returns the variables of a process, nil if they do not arrive in time.
 func (p *programs) vars(pid uint32, start uint64) map[string]string {
 	q := question{pid: pid, start: start, back: make(chan answer, 1)}
-	if !p.put(q) {
+	if !p.enqueue(q) {
 		return nil
 	}
 	select {
@@ -159,31 +159,31 @@ func (p *programs) stop() {
 
 // locate sets the place of a process that runs another program, from its cgroups.
 func (p *process) locate(x *proc.Process) {
-	p.start, p.asked = x.StartTicks, false
+	p.start, p.requested = x.StartTicks, false
 	p.Cgroup, p.Where = x.Cgroup, where.Cgroups(x.Cgroups)
 }
 
 // inherit copies a parent's place and its request state, which a fork does not change.
 func (p *process) inherit(parent *process) {
 	if parent.Cmdline != "" && parent.Cgroup == p.Cgroup {
-		p.Where, p.asked = parent.Where, true
+		p.Where, p.requested = parent.Where, true
 	}
 }
 
-// ask requests a process's command line and environment, once.
-func (t *targets) ask(pid uint32) {
+// requestProgram requests a process's command line and environment, once.
+func (t *targets) requestProgram(pid uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if p := t.procs[pid]; p != nil {
-		t.askOnce(p)
+		t.requestProgramLocked(p)
 	}
 }
 
-// askOnce implements ask. mu is held.
-func (t *targets) askOnce(p *process) {
-	if !p.asked && p.start != 0 {
-		p.asked = true
-		t.programs.ask(p.PID, p.start)
+// requestProgramLocked implements requestProgram. mu is held.
+func (t *targets) requestProgramLocked(p *process) {
+	if !p.requested && p.start != 0 {
+		p.requested = true
+		t.programs.request(p.PID, p.start)
 	}
 }
 
@@ -192,13 +192,13 @@ func (t *targets) variables(p *proc.Process) map[string]string {
 	return t.programs.vars(p.PID, p.StartTicks)
 }
 
-// askFor requests the command line of an untraced process, if its user has a traced one.
-func (t *targets) askFor(x *proc.Process) {
+// requestOther requests the command line of an untraced process, if its user has a traced one.
+func (t *targets) requestOther(x *proc.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.procs {
 		if p.UID == x.UID && p.Ended.IsZero() {
-			t.programs.ask(x.PID, x.StartTicks)
+			t.programs.request(x.PID, x.StartTicks)
 			return
 		}
 	}
@@ -217,7 +217,7 @@ func (t *targets) locate() (answers map[uint32]answer, left uint64, pods []tick.
 	}
 	for _, p := range t.procs {
 		if p.Ended.IsZero() {
-			t.askOnce(p)
+			t.requestProgramLocked(p)
 		}
 		completePod(t.pods, &p.Where)
 	}

@@ -83,10 +83,10 @@ func inPod(t *testing.T, dir string, in func(pid int), cmdline []string, env ...
 // finish lets a worker load its library, make its calls once it is attached, and end.
 func finish(t *testing.T, c *testkit.Child, seen chan session.Notice) {
 	t.Helper()
-	c.Say("load")
+	c.Send("load")
 	c.Line("loaded")
 	next(t, seen)
-	c.Say("go")
+	c.Send("go")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWhereAProcessRuns(t *testing.T) {
 	o, seen := attaches(session.LiveOptions{Select: pids(child), Pods: k.pods(t)})
 	r := beginWith(t, o, session.Config{Interval: 20 * time.Millisecond})
 	testkit.Eventually(t, "the kubelet to be asked", func() bool { return k.asked.Load() > 0 })
-	child.Say("load")
+	child.Send("load")
 	child.Line("loaded")
 	next(t, seen)
 	testkit.Eventually(t, "what is read of a process that lives", func() bool {
@@ -127,7 +127,7 @@ func TestWhereAProcessRuns(t *testing.T) {
 		defer r.mu.Unlock()
 		return r.last != nil && len(r.last.Processes) == 1 && r.last.Processes[0].Cmdline != "" && r.last.Processes[0].Pod != ""
 	})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +170,9 @@ func TestPlaceSelects(t *testing.T) {
 				o.Pods = k.pods(t)
 			}
 			r := begin(t, o)
-			elsewhere.Say("load")
+			elsewhere.Send("load")
 			elsewhere.Line("loaded")
-			there.Say("load")
+			there.Send("load")
 			there.Line("loaded")
 			if place.NeedsPods() { // it is known only after it has loaded the library
 				testkit.Eventually(t, "the kubelet to be asked", func() bool { return k.asked.Load() > 0 })
@@ -180,7 +180,7 @@ func TestPlaceSelects(t *testing.T) {
 			}
 			next(t, seen)
 			for _, c := range []*testkit.Child{elsewhere, there} {
-				c.Say("go")
+				c.Send("go")
 				if err := c.Wait(); err != nil {
 					t.Fatal(err)
 				}
@@ -228,7 +228,7 @@ func TestCommandLineOfChildren(t *testing.T) {
 		defer r.mu.Unlock()
 		return r.last != nil && len(r.last.Processes) == 1 && r.last.Processes[0].Cmdline != ""
 	})
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ while True: work()`
 	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
 		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond})
 	seen.wait(t, c.PID())
-	c.Say("go")
+	c.Send("go")
 	testkit.Eventually(t, "a sleep at <string>:7", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -105,7 +105,7 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 		defer r.mu.Unlock()
 		return r.last != nil && len(r.last.Overhead.Shed) == len(config.Forced)
 	})
-	c.Say("go")
+	c.Send("go")
 	var worker, line uint32
 	if _, err := fmt.Sscanf(c.Line("worker "), "worker %d %d", &worker, &line); err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 		}
 		return false
 	})
-	c.Say("end")
+	c.Send("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -41,16 +41,16 @@ func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
 		delete(anew, pid)
 	}
 	for _, f := range forgotten {
-		of := pids
+		reused := pids
 		if f.before != "" || f.since {
 			continue
 		} else if slices.Contains(counted, f.table) {
-			of = anew
+			reused = anew
 		}
-		if len(of) == 0 {
+		if len(reused) == 0 {
 			continue
 		}
-		list, err := json.Marshal(slices.Collect(maps.Keys(of)))
+		list, err := json.Marshal(slices.Collect(maps.Keys(reused)))
 		if err != nil {
 			return err
 		}

@@ -52,17 +52,17 @@ func appendBatches(b []byte, list []batchSize, open bool, version uint8) []byte 
 	if open {
 		last = 1
 	}
-	b = put(b, uint64(len(list))<<1|last)
+	b = appendUvarint(b, uint64(len(list))<<1|last)
 	for _, s := range list {
 		more := uint64(0)
 		if s.Lives+s.Functions+s.Stacks+s.Ranges > 0 {
 			more = 1
 		}
-		b = put(put(b, uint64(s.Calls)<<1|more), uint64(s.Waits))
+		b = appendUvarint(appendUvarint(b, uint64(s.Calls)<<1|more), uint64(s.Waits))
 		if more > 0 {
-			b = put(put(put(b, uint64(s.Lives)), uint64(s.Functions)), uint64(s.Stacks))
+			b = appendUvarint(appendUvarint(appendUvarint(b, uint64(s.Lives)), uint64(s.Functions)), uint64(s.Stacks))
 			if version > 1 {
-				b = put(b, uint64(s.Ranges))
+				b = appendUvarint(b, uint64(s.Ranges))
 			}
 		}
 	}

@@ -179,7 +179,7 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 		j := &who[i]
 		c.Culprits = append(c.Culprits, tick.Culprit{
 			Thread: events.Thread{PID: j.PID, TID: j.TID, Parent: j.PPID, Start: j.Start, Cgroup: j.CgroupID, Name: events.NameOf(j.Comm)},
-			Root:   tick.Root{Whose: tick.Whose(j.Whose), Did: tick.Did(j.Did)}, Limit: tick.Limit{Group: j.Group, File: j.File, Raw: j.Raw},
+			Root:   tick.Root{Whose: tick.Relation(j.Whose), Did: tick.Activity(j.Did)}, Limit: tick.Limit{Group: j.Group, File: j.File, Raw: j.Raw},
 			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Lost: time.Duration(j.Lost)})
 	}
 	for _, m := range when {

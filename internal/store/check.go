@@ -27,18 +27,18 @@ func (d *Damage) end() int64 { return d.At + d.Bytes }
 // checked is the result of checking a whole segment.
 type checked struct {
 	Segment
-	head   segmentJSON
-	calls  uint64
-	waits  uint64
-	frames int
-	lost   uint64   // calls that an earlier repair marked as lost
-	unkept uint64   // calls and waits dropped because the disk was full, as of the last tick
-	bad    []Damage // unreadable ranges, in order
-	torn   int64    // bytes after the last whole frame: a crash truncated the file
-	whole  int64    // bytes up to there
-	index  string   // what is wrong with the index; "": nothing
-	newer  bool     // a newer ingero wrote some of it
-	err    error    // why even the start is unreadable
+	head        segmentJSON
+	calls       uint64
+	waits       uint64
+	frames      int
+	lost        uint64   // calls that an earlier repair marked as lost
+	unkept      uint64   // calls and waits dropped because the disk was full, as of the last tick
+	bad         []Damage // unreadable ranges, in order
+	torn        int64    // bytes after the last whole frame: a crash truncated the file
+	intactBytes int64    // bytes up to there
+	index       string   // what is wrong with the index; "": nothing
+	newer       bool     // a newer ingero wrote some of it
+	err         error    // why even the start is unreadable
 }
 
 // next returns the number of the call after the segment's last.
@@ -85,7 +85,7 @@ func (k *checker) check(s Segment, r io.ReaderAt, size int64, head *segmentJSON)
 		if err != nil {
 			return nil, err
 		}
-		seg.frames.at = at
+		seg.frames.off = at
 		c.add(Damage{At: 0, Bytes: at, Calls: -1, What: "its beginning"})
 		if seg.index, err = readIndex(&frames{r: r, size: size}); err != nil {
 			seg.index = nil
@@ -118,15 +118,15 @@ func (c *checked) add(d Damage) {
 func (k *checker) walk(c *checked, seg *segment) error {
 	f := &seg.frames
 	for {
-		at := f.at
+		at := f.off
 		if c.Sealed && f.size-at == tailSize { // the index was skipped
-			c.whole = f.size
+			c.intactBytes = f.size
 			return nil
 		}
 		kind, version, body, err := f.next()
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, ErrCorrupt) && f.at == f.size:
-			c.whole = at
+		case errors.Is(err, io.EOF), errors.Is(err, ErrCorrupt) && f.off == f.size:
+			c.intactBytes = at
 			if at == f.size {
 				return nil
 			}
@@ -139,21 +139,21 @@ func (k *checker) walk(c *checked, seg *segment) error {
 				return nil
 			}
 			c.add(Damage{At: at, Bytes: p - at, Calls: lostCalls(f.r, at), What: "a frame"})
-			f.at, f.damaged = p, true
+			f.off, f.damaged = p, true
 		case errors.Is(err, ErrCorrupt):
-			c.add(Damage{At: at, Bytes: f.at - at, Calls: lostCalls(f.r, at), What: "a frame"})
+			c.add(Damage{At: at, Bytes: f.off - at, Calls: lostCalls(f.r, at), What: "a frame"})
 		case err != nil:
 			return err
 		case kind == frameIndex:
-			c.whole = f.size
-			if f.size-f.at != tailSize {
+			c.intactBytes = f.size
+			if f.size-f.off != tailSize {
 				c.index = "data follows the index"
 			}
 			return nil
 		default:
 			c.frames++
 			if err := k.decode(c, seg, at, kind, version, body); err != nil {
-				c.add(Damage{At: at, Bytes: f.at - at, Calls: lostCalls(f.r, at), What: "a frame"})
+				c.add(Damage{At: at, Bytes: f.off - at, Calls: lostCalls(f.r, at), What: "a frame"})
 				f.damaged = true
 			}
 		}
@@ -223,7 +223,7 @@ func (k *checker) finish(c *checked, seg *segment) {
 		return
 	case seg.index == nil:
 		if c.index = "it cannot be read"; c.torn > 0 {
-			c.add(Damage{At: c.whole, Bytes: c.torn, Calls: -1, What: "its end is truncated"})
+			c.add(Damage{At: c.intactBytes, Bytes: c.torn, Calls: -1, What: "its end is truncated"})
 			c.torn = 0
 		}
 		return
@@ -278,7 +278,7 @@ func resync(r io.ReaderAt, from, size int64) (int64, error) {
 			if !isHead(buf[i : i+headSize]) {
 				continue
 			}
-			f := frames{r: r, at: at + int64(i), size: size}
+			f := frames{r: r, off: at + int64(i), size: size}
 			if _, _, _, err := f.next(); err == nil {
 				return at + int64(i), nil
 			}

@@ -87,7 +87,7 @@ type encoder struct {
 	shapes []shape
 	prev   [][events.MaxArgs]uint64 // arguments of each shape's last call
 	next   []uint32                 // the shape that last followed each shape
-	at     uint32                   // shape of the previous call
+	shape  uint32                   // shape of the previous call
 	table  []uint32                 // shape number + 1, by hash
 }
 
@@ -107,7 +107,7 @@ func (e *encoder) reset() {
 	}
 	clear(e.table)
 	e.shapes, e.prev, e.next = e.shapes[:0], e.prev[:0], e.next[:0]
-	e.n, e.forms, e.start, e.at = 0, 0, 0, 0
+	e.n, e.forms, e.start, e.shape = 0, 0, 0, 0
 	e.first, e.last = math.MaxInt64, math.MinInt64
 	e.args = [events.MaxArgs]uint64{}
 }
@@ -136,7 +136,7 @@ func (e *encoder) formOf(c *events.Call) form {
 				f |= formThrottled
 			}
 		}
-		if !whole(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked) {
+		if !addsUp(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Blocked) {
 			f = f&^(formTime|formWaited) | formOdd
 		}
 	}
@@ -148,7 +148,7 @@ func (e *encoder) formOf(c *events.Call) form {
 				f |= formGapThrottled
 			}
 		}
-		if !whole(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked) {
+		if !addsUp(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.GapBlocked) {
 			f = f&^(formGap|formGapWait) | formGapOdd
 		}
 	}
@@ -164,8 +164,8 @@ func (e *encoder) formOf(c *events.Call) form {
 	return f
 }
 
-// whole reports whether the on-CPU time equals the sum minus the other parts.
-func whole(sum, on, runnable, throttled, blocked int64) bool {
+// addsUp reports whether the on-CPU time equals the sum minus the other parts.
+func addsUp(sum, on, runnable, throttled, blocked int64) bool {
 	return on|runnable|throttled|blocked >= 0 && sum-runnable-throttled-blocked == on
 }
 
@@ -174,18 +174,18 @@ func (e *encoder) add(c *events.Call) {
 	f := e.formOf(c)
 	s := shape{c.PID, c.TID, c.Tag, c.Weight, c.Stack, c.Result, c.Op, c.Parent, c.Flags, c.Device, f, c.StackLevel}
 	id := e.find(&s)
-	e.cols[colShape] = put(e.cols[colShape], uint64(id))
-	e.cols[colStart] = put(e.cols[colStart], zig(c.Start-e.start))
+	e.cols[colShape] = appendUvarint(e.cols[colShape], uint64(id))
+	e.cols[colStart] = appendUvarint(e.cols[colStart], zig(c.Start-e.start))
 	e.start = c.Start
 	e.first, e.last = min(e.first, c.Start), max(e.last, c.Start, c.End())
 	if f&formTime != 0 {
-		e.cols[colTime] = put(e.cols[colTime], uint64(c.Duration))
+		e.cols[colTime] = appendUvarint(e.cols[colTime], uint64(c.Duration))
 		if f&formWaited != 0 {
 			e.waited(colWait, f&formThrottled != 0, c.Runnable, c.Blocked, c.Throttled)
 		}
 	}
 	if f&formGap != 0 {
-		e.cols[colGap] = put(e.cols[colGap], uint64(c.Gap))
+		e.cols[colGap] = appendUvarint(e.cols[colGap], uint64(c.Gap))
 		if f&formGapWait != 0 {
 			e.waited(colGapArg, f&formGapThrottled != 0, c.GapRunnable, c.GapBlocked, c.GapThrottled)
 		}
@@ -197,12 +197,12 @@ func (e *encoder) add(c *events.Call) {
 		e.odd(f&formGapThrottled != 0, c.Gap, c.GapOnCPU, c.GapRunnable, c.GapBlocked, c.GapThrottled)
 	}
 	if f&formLaunches != 0 {
-		e.cols[colOdd] = put(e.cols[colOdd], uint64(c.Launches))
+		e.cols[colOdd] = appendUvarint(e.cols[colOdd], uint64(c.Launches))
 	}
 	if n := int(f & formArgs); n > 0 {
 		prev := &e.prev[id]
 		for i := range n {
-			e.cols[colArg0+i] = put(e.cols[colArg0+i], zig(int64(c.Args[i]-prev[i])))
+			e.cols[colArg0+i] = appendUvarint(e.cols[colArg0+i], zig(int64(c.Args[i]-prev[i])))
 		}
 		*prev = c.Args
 	}
@@ -213,9 +213,9 @@ func (e *encoder) add(c *events.Call) {
 
 // waited appends the off-CPU parts of a time. Few times have a throttled part.
 func (e *encoder) waited(col int, three bool, runnable, blocked, throttled int64) {
-	e.cols[col] = put(put(e.cols[col], uint64(runnable)), uint64(blocked))
+	e.cols[col] = appendUvarint(appendUvarint(e.cols[col], uint64(runnable)), uint64(blocked))
 	if three {
-		e.cols[col] = put(e.cols[col], uint64(throttled))
+		e.cols[col] = appendUvarint(e.cols[col], uint64(throttled))
 	}
 }
 
@@ -225,7 +225,7 @@ func (e *encoder) odd(five bool, parts ...int64) {
 		parts = parts[:4]
 	}
 	for _, v := range parts {
-		e.cols[colOdd] = put(e.cols[colOdd], zig(v))
+		e.cols[colOdd] = appendUvarint(e.cols[colOdd], zig(v))
 	}
 }
 
@@ -248,8 +248,8 @@ func (e *encoder) version() uint8 {
 // followed the previous one.
 func (e *encoder) find(s *shape) uint32 {
 	if len(e.shapes) > 0 {
-		if id := e.next[e.at]; e.shapes[id] == *s {
-			e.at = id
+		if id := e.next[e.shape]; e.shapes[id] == *s {
+			e.shape = id
 			return id
 		}
 	}
@@ -260,9 +260,9 @@ func (e *encoder) find(s *shape) uint32 {
 			return e.learn(s, i)
 		}
 		if e.shapes[id-1] == *s {
-			e.next[e.at] = id - 1
-			e.at = id - 1
-			return e.at
+			e.next[e.shape] = id - 1
+			e.shape = id - 1
+			return e.shape
 		}
 	}
 }
@@ -275,9 +275,9 @@ func (e *encoder) learn(s *shape, slot uint32) uint32 {
 	e.next = append(e.next, id)
 	e.table[slot] = id + 1
 	if id > 0 {
-		e.next[e.at] = id
+		e.next[e.shape] = id
 	}
-	e.at = id
+	e.shape = id
 	if len(e.shapes)*2 > len(e.table) {
 		e.table = make([]uint32, 2*len(e.table))
 		mask := uint32(len(e.table) - 1)
@@ -294,9 +294,9 @@ func (e *encoder) learn(s *shape, slot uint32) uint32 {
 
 // body appends the encoded calls since reset.
 func (e *encoder) body(b []byte) []byte {
-	b = put(b, uint64(e.n))
-	b = put(put(b, zig(e.first)), zig(e.last))
-	b = put(b, uint64(len(e.shapes)))
+	b = appendUvarint(b, uint64(e.n))
+	b = appendUvarint(appendUvarint(b, zig(e.first)), zig(e.last))
+	b = appendUvarint(b, uint64(len(e.shapes)))
 	e.packed = e.packed[:0]
 	for i := range e.shapes {
 		e.packed = appendShape(e.packed, &e.shapes[i])
@@ -312,14 +312,14 @@ func (e *encoder) body(b []byte) []byte {
 
 func appendShape(b []byte, s *shape) []byte {
 	for _, v := range [...]uint32{s.pid, s.tid, s.tag, s.weight, s.stack} {
-		b = put(b, uint64(v))
+		b = appendUvarint(b, uint64(v))
 	}
-	b = put(b, zig(int64(s.result)))
+	b = appendUvarint(b, zig(int64(s.result)))
 	for _, v := range [...]uint16{uint16(s.op), uint16(s.parent), uint16(s.flags), uint16(s.form)} {
-		b = put(b, uint64(v))
+		b = appendUvarint(b, uint64(v))
 	}
 	if s.form&formDevice != 0 {
-		b = put(b, zig(int64(s.device)))
+		b = appendUvarint(b, zig(int64(s.device)))
 	}
 	if s.form&formLevel != 0 {
 		b = append(b, s.level)

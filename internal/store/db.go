@@ -43,13 +43,13 @@ type Options struct {
 // first tick that finds room. Any other write error ends the recording: that call and all later
 // ones return it. Earlier data stays readable. Methods are safe for concurrent use.
 type DB struct {
-	o     Options
-	dir   *os.File // directory of the logs
-	lock  *os.File
-	main  *os.File // the SQLite file, open to keep its identity
-	sql   *sql.DB
-	file  *os.File // current segment
-	spare *os.File
+	o       Options
+	dir     *os.File // directory of the logs
+	lock    *os.File
+	main    *os.File // the SQLite file, open to keep its identity
+	sql     *sql.DB
+	file    *os.File // current segment
+	reserve *os.File
 
 	started time.Time // when the database was opened
 
@@ -76,7 +76,7 @@ type DB struct {
 	problem atomic.Pointer[error]
 }
 
-// Open starts a recording. It returns a [HeldError] if another process records to this database,
+// Open starts a recording. It returns a [LockedError] if another process records to this database,
 // and an [UnsafeError] if root must not write there. If the file is something else, the error wraps
 // [ErrNotDatabase]. On error Open leaves nothing open.
 func Open(o Options) (*DB, error) {
@@ -131,7 +131,7 @@ func (db *DB) open() error {
 	}
 	db.flushed, db.synced = db.o.Now(), true
 	db.measure()
-	db.sealLeft()
+	db.sealLeftovers()
 	return nil
 }
 
@@ -162,17 +162,17 @@ func (db *DB) sameFile() error {
 
 // makeRoom reserves some disk space. Not every file system supports that.
 func (db *DB) makeRoom(p places) (err error) {
-	if db.spare, err = p.open(db.dir, spareName, 0); err != nil {
+	if db.reserve, err = p.open(db.dir, reserveName, 0); err != nil {
 		return err
 	}
-	err = unix.Fallocate(int(db.spare.Fd()), 0, 0, reserve)
+	err = unix.Fallocate(int(db.reserve.Fd()), 0, 0, reserve)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINTR) {
 		return nil
 	}
-	return pathError("allocate", db.spare.Name(), err)
+	return pathError("allocate", db.reserve.Name(), err)
 }
 
-const spareName = "spare"
+const reserveName = "spare"
 
 // Path returns the path of the database file, with symbolic links resolved.
 func (db *DB) Path() string { return db.o.Path }
@@ -216,7 +216,7 @@ func (db *DB) Batch(b *tick.Batch) error {
 		return db.flush()
 	}
 	if db.stop == nil {
-		db.stop = db.o.AfterFunc(due, db.late)
+		db.stop = db.o.AfterFunc(due, db.flushDue)
 	}
 	if len(db.log.buf) >= writeFrom {
 		return db.write()
@@ -224,8 +224,8 @@ func (db *DB) Batch(b *tick.Batch) error {
 	return nil
 }
 
-// late flushes what has waited long enough. The next call returns its error.
-func (db *DB) late() {
+// flushDue flushes what has waited long enough. The next call returns its error.
+func (db *DB) flushDue() {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.stop = nil
@@ -266,7 +266,7 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if db.paused != nil && !db.resume() {
 		return nil
 	}
-	t = db.asKept(t)
+	t = db.steadyTick(t)
 	if err := db.log.tick(t); err != nil {
 		return db.fail(db.file.Name(), err)
 	}
@@ -309,13 +309,13 @@ func (db *DB) sync() {
 	})
 }
 
-func (db *DB) freeSpare() {
-	if db.spare == nil {
+func (db *DB) freeReserve() {
+	if db.reserve == nil {
 		return
 	}
-	_ = unix.Unlinkat(int(db.dir.Fd()), spareName, 0)
-	_ = db.spare.Close()
-	db.spare = nil
+	_ = unix.Unlinkat(int(db.dir.Fd()), reserveName, 0)
+	_ = db.reserve.Close()
+	db.reserve = nil
 }
 
 // Close ends the recording and leaves a database that can be read without writing. It is
@@ -344,7 +344,7 @@ func (db *DB) Close() error {
 	if db.stop != nil {
 		db.stop()
 	}
-	db.freeSpare()
+	db.freeReserve()
 	db.leave()
 	db.mu.Unlock() // sealing needs the lock
 	db.sealing.Wait()
@@ -365,7 +365,7 @@ func (db *DB) release() error {
 		errs = append(errs, db.sql.Close())
 	}
 	if db.dir != nil {
-		db.freeSpare()
+		db.freeReserve()
 	}
 	db.sealing.Wait()
 	if db.lock != nil {

@@ -115,24 +115,24 @@ func fields(c *tick.Counts) [13]*uint64 {
 
 // appendTick appends a tick without its operations and threads.
 func appendTick(b []byte, t *tick.Tick) []byte {
-	b = put(put(b, zig(unixNano(t.Time))), zig(unixNano(t.Started)))
-	b = put(put(b, t.Seq), zig(int64(t.Window)))
+	b = appendUvarint(appendUvarint(b, zig(unixNano(t.Time))), zig(unixNano(t.Started)))
+	b = appendUvarint(appendUvarint(b, t.Seq), zig(int64(t.Window)))
 	final := uint64(0)
 	if t.Final {
 		final = 1
 	}
-	b = put(put(b, t.Records), final)
-	b = put(put(b, zig(int64(t.Self.CPU))), zig(t.Self.RSS))
+	b = appendUvarint(appendUvarint(b, t.Records), final)
+	b = appendUvarint(appendUvarint(b, zig(int64(t.Self.CPU))), zig(t.Self.RSS))
 	h := &t.Host
 	for _, f := range [...]float64{h.CPU, h.Load[0], h.Load[1], h.Load[2]} {
-		b = putFloat(b, f)
+		b = appendFloat(b, f)
 	}
 	for _, v := range [...]int64{int64(h.CPUs), h.MemTotal, h.MemAvail, h.SwapTotal, h.SwapUsed} {
-		b = put(b, zig(v))
+		b = appendUvarint(b, zig(v))
 	}
-	b = put(b, uint64(len(t.Drops)))
+	b = appendUvarint(b, uint64(len(t.Drops)))
 	for _, d := range t.Drops {
-		b = put(putString(b, d.Reason), d.Count)
+		b = appendUvarint(appendString(b, d.Reason), d.Count)
 	}
 	return b
 }
@@ -140,14 +140,14 @@ func appendTick(b []byte, t *tick.Tick) []byte {
 // appendOp appends an operation's counts and the buckets of its histogram that differ from seen,
 // the last written state; nil means none.
 func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
-	b = put(put(b, uint64(o.Op)), uint64(o.PID))
+	b = appendUvarint(appendUvarint(b, uint64(o.Op)), uint64(o.PID))
 	thinned := uint64(0)
 	if o.Thinned {
 		thinned = 1
 	}
-	b = put(b, thinned)
+	b = appendUvarint(b, thinned)
 	for _, v := range fields(&o.Sum) {
-		b = put(b, *v)
+		b = appendUvarint(b, *v)
 	}
 	return appendHist(b, o.Hist, seen)
 }
@@ -155,7 +155,7 @@ func appendOp(b []byte, o *tick.Op, seen *stats.Hist) []byte {
 // appendHist appends the buckets of a histogram that differ from seen; nil means none.
 func appendHist(b []byte, h, seen *stats.Hist) []byte {
 	if h == nil {
-		return put(b, 0)
+		return appendUvarint(b, 0)
 	}
 	var zero stats.Hist
 	if seen == nil {
@@ -167,11 +167,11 @@ func appendHist(b []byte, h, seen *stats.Hist) []byte {
 			n++
 		}
 	}
-	b = put(b, uint64(n))
+	b = appendUvarint(b, uint64(n))
 	prev := 0
 	for i, v := range h {
 		if v != seen[i] {
-			b = put(put(b, uint64(i-prev)), v)
+			b = appendUvarint(appendUvarint(b, uint64(i-prev)), v)
 			prev = i
 		}
 	}

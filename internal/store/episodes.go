@@ -11,8 +11,8 @@ var (
 	sqlNoEpisode = `DELETE FROM episodes WHERE session = ? AND id = ?`
 )
 
-// toldEpisode is an episode event that is not in the file yet.
-type toldEpisode struct {
+// pendingEpisode is an episode event that is not in the file yet.
+type pendingEpisode struct {
 	tick.Episode
 	at       int64
 	culprits string
@@ -26,7 +26,7 @@ func (v *saver) noteEpisodes(t *tick.Tick) error {
 		if err != nil {
 			return err
 		}
-		v.episodes = append(v.episodes, toldEpisode{t.Episodes[i], unixNano(t.Time), row.culprits})
+		v.episodes = append(v.episodes, pendingEpisode{t.Episodes[i], unixNano(t.Time), row.culprits})
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (v *saving) saveEpisodes() error {
 			err = v.exec(&sqlNoEpisode, v.id, e.ID)
 		default:
 			var ended any
-			why := tick.EpisodeWhy("")
+			why := tick.EpisodeReason("")
 			if e.Kind == tick.EpisodeEnd {
 				ended, why = e.at, e.Why
 			}

@@ -18,7 +18,7 @@ func TestEpisodes(t *testing.T) {
 		next(seq, func(x *tick.Tick) { x.Episodes = told })
 	}
 	at := time.Unix(1_700_000_000, 0)
-	event := func(kind tick.EpisodeKind, id string, why tick.EpisodeWhy, grade tick.Severity, lost time.Duration) tick.Episode {
+	event := func(kind tick.EpisodeKind, id string, why tick.EpisodeReason, grade tick.Severity, lost time.Duration) tick.Episode {
 		return tick.Episode{Kind: kind, ID: id, Why: why, Severity: grade, From: at, To: at.Add(lost), Lost: lost,
 			Chain: tick.Chain{ID: "c", Rule: "cpu-taken", PID: 7, Culprits: []tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Name: events.NameOf("hog")}}}}}
 	}
@@ -27,7 +27,7 @@ func TestEpisodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	step(2, event(tick.EpisodeUpdate, "c.1", tick.WhySeverity, tick.High, 2*time.Second))
+	step(2, event(tick.EpisodeUpdate, "c.1", tick.ReasonSeverity, tick.High, 2*time.Second))
 	step(3, event(tick.EpisodeRevised, "d.1", "", tick.Low, time.Second))
 	const all = "SELECT id, chain, severity, lost_ns, ended_ns IS NULL, why, culprits ->> '$[0].comm' FROM episodes ORDER BY id"
 	if got, want := ask(t, path, all), "c.1 c LOW 1000000000 1  hog\nd.1 c LOW 1000000000 1  hog"; got != want {
@@ -40,7 +40,7 @@ func TestEpisodes(t *testing.T) {
 	if got, want := ask(t, path, all), "c.1 c HIGH 2000000000 1  hog"; got != want {
 		t.Errorf("then:\n%s\nwant\n%s", got, want)
 	}
-	step(5, event(tick.EpisodeEnd, "c.1", tick.WhyOver, tick.High, 3*time.Second))
+	step(5, event(tick.EpisodeEnd, "c.1", tick.ReasonOver, tick.High, 3*time.Second))
 	if got, want := ask(t, path, all), "c.1 c HIGH 3000000000 0 over hog"; got != want {
 		t.Errorf("at the end:\n%s\nwant\n%s", got, want)
 	}

@@ -47,7 +47,7 @@ func ChainSum(chains []tick.Chain) (uint64, error) {
 // listed is what a tick listed.
 type listed struct {
 	processes, others map[uint32]bool
-	ops, spare        map[opKey]bool // spare is an empty map for reuse
+	ops, reuse        map[opKey]bool // reuse is an empty map for reuse
 	gpus              []byte         // their encoded states
 }
 
@@ -62,9 +62,9 @@ const (
 
 // facts writes a tick's facts, if it has any.
 func (w *logWriter) facts(t *tick.Tick) error {
-	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, spare: w.listed.spare, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
+	now := listed{processes: pidsOf(t.Processes), others: pidsOf(t.Others), ops: w.listed.ops, reuse: w.listed.reuse, gpus: appendGPUs(nil, t.GPUs[:min(len(t.GPUs), maxGPUs)])}
 	if len(t.Ops) > 0 { // else the tick does not list them
-		if now.ops, now.spare = now.spare, now.ops; now.ops == nil {
+		if now.ops, now.reuse = now.reuse, now.ops; now.ops == nil {
 			now.ops = make(map[opKey]bool, len(t.Ops))
 		}
 		for i := range t.Ops {
@@ -90,14 +90,14 @@ func (w *logWriter) facts(t *tick.Tick) error {
 		}
 	}
 	b := append(w.body[:0], marks)
-	b, gone := appendGone(b, w.listed.processes, now.processes)
-	b, goneOthers := appendGone(b, w.listed.others, now.others)
-	b, goneOps := appendGoneOps(b, w.listed.ops, now.ops)
-	clear(now.spare)
+	b, removed := appendRemoved(b, w.listed.processes, now.processes)
+	b, goneOthers := appendRemoved(b, w.listed.others, now.others)
+	b, goneOps := appendRemovedOps(b, w.listed.ops, now.ops)
+	clear(now.reuse)
 	maps.DeleteFunc(w.procs, func(pid uint32, _ processJSON) bool { return !now.processes[pid] })
 	maps.DeleteFunc(w.others, func(pid uint32, _ processJSON) bool { return !now.others[pid] })
 	w.listed = now
-	if marks == 0 && gone+goneOthers+goneOps == 0 {
+	if marks == 0 && removed+goneOthers+goneOps == 0 {
 		return nil
 	}
 	if marks&factsGPUs != 0 {
@@ -125,34 +125,34 @@ func pidsOf(all []tick.Process) map[uint32]bool {
 	return out
 }
 
-// appendGone appends the pids of was that are not in is, in order.
-func appendGone(b []byte, was, is map[uint32]bool) (out []byte, n int) {
-	var gone []uint32
+// appendRemoved appends the pids of was that are not in is, in order.
+func appendRemoved(b []byte, was, is map[uint32]bool) (out []byte, n int) {
+	var removed []uint32
 	for _, pid := range slices.Sorted(maps.Keys(was)) {
 		if !is[pid] {
-			gone = append(gone, pid)
+			removed = append(removed, pid)
 		}
 	}
-	b = put(b, uint64(len(gone)))
-	for _, pid := range gone {
-		b = put(b, uint64(pid))
+	b = appendUvarint(b, uint64(len(removed)))
+	for _, pid := range removed {
+		b = appendUvarint(b, uint64(pid))
 	}
-	return b, len(gone)
+	return b, len(removed)
 }
 
-func appendGoneOps(b []byte, was, is map[opKey]bool) (out []byte, n int) {
-	var gone []opKey
+func appendRemovedOps(b []byte, was, is map[opKey]bool) (out []byte, n int) {
+	var removed []opKey
 	for k := range was {
 		if !is[k] {
-			gone = append(gone, k)
+			removed = append(removed, k)
 		}
 	}
-	slices.SortFunc(gone, func(a, b opKey) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.op, b.op)) })
-	b = put(b, uint64(len(gone)))
-	for _, k := range gone {
-		b = put(put(b, uint64(k.pid)), uint64(k.op))
+	slices.SortFunc(removed, func(a, b opKey) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.op, b.op)) })
+	b = appendUvarint(b, uint64(len(removed)))
+	for _, k := range removed {
+		b = appendUvarint(appendUvarint(b, uint64(k.pid)), uint64(k.op))
 	}
-	return b, len(gone)
+	return b, len(removed)
 }
 
 // figures returns pointers to a GPU's figures in the order of a log.
@@ -162,10 +162,10 @@ func figures(g *tick.GPU) (whole [7]**int64, parts [5]**float64) {
 }
 
 func appendGPUs(b []byte, gpus []tick.GPU) []byte {
-	b = put(b, uint64(len(gpus)))
+	b = appendUvarint(b, uint64(len(gpus)))
 	for i := range gpus {
 		g := &gpus[i]
-		b = put(putString(b, g.Bus), zig(unixNano(g.Time)))
+		b = appendUvarint(appendString(b, g.Bus), zig(unixNano(g.Time)))
 		whole, parts := figures(g)
 		mask := uint64(0)
 		for j, p := range whole {
@@ -178,15 +178,15 @@ func appendGPUs(b []byte, gpus []tick.GPU) []byte {
 				mask |= 1 << (len(whole) + j)
 			}
 		}
-		b = put(b, mask)
+		b = appendUvarint(b, mask)
 		for _, p := range whole {
 			if *p != nil {
-				b = put(b, zig(**p))
+				b = appendUvarint(b, zig(**p))
 			}
 		}
 		for _, p := range parts {
 			if *p != nil {
-				b = putFloat(b, **p)
+				b = appendFloat(b, **p)
 			}
 		}
 	}

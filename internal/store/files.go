@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// Whole returns how many leading bytes of a recording's file are worth copying: all whole frames of
-// an unsealed log, and all bytes of any other file, even damaged ones. It fails only on a read
-// error.
-func Whole(r io.ReaderAt, size int64) (int64, error) {
-	f := frames{r: r, at: int64(len(magic)), size: size}
+// CompleteBytes returns how many leading bytes of a recording's file are worth copying: all whole
+// frames of an unsealed log, and all bytes of any other file, even damaged ones. It fails only on a
+// read error.
+func CompleteBytes(r io.ReaderAt, size int64) (int64, error) {
+	f := frames{r: r, off: int64(len(magic)), size: size}
 	var head [len(magic)]byte
 	switch err := f.read(head[:], 0); {
 	case errors.Is(err, io.EOF), err == nil && string(head[:]) != magic:
@@ -20,7 +20,7 @@ func Whole(r io.ReaderAt, size int64) (int64, error) {
 	for {
 		switch _, _, _, err := f.next(); {
 		case errors.Is(err, io.EOF):
-			return f.at, nil
+			return f.off, nil
 		case errors.Is(err, ErrCorrupt):
 			return size, nil
 		case err != nil:

@@ -56,9 +56,9 @@ func among(lengths []tier) string {
 	return "seconds IN (" + strings.Join(all, ", ") + ") AND "
 }
 
-// ofRecording are tables whose rows belong to no single process. They are deleted with a
+// recordingTables are tables whose rows belong to no single process. They are deleted with a
 // recording's last rows of the tables above. Their number is bounded.
-var ofRecording = [...]string{"stacks", "frames", "names"}
+var recordingTables = [...]string{"stacks", "frames", "names"}
 
 // remembered selects the sessions with deletable rows, and the time from which these start. All
 // earlier rows are gone. Only forget moves the edge of the coarsest rollups.
@@ -147,7 +147,7 @@ func (s aSession) forget(tx *sql.Tx, edge int64) error {
 	if _, err := tx.Exec("UPDATE tiers SET kept_ns = max(kept_ns, ?2) WHERE session = ?1", s.id, edge); err != nil || !s.whole {
 		return err
 	}
-	for _, table := range ofRecording {
+	for _, table := range recordingTables {
 		if _, err := tx.Exec("DELETE FROM "+table+" WHERE session = ?", s.id); err != nil {
 			return err
 		}
@@ -163,9 +163,9 @@ func (v *saver) disremember(t *tick.Tick) {
 	if len(v.procs) <= len(t.Processes)+rememberedMore {
 		return
 	}
-	told := t.Told()
-	maps.DeleteFunc(v.procs, func(pid uint32, _ processJSON) bool { return !told[pid] })
-	maps.DeleteFunc(v.ops, func(k opKey, _ savedOp) bool { return !told[k.pid] })
-	maps.DeleteFunc(v.gaps, func(pid uint32, g *savedGap) bool { return !told[pid] && g.saved == g.Gap && g != v.last })
-	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return k.pid != 0 && !told[k.pid] })
+	pids := t.PIDs()
+	maps.DeleteFunc(v.procs, func(pid uint32, _ processJSON) bool { return !pids[pid] })
+	maps.DeleteFunc(v.ops, func(k opKey, _ savedOp) bool { return !pids[k.pid] })
+	maps.DeleteFunc(v.gaps, func(pid uint32, g *savedGap) bool { return !pids[pid] && g.saved == g.Gap && g != v.last })
+	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return k.pid != 0 && !pids[k.pid] })
 }

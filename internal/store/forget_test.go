@@ -167,7 +167,7 @@ func TestForgetKnowsTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	decided := []string{"libraries", "drops", "reports", "losses", "tiers", "gpus", "pods"} // kept, or bounded otherwise
-	decided = append(decided, ofRecording[:]...)
+	decided = append(decided, recordingTables[:]...)
 	for _, f := range forgotten {
 		decided = append(decided, f.table)
 	}

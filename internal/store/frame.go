@@ -107,7 +107,7 @@ func appendFrame(b []byte, kind frameKind, version uint8, body []byte) []byte {
 // frames reads a log's frames in order.
 type frames struct {
 	r    io.ReaderAt
-	at   int64
+	off  int64
 	size int64
 	body []byte
 	// damaged reports that a frame was skipped.
@@ -119,10 +119,10 @@ type frames struct {
 // if the frame's position is unknown.
 func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) {
 	var head [headSize]byte
-	if f.size-f.at < headSize {
+	if f.size-f.off < headSize {
 		return 0, 0, nil, io.EOF
 	}
-	if err := f.read(head[:], f.at); err != nil {
+	if err := f.read(head[:], f.off); err != nil {
 		return 0, 0, nil, err
 	}
 	if head == [headSize]byte{} { // space that was reserved and never written
@@ -130,22 +130,22 @@ func (f *frames) next() (kind frameKind, version uint8, body []byte, err error) 
 	}
 	n := int64(binary.LittleEndian.Uint32(head[0:]))
 	if binary.LittleEndian.Uint32(head[12:]) != crc32.Checksum(head[:12], castagnoli) || n > maxBody {
-		err := fmt.Errorf("%w at byte %d: invalid frame header; the %d bytes from there are lost", ErrCorrupt, f.at, f.size-f.at)
-		f.at, f.damaged = f.size, true
+		err := fmt.Errorf("%w at byte %d: invalid frame header; the %d bytes from there are lost", ErrCorrupt, f.off, f.size-f.off)
+		f.off, f.damaged = f.size, true
 		return 0, 0, nil, err
 	}
-	if f.size-f.at-headSize < n {
+	if f.size-f.off-headSize < n {
 		return 0, 0, nil, io.EOF
 	}
 	if int64(cap(f.body)) < n {
 		f.body = make([]byte, n)
 	}
 	f.body = f.body[:n]
-	if err := f.read(f.body, f.at+headSize); err != nil {
+	if err := f.read(f.body, f.off+headSize); err != nil {
 		return 0, 0, nil, err
 	}
-	at := f.at
-	f.at += headSize + n
+	at := f.off
+	f.off += headSize + n
 	if binary.LittleEndian.Uint32(head[8:]) != crc32.Checksum(f.body, castagnoli) {
 		f.damaged = true
 		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame of kind %d (%d bytes) is lost", ErrCorrupt, at, head[4], n)

@@ -17,8 +17,8 @@ const (
 // functionsKept are the current names of the session's handles. A segment begins with them. Beyond
 // the limit, only the latest are kept.
 type functionsKept struct {
-	list []events.Function
-	at   map[functionKey]int
+	list  []events.Function
+	index map[functionKey]int
 }
 
 type functionKey struct {
@@ -29,21 +29,21 @@ type functionKey struct {
 func (k *functionsKept) add(list []events.Function) {
 	for _, f := range list {
 		key := functionKey{f.PID, f.Handle}
-		if i, ok := k.at[key]; ok {
+		if i, ok := k.index[key]; ok {
 			k.list[i] = f
 			continue
 		}
 		if len(k.list) >= maxFunctionsKept {
 			k.list = append(k.list[:0:0], k.list[maxFunctionsKept/2:]...)
-			k.at = nil
+			k.index = nil
 		}
-		if k.at == nil {
-			k.at = map[functionKey]int{}
+		if k.index == nil {
+			k.index = map[functionKey]int{}
 			for i := range k.list {
-				k.at[functionKey{k.list[i].PID, k.list[i].Handle}] = i
+				k.index[functionKey{k.list[i].PID, k.list[i].Handle}] = i
 			}
 		}
-		k.at[key] = len(k.list)
+		k.index[key] = len(k.list)
 		k.list = append(k.list, f)
 	}
 }
@@ -71,17 +71,17 @@ func appendFunctions(b []byte, list []events.Function) []byte {
 			ids[s] = uint64(len(names))
 		}
 	}
-	b = put(b, uint64(len(names)))
+	b = appendUvarint(b, uint64(len(names)))
 	for _, s := range names {
-		b = putString(b, s)
+		b = appendString(b, s)
 	}
-	b = put(b, uint64(len(list)))
+	b = appendUvarint(b, uint64(len(list)))
 	at := int64(0)
 	for i := range list {
 		f := &list[i]
-		b = put(b, zig(f.Time-at))
+		b = appendUvarint(b, zig(f.Time-at))
 		at = f.Time
-		b = put(put(put(b, uint64(f.PID)), f.Handle), ids[f.Name]-1)
+		b = appendUvarint(appendUvarint(appendUvarint(b, uint64(f.PID)), f.Handle), ids[f.Name]-1)
 		b = append(b, byte(f.Why))
 	}
 	return b

@@ -92,8 +92,8 @@ func TestFunctionsKept(t *testing.T) {
 	for i := range 2 * maxFunctionsKept {
 		k.add([]events.Function{{PID: 3, Handle: uint64(i)}})
 	}
-	if n := len(k.list); n > maxFunctionsKept || n < maxFunctionsKept/2 || len(k.at) != n {
-		t.Errorf("%d are kept, %d of them known", n, len(k.at))
+	if n := len(k.list); n > maxFunctionsKept || n < maxFunctionsKept/2 || len(k.index) != n {
+		t.Errorf("%d are kept, %d of them known", n, len(k.index))
 	}
 	if last := k.list[len(k.list)-1].Handle; last != 2*maxFunctionsKept-1 {
 		t.Errorf("the last is %d", last)

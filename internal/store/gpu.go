@@ -71,16 +71,16 @@ type gpuJSON struct {
 	ECCLost      *int64    `json:"ecc_uncorrected,omitempty"`
 }
 
-// gpuNews selects the GPU states to keep. It is not safe for concurrent use.
-type gpuNews map[string]gpuSeen
+// gpuChanges selects the GPU states to keep. It is not safe for concurrent use.
+type gpuChanges map[string]gpuSeen
 
 type gpuSeen struct {
 	tick.GPU
 	what string // everything but figures
 }
 
-// of reports whether a state is new and must be kept.
-func (n gpuNews) of(g *tick.GPU) bool {
+// isNew reports whether a state is new and must be kept.
+func (n gpuChanges) isNew(g *tick.GPU) bool {
 	what := strings.Join(append([]string{g.UUID, g.Name}, g.Throttle...), ",")
 	for _, flag := range []bool{g.MIG, g.Lost} {
 		if flag {
@@ -128,8 +128,8 @@ func (w *logWriter) gpu(t *tick.Tick) error {
 	}
 	for i := range t.GPUs {
 		g := &t.GPUs[i]
-		told, known := w.gpus[g.Bus]
-		if news := w.gpus.of(g); news || known && !alike(&told.GPU, g) {
+		last, known := w.gpus[g.Bus]
+		if news := w.gpus.isNew(g); news || known && !alike(&last.GPU, g) {
 			w.gpus[g.Bus] = gpuSeen{*g, w.gpus[g.Bus].what}
 			if err := w.json(frameGPU, gpuJSON(*g)); err != nil {
 				return err
@@ -151,7 +151,7 @@ var (
 func (v *saver) noteGPU(t *tick.Tick) {
 	v.xids = append(v.xids, t.Xids...)
 	for i := range t.GPUs {
-		if g := &t.GPUs[i]; v.gpus.of(g) && len(v.gpuStates) < maxStates {
+		if g := &t.GPUs[i]; v.gpus.isNew(g) && len(v.gpuStates) < maxStates {
 			v.gpuStates = append(v.gpuStates, *g)
 		}
 	}
@@ -165,7 +165,7 @@ func (v *saving) gpu() error {
 		if err != nil {
 			return err
 		}
-		code := xid.Of(x)
+		code := xid.LookupFault(x)
 		if err := v.exec(&sqlXid, v.id, int64(x.Burst), x.At, x.Time, x.Code, x.Switch, code.Name, code.Severity, x.Bus, x.Msg, x.Via.String(), x.Injected,
 			null(int64(x.SaidPID)), x.SaidName, null(int64(x.PID)), x.Comm, x.Root, int64(x.After), last,
 			numberOrNull(x.GPUInstance), numberOrNull(x.ComputeInstance), null(int64(x.CausedBy)), x.NoCode); err != nil {
@@ -245,7 +245,7 @@ func (r *gpuReplay) take(e *Entry) {
 	case e.Xid != nil:
 		r.xids = append(r.xids, *e.Xid)
 	case e.GPU != nil:
-		if g := r.of(e.GPU.Bus); g != nil {
+		if g := r.gpu(e.GPU.Bus); g != nil {
 			*g = *e.GPU
 		} else if len(r.gpus) < maxGPUs {
 			r.gpus = append(r.gpus, *e.GPU)
@@ -258,7 +258,7 @@ func (r *gpuReplay) take(e *Entry) {
 	}
 }
 
-func (r *gpuReplay) of(bus string) *tick.GPU {
+func (r *gpuReplay) gpu(bus string) *tick.GPU {
 	for i := range r.gpus {
 		if r.gpus[i].Bus == bus {
 			return &r.gpus[i]
@@ -270,8 +270,8 @@ func (r *gpuReplay) of(bus string) *tick.GPU {
 // state completes a GPU's state of a tick's facts.
 func (r *gpuReplay) state(f *tick.GPU) tick.GPU {
 	g := *f
-	if told := r.of(f.Bus); told != nil {
-		g.Index, g.UUID, g.Name, g.MIG, g.Lost, g.Throttle = told.Index, told.UUID, told.Name, told.MIG, told.Lost, told.Throttle
+	if known := r.gpu(f.Bus); known != nil {
+		g.Index, g.UUID, g.Name, g.MIG, g.Lost, g.Throttle = known.Index, known.UUID, known.Name, known.MIG, known.Lost, known.Throttle
 	}
 	return g
 }

@@ -91,7 +91,7 @@ func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 
 // New GPU states are kept: every ten seconds, and at once if anything but a figure changes.
 func TestGPUNews(t *testing.T) {
-	n := gpuNews{}
+	n := gpuChanges{}
 	kept := ""
 	for _, g := range []tick.GPU{
 		{Time: began, Bus: "a"}, {Time: began, Bus: "b"}, {Time: began, Bus: "a"}, {Time: began.Add(2 * time.Second), Bus: "a", Busy: ptr(1.0)},
@@ -99,7 +99,7 @@ func TestGPUNews(t *testing.T) {
 		{Time: began.Add(8 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true}, {Time: began.Add(17 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true},
 		{Time: began.Add(18 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true},
 	} {
-		if n.of(&g) {
+		if n.isNew(&g) {
 			kept += "+"
 		} else {
 			kept += "-"
@@ -112,7 +112,7 @@ func TestGPUNews(t *testing.T) {
 
 // While another process locks the database, all faults and a bounded number of states are queued.
 func TestFaultsWaitForTheDatabase(t *testing.T) {
-	v := &saver{gpus: gpuNews{}}
+	v := &saver{gpus: gpuChanges{}}
 	for i := range 2 * maxStates {
 		v.noteGPU(&tick.Tick{Xids: make([]tick.Xid, 1), GPUs: []tick.GPU{{Time: began.Add(time.Duration(i) * stateEvery), Bus: "a"}}})
 	}

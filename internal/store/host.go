@@ -18,22 +18,22 @@ func (w *logWriter) host(t *tick.Tick) {
 	if len(sums) == 0 {
 		return
 	}
-	b := put(w.body[:0], uint64(len(sums)))
+	b := appendUvarint(w.body[:0], uint64(len(sums)))
 	for i := range sums {
 		s := &sums[i]
-		b = put(put(b, uint64(s.Kind)), uint64(s.PID))
-		b = putString(put(b, uint64(s.Sender)), s.Object)
-		b = putString(b, s.Comm)
+		b = appendUvarint(appendUvarint(b, uint64(s.Kind)), uint64(s.PID))
+		b = appendString(appendUvarint(b, uint64(s.Sender)), s.Object)
+		b = appendString(b, s.Comm)
 		for _, v := range [...]uint64{s.Count, s.Failed, s.Bytes, s.NS} {
-			b = put(b, v)
+			b = appendUvarint(b, v)
 		}
 		last := len(s.Hist)
 		for last > 0 && s.Hist[last-1] == 0 {
 			last--
 		}
-		b = put(b, uint64(last))
+		b = appendUvarint(b, uint64(last))
 		for _, n := range s.Hist[:last] {
-			b = put(b, n)
+			b = appendUvarint(b, n)
 		}
 	}
 	w.body = b

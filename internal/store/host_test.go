@@ -127,14 +127,14 @@ func TestIdleTickHasNoSnapshot(t *testing.T) {
 func TestHostOfDamagedFrames(t *testing.T) {
 	enc, dec := codecs(t)
 	good := func(change func([]byte) []byte) error {
-		b := put(nil, 1)
-		b = put(put(b, uint64(tick.HostDiskRead)), 7)
-		b = putString(put(b, 0), "vda")
-		b = putString(b, "dd")
+		b := appendUvarint(nil, 1)
+		b = appendUvarint(appendUvarint(b, uint64(tick.HostDiskRead)), 7)
+		b = appendString(appendUvarint(b, 0), "vda")
+		b = appendString(b, "dd")
 		for range 4 {
-			b = put(b, 1)
+			b = appendUvarint(b, 1)
 		}
-		b = put(put(b, 1), 1)
+		b = appendUvarint(appendUvarint(b, 1), 1)
 		_, err := readHost(enc.column(nil, change(b)), dec)
 		return err
 	}
@@ -142,12 +142,12 @@ func TestHostOfDamagedFrames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func([]byte) []byte{
-		"more sums than any":    func(b []byte) []byte { return append(put(nil, maxHostSums+1), b[1:]...) },
-		"more sums than there":  func(b []byte) []byte { return append(put(nil, 2), b[1:]...) },
+		"more sums than any":    func(b []byte) []byte { return append(appendUvarint(nil, maxHostSums+1), b[1:]...) },
+		"more sums than there":  func(b []byte) []byte { return append(appendUvarint(nil, 2), b[1:]...) },
 		"cut":                   func(b []byte) []byte { return b[:len(b)-1] },
 		"more behind":           func(b []byte) []byte { return append(b, 0) },
-		"a kind over 255":       func(b []byte) []byte { return append(put(put(nil, 1), 300), b[2:]...) },
-		"buckets that are none": func(b []byte) []byte { return append(put(b[:len(b)-2], 33), make([]byte, 33)...) },
+		"a kind over 255":       func(b []byte) []byte { return append(appendUvarint(appendUvarint(nil, 1), 300), b[2:]...) },
+		"buckets that are none": func(b []byte) []byte { return append(appendUvarint(b[:len(b)-2], 33), make([]byte, 33)...) },
 	} {
 		if err := good(change); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)

@@ -15,7 +15,7 @@ import (
 func TestHostileSegmentsTakeLittleMemory(t *testing.T) {
 	const limit = 64 << 20
 	body := func(n uint64, fill []byte, times int) []byte {
-		return append(put(nil, n), bytes.Repeat(fill, times)...)
+		return append(appendUvarint(nil, n), bytes.Repeat(fill, times)...)
 	}
 	session := appendFrame([]byte(magic), frameSession, 1, []byte("{}"))
 	drops := appendTick(nil, &tick.Tick{})
@@ -23,7 +23,7 @@ func TestHostileSegmentsTakeLittleMemory(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"lives":  appendFrame(bytes.Clone(session), frameLives, 1, body(2<<20, []byte{0, 0, 0, 0, 0, 0}, 2<<20)),
 		"block":  appendFrame(bytes.Clone(session), frameBlock, 1, body(7<<20, []byte{1, 1}, 7<<20)),
-		"index":  sealedWith(session, body(1, append(put(nil, 2<<20), bytes.Repeat([]byte{16, 1, 1, 1, 1}, 2<<20)...), 1)),
+		"index":  sealedWith(session, body(1, append(appendUvarint(nil, 2<<20), bytes.Repeat([]byte{16, 1, 1, 1, 1}, 2<<20)...), 1)),
 		"drops":  appendFrame(bytes.Clone(session), frameTick, 2, packed(t, drops)),
 		"ops":    appendFrame(bytes.Clone(session), frameTick, 2, packed(t, manyOps(1<<16))),
 		"calls":  appendFrame(bytes.Clone(session), frameCalls, 2, manyCalls(t, frameCallsCap)),
@@ -63,7 +63,7 @@ func sealedWith(session, index []byte) []byte {
 }
 
 func manyOps(n int) []byte {
-	b := put(appendTick(nil, &tick.Tick{}), uint64(n))
+	b := appendUvarint(appendTick(nil, &tick.Tick{}), uint64(n))
 	for i := range n {
 		b = appendOp(b, &tick.Op{PID: uint32(i), Op: 1}, nil)
 	}

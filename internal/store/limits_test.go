@@ -23,7 +23,7 @@ func onDisk(t *testing.T, path string) (n int64) {
 			t.Fatal(err)
 		}
 		for _, name := range names {
-			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && filepath.Base(name) != spareName {
+			if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && filepath.Base(name) != reserveName {
 				n += info.Size()
 			}
 		}

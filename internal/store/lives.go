@@ -16,17 +16,17 @@ func livesVersion(lives []tick.ProcEvent) uint8 {
 }
 
 func appendLives(b []byte, lives []tick.ProcEvent, version uint8) []byte {
-	b = put(b, uint64(len(lives)))
+	b = appendUvarint(b, uint64(len(lives)))
 	prev := int64(0)
 	for i := range lives {
 		e := &lives[i]
-		b = put(b, zig(e.Time-prev))
+		b = appendUvarint(b, zig(e.Time-prev))
 		prev = e.Time
 		b = append(b, byte(e.Kind))
 		for _, v := range [...]uint32{e.PID, e.TID, e.Peer} {
-			b = put(b, uint64(v))
+			b = appendUvarint(b, uint64(v))
 		}
-		b = putString(b, e.Comm)
+		b = appendString(b, e.Comm)
 		if version > 1 {
 			b = append(b, e.Signal)
 		}

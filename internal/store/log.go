@@ -27,18 +27,18 @@ const (
 // Log reads a recording from start to end. It is not safe for concurrent use. A recording may have
 // several Logs, also while it is written; each sees a segment as it is when it opens it.
 type Log struct {
-	session Session
-	files   Files
-	segs    []Segment
-	at      int  // index in segs of seg
-	file    File // seg's file; nil if the caller owns it
-	seg     *segment
-	view    view
-	torn    int64
-	gone    int // segments deleted before they were reached
-	number  uint64
-	sure    bool    // number is known: it follows the previous segment's last call
-	told    []error // errors of unopenable segments, for Next to return
+	session    Session
+	files      Files
+	segs       []Segment
+	at         int  // index in segs of seg
+	file       File // seg's file; nil if the caller owns it
+	seg        *segment
+	view       view
+	torn       int64
+	deleted    int // segments deleted before they were reached
+	number     uint64
+	sure       bool    // number is known: it follows the previous segment's last call
+	openErrors []error // errors of unopenable segments, for Next to return
 }
 
 // view selects parts of a log.
@@ -52,8 +52,8 @@ type view struct {
 	waits     *waitDecoder
 }
 
-// part reports whether some calls and waits may be skipped.
-func (v *view) part() bool { return v.callsOnly || v.from != math.MinInt64 || v.to != math.MaxInt64 }
+// partial reports whether some calls and waits may be skipped.
+func (v *view) partial() bool { return v.callsOnly || v.from != math.MinInt64 || v.to != math.MaxInt64 }
 
 // Entry is one entry of a log: calls, waits and calls, or one of the other fields. The Log owns its
 // memory, which is valid until the next call of Next.
@@ -128,11 +128,11 @@ func OpenSession(files Files, session string) (*Log, error) {
 	for l.seg == nil {
 		switch err := l.open(); {
 		case Unreadable(err): // the next one may be intact
-			l.told = append(l.told, err)
+			l.openErrors = append(l.openErrors, err)
 		case err != nil:
 			return nil, errors.Join(err, l.Close())
-		case l.seg == nil && len(l.told) > 0:
-			return nil, l.told[0]
+		case l.seg == nil && len(l.openErrors) > 0:
+			return nil, l.openErrors[0]
 		case l.seg == nil:
 			return nil, fmt.Errorf("the log of session %s: %w", session, fs.ErrNotExist)
 		}
@@ -154,7 +154,7 @@ func (l *Log) open() error {
 		s := &l.segs[l.at]
 		file, err := OpenSegment(l.files, s)
 		if errors.Is(err, fs.ErrNotExist) {
-			l.gone++
+			l.deleted++
 			l.sure = false
 			continue
 		}
@@ -196,14 +196,14 @@ func (l *Log) hole() error {
 
 // Close closes the log's own files. The caller of OpenLog owns its reader.
 func (l *Log) Close() error {
-	l.at, l.told = len(l.segs), nil
+	l.at, l.openErrors = len(l.segs), nil
 	return l.leave()
 }
 
 // leave closes the open segment.
 func (l *Log) leave() (err error) {
 	if l.seg != nil {
-		l.torn += l.seg.frames.size - l.seg.frames.at
+		l.torn += l.seg.frames.size - l.seg.frames.off
 		l.number, l.sure = l.seg.number, !l.seg.frames.damaged
 	}
 	if l.file != nil {
@@ -245,7 +245,7 @@ func (l *Log) CallsOnly(after uint64) { l.view.callsOnly, l.view.after = true, a
 // crash truncated them.
 func (l *Log) Torn() int64 {
 	if l.seg != nil {
-		return l.torn + l.seg.frames.size - l.seg.frames.at
+		return l.torn + l.seg.frames.size - l.seg.frames.off
 	}
 	return l.torn
 }
@@ -253,9 +253,9 @@ func (l *Log) Torn() int64 {
 // Cut reports whether the first segments were deleted before the log was opened.
 func (l *Log) Cut() bool { return len(l.segs) > 0 && l.segs[0].Seq > 0 }
 
-// Gone returns how many segments were deleted after the log was opened and before they were
+// Deleted returns how many segments were deleted after the log was opened and before they were
 // reached.
-func (l *Log) Gone() int { return l.gone }
+func (l *Log) Deleted() int { return l.deleted }
 
 // Number returns the number in its session of the next call. It is unknown after damage and after
 // missing segments.
@@ -270,9 +270,9 @@ func (l *Log) Number() (n uint64, known bool) {
 // error that wraps [ErrCorrupt] or [ErrVersion] for unreadable parts. The next call continues after
 // these.
 func (l *Log) Next(e *Entry) error {
-	if len(l.told) > 0 {
-		err := l.told[0]
-		l.told = l.told[1:]
+	if len(l.openErrors) > 0 {
+		err := l.openErrors[0]
+		l.openErrors = l.openErrors[1:]
 		return err
 	}
 	for {

@@ -1,8 +1,9 @@
 package store
 
-// From skips the segments that their indexes show to be complete before a time (Unix nanoseconds).
-// It does not skip segments that cannot be opened. Call it before the first call of Next.
-func (l *Log) From(from int64) {
+// SkipTo skips the segments that their indexes show to be complete before a time (Unix
+// nanoseconds). It does not skip segments that cannot be opened. Call it before the first call of
+// Next.
+func (l *Log) SkipTo(from int64) {
 	for i := len(l.segs) - 1; i > l.at; i-- {
 		if l.began(i, from) {
 			if l.leave() != nil {
@@ -10,7 +11,7 @@ func (l *Log) From(from int64) {
 			}
 			l.at, l.sure, l.torn = i, false, 0
 			if err := l.open(); err != nil {
-				l.told = append(l.told, err)
+				l.openErrors = append(l.openErrors, err)
 			}
 			return
 		}

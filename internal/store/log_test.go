@@ -219,16 +219,16 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 // frameBounds returns the frames' end offsets.
 func frameBounds(t *testing.T, b []byte) []int {
 	t.Helper()
-	f := frames{r: bytes.NewReader(b), size: int64(len(b)), at: int64(len(magic))}
+	f := frames{r: bytes.NewReader(b), size: int64(len(b)), off: int64(len(magic))}
 	bounds := []int{len(magic)}
 	for {
 		if _, _, _, err := f.next(); err != nil {
-			if int(f.at) != len(b) {
-				t.Fatalf("frames end at %d of %d: %v", f.at, len(b), err)
+			if int(f.off) != len(b) {
+				t.Fatalf("frames end at %d of %d: %v", f.off, len(b), err)
 			}
 			return bounds
 		}
-		bounds = append(bounds, int(f.at))
+		bounds = append(bounds, int(f.off))
 	}
 }
 

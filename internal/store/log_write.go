@@ -36,7 +36,7 @@ type logWriter struct {
 	libs      map[libKey]libraryJSON
 	reports   map[tick.Report]bool
 	threads   threadsWriter
-	gpus      gpuNews
+	gpus      gpuChanges
 	listed    listed // what the last tick listed
 	places    stacksEncoder
 	number    uint64 // calls of the session so far, also from earlier segments
@@ -68,7 +68,7 @@ func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, gpus: gpuNews{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
+	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, gpus: gpuChanges{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
 		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}, number: s.First, written: s.First}
 	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
@@ -196,21 +196,21 @@ func (w *logWriter) tick(t *tick.Tick) error {
 		return err
 	}
 	w.host(t)
-	var told []*tick.Op
+	var written []*tick.Op
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		k := opKey{o.PID, o.Op}
 		s := w.ops[k]
 		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned || changed(s.hist, o.Hist) || !w.listed.ops[k] {
-			told = append(told, o)
+			written = append(written, o)
 		}
 	}
 	if err := w.facts(t); err != nil {
 		return err
 	}
 	raw := appendTick(w.body[:0], t)
-	raw = put(raw, uint64(len(told)))
-	for _, o := range told {
+	raw = appendUvarint(raw, uint64(len(written)))
+	for _, o := range written {
 		k := opKey{o.PID, o.Op}
 		s := w.ops[k]
 		switch {

@@ -50,7 +50,7 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 		state := tick.Chain{To: fromUnixNano(x.to)}
 		if !listed && !x.gone && !state.Over(now) {
 			x.gone = true
-			x.put(nil, floor(x.from, int64(tick.SpreadStep)))
+			x.replace(nil, floor(x.from, int64(tick.SpreadStep)))
 		}
 		x.forget(now)
 		if !listed && len(x.spread) == 0 && len(x.dirty) == 0 {
@@ -75,12 +75,12 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 			first := &spread[0] // a part may have left the window
 			first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
 		}
-		x.put(spread, spread[0].Start)
+		x.replace(spread, spread[0].Start)
 	}
 }
 
-// put replaces all losses from a time on.
-func (x *loss) put(spread []tick.Loss, from int64) {
+// replace replaces all losses from a time on.
+func (x *loss) replace(spread []tick.Loss, from int64) {
 	now := make(map[int64]int64, len(spread))
 	for _, s := range spread {
 		now[s.Start] += int64(s.Lost)

@@ -57,7 +57,7 @@ func TestRepairSalvagesRows(t *testing.T) {
 func TestMaintenanceNeedsTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	open(t, path, Options{})
-	var held *HeldError
+	var held *LockedError
 	if _, err := Repair(context.Background(), path, nil, nil); !errors.As(err, &held) {
 		t.Errorf("repair: %v", err)
 	}

@@ -36,12 +36,12 @@ type Merged struct {
 // here. So merging again changes nothing, and a merge that was interrupted can be resumed.
 //
 // Merge copies rows of every table with a column session. Rows of other tables must mean the same
-// in every database; existing ones stay. It returns a [HeldError] if a process records to any of
+// in every database; existing ones stay. It returns a [LockedError] if a process records to any of
 // them.
 func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (_ *Merged, err error) {
 	for _, s := range sources {
 		if Recording(s.Path) {
-			return nil, &HeldError{Path: s.Path}
+			return nil, &LockedError{Path: s.Path}
 		}
 	}
 	m := &merger{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, out: &Merged{}}
@@ -199,7 +199,7 @@ func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	size, err := Whole(from, from.Size())
+	size, err := CompleteBytes(from, from.Size())
 	if err != nil || name != filepath.Base(name) || fileSize(filepath.Join(dir, name)) >= size {
 		return err
 	}

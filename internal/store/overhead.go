@@ -13,11 +13,11 @@ func shares(o *tick.Overhead) [6]*float64 {
 
 func appendOverhead(b []byte, o *tick.Overhead) []byte {
 	for _, v := range shares(o) {
-		b = putFloat(b, *v)
+		b = appendFloat(b, *v)
 	}
-	b = put(b, uint64(len(o.Shed)))
+	b = appendUvarint(b, uint64(len(o.Shed)))
 	for _, step := range o.Shed {
-		b = putString(b, step)
+		b = appendString(b, step)
 	}
 	return b
 }
@@ -42,7 +42,7 @@ func readOverhead(r *reader) *tick.Overhead {
 }
 
 func appendFloor(b []byte, f *tick.Floor) []byte {
-	return put(putFloat(putFloat(b, f.Share), f.Rate), zig(int64(f.Probe)))
+	return appendUvarint(appendFloat(appendFloat(b, f.Share), f.Rate), zig(int64(f.Probe)))
 }
 
 func readFloor(r *reader) tick.Floor {

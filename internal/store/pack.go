@@ -33,11 +33,11 @@ func (p *packer) column(b, raw []byte) []byte {
 		packed := p.packed[from:]
 		p.packed = p.packed[:from]
 		if len(packed) < len(raw) {
-			b = put(put(append(b, codecZstd), uint64(len(raw))), uint64(len(packed)))
+			b = appendUvarint(appendUvarint(append(b, codecZstd), uint64(len(raw))), uint64(len(packed)))
 			return append(b, packed...)
 		}
 	}
-	b = put(append(b, codecRaw), uint64(len(raw)))
+	b = appendUvarint(append(b, codecRaw), uint64(len(raw)))
 	return append(b, raw...)
 }
 

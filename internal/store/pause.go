@@ -13,8 +13,8 @@ import (
 // dropUnkept is the drop reason of calls and waits for which the disk had no room.
 const dropUnkept = "disk-full"
 
-// asKept returns the tick by the clock of the calls, with the drops of the full disk.
-func (db *DB) asKept(t *tick.Tick) *tick.Tick {
+// steadyTick returns the tick by the clock of the calls, with the drops of the full disk.
+func (db *DB) steadyTick(t *tick.Tick) *tick.Tick {
 	kept := *t
 	kept.Time = db.steady(t.Time)
 	if db.unkept > 0 {
@@ -28,7 +28,7 @@ func (db *DB) asKept(t *tick.Tick) *tick.Tick {
 func (db *DB) fail(path string, err error) error {
 	err = inWords(path, err)
 	db.problem.Store(&err)
-	db.freeSpare()
+	db.freeReserve()
 	db.unkept += uint64(db.log.drop())
 	if errors.Is(err, unix.ENOSPC) {
 		db.paused = err
@@ -56,7 +56,7 @@ func (db *DB) resume() bool {
 		err = db.rotate()
 	}
 	if err != nil {
-		db.freeSpare()
+		db.freeReserve()
 		return false
 	}
 	db.paused = nil

@@ -140,8 +140,8 @@ func (db *DB) retire(file *os.File, bytes int64, seq int) {
 	})
 }
 
-// sealLeft seals the segments that killed writers left.
-func (db *DB) sealLeft() {
+// sealLeftovers seals the segments that killed writers left.
+func (db *DB) sealLeftovers() {
 	for _, k := range db.kept {
 		if !k.Sealed {
 			db.sealing.Go(func() { db.seal(k.Segment) })
@@ -214,7 +214,7 @@ func (db *DB) measure() { db.size.Store(db.bytes()) }
 func (db *DB) bytes() int64 {
 	n := fileSize(db.o.Path)
 	if db.saver != nil {
-		n = max(n, db.saver.whole)
+		n = max(n, db.saver.fileSize)
 	}
 	if db.file != nil {
 		n += db.log.size

@@ -40,25 +40,25 @@ func appendRanges(b []byte, list []tick.Range) []byte {
 			ids[s] = uint64(len(names))
 		}
 	}
-	b = put(b, uint64(len(names)))
+	b = appendUvarint(b, uint64(len(names)))
 	for _, s := range names {
-		b = putString(b, s)
+		b = appendString(b, s)
 	}
-	b = put(b, uint64(len(list)))
+	b = appendUvarint(b, uint64(len(list)))
 	at, id := int64(0), uint64(0)
 	last := map[uint32]*tick.Range{}
 	for i := range list {
 		r := &list[i]
-		b = put(put(put(b, zig(r.Time-at)), uint64(r.PID)), uint64(r.TID))
-		b = put(put(put(put(b, uint64(r.Op)), uint64(r.Flags)), ids[string(r.Name[:r.Length])]-1), uint64(r.Lost))
-		b = put(put(b, zig(int64(r.ID-id))), r.Domain)
+		b = appendUvarint(appendUvarint(appendUvarint(b, zig(r.Time-at)), uint64(r.PID)), uint64(r.TID))
+		b = appendUvarint(appendUvarint(appendUvarint(appendUvarint(b, uint64(r.Op)), uint64(r.Flags)), ids[string(r.Name[:r.Length])]-1), uint64(r.Lost))
+		b = appendUvarint(appendUvarint(b, zig(int64(r.ID-id))), r.Domain)
 		was := last[r.TID]
 		if was == nil {
 			was = &tick.Range{}
 		}
 		before := rangeTimes(was)
 		for k, v := range rangeTimes(r) {
-			b = put(b, zig(int64(*v-*before[k])))
+			b = appendUvarint(b, zig(int64(*v-*before[k])))
 		}
 		at, id, last[r.TID] = r.Time, r.ID, r
 	}

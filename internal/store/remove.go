@@ -36,12 +36,12 @@ type Removed struct {
 }
 
 // Remove removes recordings, or calls of them. Sums of calls stay, except those of a whole session
-// that is removed. It returns a [HeldError] if a process is recording, and an error that wraps
+// that is removed. It returns a [LockedError] if a process is recording, and an error that wraps
 // [fs.ErrNotExist] if there is no such session.
 func Remove(ctx context.Context, o Removal) (_ *Removed, err error) {
 	if o.DryRun {
 		if Recording(o.Path) {
-			return nil, &HeldError{Path: o.Path}
+			return nil, &LockedError{Path: o.Path}
 		}
 		dir, err := os.Open(LogDir(o.Path))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -71,11 +71,11 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 	if err := db.list(); err != nil {
 		return nil, err
 	}
-	r := &Removed{Before: db.atRest()}
+	r := &Removed{Before: db.sizeAtRest()}
 	if !o.DryRun {
 		r.Vacuumed = db.vacuum(ctx) // before calls have to make room for free pages
 	}
-	left := db.atRest()
+	left := db.sizeAtRest()
 	if o.Session != "" && !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Session == o.Session }) && o.CallsOnly {
 		return nil, fmt.Errorf("calls of session %s: %w", o.Session, fs.ErrNotExist)
 	}
@@ -115,13 +115,13 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 	db.settle()
 	db.kept = nil
 	err := db.list()
-	r.After = db.atRest()
+	r.After = db.sizeAtRest()
 	return r, err
 }
 
-// atRest returns the size of all files when nobody has the database open: without a write-ahead
+// sizeAtRest returns the size of all files when nobody has the database open: without a write-ahead
 // log.
-func (db *DB) atRest() (n int64) {
+func (db *DB) sizeAtRest() (n int64) {
 	for i := range db.kept {
 		n += db.kept[i].Bytes
 	}

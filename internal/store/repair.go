@@ -37,7 +37,7 @@ func (r *Repaired) Nothing() bool {
 // Repair repairs the database at path, and loses nothing that is readable: it renames damaged files
 // and keeps them. It creates files for owner (nil: this process's user). It reports the number of
 // calls read so far to calls, which may be nil. An interrupted repair can be run again. It returns
-// a [HeldError] if a process is recording.
+// a [LockedError] if a process is recording.
 func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (_ *Repaired, err error) {
 	k, err := newChecker(calls)
 	if err != nil {
@@ -225,9 +225,9 @@ func (r *repairer) one(c *checked) error {
 		}
 		info, err := file.Stat()
 		if err == nil {
-			err = errors.Join(file.Truncate(c.whole), file.Sync(), age(file.Name(), info.ModTime()))
+			err = errors.Join(file.Truncate(c.intactBytes), file.Sync(), age(file.Name(), info.ModTime()))
 		}
-		r.out.Cut = append(r.out.Cut, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end was truncated"})
+		r.out.Cut = append(r.out.Cut, Damage{File: c.Name, At: c.intactBytes, Bytes: c.torn, What: "its end was truncated"})
 		return errors.Join(err, file.Close())
 	}
 	return nil

@@ -289,7 +289,7 @@ func TestRepairKeepsTheRest(t *testing.T) {
 			if d := diff.Diff(want, callsOf(t, path, ids[0])); d != "" {
 				t.Errorf("calls -want +got: %.2000s", d)
 			}
-			if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Left) > 0 || len(v.Bad) != 1 || v.Lost != uint64(lost) {
+			if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Leftovers) > 0 || len(v.Bad) != 1 || v.Lost != uint64(lost) {
 				t.Errorf("after the repair there is %+v", v)
 			}
 			if got := rowsOf(t, path); got != rows {
@@ -352,14 +352,14 @@ func TestRepairAfterKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := verify(t, path); len(v.Damage) > 0 || len(v.Torn) != 2 || len(v.Left) != 3 || v.Unsealed != 2 {
+	if v := verify(t, path); len(v.Damage) > 0 || len(v.Torn) != 2 || len(v.Leftovers) != 3 || v.Unsealed != 2 {
 		t.Errorf("found %+v", v)
 	}
 	r := repair(t, path)
 	if len(r.Removed) != 4 || len(r.Cut) != 1 || r.Cut[0].Bytes == 0 || r.Sealed != 1 || len(r.Restored) != 1 || len(r.Without) != 1 || len(r.Lost) > 0 {
 		t.Errorf("did %+v", r)
 	}
-	if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Left)+v.Unsealed > 0 {
+	if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Leftovers)+v.Unsealed > 0 {
 		t.Errorf("after the repair there is %+v", v)
 	}
 	if got := ask(t, path, "SELECT state FROM sessions WHERE uid = 'gpu-7-test'"); got != "interrupted" {

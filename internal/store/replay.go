@@ -40,7 +40,7 @@ type Replay struct {
 	held    bool
 	calls   int // calls delivered of an entry without a batch
 	waits   int
-	sheaf   sheaf
+	batches rebatcher
 	stopped bool
 	over    error // io.EOF or the error that ended it
 
@@ -98,11 +98,11 @@ func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 		return false, io.EOF
 	}
 	for !r.due {
-		if n, ok := r.sheaf.whole(); ok {
+		if n, ok := r.batches.next(); ok {
 			return r.batch(b, n), nil
 		}
-		if !r.next() || r.entry.Tick != nil || r.entry.batches != nil && r.sheaf.lacks() {
-			if n, some := r.sheaf.rest(); some {
+		if !r.next() || r.entry.Tick != nil || r.entry.batches != nil && r.batches.lacks() {
+			if n, some := r.batches.rest(); some {
 				return r.batch(b, n), nil
 			}
 		}
@@ -110,9 +110,9 @@ func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 		case !r.held:
 			return false, r.over
 		case e.batches != nil:
-			r.sheaf.begin(e)
+			r.batches.begin(e)
 			r.exact = true
-		case r.sheaf.take(e):
+		case r.batches.take(e):
 		case e.Tick != nil:
 			if !r.reach(unixNano(e.Tick.Time)) {
 				return false, nil
@@ -131,10 +131,10 @@ func (r *Replay) Poll(b *tick.Batch) (more bool, err error) {
 
 // batch appends a batch to b if it is due.
 func (r *Replay) batch(b *tick.Batch, n batchSize) (more bool) {
-	if !r.reach(r.sheaf.until(n)) {
+	if !r.reach(r.batches.until(n)) {
 		return false
 	}
-	r.sheaf.give(b, n)
+	r.batches.give(b, n)
 	return true
 }
 

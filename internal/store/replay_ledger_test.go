@@ -311,7 +311,7 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
 		}
-		f := frames{r: bytes.NewReader(m.Bytes()), size: int64(m.Len()), at: int64(len(magic))}
+		f := frames{r: bytes.NewReader(m.Bytes()), size: int64(m.Len()), off: int64(len(magic))}
 		for kind := frameSession; kind != frameCalls; {
 			var version uint8
 			if kind, version, _, err = f.next(); err != nil || kind == frameCalls && version != want {
@@ -325,10 +325,10 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 // without an end does not hold back everything after it.
 func TestSheafOfLostFrames(t *testing.T) {
 	calls := func(n int) *Entry { return &Entry{Calls: make([]events.Call, n)} }
-	var s sheaf
+	var s rebatcher
 	var got []int
 	drain := func() {
-		for n, ok := s.whole(); ok; n, ok = s.whole() {
+		for n, ok := s.next(); ok; n, ok = s.next() {
 			s.give(&tick.Batch{}, n)
 			got = append(got, n.Calls)
 		}
@@ -346,9 +346,9 @@ func TestSheafOfLostFrames(t *testing.T) {
 	s.take(calls(2))
 	drain()
 	s.begin(&Entry{batches: []batchSize{{Calls: 1}}, open: true})
-	s.take(calls(maxSheaf + 1))
+	s.take(calls(maxPending + 1))
 	drain()
-	if d := diff.Diff([]int{2, 2, 1, 1, maxSheaf + 1}, got); d != "" {
+	if d := diff.Diff([]int{2, 2, 1, 1, maxPending + 1}, got); d != "" {
 		t.Errorf("batches -want +got:\n%s", d)
 	}
 }

@@ -129,8 +129,8 @@ func (r *restorer) records(e *Entry) {
 }
 
 // drop removes operations that ticks no longer list.
-func (r *restorer) drop(gone []opKey) {
-	for _, k := range gone {
+func (r *restorer) drop(removed []opKey) {
+	for _, k := range removed {
 		i, ok := r.ops[k]
 		if !ok {
 			continue

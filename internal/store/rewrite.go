@@ -17,23 +17,23 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 	if err := s.write([]byte(magic)); err != nil {
 		return err
 	}
-	f := frames{r: from, at: int64(len(magic)), size: size}
+	f := frames{r: from, off: int64(len(magic)), size: size}
 	bad := c.bad
 	if c.err != nil { // without a start
 		head, err := json.Marshal(&c.head)
 		if err == nil {
-			err = s.put(frameSession, 1, head)
+			err = s.writeFrame(frameSession, 1, head)
 		}
-		if f.at = 0; err != nil {
+		if f.off = 0; err != nil {
 			return err
 		}
 	}
 	for {
-		if len(bad) > 0 && bad[0].At <= f.at {
+		if len(bad) > 0 && bad[0].At <= f.off {
 			if err := s.leave(&bad[0]); err != nil {
 				return err
 			}
-			f.at, bad = bad[0].end(), bad[1:]
+			f.off, bad = bad[0].end(), bad[1:]
 			continue
 		}
 		kind, version, body, err := f.next()
@@ -65,7 +65,7 @@ func (s *sealer) copy(kind frameKind, version uint8, body []byte) error {
 	case frameLost:
 		return s.lost(version, body)
 	}
-	return s.put(kind, version, body)
+	return s.writeFrame(kind, version, body)
 }
 
 // leave marks a missing part.

@@ -134,7 +134,7 @@ func (r *rollup) add(calls []events.Call) {
 		k := rollKey{0, floor(c.Start, second), c.PID, c.Op}
 		slot := &r.recent[(uint32(c.Op)^uint32(c.PID)*31)%uint32(len(r.recent))]
 		if slot.sum == nil || slot.key != k {
-			slot.key, slot.sum = k, r.at(k)
+			slot.key, slot.sum = k, r.window(k)
 		}
 		slot.sum.dirty = true
 		slot.sum.Add(c)
@@ -142,8 +142,8 @@ func (r *rollup) add(calls []events.Call) {
 	r.rolled += uint64(len(calls))
 }
 
-// at returns a window's open sum.
-func (r *rollup) at(k rollKey) *rolling {
+// window returns a window's open sum.
+func (r *rollup) window(k rollKey) *rolling {
 	s := r.open[k]
 	if s == nil {
 		s = &rolling{late: k.start < r.closed[k.tier]}
@@ -176,7 +176,7 @@ func (r *rollup) close(now time.Time, final bool) {
 			edge = math.MaxInt64
 		}
 		rest := t >= restTier && finer
-		if edge <= r.closed[t] && !rest && !r.has(t) {
+		if edge <= r.closed[t] && !rest && !r.hasLate(t) {
 			continue
 		}
 		finer = finer || t == restTier-1
@@ -186,7 +186,7 @@ func (r *rollup) close(now time.Time, final bool) {
 			}
 			delete(r.open, k)
 			if t+1 < len(tiers) {
-				up := r.at(rollKey{t + 1, floor(k.start, int64(tiers[t+1].length)), k.pid, k.op})
+				up := r.window(rollKey{t + 1, floor(k.start, int64(tiers[t+1].length)), k.pid, k.op})
 				up.Merge(&s.Sum)
 				up.dirty = true
 				up.last = max(up.last, s.last, k.start)
@@ -201,8 +201,8 @@ func (r *rollup) close(now time.Time, final bool) {
 	}
 }
 
-// has reports whether a tier has late sums.
-func (r *rollup) has(t int) bool {
+// hasLate reports whether a tier has late sums.
+func (r *rollup) hasLate(t int) bool {
 	for k, s := range r.open {
 		if k.tier == t && s.late {
 			return true

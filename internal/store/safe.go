@@ -20,13 +20,13 @@ type UnsafeError struct{ Path, Why, Do string }
 
 func (e *UnsafeError) Error() string { return fmt.Sprintf("%s %s", e.Path, e.Why) }
 
-// HeldError means that another process records to the database.
-type HeldError struct {
+// LockedError means that another process records to the database.
+type LockedError struct {
 	Path string
 	PID  int // 0: unknown
 }
 
-func (e *HeldError) Error() string {
+func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("another process records to %s", e.Path)
 	}
@@ -59,7 +59,7 @@ func shared(dir int) bool {
 // root's symbolic links, and only directories of root and the owner. Sticky directories, like /tmp,
 // may be world-writable, except the last.
 func (p places) dir(path string) (*os.File, error) {
-	left := parts(path)
+	left := pathElements(path)
 	if len(left) == 0 {
 		return nil, &os.PathError{Op: "use", Path: path, Err: unix.EISDIR}
 	}
@@ -85,7 +85,7 @@ func (p places) dir(path string) (*os.File, error) {
 			if !filepath.IsAbs(target) {
 				target = filepath.Join(done, target)
 			}
-			left, done = append(parts(target), left[1:]...), "/"
+			left, done = append(pathElements(target), left[1:]...), "/"
 			continue
 		}
 		next, err := p.step(at, left[0], here)
@@ -105,7 +105,7 @@ func (p places) dir(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), done), nil
 }
 
-func parts(path string) []string {
+func pathElements(path string) []string {
 	return strings.FieldsFunc(filepath.Clean(path), func(r rune) bool { return r == '/' })
 }
 
@@ -280,7 +280,7 @@ func (p places) lock(dir *os.File, path string) (*os.File, error) {
 	whole := unix.Flock_t{Type: unix.F_WRLCK}
 	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &whole)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
-		held := &HeldError{Path: path}
+		held := &LockedError{Path: path}
 		var text [20]byte
 		n, _ := f.ReadAt(text[:], 0)
 		held.PID, _ = strconv.Atoi(strings.TrimSpace(string(text[:n])))

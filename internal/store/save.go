@@ -28,13 +28,13 @@ type saver struct {
 	waiting   map[string]chainRow // to be written
 	revised   map[string]bool     // to be deleted
 	lost      losses
-	episodes  []toldEpisode // to be written
-	last      *savedGap     // the previous call's: most calls have the same
+	episodes  []pendingEpisode // to be written
+	last      *savedGap        // the previous call's: most calls have the same
 	lastPID   uint32
 	blob      []byte
 	rollup    *rollup
 	swept     time.Time // last removal of rollups
-	whole     int64     // size of the file in bytes, after the pending checkpoint
+	fileSize  int64     // size of the file in bytes, after the pending checkpoint
 	bound     int64     // limit of all files; 0: none
 	edge      int64     // rows from before this are deleted; 0: unknown
 	latest    int64     // latest end of a call: no tick is earlier, whatever the clock says
@@ -42,7 +42,7 @@ type saver struct {
 	host      savedHost
 	stated    map[stateKey]any  // written rows of states
 	named     []events.Function // to be written
-	gpus      gpuNews
+	gpus      gpuChanges
 	xids      []tick.Xid // to be written
 	gpuStates []tick.GPU // to be written
 	stacks    savedStacks
@@ -80,7 +80,7 @@ var (
 func newSaver(db *sql.DB, s *Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: gpuNews{}, derived: s.Mode == Imported}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: gpuChanges{}, derived: s.Mode == Imported}
 	for i := range v.counted {
 		v.counted[i].since = s.Started
 	}

@@ -27,22 +27,22 @@ type sealer struct {
 	wait  *waitEncoder
 	index index
 	// The open block.
-	calls  int
-	marks  []mark
-	others []heldFrame
-	held   int // bytes in others
-	number uint64
-	dec    *decoder
-	wdec   *waitDecoder
-	cbuf   []events.Call
-	wbuf   []events.Wait
-	abuf   []int
-	raw    []byte // a frame of waits whose calls are not known yet
-	hasRaw bool
-	rawVer uint8
+	calls        int
+	marks        []mark
+	others       []pendingFrame
+	pendingBytes int // bytes in others
+	number       uint64
+	dec          *decoder
+	wdec         *waitDecoder
+	cbuf         []events.Call
+	wbuf         []events.Wait
+	abuf         []int
+	raw          []byte // a frame of waits whose calls are not known yet
+	hasRaw       bool
+	rawVer       uint8
 }
 
-type heldFrame struct {
+type pendingFrame struct {
 	kind    frameKind
 	version uint8
 	body    []byte
@@ -65,11 +65,11 @@ func seal(to io.Writer, r io.ReaderAt, size int64) error {
 	if err := s.write([]byte(magic)); err != nil {
 		return err
 	}
-	f := frames{r: r, at: int64(len(magic)), size: size}
+	f := frames{r: r, off: int64(len(magic)), size: size}
 	for {
 		kind, version, body, err := f.next()
 		if errors.Is(err, io.EOF) {
-			if f.at != size {
+			if f.off != size {
 				return errTorn
 			}
 			return s.end()
@@ -103,7 +103,7 @@ func (s *sealer) write(b []byte) error {
 	return err
 }
 
-func (s *sealer) put(kind frameKind, version uint8, body []byte) error {
+func (s *sealer) writeFrame(kind frameKind, version uint8, body []byte) error {
 	s.frame = appendFrame(s.frame[:0], kind, version, body)
 	return s.write(s.frame)
 }
@@ -130,17 +130,17 @@ func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 	case frameBlock, frameIndex:
 		return fmt.Errorf("%w: the segment is already sealed", ErrCorrupt)
 	case frameSession:
-		return s.put(kind, version, body)
+		return s.writeFrame(kind, version, body)
 	case frameLost: // the calls' numbers continue after it
 		return s.lost(version, body)
 	}
 	if s.calls == 0 && s.wait.n == 0 {
-		return s.put(kind, version, body)
+		return s.writeFrame(kind, version, body)
 	}
-	s.others = append(s.others, heldFrame{kind, version, append([]byte(nil), body...)})
+	s.others = append(s.others, pendingFrame{kind, version, append([]byte(nil), body...)})
 	s.marks = append(s.marks, mark{s.calls, s.wait.n})
-	s.held += len(body)
-	if len(s.marks) >= blockMarks || s.held >= blockBytes {
+	s.pendingBytes += len(body)
+	if len(s.marks) >= blockMarks || s.pendingBytes >= blockBytes {
 		return s.flush()
 	}
 	return nil
@@ -155,7 +155,7 @@ func (s *sealer) keep(version uint8, body []byte) error {
 		s.hasRaw = false
 		n, _, _ := span(s.raw)
 		s.index.waits += uint64(n)
-		if err := s.put(frameWaits, s.rawVer, s.raw); err != nil {
+		if err := s.writeFrame(frameWaits, s.rawVer, s.raw); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (s *sealer) putCalls(version uint8, body []byte) error {
 	n, first, last := span(body)
 	s.index.calls = append(s.index.calls, callsFrame{at: s.at, n: n, number: s.number, first: first, last: last})
 	s.number += uint64(n)
-	return s.put(frameCalls, version, body)
+	return s.writeFrame(frameCalls, version, body)
 }
 
 // lost writes the mark of lost frames. No block spans it.
@@ -179,7 +179,7 @@ func (s *sealer) lost(version uint8, body []byte) error {
 		return err
 	}
 	s.number += l.Calls
-	return s.put(frameLost, version, body)
+	return s.writeFrame(frameLost, version, body)
 }
 
 // merge adds the last read waits and a frame of calls to the block.
@@ -225,21 +225,21 @@ func (s *sealer) flush() error {
 		return nil
 	}
 	if len(s.marks) > 0 {
-		b := put(s.body[:0], uint64(len(s.marks)))
+		b := appendUvarint(s.body[:0], uint64(len(s.marks)))
 		var last mark
 		for _, m := range s.marks {
-			b = put(put(b, uint64(m.calls-last.calls)), uint64(m.waits-last.waits))
+			b = appendUvarint(appendUvarint(b, uint64(m.calls-last.calls)), uint64(m.waits-last.waits))
 			last = m
 		}
 		s.body = b
-		if err := s.put(frameBlock, 1, b); err != nil {
+		if err := s.writeFrame(frameBlock, 1, b); err != nil {
 			return err
 		}
 	}
 	if s.wait.n > 0 {
 		s.index.waits += uint64(s.wait.n)
 		s.body = s.wait.body(s.body[:0])
-		if err := s.put(frameWaits, frameWaits.version(), s.body); err != nil {
+		if err := s.writeFrame(frameWaits, frameWaits.version(), s.body); err != nil {
 			return err
 		}
 		s.wait.reset()
@@ -254,11 +254,11 @@ func (s *sealer) flush() error {
 		s.calls = 0
 	}
 	for _, o := range s.others {
-		if err := s.put(o.kind, o.version, o.body); err != nil {
+		if err := s.writeFrame(o.kind, o.version, o.body); err != nil {
 			return err
 		}
 	}
-	s.marks, s.others, s.held = s.marks[:0], s.others[:0], 0
+	s.marks, s.others, s.pendingBytes = s.marks[:0], s.others[:0], 0
 	return nil
 }
 
@@ -274,7 +274,7 @@ func (s *sealer) end() error {
 	}
 	at := s.at
 	s.body = appendIndex(s.body[:0], &s.index)
-	if err := s.put(frameIndex, 1, s.body); err != nil {
+	if err := s.writeFrame(frameIndex, 1, s.body); err != nil {
 		return err
 	}
 	if err := s.write(appendTail(nil, at)); err != nil {

@@ -31,12 +31,12 @@ type callsFrame struct {
 }
 
 func appendIndex(b []byte, x *index) []byte {
-	b = put(put(b, x.waits), uint64(len(x.calls)))
+	b = appendUvarint(appendUvarint(b, x.waits), uint64(len(x.calls)))
 	var last callsFrame
 	for _, f := range x.calls {
-		b = put(put(b, uint64(f.at-last.at)), uint64(f.n))
-		b = put(put(b, f.number-last.number), zig(f.first-last.first))
-		b = put(b, zig(f.last-f.first))
+		b = appendUvarint(appendUvarint(b, uint64(f.at-last.at)), uint64(f.n))
+		b = appendUvarint(appendUvarint(b, f.number-last.number), zig(f.first-last.first))
+		b = appendUvarint(b, zig(f.last-f.first))
 		last = f
 	}
 	return b
@@ -64,7 +64,7 @@ func readIndex(f *frames) (*index, error) {
 		at < int64(len(magic)) || at > f.size-tailSize-headSize {
 		return nil, nil
 	}
-	x := frames{r: f.r, at: at, size: f.size}
+	x := frames{r: f.r, off: at, size: f.size}
 	kind, version, body, err := x.next()
 	if err != nil || kind != frameIndex || version > kind.version() {
 		return nil, nil //nolint:nilerr // the rest can be read without

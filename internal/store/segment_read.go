@@ -12,21 +12,21 @@ import (
 
 // segment reads one file of a log.
 type segment struct {
-	session segmentJSON
-	frames  frames
-	index   *index // nil: unsealed, or lost
-	seek    int    // next in the index's frames
-	sealed  bool   // by its name
-	whole   bool   // a sealed segment's end exists, or its loss was reported
-	ops     map[opKey]*tick.Op
-	threads threadsReader
-	number  uint64 // number of the next call
-	block   block
-	calls   []events.Call
-	waits   []events.Wait
-	after   []int
-	lives   []tick.ProcEvent
-	host    []tick.HostSum // of the next tick
+	session  segmentJSON
+	frames   frames
+	index    *index // nil: unsealed, or lost
+	seek     int    // next in the index's frames
+	sealed   bool   // by its name
+	complete bool   // a sealed segment's end exists, or its loss was reported
+	ops      map[opKey]*tick.Op
+	threads  threadsReader
+	number   uint64 // number of the next call
+	block    block
+	calls    []events.Call
+	waits    []events.Wait
+	after    []int
+	lives    []tick.ProcEvent
+	host     []tick.HostSum // of the next tick
 }
 
 // segmentJSON is a segment's first frame.
@@ -62,7 +62,7 @@ func openSegment(r io.ReaderAt, size int64) (*segment, error) {
 	if string(head[:]) != magic {
 		return nil, ErrNotLog
 	}
-	s.frames.at = int64(len(magic))
+	s.frames.off = int64(len(magic))
 	kind, version, body, err := s.frames.next()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -111,7 +111,7 @@ func (s *segment) next(e *Entry, v *view) error {
 			return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
 		}
 		if kind == frameIndex { // the last
-			s.frames.at, s.whole = s.frames.size, true
+			s.frames.off, s.complete = s.frames.size, true
 			return io.EOF
 		}
 		switch {
@@ -124,7 +124,7 @@ func (s *segment) next(e *Entry, v *view) error {
 				e.Calls, e.First = s.calls, s.number-uint64(len(s.calls))
 				return nil
 			}
-		case v.callsOnly, kind == frameBatches && v.part():
+		case v.callsOnly, kind == frameBatches && v.partial():
 		case kind == frameWaits:
 			if err = s.readWaits(body, v); err == nil {
 				if s.readJoined(v); len(s.waits)+len(s.calls) > 0 {
@@ -138,7 +138,7 @@ func (s *segment) next(e *Entry, v *view) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("before byte %d: %w", s.frames.at, err)
+			return fmt.Errorf("before byte %d: %w", s.frames.off, err)
 		}
 	}
 }
@@ -146,11 +146,11 @@ func (s *segment) next(e *Entry, v *view) error {
 // cut returns io.EOF at a segment's end. If a sealed segment has lost its end, it reports that
 // once.
 func (s *segment) cut() error {
-	if !s.sealed || s.whole || s.frames.damaged {
+	if !s.sealed || s.complete || s.frames.damaged {
 		return io.EOF
 	}
-	s.whole = true
-	return fmt.Errorf("%w at byte %d: the rest of the segment is missing", ErrCorrupt, s.frames.at)
+	s.complete = true
+	return fmt.Errorf("%w at byte %d: the rest of the segment is missing", ErrCorrupt, s.frames.off)
 }
 
 // lostJSON describes unreadable parts of a segment that a repair removed.
@@ -171,12 +171,12 @@ func (s *segment) lost(body []byte) error {
 func (s *segment) jump(v *view) bool {
 	for ; s.seek < len(s.index.calls); s.seek++ {
 		if f := &s.index.calls[s.seek]; v.wants(f.first, f.last) && f.number+uint64(f.n) > v.after {
-			s.frames.at, s.number = f.at, f.number
+			s.frames.off, s.number = f.at, f.number
 			s.seek++
 			return true
 		}
 	}
-	s.frames.at = s.frames.size
+	s.frames.off = s.frames.size
 	if n := len(s.index.calls); n > 0 {
 		s.number = s.index.calls[n-1].number + uint64(s.index.calls[n-1].n)
 	}
@@ -187,7 +187,7 @@ func (s *segment) jump(v *view) bool {
 func (s *segment) readCalls(body []byte, v *view) (err error) {
 	n, first, last := span(body)
 	s.calls = s.calls[:0]
-	s.number = s.numberAt(s.frames.at-headSize-int64(len(body))) + uint64(n)
+	s.number = s.numberAt(s.frames.off-headSize-int64(len(body))) + uint64(n)
 	if !v.wants(first, last) || s.number <= v.after {
 		return nil
 	}
@@ -223,10 +223,10 @@ func (s *segment) readWaits(body []byte, v *view) (err error) {
 // readJoined reads the calls of a frame of waits: those of the next frame, if it has calls.
 func (s *segment) readJoined(v *view) {
 	s.calls = s.calls[:0]
-	at, number := s.frames.at, s.number
+	at, number := s.frames.off, s.number
 	kind, version, body, err := s.frames.next()
 	if err != nil || kind != frameCalls || version > kind.version() || s.readCalls(body, v) != nil {
-		s.frames.at, s.number = at, number // the next call reports the error
+		s.frames.off, s.number = at, number // the next call reports the error
 	}
 }
 
@@ -249,14 +249,14 @@ func (s *segment) open(body []byte, v *view) error {
 		return fmt.Errorf("%w: invalid block", ErrCorrupt)
 	}
 	s.calls, s.waits, s.after = s.calls[:0], s.waits[:0], s.after[:0]
-	at := s.frames.at
+	at := s.frames.off
 	kind, version, body, err := s.frames.next()
 	if err == nil && kind == frameWaits && version <= kind.version() {
 		if err := s.readWaits(body, v); err != nil {
 			return err
 		}
 	} else {
-		s.frames.at = at
+		s.frames.off = at
 	}
 	s.readJoined(v)
 	s.block = b

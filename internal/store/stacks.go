@@ -92,26 +92,26 @@ func (e *stacksEncoder) append(list []events.Stack) []byte {
 				inline = 1
 			}
 			frames = append(frames, byte(f.Kind), inline)
-			frames = put(put(put(frames, e.text(f.Func)), e.text(f.File)), e.text(f.Module))
-			frames = put(put(put(frames, f.IP), f.Offset), uint64(uint32(f.Line)))
+			frames = appendUvarint(appendUvarint(appendUvarint(frames, e.text(f.Func)), e.text(f.File)), e.text(f.Module))
+			frames = appendUvarint(appendUvarint(appendUvarint(frames, f.IP), f.Offset), uint64(uint32(f.Line)))
 		}
 	}
-	b := put(e.body[:0], uint64(len(e.texts)))
+	b := appendUvarint(e.body[:0], uint64(len(e.texts)))
 	for _, s := range e.texts {
-		b = putString(b, s)
+		b = appendString(b, s)
 	}
-	b = put(b, uint64(len(e.numbers)))
+	b = appendUvarint(b, uint64(len(e.numbers)))
 	b = append(b, frames...)
-	b = put(b, uint64(len(list)))
+	b = appendUvarint(b, uint64(len(list)))
 	for i := range list {
 		s := &list[i]
 		cut := uint64(0)
 		if s.Cut {
 			cut = 1
 		}
-		b = put(put(put(put(b, uint64(s.ID)), uint64(s.PID)), cut), uint64(len(s.Frames)))
+		b = appendUvarint(appendUvarint(appendUvarint(appendUvarint(b, uint64(s.ID)), uint64(s.PID)), cut), uint64(len(s.Frames)))
 		for _, f := range s.Frames {
-			b = put(b, e.numbers[f])
+			b = appendUvarint(b, e.numbers[f])
 		}
 	}
 	e.body, e.frames = b, frames

@@ -32,9 +32,9 @@ func times(t *tick.Thread) [12]*uint64 {
 }
 
 // threadsWriter is the state of the threads as written to the log.
-type threadsWriter map[threadKey]*toldThread
+type threadsWriter map[threadKey]*writtenThread
 
-type toldThread struct {
+type writtenThread struct {
 	tick.Thread
 	seq uint64 // of the last tick that had it
 }
@@ -47,60 +47,60 @@ func (w threadsWriter) append(b []byte, t *tick.Tick) []byte {
 	for i := range t.Threads {
 		now := &t.Threads[i]
 		k := threadKey{now.PID, now.TID}
-		told := w[k]
-		if told != nil {
-			told.seq = t.Seq
+		written := w[k]
+		if written != nil {
+			written.seq = t.Seq
 		}
-		if told == nil && len(w) >= maxThreads || len(b)+len(body) > maxTick-threadRoom {
+		if written == nil && len(w) >= maxThreads || len(b)+len(body) > maxTick-threadRoom {
 			continue
 		}
-		if told != nil && !t.Final && sameThread(&told.Thread, now) {
+		if written != nil && !t.Final && sameThread(&written.Thread, now) {
 			continue
 		}
 		body = appendThreadKey(body, k, &last)
 		var before tick.Thread
-		whole := told == nil || t.Final || told.Since != now.Since
+		whole := written == nil || t.Final || written.Since != now.Since
 		if !whole {
-			before = told.Thread
+			before = written.Thread
 		}
 		body = appendThread(body, now, &before, whole, unixNano(t.Time))
 		changed++
-		w.tell(k, told, now, t.Seq)
+		w.note(k, written, now, t.Seq)
 	}
-	b = append(put(b, uint64(changed)), body...)
-	return w.gone(b, t.Seq)
+	b = append(appendUvarint(b, uint64(changed)), body...)
+	return w.appendRemoved(b, t.Seq)
 }
 
 // threadRoom is the room needed after a tick's last account: one account and the ids of all
 // disappeared threads.
 const threadRoom = 1<<10 + maxThreads*11
 
-// tell records what the log now has of a thread.
-func (w threadsWriter) tell(k threadKey, told *toldThread, now *tick.Thread, seq uint64) {
+// note records what the log now has of a thread.
+func (w threadsWriter) note(k threadKey, written *writtenThread, now *tick.Thread, seq uint64) {
 	switch {
 	case now.Ended:
 		delete(w, k)
 		return
-	case told == nil:
-		told = &toldThread{seq: seq}
-		w[k] = told
+	case written == nil:
+		written = &writtenThread{seq: seq}
+		w[k] = written
 	}
-	open := append(told.Open[:0], now.Open...)
-	told.Thread = *now
-	told.Open = open
+	open := append(written.Open[:0], now.Open...)
+	written.Thread = *now
+	written.Open = open
 }
 
-// gone appends the threads that the tick no longer has.
-func (w threadsWriter) gone(b []byte, seq uint64) []byte {
+// appendRemoved appends the threads that the tick no longer has.
+func (w threadsWriter) appendRemoved(b []byte, seq uint64) []byte {
 	var keys []threadKey
-	for k, told := range w {
-		if told.seq != seq {
+	for k, written := range w {
+		if written.seq != seq {
 			keys = append(keys, k)
 			delete(w, k)
 		}
 	}
 	slices.SortFunc(keys, compareThreads)
-	b = put(b, uint64(len(keys)))
+	b = appendUvarint(b, uint64(len(keys)))
 	var last threadKey
 	for _, k := range keys {
 		b = appendThreadKey(b, k, &last)
@@ -136,17 +136,17 @@ func appendThread(b []byte, now, before *tick.Thread, whole bool, at int64) []by
 			marks |= 1 << i
 		}
 	}
-	b = put(put(b, marks), zig(at-now.Until))
+	b = appendUvarint(appendUvarint(b, marks), zig(at-now.Until))
 	if whole {
-		b = put(b, zig(at-now.Since))
+		b = appendUvarint(b, zig(at-now.Since))
 	}
 	if marks&threadComm != 0 {
-		b = putString(b, now.Comm[:min(len(now.Comm), maxComm)])
+		b = appendString(b, now.Comm[:min(len(now.Comm), maxComm)])
 	}
-	b = put(b, mask)
+	b = appendUvarint(b, mask)
 	for i, v := range times(now) {
 		if mask&(1<<i) != 0 && !still {
-			b = put(b, zig(int64(*v-*was[i])))
+			b = appendUvarint(b, zig(int64(*v-*was[i])))
 		}
 	}
 	if marks&threadDoing != 0 {
@@ -158,10 +158,10 @@ func appendThread(b []byte, now, before *tick.Thread, whole bool, at int64) []by
 	return b
 }
 
-func appendDoing(b []byte, d *tick.Doing, at int64) []byte {
+func appendDoing(b []byte, d *tick.ThreadState, at int64) []byte {
 	b = append(b, byte(d.State), byte(d.Reason), byte(d.File))
 	for _, v := range [...]uint64{uint64(d.Syscall), d.Arg, uint64(d.Dev), uint64(d.CPU), zig(at - d.Since)} {
-		b = put(b, v)
+		b = appendUvarint(b, v)
 	}
 	return b
 }
@@ -169,17 +169,17 @@ func appendDoing(b []byte, d *tick.Doing, at int64) []byte {
 // appendOpen appends the open calls. A log keeps the outermost maxOpen of them.
 func appendOpen(b []byte, open []tick.OpenCall, at int64) []byte {
 	open = open[:min(len(open), maxOpen)]
-	b = put(b, uint64(len(open)))
+	b = appendUvarint(b, uint64(len(open)))
 	for i := range open {
 		o := &open[i]
-		b = put(put(put(b, uint64(o.Op)), zig(at-o.Start)), uint64(o.Tag))
+		b = appendUvarint(appendUvarint(appendUvarint(b, uint64(o.Op)), zig(at-o.Start)), uint64(o.Tag))
 		n := events.MaxArgs
 		for n > 0 && o.Args[n-1] == 0 {
 			n--
 		}
-		b = put(b, uint64(n))
+		b = appendUvarint(b, uint64(n))
 		for _, a := range o.Args[:n] {
-			b = put(b, a)
+			b = appendUvarint(b, a)
 		}
 	}
 	return b

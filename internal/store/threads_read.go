@@ -85,7 +85,7 @@ func readThread(r *reader, before *tick.Thread, k threadKey, at int64) *tick.Thr
 	return &now
 }
 
-func readDoing(r *reader, at int64) (d tick.Doing) {
+func readDoing(r *reader, at int64) (d tick.ThreadState) {
 	if b := r.bytes(3); b != nil {
 		d.State, d.Reason, d.File = events.WaitState(b[0]), events.Reason(b[1]), events.FileKind(b[2])
 	}

@@ -17,7 +17,7 @@ func TestThreadsAreSmall(t *testing.T) {
 	x := &tick.Tick{Time: began, Seq: 1}
 	for i := range uint32(1000) {
 		x.Threads = append(x.Threads, tick.Thread{PID: 4000, TID: 4000 + i, Comm: "python3", Since: began.UnixNano(), Until: began.UnixNano(),
-			Now: tick.Doing{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: syscallOf("futex"), Arg: 0x7f00_0000_1000 + uint64(i)*64, Since: began.UnixNano()}})
+			Now: tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonLock, Syscall: syscallOf("futex"), Arg: 0x7f00_0000_1000 + uint64(i)*64, Since: began.UnixNano()}})
 	}
 	first := len(w.append(nil, x))
 	x.Time, x.Seq = x.Time.Add(time.Second), 2

@@ -88,7 +88,7 @@ func tierOf(seconds int64) int {
 // used returns the bytes of the database's used pages, and stores the size of the file after a
 // checkpoint of the write-ahead log.
 func (v *saver) used() (n int64, err error) {
-	err = v.db.QueryRow("SELECT (page_count - freelist_count) * page_size, page_count * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&n, &v.whole)
+	err = v.db.QueryRow("SELECT (page_count - freelist_count) * page_size, page_count * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&n, &v.fileSize)
 	return n, err
 }
 

@@ -20,9 +20,9 @@ type Verified struct {
 	// Torn are incomplete frames at the ends of segments, after a crash; everything before them is
 	// intact.
 	Torn []Damage `json:"torn"`
-	// Left are unneeded files that a killed process left.
-	Left []string `json:"left_over"`
-	Bad  []string `json:"kept_by_repair"` // damaged files that repairs have replaced
+	// Leftovers are unneeded files that a killed process left.
+	Leftovers []string `json:"left_over"`
+	Bad       []string `json:"kept_by_repair"` // damaged files that repairs have replaced
 	// Newer are segments that a newer ingero wrote, in part or completely.
 	Newer    []string `json:"newer"`
 	Unsealed int      `json:"unsealed"`
@@ -60,7 +60,7 @@ func Verify(ctx context.Context, files Files, calls func(uint64)) (*Verified, er
 		if _, ok := parseSegment(f.Name); !ok && isBad(f.Name) {
 			v.Bad = append(v.Bad, f.Name)
 		} else if !ok && Leftover(f.Name) {
-			v.Left = append(v.Left, f.Name)
+			v.Leftovers = append(v.Leftovers, f.Name)
 		}
 	}
 	return v, nil
@@ -103,10 +103,10 @@ func (v *Verified) session(ctx context.Context, k *checker, files Files, segs []
 		}
 		v.Damage = append(v.Damage, c.bad...)
 		if c.index != "" {
-			v.Damage = append(v.Damage, Damage{File: c.Name, At: c.whole, What: "its index: " + c.index})
+			v.Damage = append(v.Damage, Damage{File: c.Name, At: c.intactBytes, What: "its index: " + c.index})
 		}
 		if c.torn > 0 {
-			v.Torn = append(v.Torn, Damage{File: c.Name, At: c.whole, Bytes: c.torn, What: "its end is truncated"})
+			v.Torn = append(v.Torn, Damage{File: c.Name, At: c.intactBytes, Bytes: c.torn, What: "its end is truncated"})
 		}
 		if len(c.bad) > 0 || c.err != nil || c.lost > 0 || c.unkept > 0 || c.newer {
 			v.Broken[c.Session] = true

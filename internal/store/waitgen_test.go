@@ -137,7 +137,7 @@ func (m genAccounts) pass(at int64, seq uint64) {
 			t.InCalls.Blocked += d
 			t.Sync.Blocked += d
 			if t.Open == nil {
-				t.Now = tick.Doing{State: events.WaitBlocked, Reason: events.ReasonGPU, Syscall: syscallOf("ioctl"), File: events.FileChar, Arg: 7, Dev: 195 << 20, CPU: 3, Since: at - int64(d)}
+				t.Now = tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonGPU, Syscall: syscallOf("ioctl"), File: events.FileChar, Arg: 7, Dev: 195 << 20, CPU: 3, Since: at - int64(d)}
 				t.Open = []tick.OpenCall{{Op: opSync, Start: at - int64(d), Args: [4]uint64{0x55aa_0000}}, {Op: opCuLaunch, Start: at, Tag: 3, Args: [4]uint64{1, 2, 3, 4}}}
 			}
 		case 1:
@@ -145,7 +145,7 @@ func (m genAccounts) pass(at int64, seq uint64) {
 			t.Between.OnCPU += d / 4
 			t.Between.Throttled += d / 8
 			t.Between.Runnable += d - d/2 - d/4 - d/8
-			t.Now = tick.Doing{State: events.WaitRunnable, CPU: uint16(seq), Since: at - int64(seq)}
+			t.Now = tick.ThreadState{State: events.WaitRunnable, CPU: uint16(seq), Since: at - int64(seq)}
 		default:
 			t.Between.Blocked += d
 			t.Enrolled = true

@@ -115,17 +115,17 @@ func (e *waitEncoder) add(w *events.Wait, calls int) {
 		e.endRun()
 	}
 	if e.run == 0 {
-		e.cols[waitRuns] = put(e.cols[waitRuns], uint64(calls-e.calls))
+		e.cols[waitRuns] = appendUvarint(e.cols[waitRuns], uint64(calls-e.calls))
 		e.calls = calls
 	}
 	e.run++
 	e.n++
-	id, fresh := e.victims.of(threadKey{w.PID, w.TID})
+	id, fresh := e.victims.number(threadKey{w.PID, w.TID})
 	if fresh {
 		e.seen = append(e.seen, victim{threadKey: threadKey{w.PID, w.TID}})
 	}
 	v, end := &e.seen[id], w.End()
-	k := waitKind{id, w.Dev, w.Op, w.Syscall, formOfWait(w, v), w.State, w.Reason, w.File, w.Flags, w.Hop}
+	k := waitKind{id, w.Dev, w.Op, w.Syscall, waitFormOf(w, v), w.State, w.Reason, w.File, w.Flags, w.Hop}
 	e.columns(w, &k)
 	e.first, e.last = min(e.first, w.Start), max(e.last, w.Start, end)
 	e.end = end
@@ -134,53 +134,53 @@ func (e *waitEncoder) add(w *events.Wait, calls int) {
 
 // columns appends the wait's values to the columns.
 func (e *waitEncoder) columns(w *events.Wait, k *waitKind) {
-	shape, fresh := e.shapes.of(*k)
+	shape, fresh := e.shapes.number(*k)
 	if fresh {
 		e.args = append(e.args, 0)
 	}
-	e.put(waitShape, uint64(shape))
+	e.append(waitShape, uint64(shape))
 	if k.form&waitSame == 0 {
-		e.put(waitEnd, zig(w.End()-e.end))
+		e.append(waitEnd, zig(w.End()-e.end))
 		if k.form&waitNext == 0 {
-			e.put(waitTime, uint64(w.Duration))
+			e.append(waitTime, uint64(w.Duration))
 		}
 	}
 	if k.form&waitTaking != 0 {
-		e.put(waitTaken, uint64(w.Taken))
+		e.append(waitTaken, uint64(w.Taken))
 	}
 	if k.form&waitArged != 0 {
-		e.put(waitArg, zig(int64(w.Arg-e.args[shape])))
+		e.append(waitArg, zig(int64(w.Arg-e.args[shape])))
 		e.args[shape] = w.Arg
 	}
 	party := uint32(0)
 	if k.form&waitPartied != 0 {
 		who := w.Who
 		who.Start = 0
-		if party, fresh = e.parties.of(who); fresh {
+		if party, fresh = e.parties.number(who); fresh {
 			e.starts = append(e.starts, 0)
 		}
-		e.put(waitParty, uint64(party))
+		e.append(waitParty, uint64(party))
 	}
 	if k.form&waitStacked != 0 {
-		e.put(waitParty, uint64(w.Stack))
+		e.append(waitParty, uint64(w.Stack))
 	}
 	if k.form&waitStarted != 0 {
-		e.put(waitParty, zig(int64(w.Who.Start)-int64(e.starts[party])))
+		e.append(waitParty, zig(int64(w.Who.Start)-int64(e.starts[party])))
 		e.starts[party] = w.Who.Start
 	}
 	if k.form&waitPassed != 0 {
-		e.put(waitParty, zig(int64(w.Passed)-int64(e.passed)))
+		e.append(waitParty, zig(int64(w.Passed)-int64(e.passed)))
 		e.passed = w.Passed
 	}
 	if k.form&waitMigrated != 0 {
-		e.put(waitCPU, uint64(w.CPU))
+		e.append(waitCPU, uint64(w.CPU))
 	}
 }
 
-func (e *waitEncoder) put(col int, v uint64) { e.cols[col] = put(e.cols[col], v) }
+func (e *waitEncoder) append(col int, v uint64) { e.cols[col] = appendUvarint(e.cols[col], v) }
 
-// formOfWait returns the columns that a wait needs, given the victim's last wait.
-func formOfWait(w *events.Wait, v *victim) (f waitForm) {
+// waitFormOf returns the columns that a wait needs, given the victim's last wait.
+func waitFormOf(w *events.Wait, v *victim) (f waitForm) {
 	switch w.Taken {
 	case 0:
 	case w.Duration:
@@ -221,7 +221,7 @@ func formOfWait(w *events.Wait, v *victim) (f waitForm) {
 }
 
 func (e *waitEncoder) endRun() {
-	e.cols[waitRuns] = put(e.cols[waitRuns], uint64(e.run))
+	e.cols[waitRuns] = appendUvarint(e.cols[waitRuns], uint64(e.run))
 	e.run = 0
 }
 
@@ -230,9 +230,9 @@ func (e *waitEncoder) body(b []byte) []byte {
 	if e.run > 0 {
 		e.endRun()
 	}
-	b = put(b, uint64(e.n))
-	b = put(put(b, zig(e.first)), zig(e.last))
-	b = put(put(put(b, uint64(len(e.seen))), uint64(len(e.parties.list))), uint64(len(e.shapes.list)))
+	b = appendUvarint(b, uint64(e.n))
+	b = appendUvarint(appendUvarint(b, zig(e.first)), zig(e.last))
+	b = appendUvarint(appendUvarint(appendUvarint(b, uint64(len(e.seen))), uint64(len(e.parties.list))), uint64(len(e.shapes.list)))
 	t := e.things[:0]
 	var last threadKey
 	for _, k := range e.victims.list {
@@ -242,11 +242,11 @@ func (e *waitEncoder) body(b []byte) []byte {
 	at := uint32(0)
 	for i := range e.shapes.list {
 		k := &e.shapes.list[i]
-		t = put(t, zig(int64(k.victim)-int64(at)))
+		t = appendUvarint(t, zig(int64(k.victim)-int64(at)))
 		at = k.victim
-		t = put(put(t, uint64(k.op)), uint64(k.form))
+		t = appendUvarint(appendUvarint(t, uint64(k.op)), uint64(k.form))
 		t = append(t, byte(k.state), byte(k.reason), byte(k.file), byte(k.flags))
-		t = put(put(t, uint64(k.syscall)), uint64(k.dev))
+		t = appendUvarint(appendUvarint(t, uint64(k.syscall)), uint64(k.dev))
 		if k.form&waitHopped != 0 {
 			t = append(t, k.hop)
 		}
@@ -261,7 +261,7 @@ func (e *waitEncoder) body(b []byte) []byte {
 
 // appendThreadKey appends a thread's ids as differences from the last thread's.
 func appendThreadKey(b []byte, k threadKey, last *threadKey) []byte {
-	b = put(put(b, zig(int64(k.pid)-int64(last.pid))), zig(int64(k.tid)-int64(last.tid)))
+	b = appendUvarint(appendUvarint(b, zig(int64(k.pid)-int64(last.pid))), zig(int64(k.tid)-int64(last.tid)))
 	*last = k
 	return b
 }
@@ -272,13 +272,13 @@ func appendParties(b []byte, parties []events.Thread) []byte {
 	for i := range parties {
 		p := &parties[i]
 		b = appendThreadKey(b, threadKey{p.PID, p.TID}, &last)
-		b = put(put(b, uint64(p.Parent)), zig(int64(p.Cgroup-cgroup)))
+		b = appendUvarint(appendUvarint(b, uint64(p.Parent)), zig(int64(p.Cgroup-cgroup)))
 		cgroup = p.Cgroup
 		n := len(p.Name)
 		for n > 0 && p.Name[n-1] == 0 {
 			n--
 		}
-		b = append(put(b, uint64(n)), p.Name[:n]...)
+		b = append(appendUvarint(b, uint64(n)), p.Name[:n]...)
 	}
 	return b
 }
@@ -297,8 +297,8 @@ func (n *numbers[K]) reset() {
 	clear(n.ids)
 }
 
-// of returns a thing's number; fresh reports whether it is new.
-func (n *numbers[K]) of(k K) (id uint32, fresh bool) {
+// number returns a thing's number; fresh reports whether it is new.
+func (n *numbers[K]) number(k K) (id uint32, fresh bool) {
 	if len(n.list) > 0 && n.list[n.last] == k {
 		return n.last, false
 	}

@@ -9,8 +9,9 @@ import (
 func zig(v int64) uint64 { return uint64(v<<1) ^ uint64(v>>63) }
 func zag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// put appends a varint. It is [binary.AppendUvarint] with fast paths for the two common lengths.
-func put(b []byte, v uint64) []byte {
+// appendUvarint appends a varint. It is [binary.AppendUvarint] with fast paths for the two common
+// lengths.
+func appendUvarint(b []byte, v uint64) []byte {
 	switch {
 	case v < 1<<7:
 		return append(b, byte(v))
@@ -20,8 +21,8 @@ func put(b []byte, v uint64) []byte {
 	return binary.AppendUvarint(b, v)
 }
 
-func putString(b []byte, s string) []byte {
-	return append(put(b, uint64(len(s))), s...)
+func appendString(b []byte, s string) []byte {
+	return append(appendUvarint(b, uint64(len(s))), s...)
 }
 
 // reader reads values from untrusted bytes. When they run out it returns zeros and sets bad.
@@ -111,6 +112,6 @@ func (r *reader) float() float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b))
 }
 
-func putFloat(b []byte, f float64) []byte {
+func appendFloat(b []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 }

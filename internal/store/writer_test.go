@@ -57,7 +57,7 @@ func TestOneWriter(t *testing.T) {
 	}
 	db, _ := open(t, path, Options{})
 	_, err := Open(Options{Path: path})
-	var held *HeldError
+	var held *LockedError
 	if !errors.As(err, &held) || held.PID != os.Getpid() || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid(), " records to ")) {
 		t.Errorf("second writer: %v", err)
 	}

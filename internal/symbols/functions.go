@@ -10,8 +10,8 @@ import (
 // Functions has the functions of a recording or a trace, by handle and time. The zero value is
 // empty.
 type Functions struct {
-	at map[functionKey][]events.Function // in order of time
-	n  int
+	byHandle map[functionKey][]events.Function // in order of time
+	n        int
 }
 
 type functionKey struct {
@@ -27,7 +27,7 @@ func (f *Functions) Add(list []events.Function) {
 	for i := range list {
 		x := &list[i]
 		k := functionKey{x.PID, x.Handle}
-		all := f.at[k]
+		all := f.byHandle[k]
 		j, same := slices.BinarySearchFunc(all, x.Time, func(a events.Function, t int64) int { return cmp.Compare(a.Time, t) })
 		switch {
 		case same:
@@ -35,30 +35,30 @@ func (f *Functions) Add(list []events.Function) {
 			continue
 		case f.n >= maxFunctions:
 			continue
-		case f.at == nil:
-			f.at = map[functionKey][]events.Function{}
+		case f.byHandle == nil:
+			f.byHandle = map[functionKey][]events.Function{}
 		}
-		f.at[k] = slices.Insert(all, j, *x)
+		f.byHandle[k] = slices.Insert(all, j, *x)
 		f.n++
 	}
 }
 
-// Of returns the function that a call launched, also for a launch nested in another. ok is false
-// for other calls, and for launches without a known function.
-func (f *Functions) Of(c *events.Call) (x events.Function, ok bool) {
+// Lookup returns the function that a call launched, also for a launch nested in another. ok is
+// false for other calls, and for launches without a known function.
+func (f *Functions) Lookup(c *events.Call) (x events.Function, ok bool) {
 	op := c.Op
 	if c.Flags&events.CallInherited != 0 {
 		op = c.Parent
 	}
 	a := actionFor(op)
-	if a.kind != kindLaunch || f.at == nil {
+	if a.kind != kindLaunch || f.byHandle == nil {
 		return x, false
 	}
 	handle, known := c.Value(a.handle)
 	if !known {
 		return x, false
 	}
-	all := f.at[functionKey{c.PID, handle}]
+	all := f.byHandle[functionKey{c.PID, handle}]
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Time <= c.Start {
 			return all[i], true
@@ -74,6 +74,6 @@ func Launches(c *events.Call) bool {
 
 // Name returns the mangled name of the function that a call launched, "" if there is none.
 func (f *Functions) Name(c *events.Call) string {
-	x, _ := f.Of(c)
+	x, _ := f.Lookup(c)
 	return x.Name
 }

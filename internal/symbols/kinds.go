@@ -67,17 +67,17 @@ func actionOf(r *events.Row) (a action) {
 		}
 	case has(events.RoleFunc) && has(events.RoleKernel):
 		a.kind, a.target = kindAlias, events.RoleKernel
-		if isOut(r, events.RoleKernel) {
+		if isOutput(r, events.RoleKernel) {
 			a.handle, a.target = events.RoleKernel, events.RoleFunc
 		}
-	case has(events.RoleFunc) && has(events.RoleParent) && isOut(r, events.RoleFunc):
+	case has(events.RoleFunc) && has(events.RoleParent) && isOutput(r, events.RoleFunc):
 		a.kind, a.target = kindAlias, events.RoleParent
 	}
 	return a
 }
 
-// isOut reports whether the function stores the value of a role.
-func isOut(r *events.Row, role events.Role) bool {
+// isOutput reports whether the function stores the value of a role.
+func isOutput(r *events.Row, role events.Role) bool {
 	for _, k := range r.Keep {
 		if is, expr := events.SplitRole(k); is == role {
 			return strings.HasPrefix(expr, "*")

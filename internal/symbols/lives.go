@@ -151,11 +151,11 @@ func (n *Names) end(pid uint32, at int64) {
 	if len(n.order) >= maxEnded {
 		n.forget(n.order[0])
 	}
-	gone := newProcess(pid, at)
-	gone.names, gone.whys = p.names, p.whys
+	ended := newProcess(pid, at)
+	ended.names, ended.whys = p.names, p.whys
 	if p.wait > 0 { // answers may still come
-		gone.wait, gone.funcs = p.wait, p.funcs
+		ended.wait, ended.funcs = p.wait, p.funcs
 	}
-	n.ended[pid] = gone
+	n.ended[pid] = ended
 	n.order = append(n.order, pid)
 }

@@ -58,7 +58,7 @@ func (n *Names) Batch(texts []events.Text, lives []tick.ProcEvent, functions []e
 		}
 	}
 	for i := range functions {
-		n.told(&functions[i])
+		n.addRecorded(&functions[i])
 	}
 	n.answers()
 	for i := range calls {
@@ -67,13 +67,13 @@ func (n *Names) Batch(texts []events.Text, lives []tick.ProcEvent, functions []e
 			n.call(c, a)
 		}
 	}
-	n.ask()
+	n.request()
 	return n.found
 }
 
-func (n *Names) ask() {
+func (n *Names) request() {
 	if len(n.out) > 0 {
-		n.refuse(n.work.ask(n.out))
+		n.refuse(n.work.enqueue(n.out))
 		clear(n.out)
 		n.out = n.out[:0]
 	}
@@ -88,7 +88,7 @@ func (n *Names) Settle(ctx context.Context) []events.Function {
 		if len(n.out) == 0 {
 			break
 		}
-		n.ask() // an answer may lead to another request
+		n.request() // an answer may lead to another request
 	}
 	return n.found
 }
@@ -177,7 +177,7 @@ func (n *Names) unload(p *process, owner uint64, at int64) {
 // launch counts a launch, and resolves its function if necessary.
 func (n *Names) launch(p *process, c *events.Call, a action) {
 	if a.kind == kindSeveral {
-		count(p.tallyOf(answer{why: events.NoNameSeveral}), c)
+		count(p.tally(answer{reason: events.NoNameSeveral}), c)
 		return
 	}
 	handle, _ := c.Value(a.handle)
@@ -185,7 +185,7 @@ func (n *Names) launch(p *process, c *events.Call, a action) {
 	if f == nil || p.at != handle {
 		if f = p.funcs[handle]; f == nil {
 			if len(p.funcs) >= maxFuncs {
-				count(p.tallyOf(answer{why: events.NoNameFull}), c)
+				count(p.tally(answer{reason: events.NoNameFull}), c)
 				return
 			}
 			f = &function{tally: &tally{}}
@@ -235,7 +235,7 @@ func (n *Names) resolve(p *process, handle uint64, f *function, seen int64) {
 	case known && r.name != 0:
 		n.settle(p, handle, f, answer{name: r.name})
 	case known && r.alias, known && r.value == 0:
-		n.settle(p, handle, f, answer{why: events.NoNameUnread})
+		n.settle(p, handle, f, answer{reason: events.NoNameUnread})
 	case known:
 		n.out = append(n.out, request{p: p, handle: handle, named: named, at: r.value, seen: seen})
 	default:
@@ -249,23 +249,23 @@ func (n *Names) settle(p *process, handle uint64, f *function, a answer) {
 		p.wait--
 		f.state = stateKnown
 	}
-	f.told = a
-	t := p.tallyOf(a)
+	f.reported = a
+	t := p.tally(a)
 	t.add(f.tally)
 	f.tally = t
-	n.found = append(n.found, events.Function{Time: f.since, Handle: handle, Name: n.words.text(a.name), PID: p.pid, Why: a.why})
+	n.found = append(n.found, events.Function{Time: f.since, Handle: handle, Name: n.words.text(a.name), PID: p.pid, Why: a.reason})
 }
 
-// told adds a recorded function. It may come before or after the handle's first launch.
-func (n *Names) told(f *events.Function) {
+// addRecorded adds a recorded function. It may come before or after the handle's first launch.
+func (n *Names) addRecorded(f *events.Function) {
 	if n.work != nil {
 		return
 	}
 	p := n.process(f.PID, f.Time)
-	a := answer{why: f.Why}
+	a := answer{reason: f.Why}
 	if f.Why == 0 {
 		if a.name = n.words.id(f.Name); a.name == 0 {
-			a.why = events.NoNameFull
+			a.reason = events.NoNameFull
 		}
 	}
 	x := p.funcs[f.Handle]
@@ -277,7 +277,7 @@ func (n *Names) told(f *events.Function) {
 		p.funcs[f.Handle] = x
 	case x.state == stateWaiting:
 		p.wait--
-	case x.told != a || len(x.next) > 0: // calls from before may still come
+	case x.reported != a || len(x.next) > 0: // calls from before may still come
 		x.next = append(x.next, meaning{f.Time, a})
 		return
 	default:
@@ -291,8 +291,8 @@ func (p *process) mean(f *function, m meaning) {
 	if f.state == stateKnown { // the earlier counts are another function's
 		f.tally = &tally{}
 	}
-	f.state, f.told, f.since = stateKnown, m.answer, m.since
-	t := p.tallyOf(m.answer)
+	f.state, f.reported, f.since = stateKnown, m.answer, m.since
+	t := p.tally(m.answer)
 	t.add(f.tally)
 	f.tally = t
 }

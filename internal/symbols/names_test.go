@@ -213,7 +213,7 @@ func TestNames(t *testing.T) {
 			for i := range tt.batches {
 				for _, c := range tt.batches[i].Calls {
 					if Launches(&c) {
-						f, ok := table.Of(&c)
+						f, ok := table.Lookup(&c)
 						if !ok {
 							t.Errorf("nothing was told of the launch at %d", c.Start)
 						}

@@ -39,11 +39,11 @@ type pastReg struct {
 
 // function is a launched handle.
 type function struct {
-	tally *tally // counts its launches
-	since int64  // time from which the reported function is valid
-	told  answer
-	state state
-	next  []meaning // later meanings, recorded ahead of their calls
+	tally    *tally // counts its launches
+	since    int64  // time from which the reported function is valid
+	reported answer
+	state    state
+	next     []meaning // later meanings, recorded ahead of their calls
 }
 
 // meaning is what a handle means from a time on.
@@ -61,8 +61,8 @@ const (
 
 // answer is a name or a reason.
 type answer struct {
-	name nameID
-	why  events.NoName
+	name   nameID
+	reason events.NoName
 }
 
 // tally counts launches of one function, or those without a name by reason.
@@ -111,7 +111,7 @@ func (p *process) find(handle uint64) (r reg, known bool) {
 	}
 	at := p.since
 	for q := p.parent; q != nil; q = q.parent {
-		if r, known = q.was(handle, at); known {
+		if r, known = q.registration(handle, at); known {
 			r.since = max(r.since, p.since)
 			return r, true
 		}
@@ -120,8 +120,8 @@ func (p *process) find(handle uint64) (r reg, known bool) {
 	return reg{}, false
 }
 
-// was returns the registration of a handle at a time.
-func (p *process) was(handle uint64, at int64) (reg, bool) {
+// registration returns the registration of a handle at a time.
+func (p *process) registration(handle uint64, at int64) (reg, bool) {
 	if r, ok := p.regs[handle]; ok && r.since <= at {
 		return r, true
 	}
@@ -148,12 +148,12 @@ func (p *process) forget(handle uint64) {
 	p.last = nil
 }
 
-// tallyOf returns the tally for launches with an answer.
-func (p *process) tallyOf(a answer) *tally {
+// tally returns the tally for launches with an answer.
+func (p *process) tally(a answer) *tally {
 	if a.name != 0 {
 		return entry(p.names, a.name)
 	}
-	return entry(p.whys, a.why)
+	return entry(p.whys, a.reason)
 }
 
 func entry[K comparable](m map[K]*tally, k K) *tally {

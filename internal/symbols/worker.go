@@ -72,8 +72,8 @@ func (w *worker) close() {
 	<-w.done
 }
 
-// ask queues requests, and returns those that do not fit.
-func (w *worker) ask(list []request) (refused []request) {
+// enqueue queues requests, and returns those that do not fit.
+func (w *worker) enqueue(list []request) (refused []request) {
 	w.mu.Lock()
 	n := min(len(list), max(maxRequests-w.pending, 0))
 	w.in = append(w.in, list[:n]...)
@@ -156,11 +156,11 @@ func (w *worker) answer(list []request) {
 	for i := range list {
 		at[i] = list[i].at
 	}
-	ask := w.r.Strings
+	read := w.r.Strings
 	if list[0].symbol {
-		ask = w.r.Symbols
+		read = w.r.Symbols
 	}
-	names, err := ask(list[0].p.pid, list[0].seen, at)
+	names, err := read(list[0].p.pid, list[0].seen, at)
 	w.mu.Lock()
 	for i := range list {
 		r := result{request: list[i], err: err}
@@ -204,15 +204,15 @@ func (n *Names) answer(r *result) {
 	switch {
 	case id != 0:
 	case r.name != "":
-		a.why = events.NoNameFull
+		a.reason = events.NoNameFull
 	case errors.Is(r.err, ErrEnded):
-		a.why = events.NoNameEnded
+		a.reason = events.NoNameEnded
 	case !r.symbol:
-		a.why = events.NoNameUnread
+		a.reason = events.NoNameUnread
 	case r.p.full:
-		a.why = events.NoNameFull
+		a.reason = events.NoNameFull
 	default:
-		a.why = events.NoNameUnseen
+		a.reason = events.NoNameUnseen
 	}
 	if _, known := r.p.find(r.named); r.symbol && known && id == 0 { // the handle was registered meanwhile
 		n.resolve(r.p, r.handle, f, r.seen)
@@ -226,7 +226,7 @@ func (n *Names) refuse(list []request) {
 	for i := range list {
 		r := &list[i]
 		if f := r.p.funcs[r.handle]; f != nil && f.state == stateWaiting {
-			n.settle(r.p, r.handle, f, answer{why: events.NoNameFull})
+			n.settle(r.p, r.handle, f, answer{reason: events.NoNameFull})
 		}
 	}
 }

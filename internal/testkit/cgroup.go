@@ -74,7 +74,7 @@ func First(t testing.TB) {
 			t.Error(err)
 		}
 	})
-	Weigh(t, CgroupOf(t, os.Getpid()))
+	SetMaxWeight(t, CgroupOf(t, os.Getpid()))
 }
 
 // CgroupOf returns the directory of a process's control group.
@@ -93,8 +93,8 @@ func CgroupOf(t testing.TB, pid int) string {
 	return "/sys/fs/cgroup" + strings.TrimSpace(string(text[strings.LastIndex(string(text), ":")+1:]))
 }
 
-// Weigh gives a control group the maximum CPU weight.
-func Weigh(t testing.TB, dir string) {
+// SetMaxWeight gives a control group the maximum CPU weight.
+func SetMaxWeight(t testing.TB, dir string) {
 	t.Helper()
 	if os.WriteFile(filepath.Join(dir, "cpu.shares"), []byte("262144"), 0o644) == nil {
 		return

@@ -122,8 +122,8 @@ func (c *Child) wait() {
 // PID returns the process's number.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Say writes a line to the child's standard input.
-func (c *Child) Say(line string) {
+// Send writes a line to the child's standard input.
+func (c *Child) Send(line string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.stdin, line+"\n"); err != nil {
 		c.t.Fatalf("write to %s: %v", c.cmd, err)

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Glass is the screen of a terminal. It executes the control sequences that the programs here use
+// Screen is the screen of a terminal. It executes the control sequences that the programs here use
 // (ECMA-48, xterm). Its text shows any other sequence as a fault.
-type Glass struct {
+type Screen struct {
 	Width, Height int
 	Cooked        bool // a newline also returns to the left, as the kernel does in cooked mode
 
@@ -25,7 +25,7 @@ type Glass struct {
 }
 
 // Write implements [io.Writer].
-func (g *Glass) Write(p []byte) (int, error) {
+func (g *Screen) Write(p []byte) (int, error) {
 	s := append(g.rest, p...)
 	for len(s) > 0 {
 		n := g.next(s)
@@ -39,7 +39,7 @@ func (g *Glass) Write(p []byte) (int, error) {
 }
 
 // next executes the first element of s, and returns its length, 0 if it is incomplete.
-func (g *Glass) next(s []byte) int {
+func (g *Screen) next(s []byte) int {
 	switch s[0] {
 	case '\r':
 		g.col = 0
@@ -70,14 +70,14 @@ func (g *Glass) next(s []byte) int {
 	return n
 }
 
-func (g *Glass) down() {
+func (g *Screen) down() {
 	if g.row++; g.row >= g.Height {
 		g.fit()
 		g.rows, g.row = g.rows[1:], g.Height-1
 	}
 }
 
-func (g *Glass) put(r rune) {
+func (g *Screen) put(r rune) {
 	if g.col >= g.Width {
 		if g.nowrap {
 			g.col = g.Width - 1
@@ -96,13 +96,13 @@ func (g *Glass) put(r rune) {
 	g.col++
 }
 
-func (g *Glass) fit() {
+func (g *Screen) fit() {
 	for len(g.rows) <= g.row {
 		g.rows = append(g.rows, nil)
 	}
 }
 
-func (g *Glass) escape(arg string, what byte) {
+func (g *Screen) escape(arg string, what byte) {
 	g.fit()
 	n, _ := strconv.Atoi(arg)
 	line := g.rows[g.row]
@@ -142,7 +142,7 @@ func number(s string) int {
 	return max(n, 1)
 }
 
-func (g *Glass) swap() {
+func (g *Screen) swap() {
 	if g.other = !g.other; g.other {
 		g.main, g.at, g.rows = g.rows, [2]int{g.row, g.col}, nil
 		return
@@ -151,7 +151,7 @@ func (g *Glass) swap() {
 }
 
 // Resize changes the size, and cuts off what does not fit.
-func (g *Glass) Resize(width, height int) {
+func (g *Screen) Resize(width, height int) {
 	g.Width, g.Height = width, height
 	g.rows = g.rows[:min(len(g.rows), height)]
 	for i, l := range g.rows {
@@ -161,11 +161,11 @@ func (g *Glass) Resize(width, height int) {
 }
 
 // Other reports whether the alternate screen is shown, the cursor is hidden or lines do not wrap.
-func (g *Glass) Other() bool { return g.other || g.hidden || g.nowrap }
+func (g *Screen) Other() bool { return g.other || g.hidden || g.nowrap }
 
 // Text returns the visible text, without trailing spaces and trailing empty lines. It excludes a
 // frame that is incomplete.
-func (g *Glass) Text() string {
+func (g *Screen) Text() string {
 	if g.frame {
 		return g.shown
 	}

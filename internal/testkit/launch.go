@@ -22,7 +22,7 @@ func Launch(cmd *exec.Cmd) error {
 	launcher() <- func() { started <- cmd.Start() }
 	err := <-started
 	if err == nil && leads(cmd) {
-		keeper().say('+', cmd.Process.Pid)
+		keeper().send('+', cmd.Process.Pid)
 	}
 	return err
 }
@@ -31,7 +31,7 @@ func Launch(cmd *exec.Cmd) error {
 // reused.
 func Disown(cmd *exec.Cmd) {
 	if leads(cmd) {
-		keeper().say('-', cmd.Process.Pid)
+		keeper().send('-', cmd.Process.Pid)
 	}
 }
 
@@ -84,7 +84,7 @@ var keeper = sync.OnceValue(func() *groupKeeper {
 	return &groupKeeper{to: write}
 })
 
-func (k *groupKeeper) say(sign byte, group int) {
+func (k *groupKeeper) send(sign byte, group int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, err := fmt.Fprintf(k.to, "%c %d\n", sign, group); err != nil {

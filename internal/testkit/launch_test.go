@@ -72,12 +72,12 @@ func TestDisownedGroupIsLeftAlone(t *testing.T) {
 	group := strconv.Itoa(other.PID())
 	none := fmt.Sprintf("9%08d", other.PID()) // larger than any process number
 	for _, line := range []string{"+ " + none, "+ " + group, "- " + group} {
-		keep.Say(line)
+		keep.Send(line)
 	}
 	keep.CloseStdin()
 	if err := keep.Wait(); err != nil && !strings.Contains(err.Error(), "exit status 1") {
 		t.Fatal(err)
 	}
-	other.Say("alive")
+	other.Send("alive")
 	other.Line("alive")
 }

@@ -69,8 +69,8 @@ func (s *Sample) Number() float64 {
 	return math.NaN()
 }
 
-// Ask returns the result of an instant query. An error of Prometheus ends the test.
-func (p *Prometheus) Ask(query string) []Sample {
+// Query returns the result of an instant query. An error of Prometheus ends the test.
+func (p *Prometheus) Query(query string) []Sample {
 	p.t.Helper()
 	code, body := p.get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
 	var answer struct {
@@ -86,7 +86,7 @@ func (p *Prometheus) Ask(query string) []Sample {
 // One returns the only value of a query, NaN if it has none yet.
 func (p *Prometheus) One(query string) float64 {
 	p.t.Helper()
-	if s := p.Ask(query); len(s) == 1 {
+	if s := p.Query(query); len(s) == 1 {
 		return s[0].Number()
 	}
 	return math.NaN()

@@ -24,7 +24,7 @@ type Terminal struct {
 
 	mu    sync.Mutex
 	text  string
-	glass Glass
+	glass Screen
 	more  chan struct{} // has a value when there is more text
 	read  chan struct{} // closed at the end of the output
 }

@@ -118,7 +118,7 @@ func TestStart(t *testing.T) {
 	t.Run("child", func(t *testing.T) {
 		child = Start(t, exec.Command("sh", "-c", "sleep 1000 & echo pid $!; read a; echo got $a; echo err >&2; wait"))
 		child.Line("pid ")
-		child.Say("word")
+		child.Send("word")
 		if got, want := child.Line("got"), "got word"; got != want {
 			t.Errorf("got line %q, want %q", got, want)
 		}

@@ -157,8 +157,8 @@ const (
 func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 	sum := *b
 	sum.Threads = max(b.Threads, o.Threads)
-	for i, p := range sum.parts() {
-		*p += *o.parts()[i]
+	for i, p := range sum.sums() {
+		*p += *o.sums()[i]
 	}
 	sum.Steps += o.Steps
 	sum.RunnableBy = addShares(b.RunnableBy, o.RunnableBy, mostShares)
@@ -177,8 +177,8 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 // Since returns the account of the time since an earlier state. Its loop has no slow steps.
 func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	left := *b
-	for i, p := range left.parts() {
-		*p -= min(*was.parts()[i], *p)
+	for i, p := range left.sums() {
+		*p -= min(*was.sums()[i], *p)
 	}
 	left.Steps -= min(was.Steps, left.Steps)
 	left.RunnableBy, left.BlockedOn = lessShares(b.RunnableBy, was.RunnableBy), lessShares(b.BlockedOn, was.BlockedOn)
@@ -191,8 +191,8 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	return left
 }
 
-// parts returns the sums of an account that can be added.
-func (b *Breakdown) parts() [10]*uint64 {
+// sums returns the sums of an account that can be added.
+func (b *Breakdown) sums() [10]*uint64 {
 	return [...]*uint64{&b.Elapsed, &b.GPUWait, &b.CallCPU, &b.GapCPU, &b.Runnable, &b.Throttled, &b.Blocked, &b.Critical, &b.CriticalMin, &b.CriticalMax}
 }
 
@@ -207,7 +207,7 @@ func addThreads(a, b []ThreadTime) []ThreadTime {
 		}
 		out[j] = out[j].Plus(&b[i])
 	}
-	return FewThreads(out)
+	return LimitThreads(out)
 }
 
 // lessThreads returns the growth of each thread. The last entry has the rest of the growth,
@@ -273,9 +273,9 @@ func (t *ThreadTime) Plus(o *ThreadTime) ThreadTime {
 // Busy returns the time that a thread spent in calls.
 func (t *ThreadTime) Busy() uint64 { return t.In[InGPUWaits].Total() + t.In[InCalls].Total() }
 
-// FewThreads sorts threads, longest time in calls first, and merges those over the limit into one
+// LimitThreads sorts threads, longest time in calls first, and merges those over the limit into one
 // without a TID.
-func FewThreads(all []ThreadTime) []ThreadTime {
+func LimitThreads(all []ThreadTime) []ThreadTime {
 	slices.SortStableFunc(all, func(a, b ThreadTime) int {
 		rest := func(t *ThreadTime) int { return min(1, int(t.TID)) } // the one without a TID last
 		return cmp.Or(cmp.Compare(rest(&b), rest(&a)), cmp.Compare(b.Busy(), a.Busy()), cmp.Compare(a.TID, b.TID))

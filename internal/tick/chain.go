@@ -90,8 +90,8 @@ type Chain struct {
 	NotIt    []string  // checked causes that did not grow, in words
 }
 
-// Untold are kinds of causes that cannot be fully reported while a shedding level is active.
-type Untold struct {
+// BlindSpot are kinds of causes that cannot be fully reported while a shedding level is active.
+type BlindSpot struct {
 	Step         string    // level of govern.Steps
 	Without      string    // missing inputs, in words
 	Rules        []string  // in the order of causal.Rules

@@ -23,18 +23,18 @@ func (k EpisodeKind) String() string {
 	return "?"
 }
 
-// EpisodeWhy is the reason of an update or an end.
-type EpisodeWhy string
+// EpisodeReason is the reason of an update or an end.
+type EpisodeReason string
 
 // The reasons of updates and of ends.
 const (
-	WhySeverity EpisodeWhy = "severity"      // severity rose since the last report
-	WhyLost     EpisodeWhy = "lost"          // cost doubled since the last report
-	WhyCulprit  EpisodeWhy = "culprit"       // another culprit took most
-	WhyOver     EpisodeWhy = "over"          // no more loss for a while
-	WhyExit     EpisodeWhy = "process-ended" // the victim ended
-	WhyFinal    EpisodeWhy = "trace-ended"
-	WhySilenced EpisodeWhy = "silenced"
+	ReasonSeverity EpisodeReason = "severity"      // severity rose since the last report
+	ReasonLost     EpisodeReason = "lost"          // cost doubled since the last report
+	ReasonCulprit  EpisodeReason = "culprit"       // another culprit took most
+	ReasonOver     EpisodeReason = "over"          // no more loss for a while
+	ReasonExit     EpisodeReason = "process-ended" // the victim ended
+	ReasonFinal    EpisodeReason = "trace-ended"
+	ReasonSilenced EpisodeReason = "silenced"
 )
 
 // Episode is an event in the life of a chain. An episode lasts from the time when the chain costs
@@ -43,7 +43,7 @@ const (
 type Episode struct {
 	Kind EpisodeKind
 	ID   string // chain ID, and the number of the tick in which the episode began
-	Why  EpisodeWhy
+	Why  EpisodeReason
 	// Severity is the highest so far. From and To are the first and the last slow step of the
 	// episode. Lost is its total cost, however long it is; the chain's own figures cover the last
 	// minute.
@@ -54,20 +54,20 @@ type Episode struct {
 	Chain    Chain
 }
 
-// HiddenWhy is why a chain is not shown.
-type HiddenWhy string
+// HiddenReason is why a chain is not shown.
+type HiddenReason string
 
 // The reasons.
 const (
-	HiddenSilenced HiddenWhy = "silenced"
-	HiddenRule     HiddenWhy = "rules-off"
-	HiddenSeverity HiddenWhy = "min-severity"
+	HiddenSilenced HiddenReason = "silenced"
+	HiddenRule     HiddenReason = "rules-off"
+	HiddenSeverity HiddenReason = "min-severity"
 )
 
 // Hidden is a chain that was found but is not in the tick's chains, because the user hid it.
 type Hidden struct {
 	Chain   Chain
-	Why     HiddenWhy
+	Why     HiddenReason
 	Silence Silence // HiddenSilenced: the silence
 }
 

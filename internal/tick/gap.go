@@ -102,19 +102,19 @@ type Gaps map[uint32]*Gap
 // Add takes in the gap before a call.
 func (g Gaps) Add(c *events.Call) {
 	if c.Flags&(events.CallNested|events.CallUnmeasured) == 0 {
-		g.Of(c.PID).Add(c)
+		g.Process(c.PID).Add(c)
 	}
 }
 
 // Merge adds o.
 func (g Gaps) Merge(o Gaps) {
 	for pid, x := range o {
-		g.Of(pid).Merge(x)
+		g.Process(pid).Merge(x)
 	}
 }
 
-// Of returns the gap of a process, which may be empty.
-func (g Gaps) Of(pid uint32) *Gap {
+// Process returns the gap of a process, which may be empty.
+func (g Gaps) Process(pid uint32) *Gap {
 	x := g[pid]
 	if x == nil {
 		x = &Gap{}

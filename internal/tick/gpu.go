@@ -126,12 +126,12 @@ func (x *Xid) Device() string {
 	return s
 }
 
-// Say sets the message, the process that it names, and the fault that caused this one:
+// SetMessage sets the message, the process that it names, and the fault that caused this one:
 //
 //	pid=1234, name=python3, Ch 00000008
 //	pid='<unknown>', name=<unknown>, Ch 0000001a
 //	pid=1234, name=python3, Ch 00000001 caused by previous Xid 149
-func (x *Xid) Say(msg string) {
+func (x *Xid) SetMessage(msg string) {
 	x.Msg = strings.TrimSpace(msg)
 	if at := strings.LastIndex(x.Msg, causedBy); at >= 0 {
 		if n, err := strconv.ParseUint(x.Msg[at+len(causedBy):], 10, 32); err == nil {

@@ -33,7 +33,7 @@ type Missing struct {
 	Lives bool
 	TID   uint32
 	Open  OpenCall // Op 0: in no call
-	Now   Doing
+	Now   ThreadState
 	At    string
 }
 
@@ -47,8 +47,8 @@ type Ending struct {
 	Exec   bool   // it runs another program now
 }
 
-// Late is a time in which all known ranks of a communicator but one had entered a collective.
-type Late struct {
+// Straggler is a time in which all known ranks of a communicator but one had entered a collective.
+type Straggler struct {
 	Comm     uint64 // ID of the communicator
 	From, To int64  // Unix ns: when the last of the others entered it, and when this one did
 	Rank     Rank

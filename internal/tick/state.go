@@ -60,12 +60,12 @@ type Inexact uint8
 
 // The reasons.
 const (
-	InexactLate       Inexact = 1 << iota // calls before the attach were not seen
-	InexactLost                           // calls have no records: thinned, lost, or removed
-	InexactUnmeasured                     // returns were not watched: the results are unknown
-	InexactUnread                         // arguments could not be read
-	InexactFull                           // too many allocations for the table
-	inexacts          = 5
+	InexactAttachedLate Inexact = 1 << iota // calls before the attach were not seen
+	InexactLost                             // calls have no records: thinned, lost, or removed
+	InexactUnmeasured                       // returns were not watched: the results are unknown
+	InexactUnread                           // arguments could not be read
+	InexactFull                             // too many allocations for the table
+	inexacts            = 5
 )
 
 var inexactNames = [inexacts]string{"attached-late", "records-lost", "entry-only", "arguments-unread", "table-full"}

@@ -40,12 +40,12 @@ type Thread struct {
 	Between  Times
 	// Sync is the part of InCalls in calls that wait for the GPU (events.ClassSync).
 	Sync Times
-	Now  Doing
+	Now  ThreadState
 	Open []OpenCall // calls that have not returned, outermost first
 }
 
-// Doing is the current activity of a thread.
-type Doing struct {
+// ThreadState is the current activity of a thread.
+type ThreadState struct {
 	State   events.WaitState // 0: on a CPU
 	Reason  events.Reason    // WaitBlocked
 	Syscall events.Syscall   // WaitBlocked

@@ -236,14 +236,14 @@ type Tick struct {
 	Hidden   []Hidden
 	// Untold are causes that cannot be fully reported because an input is shed, or was in the last
 	// minute: ordered by time.
-	Untold []Untold
+	Untold []BlindSpot
 	// States is derived from the calls of each process, by PID.
 	States []State
 	// RollCalls are the collectives with missing ranks.
 	RollCalls []RollCall
 	// Lates are the times when ranks were waited for, in collectives that all ranks have entered
 	// since the last tick, by communicator and time.
-	Lates []Late
+	Lates []Straggler
 	// Launches has the launched functions, by process.
 	Launches []Launches
 	// Xids are the faults reported by GPUs, in order of arrival, each in one tick. GPUs is the
@@ -281,18 +281,18 @@ type Sink interface {
 	Close() error
 }
 
-// Told returns the PIDs of the processes in the tick: those listed, with calls, or with results
+// PIDs returns the PIDs of the processes in the tick: those listed, with calls, or with results
 // derived from calls.
-func (t *Tick) Told() map[uint32]bool {
-	told := make(map[uint32]bool, len(t.Processes))
+func (t *Tick) PIDs() map[uint32]bool {
+	pids := make(map[uint32]bool, len(t.Processes))
 	for i := range t.Processes {
-		told[t.Processes[i].PID] = true
+		pids[t.Processes[i].PID] = true
 	}
 	for i := range t.Ops {
-		told[t.Ops[i].PID] = true
+		pids[t.Ops[i].PID] = true
 	}
 	for i := range t.States {
-		told[t.States[i].PID] = true
+		pids[t.States[i].PID] = true
 	}
-	return told
+	return pids
 }

@@ -17,7 +17,7 @@ type comm struct {
 // comms has the communicators of a process.
 type comms struct {
 	all     map[uint64]*comm
-	gone    []tick.Comm // latest communicators whose handle was reused
+	ended   []tick.Comm // latest communicators whose handle was reused
 	dropped int
 	entered []tick.Entry
 }
@@ -36,11 +36,11 @@ func (p *process) comm(handle uint64, fresh bool) *comm {
 		return nil
 	}
 	if x != nil {
-		if len(k.gone) >= maxListed {
-			k.gone = append(k.gone[:0], k.gone[1:]...)
+		if len(k.ended) >= maxListed {
+			k.ended = append(k.ended[:0], k.ended[1:]...)
 			k.dropped++
 		}
-		k.gone = append(k.gone, x.Comm)
+		k.ended = append(k.ended, x.Comm)
 	}
 	x = &comm{Comm: tick.Comm{Number: p.number(), Handle: handle, Rank: -1}}
 	k.all[handle] = x
@@ -174,7 +174,7 @@ func group(_ *process, th *thread, _ *events.Call, e *effect) {
 }
 
 func (k *comms) list() tick.List[tick.Comm] {
-	out := append(make([]tick.Comm, 0, len(k.all)+len(k.gone)), k.gone...)
+	out := append(make([]tick.Comm, 0, len(k.all)+len(k.ended)), k.ended...)
 	for _, x := range k.all {
 		out = append(out, x.Comm)
 	}

@@ -98,7 +98,7 @@ func (p *process) hostKind(at uint64, known bool) tick.HostKind {
 
 // complete reports whether every held allocation is known by its addresses.
 func (p *process) complete() bool {
-	return !p.late && p.memory.inexact == 0 && p.memory.ranges.lack == 0
+	return !p.missedCalls && p.memory.inexact == 0 && p.memory.ranges.lack == 0
 }
 
 // failure is an operation with an error code.

@@ -21,8 +21,8 @@ type thread struct {
 // maxStack bounds a thread's stack of contexts.
 const maxStack = 64
 
-// of returns the state of a thread. A thread beyond the limit has an empty state.
-func (p *process) of(tid uint32) *thread {
+// threadState returns the state of a thread. A thread beyond the limit has an empty state.
+func (p *process) threadState(tid uint32) *thread {
 	if p.thread != nil && p.tid == tid {
 		return p.thread
 	}
@@ -42,7 +42,7 @@ func (p *process) of(tid uint32) *thread {
 // initial returns the device of a thread that has chosen none: the first one, as in the runtime. It
 // is unknown if earlier calls were not seen.
 func (p *process) initial() int16 {
-	if p.late {
+	if p.missedCalls {
 		return 0
 	}
 	return 1

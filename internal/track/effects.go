@@ -20,7 +20,7 @@ const (
 // effect is what calls of an operation do to the state.
 type effect struct {
 	do      func(*process, *thread, *events.Call, *effect)
-	is      verb
+	verb    verb
 	kind    tick.MemoryKind
 	state   tick.CommState
 	depth   int  // of groups: +1, -1
@@ -40,13 +40,13 @@ func (e *effect) role() events.Role {
 
 // classes are the effects of operations without their own.
 var classes = map[events.Class]effect{
-	events.ClassLaunch:     {do: launch, is: launches},
-	events.ClassMalloc:     {do: allocate, is: allocates, counted: true},
-	events.ClassFree:       {do: release, is: frees, counted: true},
-	events.ClassMemcpy:     {do: memcpy, is: copies},
+	events.ClassLaunch:     {do: launch, verb: launches},
+	events.ClassMalloc:     {do: allocate, verb: allocates, counted: true},
+	events.ClassFree:       {do: release, verb: frees, counted: true},
+	events.ClassMemcpy:     {do: memcpy, verb: copies},
 	events.ClassSync:       {do: wait},
 	events.ClassQuery:      {do: wait},
-	events.ClassCollective: {do: collective, is: meets},
+	events.ClassCollective: {do: collective, verb: meets},
 }
 
 // kinds are the kinds of memory other than plain device memory, with their allocating and freeing
@@ -68,11 +68,11 @@ var named = []struct {
 	effect
 	names []string
 }{
-	{effect{do: allocate, is: allocates, loose: true, counted: true}, []string{"cudaMalloc3D"}},
+	{effect{do: allocate, verb: allocates, loose: true, counted: true}, []string{"cudaMalloc3D"}},
 	{effect{do: retain}, []string{"cuMemRetainAllocationHandle"}},
 	{effect{do: mapMemory, counted: true}, []string{"cuMemMap"}},
 	{effect{do: unmapMemory, counted: true}, []string{"cuMemUnmap"}},
-	{effect{do: memcpy, is: copies, peer: true}, []string{"cudaMemcpyPeer", "cudaMemcpyPeerAsync", "cuMemcpyPeer", "cuMemcpyPeerAsync"}},
+	{effect{do: memcpy, verb: copies, peer: true}, []string{"cudaMemcpyPeer", "cudaMemcpyPeerAsync", "cuMemcpyPeer", "cuMemcpyPeerAsync"}},
 
 	{effect{do: choose}, []string{"cudaSetDevice"}},
 	{effect{do: identify}, []string{"cuDeviceGetUuid"}},
@@ -103,7 +103,7 @@ var named = []struct {
 	{effect{do: endComm, state: tick.CommFinalized}, []string{"ncclCommFinalize"}},
 	{effect{do: endComm, state: tick.CommDestroyed}, []string{"ncclCommDestroy"}},
 	{effect{do: endComm, state: tick.CommAborted}, []string{"ncclCommAbort"}},
-	{effect{do: collective, is: meets, pair: true}, []string{"ncclSend", "ncclRecv", "ncclPutSignal", "ncclSignal", "ncclWaitSignal"}},
+	{effect{do: collective, verb: meets, pair: true}, []string{"ncclSend", "ncclRecv", "ncclPutSignal", "ncclSignal", "ncclWaitSignal"}},
 	{effect{do: group, depth: 1}, []string{"ncclGroupStart"}},
 	{effect{do: group, depth: -1}, []string{"ncclGroupEnd"}},
 }
@@ -126,8 +126,8 @@ func init() {
 		}
 	}
 	for _, k := range kinds {
-		set(k.alloc, effect{do: allocate, is: allocates, kind: k.kind, counted: true})
-		set(k.free, effect{do: release, is: frees, kind: k.kind, counted: true})
+		set(k.alloc, effect{do: allocate, verb: allocates, kind: k.kind, counted: true})
+		set(k.free, effect{do: release, verb: frees, kind: k.kind, counted: true})
 	}
 	for _, n := range named {
 		set(n.names, n.effect)
@@ -148,7 +148,7 @@ func inside(c *events.Call, is verb) bool {
 		return false
 	}
 	e := effectOf(c.Parent)
-	return e != nil && e.is == is && !e.loose
+	return e != nil && e.verb == is && !e.loose
 }
 
 // nested reports whether a call was made by another traced call in the catalog.
@@ -168,11 +168,11 @@ func rowsNamed(name string) (out []events.Op) {
 // enter.
 func Meets(o events.Op) bool {
 	e := effectOf(o)
-	return e != nil && e.is == meets && !e.pair
+	return e != nil && e.verb == meets && !e.pair
 }
 
 // Pairs reports whether an operation is one of a communicator that not all of its ranks enter.
 func Pairs(o events.Op) bool {
 	e := effectOf(o)
-	return e != nil && e.is == meets && e.pair
+	return e != nil && e.verb == meets && e.pair
 }

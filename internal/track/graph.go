@@ -11,7 +11,7 @@ import (
 type graphs struct {
 	execs    map[uint64]*tick.Graph
 	captured map[uint64]*tick.Graph // by graph handle, until they are destroyed
-	gone     []tick.Graph           // latest graphs that were destroyed, or failed to be captured
+	ended    []tick.Graph           // latest graphs that were destroyed, or failed to be captured
 	dropped  int                    // of gone, beyond the limit
 	at       uint64
 	last     *tick.Graph // graph of handle at
@@ -170,15 +170,15 @@ func dropGraph(p *process, _ *thread, c *events.Call, _ *effect) {
 
 // end keeps the latest of the graphs that are gone.
 func (g *graphs) end(x tick.Graph) {
-	if len(g.gone) >= maxListed {
-		g.gone = append(g.gone[:0], g.gone[1:]...)
+	if len(g.ended) >= maxListed {
+		g.ended = append(g.ended[:0], g.ended[1:]...)
 		g.dropped++
 	}
-	g.gone = append(g.gone, x)
+	g.ended = append(g.ended, x)
 }
 
 func (g *graphs) list() tick.List[tick.Graph] {
-	out := append(make([]tick.Graph, 0, len(g.execs)+len(g.captured)+len(g.gone)), g.gone...)
+	out := append(make([]tick.Graph, 0, len(g.execs)+len(g.captured)+len(g.ended)), g.ended...)
 	for _, x := range g.execs {
 		out = append(out, *x)
 	}

@@ -33,17 +33,17 @@ type place struct {
 
 // memory is the ledger of a process.
 type memory struct {
-	tick.Memory // only the sums
-	inexact     tick.Inexact
-	live        map[place]allocation
-	maps        map[uint64]mapping
-	ranges      ranges
-	freed       map[place]struct{} // addresses freed and not allocated again
-	fifo        []place            // the latest of freed, in order
-	fifoAt      int
-	owed        int // pending frees of allocations whose address was reused
-	kinds       map[kindKey]*tick.Held
-	growth      growth
+	tick.Memory  // only the sums
+	inexact      tick.Inexact
+	live         map[place]allocation
+	maps         map[uint64]mapping
+	ranges       ranges
+	freed        map[place]struct{} // addresses freed and not allocated again
+	fifo         []place            // the latest of freed, in order
+	fifoAt       int
+	pendingFrees int // pending frees of allocations whose address was reused
+	kinds        map[kindKey]*tick.Held
+	growth       growth
 }
 
 type kindKey struct {
@@ -112,14 +112,14 @@ func (m *memory) add(p *process, at place, a allocation) {
 	m.Allocs++
 	if old, ok := m.live[at]; ok { // its free has not arrived yet
 		m.drop(p, at, old)
-		m.owed++
-	} else if p.all.held >= maxAllocations {
+		m.pendingFrees++
+	} else if p.all.allocations >= maxAllocations {
 		m.Untracked++
 		m.inexact |= tick.InexactFull
 		return
 	}
 	m.live[at] = a
-	p.all.held++
+	p.all.allocations++
 	delete(m.freed, at)
 	if a.ranged(at) {
 		m.ranges.insert(at.at, a.bytes, a.kind.Host())
@@ -157,7 +157,7 @@ func shrink(h *tick.Held, a *allocation) {
 // drop removes an allocation.
 func (m *memory) drop(p *process, at place, a allocation) {
 	delete(m.live, at)
-	p.all.held--
+	p.all.allocations--
 	if a.ranged(at) {
 		m.ranges.remove(at.at)
 	}
@@ -197,9 +197,9 @@ func release(p *process, th *thread, c *events.Call, e *effect) {
 		} else if !held {
 			m.UnknownFrees++
 		}
-	case held && c.Start < a.end, !held && before && m.owed > 0: // of an earlier allocation at this address
+	case held && c.Start < a.end, !held && before && m.pendingFrees > 0: // of an earlier allocation at this address
 		m.Frees++
-		m.owed -= min(m.owed, 1)
+		m.pendingFrees -= min(m.pendingFrees, 1)
 	case held && at.handle && a.refs > 1:
 		a.refs-- // it is mapped
 		m.live[at] = a
@@ -246,13 +246,13 @@ func mapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 		return
 	}
 	a, held := m.live[place{h, true}]
-	if _, again := m.maps[at]; !held || again || p.all.held >= maxAllocations {
+	if _, again := m.maps[at]; !held || again || p.all.allocations >= maxAllocations {
 		return // unknown memory
 	}
 	a.refs++
 	m.live[place{h, true}] = a
 	m.maps[at] = mapping{h, size}
-	p.all.held++
+	p.all.allocations++
 	m.ranges.insert(at, size, false)
 }
 
@@ -270,7 +270,7 @@ func unmapMemory(p *process, _ *thread, c *events.Call, _ *effect) {
 			return
 		}
 		delete(m.maps, at)
-		p.all.held--
+		p.all.allocations--
 		m.ranges.remove(at)
 		k := place{x.handle, true}
 		if a, held := m.live[k]; held {
@@ -296,7 +296,7 @@ func (m *memory) freeAll(p *process, device int16) {
 		}
 	}
 	if device == 0 {
-		p.all.held -= len(m.maps)
+		p.all.allocations -= len(m.maps)
 		clear(m.maps)
 		m.ranges = ranges{}
 	}

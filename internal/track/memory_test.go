@@ -104,8 +104,8 @@ func TestMemory(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
-			if b.tr.held != len(b.tr.procs[1].memory.live) {
-				t.Errorf("%d allocations are counted, %d are held", b.tr.held, len(b.tr.procs[1].memory.live))
+			if b.tr.allocations != len(b.tr.procs[1].memory.live) {
+				t.Errorf("%d allocations are counted, %d are held", b.tr.allocations, len(b.tr.procs[1].memory.live))
 			}
 		})
 	}
@@ -185,9 +185,9 @@ func TestLate(t *testing.T) {
 	}{
 		{"held until the probes were there", gated, 0},
 		{"the library was probed already", shared, 0},
-		{"found at work", found, tick.InexactLate},
-		{"probed after it was mapped", at(2), tick.InexactLate},
-		{"not attached", tick.Process{PID: 2}, tick.InexactLate},
+		{"found at work", found, tick.InexactAttachedLate},
+		{"probed after it was mapped", at(2), tick.InexactAttachedLate},
+		{"not attached", tick.Process{PID: 2}, tick.InexactAttachedLate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)

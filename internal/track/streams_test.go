@@ -110,8 +110,8 @@ func TestPhysicalMemory(t *testing.T) {
 	want("both unmapped at once", 0, 1)
 	b.call("cuMemRelease", with{events.RoleHandle: 77})
 	want("another process's", 0, 1)
-	if b.tr.held != 0 {
-		t.Errorf("%d are still counted", b.tr.held)
+	if b.tr.allocations != 0 {
+		t.Errorf("%d are still counted", b.tr.allocations)
 	}
 }
 

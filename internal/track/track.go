@@ -23,11 +23,11 @@ const (
 
 // Tracker keeps the state of processes. It is not safe for concurrent use.
 type Tracker struct {
-	procs map[uint32]*process
-	last  *process
-	held  int    // allocations of all processes
-	count uint64 // numbered streams, graphs and communicators
-	ticks uint64
+	procs       map[uint32]*process
+	last        *process
+	allocations int    // allocations of all processes
+	count       uint64 // numbered streams, graphs and communicators
+	ticks       uint64
 }
 
 // New returns an empty tracker.
@@ -35,14 +35,14 @@ func New() *Tracker { return &Tracker{procs: map[uint32]*process{}} }
 
 // process is the state of one process.
 type process struct {
-	pid    uint32
-	all    *Tracker
-	born   int64  // Unix ns: fork or exec; 0: not seen
-	execed int64  // Unix ns: exec; 0: not seen
-	call0  int64  // Unix ns: start of its first call; 0: none yet
-	ended  int64  // Unix ns; 0: still running
-	over   uint64 // tick
-	late   bool   // calls may have been made before its probes were in place
+	pid         uint32
+	all         *Tracker
+	born        int64  // Unix ns: fork or exec; 0: not seen
+	execed      int64  // Unix ns: exec; 0: not seen
+	call0       int64  // Unix ns: start of its first call; 0: none yet
+	ended       int64  // Unix ns; 0: still running
+	over        uint64 // tick
+	missedCalls bool   // calls may have been made before its probes were in place
 
 	memory   memory
 	threads  map[uint32]*thread
@@ -81,7 +81,7 @@ func (t *Tracker) process(pid uint32) *process {
 }
 
 func (t *Tracker) fresh(pid uint32) *process {
-	p := &process{pid: pid, all: t, late: true, threads: map[uint32]*thread{}, contexts: map[uint64]int16{},
+	p := &process{pid: pid, all: t, missedCalls: true, threads: map[uint32]*thread{}, contexts: map[uint64]int16{},
 		errors: map[failure]*tick.CallError{}, records: map[events.Op]*seen{}}
 	p.memory.reset()
 	p.streams.reset()
@@ -158,7 +158,7 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 			p.records = records
 		}
 	}
-	p.born, p.late = e.Time, false // its calls may have come before this
+	p.born, p.missedCalls = e.Time, false // its calls may have come before this
 	if e.Kind == tick.ProcExeced {
 		p.execed = e.Time
 	}
@@ -172,7 +172,7 @@ func (p *process) number() uint64 {
 }
 
 func (t *Tracker) forget(p *process) {
-	t.held -= p.memory.entries()
+	t.allocations -= p.memory.entries()
 	delete(t.procs, p.pid)
 	if t.last == p {
 		t.last = nil
@@ -191,7 +191,7 @@ func (p *process) call(c *events.Call) {
 	if p.call0 == 0 {
 		p.call0 = c.Start
 	}
-	th := p.of(c.TID)
+	th := p.threadState(c.TID)
 	if c.Device == 0 {
 		c.Device = th.device
 	} else { // a replay: use the recorded device
@@ -208,7 +208,7 @@ func (p *process) call(c *events.Call) {
 
 // count counts the record of an operation whose records must be complete.
 func (p *process) count(c *events.Call, e *effect) {
-	if !e.counted && e.is != meets {
+	if !e.counted && e.verb != meets {
 		return
 	}
 	s := p.records[c.Op]
@@ -219,7 +219,7 @@ func (p *process) count(c *events.Call, e *effect) {
 	if c.Flags&events.CallUnmeasured == 0 {
 		s.records++
 	}
-	if e.is == meets {
+	if e.verb == meets {
 		return
 	}
 	if c.Flags&events.CallUnmeasured != 0 {
@@ -258,8 +258,8 @@ func (p *process) attached(of *tick.Process) {
 	at := unixNano(of.Attached)
 	mapped := unixNano(of.Mapped)
 	late := at == 0 || at > born && (mapped == 0 || at > mapped) && (p.born == 0 || at > p.born)
-	if late != p.late {
-		p.late = late
+	if late != p.missedCalls {
+		p.missedCalls = late
 		if !late {
 			p.known()
 		}
@@ -270,7 +270,7 @@ func (p *process) attached(of *tick.Process) {
 // arrived by now.
 func (t *Tracker) compare(o *tick.Op) {
 	e := effectOf(o.Op)
-	if e == nil || !e.counted && e.is != meets {
+	if e == nil || !e.counted && e.verb != meets {
 		return
 	}
 	p := t.procs[o.PID]
@@ -284,7 +284,7 @@ func (t *Tracker) compare(o *tick.Op) {
 	}
 	switch {
 	case s.records >= s.counted:
-	case e.is == meets:
+	case e.verb == meets:
 		p.comms.lost()
 	default:
 		p.memory.inexact |= tick.InexactLost
@@ -294,8 +294,8 @@ func (t *Tracker) compare(o *tick.Op) {
 
 func (p *process) state() tick.State {
 	s := tick.State{PID: p.pid, Memory: p.memory.state(), Held: p.memory.list(), Devices: slices.Clone(p.uuids), Untracked: p.untracked}
-	if p.late {
-		s.Memory.Inexact |= tick.InexactLate
+	if p.missedCalls {
+		s.Memory.Inexact |= tick.InexactAttachedLate
 	}
 	s.Streams = p.streams.list()
 	s.Graphs = p.graphs.list()

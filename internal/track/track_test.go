@@ -29,7 +29,7 @@ func TestLives(t *testing.T) {
 			t.Errorf("%s: %d bytes, %d allocations, %v", when, m.GPU.Bytes, m.Allocs, m.Inexact.Reasons())
 		}
 	}
-	want("whose beginning is not known", 100, 1, tick.InexactLate)
+	want("whose beginning is not known", 100, 1, tick.InexactAttachedLate)
 	b.tr.Batch(nil, []tick.ProcEvent{{Time: c.Start - 1, Kind: tick.ProcForked, PID: 1, Peer: 2}})
 	want("that was forked before its first call", 100, 1, 0)
 	b.tr.Batch(nil, []tick.ProcEvent{{Time: c.End() + 5, Kind: tick.ProcExited, PID: 2}})
@@ -39,9 +39,9 @@ func TestLives(t *testing.T) {
 	want("of which a record was on its way", 0, 2, 0)
 	c.Start = c.End() + 100
 	b.tr.Batch([]events.Call{c}, nil)
-	want("whose number was given to another", 100, 1, tick.InexactLate)
-	if b.tr.held != 1 {
-		t.Errorf("%d allocations are counted, want 1", b.tr.held)
+	want("whose number was given to another", 100, 1, tick.InexactAttachedLate)
+	if b.tr.allocations != 1 {
+		t.Errorf("%d allocations are counted, want 1", b.tr.allocations)
 	}
 }
 
@@ -55,8 +55,8 @@ func TestEndedAreForgotten(t *testing.T) {
 	}
 	b.tr.Tick(nil, nil)
 	b.tr.Tick(nil, nil)
-	if len(b.tr.procs) != 0 || b.tr.held != 0 {
-		t.Errorf("%d processes, %d allocations are kept", len(b.tr.procs), b.tr.held)
+	if len(b.tr.procs) != 0 || b.tr.allocations != 0 {
+		t.Errorf("%d processes, %d allocations are kept", len(b.tr.procs), b.tr.allocations)
 	}
 }
 

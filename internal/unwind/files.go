@@ -19,8 +19,8 @@ type file struct {
 	keys   []proc.Key // keys of its mapped copies
 	users  int        // number of spaces
 	// The last process that mapped it, and the mapping through which to open it.
-	pid  uint32
-	from proc.Mapping
+	pid     uint32
+	mapping proc.Mapping
 
 	state  state
 	wanted bool
@@ -72,7 +72,7 @@ func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
 			continue // the kernel's own
 		}
 		k := Mapping{Start: m.Start, End: m.End, Means: MeansNone}
-		if f := s.of(pid, m); f != nil {
+		if f := s.file(pid, m); f != nil {
 			if !slices.Contains(used, f) {
 				used = append(used, f)
 				f.users++
@@ -101,8 +101,8 @@ func (f *file) bias(m proc.Mapping) (uint64, bool) {
 	return f.image.Bias(m.Start, m.Offset)
 }
 
-// of returns the file of a mapping, nil for code made at run time.
-func (s *files) of(pid uint32, m proc.Mapping) *file {
+// file returns the file of a mapping, nil for code made at run time.
+func (s *files) file(pid uint32, m proc.Mapping) *file {
 	if m.Path == vdsoPath {
 		if s.vdso == nil {
 			s.vdso = s.know(s.vdsoReader, "", &file{users: 1})
@@ -114,11 +114,11 @@ func (s *files) of(pid uint32, m proc.Mapping) *file {
 	}
 	if f := s.byKey[m.Key]; f != nil {
 		if f.state != loaded {
-			f.pid, f.from = pid, m
+			f.pid, f.mapping = pid, m
 		}
 		return f
 	}
-	f := &file{pid: pid, from: m}
+	f := &file{pid: pid, mapping: m}
 	r, _, err := s.Files.OpenMapped(pid, m)
 	if err != nil {
 		if strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/") || strings.HasPrefix(m.Path, "/SYSV") {
@@ -161,7 +161,7 @@ func (s *files) vdsoReader() (io.ReaderAt, error) {
 // know completes a file's entry, or returns the existing one of equal content.
 func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *file {
 	if known := s.bySame[same]; same != "" && known != nil {
-		known.pid, known.from = f.pid, f.from
+		known.pid, known.mapping = f.pid, f.mapping
 		return known
 	}
 	r, err := open()

@@ -75,15 +75,15 @@ type Keeper struct {
 
 // request is one queued request.
 type request struct {
-	what what
+	kind requestKind
 	pid  uint32
 	peer uint32
 }
 
-type what uint8
+type requestKind uint8
 
 const (
-	add what = iota
+	add requestKind = iota
 	forked
 	execed
 	ended
@@ -123,18 +123,18 @@ func NewKeeper(o Options) *Keeper {
 }
 
 // Add starts taking the stacks of a process, or rereads its mappings.
-func (k *Keeper) Add(pid uint32) { k.ask(request{what: add, pid: pid}) }
+func (k *Keeper) Add(pid uint32) { k.enqueue(request{kind: add, pid: pid}) }
 
 // Forked records a process's child, to which the kernel has given the parent's mappings.
-func (k *Keeper) Forked(pid, child uint32) { k.ask(request{forked, pid, child}) }
+func (k *Keeper) Forked(pid, child uint32) { k.enqueue(request{forked, pid, child}) }
 
 // Execed records that a process called exec. The kernel has dropped its mappings.
-func (k *Keeper) Execed(pid uint32) { k.ask(request{what: execed, pid: pid}) }
+func (k *Keeper) Execed(pid uint32) { k.enqueue(request{kind: execed, pid: pid}) }
 
 // Ended records that a process has ended.
-func (k *Keeper) Ended(pid uint32) { k.ask(request{what: ended, pid: pid}) }
+func (k *Keeper) Ended(pid uint32) { k.enqueue(request{kind: ended, pid: pid}) }
 
-func (k *Keeper) ask(r request) {
+func (k *Keeper) enqueue(r request) {
 	if k == nil {
 		return
 	}
@@ -236,7 +236,7 @@ func (k *Keeper) count(took time.Duration) {
 
 func (k *Keeper) do(r request, now time.Time) {
 	p := k.procs[r.pid]
-	switch r.what {
+	switch r.kind {
 	case add:
 		if p == nil {
 			p = &process{seen: now}
@@ -254,7 +254,7 @@ func (k *Keeper) do(r request, now time.Time) {
 			return
 		}
 		p.space.users++
-		k.tell(r.peer, child)
+		k.setSpace(r.peer, child)
 		// The space includes what the parent has mapped since the fork.
 		child.missed = now.Sub(p.space.since) < rereadLast
 	case execed:
@@ -330,7 +330,7 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 		return
 	}
 	list, err := k.Files.Code(pid, p.seen)
-	if errors.Is(err, proc.ErrGone) {
+	if errors.Is(err, proc.ErrExited) {
 		k.forget(pid, p) // whether or not its end has been reported
 		return
 	}
@@ -342,7 +342,7 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	p.missed = false
 	if p.space != nil && slices.Equal(mapped, p.space.maps) {
 		k.files.release(used)
-		k.tell(pid, p) // records that it was looked at
+		k.setSpace(pid, p) // records that it was looked at
 		p.wait = min(max(2*p.wait, rereadFirst), rereadLast)
 	} else if k.move(pid, p, mapped, used, now) {
 		p.wait = rereadFirst
@@ -350,7 +350,7 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	p.next = now.Add(p.wait)
 }
 
-func (k *Keeper) tell(pid uint32, p *process) {
+func (k *Keeper) setSpace(pid uint32, p *process) {
 	if err := k.Kernel.SetSpace(pid, p.space.slot, p.space.id); err != nil {
 		k.Log.Warn("stacks", "error", err)
 	}

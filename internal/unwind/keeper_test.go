@@ -159,7 +159,7 @@ func keep(t *testing.T, o Options) (*Keeper, *fake) {
 func cat(t *testing.T) uint32 {
 	t.Helper()
 	child := testkit.Start(t, exec.Command("cat"))
-	child.Say("here")
+	child.Send("here")
 	child.Line("here")
 	return uint32(child.PID())
 }
@@ -231,8 +231,8 @@ func TestKeeperExec(t *testing.T) {
 	pid := uint32(child.PID())
 	k.Add(pid)
 	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
-	child.Say("exec")
-	child.Say("here")
+	child.Send("exec")
+	child.Send("here")
 	child.Line("here")
 	k.Execed(pid)
 	testkit.Eventually(t, "the program's tables", func() bool { return known(t, f, pid) })
@@ -250,8 +250,8 @@ func TestKeeperMissed(t *testing.T) {
 	pid := uint32(child.PID())
 	k.Add(pid)
 	testkit.Eventually(t, "the shell's tables", func() bool { return known(t, f, pid) })
-	child.Say("exec")
-	child.Say("here")
+	child.Send("exec")
+	child.Send("here")
 	child.Line("here")
 	testkit.Eventually(t, "the program's tables", func() bool {
 		k.Check()

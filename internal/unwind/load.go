@@ -15,11 +15,11 @@ func (s *files) unload(f *file) {
 	if err := s.Kernel.DropTable(f.object); err != nil {
 		s.Log.Warn("stacks", "error", err)
 	}
-	s.gone(f)
+	s.markUnloaded(f)
 }
 
-// gone records that the kernel no longer has a file's table.
-func (s *files) gone(f *file) {
+// markUnloaded records that the kernel no longer has a file's table.
+func (s *files) markUnloaded(f *file) {
 	s.figures.Tables--
 	s.figures.Bytes -= 4 * f.words
 	f.state = unloaded
@@ -60,7 +60,7 @@ func (s *files) load() bool {
 		t, err := s.make(f)
 		f.wanted = false
 		if err != nil {
-			s.Log.Debug("stacks: table", "path", f.from.Path, "error", err)
+			s.Log.Debug("stacks: table", "path", f.mapping.Path, "error", err)
 			continue
 		}
 		made, tables = append(made, f), append(tables, ObjectTable{f.object, t.Words})
@@ -71,7 +71,7 @@ func (s *files) load() bool {
 	if err := s.publish(tables); err != nil {
 		s.Log.Warn("stacks", "error", err)
 		for _, f := range made {
-			s.gone(f)
+			s.markUnloaded(f)
 			f.state = failed
 		}
 	}
@@ -107,10 +107,10 @@ func (s *files) make(f *file) (*Table, error) {
 	}
 	var t *Table
 	var err error
-	spare(starved, func() { t, err = s.build(f) })
+	runLowPriority(starved, func() { t, err = s.build(f) })
 	if err != nil {
 		f.state = failed
-		if errors.Is(err, proc.ErrGone) {
+		if errors.Is(err, proc.ErrExited) {
 			f.state = refused // the next process that maps it may be able to open it
 		}
 		s.figures.Failed++
@@ -134,7 +134,7 @@ func (s *files) writeRules() error {
 	if s.written == s.rules.Len() {
 		return nil
 	}
-	if err := s.Kernel.PutRules(s.written, s.rules.From(s.written)); err != nil {
+	if err := s.Kernel.PutRules(s.written, s.rules.After(s.written)); err != nil {
 		return err
 	}
 	s.written = s.rules.Len()
@@ -149,7 +149,7 @@ func (s *files) build(f *file) (*Table, error) {
 		}
 		return Build(r, f.image, s.rules)
 	}
-	r, _, err := s.Files.OpenMapped(f.pid, f.from)
+	r, _, err := s.Files.OpenMapped(f.pid, f.mapping)
 	if err != nil {
 		return nil, err
 	}

@@ -67,8 +67,8 @@ func NewRules() *Rules {
 	return &Rules{ids: map[Rule]uint16{{}: 0, chain: 1}, all: []Rule{{}, chain}}
 }
 
-// From returns the rules from number n on.
-func (s *Rules) From(n int) []Rule { return s.all[n:] }
+// After returns the rules from number n on.
+func (s *Rules) After(n int) []Rule { return s.all[n:] }
 
 // Len returns the number of rules.
 func (s *Rules) Len() int { return len(s.all) }

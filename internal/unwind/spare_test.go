@@ -23,7 +23,7 @@ func nice(t *testing.T) int {
 // Work runs at the lowest priority, and the caller's priority stays.
 func TestSpare(t *testing.T) {
 	before, during := nice(t), 0
-	spare(time.Hour, func() { during = nice(t) })
+	runLowPriority(time.Hour, func() { during = nice(t) })
 	if after := nice(t); during != lowest || after != before {
 		t.Errorf("nice %d during the work, %d after it; want %d, %d", during, after, lowest, before)
 	}
@@ -41,7 +41,7 @@ func TestStarvedIsSpareNoMore(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		spare(time.Millisecond, func() {
+		runLowPriority(time.Millisecond, func() {
 			testkit.Eventually(t, "the caller's priority", func() bool { return nice(t) == own })
 		})
 	}()
@@ -50,7 +50,7 @@ func TestStarvedIsSpareNoMore(t *testing.T) {
 
 // cpuTime returns the same CPU time as the thread reads itself.
 func TestCPUTime(t *testing.T) {
-	spare(time.Hour, func() {
+	runLowPriority(time.Hour, func() {
 		var a, b unix.Timespec
 		clock := func(at *unix.Timespec) {
 			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, at); err != nil {

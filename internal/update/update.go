@@ -36,8 +36,8 @@ type Checker struct {
 
 // answer is the content of the file.
 type answer struct {
-	Asked  time.Time `json:"asked"` // time of the last request, answered or not
-	Newest string    `json:"newest,omitempty"`
+	Requested time.Time `json:"asked"` // time of the last request, answered or not
+	Newest    string    `json:"newest,omitempty"`
 }
 
 // Newer returns the version of a newer release from the stored answer, "" if there is none, and
@@ -53,19 +53,19 @@ func (c *Checker) Newer() (version string, ask bool) {
 	if newer(a.Newest, c.Version) {
 		version = a.Newest
 	}
-	return version, now.Sub(a.Asked) >= every || a.Asked.After(now)
+	return version, now.Sub(a.Requested) >= every || a.Requested.After(now)
 }
 
-// Ask requests the newest release and stores the answer. It stores the time of the request first,
+// Fetch requests the newest release and stores the answer. It stores the time of the request first,
 // so that an unreachable or lying server is asked once a day. If ctx ends before the answer, the
 // next request is due in an hour.
-func (c *Checker) Ask(ctx context.Context) (err error) {
+func (c *Checker) Fetch(ctx context.Context) (err error) {
 	f, err := c.File()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	a := answer{Asked: c.Now(), Newest: kept(f).Newest} // keep the old answer until there is a new one
+	a := answer{Requested: c.Now(), Newest: kept(f).Newest} // keep the old answer until there is a new one
 	if err := keep(f, a); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c *Checker) Ask(ctx context.Context) (err error) {
 	newest, err := c.fetch(inTime)
 	if err != nil {
 		if ctx.Err() != nil {
-			a.Asked = a.Asked.Add(again - every)
+			a.Requested = a.Requested.Add(again - every)
 			err = errors.Join(err, keep(f, a))
 		}
 		return fmt.Errorf("ask for the newest release: %w", err)

@@ -68,7 +68,7 @@ func TestNewer(t *testing.T) {
 			t.Errorf("%s: %q, ask %v", x.name, got, ask)
 		}
 		if ask {
-			if err := c.Ask(t.Context()); err != nil {
+			if err := c.Fetch(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestHostileAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := checker(t, h)
 			c.was(t, `{"asked":"2026-04-29T12:00:00Z","newest":"1.2.4"}`)
-			if err := c.Ask(t.Context()); err == nil {
+			if err := c.Fetch(t.Context()); err == nil {
 				t.Error("it is taken for an answer")
 			}
 			if got, ask := c.Newer(); got != "1.2.4" || ask {
@@ -150,7 +150,7 @@ func TestSlowAnswer(t *testing.T) {
 	c := checker(t, func(_ http.ResponseWriter, r *http.Request) { close(came); <-r.Context().Done() })
 	ctx, stop := context.WithCancel(t.Context())
 	go func() { <-came; stop() }()
-	if err := c.Ask(ctx); err == nil {
+	if err := c.Fetch(ctx); err == nil {
 		t.Error("it is taken for an answer")
 	}
 	for after, want := range map[time.Duration]bool{0: false, 59 * time.Minute: false, time.Hour: true} {
@@ -168,7 +168,7 @@ func TestNothingIsSent(t *testing.T) {
 		got = r.Clone(t.Context())
 		fmt.Fprint(w, `{"tag_name":"v1.2.3"}`)
 	})
-	if err := c.Ask(t.Context()); err != nil {
+	if err := c.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	allowed := map[string]string{"User-Agent": "ingero/1.2.3", "Accept": "application/json", "Accept-Encoding": "gzip"}
@@ -193,14 +193,14 @@ func TestHostileFile(t *testing.T) {
 	if got, ask := c.Newer(); got != "" || !ask {
 		t.Errorf("%q, ask %v", got, ask)
 	}
-	if err := c.Ask(t.Context()); err != nil {
+	if err := c.Fetch(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := c.Newer(); got != "1.2.4" {
 		t.Errorf("%q", got)
 	}
 	c.File = func() (*os.File, error) { return nil, os.ErrPermission }
-	if got, ask := c.Newer(); got != "" || ask || c.Ask(t.Context()) == nil {
+	if got, ask := c.Newer(); got != "" || ask || c.Fetch(t.Context()) == nil {
 		t.Errorf("without a file: %q, ask %v", got, ask)
 	}
 }

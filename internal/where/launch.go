@@ -127,7 +127,7 @@ func command(words []string, left int) (name string, worker bool) {
 		if machinery.MatchString(run.module) {
 			return name, true
 		}
-		if of, _ := starterOf(run.module); of == nil || of == starters["python"] {
+		if launcher, _ := starterOf(run.module); launcher == nil || launcher == starters["python"] {
 			return run.module, false
 		}
 		return orElse(run.module)(command(append([]string{run.module}, run.rest...), left-1))

@@ -15,8 +15,8 @@ const (
 	// lateLog is how long a fault from the tracepoint waits for its earlier log line, since the log
 	// reader may lag behind. The full wait occurs only if the line is lost.
 	lateLog = 2 * time.Second
-	// maxHeld bounds the waiting faults. Beyond it the oldest is released.
-	maxHeld = 1 << 14
+	// maxWaiting bounds the waiting faults. Beyond it the oldest is released.
+	maxWaiting = 1 << 14
 	// lossAgain is the time within which repeats of a lost GPU are dropped: the driver reports it
 	// at each attempt to reach the GPU.
 	lossAgain = time.Minute
@@ -30,16 +30,17 @@ const (
 // SXid and its details, a lost GPU with and without code. The zero value is ready. It is not safe
 // for concurrent use, and its caller passes the time.
 type Assembly struct {
-	// Both means that the tracepoint is read beside the log: a fault waits for its other report.
-	Both   bool
-	twins  Twins
-	held   []held             // oldest first
-	losses map[device]loss    // GPUs that were reported lost
-	heads  map[faultKey]int64 // last time of each released SXid, Unix ns
+	// BothSources means that the tracepoint is read beside the log: a fault waits for its other
+	// report.
+	BothSources bool
+	twins       Twins
+	waiting     []waitingFault     // oldest first
+	losses      map[device]loss    // GPUs that were reported lost
+	heads       map[faultKey]int64 // last time of each released SXid, Unix ns
 }
 
-// held is a waiting fault.
-type held struct {
+// waitingFault is a waiting fault.
+type waitingFault struct {
 	tick.Xid
 	came   time.Time // time of its last report
 	paired bool      // both reports have come
@@ -56,7 +57,7 @@ func (a *Assembly) Add(x *tick.Xid, now time.Time) {
 	if a.joined(x, now) || a.pair(x, now) || a.lostBefore(x) {
 		return
 	}
-	a.held = append(a.held, held{Xid: *x, came: now})
+	a.waiting = append(a.waiting, waitingFault{Xid: *x, came: now})
 }
 
 // joined adds a detail to its SXid, which then waits for more. It reports whether there was one.
@@ -64,8 +65,8 @@ func (a *Assembly) joined(x *tick.Xid, now time.Time) bool {
 	if !isDetail(x) {
 		return false
 	}
-	for i := len(a.held) - 1; i >= 0; i-- {
-		h := &a.held[i]
+	for i := len(a.waiting) - 1; i >= 0; i-- {
+		h := &a.waiting[i]
 		if !sameFault(&h.Xid, x) || h.Injected != x.Injected {
 			continue
 		}
@@ -85,8 +86,8 @@ func (a *Assembly) pair(x *tick.Xid, now time.Time) bool {
 	if x.Injected {
 		return false
 	}
-	for i := range a.held {
-		h := &a.held[i]
+	for i := range a.waiting {
+		h := &a.waiting[i]
 		if h.paired || h.Injected || !twins(&h.Xid, x) {
 			continue
 		}
@@ -112,8 +113,8 @@ func (a *Assembly) lostBefore(x *tick.Xid) bool {
 		return false
 	}
 	d := deviceOf(x)
-	for i := range a.held {
-		h := &a.held[i]
+	for i := range a.waiting {
+		h := &a.waiting[i]
 		if h.Code != OffTheBus || deviceOf(&h.Xid) != d || h.NoCode == x.NoCode && !x.NoCode {
 			continue
 		}
@@ -135,25 +136,25 @@ func (a *Assembly) lostBefore(x *tick.Xid) bool {
 // Take appends the faults that are complete or have waited long enough.
 func (a *Assembly) Take(dst []tick.Xid, now time.Time) []tick.Xid {
 	n := 0
-	for n < len(a.held) && (a.complete(&a.held[n]) || now.Sub(a.held[n].came) >= a.held[n].patience() || len(a.held)-n > maxHeld) {
+	for n < len(a.waiting) && (a.complete(&a.waiting[n]) || now.Sub(a.waiting[n].came) >= a.waiting[n].patience() || len(a.waiting)-n > maxWaiting) {
 		n++
 	}
 	return a.give(dst, n)
 }
 
 // Flush appends all waiting faults.
-func (a *Assembly) Flush(dst []tick.Xid) []tick.Xid { return a.give(dst, len(a.held)) }
+func (a *Assembly) Flush(dst []tick.Xid) []tick.Xid { return a.give(dst, len(a.waiting)) }
 
 // Wait returns how long the oldest fault still waits, and whether there is one.
 func (a *Assembly) Wait(now time.Time) (time.Duration, bool) {
-	if len(a.held) == 0 {
+	if len(a.waiting) == 0 {
 		return 0, false
 	}
-	return max(0, a.held[0].patience()-now.Sub(a.held[0].came)), true
+	return max(0, a.waiting[0].patience()-now.Sub(a.waiting[0].came)), true
 }
 
 // patience is how long a fault waits at most.
-func (h *held) patience() time.Duration {
+func (h *waitingFault) patience() time.Duration {
 	if h.Via == tick.ViaTracepoint && !h.paired {
 		return lateLog
 	}
@@ -161,21 +162,21 @@ func (h *held) patience() time.Duration {
 }
 
 // complete reports whether no more reports of a fault are expected.
-func (a *Assembly) complete(h *held) bool {
-	return !h.Switch && !h.NoCode && (h.paired || h.Injected || !a.Both)
+func (a *Assembly) complete(h *waitingFault) bool {
+	return !h.Switch && !h.NoCode && (h.paired || h.Injected || !a.BothSources)
 }
 
 // give appends the first n waiting faults.
 func (a *Assembly) give(dst []tick.Xid, n int) []tick.Xid {
-	for i := range a.held[:n] {
-		h := &a.held[i]
+	for i := range a.waiting[:n] {
+		h := &a.waiting[i]
 		if !h.paired && !a.twins.First(&h.Xid) {
 			continue
 		}
 		a.note(&h.Xid)
 		dst = append(dst, h.Xid)
 	}
-	a.held = slices.Delete(a.held, 0, n)
+	a.waiting = slices.Delete(a.waiting, 0, n)
 	return dst
 }
 

@@ -18,7 +18,7 @@ func TestAssemblyWaits(t *testing.T) {
 	head := fault(20034, bus, 0, tick.ViaKernelLog, "Fatal, Link 1")
 	head.Switch = true
 	detail := head
-	detail.Say("Data {0x1}")
+	detail.SetMessage("Data {0x1}")
 	lost := fault(OffTheBus, bus, 0, tick.ViaKernelLog, "has fallen off the bus")
 	lost.NoCode = true
 	written := log
@@ -42,7 +42,7 @@ func TestAssemblyWaits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := time.Unix(1000, 0)
-			a := Assembly{Both: tt.both}
+			a := Assembly{BothSources: tt.both}
 			for i := range tt.add {
 				a.Add(&tt.add[i], now)
 			}
@@ -83,7 +83,7 @@ func TestAssemblyWaitsForDetails(t *testing.T) {
 
 // A fault that came both ways has the tracepoint's time, and a late report of it is dropped.
 func TestAssemblyTime(t *testing.T) {
-	a, now := Assembly{Both: true}, time.Unix(1000, 0)
+	a, now := Assembly{BothSources: true}, time.Unix(1000, 0)
 	log := fault(13, "0000:75:00", time.Second, tick.ViaKernelLog, "pid=7, name=a, Ch 1")
 	point := fault(13, "0000:75:00", 0, tick.ViaTracepoint, "Ch 1")
 	a.Add(&log, now)
@@ -106,7 +106,7 @@ func TestAssemblyTime(t *testing.T) {
 
 // The state of an Assembly is bounded, however many devices have faults.
 func TestAssemblyIsBounded(t *testing.T) {
-	a, now := Assembly{Both: true}, time.Unix(1000, 0)
+	a, now := Assembly{BothSources: true}, time.Unix(1000, 0)
 	for i := range 2 * maxDevices {
 		lost := fault(OffTheBus, fmt.Sprintf("%08x:75:00", i), 0, tick.ViaKernelLog, "x")
 		head := lost
@@ -117,7 +117,7 @@ func TestAssemblyIsBounded(t *testing.T) {
 			t.Fatalf("device %d: %d faults", i, len(got))
 		}
 	}
-	if len(a.losses) > maxDevices || len(a.heads) > maxDevices || len(a.held) != 0 {
-		t.Errorf("%d losses, %d heads and %d faults are kept", len(a.losses), len(a.heads), len(a.held))
+	if len(a.losses) > maxDevices || len(a.heads) > maxDevices || len(a.waiting) != 0 {
+		t.Errorf("%d losses, %d heads and %d faults are kept", len(a.losses), len(a.heads), len(a.waiting))
 	}
 }

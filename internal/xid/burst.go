@@ -81,23 +81,23 @@ func (t *Twins) First(x *tick.Xid) bool {
 
 // forget drops faults that got no second report in time.
 func (t *Twins) forget(k faultKey, now int64) {
-	of := t.waiting[k]
+	faults := t.waiting[k]
 	n := 0
-	for n < len(of) && now-of[n].Time > int64(twinWithin) {
+	for n < len(faults) && now-faults[n].Time > int64(twinWithin) {
 		n++
 	}
-	if t.n -= n; n == len(of) {
+	if t.n -= n; n == len(faults) {
 		delete(t.waiting, k)
 	} else {
-		t.waiting[k] = of[n:]
+		t.waiting[k] = faults[n:]
 	}
 }
 
 // makeRoom drops the oldest fault.
 func (t *Twins) makeRoom() {
 	var oldest *faultKey
-	for k, of := range t.waiting {
-		if oldest == nil || of[0].Time < t.waiting[*oldest][0].Time {
+	for k, faults := range t.waiting {
+		if oldest == nil || faults[0].Time < t.waiting[*oldest][0].Time {
 			oldest = &k
 		}
 	}
@@ -162,7 +162,7 @@ func (b *Bursts) Group(xs []tick.Xid) {
 	slices.SortStableFunc(xs, func(a, c tick.Xid) int { return cmp.Compare(a.Time, c.Time) })
 	for i := range xs {
 		x := &xs[i]
-		at := b.of(x)
+		at := b.burst(x)
 		if at == nil {
 			at = b.begin(x)
 		}
@@ -170,8 +170,8 @@ func (b *Bursts) Group(xs []tick.Xid) {
 	}
 }
 
-// of returns the burst that a fault belongs to, nil if it begins a new one.
-func (b *Bursts) of(x *tick.Xid) *burst {
+// burst returns the burst that a fault belongs to, nil if it begins a new one.
+func (b *Bursts) burst(x *tick.Xid) *burst {
 	open := b.open[deviceOf(x)]
 	for i := len(open) - 1; i >= 0; i-- {
 		at := open[i]
@@ -227,7 +227,7 @@ func (b *burst) leadsTo(x *tick.Xid) bool {
 
 // harmless reports whether a fault needs no action and has no consequences.
 func harmless(x *tick.Xid) bool {
-	c := Of(x)
+	c := LookupFault(x)
 	return c.action == "IGNORE" && c.Severity != "fatal"
 }
 

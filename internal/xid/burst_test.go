@@ -10,7 +10,7 @@ import (
 
 func fault(code uint32, bus string, at time.Duration, via tick.XidVia, msg string) tick.Xid {
 	x := tick.Xid{Code: code, Bus: bus, Time: int64(at) + 1e18, Via: via}
-	x.Say(msg)
+	x.SetMessage(msg)
 	return x
 }
 

@@ -83,7 +83,7 @@ func of(xs []tick.Xid) map[string]string {
 	}
 	for i := range xs {
 		x := &xs[i]
-		c := Of(x)
+		c := LookupFault(x)
 		got["code"], got["bus"], got["device"], got["msg"] = fmt.Sprint(x.Code), x.Bus, x.Device(), x.Msg
 		got["gi"], got["ci"], got["name"] = x.GPUInstance.String(), x.ComputeInstance.String(), x.SaidName
 		got["no_code"], got["switch"] = strconv.FormatBool(x.NoCode), strconv.FormatBool(x.Switch)
@@ -111,7 +111,7 @@ func TestFieldSequences(t *testing.T) {
 
 // told passes the lines of a sequence through the whole package.
 func told(t *testing.T, input string) map[string]string {
-	a, l := Assembly{Both: strings.Contains(input, " tracepoint ")}, &Log{}
+	a, l := Assembly{BothSources: strings.Contains(input, " tracepoint ")}, &Log{}
 	began := time.Unix(1_800_000_000, 0)
 	var out []tick.Xid
 	for n, line := range strings.Split(input, "\n") {
@@ -129,7 +129,7 @@ func told(t *testing.T, input string) map[string]string {
 			code, msg, _ := strings.Cut(rest, " ")
 			number, _ := strconv.ParseUint(code, 10, 32)
 			x.Code, x.Bus, x.Via, x.Time = uint32(number), Bus(dev), tick.ViaTracepoint, at.UnixNano()
-			x.Say(strings.ReplaceAll(msg, `\n`, "\n"))
+			x.SetMessage(strings.ReplaceAll(msg, `\n`, "\n"))
 			a.Add(&x, at)
 			continue
 		}
@@ -153,7 +153,7 @@ func list(xs []tick.Xid) map[string]string {
 		{"codes", func(x *tick.Xid) any { return x.Code }}, {"roots", func(x *tick.Xid) any { return x.Root }},
 		{"bursts", func(x *tick.Xid) any { return x.Burst }}, {"pids", func(x *tick.Xid) any { return x.SaidPID }},
 		{"causes", func(x *tick.Xid) any { return x.CausedBy }}, {"vias", func(x *tick.Xid) any { return x.Via }},
-		{"severities", func(x *tick.Xid) any { return Of(x).Severity }},
+		{"severities", func(x *tick.Xid) any { return LookupFault(x).Severity }},
 	} {
 		var all []string
 		for i := range xs {

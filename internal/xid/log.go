@@ -159,7 +159,7 @@ func (l *Log) record(dst []tick.Xid, b []byte) []tick.Xid {
 	}
 	text, _, _ := bytes.Cut(body, []byte{'\n'})
 	if strings.Contains(fields[3], "c") && l.pending != nil && l.pending.caller == caller {
-		l.pending.Say(l.pending.Msg + " " + unescape(text))
+		l.pending.SetMessage(l.pending.Msg + " " + unescape(text))
 		return dst
 	}
 	dst = l.flush(dst)
@@ -170,7 +170,7 @@ func (l *Log) record(dst []tick.Xid, b []byte) []tick.Xid {
 	for _, x := range l.read(unescape(text)) {
 		dst = l.flush(dst)
 		// The kernel's own messages have facility 0, which no program can use.
-		x.Via, x.Injected, x.Time = tick.ViaKernelLog, prio>>3 != 0, l.at(l.last)
+		x.Via, x.Injected, x.Time = tick.ViaKernelLog, prio>>3 != 0, l.unix(l.last)
 		l.pending = &pending{x, caller}
 	}
 	return dst
@@ -241,7 +241,7 @@ type clock struct {
 // worstDrift bounds the clocks' relative drift, to 1 in worstDrift.
 const worstDrift = 1000
 
-func (c *clock) at(log int64) int64 { return log + c.ahead + c.wall }
+func (c *clock) unix(log int64) int64 { return log + c.ahead + c.wall }
 
 // learn corrects the difference of the clocks when a record has just been read. The difference is
 // right, or too large if the reader lagged, so an increase is limited to the possible drift. It

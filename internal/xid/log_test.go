@@ -105,7 +105,7 @@ func TestLogBurst(t *testing.T) {
 	}
 	for i, x := range r.xids {
 		want := tick.Xid{Code: []uint32{172, 48, 13}[i%3], Bus: d + ":75:00", Via: tick.ViaKernelLog, Injected: true, Time: x.Time}
-		want.Say(fmt.Sprintf("pid=%d, name=python3, Ch %08x", 100+i, i))
+		want.SetMessage(fmt.Sprintf("pid=%d, name=python3, Ch %08x", 100+i, i))
 		if x.Code != want.Code || x.Msg != want.Msg || x.SaidPID != want.SaidPID || !x.Injected || x.Bus != want.Bus {
 			t.Fatalf("fault %d: got %+v, want %+v", i, x, want)
 		}
@@ -211,8 +211,8 @@ func TestClock(t *testing.T) {
 	const s = int64(time.Second)
 	c := clock{wall: 1000 * s}
 	c.last = 50 * s // 52 s on the other clock, 1 ms ago
-	if shift := c.learn(52*s + 1e6); shift != 2*s+1e6 || c.at(50*s) != 1052*s+1e6 {
-		t.Errorf("shift %d, at %d", shift, c.at(50*s))
+	if shift := c.learn(52*s + 1e6); shift != 2*s+1e6 || c.unix(50*s) != 1052*s+1e6 {
+		t.Errorf("shift %d, at %d", shift, c.unix(50*s))
 	}
 	c.last = 60 * s // written at 62 s, read at 65 s: at most 13 ms of drift are accepted
 	if shift := c.learn(65 * s); shift < 0 || shift > 13e6 {
@@ -220,7 +220,7 @@ func TestClock(t *testing.T) {
 	}
 	c.last = 70 * s // read at once: the excess is taken back
 	c.learn(72 * s)
-	if got := c.at(70 * s); got != 1072*s {
+	if got := c.unix(70 * s); got != 1072*s {
 		t.Errorf("at %d, want %d", got, 1072*s)
 	}
 }

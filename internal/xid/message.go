@@ -48,14 +48,14 @@ func Parse(text string) (x tick.Xid, ok bool) {
 			return tick.Xid{}, false
 		}
 		x.Code, x.Switch = uint32(n), h.isSwitch
-		x.Say(msg)
+		x.SetMessage(msg)
 		return x, true
 	}
 	flat := oneLine(text)
 	for _, l := range losses {
 		if m := l.FindStringSubmatch(flat); m != nil && address(m[1], &x) {
 			x.Code, x.NoCode = OffTheBus, true
-			x.Say(m[2])
+			x.SetMessage(m[2])
 			return x, true
 		}
 	}

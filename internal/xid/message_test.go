@@ -73,10 +73,10 @@ func TestCodes(t *testing.T) {
 			}
 		}
 	}
-	for i := range said {
-		used[said[i].action], used[said[i].then] = true, true
-		if actions[said[i].action] == "" || actions[said[i].then] == "" {
-			t.Errorf("no action %q or %q", said[i].action, said[i].then)
+	for i := range messageRules {
+		used[messageRules[i].action], used[messageRules[i].then] = true, true
+		if actions[messageRules[i].action] == "" || actions[messageRules[i].then] == "" {
+			t.Errorf("no action %q or %q", messageRules[i].action, messageRules[i].then)
 		}
 	}
 	for key := range actions {
@@ -94,8 +94,8 @@ func TestCodes(t *testing.T) {
 			t.Errorf("%d: got %+v, want %+v", code, got, want)
 		}
 	}
-	alone := Of(&tick.Xid{Code: 45, At: 1})
-	if later := Of(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If it is the only fault") || !strings.HasPrefix(later.Do, "Look at the first") {
+	alone := LookupFault(&tick.Xid{Code: 45, At: 1})
+	if later := LookupFault(&tick.Xid{Code: 45, At: 2}); !strings.HasPrefix(alone.Do, "If it is the only fault") || !strings.HasPrefix(later.Do, "Look at the first") {
 		t.Errorf("alone %q, later %q", alone.Do, later.Do)
 	}
 	if c := Lookup(173); c.Name != "" || !strings.Contains(c.Meaning, "not published") || c.Do == "" {

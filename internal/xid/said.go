@@ -9,9 +9,9 @@ import (
 	"ingero/internal/tick"
 )
 
-// said has the severity and action that a message states, for codes that leave them open. The first
-// row that matches counts. Without codes a row is for any Xid.
-var said = []struct {
+// messageRules has the severity and action that a message states, for codes that leave them open.
+// The first row that matches counts. Without codes a row is for any Xid.
+var messageRules = []struct {
 	codes            []uint32
 	has              *regexp.Regexp
 	severity, action string // "": as the code has it
@@ -38,15 +38,15 @@ var (
 	contained = []uint32{94, 95}
 )
 
-// Of returns the facts about a fault: from its code, and from its message if the code leaves
-// severity or action open.
-func Of(x *tick.Xid) Code {
+// LookupFault returns the facts about a fault: from its code, and from its message if the code
+// leaves severity or action open.
+func LookupFault(x *tick.Xid) Code {
 	if x.Switch {
 		return LookupSwitch(x.Code, x.Msg)
 	}
 	c := Lookup(x.Code)
-	for i := range said {
-		s := &said[i]
+	for i := range messageRules {
+		s := &messageRules[i]
 		if s.codes != nil && !slices.Contains(s.codes, x.Code) || !s.has.MatchString(x.Msg) {
 			continue
 		}

@@ -46,7 +46,7 @@ func TestVictim(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			x := tick.Xid{Time: now.UnixNano()}
-			x.Say(tt.msg)
+			x.SetMessage(tt.msg)
 			Victim(&x, tt.traced, func(pid uint32) (tick.Process, []string, bool) {
 				for _, p := range tt.others {
 					if p.PID == pid {

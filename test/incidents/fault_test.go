@@ -30,7 +30,7 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 	for _, g := range in {
 		r.join(g, c.PID())
 	}
-	c.Say("go")
+	c.Send("go")
 	r.told = c.Line("re")
 	return c
 }

@@ -17,17 +17,17 @@ func peer(r *run) {
 	r.t.Helper()
 	r.network = r.control("unified")
 	r.peer = r.startFault("peer -1", r.all, r.network)
-	r.peer.Say("go")
+	r.peer.Send("go")
 	r.args = append(r.args, "port="+strings.TrimPrefix(r.peer.Line("port "), "port "))
 }
 
 // slowPeer returns a fault that delays the peer's answers.
 func slowPeer(late time.Duration) func(*run) disturber {
 	return func(r *run) disturber {
-		r.peer.Say(fmt.Sprint(late.Milliseconds()))
+		r.peer.Send(fmt.Sprint(late.Milliseconds()))
 		r.peer.Line("done")
 		return disturber{pids: []int{r.peer.PID()}, end: func() {
-			r.peer.Say("0")
+			r.peer.Send("0")
 			r.peer.Line("done")
 		}}
 	}

@@ -89,7 +89,7 @@ func (l *lab) carryOut(t testing.TB, p plan, db string, at *place) (*run, time.T
 	r.disturbers, r.times = make([]disturber, len(p.faults)), make([]window, len(p.faults))
 	r.start()
 	if p.victim.running {
-		r.child.Say("go")
+		r.child.Send("go")
 		r.wait(time.Now().Add(running))
 	}
 	for i := range p.faults {
@@ -154,7 +154,7 @@ func (r *run) trace(db string) time.Time {
 		ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.tape}, Forced: r.lab.forced})
 	}()
 	if !r.plan.victim.running {
-		r.child.Say("go")
+		r.child.Send("go")
 	}
 	r.play(began)
 	cancel()

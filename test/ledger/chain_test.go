@@ -28,9 +28,9 @@ func TestChainOfWakers(t *testing.T) {
 		t.Run(fmt.Sprintf("%d", hops), func(t *testing.T) {
 			child, tids := startChain(t, program, hops)
 			saw, wait := watch(t, tracing{}, uint32(child.PID()))
-			child.Say("go")
+			child.Send("go")
 			child.Line("done")
-			child.Say("")
+			child.Send("")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
 			}
@@ -92,9 +92,9 @@ func TestLockInTurns(t *testing.T) {
 	child := testkit.Start(t, exec.Command(program, "80", "1000"))
 	tids := numbers(t, child.Line(""))
 	saw, wait := watch(t, tracing{}, uint32(child.PID()))
-	child.Say("go")
+	child.Send("go")
 	child.Line("done")
-	child.Say("")
+	child.Send("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +129,9 @@ func TestWakerHasItsStart(t *testing.T) {
 		want[tid] = startOf(t, tid)
 	}
 	saw, wait := watch(t, tracing{}, uint32(child.PID()))
-	child.Say("go")
+	child.Send("go")
 	child.Line("done")
-	child.Say("")
+	child.Send("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestUnusedWakers(t *testing.T) {
 	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
 		t.Fatal(err)
 	}
-	child.Say("go")
+	child.Send("go")
 	child.Line("done")
 	known := func() (threads, places int) {
 		err := tr.Threads(func(_ uint32, s *probes.ThreadState, _ uint64) {
@@ -247,12 +247,12 @@ func TestUnusedWakers(t *testing.T) {
 		_, places := known()
 		return places == 0
 	})
-	child.Say("more")
+	child.Send("more")
 	child.Line("done")
 	if threads, places := known(); threads != 4 || places != 3 {
 		t.Errorf("%d threads have an account and %d a place, once they are of use again: want 4 and 3", threads, places)
 	}
-	child.Say("")
+	child.Send("")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 func TestOpenCall(t *testing.T) {
 	r := (&workload{scenario: "hold", count: 1}).start(t, build(t), tracing{})
 	seen, wait := watch(t, tracing{}, r.pid)
-	r.child.Say("go")
+	r.child.Send("go")
 	r.child.Line("inside")
 	var th tick.Thread
 	testkit.Eventually(t, "the call to be seen blocked", func() (ok bool) {
@@ -34,7 +34,7 @@ func TestOpenCall(t *testing.T) {
 		later, _ := seen.thread(r.pid)
 		return later.Until > th.Until && later.InCalls.Blocked > th.InCalls.Blocked && later.InCalls.Total() >= later.InCalls.Blocked
 	})
-	r.child.Say("enough")
+	r.child.Send("enough")
 	if err := r.child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestKilledInAWait(t *testing.T) {
 			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
 				t.Fatal(err)
 			}
-			child.Say("go")
+			child.Send("go")
 			want := 2 // the waker too
 			if scenario == "hold" {
 				want = 1

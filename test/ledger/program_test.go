@@ -151,9 +151,9 @@ func (r *run) play(t testing.TB) {
 	t.Helper()
 	stolen := testkit.Stolen(t)
 	for _, d := range r.disturbers {
-		d.Say("go")
+		d.Send("go")
 	}
-	r.child.Say("go")
+	r.child.Send("go")
 	if err := r.child.Wait(); err != nil {
 		t.Fatal(err)
 	}

@@ -173,7 +173,7 @@ func TestSandbox(t *testing.T) {
 	run.Env = append(os.Environ(), inSandbox+"="+string(spec), "TZ=UTC")
 	agent := testkit.Start(t, run)
 	agent.Line("Tracing train")
-	loop.Say("go")
+	loop.Send("go")
 	if err := agent.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, agent.Stderr())
 	}

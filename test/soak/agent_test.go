@@ -190,7 +190,7 @@ func (s *soak) press() {
 	s.reader.Line("ready")
 	s.memory = dir
 	s.pressed(s.reader.PID())
-	s.reader.Say("go")
+	s.reader.Send("go")
 	s.reader.Line("written")
 }
 

@@ -139,7 +139,7 @@ const pace = 200
 // live starts a long-lived process, and returns its PID.
 func (s *soak) live(command string) (pid int) {
 	s.t.Helper()
-	s.nursery.Say(command + ` >/dev/null & echo pid $!`)
+	s.nursery.Send(command + ` >/dev/null & echo pid $!`)
 	if _, err := fmt.Sscanf(s.nursery.Line("pid "), "pid %d", &pid); err != nil {
 		s.t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func (s *soak) live(command string) (pid int) {
 // phase sets the name under which programs that start from now on report.
 func (s *soak) phase(name string) {
 	s.t.Helper()
-	s.nursery.Say("echo " + name + " >phase.new && mv phase.new phase; echo phase " + name)
+	s.nursery.Send("echo " + name + " >phase.new && mv phase.new phase; echo phase " + name)
 	s.nursery.Line("phase " + name)
 }
 
@@ -167,7 +167,7 @@ func (s *soak) storms(phase string) {
 		"storm served 0 infer --requests 10 --rate 100",
 		"reuse",
 	} {
-		s.nursery.Say(loop + " &")
+		s.nursery.Send(loop + " &")
 	}
 	testkit.Eventually(s.t, "each loop to have been round", func() bool { return len(s.rounds()) == loops })
 }
@@ -215,7 +215,7 @@ func (s *soak) settle(phase string) {
 // calm ends the storms, and waits for their last processes.
 func (s *soak) calm() {
 	s.t.Helper()
-	s.nursery.Say(": >stop-storms")
+	s.nursery.Send(": >stop-storms")
 	testkit.Eventually(s.t, "the end of the storms", func() bool {
 		for _, n := range s.rounds() {
 			if n >= 0 {

@@ -10,7 +10,7 @@ func BenchmarkWalk(b *testing.B) {
 	for _, depth := range []int{1, 10, 30, 60} {
 		b.Run(fmt.Sprint(depth+4), func(b *testing.B) {
 			w, child := run(b, options{quiet: true}, "loop", fmt.Sprintf("%d,%d", depth, b.N))
-			child.Say("go")
+			child.Send("go")
 			if err := child.Wait(); err != nil {
 				b.Fatal(err)
 			}

@@ -119,7 +119,7 @@ func against(t *testing.T, cmd *exec.Cmd, lib string, count int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := truth(t, child.PID(), func() { child.Say("go") })
+	want := truth(t, child.PID(), func() { child.Send("go") })
 	cut := onlyCode(code, want)
 	testkit.Eventually(t, "all stacks", func() bool { return len(w.taken()) >= len(want) })
 	all, equal := agree(t, w.taken(), want)

@@ -49,7 +49,7 @@ func run(t testing.TB, o options, args ...string) (*walker, *testkit.Child) {
 // finish lets a program run to its end and returns its stacks.
 func finish(t testing.TB, w *walker, child *testkit.Child, want int) []stack {
 	t.Helper()
-	child.Say("go")
+	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestDeep(t *testing.T) {
 // A stack ends at code generated at run time: its caller is not guessed.
 func TestJIT(t *testing.T) {
 	w, child := run(t, options{}, "jit", "")
-	child.Say("go")
+	child.Send("go")
 	testkit.Eventually(t, "a stack", func() bool { return len(w.taken()) == 1 })
 	// The code was mapped after the tables were made, so it may be unknown.
 	if s := w.taken()[0]; len(s.IPs) > 1 || s.End != unwind.JIT && s.End != unwind.NoMapping {
@@ -89,7 +89,7 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	late := compile(t, filepath.Join(dir, "late.so"), append(slices.Clone(optimized), "-w", "-shared", "-fPIC", "-Dthrough_library=through_late", "testdata/lib.c")...)
 	w, child := run(t, options{}, "load", late)
-	child.Say("go")
+	child.Send("go")
 	testkit.Eventually(t, "a whole stack", func() bool {
 		w.Check()
 		list := w.taken()

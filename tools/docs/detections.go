@@ -88,7 +88,7 @@ func detections() string {
 // without returns the shedding levels that remove a rule's input.
 func without(r *causal.Rule) (names []string) {
 	for i := range govern.Steps {
-		if s := govern.Steps[i].Name; r.Sees&govern.Takes(s) != 0 {
+		if s := govern.Steps[i].Name; r.Sees&govern.Sheds(s) != 0 {
 			names = append(names, s)
 		}
 	}

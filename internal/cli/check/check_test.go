@@ -80,7 +80,7 @@ func features(lacking ...string) []probes.Feature {
 		all[i].Have = true
 		for _, name := range lacking {
 			if all[i].Name == name {
-				all[i].Have, all[i].Why = false, "not supported by this kernel"
+				all[i].Have, all[i].Reason = false, "not supported by this kernel"
 			}
 		}
 	}

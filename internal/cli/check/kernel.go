@@ -50,7 +50,7 @@ func btfLine(f *facts) []Line {
 	}
 	l.Note = fmt.Sprintf("available (%d bytes)", st.Size())
 	if x := f.feature("btf"); x != nil && !x.Have && f.mayTry() {
-		l.State, l.Note = Fail, "ingero cannot read it: "+x.Why
+		l.State, l.Note = Fail, "ingero cannot read it: "+x.Reason
 	}
 	return []Line{l}
 }
@@ -81,7 +81,7 @@ func featureLines(f *facts) []Line {
 		}
 		l := Line{ID: x.Name, Name: title(x.Name), State: OK, Value: x.Cost}
 		if !x.Have {
-			l.Value, l.Note = "absent: "+x.Cost, x.Why
+			l.Value, l.Note = "absent: "+x.Cost, x.Reason
 			switch l.State = Lack; {
 			case !tried:
 				l.Value, l.Note = "not tested: "+x.Cost, ""

@@ -18,7 +18,7 @@ import (
 )
 
 // Process reports what a trace sees, or would see, of a process. It attaches nothing. The
-// error is [proc.ErrGone] if the process does not exist.
+// error is [proc.ErrExited] if the process does not exist.
 func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report, error) {
 	if m.EUID == nil {
 		m.EUID = os.Geteuid
@@ -32,7 +32,7 @@ func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report
 	r := Report{PID: pid, Comm: p.Comm, Tried: true}
 	libs, err := fs.Libraries(pid, names)
 	switch {
-	case errors.Is(err, proc.ErrGone):
+	case errors.Is(err, proc.ErrExited):
 		return Report{}, err
 	case err != nil:
 		r.Lines = append(r.Lines, Line{ID: "libraries", Name: "Libraries", State: Fail, Value: err.Error(),

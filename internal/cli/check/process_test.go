@@ -126,7 +126,7 @@ func TestProcessOfNothing(t *testing.T) {
 	if l := line(t, &r, "libraries"); !r.Ready || l.Value != "no CUDA library" {
 		t.Errorf("report %+v", r)
 	}
-	if _, err := Process(t.Context(), Machine{}, proc.Names{}, 1<<22-1); !errors.Is(err, proc.ErrGone) {
-		t.Errorf("a process that is not there: %v, want %v", err, proc.ErrGone)
+	if _, err := Process(t.Context(), Machine{}, proc.Names{}, 1<<22-1); !errors.Is(err, proc.ErrExited) {
+		t.Errorf("a process that is not there: %v, want %v", err, proc.ErrExited)
 	}
 }

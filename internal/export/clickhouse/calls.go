@@ -36,7 +36,7 @@ func (x *copier) calls(ctx context.Context, s *query.Session) error {
 			return true
 		}
 		if x.live && number > x.next {
-			x.gone += number - x.next
+			x.deleted += number - x.next
 		}
 		if p := number / blockCalls; p != part || first {
 			if failed = x.send(ctx, t); failed == nil {
@@ -48,7 +48,7 @@ func (x *copier) calls(ctx context.Context, s *query.Session) error {
 		}
 		x.next = number + 1
 		if skip != nil && skip.has(number%blockCalls) {
-			x.held++
+			x.existing++
 			return true
 		}
 		x.out.room = rows.Append(x.out.room[:0], e, number)
@@ -62,7 +62,7 @@ func (x *copier) calls(ctx context.Context, s *query.Session) error {
 		failed = x.send(ctx, t)
 	}
 	if failed != nil {
-		x.next, x.gone, x.held = x.sent, 0, 0
+		x.next, x.deleted, x.existing = x.sent, 0, 0
 	}
 	x.cover(&cover)
 	return failed
@@ -74,10 +74,10 @@ func (x *copier) send(ctx context.Context, t *table) error {
 	if err := x.out.send(ctx, x.c, t); err != nil {
 		return err
 	}
-	x.res.LostCalls, x.res.There = x.res.LostCalls+x.gone, x.res.There+x.held
-	x.sent, x.gone, x.held = x.next, 0, 0
-	if x.res.Calls += n; x.told != nil && n > 0 {
-		x.told(x.res.Calls)
+	x.res.LostCalls, x.res.There = x.res.LostCalls+x.deleted, x.res.There+x.existing
+	x.sent, x.deleted, x.existing = x.next, 0, 0
+	if x.res.Calls += n; x.progress != nil && n > 0 {
+		x.progress(x.res.Calls)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (x *copier) cover(c *query.Coverage) {
 
 // counts returns how many calls the cluster has of each block of a session.
 func (x *copier) counts(ctx context.Context, s *query.Session) (map[uint64]uint64, error) {
-	rows, err := x.c.ask(ctx, 2, "SELECT intDiv(number, %d) AS part, count() FROM %s.calls WHERE session = %s GROUP BY part",
+	rows, err := x.c.query(ctx, 2, "SELECT intDiv(number, %d) AS part, count() FROM %s.calls WHERE session = %s GROUP BY part",
 		blockCalls, quoteName(x.c.o.Database), quote(s.ID))
 	out := map[uint64]uint64{}
 	for _, r := range rows {
@@ -109,7 +109,7 @@ func (x *copier) known(ctx context.Context, s *query.Session, part, count uint64
 	if count == 0 {
 		return nil, nil
 	}
-	rows, err := x.c.ask(ctx, 1, "SELECT number FROM %s.calls WHERE session = %s AND number >= %d AND number < %d",
+	rows, err := x.c.query(ctx, 1, "SELECT number FROM %s.calls WHERE session = %s AND number >= %d AND number < %d",
 		quoteName(x.c.o.Database), quote(s.ID), part*blockCalls, (part+1)*blockCalls)
 	if err != nil {
 		return nil, err

@@ -128,8 +128,8 @@ func (c *Cluster) insert(ctx context.Context, t *table, body []byte) error {
 	return err
 }
 
-// ask returns a statement's rows, each as its fields.
-func (c *Cluster) ask(ctx context.Context, fields int, text string, args ...any) ([][]string, error) {
+// query returns a statement's rows, each as its fields.
+func (c *Cluster) query(ctx context.Context, fields int, text string, args ...any) ([][]string, error) {
 	answer, err := c.do(ctx, fmt.Sprintf(text, args...)+" FORMAT TabSeparated", nil)
 	if err != nil {
 		return nil, err

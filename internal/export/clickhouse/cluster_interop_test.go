@@ -240,7 +240,7 @@ func testKilled(t *testing.T, c *cluster) {
 	if err := f.Close(); err != nil {
 		t.Error(err)
 	}
-	if s := f.State(); !s.Whole || s.Calls != uint64(w.n) || s.LostCalls != 0 || s.Problem != "" {
+	if s := f.State(); !s.Complete || s.Calls != uint64(w.n) || s.LostCalls != 0 || s.Problem != "" {
 		t.Errorf("at the end: %+v", s)
 	}
 	c.same("killed", w.n)

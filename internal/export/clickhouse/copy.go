@@ -28,17 +28,17 @@ type Result struct {
 
 // copier copies one session.
 type copier struct {
-	c    *Cluster
-	r    *query.Reader
-	f    query.Filter
-	res  *Result
-	told export.Progress
-	out  block
-	next uint64 // number of the first unread call
-	sent uint64 // number of the first unconfirmed call: read again after an error
-	gone uint64 // calls before next that are no longer in the recording
-	held uint64 // calls before next that the cluster had
-	live bool   // the cluster has exactly what this copier sent
+	c        *Cluster
+	r        *query.Reader
+	f        query.Filter
+	res      *Result
+	progress export.Progress
+	out      block
+	next     uint64 // number of the first unread call
+	sent     uint64 // number of the first unconfirmed call: read again after an error
+	deleted  uint64 // calls before next that are no longer in the recording
+	existing uint64 // calls before next that the cluster had
+	live     bool   // the cluster has exactly what this copier sent
 
 	rolled  time.Time           // rollups are sent up to this time
 	sums    map[sumKey]uint64   // calls of the rollups sent last
@@ -118,7 +118,7 @@ func Copy(ctx context.Context, c *Cluster, r *query.Reader, f query.Filter, p ex
 
 func newCopier(c *Cluster, r *query.Reader, f query.Filter, s *query.Session, res *Result, p export.Progress) *copier {
 	f.Session = s.ID
-	return &copier{c: c, r: r, f: f, res: res, told: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}}
+	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}}
 }
 
 // pass sends everything new. last reports that no more comes.
@@ -187,7 +187,7 @@ func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.
 	}
 	x.res.Coverage.Damage = append(x.res.Coverage.Damage, cover.Damage...)
 	if ask {
-		rows, err := x.c.ask(ctx, 4, "SELECT start, pid, op, max(calls) FROM %s.rollups WHERE session = %s AND start >= %d AND start < %d GROUP BY start, pid, op",
+		rows, err := x.c.query(ctx, 4, "SELECT start, pid, op, max(calls) FROM %s.rollups WHERE session = %s AND start >= %d AND start < %d GROUP BY start, pid, op",
 			quoteName(x.c.o.Database), quote(s.ID), from.Unix(), to.Unix())
 		if err != nil {
 			return err
@@ -250,7 +250,7 @@ func (x *copier) chains(ctx context.Context, s *query.Session) error {
 		return err
 	}
 	if !x.live && !x.settled {
-		rows, err := x.c.ask(ctx, 3, "SELECT id, max(version), argMax(lost_ns, version) FROM %s.chains WHERE session = %s GROUP BY id", quoteName(x.c.o.Database), quote(s.ID))
+		rows, err := x.c.query(ctx, 3, "SELECT id, max(version), argMax(lost_ns, version) FROM %s.chains WHERE session = %s GROUP BY id", quoteName(x.c.o.Database), quote(s.ID))
 		if err != nil {
 			return err
 		}

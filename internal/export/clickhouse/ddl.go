@@ -92,13 +92,13 @@ func (t *table) local(modern bool) string {
 // dedupWindow is how many recent blocks a shard remembers to dedupe.
 const dedupWindow = 10_000
 
-// few are columns with few values, which newer servers store as numbers.
-var few = map[string]bool{"node": true, "session": true, "source": true, "op": true, "parent": true, "comm": true, "cgroup": true, "function": true,
+// lowCardinality are columns with few values, which newer servers store as numbers.
+var lowCardinality = map[string]bool{"node": true, "session": true, "source": true, "op": true, "parent": true, "comm": true, "cgroup": true, "function": true,
 	"container": true, "container_name": true, "pod": true, "namespace": true, "job": true, "rule": true, "severity": true, "culprit": true}
 
 // typeOf returns a column's type. Rows are encoded the same for both.
 func typeOf(c export.Column, modern bool) string {
-	if modern && few[c.Name] {
+	if modern && lowCardinality[c.Name] {
 		return "LowCardinality(" + c.Type + ")"
 	}
 	return c.Type

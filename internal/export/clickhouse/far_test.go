@@ -226,7 +226,7 @@ func TestFollowAway(t *testing.T) {
 	if err := x.Close(); err != nil { // it ends without an answer
 		t.Error(err)
 	}
-	if s := x.State(); s.Whole || s.Calls != 0 || s.LostCalls != 0 {
+	if s := x.State(); s.Complete || s.Calls != 0 || s.LostCalls != 0 {
 		t.Errorf("%+v", s)
 	}
 	up.Store(true)

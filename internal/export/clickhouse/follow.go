@@ -35,8 +35,8 @@ type Follower struct {
 // FollowState is the progress of copying.
 type FollowState struct {
 	Result
-	Whole   bool   // everything recorded is copied
-	Problem string // of the last pass; "": none
+	Complete bool   // everything recorded is copied
+	Problem  string // of the last pass; "": none
 }
 
 // Follow starts copying. Close ends it.
@@ -111,7 +111,7 @@ func (f *Follower) pass(ctx context.Context, x *copier, res *Result, last bool) 
 func (f *Follower) note(res *Result, err error, last bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.state = FollowState{Result: *res, Whole: last && err == nil}
+	f.state = FollowState{Result: *res, Complete: last && err == nil}
 	if err != nil {
 		f.state.Problem = err.Error()
 	}

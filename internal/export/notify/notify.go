@@ -65,12 +65,12 @@ type Sink struct {
 	bytes    int
 	ending   bool
 	state    State
-	episodes map[string]*told
-	chains   map[string]*told // by chain id
+	episodes map[string]*reported
+	chains   map[string]*reported // by chain id
 }
 
-// told is what was reported of an episode or a chain.
-type told struct {
+// reported is what was reported of an episode or a chain.
+type reported struct {
 	at       time.Time
 	severity tick.Severity
 	mute     bool // the episode repeats a reported chain
@@ -85,8 +85,8 @@ type message struct {
 	body    []byte
 }
 
-// maxTold bounds the remembered episodes and chains.
-const maxTold = 4096
+// maxReported bounds the remembered episodes and chains.
+const maxReported = 4096
 
 // New checks the options and starts the sender, which Close ends. It opens no connection.
 func New(o Options) (*Sink, error) {
@@ -99,7 +99,7 @@ func New(o Options) (*Sink, error) {
 	}
 	fill(&o)
 	s := &Sink{o: o, to: u.Scheme + "://" + u.Host, done: make(chan struct{}), came: make(chan struct{}, 1),
-		episodes: map[string]*told{}, chains: map[string]*told{}}
+		episodes: map[string]*reported{}, chains: map[string]*reported{}}
 	if s.key, err = key(o.Secret); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (s *Sink) Tick(t *tick.Tick) error {
 			return fmt.Errorf("encode a message for the webhook: %w", err)
 		}
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %d %s %d", t.Started.UnixNano(), e.ID, e.Kind, e.Why, t.Seq))
-		s.put(&message{id: "msg_" + hex.EncodeToString(sum[:12]), episode: e.ID, kind: e.Kind, made: time.Now(), body: body})
+		s.enqueue(&message{id: "msg_" + hex.EncodeToString(sum[:12]), episode: e.ID, kind: e.Kind, made: time.Now(), body: body})
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 		if e.Kind != tick.EpisodeBegin && e.Kind != tick.EpisodeUpdate { // it was hidden until now
 			return false
 		}
-		x = &told{severity: e.Severity}
+		x = &reported{severity: e.Severity}
 		before := s.chains[e.Chain.ID]
 		x.mute = before != nil && now.Sub(before.at) < s.o.Repeat && e.Severity <= before.severity
 		forget(s.episodes, s.o.Repeat, now)
@@ -198,7 +198,7 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 		if x.mute {
 			s.state.Repeats++
 		} else {
-			s.chains[e.Chain.ID] = &told{at: now, severity: e.Severity}
+			s.chains[e.Chain.ID] = &reported{at: now, severity: e.Severity}
 		}
 		x.at = now
 		return !x.mute
@@ -210,15 +210,15 @@ func (s *Sink) wanted(e *tick.Episode, now time.Time) bool {
 		return !x.mute
 	case e.Severity > x.severity: // also if the chain was not reported
 		x.severity, x.mute = e.Severity, false
-		s.chains[e.Chain.ID] = &told{at: now, severity: e.Severity}
+		s.chains[e.Chain.ID] = &reported{at: now, severity: e.Severity}
 		return true
 	}
-	return !x.mute && e.Why == tick.WhyCulprit
+	return !x.mute && e.Why == tick.ReasonCulprit
 }
 
 // forget makes room: it removes old entries, and all if that is not enough.
-func forget(m map[string]*told, age time.Duration, now time.Time) {
-	if len(m) < maxTold {
+func forget(m map[string]*reported, age time.Duration, now time.Time) {
+	if len(m) < maxReported {
 		return
 	}
 	for k, x := range m {
@@ -226,13 +226,13 @@ func forget(m map[string]*told, age time.Duration, now time.Time) {
 			delete(m, k)
 		}
 	}
-	if len(m) >= maxTold {
+	if len(m) >= maxReported {
 		clear(m)
 	}
 }
 
-// put queues a message. A later update replaces a queued one.
-func (s *Sink) put(m *message) {
+// enqueue queues a message. A later update replaces a queued one.
+func (s *Sink) enqueue(m *message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending || len(m.body) > s.o.Bytes {

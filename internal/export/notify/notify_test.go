@@ -27,7 +27,7 @@ import (
 var now = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
 // step is one event of an episode.
-func step(episode string, kind tick.EpisodeKind, why tick.EpisodeWhy, severity tick.Severity) tick.Episode {
+func step(episode string, kind tick.EpisodeKind, why tick.EpisodeReason, severity tick.Severity) tick.Episode {
 	chain, _, _ := strings.Cut(episode, "/")
 	return tick.Episode{ID: episode, Kind: kind, Why: why, Severity: severity, Chain: tick.Chain{ID: chain}}
 }
@@ -132,15 +132,15 @@ func TestTold(t *testing.T) {
 	hidden.Hidden = true
 	for i, steps := range [][]tick.Episode{
 		{step("a/1", tick.EpisodeBegin, "", tick.Low), hidden},
-		{step("a/1", tick.EpisodeUpdate, tick.WhyLost, tick.Low)},
-		{step("a/1", tick.EpisodeUpdate, tick.WhySeverity, tick.Medium)},
-		{step("a/1", tick.EpisodeUpdate, tick.WhyCulprit, tick.Medium)},
-		{step("a/1", tick.EpisodeEnd, tick.WhyOver, tick.Medium)},
+		{step("a/1", tick.EpisodeUpdate, tick.ReasonLost, tick.Low)},
+		{step("a/1", tick.EpisodeUpdate, tick.ReasonSeverity, tick.Medium)},
+		{step("a/1", tick.EpisodeUpdate, tick.ReasonCulprit, tick.Medium)},
+		{step("a/1", tick.EpisodeEnd, tick.ReasonOver, tick.Medium)},
 		{step("a/2", tick.EpisodeBegin, "", tick.Medium), step("b/1", tick.EpisodeBegin, "", tick.Low)},
-		{step("a/2", tick.EpisodeUpdate, tick.WhyCulprit, tick.Medium)},
-		{step("a/2", tick.EpisodeEnd, tick.WhyOver, tick.Medium)},
+		{step("a/2", tick.EpisodeUpdate, tick.ReasonCulprit, tick.Medium)},
+		{step("a/2", tick.EpisodeEnd, tick.ReasonOver, tick.Medium)},
 		{step("a/3", tick.EpisodeBegin, "", tick.Medium)},
-		{step("a/3", tick.EpisodeUpdate, tick.WhySeverity, tick.High)},
+		{step("a/3", tick.EpisodeUpdate, tick.ReasonSeverity, tick.High)},
 		{step("a/3", tick.EpisodeRevised, "", tick.High)},
 	} {
 		tell(t, s, now.Add(time.Duration(i)*time.Second), steps...)
@@ -267,8 +267,8 @@ func TestUpdatesReplaceEachOther(t *testing.T) {
 	s := start(t, notify.Options{URL: serve(t, r)})
 	tell(t, s, now, step("x/1", tick.EpisodeBegin, "", tick.Low))
 	tell(t, s, now.Add(time.Second), step("a/1", tick.EpisodeBegin, "", tick.Low))
-	tell(t, s, now.Add(2*time.Second), step("a/1", tick.EpisodeUpdate, tick.WhySeverity, tick.Medium))
-	tell(t, s, now.Add(3*time.Second), step("a/1", tick.EpisodeUpdate, tick.WhySeverity, tick.High))
+	tell(t, s, now.Add(2*time.Second), step("a/1", tick.EpisodeUpdate, tick.ReasonSeverity, tick.Medium))
+	tell(t, s, now.Add(3*time.Second), step("a/1", tick.EpisodeUpdate, tick.ReasonSeverity, tick.High))
 	open.Store(true)
 	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 3 })
 	if d := cmp.Diff([]string{"chain_begin x/1 LOW", "chain_begin a/1 LOW", "chain_update a/1 HIGH"}, r.got()); d != "" {

@@ -39,7 +39,7 @@ func BenchmarkEncode(b *testing.B) {
 			c := newClient(Target{Protocol: p}, Traces, "1", time.Now)
 			list := make([]span, spansOfLoad)
 			for i := range list {
-				list[i] = span{call: call("cuLaunchKernel", int64(10*i), 3, ""), why: whyAll}
+				list[i] = span{call: call("cuLaunchKernel", int64(10*i), 3, ""), reason: reasonAll}
 			}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -53,9 +53,9 @@ func (w *witnesses) add(c *events.Call, root int64) {
 	w.next = (w.next + 1) % mostEvidence
 }
 
-// of returns the evidence of an episode: calls of its process between its first and last slow step,
-// longest first.
-func (w *witnesses) of(e *tick.Episode) (out []evidence) {
+// evidence returns the evidence of an episode: calls of its process between its first and last slow
+// step, longest first.
+func (w *witnesses) evidence(e *tick.Episode) (out []evidence) {
 	from, to := e.From.UnixNano(), e.To.UnixNano()
 	for _, x := range w.list {
 		if x.pid == e.Chain.PID && x.end >= from && x.start <= to {
@@ -84,7 +84,7 @@ func (x *Exporter) chainSpan(e *tick.Episode, t *tick.Tick) load {
 	x.chainAttrs(&a, e, t)
 	out := &tracepb.Span{TraceId: trace[:], SpanId: appendID(id), Name: "chain " + c.Rule, Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: uint64(e.From.UnixNano()), EndTimeUnixNano: uint64(max(e.To.UnixNano(), e.From.UnixNano())), Attributes: a.take()}
-	for _, w := range x.witnesses.of(e) {
+	for _, w := range x.witnesses.evidence(e) {
 		a.text("gpu.cuda.operation.name", w.op.String())
 		a.num("ingero.duration_ns", w.end-w.start)
 		linked := traceID(x.seed, w.pid, w.tid, w.root)

@@ -16,10 +16,10 @@ const (
 
 // Reasons for a span.
 const (
-	whyAll     = "all"
-	whyFailed  = "failed"
-	whySlow    = "slow"
-	whySampled = "sampled"
+	reasonAll     = "all"
+	reasonFailed  = "failed"
+	reasonSlow    = "slow"
+	reasonSampled = "sampled"
 )
 
 type opKey struct {
@@ -39,8 +39,8 @@ type chooser struct {
 
 // group is a copy of a call and its inner calls.
 type group struct {
-	calls []events.Call // the outer one last
-	why   string
+	calls  []events.Call // the outer one last
+	reason string
 }
 
 func copyGroup(g *group, outer *events.Call, inside []events.Call, why string) *group {
@@ -48,7 +48,7 @@ func copyGroup(g *group, outer *events.Call, inside []events.Call, why string) *
 		g = &group{}
 	}
 	g.calls = append(append(g.calls[:0], inside...), *outer)
-	g.why = why
+	g.reason = why
 	return g
 }
 
@@ -65,7 +65,7 @@ func (x *chooser) look(outer *events.Call, inside []events.Call) *group {
 	if fails(outer, inside) {
 		if x.failed < mostFailed {
 			x.failed++
-			return copyGroup(nil, outer, inside, whyFailed)
+			return copyGroup(nil, outer, inside, reasonFailed)
 		}
 		x.left++
 		return nil
@@ -73,11 +73,11 @@ func (x *chooser) look(outer *events.Call, inside []events.Call) *group {
 	if x.slowCall(outer) {
 		switch {
 		case len(x.slow) < mostSlow:
-			x.slow = append(x.slow, copyGroup(nil, outer, inside, whySlow))
+			x.slow = append(x.slow, copyGroup(nil, outer, inside, reasonSlow))
 			x.find()
 			return nil
 		case outer.Duration > x.slow[x.least].outer().Duration:
-			copyGroup(x.slow[x.least], outer, inside, whySlow)
+			copyGroup(x.slow[x.least], outer, inside, reasonSlow)
 			x.find()
 			return nil
 		}
@@ -85,7 +85,7 @@ func (x *chooser) look(outer *events.Call, inside []events.Call) *group {
 	if len(x.seen) < mostSampled {
 		if k := (opKey{outer.PID, outer.Op}); !x.seen[k] {
 			x.seen[k] = true
-			return copyGroup(nil, outer, inside, whySampled)
+			return copyGroup(nil, outer, inside, reasonSampled)
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ type answer struct {
 	retry    bool          // it may be retried
 	after    time.Duration // least delay; 0: not given
 	rejected int64         // items that the receiver rejected
-	told     string        // the receiver's message about these
+	message  string        // the receiver's message about these
 	err      error         // nil: the request was accepted
 }
 
@@ -143,8 +143,8 @@ func (c *client) status(res *http.Response, text []byte) answer {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		a.err = fmt.Errorf("%s: check the headers (--otlp-headers-file)", res.Status)
 	default:
-		if said := printable(text); said != "" && !strings.HasPrefix(res.Header.Get("Content-Type"), "application/x-protobuf") {
-			a.err = fmt.Errorf("%s: %s", res.Status, said)
+		if message := printable(text); message != "" && !strings.HasPrefix(res.Header.Get("Content-Type"), "application/x-protobuf") {
+			a.err = fmt.Errorf("%s: %s", res.Status, message)
 		}
 	}
 	return a
@@ -169,9 +169,9 @@ func (c *client) accepted(res *http.Response, text []byte) (a answer) {
 	case len(text) == 0: // an empty message, or a terse receiver
 		return answer{}
 	case kind == "application/json":
-		a.rejected, a.told, err = partialJSON(text, c.signal)
+		a.rejected, a.message, err = partialJSON(text, c.signal)
 	case kind == "application/x-protobuf":
-		a.rejected, a.told, err = partialProto(text)
+		a.rejected, a.message, err = partialProto(text)
 	default:
 		err = fmt.Errorf("unexpected content type %q", kind)
 	}
@@ -183,7 +183,7 @@ func (c *client) accepted(res *http.Response, text []byte) (a answer) {
 
 // partialProto parses Export*ServiceResponse: field 1 is a partial success, with the number of
 // rejected items in field 1, and the reason in field 2. All signals have the same format.
-func partialProto(b []byte) (rejected int64, told string, err error) {
+func partialProto(b []byte) (rejected int64, message string, err error) {
 	err = fields(b, func(n protowire.Number, _ uint64, inner []byte) error {
 		if n != 1 {
 			return nil
@@ -193,12 +193,12 @@ func partialProto(b []byte) (rejected int64, told string, err error) {
 			case 1:
 				rejected = max(int64(v), 0)
 			case 2:
-				told = printable(text)
+				message = printable(text)
 			}
 			return nil
 		})
 	})
-	return rejected, told, err
+	return rejected, message, err
 }
 
 // fields calls f for each field of a message.

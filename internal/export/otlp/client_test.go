@@ -75,8 +75,8 @@ func TestAnswers(t *testing.T) {
 		{"accepted", HTTPProtobuf, nil, answer{}, ""},
 		{"accepted in JSON", HTTPJSON, text(200, "application/json", "{}"), answer{}, ""},
 		{"accepted without a word", HTTPProtobuf, text(200, "text/plain", ""), answer{}, ""},
-		{"a part", HTTPProtobuf, text(200, "application/x-protobuf", string(partialAnswer())), answer{rejected: 3, told: "too old"}, ""},
-		{"a part, in JSON", HTTPJSON, text(200, "application/json; charset=utf-8", `{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}`), answer{rejected: 3, told: "too old"}, ""},
+		{"a part", HTTPProtobuf, text(200, "application/x-protobuf", string(partialAnswer())), answer{rejected: 3, message: "too old"}, ""},
+		{"a part, in JSON", HTTPJSON, text(200, "application/json; charset=utf-8", `{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}`), answer{rejected: 3, message: "too old"}, ""},
 		{"a part as a number", HTTPJSON, text(200, "application/json", `{"partialSuccess":{"rejectedSpans":3}}`), answer{rejected: 3}, ""},
 		{"a part below none", HTTPJSON, text(200, "application/json", `{"partialSuccess":{"rejectedSpans":"-9"}}`), answer{}, ""},
 		{"busy", HTTPProtobuf, text(429, "", "", "Retry-After", "7"), answer{retry: true, after: 7 * time.Second}, "429"},
@@ -94,7 +94,7 @@ func TestAnswers(t *testing.T) {
 		{"no end", HTTPProtobuf, text(200, "application/x-protobuf", strings.Repeat("\x12\x7f", 1<<20)), answer{}, "does not seem to be an OTLP receiver"},
 		{"cut short", HTTPProtobuf, text(200, "application/x-protobuf", "x", "Content-Length", "10"), answer{retry: true}, "read the answer"},
 		{"gRPC", GRPC, nil, answer{}, ""},
-		{"gRPC, a part", GRPC, grpcText(frame(partialAnswer(), false), "grpc-status", "0"), answer{rejected: 3, told: "too old"}, ""},
+		{"gRPC, a part", GRPC, grpcText(frame(partialAnswer(), false), "grpc-status", "0"), answer{rejected: 3, message: "too old"}, ""},
 		{"gRPC, away", GRPC, grpcText(nil, "grpc-status", "14", "grpc-message", "no%20one%20home"), answer{retry: true}, "UNAVAILABLE: no one home"},
 		{"gRPC, away at once", GRPC, text(200, "application/grpc", "", "grpc-status", "14"), answer{retry: true}, "UNAVAILABLE"},
 		{"gRPC, full", GRPC, grpcText(nil, "grpc-status", "8"), answer{}, "RESOURCE_EXHAUSTED"},
@@ -116,7 +116,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := c.send(context.Background(), body)
-			if got.retry != tt.want.retry || got.after != tt.want.after || got.rejected != tt.want.rejected || got.told != tt.want.told {
+			if got.retry != tt.want.retry || got.after != tt.want.after || got.rejected != tt.want.rejected || got.message != tt.want.message {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 			if said := fmt.Sprint(got.err); (got.err != nil) != (tt.says != "") || tt.says != "" && !strings.Contains(said, tt.says) {

@@ -11,18 +11,18 @@ const (
 
 // freed remembers, for each process, the pointers that it freed and did not get again.
 type freed struct {
-	of      map[uint32]*freedOf
-	classes []events.Class // by operation: whether it allocates or frees
+	processes map[uint32]*freedProcess
+	classes   []events.Class // by operation: whether it allocates or frees
 }
 
-type freedOf struct {
+type freedProcess struct {
 	pointers map[uint64]bool
 	order    []uint64 // of pointers, including removed ones
 	next     int      // index in order of the oldest, when full
 }
 
 func newFreed() freed {
-	f := freed{of: map[uint32]*freedOf{}}
+	f := freed{processes: map[uint32]*freedProcess{}}
 	for i := range events.Catalog {
 		r := &events.Catalog[i]
 		if r.Class != events.ClassMalloc && r.Class != events.ClassFree || !r.Has(events.RolePtr) {
@@ -45,38 +45,38 @@ func (f *freed) add(c *events.Call) (double bool) {
 	if !known || p == 0 {
 		return false
 	}
-	of := f.of[c.PID]
+	process := f.processes[c.PID]
 	failed := c.Flags&events.CallFailed != 0
 	switch {
 	case f.classes[c.Op] == events.ClassMalloc:
-		if of != nil && !failed {
-			delete(of.pointers, p)
+		if process != nil && !failed {
+			delete(process.pointers, p)
 		}
 	case failed:
-		return of != nil && of.pointers[p]
+		return process != nil && process.pointers[p]
 	default:
-		f.free(of, c.PID, p)
+		f.free(process, c.PID, p)
 	}
 	return false
 }
 
-func (f *freed) free(of *freedOf, pid uint32, p uint64) {
-	if of == nil {
-		if len(f.of) >= mostFreedPIDs {
+func (f *freed) free(process *freedProcess, pid uint32, p uint64) {
+	if process == nil {
+		if len(f.processes) >= mostFreedPIDs {
 			return
 		}
-		of = &freedOf{pointers: map[uint64]bool{}}
-		f.of[pid] = of
+		process = &freedProcess{pointers: map[uint64]bool{}}
+		f.processes[pid] = process
 	}
 	switch {
-	case of.pointers[p]:
+	case process.pointers[p]:
 		return
-	case len(of.order) < mostFreed:
-		of.order = append(of.order, p)
+	case len(process.order) < mostFreed:
+		process.order = append(process.order, p)
 	default:
-		delete(of.pointers, of.order[of.next])
-		of.order[of.next] = p
-		of.next = (of.next + 1) % mostFreed
+		delete(process.pointers, process.order[process.next])
+		process.order[process.next] = p
+		process.next = (process.next + 1) % mostFreed
 	}
-	of.pointers[p] = true
+	process.pointers[p] = true
 }

@@ -35,31 +35,31 @@ var ErrNothing = errors.New("otlp: all signals are off")
 // [Exporter.State] may be called from other goroutines.
 type Exporter struct {
 	Options
-	senders   [Signals]*sender // nil: the signal is off
-	seed      uint64           // of this session's trace ids
-	base      []*commonpb.KeyValue
-	maker     *spanMaker
-	trees     trees
-	chooser   chooser
-	witnesses witnesses
-	freed     freed
-	doubles   map[uint64]bool // ids of this tick's spans of double frees
-	processes map[uint32]*process
-	functions symbols.Functions // the GPU's
-	places    map[uint32]*place // by stack
-	order     []uint32          // of places, oldest first
-	filling   []span
-	held      []heldLoad // oldest first
-	spansHeld int
-	ticks     int
-	closed    bool
+	senders      [Signals]*sender // nil: the signal is off
+	seed         uint64           // of this session's trace ids
+	base         []*commonpb.KeyValue
+	maker        *spanMaker
+	trees        trees
+	chooser      chooser
+	witnesses    witnesses
+	freed        freed
+	doubles      map[uint64]bool // ids of this tick's spans of double frees
+	processes    map[uint32]*process
+	functions    symbols.Functions // the GPU's
+	places       map[uint32]*place // by stack
+	order        []uint32          // of places, oldest first
+	filling      []span
+	waiting      []waitingLoad // oldest first
+	waitingSpans int
+	ticks        int
+	closed       bool
 
 	metered time.Time // time of the last sent metrics; Publish's goroutine owns it
 	latest  atomic.Pointer[metric.Snapshot]
 }
 
-// heldLoad waits for the names of stacks.
-type heldLoad struct {
+// waitingLoad waits for the names of stacks.
+type waitingLoad struct {
 	spans []span
 	tick  int
 }
@@ -129,7 +129,7 @@ func (x *Exporter) tree(outer *events.Call, inside []events.Call) {
 		if fails(outer, inside) || x.chooser.slowCall(outer) {
 			x.witnesses.add(outer, outer.Start)
 		}
-		x.spans(outer, inside, whyAll)
+		x.spans(outer, inside, reasonAll)
 		return
 	}
 	if g := x.chooser.look(outer, inside); g != nil {
@@ -140,10 +140,10 @@ func (x *Exporter) tree(outer *events.Call, inside []events.Call) {
 // group adds a selected group's spans.
 func (x *Exporter) group(g *group) {
 	outer := g.outer()
-	if g.why != whySampled {
+	if g.reason != reasonSampled {
 		x.witnesses.add(outer, outer.Start)
 	}
-	x.spans(outer, g.calls[:len(g.calls)-1], g.why)
+	x.spans(outer, g.calls[:len(g.calls)-1], g.reason)
 }
 
 // spans adds the spans of an outermost call and its inner calls.
@@ -152,13 +152,13 @@ func (x *Exporter) spans(outer *events.Call, inside []events.Call, why string) {
 		x.filling = make([]span, 0, spansOfLoad)
 	}
 	top := spanID(outer)
-	x.filling = append(x.filling, span{call: *outer, root: outer.Start, why: why, double: x.doubles[top]})
+	x.filling = append(x.filling, span{call: *outer, root: outer.Start, reason: why, double: x.doubles[top]})
 	for i := range inside {
 		parent := top
 		if j := parentOf(inside, i); j >= 0 {
 			parent = spanID(&inside[j])
 		}
-		x.filling = append(x.filling, span{call: inside[i], root: outer.Start, parent: parent, why: why, double: x.doubles[spanID(&inside[i])]})
+		x.filling = append(x.filling, span{call: inside[i], root: outer.Start, parent: parent, reason: why, double: x.doubles[spanID(&inside[i])]})
 	}
 	if len(x.filling) >= spansOfLoad {
 		x.hold()
@@ -170,30 +170,30 @@ func (x *Exporter) hold() {
 	if len(x.filling) == 0 {
 		return
 	}
-	x.held = append(x.held, heldLoad{x.filling, x.ticks})
-	x.spansHeld += len(x.filling)
+	x.waiting = append(x.waiting, waitingLoad{x.filling, x.ticks})
+	x.waitingSpans += len(x.filling)
 	x.filling = nil
-	for x.spansHeld > mostHeld {
-		x.release(&x.held[0])
-		x.held = x.held[1:]
+	for x.waitingSpans > mostHeld {
+		x.release(&x.waiting[0])
+		x.waiting = x.waiting[1:]
 	}
 }
 
 // release queues a load.
-func (x *Exporter) release(h *heldLoad) {
-	x.spansHeld -= len(h.spans)
+func (x *Exporter) release(h *waitingLoad) {
+	x.waitingSpans -= len(h.spans)
 	for i := range h.spans {
 		s := &h.spans[i]
-		s.of, s.function = x.processes[s.call.PID], x.functions.Name(&s.call)
+		s.process, s.function = x.processes[s.call.PID], x.functions.Name(&s.call)
 		if s.call.Stack != 0 {
 			s.place = x.places[s.call.Stack]
 		}
 	}
-	x.senders[Traces].put(&spanLoad{h.spans, x.maker})
+	x.senders[Traces].enqueue(&spanLoad{h.spans, x.maker})
 }
 
 // named reports whether the stacks of a load are known.
-func (x *Exporter) named(h *heldLoad) bool {
+func (x *Exporter) named(h *waitingLoad) bool {
 	return !slices.ContainsFunc(h.spans, func(s span) bool { return s.call.Stack != 0 && x.places[s.call.Stack] == nil })
 }
 
@@ -206,7 +206,7 @@ func (x *Exporter) Tick(t *tick.Tick) error {
 	}
 	if s := x.senders[Logs]; s != nil {
 		if records := x.records(t); len(records) > 0 {
-			s.put(x.logs(records))
+			s.enqueue(x.logs(records))
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (x *Exporter) know(t *tick.Tick) {
 	for pid := range x.processes {
 		if !listed[pid] {
 			delete(x.processes, pid)
-			delete(x.freed.of, pid)
+			delete(x.freed.processes, pid)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func (x *Exporter) tickSpans(t *tick.Tick) {
 	}
 	x.hold()
 	clear(x.doubles)
-	x.held = slices.DeleteFunc(x.held, func(h heldLoad) bool {
+	x.waiting = slices.DeleteFunc(x.waiting, func(h waitingLoad) bool {
 		if !t.Final && x.ticks-h.tick < heldTicks && !x.named(&h) {
 			return false
 		}
@@ -248,7 +248,7 @@ func (x *Exporter) tickSpans(t *tick.Tick) {
 	})
 	for i := range t.Episodes[:min(len(t.Episodes), mostOfTick)] {
 		if e := &t.Episodes[i]; e.Kind == tick.EpisodeEnd && !e.Hidden {
-			x.senders[Traces].put(x.chainSpan(e, t))
+			x.senders[Traces].enqueue(x.chainSpan(e, t))
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (x *Exporter) Close() error {
 		}
 	}()
 	if s := x.latest.Load(); s != nil && s.Time.After(x.metered) {
-		x.senders[Metrics].put(x.metrics(s))
+		x.senders[Metrics].enqueue(x.metrics(s))
 	}
 	all := slices.DeleteFunc(slices.Clone(x.senders[:]), func(s *sender) bool { return s == nil })
 	for _, s := range all {

@@ -181,8 +181,8 @@ func TestAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if q := x.senders[Traces].queue; q.held > 1<<20 || x.spansHeld > mostHeld {
-		t.Errorf("%d bytes and %d spans wait", q.held, x.spansHeld)
+	if q := x.senders[Traces].queue; q.size > 1<<20 || x.waitingSpans > mostHeld {
+		t.Errorf("%d bytes and %d spans wait", q.size, x.waitingSpans)
 	}
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestChains(t *testing.T) {
 		t.Fatal(err)
 	}
 	two := tickAt(4)
-	e.Kind, e.Why = tick.EpisodeEnd, tick.WhyOver
+	e.Kind, e.Why = tick.EpisodeEnd, tick.ReasonOver
 	hidden := e
 	hidden.ID, hidden.Hidden = "hidden", true
 	two.Episodes = []tick.Episode{e, hidden}

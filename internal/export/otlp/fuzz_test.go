@@ -24,11 +24,11 @@ func FuzzAnswer(f *testing.F) {
 			bad := *res
 			bad.StatusCode, bad.Status = http.StatusBadRequest, "400 Bad Request"
 			for _, a := range []answer{c.accepted(res, body), grpcAnswer(s, res, body), c.status(&bad, body)} {
-				said := a.told
+				said := a.message
 				if a.err != nil {
 					said += a.err.Error()
 				}
-				if a.rejected < 0 || strings.ContainsFunc(a.told, unicode.IsControl) || len(said) > 4096+2*len(kind) {
+				if a.rejected < 0 || strings.ContainsFunc(a.message, unicode.IsControl) || len(said) > 4096+2*len(kind) {
 					t.Errorf("%d rejected, %d bytes: %.100q", a.rejected, len(said), said)
 				}
 			}

@@ -57,7 +57,7 @@ func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
 		return answer{err: fmt.Errorf("the answer to %s is not a gRPC message", s)}
 	}
 	var a answer
-	if a.rejected, a.told, err = partialProto(body[frameHead:]); err != nil {
+	if a.rejected, a.message, err = partialProto(body[frameHead:]); err != nil {
 		return answer{err: fmt.Errorf("the answer to %s is not an OTLP message: %w", s, err)}
 	}
 	return a
@@ -65,9 +65,9 @@ func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
 
 // grpcFailed interprets a status other than success.
 func grpcFailed(code int, from http.Header) answer {
-	said, err := url.PathUnescape(from.Get("grpc-message"))
+	message, err := url.PathUnescape(from.Get("grpc-message"))
 	if err != nil {
-		said = from.Get("grpc-message")
+		message = from.Get("grpc-message")
 	}
 	name, retry := "status "+strconv.Itoa(code), false
 	if code < len(grpcCodes) {
@@ -77,8 +77,8 @@ func grpcFailed(code int, from http.Header) answer {
 		details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("grpc-status-details-bin"), "="))
 		retry = strings.Contains(string(details), "google.rpc.RetryInfo")
 	}
-	if said = printable([]byte(said)); said != "" {
-		name += ": " + said
+	if message = printable([]byte(message)); message != "" {
+		name += ": " + message
 	}
 	return answer{retry: retry, err: errors.New(name)}
 }

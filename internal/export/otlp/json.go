@@ -88,7 +88,7 @@ func appendJSONFloat(b []byte, x float64) []byte {
 var rejectedNames = [Signals]string{Metrics: "rejectedDataPoints", Traces: "rejectedSpans", Logs: "rejectedLogRecords"}
 
 // partialJSON parses an answer in JSON.
-func partialJSON(text []byte, s Signal) (rejected int64, told string, err error) {
+func partialJSON(text []byte, s Signal) (rejected int64, message string, err error) {
 	var a struct {
 		PartialSuccess map[string]json.RawMessage `json:"partialSuccess"`
 	}
@@ -99,6 +99,6 @@ func partialJSON(text []byte, s Signal) (rejected int64, told string, err error)
 	if err == nil {
 		rejected = max(n, 0)
 	}
-	_ = json.Unmarshal(a.PartialSuccess["errorMessage"], &told) // anything but text is ignored
-	return rejected, printable([]byte(told)), nil
+	_ = json.Unmarshal(a.PartialSuccess["errorMessage"], &message) // anything but text is ignored
+	return rejected, printable([]byte(message)), nil
 }

@@ -31,7 +31,7 @@ func (x *Exporter) Publish(s *metric.Snapshot) {
 		return
 	}
 	x.metered = s.Time
-	to.put(x.metrics(s))
+	to.enqueue(x.metrics(s))
 }
 
 // metrics makes a load of a snapshot.

@@ -30,7 +30,7 @@ func (r ready) bytes() int             { return r.size }
 type queue struct {
 	mu     sync.Mutex
 	loads  []load
-	held   int // bytes of loads
+	size   int // bytes of loads
 	most   int
 	closed bool
 	came   chan struct{} // has a value when something changed
@@ -38,18 +38,18 @@ type queue struct {
 
 func newQueue(most int) *queue { return &queue{most: most, came: make(chan struct{}, 1)} }
 
-// put adds a load and returns how many items were dropped for it. It does not block.
-func (q *queue) put(l load) (dropped int) {
+// push adds a load and returns how many items were dropped for it. It does not block.
+func (q *queue) push(l load) (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed || l.bytes() > q.most {
 		return l.items()
 	}
-	for q.held+l.bytes() > q.most {
+	for q.size+l.bytes() > q.most {
 		dropped += q.loads[0].items()
 		q.drop()
 	}
-	q.loads, q.held = append(q.loads, l), q.held+l.bytes()
+	q.loads, q.size = append(q.loads, l), q.size+l.bytes()
 	q.wake()
 	return dropped
 }
@@ -68,7 +68,7 @@ func (q *queue) take() (l load, closed bool) {
 
 // drop removes the oldest load. The caller must hold mu.
 func (q *queue) drop() {
-	q.held -= q.loads[0].bytes()
+	q.size -= q.loads[0].bytes()
 	q.loads[0] = nil // the array lives on for a while
 	q.loads = q.loads[1:]
 }

@@ -60,8 +60,8 @@ func newSender(t Target, sig Signal, o *Options) *sender {
 	return s
 }
 
-// put queues a load. It does not block.
-func (s *sender) put(l load) { s.lose(lostQueue, s.queue.put(l)) }
+// enqueue queues a load. It does not block.
+func (s *sender) enqueue(l load) { s.lose(lostQueue, s.queue.push(l)) }
 
 func (s *sender) lose(why string, items int) {
 	if items > 0 {
@@ -164,9 +164,9 @@ func (s *sender) delivered(l load, a answer, size int, took time.Duration) {
 	s.log.Debug("otlp: sent", "signal", s.signal.String(), "items", l.items(), "bytes", size, "took", took)
 	switch {
 	case rejected > 0:
-		s.trouble(partial{rejected, a.told})
-	case a.told != "":
-		s.log.Debug("otlp: message from the receiver", "signal", s.signal.String(), "text", a.told)
+		s.trouble(partial{rejected, a.message})
+	case a.message != "":
+		s.log.Debug("otlp: message from the receiver", "signal", s.signal.String(), "text", a.message)
 	case was != "":
 		s.log.Info("otlp: delivered again", "signal", s.signal.String())
 	}
@@ -193,14 +193,14 @@ func (s *sender) trouble(err error) {
 // partial is a partial success.
 type partial struct {
 	rejected int
-	told     string
+	message  string
 }
 
 func (p partial) Error() string {
-	if p.told == "" {
+	if p.message == "" {
 		return "the receiver rejected some items"
 	}
-	return "the receiver rejected some items: " + p.told
+	return "the receiver rejected some items: " + p.message
 }
 
 // jitter spreads senders that started together.

@@ -51,7 +51,7 @@ func TestRetry(t *testing.T) {
 	})
 	clock := newFakeClock()
 	s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), clock, 1<<20)
-	s.put(parcel(3, 100))
+	s.enqueue(parcel(3, 100))
 	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
 		testkit.Eventually(t, "a pause", func() bool { return len(clock.waiting()) == 1 })
 		if got := clock.waiting()[0]; got < want*8/10 || got > want*12/10 {
@@ -79,7 +79,7 @@ func TestRetryAfter(t *testing.T) {
 	r := newReceiver(t, text(429, "", "", "Retry-After", "77"))
 	clock := newFakeClock()
 	s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), clock, 1<<20)
-	s.put(parcel(1, 100))
+	s.enqueue(parcel(1, 100))
 	testkit.Eventually(t, "a pause", func() bool { return len(clock.waiting()) == 1 })
 	if got := clock.waiting()[0]; got != 77*time.Second {
 		t.Errorf("it waits %s, want 77 s", got)
@@ -98,7 +98,7 @@ func TestGiveUp(t *testing.T) {
 	}
 	clock := newFakeClock()
 	s := startSender(t, target(t, at, HTTPProtobuf, Traces), clock, 1<<20)
-	s.put(parcel(5, 100))
+	s.enqueue(parcel(5, 100))
 	for s.state().Lost[lostGiveUp] == 0 {
 		testkit.Eventually(t, "a pause, or the end", func() bool { return len(clock.waiting()) == 1 || s.state().Lost[lostGiveUp] > 0 })
 		clock.advance(40 * time.Second)
@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newReceiver(t, tt.answer)
 			s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), newFakeClock(), 1<<20)
-			s.put(parcel(7, 100))
+			s.enqueue(parcel(7, 100))
 			lost(t, s, tt.why, tt.lost)
 			if st := s.state(); st.Items != tt.sent || st.Problem == "" {
 				t.Errorf("state %+v, want %d sent and a problem", st, tt.sent)
@@ -150,10 +150,10 @@ func TestHangs(t *testing.T) {
 	to.Timeout = time.Hour
 	clock := newFakeClock()
 	s := startSender(t, to, clock, 1000)
-	s.put(parcel(1, 400))
+	s.enqueue(parcel(1, 400))
 	testkit.Eventually(t, "the request", func() bool { return r.count() == 1 })
 	for range 100 { // two fit
-		s.put(parcel(1, 400))
+		s.enqueue(parcel(1, 400))
 	}
 	lost(t, s, lostQueue, 98)
 	limit := make(chan struct{})
@@ -173,7 +173,7 @@ func TestTimeout(t *testing.T) {
 	to.Timeout = 20 * time.Millisecond
 	clock := newFakeClock()
 	s := startSender(t, to, clock, 1000)
-	s.put(parcel(1, 400))
+	s.enqueue(parcel(1, 400))
 	testkit.Eventually(t, "a pause", func() bool { return len(clock.waiting()) == 1 })
 	if p := s.state().Problem; p != "no answer in time" {
 		t.Errorf("problem %q", p)
@@ -193,13 +193,13 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	before := heap()
 	for range times {
-		s.put(&filled{data: make([]byte, each)})
+		s.enqueue(&filled{data: make([]byte, each)})
 	}
 	if after := heap(); after > before+2*most {
 		t.Errorf("%d MiB for a queue of %d MiB", (after-before)>>20, most>>20)
 	}
 	s.queue.mu.Lock()
-	held, loads := s.queue.held, len(s.queue.loads)
+	held, loads := s.queue.size, len(s.queue.loads)
 	s.queue.mu.Unlock()
 	if held > most || loads > most/each {
 		t.Errorf("%d loads of %d bytes wait", loads, held)
@@ -219,11 +219,11 @@ func (f *filled) bytes() int             { return len(f.data) }
 func TestQueue(t *testing.T) {
 	q := newQueue(100)
 	for i := 1; i <= 3; i++ {
-		if n := q.put(parcel(i, 40)); n != map[int]int{1: 0, 2: 0, 3: 1}[i] {
+		if n := q.push(parcel(i, 40)); n != map[int]int{1: 0, 2: 0, 3: 1}[i] {
 			t.Errorf("load %d: %d dropped", i, n)
 		}
 	}
-	if n := q.put(parcel(9, 101)); n != 9 {
+	if n := q.push(parcel(9, 101)); n != 9 {
 		t.Errorf("too large: %d dropped, want 9", n)
 	}
 	for _, want := range []int{2, 3} {
@@ -235,7 +235,7 @@ func TestQueue(t *testing.T) {
 		t.Errorf("got %v, %v of an empty queue", l, closed)
 	}
 	q.close()
-	if n := q.put(parcel(4, 1)); n != 4 {
+	if n := q.push(parcel(4, 1)); n != 4 {
 		t.Errorf("after the end: %d dropped, want 4", n)
 	}
 	if _, closed := q.take(); !closed {

@@ -15,13 +15,13 @@ import (
 
 // span is a call that becomes a span.
 type span struct {
-	call   events.Call
-	root   int64  // Start of the outermost call, which identifies the trace
-	parent uint64 // id of the parent span, 0: none
-	why    string
-	double bool     // a double free
-	place  *place   // of its stack; nil: unknown
-	of     *process // nil: unknown
+	call    events.Call
+	root    int64  // Start of the outermost call, which identifies the trace
+	parent  uint64 // id of the parent span, 0: none
+	reason  string
+	double  bool     // a double free
+	place   *place   // of its stack; nil: unknown
+	process *process // nil: unknown
 	// function is the symbol of the launched GPU function; empty: none, or unknown.
 	function string
 }
@@ -95,7 +95,7 @@ func (m *spanMaker) request(list []span) *collectorpb.ExportTraceServiceRequest 
 			to = &tracepb.ScopeSpans{Scope: m.scope}
 			by[s.call.PID] = to
 			out.ResourceSpans = append(out.ResourceSpans, &tracepb.ResourceSpans{
-				Resource: resourceOf(m.base, m.own, s.of, s.call.PID), ScopeSpans: []*tracepb.ScopeSpans{to}})
+				Resource: resourceOf(m.base, m.own, s.process, s.call.PID), ScopeSpans: []*tracepb.ScopeSpans{to}})
 		}
 		to.Spans = append(to.Spans, m.span(s))
 	}
@@ -145,7 +145,7 @@ func (m *spanMaker) callAttrs(s *span) {
 	a, c := &m.attrs, &s.call
 	a.text(attrSource, c.Op.Source().String())
 	a.num("thread.id", int64(c.TID))
-	a.text("ingero.span.reason", s.why)
+	a.text("ingero.span.reason", s.reason)
 	if c.Device > 0 {
 		a.num("gpu.cuda.device", int64(c.Device)-1)
 	}
@@ -167,7 +167,7 @@ func (m *spanMaker) callAttrs(s *span) {
 		if p.line > 0 {
 			a.num("code.line.number", int64(p.line))
 		}
-		if s.why != whyAll && s.why != whySampled {
+		if s.reason != reasonAll && s.reason != reasonSampled {
 			a.text("code.stacktrace", p.trace)
 		}
 	}

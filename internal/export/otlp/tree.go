@@ -13,7 +13,7 @@ const (
 // trees nests calls. A call inside another comes before it.
 type trees struct {
 	waiting map[uint32]*inner // by thread
-	spare   []*inner
+	free    []*inner
 }
 
 // inner are a thread's calls inside one that has not returned.
@@ -73,8 +73,8 @@ func (t *trees) room(tid uint32) *inner {
 		return nil
 	}
 	w := &inner{}
-	if n := len(t.spare); n > 0 {
-		w, t.spare = t.spare[n-1], t.spare[:n-1]
+	if n := len(t.free); n > 0 {
+		w, t.free = t.free[n-1], t.free[:n-1]
 	}
 	t.waiting[tid] = w
 	return w
@@ -88,8 +88,8 @@ func (t *trees) tidy(final bool, tree func(*events.Call, []events.Call)) {
 		}
 		if len(w.calls) == 0 {
 			delete(t.waiting, tid)
-			if len(t.spare) < maxInner {
-				t.spare = append(t.spare, w)
+			if len(t.free) < maxInner {
+				t.free = append(t.free, w)
 			}
 		}
 	}

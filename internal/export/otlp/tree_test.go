@@ -123,7 +123,7 @@ func TestChoose(t *testing.T) {
 	chosen := map[string]int{}
 	take := func(g *group) {
 		if g != nil {
-			chosen[g.why+" "+g.outer().Op.String()]++
+			chosen[g.reason+" "+g.outer().Op.String()]++
 		}
 	}
 	look := func(c events.Call, inside ...events.Call) { take(x.look(&c, inside)) }
@@ -201,7 +201,7 @@ func TestDoubleFree(t *testing.T) {
 		c := at("cuMemFree", i+1, false)
 		f.add(&c)
 	}
-	if n := len(f.of[4].pointers); n != mostFreed {
+	if n := len(f.processes[4].pointers); n != mostFreed {
 		t.Errorf("%d pointers are remembered, want %d", n, mostFreed)
 	}
 }

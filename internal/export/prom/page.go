@@ -35,8 +35,8 @@ func (p *page) WriteHeader(code int) { p.code = code }
 // Write implements [http.ResponseWriter].
 func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 
-// of returns h's response to a request, computed once for all equal requests.
-func (c *pages) of(now *metric.Snapshot, h http.Handler, r *http.Request) *page {
+// page returns h's response to a request, computed once for all equal requests.
+func (c *pages) page(now *metric.Snapshot, h http.Handler, r *http.Request) *page {
 	key := r.URL.RawQuery + "\n" + r.Header.Get("Accept") + "\n" + r.Header.Get("Accept-Encoding")
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -59,7 +59,7 @@ func Serve(l *listen.Listener, source func() *metric.Snapshot, log *slog.Logger)
 	made := promhttp.HandlerFor(prometheus.GathererFunc(s.gather), promhttp.HandlerOpts{
 		EnableOpenMetrics: true, OfferedCompressions: []promhttp.Compression{promhttp.Identity, promhttp.Gzip},
 	})
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.pages.of(source(), made, r).send(w) })
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.pages.page(source(), made, r).send(w) })
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /{$}", index)

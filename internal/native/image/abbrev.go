@@ -105,7 +105,7 @@ type abbrevs struct {
 
 func (a *abbrevs) bytes() int { return len(a.list)*12 + len(a.attrs)*16 + len(a.other)*40 }
 
-func (a *abbrevs) of(code uint64) *abbrev {
+func (a *abbrevs) lookup(code uint64) *abbrev {
 	if code-1 < uint64(len(a.list)) {
 		return &a.list[code-1]
 	}

@@ -40,15 +40,15 @@ var sectionNames = [numSections]string{"info", "abbrev", "line", "str", "line_st
 
 // dwarf is the debug information of an object.
 type dwarf struct {
-	o     *object
-	sec   [numSections]section
-	blobs int // bytes held for compressed sections
-	units []unit
-	spans []span // by address
-	alt   *dwarf // common parts that dwz moved
-	open  map[int]*loaded
-	held  int // bytes of open
-	work  budget
+	o         *object
+	sec       [numSections]section
+	blobs     int // bytes held for compressed sections
+	units     []unit
+	spans     []span // by address
+	alt       *dwarf // common parts that dwz moved
+	open      map[int]*loaded
+	openBytes int // bytes of open
+	work      budget
 }
 
 // unit locates a compilation unit in the section.
@@ -120,7 +120,7 @@ func (d *dwarf) bytes() int {
 	if d == nil {
 		return 0
 	}
-	return d.blobs + len(d.units)*16 + len(d.spans)*12 + d.held + d.alt.bytes()
+	return d.blobs + len(d.units)*16 + len(d.spans)*12 + d.openBytes + d.alt.bytes()
 }
 
 // header is the header of a unit.
@@ -154,7 +154,7 @@ func (d *dwarf) header(off uint64) (h header, ok bool) {
 	if h.wide = length == 1<<32-1; h.wide {
 		length = c.u64()
 	}
-	h.size = length + uint64(c.at)
+	h.size = length + uint64(c.off)
 	h.version = int(c.u16())
 	if h.version < 2 || h.version > 5 || length > d.sec[secInfo].size || h.size > d.sec[secInfo].size-off {
 		return h, false
@@ -175,7 +175,7 @@ func (d *dwarf) header(off uint64) (h header, ok bool) {
 		h.abbrev = c.word(h.wide)
 		address = c.u8()
 	}
-	h.entries = c.at
+	h.entries = c.off
 	ok = !c.bad && address == 8
 	h.code = c.uleb()
 	return h, ok
@@ -238,18 +238,18 @@ func (d *dwarf) unitOf(off uint64) int {
 // cursor reads consecutive bytes. Past their end it returns zeros and becomes bad.
 type cursor struct {
 	b   []byte
-	at  int
+	off int
 	bad bool
 }
 
 func (c *cursor) take(n int) []byte {
-	if c.bad || n < 0 || n > len(c.b)-c.at {
+	if c.bad || n < 0 || n > len(c.b)-c.off {
 		c.bad = true
-		c.at = len(c.b)
+		c.off = len(c.b)
 		return nil
 	}
-	c.at += n
-	return c.b[c.at-n : c.at]
+	c.off += n
+	return c.b[c.off-n : c.off]
 }
 
 func (c *cursor) skip(n uint64) {
@@ -331,13 +331,13 @@ func (c *cursor) sleb() (v int64) {
 
 // text reads a zero-terminated text.
 func (c *cursor) text() []byte {
-	for i := c.at; i < len(c.b); i++ {
+	for i := c.off; i < len(c.b); i++ {
 		if c.b[i] == 0 {
-			s := c.b[c.at:i]
-			c.at = i + 1
+			s := c.b[c.off:i]
+			c.off = i + 1
 			return s
 		}
 	}
-	c.bad, c.at = true, len(c.b)
+	c.bad, c.off = true, len(c.b)
 	return nil
 }

@@ -51,7 +51,7 @@ func (w *walker) fill(off uint64, n int) {
 // entry.
 func (w *walker) next(x *die) (off uint64, ok bool) {
 	for !w.end {
-		from := w.c.at
+		from := w.c.off
 		off = w.at + uint64(from)
 		ok = w.u.parse(&w.c, x)
 		if !w.c.bad {
@@ -71,9 +71,9 @@ func (w *walker) skip(x *die) {
 	if !x.children {
 		return
 	}
-	if here := w.at + uint64(w.c.at); x.sibling > here {
-		if rest := x.sibling - here; rest <= uint64(len(w.c.b)-w.c.at) {
-			w.c.at += int(rest)
+	if here := w.at + uint64(w.c.off); x.sibling > here {
+		if rest := x.sibling - here; rest <= uint64(len(w.c.b)-w.c.off) {
+			w.c.off += int(rest)
 		} else {
 			w.fill(x.sibling, walkChunk)
 		}
@@ -120,11 +120,12 @@ func (u *loaded) list(base uint64) {
 	u.functions = slices.Clip(u.functions)
 	n := len(u.functions) * 12
 	u.cost += n
-	u.d.held += n
+	u.d.openBytes += n
 }
 
-// at returns the entry of the function at an address. Of several it is the one that begins last.
-func (u *loaded) at(rel uint32) (off uint64, ok bool) {
+// function returns the entry of the function at an address. Of several it is the one that begins
+// last.
+func (u *loaded) function(rel uint32) (off uint64, ok bool) {
 	n := sort.Search(len(u.functions), func(i int) bool { return u.functions[i].lo > rel })
 	for i := n - 1; i >= 0 && i >= n-maxOverlap; i-- {
 		if f := &u.functions[i]; rel < f.hi {

@@ -221,7 +221,7 @@ func (m *Image) explain(out []Place) {
 		}
 	}
 	if d.spent() { // over budget
-		d.units, d.spans, d.open, d.held = nil, nil, map[int]*loaded{}, 0
+		d.units, d.spans, d.open, d.openBytes = nil, nil, map[int]*loaded{}, 0
 	}
 }
 
@@ -253,7 +253,7 @@ func (u *loaded) frames(p *Place, syms *symbols, l *lines, at place) {
 		outer = p.Frames[0]
 	}
 	var chain []die
-	if off, ok := u.at(uint32(p.Addr - syms.base)); ok {
+	if off, ok := u.function(uint32(p.Addr - syms.base)); ok {
 		chain = u.chain(off, p.Addr)
 	}
 	p.Frames = p.Frames[:0]

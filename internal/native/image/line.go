@@ -73,7 +73,7 @@ func (u *loaded) lines() *lines {
 	if c.bad || length > maxProgram {
 		return nil
 	}
-	if b, err = s.some(nil, u.line+uint64(c.at), int(length)); err != nil || uint64(len(b)) < length {
+	if b, err = s.some(nil, u.line+uint64(c.off), int(length)); err != nil || uint64(len(b)) < length {
 		return nil
 	}
 	l := &lines{u: u, c: cursor{b: b}}
@@ -93,10 +93,10 @@ func (l *lines) header(wide bool) bool {
 		c.skip(2) // sizes of addresses and selectors
 	}
 	length := c.word(wide)
-	if length > uint64(len(c.b)-c.at) {
+	if length > uint64(len(c.b)-c.off) {
 		return false
 	}
-	program := c.at + int(length)
+	program := c.off + int(length)
 	l.minInst = uint64(c.u8())
 	if l.version >= 4 {
 		c.skip(1) // operations per instruction: one on these machines
@@ -114,7 +114,7 @@ func (l *lines) header(wide bool) bool {
 	} else {
 		l.paths()
 	}
-	c.at = program
+	c.off = program
 	return !c.bad
 }
 
@@ -217,7 +217,7 @@ func (l *lines) find(addrs []uint64) []place {
 		}
 		begun, last = true, now
 	}
-	for c.at < len(c.b) && !c.bad {
+	for c.off < len(c.b) && !c.bad {
 		op := c.u8()
 		if op >= l.opBase {
 			n := uint64(op - l.opBase)

@@ -92,12 +92,12 @@ func (d *dwarf) unit(n int) *loaded {
 	}
 	if len(d.open) >= maxOpen {
 		clear(d.open)
-		d.held = 0
+		d.openBytes = 0
 	}
 	u := d.root(n, true)
 	d.open[n] = u
 	if u != nil {
-		d.held += u.cost
+		d.openBytes += u.cost
 	}
 	return u
 }
@@ -116,7 +116,7 @@ func (u *loaded) die(off uint64, x *die) bool {
 		c := cursor{b: b}
 		ok := u.parse(&c, x)
 		if !c.bad {
-			x.next = off + uint64(c.at)
+			x.next = off + uint64(c.off)
 			return ok
 		}
 		if n < size || size >= 1<<20 {
@@ -134,7 +134,7 @@ func (u *loaded) parse(c *cursor, x *die) bool {
 	if code == 0 {
 		return false
 	}
-	a := u.abbrev.of(code)
+	a := u.abbrev.lookup(code)
 	if a == nil {
 		c.bad = true
 		return false

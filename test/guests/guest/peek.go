@@ -69,7 +69,7 @@ func peekAt(pid uint32) error {
 		return fmt.Errorf("maps: %v, %w", maps, err)
 	}
 	magic := make([]byte, 4)
-	if _, err := p.Of(pid).ReadAt(magic, int64(maps[0].Start)); err != nil || string(magic) != "\x7fELF" {
+	if _, err := p.Process(pid).ReadAt(magic, int64(maps[0].Start)); err != nil || string(magic) != "\x7fELF" {
 		return fmt.Errorf("%s begins with %q, %w", maps[0].Path, magic, err)
 	}
 	fmt.Printf("read %s with the kernel's help\n", maps[0].Path)

@@ -47,7 +47,7 @@ func faults() error {
 	at, log := f.Ways()
 	fmt.Printf("ways %v %s\n", at, log)
 	if len(at) != len(probes.XidTracepoints) || log == "" {
-		return fmt.Errorf("not all ways are open: %v, %v", f.Why(tick.ViaTracepoint), f.Why(tick.ViaKernelLog))
+		return fmt.Errorf("not all ways are open: %v, %v", f.Err(tick.ViaTracepoint), f.Err(tick.ViaKernelLog))
 	}
 	return errors.Join(reported(f), f.Close(), overflow())
 }

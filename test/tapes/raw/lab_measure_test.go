@@ -88,7 +88,7 @@ func (l *lab) start(t *testing.T, s *scenario) *run {
 	r.child = testkit.Start(t, cmd)
 	add(r.child.PID())
 	r.group = testkit.CgroupOf(t, r.child.PID())
-	testkit.Weigh(t, filepath.Dir(r.group))
+	testkit.SetMaxWeight(t, filepath.Dir(r.group))
 	r.child.Line("ready")
 	if s.alone {
 		r.first()
@@ -159,7 +159,7 @@ func (l *lab) faults(r *run, what string) *testkit.Child {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(r.group), "cgroup.procs"), fmt.Append(nil, c.PID()), 0o644); err != nil {
 		r.t.Fatal(err)
 	}
-	c.Say("go")
+	c.Send("go")
 	c.Line("ready")
 	return c
 }

@@ -111,7 +111,7 @@ func record(t *testing.T, l *lab, s *scenario) {
 		forced, bound = append(forced, govern.StepNamed(name)), 1
 	}
 	x, w := live(t, &out, uint32(r.child.PID()), bound, forced, func() truth {
-		r.child.Say("go")
+		r.child.Send("go")
 		return r.through()
 	})
 	keep(t, s.name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)

@@ -12,23 +12,23 @@ import (
 
 // Bounds of the tables: processes, and host sums in total and per process.
 const (
-	maxBooks  = 512
-	maxHostAt = 1 << 14
+	maxHistories   = 512
+	maxHostSamples = 1 << 14
 )
 
-// Book has the facts of one process from the ticks of the last minute.
-type Book struct {
-	PID     uint32
-	Comm    string
-	Mapped  int64    // Unix ns: when it mapped a traced library; 0: unknown
-	Late    bool     // calls before the attach were not seen
-	First   int64    // Unix ns: start of the first second in which the process was known
-	Ended   int64    // Unix ns; 0: still running
-	Seconds []Second // oldest first, at most windowSeconds
-	Host    []HostAt // host events of the process, oldest first, over the same time
-	seen    uint64
-	device  string                    // the GPU that it launches on; "": unknown, or several
-	hists   map[events.Op]*stats.Hist // as of the last tick, of operations whose calls may have no record
+// ProcessHistory has the facts of one process from the ticks of the last minute.
+type ProcessHistory struct {
+	PID         uint32
+	Comm        string
+	Mapped      int64        // Unix ns: when it mapped a traced library; 0: unknown
+	MissedCalls bool         // calls before the attach were not seen
+	First       int64        // Unix ns: start of the first second in which the process was known
+	Ended       int64        // Unix ns; 0: still running
+	Seconds     []Second     // oldest first, at most windowSeconds
+	Host        []HostSample // host events of the process, oldest first, over the same time
+	seen        uint64
+	device      string                    // the GPU that it launches on; "": unknown, or several
+	hists       map[events.Op]*stats.Hist // as of the last tick, of operations whose calls may have no record
 }
 
 // Second has the facts of one tick.
@@ -62,13 +62,13 @@ type GraphSum struct {
 }
 
 // Since returns the seconds that began at ns or later.
-func (b *Book) Since(ns int64) []Second {
+func (b *ProcessHistory) Since(ns int64) []Second {
 	i, _ := slices.BinarySearchFunc(b.Seconds, ns, func(s Second, ns int64) int { return cmp.Compare(s.From, ns) })
 	return b.Seconds[i:]
 }
 
-// Of returns the sum of a second's calls of an operation.
-func (s *Second) Of(op events.Op) (o OpSum) {
+// OpSum returns the sum of a second's calls of an operation.
+func (s *Second) OpSum(op events.Op) (o OpSum) {
 	if i, ok := slices.BinarySearchFunc(s.Ops, op, func(o OpSum, op events.Op) int { return cmp.Compare(o.Op, op) }); ok {
 		return s.Ops[i]
 	}
@@ -85,19 +85,19 @@ func (s *Second) Copied(dir tick.CopyDir, host tick.HostKind) tick.Copy {
 	return tick.Copy{Dir: dir, Host: host}
 }
 
-// note adds a tick to the books.
+// note adds a tick to the histories.
 func (e *Engine) note(t *tick.Tick) {
 	to := t.Time.UnixNano()
 	from := to - int64(t.Window)
 	for i := range t.Processes {
 		p := &t.Processes[i]
-		b := e.book(p.PID)
+		b := e.history(p.PID)
 		if b == nil {
 			continue
 		}
 		b.Comm, b.seen, b.Ended = p.Comm, e.ticks, 0
 		b.device = deviceIn(p, stateIn(t, p.PID))
-		b.Late = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
+		b.MissedCalls = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
 		if !p.Mapped.IsZero() {
 			b.Mapped = p.Mapped.UnixNano()
 		}
@@ -116,7 +116,7 @@ func (e *Engine) note(t *tick.Tick) {
 		o := &t.Ops[i]
 		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
 			own := o.Last.Total - min(o.Last.Inner, o.Last.Total)
-			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, own, e.books[o.PID].low(o)})
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, own, e.histories[o.PID].low(o)})
 		}
 	}
 	for i := range t.States {
@@ -125,9 +125,9 @@ func (e *Engine) note(t *tick.Tick) {
 		}
 	}
 	for i := range t.HostSums {
-		e.host = append(e.host, HostAt{from, to, t.HostSums[i]})
-		if b := e.books[t.HostSums[i].PID]; b != nil && t.HostSums[i].PID != 0 {
-			b.Host = append(b.Host, HostAt{from, to, t.HostSums[i]})
+		e.host = append(e.host, HostSample{from, to, t.HostSums[i]})
+		if b := e.histories[t.HostSums[i].PID]; b != nil && t.HostSums[i].PID != 0 {
+			b.Host = append(b.Host, HostSample{from, to, t.HostSums[i]})
 		}
 	}
 	e.devices.note(t)
@@ -136,8 +136,8 @@ func (e *Engine) note(t *tick.Tick) {
 
 // low returns the 10th percentile of a tick's calls of an operation in ns, by the kernel's
 // histogram. It is 0 without a histogram, and for operations whose calls all have records.
-func (b *Book) low(o *tick.Op) int64 {
-	if o.Hist == nil || sightsOf(o.Op) == 0 {
+func (b *ProcessHistory) low(o *tick.Op) int64 {
+	if o.Hist == nil || factsOf(o.Op) == 0 {
 		return 0
 	}
 	recent := *o.Hist
@@ -154,26 +154,26 @@ func (b *Book) low(o *tick.Op) int64 {
 // low returns the 10th percentile of an operation's calls in the last minute, ns; 0: unknown, or
 // every call has a record.
 func (e *Engine) low(pid uint32, op events.Op) int64 {
-	b := e.books[pid]
+	b := e.histories[pid]
 	if b == nil {
 		return 0
 	}
 	v := e.scratch.values[:0]
 	for i := range b.Seconds {
-		if o := b.Seconds[i].Of(op); o.Low > 0 {
-			v = append(v, weighed{o.Low, float64(o.Done)})
+		if o := b.Seconds[i].OpSum(op); o.Low > 0 {
+			v = append(v, weighted{o.Low, float64(o.Done)})
 		}
 	}
 	e.scratch.values = v
 	return quantile(v, baselineQuantile)
 }
 
-// close sorts the books, trims old entries, and deletes the books of processes that are gone.
+// close sorts the histories, trims old entries, and deletes those of processes that have ended.
 func (e *Engine) close(now int64) {
-	old := func(h HostAt) bool { return h.To < now-windowSeconds*1e9 }
-	forget := func(list []HostAt) []HostAt {
-		if len(list) > maxHostAt {
-			list = append(list[:0], list[len(list)-maxHostAt:]...)
+	old := func(h HostSample) bool { return h.To < now-windowSeconds*1e9 }
+	forget := func(list []HostSample) []HostSample {
+		if len(list) > maxHostSamples {
+			list = append(list[:0], list[len(list)-maxHostSamples:]...)
 		}
 		if len(list) > 0 && old(list[0]) {
 			list = slices.DeleteFunc(list, old)
@@ -181,9 +181,9 @@ func (e *Engine) close(now int64) {
 		return list
 	}
 	e.host = forget(e.host)
-	for pid, b := range e.books {
+	for pid, b := range e.histories {
 		if e.ticks-b.seen > windowSeconds {
-			delete(e.books, pid)
+			delete(e.histories, pid)
 			continue
 		}
 		if n := len(b.Seconds); n > 0 {
@@ -193,21 +193,21 @@ func (e *Engine) close(now int64) {
 	}
 }
 
-func (e *Engine) book(pid uint32) *Book {
-	b := e.books[pid]
+func (e *Engine) history(pid uint32) *ProcessHistory {
+	b := e.histories[pid]
 	if b == nil {
-		if len(e.books) >= maxBooks {
+		if len(e.histories) >= maxHistories {
 			return nil
 		}
-		b = &Book{PID: pid}
-		e.books[pid] = b
+		b = &ProcessHistory{PID: pid}
+		e.histories[pid] = b
 	}
 	return b
 }
 
 // second returns the last second of a process if it belongs to this tick, else nil.
 func (e *Engine) second(pid uint32) *Second {
-	b := e.books[pid]
+	b := e.histories[pid]
 	if b == nil || b.seen != e.ticks || len(b.Seconds) == 0 {
 		return nil
 	}
@@ -244,13 +244,13 @@ func (s *Second) state(x *tick.State) {
 }
 
 // delta returns the sum of the selected copies over the known time.
-func (b *Book) delta(of func(c *tick.Copy) bool) (sum tick.Copy) {
+func (b *ProcessHistory) delta(match func(c *tick.Copy) bool) (sum tick.Copy) {
 	if len(b.Seconds) == 0 {
 		return sum
 	}
 	add := func(s *Second, sign int64) {
 		for i := range s.Copies {
-			if c := &s.Copies[i]; of(c) {
+			if c := &s.Copies[i]; match(c) {
 				sum.Count += c.Count * uint64(sign)
 				sum.Bytes += c.Bytes * uint64(sign)
 				sum.NS += c.NS * sign

@@ -2,15 +2,15 @@ package store
 
 import "ingero/internal/tick"
 
-// sheaf restores the original batches from a log's frames.
-type sheaf struct {
+// rebatcher restores the original batches from a log's frames.
+type rebatcher struct {
 	tick.Batch // not delivered yet
 	plan       []batchSize
 	open       bool // the last of plan continues
 }
 
 // begin adds the batch sizes of the next frames.
-func (s *sheaf) begin(e *Entry) {
+func (s *rebatcher) begin(e *Entry) {
 	sizes := e.batches
 	if s.open && len(s.plan) > 0 && len(sizes) > 0 { // a batch was cut after calls or waits
 		last := &s.plan[len(s.plan)-1]
@@ -21,7 +21,7 @@ func (s *sheaf) begin(e *Entry) {
 }
 
 // take adds an entry, if it belongs to a batch.
-func (s *sheaf) take(e *Entry) bool {
+func (s *rebatcher) take(e *Entry) bool {
 	if len(s.plan) == 0 {
 		return false
 	}
@@ -31,18 +31,19 @@ func (s *sheaf) take(e *Entry) bool {
 	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks)+len(e.Ranges) > 0
 }
 
-// maxSheaf bounds the records that wait for the rest of their batch. No session makes one so large.
-const maxSheaf = 1 << 17
+// maxPending bounds the records that wait for the rest of their batch. No session makes one so
+// large.
+const maxPending = 1 << 17
 
-// whole returns the size of the next batch; ok is false until the batch is complete.
-func (s *sheaf) whole() (next batchSize, ok bool) {
+// next returns the size of the next batch; ok is false until the batch is complete.
+func (s *rebatcher) next() (next batchSize, ok bool) {
 	if len(s.plan) == 0 {
 		return next, false
 	}
 	next = s.plan[0]
 	ok = (len(s.plan) > 1 || !s.open) && len(s.Calls) >= next.Calls && len(s.Waits) >= next.Waits && len(s.Procs) >= next.Lives &&
 		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks && len(s.Ranges) >= next.Ranges
-	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks)+len(s.Ranges) > maxSheaf {
+	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks)+len(s.Ranges) > maxPending {
 		return s.rest()
 	}
 	return next, ok
@@ -50,18 +51,18 @@ func (s *sheaf) whole() (next batchSize, ok bool) {
 
 // lacks reports whether the batch is incomplete and the next frames are not its rest: its frames
 // were lost.
-func (s *sheaf) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 && !s.open }
+func (s *rebatcher) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 && !s.open }
 
 // rest returns the size of everything undelivered. It may be incomplete: frames were lost, or the
 // log was truncated.
-func (s *sheaf) rest() (next batchSize, some bool) {
+func (s *rebatcher) rest() (next batchSize, some bool) {
 	s.plan, s.open = s.plan[:0], false
 	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks), len(s.Ranges)}
 	return next, next != batchSize{}
 }
 
 // until returns the end of a batch's last record, Unix ns; 0: it has none.
-func (s *sheaf) until(n batchSize) (at int64) {
+func (s *rebatcher) until(n batchSize) (at int64) {
 	for i := range s.Calls[:n.Calls] {
 		at = max(at, s.Calls[i].End())
 	}
@@ -78,7 +79,7 @@ func (s *sheaf) until(n batchSize) (at int64) {
 }
 
 // give appends a batch to b.
-func (s *sheaf) give(b *tick.Batch, n batchSize) {
+func (s *rebatcher) give(b *tick.Batch, n batchSize) {
 	b.Calls, s.Calls = move(b.Calls, s.Calls, n.Calls)
 	b.Waits, s.Waits = move(b.Waits, s.Waits, n.Waits)
 	b.Procs, s.Procs = move(b.Procs, s.Procs, n.Lives)
