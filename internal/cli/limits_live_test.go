@@ -27,8 +27,9 @@ type limitChain struct {
 // applicable fix. If the job's own threads exhaust it, the chain names what sets their number.
 func TestLimitsOfAncestors(t *testing.T) {
 	b := newBench(t)
-	one := b.limited(20_000, "--seconds", "6", "--cpu-us", "20000", "--launches", "2")
-	many := b.limited(40_000, "--threads", "12", "--seconds", "6", "--cpu-us", "15000", "--launches", "2")
+	// A twentieth and a tenth of a CPU, which a job also gets on a busy machine.
+	one := b.limited(5_000, "--seconds", "6", "--cpu-us", "5000", "--launches", "2")
+	many := b.limited(10_000, "--threads", "12", "--seconds", "6", "--cpu-us", "5000", "--launches", "2")
 	trace := b.ingero("trace", "--pid", pid(one.Child)+","+pid(many.Child))
 	b.tracing(2)
 	one.Send("go")
