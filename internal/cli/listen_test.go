@@ -24,7 +24,7 @@ func TestListenOn(t *testing.T) {
 	}{
 		"taken":      {taken.Addr().String(), listen.Options{}, "another program uses this port", "ss -ltnp", 0},
 		"open":       {"0.0.0.0:0", listen.Options{}, "requires a token", "for this machine only", exitUsage},
-		"no port":    {":http", listen.Options{}, "no port", ":9090", exitUsage},
+		"no port":    {":http", listen.Options{}, "is not a port", ":9090", exitUsage},
 		"not ours":   {"192.0.2.1:0", listen.Options{Public: true}, "192.0.2.1:0", "ip address", 0},
 		"no address": {"[::1", listen.Options{}, "must be :PORT", ":9090", exitUsage},
 	} {
