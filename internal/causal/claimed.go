@@ -22,14 +22,8 @@ type tally struct {
 	first, last    *step // slow steps, by time
 	worst          *step
 	worstLost      int64
-	spread         bins
+	spread         losses
 }
-
-// bins is a ring of time bins of [tick.SpreadStep]. Each has the time lost by steps that ended in
-// it.
-type bins [windowSeconds/int(tick.SpreadStep/time.Second) + 2]float64
-
-func (s *bins) bin(ns int64) *float64 { return &s[ns/int64(tick.SpreadStep)%int64(len(s))] }
 
 // verdict has the totals of a thread's steps.
 type verdict struct {
@@ -129,7 +123,7 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.min += x.weight * lo
 		y.max += x.weight * hi
 		y.by[g.cause] += x.weight * lost
-		*y.spread.bin(x.to()) += x.weight * lost
+		y.spread.add(x.to(), x.weight*lost)
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
 			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
@@ -174,14 +168,6 @@ func (v *verdict) enough(y *tally) bool {
 	r := &Rules[y.rule]
 	return (y.lost >= r.Share*float64(v.span) || y.burst() >= burstShare*r.Share*float64(tick.SpreadStep)) && y.lost >= float64(leastLost) &&
 		(y.slow >= float64(r.Slow) || y.lost >= float64(decisiveLoss))
-}
-
-// burst returns the largest loss in two successive bins.
-func (y *tally) burst() (most float64) {
-	for i, ns := range y.spread {
-		most = max(most, ns+y.spread[(i+1)%len(y.spread)])
-	}
-	return most
 }
 
 // siblings adds causes that are too small to report to the largest reported one with the same
@@ -327,28 +313,12 @@ func (w *Window) finding(v *verdict, y *tally) Finding {
 		P50: p50, P99: p99, Without: without,
 		Severity: severity(lost, float64(v.span)), Confidence: confidence(y), Baseline: e.baselineText(r, y),
 		Culprits: e.culprits(v, y), Timeline: e.timeline(v, y),
-		excess: int64(max(v.excess, y.lost)), ruledOut: e.ruledOut(v, y), spread: v.spread(y), judged: true,
+		excess: int64(max(v.excess, y.lost)), ruledOut: e.ruledOut(v, y), spread: v.spread(y), peak: y.peak(), judged: true,
 	}
 	x.assign(r)
 	x.Min, x.Max = r.interval(y.min, lost, y.max, v.span)
 	e.weaken(&x, v.unknown(taking(r.Sees|r.Dims)), w.Now())
 	return x
-}
-
-// spread returns what a cause cost by time, for bins that lie completely in the window. It returns
-// nil if the worst step is longer than a bin.
-func (v *verdict) spread(y *tally) (out []tick.Loss) {
-	if y.worst.length > int64(tick.SpreadStep) {
-		return nil
-	}
-	const step = int64(tick.SpreadStep)
-	seen := (v.s.newest - windowSeconds + 1) * int64(time.Second)
-	for at := y.first.from / step * step; at < y.last.to()+1; at += step {
-		if at >= seen {
-			out = append(out, tick.Loss{Start: at, Lost: time.Duration(*y.spread.bin(at))})
-		}
-	}
-	return out
 }
 
 // confidence returns the share of the slow steps' excess that the cause explains.

@@ -28,6 +28,7 @@ type Finding struct {
 	excess   int64 // ns
 	ruledOut []string
 	spread   []tick.Loss
+	peak     float64 // ns: see [tally.peak]
 	rule     *Rule
 	id       string // of the chain
 	judged   bool

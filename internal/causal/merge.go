@@ -3,8 +3,6 @@ package causal
 import (
 	"cmp"
 	"slices"
-
-	"ingero/internal/tick"
 )
 
 // merge adds up findings of one process that a rule took over and that have the same first culprit:
@@ -50,18 +48,4 @@ func leaveOut(found []*Finding) []*Finding {
 			return o.PID == x.PID && slices.Contains(o.rule.Instead, x.rule.Name) && x.From <= o.To && o.From <= x.To
 		})
 	})
-}
-
-// spreadBoth adds up two losses by time.
-func spreadBoth(a, b []tick.Loss) []tick.Loss {
-	out := slices.Clone(a)
-	for _, x := range b {
-		if i := slices.IndexFunc(out, func(o tick.Loss) bool { return o.Start == x.Start }); i >= 0 {
-			out[i].Lost += x.Lost
-			continue
-		}
-		out = append(out, x)
-	}
-	slices.SortFunc(out, func(a, b tick.Loss) int { return cmp.Compare(a.Start, b.Start) })
-	return out
 }

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"slices"
 	"time"
 
 	"ingero/internal/tick"
@@ -11,9 +12,11 @@ const (
 	// mild is the multiple of the usual share that a job's workers must cost for the same severity:
 	// the job was set up to share CPUs with them, and some of that is always there.
 	mild = 4
-	// workersShare is the smallest share of the window to report, as for workers that are waited
-	// for: see inputWait.
-	workersShare = 0.05
+	// ownShare is the smallest share of the window to report, as for workers that are waited for:
+	// see inputWait. Threads of a healthy job share its CPUs, too.
+	ownShare = 0.05
+	// ownPeak is the smallest share of a peak to report although the loss is small over the window.
+	ownPeak = 0.1
 )
 
 var ownThreads = Rule{
@@ -29,7 +32,7 @@ var ownThreads = Rule{
 		Blame:    func(*Part) (group, what string) { return "own", "" },
 		Word:     "own threads",
 	},
-	Find: claimed(func(_ *Window, x *Finding) bool {
+	Find: claimed(func(w *Window, x *Finding) bool {
 		var all, others time.Duration
 		for i := range x.Culprits {
 			c := &x.Culprits[i]
@@ -37,28 +40,23 @@ var ownThreads = Rule{
 				others += c.Lost
 			}
 		}
-		if 2*others <= all {
-			return true
+		if 2*others > all {
+			x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
 		}
-		x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
-		return float64(x.Lost) >= workersShare*float64(x.Window) || float64(burstOf(x.spread)) >= burstShare*workersShare*float64(tick.SpreadStep)
+		return float64(x.Lost) >= ownShare*float64(x.Window) || x.peak >= ownPeak*peakSeconds*float64(time.Second) || w.holdsLock(x)
 	}),
+}
+
+// holdsLock reports whether the main culprit of a finding is also reported as the holder of a lock
+// that the job waited for. Its CPU time is then a part of what it cost.
+func (w *Window) holdsLock(x *Finding) bool {
+	return slices.ContainsFunc(w.foundBy(lockWait.Name), func(o *Finding) bool {
+		return o.PID == x.PID && len(o.Culprits) > 0 && len(x.Culprits) > 0 && o.Culprits[0].Thread.TID == x.Culprits[0].Thread.TID
+	})
 }
 
 // crowdedWorker reports whether another worker kept the worker that makes the victim's input from a
 // CPU. Both compute, and all of them are too slow.
 func (p *Part) crowdedWorker() bool {
 	return p.State == events.WaitRunnable && p.Relation == tick.RelationWorker && p.ViaRelation == tick.RelationWorker && p.isInputWait()
-}
-
-// burstOf returns the largest loss in two successive bins.
-func burstOf(spread []tick.Loss) (most time.Duration) {
-	for i := range spread {
-		two := spread[i].Lost
-		if i+1 < len(spread) {
-			two += spread[i+1].Lost
-		}
-		most = max(most, two)
-	}
-	return most
 }
