@@ -44,7 +44,7 @@ func TestNoticesDoNotWait(t *testing.T) {
 	}
 }
 
-func TestWaitingIsSaid(t *testing.T) {
+func TestWaitingIsShown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sel   proc.Selector
 		place where.Selector

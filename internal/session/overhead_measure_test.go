@@ -35,11 +35,11 @@ func mix(t *testing.T) (*testkit.Child, []events.Row) {
 	return child, rows
 }
 
-// hasty is a clock at twenty times the speed.
-type hasty struct{ start time.Time }
+// fastClock is a clock at twenty times the speed.
+type fastClock struct{ start time.Time }
 
-func (h hasty) Now() time.Time                         { return h.start.Add(20 * time.Since(h.start)) }
-func (h hasty) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
+func (h fastClock) Now() time.Time                         { return h.start.Add(20 * time.Since(h.start)) }
+func (h fastClock) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
 
 // sheds is a sink that keeps the steps that were taken, in order.
 type sheds struct {
@@ -88,7 +88,7 @@ func TestOverheadIsHeld(t *testing.T) {
 			s := &sheds{}
 			r := beginWith(t, session.LiveOptions{Select: pids(child), MaxOverhead: budget,
 				Probes: probes.Options{Mode: mode, Rows: rows, Stacks: probes.StacksSlow}},
-				session.Config{Clock: hasty{time.Now()}, Sinks: []tick.Sink{s}})
+				session.Config{Clock: fastClock{time.Now()}, Sinks: []tick.Sink{s}})
 			child.Send("go")
 			child.Line("going")
 			testkit.Eventually(t, "the last step, and a cost within the budget", func() bool {

@@ -17,7 +17,7 @@ import (
 var reports = flag.String("reports", "", "directory in which the reports of the guide's runs are kept")
 
 // guide lists the runs in docs/guides/pytorch.md, each with a change of train.py. It has the rule
-// of the gravest cause and the name in its root cause; "" if nothing slows the run.
+// of the most severe cause and the name in its root cause; "" if nothing slows the run.
 var guide = []struct {
 	name, args, rule, names string
 }{

@@ -103,7 +103,7 @@ func (d *Diagnosis) ns(name string) time.Duration {
 	return time.Duration(n)
 }
 
-// other matches a further cause after the gravest: "disk-wait 312ms c-7f3a".
+// other matches a further cause after the most severe: "disk-wait 312ms c-7f3a".
 var other = regexp.MustCompile(`([a-z0-9-]+) ([0-9.]+(?:ns|us|ms|s)) c-`)
 
 // judgeDiagnosis compares a diagnosis with the same truth, and returns its errors.

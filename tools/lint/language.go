@@ -7,7 +7,6 @@ import (
 	"go/token"
 	"path"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -23,29 +22,29 @@ type phrase struct {
 }
 
 var phrases = []phrase{
-	say(`(that|those) which`, "that which the kernel counts", "the kernel's counts"),
-	say(`who asks`, "a token for who asks", "a token for network clients"),
-	say(`whoever`, "whoever answers gets the token", "any server that answers gets the token"),
-	say(`(can|cannot|could not|to) be had`, "the clock cannot be had", "the clock is not available"),
-	say(`(is|are|was|were) told (of|by|to|nothing|that|when|if|how|what|with)`, "the manager is told when it ends", "ingero notifies the manager at the end"),
-	say(`(is|are|was|were) said`, "how many are hidden is said", "the footer counts hidden causes"),
-	say(`tells? of`, "tell of machines with another clock", "warn about machines with another clock"),
-	say(`of which (a|an|there)`, "calls, of which a log keeps ten", "calls; a log keeps ten of them"),
-	say(`(there|where)(of|upon|in|by)`, "records, thereof ten lost", "records, ten of them lost"),
-	say(`so many`, "after so many ticks", "after ten ticks"),
-	say(`as (it was|they were) (given|named|said|told)`, "the address as it was given", "the given address"),
-	say(`not \w+ any more`, "the calls are not kept any more", "the calls were deleted"),
-	say(`what (there is|is of)`, "what there is of calls", "the recorded calls"),
-	say(`the (gravest|dearest)`, "the gravest cause", "the most severe cause"),
-	say(`dearer`, "a dearer probe", "a more expensive probe"),
-	say(`(mostly )?since what`, "fails, mostly since what it copies is not valid", "fails, usually because the copy is invalid"),
-	say(`of one's own`, "a statement of one's own", "your own statement"),
-	say(`ever new`, "fails in ever new ways", "fails with a different error each time"),
-	say(`(finds?|found) no room`, "records found no room", "records dropped: ring buffer full"),
+	row(`(that|those) which`, "that which the kernel counts", "the kernel's counts"),
+	row(`who asks`, "a token for who asks", "a token for network clients"),
+	row(`whoever`, "whoever answers gets the token", "any server that answers gets the token"),
+	row(`(can|cannot|could not|to) be had`, "the clock cannot be had", "the clock is not available"),
+	row(`(is|are|was|were) told (of|by|to|nothing|that|when|if|how|what|with)`, "the manager is told when it ends", "ingero notifies the manager at the end"),
+	row(`(is|are|was|were) said`, "how many are hidden is said", "the footer counts hidden causes"),
+	row(`tells? of`, "tell of machines with another clock", "warn about machines with another clock"),
+	row(`of which (a|an|there)`, "calls, of which a log keeps ten", "calls; a log keeps ten of them"),
+	row(`(there|where)(of|upon|in|by)`, "records, thereof ten lost", "records, ten of them lost"),
+	row(`so many`, "after so many ticks", "after ten ticks"),
+	row(`as (it was|they were) (given|named|said|told)`, "the address as it was given", "the given address"),
+	row(`not \w+ any more`, "the calls are not kept any more", "the calls were deleted"),
+	row(`what (there is|is of)`, "what there is of calls", "the recorded calls"),
+	row(`the (gravest|dearest)`, "the gravest cause", "the most severe cause"),
+	row(`dearer`, "a dearer probe", "a more expensive probe"),
+	row(`(mostly )?since what`, "fails, mostly since what it copies is not valid", "fails, usually because the copy is invalid"),
+	row(`of one's own`, "a statement of one's own", "your own statement"),
+	row(`ever new`, "fails in ever new ways", "fails with a different error each time"),
+	row(`(finds?|found) no room`, "records found no room", "records dropped: ring buffer full"),
 }
 
-// say makes a row of phrases.
-func say(pattern, bad, instead string) phrase {
+// row makes a row of phrases.
+func row(pattern, bad, instead string) phrase {
 	return phrase{regexp.MustCompile(`(?i)\b` + strings.ReplaceAll(pattern, " ", `\s+`) + `\b`), bad, instead}
 }
 
@@ -83,17 +82,15 @@ type passage struct {
 
 var (
 	page = regexp.MustCompile(`^(docs/.*|[^/]*)\.md$`)
-	// quoting are pages that quote: bad examples, or comments of tests.
-	quoting = []string{"docs/design/style.md", "docs/test_matrix.md"}
+	// styleGuide quotes bad examples.
+	styleGuide = "docs/design/style.md"
 	// program matches the directories whose string literals users see.
 	program = regexp.MustCompile(`^(cmd|internal|pkg)/`)
-	// uncheckedComments matches directories whose comments are not checked.
-	uncheckedComments = regexp.MustCompile(`^(internal/cli|internal/config|sim|test|benchmarks|tools)/`)
 )
 
 // prose returns the text of a page, or the comments and string literals of a Go file.
 func prose(f *file) []passage {
-	if page.MatchString(f.path) && !slices.Contains(quoting, f.path) {
+	if page.MatchString(f.path) && f.path != styleGuide {
 		return []passage{{1, f.text}}
 	}
 	set, parsed := parseGo(f)
@@ -102,14 +99,12 @@ func prose(f *file) []passage {
 	}
 	line := func(p token.Pos) int { return set.Position(p).Line }
 	var out []passage
-	if !uncheckedComments.MatchString(f.path) {
-		for _, group := range parsed.Comments {
-			var lines []string
-			for _, c := range group.List {
-				lines = append(lines, strings.TrimPrefix(c.Text, "//"))
-			}
-			out = append(out, passage{line(group.Pos()), strings.Join(lines, "\n")})
+	for _, group := range parsed.Comments {
+		var lines []string
+		for _, c := range group.List {
+			lines = append(lines, strings.TrimPrefix(c.Text, "//"))
 		}
+		out = append(out, passage{line(group.Pos()), strings.Join(lines, "\n")})
 	}
 	if program.MatchString(f.path) && !testFile.MatchString(f.path) {
 		ast.Inspect(parsed, func(n ast.Node) bool {

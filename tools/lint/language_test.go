@@ -13,6 +13,7 @@ func TestPhrases(t *testing.T) {
 			return &file{"README.md", "A\n\n" + strings.ReplaceAll(text, " ", "\n") + "\n"}
 		},
 		"comment": func(text string) *file { return &file{"internal/a/a.go", "package a\n\n// " + text + ".\n"} },
+		"test":    func(text string) *file { return &file{"test/a/a_test.go", "package a\n\n// " + text + ".\n"} },
 		"two lines": func(text string) *file {
 			return &file{"internal/a/a.go", "package a\n\n// " + strings.ReplaceAll(text, " ", "\n// ") + ".\n"}
 		},
@@ -36,8 +37,7 @@ func TestPhrases(t *testing.T) {
 func TestPhrasesElsewhere(t *testing.T) {
 	for _, f := range []file{
 		{"docs/design/style.md", "who asks\n"},
-		{"internal/cli/a.go", "package a\n\n// Who asks.\n"},
-		{"test/a/a.go", "package a\n\n// Who asks.\nvar x = \"who asks\"\n"},
+		{"test/a/a.go", "package a\n\nvar x = \"who asks\"\n"},
 		{"internal/a/a_test.go", "package a\n\nvar x = \"who asks\"\n"},
 		{"internal/a/a.go", "package a\n\nvar whoAsks = 1\n"},
 		{"internal/a/a.txt", "who asks\n"},
