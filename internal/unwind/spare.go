@@ -12,10 +12,10 @@ const (
 	starved = 500 * time.Millisecond // period in which such a thread gets less than a tenth of a CPU
 )
 
-// runLowPriority runs f on a thread of the lowest priority, so that f takes no CPU from traced processes. On
-// a machine with busy CPUs, that thread would hardly run. After a period with less than a tenth of
-// a CPU it therefore returns to the priority of its process, which requires CAP_SYS_NICE. runLowPriority
-// returns when f does.
+// runLowPriority runs f on a thread of the lowest priority, so that f takes no CPU from traced
+// processes. On a machine with busy CPUs, that thread would hardly run. After a period with less
+// than a tenth of a CPU, it therefore returns to the priority of its process, which requires
+// CAP_SYS_NICE. runLowPriority returns when f does.
 func runLowPriority(period time.Duration, f func()) {
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
 	if err != nil {
