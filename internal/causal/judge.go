@@ -72,9 +72,13 @@ func severity(lost, span float64) tick.Severity {
 	return tick.Low
 }
 
-// interval widens the bounds of a loss by the error of the rule. A loss does not exceed the observed
-// time, span; the sum of several threads can.
+// interval widens the bounds of a loss by the error of the rule. A thread does not lose more than the
+// observed time, span. A loss beyond it is the sum of several threads.
 func (r *Rule) interval(least, lost, most float64, span int64) (lo, hi int64) {
 	vague := max(r.Vague, usuallyVague)
-	return int64(min(least, (1-vague)*lost)), min(int64(max(most, (1+vague)*lost)), max(span, int64(lost)))
+	lo, hi = int64(min(least, (1-vague)*lost)), int64(max(most, (1+vague)*lost))
+	if int64(lost) <= span {
+		hi = min(hi, span)
+	}
+	return lo, hi
 }

@@ -28,3 +28,21 @@ func TestSeverityFollowsWhatIsCertain(t *testing.T) {
 		}
 	}
 }
+
+// A thread's loss has the observed time as its upper bound. The sum of several threads has not.
+func TestInterval(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		lost         float64
+		span, lo, hi int64
+	}{
+		{"little", 2000, 100_000, 1700, 2300},
+		{"nearly all", 950, 1000, 807, 1000},
+		{"all", 1000, 1000, 850, 1000},
+		{"of several threads", 2000, 1000, 1700, 2300},
+	} {
+		if lo, hi := new(Rule).interval(tt.lost, tt.lost, tt.lost, tt.span); lo != tt.lo || hi != tt.hi {
+			t.Errorf("%s: %d to %d, want %d to %d", tt.name, lo, hi, tt.lo, tt.hi)
+		}
+	}
+}
