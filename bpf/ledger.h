@@ -250,10 +250,6 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 		return;
 	k = &t->clock;
 	settle(t, task);
-	if (k->hop && !k->enrolled_for) { /* it has been retired */
-		forget_thread(task->pid);
-		return;
-	}
 	k->switches++;
 	if (k->state != WAIT_NONE) { /* its switch-in was missed */
 		k->missed++;
@@ -261,6 +257,11 @@ static __always_inline void switch_out(struct task_struct *task, bool preempt, _
 	}
 	if (preempt || !state) {
 		queue(k, task, cpu, now);
+		return;
+	}
+	/* Retired. Only a thread that blocks is certainly in no program that uses t. */
+	if (k->hop && !k->enrolled_for) {
+		forget_thread(task->pid);
 		return;
 	}
 	k->state = WAIT_BLOCKED;
