@@ -100,7 +100,15 @@ func (b *bench) runJob(shell *testkit.Child) map[string]uint64 {
 	b.t.Helper()
 	shell.Send("go")
 	shell.Line("ready")
-	testkit.Eventually(b.t, "probes", func() bool { s := b.tracing(2); return s.Libraries > 0 && !s.Processes[1].Attached.IsZero() })
+	testkit.Eventually(b.t, "probes", func() bool {
+		s := b.tracing(2)
+		for i := range s.Processes { // ordered by PID, and the loop's may be the lower one
+			if p := &s.Processes[i]; p.PID != uint32(shell.PID()) {
+				return s.Libraries > 0 && !p.Attached.IsZero()
+			}
+		}
+		return false
+	})
 	shell.Send("go")
 	want := counts(b.t, shell)
 	shell.Line("done")
