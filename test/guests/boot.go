@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ type Options struct {
 	Init   string            // path of a static program on this machine
 	Append string            // appended to the kernel's command line
 	Files  map[string]string // path in the guest to path on this machine
+	Exact  bool              // its clock counts its instructions, so that a busy machine changes nothing; half as fast
 }
 
 // settings make a guest fast: no kernel messages, no address randomization, and expedited grace
@@ -59,10 +61,13 @@ func Boot(t testing.TB, k Kernel, o Options) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, m.emulator, append([]string{"-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
+	args := append(slices.Clone(m.args), "-accel", "tcg", "-cpu", "max", "-m", "512", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-no-reboot",
-		"-kernel", image, "-initrd", initrd,
-		"-append", "console=" + m.console + " " + settings + o.Append}, m.args...)...)
+		"-kernel", image, "-initrd", initrd, "-append", "console="+m.console+" "+settings+o.Append)
+	if o.Exact {
+		args = append(args, "-icount", "shift=3,sleep=off") // 8 ns each; sleeps end at once
+	}
+	cmd := exec.CommandContext(ctx, m.emulator, args...)
 	out, err := cmd.CombinedOutput()
 	text := strings.ReplaceAll(string(out), "\r", "")
 	if err = errors.Join(err, ctx.Err()); err != nil {

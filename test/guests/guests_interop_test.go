@@ -35,7 +35,7 @@ func goProgram(t *testing.T, k Kernel, path string) string {
 func TestXid(t *testing.T) {
 	testkit.NeedTool(t, "go")
 	module := Module(t, Kernel61)
-	t.Log(Boot(t, Kernel61, Options{Init: goProgram(t, Kernel61, "./guest"), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}}))
+	t.Log(Boot(t, Kernel61, Options{Init: goProgram(t, Kernel61, "./guest"), Append: "log_buf_len=1M loglevel=2", Files: map[string]string{"/xid.ko": module}, Exact: true}))
 }
 
 // guest is a kernel and its expected output.
@@ -74,7 +74,7 @@ func TestGuests(t *testing.T) {
 			if err != nil {
 				testkit.NeedKernel(t, "glibc: "+err.Error(), false)
 			}
-			out := Boot(t, test.kernel, Options{Init: goProgram(t, test.kernel, "./guest"), Append: test.append, Files: files})
+			out := Boot(t, test.kernel, Options{Init: goProgram(t, test.kernel, "./guest"), Append: test.append, Files: files, Exact: true})
 			t.Log(out)
 			for _, s := range test.says {
 				if !strings.Contains(out, s) {
