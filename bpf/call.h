@@ -9,7 +9,7 @@
 volatile struct probe_cost probe_costs[PLACES];
 
 /* Counts a traced process's call without thread state. */
-static __noinline int count_stateless(__u32 tgid, __u32 row)
+__noinline int count_stateless(__u32 tgid, __u32 row)
 {
 	struct counts *c;
 	__u32 slot;

@@ -53,7 +53,7 @@ static __always_inline void add(__u64 *to, __u64 n)
 }
 
 /* The slot for a row of a process, created if needed; the row's own if none is free. */
-static __noinline __u32 find_slot(__u32 tgid, __u32 row)
+__noinline __u32 find_slot(__u32 tgid, __u32 row)
 {
 	struct counts_key key = { .tgid = tgid, .row = row };
 	__u32 *known = bpf_map_lookup_elem(&count_slots, &key), slot = 0;
@@ -87,7 +87,7 @@ static __always_inline struct counts *counts_of(struct cached_slot cache[CACHE],
 }
 
 /* A call that will not return: longjmp, exec, the end of its thread. */
-static __noinline int abandon(__u32 tgid, __u32 row)
+__noinline int abandon(__u32 tgid, __u32 row)
 {
 	__u32 slot = find_slot(tgid, row);
 	struct counts *c = bpf_map_lookup_elem(&call_counts, &slot);

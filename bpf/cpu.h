@@ -65,7 +65,7 @@ struct cpu {
 	__u64 from, to; /* bounds of the wait */
 	__u64 oldest; /* start of the first slice in it */
 	__u32 tgid; /* waiting process */
-	__u32 pad2;
+	__u32 least; /* culprit with the least time, while one is added */
 	__u64 others; /* ns: of culprits without a slot */
 	__u64 own_others; /* likewise, of threads of the waiting process */
 	struct wait_record rec;
@@ -281,14 +281,16 @@ static __always_inline void refuse(struct cpu *scratch, __u64 ns)
 __noinline int accuse(__u32 scratch_cpu, __u32 id, __u32 slice, __u64 ns)
 {
 	struct cpu *scratch = cpu_at(scratch_cpu);
-	__u32 least = 0;
+	__u32 least;
 
 	if (!scratch)
 		return 0;
+	scratch->least = 0;
 	for (int i = 0; i < CULPRITS; i++) {
 		if (scratch->culprit[i].ns && scratch->culprit[i].id != id) {
-			if (scratch->culprit[i].ns < scratch->culprit[INDEX(least, CULPRITS)].ns)
-				least = i;
+			least = INDEX(scratch->least, CULPRITS);
+			if (scratch->culprit[i].ns < scratch->culprit[least].ns)
+				scratch->least = i;
 			continue;
 		}
 		scratch->culprit[i].id = id;
@@ -297,7 +299,7 @@ __noinline int accuse(__u32 scratch_cpu, __u32 id, __u32 slice, __u64 ns)
 		return 0;
 	}
 	/* Table full: the smallest is evicted, and loses its name. */
-	least = INDEX(least, CULPRITS);
+	least = INDEX(scratch->least, CULPRITS);
 	if (scratch->culprit[least].ns >= ns) {
 		refuse(scratch, ns);
 		return 0;

@@ -15,7 +15,7 @@ static __always_inline void snap(struct task_struct *task, struct snapshot *s)
 }
 
 /* A thread that runs this program is on-CPU, whatever the ledger has seen. */
-static __noinline int found_running(struct clock *k)
+__noinline int found_running(struct clock *k)
 {
 	if (!k)
 		return 0;

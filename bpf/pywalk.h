@@ -121,17 +121,19 @@ static __always_inline bool py_same(struct py_walk *w, const struct py_process *
 }
 
 /* Finds the current thread's innermost frame; `tstate` is its last thread state. */
-static __always_inline void py_find(struct py_walk *w, const struct py_process *p, __u64 *tstate)
+__noinline int py_find(struct py_walk *w, const struct py_process *p, __u64 *tstate)
 {
+	if (!w || !p || !tstate)
+		return 0;
 	w->self = py_self(p);
 	if (py_same(w, p, *tstate)) {
 		w->frame = py_top(w, p);
-		return;
+		return 0;
 	}
 	*tstate = 0;
 	if (!py_read(&w->interp, 8, p->runtime + p->at.interp_head)) {
 		w->end = PY_END_FAULT;
-		return;
+		return 0;
 	}
 	w->end = PY_END_THREADS;
 #pragma clang loop unroll(disable)
@@ -145,6 +147,7 @@ static __always_inline void py_find(struct py_walk *w, const struct py_process *
 		*tstate = w->found;
 	else if (w->end != PY_END_OK)
 		w->frame = 0;
+	return 0;
 }
 
 /*

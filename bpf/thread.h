@@ -244,7 +244,7 @@ static __always_inline void unenrol(struct thread *t)
  * Enrolls the current thread, which has ended a wait that leads by this many hops to a thread of
  * the process.
  */
-static __noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
+__noinline int enrol(__u32 tgid, __u32 wakes, __u32 hop)
 {
 	struct wait_record rec = { .kind = RECORD_WAIT, .state = WAIT_RUNNABLE };
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -340,7 +340,7 @@ static __always_inline void account_call(struct account *a, const struct open_ca
 }
 
 /* Ends the state of the current thread, or of its former tid; its open calls will not return. */
-static __noinline int forget_thread(__u32 tid)
+__noinline int forget_thread(__u32 tid)
 {
 	struct thread_record rec = { .kind = RECORD_THREAD };
 	struct thread *t;

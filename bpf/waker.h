@@ -17,7 +17,7 @@ const volatile bool follow_wakers = true; /* Options.NoWakers: false */
 const volatile __u32 agent_tgid = 0; /* the agent; 0: may be enrolled like others */
 
 /* The current thread, without an account, has ended a long wait: it may be enrolled. */
-static __noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool of_job)
+__noinline int count_waker(struct thread *t, __u32 wakee, __u32 tid, bool of_job)
 {
 	__u32 n;
 

@@ -243,6 +243,15 @@ __noinline int walk_begin(struct walk *w)
 	return 0;
 }
 
+/* Walks to the end. A separate function, so that the verifier checks the loop once a program. */
+__noinline int walk_frames(struct walk *w)
+{
+	for (int i = 0; i <= WALK_FRAMES; i++)
+		if (!walk_frame(w))
+			break;
+	return 0;
+}
+
 /*
  * Fills w with the callers of the probed function, innermost first, from its registers at entry,
  * before it has used the stack, or at return. Returns why there are no more: enum walk_end.
@@ -277,9 +286,7 @@ static __always_inline int walk_user(struct pt_regs *ctx, bool at_return, struct
 		w->end = WALK_ASTRAY;
 		goto out;
 	}
-	for (int i = 0; i <= WALK_FRAMES; i++)
-		if (!walk_frame(w))
-			break;
+	walk_frames(w);
 out:
 	end = w->end & 15;
 	__sync_fetch_and_add(&walk_ends[end], 1);

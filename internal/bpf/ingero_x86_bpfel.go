@@ -136,7 +136,7 @@ type IngeroCpu struct {
 	To        uint64
 	Oldest    uint64
 	Tgid      uint32
-	Pad2      uint32
+	Least     uint32
 	Others    uint64
 	OwnOthers uint64
 	Rec       IngeroWaitRecord

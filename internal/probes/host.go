@@ -59,7 +59,7 @@ var argumentsSince = []struct {
 }
 
 // prepareHost adapts the host programs to this machine, and removes unwanted and unsupported ones.
-func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages bool) error {
+func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, types *btf.Cache, leave []HostPart, pages bool) error {
 	if !pages {
 		leave = append([]HostPart{HostPages}, leave...)
 	}
@@ -68,7 +68,7 @@ func (t *Tracer) prepareHost(spec *ebpf.CollectionSpec, leave []HostPart, pages 
 		off[part] = true
 		t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-off", Object: string(part), Why: "it was not asked for"})
 	}
-	kernel, err := btf.LoadKernelSpec()
+	kernel, err := types.Kernel()
 	if err != nil {
 		return fmt.Errorf("read the kernel's BTF: %w", err)
 	}

@@ -21,7 +21,7 @@ var ledgerPrograms = []string{
 }
 
 // prepareLedger adapts the ledger's programs to this machine, or removes them.
-func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
+func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec, types *btf.Cache) error {
 	if !t.ledger {
 		for _, n := range ledgerPrograms {
 			delete(spec.Programs, n)
@@ -33,7 +33,7 @@ func (t *Tracer) prepareLedger(spec *ebpf.CollectionSpec) error {
 		return fmt.Errorf("count the CPUs: %w", err)
 	}
 	spec.Maps[bpf.IngeroMapCpus].MaxEntries = uint32(cpus)
-	kernel, err := btf.LoadKernelSpec()
+	kernel, err := types.Kernel()
 	if err != nil {
 		return fmt.Errorf("read the kernel's BTF: %w", err)
 	}

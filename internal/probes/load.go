@@ -8,17 +8,18 @@ import (
 	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 )
 
 // maxLoaders bounds the number of concurrent loads.
 const maxLoaders = 4
 
 // loadAll creates the maps of a collection and loads its programs concurrently: the verifier takes
-// most of the time to start a trace.
-func loadAll(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
+// most of the time to start a trace. They share the kernel's parsed BTF.
+func loadAll(spec *ebpf.CollectionSpec, types *btf.Cache) (*ebpf.Collection, error) {
 	groups := divide(spec.Programs, min(maxLoaders, runtime.GOMAXPROCS(0)))
 	spec.Programs = nil
-	all, err := ebpf.NewCollection(spec)
+	all, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +29,7 @@ func loadAll(spec *ebpf.CollectionSpec) (*ebpf.Collection, error) {
 		part := spec.Copy()
 		part.Programs = g
 		wg.Go(func() {
-			loaded[i], errs[i] = ebpf.NewCollectionWithOptions(part, ebpf.CollectionOptions{MapReplacements: all.Maps})
+			loaded[i], errs[i] = ebpf.NewCollectionWithOptions(part, ebpf.CollectionOptions{MapReplacements: all.Maps, Cache: types})
 		})
 	}
 	wg.Wait()

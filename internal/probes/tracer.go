@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 
 	"ingero/internal/bpf"
@@ -193,10 +194,11 @@ func (t *Tracer) load(o Options) error {
 	if !t.ledger || o.Stacks == StacksNone {
 		delete(spec.Programs, bpf.IngeroProgOnClock)
 	}
-	if err := errors.Join(t.prepareLedger(spec), t.prepareHost(spec, o.NoHost, o.Pages)); err != nil {
+	types := btf.NewCache()
+	if err := errors.Join(t.prepareLedger(spec, types), t.prepareHost(spec, types, o.NoHost, o.Pages)); err != nil {
 		return err
 	}
-	coll, err := loadAll(spec)
+	coll, err := loadAll(spec, types)
 	if err != nil {
 		return fmt.Errorf("load BPF programs: %w", explain(err))
 	}
