@@ -7,6 +7,9 @@ import { Notes, Panel, Ready } from "./ui";
 
 const order: Record<string, number> = { HIGH: 3, MEDIUM: 2, LOW: 1 };
 
+// known returns a count, undefined for a machine that does not answer.
+const known = (m: Machine, n?: number) => (m.error ? undefined : n);
+
 const columns: Column<Machine>[] = [
   { name: "machine", text: true, head: true, value: (m) => m.name || m.address },
   {
@@ -18,8 +21,8 @@ const columns: Column<Machine>[] = [
       return m.gravest ? <span class={`sev sev-${m.gravest.severity.toLowerCase()}`}>{m.gravest.severity}</span> : "nothing wrong";
     },
   },
-  { name: "causes", value: (m) => m.chains, show: (m) => count(m.chains) },
-  { name: "faults", title: "XIDs", value: (m) => m.faults, show: (m) => count(m.faults) },
+  { name: "causes", value: (m) => known(m, m.chains), show: (m) => (m.error ? "–" : count(m.chains)) },
+  { name: "faults", title: "XIDs", value: (m) => known(m, m.faults), show: (m) => (m.error ? "–" : count(m.faults)) },
   { name: "lost", title: "lost to the most severe cause", value: (m) => m.gravest?.lost_ns, show: (m) => (m.gravest ? ns(m.gravest.lost_ns) : "–") },
   {
     name: "most severe cause",
