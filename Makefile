@@ -21,7 +21,7 @@ else
 root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
 endif
 
-.PHONY: all build packages test test-root test-interop test-smoke test-real victims repeat steady measure mutate lint fmt generate docs verify deps vmlinux \
+.PHONY: all build packages test test-root test-interop test-smoke test-real victims repeat steady measure mutate lint fmt generate docs pictures verify deps vmlinux \
 	demo demo-recordings install flake fuzz nightly incidents tapes test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -36,7 +36,8 @@ packages:
 	COMMIT=$(commit) tools/package.sh $(version)
 
 # The tests that judge the code. Their results do not depend on the machine's speed or load.
-# PKGS=./internal/stats tests one package, TESTFLAGS=-count=1 bypasses the cache.
+# PKGS=./internal/stats tests one package, TESTFLAGS=-count=1 bypasses the cache. Most tests wait
+# rather than compute, so four run at once. make lint runs vet.
 PKGS ?= ./...
 gotestsum = mkdir -p bin && $1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text \
 	--format-hide-empty-pkg --jsonfile-timing-events bin/$@.json $(if $(CI),,--hide-summary=skipped) --
@@ -44,7 +45,7 @@ ran = && { grep -q '"Action":"pass".*"Test":' bin/$@.json || { echo 'make $@: no
 test:
 	@tools/deps.sh test
 	@[ "$$(id -u)" = 0 ] || echo 'make test: not root: the tests that load BPF programs are skipped (make test-root runs them)'
-	$(call gotestsum) -timeout 15m $(TESTFLAGS) $(PKGS)$(ran)
+	$(call gotestsum) -timeout 15m -parallel 4 -vet=off $(TESTFLAGS) $(PKGS)$(ran)
 
 test-root:
 	$(root) $(MAKE) test
@@ -128,6 +129,11 @@ generate: docs
 docs:
 	@tools/deps.sh build
 	go run ./tools/docs
+
+# Makes the pictures of docs/images anew, from a trace of a simulated job.
+pictures: build
+	@tools/deps.sh test interop
+	$(root) tools/pictures.sh
 
 # Regenerates all generated files in a copy of the tree and names each file that differs.
 verify:

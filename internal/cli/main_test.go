@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asIngero) != "" && programs[filepath.Base(os.Args[0])] == nil {
 		ingero()
 	}
+	testkit.WaitAsleep()
 	testscript.Main(m, programs)
 }
 

@@ -183,16 +183,13 @@ func hasName(text, name string) bool {
 		return r
 	}, name)
 	inJSON, _ := json.Marshal(safe)
-	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	if strings.Contains(oneLine(text), oneLine(safe)) { // a report wraps lines at spaces
-		return true
-	}
 	for _, s := range []string{name, strings.Trim(string(quoted), `"`), strings.TrimSpace(plain.String()), safe, strings.ReplaceAll(name, `"`, `""`), strings.ReplaceAll(safe, `"`, "'"), string(inJSON[1 : len(inJSON)-1])} {
 		if strings.Contains(text, strings.TrimSpace(s)) || strings.Contains(text, strings.Trim(s, `"`)) {
 			return true
 		}
 	}
-	return false
+	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	return strings.Contains(oneLine(text), oneLine(safe)) // a report wraps lines at spaces
 }
 
 // askForNames runs each command, the API and the MCP tools on the processes.

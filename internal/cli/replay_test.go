@@ -179,7 +179,7 @@ func TestReplayOfAKilledTrace(t *testing.T) {
 		testkit.Eventually(t, "ticks in the output", func() bool { return strings.Count(c.Stdout(), `{"type":"tick"`) > least })
 		testkit.Eventually(t, "ticks in the recording", func() bool {
 			again, _, code := b.output("replay", b.db(), "--json")
-			return code == 0 && len(ofTicks(t, again)) > least
+			return code == 0 && strings.Count(again, `{"type":"tick"`) > least
 		})
 		c.Signal(syscall.SIGKILL)
 	})

@@ -44,7 +44,7 @@ func TestStuck(t *testing.T) {
 		t.Errorf("stuck: %+v", c)
 	}
 	stdout, _, _ := b.output("stuck")
-	for _, want := range []string{"1 call has not returned\n", fmt.Sprintf("  train (%d)  cudaStreamSynchronize for ", hangs.PID()), "CPU "} {
+	for _, want := range []string{"1 call has not returned\n", fmt.Sprintf("  train (%d)  cudaStreamSynchronize for ", hangs.PID()), "waiting for sleep"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the list lacks %q:\n%s", want, stdout)
 		}

@@ -22,6 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testkit.ContainerMain()
+	testkit.WaitAsleep()
 	os.Exit(m.Run())
 }
 

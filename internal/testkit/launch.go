@@ -91,3 +91,11 @@ func (k *groupKeeper) send(sign byte, group int) {
 		panic(err)
 	}
 }
+
+// WaitAsleep makes programs of the simulated stack wait for the GPU without a CPU, unless
+// INGERO_SIM_SYNC says otherwise: many tests share a machine. Call it before any test runs.
+func WaitAsleep() {
+	if os.Getenv("INGERO_SIM_SYNC") == "" {
+		_ = os.Setenv("INGERO_SIM_SYNC", "block")
+	}
+}
