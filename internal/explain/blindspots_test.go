@@ -9,7 +9,7 @@ import (
 )
 
 // Causes that cannot be reported are listed with the start time, while this lasts.
-func TestUntold(t *testing.T) {
+func TestBlindSpots(t *testing.T) {
 	at := time.Date(2026, 1, 2, 12, 3, 5, 0, time.UTC)
 	list := []tick.BlindSpot{
 		{Step: "records-thin", Without: "single launches", Rules: []string{"graph-warmup"}, Since: at, Until: at.Add(time.Minute)},

@@ -3,7 +3,7 @@ package govern
 import "testing"
 
 // Each step has facts that it sheds, and each of these facts has a description.
-func TestSights(t *testing.T) {
+func TestStepsShedFacts(t *testing.T) {
 	var all Facts
 	for i := range Steps {
 		s := Sheds(Steps[i].Name)

@@ -21,7 +21,7 @@ func nice(t *testing.T) int {
 }
 
 // Work runs at the lowest priority, and the caller's priority stays.
-func TestSpare(t *testing.T) {
+func TestLowPriority(t *testing.T) {
 	before, during := nice(t), 0
 	runLowPriority(time.Hour, func() { during = nice(t) })
 	if after := nice(t); during != lowest || after != before {
@@ -30,7 +30,7 @@ func TestSpare(t *testing.T) {
 }
 
 // A thread that gets no CPU time returns to the priority of its caller.
-func TestStarvedIsSpareNoMore(t *testing.T) {
+func TestStarvedReturnsToNormalPriority(t *testing.T) {
 	testkit.NeedRoot(t)
 	done := make(chan struct{})
 	go func() {
