@@ -7,7 +7,7 @@
 //
 //  1. Take in steps and ticks. [Engine.Add] keeps a sample of each thread's steps (series.go).
 //     [Engine.Tick] keeps the facts of processes, the host and GPUs (history.go, host.go,
-//     devices.go) and what ingero shed to spare the traced processes (sights.go).
+//     devices.go) and what ingero shed to spare the traced processes (shedding.go).
 //  2. Attribute each wait of a step, and each operation's own time in it, to the first rule
 //     that claims it, and to a culprit (attribute.go). A culprit has a root: whether its thread
 //     belongs to the job, and what it did (root.go). The advice follows from the root.
@@ -35,7 +35,7 @@
 //     its loss, and its confidence.
 //  8. Merge findings of one cause under two names, and drop those that another finding
 //     describes more exactly (merge.go).
-//  9. Report the rest as chains (tell.go, words.go), and keep each until five minutes after its
+//  9. Report the rest as chains (chain.go, text.go), and keep each until five minutes after its
 //     last slow step. While all of a chain's steps are in the window, it is judged anew.
 //
 // # A rule

@@ -1,10 +1,10 @@
-# What an interpreter says of objects that stand still, for search.go to look for. It
-# runs with -I -S: no module but what is built in.
+# Prints what the interpreter knows of objects that do not move; search.go looks for them in memory.
+# Runs with -I -S: only built-in modules.
 import sys
 import _thread
 import time
 
-sys.setswitchinterval(3 / 16)  # in microseconds it is not to be confused with anything
+sys.setswitchinterval(3 / 16)  # unique when converted to microseconds
 
 source = "\n" * 4321 + """
 class Kept:

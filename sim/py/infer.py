@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""An inference server in Python without a network: requests arrive at random
-times; each copies in, launches, and copies the answer out. Prints one JSON line."""
+"""An inference server in Python without a network. Requests arrive at random times; each copies
+its input in, launches kernels and copies the answer out. Prints one JSON line."""
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of ingero demo on a GPU, through the driver's API: steps of a copy, some
-launches and a synchronise. Prints one line of JSON with what it did."""
+"""The jobs of ingero demo on a real GPU, through the driver's API: each step copies, launches
+and synchronizes. Prints one JSON line with its counts."""
 
 import argparse
 import ctypes
@@ -71,7 +71,7 @@ class Job:
             call("cuMemcpyHtoDAsync_v2", self.device, self.pinned, size, self.stream)
 
     def cold(self):
-        """Loads code again and again, as the first steps of a framework do."""
+        """Loads modules repeatedly, as a framework does in its first steps."""
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         for n in range(40):
             text = PTX.replace(b"spin", b"spin%d" % n)
@@ -79,7 +79,7 @@ class Job:
             call("cuModuleGetFunction", ctypes.byref(function), module, b"spin%d" % n)
 
     def regrow(self):
-        """Gives a large block back and takes another, as a caching allocator does."""
+        """Frees a large block and allocates another, as a caching allocator does."""
         if self.cache:
             call("cuMemFree_v2", self.cache)
         self.cache = alloc(2 << 30)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a function of the CUDA runtime from all kinds of Python code. Each call is made as
-cuda(here()): here() writes down what sys._getframe says of the stack that the call has."""
+"""Calls a function of the CUDA runtime from all kinds of Python code. Each call is
+cuda(here()): here() records the call's stack as sys._getframe returns it."""
 
 import asyncio
 import concurrent.futures

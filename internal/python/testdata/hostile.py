@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes nonsense into the interpreter's own frames (CPython 3.11 to 3.13), makes a call, and puts
-back what was there. argv: a library, and a function of it."""
+"""Corrupts the interpreter's frames (CPython 3.11 to 3.13), makes a call, and restores them.
+argv: a library, and one of its functions."""
 
 import ctypes
 import random

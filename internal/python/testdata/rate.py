@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that take turns, each with a call; it goes on until it is ended."""
+"""Runs functions in turn, each with one call, until it is killed."""
 
 import ctypes
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that stand still in calls, each at another depth; a line of input ends them."""
+"""Threads that block in calls, each at a different depth, until a line of input arrives."""
 
 import ctypes
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two threads: one makes calls, and the other keeps Python's lock from it, until there is a
-line to read or as often as is said. argv: where gpu.py is, what it keeps the lock across:
-"sleep", "sync", or "spin", which Python makes it let go of again and again, and how often. It says for how long it kept the lock, and all of it took."""
+"""Two threads: one makes calls; the other holds the GIL, N times or until a line of input arrives.
+argv: directory of gpu.py, what it does while it holds the GIL ("sleep", "sync", or "spin", in
+which Python makes it release the GIL repeatedly), and N. Prints how long it held the GIL, and how long it ran."""
 
 import ctypes
 import select

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes calls of which the argument says from where: one at a time, standing still behind
-each until there is a line to read; then many at once. argv: the library."""
+"""Makes calls whose argument identifies their place: first one at a time, each followed by a wait
+for a line of input; then many without a pause. argv: the library."""
 
 import ctypes
 import sys

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that waits for a worker's input, and synchronises. The worker makes no calls of CUDA:
-it makes the input, and hands it to a thread that writes it. argv: where gpu.py is, what making
-takes: "sleep" or "spin", and whether the worker is a "fork", or a "program" of its own, which also
-"calls" a function of CUDA first, or waits for "acks" of the thread that writes, or "shares" the work
-with a process that gives input, too, and works while the worker makes its own. It prints the
-number of the worker, and where that spends its time, and ends once there is a line to read."""
+"""Waits for input from a worker, then synchronizes. The worker makes no CUDA calls: it prepares the
+input and passes it to a thread that writes it. argv: directory of gpu.py; what preparing does,
+"sleep" or "spin"; and the kind of worker: a "fork", a "program", a program that first "calls" a
+CUDA function, one that waits for "acks" of the writing thread, or one that "shares" the work with
+a second process, which prepares input at the same time. Prints the worker's PID and the place
+where it spends its time, and ends when a line of input arrives."""
 
 import os
 import queue
@@ -30,8 +30,8 @@ def work(seconds):
 
 
 def share(give):
-    """Starts a process that works for 40 ms, longer than making takes, each time that it is told to, and
-    then gives input. Returns the pipe that tells it."""
+    """Starts a process that, for each line on a pipe, works for 40 ms, longer than preparing takes, and
+    then writes input. Returns the pipe."""
     told, tell = os.pipe()
     if not os.fork():
         os.close(tell)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training loop in Python that keeps the lab's clock: see struct step_log in victim.h.
-While the fault is on, another thread holds the interpreter's lock."""
+"""A training loop in Python that logs the lab's step times (struct step_log in victim.h).
+During the fault, another thread holds the GIL."""
 
 import argparse
 import mmap
