@@ -62,7 +62,7 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	}
 	l, err := listen.Listen(ctx, at, listen.Options{Token: token})
 	if err != nil {
-		return wordsListen(err)
+		return listenProblem(err)
 	}
 	defer func() { _ = l.Close() }()                                                          // Serve normally closes it first
 	if host, _, _ := net.SplitHostPort(at.String()); host != "" && net.ParseIP(host) == nil { // a bound host name is one of the server's names
@@ -126,8 +126,8 @@ func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.T
 	}
 }
 
-// wordsListen turns a listen error into a problem with a remedy.
-func wordsListen(err error) error {
+// listenProblem turns a listen error into a problem with a remedy.
+func listenProblem(err error) error {
 	var op *net.OpError
 	switch {
 	case errors.Is(err, listen.ErrOpen):

@@ -34,7 +34,7 @@ func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, e
 		return nil, &problem{What: path + " is a directory, not a database", Do: do}
 	}
 	if r, err = query.Open(path); err != nil {
-		return nil, wordsDatabase(path, err)
+		return nil, databaseProblem(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -47,7 +47,7 @@ func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, e
 	}
 	all, err := r.Sessions(ctx)
 	if err != nil {
-		return r, wordsDatabase(path, err)
+		return r, databaseProblem(path, err)
 	}
 	if slices.ContainsFunc(all, func(s query.Session) bool { return s.Pruned && s.Records > 0 }) {
 		e.note("Note: %s does not exist, so single calls are missing; ingero backup copies both the file and the directory", store.LogDir(path))
@@ -81,8 +81,8 @@ func isFolder(path string) bool {
 	return err == nil && s.IsDir()
 }
 
-// wordsDatabase adds a remedy to the error of a missing or empty database.
-func wordsDatabase(path string, err error) error {
+// databaseProblem adds a remedy to the error of a missing or empty database.
+func databaseProblem(path string, err error) error {
 	if errors.Is(err, query.ErrLost) { // only the SQLite file is missing
 		return err
 	}

@@ -41,7 +41,7 @@ func (e *Env) database(c *config.Config) (string, error) {
 	case isFolder(path):
 		return "", &problem{What: path + " is a directory, not a database", Do: "name a file with --db PATH"}
 	case !isThere(path) && !isThere(store.LogDir(path)):
-		return "", wordsDatabase(path, query.ErrNoDatabase)
+		return "", databaseProblem(path, query.ErrNoDatabase)
 	}
 	return path, nil
 }
@@ -53,9 +53,9 @@ func (e *Env) json(v any) error {
 	return enc.Encode(v)
 }
 
-// wordsKept adds a remedy to the error of a command that needs exclusive access to the
+// exclusiveProblem adds a remedy to the error of a command that needs exclusive access to the
 // database and does not get it.
-func wordsKept(err error) error {
+func exclusiveProblem(err error) error {
 	var held *store.LockedError
 	var unsafe *store.UnsafeError
 	switch {

@@ -71,7 +71,7 @@ func (e *Env) dbPrune(ctx context.Context, c *config.Config, o *pruneOptions) er
 		return &problem{What: "no calls are left of recording " + o.session, Do: "to remove the rest of the recording, omit --calls-only", Err: err}
 	}
 	if err != nil {
-		return wordsKept(err)
+		return exclusiveProblem(err)
 	}
 	return e.printf("%s", removedText(r, done))
 }
@@ -114,7 +114,7 @@ func (e *Env) removal(o *pruneOptions) (*store.Removal, error) {
 func (e *Env) known(ctx context.Context, path, id string) (err error) {
 	r, err := query.Open(path)
 	if err != nil {
-		return wordsDatabase(path, err)
+		return databaseProblem(path, err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if _, err := r.Session(ctx, id); errors.Is(err, query.ErrNoSession) {

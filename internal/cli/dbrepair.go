@@ -50,7 +50,7 @@ func (e *Env) dbRepair(ctx context.Context, c *config.Config, asJSON bool) error
 	r, err := store.Repair(ctx, path, e.owner(), p.calls)
 	p.end()
 	if err != nil {
-		return wordsKept(err)
+		return exclusiveProblem(err)
 	}
 	if asJSON {
 		return e.json(r)

@@ -50,7 +50,7 @@ func (e *Env) dbVerify(ctx context.Context, c *config.Config, asJSON, full bool)
 	v, err := query.Verify(ctx, path, query.VerifyOptions{Full: full, Calls: p.calls})
 	p.end()
 	if err != nil {
-		return wordsDatabase(path, err)
+		return databaseProblem(path, err)
 	}
 	if asJSON {
 		err = e.json(v)

@@ -85,7 +85,7 @@ func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err erro
 		}
 	}
 	if missing != nil {
-		return wordsDatabase(paths[0], missing)
+		return databaseProblem(paths[0], missing)
 	}
 	result, err := diff.Compare(ctx, runs[0], runs[1])
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Env) openRun(ctx context.Context, path, span string, o *diffOptions) (_
 	opts := diff.Options{Programs: o.processes, PIDs: numbers(o.pids)}
 	run, err := diff.Open(ctx, r, from, to, opts)
 	if err != nil {
-		return nil, nil, errors.Join(wordsDatabase(r.Path(), err), r.Close())
+		return nil, nil, errors.Join(databaseProblem(r.Path(), err), r.Close())
 	}
 	run.Path = path // as the user gave it
 	return r, run, nil

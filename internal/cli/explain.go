@@ -135,7 +135,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	defer func() { err = errors.Join(err, r.Close()) }()
 	sums, long, err := e.summaries(ctx, r, &w, o)
 	if err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	if o.place != (where.Selector{}) && !slices.ContainsFunc(sums, func(s *query.Summary) bool { return len(s.Processes) > 0 }) {
 		return &problem{What: "no recorded process matches " + o.place.String(), Do: `to list the recorded processes: ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes"`}
@@ -144,7 +144,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	in.Source, in.Remarks = nearby(r.Path()), remarks(sums, e.zone(o.utc))
 	for _, s := range sums {
 		if err := e.causes(ctx, r, s, in, &o, long[s.Session.ID]); err != nil {
-			return wordsDatabase(r.Path(), err)
+			return databaseProblem(r.Path(), err)
 		}
 	}
 	if len(long) > 0 && !o.stored {
@@ -152,13 +152,13 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	}
 	sortChains(in.Chains)
 	if in.Chains, in.Hidden, err = tellable(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	if err := memory(ctx, r, sums, in); err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	if err := faults(ctx, r, sums, in, &o); err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	return cmp.Or(e.show(in, &o), failed(in.Chains, limit))
 }

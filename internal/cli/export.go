@@ -167,7 +167,7 @@ func (o *exportOptions) inWords(path string, err error) error {
 	if o.session != "" && errors.Is(err, query.ErrNoSession) {
 		return &problem{What: "no recording " + o.session + " in " + path, Do: "omit --session: the column session lists all recordings", Err: err}
 	}
-	return wordsDatabase(path, err)
+	return databaseProblem(path, err)
 }
 
 // exported writes the output and returns a description of its destination.

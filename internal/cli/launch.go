@@ -141,8 +141,8 @@ func (l *launched) exit() int {
 	return ws.ExitStatus()
 }
 
-// wordsLaunch explains why a program did not start, with a shell's exit codes.
-func wordsLaunch(name string, err error) *problem {
+// launchProblem explains why a program did not start, with a shell's exit codes.
+func launchProblem(name string, err error) *problem {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
 		return &problem{What: name + ": command not found", Do: "give its path, or add its directory to PATH", Code: exitNotFound, Err: err}

@@ -95,7 +95,7 @@ func TestLaunchSaysWhyNot(t *testing.T) {
 				l.kill()
 				t.Fatal("it started")
 			}
-			p := wordsLaunch(tt.path, err)
+			p := launchProblem(tt.path, err)
 			if p.Code != tt.code || !strings.Contains(p.What, tt.want) || p.Do == "" {
 				t.Errorf("problem = %+v (from %v), want %q, code %d", p, err, tt.want, tt.code)
 			}

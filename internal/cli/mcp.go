@@ -55,7 +55,7 @@ func (e *Env) mcp(ctx context.Context, c *config.Config) error {
 	}
 	l, err := listen.Listen(ctx, at, listen.Options{Token: token})
 	if err != nil {
-		return wordsListen(err)
+		return listenProblem(err)
 	}
 	defer func() { _ = l.Close() }() // Serve normally closes it first
 	certs, about, err := e.certificates(c, l)

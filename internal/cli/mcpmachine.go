@@ -107,7 +107,7 @@ func testReport(path string) ([]byte, error) {
 func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process string) (_ []byte, err error) {
 	r, err := query.Open(firstThere(c.Databases()))
 	if err != nil {
-		return nil, wordsDatabase(firstThere(c.Databases()), err)
+		return nil, databaseProblem(firstThere(c.Databases()), err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	all, err := r.Sessions(ctx)
@@ -168,7 +168,7 @@ func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session
 	}
 	x, err := query.Open(path)
 	if err != nil {
-		return nil, nil, wordsDatabase(side, err)
+		return nil, nil, databaseProblem(side, err)
 	}
 	run, err := diff.Open(ctx, x, time.Time{}, time.Time{}, o)
 	return x, run, err

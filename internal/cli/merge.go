@@ -96,7 +96,7 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 	}
 	done, err := store.Merge(ctx, o.output, m.owner, m.sources)
 	if err != nil {
-		return wordsMerge(err)
+		return mergeProblem(err)
 	}
 	out, err := query.Open(o.output)
 	if err != nil {
@@ -186,8 +186,8 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// wordsMerge adds a remedy to the error that a trace records to a source.
-func wordsMerge(err error) error {
+// mergeProblem adds a remedy to the error that a trace records to a source.
+func mergeProblem(err error) error {
 	var held *store.LockedError
 	if errors.As(err, &held) {
 		return &problem{What: held.Error(), Do: "end the trace first, or merge a copy: ingero backup --db " + held.Path + " -o FILE", Err: err}

@@ -18,7 +18,7 @@ import (
 func (e *Env) output(path string, force bool, write func(*outfile.File) error) (bytes int64, err error) {
 	f, err := outfile.Create(path, force)
 	if err != nil {
-		return 0, wordsExists(path, err)
+		return 0, existsProblem(path, err)
 	}
 	defer f.Discard()
 	if err := write(f); err != nil {
@@ -35,7 +35,7 @@ func (e *Env) output(path string, force bool, write func(*outfile.File) error) (
 	if who := e.invoker(); who.Sudo {
 		uid, gid = int(who.UID), int(who.GID)
 	}
-	return s.Size(), wordsExists(path, f.Commit(uid, gid))
+	return s.Size(), existsProblem(path, f.Commit(uid, gid))
 }
 
 // toStdout is the file name for standard output.
@@ -66,7 +66,7 @@ func (e *Env) written(path string, force bool, write func(*os.File) error) (to s
 	return fmt.Sprintf(" to %s (%s)", path, explain.Bytes(bytes)), err
 }
 
-func wordsExists(path string, err error) error {
+func existsProblem(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
 		return &problem{What: "file exists: " + path, Do: "choose another name, or replace the file with --force", Err: err}
 	}

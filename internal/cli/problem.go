@@ -77,7 +77,7 @@ func inWords(err error) *problem {
 	if errors.As(err, &p) {
 		return p
 	}
-	for _, row := range known {
+	for _, row := range knownProblems {
 		if p := row(err); p != nil {
 			p.Err = err
 			return p

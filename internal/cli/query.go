@@ -165,7 +165,7 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 	zone := e.zone(o.utc)
 	a, err := o.ask(ctx, r, &w, zone)
 	if err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	a.whole = !isTerminal(e.Stdout, e.Getenv)
 	show := o.table

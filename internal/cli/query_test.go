@@ -96,12 +96,12 @@ func TestWordsSQL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p *problem
-			if err := wordsSQL(tt.err, 2*time.Minute); !errors.As(err, &p) || !strings.Contains(p.What, tt.what) || !strings.Contains(p.Do, tt.do) || p.Code != tt.code {
+			if err := sqlProblem(tt.err, 2*time.Minute); !errors.As(err, &p) || !strings.Contains(p.What, tt.what) || !strings.Contains(p.Do, tt.do) || p.Code != tt.code {
 				t.Errorf("%+v, want %q, %q and code %d", p, tt.what, tt.do, tt.code)
 			}
 		})
 	}
-	if other := errors.New("other"); wordsSQL(other, 0) != other {
+	if other := errors.New("other"); sqlProblem(other, 0) != other {
 		t.Error("another error is changed")
 	}
 }

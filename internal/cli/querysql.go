@@ -32,7 +32,7 @@ func (e *Env) querySQL(c *cobra.Command, s *config.Config, o *queryOptions, text
 	defer func() { err = errors.Join(err, r.Close()) }()
 	res, err := r.SQL(c.Context(), text, limits)
 	if err != nil {
-		return wordsSQL(err, limits.Time)
+		return sqlProblem(err, limits.Time)
 	}
 	return e.printResult(res, r.Path(), o.output)
 }
@@ -79,8 +79,8 @@ func (e *Env) printGrid(g *explain.Grid, form output) error {
 	return nil
 }
 
-// wordsSQL converts an error of a statement to a problem with a remedy.
-func wordsSQL(err error, limit time.Duration) error {
+// sqlProblem converts an error of a statement to a problem with a remedy.
+func sqlProblem(err error, limit time.Duration) error {
 	var wrong *query.SQLError
 	switch {
 	case errors.As(err, &wrong):

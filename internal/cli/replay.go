@@ -101,7 +101,7 @@ func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (er
 	defer func() { err = errors.Join(err, r.Close()) }()
 	s, err := r.Session(ctx, o.session)
 	if err != nil {
-		return wordsRecording(r.Path(), o.session, err)
+		return recordingProblem(r.Path(), o.session, err)
 	}
 	log, err := r.OpenLog(&s)
 	if errors.Is(err, query.ErrNoCalls) {
@@ -118,12 +118,12 @@ func (e *Env) replay(ctx context.Context, c *config.Config, o replayOptions) (er
 	return play.show(ctx, r.Path(), &s, &o)
 }
 
-// wordsRecording adds a remedy to the error that a recording does not exist.
-func wordsRecording(path, id string, err error) error {
+// recordingProblem adds a remedy to the error that a recording does not exist.
+func recordingProblem(path, id string, err error) error {
 	if id != "" && errors.Is(err, query.ErrNoSession) && !errors.Is(err, query.ErrLost) {
 		return &problem{What: fmt.Sprintf("no recording %q in %s", id, path), Do: "ingero db info --json lists the recordings", Err: err}
 	}
-	return wordsDatabase(path, err)
+	return databaseProblem(path, err)
 }
 
 // player replays a recording.

@@ -79,7 +79,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 		f.Session = query.AllSessions
 	}
 	if err := errors.Join(r.CheckChosen(ctx, f), r.Close()); err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	q := dashboard.ReportOptions{From: at.from, To: at.to, Params: o.params()}
 	for name, v := range map[string]string{"session": o.session, "node": o.node} {
@@ -94,7 +94,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 		if errors.Is(err, query.ErrNoSession) && (!at.latest || len(q.Params) > 0) {
 			return &problem{What: "no matching recording covers that time", Do: "ingero query shows the latest recording; report covers it without --since, --from and --to", Err: err}
 		}
-		return errors.Join(wordsDatabase(firstThere(c.Databases()), err), w.Flush())
+		return errors.Join(databaseProblem(firstThere(c.Databases()), err), w.Flush())
 	}
 	where, err := e.written(o.output, o.force, func(f *os.File) error { return write(f) })
 	if err != nil {

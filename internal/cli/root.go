@@ -98,7 +98,7 @@ func (e *Env) run(ctx context.Context) int {
 	err := root.ExecuteContext(ctx)
 	defer news.tell(e)
 	if err != nil && !runs { // cobra rejected the command line
-		err = wordsUsage(err)
+		err = usageProblem(err)
 	}
 	return report(e.Stderr, err, e.debug)
 }
@@ -149,8 +149,8 @@ where its time went. No change to the program, no restart, no CUPTI.
 	return root
 }
 
-// wordsUsage converts cobra's error to a problem.
-func wordsUsage(err error) error {
+// usageProblem converts cobra's error to a problem.
+func usageProblem(err error) error {
 	if _, ok := err.(*problem); ok {
 		return err
 	}

@@ -75,7 +75,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	defer x.end(&err)
 	program, err := e.launch(args)
 	if err != nil {
-		return wordsLaunch(args[0], err)
+		return launchProblem(args[0], err)
 	}
 	o.Select, o.Gated, o.Notify = proc.Selector{PIDs: []uint32{program.pid()}}, program.pid(), v.notify
 	t, err := e.open(ctx, recordTo(c), o)

@@ -116,7 +116,7 @@ func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err 
 	if isThere(c.DB) {
 		r, err := query.Open(c.DB)
 		if err != nil {
-			return wordsDatabase(c.DB, err)
+			return databaseProblem(c.DB, err)
 		}
 		all, err = r.Silences(ctx, now)
 		if err = errors.Join(err, r.Close()); err != nil {

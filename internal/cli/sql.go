@@ -189,7 +189,7 @@ func (s *shell) take(ctx context.Context, in lines, text string, last bool) (res
 func (s *shell) statement(ctx context.Context, text string) error {
 	res, err := s.r.SQL(ctx, text, s.limits)
 	if err != nil {
-		return wordsSQL(err, s.limits.Time)
+		return sqlProblem(err, s.limits.Time)
 	}
 	if err := s.env.printResult(res, s.r.Path(), s.form); err != nil || !s.person {
 		return err

@@ -70,7 +70,7 @@ func (s *shell) mode(_ context.Context, args []string) error {
 func (s *shell) fileTables(ctx context.Context) ([][]any, error) {
 	res, err := s.r.SQL(ctx, "SELECT name, sql FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY name", query.SQLLimits{})
 	if err != nil {
-		return nil, wordsSQL(err, s.limits.Time)
+		return nil, sqlProblem(err, s.limits.Time)
 	}
 	return res.Rows, nil
 }

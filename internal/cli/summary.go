@@ -79,11 +79,11 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 	defer func() { err = errors.Join(err, r.Close()) }()
 	in := &explain.LostInput{From: w.from, To: w.to, Source: r.Path(), Price: o.price, By: o.by}
 	if err := lost(ctx, r, &w, &o.whom, in); err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	quiet := filter(c)
 	if quiet.Silences, err = r.Silences(ctx, e.now(true)); err != nil {
-		return wordsDatabase(r.Path(), err)
+		return databaseProblem(r.Path(), err)
 	}
 	hideLosses(&quiet, e.now(true), in)
 	if o.json {

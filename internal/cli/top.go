@@ -82,14 +82,14 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 		err = r.CheckRecorded(ctx, []query.Session{s}, numbers(o.pids))
 	}
 	if err := errors.Join(err, r.Close()); err != nil {
-		return wordsDatabase(path, err)
+		return databaseProblem(path, err)
 	}
 	v := &topView{path: path, pids: numbers(o.pids), filter: filter(c), log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
 		show: explain.Options{Location: e.zone(o.utc), Color: e.Getenv("NO_COLOR") == "" && isTerminal(e.Stdout, e.Getenv)}}
 	if o.once || !isTerminal(e.Stdout, e.Getenv) {
 		text, err := v.text(ctx)
 		if err != nil {
-			return wordsDatabase(path, err)
+			return databaseProblem(path, err)
 		}
 		return e.printf("%s", text)
 	}
@@ -101,7 +101,7 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) { // Ctrl-C is the normal end
 		return nil
 	}
-	return wordsDatabase(path, err)
+	return databaseProblem(path, err)
 }
 
 // topView shows the latest recording of a database.

@@ -81,7 +81,7 @@ query --show xids. xid does not need a running trace.`,
 func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 	machine := gpu.Machine{}
 	if o.only == 0 && !machine.Loaded() {
-		return wordsXid(probes.ErrNoTracepoint, gpu.Info{}, false)
+		return xidProblem(probes.ErrNoTracepoint, gpu.Info{}, false)
 	}
 	hurry := make(chan struct{}, 1)
 	f, err := session.OpenFaults(ctx, session.FaultOptions{Only: o.only, History: o.list || o.since > 0, Log: e.logger(e.debug), Hurry: func() {
@@ -92,7 +92,7 @@ func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 	}})
 	if err != nil {
 		info, _ := machine.Read(ctx) // err has the actual problem
-		return wordsXid(err, info, machine.Loaded())
+		return xidProblem(err, info, machine.Loaded())
 	}
 	w := &xidWatch{e: e, o: o, f: f, zone: e.zone(false), told: map[xidTold]bool{}, lost: map[string]uint64{}}
 	if o.since > 0 {
@@ -229,8 +229,8 @@ func (w *xidWatch) processes(ctx context.Context, xs []tick.Xid) (known []tick.P
 // tracepointSince is the first driver branch with the tracepoint.
 const tracepointSince = 575
 
-// wordsXid explains why xid cannot wait for faults.
-func wordsXid(err error, info gpu.Info, loaded bool) error {
+// xidProblem explains why xid cannot wait for faults.
+func xidProblem(err error, info gpu.Info, loaded bool) error {
 	var major int
 	_, _ = fmt.Sscanf(info.Driver.Version, "%d.", &major) // 0 if unknown
 	name := probes.XidTracepoints[0].String()

@@ -39,7 +39,7 @@ func TestXidErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p *problem
-			if err := wordsXid(tt.err, tt.info, tt.loaded); !errors.As(err, &p) {
+			if err := xidProblem(tt.err, tt.info, tt.loaded); !errors.As(err, &p) {
 				t.Fatalf("no words for %v", err)
 			}
 			if !strings.Contains(p.What, tt.what) || !strings.Contains(p.Do, tt.do) || !errors.Is(p, tt.err) {
