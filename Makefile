@@ -21,7 +21,7 @@ else
 root = sudo env "PATH=$(PATH)" "GOPATH=$(shell go env GOPATH 2>/dev/null)" "GOCACHE=$(shell go env GOCACHE 2>/dev/null)" "CI=$(CI)"
 endif
 
-.PHONY: all build packages test test-root test-interop test-smoke test-real victims repeat steady measure mutate lint fmt generate docs pictures verify deps vmlinux \
+.PHONY: all build packages test test-root test-interop test-smoke test-real victims guide repeat steady measure mutate lint fmt generate docs pictures verify deps vmlinux \
 	demo demo-recordings install flake fuzz nightly incidents tapes test-gpu test-gpu-bundle clean
 
 all: generate build test lint
@@ -79,6 +79,13 @@ victims:
 	$(root) env TORCH_ROOT='$(TORCH_ROOT)' go test -tags real -v -count=$(COUNT_VICTIMS) -timeout 12h ./test/real -run '^TestVictims$$/$(ONLY)' \
 		-args -table $(abspath bin/victims.md) $(if $(KEEP),-keep '$(abspath $(KEEP))') >bin/victims.log; \
 	status=$$?; cat bin/victims.md; exit $$status
+
+# The runs of docs/guides/pytorch.md. Their reports go to bin/guide.
+guide:
+	@tools/deps.sh test real
+	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
+	@mkdir -p bin/guide
+	$(root) env TORCH_ROOT='$(TORCH_ROOT)' go test -tags real -v -count=1 ./test/real -run '^TestGuide$$' -args -reports $(abspath bin/guide)
 
 # Runs some of the tests that make test ran three more times; the commit selects them.
 # SECONDS_TO_REPEAT bounds the sum of their times in make test.

@@ -21,9 +21,9 @@ var reports = flag.String("reports", "", "directory in which the reports of the 
 var guide = []struct {
 	name, args, rule, names string
 }{
-	{"packed", "--data packed", "input-wait", "/srv/train.py:38 in unpack()"},
+	{"packed", "--data packed", "input-wait", "/srv/train.py:38 in Samples.unpack()"},
 	{"unpacked", "--data unpacked", "", ""},
-	{"cold", "--data cold", "disk-wait", "vda"},
+	{"cold", "--data cold", "input-wait", "/srv/train.py:34 in Samples.read()"},
 	{"saved", "--save waits", "disk-wait", "/srv/train.py:55 in save()"},
 	{"saved-beside", "--save beside", "", ""},
 }

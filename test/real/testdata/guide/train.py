@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-WIDTH, BATCH, FILES = 64, 16, 64
+WIDTH, BATCH, FILES, SIZE = 64, 16, 64, 1 << 19
 DIR = "/srv/samples"
 
 
@@ -42,7 +42,7 @@ class Samples(Dataset):
 def write_samples(packed):
     os.makedirs(DIR)
     for i in range(FILES):
-        pixels = os.urandom(1 << 10) * (1 << 8)
+        pixels = os.urandom(SIZE).translate(bytes(i & 63 for i in range(256)))
         with open(f"{DIR}/{i}", "wb") as f:
             f.write(zlib.compress(pixels, 1) if packed else pixels)
             os.fsync(f.fileno())
@@ -60,13 +60,13 @@ def main():
     p.add_argument("--data", choices=["packed", "unpacked", "cold"], default="unpacked")
     p.add_argument("--workers", type=int, default=1)
     p.add_argument("--save", choices=["never", "waits", "beside"], default="never")
-    p.add_argument("--every", type=int, default=20)
+    p.add_argument("--every", type=int, default=100)
     p.add_argument("--steps", type=int, default=400)
     o = p.parse_args()
     write_samples(o.data == "packed")
     net = nn.Sequential(nn.Linear(WIDTH, 256), nn.ReLU(), nn.Linear(256, 10)).cuda()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    weights = torch.zeros(32 << 18)  # of a larger model
+    weights = torch.zeros(32 << 20)  # of a larger model
     for n, (x, y) in enumerate(DataLoader(Samples(o), batch_size=BATCH, num_workers=o.workers)):
         loss = nn.functional.cross_entropy(net(x.cuda()), y.cuda())
         optimizer.zero_grad()
