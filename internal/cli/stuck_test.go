@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -26,7 +27,10 @@ func TestStuck(t *testing.T) {
 		t.Errorf("without a trace: code %d, want 1 and what to type:\n%s", code, stderr)
 	}
 	well := b.train("--seconds", "100") // makes no call
-	hangs := b.train("--steps", "1", "--launches", "1", "--kernel-us", "90000000")
+	spins := exec.Command(b.stack.Program("train"), "--steps", "1", "--launches", "1", "--kernel-us", "90000000", "--hold")
+	spins.Env = append(os.Environ(), "INGERO_SIM_SYNC=spin")
+	hangs := testkit.Start(t, spins)
+	hangs.Line("ready")
 	trace := b.ingero("trace", "--pid", pid(well)+","+pid(hangs), "--record=false")
 	b.tracing(2)
 	hangs.Send("go")
@@ -44,7 +48,7 @@ func TestStuck(t *testing.T) {
 		t.Errorf("stuck: %+v", c)
 	}
 	stdout, _, _ := b.output("stuck")
-	for _, want := range []string{"1 call has not returned\n", fmt.Sprintf("  train (%d)  cudaStreamSynchronize for ", hangs.PID()), "waiting for sleep"} {
+	for _, want := range []string{"1 call has not returned\n", fmt.Sprintf("  train (%d)  cudaStreamSynchronize for ", hangs.PID()), "CPU "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the list lacks %q:\n%s", want, stdout)
 		}

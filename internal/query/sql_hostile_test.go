@@ -188,7 +188,7 @@ func constants(columns, each int, x string) string {
 // Endless statements end at their time limit, none makes the process grow by 256 MB, and the next
 // statement runs.
 func TestEndless(t *testing.T) {
-	const most = 150 * time.Millisecond
+	const most = 300 * time.Millisecond
 	r := sqlDB(t)
 	before := snapshot(t, filepath.Dir(r.Path()))
 	for _, tt := range endlessOnes {

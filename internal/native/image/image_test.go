@@ -199,7 +199,7 @@ func findIn(t *testing.T, compiler, source string) {
 				run(t, append(slices.Clone(tt.after), path)...)
 			}
 			m, symbols := open(t, path), functionsOf(t, path)
-			addrs := symbols.addresses(600)
+			addrs := symbols.addresses(2000)
 			got := m.Find(addrs)
 			same(t, symbols, got, told(t, path, addrs))
 			if n := countLines(got); (n > len(got)/2) != tt.lines {
