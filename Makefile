@@ -37,7 +37,7 @@ packages:
 
 # The tests that judge the code. Their results do not depend on the machine's speed or load.
 # PKGS=./internal/stats tests one package, TESTFLAGS=-count=1 bypasses the cache. Most tests wait
-# rather than compute, so four run at once. make lint runs vet, and no test reads its own DWARF.
+# rather than compute, so at least four run at once. make lint runs vet, and no test reads its own DWARF.
 PKGS ?= ./...
 gotestsum = mkdir -p bin && $1 go run gotest.tools/gotestsum@v1.13.0 --format pkgname --format-icons text \
 	--format-hide-empty-pkg --jsonfile-timing-events bin/$@.json $(if $(CI),,--hide-summary=skipped) --
@@ -45,7 +45,7 @@ ran = && { grep -q '"Action":"pass".*"Test":' bin/$@.json || { echo 'make $@: no
 test:
 	@tools/deps.sh test
 	@[ "$$(id -u)" = 0 ] || echo 'make test: not root: the tests that load BPF programs are skipped (make test-root runs them)'
-	$(call gotestsum) -timeout 15m -parallel 4 -vet=off -ldflags=-w $(TESTFLAGS) $(PKGS)$(ran)
+	$(call gotestsum) -timeout 15m -parallel $(shell n=$$(nproc); echo $$((n > 4 ? n : 4))) -vet=off -ldflags=-w $(TESTFLAGS) $(PKGS)$(ran)
 
 test-root:
 	$(root) $(MAKE) test

@@ -169,7 +169,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 
 /*
  * Frees the slot of an enrolled thread that has ended no long wait for a while. Its account ends
- * when it next leaves a CPU: only the thread itself may end it.
+ * when it next blocks: only the thread itself may end it.
  */
 SEC("syscall")
 int retire(struct retire_args *args)

@@ -182,7 +182,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 }
 
 // retire frees the slot of an enrolled thread, unless it was useful after used (s, of
-// CLOCK_MONOTONIC). It keeps its account until it next leaves a CPU.
+// CLOCK_MONOTONIC). It keeps its account until it next blocks.
 func (t *Tracer) retire(tid, used uint32) error {
 	_, err := t.programs[bpf.IngeroProgRetire].Run(&ebpf.RunOptions{Context: bpf.IngeroRetireArgs{Tid: tid, UsedS: used}})
 	if err != nil {
