@@ -6,15 +6,23 @@ cd "$(dirname "$0")/.."
 
 tools/browser.sh >/dev/null
 dir=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "$dir"' EXIT
 arch=$(go env GOARCH)
 export LD_LIBRARY_PATH=$PWD/sim/prebuilt/$arch HOME=$dir
 
+groups=/sys/fs/cgroup
+[ -e $groups/cgroup.procs ] || groups+=/memory # version 1
+finish() {
+	jobs -p | xargs -r kill 2>/dev/null || true
+	wait
+	echo $$ >$groups/cgroup.procs
+	rmdir $groups/training.slice $groups/backup.slice || true
+	rm -rf "$dir"
+}
+trap finish EXIT
+
 # group NAME: moves this shell into a control group, whose name the pictures show
 group() {
-	local g=/sys/fs/cgroup
-	[ -e $g/cgroup.procs ] || g+=/memory # version 1
-	mkdir -p "$g/$1.slice" && echo "$BASHPID" >"$g/$1.slice/cgroup.procs"
+	mkdir -p "$groups/$1.slice" && echo "$BASHPID" >"$groups/$1.slice/cgroup.procs"
 }
 group training
 
@@ -26,9 +34,9 @@ job=$!
 tail -f /dev/null --pid $job | # a terminal on which nobody types
 	script -qefc "stty rows 34 cols 104; bin/ingero trace --pid $job --db $dir/x.db" "$dir/session" >/dev/null
 
-bin/ingero dashboard --db "$dir/x.db" --addr 127.0.0.1:18080 --no-tls >"$dir/out" 2>&1 &
-curl -s --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null http://127.0.0.1:18080/
-node test/browser/pictures.mjs "$PWD/bin/browser" "$(command -v chromium)" http://127.0.0.1:18080/ "$dir/session" "$dir"
+bin/ingero dashboard --db "$dir/x.db" --addr 127.0.0.1:0 --no-tls >"$dir/out" 2>&1 &
+until url=$(grep -om1 'http://127[^ ]*' "$dir/out"); do sleep 0.1; done
+node test/browser/pictures.mjs "$PWD/bin/browser" "$(command -v chromium)" "$url" "$dir/session" "$dir"
 mkdir -p docs/images
 mv "$dir"/*.png docs/images/
 ls -l docs/images
