@@ -23,7 +23,7 @@ type board struct {
 	lock    sync.Locker // held while a frame reads the shot; taken before mu
 
 	mu      sync.Mutex
-	now     *shot // nil until the first shot
+	now     *viewState // nil until the first shot
 	display display
 	lines   []string // permanent lines, the last keptLines of them
 	gone    int      // number of older lines dropped
@@ -33,8 +33,8 @@ type board struct {
 	ended sync.WaitGroup
 }
 
-// shot is the input of one table.
-type shot struct {
+// viewState is the input of one table.
+type viewState struct {
 	tick tick.Tick
 	seen *explain.Seen // nil: unknown
 	head string        // lines above the table, each ending in a newline
@@ -59,7 +59,7 @@ func openBoard(in, out *os.File, o explain.Options, lock sync.Locker, quit func(
 }
 
 // show replaces the shown shot with s and keeps s. It does not block.
-func (b *board) show(s *shot) {
+func (b *board) show(s *viewState) {
 	b.mu.Lock()
 	b.now = s
 	b.mu.Unlock()

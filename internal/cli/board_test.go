@@ -185,7 +185,7 @@ func busyTick(n int) *tick.Tick {
 
 // boardView returns the view of a trace on a terminal.
 func boardView(x *testkit.Terminal, stop context.CancelFunc) *view {
-	e := &Env{Stdin: x.Side, Stdout: x.Side, Stderr: x.Side, aside: &aside{out: x.Side},
+	e := &Env{Stdin: x.Side, Stdout: x.Side, Stderr: x.Side, logOutput: &logOutput{out: x.Side},
 		Getenv: func(k string) string { return map[string]string{"TERM": "xterm", "NO_COLOR": "1"}[k] }}
 	return e.view(false, false, x.Side, stop)
 }
@@ -256,14 +256,14 @@ func TestLinesStay(t *testing.T) {
 	x.Resize(80, 24)
 	ended := false
 	v := boardView(x, func() { ended = true })
-	v.say("Tracing train (7)")
+	v.printLine("Tracing train (7)")
 	if err := v.Tick(busyTick(1)); err != nil {
 		t.Fatal(err)
 	}
 	x.Shows("q end")
-	v.say("one")
-	v.say("two\x1b[2J")
-	log := newLogLines(v.aside, 0)
+	v.printLine("one")
+	v.printLine("two\x1b[2J")
+	log := newLogLines(v.log, 0)
 	if _, err := log.to.w.Write([]byte("three\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestLinesStay(t *testing.T) {
 	if err := v.Tick(busyTick(2)); err != nil {
 		t.Fatal(err)
 	}
-	v.say("four")
+	v.printLine("four")
 	testkit.Golden(t, "board/lines.txt", x.Shows("four"))
 	x.Resize(80, 150) // so that the permanent lines do not scroll away
 	x.Type("q")
@@ -281,7 +281,7 @@ func TestLinesStay(t *testing.T) {
 	if err := v.failed(); err != nil {
 		t.Fatal(err)
 	}
-	v.say("the end")
+	v.printLine("the end")
 	got := x.Shows("the end")
 	if x.Other() || !strings.HasPrefix(got, "Tracing train (7)\none\ntwo?[2J\nthree\nfour\n") {
 		t.Errorf("what stays:\n%s", got)

@@ -45,7 +45,7 @@ func (e *Env) supportBundle(ctx context.Context, path string) error {
 		z := gzip.NewWriter(f)
 		w := tar.NewWriter(z)
 		for _, b := range bundle {
-			text, err := b.inTime(ctx, e)
+			text, err := b.runPart(ctx, e)
 			if err != nil {
 				text = "not available: " + err.Error() + "\n"
 			}
@@ -69,8 +69,8 @@ func (e *Env) supportBundle(ctx context.Context, path string) error {
 		"It includes the names of this machine, of users, processes, directories and libraries.\n", oneLine(path), explain.Bytes(size), list.String())
 }
 
-// inTime runs a part with its own timeout of 30 s, so that a part that hangs spoils no other.
-func (b *bundled) inTime(ctx context.Context, e *Env) (string, error) {
+// runPart runs a part with its own timeout of 30 s, so that a part that hangs spoils no other.
+func (b *bundled) runPart(ctx context.Context, e *Env) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, 30*time.Second)
 	defer stop()
 	return b.text(e, ctx)
@@ -135,7 +135,7 @@ func (e *Env) bundleConfig(context.Context) (string, error) {
 // bundleStatus hides the trace's command line and its export targets: with --cmdline=full,
 // these may be unredacted.
 func (e *Env) bundleStatus(context.Context) (string, error) {
-	s, err := lookAtTrace(e.Lock, time.Now())
+	s, err := readStatus(e.Lock, time.Now())
 	if err == nil && s.Trace != nil {
 		s.Trace.Command = redact.Hidden
 		for i := range s.Trace.Exports {

@@ -47,7 +47,7 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 	case err != nil && cluster.Problem() != "":
 		return &problem{What: "the copy is incomplete: " + err.Error(), Do: "run the command again: it continues where it stopped", Err: err}
 	case err != nil:
-		return o.inWords(r.Path(), err)
+		return o.problem(r.Path(), err)
 	}
 	fmt.Fprintf(e.Stderr, "Wrote %s, %s of sums and %s to %s", counted(res.Calls, "call"), counted(res.Rollups, "row"), counted(res.Chains, "chain"), cluster)
 	if res.There > 0 {

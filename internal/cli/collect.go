@@ -12,9 +12,9 @@ import (
 
 // collector collects ticks for the report at the end of a trace. It implements tick.Sink.
 type collector struct {
-	told bool      // the report covers only the processes that the last tick reports
-	gaps tick.Gaps // nil: not collected
-	last tick.Tick
+	lastTickOnly bool      // the report covers only the processes that the last tick reports
+	gaps         tick.Gaps // nil: not collected
+	last         tick.Tick
 	// The last account of each process and the last state of each chain. Later ticks omit
 	// those that ended long ago.
 	accounts map[uint32]tick.Breakdown
@@ -69,15 +69,15 @@ func (c *collector) Tick(t *tick.Tick) error {
 func (c *collector) account(t *tick.Tick) {
 	for i := range t.Breakdowns {
 		b := &t.Breakdowns[i]
-		if _, known := c.accounts[b.PID]; known || c.told || len(c.accounts) < maxKept {
+		if _, known := c.accounts[b.PID]; known || c.lastTickOnly || len(c.accounts) < maxKept {
 			c.accounts[b.PID] = *b
 		}
 	}
-	if !c.told || len(c.accounts) <= len(t.Breakdowns)+len(t.Processes)+moreAccounts {
+	if !c.lastTickOnly || len(c.accounts) <= len(t.Breakdowns)+len(t.Processes)+moreAccounts {
 		return
 	}
-	told := t.PIDs()
-	maps.DeleteFunc(c.accounts, func(pid uint32, _ tick.Breakdown) bool { return !told[pid] })
+	reported := t.PIDs()
+	maps.DeleteFunc(c.accounts, func(pid uint32, _ tick.Breakdown) bool { return !reported[pid] })
 }
 
 // keep updates the chains.
@@ -110,14 +110,14 @@ func (c *collector) input(node, source string) *explain.Input {
 		in.Memory[t.States[i].PID] = t.States[i].Memory
 	}
 	in.Xids, in.GPUs = c.xids, len(t.GPUs)
-	c.whole(in.From, in.To)
+	c.setTotalCosts(in.From, in.To)
 	c.ledger(in, nil)
 	return in
 }
 
-// whole sets the costs of each chain to those between from and to, instead of those of its
+// setTotalCosts sets the costs of each chain to those between from and to, instead of those of its
 // last minute.
-func (c *collector) whole(from, to time.Time) {
+func (c *collector) setTotalCosts(from, to time.Time) {
 	for id, x := range c.chains {
 		c.chains[id] = c.costs.in(x, from, to)
 	}

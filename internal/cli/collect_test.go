@@ -20,7 +20,7 @@ func TestCollectorIsBounded(t *testing.T) {
 		{"an analysis", false, maxKept},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &collector{told: tt.told}
+			c := &collector{lastTickOnly: tt.told}
 			for second := range seconds {
 				x := &tick.Tick{Time: time.Unix(int64(second), 0), Processes: []tick.Process{{PID: steady}}, Breakdowns: []tick.Breakdown{{PID: steady, Elapsed: uint64(second)}}}
 				for at := max(0, second-stays+1) * each; at < (second+1)*each; at++ {

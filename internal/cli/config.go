@@ -122,12 +122,12 @@ prints each error with its line and what to do, and exits with code 2 if it find
 			}
 			in.Flags["config"] = path
 		}
-		return e.tellCheck(config.Check(in))
+		return e.printCheck(config.Check(in))
 	}
 	return c
 }
 
-func (e *Env) tellCheck(files []string, problems []*config.Error) error {
+func (e *Env) printCheck(files []string, problems []*config.Error) error {
 	for _, p := range problems {
 		text := "[✗] " + oneLine(p.Error()) + "\n"
 		if p.Do != "" {

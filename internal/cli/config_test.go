@@ -61,7 +61,7 @@ func TestReload(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = db.Close() }()
-			tr := &tracing{hider: &hider{Filter: mute.Filter{Least: tick.Low}}, rec: &recording{db: db}}
+			tr := &tracing{hidden: &chainFilter{Filter: mute.Filter{Least: tick.Low}}, rec: &recording{db: db}}
 			var said []string
 			got := tr.reload(old, func() (*config.Config, error) {
 				if x.err != nil {
@@ -72,7 +72,7 @@ func TestReload(t *testing.T) {
 			if !slices.Equal(said, x.said) {
 				t.Errorf("it says\n%s\nwant\n%s", strings.Join(said, "\n"), strings.Join(x.said, "\n"))
 			}
-			anew := tr.hider.anew.Load()
+			anew := tr.hidden.anew.Load()
 			if x.err != nil && got != old || (anew != nil) != (x.least != 0) || anew != nil && anew.Least != x.least {
 				t.Errorf("settings %p of %p, filter %+v", got, old, anew)
 			}

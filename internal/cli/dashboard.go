@@ -78,7 +78,7 @@ func (e *Env) dashboard(ctx context.Context, c *config.Config) error {
 	if certs == nil {
 		scheme = "http"
 	}
-	e.note("Serving %s on %s://%s", firstThere(c.Databases()), scheme, l)
+	e.note("Serving %s on %s://%s", firstExisting(c.Databases()), scheme, l)
 	e.note("%s", about)
 	return guard.Serve(ctx, l, guard.Wrap(h, guard.Options{Names: l.Names, Allow: c.Serve.AllowHosts, Token: token, Certs: certs, Public: dashboard.IsPage}), certs, e.logger(c.Debug))
 }
@@ -89,7 +89,7 @@ func (e *Env) readAPI(ctx context.Context, c *config.Config) (h http.Handler, en
 }
 
 func (e *Env) apiOptions(ctx context.Context, c *config.Config) dashboard.Options {
-	return dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstThere(c.Databases()) },
+	return dashboard.Options{Node: c.Node, Version: e.Build.number(), Path: func() string { return firstExisting(c.Databases()) },
 		Now: func() time.Time { return e.now(true) }, Report: e.reports(c), Fleet: e.machines(c), Done: ctx.Done(), Log: e.logger(c.Debug)}
 }
 
@@ -276,7 +276,7 @@ func (e *Env) storedReport(ctx context.Context, r *query.Reader, c *config.Confi
 	}
 	sortChains(in.Chains)
 	var err error
-	if in.Chains, in.Hidden, err = tellable(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
+	if in.Chains, in.Hidden, err = splitChains(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
 		return nil, err
 	}
 	return in, errors.Join(memory(ctx, r, sums, in), faults(ctx, r, sums, in, o))

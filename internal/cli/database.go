@@ -21,7 +21,7 @@ func (e *Env) read(ctx context.Context, c *config.Config) (*query.Reader, error)
 	if by := c.From["db"]; by != "" && by != "--db" {
 		from = " (" + by + ")"
 	}
-	return e.readAt(ctx, firstThere(c.Databases()), from)
+	return e.readAt(ctx, firstExisting(c.Databases()), from)
 }
 
 // readAt opens the database at path; from is a suffix for the message: who named the path.
@@ -60,9 +60,9 @@ func (e *Env) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Stderr, "%s\n", oneLine(fmt.Sprintf(format, args...)))
 }
 
-// firstThere returns the first path that exists or cannot be checked, or the first path if
+// firstExisting returns the first path that exists or cannot be checked, or the first path if
 // none does.
-func firstThere(paths []string) string {
+func firstExisting(paths []string) string {
 	for _, p := range paths {
 		if isThere(p) {
 			return p

@@ -24,7 +24,7 @@ func TestFirstThere(t *testing.T) {
 		for _, p := range paths {
 			all = append(all, at(p))
 		}
-		if got := firstThere(all); got != at(want) {
+		if got := firstExisting(all); got != at(want) {
 			t.Errorf("of %q the first is %s, want %s", paths, got, want)
 		}
 	}

@@ -97,20 +97,20 @@ func scenarioList() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// act is a scenario and its duration.
-type act struct {
+// timedScenario is a scenario and its duration.
+type timedScenario struct {
 	*scenario
 	duration time.Duration
 }
 
 // chosen returns the named scenario, or the default scenarios if args is empty.
-func chosen(args []string) (list []act, err error) {
+func chosen(args []string) (list []timedScenario, err error) {
 	var names []string
 	for i := range scenarios {
 		s := &scenarios[i]
 		names = append(names, s.name)
 		if len(args) == 0 && !s.extra || len(args) > 0 && s.called(args[0]) {
-			list = append(list, act{scenario: s})
+			list = append(list, timedScenario{scenario: s})
 		}
 	}
 	if len(list) == 0 {
@@ -120,7 +120,7 @@ func chosen(args []string) (list []act, err error) {
 }
 
 // lasts returns the duration of the job.
-func (a *act) lasts(length string) (time.Duration, error) {
+func (a *timedScenario) lasts(length string) (time.Duration, error) {
 	if length == "" {
 		length = a.length
 	}
@@ -140,7 +140,7 @@ func leastText(d time.Duration) string {
 
 // demos shows scenarios in order. If tracing one fails for a reason that applies to all, the
 // rest are replayed from their recordings.
-func (e *Env) demos(ctx context.Context, o demoOptions, list []act) error {
+func (e *Env) demos(ctx context.Context, o demoOptions, list []timedScenario) error {
 	info, _ := gpu.Machine{}.Read(ctx) // on an error, info has what was found
 	e.note("GPU: %s", gpuText(&info))
 	if o.gpu && len(info.GPUs) == 0 {
@@ -192,13 +192,13 @@ func (e *Env) demos(ctx context.Context, o demoOptions, list []act) error {
 func (d *demo) show(ctx context.Context, why error) (error, error) {
 	if why == nil {
 		if why = d.trace(ctx); why == nil || d.began || d.gpu {
-			return nil, errors.Join(why, d.tell())
+			return nil, errors.Join(why, d.printReport())
 		}
 	}
 	if d.save != "" {
-		return why, &problem{What: "nothing to save: ingero could not trace the job", Do: oneLine(inWords(why).What), Err: why}
+		return why, &problem{What: "nothing to save: ingero could not trace the job", Do: oneLine(problemOf(why).What), Err: why}
 	}
-	return why, errors.Join(d.replay(ctx, oneLine(inWords(why).What)), d.tell())
+	return why, errors.Join(d.replay(ctx, oneLine(problemOf(why).What)), d.printReport())
 }
 
 // demo is one demonstration.
@@ -206,11 +206,11 @@ type demo struct {
 	demoOptions
 	env    *Env
 	seen   *collector
-	table  bool   // a live table was drawn
-	source string // source that the report names
-	began  bool   // the trace has begun; later failures are errors
-	cpu    int    // CPU that the hog shares with the job; -1: no hog
-	own    owned  // processes of the demonstration
+	table  bool         // a live table was drawn
+	source string       // source that the report names
+	began  bool         // the trace has begun; later failures are errors
+	cpu    int          // CPU that the hog shares with the job; -1: no hog
+	own    ownProcesses // processes of the demonstration
 }
 
 // trace traces the job. An error before d.began is set says why the job cannot be traced.
@@ -252,9 +252,9 @@ func (d *demo) trace(ctx context.Context) error {
 	d.source = on
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	v := d.view(stop, "Live: "+d.words()+",\ntraced by real probes on this machine.")
+	v := d.view(stop, "Live: "+d.describe()+",\ntraced by real probes on this machine.")
 	c := &config.Config{DB: filepath.Join(dir, "demo.db"), Node: "demo", Trace: config.Trace{Record: d.save != ""}}
-	rec, err := e.record(c, "demo", d.name, v.say)
+	rec, err := e.record(c, "demo", d.name, v.printLine)
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
@@ -272,8 +272,8 @@ func (d *demo) trace(ctx context.Context) error {
 	return d.keep(rec)
 }
 
-// words describes the scenario.
-func (d *demo) words() string {
+// describe describes the scenario.
+func (d *demo) describe() string {
 	if d.gpu {
 		return strings.NewReplacer("a simulated GPU", "a GPU", "its simulated GPU", "its GPU").Replace(d.what)
 	}
@@ -346,8 +346,8 @@ func (d *demo) keep(rec *recording) error {
 // input returns the input of the report.
 func (d *demo) input() *explain.Input { return d.seen.input("", d.source) }
 
-// tell prints the report, unless the output is JSON.
-func (d *demo) tell() error {
+// printReport prints the report, unless the output is JSON.
+func (d *demo) printReport() error {
 	if d.json {
 		return nil
 	}
@@ -356,5 +356,5 @@ func (d *demo) tell() error {
 			return err
 		}
 	}
-	return d.env.tell(d.env.Stdout, d.input(), d.detail, d.env.zone(false))
+	return d.env.printReport(d.env.Stdout, d.input(), d.detail, d.env.zone(false))
 }

@@ -232,7 +232,7 @@ func TestScenariosRun(t *testing.T) {
 // Actions of other processes stay in a recording without their identity; shared input is not
 // modified.
 func TestOwned(t *testing.T) {
-	o := &owned{}
+	o := &ownProcesses{}
 	o.add(7, 9)
 	other := events.Thread{PID: 8, TID: 8, Parent: 1, Cgroup: 5, Name: events.NameOf("secret")}
 	hog := events.Thread{PID: 9, TID: 9, Parent: 1, Cgroup: 5, Name: events.NameOf(hogName)}

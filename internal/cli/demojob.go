@@ -136,7 +136,7 @@ func (d *demo) disturb(ctx context.Context, dir string, beside []*launched, v *v
 			said = append(said, fmt.Sprintf("A hog starts on CPU %d, where the job runs: process %d", d.cpu, taker.Process.Pid))
 		}
 		if d.table {
-			v.say(time.Now().Format("15:04:05") + "  " + strings.Join(said, "; "))
+			v.printLine(time.Now().Format("15:04:05") + "  " + strings.Join(said, "; "))
 		}
 		_ = wait(ctx, d.duration/3)
 		for _, b := range beside {

@@ -15,11 +15,11 @@ import (
 type display struct {
 	page   page
 	choice explain.Choice
-	first  int    // topmost visible line of the page
-	cursor int    // selected row of the process list
-	typing bool   // a filter is being typed
-	before string // previous filter, restored by Esc
-	paused *shot  // frozen shot; nil: not paused
+	first  int        // topmost visible line of the page
+	cursor int        // selected row of the process list
+	typing bool       // a filter is being typed
+	before string     // previous filter, restored by Esc
+	paused *viewState // frozen shot; nil: not paused
 	ends   bool
 }
 
@@ -39,21 +39,21 @@ type keyRow struct {
 	name string // displayed name
 	hint string // text in the last line; empty: omitted
 	help string
-	do   func(d *display, s *shot)
+	do   func(d *display, s *viewState)
 }
 
 // keyRows lists the key bindings. The help and docs/reference/commands.md are generated from it.
 var keyRows = []keyRow{
-	{[]screen.Key{'q'}, "q", "end", "quit, like Ctrl-C; the recording is kept", func(d *display, _ *shot) { d.ends = true }},
-	{[]screen.Key{'h', '?'}, "h, ?", "keys", "these keys", func(d *display, _ *shot) { d.turn(helpPage) }},
+	{[]screen.Key{'q'}, "q", "end", "quit, like Ctrl-C; the recording is kept", func(d *display, _ *viewState) { d.ends = true }},
+	{[]screen.Key{'h', '?'}, "h, ?", "keys", "these keys", func(d *display, _ *viewState) { d.turn(helpPage) }},
 	{[]screen.Key{' '}, "space", "pause", "pause the display while the trace continues; again: resume", (*display).pause},
-	{[]screen.Key{'s'}, "s", "sort", "sort operations by the next column: " + orderNames(), func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(false) }},
-	{[]screen.Key{'S'}, "S", "", "sort by the previous column", func(d *display, _ *shot) { d.choice.Order = d.choice.Order.Next(true) }},
+	{[]screen.Key{'s'}, "s", "sort", "sort operations by the next column: " + orderNames(), func(d *display, _ *viewState) { d.choice.Order = d.choice.Order.Next(false) }},
+	{[]screen.Key{'S'}, "S", "", "sort by the previous column", func(d *display, _ *viewState) { d.choice.Order = d.choice.Order.Next(true) }},
 	{[]screen.Key{'/'}, "/", "filter", "filter by part of a process name, else of an operation; Return keeps the filter, Esc drops it",
-		func(d *display, _ *shot) { d.typing, d.before, d.choice.Text = true, d.choice.Text, "" }},
+		func(d *display, _ *viewState) { d.typing, d.before, d.choice.Text = true, d.choice.Text, "" }},
 	{[]screen.Key{'p'}, "p", "process", "choose a process from a list with up, down and Return", (*display).list},
 	{[]screen.Key{screen.Left, screen.Right}, "left, right", "", "previous process, next process", nil},
-	{[]screen.Key{'w'}, "w", "where", "show where the time went, by part, and by cause for each thread; again: show the table", func(d *display, _ *shot) { d.turn(wherePage) }},
+	{[]screen.Key{'w'}, "w", "where", "show where the time went, by part, and by cause for each thread; again: show the table", func(d *display, _ *viewState) { d.turn(wherePage) }},
 	{[]screen.Key{screen.Escape}, "Esc", "", "return to the table; in the table: show all processes, no filter", (*display).back},
 	{[]screen.Key{screen.Up, screen.Down, screen.PageUp, screen.PageDown, screen.Home}, "up, down, PgUp, PgDn, Home", "", "scroll, if there is more than fits", nil},
 	{[]screen.Key{screen.Ctrl('L')}, "Ctrl-L", "", "redraw the screen", nil},
@@ -92,9 +92,9 @@ const keyWide = 13
 
 // press handles a key and reports whether it quits the display. s is the shown shot, nil if
 // there is none yet.
-func (d *display) press(k screen.Key, s *shot) (ends bool) {
+func (d *display) press(k screen.Key, s *viewState) (ends bool) {
 	if s == nil {
-		s = &shot{}
+		s = &viewState{}
 	}
 	switch {
 	case d.typing:
@@ -155,7 +155,7 @@ func (d *display) turn(p page) {
 	d.page, d.first = p, 0
 }
 
-func (d *display) pause(s *shot) {
+func (d *display) pause(s *viewState) {
 	if d.paused != nil {
 		d.paused = nil
 		return
@@ -164,7 +164,7 @@ func (d *display) pause(s *shot) {
 }
 
 // back returns to the table; at the top of the table, it clears the filter and the process.
-func (d *display) back(*shot) {
+func (d *display) back(*viewState) {
 	if d.page == tablePage && d.first == 0 {
 		d.choice.PID, d.choice.Text = 0, ""
 	}
@@ -172,7 +172,7 @@ func (d *display) back(*shot) {
 }
 
 // targets returns the processes to choose from: running ones first.
-func targets(s *shot) []tick.Process {
+func targets(s *viewState) []tick.Process {
 	out := slices.Clone(s.tick.Processes)
 	slices.SortStableFunc(out, func(a, b tick.Process) int {
 		switch {
@@ -187,16 +187,16 @@ func targets(s *shot) []tick.Process {
 }
 
 // at returns the chosen process's row in the list. Row 0 is all processes.
-func (d *display) at(s *shot) int {
+func (d *display) at(s *viewState) int {
 	return 1 + slices.IndexFunc(targets(s), func(p tick.Process) bool { return p.PID == d.choice.PID })
 }
 
-func (d *display) list(s *shot) {
+func (d *display) list(s *viewState) {
 	d.turn(processPage)
 	d.cursor = d.at(s)
 }
 
-func (d *display) move(k screen.Key, s *shot) {
+func (d *display) move(k screen.Key, s *viewState) {
 	by := 1
 	if k == screen.Up {
 		by = -1
@@ -204,7 +204,7 @@ func (d *display) move(k screen.Key, s *shot) {
 	d.cursor = min(max(0, d.cursor+by), len(targets(s)))
 }
 
-func (d *display) choose(s *shot) {
+func (d *display) choose(s *viewState) {
 	d.choice.PID = 0
 	if all := targets(s); d.cursor > 0 && d.cursor <= len(all) {
 		d.choice.PID = all[d.cursor-1].PID
@@ -213,7 +213,7 @@ func (d *display) choose(s *shot) {
 }
 
 // step chooses the next or previous process, cyclically; the cycle includes "all processes".
-func (d *display) step(k screen.Key, s *shot) {
+func (d *display) step(k screen.Key, s *viewState) {
 	n := len(targets(s)) + 1
 	d.cursor = (d.at(s) + 1) % n
 	if k == screen.Left {

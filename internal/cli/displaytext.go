@@ -9,7 +9,7 @@ import (
 )
 
 // lines renders the page, at most height lines.
-func (d *display) lines(s *shot, o explain.Options, width, height int) []string {
+func (d *display) lines(s *viewState, o explain.Options, width, height int) []string {
 	o.Width, o.Choice, o.Height = width, d.choice, 0
 	text := ""
 	switch d.page {
@@ -32,7 +32,7 @@ func (d *display) lines(s *shot, o explain.Options, width, height int) []string 
 }
 
 // processes renders the list of processes, scrolled so that the cursor is visible.
-func (d *display) processes(s *shot, height int) string {
+func (d *display) processes(s *viewState, height int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %-44s%16s%12s\n", "Process: up, down, Return; Esc", "calls", "calls/s")
 	calls, last := map[uint32]uint64{}, map[uint32]uint64{}
@@ -67,7 +67,7 @@ func (d *display) processes(s *shot, height int) string {
 }
 
 // state renders the last line: the choices, then as many key hints as fit.
-func (d *display) state(s *shot, o explain.Options, width int) string {
+func (d *display) state(s *viewState, o explain.Options, width int) string {
 	if d.typing {
 		return "filter: " + d.choice.Text + "_   Return keeps the filter, Esc drops it"
 	}

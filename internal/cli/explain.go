@@ -26,7 +26,7 @@ const recent = 5 * time.Minute
 // explainOptions are the flags of explain.
 type explainOptions struct {
 	timeFlags
-	whom
+	processFlags
 	last   uint
 	json   bool
 	tables bool // --per-process
@@ -79,7 +79,7 @@ func explainCommand(e *Env) *cobra.Command {
 	flags := config.Bind(c)
 	f := c.Flags()
 	o.timeFlags.bind(f)
-	o.whom.bind(f)
+	o.processFlags.bind(f)
 	f.UintVar(&o.last, "last", 0, "explain the last N calls of the latest recording")
 	f.BoolVar(&o.tables, "per-process", false, "add where the time went and the operations, for each process")
 	f.BoolVar(&o.stored, "chains", false, "show the causes found during recording; analyze nothing again")
@@ -91,7 +91,7 @@ func explainCommand(e *Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if asksFleet(s) {
+		if queriesFleet(s) {
 			return e.explainNodes(c, s, &o)
 		}
 		return e.explain(c.Context(), s, o)
@@ -151,7 +151,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		in.Remarks = append(in.Remarks, longRemark(sums, long))
 	}
 	sortChains(in.Chains)
-	if in.Chains, in.Hidden, err = tellable(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
+	if in.Chains, in.Hidden, err = splitChains(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
 		return databaseProblem(r.Path(), err)
 	}
 	if err := memory(ctx, r, sums, in); err != nil {
@@ -176,7 +176,7 @@ func (e *Env) show(in *explain.Input, o *explainOptions) error {
 	if o.tables {
 		detail = explain.Tables
 	}
-	return e.tell(e.Stdout, in, detail, e.zone(o.utc))
+	return e.printReport(e.Stdout, in, detail, e.zone(o.utc))
 }
 
 // nearby returns a path relative to the working directory if it lies below it.
@@ -246,7 +246,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	case c == nil: // its calls have been deleted
 		return stored(ctx, r, s, f, in)
 	}
-	c.whole(s.From, s.To)
+	c.setTotalCosts(s.From, s.To)
 	c.ledger(in, f.PIDs)
 	return nil
 }

@@ -71,7 +71,7 @@ func TestChainsTellOfTheWholeWindow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.whole(at, at.Add(time.Hour))
+	c.setTotalCosts(at, at.Add(time.Hour))
 	x := c.chains["c"]
 	if x.Lost != time.Minute || x.LostMin != 30*time.Second || x.LostMax != 2*time.Minute || x.Window != time.Hour || !x.From.Equal(at) || x.Steps != 0 || x.Culprits[0].Lost != time.Minute {
 		t.Errorf("%+v, want a minute of an hour", x)

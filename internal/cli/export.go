@@ -112,7 +112,7 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	if err := r.CheckChosen(ctx, f); err != nil {
-		return o.inWords(r.Path(), err)
+		return o.problem(r.Path(), err)
 	}
 	p := e.progress()
 	var res *export.Result
@@ -120,7 +120,7 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	write := func(file *os.File) (err error) {
 		defer p.end()
 		res, wrote, err = writeAs(ctx, format, file, r, f, value, p)
-		return o.inWords(r.Path(), err)
+		return o.problem(r.Path(), err)
 	}
 	to, err := e.exported(o, write)
 	if err != nil {
@@ -162,8 +162,8 @@ func writeAs(ctx context.Context, format string, file *os.File, r *query.Reader,
 	return res, also, err
 }
 
-// inWords adds a remedy to an export error.
-func (o *exportOptions) inWords(path string, err error) error {
+// problem adds a remedy to an export error.
+func (o *exportOptions) problem(path string, err error) error {
 	if o.session != "" && errors.Is(err, query.ErrNoSession) {
 		return &problem{What: "no recording " + o.session + " in " + path, Do: "omit --session: the column session lists all recordings", Err: err}
 	}

@@ -17,9 +17,9 @@ import (
 	"ingero/internal/fleet"
 )
 
-// asksFleet reports whether the command queries other nodes. --db on the command line
+// queriesFleet reports whether the command queries other nodes. --db on the command line
 // overrides configured nodes; --nodes does not.
-func asksFleet(c *config.Config) bool {
+func queriesFleet(c *config.Config) bool {
 	return len(c.Fleet.Nodes) > 0 && (c.From["db"] != "--db" || c.From["fleet.nodes"] == "--nodes")
 }
 
@@ -33,17 +33,17 @@ func notWithNodes(c *cobra.Command, do string, names ...string) error {
 	return nil
 }
 
-// gathering is the queried nodes and their problems.
-type gathering struct {
+// nodeAnswers is the queried nodes and their problems.
+type nodeAnswers struct {
 	*fleet.Fleet
-	e        *Env
-	asked    int // number of nodes
-	problems []fleet.Problem
+	e         *Env
+	requested int // number of nodes
+	problems  []fleet.Problem
 }
 
 // gather connects to the configured nodes. Nodes that do not answer go to g.problems. If none
 // answers, gather returns an error.
-func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) {
+func (e *Env) gather(ctx context.Context, c *config.Config) (*nodeAnswers, error) {
 	if c.From["db"] == "--db" {
 		return nil, usage("remove one of them", "--db and --nodes cannot be combined")
 	}
@@ -66,35 +66,35 @@ func (e *Env) gather(ctx context.Context, c *config.Config) (*gathering, error) 
 			e.note("Note: ingero sends the token to %s without TLS: anyone on the network path can read it", n)
 		}
 	}
-	g := &gathering{Fleet: f, e: e, asked: len(c.Fleet.Nodes)}
+	g := &nodeAnswers{Fleet: f, e: e, requested: len(c.Fleet.Nodes)}
 	g.add(f.Meet(ctx))
 	if len(f.Machines()) == 0 {
-		return g, errors.Join(ctx.Err(), g.nobody())
+		return g, errors.Join(ctx.Err(), g.noAnswer())
 	}
 	return g, nil
 }
 
 // add appends the problems of nodes that did not answer.
-func (g *gathering) add(problems []fleet.Problem) {
+func (g *nodeAnswers) add(problems []fleet.Problem) {
 	g.problems = append(g.problems, problems...)
 }
 
-// nobody returns the error that no node answered, with the reasons.
-func (g *gathering) nobody() error {
+// noAnswer returns the error that no node answered, with the reasons.
+func (g *nodeAnswers) noAnswer() error {
 	p := &problem{What: "none of the nodes answered", Do: g.problems[0].Do, Err: g.problems[0].Err}
 	if g.problems[0].Status == http.StatusBadRequest {
 		p.Code = exitUsage
 	}
-	if len(g.problems) == 1 || g.asked == 1 {
+	if len(g.problems) == 1 || g.requested == 1 {
 		p.What = g.problems[0].Node + " " + g.problems[0].What
 		return p
 	}
-	g.tell()
+	g.printWarnings()
 	return p
 }
 
 // warnings returns the problems and notes, one line each.
-func (g *gathering) warnings() []string {
+func (g *nodeAnswers) warnings() []string {
 	var out []string
 	for i := range g.problems {
 		out = append(out, g.problems[i].String())
@@ -102,15 +102,15 @@ func (g *gathering) warnings() []string {
 	return append(out, g.Notes()...)
 }
 
-// tell prints the warnings to standard error.
-func (g *gathering) tell() {
+// printWarnings prints the warnings to standard error.
+func (g *nodeAnswers) printWarnings() {
 	for _, w := range g.warnings() {
 		g.e.note("Note: %s", w)
 	}
 }
 
 // nodes returns the nodes for JSON output.
-func (g *gathering) nodes() []explain.Node {
+func (g *nodeAnswers) nodes() []explain.Node {
 	var out []explain.Node
 	for _, m := range g.Machines() {
 		out = append(out, explain.Node{Name: m.Name, Address: m.Address, AheadNS: int64(m.Ahead), Within: int64(m.Within)})
@@ -131,16 +131,16 @@ func (g *gathering) nodes() []explain.Node {
 }
 
 // answered returns the number of nodes that answered, as text.
-func (g *gathering) answered() string {
-	n := g.asked - len(g.problems)
-	if n == g.asked {
+func (g *nodeAnswers) answered() string {
+	n := g.requested - len(g.problems)
+	if n == g.requested {
 		return counted(n, "machine")
 	}
-	return fmt.Sprintf("%d of %d nodes", n, g.asked)
+	return fmt.Sprintf("%d of %d nodes", n, g.requested)
 }
 
 // params converts the flags to API parameters.
-func (o *whom) params() url.Values {
+func (o *processFlags) params() url.Values {
 	v := url.Values{}
 	var pids []string
 	for _, pid := range o.pids {

@@ -41,7 +41,7 @@ func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions
 	reports, problems := g.Reports(ctx, params, w.from, w.to)
 	g.add(problems)
 	if len(reports) == 0 {
-		return g.nobody()
+		return g.noAnswer()
 	}
 	params.Del("zone")
 	groups, problems := g.Collectives(ctx, params, w.from, w.to)
@@ -55,11 +55,11 @@ func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions
 	} else {
 		err = e.fleetText(g, reports, groups, e.zone(o.utc))
 	}
-	return cmp.Or(err, gravest(reports, limit))
+	return cmp.Or(err, failOn(reports, limit))
 }
 
-// gravest returns exitFound if a chain's severity is limit or more.
-func gravest(reports []fleet.Report, limit tick.Severity) error {
+// failOn returns exitFound if a chain's severity is limit or more.
+func failOn(reports []fleet.Report, limit tick.Severity) error {
 	for i := range reports {
 		for _, c := range reports[i].Chains {
 			if s, ok := tick.ParseSeverity(c.Severity); ok && limit > 0 && s >= limit {
@@ -72,7 +72,7 @@ func gravest(reports []fleet.Report, limit tick.Severity) error {
 
 // fleetText prints a summary of all nodes, the communicators, and then each node's report,
 // most severe first.
-func (e *Env) fleetText(g *gathering, reports []fleet.Report, groups []fleet.Group, zone *time.Location) error {
+func (e *Env) fleetText(g *nodeAnswers, reports []fleet.Report, groups []fleet.Group, zone *time.Location) error {
 	var b strings.Builder
 	slices.SortStableFunc(reports, func(a, b fleet.Report) int { return cmp.Compare(weight(&b), weight(&a)) })
 	var quiet []string
@@ -85,7 +85,7 @@ func (e *Env) fleetText(g *gathering, reports []fleet.Report, groups []fleet.Gro
 		}
 		chains, hit = chains+len(r.Chains), hit+1
 	}
-	fmt.Fprintf(&b, "FLEET REPORT - %s found on %d of %s\n", counted(chains, "causal chain"), hit, counted(g.asked, "machine"))
+	fmt.Fprintf(&b, "FLEET REPORT - %s found on %d of %s\n", counted(chains, "causal chain"), hit, counted(g.requested, "machine"))
 	for i := range reports {
 		for _, c := range reports[i].Chains {
 			line := fmt.Sprintf("[%s] %s · %s (%d) lost %s: %s", c.Severity, reports[i].Name, c.Comm, c.PID, explain.Duration(c.LostNS), c.Headline)
@@ -106,7 +106,7 @@ func (e *Env) fleetText(g *gathering, reports []fleet.Report, groups []fleet.Gro
 	if err := e.printf("%s", b.String()); err != nil {
 		return err
 	}
-	g.tell()
+	g.printWarnings()
 	return nil
 }
 
@@ -248,7 +248,7 @@ func memberOf(m *fleet.Member) memberJSON {
 }
 
 // fleetJSON prints the report as JSON.
-func (e *Env) fleetJSON(g *gathering, reports []fleet.Report, groups []fleet.Group) error {
+func (e *Env) fleetJSON(g *nodeAnswers, reports []fleet.Report, groups []fleet.Group) error {
 	out := fleetReportJSON{Nodes: g.nodes(), Reports: []nodeReport{}, Communicators: []communicators{}, Notes: append([]string{}, g.warnings()...)}
 	for i := range reports {
 		out.Reports = append(out.Reports, nodeReport{reports[i].Name, reports[i].JSON})

@@ -17,7 +17,7 @@ import (
 // readOrGather opens the configured database or, with --nodes, a temporary database with all
 // recordings of those nodes. close closes the database and removes temporary files.
 func (e *Env) readOrGather(ctx context.Context, c *config.Config) (r *query.Reader, close func() error, err error) {
-	if !asksFleet(c) {
+	if !queriesFleet(c) {
 		r, err := e.read(ctx, c)
 		if err != nil {
 			return nil, nil, err
@@ -40,7 +40,7 @@ func (e *Env) readOrGather(ctx context.Context, c *config.Config) (r *query.Read
 }
 
 // copies copies the nodes' databases to dir and merges them there.
-func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, error) {
+func (g *nodeAnswers) copies(ctx context.Context, dir string) (*query.Reader, error) {
 	var paths []string
 	problems, err := g.Copy(ctx, func(m *fleet.Machine) (io.WriteCloser, error) {
 		path := filepath.Join(dir, fmt.Sprintf("%d.db", len(paths)))
@@ -71,13 +71,13 @@ func (g *gathering) copies(ctx context.Context, dir string) (*query.Reader, erro
 		readers, sources = append(readers, r), append(sources, r.Source())
 	}
 	if len(sources) == 0 {
-		return nil, g.nobody()
+		return nil, g.noAnswer()
 	}
 	all := filepath.Join(dir, "all.db")
 	if _, err := store.Merge(ctx, all, nil, sources); err != nil {
 		return nil, err
 	}
-	g.tell()
+	g.printWarnings()
 	return query.Open(all)
 }
 

@@ -40,14 +40,14 @@ func (e *Env) queryNodes(c *cobra.Command, s *config.Config, o *queryOptions, ar
 	}
 	ops, problems := g.Ops(ctx, params, w.from, w.to)
 	g.add(problems)
-	if len(g.problems) == g.asked {
-		return g.nobody()
+	if len(g.problems) == g.requested {
+		return g.noAnswer()
 	}
 	return e.showOps(g, ops, o)
 }
 
 // showOps prints the operations of several nodes, summed or per node.
-func (e *Env) showOps(g *gathering, ops *fleet.Ops, o *queryOptions) error {
+func (e *Env) showOps(g *nodeAnswers, ops *fleet.Ops, o *queryOptions) error {
 	zone := e.zone(o.utc)
 	t := &explain.OpTable{From: ops.From.In(zone), To: ops.To.In(zone), Database: g.answered(), Nodes: g.nodes(), Notes: g.warnings()}
 	for i := range ops.Rows {
@@ -105,8 +105,8 @@ func (e *Env) sqlNodes(c *cobra.Command, s *config.Config, o *queryOptions, text
 		return err
 	}
 	g.add(problems)
-	if len(g.problems) == g.asked {
-		return g.nobody()
+	if len(g.problems) == g.requested {
+		return g.noAnswer()
 	}
 	grid := &explain.Grid{Columns: res.Columns, Rows: res.Rows, Database: g.answered(), Cut: res.Cut, Nodes: g.nodes(), Notes: g.warnings()}
 	if err := e.printGrid(grid, o.output); err != nil {

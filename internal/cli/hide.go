@@ -21,9 +21,9 @@ func filter(c *config.Config) mute.Filter {
 	return mute.Filter{Least: least, Off: c.Causes.RulesOff}
 }
 
-// tellable splits chains into those to show and those hidden at a time, by the settings and
+// splitChains splits chains into those to show and those hidden at a time, by the settings and
 // by the silences in the database.
-func tellable(ctx context.Context, f mute.Filter, r *query.Reader, now time.Time, chains []tick.Chain) (_ []tick.Chain, _ []tick.Hidden, err error) {
+func splitChains(ctx context.Context, f mute.Filter, r *query.Reader, now time.Time, chains []tick.Chain) (_ []tick.Chain, _ []tick.Hidden, err error) {
 	if f.Silences, err = r.Silences(ctx, now); err != nil {
 		return nil, nil, err
 	}
@@ -31,8 +31,8 @@ func tellable(ctx context.Context, f mute.Filter, r *query.Reader, now time.Time
 	return chains, hidden, nil
 }
 
-// hideLosses moves hidden losses of a summary to in.Hidden. Losses have no severity.
-func hideLosses(f *mute.Filter, now time.Time, in *explain.LostInput) {
+// hideLostTime moves hidden losses of a summary to in.Hidden. Losses have no severity.
+func hideLostTime(f *mute.Filter, now time.Time, in *explain.LostInput) {
 	f.Least = 0
 	at := map[string]int{} // index in Hidden, by chain
 	in.Losses = slices.DeleteFunc(in.Losses, func(x query.Loss) bool {
@@ -51,14 +51,14 @@ func hideLosses(f *mute.Filter, now time.Time, in *explain.LostInput) {
 	})
 }
 
-// hidden returns the hider for a trace.
-func (e *Env) hidden(c *config.Config) *hider {
-	return &hider{Filter: filter(c), path: c.DB, log: e.logger(c.Debug)}
+// chainFilter returns the filter for a trace.
+func (e *Env) chainFilter(c *config.Config) *chainFilter {
+	return &chainFilter{Filter: filter(c), path: c.DB, log: e.logger(c.Debug)}
 }
 
-// hider hides chains in a trace's ticks. It reads the silences again for each tick, so that
+// chainFilter hides chains in a trace's ticks. It reads the silences again for each tick, so that
 // changes take effect at once. There are usually no rows or one.
-type hider struct {
+type chainFilter struct {
 	mute.Filter
 	anew atomic.Pointer[mute.Filter] // filter after a reload; nil: no change
 	path string                      // path of the database
@@ -68,7 +68,7 @@ type hider struct {
 
 // hide implements the session's Hide. It closes the database after the last tick, so that the
 // writer, as the last user, can remove the write-ahead log.
-func (h *hider) hide(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden) {
+func (h *chainFilter) hide(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden) {
 	if f := h.anew.Swap(nil); f != nil {
 		h.Filter = *f
 	}
@@ -82,7 +82,7 @@ func (h *hider) hide(now time.Time, final bool, chains []tick.Chain) (shown []ti
 	return shown, hidden
 }
 
-func (h *hider) read(now time.Time) (err error) {
+func (h *chainFilter) read(now time.Time) (err error) {
 	if h.db == nil {
 		if !isThere(h.path) {
 			return nil
@@ -102,7 +102,7 @@ func (h *hider) read(now time.Time) (err error) {
 	return nil
 }
 
-func (h *hider) close() error {
+func (h *chainFilter) close() error {
 	if h.db == nil {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 // last tick.
 func TestHide(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	h := &hider{Filter: mute.Filter{Least: tick.Medium}, path: path, log: slog.New(slog.DiscardHandler)}
+	h := &chainFilter{Filter: mute.Filter{Least: tick.Medium}, path: path, log: slog.New(slog.DiscardHandler)}
 	now := time.Unix(1_700_000_000, 0)
 	step := func(final bool) (chains, hidden int) {
 		t.Helper()

@@ -30,7 +30,7 @@ func launch(cmd *exec.Cmd) (*launched, error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Ptrace = true
-	go l.own()
+	go l.trace()
 	if err := <-l.ready; err != nil {
 		<-l.ended
 		return nil, err
@@ -38,8 +38,8 @@ func launch(cmd *exec.Cmd) (*launched, error) {
 	return l, nil
 }
 
-// own runs on the one thread that is the program's tracer: ptrace belongs to a thread.
-func (l *launched) own() {
+// trace runs on the one thread that is the program's tracer: ptrace belongs to a thread.
+func (l *launched) trace() {
 	defer close(l.ended)
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

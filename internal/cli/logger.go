@@ -62,9 +62,9 @@ func (l *logLines) WithGroup(name string) slog.Handler {
 	return &logLines{l.Handler.WithGroup(name), l.to}
 }
 
-// aside writes to standard error, or to a board while the board has the terminal, so that
+// logOutput writes to standard error, or to a board while the board has the terminal, so that
 // lines do not disturb the drawing.
-type aside struct {
+type logOutput struct {
 	out io.Writer
 
 	mu    sync.Mutex
@@ -72,7 +72,7 @@ type aside struct {
 }
 
 // to directs later lines to a board; nil: to standard error.
-func (a *aside) to(b *board) {
+func (a *logOutput) to(b *board) {
 	if a == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (a *aside) to(b *board) {
 }
 
 // Write implements [io.Writer]. p must be whole lines.
-func (a *aside) Write(p []byte) (int, error) {
+func (a *logOutput) Write(p []byte) (int, error) {
 	a.mu.Lock()
 	b := a.board
 	a.mu.Unlock()

@@ -23,9 +23,9 @@ type cpuHolder struct {
 	Comm string `json:"comm"`
 }
 
-// look adds the details of a call that the trace does not collect, because it would have to
-// look them up every second.
-func look(c *stuckCall) {
+// addDetails adds the details of a call that the trace does not collect, because it would have to
+// addDetails them up every second.
+func addDetails(c *stuckCall) {
 	switch c.State {
 	case "blocked":
 		c.Path = fileOf(c)

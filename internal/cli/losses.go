@@ -14,14 +14,14 @@ const lossEvery = 5 * time.Second
 
 // losses warns about dropped events. The zero value is ready to use.
 type losses struct {
-	told    time.Time
+	printed time.Time
 	records uint64
 	counts  map[string]uint64 // counts at the last warning
 }
 
 // line returns a warning if more events were dropped since the last warning, else "".
 func (l *losses) line(t *tick.Tick) string {
-	if !l.told.IsZero() && t.Time.Sub(l.told) < lossEvery {
+	if !l.printed.IsZero() && t.Time.Sub(l.printed) < lossEvery {
 		return ""
 	}
 	var since []tick.Drop
@@ -41,7 +41,7 @@ func (l *losses) line(t *tick.Tick) string {
 		parts = append(parts, d.Reason+"="+explain.Count(d.Count))
 	}
 	seen := t.Records - min(t.Records, l.records)
-	l.told, l.records, l.counts = t.Time, t.Records, now
+	l.printed, l.records, l.counts = t.Time, t.Records, now
 	return fmt.Sprintf("WARN events dropped: %s; %s of the records were lost (--ringbuf-size, --sampling-rate)",
 		strings.Join(parts, " "), explain.Percent(float64(lost)/float64(lost+seen)))
 }

@@ -18,16 +18,16 @@ import (
 // fleetAnswers maps each kind of question about the nodes to its default time and function.
 var fleetAnswers = map[string]struct {
 	since string // default
-	ask   func(*gathering, context.Context, *mcp.FleetQuestion, url.Values, time.Time, time.Time) (*mcp.FleetAnswer, error)
+	ask   func(*nodeAnswers, context.Context, *mcp.FleetQuestion, url.Values, time.Time, time.Time) (*mcp.FleetAnswer, error)
 }{
-	"overview": {"1h", (*gathering).overview},
-	"ops":      {"5m", (*gathering).operations},
-	"chains":   {"1h", (*gathering).chains},
-	"sql":      {"1h", (*gathering).statement},
+	"overview": {"1h", (*nodeAnswers).overview},
+	"ops":      {"5m", (*nodeAnswers).operations},
+	"chains":   {"1h", (*nodeAnswers).chains},
+	"sql":      {"1h", (*nodeAnswers).statement},
 }
 
-// askFleet queries the configured nodes.
-func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
+// queryFleet queries the configured nodes.
+func (e *Env) queryFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
 	a, ok := fleetAnswers[q.What]
 	if !ok {
 		return nil, &problem{What: "no such kind of answer", Do: "set what to overview, ops, chains or sql"}
@@ -56,15 +56,15 @@ func (e *Env) askFleet(ctx context.Context, c *config.Config, q *mcp.FleetQuesti
 	if err != nil {
 		return nil, err
 	}
-	if len(g.problems) == g.asked {
-		return nil, g.nobody()
+	if len(g.problems) == g.requested {
+		return nil, g.noAnswer()
 	}
-	out.Nodes, out.Notes = g.asked-len(g.problems), g.warnings()
+	out.Nodes, out.Notes = g.requested-len(g.problems), g.warnings()
 	return out, nil
 }
 
 // overview returns a row per node: its clock and its findings.
-func (g *gathering) overview(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
+func (g *nodeAnswers) overview(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
 	reports, problems := g.Reports(ctx, v, from, to)
 	g.add(problems)
 	out := &mcp.FleetAnswer{Columns: []string{"node", "address", "version", "clock_ahead_ns", "within_ns", "causes", "gravest", "lost_ns", "faults"}}
@@ -80,7 +80,7 @@ func (g *gathering) overview(ctx context.Context, _ *mcp.FleetQuestion, v url.Va
 }
 
 // chains returns the chains of all nodes, most severe first.
-func (g *gathering) chains(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
+func (g *nodeAnswers) chains(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
 	reports, problems := g.Reports(ctx, v, from, to)
 	g.add(problems)
 	out := &mcp.FleetAnswer{Columns: []string{"node", "id", "severity", "job", "pid", "headline", "lost_ns"}}
@@ -99,7 +99,7 @@ func (g *gathering) chains(ctx context.Context, _ *mcp.FleetQuestion, v url.Valu
 }
 
 // operations returns the operations of all nodes, summed.
-func (g *gathering) operations(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
+func (g *nodeAnswers) operations(ctx context.Context, _ *mcp.FleetQuestion, v url.Values, from, to time.Time) (*mcp.FleetAnswer, error) {
 	ops, problems := g.Ops(ctx, v, from, to)
 	g.add(problems)
 	t := &explain.OpTable{From: ops.From, To: ops.To}
@@ -138,7 +138,7 @@ func (g *gathering) operations(ctx context.Context, _ *mcp.FleetQuestion, v url.
 }
 
 // statement runs an SQL statement on each node.
-func (g *gathering) statement(ctx context.Context, q *mcp.FleetQuestion, _ url.Values, _, _ time.Time) (*mcp.FleetAnswer, error) {
+func (g *nodeAnswers) statement(ctx context.Context, q *mcp.FleetQuestion, _ url.Values, _, _ time.Time) (*mcp.FleetAnswer, error) {
 	res, problems, err := g.SQL(ctx, q.SQL, query.SQLLimits{Rows: 1000, Time: 10 * time.Second}, false)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func (e *Env) machine(c *config.Config) mcp.Machine {
 	return mcp.Machine{
 		Check: e.checkLines,
 		Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
-			s, err := e.lookAtCalls(time.Now(), least, nil)
+			s, err := e.findStuckCalls(time.Now(), least, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -46,7 +46,7 @@ func (e *Env) machine(c *config.Config) mcp.Machine {
 		},
 		TestReport: func() ([]byte, error) { return testReport(c.Serve.TestReport) },
 		Fleet: func(ctx context.Context, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
-			return e.askFleet(ctx, c, q)
+			return e.queryFleet(ctx, c, q)
 		},
 		Words: func(err error) (*mcp.Refusal, bool) {
 			var p *problem
@@ -105,9 +105,9 @@ func testReport(path string) ([]byte, error) {
 
 // diffJSON compares two runs that an assistant names.
 func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process string) (_ []byte, err error) {
-	r, err := query.Open(firstThere(c.Databases()))
+	r, err := query.Open(firstExisting(c.Databases()))
 	if err != nil {
-		return nil, databaseProblem(firstThere(c.Databases()), err)
+		return nil, databaseProblem(firstExisting(c.Databases()), err)
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	all, err := r.Sessions(ctx)

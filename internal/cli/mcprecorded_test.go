@@ -76,7 +76,7 @@ func jobDB(t *testing.T) string {
 // ownOnly is a sink that forwards the events of a job's processes without the names of others.
 type ownOnly struct {
 	tick.Sink
-	own *owned
+	own *ownProcesses
 }
 
 // Batch implements [tick.Sink].
@@ -110,7 +110,7 @@ func recordJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer job.kill()
-	var own owned
+	var own ownProcesses
 	own.add(job.pid(), uint32(os.Getpid()))
 	live, err := session.OpenLive(t.Context(), session.LiveOptions{Gated: job.pid(), Select: proc.Selector{PIDs: []uint32{job.pid()}}, Probes: probes.Options{Stacks: probes.StacksAll}})
 	if err != nil {

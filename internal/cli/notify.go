@@ -34,7 +34,7 @@ func exportNotify(_ context.Context, x *exports, c *config.Config) error {
 	if err != nil {
 		return &problem{What: "--notify: " + err.Error(), Do: "ingero ... --notify https://hooks.example.com/x", Code: exitUsage, Err: err}
 	}
-	x.sinks = append(x.sinks, notified{s})
+	x.sinks = append(x.sinks, notifySink{s})
 	x.onClose = append(x.onClose, s.Close, func() error {
 		for _, why := range sortedReasons(s.State().Lost) {
 			x.say(fmt.Sprintf("ingero: %s to the webhook were not delivered: %s", counted(s.State().Lost[why], "message"), why))
@@ -61,11 +61,11 @@ func sortedReasons(m map[string]uint64) (out []string) {
 	return out
 }
 
-// notified ignores Close: the sink is closed after the trace, since its receiver may be slow.
-type notified struct{ *notify.Sink }
+// notifySink ignores Close: the sink is closed after the trace, since its receiver may be slow.
+type notifySink struct{ *notify.Sink }
 
 // Close implements [tick.Sink].
-func (notified) Close() error { return nil }
+func (notifySink) Close() error { return nil }
 
 // secretOf reads a secret from a file or, without a path, returns given. It trims spaces.
 func secretOf(path, given string) (string, error) {

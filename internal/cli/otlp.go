@@ -40,7 +40,7 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 		return &problem{What: "--otlp has nothing to send: the environment disables every signal", Do: "unset OTEL_METRICS_EXPORTER, OTEL_TRACES_EXPORTER or OTEL_LOGS_EXPORTER", Code: exitUsage, Err: err}
 	}
 	x.metrics().Publish = s.Publish
-	x.sinks = append(x.sinks, leftOpen{s})
+	x.sinks = append(x.sinks, otlpSink{s})
 	x.states = append(x.states, func() []lock.Export { return sendStates(s) })
 	x.onClose = append(x.onClose, func() error {
 		err := s.Close()
@@ -61,11 +61,11 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	return nil
 }
 
-// leftOpen ignores Close: the exporter is closed after all sinks have received the last tick.
-type leftOpen struct{ *otlp.Exporter }
+// otlpSink ignores Close: the exporter is closed after all sinks have received the last tick.
+type otlpSink struct{ *otlp.Exporter }
 
 // Close implements [tick.Sink].
-func (leftOpen) Close() error { return nil }
+func (otlpSink) Close() error { return nil }
 
 func headersOf(path string) (string, error) {
 	if path == "" {

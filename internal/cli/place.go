@@ -16,13 +16,13 @@ import (
 	"ingero/internal/where"
 )
 
-// whom holds the flags that select recorded processes.
-type whom struct {
+// processFlags holds the flags that select recorded processes.
+type processFlags struct {
 	pids  []uint
 	place where.Selector
 }
 
-func (o *whom) bind(f *pflag.FlagSet) {
+func (o *processFlags) bind(f *pflag.FlagSet) {
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "only these processes: 4821 or 4821,5032")
 	f.StringVar(&o.place.Pod, "pod", "", "only processes of these Kubernetes pods: a name or an ID")
 	f.StringVar(&o.place.Namespace, "namespace", "", "only processes of pods in this Kubernetes namespace")
@@ -31,14 +31,14 @@ func (o *whom) bind(f *pflag.FlagSet) {
 	f.StringVar(&o.place.Job, "job", "", "only processes of this batch job: 123, or 123.0 with its step")
 }
 
-// whomFlags lists the names of those flags.
-var whomFlags = []string{"pid", "pod", "namespace", "container", "cgroup", "job"}
+// processFlagNames lists the names of those flags.
+var processFlagNames = []string{"pid", "pod", "namespace", "container", "cgroup", "job"}
 
-// nobody is a PID that no process has.
-const nobody = 1<<32 - 1
+// noPID is a PID that no process has.
+const noPID = 1<<32 - 1
 
 // numbers returns the PIDs of --pid; nil: all.
-func (o *whom) numbers() []uint32 { return numbers(o.pids) }
+func (o *processFlags) numbers() []uint32 { return numbers(o.pids) }
 
 func numbers(typed []uint) (pids []uint32) {
 	for _, pid := range typed {
@@ -48,7 +48,7 @@ func numbers(typed []uint) (pids []uint32) {
 }
 
 // of returns the PIDs of the selected processes of a recording; nil: all.
-func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint32, error) {
+func (o *processFlags) of(ctx context.Context, r *query.Reader, session string) ([]uint32, error) {
 	pids := o.numbers()
 	if o.place == (where.Selector{}) {
 		return pids, nil
@@ -57,7 +57,7 @@ func (o *whom) of(ctx context.Context, r *query.Reader, session string) ([]uint3
 	if err != nil {
 		return nil, err
 	}
-	out := []uint32{nobody}
+	out := []uint32{noPID}
 	for i := range all {
 		p := &all[i]
 		if o.place.Match(p.Cgroup, &p.Where) && (len(pids) == 0 || slices.Contains(pids, p.PID)) {
@@ -89,7 +89,7 @@ func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, 
 		return o, nil
 	}
 	pods, err := k8s.New(k8s.Options{Kubelet: k.Kubelet, API: k.API, Node: c.Node, Insecure: k.Insecure,
-		TokenFile: orMounted(k.TokenFile, serviceAccount, "token"), CAFile: orMounted(k.CAFile, serviceAccount, "ca.crt")})
+		TokenFile: orFileIn(k.TokenFile, serviceAccount, "token"), CAFile: orFileIn(k.CAFile, serviceAccount, "ca.crt")})
 	if err != nil {
 		return o, &problem{What: "cannot query Kubernetes: " + err.Error(), Do: "ingero trace --kubelet https://127.0.0.1:10250", Code: exitUsage, Err: err}
 	}
@@ -100,8 +100,8 @@ func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, 
 // serviceAccount is where Kubernetes mounts a pod's credentials.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// orMounted returns path or, if it is empty, the path of a file in dir if that exists.
-func orMounted(path, dir, name string) string {
+// orFileIn returns path or, if it is empty, the path of a file in dir if that exists.
+func orFileIn(path, dir, name string) string {
 	if path != "" {
 		return path
 	}

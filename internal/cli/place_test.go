@@ -83,7 +83,7 @@ func TestOrMounted(t *testing.T) {
 	for _, tt := range []struct{ path, name, want string }{
 		{"", "token", filepath.Join(dir, "token")}, {"", "ca.crt", ""}, {"/x", "token", "/x"}, {"/x", "ca.crt", "/x"},
 	} {
-		if got := orMounted(tt.path, dir, tt.name); got != tt.want {
+		if got := orFileIn(tt.path, dir, tt.name); got != tt.want {
 			t.Errorf("%q, %s: got %q, want %q", tt.path, tt.name, got, tt.want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestLiveOptions(t *testing.T) {
 
 // A demo recording does not reveal where it was made, since it is for others.
 func TestDemoHasNoPlace(t *testing.T) {
-	var o owned
+	var o ownProcesses
 	o.add(7)
 	x := o.tick(&tick.Tick{Pods: []tick.Pod{{UID: "u"}}, Processes: []tick.Process{{PID: 7, Comm: "train", Where: tick.Where{Cmdline: "/home/ann/train", Job: "12"}}}})
 	if len(x.Pods) != 0 || len(x.Processes) != 1 || x.Processes[0].Where != (tick.Where{}) || x.Processes[0].Comm != "train" {

@@ -46,10 +46,10 @@ func report(w io.Writer, err error, debug bool) int {
 	if errors.As(err, &code) {
 		return int(code)
 	}
-	if unread(err) {
+	if readerGone(err) {
 		return exitOK
 	}
-	p := inWords(err)
+	p := problemOf(err)
 	fmt.Fprintf(w, "ingero: %s\n", oneLine(p.What))
 	if p.Do != "" {
 		fmt.Fprintf(w, "        %s\n", oneLine(p.Do))
@@ -63,16 +63,16 @@ func report(w io.Writer, err error, debug bool) int {
 	return p.Code
 }
 
-// unread reports whether err means that the reader of standard output is gone, as with | head.
+// readerGone reports whether err means that the reader of standard output is gone, as with | head.
 // The reader has what it needs, so this is no failure.
-func unread(err error) bool {
+func readerGone(err error) bool {
 	var p *fs.PathError
 	return errors.As(err, &p) && errors.Is(p.Err, unix.EPIPE) && p.Path == os.Stdout.Name()
 }
 
-// inWords converts an error to a problem: the problem that it wraps, the first match in known,
+// problemOf converts an error to a problem: the problem that it wraps, the first match in known,
 // or its own text.
-func inWords(err error) *problem {
+func problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
 		return p

@@ -60,11 +60,11 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	}
 	s.LastLoss = p.lastLoss
 	s.Open, s.MoreOpen = openCalls(t)
-	s.RollCalls, s.Unranked = rollCalls(t), unranked(t)
+	s.RollCalls, s.Unranked = rollCalls(t), numUnknownRanks(t)
 	if p.database != nil {
 		var err error
 		if s.DBBytes, err = p.database(); err != nil {
-			s.Problems = append(s.Problems, "not recording: "+oneLine(inWords(err).What))
+			s.Problems = append(s.Problems, "not recording: "+oneLine(problemOf(err).What))
 		}
 	}
 	if p.exports != nil {
@@ -112,7 +112,7 @@ func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 		if n := len(x.Open); n > 1 {
 			c.Inner = x.Open[n-1].Op.String()
 		}
-		doing(&c, &x.Now)
+		setThreadState(&c, &x.Now)
 		calls = append(calls, c)
 	}
 	slices.SortFunc(calls, func(a, b lock.OpenCall) int {
@@ -143,7 +143,7 @@ func rollCalls(t *tick.Tick) (out []lock.RollCall) {
 			l := lock.Missing{Rank: m.Rank.Rank, Lives: m.Lives, At: m.At, Instead: explain.Instead(m, t.Time),
 				OpenCall: lock.OpenCall{PID: m.PID, TID: m.TID, Comm: commOf(t, m.PID), FD: -1}}
 			if m.Lives {
-				doing(&l.OpenCall, &m.Now)
+				setThreadState(&l.OpenCall, &m.Now)
 			}
 			if m.Lives && m.Open.Op != 0 {
 				l.Op, l.Since = m.Open.Op.String(), time.Unix(0, m.Open.Start)
@@ -155,8 +155,8 @@ func rollCalls(t *tick.Tick) (out []lock.RollCall) {
 	return out
 }
 
-// unranked counts the processes with communicators that were created before tracing began.
-func unranked(t *tick.Tick) (n int) {
+// numUnknownRanks counts the processes with communicators that were created before tracing began.
+func numUnknownRanks(t *tick.Tick) (n int) {
 	for i := range t.States {
 		if slices.ContainsFunc(t.States[i].Comms.First, func(c tick.Comm) bool { return c.Began == 0 && c.State == tick.CommActive && c.Seq > 0 }) {
 			n++
@@ -174,8 +174,8 @@ func commOf(t *tick.Tick, pid uint32) string {
 	return ""
 }
 
-// doing sets the state of the call's thread.
-func doing(c *lock.OpenCall, d *tick.ThreadState) {
+// setThreadState sets the state of the call's thread.
+func setThreadState(c *lock.OpenCall, d *tick.ThreadState) {
 	c.State, c.CPU, c.FD = "on-cpu", d.CPU, -1
 	if d.Since > 0 {
 		c.StateSince = time.Unix(0, d.Since)

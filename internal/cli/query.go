@@ -18,7 +18,7 @@ import (
 // queryOptions are the flags of query.
 type queryOptions struct {
 	timeFlags
-	whom
+	processFlags
 	names             []string // --op
 	node, session     string
 	perProcess, calls bool
@@ -113,7 +113,7 @@ func queryCommand(e *Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if asksFleet(s) {
+		if queriesFleet(s) {
 			return e.queryNodes(c, s, &o, args)
 		}
 		if o.perNode {
@@ -129,7 +129,7 @@ func queryCommand(e *Env) *cobra.Command {
 
 // bindCalls binds the flags that select calls and format them.
 func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
-	o.whom.bind(f)
+	o.processFlags.bind(f)
 	f.StringSliceVar(&o.names, "op", nil, "only these operations: cudaMemcpyAsync or cudaMemcpyAsync,cuMemAlloc")
 	f.StringVar(&o.node, "node", "", "only recordings of this node")
 	f.StringVar(&o.session, "session", "", "only this recording, by its ID in the table sessions")
@@ -163,7 +163,7 @@ func (e *Env) query(ctx context.Context, c *config.Config, o *queryOptions) (err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	zone := e.zone(o.utc)
-	a, err := o.ask(ctx, r, &w, zone)
+	a, err := o.find(ctx, r, &w, zone)
 	if err != nil {
 		return databaseProblem(r.Path(), err)
 	}

@@ -29,7 +29,7 @@ func TestPicker(t *testing.T) {
 		calls = append(calls, c)
 	}
 	for _, most := range []int{1, 5, 40, 1000} {
-		p := picker{most: most, slowest: true}
+		p := callSelection{most: most, slowest: true}
 		for i := range calls {
 			if !p.add(&calls[i], func() explain.CallRow { return explain.CallRow{Call: calls[i]} }) {
 				t.Fatal("it wants no more")
@@ -47,7 +47,7 @@ func TestPicker(t *testing.T) {
 			}
 		}
 	}
-	p := picker{most: 3}
+	p := callSelection{most: 3}
 	n := 0
 	for n < len(calls) && p.add(&calls[n], func() explain.CallRow { return explain.CallRow{Call: calls[n]} }) {
 		n++
@@ -61,19 +61,19 @@ func TestPicker(t *testing.T) {
 func TestNotes(t *testing.T) {
 	at := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
-		change func(a *asked)
+		change func(a *answerData)
 		want   string
 	}{
-		"whole":   {func(*asked) {}, ""},
-		"thinned": {func(a *asked) { a.covered(query.Coverage{Thinned: true}) }, "quantiles are estimates"},
-		"missing": {func(a *asked) { a.covered(query.Coverage{Missing: []string{"a", "b", "c", "d", "e"}}) }, "were deleted: a, b, c and 2 more"},
-		"torn":    {func(a *asked) { a.covered(query.Coverage{Torn: 4096}) }, "the last 4.00 KiB are lost"},
-		"damaged": {func(a *asked) { a.covered(query.Coverage{Damage: []string{"bad\x1bsum"}}) }, "to its end: bad?sum"},
-		"full":    {func(a *asked) { a.sessions[0].State, a.sessions[0].Problem = "full", "no space" }, "at 2026-03-02 16:00:00 CET: no space"},
-		"lost":    {func(a *asked) { a.facts[0].Drops = []tick.Drop{{Reason: "ring-full", Count: 1234}} }, "1,234 records were lost"},
+		"whole":   {func(*answerData) {}, ""},
+		"thinned": {func(a *answerData) { a.covered(query.Coverage{Thinned: true}) }, "quantiles are estimates"},
+		"missing": {func(a *answerData) { a.covered(query.Coverage{Missing: []string{"a", "b", "c", "d", "e"}}) }, "were deleted: a, b, c and 2 more"},
+		"torn":    {func(a *answerData) { a.covered(query.Coverage{Torn: 4096}) }, "the last 4.00 KiB are lost"},
+		"damaged": {func(a *answerData) { a.covered(query.Coverage{Damage: []string{"bad\x1bsum"}}) }, "to its end: bad?sum"},
+		"full":    {func(a *answerData) { a.sessions[0].State, a.sessions[0].Problem = "full", "no space" }, "at 2026-03-02 16:00:00 CET: no space"},
+		"lost":    {func(a *answerData) { a.facts[0].Drops = []tick.Drop{{Reason: "ring-full", Count: 1234}} }, "1,234 records were lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &asked{sessions: []query.Session{{Session: store.Session{Started: at}, Updated: at, State: "ended"}}, facts: []*query.Summary{{}}}
+			a := &answerData{sessions: []query.Session{{Session: store.Session{Started: at}, Updated: at, State: "ended"}}, facts: []*query.Summary{{}}}
 			tt.change(a)
 			got := strings.Join(a.notes(zoneCET), "\n")
 			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {

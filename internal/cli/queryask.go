@@ -12,8 +12,8 @@ import (
 	"ingero/internal/store"
 )
 
-// asked is the data that an answer is made from.
-type asked struct {
+// answerData is the data that an answer is made from.
+type answerData struct {
 	sessions []query.Session
 	facts    []*query.Summary // one per session
 	from, to time.Time        // recorded time in the window
@@ -23,8 +23,8 @@ type asked struct {
 	filters  []query.Filter // one per session
 }
 
-// ask finds the recordings in the window, and the filter of calls for each.
-func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone *time.Location) (*asked, error) {
+// find finds the recordings in the window, and the filter of calls for each.
+func (o *queryOptions) find(ctx context.Context, r *query.Reader, w *window, zone *time.Location) (*answerData, error) {
 	all, err := r.Sessions(ctx)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (o *queryOptions) ask(ctx context.Context, r *query.Reader, w *window, zone
 	if all, err = o.recordings(all, r.Path()); err != nil {
 		return nil, err
 	}
-	a := &asked{path: r.Path()}
+	a := &answerData{path: r.Path()}
 	if a.sessions, err = w.sessions(all, r.Path(), zone); err != nil {
 		return nil, err
 	}
@@ -100,10 +100,10 @@ func (o *queryOptions) recordings(all []query.Session, path string) ([]query.Ses
 }
 
 // covered adds the coverage of a partial answer.
-func (a *asked) covered(c query.Coverage) { a.cover.Add(c) }
+func (a *answerData) covered(c query.Coverage) { a.cover.Add(c) }
 
 // notes returns warnings about missing or inexact data.
-func (a *asked) notes(zone *time.Location) []string {
+func (a *answerData) notes(zone *time.Location) []string {
 	out := coverageNotes(&a.cover)
 	var lost uint64
 	for i, s := range a.facts {
@@ -125,7 +125,7 @@ func (a *asked) notes(zone *time.Location) []string {
 func coverageNotes(c *query.Coverage) []string { return explain.CoverageNotes(c) }
 
 // gone returns the error for recorded calls that are missing or deleted.
-func (a *asked) gone() error {
+func (a *answerData) gone() error {
 	if dir := store.LogDir(a.path); !isThere(dir) {
 		return &problem{What: "the calls are missing: " + dir + " does not exist", Do: "copy that directory along with the database; ingero backup does this"}
 	}

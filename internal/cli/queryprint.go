@@ -13,7 +13,7 @@ import (
 )
 
 // table queries the operations and formats them.
-func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
+func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData, zone *time.Location) ([]byte, error) {
 	t := &explain.OpTable{From: a.from, To: a.to, Database: a.path}
 	for i := range a.sessions {
 		if o.by == byFunction {
@@ -54,7 +54,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *asked, zon
 }
 
 // functions adds a session's launches, grouped by GPU function.
-func (o *queryOptions) functions(ctx context.Context, r *query.Reader, a *asked, i int, t *explain.OpTable) error {
+func (o *queryOptions) functions(ctx context.Context, r *query.Reader, a *answerData, i int, t *explain.OpTable) error {
 	stats, cover, err := r.FunctionStats(ctx, a.filters[i], o.perProcess)
 	a.covered(cover)
 	comms := commsOf(a.facts[i])
@@ -79,8 +79,8 @@ func commsOf(s *query.Summary) map[uint32]string {
 }
 
 // list queries single calls and formats them.
-func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
-	p := picker{most: int(o.limit), slowest: o.order == bySlowest}
+func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *answerData, zone *time.Location) ([]byte, error) {
+	p := callSelection{most: int(o.limit), slowest: o.order == bySlowest}
 	if p.most == 0 {
 		p.most = someCalls
 	}
@@ -120,8 +120,8 @@ func (o *queryOptions) list(ctx context.Context, r *query.Reader, a *asked, zone
 	return []byte(explain.Calls(l, explain.Options{Location: zone, NoTruncate: a.whole})), nil
 }
 
-// picker keeps the slowest calls, or the first ones.
-type picker struct {
+// callSelection keeps the slowest calls, or the first ones.
+type callSelection struct {
 	most    int
 	slowest bool
 	seen    uint64
@@ -130,7 +130,7 @@ type picker struct {
 }
 
 // add adds a call. It returns false if no more calls are needed.
-func (p *picker) add(c *events.Call, row func() explain.CallRow) bool {
+func (p *callSelection) add(c *events.Call, row func() explain.CallRow) bool {
 	if !p.slowest {
 		if p.full = len(p.rows) == p.most; p.full {
 			return false
@@ -160,7 +160,7 @@ func bySlow(a, b events.Call) int {
 }
 
 // sorted returns the kept calls: the slowest first, or the first ones by start.
-func (p *picker) sorted() []explain.CallRow {
+func (p *callSelection) sorted() []explain.CallRow {
 	if !p.slowest { // records are in the order in which calls ended
 		slices.SortStableFunc(p.rows, func(a, b explain.CallRow) int { return cmp.Compare(a.Call.Start, b.Call.Start) })
 	}

@@ -17,7 +17,7 @@ type siteSum struct {
 }
 
 // sites sums calls by calling line of code and formats the sums.
-func (o *queryOptions) sites(ctx context.Context, r *query.Reader, a *asked, _ *time.Location) ([]byte, error) {
+func (o *queryOptions) sites(ctx context.Context, r *query.Reader, a *answerData, _ *time.Location) ([]byte, error) {
 	type key struct{ site, op string }
 	sums := map[key]*siteSum{}
 	for i := range a.sessions {

@@ -42,7 +42,7 @@ func (o *queryOptions) parseView() error {
 }
 
 // state queries a view derived from calls and formats it.
-func (o *queryOptions) state(ctx context.Context, r *query.Reader, a *asked, zone *time.Location) ([]byte, error) {
+func (o *queryOptions) state(ctx context.Context, r *query.Reader, a *answerData, zone *time.Location) ([]byte, error) {
 	g := &explain.Grid{Database: a.path, NoTruncate: a.whole}
 	for i := range a.sessions {
 		res, err := r.State(ctx, a.filters[i], o.view)

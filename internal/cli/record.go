@@ -20,7 +20,7 @@ import (
 // --record=false, the recording is nil.
 type recording struct {
 	db     *store.DB
-	only   *owned // processes that the recording may name; nil: all
+	only   *ownProcesses // processes that the recording may name; nil: all
 	failed func(line string)
 	paused bool // reported that recording has stopped
 	closed error
@@ -55,7 +55,7 @@ func (r *recording) Batch(b *tick.Batch) error {
 	if r.only != nil {
 		b = r.only.batch(b)
 	}
-	r.tell(r.db.Batch(b))
+	r.reportPause(r.db.Batch(b))
 	return nil
 }
 
@@ -64,20 +64,20 @@ func (r *recording) Tick(t *tick.Tick) error {
 	if r.only != nil {
 		t = r.only.tick(t)
 	}
-	r.tell(r.db.Tick(t))
+	r.reportPause(r.db.Tick(t))
 	return nil
 }
 
 // Close implements [tick.Sink].
 func (r *recording) Close() error { r.closed = r.db.Close(); return nil }
 
-// tell reports when recording stops, for good or until there is room, and when it resumes.
-func (r *recording) tell(err error) {
+// reportPause reports when recording stops, for good or until there is room, and when it resumes.
+func (r *recording) reportPause(err error) {
 	problem := r.db.Problem()
 	switch {
 	case problem != nil && !r.paused:
 		r.paused = true
-		r.failed("ingero: recording has stopped: " + inWords(problem).What)
+		r.failed("ingero: recording has stopped: " + problemOf(problem).What)
 		if err == nil {
 			r.failed("        the trace continues; recording resumes when there is room")
 		} else {
@@ -106,7 +106,7 @@ func (r *recording) end(say func(string)) error {
 		return nil
 	}
 	if err := errors.Join(r.db.Problem(), r.closed); err != nil {
-		p := inWords(err)
+		p := problemOf(err)
 		return &problem{What: "the recording is incomplete: " + p.What, Do: p.Do, Err: err}
 	}
 	if say != nil {

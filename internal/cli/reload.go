@@ -24,7 +24,7 @@ var reloads = map[string]func(*tracing, *config.Config){
 
 func (t *tracing) filterAnew(c *config.Config) {
 	f := filter(c)
-	t.hider.anew.Store(&f)
+	t.hidden.anew.Store(&f)
 }
 
 func (t *tracing) boundsAnew(c *config.Config) {
@@ -97,7 +97,7 @@ func (e *Env) reloadable(t *tracing, c *config.Config, say func(string)) (stop f
 func (t *tracing) reload(old *config.Config, read func() (*config.Config, error), say func(string)) *config.Config {
 	c, err := read()
 	if err != nil {
-		p := inWords(err)
+		p := problemOf(err)
 		say("ingero: the settings stay unchanged: " + p.What)
 		if p.Do != "" {
 			say("        " + p.Do)

@@ -94,8 +94,8 @@ type gap struct{ from, to time.Time }
 // and the next.
 const leastGap = time.Second
 
-// words formats the gap, with dates if it spans midnight.
-func (g gap) words(zone *time.Location) string {
+// text formats the gap, with dates if it spans midnight.
+func (g gap) text(zone *time.Location) string {
 	from, to := g.from.In(zone), g.to.In(zone)
 	format := time.TimeOnly
 	if from.Format(time.DateOnly) != to.Format(time.DateOnly) {
@@ -132,10 +132,10 @@ func unrecorded(sums []*query.Summary, zone *time.Location) []string {
 			sum += length(g)
 		}
 		longest := slices.MaxFunc(gaps[node], func(a, b gap) int { return cmp.Compare(length(a), length(b)) })
-		line := fmt.Sprintf("nothing was recorded for %s, %s", explain.Duration(int64(sum)), longest.words(zone))
+		line := fmt.Sprintf("nothing was recorded for %s, %s", explain.Duration(int64(sum)), longest.text(zone))
 		if n := len(gaps[node]); n > 1 {
 			line = fmt.Sprintf("nothing was recorded for %s, in %d gaps between traces, the longest %s",
-				explain.Duration(int64(sum)), n, longest.words(zone))
+				explain.Duration(int64(sum)), n, longest.text(zone))
 		}
 		if len(nodes) > 1 {
 			line = node + ": " + line

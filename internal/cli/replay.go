@@ -169,7 +169,7 @@ func (p *player) show(ctx context.Context, path string, s *query.Session, o *rep
 	if err := p.e.printf("\n"); err != nil {
 		return err
 	}
-	return p.e.tell(p.e.Stdout, in, explain.Brief, p.zone)
+	return p.e.printReport(p.e.Stdout, in, explain.Brief, p.zone)
 }
 
 // head describes the recording in one line.

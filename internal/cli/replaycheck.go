@@ -40,21 +40,21 @@ type sumChecker struct {
 	collector // of the recorded ticks
 
 	mu   sync.Mutex
-	sums map[uint64]toldSum // by tick number; those not yet compared
+	sums map[uint64]tickResult // by tick number; those not yet compared
 	out  checkedReplay
 	old  int // number of ticks without a recorded sum
 }
 
-type toldSum struct {
+type tickResult struct {
 	chains uint64
 	known  bool
 }
 
-// told stores the recorded sum of a tick.
-func (c *sumChecker) told(t *tick.Tick, chains uint64, known bool) {
+// recorded stores the recorded sum of a tick.
+func (c *sumChecker) recorded(t *tick.Tick, chains uint64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.sums[t.Seq] = toldSum{chains, known}
+	c.sums[t.Seq] = tickResult{chains, known}
 }
 
 // Tick implements [tick.Sink].
@@ -92,8 +92,8 @@ func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *qu
 		return &problem{What: "the first calls of this recording were removed to free space, so replay cannot reproduce its causes",
 			Do: "to play the remaining calls: ingero replay"}
 	}
-	c := &sumChecker{sums: map[uint64]toldSum{}, out: checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}}
-	if err := p.run(ctx, c.told, c); err != nil {
+	c := &sumChecker{sums: map[uint64]tickResult{}, out: checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}}
+	if err := p.run(ctx, c.recorded, c); err != nil {
 		return err
 	}
 	stored, err := r.Chains(ctx, query.Filter{Session: s.ID})

@@ -19,7 +19,7 @@ import (
 // reportOptions are the flags of report.
 type reportOptions struct {
 	timeFlags
-	whom
+	processFlags
 	output        string
 	session, node string
 	force         bool
@@ -48,7 +48,7 @@ the database, with possible secrets removed from command lines. Its data is limi
 	f := c.Flags()
 	f.StringVarP(&o.output, "output", "o", "", "output file; -: standard output")
 	o.timeFlags.bind(f)
-	o.whom.bind(f)
+	o.processFlags.bind(f)
 	f.StringVar(&o.session, "session", "", "only the recording with this ID")
 	f.StringVar(&o.node, "node", "", "only recordings of this node")
 	f.BoolVar(&o.force, "force", false, "replace an existing file")
@@ -94,7 +94,7 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 		if errors.Is(err, query.ErrNoSession) && (!at.latest || len(q.Params) > 0) {
 			return &problem{What: "no matching recording covers that time", Do: "ingero query shows the latest recording; report covers it without --since, --from and --to", Err: err}
 		}
-		return errors.Join(databaseProblem(firstThere(c.Databases()), err), w.Flush())
+		return errors.Join(databaseProblem(firstExisting(c.Databases()), err), w.Flush())
 	}
 	where, err := e.written(o.output, o.force, func(f *os.File) error { return write(f) })
 	if err != nil {

@@ -30,14 +30,14 @@ type Env struct {
 	Now                   func() time.Time // clock of reading commands; nil: time.Now
 	Zone                  *time.Location   // zone of times that those commands show; nil: the machine's
 
-	debug    bool                           // --debug
-	aside    *aside                         // destination of log lines; nil: Stderr
-	hangup   *hangup                        // handler of SIGHUP; nil: the embedding program handles it
-	again    func() (*config.Config, error) // reloads the settings; nil: no settings loaded
-	releases string                         // URL of the latest release, for tests; empty: update.Releases
-	client   *http.Client                   // HTTP client of the update check; nil: that of package update
-	keyFile  string                         // file of the dashboard's key, for tests; empty: the user's
-	forced   []int                          // steps of govern.Steps that are always shed, for tests
+	debug     bool                           // --debug
+	logOutput *logOutput                     // destination of log lines; nil: Stderr
+	hangup    *hangup                        // handler of SIGHUP; nil: the embedding program handles it
+	again     func() (*config.Config, error) // reloads the settings; nil: no settings loaded
+	releases  string                         // URL of the latest release, for tests; empty: update.Releases
+	client    *http.Client                   // HTTP client of the update check; nil: that of package update
+	keyFile   string                         // file of the dashboard's key, for tests; empty: the user's
+	forced    []int                          // steps of govern.Steps that are always shed, for tests
 }
 
 // commands lists the constructors of the commands.
@@ -90,13 +90,13 @@ func (e *Env) run(ctx context.Context) int {
 	if len(e.Lock.Dirs) == 0 {
 		e.Lock = lock.Host()
 	}
-	e.aside = &aside{out: e.Stderr}
+	e.logOutput = &logOutput{out: e.Stderr}
 	root := e.root()
 	runs := false
-	var news *news
-	root.PersistentPreRun = func(c *cobra.Command, _ []string) { runs, news = true, e.askNews(ctx, c) }
+	var news *updateCheck
+	root.PersistentPreRun = func(c *cobra.Command, _ []string) { runs, news = true, e.checkForUpdate(ctx, c) }
 	err := root.ExecuteContext(ctx)
-	defer news.tell(e)
+	defer news.print(e)
 	if err != nil && !runs { // cobra rejected the command line
 		err = usageProblem(err)
 	}

@@ -68,7 +68,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		defer func() { _ = out.Close() }() // the view has reported errors
 	}
 	v := e.programView(c, out, stop)
-	x, err := e.exports(ctx, c, o.Log, v.say)
+	x, err := e.exports(ctx, c, o.Log, v.printLine)
 	if err != nil {
 		return err
 	}
@@ -83,17 +83,17 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		program.kill() // it has not run yet
 		return err
 	}
-	rec, err := e.record(c, "run", shown(o.Cmdline, args), v.say)
+	rec, err := e.record(c, "run", shown(o.Cmdline, args), v.printLine)
 	if err != nil {
 		program.kill()
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hider, t.exports = quiet(c), e.hidden(c), x.state
+	t.quiet, t.hidden, t.exports = deadband(c), e.chainFilter(c), x.state
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()
 	}
-	seen := &collector{told: true, gaps: tick.Gaps{}}
+	seen := &collector{lastTickOnly: true, gaps: tick.Gaps{}}
 	sinks := append(x.sinks, seen)
 	if c.Trace.JSON || c.Trace.Verbose {
 		sinks = append(sinks, v)
@@ -102,7 +102,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 	go func() { <-program.ended; stop() }()
 	err = t.run(ctx, rec, sinks...)
 	if err == nil && !c.Trace.JSON {
-		err = e.tell(out, seen.input(c.Node, rec.path()), explain.Tables, e.zone(false))
+		err = e.printReport(out, seen.input(c.Node, rec.path()), explain.Tables, e.zone(false))
 	}
 	err = errors.Join(err, v.failed(), rec.end(nil))
 	code := program.exit()
@@ -135,8 +135,8 @@ func (e *Env) reportTo(path string) (*os.File, error) {
 	return out, nil
 }
 
-// tell writes the report as text.
-func (e *Env) tell(out *os.File, in *explain.Input, detail explain.Detail, zone *time.Location) error {
+// printReport writes the report as text.
+func (e *Env) printReport(out *os.File, in *explain.Input, detail explain.Detail, zone *time.Location) error {
 	o := explain.Options{Location: zone, Detail: detail, NoTruncate: !isTerminal(out, e.Getenv), Color: isTerminal(out, e.Getenv) && e.Getenv("NO_COLOR") == ""}
 	text := strings.TrimRight(explain.Report(in, o), "\n") + "\n"
 	if _, err := io.WriteString(out, text); err != nil && !gone(err) {

@@ -79,10 +79,10 @@ func (e *Env) inContainer() bool {
 
 // log returns the writer for log lines.
 func (e *Env) log() io.Writer {
-	if e.aside == nil {
+	if e.logOutput == nil {
 		return e.Stderr
 	}
-	return e.aside
+	return e.logOutput
 }
 
 // logger returns a command's logger: warnings only, or everything with debug.
@@ -139,7 +139,7 @@ func hostOff(c *config.Config) (off []probes.HostPart) {
 	return off
 }
 
-// quiet returns the rule by which ticks are idle.
-func quiet(c *config.Config) session.Deadband {
+// deadband returns the rule by which ticks are idle.
+func deadband(c *config.Config) session.Deadband {
 	return session.Deadband{Percent: float64(c.Trace.Deadband), Heartbeat: c.Trace.Heartbeat}
 }

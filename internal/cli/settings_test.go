@@ -27,8 +27,8 @@ func TestHostSettings(t *testing.T) {
 	} {
 		c := &config.Config{}
 		x.set(&c.Trace)
-		if o := probeOptions(c); !slices.Equal(o.NoHost, x.off) || o.Pages || quiet(c) != x.want {
-			t.Errorf("%s: off %v, pages %v, %+v", x.name, o.NoHost, o.Pages, quiet(c))
+		if o := probeOptions(c); !slices.Equal(o.NoHost, x.off) || o.Pages || deadband(c) != x.want {
+			t.Errorf("%s: off %v, pages %v, %+v", x.name, o.NoHost, o.Pages, deadband(c))
 		}
 		c.Trace.Pages = true
 		if !probeOptions(c).Pages {

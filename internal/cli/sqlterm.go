@@ -53,7 +53,7 @@ func (e *Env) keyboard(ctx context.Context, n sqlNames) (k *keyboard, err error)
 	k.undo = append(k.undo, func() error { k.line.SetBracketedPasteMode(false); return nil })
 	h := &history{}
 	if err := h.open(e.home(), e.invoker()); err != nil {
-		e.note("Note: cannot save the history: %s", inWords(err).What)
+		e.note("Note: cannot save the history: %s", problemOf(err).What)
 	}
 	k.line.History = h
 	k.undo = append(k.undo, h.close)

@@ -44,7 +44,7 @@ runs but loses records, does not record, or has not published its state for 5 se
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			now := time.Now()
-			s, err := lookAtTrace(e.Lock, now)
+			s, err := readStatus(e.Lock, now)
 			if err != nil {
 				return err
 			}
@@ -65,8 +65,8 @@ runs but loses records, does not record, or has not published its state for 5 se
 	return c
 }
 
-// lookAtTrace finds the running trace and judges its state.
-func lookAtTrace(place lock.Place, now time.Time) (*status, error) {
+// readStatus finds the running trace and judges its state.
+func readStatus(place lock.Place, now time.Time) (*status, error) {
 	h, err := place.Holder()
 	if err != nil {
 		return nil, err

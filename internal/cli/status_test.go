@@ -42,7 +42,7 @@ func TestStatusHealth(t *testing.T) {
 }
 
 func TestStatusOfNoTrace(t *testing.T) {
-	s, err := lookAtTrace(testPlace(t), time.Now())
+	s, err := readStatus(testPlace(t), time.Now())
 	if err != nil || s.Running || s.exit() != exitCode(exitFailed) {
 		t.Errorf("status = %+v, %v, want one that is not running", s, err)
 	}

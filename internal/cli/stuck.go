@@ -21,7 +21,7 @@ type stuck struct {
 	Calls   []stuckCall `json:"calls"` // longest first
 	More    int         `json:"more,omitempty"`
 	// RollCalls are the collectives with missing ranks.
-	RollCalls []stuckRoll `json:"roll_calls,omitempty"`
+	RollCalls []stuckCollective `json:"roll_calls,omitempty"`
 	// Problems are reasons why the list may be wrong.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -35,8 +35,8 @@ type stuckCall struct {
 	OnCPU   *cpuHolder `json:"cpu_holder,omitempty"`
 }
 
-// stuckRoll is a collective with missing ranks.
-type stuckRoll struct {
+// stuckCollective is a collective with missing ranks.
+type stuckCollective struct {
 	lock.RollCall
 	WaitNS  int64         `json:"wait_ns"` // wait of the first rank until Updated
 	Missing []stuckAbsent `json:"missing"`
@@ -80,7 +80,7 @@ stuck exits with code 0 if no call is stuck, 3 if a call is stuck, and 1 if no t
 		if err != nil || d < openFor {
 			return usage("ingero stuck --min 10s", "--min cannot be %q: it must be a duration of %s or more", least, explain.Duration(int64(openFor)))
 		}
-		s, err := e.lookAtCalls(time.Now(), d, pids)
+		s, err := e.findStuckCalls(time.Now(), d, pids)
 		if err != nil {
 			return err
 		}
@@ -99,9 +99,9 @@ stuck exits with code 0 if no call is stuck, 3 if a call is stuck, and 1 if no t
 	return c
 }
 
-// lookAtCalls reads the running trace's state and looks up what the state lacks.
-func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stuck, error) {
-	st, err := lookAtTrace(e.Lock, now)
+// findStuckCalls reads the running trace's state and looks up what the state lacks.
+func (e *Env) findStuckCalls(now time.Time, least time.Duration, pids []uint) (*stuck, error) {
+	st, err := readStatus(e.Lock, now)
 	switch {
 	case err != nil:
 		return nil, err
@@ -112,11 +112,11 @@ func (e *Env) lookAtCalls(now time.Time, least time.Duration, pids []uint) (*stu
 	}
 	s := stuckOf(st.Trace, now, least, pids)
 	for i := range s.Calls {
-		look(&s.Calls[i])
+		addDetails(&s.Calls[i])
 	}
 	for i := range s.RollCalls {
 		for j := range s.RollCalls[i].Missing {
-			look(&s.RollCalls[i].Missing[j].Call)
+			addDetails(&s.RollCalls[i].Missing[j].Call)
 		}
 	}
 	s.Calls = slices.DeleteFunc(s.Calls, func(c stuckCall) bool { return !threadLives(c.PID, c.TID) })
@@ -158,8 +158,8 @@ func stuckCallOf(o lock.OpenCall, now time.Time) stuckCall {
 	return c
 }
 
-func rollOf(r *lock.RollCall, now time.Time) stuckRoll {
-	x := stuckRoll{RollCall: *r, WaitNS: max(0, int64(now.Sub(r.Since)))}
+func rollOf(r *lock.RollCall, now time.Time) stuckCollective {
+	x := stuckCollective{RollCall: *r, WaitNS: max(0, int64(now.Sub(r.Since)))}
 	for _, m := range r.Missing {
 		x.Missing = append(x.Missing, stuckAbsent{Rank: m.Rank, Lives: m.Lives, Call: stuckCallOf(m.OpenCall, now), At: m.At, Instead: m.Instead})
 	}
@@ -167,13 +167,13 @@ func rollOf(r *lock.RollCall, now time.Time) stuckRoll {
 }
 
 // of reports whether a rank of the communicator is one of pids; nil: all.
-func (r *stuckRoll) of(pids []uint) bool {
+func (r *stuckCollective) of(pids []uint) bool {
 	return len(pids) == 0 || slices.ContainsFunc(r.Entered, func(x lock.Rank) bool { return slices.Contains(pids, uint(x.PID)) }) ||
 		slices.ContainsFunc(r.Missing, func(x stuckAbsent) bool { return slices.Contains(pids, uint(x.Call.PID)) })
 }
 
 // text formats a collective with missing ranks for a person.
-func (r *stuckRoll) text(b *strings.Builder) {
+func (r *stuckCollective) text(b *strings.Builder) {
 	for i, l := range explain.Wrap(oneLine(r.Text), 80-2) {
 		fmt.Fprintf(b, "%s%s\n", []string{"", "  "}[min(i, 1)], l)
 	}
@@ -187,9 +187,9 @@ func (r *stuckRoll) text(b *strings.Builder) {
 		case !m.Lives:
 			line += m.Instead
 		case m.Call.Op == "":
-			line += "between calls: " + m.Call.does()
+			line += "between calls: " + m.Call.threadText()
 		default:
-			line += m.Call.Op + " for " + explain.Duration(m.Call.OpenNS) + ": " + m.Call.does()
+			line += m.Call.Op + " for " + explain.Duration(m.Call.OpenNS) + ": " + m.Call.threadText()
 		}
 		if m.At != "" && m.Call.Op != "" {
 			line += ", at " + m.At
@@ -223,7 +223,7 @@ func (s *stuck) text() string {
 			line += ", in " + c.Inner
 		}
 		fmt.Fprintf(&b, "%s\n", oneLine(line))
-		for _, l := range explain.Wrap(oneLine(c.does()), 80-6) {
+		for _, l := range explain.Wrap(oneLine(c.threadText()), 80-6) {
 			fmt.Fprintf(&b, "      %s\n", l)
 		}
 	}
@@ -236,8 +236,8 @@ func (s *stuck) text() string {
 	return b.String()
 }
 
-// does describes what the call's thread does.
-func (c *stuckCall) does() string {
+// threadText describes what the call's thread threadText.
+func (c *stuckCall) threadText() string {
 	s := "it"
 	if c.TID != c.PID {
 		s = fmt.Sprintf("thread %d", c.TID)
@@ -265,14 +265,14 @@ func (c *stuckCall) does() string {
 		return s + " waits: " + c.Reason + lasts
 	}
 	s += " is in " + c.Syscall
-	if what := c.on(); what != "" {
+	if what := c.fileText(); what != "" {
 		s += "(" + what + ")"
 	}
 	return s + lasts + ", waiting for " + explain.Reason(c.Reason)
 }
 
-// on describes the file of a system call.
-func (c *stuckCall) on() string {
+// fileText describes the file of a system call.
+func (c *stuckCall) fileText() string {
 	switch {
 	case c.Path != "":
 		return c.Path

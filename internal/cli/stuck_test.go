@@ -127,7 +127,7 @@ func TestStuckWords(t *testing.T) {
 			c.State, c.Reason, c.Syscall, c.FD, c.File = "blocked", "pipe", "read", 5, "pipe"
 		}),
 	} {
-		if got := c.does(); got != want {
+		if got := c.threadText(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // summaryOptions are the flags of summary.
 type summaryOptions struct {
 	timeFlags
-	whom
+	processFlags
 	by    []string
 	price float64
 	json  bool
@@ -45,7 +45,7 @@ By default, summary covers all recordings. ` + strings.ToUpper(timesHelp[:1]) + 
 	flags := config.Bind(c)
 	f := c.Flags()
 	o.timeFlags.bind(f)
-	o.whom.bind(f)
+	o.processFlags.bind(f)
 	f.StringSliceVar(&o.by, "by", nil, "summarize only by: "+strings.Join(explain.LostBy, ", "))
 	f.Float64Var(&o.price, "price", 0, "price of one GPU hour, to show the cost of the losses")
 	f.BoolVar(&o.json, "json", false, "print JSON")
@@ -78,14 +78,14 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	in := &explain.LostInput{From: w.from, To: w.to, Source: r.Path(), Price: o.price, By: o.by}
-	if err := lost(ctx, r, &w, &o.whom, in); err != nil {
+	if err := lost(ctx, r, &w, &o.processFlags, in); err != nil {
 		return databaseProblem(r.Path(), err)
 	}
 	quiet := filter(c)
 	if quiet.Silences, err = r.Silences(ctx, e.now(true)); err != nil {
 		return databaseProblem(r.Path(), err)
 	}
-	hideLosses(&quiet, e.now(true), in)
+	hideLostTime(&quiet, e.now(true), in)
 	if o.json {
 		text, err := explain.LossesJSON(in)
 		return errors.Join(err, e.printf("%s", text))
@@ -95,7 +95,7 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 
 // lost reads the input of a summary, recording by recording, since PIDs are valid within one
 // recording only.
-func lost(ctx context.Context, r *query.Reader, w *window, who *whom, in *explain.LostInput) error {
+func lost(ctx context.Context, r *query.Reader, w *window, who *processFlags, in *explain.LostInput) error {
 	all, err := r.Sessions(ctx)
 	if err != nil {
 		return err

@@ -122,7 +122,7 @@ func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
 	if err != nil {
 		return err
 	}
-	e.aside.to(b)
+	e.logOutput.to(b)
 	err = v.each(ctx, func() error {
 		if b.paused() {
 			return nil
@@ -133,7 +133,7 @@ func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
 		}
 		return err
 	})
-	e.aside.to(nil)
+	e.logOutput.to(nil)
 	if e := b.end(e.Stdout); broken == nil { // broken is no longer written concurrently
 		broken = e
 	}
@@ -182,7 +182,7 @@ func (v *topView) text(ctx context.Context) (string, error) {
 
 // shot reads the input of the table. It reopens the database: a reader without write access
 // next to the database has a copy.
-func (v *topView) shot(ctx context.Context) (x *shot, err error) {
+func (v *topView) shot(ctx context.Context) (x *viewState, err error) {
 	r, err := query.Open(v.path)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (v *topView) shot(ctx context.Context) (x *shot, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shot{tick: *t, seen: seen, head: v.state(&s)}, nil
+	return &viewState{tick: *t, seen: seen, head: v.state(&s)}, nil
 }
 
 // state returns a line about the recording, "" if its trace is still running.
@@ -232,7 +232,7 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	if t.Chains, err = r.Chains(ctx, f); err != nil {
 		return nil, nil, err
 	}
-	if t.Chains, t.Hidden, err = tellable(ctx, v.filter, r, v.now(), t.Chains); err != nil {
+	if t.Chains, t.Hidden, err = splitChains(ctx, v.filter, r, v.now(), t.Chains); err != nil {
 		return nil, nil, err
 	}
 	if s.State == "running" {

@@ -72,7 +72,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	if c.Debug {
 		v.debug = e.Stderr
 	}
-	x, err := e.exports(ctx, c, o.Log, v.say)
+	x, err := e.exports(ctx, c, o.Log, v.printLine)
 	if err != nil {
 		return err
 	}
@@ -81,23 +81,23 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	rec, err := e.record(c, "trace", targetText(&o), v.say)
+	rec, err := e.record(c, "trace", targetText(&o), v.printLine)
 	if err != nil {
 		return errors.Join(err, t.close())
 	}
-	t.quiet, t.hider, t.exports = quiet(c), e.hidden(c), x.state
+	t.quiet, t.hidden, t.exports = deadband(c), e.chainFilter(c), x.state
 	t.rec, t.manager = rec, manager
-	defer e.reloadable(t, c, v.say)()
+	defer e.reloadable(t, c, v.printLine)()
 	v.waitsFor(&o, late)
 	if c.Trace.Duration > 0 {
 		ctx, stop = context.WithTimeout(ctx, c.Trace.Duration)
 		defer stop()
 	}
-	seen := &collector{told: true}
+	seen := &collector{lastTickOnly: true}
 	if err = errors.Join(t.run(ctx, rec, append(x.sinks, v, seen)...), v.failed()); err == nil {
-		v.say(summary(&seen.last))
+		v.printLine(summary(&seen.last))
 	}
-	return errors.Join(err, rec.end(v.say))
+	return errors.Join(err, rec.end(v.printLine))
 }
 
 // selector returns the selector of the processes to trace.

@@ -21,7 +21,7 @@ type tracing struct {
 	lock    *lock.Lock
 	source  *session.Live
 	quiet   session.Deadband
-	hider   *hider               // nil: nothing is hidden
+	hidden  *chainFilter         // nil: nothing is hidden
 	rec     *recording           // nil: not recorded
 	manager service.Manager      // service manager that started this process
 	exports func() []lock.Export // states of the exports; nil: no exports
@@ -73,8 +73,8 @@ func (t *tracing) run(ctx context.Context, rec *recording, sinks ...tick.Sink) e
 	}
 	stopping := context.AfterFunc(ctx, func() { _ = t.manager.Stopping() }) // the manager notices the end without it
 	c := session.Config{Source: t.source, Sinks: sinks, Quiet: t.quiet, Log: t.log, Forced: t.forced}
-	if t.hider != nil {
-		c.Hide = t.hider.hide
+	if t.hidden != nil {
+		c.Hide = t.hidden.hide
 	}
 	err := session.Run(ctx, c)
 	stopping()

@@ -36,7 +36,7 @@ type view struct {
 	debug   io.Writer // nil: stacks are not shown
 	color   bool
 	take    func(*view) (*board, error) // takes over the terminal; nil: do not
-	aside   *aside
+	log     *logOutput
 
 	notices chan session.Notice // not yet shown
 	found   atomic.Bool         // a process to trace was found
@@ -60,7 +60,7 @@ type view struct {
 
 // view returns a view that writes to out. It calls stop when writing fails.
 func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *view {
-	v := &view{json: json, verbose: verbose, stop: stop, aside: e.aside, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{},
+	v := &view{json: json, verbose: verbose, stop: stop, log: e.logOutput, out: bufio.NewWriterSize(out, 64<<10), side: out, comms: map[uint32]string{},
 		notices: make(chan session.Notice, 1024)}
 	switch {
 	case json:
@@ -77,11 +77,11 @@ func (e *Env) view(json, verbose bool, out *os.File, stop context.CancelFunc) *v
 	return v
 }
 
-// say shows a permanent line, after the pending notices.
-func (v *view) say(line string) {
+// printLine shows a permanent line, after the pending notices.
+func (v *view) printLine(line string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tell()
+	v.printNotices()
 	v.write(line)
 }
 
@@ -112,8 +112,8 @@ func (v *view) notify(n session.Notice) {
 	}
 }
 
-// tell shows the pending notices. The caller holds mu.
-func (v *view) tell() {
+// printNotices shows the pending notices. The caller holds mu.
+func (v *view) printNotices() {
 	for {
 		select {
 		case n := <-v.notices:
@@ -127,7 +127,7 @@ func (v *view) tell() {
 			case session.NoticeCounted:
 				v.write("ingero: " + n.Reason)
 			case session.NoticeFailed:
-				v.write(fmt.Sprintf("ingero: %s is not traced: %s", n.Library, inWords(n.Err).What))
+				v.write(fmt.Sprintf("ingero: %s is not traced: %s", n.Library, problemOf(n.Err).What))
 			}
 		default:
 			return
@@ -138,7 +138,7 @@ func (v *view) tell() {
 // waitsFor says what the trace waits for if it has not found all processes yet.
 func (v *view) waitsFor(o *session.LiveOptions, late []proc.Process) {
 	if !v.found.Load() || len(late) > 0 {
-		v.say(waitText(o, late))
+		v.printLine(waitText(o, late))
 	}
 }
 
@@ -146,7 +146,7 @@ func (v *view) waitsFor(o *session.LiveOptions, late []proc.Process) {
 func (v *view) Batch(b *tick.Batch) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tell()
+	v.printNotices()
 	for i := range b.Procs {
 		if p := &b.Procs[i]; p.Kind == tick.ProcForked {
 			v.comms[p.Peer] = p.Comm
@@ -158,7 +158,7 @@ func (v *view) Batch(b *tick.Batch) error {
 	v.functions.Add(b.Functions)
 	if v.json || v.debug != nil {
 		v.stacks.add(b.Stacks)
-		v.stacks.release(v.late)
+		v.stacks.release(v.printWithStack)
 	}
 	if !v.json && !v.verbose && v.debug == nil || v.err != nil {
 		return nil
@@ -173,53 +173,53 @@ func (v *view) Batch(b *tick.Batch) error {
 func (v *view) lines(b *tick.Batch) {
 	if v.json {
 		for i := range b.Procs {
-			v.put(explain.AppendProcJSON(v.line[:0], &b.Procs[i]))
+			v.writeLine(explain.AppendProcJSON(v.line[:0], &b.Procs[i]))
 		}
 	}
 	for i := range b.Functions {
 		if v.json {
-			v.put(explain.AppendFunctionJSON(v.line[:0], &b.Functions[i]))
+			v.writeLine(explain.AppendFunctionJSON(v.line[:0], &b.Functions[i]))
 		}
 	}
 	for i := range b.Waits {
 		w := &b.Waits[i]
 		switch {
 		case v.json:
-			v.put(explain.AppendWaitJSON(v.line[:0], w, v.comms[w.PID]))
+			v.writeLine(explain.AppendWaitJSON(v.line[:0], w, v.comms[w.PID]))
 		case v.verbose:
-			v.put(explain.AppendWaitLine(v.line[:0], w, v.comms[w.PID], time.Local))
+			v.writeLine(explain.AppendWaitLine(v.line[:0], w, v.comms[w.PID], time.Local))
 		}
 	}
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		if v.verbose && !v.json {
-			v.put(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], v.readable(v.functions.Name(c)), time.Local))
+			v.writeLine(explain.AppendCallLine(v.line[:0], c, v.comms[c.PID], v.readable(v.functions.Name(c)), time.Local))
 		}
 		if (v.json || v.debug != nil) && !v.stacks.wait(c) {
-			v.late(c)
+			v.printWithStack(c)
 		}
 	}
 }
 
-// put writes a line. The caller holds mu.
-func (v *view) put(line []byte) {
+// writeLine writes a line. The caller holds mu.
+func (v *view) writeLine(line []byte) {
 	v.line = append(line, '\n')
 	_, _ = v.out.Write(v.line)
 }
 
-// late shows a call whose stack is known or no longer expected. The caller holds mu.
-func (v *view) late(c *events.Call) {
+// printWithStack shows a call whose stack is known or no longer expected. The caller holds mu.
+func (v *view) printWithStack(c *events.Call) {
 	name := v.functions.Name(c)
 	if v.debug != nil {
-		v.stacks.tell(v.debug, c, name)
+		v.stacks.print(v.debug, c, name)
 	}
 	if !v.json {
 		return
 	}
 	if s := v.stacks.stack(c); s != nil {
-		v.put(explain.AppendCallWithStackJSON(v.line[:0], c, v.comms[c.PID], name, s))
+		v.writeLine(explain.AppendCallWithStackJSON(v.line[:0], c, v.comms[c.PID], name, s))
 	} else {
-		v.put(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID], name))
+		v.writeLine(explain.AppendCallJSON(v.line[:0], c, v.comms[c.PID], name))
 	}
 }
 
@@ -246,7 +246,7 @@ func (v *view) readable(name string) string {
 func (v *view) Tick(t *tick.Tick) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tell()
+	v.printNotices()
 	v.seen.Tick(t)
 	if line := v.losses.line(t); line != "" {
 		v.write(line)
@@ -255,7 +255,7 @@ func (v *view) Tick(t *tick.Tick) error {
 		v.comms[t.Processes[i].PID] = t.Processes[i].Comm
 	}
 	if v.stacks.tick(t.Final); v.err == nil {
-		v.stacks.release(v.late)
+		v.stacks.release(v.printWithStack)
 	}
 	if text := v.lost.grown(t); text != "" {
 		v.write("WARN " + text)
@@ -293,12 +293,12 @@ func (v *view) draw(t *tick.Tick) {
 		b, err := v.take(v)
 		if err == nil {
 			v.board = b
-			v.aside.to(b)
+			v.log.to(b)
 		}
 		v.take = nil // if that failed, draw at the cursor, without keys
 	}
 	if v.board != nil {
-		v.board.show(&shot{tick: *t, seen: &v.seen})
+		v.board.show(&viewState{tick: *t, seen: &v.seen})
 		return
 	}
 	width, height := v.pane.size()
@@ -325,7 +325,7 @@ func (v *view) end() {
 	if b == nil {
 		return
 	}
-	v.aside.to(nil)
+	v.log.to(nil)
 	err := b.end(v.side)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -353,7 +353,7 @@ func (v *view) failed() error {
 	v.end()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.tell()
+	v.printNotices()
 	if v.err == nil || gone(v.err) {
 		return nil
 	}

@@ -38,7 +38,7 @@ func TestNoticesDoNotWait(t *testing.T) {
 		v.notify(session.Notice{Kind: session.NoticeTracing, PID: pid, Comm: "train"})
 	}
 	v.mu.Unlock()
-	v.say("done")
+	v.printLine("done")
 	if got, want := said.String(), "Tracing train (0)\ndone\n"; got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
@@ -85,12 +85,12 @@ func TestTableOnATerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v.say("Tracing train (7)")
+	v.printLine("Tracing train (7)")
 	if err := v.Tick(&tick.Tick{Time: at}); err != nil || strings.Contains(g.Text(), "CUDA Runtime") {
 		t.Errorf("a table without a call (%v):\n%s", err, g.Text())
 	}
 	show(11)
-	v.say("something happened")
+	v.printLine("something happened")
 	show(22)
 	got := g.Text()
 	if !strings.HasPrefix(got, "Tracing train (7)\nsomething happened\ntrain (7)") || strings.Count(got, "CUDA Runtime") != 1 {

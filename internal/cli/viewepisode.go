@@ -22,7 +22,7 @@ func (v *view) episodes(t *tick.Tick) error {
 			if err != nil {
 				return err
 			}
-			v.put(line)
+			v.writeLine(line)
 		case e.Kind != tick.EpisodeUpdate || v.pane == nil || e.Why == tick.ReasonSeverity:
 			v.write(explain.EpisodeLine(e, t, time.Local))
 		}

@@ -30,7 +30,7 @@ type stackView struct {
 
 type shownStack struct {
 	events.Stack
-	told bool // already shown to a person
+	printed bool // already shown to a person
 }
 
 type heldCall struct {
@@ -96,13 +96,13 @@ func (v *stackView) stack(c *events.Call) *events.Stack {
 	return nil
 }
 
-// tell prints the stack of a call. It prints each stack once.
-func (v *stackView) tell(w io.Writer, c *events.Call, kernel string) {
+// print prints the stack of a call. It prints each stack once.
+func (v *stackView) print(w io.Writer, c *events.Call, kernel string) {
 	s := v.known[c.Stack]
-	if s == nil || s.told {
+	if s == nil || s.printed {
 		return
 	}
-	s.told = true
+	s.printed = true
 	lines := explain.StackLines(&s.Stack, kernel)
 	_, _ = fmt.Fprintf(w, "[DEBUG] stack trace for %s (PID %d, TID %d, %d frames):\n", c.Op, c.PID, c.TID, len(lines))
 	for i, line := range lines {
@@ -118,8 +118,8 @@ const warnEvery = 5 * time.Second
 
 // stackLosses warns while more stacks are dropped.
 type stackLosses struct {
-	counts map[string]uint64
-	told   time.Time
+	counts  map[string]uint64
+	printed time.Time
 }
 
 // grown returns a warning if more stacks were dropped since the last warning, else "".
@@ -130,10 +130,10 @@ func (l *stackLosses) grown(t *tick.Tick) string {
 			text = append(text, fmt.Sprintf("%d %s", n, d.Reason))
 		}
 	}
-	if len(text) == 0 || !l.told.IsZero() && t.Time.Sub(l.told) < warnEvery && !t.Final {
+	if len(text) == 0 || !l.printed.IsZero() && t.Time.Sub(l.printed) < warnEvery && !t.Final {
 		return ""
 	}
-	l.told, l.counts = t.Time, map[string]uint64{}
+	l.printed, l.counts = t.Time, map[string]uint64{}
 	for _, d := range t.Drops {
 		l.counts[d.Reason] = d.Count
 	}

@@ -94,7 +94,7 @@ func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 		info, _ := machine.Read(ctx) // err has the actual problem
 		return xidProblem(err, info, machine.Loaded())
 	}
-	w := &xidWatch{e: e, o: o, f: f, zone: e.zone(false), told: map[xidTold]bool{}, lost: map[string]uint64{}}
+	w := &xidWatch{e: e, o: o, f: f, zone: e.zone(false), explained: map[xidKey]bool{}, lost: map[string]uint64{}}
 	if o.since > 0 {
 		w.from = e.now(false).Add(-o.since).UnixNano()
 	}
@@ -117,24 +117,24 @@ func (e *Env) xid(ctx context.Context, o *xidOptions) error {
 
 // xidWatch prints faults as they arrive.
 type xidWatch struct {
-	e      *Env
-	o      *xidOptions
-	f      *session.Faults
-	zone   *time.Location
-	from   int64
-	bursts xid.Bursts
-	told   map[xidTold]bool // explained faults of the current bursts
-	lost   map[string]uint64
-	shown  int
+	e         *Env
+	o         *xidOptions
+	f         *session.Faults
+	zone      *time.Location
+	from      int64
+	bursts    xid.Bursts
+	explained map[xidKey]bool // explained faults of the current bursts
+	lost      map[string]uint64
+	shown     int
 }
 
-type xidTold struct {
+type xidKey struct {
 	burst uint64
 	code  uint32
 }
 
-// maxTold limits the set of explained faults; when it is full, all faults are explained again.
-const maxTold = 4096
+// maxExplained limits the set of explained faults; when it is full, all faults are explained again.
+const maxExplained = 4096
 
 // banner says that xid waits, and on which sources.
 func (w *xidWatch) banner() {
@@ -189,12 +189,12 @@ func (w *xidWatch) print(x *tick.Xid) error {
 		}
 		return w.e.printf("%s\n", line)
 	}
-	k := xidTold{x.Burst, x.Code}
-	detail := !w.told[k]
-	if len(w.told) >= maxTold {
-		clear(w.told)
+	k := xidKey{x.Burst, x.Code}
+	detail := !w.explained[k]
+	if len(w.explained) >= maxExplained {
+		clear(w.explained)
 	}
-	w.told[k] = true
+	w.explained[k] = true
 	return w.e.printf("%s", explain.XidText(x, detail, w.zone))
 }
 

@@ -8,15 +8,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// owned is the set of processes that a recording may name. What other processes did stays in
+// ownProcesses is the set of processes that a recording may name. What other processes did stays in
 // the recording, without their identity: a recording made for others must not reveal what
 // else ran on the machine.
-type owned struct {
+type ownProcesses struct {
 	mu   sync.Mutex
 	pids map[uint32]bool
 }
 
-func (o *owned) add(pids ...uint32) {
+func (o *ownProcesses) add(pids ...uint32) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pids == nil {
@@ -27,14 +27,14 @@ func (o *owned) add(pids ...uint32) {
 	}
 }
 
-func (o *owned) has(pid uint32) bool {
+func (o *ownProcesses) has(pid uint32) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.pids[pid]
 }
 
 // batch returns a copy of b without other processes. It does not modify b, which is shared.
-func (o *owned) batch(b *tick.Batch) *tick.Batch {
+func (o *ownProcesses) batch(b *tick.Batch) *tick.Batch {
 	out := &tick.Batch{Calls: b.Calls}
 	for _, p := range b.Procs {
 		if o.has(p.PID) {
@@ -52,7 +52,7 @@ func (o *owned) batch(b *tick.Batch) *tick.Batch {
 }
 
 // wait removes the identity of another process from a wait.
-func (o *owned) wait(w *events.Wait) {
+func (o *ownProcesses) wait(w *events.Wait) {
 	if o.has(w.Who.PID) {
 		w.Who.Cgroup = 0
 		if !o.has(w.Who.Parent) {
@@ -66,13 +66,13 @@ func (o *owned) wait(w *events.Wait) {
 	w.Who = events.Thread{}
 }
 
-func (o *owned) threads(all []tick.Thread) []tick.Thread {
+func (o *ownProcesses) threads(all []tick.Thread) []tick.Thread {
 	return slices.DeleteFunc(slices.Clone(all), func(t tick.Thread) bool { return !o.has(t.PID) })
 }
 
 // tick returns a copy of t without other processes. It omits chains, which name them; a replay
 // finds the chains again.
-func (o *owned) tick(t *tick.Tick) *tick.Tick {
+func (o *ownProcesses) tick(t *tick.Tick) *tick.Tick {
 	out := *t
 	out.Threads, out.Breakdowns, out.Chains, out.Hidden, out.Episodes = o.threads(t.Threads), nil, nil, nil, nil
 	out.Pods, out.Xids, out.GPUs = nil, nil, nil
@@ -82,7 +82,7 @@ func (o *owned) tick(t *tick.Tick) *tick.Tick {
 }
 
 // hostSums keeps the events of owned processes and those without a process.
-func (o *owned) hostSums(all []tick.HostSum) (out []tick.HostSum) {
+func (o *ownProcesses) hostSums(all []tick.HostSum) (out []tick.HostSum) {
 	for _, h := range all {
 		if !o.has(h.PID) && (h.PID != 0 || h.Object != "") {
 			continue
@@ -101,7 +101,7 @@ func (o *owned) hostSums(all []tick.HostSum) (out []tick.HostSum) {
 	return out
 }
 
-func (o *owned) processes(all []tick.Process) []tick.Process {
+func (o *ownProcesses) processes(all []tick.Process) []tick.Process {
 	var out []tick.Process
 	for _, p := range all {
 		if o.has(p.PID) {

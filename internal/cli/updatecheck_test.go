@@ -112,8 +112,8 @@ func TestNewsDelayNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := e.askNews(t.Context(), c)
+	n := e.checkForUpdate(t.Context(), c)
 	<-came
-	n.tell(e) // the server never answers
+	n.print(e) // the server never answers
 	<-n.done
 }

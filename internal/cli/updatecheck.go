@@ -19,16 +19,16 @@ import (
 // programs read their output.
 var tellers = map[string]bool{"trace": true, "demo": true, "explain": true, "check": true}
 
-// news is a check for a newer release that runs beside a command. The command never waits for it.
-type news struct {
+// updateCheck is a check for a newer release that runs beside a command. The command never waits for it.
+type updateCheck struct {
 	newer chan string   // the saved answer; at most one value
 	done  chan struct{} // closed when the check has ended
 	stop  context.CancelFunc
 }
 
-// askNews starts the check. It returns nil if the command does not announce releases, if the
+// checkForUpdate starts the check. It returns nil if the command does not announce releases, if the
 // check is disabled, or if this is not a release build.
-func (e *Env) askNews(ctx context.Context, c *cobra.Command) *news {
+func (e *Env) checkForUpdate(ctx context.Context, c *cobra.Command) *updateCheck {
 	if !tellers[c.Name()] || c.Parent() != c.Root() || !update.Released(e.Build.Version) || e.Getenv("INGERO_NO_UPDATE_NOTIFIER") != "" {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (e *Env) askNews(ctx context.Context, c *cobra.Command) *news {
 	}
 	checker := e.checker(in.Home)
 	ctx, stop := context.WithCancel(ctx)
-	n := &news{newer: make(chan string, 1), done: make(chan struct{}), stop: stop}
+	n := &updateCheck{newer: make(chan string, 1), done: make(chan struct{}), stop: stop}
 	go func() {
 		defer close(n.done)
 		newer, ask := checker.Newer()
@@ -71,9 +71,9 @@ func (e *Env) checker(home string) *update.Checker {
 		}}
 }
 
-// tell ends the check and prints a newer release to a terminal. It does not wait for a slow
+// print ends the check and prints a newer release to a terminal. It does not wait for a slow
 // check.
-func (n *news) tell(e *Env) {
+func (n *updateCheck) print(e *Env) {
 	if n == nil {
 		return
 	}
