@@ -20,10 +20,10 @@ type board struct {
 	options explain.Options
 	quit    func()      // called when a key asks to quit
 	failed  func(error) // called when the terminal is gone
-	lock    sync.Locker // held while a frame reads the shot; taken before mu
+	lock    sync.Locker // held while a frame reads the state; taken before mu
 
 	mu      sync.Mutex
-	now     *viewState // nil until the first shot
+	now     *viewState // nil until the first state
 	display display
 	lines   []string // permanent lines, the last keptLines of them
 	gone    int      // number of older lines dropped
@@ -58,7 +58,7 @@ func openBoard(in, out *os.File, o explain.Options, lock sync.Locker, quit func(
 	return b, nil
 }
 
-// show replaces the shown shot with s and keeps s. It does not block.
+// show replaces the shown state with s and keeps s. It does not block.
 func (b *board) show(s *viewState) {
 	b.mu.Lock()
 	b.now = s

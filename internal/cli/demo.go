@@ -272,7 +272,7 @@ func (d *demo) trace(ctx context.Context) error {
 	return d.keep(rec)
 }
 
-// describe describes the scenario.
+// describe returns the description of the scenario.
 func (d *demo) describe() string {
 	if d.gpu {
 		return strings.NewReplacer("a simulated GPU", "a GPU", "its simulated GPU", "its GPU").Replace(d.what)

@@ -19,7 +19,7 @@ type display struct {
 	cursor int        // selected row of the process list
 	typing bool       // a filter is being typed
 	before string     // previous filter, restored by Esc
-	paused *viewState // frozen shot; nil: not paused
+	paused *viewState // frozen state; nil: not paused
 	ends   bool
 }
 
@@ -90,7 +90,7 @@ func keysHelp() string {
 // keyWide is the width of the column of key names.
 const keyWide = 13
 
-// press handles a key and reports whether it quits the display. s is the shown shot, nil if
+// press handles a key and reports whether it quits the display. s is the shown state, nil if
 // there is none yet.
 func (d *display) press(k screen.Key, s *viewState) (ends bool) {
 	if s == nil {

@@ -24,7 +24,7 @@ type cpuHolder struct {
 }
 
 // addDetails adds the details of a call that the trace does not collect, because it would have to
-// addDetails them up every second.
+// look them up every second.
 func addDetails(c *stuckCall) {
 	switch c.State {
 	case "blocked":

@@ -236,7 +236,7 @@ func (s *stuck) text() string {
 	return b.String()
 }
 
-// threadText describes what the call's thread threadText.
+// threadText describes what the call's thread does.
 func (c *stuckCall) threadText() string {
 	s := "it"
 	if c.TID != c.PID {

@@ -127,7 +127,7 @@ func (v *topView) watch(ctx context.Context, e *Env, stop func()) error {
 		if b.paused() {
 			return nil
 		}
-		s, err := v.shot(ctx)
+		s, err := v.readState(ctx)
 		if err == nil {
 			b.show(s)
 		}
@@ -173,16 +173,16 @@ func (v *topView) each(ctx context.Context, show func() error) error {
 
 // text renders the table of the current state of the recording.
 func (v *topView) text(ctx context.Context) (string, error) {
-	s, err := v.shot(ctx)
+	s, err := v.readState(ctx)
 	if err != nil {
 		return "", err
 	}
 	return s.head + explain.Live(&s.tick, s.seen, v.show), nil
 }
 
-// shot reads the input of the table. It reopens the database: a reader without write access
+// readState reads the input of the table. It reopens the database: a reader without write access
 // next to the database has a copy.
-func (v *topView) shot(ctx context.Context) (x *viewState, err error) {
+func (v *topView) readState(ctx context.Context) (x *viewState, err error) {
 	r, err := query.Open(v.path)
 	if err != nil {
 		return nil, err

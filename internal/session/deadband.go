@@ -15,8 +15,8 @@ type Deadband struct {
 	Heartbeat time.Duration // longest time without a non-idle tick; 0: unlimited
 }
 
-// quiet applies a deadband to the ticks of a session.
-type quiet struct {
+// idleFilter applies a deadband to the ticks of a session.
+type idleFilter struct {
 	Deadband
 	last     tick.Host // host figures of the last non-idle tick
 	reported time.Time
@@ -27,7 +27,7 @@ type quiet struct {
 
 // look reports whether a tick is idle, and returns the host sums to report. The sums of an idle
 // tick are held until the next non-idle tick, so none is lost.
-func (q *quiet) look(t *tick.Tick) (idle bool, sums []tick.HostSum) {
+func (q *idleFilter) look(t *tick.Tick) (idle bool, sums []tick.HostSum) {
 	if q.Percent <= 0 {
 		return false, t.HostSums
 	}
@@ -45,7 +45,7 @@ func (q *quiet) look(t *tick.Tick) (idle bool, sums []tick.HostSum) {
 }
 
 // happened reports whether a traced process was active, or any process was OOM-killed.
-func (q *quiet) happened(t *tick.Tick) bool {
+func (q *idleFilter) happened(t *tick.Tick) bool {
 	if t.Records != q.records || q.chains > 0 {
 		return true
 	}
@@ -67,7 +67,7 @@ func (q *quiet) happened(t *tick.Tick) bool {
 }
 
 // moved reports whether a figure of the machine moved by at least the deadband.
-func (q *quiet) moved(h *tick.Host) bool {
+func (q *idleFilter) moved(h *tick.Host) bool {
 	part := func(now, then, all float64) bool { return all > 0 && math.Abs(now-then)/all*100 >= q.Percent }
 	return h.CPUs != q.last.CPUs || h.MemTotal != q.last.MemTotal || h.SwapTotal != q.last.SwapTotal ||
 		part(h.CPU, q.last.CPU, 1) || part(h.Load[0], q.last.Load[0], float64(h.CPUs)) ||

@@ -44,7 +44,7 @@ func TestDeadband(t *testing.T) {
 		{"the heartbeat", Deadband{Percent: 5, Heartbeat: time.Second}, func(*tick.Tick) {}, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			q := quiet{Deadband: x.o}
+			q := idleFilter{Deadband: x.o}
 			first := &tick.Tick{Time: began, Host: host, Records: 3, Processes: []tick.Process{{PID: 7}}}
 			if idle, _ := q.look(first); idle {
 				t.Error("the first tick is idle")
@@ -61,7 +61,7 @@ func TestDeadband(t *testing.T) {
 
 // Slow drift is reported in the end. Sums of idle ticks are reported with the next non-idle tick.
 func TestDeadbandLosesNothing(t *testing.T) {
-	q := quiet{Deadband: Deadband{Percent: 6.25}}
+	q := idleFilter{Deadband: Deadband{Percent: 6.25}}
 	var idle, told int
 	var sums uint64
 	for i := range 100 {

@@ -122,10 +122,10 @@ type mapping struct {
 func (e *enroller) enrol(p *proc.Process, at mapping) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.targets.over(p) || !e.targets.lives(p.PID) && !e.admit(p) {
+	if e.targets.hasEnded(p) || !e.targets.lives(p.PID) && !e.admit(p) {
 		return
 	}
-	e.targets.join(p)
+	e.targets.await(p)
 	for _, lib := range p.Libraries {
 		since := time.Time{}
 		if at.of == (libraryKey{lib.Key, lib.Lib}) {

@@ -36,7 +36,7 @@ func TestOver(t *testing.T) {
 			if tt.known != nil {
 				x.procs[7] = tt.known
 			}
-			if got := x.over(&tt.p); got != tt.want {
+			if got := x.hasEnded(&tt.p); got != tt.want {
 				t.Errorf("over = %t, want %t", got, tt.want)
 			}
 		})

@@ -58,7 +58,7 @@ func (e *enroller) own() map[uint32]bool {
 func (e *enroller) follow(p *proc.Process) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.targets.over(p) || e.targets.lives(p.PID) || !e.admit(p) {
+	if e.targets.hasEnded(p) || e.targets.lives(p.PID) || !e.admit(p) {
 		return false
 	}
 	e.targets.standAside(p.PID)

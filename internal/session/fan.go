@@ -13,8 +13,8 @@ import (
 // kernel thins records by its own rules, and counts them.
 const queue = 8
 
-// fan passes batches and ticks to the sinks, each on its own goroutine.
-type fan struct {
+// fanOut passes batches and ticks to the sinks, each on its own goroutine.
+type fanOut struct {
 	workers []*worker
 	pool    sync.Pool
 }
@@ -38,8 +38,8 @@ type worker struct {
 	err  error
 }
 
-func newFan(sinks []tick.Sink, log *slog.Logger) *fan {
-	f := &fan{pool: sync.Pool{New: func() any { return new(shared) }}}
+func newFan(sinks []tick.Sink, log *slog.Logger) *fanOut {
+	f := &fanOut{pool: sync.Pool{New: func() any { return new(shared) }}}
 	for _, s := range sinks {
 		w := &worker{sink: s, in: make(chan message, queue), done: make(chan struct{})}
 		f.workers = append(f.workers, w)
@@ -48,7 +48,7 @@ func newFan(sinks []tick.Sink, log *slog.Logger) *fan {
 	return f
 }
 
-func (f *fan) run(w *worker, log *slog.Logger) {
+func (f *fanOut) run(w *worker, log *slog.Logger) {
 	defer close(w.done)
 	for m := range w.in {
 		var err error
@@ -71,21 +71,21 @@ func (f *fan) run(w *worker, log *slog.Logger) {
 }
 
 // batch returns an empty batch to fill.
-func (f *fan) batch() *shared {
+func (f *fanOut) batch() *shared {
 	b := f.pool.Get().(*shared)
 	b.Calls, b.Waits, b.Ended, b.Procs = b.Calls[:0], b.Waits[:0], b.Ended[:0], b.Procs[:0]
 	b.Ranges, b.Texts, b.Functions, b.RawStacks, b.Stacks = b.Ranges[:0], b.Texts[:0], b.Functions[:0], b.RawStacks[:0], b.Stacks[:0]
 	return b
 }
 
-func (f *fan) release(b *shared) {
+func (f *fanOut) release(b *shared) {
 	if b.users.Add(-1) == 0 {
 		f.pool.Put(b)
 	}
 }
 
 // send passes a batch to the sinks and takes ownership of it.
-func (f *fan) send(b *shared) {
+func (f *fanOut) send(b *shared) {
 	b.users.Store(1)
 	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Functions)+len(b.Stacks) > 0 {
 		b.users.Add(int32(len(f.workers)))
@@ -96,14 +96,14 @@ func (f *fan) send(b *shared) {
 	f.release(b)
 }
 
-func (f *fan) tick(t *tick.Tick) {
+func (f *fanOut) tick(t *tick.Tick) {
 	for _, w := range f.workers {
 		w.in <- message{tick: t}
 	}
 }
 
 // close waits until the sinks have taken everything sent, closes them and returns their errors.
-func (f *fan) close() error {
+func (f *fanOut) close() error {
 	var errs []error
 	for _, w := range f.workers {
 		close(w.in)

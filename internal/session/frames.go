@@ -68,8 +68,8 @@ func (f *framer) seen(pid uint32) {
 	}
 }
 
-// know records the interpreter of a process. It is safe for concurrent use.
-func (f *framer) know(pid uint32, process *python.Process) {
+// setInterpreter records the interpreter of a process. It is safe for concurrent use.
+func (f *framer) setInterpreter(pid uint32, process *python.Process) {
 	f.publish(finding{pid: pid, process: process})
 }
 
@@ -79,8 +79,8 @@ func (f *framer) publish(x finding) {
 	f.mu.Unlock()
 }
 
-// hear processes the new findings.
-func (f *framer) hear() {
+// takeFindings processes the new findings.
+func (f *framer) takeFindings() {
 	f.mu.Lock()
 	news := f.news
 	f.news = nil
@@ -105,7 +105,7 @@ func (f *framer) hear() {
 
 // Life implements [Framer]. Facts about the process's earlier program are kept for a while.
 func (f *framer) Life(e tick.ProcEvent) {
-	f.hear()
+	f.takeFindings()
 	switch e.Kind {
 	case 0:
 		_ = f.Close()
@@ -136,7 +136,7 @@ func (f *framer) Life(e tick.ProcEvent) {
 
 // Trim implements [Framer].
 func (f *framer) Trim(now time.Time) {
-	f.hear()
+	f.takeFindings()
 	for pid, l := range f.lives {
 		if l.over != 0 && now.UnixNano()-l.over > lateStacks.Nanoseconds() {
 			f.forget(pid)
@@ -181,7 +181,7 @@ func (f *framer) renew(pid uint32) life {
 
 // Frames implements [Framer].
 func (f *framer) Frames(s *tick.RawStack) []events.Frame {
-	f.hear()
+	f.takeFindings()
 	f.upTo(s.PID, s.Time)
 	for _, record := range s.PyCodes {
 		if code, err := python.ParseCodeRecord(record); err == nil {

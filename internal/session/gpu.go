@@ -15,7 +15,7 @@ import (
 // the polling goroutine.
 type gpus struct {
 	fs     proc.FS
-	raw    deck
+	raw    tapeIO
 	report *reporter
 	majors devices
 	faults *Faults // nil: faults cannot be read

@@ -14,7 +14,7 @@ import (
 // a waker that released the lock; a thread whose wait of some ms timed out has none.
 type lockHolders struct {
 	mem *memories
-	raw deck // the raw tape; nil: none
+	raw tapeIO // the raw tape; nil: none
 
 	mu    sync.Mutex
 	procs map[uint32]*holders
@@ -40,8 +40,8 @@ type holders struct {
 
 const maxHolders = 1 << 12 // bound on the named threads of a process
 
-// know records the interpreter of a process. It is safe for concurrent use.
-func (h *lockHolders) know(pid uint32, process *python.Process) {
+// setInterpreter records the interpreter of a process. It is safe for concurrent use.
+func (h *lockHolders) setInterpreter(pid uint32, process *python.Process) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.drop(pid)
@@ -57,7 +57,7 @@ func (h *lockHolders) fork(parent, child uint32) {
 	of := h.procs[parent]
 	h.mu.Unlock()
 	if of != nil {
-		h.know(child, of.process)
+		h.setInterpreter(child, of.process)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // goroutine that makes the ticks.
 type hostWatch struct {
 	kernel kernel
-	raw    deck
+	raw    tapeIO
 	traced func() map[uint32]tracedProcess // current
 	cgroup func(pid uint32) string         // cgroup of a process that was killed for lack of memory
 	files  host.Poller
@@ -51,7 +51,7 @@ const (
 	maxHostOthers = 64
 )
 
-func newHostWatch(kernel kernel, raw deck, traced func() map[uint32]tracedProcess, cgroup func(pid uint32) string) *hostWatch {
+func newHostWatch(kernel kernel, raw tapeIO, traced func() map[uint32]tracedProcess, cgroup func(pid uint32) string) *hostWatch {
 	return &hostWatch{kernel: kernel, raw: raw, traced: traced, cgroup: cgroup,
 		seen: map[probes.HostKey]*hostSeen{}, pages: map[pagesKey]uint64{}}
 }
@@ -86,7 +86,7 @@ func (w *hostWatch) tick(t *tick.Tick, last bool) error {
 	if err := w.read(update); err != nil {
 		return err
 	}
-	sums.Add(most(other, maxHostOthers))
+	sums.Add(largestSums(other, maxHostOthers))
 	if err := w.readPages(&sums); err != nil {
 		return err
 	}
@@ -158,9 +158,9 @@ func (w *hostWatch) read(update func(*hostSeen, *probes.HostSum)) error {
 	return nil
 }
 
-// most returns the n sums with the most time; it clears the process in the others, so that they add
+// largestSums returns the n sums with the most time; it clears the process in the others, so that they add
 // up by kind and object.
-func most(sums []tick.HostSum, n int) []tick.HostSum {
+func largestSums(sums []tick.HostSum, n int) []tick.HostSum {
 	if len(sums) <= n {
 		return sums
 	}

@@ -14,9 +14,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// inside searches traced processes for libraries linked into their programs. It has its own
+// linkedLibraries searches traced processes for libraries linked into their programs. It has its own
 // goroutine, since it may read large files many times. Its methods are safe for concurrent use.
-type inside struct {
+type linkedLibraries struct {
 	fs     proc.FS
 	names  proc.Names
 	finder *proc.Finder
@@ -29,12 +29,12 @@ type inside struct {
 	waiting map[uint32]time.Time // processes to search, and since when they could use a library
 }
 
-func newInside(names proc.Names, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *inside {
-	return &inside{names: names, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]time.Time{}}
+func newInside(names proc.Names, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *linkedLibraries {
+	return &linkedLibraries{names: names, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]time.Time{}}
 }
 
 // start searches processes until ctx ends.
-func (x *inside) start(ctx context.Context) {
+func (x *linkedLibraries) start(ctx context.Context) {
 	x.work.Go(func() {
 		for {
 			select {
@@ -48,12 +48,12 @@ func (x *inside) start(ctx context.Context) {
 }
 
 // wait waits until start's ctx has ended and no search is running.
-func (x *inside) wait() { x.work.Wait() }
+func (x *linkedLibraries) wait() { x.work.Wait() }
 
 // mark queues a process that may have libraries linked in: it maps a driver, but not both the
 // runtime and NCCL. since is when it mapped the driver, if known. The queue holds each process
 // once.
-func (x *inside) mark(p *proc.Process, since time.Time) {
+func (x *linkedLibraries) mark(p *proc.Process, since time.Time) {
 	has := map[events.Library]bool{}
 	for i := range p.Libraries {
 		has[p.Libraries[i].Lib] = true
@@ -71,7 +71,7 @@ func (x *inside) mark(p *proc.Process, since time.Time) {
 }
 
 // look searches the waiting processes.
-func (x *inside) look() {
+func (x *linkedLibraries) look() {
 	x.mu.Lock()
 	waiting := x.waiting
 	x.waiting = map[uint32]time.Time{}
@@ -83,7 +83,7 @@ func (x *inside) look() {
 	}
 }
 
-func (x *inside) into(pid uint32, since time.Time) error {
+func (x *linkedLibraries) into(pid uint32, since time.Time) error {
 	p, err := x.fs.Process(pid)
 	if err != nil {
 		return err

@@ -112,8 +112,8 @@ func (x *interpreters) forked(parent, child uint32) bool {
 	return true
 }
 
-// over records that a process has ended, or runs another program.
-func (x *interpreters) over(pid uint32, ended bool) {
+// ended records that a process has ended, or runs another program.
+func (x *interpreters) ended(pid uint32, ended bool) {
 	if x == nil {
 		return
 	}
@@ -125,7 +125,7 @@ func (x *interpreters) over(pid uint32, ended bool) {
 	if s == nil || !s.loaded {
 		return
 	}
-	x.untell(pid)           // the kernel has already forgotten it, unless this raced with tell
+	x.remove(pid)           // the kernel has already forgotten it, unless this raced with the search
 	if !ended && !s.child { // tell may have passed the new program's interpreter
 		x.look(pid)
 	}
@@ -163,15 +163,15 @@ func (x *interpreters) pass(now time.Time) time.Duration {
 	}
 	x.mu.Unlock()
 	for _, pid := range due {
-		if again := x.one(pid); again > 0 {
+		if again := x.search(pid); again > 0 {
 			next = min(next, again)
 		}
 	}
 	return next
 }
 
-// one searches a process, and returns the time until the next try, 0 for none.
-func (x *interpreters) one(pid uint32) time.Duration {
+// search searches a process, and returns the time until the next try, 0 for none.
+func (x *interpreters) search(pid uint32) time.Duration {
 	x.mu.Lock()
 	s := x.procs[pid]
 	x.mu.Unlock()
@@ -193,7 +193,7 @@ func (x *interpreters) one(pid uint32) time.Duration {
 	defer x.mu.Unlock()
 	if x.procs[pid] != s { // the process has ended meanwhile
 		if err == nil {
-			x.untell(pid)
+			x.remove(pid)
 			x.forget(pid)
 		}
 		return 0
@@ -230,8 +230,8 @@ func (x *interpreters) load(pid uint32, f *python.Facts) (err error) {
 	return err
 }
 
-// untell removes an interpreter from the kernel.
-func (x *interpreters) untell(pid uint32) {
+// remove removes an interpreter from the kernel.
+func (x *interpreters) remove(pid uint32) {
 	if x.kernel == nil {
 		return
 	}

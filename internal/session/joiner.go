@@ -33,8 +33,8 @@ const (
 	settles = 500 * time.Millisecond
 )
 
-// joiner joins faults to the processes that they hit and to the last calls of those.
-type joiner struct {
+// faultJoiner joins faults to the processes that they hit and to the last calls of those.
+type faultJoiner struct {
 	fs     proc.FS
 	ring   []madeCall // the latest calls of all processes
 	at     int        // next position to write in ring
@@ -44,7 +44,7 @@ type joiner struct {
 	// waiting holds faults that are in no tick yet. watched holds the first fault of each process
 	// and device: the calls before it are kept.
 	waiting  []waiting
-	watched  map[hit]*before
+	watched  map[faultedProcess]*callsBefore
 	bursts   xid.Bursts
 	reported int
 	over     uint64
@@ -66,26 +66,28 @@ type recent struct {
 
 type waiting struct {
 	tick.Xid
-	before *before // nil: reported without calls
+	before *callsBefore // nil: reported without calls
 }
 
-// hit is a process that was hit, as the driver's messages identify it.
-type hit struct {
+// faultedProcess is a process that a fault hit, as the driver's messages identify it.
+type faultedProcess struct {
 	bus string
 	pid uint32
 }
 
-// before has the calls that began before a fault, by process.
-type before struct {
+// callsBefore has the calls that began before a fault, by process.
+type callsBefore struct {
 	until int64
 	calls map[uint32][]madeCall
 }
 
-func newJoiner() *joiner { return &joiner{recent: map[uint32]*recent{}, watched: map[hit]*before{}} }
+func newJoiner() *faultJoiner {
+	return &faultJoiner{recent: map[uint32]*recent{}, watched: map[faultedProcess]*callsBefore{}}
+}
 
 // batch adds the results of a poll. Faults come first: most happened after the calls that earlier
 // polls read.
-func (j *joiner) batch(faults []tick.Xid, calls []events.Call, lives []tick.ProcEvent) {
+func (j *faultJoiner) batch(faults []tick.Xid, calls []events.Call, lives []tick.ProcEvent) {
 	for i := range faults {
 		j.begin(&faults[i])
 	}
@@ -102,7 +104,7 @@ func (j *joiner) batch(faults []tick.Xid, calls []events.Call, lives []tick.Proc
 	}
 }
 
-func (j *joiner) keep(from *events.Call) {
+func (j *faultJoiner) keep(from *events.Call) {
 	c := madeCall{pid: from.PID, tid: from.TID, op: from.Op, start: from.Start}
 	if from.Flags&events.CallUnmeasured == 0 {
 		c.duration, c.result = from.Duration, from.Result
@@ -132,17 +134,17 @@ func (j *joiner) keep(from *events.Call) {
 }
 
 // begin queues a fault, with the calls before it.
-func (j *joiner) begin(x *tick.Xid) {
+func (j *faultJoiner) begin(x *tick.Xid) {
 	if j.reported+len(j.waiting) >= maxReported {
 		j.over++
 		return
 	}
-	h := hit{x.Bus, x.SaidPID}
+	h := faultedProcess{x.Bus, x.SaidPID}
 	if x.SaidPID == 0 || j.watched[h] != nil || len(j.watched) >= maxWatched {
 		j.waiting = append(j.waiting, waiting{*x, nil})
 		return
 	}
-	w := &before{until: x.Time, calls: map[uint32][]madeCall{}}
+	w := &callsBefore{until: x.Time, calls: map[uint32][]madeCall{}}
 	for _, r := range j.recent { // the ring may lack calls of processes that call rarely
 		for i := range min(r.n, lastCalls) {
 			w.add(&r.calls[(max(r.n, lastCalls)+i)%lastCalls])
@@ -156,7 +158,7 @@ func (j *joiner) begin(x *tick.Xid) {
 }
 
 // add keeps a call if it began before the fault.
-func (w *before) add(c *madeCall) {
+func (w *callsBefore) add(c *madeCall) {
 	if c.start > w.until {
 		return
 	}
@@ -168,7 +170,7 @@ func (w *before) add(c *madeCall) {
 }
 
 // drops returns how many faults exceeded maxReported, if any.
-func (j *joiner) drops() []tick.Drop {
+func (j *faultJoiner) drops() []tick.Drop {
 	if j.over == 0 {
 		return nil
 	}
@@ -176,11 +178,11 @@ func (j *joiner) drops() []tick.Drop {
 }
 
 // tick returns the completed faults, once their calls have been read.
-func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threads []tick.Thread) (xids []tick.Xid) {
+func (j *faultJoiner) tick(now time.Time, final bool, processes []tick.Process, threads []tick.Thread) (xids []tick.Xid) {
 	if len(j.waiting) == 0 {
 		return nil
 	}
-	seen := map[uint32]*looked{}
+	seen := map[uint32]*processFacts{}
 	look := func(pid uint32) (tick.Process, []string, bool) {
 		if seen[pid] == nil {
 			seen[pid] = look(j.fs, pid)
@@ -194,7 +196,7 @@ func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threa
 		}
 		x := w.Xid
 		if xid.Victim(&x, processes, look); w.before != nil {
-			delete(j.watched, hit{x.Bus, x.SaidPID})
+			delete(j.watched, faultedProcess{x.Bus, x.SaidPID})
 			x.Last = lastOf(&x, w.before.calls[x.PID], threads)
 		}
 		xids = append(xids, x)
@@ -205,20 +207,20 @@ func (j *joiner) tick(now time.Time, final bool, processes []tick.Process, threa
 	return xids
 }
 
-// looked has the facts about a process that a fault names.
-type looked struct {
+// processFacts has the facts about a process that a fault names.
+type processFacts struct {
 	tick.Process
 	names []string // names of its threads
 	ok    bool
 }
 
 // look reads the current facts about an untraced process.
-func look(fs proc.FS, pid uint32) *looked {
+func look(fs proc.FS, pid uint32) *processFacts {
 	p, err := fs.Process(pid)
 	if err != nil {
-		return &looked{}
+		return &processFacts{}
 	}
-	return &looked{describe(&p), fs.ThreadNames(pid), true}
+	return &processFacts{describe(&p), fs.ThreadNames(pid), true}
 }
 
 // lastOf returns the last calls of a process that began before a fault: open calls first, then the

@@ -13,19 +13,19 @@ import (
 
 // faulty is a joiner with queued faults.
 type faulty struct {
-	*joiner
+	*faultJoiner
 	next []tick.Xid
 }
 
 // batch adds a poll's calls, and the queued faults.
 func (f *faulty) batch(calls []events.Call, lives ...tick.ProcEvent) {
-	f.joiner.batch(f.next, calls, lives)
+	f.faultJoiner.batch(f.next, calls, lives)
 	f.next = nil
 }
 
 func (f *faulty) tick(t *tick.Tick) {
 	t.Drops = append(t.Drops, f.drops()...)
-	t.Xids = append(t.Xids, f.joiner.tick(t.Time, t.Final, t.Processes, t.Threads)...)
+	t.Xids = append(t.Xids, f.faultJoiner.tick(t.Time, t.Final, t.Processes, t.Threads)...)
 }
 
 const (
@@ -76,7 +76,7 @@ func TestFaultsAreJoined(t *testing.T) {
 		{"of none", "GPU has fallen off the bus.", 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			j := &faulty{joiner: newJoiner()}
+			j := &faulty{faultJoiner: newJoiner()}
 			j.batch(early)
 			j.next = []tick.Xid{xidAt(at, 13, tt.msg)}
 			j.batch(nil)
@@ -116,7 +116,7 @@ func TestFaultsAreJoined(t *testing.T) {
 func TestFaultsAreHeardOfLate(t *testing.T) {
 	const at = int64(1_800_000_000e9)
 	for _, late := range []int{0, 1, 10_000, 100_000} {
-		j := &faulty{joiner: newJoiner()}
+		j := &faulty{faultJoiner: newJoiner()}
 		var many []events.Call
 		for i := range 20_000 + late {
 			many = append(many, call(7, 7, opLaunch, at-20_000e3+int64(i)*1000, 900))
@@ -145,7 +145,7 @@ func TestFaultsAreHeardOfLate(t *testing.T) {
 
 // The last tick has all faults, and faults of a recording stay unchanged.
 func TestFaultsAtTheEnd(t *testing.T) {
-	j := &faulty{joiner: newJoiner(), next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
+	j := &faulty{faultJoiner: newJoiner(), next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
 	j.batch(nil)
 	last := &tick.Tick{Time: time.Unix(0, 1e18), Final: true}
 	j.tick(last)
@@ -154,7 +154,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 	}
 	recorded := tick.Xid{Code: 1, Burst: 77, At: 3, Root: 9}
 	replayed := &tick.Tick{Time: time.Unix(0, 1e18), Final: true, Xids: []tick.Xid{recorded}}
-	(&faulty{joiner: newJoiner()}).tick(replayed)
+	(&faulty{faultJoiner: newJoiner()}).tick(replayed)
 	if diff := cmp.Diff([]tick.Xid{recorded}, replayed.Xids); diff != "" {
 		t.Errorf("replayed (-want +got):\n%s", diff)
 	}
@@ -162,7 +162,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 
 // With many faults and processes, memory is bounded, and unreported faults are counted.
 func TestFaultsAreBounded(t *testing.T) {
-	j := &faulty{joiner: newJoiner()}
+	j := &faulty{faultJoiner: newJoiner()}
 	for i := range uint32(2 * maxCallers) {
 		b := &tick.Batch{Calls: []events.Call{call(i+1, i+1, opSync, 1, 1)}}
 		if i%2 == 0 {
@@ -217,7 +217,7 @@ func TestWhysAreBounded(t *testing.T) {
 }
 
 func BenchmarkJoinerKeep(b *testing.B) {
-	j := &faulty{joiner: newJoiner()}
+	j := &faulty{faultJoiner: newJoiner()}
 	batch := calls(1024, 1000)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -111,7 +111,7 @@ func (l *libraries) attach(p *proc.Process, m proc.Library, since time.Time) err
 	l.order = append(l.order, lib)
 	leave := len(l.hot)+len(l.twice) > 0
 	l.mu.Unlock()
-	l.report.add(lacking(m, lib.attached.Reports)...)
+	l.report.add(mergeMissing(m, lib.attached.Reports)...)
 	l.use(lib, p.PID, since)
 	if leave {
 		l.apply()
@@ -179,9 +179,9 @@ func object(m proc.Library, f *os.File, path string) (probes.Object, error) {
 	return o, nil
 }
 
-// lacking merges all reports of missing functions into one: versions of a library differ in
+// mergeMissing merges all reports of missing functions into one: versions of a library differ in
 // hundreds. A linked-in library contains only what its program uses, and gets no such report.
-func lacking(m proc.Library, reports []tick.Report) (out []tick.Report) {
+func mergeMissing(m proc.Library, reports []tick.Report) (out []tick.Report) {
 	const most = 4
 	var names []string
 	for _, r := range reports {
@@ -300,8 +300,8 @@ func (l *libraries) users(kind events.Library) map[uint32]bool {
 	return out
 }
 
-// stepped reports whether most probes of a library of the given kind are single-stepped.
-func (l *libraries) stepped(kind events.Library) bool {
+// mostlySingleStepped reports whether most probes of a library of the given kind are single-stepped.
+func (l *libraries) mostlySingleStepped(kind events.Library) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(l.order, func(lib *library) bool {

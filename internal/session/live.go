@@ -61,20 +61,20 @@ type LiveOptions struct {
 type Live struct {
 	opts   *LiveOptions
 	tracer *probes.Tracer // nil when playing a tape
-	raw    deck           // the raw tape; nil: none
+	raw    tapeIO         // the raw tape; nil: none
 	report *reporter
 
-	targets *targets   // the traced processes
-	enrol   *enroller  // decides which processes are traced
-	libs    *libraries // libraries and their probes
-	shed    *shedder   // features shed
-	lives   *lives     // forks, execs, exits, gates
-	rings   *reader    // calls, waits, counts
-	resolve *resolver  // names of frames and of lock holders
-	inside  *inside    // libraries linked into programs
+	targets *targets         // the traced processes
+	enrol   *enroller        // decides which processes are traced
+	libs    *libraries       // libraries and their probes
+	shed    *shedder         // features shed
+	lives   *lives           // forks, execs, exits, gates
+	rings   *reader          // calls, waits, counts
+	resolve *resolver        // names of frames and of lock holders
+	inside  *linkedLibraries // libraries linked into programs
 	host    *hostWatch
 	gpus    *gpus
-	others  *others // untraced processes
+	others  *untracedProcesses // untraced processes
 
 	cancel  context.CancelFunc
 	stop    func() error // stops the session; idempotent
@@ -101,7 +101,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 		return nil, err
 	}
 	var kernel kernel = tracer
-	var raw deck
+	var raw tapeIO
 	if o.RawTape != nil {
 		r, err := newRecorder(tracer, &o, clock)
 		if err != nil {
@@ -118,7 +118,7 @@ func OpenLive(ctx context.Context, o LiveOptions) (*Live, error) {
 }
 
 // newLive joins the owners. kernel is the tracer, a recorder in front of it, or a tape's.
-func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clock decode.Clock) *Live {
+func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, clock decode.Clock) *Live {
 	report := &reporter{log: o.Log, notify: o.Notify}
 	finder := &proc.Finder{}
 	l := &Live{opts: o, tracer: tracer, raw: raw, report: report}
@@ -139,7 +139,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw deck, clo
 		python: l.resolve.python, failed: l.rings.failedLaunches}
 	l.host = newHostWatch(kernel, raw, l.targets.now, l.targets.cgroup)
 	l.gpus = &gpus{raw: raw, report: report}
-	l.others = &others{known: map[uint32]*other{}, request: l.targets.requestOther, pods: o.Pods}
+	l.others = &untracedProcesses{known: map[uint32]*untracedProcess{}, request: l.targets.requestOther, pods: o.Pods}
 	return l
 }
 
@@ -156,7 +156,7 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 			ErrPIDNamespace, self, own)
 	}
 	l.gpus.find()
-	l.gpus.start(ctx, l.opts.GPUs, clock, l.rings.hurry)
+	l.gpus.start(ctx, l.opts.GPUs, clock, l.rings.pollNow)
 	if !l.opts.Raw {
 		l.calibrate(ctx)
 	}
@@ -167,7 +167,7 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	l.targets.start(l.opts.Cmdline)
 	l.enrol.watchPods(ctx)
 	l.resolve.start(ctx, l.opts, l.tracer, l.report)
-	l.lives.start(ctx, l.tracer.WaitLives, l.rings.hurry)
+	l.lives.start(ctx, l.tracer.WaitLives, l.rings.pollNow)
 	l.rings.start(l.tracer.WaitPressure, l.report.log)
 	if err := l.enrol.first(ctx); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 // lives follows forks, execs, exits and gates. Its methods are safe for concurrent use.
 type lives struct {
 	kernel kernel
-	raw    deck
+	raw    tapeIO
 	clock  decode.Clock
 	log    *slog.Logger
 	hear   func(e *tick.ProcEvent) bool // passes an event on; false: its process is not traced
@@ -31,7 +31,7 @@ type lives struct {
 	malformed uint64
 }
 
-func newLives(kernel kernel, raw deck, clock decode.Clock, log *slog.Logger, hear func(*tick.ProcEvent) bool, gates *gates) *lives {
+func newLives(kernel kernel, raw tapeIO, clock decode.Clock, log *slog.Logger, hear func(*tick.ProcEvent) bool, gates *gates) *lives {
 	return &lives{kernel: kernel, raw: raw, clock: clock, log: log, hear: hear, gates: gates}
 }
 

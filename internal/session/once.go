@@ -55,8 +55,8 @@ func (s *shedder) launchesOnceFits() bool {
 	return fits
 }
 
-// tendOnce advances the step launches-once, once a tick.
-func (s *shedder) tendOnce() error {
+// updateLaunchesOnce advances the step launches-once, once a tick.
+func (s *shedder) updateLaunchesOnce() error {
 	o := &s.once
 	if s.stopped || s.MaxOverhead() == 0 || o.busy.Load() {
 		return nil

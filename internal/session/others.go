@@ -13,19 +13,19 @@ import (
 	"ingero/pkg/events"
 )
 
-// others tracks untraced processes that had a part in a wait of a traced thread, used a disk, or
+// untracedProcesses tracks the untraced processes that had a part in a wait of a traced thread, used a disk, or
 // sent a signal. Facts about each are read once while it lives, and again after an exec that soon
 // follows its fork. Its methods are for the polling goroutine.
-type others struct {
+type untracedProcesses struct {
 	fs    proc.FS
-	known map[uint32]*other
+	known map[uint32]*untracedProcess
 	// small has the total parts of processes below notable, ns.
 	small   map[uint32]int64
 	request func(*proc.Process) // requests its command line, if permitted; nil: none
 	pods    Pods                // nil: unknown
 }
 
-type other struct {
+type untracedProcess struct {
 	tick.Process
 	start uint64 // its StartTicks; 0: unknown
 	seen  int64  // Unix ns: end of the last wait it had a part in
@@ -45,7 +45,7 @@ const (
 )
 
 // note adds the parts of untraced processes in waits.
-func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
+func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bool) {
 	left := lookups
 	for i := range waits {
 		w := &waits[i]
@@ -79,7 +79,7 @@ func (o *others) note(waits []events.Wait, traced func(pid uint32) bool) {
 
 // did adds host activity: disk requests that took notable time, and signals that untraced processes
 // sent to traced ones.
-func (o *others) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
+func (o *untracedProcesses) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool) {
 	left := lookups
 	for i := range sums {
 		s := &sums[i]
@@ -105,7 +105,7 @@ func (o *others) did(sums []tick.HostSum, at int64, traced func(pid uint32) bool
 }
 
 // sum sets the total part of a process.
-func (o *others) sum(pid uint32, part int64) {
+func (o *untracedProcesses) sum(pid uint32, part int64) {
 	if o.small == nil || len(o.small) >= maxSmall {
 		o.small = map[uint32]int64{}
 	}
@@ -113,8 +113,8 @@ func (o *others) sum(pid uint32, part int64) {
 }
 
 // add reads the facts about a process and its parent.
-func (o *others) add(who *events.Thread, at int64) {
-	x := &other{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
+func (o *untracedProcesses) add(who *events.Thread, at int64) {
+	x := &untracedProcess{seen: at, Process: tick.Process{PID: who.PID, PPID: who.Parent, Comm: who.Name.String()}}
 	if p, err := o.fs.Process(who.PID); err == nil {
 		x.Process, x.start = describe(&p), p.StartTicks
 		if again := p.Started.Add(untilExec).UnixNano(); again > at {
@@ -128,7 +128,7 @@ func (o *others) add(who *events.Thread, at int64) {
 	o.known[x.PID] = x
 	if x.PPID != 0 && o.known[x.PPID] == nil {
 		if p, err := o.fs.Process(x.PPID); err == nil {
-			o.known[p.PID] = &other{seen: x.seen, Process: describe(&p)}
+			o.known[p.PID] = &untracedProcess{seen: x.seen, Process: describe(&p)}
 		}
 	}
 	if len(o.known) <= maxOthers {
@@ -142,7 +142,7 @@ func (o *others) add(who *events.Thread, at int64) {
 }
 
 // reread reads a process's program and cgroup again, after its exec.
-func (o *others) reread(x *other) {
+func (o *untracedProcesses) reread(x *untracedProcess) {
 	x.again = 0
 	p, err := o.fs.Process(x.PID)
 	if err != nil || p.StartTicks != x.start {
@@ -158,7 +158,7 @@ func (o *others) reread(x *other) {
 }
 
 // locate completes the places of processes by their environment.
-func (o *others) locate(answers map[uint32]answer) {
+func (o *untracedProcesses) locate(answers map[uint32]answer) {
 	for pid, a := range answers {
 		if x := o.known[pid]; x != nil && x.start == a.start {
 			a.fill(&x.Process)
@@ -170,7 +170,7 @@ func (o *others) locate(answers map[uint32]answer) {
 }
 
 // list returns the processes, sorted by number.
-func (o *others) list() []tick.Process {
+func (o *untracedProcesses) list() []tick.Process {
 	var out []tick.Process
 	for _, pid := range slices.Sorted(maps.Keys(o.known)) {
 		out = append(out, o.known[pid].Process)
@@ -184,8 +184,8 @@ func describe(p *proc.Process) tick.Process {
 		Comm: p.Comm, Exe: p.Exe, Cgroup: p.Cgroup, Started: p.Started}
 }
 
-// introduce adds cgroup, command line, place and parent to the culprits of chains.
-func introduce(chains []tick.Chain, processes, others []tick.Process) {
+// addPlaces adds cgroup, command line, place and parent to the culprits of chains.
+func addPlaces(chains []tick.Chain, processes, others []tick.Process) {
 	if len(chains) == 0 {
 		return
 	}

@@ -41,7 +41,7 @@ func TestOthers(t *testing.T) {
 			[]uint32{gone, gone + 1, gone + 2, gone + 3, gone + 4, gone + 5, gone + 6, gone + 7}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := others{known: map[uint32]*other{}}
+			o := untracedProcesses{known: map[uint32]*untracedProcess{}}
 			o.note(tt.waits, func(pid uint32) bool { return pid == 77 })
 			var got []uint32
 			for _, p := range o.list() {
@@ -61,7 +61,7 @@ func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
 	pid := uint32(child.PID())
 	var asked []string
-	o := others{known: map[uint32]*other{}, request: func(p *proc.Process) { asked = append(asked, p.Comm) }}
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(p *proc.Process) { asked = append(asked, p.Comm) }}
 	p, err := o.fs.Process(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestOthersBecomePrograms(t *testing.T) {
 func TestOthersAddUp(t *testing.T) {
 	self := uint32(os.Getpid())
 	var asked []uint32
-	o := others{known: map[uint32]*other{}, request: func(p *proc.Process) { asked = append(asked, p.PID) }}
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, request: func(p *proc.Process) { asked = append(asked, p.PID) }}
 	none := func(uint32) bool { return false }
 	for range 3 {
 		o.note([]events.Wait{taken(self, notable/3)}, none)
@@ -122,7 +122,7 @@ func TestOthersAddUp(t *testing.T) {
 // Only processes that used a disk for long or sent a signal to a traced process are read, a bounded
 // number at a time.
 func TestOthersOnTheHost(t *testing.T) {
-	o := others{known: map[uint32]*other{}, fs: proc.FS{Root: t.TempDir()}}
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}, fs: proc.FS{Root: t.TempDir()}}
 	sum := func(kind tick.HostEvent, pid, sender uint32, ns time.Duration) tick.HostSum {
 		return tick.HostSum{HostKey: tick.HostKey{Kind: kind, PID: pid, Sender: sender}, Comm: "dd", Count: 1, NS: uint64(ns)}
 	}
@@ -147,7 +147,7 @@ func TestOthersOnTheHost(t *testing.T) {
 }
 
 func TestOthersAreBounded(t *testing.T) {
-	o := others{known: map[uint32]*other{}}
+	o := untracedProcesses{known: map[uint32]*untracedProcess{}}
 	for i := range uint32(3 * maxOthers) {
 		w := taken(1<<30+i, time.Millisecond)
 		w.Start = int64(i)
@@ -168,7 +168,7 @@ func TestIntroduce(t *testing.T) {
 		Processes: []tick.Process{{PID: 8, PPID: 5, Comm: "loader", Cgroup: "/job"}},
 		Chains:    []tick.Chain{{ID: "a", Culprits: culprits}},
 	}
-	introduce(x.Chains, x.Processes, x.Others)
+	addPlaces(x.Chains, x.Processes, x.Others)
 	want := []tick.Culprit{{Thread: culprits[0].Thread, Cgroup: "/cron", Cmdline: "stress-ng -c 4", Where: "job 12", Parent: "cron 7"},
 		{Thread: culprits[1].Thread, Cgroup: "/job"}, {What: "disk"}}
 	if diff := cmp.Diff(want, x.Chains[0].Culprits); diff != "" {

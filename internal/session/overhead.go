@@ -63,8 +63,8 @@ type spentAt struct {
 	records uint64
 }
 
-// payer is a process with the cost of tracing it.
-type payer struct {
+// processCost is a process with the cost of tracing it.
+type processCost struct {
 	pid                     uint32
 	time                    float64 // ns
 	calls                   uint64
@@ -116,7 +116,7 @@ func (b *budget) tick(s Sheddable, t *tick.Tick, agent time.Duration) (o tick.Ov
 
 // counts returns the processes whose launches are to be counted only, sorted: while that step is
 // taken, those with costly launches, and those already counted.
-func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
+func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
 	if !taken {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (b *budget) counts(payers []payer, taken bool) (pids []uint32) {
 // measure fills o with the cost of tracing. It returns the cost for the decision, the processes
 // that pay it and the hot operations. All are nil without an earlier tick to compare with, or
 // without such processes.
-func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []payer, []events.Op) {
+func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, agentCPU, t.Records}
 	payers, hot := b.payers(s, t)
@@ -148,8 +148,8 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	stacks := float64(spent.Stacks - was.stacks)
 	// No step saves the agent's other work, which is most at its start.
 	agent := min(float64(max(agentCPU-was.agent, 0)), float64(recordCost)*float64(t.Records-min(was.records, t.Records)))
-	stacksOf := func(p *payer) float64 { return stacks * float64(p.calls) / max(calls, 1) }
-	worst := slices.MaxFunc(payers, func(x, y payer) int {
+	stacksOf := func(p *processCost) float64 { return stacks * float64(p.calls) / max(calls, 1) }
+	worst := slices.MaxFunc(payers, func(x, y processCost) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
 	window := float64(t.Window)
@@ -175,12 +175,12 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 
 // payers returns the cost of probes of each living process, and the hot operations: those whose
 // probes may be detached and cost most.
-func (b *budget) payers(s Sheddable, t *tick.Tick) (out []payer, hot []events.Op) {
+func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost, hot []events.Op) {
 	at := map[uint32]int{}
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.Ended.IsZero() {
 			at[p.PID] = len(out)
-			out = append(out, payer{pid: p.PID})
+			out = append(out, processCost{pid: p.PID})
 		}
 	}
 	b.ran(t, out, at)
@@ -230,7 +230,7 @@ func (b *budget) payers(s Sheddable, t *tick.Tick) (out []payer, hot []events.Op
 
 // ran fills the time of each process: the window, or the CPU time of its calling threads if that is
 // more.
-func (b *budget) ran(t *tick.Tick, out []payer, at map[uint32]int) {
+func (b *budget) ran(t *tick.Tick, out []processCost, at map[uint32]int) {
 	now := map[nameKey]uint64{}
 	for i := range t.Threads {
 		x := &t.Threads[i]

@@ -118,7 +118,7 @@ func check(stages []stage) error {
 		s := &stages[i]
 		for _, p := range s.reads.list() {
 			if by[p] == "" {
-				return fmt.Errorf("stage %q takes %v, which %s", s.name, p, giver(stages[i:], p))
+				return fmt.Errorf("stage %q takes %v, which %s", s.name, p, providerOf(stages[i:], p))
 			}
 		}
 		for _, p := range s.writes.list() {
@@ -131,7 +131,7 @@ func check(stages []stage) error {
 	return nil
 }
 
-func giver(later []stage, p part) string {
+func providerOf(later []stage, p part) string {
 	for i := range later {
 		if later[i].writes&(1<<p) != 0 {
 			return fmt.Sprintf("stage %q gives only then", later[i].name)

@@ -51,8 +51,8 @@ func (p *Player) Waiting() (read, made uint64) {
 	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
 }
 
-// headed splits a payload at n bytes.
-func headed(k tape.Kind, b []byte, n int) (head, rest []byte, err error) {
+// splitHead splits a payload at n bytes.
+func splitHead(k tape.Kind, b []byte, n int) (head, rest []byte, err error) {
 	if len(b) < n {
 		return nil, nil, fmt.Errorf("%w: %v of %d bytes", tape.ErrCorrupt, k, len(b))
 	}
@@ -62,7 +62,7 @@ func headed(k tape.Kind, b []byte, n int) (head, rest []byte, err error) {
 // each calls take for all frames of a kind, split after n bytes.
 func (p *Player) each(k tape.Kind, n int, take func(head, rest []byte) error) error {
 	for b, ok := p.pop(k); ok; b, ok = p.pop(k) {
-		head, rest, err := headed(k, b, n)
+		head, rest, err := splitHead(k, b, n)
 		if err == nil {
 			err = take(head, rest)
 		}
@@ -128,7 +128,7 @@ func (p *Player) ForgetHost(k probes.HostKey) (s probes.HostSum, err error) {
 	if !ok {
 		return s, nil
 	}
-	_, rest, err := headed(tape.HostLast, b, len(decode.Bytes(&k)))
+	_, rest, err := splitHead(tape.HostLast, b, len(decode.Bytes(&k)))
 	if err == nil {
 		err = decode.Fill(&s, rest)
 	}

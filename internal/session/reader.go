@@ -21,7 +21,7 @@ import (
 type reader struct {
 	fs        proc.FS
 	kernel    kernel
-	raw       deck
+	raw       tapeIO
 	clock     decode.Clock
 	wake      chan struct{} // requests an urgent poll
 	codes     [][]byte      // Python code objects, until their stack arrives
@@ -45,7 +45,7 @@ type nameKey struct {
 // batchLimit bounds the calls of one batch, and so the memory of a session.
 const batchLimit = 8192
 
-func newReader(kernel kernel, raw deck, clock decode.Clock) *reader {
+func newReader(kernel kernel, raw tapeIO, clock decode.Clock) *reader {
 	return &reader{kernel: kernel, raw: raw, clock: clock, wake: make(chan struct{}, 1), names: names{}, accounts: accounts{}}
 }
 
@@ -59,7 +59,7 @@ func (r *reader) start(pressure func() error, log *slog.Logger) {
 				}
 				return
 			}
-			r.hurry()
+			r.pollNow()
 		}
 	})
 }
@@ -67,8 +67,8 @@ func (r *reader) start(pressure func() error, log *slog.Logger) {
 // wait waits until start's pressure has returned [os.ErrClosed].
 func (r *reader) wait() { r.work.Wait() }
 
-// hurry requests an immediate poll.
-func (r *reader) hurry() {
+// pollNow requests an immediate poll.
+func (r *reader) pollNow() {
 	select {
 	case r.wake <- struct{}{}:
 	default:

@@ -27,7 +27,7 @@ type resolver struct {
 	looked map[uint32]bool // processes whose data for stacks has been requested
 }
 
-func newResolver(raw deck) *resolver {
+func newResolver(raw tapeIO) *resolver {
 	r := &resolver{looked: map[uint32]bool{}}
 	r.frames = newFramer(&r.memories)
 	r.holders.mem, r.holders.raw = &r.memories, raw
@@ -40,7 +40,7 @@ func (r *resolver) start(ctx context.Context, o *LiveOptions, tracer *probes.Tra
 		return
 	}
 	x := newInterpreters(report)
-	x.know, x.forget, x.find = r.know, r.holders.forget, r.finder(o)
+	x.know, x.forget, x.find = r.setInterpreter, r.holders.forget, r.finder(o)
 	if x.probes = o.PyProbe; !o.PyFromUser {
 		x.kernel = tracer
 	}
@@ -70,10 +70,10 @@ func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, err
 	}
 }
 
-// know records the interpreter of a process.
-func (r *resolver) know(pid uint32, process *python.Process) {
-	r.frames.know(pid, process)
-	r.holders.know(pid, process)
+// setInterpreter records the interpreter of a process.
+func (r *resolver) setInterpreter(pid uint32, process *python.Process) {
+	r.frames.setInterpreter(pid, process)
+	r.holders.setInterpreter(pid, process)
 }
 
 // traced handles a process that becomes traced or maps another file.
@@ -119,7 +119,7 @@ func (r *resolver) forked(pid, child uint32) {
 func (r *resolver) execed(pid uint32) {
 	r.forget(pid)
 	r.unwind.Execed(pid)
-	r.pythons.over(pid, false)
+	r.pythons.ended(pid, false)
 }
 
 func (r *resolver) forget(pid uint32) {
@@ -131,7 +131,7 @@ func (r *resolver) forget(pid uint32) {
 func (r *resolver) ended(pid uint32) {
 	r.forget(pid)
 	r.unwind.Ended(pid)
-	r.pythons.over(pid, true)
+	r.pythons.ended(pid, true)
 }
 
 // check looks for unwind data that the kernel missed. Call it often.

@@ -105,8 +105,8 @@ type runner struct {
 	can    Capabilities // of the source
 	stages []stage
 	states
-	batch polled // the current batch
-	fan   *fan
+	batch pollResult // the current batch
+	fan   *fanOut
 
 	started, ticked time.Time // start of the session; last tick
 	seq, records    uint64    // ticks; calls with a record
@@ -118,12 +118,12 @@ type states struct {
 	table    *table
 	meter    *proc.Meter
 	budget   budget
-	quiet    quiet
+	quiet    idleFilter
 	ledger   *ledger.Ledger
 	loops    *loop.Finder
 	track    *track.Tracker
 	ranks    *rollcall.Roll
-	faults   *joiner
+	faults   *faultJoiner
 	causes   *causal.Engine
 	names    *symbols.Names
 	stacks   *stacks
@@ -143,7 +143,7 @@ func newRunner(c Config, can Capabilities) (*runner, error) {
 		meter = &proc.Meter{}
 	}
 	return &runner{Config: c, can: can, stages: stages, fan: newFan(c.Sinks, c.Log), started: now, ticked: now, states: states{
-		table: newTable(), meter: meter, budget: budget{Budget: govern.Budget{Forced: c.Forced}}, quiet: quiet{Deadband: c.Quiet},
+		table: newTable(), meter: meter, budget: budget{Budget: govern.Budget{Forced: c.Forced}}, quiet: idleFilter{Deadband: c.Quiet},
 		ledger: ledger.New(can.AgentPID), loops: loop.New(), track: track.New(), ranks: rollcall.New(), faults: newJoiner(), causes: causal.New(can.AgentPID),
 		names: symbols.New(can.Memory), stacks: newStacks(&can), sites: newSites()}}, nil
 }

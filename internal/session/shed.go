@@ -74,7 +74,7 @@ func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 		return 0, 0, false
 	}
 	at := probes.PlaceEmulated
-	if s.libs.stepped(row.Lib) {
+	if s.libs.mostlySingleStepped(row.Lib) {
 		at = probes.PlaceStepped
 	}
 	c, known := s.costs[at]
@@ -90,7 +90,7 @@ func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 
 // Spent implements [Sheddable].
 func (s *shedder) Spent() (Spent, error) {
-	err := s.tendOnce()
+	err := s.updateLaunchesOnce()
 	if s.until--; s.until < 0 && !s.refused && !s.stopped {
 		s.until = 0
 		if s.weighing == nil {

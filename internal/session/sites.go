@@ -23,13 +23,13 @@ type sites struct {
 	places  map[uint32]string // text by stack
 	ops     tally[key]
 	threads tally[threadKey]
-	holders tally[threadKey]    // threads that held the GIL while others waited for it
-	turns   map[threadKey]turns // by thread that waits for the GIL
+	holders tally[threadKey]       // threads that held the GIL while others waited for it
+	turns   map[threadKey]gilWaits // by thread that waits for the GIL
 }
 
-// turns has the waits of a thread for the GIL while another thread holds it. Each lasts a few ms,
+// gilWaits has the waits of a thread for the GIL while another thread holds it. Each lasts a few ms,
 // since Python waits in turns.
-type turns struct {
+type gilWaits struct {
 	last     events.Wait
 	ns       int64  // of consecutive waits that timed out, up to last
 	unplaced int64  // of earlier waits that ended in a forced release at an unknown place
@@ -48,7 +48,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, turns: map[threadKey]turns{}}
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, turns: map[threadKey]gilWaits{}}
 }
 
 // batch adds named stacks, calls, and waits for other threads.
@@ -89,7 +89,7 @@ func (s *sites) turn(w *events.Wait) {
 	t, known := s.turns[k]
 	apart := w.Start - t.last.End()
 	if t.last.Who.TID != w.Who.TID || apart > long {
-		t = turns{}
+		t = gilWaits{}
 	} else if !w.Continues(&t.last, apart) {
 		t.ns, t.unplaced = 0, t.unplaced+t.ns
 	}
@@ -236,5 +236,5 @@ func (s *sites) forget(pid uint32) {
 	maps.DeleteFunc(s.ops, func(k key, _ []site) bool { return k.pid == pid })
 	maps.DeleteFunc(s.threads, func(k threadKey, _ []site) bool { return k.pid == pid })
 	maps.DeleteFunc(s.holders, func(k threadKey, _ []site) bool { return k.pid == pid })
-	maps.DeleteFunc(s.turns, func(k threadKey, _ turns) bool { return k.pid == pid })
+	maps.DeleteFunc(s.turns, func(k threadKey, _ gilWaits) bool { return k.pid == pid })
 }

@@ -60,7 +60,7 @@ type Capabilities struct {
 	// Shedder sheds features; nil: there is nothing to shed.
 	Shedder Sheddable
 
-	deck deck // the raw tape that is recorded or played; nil: none
+	deck tapeIO // the raw tape that is recorded or played; nil: none
 }
 
 // Recording is a source that replays a recording: package store's log.

@@ -36,7 +36,7 @@ const trimEvery = 5 * time.Second
 // stacks names stacks on its own goroutine.
 type stacks struct {
 	framer Framer // nil: stacks of a recording have their names
-	raw    deck   // the raw tape; nil: none
+	raw    tapeIO // the raw tape; nil: none
 	policy string
 	ready  atomic.Bool // out is not empty
 	wake   chan struct{}
@@ -86,7 +86,7 @@ func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.Pro
 	for i := range raws {
 		raw := raws[i]
 		for len(lives) > 0 && lives[0].Time <= raw.Time {
-			n.lived(lives[0])
+			n.queueEvent(lives[0])
 			lives = lives[1:]
 		}
 		if n.pending >= maxUnnamed || len(n.in) >= 4*maxUnnamed {
@@ -103,7 +103,7 @@ func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.Pro
 		n.in = append(n.in, unnamed{stack: &raw})
 	}
 	for _, e := range lives {
-		n.lived(e)
+		n.queueEvent(e)
 	}
 	n.mu.Unlock()
 	select {
@@ -113,8 +113,8 @@ func (n *stacks) batch(to []events.Stack, raws []tick.RawStack, lives []tick.Pro
 	return n.take(to)
 }
 
-// lived queues a process event. mu is held.
-func (n *stacks) lived(e tick.ProcEvent) {
+// queueEvent queues a process event. mu is held.
+func (n *stacks) queueEvent(e tick.ProcEvent) {
 	if last := len(n.in) - 1; last >= 4*maxUnnamed { // nearly full: replace the event by a loss
 		n.in[last] = unnamed{}
 		return

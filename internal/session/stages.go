@@ -13,12 +13,12 @@ type stage struct {
 	name          string
 	reads, writes parts
 	live          bool                            // a recording has the parts in gives
-	batch         func(*runner, *polled)          // nil: none
+	batch         func(*runner, *pollResult)      // nil: none
 	tick          func(*runner, *tick.Tick) error // nil: none
 }
 
-// polled is the result of a poll, with what stages derive from it.
-type polled struct {
+// pollResult is the result of a poll, with what stages derive from it.
+type pollResult struct {
 	*tick.Batch
 	Faults []tick.Xid
 	Steps  []ledger.Step
@@ -40,7 +40,7 @@ var (
 // checks that each stage reads and writes only what its row declares.
 var stages = []stage{
 	{name: "durations", reads: set(partCalls, partSums, partDrops), writes: set(partDurations),
-		batch: func(r *runner, b *polled) { r.table.add(b.Calls) },
+		batch: func(r *runner, b *pollResult) { r.table.add(b.Calls) },
 		tick:  func(r *runner, t *tick.Tick) error { r.table.fill(t.Ops, t.Drops); return nil }},
 
 	{name: "machine", live: true, writes: set(partMachineState, partMachineEvents, partFloor),
@@ -58,14 +58,14 @@ var stages = []stage{
 		tick:  func(r *runner, t *tick.Tick) error { t.Idle, t.HostSums = r.quiet.look(t); return nil }},
 
 	{name: "ledger", reads: set(partWaits, partCalls, partThreads, partProcesses), writes: set(partSteps, partBreakdowns),
-		batch: func(r *runner, b *polled) { b.Steps = r.ledger.Batch(b.Waits, b.Calls) },
+		batch: func(r *runner, b *pollResult) { b.Steps = r.ledger.Batch(b.Waits, b.Calls) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Breakdowns = r.ledger.Tick(t.Threads, t.Processes)
 			return nil
 		}},
 
 	{name: "loops", reads: set(partRanges, partWaits, partSteps, partBreakdowns), writes: set(partLoops),
-		batch: func(r *runner, b *polled) { r.loops.Batch(b.Ranges, b.Waits, b.Steps) },
+		batch: func(r *runner, b *pollResult) { r.loops.Batch(b.Ranges, b.Waits, b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			loops := r.loops.Tick()
 			for i := range t.Breakdowns {
@@ -75,11 +75,11 @@ var stages = []stage{
 		}},
 
 	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums), writes: set(partDevices, partStates),
-		batch: func(r *runner, b *polled) { r.track.Batch(b.Calls, b.Procs) },
+		batch: func(r *runner, b *pollResult) { r.track.Batch(b.Calls, b.Procs) },
 		tick:  func(r *runner, t *tick.Tick) error { t.States = r.track.Tick(t.Processes, t.Ops); return nil }},
 
 	{name: "roll call", reads: set(partLives, partMoment, partStates, partThreads), writes: set(partMissing, partStragglers),
-		batch: func(r *runner, b *polled) { r.ranks.Batch(b.Procs) },
+		batch: func(r *runner, b *pollResult) { r.ranks.Batch(b.Procs) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.RollCalls, t.Lates = r.ranks.Tick(t.Time, t.States, t.Threads)
 			return nil
@@ -87,7 +87,7 @@ var stages = []stage{
 
 	{name: "faults", writes: set(partXids, partFaultDrops),
 		reads: set(partFaults, partCalls, partLives, partMoment, partProcesses, partThreads, partRecordedXids, partDrops),
-		batch: func(r *runner, b *polled) {
+		batch: func(r *runner, b *pollResult) {
 			if r.can.Faults != nil {
 				r.faults.batch(b.Faults, b.Calls, b.Procs)
 			}
@@ -101,7 +101,7 @@ var stages = []stage{
 	{name: "causes", writes: set(partChains, partBlindSpots),
 		reads: set(partSteps, partMoment, partSums, partDurations, partProcesses, partOthers, partStates, partMissing, partStragglers, partXids, partGpus,
 			partMachineState, partReportedEvents),
-		batch: func(r *runner, b *polled) { r.causes.Add(b.Steps) },
+		batch: func(r *runner, b *pollResult) { r.causes.Add(b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Chains, t.Untold = r.causes.Tick(t)
 			r.quiet.chains = len(t.Chains) // for the next tick
@@ -109,13 +109,13 @@ var stages = []stage{
 		}},
 
 	{name: "functions", reads: set(partTexts, partLives, partLearnt, partCalls, partMoment), writes: set(partFunctions, partLaunches),
-		batch: func(r *runner, b *polled) {
+		batch: func(r *runner, b *pollResult) {
 			b.Functions = r.functions(b.Batch, func() []events.Function { return r.names.Batch(b.Texts, b.Procs, b.Functions, b.Calls) })
 		},
 		tick: func(r *runner, t *tick.Tick) error { t.Launches = r.names.Tick(t.Time, t.Final); return nil }},
 
 	{name: "stacks", reads: set(partRawStacks, partLives, partNamed, partFaultDrops), writes: set(partStackNames, partStackPolicy, partAllDrops),
-		batch: func(r *runner, b *polled) { b.Stacks = r.stacks.batch(b.Stacks, b.RawStacks, b.Procs) },
+		batch: func(r *runner, b *pollResult) { b.Stacks = r.stacks.batch(b.Stacks, b.RawStacks, b.Procs) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.StackPolicy = r.stacks.policy
 			t.Drops = append(t.Drops, r.stacks.drops()...)
@@ -124,7 +124,7 @@ var stages = []stage{
 
 	{name: "sites", writes: set(partSites, partRankSites, partLockSites),
 		reads: set(partStackNames, partCalls, partWaits, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
-		batch: func(r *runner, b *polled) { r.sites.batch(b.Stacks, b.Calls, b.Waits) },
+		batch: func(r *runner, b *pollResult) { r.sites.batch(b.Stacks, b.Calls, b.Waits) },
 		tick: func(r *runner, t *tick.Tick) error {
 			r.sites.setChains(t.Chains)
 			r.sites.setRanks(t.RollCalls)
@@ -134,7 +134,7 @@ var stages = []stage{
 		}},
 
 	{name: "culprits", reads: set(partChains, partProcesses, partOthers), writes: set(partCulprits),
-		tick: func(_ *runner, t *tick.Tick) error { introduce(t.Chains, t.Processes, t.Others); return nil }},
+		tick: func(_ *runner, t *tick.Tick) error { addPlaces(t.Chains, t.Processes, t.Others); return nil }},
 
 	{name: "hide", reads: set(partMoment, partChains, partSites, partCulprits), writes: set(partShown, partHidden),
 		tick: func(r *runner, t *tick.Tick) error {

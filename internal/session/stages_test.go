@@ -55,7 +55,7 @@ func TestPipeline(t *testing.T) {
 // Every field of a batch and of a tick belongs to a part, and every part has fields.
 func TestEveryFieldIsAPart(t *testing.T) {
 	own := map[string]bool{"PyCodes": true} // for sources only
-	for _, of := range []reflect.Type{reflect.TypeFor[tick.Batch](), reflect.TypeFor[polled](), reflect.TypeFor[tick.Tick]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[tick.Batch](), reflect.TypeFor[pollResult](), reflect.TypeFor[tick.Tick]()} {
 		for i := range of.NumField() {
 			if f := of.Field(i); !f.Anonymous && owner(f.Name) == "" && !own[f.Name] {
 				t.Errorf("%v.%s is of no part", of, f.Name)
@@ -200,9 +200,9 @@ func blind(s stage) stage {
 	takes, gives := fieldsOf(s.reads), fieldsOf(s.writes)
 	w := s
 	if s.batch != nil {
-		w.batch = func(r *runner, b *polled) {
+		w.batch = func(r *runner, b *pollResult) {
 			seen := only(reflect.ValueOf(b).Elem(), "", takes)
-			s.batch(r, seen.Addr().Interface().(*polled))
+			s.batch(r, seen.Addr().Interface().(*pollResult))
 			take(reflect.ValueOf(b).Elem(), seen, "", gives)
 		}
 	}
@@ -220,7 +220,7 @@ func blind(s stage) stage {
 func wrap(s stage, around func(x any, do func())) stage {
 	w := s
 	if s.batch != nil {
-		w.batch = func(r *runner, b *polled) { around(b, func() { s.batch(r, b) }) }
+		w.batch = func(r *runner, b *pollResult) { around(b, func() { s.batch(r, b) }) }
 	}
 	if s.tick != nil {
 		w.tick = func(r *runner, x *tick.Tick) (err error) {

@@ -28,9 +28,9 @@ type kernel interface {
 	ForgetPages(pid uint32) error
 }
 
-// deck is a raw tape that is recorded or played. Its methods are for the session's goroutine,
+// tapeIO is a raw tape that is recorded or played. Its methods are for the session's goroutine,
 // except copied.
-type deck interface {
+type tapeIO interface {
 	// plays reports whether the tape is played.
 	plays() bool
 	// begin starts a section: a poll, a tick, the end.
@@ -48,7 +48,7 @@ type deck interface {
 }
 
 // fill fills v by read, or from a tape.
-func fill(s deck, k tape.Kind, v any, read func()) {
+func fill(s tapeIO, k tape.Kind, v any, read func()) {
 	if s == nil {
 		read()
 		return
@@ -57,10 +57,10 @@ func fill(s deck, k tape.Kind, v any, read func()) {
 }
 
 // playing reports whether a tape is played: its processes no longer exist.
-func playing(s deck) bool { return s != nil && s.plays() }
+func playing(s tapeIO) bool { return s != nil && s.plays() }
 
 // beginSection starts a section of the tape, if there is one.
-func beginSection(s deck, k tape.Kind, at time.Time) error {
+func beginSection(s tapeIO, k tape.Kind, at time.Time) error {
 	if s == nil {
 		return nil
 	}

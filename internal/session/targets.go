@@ -56,11 +56,11 @@ func (t *targets) close() {
 	}
 }
 
-// over reports whether a process has ended since it was read, slightly before this call: it must
+// hasEnded reports whether a process has ended since it was read, slightly before this call: it must
 // not come back to life. A later process may have its number, but has another start time. The start
 // is unknown if the process ended before its fork was handled. Then a later process must start
 // after the end.
-func (t *targets) over(p *proc.Process) bool {
+func (t *targets) hasEnded(p *proc.Process) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.procs[p.PID]
@@ -103,16 +103,16 @@ func (t *targets) count() (living, aside int) {
 func (t *targets) admit(p *proc.Process, entryOnly bool, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k := t.know(p)
+	k := t.ensure(p)
 	k.entryOnly = entryOnly
 	if !since.IsZero() {
 		k.traced = since
 	}
 }
 
-// know returns a process of the table, and adds it if needed: a fork and the child's first mapping
+// ensure returns a process of the table, and adds it if needed: a fork and the child's first mapping
 // arrive in any order. mu is held.
-func (t *targets) know(p *proc.Process) *process {
+func (t *targets) ensure(p *proc.Process) *process {
 	if k := t.living(p.PID); k != nil {
 		return k
 	}
@@ -133,8 +133,8 @@ func (t *targets) standAside(pid uint32) {
 	}
 }
 
-// join makes a process awaited that stood aside and now uses CUDA.
-func (t *targets) join(p *proc.Process) {
+// await makes a process awaited that stood aside and now uses CUDA.
+func (t *targets) await(p *proc.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.living(p.PID)
@@ -154,7 +154,7 @@ func (t *targets) forked(e *tick.ProcEvent) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	child := t.know(&p)
+	child := t.ensure(&p)
 	if parent := t.procs[e.PID]; parent != nil && child.noted.IsZero() {
 		child.Mapped, child.Attached = parent.Mapped, parent.Attached
 		child.inherit(parent)

@@ -142,7 +142,7 @@ func (l *libraries) chooseProbes(added *library) map[int]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, lib := range libs {
-		l.chose(lib, chosen[lib])
+		l.applyChoice(lib, chosen[lib])
 	}
 	if added != nil {
 		return added.without
@@ -150,8 +150,8 @@ func (l *libraries) chooseProbes(added *library) map[int]bool {
 	return nil
 }
 
-// chose records the rows of a library without probes. mu is held.
-func (l *libraries) chose(lib *library, c choice) {
+// applyChoice records the rows of a library without probes. mu is held.
+func (l *libraries) applyChoice(lib *library, c choice) {
 	had := len(lib.without) > 0
 	lib.without, lib.Probes = c.rows, lib.attached.Without(c.rows)
 	var now []tick.Report
