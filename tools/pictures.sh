@@ -37,6 +37,8 @@ tail -f /dev/null --pid $job | # a terminal on which nobody types
 bin/ingero dashboard --db "$dir/x.db" --addr 127.0.0.1:0 --no-tls >"$dir/out" 2>&1 &
 until url=$(grep -om1 'http://127[^ ]*' "$dir/out"); do sleep 0.1; done
 node test/browser/pictures.mjs "$PWD/bin/browser" "$(command -v chromium)" "$url" "$dir/session" "$dir"
+large=$(find "$dir" -name '*.png' -size +200k -printf '%f %s bytes ')
+[ -z "$large" ] || { echo "pictures: more than 200 KB: $large(run it on an idle machine)" >&2; exit 1; }
 mkdir -p docs/images
 mv "$dir"/*.png docs/images/
 ls -l docs/images
