@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ingero/internal/query"
+	"ingero/internal/testkit"
 	"ingero/pkg/events"
 	"ingero/sim"
 )
@@ -23,6 +24,12 @@ import (
 func (s *soak) told(sessions []query.Session) {
 	s.t.Helper()
 	s.t.Logf("from the agent's start to its first tick with calls: %s; the second life is beside 10,000 processes", s.starts)
+	var seconds []float64
+	for _, d := range s.starts {
+		seconds = append(seconds, d.Seconds())
+	}
+	testkit.MeasuredAll(s.t, "start", seconds, "s", testkit.Lower)
+	testkit.Measured(s.t, "kills", float64(s.lives), "count", testkit.Higher)
 	if len(sessions) != s.lives+1 {
 		s.t.Fatalf("%d recordings of %d lives", len(sessions), s.lives+1)
 	}
@@ -164,6 +171,7 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 	reused, _ := os.ReadFile(filepath.Join(s.dir, "reused"))
 	s.t.Logf("of %d numbers of programs %d have all counts, %d those of the last with the number, %d had to go; %d are not right; %d were used again at once",
 		len(programs), whole, part, gone, wrong, bytes.Count(reused, []byte("\n")))
+	testkit.MeasuredShare(s.t, "wrong-counts", wrong, whole+part+wrong, testkit.Lower)
 	if whole+part < 20 || len(reused) == 0 {
 		s.t.Errorf("%d programs are there, and no number was used again in %q", whole+part, reused)
 	}
@@ -230,28 +238,29 @@ func (s *soak) flat() {
 	half := s.sizes[len(s.sizes)/2:]
 	first, last := half[:len(half)/2], half[len(half)/2:]
 	for _, row := range []struct {
-		what string
-		of   func(size) int
-		most func(before int) int
+		what, unit string
+		of         func(size) int
+		most       func(before int) int
 	}{
-		{"memory, KiB", func(z size) int { return z.memory }, func(n int) int {
+		{"memory", "KiB", func(z size) int { return z.memory }, func(n int) int {
 			if *length > 0 {
 				return n + 32<<10
 			}
 			return n + n/4 + 16<<10
 		}},
-		{"file descriptors", func(z size) int { return z.fds }, func(n int) int { return n + 8 }},
-		{"BPF maps", func(z size) int { return z.maps }, func(n int) int { return n + 2 }},
-		{"mappings", func(z size) int { return z.mappings }, func(n int) int { return n + 32 }},
-		{"threads", func(z size) int { return z.threads }, func(n int) int { return n + 8 }},
-		{"goroutines", func(z size) int { return z.gorou }, func(n int) int { return n + 8 }},
+		{"file descriptors", "count", func(z size) int { return z.fds }, func(n int) int { return n + 8 }},
+		{"BPF maps", "count", func(z size) int { return z.maps }, func(n int) int { return n + 2 }},
+		{"mappings", "count", func(z size) int { return z.mappings }, func(n int) int { return n + 32 }},
+		{"threads", "count", func(z size) int { return z.threads }, func(n int) int { return n + 8 }},
+		{"goroutines", "count", func(z size) int { return z.gorou }, func(n int) int { return n + 8 }},
 	} {
 		var all []int
 		for _, z := range s.sizes {
 			all = append(all, row.of(z))
 		}
 		before, after := middle(first, row.of), middle(last, row.of)
-		s.t.Logf("%-16s %d, then %d (%d to %d)", row.what, before, after, slices.Min(all), slices.Max(all))
+		s.t.Logf("%-16s %d %s, then %d (%d to %d)", row.what, before, row.unit, after, slices.Min(all), slices.Max(all))
+		testkit.Measured(s.t, "growth/"+strings.ReplaceAll(row.what, " ", "-"), float64(after-before), row.unit, testkit.Lower)
 		if after > row.most(before) {
 			s.t.Errorf("%s grew from %d to %d: %v", row.what, before, after, all)
 		}
@@ -306,6 +315,7 @@ func (s *soak) unslowed() {
 		}
 		slices.Sort(ratios)
 		ratio := ratios[len(ratios)/2]
+		testkit.MeasuredAll(s.t, "rate/"+strings.ReplaceAll(name, " ", "-"), ratios, "ratio", testkit.Higher)
 		s.t.Logf("a life %s to the pause after it: %.3f (%.3f to %.3f, %d pairs)", name, ratio, ratios[0], ratios[len(ratios)-1], len(ratios))
 		least := 0.3
 		if *length > 0 && first == 0 {

@@ -3,7 +3,7 @@
 // stopped, short of memory and short of disk. The test compares the recordings with the processes'
 // own reports, and their speed with their untraced speed.
 //
-// It is a measurement. make measure ONLY=soak runs it for one minute. go test -tags measure
-// -timeout 3h ./test/soak -args -for 2h -clock runs it for two hours, and also sets the machine's
-// clock.
+// It is a measurement. make measure ONLY=soak runs it for two hours: eight times for 15 minutes, so
+// that an interrupted measurement resumes. go test -tags measure -timeout 3h ./test/soak -args -for
+// 2h -clock runs it for two hours at a time, and also sets the machine's clock.
 package soak

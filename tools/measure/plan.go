@@ -56,7 +56,9 @@ var special = []struct {
 	{"test/incidents.TestLevels", func(options) ([]int, error) { return upTo(1), nil }, func(int) []string {
 		return []string{"-table", tableFile("levels", 1)}
 	}},
-	{"test/soak.TestSoak", func(options) ([]int, error) { return upTo(1), nil }, func(int) []string { return nil }},
+	{"test/soak.TestSoak", func(options) ([]int, error) { return upTo(8), nil }, func(int) []string {
+		return []string{"-for", "15m"} // two hours
+	}},
 }
 
 func seedsOf(o options) ([]int, error) { return seedList(o.seeds) }
