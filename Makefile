@@ -62,12 +62,14 @@ test-smoke:
 	$(call gotestsum,$(root)) -timeout 5m -tags smoke -run '^TestSmoke$$' ./test/incidents$(ran)
 
 # Traces real programs: PyTorch with CUDA, numba and pycuda from Debian, on the simulated stack. The
-# first run downloads 1.1 GB and unpacks it into TORCH_ROOT.
+# first run downloads 1.1 GB and unpacks it into TORCH_ROOT. It writes a table to bin/clients.md.
 TORCH_ROOT ?= $(CURDIR)/bin/torch
 test-real:
 	@tools/deps.sh test real
 	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
-	$(call gotestsum,$(root) env TORCH_ROOT='$(TORCH_ROOT)') -timeout 10m -tags real $(TESTFLAGS) -run '^TestReal$$' ./test/real$(ran)
+	@mkdir -p bin && rm -f bin/clients.md
+	$(call gotestsum,$(root) env TORCH_ROOT='$(TORCH_ROOT)') -timeout 10m -tags real $(TESTFLAGS) -run '^TestReal$$' ./test/real -args -table $(abspath bin/clients.md)$(ran)
+	@cat bin/clients.md
 
 # The incident lab of real programs: a table of the reports of their faults, and the truth.
 # ONLY=loader runs those of one program, COUNT_VICTIMS=5 each five times, KEEP=DIR keeps recordings.

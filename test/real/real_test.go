@@ -40,17 +40,26 @@ func TestReal(t *testing.T) {
 			if got := string(r.output.Result); got != c.result {
 				t.Errorf("it says %s, want %s", got, c.result)
 			}
-			r.checkCalls()
-			r.checkKernels()
-			r.checkLines(c.name)
+			calls, counted := r.checkCalls()
+			launches, named := r.checkKernels()
+			lines, first := r.checkLines(c.name)
 			at := fmt.Sprintf("/srv/%s:%d in ", c.name, line(t, c.name, c.comment))
 			got := r.rows(fmt.Sprintf("SELECT count(*) FROM events WHERE op = '%s' AND site LIKE '%s%%'", c.op, at))[0][0].(int64)
 			if got != c.n {
 				t.Errorf("%d of %s at %s, want %d", got, c.op, at, c.n)
 			}
+			note(t, clientsHeader, fmt.Sprintf("| %s | %d | %d | %d | %d | %d | %d |\n",
+				strings.Join(append([]string{c.name}, c.args...), " "), calls, counted, launches, named, lines, first))
 		})
 	}
 }
+
+// clientsHeader is the header of the table of clients. A row says how many calls the libraries and
+// ingero counted, how many launches there were and how many have the right kernel's name, and how
+// many calls of the main thread have a line of the script or, as the first ones, none.
+const clientsHeader = `| client | calls by its libraries | counted | launches by its libraries | named | calls at a line of the script | first calls with no line |
+|---|---|---|---|---|---|---|
+`
 
 var (
 	function = regexp.MustCompile(`^cu(da)?[A-Z]`)
@@ -69,8 +78,9 @@ func rowOf(symbol string) string {
 	return ""
 }
 
-// checkCalls compares the counts of each operation with the libraries' and the program's own.
-func (r *run) checkCalls() {
+// checkCalls compares the counts of each operation with the libraries' and the program's own, and
+// returns the sums of the libraries' and ingero's.
+func (r *run) checkCalls() (calls, counted uint64) {
 	r.t.Helper()
 	got, want := map[string]uint64{}, map[string]uint64{}
 	for symbol, n := range r.counted {
@@ -93,10 +103,12 @@ func (r *run) checkCalls() {
 		}
 	}
 	r.t.Logf("%d operations, %d calls", len(got), sum(got))
+	return sum(want), sum(got)
 }
 
-// checkKernels compares the launches of each kernel, and checks that each has a name.
-func (r *run) checkKernels() {
+// checkKernels compares the launches of each kernel, and checks that each has a name. It returns the
+// libraries' launches, and how many of them have the right name.
+func (r *run) checkKernels() (launches, named uint64) {
 	r.t.Helper()
 	got, want := map[string]uint64{}, map[string]uint64{}
 	for name, n := range r.counted {
@@ -111,6 +123,10 @@ func (r *run) checkKernels() {
 		r.t.Errorf("kernels (-the libraries' +ingero's):\n%s", diff)
 	}
 	r.t.Logf("%d kernels, %d launches", len(got), sum(got))
+	for name, n := range want {
+		named += min(n, got[name])
+	}
+	return sum(want), named
 }
 
 func sum(counts map[string]uint64) (n uint64) {
@@ -122,11 +138,11 @@ func sum(counts map[string]uint64) (n uint64) {
 
 // checkLines checks that each call of the main thread before its end has a line of the script. Only
 // the first calls may lack it: they come just after a library was loaded, and the kernel may not
-// have its tables or the interpreter's yet.
-func (r *run) checkLines(script string) {
+// have its tables or the interpreter's yet. It returns the number of calls with a line, and of those
+// first ones.
+func (r *run) checkLines(script string) (right, first int) {
 	r.t.Helper()
 	const own = "nested = 0 AND tid = %d AND op NOT LIKE '__cuda%%' AND op NOT IN ('cuLibraryUnload', 'cudaGraphExecDestroy', 'cuCtxDestroy')"
-	right, first := 0, 0
 	for _, row := range r.rows("SELECT op, coalesce(site, '') FROM events WHERE " + fmt.Sprintf(own, r.output.PID) + " ORDER BY timestamp") {
 		switch site := row[1].(string); {
 		case strings.HasPrefix(site, "/srv/"+script+":"):
@@ -141,4 +157,5 @@ func (r *run) checkLines(script string) {
 		r.t.Error("no call of the main thread has a line")
 	}
 	r.t.Logf("%d calls of the main thread at lines of %s, after %d with no line", right, script, first)
+	return right, first
 }

@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	table = flag.String("table", "", "file to which the table of verdicts is appended")
+	table = flag.String("table", "", "file to which the rows of the table are appended")
 	keep  = flag.String("keep", "", "directory in which recordings, reports and truths are kept")
 	again = flag.String("replay", "", "directory of kept recordings, which are judged by the engine as it is now; nothing runs")
 )
@@ -49,7 +49,7 @@ func TestVictims(t *testing.T) {
 				t.Logf("of other programs: %s", strings.Join(verdict.Busy, "; "))
 			}
 			t.Log("\n" + verdict.Row())
-			note(t, verdict.Row())
+			note(t, Header, verdict.Row())
 		})
 	}
 }
@@ -142,8 +142,8 @@ func kept(t *testing.T, v *Victim, x *Truth, dir string, report []byte) {
 	}
 }
 
-// note appends a row to the table.
-func note(t *testing.T, row string) {
+// note appends a row to the table, and the header to an empty one.
+func note(t *testing.T, header, row string) {
 	t.Helper()
 	if *table == "" {
 		return
@@ -154,7 +154,7 @@ func note(t *testing.T, row string) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() == 0 {
-		row = Header + row
+		row = header + row
 	}
 	if _, err := f.WriteString(row); err != nil {
 		t.Fatal(err)
