@@ -40,8 +40,13 @@ if [ -z "$chosen" ]; then
 	echo "repeat: no test takes less than $seconds s" >&2
 	exit 1
 fi
-cut -d' ' -f1 <<<"$chosen" | sort -u | while read -r package; do
-	tests=$(awk -v p="$package" '$1 == p { print $2 }' <<<"$chosen" | paste -sd'|')
-	echo "repeat: $package: $(tr '|' '\n' <<<"$tests" | wc -l) tests"
-	go test -count=3 -timeout 5m -run "^($tests)\$" "$package" </dev/null
-done
+
+repeat() {
+	echo "repeat: $1: $(tr '|' '\n' <<<"$2" | wc -l) tests"
+	go test -vet=off -ldflags=-w -count=3 -timeout 5m -run "^($2)\$" "$1"
+}
+export -f repeat
+
+# Lines "PACKAGE TESTS"; as many packages at a time as there are CPUs.
+awk '{ tests[$1] = tests[$1] (tests[$1] ? "|" : "") $2 } END { for (p in tests) print p, tests[p] }' <<<"$chosen" |
+	xargs -P "$(nproc)" -L 1 bash -c 'repeat "$@"' repeat
