@@ -133,11 +133,7 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 	for pid, all := range others {
 		others[pid] = slices.DeleteFunc(all, func(p program) bool { return p.ended < s.longBegan })
 	}
-	for pid, all := range programs { // a program without calls is invisible
-		if programs[pid] = slices.DeleteFunc(all, program.silent); len(programs[pid]) == 0 {
-			delete(programs, pid)
-		}
-	}
+	dropSilent(programs)
 	s.nobodyElse(got, programs, others)
 	s.trained(got[uint32(s.trainer)])
 	kept, began := s.keptFrom(r, session), map[uint32]float64{} // began: start of the last process with the PID
@@ -174,6 +170,15 @@ func (s *soak) exact(r *query.Reader, session *query.Session) {
 	testkit.MeasuredShare(s.t, "wrong-counts", wrong, whole+part+wrong, testkit.Lower)
 	if whole+part < 20 || len(reused) == 0 {
 		s.t.Errorf("%d programs are there, and no number was used again in %q", whole+part, reused)
+	}
+}
+
+// dropSilent drops the programs without calls, which a trace cannot see.
+func dropSilent(programs map[uint32][]program) {
+	for pid, all := range programs {
+		if programs[pid] = slices.DeleteFunc(all, program.silent); len(programs[pid]) == 0 {
+			delete(programs, pid)
+		}
 	}
 }
 
