@@ -117,7 +117,7 @@ const pyUserspace = "userspace"
 
 // probeOptions converts the settings to options of the probes.
 func probeOptions(c *config.Config) probes.Options {
-	o := probes.Options{RingBytes: int(c.Trace.RingBytes), SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll,
+	o := probes.Options{RingBytes: int(c.Trace.RingBytes), MaxThreads: c.Trace.MaxThreads, SamplingRate: c.Trace.SamplingRate, AllWaits: c.Trace.RecordAll,
 		Pages: c.Trace.Pages, NoHost: hostOff(c),
 		Stacks: stackPolicies[c.Trace.Stack]}
 	if c.Trace.Link != "auto" {

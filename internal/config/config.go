@@ -78,6 +78,7 @@ type Trace struct {
 	PyWalker     string // "auto", "ebpf", "userspace"
 	SamplingRate int    // 0: adaptive; 1: all; N: one in N
 	RingBytes    int64  // a power of two; 0: the default
+	MaxThreads   int    // 0: the default
 	NoIO         bool
 	NoTCP        bool
 	NoNet        bool

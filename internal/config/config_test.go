@@ -287,7 +287,7 @@ func TestBadValues(t *testing.T) {
 	for _, tt := range []struct{ flag, value, what string }{
 		{"ringbuf-size", "5000", "power of two"}, {"ringbuf-size", "2048", "power of two"}, {"ringbuf-size", "2g", "power of two"},
 		{"ringbuf-size", "-8m", "a size"}, {"ringbuf-size", "9999999999t", "a size"},
-		{"sampling-rate", "-1", "from 0"}, {"sampling-rate", "1e3", "whole number"},
+		{"sampling-rate", "-1", "from 0"}, {"max-threads", "2000000", "from 0 to 1048576"}, {"sampling-rate", "1e3", "whole number"},
 		{"duration", "60", "a duration"}, {"duration", "-1s", "a duration"}, {"duration", "300000w", "292 years"},
 		{"pid", "1,x", "PIDs"}, {"pid", "0", "PIDs"}, {"pid", "4294967297", "PIDs"},
 		{"record", "maybe", "true or false"}, {"link", "kprobe", "one of auto"},

@@ -194,6 +194,9 @@ var Settings = []Setting{
 	{Key: "trace.ringbuf-size", Env: "INGERO_RINGBUF_SIZE", Flag: "ringbuf-size", Commands: tracers, Default: "0",
 		Help:  "size of the ring buffer for kernel records: a power of two from 4096; 0: 8m",
 		field: func(c *Config) any { return (*byteCount)(&c.Trace.RingBytes) }, check: checkRing},
+	{Key: "trace.max-threads", Env: "INGERO_MAX_THREADS", Flag: "max-threads", Commands: tracers, Default: "0",
+		Help:  "threads whose calls are timed at the same time; each takes 4 KB of kernel memory; 0: 8192",
+		field: func(c *Config) any { return &c.Trace.MaxThreads }, check: checkMaxThreads},
 	{Key: "trace.no-io", Env: "INGERO_NO_IO", Flag: "no-io", Commands: tracers, Default: "false",
 		Help:  "do not trace block I/O",
 		field: func(c *Config) any { return &c.Trace.NoIO }},
@@ -299,6 +302,13 @@ func checkMaxDB(c *Config) error {
 	const least = 16 << 20 // room for data that is never removed
 	if n := c.Trace.MaxDB; n < 0 || n > 0 && n < least {
 		return errors.New("it must be 0 or at least 16m")
+	}
+	return nil
+}
+
+func checkMaxThreads(c *Config) error {
+	if n := c.Trace.MaxThreads; n < 0 || n > 1<<20 {
+		return errors.New("it must be from 0 to 1048576")
 	}
 	return nil
 }

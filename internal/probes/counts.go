@@ -18,15 +18,30 @@ type CountsRow struct {
 	bpf.IngeroCounts
 }
 
-// Indices into the array of counts: the rows' own slots, then free slots.
-const (
-	ownSlots  = 512  // MAX_ROWS
-	freeSlots = 8192 // MAX_COUNTS
-)
+// ownSlots is the number of slots of the array of counts that belong to the rows: MAX_ROWS. Those for
+// the rows of processes follow.
+const ownSlots = 512
+
+// setTableSizes makes room for the threads, if a number is given, and for the counts of at least as
+// many rows of processes. It returns the number of the latter.
+func setTableSizes(spec *ebpf.CollectionSpec, threads int) (slots uint32) {
+	slots = spec.Maps[bpf.IngeroMapCountSlots].MaxEntries
+	if threads == 0 {
+		return slots
+	}
+	for _, name := range []string{bpf.IngeroMapThreads, bpf.IngeroMapProfiles} {
+		spec.Maps[name].MaxEntries = uint32(threads)
+	}
+	slots = max(slots, uint32(threads))
+	spec.Maps[bpf.IngeroMapCountSlots].MaxEntries = slots
+	spec.Maps[bpf.IngeroMapFreeSlots].MaxEntries = slots
+	spec.Maps[bpf.IngeroMapCallCounts].MaxEntries = ownSlots + slots
+	return slots
+}
 
 // fillSlots marks all slots free.
 func (t *Tracer) fillSlots() error {
-	for i := range uint32(freeSlots) {
+	for i := range t.slots {
 		if err := t.objects.FreeSlots.Put(nil, ownSlots+i); err != nil {
 			return fmt.Errorf("fill the free slots: %w", err)
 		}

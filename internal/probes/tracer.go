@@ -38,6 +38,7 @@ type Options struct {
 	Mode         Mode
 	Rows         []events.Row  // nil: the whole catalog
 	RingBytes    int           // a power of two; 0: 8 MiB
+	MaxThreads   int           // threads that can have an account at the same time; 0: 8192
 	SamplingRate int           // 0 adaptive, 1 all, N: one record in N
 	Long         time.Duration // least duration of a call that always has a record; 0: 100 us
 	Gate         bool          // load the gate, for Launch
@@ -71,6 +72,7 @@ type Tracer struct {
 	}
 	programs     map[string]*ebpf.Program
 	rows         []events.Row
+	slots        uint32 // number of slots for counts of a process's row
 	mode         Mode
 	entry        bool
 	firstByte    bool
@@ -171,6 +173,7 @@ func (t *Tracer) load(o Options) error {
 	spec.Maps[bpf.IngeroMapCallRing].MaxEntries = uint32(o.RingBytes)
 	settings := stackSettings(spec, o.Stacks, o.EachStack)
 	spec.Maps[bpf.IngeroMapKeptRing].MaxEntries = uint32(keptSize(o.RingBytes))
+	t.slots = setTableSizes(spec, o.MaxThreads)
 	settings[bpf.IngeroVarRingBytes] = uint64(o.RingBytes)
 	settings[bpf.IngeroVarKeptBytes] = uint64(keptSize(o.RingBytes))
 	settings[bpf.IngeroVarSamplingRate] = uint32(o.SamplingRate)
