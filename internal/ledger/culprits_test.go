@@ -32,14 +32,14 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 		{"one of them a process of many threads", mixed, 7, 72, 140},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var list [6]Wait
-			n, want := 0, int64(0)
+			var list []Wait
+			want := int64(0)
 			for i := range tt.waits {
 				want += tt.waits[i].NS
-				n = keepWait(list[:], n, &tt.waits[i])
+				list = keepWait(list, 6, &tt.waits[i])
 			}
 			var sum, has, named int64
-			for _, w := range list[:n] {
+			for _, w := range list {
 				sum += w.NS
 				if w.Who.PID == tt.of {
 					has += w.NS
@@ -49,7 +49,7 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 				}
 			}
 			if sum != want || has < tt.has || named < tt.named {
-				t.Errorf("%d ns in all, %d of process %d, %d of somebody; want %d, %d, %d: %+v", sum, has, tt.of, named, want, tt.has, tt.named, list[:n])
+				t.Errorf("%d ns in all, %d of process %d, %d of somebody; want %d, %d, %d: %+v", sum, has, tt.of, named, want, tt.has, tt.named, list)
 			}
 		})
 	}
@@ -57,28 +57,28 @@ func TestNothingIsLostOfWaits(t *testing.T) {
 
 // Too many programs with one parent go under the parent's name.
 func TestManyProgramsGoByTheirParent(t *testing.T) {
-	var list [4]Wait
-	n, want := 0, int64(0)
+	var list []Wait
+	want := int64(0)
 	for i := range uint32(40) {
 		w := Wait{NS: int64(5 + i%3), Count: 1, State: events.WaitRunnable, Who: events.Thread{PID: 100 + i, TID: 100 + i, Parent: 60}, longest: 5}
 		if i == 20 {
 			w.Who.Parent, w.NS = 61, 1000
 		}
 		want += w.NS
-		n = keepWait(list[:], n, &w)
+		list = keepWait(list, 4, &w)
 	}
 	var sum, children int64
-	for _, w := range list[:n] {
+	for _, w := range list {
 		sum += w.NS
 		if w.Who.Parent == 60 {
 			children += w.NS
 		}
 		if w.Who == (events.Thread{}) {
-			t.Errorf("%d ns are of nobody: %+v", w.NS, list[:n])
+			t.Errorf("%d ns are of nobody: %+v", w.NS, list)
 		}
 	}
 	if sum != want || children != want-1000 {
-		t.Errorf("%d ns in all, %d of what process 60 started; want %d, %d: %+v", sum, children, want, want-1000, list[:n])
+		t.Errorf("%d ns in all, %d of what process 60 started; want %d, %d: %+v", sum, children, want, want-1000, list)
 	}
 }
 

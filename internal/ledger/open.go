@@ -15,14 +15,13 @@ type openStep struct {
 	blocked         int64  // outside the closing call, by the calls' own figures
 	vagueCall       int64  // on a CPU or blocked, in calls
 	vagueGap        int64
-	between         int64 // blocked between calls, by the records
-	taken           int64 // waits with an owner in the next call to be added
-	recorded        bool  // wait records exist
-	ops             [maxOps]OpTime
-	long            [maxOps]byLength // of ops
-	nops, lastOp    int
-	waits           [maxWaits]Wait
-	nwaits          int
+	between         int64      // blocked between calls, by the records
+	taken           int64      // waits with an owner in the next call to be added
+	recorded        bool       // wait records exist
+	ops             []OpTime   // at most maxOps; most threads have few
+	long            []byLength // of ops
+	lastOp          int
+	waits           []Wait // at most maxWaits
 	marks           Marks
 	tail            tail
 	queue           queue
@@ -34,7 +33,7 @@ func (o *openStep) reset() {
 	o.marks = 0
 	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
 	o.recorded = false
-	o.nops, o.lastOp, o.nwaits = 0, 0, 0
+	o.ops, o.long, o.lastOp, o.waits = o.ops[:0], o.long[:0], 0, o.waits[:0]
 	o.tail.reset()
 	o.queue.reset()
 }
@@ -102,24 +101,25 @@ func (o *openStep) count(c *events.Call, size uint8, launch bool) *OpTime {
 }
 
 func (o *openStep) op(op events.Op, size uint8) *OpTime {
-	if p := &o.ops[o.lastOp]; o.nops > 0 && p.Op == op && p.Size == size {
-		return p
+	if o.lastOp < len(o.ops) {
+		if p := &o.ops[o.lastOp]; p.Op == op && p.Size == size {
+			return p
+		}
 	}
-	for i := range o.ops[:o.nops] {
+	for i := range o.ops {
 		if p := &o.ops[i]; p.Op == op && p.Size == size {
 			o.lastOp = i
 			return p
 		}
 	}
-	if o.nops == maxOps { // the last entry is for all others
+	if len(o.ops) == maxOps { // the last entry is for all others
 		o.lastOp = maxOps - 1
 		p := &o.ops[maxOps-1]
 		p.Op, p.Size = 0, 0
 		return p
 	}
-	o.lastOp = o.nops
-	o.nops++
-	o.ops[o.lastOp], o.long[o.lastOp] = OpTime{Op: op, Size: size}, byLength{}
+	o.lastOp = len(o.ops)
+	o.ops, o.long = append(o.ops, OpTime{Op: op, Size: size}), append(o.long, byLength{})
 	return &o.ops[o.lastOp]
 }
 
@@ -149,7 +149,7 @@ func hostTook(w *events.Wait) bool {
 }
 
 // keep adds an entry.
-func (o *openStep) keep(x *Wait) { o.nwaits = keepWait(o.waits[:], o.nwaits, x) }
+func (o *openStep) keep(x *Wait) { o.waits = keepWait(o.waits, maxWaits, x) }
 
 // close adds the closing call and the gap before it.
 func (o *openStep) close(c *events.Call) {

@@ -150,29 +150,28 @@ func (w *Wait) like(o *Wait) bool {
 	return w.Who.PID == o.Who.PID && w.Flags&events.WaitOthers == 0 && w.same(&x)
 }
 
-// keepWait adds x to the n waits of a list, and returns the new n. It merges x with the same wait,
+// keepWait adds x to a list of at most most waits, and returns the list. It merges x with the same wait,
 // or, in a full list, with a wait of another thread of its process. Otherwise the smallest wait
 // loses its name: it joins a sibling under their common parent, or an unnamed wait. The sum of
 // runnable or throttled time is kept if the list has an entry of that kind.
-func keepWait(list []Wait, n int, x *Wait) int {
+func keepWait(list []Wait, most int, x *Wait) []Wait {
 	least := 0
-	for i := range list[:n] {
+	for i := range list {
 		if list[i].same(x) {
 			list[i].merge(x)
-			return n
+			return list
 		}
 		if list[i].NS < list[least].NS {
 			least = i
 		}
 	}
-	if n < len(list) {
-		list[n] = *x
-		return n + 1
+	if len(list) < most {
+		return append(list, *x)
 	}
 	for i := range list {
 		if list[i].like(x) {
 			list[i].merge(x)
-			return n
+			return list
 		}
 	}
 	small := *x
@@ -180,18 +179,18 @@ func keepWait(list []Wait, n int, x *Wait) int {
 		small, list[least] = list[least], small
 	}
 	if small.State == events.WaitBlocked {
-		return n
+		return list
 	}
 	if at := smallest(list, func(x *Wait) bool { return x.sibling(&small) }); at >= 0 {
 		list[at].orphan()
 		small.orphan()
 		list[at].merge(&small)
-		return n
+		return list
 	}
 	small.unname()
 	if at := smallest(list, func(x *Wait) bool { return x.same(&small) }); at >= 0 {
 		list[at].merge(&small)
-		return n
+		return list
 	}
 	at := smallest(list, func(x *Wait) bool {
 		return x.State == small.State && x.Op == small.Op && x.Critical == small.Critical
@@ -200,7 +199,7 @@ func keepWait(list []Wait, n int, x *Wait) int {
 		list[at].unname()
 		list[at].merge(&small)
 	}
-	return n
+	return list
 }
 
 // smallest returns the index of the smallest selected wait, or -1.

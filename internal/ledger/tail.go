@@ -29,18 +29,17 @@ type tail struct {
 
 // culprits are waits by culprit.
 type culprits struct {
-	list [maxTail]Wait
-	n    int
-	ns   int64 // sum of the waits, for all culprits
+	list []Wait // at most maxTail
+	ns   int64  // sum of the waits, for all culprits
 }
 
-func (c *culprits) clear() { c.n, c.ns = 0, 0 }
+func (c *culprits) clear() { c.list, c.ns = c.list[:0], 0 }
 
-func (c *culprits) add(x *Wait) { c.n = keepWait(c.list[:], c.n, x) }
+func (c *culprits) add(x *Wait) { c.list = keepWait(c.list, maxTail, x) }
 
 // join moves o's into c.
 func (c *culprits) join(o *culprits) {
-	for i := range o.list[:o.n] {
+	for i := range o.list {
 		c.add(&o.list[i])
 	}
 	c.ns += o.ns
@@ -124,7 +123,7 @@ func (t *tail) loss(o *openStep, c *events.Call) Loss {
 
 // give adds waits to the step, each bounded by all.
 func (c *culprits) give(o *openStep, all int64) {
-	for i := range c.list[:c.n] {
+	for i := range c.list {
 		c.list[i].NS = min(c.list[i].NS, all)
 		o.keep(&c.list[i])
 	}

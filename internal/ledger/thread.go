@@ -177,13 +177,13 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	s.Parts.fit(length)
 
 	from := len(l.opTimes)
-	for i := range o.ops[:o.nops] {
+	for i := range o.ops {
 		o.ops[i].Slowest, o.ops[i].SlowestNS = o.long[i].slowest()
 	}
-	l.opTimes = append(l.opTimes, o.ops[:o.nops]...)
+	l.opTimes = append(l.opTimes, o.ops...)
 	s.Ops = l.opTimes[from:len(l.opTimes):len(l.opTimes)]
 	from = len(l.waits)
-	l.waits = append(l.waits, o.waits[:o.nwaits]...)
+	l.waits = append(l.waits, o.waits...)
 	s.Waits = l.waits[from:len(l.waits):len(l.waits)]
 	l.steps = append(l.steps, s)
 	if t.proc != nil && !s.Period {
