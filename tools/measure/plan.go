@@ -34,6 +34,7 @@ var programs = []struct {
 	{"benchmarks/budget", "-rounds 1"},
 	{"benchmarks/idle", "-rounds 3 -length 5s"},
 	{"benchmarks/overhead", "-rounds 3"},
+	{"benchmarks/scale", "-max-threads 16384 -length 20s"},
 	{"benchmarks/shapes", "-pairs 2 -window 5s"},
 	{"benchmarks/stacks", "-procs 10"},
 	{"benchmarks/store", "-events 10000000 ingest read"},
