@@ -61,28 +61,12 @@ type GraphSum struct {
 	Launches                  uint64
 }
 
-// Since returns the seconds that began at ns or later.
-func (b *ProcessHistory) Since(ns int64) []Second {
-	i, _ := slices.BinarySearchFunc(b.Seconds, ns, func(s Second, ns int64) int { return cmp.Compare(s.From, ns) })
-	return b.Seconds[i:]
-}
-
 // OpSum returns the sum of a second's calls of an operation.
 func (s *Second) OpSum(op events.Op) (o OpSum) {
 	if i, ok := slices.BinarySearchFunc(s.Ops, op, func(o OpSum, op events.Op) int { return cmp.Compare(o.Op, op) }); ok {
 		return s.Ops[i]
 	}
 	return OpSum{Op: op}
-}
-
-// Copied returns the sum of the copies of one direction and host memory kind so far.
-func (s *Second) Copied(dir tick.CopyDir, host tick.HostKind) tick.Copy {
-	for _, c := range s.Copies {
-		if c.Dir == dir && c.Host == host {
-			return c
-		}
-	}
-	return tick.Copy{Dir: dir, Host: host}
 }
 
 // note adds a tick to the histories.
