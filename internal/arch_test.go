@@ -22,6 +22,7 @@ var allowed = map[string]string{
 	"internal/bpf":       "github.com/cilium/ebpf",
 	"internal/probes":    "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/proc internal/python internal/tick internal/unwind pkg/events sim",
 	"internal/decode":    "golang.org/x/sys internal/bpf internal/tick pkg/events",
+	"internal/elffile":   "github.com/klauspost/compress",
 	"internal/proc":      "golang.org/x/sys internal/tick pkg/events",
 	"internal/host":      "golang.org/x/sys internal/tick",
 	"internal/unwind":    "golang.org/x/sys internal/proc",

@@ -12,7 +12,7 @@ targets() {
 		kernel-records internal/decode FuzzRecord
 		segments internal/store FuzzSealed
 		logs internal/store FuzzLog
-		elf internal/proc FuzzFindSymbols
+		elf internal/elffile FuzzOpen
 		dwarf internal/native/image FuzzFind
 		eh_frame internal/unwind FuzzOpen
 		line-tables internal/python FuzzLines
