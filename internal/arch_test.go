@@ -20,12 +20,12 @@ var allowed = map[string]string{
 
 	// Kernel side, and what reads it.
 	"internal/bpf":       "github.com/cilium/ebpf",
-	"internal/probes":    "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/proc internal/python internal/tick internal/unwind pkg/events sim",
+	"internal/probes":    "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/elffile internal/proc internal/python internal/tick internal/unwind pkg/events sim",
 	"internal/decode":    "golang.org/x/sys internal/bpf internal/tick pkg/events",
 	"internal/elffile":   "github.com/klauspost/compress",
-	"internal/proc":      "golang.org/x/sys internal/tick pkg/events",
+	"internal/proc":      "golang.org/x/sys internal/elffile internal/tick pkg/events",
 	"internal/host":      "golang.org/x/sys internal/tick",
-	"internal/unwind":    "golang.org/x/sys internal/proc",
+	"internal/unwind":    "golang.org/x/sys internal/elffile internal/proc",
 	"internal/jail":      "golang.org/x/sys",
 	"internal/screen":    "golang.org/x/sys",
 	"internal/python":    "internal/jail internal/proc pkg/events",
@@ -51,12 +51,12 @@ var allowed = map[string]string{
 	"internal/mute":         "internal/causal internal/tick",
 	"internal/loop":         "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":       "",
-	"internal/native":       "internal/native/image internal/proc internal/symbols pkg/events",
+	"internal/native":       "internal/elffile internal/native/image internal/proc internal/symbols pkg/events",
 	"internal/native/image": "github.com/klauspost/compress",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
 	"internal/rollcall":     "internal/tick internal/track pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events",
 
 	// What reads what was recorded, and says it.
@@ -81,7 +81,7 @@ var allowed = map[string]string{
 
 	// What people start.
 	"internal/config": "internal/causal internal/listen internal/redact github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
-	"internal/cli/check": "golang.org/x/sys internal/config internal/gpu internal/lock internal/privilege internal/probes internal/proc " +
+	"internal/cli/check": "golang.org/x/sys internal/config internal/elffile internal/gpu internal/lock internal/privilege internal/probes internal/proc " +
 		"internal/redact internal/tick internal/where internal/xid pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"ingero/internal/elffile"
 	"ingero/internal/proc"
 )
 
@@ -194,7 +195,7 @@ func (s *Symbolizer) open(p *process, m *mapping) (file, content, error) {
 	st, err := f.Stat()
 	if err == nil {
 		var id string
-		if id, err = proc.BuildID(f); err == nil {
+		if id, err = elffile.BuildID(f); err == nil {
 			c := content{id: id, size: st.Size()}
 			if id == "" {
 				c.key, c.modified = m.Mapping.Key, st.ModTime().UnixNano()

@@ -3,7 +3,6 @@ package probes
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/bpf"
+	"ingero/internal/elffile"
 	"ingero/sim"
 )
 
@@ -120,21 +120,21 @@ func openCalib() (*os.File, error) {
 
 // linkCalib attaches to all functions of the calibration program.
 func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
-	f, err := elf.NewFile(prog)
+	f, err := elffile.Open(prog)
 	if err != nil {
 		return nil, fmt.Errorf("read the calibration program: %w", err)
 	}
-	symbols, err := f.Symbols()
+	functions, err := f.Functions(elffile.Symtab)
 	if err != nil {
 		return nil, fmt.Errorf("read the calibration program: %w", err)
 	}
 	var sites []site
 	for _, c := range calibrated {
-		i := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == c.symbol })
+		i := slices.IndexFunc(functions, func(s elffile.Function) bool { return s.Name == c.symbol })
 		if i < 0 {
 			return nil, fmt.Errorf("the calibration program has no %s", c.symbol)
 		}
-		s, err := newSite(f, symbols[i], false)
+		s, err := newSite(f.Loads, prog, functions[i], false)
 		if err != nil {
 			return nil, err
 		}

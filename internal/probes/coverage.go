@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"debug/elf"
 	"slices"
 	"strings"
 
@@ -41,12 +40,9 @@ func Cover(o Object) (Coverage, error) {
 // versions returns the versions that the library defines, without the file's own if there are
 // others.
 func (l *surface) versions() (out []string) {
-	defined, err := l.file.DynamicVersions()
-	if err != nil {
-		return nil // no versions
-	}
+	defined := l.file.Versions()
 	for _, v := range defined {
-		if v.Flags&elf.VER_FLG_BASE == 0 || len(defined) == 1 {
+		if !v.Base || len(defined) == 1 {
 			out = append(out, v.Name)
 		}
 	}

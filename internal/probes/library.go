@@ -1,7 +1,6 @@
 package probes
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingero/internal/elffile"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -21,7 +21,7 @@ type Object struct {
 	File io.ReaderAt // its contents
 	Lib  events.Library
 	// Functions has the functions to choose from; nil: all exported ones.
-	Functions []elf.Symbol
+	Functions []elffile.Function
 	// Leave, unless nil, returns the rows that get no probes at first: see [Attached.Leave]. It is
 	// called once.
 	Leave func(a *Attached) map[int]bool
@@ -43,15 +43,15 @@ var errNotELF = errors.New("not an ELF library of this machine")
 
 // surface has the exported functions of a library.
 type surface struct {
-	file      *elf.File
-	functions map[string][]elf.Symbol
+	file      *elffile.File
+	functions map[string][]elffile.Function
 	version   int // of the library, by its soname; 0: unknown
 }
 
 // inspect reads a library and places the probes of the rows.
 func inspect(o Object, rows []events.Row, firstByte bool) (l surface, sites []site, reports []tick.Report, err error) {
 	defer func() {
-		if p := recover(); p != nil { // debug/elf on a hostile file
+		if p := recover(); p != nil { // the disassembler on hostile code
 			err = fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, p)
 		}
 	}()
@@ -64,30 +64,26 @@ func inspect(o Object, rows []events.Row, firstByte bool) (l surface, sites []si
 
 // readSurface reads a library's exported functions.
 func readSurface(o Object) (l surface, err error) {
-	if l.file, err = elf.NewFile(o.File); err != nil {
+	if l.file, err = elffile.Open(o.File); err != nil {
 		return l, fmt.Errorf("read %s: %w (%v)", o.Name, errNotELF, err)
 	}
-	syms := o.Functions
-	if syms == nil {
-		if syms, err = l.file.DynamicSymbols(); err != nil && !errors.Is(err, elf.ErrNoSymbols) {
+	functions := o.Functions
+	if functions == nil {
+		if functions, err = l.file.Functions(elffile.Dynsym); err != nil {
 			return l, fmt.Errorf("read symbols of %s: %w", o.Name, err)
 		}
+		l.version = majorVersion(l.file.Soname())
 	}
-	l.functions = map[string][]elf.Symbol{}
-	for _, s := range syms {
-		if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Section != elf.SHN_UNDEF {
-			l.functions[s.Name] = append(l.functions[s.Name], s)
-		}
-	}
-	if name, err := l.file.DynString(elf.DT_SONAME); o.Functions == nil && err == nil && len(name) > 0 {
-		l.version = majorVersion(name[0])
+	l.functions = map[string][]elffile.Function{}
+	for _, s := range functions {
+		l.functions[s.Name] = append(l.functions[s.Name], s)
 	}
 	return l, nil
 }
 
 // named returns the functions that match a row's symbol. Their version is that of the symbol,
 // cudaGraphInstantiate@@libcudart.so.12, or else that of the library's name.
-func (l *surface) named(want events.Symbol) (out []elf.Symbol) {
+func (l *surface) named(want events.Symbol) (out []elffile.Function) {
 	for _, s := range l.functions[want.Name] {
 		version := majorVersion(s.Version)
 		if version == 0 {
@@ -148,7 +144,7 @@ func (l *surface) findSites(o Object, rows []events.Row, firstByte bool) (sites 
 		for _, symbol := range row.Exports() {
 			found = found || len(l.functions[symbol.Name]) > 0
 			for _, s := range l.named(symbol) {
-				x, err := newSite(l.file, s, firstByte)
+				x, err := newSite(l.file.Loads, o.File, s, firstByte)
 				if err != nil {
 					reports = append(reports, tick.Report{Kind: "unprobed-symbol", Object: o.Name, Why: err.Error()})
 					continue
@@ -184,29 +180,26 @@ func Where(o Object, symbol string) (offset uint64, at Place, err error) {
 }
 
 // newSite finds a function in the file and places its probe, on the first byte if firstByte is set.
-func newSite(f *elf.File, s elf.Symbol, firstByte bool) (site, error) {
-	for _, p := range f.Progs {
-		if p.Type != elf.PT_LOAD || p.Flags&elf.PF_X == 0 || s.Value < p.Vaddr || s.Value >= p.Vaddr+p.Filesz {
-			continue
-		}
-		at := s.Value - p.Vaddr
-		size := min(s.Size, p.Filesz-at)
-		x := site{symbol: s.Name, offset: p.Off + at, place: PlaceStepped}
-		short := size == 0 || size > maxCode // unknown end: no branch check, so stay at +0
-		if short {
-			size = min(16, p.Filesz-at)
-		}
-		code := make([]byte, size)
-		if _, err := p.ReadAt(code, int64(at)); err != nil {
-			return site{}, fmt.Errorf("%s: cannot read its code: %w", s.Name, err)
-		}
-		skip, where := place(code)
-		if (short || firstByte) && skip > 0 {
-			skip, where = 0, PlaceStepped
-		}
-		x.offset += skip
-		x.place = where
-		return x, nil
+func newSite(loads elffile.Loads, file io.ReaderAt, s elffile.Function, firstByte bool) (site, error) {
+	at, ok := loads.At(s.Value)
+	if !ok || !at.Exec {
+		return site{}, fmt.Errorf("%s: address %#x lies in no executable segment", s.Name, s.Value)
 	}
-	return site{}, fmt.Errorf("%s: address %#x lies in no executable segment", s.Name, s.Value)
+	x := site{symbol: s.Name, offset: at.Off, place: PlaceStepped}
+	size := min(s.Size, at.Size)
+	short := size == 0 || size > maxCode // unknown end: no branch check, so stay at +0
+	if short {
+		size = min(16, at.Size)
+	}
+	code := make([]byte, size)
+	if n, err := file.ReadAt(code, int64(at.Off)); n < len(code) {
+		return site{}, fmt.Errorf("%s: cannot read its code: %w", s.Name, err)
+	}
+	skip, where := place(code)
+	if (short || firstByte) && skip > 0 {
+		skip, where = 0, PlaceStepped
+	}
+	x.offset += skip
+	x.place = where
+	return x, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/elffile"
 	"ingero/internal/testkit"
 )
 
@@ -121,7 +122,7 @@ func TestVDSO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := BuildID(bytes.NewReader(b)); err != nil {
+	if _, err := elffile.BuildID(bytes.NewReader(b)); err != nil {
 		t.Error(err)
 	}
 }

@@ -156,7 +156,7 @@ func elfFile(t testing.TB, path string, letter byte) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, elfBytes(letter), 0o755); err != nil {
+	if err := os.WriteFile(path, testkit.ELF(letter), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/elffile"
 	"ingero/pkg/events"
 )
 
@@ -154,7 +155,7 @@ func contentOf(file *os.File, key Key) (content, error) {
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return content{}, fmt.Errorf("%s: %w", file.Name(), err)
 	}
-	id, err := BuildID(file)
+	id, err := elffile.BuildID(file)
 	if err != nil {
 		return content{}, err
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/elffile"
 )
 
 var (
@@ -19,7 +21,7 @@ var (
 // was deleted or the process has ended: pass path to the kernel for a probe. The file's Name is the
 // place where it was found: /proc/PID/map_files, which needs CAP_SYS_ADMIN or
 // CAP_CHECKPOINT_RESTORE and has deleted files too, or else its path in /proc/PID/root. OpenMapped
-// accepts only the mapped file itself, and only a regular file that passes BuildID.
+// accepts only the mapped file itself, and only a regular file that elffile.Open accepts.
 func (f FS) OpenMapped(pid uint32, m Mapping) (file *os.File, path string, err error) {
 	d, err := f.openPID(pid)
 	if err != nil {
@@ -36,7 +38,7 @@ func (f FS) OpenMapped(pid uint32, m Mapping) (file *os.File, path string, err e
 			return nil, "", fmt.Errorf("open %s of pid %d: %w", m.Path, pid, errors.Join(err, byPath))
 		}
 	}
-	if _, err := BuildID(o.file); err != nil {
+	if _, err := elffile.Open(o.file); err != nil {
 		return nil, "", errors.Join(fmt.Errorf("read %s of pid %d: %w", m.Path, pid, err), o.file.Close())
 	}
 	return o.file, fmt.Sprintf("/proc/self/fd/%d", o.file.Fd()), nil

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/elffile"
 	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
@@ -19,7 +20,7 @@ import (
 func wantFile(t *testing.T, f *os.File, path string, letter byte) {
 	t.Helper()
 	want := strings.Repeat(fmt.Sprintf("%02x", letter), 20)
-	if id, err := BuildID(f); err != nil || id != want {
+	if id, err := elffile.BuildID(f); err != nil || id != want {
 		t.Errorf("build id of the file = %q, %v, want %q", id, err, want)
 	}
 	again, err := os.Open(path)
@@ -27,7 +28,7 @@ func wantFile(t *testing.T, f *os.File, path string, letter byte) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if id, err := BuildID(again); err != nil || id != want {
+	if id, err := elffile.BuildID(again); err != nil || id != want {
 		t.Errorf("build id of %s = %q, %v, want %q", path, id, err, want)
 	}
 }
@@ -186,7 +187,7 @@ func TestOpenMappedRefusesNonsense(t *testing.T) {
 	}
 	h := startHelper(t, nil)
 	h.do("map " + path)
-	if _, _, err := (FS{}).OpenMapped(h.pid, only(t, h.pid).Mapping); !errors.Is(err, errNotELF) {
+	if _, _, err := (FS{}).OpenMapped(h.pid, only(t, h.pid).Mapping); !errors.Is(err, elffile.ErrFormat) {
 		t.Errorf("error = %v, want that it is no ELF file", err)
 	}
 }

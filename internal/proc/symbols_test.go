@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -185,14 +184,4 @@ func TestFinder(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzFindSymbols(f *testing.F) {
-	f.Add(elfBytes('A'))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := FindSymbols(bytes.NewReader(b))
-		if err != nil && len(s.Functions) > maxAPIFuncs {
-			t.Errorf("%d functions", len(s.Functions))
-		}
-	})
 }

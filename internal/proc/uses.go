@@ -1,11 +1,10 @@
 package proc
 
 import (
-	"debug/elf"
-	"encoding/binary"
-	"fmt"
 	"io"
 	"strings"
+
+	"ingero/internal/elffile"
 )
 
 // Use is the certainty that a file calls a function of the API.
@@ -22,67 +21,56 @@ const (
 const maxConstants = 256 << 20
 
 // FindUses returns the functions of the catalog that a file may call but does not define, from its
-// symbols and constants. It refuses the files that BuildID refuses.
-func FindUses(r io.ReaderAt) (uses map[string]Use, err error) {
-	defer func() {
-		if p := recover(); p != nil { // debug/elf panics on some hostile files
-			uses, err = nil, fmt.Errorf("%w (%v)", errNotELF, p)
-		}
-	}()
-	if _, err := BuildID(r); err != nil {
+// symbols and constants. It refuses the files that elffile.Open refuses.
+func FindUses(r io.ReaderAt) (map[string]Use, error) {
+	f, err := elffile.Open(r)
+	if err != nil {
 		return nil, err
 	}
-	f, err := elf.NewFile(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w (%v)", errNotELF, err)
+	uses := map[string]Use{}
+	if err := readImports(f.Symbols(elffile.Dynsym), uses); err != nil {
+		return nil, err
 	}
-	uses = map[string]Use{}
 	read := uint64(0)
-	for _, x := range f.Sections {
-		switch {
-		case x.Type == elf.SHT_DYNSYM && int(x.Link) < len(f.Sections):
-			err = readImports(x, f.Sections[x.Link], uses)
-		case isConstants(x) && read+x.FileSize <= maxConstants:
-			read += x.FileSize
-			err = eachName(x, isTraced, func(_ uint64, name string, whole bool) error {
-				if whole {
-					uses[name] = max(uses[name], UseNamed)
-				}
-				return nil
-			})
+	for i := range f.Sections {
+		x := &f.Sections[i]
+		if !isConstants(x) || read+x.Size > maxConstants {
+			continue
 		}
+		read += x.Size
+		err := eachName(x.Data, isTraced, func(_ uint64, name string, whole bool) error {
+			if whole {
+				uses[name] = max(uses[name], UseNamed)
+			}
+			return nil
+		})
 		if err != nil {
-			return nil, fmt.Errorf("section %s: %w", x.Name, err)
+			return nil, err
 		}
 	}
 	return uses, nil
 }
 
 // isConstants reports whether a section has a program's constants.
-func isConstants(x *elf.Section) bool {
-	return x.Type == elf.SHT_PROGBITS && x.Flags&(elf.SHF_WRITE|elf.SHF_EXECINSTR) == 0 &&
-		(strings.HasPrefix(x.Name, ".rodata") || strings.HasPrefix(x.Name, ".lrodata"))
+func isConstants(x *elffile.Section) bool {
+	return x.Constant() && (strings.HasPrefix(x.Name, ".rodata") || strings.HasPrefix(x.Name, ".lrodata"))
 }
 
 func isTraced(name []byte) bool { return tracedFunctions()[string(name)] != 0 }
 
 // readImports collects the undefined symbols of a table.
-func readImports(x, strs *elf.Section, uses map[string]Use) error {
+func readImports(table elffile.SymbolTable, uses map[string]Use) error {
 	names := map[uint32]string{}
-	err := eachName(strs, isTraced, func(at uint64, name string, _ bool) error {
+	err := eachName(table.Names, isTraced, func(at uint64, name string, _ bool) error {
 		names[uint32(at)] = name
 		return nil
 	})
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	le := binary.LittleEndian
-	return chunks(x, symbolSize, func(_ uint64, b []byte) error {
-		for i := 0; i < symbolChunk && i+symbolSize <= len(b); i += symbolSize {
-			name := names[le.Uint32(b[i:])]
-			if name != "" && le.Uint16(b[i+6:]) == uint16(elf.SHN_UNDEF) {
-				uses[name] = UseImported
-			}
+	return table.Each(func(_ uint64, x elffile.Symbol) error {
+		if name := names[x.NameAt]; name != "" && !x.Defined {
+			uses[name] = UseImported
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"strings"
@@ -31,7 +32,7 @@ int use(void) { return cudaMalloc(0, 1) + ncclAllReduce() + nvtxRangePop(); }
 		{"both", imports + `const char *const want = "cudaMalloc";`, library, map[string]Use{"cudaMalloc": UseImported, "ncclAllReduce": UseImported, "nvtxRangePop": UseImported}},
 		{"if it is there", `extern int cudaFree(void *) __attribute__((weak)); int use(void) { return cudaFree ? cudaFree(0) : 1; }`, library, map[string]Use{"cudaFree": UseImported}},
 		{"its own", runtimeCode, library, map[string]Use{}},
-		{"far in", strings.Repeat("x", 3*symbolChunk), nil, map[string]Use{"cuLaunchKernel": UseNamed}},
+		{"far in", strings.Repeat("x", 3*nameChunk), nil, map[string]Use{"cuLaunchKernel": UseNamed}},
 		{"nothing of CUDA", "int use(void) { return 0; }", library, map[string]Use{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -89,9 +90,12 @@ func FuzzFindUses(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		uses, err := FindUses(strings.NewReader(string(b)))
+		uses, err := FindUses(bytes.NewReader(b))
 		if err != nil && uses != nil {
 			t.Errorf("%v, and %v", uses, err)
+		}
+		if s, err := FindSymbols(bytes.NewReader(b)); err != nil && len(s.Functions) > maxAPIFuncs {
+			t.Errorf("%d functions", len(s.Functions))
 		}
 	})
 }

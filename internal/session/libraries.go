@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ingero/internal/elffile"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
@@ -131,7 +131,7 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := proc.BuildID(f)
+	id, err := elffile.BuildID(f)
 	if err != nil {
 		l.report.log.Debug("no build id", "path", m.Path, "error", err)
 	}
@@ -174,7 +174,7 @@ func object(m proc.Library, f *os.File, path string) (probes.Object, error) {
 		if err != nil {
 			return o, err
 		}
-		o.Functions = append([]elf.Symbol{}, s.Functions...) // not nil, which would mean its exports
+		o.Functions = s.Functions
 	}
 	return o, nil
 }

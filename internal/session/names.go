@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/elffile"
 	"ingero/internal/proc"
 	"ingero/internal/symbols"
 )
@@ -101,7 +102,7 @@ func (m *memory) find(pid uint32, a *symbolRequest) ([]string, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	build, err := proc.BuildID(file)
+	build, err := elffile.BuildID(file)
 	if err != nil {
 		return nil, err
 	}

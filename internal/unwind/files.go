@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingero/internal/elffile"
 	"ingero/internal/proc"
 )
 
@@ -142,7 +143,7 @@ type sized interface {
 
 // sameness returns a key that files of equal content share, "" if there is none.
 func sameness(r sized) string {
-	id, err := proc.BuildID(r)
+	id, err := elffile.BuildID(r)
 	if err != nil || id == "" {
 		return ""
 	}

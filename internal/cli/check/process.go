@@ -2,7 +2,6 @@ package check
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/elffile"
 	"ingero/internal/lock"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
@@ -213,12 +213,12 @@ func (x *subject) cover(lib proc.Library) (c probes.Coverage, id string, err err
 		if err != nil {
 			return c, "", err
 		}
-		o.Functions = append([]elf.Symbol{}, s.Functions...)
+		o.Functions = s.Functions
 	}
 	if c, err = probes.Cover(o); err != nil {
 		return c, "", err
 	}
-	id, err = proc.BuildID(f)
+	id, err = elffile.BuildID(f)
 	return c, id, err
 }
 
