@@ -1,11 +1,12 @@
 package unwind
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+
+	"ingero/internal/elffile"
 )
 
 // ErrNoFrames means that a file has no .eh_frame: its code keeps frame pointers, as Go's does, or
@@ -18,19 +19,13 @@ var errMachine = errors.New("code for another machine")
 const (
 	maxSection = 256 << 20 // bytes of .eh_frame
 	maxSpan    = 1 << 30   // bytes from the first function to the last
-	maxLoads   = 256
 )
 
 // Image is an ELF file as it is mapped.
 type Image struct {
 	m      machine
-	loads  []load
+	loads  elffile.Loads
 	frames section
-}
-
-type load struct {
-	off, addr, size uint64
-	exec            bool
 }
 
 // section is .eh_frame, or the part of a segment that may contain it.
@@ -40,34 +35,23 @@ type section struct {
 
 // Open reads the headers of an ELF file. The Image does not keep r.
 func Open(r io.ReaderAt) (*Image, error) {
-	f, err := elf.NewFile(r)
+	f, err := elffile.Open(r)
 	if err != nil {
 		return nil, fmt.Errorf("read ELF headers: %w", err)
 	}
-	im := &Image{}
-	switch {
-	case f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB:
-		return nil, errMachine
-	case f.Machine == elf.EM_X86_64:
+	im := &Image{loads: f.Loads}
+	switch f.Machine {
+	case elffile.X86:
 		im.m = x86
-	case f.Machine == elf.EM_AARCH64:
+	case elffile.ARM64:
 		im.m = arm64
 	default:
 		return nil, errMachine
 	}
-	var hdr *elf.Prog
-	for _, p := range f.Progs {
-		switch {
-		case p.Type == elf.PT_LOAD && len(im.loads) < maxLoads:
-			im.loads = append(im.loads, load{off: p.Off, addr: p.Vaddr, size: p.Filesz, exec: p.Flags&elf.PF_X != 0})
-		case p.Type == elf.PT_GNU_EH_FRAME:
-			hdr = p
-		}
-	}
-	if s := f.Section(".eh_frame"); s != nil && s.Type != elf.SHT_NOBITS && s.Flags&elf.SHF_COMPRESSED == 0 {
-		im.frames = section{s.Offset, s.Addr, s.FileSize}
-	} else if hdr != nil {
-		im.frames = im.behind(r, hdr)
+	if s := f.Section(".eh_frame"); s.Size > 0 && !s.Compressed() {
+		im.frames = section{s.Off, s.Addr, s.Size}
+	} else if f.Unwind.Size > 0 {
+		im.frames = im.behind(r, f.Unwind)
 	}
 	if im.frames.size > maxSection {
 		return nil, fmt.Errorf(".eh_frame has %d bytes", im.frames.size)
@@ -77,35 +61,23 @@ func Open(r io.ReaderAt) (*Image, error) {
 
 // behind finds .eh_frame through its run-time header (.eh_frame_hdr), for files without section
 // headers. Its terminator gives its length.
-func (im *Image) behind(r io.ReaderAt, hdr *elf.Prog) section {
+func (im *Image) behind(r io.ReaderAt, hdr elffile.Segment) section {
 	var b [12]byte
 	if _, err := r.ReadAt(b[:], int64(hdr.Off)); err != nil || b[0] != 1 {
 		return section{}
 	}
 	c := cursor{b: b[4:]}
-	at, ok := c.pointer(b[1], hdr.Vaddr+4)
+	at, ok := c.pointer(b[1], hdr.Addr+4)
 	if !ok {
 		return section{}
 	}
-	for _, l := range im.loads {
-		if at >= l.addr && at-l.addr < l.size {
-			return section{off: l.off + (at - l.addr), addr: at, size: min(l.size-(at-l.addr), maxSection)}
-		}
-	}
-	return section{}
+	l, _ := im.loads.At(at)
+	return section{off: l.Off, addr: at, size: min(l.Size, maxSection)}
 }
 
 // Bias returns what to subtract from an address in a mapping to get the file's own address. The
 // mapping shows the file from offset on at start.
-func (im *Image) Bias(start, offset uint64) (uint64, bool) {
-	const page = 64 << 10 // the largest page size
-	for _, l := range im.loads {
-		if l.exec && offset < l.off+l.size && offset+page > l.off {
-			return start - offset + l.off - l.addr, true
-		}
-	}
-	return 0, false
-}
+func (im *Image) Bias(start, offset uint64) (uint64, bool) { return im.loads.Bias(start, offset) }
 
 // window reads a section front to back through a buffer.
 type window struct {
