@@ -3,6 +3,7 @@ package elffile
 import (
 	"bytes"
 	"compress/zlib"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (s *Section) Constant() bool {
 	return s.kind == shtProgbits && s.flags&(shfWrite|shfExec|shfCompressed) == 0
 }
 
-// Compressed reports whether the section has to be decompressed by Unpack.
+// Compressed reports whether Contents decompresses the section.
 func (s *Section) Compressed() bool {
 	return s.flags&shfCompressed != 0 || strings.HasPrefix(s.Name, ".zdebug_")
 }
@@ -146,60 +147,54 @@ const maxRatio = 1032
 // MaxUnpacked returns the maximum size accepted for n compressed bytes.
 func MaxUnpacked(n uint64) uint64 { return 64<<10 + min(n, 1<<40)*maxRatio }
 
-// Unpack returns the content of the section, decompressed in memory if it is compressed. More than
-// limit decompressed bytes are an error.
-func (s *Section) Unpack(limit uint64) (Data, error) {
+// Contents returns the content of the section, decompressed if it is compressed. More than limit
+// bytes are an error.
+func (s *Section) Contents(limit uint64) ([]byte, error) {
 	if !s.Compressed() {
-		return s.Data, nil
+		return s.All(limit)
 	}
-	var h [chSize]byte
-	kind := uint32(chZlib)
-	var size, at uint64
-	switch {
-	case s.flags&shfCompressed != 0:
-		if err := s.Read(h[:], 0); err != nil {
-			return Data{}, err
-		}
-		kind, size, at = le.Uint32(h[:]), le.Uint64(h[8:]), chSize
-	default: // .zdebug_*: "ZLIB" and the size, big endian
-		if err := s.Read(h[:12], 0); err != nil {
-			return Data{}, err
-		}
-		if string(h[:4]) != "ZLIB" {
-			return Data{}, ErrFormat
-		}
-		for _, c := range h[4:12] {
-			size = size<<8 | uint64(c)
-		}
-		at = 12
+	kind, size, at, err := s.compression()
+	if err != nil {
+		return nil, err
 	}
 	if size > min(limit, MaxUnpacked(s.Size)) {
-		return Data{}, fmt.Errorf("%d bytes of debugging information: %w", size, errBounds)
+		return nil, fmt.Errorf("%d bytes of debugging information: %w", size, errBounds)
 	}
-	from := io.NewSectionReader(s.R, int64(s.Off+at), int64(s.Size-at))
 	var r io.Reader
+	from := io.NewSectionReader(s.R, int64(s.Off+at), int64(s.Size-at))
 	switch kind {
 	case chZlib:
-		z, err := zlib.NewReader(from)
-		if err != nil {
-			return Data{}, err
+		if r, err = zlib.NewReader(from); err != nil {
+			return nil, err
 		}
-		r = z
 	case chZstd:
 		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true))
 		if err != nil {
-			return Data{}, err
+			return nil, err
 		}
 		defer z.Close()
 		r = z
 	default:
-		return Data{}, fmt.Errorf("%w: compression %d", ErrFormat, kind)
+		return nil, fmt.Errorf("%w: compression %d", ErrFormat, kind)
 	}
 	b := make([]byte, size)
-	if _, err := io.ReadFull(r, b); err != nil {
-		return Data{}, err
+	_, err = io.ReadFull(r, b)
+	return b, err
+}
+
+// compression returns how the section is compressed, its decompressed size, and where the
+// compressed bytes begin.
+func (s *Section) compression() (kind uint32, size, at uint64, err error) {
+	var h [chSize]byte
+	if s.flags&shfCompressed != 0 {
+		err = s.Read(h[:], 0)
+		return le.Uint32(h[:]), le.Uint64(h[8:]), chSize, err
 	}
-	return Data{R: bytes.NewReader(b), Size: size}, nil
+	// .zdebug_*: "ZLIB" and the size, big endian
+	if err = s.Read(h[:12], 0); err == nil && string(h[:4]) != "ZLIB" {
+		err = ErrFormat
+	}
+	return chZlib, binary.BigEndian.Uint64(h[4:]), 12, err
 }
 
 // DebugLink returns the name and the checksum of the separate debug file (.gnu_debuglink).

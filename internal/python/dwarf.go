@@ -2,11 +2,13 @@ package python
 
 import (
 	"debug/dwarf"
-	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strings"
+
+	"ingero/internal/elffile"
 )
 
 // maxDebug bounds the debug information that is read, in bytes: libpython's has 20 MB.
@@ -30,20 +32,11 @@ func dwarfOffsets(r io.ReaderAt) (o offsets, err error) {
 			o, err = offsets{}, fmt.Errorf("%w: %v", errNoDebug, p)
 		}
 	}()
-	f, err := elf.NewFile(r)
+	f, err := elffile.Open(r)
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errNoDebug, err)
 	}
-	size := uint64(0)
-	for _, s := range f.Sections {
-		if strings.HasPrefix(s.Name, ".debug_") || strings.HasPrefix(s.Name, ".zdebug_") {
-			size += s.Size
-		}
-	}
-	if size == 0 || size > maxDebug {
-		return o, fmt.Errorf("%w: %d bytes", errNoDebug, size)
-	}
-	d, err := f.DWARF()
+	d, err := debugInfo(f)
 	if err != nil {
 		return o, fmt.Errorf("%w: %w", errNoDebug, err)
 	}
@@ -52,6 +45,36 @@ func dwarfOffsets(r io.ReaderAt) (o offsets, err error) {
 		return o, err
 	}
 	return found.offsets()
+}
+
+// debugInfo reads the sections of debug information.
+func debugInfo(f *elffile.File) (*dwarf.Data, error) {
+	sections := map[string][]byte{}
+	room := uint64(maxDebug)
+	for i := range f.Sections {
+		s := &f.Sections[i]
+		name, ok := strings.CutPrefix(strings.Replace(s.Name, ".z", ".", 1), ".debug_")
+		if !ok || s.Size == 0 {
+			continue
+		}
+		b, err := s.Contents(room)
+		if err != nil {
+			return nil, err
+		}
+		sections[name] = b
+		room -= uint64(len(b))
+	}
+	d, err := dwarf.New(sections["abbrev"], nil, nil, sections["info"], sections["line"], nil, sections["ranges"], sections["str"])
+	if err != nil {
+		return nil, err
+	}
+	if b := sections["types"]; b != nil {
+		err = d.AddTypes("types", b)
+	}
+	for _, name := range []string{"addr", "line_str", "str_offsets", "rnglists"} {
+		err = errors.Join(err, d.AddSection(".debug_"+name, sections[name]))
+	}
+	return d, err
 }
 
 // described maps short names to structures.
