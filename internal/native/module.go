@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/elffile"
 	"ingero/internal/native/image"
 	"ingero/internal/proc"
 	"ingero/internal/symbols"
@@ -26,7 +27,7 @@ type module struct {
 	content content
 	key     proc.Key
 	img     *image.Image // nil when closed
-	layout  image.Layout
+	layout  elffile.Loads
 	answers map[uint64]*answer // by address in the file
 	signals map[uint64]*answer // return addresses of signal handlers; nil: not one
 	cost    int                // size of the answers, in bytes

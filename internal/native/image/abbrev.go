@@ -122,7 +122,7 @@ func (d *dwarf) abbrevs(off, wanted uint64) *abbrevs {
 		size = 128 // the root's abbreviation is the first in nearly all files
 	}
 	for ; ; size *= 4 {
-		b, err := d.sec[secAbbrev].some(nil, off, size)
+		b, err := d.sec[secAbbrev].Some(nil, off, size)
 		if err != nil {
 			return nil
 		}

@@ -1,8 +1,11 @@
 package image
 
 import (
+	"bytes"
 	"encoding/binary"
 	"sort"
+
+	"ingero/internal/elffile"
 )
 
 // Limits of debug information.
@@ -41,6 +44,7 @@ var sectionNames = [numSections]string{"info", "abbrev", "line", "str", "line_st
 // dwarf is the debug information of an object.
 type dwarf struct {
 	o         *object
+	loads     elffile.Loads // segments of the code
 	sec       [numSections]section
 	blobs     int // bytes held for compressed sections
 	units     []unit
@@ -65,29 +69,29 @@ type span struct {
 
 // newDwarf reads the section headers. It returns nil if there is no usable debug information.
 func newDwarf(o *object) *dwarf {
-	d := &dwarf{o: o, open: map[int]*loaded{}, work: budget{maxWork}}
+	d := &dwarf{o: o, loads: o.Loads, open: map[int]*loaded{}, work: budget{maxWork}}
 	room := uint64(maxBlobs)
 	for i, name := range sectionNames {
-		s, ok := o.sections[".debug_"+name]
-		packed := s.packed
-		if !ok {
-			s, packed = o.sections[".zdebug_"+name], true
+		s := o.Section(".debug_" + name)
+		if s.Name == "" {
+			s = o.Section(".zdebug_" + name)
 		}
-		if s.size == 0 {
+		if s.Size == 0 {
 			continue
 		}
-		if packed {
-			var err error
-			if s, err = s.unpack(room); err != nil {
+		if s.Compressed() {
+			b, err := s.Contents(room)
+			if err != nil {
 				continue
 			}
-			room -= s.size
-			d.blobs += int(s.size)
+			s.Data = elffile.Data{R: bytes.NewReader(b), Size: uint64(len(b))}
+			room -= s.Size
+			d.blobs += len(b)
 		}
-		d.sec[i] = s
-		d.sec[i].budget = &d.work
+		d.sec[i] = section{s.Data}
+		d.sec[i].R = metered{s.R, &d.work}
 	}
-	if d.sec[secInfo].size == 0 || d.sec[secAbbrev].size == 0 {
+	if d.sec[secInfo].Size == 0 || d.sec[secAbbrev].Size == 0 {
 		return nil
 	}
 	return d
@@ -105,7 +109,7 @@ func (d *dwarf) refill(n int) {
 func (d *dwarf) limit(n int) int {
 	size := uint64(0)
 	for i := range d.sec {
-		size += min(d.sec[i].size, maxWork)
+		size += min(d.sec[i].Size, maxWork)
 	}
 	return int(min(leastWork+size*workByte+uint64(n)*workAddr, maxWork))
 }
@@ -145,7 +149,7 @@ const (
 // header reads the header of the unit at an offset.
 func (d *dwarf) header(off uint64) (h header, ok bool) {
 	var buf [48]byte
-	b, err := d.sec[secInfo].some(buf[:], off, len(buf))
+	b, err := d.sec[secInfo].Some(buf[:], off, len(buf))
 	if err != nil {
 		return h, false
 	}
@@ -156,7 +160,7 @@ func (d *dwarf) header(off uint64) (h header, ok bool) {
 	}
 	h.size = length + uint64(c.off)
 	h.version = int(c.u16())
-	if h.version < 2 || h.version > 5 || length > d.sec[secInfo].size || h.size > d.sec[secInfo].size-off {
+	if h.version < 2 || h.version > 5 || length > d.sec[secInfo].Size || h.size > d.sec[secInfo].Size-off {
 		return h, false
 	}
 	var address byte
@@ -183,7 +187,7 @@ func (d *dwarf) header(off uint64) (h header, ok bool) {
 
 // list finds all units and their addresses.
 func (d *dwarf) list(base uint64) {
-	for off := uint64(0); off < d.sec[secInfo].size && len(d.units) < maxUnits && d.work.left > 0; {
+	for off := uint64(0); off < d.sec[secInfo].Size && len(d.units) < maxUnits && d.work.left > 0; {
 		h, ok := d.header(off)
 		if h.size < 11 {
 			return
@@ -203,7 +207,7 @@ func (d *dwarf) spansOf(n int, base uint64) {
 		return
 	}
 	u.rangesOf(&u.rootDie, func(lo, hi uint64) bool {
-		if lo >= hi || lo < base || hi-base > 1<<32-1 || !d.o.code(lo) {
+		if lo >= hi || lo < base || hi-base > 1<<32-1 || !d.loads.Code(lo) {
 			return true
 		}
 		d.spans = append(d.spans, span{uint32(lo - base), uint32(hi - base), uint32(n)})

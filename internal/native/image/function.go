@@ -43,7 +43,7 @@ func (w *walker) fill(off uint64, n int) {
 		return
 	}
 	w.most = n >= walkChunk
-	b, err := w.u.d.sec[secInfo].some(w.buf, off, int(min(uint64(n), end-off)))
+	b, err := w.u.d.sec[secInfo].Some(w.buf, off, int(min(uint64(n), end-off)))
 	w.buf, w.at, w.c, w.end = b, off, cursor{b: b}, err != nil
 }
 
@@ -107,7 +107,7 @@ func (u *loaded) list(base uint64) {
 			}
 		case tagSubprogram:
 			u.rangesOf(&x, func(lo, hi uint64) bool {
-				if lo >= base && hi-base <= 1<<32-1 && u.d.o.code(lo) {
+				if lo >= base && hi-base <= 1<<32-1 && u.d.loads.Code(lo) {
 					u.functions = append(u.functions, function{uint32(lo - base), uint32(hi - base), uint32(off - u.off)})
 				}
 				return len(u.functions) < maxFunctions

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"ingero/internal/elffile"
 	"ingero/internal/testkit"
 )
 
@@ -66,15 +67,15 @@ func look(t testing.TB, b []byte, addr uint64) (frames int, err error) {
 	defer func() { _ = m.Close() }()
 	addrs := []uint64{addr, 0, ^uint64(0)}
 	for _, l := range m.Layout()[:min(4, len(m.Layout()))] {
-		for at := uint64(0); l.exec && at < min(l.size, 1<<10); at += max(5, l.size/16) {
-			addrs = append(addrs, l.addr+at)
+		for at := uint64(0); l.Exec && at < min(l.Size, 1<<10); at += max(5, l.Size/16) {
+			addrs = append(addrs, l.Addr+at)
 		}
 	}
 	for _, p := range m.Find(addrs) {
 		frames += len(p.Frames)
 	}
 	// Headers and symbols have no budget: each is read once, and a few per address.
-	most := 4*readCost*len(b) + len(addrs)*maxAliases*(MaxName+2*readCost)
+	most := 4*readCost*len(b) + len(addrs)*maxAliases*(elffile.MaxName+2*readCost)
 	if d := m.dwarf; d != nil {
 		limit := d.limit(len(addrs))
 		most += limit
@@ -145,8 +146,11 @@ func TestWorkIsBounded(t *testing.T) {
 		unit = append(unit, 16, 0, 0, 0)
 		info = append(binary.LittleEndian.AppendUint32(info, uint32(len(unit))), unit...)
 	}
-	for name, b := range map[string][]byte{".debug_info": info, ".debug_abbrev": abbrev} {
-		m.main.sections[name] = section{r: bytes.NewReader(b), size: uint64(len(b))}
+	for i := range m.main.Sections {
+		s := &m.main.Sections[i]
+		if b := map[string][]byte{".debug_info": info, ".debug_abbrev": abbrev}[s.Name]; b != nil {
+			s.Data = elffile.Data{R: bytes.NewReader(b), Size: uint64(len(b))}
+		}
 	}
 	m.Find([]uint64{0x1000})
 	if left := m.dwarf.work.left; left >= 0 || left < -maxWork/2 {

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+
+	"ingero/internal/elffile"
 )
 
 // Image is an ELF file with its symbols and debug information.
@@ -72,49 +74,45 @@ func (m *Image) Bytes() int {
 }
 
 // Layout returns the file's loaded segments. It stays valid after Close.
-func (m *Image) Layout() Layout { return m.main.loads }
+func (m *Image) Layout() elffile.Loads { return m.main.Loads }
 
 // Read reads the bytes at an address, and reports whether the file has all of them.
 func (m *Image) Read(b []byte, addr uint64) bool {
-	for i := range m.main.loads {
-		if l := &m.main.loads[i]; addr >= l.addr && addr-l.addr < l.size && uint64(len(b)) <= l.size-(addr-l.addr) {
-			return readAt(m.main.file, b, addr-l.addr+l.off) == nil
-		}
-	}
-	return false
+	l, _ := m.main.Loads.At(addr)
+	return elffile.Data{R: m.main.file, Off: l.Off, Size: l.Size}.Read(b, 0) == nil
 }
 
 // base is the address to which tables are relative.
 func (m *Image) base() uint64 {
-	if len(m.main.loads) == 0 {
+	if len(m.main.Loads) == 0 {
 		return 0
 	}
-	return m.main.loads[0].addr
+	return m.main.Loads[0].Addr
 }
 
 // prepare reads the symbol table and looks for debug information.
 func (m *Image) prepare() {
 	m.ready = true
 	full, info := m.main, m.main
-	if m.main.symtab.size == 0 || !m.main.hasInfo() {
+	if m.main.Symbols(elffile.Symtab).Len() == 0 || !m.main.hasInfo() {
 		m.findDebug()
 		if m.debug != nil {
 			info = m.debug
-			if full.symtab.size == 0 {
+			if full.Symbols(elffile.Symtab).Len() == 0 {
 				full = m.debug
 			}
 		}
 	}
 	m.symbols.base = m.base()
-	if full.symtab.size > 0 {
-		m.symbols.addTable(0, symbolTable{full.symtab, full.strings[0]}, m.main)
+	if t := full.Symbols(elffile.Symtab); t.Len() > 0 {
+		m.symbols.addTable(0, t, m.main.Loads)
 	} else {
-		m.symbols.addTable(0, symbolTable{m.main.dynsym, m.main.strings[1]}, m.main)
+		m.symbols.addTable(0, m.main.Symbols(elffile.Dynsym), m.main.Loads)
 		m.addMini()
 	}
 	m.symbols.finish()
 	if m.dwarf = newDwarf(info); m.dwarf != nil {
-		m.dwarf.o = &object{loads: m.main.loads, file: info.file}
+		m.dwarf.loads = m.main.Loads
 		m.findAlt(info)
 	}
 }
@@ -122,17 +120,17 @@ func (m *Image) prepare() {
 // findDebug opens the separate debug file. It must have the same build id, unless there is none to
 // compare.
 func (m *Image) findDebug() {
-	name, crc := m.main.link()
+	name, crc := m.main.DebugLink()
 	if m.BuildID == "" && name == "" {
 		return
 	}
 	m.debug = m.seek(Debug{BuildID: m.BuildID, Name: name, CRC: crc}, func(o *object) bool {
-		return o.symtab.size > 0 || o.hasInfo()
+		return o.Symbols(elffile.Symtab).Len() > 0 || o.hasInfo()
 	})
 }
 
 func (m *Image) findAlt(info *object) {
-	path, id := info.alt()
+	path, id := info.DebugAltLink()
 	if path == "" {
 		return
 	}
@@ -166,19 +164,23 @@ func (m *Image) seek(d Debug, good func(*object) bool) (found *object) {
 
 // addMini adds the symbols of .gnu_debugdata: a compressed ELF file.
 func (m *Image) addMini() {
-	b, err := m.main.sections[".gnu_debugdata"].all(maxMini)
+	b, err := m.main.Section(".gnu_debugdata").All(maxMini)
 	if err != nil {
 		return
 	}
-	if b, err = unxz(b, int(min(maxMini, unpacked(uint64(len(b)))))); err != nil {
+	if b, err = unxz(b, int(min(maxMini, elffile.MaxUnpacked(uint64(len(b)))))); err != nil {
 		return
 	}
 	o, err := openObject(memoryFile{bytes.NewReader(b)})
-	if err != nil || o.symtab.size == 0 {
+	if err != nil {
+		return
+	}
+	t := o.Symbols(elffile.Symtab)
+	if t.Len() == 0 {
 		return
 	}
 	m.mini = len(b)
-	m.symbols.addTable(1, symbolTable{o.symtab, o.strings[0]}, m.main)
+	m.symbols.addTable(1, t, m.main.Loads)
 }
 
 // Find returns what lies at addresses of the file.
@@ -190,7 +192,7 @@ func (m *Image) Find(addrs []uint64) []Place {
 	for i, addr := range addrs {
 		out[i].Addr = addr
 		if s, ok := m.symbols.find(addr); ok {
-			out[i].Start, out[i].Frames = s.addr, []Frame{{Func: s.name}}
+			out[i].Start, out[i].Frames = s.Value, []Frame{{Func: s.name}}
 		}
 	}
 	if m.dwarf != nil {

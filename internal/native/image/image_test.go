@@ -72,7 +72,7 @@ func functionsOf(t testing.TB, path string) (x functions) {
 	}
 	x = functions{map[uint64][]string{}, map[uint64]uint64{}}
 	for _, s := range symbols {
-		if kind := elf.ST_TYPE(s.Info); (kind == elf.STT_FUNC || kind == sttIfunc) && s.Size > 0 && s.Section != elf.SHN_UNDEF {
+		if kind := elf.ST_TYPE(s.Info); (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) && s.Size > 0 && s.Section != elf.SHN_UNDEF {
 			name, _, _ := strings.Cut(s.Name, "@")
 			x.names[s.Value] = append(x.names[s.Value], name)
 			x.sizes[s.Value] = max(x.sizes[s.Value], s.Size)

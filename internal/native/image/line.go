@@ -60,7 +60,7 @@ func (u *loaded) lines() *lines {
 		return nil
 	}
 	var small [16]byte
-	b, err := s.some(small[:], u.line, 12)
+	b, err := s.Some(small[:], u.line, 12)
 	if err != nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (u *loaded) lines() *lines {
 	if c.bad || length > maxProgram {
 		return nil
 	}
-	if b, err = s.some(nil, u.line+uint64(c.off), int(length)); err != nil || uint64(len(b)) < length {
+	if b, err = s.Some(nil, u.line+uint64(c.off), int(length)); err != nil || uint64(len(b)) < length {
 		return nil
 	}
 	l := &lines{u: u, c: cursor{b: b}}
@@ -213,7 +213,7 @@ func (l *lines) find(addrs []uint64) []place {
 			fillLines(out, addrs, &last, now.addr)
 		}
 		if !begun {
-			wanted = l.u.d.o.code(now.addr) // false if the linker discarded it
+			wanted = l.u.d.loads.Code(now.addr) // false if the linker discarded it
 		}
 		begun, last = true, now
 	}

@@ -42,7 +42,7 @@ func (u *loaded) rangesOf(x *die, fn func(lo, hi uint64) bool) {
 func (s section) window(at uint64, parse func(*cursor)) {
 	var small [512]byte
 	for size := len(small); size <= maxList; size *= 8 {
-		b, err := s.some(small[:], at, size)
+		b, err := s.Some(small[:], at, size)
 		if err != nil {
 			return
 		}

@@ -1,32 +1,27 @@
 package image
 
 import (
+	"errors"
 	"slices"
 	"sort"
 	"strings"
+
+	"ingero/internal/elffile"
 )
 
 // Limits of symbol tables.
 const (
 	maxSymbols = 4 << 20 // per image: 32 MiB
-	symbolSize = 24
-	maxAliases = 32 // symbols to compare for one address
+	maxAliases = 32      // symbols to compare for one address
 	maxMini    = 32 << 20
 )
 
-// Constants of the ELF specification.
-const (
-	sttNone   = 0
-	sttFunc   = 2
-	sttIfunc  = 10
-	stbLocal  = 0
-	stbGlobal = 1
-)
+var errFull = errors.New("too many symbols")
 
 // symbols is an index of symbol tables by address. Size and name stay in the file.
 type symbols struct {
 	base   uint64
-	tables [2]symbolTable
+	tables [2]elffile.SymbolTable
 	// index has one entry per symbol, sorted: its address less base in the high half, and the
 	// number of its table entry in the low one, with tableBit set for the second table.
 	index []uint64
@@ -35,32 +30,20 @@ type symbols struct {
 
 const tableBit = 31
 
-type symbolTable struct{ entries, names section }
-
 // addTable adds the functions of one table.
-func (s *symbols) addTable(n int, t symbolTable, o *object) {
+func (s *symbols) addTable(n int, t elffile.SymbolTable, loads elffile.Loads) {
 	s.tables[n] = t
-	buf := make([]byte, min(t.entries.size, 2048*symbolSize))
-	room := uint64(maxSymbols)
-	for at := uint64(0); at < t.entries.size && len(buf) > 0; at += uint64(len(buf)) {
-		b := buf[:min(uint64(len(buf)), t.entries.size-at)]
-		if t.entries.read(b, at) != nil {
-			s.cut = true
-			return
+	err := t.Each(func(id uint64, x elffile.Symbol) error {
+		if x.Kind != elffile.Func && x.Kind != elffile.IFunc && x.Kind != elffile.None || !x.Defined || !loads.Code(x.Value) || x.Value-s.base > 1<<32-1 {
+			return nil
 		}
-		for i := uint64(0); len(b) >= symbolSize; i, b = i+1, b[symbolSize:] {
-			kind, addr := b[4]&15, le.Uint64(b[8:])
-			if kind != sttFunc && kind != sttIfunc && kind != sttNone || le.Uint16(b[6:]) == 0 || !o.code(addr) || addr-s.base > 1<<32-1 {
-				continue
-			}
-			id := at/symbolSize + i
-			if uint64(len(s.index)) >= room || id >= 1<<tableBit {
-				s.cut = true
-				return
-			}
-			s.index = append(s.index, (addr-s.base)<<32|uint64(n)<<tableBit|id)
+		if len(s.index) >= maxSymbols || id >= 1<<tableBit {
+			return errFull
 		}
-	}
+		s.index = append(s.index, (x.Value-s.base)<<32|uint64(n)<<tableBit|id)
+		return nil
+	})
+	s.cut = s.cut || err != nil
 }
 
 func (s *symbols) finish() {
@@ -68,23 +51,23 @@ func (s *symbols) finish() {
 	s.index = slices.Clip(s.index)
 }
 
-// symbol is one entry of a table.
+// symbol is one entry of a table, with its name once it is read.
 type symbol struct {
-	name       string
-	addr, size uint64
-	kind, bind byte
-	table      int
-	at         uint32 // offset of its name
+	elffile.Symbol
+	name  string
+	table int
 }
 
 func (s *symbols) symbol(entry uint64) (x symbol, ok bool) {
-	var b [symbolSize]byte
+	var err error
 	x.table = int(entry >> tableBit & 1)
-	if s.tables[x.table].entries.read(b[:], entry&(1<<tableBit-1)*symbolSize) != nil {
-		return x, false
-	}
-	x.at, x.kind, x.bind, x.addr, x.size = le.Uint32(b[:]), b[4]&15, b[4]>>4, le.Uint64(b[8:]), le.Uint64(b[16:])
-	return x, x.addr == entry>>32+s.base // the file may have changed
+	x.Symbol, err = s.tables[x.table].Symbol(entry & (1<<tableBit - 1))
+	return x, err == nil && x.Value == entry>>32+s.base // the file may have changed
+}
+
+// nameOf reads the name of a symbol.
+func (s *symbols) nameOf(x *symbol) string {
+	return symbolName(s.tables[x.table].Names.Text(uint64(x.NameAt)))
 }
 
 // find returns the function that contains an address. Of several that begin there, it returns the
@@ -97,14 +80,14 @@ func (s *symbols) find(addr uint64) (symbol, bool) {
 	n := sort.Search(len(s.index), func(i int) bool { return s.index[i]>>32 > addr-s.base })
 	for i := n - 1; i >= 0 && i >= n-maxAliases; i-- {
 		x, ok := s.symbol(s.index[i])
-		if sized.name != "" && x.addr != sized.addr {
+		if sized.name != "" && x.Value != sized.Value {
 			break
 		}
 		switch {
 		case !ok:
-		case addr-x.addr < x.size:
+		case addr-x.Value < x.Size:
 			s.choose(&sized, &x)
-		case x.size == 0 && s.index[i]>>32 == s.index[n-1]>>32 && !s.cut:
+		case x.Size == 0 && s.index[i]>>32 == s.index[n-1]>>32 && !s.cut:
 			s.choose(&label, &x)
 		}
 	}
@@ -122,10 +105,10 @@ func (s *symbols) has(addr uint64, name string) bool {
 	n := sort.Search(len(s.index), func(i int) bool { return s.index[i]>>32 >= addr-s.base })
 	for _, entry := range s.index[n:min(n+maxAliases, len(s.index))] {
 		x, ok := s.symbol(entry)
-		if x.addr != addr {
+		if x.Value != addr {
 			break
 		}
-		if ok && symbolName(s.tables[x.table].names.text(uint64(x.at))) == name {
+		if ok && s.nameOf(&x) == name {
 			return true
 		}
 	}
@@ -134,7 +117,7 @@ func (s *symbols) has(addr uint64, name string) bool {
 
 // choose replaces best by x if x is better.
 func (s *symbols) choose(best, x *symbol) {
-	x.name = symbolName(s.tables[x.table].names.text(uint64(x.at)))
+	x.name = s.nameOf(x)
 	if x.name != "" && (best.name == "" || x.better(best)) {
 		*best = *x
 	}
@@ -159,10 +142,10 @@ func symbolName(name string) string {
 // better reports whether a symbol of the same address has the better name: a function's, a global
 // one, one without the author's mark of an internal name, the shorter one.
 func (x *symbol) better(o *symbol) bool {
-	if a, b := x.kind == sttNone, o.kind == sttNone; a != b {
+	if a, b := x.Kind == elffile.None, o.Kind == elffile.None; a != b {
 		return b
 	}
-	if a, b := x.bind == stbLocal, o.bind == stbLocal; a != b {
+	if a, b := x.Local, o.Local; a != b {
 		return b
 	}
 	if a, b := underscores(x.name), underscores(o.name); a != b {

@@ -1,5 +1,7 @@
 package image
 
+import "ingero/internal/elffile"
+
 // loaded is a unit with its abbreviations.
 type loaded struct {
 	d      *dwarf
@@ -109,7 +111,7 @@ func (u *loaded) die(off uint64, x *die) bool {
 	end := u.off + u.header.size
 	for size := dieSize; off >= u.off && off < end; size *= 8 {
 		n := int(min(uint64(size), end-off))
-		b, err := u.d.sec[secInfo].some(small[:], off, n)
+		b, err := u.d.sec[secInfo].Some(small[:], off, n)
 		if err != nil {
 			break
 		}
@@ -268,16 +270,16 @@ func (u *loaded) follow(v value, x *die) (*loaded, bool) {
 func (u *loaded) string(v value) string {
 	switch v.form {
 	case formString:
-		if len(v.text) <= MaxName {
+		if len(v.text) <= elffile.MaxName {
 			return string(v.text)
 		}
 	case formStrp:
-		return u.d.sec[secStr].text(v.u)
+		return u.d.sec[secStr].Text(v.u)
 	case formLineStrp:
-		return u.d.sec[secLineStr].text(v.u)
+		return u.d.sec[secLineStr].Text(v.u)
 	case formStrpSup, formGNUStrpAlt:
 		if u.d.alt != nil {
-			return u.d.alt.sec[secStr].text(v.u)
+			return u.d.alt.sec[secStr].Text(v.u)
 		}
 	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIdx:
 		width := uint64(4)
@@ -285,7 +287,7 @@ func (u *loaded) string(v value) string {
 			width = 8
 		}
 		if off, ok := u.d.sec[secStrOffsets].number(u.strBase, v.u, width); ok {
-			return u.d.sec[secStr].text(off)
+			return u.d.sec[secStr].Text(off)
 		}
 	}
 	return ""
@@ -305,7 +307,7 @@ func (u *loaded) address(v value) (uint64, bool) {
 // number reads entry i of a table of numbers of 4 or 8 bytes.
 func (s section) number(base, i, width uint64) (uint64, bool) {
 	var b [8]byte
-	if i > s.size || base > s.size || s.read(b[:width], base+i*width) != nil {
+	if i > s.Size || base > s.Size || s.Read(b[:width], base+i*width) != nil {
 		return 0, false
 	}
 	return le.Uint64(b[:]), true
