@@ -234,6 +234,15 @@ func TestUnsafe(t *testing.T) {
 	}
 }
 
+// Files that may be hostile are read by internal/elffile, since debug/elf is not made for them.
+func TestELF(t *testing.T) {
+	for _, s := range sources(t) {
+		if slices.Contains(s.imports, "debug/elf") && !s.test() && s.pkg() != "internal/testkit" {
+			t.Errorf("%s may not import debug/elf", s.path)
+		}
+	}
+}
+
 // Nothing that runs in the product imports a test's package, and the shared
 // vocabulary can be used by other programs: it needs the standard library alone.
 func TestProductNeedsNoTests(t *testing.T) {

@@ -7,10 +7,11 @@
 // too. Invalid data counts as absent, or is an error that wraps [ErrFormat].
 //
 // The package does not build on debug/elf, which "is not designed to be hardened against adversarial
-// inputs". debug/elf reads tables whole, at the size that the file claims. It copies each name of a
-// symbol up to its NUL, so names that overlap take quadratic memory, and versions that overlap take
-// quadratic time. It panics on some files. This package also needs a tenth of the code: one class,
-// one byte order, two machines, and no relocations.
+// inputs". That package reads tables whole, at the size that the file claims. It copies each name of
+// a symbol up to its NUL, so names that overlap take quadratic memory, and versions that overlap
+// take quadratic time. It panics on some files. Its callers had to check files beforehand and to
+// recover, and still had no bound. Most of it serves classes, byte orders, machines and relocations
+// that the agent does not meet.
 //
 // The package reads no memory of processes, and no content of DWARF. Its callers are all packages
 // that read libraries and programs: proc, symbols, unwind, python, probes and native/image.

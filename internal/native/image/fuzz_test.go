@@ -43,6 +43,11 @@ __attribute__((section(".text.far"))) int far_away(int x) { return out(in(x)); }
 	return out
 }
 
+// memoryFile is a file in memory.
+type memoryFile struct{ *bytes.Reader }
+
+func (memoryFile) Close() error { return nil }
+
 // countingFile counts the bytes read.
 type countingFile struct {
 	memoryFile

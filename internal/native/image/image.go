@@ -171,16 +171,10 @@ func (m *Image) addMini() {
 	if b, err = unxz(b, int(min(maxMini, elffile.MaxUnpacked(uint64(len(b)))))); err != nil {
 		return
 	}
-	o, err := openObject(memoryFile{bytes.NewReader(b)})
-	if err != nil {
-		return
+	if f, err := elffile.OpenDebug(bytes.NewReader(b)); err == nil && f.Symbols(elffile.Symtab).Len() > 0 {
+		m.mini = len(b)
+		m.symbols.addTable(1, f.Symbols(elffile.Symtab), m.main.Loads)
 	}
-	t := o.Symbols(elffile.Symtab)
-	if t.Len() == 0 {
-		return
-	}
-	m.mini = len(b)
-	m.symbols.addTable(1, t, m.main.Loads)
 }
 
 // Find returns what lies at addresses of the file.
@@ -298,8 +292,3 @@ func (f *Frame) place(l *lines, at place) {
 		f.Line = int32(at.line)
 	}
 }
-
-// memoryFile is a file in memory.
-type memoryFile struct{ *bytes.Reader }
-
-func (memoryFile) Close() error { return nil }
