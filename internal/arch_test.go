@@ -52,7 +52,7 @@ var allowed = map[string]string{
 	"internal/loop":         "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":       "",
 	"internal/native":       "internal/elffile internal/native/image internal/proc internal/symbols pkg/events",
-	"internal/native/image": "internal/elffile",
+	"internal/native/image": "github.com/mikelolasagasti/xz internal/elffile",
 	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/elffile internal/tick pkg/events",
 	"internal/track":        "internal/tick pkg/events",
 	"internal/rollcall":     "internal/tick internal/track pkg/events",

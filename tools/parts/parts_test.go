@@ -73,7 +73,9 @@ func TestIdentify(t *testing.T) {
 		"  Apache License\n   Version 2.0, January 2004": {"Apache-2.0"},
 		bsd:                                   {"BSD-2-Clause"},
 		bsd + " * Neither the name of Google": {"BSD-3-Clause"},
-		"Permission is hereby granted, free of charge,\nto any person obtaining a copy": {"MIT"},
+		"Permission is hereby granted, free of charge,\nto any person obtaining a copy":                                                          {"MIT"},
+		"Permission to use, copy, modify, and/or distribute this software for any\npurpose with or without fee is hereby granted.":               {"0BSD"},
+		"Permission to use, copy, modify, and/or distribute this software for any\npurpose is hereby granted, provided that the above copyright": {"ISC"},
 		"do what you like": nil,
 	} {
 		if got := identify(text); !slices.Equal(got, want) {

@@ -294,7 +294,7 @@ func TestMiniDebugInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(mini, xz(t, symtab, ""), 0o600); err != nil {
+	if err := os.WriteFile(mini, packXZ(t, symtab, ""), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	run(t, "objcopy", "--strip-all", "--add-section", ".gnu_debugdata="+mini, path, with)

@@ -18,7 +18,7 @@ const packs = `import sys
 from lzma import *
 sys.stdout.buffer.write(compress(sys.stdin.buffer.read(), **eval(f"dict({sys.argv[1]})")))`
 
-func xz(t testing.TB, b []byte, told string) []byte {
+func packXZ(t testing.TB, b []byte, told string) []byte {
 	t.Helper()
 	testkit.NeedTool(t, "python3")
 	cmd := exec.Command("python3", "-c", packs, told)
@@ -55,8 +55,10 @@ func TestUnxz(t *testing.T) {
 		{"other positions", "filters=[dict(id=FILTER_LZMA2, preset=6, lc=4, lp=0, pb=4)]", words},
 		{"no checksum", "check=CHECK_NONE", words},
 		{"SHA-256", "check=CHECK_SHA256", words},
+		{"a filter for instructions", "filters=[dict(id=FILTER_X86), dict(id=FILTER_LZMA2)]", words},
+		{"the largest dictionary", "preset=9", words},
 	} {
-		t.Run(tt.name, func(t *testing.T) { unpacks(t, xz(t, tt.data, tt.told), tt.data) })
+		t.Run(tt.name, func(t *testing.T) { unpacks(t, packXZ(t, tt.data, tt.told), tt.data) })
 	}
 }
 
@@ -93,7 +95,8 @@ func unpacks(t *testing.T, packed, data []byte) {
 
 func TestUnxzRefuses(t *testing.T) {
 	for name, b := range map[string][]byte{
-		"nothing": nil, "no xz": []byte("\x7fELF............"), "a filter for instructions": xz(t, make([]byte, 100), "filters=[dict(id=FILTER_X86), dict(id=FILTER_LZMA2)]"),
+		"nothing": nil, "no xz": []byte("\x7fELF............"),
+		"a dictionary of 96 MiB": packXZ(t, make([]byte, 100), "filters=[dict(id=FILTER_LZMA2, preset=0, dict_size=96<<20)]"),
 	} {
 		if _, err := unxz(b, 1<<20); err == nil {
 			t.Errorf("%s: no error", name)
@@ -102,8 +105,8 @@ func TestUnxzRefuses(t *testing.T) {
 }
 
 func FuzzUnxz(f *testing.F) {
-	f.Add(xz(f, []byte(strings.Repeat("abc", 1000)+"xyz"+strings.Repeat("bca", 1000)), ""))
-	f.Add(xz(f, []byte("short"), ""))
+	f.Add(packXZ(f, []byte(strings.Repeat("abc", 1000)+"xyz"+strings.Repeat("bca", 1000)), ""))
+	f.Add(packXZ(f, []byte("short"), ""))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if out, _ := unxz(b, 1<<16); len(out) > 1<<16 {
 			t.Errorf("%d bytes", len(out))
