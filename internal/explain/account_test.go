@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -60,7 +61,7 @@ func TestTimeAddsUp(t *testing.T) {
 			var parts, shares uint64
 			for _, x := range p.Time.Parts {
 				parts += x.NS
-				shares += uint64(x.permille)
+				shares += uint64(math.Round(10 * x.Percent))
 				var ops uint64
 				for _, o := range x.Ops {
 					ops += o.NS
@@ -137,7 +138,7 @@ func TestTornSums(t *testing.T) {
 		rep := build(in)
 		for _, p := range rep.Processes {
 			for _, o := range p.Ops {
-				if s := o.parts; s.onCPU+s.runnable+s.blocked+s.partial != s.total {
+				if s := partsOfCalls(&o); s.onCPU+s.runnable+s.blocked+s.partial != s.total {
 					t.Fatalf("%+v does not add up", s)
 				}
 			}

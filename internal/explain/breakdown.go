@@ -40,11 +40,10 @@ var bdLabels = [bdParts]string{"GPU wait", "CPU between calls", "CPU in calls", 
 
 // partJSON is one part; by has its shares, if known.
 type partJSON struct {
-	Name     string      `json:"name"`
-	NS       uint64      `json:"ns"`
-	Percent  float64     `json:"percent"` // one decimal; all add up to 100
-	By       []shareJSON `json:"by,omitempty"`
-	permille int
+	Name    string      `json:"name"`
+	NS      uint64      `json:"ns"`
+	Percent float64     `json:"percent"` // one decimal; all add up to 100
+	By      []shareJSON `json:"by,omitempty"`
 }
 
 type shareJSON struct {
@@ -97,7 +96,7 @@ func breakdownOf(b *tick.Breakdown) breakdownJSON {
 	}
 	parts := partsOf(b)
 	for i, share := range permille(parts[:]) {
-		j.Parts = append(j.Parts, partJSON{Name: bdNames[i], NS: parts[i], Percent: float64(share) / 10, permille: share})
+		j.Parts = append(j.Parts, partJSON{Name: bdNames[i], NS: parts[i], Percent: float64(share) / 10})
 	}
 	j.Parts[bdRunnable].By, j.Parts[bdBlocked].By = sharesOf(b.RunnableBy, false), sharesOf(b.BlockedOn, true)
 	j.Loop = loopOf(b.Loop)
@@ -137,8 +136,7 @@ func shareOf(s *tick.Share, blocked bool) shareJSON {
 }
 
 // breakdown writes where the time of a process went.
-func (w *writer) breakdown(p *processReport) {
-	b := p.source
+func (w *writer) breakdown(p *processReport, b *tick.Breakdown) {
 	head := "WHERE THE TIME WENT   " + processName(p.Comm, p.PID) + ", " + Duration(ns64(p.Breakdown.ElapsedNS))
 	if b.Threads > 1 {
 		head += " of " + plural(uint64(b.Threads), "thread")
@@ -146,28 +144,27 @@ func (w *writer) breakdown(p *processReport) {
 	w.line(w.cut(head, reportWidth))
 	for i := range p.Breakdown.Parts {
 		part := &p.Breakdown.Parts[i]
-		row := "  " + alignLeft(bdLabels[i], 18) + alignRight(short(ns64(part.NS)), 9) + alignRight(tenths(part.permille, part.NS)+" %", 9)
+		row := "  " + alignLeft(bdLabels[i], 18) + alignRight(short(ns64(part.NS)), 9) + alignRight(percentText(part.Percent, part.NS)+" %", 9)
 		if part.NS == 0 {
 			w.line(row)
 			continue
 		}
-		w.hang(row+"  ", p.detail(i))
+		w.hang(row+"  ", breakdownDetail(p, b, i))
 	}
-	if kinds := p.kinds(); kinds != "" {
+	if kinds := kindsText(p); kinds != "" {
 		w.text("  In calls, by kind: "+kinds, "    ")
 	}
 	w.steps(b)
 }
 
-// detail describes the contents of a part: calls, culprits or reasons.
-func (r *processReport) detail(part int) string {
-	b := r.source
+// breakdownDetail describes the contents of a part: calls, culprits or reasons.
+func breakdownDetail(r *processReport, b *tick.Breakdown, part int) string {
 	switch part {
 	case bdGPU, bdCalls:
 		if r.Time == nil {
 			return ""
 		}
-		return r.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]].detail(gpuWait, reportWidth-40)
+		return timeDetail(&r.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]], gpuWait, reportWidth-40)
 	case bdRunnable:
 		return shareText(b.RunnableBy, b.Runnable, cpuUser)
 	case bdBlocked:
@@ -176,9 +173,9 @@ func (r *processReport) detail(part int) string {
 	return ""
 }
 
-// kinds returns the share of the time in calls of each kind, in any state: "sync 79.8 %, memcpy 3.8
+// kindsText returns the share of the time in calls of each kind, in any state: "sync 79.8 %, memcpy 3.8
 // %".
-func (r *processReport) kinds() string {
+func kindsText(r *processReport) string {
 	if r.Time == nil || len(r.Time.Classes) == 0 {
 		return ""
 	}

@@ -140,8 +140,8 @@ func Where(t *tick.Tick, o Options) string {
 			if w.Len() > 0 {
 				w.line("")
 			}
-			w.breakdown(p)
-			w.threadTimes(p)
+			w.breakdown(p, r.source[p.PID])
+			w.threadTimes(r.source[p.PID])
 		}
 	}
 	if w.Len() == 0 {

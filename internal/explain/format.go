@@ -190,6 +190,9 @@ func tenths(permille int, of uint64) string {
 	return strconv.Itoa(permille/10) + "." + strconv.Itoa(permille%10)
 }
 
+// percentText formats a percentage that has one decimal.
+func percentText(percent float64, of uint64) string { return tenths(int(math.Round(10*percent)), of) }
+
 // clean makes a name from the traced machine safe to show: a control character, which the terminal
 // could interpret, becomes a question mark.
 func clean(s string) string {

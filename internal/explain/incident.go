@@ -34,7 +34,7 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 	for i := range r.Processes {
 		if p := &r.Processes[i]; p.Breakdown != nil && (slowed[p.PID] || detail > Brief) {
 			w.line("")
-			w.breakdown(p)
+			w.breakdown(p, r.source[r.Processes[i].PID])
 			if detail > Brief && len(p.Notes) > 0 {
 				w.line("")
 				w.notes(p.Notes, "")
@@ -77,14 +77,14 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 			w.text("Nothing slowed "+plural(uint64(len(well)-mostHealthy), "other process")+" either.", "  ")
 			break
 		}
-		w.text(healthy(p, over(p)), "  ")
+		w.text(healthy(p, r.source[p.PID], over(p)), "  ")
 	}
 	if len(slowed) > 0 {
 		return
 	}
 	list := map[uint32]*tick.Breakdown{}
 	for _, p := range well {
-		list[p.PID] = p.source
+		list[p.PID] = r.source[p.PID]
 	}
 	if remark := busy(in, list); remark != "" {
 		w.text(remark, "  ")

@@ -70,9 +70,6 @@ type opJSON struct {
 	Thinned       bool      `json:"thinned,omitempty"`
 	LowerBound    bool      `json:"lower_bound,omitempty"` // incomplete count
 	Last          *lastJSON `json:"last,omitempty"`        // in ticks: this tick's share
-
-	parts split
-	q     quantiles
 }
 
 // opOf fills in an operation's sums and distribution.
@@ -84,18 +81,29 @@ func opOf(o *tick.Op, c *tick.Counts, dur *stats.Sketch) opJSON {
 	}
 	if c.Done > 0 {
 		s := splitOf(c)
-		j.parts = s
 		j.TotalNS, j.OnCPUNS, j.RunnableNS, j.BlockedNS = &s.total, &s.onCPU, &s.runnable, &s.blocked
 		j.PartialNS, j.SelfNS = &s.partial, new(own(c))
 		if s.throttled > 0 {
 			j.ThrottledNS = &s.throttled
 		}
 	}
-	if j.q = quantilesOf(dur, o.Hist, o.Thinned); j.q.known {
-		j.P50NS, j.P95NS, j.P99NS, j.MaxNS = &j.q.p50, &j.q.p95, &j.q.p99, &j.q.max
-		j.QuantileError = j.q.err
+	if q := quantilesOf(dur, o.Hist, o.Thinned); q.known {
+		j.P50NS, j.P95NS, j.P99NS, j.MaxNS = &q.p50, &q.p95, &q.p99, &q.max
+		j.QuantileError = q.err
 	}
 	return j
+}
+
+// partsOfCalls returns the time of an operation's done calls; zero without any.
+func partsOfCalls(j *opJSON) split {
+	if j.Done == 0 {
+		return split{}
+	}
+	s := split{total: *j.TotalNS, onCPU: *j.OnCPUNS, runnable: *j.RunnableNS, blocked: *j.BlockedNS, partial: *j.PartialNS}
+	if j.ThrottledNS != nil {
+		s.throttled = *j.ThrottledNS
+	}
+	return s
 }
 
 // quantiles are the quantiles of an operation's durations, in nanoseconds.
@@ -107,6 +115,14 @@ type quantiles struct {
 
 // coarse reports whether they come from the kernel's histogram.
 func (q *quantiles) coarse() bool { return q.known && q.err > stats.SketchError }
+
+// text formats one of the quantiles.
+func (q *quantiles) text(ns int64) string {
+	if !q.known {
+		return unknown
+	}
+	return quantileText(&ns, q.err)
+}
 
 // quantilesOf takes quantiles from the records, or, if records are missing, from the kernel's
 // coarser histogram of all calls.

@@ -212,7 +212,7 @@ func (s *screen) layer(source events.Source, ops []tick.Op) {
 			total += ops[i].Sum.Calls
 		}
 	}
-	title := layerTitle(source)
+	title := layerTitle(source.String())
 	if total == 0 {
 		s.title(title + ": no calls")
 		return

@@ -10,9 +10,15 @@ import (
 	"ingero/pkg/events"
 )
 
-// report is the model of Report and ReportJSON. Times are UTC, durations nanoseconds; unknown
-// values are absent.
+// report is the model of Report and ReportJSON.
 type report struct {
+	wholeJSON
+	source map[uint32]*tick.Breakdown // by PID
+}
+
+// wholeJSON is the report of a window. Times are UTC, durations nanoseconds; unknown values are
+// absent.
+type wholeJSON struct {
 	From       time.Time       `json:"from,omitzero"`
 	To         time.Time       `json:"to,omitzero"`
 	Node       string          `json:"node,omitempty"`
@@ -29,8 +35,6 @@ type report struct {
 	Host       *hostJSON       `json:"host,omitempty"`
 	Self       *selfJSON       `json:"self,omitempty"`
 	HostSums   []hostSumJSON   `json:"host_sums"` // host events
-
-	ledger bool // there are breakdowns
 }
 
 type processReport struct {
@@ -50,8 +54,6 @@ type processReport struct {
 	Layers    []layerReport  `json:"layers"`
 	Ops       []opJSON       `json:"ops"`
 	Notes     []string       `json:"notes"`
-
-	source *tick.Breakdown // of Breakdown
 }
 
 // timeReport divides the time of a process's threads from its first call to its last: Parts add up
@@ -71,7 +73,6 @@ type timePart struct {
 	InCallsNS uint64   `json:"in_calls_ns"`
 	BetweenNS uint64   `json:"between_calls_ns"`
 	Ops       []opTime `json:"ops,omitempty"` // InCallsNS, the largest first
-	permille  int
 }
 
 type opTime struct {
@@ -81,10 +82,9 @@ type opTime struct {
 }
 
 type classReport struct {
-	Class    string  `json:"class"`
-	NS       uint64  `json:"ns"`
-	Percent  float64 `json:"percent"` // of ThreadNS
-	permille int
+	Class   string  `json:"class"`
+	NS      uint64  `json:"ns"`
+	Percent float64 `json:"percent"` // of ThreadNS
 }
 
 type layerReport struct {
@@ -95,15 +95,14 @@ type layerReport struct {
 	SelfNS    *uint64 `json:"self_ns,omitempty"`
 	// SelfAtMost: SelfNS includes counted-only inner calls.
 	SelfAtMost bool `json:"self_is_upper_bound"`
-	source     events.Source
 }
 
 // build builds the model of a report.
 func build(in *Input) report {
-	r := report{
+	r := report{wholeJSON: wholeJSON{
 		From: in.From.UTC(), To: in.To.UTC(), Node: clean(in.Node), Source: clean(in.Source),
 		Processes: []processReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
-	}
+	}, source: breakdowns(in.Breakdowns)}
 	r.Chains, r.Threads = []chainJSON{}, threadsOf(in.Threads)
 	victimOf := victims(in.Processes, in.Host)
 	for i := range in.Chains {
@@ -124,12 +123,11 @@ func build(in *Input) report {
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
 	}
-	shares, launched := breakdowns(in.Breakdowns), joinLaunches(in.Launches)
-	r.ledger = len(shares) > 0
+	launched := joinLaunches(in.Launches)
 	for _, p := range processes(in, byPID) {
 		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
-		if b := shares[p.PID]; b != nil {
-			x.source, x.Breakdown = b, new(breakdownOf(b))
+		if b := r.source[p.PID]; b != nil {
+			x.Breakdown = new(breakdownOf(b))
 		}
 		if m, known := in.Memory[p.PID]; known {
 			x.Memory = memoryOf(&m)
@@ -250,7 +248,7 @@ func buildProcess(in *Input, p *tick.Process, ops []tick.Op) processReport {
 			j.SelfNS = nil
 		}
 		r.Ops = append(r.Ops, j)
-		r.layer(o, hidden)
+		addToLayer(&r, o, hidden)
 	}
 	if n, ok := launches(ops); ok && n > 0 {
 		r.Launch = &n
@@ -267,11 +265,11 @@ func holdsLaunches(o *tick.Op) bool {
 	return row != nil && row.Class == events.ClassLaunch && row.Lib == events.LibCudart
 }
 
-// layer adds an operation to the sum of its layer.
-func (r *processReport) layer(o *tick.Op, hidden bool) {
-	s := o.Op.Source()
-	if n := len(r.Layers); n == 0 || r.Layers[n-1].source != s { // ops are ordered by source
-		r.Layers = append(r.Layers, layerReport{Source: s.String(), source: s})
+// addToLayer adds an operation to the sum of its layer.
+func addToLayer(r *processReport, o *tick.Op, hidden bool) {
+	s := o.Op.Source().String()
+	if n := len(r.Layers); n == 0 || r.Layers[n-1].Source != s { // ops are ordered by source
+		r.Layers = append(r.Layers, layerReport{Source: s})
 	}
 	l := &r.Layers[len(r.Layers)-1]
 	l.Calls += o.Sum.Calls
@@ -333,14 +331,14 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 	if done == 0 {
 		return nil
 	}
-	t.between(ops, outer, gap)
-	t.close(class[:])
+	addGaps(t, ops, outer, gap)
+	addUp(t, class[:])
 	return t
 }
 
-// between adds the threads' time between calls. The known gaps include calls with lost records,
+// addGaps adds the threads' time between calls. The known gaps include calls with lost records,
 // which are subtracted with the average time of all calls.
-func (t *timeReport) between(ops []tick.Op, outer []split, gap *tick.Gap) {
+func addGaps(t *timeReport, ops []tick.Op, outer []split, gap *tick.Gap) {
 	if gap == nil || gap.Calls == 0 {
 		return
 	}
@@ -364,8 +362,8 @@ func (t *timeReport) between(ops []tick.Op, outer []split, gap *tick.Gap) {
 	t.Parts[undecided].BetweenNS = s.partial
 }
 
-// close adds up and computes shares.
-func (t *timeReport) close(class []uint64) {
+// addUp adds up and computes shares.
+func addUp(t *timeReport, class []uint64) {
 	ns := make([]uint64, timeParts)
 	for i := range t.Parts {
 		p := &t.Parts[i]
@@ -375,7 +373,7 @@ func (t *timeReport) close(class []uint64) {
 		slices.SortStableFunc(p.Ops, func(a, b opTime) int { return cmp.Compare(b.NS, a.NS) })
 	}
 	for i, share := range permille(ns) {
-		t.Parts[i].permille, t.Parts[i].Percent = share, float64(share)/10
+		t.Parts[i].Percent = float64(share) / 10
 	}
 	inCalls := t.ThreadNS
 	for _, n := range class {
@@ -384,7 +382,7 @@ func (t *timeReport) close(class []uint64) {
 	shares := permille(append(slices.Clone(class), inCalls)) // the last one: between calls
 	for c, n := range class {
 		if n > 0 {
-			t.Classes = append(t.Classes, classReport{Class: events.Class(c).String(), NS: n, Percent: float64(shares[c]) / 10, permille: shares[c]})
+			t.Classes = append(t.Classes, classReport{Class: events.Class(c).String(), NS: n, Percent: float64(shares[c]) / 10})
 		}
 	}
 	slices.SortStableFunc(t.Classes, func(a, b classReport) int { return cmp.Compare(b.NS, a.NS) })

@@ -99,7 +99,7 @@ func (t *OpTable) groups() []groupRows {
 				x.sum = plus(x.sum, o.Sum)
 			}
 		}
-		slices.SortStableFunc(x.ops, func(a, b opJSON) int { return cmp.Compare(b.parts.total, a.parts.total) })
+		slices.SortStableFunc(x.ops, func(a, b opJSON) int { return cmp.Compare(partsOfCalls(&b).total, partsOfCalls(&a).total) })
 		out = append(out, x)
 	}
 	slices.SortFunc(out, func(a, b groupRows) int {
@@ -154,20 +154,20 @@ func (w *writer) operation(j *opJSON) {
 	row := alignRight(Count(j.Calls), opCallsWide)
 	total := unknown
 	if j.Done > 0 {
-		total = short(ns64(j.parts.total))
+		total = short(ns64(*j.TotalNS))
 	}
 	row += alignRight(total, opTimeWide)
-	for _, q := range []int64{j.q.p50, j.q.p95, j.q.p99, j.q.max} {
-		row += alignRight(j.q.text(q), opTimeWide)
+	for _, ns := range []*int64{j.P50NS, j.P95NS, j.P99NS, j.MaxNS} {
+		row += alignRight(quantileText(ns, j.QuantileError), opTimeWide)
 	}
-	w.named(j.title(), opNameWide, row)
+	w.named(opTitle(j), opNameWide, row)
 	if j.Errors > 0 {
 		w.line(fmt.Sprintf("      %s of them failed", Count(j.Errors)))
 	}
 }
 
-// title returns the name of an operation in a table.
-func (j *opJSON) title() string {
+// opTitle returns the name of an operation in a table.
+func opTitle(j *opJSON) string {
 	switch {
 	case j.NoFunction != "":
 		return "(" + j.NoFunction + ")"

@@ -1,11 +1,13 @@
 package explain
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/pkg/events"
 )
 
@@ -20,7 +22,7 @@ func Report(in *Input, o Options) string {
 	r := build(in)
 	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
 	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
-	if !r.ledger && len(r.Chains)+len(r.Hidden) == 0 {
+	if len(r.source) == 0 && len(r.Chains)+len(r.Hidden) == 0 {
 		w.tables(&r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)
@@ -75,7 +77,7 @@ func (w *writer) ending(r *report, machine bool) {
 // ReportJSON is Report as JSON, with full precision.
 func ReportJSON(in *Input) ([]byte, error) {
 	r := build(in)
-	b, err := json.MarshalIndent(&r, "", "  ")
+	b, err := json.MarshalIndent(&r.wholeJSON, "", "  ")
 	return append(b, '\n'), err
 }
 
@@ -167,13 +169,13 @@ func (w *writer) process(r *report, p *processReport) {
 	if s := whereText(&p.Where); s != "" {
 		w.text("  "+s, "  ")
 	}
-	w.text("  "+p.calls(), "  ")
+	w.text("  "+callsOf(p), "  ")
 	if p.Breakdown != nil || p.Time != nil {
 		w.line("")
-		w.where(p)
+		w.where(r, p)
 	}
-	if p.source != nil {
-		w.threadTimes(p)
+	if b := r.source[p.PID]; b != nil {
+		w.threadTimes(b)
 	}
 	for i := range p.Layers {
 		w.line("")
@@ -188,8 +190,8 @@ func (w *writer) process(r *report, p *processReport) {
 	}
 }
 
-// calls describes a process's calls, and those that failed.
-func (r *processReport) calls() string {
+// callsOf describes a process's calls, and those that failed.
+func callsOf(r *processReport) string {
 	s := plural(r.Outermost, "call")
 	if inside := r.Calls - r.Outermost; inside > 0 {
 		s += ", " + Count(inside) + " more nested in them"
@@ -212,22 +214,18 @@ func (r *processReport) calls() string {
 	return s + "; failed: " + strings.Join(failed, ", ")
 }
 
-var layerTitles = map[events.Source]string{
-	events.SourceRuntime: "CUDA Runtime", events.SourceDriver: "CUDA Driver", events.SourceGraph: "CUDA Graph",
-	events.SourceNCCL: "NCCL",
+// layerTitles are the layers' titles, by source.
+var layerTitles = map[string]string{
+	events.SourceRuntime.String(): "CUDA Runtime", events.SourceDriver.String(): "CUDA Driver", events.SourceGraph.String(): "CUDA Graph",
+	events.SourceNCCL.String(): "NCCL",
 }
 
-func layerTitle(s events.Source) string {
-	if t := layerTitles[s]; t != "" {
-		return t
-	}
-	return s.String()
-}
+func layerTitle(source string) string { return cmp.Or(layerTitles[source], source) }
 
 // layer writes the two tables of a layer: durations of calls, and their parts.
 func (w *writer) layer(p *processReport, l *layerReport) {
-	title := layerTitle(l.source) + ": " + plural(l.Calls, "call")
-	if l.source == events.SourceDriver {
+	title := layerTitle(l.Source) + ": " + plural(l.Calls, "call")
+	if l.Source == events.SourceDriver.String() {
 		title += ", " + Count(l.Outermost) + " not made by the runtime"
 	}
 	if l.SelfNS != nil {
@@ -254,7 +252,7 @@ func (w *writer) layer(p *processReport, l *layerReport) {
 func (w *writer) latencies(ops []*opJSON) {
 	wide, most := 8, 7
 	for _, o := range ops {
-		wide = max(wide, cells(o.calls())+1)
+		wide = max(wide, cells(atLeast(o))+1)
 		most = max(most, len(Count(o.Errors))+1)
 	}
 	name := reportWidth - 2 - wide - most - 4*10
@@ -264,31 +262,31 @@ func (w *writer) latencies(ops []*opJSON) {
 		if o.Done == 0 {
 			errs = unknown
 		}
-		row := alignRight(o.calls(), wide) + alignRight(errs, most)
-		for _, q := range []int64{o.q.p50, o.q.p95, o.q.p99, o.q.max} {
-			row += alignRight(o.q.text(q), 10)
+		row := alignRight(atLeast(o), wide) + alignRight(errs, most)
+		for _, ns := range []*int64{o.P50NS, o.P95NS, o.P99NS, o.MaxNS} {
+			row += alignRight(quantileText(ns, o.QuantileError), 10)
 		}
 		w.named(o.Op, name, row)
 	}
 }
 
-// calls returns the count of calls.
-func (j *opJSON) calls() string {
+// atLeast returns the count of calls.
+func atLeast(j *opJSON) string {
 	if j.LowerBound {
 		return "≥" + Count(j.Calls)
 	}
 	return Count(j.Calls)
 }
 
-// text formats one of the quantiles.
-func (q *quantiles) text(ns int64) string {
+// quantileText formats a quantile with its relative error.
+func quantileText(ns *int64, relative float64) string {
 	switch {
-	case !q.known:
+	case ns == nil:
 		return unknown
-	case q.coarse():
-		return "~" + short(ns)
+	case relative > stats.SketchError:
+		return "~" + short(*ns)
 	}
-	return short(ns)
+	return short(*ns)
 }
 
 // splits writes the parts of the calls' time.
@@ -300,7 +298,7 @@ func (w *writer) splits(ops []*opJSON) {
 			w.named(o.Op, name, alignRight(unknown, 9)+alignRight(unknown, 9)+alignRight("", 7)+alignRight(unknown, 9)+alignRight("", 7)+alignRight(unknown, 9))
 			continue
 		}
-		s := o.parts
+		s := partsOfCalls(o)
 		parts := []uint64{s.onCPU, s.runnable, s.blocked, s.partial, s.throttled}
 		share := permille(parts)
 		row := alignRight(short(ns64(s.total)), 9)

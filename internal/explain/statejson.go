@@ -9,22 +9,22 @@ import (
 
 // stateJSON is the state derived from a process's calls.
 type stateJSON struct {
-	PID       uint32          `json:"pid"`
-	Memory    *memoryJSON     `json:"memory,omitempty"` // absent: no allocations
-	Held      []heldJSON      `json:"held"`
-	Devices   []deviceJSON    `json:"devices,omitempty"`
-	Streams   listJSON        `json:"streams"`
-	Graphs    listJSON        `json:"graphs"`
-	Comms     listJSON        `json:"comms"`
-	Copies    []copyJSON      `json:"copies"`
-	Errors    []callErrorJSON `json:"errors"`
-	Untracked uint64          `json:"untracked,omitempty"`
+	PID       uint32               `json:"pid"`
+	Memory    *memoryJSON          `json:"memory,omitempty"` // absent: no allocations
+	Held      []heldJSON           `json:"held"`
+	Devices   []deviceJSON         `json:"devices,omitempty"`
+	Streams   listJSON[streamJSON] `json:"streams"`
+	Graphs    listJSON[graphJSON]  `json:"graphs"`
+	Comms     listJSON[commJSON]   `json:"comms"`
+	Copies    []copyJSON           `json:"copies"`
+	Errors    []callErrorJSON      `json:"errors"`
+	Untracked uint64               `json:"untracked,omitempty"`
 }
 
 // listJSON has the first elements of a long list.
-type listJSON struct {
-	Count int   `json:"count"`
-	First []any `json:"first"`
+type listJSON[T any] struct {
+	Count int `json:"count"`
+	First []T `json:"first"`
 }
 
 type memoryJSON struct {
@@ -161,8 +161,8 @@ func handle(h uint64) string {
 	return fmt.Sprintf("%#x", h)
 }
 
-func listOf[T any](l tick.List[T], f func(*T) any) listJSON {
-	out := listJSON{Count: l.All, First: []any{}}
+func listOf[T, J any](l tick.List[T], f func(*T) J) listJSON[J] {
+	out := listJSON[J]{Count: l.All, First: []J{}}
 	for i := range l.First {
 		out.First = append(out.First, f(&l.First[i]))
 	}
@@ -177,14 +177,14 @@ func stateOf(s *tick.State) stateJSON {
 	for _, d := range s.Devices {
 		j.Devices = append(j.Devices, deviceJSON{int(d.Device) - 1, d.UUID})
 	}
-	j.Streams = listOf(s.Streams, func(x *tick.Stream) any {
+	j.Streams = listOf(s.Streams, func(x *tick.Stream) streamJSON {
 		return streamJSON{fmt.Sprintf("%#x", x.Handle), ordinal(x.Device), x.Launches, x.Outstanding, x.Copies, x.Bytes, x.Captures, unix(x.Last)}
 	})
-	j.Graphs = listOf(s.Graphs, func(x *tick.Graph) any {
+	j.Graphs = listOf(s.Graphs, func(x *tick.Graph) graphJSON {
 		return graphJSON{handle(x.Exec), handle(x.Graph), ordinal(x.Device), unix(x.Captured), x.CaptureNS, x.CaptureTID, x.CaptureLaunches, x.Cold, x.CaptureFailed,
 			unix(x.Instantiated), x.InstantiateNS, x.InstantiateFails, x.Launches, unix(x.LastLaunch), x.Updates, x.UpdateFails, x.Uploads, unix(x.Destroyed)}
 	})
-	j.Comms = listOf(s.Comms, func(x *tick.Comm) any { return commOf(x) })
+	j.Comms = listOf(s.Comms, commOf)
 	for _, c := range s.Copies {
 		j.Copies = append(j.Copies, copyJSON{c.Dir.String(), c.Host.String(), c.Count, c.Bytes, c.NS, c.Estimated})
 	}

@@ -41,7 +41,7 @@ func threadTimeOf(t *tick.ThreadTime) threadTimeJSON {
 		for i, name := range placeParts {
 			share := shares[p*len(placeParts)+i]
 			sum += share
-			part := partJSON{Name: name, NS: all[p*len(placeParts)+i], Percent: float64(share) / 10, permille: share}
+			part := partJSON{Name: name, NS: all[p*len(placeParts)+i], Percent: float64(share) / 10}
 			switch name {
 			case "runnable":
 				part.By = sharesOf(x.RunnableBy, false)
@@ -143,10 +143,10 @@ const (
 )
 
 // threadTimes writes where the time of each thread went.
-func (w *writer) threadTimes(p *processReport) {
+func (w *writer) threadTimes(b *tick.Breakdown) {
 	left := 0
-	for i := range p.source.ByThread {
-		t := &p.source.ByThread[i]
+	for i := range b.ByThread {
+		t := &b.ByThread[i]
 		switch {
 		case t.Elapsed() == 0:
 		case i >= mostTables:

@@ -3,9 +3,9 @@ package explain
 import "strings"
 
 // where writes where the time of a process went, by its best account.
-func (w *writer) where(p *processReport) {
+func (w *writer) where(r *report, p *processReport) {
 	if p.Breakdown != nil {
-		w.breakdown(p)
+		w.breakdown(p, r.source[p.PID])
 		return
 	}
 	w.time(p)
@@ -25,20 +25,20 @@ func (w *writer) time(p *processReport) {
 		if t.NS == 0 && (i == undecided || i == throttled || i == cpuBetween && !p.Time.GapsKnown) {
 			continue
 		}
-		row := "  " + alignLeft(partLabels[i], 18) + alignRight(short(ns64(t.NS)), 9) + alignRight(tenths(t.permille, t.NS)+" %", 9)
-		w.line(alignLeft(row, 40) + t.detail(i, reportWidth-40))
+		row := "  " + alignLeft(partLabels[i], 18) + alignRight(short(ns64(t.NS)), 9) + alignRight(percentText(t.Percent, t.NS)+" %", 9)
+		w.line(alignLeft(row, 40) + timeDetail(t, i, reportWidth-40))
 	}
 	if len(p.Time.Classes) > 0 {
 		var parts []string
 		for _, c := range p.Time.Classes {
-			parts = append(parts, c.Class+" "+tenths(c.permille, c.NS)+" %")
+			parts = append(parts, c.Class+" "+percentText(c.Percent, c.NS)+" %")
 		}
 		w.text("  In calls, by kind: "+strings.Join(parts, ", "), "    ")
 	}
 }
 
-// detail describes the contents of a part, in at most width columns.
-func (t *timePart) detail(part, width int) string {
+// timeDetail describes the contents of a part, in at most width columns.
+func timeDetail(t *timePart, part, width int) string {
 	switch part {
 	case gpuWait, cpuInCalls:
 		s := ""

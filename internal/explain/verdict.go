@@ -94,8 +94,7 @@ func perStep(c *tick.Chain) string {
 }
 
 // healthy returns the sentence about a process without losses.
-func healthy(p *processReport, over time.Duration) string {
-	b := p.source
+func healthy(p *processReport, b *tick.Breakdown, over time.Duration) string {
 	if over <= 0 {
 		over = time.Duration(b.Elapsed)
 	}
