@@ -65,7 +65,7 @@ var allowed = map[string]string{
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
 	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/symbols internal/tick internal/track pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
-	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/xid pkg/events",
+	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/export":            "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
 	"internal/legacy":            "internal/stats internal/store internal/tick internal/where pkg/events",
 	"internal/outfile":           "golang.org/x/sys",

@@ -91,7 +91,7 @@ func (a *request) explain() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.Report{Node: a.Node, Report: text, Text: explain.Report(in, explain.Options{Location: a.q.Zone})}, nil
+	return wire.Explained{Node: a.Node, Report: text, Text: explain.Report(in, explain.Options{Location: a.q.Zone})}, nil
 }
 
 // chainsJSON are a report's causes, with the context needed to read them.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -230,10 +231,10 @@ func TestLaunchesCountOnce(t *testing.T) {
 }
 
 func TestConcurrent(t *testing.T) {
-	at := func(from, to int) processReport {
-		return processReport{From: start.Add(minutes(from)), To: start.Add(minutes(to)), Calls: 1}
+	at := func(from, to int) wire.ProcessReport {
+		return wire.ProcessReport{From: start.Add(minutes(from)), To: start.Add(minutes(to)), Calls: 1}
 	}
-	ps := []processReport{at(0, 10), at(9, 12), at(12, 15), at(20, 30), at(22, 23)}
+	ps := []wire.ProcessReport{at(0, 10), at(9, 12), at(12, 15), at(20, 30), at(22, 23)}
 	for i := range ps {
 		ps[i].PID = uint32(i)
 	}

@@ -5,21 +5,13 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
-// blindSpotJSON are causes that cannot be fully reported while a shedding level is active.
-type blindSpotJSON struct {
-	Step    string    `json:"step"`
-	Without string    `json:"without"` // the missing inputs
-	Rules   []string  `json:"rules"`
-	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until,omitzero"` // absent: the level is active
-}
-
-func blindSpotsJSON(list []tick.BlindSpot) (out []blindSpotJSON) {
+func blindSpotsJSON(list []tick.BlindSpot) (out []wire.BlindSpot) {
 	for i := range list {
 		u := &list[i]
-		x := blindSpotJSON{Step: clean(u.Step), Without: clean(u.Without), Rules: u.Rules, Since: u.Since.UTC()}
+		x := wire.BlindSpot{Step: clean(u.Step), Without: clean(u.Without), Rules: u.Rules, Since: u.Since.UTC()}
 		if !u.Until.IsZero() {
 			x.Until = u.Until.UTC()
 		}

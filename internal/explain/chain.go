@@ -6,82 +6,20 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
-// chainJSON is a chain as JSON, with the words of the text. Estimated times have their interval.
-type chainJSON struct {
-	ID         string        `json:"id"`
-	Rule       string        `json:"rule"`
-	Severity   string        `json:"severity"`
-	PID        uint32        `json:"pid"`
-	TID        uint32        `json:"tid,omitempty"`
-	Comm       string        `json:"comm,omitempty"`
-	Op         string        `json:"op,omitempty"` // absent: between calls
-	At         string        `json:"at,omitempty"` // in the program's code
-	From       time.Time     `json:"from,omitzero"`
-	To         time.Time     `json:"to,omitzero"`
-	Headline   string        `json:"headline"`
-	RootCause  string        `json:"root_cause"`
-	Fix        string        `json:"fix,omitempty"`
-	LostNS     int64         `json:"lost_ns"`
-	LostMinNS  int64         `json:"lost_min_ns"`
-	LostMaxNS  int64         `json:"lost_max_ns"`
-	WindowNS   int64         `json:"window_ns"`
-	ExcessNS   int64         `json:"excess_ns"`
-	Steps      int           `json:"steps"`
-	SlowSteps  int           `json:"slow_steps"`
-	Confidence float64       `json:"confidence"`
-	Baseline   string        `json:"baseline,omitempty"`
-	Less       string        `json:"judged_with_less,omitempty"` // what was not seen; in baseline as well
-	StepP50NS  int64         `json:"step_p50_ns,omitempty"`
-	StepP99NS  int64         `json:"step_p99_ns,omitempty"`
-	WithoutNS  int64         `json:"step_p99_without_ns,omitempty"`
-	OpP50NS    int64         `json:"op_p50_ns,omitempty"`
-	OpP99NS    int64         `json:"op_p99_ns,omitempty"`
-	Culprits   []culpritJSON `json:"culprits"`
-	Timeline   []momentJSON  `json:"timeline"`
-	NotIt      []string      `json:"not_it"`
-}
-
-type culpritJSON struct {
-	Name    string   `json:"name,omitempty"`
-	PID     uint32   `json:"pid,omitempty"`
-	TID     uint32   `json:"tid,omitempty"`
-	PPID    uint32   `json:"ppid,omitempty"`
-	Own     bool     `json:"own,omitempty"`
-	Agent   bool     `json:"agent,omitempty"`
-	What    string   `json:"what,omitempty"`
-	Cgroup  string   `json:"cgroup,omitempty"`
-	Cmdline string   `json:"cmdline,omitempty"`
-	Where   string   `json:"where,omitempty"`
-	Parent  string   `json:"parent,omitempty"`
-	Path    string   `json:"path,omitempty"` // the threads through which the process waited for it; absent: direct wait
-	CPUs    []uint16 `json:"cpus,omitempty"`
-	At      string   `json:"at,omitempty"` // place in its program while it was waited for
-	LostNS  int64    `json:"lost_ns"`
-
-	Limit      string `json:"limit,omitempty"` // the limit that was hit: "2 CPUs"
-	LimitGroup string `json:"limit_group,omitempty"`
-	LimitFile  string `json:"limit_file,omitempty"`
-}
-
-type momentJSON struct {
-	Time   time.Time `json:"time"`
-	Source string    `json:"source"`
-	Text   string    `json:"text"`
-}
-
 // chainOf builds the model of a chain.
-func chainOf(c *tick.Chain, v *victim) chainJSON {
+func chainOf(c *tick.Chain, v *victim) wire.Chain {
 	words := wordsFor(c)
-	j := chainJSON{
+	j := wire.Chain{
 		ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, TID: c.TID, Comm: v.name, At: clean(c.At),
 		Headline: headline(c, &words), RootCause: words.rootCause(c, v), Fix: words.fix(c, v),
 		LostNS: c.Lost.Nanoseconds(), LostMinNS: c.LostMin.Nanoseconds(), LostMaxNS: c.LostMax.Nanoseconds(),
 		WindowNS: c.Window.Nanoseconds(), ExcessNS: c.Excess.Nanoseconds(), Steps: c.Steps, SlowSteps: c.Slow,
 		Confidence: min(max(c.Confidence, 0), 1), Baseline: clean(c.Baseline), Less: clean(c.Less()),
 		StepP50NS: int64(c.StepP50), StepP99NS: int64(c.StepP99), WithoutNS: int64(c.Without), OpP50NS: int64(c.OpP50), OpP99NS: int64(c.OpP99),
-		Culprits: []culpritJSON{}, Timeline: []momentJSON{}, NotIt: []string{},
+		Culprits: []wire.Culprit{}, Timeline: []wire.Moment{}, NotIt: []string{},
 	}
 	if c.Op != 0 {
 		j.Op = c.Op.String()
@@ -98,14 +36,14 @@ func chainOf(c *tick.Chain, v *victim) chainJSON {
 		if x.Limit.Group != "" {
 			limit = clean(x.Limit.Value())
 		}
-		j.Culprits = append(j.Culprits, culpritJSON{
+		j.Culprits = append(j.Culprits, wire.Culprit{
 			Name: clean(x.Thread.Name.String()), PID: x.Thread.PID, TID: x.Thread.TID, PPID: x.Thread.Parent, Own: x.Own, Agent: x.Agent,
 			What: clean(x.What), Cgroup: clean(x.Cgroup), Cmdline: clean(x.Cmdline), Where: clean(x.Where), Parent: clean(x.Parent), Path: clean(x.Path), CPUs: x.CPUs, At: clean(x.At), LostNS: int64(x.Lost),
 			Limit: limit, LimitGroup: clean(x.Limit.Group), LimitFile: clean(x.Limit.File),
 		})
 	}
 	for _, m := range c.Timeline {
-		j.Timeline = append(j.Timeline, momentJSON{Time: m.Time.UTC(), Source: clean(m.Source), Text: clean(m.Text)})
+		j.Timeline = append(j.Timeline, wire.Moment{Time: m.Time.UTC(), Source: clean(m.Source), Text: clean(m.Text)})
 	}
 	for _, n := range c.NotIt {
 		j.NotIt = append(j.NotIt, clean(n))
@@ -148,7 +86,7 @@ func rareSteps(c *tick.Chain) string {
 
 // lostText states the cost of a chain: "1.41 s of 60.0 s (2.4 %): 412 of 3,801 steps were slow;
 // without it their p99 would be 15.2 ms, not 27.5 ms".
-func lostText(c *chainJSON) string {
+func lostText(c *wire.Chain) string {
 	if c.LostNS == 0 && c.LostMaxNS == 0 {
 		return "nothing yet; the severity reflects what may follow"
 	}
@@ -173,7 +111,7 @@ func lostText(c *chainJSON) string {
 }
 
 // confidenceText states the confidence and its base.
-func confidenceText(c *chainJSON) string {
+func confidenceText(c *wire.Chain) string {
 	s := fmt.Sprintf("%.0f %%", 100*c.Confidence)
 	if c.ExcessNS > 0 && c.LostNS <= c.ExcessNS {
 		s += ": this explains " + Duration(c.LostNS) + " of the " + Duration(c.ExcessNS) + " beyond normal"
@@ -195,7 +133,7 @@ func (w *writer) field(label, text string) {
 }
 
 // chain writes one chain.
-func (w *writer) chain(c *chainJSON) {
+func (w *writer) chain(c *wire.Chain) {
 	w.text("["+c.Severity+"] "+c.Headline, "  ")
 	w.field("Lost", lostText(c))
 	w.field("Root cause", c.RootCause)
@@ -217,7 +155,7 @@ func (w *writer) chain(c *chainJSON) {
 }
 
 // timeline writes the events, one line each.
-func (w *writer) timeline(c *chainJSON) {
+func (w *writer) timeline(c *wire.Chain) {
 	if len(c.Timeline) == 0 {
 		return
 	}
@@ -228,7 +166,7 @@ func (w *writer) timeline(c *chainJSON) {
 }
 
 // chainsHead is the first line of a report: the number of chains and their severities.
-func chainsHead(chains []chainJSON) string {
+func chainsHead(chains []wire.Chain) string {
 	var grades []string
 	for _, s := range []tick.Severity{tick.High, tick.Medium, tick.Low} {
 		n := 0

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -32,7 +33,7 @@ func TestChainWeight(t *testing.T) {
 			if got := headline(&tt.chain, &words); got != tt.headline {
 				t.Errorf("%q, want %q", got, tt.headline)
 			}
-			if got := lostText(&chainJSON{LostNS: int64(tt.chain.Lost), LostMinNS: int64(tt.chain.LostMin), LostMaxNS: int64(tt.chain.LostMax), WindowNS: int64(tt.chain.Window),
+			if got := lostText(&wire.Chain{LostNS: int64(tt.chain.Lost), LostMinNS: int64(tt.chain.LostMin), LostMaxNS: int64(tt.chain.LostMax), WindowNS: int64(tt.chain.Window),
 				Steps: tt.chain.Steps, SlowSteps: tt.chain.Slow, StepP99NS: int64(tt.chain.StepP99), WithoutNS: int64(tt.chain.Without)}); got != tt.lost {
 				t.Errorf("%q, want %q", got, tt.lost)
 			}

@@ -6,26 +6,14 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
-
-// episodeJSON is an event in the life of a chain as a line of JSON.
-type episodeJSON struct {
-	Type      string    `json:"type"`
-	Timestamp time.Time `json:"timestamp"`
-	Episode   string    `json:"episode"`
-	Why       string    `json:"why,omitempty"`
-	Severity  string    `json:"severity"`
-	From      time.Time `json:"from,omitzero"`
-	To        time.Time `json:"to,omitzero"`
-	LostNS    int64     `json:"lost_ns"` // of the whole episode
-	Chain     chainJSON `json:"chain"`   // with the figures of the last minute
-}
 
 // EpisodeJSON returns an episode's event in a tick as one line of JSON without the newline. Its
 // type is chain_begin, chain_update, chain_end or chain_revised; episode is constant within an
 // episode.
 func EpisodeJSON(e *tick.Episode, t *tick.Tick) ([]byte, error) {
-	return json.Marshal(&episodeJSON{
+	return json.Marshal(&wire.Episode{
 		Type: e.Kind.String(), Timestamp: t.Time.UTC(), Episode: clean(e.ID), Why: string(e.Why), Severity: e.Severity.String(),
 		From: e.From.UTC(), To: e.To.UTC(), LostNS: int64(e.Lost), Chain: chainOf(&e.Chain, victims(t.Processes, &t.Host)(e.Chain.PID)),
 	})

@@ -6,6 +6,7 @@ import (
 
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -38,37 +39,13 @@ func AppendFunctionJSON(b []byte, f *events.Function) []byte {
 	return append(appendString(b, symbols.Demangle(f.Name)), '}')
 }
 
-// launchesJSON has the GPU functions that a process launched, by records: launches = named +
-// pending + those of unnamed. Graph launches are not included.
-type launchesJSON struct {
-	PID       uint32        `json:"pid,omitempty"` // in ticks; a report has it per process
-	Launches  uint64        `json:"launches"`
-	Named     uint64        `json:"named"`             // of functions with known names
-	Pending   uint64        `json:"pending,omitempty"` // of functions whose names are being read
-	Functions int           `json:"functions"`
-	Unnamed   []unnamedJSON `json:"unnamed,omitempty"`
-	Top       []topJSON     `json:"top"` // most launches first
-}
-
-type unnamedJSON struct {
-	Why      string `json:"why"`
-	Launches uint64 `json:"launches"`
-}
-
-type topJSON struct {
-	Function string  `json:"function"`
-	Symbol   string  `json:"symbol"` // linker name
-	Launches uint64  `json:"launches"`
-	TimeNS   *uint64 `json:"call_ns,omitempty"` // of the launching calls, if measured
-}
-
-func launchesOf(l *tick.Launches) launchesJSON {
-	j := launchesJSON{PID: l.PID, Launches: l.Launches, Named: l.Named, Pending: l.Pending, Functions: l.Functions, Top: []topJSON{}}
+func launchesOf(l *tick.Launches) wire.Launches {
+	j := wire.Launches{PID: l.PID, Launches: l.Launches, Named: l.Named, Pending: l.Pending, Functions: l.Functions, Top: []wire.FunctionLaunches{}}
 	for _, u := range l.Unnamed {
-		j.Unnamed = append(j.Unnamed, unnamedJSON{u.Why.String(), u.Launches})
+		j.Unnamed = append(j.Unnamed, wire.UnnamedLaunches{Why: u.Why.String(), Launches: u.Launches})
 	}
 	for _, f := range l.Top {
-		t := topJSON{Function: clean(symbols.Demangle(f.Function)), Symbol: clean(f.Function), Launches: f.Launches}
+		t := wire.FunctionLaunches{Function: clean(symbols.Demangle(f.Function)), Symbol: clean(f.Function), Launches: f.Launches}
 		if f.Timed > 0 {
 			t.TimeNS = new(f.Time)
 		}
@@ -78,8 +55,8 @@ func launchesOf(l *tick.Launches) launchesJSON {
 }
 
 // joinLaunches adds up the launches of each PID: it may have been reused.
-func joinLaunches(all []tick.Launches) map[uint32]*launchesJSON {
-	out := map[uint32]*launchesJSON{}
+func joinLaunches(all []tick.Launches) map[uint32]*wire.Launches {
+	out := map[uint32]*wire.Launches{}
 	for i := range all {
 		j := launchesOf(&all[i])
 		if x := out[j.PID]; x == nil || x.Launches < j.Launches {
@@ -91,7 +68,7 @@ func joinLaunches(all []tick.Launches) map[uint32]*launchesJSON {
 }
 
 // functions writes the launches of a process.
-func (w *writer) functions(l *launchesJSON) {
+func (w *writer) functions(l *wire.Launches) {
 	const most = 5
 	w.line("")
 	head := "GPU functions: " + Count(uint64(l.Functions)) + " in " + plural(l.Launches, "launch")

@@ -7,27 +7,14 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
-// hiddenJSON is a chain that is not shown.
-type hiddenJSON struct {
-	ID       string    `json:"id"`
-	Rule     string    `json:"rule"`
-	Severity string    `json:"severity"`
-	PID      uint32    `json:"pid"`
-	Culprit  string    `json:"culprit,omitempty"`
-	LostNS   int64     `json:"lost_ns"`
-	Why      string    `json:"why"`            // silenced, rules-off, min-severity
-	What     string    `json:"what,omitempty"` // the silenced object
-	Until    time.Time `json:"until,omitzero"` // end of the silence
-	Reason   string    `json:"reason,omitempty"`
-}
-
-func hiddenOf(list []tick.Hidden) (out []hiddenJSON) {
+func hiddenOf(list []tick.Hidden) (out []wire.Hidden) {
 	for i := range list {
 		h := &list[i]
 		c := &h.Chain
-		j := hiddenJSON{ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, Culprit: clean(c.Culprit()),
+		j := wire.Hidden{ID: clean(c.ID), Rule: clean(c.Rule), Severity: c.Severity.String(), PID: c.PID, Culprit: clean(c.Culprit()),
 			LostNS: int64(c.Lost), Why: string(h.Why), What: clean(h.Silence.What), Reason: clean(h.Silence.Reason)}
 		if !h.Silence.Until.IsZero() {
 			j.Until = h.Silence.Until.UTC()

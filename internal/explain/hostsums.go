@@ -7,31 +7,15 @@ import (
 	"strings"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
-// hostSumJSON is a host sum of one kind. Counts, bytes, times and quantiles are absent if the kind
-// has none; the process is absent if there is none in particular. The quantiles are within a factor
-// of 1.5.
-type hostSumJSON struct {
-	Kind    string  `json:"kind"`
-	PID     uint32  `json:"pid,omitempty"`
-	Comm    string  `json:"comm,omitempty"`
-	Sender  *uint32 `json:"sender_pid,omitempty"` // sender of a signal, owner of comm; 0: the kernel
-	Object  string  `json:"object,omitempty"`
-	Count   *uint64 `json:"count,omitempty"`
-	Failed  uint64  `json:"failed,omitempty"`
-	Bytes   *uint64 `json:"bytes,omitempty"`
-	TotalNS *uint64 `json:"total_ns,omitempty"`
-	P50NS   *int64  `json:"p50_ns,omitempty"`
-	P99NS   *int64  `json:"p99_ns,omitempty"`
-}
-
-func hostSumsOf(sums []tick.HostSum) []hostSumJSON {
-	out := []hostSumJSON{}
+func hostSumsOf(sums []tick.HostSum) []wire.HostSum {
+	out := []wire.HostSum{}
 	for i := range sums {
 		s := &sums[i]
 		row := s.Kind.Row()
-		j := hostSumJSON{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Object), Failed: s.Failed}
+		j := wire.HostSum{Kind: s.Kind.String(), PID: s.PID, Comm: clean(s.Comm), Object: clean(s.Object), Failed: s.Failed}
 		if row.One != "" {
 			j.Count = &s.Count
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // mostHealthy is the number of healthy processes with their own line.
@@ -60,7 +61,7 @@ func (w *writer) about(r *report) string {
 
 // wells writes a sentence for each healthy process.
 func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
-	var well []*processReport
+	var well []*wire.ProcessReport
 	for i := range r.Processes {
 		if p := &r.Processes[i]; p.Breakdown != nil && !slowed[p.PID] {
 			well = append(well, p)
@@ -92,7 +93,7 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 }
 
 // over returns how long a process was traced.
-func over(p *processReport) time.Duration {
+func over(p *wire.ProcessReport) time.Duration {
 	if p.From.IsZero() || p.To.IsZero() || !p.To.After(p.From) {
 		return 0
 	}

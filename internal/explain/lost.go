@@ -11,6 +11,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/tick"
 	"ingero/internal/where"
+	"ingero/internal/wire"
 )
 
 // LostInput is the data of a summary of losses.
@@ -32,7 +33,7 @@ type lostReport struct {
 	From       time.Time            `json:"from,omitzero"`
 	To         time.Time            `json:"to,omitzero"`
 	Source     string               `json:"source,omitempty"`
-	Hidden     []hiddenJSON         `json:"hidden,omitempty"` // excluded from the sums
+	Hidden     []wire.Hidden        `json:"hidden,omitempty"` // excluded from the sums
 	Nodes      []string             `json:"nodes"`
 	Sessions   int                  `json:"sessions"`
 	Processes  int                  `json:"processes"`

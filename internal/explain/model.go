@@ -3,107 +3,26 @@ package explain
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
 // report is the model of Report and ReportJSON.
 type report struct {
-	wholeJSON
+	wire.Report
 	source map[uint32]*tick.Breakdown // by PID
-}
-
-// wholeJSON is the report of a window. Times are UTC, durations nanoseconds; unknown values are
-// absent.
-type wholeJSON struct {
-	From       time.Time       `json:"from,omitzero"`
-	To         time.Time       `json:"to,omitzero"`
-	Node       string          `json:"node,omitempty"`
-	Source     string          `json:"source,omitempty"`
-	Chains     []chainJSON     `json:"chains"`           // most severe first
-	Hidden     []hiddenJSON    `json:"hidden,omitempty"` // chains that are not shown
-	Processes  []processReport `json:"processes"`
-	Threads    []threadJSON    `json:"threads"`                   // as of the end
-	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
-	Xids       []xidJSON       `json:"xids,omitempty"`
-	Notes      []string        `json:"notes"`
-	Drops      []dropJSON      `json:"drops"`
-	Reports    []reportJSON    `json:"reports"`
-	Host       *hostJSON       `json:"host,omitempty"`
-	Self       *selfJSON       `json:"self,omitempty"`
-	HostSums   []hostSumJSON   `json:"host_sums"` // host events
-}
-
-type processReport struct {
-	processJSON
-	From      time.Time `json:"from,omitzero"` // of the window, since the attach
-	To        time.Time `json:"to,omitzero"`
-	Calls     uint64    `json:"calls"`           // in all layers, including nested calls
-	Outermost uint64    `json:"outermost_calls"` // not nested
-	Errors    uint64    `json:"errors"`          // in all layers
-	// Breakdown divides the time by the threads' ledger, Time by the calls and the gaps between
-	// them; absent: unknown.
-	Breakdown *breakdownJSON `json:"breakdown,omitempty"`
-	Time      *timeReport    `json:"time,omitempty"`
-	Launch    *uint64        `json:"launches,omitempty"`
-	Memory    *memoryJSON    `json:"memory,omitempty"`    // absent: no allocations, or unknown
-	Functions *launchesJSON  `json:"functions,omitempty"` // launched functions
-	Layers    []layerReport  `json:"layers"`
-	Ops       []opJSON       `json:"ops"`
-	Notes     []string       `json:"notes"`
-}
-
-// timeReport divides the time of a process's threads from its first call to its last: Parts add up
-// to ThreadNS.
-type timeReport struct {
-	ThreadNS  uint64        `json:"thread_ns"`
-	GapsKnown bool          `json:"between_calls_known"`
-	Estimated bool          `json:"between_calls_estimated"`
-	Parts     []timePart    `json:"parts"`
-	Classes   []classReport `json:"classes"` // the time in calls, by class
-}
-
-type timePart struct {
-	Name      string   `json:"name"`
-	NS        uint64   `json:"ns"`
-	Percent   float64  `json:"percent"` // one decimal; all add up to 100
-	InCallsNS uint64   `json:"in_calls_ns"`
-	BetweenNS uint64   `json:"between_calls_ns"`
-	Ops       []opTime `json:"ops,omitempty"` // InCallsNS, the largest first
-}
-
-type opTime struct {
-	Op    string `json:"op"`
-	NS    uint64 `json:"ns"`
-	Calls uint64 `json:"calls"` // outermost calls
-}
-
-type classReport struct {
-	Class   string  `json:"class"`
-	NS      uint64  `json:"ns"`
-	Percent float64 `json:"percent"` // of ThreadNS
-}
-
-type layerReport struct {
-	Source    string  `json:"source"`
-	Calls     uint64  `json:"calls"`
-	Outermost uint64  `json:"outermost_calls"` // not nested
-	Errors    uint64  `json:"errors"`
-	SelfNS    *uint64 `json:"self_ns,omitempty"`
-	// SelfAtMost: SelfNS includes counted-only inner calls.
-	SelfAtMost bool `json:"self_is_upper_bound"`
 }
 
 // build builds the model of a report.
 func build(in *Input) report {
-	r := report{wholeJSON: wholeJSON{
+	r := report{Report: wire.Report{
 		From: in.From.UTC(), To: in.To.UTC(), Node: clean(in.Node), Source: clean(in.Source),
-		Processes: []processReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
+		Processes: []wire.ProcessReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
 	}, source: breakdowns(in.Breakdowns)}
-	r.Chains, r.Threads = []chainJSON{}, threadsOf(in.Threads)
+	r.Chains, r.Threads = []wire.Chain{}, threadsOf(in.Threads)
 	victimOf := victims(in.Processes, in.Host)
 	for i := range in.Chains {
 		r.Chains = append(r.Chains, chainOf(&in.Chains[i], victimOf(in.Chains[i].PID)))
@@ -221,8 +140,8 @@ func plus(a, b tick.Counts) tick.Counts {
 	}
 }
 
-func buildProcess(in *Input, p *tick.Process, ops []tick.Op) processReport {
-	r := processReport{processJSON: processOf(p), From: in.From.UTC(), To: in.To.UTC(), Layers: []layerReport{}, Ops: []opJSON{}}
+func buildProcess(in *Input, p *tick.Process, ops []tick.Op) wire.ProcessReport {
+	r := wire.ProcessReport{Process: processOf(p), From: in.From.UTC(), To: in.To.UTC(), Layers: []wire.Layer{}, Ops: []wire.Op{}}
 	if p.Attached.After(r.From) {
 		r.From = p.Attached.UTC()
 	}
@@ -266,10 +185,10 @@ func holdsLaunches(o *tick.Op) bool {
 }
 
 // addToLayer adds an operation to the sum of its layer.
-func addToLayer(r *processReport, o *tick.Op, hidden bool) {
+func addToLayer(r *wire.ProcessReport, o *tick.Op, hidden bool) {
 	s := o.Op.Source().String()
 	if n := len(r.Layers); n == 0 || r.Layers[n-1].Source != s { // ops are ordered by source
-		r.Layers = append(r.Layers, layerReport{Source: s})
+		r.Layers = append(r.Layers, wire.Layer{Source: s})
 	}
 	l := &r.Layers[len(r.Layers)-1]
 	l.Calls += o.Sum.Calls
@@ -302,15 +221,15 @@ const (
 var partNames = [timeParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked", "cpu_or_blocked"}
 
 // timeOf divides the time; nil if no call was timed.
-func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
-	t := &timeReport{Parts: make([]timePart, timeParts), Classes: []classReport{}}
+func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *wire.TimeReport {
+	t := &wire.TimeReport{Parts: make([]wire.TimePart, timeParts), Classes: []wire.ClassTime{}}
 	var class [events.ClassSync + 1]uint64
 	var done uint64
 	add := func(part int, o *tick.Op, ns uint64) {
 		p := &t.Parts[part]
 		p.InCallsNS += ns
 		if ns > 0 {
-			p.Ops = append(p.Ops, opTime{Op: o.Op.String(), NS: ns, Calls: o.Sum.Calls - min(o.Sum.Calls, o.Sum.Nested)})
+			p.Ops = append(p.Ops, wire.OpTime{Op: o.Op.String(), NS: ns, Calls: o.Sum.Calls - min(o.Sum.Calls, o.Sum.Nested)})
 		}
 	}
 	for i := range ops {
@@ -338,7 +257,7 @@ func timeOf(ops []tick.Op, outer []split, gap *tick.Gap) *timeReport {
 
 // addGaps adds the threads' time between calls. The known gaps include calls with lost records,
 // which are subtracted with the average time of all calls.
-func addGaps(t *timeReport, ops []tick.Op, outer []split, gap *tick.Gap) {
+func addGaps(t *wire.TimeReport, ops []tick.Op, outer []split, gap *tick.Gap) {
 	if gap == nil || gap.Calls == 0 {
 		return
 	}
@@ -363,14 +282,14 @@ func addGaps(t *timeReport, ops []tick.Op, outer []split, gap *tick.Gap) {
 }
 
 // addUp adds up and computes shares.
-func addUp(t *timeReport, class []uint64) {
+func addUp(t *wire.TimeReport, class []uint64) {
 	ns := make([]uint64, timeParts)
 	for i := range t.Parts {
 		p := &t.Parts[i]
 		p.Name, p.NS = partNames[i], p.InCallsNS+p.BetweenNS
 		ns[i] = p.NS
 		t.ThreadNS += p.NS
-		slices.SortStableFunc(p.Ops, func(a, b opTime) int { return cmp.Compare(b.NS, a.NS) })
+		slices.SortStableFunc(p.Ops, func(a, b wire.OpTime) int { return cmp.Compare(b.NS, a.NS) })
 	}
 	for i, share := range permille(ns) {
 		t.Parts[i].Percent = float64(share) / 10
@@ -382,10 +301,10 @@ func addUp(t *timeReport, class []uint64) {
 	shares := permille(append(slices.Clone(class), inCalls)) // the last one: between calls
 	for c, n := range class {
 		if n > 0 {
-			t.Classes = append(t.Classes, classReport{Class: events.Class(c).String(), NS: n, Percent: float64(shares[c]) / 10})
+			t.Classes = append(t.Classes, wire.ClassTime{Class: events.Class(c).String(), NS: n, Percent: float64(shares[c]) / 10})
 		}
 	}
-	slices.SortStableFunc(t.Classes, func(a, b classReport) int { return cmp.Compare(b.NS, a.NS) })
+	slices.SortStableFunc(t.Classes, func(a, b wire.ClassTime) int { return cmp.Compare(b.NS, a.NS) })
 }
 
 func classOf(o events.Op) events.Class {

@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -165,7 +166,7 @@ func reportNotes(in *Input, r *report) []string {
 }
 
 // lowerBounds names the operations with incomplete counts.
-func lowerBounds(reports []reportJSON) string {
+func lowerBounds(reports []wire.Limitation) string {
 	var names []string
 	why := ""
 	for _, x := range reports {
@@ -195,7 +196,7 @@ func sentence(s string) string {
 }
 
 // processNotes describes what was not seen or not measured of a process.
-func processNotes(p *tick.Process, ops []tick.Op, outer []split, t *timeReport, from time.Time) []string {
+func processNotes(p *tick.Process, ops []tick.Op, outer []split, t *wire.TimeReport, from time.Time) []string {
 	notes := []string{}
 	var calls uint64
 	for i := range ops {

@@ -14,6 +14,7 @@ import (
 
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -67,7 +68,7 @@ func oneNode(groups []groupRows) string {
 // groupRows is a group with its operations, largest time first.
 type groupRows struct {
 	opGroup
-	ops []opJSON
+	ops []wire.Op
 	sum tick.Counts
 }
 
@@ -99,7 +100,7 @@ func (t *OpTable) groups() []groupRows {
 				x.sum = plus(x.sum, o.Sum)
 			}
 		}
-		slices.SortStableFunc(x.ops, func(a, b opJSON) int { return cmp.Compare(partsOfCalls(&b).total, partsOfCalls(&a).total) })
+		slices.SortStableFunc(x.ops, func(a, b wire.Op) int { return cmp.Compare(partsOfCalls(&b).total, partsOfCalls(&a).total) })
 		out = append(out, x)
 	}
 	slices.SortFunc(out, func(a, b groupRows) int {
@@ -150,7 +151,7 @@ func Operations(t *OpTable, o Options) string {
 	return w.String()
 }
 
-func (w *writer) operation(j *opJSON) {
+func (w *writer) operation(j *wire.Op) {
 	row := alignRight(Count(j.Calls), opCallsWide)
 	total := unknown
 	if j.Done > 0 {
@@ -167,7 +168,7 @@ func (w *writer) operation(j *opJSON) {
 }
 
 // opTitle returns the name of an operation in a table.
-func opTitle(j *opJSON) string {
+func opTitle(j *wire.Op) string {
 	switch {
 	case j.NoFunction != "":
 		return "(" + j.NoFunction + ")"
@@ -190,7 +191,7 @@ type opTableJSON struct {
 type opRowJSON struct {
 	Node string `json:"node,omitempty"`
 	Comm string `json:"comm,omitempty"`
-	opJSON
+	wire.Op
 }
 
 // OperationsJSON is [Operations] as JSON, with full precision.
@@ -199,7 +200,7 @@ func OperationsJSON(t *OpTable) ([]byte, error) {
 	j.Notes = append(j.Notes, t.Notes...)
 	for _, g := range t.groups() {
 		for _, o := range g.ops {
-			j.Operations = append(j.Operations, opRowJSON{Node: clean(g.node), Comm: clean(g.comm), opJSON: o})
+			j.Operations = append(j.Operations, opRowJSON{Node: clean(g.node), Comm: clean(g.comm), Op: o})
 		}
 	}
 	b, err := json.MarshalIndent(&j, "", "  ")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -77,7 +78,7 @@ func (w *writer) ending(r *report, machine bool) {
 // ReportJSON is Report as JSON, with full precision.
 func ReportJSON(in *Input) ([]byte, error) {
 	r := build(in)
-	b, err := json.MarshalIndent(&r.wholeJSON, "", "  ")
+	b, err := json.MarshalIndent(&r.Report, "", "  ")
 	return append(b, '\n'), err
 }
 
@@ -161,7 +162,7 @@ func (w *writer) notes(notes []string, indent string) {
 	}
 }
 
-func (w *writer) process(r *report, p *processReport) {
+func (w *writer) process(r *report, p *wire.ProcessReport) {
 	w.text(joined(" · ", processName(p.Comm, p.PID), period(p.From, p.To, w.loc), prefixed("node ", r.Node), r.Source), "  ")
 	if line := orWords(p.Cmdline, p.Exe); line != "" {
 		w.line("  " + w.cut(line, reportWidth-2))
@@ -191,7 +192,7 @@ func (w *writer) process(r *report, p *processReport) {
 }
 
 // callsOf describes a process's calls, and those that failed.
-func callsOf(r *processReport) string {
+func callsOf(r *wire.ProcessReport) string {
 	s := plural(r.Outermost, "call")
 	if inside := r.Calls - r.Outermost; inside > 0 {
 		s += ", " + Count(inside) + " more nested in them"
@@ -223,7 +224,7 @@ var layerTitles = map[string]string{
 func layerTitle(source string) string { return cmp.Or(layerTitles[source], source) }
 
 // layer writes the two tables of a layer: durations of calls, and their parts.
-func (w *writer) layer(p *processReport, l *layerReport) {
+func (w *writer) layer(p *wire.ProcessReport, l *wire.Layer) {
 	title := layerTitle(l.Source) + ": " + plural(l.Calls, "call")
 	if l.Source == events.SourceDriver.String() {
 		title += ", " + Count(l.Outermost) + " not made by the runtime"
@@ -236,7 +237,7 @@ func (w *writer) layer(p *processReport, l *layerReport) {
 		title += ", own time " + own
 	}
 	w.text(title, "  ")
-	var ops []*opJSON
+	var ops []*wire.Op
 	for i := range p.Ops {
 		if p.Ops[i].Source == l.Source {
 			ops = append(ops, &p.Ops[i])
@@ -249,7 +250,7 @@ func (w *writer) layer(p *processReport, l *layerReport) {
 }
 
 // latencies writes counts and quantiles.
-func (w *writer) latencies(ops []*opJSON) {
+func (w *writer) latencies(ops []*wire.Op) {
 	wide, most := 8, 7
 	for _, o := range ops {
 		wide = max(wide, cells(atLeast(o))+1)
@@ -271,7 +272,7 @@ func (w *writer) latencies(ops []*opJSON) {
 }
 
 // atLeast returns the count of calls.
-func atLeast(j *opJSON) string {
+func atLeast(j *wire.Op) string {
 	if j.LowerBound {
 		return "≥" + Count(j.Calls)
 	}
@@ -290,7 +291,7 @@ func quantileText(ns *int64, relative float64) string {
 }
 
 // splits writes the parts of the calls' time.
-func (w *writer) splits(ops []*opJSON) {
+func (w *writer) splits(ops []*wire.Op) {
 	const name = 21
 	w.line("  " + alignLeft("", name) + alignRight("total", 9) + alignRight("on CPU", 9) + alignRight("", 7) + alignRight("runnable", 9) + alignRight("", 7) + alignRight("blocked", 9))
 	for _, o := range ops {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -31,21 +32,21 @@ type rankJSON struct {
 
 type missingJSON struct {
 	rankJSON
-	Comm    string           `json:"comm,omitempty"`
-	Entered uint64           `json:"entered"` // collectives
-	Last    time.Time        `json:"last,omitzero"`
-	LastOp  string           `json:"last_op,omitempty"`
-	State   string           `json:"state"` // of its communicator
-	Ended   time.Time        `json:"ended,omitzero"`
-	How     string           `json:"how,omitempty"`    // exit, kill, oom-kill, exec
-	Signal  string           `json:"signal,omitempty"` // how: kill
-	Sender  *uint32          `json:"sender_pid,omitempty"`
-	SentBy  string           `json:"sender,omitempty"`
-	TID     uint32           `json:"tid,omitempty"`
-	Open    *openJSON        `json:"open,omitempty"`
-	Now     *threadStateJSON `json:"now,omitempty"`
-	At      string           `json:"at,omitempty"`
-	Instead string           `json:"instead"` // in words
+	Comm    string            `json:"comm,omitempty"`
+	Entered uint64            `json:"entered"` // collectives
+	Last    time.Time         `json:"last,omitzero"`
+	LastOp  string            `json:"last_op,omitempty"`
+	State   string            `json:"state"` // of its communicator
+	Ended   time.Time         `json:"ended,omitzero"`
+	How     string            `json:"how,omitempty"`    // exit, kill, oom-kill, exec
+	Signal  string            `json:"signal,omitempty"` // how: kill
+	Sender  *uint32           `json:"sender_pid,omitempty"`
+	SentBy  string            `json:"sender,omitempty"`
+	TID     uint32            `json:"tid,omitempty"`
+	Open    *wire.OpenCall    `json:"open,omitempty"`
+	Now     *wire.ThreadState `json:"now,omitempty"`
+	At      string            `json:"at,omitempty"`
+	Instead string            `json:"instead"` // in words
 }
 
 func rankOf(r tick.Rank) rankJSON {
@@ -96,7 +97,7 @@ func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) rollCa
 		if m.Lives {
 			x.TID, x.Now = m.TID, threadStateOf(&m.Now)
 			if m.Open.Op != 0 {
-				x.Open = &openJSON{Op: m.Open.Op.String(), Start: unix(m.Open.Start)}
+				x.Open = &wire.OpenCall{Op: m.Open.Op.String(), Start: unix(m.Open.Start)}
 			}
 		}
 		j.Missing = append(j.Missing, x)

@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ingero/internal/wire"
 )
 
 // concurrent returns the processes with calls that overlap in time.
-func concurrent(ps []processReport) []uint32 {
+func concurrent(ps []wire.ProcessReport) []uint32 {
 	var out []uint32
 	for i := range ps {
 		a := &ps[i]
@@ -23,14 +25,14 @@ func concurrent(ps []processReport) []uint32 {
 	return out
 }
 
-func overlap(a, b *processReport) bool {
+func overlap(a, b *wire.ProcessReport) bool {
 	before := func(end, start time.Time) bool { return !end.IsZero() && !end.After(start) }
 	return !before(a.To, b.From) && !before(b.To, a.From)
 }
 
 // usesGPU returns the GPU that a process uses, or "" if it is uncertain. Containers have their own
 // GPU numbers.
-func usesGPU(in *Input, p *processReport) string {
+func usesGPU(in *Input, p *wire.ProcessReport) string {
 	if in.GPUs == 1 {
 		return "the GPU"
 	}
@@ -45,7 +47,7 @@ func usesGPU(in *Input, p *processReport) string {
 
 // sharing returns warnings about processes that used one GPU at the same time, or may have.
 func sharing(in *Input, r *report) (notes []string) {
-	on := map[string][]*processReport{}
+	on := map[string][]*wire.ProcessReport{}
 	var gpus []string
 	for i := range r.Processes {
 		p := &r.Processes[i]
@@ -78,7 +80,7 @@ func sharing(in *Input, r *report) (notes []string) {
 }
 
 // names lists some processes, and the number of the others.
-func names(all []*processReport) string {
+func names(all []*wire.ProcessReport) string {
 	const most = 4
 	var out []string
 	for _, p := range all[:min(most, len(all))] {

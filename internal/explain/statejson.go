@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // stateJSON is the state derived from a process's calls.
 type stateJSON struct {
 	PID       uint32               `json:"pid"`
-	Memory    *memoryJSON          `json:"memory,omitempty"` // absent: no allocations
+	Memory    *wire.Memory         `json:"memory,omitempty"` // absent: no allocations
 	Held      []heldJSON           `json:"held"`
 	Devices   []deviceJSON         `json:"devices,omitempty"`
 	Streams   listJSON[streamJSON] `json:"streams"`
@@ -25,44 +26,6 @@ type stateJSON struct {
 type listJSON[T any] struct {
 	Count int `json:"count"`
 	First []T `json:"first"`
-}
-
-type memoryJSON struct {
-	Inexact     []string    `json:"inexact,omitempty"` // absent: exact
-	GPUBytes    uint64      `json:"gpu_bytes"`
-	GPUPeak     uint64      `json:"gpu_peak_bytes"`
-	GPUCount    uint64      `json:"gpu_count"`
-	HostBytes   uint64      `json:"host_bytes"`
-	HostPeak    uint64      `json:"host_peak_bytes"`
-	HostCount   uint64      `json:"host_count"`
-	Allocs      uint64      `json:"allocs"`
-	Frees       uint64      `json:"frees"`
-	Released    uint64      `json:"released"`
-	DoubleFrees uint64      `json:"double_frees"`
-	Unknown     uint64      `json:"unknown_frees"`
-	Untracked   uint64      `json:"untracked,omitempty"`
-	OOMs        uint64      `json:"ooms"`
-	LastOOM     *oomJSON    `json:"last_oom,omitempty"`
-	Growth      *growthJSON `json:"growth,omitempty"`
-}
-
-type oomJSON struct {
-	Time       time.Time `json:"time"`
-	Op         string    `json:"op"`
-	Bytes      uint64    `json:"bytes,omitempty"`
-	Device     *int      `json:"device,omitempty"`
-	Held       uint64    `json:"held_bytes"`
-	Peak       uint64    `json:"peak_bytes"`
-	Fragmented bool      `json:"fragmented"`
-	Holes      *float64  `json:"holes,omitempty"`
-}
-
-type growthJSON struct {
-	PerMinute float64 `json:"bytes_per_minute"`
-	Low       float64 `json:"low"`
-	High      float64 `json:"high"`
-	OverNS    int64   `json:"over_ns"`
-	Leak      bool    `json:"leak"`
 }
 
 type heldJSON struct {
@@ -211,21 +174,21 @@ func commOf(x *tick.Comm) commJSON {
 }
 
 // memoryOf returns the memory account of a process, or nil without allocations.
-func memoryOf(m *tick.Memory) *memoryJSON {
+func memoryOf(m *tick.Memory) *wire.Memory {
 	if !m.Used {
 		return nil
 	}
-	j := &memoryJSON{Inexact: m.Inexact.Reasons(), GPUBytes: m.GPU.Bytes, GPUPeak: m.GPU.Peak, GPUCount: m.GPU.Count,
+	j := &wire.Memory{Inexact: m.Inexact.Reasons(), GPUBytes: m.GPU.Bytes, GPUPeak: m.GPU.Peak, GPUCount: m.GPU.Count,
 		HostBytes: m.Host.Bytes, HostPeak: m.Host.Peak, HostCount: m.Host.Count, Allocs: m.Allocs, Frees: m.Frees, Released: m.Released,
 		DoubleFrees: m.DoubleFrees, Unknown: m.UnknownFrees, Untracked: m.Untracked, OOMs: m.OOMs}
 	if o := &m.LastOOM; o.Time != 0 {
-		j.LastOOM = &oomJSON{Time: unix(o.Time), Op: o.Op.String(), Bytes: o.Size, Device: ordinal(o.Device), Held: o.Live, Peak: o.Peak, Fragmented: o.Fragmented}
+		j.LastOOM = &wire.OOM{Time: unix(o.Time), Op: o.Op.String(), Bytes: o.Size, Device: ordinal(o.Device), Held: o.Live, Peak: o.Peak, Fragmented: o.Fragmented}
 		if o.Holes >= 0 {
 			j.LastOOM.Holes = new(o.Holes)
 		}
 	}
 	if g := &m.Growth; g.Over > 0 {
-		j.Growth = &growthJSON{g.PerMinute, g.Low, g.High, g.Over, g.Leak}
+		j.Growth = &wire.Growth{PerMinute: g.PerMinute, Low: g.Low, High: g.High, OverNS: g.Over, Leak: g.Leak}
 	}
 	return j
 }

@@ -9,46 +9,18 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
-// loopJSON has the steps that a program repeats, of one thread.
-type loopJSON struct {
-	TID     uint32         `json:"tid"`
-	Op      string         `json:"op"`                   // the closing call
-	Waits   int            `json:"waits"`                // GPU waits in a step
-	Range   string         `json:"nvtx_range,omitempty"` // NVTX range of the steps; # is a changing number
-	Steps   uint64         `json:"steps"`
-	TotalNS int64          `json:"total_ns"`
-	P50NS   int64          `json:"p50_ns"`
-	P99NS   int64          `json:"p99_ns"`
-	Usual   []stepPartJSON `json:"usual"` // median of each part
-	Slowest []stepJSON     `json:"slowest"`
-}
-
-// stepJSON is one step; its parts add up to ns.
-type stepJSON struct {
-	From  time.Time      `json:"from"`
-	To    time.Time      `json:"to"`
-	NS    int64          `json:"ns"`
-	Parts []stepPartJSON `json:"parts"`
-	Took  []shareJSON    `json:"took,omitempty"` // CPU users and waits
-	Why   string         `json:"why,omitempty"`  // differences from the usual step, in words
-}
-
-type stepPartJSON struct {
-	Name string `json:"name"`
-	NS   int64  `json:"ns"`
-}
-
-func loopOf(l *tick.Loop) *loopJSON {
+func loopOf(l *tick.Loop) *wire.Loop {
 	if l == nil {
 		return nil
 	}
-	j := &loopJSON{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Range: clean(l.Range), Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
-		Usual: stepParts(&l.Usual), Slowest: []stepJSON{}}
+	j := &wire.Loop{TID: l.TID, Op: l.Op.String(), Waits: l.Waits, Range: clean(l.Range), Steps: l.Steps, TotalNS: int64(l.Total), P50NS: int64(l.P50), P99NS: int64(l.P99),
+		Usual: stepParts(&l.Usual), Slowest: []wire.Step{}}
 	for i := range l.Slowest {
 		s := &l.Slowest[i]
-		x := stepJSON{From: s.From.UTC(), To: s.To.UTC(), NS: int64(s.Length()), Parts: stepParts(&s.Times), Why: stepDifferences(s, &l.Usual)}
+		x := wire.Step{From: s.From.UTC(), To: s.To.UTC(), NS: int64(s.Length()), Parts: stepParts(&s.Times), Why: stepDifferences(s, &l.Usual)}
 		for k := range s.Took {
 			x.Took = append(x.Took, shareOf(&s.Took[k], s.Took[k].Reason != 0))
 		}
@@ -57,9 +29,9 @@ func loopOf(l *tick.Loop) *loopJSON {
 	return j
 }
 
-func stepParts(t *tick.StepTimes) (out []stepPartJSON) {
+func stepParts(t *tick.StepTimes) (out []wire.StepPart) {
 	for i, p := range t.Parts() {
-		out = append(out, stepPartJSON{tick.StepParts[i].Name, int64(*p)})
+		out = append(out, wire.StepPart{Name: tick.StepParts[i].Name, NS: int64(*p)})
 	}
 	return out
 }

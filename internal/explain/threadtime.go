@@ -5,29 +5,14 @@ import (
 	"slices"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
-
-// threadTimeJSON divides the time of one thread: all parts of all places add up to elapsed_ns, and
-// their percentages to 100.
-type threadTimeJSON struct {
-	TID       uint32      `json:"tid,omitempty"` // absent: all threads without their own entry
-	Comm      string      `json:"comm,omitempty"`
-	ElapsedNS uint64      `json:"elapsed_ns"`
-	In        []placeJSON `json:"in"`
-}
-
-type placeJSON struct {
-	Place   string     `json:"place"` // gpu_waits, calls, between_calls
-	NS      uint64     `json:"ns"`
-	Percent float64    `json:"percent"` // one decimal, of elapsed_ns, as in the parts
-	Parts   []partJSON `json:"parts"`
-}
 
 // placeParts are the parts of the time in a place, in the order of the text.
 var placeParts = [...]string{"on_cpu", "runnable", "throttled", "blocked"}
 
-func threadTimeOf(t *tick.ThreadTime) threadTimeJSON {
-	j := threadTimeJSON{TID: t.TID, Comm: clean(t.Comm), ElapsedNS: t.Elapsed()}
+func threadTimeOf(t *tick.ThreadTime) wire.ThreadTime {
+	j := wire.ThreadTime{TID: t.TID, Comm: clean(t.Comm), ElapsedNS: t.Elapsed()}
 	var all []uint64
 	for p := range t.In {
 		x := &t.In[p]
@@ -36,12 +21,12 @@ func threadTimeOf(t *tick.ThreadTime) threadTimeJSON {
 	shares := permille(all)
 	for p := range t.In {
 		x := &t.In[p]
-		place := placeJSON{Place: tick.Place(p).String(), NS: x.Total()}
+		place := wire.PlaceTime{Place: tick.Place(p).String(), NS: x.Total()}
 		sum := 0
 		for i, name := range placeParts {
 			share := shares[p*len(placeParts)+i]
 			sum += share
-			part := partJSON{Name: name, NS: all[p*len(placeParts)+i], Percent: float64(share) / 10}
+			part := wire.BreakdownPart{Name: name, NS: all[p*len(placeParts)+i], Percent: float64(share) / 10}
 			switch name {
 			case "runnable":
 				part.By = sharesOf(x.RunnableBy, false)
@@ -56,7 +41,7 @@ func threadTimeOf(t *tick.ThreadTime) threadTimeJSON {
 	return j
 }
 
-func sharesOf(list []tick.Share, blocked bool) (out []shareJSON) {
+func sharesOf(list []tick.Share, blocked bool) (out []wire.Share) {
 	for i := range list {
 		out = append(out, shareOf(&list[i], blocked))
 	}

@@ -5,56 +5,39 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 type tickJSON struct {
-	Type       string          `json:"type"` // "tick"
-	Timestamp  time.Time       `json:"timestamp"`
-	Started    time.Time       `json:"started"`
-	Seq        uint64          `json:"seq"`
-	WindowNS   int64           `json:"window_ns"`
-	Final      bool            `json:"final"`
-	Records    uint64          `json:"records"`
-	Lost       uint64          `json:"lost"`
-	Ops        []opJSON        `json:"ops"`
-	Processes  []processJSON   `json:"processes"`
-	Threads    []threadJSON    `json:"threads"`
-	Breakdowns []breakdownJSON `json:"breakdowns"`
-	Chains     []chainJSON     `json:"chains"`
-	Hidden     []hiddenJSON    `json:"hidden,omitempty"`
-	Untold     []blindSpotJSON `json:"untold,omitempty"`
-	States     []stateJSON     `json:"states"`
-	RollCalls  []rollCallJSON  `json:"roll_calls,omitempty"`
-	Launches   []launchesJSON  `json:"launches"`
-	Xids       []xidJSON       `json:"xids,omitempty"`
-	GPUs       []gpuJSON       `json:"gpus,omitempty"`
-	Libraries  []libraryJSON   `json:"libraries"`
-	Pods       []podJSON       `json:"pods,omitempty"`
-	Reports    []reportJSON    `json:"reports"`
-	Drops      []dropJSON      `json:"drops"`
-	Stacks     string          `json:"stack_policy,omitempty"`
-	Self       selfJSON        `json:"self"`
-	Overhead   *overheadJSON   `json:"overhead,omitempty"`
-	Host       hostJSON        `json:"host"`
-	HostSums   []hostSumJSON   `json:"host_sums"`
-}
-
-// lastJSON is a tick's own share of an operation. Times and quantiles are absent if no call
-// returned in it.
-type lastJSON struct {
-	Calls       uint64  `json:"calls"`
-	Done        uint64  `json:"done"`
-	Errors      uint64  `json:"errors"`
-	TotalNS     *uint64 `json:"total_ns,omitempty"`
-	OnCPUNS     *uint64 `json:"on_cpu_ns,omitempty"`
-	RunnableNS  *uint64 `json:"runnable_ns,omitempty"`
-	ThrottledNS *uint64 `json:"throttled_ns,omitempty"`
-	BlockedNS   *uint64 `json:"blocked_ns,omitempty"`
-	PartialNS   *uint64 `json:"partial_ns,omitempty"`
-	P50NS       *int64  `json:"p50_ns,omitempty"`
-	P95NS       *int64  `json:"p95_ns,omitempty"`
-	P99NS       *int64  `json:"p99_ns,omitempty"`
-	MaxNS       *int64  `json:"max_ns,omitempty"`
+	Type       string            `json:"type"` // "tick"
+	Timestamp  time.Time         `json:"timestamp"`
+	Started    time.Time         `json:"started"`
+	Seq        uint64            `json:"seq"`
+	WindowNS   int64             `json:"window_ns"`
+	Final      bool              `json:"final"`
+	Records    uint64            `json:"records"`
+	Lost       uint64            `json:"lost"`
+	Ops        []wire.Op         `json:"ops"`
+	Processes  []wire.Process    `json:"processes"`
+	Threads    []wire.Thread     `json:"threads"`
+	Breakdowns []wire.Breakdown  `json:"breakdowns"`
+	Chains     []wire.Chain      `json:"chains"`
+	Hidden     []wire.Hidden     `json:"hidden,omitempty"`
+	Untold     []wire.BlindSpot  `json:"untold,omitempty"`
+	States     []stateJSON       `json:"states"`
+	RollCalls  []rollCallJSON    `json:"roll_calls,omitempty"`
+	Launches   []wire.Launches   `json:"launches"`
+	Xids       []wire.Xid        `json:"xids,omitempty"`
+	GPUs       []wire.GPU        `json:"gpus,omitempty"`
+	Libraries  []libraryJSON     `json:"libraries"`
+	Pods       []podJSON         `json:"pods,omitempty"`
+	Reports    []wire.Limitation `json:"reports"`
+	Drops      []wire.Drop       `json:"drops"`
+	Stacks     string            `json:"stack_policy,omitempty"`
+	Self       wire.Self         `json:"self"`
+	Overhead   *wire.Overhead    `json:"overhead,omitempty"`
+	Host       wire.Host         `json:"host"`
+	HostSums   []wire.HostSum    `json:"host_sums"`
 }
 
 type libraryJSON struct {
@@ -85,9 +68,9 @@ type libraryJSON struct {
 func TickJSON(t *tick.Tick) ([]byte, error) {
 	j := tickJSON{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
-		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []opJSON{}, Processes: []processJSON{},
-		Threads: threadsOf(t.Threads), Breakdowns: []breakdownJSON{}, Chains: []chainJSON{}, Hidden: hiddenOf(t.Hidden), States: []stateJSON{},
-		Launches: []launchesJSON{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
+		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []wire.Op{}, Processes: []wire.Process{},
+		Threads: threadsOf(t.Threads), Breakdowns: []wire.Breakdown{}, Chains: []wire.Chain{}, Hidden: hiddenOf(t.Hidden), States: []stateJSON{},
+		Launches: []wire.Launches{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	j.Untold = blindSpotsJSON(t.Untold)
@@ -144,9 +127,9 @@ type podJSON struct {
 	GPUs      int    `json:"gpus"`
 }
 
-func lastOf(o *tick.Op) *lastJSON {
+func lastOf(o *tick.Op) *wire.OpLast {
 	l := opOf(&tick.Op{Op: o.Op}, &o.Last, o.DurLast)
-	return &lastJSON{
+	return &wire.OpLast{
 		Calls: l.Calls, Done: l.Done, Errors: l.Errors, TotalNS: l.TotalNS, OnCPUNS: l.OnCPUNS, RunnableNS: l.RunnableNS,
 		ThrottledNS: l.ThrottledNS, BlockedNS: l.BlockedNS, PartialNS: l.PartialNS, P50NS: l.P50NS, P95NS: l.P95NS, P99NS: l.P99NS, MaxNS: l.MaxNS,
 	}

@@ -1,9 +1,13 @@
 package explain
 
-import "strings"
+import (
+	"strings"
+
+	"ingero/internal/wire"
+)
 
 // where writes where the time of a process went, by its best account.
-func (w *writer) where(r *report, p *processReport) {
+func (w *writer) where(r *report, p *wire.ProcessReport) {
 	if p.Breakdown != nil {
 		w.breakdown(p, r.source[p.PID])
 		return
@@ -14,7 +18,7 @@ func (w *writer) where(r *report, p *processReport) {
 var partLabels = [timeParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Throttled", "Blocked", "CPU or blocked"}
 
 // time writes where the time of a process went.
-func (w *writer) time(p *processReport) {
+func (w *writer) time(p *wire.ProcessReport) {
 	of := " of thread time"
 	if !p.Time.GapsKnown {
 		of = " in calls"
@@ -38,7 +42,7 @@ func (w *writer) time(p *processReport) {
 }
 
 // timeDetail describes the contents of a part, in at most width columns.
-func timeDetail(t *timePart, part, width int) string {
+func timeDetail(t *wire.TimePart, part, width int) string {
 	switch part {
 	case gpuWait, cpuInCalls:
 		s := ""

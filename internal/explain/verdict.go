@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // bound names the largest part of a process's time: "GPU-bound 96.0 %".
@@ -94,7 +95,7 @@ func perStep(c *tick.Chain) string {
 }
 
 // healthy returns the sentence about a process without losses.
-func healthy(p *processReport, b *tick.Breakdown, over time.Duration) string {
+func healthy(p *wire.ProcessReport, b *tick.Breakdown, over time.Duration) string {
 	if over <= 0 {
 		over = time.Duration(b.Elapsed)
 	}

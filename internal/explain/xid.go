@@ -7,55 +7,18 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/internal/xid"
 )
 
-// xidJSON is a fault of a GPU.
-type xidJSON struct {
-	Type      string        `json:"type"` // "xid"
-	Timestamp time.Time     `json:"timestamp"`
-	Code      uint32        `json:"code"`
-	Switch    bool          `json:"switch,omitempty"` // an SXid, of an NVSwitch
-	Name      string        `json:"name,omitempty"`
-	Severity  string        `json:"severity,omitempty"`
-	PCI       string        `json:"pci"`
-	Instance  tick.Number   `json:"gpu_instance,omitzero"` // MIG instance, if the driver names one
-	Compute   tick.Number   `json:"compute_instance,omitzero"`
-	Msg       string        `json:"msg"`
-	Via       string        `json:"via"`
-	NoCode    bool          `json:"no_code,omitempty"`   // the driver gave no code
-	CausedBy  uint32        `json:"caused_by,omitempty"` // code of the fault that the driver names as the cause
-	Injected  bool          `json:"injected,omitempty"`  // a program wrote it to the kernel log
-	Meaning   string        `json:"meaning"`
-	Do        string        `json:"do"`
-	SaidPID   uint32        `json:"said_pid,omitempty"` // from the message
-	SaidName  string        `json:"said_name,omitempty"`
-	PID       uint32        `json:"pid,omitempty"`
-	Comm      string        `json:"comm,omitempty"`
-	Burst     uint64        `json:"burst"`
-	At        int           `json:"at"` // position in its burst; 1 is the root
-	Root      uint32        `json:"root"`
-	AfterNS   int64         `json:"after_ns"` // time after the root
-	Last      []xidCallJSON `json:"last_calls,omitempty"`
-}
-
-type xidCallJSON struct {
-	TID        uint32 `json:"tid"`
-	Op         string `json:"op"`
-	BeforeNS   int64  `json:"before_ns"` // time from its start to the fault
-	DurationNS int64  `json:"duration_ns,omitempty"`
-	Result     *int32 `json:"result,omitempty"`
-	Open       bool   `json:"open,omitempty"`
-}
-
-func xidOf(x *tick.Xid) xidJSON {
+func xidOf(x *tick.Xid) wire.Xid {
 	c := xid.LookupFault(x)
-	j := xidJSON{Type: "xid", Timestamp: time.Unix(0, x.Time).UTC(), Code: x.Code, Switch: x.Switch, Name: c.Name, Severity: c.Severity, PCI: x.Bus, Instance: x.GPUInstance, Compute: x.ComputeInstance, NoCode: x.NoCode, CausedBy: x.CausedBy,
+	j := wire.Xid{Type: "xid", Timestamp: time.Unix(0, x.Time).UTC(), Code: x.Code, Switch: x.Switch, Name: c.Name, Severity: c.Severity, PCI: x.Bus, Instance: x.GPUInstance, Compute: x.ComputeInstance, NoCode: x.NoCode, CausedBy: x.CausedBy,
 		Msg: clean(x.Msg), Via: x.Via.String(), Injected: x.Injected, Meaning: c.Meaning, Do: c.Do, SaidPID: x.SaidPID, SaidName: clean(x.SaidName),
 		PID: x.PID, Comm: clean(x.Comm), Burst: x.Burst, At: x.At, Root: x.Root, AfterNS: int64(x.After)}
 	for i := range x.Last {
 		l := &x.Last[i]
-		k := xidCallJSON{TID: l.TID, Op: l.Op.String(), BeforeNS: int64(l.Before), DurationNS: int64(l.Duration), Open: l.Open}
+		k := wire.XidCall{TID: l.TID, Op: l.Op.String(), BeforeNS: int64(l.Before), DurationNS: int64(l.Duration), Open: l.Open}
 		if l.Duration > 0 {
 			k.Result = &l.Result
 		}
@@ -148,36 +111,12 @@ func xidCalls(x *tick.Xid) []string {
 	return out
 }
 
-// gpuJSON is the state of a GPU. Unknown values are absent.
-type gpuJSON struct {
-	Timestamp    time.Time `json:"timestamp"`
-	Index        *int      `json:"index,omitempty"`
-	PCI          string    `json:"pci"`
-	UUID         string    `json:"uuid,omitempty"`
-	Name         string    `json:"name,omitempty"`
-	MIG          bool      `json:"mig,omitempty"`
-	Lost         bool      `json:"lost,omitempty"`
-	Throttle     []string  `json:"throttle,omitempty"`
-	MemTotal     *int64    `json:"mem_total_bytes,omitempty"`
-	MemUsed      *int64    `json:"mem_used_bytes,omitempty"`
-	Busy         *float64  `json:"busy,omitempty"` // share of the time, 0 to 1
-	MemBusy      *float64  `json:"mem_busy,omitempty"`
-	ClockSM      *int64    `json:"clock_sm_hz,omitempty"`
-	ClockMem     *int64    `json:"clock_mem_hz,omitempty"`
-	ClockSMMax   *int64    `json:"clock_sm_max_hz,omitempty"`
-	Temperature  *float64  `json:"temperature_c,omitempty"`
-	Power        *float64  `json:"power_w,omitempty"`
-	PowerLimit   *float64  `json:"power_limit_w,omitempty"`
-	ECCCorrected *int64    `json:"ecc_corrected,omitempty"`
-	ECCLost      *int64    `json:"ecc_uncorrected,omitempty"`
-}
-
-func gpuOf(g *tick.GPU) gpuJSON {
+func gpuOf(g *tick.GPU) wire.GPU {
 	var index *int
 	if g.Index >= 0 {
 		index = &g.Index
 	}
-	return gpuJSON{Timestamp: g.Time.UTC(), Index: index, PCI: g.Bus, UUID: clean(g.UUID), Name: clean(g.Name), MIG: g.MIG, Lost: g.Lost, Throttle: g.Throttle,
+	return wire.GPU{Timestamp: g.Time.UTC(), Index: index, PCI: g.Bus, UUID: clean(g.UUID), Name: clean(g.Name), MIG: g.MIG, Lost: g.Lost, Throttle: g.Throttle,
 		MemTotal: g.MemTotal, MemUsed: g.MemUsed, Busy: g.Busy, MemBusy: g.MemBusy, ClockSM: g.ClockSM, ClockMem: g.ClockMem, ClockSMMax: g.ClockSMMax,
 		Temperature: g.Temperature, Power: g.Power, PowerLimit: g.PowerLimit, ECCCorrected: g.ECCCorrected, ECCLost: g.ECCLost}
 }

@@ -31,7 +31,7 @@ type Chain struct {
 
 // Reports queries each machine's report.
 func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Time) ([]Report, []Problem) {
-	answers, problems := Query[wire.Report](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
+	answers, problems := Query[wire.Explained](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
 	var out []Report
 	for i := range answers {
 		a := &answers[i]

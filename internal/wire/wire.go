@@ -146,8 +146,8 @@ type Sum struct {
 	Sketch []byte      `json:"sketch"`
 }
 
-// Report is the answer of /api/v1/explain: the report as JSON and as text.
-type Report struct {
+// Explained is the answer of /api/v1/explain: the report as JSON and as text.
+type Explained struct {
 	Node   string          `json:"node"`
 	Report json.RawMessage `json:"report"`
 	Text   string          `json:"text"`
