@@ -85,7 +85,7 @@ var allowed = map[string]string{
 		"internal/redact internal/tick internal/where internal/xid pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
-		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/xid pkg/events sim",
+		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail internal/screen",
 
 	"sim": "golang.org/x/sys",

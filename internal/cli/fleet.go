@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ingero/internal/config"
-	"ingero/internal/explain"
 	"ingero/internal/fleet"
+	"ingero/internal/wire"
 )
 
 // queriesFleet reports whether the command queries other nodes. --db on the command line
@@ -110,10 +110,10 @@ func (g *nodeAnswers) printWarnings() {
 }
 
 // nodes returns the nodes for JSON output.
-func (g *nodeAnswers) nodes() []explain.Node {
-	var out []explain.Node
+func (g *nodeAnswers) nodes() []wire.Node {
+	var out []wire.Node
 	for _, m := range g.Machines() {
-		out = append(out, explain.Node{Name: m.Name, Address: m.Address, AheadNS: int64(m.Ahead), Within: int64(m.Within)})
+		out = append(out, wire.Node{Name: m.Name, Address: m.Address, AheadNS: int64(m.Ahead), Within: int64(m.Within)})
 	}
 	for i := range g.problems {
 		p := &g.problems[i]
@@ -124,7 +124,7 @@ func (g *nodeAnswers) nodes() []explain.Node {
 			}
 		}
 		if !known {
-			out = append(out, explain.Node{Name: p.Node, Address: p.Node, Problem: p.What})
+			out = append(out, wire.Node{Name: p.Node, Address: p.Node, Problem: p.What})
 		}
 	}
 	return out

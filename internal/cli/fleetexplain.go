@@ -14,6 +14,7 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/fleet"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // explainNodes reports what slowed the jobs on other nodes. For jobs that span several nodes,
@@ -198,7 +199,7 @@ func ranks(all []int32) string {
 
 // fleetReportJSON is the report of several nodes.
 type fleetReportJSON struct {
-	Nodes         []explain.Node  `json:"nodes"` // queried nodes
+	Nodes         []wire.Node     `json:"nodes"` // queried nodes
 	Reports       []nodeReport    `json:"reports"`
 	Communicators []communicators `json:"communicators"`
 	Notes         []string        `json:"notes"`

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"ingero/internal/wire"
 )
 
 // Grid has the rows that a statement returned: nil, int64, float64, string and []byte.
@@ -15,19 +17,10 @@ type Grid struct {
 	Columns    []string
 	Rows       [][]any
 	Database   string
-	Cut        string   // why rows are missing
-	Notes      []string // what a reader must know; JSON only
-	Nodes      []Node   // the queried nodes; JSON only
-	NoTruncate bool     // no value is truncated, as in a file or a pipe
-}
-
-// Node is a machine that answered a query, as JSON.
-type Node struct {
-	Name    string `json:"name"`
-	Address string `json:"address"`
-	AheadNS int64  `json:"clock_ahead_ns"` // relative to the clock of the querying machine
-	Within  int64  `json:"clock_within_ns"`
-	Problem string `json:"problem,omitempty"` // why there is no answer
+	Cut        string      // why rows are missing
+	Notes      []string    // what a reader must know; JSON only
+	Nodes      []wire.Node // the queried nodes; JSON only
+	NoTruncate bool        // no value is truncated, as in a file or a pipe
 }
 
 // widestCell is the maximum width of a value beside others.
@@ -148,14 +141,7 @@ func GridJSON(g *Grid) ([]byte, error) {
 		}
 		rows = append(rows, append(b, '}'))
 	}
-	out := struct {
-		Database string            `json:"database"`
-		Columns  []string          `json:"columns"`
-		Rows     []json.RawMessage `json:"rows"`
-		Cut      string            `json:"cut"`
-		Notes    []string          `json:"notes"`
-		Nodes    []Node            `json:"nodes,omitempty"`
-	}{g.Database, names, rows, g.Cut, append([]string{}, g.Notes...), g.Nodes}
+	out := wire.Table{Database: g.Database, Columns: names, Rows: rows, Cut: g.Cut, Notes: append([]string{}, g.Notes...), Nodes: g.Nodes}
 	b, err := json.MarshalIndent(&out, "", "  ")
 	return append(b, '\n'), err
 }

@@ -6,9 +6,6 @@ import (
 	"ingero/internal/wire"
 )
 
-// The JSON types shared by the report and the ticks. Names are stable; durations are nanoseconds,
-// sizes bytes, times RFC 3339 in UTC.
-
 func processOf(p *tick.Process) wire.Process {
 	return wire.Process{
 		PID: p.PID, PPID: p.PPID, NSPID: p.NSPID, UID: p.UID, Comm: clean(p.Comm), Exe: clean(p.Exe), Cgroup: clean(p.Cgroup),

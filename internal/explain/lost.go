@@ -28,35 +28,6 @@ type LostInput struct {
 // LostBy are the groupings of losses, in order.
 var LostBy = []string{"cause", "culprit", "job"}
 
-// lostReport is the model of [Losses] and [LossesJSON].
-type lostReport struct {
-	From       time.Time            `json:"from,omitzero"`
-	To         time.Time            `json:"to,omitzero"`
-	Source     string               `json:"source,omitempty"`
-	Hidden     []wire.Hidden        `json:"hidden,omitempty"` // excluded from the sums
-	Nodes      []string             `json:"nodes"`
-	Sessions   int                  `json:"sessions"`
-	Processes  int                  `json:"processes"`
-	ObservedNS int64                `json:"observed_gpu_ns"` // of GPUs in use while observed
-	LostNS     int64                `json:"lost_gpu_ns"`
-	WallNS     int64                `json:"lost_wall_ns"`
-	Share      float64              `json:"lost_share"`
-	Price      float64              `json:"price_per_gpu_hour,omitempty"`
-	Cost       float64              `json:"cost,omitempty"`
-	By         map[string][]lostRow `json:"by"`
-}
-
-// lostRow is the loss of one cause, culprit or job. GPU time counts all ranks and their GPUs; the
-// wall time of several ranks of a job runs in parallel.
-type lostRow struct {
-	Name       string  `json:"name"`
-	LostNS     int64   `json:"lost_gpu_ns"`
-	Share      float64 `json:"share"` // of the total loss
-	WallNS     int64   `json:"lost_wall_ns"`
-	ObservedNS int64   `json:"observed_gpu_ns,omitempty"` // of a job
-	Cost       float64 `json:"cost,omitempty"`
-}
-
 // lostProcess is a process of a session.
 type lostProcess struct {
 	session string
@@ -74,8 +45,8 @@ func (f *lostFacts) jobAndGPUs(l *query.Loss) (job string, gpus int) {
 	return cmp.Or(f.job[k], fmt.Sprintf("process %d", l.PID)), max(f.gpus[k], 1)
 }
 
-func buildLost(in *LostInput) *lostReport {
-	r := &lostReport{From: in.From.UTC(), To: in.To.UTC(), Source: clean(in.Source), Price: in.Price, By: map[string][]lostRow{}, Nodes: []string{}, Hidden: hiddenOf(in.Hidden)}
+func buildLost(in *LostInput) *wire.Losses {
+	r := &wire.Losses{From: in.From.UTC(), To: in.To.UTC(), Source: clean(in.Source), Price: in.Price, By: map[string][]wire.Loss{}, Nodes: []string{}, Hidden: hiddenOf(in.Hidden)}
 	f := &lostFacts{map[lostProcess]string{}, map[lostProcess]int{}}
 	observed, sessions := map[string]int64{}, map[string]bool{}
 	together := map[string][]tick.Process{}
@@ -138,19 +109,19 @@ func buildLost(in *LostInput) *lostReport {
 func hours(ns int64) float64 { return time.Duration(ns).Hours() }
 
 // lostRows sums up losses by one of LostBy, the largest first.
-func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
+func lostRows(losses []query.Loss, f *lostFacts, by string) []wire.Loss {
 	type slot struct { // of the wall time of a job
 		name, job string
 		at        int64
 	}
 	wall := map[slot]map[lostProcess]int64{}
-	sums := map[string]*lostRow{}
+	sums := map[string]*wire.Loss{}
 	for i := range losses {
 		l := &losses[i]
 		job, gpus := f.jobAndGPUs(l)
 		name := map[string]string{"cause": clean(l.Rule), "culprit": cmp.Or(clean(l.Culprit), "unnamed"), "job": job}[by]
 		if sums[name] == nil {
-			sums[name] = &lostRow{Name: name}
+			sums[name] = &wire.Loss{Name: name}
 		}
 		sums[name].LostNS += int64(l.Lost) * int64(gpus)
 		k := slot{name, job, l.From.UnixNano()}
@@ -166,11 +137,11 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []lostRow {
 		}
 		sums[k.name].WallNS += most
 	}
-	out := []lostRow{}
+	out := []wire.Loss{}
 	for _, x := range sums {
 		out = append(out, *x)
 	}
-	slices.SortFunc(out, func(a, b lostRow) int { return cmp.Or(cmp.Compare(b.LostNS, a.LostNS), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(out, func(a, b wire.Loss) int { return cmp.Or(cmp.Compare(b.LostNS, a.LostNS), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 
@@ -244,7 +215,7 @@ func money(v float64) string {
 // mostLost is the number of lines of a table of losses.
 const mostLost = 20
 
-func (w *writer) lostTable(by string, rows []lostRow, price bool) {
+func (w *writer) lostTable(by string, rows []wire.Loss, price bool) {
 	head := alignLeft("BY "+strings.ToUpper(by), 36) + alignRight("GPU time", 10) + alignRight("share", 9) + alignRight("wall", 10)
 	if price {
 		head += alignRight("cost", 10)

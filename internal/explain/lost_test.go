@@ -9,6 +9,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // lostInput is a day of two machines: a job of two ranks with two GPUs each, which lose time in
@@ -52,7 +53,7 @@ func TestLossesJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r lostReport
+	var r wire.Losses
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}

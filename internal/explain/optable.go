@@ -24,8 +24,8 @@ type OpTable struct {
 	Database string
 	// Rows are the sums; rows of the same group and operation are added up.
 	Rows  []OpRow
-	Notes []string // what a reader must know; JSON only
-	Nodes []Node   // the queried nodes; JSON only
+	Notes []string    // what a reader must know; JSON only
+	Nodes []wire.Node // the queried nodes; JSON only
 }
 
 // OpRow is an operation of a group: a node, a process, or both.
@@ -178,29 +178,13 @@ func opTitle(j *wire.Op) string {
 	return j.Op
 }
 
-// opTableJSON is an [OpTable] as JSON. Times are UTC, durations nanoseconds.
-type opTableJSON struct {
-	From       time.Time   `json:"from,omitzero"`
-	To         time.Time   `json:"to,omitzero"`
-	Database   string      `json:"database"`
-	Operations []opRowJSON `json:"operations"` // largest time first
-	Notes      []string    `json:"notes"`
-	Nodes      []Node      `json:"nodes,omitempty"`
-}
-
-type opRowJSON struct {
-	Node string `json:"node,omitempty"`
-	Comm string `json:"comm,omitempty"`
-	wire.Op
-}
-
 // OperationsJSON is [Operations] as JSON, with full precision.
 func OperationsJSON(t *OpTable) ([]byte, error) {
-	j := opTableJSON{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []opRowJSON{}, Notes: []string{}, Nodes: t.Nodes}
+	j := wire.Operations{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []wire.OpRow{}, Notes: []string{}, Nodes: t.Nodes}
 	j.Notes = append(j.Notes, t.Notes...)
 	for _, g := range t.groups() {
 		for _, o := range g.ops {
-			j.Operations = append(j.Operations, opRowJSON{Node: clean(g.node), Comm: clean(g.comm), Op: o})
+			j.Operations = append(j.Operations, wire.OpRow{Node: clean(g.node), Comm: clean(g.comm), Op: o})
 		}
 	}
 	b, err := json.MarshalIndent(&j, "", "  ")

@@ -13,51 +13,15 @@ import (
 // mostMissing is the number of missing ranks that are described.
 const mostMissing = 4
 
-// rollCallJSON is a collective with missing ranks.
-type rollCallJSON struct {
-	Comm    string        `json:"comm"`
-	Ranks   uint32        `json:"ranks,omitempty"` // of the communicator, on all machines
-	Seq     uint64        `json:"sequence"`        // number of the collective, from 1
-	Op      string        `json:"op,omitempty"`
-	Since   time.Time     `json:"since"`
-	WaitNS  int64         `json:"wait_ns"`
-	Entered []rankJSON    `json:"entered"`
-	Missing []missingJSON `json:"missing"`
-}
-
-type rankJSON struct {
-	Rank *int32 `json:"rank,omitempty"`
-	PID  uint32 `json:"pid"`
-}
-
-type missingJSON struct {
-	rankJSON
-	Comm    string            `json:"comm,omitempty"`
-	Entered uint64            `json:"entered"` // collectives
-	Last    time.Time         `json:"last,omitzero"`
-	LastOp  string            `json:"last_op,omitempty"`
-	State   string            `json:"state"` // of its communicator
-	Ended   time.Time         `json:"ended,omitzero"`
-	How     string            `json:"how,omitempty"`    // exit, kill, oom-kill, exec
-	Signal  string            `json:"signal,omitempty"` // how: kill
-	Sender  *uint32           `json:"sender_pid,omitempty"`
-	SentBy  string            `json:"sender,omitempty"`
-	TID     uint32            `json:"tid,omitempty"`
-	Open    *wire.OpenCall    `json:"open,omitempty"`
-	Now     *wire.ThreadState `json:"now,omitempty"`
-	At      string            `json:"at,omitempty"`
-	Instead string            `json:"instead"` // in words
-}
-
-func rankOf(r tick.Rank) rankJSON {
-	j := rankJSON{PID: r.PID}
+func rankOf(r tick.Rank) wire.RankProcess {
+	j := wire.RankProcess{PID: r.PID}
 	if r.Rank >= 0 {
 		j.Rank = new(r.Rank)
 	}
 	return j
 }
 
-func rollCallsOf(t *tick.Tick) (out []rollCallJSON) {
+func rollCallsOf(t *tick.Tick) (out []wire.RollCall) {
 	comms := map[uint32]string{}
 	for i := range t.Processes {
 		comms[t.Processes[i].PID] = t.Processes[i].Comm
@@ -68,9 +32,9 @@ func rollCallsOf(t *tick.Tick) (out []rollCallJSON) {
 	return out
 }
 
-func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) rollCallJSON {
-	j := rollCallJSON{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq, Since: unix(c.Since), WaitNS: max(now.UnixNano()-c.Since, 0),
-		Entered: []rankJSON{}, Missing: []missingJSON{}}
+func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) wire.RollCall {
+	j := wire.RollCall{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq, Since: unix(c.Since), WaitNS: max(now.UnixNano()-c.Since, 0),
+		Entered: []wire.RankProcess{}, Missing: []wire.MissingRank{}}
 	if c.Op != 0 {
 		j.Op = c.Op.String()
 	}
@@ -79,7 +43,7 @@ func rollCallOf(c *tick.RollCall, now time.Time, comms map[uint32]string) rollCa
 	}
 	for i := range c.Missing {
 		m := &c.Missing[i]
-		x := missingJSON{rankJSON: rankOf(m.Rank), Comm: clean(comms[m.PID]), Entered: m.Seq, State: m.State.String(), At: clean(m.At), Instead: Instead(m, now)}
+		x := wire.MissingRank{RankProcess: rankOf(m.Rank), Comm: clean(comms[m.PID]), Entered: m.Seq, State: m.State.String(), At: clean(m.At), Instead: Instead(m, now)}
 		if m.Last.Op != 0 {
 			x.LastOp, x.Last = m.Last.Op.String(), unix(m.Last.Time)
 		}

@@ -2,50 +2,10 @@ package explain
 
 import (
 	"encoding/json"
-	"time"
 
 	"ingero/internal/tick"
 	"ingero/internal/wire"
 )
-
-type tickJSON struct {
-	Type       string            `json:"type"` // "tick"
-	Timestamp  time.Time         `json:"timestamp"`
-	Started    time.Time         `json:"started"`
-	Seq        uint64            `json:"seq"`
-	WindowNS   int64             `json:"window_ns"`
-	Final      bool              `json:"final"`
-	Records    uint64            `json:"records"`
-	Lost       uint64            `json:"lost"`
-	Ops        []wire.Op         `json:"ops"`
-	Processes  []wire.Process    `json:"processes"`
-	Threads    []wire.Thread     `json:"threads"`
-	Breakdowns []wire.Breakdown  `json:"breakdowns"`
-	Chains     []wire.Chain      `json:"chains"`
-	Hidden     []wire.Hidden     `json:"hidden,omitempty"`
-	Untold     []wire.BlindSpot  `json:"untold,omitempty"`
-	States     []stateJSON       `json:"states"`
-	RollCalls  []rollCallJSON    `json:"roll_calls,omitempty"`
-	Launches   []wire.Launches   `json:"launches"`
-	Xids       []wire.Xid        `json:"xids,omitempty"`
-	GPUs       []wire.GPU        `json:"gpus,omitempty"`
-	Libraries  []libraryJSON     `json:"libraries"`
-	Pods       []podJSON         `json:"pods,omitempty"`
-	Reports    []wire.Limitation `json:"reports"`
-	Drops      []wire.Drop       `json:"drops"`
-	Stacks     string            `json:"stack_policy,omitempty"`
-	Self       wire.Self         `json:"self"`
-	Overhead   *wire.Overhead    `json:"overhead,omitempty"`
-	Host       wire.Host         `json:"host"`
-	HostSums   []wire.HostSum    `json:"host_sums"`
-}
-
-type libraryJSON struct {
-	Path    string `json:"path"`
-	Library string `json:"library"`
-	BuildID string `json:"build_id,omitempty"`
-	Probes  int    `json:"probes"`
-}
 
 // TickJSON returns a tick as one line of JSON, without the newline.
 //
@@ -66,11 +26,11 @@ type libraryJSON struct {
 // of the time of the traced processes, and what is shed to stay within the budget. Durations are
 // nanoseconds; unknown values are absent.
 func TickJSON(t *tick.Tick) ([]byte, error) {
-	j := tickJSON{
+	j := wire.Tick{
 		Type: "tick", Timestamp: t.Time.UTC(), Started: t.Started.UTC(), Seq: t.Seq, WindowNS: t.Window.Nanoseconds(),
 		Final: t.Final, Records: t.Records, Lost: Lost(t.Drops), Ops: []wire.Op{}, Processes: []wire.Process{},
-		Threads: threadsOf(t.Threads), Breakdowns: []wire.Breakdown{}, Chains: []wire.Chain{}, Hidden: hiddenOf(t.Hidden), States: []stateJSON{},
-		Launches: []wire.Launches{}, Libraries: []libraryJSON{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
+		Threads: threadsOf(t.Threads), Breakdowns: []wire.Breakdown{}, Chains: []wire.Chain{}, Hidden: hiddenOf(t.Hidden), States: []wire.State{},
+		Launches: []wire.Launches{}, Libraries: []wire.Library{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
 	j.Untold = blindSpotsJSON(t.Untold)
@@ -109,22 +69,13 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		j.GPUs = append(j.GPUs, gpuOf(&t.GPUs[i]))
 	}
 	for _, l := range t.Libraries {
-		j.Libraries = append(j.Libraries, libraryJSON{Path: clean(l.Path), Library: l.Lib.String(), BuildID: l.BuildID, Probes: l.Probes})
+		j.Libraries = append(j.Libraries, wire.Library{Path: clean(l.Path), Library: l.Lib.String(), BuildID: l.BuildID, Probes: l.Probes})
 	}
 	for i := range t.Pods {
 		p := &t.Pods[i]
-		j.Pods = append(j.Pods, podJSON{UID: clean(p.UID), Name: clean(p.Name), Namespace: clean(p.Namespace), Phase: clean(p.Phase), GPUs: p.GPUs})
+		j.Pods = append(j.Pods, wire.Pod{UID: clean(p.UID), Name: clean(p.Name), Namespace: clean(p.Namespace), Phase: clean(p.Phase), GPUs: p.GPUs})
 	}
 	return json.Marshal(&j)
-}
-
-// podJSON is a pod of the machine that requests GPUs.
-type podJSON struct {
-	UID       string `json:"uid"`
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
-	Phase     string `json:"phase"`
-	GPUs      int    `json:"gpus"`
 }
 
 func lastOf(o *tick.Op) *wire.OpLast {

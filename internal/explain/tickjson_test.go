@@ -7,6 +7,7 @@ import (
 
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -38,7 +39,7 @@ func TestTickJSONTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got tickJSON
+	var got wire.Tick
 	if err := json.Unmarshal(b, &got); err != nil {
 		t.Fatal(err)
 	}

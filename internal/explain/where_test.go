@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // inPod is where a process of these tests runs.
@@ -88,8 +89,8 @@ func TestPodsInTicks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got struct{ Pods []podJSON }
-	if err := json.Unmarshal(b, &got); err != nil || len(got.Pods) != 5 || got.Pods[1] != (podJSON{"1", "train-1", "ml", "Pending", 2}) {
+	var got struct{ Pods []wire.Pod }
+	if err := json.Unmarshal(b, &got); err != nil || len(got.Pods) != 5 || got.Pods[1] != (wire.Pod{UID: "1", Name: "train-1", Namespace: "ml", Phase: "Pending", GPUs: 2}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

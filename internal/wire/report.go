@@ -26,8 +26,8 @@ type Drop struct {
 	Lost   bool   `json:"lost"` // data is missing
 }
 
-// Limitation is something that failed or was limited: a symbol missing from a library, a probe at an
-// expensive place.
+// Limitation is something that failed or was limited: a symbol missing from a library, a probe at
+// an expensive place.
 type Limitation struct {
 	Kind   string `json:"kind"`
 	Object string `json:"object"`

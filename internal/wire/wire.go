@@ -1,7 +1,10 @@
-// Package wire defines what the machines of a fleet exchange, as JSON over HTTP: the answers of the
-// read API that another ingero merges. Package dashboard serves them, package fleet requests them.
-// Times are Unix nanoseconds of the machine's own clock. docs/reference/api.md describes the whole
-// API.
+// Package wire defines the JSON that leaves the process: reports, ticks, the states and differences
+// derived from them, and the answers of the read API and of a fleet. Package explain fills the types
+// of reports and ticks, package dashboard serves the answers, package fleet requests them from
+// other machines. The names of fields are stable. Durations are nanoseconds (_ns) and sizes bytes
+// unless a field's name has another unit; times are RFC 3339 in UTC, or Unix nanoseconds of the
+// machine's own clock. An unknown value is absent or null, never zero. docs/reference/api.md
+// describes the API.
 package wire
 
 import (
