@@ -21,6 +21,7 @@ import (
 	"ingero/internal/guard"
 	"ingero/internal/listen"
 	"ingero/internal/query"
+	"ingero/internal/wire"
 )
 
 func dashboardCommand(e *Env) *cobra.Command {
@@ -94,11 +95,11 @@ func (e *Env) apiOptions(ctx context.Context, c *config.Config) dashboard.Option
 }
 
 // machines returns a function that queries the configured nodes for their reports.
-func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.Time) ([]dashboard.Machine, []string, error) {
+func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.Time) ([]wire.Machine, []string, error) {
 	if len(c.Fleet.Nodes) == 0 {
 		return nil
 	}
-	return func(ctx context.Context, from, to time.Time) (out []dashboard.Machine, notes []string, err error) {
+	return func(ctx context.Context, from, to time.Time) (out []wire.Machine, notes []string, err error) {
 		s, quiet := *c, *e
 		s.From = nil // one server queries both the database and the nodes
 		quiet.Stderr = nil
@@ -111,16 +112,16 @@ func (e *Env) machines(c *config.Config) func(context.Context, time.Time, time.T
 		g.add(problems)
 		for i := range reports {
 			r := &reports[i]
-			m := dashboard.Machine{Address: r.Address, Name: r.Name, Version: r.Version, AheadNS: int64(r.Ahead), WithinNS: int64(r.Within), Chains: len(r.Chains), Faults: r.Faults}
+			m := wire.Machine{Address: r.Address, Name: r.Name, Version: r.Version, AheadNS: int64(r.Ahead), WithinNS: int64(r.Within), Chains: len(r.Chains), Faults: r.Faults}
 			if len(r.Chains) > 0 {
-				g := dashboard.Gravest(r.Chains[0])
+				g := r.Chains[0]
 				m.Gravest = &g
 			}
 			out = append(out, m)
 		}
 		for i := range g.problems {
 			p := &g.problems[i]
-			out = append(out, dashboard.Machine{Address: p.Node, Name: p.Node, Error: p.What, Do: p.Do})
+			out = append(out, wire.Machine{Address: p.Node, Name: p.Node, Error: p.What, Do: p.Do})
 		}
 		return out, g.Notes(), ctx.Err()
 	}

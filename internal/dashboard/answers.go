@@ -76,63 +76,34 @@ func (a *request) ops() (any, error) {
 }
 
 // report returns what was lost in the window, and why.
-func (a *request) report() (*explain.Input, json.RawMessage, error) {
+func (a *request) report() (*explain.Input, *wire.Report, error) {
 	in, err := a.Report(a.ctx, a.db, &a.q)
 	if err != nil {
 		return nil, nil, err
 	}
 	in.Node = a.Node
-	text, err := explain.ReportJSON(in)
-	return in, text, err
+	return in, explain.BuildReport(in), nil
 }
 
 func (a *request) explain() (any, error) {
-	in, text, err := a.report()
+	in, report, err := a.report()
 	if err != nil {
 		return nil, err
 	}
-	return wire.Explained{Node: a.Node, Report: text, Text: explain.Report(in, explain.Options{Location: a.q.Zone})}, nil
-}
-
-// chainsJSON are a report's causes, with the context needed to read them.
-type chainsJSON struct {
-	From   time.Time         `json:"from"`
-	To     time.Time         `json:"to"`
-	Node   string            `json:"node"`
-	Chains []json.RawMessage `json:"chains"`
-	Hidden json.RawMessage   `json:"hidden,omitempty"`
-	Notes  []string          `json:"notes"`
+	return wire.Explained[*wire.Report]{Node: a.Node, Report: report, Text: explain.Report(in, explain.Options{Location: a.q.Zone})}, nil
 }
 
 func (a *request) chains() (any, error) {
-	_, text, err := a.report()
+	_, r, err := a.report()
 	if err != nil {
 		return nil, err
 	}
-	var out chainsJSON
-	err = json.Unmarshal(text, &out)
-	return out, err
+	return wire.Chains{From: r.From, To: r.To, Node: r.Node, Chains: r.Chains, Hidden: r.Hidden, Notes: r.Notes}, nil
 }
 
-// snapshotJSON is the machine's state at one time. Shares are from 0 to 1.
-type snapshotJSON struct {
-	Time      time.Time  `json:"time"`
-	Node      string     `json:"node"`
-	CPU       float64    `json:"cpu"`
-	CPUs      int        `json:"cpus"`
-	Load      [3]float64 `json:"load"`
-	MemTotal  int64      `json:"mem_total_bytes"`
-	MemAvail  int64      `json:"mem_available_bytes"`
-	SwapTotal int64      `json:"swap_total_bytes"`
-	SwapUsed  int64      `json:"swap_used_bytes"`
-	Records   uint64     `json:"records"`
-	AgentCPU  int64      `json:"agent_cpu_ns"`
-	AgentRSS  int64      `json:"agent_rss_bytes"`
-}
-
-func snapshotOf(s *query.Snapshot) snapshotJSON {
+func snapshotOf(s *query.Snapshot) wire.Snapshot {
 	h := &s.Host
-	return snapshotJSON{Time: s.Time.UTC(), Node: s.Node, CPU: h.CPU, CPUs: h.CPUs, Load: h.Load, MemTotal: h.MemTotal, MemAvail: h.MemAvail,
+	return wire.Snapshot{Time: s.Time.UTC(), Node: s.Node, CPU: h.CPU, CPUs: h.CPUs, Load: h.Load, MemTotal: h.MemTotal, MemAvail: h.MemAvail,
 		SwapTotal: h.SwapTotal, SwapUsed: h.SwapUsed, Records: s.Records, AgentCPU: int64(s.Self.CPU), AgentRSS: s.Self.RSS}
 }
 
@@ -153,13 +124,7 @@ func (a *request) snapshots() (any, error) {
 		all = append(all, some...)
 	}
 	slices.SortStableFunc(all, func(a, b query.Snapshot) int { return a.Time.Compare(b.Time) })
-	out := struct {
-		From      time.Time      `json:"from"`
-		To        time.Time      `json:"to"`
-		Node      string         `json:"node"`
-		Every     int            `json:"every"` // 1: all, n: every n-th
-		Snapshots []snapshotJSON `json:"snapshots"`
-	}{a.q.From.UTC(), a.q.To.UTC(), a.Node, (len(all) + maxSnapshots - 1) / maxSnapshots, []snapshotJSON{}}
+	out := wire.Snapshots{Scope: a.about(), Every: (len(all) + maxSnapshots - 1) / maxSnapshots, Snapshots: []wire.Snapshot{}}
 	out.Every = max(out.Every, 1)
 	for i := 0; i < len(all); i += out.Every {
 		out.Snapshots = append(out.Snapshots, snapshotOf(&all[i]))

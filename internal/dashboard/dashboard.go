@@ -13,6 +13,7 @@ import (
 	"ingero/internal/guard"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/wire"
 )
 
 // Options configure the server.
@@ -25,7 +26,7 @@ type Options struct {
 	Report func(context.Context, *query.Reader, *Question) (*explain.Input, error)
 	// Fleet queries the other machines about a window, and returns notes about the answers; nil: no
 	// other machines are configured.
-	Fleet func(ctx context.Context, from, to time.Time) ([]Machine, []string, error)
+	Fleet func(ctx context.Context, from, to time.Time) ([]wire.Machine, []string, error)
 	Done  <-chan struct{} // closed when the server ends; nil: never
 	Log   *slog.Logger
 }

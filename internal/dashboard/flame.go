@@ -8,25 +8,15 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/symbols"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
-// nodeJSON is a function, a process or an operation in a call tree.
-type nodeJSON struct {
-	Name     string      `json:"name"`
-	Kind     string      `json:"kind,omitempty"` // process, python, native, gpu, gap, op
-	PID      uint32      `json:"pid,omitempty"`  // of a process
-	File     string      `json:"file,omitempty"`
-	Line     int32       `json:"line,omitempty"`
-	Module   string      `json:"module,omitempty"`
-	Value    uint64      `json:"value"`
-	Self     uint64      `json:"self"`               // not in any child
-	Children []*nodeJSON `json:"children,omitempty"` // largest first
-
-	byKey map[nodeKey]*nodeJSON
-}
+// tree is a call tree under construction.
+type tree map[nodeKey]*wire.FlameNode
 
 type nodeKey struct {
+	parent                   *wire.FlameNode
 	kind, name, file, module string
 	line                     int32
 	pid                      uint32
@@ -57,19 +47,9 @@ func (a *request) flame() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := struct {
-		aboutJSON
-		What    string    `json:"what"`
-		Unit    string    `json:"unit"`
-		Total   uint64    `json:"total"`
-		Without uint64    `json:"without"` // calls without a stack
-		Sampled float64   `json:"sampled"` // share of the calls that was read
-		Root    *nodeJSON `json:"root"`
-		Nodes   int       `json:"nodes"`
-		Cut     int       `json:"cut"` // small nodes, counted in their parents
-		Notes   []string  `json:"notes"`
-	}{aboutJSON: a.about(), What: kind.name, Unit: kind.unit, Sampled: 1, Root: &nodeJSON{Name: "all"}, Notes: []string{}}
+	out := wire.Flame{Scope: a.about(), What: kind.name, Unit: kind.unit, Sampled: 1, Root: &wire.FlameNode{Name: "all"}, Notes: []string{}}
 	var cover query.Coverage
+	nodes := tree{}
 	for i := range sessions {
 		f, comms, err := a.filter(&sessions[i])
 		if err != nil {
@@ -97,12 +77,12 @@ func (a *request) flame() (any, error) {
 		out.Without += scaled(x.Without)
 		for j := range x.Sums {
 			if v := kind.of(&x.Sums[j]); v > 0 {
-				out.Root.add(&x.Sums[j], comms[x.Sums[j].PID], scaled(v))
+				nodes.add(out.Root, &x.Sums[j], comms[x.Sums[j].PID], scaled(v))
 			}
 		}
 	}
 	out.Total = out.Root.Value
-	out.Nodes, out.Cut = out.Root.bound(a.q.Limit)
+	out.Nodes, out.Cut = bound(out.Root, a.q.Limit)
 	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
 	return out, nil
 }
@@ -137,18 +117,18 @@ func (a *request) allocating(s *query.Session, f query.Filter, notes *[]string) 
 }
 
 // add adds a value at the end of a stack.
-func (n *nodeJSON) add(s *query.StackSum, comm string, v uint64) {
+func (t tree) add(n *wire.FlameNode, s *query.StackSum, comm string, v uint64) {
 	n.Value += v
-	n = n.child(nodeJSON{Name: explain.Clean(comm), Kind: "process", PID: s.PID}, v)
+	n = t.child(n, wire.FlameNode{Name: explain.Clean(comm), Kind: "process", PID: s.PID}, v)
 	frames := []events.Frame{}
 	if s.Stack != nil {
 		frames = s.Stack.Frames
 	}
 	switch {
 	case s.Stack == nil:
-		n = n.child(nodeJSON{Name: "stack not known", Kind: "gap"}, v)
+		n = t.child(n, wire.FlameNode{Name: "stack not known", Kind: "gap"}, v)
 	case s.Stack.Cut || len(frames) > flameDeep:
-		n = n.child(nodeJSON{Name: "stack truncated", Kind: "gap"}, v)
+		n = t.child(n, wire.FlameNode{Name: "stack truncated", Kind: "gap"}, v)
 	}
 	frames = frames[:min(len(frames), flameDeep)]
 	first := 0
@@ -161,11 +141,11 @@ func (n *nodeJSON) add(s *query.StackSum, comm string, v uint64) {
 		if name == "" {
 			name = f.Place()
 		}
-		n = n.child(nodeJSON{Name: explain.Clean(name), Kind: frameKinds[f.Kind], File: explain.Clean(f.File), Line: f.Line, Module: explain.Clean(f.Module)}, v)
+		n = t.child(n, wire.FlameNode{Name: explain.Clean(name), Kind: frameKinds[f.Kind], File: explain.Clean(f.File), Line: f.Line, Module: explain.Clean(f.Module)}, v)
 	}
-	n = n.child(nodeJSON{Name: s.Op.String(), Kind: "op"}, v)
+	n = t.child(n, wire.FlameNode{Name: s.Op.String(), Kind: "op"}, v)
 	if s.Function != "" {
-		n = n.child(nodeJSON{Name: explain.Clean(symbols.Demangle(s.Function)), Kind: "gpu"}, v)
+		n = t.child(n, wire.FlameNode{Name: explain.Clean(symbols.Demangle(s.Function)), Kind: "gpu"}, v)
 	}
 	n.Self += v
 }
@@ -173,16 +153,13 @@ func (n *nodeJSON) add(s *query.StackSum, comm string, v uint64) {
 // frameKinds are the kinds of frames in answers.
 var frameKinds = map[events.FrameKind]string{events.FrameNative: "native", events.FramePython: "python", events.FrameGPU: "gpu", events.FrameGap: "gap"}
 
-// child adds a value to the child that equals x.
-func (n *nodeJSON) child(x nodeJSON, v uint64) *nodeJSON {
-	k := nodeKey{x.Kind, x.Name, x.File, x.Module, x.Line, x.PID}
-	c := n.byKey[k]
+// child adds a value to the child of n that equals x.
+func (t tree) child(n *wire.FlameNode, x wire.FlameNode, v uint64) *wire.FlameNode {
+	k := nodeKey{n, x.Kind, x.Name, x.File, x.Module, x.Line, x.PID}
+	c := t[k]
 	if c == nil {
-		if n.byKey == nil {
-			n.byKey = map[nodeKey]*nodeJSON{}
-		}
 		c = &x
-		n.byKey[k], n.Children = c, append(n.Children, c)
+		t[k], n.Children = c, append(n.Children, c)
 	}
 	c.Value += v
 	return c
@@ -190,38 +167,38 @@ func (n *nodeJSON) child(x nodeJSON, v uint64) *nodeJSON {
 
 // bound sorts the tree and removes the smallest nodes until at most most remain. No remaining node
 // is smaller than a removed one.
-func (n *nodeJSON) bound(most int) (nodes, cut int) {
+func bound(n *wire.FlameNode, most int) (nodes, cut int) {
 	var all []uint64
-	n.walk(func(x *nodeJSON) { all = append(all, x.Value) })
+	walk(n, func(x *wire.FlameNode) { all = append(all, x.Value) })
 	least := uint64(0)
 	if len(all) > most {
 		slices.SortFunc(all, func(a, b uint64) int { return cmp.Compare(b, a) })
 		least = all[most] + 1
 	}
-	n.trim(least)
-	n.walk(func(*nodeJSON) { nodes++ })
+	trim(n, least)
+	walk(n, func(*wire.FlameNode) { nodes++ })
 	return nodes, len(all) - nodes
 }
 
-func (n *nodeJSON) walk(visit func(*nodeJSON)) {
+func walk(n *wire.FlameNode, visit func(*wire.FlameNode)) {
 	visit(n)
 	for _, c := range n.Children {
-		c.walk(visit)
+		walk(c, visit)
 	}
 }
 
 // trim removes nodes below least.
-func (n *nodeJSON) trim(least uint64) {
-	n.Children = slices.DeleteFunc(n.Children, func(c *nodeJSON) bool {
+func trim(n *wire.FlameNode, least uint64) {
+	n.Children = slices.DeleteFunc(n.Children, func(c *wire.FlameNode) bool {
 		if c.Value < least {
 			n.Self += c.Value
 		}
 		return c.Value < least
 	})
-	slices.SortFunc(n.Children, func(a, b *nodeJSON) int {
+	slices.SortFunc(n.Children, func(a, b *wire.FlameNode) int {
 		return cmp.Or(cmp.Compare(b.Value, a.Value), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Line, b.Line), cmp.Compare(a.PID, b.PID))
 	})
 	for _, c := range n.Children {
-		c.trim(least)
+		trim(c, least)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
@@ -24,55 +23,22 @@ func (a *request) graphOps() {
 	}
 }
 
-// graphRate is how often a graph operation was called, and its duration.
-type graphRate struct {
-	Op        string  `json:"op"`
-	Calls     uint64  `json:"calls"`
-	PerSecond float64 `json:"per_second"`
-	Errors    uint64  `json:"errors"`
-	TotalNS   uint64  `json:"total_ns"`
-	P50NS     *int64  `json:"p50_ns"` // null: unknown
-	P99NS     *int64  `json:"p99_ns"`
-	MaxNS     *int64  `json:"max_ns"`
-}
-
 func (a *request) graphMetrics() (any, error) {
 	a.graphOps()
 	t, err := a.sums()
 	if err != nil {
 		return nil, err
 	}
-	text, err := explain.OperationsJSON(&explain.OpTable{Rows: oneNode(t.Rows)})
-	if err != nil {
-		return nil, err
-	}
-	var ops struct {
-		Operations []struct {
-			Op      string `json:"op"`
-			Calls   uint64 `json:"calls"`
-			Errors  uint64 `json:"errors"`
-			TotalNS uint64 `json:"total_ns"`
-			P50NS   *int64 `json:"p50_ns"`
-			P99NS   *int64 `json:"p99_ns"`
-			MaxNS   *int64 `json:"max_ns"`
-		} `json:"operations"`
-	}
-	if err := json.Unmarshal(text, &ops); err != nil {
-		return nil, err
-	}
+	ops := explain.BuildOperations(&explain.OpTable{Rows: oneNode(t.Rows)})
 	seconds := t.To.Sub(t.From).Seconds()
-	out := struct {
-		From    time.Time   `json:"from"`
-		To      time.Time   `json:"to"`
-		Node    string      `json:"node"`
-		Seconds float64     `json:"seconds"`
-		Ops     []graphRate `json:"operations"`
-		Columns []string    `json:"graph_columns"`
-		Graphs  []wire.Row  `json:"graphs"` // most launches first
-		Notes   []string    `json:"notes"`
-	}{From: t.From.UTC(), To: t.To.UTC(), Node: a.Node, Seconds: seconds, Ops: []graphRate{}, Notes: append([]string{}, t.Notes...)}
-	for _, o := range ops.Operations {
-		out.Ops = append(out.Ops, graphRate{o.Op, o.Calls, float64(o.Calls) / seconds, o.Errors, o.TotalNS, o.P50NS, o.P99NS, o.MaxNS})
+	out := wire.GraphMetrics{Scope: wire.Scope{From: t.From.UTC(), To: t.To.UTC(), Node: a.Node}, Seconds: seconds, Ops: []wire.GraphRate{}, Notes: append([]string{}, t.Notes...)}
+	for i := range ops.Operations {
+		o := &ops.Operations[i].Op
+		rate := wire.GraphRate{Op: o.Op, Calls: o.Calls, PerSecond: float64(o.Calls) / seconds, Errors: o.Errors, P50NS: o.P50NS, P99NS: o.P99NS, MaxNS: o.MaxNS}
+		if o.TotalNS != nil {
+			rate.TotalNS = *o.TotalNS
+		}
+		out.Ops = append(out.Ops, rate)
 	}
 	out.Columns, out.Graphs, err = a.view("graphs")
 	return out, err
@@ -118,14 +84,7 @@ func (a *request) graphEvents() (any, error) {
 		cover.Add(c)
 	}
 	slices.SortStableFunc(last, func(a, b event) int { return cmp.Compare(b.start, a.start) })
-	out := struct {
-		From   time.Time         `json:"from"`
-		To     time.Time         `json:"to"`
-		Node   string            `json:"node"`
-		Of     int               `json:"of"`     // total number
-		Events []json.RawMessage `json:"events"` // latest first
-		Notes  []string          `json:"notes"`
-	}{a.q.From.UTC(), a.q.To.UTC(), a.Node, n, []json.RawMessage{}, append([]string{}, explain.CoverageNotes(&cover)...)}
+	out := wire.GraphEvents{Scope: a.about(), Of: n, Events: []json.RawMessage{}, Notes: append([]string{}, explain.CoverageNotes(&cover)...)}
 	for _, e := range last {
 		out.Events = append(out.Events, e.text)
 	}

@@ -8,21 +8,9 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/stats"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
-
-// heatJSON is the durations of one operation's calls over time.
-type heatJSON struct {
-	Op      string     `json:"op"`
-	Source  string     `json:"source"`
-	Calls   uint64     `json:"calls"`
-	TotalNS uint64     `json:"total_ns"`
-	P50NS   known      `json:"p50_ns"` // null: none was timed
-	P99NS   known      `json:"p99_ns"`
-	MaxNS   known      `json:"max_ns"`
-	LowNS   []uint64   `json:"low_ns"` // edges of the rows of latency, one more than rows
-	Cells   [][3]int64 `json:"cells"`  // time bucket, latency row, calls; no empty ones
-}
 
 // Limits of heat maps.
 const (
@@ -36,13 +24,7 @@ func (a *request) heatmap() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := struct {
-		aboutJSON
-		scaleJSON
-		Names []string   `json:"op_names"` // all operations, most time first
-		Ops   []heatJSON `json:"ops"`
-		Notes []string   `json:"notes"`
-	}{aboutJSON: a.about(), Ops: []heatJSON{}, Names: []string{}, Notes: []string{}}
+	out := wire.Heatmap{Scope: a.about(), Ops: []wire.HeatOp{}, Names: []string{}, Notes: []string{}}
 	var cover query.Coverage
 	wanted := a.q.Ops
 	a.q.Ops = nil
@@ -67,12 +49,12 @@ func (a *request) heatmap() (any, error) {
 		least = leastFine
 	}
 	s := a.divided(least)
-	if out.scaleJSON = s.json(); len(out.Ops) > 0 {
+	if out.Scale = s.json(); len(out.Ops) > 0 {
 		if all, err = a.opStats(sessions, time.Duration(s.width), &cover); err != nil {
 			return nil, err
 		}
 		for i := range out.Ops {
-			out.Ops[i].fill(a.q.Ops[i], &s, all)
+			fillHeat(&out.Ops[i], a.q.Ops[i], &s, all)
 		}
 	}
 	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
@@ -111,13 +93,13 @@ func (a *request) opStats(sessions []query.Session, every time.Duration, cover *
 	return out, nil
 }
 
-func heatOf(o *query.OpStat) heatJSON {
-	return heatJSON{Op: o.Op.String(), Source: o.Op.Source().String(), Calls: o.Sum.Calls, TotalNS: o.Sum.Total,
-		P50NS: known(o.Dur.Quantile(0.5)), P99NS: known(o.Dur.Quantile(0.99)), MaxNS: known(o.Dur.Max()), Cells: [][3]int64{}}
+func heatOf(o *query.OpStat) wire.HeatOp {
+	return wire.HeatOp{Op: o.Op.String(), Source: o.Op.Source().String(), Calls: o.Sum.Calls, TotalNS: o.Sum.Total,
+		P50NS: wire.Known(o.Dur.Quantile(0.5)), P99NS: wire.Known(o.Dur.Quantile(0.99)), MaxNS: wire.Known(o.Dur.Max()), Cells: [][3]int64{}}
 }
 
-// fill counts an operation's calls by bucket and latency.
-func (h *heatJSON) fill(op events.Op, s *scale, all []query.OpStat) {
+// fillHeat counts an operation's calls by bucket and latency.
+func fillHeat(h *wire.HeatOp, op events.Op, s *scale, all []query.OpStat) {
 	counts := map[[2]int]int64{}
 	lowest, highest := stats.HistBuckets, -1
 	for i := range all {

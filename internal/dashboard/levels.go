@@ -9,35 +9,24 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/internal/xid"
 )
-
-// heldJSON is the memory that a process held: the maximum of each bucket.
-type heldJSON struct {
-	PID     uint32  `json:"pid"`
-	Comm    string  `json:"comm"`
-	Node    string  `json:"node"`
-	Session string  `json:"session"`
-	GPU     []known `json:"gpu_bytes"`
-	Host    []known `json:"host_bytes"` // pinned and registered
-	Peak    int64   `json:"peak_bytes"` // GPU memory, in the window
-	Exact   bool    `json:"exact"`
-}
 
 // mostHeld bounds the separate processes: those that held most.
 const mostHeld = 32
 
 // moments returns the starts of the buckets.
-func (s *scale) moments() []millis {
-	out := make([]millis, s.n)
+func (s *scale) moments() []wire.Millis {
+	out := make([]wire.Millis, s.n)
 	for i := range out {
-		out[i] = millis(s.start + int64(i)*s.width)
+		out[i] = wire.Millis(s.start + int64(i)*s.width)
 	}
 	return out
 }
 
-func unknown(n int) []known {
-	out := make([]known, n)
+func unknown(n int) []wire.Known {
+	out := make([]wire.Known, n)
 	for i := range out {
 		out[i] = -1
 	}
@@ -50,13 +39,7 @@ func (a *request) memory() (any, error) {
 		return nil, err
 	}
 	s := a.divided(time.Second)
-	out := struct {
-		aboutJSON
-		At    []millis    `json:"at_ms"` // starts of buckets
-		Procs []*heldJSON `json:"processes"`
-		More  int         `json:"more"`
-		Notes []string    `json:"notes"`
-	}{aboutJSON: a.about(), At: s.moments(), Procs: []*heldJSON{}, Notes: []string{}}
+	out := wire.MemoryLines{Scope: a.about(), At: s.moments(), Procs: []*wire.MemoryLine{}, Notes: []string{}}
 	for i := range sessions {
 		held, err := a.heldIn(&sessions[i], &s)
 		if err != nil {
@@ -64,14 +47,14 @@ func (a *request) memory() (any, error) {
 		}
 		out.Procs = append(out.Procs, held...)
 	}
-	slices.SortStableFunc(out.Procs, func(x, y *heldJSON) int { return cmp.Or(cmp.Compare(y.Peak, x.Peak), cmp.Compare(x.PID, y.PID)) })
+	slices.SortStableFunc(out.Procs, func(x, y *wire.MemoryLine) int { return cmp.Or(cmp.Compare(y.Peak, x.Peak), cmp.Compare(x.PID, y.PID)) })
 	out.More = max(len(out.Procs)-mostHeld, 0)
 	out.Procs = out.Procs[:len(out.Procs)-out.More]
 	return out, nil
 }
 
 // heldIn returns what one recording's processes held.
-func (a *request) heldIn(session *query.Session, s *scale) (out []*heldJSON, err error) {
+func (a *request) heldIn(session *query.Session, s *scale) (out []*wire.MemoryLine, err error) {
 	f, comms, err := a.filter(session)
 	if err != nil {
 		return nil, err
@@ -97,12 +80,12 @@ func (a *request) heldIn(session *query.Session, s *scale) (out []*heldJSON, err
 		l := at[x.PID]
 		if l == nil {
 			m := ledgers[x.PID]
-			l = &memoryLine{heldJSON: &heldJSON{PID: x.PID, Comm: explain.Clean(comms[x.PID]), Node: session.Node, Session: session.ID, GPU: unknown(s.n), Host: unknown(s.n),
+			l = &memoryLine{MemoryLine: &wire.MemoryLine{PID: x.PID, Comm: explain.Clean(comms[x.PID]), Node: session.Node, Session: session.ID, GPU: unknown(s.n), Host: unknown(s.n),
 				Exact: m.Used && m.Inexact == 0}}
-			at[x.PID], out = l, append(out, l.heldJSON)
+			at[x.PID], out = l, append(out, l.MemoryLine)
 		}
 		l.until(s, x.Time)
-		l.gpu, l.host, l.any = known(x.GPU), known(x.Host), true
+		l.gpu, l.host, l.any = wire.Known(x.GPU), wire.Known(x.Host), true
 		l.record(s, s.bucket(x.Time))
 		return nil
 	})
@@ -113,14 +96,14 @@ func (a *request) heldIn(session *query.Session, s *scale) (out []*heldJSON, err
 		}
 		l.until(s, min(end, s.start+int64(s.n)*s.width))
 	}
-	return slices.DeleteFunc(out, func(x *heldJSON) bool { return slices.Max(x.GPU) < 0 }), err
+	return slices.DeleteFunc(out, func(x *wire.MemoryLine) bool { return slices.Max(x.GPU) < 0 }), err
 }
 
 // memoryLine is a line under construction.
 type memoryLine struct {
-	*heldJSON
+	*wire.MemoryLine
 	next      int // the first bucket that has not begun
-	gpu, host known
+	gpu, host wire.Known
 	any       bool
 }
 
@@ -142,55 +125,23 @@ func (l *memoryLine) record(s *scale, i int) {
 	l.Peak = max(l.Peak, int64(l.gpu))
 }
 
-// gpuLinesJSON is a GPU's state over time. Unknown values are null.
-type gpuLinesJSON struct {
-	Bus         string     `json:"bus"`
-	UUID        string     `json:"uuid"`
-	Name        string     `json:"name"`
-	Node        string     `json:"node"`
-	MemTotal    *int64     `json:"mem_total_bytes"`
-	At          []millis   `json:"at_ms"`
-	Busy        []*float64 `json:"busy"` // 0 to 1
-	MemUsed     []*int64   `json:"mem_used_bytes"`
-	ClockSM     []*int64   `json:"clock_sm_hz"`
-	ClockMem    []*int64   `json:"clock_mem_hz"`
-	Temperature []*float64 `json:"temperature_c"`
-	Power       []*float64 `json:"power_w"`
-	PowerLimit  []*float64 `json:"power_limit_w"`
-	Throttle    []string   `json:"throttle"`
-	ECC         []*int64   `json:"ecc_uncorrected"`
-	Lost        []bool     `json:"lost"`
-
-	bucket int
+// gpuLine is a line under construction.
+type gpuLine struct {
+	*wire.GPULine
+	bucket int // of the last state
 }
 
 // record records a state: the last one in a bucket, except that a missing answer stays.
-func (g *gpuLinesJSON) record(x *tick.GPU, bucket int) {
+func (g *gpuLine) record(x *tick.GPU, bucket int) {
 	if n := len(g.At) - 1; n >= 0 && g.bucket == bucket && !g.Lost[n] {
 		g.At, g.Busy, g.MemUsed, g.ClockSM, g.ClockMem = g.At[:n], g.Busy[:n], g.MemUsed[:n], g.ClockSM[:n], g.ClockMem[:n]
 		g.Temperature, g.Power, g.PowerLimit, g.Throttle, g.ECC, g.Lost = g.Temperature[:n], g.Power[:n], g.PowerLimit[:n], g.Throttle[:n], g.ECC[:n], g.Lost[:n]
 	}
 	g.bucket, g.MemTotal = bucket, x.MemTotal
-	g.At, g.Busy, g.MemUsed = append(g.At, millis(x.Time.UnixNano())), append(g.Busy, x.Busy), append(g.MemUsed, x.MemUsed)
+	g.At, g.Busy, g.MemUsed = append(g.At, wire.Millis(x.Time.UnixNano())), append(g.Busy, x.Busy), append(g.MemUsed, x.MemUsed)
 	g.ClockSM, g.ClockMem = append(g.ClockSM, x.ClockSM), append(g.ClockMem, x.ClockMem)
 	g.Temperature, g.Power, g.PowerLimit = append(g.Temperature, x.Temperature), append(g.Power, x.Power), append(g.PowerLimit, x.PowerLimit)
 	g.Throttle, g.ECC, g.Lost = append(g.Throttle, strings.Join(x.Throttle, ", ")), append(g.ECC, x.ECCLost), append(g.Lost, x.Lost)
-}
-
-// xidJSON is a GPU fault.
-type xidJSON struct {
-	At       millis `json:"at_ms"`
-	Bus      string `json:"bus"`
-	Code     uint32 `json:"code"`
-	Switch   bool   `json:"switch,omitempty"` // an NVSwitch's
-	Name     string `json:"name"`
-	Severity string `json:"severity"`
-	Burst    uint64 `json:"burst"`
-	Root     uint32 `json:"root"`
-	PID      uint32 `json:"pid,omitempty"`
-	Comm     string `json:"comm,omitempty"`
-	Via      string `json:"via"`
-	Msg      string `json:"msg"`
 }
 
 // mostXids bounds the faults of an answer: the last ones.
@@ -202,15 +153,9 @@ func (a *request) gpus() (any, error) {
 		return nil, err
 	}
 	s := a.divided(time.Second)
-	out := struct {
-		aboutJSON
-		GPUs  []*gpuLinesJSON `json:"gpus"`
-		Xids  []xidJSON       `json:"xids"`
-		More  int             `json:"more_xids"` // earlier ones, omitted
-		Notes []string        `json:"notes"`
-	}{aboutJSON: a.about(), GPUs: []*gpuLinesJSON{}, Xids: []xidJSON{}, Notes: []string{}}
+	out := wire.GPULines{Scope: a.about(), GPUs: []*wire.GPULine{}, Xids: []wire.RecordedXid{}, Notes: []string{}}
 	type key struct{ node, bus string }
-	at := map[key]*gpuLinesJSON{}
+	at := map[key]*gpuLine{}
 	for i := range sessions {
 		session := &sessions[i]
 		f, _, err := a.filter(session)
@@ -220,8 +165,8 @@ func (a *request) gpus() (any, error) {
 		if err := a.db.GPUStates(a.ctx, f, func(x *tick.GPU) error {
 			g := at[key{session.Node, x.Bus}]
 			if g == nil {
-				g = &gpuLinesJSON{Bus: explain.Clean(x.Bus), UUID: explain.Clean(x.UUID), Name: explain.Clean(x.Name), Node: session.Node, bucket: -1}
-				at[key{session.Node, x.Bus}], out.GPUs = g, append(out.GPUs, g)
+				g = &gpuLine{&wire.GPULine{Bus: explain.Clean(x.Bus), UUID: explain.Clean(x.UUID), Name: explain.Clean(x.Name), Node: session.Node}, -1}
+				at[key{session.Node, x.Bus}], out.GPUs = g, append(out.GPUs, g.GPULine)
 			}
 			g.record(x, s.bucket(x.Time.UnixNano()))
 			return nil
@@ -236,14 +181,14 @@ func (a *request) gpus() (any, error) {
 			out.Xids = append(out.Xids, xidOf(&faults[j]))
 		}
 	}
-	slices.SortStableFunc(out.Xids, func(x, y xidJSON) int { return cmp.Compare(x.At, y.At) })
+	slices.SortStableFunc(out.Xids, func(x, y wire.RecordedXid) int { return cmp.Compare(x.At, y.At) })
 	out.More = max(len(out.Xids)-mostXids, 0)
 	out.Xids = out.Xids[out.More:]
 	return out, nil
 }
 
-func xidOf(x *tick.Xid) xidJSON {
+func xidOf(x *tick.Xid) wire.RecordedXid {
 	code := xid.LookupFault(x)
-	return xidJSON{At: millis(x.Time), Bus: explain.Clean(x.Device()), Code: x.Code, Switch: x.Switch, Name: code.Name, Severity: code.Severity, Burst: x.Burst, Root: x.Root,
+	return wire.RecordedXid{At: wire.Millis(x.Time), Bus: explain.Clean(x.Device()), Code: x.Code, Switch: x.Switch, Name: code.Name, Severity: code.Severity, Burst: x.Burst, Root: x.Root,
 		PID: x.PID, Comm: explain.Clean(x.Comm), Via: x.Via.String(), Msg: explain.Clean(x.Msg)}
 }

@@ -12,40 +12,14 @@ import (
 	"ingero/internal/wire"
 )
 
-// processJSON is a recorded process.
-type processJSON struct {
-	Node      string       `json:"node"`
-	Session   string       `json:"session"`
-	PID       uint32       `json:"pid"`
-	PPID      uint32       `json:"ppid"`
-	Comm      string       `json:"comm"`
-	Exe       string       `json:"exe"`
-	Cmdline   string       `json:"cmdline,omitempty"`
-	Started   *millis      `json:"started_ms"` // null: unknown, or still running
-	Ended     *millis      `json:"ended_ms"`
-	Cgroup    string       `json:"cgroup"`
-	Pod       string       `json:"pod,omitempty"`
-	Namespace string       `json:"namespace,omitempty"`
-	Container string       `json:"container,omitempty"`
-	Job       string       `json:"job,omitempty"`
-	Calls     uint64       `json:"calls"`
-	CallNS    uint64       `json:"call_ns"`
-	Threads   []threadJSON `json:"threads"` // those with most time in calls recently
-}
-
 // threadsOf is the end of a long window whose threads are listed.
 const threadsOf = 10 * time.Minute
 
-type threadJSON struct {
-	TID  uint32 `json:"tid"`
-	Comm string `json:"comm"`
-}
-
-func moment64(t time.Time) *millis {
+func moment64(t time.Time) *wire.Millis {
 	if t.IsZero() {
 		return nil
 	}
-	return new(millis(t.UnixNano()))
+	return new(wire.Millis(t.UnixNano()))
 }
 
 // processes lists the window's processes, most calls first.
@@ -54,12 +28,7 @@ func (a *request) processes() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := struct {
-		aboutJSON
-		Procs []processJSON `json:"processes"`
-		More  int           `json:"more"`
-		Notes []string      `json:"notes"`
-	}{aboutJSON: a.about(), Procs: []processJSON{}, Notes: []string{}}
+	out := wire.Processes{Scope: a.about(), Procs: []wire.RecordedProcess{}, Notes: []string{}}
 	var cover query.Coverage
 	for i := range sessions {
 		some, err := a.processesOf(&sessions[i], &cover)
@@ -68,14 +37,16 @@ func (a *request) processes() (any, error) {
 		}
 		out.Procs = append(out.Procs, some...)
 	}
-	slices.SortStableFunc(out.Procs, func(x, y processJSON) int { return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.PID, y.PID)) })
+	slices.SortStableFunc(out.Procs, func(x, y wire.RecordedProcess) int {
+		return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.PID, y.PID))
+	})
 	out.More = max(len(out.Procs)-a.q.Limit, 0)
 	out.Procs = out.Procs[:len(out.Procs)-out.More]
 	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
 	return out, nil
 }
 
-func (a *request) processesOf(s *query.Session, cover *query.Coverage) (out []processJSON, err error) {
+func (a *request) processesOf(s *query.Session, cover *query.Coverage) (out []wire.RecordedProcess, err error) {
 	f, _, err := a.filter(s)
 	if err != nil {
 		return nil, err
@@ -108,36 +79,17 @@ func (a *request) processesOf(s *query.Session, cover *query.Coverage) (out []pr
 		if len(f.PIDs) > 0 && !slices.Contains(f.PIDs, p.PID) || calls[p.PID] == 0 && len(threads[p.PID]) == 0 {
 			continue
 		}
-		j := processJSON{Node: s.Node, Session: s.ID, PID: p.PID, PPID: p.PPID, Comm: explain.Clean(p.Comm), Exe: explain.Clean(p.Exe), Cmdline: explain.Clean(p.Cmdline),
+		j := wire.RecordedProcess{Node: s.Node, Session: s.ID, PID: p.PID, PPID: p.PPID, Comm: explain.Clean(p.Comm), Exe: explain.Clean(p.Exe), Cmdline: explain.Clean(p.Cmdline),
 			Started: moment64(p.Started), Ended: moment64(p.Ended), Cgroup: explain.Clean(p.Cgroup), Pod: p.Pod, Namespace: p.Namespace, Container: p.Container, Job: p.Job,
-			Calls: calls[p.PID], CallNS: ns[p.PID], Threads: []threadJSON{}}
+			Calls: calls[p.PID], CallNS: ns[p.PID], Threads: []wire.RecordedThread{}}
 		for k := range threads[p.PID] {
 			if t := &threads[p.PID][k]; t.TID != 0 {
-				j.Threads = append(j.Threads, threadJSON{t.TID, explain.Clean(t.Comm)})
+				j.Threads = append(j.Threads, wire.RecordedThread{TID: t.TID, Comm: explain.Clean(t.Comm)})
 			}
 		}
 		out = append(out, j)
 	}
 	return out, err
-}
-
-// recordingJSON is a recording.
-type recordingJSON struct {
-	ID       string    `json:"id"`
-	Node     string    `json:"node"`
-	From     time.Time `json:"from"`
-	To       time.Time `json:"to"` // last known time
-	State    string    `json:"state"`
-	Problem  string    `json:"problem,omitempty"`
-	Version  string    `json:"version"`
-	Kernel   string    `json:"kernel"`
-	Mode     string    `json:"mode"`
-	Target   string    `json:"target"`
-	Calls    uint64    `json:"calls"`
-	LogBytes int64     `json:"log_bytes"`
-	Pruned   bool      `json:"pruned"` // its calls were deleted
-	Cut      bool      `json:"cut"`    // its first calls were deleted
-	Chains   int64     `json:"chains"`
 }
 
 // listRecordings lists the recordings, latest first.
@@ -155,11 +107,7 @@ func (a *request) listRecordings() (any, error) {
 		n, _ := row[1].(int64)
 		chains[fmt.Sprint(row[0])] = n
 	}
-	out := struct {
-		Node       string          `json:"node"`
-		Recordings []recordingJSON `json:"recordings"`
-		More       int             `json:"more"`
-	}{Node: a.Node, Recordings: []recordingJSON{}}
+	out := wire.Recordings{Node: a.Node, Recordings: []wire.Recording{}}
 	for i := range all {
 		s := &all[i]
 		if a.q.Node != "" && s.Node != a.q.Node || a.q.Session != "" && s.ID != a.q.Session {
@@ -173,7 +121,7 @@ func (a *request) listRecordings() (any, error) {
 		if s.Ended.After(to) {
 			to = s.Ended
 		}
-		out.Recordings = append(out.Recordings, recordingJSON{ID: s.ID, Node: s.Node, From: s.Started.UTC(), To: to.UTC(), State: s.State, Problem: explain.Clean(s.Problem),
+		out.Recordings = append(out.Recordings, wire.Recording{ID: s.ID, Node: s.Node, From: s.Started.UTC(), To: to.UTC(), State: s.State, Problem: explain.Clean(s.Problem),
 			Version: s.Version, Kernel: s.Kernel, Mode: s.Mode, Target: explain.Clean(s.Target), Calls: s.Records, LogBytes: s.LogBytes, Pruned: s.Pruned, Cut: s.Cut, Chains: chains[s.ID]})
 	}
 	return out, nil
@@ -181,11 +129,7 @@ func (a *request) listRecordings() (any, error) {
 
 // communicators lists the NCCL communicators in their last states.
 func (a *request) communicators() (any, error) {
-	out := struct {
-		Node    string     `json:"node"`
-		Columns []string   `json:"columns"`
-		Rows    []wire.Row `json:"rows"`
-	}{Node: a.Node, Rows: []wire.Row{}}
+	out := wire.Communicators{Node: a.Node, Rows: []wire.Row{}}
 	var err error
 	out.Columns, out.Rows, err = a.view("comms")
 	return out, err

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,31 +8,8 @@ import (
 	"time"
 
 	"ingero/internal/query"
+	"ingero/internal/wire"
 )
-
-// overviewJSON summarizes the available data.
-type overviewJSON struct {
-	Node       string          `json:"node"`
-	Version    string          `json:"version"`
-	Recording  bool            `json:"recording"` // in progress
-	Recordings int             `json:"recordings"`
-	Nodes      []string        `json:"nodes"` // machines of the recordings
-	From       time.Time       `json:"from"`  // start of the first
-	To         time.Time       `json:"to"`    // last known time of the last
-	Bytes      int64           `json:"database_bytes"`
-	Calls      int64           `json:"calls"` // of all recordings
-	Chains     int64           `json:"chains"`
-	Snapshot   *snapshotJSON   `json:"snapshot,omitempty"` // the last one
-	GPUs       []gpuJSON       `json:"gpus"`               // of the latest recording
-	Top        json.RawMessage `json:"top_chain,omitempty"`
-}
-
-type gpuJSON struct {
-	Bus   string `json:"bus"`
-	UUID  string `json:"uuid"`
-	Name  string `json:"name"`
-	Bytes any    `json:"mem_total_bytes"` // null: unknown
-}
 
 func (a *request) overview() (any, error) {
 	all, err := a.db.Sessions(a.ctx)
@@ -44,8 +20,8 @@ func (a *request) overview() (any, error) {
 		return nil, err
 	}
 	last := &all[0]
-	o := overviewJSON{Node: a.Node, Version: a.Version, Recording: last.State == "running", Recordings: len(all), From: all[len(all)-1].Started.UTC(),
-		To: last.Updated.UTC(), Bytes: a.db.Size(), GPUs: []gpuJSON{}}
+	o := wire.Overview{Node: a.Node, Version: a.Version, Recording: last.State == "running", Recordings: len(all), From: all[len(all)-1].Started.UTC(),
+		To: last.Updated.UTC(), Bytes: a.db.Size(), GPUs: []wire.RecordedGPU{}}
 	for i := range all {
 		if !slices.Contains(o.Nodes, all[i].Node) {
 			o.Nodes = append(o.Nodes, all[i].Node)
@@ -62,7 +38,11 @@ func (a *request) overview() (any, error) {
 		return nil, err
 	}
 	for _, g := range gpus {
-		o.GPUs = append(o.GPUs, gpuJSON{fmt.Sprint(g[0]), fmt.Sprint(g[1]), fmt.Sprint(g[2]), g[3]})
+		x := wire.RecordedGPU{Bus: fmt.Sprint(g[0]), UUID: fmt.Sprint(g[1]), Name: fmt.Sprint(g[2])}
+		if n, ok := g[3].(int64); ok {
+			x.Bytes = &n
+		}
+		o.GPUs = append(o.GPUs, x)
 	}
 	seen, err := a.db.Snapshots(a.ctx, query.Filter{Session: last.ID, From: last.Updated.Add(-time.Minute)})
 	if err != nil {
@@ -78,7 +58,7 @@ func (a *request) overview() (any, error) {
 
 // gravest returns the most expensive cause of the recording's last hour, nil if there is none. The
 // report of a minute gives the same cause as that of the hour, and takes less time.
-func (a *request) gravest(s *query.Session) (json.RawMessage, error) {
+func (a *request) gravest(s *query.Session) (*wire.Chain, error) {
 	end := s.Updated.Add(1)
 	found, err := a.db.Chains(a.ctx, query.Filter{Session: s.ID, From: end.Add(-time.Hour), To: end})
 	if err != nil || len(found) == 0 {
@@ -94,20 +74,15 @@ func (a *request) gravest(s *query.Session) (json.RawMessage, error) {
 		if w < time.Hour {
 			a.q.From, a.q.To = first.To.Add(-w/2), first.To.Add(w/2)
 		}
-		_, text, err := a.report()
+		_, report, err := a.report()
 		if errors.Is(err, query.ErrNoSession) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		var top struct{ Chains []json.RawMessage }
-		if err := json.Unmarshal(text, &top); err != nil {
-			return nil, err
-		}
-		var is struct{ ID string }
-		if len(top.Chains) > 0 && json.Unmarshal(top.Chains[0], &is) == nil && (is.ID == first.ID || w == time.Hour) {
-			return top.Chains[0], nil
+		if len(report.Chains) > 0 && (report.Chains[0].ID == first.ID || w == time.Hour) {
+			return &report.Chains[0], nil
 		}
 	}
 	return nil, nil
@@ -152,15 +127,6 @@ var capabilities = []capability{
 	{"training-metrics", "loss, throughput and steps, as counted by the program", "", "the program's own logging: TensorBoard, Weights & Biases"},
 }
 
-// capabilityJSON reports whether a kind of data exists.
-type capabilityJSON struct {
-	Name      string `json:"name"`
-	About     string `json:"about"`
-	Available bool   `json:"available"`
-	Collected bool   `json:"collected"` // ingero collects it
-	Tool      string `json:"tool"`      // the tool that supplies it
-}
-
 func (a *request) capabilities() (any, error) {
 	s, err := a.db.Session(a.ctx, "")
 	if err != nil {
@@ -179,25 +145,14 @@ func (a *request) capabilities() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := struct {
-		Node         string           `json:"node"`
-		Recording    string           `json:"recording"` // ID
-		Reports      []reportJSON     `json:"reports"`   // what was not traced, and why
-		Capabilities []capabilityJSON `json:"capabilities"`
-	}{Node: a.Node, Recording: s.ID, Reports: []reportJSON{}}
+	out := wire.Capabilities{Node: a.Node, Recording: s.ID, Reports: []wire.Limitation{}}
 	for i := range capabilities {
 		c := &capabilities[i]
-		out.Capabilities = append(out.Capabilities, capabilityJSON{c.name, c.about, row[0][i] != int64(0), c.have != "", c.tool})
+		out.Capabilities = append(out.Capabilities, wire.Capability{Name: c.name, About: c.about, Available: row[0][i] != int64(0), Collected: c.have != "", Tool: c.tool})
 	}
 	reports, err := a.sql("SELECT kind, object, why FROM reports WHERE session = " + session + " ORDER BY 1, 2 LIMIT 100")
 	for _, r := range reports {
-		out.Reports = append(out.Reports, reportJSON{fmt.Sprint(r[0]), fmt.Sprint(r[1]), fmt.Sprint(r[2])})
+		out.Reports = append(out.Reports, wire.Limitation{Kind: fmt.Sprint(r[0]), Object: fmt.Sprint(r[1]), Why: fmt.Sprint(r[2])})
 	}
 	return out, err
-}
-
-type reportJSON struct {
-	Kind   string `json:"kind"`
-	Object string `json:"object"`
-	Why    string `json:"why"`
 }

@@ -15,6 +15,7 @@ import (
 
 	"ingero/internal/dashboard/web"
 	"ingero/internal/query"
+	"ingero/internal/wire"
 )
 
 // ReportOptions select a report's content.
@@ -40,22 +41,6 @@ const (
 	reportProcesses = 8
 	reportOps       = 8
 )
-
-// fileJSON is a report's data, in place of a server.
-type fileJSON struct {
-	Version int                        `json:"version"`
-	Made    time.Time                  `json:"made"`
-	From    time.Time                  `json:"from"`
-	To      time.Time                  `json:"to"`
-	Node    string                     `json:"node"`
-	Answers map[string]json.RawMessage `json:"answers"`
-	Errors  map[string]refusalJSON     `json:"errors"`
-}
-
-type refusalJSON struct {
-	Error string `json:"error"`
-	Do    string `json:"do,omitempty"`
-}
 
 // reportQuestion is a question with its answer in a report. window is set if it needs a window.
 type reportQuestion struct {
@@ -113,7 +98,7 @@ func narrowed(paths []string, name, value string) (out []reportQuestion) {
 type reporting struct {
 	*server
 	o   *ReportOptions
-	out fileJSON
+	out wire.ReportFile
 	res ReportResult
 	n   int // bytes so far
 }
@@ -127,7 +112,7 @@ func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (
 	}
 	r := &reporting{server: newServer(o), o: &q}
 	defer r.open.end()
-	r.out = fileJSON{Version: 1, Made: o.Now().UTC().Truncate(time.Second), Node: o.Node, Answers: map[string]json.RawMessage{}, Errors: map[string]refusalJSON{}}
+	r.out = wire.ReportFile{Version: 1, Made: o.Now().UTC().Truncate(time.Second), Node: o.Node, Answers: map[string]json.RawMessage{}, Errors: map[string]wire.Refusal{}}
 	if err := r.frame(ctx); err != nil {
 		return nil, err
 	}
@@ -141,7 +126,7 @@ func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (
 			return nil, err
 		}
 	}
-	r.out.Errors["/api/v1/fleet"] = refusalJSON{Error: "A report covers one database.", Do: "Run ingero dashboard, which queries the nodes of fleet.nodes."}
+	r.out.Errors["/api/v1/fleet"] = wire.Refusal{Error: "A report covers one database.", Do: "Run ingero dashboard, which queries the nodes of fleet.nodes."}
 	r.res.From, r.res.To, r.res.Answers = r.out.From, r.out.To, len(r.out.Answers)
 	text, err := json.Marshal(r.out) // escapes HTML's characters
 	if err != nil {
@@ -189,12 +174,12 @@ func (r *reporting) add(ctx context.Context, q *reportQuestion) error {
 		return err
 	case err != nil:
 		_, why, do := describeError(err)
-		r.out.Errors[key] = refusalJSON{why, do}
+		r.out.Errors[key] = wire.Refusal{Error: why, Do: do}
 		if !errors.Is(err, query.ErrNoSession) {
 			r.res.Missing = append(r.res.Missing, key+": "+why)
 		}
 	case r.n+len(text) > r.o.Bytes:
-		r.out.Errors[key] = refusalJSON{"Left out: the file would be too large.", "Run ingero report for a shorter time range."}
+		r.out.Errors[key] = wire.Refusal{Error: "Left out: the file would be too large.", Do: "Run ingero report for a shorter time range."}
 		r.res.LeftOut = append(r.res.LeftOut, key)
 	default:
 		r.n += len(text)

@@ -1,8 +1,9 @@
 package dashboard
 
 import (
-	"strconv"
 	"time"
+
+	"ingero/internal/wire"
 )
 
 // scale divides a window into buckets of one length, aligned to multiples of it.
@@ -62,49 +63,11 @@ func (s *scale) spread(from, to int64, v uint64, add func(bucket int, v uint64))
 	}
 }
 
-// aboutJSON is the start of an answer: its scope.
-type aboutJSON struct {
-	From time.Time `json:"from"`
-	To   time.Time `json:"to"`
-	Node string    `json:"node"`
-}
-
 // about returns the question's scope. Call it after sessions.
-func (a *request) about() aboutJSON {
-	return aboutJSON{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node}
+func (a *request) about() wire.Scope {
+	return wire.Scope{From: a.q.From.UTC(), To: a.q.To.UTC(), Node: a.Node}
 }
 
-// scaleJSON describes an answer's buckets.
-type scaleJSON struct {
-	StartMS  millis  `json:"start_ms"`
-	BucketMS float64 `json:"bucket_ms"`
-	Buckets  int     `json:"buckets"`
-}
-
-func (s *scale) json() scaleJSON {
-	return scaleJSON{millis(s.start), float64(s.width) / 1e6, s.n}
-}
-
-// millis is a time in Unix nanoseconds; as JSON it is milliseconds, with a fraction.
-type millis int64
-
-// MarshalJSON encodes the time.
-func (m millis) MarshalJSON() ([]byte, error) {
-	b := strconv.AppendInt(nil, int64(m)/1e6, 10)
-	if rest := int64(m) % 1e6; rest > 0 {
-		text := strconv.FormatInt(1e6+rest, 10)
-		b = append(append(b, '.'), text[1:]...)
-	}
-	return b, nil
-}
-
-// known is a number that is null if unknown, which a negative value means.
-type known int64
-
-// MarshalJSON encodes the number.
-func (k known) MarshalJSON() ([]byte, error) {
-	if k < 0 {
-		return []byte("null"), nil
-	}
-	return strconv.AppendInt(nil, int64(k), 10), nil
+func (s *scale) json() wire.Scale {
+	return wire.Scale{StartMS: wire.Millis(s.start), BucketMS: float64(s.width) / 1e6, Buckets: s.n}
 }

@@ -8,27 +8,8 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
-
-// stripJSON is where the time of a process (all threads) or of one thread went, by bucket. In each
-// bucket the series add up to the time of its threads.
-type stripJSON struct {
-	PID       uint32       `json:"pid"`
-	TID       uint32       `json:"tid"`            // 0: all threads, or the rest
-	Rest      bool         `json:"rest,omitempty"` // the threads without a row of their own
-	Comm      string       `json:"comm"`
-	Node      string       `json:"node"`
-	Session   string       `json:"session"`
-	ElapsedNS uint64       `json:"elapsed_ns"`
-	Series    []seriesJSON `json:"series"`
-}
-
-// seriesJSON is a part of the time.
-type seriesJSON struct {
-	Kind string  `json:"kind"`
-	Name string  `json:"name"` // program on the CPU, or the wait; "": unknown, or the small ones
-	NS   []known `json:"ns"`
-}
 
 // The parts of time, in stacking order.
 const (
@@ -124,8 +105,8 @@ func (x *strip) spent(s *scale, from, to int64, parts [partKinds]uint64, by, on 
 }
 
 // json returns the row with the largest series of each part; the others are one series.
-func (x *strip) json() stripJSON {
-	j := stripJSON{PID: x.pid, TID: x.tid, Rest: x.rest, Comm: explain.Clean(x.comm), Node: x.session.Node, Session: x.session.ID, Series: []seriesJSON{}}
+func (x *strip) json() wire.TimelineRow {
+	j := wire.TimelineRow{PID: x.pid, TID: x.tid, Rest: x.rest, Comm: explain.Clean(x.comm), Node: x.session.Node, Session: x.session.ID, Series: []wire.Series{}}
 	type series struct {
 		partKey
 		ns  []uint64
@@ -153,15 +134,15 @@ func (x *strip) json() stripJSON {
 		if n := len(j.Series); s.name == "" && n > 0 && j.Series[n-1].Kind == partNames[s.kind] && j.Series[n-1].Name == "" {
 			for b, v := range s.ns {
 				if x.seen[b] {
-					j.Series[n-1].NS[b] += known(v)
+					j.Series[n-1].NS[b] += wire.Known(v)
 				}
 			}
 			continue
 		}
-		out := seriesJSON{partNames[s.kind], s.name, make([]known, len(s.ns))}
+		out := wire.Series{Kind: partNames[s.kind], Name: s.name, NS: make([]wire.Known, len(s.ns))}
 		for b, v := range s.ns {
 			if out.NS[b] = -1; x.seen[b] {
-				out.NS[b] = known(v)
+				out.NS[b] = wire.Known(v)
 			}
 		}
 		j.Series = append(j.Series, out)
@@ -175,14 +156,7 @@ func (a *request) timeline() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := struct {
-		aboutJSON
-		scaleJSON
-		Resolution string      `json:"resolution"` // of the recorded data
-		Rows       []stripJSON `json:"rows"`
-		More       int         `json:"more"` // omitted rows
-		Notes      []string    `json:"notes"`
-	}{aboutJSON: a.about(), Rows: []stripJSON{}, Notes: []string{}}
+	out := wire.Timeline{Scope: a.about(), Rows: []wire.TimelineRow{}, Notes: []string{}}
 	s := a.divided(time.Second)
 	type part struct {
 		comms  map[uint32]string
@@ -209,7 +183,7 @@ func (a *request) timeline() (any, error) {
 	for i := range sessions {
 		t.take(&sessions[i], parts[i].comms, parts[i].pieces)
 	}
-	out.scaleJSON, out.Resolution = s.json(), resolutions[coarsest]
+	out.Scale, out.Resolution = s.json(), resolutions[coarsest]
 	if out.Rows, out.More = t.rows(min(a.q.Limit, mostStrips)); len(out.Rows) == 0 {
 		out.Notes = append(out.Notes, "The account of time was not recorded: run ingero check to see what it needs.")
 	}
@@ -282,7 +256,7 @@ func (t *strips) strip(k stripKey, s *query.Session, comm string) *strip {
 
 // rows returns the processes with most time in calls first, each followed by its threads; more
 // counts those beyond the limit. Threads are dropped before processes.
-func (t *strips) rows(limit int) (out []stripJSON, more int) {
+func (t *strips) rows(limit int) (out []wire.TimelineRow, more int) {
 	byBusy := func(a, b *strip) int {
 		return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.pid, b.pid), cmp.Compare(a.tid, b.tid))
 	}
@@ -293,7 +267,7 @@ func (t *strips) rows(limit int) (out []stripJSON, more int) {
 	processes = processes[:min(len(processes), limit)]
 	room := min(limit-len(processes), len(threads))
 	more += len(threads) - room
-	out = []stripJSON{}
+	out = []wire.TimelineRow{}
 	for _, p := range processes {
 		out = append(out, p.json())
 		for _, x := range threads[:room] {

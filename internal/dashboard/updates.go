@@ -13,6 +13,7 @@ import (
 	"ingero/internal/guard"
 	"ingero/internal/query"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // updatesPath is the path of the event stream.
@@ -45,30 +46,6 @@ type updates struct {
 	stop      context.CancelFunc // nil: not polling
 	begun     chan struct{}      // closed after the first poll
 	running   sync.WaitGroup
-}
-
-// dataJSON describes how far the database goes.
-type dataJSON struct {
-	Node      string `json:"node,omitempty"`
-	Version   string `json:"version,omitempty"`
-	Recording bool   `json:"recording"`
-	Session   string `json:"session"`
-	To        millis `json:"to_ms"`
-	Records   uint64 `json:"records"`
-}
-
-// changeJSON describes a change of a cause.
-type changeJSON struct {
-	ID       string `json:"id"`
-	Change   string `json:"change"` // appeared, changed, ended
-	Severity string `json:"severity"`
-	Rule     string `json:"rule"`
-	PID      uint32 `json:"pid"`
-	Comm     string `json:"comm"`
-	Op       string `json:"op"`
-	LostNS   int64  `json:"lost_ns"`
-	From     millis `json:"from_ms"`
-	To       millis `json:"to_ms"`
 }
 
 // serve streams to one client until it disconnects, or the server ends.
@@ -201,7 +178,7 @@ func (u *updates) broadcast(m message) {
 }
 
 // state returns how far the database goes now, zero if there is none.
-func (u *updates) state() (d dataJSON) {
+func (u *updates) state() (d wire.Progress) {
 	_ = u.read(context.Background(), func(ctx context.Context, db *query.Reader) error {
 		s, err := db.Session(ctx, "")
 		if err == nil {
@@ -212,8 +189,8 @@ func (u *updates) state() (d dataJSON) {
 	return d
 }
 
-func dataOf(s *query.Session) dataJSON {
-	return dataJSON{Recording: s.State == "running", Session: s.ID, To: millis(s.Updated.UnixNano()), Records: s.Records}
+func dataOf(s *query.Session) wire.Progress {
+	return wire.Progress{Recording: s.State == "running", Session: s.ID, To: wire.Millis(s.Updated.UnixNano()), Records: s.Records}
 }
 
 // read opens the database for one poll.
@@ -279,7 +256,7 @@ type fileStamp struct {
 type watched struct {
 	at     stamp
 	begun  bool // new data is reported
-	data   dataJSON
+	data   wire.Progress
 	chains map[string]seenChain
 }
 
@@ -338,7 +315,7 @@ func (u *updates) news(ctx context.Context, db *query.Reader, w *watched) error 
 	return nil
 }
 
-func changeOf(c *tick.Chain, change, comm string) changeJSON {
-	return changeJSON{ID: c.ID, Change: change, Severity: c.Severity.String(), Rule: c.Rule, PID: c.PID, Comm: comm, Op: c.Op.String(), LostNS: int64(c.Lost),
-		From: millis(c.From.UnixNano()), To: millis(c.To.UnixNano())}
+func changeOf(c *tick.Chain, change, comm string) wire.ChainChange {
+	return wire.ChainChange{ID: c.ID, Change: change, Severity: c.Severity.String(), Rule: c.Rule, PID: c.PID, Comm: comm, Op: c.Op.String(), LostNS: int64(c.Lost),
+		From: wire.Millis(c.From.UnixNano()), To: wire.Millis(c.To.UnixNano())}
 }

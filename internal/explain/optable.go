@@ -178,16 +178,21 @@ func opTitle(j *wire.Op) string {
 	return j.Op
 }
 
-// OperationsJSON is [Operations] as JSON, with full precision.
-func OperationsJSON(t *OpTable) ([]byte, error) {
-	j := wire.Operations{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []wire.OpRow{}, Notes: []string{}, Nodes: t.Nodes}
+// BuildOperations returns the content of [Operations], with full precision.
+func BuildOperations(t *OpTable) *wire.Operations {
+	j := &wire.Operations{From: t.From.UTC(), To: t.To.UTC(), Database: t.Database, Operations: []wire.OpRow{}, Notes: []string{}, Nodes: t.Nodes}
 	j.Notes = append(j.Notes, t.Notes...)
 	for _, g := range t.groups() {
 		for _, o := range g.ops {
 			j.Operations = append(j.Operations, wire.OpRow{Node: clean(g.node), Comm: clean(g.comm), Op: o})
 		}
 	}
-	b, err := json.MarshalIndent(&j, "", "  ")
+	return j
+}
+
+// OperationsJSON is [BuildOperations] as JSON.
+func OperationsJSON(t *OpTable) ([]byte, error) {
+	b, err := json.MarshalIndent(BuildOperations(t), "", "  ")
 	return append(b, '\n'), err
 }
 

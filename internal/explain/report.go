@@ -75,10 +75,15 @@ func (w *writer) ending(r *report, machine bool) {
 	}
 }
 
-// ReportJSON is Report as JSON, with full precision.
-func ReportJSON(in *Input) ([]byte, error) {
+// BuildReport returns the content of Report, with full precision.
+func BuildReport(in *Input) *wire.Report {
 	r := build(in)
-	b, err := json.MarshalIndent(&r.Report, "", "  ")
+	return &r.Report
+}
+
+// ReportJSON is BuildReport as JSON.
+func ReportJSON(in *Input) ([]byte, error) {
+	b, err := json.MarshalIndent(BuildReport(in), "", "  ")
 	return append(b, '\n'), err
 }
 

@@ -15,28 +15,18 @@ type Report struct {
 	*Machine
 	JSON   json.RawMessage // as from explain --json
 	Text   string
-	Chains []Chain // most severe first
-	Faults int     // GPU faults
-}
-
-// Chain summarizes a cause of lost time.
-type Chain struct {
-	ID       string `json:"id"`
-	Severity string `json:"severity"`
-	PID      uint32 `json:"pid"`
-	Comm     string `json:"comm"`
-	Headline string `json:"headline"`
-	LostNS   int64  `json:"lost_ns"`
+	Chains []wire.ChainSummary // most severe first
+	Faults int                 // GPU faults
 }
 
 // Reports queries each machine's report.
 func (f *Fleet) Reports(ctx context.Context, params url.Values, from, to time.Time) ([]Report, []Problem) {
-	answers, problems := Query[wire.Explained](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
+	answers, problems := Query[wire.Explained[json.RawMessage]](ctx, f, Question{Path: "/api/v1/explain", Params: params, From: from, To: to})
 	var out []Report
 	for i := range answers {
 		a := &answers[i]
 		var report struct {
-			Chains []Chain
+			Chains []wire.ChainSummary
 			Xids   []json.RawMessage
 		}
 		if err := json.Unmarshal(a.Value.Report, &report); err != nil {

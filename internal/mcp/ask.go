@@ -249,7 +249,7 @@ type fault struct {
 
 // report requests the report.
 func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
-	var w wire.Explained
+	var w wire.Explained[json.RawMessage]
 	if err := s.get(ctx, "/api/v1/explain", v, &w); err != nil {
 		return nil, err
 	}

@@ -102,3 +102,13 @@ type Hidden struct {
 	Until    time.Time `json:"until,omitzero"` // end of the silence
 	Reason   string    `json:"reason,omitempty"`
 }
+
+// Chains are a report's causes, with the context needed to read them.
+type Chains struct {
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	Node   string    `json:"node"`
+	Chains []Chain   `json:"chains"`
+	Hidden []Hidden  `json:"hidden,omitempty"`
+	Notes  []string  `json:"notes"`
+}

@@ -149,11 +149,12 @@ type Sum struct {
 	Sketch []byte      `json:"sketch"`
 }
 
-// Explained is the answer of /api/v1/explain: the report as JSON and as text.
-type Explained struct {
-	Node   string          `json:"node"`
-	Report json.RawMessage `json:"report"`
-	Text   string          `json:"text"`
+// Explained is the answer of /api/v1/explain: the report as JSON and as text. R is [Report], or
+// [json.RawMessage] where the report of another machine, of another version, passes through.
+type Explained[R any] struct {
+	Node   string `json:"node"`
+	Report R      `json:"report"`
+	Text   string `json:"text"`
 }
 
 // Collectives is the answer of /api/v1/collectives.
