@@ -118,7 +118,7 @@ var allowed = map[string]string{
 	"benchmarks/throughput": "benchmarks/figure golang.org/x/sys internal/decode internal/export/clickhouse internal/export/otlp internal/export/prom internal/listen internal/metric internal/probes internal/proc internal/query internal/session " +
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
-	"tools/docs":        "internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/govern internal/metric internal/query pkg/events",
+	"tools/docs":        "github.com/google/jsonschema-go internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/govern internal/metric internal/query internal/tick internal/wire pkg/events",
 	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
 	"tools/parts":       "github.com/CycloneDX/cyclonedx-go",
 	"tools/man":         "github.com/cpuguy83/go-md2man github.com/spf13/cobra github.com/spf13/pflag internal/cli internal/config",

@@ -137,7 +137,7 @@ func testDB(t *testing.T) string {
 func TestDashboardAnswers(t *testing.T) {
 	testkit.LeakCheck(t)
 	s := serve(t, testDB(t), atTheEnd, nil, "--addr", ":0", "--node", "gpu-7")
-	asked := map[string]bool{}
+	asked, schema := map[string]bool{}, readSchema(t)
 	for _, tt := range []struct{ method, path, body, want string }{
 		{"GET", "/", "", "<!doctype html>"},
 		{"GET", "/api/v1/time", "", `"node":"gpu-7","version":"dev","time_ns":1795185664000000000,`},
@@ -179,6 +179,14 @@ func TestDashboardAnswers(t *testing.T) {
 		asked[path] = true
 		if tt.method == "GET" && path != "/" && path != "/api/v1/backup" && !json.Valid([]byte(text)) {
 			t.Errorf("%s is no JSON", tt.path)
+		}
+		if document := tt.method + " " + path; path != "/" && path != "/api/v1/backup" {
+			if strings.Contains(tt.path, "sums=1") {
+				document += "?sums=1"
+			}
+			if err := schema.check(document, []byte(text)); err != nil {
+				t.Errorf("%s does not fit the schema: %v", document, err)
+			}
 		}
 	}
 	asked["/api/v1/updates"] = true // tested by TestDashboardUpdates

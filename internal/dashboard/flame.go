@@ -47,7 +47,7 @@ func (a *request) flame() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := wire.Flame{Scope: a.about(), What: kind.name, Unit: kind.unit, Sampled: 1, Root: &wire.FlameNode{Name: "all"}, Notes: []string{}}
+	out := wire.Flame{Scope: a.about(), What: kind.name, Unit: kind.unit, Sampled: 1, Root: wire.FlameNode{Name: "all"}, Notes: []string{}}
 	var cover query.Coverage
 	nodes := tree{}
 	for i := range sessions {
@@ -77,12 +77,12 @@ func (a *request) flame() (any, error) {
 		out.Without += scaled(x.Without)
 		for j := range x.Sums {
 			if v := kind.of(&x.Sums[j]); v > 0 {
-				nodes.add(out.Root, &x.Sums[j], comms[x.Sums[j].PID], scaled(v))
+				nodes.add(&out.Root, &x.Sums[j], comms[x.Sums[j].PID], scaled(v))
 			}
 		}
 	}
 	out.Total = out.Root.Value
-	out.Nodes, out.Cut = bound(out.Root, a.q.Limit)
+	out.Nodes, out.Cut = bound(&out.Root, a.q.Limit)
 	out.Notes = append(out.Notes, explain.CoverageNotes(&cover)...)
 	return out, nil
 }

@@ -112,7 +112,7 @@ func WriteReport(ctx context.Context, w io.Writer, o Options, q ReportOptions) (
 	}
 	r := &reporting{server: newServer(o), o: &q}
 	defer r.open.end()
-	r.out = wire.ReportFile{Version: 1, Made: o.Now().UTC().Truncate(time.Second), Node: o.Node, Answers: map[string]json.RawMessage{}, Errors: map[string]wire.Refusal{}}
+	r.out = wire.ReportFile{Version: wire.Version, Made: o.Now().UTC().Truncate(time.Second), Node: o.Node, Answers: map[string]json.RawMessage{}, Errors: map[string]wire.Refusal{}}
 	if err := r.frame(ctx); err != nil {
 		return nil, err
 	}

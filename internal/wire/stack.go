@@ -16,15 +16,15 @@ type FlameNode struct {
 // Flame is the answer of /api/v1/flame.
 type Flame struct {
 	Scope
-	What    string     `json:"what"`
-	Unit    string     `json:"unit"`
-	Total   uint64     `json:"total"`
-	Without uint64     `json:"without"` // calls without a stack
-	Sampled float64    `json:"sampled"` // share of the calls that was read
-	Root    *FlameNode `json:"root"`
-	Nodes   int        `json:"nodes"`
-	Cut     int        `json:"cut"` // small nodes, counted in their parents
-	Notes   []string   `json:"notes"`
+	What    string    `json:"what"`
+	Unit    string    `json:"unit"`
+	Total   uint64    `json:"total"`
+	Without uint64    `json:"without"` // calls without a stack
+	Sampled float64   `json:"sampled"` // share of the calls that was read
+	Root    FlameNode `json:"root"`
+	Nodes   int       `json:"nodes"`
+	Cut     int       `json:"cut"` // small nodes, counted in their parents
+	Notes   []string  `json:"notes"`
 }
 
 // Stack sums up one operation's calls with one stack. Sampled stacks stand for the omitted

@@ -38,7 +38,8 @@ Each GET path accepts the parameters that apply to it. The server refuses unknow
 
 Without a time range, an answer covers the end of the latest recording, for the default time.
 With ` + "`since`" + `, it covers the time until now. Times in answers are in UTC, durations
-in nanoseconds, sizes in bytes. Unknown values are absent or null, never 0.
+in nanoseconds, sizes in bytes. Unknown values are absent or null, never 0. [schema.json](schema.json) is the
+JSON schema of all answers, and of what commands print with ` + "`--json`" + `. Later versions may add members to an object.
 
 If an answer divides time into buckets, they begin at ` + "`start_ms`" + ` and are ` + "`bucket_ms`" + ` long.
 All fields that end in ` + "`_ms`" + ` are in milliseconds, times in Unix milliseconds. Unknown values of a bucket are null.

@@ -1,7 +1,7 @@
 // Command docs writes the generated pages of docs/: api.md from the paths of the API, commands.md
 // from the commands and settings, detections.md from the rules, metrics.md from the table of
 // metrics, operations.md from the catalog, schema.md from the migrations and the virtual tables,
-// and test_matrix.md from the tests. Run it from the repository root.
+// schema.json and the dashboard's types.ts from the JSON types, and test_matrix.md from the tests. Run it from the repository root.
 package main
 
 import (
@@ -25,6 +25,8 @@ func main() {
 		{"docs/reference/metrics.md", func() (string, error) { return metrics(), nil }},
 		{"docs/reference/operations.md", func() (string, error) { return operations(), nil }},
 		{"docs/reference/schema.md", func() (string, error) { return schema("internal/store/migrations") }},
+		{"docs/reference/schema.json", func() (string, error) { return jsonSchema(".") }},
+		{"internal/dashboard/web/src/types.ts", func() (string, error) { return typescript(".") }},
 		{"docs/test_matrix.md", func() (string, error) { return testMatrix(".") }},
 	} {
 		text, err := page.make()

@@ -1,7 +1,7 @@
 // The client of the read API. A report file contains the answers and sends no requests.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Store } from "./store";
-import type { Refusal } from "./types";
+import type { Refusal, ReportFile } from "./types";
 import type { Range } from "./view";
 
 export type Params = Record<string, string | number | undefined>;
@@ -17,18 +17,9 @@ export class Refused extends Error {
   }
 }
 
-interface Saved {
-  made?: string;
-  node?: string;
-  from?: string;
-  to?: string;
-  answers: Record<string, unknown>;
-  errors?: Record<string, Refusal>;
-}
-
-function saved(): Saved | null {
+function saved(): ReportFile | null {
   const e = document.getElementById("ingero-answers");
-  return e ? (JSON.parse(e.textContent ?? "") as Saved) : null;
+  return e ? (JSON.parse(e.textContent ?? "") as ReportFile) : null;
 }
 
 export const file = saved();

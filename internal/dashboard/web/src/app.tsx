@@ -19,7 +19,7 @@ import { SQLPanel } from "./sql";
 import { useStore } from "./store";
 import { TimelinePanel } from "./timeline";
 import { Token } from "./token";
-import type { Capabilities, Explained, Flame, GPUs, GraphMetrics, Heatmap, Machine, Memory, Ops, Overview, Process, Rank, Recording, Snapshots, Timeline } from "./types";
+import type { Capabilities, Collectives, Flame, GPULines, GraphMetrics, Heatmap, Machines, MemoryLines, Operations, Overview, Processes, RecordedProcess, Recording, Recordings, ReportExplained, Snapshots, Timeline } from "./types";
 import { Problem } from "./ui";
 import { type Range, type View, rangeOf, view } from "./view";
 
@@ -30,24 +30,24 @@ interface Known {
   range: Range;
 }
 
-function Panels({ overview, range, processes }: Known & { processes: Process[] }) {
+function Panels({ overview, range, processes }: Known & { processes: RecordedProcess[] }) {
   const v = useStore(view);
   const { beats } = useStore(live);
   const place: Params = { pid: v.pid, node: v.node, session: v.session };
   const when = { ...span(range), ...place };
   const op = { ...when, op: v.op };
-  const explained = useAnswer<Explained>(`${api}explain`, when);
+  const explained = useAnswer<ReportExplained>(`${api}explain`, when);
   const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 5));
   const timeline = useAnswer<Timeline>(`${api}timeline`, when);
   const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op);
-  const ops = useAnswer<Ops>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
+  const ops = useAnswer<Operations>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
   const flame = useAnswer<Flame>(`${api}flame`, { ...op, what: v.flame });
-  const memory = useAnswer<Memory>(`${api}memory`, when);
-  const gpus = useAnswer<GPUs>(`${api}gpus`, { ...span(range), node: v.node, session: v.session });
-  const nccl = useAnswer<{ ranks: Rank[] }>(`${api}collectives`, when);
+  const memory = useAnswer<MemoryLines>(`${api}memory`, when);
+  const gpus = useAnswer<GPULines>(`${api}gpus`, { ...span(range), node: v.node, session: v.session });
+  const nccl = useAnswer<Collectives>(`${api}collectives`, when);
   const graphs = useAnswer<GraphMetrics>(`${api}graph-metrics`, when);
   const machine = useAnswer<Snapshots>(`${api}snapshots`, { ...span(range), node: v.node, session: v.session });
-  const fleet = useAnswer<{ machines: Machine[] }>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
+  const fleet = useAnswer<Machines>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
   return (
     <>
       <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />
@@ -101,11 +101,11 @@ export function App() {
   const { beats, chain, state, heard } = useStore(live);
   const [help, setHelp] = useState(false);
   const overview = useAnswer<Overview>(`${api}overview`, {}, beats);
-  const list = useAnswer<{ recordings: Recording[] }>(`${api}recordings`, {}, beats);
+  const list = useAnswer<Recordings>(`${api}recordings`, {}, beats);
   const recordings = list.data?.recordings ?? [];
   const o = overview.data;
   const range = rangeNow(v, o, recordings);
-  const processes = useAnswer<{ processes: Process[] }>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
+  const processes = useAnswer<Processes>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
   const showHelp = () => setHelp(true);
   // The recording may end between two answers, or before the server's first event. Answers from
   // before the end are then stale, and the page requests them again.

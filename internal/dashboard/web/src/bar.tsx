@@ -5,18 +5,18 @@ import { day, length, range as rangeText, zone } from "./fmt";
 import { live, pause } from "./live";
 import { useStore } from "./store";
 import { theme, toggle } from "./theme";
-import type { Overview, Process, Recording } from "./types";
+import type { Overview, RecordedProcess, Recording } from "./types";
 import { type Range, look, presetOf, presets, view, zoom } from "./view";
 
 interface Props {
   overview: Overview | undefined;
   recordings: Recording[];
-  processes: Process[];
+  processes: RecordedProcess[];
   range: Range | undefined;
   help: () => void;
 }
 
-const tag = (p: Process) => `${p.comm} (${p.pid})${p.node ? ` ${p.node}` : ""}`;
+const tag = (p: RecordedProcess) => `${p.comm} (${p.pid})${p.node ? ` ${p.node}` : ""}`;
 
 function Status({ overview, latest }: { overview: Overview | undefined; latest: Recording | undefined }) {
   const l = useStore(live);

@@ -8,7 +8,7 @@ import { type Column, Grid } from "./grid";
 import { themed } from "./kinds";
 import { useStore } from "./store";
 import { theme } from "./theme";
-import type { GPU, GPUs, Memory, Xid } from "./types";
+import type { GPULine, GPULines, MemoryLines, RecordedXid } from "./types";
 import { Notes, Panel, Ready } from "./ui";
 import type { Range } from "./view";
 
@@ -50,10 +50,10 @@ export function LineChart({ name, at, lines, range, text, most: top, gaps, strai
   );
 }
 
-function MemoryOf({ m, range }: { m: Memory; range: Range }) {
+function MemoryOf({ m, range }: { m: MemoryLines; range: Range }) {
   const shown = useMemo(() => m.processes.filter((p) => known(p.gpu_bytes)).sort((a, b) => (b.peak_bytes ?? 0) - (a.peak_bytes ?? 0)), [m]);
   const lines = useMemo(() => shown.slice(0, 8).map((p): [string, Line] => [`${p.comm} (${p.pid})`, p.gpu_bytes]), [shown]);
-  const columns: Column<Memory["processes"][0]>[] = [
+  const columns: Column<MemoryLines["processes"][0]>[] = [
     { name: "process", text: true, head: true, value: (p) => `${p.comm} (${p.pid})` },
     { name: "GPU memory now", value: (p) => last(p.gpu_bytes), show: (p) => bytes(last(p.gpu_bytes)) },
     { name: "peak", value: (p) => p.peak_bytes, show: (p) => bytes(p.peak_bytes) },
@@ -69,7 +69,7 @@ function MemoryOf({ m, range }: { m: Memory; range: Range }) {
   );
 }
 
-export function MemoryPanel({ answer, range }: { answer: Answer<Memory>; range: Range }) {
+export function MemoryPanel({ answer, range }: { answer: Answer<MemoryLines>; range: Range }) {
   return (
     <Panel id="memory" title="GPU memory" about="live allocations by process; for the lines of code, choose “Live GPU memory” above">
       <Ready answer={answer} nothing="No process allocated GPU memory in this time range." empty={(d) => !d.processes.length}>
@@ -84,13 +84,13 @@ const mhz = (v: number) => `${(v / 1e6).toFixed(0)} MHz`;
 const celsius = (v: number) => `${v.toFixed(0)} °C`;
 const watts = (v: number) => `${v.toFixed(0)} W`;
 
-function throttles(g: GPU): string {
+function throttles(g: GPULine): string {
   const said = new Map<string, number>();
   g.throttle?.forEach((t) => t && said.set(t, (said.get(t) ?? 0) + 1));
   return [...said].map(([why, n]) => `${why} (${share(n / g.at_ms.length, 0)} of the time)`).join(", ");
 }
 
-function One({ g, range }: { g: GPU; range: Range }) {
+function One({ g, range }: { g: GPULine; range: Range }) {
   const charts = useMemo(
     (): [string, Line, (v: number) => string, number | undefined][] => [
       ["Utilization", g.busy, whole, 1],
@@ -124,7 +124,7 @@ function Mini({ name, v, at, range, text, top }: { name: string; v: Line; at: nu
   return <LineChart name={name} at={at} lines={lines} range={range} text={text} {...(top === undefined ? {} : { most: top })} />;
 }
 
-const xids: Column<Xid>[] = [
+const xids: Column<RecordedXid>[] = [
   { name: "time", text: true, head: true, value: (x) => x.at_ms, show: (x) => `${day(x.at_ms)} ${clock(x.at_ms)}` },
   { name: "XID", value: (x) => x.code, show: (x) => <b>{x.code}</b> },
   { name: "name", text: true, value: (x) => x.name },
@@ -134,7 +134,7 @@ const xids: Column<Xid>[] = [
   { name: "message", text: true, value: (x) => x.msg },
 ];
 
-export function GPUPanel({ answer, range }: { answer: Answer<GPUs>; range: Range }) {
+export function GPUPanel({ answer, range }: { answer: Answer<GPULines>; range: Range }) {
   return (
     <Panel id="gpus" title="GPUs and faults" about="state reported by the driver, and XIDs">
       <Ready answer={answer} nothing="No GPU state and no faults were recorded in this time range." empty={(d) => !d.gpus.length && !d.xids.length}>

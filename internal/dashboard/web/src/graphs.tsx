@@ -6,7 +6,7 @@ import type { GraphMetrics } from "./types";
 import { Notes, Panel, Ready } from "./ui";
 
 type OpRate = GraphMetrics["operations"][0];
-type Row = (number | string | null)[];
+type Row = GraphMetrics["graphs"][0];
 
 const rates: Column<OpRate>[] = [
   { name: "operation", text: true, head: true, value: (r) => r.op },
@@ -18,7 +18,7 @@ const rates: Column<OpRate>[] = [
   { name: "p99", value: (r) => r.p99_ns, show: (r) => ns(r.p99_ns) },
 ];
 
-const moment = (v: number | string | null) => (typeof v === "string" && v.includes("T") ? clock(Date.parse(v), 10_000) : String(v ?? "–"));
+const moment = (v: Row[number]) => (typeof v === "string" && v.includes("T") ? clock(Date.parse(v), 10_000) : String(v ?? "–"));
 
 // lives returns the columns of the table of graphs, with units.
 function lives(names: string[]): Column<Row>[] {

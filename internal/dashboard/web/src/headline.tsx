@@ -2,7 +2,7 @@
 import { useEffect } from "preact/hooks";
 import { type Answer, file } from "./api";
 import { bytes, clock, count, length, ns, plural, share } from "./fmt";
-import type { Capabilities, Chain, Culprit, Explained, Hidden } from "./types";
+import type { Capabilities, Chain, Culprit, Hidden, ReportExplained } from "./types";
 import { Copy, Notes, Problem } from "./ui";
 import { look, zoom } from "./view";
 
@@ -16,7 +16,7 @@ function cause(c: Chain): string {
   return at < 0 ? c.headline : c.headline.slice(at + 3);
 }
 
-function title(e: Explained, watched: boolean): string {
+function title(e: ReportExplained, watched: boolean): string {
   const chains = e.report.chains;
   const c = chains[0];
   if (c) return `${who(c.comm, c.pid)}${c.lost_ns > 0 ? ` lost ${ns(c.lost_ns)} of ${ns(c.window_ns)}${lostShare(c)}` : ""}: ${cause(c)}`;
@@ -24,7 +24,7 @@ function title(e: Explained, watched: boolean): string {
   return watched ? "Nothing is wrong" : "This recording has no data to find causes";
 }
 
-function Healthy({ e, watched }: { e: Explained; watched: boolean }) {
+function Healthy({ e, watched }: { e: ReportExplained; watched: boolean }) {
   const r = e.report;
   const long = r.from && r.to ? ` in ${length(Date.parse(r.to) - Date.parse(r.from))}` : "";
   if (!watched) return <p>Where the time went is below. To find causes, ingero must trace the scheduler: ingero check reports the missing permission.</p>;
@@ -195,7 +195,7 @@ function HiddenOnes({ hidden }: { hidden: Hidden[] }) {
 }
 
 // Alarms shows faults and calls that have not returned, whatever the causes are.
-function Alarms({ e }: { e: Explained }) {
+function Alarms({ e }: { e: ReportExplained }) {
   const open = e.report.threads.filter((t) => t.open?.length && !t.ended);
   const long = open.filter((t) => Date.parse(t.until) - Date.parse(t.open![0]!.start) > 5000);
   return (
@@ -218,13 +218,13 @@ function Alarms({ e }: { e: Explained }) {
 }
 
 interface Props {
-  answer: Answer<Explained>;
+  answer: Answer<ReportExplained>;
   capabilities: Capabilities | undefined;
   recording: boolean; // a trace is running
 }
 
 // spoken returns the text that screen readers announce. It has no numbers, which change all the time.
-function spoken(e: Explained | undefined, text: string): string {
+function spoken(e: ReportExplained | undefined, text: string): string {
   const c = e?.report.chains[0];
   return c ? `${c.severity}: ${who(c.comm, c.pid)}, ${cause(c)}` : text;
 }

@@ -2,6 +2,7 @@
 // fetch, since EventSource cannot send a token.
 import { file, headers } from "./api";
 import { Store } from "./store";
+import type { ChainChange, Progress } from "./types";
 
 export interface Live {
   state: "off" | "waiting" | "on" | "paused"; // off: no trace is running; waiting: no connection to the server
@@ -41,7 +42,7 @@ export function pause(): void {
 
 interface Event {
   event: string;
-  data: Record<string, unknown>;
+  data: Partial<Progress & ChainChange>;
 }
 
 // events splits a stream of bytes into events.
@@ -57,7 +58,7 @@ async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<Event> 
       text = text.slice(end + 2);
       const of = (name: string) => lines.filter((l) => l.startsWith(`${name}:`)).map((l) => l.slice(name.length + 1).trimStart()).join("\n");
       const data = of("data");
-      if (data) yield { event: of("event") || "message", data: JSON.parse(data) as Record<string, unknown> };
+      if (data) yield { event: of("event") || "message", data: JSON.parse(data) as Event["data"] };
     }
   }
 }

@@ -2,7 +2,7 @@
 import type { Answer } from "./api";
 import { count, ns } from "./fmt";
 import { type Column, Grid } from "./grid";
-import type { OpRow, Ops } from "./types";
+import type { OpRow, Operations } from "./types";
 import { Notes, Panel, Ready } from "./ui";
 import { look } from "./view";
 
@@ -54,7 +54,7 @@ function columns(many: boolean, most: number): Column<OpRow>[] {
   return out;
 }
 
-export function OpsPanel({ answer }: { answer: Answer<Ops> }) {
+export function OpsPanel({ answer }: { answer: Answer<Operations> }) {
   return (
     <Panel id="ops" title="Calls" about="each operation, where its time went, and exact counts" wide>
       <Ready answer={answer} nothing="No calls were recorded in this time range." empty={(d) => !d.operations.length}>

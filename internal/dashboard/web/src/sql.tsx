@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Refused, ask, file } from "./api";
 import { count, plural } from "./fmt";
 import { Grid } from "./grid";
-import type { Table } from "./types";
+import type { Rows } from "./types";
 import { Notes, Panel, Problem } from "./ui";
 
 const samples: [string, string][] = [
@@ -20,7 +20,7 @@ function cell(v: unknown): Cell {
   return JSON.stringify(v);
 }
 
-function Result({ t }: { t: Table }) {
+function Result({ t }: { t: Rows }) {
   const notes = [...(t.notes ?? []), ...(t.cut ? [`rows are missing: ${t.cut}`] : [])];
   const columns = t.columns.map((name, i) => ({
     name: t.columns.indexOf(name) === i ? name : `${name} (${i + 1})`,
@@ -43,14 +43,14 @@ function Result({ t }: { t: Table }) {
 export function SQLPanel() {
   const [text, setText] = useState(samples[0]![1]);
   const [busy, setBusy] = useState(false);
-  const [result, setResult] = useState<Table | null>(null);
+  const [result, setResult] = useState<Rows | null>(null);
   const [error, setError] = useState<Refused | null>(null);
   const run = async (statement: string) => {
     if (busy || !statement.trim()) return;
     setBusy(true);
     setError(null);
     try {
-      setResult(await ask<Table>("/api/v1/query", {}, undefined, { sql: statement, limit: 10_000 }));
+      setResult(await ask<Rows>("/api/v1/query", {}, undefined, { sql: statement, limit: 10_000 }));
     } catch (e) {
       setResult(null);
       setError(e instanceof Refused ? e : new Refused(0, String(e), ""));

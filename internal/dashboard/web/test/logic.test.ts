@@ -86,7 +86,7 @@ test("requests have times in nanoseconds; keys have no times", () => {
 });
 
 const rank = (n: number, times: number[], more: Partial<Rank> = {}): Rank => ({
-  comm: "c", rank: n, ranks: 2, pid: 100 + n, state: "active", done: times.length, seen_ns: 0,
+  comm: "c", rank: n, ranks: 2, pid: 100 + n, name: "", state: "active", done: times.length, seen_ns: 0,
   entries: times.map((time_ns, i) => ({ seq: i + 1, op: "ncclAllReduce", time_ns })), ...more,
 });
 
@@ -107,11 +107,11 @@ test("a rank that is behind at the end is reported first", () => {
 
 const leaf = (name: string, value: number): FlameNode => ({ name, kind: "op", value, self: value });
 const tree: FlameNode = {
-  name: "all", value: 10, children: [{
-    name: "train", kind: "process", pid: 7, value: 10, children: [{
-      name: "_PyEval", kind: "native", value: 10, children: [
-        { name: "step", kind: "python", file: "/a/train.py", line: 3, value: 6, children: [{ name: "call", kind: "native", value: 6, children: [leaf("cudaMalloc", 6)] }] },
-        { name: "vm", kind: "native", value: 4, children: [{ name: "step", kind: "python", file: "/a/train.py", line: 3, value: 4, children: [leaf("cudaMalloc", 3), leaf("cudaFree", 1)] }] },
+  name: "all", value: 10, self: 0, children: [{
+    name: "train", kind: "process", pid: 7, value: 10, self: 0, children: [{
+      name: "_PyEval", kind: "native", value: 10, self: 0, children: [
+        { name: "step", kind: "python", file: "/a/train.py", line: 3, value: 6, self: 0, children: [{ name: "call", kind: "native", value: 6, self: 0, children: [leaf("cudaMalloc", 6)] }] },
+        { name: "vm", kind: "native", value: 4, self: 0, children: [{ name: "step", kind: "python", file: "/a/train.py", line: 3, value: 4, self: 0, children: [leaf("cudaMalloc", 3), leaf("cudaFree", 1)] }] },
       ],
     }],
   }],
