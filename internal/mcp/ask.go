@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -121,142 +122,22 @@ func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error)
 	return v, nil
 }
 
-// report is the part of explain's JSON that tools use.
+// report is the report of a time range.
 type report struct {
-	From, To  time.Time
-	Node      string
-	Chains    []chain
-	Hidden    []json.RawMessage
-	Processes []process
-	Xids      []fault
-	Notes     []string
-
+	*wire.Report
 	text string // as printed for a person
 }
 
-// chain is a cause of lost time.
-type chain struct {
-	ID, Rule, Severity string
-	PID, TID           uint32
-	Comm, Op, At       string
-	From, To           time.Time
-	Headline           string
-	RootCause          string `json:"root_cause"`
-	Fix                string
-	LostNS             int64 `json:"lost_ns"`
-	LostMinNS          int64 `json:"lost_min_ns"`
-	LostMaxNS          int64 `json:"lost_max_ns"`
-	WindowNS           int64 `json:"window_ns"`
-	ExcessNS           int64 `json:"excess_ns"`
-	Steps              int64
-	SlowSteps          int64 `json:"slow_steps"`
-	Confidence         float64
-	Baseline           string
-	Less               string `json:"judged_with_less"`
-	StepP50NS          int64  `json:"step_p50_ns"`
-	StepP99NS          int64  `json:"step_p99_ns"`
-	WithoutNS          int64  `json:"step_p99_without_ns"`
-	OpP50NS            int64  `json:"op_p50_ns"`
-	OpP99NS            int64  `json:"op_p99_ns"`
-	Culprits           []culprit
-	Timeline           []struct {
-		Time         time.Time
-		Source, Text string
-	}
-	NotIt []string `json:"not_it"`
-}
-
-type culprit struct {
-	Name, What, Cgroup, Cmdline, Where, Parent string
-	PID, TID                                   uint32
-	Own                                        bool
-	LostNS                                     int64 `json:"lost_ns"`
-}
-
 // called returns a culprit's name.
-func (c *culprit) called() string {
-	if c.Name != "" {
-		return c.Name
-	}
-	return c.What
-}
-
-type process struct {
-	PID       uint32
-	Comm      string
-	Breakdown *struct {
-		ElapsedNS int64 `json:"elapsed_ns"`
-		Threads   int64
-		Steps     int64
-		StepP50NS int64 `json:"step_p50_ns"`
-		StepP99NS int64 `json:"step_p99_ns"`
-		Parts     []part
-	}
-	Time   *struct{ Parts []part }
-	Memory *memoryOf
-}
-
-// part is a share of a process's time.
-type part struct {
-	Name    string
-	NS      int64
-	Percent float64
-	By      []struct {
-		NS                         int64
-		Comm, Reason, Syscall, Dev string
-		PID                        uint32
-		Own, Agent, Idle           bool
-	}
-	Ops []struct {
-		Op string
-		NS int64
-	}
-}
-
-type memoryOf struct {
-	Inexact     []string
-	GPUBytes    int64 `json:"gpu_bytes"`
-	GPUPeak     int64 `json:"gpu_peak_bytes"`
-	GPUCount    int64 `json:"gpu_count"`
-	HostBytes   int64 `json:"host_bytes"`
-	Allocs      int64
-	Frees       int64
-	DoubleFrees int64 `json:"double_frees"`
-	OOMs        int64
-	LastOOM     *struct {
-		Time       time.Time
-		Op         string
-		Bytes      int64
-		Held       int64 `json:"held_bytes"`
-		Fragmented bool
-	} `json:"last_oom"`
-	Growth *struct {
-		PerMinute float64 `json:"bytes_per_minute"`
-		Leak      bool
-	}
-}
-
-type fault struct {
-	Timestamp                time.Time
-	Code, Root               uint32
-	Switch, Injected         bool
-	Name, Severity, PCI, Msg string
-	Meaning, Do, Comm        string
-	PID                      uint32
-	AfterNS                  int64   `json:"after_ns"`
-	Instance                 *uint32 `json:"gpu_instance"`
-}
+func called(c *wire.Culprit) string { return cmp.Or(c.Name, c.What) }
 
 // report requests the report.
 func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
-	var w wire.Explained[json.RawMessage]
+	var w wire.Explained[wire.Report]
 	if err := s.get(ctx, "/api/v1/explain", v, &w); err != nil {
 		return nil, err
 	}
-	r := &report{}
-	err := json.Unmarshal(w.Report, r)
-	r.text = w.Text
-	return r, err
+	return &report{&w.Report, w.Text}, nil
 }
 
 // reportFor is report with a tool's parameters.
@@ -277,7 +158,7 @@ func stamp(t time.Time) any {
 }
 
 // known returns a number, nil for 0 (unknown).
-func known(n int64) any {
+func known[N int | int64 | uint64](n N) any {
 	if n == 0 {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"ingero/internal/wire"
 )
 
 // culpritColumns describe the culprits.
@@ -51,7 +53,7 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	in.MaxTokens = min(in.form().budget(briefTokens), briefTokens)
 	a := &answer{lead: "ok, nothing is wrong", facts: make([]any, len(diagnoseTool().facts)), notes: limits(r.Notes)}
 	n := len(a.facts)
-	a.facts[n-2] = known(int64(len(r.Xids)))
+	a.facts[n-2] = known(len(r.Xids))
 	if len(r.Chains) == 0 {
 		well := wellText(r)
 		switch {
@@ -68,9 +70,9 @@ func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
 	if c.Less != "" {
 		a.notes = append([]string{"judged with less: " + c.Less}, a.notes...)
 	}
-	copy(a.facts, []any{c.Severity, c.causeText(), c.Rule, c.Confidence, c.LostNS, known(c.LostMinNS), known(c.LostMaxNS), known(c.WindowNS), known(c.SlowSteps), known(c.Steps), c.Comm, c.PID, c.Op,
+	copy(a.facts, []any{c.Severity, causeText(c), c.Rule, c.Confidence, c.LostNS, known(c.LostMinNS), known(c.LostMaxNS), known(c.WindowNS), known(c.SlowSteps), known(c.Steps), c.Comm, c.PID, c.Op,
 		known(c.OpP99NS), known(c.StepP99NS), known(c.WithoutNS), c.At, stamp(c.From), stamp(c.To), strings.Join(c.NotIt, ", "), c.Fix, c.ID, othersText(r.Chains[1:])})
-	a.rows = c.culpritRows()
+	a.rows = culpritRows(c)
 	return a, nil
 }
 
@@ -91,7 +93,7 @@ func limits(notes []string) []string {
 }
 
 // causeText returns the headline's second half: the culprit and its action.
-func (c *chain) causeText() string {
+func causeText(c *wire.Chain) string {
 	if _, what, ok := strings.Cut(c.Headline, " - "); ok {
 		return what
 	}
@@ -99,11 +101,11 @@ func (c *chain) causeText() string {
 }
 
 // culpritRows returns the culprits, one row per process.
-func (c *chain) culpritRows() (rows [][]any) {
+func culpritRows(c *wire.Chain) (rows [][]any) {
 	at := map[string]int{}
 	for i := range c.Culprits {
 		x := &c.Culprits[i]
-		key := fmt.Sprint(x.called(), x.PID)
+		key := fmt.Sprint(called(x), x.PID)
 		if j, again := at[key]; again && x.PID != 0 {
 			rows[j][5] = rows[j][5].(int64) + x.LostNS
 			continue
@@ -113,16 +115,16 @@ func (c *chain) culpritRows() (rows [][]any) {
 		if where == "" && x.Cgroup != "/" {
 			where = x.Cgroup
 		}
-		rows = append(rows, []any{x.called(), known(int64(x.PID)), x.Parent, x.Cmdline, where, x.LostNS})
+		rows = append(rows, []any{called(x), known(int64(x.PID)), x.Parent, x.Cmdline, where, x.LostNS})
 	}
 	return rows
 }
 
 // culpritText names the culprits: "stress-ng[8821], cron[711]".
-func (c *chain) culpritText() string {
+func culpritText(c *wire.Chain) string {
 	const most = 4
 	var who []string
-	for _, row := range c.culpritRows() {
+	for _, row := range culpritRows(c) {
 		text := fmt.Sprint(row[0])
 		if row[1] != nil {
 			text += fmt.Sprintf("[%d]", row[1])
@@ -136,7 +138,7 @@ func (c *chain) culpritText() string {
 }
 
 // othersText names the causes after the most severe one.
-func othersText(chains []chain) any {
+func othersText(chains []wire.Chain) any {
 	const most = 3
 	var out []string
 	for i := range chains[:min(len(chains), most)] {
@@ -194,7 +196,7 @@ func (s *server) explainChain(ctx context.Context, in *ExplainChain) (*answer, e
 		return nil, err
 	}
 	var who []string
-	for _, row := range c.culpritRows() {
+	for _, row := range culpritRows(c) {
 		text := fmt.Sprint(row[0])
 		if row[1] != nil {
 			text += fmt.Sprintf("[%d]", row[1])
@@ -210,7 +212,7 @@ func (s *server) explainChain(ctx context.Context, in *ExplainChain) (*answer, e
 }
 
 // chain finds a chain by its ID: in the latest recording, else in the one that has it.
-func (s *server) chain(ctx context.Context, id string) (*chain, error) {
+func (s *server) chain(ctx context.Context, id string) (*wire.Chain, error) {
 	none := &Refusal{fmt.Sprintf("there is no cause %s", quoted(id, 40)), "call get_causal_chains for the ids of all causes"}
 	if len(id) > 64 || strings.ContainsAny(id, `'"\`) {
 		return nil, none
@@ -266,14 +268,14 @@ func (s *server) chains(ctx context.Context, in *Chains) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{facts: []any{len(r.Chains), known(int64(len(r.Hidden))), stamp(r.From), stamp(r.To)}, notes: r.Notes[:min(len(r.Notes), 2)]}
+	a := &answer{facts: []any{len(r.Chains), known(len(r.Hidden)), stamp(r.From), stamp(r.To)}, notes: r.Notes[:min(len(r.Notes), 2)]}
 	if len(r.Chains) == 0 {
 		a.lead = "ok, no cause of lost time was found"
 	}
 	at := map[string][]any{}
 	for i := range r.Chains {
 		c := &r.Chains[i]
-		names := c.culpritText()
+		names := culpritText(c)
 		key := strings.Join([]string{c.Rule, c.Comm, c.Op, names}, "\x00")
 		if row := at[key]; row != nil {
 			row[6], row[8] = row[6].(int64)+c.LostNS, row[8].(int)+1

@@ -89,25 +89,14 @@ func (s *server) graphRate(ctx context.Context, in *Calls) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out struct {
-		Seconds    float64
-		Notes      []string
-		Operations []struct {
-			Op    string
-			Calls int64
-			P50NS *int64 `json:"p50_ns"`
-			P99NS *int64 `json:"p99_ns"`
-		}
-		Columns []string   `json:"graph_columns"`
-		Graphs  []wire.Row `json:"graphs"`
-	}
+	var out wire.GraphMetrics
 	if err := s.get(ctx, "/api/v1/graph-metrics", v, &out); err != nil {
 		return nil, err
 	}
 	a := &answer{facts: make([]any, len(graphRateTool().facts)), notes: out.Notes}
-	sums := map[string]int64{}
-	for i := range out.Operations {
-		o := &out.Operations[i]
+	sums := map[string]uint64{}
+	for i := range out.Ops {
+		o := &out.Ops[i]
 		for part, name := range map[string]string{"EndCapture": "captures", "Instantiate": "instantiations", "GraphLaunch": "launches"} {
 			if strings.Contains(o.Op, part) {
 				sums[name] += o.Calls

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"ingero/internal/wire"
 )
 
 func checkTool() *tool {
@@ -142,16 +144,8 @@ type Diff struct {
 	Form
 }
 
-// effect is a difference.
-type effect struct {
-	Name, Line  string
-	A, B, Delta float64
-	Relative    *float64
-	P           float64
-	Found       bool
-}
-
-func (e *effect) row(job, what string) []any {
+// effectRow returns the row of a difference.
+func effectRow(e *wire.Effect, job, what string) []any {
 	row := []any{job, what + e.Name, e.A, e.B, e.Delta, nil, e.P, e.Found, e.Line}
 	if e.Relative != nil {
 		row[5] = *e.Relative
@@ -164,19 +158,7 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out struct {
-		A, B struct {
-			Session, Node string
-			From, To      time.Time
-			Notes         []string
-		}
-		Pairs []struct {
-			Role                  string
-			Short                 bool `json:"too_short"`
-			Step                  *effect
-			Parts, Within, Counts []effect
-		}
-	}
+	var out wire.Diff
 	if err := json.Unmarshal(text, &out); err != nil {
 		return nil, err
 	}
@@ -190,13 +172,13 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 		}
 		if p.Step != nil {
 			p.Step.Name = ""
-			a.rows = append(a.rows, p.Step.row(p.Role, "a step"))
+			a.rows = append(a.rows, effectRow(p.Step, p.Role, "a step"))
 		}
-		for _, list := range [][]effect{p.Parts, p.Within} {
+		for _, list := range [][]wire.Effect{p.Parts, p.Within} {
 			for j := range list {
 				if e := &list[j]; e.Found {
 					sure++
-					a.rows = append(a.rows, e.row(p.Role, ""))
+					a.rows = append(a.rows, effectRow(e, p.Role, ""))
 				}
 			}
 		}
@@ -233,14 +215,14 @@ func (s *server) demo(ctx context.Context, in *Demo) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r report
+	var r wire.Report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, err
 	}
 	a := &answer{facts: []any{in.Scenario}, notes: []string{"this is an example, not data of this machine"}}
 	for i := range r.Chains {
 		c := &r.Chains[i]
-		a.rows = append(a.rows, []any{c.Severity, c.Rule, c.Comm, c.culpritText(), c.Headline, c.RootCause, c.LostNS, c.Confidence, c.Fix})
+		a.rows = append(a.rows, []any{c.Severity, c.Rule, c.Comm, culpritText(c), c.Headline, c.RootCause, c.LostNS, c.Confidence, c.Fix})
 	}
 	return a, nil
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"ingero/internal/wire"
 )
@@ -58,20 +57,7 @@ func (s *server) stats(ctx context.Context, in *Stats) (*answer, error) {
 	if in.PerProcess {
 		v.Set("per_process", "1")
 	}
-	var ops struct {
-		From, To   time.Time
-		Notes      []string
-		Operations []struct {
-			Source, Op, Comm string
-			PID              uint32
-			Calls, Errors    int64
-			TotalNS          *int64 `json:"total_ns"`
-			P50NS            *int64 `json:"p50_ns"`
-			P95NS            *int64 `json:"p95_ns"`
-			P99NS            *int64 `json:"p99_ns"`
-			MaxNS            *int64 `json:"max_ns"`
-		}
-	}
+	var ops wire.Operations
 	quick, stop := context.WithTimeout(ctx, callTime/3)
 	defer stop()
 	err = s.get(quick, "/api/v1/ops", v, &ops)
@@ -85,7 +71,7 @@ func (s *server) stats(ctx context.Context, in *Stats) (*answer, error) {
 	a := &answer{facts: []any{stamp(ops.From), stamp(ops.To), nil}, notes: ops.Notes}
 	for i := range ops.Operations {
 		o := &ops.Operations[i]
-		a.rows = append(a.rows, []any{o.Source, o.Op, o.Comm, known(int64(o.PID)), o.Calls, o.Errors, o.TotalNS, o.P50NS, o.P95NS, o.P99NS, o.MaxNS})
+		a.rows = append(a.rows, []any{o.Source, o.Op.Op, o.Comm, known(int64(o.PID)), o.Calls, o.Errors, o.TotalNS, o.P50NS, o.P95NS, o.P99NS, o.MaxNS})
 	}
 	return a, nil
 }
@@ -129,23 +115,7 @@ func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out struct {
-		Without int64
-		Notes   []string
-		Stacks  []struct {
-			Site, Op   string
-			PID        uint32
-			Calls      int64
-			WallNS     int64 `json:"wall_ns"`
-			WaitNS     int64 `json:"gpu_wait_ns"`
-			RunnableNS int64 `json:"runnable_ns"`
-			Live       int64 `json:"live_bytes"`
-			Frames     []struct {
-				Func, File string
-				Line       int
-			}
-		}
-	}
+	var out wire.Stacks
 	if err := s.get(ctx, "/api/v1/stacks", v, &out); err != nil {
 		return nil, err
 	}
@@ -159,11 +129,11 @@ func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
 		for _, f := range x.Frames[:min(len(x.Frames), 6)] {
 			text := cmp.Or(f.Func, "?")
 			if f.Line > 0 {
-				text += " " + f.File[strings.LastIndexByte(f.File, '/')+1:] + ":" + strconv.Itoa(f.Line)
+				text += " " + f.File[strings.LastIndexByte(f.File, '/')+1:] + ":" + strconv.Itoa(int(f.Line))
 			}
 			frames = append(frames, text)
 		}
-		a.rows = append(a.rows, []any{x.Site, x.Op, x.PID, x.Calls, x.WallNS, known(x.WaitNS), known(x.RunnableNS), known(x.Live), strings.Join(frames, " < ")})
+		a.rows = append(a.rows, []any{x.Site, x.Op, x.PID, x.Calls, x.WallNS, known(x.GPUWaitNS), known(x.RunnableNS), known(x.LiveBytes), strings.Join(frames, " < ")})
 	}
 	return a, nil
 }

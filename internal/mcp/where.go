@@ -3,7 +3,10 @@ package mcp
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+
+	"ingero/internal/wire"
 )
 
 func whereTool() *tool {
@@ -34,11 +37,9 @@ func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
 	a := &answer{facts: []any{stamp(r.From), stamp(r.To)}, notes: r.Notes[:min(len(r.Notes), 2)]}
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		parts := p.parts()
-		for j := range parts {
-			x := &parts[j]
-			if x.NS > 0 {
-				a.rows = append(a.rows, []any{p.Comm, p.PID, x.Name, x.NS, x.Percent / 100, x.byText(p.calls(x.Name))})
+		for _, x := range partsOf(p) {
+			if x.ns > 0 {
+				a.rows = append(a.rows, []any{p.Comm, p.PID, x.name, x.ns, x.percent / 100, byText(x.by, callsIn(p, x.name))})
 			}
 		}
 	}
@@ -48,39 +49,50 @@ func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
 	return a, nil
 }
 
-// parts returns where its time went: by its threads' ledger, else by its calls and the gaps between
-// them.
-func (p *process) parts() []part {
-	switch {
-	case p.Breakdown != nil:
-		return p.Breakdown.Parts
-	case p.Time != nil:
-		return p.Time.Parts
-	}
-	return nil
+// part is a part of a process's time.
+type part struct {
+	name    string
+	ns      uint64
+	percent float64
+	by      []wire.Share
 }
 
-// calls returns the part with that name by calls, nil if unknown.
-func (p *process) calls(name string) *part {
+// partsOf returns where the time of a process went: by its threads' ledger, else by its calls and the
+// gaps between them.
+func partsOf(p *wire.ProcessReport) (out []part) {
+	switch {
+	case p.Breakdown != nil:
+		for _, x := range p.Breakdown.Parts {
+			out = append(out, part{x.Name, x.NS, x.Percent, x.By})
+		}
+	case p.Time != nil:
+		for _, x := range p.Time.Parts {
+			out = append(out, part{x.Name, x.NS, x.Percent, nil})
+		}
+	}
+	return out
+}
+
+// callsIn returns the calls of the part with that name, nil if unknown.
+func callsIn(p *wire.ProcessReport, name string) []wire.OpTime {
 	if p.Time == nil {
 		return nil
 	}
-	for i := range p.Time.Parts {
-		if p.Time.Parts[i].Name == name {
-			return &p.Time.Parts[i]
-		}
+	i := slices.IndexFunc(p.Time.Parts, func(x wire.TimePart) bool { return x.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return p.Time.Parts[i].Ops
 }
 
 // byText names the largest contributors to a part: programs on the CPU, what it waited for, or
 // calls.
-func (p *part) byText(calls *part) any {
+func byText(by []wire.Share, calls []wire.OpTime) any {
 	const most = 3
 	ns := column{kind: nanos}
 	var out []string
-	for i := range p.By[:min(len(p.By), most)] {
-		b := &p.By[i]
+	for i := range by[:min(len(by), most)] {
+		b := &by[i]
 		what := b.Comm
 		switch {
 		case b.Agent:
@@ -88,17 +100,17 @@ func (p *part) byText(calls *part) any {
 		case b.Idle:
 			what = "idle CPU waking up"
 		case b.Reason != "":
-			what = strings.TrimSpace(strings.Join([]string{b.Reason, b.Syscall, b.Dev, b.Comm}, " "))
+			what = strings.TrimSpace(strings.Join([]string{b.Reason, b.Call, b.Dev, b.Comm}, " "))
 			what = strings.Join(strings.Fields(what), " ")
 		}
 		if b.PID != 0 && !b.Agent {
 			what += fmt.Sprintf("[%d]", b.PID)
 		}
-		out = append(out, what+" "+ns.short(b.NS, maxText))
+		out = append(out, what+" "+ns.short(value(b.NS), maxText))
 	}
-	if len(out) == 0 && calls != nil {
-		for _, o := range calls.Ops[:min(len(calls.Ops), most)] {
-			out = append(out, o.Op+" "+ns.short(o.NS, maxText))
+	if len(out) == 0 {
+		for _, o := range calls[:min(len(calls), most)] {
+			out = append(out, o.Op+" "+ns.short(value(o.NS), maxText))
 		}
 	}
 	if len(out) == 0 {
@@ -139,7 +151,7 @@ func (s *server) memory(ctx context.Context, in *Where) (*answer, error) {
 		}
 		if o := m.LastOOM; o != nil {
 			b := column{kind: size}
-			text := fmt.Sprintf("%s of %s at %s, held %s", o.Op, b.short(o.Bytes, maxText), o.Time.UTC().Format("15:04:05"), b.short(o.Held, maxText))
+			text := fmt.Sprintf("%s of %s at %s, held %s", o.Op, b.short(value(o.Bytes), maxText), o.Time.UTC().Format("15:04:05"), b.short(value(o.Held), maxText))
 			if o.Fragmented {
 				text += ", fragmented: the process had held as much before"
 			}
@@ -166,14 +178,6 @@ func xidsTool() *tool {
 	}
 }
 
-// instance returns a MIG instance's number, nil if none is given.
-func instance(n *uint32) any {
-	if n == nil {
-		return nil
-	}
-	return *n
-}
-
 func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
 	r, err := s.reportFor(ctx, in.When, in.PIDs)
 	if err != nil {
@@ -185,7 +189,11 @@ func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
 	}
 	for i := range r.Xids {
 		x := &r.Xids[i]
-		a.rows = append(a.rows, []any{stamp(x.Timestamp), x.Code, x.Name, x.Severity, x.PCI, instance(x.Instance), known(int64(x.Root)), x.Comm, known(int64(x.PID)), x.Meaning, x.Do, x.Msg, x.Injected})
+		var instance any
+		if n, ok := x.Instance.Value(); ok {
+			instance = n
+		}
+		a.rows = append(a.rows, []any{stamp(x.Timestamp), x.Code, x.Name, x.Severity, x.PCI, instance, known(int64(x.Root)), x.Comm, known(int64(x.PID)), x.Meaning, x.Do, x.Msg, x.Injected})
 	}
 	return a, nil
 }
