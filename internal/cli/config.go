@@ -9,6 +9,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/redact"
+	"ingero/internal/wire"
 )
 
 func configCommand(e *Env) *cobra.Command {
@@ -38,14 +39,6 @@ names those that need a restart. If any setting is invalid, all settings stay un
 // secretVariables are variables that hold a secret and are not settings.
 var secretVariables = []string{"INGERO_TOKEN", "INGERO_NOTIFY_SECRET", "OTEL_EXPORTER_OTLP_HEADERS"}
 
-// shownSetting is one line of config show.
-type shownSetting struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	From   string `json:"from"`   // "default", "/etc/ingero/ingero.yaml:3", "INGERO_DB", "--db"
-	Reload bool   `json:"reload"` // a running trace applies a new value at SIGHUP
-}
-
 func (e *Env) configShow() *cobra.Command {
 	asJSON, changed := false, false
 	c := &cobra.Command{
@@ -72,23 +65,23 @@ func (e *Env) configShow() *cobra.Command {
 }
 
 // shownSettings returns the settings, then the variables that hold secrets, redacted.
-func (e *Env) shownSettings(c *config.Config, changed bool) []shownSetting {
-	out := []shownSetting{}
+func (e *Env) shownSettings(c *config.Config, changed bool) []wire.Setting {
+	out := []wire.Setting{}
 	for _, v := range c.Values() {
 		if v.From == "" && (changed || v.Hidden) {
 			continue
 		}
-		out = append(out, shownSetting{v.Key, oneLine(v.Text), orElse(v.From, "default"), v.Reload})
+		out = append(out, wire.Setting{Key: v.Key, Value: oneLine(v.Text), From: orElse(v.From, "default"), Reload: v.Reload})
 	}
 	for _, name := range secretVariables {
 		if e.Getenv(name) != "" {
-			out = append(out, shownSetting{Key: name, Value: redact.Hidden, From: name})
+			out = append(out, wire.Setting{Key: name, Value: redact.Hidden, From: name})
 		}
 	}
 	return out
 }
 
-func settingsTable(lines []shownSetting) string {
+func settingsTable(lines []wire.Setting) string {
 	key, value := 0, 0
 	for _, x := range lines {
 		key, value = max(key, len(x.Key)), min(max(value, len(x.Value)), 40)

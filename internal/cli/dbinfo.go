@@ -12,6 +12,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/query"
+	"ingero/internal/wire"
 )
 
 func dbInfoCommand(e *Env) *cobra.Command {
@@ -57,29 +58,19 @@ func (e *Env) dbInfo(ctx context.Context, c *config.Config, asJSON, utc bool) (e
 // infoJSON is a query.Info plus the values that infoText computes.
 type infoJSON struct {
 	*query.Info
-	From     *time.Time    `json:"calls_from,omitempty"`
-	PerCall  float64       `json:"bytes_per_call,omitempty"` // segments only
-	Sessions []sessionInfo `json:"sessions"`
-}
-
-type sessionInfo struct {
-	ID      string    `json:"id"`
-	Node    string    `json:"node"`
-	State   string    `json:"state"`
-	Started time.Time `json:"started"`
-	Updated time.Time `json:"updated"`
-	Records uint64    `json:"records"`
-	Bytes   int64     `json:"segment_bytes"`
+	From     *time.Time           `json:"calls_from,omitempty"`
+	PerCall  float64              `json:"bytes_per_call,omitempty"` // segments only
+	Sessions []wire.RecordingInfo `json:"sessions"`
 }
 
 func infoOf(i *query.Info) infoJSON {
-	out := infoJSON{Info: i, PerCall: perCall(i), Sessions: []sessionInfo{}}
+	out := infoJSON{Info: i, PerCall: perCall(i), Sessions: []wire.RecordingInfo{}}
 	if !i.From.IsZero() {
 		out.From = &i.From
 	}
 	for k := range i.Sessions {
 		s := &i.Sessions[k]
-		out.Sessions = append(out.Sessions, sessionInfo{s.ID, s.Node, s.State, s.Started, s.Updated, s.Records, s.LogBytes})
+		out.Sessions = append(out.Sessions, wire.RecordingInfo{ID: s.ID, Node: s.Node, State: s.State, Started: s.Started, Updated: s.Updated, Records: s.Records, Bytes: s.LogBytes})
 	}
 	return out
 }

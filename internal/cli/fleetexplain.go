@@ -197,72 +197,25 @@ func ranks(all []int32) string {
 	return word
 }
 
-// fleetReportJSON is the report of several nodes.
-type fleetReportJSON struct {
-	Nodes         []wire.Node     `json:"nodes"` // queried nodes
-	Reports       []nodeReport    `json:"reports"`
-	Communicators []communicators `json:"communicators"`
-	Notes         []string        `json:"notes"`
-}
-
-type nodeReport struct {
-	Node   string          `json:"node"`
-	Report json.RawMessage `json:"report"` // output of explain --json on that node
-}
-
-type communicators struct {
-	ID       string       `json:"id"`
-	Ranks    uint32       `json:"ranks"`
-	Seen     []memberJSON `json:"seen"`
-	Unseen   []int32      `json:"unseen"` // ranks that no node reported
-	Compared int          `json:"compared"`
-	Absent   []absentJSON `json:"absent"`
-	Late     []lateJSON   `json:"late"`
-}
-
-type memberJSON struct {
-	Rank int32  `json:"rank"`
-	Node string `json:"node"`
-	PID  uint32 `json:"pid"`
-	Comm string `json:"comm"`
-	Done uint64 `json:"entered"`
-}
-
-type absentJSON struct {
-	memberJSON
-	Seq     uint64    `json:"sequence"`
-	Op      string    `json:"op,omitempty"`
-	Since   time.Time `json:"since"`
-	ForNS   int64     `json:"for_ns"`
-	Entered []int32   `json:"ranks_entered"`
-}
-
-type lateJSON struct {
-	memberJSON
-	Times    int   `json:"times"`
-	WaitedNS int64 `json:"waited_ns"`
-	WithinNS int64 `json:"within_ns"`
-}
-
-func memberOf(m *fleet.Member) memberJSON {
-	return memberJSON{Rank: m.Rank.Rank, Node: m.Node, PID: m.PID, Comm: m.Name, Done: m.Done}
+func memberOf(m *fleet.Member) wire.CommMember {
+	return wire.CommMember{Rank: m.Rank.Rank, Node: m.Node, PID: m.PID, Comm: m.Name, Done: m.Done}
 }
 
 // fleetJSON prints the report as JSON.
 func (e *Env) fleetJSON(g *nodeAnswers, reports []fleet.Report, groups []fleet.Group) error {
-	out := fleetReportJSON{Nodes: g.nodes(), Reports: []nodeReport{}, Communicators: []communicators{}, Notes: append([]string{}, g.warnings()...)}
+	out := wire.FleetReport{Nodes: g.nodes(), Reports: []wire.NodeReport{}, Communicators: []wire.Communicator{}, Notes: append([]string{}, g.warnings()...)}
 	for i := range reports {
-		out.Reports = append(out.Reports, nodeReport{reports[i].Name, reports[i].JSON})
+		out.Reports = append(out.Reports, wire.NodeReport{Node: reports[i].Name, Report: reports[i].JSON})
 	}
 	for i := range groups {
 		x := &groups[i]
-		j := communicators{ID: x.Comm, Ranks: x.Ranks, Unseen: append([]int32{}, x.Unseen...), Compared: x.Compare, Seen: []memberJSON{}, Absent: []absentJSON{}, Late: []lateJSON{}}
+		j := wire.Communicator{ID: x.Comm, Ranks: x.Ranks, Unseen: append([]int32{}, x.Unseen...), Compared: x.Compare, Seen: []wire.CommMember{}, Absent: []wire.AbsentRank{}, Late: []wire.LateRank{}}
 		for k := range x.Members {
 			j.Seen = append(j.Seen, memberOf(&x.Members[k]))
 		}
 		for k := range x.Absent {
 			a := &x.Absent[k]
-			y := absentJSON{memberOf(a.Member), a.Seq, a.Op, a.Since.UTC(), int64(a.For), []int32{}}
+			y := wire.AbsentRank{CommMember: memberOf(a.Member), Seq: a.Seq, Op: a.Op, Since: a.Since.UTC(), ForNS: int64(a.For), Entered: []int32{}}
 			for _, m := range a.Entered {
 				y.Entered = append(y.Entered, m.Rank.Rank)
 			}
@@ -270,7 +223,7 @@ func (e *Env) fleetJSON(g *nodeAnswers, reports []fleet.Report, groups []fleet.G
 		}
 		for k := range x.Late {
 			l := &x.Late[k]
-			j.Late = append(j.Late, lateJSON{memberOf(l.Member), l.Times, int64(l.Waited), int64(l.Within)})
+			j.Late = append(j.Late, wire.LateRank{CommMember: memberOf(l.Member), Times: l.Times, WaitedNS: int64(l.Waited), WithinNS: int64(l.Within)})
 		}
 		out.Communicators = append(out.Communicators, j)
 	}

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -113,7 +114,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 		t.Errorf("it says %s", said)
 	}
 	code, got, _ = command(t, nil, nil, "explain", "--json", "--since", "1m", "--nodes", strings.Join(addresses, ","))
-	var j fleetReportJSON
+	var j wire.FleetReport
 	if err := json.Unmarshal([]byte(got), &j); err != nil || code != 0 || len(j.Reports) != 3 || len(j.Communicators) != 1 {
 		t.Fatalf("%d %v %s", code, err, got)
 	}

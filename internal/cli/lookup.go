@@ -13,15 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
-
-// cpuHolder is the thread that runs on a CPU.
-type cpuHolder struct {
-	PID  uint32 `json:"pid"`
-	TID  uint32 `json:"tid"`
-	Comm string `json:"comm"`
-}
 
 // addDetails adds the details of a call that the trace does not collect, because it would have to
 // look them up every second.
@@ -90,7 +84,7 @@ const sampled = 20 * time.Millisecond
 
 // holderOf returns the thread that has a CPU: of the runnable threads there other than tid,
 // the one that runs longest in the next 20 ms. It returns nil if none runs.
-func holderOf(cpu uint16, tid uint32) *cpuHolder {
+func holderOf(cpu uint16, tid uint32) *wire.CPUHolder {
 	ready := map[string]uint64{} // by directory: time on-CPU so far, ns
 	dirs, _ := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
 	for _, dir := range dirs {
@@ -110,7 +104,7 @@ func holderOf(cpu uint16, tid uint32) *cpuHolder {
 	if growth(most, ready[most]) == 0 {
 		return nil
 	}
-	h := &cpuHolder{Comm: strings.TrimSpace(readText(most + "/comm"))}
+	h := &wire.CPUHolder{Comm: strings.TrimSpace(readText(most + "/comm"))}
 	_, _ = fmt.Sscanf(most, "/proc/%d/task/%d", &h.PID, &h.TID)
 	return h
 }

@@ -14,25 +14,8 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
-
-// checkedReplay is the result of replay --check.
-type checkedReplay struct {
-	Same     bool        `json:"same"`
-	Ticks    int         `json:"ticks"`             // number of compared ticks
-	Differ   int         `json:"ticks_that_differ"` // number of ticks that differ
-	First    time.Time   `json:"first,omitzero"`    // time of the first that differs
-	Chains   int         `json:"chains"`            // number of chains found again
-	Chain    []chainDiff `json:"differences"`
-	Recorded string      `json:"recorded_by"`
-}
-
-// chainDiff is the difference between the last states of a chain.
-type chainDiff struct {
-	ID       string   `json:"id"`
-	Recorded []string `json:"recorded"` // lines only in the recorded state; all if the chain is not found again
-	Replayed []string `json:"replayed"`
-}
 
 // sumChecker is a sink that compares each tick's chains with the recorded ones. It skips ticks
 // that were not recorded: those at the end of a truncated recording.
@@ -41,7 +24,7 @@ type sumChecker struct {
 
 	mu   sync.Mutex
 	sums map[uint64]tickResult // by tick number; those not yet compared
-	out  checkedReplay
+	out  wire.ReplayCheck
 	old  int // number of ticks without a recorded sum
 }
 
@@ -92,7 +75,7 @@ func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *qu
 		return &problem{What: "the first calls of this recording were removed to free space, so replay cannot reproduce its causes",
 			Do: "to play the remaining calls: ingero replay"}
 	}
-	c := &sumChecker{sums: map[uint64]tickResult{}, out: checkedReplay{Recorded: s.Version, Chain: []chainDiff{}}}
+	c := &sumChecker{sums: map[uint64]tickResult{}, out: wire.ReplayCheck{Recorded: s.Version, Chain: []wire.ChainDifference{}}}
 	if err := p.run(ctx, c.recorded, c); err != nil {
 		return err
 	}
@@ -112,7 +95,7 @@ func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *qu
 	if asJSON {
 		err = e.json(out)
 	} else {
-		err = e.printf("%s", out.text(p.zone))
+		err = e.printf("%s", replayText(out, p.zone))
 	}
 	if err == nil && !out.Same {
 		return exitCode(exitDiffers)
@@ -120,8 +103,8 @@ func (e *Env) replayCheck(ctx context.Context, p *player, r *query.Reader, s *qu
 	return err
 }
 
-// text formats the result for people.
-func (c *checkedReplay) text(zone *time.Location) string {
+// replayText formats the result for people.
+func replayText(c *wire.ReplayCheck, zone *time.Location) string {
 	var b strings.Builder
 	what := "the last state of each cause"
 	if c.Ticks > 0 {
@@ -151,7 +134,7 @@ func (c *checkedReplay) text(zone *time.Location) string {
 
 // diffChains returns the differences between the last states of chains. It ignores the place in
 // the program and the spread over time, which are not stored.
-func diffChains(recorded, replayed []tick.Chain) ([]chainDiff, error) {
+func diffChains(recorded, replayed []tick.Chain) ([]wire.ChainDifference, error) {
 	var errs []error
 	lines := map[string]*[2][]string{}
 	for side, chains := range [][]tick.Chain{recorded, replayed} {
@@ -166,7 +149,7 @@ func diffChains(recorded, replayed []tick.Chain) ([]chainDiff, error) {
 			x[side] = text
 		}
 	}
-	out := []chainDiff{}
+	out := []wire.ChainDifference{}
 	for id, x := range lines {
 		if slices.Equal(x[0], x[1]) {
 			continue
@@ -174,9 +157,9 @@ func diffChains(recorded, replayed []tick.Chain) ([]chainDiff, error) {
 		lack := func(of, in []string) []string {
 			return slices.DeleteFunc(slices.Clone(of), func(line string) bool { return slices.Contains(in, line) })
 		}
-		out = append(out, chainDiff{id, lack(x[0], x[1]), lack(x[1], x[0])})
+		out = append(out, wire.ChainDifference{ID: id, Recorded: lack(x[0], x[1]), Replayed: lack(x[1], x[0])})
 	}
-	slices.SortFunc(out, func(a, b chainDiff) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b wire.ChainDifference) int { return strings.Compare(a.ID, b.ID) })
 	return out, errors.Join(errs...)
 }
 

@@ -15,6 +15,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // silenceOptions are the flags of silence.
@@ -100,15 +101,6 @@ func (e *Env) unsilence(c *config.Config, what string) error {
 	return e.printf("%s is shown again\n", what)
 }
 
-// silencedJSON is the JSON form of a silence.
-type silencedJSON struct {
-	What   string    `json:"what"`
-	Since  time.Time `json:"since"`
-	Until  time.Time `json:"until"`
-	Reason string    `json:"reason,omitempty"`
-	Who    string    `json:"who,omitempty"`
-}
-
 // silences lists the silences.
 func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err error) {
 	var all []tick.Silence
@@ -124,9 +116,9 @@ func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err 
 		}
 	}
 	if asJSON {
-		out := []silencedJSON{}
+		out := []wire.Silence{}
 		for _, s := range all {
-			out = append(out, silencedJSON{s.What, s.Since.UTC(), s.Until.UTC(), s.Reason, s.Who})
+			out = append(out, wire.Silence{What: s.What, Since: s.Since.UTC(), Until: s.Until.UTC(), Reason: s.Reason, Who: s.Who})
 		}
 		enc := json.NewEncoder(e.Stdout)
 		enc.SetIndent("", "  ")

@@ -12,6 +12,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/lock"
+	"ingero/internal/wire"
 )
 
 // stuck is the output of ingero stuck.
@@ -29,10 +30,10 @@ type stuck struct {
 // stuckCall is a call that has not returned.
 type stuckCall struct {
 	lock.OpenCall
-	OpenNS  int64      `json:"open_ns"`            // duration until Updated
-	StateNS int64      `json:"state_ns,omitempty"` // duration of the state until Updated
-	Path    string     `json:"path,omitempty"`     // path of the file behind FD
-	OnCPU   *cpuHolder `json:"cpu_holder,omitempty"`
+	OpenNS  int64           `json:"open_ns"`            // duration until Updated
+	StateNS int64           `json:"state_ns,omitempty"` // duration of the state until Updated
+	Path    string          `json:"path,omitempty"`     // path of the file behind FD
+	OnCPU   *wire.CPUHolder `json:"cpu_holder,omitempty"`
 }
 
 // stuckCollective is a collective with missing ranks.

@@ -16,6 +16,7 @@ import (
 	"ingero/internal/lock"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -117,7 +118,7 @@ func TestStuckWords(t *testing.T) {
 	for want, c := range map[string]stuckCall{
 		"it runs on CPU 3 for 2.00 s": call(func(c *stuckCall) { c.State = "on-cpu" }),
 		"thread 8 (worker) has been waiting for CPU 3 for 2.00 s, which hog (9) uses": call(func(c *stuckCall) {
-			c.TID, c.Thread, c.State, c.OnCPU = 8, "worker", "runnable", &cpuHolder{PID: 9, TID: 9, Comm: "hog"}
+			c.TID, c.Thread, c.State, c.OnCPU = 8, "worker", "runnable", &wire.CPUHolder{PID: 9, TID: 9, Comm: "hog"}
 		}),
 		"it is throttled by the CPU quota of its cgroup for 2.00 s":  call(func(c *stuckCall) { c.State = "throttled" }),
 		"it waits: page-fault for 2.00 s":                            call(func(c *stuckCall) { c.State, c.Reason = "blocked", "page-fault" }),

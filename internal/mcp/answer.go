@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+
+	"ingero/internal/wire"
 )
 
 // answer is a tool's result. Facts and rows have the values of the tool's columns, in order; nil is
@@ -17,15 +19,6 @@ type answer struct {
 	columns []column // of a statement's result; nil: the tool's
 	rows    [][]any
 	notes   []string // caveats for the reader
-}
-
-// Out is structured content: facts by name, and rows with the columns' values.
-type Out struct {
-	Facts   map[string]any `json:"facts,omitempty"`
-	Columns []string       `json:"columns,omitempty"`
-	Rows    [][]any        `json:"rows,omitempty"`
-	Notes   []string       `json:"notes,omitempty"`
-	Next    string         `json:"next,omitempty"`
 }
 
 // Form is the requested form of an answer.
@@ -84,7 +77,7 @@ var widths = [...]int{maxText, 80, 24, 8}
 const maxShort = 160
 
 // write renders both forms of a part of an answer.
-func (a *answer) write(t *tool, f *Form, total uint64) (text string, out *Out, err error) {
+func (a *answer) write(t *tool, f *Form, total uint64) (text string, out *wire.Reply, err error) {
 	from, err := f.row(total)
 	if err != nil {
 		return "", nil, err
@@ -113,7 +106,7 @@ type page struct {
 	budget  int
 	unused  []bool // columns without any value
 	text    strings.Builder
-	out     Out
+	out     wire.Reply
 	spent   [2]int // tokens of the text, and of the structured content
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"ingero/internal/wire"
 )
 
 // tool is a row of the table of tools.
@@ -55,7 +57,7 @@ func answers[In any, P argsPtr[In]](find func(*server, context.Context, P) (*ans
 		s.schemas[t.name] = in
 		d := &sdk.Tool{Name: t.name, Title: t.title, Description: t.about, InputSchema: in, OutputSchema: t.schema(),
 			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: !t.changes, DestructiveHint: &no, OpenWorldHint: &no}}
-		sdk.AddTool(m, d, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *Out, error) {
+		sdk.AddTool(m, d, func(ctx context.Context, _ *sdk.CallToolRequest, in In) (*sdk.CallToolResult, *wire.Reply, error) {
 			text, out, err := t.call(s, ctx, &in, P(&in).form(), func(ctx context.Context) (*answer, error) { return find(s, ctx, &in) })
 			if err != nil {
 				return nil, nil, s.publicError(err)
@@ -82,7 +84,7 @@ func inputs[In any]() *jsonschema.Schema {
 }
 
 // call answers one call, once there is room for it.
-func (t *tool) call(s *server, ctx context.Context, in any, f *Form, find func(context.Context) (*answer, error)) (string, *Out, error) {
+func (t *tool) call(s *server, ctx context.Context, in any, f *Form, find func(context.Context) (*answer, error)) (string, *wire.Reply, error) {
 	ctx, stop := context.WithTimeout(ctx, callTime)
 	defer stop()
 	select {
