@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 // fleetWorld is a network of nodes in network namespaces of this machine. One namespace, from
@@ -210,7 +211,7 @@ func (w *fleetWorld) leavesTheSlow(flags []string, statement, slow string) {
 func (w *fleetWorld) comparesRanks(flags []string, straggler, dead, off int32) {
 	w.t.Helper()
 	out, said, _ := w.ask(append([]string{"explain", "--json", "--since", "5m", "--node-timeout", "4s"}, flags...)...)
-	var r fleetReportJSON
+	var r wire.FleetReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Communicators) != 1 {
 		w.t.Fatalf("%v: %s %s", err, out, said)
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"time"
@@ -107,29 +106,16 @@ func (g *nodeAnswers) operations(ctx context.Context, _ *mcp.FleetQuestion, v ur
 		t.Rows = append(t.Rows, explain.OpRow{Op: ops.Rows[i].Op})
 	}
 	out := &mcp.FleetAnswer{Columns: []string{"op", "calls", "errors", "total_ns", "p50_ns", "p99_ns", "max_ns"}}
-	text, err := explain.OperationsJSON(t)
-	if err != nil {
-		return nil, err
-	}
-	var sums struct {
-		Operations []struct {
-			Op            string
-			Calls, Errors int64
-			TotalNS       *int64 `json:"total_ns"`
-			P50NS         *int64 `json:"p50_ns"`
-			P99NS         *int64 `json:"p99_ns"`
-			MaxNS         *int64 `json:"max_ns"`
-		}
-	}
-	if err := json.Unmarshal(text, &sums); err != nil {
-		return nil, err
-	}
+	sums := explain.BuildOperations(t)
 	for i := range sums.Operations {
 		o := &sums.Operations[i]
-		row := []any{o.Op, o.Calls, o.Errors, nil, nil, nil, nil}
-		for i, q := range []*int64{o.TotalNS, o.P50NS, o.P99NS, o.MaxNS} {
+		row := []any{o.Op.Op, int64(o.Calls), int64(o.Errors), nil, nil, nil, nil}
+		if o.TotalNS != nil {
+			row[3] = int64(*o.TotalNS)
+		}
+		for i, q := range []*int64{o.P50NS, o.P99NS, o.MaxNS} {
 			if q != nil {
-				row[3+i] = *q
+				row[4+i] = *q
 			}
 		}
 		out.Rows = append(out.Rows, row)

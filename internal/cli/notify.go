@@ -16,6 +16,7 @@ import (
 	"ingero/internal/lock"
 	"ingero/internal/redact"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // maxSecret limits the size of a file with a secret, in bytes.
@@ -94,14 +95,6 @@ func notice(node string) func(*tick.Episode, *tick.Tick) ([]byte, error) {
 			x := &safe.Chain.Culprits[i]
 			x.Cmdline = strings.Join(redact.Args(strings.Fields(x.Cmdline)), " ")
 		}
-		rest, err := explain.EpisodeJSON(&safe, t)
-		if err != nil {
-			return nil, err
-		}
-		head, err := json.Marshal(struct {
-			Text string `json:"text"`
-			Node string `json:"node"`
-		}{node + " " + explain.EpisodeLine(&safe, t, time.UTC), node})
-		return append(append(head[:len(head)-1], ','), rest[1:]...), err
+		return json.Marshal(wire.Notice{Text: node + " " + explain.EpisodeLine(&safe, t, time.UTC), Node: node, Episode: *explain.BuildEpisode(&safe, t)})
 	}
 }

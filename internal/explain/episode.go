@@ -9,14 +9,18 @@ import (
 	"ingero/internal/wire"
 )
 
-// EpisodeJSON returns an episode's event in a tick as one line of JSON without the newline. Its
-// type is chain_begin, chain_update, chain_end or chain_revised; episode is constant within an
-// episode.
-func EpisodeJSON(e *tick.Episode, t *tick.Tick) ([]byte, error) {
-	return json.Marshal(&wire.Episode{
+// BuildEpisode returns an episode's event in a tick. Its type is chain_begin, chain_update, chain_end
+// or chain_revised; episode is constant within an episode.
+func BuildEpisode(e *tick.Episode, t *tick.Tick) *wire.Episode {
+	return &wire.Episode{
 		Type: e.Kind.String(), Timestamp: t.Time.UTC(), Episode: clean(e.ID), Why: string(e.Why), Severity: e.Severity.String(),
 		From: e.From.UTC(), To: e.To.UTC(), LostNS: int64(e.Lost), Chain: chainOf(&e.Chain, victims(t.Processes, &t.Host)(e.Chain.PID)),
-	})
+	}
+}
+
+// EpisodeJSON is [BuildEpisode] as one line of JSON without the newline.
+func EpisodeJSON(e *tick.Episode, t *tick.Tick) ([]byte, error) {
+	return json.Marshal(BuildEpisode(e, t))
 }
 
 // EpisodeLine returns the same event as one line of text.

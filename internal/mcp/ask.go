@@ -54,7 +54,7 @@ func (s *server) request(ctx context.Context, method, path string, body []byte, 
 	if m.status == http.StatusOK {
 		return json.Unmarshal(m.Bytes(), to)
 	}
-	var why struct{ Error, Do string }
+	var why wire.Refusal
 	if err := json.Unmarshal(m.Bytes(), &why); err != nil {
 		return fmt.Errorf("the read API answered %d: %w", m.status, err)
 	}

@@ -112,3 +112,10 @@ type Chains struct {
 	Hidden []Hidden  `json:"hidden,omitempty"`
 	Notes  []string  `json:"notes"`
 }
+
+// Notice is the message that a webhook receives.
+type Notice struct {
+	Text string `json:"text"` // the event in a sentence
+	Node string `json:"node"`
+	Episode
+}

@@ -14,6 +14,7 @@ var Documents = []Document{
 	{"ingero explain --json", Report{}},
 	{"ingero trace --json: tick", Tick{}},
 	{"ingero trace --json: chain_begin, chain_update, chain_end, chain_revised", Episode{}},
+	{"ingero trace --notify: the message", Notice{}},
 	{"ingero xid --json: xid", Xid{}},
 	{"ingero explain --nodes --json", FleetReport{}},
 	{"ingero replay --check --json", ReplayCheck{}},
