@@ -53,7 +53,7 @@ func (s *soak) told(sessions []query.Session) {
 		s.t.Fatalf("explain: %v\n%s", err, out)
 	}
 	text := strings.Join(strings.Fields(string(out)), " ")
-	for _, want := range []string{fmt.Sprintf("in %d parts between one trace and the next", s.lives), fmt.Sprintf("%d traces were killed", s.lives)} {
+	for _, want := range []string{fmt.Sprintf("in %d gaps between traces", s.lives), fmt.Sprintf("%d traces were killed", s.lives)} {
 		if !strings.Contains(text, want) {
 			s.t.Errorf("explain does not say %q:\n%s", want, out)
 		}
