@@ -15,6 +15,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 	"ingero/sim"
@@ -116,7 +117,7 @@ func (k *keeper) Close() (err error) {
 
 // logBytes returns the size of the database's segments. A short run has one.
 func logBytes(path string) (n int64, err error) {
-	segments, err := store.Segments(store.Dir(store.LogDir(path)))
+	segments, err := store.Segments(log.Dir(store.LogDir(path)))
 	if len(segments) != 1 && err == nil {
 		err = fmt.Errorf("the log has %d segments: the run is too long to weigh them apart", len(segments))
 	}

@@ -14,6 +14,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 )
 
 // knownProblems lists the errors with their own message and remedy. The first function that returns
@@ -98,7 +99,7 @@ func storeProblem(err error) *problem {
 		return &problem{What: oneLine(err.Error()), Do: "the disk may be failing; ingero sql can still read the intact parts", Err: err}
 	case errors.Is(err, store.ErrNotDatabase):
 		return &problem{What: err.Error(), Do: "name another database with --db PATH, or move the file away"}
-	case errors.Is(err, store.ErrVersion):
+	case errors.Is(err, log.ErrVersion):
 		return &problem{What: err.Error(), Do: "install that version of ingero or a newer one"}
 	}
 	return nil

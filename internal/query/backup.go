@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 )
 
 // Snapshot writes the SQLite file's state at one moment to path, which must be empty or missing. It
@@ -93,7 +94,7 @@ func (r *Reader) pack(ctx context.Context, db *sql.DB, seg *store.Segment, b *Ba
 	}
 	name := seg.Name
 	defer func() { err = errors.Join(err, file.Close()) }()
-	whole, err := store.CompleteBytes(file, file.Size())
+	whole, err := log.CompleteBytes(file, file.Size())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -190,7 +191,7 @@ func TestPieces(t *testing.T) {
 	if f, err = r.files.Open("one-000000.iseg"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.ReadAt(make([]byte, 10), 995); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := f.ReadAt(make([]byte, 10), 995); !errors.Is(err, log.ErrCorrupt) {
 		t.Errorf("a piece is missing: %v", err)
 	}
 	if _, err := r.files.Open("two.ilog"); !errors.Is(err, os.ErrNotExist) {

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -65,7 +66,7 @@ func (r *Reader) CallsFrom(ctx context.Context, f Filter, first uint64, visit fu
 
 // entries calls visit for each entry of a session's log. prepare may limit the entries first.
 func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {
-	log, err := r.OpenLog(s)
+	l, err := r.OpenLog(s)
 	if store.Unreadable(err) { // later segments may be intact
 		c.Damage = append(c.Damage, err.Error())
 		return c, nil
@@ -73,21 +74,21 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 	if err != nil {
 		return c, err
 	}
-	defer func() { err = errors.Join(err, log.Close()) }()
-	prepare(log)
+	defer func() { err = errors.Join(err, l.Close()) }()
+	prepare(l)
 	var e store.Entry
 	for {
 		if err := ctx.Err(); err != nil {
 			return c, err
 		}
-		err := log.Next(&e)
+		err := l.Next(&e)
 		switch {
 		case errors.Is(err, io.EOF):
-			c.Torn = log.Torn()
-			if n, known := log.Number(); known && n < s.rolled {
-				c.Damage = append(c.Damage, fmt.Sprintf("%v: the last calls of session %s, %d to %d, are lost", store.ErrCorrupt, s.ID, n, s.rolled-1))
+			c.Torn = l.Torn()
+			if n, known := l.Number(); known && n < s.rolled {
+				c.Damage = append(c.Damage, fmt.Sprintf("%v: the last calls of session %s, %d to %d, are lost", log.ErrCorrupt, s.ID, n, s.rolled-1))
 			}
-			if log.Cut() || log.Deleted() > 0 {
+			if l.Cut() || l.Deleted() > 0 {
 				c.Missing = append(c.Missing, s.ID)
 			}
 			return c, nil
@@ -106,11 +107,11 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 // OpenLog opens the current log of a session for a replay; the caller must close it. The error is
 // [ErrNoCalls] if the log is gone.
 func (r *Reader) OpenLog(s *Session) (*store.Log, error) {
-	log, err := store.OpenSession(r.files, s.ID)
+	l, err := store.OpenSession(r.files, s.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w (session %s)", ErrNoCalls, s.ID)
 	}
-	return log, err
+	return l, err
 }
 
 // bounds returns the filter's window in Unix nanoseconds.

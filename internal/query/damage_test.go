@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -28,14 +29,14 @@ import (
 // inMemory is a directory's files, for a test to damage.
 type inMemory map[string][]byte
 
-func (m inMemory) List() (out []store.FileInfo, _ error) {
+func (m inMemory) List() (out []log.FileInfo, _ error) {
 	for name, b := range m {
-		out = append(out, store.FileInfo{Name: name, Bytes: int64(len(b))})
+		out = append(out, log.FileInfo{Name: name, Bytes: int64(len(b))})
 	}
 	return out, nil
 }
 
-func (m inMemory) Open(name string) (store.File, error) {
+func (m inMemory) Open(name string) (log.File, error) {
 	b, ok := m[name]
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
@@ -185,7 +186,7 @@ func rotating(t *testing.T, path string) *session {
 	x := rotatingFrom(t, path)
 	for n := 0; n < 6; {
 		x.second()
-		segs, err := store.SessionSegments(store.Dir(store.LogDir(path)), "s")
+		segs, err := store.SessionSegments(log.Dir(store.LogDir(path)), "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +323,7 @@ func TestReadersWhileSealing(t *testing.T) {
 	for segs := 0; (reads.Load() < 30 || segs < 5) && !t.Failed(); {
 		x.second()
 		written.Store(int64(len(x.calls)))
-		all, err := store.SessionSegments(store.Dir(store.LogDir(path)), "s")
+		all, err := store.SessionSegments(log.Dir(store.LogDir(path)), "s")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 )
 
 // packedTable holds a backup's files in pieces: data is the piece of file name at offset at.
@@ -23,19 +24,19 @@ const pieceBytes = 4 << 20
 // files are the segments of a reader's database: beside it, or in it if it is a backup.
 type files struct {
 	*Reader
-	store.Dir
+	log.Dir
 }
 
 // List implements [store.Files].
-func (f files) List() ([]store.FileInfo, error) {
+func (f files) List() ([]log.FileInfo, error) {
 	found, err := f.Dir.List()
 	if err != nil || !f.packed(context.Background()) {
 		return found, err
 	}
 	err = f.rows(context.Background(), func(rows *sql.Rows) error {
-		var x store.FileInfo
+		var x log.FileInfo
 		err := rows.Scan(&x.Name, &x.Bytes)
-		if !slices.ContainsFunc(found, func(y store.FileInfo) bool { return y.Name == x.Name }) {
+		if !slices.ContainsFunc(found, func(y log.FileInfo) bool { return y.Name == x.Name }) {
 			found = append(found, x)
 		}
 		return err
@@ -44,7 +45,7 @@ func (f files) List() ([]store.FileInfo, error) {
 }
 
 // Open implements [store.Files].
-func (f files) Open(name string) (store.File, error) {
+func (f files) Open(name string) (log.File, error) {
 	file, err := f.Dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f.openPacked(filepath.Base(name))
@@ -70,7 +71,7 @@ type packedFile struct {
 	piece []byte     // last read
 }
 
-func (r *Reader) openPacked(name string) (store.File, error) {
+func (r *Reader) openPacked(name string) (log.File, error) {
 	missing := &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	if !r.packed(context.Background()) {
 		return nil, missing
@@ -111,7 +112,7 @@ func (f *packedFile) load(at int64) error {
 	}
 	err := f.r.db.QueryRow("SELECT at, data FROM files WHERE name = ? AND at <= ? ORDER BY at DESC LIMIT 1", f.name, at).Scan(&f.at, &f.piece)
 	if err == nil && at >= f.at+int64(len(f.piece)) {
-		err = fmt.Errorf("%w: a piece is missing", store.ErrCorrupt)
+		err = fmt.Errorf("%w: a piece is missing", log.ErrCorrupt)
 	}
 	if err != nil {
 		f.piece = nil

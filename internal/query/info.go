@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 )
 
 // Info describes a database's content by part.
@@ -113,7 +114,7 @@ func (r *Reader) parts(ctx context.Context, i *Info) error {
 		part.Files, part.Bytes = part.Files+1, part.Bytes+s.Bytes
 		n, from, err := store.CountCalls(r.files, s)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrNotLog), errors.Is(err, store.ErrVersion):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrNotLog), errors.Is(err, log.ErrVersion):
 			continue // verify reports it
 		case err != nil:
 			return err

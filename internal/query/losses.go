@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -103,7 +103,7 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 		}
 		var who []struct{ Comm, What string }
 		if err := json.Unmarshal(culprits, &who); err != nil {
-			return fmt.Errorf("chain %s: %w: %w", l.Chain, store.ErrCorrupt, err)
+			return fmt.Errorf("chain %s: %w: %w", l.Chain, log.ErrCorrupt, err)
 		}
 		if len(who) > 0 {
 			l.Culprit = cmp.Or(who[0].Comm, who[0].What)

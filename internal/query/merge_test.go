@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -68,7 +69,7 @@ func dump(t *testing.T, path string) string {
 			t.Fatal(err)
 		}
 	}
-	files, err := store.Segments(store.Dir(store.LogDir(path)))
+	files, err := store.Segments(log.Dir(store.LogDir(path)))
 	if err != nil {
 		t.Fatal(err)
 	}

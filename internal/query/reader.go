@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 )
 
 // Errors of reading.
@@ -32,8 +33,8 @@ var (
 type Reader struct {
 	path  string
 	db    *sql.DB
-	temp  string      // directory of a copy, "": none
-	files store.Files // the segments
+	temp  string    // directory of a copy, "": none
+	files log.Files // the segments
 
 	slot    chan struct{}  // slot of the running statement
 	running sync.WaitGroup // statements, including those whose caller has returned
@@ -59,7 +60,7 @@ func Open(path string) (*Reader, error) {
 		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, store.ErrNotDatabase)
 	}
 	r := &Reader{path: path, slot: make(chan struct{}, 1)}
-	r.files = files{r, store.Dir(store.LogDir(path))}
+	r.files = files{r, log.Dir(store.LogDir(path))}
 	err = r.open(path)
 	if store.NeedsWrite(err) || errors.Is(err, errOld) {
 		err = r.openCopy()
@@ -76,7 +77,7 @@ func Open(path string) (*Reader, error) {
 
 // orLost adds [ErrLost] to an error about a SQLite file if there are recordings.
 func orLost(path string, err error) error {
-	segs, listed := store.Segments(store.Dir(store.LogDir(path)))
+	segs, listed := store.Segments(log.Dir(store.LogDir(path)))
 	if listed != nil || len(segs) == 0 {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -39,7 +40,7 @@ const sample = 16
 func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err error) {
 	v := &Verified{Recording: store.Recording(path)}
 	r, unreadable := Open(path)
-	var files store.Files = store.Dir(store.LogDir(path))
+	var files log.Files = log.Dir(store.LogDir(path))
 	if unreadable == nil {
 		defer func() { err = errors.Join(err, r.Close()) }()
 		files = r.files

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"ingero/internal/store"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -77,7 +78,7 @@ func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func
 	}
 	c, err := r.entries(ctx, &s, func(l *store.Log) { l.Window(from, to) }, visit)
 	if err == nil && len(c.Damage) > 0 {
-		err = fmt.Errorf("%w: %s", store.ErrCorrupt, strings.Join(c.Damage, "; "))
+		err = fmt.Errorf("%w: %s", log.ErrCorrupt, strings.Join(c.Damage, "; "))
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -120,7 +121,7 @@ func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error 
 	}
 	var d accountDetail
 	if err := json.Unmarshal(detail, &d); err != nil {
-		return fmt.Errorf("account of process %d: %w: %w", b.PID, ErrCorrupt, err)
+		return fmt.Errorf("account of process %d: %w: %w", b.PID, log.ErrCorrupt, err)
 	}
 	b.RunnableBy, b.BlockedOn = sharesOf(d.RunnableBy), sharesOf(d.BlockedOn)
 	for i := range d.Threads {

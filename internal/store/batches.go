@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -89,7 +90,7 @@ func readBatches(body []byte, version uint8) (list []batchSize, open bool, err e
 		list = append(list, s)
 	}
 	if r.bad || len(r.b) != 0 {
-		return nil, false, fmt.Errorf("%w: batches", ErrCorrupt)
+		return nil, false, fmt.Errorf("%w: batches", log.ErrCorrupt)
 	}
 	return list, open, nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -172,7 +173,7 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 		to   any
 	}{{culprits, &who}, {timeline, &when}, {notIt, &c.NotIt}} {
 		if err := json.Unmarshal(part.from, part.to); err != nil {
-			return fmt.Errorf("chain %s: %w: %w", c.ID, ErrCorrupt, err)
+			return fmt.Errorf("chain %s: %w: %w", c.ID, log.ErrCorrupt, err)
 		}
 	}
 	for i := range who {

@@ -1,14 +1,13 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"slices"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -73,21 +72,21 @@ func (k *checker) check(s Segment, r io.ReaderAt, size int64, head *segmentJSON)
 	k.built = k.built[:0]
 	seg, err := openSegment(r, size)
 	switch {
-	case errors.Is(err, ErrVersion):
+	case errors.Is(err, log.ErrVersion):
 		c.newer, c.err = true, err
 		return c, nil
-	case errors.Is(err, ErrNotLog), errors.Is(err, ErrCorrupt):
+	case errors.Is(err, log.ErrNotLog), errors.Is(err, log.ErrCorrupt):
 		if c.err = err; head == nil {
 			return c, nil
 		}
-		seg = &segment{session: *head, frames: frames{r: r, size: size, damaged: true}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
-		at, err := resync(r, 0, size)
+		seg = &segment{session: *head, frames: log.Reader{From: r, Size: size, Damaged: true}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
+		at, err := log.Resync(r, 0, size)
 		if err != nil {
 			return nil, err
 		}
-		seg.frames.off = at
+		seg.frames.Offset = at
 		c.add(Damage{At: 0, Bytes: at, Calls: -1, What: "its beginning"})
-		if seg.index, err = readIndex(&frames{r: r, size: size}); err != nil {
+		if seg.index, err = readIndex(&log.Reader{From: r, Size: size}); err != nil {
 			seg.index = nil
 		}
 	case err != nil:
@@ -118,51 +117,51 @@ func (c *checked) add(d Damage) {
 func (k *checker) walk(c *checked, seg *segment) error {
 	f := &seg.frames
 	for {
-		at := f.off
-		if c.Sealed && f.size-at == tailSize { // the index was skipped
-			c.intactBytes = f.size
+		at := f.Offset
+		if c.Sealed && f.Size-at == tailSize { // the index was skipped
+			c.intactBytes = f.Size
 			return nil
 		}
-		kind, version, body, err := f.next()
+		kind, version, body, err := f.Next()
 		switch {
-		case errors.Is(err, io.EOF), errors.Is(err, ErrCorrupt) && f.off == f.size:
+		case errors.Is(err, io.EOF), errors.Is(err, log.ErrCorrupt) && f.Offset == f.Size:
 			c.intactBytes = at
-			if at == f.size {
+			if at == f.Size {
 				return nil
 			}
-			p, readErr := resync(f.r, at+1, f.size)
+			p, readErr := log.Resync(f.From, at+1, f.Size)
 			switch {
 			case readErr != nil:
 				return readErr
-			case p == f.size && !errors.Is(err, ErrCorrupt):
+			case p == f.Size && !errors.Is(err, log.ErrCorrupt):
 				c.torn = p - at
 				return nil
 			}
-			c.add(Damage{At: at, Bytes: p - at, Calls: lostCalls(f.r, at), What: "a frame"})
-			f.off, f.damaged = p, true
-		case errors.Is(err, ErrCorrupt):
-			c.add(Damage{At: at, Bytes: f.off - at, Calls: lostCalls(f.r, at), What: "a frame"})
+			c.add(Damage{At: at, Bytes: p - at, Calls: lostCalls(f.From, at), What: "a frame"})
+			f.Offset, f.Damaged = p, true
+		case errors.Is(err, log.ErrCorrupt):
+			c.add(Damage{At: at, Bytes: f.Offset - at, Calls: lostCalls(f.From, at), What: "a frame"})
 		case err != nil:
 			return err
 		case kind == frameIndex:
-			c.intactBytes = f.size
-			if f.size-f.off != tailSize {
+			c.intactBytes = f.Size
+			if f.Size-f.Offset != tailSize {
 				c.index = "data follows the index"
 			}
 			return nil
 		default:
 			c.frames++
 			if err := k.decode(c, seg, at, kind, version, body); err != nil {
-				c.add(Damage{At: at, Bytes: f.off - at, Calls: lostCalls(f.r, at), What: "a frame"})
-				f.damaged = true
+				c.add(Damage{At: at, Bytes: f.Offset - at, Calls: lostCalls(f.From, at), What: "a frame"})
+				f.Damaged = true
 			}
 		}
 	}
 }
 
 // decode decodes a frame.
-func (k *checker) decode(c *checked, seg *segment, at int64, kind frameKind, version uint8, body []byte) error {
-	if kind == 0 || kind >= frameKinds || version > kind.version() {
+func (k *checker) decode(c *checked, seg *segment, at int64, kind log.Kind, version uint8, body []byte) error {
+	if kind == 0 || kind >= frameKinds || version > latest(kind) {
 		c.newer = true
 		return nil
 	}
@@ -195,7 +194,7 @@ func (k *checker) decode(c *checked, seg *segment, at int64, kind frameKind, ver
 			r.small()
 		}
 		if r.bad || len(r.b) != 0 {
-			return fmt.Errorf("%w: invalid block", ErrCorrupt)
+			return fmt.Errorf("%w: invalid block", log.ErrCorrupt)
 		}
 		return nil
 	case frameLost:
@@ -242,51 +241,6 @@ func (k *checker) finish(c *checked, seg *segment) {
 	}
 }
 
-// lostCalls returns how many calls a damaged frame had: 0 if its head is readable and names a kind
-// other than calls, else -1 (unknown).
-func lostCalls(r io.ReaderAt, at int64) int64 {
-	head, ok := readHead(r, at)
-	if kind := frameKind(head[4]); ok && kind != frameCalls {
-		return 0
-	}
-	return -1
-}
-
-// readHead reads a frame's head; ok is false if there is none.
-func readHead(r io.ReaderAt, at int64) (head [headSize]byte, ok bool) {
-	if n, _ := r.ReadAt(head[:], at); n < headSize {
-		return head, false
-	}
-	return head, isHead(head[:])
-}
-
-func isHead(b []byte) bool {
-	n := int64(binary.LittleEndian.Uint32(b))
-	return b[6] == 0 && b[7] == 0 && b[4] != 0 && n <= maxBody && binary.LittleEndian.Uint32(b[12:]) == crc32.Checksum(b[:12], castagnoli)
-}
-
-// resync returns the offset of the first whole frame at or after from, or size if there is none.
-func resync(r io.ReaderAt, from, size int64) (int64, error) {
-	const step = 1 << 20
-	buf := make([]byte, min(step+headSize, max(size-from, 0)))
-	for at := from; at+headSize <= size; at += step {
-		n, err := r.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, fmt.Errorf("read the recording at byte %d: %w", at, err)
-		}
-		for i := 0; i+headSize <= n && i < step; i++ {
-			if !isHead(buf[i : i+headSize]) {
-				continue
-			}
-			f := frames{r: r, off: at + int64(i), size: size}
-			if _, _, _, err := f.next(); err == nil {
-				return at + int64(i), nil
-			}
-		}
-	}
-	return size, nil
-}
-
 // fit compares the call numbers of a session's segments, which are in order, and returns what is
 // missing between them. If the previous segment has damage of unknown extent, fit attributes the
 // calls to it.
@@ -319,6 +273,15 @@ func fit(all []*checked) (missing []Damage) {
 func apart(a, b uint64) int64 {
 	if b >= a {
 		return int64(min(b-a, math.MaxInt64))
+	}
+	return -1
+}
+
+// lostCalls returns how many calls a damaged frame had: 0 if its head is readable and names a kind
+// other than calls, else -1 (unknown).
+func lostCalls(r io.ReaderAt, at int64) int64 {
+	if kind, ok := log.HeadKind(r, at); ok && kind != frameCalls {
+		return 0
 	}
 	return -1
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -40,7 +41,7 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	r.int()
 	shapes := r.uint()
 	if r.bad || n > frameCallsCap || shapes > n {
-		return dst, fmt.Errorf("%w: invalid frame of %d calls", ErrCorrupt, n)
+		return dst, fmt.Errorf("%w: invalid frame of %d calls", log.ErrCorrupt, n)
 	}
 	const shapeMax = 5*6 + 3*5 + 1 // most bytes of one shape
 	table, err := d.column(&r, columns, int(shapes)*shapeMax)
@@ -54,13 +55,13 @@ func (d *decoder) calls(dst []events.Call, body []byte) ([]events.Call, error) {
 	}
 	// Each shape and each call takes at least one byte, which bounds the allocation.
 	if len(r.b) != 0 || shapes > uint64(len(table.b)) || n > uint64(len(d.cols[colShape].b)) || !d.readShapes(&table, int(shapes)) {
-		return dst, fmt.Errorf("%w: invalid shapes in a frame of calls", ErrCorrupt)
+		return dst, fmt.Errorf("%w: invalid shapes in a frame of calls", log.ErrCorrupt)
 	}
 	had := len(dst)
 	dst = d.rows(dst, int(n))
 	for i := range d.cols {
 		if d.cols[i].bad || len(d.cols[i].b) != 0 {
-			return dst[:had], fmt.Errorf("%w: invalid column %d in a frame of calls", ErrCorrupt, i)
+			return dst[:had], fmt.Errorf("%w: invalid column %d in a frame of calls", log.ErrCorrupt, i)
 		}
 	}
 	return dst, nil

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -112,7 +113,7 @@ func FuzzCalls(f *testing.F) {
 		span(body)
 		calls, err := d.calls(nil, body)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+			if !errors.Is(err, log.ErrCorrupt) && !errors.Is(err, log.ErrVersion) {
 				t.Errorf("error %v is of no kind", err)
 			}
 			if len(calls) != 0 {

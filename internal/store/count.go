@@ -2,12 +2,13 @@ package store
 
 import (
 	"errors"
+	"ingero/internal/store/log"
 	"io"
 )
 
 // CountCalls returns the number of calls in a segment and the start of the first. It reads the
 // index of a sealed segment, else the frame heads; it decodes no frame.
-func CountCalls(files Files, s Segment) (n uint64, from int64, err error) {
+func CountCalls(files log.Files, s Segment) (n uint64, from int64, err error) {
 	file, err := OpenSegment(files, &s)
 	if err != nil {
 		return 0, 0, err
@@ -30,11 +31,11 @@ func CountCalls(files Files, s Segment) (n uint64, from int64, err error) {
 		return n, from, nil
 	}
 	for {
-		kind, _, body, err := seg.frames.next()
+		kind, _, body, err := seg.frames.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return n, from, nil
-		case errors.Is(err, ErrCorrupt):
+		case errors.Is(err, log.ErrCorrupt):
 			continue
 		case err != nil:
 			return n, from, err

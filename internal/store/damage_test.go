@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/log"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -91,12 +92,11 @@ func TestBecomesReadOnly(t *testing.T) {
 	}
 	// A file system with files open for writing becomes read-only only when a disk fails. A file
 	// that is open for reading refuses writes as well.
-	writable := db.file
-	if db.file, err = os.Open(writable.Name()); err != nil {
+	readOnly, err := os.Open(db.file.Name())
+	if err != nil {
 		t.Fatal(err)
 	}
-	db.log.f = db.file
-	if err := writable.Close(); err != nil {
+	if err := errors.Join(unix.Dup3(int(readOnly.Fd()), int(db.file.Fd()), unix.O_CLOEXEC), readOnly.Close()); err != nil {
 		t.Fatal(err)
 	}
 	err = s.record(1, 100)
@@ -124,7 +124,7 @@ func TestBecomesReadOnly(t *testing.T) {
 
 // readSegments reads all segments of session "s".
 func readSegments(path string) (all, error) {
-	l, err := OpenSession(Dir(LogDir(path)), "s")
+	l, err := OpenSession(log.Dir(LogDir(path)), "s")
 	if err != nil {
 		return all{}, err
 	}
@@ -165,7 +165,7 @@ func TestOneOfTwoDisksFull(t *testing.T) {
 			if err := s.record(10, 500); err != nil || db.Problem() == nil {
 				t.Errorf("while it is full: %v, problem %v", err, db.Problem())
 			}
-			if segs, err := SessionSegments(Dir(logs), "s"); err != nil || len(segs) > 1 {
+			if segs, err := SessionSegments(log.Dir(logs), "s"); err != nil || len(segs) > 1 {
 				t.Errorf("%d segments (%v) while nothing is kept", len(segs), err)
 			}
 			if err := os.Remove(filler); err != nil {
@@ -365,7 +365,7 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	if err := newSeconds(next, c).record(1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if segs, err := SessionSegments(Dir(LogDir(path)), "s"); err != nil || len(segs) != 0 {
+	if segs, err := SessionSegments(log.Dir(LogDir(path)), "s"); err != nil || len(segs) != 0 {
 		t.Errorf("a day later %d are there (%v)", len(segs), err)
 	}
 }

@@ -218,7 +218,7 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if db.stop == nil {
 		db.stop = db.o.AfterFunc(due, db.flushDue)
 	}
-	if len(db.log.buf) >= writeFrom {
+	if db.log.file.Pending() >= writeFrom {
 		return db.write()
 	}
 	return nil
@@ -246,7 +246,7 @@ func (db *DB) flush() error {
 
 // write writes full frames only.
 func (db *DB) write() error {
-	db.prune(int64(len(db.log.buf)))
+	db.prune(int64(db.log.file.Pending()))
 	if err := db.log.write(); err != nil {
 		return db.fail(db.file.Name(), err)
 	}
@@ -284,7 +284,7 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if err != nil {
 		return db.fail(db.o.Path, err)
 	}
-	if !t.Final && (db.log.size >= db.segmentBytes() || db.log.full()) {
+	if !t.Final && (db.log.file.Size() >= db.segmentBytes() || db.log.full()) {
 		if err := db.rotate(); err != nil && !noFiles(err) { // out of files: keep this segment
 			return db.fail(db.file.Name(), err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -106,7 +107,7 @@ func readLog(t *testing.T, db *DB) (all, int64) {
 // openSession opens a session's log until the test ends.
 func openSession(t *testing.T, db *DB) *Log {
 	t.Helper()
-	l, err := OpenSession(Dir(LogDir(db.Path())), db.Session().ID)
+	l, err := OpenSession(log.Dir(LogDir(db.Path())), db.Session().ID)
 	if err != nil {
 		t.Fatal(err)
 	}

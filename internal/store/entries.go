@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -98,10 +99,10 @@ type End struct {
 func unmarshal[T any](body []byte, what string) (T, error) {
 	var v T
 	if len(body) > maxJSON {
-		return v, fmt.Errorf("%w: invalid %s (%d bytes)", ErrCorrupt, what, len(body))
+		return v, fmt.Errorf("%w: invalid %s (%d bytes)", log.ErrCorrupt, what, len(body))
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
-		return v, fmt.Errorf("%w: invalid %s: %w", ErrCorrupt, what, err)
+		return v, fmt.Errorf("%w: invalid %s: %w", log.ErrCorrupt, what, err)
 	}
 	return v, nil
 }
@@ -249,7 +250,7 @@ func UnmarshalHist(b []byte) (*stats.Hist, error) {
 	r, h := reader{b: b}, &stats.Hist{}
 	readHist(&r, h)
 	if r.bad || len(r.b) != 0 {
-		return nil, fmt.Errorf("%w: invalid histogram", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid histogram", log.ErrCorrupt)
 	}
 	return h, nil
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -231,7 +232,7 @@ func readFacts(body []byte, dec *decoder) (*facts, error) {
 		}
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
-		return nil, fmt.Errorf("%w: invalid facts of a tick", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid facts of a tick", log.ErrCorrupt)
 	}
 	return f, nil
 }

@@ -15,6 +15,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 
 	"ingero/internal/session"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -162,14 +163,14 @@ func toldBy(t *tick.Tick) (x told) {
 // twoSegments are files in memory.
 type twoSegments map[string][]byte
 
-func (s twoSegments) List() (out []FileInfo, err error) {
+func (s twoSegments) List() (out []log.FileInfo, err error) {
 	for name, b := range s {
-		out = append(out, FileInfo{name, int64(len(b))})
+		out = append(out, log.FileInfo{Name: name, Bytes: int64(len(b))})
 	}
 	return out, nil
 }
 
-func (s twoSegments) Open(name string) (File, error) {
+func (s twoSegments) Open(name string) (log.File, error) {
 	b, ok := s[name]
 	if !ok {
 		return nil, os.ErrNotExist

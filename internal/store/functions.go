@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -115,7 +116,7 @@ func readFunctions(body []byte, dec *decoder) ([]events.Function, error) {
 		out = append(out, f)
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
-		return nil, fmt.Errorf("%w: invalid names of functions", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid names of functions", log.ErrCorrupt)
 	}
 	return out, nil
 }

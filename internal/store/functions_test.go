@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -147,12 +148,12 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 	if err := errors.Join(db.Batch(&tick.Batch{Functions: second}), db.Tick(&tick.Tick{Time: now, Final: true}), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	segs, err := SessionSegments(Dir(LogDir(db.Path())), "s")
+	segs, err := SessionSegments(log.Dir(LogDir(db.Path())), "s")
 	if err != nil || len(segs) != 2 {
 		t.Fatalf("%d segments, %v", len(segs), err)
 	}
 	for i, want := range [][]events.Function{first, append(slices.Clone(first), second...)} {
-		if d := cmp.Diff(want, functionsIn(t, Dir(LogDir(db.Path())), &segs[i])); d != "" {
+		if d := cmp.Diff(want, functionsIn(t, log.Dir(LogDir(db.Path())), &segs[i])); d != "" {
 			t.Errorf("segment %d (-want +got):\n%s", i, d)
 		}
 	}
@@ -183,7 +184,7 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 }
 
 // functionsIn returns a segment's function names.
-func functionsIn(t *testing.T, files Files, s *Segment) (got []events.Function) {
+func functionsIn(t *testing.T, files log.Files, s *Segment) (got []events.Function) {
 	t.Helper()
 	f, err := OpenSegment(files, s)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -49,7 +50,7 @@ func readHost(body []byte, dec *decoder) ([]tick.HostSum, error) {
 	}
 	n := r.count()
 	if n > maxHostSums {
-		return nil, fmt.Errorf("%w: invalid frame of %d host sums", ErrCorrupt, n)
+		return nil, fmt.Errorf("%w: invalid frame of %d host sums", log.ErrCorrupt, n)
 	}
 	out := make([]tick.HostSum, 0, n)
 	for range n {
@@ -77,7 +78,7 @@ func readHost(body []byte, dec *decoder) ([]tick.HostSum, error) {
 		out = append(out, s)
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
-		return nil, fmt.Errorf("%w: invalid host sums", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid host sums", log.ErrCorrupt)
 	}
 	return out, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -149,7 +150,7 @@ func TestHostOfDamagedFrames(t *testing.T) {
 		"a kind over 255":       func(b []byte) []byte { return append(appendUvarint(appendUvarint(nil, 1), 300), b[2:]...) },
 		"buckets that are none": func(b []byte) []byte { return append(appendUvarint(b[:len(b)-2], 33), make([]byte, 33)...) },
 	} {
-		if err := good(change); !errors.Is(err, ErrCorrupt) {
+		if err := good(change); !errors.Is(err, log.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

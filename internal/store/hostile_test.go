@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -17,17 +18,17 @@ func TestHostileSegmentsTakeLittleMemory(t *testing.T) {
 	body := func(n uint64, fill []byte, times int) []byte {
 		return append(appendUvarint(nil, n), bytes.Repeat(fill, times)...)
 	}
-	session := appendFrame([]byte(magic), frameSession, 1, []byte("{}"))
+	session := log.Append([]byte(log.Magic), frameSession, 1, []byte("{}"))
 	drops := appendTick(nil, &tick.Tick{})
 	drops = append(drops[:len(drops)-1], body(2<<20, []byte{0, 1}, 2<<20)...)
 	for name, b := range map[string][]byte{
-		"lives":  appendFrame(bytes.Clone(session), frameLives, 1, body(2<<20, []byte{0, 0, 0, 0, 0, 0}, 2<<20)),
-		"block":  appendFrame(bytes.Clone(session), frameBlock, 1, body(7<<20, []byte{1, 1}, 7<<20)),
+		"lives":  log.Append(bytes.Clone(session), frameLives, 1, body(2<<20, []byte{0, 0, 0, 0, 0, 0}, 2<<20)),
+		"block":  log.Append(bytes.Clone(session), frameBlock, 1, body(7<<20, []byte{1, 1}, 7<<20)),
 		"index":  sealedWith(session, body(1, append(appendUvarint(nil, 2<<20), bytes.Repeat([]byte{16, 1, 1, 1, 1}, 2<<20)...), 1)),
-		"drops":  appendFrame(bytes.Clone(session), frameTick, 2, packed(t, drops)),
-		"ops":    appendFrame(bytes.Clone(session), frameTick, 2, packed(t, manyOps(1<<16))),
-		"calls":  appendFrame(bytes.Clone(session), frameCalls, 2, manyCalls(t, frameCallsCap)),
-		"report": appendFrame(bytes.Clone(session), frameReport, 1, []byte(`{"kind":"`+strings.Repeat("x", 15<<20)+`"}`)),
+		"drops":  log.Append(bytes.Clone(session), frameTick, 2, packed(t, drops)),
+		"ops":    log.Append(bytes.Clone(session), frameTick, 2, packed(t, manyOps(1<<16))),
+		"calls":  log.Append(bytes.Clone(session), frameCalls, 2, manyCalls(t, frameCallsCap)),
+		"report": log.Append(bytes.Clone(session), frameReport, 1, []byte(`{"kind":"`+strings.Repeat("x", 15<<20)+`"}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -59,7 +60,7 @@ func packed(t *testing.T, raw []byte) []byte {
 
 func sealedWith(session, index []byte) []byte {
 	at := int64(len(session))
-	return appendTail(appendFrame(bytes.Clone(session), frameIndex, 1, index), at)
+	return appendTail(log.Append(bytes.Clone(session), frameIndex, 1, index), at)
 }
 
 func manyOps(n int) []byte {

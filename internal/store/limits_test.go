@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/log"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
@@ -68,7 +69,7 @@ func TestSizeCap(t *testing.T) {
 			t.Errorf("session %s: the rollups have %s calls, want %d", id, n, made[id])
 		}
 	}
-	if segs, err := SessionSegments(Dir(LogDir(path)), "one"); err != nil || len(segs) != 0 {
+	if segs, err := SessionSegments(log.Dir(LogDir(path)), "one"); err != nil || len(segs) != 0 {
 		t.Errorf("of the first session %v are left (%v)", segs, err)
 	}
 }
@@ -111,7 +112,7 @@ func TestMaxAge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	segs, err := Segments(Dir(LogDir(path)))
+	segs, err := Segments(log.Dir(LogDir(path)))
 	if err != nil || len(segs) != 1 || segs[0].Session != "two" {
 		t.Errorf("segments %+v (%v), want those of the second session alone", segs, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -39,7 +40,7 @@ func readLives(dst []tick.ProcEvent, body []byte, version uint8) ([]tick.ProcEve
 	at := int64(0)
 	n := r.count()
 	if n > maxLives {
-		return dst[:0], fmt.Errorf("%w: invalid frame of %d process events", ErrCorrupt, n)
+		return dst[:0], fmt.Errorf("%w: invalid frame of %d process events", log.ErrCorrupt, n)
 	}
 	for range n {
 		var e tick.ProcEvent
@@ -60,7 +61,7 @@ func readLives(dst []tick.ProcEvent, body []byte, version uint8) ([]tick.ProcEve
 		dst = append(dst, e)
 	}
 	if r.bad || len(r.b) != 0 {
-		return dst[:0], fmt.Errorf("%w: invalid process events", ErrCorrupt)
+		return dst[:0], fmt.Errorf("%w: invalid process events", log.ErrCorrupt)
 	}
 	return dst, nil
 }

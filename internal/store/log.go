@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -28,10 +29,10 @@ const (
 // several Logs, also while it is written; each sees a segment as it is when it opens it.
 type Log struct {
 	session    Session
-	files      Files
+	files      log.Files
 	segs       []Segment
-	at         int  // index in segs of seg
-	file       File // seg's file; nil if the caller owns it
+	at         int      // index in segs of seg
+	file       log.File // seg's file; nil if the caller owns it
 	seg        *segment
 	view       view
 	torn       int64
@@ -112,7 +113,7 @@ func newLog() (*Log, error) {
 
 // OpenSession opens a session's log; the caller must close it. The error wraps [fs.ErrNotExist] if
 // there is none.
-func OpenSession(files Files, session string) (*Log, error) {
+func OpenSession(files log.Files, session string) (*Log, error) {
 	segs, err := SessionSegments(files, session)
 	if err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func OpenSession(files Files, session string) (*Log, error) {
 // Unreadable reports whether an error is about a recording's content rather than reading it. The
 // rest may still be readable.
 func Unreadable(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) || errors.Is(err, ErrNotLog)
+	return errors.Is(err, log.ErrCorrupt) || errors.Is(err, log.ErrVersion) || errors.Is(err, log.ErrNotLog)
 }
 
 // open opens the segment at l.at, or the first existing one after it. If segments are missing
@@ -185,11 +186,11 @@ func (l *Log) hole() error {
 	}
 	switch n := s.Seq - before.Seq - 1; {
 	case n > 0 && calls != "":
-		return fmt.Errorf("%w before %s: %d of its segments are missing, with %s", ErrCorrupt, s.Name, n, calls)
+		return fmt.Errorf("%w before %s: %d of its segments are missing, with %s", log.ErrCorrupt, s.Name, n, calls)
 	case n > 0:
-		return fmt.Errorf("%w before %s: %d of its segments are missing", ErrCorrupt, s.Name, n)
+		return fmt.Errorf("%w before %s: %d of its segments are missing", log.ErrCorrupt, s.Name, n)
 	case calls != "":
-		return fmt.Errorf("%w: %s is truncated; %s are lost", ErrCorrupt, before.Name, calls)
+		return fmt.Errorf("%w: %s is truncated; %s are lost", log.ErrCorrupt, before.Name, calls)
 	}
 	return nil
 }
@@ -203,8 +204,8 @@ func (l *Log) Close() error {
 // leave closes the open segment.
 func (l *Log) leave() (err error) {
 	if l.seg != nil {
-		l.torn += l.seg.frames.size - l.seg.frames.off
-		l.number, l.sure = l.seg.number, !l.seg.frames.damaged
+		l.torn += l.seg.frames.Size - l.seg.frames.Offset
+		l.number, l.sure = l.seg.number, !l.seg.frames.Damaged
 	}
 	if l.file != nil {
 		err = l.file.Close()
@@ -245,7 +246,7 @@ func (l *Log) CallsOnly(after uint64) { l.view.callsOnly, l.view.after = true, a
 // crash truncated them.
 func (l *Log) Torn() int64 {
 	if l.seg != nil {
-		return l.torn + l.seg.frames.size - l.seg.frames.off
+		return l.torn + l.seg.frames.Size - l.seg.frames.Offset
 	}
 	return l.torn
 }
@@ -261,7 +262,7 @@ func (l *Log) Deleted() int { return l.deleted }
 // missing segments.
 func (l *Log) Number() (n uint64, known bool) {
 	if l.seg != nil {
-		return l.seg.number, !l.seg.frames.damaged
+		return l.seg.number, !l.seg.frames.Damaged
 	}
 	return l.number, l.sure
 }

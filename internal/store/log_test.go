@@ -11,6 +11,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -59,8 +60,8 @@ func record(t testing.TB, n, calls int) recorded {
 	if err := errors.Join(w.end(End{Time: rec.final.Time, State: "ended"}), w.flush()); err != nil {
 		t.Fatal(err)
 	}
-	if w.size != int64(m.Len()) {
-		t.Fatalf("the writer counts %d bytes, the file has %d", w.size, m.Len())
+	if w.file.Size() != int64(m.Len()) {
+		t.Fatalf("the writer counts %d bytes, the file has %d", w.file.Size(), m.Len())
 	}
 	rec.bytes = m.Bytes()
 	return rec
@@ -155,7 +156,7 @@ func TestLogCutAtEveryByte(t *testing.T) {
 	calls, ticks := -1, -1
 	for n := range len(rec.bytes) + 1 {
 		got, torn, err := readAll(rec.bytes[:n])
-		if errors.Is(err, ErrNotLog) {
+		if errors.Is(err, log.ErrNotLog) {
 			if calls >= 0 {
 				t.Fatalf("%d bytes are no log, fewer were one", n)
 			}
@@ -188,7 +189,7 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 	var before []all // content of the frames up to each bound
 	for _, n := range bounds {
 		a, _, err := readAll(rec.bytes[:n])
-		if err != nil && !errors.Is(err, ErrNotLog) {
+		if err != nil && !errors.Is(err, log.ErrNotLog) {
 			t.Fatal(err)
 		}
 		before = append(before, a)
@@ -197,15 +198,15 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 	for bit := range len(b) * 8 {
 		at := bit / 8
 		frame, _ := slices.BinarySearch(bounds, at+1)
-		if head := at < len(magic) || at-bounds[max(frame-1, 0)] < headSize; !head && bit%8 != at%8 {
+		if head := at < len(log.Magic) || at-bounds[max(frame-1, 0)] < log.HeadSize; !head && bit%8 != at%8 {
 			continue // one bit per byte of a body: its checksum detects any
 		}
 		b[at] ^= 1 << (bit % 8)
 		got, _, err := readAll(b)
 		b[at] ^= 1 << (bit % 8)
-		want := ErrCorrupt
-		if at < len(magic) {
-			want = ErrNotLog
+		want := log.ErrCorrupt
+		if at < len(log.Magic) {
+			want = log.ErrNotLog
 		}
 		if !errors.Is(err, want) {
 			t.Fatalf("bit %d of byte %d: error %v, want %v", bit%8, at, err, want)
@@ -219,16 +220,16 @@ func TestLogWithAnyBitChanged(t *testing.T) {
 // frameBounds returns the frames' end offsets.
 func frameBounds(t *testing.T, b []byte) []int {
 	t.Helper()
-	f := frames{r: bytes.NewReader(b), size: int64(len(b)), off: int64(len(magic))}
-	bounds := []int{len(magic)}
+	f := log.Reader{From: bytes.NewReader(b), Size: int64(len(b)), Offset: int64(len(log.Magic))}
+	bounds := []int{len(log.Magic)}
 	for {
-		if _, _, _, err := f.next(); err != nil {
-			if int(f.off) != len(b) {
-				t.Fatalf("frames end at %d of %d: %v", f.off, len(b), err)
+		if _, _, _, err := f.Next(); err != nil {
+			if int(f.Offset) != len(b) {
+				t.Fatalf("frames end at %d of %d: %v", f.Offset, len(b), err)
 			}
 			return bounds
 		}
-		bounds = append(bounds, int(f.off))
+		bounds = append(bounds, int(f.Offset))
 	}
 }
 
@@ -242,15 +243,15 @@ func TestLogEndsAtZeros(t *testing.T) {
 
 func TestLogOfTheFuture(t *testing.T) {
 	rec := record(t, 1, 30)
-	unknown := appendFrame(bytes.Clone(rec.bytes), frameKinds+7, 1, []byte("whatever"))
+	unknown := log.Append(bytes.Clone(rec.bytes), frameKinds+7, 1, []byte("whatever"))
 	got, torn, err := readAll(unknown)
 	if err != nil || torn != 0 || len(got.calls) != len(rec.calls) {
 		t.Errorf("an unknown kind: error %v, torn %d, %d calls", err, torn, len(got.calls))
 	}
 	for kind := frameCalls; kind < frameKinds; kind++ {
-		newer := appendFrame(bytes.Clone(rec.bytes), kind, kind.version()+1, nil)
+		newer := log.Append(bytes.Clone(rec.bytes), kind, latest(kind)+1, nil)
 		got, _, err = readAll(newer)
-		if !errors.Is(err, ErrVersion) || len(got.calls) != len(rec.calls) {
+		if !errors.Is(err, log.ErrVersion) || len(got.calls) != len(rec.calls) {
 			t.Errorf("kind %d, a newer version: error %v, %d calls", kind, err, len(got.calls))
 		}
 	}
@@ -326,8 +327,8 @@ func TestLogAfterFailedWriteIsWhole(t *testing.T) {
 		if err == nil {
 			t.Fatal("the file never filled up")
 		}
-		if _, torn, rerr := readAll(f.Bytes()); rerr != nil || torn != 0 || w.size != int64(f.Len()) {
-			t.Fatalf("room %d: error %v, %d torn, size %d of %d", room, rerr, torn, w.size, f.Len())
+		if _, torn, rerr := readAll(f.Bytes()); rerr != nil || torn != 0 || w.file.Size() != int64(f.Len()) {
+			t.Fatalf("room %d: error %v, %d torn, size %d of %d", room, rerr, torn, w.file.Size(), f.Len())
 		}
 		f.room = 1 << 20 // with room again, nothing was lost
 		w.cut()
@@ -382,14 +383,14 @@ func FuzzLog(f *testing.F) {
 	rec := record(f, 1, 4)
 	f.Add(rec.bytes)
 	f.Add(rec.bytes[:len(rec.bytes)/2])
-	f.Add([]byte(magic))
+	f.Add([]byte(log.Magic))
 	for kind := frameSession; kind < frameKinds; kind++ {
-		f.Add(appendFrame([]byte(magic), kind, 1, []byte("{}")))
+		f.Add(log.Append([]byte(log.Magic), kind, 1, []byte("{}")))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// Correct the checksums, which would reject almost all inputs.
 		_, _, err := readAll(fixSums(b))
-		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotLog) && !errors.Is(err, ErrVersion) {
+		if err != nil && !errors.Is(err, log.ErrCorrupt) && !errors.Is(err, log.ErrNotLog) && !errors.Is(err, log.ErrVersion) {
 			t.Errorf("error %v is of no kind", err)
 		}
 	})

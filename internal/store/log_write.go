@@ -2,25 +2,18 @@ package store
 
 import (
 	"encoding/json"
-	"io"
 	"slices"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
-// logFile is the file below a log.
-type logFile interface {
-	io.Writer
-	Truncate(size int64) error
-}
-
 // logWriter appends to a log. It is not safe for concurrent use. Unwritten entries are lost only if
 // the process is killed.
 type logWriter struct {
-	f         logFile
-	size      int64 // bytes of whole frames in the file
+	file      *log.Writer
 	enc       *encoder
 	waits     *waitEncoder
 	lives     []tick.ProcEvent
@@ -28,7 +21,6 @@ type logWriter struct {
 	stacks    []events.Stack
 	ranges    []tick.Range
 	batches   []batchSize // batch sizes of the pending entries
-	buf       []byte      // frames to write
 	body      []byte
 	ops       map[opKey]*opState
 	procs     map[uint32]processJSON
@@ -41,7 +33,7 @@ type logWriter struct {
 	places    stacksEncoder
 	number    uint64 // calls of the session so far, also from earlier segments
 	written   uint64 // how many of these are in the file or precede it
-	unwritten int    // calls and waits in buf
+	unwritten int    // calls and waits in frames that file has not written
 }
 
 type opKey struct {
@@ -59,7 +51,7 @@ type opState struct {
 type libKey struct{ path, buildID string }
 
 // newLogWriter starts a segment in f, which must be empty.
-func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
+func newLogWriter(f log.Output, s *segmentJSON) (*logWriter, error) {
 	enc, err := newEncoder()
 	if err != nil {
 		return nil, err
@@ -68,16 +60,15 @@ func newLogWriter(f logFile, s *segmentJSON) (*logWriter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &logWriter{f: f, enc: enc, waits: waits, threads: threadsWriter{}, gpus: gpuChanges{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
+	w := &logWriter{file: log.NewWriter(f), enc: enc, waits: waits, threads: threadsWriter{}, gpus: gpuChanges{}, ops: map[opKey]*opState{}, procs: map[uint32]processJSON{}, others: map[uint32]processJSON{},
 		libs: map[libKey]libraryJSON{}, reports: map[tick.Report]bool{}, number: s.First, written: s.First}
-	w.buf = append(w.buf, magic...)
 	if err := w.json(frameSession, s); err != nil {
 		return nil, err
 	}
 	return w, w.flush()
 }
 
-func (w *logWriter) json(kind frameKind, v any) error {
+func (w *logWriter) json(kind log.Kind, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -86,8 +77,8 @@ func (w *logWriter) json(kind frameKind, v any) error {
 	return nil
 }
 
-func (w *logWriter) frame(kind frameKind, version uint8, body []byte) {
-	w.buf = appendFrame(w.buf, kind, version, body)
+func (w *logWriter) frame(kind log.Kind, version uint8, body []byte) {
+	w.file.Append(kind, version, body)
 }
 
 // add appends a batch: its waits before its calls, the order in which readers need them.
@@ -116,7 +107,7 @@ func (w *logWriter) add(b *tick.Batch) {
 
 // pending reports whether some entries are not in the file yet.
 func (w *logWriter) pending() bool {
-	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || len(w.buf) > 0
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || w.file.Pending() > 0
 }
 
 // cut ends the open frames. The frame of waits directly precedes the frame of calls and has their
@@ -138,7 +129,7 @@ func (w *logWriter) cutAt(within bool) {
 	w.lives = w.lives[:0]
 	if w.waits.n > 0 {
 		w.body = w.waits.body(w.body[:0])
-		w.frame(frameWaits, frameWaits.version(), w.body)
+		w.frame(frameWaits, latest(frameWaits), w.body)
 		w.unwritten += w.waits.n
 		w.waits.reset()
 	}
@@ -159,18 +150,12 @@ func (w *logWriter) flush() error {
 
 // write writes the ended frames. If it fails, the file still ends with a whole frame.
 func (w *logWriter) write() error {
-	if len(w.buf) == 0 {
+	if w.file.Pending() == 0 {
 		return nil
 	}
-	n, err := w.f.Write(w.buf)
-	if err != nil {
-		if n > 0 {
-			_ = w.f.Truncate(w.size) // else a reader truncates it
-		}
+	if err := w.file.Write(); err != nil {
 		return err
 	}
-	w.size += int64(n)
-	w.buf = w.buf[:0]
 	w.unwritten, w.written = 0, w.number
 	return nil
 }
@@ -185,7 +170,8 @@ func (w *logWriter) drop() int {
 	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
-	w.lives, w.functions, w.stacks, w.ranges, w.buf, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.ranges[:0], w.buf[:0], w.batches[:0]
+	w.lives, w.functions, w.stacks, w.ranges, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.ranges[:0], w.batches[:0]
+	w.file.Drop()
 	return n
 }
 
@@ -229,7 +215,7 @@ func (w *logWriter) tick(t *tick.Tick) error {
 		}
 	}
 	w.body = w.threads.append(raw, t)
-	w.frame(frameTick, frameTick.version(), w.enc.column(nil, w.body))
+	w.frame(frameTick, latest(frameTick), w.enc.column(nil, w.body))
 	return nil
 }
 
@@ -239,7 +225,7 @@ func changed(told, now *stats.Hist) bool {
 }
 
 // processes writes the processes that are new or have changed since known.
-func (w *logWriter) processes(kind frameKind, all []tick.Process, known map[uint32]processJSON) error {
+func (w *logWriter) processes(kind log.Kind, all []tick.Process, known map[uint32]processJSON) error {
 	for i := range all {
 		p := toProcessJSON(&all[i])
 		if known[p.PID] == p {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"ingero/internal/store/log"
 	"os"
 	"path/filepath"
 	"testing"
@@ -96,7 +97,7 @@ func TestRemove(t *testing.T) {
 			}
 			count := func() (n [2]int) {
 				for i, id := range ids {
-					segs, err := SessionSegments(Dir(LogDir(path)), id)
+					segs, err := SessionSegments(log.Dir(LogDir(path)), id)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"ingero/internal/store/log"
 	"io"
 	"net/url"
 	"os"
@@ -16,9 +17,9 @@ import (
 
 // Source is a database to copy from.
 type Source struct {
-	Path   string // path for messages
-	SQLite string // the SQLite file: Path, or a copy of it
-	Files  Files  // the recordings' files
+	Path   string    // path for messages
+	SQLite string    // the SQLite file: Path, or a copy of it
+	Files  log.Files // the recordings' files
 }
 
 // Merged is the result of a merge. Sessions are given by their IDs.
@@ -199,7 +200,7 @@ func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	size, err := CompleteBytes(from, from.Size())
+	size, err := log.CompleteBytes(from, from.Size())
 	if err != nil || name != filepath.Base(name) || fileSize(filepath.Join(dir, name)) >= size {
 		return err
 	}

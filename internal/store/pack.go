@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"ingero/internal/store/log"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -53,7 +54,7 @@ type unpacker struct {
 }
 
 func newUnpacker(rooms int) (unpacker, error) {
-	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecodeAllCapLimit(true))
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(log.MaxBody), zstd.WithDecodeAllCapLimit(true))
 	return unpacker{zstd: z, room: make([][]byte, rooms)}, err
 }
 
@@ -62,28 +63,28 @@ func (u *unpacker) column(r *reader, room, limit int) (reader, error) {
 	codec := r.bytes(1)
 	raw := r.uint()
 	if r.bad || raw > uint64(limit) {
-		return reader{}, fmt.Errorf("%w: invalid length of a column", ErrCorrupt)
+		return reader{}, fmt.Errorf("%w: invalid length of a column", log.ErrCorrupt)
 	}
 	switch codec[0] {
 	case codecRaw:
 		b := r.bytes(int(raw))
 		if r.bad {
-			return reader{}, fmt.Errorf("%w: truncated column", ErrCorrupt)
+			return reader{}, fmt.Errorf("%w: truncated column", log.ErrCorrupt)
 		}
 		return reader{b: b}, nil
 	case codecZstd:
 		packed := r.bytes(r.count())
 		if raw > unpackedMax(len(packed)) {
-			return reader{}, fmt.Errorf("%w: invalid length of a column", ErrCorrupt)
+			return reader{}, fmt.Errorf("%w: invalid length of a column", log.ErrCorrupt)
 		}
 		if uint64(cap(u.room[room])) < raw {
 			u.room[room] = make([]byte, 0, raw)
 		}
 		b, err := u.zstd.DecodeAll(packed, u.room[room][:0:raw])
 		if err != nil || r.bad || uint64(len(b)) != raw {
-			return reader{}, fmt.Errorf("%w: column cannot be decompressed", ErrCorrupt)
+			return reader{}, fmt.Errorf("%w: column cannot be decompressed", log.ErrCorrupt)
 		}
 		return reader{b: b}, nil
 	}
-	return reader{}, fmt.Errorf("%w: unknown compression %d of a column", ErrVersion, codec[0])
+	return reader{}, fmt.Errorf("%w: unknown compression %d of a column", log.ErrVersion, codec[0])
 }

@@ -13,6 +13,7 @@ import (
 
 	"ingero/internal/session"
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -97,7 +98,7 @@ func TestReplayOfDamagedLogThroughSession(t *testing.T) {
 	k := &keeper{}
 	r := NewReplay(l, ReplayOptions{})
 	err = session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}})
-	if !errors.Is(err, ErrCorrupt) || len(k.calls) == 0 || len(k.ticks) == 0 || !k.ticks[len(k.ticks)-1].Final {
+	if !errors.Is(err, log.ErrCorrupt) || len(k.calls) == 0 || len(k.ticks) == 0 || !k.ticks[len(k.ticks)-1].Final {
 		t.Errorf("error %v, %d calls, %d ticks", err, len(k.calls), len(k.ticks))
 	}
 }

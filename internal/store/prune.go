@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"errors"
+	"ingero/internal/store/log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,7 @@ func (db *DB) segmentBytes() int64 {
 // list finds the existing segments, oldest first. Copied files may all have the same time; a
 // session's segments are in order nevertheless.
 func (db *DB) list() error {
-	all, err := Segments(Dir(db.dir.Name()))
+	all, err := Segments(log.Dir(db.dir.Name()))
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (db *DB) list() error {
 // leftovers deletes what writers left that were killed while they sealed or copied a segment:
 // incomplete files, and unsealed segments that were sealed.
 func (db *DB) leftovers() {
-	all, err := Dir(db.dir.Name()).List()
+	all, err := log.Dir(db.dir.Name()).List()
 	if err != nil {
 		return
 	}
@@ -118,14 +119,14 @@ func (db *DB) rotate() error {
 	if err := db.begin(db.seq + 1); err != nil {
 		return err
 	}
-	db.retire(file, log.size, seq)
+	db.retire(file, log.file.Size(), seq)
 	return nil
 }
 
 // leave ends the current segment for good.
 func (db *DB) leave() {
 	if db.file != nil {
-		db.retire(db.file, db.log.size, db.seq)
+		db.retire(db.file, db.log.file.Size(), db.seq)
 		db.file = nil
 	}
 }
@@ -217,7 +218,7 @@ func (db *DB) bytes() int64 {
 		n = max(n, db.saver.fileSize)
 	}
 	if db.file != nil {
-		n += db.log.size
+		n += db.log.file.Size()
 	}
 	for i := range db.kept {
 		n += db.kept[i].Bytes

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -102,7 +103,7 @@ func readRanges(body []byte, dec *decoder) ([]tick.Range, error) {
 		last[x.TID] = &out[len(out)-1]
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
-		return nil, fmt.Errorf("%w: ranges", ErrCorrupt)
+		return nil, fmt.Errorf("%w: ranges", log.ErrCorrupt)
 	}
 	return out, nil
 }

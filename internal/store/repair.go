@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"ingero/internal/store/log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -64,7 +65,7 @@ type repairer struct {
 	out *Repaired
 }
 
-func (r *repairer) files() Dir { return Dir(r.db.dir.Name()) }
+func (r *repairer) files() log.Dir { return log.Dir(r.db.dir.Name()) }
 
 func (r *repairer) path(name string) string { return filepath.Join(r.db.dir.Name(), name) }
 
@@ -280,7 +281,7 @@ func (r *repairer) seal(ctx context.Context) error {
 		}
 		name := segmentName(s.Session, s.Seq, true)
 		_, err := sealFile(r.places, r.db.dir, s.Name, name+".tmp")
-		if errors.Is(err, ErrVersion) {
+		if errors.Is(err, log.ErrVersion) {
 			err = r.db.unlink(name + ".tmp")
 			if err == nil {
 				continue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"ingero/internal/store/log"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -186,7 +187,7 @@ func (r *repairer) restore(ctx context.Context, sessions []string) (err error) {
 		return err
 	}
 	m := &merger{places: r.places, db: r.db, out: &Merged{}}
-	err = m.source(ctx, &Source{Path: to.o.Path, SQLite: to.o.Path, Files: Dir(LogDir(to.o.Path))})
+	err = m.source(ctx, &Source{Path: to.o.Path, SQLite: to.o.Path, Files: log.Dir(LogDir(to.o.Path))})
 	r.out.Restored = append(r.out.Restored, m.out.Added...)
 	return err
 }
@@ -199,23 +200,23 @@ func (r *repairer) unlinkRestored() (err error) {
 }
 
 func (r *repairer) fromSegments(ctx context.Context, to *DB, id string) error {
-	log, err := OpenSession(r.files(), id)
+	l, err := OpenSession(r.files(), id)
 	if err != nil {
-		if errors.Is(err, ErrNotLog) || errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) { // stays unchanged
+		if errors.Is(err, log.ErrNotLog) || errors.Is(err, log.ErrVersion) || errors.Is(err, log.ErrCorrupt) { // stays unchanged
 			return nil
 		}
 		return err
 	}
-	if log.segs[0].Seq > 0 {
+	if l.segs[0].Seq > 0 {
 		r.out.Without = append(r.out.Without, id)
 	}
 	before := r.seen
-	err = restore(ctx, to, log, func(n uint64) {
+	err = restore(ctx, to, l, func(n uint64) {
 		if r.checker.calls != nil {
 			r.checker.calls(before + n)
 		}
 	})
-	return errors.Join(err, log.Close())
+	return errors.Join(err, l.Close())
 }
 
 // salvage copies from a damaged SQLite file what is readable and not in segments: sessions whose
@@ -241,7 +242,7 @@ func (r *repairer) salvage(ctx context.Context, bad string) error {
 			continue
 		}
 		n := len(m.out.Added)
-		if err := m.session(ctx, &Source{Path: bad, SQLite: bad, Files: Dir(LogDir(bad))}, tables, s); err != nil {
+		if err := m.session(ctx, &Source{Path: bad, SQLite: bad, Files: log.Dir(LogDir(bad))}, tables, s); err != nil {
 			m.out.Added = m.out.Added[:n]
 			if r.partly(ctx, tables, s) {
 				m.out.Added = append(m.out.Added, s.uid)

@@ -17,6 +17,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 )
 
@@ -119,7 +120,7 @@ func repair(t *testing.T, path string) *Repaired {
 
 func verify(t *testing.T, path string) *Verified {
 	t.Helper()
-	v, err := Verify(context.Background(), Dir(LogDir(path)), nil)
+	v, err := Verify(context.Background(), log.Dir(LogDir(path)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func verify(t *testing.T, path string) *Verified {
 // segmentsOf returns the paths of a session's segments.
 func segmentsOf(t *testing.T, path, id string) (out []string) {
 	t.Helper()
-	segs, err := SessionSegments(Dir(LogDir(path)), id)
+	segs, err := SessionSegments(log.Dir(LogDir(path)), id)
 	if err != nil || len(segs) < 3 {
 		t.Fatalf("%d segments, %v: this shows nothing", len(segs), err)
 	}
@@ -209,7 +210,7 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 // callsOf returns the starts of a session's calls, by number.
 func callsOf(t *testing.T, path, id string) map[uint64]int64 {
 	t.Helper()
-	l, err := OpenSession(Dir(LogDir(path)), id)
+	l, err := OpenSession(log.Dir(LogDir(path)), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,13 +243,13 @@ var damages = map[string]struct {
 	harm  func(b []byte, f callsFrame) []byte
 	loses bool
 }{
-	"a frame of calls": {func(b []byte, f callsFrame) []byte { b[f.at+headSize+9] ^= 1; return b }, true},
+	"a frame of calls": {func(b []byte, f callsFrame) []byte { b[f.at+log.HeadSize+9] ^= 1; return b }, true},
 	"its head":         {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; return b }, true},
 	"head and index":   {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; b[len(b)-3] ^= 1; return b }, true},
 	"the index":        {func(b []byte, _ callsFrame) []byte { b[len(b)-tailSize-3] ^= 1; return b }, false},
 	"the beginning":    {func(b []byte, _ callsFrame) []byte { b[40] ^= 1; return b }, false},
 	"the magic":        {func(b []byte, _ callsFrame) []byte { b[0] ^= 1; return b }, false},
-	"zeros":            {func(b []byte, f callsFrame) []byte { clear(b[f.at : f.at+headSize]); return b }, true},
+	"zeros":            {func(b []byte, f callsFrame) []byte { clear(b[f.at : f.at+log.HeadSize]); return b }, true},
 }
 
 // A damaged frame loses its calls; all others stay, under their original numbers.

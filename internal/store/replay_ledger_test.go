@@ -13,6 +13,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -311,10 +312,10 @@ func TestCallsAreOfTheEarliestVersion(t *testing.T) {
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
 		}
-		f := frames{r: bytes.NewReader(m.Bytes()), size: int64(m.Len()), off: int64(len(magic))}
+		f := log.Reader{From: bytes.NewReader(m.Bytes()), Size: int64(m.Len()), Offset: int64(len(log.Magic))}
 		for kind := frameSession; kind != frameCalls; {
 			var version uint8
-			if kind, version, _, err = f.next(); err != nil || kind == frameCalls && version != want {
+			if kind, version, _, err = f.Next(); err != nil || kind == frameCalls && version != want {
 				t.Errorf("frame of kind %d, version %d, error %v, want version %d", kind, version, err, want)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -166,7 +167,7 @@ func TestReplayOfDamagedLogSaysSo(t *testing.T) {
 		r.Due(new(tick.Tick))
 		_, err = r.Poll(&b)
 	}
-	if !errors.Is(err, ErrCorrupt) || len(b.Calls) == 0 {
+	if !errors.Is(err, log.ErrCorrupt) || len(b.Calls) == 0 {
 		t.Errorf("%d calls, error %v", len(b.Calls), err)
 	}
 }

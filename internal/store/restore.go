@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/internal/track"
 	"ingero/pkg/events"
@@ -13,14 +14,14 @@ import (
 
 // restore writes a session's rows from its log, as they were written during the recording. It
 // writes no chains: a log has none.
-func restore(ctx context.Context, db *DB, log *Log, calls func(uint64)) error {
-	s := log.Session()
+func restore(ctx context.Context, db *DB, l *Log, calls func(uint64)) error {
+	s := l.Session()
 	v, err := newSaver(db.sql, &s)
 	if err != nil {
 		return err
 	}
 	r := &restorer{saver: v, track: track.New(), sketches: map[opKey]*stats.Sketch{}, ops: map[opKey]int{}, calls: calls}
-	return errors.Join(r.play(ctx, log), v.close())
+	return errors.Join(r.play(ctx, l), v.close())
 }
 
 type restorer struct {
@@ -37,13 +38,13 @@ type restorer struct {
 }
 
 // play applies a log. It skips damaged parts.
-func (r *restorer) play(ctx context.Context, log *Log) error {
+func (r *restorer) play(ctx context.Context, l *Log) error {
 	var e Entry
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := log.Next(&e)
+		err := l.Next(&e)
 		switch {
 		case errors.Is(err, io.EOF):
 			if r.ended {
@@ -51,7 +52,7 @@ func (r *restorer) play(ctx context.Context, log *Log) error {
 			}
 			_, err := r.db.Exec(sqlStale) // the writer was killed
 			return err
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrVersion), errors.Is(err, ErrNotLog):
+		case errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrVersion), errors.Is(err, log.ErrNotLog):
 			continue
 		case err != nil:
 			return err

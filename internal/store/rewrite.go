@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"ingero/internal/store/log"
 	"io"
 )
 
@@ -14,29 +15,29 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	if err := s.write([]byte(magic)); err != nil {
+	if err := s.write([]byte(log.Magic)); err != nil {
 		return err
 	}
-	f := frames{r: from, off: int64(len(magic)), size: size}
+	f := log.Reader{From: from, Offset: int64(len(log.Magic)), Size: size}
 	bad := c.bad
 	if c.err != nil { // without a start
 		head, err := json.Marshal(&c.head)
 		if err == nil {
 			err = s.writeFrame(frameSession, 1, head)
 		}
-		if f.off = 0; err != nil {
+		if f.Offset = 0; err != nil {
 			return err
 		}
 	}
 	for {
-		if len(bad) > 0 && bad[0].At <= f.off {
+		if len(bad) > 0 && bad[0].At <= f.Offset {
 			if err := s.leave(&bad[0]); err != nil {
 				return err
 			}
-			f.off, bad = bad[0].end(), bad[1:]
+			f.Offset, bad = bad[0].end(), bad[1:]
 			continue
 		}
-		kind, version, body, err := f.next()
+		kind, version, body, err := f.Next()
 		if err == nil && kind != frameIndex {
 			if err := s.copy(kind, version, body); err != nil {
 				return err
@@ -44,7 +45,7 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 			continue
 		}
 		// Only known damage follows the last whole frame.
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, ErrCorrupt) {
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, log.ErrCorrupt) {
 			return err
 		}
 		if c.Sealed {
@@ -55,7 +56,7 @@ func rewrite(to io.Writer, from io.ReaderAt, c *checked, size int64) error {
 }
 
 // copy writes a frame unchanged.
-func (s *sealer) copy(kind frameKind, version uint8, body []byte) error {
+func (s *sealer) copy(kind log.Kind, version uint8, body []byte) error {
 	switch kind {
 	case frameCalls:
 		return s.putCalls(version, body)
@@ -74,5 +75,5 @@ func (s *sealer) leave(d *Damage) error {
 	if err != nil {
 		return err
 	}
-	return s.lost(frameLost.version(), body)
+	return s.lost(latest(frameLost), body)
 }

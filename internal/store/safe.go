@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"ingero/internal/store/log"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -309,7 +310,7 @@ const lockName = "writer"
 
 // Recording reports whether a process is recording to the database at path.
 func Recording(path string) bool {
-	f, err := openPlain(filepath.Join(LogDir(path), lockName))
+	f, err := log.OpenPlain(filepath.Join(LogDir(path), lockName))
 	if err != nil {
 		return false
 	}

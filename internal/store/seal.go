@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -43,7 +44,7 @@ type sealer struct {
 }
 
 type pendingFrame struct {
-	kind    frameKind
+	kind    log.Kind
 	version uint8
 	body    []byte
 }
@@ -62,14 +63,14 @@ func seal(to io.Writer, r io.ReaderAt, size int64) error {
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	if err := s.write([]byte(magic)); err != nil {
+	if err := s.write([]byte(log.Magic)); err != nil {
 		return err
 	}
-	f := frames{r: r, off: int64(len(magic)), size: size}
+	f := log.Reader{From: r, Offset: int64(len(log.Magic)), Size: size}
 	for {
-		kind, version, body, err := f.next()
+		kind, version, body, err := f.Next()
 		if errors.Is(err, io.EOF) {
-			if f.off != size {
+			if f.Offset != size {
 				return errTorn
 			}
 			return s.end()
@@ -103,15 +104,15 @@ func (s *sealer) write(b []byte) error {
 	return err
 }
 
-func (s *sealer) writeFrame(kind frameKind, version uint8, body []byte) error {
-	s.frame = appendFrame(s.frame[:0], kind, version, body)
+func (s *sealer) writeFrame(kind log.Kind, version uint8, body []byte) error {
+	s.frame = log.Append(s.frame[:0], kind, version, body)
 	return s.write(s.frame)
 }
 
 // take adds the next frame.
-func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
-	if version > kind.version() && kind < frameKinds {
-		return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
+func (s *sealer) take(kind log.Kind, version uint8, body []byte) error {
+	if version > latest(kind) && kind < frameKinds {
+		return fmt.Errorf("%w (frame of kind %d, version %d)", log.ErrVersion, kind, version)
 	}
 	if s.hasRaw && kind != frameCalls { // waits without calls
 		if err := s.merge(nil); err != nil {
@@ -128,7 +129,7 @@ func (s *sealer) take(kind frameKind, version uint8, body []byte) error {
 		}
 		return s.merge(body)
 	case frameBlock, frameIndex:
-		return fmt.Errorf("%w: the segment is already sealed", ErrCorrupt)
+		return fmt.Errorf("%w: the segment is already sealed", log.ErrCorrupt)
 	case frameSession:
 		return s.writeFrame(kind, version, body)
 	case frameLost: // the calls' numbers continue after it
@@ -239,7 +240,7 @@ func (s *sealer) flush() error {
 	if s.wait.n > 0 {
 		s.index.waits += uint64(s.wait.n)
 		s.body = s.wait.body(s.body[:0])
-		if err := s.writeFrame(frameWaits, frameWaits.version(), s.body); err != nil {
+		if err := s.writeFrame(frameWaits, latest(frameWaits), s.body); err != nil {
 			return err
 		}
 		s.wait.reset()

@@ -11,6 +11,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -194,7 +195,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 			n += 6 // every byte at both ends, which have the heads and the index
 		}
 		got, _, err := readAll(whole[:n])
-		if err != nil && !errors.Is(err, ErrNotLog) {
+		if err != nil && !errors.Is(err, log.ErrNotLog) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 		if !slices.Equal(got.calls, want.calls[:len(got.calls)]) {
@@ -203,7 +204,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 	}
 	first := l.seg.index.calls[0]
 	b := bytes.Clone(whole)
-	b[first.at+headSize+20] ^= 1
+	b[first.at+log.HeadSize+20] ^= 1
 	l, err = OpenLog(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +214,7 @@ func TestSealedAndThenDamaged(t *testing.T) {
 	for err = l.Next(&e); !errors.Is(err, io.EOF); err = l.Next(&e) {
 		if err != nil {
 			bad++
-			if !errors.Is(err, ErrCorrupt) {
+			if !errors.Is(err, log.ErrCorrupt) {
 				t.Fatal(err)
 			}
 		}
@@ -234,7 +235,7 @@ func TestSealRefusesDamage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		log  []byte
 		want error
-	}{"torn": {b[:len(b)-3], errTorn}, "damaged": {changed, ErrCorrupt}, "sealed": {sealed(t, b), ErrCorrupt}} {
+	}{"torn": {b[:len(b)-3], errTorn}, "damaged": {changed, log.ErrCorrupt}, "sealed": {sealed(t, b), log.ErrCorrupt}} {
 		if err := seal(io.Discard, bytes.NewReader(tt.log), int64(len(tt.log))); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}

@@ -3,15 +3,11 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
+	"ingero/internal/store/log"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // A session's log is cut into segments. Each is a file that can be read alone: it begins with the
@@ -62,88 +58,8 @@ func parseSegment(name string) (s Segment, ok bool) {
 	return s, s.Session != ""
 }
 
-// Files are the files of a database's directory, wherever they are stored.
-type Files interface {
-	// List returns the names and sizes of all files.
-	List() ([]FileInfo, error)
-	// Open opens a file. The error wraps [fs.ErrNotExist] if it is gone.
-	Open(name string) (File, error)
-}
-
-// FileInfo describes one of [Files].
-type FileInfo struct {
-	Name  string
-	Bytes int64
-}
-
-// File is an open one of [Files].
-type File interface {
-	io.ReaderAt
-	io.Closer
-	Size() int64 // bytes, when it was opened
-}
-
-// Dir is [Files] of a directory.
-type Dir string
-
-// List implements [Files]. A missing directory has no files.
-func (d Dir) List() ([]FileInfo, error) {
-	entries, err := os.ReadDir(string(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	out := make([]FileInfo, 0, len(entries))
-	for _, e := range entries {
-		if s, err := e.Info(); err == nil && s.Mode().IsRegular() {
-			out = append(out, FileInfo{e.Name(), s.Size()})
-		}
-	}
-	return out, nil
-}
-
-// Open implements [Files].
-//
-// Files other than regular ones count as missing: a link leads nowhere else, and a pipe blocks
-// nobody.
-func (d Dir) Open(name string) (File, error) {
-	f, err := openPlain(filepath.Join(string(d), filepath.Base(name)))
-	if err != nil {
-		return nil, err
-	}
-	s, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return osFile{f, s.Size()}, nil
-}
-
-// openPlain opens a regular file for reading.
-func openPlain(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if s, err := f.Stat(); err != nil || !s.Mode().IsRegular() {
-		return nil, errors.Join(&fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}, err, f.Close())
-	}
-	return f, nil
-}
-
-type osFile struct {
-	*os.File
-	size int64
-}
-
-func (f osFile) Size() int64 { return f.size }
-
 // Segments returns the segments of all sessions, each session's in order.
-func Segments(files Files) ([]Segment, error) {
+func Segments(files log.Files) ([]Segment, error) {
 	all, err := files.List()
 	if err != nil {
 		return nil, err
@@ -174,14 +90,14 @@ func compareSegments(a, b Segment) int {
 }
 
 // SessionSegments returns one session's segments.
-func SessionSegments(files Files, session string) ([]Segment, error) {
+func SessionSegments(files log.Files, session string) ([]Segment, error) {
 	all, err := Segments(files)
 	return slices.DeleteFunc(all, func(s Segment) bool { return s.Session != session }), err
 }
 
 // unlisted adds a session's existing segments that are missing from segs: a segment that is sealed
 // while a long directory is read may be found under neither name.
-func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
+func unlisted(files log.Files, session string, segs []Segment) ([]Segment, error) {
 	const most = 64 // in a row; more missing ones are gone
 	var out []Segment
 	next := 0
@@ -225,7 +141,7 @@ func unlisted(files Files, session string, segs []Segment) ([]Segment, error) {
 
 // OpenSegment opens a segment, even if it was sealed since it was found; it then updates Name and
 // Sealed. The error wraps [fs.ErrNotExist] if the segment is gone.
-func OpenSegment(files Files, s *Segment) (File, error) {
+func OpenSegment(files log.Files, s *Segment) (log.File, error) {
 	file, err := files.Open(s.Name)
 	if errors.Is(err, fs.ErrNotExist) && !s.Sealed {
 		name := segmentName(s.Session, s.Seq, true)

@@ -2,7 +2,7 @@ package store
 
 import (
 	"encoding/binary"
-	"hash/crc32"
+	"ingero/internal/store/log"
 )
 
 // A sealed segment ends with a frame that indexes its calls, and with a tail of 16 bytes, little
@@ -45,28 +45,28 @@ func appendIndex(b []byte, x *index) []byte {
 func appendTail(b []byte, at int64) []byte {
 	from := len(b)
 	b = binary.LittleEndian.AppendUint64(b, uint64(at))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
+	b = binary.LittleEndian.AppendUint32(b, log.Checksum(b[from:]))
 	return append(b, tailMagic...)
 }
 
 // readIndex reads a segment's index. It returns nil if there is none, as in an unsealed segment or
 // after its end was lost. Such a segment is readable nevertheless.
-func readIndex(f *frames) (*index, error) {
+func readIndex(f *log.Reader) (*index, error) {
 	var tail [tailSize]byte
-	if f.size < tailSize {
+	if f.Size < tailSize {
 		return nil, nil
 	}
-	if err := f.read(tail[:], f.size-tailSize); err != nil {
+	if err := f.Fill(tail[:], f.Size-tailSize); err != nil {
 		return nil, err
 	}
 	at := int64(binary.LittleEndian.Uint64(tail[0:]))
-	if string(tail[12:]) != tailMagic || binary.LittleEndian.Uint32(tail[8:]) != crc32.Checksum(tail[:8], castagnoli) ||
-		at < int64(len(magic)) || at > f.size-tailSize-headSize {
+	if string(tail[12:]) != tailMagic || binary.LittleEndian.Uint32(tail[8:]) != log.Checksum(tail[:8]) ||
+		at < int64(len(log.Magic)) || at > f.Size-tailSize-log.HeadSize {
 		return nil, nil
 	}
-	x := frames{r: f.r, off: at, size: f.size}
-	kind, version, body, err := x.next()
-	if err != nil || kind != frameIndex || version > kind.version() {
+	x := log.Reader{From: f.From, Offset: at, Size: f.Size}
+	kind, version, body, err := x.Next()
+	if err != nil || kind != frameIndex || version > latest(kind) {
 		return nil, nil //nolint:nilerr // the rest can be read without
 	}
 	r := reader{b: body}
@@ -78,7 +78,7 @@ func readIndex(f *frames) (*index, error) {
 	}
 	for range n {
 		step := r.uint()
-		if step < headSize || step > uint64(at) {
+		if step < log.HeadSize || step > uint64(at) {
 			r.fail()
 		}
 		last.at += int64(step)

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -13,7 +14,7 @@ import (
 // segment reads one file of a log.
 type segment struct {
 	session  segmentJSON
-	frames   frames
+	frames   log.Reader
 	index    *index // nil: unsealed, or lost
 	seek     int    // next in the index's frames
 	sealed   bool   // by its name
@@ -51,28 +52,28 @@ type mark struct{ calls, waits int }
 
 // openSegment reads a segment's start, and its index if it has one.
 func openSegment(r io.ReaderAt, size int64) (*segment, error) {
-	s := &segment{frames: frames{r: r, size: size}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
-	var head [len(magic)]byte
-	if size < int64(len(magic)) {
-		return nil, fmt.Errorf("%w: it has only %d bytes", ErrNotLog, size)
+	s := &segment{frames: log.Reader{From: r, Size: size}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
+	var head [len(log.Magic)]byte
+	if size < int64(len(log.Magic)) {
+		return nil, fmt.Errorf("%w: it has only %d bytes", log.ErrNotLog, size)
 	}
-	if err := s.frames.read(head[:], 0); err != nil {
+	if err := s.frames.Fill(head[:], 0); err != nil {
 		return nil, err
 	}
-	if string(head[:]) != magic {
-		return nil, ErrNotLog
+	if string(head[:]) != log.Magic {
+		return nil, log.ErrNotLog
 	}
-	s.frames.off = int64(len(magic))
-	kind, version, body, err := s.frames.next()
+	s.frames.Offset = int64(len(log.Magic))
+	kind, version, body, err := s.frames.Next()
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("%w: its first frame is incomplete", ErrNotLog)
+		return nil, fmt.Errorf("%w: its first frame is incomplete", log.ErrNotLog)
 	case err != nil:
 		return nil, err
 	case kind != frameSession:
-		return nil, fmt.Errorf("%w: its first frame is of kind %d", ErrCorrupt, kind)
-	case version != kind.version():
-		return nil, fmt.Errorf("%w (version %d)", ErrVersion, version)
+		return nil, fmt.Errorf("%w: its first frame is of kind %d", log.ErrCorrupt, kind)
+	case version != latest(kind):
+		return nil, fmt.Errorf("%w (version %d)", log.ErrVersion, version)
 	}
 	if s.session, err = unmarshal[segmentJSON](body, "session"); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (s *segment) next(e *Entry, v *view) error {
 		if v.callsOnly && s.index != nil && !s.jump(v) {
 			return io.EOF
 		}
-		kind, version, body, err := s.frames.next()
+		kind, version, body, err := s.frames.Next()
 		if errors.Is(err, io.EOF) {
 			err = s.cut()
 		}
@@ -107,11 +108,11 @@ func (s *segment) next(e *Entry, v *view) error {
 		if kind == frameSession || kind >= frameKinds || kind == 0 {
 			continue // the first frame, or of a newer kind
 		}
-		if version > kind.version() {
-			return fmt.Errorf("%w (frame of kind %d, version %d)", ErrVersion, kind, version)
+		if version > latest(kind) {
+			return fmt.Errorf("%w (frame of kind %d, version %d)", log.ErrVersion, kind, version)
 		}
 		if kind == frameIndex { // the last
-			s.frames.off, s.complete = s.frames.size, true
+			s.frames.Offset, s.complete = s.frames.Size, true
 			return io.EOF
 		}
 		switch {
@@ -138,7 +139,7 @@ func (s *segment) next(e *Entry, v *view) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("before byte %d: %w", s.frames.off, err)
+			return fmt.Errorf("before byte %d: %w", s.frames.Offset, err)
 		}
 	}
 }
@@ -146,11 +147,11 @@ func (s *segment) next(e *Entry, v *view) error {
 // cut returns io.EOF at a segment's end. If a sealed segment has lost its end, it reports that
 // once.
 func (s *segment) cut() error {
-	if !s.sealed || s.complete || s.frames.damaged {
+	if !s.sealed || s.complete || s.frames.Damaged {
 		return io.EOF
 	}
 	s.complete = true
-	return fmt.Errorf("%w at byte %d: the rest of the segment is missing", ErrCorrupt, s.frames.off)
+	return fmt.Errorf("%w at byte %d: the rest of the segment is missing", log.ErrCorrupt, s.frames.Offset)
 }
 
 // lostJSON describes unreadable parts of a segment that a repair removed.
@@ -163,7 +164,7 @@ type lostJSON struct {
 func (s *segment) lost(body []byte) error {
 	l, err := unmarshal[lostJSON](body, "loss marker")
 	s.number += l.Calls
-	s.frames.damaged = true
+	s.frames.Damaged = true
 	return err
 }
 
@@ -171,12 +172,12 @@ func (s *segment) lost(body []byte) error {
 func (s *segment) jump(v *view) bool {
 	for ; s.seek < len(s.index.calls); s.seek++ {
 		if f := &s.index.calls[s.seek]; v.wants(f.first, f.last) && f.number+uint64(f.n) > v.after {
-			s.frames.off, s.number = f.at, f.number
+			s.frames.Offset, s.number = f.at, f.number
 			s.seek++
 			return true
 		}
 	}
-	s.frames.off = s.frames.size
+	s.frames.Offset = s.frames.Size
 	if n := len(s.index.calls); n > 0 {
 		s.number = s.index.calls[n-1].number + uint64(s.index.calls[n-1].n)
 	}
@@ -187,7 +188,7 @@ func (s *segment) jump(v *view) bool {
 func (s *segment) readCalls(body []byte, v *view) (err error) {
 	n, first, last := span(body)
 	s.calls = s.calls[:0]
-	s.number = s.numberAt(s.frames.off-headSize-int64(len(body))) + uint64(n)
+	s.number = s.numberAt(s.frames.Offset-log.HeadSize-int64(len(body))) + uint64(n)
 	if !v.wants(first, last) || s.number <= v.after {
 		return nil
 	}
@@ -223,10 +224,10 @@ func (s *segment) readWaits(body []byte, v *view) (err error) {
 // readJoined reads the calls of a frame of waits: those of the next frame, if it has calls.
 func (s *segment) readJoined(v *view) {
 	s.calls = s.calls[:0]
-	at, number := s.frames.off, s.number
-	kind, version, body, err := s.frames.next()
-	if err != nil || kind != frameCalls || version > kind.version() || s.readCalls(body, v) != nil {
-		s.frames.off, s.number = at, number // the next call reports the error
+	at, number := s.frames.Offset, s.number
+	kind, version, body, err := s.frames.Next()
+	if err != nil || kind != frameCalls || version > latest(kind) || s.readCalls(body, v) != nil {
+		s.frames.Offset, s.number = at, number // the next call reports the error
 	}
 }
 
@@ -246,17 +247,17 @@ func (s *segment) open(body []byte, v *view) error {
 		b.marks = append(b.marks, m)
 	}
 	if r.bad || len(r.b) != 0 {
-		return fmt.Errorf("%w: invalid block", ErrCorrupt)
+		return fmt.Errorf("%w: invalid block", log.ErrCorrupt)
 	}
 	s.calls, s.waits, s.after = s.calls[:0], s.waits[:0], s.after[:0]
-	at := s.frames.off
-	kind, version, body, err := s.frames.next()
-	if err == nil && kind == frameWaits && version <= kind.version() {
+	at := s.frames.Offset
+	kind, version, body, err := s.frames.Next()
+	if err == nil && kind == frameWaits && version <= latest(kind) {
 		if err := s.readWaits(body, v); err != nil {
 			return err
 		}
 	} else {
-		s.frames.off = at
+		s.frames.Offset = at
 	}
 	s.readJoined(v)
 	s.block = b
@@ -288,7 +289,7 @@ func (s *segment) deliver(e *Entry) bool {
 	return true
 }
 
-func (s *segment) entry(e *Entry, kind frameKind, version uint8, body []byte, dec *decoder) (err error) {
+func (s *segment) entry(e *Entry, kind log.Kind, version uint8, body []byte, dec *decoder) (err error) {
 	switch kind {
 	case frameLives:
 		s.lives, err = readLives(s.lives[:0], body, version)
@@ -366,12 +367,12 @@ func (s *segment) tick(body []byte, version uint8, dec *decoder) (*tick.Tick, er
 	})
 	if version > 1 && !raw.bad {
 		t.Threads = s.threads.read(&raw, t)
-		if raw.bad && s.frames.damaged { // what they add to is unknown
+		if raw.bad && s.frames.Damaged { // what they add to is unknown
 			s.threads, raw = threadsReader{}, reader{}
 		}
 	}
 	if raw.bad || len(raw.b) != 0 {
-		return nil, fmt.Errorf("%w: invalid tick", ErrCorrupt)
+		return nil, fmt.Errorf("%w: invalid tick", log.ErrCorrupt)
 	}
 	for _, o := range changed {
 		t.Ops = append(t.Ops, *o)

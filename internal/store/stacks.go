@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -149,7 +150,7 @@ func readStacks(body []byte, dec *decoder) ([]events.Stack, error) {
 		out = append(out, s)
 	}
 	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
-		return nil, fmt.Errorf("%w: stacks", ErrCorrupt)
+		return nil, fmt.Errorf("%w: stacks", log.ErrCorrupt)
 	}
 	return out, nil
 }

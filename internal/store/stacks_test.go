@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"ingero/internal/store/log"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -105,12 +106,12 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 	if err := errors.Join(db.Batch(&tick.Batch{Stacks: second}), db.Tick(&tick.Tick{Time: now, Final: true}), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	segs, err := SessionSegments(Dir(LogDir(db.Path())), "s")
+	segs, err := SessionSegments(log.Dir(LogDir(db.Path())), "s")
 	if err != nil || len(segs) != 2 {
 		t.Fatalf("%d segments, %v", len(segs), err)
 	}
 	for i, want := range [][]events.Stack{first, list} {
-		if d := cmp.Diff(want, stacksIn(t, Dir(LogDir(db.Path())), &segs[i])); d != "" {
+		if d := cmp.Diff(want, stacksIn(t, log.Dir(LogDir(db.Path())), &segs[i])); d != "" {
 			t.Errorf("segment %d (-want +got):\n%s", i, d)
 		}
 	}
@@ -140,7 +141,7 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 }
 
 // stacksIn returns a segment's stacks.
-func stacksIn(t *testing.T, files Files, s *Segment) (got []events.Stack) {
+func stacksIn(t *testing.T, files log.Files, s *Segment) (got []events.Stack) {
 	t.Helper()
 	f, err := OpenSegment(files, s)
 	if err != nil {

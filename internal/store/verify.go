@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"ingero/internal/store/log"
 	"io/fs"
 	"slices"
 )
@@ -32,7 +33,7 @@ type Verified struct {
 
 // Verify reads and decodes all segments. It reports the number of calls so far to calls, which may
 // be nil. It fails only if files cannot be read at all.
-func Verify(ctx context.Context, files Files, calls func(uint64)) (*Verified, error) {
+func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified, error) {
 	k, err := newChecker(calls)
 	if err != nil {
 		return nil, err
@@ -67,7 +68,7 @@ func Verify(ctx context.Context, files Files, calls func(uint64)) (*Verified, er
 }
 
 // session checks one session's segments.
-func (v *Verified) session(ctx context.Context, k *checker, files Files, segs []Segment) error {
+func (v *Verified) session(ctx context.Context, k *checker, files log.Files, segs []Segment) error {
 	var all []*checked
 	for _, s := range segs {
 		if err := ctx.Err(); err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -31,7 +32,7 @@ func (d *waitDecoder) waits(dst []events.Wait, after []int, body []byte) ([]even
 	r.int()
 	victims, parties, shapes := r.uint(), r.uint(), r.uint()
 	if r.bad || n > frameWaitsCap || victims > n || parties > n || shapes > n {
-		return dst, after, fmt.Errorf("%w: invalid frame of %d waits", ErrCorrupt, n)
+		return dst, after, fmt.Errorf("%w: invalid frame of %d waits", log.ErrCorrupt, n)
 	}
 	const thingMax, waitMax = 2*5 + 5 + 10 + 18, 30 // most bytes of one in a column
 	things, err := d.column(&r, waitColumns, int(victims+parties+shapes)*thingMax)
@@ -44,14 +45,14 @@ func (d *waitDecoder) waits(dst []events.Wait, after []int, body []byte) ([]even
 		}
 	}
 	if len(r.b) != 0 || !d.things(&things, int(victims), int(parties), int(shapes)) {
-		return dst, after, fmt.Errorf("%w: invalid shapes in a frame of waits", ErrCorrupt)
+		return dst, after, fmt.Errorf("%w: invalid shapes in a frame of waits", log.ErrCorrupt)
 	}
 	had, hadAfter := len(dst), len(after)
 	dst = d.rows(dst, int(n))
 	after = d.runs(after, int(n))
 	for i := range d.cols {
 		if d.cols[i].bad || len(d.cols[i].b) != 0 {
-			return dst[:had], after[:hadAfter], fmt.Errorf("%w: invalid column %d in a frame of waits", ErrCorrupt, i)
+			return dst[:had], after[:hadAfter], fmt.Errorf("%w: invalid column %d in a frame of waits", log.ErrCorrupt, i)
 		}
 	}
 	return dst, after, nil

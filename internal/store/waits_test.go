@@ -9,6 +9,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store/log"
 	"ingero/pkg/events"
 )
 
@@ -114,7 +115,7 @@ func TestWaitsAreSmall(t *testing.T) {
 		most      float64 // bytes
 	}{{30_000, 9}, {10_000, 10}, {1000, 13}, {300, 18}} {
 		waits, after := frameOf(tt.perSecond)
-		got := float64(headSize+len(encodeWaits(e, waits, after))) / float64(len(waits))
+		got := float64(log.HeadSize+len(encodeWaits(e, waits, after))) / float64(len(waits))
 		t.Logf("%d a second: %.1f bytes", tt.perSecond, got)
 		if got > tt.most {
 			t.Errorf("%d waits a second: %.1f bytes each, want at most %v", tt.perSecond, got, tt.most)
@@ -159,7 +160,7 @@ func FuzzWaits(f *testing.F) {
 		span(body)
 		waits, after, err := d.waits(nil, nil, body)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+			if !errors.Is(err, log.ErrCorrupt) && !errors.Is(err, log.ErrVersion) {
 				t.Errorf("error %v is of no kind", err)
 			}
 			if len(waits) != 0 || len(after) != 0 {
@@ -188,7 +189,7 @@ func BenchmarkWaits(b *testing.B) {
 				f()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(waits)), "ns/wait")
-			b.ReportMetric(float64(headSize+len(body))/float64(len(waits)), "B/wait")
+			b.ReportMetric(float64(log.HeadSize+len(body))/float64(len(waits)), "B/wait")
 			b.ReportMetric(0, "ns/op")
 		}
 		b.Run(fmt.Sprint("encode/", perSecond), func(b *testing.B) {

@@ -1,4 +1,4 @@
-package store
+package log
 
 import (
 	"errors"
@@ -9,18 +9,18 @@ import (
 // frames of an unsealed log, and all bytes of any other file, even damaged ones. It fails only on a
 // read error.
 func CompleteBytes(r io.ReaderAt, size int64) (int64, error) {
-	f := frames{r: r, off: int64(len(magic)), size: size}
-	var head [len(magic)]byte
-	switch err := f.read(head[:], 0); {
-	case errors.Is(err, io.EOF), err == nil && string(head[:]) != magic:
+	f := Reader{From: r, Offset: int64(len(Magic)), Size: size}
+	var head [len(Magic)]byte
+	switch err := f.Fill(head[:], 0); {
+	case errors.Is(err, io.EOF), err == nil && string(head[:]) != Magic:
 		return size, nil
 	case err != nil:
 		return 0, err
 	}
 	for {
-		switch _, _, _, err := f.next(); {
+		switch _, _, _, err := f.Next(); {
 		case errors.Is(err, io.EOF):
-			return f.off, nil
+			return f.Offset, nil
 		case errors.Is(err, ErrCorrupt):
 			return size, nil
 		case err != nil:
