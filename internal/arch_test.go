@@ -38,37 +38,38 @@ var allowed = map[string]string{
 	"internal/update":    "",
 
 	// The pipeline.
-	"internal/stats":        "",
-	"internal/tick":         "internal/stats pkg/events",
-	"internal/where":        "internal/tick",
-	"internal/tape":         "github.com/klauspost/compress",
-	"internal/metric":       "internal/causal internal/govern internal/stats internal/tick pkg/events",
-	"internal/redact":       "",
-	"internal/k8s":          "internal/tick",
-	"internal/ledger":       "internal/stats internal/tick pkg/events",
-	"internal/causal":       "internal/govern internal/ledger internal/stats internal/tick pkg/events",
-	"internal/episode":      "internal/tick",
-	"internal/mute":         "internal/causal internal/tick",
-	"internal/loop":         "internal/ledger internal/stats internal/tick pkg/events",
-	"internal/govern":       "",
-	"internal/native":       "internal/elffile internal/native/image internal/proc internal/symbols pkg/events",
-	"internal/native/image": "github.com/mikelolasagasti/xz internal/elffile",
-	"internal/symbols":      "github.com/ianlancetaylor/demangle internal/elffile internal/tick pkg/events",
-	"internal/track":        "internal/tick pkg/events",
-	"internal/rollcall":     "internal/tick internal/track pkg/events",
-	"internal/session":      "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
-	"internal/store/log":    "golang.org/x/sys",
-	"internal/store":        "github.com/klauspost/compress golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events internal/store/log",
+	"internal/stats":         "",
+	"internal/tick":          "internal/stats pkg/events",
+	"internal/where":         "internal/tick",
+	"internal/tape":          "github.com/klauspost/compress",
+	"internal/metric":        "internal/causal internal/govern internal/stats internal/tick pkg/events",
+	"internal/redact":        "",
+	"internal/k8s":           "internal/tick",
+	"internal/ledger":        "internal/stats internal/tick pkg/events",
+	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick pkg/events",
+	"internal/episode":       "internal/tick",
+	"internal/mute":          "internal/causal internal/tick",
+	"internal/loop":          "internal/ledger internal/stats internal/tick pkg/events",
+	"internal/govern":        "",
+	"internal/native":        "internal/elffile internal/native/image internal/proc internal/symbols pkg/events",
+	"internal/native/image":  "github.com/mikelolasagasti/xz internal/elffile",
+	"internal/symbols":       "github.com/ianlancetaylor/demangle internal/elffile internal/tick pkg/events",
+	"internal/track":         "internal/tick pkg/events",
+	"internal/rollcall":      "internal/tick internal/track pkg/events",
+	"internal/session":       "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/store/log":     "golang.org/x/sys",
+	"internal/store/segment": "github.com/klauspost/compress internal/stats internal/store/log internal/tick pkg/events",
+	"internal/store":         "golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events internal/store/log internal/store/segment",
 
 	// What reads what was recorded, and says it.
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
-	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/symbols internal/tick internal/track pkg/events",
+	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/segment internal/symbols internal/tick internal/track pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
 	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/export":            "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
-	"internal/legacy":            "internal/stats internal/store internal/tick internal/where pkg/events",
+	"internal/legacy":            "internal/stats internal/store internal/store/segment internal/tick internal/where pkg/events",
 	"internal/outfile":           "golang.org/x/sys",
 
 	// What serves it, and what asks several machines.
@@ -86,18 +87,19 @@ var allowed = map[string]string{
 		"internal/redact internal/tick internal/where internal/xid pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
-		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/store/log internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",
+		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/store/log internal/store/segment internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail internal/screen",
 
 	"sim": "golang.org/x/sys",
 
 	// Tests, benchmarks and tools.
-	"internal/testkit": "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
-	"test/guests":      "internal/testkit",
-	"test/incidents":   "github.com/cilium/ebpf golang.org/x/sys internal/config internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
-	"test/ledger":      "",
+	"internal/store/storetest": "github.com/google/go-cmp internal/stats internal/tick internal/track pkg/events",
+	"internal/testkit":         "github.com/cilium/ebpf github.com/google/go-cmp go.uber.org/goleak golang.org/x/sys pkg/events",
+	"test/guests":              "internal/testkit",
+	"test/incidents":           "github.com/cilium/ebpf golang.org/x/sys internal/config internal/gpu internal/probes internal/proc internal/query internal/session internal/store internal/testkit internal/tick pkg/events sim",
+	"test/ledger":              "",
 	"test/tapes": "github.com/klauspost/compress github.com/modelcontextprotocol/go-sdk github.com/pkoukk/tiktoken-go " +
-		"github.com/pkoukk/tiktoken-go-loader internal/cli internal/query internal/session internal/store internal/testkit internal/tick pkg/events",
+		"github.com/pkoukk/tiktoken-go-loader internal/cli internal/query internal/session internal/store internal/store/segment internal/testkit internal/tick pkg/events",
 	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/real":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/packages":     "go.yaml.in/yaml/v3 golang.org/x/sys internal/testkit sim",
@@ -112,7 +114,7 @@ var allowed = map[string]string{
 	"benchmarks/scale":  "benchmarks/figure internal/query sim",
 	"benchmarks/shapes": "benchmarks/figure sim",
 	"benchmarks/stacks": "benchmarks/figure internal/probes internal/proc internal/session internal/tick pkg/events sim",
-	"benchmarks/store": "benchmarks/figure golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store internal/store/log " +
+	"benchmarks/store": "benchmarks/figure golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store internal/store/log internal/store/segment " +
 		"internal/tick pkg/events sim",
 	"benchmarks/switches": "benchmarks/figure github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +
 		"internal/tick sim",
@@ -120,7 +122,7 @@ var allowed = map[string]string{
 		"internal/stats internal/store internal/tick pkg/events sim",
 	"tools/btfcheck":    "github.com/cilium/ebpf internal/bpf",
 	"tools/docs":        "github.com/google/jsonschema-go internal/causal internal/cli internal/dashboard internal/explain internal/export/clickhouse internal/govern internal/metric internal/query internal/tick internal/wire pkg/events",
-	"tools/duckdbcheck": "internal/export internal/query internal/store internal/tick pkg/events",
+	"tools/duckdbcheck": "internal/export internal/query internal/store internal/store/segment internal/tick pkg/events",
 	"tools/parts":       "github.com/CycloneDX/cyclonedx-go",
 	"tools/man":         "github.com/cpuguy83/go-md2man github.com/spf13/cobra github.com/spf13/pflag internal/cli internal/config",
 	"tools/lint":        "",
@@ -135,7 +137,7 @@ var unsafeFiles = []string{
 }
 
 // testPackages are packages that only tests import.
-var testPackages = []string{"internal/testkit"}
+var testPackages = []string{"internal/testkit", "internal/store/storetest"}
 
 // source is a Go file and what it imports.
 type source struct {

@@ -10,8 +10,8 @@ cd "$(dirname "$0")/.."
 targets() {
 	cat <<-'TABLE'
 		kernel-records internal/decode FuzzRecord
-		segments internal/store FuzzSealed
-		logs internal/store FuzzLog
+		segments internal/store/segment FuzzSealed
+		logs internal/store/segment FuzzLog
 		elf internal/elffile FuzzOpen
 		dwarf internal/native/image FuzzFind
 		eh_frame internal/unwind FuzzOpen

@@ -16,6 +16,7 @@ import (
 	"ingero/internal/session"
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 	"ingero/sim"
@@ -117,7 +118,7 @@ func (k *keeper) Close() (err error) {
 
 // logBytes returns the size of the database's segments. A short run has one.
 func logBytes(path string) (n int64, err error) {
-	segments, err := store.Segments(log.Dir(store.LogDir(path)))
+	segments, err := segment.List(log.Dir(store.LogDir(path)))
 	if len(segments) != 1 && err == nil {
 		err = fmt.Errorf("the log has %d segments: the run is too long to weigh them apart", len(segments))
 	}
@@ -153,7 +154,7 @@ func trace(path string, stack sim.Stack, program []string) (k *keeper, err error
 	if err != nil {
 		return nil, err
 	}
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "bench"}})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{Node: "bench"}})
 	if err != nil {
 		return nil, errors.Join(err, live.Close())
 	}
@@ -195,7 +196,7 @@ func (k *keeper) same(path string) error {
 // again records only the calls, at their times, and prints the size of both recordings.
 func (k *keeper) again(path, name string) error {
 	now := k.batches[0].at
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "bench"}, Now: func() time.Time { return now },
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{Node: "bench"}, Now: func() time.Time { return now },
 		AfterFunc: func(time.Duration, func()) func() bool { return func() bool { return true } }})
 	if err != nil {
 		return err

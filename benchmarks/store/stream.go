@@ -11,6 +11,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -169,6 +170,6 @@ func (s *stream) fed() int { return int(s.seq) * len(s.calls) }
 // open starts a recording with the stream's clock. It needs no timer, since batches come often
 // enough.
 func (s *stream) open(path string, maxBytes int64) (*store.DB, error) {
-	return store.Open(store.Options{Path: path, MaxBytes: maxBytes, Session: store.Session{Node: "bench"},
+	return store.Open(store.Options{Path: path, MaxBytes: maxBytes, Session: segment.Session{Node: "bench"},
 		Now: func() time.Time { return s.now }, AfterFunc: func(time.Duration, func()) func() bool { return func() bool { return true } }})
 }

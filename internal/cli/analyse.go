@@ -10,7 +10,7 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/session"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -27,7 +27,7 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rec.Close()) }()
-	w := &windowed{Replay: store.NewReplay(rec, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
+	w := &windowed{Replay: segment.NewReplay(rec, segment.ReplayOptions{}), base: map[threadID]tick.Thread{}}
 	if from.After(s.Started) {
 		w.from = from.UnixNano()
 	}
@@ -39,7 +39,7 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 	}
 	c = &collector{}
 	err = session.Run(ctx, session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
-	if store.Unreadable(err) {
+	if segment.Unreadable(err) {
 		err = nil // the calls before the damage are good; the summary reports it
 	}
 	return c, errors.Join(err, ctx.Err())
@@ -64,7 +64,7 @@ type threadID struct {
 // windowed replays only a part of a recording, as if the trace had begun at from and
 // ended at to (Unix ns; 0: no bound).
 type windowed struct {
-	*store.Replay
+	*segment.Replay
 	from, to int64
 	base     map[threadID]tick.Thread // thread accounts at from
 }

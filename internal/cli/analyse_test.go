@@ -8,7 +8,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/session"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -18,7 +18,7 @@ func part(t *testing.T, from, to time.Duration) *collector {
 	t.Helper()
 	log := recorded(t, "incident")
 	s := log.Session()
-	w := &windowed{Replay: store.NewReplay(log, store.ReplayOptions{}), base: map[threadID]tick.Thread{}}
+	w := &windowed{Replay: segment.NewReplay(log, segment.ReplayOptions{}), base: map[threadID]tick.Thread{}}
 	if from > 0 {
 		w.from = s.Started.Add(from).UnixNano()
 	}

@@ -16,6 +16,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/mute"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
@@ -56,7 +57,7 @@ func TestReload(t *testing.T) {
 		{name: "wrong", err: bad, said: []string{"ingero: the settings stay unchanged: x.yaml:3: there is no setting trace.stak", "        did you mean trace.stack?"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			db, err := store.Open(store.Options{Path: filepath.Join(t.TempDir(), "x.db"), Session: store.Session{ID: "s", Started: time.Unix(1, 0)}})
+			db, err := store.Open(store.Options{Path: filepath.Join(t.TempDir(), "x.db"), Session: segment.Session{ID: "s", Started: time.Unix(1, 0)}})
 			if err != nil {
 				t.Fatal(err)
 			}

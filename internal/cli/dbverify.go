@@ -10,7 +10,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 func dbVerifyCommand(e *Env) *cobra.Command {
@@ -64,7 +64,7 @@ func (e *Env) dbVerify(ctx context.Context, c *config.Config, asJSON, full bool)
 }
 
 // damageText returns one line: what is wrong with a file, and what is lost.
-func damageText(d *store.Damage) string {
+func damageText(d *segment.Damage) string {
 	var b strings.Builder
 	b.WriteString(d.File)
 	if d.Bytes > 0 {

@@ -19,6 +19,7 @@ import (
 	"ingero/internal/gpu"
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -286,7 +287,7 @@ func (d *demo) replay(ctx context.Context, why string) error {
 	if err != nil {
 		return err
 	}
-	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
+	log, err := segment.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		return fmt.Errorf("read the recording in this program: %w", err)
 	}
@@ -297,13 +298,13 @@ func (d *demo) replay(ctx context.Context, why string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	v := d.view(stop, head)
-	o := store.ReplayOptions{}
+	o := segment.ReplayOptions{}
 	if v.pane != nil { // a terminal: replay at recorded speed
 		o.Speed = 1
 		ctx, stop = context.WithTimeout(ctx, d.duration)
 		defer stop()
 	}
-	replay := store.NewReplay(log, o)
+	replay := segment.NewReplay(log, o)
 	err = session.Run(ctx, session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: d.sinks(v), Log: d.env.logger(d.debug)})
 	return errors.Join(err, v.failed())
 }

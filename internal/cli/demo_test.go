@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"ingero/internal/session"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -21,7 +21,7 @@ import (
 )
 
 // recorded opens the recording of a scenario.
-func recorded(t *testing.T, name string) *store.Log {
+func recorded(t *testing.T, name string) *segment.Log {
 	t.Helper()
 	list, err := chosen([]string{name})
 	if err != nil {
@@ -34,9 +34,9 @@ func recorded(t *testing.T, name string) *store.Log {
 	return opened(t, text)
 }
 
-func opened(t *testing.T, text []byte) *store.Log {
+func opened(t *testing.T, text []byte) *segment.Log {
 	t.Helper()
-	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
+	log, err := segment.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,10 +44,10 @@ func opened(t *testing.T, text []byte) *store.Log {
 }
 
 // namesIn returns the names of all threads and processes in a recording.
-func namesIn(t *testing.T, log *store.Log) []string {
+func namesIn(t *testing.T, log *segment.Log) []string {
 	t.Helper()
 	seen := map[string]bool{}
-	var e store.Entry
+	var e segment.Entry
 	for {
 		err := log.Next(&e)
 		if errors.Is(err, io.EOF) {
@@ -111,7 +111,7 @@ func TestRecordingsShowTheCause(t *testing.T) {
 	for i := range scenarios {
 		s := &scenarios[i]
 		t.Run(s.name, func(t *testing.T) {
-			replay := store.NewReplay(recorded(t, s.name), store.ReplayOptions{})
+			replay := segment.NewReplay(recorded(t, s.name), segment.ReplayOptions{})
 			c := &collector{}
 			if err := session.Run(t.Context(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{c}, Poll: replayPoll}); err != nil {
 				t.Fatal(err)

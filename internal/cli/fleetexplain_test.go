@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
@@ -40,7 +41,7 @@ func (x rankRecording) make(t *testing.T) string {
 	}
 	now, every := at, cmp.Or(x.every, 10*time.Millisecond)
 	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
-		Session: store.Session{ID: x.node + "-r", Node: x.node, Started: at, Mode: "trace"}})
+		Session: segment.Session{ID: x.node + "-r", Node: x.node, Started: at, Mode: "trace"}})
 	if err != nil {
 		t.Fatal(err)
 	}

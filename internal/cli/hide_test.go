@@ -8,6 +8,7 @@ import (
 
 	"ingero/internal/mute"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -39,7 +40,7 @@ func TestHide(t *testing.T) {
 		}
 	}
 	want(false, 1) // no database yet
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{ID: "s", Started: now}, Now: func() time.Time { return now }})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{ID: "s", Started: now}, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

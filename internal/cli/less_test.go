@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -22,7 +23,7 @@ func recordLess(t *testing.T) string {
 	t.Helper()
 	now := recordedAt
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: "s", Node: "gpu-7", Started: now, Mode: "trace"}})
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: segment.Session{ID: "s", Node: "gpu-7", Started: now, Mode: "trace"}})
 	if err != nil {
 		t.Fatal(err)
 	}

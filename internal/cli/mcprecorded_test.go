@@ -17,6 +17,7 @@ import (
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/sim"
@@ -61,7 +62,7 @@ func jobDB(t *testing.T) string {
 	log := opened(t, text)
 	s := log.Session()
 	s.ID = "job"
-	replay := store.NewReplay(log, store.ReplayOptions{})
+	replay := segment.NewReplay(log, segment.ReplayOptions{})
 	path := filepath.Join(t.TempDir(), "job.db")
 	db, err := store.Open(store.Options{Path: path, Session: s, Now: replay.Now})
 	if err != nil {
@@ -117,7 +118,7 @@ func recordJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "job.db")
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "gpu-7", Version: "v1.2.3", Kernel: "6.18.0", Mode: "run", Target: "torch", PID: os.Getpid()}})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{Node: "gpu-7", Version: "v1.2.3", Kernel: "6.18.0", Mode: "run", Target: "torch", PID: os.Getpid()}})
 	if err != nil {
 		t.Fatal(err)
 	}

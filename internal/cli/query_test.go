@@ -12,7 +12,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -73,7 +73,7 @@ func TestNotes(t *testing.T) {
 		"lost":    {func(a *answerData) { a.facts[0].Drops = []tick.Drop{{Reason: "ring-full", Count: 1234}} }, "1,234 records were lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &answerData{sessions: []query.Session{{Session: store.Session{Started: at}, Updated: at, State: "ended"}}, facts: []*query.Summary{{}}}
+			a := &answerData{sessions: []query.Session{{Session: segment.Session{Started: at}, Updated: at, State: "ended"}}, facts: []*query.Summary{{}}}
 			tt.change(a)
 			got := strings.Join(a.notes(zoneCET), "\n")
 			if !strings.Contains(got, tt.want) || (tt.want == "") != (got == "") {

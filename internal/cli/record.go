@@ -12,6 +12,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -37,7 +38,7 @@ func (e *Env) record(c *config.Config, mode, target string, failed func(string))
 		kernel, _, _ = strings.Cut(kernel, "-")
 	}
 	who := e.invoker()
-	o := store.Options{Path: c.DB, MaxBytes: c.Trace.MaxDB, MaxAge: c.Trace.MaxAge, Session: store.Session{
+	o := store.Options{Path: c.DB, MaxBytes: c.Trace.MaxDB, MaxAge: c.Trace.MaxAge, Session: segment.Session{
 		Node: c.Node, Version: e.Build.number(), Kernel: kernel, MonoOffset: monoOffset(), Mode: mode, Target: target, PID: os.Getpid(),
 	}}
 	if who.Sudo {

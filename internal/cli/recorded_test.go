@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -35,7 +36,7 @@ func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 		now, offset = now.Add(time.Minute), offset+int64(d)
 	}
 	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
-		Session: store.Session{ID: node + "-" + id, Node: node, Started: now, Mode: "trace", MonoOffset: offset}})
+		Session: segment.Session{ID: node + "-" + id, Node: node, Started: now, Mode: "trace", MonoOffset: offset}})
 	ts.Check(err)
 	launch, _ := events.OpByName("cudaLaunchKernel")
 	sync, _ := events.OpByName("cudaStreamSynchronize")

@@ -13,6 +13,7 @@ import (
 	"ingero/internal/session"
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -42,7 +43,7 @@ func startFixture(path, id, node string, at time.Time) (*fixture, error) {
 		runs: tick.Thread{PID: 4821, TID: 4821, Comm: "train.py", Since: at.UnixNano()}}
 	var err error
 	x.db, err = store.Open(store.Options{Path: path, Now: func() time.Time { return x.now },
-		Session: store.Session{ID: id, Node: node, Started: at, Version: "v1.2.3", Kernel: "6.18.0", Mode: "trace", Target: "all users", PID: 99}})
+		Session: segment.Session{ID: id, Node: node, Started: at, Version: "v1.2.3", Kernel: "6.18.0", Mode: "trace", Target: "all users", PID: 99}})
 	return x, err
 }
 
@@ -232,13 +233,13 @@ func recordScenario(path string, a *scenario) error {
 	if err != nil {
 		return err
 	}
-	log, err := store.OpenLog(bytes.NewReader(text), int64(len(text)))
+	log, err := segment.OpenLog(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
 		return err
 	}
 	s := log.Session()
 	s.ID = "gpu-7-incident"
-	replay := store.NewReplay(log, store.ReplayOptions{})
+	replay := segment.NewReplay(log, segment.ReplayOptions{})
 	db, err := store.Open(store.Options{Path: path, Session: s, Now: replay.Now})
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -57,7 +57,7 @@ func TestRemarks(t *testing.T) {
 func TestRemarksOfSeveral(t *testing.T) {
 	at := func(s int) time.Time { return time.Date(2026, 3, 2, 10, 0, s, 0, time.UTC) }
 	session := func(node string, from, to int, state string) *query.Summary {
-		return &query.Summary{Session: query.Session{Session: store.Session{Node: node, Started: at(from)}, Ended: at(to), State: state}}
+		return &query.Summary{Session: query.Session{Session: segment.Session{Node: node, Started: at(from)}, Ended: at(to), State: state}}
 	}
 	for name, tt := range map[string]struct {
 		sums []*query.Summary
@@ -68,7 +68,7 @@ func TestRemarksOfSeveral(t *testing.T) {
 			"nothing was recorded for 2.00 s, from 10:00:05 to 10:00:07"},
 		"days": {[]*query.Summary{session("a", 0, 5, "ended"), session("a", 2*24*3600, 2*24*3600+9, "ended")},
 			"nothing was recorded for 2 d 0 h, from 2026-03-02 10:00:05 to 2026-03-04 10:00:00"},
-		"a moment": {[]*query.Summary{session("a", 0, 5, "ended"), {Session: query.Session{Session: store.Session{Node: "a", Started: at(5).Add(900 * time.Millisecond)}, Ended: at(9), State: "ended"}}}, ""},
+		"a moment": {[]*query.Summary{session("a", 0, 5, "ended"), {Session: query.Session{Session: segment.Session{Node: "a", Started: at(5).Add(900 * time.Millisecond)}, Ended: at(9), State: "ended"}}}, ""},
 		"two gaps": {[]*query.Summary{session("a", 0, 5, "ended"), session("a", 6, 9, "ended"), session("a", 19, 30, "ended")},
 			"nothing was recorded for 11.0 s, in 2 gaps between traces, the longest from 10:00:09 to 10:00:19"},
 		"within another": {[]*query.Summary{session("a", 0, 20, "ended"), session("a", 2, 5, "ended"), session("a", 10, 30, "ended")}, ""},

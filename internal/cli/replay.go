@@ -14,7 +14,7 @@ import (
 	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/session"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -129,7 +129,7 @@ func recordingProblem(path, id string, err error) error {
 // player replays a recording.
 type player struct {
 	e     *Env
-	log   *store.Log
+	log   *segment.Log
 	speed float64
 	zone  *time.Location
 }
@@ -137,9 +137,9 @@ type player struct {
 // run replays the recording to the sinks. It replays a damaged recording up to the damage, and
 // returns an error with the position.
 func (p *player) run(ctx context.Context, sum func(*tick.Tick, uint64, bool), sinks ...tick.Sink) error {
-	source := store.NewReplay(p.log, store.ReplayOptions{Speed: p.speed, Sum: sum})
+	source := segment.NewReplay(p.log, segment.ReplayOptions{Speed: p.speed, Sum: sum})
 	err := session.Run(ctx, session.Config{Source: session.FromRecording(source), Clock: source, Sinks: sinks, Log: p.e.logger(p.e.debug)})
-	if store.Unreadable(err) {
+	if segment.Unreadable(err) {
 		return &problem{What: "cannot read the recording to its end: " + err.Error(), Do: "ingero db verify shows the damage", Err: err}
 	}
 	return errors.Join(err, ctx.Err())

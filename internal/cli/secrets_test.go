@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 )
 
@@ -96,7 +96,7 @@ func (b *bench) log() string {
 	}
 	defer func() { _ = log.Close() }()
 	var out bytes.Buffer
-	var e store.Entry
+	var e segment.Entry
 	for log.Next(&e) == nil {
 		if e.Process != nil {
 			fmt.Fprintf(&out, "process %+v\n", *e.Process)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 )
 
@@ -60,7 +60,7 @@ func TestTopSaysWhatEnded(t *testing.T) {
 		"interrupted": "No trace is recording; the last recording ended at 15:41:00 CET, 2 min 0 s ago, when it was killed\n",
 		"full":        "No trace is recording; the last recording ended at 15:41:00 CET, 2 min 0 s ago: no space?\n",
 	} {
-		s := &query.Session{Session: store.Session{Started: began}, Updated: began, State: state, Problem: "no space\x1b"}
+		s := &query.Session{Session: segment.Session{Started: began}, Updated: began, State: state, Problem: "no space\x1b"}
 		if got := v.state(s); got != want {
 			t.Errorf("%s: %q, want %q", state, got, want)
 		}

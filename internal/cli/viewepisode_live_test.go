@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ingero/internal/session"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -27,7 +27,7 @@ func (l *lives) Tick(t *tick.Tick) error {
 
 // A real incident is reported once, within two seconds of the first loss, and ends.
 func TestIncidentLives(t *testing.T) {
-	replay := store.NewReplay(recorded(t, "incident"), store.ReplayOptions{})
+	replay := segment.NewReplay(recorded(t, "incident"), segment.ReplayOptions{})
 	var l lives
 	if err := session.Run(t.Context(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{&l}, Poll: replayPoll}); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 var zoneCET = time.FixedZone("CET", 3600)
@@ -111,7 +111,7 @@ func TestSessionsOfAWindow(t *testing.T) {
 	at := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
 	minute := func(n int) time.Time { return at.Add(time.Duration(n) * time.Minute) }
 	session := func(id string, from, to int, state string) query.Session {
-		s := query.Session{Session: store.Session{ID: id, Started: minute(from)}, Updated: minute(to), State: state}
+		s := query.Session{Session: segment.Session{ID: id, Started: minute(from)}, Updated: minute(to), State: state}
 		if state != "running" {
 			s.Ended = minute(to)
 		}

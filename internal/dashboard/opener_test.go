@@ -8,6 +8,7 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
@@ -15,7 +16,7 @@ import (
 func database(t *testing.T, path, id string) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 14, 41, 0, 0, time.UTC)
-	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: id, Node: "gpu-7", Started: now}})
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: segment.Session{ID: id, Node: "gpu-7", Started: now}})
 	if err != nil {
 		t.Fatal(err)
 	}

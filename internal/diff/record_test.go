@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -101,7 +102,7 @@ func record(t testing.TB, loops ...loop) string {
 	path := filepath.Join(t.TempDir(), "x.db")
 	began := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
 	now := began
-	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: "gpu-1-a", Node: "gpu-1", Started: began, PID: 99}})
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: segment.Session{ID: "gpu-1-a", Node: "gpu-1", Started: began, PID: 99}})
 	if err != nil {
 		t.Fatal(err)
 	}

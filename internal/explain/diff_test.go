@@ -8,7 +8,7 @@ import (
 	"ingero/internal/diff"
 	"ingero/internal/query"
 	"ingero/internal/stats"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
@@ -26,7 +26,7 @@ func diffOp(name string) events.Op {
 func diffResult() *diff.Result {
 	at := time.Date(2026, 11, 20, 15, 41, 0, 0, time.UTC)
 	run := func(path string, later time.Duration) *diff.Run {
-		return &diff.Run{Path: path, Session: query.Session{Session: store.Session{ID: "one", Node: "gpu-7"}}, From: at.Add(later), To: at.Add(later + 5*time.Minute)}
+		return &diff.Run{Path: path, Session: query.Session{Session: segment.Session{ID: "one", Node: "gpu-7"}}, From: at.Add(later), To: at.Add(later + 5*time.Minute)}
 	}
 	syn, copies := diffOp("cudaStreamSynchronize"), diffOp("cudaMemcpyAsync")
 	part := func(p diff.Part, a, b float64, found bool) diff.Effect {

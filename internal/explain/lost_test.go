@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
@@ -16,7 +16,7 @@ import (
 // parallel, and a server.
 func lostInput() *LostInput {
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	a, b := &query.Session{Session: store.Session{ID: "a", Node: "gpu-1"}}, &query.Session{Session: store.Session{ID: "b", Node: "gpu-2"}}
+	a, b := &query.Session{Session: segment.Session{ID: "a", Node: "gpu-1"}}, &query.Session{Session: segment.Session{ID: "b", Node: "gpu-2"}}
 	in := &LostInput{From: day, To: day.Add(24 * time.Hour), Source: "x.db"}
 	for _, s := range []*query.Session{a, b} {
 		p := tick.Process{PID: 7, Comm: "python3", Where: tick.Where{Cmdline: "python3 train.py", Job: "4711"}}

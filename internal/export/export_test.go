@@ -20,6 +20,7 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -69,7 +70,7 @@ func record(t *testing.T, n int) string {
 	for i, id := range []string{"gpu-7-20261121T144100-01020304", "elsewhere"} {
 		now := began.Add(time.Duration(i) * time.Hour)
 		db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
-			Session: store.Session{ID: id, Node: "gpu-7", Started: now}})
+			Session: segment.Session{ID: id, Node: "gpu-7", Started: now}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -27,7 +28,7 @@ const cutName = "ODS_T_BUGT - \xe8\xa1"
 func TestNamesAreValid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	now := began
-	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: "s", Node: "gpu-7", Started: now}})
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: segment.Session{ID: "s", Node: "gpu-7", Started: now}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -34,7 +35,7 @@ func opNamed(t *testing.T, name string) events.Op {
 func recordStacks(t *testing.T) *query.Reader {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{ID: "s", Node: "n", Started: began}})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{ID: "s", Node: "n", Started: began}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -55,7 +56,7 @@ func job(t *testing.T, node string, procs []tick.Process, chains bool) string {
 	path := filepath.Join(t.TempDir(), "job.db")
 	now := began
 	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now },
-		Session: store.Session{ID: "s-" + node, Node: node, Started: began}})
+		Session: segment.Session{ID: "s-" + node, Node: node, Started: began}})
 	if err != nil {
 		t.Fatal(err)
 	}

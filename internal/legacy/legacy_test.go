@@ -17,6 +17,7 @@ import (
 	"ingero/internal/legacy"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -180,7 +181,7 @@ func hosts(t *testing.T, r *query.Reader, s *query.Session) (cpu []float64) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	var e store.Entry
+	var e segment.Entry
 	for log.Next(&e) == nil {
 		if e.Tick != nil {
 			cpu = append(cpu, e.Tick.Host.CPU)

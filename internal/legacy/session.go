@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 // ErrNoNode means that the database does not name its machine.
@@ -19,7 +20,7 @@ var ErrNoNode = errors.New("the database does not name its machine")
 
 // session is one recording of 0.9.
 type session struct {
-	store.Session
+	segment.Session
 	from, to int64 // its events began in [from, to), Unix ns
 	stopped  int64 // 0: unknown
 	node     string
@@ -57,7 +58,7 @@ func (d *DB) sessions(ctx context.Context, node string) ([]*session, error) {
 		var first int64
 		err := rows.Scan(&name, &first)
 		if len(byNode[name]) == 0 {
-			byNode[name] = []*session{{node: name, Session: store.Session{Started: time.Unix(0, first)}}}
+			byNode[name] = []*session{{node: name, Session: segment.Session{Started: time.Unix(0, first)}}}
 		}
 		return err
 	}, "SELECT "+d.column("events", "node", "''")+" AS n, min(timestamp) FROM events GROUP BY n")

@@ -9,8 +9,8 @@ import (
 	"net/url"
 	"path/filepath"
 
-	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 )
 
 // Snapshot writes the SQLite file's state at one moment to path, which must be empty or missing. It
@@ -69,7 +69,7 @@ func (r *Reader) Backup(ctx context.Context, path string) (_ *Backup, err error)
 	if _, err := db.ExecContext(ctx, packedTable); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	segs, err := store.Segments(r.files)
+	segs, err := segment.List(r.files)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (r *Reader) Backup(ctx context.Context, path string) (_ *Backup, err error)
 }
 
 // pack copies a file into a backup.
-func (r *Reader) pack(ctx context.Context, db *sql.DB, seg *store.Segment, b *Backup) (err error) {
-	file, err := store.OpenSegment(r.files, seg)
+func (r *Reader) pack(ctx context.Context, db *sql.DB, seg *segment.Info, b *Backup) (err error) {
+	file, err := segment.OpenSegment(r.files, seg)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
@@ -71,10 +72,10 @@ func sameSummary(t *testing.T, what string, a, b *Reader, id string) {
 // own backup.
 func TestBackupOfLive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	old := record(t, path, store.Session{ID: "old", Started: began})
+	old := record(t, path, segment.Session{ID: "old", Started: began})
 	old.second()
 	old.close()
-	x := record(t, path, store.Session{ID: "live", Started: began.Add(1e12)})
+	x := record(t, path, segment.Session{ID: "live", Started: began.Add(1e12)})
 	x.second()
 	r := openReader(t, path)
 	one, b := backup(t, r)
@@ -99,7 +100,7 @@ func TestBackupOfLive(t *testing.T) {
 // A backup omits incomplete frames.
 func TestBackupCuts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "one"})
+	x := record(t, path, segment.Session{ID: "one"})
 	x.second()
 	log, err := os.OpenFile(filepath.Join(store.LogDir(path), "one-000000.ilog"), os.O_RDWR, 0)
 	if err != nil {
@@ -127,7 +128,7 @@ func TestBackupCuts(t *testing.T) {
 // A damaged log is copied unchanged, so that the damage stays visible.
 func TestBackupKeepsDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "one"})
+	x := record(t, path, segment.Session{ID: "one"})
 	x.second()
 	x.close()
 	log := filepath.Join(store.LogDir(path), "one-000000.iseg")
@@ -151,7 +152,7 @@ func TestBackupKeepsDamage(t *testing.T) {
 // A file in a backup reads as any other, wherever its pieces end, and a missing piece is an error.
 func TestPieces(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "one"})
+	x := record(t, path, segment.Session{ID: "one"})
 	x.second()
 	x.close()
 	to, _ := backup(t, openReader(t, path))
@@ -202,7 +203,7 @@ func TestPieces(t *testing.T) {
 // A copy of a database on a read-only disk can be backed up.
 func TestBackupReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	x := record(t, filepath.Join(dir, "x.db"), store.Session{ID: "closed"})
+	x := record(t, filepath.Join(dir, "x.db"), segment.Session{ID: "closed"})
 	x.second()
 	x.close()
 	readOnly(t, dir)

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"math"
 
-	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
@@ -35,10 +35,10 @@ type visitor func(c *events.Call, number uint64) bool
 // scan visits a session's calls from number after on. It skips unreadable parts and reports them.
 func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, visit visitor) (Coverage, error) {
 	from, to := bounds(f)
-	return r.entries(ctx, s, func(l *store.Log) {
+	return r.entries(ctx, s, func(l *segment.Log) {
 		l.Window(from, to)
 		l.CallsOnly(after)
-	}, func(e *store.Entry) bool {
+	}, func(e *segment.Entry) bool {
 		for i := range e.Calls {
 			c := &e.Calls[i]
 			n := e.First + uint64(i)
@@ -65,9 +65,9 @@ func (r *Reader) CallsFrom(ctx context.Context, f Filter, first uint64, visit fu
 }
 
 // entries calls visit for each entry of a session's log. prepare may limit the entries first.
-func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Log), visit func(*store.Entry) bool) (c Coverage, err error) {
+func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*segment.Log), visit func(*segment.Entry) bool) (c Coverage, err error) {
 	l, err := r.OpenLog(s)
-	if store.Unreadable(err) { // later segments may be intact
+	if segment.Unreadable(err) { // later segments may be intact
 		c.Damage = append(c.Damage, err.Error())
 		return c, nil
 	}
@@ -76,7 +76,7 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	prepare(l)
-	var e store.Entry
+	var e segment.Entry
 	for {
 		if err := ctx.Err(); err != nil {
 			return c, err
@@ -92,7 +92,7 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 				c.Missing = append(c.Missing, s.ID)
 			}
 			return c, nil
-		case store.Unreadable(err):
+		case segment.Unreadable(err):
 			c.Damage = append(c.Damage, err.Error())
 			continue
 		case err != nil:
@@ -106,8 +106,8 @@ func (r *Reader) entries(ctx context.Context, s *Session, prepare func(*store.Lo
 
 // OpenLog opens the current log of a session for a replay; the caller must close it. The error is
 // [ErrNoCalls] if the log is gone.
-func (r *Reader) OpenLog(s *Session) (*store.Log, error) {
-	l, err := store.OpenSession(r.files, s.ID)
+func (r *Reader) OpenLog(s *Session) (*segment.Log, error) {
+	l, err := segment.OpenSession(r.files, s.ID)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w (session %s)", ErrNoCalls, s.ID)
 	}

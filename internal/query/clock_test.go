@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 // A step of a machine's clock is reported; a reboot or another machine is not.
@@ -14,7 +14,7 @@ func TestClockSteps(t *testing.T) {
 	boot := began.Add(-24 * time.Hour).UnixNano()
 	session := func(id, node string, after, length time.Duration, offset int64) Session {
 		at := began.Add(after)
-		return Session{Session: store.Session{ID: id, Node: node, Started: at, MonoOffset: offset}, Updated: at.Add(length), Ended: at.Add(length)}
+		return Session{Session: segment.Session{ID: id, Node: node, Started: at, MonoOffset: offset}, Updated: at.Add(length), Ended: at.Add(length)}
 	}
 	const ms = time.Millisecond
 	first := session("a", "n1", 0, time.Hour, boot)

@@ -8,6 +8,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -32,7 +33,7 @@ func recordCollectives(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
 	now := began
-	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: store.Session{ID: "s1", Node: "gpu-7", Started: began}})
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return now }, Session: segment.Session{ID: "s1", Node: "gpu-7", Started: began}})
 	if err != nil {
 		t.Fatal(err)
 	}

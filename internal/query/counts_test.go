@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -16,7 +16,7 @@ import (
 // returns how many launches it had made at each tick.
 func thinly(t *testing.T, path string, seconds int) (ticks []time.Time, made []uint64) {
 	t.Helper()
-	x := record(t, path, store.Session{ID: "s", Node: "gpu-7", Started: began.Add(347 * time.Millisecond)})
+	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7", Started: began.Add(347 * time.Millisecond)})
 	ticks, made = []time.Time{x.now}, []uint64{0}
 	o := x.op(4821, opLaunch)
 	for range seconds {
@@ -127,7 +127,7 @@ func TestCountsOfRowsAreEstimates(t *testing.T) {
 // An answer names its operations with calls that were temporarily not counted.
 func TestCountsThatAreLowerBounds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s", Node: "gpu-7", Started: began})
+	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7", Started: began})
 	x.op(4821, opLaunch).Sum.Calls = 100
 	x.op(4821, opSync).Sum.Calls = 10
 	x.now = x.now.Add(time.Second)

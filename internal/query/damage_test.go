@@ -22,6 +22,7 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -90,7 +91,7 @@ func (c *Coverage) told() bool { return len(c.Damage)+len(c.Missing) > 0 || c.To
 func honest(t *testing.T, what string, want []events.Call, got numbered, c Coverage, err error, numbersHold bool) {
 	t.Helper()
 	if err != nil {
-		if !store.Unreadable(err) {
+		if !segment.Unreadable(err) {
 			t.Errorf("%s: error %v", what, err)
 		}
 		return
@@ -110,7 +111,7 @@ func honest(t *testing.T, what string, want []events.Call, got numbered, c Cover
 // few records a few calls in ticks ticks.
 func few(t *testing.T, path string, ticks int) *session {
 	t.Helper()
-	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
+	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7"})
 	for range ticks {
 		var calls []events.Call
 		for i := range int64(5) {
@@ -172,7 +173,7 @@ func rotatingFrom(t *testing.T, path string) *session {
 	t.Helper()
 	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
 	var err error
-	x.db, err = store.Open(store.Options{Path: path, MaxBytes: 64 << 20, Session: store.Session{ID: "s", Node: "gpu-7", Started: began}, Now: func() time.Time { return x.now }})
+	x.db, err = store.Open(store.Options{Path: path, MaxBytes: 64 << 20, Session: segment.Session{ID: "s", Node: "gpu-7", Started: began}, Now: func() time.Time { return x.now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func rotating(t *testing.T, path string) *session {
 	x := rotatingFrom(t, path)
 	for n := 0; n < 6; {
 		x.second()
-		segs, err := store.SessionSegments(log.Dir(store.LogDir(path)), "s")
+		segs, err := segment.OfSession(log.Dir(store.LogDir(path)), "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +324,7 @@ func TestReadersWhileSealing(t *testing.T) {
 	for segs := 0; (reads.Load() < 30 || segs < 5) && !t.Failed(); {
 		x.second()
 		written.Store(int64(len(x.calls)))
-		all, err := store.SessionSegments(log.Dir(store.LogDir(path)), "s")
+		all, err := segment.OfSession(log.Dir(store.LogDir(path)), "s")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -15,7 +15,7 @@ import (
 // A launch has the name that its handle had then; other calls have none.
 func TestFunctions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	at := func(s int) int64 { return began.Add(time.Duration(s) * time.Second).UnixNano() }
 	launch := func(s int, pid uint32, handle uint64) events.Call {
 		return events.Call{Start: at(s), PID: pid, TID: pid, Op: opLaunch, Duration: 1000, OnCPU: 1000, Weight: 1, Args: [4]uint64{handle}}

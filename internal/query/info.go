@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 )
 
 // Info describes a database's content by part.
@@ -96,7 +97,7 @@ func sizeOf(path string) (int64, error) {
 
 // parts counts files and their calls.
 func (r *Reader) parts(ctx context.Context, i *Info) error {
-	segs, err := store.Segments(r.files)
+	segs, err := segment.List(r.files)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (r *Reader) parts(ctx context.Context, i *Info) error {
 			part = &i.Sealed
 		}
 		part.Files, part.Bytes = part.Files+1, part.Bytes+s.Bytes
-		n, from, err := store.CountCalls(r.files, s)
+		n, from, err := segment.CountCalls(r.files, s)
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrNotLog), errors.Is(err, log.ErrVersion):
 			continue // verify reports it

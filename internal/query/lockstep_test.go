@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -68,7 +69,7 @@ func TestLockstep(t *testing.T) {
 func recordSteps(t *testing.T, path, node string, ends []int64, weight uint32) {
 	t.Helper()
 	now := time.Unix(0, ends[0]-10e6)
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{ID: node, Node: node, Started: now}, Now: func() time.Time { return now }})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{ID: node, Node: node, Started: now}, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}

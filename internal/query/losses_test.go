@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -19,7 +19,7 @@ import (
 // by time.
 func TestLosses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "gpu-1-a", Node: "gpu-1"})
+	x := record(t, path, segment.Session{ID: "gpu-1-a", Node: "gpu-1"})
 	for i := range 120 {
 		x.now = x.now.Add(time.Second)
 		tk := x.tick(false)

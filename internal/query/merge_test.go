@@ -16,6 +16,7 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
@@ -69,7 +70,7 @@ func dump(t *testing.T, path string) string {
 			t.Fatal(err)
 		}
 	}
-	files, err := store.Segments(log.Dir(store.LogDir(path)))
+	files, err := segment.List(log.Dir(store.LogDir(path)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestMerge(t *testing.T) {
 	a, b, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "b.db"), filepath.Join(dir, "out.db")
 	var want []events.Call
 	for i, s := range []struct{ path, id, node string }{{a, "n1-one", "n1"}, {b, "n2-one", "n2"}, {a, "n1-two", "n1"}} {
-		x := record(t, s.path, store.Session{ID: s.id, Node: s.node, Started: began.Add(time.Duration(i) * time.Hour)})
+		x := record(t, s.path, segment.Session{ID: s.id, Node: s.node, Started: began.Add(time.Duration(i) * time.Hour)})
 		x.second()
 		x.close()
 		want = append(want, x.calls...)
@@ -145,7 +146,7 @@ func copyOf(t *testing.T, path string) string {
 func TestMergeLonger(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
-	x := record(t, a, store.Session{ID: "live"})
+	x := record(t, a, segment.Session{ID: "live"})
 	x.second()
 	early := copyOf(t, a)
 	var held *store.LockedError
@@ -174,7 +175,7 @@ func TestMergeLonger(t *testing.T) {
 func TestMergePruned(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
-	x := record(t, a, store.Session{ID: "one"})
+	x := record(t, a, segment.Session{ID: "one"})
 	x.second()
 	x.close()
 	merge(t, out, a)
@@ -194,7 +195,7 @@ func TestMergePruned(t *testing.T) {
 func TestMergeOlder(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
-	x := record(t, a, store.Session{ID: "one"})
+	x := record(t, a, segment.Session{ID: "one"})
 	x.second()
 	x.close()
 	change(t, a, toFirstSchema)
@@ -215,7 +216,7 @@ func TestMergeUnknownTables(t *testing.T) {
 	dir := t.TempDir()
 	a, out := filepath.Join(dir, "a.db"), filepath.Join(dir, "out.db")
 	for _, s := range []struct{ path, id string }{{out, "here"}, {a, "one"}} {
-		x := record(t, s.path, store.Session{ID: s.id})
+		x := record(t, s.path, segment.Session{ID: s.id})
 		x.second()
 		x.close()
 		change(t, s.path, `CREATE TABLE "to come" (session INTEGER REFERENCES sessions (id) ON DELETE CASCADE, "a b" TEXT)`, "CREATE TABLE shared (hash INTEGER PRIMARY KEY, what TEXT)",

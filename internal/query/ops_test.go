@@ -13,6 +13,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
@@ -22,7 +23,7 @@ func bySum(calls []events.Call, f Filter, g Group) map[statKey]*store.Sum {
 	s := &opStats{Group: g, found: map[statKey]*store.Sum{}}
 	for i := range calls {
 		if c := &calls[i]; c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && f.hasStack(c.Stack) {
-			s.sum(&Session{Session: store.Session{Node: "gpu-7"}}, c.Start, c.PID, c.Op, c.Stack).Add(c)
+			s.sum(&Session{Session: segment.Session{Node: "gpu-7"}}, c.Start, c.PID, c.Op, c.Stack).Add(c)
 		}
 	}
 	return s.found
@@ -61,7 +62,7 @@ func sameStats(t *testing.T, name string, got []OpStat, want map[statKey]*store.
 // recording, after it, and after a part of the rollups or of the calls is gone.
 func TestOpStatsOfAnyWindow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
+	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7"})
 	for range 40 {
 		x.second()
 		x.idle(time.Duration(x.r.IntN(30)) * time.Second)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -100,7 +100,7 @@ type threadKey struct {
 func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Account, ok bool, err error) {
 	p := pieces{f: f, agent: uint32(s.PID), before: map[threadKey]tick.Thread{}, at: map[uint32][]int{}}
 	p.from, p.to = bounds(f)
-	c, err := r.entries(ctx, s, func(l *store.Log) {
+	c, err := r.entries(ctx, s, func(l *segment.Log) {
 		l.Window(p.from, p.to)
 		if p.from != math.MinInt64 {
 			l.SkipTo(p.from - int64(3*tickLength)) // the first piece needs the two previous ticks
@@ -119,7 +119,7 @@ func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Ac
 }
 
 // entry handles the log's next entry.
-func (p *pieces) entry(e *store.Entry) bool {
+func (p *pieces) entry(e *segment.Entry) bool {
 	for i := range e.Waits {
 		if w := &e.Waits[i]; overlaps(w, p.from, p.to) && p.f.wants(w.PID) {
 			p.waits = append(p.waits, *w)

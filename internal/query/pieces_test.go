@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -89,7 +89,7 @@ func TestPiecesOfAccounts(t *testing.T) {
 // From skips the part of a log before a time, and nothing else.
 func TestLogFrom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	for range 40 {
 		x.ledgerSecond()
 	}

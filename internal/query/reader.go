@@ -14,6 +14,7 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 )
 
 // Errors of reading.
@@ -77,7 +78,7 @@ func Open(path string) (*Reader, error) {
 
 // orLost adds [ErrLost] to an error about a SQLite file if there are recordings.
 func orLost(path string, err error) error {
-	segs, listed := store.Segments(log.Dir(store.LogDir(path)))
+	segs, listed := segment.List(log.Dir(store.LogDir(path)))
 	if listed != nil || len(segs) == 0 {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -51,7 +52,7 @@ type session struct {
 	left  uint64 // records that were lost
 }
 
-func record(t testing.TB, path string, s store.Session) *session {
+func record(t testing.TB, path string, s segment.Session) *session {
 	t.Helper()
 	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
 	if s.Started.IsZero() {
@@ -242,10 +243,10 @@ func TestNoDatabase(t *testing.T) {
 
 func TestSessions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	first := record(t, path, store.Session{ID: "one", Node: "gpu-7", Mode: "trace", Target: "pid 4821", Version: "1.0", Kernel: "6.18", PID: 7, MonoOffset: 5})
+	first := record(t, path, segment.Session{ID: "one", Node: "gpu-7", Mode: "trace", Target: "pid 4821", Version: "1.0", Kernel: "6.18", PID: 7, MonoOffset: 5})
 	first.second()
 	first.close()
-	second := record(t, path, store.Session{ID: "two", Started: began.Add(time.Hour)})
+	second := record(t, path, segment.Session{ID: "two", Started: began.Add(time.Hour)})
 	second.second()
 	r := openReader(t, path)
 	ctx := context.Background()
@@ -278,7 +279,7 @@ func TestSessions(t *testing.T) {
 
 func TestDatabaseWithoutSessions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	record(t, path, store.Session{ID: "only"}).close()
+	record(t, path, segment.Session{ID: "only"}).close()
 	r := openReader(t, path)
 	if _, err := r.db.Exec("DELETE FROM sessions"); err == nil {
 		t.Error("a reader can delete")
@@ -292,7 +293,7 @@ func TestDatabaseWithoutSessions(t *testing.T) {
 // A killed writer's database is readable without write permission.
 func TestReadOnlyAfterKill(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
-	x := record(t, filepath.Join(from, "x.db"), store.Session{ID: "killed"})
+	x := record(t, filepath.Join(from, "x.db"), segment.Session{ID: "killed"})
 	x.second()
 	for _, name := range []string{"x.db", "x.db-wal", "x.db.d/killed-000000.ilog"} { // as the kill left it
 		b, err := os.ReadFile(filepath.Join(from, name))
@@ -338,7 +339,7 @@ func readOnly(t *testing.T, dir string) {
 
 func TestReadOnlyAfterClose(t *testing.T) {
 	dir := t.TempDir()
-	x := record(t, filepath.Join(dir, "x.db"), store.Session{ID: "closed"})
+	x := record(t, filepath.Join(dir, "x.db"), segment.Session{ID: "closed"})
 	x.second()
 	x.close()
 	readOnly(t, dir)

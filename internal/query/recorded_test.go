@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -32,7 +32,7 @@ func TestNotRecorded(t *testing.T) {
 // One recorded process of the requested ones is enough.
 func TestCheckRecorded(t *testing.T) {
 	path := t.TempDir() + "/a.db"
-	x := record(t, path, store.Session{ID: "one"})
+	x := record(t, path, segment.Session{ID: "one"})
 	x.second()
 	if err := x.db.Tick(x.tick(true)); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -18,7 +19,7 @@ import (
 // whole seconds can be answered after the calls are deleted.
 func TestRolledIsWhatTheCallsSay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
+	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7"})
 	for range 90 {
 		x.second()
 	}
@@ -91,7 +92,7 @@ const accountMinutes = 300
 func accountsDB(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	for i := range 6 * accountMinutes {
 		x.now = began.Add(time.Duration(i+1) * 10 * time.Second)
 		b := tick.Breakdown{PID: 7, Threads: 1, Elapsed: uint64(i+1) * 10e9, GPUWait: uint64(i+1) * 9e9, Blocked: uint64(i+1) * 1e9,

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 // Session is one recording.
 type Session struct {
-	store.Session
+	segment.Session
 	Updated  time.Time // last tick, up to which the counts go
 	Ended    time.Time // zero while it is recording
 	State    string    // "running", "ended", "full", "failed", "interrupted"
@@ -26,7 +27,7 @@ type Session struct {
 
 	id     int64
 	rolled uint64 // number of its calls in rollups
-	segs   []store.Segment
+	segs   []segment.Info
 }
 
 // AppendCallID appends the id of one of its calls, node:session.number, which is the same in every
@@ -69,7 +70,7 @@ func (r *Reader) Session(ctx context.Context, id string) (Session, error) {
 
 func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Session, error) {
 	recording := store.Recording(r.path)
-	segs, err := store.Segments(r.files)
+	segs, err := segment.List(r.files)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -28,10 +28,10 @@ func (r *Reader) Slices(ctx context.Context, f Filter, every, length time.Durati
 	}
 	from, to := bounds(f)
 	var x Slice
-	return r.entries(ctx, &s, func(l *store.Log) {
+	return r.entries(ctx, &s, func(l *segment.Log) {
 		l.Window(from, to)
 		l.Slices(int64(every), int64(length))
-	}, func(e *store.Entry) bool {
+	}, func(e *segment.Entry) bool {
 		switch {
 		case e.Tick != nil:
 			x = Slice{Time: e.Tick.Time, Threads: e.Tick.Threads}

@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
 func TestSnapshots(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s", Node: "gpu-7"})
+	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7"})
 	for range 5 {
 		x.second()
 	}
@@ -34,7 +34,7 @@ func TestSnapshots(t *testing.T) {
 // Failed calls, and the slowest of each second, are kept with their numbers in the session.
 func TestNotable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	x.second()
 	slow := events.Call{Start: x.now.UnixNano(), PID: 4821, TID: 4822, Weight: 1, Op: opLaunch, Duration: 5e8, OnCPU: 1e8, Runnable: 1e8, Throttled: 1e8, Blocked: 2e8,
 		Args: [events.MaxArgs]uint64{1 << 63, 2, 3, 4}}

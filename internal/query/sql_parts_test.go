@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 // Splittable statements become the listed ones for each database; others are refused.
@@ -59,7 +59,7 @@ func nodesDB(t *testing.T, nodes ...string) *Reader {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
 	for _, node := range nodes {
-		x := record(t, path, store.Session{ID: "s" + node, Node: node, Started: began, Mode: "trace"})
+		x := record(t, path, segment.Session{ID: "s" + node, Node: node, Started: began, Mode: "trace"})
 		for range node[4] - '5' { // different numbers per machine
 			x.second()
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -106,7 +106,7 @@ func TestFunctionsAreThere(t *testing.T) {
 func sqlBig(b *testing.B) *Reader {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "x.db")
-	x := record(b, path, store.Session{ID: "s", Node: "gpu-7"})
+	x := record(b, path, segment.Session{ID: "s", Node: "gpu-7"})
 	for range 150 {
 		calls := make([]events.Call, 2000)
 		for i := range calls {

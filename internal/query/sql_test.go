@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -31,7 +32,7 @@ func sqlRecording(t testing.TB) (*Reader, map[string][]events.Call) {
 	calls := map[string][]events.Call{}
 	for i, node := range []string{"gpu-7", "gpu-8"} {
 		id := fmt.Sprintf("s%d", i+1)
-		x := record(t, path, store.Session{ID: id, Node: node, Started: began.Add(time.Duration(i) * time.Hour), Mode: "trace"})
+		x := record(t, path, segment.Session{ID: id, Node: node, Started: began.Add(time.Duration(i) * time.Hour), Mode: "trace"})
 		for range 2 {
 			x.second()
 		}
@@ -104,7 +105,7 @@ func TestEvents(t *testing.T) {
 // Unmeasured parts are NULL, and so is an argument that an operation does not have.
 func TestUnknownParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	c := events.Call{Start: began.UnixNano(), PID: 4821, TID: 4821, Op: opMalloc, Duration: 9, OnCPU: 5, Blocked: 4, Gap: 7, GapOnCPU: 3, GapBlocked: 4, Weight: 3, Stack: 8,
 		Args: [4]uint64{64, 1 << 63, 1, 1}, Flags: events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial}
 	if err := x.db.Batch(&tick.Batch{Calls: []events.Call{c}}); err != nil {
@@ -353,7 +354,7 @@ func TestSQLConcurrent(t *testing.T) {
 // A live recording, and a copy of a database, can be queried.
 func TestSQLWhileRecording(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	r := openReader(t, path)
 	for i := range 3 {
 		x.second()

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/symbols"
 	"ingero/pkg/events"
 )
@@ -254,11 +254,11 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 	from, to := bounds(f)
 	out := &StackSample{Share: 1}
 	var seen uint64
-	cover, err := r.entries(ctx, &s, func(l *store.Log) {
+	cover, err := r.entries(ctx, &s, func(l *segment.Log) {
 		l.Window(from, to)
 		l.CallsOnly(0)
 		l.Slices(int64(every), int64(length))
-	}, func(e *store.Entry) bool {
+	}, func(e *segment.Entry) bool {
 		for i := range e.Calls {
 			c := &e.Calls[i]
 			if c.Start < from || c.Start >= to {

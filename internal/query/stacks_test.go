@@ -6,14 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
 // Stacks are read back as recorded, and calls have their site and weight.
 func TestStacks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	x.second()
 	x.close()
 	r := openReader(t, path)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -156,7 +156,7 @@ func (r *Reader) stored(ctx context.Context, sum *Summary, f Filter) error {
 		if err := o.Dur.UnmarshalBinary(sketch); err != nil {
 			return err
 		}
-		if o.Hist, err = store.UnmarshalHist(hist); err != nil {
+		if o.Hist, err = segment.UnmarshalHist(hist); err != nil {
 			return err
 		}
 		sum.Ops = append(sum.Ops, o)

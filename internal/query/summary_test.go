@@ -15,6 +15,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -65,7 +66,7 @@ func want(t *testing.T, s *Summary, calls []events.Call) {
 
 func TestSummaryOfSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	r := openReader(t, path)
 	for range 3 { // also while it is being written
 		x.second()
@@ -85,7 +86,7 @@ func TestSummaryOfSession(t *testing.T) {
 
 func TestSummaryFilters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	for range 4 {
 		x.second()
 	}
@@ -140,7 +141,7 @@ func TestSummaryFilters(t *testing.T) {
 
 func TestFilterByOperation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	x.second()
 	x.second()
 	x.close()
@@ -165,7 +166,7 @@ func TestFilterByOperation(t *testing.T) {
 
 func TestOpenCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	o := x.op(4821, opSync)
 	o.Sum.Calls, o.Sum.Abandoned = 5, 2 // 3 have not returned
 	x.second()
@@ -179,7 +180,7 @@ func TestOpenCalls(t *testing.T) {
 // In a thinned session, the counts come from the kernel.
 func TestThinnedSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	x.left = 7
 	o := x.op(4821, opLaunch)
 	o.Thinned = true
@@ -207,7 +208,7 @@ func TestThinnedSession(t *testing.T) {
 
 func TestCallsThatAreGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	x.second()
 	x.close()
 	r := openReader(t, path)
@@ -246,7 +247,7 @@ func TestCallsThatAreGone(t *testing.T) {
 
 func TestCancelled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "s"})
+	x := record(t, path, segment.Session{ID: "s"})
 	x.second()
 	x.close()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -12,6 +12,7 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
@@ -87,7 +88,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 
 // harm adds damage of a whole file.
 func (v *Verified) harm(path, what string, calls int64) {
-	v.Damage = append(v.Damage, store.Damage{File: filepath.Base(path), Calls: calls, What: what})
+	v.Damage = append(v.Damage, segment.Damage{File: filepath.Base(path), Calls: calls, What: what})
 }
 
 // integrity runs SQLite's check. sound reports whether the rows can be queried.
@@ -125,7 +126,7 @@ func (r *Reader) lacking(v *Verified, sessions []Session) error {
 	for i := range sessions {
 		known[sessions[i].ID] = true
 	}
-	segs, err := store.Segments(r.files)
+	segs, err := segment.List(r.files)
 	for _, s := range segs {
 		if !known[s.Session] {
 			known[s.Session] = true
@@ -260,7 +261,7 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 		wrong[k.at]++
 	}
 	if len(wrong) > 0 && v.Recording { // calls may have been pruned since
-		segs, err := store.SessionSegments(r.files, s.ID)
+		segs, err := segment.OfSession(r.files, s.ID)
 		if err != nil || len(segs) == 0 || segs[0].Seq != s.segs[0].Seq {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 )
 
 func verified(t *testing.T, path string, full bool) *Verified {
@@ -25,7 +26,7 @@ func verified(t *testing.T, path string, full bool) *Verified {
 func ended(t *testing.T, seconds int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "one", Node: "gpu-7"})
+	x := record(t, path, segment.Session{ID: "one", Node: "gpu-7"})
 	for range seconds {
 		x.second()
 	}
@@ -71,7 +72,7 @@ func TestVerifyComparesSums(t *testing.T) {
 // Verify handles a live recording and a backup.
 func TestVerifyOfLiveAndBackup(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	x := record(t, path, store.Session{ID: "one", Node: "gpu-7"})
+	x := record(t, path, segment.Session{ID: "one", Node: "gpu-7"})
 	for range 3 {
 		x.second()
 	}

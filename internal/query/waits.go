@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -21,7 +21,7 @@ func (r *Reader) Waits(ctx context.Context, f Filter) iter.Seq2[*events.Wait, er
 	return func(yield func(*events.Wait, error) bool) {
 		from, to := bounds(f)
 		more := true
-		err := r.visit(ctx, f, from, to, func(e *store.Entry) bool {
+		err := r.visit(ctx, f, from, to, func(e *segment.Entry) bool {
 			for i := range e.Waits {
 				w := &e.Waits[i]
 				if overlaps(w, from, to) && f.matches(w.PID, w.Op) {
@@ -45,7 +45,7 @@ func (r *Reader) Batches(ctx context.Context, f Filter) iter.Seq2[*tick.Batch, e
 	return func(yield func(*tick.Batch, error) bool) {
 		from, to := bounds(f)
 		more := true
-		err := r.visit(ctx, f, from, to, func(e *store.Entry) bool {
+		err := r.visit(ctx, f, from, to, func(e *segment.Entry) bool {
 			b := &tick.Batch{
 				Calls: slices.DeleteFunc(e.Calls, func(c events.Call) bool { return c.Start < from || c.Start >= to || !f.matches(c.PID, c.Op) }),
 				Waits: slices.DeleteFunc(e.Waits, func(w events.Wait) bool { return !overlaps(&w, from, to) }),
@@ -71,12 +71,12 @@ func overlaps(w *events.Wait, from, to int64) bool {
 }
 
 // visit is entries for a filter's session.
-func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func(*store.Entry) bool) error {
+func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func(*segment.Entry) bool) error {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
 		return err
 	}
-	c, err := r.entries(ctx, &s, func(l *store.Log) { l.Window(from, to) }, visit)
+	c, err := r.entries(ctx, &s, func(l *segment.Log) { l.Window(from, to) }, visit)
 	if err == nil && len(c.Damage) > 0 {
 		err = fmt.Errorf("%w: %s", log.ErrCorrupt, strings.Join(c.Damage, "; "))
 	}
@@ -88,7 +88,7 @@ func (r *Reader) visit(ctx context.Context, f Filter, from, to int64, visit func
 func (r *Reader) Threads(ctx context.Context, f Filter) ([]tick.Thread, error) {
 	from, to := bounds(f)
 	var last, ended []tick.Thread
-	err := r.visit(ctx, f, math.MaxInt64, math.MinInt64, func(e *store.Entry) bool { // no calls, no waits
+	err := r.visit(ctx, f, math.MaxInt64, math.MinInt64, func(e *segment.Entry) bool { // no calls, no waits
 		switch {
 		case e.Tick == nil:
 			return true

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -71,7 +72,7 @@ func chain(id string, pid uint32, severity tick.Severity, n uint64) tick.Chain {
 func ledgerDB(t *testing.T) (x *session, r *Reader, waits []events.Wait, ticks []*tick.Tick) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
-	x = record(t, path, store.Session{ID: "s"})
+	x = record(t, path, segment.Session{ID: "s"})
 	for range 5 {
 		w, tk := x.ledgerSecond()
 		waits, ticks = append(waits, w...), append(ticks, tk)
@@ -274,7 +275,7 @@ func TestDatabaseOfTheFirstSchema(t *testing.T) {
 	if got, err := old.Xids(context.Background(), Filter{}); len(got) != 0 || err != nil {
 		t.Errorf("faults: %v, %v", got, err)
 	}
-	record(t, path, store.Session{ID: "later"}).close() // migrates it
+	record(t, path, segment.Session{ID: "later"}).close() // migrates it
 	if s := summary(t, old, Filter{Session: "s"}); len(s.Ops) != 2 || s.Ops[0].Sum.Calls != 250 {
 		t.Errorf("summary afterwards: %+v", s.Ops)
 	}

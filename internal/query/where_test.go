@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -31,7 +31,7 @@ var placed = tick.Where{
 // pod that starts later; end closes the recording.
 func recordPlaced(t *testing.T, path string) (end func()) {
 	t.Helper()
-	x := record(t, path, store.Session{ID: "one"})
+	x := record(t, path, segment.Session{ID: "one"})
 	x.second()
 	tell := func(phase string, final bool) {
 		now := x.tick(final)
@@ -112,7 +112,7 @@ func TestWhereOfOthersComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	var e store.Entry
+	var e segment.Entry
 	var found tick.Where
 	for log.Next(&e) == nil {
 		if e.Other != nil && e.Other.PID == 9 {

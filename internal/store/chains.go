@@ -1,12 +1,16 @@
 package store
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -74,12 +78,12 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 	}
 	for i := range c.Timeline {
 		m := &c.Timeline[i]
-		timeline = append(timeline, momentJSON{unixNano(m.Time), m.Source, m.Text})
+		timeline = append(timeline, momentJSON{segment.UnixNano(m.Time), m.Source, m.Text})
 	}
 	if notIt == nil {
 		notIt = []string{}
 	}
-	r := chainRow{id: c.ID, rule: c.Rule, severity: c.Severity.String(), pid: c.PID, tid: c.TID, op: c.Op, from: unixNano(c.From), to: unixNano(c.To),
+	r := chainRow{id: c.ID, rule: c.Rule, severity: c.Severity.String(), pid: c.PID, tid: c.TID, op: c.Op, from: segment.UnixNano(c.From), to: segment.UnixNano(c.To),
 		lost: c.Lost, lostMin: c.LostMin, lostMax: c.LostMax, window: c.Window, excess: c.Excess, steps: c.Steps, slow: c.Slow,
 		confidence: c.Confidence, baseline: c.Baseline, stepP50: c.StepP50, stepP99: c.StepP99, without: c.Without, opP50: c.OpP50, opP99: c.OpP99}
 	for _, part := range []struct {
@@ -128,7 +132,7 @@ func (v *saver) noteChains(chains []tick.Chain, now time.Time) error {
 }
 
 func (r *chainRow) over(now time.Time) bool {
-	c := tick.Chain{To: fromUnixNano(r.to)}
+	c := tick.Chain{To: segment.FromUnixNano(r.to)}
 	return c.Over(now)
 }
 
@@ -184,10 +188,26 @@ func UnmarshalChain(c *tick.Chain, culprits, timeline, notIt []byte) error {
 			Own: j.Own, Agent: j.Agent, What: j.What, Cgroup: j.Cgroup, Cmdline: j.Cmdline, Where: j.Where, Parent: j.Parent, Path: j.Path, CPUs: j.CPUs, At: j.At, Lost: time.Duration(j.Lost)})
 	}
 	for _, m := range when {
-		c.Timeline = append(c.Timeline, tick.Moment{Time: fromUnixNano(m.Time), Source: m.Source, Text: m.Text})
+		c.Timeline = append(c.Timeline, tick.Moment{Time: segment.FromUnixNano(m.Time), Source: m.Source, Text: m.Text})
 	}
 	if len(c.NotIt) == 0 {
 		c.NotIt = nil
 	}
 	return nil
+}
+
+// ChainSum returns a checksum of chains that does not depend on their order. It is 0 for none.
+func ChainSum(chains []tick.Chain) (uint64, error) {
+	if len(chains) == 0 {
+		return 0, nil
+	}
+	h := fnv.New64a()
+	for _, c := range slices.SortedFunc(slices.Values(chains), func(a, b tick.Chain) int { return cmp.Compare(a.ID, b.ID) }) {
+		row, err := toChainRow(&c)
+		if err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(h, "%v|%s|%v\n", row, c.At, c.Spread)
+	}
+	return h.Sum64() | 1, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -24,11 +25,11 @@ func contested(t *testing.T) (db *DB, path string, other *sql.DB, next func(seq 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = other.Close() })
-	k := newKernel()
+	k := storetest.NewKernel()
 	return db, path, other, func(seq uint64, change func(*tick.Tick)) {
 		t.Helper()
 		c.advance(time.Second)
-		x := k.tick(seq, c.now, false)
+		x := k.Tick(seq, c.now, false)
 		change(x)
 		if err := db.Tick(x); err != nil {
 			t.Fatal(err)
@@ -81,11 +82,11 @@ func TestChainsWaitForTheDatabase(t *testing.T) {
 func TestRevisedChains(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
-	k := newKernel()
+	k := storetest.NewKernel()
 	step := func(seq uint64, after time.Duration, chains ...tick.Chain) {
 		t.Helper()
 		c.advance(after)
-		x := k.tick(seq, c.now, false)
+		x := k.Tick(seq, c.now, false)
 		x.Chains = chains
 		if err := db.Tick(x); err != nil {
 			t.Fatal(err)
@@ -111,8 +112,8 @@ func TestRevisedChains(t *testing.T) {
 // Waits are written as soon as calls are.
 func TestWaitsAreWrittenInTime(t *testing.T) {
 	db, c := open(t, filepath.Join(t.TempDir(), "x.db"), Options{})
-	g := newWaitGenerator(1)
-	if err := db.Batch(&tick.Batch{Waits: g.waits(nil, 10, c.now, time.Second)}); err != nil {
+	g := storetest.NewWaitGenerator(1)
+	if err := db.Batch(&tick.Batch{Waits: g.Waits(nil, 10, c.now, time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	c.advance(250 * time.Millisecond)
@@ -121,7 +122,7 @@ func TestWaitsAreWrittenInTime(t *testing.T) {
 	}
 }
 
-// Segments have no chains. When another table is damaged, a repair copies the readable chains, both
+// List have no chains. When another table is damaged, a repair copies the readable chains, both
 // of sessions that it restores and of a session without segments.
 func TestRepairTakesChainsOver(t *testing.T) {
 	path, ids := recordTwo(t)

@@ -21,7 +21,7 @@ var countTiers = [...]tier{{time.Second, 6 * time.Hour}, {10 * time.Second, 48 *
 // counting holds the counts since a tier's last rows.
 type counting struct {
 	since time.Time
-	sum   map[opKey]tick.Counts
+	sum   map[opID]tick.Counts
 }
 
 // countTick writes what the kernel counted since the previous tick. Call it before the rows of
@@ -31,10 +31,10 @@ func (v *saving) countTick(t *tick.Tick) error {
 		return nil
 	}
 	from := v.counted[0].since
-	added := map[opKey]tick.Counts{}
+	added := map[opID]tick.Counts{}
 	for i := range t.Ops {
 		o := &t.Ops[i]
-		k := opKey{o.PID, o.Op}
+		k := opID{o.PID, o.Op}
 		was := v.ops[k].sum
 		if d := o.Sum.Since(&was); d != (tick.Counts{}) {
 			added[k] = d
@@ -54,11 +54,11 @@ func (v *saving) countTick(t *tick.Tick) error {
 
 // countTier adds a tick's counts to a coarser tier, and writes it once the tier's length has
 // elapsed.
-func (v *saving) countTier(i int, t *tick.Tick, added map[opKey]tick.Counts) error {
+func (v *saving) countTier(i int, t *tick.Tick, added map[opID]tick.Counts) error {
 	c := &v.counted[i]
 	since := c.since
 	over := t.Time.Sub(since) >= countTiers[i].length // a session's rest has finer rows only
-	sum := func(k opKey) tick.Counts {
+	sum := func(k opID) tick.Counts {
 		x, d := c.sum[k], added[k]
 		x.Add(&d)
 		return x
@@ -84,7 +84,7 @@ func (v *saving) countTier(i int, t *tick.Tick, added map[opKey]tick.Counts) err
 	}
 	v.done = append(v.done, func() {
 		if c.sum == nil {
-			c.sum = make(map[opKey]tick.Counts, len(added))
+			c.sum = make(map[opID]tick.Counts, len(added))
 		}
 		for k := range added {
 			c.sum[k] = sum(k)
@@ -93,7 +93,7 @@ func (v *saving) countTier(i int, t *tick.Tick, added map[opKey]tick.Counts) err
 	return nil
 }
 
-func (v *saving) countRow(of tier, from, to time.Time, k opKey, c *tick.Counts) error {
+func (v *saving) countRow(of tier, from, to time.Time, k opID, c *tick.Counts) error {
 	args := []any{v.id, of.seconds(), to.UnixNano(), from.UnixNano(), k.pid, uint16(k.op)}
 	for _, n := range c.Sums() {
 		args = append(args, int64(*n))

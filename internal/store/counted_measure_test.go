@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -27,7 +28,7 @@ func BenchmarkCountedTick(b *testing.B) {
 		b.Run(strconv.Itoa(tt.processes)+"-"+tt.mode, func(b *testing.B) {
 			path := filepath.Join(b.TempDir(), "x.db")
 			now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-			db, err := Open(Options{Path: path, Now: func() time.Time { return now }, Session: Session{ID: "s", Started: now, Mode: tt.mode}})
+			db, err := Open(Options{Path: path, Now: func() time.Time { return now }, Session: segment.Session{ID: "s", Started: now, Mode: tt.mode}})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -24,24 +26,24 @@ import (
 type seconds struct {
 	db    *DB
 	c     *clock
-	k     *kernel
-	g     *generator
+	k     *storetest.Kernel
+	g     *storetest.Generator
 	seq   uint64
 	calls []events.Call
 }
 
 func newSeconds(db *DB, c *clock) *seconds {
-	return &seconds{db: db, c: c, k: newKernel(), g: newGenerator(1)}
+	return &seconds{db: db, c: c, k: storetest.NewKernel(), g: storetest.NewGenerator(1)}
 }
 
 func (s *seconds) record(n, calls int) error {
 	for range n {
-		got := s.g.calls(nil, calls)
+		got := s.g.Calls(nil, calls)
 		s.calls = append(s.calls, got...)
-		s.k.see(got)
+		s.k.See(got)
 		s.c.advance(time.Second)
 		s.seq++
-		if err := errors.Join(s.db.Batch(&tick.Batch{Calls: got}), s.db.Tick(s.k.tick(s.seq, s.c.now, false))); err != nil {
+		if err := errors.Join(s.db.Batch(&tick.Batch{Calls: got}), s.db.Tick(s.k.Tick(s.seq, s.c.now, false))); err != nil {
 			return err
 		}
 	}
@@ -81,17 +83,16 @@ func TestRemovedWhileRecording(t *testing.T) {
 func TestBecomesReadOnly(t *testing.T) {
 	dir := smallDisk(t, 8<<20)
 	path := filepath.Join(dir, "x.db")
-	db, c := open(t, path, Options{Session: Session{ID: "s"}})
+	db, c := open(t, path, Options{Session: segment.Session{ID: "s"}})
 	s := newSeconds(db, c)
 	if err := s.record(3, 100); err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.ReadFile(filepath.Join(LogDir(path), segmentName("s", 0, false)))
+	log, err := os.ReadFile(filepath.Join(LogDir(path), segment.Name("s", 0, false)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A file system with files open for writing becomes read-only only when a disk fails. A file
-	// that is open for reading refuses writes as well.
+	// Like a file system that became read-only, a file that is open for reading refuses writes.
 	readOnly, err := os.Open(db.file.Name())
 	if err != nil {
 		t.Fatal(err)
@@ -123,12 +124,12 @@ func TestBecomesReadOnly(t *testing.T) {
 }
 
 // readSegments reads all segments of session "s".
-func readSegments(path string) (all, error) {
-	l, err := OpenSession(log.Dir(LogDir(path)), "s")
+func readSegments(path string) (logged, error) {
+	l, err := segment.OpenSession(log.Dir(LogDir(path)), "s")
 	if err != nil {
-		return all{}, err
+		return logged{}, err
 	}
-	a, _, err := readEntries(l)
+	a, _, err := readLogged(l)
 	return a, errors.Join(err, l.Close())
 }
 
@@ -145,7 +146,7 @@ func TestOneOfTwoDisksFull(t *testing.T) {
 			}
 			testkit.NeedMount(t, unix.Mount("tmpfs", logs, "tmpfs", 0, "size=16777216,mode=0700"))
 			t.Cleanup(func() { _ = unix.Unmount(logs, 0) })
-			db, c := open(t, path, Options{Session: Session{ID: "s"}})
+			db, c := open(t, path, Options{Session: segment.Session{ID: "s"}})
 			s := newSeconds(db, c)
 			if err := s.record(2, 500); err != nil {
 				t.Fatal(err)
@@ -165,7 +166,7 @@ func TestOneOfTwoDisksFull(t *testing.T) {
 			if err := s.record(10, 500); err != nil || db.Problem() == nil {
 				t.Errorf("while it is full: %v, problem %v", err, db.Problem())
 			}
-			if segs, err := SessionSegments(log.Dir(logs), "s"); err != nil || len(segs) > 1 {
+			if segs, err := segment.OfSession(log.Dir(logs), "s"); err != nil || len(segs) > 1 {
 				t.Errorf("%d segments (%v) while nothing is kept", len(segs), err)
 			}
 			if err := os.Remove(filler); err != nil {
@@ -208,7 +209,7 @@ func fillDisk(name string) error {
 // segment.
 func TestLeftovers(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{Session: Session{ID: "s"}})
+	db, c := open(t, path, Options{Session: segment.Session{ID: "s"}})
 	s := newSeconds(db, c)
 	if err := s.record(3, 50); err != nil {
 		t.Fatal(err)
@@ -229,7 +230,7 @@ func TestLeftovers(t *testing.T) {
 	if got, err := readSegments(path); err != nil || !slices.Equal(got.calls, s.calls) {
 		t.Errorf("beside leftovers: %d of %d calls (%v)", len(got.calls), len(s.calls), err)
 	}
-	next, _ := open(t, path, Options{Session: Session{ID: "next"}})
+	next, _ := open(t, path, Options{Session: segment.Session{ID: "next"}})
 	for name := range left {
 		if _, err := os.Lstat(filepath.Join(LogDir(path), name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is still there (%v)", name, err)
@@ -246,7 +247,7 @@ func TestLeftovers(t *testing.T) {
 // When no more files can be opened, the recording continues in its current segment.
 func TestOutOfFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{MaxBytes: 64 << 20, Session: Session{ID: "s"}})
+	db, c := open(t, path, Options{MaxBytes: 64 << 20, Session: segment.Session{ID: "s"}})
 	s := newSeconds(db, c)
 	if err := s.record(1, 100); err != nil {
 		t.Fatal(err)
@@ -288,9 +289,9 @@ func TestClockIsSet(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.db")
-			db, c := open(t, path, Options{MaxBytes: 64 << 20, MaxAge: 24 * time.Hour, Session: Session{ID: "s", Started: began}})
+			db, c := open(t, path, Options{MaxBytes: 64 << 20, MaxAge: 24 * time.Hour, Session: segment.Session{ID: "s", Started: storetest.Began}})
 			var wall time.Duration // offset of the machine's clock from the clock of the calls
-			made, at := 0, began
+			made, at := 0, storetest.Began
 			for i := range uint64(12) {
 				if i == 4 {
 					wall = by
@@ -299,10 +300,10 @@ func TestClockIsSet(t *testing.T) {
 				c.now = at.Add(wall)
 				var calls []events.Call
 				for j := range int64(300) { // some are late
-					calls = append(calls, events.Call{Start: at.UnixNano() - j*20e6, Duration: 1000, OnCPU: 1000, PID: 1, TID: 1, Weight: 1, Op: opLaunch, Args: [4]uint64{uint64(made) * 7919}})
+					calls = append(calls, events.Call{Start: at.UnixNano() - j*20e6, Duration: 1000, OnCPU: 1000, PID: 1, TID: 1, Weight: 1, Op: storetest.OpLaunch, Args: [4]uint64{uint64(made) * 7919}})
 					made++
 				}
-				if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(newKernel().tick(i+1, c.now, i == 11))); err != nil {
+				if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(storetest.NewKernel().Tick(i+1, c.now, i == 11))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -325,11 +326,11 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// Segments are removed in the order in which they were written, and none is kept forever, whatever
+// List are removed in the order in which they were written, and none is kept forever, whatever
 // the clock said.
 func TestAgesAfterTheClockWasSet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{Session: Session{ID: "s"}})
+	db, c := open(t, path, Options{Session: segment.Session{ID: "s"}})
 	s := newSeconds(db, c)
 	for range 3 {
 		if err := s.record(1, 10); err != nil {
@@ -346,12 +347,12 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	for seq, at := range []time.Duration{-time.Hour, 10 * time.Hour, -2 * time.Hour, -30 * time.Minute} {
-		name := filepath.Join(LogDir(path), segmentName("s", seq, true))
-		if err := os.Chtimes(name, began.Add(at), began.Add(at)); err != nil {
+		name := filepath.Join(LogDir(path), segment.Name("s", seq, true))
+		if err := os.Chtimes(name, storetest.Began.Add(at), storetest.Began.Add(at)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	next, c := open(t, path, Options{MaxAge: 24 * time.Hour, Session: Session{ID: "next"}})
+	next, c := open(t, path, Options{MaxAge: 24 * time.Hour, Session: segment.Session{ID: "next"}})
 	var order []int
 	next.mu.Lock()
 	for _, k := range next.kept {
@@ -365,7 +366,7 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	if err := newSeconds(next, c).record(1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if segs, err := SessionSegments(log.Dir(LogDir(path)), "s"); err != nil || len(segs) != 0 {
+	if segs, err := segment.OfSession(log.Dir(LogDir(path)), "s"); err != nil || len(segs) != 0 {
 		t.Errorf("a day later %d are there (%v)", len(segs), err)
 	}
 }

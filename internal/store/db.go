@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -23,7 +24,7 @@ const (
 // Options configure a recording. Path is required.
 type Options struct {
 	Path    string
-	Session Session
+	Session segment.Session
 	// MaxBytes bounds all files of the database together; 0 is unbounded. The oldest segments are
 	// deleted first, and rollups take at most a tenth.
 	MaxBytes int64
@@ -53,24 +54,22 @@ type DB struct {
 
 	started time.Time // when the database was opened
 
-	mu        sync.Mutex // guards the fields below
-	log       *logWriter
-	seq       int // number of the current segment
-	saver     *saver
-	functions functionsKept
-	stacks    stacksKept
-	flushed   time.Time
-	synced    bool        // no sync of the log is in progress
-	stop      func() bool // timer of the next flush; nil: none
-	failed    error
-	paused    error  // why the recording is paused: a full disk
-	unkept    uint64 // calls and waits dropped during pauses
-	kept      []keptSegment
-	closed    bool
-	closing   error
-	sealing   sync.WaitGroup
-	sealer    sync.Mutex // serializes sealing
-	inSeal    Segment    // the segment being sealed
+	mu      sync.Mutex // guards the fields below
+	log     *segment.Writer
+	seq     int // number of the current segment
+	saver   *saver
+	flushed time.Time
+	synced  bool        // no sync of the log is in progress
+	stop    func() bool // timer of the next flush; nil: none
+	failed  error
+	paused  error  // why the recording is paused: a full disk
+	unkept  uint64 // calls and waits dropped during pauses
+	kept    []keptSegment
+	closed  bool
+	closing error
+	sealing sync.WaitGroup
+	sealer  sync.Mutex   // serializes sealing
+	inSeal  segment.Info // the segment being sealed
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]
@@ -178,7 +177,7 @@ const reserveName = "spare"
 func (db *DB) Path() string { return db.o.Path }
 
 // Session returns the recorded session with its ID.
-func (db *DB) Session() Session { return db.o.Session }
+func (db *DB) Session() segment.Session { return db.o.Session }
 
 // Size returns the total size of the database's files in bytes, as of the last tick.
 func (db *DB) Size() int64 { return db.size.Load() }
@@ -198,17 +197,16 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if db.failed != nil || db.closed {
 		return db.failed
 	}
-	db.functions.add(b.Functions)
+	db.log.Keep(b)
 	db.saver.addFunctions(b.Functions)
-	db.stacks.add(b.Stacks)
 	db.saver.addStacks(b.Stacks)
 	if db.paused != nil {
 		db.unkept += uint64(len(b.Calls) + len(b.Waits))
 		return nil
 	}
 	db.saver.add(b.Calls)
-	db.log.add(b)
-	if !db.log.pending() {
+	db.log.Add(b)
+	if !db.log.Pending() {
 		return nil
 	}
 	due := flushEvery - max(db.o.Now().Sub(db.flushed), 0)
@@ -218,7 +216,7 @@ func (db *DB) Batch(b *tick.Batch) error {
 	if db.stop == nil {
 		db.stop = db.o.AfterFunc(due, db.flushDue)
 	}
-	if db.log.file.Pending() >= writeFrom {
+	if db.log.Buffered() >= writeFrom {
 		return db.write()
 	}
 	return nil
@@ -240,14 +238,14 @@ func (db *DB) flush() error {
 		db.stop = nil
 	}
 	db.flushed = db.o.Now()
-	db.log.cut()
+	db.log.Cut()
 	return db.write()
 }
 
 // write writes full frames only.
 func (db *DB) write() error {
-	db.prune(int64(db.log.file.Pending()))
-	if err := db.log.write(); err != nil {
+	db.prune(int64(db.log.Buffered()))
+	if err := db.log.Write(); err != nil {
 		return db.fail(db.file.Name(), err)
 	}
 	return nil
@@ -267,14 +265,18 @@ func (db *DB) Tick(t *tick.Tick) error {
 		return nil
 	}
 	t = db.steadyTick(t)
-	if err := db.log.tick(t); err != nil {
+	chains, err := ChainSum(t.AllChains())
+	if err == nil {
+		err = db.log.Tick(t, chains)
+	}
+	if err != nil {
 		return db.fail(db.file.Name(), err)
 	}
 	if err := db.flush(); err != nil || db.paused != nil {
 		return err
 	}
 	db.sync()
-	err := db.saver.tick(t)
+	err = db.saver.tick(t)
 	if err == nil {
 		err = db.saver.trim(t.Time, db.o.MaxBytes)
 	}
@@ -284,7 +286,7 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if err != nil {
 		return db.fail(db.o.Path, err)
 	}
-	if !t.Final && (db.log.file.Size() >= db.segmentBytes() || db.log.full()) {
+	if !t.Final && (db.log.Size() >= db.segmentBytes() || db.log.Full()) {
 		if err := db.rotate(); err != nil && !noFiles(err) { // out of files: keep this segment
 			return db.fail(db.file.Name(), err)
 		}
@@ -328,12 +330,12 @@ func (db *DB) Close() error {
 	}
 	var errs []error
 	if db.failed == nil {
-		end := End{Time: db.o.Now(), State: "ended"}
+		end := segment.End{Time: db.o.Now(), State: "ended"}
 		if db.paused != nil {
 			end.State, end.Problem = "full", db.paused.Error()
-			_ = errors.Join(db.log.end(end), db.log.flush(), db.saver.end(&end)) // reported before
+			_ = errors.Join(db.log.End(end), db.log.Flush(), db.saver.end(&end)) // reported before
 		} else {
-			err := errors.Join(db.log.end(end), db.flush())
+			err := errors.Join(db.log.End(end), db.flush())
 			if db.failed == nil {
 				err = errors.Join(err, db.file.Sync(), db.saver.end(&end))
 			}

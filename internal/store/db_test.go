@@ -13,6 +13,8 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -48,7 +50,7 @@ func (c *clock) advance(d time.Duration) {
 
 func open(t *testing.T, path string, o Options) (*DB, *clock) {
 	t.Helper()
-	c := &clock{now: began}
+	c := &clock{now: storetest.Began}
 	o.Path, o.Now, o.AfterFunc = path, c.Now, c.AfterFunc
 	if o.Session.Node == "" {
 		o.Session.Node, o.Session.Target = "gpu-7", "pid 4821"
@@ -93,11 +95,35 @@ func ask(t *testing.T, path, query string, args ...any) string {
 	return strings.Join(out, "\n")
 }
 
+// logged is the content of a log.
+type logged struct {
+	calls []events.Call
+	waits []events.Wait
+	end   *segment.End
+}
+
+func readLogged(l *segment.Log) (a logged, torn int64, err error) {
+	var e segment.Entry
+	for {
+		err := l.Next(&e)
+		if errors.Is(err, io.EOF) {
+			return a, l.Torn(), nil
+		}
+		if err != nil {
+			return a, l.Torn(), err
+		}
+		a.calls, a.waits = append(a.calls, e.Calls...), append(a.waits, e.Waits...)
+		if e.End != nil {
+			a.end = e.End
+		}
+	}
+}
+
 // readLog reads a session's log.
-func readLog(t *testing.T, db *DB) (all, int64) {
+func readLog(t *testing.T, db *DB) (logged, int64) {
 	t.Helper()
 	l := openSession(t, db)
-	a, torn, err := readEntries(l)
+	a, torn, err := readLogged(l)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,9 +131,9 @@ func readLog(t *testing.T, db *DB) (all, int64) {
 }
 
 // openSession opens a session's log until the test ends.
-func openSession(t *testing.T, db *DB) *Log {
+func openSession(t *testing.T, db *DB) *segment.Log {
 	t.Helper()
-	l, err := OpenSession(log.Dir(LogDir(db.Path())), db.Session().ID)
+	l, err := segment.OpenSession(log.Dir(LogDir(db.Path())), db.Session().ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,15 +148,15 @@ func openSession(t *testing.T, db *DB) *Log {
 func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "ingero.db")
 	db, c := open(t, path, Options{})
-	g, k := newGenerator(6), newKernel()
+	g, k := storetest.NewGenerator(6), storetest.NewKernel()
 	var calls []events.Call
 	var last *tick.Tick
 	for i := range 3 {
-		got := g.calls(nil, 5000)
+		got := g.Calls(nil, 5000)
 		calls = append(calls, got...)
-		k.see(got)
+		k.See(got)
 		c.advance(time.Second)
-		last = k.tick(uint64(i+1), c.now, i == 2)
+		last = k.Tick(uint64(i+1), c.now, i == 2)
 		if err := errors.Join(db.Batch(&tick.Batch{Calls: got}), db.Tick(last)); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +195,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 		t.Errorf("after Close: %s", got)
 	}
 	got, torn := readLog(t, db)
-	sameCalls(t, calls, got.calls)
+	storetest.SameCalls(t, calls, got.calls)
 	if torn != 0 || got.end == nil {
 		t.Errorf("log: %d calls of %d, %d torn, end %v", len(got.calls), len(calls), torn, got.end)
 	}
@@ -214,7 +240,7 @@ func checkBlobs(t *testing.T, path string, last *tick.Tick) {
 		if err := s.UnmarshalBinary(sketch); err != nil || s.Sum() != o.Dur.Sum() || s.Quantile(0.5) != o.Dur.Quantile(0.5) {
 			t.Errorf("%s: the sketch differs (%v)", o.Op, err)
 		}
-		if h, err := UnmarshalHist(hist); err != nil || *h != *o.Hist {
+		if h, err := segment.UnmarshalHist(hist); err != nil || *h != *o.Hist {
 			t.Errorf("%s: the histogram differs (%v)", o.Op, err)
 		}
 	}
@@ -223,13 +249,13 @@ func checkBlobs(t *testing.T, path string, last *tick.Tick) {
 func TestReplayOfDatabaseLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
-	k, g := newKernel(), newGenerator(9)
+	k, g := storetest.NewKernel(), storetest.NewGenerator(9)
 	var last *tick.Tick
 	for i := range uint64(3) {
-		calls := g.calls(nil, 1000)
-		k.see(calls)
+		calls := g.Calls(nil, 1000)
+		k.See(calls)
 		c.advance(time.Second)
-		last = k.tick(i+1, c.now, i == 2)
+		last = k.Tick(i+1, c.now, i == 2)
 		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last)); err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +263,7 @@ func TestReplayOfDatabaseLog(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := NewReplay(openSession(t, db), ReplayOptions{})
+	r := segment.NewReplay(openSession(t, db), segment.ReplayOptions{})
 	var b tick.Batch
 	var err error
 	for err == nil {
@@ -251,5 +277,5 @@ func TestReplayOfDatabaseLog(t *testing.T) {
 	if err := r.Totals(&got); err != nil {
 		t.Fatal(err)
 	}
-	sameTotals(t, last, &got)
+	storetest.SameTotals(t, last, &got)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -26,7 +27,7 @@ func (v *saver) noteEpisodes(t *tick.Tick) error {
 		if err != nil {
 			return err
 		}
-		v.episodes = append(v.episodes, pendingEpisode{t.Episodes[i], unixNano(t.Time), row.culprits})
+		v.episodes = append(v.episodes, pendingEpisode{t.Episodes[i], segment.UnixNano(t.Time), row.culprits})
 	}
 	return nil
 }
@@ -46,7 +47,7 @@ func (v *saving) saveEpisodes() error {
 				ended, why = e.at, e.Why
 			}
 			err = v.exec(&sqlEpisode, v.id, e.ID, e.Chain.ID, e.Chain.Rule, e.Severity.String(), e.Chain.PID, e.culprits,
-				null(unixNano(e.From)), null(unixNano(e.To)), e.at, ended, string(why), e.Hidden, int64(e.Lost))
+				null(segment.UnixNano(e.From)), null(segment.UnixNano(e.To)), e.at, ended, string(why), e.Hidden, int64(e.Lost))
 		}
 		if err != nil {
 			return err

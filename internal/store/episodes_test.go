@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -53,7 +54,7 @@ func TestEpisodes(t *testing.T) {
 func TestHiddenChainsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
-	x := newKernel().tick(1, c.now, false)
+	x := storetest.NewKernel().Tick(1, c.now, false)
 	x.Chains, x.Hidden = []tick.Chain{{ID: "shown"}}, []tick.Hidden{{Chain: tick.Chain{ID: "hidden"}}}
 	if err := db.Tick(x); err != nil {
 		t.Fatal(err)

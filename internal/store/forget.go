@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -164,8 +165,8 @@ func (v *saver) disremember(t *tick.Tick) {
 		return
 	}
 	pids := t.PIDs()
-	maps.DeleteFunc(v.procs, func(pid uint32, _ processJSON) bool { return !pids[pid] })
-	maps.DeleteFunc(v.ops, func(k opKey, _ savedOp) bool { return !pids[k.pid] })
+	maps.DeleteFunc(v.procs, func(pid uint32, _ segment.Process) bool { return !pids[pid] })
+	maps.DeleteFunc(v.ops, func(k opID, _ savedOp) bool { return !pids[k.pid] })
 	maps.DeleteFunc(v.gaps, func(pid uint32, g *savedGap) bool { return !pids[pid] && g.saved == g.Gap && g != v.last })
 	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return k.pid != 0 && !pids[k.pid] })
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 )
 
@@ -26,7 +28,7 @@ func comeAndGo(t *tick.Tick, from time.Time, second, each int) {
 			}
 			t.Processes = append(t.Processes, p)
 			t.HostSums = append(t.HostSums, tick.HostSum{HostKey: tick.HostKey{Kind: tick.HostDiskWrite, PID: pid, Object: "vda"}, Comm: "storm", Count: 1})
-			t.Ops = append(t.Ops, tick.Op{PID: pid, Op: op("cudaMalloc"), Sum: tick.Counts{Calls: uint64(pid), Done: uint64(pid)}, Hist: &stats.Hist{}, Dur: &stats.Sketch{}})
+			t.Ops = append(t.Ops, tick.Op{PID: pid, Op: storetest.Op("cudaMalloc"), Sum: tick.Counts{Calls: uint64(pid), Done: uint64(pid)}, Hist: &stats.Hist{}, Dur: &stats.Sketch{}})
 		}
 	}
 }
@@ -41,17 +43,17 @@ const (
 func storm(t *testing.T, path string, db *DB, c *clock, seconds int) {
 	t.Helper()
 	from := c.now
-	k, calls := newKernel(), newGenerator(1).calls(nil, 300)
-	k.see(calls)
+	k, calls := storetest.NewKernel(), storetest.NewGenerator(1).Calls(nil, 300)
+	k.See(calls)
 	for i := range calls {
-		calls[i].Start += int64(from.Sub(began))
+		calls[i].Start += int64(from.Sub(storetest.Began))
 	}
 	for j := range seconds {
 		c.advance(time.Second)
 		for i := range calls {
 			calls[i].Start += int64(time.Second)
 		}
-		x := k.tick(uint64(j+1), c.now, j == seconds-1)
+		x := k.Tick(uint64(j+1), c.now, j == seconds-1)
 		comeAndGo(x, from, j, stormEach)
 		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(x)); err != nil {
 			t.Fatal(err)
@@ -63,7 +65,7 @@ func storm(t *testing.T, path string, db *DB, c *clock, seconds int) {
 	if n := len(db.saver.procs); n > rememberedMore+12*stormEach {
 		t.Errorf("%d processes are kept in mind", n)
 	}
-	if n := len(db.saver.ops); n > rememberedMore+12*stormEach+len(k.ops) {
+	if n := len(db.saver.ops); n > rememberedMore+12*stormEach+len(k.Ops) {
 		t.Errorf("%d operations are kept in mind", n)
 	}
 }
@@ -74,10 +76,10 @@ func storm(t *testing.T, path string, db *DB, c *clock, seconds int) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
-	from := began
+	from := storetest.Began
 	for i, lasts := range []int{100, 100, 250} {
 		id := strconv.Itoa(i + 1)
-		db, c := open(t, path, Options{MaxBytes: stormLimit, Session: Session{ID: id, Started: from}})
+		db, c := open(t, path, Options{MaxBytes: stormLimit, Session: segment.Session{ID: id, Started: from}})
 		c.now = from
 		if _, err := db.sql.Exec("INSERT INTO losses VALUES (?, 60, 0, 'c-1', 'hog', 'cpu-taken', 10000, 5)", db.saver.id); err != nil {
 			t.Fatal(err)
@@ -129,8 +131,8 @@ func TestLargeTick(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{MaxBytes: stormLimit})
-	k, calls := newKernel(), newGenerator(1).calls(nil, 20_000)
-	k.see(calls)
+	k, calls := storetest.NewKernel(), storetest.NewGenerator(1).Calls(nil, 20_000)
+	k.See(calls)
 	most := int64(0)
 	for j := range 200 {
 		c.advance(time.Second)
@@ -140,7 +142,7 @@ func TestLargeTick(t *testing.T) {
 		if err := db.Batch(&tick.Batch{Calls: calls}); err != nil {
 			t.Fatal(err)
 		}
-		x := k.tick(uint64(j+1), c.now, false)
+		x := k.Tick(uint64(j+1), c.now, false)
 		if j == 190 {
 			comeAndGo(x, c.now, 0, 5000)
 		}
@@ -162,7 +164,7 @@ func TestLargeTick(t *testing.T) {
 // Each table with rows of recordings is either forgotten or listed as kept.
 func TestForgetKnowsTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, _ := open(t, path, Options{Session: Session{ID: "one"}})
+	db, _ := open(t, path, Options{Session: segment.Session{ID: "one"}})
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,19 +13,21 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"ingero/internal/session"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 )
 
 // recordGPUs records four ticks with faults and GPUs, and returns the ticks.
 func recordGPUs(t *testing.T, path string) (ticks []*tick.Tick, db *DB) {
 	t.Helper()
-	db, c := open(t, path, Options{Session: testSession()})
-	g, k := newGenerator(8), newKernel()
+	db, c := open(t, path, Options{Session: segment.Session{ID: "gpu-7-test", Node: "gpu-7", Started: storetest.Began}})
+	g, k := storetest.NewGenerator(8), storetest.NewKernel()
 	for i := range 4 {
-		got := g.calls(nil, 300)
-		k.see(got)
+		got := g.Calls(nil, 300)
+		k.See(got)
 		c.advance(time.Second)
-		ticks = append(ticks, k.tick(uint64(i+1), c.now, i == 3))
+		ticks = append(ticks, k.Tick(uint64(i+1), c.now, i == 3))
 		if err := errors.Join(db.Batch(&tick.Batch{Calls: got}), db.Tick(ticks[i])); err != nil {
 			t.Fatal(err)
 		}
@@ -60,16 +62,16 @@ func TestFaultsAndGPUsInTables(t *testing.T) {
 func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	ticks, db := recordGPUs(t, path)
-	b, err := os.ReadFile(filepath.Join(LogDir(path), segmentName(db.Session().ID, 0, true)))
+	b, err := os.ReadFile(filepath.Join(LogDir(path), segment.Name(db.Session().ID, 0, true)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	l, err := segment.OpenLog(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{}
-	r := NewReplay(l, ReplayOptions{})
+	k := &storetest.Keeper{}
+	r := segment.NewReplay(l, segment.ReplayOptions{})
 	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
 		t.Fatal(err)
 	}
@@ -77,44 +79,23 @@ func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 	for _, live := range ticks {
 		want = append(want, live.Xids...)
 	}
-	for i := range k.ticks {
-		got = append(got, k.ticks[i].Xids...)
+	for i := range k.Ticks {
+		got = append(got, k.Ticks[i].Xids...)
 	}
 	if d := diff.Diff(want, got); d != "" {
 		t.Errorf("faults -live +replay:\n%s", d)
 	}
-	last := k.ticks[len(k.ticks)-1].GPUs
+	last := k.Ticks[len(k.Ticks)-1].GPUs
 	if d := diff.Diff(ticks[3].GPUs, last, cmpopts.IgnoreFields(tick.GPU{}, "Time")); d != "" {
 		t.Errorf("GPUs -live +replay:\n%s", d)
 	}
 }
 
-// New GPU states are kept: every ten seconds, and at once if anything but a figure changes.
-func TestGPUNews(t *testing.T) {
-	n := gpuChanges{}
-	kept := ""
-	for _, g := range []tick.GPU{
-		{Time: began, Bus: "a"}, {Time: began, Bus: "b"}, {Time: began, Bus: "a"}, {Time: began.Add(2 * time.Second), Bus: "a", Busy: ptr(1.0)},
-		{Time: began.Add(4 * time.Second), Bus: "a", Throttle: []string{"idle"}}, {Time: began.Add(6 * time.Second), Bus: "a", Throttle: []string{"idle"}},
-		{Time: began.Add(8 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true}, {Time: began.Add(17 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true},
-		{Time: began.Add(18 * time.Second), Bus: "a", Throttle: []string{"idle"}, Lost: true},
-	} {
-		if n.isNew(&g) {
-			kept += "+"
-		} else {
-			kept += "-"
-		}
-	}
-	if kept != "++--+-+-+" {
-		t.Errorf("kept %s", kept)
-	}
-}
-
 // While another process locks the database, all faults and a bounded number of states are queued.
 func TestFaultsWaitForTheDatabase(t *testing.T) {
-	v := &saver{gpus: gpuChanges{}}
+	v := &saver{gpus: segment.GPUChanges{}}
 	for i := range 2 * maxStates {
-		v.noteGPU(&tick.Tick{Xids: make([]tick.Xid, 1), GPUs: []tick.GPU{{Time: began.Add(time.Duration(i) * stateEvery), Bus: "a"}}})
+		v.noteGPU(&tick.Tick{Xids: make([]tick.Xid, 1), GPUs: []tick.GPU{{Time: storetest.Began.Add(time.Duration(i) * 10 * time.Second), Bus: "a"}}})
 	}
 	if len(v.xids) != 2*maxStates || len(v.gpuStates) != maxStates {
 		t.Errorf("%d faults and %d states wait", len(v.xids), len(v.gpuStates))

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"ingero/internal/store/segment"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,7 +81,7 @@ func called(f *os.File, name string) (*os.File, error) {
 // Leftover reports whether a file of a database's directory is a killed process's leftover, which
 // no one needs unless a process is writing.
 func Leftover(name string) bool {
-	return name == reserveName || strings.HasSuffix(name, sealedSuffix+".tmp") || strings.HasSuffix(name, rewrittenSuffix) ||
+	return name == reserveName || strings.HasSuffix(name, segment.SealedSuffix+".tmp") || strings.HasSuffix(name, rewrittenSuffix) ||
 		strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".part") || strings.HasPrefix(name, restoredName)
 }
 

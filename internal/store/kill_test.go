@@ -19,6 +19,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -161,7 +162,7 @@ func nextWriter(t *testing.T, path string, torn bool) {
 	if err != nil || check != "ok" || states != "interrupted,ended" {
 		t.Errorf("integrity %q, states %q, %v", check, states, err)
 	}
-	segments, err := store.Segments(log.Dir(store.LogDir(path)))
+	segments, err := segment.List(log.Dir(store.LogDir(path)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
@@ -40,15 +42,15 @@ func TestSizeCap(t *testing.T) {
 	const limit = 12 << 20
 	made := map[string]int{}
 	for _, id := range []string{"one", "two"} {
-		db, c := open(t, path, Options{MaxBytes: limit, Session: Session{ID: id}})
-		k, calls := newKernel(), newGenerator(1).calls(nil, 30_000)
+		db, c := open(t, path, Options{MaxBytes: limit, Session: segment.Session{ID: id}})
+		k, calls := storetest.NewKernel(), storetest.NewGenerator(1).Calls(nil, 30_000)
 		for j := range uint64(80) {
 			for i := range calls {
 				calls[i].Start += int64(time.Second)
 			}
 			made[id] += len(calls)
 			c.advance(time.Second)
-			if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(j+1, c.now, j == 79))); err != nil {
+			if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.Tick(j+1, c.now, j == 79))); err != nil {
 				t.Fatal(err)
 			}
 			if n := onDisk(t, path); n > limit*101/100 {
@@ -69,18 +71,18 @@ func TestSizeCap(t *testing.T) {
 			t.Errorf("session %s: the rollups have %s calls, want %d", id, n, made[id])
 		}
 	}
-	if segs, err := SessionSegments(log.Dir(LogDir(path)), "one"); err != nil || len(segs) != 0 {
+	if segs, err := segment.OfSession(log.Dir(LogDir(path)), "one"); err != nil || len(segs) != 0 {
 		t.Errorf("of the first session %v are left (%v)", segs, err)
 	}
 }
 
-func (a *all) ended() bool { return a.end != nil && a.end.State == "ended" }
+func (a *logged) ended() bool { return a.end != nil && a.end.State == "ended" }
 
 // A segment being sealed counts until sealing ends, even after it was deleted.
 func TestRoomOfSealing(t *testing.T) {
-	one, two := Segment{Name: "one", Bytes: 100}, Segment{Name: "two", Bytes: 10}
-	sealed := Segment{Name: "old", Bytes: 1000, Sealed: true}
-	db := &DB{kept: []keptSegment{{Segment: sealed}, {Segment: one}, {Segment: two}}}
+	one, two := segment.Info{Name: "one", Bytes: 100}, segment.Info{Name: "two", Bytes: 10}
+	sealed := segment.Info{Name: "old", Bytes: 1000, Sealed: true}
+	db := &DB{kept: []keptSegment{{Info: sealed}, {Info: one}, {Info: two}}}
 	for i, want := range []int64{110, 110, 110, 100} {
 		switch i {
 		case 1:
@@ -94,7 +96,7 @@ func TestRoomOfSealing(t *testing.T) {
 			t.Errorf("step %d: %d bytes, want %d", i, got, want)
 		}
 	}
-	if db.inSeal = (Segment{}); db.unsealed() != 0 {
+	if db.inSeal = (segment.Info{}); db.unsealed() != 0 {
 		t.Errorf("when it is over: %d bytes", db.unsealed())
 	}
 }
@@ -103,16 +105,16 @@ func TestRoomOfSealing(t *testing.T) {
 func TestMaxAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	for i, id := range []string{"one", "two"} {
-		db, c := open(t, path, Options{MaxAge: time.Hour, Session: Session{ID: id}})
+		db, c := open(t, path, Options{MaxAge: time.Hour, Session: segment.Session{ID: id}})
 		c.advance(time.Duration(i) * 2 * time.Hour)
-		if err := errors.Join(db.Batch(&tick.Batch{Calls: newGenerator(1).calls(nil, 10)}), db.Tick(newKernel().tick(1, c.now, true)), db.Close()); err != nil {
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: storetest.NewGenerator(1).Calls(nil, 10)}), db.Tick(storetest.NewKernel().Tick(1, c.now, true)), db.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chtimes(filepath.Join(LogDir(path), segmentName(id, 0, true)), c.now, c.now); err != nil {
+		if err := os.Chtimes(filepath.Join(LogDir(path), segment.Name(id, 0, true)), c.now, c.now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	segs, err := Segments(log.Dir(LogDir(path)))
+	segs, err := segment.List(log.Dir(LogDir(path)))
 	if err != nil || len(segs) != 1 || segs[0].Session != "two" {
 		t.Errorf("segments %+v (%v), want those of the second session alone", segs, err)
 	}
@@ -143,15 +145,15 @@ func TestFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			db, c := open(t, filepath.Join(dir, "x.db"), Options{})
-			k, g, made, seq := newKernel(), newGenerator(1), 0, uint64(0)
+			k, g, made, seq := storetest.NewKernel(), storetest.NewGenerator(1), 0, uint64(0)
 			second := func(final bool) {
 				t.Helper()
-				calls := g.calls(nil, 500)
+				calls := g.Calls(nil, 500)
 				made += len(calls)
-				k.see(calls)
+				k.See(calls)
 				c.advance(time.Second)
 				seq++
-				if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(seq, c.now, final))); err != nil {
+				if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.Tick(seq, c.now, final))); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -217,15 +219,15 @@ func TestMain(m *testing.M) {
 
 // writeUntilKilled records and reports, after each batch, how many calls must be in the file.
 func writeUntilKilled(path string) error {
-	c := &clock{now: began}
+	c := &clock{now: storetest.Began}
 	db, err := Open(Options{Path: path, Now: c.Now, AfterFunc: c.AfterFunc})
 	if err != nil {
 		return err
 	}
-	g, k, made := newGenerator(2), newKernel(), 0
+	g, k, made := storetest.NewGenerator(2), storetest.NewKernel(), 0
 	for i := uint64(1); ; i++ {
-		calls := g.calls(nil, 300)
-		k.see(calls)
+		calls := g.Calls(nil, 300)
+		k.See(calls)
 		if err := db.Batch(&tick.Batch{Calls: calls}); err != nil {
 			return err
 		}
@@ -233,7 +235,7 @@ func writeUntilKilled(path string) error {
 		made += len(calls)
 		fmt.Println("calls", made)
 		if i%4 == 0 {
-			if err := db.Tick(k.tick(i/4, c.now, false)); err != nil {
+			if err := db.Tick(k.Tick(i/4, c.now, false)); err != nil {
 				return err
 			}
 		}

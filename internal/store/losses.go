@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -47,7 +48,7 @@ type losses map[string]*loss
 func (l losses) note(chains []tick.Chain, now time.Time) {
 	for id, x := range l {
 		listed := slices.ContainsFunc(chains, func(c tick.Chain) bool { return c.ID == id })
-		state := tick.Chain{To: fromUnixNano(x.to)}
+		state := tick.Chain{To: segment.FromUnixNano(x.to)}
 		if !listed && !x.gone && !state.Over(now) {
 			x.gone = true
 			x.replace(nil, floor(x.from, int64(tick.SpreadStep)))

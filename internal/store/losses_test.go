@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -38,12 +39,12 @@ func TestLosses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.db")
 			db, c := open(t, path, Options{})
-			k := newKernel()
+			k := storetest.NewKernel()
 			c.now = c.now.Truncate(time.Minute)
 			began := c.now
 			for i := range 400 { // 300 s of it; then it stays unchanged, and then it is absent
 				c.advance(time.Second)
-				x := k.tick(uint64(i+1), c.now, false)
+				x := k.Tick(uint64(i+1), c.now, false)
 				end := c.now
 				if last := began.Add(300 * time.Second); end.After(last) {
 					end = last
@@ -84,13 +85,13 @@ func TestLosses(t *testing.T) {
 func TestRevisedLosses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{})
-	k := newKernel()
+	k := storetest.NewKernel()
 	seq := uint64(0)
 	step := func(after time.Duration, chains ...tick.Chain) {
 		t.Helper()
 		c.advance(after)
 		seq++
-		x := k.tick(seq, c.now, false)
+		x := k.Tick(seq, c.now, false)
 		x.Chains = chains
 		if err := db.Tick(x); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -82,8 +84,8 @@ func TestRemove(t *testing.T) {
 		segs func(all [2]int) [2]int
 		rows string
 	}{
-		"nothing is old":  {func(string, []string) Removal { return Removal{Before: began.AddDate(-1, 0, 0)} }, func(all [2]int) [2]int { return all }, "2"},
-		"all is old":      {func(string, []string) Removal { return Removal{Before: began.AddDate(1, 0, 0)} }, func([2]int) [2]int { return [2]int{} }, "2"},
+		"nothing is old":  {func(string, []string) Removal { return Removal{Before: storetest.Began.AddDate(-1, 0, 0)} }, func(all [2]int) [2]int { return all }, "2"},
+		"all is old":      {func(string, []string) Removal { return Removal{Before: storetest.Began.AddDate(1, 0, 0)} }, func([2]int) [2]int { return [2]int{} }, "2"},
 		"a session":       {func(_ string, ids []string) Removal { return Removal{Session: ids[0]} }, func(all [2]int) [2]int { return [2]int{0, all[1]} }, "1"},
 		"its calls alone": {func(_ string, ids []string) Removal { return Removal{Session: ids[0], CallsOnly: true} }, func(all [2]int) [2]int { return [2]int{0, all[1]} }, "2"},
 		"to a size":       {func(path string, ids []string) Removal { return Removal{MaxBytes: inUse(t, path) - 1} }, func(all [2]int) [2]int { return [2]int{all[0] - 1, all[1]} }, "2"},
@@ -91,13 +93,13 @@ func TestRemove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, ids := recordTwo(t)
 			for i, name := range append(segmentsOf(t, path, ids[1]), segmentsOf(t, path, ids[0])...) { // a copy has lost their times
-				if err := os.Chtimes(name, began, began.Add(time.Duration(-i)*time.Hour)); err != nil {
+				if err := os.Chtimes(name, storetest.Began, storetest.Began.Add(time.Duration(-i)*time.Hour)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			count := func() (n [2]int) {
 				for i, id := range ids {
-					segs, err := SessionSegments(log.Dir(LogDir(path)), id)
+					segs, err := segment.OfSession(log.Dir(LogDir(path)), id)
 					if err != nil {
 						t.Fatal(err)
 					}

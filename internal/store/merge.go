@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"io"
 	"net/url"
 	"os"
@@ -134,7 +135,7 @@ func (m *merger) states(ctx context.Context) (out []state, err error) {
 
 // session copies one session: files first, so that no row refers to a missing file.
 func (m *merger) session(ctx context.Context, src *Source, tables []table, s *state) error {
-	segs, err := SessionSegments(src.Files, s.uid)
+	segs, err := segment.OfSession(src.Files, s.uid)
 	if err != nil {
 		return err
 	}
@@ -190,9 +191,9 @@ func copyRows(ctx context.Context, tx *sql.Tx, tables []table, s *state) error {
 }
 
 // file copies a segment that is missing or shorter here. A sealed one is complete.
-func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error) {
+func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err error) {
 	name, dir := seg.Name, m.db.dir.Name()
-	if fileSize(filepath.Join(dir, segmentName(seg.Session, seg.Seq, true))) > 0 {
+	if fileSize(filepath.Join(dir, segment.Name(seg.Session, seg.Seq, true))) > 0 {
 		return nil
 	}
 	from, err := src.Files.Open(name)
@@ -220,7 +221,7 @@ func (m *merger) file(ctx context.Context, src *Source, seg *Segment) (err error
 	if err := unix.Renameat(int(m.db.dir.Fd()), temp, int(m.db.dir.Fd()), name); err != nil || !seg.Sealed {
 		return err
 	}
-	err = unix.Unlinkat(int(m.db.dir.Fd()), segmentName(seg.Session, seg.Seq, false), 0)
+	err = unix.Unlinkat(int(m.db.dir.Fd()), segment.Name(seg.Session, seg.Seq, false), 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -67,12 +67,12 @@ func (v *saving) notables(t *tick.Tick) error {
 			return err
 		}
 	}
-	medians := map[opKey]int64{}
+	medians := map[opID]int64{}
 	slices.SortFunc(v.notable.slow, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
 	v.notable.find()
 	for i := range v.notable.slow {
 		c := &v.notable.slow[i]
-		k := opKey{c.PID, c.Op}
+		k := opID{c.PID, c.Op}
 		if _, ok := medians[k]; !ok {
 			medians[k] = 0
 			for j := range t.Ops {

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/rand"
 	"fmt"
+	"ingero/internal/store/segment"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func DefaultPath(getenv func(string) string, who Invoker) string {
 }
 
 // newID returns a unique session ID.
-func newID(s *Session) string {
+func newID(s *segment.Session) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return SessionID(s.Node, s.Started, random)

@@ -7,18 +7,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
-
-// dropUnkept is the drop reason of calls and waits for which the disk had no room.
-const dropUnkept = "disk-full"
 
 // steadyTick returns the tick by the clock of the calls, with the drops of the full disk.
 func (db *DB) steadyTick(t *tick.Tick) *tick.Tick {
 	kept := *t
 	kept.Time = db.steady(t.Time)
 	if db.unkept > 0 {
-		kept.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: dropUnkept, Count: db.unkept})
+		kept.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: segment.DiskFull, Count: db.unkept})
 	}
 	return &kept
 }
@@ -29,15 +27,15 @@ func (db *DB) fail(path string, err error) error {
 	err = inWords(path, err)
 	db.problem.Store(&err)
 	db.freeReserve()
-	db.unkept += uint64(db.log.drop())
+	db.unkept += uint64(db.log.Drop())
 	if errors.Is(err, unix.ENOSPC) {
 		db.paused = err
-		_ = db.saver.end(&End{Time: db.o.Now(), State: "full", Problem: err.Error()})
+		_ = db.saver.end(&segment.End{Time: db.o.Now(), State: "full", Problem: err.Error()})
 		return nil
 	}
 	db.failed = err
-	end := End{Time: db.o.Now(), State: "failed", Problem: err.Error()}
-	_ = errors.Join(db.log.end(end), db.log.flush()) // same disk; the first error counts
+	end := segment.End{Time: db.o.Now(), State: "failed", Problem: err.Error()}
+	_ = errors.Join(db.log.End(end), db.log.Flush()) // same disk; the first error counts
 	_ = db.saver.end(&end)
 	return db.failed
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -18,7 +19,7 @@ var counted = []string{"ops", "gaps"}
 
 // another reports whether the file has another process with the same pid. Call it before writing
 // p's row.
-func (v *saving) another(p *processJSON) (bool, error) {
+func (v *saving) another(p *segment.Process) (bool, error) {
 	if was, known := v.procs[p.PID]; known {
 		return was.Started != p.Started, nil
 	}
@@ -59,7 +60,7 @@ func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
 		}
 	}
 	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return pids[k.pid] })
-	maps.DeleteFunc(v.ops, func(k opKey, _ savedOp) bool { return anew[k.pid] })
+	maps.DeleteFunc(v.ops, func(k opID, _ savedOp) bool { return anew[k.pid] })
 	for pid := range anew {
 		if g := v.gaps[pid]; g != nil {
 			g.Sub(&g.saved)
@@ -71,10 +72,10 @@ func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
 
 // goOn returns the pids for which the tick still includes every call that the file has.
 func (v *saver) goOn(pids map[uint32]bool, ops []tick.Op) map[uint32]bool {
-	calls := map[opKey]uint64{}
+	calls := map[opID]uint64{}
 	for i := range ops {
 		if o := &ops[i]; pids[o.PID] {
-			calls[opKey{o.PID, o.Op}] = o.Sum.Calls
+			calls[opID{o.PID, o.Op}] = o.Sum.Calls
 		}
 	}
 	out := map[uint32]bool{}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -43,8 +45,8 @@ func TestNumberUsedAgain(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.db")
-			db, c := open(t, path, Options{Session: Session{ID: "one", Started: began}})
-			k := newKernel()
+			db, c := open(t, path, Options{Session: segment.Session{ID: "one", Started: storetest.Began}})
+			k := storetest.NewKernel()
 			for i, u := range tt.ticks {
 				if err := errors.Join(db.Batch(u.batch(pid, k, c)), db.Tick(u.tick(pid, k, c, i, tt.much))); err != nil {
 					t.Fatal(err)
@@ -71,8 +73,8 @@ func TestNumberUsedAgain(t *testing.T) {
 func TestNumbersUsedAgainAtOnce(t *testing.T) {
 	const forgotten, told = 77, 78
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{Session: Session{ID: "one", Started: began}})
-	k := newKernel()
+	db, c := open(t, path, Options{Session: segment.Session{ID: "one", Started: storetest.Began}})
+	k := storetest.NewKernel()
 	for i, u := range [][2]used{
 		{{started: 1, calls: "mmff"}, {started: 1, calls: "mmmff"}},
 		{{forget: true}, {started: 1, ended: true}},
@@ -99,42 +101,42 @@ func TestNumbersUsedAgainAtOnce(t *testing.T) {
 }
 
 // batch makes the calls; each fails.
-func (u *used) batch(pid uint32, k *kernel, c *clock) *tick.Batch {
+func (u *used) batch(pid uint32, k *storetest.Kernel, c *clock) *tick.Batch {
 	c.advance(time.Second)
 	b := &tick.Batch{}
 	if u.forget {
-		maps.DeleteFunc(k.ops, func(key opKey, _ *tick.Op) bool { return key.pid == pid })
+		maps.DeleteFunc(k.Ops, func(key storetest.Key, _ *tick.Op) bool { return key.PID == pid })
 		b.Procs = append(b.Procs, tick.ProcEvent{Time: c.now.UnixNano() - 1e9, Kind: tick.ProcExited, PID: pid, TID: pid})
 	}
 	if u.started > 1 {
 		b.Procs = append(b.Procs, tick.ProcEvent{Time: c.now.UnixNano() - 9e8, Kind: tick.ProcForked, PID: 1, TID: 1, Peer: pid})
 	}
-	k.track.Batch(b.Calls, b.Procs)
-	k.see([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: op("cudaMalloc")}}) // ticks need a call
+	k.Track.Batch(b.Calls, b.Procs)
+	k.See([]events.Call{{Start: c.now.UnixNano(), PID: 4821, TID: 4821, Weight: 1, Op: storetest.Op("cudaMalloc")}}) // ticks need a call
 	for i, letter := range u.calls {
 		name := map[rune]string{'m': "cudaMalloc", 'f': "cudaFree"}[letter]
-		b.Calls = append(b.Calls, events.Call{Start: c.now.UnixNano() - int64(len(u.calls)-i)*2e6, Duration: 1e6, Gap: 1e6, PID: pid, TID: pid, Weight: 1, Op: op(name), Flags: events.CallFailed, Result: 2})
+		b.Calls = append(b.Calls, events.Call{Start: c.now.UnixNano() - int64(len(u.calls)-i)*2e6, Duration: 1e6, Gap: 1e6, PID: pid, TID: pid, Weight: 1, Op: storetest.Op(name), Flags: events.CallFailed, Result: 2})
 	}
-	k.see(b.Calls)
+	k.See(b.Calls)
 	return b
 }
 
 // tick lists the process, unless it is forgotten and no other process has its pid.
-func (u *used) tick(pid uint32, k *kernel, c *clock, n, much int) *tick.Tick {
-	x := k.tick(uint64(n+1), c.now, false)
+func (u *used) tick(pid uint32, k *storetest.Kernel, c *clock, n, much int) *tick.Tick {
+	x := k.Tick(uint64(n+1), c.now, false)
 	if !u.forget || u.calls != "" {
 		x.Processes = append(x.Processes, u.process(pid, c))
 	}
 	for i := range much {
 		if n == 0 {
-			x.Processes = append(x.Processes, tick.Process{PID: uint32(10_000 + i), Started: began})
+			x.Processes = append(x.Processes, tick.Process{PID: uint32(10_000 + i), Started: storetest.Began})
 		}
 	}
 	return x
 }
 
 func (u *used) process(pid uint32, c *clock) tick.Process {
-	p := tick.Process{PID: pid, Comm: "storm", Started: began.Add(u.started)}
+	p := tick.Process{PID: pid, Comm: "storm", Started: storetest.Began.Add(u.started)}
 	if u.ended {
 		p.Ended = c.now
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ const (
 
 // keptSegment is a finished segment.
 type keptSegment struct {
-	Segment
+	segment.Info
 	last time.Time // its last write
 }
 
@@ -37,7 +38,7 @@ func (db *DB) segmentBytes() int64 {
 // list finds the existing segments, oldest first. Copied files may all have the same time; a
 // session's segments are in order nevertheless.
 func (db *DB) list() error {
-	all, err := Segments(log.Dir(db.dir.Name()))
+	all, err := segment.List(log.Dir(db.dir.Name()))
 	if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (db *DB) list() error {
 	}
 	db.leftovers()
 	slices.SortStableFunc(db.kept, func(a, b keptSegment) int {
-		return cmp.Or(a.last.Compare(b.last), compareSegments(a.Segment, b.Segment))
+		return cmp.Or(a.last.Compare(b.last), segment.Compare(a.Info, b.Info))
 	})
 	return nil
 }
@@ -71,10 +72,10 @@ func (db *DB) leftovers() {
 		return
 	}
 	for _, f := range all {
-		_, part := parseSegment(strings.TrimSuffix(f.Name, ".tmp"))
+		_, part := segment.Parse(strings.TrimSuffix(f.Name, ".tmp"))
 		part = part && strings.HasSuffix(f.Name, ".tmp")
-		if s, ok := parseSegment(f.Name); ok && !s.Sealed {
-			name := segmentName(s.Session, s.Seq, true)
+		if s, ok := segment.Parse(f.Name); ok && !s.Sealed {
+			name := segment.Name(s.Session, s.Seq, true)
 			part = slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Name == name })
 		}
 		if part || strings.HasPrefix(f.Name, ".") && strings.HasSuffix(f.Name, ".part") {
@@ -86,11 +87,7 @@ func (db *DB) leftovers() {
 // begin starts segment seq in place of the current one. On error, the current segment stays
 // unchanged.
 func (db *DB) begin(seq int) error {
-	first := segmentJSON{Session: db.o.Session, Seq: seq}
-	if db.log != nil {
-		first.First, first.Unkept = db.log.number, db.log.number-db.log.written
-	}
-	name := segmentName(db.o.Session.ID, seq, false)
+	name := segment.Name(db.o.Session.ID, seq, false)
 	part := "." + name + ".part" // until it has its start: readers list the directory
 	made, err := db.places().open(db.dir, part, unix.O_EXCL|unix.O_APPEND)
 	if err != nil {
@@ -100,40 +97,38 @@ func (db *DB) begin(seq int) error {
 	if err != nil {
 		return errors.Join(err, db.unlink(part))
 	}
-	log, err := newLogWriter(file, &first)
+	w, err := segment.NewWriter(file, db.o.Session, seq, db.log)
 	if err == nil {
-		err = errors.Join(log.carry(db.log), db.rename(part, name))
+		err = db.rename(part, name)
 	}
 	if err != nil {
 		return errors.Join(err, db.unlink(part), file.Close())
 	}
-	log.putFunctions(db.functions.list)
-	log.putStacks(db.stacks.list)
-	db.file, db.log, db.seq = file, log, seq
+	db.file, db.log, db.seq = file, w, seq
 	return nil
 }
 
 // rotate ends the current segment and starts the next.
 func (db *DB) rotate() error {
-	file, log, seq := db.file, db.log, db.seq
+	file, bytes, seq := db.file, db.log.Size(), db.seq
 	if err := db.begin(db.seq + 1); err != nil {
 		return err
 	}
-	db.retire(file, log.file.Size(), seq)
+	db.retire(file, bytes, seq)
 	return nil
 }
 
 // leave ends the current segment for good.
 func (db *DB) leave() {
 	if db.file != nil {
-		db.retire(db.file, db.log.file.Size(), db.seq)
+		db.retire(db.file, db.log.Size(), db.seq)
 		db.file = nil
 	}
 }
 
 // retire seals, in the background, a segment that is complete.
 func (db *DB) retire(file *os.File, bytes int64, seq int) {
-	s := Segment{Name: segmentName(db.o.Session.ID, seq, false), Session: db.o.Session.ID, Seq: seq, Bytes: bytes}
+	s := segment.Info{Name: segment.Name(db.o.Session.ID, seq, false), Session: db.o.Session.ID, Seq: seq, Bytes: bytes}
 	db.kept = append(db.kept, keptSegment{s, db.o.Now()})
 	db.sealing.Go(func() {
 		db.seal(s)
@@ -145,27 +140,27 @@ func (db *DB) retire(file *os.File, bytes int64, seq int) {
 func (db *DB) sealLeftovers() {
 	for _, k := range db.kept {
 		if !k.Sealed {
-			db.sealing.Go(func() { db.seal(k.Segment) })
+			db.sealing.Go(func() { db.seal(k.Info) })
 		}
 	}
 }
 
 // seal replaces a segment by its sealed form. A torn or damaged segment, or one without room for
 // sealing, stays readable as it is.
-func (db *DB) seal(s Segment) {
+func (db *DB) seal(s segment.Info) {
 	db.sealer.Lock()
 	defer db.sealer.Unlock()
 	db.mu.Lock()
 	db.inSeal = s
 	db.mu.Unlock()
-	name := segmentName(s.Session, s.Seq, true)
+	name := segment.Name(s.Session, s.Seq, true)
 	size, err := sealFile(db.places(), db.dir, s.Name, name+".tmp")
 	if err != nil {
 		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.inSeal = Segment{}
+	db.inSeal = segment.Info{}
 	if err != nil {
 		return
 	}
@@ -194,7 +189,7 @@ func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = seal(dst, src, info.Size())
+	err = segment.Seal(dst, src, info.Size())
 	if err == nil {
 		err = dst.Sync()
 	}
@@ -218,7 +213,7 @@ func (db *DB) bytes() int64 {
 		n = max(n, db.saver.fileSize)
 	}
 	if db.file != nil {
-		n += db.log.file.Size()
+		n += db.log.Size()
 	}
 	for i := range db.kept {
 		n += db.kept[i].Bytes

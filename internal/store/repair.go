@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,13 +15,13 @@ import (
 
 // Repaired is the result of a repair. If all fields are empty, there was nothing to do.
 type Repaired struct {
-	Removed []string `json:"removed"` // unneeded files
-	Cut     []Damage `json:"cut"`     // incomplete frames at the ends of segments, after a crash
+	Removed []string         `json:"removed"` // unneeded files
+	Cut     []segment.Damage `json:"cut"`     // incomplete frames at the ends of segments, after a crash
 	// Lost are the unreadable parts of damaged segments. The readable parts replace these segments.
-	Lost    []Damage `json:"lost"`
-	Indexed []string `json:"indexed"` // segments with a new index
-	Kept    []string `json:"kept"`    // the damaged files, under their new names
-	Sealed  int      `json:"sealed"`  // segments left by killed writers
+	Lost    []segment.Damage `json:"lost"`
+	Indexed []string         `json:"indexed"` // segments with a new index
+	Kept    []string         `json:"kept"`    // the damaged files, under their new names
+	Sealed  int              `json:"sealed"`  // segments left by killed writers
 	// SQLite is why the SQLite file was rebuilt; "": it was not.
 	SQLite   string   `json:"sqlite"`
 	Restored []string `json:"restored"` // sessions whose rows come from their segments
@@ -40,11 +41,11 @@ func (r *Repaired) Nothing() bool {
 // calls read so far to calls, which may be nil. An interrupted repair can be run again. It returns
 // a [LockedError] if a process is recording.
 func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (_ *Repaired, err error) {
-	k, err := newChecker(calls)
+	k, err := segment.NewChecker(calls)
 	if err != nil {
 		return nil, err
 	}
-	r := &repairer{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, checker: k, out: &Repaired{}}
+	r := &repairer{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, Checker: k, out: &Repaired{}}
 	defer func() { err = errors.Join(inWords(path, err), r.db.release()) }()
 	if err := r.db.hold(r.places); err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) 
 // repairer repairs a database whose lock it holds.
 type repairer struct {
 	places
-	*checker
+	*segment.Checker
 	db  *DB
 	out *Repaired
 }
@@ -84,7 +85,7 @@ func (r *repairer) leftovers(context.Context) error {
 			continue
 		}
 		remove := Leftover(f.Name)
-		if s, ok := parseSegment(f.Name); ok && !s.Sealed {
+		if s, ok := segment.Parse(f.Name); ok && !s.Sealed {
 			if remove, err = r.twin(s, f.Bytes); err != nil {
 				return err
 			}
@@ -101,16 +102,16 @@ func (r *repairer) leftovers(context.Context) error {
 
 // twin reports whether an unsealed segment is unnecessary: it is empty, or its sealed form exists
 // and is intact. It moves a damaged sealed form out of the way.
-func (r *repairer) twin(s Segment, size int64) (bool, error) {
+func (r *repairer) twin(s segment.Info, size int64) (bool, error) {
 	if size == 0 {
 		return true, nil
 	}
-	sealed := Segment{Name: segmentName(s.Session, s.Seq, true), Session: s.Session, Seq: s.Seq, Sealed: true}
+	sealed := segment.Info{Name: segment.Name(s.Session, s.Seq, true), Session: s.Session, Seq: s.Seq, Sealed: true}
 	if !exists(r.path(sealed.Name)) {
 		return false, nil
 	}
 	c, err := r.look(sealed, nil)
-	if err != nil || c.err == nil && len(c.bad) == 0 && c.index == "" {
+	if err != nil || c.Err == nil && len(c.Bad) == 0 && c.Index == "" {
 		return err == nil, err
 	}
 	return false, r.keep(sealed.Name)
@@ -124,7 +125,7 @@ func (r *repairer) keep(name string) error {
 }
 
 // look checks a segment.
-func (r *repairer) look(s Segment, head *segmentJSON) (_ *checked, err error) {
+func (r *repairer) look(s segment.Info, head *segment.Head) (_ *segment.Checked, err error) {
 	file, err := r.existing(r.db.dir, s.Name)
 	if err != nil {
 		return nil, err
@@ -134,17 +135,17 @@ func (r *repairer) look(s Segment, head *segmentJSON) (_ *checked, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.check(s, file, info.Size(), head)
+	return r.Check(s, file, info.Size(), head)
 }
 
 // segments rewrites damaged segments, and truncates torn ones.
 func (r *repairer) segments(ctx context.Context) error {
-	segs, err := Segments(r.files())
+	segs, err := segment.List(r.files())
 	if err != nil {
 		return err
 	}
 	for len(segs) > 0 {
-		n := slices.IndexFunc(segs, func(s Segment) bool { return s.Session != segs[0].Session })
+		n := slices.IndexFunc(segs, func(s segment.Info) bool { return s.Session != segs[0].Session })
 		if n < 0 {
 			n = len(segs)
 		}
@@ -156,8 +157,8 @@ func (r *repairer) segments(ctx context.Context) error {
 	return nil
 }
 
-func (r *repairer) session(ctx context.Context, segs []Segment) error {
-	var all []*checked
+func (r *repairer) session(ctx context.Context, segs []segment.Info) error {
+	var all []*segment.Checked
 	for _, s := range segs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -169,18 +170,18 @@ func (r *repairer) session(ctx context.Context, segs []Segment) error {
 		all = append(all, c)
 	}
 	for i, c := range all {
-		if c.err == nil || c.newer {
+		if c.Err == nil || c.Newer {
 			continue
 		}
 		if head := headOf(all, i); head != nil {
-			again, err := r.look(c.Segment, head)
+			again, err := r.look(c.Info, head)
 			if err != nil {
 				return err
 			}
 			all[i] = again
 		}
 	}
-	fit(all)
+	segment.Fit(all)
 	for _, c := range all {
 		if err := r.one(c); err != nil {
 			return err
@@ -191,18 +192,18 @@ func (r *repairer) session(ctx context.Context, segs []Segment) error {
 
 // headOf reconstructs a segment's head from the session's other segments; it returns nil if no
 // other is readable.
-func headOf(all []*checked, i int) *segmentJSON {
+func headOf(all []*segment.Checked, i int) *segment.Head {
 	for _, c := range all {
-		if c.err != nil {
+		if c.Err != nil {
 			continue
 		}
-		head := c.head
+		head := c.Head
 		head.Seq, head.First = all[i].Seq, 0
 		switch {
-		case i > 0 && all[i-1].head.ID != "" && all[i-1].Seq == head.Seq-1:
-			head.First = all[i-1].next()
-		case i+1 < len(all) && all[i+1].err == nil && head.Seq > 0: // approximate: size unknown
-			head.First = all[i+1].head.First
+		case i > 0 && all[i-1].Head.ID != "" && all[i-1].Seq == head.Seq-1:
+			head.First = all[i-1].Next()
+		case i+1 < len(all) && all[i+1].Err == nil && head.Seq > 0: // approximate: size unknown
+			head.First = all[i+1].Head.First
 		}
 		return &head
 	}
@@ -210,32 +211,32 @@ func headOf(all []*checked, i int) *segmentJSON {
 }
 
 // one repairs a segment.
-func (r *repairer) one(c *checked) error {
+func (r *repairer) one(c *segment.Checked) error {
 	switch {
-	case c.newer:
+	case c.Newer:
 		return nil
-	case c.head.ID == "":
-		r.out.Lost = append(r.out.Lost, Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
+	case c.Head.ID == "":
+		r.out.Lost = append(r.out.Lost, segment.Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
 		return r.keep(c.Name)
-	case len(c.bad) > 0 || c.index != "":
+	case len(c.Bad) > 0 || c.Index != "":
 		return r.rewrite(c)
-	case c.torn > 0:
+	case c.Torn > 0:
 		file, err := r.open(r.db.dir, c.Name, 0)
 		if err != nil {
 			return err
 		}
 		info, err := file.Stat()
 		if err == nil {
-			err = errors.Join(file.Truncate(c.intactBytes), file.Sync(), age(file.Name(), info.ModTime()))
+			err = errors.Join(file.Truncate(c.Intact), file.Sync(), age(file.Name(), info.ModTime()))
 		}
-		r.out.Cut = append(r.out.Cut, Damage{File: c.Name, At: c.intactBytes, Bytes: c.torn, What: "its end was truncated"})
+		r.out.Cut = append(r.out.Cut, segment.Damage{File: c.Name, At: c.Intact, Bytes: c.Torn, What: "its end was truncated"})
 		return errors.Join(err, file.Close())
 	}
 	return nil
 }
 
 // rewrite replaces a segment by its readable parts.
-func (r *repairer) rewrite(c *checked) (err error) {
+func (r *repairer) rewrite(c *segment.Checked) (err error) {
 	src, err := r.existing(r.db.dir, c.Name)
 	if err != nil {
 		return err
@@ -250,7 +251,7 @@ func (r *repairer) rewrite(c *checked) (err error) {
 	if err != nil {
 		return err
 	}
-	err = rewrite(dst, src, c, info.Size())
+	err = segment.Rewrite(dst, src, c, info.Size())
 	if err == nil {
 		err = errors.Join(dst.Sync(), age(dst.Name(), info.ModTime()))
 	}
@@ -260,15 +261,15 @@ func (r *repairer) rewrite(c *checked) (err error) {
 	if err := r.keep(c.Name); err != nil {
 		return err
 	}
-	if r.out.Lost = append(r.out.Lost, c.bad...); len(c.bad) == 0 {
+	if r.out.Lost = append(r.out.Lost, c.Bad...); len(c.Bad) == 0 {
 		r.out.Indexed = append(r.out.Indexed, c.Name)
 	}
 	return r.db.rename(temp, c.Name)
 }
 
-// seal seals the unsealed segments. Segments that a newer ingero wrote stay unsealed.
+// seal seals the unsealed segments. List that a newer ingero wrote stay unsealed.
 func (r *repairer) seal(ctx context.Context) error {
-	segs, err := Segments(r.files())
+	segs, err := segment.List(r.files())
 	if err != nil {
 		return err
 	}
@@ -279,7 +280,7 @@ func (r *repairer) seal(ctx context.Context) error {
 		if s.Sealed {
 			continue
 		}
-		name := segmentName(s.Session, s.Seq, true)
+		name := segment.Name(s.Session, s.Seq, true)
 		_, err := sealFile(r.places, r.db.dir, s.Name, name+".tmp")
 		if errors.Is(err, log.ErrVersion) {
 			err = r.db.unlink(name + ".tmp")

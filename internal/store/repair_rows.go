@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (r *repairer) state(ctx context.Context) (why string, err error) {
 	if !exists(r.db.o.Path) {
 		return "the file was missing", nil
 	}
-	segs, err := Segments(r.files())
+	segs, err := segment.List(r.files())
 	if err != nil {
 		return "", err
 	}
@@ -141,7 +142,7 @@ func (r *repairer) closeMain() error {
 
 // lacking returns the sessions that have segments and no rows.
 func (r *repairer) lacking(ctx context.Context) (out []string, err error) {
-	segs, err := Segments(r.files())
+	segs, err := segment.List(r.files())
 	if err != nil {
 		return nil, err
 	}
@@ -200,20 +201,20 @@ func (r *repairer) unlinkRestored() (err error) {
 }
 
 func (r *repairer) fromSegments(ctx context.Context, to *DB, id string) error {
-	l, err := OpenSession(r.files(), id)
+	l, err := segment.OpenSession(r.files(), id)
 	if err != nil {
 		if errors.Is(err, log.ErrNotLog) || errors.Is(err, log.ErrVersion) || errors.Is(err, log.ErrCorrupt) { // stays unchanged
 			return nil
 		}
 		return err
 	}
-	if l.segs[0].Seq > 0 {
+	if l.Cut() {
 		r.out.Without = append(r.out.Without, id)
 	}
-	before := r.seen
+	before := r.Seen
 	err = restore(ctx, to, l, func(n uint64) {
-		if r.checker.calls != nil {
-			r.checker.calls(before + n)
+		if r.Checker.Progress != nil {
+			r.Checker.Progress(before + n)
 		}
 	})
 	return errors.Join(err, l.Close())

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 )
 
@@ -61,16 +64,16 @@ func recordSessions(t *testing.T) (path string, ids []string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
 	for n := range 2 {
-		db, c := open(t, path, Options{Session: Session{ID: fmt.Sprintf("gpu-7-%d", n), Node: "gpu-7", Started: began, Target: "all"}})
-		g, k := newGenerator(uint64(7+n)), newKernel()
+		db, c := open(t, path, Options{Session: segment.Session{ID: fmt.Sprintf("gpu-7-%d", n), Node: "gpu-7", Started: storetest.Began, Target: "all"}})
+		g, k := storetest.NewGenerator(uint64(7+n)), storetest.NewKernel()
 		for i := range 16 {
 			c.advance(time.Second)
-			b := tick.Batch{Calls: g.calls(nil, 300), Waits: g.waiting.waits(nil, 50, c.now.Add(-time.Second), time.Second)}
+			b := tick.Batch{Calls: g.Calls(nil, 300), Waits: g.Waiting.Waits(nil, 50, c.now.Add(-time.Second), time.Second)}
 			for j := range b.Calls { // as old as their calls
 				b.Calls[j].Start = c.now.UnixNano() - int64(len(b.Calls)-j)*2e6
 			}
-			k.see(b.Calls)
-			if err := errors.Join(db.Batch(&b), db.Tick(k.tick(uint64(i+1), c.now, i == 15))); err != nil {
+			k.See(b.Calls)
+			if err := errors.Join(db.Batch(&b), db.Tick(k.Tick(uint64(i+1), c.now, i == 15))); err != nil {
 				t.Fatal(err)
 			}
 			if i%4 == 3 && i < 15 { // as if the segment were full
@@ -130,7 +133,7 @@ func verify(t *testing.T, path string) *Verified {
 // segmentsOf returns the paths of a session's segments.
 func segmentsOf(t *testing.T, path, id string) (out []string) {
 	t.Helper()
-	segs, err := SessionSegments(log.Dir(LogDir(path)), id)
+	segs, err := segment.OfSession(log.Dir(LogDir(path)), id)
 	if err != nil || len(segs) < 3 {
 		t.Fatalf("%d segments, %v: this shows nothing", len(segs), err)
 	}
@@ -210,13 +213,13 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 // callsOf returns the starts of a session's calls, by number.
 func callsOf(t *testing.T, path, id string) map[uint64]int64 {
 	t.Helper()
-	l, err := OpenSession(log.Dir(LogDir(path)), id)
+	l, err := segment.OpenSession(log.Dir(LogDir(path)), id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
 	out := map[uint64]int64{}
-	var e Entry
+	var e segment.Entry
 	for err = l.Next(&e); err == nil; err = l.Next(&e) {
 		for i := range e.Calls {
 			out[e.First+uint64(i)] = e.Calls[i].Start
@@ -228,28 +231,49 @@ func callsOf(t *testing.T, path, id string) map[uint64]int64 {
 	return out
 }
 
-// firstFrame returns a sealed segment's first frame of calls.
-func firstFrame(t *testing.T, b []byte) callsFrame {
+// framePlace is a frame of calls.
+type framePlace struct {
+	at     int64
+	n      int
+	number uint64 // its first call's, in the session
+}
+
+// firstFrame returns a segment's first frame of calls.
+func firstFrame(t *testing.T, b []byte) framePlace {
 	t.Helper()
-	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	l, err := segment.OpenLog(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.seg.index.calls[0]
+	var e segment.Entry
+	for len(e.Calls) == 0 && err == nil {
+		err = l.Next(&e)
+	}
+	frames := log.Reader{From: bytes.NewReader(b), Offset: int64(len(log.Magic)), Size: int64(len(b))}
+	for err == nil {
+		at := frames.Offset
+		kind, _, body, next := frames.Next()
+		if err = next; kind == 2 { // calls
+			n, _ := binary.Uvarint(body)
+			return framePlace{at, int(n), e.First}
+		}
+	}
+	t.Fatal(err)
+	return framePlace{}
 }
 
 // damages are ways to damage a sealed segment with a frame f of calls. Some lose f.
 var damages = map[string]struct {
-	harm  func(b []byte, f callsFrame) []byte
+	harm  func(b []byte, f framePlace) []byte
 	loses bool
 }{
-	"a frame of calls": {func(b []byte, f callsFrame) []byte { b[f.at+log.HeadSize+9] ^= 1; return b }, true},
-	"its head":         {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; return b }, true},
-	"head and index":   {func(b []byte, f callsFrame) []byte { b[f.at+2] ^= 1; b[len(b)-3] ^= 1; return b }, true},
-	"the index":        {func(b []byte, _ callsFrame) []byte { b[len(b)-tailSize-3] ^= 1; return b }, false},
-	"the beginning":    {func(b []byte, _ callsFrame) []byte { b[40] ^= 1; return b }, false},
-	"the magic":        {func(b []byte, _ callsFrame) []byte { b[0] ^= 1; return b }, false},
-	"zeros":            {func(b []byte, f callsFrame) []byte { clear(b[f.at : f.at+log.HeadSize]); return b }, true},
+	"a frame of calls": {func(b []byte, f framePlace) []byte { b[f.at+log.HeadSize+9] ^= 1; return b }, true},
+	"its head":         {func(b []byte, f framePlace) []byte { b[f.at+2] ^= 1; return b }, true},
+	"head and index":   {func(b []byte, f framePlace) []byte { b[f.at+2] ^= 1; b[len(b)-3] ^= 1; return b }, true},
+	"the index":        {func(b []byte, _ framePlace) []byte { b[len(b)-16-3] ^= 1; return b }, false},
+	"the beginning":    {func(b []byte, _ framePlace) []byte { b[40] ^= 1; return b }, false},
+	"the magic":        {func(b []byte, _ framePlace) []byte { b[0] ^= 1; return b }, false},
+	"zeros":            {func(b []byte, f framePlace) []byte { clear(b[f.at : f.at+log.HeadSize]); return b }, true},
 }
 
 // A damaged frame loses its calls; all others stay, under their original numbers.
@@ -260,7 +284,7 @@ func TestRepairKeepsTheRest(t *testing.T) {
 			want := callsOf(t, path, ids[0])
 			rows := rowsOf(t, path)
 			file := segmentsOf(t, path, ids[0])[1]
-			var f callsFrame
+			var f framePlace
 			change(t, file, func(b []byte) []byte {
 				f = firstFrame(t, b)
 				return tt.harm(b, f)
@@ -300,50 +324,41 @@ func TestRepairKeepsTheRest(t *testing.T) {
 	}
 }
 
-// After any bit change, verify and read agree, and a repair resolves the damage.
-func TestRepairOfAnyBit(t *testing.T) {
-	t.Parallel()
-	whole := sealed(t, recordOften(t, 12, 20))
-	want, _, err := readAll(whole)
+// unsealed returns a segment with number 3 of a session.
+func unsealed(t *testing.T) []byte {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(t.TempDir(), "log"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newChecker(nil)
+	defer func() { _ = f.Close() }()
+	w, err := segment.NewWriter(f, segment.Session{ID: "gpu-7-test", Node: "gpu-7", Started: storetest.Began}, 3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Segment{Name: "x-000003.iseg", Session: "x", Seq: 3, Sealed: true}
-	head := segmentJSON{Session: testSession(), Seq: 3, First: 1000}
-	for at := 0; at < len(whole); at += 13 {
-		b := bytes.Clone(whole)
-		b[at] ^= 1 << (at % 8)
-		c, err := k.check(s, bytes.NewReader(b), int64(len(b)), &head)
+	g, k := storetest.NewGenerator(5), storetest.NewKernel()
+	for i := range 8 {
+		b := tick.Batch{Calls: g.Calls(nil, 50)}
+		k.See(b.Calls)
+		w.Add(&b)
+		err = errors.Join(w.Tick(k.Tick(uint64(i), storetest.Began.Add(time.Duration(i)*time.Second), false), 0), w.Flush())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(c.bad) == 0 && c.index == "" && !c.newer {
-			t.Fatalf("byte %d: nothing is found", at)
-		}
-		var out bytes.Buffer
-		if err := rewrite(&out, bytes.NewReader(b), c, int64(len(b))); err != nil {
-			t.Fatal(err)
-		}
-		again, err := k.check(s, bytes.NewReader(out.Bytes()), int64(out.Len()), nil)
-		if err != nil || again.err != nil || len(again.bad) > 0 || again.index != "" || again.torn > 0 {
-			t.Fatalf("byte %d: rewritten, %+v, %v", at, again, err)
-		}
-		if again.calls != c.calls || again.waits != c.waits || again.next() != 1000+uint64(len(want.calls)) {
-			t.Fatalf("byte %d: %d calls, %d waits, next is %d; want %d, %d, %d", at, again.calls, again.waits, again.next(), c.calls, c.waits, 1000+len(want.calls))
-		}
 	}
+	b, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // After a writer is killed, repair truncates and seals its segment.
 func TestRepairAfterKill(t *testing.T) {
 	path, ids := recordTwo(t)
-	hot := recordOften(t, 8, 50)
-	name := filepath.Join(LogDir(path), segmentName("gpu-7-test", 3, false))
-	left := []string{"spare", ids[0] + "-000001.iseg.tmp", "." + ids[0] + "-000001.iseg.part", segmentName("gpu-7-empty", 0, false)}
+	hot := unsealed(t)
+	name := filepath.Join(LogDir(path), segment.Name("gpu-7-test", 3, false))
+	left := []string{"spare", ids[0] + "-000001.iseg.tmp", "." + ids[0] + "-000001.iseg.part", segment.Name("gpu-7-empty", 0, false)}
 	for _, f := range left[:3] {
 		if err := os.WriteFile(filepath.Join(LogDir(path), f), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/internal/track"
 	"ingero/pkg/events"
@@ -14,13 +15,13 @@ import (
 
 // restore writes a session's rows from its log, as they were written during the recording. It
 // writes no chains: a log has none.
-func restore(ctx context.Context, db *DB, l *Log, calls func(uint64)) error {
+func restore(ctx context.Context, db *DB, l *segment.Log, calls func(uint64)) error {
 	s := l.Session()
 	v, err := newSaver(db.sql, &s)
 	if err != nil {
 		return err
 	}
-	r := &restorer{saver: v, track: track.New(), sketches: map[opKey]*stats.Sketch{}, ops: map[opKey]int{}, calls: calls}
+	r := &restorer{saver: v, track: track.New(), sketches: map[opID]*stats.Sketch{}, ops: map[opID]int{}, calls: calls}
 	return errors.Join(r.play(ctx, l), v.close())
 }
 
@@ -28,18 +29,18 @@ type restorer struct {
 	*saver
 	track    *track.Tracker
 	lives    []tick.ProcEvent // those before the next calls
-	sketches map[opKey]*stats.Sketch
-	ops      map[opKey]int // indexes in next.Ops
-	next     tick.Tick     // what has come since the last tick
-	begun    bool          // calls have come
-	cut      bool          // calls are missing
+	sketches map[opID]*stats.Sketch
+	ops      map[opID]int // indexes in next.Ops
+	next     tick.Tick    // what has come since the last tick
+	begun    bool         // calls have come
+	cut      bool         // calls are missing
 	ended    bool
 	calls    func(uint64)
 }
 
 // play applies a log. It skips damaged parts.
-func (r *restorer) play(ctx context.Context, l *Log) error {
-	var e Entry
+func (r *restorer) play(ctx context.Context, l *segment.Log) error {
+	var e segment.Entry
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -64,15 +65,16 @@ func (r *restorer) play(ctx context.Context, l *Log) error {
 }
 
 // take applies one entry.
-func (r *restorer) take(e *Entry) error {
+func (r *restorer) take(e *segment.Entry) error {
 	r.records(e)
 	if r.lives = append(r.lives, e.Lives...); len(e.Calls) > 0 || e.Tick != nil { // a log has them before their calls
 		r.track.Batch(e.Calls, r.lives)
 		r.lives = r.lives[:0]
 	}
+	for pid, op := range e.Removed() {
+		r.drop(opID{pid, op})
+	}
 	switch t := &r.next; {
-	case e.facts != nil:
-		r.drop(e.facts.ops)
 	case e.Functions != nil:
 		r.addFunctions(e.Functions)
 	case e.Stacks != nil:
@@ -97,7 +99,7 @@ func (r *restorer) take(e *Entry) error {
 }
 
 // records adds calls.
-func (r *restorer) records(e *Entry) {
+func (r *restorer) records(e *segment.Entry) {
 	if len(e.Calls) == 0 {
 		return
 	}
@@ -119,7 +121,7 @@ func (r *restorer) records(e *Entry) {
 		if c.Flags&events.CallUnmeasured != 0 {
 			continue
 		}
-		k := opKey{c.PID, c.Op}
+		k := opID{c.PID, c.Op}
 		s := r.sketches[k]
 		if s == nil {
 			s = &stats.Sketch{}
@@ -129,27 +131,25 @@ func (r *restorer) records(e *Entry) {
 	}
 }
 
-// drop removes operations that ticks no longer list.
-func (r *restorer) drop(removed []opKey) {
-	for _, k := range removed {
-		i, ok := r.ops[k]
-		if !ok {
-			continue
-		}
-		last := len(r.next.Ops) - 1
-		r.next.Ops[i] = r.next.Ops[last]
-		r.ops[opKey{r.next.Ops[i].PID, r.next.Ops[i].Op}] = i
-		r.next.Ops = r.next.Ops[:last]
-		delete(r.ops, k)
-		delete(r.sketches, k)
+// drop removes an operation that ticks no longer list.
+func (r *restorer) drop(k opID) {
+	i, ok := r.ops[k]
+	if !ok {
+		return
 	}
+	last := len(r.next.Ops) - 1
+	r.next.Ops[i] = r.next.Ops[last]
+	r.ops[opID{r.next.Ops[i].PID, r.next.Ops[i].Op}] = i
+	r.next.Ops = r.next.Ops[:last]
+	delete(r.ops, k)
+	delete(r.sketches, k)
 }
 
 // write writes a tick. A log's tick has its changed operations only; the file needs all, since
 // further calls may have come.
 func (r *restorer) write(t *tick.Tick) error {
 	for _, o := range t.Ops {
-		k := opKey{o.PID, o.Op}
+		k := opID{o.PID, o.Op}
 		if hist := o.Hist; hist != nil { // the log keeps changing it
 			own := *hist
 			o.Hist = &own
@@ -163,7 +163,7 @@ func (r *restorer) write(t *tick.Tick) error {
 	}
 	for i := range r.next.Ops {
 		o := &r.next.Ops[i]
-		if o.Dur = r.sketches[opKey{o.PID, o.Op}]; o.Dur == nil {
+		if o.Dur = r.sketches[opID{o.PID, o.Op}]; o.Dur == nil {
 			o.Dur = &stats.Sketch{}
 		}
 		o.Thinned = o.Thinned || r.cut && o.Dur.Count() != o.Sum.Done

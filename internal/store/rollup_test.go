@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -14,9 +16,9 @@ import (
 // each length, and leave memory soon.
 func TestRollupRests(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{Session: Session{ID: "one", Started: began}})
-	c.now = began
-	k := newKernel()
+	db, c := open(t, path, Options{Session: segment.Session{ID: "one", Started: storetest.Began}})
+	c.now = storetest.Began
+	k := storetest.NewKernel()
 	const (
 		steps = 150 // steps of
 		step  = 30 * time.Second
@@ -27,15 +29,15 @@ func TestRollupRests(t *testing.T) {
 	for m := range steps {
 		var batch []events.Call
 		for i := range each {
-			batch = append(batch, events.Call{PID: uint32(1000 + m*each + i), TID: 1, Op: op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Microsecond)})
+			batch = append(batch, events.Call{PID: uint32(1000 + m*each + i), TID: 1, Op: storetest.Op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Microsecond)})
 		}
 		if m%50 <= 1 || m%50 == 8 { // 1: in the same minute; 8: in the same ten minutes and hour
-			batch = append(batch, events.Call{PID: rests, TID: 1, Op: op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Millisecond)})
+			batch = append(batch, events.Call{PID: rests, TID: 1, Op: storetest.Op("cudaMalloc"), Weight: 1, Start: c.now.UnixNano(), Duration: int64(time.Millisecond)})
 			again++
 		}
 		calls += len(batch)
 		c.advance(step)
-		x := k.tick(uint64(m+1), c.now, m == steps-1)
+		x := k.Tick(uint64(m+1), c.now, m == steps-1)
 		if err := db.Batch(&tick.Batch{Calls: batch}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 )
 
@@ -25,7 +27,7 @@ func TestFilesBelongToTheOwner(t *testing.T) {
 	}
 	db, c := open(t, filepath.Join(home, ".ingero", "ingero.db"), Options{Owner: &Owner{person, person}})
 	c.advance(time.Second)
-	if err := db.Tick(newKernel().tick(1, c.now, false)); err != nil {
+	if err := db.Tick(storetest.NewKernel().Tick(1, c.now, false)); err != nil {
 		t.Fatal(err)
 	}
 	check := func(when string, least int) {
@@ -171,8 +173,8 @@ func TestPathsWithOddCharacters(t *testing.T) {
 
 func TestSessionIDsAreSafeNames(t *testing.T) {
 	for _, node := range []string{"", "gpu-7", "../../etc", "a/b c\x00", fmt.Sprintf("%0200d", 7)} {
-		id := newID(&Session{Node: node, Started: began})
-		if id != filepath.Base(id) || id[0] == '.' || len(id) > 100 || id == newID(&Session{Node: node, Started: began}) {
+		id := newID(&segment.Session{Node: node, Started: storetest.Began})
+		if id != filepath.Base(id) || id[0] == '.' || len(id) > 100 || id == newID(&segment.Session{Node: node, Started: storetest.Began}) {
 			t.Errorf("node %q: id %q", node, id)
 		}
 	}

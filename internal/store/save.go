@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -17,10 +18,10 @@ type saver struct {
 	db        *sql.DB
 	id        int64 // the session's, in this database
 	stmts     map[*string]*sql.Stmt
-	ops       map[opKey]savedOp
-	procs     map[uint32]processJSON
+	ops       map[opID]savedOp
+	procs     map[uint32]segment.Process
 	pods      map[string]tick.Pod
-	libs      map[libKey]libraryJSON
+	libs      map[libID]segment.Library
 	reports   map[tick.Report]bool
 	drops     map[string]uint64
 	gaps      map[uint32]*savedGap
@@ -42,7 +43,7 @@ type saver struct {
 	host      savedHost
 	stated    map[stateKey]any  // written rows of states
 	named     []events.Function // to be written
-	gpus      gpuChanges
+	gpus      segment.GPUChanges
 	xids      []tick.Xid // to be written
 	gpuStates []tick.GPU // to be written
 	stacks    savedStacks
@@ -50,6 +51,14 @@ type saver struct {
 	counted   [len(countTiers)]counting
 	derived   bool // the ticks' counts are derived from records, not the kernel's
 }
+
+// opID identifies an operation of a process.
+type opID struct {
+	pid uint32
+	op  events.Op
+}
+
+type libID struct{ path, buildID string }
 
 type savedOp struct {
 	sum     tick.Counts
@@ -77,10 +86,10 @@ var (
 
 // newSaver starts a session in the database. It marks sessions that are still marked running as
 // interrupted: this process has the lock.
-func newSaver(db *sql.DB, s *Session) (*saver, error) {
-	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opKey]savedOp{}, procs: map[uint32]processJSON{}, pods: map[string]tick.Pod{}, libs: map[libKey]libraryJSON{},
+func newSaver(db *sql.DB, s *segment.Session) (*saver, error) {
+	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opID]savedOp{}, procs: map[uint32]segment.Process{}, pods: map[string]tick.Pod{}, libs: map[libID]segment.Library{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: gpuChanges{}, derived: s.Mode == Imported}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: segment.GPUChanges{}, derived: s.Mode == Imported}
 	for i := range v.counted {
 		v.counted[i].since = s.Started
 	}
@@ -232,7 +241,7 @@ func (v *saving) all(t *tick.Tick) error {
 func (v *saving) processes(t *tick.Tick) error {
 	again := map[uint32]bool{}
 	for i := range t.Processes {
-		p := toProcessJSON(&t.Processes[i])
+		p := segment.ProcessOf(&t.Processes[i])
 		if v.procs[p.PID] == p {
 			continue
 		}
@@ -257,8 +266,8 @@ func (v *saving) things(t *tick.Tick) error {
 		return err
 	}
 	for i := range t.Libraries {
-		l := toLibraryJSON(&t.Libraries[i])
-		if k := (libKey{l.Path, l.BuildID}); v.libs[k] != l {
+		l := segment.LibraryOf(&t.Libraries[i])
+		if k := (libID{l.Path, l.BuildID}); v.libs[k] != l {
 			if err := v.exec(&sqlLibrary, v.id, l.Path, l.BuildID, l.Lib, l.Number, l.Probes); err != nil {
 				return err
 			}
@@ -305,7 +314,7 @@ func (v *saving) op(o *tick.Op) error {
 	if o.Dur != nil {
 		now.seen = o.Dur.Count()
 	}
-	k := opKey{o.PID, o.Op}
+	k := opID{o.PID, o.Op}
 	if saved, ok := v.ops[k]; ok && saved == now {
 		return nil
 	}
@@ -330,7 +339,7 @@ func (v *saving) op(o *tick.Op) error {
 		return err
 	}
 	cut := len(v.blob)
-	v.blob = appendHist(v.blob, o.Hist, nil)
+	v.blob = segment.AppendHist(v.blob, o.Hist, nil)
 	if err := v.exec(&sqlOp, append(args, o.Thinned, v.blob[:cut:cut], v.blob[cut:], int64(s.Throttled))...); err != nil {
 		return err
 	}
@@ -339,7 +348,7 @@ func (v *saving) op(o *tick.Op) error {
 }
 
 // end writes how a session ended.
-func (v *saver) end(e *End) error {
+func (v *saver) end(e *segment.End) error {
 	if _, err := v.db.Exec(waitLong); err != nil {
 		return err
 	}

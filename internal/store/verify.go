@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"io/fs"
 	"slices"
 )
@@ -16,11 +17,11 @@ type Verified struct {
 	Waits    uint64 `json:"waits"`
 	Bytes    int64  `json:"bytes"`
 	// Lost are calls that an earlier repair marked as lost.
-	Lost   uint64   `json:"lost_before"`
-	Damage []Damage `json:"damage"`
+	Lost   uint64           `json:"lost_before"`
+	Damage []segment.Damage `json:"damage"`
 	// Torn are incomplete frames at the ends of segments, after a crash; everything before them is
 	// intact.
-	Torn []Damage `json:"torn"`
+	Torn []segment.Damage `json:"torn"`
 	// Leftovers are unneeded files that a killed process left.
 	Leftovers []string `json:"left_over"`
 	Bad       []string `json:"kept_by_repair"` // damaged files that repairs have replaced
@@ -34,17 +35,17 @@ type Verified struct {
 // Verify reads and decodes all segments. It reports the number of calls so far to calls, which may
 // be nil. It fails only if files cannot be read at all.
 func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified, error) {
-	k, err := newChecker(calls)
+	k, err := segment.NewChecker(calls)
 	if err != nil {
 		return nil, err
 	}
-	segs, err := Segments(files)
+	segs, err := segment.List(files)
 	if err != nil {
 		return nil, err
 	}
 	v := &Verified{Broken: map[string]bool{}}
 	for len(segs) > 0 {
-		n := slices.IndexFunc(segs, func(s Segment) bool { return s.Session != segs[0].Session })
+		n := slices.IndexFunc(segs, func(s segment.Info) bool { return s.Session != segs[0].Session })
 		if n < 0 {
 			n = len(segs)
 		}
@@ -58,7 +59,7 @@ func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified
 		return nil, err
 	}
 	for _, f := range all {
-		if _, ok := parseSegment(f.Name); !ok && isBad(f.Name) {
+		if _, ok := segment.Parse(f.Name); !ok && isBad(f.Name) {
 			v.Bad = append(v.Bad, f.Name)
 		} else if !ok && Leftover(f.Name) {
 			v.Leftovers = append(v.Leftovers, f.Name)
@@ -68,48 +69,48 @@ func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified
 }
 
 // session checks one session's segments.
-func (v *Verified) session(ctx context.Context, k *checker, files log.Files, segs []Segment) error {
-	var all []*checked
+func (v *Verified) session(ctx context.Context, k *segment.Checker, files log.Files, segs []segment.Info) error {
+	var all []*segment.Checked
 	for _, s := range segs {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		file, err := OpenSegment(files, &s)
+		file, err := segment.OpenSegment(files, &s)
 		if errors.Is(err, fs.ErrNotExist) { // pruned since
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		c, err := k.check(s, file, file.Size(), nil)
+		c, err := k.Check(s, file, file.Size(), nil)
 		if err = errors.Join(err, file.Close()); err != nil {
 			return err
 		}
 		all = append(all, c)
 	}
-	missing := fit(all)
+	missing := segment.Fit(all)
 	for _, c := range all {
-		v.Segments, v.Frames, v.Bytes = v.Segments+1, v.Frames+c.frames, v.Bytes+c.Bytes
-		v.Calls, v.Waits, v.Lost = v.Calls+c.calls, v.Waits+c.waits, v.Lost+c.lost
+		v.Segments, v.Frames, v.Bytes = v.Segments+1, v.Frames+c.Frames, v.Bytes+c.Bytes
+		v.Calls, v.Waits, v.Lost = v.Calls+c.Calls, v.Waits+c.Waits, v.Lost+c.Lost
 		if !c.Sealed {
 			v.Unsealed++
 		}
 		switch {
-		case c.newer:
+		case c.Newer:
 			v.Newer = append(v.Newer, c.Name)
-		case c.err != nil && c.Bytes == 0: // a crash during its creation
-			v.Torn = append(v.Torn, Damage{File: c.Name, What: "it is empty"})
-		case c.err != nil:
-			v.Damage = append(v.Damage, Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
+		case c.Err != nil && c.Bytes == 0: // a crash during its creation
+			v.Torn = append(v.Torn, segment.Damage{File: c.Name, What: "it is empty"})
+		case c.Err != nil:
+			v.Damage = append(v.Damage, segment.Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
 		}
-		v.Damage = append(v.Damage, c.bad...)
-		if c.index != "" {
-			v.Damage = append(v.Damage, Damage{File: c.Name, At: c.intactBytes, What: "its index: " + c.index})
+		v.Damage = append(v.Damage, c.Bad...)
+		if c.Index != "" {
+			v.Damage = append(v.Damage, segment.Damage{File: c.Name, At: c.Intact, What: "its index: " + c.Index})
 		}
-		if c.torn > 0 {
-			v.Torn = append(v.Torn, Damage{File: c.Name, At: c.intactBytes, Bytes: c.torn, What: "its end is truncated"})
+		if c.Torn > 0 {
+			v.Torn = append(v.Torn, segment.Damage{File: c.Name, At: c.Intact, Bytes: c.Torn, What: "its end is truncated"})
 		}
-		if len(c.bad) > 0 || c.err != nil || c.lost > 0 || c.unkept > 0 || c.newer {
+		if len(c.Bad) > 0 || c.Err != nil || c.Lost > 0 || c.Unkept > 0 || c.Newer {
 			v.Broken[c.Session] = true
 		}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"strings"
 
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -23,7 +24,7 @@ var (
 )
 
 // process writes a process.
-func (v *saving) process(p *processJSON) error {
+func (v *saving) process(p *segment.Process) error {
 	args := []any{v.id, p.PID, p.PPID, p.NSPID, p.UID, p.Comm, p.Exe, p.Cgroup, null(p.Started), null(p.Ended), null(p.Mapped), null(p.Attached)}
 	for i := range tick.WhereFields {
 		var value any

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -23,11 +26,11 @@ import (
 // Calls are in the file 250 ms after they came, whether others follow or not.
 func TestCallsAreWrittenInTime(t *testing.T) {
 	db, c := open(t, filepath.Join(t.TempDir(), "x.db"), Options{})
-	g := newGenerator(7)
+	g := storetest.NewGenerator(7)
 	written := func() int { a, _ := readLog(t, db); return len(a.calls) }
 	batch := func() {
 		t.Helper()
-		if err := db.Batch(&tick.Batch{Calls: g.calls(nil, 10)[:10]}); err != nil {
+		if err := db.Batch(&tick.Batch{Calls: g.Calls(nil, 10)[:10]}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,11 +104,11 @@ func TestReadersDoNotStopTheWriter(t *testing.T) {
 	if err := tx.QueryRow("SELECT records FROM sessions").Scan(&n); err != nil || n != 0 {
 		t.Fatal(n, err)
 	}
-	k := newKernel()
+	k := storetest.NewKernel()
 	for i := range uint64(20) {
 		c.advance(time.Second)
-		k.see(newGenerator(i).calls(nil, 100))
-		if err := db.Tick(k.tick(i+1, c.now, false)); err != nil {
+		k.See(storetest.NewGenerator(i).Calls(nil, 100))
+		if err := db.Tick(k.Tick(i+1, c.now, false)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,13 +139,13 @@ func TestOthersTransactionDoesNotEndTheRecording(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKernel()
+	k := storetest.NewKernel()
 	step := func(seq uint64) {
 		t.Helper()
-		calls := newGenerator(seq).calls(nil, 100)
-		k.see(calls)
+		calls := storetest.NewGenerator(seq).Calls(nil, 100)
+		k.See(calls)
 		c.advance(time.Second)
-		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.tick(seq, c.now, false))); err != nil {
+		if err := errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(k.Tick(seq, c.now, false))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +158,7 @@ func TestOthersTransactionDoesNotEndTheRecording(t *testing.T) {
 	}
 	step(2)
 	var calls uint64
-	for _, o := range k.ops {
+	for _, o := range k.Ops {
 		calls += o.Sum.Calls
 	}
 	if n := ask(t, path, "SELECT records, sum(calls) FROM sessions, ops"); n != fmt.Sprint("200 ", calls) {
@@ -242,7 +245,7 @@ func TestKilledWriterLosesNothingWritten(t *testing.T) {
 		if Recording(path) {
 			t.Error("Recording says yes after the kill")
 		}
-		logs, err := filepath.Glob(filepath.Join(LogDir(path), "*"+hotSuffix))
+		logs, err := filepath.Glob(filepath.Join(LogDir(path), "*.ilog"))
 		if err != nil || len(logs) != 1 {
 			t.Fatalf("logs %v, error %v", logs, err)
 		}
@@ -250,7 +253,11 @@ func TestKilledWriterLosesNothingWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := readAll(b)
+		l, err := segment.OpenLog(bytes.NewReader(b), int64(len(b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readLogged(l)
 		if err != nil || len(got.calls) < said {
 			t.Errorf("%d calls in the log, %d were written (%v)", len(got.calls), said, err)
 		}
@@ -273,7 +280,7 @@ func BenchmarkBatch(b *testing.B) {
 		b.Fatal(err)
 	}
 	const n = 8192
-	batch := tick.Batch{Calls: newGenerator(1).calls(nil, n)[:n]}
+	batch := tick.Batch{Calls: storetest.NewGenerator(1).Calls(nil, n)[:n]}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := db.Batch(&batch); err != nil {
@@ -293,16 +300,16 @@ func BenchmarkTick(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k := newKernel()
+	k := storetest.NewKernel()
 	for pid := range uint32(64) {
-		for _, o := range []events.Op{opLaunch, opCuLaunch, opCopy, opSync} {
+		for _, o := range []events.Op{storetest.OpLaunch, storetest.OpCuLaunch, storetest.OpCopy, storetest.OpSync} {
 			for i := range int64(1000) {
-				k.op(pid, o).Dur.Add(1000+i*i, 1)
-				k.op(pid, o).Hist.Record(1000+i*i, 1)
+				k.Op(pid, o).Dur.Add(1000+i*i, 1)
+				k.Op(pid, o).Hist.Record(1000+i*i, 1)
 			}
 		}
 	}
-	t := k.tick(1, began, false)
+	t := k.Tick(1, storetest.Began, false)
 	for b.Loop() {
 		t.Seq++
 		for i := range t.Ops {

@@ -19,6 +19,7 @@ import (
 	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/test/tapes"
@@ -136,7 +137,7 @@ func (r *run) trace(db string) time.Time {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	rec, err := store.Open(store.Options{Path: db, Session: store.Session{Mode: "lab", Target: filepath.Base(db), PID: os.Getpid()}})
+	rec, err := store.Open(store.Options{Path: db, Session: segment.Session{Mode: "lab", Target: filepath.Base(db), PID: os.Getpid()}})
 	if err != nil {
 		r.t.Fatal(errors.Join(err, live.Close()))
 	}

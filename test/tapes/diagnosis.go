@@ -20,6 +20,7 @@ import (
 	"ingero/internal/cli"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
@@ -88,7 +89,7 @@ func Rediagnose(t testing.TB, db string, until int64) ([]Heard, *Diagnosis) {
 	path := filepath.Join(t.TempDir(), "anew.db")
 	end := func() time.Time { return time.Unix(0, until) }
 	p := playTo(t, db, until, nil, func(s *query.Session) tick.Sink {
-		rec, err := store.Open(store.Options{Path: path, Now: end, Session: store.Session{Mode: s.Mode, Target: s.Target, PID: s.PID, Started: s.Started}})
+		rec, err := store.Open(store.Options{Path: path, Now: end, Session: segment.Session{Mode: s.Mode, Target: s.Target, PID: s.PID, Started: s.Started}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/session"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -56,8 +57,8 @@ func Save(t testing.TB, dir, db string, o *Outcome) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), dbName)
 	end := func() time.Time { return time.Unix(0, o.Until) }
-	heard := playTo(t, db, o.Until, func(r *store.Replay) session.Recording { return scrubbed{r, map[string]string{}} }, func(s *query.Session) tick.Sink {
-		rec, err := store.Open(store.Options{Path: to, Now: end, Session: store.Session{Mode: s.Mode, Target: FileName(o.Name), PID: s.PID, Started: s.Started}})
+	heard := playTo(t, db, o.Until, func(r *segment.Replay) session.Recording { return scrubbed{r, map[string]string{}} }, func(s *query.Session) tick.Sink {
+		rec, err := store.Open(store.Options{Path: to, Now: end, Session: segment.Session{Mode: s.Mode, Target: FileName(o.Name), PID: s.PID, Started: s.Started}})
 		if err != nil {
 			t.Fatal(err)
 		}

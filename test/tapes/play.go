@@ -12,7 +12,7 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/session"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
@@ -52,7 +52,7 @@ func Play(t testing.TB, db string, until int64) *Recorder {
 
 // playTo is Play that also writes to the sink that into returns, unless that sink is nil. The
 // session reads the replay through wrap, unless wrap is nil.
-func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) session.Recording, into func(*query.Session) tick.Sink) *Recorder {
+func playTo(t testing.TB, db string, until int64, wrap func(*segment.Replay) session.Recording, into func(*query.Session) tick.Sink) *Recorder {
 	t.Helper()
 	r, err := query.Open(db)
 	if err != nil {
@@ -69,7 +69,7 @@ func playTo(t testing.TB, db string, until int64, wrap func(*store.Replay) sessi
 	}
 	defer log.Close()
 	p := NewRecorder(into(&all[0]), func(t *tick.Tick) bool { return t.Time.UnixNano() >= until })
-	replay := store.NewReplay(log, store.ReplayOptions{})
+	replay := segment.NewReplay(log, segment.ReplayOptions{})
 	var source session.Recording = replay
 	if wrap != nil {
 		source = wrap(replay)

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -104,7 +104,7 @@ func eachString(v reflect.Value, fn func(string) string) {
 // scrubbed is a replay in which processes outside the lab have numbered names, and paths do not
 // identify the recording machine.
 type scrubbed struct {
-	*store.Replay
+	*segment.Replay
 	names map[string]string
 }
 

@@ -12,6 +12,7 @@ import (
 	"ingero/internal/causal"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
@@ -75,7 +76,7 @@ func TestSchemaIsThatOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{ID: "s", Started: time.Unix(1, 0)}})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{ID: "s", Started: time.Unix(1, 0)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -165,7 +166,7 @@ func compare(stats []query.OpStat, rows []row) error {
 // record makes a database of n calls with widely spread durations.
 func record(path string, n int) (err error) {
 	now := time.Date(2026, 11, 21, 14, 41, 0, 0, time.UTC)
-	db, err := store.Open(store.Options{Path: path, Session: store.Session{Node: "made", Started: now}, Now: func() time.Time { return now }})
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{Node: "made", Started: now}, Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/stats"
 	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -31,7 +32,7 @@ func newRecorder(t testing.TB, session string) *recorder {
 	t.Helper()
 	r := &recorder{t: t, path: filepath.Join(t.TempDir(), "x.db"), now: began, all: &stats.Sketch{}}
 	var err error
-	r.db, err = store.Open(store.Options{Path: r.path, Now: func() time.Time { return r.now }, Session: store.Session{ID: session, Node: "gpu-7", Started: began}})
+	r.db, err = store.Open(store.Options{Path: r.path, Now: func() time.Time { return r.now }, Session: segment.Session{ID: session, Node: "gpu-7", Started: began}})
 	if err != nil {
 		t.Fatal(err)
 	}

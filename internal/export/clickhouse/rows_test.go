@@ -12,7 +12,7 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/stats"
-	"ingero/internal/store"
+	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -68,7 +68,7 @@ func parse(t *testing.T, name string, b []byte) map[string]any {
 
 // Each value of a row is in the column of its name.
 func TestRows(t *testing.T) {
-	s := &query.Session{Session: store.Session{ID: "s", Node: "n", Started: time.Unix(0, 5)}}
+	s := &query.Session{Session: segment.Session{ID: "s", Node: "n", Started: time.Unix(0, 5)}}
 	op := events.Catalog[3].Op
 	dur := &stats.Sketch{}
 	for i := range int64(100) {

@@ -1,0 +1,312 @@
+package segment
+
+import (
+	"encoding/json"
+	"slices"
+
+	"ingero/internal/stats"
+	"ingero/internal/store/log"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// Writer appends to a log. It is not safe for concurrent use. Unwritten entries are lost only if
+// the process is killed.
+type Writer struct {
+	file      *log.Writer
+	enc       *encoder
+	waits     *waitEncoder
+	lives     []tick.ProcEvent
+	functions []events.Function
+	stacks    []events.Stack
+	ranges    []tick.Range
+	batches   []batchSize // batch sizes of the pending entries
+	body      []byte
+	ops       map[opKey]*opState
+	procs     map[uint32]Process
+	others    map[uint32]Process
+	libs      map[libKey]Library
+	reports   map[tick.Report]bool
+	threads   threadsWriter
+	gpus      GPUChanges
+	listed    listed // what the last tick listed
+	places    stacksEncoder
+	known     *known
+	number    uint64 // calls of the session so far, also from earlier segments
+	written   uint64 // how many of these are in the file or precede it
+	unwritten int    // calls and waits in frames that file has not written
+}
+
+type opKey struct {
+	pid uint32
+	op  events.Op
+}
+
+// opState is what a log has of an operation so far.
+type opState struct {
+	sum     tick.Counts
+	hist    *stats.Hist // as of the tick; nil: none
+	thinned bool
+}
+
+type libKey struct{ path, buildID string }
+
+// NewWriter starts segment seq of a session in f, which must be empty. before is the writer of the
+// previous segment, nil for none. The new segment repeats what before has collected, so that it can
+// be read alone. If NewWriter fails, before can continue.
+func NewWriter(f log.Output, s Session, seq int, before *Writer) (*Writer, error) {
+	head := Head{Session: s, Seq: seq}
+	if before != nil {
+		head.First, head.Unkept = before.number, before.number-before.written
+	}
+	w, err := newWriter(f, &head)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.carry(before)
+}
+
+// newWriter starts a segment in f, which must be empty.
+func newWriter(f log.Output, s *Head) (*Writer, error) {
+	enc, err := newEncoder()
+	if err != nil {
+		return nil, err
+	}
+	waits, err := newWaitEncoder()
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{file: log.NewWriter(f), known: &known{}, enc: enc, waits: waits, threads: threadsWriter{}, gpus: GPUChanges{}, ops: map[opKey]*opState{}, procs: map[uint32]Process{}, others: map[uint32]Process{},
+		libs: map[libKey]Library{}, reports: map[tick.Report]bool{}, number: s.First, written: s.First}
+	if err := w.json(frameSession, s); err != nil {
+		return nil, err
+	}
+	return w, w.Flush()
+}
+
+func (w *Writer) json(kind log.Kind, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.frame(kind, 1, body)
+	return nil
+}
+
+func (w *Writer) frame(kind log.Kind, version uint8, body []byte) {
+	w.file.Append(kind, version, body)
+}
+
+// Keep makes the next segments repeat a batch's names and stacks, whether or not this one has them.
+func (w *Writer) Keep(b *tick.Batch) {
+	w.known.functions.add(b.Functions)
+	w.known.stacks.add(b.Stacks)
+}
+
+// known is what the next segment repeats of this and earlier ones.
+type known struct {
+	functions functionsKept
+	stacks    stacksKept
+}
+
+// Add appends a batch: its waits before its calls, the order in which readers need them.
+func (w *Writer) Add(b *tick.Batch) {
+	w.beginBatch(b)
+	w.lives = append(w.lives, b.Procs...)
+	w.functions = append(w.functions, b.Functions...)
+	w.stacks = append(w.stacks, b.Stacks...)
+	w.ranges = append(w.ranges, b.Ranges...)
+	for i := range b.Waits {
+		w.waits.add(&b.Waits[i], w.enc.n)
+		w.batch().Waits++
+		if w.waits.n == frameWaitsMax {
+			w.cutAt(true)
+		}
+	}
+	w.number += uint64(len(b.Calls))
+	for i := range b.Calls {
+		w.enc.add(&b.Calls[i])
+		w.batch().Calls++
+		if w.enc.n == frameCallsMax {
+			w.cutAt(true)
+		}
+	}
+}
+
+// Size returns the size of the file in bytes.
+func (w *Writer) Size() int64 { return w.file.Size() }
+
+// Buffered returns the size in bytes of the ended frames that are not in the file yet.
+func (w *Writer) Buffered() int { return w.file.Pending() }
+
+// Pending reports whether some entries are not in the file yet.
+func (w *Writer) Pending() bool {
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || w.file.Pending() > 0
+}
+
+// Cut ends the open frames. The frame of waits directly precedes the frame of calls and has their
+// relative order.
+func (w *Writer) Cut() { w.cutAt(false) }
+
+// cutAt is cut; within is set inside a batch.
+func (w *Writer) cutAt(within bool) {
+	w.putBatches(within)
+	w.putFunctions(w.functions)
+	w.putStacks(w.stacks)
+	w.putRanges(w.ranges)
+	w.functions, w.stacks, w.ranges = w.functions[:0], w.stacks[:0], w.ranges[:0]
+	for lives := range slices.Chunk(w.lives, maxLives) {
+		version := livesVersion(lives)
+		w.body = appendLives(w.body[:0], lives, version)
+		w.frame(frameLives, version, w.body)
+	}
+	w.lives = w.lives[:0]
+	if w.waits.n > 0 {
+		w.body = w.waits.body(w.body[:0])
+		w.frame(frameWaits, latest(frameWaits), w.body)
+		w.unwritten += w.waits.n
+		w.waits.reset()
+	}
+	if w.enc.n > 0 {
+		version := w.enc.version()
+		w.body = w.enc.body(w.body[:0])
+		w.frame(frameCalls, version, w.body)
+		w.unwritten += w.enc.n
+		w.enc.reset()
+	}
+}
+
+// Flush writes all pending entries.
+func (w *Writer) Flush() error {
+	w.Cut()
+	return w.Write()
+}
+
+// Write writes the ended frames. If it fails, the file still ends with a whole frame.
+func (w *Writer) Write() error {
+	if w.file.Pending() == 0 {
+		return nil
+	}
+	if err := w.file.Write(); err != nil {
+		return err
+	}
+	w.unwritten, w.written = 0, w.number
+	return nil
+}
+
+// Full reports whether readers would need too much memory for more operations.
+func (w *Writer) Full() bool { return len(w.ops) >= maxOps/2 }
+
+// Drop discards unwritten entries, and returns how many calls and waits these were. Their numbers
+// are not reused, so the next entries must be in another segment.
+func (w *Writer) Drop() int {
+	n := w.enc.n + w.waits.n + w.unwritten
+	w.unwritten = 0
+	w.enc.reset()
+	w.waits.reset()
+	w.lives, w.functions, w.stacks, w.ranges, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.ranges[:0], w.batches[:0]
+	w.file.Drop()
+	return n
+}
+
+// Tick writes what is new in a tick. chains is a checksum of its chains, 0 for none, which a replay
+// returns with the tick.
+func (w *Writer) Tick(t *tick.Tick, chains uint64) error {
+	w.Cut()
+	if err := w.things(t); err != nil {
+		return err
+	}
+	w.host(t)
+	var written []*tick.Op
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		k := opKey{o.PID, o.Op}
+		s := w.ops[k]
+		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned || changed(s.hist, o.Hist) || !w.listed.ops[k] {
+			written = append(written, o)
+		}
+	}
+	if err := w.facts(t, chains); err != nil {
+		return err
+	}
+	raw := appendTick(w.body[:0], t)
+	raw = appendUvarint(raw, uint64(len(written)))
+	for _, o := range written {
+		k := opKey{o.PID, o.Op}
+		s := w.ops[k]
+		switch {
+		case s == nil:
+			s = &opState{}
+			w.ops[k] = s
+			raw = appendOp(raw, o, nil)
+		case t.Final: // complete, so that it alone gives the totals
+			raw = appendOp(raw, o, nil)
+		default:
+			raw = appendOp(raw, o, s.hist)
+		}
+		s.sum, s.thinned = o.Sum, o.Thinned
+		if o.Hist != nil {
+			s.hist = o.Hist
+		}
+	}
+	w.body = w.threads.append(raw, t)
+	w.frame(frameTick, latest(frameTick), w.enc.column(nil, w.body))
+	return nil
+}
+
+// changed reports whether a histogram has grown since it was last written.
+func changed(told, now *stats.Hist) bool {
+	return now != nil && told != now && (told == nil || *told != *now)
+}
+
+// processes writes the processes that are new or have changed since known.
+func (w *Writer) processes(kind log.Kind, all []tick.Process, known map[uint32]Process) error {
+	for i := range all {
+		p := ProcessOf(&all[i])
+		if known[p.PID] == p {
+			continue
+		}
+		known[p.PID] = p
+		if err := w.json(kind, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// things writes the new and changed processes, libraries and reports.
+func (w *Writer) things(t *tick.Tick) error {
+	if err := w.processes(frameProcess, t.Processes, w.procs); err != nil {
+		return err
+	}
+	if err := w.processes(frameOther, t.Others, w.others); err != nil {
+		return err
+	}
+	for i := range t.Libraries {
+		l := LibraryOf(&t.Libraries[i])
+		k := libKey{l.Path, l.BuildID}
+		if w.libs[k] == l {
+			continue
+		}
+		w.libs[k] = l
+		if err := w.json(frameLibrary, l); err != nil {
+			return err
+		}
+	}
+	for _, r := range t.Reports {
+		if w.reports[r] {
+			continue
+		}
+		w.reports[r] = true
+		if err := w.json(frameReport, reportJSON(r)); err != nil {
+			return err
+		}
+	}
+	return w.gpu(t)
+}
+
+// End writes the end marker.
+func (w *Writer) End(e End) error {
+	w.Cut()
+	return w.json(frameEnd, e)
+}

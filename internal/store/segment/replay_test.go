@@ -1,0 +1,167 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/stats"
+	"ingero/internal/store/log"
+	"ingero/internal/store/storetest"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+func openReplay(t *testing.T, b []byte, o ReplayOptions) *Replay {
+	t.Helper()
+	l, err := OpenLog(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewReplay(l, o)
+}
+
+func TestReplayGivesWhatLiveGave(t *testing.T) {
+	rec := record(t, 5, 3000)
+	r := openReplay(t, rec.bytes, ReplayOptions{})
+	var calls []events.Call
+	var lives []tick.ProcEvent
+	sketches := map[opKey]*stats.Sketch{}
+	polls := 0
+	for {
+		r.Due(new(tick.Tick))
+		var b tick.Batch
+		more, err := r.Poll(&b)
+		calls, lives = append(calls, b.Calls...), append(lives, b.Procs...)
+		for i := range b.Calls {
+			c := &b.Calls[i]
+			k := opKey{c.PID, c.Op}
+			if sketches[k] == nil {
+				sketches[k] = &stats.Sketch{}
+			}
+			if c.Flags&events.CallUnmeasured == 0 {
+				sketches[k].Add(c.Duration, c.Weight)
+			}
+		}
+		polls++
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("poll %d: more %v with %d calls, error %v", polls, more, len(b.Calls), err)
+		}
+	}
+	storetest.SameCalls(t, rec.calls, calls)
+	if d := diff.Diff(rec.lives, lives); d != "" {
+		t.Errorf("lives -want +got:\n%s", d)
+	}
+	var got tick.Tick
+	if err := r.Totals(&got); err != nil {
+		t.Fatal(err)
+	}
+	storetest.SameTotals(t, rec.final, &got)
+	if len(calls) == 0 {
+		t.Error("there are no calls")
+	}
+	for i := range rec.final.Ops {
+		o := &rec.final.Ops[i]
+		if s := sketches[opKey{o.PID, o.Op}]; s.Count() != o.Dur.Count() || s.Quantile(0.99) != o.Dur.Quantile(0.99) {
+			t.Errorf("%s: distribution differs", o.Op)
+		}
+	}
+	// The replay stops at the due time of the last tick, 5 s in recorded time.
+	if d := r.Now().Sub(storetest.Began); d < 5*time.Second || d > 5100*time.Millisecond {
+		t.Errorf("the replay took %v of recorded time, want 5 s", d)
+	}
+}
+
+// Nothing arrives before its time, and totals match that time.
+func TestReplayKeepsTime(t *testing.T) {
+	rec := record(t, 3, 100)
+	clock := time.Unix(1000, 0)
+	r := openReplay(t, rec.bytes, ReplayOptions{Speed: 2, Now: func() time.Time { return clock }})
+	seen := 0
+	for ms := 0; ; ms++ {
+		var b tick.Batch
+		var err error
+		for more := true; more; more = err == nil && (more || r.Due(new(tick.Tick))) {
+			more, err = r.Poll(&b)
+		}
+		now := storetest.Began.Add(time.Duration(2*ms) * time.Millisecond)
+		if !r.Now().Equal(now) {
+			t.Fatalf("after %d ms the recording is at %v, want %v", ms, r.Now(), now)
+		}
+		for i := range b.Calls {
+			if b.Calls[i].End() > now.UnixNano() {
+				t.Fatalf("a call that ended at %d arrived at %v", b.Calls[i].End(), now)
+			}
+		}
+		seen += len(b.Calls)
+		var got tick.Tick
+		if err := r.Totals(&got); err != nil {
+			t.Fatal(err)
+		}
+		if want := min(uint64(2*ms/1000), 3); want > 0 && (len(got.Drops) == 0 || got.Drops[0].Count != want) {
+			t.Fatalf("after %d ms the totals have drops %v, want those of tick %d", ms, got.Drops, want)
+		}
+		if errors.Is(err, io.EOF) {
+			if ms != 1500 {
+				t.Errorf("the replay ended after %d ms, want 1500", ms)
+			}
+			break
+		}
+		clock = clock.Add(time.Millisecond)
+	}
+	if seen != len(rec.calls) {
+		t.Errorf("%d calls, want %d", seen, len(rec.calls))
+	}
+}
+
+func TestReplayOfCutLogEnds(t *testing.T) {
+	rec := record(t, 3, 1000)
+	r := openReplay(t, rec.bytes[:len(rec.bytes)*2/3], ReplayOptions{})
+	var b tick.Batch
+	var err error
+	for range 1000 {
+		r.Due(new(tick.Tick))
+		if _, err = r.Poll(&b); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, io.EOF) || len(b.Calls) == 0 || len(b.Calls) >= len(rec.calls) {
+		t.Errorf("%d of %d calls, error %v", len(b.Calls), len(rec.calls), err)
+	}
+}
+
+func TestReplayOfDamagedLogSaysSo(t *testing.T) {
+	rec := record(t, 3, 1000)
+	rec.bytes[len(rec.bytes)*2/3] ^= 4
+	r := openReplay(t, rec.bytes, ReplayOptions{})
+	var b tick.Batch
+	_, err := r.Poll(&b)
+	for err == nil {
+		r.Due(new(tick.Tick))
+		_, err = r.Poll(&b)
+	}
+	if !errors.Is(err, log.ErrCorrupt) || len(b.Calls) == 0 {
+		t.Errorf("%d calls, error %v", len(b.Calls), err)
+	}
+}
+
+func TestReplayStops(t *testing.T) {
+	r := openReplay(t, record(t, 1, 10).bytes, ReplayOptions{})
+	if err := errors.Join(r.Stop(), r.Stop()); err != nil {
+		t.Fatal(err)
+	}
+	var b tick.Batch
+	if more, err := r.Poll(&b); more || !errors.Is(err, io.EOF) || len(b.Calls) != 0 {
+		t.Errorf("after Stop: more %v, error %v, %d calls", more, err, len(b.Calls))
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
