@@ -24,10 +24,15 @@ const (
 const tickLength = time.Second
 
 // Pieces returns where the time of the filter's processes went, in pieces ordered by their ends;
-// those at the window's edges extend beyond it. least is the shortest useful piece. length is the
-// approximate length of the pieces: a second if least allows it and that is fast to read, else ten
-// seconds or ten minutes. The filter must select one session.
-func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out []Account, length time.Duration, err error) {
+// those at the window's edges extend beyond it. From and To of a piece are its exact bounds. least is
+// the shortest useful piece. The filter must select one session.
+//
+// resolution is the one that was used, the approximate length of each piece. It is a second for the
+// ticks of a log, if least is below ten seconds, the log exists and is intact, and the window has at
+// most 2 Mi calls, 1 Mi waits and 65536 pieces. If the number of calls is unknown, the window must be
+// at most ten seconds long. Else it is ten seconds, or ten minutes if least is at least that long or
+// there are no rows of ten seconds: these are sums that the database has stored.
+func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out []Account, resolution time.Duration, err error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
 		return nil, 0, err

@@ -283,7 +283,7 @@ func (l *Log) Number() (n uint64, known bool) {
 }
 
 // Next reads the next entry into e. It returns io.EOF at the end, even a truncated one, and an
-// error that wraps [ErrCorrupt] or [ErrVersion] for unreadable parts. The next call continues after
+// error that wraps [log.ErrCorrupt] or [log.ErrVersion] for unreadable parts. The next call continues after
 // these.
 func (l *Log) Next(e *Entry) error {
 	if len(l.openErrors) > 0 {
