@@ -19,5 +19,6 @@ helm=helm.sh/helm/v3/cmd/helm@v3.22.0
 		    # The agent needs the host's processes and capabilities, which stricter levels forbid.
 		    pod-security.kubernetes.io/enforce: privileged
 	EOF
-	go run "$helm" template ingero deploy/helm/ingero --namespace ingero --kube-version 1.30.0
+	# It runs for a moment, and compiling it without optimization is faster.
+	go run -gcflags="all=-N -l" "$helm" template ingero deploy/helm/ingero --namespace ingero --kube-version 1.30.0
 } >"${1:-deploy/kubernetes/ingero.yaml}"

@@ -22,8 +22,8 @@ var swapIn = Rule{
 	}),
 }
 
-// addFaults adds the CPU time of the page faults that the victim waited for, minus told, which is
-// reported elsewhere, ns. Part of it may have other causes.
+// addFaults adds the CPU time of the page faults that the victim waited for, minus what is
+// reported elsewhere (ns). Part of it may have other causes.
 func (w *Window) addFaults(x *Finding, reported int64) {
 	more := max(w.cpuBeside(x)-reported, 0)
 	x.Lost += more

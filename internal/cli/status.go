@@ -135,8 +135,8 @@ func (s *status) text(now time.Time) string {
 		line("Processes", "%s", processesText(t.Processes))
 		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
 		line("Calls", "%s counted, %s recorded individually", explain.Count(t.Calls), explain.Count(t.Records))
-		if spared := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(spared) > 0 {
-			line("Launches", "counted, not timed, to limit overhead of %s (--max-overhead)", processesText(spared))
+		if untimed := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(untimed) > 0 {
+			line("Launches", "counted, not timed, to limit overhead of %s (--max-overhead)", processesText(untimed))
 		}
 		line("Dropped", "%s", dropsText(t.Drops, ofCalls))
 		if text := dropsText(t.Drops, explain.AffectsWakers); text != nothing {

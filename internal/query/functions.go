@@ -59,11 +59,11 @@ type FunctionStat struct {
 // session.
 func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]FunctionStat, Coverage, error) {
 	type key struct {
-		name string
-		why  events.NoName
-		told bool
-		pid  uint32
-		op   events.Op
+		name  string
+		why   events.NoName
+		named bool
+		pid   uint32
+		op    events.Op
 	}
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]Fu
 			return true
 		}
 		x, named := funcs.Lookup(c)
-		k := key{name: x.Name, why: x.Why, told: named, op: c.Op}
+		k := key{name: x.Name, why: x.Why, named: named, op: c.Op}
 		if perPID {
 			k.pid = c.PID
 		}
@@ -95,7 +95,7 @@ func (r *Reader) FunctionStats(ctx context.Context, f Filter, perPID bool) ([]Fu
 	var out []FunctionStat
 	for k, sum := range found {
 		x := FunctionStat{Function: k.name, Why: k.why.String(), PID: k.pid, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
-		if !k.told {
+		if !k.named {
 			x.Why = "it was not recorded"
 		}
 		out = append(out, x)

@@ -18,6 +18,8 @@ import (
 const (
 	helm     = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 	validate = "sigs.k8s.io/kubectl-validate@v0.0.4"
+	// They run for a moment, and compiling them without optimization is faster (tools/manifests.sh).
+	plain = "-gcflags=all=-N -l"
 )
 
 // manifest has the tested fields of a manifest.
@@ -127,7 +129,7 @@ func TestManifests(t *testing.T) {
 // settings, and invalid settings are rejected.
 func TestChart(t *testing.T) {
 	const chart = "../../deploy/helm/ingero"
-	output(t, "go", "run", helm, "lint", "--strict", chart)
+	output(t, "go", "run", plain, helm, "lint", "--strict", chart)
 	all := filepath.Join(t.TempDir(), "values.yaml")
 	values := `
 imagePullSecrets: [{name: key}]
@@ -144,7 +146,7 @@ appArmorProfile: {type: Unconfined}
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{"default": nil, "all": {"--values", all}} {
-		text := output(t, "go", append([]string{"run", helm, "template", "x", chart, "--namespace", "n", "--kube-version", "1.30.0"}, args...)...)
+		text := output(t, "go", append([]string{"run", plain, helm, "template", "x", chart, "--namespace", "n", "--kube-version", "1.30.0"}, args...)...)
 		m, kinds := daemonSet(t, text)
 		if name == "all" {
 			c := m.Spec.Template.Spec.Containers[0]
@@ -156,13 +158,13 @@ appArmorProfile: {type: Unconfined}
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		output(t, "go", "run", validate, "--version", "1.30", file)
+		output(t, "go", "run", plain, validate, "--version", "1.30", file)
 	}
 	// The validation itself must find errors.
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	if err := os.WriteFile(wrong, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: x}\nspec: {selektor: {}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, "go", "run", validate, "--version", "1.30", wrong)
-	refused(t, "go", "run", helm, "template", "x", chart, "--kube-version", "1.30.0", "--set", "hostPath=/proc")
+	refused(t, "go", "run", plain, validate, "--version", "1.30", wrong)
+	refused(t, "go", "run", plain, helm, "template", "x", chart, "--kube-version", "1.30.0", "--set", "hostPath=/proc")
 }

@@ -87,13 +87,13 @@ func sources(f *tick.WhereField, value string, vars map[string]string, groups ti
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(vars))
-	told := func(vars map[string]string) string {
+	valueOf := func(vars map[string]string) string {
 		w := groups
 		where.Environ(vars, &w)
 		return fieldText(f, &w)
 	}
 	for _, name := range names {
-		if told(map[string]string{name: vars[name]}) == value {
+		if valueOf(map[string]string{name: vars[name]}) == value {
 			out = append(out, name)
 		}
 	}
@@ -103,7 +103,7 @@ func sources(f *tick.WhereField, value string, vars map[string]string, groups ti
 	for _, name := range names {
 		less := maps.Clone(vars)
 		delete(less, name)
-		if told(less) != value {
+		if valueOf(less) != value {
 			out = append(out, name)
 		}
 	}

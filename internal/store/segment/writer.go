@@ -255,8 +255,8 @@ func (w *Writer) Tick(t *tick.Tick, chains uint64) error {
 }
 
 // changed reports whether a histogram has grown since it was last written.
-func changed(told, now *stats.Hist) bool {
-	return now != nil && told != now && (told == nil || *told != *now)
+func changed(written, now *stats.Hist) bool {
+	return now != nil && written != now && (written == nil || *written != *now)
 }
 
 // processes writes the processes that are new or have changed since known.
