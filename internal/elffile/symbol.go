@@ -18,7 +18,7 @@ const (
 
 const (
 	symbolSize   = 24 // sizeof(Elf64_Sym)
-	symbolChunk  = 4096 * symbolSize
+	symbolChunk  = 2048 * symbolSize
 	maxFunctions = 1 << 20 // of one table
 	maxVersions  = 1 << 15 // versions have 15 bits
 	maxVerdef    = 1 << 20 // bytes of .gnu.version_d
@@ -32,14 +32,26 @@ type SymbolTable struct {
 	entries Data
 }
 
-// Symbol is an entry of a symbol table.
-type Symbol struct {
-	NameAt      uint32 // offset of its name in the table's names
-	Kind        byte
-	Local       bool
-	Defined     bool
-	Value, Size uint64
-}
+// Symbol is an entry of a symbol table (Elf64_Sym).
+type Symbol [symbolSize]byte
+
+// NameAt returns the offset of the symbol's name in the names of its table.
+func (s *Symbol) NameAt() uint32 { return le.Uint32(s[:]) }
+
+// Kind returns the kind of the symbol: None, Object, Func, IFunc or another one.
+func (s *Symbol) Kind() byte { return s[4] & 15 }
+
+// Local reports whether the symbol is invisible to other files.
+func (s *Symbol) Local() bool { return s[4]>>4 == 0 }
+
+// Defined reports whether the file defines the symbol.
+func (s *Symbol) Defined() bool { return le.Uint16(s[6:]) != 0 }
+
+// Value returns the address of the symbol.
+func (s *Symbol) Value() uint64 { return le.Uint64(s[8:]) }
+
+// Size returns the size of the symbol in bytes, 0 if it is unknown.
+func (s *Symbol) Size() uint64 { return le.Uint64(s[16:]) }
 
 // Function is a function that a file defines.
 type Function struct {
@@ -68,21 +80,16 @@ func (f *File) Symbols(kind uint32) SymbolTable {
 func (t SymbolTable) Len() uint64 { return t.entries.Size / symbolSize }
 
 // Symbol reads the symbol with an index.
-func (t SymbolTable) Symbol(i uint64) (Symbol, error) {
-	var b [symbolSize]byte
+func (t SymbolTable) Symbol(i uint64) (s Symbol, err error) {
 	if i >= t.Len() {
-		return Symbol{}, errBounds
+		return s, errBounds
 	}
-	err := t.entries.Read(b[:], i*symbolSize)
-	return symbol(b[:]), err
-}
-
-func symbol(b []byte) Symbol {
-	return Symbol{NameAt: le.Uint32(b), Kind: b[4] & 15, Local: b[4]>>4 == 0, Defined: le.Uint16(b[6:]) != 0, Value: le.Uint64(b[8:]), Size: le.Uint64(b[16:])}
+	return s, t.entries.Read(s[:], i*symbolSize)
 }
 
 // Each calls fn for each symbol until fn returns an error, and returns that or the error of a read.
-func (t SymbolTable) Each(fn func(i uint64, s Symbol) error) error {
+// The symbol is valid until fn returns.
+func (t SymbolTable) Each(fn func(i uint64, s *Symbol) error) error {
 	end := t.Len() * symbolSize
 	buf := make([]byte, min(end, symbolChunk))
 	for at := uint64(0); at < end; at += uint64(len(buf)) {
@@ -91,7 +98,7 @@ func (t SymbolTable) Each(fn func(i uint64, s Symbol) error) error {
 			return fmt.Errorf("read symbols: %w", err)
 		}
 		for i := at / symbolSize; len(b) > 0; i, b = i+1, b[symbolSize:] {
-			if err := fn(i, symbol(b)); err != nil {
+			if err := fn(i, (*Symbol)(b)); err != nil {
 				return err
 			}
 		}
@@ -120,15 +127,15 @@ func (f *File) Functions(kind uint32) (out []Function, err error) {
 		}
 	}
 	room := maxTable // names may overlap
-	err = t.Each(func(i uint64, s Symbol) error {
-		if s.Kind != Func || !s.Defined {
+	err = t.Each(func(i uint64, s *Symbol) error {
+		if s.Kind() != Func || !s.Defined() {
 			return nil
 		}
-		text := name(names, s.NameAt, MaxName)
+		text := name(names, s.NameAt(), MaxName)
 		if room -= len(text); room < 0 || len(out) == maxFunctions {
 			return fmt.Errorf("%w: more than %d functions, or names of %d bytes", ErrFormat, maxFunctions, maxTable)
 		}
-		x := Function{Name: string(text), Value: s.Value, Size: s.Size}
+		x := Function{Name: string(text), Value: s.Value(), Size: s.Size()}
 		if 2*i+2 <= uint64(len(numbers)) {
 			if n := le.Uint16(numbers[2*i:]) & 0x7fff; n > 1 { // 0 and 1: local, and without a version
 				x.Version = versions[n]

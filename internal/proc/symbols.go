@@ -125,11 +125,11 @@ type definition struct {
 // read collects the functions of a table that have one of the names and are defined in the file,
 // each name and address once.
 func (s *Symbols) read(table elffile.SymbolTable, names map[uint32]string, seen map[definition]bool) error {
-	return table.Each(func(_ uint64, x elffile.Symbol) error {
-		if x.Kind != elffile.Func || !x.Defined {
+	return table.Each(func(_ uint64, x *elffile.Symbol) error {
+		if x.Kind() != elffile.Func || !x.Defined() {
 			return nil
 		}
-		key := definition{names[x.NameAt], x.Value}
+		key := definition{names[x.NameAt()], x.Value()}
 		if key.name == "" || seen[key] {
 			return nil
 		}
@@ -137,7 +137,7 @@ func (s *Symbols) read(table elffile.SymbolTable, names map[uint32]string, seen 
 			return fmt.Errorf("%w: more than %d functions of the CUDA API", elffile.ErrFormat, maxAPIFuncs)
 		}
 		seen[key] = true
-		s.Functions = append(s.Functions, elffile.Function{Name: key.name, Value: x.Value, Size: x.Size})
+		s.Functions = append(s.Functions, elffile.Function{Name: key.name, Value: x.Value(), Size: x.Size()})
 		return nil
 	})
 }

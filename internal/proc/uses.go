@@ -68,8 +68,8 @@ func readImports(table elffile.SymbolTable, uses map[string]Use) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return table.Each(func(_ uint64, x elffile.Symbol) error {
-		if name := names[x.NameAt]; name != "" && !x.Defined {
+	return table.Each(func(_ uint64, x *elffile.Symbol) error {
+		if name := names[x.NameAt()]; name != "" && !x.Defined() {
 			uses[name] = UseImported
 		}
 		return nil

@@ -45,16 +45,16 @@ func readImage(r io.ReaderAt) (*image, error) {
 // search collects the wanted symbols of a symbol table.
 func (im *image) search(table elffile.SymbolTable) error {
 	buf := make([]byte, maxWanted)
-	return table.Each(func(_ uint64, s elffile.Symbol) error {
-		if s.Kind != elffile.Object || !s.Defined {
+	return table.Each(func(_ uint64, s *elffile.Symbol) error {
+		if s.Kind() != elffile.Object || !s.Defined() {
 			return nil
 		}
-		b, err := table.Names.Some(buf, uint64(s.NameAt), maxWanted)
+		b, err := table.Names.Some(buf, uint64(s.NameAt()), maxWanted)
 		if err != nil {
 			return nil
 		}
 		if name := cstring(b); wanted[name] {
-			im.symbols[name] = s.Value
+			im.symbols[name] = s.Value()
 		}
 		return nil
 	})

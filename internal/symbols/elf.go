@@ -62,16 +62,16 @@ func (f *found) better(name string, local bool) bool {
 
 // search looks for functions at the wanted addresses.
 func search(t elffile.SymbolTable, wanted map[uint64]*found) error {
-	return t.Each(func(_ uint64, s elffile.Symbol) error {
-		if s.Kind != elffile.Func {
+	return t.Each(func(_ uint64, s *elffile.Symbol) error {
+		if s.Kind() != elffile.Func {
 			return nil
 		}
-		w := wanted[s.Value]
+		w := wanted[s.Value()]
 		if w == nil {
 			return nil
 		}
-		if name := Printable([]byte(t.Names.Text(uint64(s.NameAt)))); w.better(name, s.Local) {
-			w.name, w.local = name, s.Local
+		if name := Printable([]byte(t.Names.Text(uint64(s.NameAt())))); w.better(name, s.Local()) {
+			w.name, w.local = name, s.Local()
 		}
 		return nil
 	})

@@ -186,7 +186,7 @@ func (m *Image) Find(addrs []uint64) []Place {
 	for i, addr := range addrs {
 		out[i].Addr = addr
 		if s, ok := m.symbols.find(addr); ok {
-			out[i].Start, out[i].Frames = s.Value, []Frame{{Func: s.name}}
+			out[i].Start, out[i].Frames = s.Value(), []Frame{{Func: s.name}}
 		}
 	}
 	if m.dwarf != nil {

@@ -33,14 +33,14 @@ const tableBit = 31
 // addTable adds the functions of one table.
 func (s *symbols) addTable(n int, t elffile.SymbolTable, loads elffile.Loads) {
 	s.tables[n] = t
-	err := t.Each(func(id uint64, x elffile.Symbol) error {
-		if x.Kind != elffile.Func && x.Kind != elffile.IFunc && x.Kind != elffile.None || !x.Defined || !loads.Code(x.Value) || x.Value-s.base > 1<<32-1 {
+	err := t.Each(func(id uint64, x *elffile.Symbol) error {
+		if x.Kind() != elffile.Func && x.Kind() != elffile.IFunc && x.Kind() != elffile.None || !x.Defined() || !loads.Code(x.Value()) || x.Value()-s.base > 1<<32-1 {
 			return nil
 		}
 		if len(s.index) >= maxSymbols || id >= 1<<tableBit {
 			return errFull
 		}
-		s.index = append(s.index, (x.Value-s.base)<<32|uint64(n)<<tableBit|id)
+		s.index = append(s.index, (x.Value()-s.base)<<32|uint64(n)<<tableBit|id)
 		return nil
 	})
 	s.cut = s.cut || err != nil
@@ -62,12 +62,12 @@ func (s *symbols) symbol(entry uint64) (x symbol, ok bool) {
 	var err error
 	x.table = int(entry >> tableBit & 1)
 	x.Symbol, err = s.tables[x.table].Symbol(entry & (1<<tableBit - 1))
-	return x, err == nil && x.Value == entry>>32+s.base // the file may have changed
+	return x, err == nil && x.Value() == entry>>32+s.base // the file may have changed
 }
 
 // nameOf reads the name of a symbol.
 func (s *symbols) nameOf(x *symbol) string {
-	return symbolName(s.tables[x.table].Names.Text(uint64(x.NameAt)))
+	return symbolName(s.tables[x.table].Names.Text(uint64(x.NameAt())))
 }
 
 // find returns the function that contains an address. Of several that begin there, it returns the
@@ -80,14 +80,14 @@ func (s *symbols) find(addr uint64) (symbol, bool) {
 	n := sort.Search(len(s.index), func(i int) bool { return s.index[i]>>32 > addr-s.base })
 	for i := n - 1; i >= 0 && i >= n-maxAliases; i-- {
 		x, ok := s.symbol(s.index[i])
-		if sized.name != "" && x.Value != sized.Value {
+		if sized.name != "" && x.Value() != sized.Value() {
 			break
 		}
 		switch {
 		case !ok:
-		case addr-x.Value < x.Size:
+		case addr-x.Value() < x.Size():
 			s.choose(&sized, &x)
-		case x.Size == 0 && s.index[i]>>32 == s.index[n-1]>>32 && !s.cut:
+		case x.Size() == 0 && s.index[i]>>32 == s.index[n-1]>>32 && !s.cut:
 			s.choose(&label, &x)
 		}
 	}
@@ -105,7 +105,7 @@ func (s *symbols) has(addr uint64, name string) bool {
 	n := sort.Search(len(s.index), func(i int) bool { return s.index[i]>>32 >= addr-s.base })
 	for _, entry := range s.index[n:min(n+maxAliases, len(s.index))] {
 		x, ok := s.symbol(entry)
-		if x.Value != addr {
+		if x.Value() != addr {
 			break
 		}
 		if ok && s.nameOf(&x) == name {
@@ -142,10 +142,10 @@ func symbolName(name string) string {
 // better reports whether a symbol of the same address has the better name: a function's, a global
 // one, one without the author's mark of an internal name, the shorter one.
 func (x *symbol) better(o *symbol) bool {
-	if a, b := x.Kind == elffile.None, o.Kind == elffile.None; a != b {
+	if a, b := x.Kind() == elffile.None, o.Kind() == elffile.None; a != b {
 		return b
 	}
-	if a, b := x.Local, o.Local; a != b {
+	if a, b := x.Local(), o.Local(); a != b {
 		return b
 	}
 	if a, b := underscores(x.name), underscores(o.name); a != b {
