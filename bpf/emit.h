@@ -212,10 +212,12 @@ __noinline int emit_text(const struct call_record *call, bool later)
 	return 0;
 }
 
-static __always_inline void emit_proc(struct proc_record *rec)
+static __always_inline bool emit_proc(struct proc_record *rec)
 {
-	if (bpf_ringbuf_output(&critical_ring, rec, sizeof(*rec), BPF_RB_FORCE_WAKEUP))
-		drop(DROP_CRITICAL_FULL);
+	if (!bpf_ringbuf_output(&critical_ring, rec, sizeof(*rec), BPF_RB_FORCE_WAKEUP))
+		return true;
+	drop(DROP_CRITICAL_FULL);
+	return false;
 }
 
 /* Emits a thread's last account, or counts a drop. */

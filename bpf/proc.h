@@ -2,7 +2,8 @@
 /* Process events of traced processes: fork, exec, exit, and the gate for new programs. */
 #pragma once
 
-static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer)
+/* Reports whether user space will get the event. */
+static __always_inline bool tell(__u8 kind, struct task_struct *task, __u32 peer)
 {
 	struct proc_record rec = {
 		.kind = kind,
@@ -13,7 +14,7 @@ static __always_inline void tell(__u8 kind, struct task_struct *task, __u32 peer
 	};
 
 	bpf_probe_read_kernel_str(rec.comm, sizeof(rec.comm), task->comm);
-	emit_proc(&rec);
+	return emit_proc(&rec);
 }
 
 /*
@@ -98,6 +99,9 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	 (__u64)(s)[4] << 32 | (__u64)(s)[5] << 40 | (__u64)(s)[6] << 48)
 #define PROT_EXEC 4
 #define SIGSTOP 19
+#define SIGCONT 18
+
+volatile __u32 gates_open = 0; /* set once user space resumes no more processes */
 
 /*
  * Stops a program that ingero itself started when it maps a CUDA library, so that its first call is
@@ -114,7 +118,7 @@ int BPF_PROG(gate, struct pt_regs *regs, long nr)
 	const unsigned char *name;
 	__u64 head = 0; /* seven characters and the terminator */
 
-	if (nr != NR_MMAP)
+	if (nr != NR_MMAP || gates_open)
 		return 0;
 	p = bpf_map_lookup_elem(&targets, &tgid);
 	if (!p || !(p->flags & TARGET_GATE) || !(MMAP_PROT(regs) & PROT_EXEC))
@@ -127,8 +131,7 @@ int BPF_PROG(gate, struct pt_regs *regs, long nr)
 	bpf_probe_read_kernel_str(&head, sizeof(head), name);
 	if (head != WORD("libcuda") && head != WORD("libnccl") && head != WORD("libnvTo"))
 		return 0;
-	if (bpf_send_signal(SIGSTOP))
-		return 0;
-	tell(RECORD_GATE, task, 0);
+	if (!bpf_send_signal(SIGSTOP) && !tell(RECORD_GATE, task, 0))
+		bpf_send_signal(SIGCONT); /* nobody else would resume it */
 	return 0;
 }

@@ -960,6 +960,7 @@ const (
 	IngeroVarExportWho          = "export_who"
 	IngeroVarFileCalls          = "file_calls"
 	IngeroVarFollowWakers       = "follow_wakers"
+	IngeroVarGatesOpen          = "gates_open"
 	IngeroVarKeptBytes          = "kept_bytes"
 	IngeroVarLastStack          = "last_stack"
 	IngeroVarLedger             = "ledger"
@@ -1149,6 +1150,7 @@ type IngeroVariableSpecs struct {
 	ExportWho          *ebpf.VariableSpec `ebpf:"export_who"`
 	FileCalls          *ebpf.VariableSpec `ebpf:"file_calls"`
 	FollowWakers       *ebpf.VariableSpec `ebpf:"follow_wakers"`
+	GatesOpen          *ebpf.VariableSpec `ebpf:"gates_open"`
 	KeptBytes          *ebpf.VariableSpec `ebpf:"kept_bytes"`
 	LastStack          *ebpf.VariableSpec `ebpf:"last_stack"`
 	Ledger             *ebpf.VariableSpec `ebpf:"ledger"`
@@ -1310,6 +1312,7 @@ type IngeroVariables struct {
 	ExportWho          *ebpf.Variable `ebpf:"export_who"`
 	FileCalls          *ebpf.Variable `ebpf:"file_calls"`
 	FollowWakers       *ebpf.Variable `ebpf:"follow_wakers"`
+	GatesOpen          *ebpf.Variable `ebpf:"gates_open"`
 	KeptBytes          *ebpf.Variable `ebpf:"kept_bytes"`
 	LastStack          *ebpf.Variable `ebpf:"last_stack"`
 	Ledger             *ebpf.Variable `ebpf:"ledger"`

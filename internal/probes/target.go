@@ -106,3 +106,37 @@ func (t *Tracer) ForgetPython(pid uint32) error {
 
 // pyChild is the first epoch that the kernel assigns: PY_CHILD, less one that wraps to 1.
 const pyChild = 1<<31 - 1
+
+// openGates makes the programs stop no process any more, and waits for those that run: one may
+// have stopped a process and not yet written its event. Closing the program's link is not enough,
+// since it does not wait, and a child between fork and exec has a copy of the link.
+func (t *Tracer) openGates() error {
+	t.mu.Lock()
+	gate := t.programs[bpf.IngeroProgGate]
+	done := gate == nil || t.stopped
+	t.mu.Unlock()
+	if done {
+		return nil
+	}
+	if err := errors.Join(t.objects.GatesOpen.Set(uint32(1)), awaitPrograms()); err != nil {
+		return fmt.Errorf("open the gates: %w", err)
+	}
+	return nil
+}
+
+// awaitPrograms waits until all programs that run when it is called have ended. The kernel does so
+// when an entry of a map of maps changes.
+func awaitPrograms() error {
+	inner := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	outer, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: inner})
+	if err != nil {
+		return err
+	}
+	defer outer.Close() //nolint:errcheck // nothing was written
+	entry, err := ebpf.NewMap(inner)
+	if err != nil {
+		return err
+	}
+	defer entry.Close() //nolint:errcheck // nothing was written
+	return outer.Put(uint32(0), entry)
+}

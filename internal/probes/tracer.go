@@ -331,8 +331,10 @@ func (t *Tracer) DrainLives(take func(record []byte)) int {
 }
 
 // StopLives stops following process events; WaitLives and WaitPressure return. It is idempotent.
+// After it, no process is stopped at its gate any more, and DrainLives has the events of those that
+// were.
 func (t *Tracer) StopLives() error {
-	var errs []error
+	errs := []error{t.openGates()}
 	t.mu.Lock()
 	errs = append(errs, t.clocks.close())
 	for _, l := range slices.Concat(t.base, t.hostLinks) {

@@ -364,12 +364,12 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	child.Signal(syscall.SIGKILL)
 }
 
-// A program at its gate is resumed, even if the session ends.
+// Programs at their gates are resumed, even if the session ends as they get there.
 func TestGateAtTheEnd(t *testing.T) {
 	t.Parallel()
 	dir := build(t)
 	for range 3 {
-		cmd := exec.Command("sh", "-c", `echo ready; read x; exec "$0" now 10`, filepath.Join(dir, "worker"))
+		cmd := exec.Command("sh", "-c", `echo ready; read x; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do "$0" now 1 & done; wait`, filepath.Join(dir, "worker"))
 		cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
 		child := testkit.Start(t, cmd)
 		child.Line("ready")
