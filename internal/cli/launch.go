@@ -23,13 +23,14 @@ type launched struct {
 }
 
 // launch starts cmd and stops it at its exec, with ptrace, so that a tracer can attach before
-// the first instruction. If this process dies, the program runs.
+// the first instruction. If this process dies, the program runs, even if it was stopped at a gate.
 func launch(cmd *exec.Cmd) (*launched, error) {
 	l := &launched{cmd: cmd, start: make(chan struct{}), ready: make(chan error), ended: make(chan struct{}), signals: make(chan os.Signal, 16)}
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Ptrace = true
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGCONT
 	go l.trace()
 	if err := <-l.ready; err != nil {
 		<-l.ended
@@ -38,7 +39,8 @@ func launch(cmd *exec.Cmd) (*launched, error) {
 	return l, nil
 }
 
-// trace runs on the one thread that is the program's tracer: ptrace belongs to a thread.
+// trace runs on the one thread that is the program's tracer: ptrace belongs to a thread, and so does
+// the signal at the parent's death.
 func (l *launched) trace() {
 	defer close(l.ended)
 	runtime.LockOSThread()

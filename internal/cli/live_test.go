@@ -291,6 +291,19 @@ func TestSecondTrace(t *testing.T) {
 	}
 }
 
+// A program that is stopped when ingero run is killed runs on.
+func TestRunIsKilled(t *testing.T) {
+	b := newBench(t)
+	agent := b.ingero("run", "--", "sh", "-c", "echo pid $$; kill -STOP $$; echo resumed")
+	stat := "/proc/" + strings.TrimPrefix(agent.Line("pid "), "pid ") + "/stat"
+	testkit.Eventually(t, "a stopped program", func() bool {
+		text, err := os.ReadFile(stat)
+		return err == nil && strings.Contains(string(text), ") T ")
+	})
+	agent.Signal(syscall.SIGKILL)
+	agent.Line("resumed")
+}
+
 // A reader that closes the output ends the trace silently.
 func TestReaderGoes(t *testing.T) {
 	b := newBench(t)
