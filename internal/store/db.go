@@ -1,7 +1,6 @@
 package store
 
 import (
-	"database/sql"
 	"errors"
 	"os"
 	"sync"
@@ -45,10 +44,7 @@ type Options struct {
 // ones return it. Earlier data stays readable. Methods are safe for concurrent use.
 type DB struct {
 	o       Options
-	dir     *os.File // directory of the logs
-	lock    *os.File
-	main    *os.File // the SQLite file, open to keep its identity
-	sql     *sql.DB
+	held    *Held
 	file    *os.File // current segment
 	reserve *os.File
 
@@ -104,28 +100,27 @@ func Open(o Options) (*DB, error) {
 func (db *DB) steady(t time.Time) time.Time { return db.started.Add(t.Sub(db.started)) }
 
 // open creates or opens all files. release closes them.
-func (db *DB) open() error {
+func (db *DB) open() (err error) {
 	if db.o.Path == "" {
 		return errors.New("the path of the database is empty")
 	}
-	p := db.places()
-	if err := db.hold(p); err != nil {
+	if db.held, err = hold(db.o.Path, db.o.Owner); err != nil {
 		return err
 	}
-	if err := db.openMain(p); err != nil {
+	db.o.Path = db.held.Path
+	if err := db.held.OpenSQL(); err != nil {
 		return err
 	}
-	if err := db.makeRoom(p); err != nil {
+	if err := db.makeRoom(); err != nil {
 		return err
 	}
-	if err := db.list(); err != nil {
+	if db.kept, err = list(db.held.Dir, db.o.Now()); err != nil {
 		return err
 	}
 	if err := db.begin(0); err != nil {
 		return err
 	}
-	var err error
-	if db.saver, err = newSaver(db.sql, &db.o.Session); err != nil {
+	if db.saver, err = newSaver(db.held.SQL, &db.o.Session); err != nil {
 		return err
 	}
 	db.flushed, db.synced = db.o.Now(), true
@@ -134,34 +129,9 @@ func (db *DB) open() error {
 	return nil
 }
 
-func (db *DB) places() places { return places{root: os.Geteuid() == 0, owner: db.o.Owner} }
-
-// sameFile verifies that SQLite opened the file that was checked, and not another one put in its
-// place. In that case this process has the file open twice.
-func (db *DB) sameFile() error {
-	want, err := db.main.Stat()
-	if err != nil {
-		return err
-	}
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	n := 0
-	for _, fd := range fds {
-		if s, err := os.Stat("/proc/self/fd/" + fd.Name()); err == nil && os.SameFile(s, want) {
-			n++
-		}
-	}
-	if n < 2 {
-		return &UnsafeError{Path: db.o.Path, Why: "was replaced while ingero opened it"}
-	}
-	return nil
-}
-
 // makeRoom reserves some disk space. Not every file system supports that.
-func (db *DB) makeRoom(p places) (err error) {
-	if db.reserve, err = p.open(db.dir, reserveName, 0); err != nil {
+func (db *DB) makeRoom() (err error) {
+	if db.reserve, err = db.held.Open(reserveName, 0); err != nil {
 		return err
 	}
 	err = unix.Fallocate(int(db.reserve.Fd()), 0, 0, reserve)
@@ -315,7 +285,7 @@ func (db *DB) freeReserve() {
 	if db.reserve == nil {
 		return
 	}
-	_ = unix.Unlinkat(int(db.dir.Fd()), reserveName, 0)
+	_ = unix.Unlinkat(int(db.held.Dir.Fd()), reserveName, 0)
 	_ = db.reserve.Close()
 	db.reserve = nil
 }
@@ -352,9 +322,7 @@ func (db *DB) Close() error {
 	db.sealing.Wait()
 	db.mu.Lock()
 	errs = append(errs, db.saver.close())
-	// Without its write-ahead log the file can be copied, and read from a read-only disk. While a
-	// reader is active, the log must stay.
-	_, _ = db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete")
+	_ = db.held.Settle()
 	db.measure()
 	db.closing = inWords(db.o.Path, errors.Join(append(errs, db.release())...))
 	return db.closing
@@ -362,21 +330,14 @@ func (db *DB) Close() error {
 
 // release closes all files, and last releases the lock.
 func (db *DB) release() error {
-	var errs []error
-	if db.sql != nil {
-		errs = append(errs, db.sql.Close())
+	if db.held == nil {
+		return nil
 	}
-	if db.dir != nil {
-		db.freeReserve()
-	}
+	var err error
+	db.freeReserve()
 	db.sealing.Wait()
-	if db.lock != nil {
-		errs = append(errs, unlock(db.lock))
+	if db.file != nil {
+		err = db.file.Close()
 	}
-	for _, f := range []*os.File{db.file, db.main, db.lock, db.dir} {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(err, db.held.close())
 }

@@ -81,7 +81,7 @@ func TestForget(t *testing.T) {
 		id := strconv.Itoa(i + 1)
 		db, c := open(t, path, Options{MaxBytes: stormLimit, Session: segment.Session{ID: id, Started: from}})
 		c.now = from
-		if _, err := db.sql.Exec("INSERT INTO losses VALUES (?, 60, 0, 'c-1', 'hog', 'cpu-taken', 10000, 5)", db.saver.id); err != nil {
+		if _, err := db.held.SQL.Exec("INSERT INTO losses VALUES (?, 60, 0, 'c-1', 'hog', 'cpu-taken', 10000, 5)", db.saver.id); err != nil {
 			t.Fatal(err)
 		}
 		storm(t, path, db, c, lasts)

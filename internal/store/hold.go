@@ -1,6 +1,7 @@
 package store
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"ingero/internal/store/segment"
@@ -12,61 +13,172 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hold takes the database's lock without recording to it. It does not touch the SQLite file.
-// release closes what it opened, also after an error.
-func (db *DB) hold(p places) error {
-	path, err := filepath.Abs(db.o.Path)
-	if err != nil {
-		return err
-	}
-	parent, err := p.dir(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	db.o.Path = filepath.Join(parent.Name(), filepath.Base(path)) // symbolic links resolved
-	if err := parent.Close(); err != nil {
-		return err
-	}
-	if db.dir, err = p.dir(LogDir(db.o.Path)); err != nil {
-		return err
-	}
-	db.lock, err = p.lock(db.dir, db.o.Path)
-	return err
+// Held is a database whose lock this process has, so that no other process records to it. It
+// creates and opens files with the precautions of [OpenFile].
+type Held struct {
+	Path string   // of the SQLite file, with symbolic links resolved
+	Dir  *os.File // directory of the logs
+	SQL  *sql.DB  // nil until OpenSQL
+
+	places places
+	lock   *os.File
+	main   *os.File // the SQLite file, open to keep its identity
 }
 
-// openMain opens the SQLite file, and creates it if missing.
-func (db *DB) openMain(p places) (err error) {
-	parent, err := p.dir(filepath.Dir(db.o.Path))
+// Hold calls f while this process holds the database at path. It creates files and directories for
+// owner (nil: this process's user), and does not touch the SQLite file. It returns a [LockedError]
+// if another process holds the database, and a [FullError] if the disk is full.
+func Hold(path string, owner *Owner, f func(*Held) error) (err error) {
+	h, err := hold(path, owner)
+	defer func() { err = errors.Join(inWords(path, err), h.close()) }()
+	if err != nil {
+		return err
+	}
+	return f(h)
+}
+
+// hold takes the lock of the database at path. close releases it, also after an error.
+func hold(path string, owner *Owner) (*Held, error) {
+	h, err := locate(path, owner)
+	if err != nil {
+		return h, err
+	}
+	if h.Dir, err = h.places.dir(LogDir(h.Path)); err != nil {
+		return h, err
+	}
+	h.lock, err = h.places.lock(h.Dir, h.Path)
+	return h, err
+}
+
+// locate resolves a database's path, and does not lock the database.
+func locate(path string, owner *Owner) (*Held, error) {
+	h := &Held{places: placesOf(owner)}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return h, err
+	}
+	parent, err := h.places.dir(filepath.Dir(path))
+	if err != nil {
+		return h, err
+	}
+	h.Path = filepath.Join(parent.Name(), filepath.Base(path))
+	return h, parent.Close()
+}
+
+// OpenSQL opens the SQLite file, and creates it if missing.
+func (h *Held) OpenSQL() (err error) {
+	parent, err := h.places.dir(filepath.Dir(h.Path))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, parent.Close()) }()
-	if db.main, err = p.open(parent, filepath.Base(db.o.Path), 0); err != nil {
+	if h.main, err = h.places.open(parent, filepath.Base(h.Path), 0); err != nil {
 		return err
 	}
-	db.sql, err = openSQL(db.o.Path, db.sameFile)
+	h.SQL, err = openSQL(h.Path, h.sameFile)
 	return err
 }
 
-// settle removes the SQLite file's write-ahead log, as the end of a recording does. While a reader
-// is active, the log must stay.
-func (db *DB) settle() {
-	_, _ = db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete")
+// sameFile verifies that SQLite opened the file that was checked, and not another one put in its
+// place. In that case this process has the file open twice.
+func (h *Held) sameFile() error {
+	want, err := h.main.Stat()
+	if err != nil {
+		return err
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	n := 0
+	for _, fd := range fds {
+		if s, err := os.Stat("/proc/self/fd/" + fd.Name()); err == nil && os.SameFile(s, want) {
+			n++
+		}
+	}
+	if n < 2 {
+		return &UnsafeError{Path: h.Path, Why: "was replaced while ingero opened it"}
+	}
+	return nil
 }
 
-// unlink deletes a file of the directory.
-func (db *DB) unlink(name string) error {
-	err := unix.Unlinkat(int(db.dir.Fd()), name, 0)
+// Settle removes the SQLite file's write-ahead log, so that the file can be copied, and read from a
+// read-only disk. While a reader is active, the log must stay.
+func (h *Held) Settle() error {
+	_, err := h.SQL.Exec(waitShort + "; PRAGMA journal_mode = delete")
+	return err
+}
+
+// SetAside closes the SQLite file and renames it and its companions. It returns the file's new
+// path, "" if there is none.
+func (h *Held) SetAside(to string) (aside string, err error) {
+	_ = h.closeSQL() // error of a damaged file
+	dir, err := h.places.dir(filepath.Dir(h.Path))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	base := filepath.Base(h.Path)
+	for _, suffix := range []string{"-shm", "-wal", "-journal", ""} { // the file itself last: until then this is repeated
+		err := unix.Renameat(int(dir.Fd()), base+suffix, int(dir.Fd()), to+suffix)
+		if errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return "", pathError("rename", h.Path+suffix, err)
+		}
+		if suffix == "" {
+			aside = filepath.Join(dir.Name(), to)
+		}
+	}
+	return aside, nil
+}
+
+// Open opens a file of the directory for reading and writing. It creates the file if it is missing,
+// or must be new (O_EXCL in flags).
+func (h *Held) Open(name string, flags int) (*os.File, error) {
+	return h.places.open(h.Dir, name, flags)
+}
+
+// Existing opens a file of the directory for reading.
+func (h *Held) Existing(name string) (*os.File, error) { return h.places.existing(h.Dir, name) }
+
+// Unlink deletes a file of the directory, if it exists.
+func (h *Held) Unlink(name string) error {
+	err := unix.Unlinkat(int(h.Dir.Fd()), name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	return pathError("remove", filepath.Join(db.dir.Name(), name), err)
+	return pathError("remove", filepath.Join(h.Dir.Name(), name), err)
 }
 
-// rename renames a file of the directory.
-func (db *DB) rename(from, to string) error {
-	fd := int(db.dir.Fd())
-	return pathError("rename", filepath.Join(db.dir.Name(), from), unix.Renameat(fd, from, fd, to))
+// Rename renames a file of the directory.
+func (h *Held) Rename(from, to string) error {
+	fd := int(h.Dir.Fd())
+	return pathError("rename", filepath.Join(h.Dir.Name(), from), unix.Renameat(fd, from, fd, to))
+}
+
+// close closes all files, and last releases the lock.
+func (h *Held) close() error {
+	err := h.closeSQL()
+	if h.lock != nil {
+		err = errors.Join(err, unlock(h.lock), h.lock.Close())
+	}
+	if h.Dir != nil {
+		err = errors.Join(err, h.Dir.Close())
+	}
+	return err
+}
+
+func (h *Held) closeSQL() (err error) {
+	if h.SQL != nil {
+		err = h.SQL.Close()
+	}
+	if h.main != nil {
+		err = errors.Join(err, h.main.Close())
+	}
+	h.SQL, h.main = nil, nil
+	return err
 }
 
 // called replaces f by a duplicate that reports another name.
@@ -95,10 +207,10 @@ const (
 	badSuffix       = ".bad"       // a damaged file that was replaced
 )
 
-// free returns an unused file name: name, with a number appended if necessary.
-func free(there func(string) bool, name string) string {
+// free returns an unused file name of a directory: name, with a number appended if necessary.
+func free(dir, name string) string {
 	out := name
-	for i := 2; there(out); i++ {
+	for i := 2; exists(filepath.Join(dir, out)); i++ {
 		out = fmt.Sprintf("%s.%d", name, i)
 	}
 	return out

@@ -40,48 +40,44 @@ type Merged struct {
 // Merge copies rows of every table with a column session. Rows of other tables must mean the same
 // in every database; existing ones stay. It returns a [LockedError] if a process records to any of
 // them.
-func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (_ *Merged, err error) {
+func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (*Merged, error) {
 	for _, s := range sources {
 		if Recording(s.Path) {
 			return nil, &LockedError{Path: s.Path}
 		}
 	}
-	m := &merger{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, out: &Merged{}}
-	defer func() { err = errors.Join(inWords(path, err), m.db.release()) }()
-	if err := m.open(); err != nil {
+	out := &Merged{}
+	err := Hold(path, owner, func(h *Held) error {
+		if err := h.OpenSQL(); err != nil {
+			return err
+		}
+		m := &merger{h, out}
+		for i := range sources {
+			if err := m.source(ctx, &sources[i]); err != nil {
+				return fmt.Errorf("merge %s: %w", sources[i].Path, err)
+			}
+		}
+		return h.Settle()
+	})
+	if err != nil {
 		return nil, err
 	}
-	for i := range sources {
-		if err := m.source(ctx, &sources[i]); err != nil {
-			return nil, fmt.Errorf("merge %s: %w", sources[i].Path, err)
-		}
-	}
-	_, err = m.db.sql.Exec(waitShort + "; PRAGMA journal_mode = delete") // as after a recording
-	return m.out, err
+	return out, nil
 }
 
 type merger struct {
-	places
-	db  *DB // opened without a session
+	*Held
 	out *Merged
-}
-
-// open creates or opens the database's files.
-func (m *merger) open() error {
-	if err := m.db.hold(m.places); err != nil {
-		return err
-	}
-	return m.db.openMain(m.places)
 }
 
 // source copies one source's sessions.
 func (m *merger) source(ctx context.Context, s *Source) (err error) {
 	u := url.URL{Scheme: "file", Path: s.SQLite, RawQuery: "mode=ro"}
-	if _, err := m.db.sql.ExecContext(ctx, "ATTACH ? AS src", u.String()); err != nil {
+	if _, err := m.SQL.ExecContext(ctx, "ATTACH ? AS src", u.String()); err != nil {
 		return err
 	}
 	defer func() {
-		_, detached := m.db.sql.ExecContext(context.WithoutCancel(ctx), "DETACH src")
+		_, detached := m.SQL.ExecContext(context.WithoutCancel(ctx), "DETACH src")
 		err = errors.Join(err, detached)
 	}()
 	tables, err := m.tables(ctx)
@@ -99,7 +95,7 @@ func (m *merger) source(ctx context.Context, s *Source) (err error) {
 	}
 	for _, t := range tables {
 		if t.name != `"sessions"` && !t.ofSession {
-			if _, err := m.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (%[2]s) SELECT %[2]s FROM src.%[1]s", t.name, t.list())); err != nil {
+			if _, err := m.SQL.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (%[2]s) SELECT %[2]s FROM src.%[1]s", t.name, t.list())); err != nil {
 				return err
 			}
 		}
@@ -116,7 +112,7 @@ type state struct {
 }
 
 func (m *merger) states(ctx context.Context) (out []state, err error) {
-	rows, err := m.db.sql.QueryContext(ctx, `SELECT s.uid, s.id, h.id,
+	rows, err := m.SQL.QueryContext(ctx, `SELECT s.uid, s.id, h.id,
 		h.id IS NULL OR (s.updated_ns, s.ended_ns IS NOT NULL, s.rolled) > (h.updated_ns, h.ended_ns IS NOT NULL, h.rolled)
 		FROM src.sessions s LEFT JOIN main.sessions h ON h.uid = s.uid ORDER BY s.started_ns, s.uid`)
 	if err != nil {
@@ -153,7 +149,7 @@ func (m *merger) session(ctx context.Context, src *Source, tables []table, s *st
 	default:
 		m.out.Added = append(m.out.Added, s.uid)
 	}
-	tx, err := m.db.sql.BeginTx(ctx, nil)
+	tx, err := m.SQL.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -192,7 +188,7 @@ func copyRows(ctx context.Context, tx *sql.Tx, tables []table, s *state) error {
 
 // file copies a segment that is missing or shorter here. A sealed one is complete.
 func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err error) {
-	name, dir := seg.Name, m.db.dir.Name()
+	name, dir := seg.Name, m.Dir.Name()
 	if fileSize(filepath.Join(dir, segment.Name(seg.Session, seg.Seq, true))) > 0 {
 		return nil
 	}
@@ -206,22 +202,22 @@ func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err 
 		return err
 	}
 	temp := "." + name + ".part" // replaces the leftover of an interrupted merge
-	if err := unix.Unlinkat(int(m.db.dir.Fd()), temp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Unlinkat(int(m.Dir.Fd()), temp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
-	to, err := m.places.open(m.db.dir, temp, unix.O_EXCL)
+	to, err := m.Open(temp, unix.O_EXCL)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	if err := copyBytes(ctx, to, from, size); err != nil {
-		return errors.Join(err, unix.Unlinkat(int(m.db.dir.Fd()), temp, 0))
+		return errors.Join(err, unix.Unlinkat(int(m.Dir.Fd()), temp, 0))
 	}
 	m.out.Files, m.out.Bytes = m.out.Files+1, m.out.Bytes+size
-	if err := unix.Renameat(int(m.db.dir.Fd()), temp, int(m.db.dir.Fd()), name); err != nil || !seg.Sealed {
+	if err := unix.Renameat(int(m.Dir.Fd()), temp, int(m.Dir.Fd()), name); err != nil || !seg.Sealed {
 		return err
 	}
-	err = unix.Unlinkat(int(m.db.dir.Fd()), segment.Name(seg.Session, seg.Seq, false), 0)
+	err = unix.Unlinkat(int(m.Dir.Fd()), segment.Name(seg.Session, seg.Seq, false), 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}

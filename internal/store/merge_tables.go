@@ -20,7 +20,7 @@ func (t *table) list() string { return strings.Join(t.columns, ", ") }
 // tables reads the tables from the schemas, so that new tables need no code here. It omits the
 // table of a backup's files: they are copied as files.
 func (m *merger) tables(ctx context.Context) (out []table, err error) {
-	rows, err := m.db.sql.QueryContext(ctx, `SELECT h.name, c.name FROM main.sqlite_schema h
+	rows, err := m.SQL.QueryContext(ctx, `SELECT h.name, c.name FROM main.sqlite_schema h
 		JOIN src.sqlite_schema s USING (type, name) JOIN pragma_table_info(h.name, 'main') c JOIN pragma_table_info(h.name, 'src') d ON d.name = c.name
 		WHERE h.type = 'table' AND h.name <> 'files' AND h.name NOT LIKE 'sqlite\_%' ESCAPE '\' ORDER BY h.name, c.cid`)
 	if err != nil {

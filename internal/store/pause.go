@@ -43,13 +43,13 @@ func (db *DB) fail(path string, err error) error {
 // resume continues a paused recording in a new segment, if there is room again.
 func (db *DB) resume() bool {
 	db.prune(reserve)
-	for _, f := range []*os.File{db.dir, db.main} { // these may be on different disks
+	for _, f := range []*os.File{db.held.Dir, db.held.main} { // these may be on different disks
 		var fs unix.Statfs_t
 		if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil || int64(fs.Bavail)*fs.Bsize < resumeRoom {
 			return false
 		}
 	}
-	err := db.makeRoom(db.places())
+	err := db.makeRoom()
 	if err == nil {
 		err = db.rotate()
 	}
@@ -68,7 +68,7 @@ var errRemoved = errors.New("the database was removed during recording")
 // removed returns an error if the database has been deleted: writes would still succeed, but nobody
 // could read them.
 func (db *DB) removed() error {
-	for _, f := range []*os.File{db.main, db.dir, db.file} {
+	for _, f := range []*os.File{db.held.main, db.held.Dir, db.file} {
 		var s unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &s); err == nil && s.Nlink == 0 {
 			return errRemoved

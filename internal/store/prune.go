@@ -36,16 +36,15 @@ func (db *DB) segmentBytes() int64 {
 }
 
 // list finds the existing segments, oldest first. Copied files may all have the same time; a
-// session's segments are in order nevertheless.
-func (db *DB) list() error {
-	all, err := segment.List(log.Dir(db.dir.Name()))
+// session's segments are in order nevertheless. It deletes leftovers.
+func list(dir *os.File, now time.Time) (kept []keptSegment, err error) {
+	all, err := segment.List(log.Dir(dir.Name()))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	now := db.o.Now()
 	last := keptSegment{}
 	for _, s := range all {
-		info, err := os.Lstat(filepath.Join(db.dir.Name(), s.Name))
+		info, err := os.Lstat(filepath.Join(dir.Name(), s.Name))
 		if err != nil {
 			continue
 		}
@@ -55,19 +54,19 @@ func (db *DB) list() error {
 		if last.Session == k.Session && k.last.Before(last.last) {
 			k.last = last.last
 		}
-		db.kept, last = append(db.kept, k), k
+		kept, last = append(kept, k), k
 	}
-	db.leftovers()
-	slices.SortStableFunc(db.kept, func(a, b keptSegment) int {
+	leftovers(dir, kept)
+	slices.SortStableFunc(kept, func(a, b keptSegment) int {
 		return cmp.Or(a.last.Compare(b.last), segment.Compare(a.Info, b.Info))
 	})
-	return nil
+	return kept, nil
 }
 
 // leftovers deletes what writers left that were killed while they sealed or copied a segment:
 // incomplete files, and unsealed segments that were sealed.
-func (db *DB) leftovers() {
-	all, err := log.Dir(db.dir.Name()).List()
+func leftovers(dir *os.File, kept []keptSegment) {
+	all, err := log.Dir(dir.Name()).List()
 	if err != nil {
 		return
 	}
@@ -76,10 +75,10 @@ func (db *DB) leftovers() {
 		part = part && strings.HasSuffix(f.Name, ".tmp")
 		if s, ok := segment.Parse(f.Name); ok && !s.Sealed {
 			name := segment.Name(s.Session, s.Seq, true)
-			part = slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Name == name })
+			part = slices.ContainsFunc(kept, func(k keptSegment) bool { return k.Name == name })
 		}
 		if part || strings.HasPrefix(f.Name, ".") && strings.HasSuffix(f.Name, ".part") {
-			_ = unix.Unlinkat(int(db.dir.Fd()), f.Name, 0)
+			_ = unix.Unlinkat(int(dir.Fd()), f.Name, 0)
 		}
 	}
 }
@@ -89,20 +88,20 @@ func (db *DB) leftovers() {
 func (db *DB) begin(seq int) error {
 	name := segment.Name(db.o.Session.ID, seq, false)
 	part := "." + name + ".part" // until it has its start: readers list the directory
-	made, err := db.places().open(db.dir, part, unix.O_EXCL|unix.O_APPEND)
+	made, err := db.held.Open(part, unix.O_EXCL|unix.O_APPEND)
 	if err != nil {
 		return err
 	}
-	file, err := called(made, filepath.Join(db.dir.Name(), name))
+	file, err := called(made, filepath.Join(db.held.Dir.Name(), name))
 	if err != nil {
-		return errors.Join(err, db.unlink(part))
+		return errors.Join(err, db.held.Unlink(part))
 	}
 	w, err := segment.NewWriter(file, db.o.Session, seq, db.log)
 	if err == nil {
-		err = db.rename(part, name)
+		err = db.held.Rename(part, name)
 	}
 	if err != nil {
-		return errors.Join(err, db.unlink(part), file.Close())
+		return errors.Join(err, db.held.Unlink(part), file.Close())
 	}
 	db.file, db.log, db.seq = file, w, seq
 	return nil
@@ -154,9 +153,9 @@ func (db *DB) seal(s segment.Info) {
 	db.inSeal = s
 	db.mu.Unlock()
 	name := segment.Name(s.Session, s.Seq, true)
-	size, err := sealFile(db.places(), db.dir, s.Name, name+".tmp")
+	size, err := sealFile(db.held, s.Name, name+".tmp")
 	if err != nil {
-		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
+		_ = unix.Unlinkat(int(db.held.Dir.Fd()), name+".tmp", 0)
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -165,17 +164,17 @@ func (db *DB) seal(s segment.Info) {
 		return
 	}
 	i := slices.IndexFunc(db.kept, func(k keptSegment) bool { return k.Name == s.Name })
-	if i < 0 || unix.Renameat(int(db.dir.Fd()), name+".tmp", int(db.dir.Fd()), name) != nil { // pruned meanwhile
-		_ = unix.Unlinkat(int(db.dir.Fd()), name+".tmp", 0)
+	if i < 0 || unix.Renameat(int(db.held.Dir.Fd()), name+".tmp", int(db.held.Dir.Fd()), name) != nil { // pruned meanwhile
+		_ = unix.Unlinkat(int(db.held.Dir.Fd()), name+".tmp", 0)
 		return
 	}
-	_ = unix.Unlinkat(int(db.dir.Fd()), s.Name, 0)
+	_ = unix.Unlinkat(int(db.held.Dir.Fd()), s.Name, 0)
 	db.kept[i].Name, db.kept[i].Sealed, db.kept[i].Bytes = name, true, size
 }
 
 // sealFile writes segment from in sealed form to a new file with the same modification time.
-func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
-	src, err := p.existing(dir, from)
+func sealFile(h *Held, from, to string) (size int64, err error) {
+	src, err := h.Existing(from)
 	if err != nil {
 		return 0, err
 	}
@@ -184,8 +183,8 @@ func sealFile(p places, dir *os.File, from, to string) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_ = unix.Unlinkat(int(dir.Fd()), to, 0) // a crash may have left one
-	dst, err := p.open(dir, to, unix.O_EXCL)
+	_ = h.Unlink(to) // a crash may have left one
+	dst, err := h.Open(to, unix.O_EXCL)
 	if err != nil {
 		return 0, err
 	}
@@ -266,7 +265,7 @@ func (db *DB) free(more int64) {
 		if !old && !full {
 			return
 		}
-		if err := unix.Unlinkat(int(db.dir.Fd()), db.kept[0].Name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		if err := unix.Unlinkat(int(db.held.Dir.Fd()), db.kept[0].Name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			return
 		}
 		db.kept = slices.Delete(db.kept, 0, 1)

@@ -38,48 +38,51 @@ type Removed struct {
 // Remove removes recordings, or calls of them. Sums of calls stay, except those of a whole session
 // that is removed. It returns a [LockedError] if a process is recording, and an error that wraps
 // [fs.ErrNotExist] if there is no such session.
-func Remove(ctx context.Context, o Removal) (_ *Removed, err error) {
-	if o.DryRun {
-		if Recording(o.Path) {
-			return nil, &LockedError{Path: o.Path}
-		}
-		dir, err := os.Open(LogDir(o.Path))
-		if errors.Is(err, fs.ErrNotExist) {
-			return &Removed{}, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		db := &DB{o: Options{Path: o.Path, Now: time.Now}, dir: dir}
-		defer func() { err = errors.Join(err, db.release()) }()
-		return db.remove(ctx, &o)
+func Remove(ctx context.Context, o Removal) (out *Removed, err error) {
+	if !o.DryRun {
+		err = Hold(o.Path, o.Owner, func(h *Held) (err error) {
+			if err := h.OpenSQL(); err != nil {
+				return err
+			}
+			out, err = (&remover{h, nil}).remove(ctx, &o)
+			return err
+		})
+		return out, err
 	}
-	db := &DB{o: Options{Path: o.Path, Owner: o.Owner, Now: time.Now}}
-	defer func() { err = errors.Join(inWords(o.Path, err), db.release()) }()
-	p := db.places()
-	if err := db.hold(p); err != nil {
+	if Recording(o.Path) {
+		return nil, &LockedError{Path: o.Path}
+	}
+	dir, err := os.Open(LogDir(o.Path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Removed{}, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := db.openMain(p); err != nil {
-		return nil, err
-	}
-	return db.remove(ctx, &o)
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return (&remover{&Held{Path: o.Path, Dir: dir}, nil}).remove(ctx, &o)
+}
+
+// remover removes from a database. Without SQL it can only report what it would remove.
+type remover struct {
+	*Held
+	kept []keptSegment
 }
 
 // remove implements Remove.
-func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
-	if err := db.list(); err != nil {
+func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error) {
+	if m.kept, err = list(m.Dir, time.Now()); err != nil {
 		return nil, err
 	}
-	r := &Removed{Before: db.sizeAtRest()}
+	r := &Removed{Before: m.sizeAtRest()}
 	if !o.DryRun {
-		r.Vacuumed = db.vacuum(ctx) // before calls have to make room for free pages
+		r.Vacuumed = m.vacuum(ctx) // before calls have to make room for free pages
 	}
-	left := db.sizeAtRest()
-	if o.Session != "" && !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Session == o.Session }) && o.CallsOnly {
+	left := m.sizeAtRest()
+	if o.Session != "" && !slices.ContainsFunc(m.kept, func(k keptSegment) bool { return k.Session == o.Session }) && o.CallsOnly {
 		return nil, fmt.Errorf("calls of session %s: %w", o.Session, fs.ErrNotExist)
 	}
-	for _, k := range slices.Clone(db.kept) {
+	for _, k := range slices.Clone(m.kept) {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
@@ -90,7 +93,7 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 			continue
 		}
 		if !o.DryRun {
-			if err := db.unlink(k.Name); err != nil {
+			if err := m.Unlink(k.Name); err != nil {
 				return r, err
 			}
 		}
@@ -107,36 +110,35 @@ func (db *DB) remove(ctx context.Context, o *Removal) (*Removed, error) {
 		return r, nil
 	}
 	if r.Rows {
-		if _, err := db.sql.ExecContext(ctx, "DELETE FROM sessions WHERE uid = ?", o.Session); err != nil { // cascades to all rows that refer to it
+		if _, err := m.SQL.ExecContext(ctx, "DELETE FROM sessions WHERE uid = ?", o.Session); err != nil { // cascades to all rows that refer to it
 			return r, err
 		}
 	}
-	r.Vacuumed = db.vacuum(ctx) || r.Vacuumed
-	db.settle()
-	db.kept = nil
-	err := db.list()
-	r.After = db.sizeAtRest()
+	r.Vacuumed = m.vacuum(ctx) || r.Vacuumed
+	_ = m.Settle()
+	m.kept, err = list(m.Dir, time.Now())
+	r.After = m.sizeAtRest()
 	return r, err
 }
 
 // sizeAtRest returns the size of all files when nobody has the database open: without a write-ahead
 // log.
-func (db *DB) sizeAtRest() (n int64) {
-	for i := range db.kept {
-		n += db.kept[i].Bytes
+func (m *remover) sizeAtRest() (n int64) {
+	for i := range m.kept {
+		n += m.kept[i].Bytes
 	}
-	return n + fileSize(db.o.Path)
+	return n + fileSize(m.Path)
 }
 
 // vacuum returns the SQLite file's unused pages. It fails while a reader is active, or if the disk
 // has no room for a copy.
-func (db *DB) vacuum(ctx context.Context) bool {
-	_, _ = db.sql.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // left by a killed writer
+func (m *remover) vacuum(ctx context.Context) bool {
+	_, _ = m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // left by a killed writer
 	var unused int64
-	if err := db.sql.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&unused); err != nil || unused == 0 {
+	if err := m.SQL.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&unused); err != nil || unused == 0 {
 		return false
 	}
-	_, err := db.sql.ExecContext(ctx, "VACUUM")
-	_, checkpointed := db.sql.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)")
+	_, err := m.SQL.ExecContext(ctx, "VACUUM")
+	_, checkpointed := m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)")
 	return errors.Join(err, checkpointed) == nil
 }

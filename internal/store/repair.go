@@ -5,7 +5,6 @@ import (
 	"errors"
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,35 +39,37 @@ func (r *Repaired) Nothing() bool {
 // and keeps them. It creates files for owner (nil: this process's user). It reports the number of
 // calls read so far to calls, which may be nil. An interrupted repair can be run again. It returns
 // a [LockedError] if a process is recording.
-func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (_ *Repaired, err error) {
+func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (*Repaired, error) {
 	k, err := segment.NewChecker(calls)
 	if err != nil {
 		return nil, err
 	}
-	r := &repairer{places: places{root: os.Geteuid() == 0, owner: owner}, db: &DB{o: Options{Path: path, Owner: owner}}, Checker: k, out: &Repaired{}}
-	defer func() { err = errors.Join(inWords(path, err), r.db.release()) }()
-	if err := r.db.hold(r.places); err != nil {
+	out := &Repaired{}
+	err = Hold(path, owner, func(h *Held) error {
+		r := &repairer{h, k, out}
+		for _, step := range []func(context.Context) error{r.leftovers, r.segments, r.seal, r.rows} {
+			if err := step(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	for _, step := range []func(context.Context) error{r.leftovers, r.segments, r.seal, r.rows} {
-		if err := step(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return r.out, nil
+	return out, nil
 }
 
 // repairer repairs a database whose lock it holds.
 type repairer struct {
-	places
+	*Held
 	*segment.Checker
-	db  *DB
 	out *Repaired
 }
 
-func (r *repairer) files() log.Dir { return log.Dir(r.db.dir.Name()) }
+func (r *repairer) files() log.Dir { return log.Dir(r.Dir.Name()) }
 
-func (r *repairer) path(name string) string { return filepath.Join(r.db.dir.Name(), name) }
+func (r *repairer) path(name string) string { return filepath.Join(r.Dir.Name(), name) }
 
 // leftovers deletes what killed processes left.
 func (r *repairer) leftovers(context.Context) error {
@@ -79,7 +80,7 @@ func (r *repairer) leftovers(context.Context) error {
 	for _, f := range all {
 		name, rewritten := strings.CutSuffix(f.Name, rewrittenSuffix)
 		if rewritten && !exists(r.path(name)) { // complete: the damaged one is renamed already
-			if err := r.db.rename(f.Name, name); err != nil {
+			if err := r.Rename(f.Name, name); err != nil {
 				return err
 			}
 			continue
@@ -91,7 +92,7 @@ func (r *repairer) leftovers(context.Context) error {
 			}
 		}
 		if remove {
-			if err := r.db.unlink(f.Name); err != nil {
+			if err := r.Unlink(f.Name); err != nil {
 				return err
 			}
 			r.out.Removed = append(r.out.Removed, f.Name)
@@ -119,14 +120,14 @@ func (r *repairer) twin(s segment.Info, size int64) (bool, error) {
 
 // keep renames a damaged file.
 func (r *repairer) keep(name string) error {
-	bad := free(func(n string) bool { return exists(r.path(n)) }, name+badSuffix)
+	bad := free(r.Dir.Name(), name+badSuffix)
 	r.out.Kept = append(r.out.Kept, r.path(bad))
-	return r.db.rename(name, bad)
+	return r.Rename(name, bad)
 }
 
 // look checks a segment.
 func (r *repairer) look(s segment.Info, head *segment.Head) (_ *segment.Checked, err error) {
-	file, err := r.existing(r.db.dir, s.Name)
+	file, err := r.Existing(s.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +222,7 @@ func (r *repairer) one(c *segment.Checked) error {
 	case len(c.Bad) > 0 || c.Index != "":
 		return r.rewrite(c)
 	case c.Torn > 0:
-		file, err := r.open(r.db.dir, c.Name, 0)
+		file, err := r.Open(c.Name, 0)
 		if err != nil {
 			return err
 		}
@@ -237,7 +238,7 @@ func (r *repairer) one(c *segment.Checked) error {
 
 // rewrite replaces a segment by its readable parts.
 func (r *repairer) rewrite(c *segment.Checked) (err error) {
-	src, err := r.existing(r.db.dir, c.Name)
+	src, err := r.Existing(c.Name)
 	if err != nil {
 		return err
 	}
@@ -247,7 +248,7 @@ func (r *repairer) rewrite(c *segment.Checked) (err error) {
 		return err
 	}
 	temp := c.Name + rewrittenSuffix
-	dst, err := r.open(r.db.dir, temp, unix.O_EXCL)
+	dst, err := r.Open(temp, unix.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -256,7 +257,7 @@ func (r *repairer) rewrite(c *segment.Checked) (err error) {
 		err = errors.Join(dst.Sync(), age(dst.Name(), info.ModTime()))
 	}
 	if err = errors.Join(err, dst.Close()); err != nil {
-		return errors.Join(err, r.db.unlink(temp))
+		return errors.Join(err, r.Unlink(temp))
 	}
 	if err := r.keep(c.Name); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (r *repairer) rewrite(c *segment.Checked) (err error) {
 	if r.out.Lost = append(r.out.Lost, c.Bad...); len(c.Bad) == 0 {
 		r.out.Indexed = append(r.out.Indexed, c.Name)
 	}
-	return r.db.rename(temp, c.Name)
+	return r.Rename(temp, c.Name)
 }
 
 // seal seals the unsealed segments. List that a newer ingero wrote stay unsealed.
@@ -281,17 +282,17 @@ func (r *repairer) seal(ctx context.Context) error {
 			continue
 		}
 		name := segment.Name(s.Session, s.Seq, true)
-		_, err := sealFile(r.places, r.db.dir, s.Name, name+".tmp")
+		_, err := sealFile(r.Held, s.Name, name+".tmp")
 		if errors.Is(err, log.ErrVersion) {
-			err = r.db.unlink(name + ".tmp")
+			err = r.Unlink(name + ".tmp")
 			if err == nil {
 				continue
 			}
 		}
 		if err != nil {
-			return errors.Join(err, r.db.unlink(name+".tmp"))
+			return errors.Join(err, r.Unlink(name+".tmp"))
 		}
-		if err := errors.Join(r.db.rename(name+".tmp", name), r.db.unlink(s.Name)); err != nil {
+		if err := errors.Join(r.Rename(name+".tmp", name), r.Unlink(s.Name)); err != nil {
 			return err
 		}
 		r.out.Sealed++

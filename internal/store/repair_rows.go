@@ -27,11 +27,14 @@ func (r *repairer) rows(ctx context.Context) error {
 	}
 	bad := ""
 	if why != "" {
-		if bad, err = r.setAside(); err != nil {
+		if bad, err = r.SetAside(free(filepath.Dir(r.Path), filepath.Base(r.Path)+badSuffix)); err != nil {
 			return err
 		}
+		if bad != "" {
+			r.out.Kept = append(r.out.Kept, bad)
+		}
 		r.out.SQLite = why
-		if err := r.db.openMain(r.places); err != nil {
+		if err := r.OpenSQL(); err != nil {
 			return err
 		}
 	}
@@ -47,23 +50,23 @@ func (r *repairer) rows(ctx context.Context) error {
 			return err
 		}
 	}
-	r.db.settle()
+	_ = r.Settle()
 	return nil
 }
 
 // state opens the SQLite file, or returns why it must be rebuilt.
 func (r *repairer) state(ctx context.Context) (why string, err error) {
-	if !exists(r.db.o.Path) {
+	if !exists(r.Path) {
 		return "the file was missing", nil
 	}
 	segs, err := segment.List(r.files())
 	if err != nil {
 		return "", err
 	}
-	err = r.db.openMain(r.places)
+	err = r.OpenSQL()
 	if err == nil {
 		var first string
-		if err = r.db.sql.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&first); err == nil && first != "ok" {
+		if err = r.SQL.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&first); err == nil && first != "ok" {
 			why, _, _ = strings.Cut(first, "\n")
 		}
 	}
@@ -93,53 +96,6 @@ func corrupt(err error) bool {
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// setAside renames the SQLite file and its companions. It returns the file's new name, "" if there
-// is none.
-func (r *repairer) setAside() (bad string, err error) {
-	for _, closer := range []func() error{r.closeSQL, r.closeMain} {
-		_ = closer() // error of a damaged file
-	}
-	dir, err := r.dir(filepath.Dir(r.db.o.Path))
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	base := filepath.Base(r.db.o.Path)
-	to := free(func(n string) bool { return exists(filepath.Join(dir.Name(), n)) }, base+badSuffix)
-	for _, suffix := range []string{"-shm", "-wal", "-journal", ""} { // the file itself last: until then this is repeated
-		err := unix.Renameat(int(dir.Fd()), base+suffix, int(dir.Fd()), to+suffix)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return "", pathError("rename", r.db.o.Path+suffix, err)
-		}
-		if suffix == "" {
-			bad = filepath.Join(dir.Name(), to)
-			r.out.Kept = append(r.out.Kept, bad)
-		}
-	}
-	return bad, nil
-}
-
-func (r *repairer) closeSQL() error {
-	if r.db.sql == nil {
-		return nil
-	}
-	err := r.db.sql.Close()
-	r.db.sql = nil
-	return err
-}
-
-func (r *repairer) closeMain() error {
-	if r.db.main == nil {
-		return nil
-	}
-	err := r.db.main.Close()
-	r.db.main = nil
-	return err
-}
-
 // lacking returns the sessions that have segments and no rows.
 func (r *repairer) lacking(ctx context.Context) (out []string, err error) {
 	segs, err := segment.List(r.files())
@@ -151,7 +107,7 @@ func (r *repairer) lacking(ctx context.Context) (out []string, err error) {
 			continue
 		}
 		var n int
-		if err := r.db.sql.QueryRowContext(ctx, "SELECT count(*) FROM sessions WHERE uid = ?", s.Session).Scan(&n); err != nil {
+		if err := r.SQL.QueryRowContext(ctx, "SELECT count(*) FROM sessions WHERE uid = ?", s.Session).Scan(&n); err != nil {
 			return nil, err
 		}
 		if n == 0 {
@@ -169,65 +125,68 @@ func (r *repairer) restore(ctx context.Context, sessions []string) (err error) {
 	if err := r.unlinkRestored(); err != nil {
 		return err
 	}
-	file, err := r.open(r.db.dir, restoredName, unix.O_EXCL)
+	file, err := r.Open(restoredName, unix.O_EXCL)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, file.Close(), r.unlinkRestored()) }()
-	to := &DB{o: Options{Path: r.path(restoredName)}}
-	if to.sql, err = openSQL(to.o.Path, func() error { return nil }); err != nil {
+	if err := file.Close(); err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, r.unlinkRestored()) }()
+	path, some := r.path(restoredName), false
 	for _, id := range sessions {
-		if err := r.fromSegments(ctx, to, id); err != nil {
-			return errors.Join(fmt.Errorf("session %s: %w", id, err), to.sql.Close())
+		restored, err := r.fromSegments(ctx, path, id)
+		if err != nil {
+			return fmt.Errorf("session %s: %w", id, err)
 		}
+		some = some || restored
 	}
-	to.settle()
-	if err := to.sql.Close(); err != nil {
-		return err
+	if !some {
+		return nil
 	}
-	m := &merger{places: r.places, db: r.db, out: &Merged{}}
-	err = m.source(ctx, &Source{Path: to.o.Path, SQLite: to.o.Path, Files: log.Dir(LogDir(to.o.Path))})
+	m := &merger{r.Held, &Merged{}}
+	err = m.source(ctx, &Source{Path: path, SQLite: path, Files: log.Dir(LogDir(path))})
 	r.out.Restored = append(r.out.Restored, m.out.Added...)
 	return err
 }
 
 func (r *repairer) unlinkRestored() (err error) {
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
-		err = errors.Join(err, r.db.unlink(restoredName+suffix))
+		err = errors.Join(err, r.Unlink(restoredName+suffix))
 	}
 	return err
 }
 
-func (r *repairer) fromSegments(ctx context.Context, to *DB, id string) error {
+// fromSegments restores a session in the SQLite file at path. A session whose log is unreadable
+// stays without rows.
+func (r *repairer) fromSegments(ctx context.Context, path, id string) (bool, error) {
 	l, err := segment.OpenSession(r.files(), id)
 	if err != nil {
-		if errors.Is(err, log.ErrNotLog) || errors.Is(err, log.ErrVersion) || errors.Is(err, log.ErrCorrupt) { // stays unchanged
-			return nil
+		if errors.Is(err, log.ErrNotLog) || errors.Is(err, log.ErrVersion) || errors.Is(err, log.ErrCorrupt) {
+			return false, nil
 		}
-		return err
+		return false, err
 	}
 	if l.Cut() {
 		r.out.Without = append(r.out.Without, id)
 	}
 	before := r.Seen
-	err = restore(ctx, to, l, func(n uint64) {
+	err = Restore(ctx, path, l, func(n uint64) {
 		if r.Checker.Progress != nil {
 			r.Checker.Progress(before + n)
 		}
 	})
-	return errors.Join(err, l.Close())
+	return true, errors.Join(err, l.Close())
 }
 
 // salvage copies from a damaged SQLite file what is readable and not in segments: sessions whose
 // segments were removed, and chains.
 func (r *repairer) salvage(ctx context.Context, bad string) error {
-	m := &merger{places: r.places, db: r.db, out: &Merged{}}
-	if _, err := r.db.sql.ExecContext(ctx, "ATTACH ? AS src", "file:"+bad+"?mode=ro"); err != nil {
+	m := &merger{r.Held, &Merged{}}
+	if _, err := r.SQL.ExecContext(ctx, "ATTACH ? AS src", "file:"+bad+"?mode=ro"); err != nil {
 		return ctx.Err() // nothing is readable
 	}
-	defer func() { _, _ = r.db.sql.ExecContext(context.WithoutCancel(ctx), "DETACH src") }()
+	defer func() { _, _ = r.SQL.ExecContext(context.WithoutCancel(ctx), "DETACH src") }()
 	tables, err := m.tables(ctx)
 	if err != nil {
 		return ctx.Err()
@@ -260,14 +219,14 @@ func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 	if i < 0 {
 		return false
 	}
-	made, err := r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.sessions (%[1]s) SELECT %[1]s FROM src.sessions WHERE id = ?", tables[i].list()), s.from)
+	made, err := r.SQL.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.sessions (%[1]s) SELECT %[1]s FROM src.sessions WHERE id = ?", tables[i].list()), s.from)
 	if err != nil {
 		return false
 	}
 	id, err := made.LastInsertId()
 	for _, t := range tables {
 		if t.ofSession && err == nil {
-			_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?", t.name, t.list()), id, s.from)
+			_, _ = r.SQL.ExecContext(ctx, fmt.Sprintf("INSERT INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?", t.name, t.list()), id, s.from)
 		}
 	}
 	return err == nil
@@ -277,7 +236,7 @@ func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 func (r *repairer) chains(ctx context.Context, tables []table, s *state) {
 	for _, t := range tables {
 		if slices.Contains([]string{`"chains"`, `"losses"`, `"episodes"`, `"accounts"`}, t.name) {
-			_, _ = r.db.sql.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?",
+			_, _ = r.SQL.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?",
 				t.name, t.list()), s.here, s.from)
 		}
 	}

@@ -13,16 +13,25 @@ import (
 	"ingero/pkg/events"
 )
 
-// restore writes a session's rows from its log, as they were written during the recording. It
-// writes no chains: a log has none.
-func restore(ctx context.Context, db *DB, l *segment.Log, calls func(uint64)) error {
+// Restore writes a session's rows from its log to the SQLite file at path, as they were written
+// during the recording, for a repair. It writes no chains: a log has none. It reports the number of
+// calls read so far to calls.
+func Restore(ctx context.Context, path string, l *segment.Log, calls func(uint64)) (err error) {
+	h := &Held{}
+	if h.SQL, err = openSQL(path, func() error { return nil }); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
 	s := l.Session()
-	v, err := newSaver(db.sql, &s)
+	v, err := newSaver(h.SQL, &s)
 	if err != nil {
 		return err
 	}
 	r := &restorer{saver: v, track: track.New(), sketches: map[opID]*stats.Sketch{}, ops: map[opID]int{}, calls: calls}
-	return errors.Join(r.play(ctx, l), v.close())
+	if err := errors.Join(r.play(ctx, l), v.close()); err != nil {
+		return err
+	}
+	return h.Settle()
 }
 
 type restorer struct {
@@ -113,9 +122,7 @@ func (r *restorer) records(e *segment.Entry) {
 	r.cut = r.cut || e.First != r.rollup.rolled
 	r.begun, r.rollup.rolled = true, e.First
 	r.add(e.Calls)
-	if r.calls != nil {
-		r.calls(r.rollup.rolled)
-	}
+	r.calls(r.rollup.rolled)
 	for i := range e.Calls {
 		c := &e.Calls[i]
 		if c.Flags&events.CallUnmeasured != 0 {

@@ -41,6 +41,8 @@ type places struct {
 	owner *Owner
 }
 
+func placesOf(owner *Owner) places { return places{root: os.Geteuid() == 0, owner: owner} }
+
 const (
 	dirMode   = 0o700
 	fileMode  = 0o600
@@ -256,7 +258,7 @@ func (p places) plain(fd int, path string) error {
 // OpenFile opens a file beside a database for reading and writing, with the same precautions: it
 // creates the file and missing directories for the owner.
 func OpenFile(path string, owner *Owner) (*os.File, error) {
-	p := places{root: os.Geteuid() == 0, owner: owner}
+	p := placesOf(owner)
 	dir, err := p.dir(filepath.Dir(path))
 	if err != nil {
 		return nil, err

@@ -24,19 +24,16 @@ func Silence(o Silencing) (removed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	db := &DB{o: Options{Path: path, Owner: o.Owner}}
-	defer func() { err = errors.Join(inWords(path, err), db.release()) }()
-	p := db.places()
-	parent, err := p.dir(filepath.Dir(path))
+	h, err := locate(path, o.Owner)
+	defer func() { err = errors.Join(inWords(path, err), h.close()) }()
+	if err == nil {
+		err = h.OpenSQL()
+	}
 	if err != nil {
 		return false, err
 	}
-	db.o.Path = filepath.Join(parent.Name(), filepath.Base(path)) // symbolic links resolved
-	if err := errors.Join(parent.Close(), db.openMain(p)); err != nil {
-		return false, err
-	}
-	defer db.settle()
-	tx, err := db.sql.Begin()
+	defer func() { _ = h.Settle() }()
+	tx, err := h.SQL.Begin()
 	if err != nil {
 		return false, err
 	}

@@ -68,7 +68,7 @@ func TestOneWriter(t *testing.T) {
 		t.Error("Recording says no while it is held")
 	}
 	// As in a child between fork and exec.
-	forked, err := unix.FcntlInt(db.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	forked, err := unix.FcntlInt(db.held.lock.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
