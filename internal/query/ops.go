@@ -106,7 +106,7 @@ func (g *opStats) sum(s *Session, time int64, pid uint32, op events.Op, stack ui
 		k.stack = stack
 	}
 	if g.Every > 0 {
-		k.time = floor(time, int64(g.Every))
+		k.time = stats.Floor(time, int64(g.Every))
 	}
 	if g.last != nil && g.key == k {
 		return g.last
@@ -154,15 +154,6 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 	slices.Sort(cover.Missing)
 	cover.Missing = slices.Compact(cover.Missing)
 	return out, cover, nil
-}
-
-// floor returns the largest multiple of step that is at most v.
-func floor(v, step int64) int64 {
-	m := v % step
-	if m < 0 {
-		m += step
-	}
-	return v - m
 }
 
 // Each calls visit for each matching call, session by session, oldest first, in the order of their

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"ingero/internal/stats"
 	"context"
 	"database/sql"
 	"errors"
@@ -34,7 +35,7 @@ func cover(tiers []rollTier, from, to int64) []stretch {
 		return []stretch{{0, from, to}}
 	}
 	t := tiers[0]
-	a, b := ceil(max(from, t.kept), t.length), floor(min(to, t.closed), t.length)
+	a, b := ceil(max(from, t.kept), t.length), stats.Floor(min(to, t.closed), t.length)
 	if a >= b {
 		return cover(tiers[1:], from, to)
 	}
@@ -44,7 +45,7 @@ func cover(tiers []rollTier, from, to int64) []stretch {
 
 // ceil returns the smallest multiple of step that is at least v.
 func ceil(v, step int64) int64 {
-	f := floor(v, step)
+	f := stats.Floor(v, step)
 	if f < v {
 		f += step
 	}
@@ -77,7 +78,7 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 		return err
 	}
 	for k, sum := range own.found {
-		exact := counts.known && (own.Every == 0 || k.time >= floor(counts.since, int64(own.Every)))
+		exact := counts.known && (own.Every == 0 || k.time >= stats.Floor(counts.since, int64(own.Every)))
 		answer.Estimate, answer.Records = answer.Estimate || sum.Thinned && !exact, answer.Records || !exact
 		if to := sums.found[k]; to != nil {
 			to.Merge(sum)
@@ -108,7 +109,7 @@ func (r *Reader) least(ctx context.Context, s *Session, sums *opStats, answer *C
 func (g *opStats) count(s *Session, c *Counts) {
 	first := int64(math.MinInt64)
 	if g.Every > 0 { // earlier rows are longer than a tick
-		first = floor(c.since, int64(g.Every))
+		first = stats.Floor(c.since, int64(g.Every))
 	}
 	for k, sum := range g.found {
 		if k.time >= first {
@@ -122,7 +123,7 @@ func (g *opStats) count(s *Session, c *Counts) {
 		return
 	}
 	for i := range c.rows {
-		if x := &c.rows[i]; floor(x.middle(), int64(g.Every)) >= first {
+		if x := &c.rows[i]; stats.Floor(x.middle(), int64(g.Every)) >= first {
 			g.sum(s, x.middle(), x.PID, x.Op, 0).Counts.Add(&x.Counts)
 		}
 	}
@@ -141,8 +142,8 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 	}
 	from, to := bounds(f)
 	// No call precedes the session or lies in the future: this bounds the tiers.
-	from = max(from, floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
-	to = min(to, floor(math.MaxInt64, int64(time.Hour)))
+	from = max(from, stats.Floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
+	to = min(to, stats.Floor(math.MaxInt64, int64(time.Hour)))
 	var tiers []rollTier
 	if !sums.Stack && len(f.Stacks) == 0 { // rollups cover all stacks
 		if tiers, err = r.tiers(ctx, tx, s, sums.Every); err != nil {

@@ -154,7 +154,7 @@ func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *V
 		if err != nil || !ok {
 			return err
 		}
-		from.Int64 = max(from.Int64, floor(first+int64(maxReorder), int64(time.Second)))
+		from.Int64 = max(from.Int64, stats.Floor(first+int64(maxReorder), int64(time.Second)))
 	}
 	var seconds []int64
 	err = r.rows(ctx, func(rows *sql.Rows) error {
@@ -239,7 +239,7 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 	counted := map[secondKey]*store.Sum{}
 	_, err = r.scan(ctx, s, Filter{From: unixTime(from), To: unixTime(to)}, 0, func(c *events.Call, n uint64) bool {
 		if n < rolled {
-			k := secondKey{floor(c.Start, int64(time.Second)), c.PID, c.Op}
+			k := secondKey{stats.Floor(c.Start, int64(time.Second)), c.PID, c.Op}
 			if counted[k] == nil {
 				counted[k] = &store.Sum{}
 			}

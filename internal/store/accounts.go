@@ -7,13 +7,11 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store/log"
+	"ingero/internal/store/retention"
 	"ingero/internal/tick"
 )
 
 var sqlAccount = `REPLACE INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-
-// accountTiers are the row lengths of the table accounts and their retention times.
-var accountTiers = [...]tier{{10 * time.Second, 48 * time.Hour}, {10 * time.Minute, 365 * 24 * time.Hour}}
 
 // savedAccounts holds the accounts as of a tier's last rows. The next rows hold what was added
 // since.
@@ -39,7 +37,7 @@ func keyOf(b *tick.Breakdown) loopKey {
 
 // accounts writes where the time went since a tier's last rows, once the tier's length has elapsed.
 func (v *saving) accounts(t *tick.Tick) error {
-	for i, tier := range accountTiers {
+	for i, tier := range retention.Accounts {
 		a := &v.spent[i]
 		if a.since.IsZero() {
 			a.since, a.slow = t.Started, map[loopKey][]tick.LoopStep{}
@@ -49,7 +47,7 @@ func (v *saving) accounts(t *tick.Tick) error {
 				a.slow[keyOf(b)] = tick.Slower(a.slow[keyOf(b)], b.Loop.Recent...)
 			}
 		}
-		if t.Time.Sub(a.since) < tier.length && !t.Final {
+		if t.Time.Sub(a.since) < tier.Length && !t.Final {
 			continue
 		}
 		now := make(map[uint32]tick.Breakdown, len(t.Breakdowns))
@@ -58,7 +56,7 @@ func (v *saving) accounts(t *tick.Tick) error {
 			was := a.was[b.PID]
 			now[b.PID] = *b
 			if added := b.Since(&was); added.Elapsed > 0 {
-				if err := v.account(&added, a.slow[keyOf(b)], tier.length, a.since, t.Time); err != nil {
+				if err := v.account(&added, a.slow[keyOf(b)], tier.Length, a.since, t.Time); err != nil {
 					return err
 				}
 			}
@@ -88,16 +86,6 @@ func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Du
 	return v.exec(&sqlAccount, v.id, int64(length/time.Second), to.UnixNano(), from.UnixNano(), b.PID, b.Threads, int64(b.Elapsed),
 		int64(b.GPUWait), int64(b.CallCPU), int64(b.GapCPU), int64(b.Runnable), int64(b.Throttled), int64(b.Blocked),
 		int64(b.Critical), int64(b.CriticalMin), int64(b.CriticalMax), b.Steps, lengths, string(detail))
-}
-
-// sweepAccounts deletes expired rows.
-func (v *saver) sweepAccounts(now time.Time) error {
-	for _, tier := range accountTiers {
-		if _, err := v.db.Exec("DELETE FROM accounts WHERE seconds = ? AND end_ns < ?", tier.seconds(), now.Add(-tier.keep).UnixNano()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // AccountColumns are the columns that [ScanAccount] reads.

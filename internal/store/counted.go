@@ -1,10 +1,10 @@
 package store
 
 import (
-	"errors"
 	"strings"
 	"time"
 
+	"ingero/internal/store/retention"
 	"ingero/internal/tick"
 )
 
@@ -13,10 +13,6 @@ import (
 const Imported = "import"
 
 var sqlCounted = `INSERT INTO counted VALUES (?, ?, ?, ?` + strings.Repeat(", ?", 15) + `)`
-
-// countTiers are the row lengths of the table counted and their retention times. The finest rows
-// hold one tick each.
-var countTiers = [...]tier{{time.Second, 6 * time.Hour}, {10 * time.Second, 48 * time.Hour}, {time.Minute, 0}}
 
 // counting holds the counts since a tier's last rows.
 type counting struct {
@@ -38,13 +34,13 @@ func (v *saving) countTick(t *tick.Tick) error {
 		was := v.ops[k].sum
 		if d := o.Sum.Since(&was); d != (tick.Counts{}) {
 			added[k] = d
-			if err := v.countRow(countTiers[0], from, t.Time, k, &d); err != nil {
+			if err := v.countRow(retention.Counted[0], from, t.Time, k, &d); err != nil {
 				return err
 			}
 		}
 	}
 	v.done = append(v.done, func() { v.counted[0].since = t.Time })
-	for i := 1; i < len(countTiers); i++ {
+	for i := 1; i < len(retention.Counted); i++ {
 		if err := v.countTier(i, t, added); err != nil {
 			return err
 		}
@@ -57,7 +53,7 @@ func (v *saving) countTick(t *tick.Tick) error {
 func (v *saving) countTier(i int, t *tick.Tick, added map[opID]tick.Counts) error {
 	c := &v.counted[i]
 	since := c.since
-	over := t.Time.Sub(since) >= countTiers[i].length // a session's rest has finer rows only
+	over := t.Time.Sub(since) >= retention.Counted[i].Length // a session's rest has finer rows only
 	sum := func(k opID) tick.Counts {
 		x, d := c.sum[k], added[k]
 		x.Add(&d)
@@ -69,13 +65,13 @@ func (v *saving) countTier(i int, t *tick.Tick, added map[opID]tick.Counts) erro
 				continue
 			}
 			x := sum(k)
-			if err := v.countRow(countTiers[i], since, t.Time, k, &x); err != nil {
+			if err := v.countRow(retention.Counted[i], since, t.Time, k, &x); err != nil {
 				return err
 			}
 		}
 		for k := range c.sum {
 			x := sum(k)
-			if err := v.countRow(countTiers[i], since, t.Time, k, &x); err != nil {
+			if err := v.countRow(retention.Counted[i], since, t.Time, k, &x); err != nil {
 				return err
 			}
 		}
@@ -93,53 +89,12 @@ func (v *saving) countTier(i int, t *tick.Tick, added map[opID]tick.Counts) erro
 	return nil
 }
 
-func (v *saving) countRow(of tier, from, to time.Time, k opID, c *tick.Counts) error {
-	args := []any{v.id, of.seconds(), to.UnixNano(), from.UnixNano(), k.pid, uint16(k.op)}
+func (v *saving) countRow(of retention.Tier, from, to time.Time, k opID, c *tick.Counts) error {
+	args := []any{v.id, of.Seconds(), to.UnixNano(), from.UnixNano(), k.pid, uint16(k.op)}
 	for _, n := range c.Sums() {
 		args = append(args, int64(*n))
 	}
 	return v.exec(&sqlCounted, args...)
-}
-
-// sweepCounted deletes expired rows that coarser rows cover. If over is set, it also deletes the
-// oldest other rows that coarser ones cover, a few at a time.
-func (v *saver) sweepCounted(now time.Time, over bool) error {
-	for i, fine := range countTiers[:len(countTiers)-1] {
-		coarse := countTiers[i+1]
-		before, err := v.countedUpTo("SELECT id, (SELECT max(end_ns) FROM counted WHERE session = id AND seconds = ?1 AND end_ns < ?2) AS at FROM sessions WHERE at IS NOT NULL",
-			coarse.seconds(), now.Add(-fine.keep).UnixNano())
-		if err == nil && over {
-			before, err = v.countedUpTo(`SELECT id, (SELECT min(end_ns) FROM counted WHERE session = id AND seconds = ?1
-				AND end_ns >= (SELECT min(end_ns) FROM counted WHERE session = id AND seconds = ?2)) AS at FROM sessions WHERE at IS NOT NULL`, coarse.seconds(), fine.seconds())
-		}
-		if err != nil {
-			return err
-		}
-		for session, at := range before {
-			if _, err := v.db.Exec("DELETE FROM counted WHERE session = ? AND seconds = ? AND end_ns <= ?", session, fine.seconds(), at); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// countedUpTo returns the times that a statement selects, by session.
-func (v *saver) countedUpTo(text string, args ...any) (out map[int64]int64, err error) {
-	rows, err := v.db.Query(text, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	out = map[int64]int64{}
-	for rows.Next() {
-		var session, at int64
-		if err := rows.Scan(&session, &at); err != nil {
-			return nil, err
-		}
-		out[session] = at
-	}
-	return out, rows.Err()
 }
 
 // CountColumns are the columns of the table counted that [ScanCounts] reads.
@@ -155,8 +110,8 @@ func ScanCounts(scan func(...any) error, c *tick.Counts, more ...any) error {
 
 // CountSeconds returns the row lengths of the table counted, finest first.
 func CountSeconds() (out []int64) {
-	for _, t := range countTiers {
-		out = append(out, t.seconds())
+	for _, t := range retention.Counted {
+		out = append(out, t.Seconds())
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/store/log"
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
@@ -310,9 +311,9 @@ func TestClockIsSet(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			for _, tier := range tiers {
-				if n := ask(t, path, "SELECT sum(calls) FROM rollups WHERE seconds = ?", int64(tier.length/time.Second)); n != fmt.Sprint(made) {
-					t.Errorf("rollups of %v: %s calls, want %d", tier.length, n, made)
+			for _, tier := range retention.Rollups {
+				if n := ask(t, path, "SELECT sum(calls) FROM rollups WHERE seconds = ?", int64(tier.Length/time.Second)); n != fmt.Sprint(made) {
+					t.Errorf("rollups of %v: %s calls, want %d", tier.Length, n, made)
 				}
 			}
 			if n := ask(t, path, "SELECT ended_ns >= ? AND updated_ns >= ? FROM sessions", at.UnixNano(), at.UnixNano()); n != "1" {
@@ -355,7 +356,7 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	next, c := open(t, path, Options{MaxAge: 24 * time.Hour, Session: segment.Session{ID: "next"}})
 	var order []int
 	next.mu.Lock()
-	for _, k := range next.kept {
+	for _, k := range next.kept.All {
 		order = append(order, k.Seq)
 	}
 	next.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
@@ -58,14 +59,13 @@ type DB struct {
 	synced  bool        // no sync of the log is in progress
 	stop    func() bool // timer of the next flush; nil: none
 	failed  error
-	paused  error  // why the recording is paused: a full disk
-	unkept  uint64 // calls and waits dropped during pauses
-	kept    []keptSegment
+	paused  error               // why the recording is paused: a full disk
+	unkept  uint64              // calls and waits dropped during pauses
+	kept    *retention.Segments // finished
 	closed  bool
 	closing error
 	sealing sync.WaitGroup
-	sealer  sync.Mutex   // serializes sealing
-	inSeal  segment.Info // the segment being sealed
+	sealer  sync.Mutex // serializes sealing
 
 	size    atomic.Int64
 	problem atomic.Pointer[error]
@@ -114,7 +114,7 @@ func (db *DB) open() (err error) {
 	if err := db.makeRoom(); err != nil {
 		return err
 	}
-	if db.kept, err = list(db.held.Dir, db.o.Now()); err != nil {
+	if db.kept, err = retention.List(db.held.Dir, db.o.Now()); err != nil {
 		return err
 	}
 	if err := db.begin(0); err != nil {
@@ -248,7 +248,8 @@ func (db *DB) Tick(t *tick.Tick) error {
 	db.sync()
 	err = db.saver.tick(t)
 	if err == nil {
-		err = db.saver.trim(t.Time, db.o.MaxBytes)
+		db.saver.rows.Bound = db.o.MaxBytes
+		err = db.saver.rows.Trim(t.Time)
 	}
 	if busy(err) && !t.Final { // another process's transaction: the next tick has the full state
 		return nil

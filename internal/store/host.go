@@ -1,17 +1,15 @@
 package store
 
 import (
-	"ingero/internal/tick"
 	"time"
+
+	"ingero/internal/tick"
 )
 
 var sqlHost = `REPLACE INTO host_sums VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-// hostWindow is the length of the SQLite file's host rows, hostKept their retention time.
-const (
-	hostWindow = 10 * time.Second
-	hostKept   = 30 * 24 * time.Hour
-)
+// hostWindow is the length of the SQLite file's host rows.
+const hostWindow = 10 * time.Second
 
 // savedHost holds the host sums of the next rows.
 type savedHost struct {
@@ -52,10 +50,4 @@ func (v *saving) hostSums(t *tick.Tick) error {
 	}
 	v.done = append(v.done, func() { h.since = t.Time; h.sums.Reset() })
 	return nil
-}
-
-// sweepHost deletes expired rows.
-func (v *saver) sweepHost(now time.Time) error {
-	_, err := v.db.Exec("DELETE FROM host_sums WHERE time_ns < ?", now.Add(-hostKept).UnixNano())
-	return err
 }

@@ -78,29 +78,6 @@ func TestSizeCap(t *testing.T) {
 
 func (a *logged) ended() bool { return a.end != nil && a.end.State == "ended" }
 
-// A segment being sealed counts until sealing ends, even after it was deleted.
-func TestRoomOfSealing(t *testing.T) {
-	one, two := segment.Info{Name: "one", Bytes: 100}, segment.Info{Name: "two", Bytes: 10}
-	sealed := segment.Info{Name: "old", Bytes: 1000, Sealed: true}
-	db := &DB{kept: []keptSegment{{Info: sealed}, {Info: one}, {Info: two}}}
-	for i, want := range []int64{110, 110, 110, 100} {
-		switch i {
-		case 1:
-			db.inSeal = one
-		case 2: // pruned: all but the newest
-			db.kept = db.kept[2:]
-		case 3:
-			db.kept = nil
-		}
-		if got := db.unsealed(); got != want {
-			t.Errorf("step %d: %d bytes, want %d", i, got, want)
-		}
-	}
-	if db.inSeal = (segment.Info{}); db.unsealed() != 0 {
-		t.Errorf("when it is over: %d bytes", db.unsealed())
-	}
-}
-
 // A segment beyond the maximum age is deleted, even if there is room.
 func TestMaxAge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
@@ -18,7 +19,6 @@ var (
 
 const (
 	lossWindow = time.Minute         // length of a row
-	lossFine   = 30 * 24 * time.Hour // how long rows of a minute are kept; then rows of an hour
 	lossKept   = 2 * tick.ChainStays // how long a minute may still change
 	lossNames  = 3                   // culprits of a chain with their own rows
 )
@@ -51,7 +51,7 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 		state := tick.Chain{To: segment.FromUnixNano(x.to)}
 		if !listed && !x.gone && !state.Over(now) {
 			x.gone = true
-			x.replace(nil, floor(x.from, int64(tick.SpreadStep)))
+			x.replace(nil, stats.Floor(x.from, int64(tick.SpreadStep)))
 		}
 		x.forget(now)
 		if !listed && len(x.spread) == 0 && len(x.dirty) == 0 {
@@ -89,22 +89,22 @@ func (x *loss) replace(spread []tick.Loss, from int64) {
 	for start, ns := range x.spread {
 		if start >= from && now[start] != ns {
 			delete(x.spread, start)
-			x.dirty[floor(start, int64(lossWindow))] = true
+			x.dirty[stats.Floor(start, int64(lossWindow))] = true
 		}
 	}
 	for start, ns := range now {
 		if ns > 0 && x.spread[start] != ns {
 			x.spread[start] = ns
-			x.dirty[floor(start, int64(lossWindow))] = true
+			x.dirty[stats.Floor(start, int64(lossWindow))] = true
 		}
 	}
 }
 
 // forget drops written minutes that can no longer change.
 func (x *loss) forget(now time.Time) {
-	edge := floor(now.Add(-lossKept).UnixNano(), int64(lossWindow))
+	edge := stats.Floor(now.Add(-lossKept).UnixNano(), int64(lossWindow))
 	maps.DeleteFunc(x.spread, func(start, _ int64) bool {
-		return start < edge && !x.dirty[floor(start, int64(lossWindow))]
+		return start < edge && !x.dirty[stats.Floor(start, int64(lossWindow))]
 	})
 }
 
@@ -112,7 +112,7 @@ func (x *loss) forget(now time.Time) {
 func evenly(c *tick.Chain) (out []tick.Loss) {
 	step := int64(tick.SpreadStep)
 	from, to := c.From.UnixNano(), max(c.To.UnixNano(), c.From.UnixNano()+1)
-	for start := floor(max(from, to-int64(lossKept)), step); start < to; start += step { // earlier losses are recorded
+	for start := stats.Floor(max(from, to-int64(lossKept)), step); start < to; start += step { // earlier losses are recorded
 		part := float64(min(start+step, to)-max(start, from)) / float64(to-from)
 		out = append(out, tick.Loss{Start: start, Lost: time.Duration(part * float64(c.Lost))})
 	}
@@ -202,24 +202,4 @@ func (v *saving) lossRows(id string, x *loss, minute int64) error {
 		}
 	}
 	return nil
-}
-
-// sweepLosses merges old minutes into hours.
-func (v *saver) sweepLosses(now time.Time) error {
-	hour := int64(time.Hour)
-	edge := floor(now.Add(-lossFine).UnixNano(), hour)
-	tx, err := v.db.Begin()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if _, err := tx.Exec(`INSERT INTO losses SELECT session, 3600, start_ns - start_ns % ?1, chain, culprit, min(rule), min(pid), sum(lost_ns) FROM losses
-		WHERE seconds = 60 AND start_ns < ?2 GROUP BY session, start_ns - start_ns % ?1, chain, culprit
-		ON CONFLICT DO UPDATE SET lost_ns = lost_ns + excluded.lost_ns`, hour, edge); err != nil {
-		return err
-	}
-	if _, err := tx.Exec("DELETE FROM losses WHERE seconds = 60 AND start_ns < ?", edge); err != nil {
-		return err
-	}
-	return tx.Commit()
 }

@@ -70,8 +70,8 @@ func TestLosses(t *testing.T) {
 			if n := len(db.saver.lost); n != 0 {
 				t.Errorf("%d chains that are over are kept in memory", n)
 			}
-			c.advance(lossFine + time.Hour)
-			if err := db.saver.sweepLosses(c.now); err != nil {
+			c.advance(30*24*time.Hour + time.Hour)
+			if err := db.saver.rows.Trim(c.now); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := ask(t, path, "SELECT seconds, count(*), sum(lost_ns) / 10000000 FROM losses GROUP BY 1"), "3600 2 3000"; got != want {

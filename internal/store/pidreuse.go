@@ -2,20 +2,15 @@ package store
 
 import (
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"maps"
-	"slices"
 
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
 
 var sqlOther = `SELECT 1 FROM processes WHERE session = ? AND pid = ? AND started_ns IS NOT ?`
-
-// counted are the forgotten tables whose rows sum the calls of all processes with one pid while
-// ticks list the first of these processes.
-var counted = []string{"ops", "gaps"}
 
 // another reports whether the file has another process with the same pid. Call it before writing
 // p's row.
@@ -41,23 +36,8 @@ func (v *saving) succeed(pids map[uint32]bool, ops []tick.Op) error {
 	for pid := range v.goOn(pids, ops) {
 		delete(anew, pid)
 	}
-	for _, f := range forgotten {
-		reused := pids
-		if f.before != "" || f.since {
-			continue
-		} else if slices.Contains(counted, f.table) {
-			reused = anew
-		}
-		if len(reused) == 0 {
-			continue
-		}
-		list, err := json.Marshal(slices.Collect(maps.Keys(reused)))
-		if err != nil {
-			return err
-		}
-		if _, err := v.tx.Exec("DELETE FROM "+f.table+" WHERE session = ? AND pid IN (SELECT value FROM json_each(?))", v.id, string(list)); err != nil {
-			return err
-		}
+	if err := retention.Reused(v.tx, v.id, pids, anew); err != nil {
+		return err
 	}
 	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return pids[k.pid] })
 	maps.DeleteFunc(v.ops, func(k opID, _ savedOp) bool { return anew[k.pid] })
@@ -86,4 +66,19 @@ func (v *saver) goOn(pids map[uint32]bool, ops []tick.Op) map[uint32]bool {
 	}
 	maps.DeleteFunc(out, func(_ uint32, all bool) bool { return !all })
 	return out
+}
+
+// rememberedMore is how many processes beyond those in ticks are kept in memory.
+const rememberedMore = 1024
+
+// disremember drops from memory the state of processes that ticks no longer list.
+func (v *saver) disremember(t *tick.Tick) {
+	if len(v.procs) <= len(t.Processes)+rememberedMore {
+		return
+	}
+	pids := t.PIDs()
+	maps.DeleteFunc(v.procs, func(pid uint32, _ segment.Process) bool { return !pids[pid] })
+	maps.DeleteFunc(v.ops, func(k opID, _ savedOp) bool { return !pids[k.pid] })
+	maps.DeleteFunc(v.gaps, func(pid uint32, g *savedGap) bool { return !pids[pid] && g.saved == g.Gap && g != v.last })
+	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return k.pid != 0 && !pids[k.pid] })
 }

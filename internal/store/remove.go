@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"ingero/internal/store/retention"
 )
 
 // Removal selects what to remove from a database: segments older than Before, or segments beyond
@@ -66,12 +68,12 @@ func Remove(ctx context.Context, o Removal) (out *Removed, err error) {
 // remover removes from a database. Without SQL it can only report what it would remove.
 type remover struct {
 	*Held
-	kept []keptSegment
+	kept *retention.Segments
 }
 
 // remove implements Remove.
 func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error) {
-	if m.kept, err = list(m.Dir, time.Now()); err != nil {
+	if m.kept, err = retention.List(m.Dir, time.Now()); err != nil {
 		return nil, err
 	}
 	r := &Removed{Before: m.sizeAtRest()}
@@ -79,16 +81,16 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 		r.Vacuumed = m.vacuum(ctx) // before calls have to make room for free pages
 	}
 	left := m.sizeAtRest()
-	if o.Session != "" && !slices.ContainsFunc(m.kept, func(k keptSegment) bool { return k.Session == o.Session }) && o.CallsOnly {
+	if o.Session != "" && !slices.ContainsFunc(m.kept.All, func(k retention.Segment) bool { return k.Session == o.Session }) && o.CallsOnly {
 		return nil, fmt.Errorf("calls of session %s: %w", o.Session, fs.ErrNotExist)
 	}
-	for _, k := range slices.Clone(m.kept) {
+	for _, k := range slices.Clone(m.kept.All) {
 		if err := ctx.Err(); err != nil {
 			return r, err
 		}
 		switch {
 		case o.Session != "" && k.Session != o.Session,
-			!o.Before.IsZero() && !k.last.Before(o.Before),
+			!o.Before.IsZero() && !k.Last.Before(o.Before),
 			o.MaxBytes > 0 && left <= o.MaxBytes:
 			continue
 		}
@@ -116,18 +118,16 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 	}
 	r.Vacuumed = m.vacuum(ctx) || r.Vacuumed
 	_ = m.Settle()
-	m.kept, err = list(m.Dir, time.Now())
-	r.After = m.sizeAtRest()
+	if m.kept, err = retention.List(m.Dir, time.Now()); err == nil {
+		r.After = m.sizeAtRest()
+	}
 	return r, err
 }
 
 // sizeAtRest returns the size of all files when nobody has the database open: without a write-ahead
 // log.
-func (m *remover) sizeAtRest() (n int64) {
-	for i := range m.kept {
-		n += m.kept[i].Bytes
-	}
-	return n + fileSize(m.Path)
+func (m *remover) sizeAtRest() int64 {
+	return m.kept.Bytes() + fileSize(m.Path)
 }
 
 // vacuum returns the SQLite file's unused pages. It fails while a reader is active, or if the disk

@@ -7,6 +7,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/store/log"
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/internal/track"
@@ -114,9 +115,9 @@ func (r *restorer) records(e *segment.Entry) {
 	}
 	if !r.begun && e.First > 0 { // earlier calls were pruned: rollups cover later ones only
 		r.cut = true
-		for i := range tiers {
-			length := int64(tiers[i].length)
-			r.rollup.kept[i] = floor(e.Calls[0].End()+int64(rollLate), length) + length
+		for i := range retention.Rollups {
+			length := int64(retention.Rollups[i].Length)
+			r.rows.Kept[i] = stats.Floor(e.Calls[0].End()+int64(rollLate), length) + length
 		}
 	}
 	r.cut = r.cut || e.First != r.rollup.rolled
@@ -179,7 +180,7 @@ func (r *restorer) write(t *tick.Tick) error {
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
 	now.Xids, now.GPUs = r.next.Xids, r.next.GPUs
 	now.States = r.track.Tick(now.Processes, now.Ops)
-	if err := errors.Join(r.tick(&now), r.trim(now.Time, 0)); err != nil {
+	if err := errors.Join(r.tick(&now), r.rows.Trim(now.Time)); err != nil {
 		return err
 	}
 	r.next.Processes, r.next.Libraries, r.next.Reports = nil, nil, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/retention"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -58,23 +59,6 @@ func (s *Sum) columns() [11]*uint64 {
 	return [...]*uint64{&s.Calls, &s.Done, &s.Errors, &s.Nested, &s.Unmeasured, &s.Total, &s.OnCPU, &s.Runnable, &s.Throttled, &s.Partial, &s.PartialNS}
 }
 
-// tier is the set of rollups of one length.
-type tier struct {
-	length time.Duration
-	keep   time.Duration // 0: as long as there is room
-}
-
-func (t tier) seconds() int64 { return int64(t.length / time.Second) }
-
-// tiers are ordered from fine to coarse; each length is a multiple of the previous one.
-var tiers = [...]tier{
-	{time.Second, 6 * time.Hour},
-	{10 * time.Second, 48 * time.Hour},
-	{time.Minute, 30 * 24 * time.Hour},
-	{10 * time.Minute, 365 * 24 * time.Hour},
-	{time.Hour, 0},
-}
-
 // rollLate is how long after its end a window waits for late calls. Later calls are added to the
 // written row.
 const rollLate = 2 * time.Second
@@ -108,8 +92,7 @@ type rolling struct {
 type rollup struct {
 	open    map[rollKey]*rolling
 	pending map[rollKey]*rolling // closed, not written
-	closed  [len(tiers)]int64
-	kept    [len(tiers)]int64
+	closed  [len(retention.Rollups)]int64
 	recent  [64]struct {
 		key rollKey
 		sum *rolling
@@ -119,19 +102,18 @@ type rollup struct {
 
 func newRollup() *rollup {
 	r := &rollup{open: map[rollKey]*rolling{}, pending: map[rollKey]*rolling{}}
-	for i := range tiers {
+	for i := range retention.Rollups {
 		r.closed[i] = math.MinInt64
-		r.kept[i] = math.MinInt64
 	}
 	return r
 }
 
 // add adds calls.
 func (r *rollup) add(calls []events.Call) {
-	second := int64(tiers[0].length)
+	second := int64(retention.Rollups[0].Length)
 	for i := range calls {
 		c := &calls[i]
-		k := rollKey{0, floor(c.Start, second), c.PID, c.Op}
+		k := rollKey{0, stats.Floor(c.Start, second), c.PID, c.Op}
 		slot := &r.recent[(uint32(c.Op)^uint32(c.PID)*31)%uint32(len(r.recent))]
 		if slot.sum == nil || slot.key != k {
 			slot.key, slot.sum = k, r.window(k)
@@ -152,24 +134,15 @@ func (r *rollup) window(k rollKey) *rolling {
 	return s
 }
 
-// floor returns the largest multiple of step that is at most v.
-func floor(v, step int64) int64 {
-	m := v % step
-	if m < 0 {
-		m += step
-	}
-	return v - m
-}
-
 // close closes the windows that ended rollLate before now, or all if final.
 func (r *rollup) close(now time.Time, final bool) {
 	clear(r.recent[:])
 	finer := false // windows of the tier before restTier were closed
-	for t := range tiers {
-		length := int64(tiers[t].length)
-		edge := floor(now.Add(-rollLate).UnixNano(), length)
+	for t := range retention.Rollups {
+		length := int64(retention.Rollups[t].Length)
+		edge := stats.Floor(now.Add(-rollLate).UnixNano(), length)
 		if t > 0 {
-			edge = min(edge, floor(r.closed[t-1], length))
+			edge = min(edge, stats.Floor(r.closed[t-1], length))
 		}
 		edge = max(edge, r.closed[t]) // late calls are added once, now, even after the clock was set back
 		if final {
@@ -185,8 +158,8 @@ func (r *rollup) close(now time.Time, final bool) {
 				continue
 			}
 			delete(r.open, k)
-			if t+1 < len(tiers) {
-				up := r.window(rollKey{t + 1, floor(k.start, int64(tiers[t+1].length)), k.pid, k.op})
+			if t+1 < len(retention.Rollups) {
+				up := r.window(rollKey{t + 1, stats.Floor(k.start, int64(retention.Rollups[t+1].Length)), k.pid, k.op})
 				up.Merge(&s.Sum)
 				up.dirty = true
 				up.last = max(up.last, s.last, k.start)
@@ -252,8 +225,8 @@ func (v *saving) roll(now time.Time, final bool) error {
 		v.done = append(v.done, func() { s.dirty, s.late = false, false })
 	}
 	v.done = append(v.done, func() { clear(r.pending) })
-	for t := range tiers {
-		if err := v.exec(&sqlTier, v.id, tiers[t].seconds(), r.kept[t], r.closed[t]); err != nil {
+	for t := range retention.Rollups {
+		if err := v.exec(&sqlTier, v.id, retention.Rollups[t].Seconds(), v.rows.Kept[t], r.closed[t]); err != nil {
 			return err
 		}
 	}
@@ -271,7 +244,7 @@ func (v *saving) rollRow(k rollKey, s *rolling) error {
 		return err
 	}
 	var had Sum
-	row := v.tx.Stmt(v.stmts[&sqlGet]).QueryRow(v.id, tiers[k.tier].seconds(), k.start, k.pid, uint16(k.op))
+	row := v.tx.Stmt(v.stmts[&sqlGet]).QueryRow(v.id, retention.Rollups[k.tier].Seconds(), k.start, k.pid, uint16(k.op))
 	if err := ScanSum(row.Scan, &had); err != nil {
 		return fmt.Errorf("rollup: %w", err)
 	}
@@ -285,7 +258,7 @@ func (v *saving) putRoll(q *string, k rollKey, s *Sum) (done bool, err error) {
 	if v.blob, err = s.Dur.AppendBinary(v.blob[:0]); err != nil {
 		return false, err
 	}
-	args := []any{v.id, tiers[k.tier].seconds(), k.start, k.pid, uint16(k.op)}
+	args := []any{v.id, retention.Rollups[k.tier].Seconds(), k.start, k.pid, uint16(k.op)}
 	for _, n := range s.columns() {
 		args = append(args, int64(*n))
 	}

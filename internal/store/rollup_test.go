@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
@@ -52,11 +53,11 @@ func TestRollupRests(t *testing.T) {
 	if most > 4*each {
 		t.Errorf("at most %d sums are in memory, of %d processes", most, each*steps)
 	}
-	for _, x := range tiers {
+	for _, x := range retention.Rollups {
 		want := fmt.Sprint(calls, " ", again, " ", again*int(time.Millisecond))
-		got := ask(t, path, fmt.Sprintf("SELECT sum(calls), sum(calls) FILTER (WHERE pid = %d), sum(total_ns) FILTER (WHERE pid = %[1]d) FROM rollups WHERE seconds = %d", rests, x.seconds()))
+		got := ask(t, path, fmt.Sprintf("SELECT sum(calls), sum(calls) FILTER (WHERE pid = %d), sum(total_ns) FILTER (WHERE pid = %[1]d) FROM rollups WHERE seconds = %d", rests, x.Seconds()))
 		if got != want {
-			t.Errorf("sums of %s: %s, want %s", x.length, got, want)
+			t.Errorf("sums of %s: %s, want %s", x.Length, got, want)
 		}
 	}
 }

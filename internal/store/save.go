@@ -4,10 +4,10 @@ import (
 	"database/sql"
 	"errors"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"ingero/internal/stats"
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -34,11 +34,8 @@ type saver struct {
 	lastPID   uint32
 	blob      []byte
 	rollup    *rollup
-	swept     time.Time // last removal of rollups
-	fileSize  int64     // size of the file in bytes, after the pending checkpoint
-	bound     int64     // limit of all files; 0: none
-	edge      int64     // rows from before this are deleted; 0: unknown
-	latest    int64     // latest end of a call: no tick is earlier, whatever the clock says
+	rows      *retention.Rows
+	latest    int64 // latest end of a call: no tick is earlier, whatever the clock says
 	notable   notable
 	host      savedHost
 	stated    map[stateKey]any  // written rows of states
@@ -47,8 +44,8 @@ type saver struct {
 	xids      []tick.Xid // to be written
 	gpuStates []tick.GPU // to be written
 	stacks    savedStacks
-	spent     [len(accountTiers)]savedAccounts
-	counted   [len(countTiers)]counting
+	spent     [len(retention.Accounts)]savedAccounts
+	counted   [len(retention.Counted)]counting
 	derived   bool // the ticks' counts are derived from records, not the kernel's
 }
 
@@ -104,6 +101,7 @@ func newSaver(db *sql.DB, s *segment.Session) (*saver, error) {
 	if v.id, err = r.LastInsertId(); err != nil {
 		return nil, err
 	}
+	v.rows = retention.NewRows(db, v.id)
 	if _, err := db.Exec(waitShort); err != nil {
 		return nil, err
 	}

@@ -1,8 +1,9 @@
 package store
 
 import (
-	"ingero/pkg/events"
 	"strconv"
+
+	"ingero/pkg/events"
 )
 
 const (
@@ -28,8 +29,8 @@ type savedStacks struct {
 
 // mostStacks returns the maximum number of a session's stacks in the SQLite file.
 func (v *saver) mostStacks() int {
-	if v.bound > 0 {
-		return int(min(maxSavedStacks, v.bound/savedStackShare))
+	if v.rows.Bound > 0 {
+		return int(min(maxSavedStacks, v.rows.Bound/savedStackShare))
 	}
 	return maxSavedStacks
 }

@@ -2,16 +2,18 @@ package store
 
 import (
 	"errors"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
-	"ingero/internal/store/storetest"
-	"ingero/internal/tick"
-	"ingero/pkg/events"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/store/log"
+	"ingero/internal/store/retention"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // A segment can be read alone: it begins with the stacks, beyond the limit with the latest.
@@ -91,7 +93,7 @@ func stacksIn(t *testing.T, files log.Files, s *segment.Info) (got []events.Stac
 // The stacks in SQLite are bounded.
 func TestSavedStacksAreBounded(t *testing.T) {
 	for bound, most := range map[int64]int{0: maxSavedStacks, 10 << 30: maxSavedStacks, 16 << 20: 4096} {
-		v := &saver{bound: bound}
+		v := &saver{rows: &retention.Rows{Bound: bound}}
 		for range 3 {
 			v.addStacks(make([]events.Stack, maxSavedStacks/2))
 		}

@@ -1,17 +1,17 @@
 package store
 
 import (
-	"cmp"
 	"errors"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/store/retention"
+	"ingero/internal/store/segment"
 )
 
 // The segment size is a small part of the database's limit, so that the limit can be kept closely.
@@ -19,68 +19,13 @@ const (
 	segmentMax   = 16 << 20
 	segmentMin   = 64 << 10
 	segmentShare = 1024
-	rollupShare  = 10 // divisor of the limit: the SQLite file's part before fine rollups go
 )
-
-// keptSegment is a finished segment.
-type keptSegment struct {
-	segment.Info
-	last time.Time // its last write
-}
 
 func (db *DB) segmentBytes() int64 {
 	if db.o.MaxBytes <= 0 {
 		return segmentMax
 	}
 	return min(max(db.o.MaxBytes/segmentShare, segmentMin), segmentMax)
-}
-
-// list finds the existing segments, oldest first. Copied files may all have the same time; a
-// session's segments are in order nevertheless. It deletes leftovers.
-func list(dir *os.File, now time.Time) (kept []keptSegment, err error) {
-	all, err := segment.List(log.Dir(dir.Name()))
-	if err != nil {
-		return nil, err
-	}
-	last := keptSegment{}
-	for _, s := range all {
-		info, err := os.Lstat(filepath.Join(dir.Name(), s.Name))
-		if err != nil {
-			continue
-		}
-		// Ages are fixed now and do not follow later clock steps. A time in the future comes from a
-		// wrong clock, and no segment is older than its predecessor.
-		k := keptSegment{s, now.Add(min(info.ModTime().Sub(now), 0))}
-		if last.Session == k.Session && k.last.Before(last.last) {
-			k.last = last.last
-		}
-		kept, last = append(kept, k), k
-	}
-	leftovers(dir, kept)
-	slices.SortStableFunc(kept, func(a, b keptSegment) int {
-		return cmp.Or(a.last.Compare(b.last), segment.Compare(a.Info, b.Info))
-	})
-	return kept, nil
-}
-
-// leftovers deletes what writers left that were killed while they sealed or copied a segment:
-// incomplete files, and unsealed segments that were sealed.
-func leftovers(dir *os.File, kept []keptSegment) {
-	all, err := log.Dir(dir.Name()).List()
-	if err != nil {
-		return
-	}
-	for _, f := range all {
-		_, part := segment.Parse(strings.TrimSuffix(f.Name, ".tmp"))
-		part = part && strings.HasSuffix(f.Name, ".tmp")
-		if s, ok := segment.Parse(f.Name); ok && !s.Sealed {
-			name := segment.Name(s.Session, s.Seq, true)
-			part = slices.ContainsFunc(kept, func(k keptSegment) bool { return k.Name == name })
-		}
-		if part || strings.HasPrefix(f.Name, ".") && strings.HasSuffix(f.Name, ".part") {
-			_ = unix.Unlinkat(int(dir.Fd()), f.Name, 0)
-		}
-	}
 }
 
 // begin starts segment seq in place of the current one. On error, the current segment stays
@@ -128,7 +73,7 @@ func (db *DB) leave() {
 // retire seals, in the background, a segment that is complete.
 func (db *DB) retire(file *os.File, bytes int64, seq int) {
 	s := segment.Info{Name: segment.Name(db.o.Session.ID, seq, false), Session: db.o.Session.ID, Seq: seq, Bytes: bytes}
-	db.kept = append(db.kept, keptSegment{s, db.o.Now()})
+	db.kept.All = append(db.kept.All, retention.Segment{Info: s, Last: db.o.Now()})
 	db.sealing.Go(func() {
 		db.seal(s)
 		_ = file.Close() // all of it is written
@@ -137,7 +82,7 @@ func (db *DB) retire(file *os.File, bytes int64, seq int) {
 
 // sealLeftovers seals the segments that killed writers left.
 func (db *DB) sealLeftovers() {
-	for _, k := range db.kept {
+	for _, k := range db.kept.All {
 		if !k.Sealed {
 			db.sealing.Go(func() { db.seal(k.Info) })
 		}
@@ -150,7 +95,7 @@ func (db *DB) seal(s segment.Info) {
 	db.sealer.Lock()
 	defer db.sealer.Unlock()
 	db.mu.Lock()
-	db.inSeal = s
+	db.kept.Sealing = s
 	db.mu.Unlock()
 	name := segment.Name(s.Session, s.Seq, true)
 	size, err := sealFile(db.held, s.Name, name+".tmp")
@@ -159,17 +104,18 @@ func (db *DB) seal(s segment.Info) {
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.inSeal = segment.Info{}
+	db.kept.Sealing = segment.Info{}
 	if err != nil {
 		return
 	}
-	i := slices.IndexFunc(db.kept, func(k keptSegment) bool { return k.Name == s.Name })
+	i := slices.IndexFunc(db.kept.All, func(k retention.Segment) bool { return k.Name == s.Name })
 	if i < 0 || unix.Renameat(int(db.held.Dir.Fd()), name+".tmp", int(db.held.Dir.Fd()), name) != nil { // pruned meanwhile
 		_ = unix.Unlinkat(int(db.held.Dir.Fd()), name+".tmp", 0)
 		return
 	}
 	_ = unix.Unlinkat(int(db.held.Dir.Fd()), s.Name, 0)
-	db.kept[i].Name, db.kept[i].Sealed, db.kept[i].Bytes = name, true, size
+	k := &db.kept.All[i]
+	k.Name, k.Sealed, k.Bytes = name, true, size
 }
 
 // sealFile writes segment from in sealed form to a new file with the same modification time.
@@ -209,30 +155,14 @@ func (db *DB) measure() { db.size.Store(db.bytes()) }
 func (db *DB) bytes() int64 {
 	n := fileSize(db.o.Path)
 	if db.saver != nil {
-		n = max(n, db.saver.fileSize)
+		n = max(n, db.saver.rows.FileSize)
 	}
+	n += db.kept.Bytes()
 	if db.file != nil {
 		n += db.log.Size()
 	}
-	for i := range db.kept {
-		n += db.kept[i].Bytes
-	}
 	for _, suffix := range []string{"-wal", "-shm"} {
 		n += fileSize(db.o.Path + suffix)
-	}
-	return n
-}
-
-// unsealed returns the size of the segments that await sealing, which temporarily takes as much
-// again. The segment being sealed counts even if it was deleted meanwhile.
-func (db *DB) unsealed() (n int64) {
-	if !slices.ContainsFunc(db.kept, func(k keptSegment) bool { return k.Name == db.inSeal.Name }) {
-		n = db.inSeal.Bytes
-	}
-	for i := range db.kept {
-		if !db.kept[i].Sealed {
-			n += db.kept[i].Bytes
-		}
 	}
 	return n
 }
@@ -257,17 +187,18 @@ func (db *DB) SetBounds(maxBytes int64, maxAge time.Duration) {
 func (db *DB) prune(more int64) { db.free(more + db.segmentBytes() + reserve) }
 
 // free deletes the oldest segments while they are too old, or while the files and more bytes exceed
-// the limit. Readers with an open segment are not disturbed.
+// the limit.
 func (db *DB) free(more int64) {
-	for len(db.kept) > 0 {
-		old := db.o.MaxAge > 0 && db.o.Now().Sub(db.kept[0].last) > db.o.MaxAge
-		full := db.o.MaxBytes > 0 && db.bytes()+db.unsealed()+more > db.o.MaxBytes
-		if !old && !full {
-			return
-		}
-		if err := unix.Unlinkat(int(db.held.Dir.Fd()), db.kept[0].Name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-			return
-		}
-		db.kept = slices.Delete(db.kept, 0, 1)
+	if len(db.kept.All) == 0 {
+		return
 	}
+	var from time.Time
+	if db.o.MaxAge > 0 {
+		from = db.o.Now().Add(-db.o.MaxAge)
+	}
+	room := int64(math.MaxInt64)
+	if db.o.MaxBytes > 0 {
+		room = db.o.MaxBytes - more - (db.bytes() - db.kept.Bytes())
+	}
+	db.kept.Free(from, room)
 }

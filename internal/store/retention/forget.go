@@ -1,20 +1,15 @@
-package store
+package retention
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
-
-	"ingero/internal/store/segment"
-	"ingero/internal/tick"
 )
-
-// rowsShare is the divisor of the database's limit that bounds the SQLite file's rows. Beyond that
-// bound, the oldest rows are deleted, as calls are.
-const rowsShare = 2
 
 // A tick forgets 1/forgetPart of the recorded time, and at least forgetLeast: each deletion goes
 // through the write-ahead log, which needs room. Rows of the last forgetNot stay.
@@ -35,9 +30,9 @@ var forgotten = [...]struct {
 	table, before string
 	lost, since   bool
 }{
-	{table: "accounts", before: among(accountTiers[:]) + "end_ns < ?2"},
-	{table: "counted", before: among(countTiers[:]) + "end_ns < ?2"},
-	{table: "rollups", before: among(tiers[:]) + "start_ns < ?2"},
+	{table: "accounts", before: among(Accounts[:]) + "end_ns < ?2"},
+	{table: "counted", before: among(Counted[:]) + "end_ns < ?2"},
+	{table: "rollups", before: among(Rollups[:]) + "start_ns < ?2"},
 	{table: "memory", before: "time_ns < ?2"}, {table: "snapshots", before: "time_ns < ?2"},
 	{table: "gpu_states", before: "time_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},
 	{table: "host_sums", before: "time_ns < ?2"},
@@ -49,10 +44,10 @@ var forgotten = [...]struct {
 }
 
 // among returns the condition that a row has one of the lengths, which such tables are ordered by.
-func among(lengths []tier) string {
+func among(lengths []Tier) string {
 	var all []string
 	for _, t := range lengths {
-		all = append(all, fmt.Sprint(t.seconds()))
+		all = append(all, fmt.Sprint(t.Seconds()))
 	}
 	return "seconds IN (" + strings.Join(all, ", ") + ") AND "
 }
@@ -65,26 +60,26 @@ var recordingTables = [...]string{"stacks", "frames", "names"}
 // earlier rows are gone. Only forget moves the edge of the coarsest rollups.
 var remembered = fmt.Sprintf(`(SELECT id, updated_ns, max(started_ns, coalesce(kept_ns, started_ns)) AS first_ns
 	FROM sessions LEFT JOIN tiers ON session = id AND seconds = %d
-	WHERE coalesce(kept_ns <= updated_ns, EXISTS (SELECT 1 FROM ops WHERE session = id)))`, tiers[len(tiers)-1].seconds())
+	WHERE coalesce(kept_ns <= updated_ns, EXISTS (SELECT 1 FROM ops WHERE session = id)))`, Rollups[len(Rollups)-1].Seconds())
 
 // forget deletes the oldest rows of all recordings, a few at a time.
-func (v *saver) forget(now time.Time) error {
+func (r *Rows) forget(now time.Time) error {
 	var oldest, long int64 // start, ignoring the time between recordings; total length
-	err := v.db.QueryRow("SELECT coalesce(min(first_ns), 0), coalesce(sum(max(updated_ns - max(first_ns, ?), 0)), 0) FROM "+remembered, v.edge).Scan(&oldest, &long)
+	err := r.db.QueryRow("SELECT coalesce(min(first_ns), 0), coalesce(sum(max(updated_ns - max(first_ns, ?), 0)), 0) FROM "+remembered, r.edge).Scan(&oldest, &long)
 	if err != nil {
 		return err
 	}
-	from := max(v.edge, oldest)
+	from := max(r.edge, oldest)
 	step := max(long/forgetPart, int64(forgetLeast))
 	edge := min(from+step, now.Add(-forgetNot).UnixNano())
 	if edge <= from {
 		return nil
 	}
-	sessions, err := v.until(edge)
+	sessions, err := r.until(edge)
 	if err != nil {
 		return err
 	}
-	tx, err := v.db.Begin()
+	tx, err := r.db.Begin()
 	if err != nil {
 		return err
 	}
@@ -97,9 +92,9 @@ func (v *saver) forget(now time.Time) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	v.edge = edge
-	for t := range tiers {
-		v.rollup.kept[t] = max(v.rollup.kept[t], edge)
+	r.edge = edge
+	for t := range r.Kept {
+		r.Kept[t] = max(r.Kept[t], edge)
 	}
 	return nil
 }
@@ -111,8 +106,8 @@ type aSession struct {
 }
 
 // until returns the sessions that have rows from before edge.
-func (v *saver) until(edge int64) (all []aSession, err error) {
-	rows, err := v.db.Query("SELECT id, id <> ?1 AND updated_ns < ?2 FROM "+remembered+" WHERE first_ns < ?2", v.id, edge)
+func (r *Rows) until(edge int64) (all []aSession, err error) {
+	rows, err := r.db.Query("SELECT id, id <> ?1 AND updated_ns < ?2 FROM "+remembered+" WHERE first_ns < ?2", r.session, edge)
 	if err != nil {
 		return nil, err
 	}
@@ -156,17 +151,30 @@ func (s aSession) forget(tx *sql.Tx, edge int64) error {
 	return nil
 }
 
-// rememberedMore is how many processes beyond those in ticks are kept in memory.
-const rememberedMore = 1024
+// sums are the forgotten tables whose rows sum the calls of all processes with one pid while ticks
+// list the first of these processes.
+var sums = []string{"ops", "gaps"}
 
-// disremember drops from memory the state of processes that ticks no longer list.
-func (v *saver) disremember(t *tick.Tick) {
-	if len(v.procs) <= len(t.Processes)+rememberedMore {
-		return
+// Reused deletes a session's rows of earlier processes whose pids are reused. Of sums, it deletes
+// only those of the pids in anew, whose ticks begin with the later process.
+func Reused(tx *sql.Tx, session int64, pids, anew map[uint32]bool) error {
+	for _, f := range forgotten {
+		reused := pids
+		if f.before != "" || f.since {
+			continue
+		} else if slices.Contains(sums, f.table) {
+			reused = anew
+		}
+		if len(reused) == 0 {
+			continue
+		}
+		list, err := json.Marshal(slices.Collect(maps.Keys(reused)))
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec("DELETE FROM "+f.table+" WHERE session = ? AND pid IN (SELECT value FROM json_each(?))", session, string(list)); err != nil {
+			return err
+		}
 	}
-	pids := t.PIDs()
-	maps.DeleteFunc(v.procs, func(pid uint32, _ segment.Process) bool { return !pids[pid] })
-	maps.DeleteFunc(v.ops, func(k opID, _ savedOp) bool { return !pids[k.pid] })
-	maps.DeleteFunc(v.gaps, func(pid uint32, g *savedGap) bool { return !pids[pid] && g.saved == g.Gap && g != v.last })
-	maps.DeleteFunc(v.stated, func(k stateKey, _ any) bool { return k.pid != 0 && !pids[k.pid] })
+	return nil
 }
