@@ -63,12 +63,13 @@ var allowed = map[string]string{
 	// The store, above its files.
 	"internal/store/retention": "golang.org/x/sys internal/stats internal/store/log internal/store/segment",
 	"internal/store":           "golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events internal/store/log internal/store/retention internal/store/segment",
+	"internal/store/maintain":  "golang.org/x/sys modernc.org/sqlite internal/store internal/store/log internal/store/retention internal/store/segment",
 
 	// What reads what was recorded, and says it.
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
-	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/segment internal/symbols internal/tick internal/track pkg/events",
+	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
 	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/export":            "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
@@ -90,7 +91,7 @@ var allowed = map[string]string{
 		"internal/redact internal/tick internal/where internal/xid pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
-		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/store/log internal/store/segment internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",
+		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail internal/screen",
 
 	"sim": "golang.org/x/sys",

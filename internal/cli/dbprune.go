@@ -13,7 +13,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/maintain"
 )
 
 // pruneOptions are the flags of db prune.
@@ -66,7 +66,7 @@ func (e *Env) dbPrune(ctx context.Context, c *config.Config, o *pruneOptions) er
 			return err
 		}
 	}
-	done, err := store.Remove(ctx, *r)
+	done, err := maintain.Remove(ctx, *r)
 	if errors.Is(err, fs.ErrNotExist) && o.session != "" {
 		return &problem{What: "no calls are left of recording " + o.session, Do: "to remove the rest of the recording, omit --calls-only", Err: err}
 	}
@@ -77,8 +77,8 @@ func (e *Env) dbPrune(ctx context.Context, c *config.Config, o *pruneOptions) er
 }
 
 // removal converts the flags to a Removal.
-func (e *Env) removal(o *pruneOptions) (*store.Removal, error) {
-	r := &store.Removal{Owner: e.owner(), Session: o.session, CallsOnly: o.callsOnly, DryRun: o.dry}
+func (e *Env) removal(o *pruneOptions) (*maintain.Removal, error) {
+	r := &maintain.Removal{Owner: e.owner(), Session: o.session, CallsOnly: o.callsOnly, DryRun: o.dry}
 	given := 0
 	for _, f := range []string{o.older, o.to, o.session} {
 		if f != "" {
@@ -125,7 +125,7 @@ func (e *Env) known(ctx context.Context, path, id string) (err error) {
 	return nil
 }
 
-func removedText(o *store.Removal, r *store.Removed) string {
+func removedText(o *maintain.Removal, r *maintain.Removed) string {
 	did := "Removed"
 	if o.DryRun {
 		did = "Would remove"

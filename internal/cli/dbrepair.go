@@ -9,7 +9,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
-	"ingero/internal/store"
+	"ingero/internal/store/maintain"
 )
 
 func dbRepairCommand(e *Env) *cobra.Command {
@@ -47,7 +47,7 @@ func (e *Env) dbRepair(ctx context.Context, c *config.Config, asJSON bool) error
 		return err
 	}
 	p := e.progress()
-	r, err := store.Repair(ctx, path, e.owner(), p.calls)
+	r, err := maintain.Repair(ctx, path, e.owner(), p.calls)
 	p.end()
 	if err != nil {
 		return exclusiveProblem(err)
@@ -58,7 +58,7 @@ func (e *Env) dbRepair(ctx context.Context, c *config.Config, asJSON bool) error
 	return e.printf("%s", repairedText(path, r))
 }
 
-func repairedText(path string, r *store.Repaired) string {
+func repairedText(path string, r *maintain.Repaired) string {
 	if r.Nothing() {
 		return fmt.Sprintf("%s: nothing to repair.\n", oneLine(path))
 	}

@@ -11,7 +11,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/fleet"
 	"ingero/internal/query"
-	"ingero/internal/store"
+	"ingero/internal/store/maintain"
 )
 
 // readOrGather opens the configured database or, with --nodes, a temporary database with all
@@ -53,7 +53,7 @@ func (g *nodeAnswers) copies(ctx context.Context, dir string) (*query.Reader, er
 		return nil, err
 	}
 	var readers []*query.Reader
-	var sources []store.Source
+	var sources []maintain.Source
 	defer func() {
 		for _, r := range readers {
 			_ = r.Close() // a copy, opened read-only
@@ -74,7 +74,7 @@ func (g *nodeAnswers) copies(ctx context.Context, dir string) (*query.Reader, er
 		return nil, g.noAnswer()
 	}
 	all := filepath.Join(dir, "all.db")
-	if _, err := store.Merge(ctx, all, nil, sources); err != nil {
+	if _, err := maintain.Merge(ctx, all, nil, sources); err != nil {
 		return nil, err
 	}
 	g.printWarnings()

@@ -17,6 +17,7 @@ import (
 	"ingero/internal/legacy"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/maintain"
 )
 
 // mergeOptions are the flags of merge.
@@ -76,7 +77,7 @@ type merging struct {
 	owner   *store.Owner
 	temp    string // directory of converted databases, "" if none
 	readers []*query.Reader
-	sources []store.Source
+	sources []maintain.Source
 	notes   []string
 }
 
@@ -94,7 +95,7 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 	if o.node != "" && m.temp == "" {
 		m.notes = append(m.notes, "--force-node had no effect: none of these databases is of ingero 0.9, and newer ones name their node")
 	}
-	done, err := store.Merge(ctx, o.output, m.owner, m.sources)
+	done, err := maintain.Merge(ctx, o.output, m.owner, m.sources)
 	if err != nil {
 		return mergeProblem(err)
 	}
@@ -196,7 +197,7 @@ func mergeProblem(err error) error {
 }
 
 // mergedText summarizes the merge.
-func mergedText(path string, m *store.Merged, sessions []query.Session) string {
+func mergedText(path string, m *maintain.Merged, sessions []query.Session) string {
 	var nodes []string
 	for i := range sessions {
 		if !slices.Contains(nodes, sessions[i].Node) {

@@ -19,6 +19,7 @@ import (
 	"ingero/internal/export"
 	"ingero/internal/query"
 	"ingero/internal/store"
+	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -219,7 +220,7 @@ func TestTimelineOfMany(t *testing.T) {
 	first := open(t, job(t, "gpu-7", append(trainer[:1:1], tick.Process{PID: 20, Comm: "other"}), false))
 	second := open(t, job(t, "gpu-8", trainer, false))
 	path := filepath.Join(t.TempDir(), "both.db")
-	if _, err := store.Merge(t.Context(), path, nil, []store.Source{first.Source(), second.Source()}); err != nil {
+	if _, err := maintain.Merge(t.Context(), path, nil, []maintain.Source{first.Source(), second.Source()}); err != nil {
 		t.Fatal(err)
 	}
 	r := open(t, path)

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"sync"
 
-	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/maintain"
 )
 
 // packedTable holds a backup's files in pieces: data is the piece of file name at offset at.
@@ -27,7 +27,7 @@ type files struct {
 	log.Dir
 }
 
-// List implements [store.Files].
+// List implements [log.Files].
 func (f files) List() ([]log.FileInfo, error) {
 	found, err := f.Dir.List()
 	if err != nil || !f.packed(context.Background()) {
@@ -44,7 +44,7 @@ func (f files) List() ([]log.FileInfo, error) {
 	return found, err
 }
 
-// Open implements [store.Files].
+// Open implements [log.Files].
 func (f files) Open(name string) (log.File, error) {
 	file, err := f.Dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -122,8 +122,8 @@ func (f *packedFile) load(at int64) error {
 }
 
 // Source returns the database as a source for a merge. It is valid while the reader is open.
-func (r *Reader) Source() store.Source {
-	s := store.Source{Path: r.path, SQLite: r.path, Files: r.files}
+func (r *Reader) Source() maintain.Source {
+	s := maintain.Source{Path: r.path, SQLite: r.path, Files: r.files}
 	if r.temp != "" {
 		s.SQLite = filepath.Join(r.temp, copyName)
 	}

@@ -16,17 +16,18 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
-func merge(t *testing.T, out string, from ...string) *store.Merged {
+func merge(t *testing.T, out string, from ...string) *maintain.Merged {
 	t.Helper()
-	var sources []store.Source
+	var sources []maintain.Source
 	for _, path := range from {
 		sources = append(sources, openReader(t, path).Source())
 	}
-	m, err := store.Merge(context.Background(), out, nil, sources)
+	m, err := maintain.Merge(context.Background(), out, nil, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestMergeLonger(t *testing.T) {
 	x.second()
 	early := copyOf(t, a)
 	var held *store.LockedError
-	if _, err := store.Merge(context.Background(), out, nil, []store.Source{openReader(t, a).Source()}); !errors.As(err, &held) || held.Path != a {
+	if _, err := maintain.Merge(context.Background(), out, nil, []maintain.Source{openReader(t, a).Source()}); !errors.As(err, &held) || held.Path != a {
 		t.Errorf("merged while it is written: %v", err)
 	}
 	if m := merge(t, out, early); len(m.Added) != 1 {

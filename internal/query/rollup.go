@@ -1,13 +1,13 @@
 package query
 
 import (
-	"ingero/internal/stats"
 	"context"
 	"database/sql"
 	"errors"
 	"math"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/pkg/events"

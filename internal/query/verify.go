@@ -12,13 +12,14 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/log"
+	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
 // Verified is the result of checking a whole database.
 type Verified struct {
-	*store.Verified
+	*maintain.Verified
 	Recording bool `json:"recording"` // a process is writing to it
 	// Seconds are the seconds whose calls were compared with their rollups. Unchecked are sessions
 	// that lack calls for that.
@@ -46,7 +47,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 		defer func() { err = errors.Join(err, r.Close()) }()
 		files = r.files
 	}
-	if v.Verified, err = store.Verify(ctx, files, o.Calls); err != nil {
+	if v.Verified, err = maintain.Verify(ctx, files, o.Calls); err != nil {
 		return nil, err
 	}
 	if v.Recording {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ingero/internal/store"
+	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
 )
 
@@ -127,7 +128,7 @@ func TestRepairedAnswersTheSame(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Repair(ctx, path, nil, nil); err != nil {
+	if _, err := maintain.Repair(ctx, path, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	again, restored := ask()

@@ -2,11 +2,8 @@ package store
 
 import (
 	"database/sql"
-	"errors"
 	"math"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -119,44 +116,5 @@ func TestWaitsAreWrittenInTime(t *testing.T) {
 	c.advance(250 * time.Millisecond)
 	if a, _ := readLog(t, db); len(a.waits) < 10 {
 		t.Errorf("%d waits in the file", len(a.waits))
-	}
-}
-
-// List have no chains. When another table is damaged, a repair copies the readable chains, both
-// of sessions that it restores and of a session without segments.
-func TestRepairTakesChainsOver(t *testing.T) {
-	path, ids := recordTwo(t)
-	sqlite, err := openSQL(path, func() error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	var page, size int64
-	_, err = sqlite.Exec(`INSERT INTO chains (session, id, rule, severity, pid, tid, op, name, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,
-		baseline, culprits, timeline, not_it) SELECT id, 'chain of ' || uid, 'cpu-taken', 'HIGH', 7, 7, 257, 'cudaLaunchKernel', 5, 4, 6, 100, 9, 3, 1, '', '[]', '[]', '[]' FROM sessions`)
-	err = errors.Join(err,
-		sqlite.QueryRow("SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'rollups'").Scan(&page, &size))
-	_, mode := sqlite.Exec("PRAGMA journal_mode = delete")
-	if err := errors.Join(err, mode, sqlite.Close()); err != nil {
-		t.Fatal(err)
-	}
-	const chains = "SELECT c.id, c.rule, c.lost_ns FROM chains c JOIN sessions s ON s.id = c.session AND c.id = 'chain of ' || s.uid ORDER BY 1"
-	want := ask(t, path, chains)
-	for _, s := range segmentsOf(t, path, ids[1]) {
-		if err := os.Remove(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(t, path, func(b []byte) []byte {
-		for i := range b[(page-1)*size : page*size] {
-			b[(page-1)*size+int64(i)] = 0xff
-		}
-		return b
-	})
-	r := repair(t, path)
-	if len(r.Restored) != 1 || len(r.Copied) != 1 || r.Copied[0] != ids[1] {
-		t.Errorf("did %+v", r)
-	}
-	if got := ask(t, path, chains); got != want || !strings.Contains(got, ids[0]) || !strings.Contains(got, ids[1]) {
-		t.Errorf("chains:\n%s\nwant\n%s", got, want)
 	}
 }

@@ -327,51 +327,6 @@ func TestClockIsSet(t *testing.T) {
 	}
 }
 
-// List are removed in the order in which they were written, and none is kept forever, whatever
-// the clock said.
-func TestAgesAfterTheClockWasSet(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	db, c := open(t, path, Options{Session: segment.Session{ID: "s"}})
-	s := newSeconds(db, c)
-	for range 3 {
-		if err := s.record(1, 10); err != nil {
-			t.Fatal(err)
-		}
-		db.mu.Lock()
-		err := db.rotate()
-		db.mu.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for seq, at := range []time.Duration{-time.Hour, 10 * time.Hour, -2 * time.Hour, -30 * time.Minute} {
-		name := filepath.Join(LogDir(path), segment.Name("s", seq, true))
-		if err := os.Chtimes(name, storetest.Began.Add(at), storetest.Began.Add(at)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	next, c := open(t, path, Options{MaxAge: 24 * time.Hour, Session: segment.Session{ID: "next"}})
-	var order []int
-	next.mu.Lock()
-	for _, k := range next.kept.All {
-		order = append(order, k.Seq)
-	}
-	next.mu.Unlock()
-	if !slices.Equal(order, []int{0, 1, 2, 3}) {
-		t.Errorf("they would be removed in the order %v", order)
-	}
-	c.advance(25 * time.Hour)
-	if err := newSeconds(next, c).record(1, 1); err != nil {
-		t.Fatal(err)
-	}
-	if segs, err := segment.OfSession(log.Dir(LogDir(path)), "s"); err != nil || len(segs) != 0 {
-		t.Errorf("a day later %d are there (%v)", len(segs), err)
-	}
-}
-
 // A newer ingero's database is left unchanged.
 func TestNewerSchemaIsLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")

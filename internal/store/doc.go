@@ -13,14 +13,24 @@
 // PRAGMA user_version is the number of applied migrations, and PRAGMA application_id marks the file
 // as ours. A newer ingero's file is left unchanged. docs/reference/schema.md describes the tables.
 // Histograms are blobs in the form that a segment's ticks have, sketches in that of package stats.
-// SQLite's write-ahead log protects the file after a crash. If the file is lost, [Repair] restores
-// the sessions that have segments.
+// SQLite's write-ahead log protects the file after a crash. If the file is lost, it is restored
+// from the sessions' segments ([Restore]).
 //
-// # Retention and repair
+// # Parts
 //
-// The oldest segments are deleted first, when they are too old or the files exceed their limit.
-// Rollups, and rows of processes, go by the limits in trim.go and forget.go. [Verify] reads all
-// segments. [Repair] replaces a damaged segment by its readable parts, and keeps the damaged file.
+// Each part imports only those above it in this list:
+//
+//   - log has the frames of a file, and segment has what the frames mean, sealing and replay.
+//   - retention has the limits of age and size: which segments and rows a recording deletes, in
+//     which order.
+//   - store is the catalog. A [DB] records a session and asks retention after each tick. A [Held] is
+//     a database that this process has locked: it creates, opens, renames and deletes files, and
+//     trusts nothing that another user could have put there.
+//   - maintain verifies, repairs, prunes and merges databases that no process records to.
+//
+// The package deletes only its own files: the reserve of disk space, and an unsealed segment once
+// its sealed form is complete. It deletes expired silences, and a process's rows when another one
+// reuses its pid.
 //
 // The package neither renders nor answers questions: package query does. Commands open databases,
 // and query reads logs.

@@ -6,7 +6,6 @@ import (
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -59,12 +58,7 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 	if n, names := count(); n != 3 || names != 2 {
 		t.Errorf("%d functions and %d names, want 3 and 2", n, names)
 	}
-	if err := os.Remove(db.Path()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Repair(t.Context(), db.Path(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	restoreFile(t, db.Path(), db.Session().ID)
 	if n, names := count(); n != 3 || names != 2 {
 		t.Errorf("after the repair: %d functions and %d names, want 3 and 2", n, names)
 	}

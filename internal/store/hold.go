@@ -3,14 +3,13 @@ package store
 import (
 	"database/sql"
 	"errors"
-	"fmt"
-	"ingero/internal/store/segment"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/store/segment"
 )
 
 // Held is a database whose lock this process has, so that no other process records to it. It
@@ -143,6 +142,36 @@ func (h *Held) Open(name string, flags int) (*os.File, error) {
 // Existing opens a file of the directory for reading.
 func (h *Held) Existing(name string) (*os.File, error) { return h.places.existing(h.Dir, name) }
 
+// Seal writes a segment in sealed form to a new file with the same modification time.
+func (h *Held) Seal(from, to string) (size int64, err error) {
+	src, err := h.Existing(from)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, src.Close()) }()
+	info, err := src.Stat()
+	if err != nil {
+		return 0, err
+	}
+	_ = h.Unlink(to) // a crash may have left one
+	dst, err := h.Open(to, unix.O_EXCL)
+	if err != nil {
+		return 0, err
+	}
+	err = segment.Seal(dst, src, info.Size())
+	if err == nil {
+		err = dst.Sync()
+	}
+	if err == nil {
+		err = os.Chtimes(dst.Name(), info.ModTime(), info.ModTime())
+	}
+	out, statErr := dst.Stat()
+	if err = errors.Join(err, statErr, dst.Close()); err != nil {
+		return 0, err
+	}
+	return out.Size(), nil
+}
+
 // Unlink deletes a file of the directory, if it exists.
 func (h *Held) Unlink(name string) error {
 	err := unix.Unlinkat(int(h.Dir.Fd()), name, 0)
@@ -190,37 +219,8 @@ func called(f *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), f.Close()
 }
 
-// Leftover reports whether a file of a database's directory is a killed process's leftover, which
+// Leftover reports whether a file of a database's directory is a killed recording's leftover, which
 // no one needs unless a process is writing.
 func Leftover(name string) bool {
-	return name == reserveName || strings.HasSuffix(name, segment.SealedSuffix+".tmp") || strings.HasSuffix(name, rewrittenSuffix) ||
-		strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".part") || strings.HasPrefix(name, restoredName)
+	return name == reserveName || strings.HasSuffix(name, segment.SealedSuffix+".tmp") || strings.HasPrefix(name, ".") && strings.HasSuffix(name, ".part")
 }
-
-// isBad reports whether a repair has replaced a file.
-func isBad(name string) bool {
-	return strings.HasSuffix(name, badSuffix) || strings.Contains(name, badSuffix+".")
-}
-
-const (
-	rewrittenSuffix = ".rewritten" // a segment being rewritten
-	badSuffix       = ".bad"       // a damaged file that was replaced
-)
-
-// free returns an unused file name of a directory: name, with a number appended if necessary.
-func free(dir, name string) string {
-	out := name
-	for i := 2; exists(filepath.Join(dir, out)); i++ {
-		out = fmt.Sprintf("%s.%d", name, i)
-	}
-	return out
-}
-
-// exists reports whether path exists.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// age sets a file's modification time.
-func age(path string, at time.Time) error { return os.Chtimes(path, at, at) }

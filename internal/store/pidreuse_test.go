@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"maps"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,10 +57,7 @@ func TestNumberUsedAgain(t *testing.T) {
 			if got := ofNumber(t, path, pid); got != tt.want {
 				t.Errorf("the file has %s\nwant %s", got, tt.want)
 			}
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
-			repair(t, path)
+			restoreFile(t, path, "one")
 			if got := ofNumber(t, path, pid); got != tt.want {
 				t.Errorf("made anew it has %s\nwant %s", got, tt.want)
 			}

@@ -98,7 +98,7 @@ func (db *DB) seal(s segment.Info) {
 	db.kept.Sealing = s
 	db.mu.Unlock()
 	name := segment.Name(s.Session, s.Seq, true)
-	size, err := sealFile(db.held, s.Name, name+".tmp")
+	size, err := db.held.Seal(s.Name, name+".tmp")
 	if err != nil {
 		_ = unix.Unlinkat(int(db.held.Dir.Fd()), name+".tmp", 0)
 	}
@@ -116,36 +116,6 @@ func (db *DB) seal(s segment.Info) {
 	_ = unix.Unlinkat(int(db.held.Dir.Fd()), s.Name, 0)
 	k := &db.kept.All[i]
 	k.Name, k.Sealed, k.Bytes = name, true, size
-}
-
-// sealFile writes segment from in sealed form to a new file with the same modification time.
-func sealFile(h *Held, from, to string) (size int64, err error) {
-	src, err := h.Existing(from)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, src.Close()) }()
-	info, err := src.Stat()
-	if err != nil {
-		return 0, err
-	}
-	_ = h.Unlink(to) // a crash may have left one
-	dst, err := h.Open(to, unix.O_EXCL)
-	if err != nil {
-		return 0, err
-	}
-	err = segment.Seal(dst, src, info.Size())
-	if err == nil {
-		err = dst.Sync()
-	}
-	if err == nil {
-		err = os.Chtimes(dst.Name(), info.ModTime(), info.ModTime())
-	}
-	out, statErr := dst.Stat()
-	if err = errors.Join(err, statErr, dst.Close()); err != nil {
-		return 0, err
-	}
-	return out.Size(), nil
 }
 
 // measure updates the size.

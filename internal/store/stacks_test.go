@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -60,12 +59,7 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 		return out
 	}
 	before := rows()
-	if err := os.Remove(db.Path()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Repair(t.Context(), db.Path(), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	restoreFile(t, db.Path(), db.Session().ID)
 	if d := cmp.Diff(before, rows()); d != "" {
 		t.Errorf("after the repair (-want +got):\n%s", d)
 	}

@@ -1,4 +1,4 @@
-package store
+package maintain
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/store"
 	"ingero/internal/store/retention"
 )
 
@@ -16,10 +17,10 @@ import (
 // MaxBytes, or a Session.
 type Removal struct {
 	Path     string
-	Owner    *Owner    // owner of the files; nil: this process's user
-	Before   time.Time // segments last written before this time
-	MaxBytes int64     // limit of all files; the oldest segments are removed first
-	Session  string    // ID of a recording to remove with its rows
+	Owner    *store.Owner // owner of the files; nil: this process's user
+	Before   time.Time    // segments last written before this time
+	MaxBytes int64        // limit of all files; the oldest segments are removed first
+	Session  string       // ID of a recording to remove with its rows
 	// CallsOnly keeps the rows of Session.
 	CallsOnly bool
 	DryRun    bool // removes nothing, and reports what it would remove
@@ -38,11 +39,11 @@ type Removed struct {
 }
 
 // Remove removes recordings, or calls of them. Sums of calls stay, except those of a whole session
-// that is removed. It returns a [LockedError] if a process is recording, and an error that wraps
+// that is removed. It returns a [store.LockedError] if a process is recording, and an error that wraps
 // [fs.ErrNotExist] if there is no such session.
 func Remove(ctx context.Context, o Removal) (out *Removed, err error) {
 	if !o.DryRun {
-		err = Hold(o.Path, o.Owner, func(h *Held) (err error) {
+		err = store.Hold(o.Path, o.Owner, func(h *store.Held) (err error) {
 			if err := h.OpenSQL(); err != nil {
 				return err
 			}
@@ -51,10 +52,10 @@ func Remove(ctx context.Context, o Removal) (out *Removed, err error) {
 		})
 		return out, err
 	}
-	if Recording(o.Path) {
-		return nil, &LockedError{Path: o.Path}
+	if store.Recording(o.Path) {
+		return nil, &store.LockedError{Path: o.Path}
 	}
-	dir, err := os.Open(LogDir(o.Path))
+	dir, err := os.Open(store.LogDir(o.Path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return &Removed{}, nil
 	}
@@ -62,12 +63,12 @@ func Remove(ctx context.Context, o Removal) (out *Removed, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	return (&remover{&Held{Path: o.Path, Dir: dir}, nil}).remove(ctx, &o)
+	return (&remover{&store.Held{Path: o.Path, Dir: dir}, nil}).remove(ctx, &o)
 }
 
 // remover removes from a database. Without SQL it can only report what it would remove.
 type remover struct {
-	*Held
+	*store.Held
 	kept *retention.Segments
 }
 

@@ -1,4 +1,4 @@
-package store
+package maintain
 
 import (
 	"bytes"
@@ -6,106 +6,20 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/store"
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 )
-
-// two is a database of two sessions with several segments each. It is recorded once, since that is
-// slow.
-var two struct {
-	sync.Once
-	ids   []string
-	files map[string][]byte
-}
-
-// recordTwo returns a copy of the database for the test.
-func recordTwo(t *testing.T) (path string, ids []string) {
-	t.Helper()
-	two.Do(func() {
-		var path string
-		path, two.ids = recordSessions(t)
-		two.files = map[string][]byte{}
-		err := filepath.WalkDir(filepath.Dir(path), func(name string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				two.files[strings.TrimPrefix(name, filepath.Dir(path))], err = os.ReadFile(name)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-	path = filepath.Join(t.TempDir(), "x.db")
-	err := os.Mkdir(LogDir(path), 0o700)
-	for name, b := range two.files {
-		err = errors.Join(err, os.WriteFile(filepath.Join(filepath.Dir(path), name), b, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, two.ids
-}
-
-func recordSessions(t *testing.T) (path string, ids []string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "x.db")
-	for n := range 2 {
-		db, c := open(t, path, Options{Session: segment.Session{ID: fmt.Sprintf("gpu-7-%d", n), Node: "gpu-7", Started: storetest.Began, Target: "all"}})
-		g, k := storetest.NewGenerator(uint64(7+n)), storetest.NewKernel()
-		for i := range 16 {
-			c.advance(time.Second)
-			b := tick.Batch{Calls: g.Calls(nil, 300), Waits: g.Waiting.Waits(nil, 50, c.now.Add(-time.Second), time.Second)}
-			for j := range b.Calls { // as old as their calls
-				b.Calls[j].Start = c.now.UnixNano() - int64(len(b.Calls)-j)*2e6
-			}
-			k.See(b.Calls)
-			if err := errors.Join(db.Batch(&b), db.Tick(k.Tick(uint64(i+1), c.now, i == 15))); err != nil {
-				t.Fatal(err)
-			}
-			if i%4 == 3 && i < 15 { // as if the segment were full
-				db.mu.Lock()
-				err := db.rotate()
-				db.mu.Unlock()
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, db.Session().ID)
-	}
-	return path, ids
-}
-
-// rowsOf returns all rows that a log can restore.
-func rowsOf(t *testing.T, path string) string {
-	t.Helper()
-	var b strings.Builder
-	names := ask(t, path, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('chains', 'sessions') AND name IN (SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE c.name = 'session') ORDER BY name")
-	for name := range strings.SplitSeq(names, "\n") {
-		columns := ask(t, path, "SELECT group_concat('r.' || name, ', ') FROM pragma_table_info(?) WHERE name <> 'session'", name)
-		fmt.Fprintln(&b, name, ask(t, path, fmt.Sprintf("SELECT s.uid, %[1]s FROM %[2]s r JOIN sessions s ON s.id = r.session ORDER BY 1, %[1]s", columns, name)))
-	}
-	columns := ask(t, path, "SELECT group_concat(name, ', ') FROM pragma_table_info('sessions') WHERE name <> 'id'")
-	fmt.Fprintln(&b, ask(t, path, "SELECT "+columns+" FROM sessions ORDER BY uid"))
-	return b.String()
-}
 
 func repair(t *testing.T, path string) *Repaired {
 	t.Helper()
@@ -123,7 +37,7 @@ func repair(t *testing.T, path string) *Repaired {
 
 func verify(t *testing.T, path string) *Verified {
 	t.Helper()
-	v, err := Verify(context.Background(), log.Dir(LogDir(path)), nil)
+	v, err := Verify(context.Background(), log.Dir(store.LogDir(path)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,12 +47,12 @@ func verify(t *testing.T, path string) *Verified {
 // segmentsOf returns the paths of a session's segments.
 func segmentsOf(t *testing.T, path, id string) (out []string) {
 	t.Helper()
-	segs, err := segment.OfSession(log.Dir(LogDir(path)), id)
+	segs, err := segment.OfSession(log.Dir(store.LogDir(path)), id)
 	if err != nil || len(segs) < 3 {
 		t.Fatalf("%d segments, %v: this shows nothing", len(segs), err)
 	}
 	for _, s := range segs {
-		out = append(out, filepath.Join(LogDir(path), s.Name))
+		out = append(out, filepath.Join(store.LogDir(path), s.Name))
 	}
 	return out
 }
@@ -185,14 +99,7 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 			change(t, path, func([]byte) []byte { return nil })
 		}, 2, 0},
 		"one lacks": {func(t *testing.T, path string, ids []string) {
-			db, err := openSQL(path, func() error { return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = db.Exec("DELETE FROM sessions WHERE uid = ?; PRAGMA journal_mode = delete", ids[0])
-			if err = errors.Join(err, db.Close()); err != nil {
-				t.Fatal(err)
-			}
+			execute(t, path, "DELETE FROM sessions WHERE uid = ?", ids[0])
 		}, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +120,7 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 // callsOf returns the starts of a session's calls, by number.
 func callsOf(t *testing.T, path, id string) map[uint64]int64 {
 	t.Helper()
-	l, err := segment.OpenSession(log.Dir(LogDir(path)), id)
+	l, err := segment.OpenSession(log.Dir(store.LogDir(path)), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,14 +264,14 @@ func unsealed(t *testing.T) []byte {
 func TestRepairAfterKill(t *testing.T) {
 	path, ids := recordTwo(t)
 	hot := unsealed(t)
-	name := filepath.Join(LogDir(path), segment.Name("gpu-7-test", 3, false))
+	name := filepath.Join(store.LogDir(path), segment.Name("gpu-7-test", 3, false))
 	left := []string{"spare", ids[0] + "-000001.iseg.tmp", "." + ids[0] + "-000001.iseg.part", segment.Name("gpu-7-empty", 0, false)}
 	for _, f := range left[:3] {
-		if err := os.WriteFile(filepath.Join(LogDir(path), f), []byte("x"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(store.LogDir(path), f), []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := errors.Join(os.WriteFile(filepath.Join(LogDir(path), left[3]), nil, 0o600), os.WriteFile(name, hot[:len(hot)-5], 0o600))
+	err := errors.Join(os.WriteFile(filepath.Join(store.LogDir(path), left[3]), nil, 0o600), os.WriteFile(name, hot[:len(hot)-5], 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}

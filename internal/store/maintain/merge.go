@@ -1,12 +1,10 @@
-package store
+package maintain
 
 import (
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
 	"io"
 	"net/url"
 	"os"
@@ -14,6 +12,10 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/store"
+	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 )
 
 // Source is a database to copy from.
@@ -38,16 +40,16 @@ type Merged struct {
 // here. So merging again changes nothing, and a merge that was interrupted can be resumed.
 //
 // Merge copies rows of every table with a column session. Rows of other tables must mean the same
-// in every database; existing ones stay. It returns a [LockedError] if a process records to any of
+// in every database; existing ones stay. It returns a [store.LockedError] if a process records to any of
 // them.
-func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (*Merged, error) {
+func Merge(ctx context.Context, path string, owner *store.Owner, sources []Source) (*Merged, error) {
 	for _, s := range sources {
-		if Recording(s.Path) {
-			return nil, &LockedError{Path: s.Path}
+		if store.Recording(s.Path) {
+			return nil, &store.LockedError{Path: s.Path}
 		}
 	}
 	out := &Merged{}
-	err := Hold(path, owner, func(h *Held) error {
+	err := store.Hold(path, owner, func(h *store.Held) error {
 		if err := h.OpenSQL(); err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ func Merge(ctx context.Context, path string, owner *Owner, sources []Source) (*M
 }
 
 type merger struct {
-	*Held
+	*store.Held
 	out *Merged
 }
 

@@ -1,18 +1,21 @@
-package store
+package maintain
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
-	"ingero/internal/store/storetest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	diff "github.com/google/go-cmp/cmp"
+
+	"ingero/internal/store"
+	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 )
 
 // A missing segment cannot be restored; verify reports it.
@@ -56,11 +59,47 @@ func TestRepairSalvagesRows(t *testing.T) {
 	}
 }
 
+// Segments have no chains. When another table is damaged, a repair copies the readable chains, both
+// of sessions that it restores and of a session without segments.
+func TestRepairTakesChainsOver(t *testing.T) {
+	path, ids := recordTwo(t)
+	execute(t, path, `INSERT INTO chains (session, id, rule, severity, pid, tid, op, name, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,
+		baseline, culprits, timeline, not_it) SELECT id, 'chain of ' || uid, 'cpu-taken', 'HIGH', 7, 7, 257, 'cudaLaunchKernel', 5, 4, 6, 100, 9, 3, 1, '', '[]', '[]', '[]' FROM sessions`)
+	var page, size int64
+	if _, err := fmt.Sscan(ask(t, path, "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'rollups'"), &page, &size); err != nil {
+		t.Fatal(err)
+	}
+	const chains = "SELECT c.id, c.rule, c.lost_ns FROM chains c JOIN sessions s ON s.id = c.session AND c.id = 'chain of ' || s.uid ORDER BY 1"
+	want := ask(t, path, chains)
+	for _, s := range segmentsOf(t, path, ids[1]) {
+		if err := os.Remove(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(t, path, func(b []byte) []byte {
+		for i := range b[(page-1)*size : page*size] {
+			b[(page-1)*size+int64(i)] = 0xff
+		}
+		return b
+	})
+	r := repair(t, path)
+	if len(r.Restored) != 1 || len(r.Copied) != 1 || r.Copied[0] != ids[1] {
+		t.Errorf("did %+v", r)
+	}
+	if got := ask(t, path, chains); got != want || !strings.Contains(got, ids[0]) || !strings.Contains(got, ids[1]) {
+		t.Errorf("chains:\n%s\nwant\n%s", got, want)
+	}
+}
+
 // A database that is being recorded to can be neither repaired nor pruned.
 func TestMaintenanceNeedsTheLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	open(t, path, Options{})
-	var held *LockedError
+	db, err := store.Open(store.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var held *store.LockedError
 	if _, err := Repair(context.Background(), path, nil, nil); !errors.As(err, &held) {
 		t.Errorf("repair: %v", err)
 	}
@@ -71,10 +110,20 @@ func TestMaintenanceNeedsTheLock(t *testing.T) {
 	}
 }
 
-// inUse returns the database's size without its lock.
+// inUse returns the size of a closed database without its lock.
 func inUse(t *testing.T, path string) int64 {
 	t.Helper()
-	return onDisk(t, path) - fileSize(filepath.Join(LogDir(path), lockName))
+	n := fileSize(path)
+	files, err := log.Dir(store.LogDir(path)).List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f.Name != "writer" {
+			n += f.Bytes
+		}
+	}
+	return n
 }
 
 func TestRemove(t *testing.T) {
@@ -99,7 +148,7 @@ func TestRemove(t *testing.T) {
 			}
 			count := func() (n [2]int) {
 				for i, id := range ids {
-					segs, err := segment.OfSession(log.Dir(LogDir(path)), id)
+					segs, err := segment.OfSession(log.Dir(store.LogDir(path)), id)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -1,11 +1,9 @@
-package store
+package maintain
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
-)
 
-// restoredName is the SQLite file in which sessions are restored. From there each is moved into the
-// database as a whole.
-const restoredName = ".restored.part"
+	"ingero/internal/store"
+	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+)
 
 // rows ensures that the SQLite file is readable and has all sessions with segments.
 func (r *repairer) rows(ctx context.Context) error {
@@ -76,7 +74,7 @@ func (r *repairer) state(ctx context.Context) (why string, err error) {
 		return "", nil
 	case len(segs) == 0: // it may be anyone's
 		return "", err
-	case errors.Is(err, errNoSQLite):
+	case errors.Is(err, store.ErrNotDatabase) && store.Damaged(err):
 		why = "the file was not a SQLite file"
 	case corrupt(err):
 		why = "the file was malformed"
@@ -145,7 +143,7 @@ func (r *repairer) restore(ctx context.Context, sessions []string) (err error) {
 		return nil
 	}
 	m := &merger{r.Held, &Merged{}}
-	err = m.source(ctx, &Source{Path: path, SQLite: path, Files: log.Dir(LogDir(path))})
+	err = m.source(ctx, &Source{Path: path, SQLite: path, Files: log.Dir(store.LogDir(path))})
 	r.out.Restored = append(r.out.Restored, m.out.Added...)
 	return err
 }
@@ -171,7 +169,7 @@ func (r *repairer) fromSegments(ctx context.Context, path, id string) (bool, err
 		r.out.Without = append(r.out.Without, id)
 	}
 	before := r.Seen
-	err = Restore(ctx, path, l, func(n uint64) {
+	err = store.Restore(ctx, path, l, func(n uint64) {
 		if r.Checker.Progress != nil {
 			r.Checker.Progress(before + n)
 		}
@@ -202,7 +200,7 @@ func (r *repairer) salvage(ctx context.Context, bad string) error {
 			continue
 		}
 		n := len(m.out.Added)
-		if err := m.session(ctx, &Source{Path: bad, SQLite: bad, Files: log.Dir(LogDir(bad))}, tables, s); err != nil {
+		if err := m.session(ctx, &Source{Path: bad, SQLite: bad, Files: log.Dir(store.LogDir(bad))}, tables, s); err != nil {
 			m.out.Added = m.out.Added[:n]
 			if r.partly(ctx, tables, s) {
 				m.out.Added = append(m.out.Added, s.uid)

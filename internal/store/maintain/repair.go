@@ -1,15 +1,17 @@
-package store
+package maintain
 
 import (
 	"context"
 	"errors"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/store"
+	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 )
 
 // Repaired is the result of a repair. If all fields are empty, there was nothing to do.
@@ -38,14 +40,14 @@ func (r *Repaired) Nothing() bool {
 // Repair repairs the database at path, and loses nothing that is readable: it renames damaged files
 // and keeps them. It creates files for owner (nil: this process's user). It reports the number of
 // calls read so far to calls, which may be nil. An interrupted repair can be run again. It returns
-// a [LockedError] if a process is recording.
-func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) (*Repaired, error) {
+// a [store.LockedError] if a process is recording.
+func Repair(ctx context.Context, path string, owner *store.Owner, calls func(uint64)) (*Repaired, error) {
 	k, err := segment.NewChecker(calls)
 	if err != nil {
 		return nil, err
 	}
 	out := &Repaired{}
-	err = Hold(path, owner, func(h *Held) error {
+	err = store.Hold(path, owner, func(h *store.Held) error {
 		r := &repairer{h, k, out}
 		for _, step := range []func(context.Context) error{r.leftovers, r.segments, r.seal, r.rows} {
 			if err := step(ctx); err != nil {
@@ -62,7 +64,7 @@ func Repair(ctx context.Context, path string, owner *Owner, calls func(uint64)) 
 
 // repairer repairs a database whose lock it holds.
 type repairer struct {
-	*Held
+	*store.Held
 	*segment.Checker
 	out *Repaired
 }
@@ -85,7 +87,7 @@ func (r *repairer) leftovers(context.Context) error {
 			}
 			continue
 		}
-		remove := Leftover(f.Name)
+		remove := isLeftover(f.Name)
 		if s, ok := segment.Parse(f.Name); ok && !s.Sealed {
 			if remove, err = r.twin(s, f.Bytes); err != nil {
 				return err
@@ -282,7 +284,7 @@ func (r *repairer) seal(ctx context.Context) error {
 			continue
 		}
 		name := segment.Name(s.Session, s.Seq, true)
-		_, err := sealFile(r.Held, s.Name, name+".tmp")
+		_, err := r.Seal(s.Name, name+".tmp")
 		if errors.Is(err, log.ErrVersion) {
 			err = r.Unlink(name + ".tmp")
 			if err == nil {

@@ -1,12 +1,13 @@
-package store
+package maintain
 
 import (
 	"context"
 	"errors"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
 	"io/fs"
 	"slices"
+
+	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 )
 
 // Verified is the result of checking all segments of a database.
@@ -61,7 +62,7 @@ func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified
 	for _, f := range all {
 		if _, ok := segment.Parse(f.Name); !ok && isBad(f.Name) {
 			v.Bad = append(v.Bad, f.Name)
-		} else if !ok && Leftover(f.Name) {
+		} else if !ok && isLeftover(f.Name) {
 			v.Leftovers = append(v.Leftovers, f.Name)
 		}
 	}
