@@ -18,6 +18,7 @@ import (
 	"ingero/internal/store/log"
 	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
+	"ingero/internal/testkit"
 	"ingero/pkg/events"
 )
 
@@ -37,39 +38,10 @@ func merge(t *testing.T, out string, from ...string) *maintain.Merged {
 // dump returns a database's content: every row of every table, and every file.
 func dump(t *testing.T, path string) string {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
 	var b strings.Builder
-	var names string
-	if err := db.QueryRow("SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name)").Scan(&names); err != nil {
-		t.Fatal(err)
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		rows, err := db.Query("SELECT * FROM " + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		columns, err := rows.Columns()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for rows.Next() {
-			values := make([]any, len(columns))
-			to := make([]any, len(columns))
-			for i := range values {
-				to[i] = &values[i]
-			}
-			if err := rows.Scan(to...); err != nil {
-				t.Fatal(err)
-			}
-			fmt.Fprintln(&b, name, values)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			t.Fatal(err)
-		}
+	names := testkit.Rows(t, path, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+	for name := range strings.SplitSeq(names, "\n") {
+		fmt.Fprintln(&b, name, testkit.Rows(t, path, "SELECT * FROM "+name))
 	}
 	files, err := segment.List(log.Dir(store.LogDir(path)))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -52,7 +53,7 @@ func TestChainsWaitForTheDatabase(t *testing.T) {
 	second := tick.Chain{ID: "b", Severity: tick.High, PID: 8, Confidence: math.NaN()}
 	first.Severity, first.Lost, first.NotIt = tick.Medium, 2e6, []string{"no disk"}
 	step(2, first, second)
-	if got := ask(t, path, "SELECT id, severity FROM chains"); got != "a LOW" {
+	if got := testkit.Rows(t, path, "SELECT id, severity FROM chains"); got != "a LOW" {
 		t.Errorf("while another has the database: %s", got)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -60,10 +61,10 @@ func TestChainsWaitForTheDatabase(t *testing.T) {
 	}
 	step(3)
 	const want = "a cpu-taken MEDIUM 7 2000000 <nil> 0 [\"no disk\"]\nb  HIGH 8 0 <nil> <nil> []"
-	if got := ask(t, path, "SELECT id, rule, severity, pid, lost_ns, step_p99_ns, confidence, not_it FROM chains ORDER BY id"); got != want {
+	if got := testkit.Rows(t, path, "SELECT id, rule, severity, pid, lost_ns, step_p99_ns, confidence, not_it FROM chains ORDER BY id"); got != want {
 		t.Errorf("chains:\n%s\nwant\n%s", got, want)
 	}
-	if got := ask(t, path, "SELECT culprits ->> '$[0].comm', culprits ->> '$[0].what' FROM chains WHERE id = 'a'"); got != "stress an \"odd\" \ufffd name" {
+	if got := testkit.Rows(t, path, "SELECT culprits ->> '$[0].comm', culprits ->> '$[0].what' FROM chains WHERE id = 'a'"); got != "stress an \"odd\" \ufffd name" {
 		t.Errorf("culprit: %s", got)
 	}
 	if n := len(db.saver.chains) + len(db.saver.waiting); n > 2 {
@@ -92,16 +93,16 @@ func TestRevisedChains(t *testing.T) {
 	kept, revised := tick.Chain{ID: "kept", To: c.now}, tick.Chain{ID: "revised", To: c.now}
 	step(1, time.Second, kept, revised)
 	step(2, time.Second, kept)
-	if got := ask(t, path, "SELECT id FROM chains"); got != "kept" {
+	if got := testkit.Rows(t, path, "SELECT id FROM chains"); got != "kept" {
 		t.Errorf("after one was revised: %s", got)
 	}
 	step(3, tick.ChainStays)
 	step(4, time.Second)
-	if got := ask(t, path, "SELECT id FROM chains"); got != "kept" {
+	if got := testkit.Rows(t, path, "SELECT id FROM chains"); got != "kept" {
 		t.Errorf("after the other had its time: %s", got)
 	}
 	step(5, time.Second, tick.Chain{ID: "revised", To: c.now})
-	if got := ask(t, path, "SELECT id FROM chains ORDER BY id"); got != "kept\nrevised" {
+	if got := testkit.Rows(t, path, "SELECT id FROM chains ORDER BY id"); got != "kept\nrevised" {
 		t.Errorf("after it came back: %s", got)
 	}
 }

@@ -106,7 +106,7 @@ func TestBecomesReadOnly(t *testing.T) {
 		t.Errorf("%v, problem %v", err, db.Problem())
 	}
 	_ = db.Close()
-	if got := ask(t, path, "SELECT state, problem <> '' FROM sessions"); got != "failed 1" {
+	if got := testkit.Rows(t, path, "SELECT state, problem <> '' FROM sessions"); got != "failed 1" {
 		t.Errorf("session: %s", got)
 	}
 	if after, err := readSegments(path); err != nil || !slices.Equal(after.calls, s.calls[:len(after.calls)]) || len(after.calls) < 300 {
@@ -184,7 +184,7 @@ func TestOneOfTwoDisksFull(t *testing.T) {
 			if err != nil || !got.ended() {
 				t.Errorf("%d of %d calls, end %+v (%v)", len(got.calls), len(s.calls), got.end, err)
 			}
-			if lost := ask(t, path, "SELECT count FROM drops WHERE reason = 'disk-full'"); lost != fmt.Sprint(len(s.calls)-len(got.calls)) {
+			if lost := testkit.Rows(t, path, "SELECT count FROM drops WHERE reason = 'disk-full'"); lost != fmt.Sprint(len(s.calls)-len(got.calls)) {
 				t.Errorf("%s calls are said not to be kept, of %d there are %d", lost, len(s.calls), len(got.calls))
 			}
 		})
@@ -312,11 +312,11 @@ func TestClockIsSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, tier := range retention.Rollups {
-				if n := ask(t, path, "SELECT sum(calls) FROM rollups WHERE seconds = ?", int64(tier.Length/time.Second)); n != fmt.Sprint(made) {
+				if n := testkit.Rows(t, path, "SELECT sum(calls) FROM rollups WHERE seconds = ?", int64(tier.Length/time.Second)); n != fmt.Sprint(made) {
 					t.Errorf("rollups of %v: %s calls, want %d", tier.Length, n, made)
 				}
 			}
-			if n := ask(t, path, "SELECT ended_ns >= ? AND updated_ns >= ? FROM sessions", at.UnixNano(), at.UnixNano()); n != "1" {
+			if n := testkit.Rows(t, path, "SELECT ended_ns >= ? AND updated_ns >= ? FROM sessions", at.UnixNano(), at.UnixNano()); n != "1" {
 				t.Error("the session ended before its last call")
 			}
 			got, err := readSegments(path)

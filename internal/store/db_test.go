@@ -15,6 +15,7 @@ import (
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -61,38 +62,6 @@ func open(t *testing.T, path string, o Options) (*DB, *clock) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	return db, c
-}
-
-// ask returns a query's rows as the sqlite3 shell prints them.
-func ask(t *testing.T, path, query string, args ...any) string {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	rows, err := db.Query(query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	columns, _ := rows.Columns()
-	var out []string
-	for rows.Next() {
-		values := make([]any, len(columns))
-		to := make([]any, len(columns))
-		for i := range values {
-			to[i] = &values[i]
-		}
-		if err := rows.Scan(to...); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, strings.TrimSuffix(fmt.Sprintln(values...), "\n"))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(out, "\n")
 }
 
 // logged is the content of a log.
@@ -163,7 +132,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 	}
 	for i := range last.Ops {
 		o := &last.Ops[i]
-		got := ask(t, path, "SELECT calls, done, errors, nested, total_ns, oncpu_ns, runnable_ns, blocked_ns, max_ns FROM ops WHERE pid = ? AND name = ?", o.PID, o.Op.String())
+		got := testkit.Rows(t, path, "SELECT calls, done, errors, nested, total_ns, oncpu_ns, runnable_ns, blocked_ns, max_ns FROM ops WHERE pid = ? AND name = ?", o.PID, o.Op.String())
 		s := &o.Sum
 		longest := any(o.Dur.Max())
 		if o.Dur.Count() == 0 {
@@ -182,7 +151,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 		"SELECT pid, comm, ended_ns - started_ns FROM processes":                              "4821 python3 63000000000\n4822 python3 63000000000",
 		"SELECT application_id, user_version FROM pragma_application_id, pragma_user_version": fmt.Sprint(applicationID, " ", Schema()),
 	} {
-		if got := ask(t, path, query); got != want {
+		if got := testkit.Rows(t, path, query); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
 		}
 	}
@@ -191,7 +160,7 @@ func TestDatabaseHoldsWhatTheSessionSaw(t *testing.T) {
 	if err := errors.Join(db.Close(), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, path, "SELECT state, ended_ns FROM sessions"); got != fmt.Sprint("ended ", c.now.UnixNano()) {
+	if got := testkit.Rows(t, path, "SELECT state, ended_ns FROM sessions"); got != fmt.Sprint("ended ", c.now.UnixNano()) {
 		t.Errorf("after Close: %s", got)
 	}
 	got, torn := readLog(t, db)
@@ -216,7 +185,7 @@ func checkGaps(t *testing.T, path string, calls []events.Call) {
 		want[c.PID].Add(c)
 	}
 	for pid, g := range want {
-		got := ask(t, path, "SELECT calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns FROM gaps WHERE pid = ?", pid)
+		got := testkit.Rows(t, path, "SELECT calls, count, total_ns, oncpu_ns, runnable_ns, blocked_ns, partial_ns FROM gaps WHERE pid = ?", pid)
 		if w := fmt.Sprint(g.Calls, g.Count, g.Total, g.OnCPU, g.Runnable, g.Blocked, g.Partial); got != w || g.Count == 0 {
 			t.Errorf("gaps of %d: %s, want %s", pid, got, w)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -31,18 +32,18 @@ func TestEpisodes(t *testing.T) {
 	step(2, event(tick.EpisodeUpdate, "c.1", tick.ReasonSeverity, tick.High, 2*time.Second))
 	step(3, event(tick.EpisodeRevised, "d.1", "", tick.Low, time.Second))
 	const all = "SELECT id, chain, severity, lost_ns, ended_ns IS NULL, why, culprits ->> '$[0].comm' FROM episodes ORDER BY id"
-	if got, want := ask(t, path, all), "c.1 c LOW 1000000000 1  hog\nd.1 c LOW 1000000000 1  hog"; got != want {
+	if got, want := testkit.Rows(t, path, all), "c.1 c LOW 1000000000 1  hog\nd.1 c LOW 1000000000 1  hog"; got != want {
 		t.Errorf("while another has the database:\n%s\nwant\n%s", got, want)
 	}
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
 	step(4)
-	if got, want := ask(t, path, all), "c.1 c HIGH 2000000000 1  hog"; got != want {
+	if got, want := testkit.Rows(t, path, all), "c.1 c HIGH 2000000000 1  hog"; got != want {
 		t.Errorf("then:\n%s\nwant\n%s", got, want)
 	}
 	step(5, event(tick.EpisodeEnd, "c.1", tick.ReasonOver, tick.High, 3*time.Second))
-	if got, want := ask(t, path, all), "c.1 c HIGH 3000000000 0 over hog"; got != want {
+	if got, want := testkit.Rows(t, path, all), "c.1 c HIGH 3000000000 0 over hog"; got != want {
 		t.Errorf("at the end:\n%s\nwant\n%s", got, want)
 	}
 	if n := len(db.saver.episodes); n != 0 {
@@ -59,7 +60,7 @@ func TestHiddenChainsAreKept(t *testing.T) {
 	if err := db.Tick(x); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, path, "SELECT id FROM chains ORDER BY id"); got != "hidden\nshown" {
+	if got := testkit.Rows(t, path, "SELECT id FROM chains ORDER BY id"); got != "hidden\nshown" {
 		t.Errorf("chains: %s", got)
 	}
 }

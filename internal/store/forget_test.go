@@ -12,6 +12,7 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -91,36 +92,36 @@ func TestForget(t *testing.T) {
 		if got, _ := readLog(t, db); len(got.calls) == 0 {
 			t.Errorf("session %s: no calls are left", id)
 		}
-		if got := ask(t, path, "SELECT count(*) FROM sessions"); got != strconv.Itoa(i+1) {
+		if got := testkit.Rows(t, path, "SELECT count(*) FROM sessions"); got != strconv.Itoa(i+1) {
 			t.Errorf("%s sessions, want %d", got, i+1)
 		}
 		young := 10_000 + stormEach*(lasts-60)
 		last := 10_000 + stormEach*lasts
 		want := fmt.Sprint(last-young, " ", last-young, " ", (last-young)*(last+young-1)/2)
-		if got := ask(t, path, `SELECT count(*), count(o.pid), sum(calls) FROM processes p JOIN sessions s ON s.id = p.session LEFT JOIN ops o ON o.session = s.id AND o.pid = p.pid
+		if got := testkit.Rows(t, path, `SELECT count(*), count(o.pid), sum(calls) FROM processes p JOIN sessions s ON s.id = p.session LEFT JOIN ops o ON o.session = s.id AND o.pid = p.pid
 			WHERE s.uid = ? AND p.pid >= ?`, id, young); got != want {
 			t.Errorf("session %s: processes, with operations, calls: %s, want %s", id, got, want)
 		}
-		if got := ask(t, path, "SELECT count(*) FROM ops WHERE session NOT IN (SELECT session FROM processes)"); got != "0" {
+		if got := testkit.Rows(t, path, "SELECT count(*) FROM ops WHERE session NOT IN (SELECT session FROM processes)"); got != "0" {
 			t.Errorf("%s rows of operations of processes that are not there", got)
 		}
-		if got := ask(t, path, "SELECT count(*) FROM rollups r JOIN tiers USING (session, seconds) WHERE start_ns + seconds * 1000000000 < kept_ns"); got != "0" {
+		if got := testkit.Rows(t, path, "SELECT count(*) FROM rollups r JOIN tiers USING (session, seconds) WHERE start_ns + seconds * 1000000000 < kept_ns"); got != "0" {
 			t.Errorf("%s rollups are said not to be there", got)
 		}
-		if got := ask(t, path, "SELECT count(*) FROM host_sums JOIN tiers USING (session) WHERE seconds = 3600 AND time_ns < kept_ns"); got != "0" {
+		if got := testkit.Rows(t, path, "SELECT count(*) FROM host_sums JOIN tiers USING (session) WHERE seconds = 3600 AND time_ns < kept_ns"); got != "0" {
 			t.Errorf("%s sums of the host stay", got)
 		}
 	}
-	if got := ask(t, path, `SELECT min(id), min(max(started_ns, kept_ns)) > ? FROM sessions JOIN tiers ON session = id AND seconds = 3600 WHERE kept_ns <= updated_ns`, from.Add(-365*24*time.Hour-250*time.Second).UnixNano()); got != "3 1" {
+	if got := testkit.Rows(t, path, `SELECT min(id), min(max(started_ns, kept_ns)) > ? FROM sessions JOIN tiers ON session = id AND seconds = 3600 WHERE kept_ns <= updated_ns`, from.Add(-365*24*time.Hour-250*time.Second).UnixNano()); got != "3 1" {
 		t.Errorf("in another life it begins with %s, want what the third session has", got)
 	}
-	if got := ask(t, path, "SELECT pid FROM processes WHERE session = 1"); got != "10000" {
+	if got := testkit.Rows(t, path, "SELECT pid FROM processes WHERE session = 1"); got != "10000" {
 		t.Errorf("the first session has process %s, want that which lost something alone", got)
 	}
-	if got := ask(t, path, "SELECT min(pid) > 10001 FROM processes WHERE session = 3 AND comm = 'storm' AND pid > 10000"); got != "1" {
+	if got := testkit.Rows(t, path, "SELECT min(pid) > 10001 FROM processes WHERE session = 3 AND comm = 'storm' AND pid > 10000"); got != "1" {
 		t.Error("nothing of the last session was forgotten")
 	}
-	if used := ask(t, path, "SELECT (page_count - freelist_count) * page_size <= ? FROM pragma_page_count, pragma_freelist_count, pragma_page_size", stormLimit/2*101/100); used != "1" {
+	if used := testkit.Rows(t, path, "SELECT (page_count - freelist_count) * page_size <= ? FROM pragma_page_count, pragma_freelist_count, pragma_page_size", stormLimit/2*101/100); used != "1" {
 		t.Error("the rows take more than their part")
 	}
 }

@@ -2,15 +2,17 @@ package store
 
 import (
 	"errors"
-	"ingero/internal/store/log"
-	"ingero/internal/store/segment"
-	"ingero/internal/tick"
-	"ingero/pkg/events"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // A segment can be read alone: it begins with the handles' names.
@@ -44,23 +46,13 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 		}
 	}
 	// Repair can restore the SQLite file's names from the segments.
-	count := func() (n, names int) {
-		lite, err := openSQL(db.Path(), func() error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = lite.Close() }()
-		if err := lite.QueryRow("SELECT (SELECT count(*) FROM functions), (SELECT count(*) FROM names)").Scan(&n, &names); err != nil {
-			t.Fatal(err)
-		}
-		return n, names
-	}
-	if n, names := count(); n != 3 || names != 2 {
-		t.Errorf("%d functions and %d names, want 3 and 2", n, names)
+	const count = "SELECT (SELECT count(*) FROM functions), (SELECT count(*) FROM names)"
+	if got := testkit.Rows(t, db.Path(), count); got != "3 2" {
+		t.Errorf("%s functions and names, want 3 and 2", got)
 	}
 	restoreFile(t, db.Path(), db.Session().ID)
-	if n, names := count(); n != 3 || names != 2 {
-		t.Errorf("after the repair: %d functions and %d names, want 3 and 2", n, names)
+	if got := testkit.Rows(t, db.Path(), count); got != "3 2" {
+		t.Errorf("after the repair: %s functions and names, want 3 and 2", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"ingero/internal/session"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -51,7 +52,7 @@ func TestFaultsAndGPUsInTables(t *testing.T) {
 		"SELECT bus, mig, lost, throttle, busy, mem_used, clock_sm, temperature, power, ecc_corrected, ecc_uncorrected FROM gpu_states ORDER BY bus, time_ns": "0000:75:00.0 0 0 software power cap, idle 0.98 5242880 1815000000 61 688.21 2 0\n" +
 			"0000:76:00.0 1 0  <nil> <nil> <nil> <nil> <nil> <nil> <nil>\n0000:76:00.0 0 1  <nil> <nil> <nil> <nil> <nil> <nil> <nil>",
 	} {
-		if got := ask(t, path, query); got != want {
+		if got := testkit.Rows(t, path, query); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", query, got, want)
 		}
 	}

@@ -2,11 +2,13 @@ package store
 
 import (
 	"fmt"
-	"ingero/internal/store/storetest"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 )
 
 // The SQLite file has a row for each sum every ten seconds; unknown values are NULL.
@@ -34,7 +36,7 @@ func TestHostRows(t *testing.T) {
 		fmt.Sprint("2 disk-read 4821 0 vda python3 20 2 ", 23<<20, " 23000000 1572864 1572864"),
 		"2 signal 4821 711 SIGSTOP cron 2 0 <nil> <nil> <nil> <nil>",
 	}, "\n")
-	if got := ask(t, path, query); got != want {
+	if got := testkit.Rows(t, path, query); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -52,7 +54,7 @@ func TestIdleTickHasNoSnapshot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := ask(t, path, "SELECT count(*), min(records), max(records) FROM snapshots"); got != "2 100 400" {
+	if got := testkit.Rows(t, path, "SELECT count(*), min(records), max(records) FROM snapshots"); got != "2 100 400" {
 		t.Errorf("snapshots: %s, want those of ticks 1 and 4", got)
 	}
 }

@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -152,15 +151,9 @@ func nextWriter(t *testing.T, path string, torn bool) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-	file, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	var check, states string
-	err = file.QueryRow("SELECT (SELECT group_concat(integrity_check) FROM pragma_integrity_check), group_concat(state) FROM (SELECT state FROM sessions ORDER BY id)").Scan(&check, &states)
-	if err != nil || check != "ok" || states != "interrupted,ended" {
-		t.Errorf("integrity %q, states %q, %v", check, states, err)
+	const state = "SELECT (SELECT group_concat(integrity_check) FROM pragma_integrity_check), group_concat(state) FROM (SELECT state FROM sessions ORDER BY id)"
+	if got := testkit.Rows(t, path, state); got != "ok interrupted,ended" {
+		t.Errorf("integrity and states: %s", got)
 	}
 	segments, err := segment.List(log.Dir(store.LogDir(path)))
 	if err != nil {

@@ -68,7 +68,7 @@ func TestSizeCap(t *testing.T) {
 		if n := len(got.calls); n == 0 || n >= made[id] || n < made[id]/20 || !got.ended() {
 			t.Errorf("session %s: %d of %d calls, end %+v", id, n, made[id], got.end)
 		}
-		if n := ask(t, path, "SELECT sum(calls) FROM rollups JOIN sessions ON id = session WHERE uid = ? AND seconds = 1", id); n != fmt.Sprint(made[id]) {
+		if n := testkit.Rows(t, path, "SELECT sum(calls) FROM rollups JOIN sessions ON id = session WHERE uid = ? AND seconds = 1", id); n != fmt.Sprint(made[id]) {
 			t.Errorf("session %s: the rollups have %s calls, want %d", id, n, made[id])
 		}
 	}
@@ -189,7 +189,7 @@ func TestFullDisk(t *testing.T) {
 			if !errors.As(db.Problem(), &full) || !errors.Is(db.Problem(), unix.ENOSPC) {
 				t.Fatalf("problem %v, want a FullError", db.Problem())
 			}
-			if s := ask(t, db.Path(), "SELECT state, problem <> '' FROM sessions"); s != "full 1" {
+			if s := testkit.Rows(t, db.Path(), "SELECT state, problem <> '' FROM sessions"); s != "full 1" {
 				t.Errorf("session: %s", s)
 			}
 			second(false)
@@ -209,10 +209,10 @@ func TestFullDisk(t *testing.T) {
 			if torn != 0 || lost < 500 || lost > 2000 || !got.ended() {
 				t.Errorf("log: %d of %d calls, %d torn, end %+v", len(got.calls), made, torn, got.end)
 			}
-			if s := ask(t, db.Path(), "PRAGMA integrity_check"); s != "ok" {
+			if s := testkit.Rows(t, db.Path(), "PRAGMA integrity_check"); s != "ok" {
 				t.Error(s)
 			}
-			if s := ask(t, db.Path(), "SELECT state, problem, (SELECT count FROM drops WHERE reason = 'disk-full') FROM sessions"); s != fmt.Sprint("ended  ", lost) {
+			if s := testkit.Rows(t, db.Path(), "SELECT state, problem, (SELECT count FROM drops WHERE reason = 'disk-full') FROM sessions"); s != fmt.Sprint("ended  ", lost) {
 				t.Errorf("session: %s, want %d calls not kept", s, lost)
 			}
 		})

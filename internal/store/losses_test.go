@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -64,7 +65,7 @@ func TestLosses(t *testing.T) {
 				}
 			}
 			const q = "SELECT chain, culprit, rule, pid, count(*), sum(lost_ns) / 10000000 FROM losses WHERE seconds = 60 GROUP BY 1, 2 ORDER BY 6"
-			if got, want := ask(t, path, q), "hog disk 1:0 cpu-taken 7 5 750\nhog stress cpu-taken 7 5 2250"; got != want {
+			if got, want := testkit.Rows(t, path, q), "hog disk 1:0 cpu-taken 7 5 750\nhog stress cpu-taken 7 5 2250"; got != want {
 				t.Errorf("losses:\n%s\nwant\n%s", got, want)
 			}
 			if n := len(db.saver.lost); n != 0 {
@@ -74,7 +75,7 @@ func TestLosses(t *testing.T) {
 			if err := db.saver.rows.Trim(c.now); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := ask(t, path, "SELECT seconds, count(*), sum(lost_ns) / 10000000 FROM losses GROUP BY 1"), "3600 2 3000"; got != want {
+			if got, want := testkit.Rows(t, path, "SELECT seconds, count(*), sum(lost_ns) / 10000000 FROM losses GROUP BY 1"), "3600 2 3000"; got != want {
 				t.Errorf("a month later: %s, want %s", got, want)
 			}
 		})
@@ -99,7 +100,7 @@ func TestRevisedLosses(t *testing.T) {
 	}
 	sum := func(want int) {
 		t.Helper()
-		if got := ask(t, path, "SELECT coalesce(sum(lost_ns), 0) / 1000000 FROM losses"); got != fmt.Sprint(want) {
+		if got := testkit.Rows(t, path, "SELECT coalesce(sum(lost_ns), 0) / 1000000 FROM losses"); got != fmt.Sprint(want) {
 			t.Errorf("lost: %s ms, want %d", got, want)
 		}
 	}

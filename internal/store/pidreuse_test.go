@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -142,7 +143,7 @@ func (u *used) process(pid uint32, c *clock) tick.Process {
 // ofNumber returns the file's rows of a pid.
 func ofNumber(t *testing.T, path string, pid uint32) string {
 	t.Helper()
-	one := func(query string) string { return strings.ReplaceAll(ask(t, path, query, pid), "\n", " ") }
+	one := func(query string) string { return strings.ReplaceAll(testkit.Rows(t, path, query, pid), "\n", " ") }
 	started := one("SELECT (p.started_ns - s.started_ns) || 'ns' FROM processes p JOIN sessions s ON s.id = session WHERE pid = ?")
 	return strings.Join([]string{"process", started, "ops", one("SELECT name || ':' || calls FROM ops WHERE pid = ? ORDER BY name"), "gaps", one("SELECT calls FROM gaps WHERE pid = ?"),
 		"states", one("SELECT name || ':' || count FROM errors WHERE pid = ? ORDER BY name")}, " ")

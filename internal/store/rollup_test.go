@@ -9,6 +9,7 @@ import (
 	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -55,7 +56,7 @@ func TestRollupRests(t *testing.T) {
 	}
 	for _, x := range retention.Rollups {
 		want := fmt.Sprint(calls, " ", again, " ", again*int(time.Millisecond))
-		got := ask(t, path, fmt.Sprintf("SELECT sum(calls), sum(calls) FILTER (WHERE pid = %d), sum(total_ns) FILTER (WHERE pid = %[1]d) FROM rollups WHERE seconds = %d", rests, x.Seconds()))
+		got := testkit.Rows(t, path, fmt.Sprintf("SELECT sum(calls), sum(calls) FILTER (WHERE pid = %d), sum(total_ns) FILTER (WHERE pid = %[1]d) FROM rollups WHERE seconds = %d", rests, x.Seconds()))
 		if got != want {
 			t.Errorf("sums of %s: %s, want %s", x.Length, got, want)
 		}

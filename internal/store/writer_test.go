@@ -83,7 +83,7 @@ func TestOneWriter(t *testing.T) {
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if n := ask(t, path, "SELECT count(*), count(DISTINCT uid) FROM sessions"); n != "2 2" {
+	if n := testkit.Rows(t, path, "SELECT count(*), count(DISTINCT uid) FROM sessions"); n != "2 2" {
 		t.Errorf("sessions: %s, want 2 2", n)
 	}
 }
@@ -150,7 +150,7 @@ func TestOthersTransactionDoesNotEndTheRecording(t *testing.T) {
 		}
 	}
 	step(1)
-	if n := ask(t, path, "SELECT records FROM sessions"); n != "0" {
+	if n := testkit.Rows(t, path, "SELECT records FROM sessions"); n != "0" {
 		t.Errorf("records = %s while another has the database", n)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -161,7 +161,7 @@ func TestOthersTransactionDoesNotEndTheRecording(t *testing.T) {
 	for _, o := range k.Ops {
 		calls += o.Sum.Calls
 	}
-	if n := ask(t, path, "SELECT records, sum(calls) FROM sessions, ops"); n != fmt.Sprint("200 ", calls) {
+	if n := testkit.Rows(t, path, "SELECT records, sum(calls) FROM sessions, ops"); n != fmt.Sprint("200 ", calls) {
 		t.Errorf("afterwards: %s, want 200 %d", n, calls)
 	}
 }
@@ -262,10 +262,10 @@ func TestKilledWriterLosesNothingWritten(t *testing.T) {
 			t.Errorf("%d calls in the log, %d were written (%v)", len(got.calls), said, err)
 		}
 		db, _ := open(t, path, Options{})
-		if s := ask(t, path, "PRAGMA integrity_check"); s != "ok" {
+		if s := testkit.Rows(t, path, "PRAGMA integrity_check"); s != "ok" {
 			t.Error(s)
 		}
-		if s := ask(t, path, "SELECT state, count(*) FROM sessions GROUP BY 1"); s != "interrupted 1\nrunning 1" {
+		if s := testkit.Rows(t, path, "SELECT state, count(*) FROM sessions GROUP BY 1"); s != "interrupted 1\nrunning 1" {
 			t.Errorf("sessions: %s", s)
 		}
 		if err := db.Close(); err != nil {

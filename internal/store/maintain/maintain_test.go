@@ -16,6 +16,7 @@ import (
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 )
 
 // A missing segment cannot be restored; verify reports it.
@@ -41,9 +42,9 @@ func TestRepairSalvagesRows(t *testing.T) {
 		}
 	}
 	const ops = "SELECT s.uid, o.pid, o.op, o.calls, o.total_ns FROM ops o JOIN sessions s ON s.id = o.session ORDER BY 1, 2, 3"
-	want := ask(t, path, ops)
+	want := testkit.Rows(t, path, ops)
 	var page int
-	if _, err := fmt.Sscan(ask(t, path, "SELECT rootpage FROM sqlite_schema WHERE name = 'snapshots'"), &page); err != nil {
+	if _, err := fmt.Sscan(testkit.Rows(t, path, "SELECT rootpage FROM sqlite_schema WHERE name = 'snapshots'"), &page); err != nil {
 		t.Fatal(err)
 	}
 	change(t, path, func(b []byte) []byte {
@@ -54,7 +55,7 @@ func TestRepairSalvagesRows(t *testing.T) {
 	if len(r.Restored) != 1 || len(r.Copied) != 1 || r.Copied[0] != ids[0] || len(r.Kept) != 1 {
 		t.Errorf("did %+v", r)
 	}
-	if got := ask(t, path, ops); got != want {
+	if got := testkit.Rows(t, path, ops); got != want {
 		t.Errorf("operations are\n%s\nand were\n%s", got, want)
 	}
 }
@@ -66,11 +67,11 @@ func TestRepairTakesChainsOver(t *testing.T) {
 	execute(t, path, `INSERT INTO chains (session, id, rule, severity, pid, tid, op, name, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,
 		baseline, culprits, timeline, not_it) SELECT id, 'chain of ' || uid, 'cpu-taken', 'HIGH', 7, 7, 257, 'cudaLaunchKernel', 5, 4, 6, 100, 9, 3, 1, '', '[]', '[]', '[]' FROM sessions`)
 	var page, size int64
-	if _, err := fmt.Sscan(ask(t, path, "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'rollups'"), &page, &size); err != nil {
+	if _, err := fmt.Sscan(testkit.Rows(t, path, "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'rollups'"), &page, &size); err != nil {
 		t.Fatal(err)
 	}
 	const chains = "SELECT c.id, c.rule, c.lost_ns FROM chains c JOIN sessions s ON s.id = c.session AND c.id = 'chain of ' || s.uid ORDER BY 1"
-	want := ask(t, path, chains)
+	want := testkit.Rows(t, path, chains)
 	for _, s := range segmentsOf(t, path, ids[1]) {
 		if err := os.Remove(s); err != nil {
 			t.Fatal(err)
@@ -86,7 +87,7 @@ func TestRepairTakesChainsOver(t *testing.T) {
 	if len(r.Restored) != 1 || len(r.Copied) != 1 || r.Copied[0] != ids[1] {
 		t.Errorf("did %+v", r)
 	}
-	if got := ask(t, path, chains); got != want || !strings.Contains(got, ids[0]) || !strings.Contains(got, ids[1]) {
+	if got := testkit.Rows(t, path, chains); got != want || !strings.Contains(got, ids[0]) || !strings.Contains(got, ids[1]) {
 		t.Errorf("chains:\n%s\nwant\n%s", got, want)
 	}
 }
@@ -174,7 +175,7 @@ func TestRemove(t *testing.T) {
 			if name != "to a size" && !diff.Equal(would.Segments, did.Segments) {
 				t.Errorf("removes %q, and would %q", did.Segments, would.Segments)
 			}
-			if got := ask(t, path, "SELECT count(*) FROM sessions"); got != tt.rows {
+			if got := testkit.Rows(t, path, "SELECT count(*) FROM sessions"); got != tt.rows {
 				t.Errorf("%s sessions, want %s", got, tt.rows)
 			}
 			if o.MaxBytes > 0 && did.After > o.MaxBytes {

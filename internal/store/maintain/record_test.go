@@ -1,7 +1,6 @@
 package maintain
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +14,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -87,37 +87,6 @@ func recordSessions(t *testing.T) (path string, ids []string) {
 	return path, ids
 }
 
-// ask returns a query's rows as text, a line each.
-func ask(t *testing.T, path, query string, args ...any) string {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?mode=ro")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	rows, err := db.Query(query, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	columns, _ := rows.Columns()
-	values, to := make([]any, len(columns)), make([]any, len(columns))
-	for i := range values {
-		to[i] = &values[i]
-	}
-	var out []string
-	for rows.Next() {
-		if err := rows.Scan(to...); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, strings.TrimSuffix(fmt.Sprintln(values...), "\n"))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(out, "\n")
-}
-
 // execute changes rows of a database.
 func execute(t *testing.T, path, text string, args ...any) {
 	t.Helper()
@@ -137,12 +106,12 @@ func execute(t *testing.T, path, text string, args ...any) {
 func rowsOf(t *testing.T, path string) string {
 	t.Helper()
 	var b strings.Builder
-	names := ask(t, path, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('chains', 'sessions') AND name IN (SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE c.name = 'session') ORDER BY name")
+	names := testkit.Rows(t, path, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('chains', 'sessions') AND name IN (SELECT m.name FROM sqlite_schema m JOIN pragma_table_info(m.name) c WHERE c.name = 'session') ORDER BY name")
 	for name := range strings.SplitSeq(names, "\n") {
-		columns := ask(t, path, "SELECT group_concat('r.' || name, ', ') FROM pragma_table_info(?) WHERE name <> 'session'", name)
-		fmt.Fprintln(&b, name, ask(t, path, fmt.Sprintf("SELECT s.uid, %[1]s FROM %[2]s r JOIN sessions s ON s.id = r.session ORDER BY 1, %[1]s", columns, name)))
+		columns := testkit.Rows(t, path, "SELECT group_concat('r.' || name, ', ') FROM pragma_table_info(?) WHERE name <> 'session'", name)
+		fmt.Fprintln(&b, name, testkit.Rows(t, path, fmt.Sprintf("SELECT s.uid, %[1]s FROM %[2]s r JOIN sessions s ON s.id = r.session ORDER BY 1, %[1]s", columns, name)))
 	}
-	columns := ask(t, path, "SELECT group_concat(name, ', ') FROM pragma_table_info('sessions') WHERE name <> 'id'")
-	fmt.Fprintln(&b, ask(t, path, "SELECT "+columns+" FROM sessions ORDER BY uid"))
+	columns := testkit.Rows(t, path, "SELECT group_concat(name, ', ') FROM pragma_table_info('sessions') WHERE name <> 'id'")
+	fmt.Fprintln(&b, testkit.Rows(t, path, "SELECT "+columns+" FROM sessions ORDER BY uid"))
 	return b.String()
 }

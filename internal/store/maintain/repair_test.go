@@ -18,6 +18,7 @@ import (
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
 
@@ -285,7 +286,7 @@ func TestRepairAfterKill(t *testing.T) {
 	if v := verify(t, path); len(v.Damage)+len(v.Torn)+len(v.Leftovers)+v.Unsealed > 0 {
 		t.Errorf("after the repair there is %+v", v)
 	}
-	if got := ask(t, path, "SELECT state FROM sessions WHERE uid = 'gpu-7-test'"); got != "interrupted" {
+	if got := testkit.Rows(t, path, "SELECT state FROM sessions WHERE uid = 'gpu-7-test'"); got != "interrupted" {
 		t.Errorf("the session is %q", got)
 	}
 }
