@@ -286,7 +286,7 @@ func (db *DB) freeReserve() {
 	if db.reserve == nil {
 		return
 	}
-	_ = unix.Unlinkat(int(db.held.Dir.Fd()), reserveName, 0)
+	_ = db.held.Unlink(reserveName)
 	_ = db.reserve.Close()
 	db.reserve = nil
 }

@@ -28,9 +28,8 @@
 //     trusts nothing that another user could have put there.
 //   - maintain verifies, repairs, prunes and merges databases that no process records to.
 //
-// The package deletes only its own files: the reserve of disk space, and an unsealed segment once
-// its sealed form is complete. It deletes expired silences, and a process's rows when another one
-// reuses its pid.
+// The catalog itself deletes the reserve of disk space, and an unsealed segment once its sealed form
+// is complete. Of rows it deletes what a later tick revises, and expired silences.
 //
 // The package neither renders nor answers questions: package query does. Commands open databases,
 // and query reads logs.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/store/log"
+	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
@@ -140,6 +141,15 @@ func TestAgesAfterTheClockWasSet(t *testing.T) {
 	}
 	if segs, err := segment.OfSession(log.Dir(LogDir(path)), "s"); err != nil || len(segs) != 0 {
 		t.Errorf("a day later %d are there (%v)", len(segs), err)
+	}
+}
+
+// The size counts segments beside the SQLite file, also as large as a checkpoint will make it.
+func TestSizeBeforeCheckpoint(t *testing.T) {
+	db := &DB{o: Options{Path: filepath.Join(t.TempDir(), "x.db")}, kept: &retention.Segments{All: []retention.Segment{{Info: segment.Info{Bytes: 100}}}},
+		saver: &saver{rows: &retention.Rows{FileSize: 1000}}}
+	if got := db.bytes(); got != 1100 {
+		t.Errorf("%d bytes, want 1100", got)
 	}
 }
 

@@ -100,7 +100,7 @@ func (db *DB) seal(s segment.Info) {
 	name := segment.Name(s.Session, s.Seq, true)
 	size, err := db.held.Seal(s.Name, name+".tmp")
 	if err != nil {
-		_ = unix.Unlinkat(int(db.held.Dir.Fd()), name+".tmp", 0)
+		_ = db.held.Unlink(name + ".tmp")
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -109,11 +109,11 @@ func (db *DB) seal(s segment.Info) {
 		return
 	}
 	i := slices.IndexFunc(db.kept.All, func(k retention.Segment) bool { return k.Name == s.Name })
-	if i < 0 || unix.Renameat(int(db.held.Dir.Fd()), name+".tmp", int(db.held.Dir.Fd()), name) != nil { // pruned meanwhile
-		_ = unix.Unlinkat(int(db.held.Dir.Fd()), name+".tmp", 0)
+	if i < 0 || db.held.Rename(name+".tmp", name) != nil { // pruned meanwhile
+		_ = db.held.Unlink(name + ".tmp")
 		return
 	}
-	_ = unix.Unlinkat(int(db.held.Dir.Fd()), s.Name, 0)
+	_ = db.held.Unlink(s.Name)
 	k := &db.kept.All[i]
 	k.Name, k.Sealed, k.Bytes = name, true, size
 }
