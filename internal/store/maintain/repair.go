@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -143,21 +142,7 @@ func (r *repairer) look(s segment.Info, head *segment.Head) (_ *segment.Checked,
 
 // segments rewrites damaged segments, and truncates torn ones.
 func (r *repairer) segments(ctx context.Context) error {
-	segs, err := segment.List(r.files())
-	if err != nil {
-		return err
-	}
-	for len(segs) > 0 {
-		n := slices.IndexFunc(segs, func(s segment.Info) bool { return s.Session != segs[0].Session })
-		if n < 0 {
-			n = len(segs)
-		}
-		if err := r.session(ctx, segs[:n]); err != nil {
-			return err
-		}
-		segs = segs[n:]
-	}
-	return nil
+	return eachSession(r.files(), func(segs []segment.Info) error { return r.session(ctx, segs) })
 }
 
 func (r *repairer) session(ctx context.Context, segs []segment.Info) error {

@@ -96,23 +96,15 @@ func corrupt(err error) bool {
 
 // lacking returns the sessions that have segments and no rows.
 func (r *repairer) lacking(ctx context.Context) (out []string, err error) {
-	segs, err := segment.List(r.files())
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range segs {
-		if n := len(out); n > 0 && out[n-1] == s.Session {
-			continue
+	err = eachSession(r.files(), func(segs []segment.Info) error {
+		id, n := segs[0].Session, 0
+		err := r.SQL.QueryRowContext(ctx, "SELECT count(*) FROM sessions WHERE uid = ?", id).Scan(&n)
+		if err == nil && n == 0 {
+			out = append(out, id)
 		}
-		var n int
-		if err := r.SQL.QueryRowContext(ctx, "SELECT count(*) FROM sessions WHERE uid = ?", s.Session).Scan(&n); err != nil {
-			return nil, err
-		}
-		if n == 0 {
-			out = append(out, s.Session)
-		}
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
 
 // restore restores sessions' rows from their segments.

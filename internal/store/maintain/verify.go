@@ -40,20 +40,9 @@ func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified
 	if err != nil {
 		return nil, err
 	}
-	segs, err := segment.List(files)
-	if err != nil {
-		return nil, err
-	}
 	v := &Verified{Broken: map[string]bool{}}
-	for len(segs) > 0 {
-		n := slices.IndexFunc(segs, func(s segment.Info) bool { return s.Session != segs[0].Session })
-		if n < 0 {
-			n = len(segs)
-		}
-		if err := v.session(ctx, k, files, segs[:n]); err != nil {
-			return nil, err
-		}
-		segs = segs[n:]
+	if err := eachSession(files, func(segs []segment.Info) error { return v.session(ctx, k, files, segs) }); err != nil {
+		return nil, err
 	}
 	all, err := files.List()
 	if err != nil {
@@ -67,6 +56,19 @@ func Verify(ctx context.Context, files log.Files, calls func(uint64)) (*Verified
 		}
 	}
 	return v, nil
+}
+
+// eachSession calls f with the segments of each session, until f fails.
+func eachSession(files log.Files, f func([]segment.Info) error) error {
+	segs, err := segment.List(files)
+	for err == nil && len(segs) > 0 {
+		n := slices.IndexFunc(segs, func(s segment.Info) bool { return s.Session != segs[0].Session })
+		if n < 0 {
+			n = len(segs)
+		}
+		err, segs = f(segs[:n]), segs[n:]
+	}
+	return err
 }
 
 // session checks one session's segments.
