@@ -31,7 +31,7 @@ var allowed = map[string]string{
 	"internal/python":    "internal/elffile internal/jail internal/proc pkg/events",
 	"internal/gpu":       "internal/tick",
 	"internal/xid":       "golang.org/x/sys internal/tick",
-	"internal/lock":      "golang.org/x/sys",
+	"internal/lock":      "golang.org/x/sys internal/wire",
 	"internal/listen":    "",
 	"internal/privilege": "golang.org/x/sys",
 	"internal/service":   "golang.org/x/sys",
@@ -69,7 +69,7 @@ var allowed = map[string]string{
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
-	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track pkg/events",
+	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track internal/wire pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
 	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/export":            "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",
@@ -88,7 +88,7 @@ var allowed = map[string]string{
 	// What people start.
 	"internal/config": "internal/causal internal/listen internal/redact github.com/spf13/cobra github.com/spf13/pflag go.yaml.in/yaml/v3 golang.org/x/sys",
 	"internal/cli/check": "golang.org/x/sys internal/config internal/elffile internal/gpu internal/lock internal/privilege internal/probes internal/proc " +
-		"internal/redact internal/tick internal/where internal/xid pkg/events",
+		"internal/redact internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
 		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
 		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",

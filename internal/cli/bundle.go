@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/cli/check"
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/outfile"
@@ -29,7 +30,10 @@ type bundled struct {
 // bundle lists the files of a support bundle. A bundle has these files and a list of them.
 // It contains no calls, stacks, environments or user files.
 var bundle = []bundled{
-	{"check.txt", "output of ingero check", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return r.Text(), err }},
+	{"check.txt", "output of ingero check", func(e *Env, ctx context.Context) (string, error) {
+		r, err := e.check(ctx, 0)
+		return check.Text(&r), err
+	}},
 	{"check.json", "the same, as JSON", func(e *Env, ctx context.Context) (string, error) { r, err := e.check(ctx, 0); return asText(r, err) }},
 	{"version.txt", "versions of ingero, the kernel and the system", (*Env).bundleVersion},
 	{"config.json", "each setting and its source, without secrets", (*Env).bundleConfig},

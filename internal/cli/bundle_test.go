@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/lock"
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 // A support bundle has exactly the listed files, contains no secret from any source, and replaces
@@ -28,12 +28,12 @@ func TestSupportBundle(t *testing.T) {
 	}
 	defer func() { _ = out.Close() }()
 	e := &Env{Getenv: func(k string) string { return env[k] }, Stdout: out, Stderr: out, Build: Build{Version: "v1.2.3"}, Lock: testPlace(t)}
-	l, err := e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: "ingero trace --notify https://hooks.example.com/" + secret})
+	l, err := e.Lock.Acquire(wire.Holder{Since: time.Now(), Command: "ingero trace --notify https://hooks.example.com/" + secret})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Release() }()
-	if err := l.Publish(lock.State{Updated: time.Now(), Exports: []lock.Export{{Name: "webhook", To: "https://hooks.example.com/" + secret}}}); err != nil {
+	if err := l.Publish(wire.TraceState{Updated: time.Now(), Exports: []wire.Export{{Name: "webhook", To: "https://hooks.example.com/" + secret}}}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "support.tar.gz")

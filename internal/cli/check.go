@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,6 +9,7 @@ import (
 
 	"ingero/internal/cli/check"
 	"ingero/internal/proc"
+	"ingero/internal/wire"
 )
 
 func checkCommand(e *Env) *cobra.Command {
@@ -40,12 +40,10 @@ check exits with code 1 if ingero cannot trace here, else with 0.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(e.Stdout)
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(r); err != nil {
+				if err := e.json(r); err != nil {
 					return err
 				}
-			} else if err := e.printf("%s", r.Text()); err != nil {
+			} else if err := e.printf("%s", check.Text(&r)); err != nil {
 				return err
 			}
 			if !r.Ready {
@@ -61,7 +59,7 @@ check exits with code 1 if ingero cannot trace here, else with 0.`,
 }
 
 // check inspects the machine, or one process if pid is not 0.
-func (e *Env) check(ctx context.Context, pid uint32) (check.Report, error) {
+func (e *Env) check(ctx context.Context, pid uint32) (wire.Check, error) {
 	m := check.Machine{Lock: e.Lock}
 	if pid == 0 {
 		return check.Run(ctx, m), nil

@@ -10,8 +10,8 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/export/clickhouse"
-	"ingero/internal/lock"
 	"ingero/internal/query"
+	"ingero/internal/wire"
 )
 
 // makeTables is the remedy for a cluster without ingero's tables.
@@ -77,13 +77,13 @@ func followToClickHouse(_ context.Context, x *exports, c *config.Config) error {
 		return s.PID == os.Getpid() && s.Node == c.Node && !s.Started.Before(opened)
 	}
 	f := clickhouse.Follow(cluster, clickhouse.FollowOptions{Path: c.DB, Mine: mine})
-	x.states = append(x.states, func() []lock.Export {
+	x.states = append(x.states, func() []wire.Export {
 		now := f.State()
-		state := lock.Export{Name: "clickhouse", To: cluster.String(), Sent: now.Calls, Problem: now.Problem}
+		state := wire.Export{Name: "clickhouse", To: cluster.String(), Sent: now.Calls, Problem: now.Problem}
 		if now.LostCalls > 0 {
 			state.Lost = map[string]uint64{"removed": now.LostCalls}
 		}
-		return []lock.Export{state}
+		return []wire.Export{state}
 	})
 	x.onClose = append(x.onClose, func() error {
 		err := f.Close()

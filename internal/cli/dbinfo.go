@@ -55,16 +55,9 @@ func (e *Env) dbInfo(ctx context.Context, c *config.Config, asJSON, utc bool) (e
 	return e.printf("%s", infoText(i, e.zone(utc)))
 }
 
-// infoJSON is a query.Info plus the values that infoText computes.
-type infoJSON struct {
-	*query.Info
-	From     *time.Time           `json:"calls_from,omitempty"`
-	PerCall  float64              `json:"bytes_per_call,omitempty"` // segments only
-	Sessions []wire.RecordingInfo `json:"sessions"`
-}
-
-func infoOf(i *query.Info) infoJSON {
-	out := infoJSON{Info: i, PerCall: perCall(i), Sessions: []wire.RecordingInfo{}}
+// infoOf adds the values that infoText computes.
+func infoOf(i *query.Info) wire.DatabaseInfo {
+	out := wire.DatabaseInfo{Database: i.Database, PerCall: perCall(i), Sessions: []wire.RecordingInfo{}}
 	if !i.From.IsZero() {
 		out.From = &i.From
 	}

@@ -183,9 +183,7 @@ func (e *Env) demos(ctx context.Context, o demoOptions, list []timedScenario) er
 	if !o.json {
 		return nil
 	}
-	enc := json.NewEncoder(e.Stdout)
-	enc.SetIndent("", "  ")
-	return enc.Encode(all)
+	return e.json(all)
 }
 
 // show shows one scenario: live if why is nil, else from its recording. It returns the reason

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"ingero/internal/cli/check"
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 // --debug logs what ingero finds, and check --pid reports what a trace sees of a process.
@@ -19,7 +19,7 @@ func TestDiscovery(t *testing.T) {
 	c := b.ingero("trace", "--debug", "--pid", pid(target), "--record=false")
 	b.tracing(1)
 	stdout, stderr, code := b.output("check", "--json", "--pid", pid(target))
-	var r check.Report
+	var r wire.Check
 	if err := json.Unmarshal([]byte(stdout), &r); err != nil || code != 0 {
 		t.Fatalf("check --json --pid: code %d, %v:\n%s%s", code, err, stdout, stderr)
 	}

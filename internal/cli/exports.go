@@ -10,9 +10,9 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/export/prom"
 	"ingero/internal/listen"
-	"ingero/internal/lock"
 	"ingero/internal/metric"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // exports holds what a trace exports to other programs while it runs. By default, it exports
@@ -25,7 +25,7 @@ type exports struct {
 	sinks         []tick.Sink
 	meter         *metric.Meter // shared by all metric exporters; nil: no exporter
 	onClose       []func() error
-	states        []func() []lock.Export // states of the exporters that send
+	states        []func() []wire.Export // states of the exporters that send
 }
 
 // exporters open the exports of a trace. Each does nothing unless the settings enable it.
@@ -57,7 +57,7 @@ func (x *exports) metrics() *metric.Meter {
 }
 
 // state returns the states of the exporters that send.
-func (x *exports) state() (out []lock.Export) {
+func (x *exports) state() (out []wire.Export) {
 	for _, f := range x.states {
 		out = append(out, f()...)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"ingero/internal/lock"
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 	"ingero/sim"
 )
 
@@ -83,9 +84,9 @@ func (b *bench) train(args ...string) *testkit.Child {
 }
 
 // tracing waits until a trace publishes that it traces this many processes.
-func (b *bench) tracing(processes int) lock.State {
+func (b *bench) tracing(processes int) wire.TraceState {
 	b.t.Helper()
-	var s lock.State
+	var s wire.TraceState
 	testkit.Eventually(b.t, fmt.Sprintf("a trace of %d processes", processes), func() bool {
 		h, err := b.place.Holder()
 		if err != nil || h == nil {

@@ -19,7 +19,7 @@ import (
 
 // addDetails adds the details of a call that the trace does not collect, because it would have to
 // look them up every second.
-func addDetails(c *stuckCall) {
+func addDetails(c *wire.StuckCall) {
 	switch c.State {
 	case "blocked":
 		c.Path = fileOf(c)
@@ -36,7 +36,7 @@ func threadLives(pid, tid uint32) bool {
 
 // fileOf returns the path of the file that a call blocks on, "" if unknown. The descriptor may
 // have been reused since the trace read it, so the file must have the same kind and device.
-func fileOf(c *stuckCall) string {
+func fileOf(c *wire.StuckCall) string {
 	if c.FD < 0 {
 		return ""
 	}

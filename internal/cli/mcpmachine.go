@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"ingero/internal/mcp"
 	"ingero/internal/query"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // clock returns the current time in UTC.
@@ -28,13 +28,9 @@ func (e *Env) clock() time.Time { return e.now(true) }
 func (e *Env) machine(c *config.Config) mcp.Machine {
 	var demo sync.Mutex // one demo at a time: each replays a whole recording
 	return mcp.Machine{
-		Check: e.checkLines,
-		Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
-			s, err := e.findStuckCalls(time.Now(), least, nil)
-			if err != nil {
-				return nil, err
-			}
-			return json.Marshal(s)
+		Check: func(ctx context.Context) (wire.Check, error) { return e.check(ctx, 0) },
+		Stuck: func(_ context.Context, least time.Duration) (*wire.Stuck, error) {
+			return e.findStuckCalls(time.Now(), least, nil)
 		},
 		Demo: func(ctx context.Context, name string) ([]byte, error) {
 			demo.Lock()
@@ -56,19 +52,6 @@ func (e *Env) machine(c *config.Config) mcp.Machine {
 			return &mcp.Refusal{What: oneLine(p.What), Do: oneLine(p.Do)}, true
 		},
 	}
-}
-
-func (e *Env) checkLines(ctx context.Context) (bool, []mcp.CheckLine, error) {
-	r, err := e.check(ctx, 0)
-	if err != nil {
-		return false, nil, err
-	}
-	var out []mcp.CheckLine
-	for i := range r.Lines {
-		l := &r.Lines[i]
-		out = append(out, mcp.CheckLine{Name: l.Name, State: string(l.State), Value: l.Value, Note: l.Note, Do: l.Do})
-	}
-	return r.Ready, out, nil
 }
 
 // demoReport replays a scenario's recording and returns its report as JSON.

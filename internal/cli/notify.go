@@ -13,7 +13,6 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/export/notify"
-	"ingero/internal/lock"
 	"ingero/internal/redact"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
@@ -42,9 +41,9 @@ func exportNotify(_ context.Context, x *exports, c *config.Config) error {
 		}
 		return nil
 	})
-	x.states = append(x.states, func() []lock.Export {
+	x.states = append(x.states, func() []wire.Export {
 		now := s.State()
-		return []lock.Export{{Name: "webhook", To: now.To, Sent: now.Sent, Lost: now.Lost, Problem: now.Problem}}
+		return []wire.Export{{Name: "webhook", To: now.To, Sent: now.Sent, Lost: now.Lost, Problem: now.Problem}}
 	})
 	signed := ""
 	if secret == "" {

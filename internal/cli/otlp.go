@@ -9,7 +9,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/export/otlp"
-	"ingero/internal/lock"
+	"ingero/internal/wire"
 )
 
 // maxHeaders limits the size of a file of headers, in bytes.
@@ -41,7 +41,7 @@ func exportOTLP(_ context.Context, x *exports, c *config.Config) error {
 	}
 	x.metrics().Publish = s.Publish
 	x.sinks = append(x.sinks, otlpSink{s})
-	x.states = append(x.states, func() []lock.Export { return sendStates(s) })
+	x.states = append(x.states, func() []wire.Export { return sendStates(s) })
 	x.onClose = append(x.onClose, func() error {
 		err := s.Close()
 		for _, t := range s.State() {
@@ -84,9 +84,9 @@ func headersOf(path string) (string, error) {
 }
 
 // sendStates returns the state of each signal.
-func sendStates(s *otlp.Exporter) (out []lock.Export) {
+func sendStates(s *otlp.Exporter) (out []wire.Export) {
 	for _, t := range s.State() {
-		out = append(out, lock.Export{Name: "otlp " + t.Signal.String(), To: t.To, Sent: t.Items, Lost: t.Lost, Problem: t.Problem})
+		out = append(out, wire.Export{Name: "otlp " + t.Signal.String(), To: t.To, Sent: t.Items, Lost: t.Lost, Problem: t.Problem})
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"ingero/internal/lock"
 	"ingero/internal/service"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -20,7 +21,7 @@ type publisher struct {
 	lock     *lock.Lock
 	log      *slog.Logger
 	database func() (bytes int64, problem error)
-	exports  func() []lock.Export
+	exports  func() []wire.Export
 	losses   uint64 // number of lost events at the last tick
 	lastLoss time.Time
 	failed   bool // a failed Publish has been logged
@@ -32,13 +33,13 @@ func (p *publisher) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink]. A failure to publish does not end the trace.
 func (p *publisher) Tick(t *tick.Tick) error {
-	s := lock.State{
+	s := wire.TraceState{
 		Updated: t.Time, Libraries: len(t.Libraries), Records: t.Records,
 		CPU: t.Self.CPU, RSS: t.Self.RSS, Drops: map[string]uint64{},
 	}
 	for i := range t.Processes {
 		if x := &t.Processes[i]; x.Ended.IsZero() {
-			s.Processes = append(s.Processes, lock.Process{PID: x.PID, Comm: x.Comm, Mapped: x.Mapped, Attached: x.Attached, Counted: x.Counted})
+			s.Processes = append(s.Processes, wire.TracedProcess{PID: x.PID, Comm: x.Comm, Mapped: x.Mapped, Attached: x.Attached, Counted: x.Counted})
 		}
 	}
 	for i := range t.Libraries {
@@ -81,7 +82,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 }
 
 // aliveText returns the status text for systemctl status.
-func aliveText(s *lock.State) string {
+func aliveText(s *wire.TraceState) string {
 	text := fmt.Sprintf("%s; processes that use CUDA: %d", counted(s.Calls, "call"), len(s.Processes))
 	if len(s.Problems) > 0 {
 		text += "; " + s.Problems[0]
@@ -95,7 +96,7 @@ const openFor = 200 * time.Millisecond
 
 // openCalls returns the calls of a tick that have been open for at least openFor, longest
 // first, and the number of further ones.
-func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
+func openCalls(t *tick.Tick) (calls []wire.PendingCall, more int) {
 	comms := map[uint32]string{}
 	for i := range t.Processes {
 		comms[t.Processes[i].PID] = t.Processes[i].Comm
@@ -105,7 +106,7 @@ func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 		if x.Ended || len(x.Open) == 0 || x.Until-x.Open[0].Start < int64(openFor) {
 			continue
 		}
-		c := lock.OpenCall{PID: x.PID, TID: x.TID, Comm: comms[x.PID], Op: x.Open[0].Op.String(), Since: time.Unix(0, x.Open[0].Start)}
+		c := wire.PendingCall{PID: x.PID, TID: x.TID, Comm: comms[x.PID], Op: x.Open[0].Op.String(), Since: time.Unix(0, x.Open[0].Start)}
 		if x.Comm != c.Comm {
 			c.Thread = x.Comm
 		}
@@ -115,7 +116,7 @@ func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 		setThreadState(&c, &x.Now)
 		calls = append(calls, c)
 	}
-	slices.SortFunc(calls, func(a, b lock.OpenCall) int {
+	slices.SortFunc(calls, func(a, b wire.PendingCall) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.TID, b.TID))
 	})
 	if len(calls) > lock.MaxOpen {
@@ -128,22 +129,23 @@ func openCalls(t *tick.Tick) (calls []lock.OpenCall, more int) {
 const maxRollCalls = 16
 
 // rollCalls returns the collectives of a tick with missing ranks.
-func rollCalls(t *tick.Tick) (out []lock.RollCall) {
+func rollCalls(t *tick.Tick) (out []wire.PendingCollective) {
 	for i := range t.RollCalls[:min(len(t.RollCalls), maxRollCalls)] {
 		c := &t.RollCalls[i]
-		x := lock.RollCall{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq, Since: time.Unix(0, c.Since), Text: explain.RollCall(c, t.Time), Entered: []lock.Rank{}}
+		x := wire.PendingCollective{Collective: wire.Collective{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq,
+			Since: time.Unix(0, c.Since), Text: explain.RollCall(c, t.Time), Entered: []wire.EnteredRank{}}}
 		if c.Op != 0 {
 			x.Op = c.Op.String()
 		}
 		for _, r := range c.Entered {
-			x.Entered = append(x.Entered, lock.Rank{Rank: r.Rank, PID: r.PID})
+			x.Entered = append(x.Entered, wire.EnteredRank{Rank: r.Rank, PID: r.PID})
 		}
 		for j := range c.Missing[:min(len(c.Missing), maxRollCalls)] {
 			m := &c.Missing[j]
-			l := lock.Missing{Rank: m.Rank.Rank, Lives: m.Lives, At: m.At, Instead: explain.Instead(m, t.Time),
-				OpenCall: lock.OpenCall{PID: m.PID, TID: m.TID, Comm: commOf(t, m.PID), FD: -1}}
+			l := wire.PendingRank{Rank: m.Rank.Rank, Lives: m.Lives, At: m.At, Instead: explain.Instead(m, t.Time),
+				PendingCall: wire.PendingCall{PID: m.PID, TID: m.TID, Comm: commOf(t, m.PID), FD: -1}}
 			if m.Lives {
-				setThreadState(&l.OpenCall, &m.Now)
+				setThreadState(&l.PendingCall, &m.Now)
 			}
 			if m.Lives && m.Open.Op != 0 {
 				l.Op, l.Since = m.Open.Op.String(), time.Unix(0, m.Open.Start)
@@ -175,7 +177,7 @@ func commOf(t *tick.Tick, pid uint32) string {
 }
 
 // setThreadState sets the state of the call's thread.
-func setThreadState(c *lock.OpenCall, d *tick.ThreadState) {
+func setThreadState(c *wire.PendingCall, d *tick.ThreadState) {
 	c.State, c.CPU, c.FD = "on-cpu", d.CPU, -1
 	if d.Since > 0 {
 		c.StateSince = time.Unix(0, d.Since)

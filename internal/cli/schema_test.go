@@ -2,11 +2,20 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/tick"
+	"ingero/internal/wire"
+	"ingero/pkg/events"
 )
 
 // published is docs/reference/schema.json, as the schema of an object with a member for each document.
@@ -61,13 +70,21 @@ func TestJSONFitsSchema(t *testing.T) {
 		{"ingero query STATEMENT --json", []string{"query", "--db", db, "SELECT op, x'00ff' AS b FROM events LIMIT 3"}},
 		{"ingero summary --json", []string{"summary", "--db", db}},
 		{"ingero diff --json", []string{"diff", db, db}},
+		{"ingero db info --json", []string{"db", "info", "--db", db}},
+		{"ingero status --json", []string{"status"}},
+		{"ingero check --json", []string{"check"}},
+		{"ingero check --json", []string{"check", "--pid", strconv.Itoa(os.Getpid())}},
 	} {
 		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		e := &Env{Args: append(tt.args, "--json"), Stdin: os.Stdin, Stdout: out, Stderr: os.Stderr, Now: atTheEnd, Getenv: func(string) string { return "" }, Lock: testPlace(t)}
-		if code := e.run(t.Context()); code != 0 {
+		may := exitOK
+		if tt.args[0] == "status" || tt.args[0] == "check" {
+			may = exitFailed // no trace runs, or none can
+		}
+		if code := e.run(t.Context()); code != exitOK && code != may {
 			t.Errorf("%v: exit code %d", tt.args, code)
 		}
 		text, err := os.ReadFile(out.Name())
@@ -79,6 +96,49 @@ func TestJSONFitsSchema(t *testing.T) {
 		}
 		if err := out.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What status and stuck print about a trace fits the published schema.
+func TestTraceStateFitsSchema(t *testing.T) {
+	schema, place, now := readSchema(t), testPlace(t), time.Now()
+	l, err := place.Acquire(wire.Holder{Command: "ingero trace", Since: now, DB: "a.db"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Release() }()
+	p := &publisher{lock: l, log: slog.New(slog.DiscardHandler), database: func() (int64, error) { return 0, errors.New("no space") },
+		exports: func() []wire.Export {
+			return []wire.Export{{Name: "webhook", To: "https://hooks.example.com", Lost: map[string]uint64{"refused": 1}, Problem: "refused"}}
+		}}
+	blocked := tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonPipe, Syscall: events.SyscallOf(unix.SYS_READ), Arg: 5, Since: now.Add(-time.Second).UnixNano()}
+	open := tick.OpenCall{Op: 0x0110, Start: now.Add(-time.Minute).UnixNano()}
+	err = p.Tick(&tick.Tick{Time: now, Drops: []tick.Drop{{Reason: "ring-full", Count: 3}},
+		Processes: []tick.Process{{PID: 7, Comm: "train", Mapped: now, Attached: now, Counted: true}},
+		Threads:   []tick.Thread{{PID: 7, TID: 8, Comm: "worker", Until: now.UnixNano(), Now: blocked, Open: []tick.OpenCall{open, open}}},
+		RollCalls: []tick.RollCall{{Ranks: 2, Seq: 1, Op: open.Op, Since: open.Start, Entered: []tick.Rank{{Rank: 0, PID: 7}},
+			Missing: []tick.Missing{{Rank: tick.Rank{Rank: 1, PID: 9}, Lives: true, Now: blocked, Open: open}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := place.State(wire.Holder{PID: os.Getpid(), UID: uint32(os.Geteuid())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := stuckOf(&state, now, time.Second, nil)
+	if len(list.Calls) != 1 || len(list.RollCalls) != 1 {
+		t.Fatalf("stuck: %+v", list)
+	}
+	list.Calls[0].OnCPU = &wire.CPUHolder{PID: 9}
+	for document, v := range map[string]any{"ingero status --json": judge(&state, nil, now), "ingero stuck --json": list} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.check(document, text); err != nil {
+			t.Errorf("%s: %v in %s", document, err, text)
 		}
 	}
 }

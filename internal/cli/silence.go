@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -120,9 +119,7 @@ func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err 
 		for _, s := range all {
 			out = append(out, wire.Silence{What: s.What, Since: s.Since.UTC(), Until: s.Until.UTC(), Reason: s.Reason, Who: s.Who})
 		}
-		enc := json.NewEncoder(e.Stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(out)
+		return e.json(out)
 	}
 	if len(all) == 0 {
 		return e.printf("Nothing is silenced.\n")

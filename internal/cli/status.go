@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +12,7 @@ import (
 
 	"ingero/internal/explain"
 	"ingero/internal/lock"
+	"ingero/internal/wire"
 )
 
 // silence is the age at which a published state is stale; recentLoss is how long a loss counts.
@@ -20,15 +20,6 @@ const (
 	silence    = 5 * time.Second // a trace publishes once a second
 	recentLoss = time.Minute
 )
-
-// status is the output of ingero status.
-type status struct {
-	Running  bool     `json:"running"`
-	Healthy  bool     `json:"healthy"`
-	Problems []string `json:"problems,omitempty"`
-	// Trace is the trace's state, null if there is none or it is not readable.
-	Trace *lock.State `json:"trace"`
-}
 
 func statusCommand(e *Env) *cobra.Command {
 	asJSON := false
@@ -49,16 +40,14 @@ runs but loses records, does not record, or has not published its state for 5 se
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(e.Stdout)
-				enc.SetIndent("", "  ")
-				err = enc.Encode(s)
+				err = e.json(s)
 			} else {
-				err = e.printf("%s", s.text(now))
+				err = e.printf("%s", statusText(s, now))
 			}
 			if err != nil {
 				return err
 			}
-			return s.exit()
+			return statusExit(s)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -66,13 +55,13 @@ runs but loses records, does not record, or has not published its state for 5 se
 }
 
 // readStatus finds the running trace and judges its state.
-func readStatus(place lock.Place, now time.Time) (*status, error) {
+func readStatus(place lock.Place, now time.Time) (*wire.Status, error) {
 	h, err := place.Holder()
 	if err != nil {
 		return nil, err
 	}
 	if h == nil {
-		return &status{}, nil
+		return &wire.Status{}, nil
 	}
 	state, err := place.State(*h)
 	switch {
@@ -85,12 +74,12 @@ func readStatus(place lock.Place, now time.Time) (*status, error) {
 }
 
 // judge derives a trace's health from its published state; state is nil if it is not readable.
-func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
+func judge(state *wire.TraceState, h *wire.Holder, now time.Time) *wire.Status {
 	if state == nil {
-		return &status{Running: true, Trace: &lock.State{Holder: *h},
+		return &wire.Status{Running: true, Trace: &wire.TraceState{Holder: *h},
 			Problems: []string{"cannot read the trace's state: the trace is starting, or runs in a container (retry as root)"}}
 	}
-	s := &status{Running: true, Trace: state, Problems: slices.Clone(state.Problems)}
+	s := &wire.Status{Running: true, Trace: state, Problems: slices.Clone(state.Problems)}
 	if age := now.Sub(state.Updated); age > silence {
 		s.Problems = append(s.Problems, fmt.Sprintf("the trace has not published its state for %s", age.Round(time.Second)))
 	}
@@ -101,8 +90,8 @@ func judge(state *lock.State, h *lock.Holder, now time.Time) *status {
 	return s
 }
 
-// exit returns the exit code as an error.
-func (s *status) exit() error {
+// statusExit returns the exit code of a status as an error.
+func statusExit(s *wire.Status) error {
 	switch {
 	case !s.Running:
 		return exitCode(exitFailed)
@@ -112,8 +101,8 @@ func (s *status) exit() error {
 	return nil
 }
 
-// text formats the status for a person.
-func (s *status) text(now time.Time) string {
+// statusText formats the status for a person.
+func statusText(s *wire.Status, now time.Time) string {
 	if !s.Running {
 		return "No trace is running on this machine.\nTo start one: sudo ingero trace\n"
 	}
@@ -135,7 +124,7 @@ func (s *status) text(now time.Time) string {
 		line("Processes", "%s", processesText(t.Processes))
 		line("Probes", "%d in %d libraries", t.Probes, t.Libraries)
 		line("Calls", "%s counted, %s recorded individually", explain.Count(t.Calls), explain.Count(t.Records))
-		if untimed := slices.DeleteFunc(slices.Clone(t.Processes), func(p lock.Process) bool { return !p.Counted }); len(untimed) > 0 {
+		if untimed := slices.DeleteFunc(slices.Clone(t.Processes), func(p wire.TracedProcess) bool { return !p.Counted }); len(untimed) > 0 {
 			line("Launches", "counted, not timed, to limit overhead of %s (--max-overhead)", processesText(untimed))
 		}
 		line("Dropped", "%s", dropsText(t.Drops, ofCalls))
@@ -166,7 +155,7 @@ func (s *status) text(now time.Time) string {
 
 // exportText describes the state of an export. An unreachable receiver does not make the trace
 // unhealthy.
-func exportText(x *lock.Export) string {
+func exportText(x *wire.Export) string {
 	s := fmt.Sprintf("%s to %s: %s sent", x.Name, x.To, explain.Count(x.Sent))
 	for _, why := range slices.Sorted(maps.Keys(x.Lost)) {
 		s += fmt.Sprintf(", %s lost (%s)", explain.Count(x.Lost[why]), why)
@@ -177,7 +166,7 @@ func exportText(x *lock.Export) string {
 	return s
 }
 
-func processesText(ps []lock.Process) string {
+func processesText(ps []wire.TracedProcess) string {
 	const most = 8
 	if len(ps) == 0 {
 		return "none yet"

@@ -8,33 +8,33 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/lock"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 func TestStatusHealth(t *testing.T) {
 	now := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	well := lock.State{Holder: lock.Holder{PID: 7, Command: "ingero trace", DB: "a.db", Since: now.Add(-time.Minute)}, Updated: now}
+	well := wire.TraceState{Holder: wire.Holder{PID: 7, Command: "ingero trace", DB: "a.db", Since: now.Add(-time.Minute)}, Updated: now}
 	for name, tt := range map[string]struct {
-		change func(s *lock.State)
+		change func(s *wire.TraceState)
 		want   error
 		text   string
 	}{
-		"healthy":       {func(*lock.State) {}, nil, "pid 7, healthy"},
-		"silent":        {func(s *lock.State) { s.Updated = now.Add(-9 * time.Second) }, exitCode(exitDegraded), "not published its state for 9s"},
-		"losing":        {func(s *lock.State) { s.LastLoss = now; s.Drops = map[string]uint64{"ring-full": 3} }, exitCode(exitDegraded), "ring-full 3"},
-		"lost long ago": {func(s *lock.State) { s.LastLoss = now.Add(-time.Hour) }, nil, "healthy"},
-		"not recording": {func(s *lock.State) { s.Problems = []string{"not recording: the disk is full"} }, exitCode(exitDegraded), "not recording"},
-		"hostile name":  {func(s *lock.State) { s.Processes = []lock.Process{{PID: 8, Comm: "\x1b[2Jx\ny"}} }, nil, "Processes    ?[2Jx; y (8)"},
+		"healthy":       {func(*wire.TraceState) {}, nil, "pid 7, healthy"},
+		"silent":        {func(s *wire.TraceState) { s.Updated = now.Add(-9 * time.Second) }, exitCode(exitDegraded), "not published its state for 9s"},
+		"losing":        {func(s *wire.TraceState) { s.LastLoss = now; s.Drops = map[string]uint64{"ring-full": 3} }, exitCode(exitDegraded), "ring-full 3"},
+		"lost long ago": {func(s *wire.TraceState) { s.LastLoss = now.Add(-time.Hour) }, nil, "healthy"},
+		"not recording": {func(s *wire.TraceState) { s.Problems = []string{"not recording: the disk is full"} }, exitCode(exitDegraded), "not recording"},
+		"hostile name":  {func(s *wire.TraceState) { s.Processes = []wire.TracedProcess{{PID: 8, Comm: "\x1b[2Jx\ny"}} }, nil, "Processes    ?[2Jx; y (8)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := well
 			tt.change(&state)
 			s := judge(&state, nil, now)
-			if got := s.exit(); got != tt.want {
+			if got := statusExit(s); got != tt.want {
 				t.Errorf("exit = %v, want %v", got, tt.want)
 			}
-			if got := s.text(now); !strings.Contains(got, tt.text) {
+			if got := statusText(s, now); !strings.Contains(got, tt.text) {
 				t.Errorf("text lacks %q:\n%s", tt.text, got)
 			}
 		})
@@ -43,14 +43,14 @@ func TestStatusHealth(t *testing.T) {
 
 func TestStatusOfNoTrace(t *testing.T) {
 	s, err := readStatus(testPlace(t), time.Now())
-	if err != nil || s.Running || s.exit() != exitCode(exitFailed) {
+	if err != nil || s.Running || statusExit(s) != exitCode(exitFailed) {
 		t.Errorf("status = %+v, %v, want one that is not running", s, err)
 	}
 }
 
 func TestPublisherTellsLossesAndProblems(t *testing.T) {
 	place := testPlace(t)
-	l, err := place.Acquire(lock.Holder{Command: "ingero trace"})
+	l, err := place.Acquire(wire.Holder{Command: "ingero trace"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestPublisherTellsLossesAndProblems(t *testing.T) {
 	var disk error
 	p := &publisher{lock: l, log: slog.New(slog.DiscardHandler), database: func() (int64, error) { return 4096, disk }}
 	at := time.Unix(1000, 0).UTC()
-	tickWith := func(full, thinned uint64) lock.State {
+	tickWith := func(full, thinned uint64) wire.TraceState {
 		t.Helper()
 		at = at.Add(time.Second)
 		err := p.Tick(&tick.Tick{Time: at, Drops: []tick.Drop{{Reason: "ring-full", Count: full}, {Reason: "thinned", Count: thinned}},
@@ -67,7 +67,7 @@ func TestPublisherTellsLossesAndProblems(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := place.State(lock.Holder{PID: os.Getpid(), UID: uint32(os.Geteuid())})
+		s, err := place.State(wire.Holder{PID: os.Getpid(), UID: uint32(os.Geteuid())})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,46 +10,8 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
-	"ingero/internal/lock"
 	"ingero/internal/wire"
 )
-
-// stuck is the output of ingero stuck.
-type stuck struct {
-	Updated time.Time   `json:"updated"` // time of the published state
-	MinNS   int64       `json:"min_ns"`
-	Calls   []stuckCall `json:"calls"` // longest first
-	More    int         `json:"more,omitempty"`
-	// RollCalls are the collectives with missing ranks.
-	RollCalls []stuckCollective `json:"roll_calls,omitempty"`
-	// Problems are reasons why the list may be wrong.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// stuckCall is a call that has not returned.
-type stuckCall struct {
-	lock.OpenCall
-	OpenNS  int64           `json:"open_ns"`            // duration until Updated
-	StateNS int64           `json:"state_ns,omitempty"` // duration of the state until Updated
-	Path    string          `json:"path,omitempty"`     // path of the file behind FD
-	OnCPU   *wire.CPUHolder `json:"cpu_holder,omitempty"`
-}
-
-// stuckCollective is a collective with missing ranks.
-type stuckCollective struct {
-	lock.RollCall
-	WaitNS  int64         `json:"wait_ns"` // wait of the first rank until Updated
-	Missing []stuckAbsent `json:"missing"`
-}
-
-// stuckAbsent is a missing rank.
-type stuckAbsent struct {
-	Rank    int32     `json:"rank"`
-	Lives   bool      `json:"lives"`
-	Call    stuckCall `json:"does"` // of a living rank; op is empty between calls
-	At      string    `json:"at,omitempty"`
-	Instead string    `json:"instead"`
-}
 
 func stuckCommand(e *Env) *cobra.Command {
 	var pids []uint
@@ -86,11 +47,9 @@ stuck exits with code 0 if no call is stuck, 3 if a call is stuck, and 1 if no t
 			return err
 		}
 		if asJSON {
-			enc := json.NewEncoder(e.Stdout)
-			enc.SetIndent("", "  ")
-			err = enc.Encode(s)
+			err = e.json(s)
 		} else {
-			err = e.printf("%s", s.text())
+			err = e.printf("%s", stuckText(s))
 		}
 		if err == nil && len(s.Calls)+len(s.RollCalls) > 0 {
 			return exitCode(exitStuck)
@@ -101,7 +60,7 @@ stuck exits with code 0 if no call is stuck, 3 if a call is stuck, and 1 if no t
 }
 
 // findStuckCalls reads the running trace's state and looks up what the state lacks.
-func (e *Env) findStuckCalls(now time.Time, least time.Duration, pids []uint) (*stuck, error) {
+func (e *Env) findStuckCalls(now time.Time, least time.Duration, pids []uint) (*wire.Stuck, error) {
 	st, err := readStatus(e.Lock, now)
 	switch {
 	case err != nil:
@@ -120,13 +79,13 @@ func (e *Env) findStuckCalls(now time.Time, least time.Duration, pids []uint) (*
 			addDetails(&s.RollCalls[i].Missing[j].Call)
 		}
 	}
-	s.Calls = slices.DeleteFunc(s.Calls, func(c stuckCall) bool { return !threadLives(c.PID, c.TID) })
+	s.Calls = slices.DeleteFunc(s.Calls, func(c wire.StuckCall) bool { return !threadLives(c.PID, c.TID) })
 	return s, nil
 }
 
 // stuckOf selects the calls of at least this duration and of these processes.
-func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *stuck {
-	s := &stuck{Updated: t.Updated, MinNS: int64(least), Calls: []stuckCall{}, More: t.MoreOpen}
+func stuckOf(t *wire.TraceState, now time.Time, least time.Duration, pids []uint) *wire.Stuck {
+	s := &wire.Stuck{Updated: t.Updated, MinNS: int64(least), Calls: []wire.StuckCall{}, More: t.MoreOpen}
 	if age := now.Sub(t.Updated); age > silence {
 		s.Problems = append(s.Problems, fmt.Sprintf("the trace has not published its state for %s: this list may be outdated", explain.Duration(int64(age))))
 	}
@@ -134,7 +93,7 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 		s.Problems = append(s.Problems, fmt.Sprintf("%d processes created NCCL communicators before the trace began: their ranks are unknown, so missing ranks among them are not detected", n))
 	}
 	for i := range t.RollCalls {
-		if r := rollOf(&t.RollCalls[i], t.Updated); r.of(pids) {
+		if r := rollOf(&t.RollCalls[i], t.Updated); concerns(&r, pids) {
 			s.RollCalls = append(s.RollCalls, r)
 		}
 	}
@@ -148,8 +107,8 @@ func stuckOf(t *lock.State, now time.Time, least time.Duration, pids []uint) *st
 }
 
 // stuckCallOf computes the durations of an open call.
-func stuckCallOf(o lock.OpenCall, now time.Time) stuckCall {
-	c := stuckCall{OpenCall: o}
+func stuckCallOf(o wire.PendingCall, now time.Time) wire.StuckCall {
+	c := wire.StuckCall{PendingCall: o}
 	if !o.Since.IsZero() {
 		c.OpenNS = int64(now.Sub(o.Since))
 	}
@@ -159,22 +118,22 @@ func stuckCallOf(o lock.OpenCall, now time.Time) stuckCall {
 	return c
 }
 
-func rollOf(r *lock.RollCall, now time.Time) stuckCollective {
-	x := stuckCollective{RollCall: *r, WaitNS: max(0, int64(now.Sub(r.Since)))}
+func rollOf(r *wire.PendingCollective, now time.Time) wire.StuckCollective {
+	x := wire.StuckCollective{Collective: r.Collective, WaitNS: max(0, int64(now.Sub(r.Since)))}
 	for _, m := range r.Missing {
-		x.Missing = append(x.Missing, stuckAbsent{Rank: m.Rank, Lives: m.Lives, Call: stuckCallOf(m.OpenCall, now), At: m.At, Instead: m.Instead})
+		x.Missing = append(x.Missing, wire.StuckRank{Rank: m.Rank, Lives: m.Lives, Call: stuckCallOf(m.PendingCall, now), At: m.At, Instead: m.Instead})
 	}
 	return x
 }
 
-// of reports whether a rank of the communicator is one of pids; nil: all.
-func (r *stuckCollective) of(pids []uint) bool {
-	return len(pids) == 0 || slices.ContainsFunc(r.Entered, func(x lock.Rank) bool { return slices.Contains(pids, uint(x.PID)) }) ||
-		slices.ContainsFunc(r.Missing, func(x stuckAbsent) bool { return slices.Contains(pids, uint(x.Call.PID)) })
+// concerns reports whether a rank of the communicator is one of pids; nil: all.
+func concerns(r *wire.StuckCollective, pids []uint) bool {
+	return len(pids) == 0 || slices.ContainsFunc(r.Entered, func(x wire.EnteredRank) bool { return slices.Contains(pids, uint(x.PID)) }) ||
+		slices.ContainsFunc(r.Missing, func(x wire.StuckRank) bool { return slices.Contains(pids, uint(x.Call.PID)) })
 }
 
-// text formats a collective with missing ranks for a person.
-func (r *stuckCollective) text(b *strings.Builder) {
+// appendCollective formats a collective with missing ranks for a person.
+func appendCollective(b *strings.Builder, r *wire.StuckCollective) {
 	for i, l := range explain.Wrap(oneLine(r.Text), 80-2) {
 		fmt.Fprintf(b, "%s%s\n", []string{"", "  "}[min(i, 1)], l)
 	}
@@ -188,9 +147,9 @@ func (r *stuckCollective) text(b *strings.Builder) {
 		case !m.Lives:
 			line += m.Instead
 		case m.Call.Op == "":
-			line += "between calls: " + m.Call.threadText()
+			line += "between calls: " + threadText(&m.Call)
 		default:
-			line += m.Call.Op + " for " + explain.Duration(m.Call.OpenNS) + ": " + m.Call.threadText()
+			line += m.Call.Op + " for " + explain.Duration(m.Call.OpenNS) + ": " + threadText(&m.Call)
 		}
 		if m.At != "" && m.Call.Op != "" {
 			line += ", at " + m.At
@@ -203,11 +162,11 @@ func (r *stuckCollective) text(b *strings.Builder) {
 	}
 }
 
-// text formats the list for a person.
-func (s *stuck) text() string {
+// stuckText formats the list for a person.
+func stuckText(s *wire.Stuck) string {
 	var b strings.Builder
 	for i := range s.RollCalls {
-		s.RollCalls[i].text(&b)
+		appendCollective(&b, &s.RollCalls[i])
 	}
 	switch n := len(s.Calls); n {
 	case 0:
@@ -224,7 +183,7 @@ func (s *stuck) text() string {
 			line += ", in " + c.Inner
 		}
 		fmt.Fprintf(&b, "%s\n", oneLine(line))
-		for _, l := range explain.Wrap(oneLine(c.threadText()), 80-6) {
+		for _, l := range explain.Wrap(oneLine(threadText(c)), 80-6) {
 			fmt.Fprintf(&b, "      %s\n", l)
 		}
 	}
@@ -238,7 +197,7 @@ func (s *stuck) text() string {
 }
 
 // threadText describes what the call's thread does.
-func (c *stuckCall) threadText() string {
+func threadText(c *wire.StuckCall) string {
 	s := "it"
 	if c.TID != c.PID {
 		s = fmt.Sprintf("thread %d", c.TID)
@@ -266,14 +225,14 @@ func (c *stuckCall) threadText() string {
 		return s + " waits: " + c.Reason + lasts
 	}
 	s += " is in " + c.Syscall
-	if what := c.fileText(); what != "" {
+	if what := fileText(c); what != "" {
 		s += "(" + what + ")"
 	}
 	return s + lasts + ", waiting for " + explain.Reason(c.Reason)
 }
 
 // fileText describes the file of a system call.
-func (c *stuckCall) fileText() string {
+func fileText(c *wire.StuckCall) string {
 	switch {
 	case c.Path != "":
 		return c.Path

@@ -35,12 +35,19 @@ func TestStuck(t *testing.T) {
 	trace := b.ingero("trace", "--pid", pid(well)+","+pid(hangs), "--record=false")
 	b.tracing(2)
 	hangs.Send("go")
-	var out stuck
+	var out wire.Stuck
 	testkit.Eventually(t, "a call that is stuck", func() bool {
 		stdout, _, code := b.output("stuck", "--json")
-		out = stuck{}
+		out = wire.Stuck{}
 		return code == 3 && json.Unmarshal([]byte(stdout), &out) == nil
 	})
+	schema := readSchema(t)
+	for document, command := range map[string]string{"ingero stuck --json": "stuck", "ingero status --json": "status"} {
+		text, _, _ := b.output(command, "--json")
+		if err := schema.check(document, []byte(text)); err != nil {
+			t.Errorf("%s: %v in %s", document, err, text)
+		}
+	}
 	if len(out.Calls) != 1 {
 		t.Fatalf("%d calls are stuck, want 1: %+v", len(out.Calls), out.Calls)
 	}
@@ -110,30 +117,34 @@ func TestOpenCalls(t *testing.T) {
 
 // Each state has its text.
 func TestStuckWords(t *testing.T) {
-	call := func(change func(c *stuckCall)) stuckCall {
-		c := stuckCall{OpenCall: lock.OpenCall{PID: 7, TID: 7, Comm: "train", Op: "cudaMalloc", FD: -1, CPU: 3}, OpenNS: 41e9, StateNS: 2e9}
+	call := func(change func(c *wire.StuckCall)) wire.StuckCall {
+		c := wire.StuckCall{PendingCall: wire.PendingCall{PID: 7, TID: 7, Comm: "train", Op: "cudaMalloc", FD: -1, CPU: 3}, OpenNS: 41e9, StateNS: 2e9}
 		change(&c)
 		return c
 	}
-	for want, c := range map[string]stuckCall{
-		"it runs on CPU 3 for 2.00 s": call(func(c *stuckCall) { c.State = "on-cpu" }),
-		"thread 8 (worker) has been waiting for CPU 3 for 2.00 s, which hog (9) uses": call(func(c *stuckCall) {
+	for want, c := range map[string]wire.StuckCall{
+		"it runs on CPU 3 for 2.00 s": call(func(c *wire.StuckCall) { c.State = "on-cpu" }),
+		"thread 8 (worker) has been waiting for CPU 3 for 2.00 s, which hog (9) uses": call(func(c *wire.StuckCall) {
 			c.TID, c.Thread, c.State, c.OnCPU = 8, "worker", "runnable", &wire.CPUHolder{PID: 9, TID: 9, Comm: "hog"}
 		}),
-		"it is throttled by the CPU quota of its cgroup for 2.00 s":  call(func(c *stuckCall) { c.State = "throttled" }),
-		"it waits: page-fault for 2.00 s":                            call(func(c *stuckCall) { c.State, c.Reason = "blocked", "page-fault" }),
-		"it is in futex for 2.00 s, waiting for lock":                call(func(c *stuckCall) { c.State, c.Reason, c.Syscall = "blocked", "lock", "futex" }),
-		"it is in read(/mnt/nfs/shard) for 2.00 s, waiting for disk": call(func(c *stuckCall) { c.State, c.Reason, c.Syscall, c.Path = "blocked", "disk", "read", "/mnt/nfs/shard" }),
-		"it is in read(file descriptor 5, a pipe) for 2.00 s, waiting for pipe": call(func(c *stuckCall) {
+		"it is throttled by the CPU quota of its cgroup for 2.00 s": call(func(c *wire.StuckCall) { c.State = "throttled" }),
+		"it waits: page-fault for 2.00 s":                           call(func(c *wire.StuckCall) { c.State, c.Reason = "blocked", "page-fault" }),
+		"it is in futex for 2.00 s, waiting for lock":               call(func(c *wire.StuckCall) { c.State, c.Reason, c.Syscall = "blocked", "lock", "futex" }),
+		"it is in read(/mnt/nfs/shard) for 2.00 s, waiting for disk": call(func(c *wire.StuckCall) {
+			c.State, c.Reason, c.Syscall, c.Path = "blocked", "disk", "read", "/mnt/nfs/shard"
+		}),
+		"it is in read(file descriptor 5, a pipe) for 2.00 s, waiting for pipe": call(func(c *wire.StuckCall) {
 			c.State, c.Reason, c.Syscall, c.FD, c.File = "blocked", "pipe", "read", 5, "pipe"
 		}),
 	} {
-		if got := c.threadText(); got != want {
+		if got := threadText(&c); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	c := call(func(c *stuckCall) { c.State, c.Comm, c.Path, c.Syscall = "blocked", "\x1b[2Jx", "/a\nb\x07", "read" })
-	if text := (&stuck{Calls: []stuckCall{c}, Problems: []string{"\x1b"}}).text(); strings.ContainsAny(text, "\x1b\x07") {
+	c := call(func(c *wire.StuckCall) {
+		c.State, c.Comm, c.Path, c.Syscall = "blocked", "\x1b[2Jx", "/a\nb\x07", "read"
+	})
+	if text := stuckText(&wire.Stuck{Calls: []wire.StuckCall{c}, Problems: []string{"\x1b"}}); strings.ContainsAny(text, "\x1b\x07") {
 		t.Errorf("control characters get through: %q", text)
 	}
 }
@@ -141,13 +152,13 @@ func TestStuckWords(t *testing.T) {
 // A missing rank is listed before the calls that wait for it.
 func TestStuckRanks(t *testing.T) {
 	now := time.Unix(1000, 0)
-	state := &lock.State{Updated: now, RollCalls: []lock.RollCall{{
-		Ranks: 4, Seq: 48112, Op: "ncclAllReduce", Since: now.Add(-41 * time.Second), Entered: []lock.Rank{{Rank: 0, PID: 1}},
-		Text: "ranks 1 and 3 of 4 have not entered ncclAllReduce #48112, which rank 0 entered 41.0 s ago",
-		Missing: []lock.Missing{
-			{Rank: 1, Lives: true, At: "loader.py:57", OpenCall: lock.OpenCall{PID: 2, TID: 2, Comm: "python3", FD: 5, File: "file",
+	state := &wire.TraceState{Updated: now, RollCalls: []wire.PendingCollective{{
+		Collective: wire.Collective{Ranks: 4, Seq: 48112, Op: "ncclAllReduce", Since: now.Add(-41 * time.Second), Entered: []wire.EnteredRank{{Rank: 0, PID: 1}},
+			Text: "ranks 1 and 3 of 4 have not entered ncclAllReduce #48112, which rank 0 entered 41.0 s ago"},
+		Missing: []wire.PendingRank{
+			{Rank: 1, Lives: true, At: "loader.py:57", PendingCall: wire.PendingCall{PID: 2, TID: 2, Comm: "python3", FD: 5, File: "file",
 				State: "blocked", Reason: "disk", Syscall: "read", StateSince: now.Add(-42 * time.Second)}},
-			{Rank: 3, Instead: "was killed by SIGKILL from kubelet (711) 40.0 s ago", OpenCall: lock.OpenCall{PID: 4, Comm: "python3", FD: -1}},
+			{Rank: 3, Instead: "was killed by SIGKILL from kubelet (711) 40.0 s ago", PendingCall: wire.PendingCall{PID: 4, Comm: "python3", FD: -1}},
 		}}}}
 	s := stuckOf(state, now, time.Second, nil)
 	if len(s.RollCalls) != 1 || s.RollCalls[0].WaitNS != int64(41*time.Second) {
@@ -160,7 +171,7 @@ func TestStuckRanks(t *testing.T) {
   rank 3 python3 (4) was killed by SIGKILL from kubelet (711) 40.0 s ago
 No call has been open for 1.00 s or more.
 `
-	if got := s.text(); got != want {
+	if got := stuckText(s); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	for pid, found := range map[uint]bool{1: true, 4: true, 9: false} {
@@ -173,7 +184,7 @@ No call has been open for 1.00 s or more.
 // Stuck calls are filtered by duration and process, and a stale state is reported.
 func TestStuckOf(t *testing.T) {
 	now := time.Unix(1000, 0)
-	state := &lock.State{Updated: now, MoreOpen: 3, Open: []lock.OpenCall{
+	state := &wire.TraceState{Updated: now, MoreOpen: 3, Open: []wire.PendingCall{
 		{PID: 1, Since: now.Add(-time.Minute)}, {PID: 2, Since: now.Add(-time.Second)}, {PID: 1, Since: now.Add(-time.Second + 1)}}}
 	if s := stuckOf(state, now, time.Second, nil); len(s.Calls) != 2 || s.More != 3 || len(s.Problems) != 0 {
 		t.Errorf("stuck = %+v", s)
@@ -181,8 +192,8 @@ func TestStuckOf(t *testing.T) {
 	if s := stuckOf(state, now, time.Second, []uint{2}); len(s.Calls) != 1 || s.Calls[0].OpenNS != int64(time.Second) {
 		t.Errorf("stuck of 2 = %+v", s)
 	}
-	if s := stuckOf(&lock.State{Updated: now, Unranked: 2}, now, time.Second, nil); len(s.Problems) != 1 || !strings.Contains(s.text(), "Note: 2 processes created NCCL communicators") {
-		t.Errorf("of ranks that are not known: %s", s.text())
+	if s := stuckOf(&wire.TraceState{Updated: now, Unranked: 2}, now, time.Second, nil); len(s.Problems) != 1 || !strings.Contains(stuckText(s), "Note: 2 processes created NCCL communicators") {
+		t.Errorf("of ranks that are not known: %s", stuckText(s))
 	}
 	if s := stuckOf(state, now.Add(time.Minute), time.Second, nil); len(s.Problems) != 1 {
 		t.Errorf("of a silent trace: %+v", s.Problems)
@@ -200,20 +211,20 @@ func TestFileOf(t *testing.T) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		t.Fatal(err)
 	}
-	of := func(change func(c *stuckCall)) string {
-		c := stuckCall{OpenCall: lock.OpenCall{PID: uint32(os.Getpid()), FD: int(f.Fd()), File: "file", Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}}
+	of := func(change func(c *wire.StuckCall)) string {
+		c := wire.StuckCall{PendingCall: wire.PendingCall{PID: uint32(os.Getpid()), FD: int(f.Fd()), File: "file", Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}}
 		change(&c)
 		return fileOf(&c)
 	}
-	if got := of(func(*stuckCall) {}); got != f.Name() {
+	if got := of(func(*wire.StuckCall) {}); got != f.Name() {
 		t.Errorf("file = %q, want %q", got, f.Name())
 	}
-	for name, change := range map[string]func(c *stuckCall){
-		"another kind":     func(c *stuckCall) { c.File = "pipe" },
-		"another device":   func(c *stuckCall) { c.Dev++ },
-		"no descriptor":    func(c *stuckCall) { c.FD = -1 },
-		"one that is gone": func(c *stuckCall) { c.FD = 1 << 20 },
-		"no such process":  func(c *stuckCall) { c.PID = 1 << 23 },
+	for name, change := range map[string]func(c *wire.StuckCall){
+		"another kind":     func(c *wire.StuckCall) { c.File = "pipe" },
+		"another device":   func(c *wire.StuckCall) { c.Dev++ },
+		"no descriptor":    func(c *wire.StuckCall) { c.FD = -1 },
+		"one that is gone": func(c *wire.StuckCall) { c.FD = 1 << 20 },
+		"no such process":  func(c *wire.StuckCall) { c.PID = 1 << 23 },
 	} {
 		if got := of(change); got != "" {
 			t.Errorf("%s: %q, want nothing", name, got)

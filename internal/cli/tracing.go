@@ -13,6 +13,7 @@ import (
 	"ingero/internal/service"
 	"ingero/internal/session"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // tracing is a live trace of this machine, for any command.
@@ -24,7 +25,7 @@ type tracing struct {
 	hidden  *chainFilter         // nil: nothing is hidden
 	rec     *recording           // nil: not recorded
 	manager service.Manager      // service manager that started this process
-	exports func() []lock.Export // states of the exports; nil: no exports
+	exports func() []wire.Export // states of the exports; nil: no exports
 	forced  []int                // steps of govern.Steps that are always shed
 }
 
@@ -37,14 +38,14 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 	}
 	t := &tracing{log: o.Log, forced: e.forced}
 	var err error
-	t.lock, err = e.Lock.Acquire(lock.Holder{Since: time.Now(), Command: shown(o.Cmdline, append([]string{"ingero"}, e.Args...)), DB: db})
+	t.lock, err = e.Lock.Acquire(wire.Holder{Since: time.Now(), Command: shown(o.Cmdline, append([]string{"ingero"}, e.Args...)), DB: db})
 	if err != nil {
 		return nil, err
 	}
 	if old := t.lock.Stale; old != nil {
 		t.log.Info("the last trace was killed; taking over its lock", "pid", old.PID, "since", old.Since)
 	}
-	if err := t.lock.Publish(lock.State{Updated: time.Now()}); err != nil { // ingero status can read a state from now on
+	if err := t.lock.Publish(wire.TraceState{Updated: time.Now()}); err != nil { // ingero status can read a state from now on
 		t.log.Warn("cannot publish the trace's state: ingero status will be incomplete", "error", err)
 	}
 	if t.source, err = session.OpenLive(ctx, o); err != nil {

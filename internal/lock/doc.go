@@ -9,4 +9,5 @@
 //
 // Only the owner can read the lock file, since anyone who can open it can lock it. Public
 // information is in a second file beside it, the state, which the holder replaces once a second.
+// Commands print parts of it, so its types are in package wire.
 package lock

@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingero/internal/wire"
 )
 
 const (
@@ -35,17 +36,8 @@ func Host() Place {
 	}
 }
 
-// Holder is the process that has the lock.
-type Holder struct {
-	PID     int       `json:"pid"`
-	UID     uint32    `json:"uid"`
-	Since   time.Time `json:"since"`   // zero if unknown
-	Command string    `json:"command"` // arguments, joined
-	DB      string    `json:"db,omitempty"`
-}
-
 // LockedError means that another process has the lock.
-type LockedError struct{ Holder Holder }
+type LockedError struct{ Holder wire.Holder }
 
 // Error names the holder.
 func (e *LockedError) Error() string {
@@ -61,16 +53,16 @@ func (e *UnsafeError) Error() string { return e.Path + " " + e.Why }
 // Lock is a lock held by this process.
 type Lock struct {
 	// Stale is the previous holder if it died without releasing the lock, else nil.
-	Stale *Holder
+	Stale *wire.Holder
 
 	file *os.File
 	dir  string
-	self Holder
+	self wire.Holder
 }
 
 // Acquire takes the lock in the name of self, whose PID and UID it fills in. It fails with a
 // *LockedError if another process has it.
-func (p Place) Acquire(self Holder) (*Lock, error) {
+func (p Place) Acquire(self wire.Holder) (*Lock, error) {
 	self.PID, self.UID = os.Getpid(), uint32(os.Geteuid())
 	f, dir, err := p.open()
 	if err != nil {
@@ -122,12 +114,12 @@ func (l *Lock) take(p Place) error {
 }
 
 // last reads the holder from the file; zero if there is none.
-func (l *Lock) last() Holder {
-	var h Holder
+func (l *Lock) last() wire.Holder {
+	var h wire.Holder
 	text := make([]byte, 64<<10)
 	n, _ := l.file.ReadAt(text, 0)
 	if json.Unmarshal(text[:n], &h) != nil {
-		return Holder{}
+		return wire.Holder{}
 	}
 	return h
 }
@@ -205,7 +197,7 @@ func openOwn(path string) (*os.File, error) {
 //
 // It does not query the kernel about the file itself (F_GETLK): a process that closes any
 // descriptor of a file loses its locks on it, and this process may be the holder.
-func (p Place) Holder() (*Holder, error) {
+func (p Place) Holder() (*wire.Holder, error) {
 	return p.find(func() (string, error) {
 		text, err := os.ReadFile("/proc/locks")
 		return string(text), err
@@ -215,7 +207,7 @@ func (p Place) Holder() (*Holder, error) {
 // find looks for the holder in the kernel's list of locks. The kernel returns the list in parts,
 // and skips an entry when an earlier one disappears between two parts. So find reports no holder
 // only after two equal lists.
-func (p Place) find(read func() (string, error)) (*Holder, error) {
+func (p Place) find(read func() (string, error)) (*wire.Holder, error) {
 	const maxLists = 10
 	last := ""
 	for range maxLists {
@@ -238,7 +230,7 @@ func (p Place) find(read func() (string, error)) (*Holder, error) {
 
 // holderOf returns the holder with a pid, or nil if the process has ended, is this one, or could
 // not trace.
-func (p Place) holderOf(pid int) *Holder {
+func (p Place) holderOf(pid int) *wire.Holder {
 	if pid <= 0 || pid == os.Getpid() {
 		return nil
 	}
@@ -246,7 +238,7 @@ func (p Place) holderOf(pid int) *Holder {
 	if !may {
 		return nil // anyone can lock a byte of a file of their own
 	}
-	h := Holder{PID: pid, UID: uid, Command: command(pid)}
+	h := wire.Holder{PID: pid, UID: uid, Command: command(pid)}
 	if s, err := p.State(h); err == nil {
 		h = s.Holder
 	}

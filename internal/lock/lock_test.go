@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 // TestMain turns the test binary into a holder on request.
@@ -30,12 +31,12 @@ func TestMain(m *testing.M) {
 func hold(dir string) {
 	p := Place{Dirs: []string{dir}}
 	fmt.Sscan(os.Getenv("LOCK_TEST_MARK"), &p.Mark)
-	l, err := p.Acquire(Holder{Command: "other trace", DB: "other.db", Since: time.Unix(7, 0).UTC()})
+	l, err := p.Acquire(wire.Holder{Command: "other trace", DB: "other.db", Since: time.Unix(7, 0).UTC()})
 	if err != nil {
 		fmt.Println("refused:", err)
 		return
 	}
-	if err := l.Publish(State{Calls: 42}); err != nil {
+	if err := l.Publish(wire.TraceState{Calls: 42}); err != nil {
 		fmt.Println("refused:", err)
 		return
 	}
@@ -69,9 +70,9 @@ func other(t *testing.T, p Place, dir string) *testkit.Child {
 	return c
 }
 
-func refused(t *testing.T, p Place) Holder {
+func refused(t *testing.T, p Place) wire.Holder {
 	t.Helper()
-	l, err := p.Acquire(Holder{Command: "mine"})
+	l, err := p.Acquire(wire.Holder{Command: "mine"})
 	if err == nil {
 		_ = l.Release()
 		t.Fatal("acquired a lock that another process holds")
@@ -85,7 +86,7 @@ func refused(t *testing.T, p Place) Holder {
 
 func acquire(t *testing.T, p Place) *Lock {
 	t.Helper()
-	l, err := p.Acquire(Holder{Command: "mine", DB: "mine.db"})
+	l, err := p.Acquire(wire.Holder{Command: "mine", DB: "mine.db"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestSecondIsToldWhoHolds(t *testing.T) {
 			}
 			c := other(t, p, dir)
 			got := refused(t, p)
-			want := Holder{PID: c.PID(), UID: uint32(os.Geteuid()), Since: time.Unix(7, 0).UTC(), Command: "other trace", DB: "other.db"}
+			want := wire.Holder{PID: c.PID(), UID: uint32(os.Geteuid()), Since: time.Unix(7, 0).UTC(), Command: "other trace", DB: "other.db"}
 			if !same { // this process does not know its state's path
 				want.Since, want.DB, want.Command = time.Time{}, "", command(c.PID())
 			}
@@ -160,7 +161,7 @@ func TestFallsBackToTheNextDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var h Holder
+	var h wire.Holder
 	if err := json.Unmarshal(text, &h); err != nil || h.PID != os.Getpid() || h.DB != "mine.db" {
 		t.Errorf("file says %s (%v)", text, err)
 	}
@@ -215,7 +216,7 @@ func TestRefusesWhatOthersPutThere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := place(t)
 			victim := put(t, filepath.Join(p.Dirs[0], lockName))
-			l, err := p.Acquire(Holder{})
+			l, err := p.Acquire(wire.Holder{})
 			if err == nil {
 				_ = l.Release()
 				t.Fatal("acquired")
@@ -288,7 +289,7 @@ func TestPublishReplaces(t *testing.T) {
 	p := place(t)
 	l := acquire(t, p)
 	for n := range uint64(3) {
-		if err := l.Publish(State{Calls: n, Processes: []Process{{PID: 7, Comm: "train"}}}); err != nil {
+		if err := l.Publish(wire.TraceState{Calls: n, Processes: []wire.TracedProcess{{PID: 7, Comm: "train"}}}); err != nil {
 			t.Fatal(err)
 		}
 		s, err := p.State(l.self)

@@ -24,12 +24,13 @@ func checkTool() *tool {
 type Only struct{ Form }
 
 func (s *server) check(ctx context.Context, _ *Only) (*answer, error) {
-	ready, lines, err := s.Machine.Check(ctx)
+	r, err := s.Machine.Check(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a := &answer{facts: []any{ready}}
-	for _, l := range lines {
+	a := &answer{facts: []any{r.Ready}}
+	for i := range r.Lines {
+		l := &r.Lines[i]
 		a.rows = append(a.rows, []any{l.Name, l.State, l.Value, l.Note, l.Do})
 	}
 	return a, nil
@@ -54,25 +55,13 @@ type Stuck struct {
 	Form
 }
 
-// openCall is a call that has not returned.
-type openCall struct {
-	PID, TID                uint32
-	Comm, Op, State, Reason string
-	OpenNS                  int64 `json:"open_ns"`
-	StateNS                 int64 `json:"state_ns"`
-	Path                    string
-	Holder                  *struct {
-		PID  uint32
-		Comm string
-	} `json:"cpu_holder"`
-}
-
-func (o *openCall) row(what, text string) []any {
+// stuckRow returns the row of a call.
+func stuckRow(c *wire.StuckCall, what, text string) []any {
 	holder := ""
-	if o.Holder != nil {
-		holder = fmt.Sprintf("%s[%d]", o.Holder.Comm, o.Holder.PID)
+	if h := c.OnCPU; h != nil {
+		holder = fmt.Sprintf("%s[%d]", h.Comm, h.PID)
 	}
-	return []any{what, o.Comm, known(int64(o.PID)), known(int64(o.TID)), o.Op, known(o.OpenNS), o.State, o.Reason, known(o.StateNS), o.Path, holder, text}
+	return []any{what, c.Comm, known(int64(c.PID)), known(int64(c.TID)), c.Op, known(c.OpenNS), c.State, c.Reason, known(c.StateNS), c.Path, holder, text}
 }
 
 func (s *server) stuck(ctx context.Context, in *Stuck) (*answer, error) {
@@ -84,24 +73,8 @@ func (s *server) stuck(ctx context.Context, in *Stuck) (*answer, error) {
 		}
 		least = d
 	}
-	text, err := s.Machine.Stuck(ctx, least)
+	out, err := s.Machine.Stuck(ctx, least)
 	if err != nil {
-		return nil, err
-	}
-	var out struct {
-		Calls     []openCall
-		Problems  []string
-		RollCalls []struct {
-			Text, Op string
-			WaitNS   int64 `json:"wait_ns"`
-			Missing  []struct {
-				Rank    int
-				Does    openCall
-				Instead string
-			}
-		} `json:"roll_calls"`
-	}
-	if err := json.Unmarshal(text, &out); err != nil {
 		return nil, err
 	}
 	a := &answer{facts: []any{len(out.Calls), len(out.RollCalls)}, notes: out.Problems}
@@ -110,15 +83,15 @@ func (s *server) stuck(ctx context.Context, in *Stuck) (*answer, error) {
 	}
 	for i := range out.RollCalls {
 		r := &out.RollCalls[i]
-		c := openCall{Op: r.Op, OpenNS: r.WaitNS}
-		a.rows = append(a.rows, c.row("collective", r.Text))
+		c := wire.StuckCall{PendingCall: wire.PendingCall{Op: r.Op}, OpenNS: r.WaitNS}
+		a.rows = append(a.rows, stuckRow(&c, "collective", r.Text))
 		for j := range r.Missing {
 			m := &r.Missing[j]
-			a.rows = append(a.rows, m.Does.row(fmt.Sprintf("missing rank %d", m.Rank), m.Instead))
+			a.rows = append(a.rows, stuckRow(&m.Call, fmt.Sprintf("missing rank %d", m.Rank), m.Instead))
 		}
 	}
 	for i := range out.Calls {
-		a.rows = append(a.rows, out.Calls[i].row("call", ""))
+		a.rows = append(a.rows, stuckRow(&out.Calls[i], "call", ""))
 	}
 	return a, nil
 }

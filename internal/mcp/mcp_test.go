@@ -13,6 +13,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"ingero/internal/wire"
 )
 
 // Foreign text cannot leave its quotes, hide, or be long.
@@ -100,12 +102,14 @@ const session = `{"columns": ["a"], "rows": [[1795339355000000000, 1795339365000
 
 // Open calls, and missing ranks, are rows.
 func TestStuck(t *testing.T) {
-	s := serverOf(nil, Machine{Stuck: func(_ context.Context, least time.Duration) ([]byte, error) {
+	s := serverOf(nil, Machine{Stuck: func(_ context.Context, least time.Duration) (*wire.Stuck, error) {
 		if least != 10*time.Second {
 			t.Errorf("asked for %s", least)
 		}
-		return []byte(`{"calls": [{"pid": 5117, "tid": 5117, "comm": "python3", "op": "cudaStreamSynchronize", "open_ns": 41200000000, "state": "blocked", "reason": "gpu", "fd": -1}],
-			"roll_calls": [{"text": "rank 3 is missing", "op": "ncclAllReduce", "wait_ns": 41200000000, "missing": [{"rank": 3, "does": {"pid": 5120, "comm": "python3", "state": "blocked", "reason": "file", "path": "/mnt/nfs/shard-0191", "open_ns": 0}, "instead": "it reads"}]}]}`), nil
+		var out wire.Stuck
+		err := json.Unmarshal([]byte(`{"calls": [{"pid": 5117, "tid": 5117, "comm": "python3", "op": "cudaStreamSynchronize", "open_ns": 41200000000, "state": "blocked", "reason": "gpu", "fd": -1}],
+			"roll_calls": [{"text": "rank 3 is missing", "op": "ncclAllReduce", "wait_ns": 41200000000, "missing": [{"rank": 3, "does": {"pid": 5120, "comm": "python3", "state": "blocked", "reason": "file", "path": "/mnt/nfs/shard-0191", "open_ns": 0}, "instead": "it reads"}]}]}`), &out)
+		return &out, err
 	}})
 	a, err := s.stuck(t.Context(), &Stuck{Min: "10s"})
 	if err != nil {

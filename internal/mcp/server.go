@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"ingero/internal/query"
+	"ingero/internal/wire"
 )
 
 // Options configure the server.
@@ -26,10 +27,10 @@ type Options struct {
 // Machine is what the commands compute. A [Refusal] is shown unchanged. The functions may be called
 // concurrently.
 type Machine struct {
-	// Check checks the machine: each line of `ingero check`.
-	Check func(context.Context) (ready bool, lines []CheckLine, err error)
-	// Stuck returns the output of `ingero stuck --json`, for calls open at least that long.
-	Stuck func(ctx context.Context, least time.Duration) ([]byte, error)
+	// Check checks the machine, like `ingero check`.
+	Check func(context.Context) (wire.Check, error)
+	// Stuck returns what `ingero stuck` shows, for calls open at least that long.
+	Stuck func(ctx context.Context, least time.Duration) (*wire.Stuck, error)
 	// Demo returns a scenario's report as JSON, from its recording.
 	Demo func(ctx context.Context, scenario string) ([]byte, error)
 	// Diff returns the output of `ingero diff --json`. Sides are recordings, windows or names of
@@ -42,9 +43,6 @@ type Machine struct {
 	// Words returns an error's text for the client; ok: there is one.
 	Words func(error) (r *Refusal, ok bool)
 }
-
-// CheckLine is a line of check.
-type CheckLine struct{ Name, State, Value, Note, Do string }
 
 // FleetQuestion is a question to other machines.
 type FleetQuestion struct {

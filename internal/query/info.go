@@ -11,46 +11,22 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
+	"ingero/internal/wire"
 )
 
-// Info describes a database's content by part.
+// Info describes a database's content.
 type Info struct {
-	Path      string    `json:"path"`
-	Schema    int       `json:"schema"`
-	Recording bool      `json:"recording"`
-	Bytes     int64     `json:"bytes"`
-	SQLite    int64     `json:"sqlite_bytes"`
-	Unused    int64     `json:"sqlite_unused_bytes"` // SQLite's free pages, which vacuuming returns
-	WAL       int64     `json:"wal_bytes"`           // write-ahead log and its index
-	Sealed    FileGroup `json:"sealed"`
-	Hot       FileGroup `json:"hot"` // segments being written, or left by a crash
-	Other     FileGroup `json:"other"`
-	Tiers     []Tier    `json:"rollups"`
+	wire.Database
 	// Sessions are ordered latest first.
-	Sessions []Session `json:"-"`
-	Calls    uint64    `json:"calls_kept"`
+	Sessions []Session
 	// From is the start of the first kept call; zero if there is none.
-	From time.Time `json:"-"`
-}
-
-// FileGroup describes files of one kind.
-type FileGroup struct {
-	Files int   `json:"files"`
-	Bytes int64 `json:"bytes"`
-}
-
-// Tier describes the rollups of one length.
-type Tier struct {
-	Seconds int64     `json:"seconds"`
-	Rows    int64     `json:"rows"`
-	From    time.Time `json:"from,omitzero"` // first and last window
-	To      time.Time `json:"to,omitzero"`
+	From time.Time
 }
 
 // Info describes the database. It reads segments' heads and indexes, and unsealed segments, but no
 // other calls.
 func (r *Reader) Info(ctx context.Context) (_ *Info, err error) {
-	i := &Info{Path: r.path, Recording: store.Recording(r.path), Bytes: r.Size()}
+	i := &Info{Database: wire.Database{Path: r.path, Recording: store.Recording(r.path), Bytes: r.Size()}}
 	if i.Schema, err = store.SchemaVersion(r.db); err != nil {
 		return nil, err
 	}
@@ -74,7 +50,7 @@ func (r *Reader) Info(ctx context.Context) (_ *Info, err error) {
 		return nil, err
 	}
 	err = r.rows(ctx, func(rows *sql.Rows) error {
-		var t Tier
+		var t wire.RollupTier
 		var from, to int64
 		err := rows.Scan(&t.Seconds, &t.Rows, &from, &to)
 		t.From, t.To = unixTime(from), unixTime(to).Add(time.Duration(t.Seconds)*time.Second)

@@ -15,6 +15,7 @@ import (
 
 	"ingero/internal/lock"
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 // agent is one run of ingero.
@@ -23,7 +24,7 @@ type agent struct {
 	child *testkit.Child
 	dir   string
 	place lock.Place
-	state lock.State // the last state read
+	state wire.TraceState // the last state read
 	began time.Time
 	most  int64 // maximum database size in bytes, over all states read
 }

@@ -14,59 +14,21 @@ import (
 	"ingero/internal/lock"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/wire"
 )
-
-// State is the result of a line.
-type State string
 
 // States of a line.
 const (
-	OK   State = "ok"
-	Lack State = "lacking" // tracing works, with limitations
-	Fail State = "failed"  // tracing cannot work
+	OK   = "ok"
+	Lack = "lacking" // tracing works, with limitations
+	Fail = "failed"  // tracing cannot work
 )
 
-// Line is the result of one check.
-type Line struct {
-	ID    string `json:"id"` // short, stable identifier
-	Name  string `json:"name"`
-	State State  `json:"state"`
-	Value string `json:"value"`          // what was found
-	Note  string `json:"note,omitempty"` // its meaning or cost
-	Do    string `json:"do,omitempty"`   // remedy
-	Items []Item `json:"items,omitempty"`
-	Needs []Need `json:"needs,omitempty"` // capability that each feature needs
-
-	// For a library that a process has loaded.
-	BuildID  string   `json:"build_id,omitempty"`
-	Versions []string `json:"versions,omitempty"` // symbol versions
-	Probes   int      `json:"probes,omitempty"`   // number of traced functions
-	Lacks    []string `json:"lacks,omitempty"`    // catalog functions that the library lacks
-	Unprobed []string `json:"unprobed,omitempty"` // API functions of the library that are not traced
-}
-
-// Item is one of several findings of a line: a process or a library.
-type Item struct {
-	PID  uint32 `json:"pid,omitempty"`
-	Name string `json:"name"`
-	Path string `json:"path,omitempty"`
-	MiB  int64  `json:"mib,omitempty"`
-}
-
-// Report is the result of all checks, in order.
-type Report struct {
-	PID   uint32 `json:"pid,omitempty"` // for the report on one process
-	Comm  string `json:"comm,omitempty"`
-	Ready bool   `json:"ready"` // no line failed
-	Tried bool   `json:"tried"` // privileges sufficed to test the kernel's features
-	Lines []Line `json:"lines"`
-}
-
-// Count returns the number of lines in a state.
-func (r *Report) Count(s State) int {
+// linesIn returns the number of lines in a state.
+func linesIn(r *wire.Check, state string) int {
 	n := 0
 	for i := range r.Lines {
-		if r.Lines[i].State == s {
+		if r.Lines[i].State == state {
 			n++
 		}
 	}
@@ -96,13 +58,13 @@ type facts struct {
 }
 
 // lines lists the checks in order. Each returns any number of lines.
-var lines = []func(*facts) []Line{
+var lines = []func(*facts) []wire.CheckLine{
 	kernelLine, btfLine, privilegeLine, needLine, lockdownLine, confinementLine, pidLine, tracefsLine, featureLines, pressureLine,
 	driverLine, gpuLine, faultLine, cudartLine, libcudaLine, processLine, ptraceLine, lockLine,
 }
 
 // Run performs all checks. It takes well under a second.
-func Run(ctx context.Context, m Machine) Report {
+func Run(ctx context.Context, m Machine) wire.Check {
 	if m.EUID == nil {
 		m.EUID = os.Geteuid
 	}
@@ -116,11 +78,11 @@ func Run(ctx context.Context, m Machine) Report {
 	f.features = m.Features()
 	f.procs, f.procsErr = f.fs.Scan(ctx, proc.Selector{All: true}, proc.Names{})
 	f.gpus, f.gpuErr = gpu.Machine{Root: m.Root}.Read(ctx)
-	var r Report
+	var r wire.Check
 	for _, line := range lines {
 		r.Lines = append(r.Lines, line(f)...)
 	}
-	r.Ready, r.Tried = r.Count(Fail) == 0, f.mayTry()
+	r.Ready, r.Tried = linesIn(&r, Fail) == 0, f.mayTry()
 	return r
 }
 
@@ -146,8 +108,8 @@ func (f *facts) read(path string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-func privilegeLine(f *facts) []Line {
-	l := Line{ID: "privileges", Name: "Privileges", State: OK}
+func privilegeLine(f *facts) []wire.CheckLine {
+	l := wire.CheckLine{ID: "privileges", Name: "Privileges", State: OK}
 	var lacking []string
 	caps, err := f.capabilities()
 	if err != nil {
@@ -171,7 +133,7 @@ func privilegeLine(f *facts) []Line {
 		l.State, l.Value = Lack, "not root"
 		l.Note, l.Do = "tracing and testing the kernel's features require root", "sudo ingero check"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
 // wanted lists the capabilities that tracing needs.
@@ -195,9 +157,9 @@ func (f *facts) capabilities() (uint64, error) {
 	return 0, errors.New("/proc/self/status has no CapEff line")
 }
 
-func pidLine(f *facts) []Line {
+func pidLine(f *facts) []wire.CheckLine {
 	host, err := f.HostPIDs()
-	l := Line{ID: "pid-namespace", Name: "PID namespace", State: OK, Value: "the host's"}
+	l := wire.CheckLine{ID: "pid-namespace", Name: "PID namespace", State: OK, Value: "the host's"}
 	switch {
 	case err != nil:
 		l.State, l.Value = Lack, err.Error()
@@ -206,20 +168,20 @@ func pidLine(f *facts) []Line {
 		l.Note, l.Do = "the kernel reports the host's PIDs, so ingero cannot trace from here",
 			"use the host's PID namespace: docker run --pid=host; Kubernetes: hostPID: true"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
-func lockLine(f *facts) []Line {
+func lockLine(f *facts) []wire.CheckLine {
 	if len(f.Lock.Dirs) == 0 {
 		return nil
 	}
 	h, err := f.Lock.Holder()
 	switch {
 	case err != nil:
-		return []Line{{ID: "lock", Name: "Other ingero", State: Lack, Value: err.Error()}}
+		return []wire.CheckLine{{ID: "lock", Name: "Other ingero", State: Lack, Value: err.Error()}}
 	case h != nil:
-		return []Line{{ID: "lock", Name: "Other ingero", State: Lack, Value: fmt.Sprintf("already tracing: pid %d", h.PID),
-			Note: "only one trace can run on a machine at a time", Do: "ingero status", Items: []Item{{PID: uint32(h.PID), Name: h.Command}}}}
+		return []wire.CheckLine{{ID: "lock", Name: "Other ingero", State: Lack, Value: fmt.Sprintf("already tracing: pid %d", h.PID),
+			Note: "only one trace can run on a machine at a time", Do: "ingero status", Items: []wire.CheckItem{{PID: uint32(h.PID), Name: h.Command}}}}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"ingero/internal/probes"
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 )
 
 const xidFormat = "/sys/kernel/tracing/events/nvidia/nvidia_dev_xid/format"
@@ -190,8 +191,8 @@ func TestCheck(t *testing.T) {
 			if r.Ready != tt.ready {
 				t.Errorf("ready = %v, want %v", r.Ready, tt.ready)
 			}
-			testkit.Golden(t, name+".txt", r.Text())
-			fits(t, r.Text())
+			testkit.Golden(t, name+".txt", Text(&r))
+			fits(t, Text(&r))
 		})
 	}
 }
@@ -213,12 +214,12 @@ func TestJSONSaysTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var back Report
+	var back wire.Check
 	if err := json.Unmarshal(text, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Text() != r.Text() {
-		t.Errorf("the report changes on its way through JSON:\n%s\nwas:\n%s", back.Text(), r.Text())
+	if Text(&back) != Text(&r) {
+		t.Errorf("the report changes on its way through JSON:\n%s\nwas:\n%s", Text(&back), Text(&r))
 	}
 }
 
@@ -226,7 +227,7 @@ func TestUnknownPIDNamespace(t *testing.T) {
 	m := machine(t, gpuMachine())
 	m.HostPIDs = func() (bool, error) { return false, errors.New("own PID namespace: hidden") }
 	r := Run(context.Background(), m)
-	if !r.Ready || !strings.Contains(r.Text(), "own PID namespace: hidden") {
-		t.Errorf("ready = %v, text:\n%s", r.Ready, r.Text())
+	if !r.Ready || !strings.Contains(Text(&r), "own PID namespace: hidden") {
+		t.Errorf("ready = %v, text:\n%s", r.Ready, Text(&r))
 	}
 }

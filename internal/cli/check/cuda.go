@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/proc"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -55,7 +56,7 @@ func (f *facts) installed(lib events.Library) []string {
 	return slices.Compact(out)
 }
 
-func (f *facts) libraryLine(l Line, lib events.Library, absent string) []Line {
+func (f *facts) libraryLine(l wire.CheckLine, lib events.Library, absent string) []wire.CheckLine {
 	paths, users := f.loaded(lib)
 	l.State = OK
 	switch {
@@ -64,35 +65,35 @@ func (f *facts) libraryLine(l Line, lib events.Library, absent string) []Line {
 	default:
 		if paths = f.installed(lib); len(paths) == 0 {
 			l.State, l.Value, l.Note = Lack, "not found", absent
-			return []Line{l}
+			return []wire.CheckLine{l}
 		}
 		l.Note = "not loaded by any process yet"
 	}
 	l.Value = paths[0]
 	for _, p := range paths[1:] {
-		l.Items = append(l.Items, Item{Name: lib.String(), Path: p})
+		l.Items = append(l.Items, wire.CheckItem{Name: lib.String(), Path: p})
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
-func cudartLine(f *facts) []Line {
-	return f.libraryLine(Line{ID: "cudart", Name: "CUDA runtime"}, events.LibCudart,
+func cudartLine(f *facts) []wire.CheckLine {
+	return f.libraryLine(wire.CheckLine{ID: "cudart", Name: "CUDA runtime"}, events.LibCudart,
 		"ingero finds the library in any path when a process loads it; a program that links it statically shows driver calls")
 }
 
-func libcudaLine(f *facts) []Line {
-	return f.libraryLine(Line{ID: "libcuda", Name: "CUDA driver"}, events.LibCuda,
+func libcudaLine(f *facts) []wire.CheckLine {
+	return f.libraryLine(wire.CheckLine{ID: "libcuda", Name: "CUDA driver"}, events.LibCuda,
 		"the NVIDIA driver installs libcuda.so; ingero demo includes a simulated one")
 }
 
-func processLine(f *facts) []Line {
-	l := Line{ID: "processes", Name: "CUDA processes", State: OK}
+func processLine(f *facts) []wire.CheckLine {
+	l := wire.CheckLine{ID: "processes", Name: "CUDA processes", State: OK}
 	if f.procsErr != nil {
 		l.State, l.Value = Lack, f.procsErr.Error()
-		return []Line{l}
+		return []wire.CheckLine{l}
 	}
 	for i := range f.procs {
-		l.Items = append(l.Items, Item{PID: f.procs[i].PID, Name: f.procs[i].Comm})
+		l.Items = append(l.Items, wire.CheckItem{PID: f.procs[i].PID, Name: f.procs[i].Comm})
 	}
 	l.Value = fmt.Sprintf("%d found", len(f.procs))
 	if len(f.procs) == 0 {
@@ -101,5 +102,5 @@ func processLine(f *facts) []Line {
 	if caps, err := f.capabilities(); f.EUID() != 0 && (err != nil || caps&(1<<unix.CAP_SYS_PTRACE) == 0) {
 		l.Note = "only root sees the processes of other users"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }

@@ -8,21 +8,22 @@ import (
 	"strings"
 
 	"ingero/internal/probes"
+	"ingero/internal/wire"
 	"ingero/internal/xid"
 )
 
 // driverFloor is the oldest supported driver branch.
 const driverFloor = 550
 
-func driverLine(f *facts) []Line {
-	l := Line{ID: "driver", Name: "NVIDIA driver", State: OK, Value: f.gpus.Driver.Version}
+func driverLine(f *facts) []wire.CheckLine {
+	l := wire.CheckLine{ID: "driver", Name: "NVIDIA driver", State: OK, Value: f.gpus.Driver.Version}
 	if l.Value == "" {
 		l.State, l.Value = Lack, "none loaded"
 		l.Note = "no CUDA program can run on this machine; ingero demo uses a simulated GPU"
 		if f.gpuErr != nil {
 			l.Note = f.gpuErr.Error()
 		}
-		return []Line{l}
+		return []wire.CheckLine{l}
 	}
 	flavour := "proprietary kernel modules"
 	if f.gpus.Driver.Open {
@@ -35,14 +36,14 @@ func driverLine(f *facts) []Line {
 		l.Note = fmt.Sprintf("%s; ingero supports %d and later", flavour, driverFloor)
 		l.Do = "install a newer driver if ingero trace misses calls"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
-func gpuLine(f *facts) []Line {
+func gpuLine(f *facts) []wire.CheckLine {
 	var all []string
-	l := Line{ID: "gpu", Name: "GPU model", State: OK}
+	l := wire.CheckLine{ID: "gpu", Name: "GPU model", State: OK}
 	for _, g := range f.gpus.GPUs {
-		it := Item{Name: g.Model, Path: g.Node, MiB: g.Memory >> 20}
+		it := wire.CheckItem{Name: g.Model, Path: g.Node, MiB: g.Memory >> 20}
 		if it.Name == "" {
 			it.Name = "unknown model at " + g.Bus
 		}
@@ -50,12 +51,12 @@ func gpuLine(f *facts) []Line {
 			it.Name += " (excluded by the administrator)"
 		}
 		l.Items = append(l.Items, it)
-		all = append(all, it.text())
+		all = append(all, itemText(&it))
 	}
 	switch {
 	case len(all) == 0 && f.gpus.Driver.Version == "":
 		l.State, l.Value = Lack, "none"
-		return []Line{l}
+		return []wire.CheckLine{l}
 	case len(all) == 0:
 		l.State, l.Value, l.Note = Lack, "none found", "the driver is loaded but reports no GPU"
 	default:
@@ -67,37 +68,37 @@ func gpuLine(f *facts) []Line {
 	if len(f.gpus.Nodes) == 0 && len(all) > 0 {
 		l.State, l.Note, l.Do = Lack, "no device files here: processes in this container cannot use the GPU", "docker run --gpus all"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
 // faultLine reports the source of GPU faults (XIDs), if there is a driver.
-func faultLine(f *facts) []Line {
+func faultLine(f *facts) []wire.CheckLine {
 	if f.gpus.Driver.Version == "" {
 		return nil
 	}
 	at := probes.XidTracepoints[0]
-	l := Line{ID: "gpu-faults", Name: "GPU faults", State: OK}
+	l := wire.CheckLine{ID: "gpu-faults", Name: "GPU faults", State: OK}
 	_, err := probes.XidFormat(f.Root, at)
 	if err == nil {
 		l.Value, l.Note = "tracepoint "+at.String(), "ingero shows XIDs as the driver reports them"
-		l.unread(f) // if the log is readable
-		return []Line{l}
+		addUnread(&l, f) // if the log is readable
+		return []wire.CheckLine{l}
 	}
 	l.Note = "this driver has no tracepoint " + at.String() + ", which requires driver 575"
 	if !errors.Is(err, fs.ErrNotExist) {
 		l.State, l.Note = Lack, fmt.Sprintf("cannot use the tracepoint %s: %s", at, err)
 	}
 	l.Value = "kernel log"
-	if l.unread(f) != nil {
+	if addUnread(&l, f) != nil {
 		l.State, l.Value = Lack, "kernel log not readable"
 		l.Note, l.Do = "XIDs will be missed: "+l.Note, "sudo ingero check; in a container: --device /dev/kmsg --cap-add SYSLOG"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
-// unread adds to the line how many kernel log lines look like faults but cannot be parsed. It
+// addUnread adds to the line how many kernel log lines look like faults but cannot be parsed. It
 // returns the error of opening or reading the log.
-func (l *Line) unread(f *facts) error {
+func addUnread(l *wire.CheckLine, f *facts) error {
 	log, err := xid.OpenLog(f.Root+xid.LogPath, true, 0)
 	if err != nil {
 		return err

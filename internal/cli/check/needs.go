@@ -8,17 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/privilege"
+	"ingero/internal/wire"
 )
-
-// Need is a feature and the capability that it needs on this kernel.
-type Need struct {
-	Feature    string `json:"feature"`
-	Capability string `json:"capability"`
-	Has        bool   `json:"has"`
-	Must       bool   `json:"must"`              // nothing is traced without it
-	Without    string `json:"without"`           // what is missing without it
-	Instead    string `json:"instead,omitempty"` // alternative capability
-}
 
 // need is a row of needs. file means that the capability may be set on the program's file,
 // where all users who may start it get it. A capability to read any file is for services only.
@@ -71,13 +62,13 @@ func (f *facts) patchedParanoid() bool {
 }
 
 // needLine reports the capability that each feature needs here.
-func needLine(f *facts) []Line {
+func needLine(f *facts) []wire.CheckLine {
 	caps, err := f.capabilities()
 	if err != nil {
 		return nil // the line on privileges reports it
 	}
 	has := privilege.Set(caps)
-	l := Line{ID: "capabilities", Name: "Capabilities", State: OK}
+	l := wire.CheckLine{ID: "capabilities", Name: "Capabilities", State: OK}
 	var files, units []string
 	lacks, all := 0, 0
 	for _, n := range needs {
@@ -85,7 +76,7 @@ func needLine(f *facts) []Line {
 			continue
 		}
 		all++
-		x := Need{Feature: n.feature, Capability: strings.ToUpper(capabilityNames[n.capability]), Must: n.must, Without: n.without, Instead: n.instead,
+		x := wire.CheckNeed{Feature: n.feature, Capability: strings.ToUpper(capabilityNames[n.capability]), Must: n.must, Without: n.without, Instead: n.instead,
 			Has: has.Has(n.capability) || n.instead != "" && has.Has(unix.CAP_SYS_ADMIN)}
 		l.Needs = append(l.Needs, x)
 		if n.capability != unix.CAP_SYS_ADMIN || n.must { // do not suggest CAP_SYS_ADMIN for a statistic
@@ -103,14 +94,14 @@ func needLine(f *facts) []Line {
 	}
 	if lacks == 0 {
 		l.Value = fmt.Sprintf("all that %d features require", all)
-		return []Line{l}
+		return []wire.CheckLine{l}
 	}
 	l.Value = fmt.Sprintf("%d of %d features lack a capability", lacks, all)
 	if l.State == OK {
-		return []Line{l}
+		return []wire.CheckLine{l}
 	}
 	l.Do = fmt.Sprintf("run ingero as root; or for a user: sudo setcap %s=ep %s; or in a systemd unit: AmbientCapabilities=%s", strings.Join(files, ","), f.program(), strings.Join(unique(units), " "))
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
 func unique(all []string) (out []string) {
@@ -136,8 +127,8 @@ func (f *facts) program() string {
 	return path
 }
 
-// text formats a missing need; "" if the process has the capability.
-func (n *Need) text() string {
+// needText formats a missing need; "" if the process has the capability.
+func needText(n *wire.CheckNeed) string {
 	if n.Has {
 		return ""
 	}
@@ -145,8 +136,8 @@ func (n *Need) text() string {
 }
 
 // lockdownLine reports what lockdown denies even to root.
-func lockdownLine(f *facts) []Line {
-	l := Line{ID: "lockdown", Name: "Kernel lockdown", State: OK, Value: "none"}
+func lockdownLine(f *facts) []wire.CheckLine {
+	l := wire.CheckLine{ID: "lockdown", Name: "Kernel lockdown", State: OK, Value: "none"}
 	text, err := f.read("/sys/kernel/security/lockdown")
 	if err != nil {
 		return nil // no lockdown, or not readable
@@ -164,18 +155,18 @@ func lockdownLine(f *facts) []Line {
 	default:
 		l.State, l.Note = Lack, "ingero does not know this mode"
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }
 
 // confinementLine reports the security module that confines this process.
-func confinementLine(f *facts) []Line {
+func confinementLine(f *facts) []wire.CheckLine {
 	modules, err := f.read("/sys/kernel/security/lsm")
 	label, _ := f.read("/proc/self/attr/current")
 	label = strings.Trim(label, "\x00\n ")
 	if err != nil && label == "" {
 		return nil
 	}
-	l := Line{ID: "confinement", Name: "Security module", State: OK, Value: "none that confines ingero"}
+	l := wire.CheckLine{ID: "confinement", Name: "Security module", State: OK, Value: "none that confines ingero"}
 	enforce, _ := f.read("/sys/fs/selinux/enforce")
 	switch {
 	case enforce == "1" && !strings.Contains(label, ":unconfined_t:"):
@@ -191,5 +182,5 @@ func confinementLine(f *facts) []Line {
 	case modules != "":
 		l.Note = "active: " + modules
 	}
-	return []Line{l}
+	return []wire.CheckLine{l}
 }

@@ -11,38 +11,38 @@ import (
 	"time"
 
 	"ingero/internal/elffile"
-	"ingero/internal/lock"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
 // Process reports what a trace sees, or would see, of a process. It attaches nothing. The
 // error is [proc.ErrExited] if the process does not exist.
-func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (Report, error) {
+func Process(_ context.Context, m Machine, names proc.Names, pid uint32) (wire.Check, error) {
 	if m.EUID == nil {
 		m.EUID = os.Geteuid
 	}
 	fs := proc.FS{Root: m.Root + "/proc"}
 	p, err := fs.Process(pid)
 	if err != nil {
-		return Report{}, err
+		return wire.Check{}, err
 	}
 	x := &subject{Machine: m, fs: fs, p: &p, names: names}
-	r := Report{PID: pid, Comm: p.Comm, Tried: true}
+	r := wire.Check{PID: pid, Comm: p.Comm, Tried: true}
 	libs, err := fs.Libraries(pid, names)
 	switch {
 	case errors.Is(err, proc.ErrExited):
-		return Report{}, err
+		return wire.Check{}, err
 	case err != nil:
-		r.Lines = append(r.Lines, Line{ID: "libraries", Name: "Libraries", State: Fail, Value: err.Error(),
+		r.Lines = append(r.Lines, wire.CheckLine{ID: "libraries", Name: "Libraries", State: Fail, Value: err.Error(),
 			Do: fmt.Sprintf("sudo ingero check --pid %d", pid)})
 	default:
 		r.Lines = x.libraries(libs)
 	}
-	lines := append([]Line{x.who()}, x.identity()...)
+	lines := append([]wire.CheckLine{x.who()}, x.identity()...)
 	r.Lines = append(append(append(lines, x.namespace(), x.traced()), r.Lines...), x.returns(), x.seccomp())
-	r.Ready = r.Count(Fail) == 0
+	r.Ready = linesIn(&r, Fail) == 0
 	return r, nil
 }
 
@@ -54,8 +54,8 @@ type subject struct {
 	names proc.Names
 }
 
-func (x *subject) who() Line {
-	l := Line{ID: "process", Name: "Process", State: OK, Value: fmt.Sprintf("%s (%d), of user %d, in %s", x.p.Comm, x.p.PID, x.p.UID, x.p.Cgroup)}
+func (x *subject) who() wire.CheckLine {
+	l := wire.CheckLine{ID: "process", Name: "Process", State: OK, Value: fmt.Sprintf("%s (%d), of user %d, in %s", x.p.Comm, x.p.PID, x.p.UID, x.p.Cgroup)}
 	if x.p.Exe != "" {
 		l.Note = x.p.Exe
 	}
@@ -68,8 +68,8 @@ func (x *subject) who() Line {
 	return l
 }
 
-func (x *subject) namespace() Line {
-	l := Line{ID: "pid-namespace", Name: "PID namespace", State: OK, Value: "the host's"}
+func (x *subject) namespace() wire.CheckLine {
+	l := wire.CheckLine{ID: "pid-namespace", Name: "PID namespace", State: OK, Value: "the host's"}
 	if len(x.p.NSPIDs) > 1 {
 		l.Value, l.Note = "a container's own", fmt.Sprintf("its PID there is %d", x.p.NSPID())
 	}
@@ -77,8 +77,8 @@ func (x *subject) namespace() Line {
 }
 
 // traced reports whether a running trace covers the process.
-func (x *subject) traced() Line {
-	l := Line{ID: "traced", Name: "Traced", State: OK, Value: "not now", Do: fmt.Sprintf("sudo ingero trace --pid %d", x.p.PID),
+func (x *subject) traced() wire.CheckLine {
+	l := wire.CheckLine{ID: "traced", Name: "Traced", State: OK, Value: "not now", Do: fmt.Sprintf("sudo ingero trace --pid %d", x.p.PID),
 		Note: "no trace has seen its calls so far"}
 	if len(x.Lock.Dirs) == 0 {
 		return l
@@ -105,7 +105,7 @@ func (x *subject) traced() Line {
 	return l
 }
 
-func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
+func tracedBy(l wire.CheckLine, h *wire.Holder, t *wire.TracedProcess) wire.CheckLine {
 	l.Value, l.Note, l.Do = fmt.Sprintf("by ingero %d", h.PID), "", ""
 	switch {
 	case t.Attached.IsZero():
@@ -127,36 +127,36 @@ func tracedBy(l Line, h *lock.Holder, t *lock.Process) Line {
 var titles = map[events.Library]string{events.LibCudart: "CUDA runtime", events.LibCuda: "CUDA driver", events.LibNCCL: "NCCL", events.LibNVTX: "NVTX"}
 
 // libraries reports the traced functions of each library.
-func (x *subject) libraries(libs []proc.Library) (lines []Line) {
+func (x *subject) libraries(libs []proc.Library) (lines []wire.CheckLine) {
 	in, err := (&proc.Finder{FS: x.fs}).Look(x.p.PID, x.names, libs)
 	if err != nil {
-		lines = append(lines, Line{ID: "linked-in", Name: "Linked in", State: Lack, Value: err.Error()})
+		lines = append(lines, wire.CheckLine{ID: "linked-in", Name: "Linked in", State: Lack, Value: err.Error()})
 	}
 	uses, err := (&proc.Finder{FS: x.fs}).Uses(x.p.PID)
 	if err != nil {
-		lines = append(lines, Line{ID: "uses", Name: "Named functions", State: Lack, Value: err.Error()})
+		lines = append(lines, wire.CheckLine{ID: "uses", Name: "Named functions", State: Lack, Value: err.Error()})
 	}
 	for _, lib := range append(libs, in.Libraries...) {
 		lines = append(lines, x.library(lib, uses))
 	}
 	switch {
 	case len(lines) == 0:
-		lines = append(lines, Line{ID: "libraries", Name: "Libraries", State: OK, Value: "no CUDA library",
+		lines = append(lines, wire.CheckLine{ID: "libraries", Name: "Libraries", State: OK, Value: "no CUDA library",
 			Note: "the process has not loaded libcudart, libcuda or libnccl; a trace attaches when it does"})
 	case in.Unseen != "":
-		lines = append(lines, Line{ID: "linked-in", Name: "CUDA runtime", State: Lack, Value: "linked into " + in.Unseen,
+		lines = append(lines, wire.CheckLine{ID: "linked-in", Name: "CUDA runtime", State: Lack, Value: "linked into " + in.Unseen,
 			Note: "its symbols are stripped: a trace sees driver calls but no runtime calls",
 			Do:   "link the program with the shared runtime (nvcc --cudart shared), or do not strip it"})
 	}
 	if in.Skipped > 0 {
-		lines = append(lines, Line{ID: "skipped", Name: "Not searched", State: Lack, Value: count(in.Skipped, "file"),
+		lines = append(lines, wire.CheckLine{ID: "skipped", Name: "Not searched", State: Lack, Value: count(in.Skipped, "file"),
 			Note: "ingero would not find a runtime linked into these files"})
 	}
 	return lines
 }
 
-func (x *subject) library(lib proc.Library, uses map[string]proc.Use) Line {
-	l := Line{ID: strings.TrimPrefix(lib.Lib.String(), "lib"), Name: titles[lib.Lib], State: OK, Value: lib.Path}
+func (x *subject) library(lib proc.Library, uses map[string]proc.Use) wire.CheckLine {
+	l := wire.CheckLine{ID: strings.TrimPrefix(lib.Lib.String(), "lib"), Name: titles[lib.Lib], State: OK, Value: lib.Path}
 	c, id, err := x.cover(lib)
 	if err != nil {
 		l.State, l.Note = Fail, err.Error()
@@ -235,16 +235,16 @@ func version(path string, symbols []string) string {
 	return v
 }
 
-func (x *subject) returns() Line {
-	l := Line{ID: "returns", Name: "Returns", State: OK, Value: "probed: calls are timed"}
+func (x *subject) returns() wire.CheckLine {
+	l := wire.CheckLine{ID: "returns", Name: "Returns", State: OK, Value: "probed: calls are timed"}
 	if why := x.p.ReturnHarm(false); why != "" {
 		l.State, l.Value, l.Note = Lack, "not probed: calls are counted, not timed", why
 	}
 	return l
 }
 
-func (x *subject) seccomp() Line {
-	l := Line{ID: "seccomp", Name: "Seccomp", State: OK, Value: "none"}
+func (x *subject) seccomp() wire.CheckLine {
+	l := wire.CheckLine{ID: "seccomp", Name: "Seccomp", State: OK, Value: "none"}
 	switch x.p.Seccomp {
 	case 1:
 		l.Value = "strict"

@@ -11,13 +11,14 @@ import (
 
 	"ingero/internal/proc"
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 	"ingero/sim"
 )
 
 // line returns the line with an ID.
-func line(t *testing.T, r *Report, id string) *Line {
+func line(t *testing.T, r *wire.Check, id string) *wire.CheckLine {
 	t.Helper()
-	i := slices.IndexFunc(r.Lines, func(l Line) bool { return l.ID == id })
+	i := slices.IndexFunc(r.Lines, func(l wire.CheckLine) bool { return l.ID == id })
 	if i < 0 {
 		t.Fatalf("no line %q in %+v", id, r.Lines)
 	}
@@ -25,7 +26,7 @@ func line(t *testing.T, r *Report, id string) *Line {
 }
 
 // look reports on a child of the test.
-func look(t *testing.T, c *testkit.Child) Report {
+func look(t *testing.T, c *testkit.Child) wire.Check {
 	t.Helper()
 	r, err := Process(t.Context(), Machine{}, proc.Names{}, uint32(c.PID()))
 	if err != nil {
@@ -65,7 +66,7 @@ func TestProcess(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), `"unprobed":[`) {
 		t.Errorf("JSON %s, %v", b, err)
 	}
-	text := r.Text()
+	text := Text(&r)
 	for _, want := range []string{"what a trace sees of calls (", "CUDA runtime", "CUDA driver", "not now", "functions", "files name ", "not traced:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
@@ -97,7 +98,7 @@ int main(int argc, char **argv) { if (!dlopen(argv[1], RTLD_NOW)) return 1; puts
 	for name, tt := range map[string]struct {
 		args  []string
 		id    string
-		state State
+		state string
 		note  string
 	}{
 		"job":      {nil, "cudart", OK, "linked in, found by its symbols"},

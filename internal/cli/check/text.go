@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"ingero/internal/wire"
 )
 
 const (
@@ -11,11 +13,11 @@ const (
 	width      = 80
 )
 
-var marks = map[State]string{OK: "[✓]", Lack: "[!]", Fail: "[✗]"}
+var marks = map[string]string{OK: "[✓]", Lack: "[!]", Fail: "[✗]"}
 
 // Text formats the report for a person, 80 columns wide. Where something is wrong, words say so
 // beside the mark.
-func (r *Report) Text() string {
+func Text(r *wire.Check) string {
 	var b strings.Builder
 	if r.PID != 0 {
 		fmt.Fprintf(&b, "Ingero - what a trace sees of %s (%d)\n\n", clean(r.Comm), r.PID)
@@ -29,12 +31,12 @@ func (r *Report) Text() string {
 		paragraph(&b, l.Value, utf8.RuneCountInString(head))
 		paragraph(&b, l.Note, 0)
 		for _, it := range l.Items {
-			if !strings.Contains(l.Value, it.text()) {
-				paragraph(&b, it.text(), 0)
+			if text := itemText(&it); !strings.Contains(l.Value, text) {
+				paragraph(&b, text, 0)
 			}
 		}
 		for j := range l.Needs {
-			paragraph(&b, l.Needs[j].text(), 0)
+			paragraph(&b, needText(&l.Needs[j]), 0)
 		}
 		paragraph(&b, some("not there", l.Lacks), 0)
 		paragraph(&b, some("present but not traced", l.Unprobed), 0)
@@ -43,7 +45,7 @@ func (r *Report) Text() string {
 		}
 	}
 	b.WriteByte('\n')
-	b.WriteString(r.verdict())
+	b.WriteString(verdict(r))
 	b.WriteByte('\n')
 	return b.String()
 }
@@ -61,8 +63,8 @@ func some(what string, names []string) string {
 	return fmt.Sprintf("%d %s: %s", len(names), what, list)
 }
 
-func (r *Report) verdict() string {
-	fails, lacks := r.Count(Fail), r.Count(Lack)
+func verdict(r *wire.Check) string {
+	fails, lacks := linesIn(r, Fail), linesIn(r, Lack)
 	switch {
 	case r.PID != 0 && fails > 0:
 		return "ingero cannot trace this process in its current state."
@@ -87,7 +89,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func (it *Item) text() string {
+func itemText(it *wire.CheckItem) string {
 	switch {
 	case it.PID != 0:
 		return fmt.Sprintf("PID %d (%s)", it.PID, it.Name)

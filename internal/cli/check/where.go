@@ -10,6 +10,7 @@ import (
 	"ingero/internal/redact"
 	"ingero/internal/tick"
 	"ingero/internal/where"
+	"ingero/internal/wire"
 )
 
 // launcherNames maps prefixes of rank variables to launchers. The first matching row wins.
@@ -19,7 +20,7 @@ var launcherNames = []struct{ prefix, name string }{
 }
 
 // identity reports a process's program, place, rank and job, and the source of each fact.
-func (x *subject) identity() []Line {
+func (x *subject) identity() []wire.CheckLine {
 	ran, err := x.fs.Program(x.p.PID, where.Variables())
 	if ran == nil {
 		ran = &proc.Program{}
@@ -28,23 +29,23 @@ func (x *subject) identity() []Line {
 	fromGroups := p.Where
 	where.Environ(ran.Vars, &p.Where)
 	p.Cmdline = redact.Safe.Line(ran.Args)
-	name := Line{ID: "program", Name: "Program", State: OK, Value: where.Program(&p), Note: "from its command line: " + p.Cmdline}
+	name := wire.CheckLine{ID: "program", Name: "Program", State: OK, Value: where.Program(&p), Note: "from its command line: " + p.Cmdline}
 	if p.Cmdline == "" {
 		name.Note = "from the name of its first thread: the process has no command line"
 	}
-	out := []Line{name}
+	out := []wire.CheckLine{name}
 	if err != nil {
-		out = append(out, Line{ID: "environment", Name: "Environment", State: Lack, Value: "cannot read it: " + err.Error(),
+		out = append(out, wire.CheckLine{ID: "environment", Name: "Environment", State: Lack, Value: "cannot read it: " + err.Error(),
 			Note: "rank and job are unknown without it", Do: fmt.Sprintf("sudo ingero check --pid %d", x.p.PID)})
 	}
-	var launcher *Line
+	var launcher *wire.CheckLine
 	for i := range tick.WhereFields {
 		f := &tick.WhereFields[i]
 		value := fieldText(f, &p.Where)
 		if value == "" || f.Name == "cmdline" {
 			continue
 		}
-		l := Line{ID: f.Name, Name: fieldTitle(f.Name), State: OK, Value: value}
+		l := wire.CheckLine{ID: f.Name, Name: fieldTitle(f.Name), State: OK, Value: value}
 		vars := sources(f, value, ran.Vars, fromGroups)
 		switch {
 		case len(vars) > 0:
@@ -54,14 +55,14 @@ func (x *subject) identity() []Line {
 		}
 		out = append(out, l)
 		if f.Name == "rank" && len(vars) > 0 {
-			launcher = &Line{ID: "launcher", Name: "Launcher", State: OK, Value: launcherOf(vars), Note: "it sets " + strings.Join(vars, ", ")}
+			launcher = &wire.CheckLine{ID: "launcher", Name: "Launcher", State: OK, Value: launcherOf(vars), Note: "it sets " + strings.Join(vars, ", ")}
 		}
 	}
 	switch {
 	case launcher != nil:
 		out = append(out, *launcher)
 	case err == nil && p.Where.Rank == 0:
-		out = append(out, Line{ID: "rank", Name: "Rank", State: OK, Value: "none",
+		out = append(out, wire.CheckLine{ID: "rank", Name: "Rank", State: OK, Value: "none",
 			Note: "its environment has no rank: neither RANK with WORLD_SIZE nor the variables of MPI, Slurm and others"})
 	}
 	return out

@@ -36,7 +36,7 @@ func TestIdentity(t *testing.T) {
 					t.Errorf("%s is %q, %q; want %q, %q", id, l.Value, l.Note, want[0], want[1])
 				}
 			}
-			fits(t, r.Text())
+			fits(t, Text(&r))
 		})
 	}
 }
