@@ -115,6 +115,9 @@ func TestReplayIsLive(t *testing.T) {
 				t.Fatalf("replay: exit code %d: %s", code, stderr)
 			}
 			sameTicks(t, live, ofTicks(t, again))
+			if err := readSchema(t).checkTrace(again); err != nil {
+				t.Error(err)
+			}
 			if out, stderr, code := b.output("replay", b.db(), "--check"); code != 0 || !strings.HasPrefix(out, "The same: ") {
 				t.Errorf("check: exit code %d: %s%s", code, out, stderr)
 			}

@@ -3,10 +3,12 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +59,24 @@ func (p published) check(document string, text []byte) error {
 	return p.Validate(map[string]any{document: v})
 }
 
+// checkTrace checks the lines of ingero trace --json, by their type.
+func (p published) checkTrace(text string) error {
+	var errs []error
+	for line := range strings.Lines(text) {
+		var x struct{ Type string }
+		if err := json.Unmarshal([]byte(line), &x); err != nil {
+			return err
+		}
+		if strings.HasPrefix(x.Type, "chain_") {
+			x.Type = "chain_begin, chain_update, chain_end, chain_revised"
+		}
+		if err := p.check("ingero trace --json: "+x.Type, []byte(line)); err != nil {
+			errs = append(errs, fmt.Errorf("%w in %.500s", err, line))
+		}
+	}
+	return errors.Join(errs[:min(len(errs), 4)]...)
+}
+
 // What commands print with --json fits the published schema.
 func TestJSONFitsSchema(t *testing.T) {
 	db, schema := testDB(t), readSchema(t)
@@ -71,6 +91,7 @@ func TestJSONFitsSchema(t *testing.T) {
 		{"ingero summary --json", []string{"summary", "--db", db}},
 		{"ingero diff --json", []string{"diff", db, db}},
 		{"ingero db info --json", []string{"db", "info", "--db", db}},
+		{"ingero query --calls --json: a line", []string{"query", "--db", db, "--calls", "--limit", "1"}},
 		{"ingero status --json", []string{"status"}},
 		{"ingero check --json", []string{"check"}},
 		{"ingero check --json", []string{"check", "--pid", strconv.Itoa(os.Getpid())}},

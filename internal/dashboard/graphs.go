@@ -84,7 +84,7 @@ func (a *request) graphEvents() (any, error) {
 		cover.Add(c)
 	}
 	slices.SortStableFunc(last, func(a, b event) int { return cmp.Compare(b.start, a.start) })
-	out := wire.GraphEvents{Scope: a.about(), Of: n, Events: []json.RawMessage{}, Notes: append([]string{}, explain.CoverageNotes(&cover)...)}
+	out := wire.GraphEvents[json.RawMessage]{Scope: a.about(), Of: n, Events: []json.RawMessage{}, Notes: append([]string{}, explain.CoverageNotes(&cover)...)}
 	for _, e := range last {
 		out.Events = append(out.Events, e.text)
 	}

@@ -8,19 +8,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// AppendCallJSON appends a call as one line of JSON, without the newline.
-//
-// Its type is "call". It has timestamp (RFC 3339 with nanoseconds, UTC), pid, tid, comm, source and
-// op. If its return was seen it has duration_ns, duration in words and result, and error if the
-// call failed. args are by the names of the C parameters (pointers and handles as hexadecimal text,
-// dim3 as [x,y,z]). parent is the call around it. function is the linker name of a launched
-// function. on_cpu_ns, runnable_ns, blocked_ns and, if the CPU quota was used up, throttled_ns add
-// up to the duration. gap_ns and its parts are the time since the thread's last outermost call.
-// device is the ordinal of the current device. weight is the number of calls that it represents, if
-// more than one. stack_id is the number of its stack, stack_weight the number of calls that the
-// stack represents, if more than one. Unknown fields are absent. ledger_partial, gap_partial and
-// args_partial mark unknown parts. unseen_switches means that the parts are the scheduler's own
-// figures, inherited that timestamp and args are the parent's.
+// AppendCallJSON appends a call as one line of JSON, without the newline: a [wire.CallLine], written
+// by hand because a trace prints many.
 func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 	b = append(b, `{"type":"call","timestamp":"`...)
 	b = time.Unix(0, c.Start).UTC().AppendFormat(b, time.RFC3339Nano)

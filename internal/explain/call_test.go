@@ -1,12 +1,17 @@
 package explain
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ingero/internal/testkit"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -33,12 +38,33 @@ func TestAppendCallJSON(t *testing.T) {
 	for _, c := range samples() {
 		n := len(b)
 		b = AppendCallJSON(b, &c, "python3", "")
-		if !json.Valid(b[n:]) {
-			t.Errorf("no JSON: %s", b[n:])
-		}
+		fits[wire.CallLine](t, b[n:])
 		b = append(b, '\n')
 	}
 	testkit.Golden(t, "calls.json", string(b))
+}
+
+// fits checks that a line has the JSON form of T: no other members, and those that T requires.
+func fits[T any](t *testing.T, line []byte) {
+	t.Helper()
+	var v T
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		t.Errorf("%v: %s", err, line)
+		return
+	}
+	again, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got map[string]any
+	if err := errors.Join(json.Unmarshal(line, &want), json.Unmarshal(again, &got)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%T differs from its line (-line +type):\n%s", v, diff)
+	}
 }
 
 func TestAppendCallLine(t *testing.T) {
@@ -118,9 +144,7 @@ func TestArgsOfEveryRow(t *testing.T) {
 			}
 		}
 		c := events.Call{Op: r.Op, Weight: 1}
-		if b := AppendCallJSON(nil, &c, "x", ""); !json.Valid(b) {
-			t.Errorf("%s: no JSON: %s", r.Name, b)
-		}
+		fits[wire.CallLine](t, AppendCallJSON(nil, &c, "x", ""))
 	}
 }
 

@@ -16,11 +16,8 @@ const functionWide = 56
 // FunctionName returns a short form of a mangled name, "" for "".
 func FunctionName(mangled string) string { return clean(symbols.Short(mangled, functionWide)) }
 
-// AppendFunctionJSON appends a function as one line of JSON, without the newline.
-//
-// Its type is "function". From since on (absent: from the first call that was seen), handle, as in
-// the arguments of launches, is the GPU function of process pid with linker name symbol and source
-// name function. why is the reason of a missing name.
+// AppendFunctionJSON appends a function as one line of JSON, without the newline: a
+// [wire.FunctionLine].
 func AppendFunctionJSON(b []byte, f *events.Function) []byte {
 	b = append(b, `{"type":"function","pid":`...)
 	b = strconv.AppendUint(b, uint64(f.PID), 10)

@@ -285,8 +285,7 @@ func Calls(l *CallList, o Options) string {
 	return w.String()
 }
 
-// CallsJSON formats each call as one line of JSON: see [AppendCallJSON]. node and session come
-// last.
+// CallsJSON formats each call as one line of JSON: a [wire.CallLine] with node and session.
 func CallsJSON(l *CallList) []byte {
 	var b []byte
 	for i := range l.Rows {

@@ -11,6 +11,7 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -92,9 +93,7 @@ func TestCallLists(t *testing.T) {
 	testkit.Golden(t, "calllist.jsonl", string(CallsJSON(l)))
 	testkit.Golden(t, "calllist.csv", string(CallsCSV(l)))
 	for line := range strings.Lines(string(CallsJSON(l))) {
-		if !json.Valid([]byte(line)) {
-			t.Errorf("no JSON: %s", line)
-		}
+		fits[wire.CallLine](t, []byte(line))
 	}
 	l.Rows[1].Node = "gpu-8"
 	for want, x := range map[string]CallList{

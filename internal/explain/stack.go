@@ -33,12 +33,7 @@ func StackLines(s *events.Stack, kernel string) []string {
 	return out
 }
 
-// AppendFramesJSON appends the frames of a stack as a JSON list, innermost first.
-//
-// A Python frame has py_file, py_line and py_func. A native one has ip, its file, symbol with the
-// offset in it, and source and line if known; inline marks a frame inlined into the next one. A
-// frame with gpu is the function that the call launched. A frame with gap is why frames are missing
-// there.
+// AppendFramesJSON appends the frames of a stack as a JSON list of [wire.StackFrame], innermost first.
 func AppendFramesJSON(b []byte, s *events.Stack, kernel string) []byte {
 	b = append(b, '[')
 	first := true

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -43,12 +44,9 @@ func TestFramesJSON(t *testing.T) {
 	}
 	c := events.Call{PID: 7, Op: 0x0110, Stack: 3, StackLevel: 2, Weight: 1}
 	line := AppendCallWithStackJSON(nil, &c, "", "", someStack)
-	var call struct {
-		ID     uint32 `json:"stack_id"`
-		Weight uint64 `json:"stack_weight"`
-		Stack  []any
-	}
-	if err := json.Unmarshal(line, &call); err != nil || call.ID != 3 || call.Weight != 16 || len(call.Stack) != 7 {
+	fits[wire.CallLine](t, line)
+	var call wire.CallLine
+	if err := json.Unmarshal(line, &call); err != nil || call.StackID != 3 || call.StackWeight != 16 || len(call.Stack) != 7 {
 		t.Errorf("%v: %s", err, line)
 	}
 }

@@ -8,15 +8,7 @@ import (
 	"ingero/pkg/events"
 )
 
-// AppendWaitJSON appends a wait as one line of JSON, without the newline.
-//
-// Its type is "wait": a time without a CPU, of at least 20 us. It has timestamp (its start), pid,
-// tid, comm, state (runnable, throttled, blocked), duration_ns, cpu and, in a call, op. A runnable
-// wait has who, with its taken_ns: the thread that had the CPU meanwhile. A line with previous is
-// one more such thread of the same wait and must not be added up. A blocked wait has reason, as far
-// as known syscall, arg, file and dev, and who: the thread that ended it. start_ticks is the start
-// time of who, as in /proc/PID/stat. hop is set for a thread without traced calls: the number of
-// wakers to a thread that makes some. idle, by_irq, others and moved are true or absent.
+// AppendWaitJSON appends a wait as one line of JSON, without the newline: a [wire.WaitLine].
 func AppendWaitJSON(b []byte, w *events.Wait, comm string) []byte {
 	b = append(b, `{"type":"wait","timestamp":"`...)
 	b = time.Unix(0, w.Start).UTC().AppendFormat(b, time.RFC3339Nano)
@@ -138,9 +130,8 @@ func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) 
 var procKinds = map[tick.ProcKind]string{tick.ProcForked: "fork", tick.ProcExeced: "exec", tick.ProcExited: "exit",
 	tick.ProcOOM: "oom-kill", tick.ProcKilled: "kill"}
 
-// AppendProcJSON appends a process event as one line of JSON, without the newline. Its type is
-// "process". It has timestamp, event (fork, exec, exit, oom-kill, kill), pid and comm. child is the
-// process created by a fork. sender_pid (0: the kernel) and comm are the sender of a fatal signal.
+// AppendProcJSON appends a process event as one line of JSON, without the newline: a
+// [wire.ProcessLine].
 func AppendProcJSON(b []byte, e *tick.ProcEvent) []byte {
 	b = append(b, `{"type":"process","timestamp":"`...)
 	b = time.Unix(0, e.Time).UTC().AppendFormat(b, time.RFC3339Nano)

@@ -1,13 +1,13 @@
 package explain
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
 
@@ -34,9 +34,7 @@ func TestWaits(t *testing.T) {
 	var text, lines strings.Builder
 	for _, w := range waitsOfAllKinds() {
 		b := AppendWaitJSON(nil, &w, "train")
-		if !json.Valid(b) {
-			t.Errorf("not JSON: %s", b)
-		}
+		fits[wire.WaitLine](t, b)
 		text.Write(append(b, '\n'))
 		lines.Write(append(AppendWaitLine(nil, &w, "train", cet), '\n'))
 	}
@@ -49,9 +47,7 @@ func TestWaits(t *testing.T) {
 		{Time: start.Add(5 * time.Second).UnixNano(), Kind: tick.ProcKilled, PID: 7, TID: 7, Signal: 9},
 	} {
 		b := AppendProcJSON(nil, &e)
-		if !json.Valid(b) {
-			t.Errorf("not JSON: %s", b)
-		}
+		fits[wire.ProcessLine](t, b)
 		text.Write(append(b, '\n'))
 	}
 	testkit.Golden(t, "waits.json", text.String())

@@ -3,12 +3,10 @@ package mcp
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"ingero/internal/wire"
 )
@@ -34,18 +32,7 @@ func (s *server) graphLife(ctx context.Context, in *Calls) (*answer, error) {
 		return nil, err
 	}
 	v.Set("limit", maxGraphCalls)
-	var out struct {
-		Of     int
-		Notes  []string
-		Events []struct {
-			Timestamp  time.Time
-			PID, TID   uint32
-			Op         string
-			DurationNS *int64 `json:"duration_ns"`
-			Error      string
-			Args       map[string]json.RawMessage
-		}
-	}
+	var out wire.GraphEvents[wire.CallLine]
 	if err := s.get(ctx, "/api/v1/graph-events", v, &out); err != nil {
 		return nil, err
 	}
@@ -59,7 +46,7 @@ func (s *server) graphLife(ctx context.Context, in *Calls) (*answer, error) {
 		for _, name := range slices.Sorted(maps.Keys(e.Args)) {
 			args = append(args, name+"="+strings.Trim(string(e.Args[name]), `"`))
 		}
-		a.rows = append(a.rows, []any{stamp(e.Timestamp), e.PID, e.TID, e.Op, e.DurationNS, strings.Join(args, " "), e.Error})
+		a.rows = append(a.rows, []any{stamp(e.Time), e.PID, e.TID, e.Op, e.DurationNS, strings.Join(args, " "), e.Error})
 	}
 	return a, nil
 }

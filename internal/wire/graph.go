@@ -1,7 +1,5 @@
 package wire
 
-import "encoding/json"
-
 // GraphRate is how often a graph operation was called, and its duration.
 type GraphRate struct {
 	Op        string  `json:"op"`
@@ -24,10 +22,11 @@ type GraphMetrics struct {
 	Notes   []string    `json:"notes"`
 }
 
-// GraphEvents is the answer of /api/v1/graph-events.
-type GraphEvents struct {
+// GraphEvents is the answer of /api/v1/graph-events. C is [CallLine], or [json.RawMessage] where the
+// calls are encoded already.
+type GraphEvents[C any] struct {
 	Scope
-	Of     int               `json:"of"`     // total number
-	Events []json.RawMessage `json:"events"` // latest first
-	Notes  []string          `json:"notes"`
+	Of     int      `json:"of"`     // total number
+	Events []C      `json:"events"` // latest first
+	Notes  []string `json:"notes"`
 }

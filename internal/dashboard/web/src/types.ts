@@ -26,6 +26,55 @@ export interface BreakdownPart {
   by?: Share[];
 }
 
+/** CallLine is a call. Times are absent if its return was not seen: on_cpu_ns, runnable_ns, throttled_ns and blocked_ns add up to duration_ns. gap_ns and its parts are the time since the thread's last outermost call. */
+export interface CallLine {
+  type: string; // "call"
+  timestamp: string;
+  pid: number;
+  tid: number;
+  comm?: string;
+  source: string;
+  op: string;
+  parent?: string; // the call around it
+  device?: number; // ordinal of the current device
+  function?: string; // linker name of the launched function
+  weight?: number; // number of calls that it represents, if more than one
+  duration_ns?: number;
+  duration?: string; // as text
+  result?: number;
+  error?: string; // if the call failed
+  runnable_ns?: number;
+  throttled_ns?: number; // absent: none
+  on_cpu_ns?: number;
+  blocked_ns?: number;
+  gap_ns?: number;
+  gap_runnable_ns?: number;
+  gap_throttled_ns?: number;
+  gap_on_cpu_ns?: number;
+  gap_blocked_ns?: number;
+  stack_id?: number;
+  stack_weight?: number; // number of calls that the stack represents, if more than one
+  args: Record<string, unknown>; // by C parameter: numbers; pointers, handles and kinds as text; dim3 as a list of three
+  ledger_partial?: boolean;
+  gap_partial?: boolean;
+  args_partial?: boolean;
+  inherited?: boolean; // timestamp and args are the parent's
+  unseen_switches?: boolean; // the parts are the scheduler's own figures
+  stack?: StackFrame[]; // innermost first
+  node?: string; // of recorded calls
+  session?: string; // of recorded calls
+}
+
+/** GraphEvents is the answer of /api/v1/graph-events. C is CallLine, or json.RawMessage where the calls are encoded already. */
+export interface CallLineGraphEvents {
+  from: string;
+  to: string;
+  node: string;
+  of: number; // total number
+  events: CallLine[]; // latest first
+  notes: string[];
+}
+
 /** Capabilities is the answer of /api/v1/capabilities. */
 export interface Capabilities {
   node: string;
@@ -266,16 +315,6 @@ export interface GPULines {
   gpus: GPULine[];
   xids: RecordedXid[];
   more_xids: number; // earlier ones, omitted
-  notes: string[];
-}
-
-/** GraphEvents is the answer of /api/v1/graph-events. */
-export interface GraphEvents {
-  from: string;
-  to: string;
-  node: string;
-  of: number; // total number
-  events: unknown[]; // latest first
   notes: string[];
 }
 
@@ -943,6 +982,21 @@ export interface Stack {
   live_bytes: number; // allocated and not freed
   frames: Frame[]; // innermost first
   cut?: boolean; // the outermost are missing
+}
+
+/** StackFrame is a frame of a call's stack. A Python frame has py_file, py_func and py_line, a native one ip. */
+export interface StackFrame {
+  gpu?: string; // the function that the call launched
+  gap?: string; // why frames are missing here
+  py_file?: string;
+  py_func?: string;
+  py_line?: number;
+  ip?: string;
+  symbol?: string; // with the offset in it
+  file?: string; // of the code
+  source?: string;
+  line?: number;
+  inline?: boolean; // inlined into the next frame
 }
 
 /** Stacks is the answer of /api/v1/stacks. */
