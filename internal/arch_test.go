@@ -43,6 +43,7 @@ var allowed = map[string]string{
 	"internal/where":         "internal/tick",
 	"internal/tape":          "github.com/klauspost/compress",
 	"internal/metric":        "internal/causal internal/govern internal/stats internal/tick pkg/events",
+	"internal/backoff":       "",
 	"internal/redact":        "",
 	"internal/k8s":           "internal/tick",
 	"internal/ledger":        "internal/stats internal/tick pkg/events",
@@ -66,9 +67,9 @@ var allowed = map[string]string{
 	"internal/store/maintain":  "golang.org/x/sys modernc.org/sqlite internal/store internal/store/log internal/store/retention internal/store/segment",
 
 	// What reads what was recorded, and says it.
-	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/explain internal/metric internal/symbols internal/tick pkg/events",
-	"internal/export/notify":     "internal/tick",
-	"internal/export/clickhouse": "github.com/klauspost/compress internal/export internal/query internal/stats internal/tick pkg/events",
+	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/backoff internal/explain internal/metric internal/symbols internal/tick pkg/events",
+	"internal/export/notify":     "internal/backoff internal/tick",
+	"internal/export/clickhouse": "github.com/klauspost/compress internal/backoff internal/export internal/query internal/stats internal/tick pkg/events",
 	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track internal/wire pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
 	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",

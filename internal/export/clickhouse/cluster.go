@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"ingero/internal/backoff"
 )
 
 // Options configure the access to a cluster. Zero fields get Defaults.
@@ -148,7 +149,7 @@ func (c *Cluster) query(ctx context.Context, fields int, text string, args ...an
 // do sends a request to one server after the other, with growing backoff, until one accepts it.
 // Each try sends the same bytes.
 func (c *Cluster) do(ctx context.Context, text string, body []byte) ([]byte, error) {
-	began, wait := time.Now(), c.o.Backoff
+	began, delays := time.Now(), backoff.Delays{First: c.o.Backoff, Most: c.o.Most}
 	for tries := 1; ; tries++ {
 		answer, err := c.request(ctx, c.servers[c.now], text, body)
 		var no *Refused
@@ -170,14 +171,9 @@ func (c *Cluster) do(ctx context.Context, text string, body []byte) ([]byte, err
 		if c.o.GiveUp > 0 && time.Since(began) > c.o.GiveUp {
 			return nil, fmt.Errorf("no server accepted the request: %s", c.Problem())
 		}
-		t := time.NewTimer(wait*4/5 + rand.N(wait*2/5+1))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil, ctx.Err()
+		if err := backoff.Sleep(ctx, delays.Next()); err != nil {
+			return nil, err
 		}
-		wait = min(2*wait, c.o.Most)
 	}
 }
 

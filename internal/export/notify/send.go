@@ -9,11 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"ingero/internal/backoff"
 )
 
 // maxAnswer is how much of an answer is read, so that its connection can be reused.
@@ -22,7 +23,8 @@ const maxAnswer = 4 << 10
 // run sends messages in order until Close.
 func (s *Sink) run(ctx context.Context) {
 	defer close(s.done)
-	tries := 0
+	untried := backoff.Delays{First: s.o.Backoff, Most: s.o.Most}
+	delays := untried
 	for {
 		m, ending := s.next()
 		switch {
@@ -37,23 +39,22 @@ func (s *Sink) run(ctx context.Context) {
 			case <-ctx.Done():
 			}
 			continue
-		case tries > 0 && time.Since(m.made) > s.o.Age:
-			tries = 0
+		case delays != untried && time.Since(m.made) > s.o.Age:
+			delays = untried
 			s.settle(m, "too-old", nil)
 			continue
 		}
 		wait, why, err := s.send(ctx, m)
 		switch {
 		case err == nil:
-			tries = 0
+			delays = untried
 			s.settle(m, "", nil)
 		case why != "":
-			tries = 0
+			delays = untried
 			s.settle(m, why, err)
 		default:
-			tries++
 			s.failed(err)
-			pause(ctx, min(max(wait, s.backoff(tries)), s.o.Most))
+			_ = backoff.Sleep(ctx, min(max(wait, delays.Next()), s.o.Most))
 		}
 	}
 }
@@ -96,28 +97,6 @@ func (s *Sink) failed(err error) {
 		s.o.Log.Warn("notify", "to", s.to, "error", err)
 	}
 	s.state.Problem = err.Error()
-}
-
-// backoff returns the wait before a try: it doubles each time, plus or minus a fifth.
-func (s *Sink) backoff(tries int) time.Duration {
-	d := s.o.Backoff
-	for range tries - 1 {
-		if d *= 2; d >= s.o.Most {
-			d = s.o.Most
-			break
-		}
-	}
-	return d*4/5 + rand.N(d*2/5+1)
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // send tries once. why is the reason not to retry; wait is the receiver's requested delay.

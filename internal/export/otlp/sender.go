@@ -3,9 +3,10 @@ package otlp
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"ingero/internal/backoff"
 )
 
 // Reasons for lost items, in metrics and in status.
@@ -111,7 +112,7 @@ func (s *sender) deliver(l load) {
 		s.failed(l, lostRefused, answer{err: err})
 		return
 	}
-	began, pause := s.clock.Now(), firstPause
+	began, delays := s.clock.Now(), backoff.Delays{First: firstPause, Most: longestPause}
 	for {
 		at := s.clock.Now()
 		a := s.send(s.ctx, body)
@@ -119,7 +120,7 @@ func (s *sender) deliver(l load) {
 			s.delivered(l, a, len(body), s.clock.Now().Sub(at))
 			return
 		}
-		switch wait := max(jitter(pause), min(a.after, longestWait)); {
+		switch wait := max(delays.Next(), min(a.after, longestWait)); {
 		case !a.retry:
 			s.failed(l, lostRefused, a)
 			return
@@ -137,7 +138,6 @@ func (s *sender) deliver(l load) {
 			case <-s.quit:
 			}
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
 
@@ -201,11 +201,6 @@ func (p partial) Error() string {
 		return "the receiver rejected some items"
 	}
 	return "the receiver rejected some items: " + p.message
-}
-
-// jitter spreads senders that started together.
-func jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
 // end marks the end: the rest is tried once.
