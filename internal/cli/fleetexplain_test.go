@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
@@ -46,19 +46,17 @@ func (x rankRecording) make(t *testing.T) string {
 		t.Fatal(err)
 	}
 	op := mustOp("ncclAllReduce")
-	o := tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}, Hist: &stats.Hist{}}
 	var calls []events.Call
 	handle := uint64(0xc0)
 	for i := range x.collectives {
 		c := events.Call{Start: at.Add(time.Duration(i+1)*every + x.late(i)).UnixNano(), Duration: 20e3, OnCPU: 20e3, PID: pid, TID: pid, Weight: 1, Op: op}
 		withComm(&c, handle)
 		calls = append(calls, c)
-		o.Sum.Calls, o.Sum.Done, o.Sum.Total = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+20e3
-		o.Dur.Add(20e3, 1)
-		o.Hist.Record(20e3, 1)
 	}
+	ops := storetest.Counts{}
+	ops.See(calls...)
 	now = at.Add(9 * time.Second)
-	last := &tick.Tick{Time: now, Started: at, Seq: 1, Final: true, Ops: []tick.Op{o}, Processes: []tick.Process{{PID: pid, Comm: "train.py", Mapped: at, Attached: at}},
+	last := &tick.Tick{Time: now, Started: at, Seq: 1, Final: true, Ops: ops.List(), Processes: []tick.Process{{PID: pid, Comm: "train.py", Mapped: at, Attached: at}},
 		States: []tick.State{{PID: pid, Comms: tick.List[tick.Comm]{First: []tick.Comm{{Number: 1, Handle: handle, ID: 0xfeedbeef12345678, Rank: x.rank, Ranks: x.ranks, State: tick.CommActive,
 			Began: at.UnixNano(), Seq: uint64(x.collectives), Collectives: uint64(x.collectives), Last: tick.CommOp{Op: op, Time: calls[len(calls)-1].Start}}}}}}}
 	for _, err := range []error{db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()} {

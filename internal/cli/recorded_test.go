@@ -8,9 +8,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -46,20 +46,10 @@ func scriptRecord(ts *testscript.TestScript, _ bool, args []string) {
 		calls = append(calls, events.Call{Start: at, Duration: 5000, OnCPU: 5000, PID: 4821, TID: 4821, Weight: 1, Op: launch},
 			events.Call{Start: at + 6000, Duration: 9e7, OnCPU: 1e6, Blocked: 89e6, Gap: 1000, GapOnCPU: 1000, PID: 4821, TID: 4821, Weight: 1, Op: sync})
 	}
-	ops := []tick.Op{{Op: launch}, {Op: sync}}
-	for i := range ops {
-		o := &ops[i]
-		o.PID, o.Dur, o.Hist = 4821, &stats.Sketch{}, &stats.Hist{}
-		for _, c := range calls[i:] {
-			if c.Op == o.Op {
-				o.Dur.Add(c.Duration, 1)
-				o.Hist.Record(c.Duration, 1)
-				o.Sum.Calls, o.Sum.Done, o.Sum.Total, o.Sum.OnCPU = o.Sum.Calls+1, o.Sum.Done+1, o.Sum.Total+uint64(c.Duration), o.Sum.OnCPU+uint64(c.OnCPU)
-			}
-		}
-	}
+	ops := storetest.Counts{}
+	ops.See(calls...)
 	now = now.Add(time.Second)
-	last := &tick.Tick{Ops: ops, Time: now, Seq: 1, Final: true, Processes: []tick.Process{{PID: 4821, Comm: "python3"}},
+	last := &tick.Tick{Ops: ops.List(), Time: now, Seq: 1, Final: true, Processes: []tick.Process{{PID: 4821, Comm: "python3"}},
 		States: []tick.State{{PID: 4821, Memory: tick.Memory{Used: true, Inexact: tick.InexactAttachedLate, GPU: tick.Held{Count: 2, Bytes: 3000, Peak: 4000}, Allocs: 3, Frees: 1},
 			Copies: []tick.Copy{{Dir: tick.CopyHostToDevice, Host: tick.HostPinned, Count: 4, Bytes: 400, NS: 5000}}}}}
 	ts.Check(errors.Join(db.Batch(&tick.Batch{Calls: calls}), db.Tick(last), db.Close()))

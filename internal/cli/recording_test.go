@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"ingero/internal/session"
-	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -30,7 +30,7 @@ type fixture struct {
 	now   time.Time
 	seq   uint64
 	calls uint64
-	ops   map[[2]uint32]*tick.Op
+	ops   storetest.Counts
 	runs  tick.Thread   // the trainer's account
 	place tick.Where    // the trainer's place
 	lost  time.Duration // time that the trainer lost to a hog
@@ -39,7 +39,7 @@ type fixture struct {
 
 // startFixture begins a recording; its files are path and path.d.
 func startFixture(path, id, node string, at time.Time) (*fixture, error) {
-	x := &fixture{node: node, start: at, now: at, ops: map[[2]uint32]*tick.Op{},
+	x := &fixture{node: node, start: at, now: at, ops: storetest.Counts{},
 		runs: tick.Thread{PID: 4821, TID: 4821, Comm: "train.py", Since: at.UnixNano()}}
 	var err error
 	x.db, err = store.Open(store.Options{Path: path, Now: func() time.Time { return x.now },
@@ -94,38 +94,10 @@ func (x *fixture) second() error {
 		m.Result, m.Flags, m.Args[0] = 2, events.CallFailed, 1<<40
 	}
 	calls = append(calls, m)
-	for i := range calls {
-		x.count(&calls[i])
-	}
+	x.ops.See(calls...)
+	x.calls += uint64(len(calls))
 	x.now = x.now.Add(time.Second)
 	return errors.Join(x.db.Batch(&tick.Batch{Calls: calls}), x.db.Tick(x.tick(false)))
-}
-
-func (x *fixture) count(c *events.Call) {
-	k := [2]uint32{c.PID, uint32(c.Op)}
-	o := x.ops[k]
-	if o == nil {
-		o = &tick.Op{PID: c.PID, Op: c.Op, Dur: &stats.Sketch{}, Hist: &stats.Hist{}}
-		x.ops[k] = o
-	}
-	x.calls++
-	o.Sum.Calls++
-	if c.Parent != 0 {
-		o.Sum.Nested++
-	}
-	if c.Flags&events.CallUnmeasured != 0 {
-		o.Sum.Unmeasured++
-		return
-	}
-	o.Sum.Done++
-	if c.Flags&events.CallFailed != 0 {
-		o.Sum.Errors++
-	}
-	o.Sum.Total += uint64(c.Duration)
-	o.Sum.OnCPU += uint64(c.OnCPU)
-	o.Sum.Runnable += uint64(c.Runnable)
-	o.Dur.Add(c.Duration, 1)
-	o.Hist.Record(c.Duration, 1)
 }
 
 func (x *fixture) tick(final bool) *tick.Tick {
@@ -137,11 +109,7 @@ func (x *fixture) tick(final bool) *tick.Tick {
 		t.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 4821, From: x.start, To: x.now, Lost: x.lost,
 			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 8821, TID: 8821, Name: events.NameOf("stress-ng")}, Lost: x.lost}}}}
 	}
-	for _, o := range x.ops {
-		c := *o
-		c.Dur, c.Hist = o.Dur.Clone(), new(*o.Hist)
-		t.Ops = append(t.Ops, c)
-	}
+	t.Ops = x.ops.List()
 	for _, p := range []tick.Process{
 		{PID: 4821, Comm: "train.py", Exe: "/usr/bin/python3.12", Cgroup: "/user.slice/job-1.scope"},
 		{PID: 5032, Comm: "embed\x1b[31m", Exe: "/usr/bin/embed", Cgroup: "/system.slice/embed.service"},

@@ -3,7 +3,7 @@ package explain
 import (
 	"time"
 
-	"ingero/internal/stats"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -34,99 +34,42 @@ var start = time.Date(2026, 3, 2, 14, 41, 0, 0, time.UTC)
 // maker simulates the kernel: it counts the calls that it is given, and keeps the records that the
 // kernel would make.
 type maker struct {
-	ops     map[uint32]map[events.Op]*tick.Op
+	ops     storetest.Counts
 	gaps    tick.Gaps
 	records []events.Call
 	weight  uint32
 }
 
-func newMaker() *maker {
-	return &maker{ops: map[uint32]map[events.Op]*tick.Op{}, gaps: tick.Gaps{}, weight: 1}
-}
-
-func (m *maker) op(pid uint32, op events.Op) *tick.Op {
-	if m.ops[pid] == nil {
-		m.ops[pid] = map[events.Op]*tick.Op{}
-	}
-	o := m.ops[pid][op]
-	if o == nil {
-		o = &tick.Op{PID: pid, Op: op, Dur: &stats.Sketch{}, DurLast: &stats.Sketch{}, Hist: &stats.Hist{}}
-		m.ops[pid][op] = o
-	}
-	return o
-}
+func newMaker() *maker { return &maker{ops: storetest.Counts{}, gaps: tick.Gaps{}, weight: 1} }
 
 // call counts a call, and those inside it.
 func (m *maker) call(c events.Call, inner ...events.Call) {
 	c.Duration = c.OnCPU + c.Runnable + c.Blocked
 	c.Gap = c.GapOnCPU + c.GapRunnable + c.GapBlocked
 	c.Weight = m.weight
-	var inside int64
 	for _, x := range inner {
 		x.PID, x.Parent, x.Flags = c.PID, c.Op, x.Flags|events.CallNested
 		m.call(x)
-		if x.Flags&events.CallUnmeasured == 0 {
-			inside += x.OnCPU + x.Runnable + x.Blocked
-		}
 	}
-	s := &m.op(c.PID, c.Op).Sum
-	s.Calls++
-	if c.Flags&events.CallNested != 0 {
-		s.Nested++
-	}
-	if c.Flags&events.CallUnmeasured != 0 {
-		s.Unmeasured++
-	} else {
-		m.returned(&c, inside)
-	}
+	m.ops.See(c)
 	m.gaps.Add(&c)
 	m.records = append(m.records, c)
 }
 
-func (m *maker) returned(c *events.Call, inside int64) {
-	o := m.op(c.PID, c.Op)
-	s := &o.Sum
-	s.Done++
-	s.Total += uint64(c.Duration)
-	s.Inner += uint64(inside)
-	s.Runnable += uint64(c.Runnable)
-	if c.Flags&events.CallLedgerPartial != 0 {
-		s.Partial++
-		s.PartialNS += uint64(c.Duration - c.Runnable)
-	} else {
-		s.OnCPU += uint64(c.OnCPU)
-	}
-	if c.Flags&events.CallFailed != 0 {
-		s.Errors++
-	}
-	o.Dur.Add(c.Duration, 1)
-	o.Hist.Record(c.Duration, 1)
-}
-
 // list returns the counts, ordered as in a tick except for the PIDs.
-func (m *maker) list() []tick.Op {
-	var out []tick.Op
-	for _, ops := range m.ops {
-		for _, o := range ops {
-			o.Last, o.DurLast = o.Sum, o.Dur
-			out = append(out, *o)
-		}
+func (m *maker) list() (out []tick.Op) {
+	all := m.ops.List()
+	for i := range all {
+		all[i].Last, all[i].DurLast = all[i].Sum, all[i].Dur
 	}
-	// joinOps sorts; by process first, so that nothing is joined
-	var sorted []tick.Op
-	for pid := range uint32(10000) {
-		if m.ops[pid] == nil {
-			continue
+	for len(all) > 0 { // joinOps sorts; by process, so that nothing is joined
+		n := 1
+		for n < len(all) && all[n].PID == all[0].PID {
+			n++
 		}
-		var own []tick.Op
-		for i := range out {
-			if out[i].PID == pid {
-				own = append(own, out[i])
-			}
-		}
-		sorted = append(sorted, joinOps(own)...)
+		out, all = append(out, joinOps(all[:n])...), all[n:]
 	}
-	return sorted
+	return out
 }
 
 const ms = 1_000_000

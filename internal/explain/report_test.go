@@ -53,7 +53,7 @@ var reports = []struct {
 		m := newMaker()
 		m.call(events.Call{PID: 9, Op: launch, Flags: events.CallUnmeasured})
 		m.call(events.Call{PID: 9, Op: graph, Flags: events.CallUnmeasured})
-		m.op(9, streamSyn).Sum = tick.Counts{Calls: 3, Abandoned: 2}
+		m.ops.Op(9, streamSyn).Sum = tick.Counts{Calls: 3, Abandoned: 2}
 		return input(m, 9)
 	}},
 	{"partial", func() *Input { // threads that blocked and moved, a long name, no gaps

@@ -18,7 +18,7 @@ func thinly(t *testing.T, path string, seconds int) (ticks []time.Time, made []u
 	t.Helper()
 	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7", Started: began.Add(347 * time.Millisecond)})
 	ticks, made = []time.Time{x.now}, []uint64{0}
-	o := x.op(4821, opLaunch)
+	o := x.ops.Op(4821, opLaunch)
 	for range seconds {
 		n := 900 + x.r.IntN(200)
 		step := time.Second + time.Duration(x.r.IntN(20)-10)*time.Millisecond
@@ -128,8 +128,8 @@ func TestCountsOfRowsAreEstimates(t *testing.T) {
 func TestCountsThatAreLowerBounds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, segment.Session{ID: "s", Node: "gpu-7", Started: began})
-	x.op(4821, opLaunch).Sum.Calls = 100
-	x.op(4821, opSync).Sum.Calls = 10
+	x.ops.Op(4821, opLaunch).Sum.Calls = 100
+	x.ops.Op(4821, opSync).Sum.Calls = 10
 	x.now = x.now.Add(time.Second)
 	last := x.tick(false)
 	last.Reports = append(last.Reports, tick.Report{Kind: tick.LowerBound, Object: "cudaLaunchKernel", Why: "y"}, tick.Report{Kind: tick.LowerBound, Object: "cudaMemcpyAsync", Why: "y"})

@@ -23,6 +23,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -117,9 +118,7 @@ func few(t *testing.T, path string, ticks int) *session {
 		for i := range int64(5) {
 			calls = append(calls, events.Call{Start: x.now.UnixNano() + i*1000, PID: 4821, TID: 4821, Weight: 1, Op: opLaunch, Duration: 700 + i, OnCPU: 700 + i, Args: [4]uint64{uint64(len(x.calls)), 7}})
 		}
-		for i := range calls {
-			x.count(&calls[i])
-		}
+		x.ops.See(calls...)
 		x.calls = append(x.calls, calls...)
 		x.now = x.now.Add(time.Second)
 		if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls}), x.db.Tick(x.tick(false))); err != nil {
@@ -171,7 +170,7 @@ func TestAnyBitOfASegment(t *testing.T) {
 // rotatingFrom starts a session "s" of small segments.
 func rotatingFrom(t *testing.T, path string) *session {
 	t.Helper()
-	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
+	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: storetest.Counts{}}
 	var err error
 	x.db, err = store.Open(store.Options{Path: path, MaxBytes: 64 << 20, Session: segment.Session{ID: "s", Node: "gpu-7", Started: began}, Now: func() time.Time { return x.now }})
 	if err != nil {

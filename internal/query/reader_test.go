@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -47,14 +47,14 @@ type session struct {
 	now   time.Time
 	r     *rand.Rand
 	calls []events.Call
-	ops   map[opKey]*tick.Op
+	ops   storetest.Counts
 	seq   uint64
 	left  uint64 // records that were lost
 }
 
 func record(t testing.TB, path string, s segment.Session) *session {
 	t.Helper()
-	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: map[opKey]*tick.Op{}}
+	x := &session{t: t, now: began, r: rand.New(rand.NewPCG(1, 2)), ops: storetest.Counts{}}
 	if s.Started.IsZero() {
 		s.Started = began
 	}
@@ -116,8 +116,8 @@ func (x *session) second() {
 	}
 	for i := range calls {
 		calls[i].Stack = uint32(calls[i].Op) % 3
-		x.count(&calls[i])
 	}
+	x.ops.See(calls...)
 	x.calls = append(x.calls, calls...)
 	x.now = x.now.Add(time.Second)
 	if err := errors.Join(x.db.Batch(&tick.Batch{Calls: calls, Functions: launched, Stacks: stacks}), x.db.Tick(x.tick(false))); err != nil {
@@ -134,38 +134,6 @@ func (x *session) idle(d time.Duration) {
 	}
 }
 
-func (x *session) op(pid uint32, o events.Op) *tick.Op {
-	k := opKey{pid, o}
-	if x.ops[k] == nil {
-		x.ops[k] = &tick.Op{PID: pid, Op: o, Dur: &stats.Sketch{}, Hist: &stats.Hist{}}
-	}
-	return x.ops[k]
-}
-
-func (x *session) count(c *events.Call) {
-	o := x.op(c.PID, c.Op)
-	o.Sum.Calls++
-	if c.Parent != 0 {
-		o.Sum.Nested++
-	}
-	if c.Flags&events.CallUnmeasured != 0 {
-		o.Sum.Unmeasured++
-		return
-	}
-	o.Sum.Done++
-	if c.Flags&events.CallFailed != 0 {
-		o.Sum.Errors++
-	}
-	o.Sum.Total += uint64(c.Duration)
-	o.Sum.OnCPU += uint64(c.OnCPU)
-	o.Sum.Runnable += uint64(c.Runnable)
-	o.Dur.Add(c.Duration, 1)
-	o.Hist.Record(c.Duration, 1)
-	if c.Parent != 0 {
-		x.op(c.PID, c.Parent).Sum.Inner += uint64(c.Duration)
-	}
-}
-
 func (x *session) tick(final bool) *tick.Tick {
 	x.seq++
 	t := &tick.Tick{Time: x.now, Started: began, Seq: x.seq, Final: final, Records: uint64(len(x.calls)), Self: tick.Self{CPU: time.Millisecond, RSS: 30 << 20},
@@ -175,11 +143,7 @@ func (x *session) tick(final bool) *tick.Tick {
 		Drops:     []tick.Drop{{Reason: "ring-full", Count: x.left}, {Reason: "thinned"}}}
 	t.States = []tick.State{stateOf(x.now, x.seq)}
 	t.Xids, t.GPUs = []tick.Xid{faultOf(x.now, x.seq)}, []tick.GPU{{Time: x.now, Bus: "0000:75:00.0"}}
-	for _, o := range x.ops {
-		c := *o
-		c.Dur, c.Hist = o.Dur.Clone(), new(*o.Hist)
-		t.Ops = append(t.Ops, c)
-	}
+	t.Ops = x.ops.List()
 	for _, pid := range []uint32{4821, 4830, 4999} { // the last one makes no call
 		t.Processes = append(t.Processes, tick.Process{PID: pid, PPID: 1, NSPID: pid, UID: 1000, Comm: "python3", Exe: "/usr/bin/python3",
 			Started: began.Add(-time.Minute), Mapped: began, Attached: began.Add(20 * time.Millisecond)})

@@ -16,6 +16,7 @@ import (
 	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -23,10 +24,10 @@ import (
 // want compares a summary with independently computed counts.
 func want(t *testing.T, s *Summary, calls []events.Call) {
 	t.Helper()
-	x := &session{t: t, ops: map[opKey]*tick.Op{}}
+	ops := storetest.Counts{}
+	ops.See(calls...)
 	gaps := tick.Gaps{}
 	for i := range calls {
-		x.count(&calls[i])
 		if gaps[calls[i].PID] == nil {
 			gaps[calls[i].PID] = &tick.Gap{}
 		}
@@ -45,7 +46,7 @@ func want(t *testing.T, s *Summary, calls []events.Call) {
 	}
 	for i := range s.Ops {
 		o := &s.Ops[i]
-		w := x.ops[opKey{o.PID, o.Op}]
+		w := ops[storetest.Key{PID: o.PID, Op: o.Op}]
 		if w == nil || o.Sum != w.Sum {
 			t.Errorf("%d %v: %+v, want %+v", o.PID, o.Op, o.Sum, w)
 			continue
@@ -59,8 +60,8 @@ func want(t *testing.T, s *Summary, calls []events.Call) {
 			t.Errorf("%d %v: the histogram differs", o.PID, o.Op)
 		}
 	}
-	if len(s.Ops) != len(x.ops) {
-		t.Errorf("%d operations, want %d", len(s.Ops), len(x.ops))
+	if len(s.Ops) != len(ops) {
+		t.Errorf("%d operations, want %d", len(s.Ops), len(ops))
 	}
 }
 
@@ -167,7 +168,7 @@ func TestFilterByOperation(t *testing.T) {
 func TestOpenCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, segment.Session{ID: "s"})
-	o := x.op(4821, opSync)
+	o := x.ops.Op(4821, opSync)
 	o.Sum.Calls, o.Sum.Abandoned = 5, 2 // 3 have not returned
 	x.second()
 	x.close()
@@ -182,7 +183,7 @@ func TestThinnedSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, segment.Session{ID: "s"})
 	x.left = 7
-	o := x.op(4821, opLaunch)
+	o := x.ops.Op(4821, opLaunch)
 	o.Thinned = true
 	for range 100_000 {
 		o.Hist.Record(900, 1)

@@ -14,6 +14,7 @@ import (
 
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
+	"ingero/internal/store/storetest"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -35,8 +36,8 @@ func (x *session) ledgerSecond() (waits []events.Wait, t *tick.Tick) {
 		calls = append(calls, events.Call{PID: pid, TID: pid, Op: opSync, Start: w.Start, Duration: 5e6, Throttled: 2e6, OnCPU: 3e6, Weight: 1})
 	}
 	for i := range calls {
-		x.count(&calls[i])
-		x.op(calls[i].PID, calls[i].Op).Sum.Throttled += 2e6
+		x.ops.See(calls[i])
+		x.ops.Op(calls[i].PID, calls[i].Op).Sum.Throttled += 2e6
 	}
 	x.calls = append(x.calls, calls...)
 	x.now = x.now.Add(time.Second)
@@ -226,7 +227,7 @@ func TestSummaryTellsThrottledTime(t *testing.T) {
 		for i := range s.Ops {
 			o := &s.Ops[i]
 			sum += o.Sum.Throttled
-			if f.From.IsZero() && o.Sum != x.ops[opKey{o.PID, o.Op}].Sum {
+			if f.From.IsZero() && o.Sum != x.ops[storetest.Key{PID: o.PID, Op: o.Op}].Sum {
 				t.Errorf("%d %v: %+v", o.PID, o.Op, o.Sum)
 			}
 		}

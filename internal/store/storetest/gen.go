@@ -109,55 +109,22 @@ func (g *Generator) Odd() events.Call {
 		Op: events.Op(u()), Parent: events.Op(u()), Flags: events.CallFlags(u()), Device: int16(u())}
 }
 
-// Key is a process and an operation of it.
-type Key struct {
-	PID uint32
-	Op  events.Op
-}
-
 // Kernel counts calls for ticks, as the kernel does.
 type Kernel struct {
-	Ops     map[Key]*tick.Op
+	Ops     Counts
 	Threads Accounts
 	Track   *track.Tracker
 }
 
 func NewKernel() *Kernel {
-	return &Kernel{Ops: map[Key]*tick.Op{}, Threads: Accounts{}, Track: track.New()}
+	return &Kernel{Ops: Counts{}, Threads: Accounts{}, Track: track.New()}
 }
 
-func (k *Kernel) Op(pid uint32, o events.Op) *tick.Op {
-	x := k.Ops[Key{pid, o}]
-	if x == nil {
-		x = &tick.Op{PID: pid, Op: o, Hist: &stats.Hist{}, Dur: &stats.Sketch{}, DurLast: &stats.Sketch{}}
-		k.Ops[Key{pid, o}] = x
-	}
-	return x
-}
+func (k *Kernel) Op(pid uint32, o events.Op) *tick.Op { return k.Ops.Op(pid, o) }
 
 func (k *Kernel) See(calls []events.Call) {
 	k.Track.Batch(calls, nil)
-	for i := range calls {
-		c := &calls[i]
-		o := k.Op(c.PID, c.Op)
-		o.Sum.Calls++
-		if c.Flags&events.CallNested != 0 {
-			o.Sum.Nested++
-		}
-		if c.Flags&events.CallUnmeasured != 0 {
-			o.Sum.Unmeasured++
-			continue
-		}
-		o.Sum.Done++
-		if c.Flags&events.CallFailed != 0 {
-			o.Sum.Errors++
-		}
-		o.Sum.Total += uint64(c.Duration)
-		o.Sum.OnCPU += uint64(c.OnCPU)
-		o.Sum.Runnable += uint64(c.Runnable)
-		o.Hist.Record(c.Duration, 1)
-		o.Dur.Add(c.Duration, 1)
-	}
+	k.Ops.See(calls...)
 }
 
 // Tick returns a copy of the current state.
@@ -171,12 +138,7 @@ func (k *Kernel) Tick(seq uint64, at time.Time, final bool) *tick.Tick {
 		Reports:   []tick.Report{{Kind: "missing-symbol", Object: "cuLaunchGrid", Why: "libcuda.so.1 has none"}},
 	}
 	t.Threads = k.Threads.accounts()
-	for _, o := range k.Ops {
-		h := *o.Hist
-		c := *o
-		c.Hist, c.Dur, c.DurLast = &h, o.Dur.Clone(), o.DurLast.Clone()
-		t.Ops = append(t.Ops, c)
-	}
+	t.Ops = k.Ops.List()
 	for _, pid := range []uint32{4821, 4822} {
 		p := tick.Process{PID: pid, PPID: 1, NSPID: pid, UID: 1000, Comm: "python3", Exe: "/usr/bin/python3", Cgroup: "/user.slice",
 			Started: Began.Add(-time.Minute), Mapped: Began, Attached: Began.Add(30 * time.Millisecond)}
