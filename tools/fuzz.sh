@@ -14,6 +14,7 @@ targets() {
 		segments internal/store/segment FuzzSealed
 		logs internal/store/segment FuzzLog
 		elf internal/elffile FuzzOpen
+		function-names internal/symbols FuzzFind
 		dwarf internal/native/image FuzzFind
 		eh_frame internal/unwind FuzzOpen
 		line-tables internal/python FuzzLines

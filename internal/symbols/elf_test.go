@@ -68,3 +68,47 @@ func TestFindInNoELF(t *testing.T) {
 		}
 	}
 }
+
+// In any ELF file, an address has one name, whatever else is asked with it, and only a function of the
+// file has one. Small libraries of two compilers are in testdata/fuzz.
+func FuzzFind(f *testing.F) {
+	f.Fuzz(func(t *testing.T, b []byte, off uint64) {
+		r := bytes.NewReader(b)
+		file, err := elffile.Open(r)
+		if err != nil {
+			return
+		}
+		offsets, functions := []uint64{off, 0, ^uint64(0)}, map[uint64]bool{}
+		for _, kind := range []uint32{elffile.Symtab, elffile.Dynsym} {
+			err = errors.Join(err, file.Symbols(kind).Each(func(_ uint64, s *elffile.Symbol) error {
+				if s.Kind() != elffile.Func {
+					return nil
+				}
+				functions[s.Value()] = true
+				if at, ok := file.Loads.At(s.Value()); ok && len(offsets) < 50 {
+					offsets = append(offsets, at.Off, at.Off+1)
+				}
+				return nil
+			}))
+		}
+		names, findErr := Find(r, append(offsets, offsets...))
+		if (findErr == nil) != (err == nil) {
+			t.Fatalf("%v, though reading the symbols: %v", findErr, err)
+		}
+		if err != nil {
+			return
+		}
+		if len(names) != 2*len(offsets) || !slices.Equal(names[:len(offsets)], names[len(offsets):]) {
+			t.Fatalf("%d offsets, twice, have the names %q", len(offsets), names)
+		}
+		for i, off := range offsets {
+			addr, loaded := file.Loads.Address(off)
+			if name := names[i]; name != "" && !(loaded && functions[addr] && len(name) <= MaxName && Printable([]byte(name)) == name) {
+				t.Errorf("%#x is %q", off, name)
+			}
+			if alone, err := Find(r, []uint64{off}); err != nil || alone[0] != names[i] {
+				t.Errorf("%#x is %q, and %q alone (%v)", off, names[i], alone, err)
+			}
+		}
+	})
+}
