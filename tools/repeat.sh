@@ -4,7 +4,7 @@
 # SECONDS_TO_REPEAT bounds the sum of their times in make test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${SECONDS_TO_REPEAT:-20}
+seconds=${SECONDS_TO_REPEAT:-12}
 times=bin/test.json # written by make test
 
 if [ ! -s "$times" ]; then
