@@ -6,6 +6,7 @@ import (
 
 	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/internal/where"
 	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
@@ -42,7 +43,7 @@ func build(in *Input) report {
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
 	}
-	launched := joinLaunches(in.Launches)
+	launched, engines := joinLaunches(in.Launches), where.Engines(in.Processes)
 	for _, p := range processes(in, byPID) {
 		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
 		if b := r.source[p.PID]; b != nil {
@@ -50,6 +51,9 @@ func build(in *Input) report {
 		}
 		if m, known := in.Memory[p.PID]; known {
 			x.Memory = memoryOf(&m)
+		}
+		if e, known := engines[p.PID]; known {
+			x.Engine = new(e.Map(clean))
 		}
 		x.Functions = launched[p.PID]
 		r.Processes = append(r.Processes, x)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/stats"
+	"ingero/internal/where"
 	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
@@ -174,6 +175,9 @@ func (w *writer) process(r *report, p *wire.ProcessReport) {
 	}
 	if s := whereText(&p.Where); s != "" {
 		w.text("  "+s, "  ")
+	}
+	if p.Engine != nil {
+		w.text("  "+where.EngineText(p.Engine), "  ")
 	}
 	w.text("  "+callsOf(p), "  ")
 	if p.Breakdown != nil || p.Time != nil {

@@ -25,6 +25,12 @@ var reports = []struct {
 		in.Self = &tick.Self{CPU: 512 * time.Millisecond, RSS: 22 << 20}
 		return in
 	}},
+	{"engine", func() *Input {
+		in := input(train(4821, 10), 4820, 4821)
+		in.Processes[0].Cmdline = "/usr/bin/python3 /usr/local/bin/vllm serve Qwen/Qwen2.5-7B-Instruct -tp 2"
+		in.Processes[1].PPID, in.Processes[1].Cmdline = 4820, "VLLM::Worker_TP1"
+		return in
+	}},
 	{"host", func() *Input {
 		in := input(train(4821, 10), 4821)
 		in.HostSums = hostSums()

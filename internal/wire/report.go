@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"ingero/internal/tick"
+)
 
 // HostSum is a host sum of one kind. Counts, bytes, times and quantiles are absent if the kind
 // has none; the process is absent if there is none in particular. The quantiles are within a factor
@@ -75,11 +79,12 @@ type Report struct {
 // ProcessReport is a process with its calls in a window.
 type ProcessReport struct {
 	Process
-	From      time.Time `json:"from,omitzero"` // of the window, since the attach
-	To        time.Time `json:"to,omitzero"`
-	Calls     uint64    `json:"calls"`           // in all layers, including nested calls
-	Outermost uint64    `json:"outermost_calls"` // not nested
-	Errors    uint64    `json:"errors"`          // in all layers
+	Engine    *tick.Engine `json:"engine,omitempty"` // if it belongs to an inference server
+	From      time.Time    `json:"from,omitzero"`    // of the window, since the attach
+	To        time.Time    `json:"to,omitzero"`
+	Calls     uint64       `json:"calls"`           // in all layers, including nested calls
+	Outermost uint64       `json:"outermost_calls"` // not nested
+	Errors    uint64       `json:"errors"`          // in all layers
 	// Breakdown divides the time by the threads' ledger, Time by the calls and the gaps between
 	// them; absent: unknown.
 	Breakdown *Breakdown  `json:"breakdown,omitempty"`

@@ -235,6 +235,20 @@ export interface Drop {
   lost: boolean; // data is missing
 }
 
+/** Engine is what a process is to an inference server. Empty fields are unknown. */
+export interface Engine {
+  name: string; // "vLLM"
+  role?: string; // "server", "scheduler", "worker" and so on
+  model?: string; // as the command line names it: a name, or a path
+  port?: number; // on which a server takes requests
+  tensor_parallel?: number; // Sizes of the server's parallelism, and the process's place in it.
+  pipeline_parallel?: number;
+  data_parallel?: number;
+  tensor_rank?: number;
+  pipeline_rank?: number;
+  data_rank?: number;
+}
+
 /** Entry is a rank's entry into a collective: the Seq-th of its communicator. */
 export interface Entry {
   seq: number;
@@ -730,6 +744,7 @@ export interface ProcessReport {
   node_rank?: number;
   master?: string;
   visible_devices?: string;
+  engine?: Engine; // if it belongs to an inference server
   from?: string; // of the window, since the attach
   to?: string;
   calls: number; // in all layers, including nested calls

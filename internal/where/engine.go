@@ -1,0 +1,287 @@
+package where
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"ingero/internal/tick"
+)
+
+// engine describes how the processes of an inference server are recognized.
+type engine struct {
+	name     string
+	commands []engineCommand
+	titles   string       // what the titles begin with that its processes set for themselves
+	roles    []engineRole // by the rest of the title
+	model    string       // options with the model's name
+	tensor   string       // options with the sizes of its parallelism
+	pipeline string
+	data     string
+	port     string // options with the port
+	at       uint32 // the default port
+}
+
+// engineCommand is a program or Python module that is a process of a server.
+type engineCommand struct {
+	program string
+	sub     string // the first argument that it must have, "": any
+	role    string
+	bare    bool // the first argument that is no option is the model
+}
+
+// engineRole is the role of processes whose titles begin so.
+type engineRole struct{ title, role string }
+
+// Roles of processes.
+const (
+	roleServer      = "server"    // takes requests; most also turn text into tokens and back
+	roleScheduler   = "scheduler" // decides which requests the next step computes
+	roleWorker      = "worker"    // calls CUDA
+	roleTokenizer   = "tokenizer"
+	roleDetokenizer = "detokenizer"
+	roleCoordinator = "coordinator" // spreads requests over replicas
+)
+
+// engines are the known inference servers, from their public sources as of 2026: commands, options
+// with their defaults, and titles. docs/reference/where.md names the files. None was run here.
+var engines = []engine{
+	{
+		name: "vLLM", titles: "VLLM::", at: 8000,
+		commands: []engineCommand{
+			{"vllm", "serve", roleServer, true}, {"vllm.entrypoints.openai.api_server", "", roleServer, false},
+			{"vllm.entrypoints.api_server", "", roleServer, false}, {"vllm.entrypoints.cli.main", "serve", roleServer, true},
+		},
+		roles: []engineRole{{"APIServer", roleServer}, {"EngineCore", roleScheduler}, {"Worker", roleWorker}, {"DPCoordinator", roleCoordinator}},
+		model: "--served-model-name --model", tensor: "--tensor-parallel-size -tp", pipeline: "--pipeline-parallel-size -pp", data: "--data-parallel-size -dp", port: "--port",
+	},
+	{
+		name: "SGLang", titles: "sglang::", at: 30000,
+		commands: []engineCommand{{"sglang.launch_server", "", roleServer, false}, {"sglang", "serve", roleServer, true}},
+		roles: []engineRole{{"scheduler", roleWorker}, {"detokenizer", roleDetokenizer}, {"tokenizer_worker", roleTokenizer},
+			{"data_parallel_controller", roleCoordinator}, {"http_server", roleServer}},
+		model: "--served-model-name --model-path --model", tensor: "--tensor-parallel-size --tp-size --tp", pipeline: "--pipeline-parallel-size --pp-size",
+		data: "--data-parallel-size --dp-size --dp", port: "--port",
+	},
+	{
+		name: "TGI", at: 3000,
+		commands: []engineCommand{
+			{"text-generation-launcher", "", roleCoordinator, false}, {"text-generation-router", "", roleServer, false},
+			{"text-generation-server", "serve", roleWorker, true}, {"text_generation_server.cli", "serve", roleWorker, true},
+		},
+		model: "--model-id --tokenizer-name", tensor: "--num-shard", port: "--port -p",
+	},
+	{
+		name: "Triton", at: 8000,
+		commands: []engineCommand{{"tritonserver", "", roleServer, false}, {"triton_python_backend_stub", "", roleWorker, true}},
+		model:    "--model-repository --model-store", port: "--http-port",
+	},
+	{
+		name: "TensorRT-LLM", at: 8000,
+		commands: []engineCommand{
+			{"trtllm-serve", "serve", roleServer, true}, {"trtllm-serve", "disaggregated", roleCoordinator, false},
+			{"trtllm-serve", "disaggregated_mpi_worker", roleWorker, false}, {"trtllm-serve", "grpc", roleServer, true},
+			{"trtllm-serve", "mm_embedding_serve", roleServer, true}, {"trtllm-serve", "", roleServer, true},
+		},
+		model: "--model", tensor: "--tp-size --tensor-parallel-size", pipeline: "--pp-size --pipeline-parallel-size", port: "--port",
+	},
+	{
+		name: "Ollama", at: 11434,
+		commands: []engineCommand{{"ollama", "serve", roleServer, false}, {"ollama", "runner", roleWorker, false}, {"ollama_llama_server", "", roleWorker, false}},
+		model:    "--model", port: "--port",
+	},
+	{
+		name: "llama.cpp", at: 8080,
+		commands: []engineCommand{{"llama-server", "", roleServer, false}, {"llama", "serve", roleServer, false}, {"llama", "server", roleServer, false}},
+		model:    "--alias -a --model -m --hf-repo -hf -hfr", port: "--port",
+	},
+}
+
+// Engines returns what each process of a machine is to an inference server, by PID. Processes that
+// are nothing to one are absent. A process that says little of itself has its parents' model and
+// sizes.
+func Engines(all []tick.Process) map[uint32]tick.Engine {
+	byPID := index(all)
+	own := make(map[uint32]tick.Engine, 8)
+	for i := range all {
+		p := &all[i]
+		e, ok := engineOf(p)
+		if !ok {
+			continue
+		}
+		if parent := byPID[p.PPID]; parent != nil && parent != p && parent.Cmdline == p.Cmdline {
+			e.Role, e.Port = "", 0 // a fork, which has set no title
+		}
+		own[p.PID] = e
+	}
+	if len(own) == 0 {
+		return nil
+	}
+	out := make(map[uint32]tick.Engine, len(own))
+	for i := range all {
+		p := &all[i]
+		e, ok := own[p.PID]
+		if _, worker := program(p); !ok && !worker {
+			continue
+		}
+		for range maxParents {
+			p = byPID[p.PPID]
+			if p == nil || p.PID == p.PPID {
+				break
+			}
+			if from, known := own[p.PID]; known {
+				e = under(e, from)
+			}
+		}
+		if e.Name == "" {
+			continue
+		}
+		if e.TensorRank == 0 && e.Role == roleWorker {
+			e.TensorRank = all[i].Rank
+		}
+		out[all[i].PID] = e
+	}
+	return out
+}
+
+// under completes a process's facts with those of a parent. Ollama starts llama.cpp's server.
+func under(e, parent tick.Engine) tick.Engine {
+	switch {
+	case e.Name == "":
+		e.Name = parent.Name
+	case e.Name == "llama.cpp" && parent.Name == "Ollama":
+		e.Name, e.Role, e.Port = parent.Name, roleWorker, 0
+	case e.Name != parent.Name:
+		return e
+	}
+	e.Model = cmp.Or(e.Model, parent.Model)
+	e.Tensor, e.Pipeline, e.Data = cmp.Or(e.Tensor, parent.Tensor), cmp.Or(e.Pipeline, parent.Pipeline), cmp.Or(e.Data, parent.Data)
+	return e
+}
+
+// engineOf recognizes a process by its own command line or title.
+func engineOf(p *tick.Process) (e tick.Engine, ok bool) {
+	words := split(p.Cmdline)
+	if len(words) == 0 {
+		return e, false
+	}
+	name, _ := command(words, mostLaunchers)
+	for i := range engines {
+		x := &engines[i]
+		if rest, found := strings.CutPrefix(words[0], x.titles); found && x.titles != "" {
+			return x.titled(rest), true
+		}
+		for j := range x.commands {
+			c := &x.commands[j]
+			if args, found := c.arguments(name, words); found {
+				return x.started(c, args), true
+			}
+		}
+	}
+	return e, false
+}
+
+// arguments returns the arguments of a command, if name and words are that command's.
+func (c *engineCommand) arguments(name string, words []string) (args []string, found bool) {
+	if name != c.program {
+		return nil, false
+	}
+	at := slices.IndexFunc(words, func(w string) bool { return path.Base(w) == name })
+	if at < 0 {
+		return nil, false
+	}
+	args = words[at+1:]
+	switch {
+	case c.sub == "":
+		return args, true
+	case len(args) == 0 || args[0] != c.sub:
+		return nil, false
+	}
+	return args[1:], true
+}
+
+// started returns the facts in the arguments of a command.
+func (x *engine) started(c *engineCommand, args []string) tick.Engine {
+	e := tick.Engine{Name: x.name, Role: c.role, Model: option(args, x.model), Tensor: size(option(args, x.tensor)),
+		Pipeline: size(option(args, x.pipeline)), Data: size(option(args, x.data))}
+	if e.Model == "" && c.bare && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		e.Model = args[0]
+	}
+	if c.role == roleServer {
+		e.Port = cmp.Or(size(option(args, x.port)), tick.Numbered(x.at))
+	}
+	return e
+}
+
+// titled returns the facts in a title: "Worker_DP1_TP0". Versions differ in the order of its ranks.
+func (x *engine) titled(rest string) tick.Engine {
+	e := tick.Engine{Name: x.name}
+	for _, r := range x.roles {
+		if strings.HasPrefix(rest, r.title) {
+			e.Role = r.role
+		}
+	}
+	for _, part := range strings.Split(rest, "_")[1:] {
+		for prefix, to := range map[string]*tick.Number{"TP": &e.TensorRank, "PP": &e.PipelineRank, "DP": &e.DataRank} {
+			if digits, found := strings.CutPrefix(part, prefix); found {
+				*to = size(digits)
+			}
+		}
+	}
+	return e
+}
+
+// option returns the value of the first of some options that has one. Servers take --a_b for --a-b.
+func option(args []string, names string) string {
+	for name := range strings.FieldsSeq(names) {
+		for i, arg := range args {
+			key, value, given := strings.Cut(arg, "=")
+			switch {
+			case !strings.HasPrefix(key, "-") || strings.ReplaceAll(key, "_", "-") != name:
+			case given:
+				return value
+			case i+1 < len(args) && !strings.HasPrefix(args[i+1], "-"):
+				return args[i+1]
+			}
+		}
+	}
+	return ""
+}
+
+// size parses a small number.
+func size(text string) tick.Number {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return 0
+	}
+	return tick.Numbered(uint32(n))
+}
+
+// EngineText says briefly what a process is: "vLLM worker for Qwen/Qwen2.5-7B, tensor parallel rank 1 of
+// 4".
+func EngineText(e *tick.Engine) string {
+	text := strings.TrimSpace(e.Name + " " + e.Role)
+	if e.Model != "" {
+		text += " for " + e.Model
+	}
+	if e.Port != 0 {
+		text += " on port " + e.Port.String()
+	}
+	for _, x := range []struct {
+		kind       string
+		rank, size tick.Number
+	}{{"data", e.DataRank, e.Data}, {"pipeline", e.PipelineRank, e.Pipeline}, {"tensor", e.TensorRank, e.Tensor}} {
+		many := x.size > tick.Numbered(1)
+		switch {
+		case x.rank != 0 && many:
+			text += ", " + x.kind + " parallel rank " + x.rank.String() + " of " + x.size.String()
+		case x.rank > tick.Numbered(0):
+			text += ", " + x.kind + " parallel rank " + x.rank.String()
+		case many:
+			text += ", " + x.kind + " parallel " + x.size.String()
+		}
+	}
+	return text
+}
