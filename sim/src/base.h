@@ -123,6 +123,23 @@ static inline int is_env(const char *name, const char *value)
 	return s && !strcmp(s, value);
 }
 
+/* Maps the file that an environment variable names; NULL without one. */
+static inline void *map_env(const char *name, size_t size)
+{
+	const char *path = getenv(name);
+	void *p;
+	int fd;
+
+	if (!path || !*path)
+		return NULL;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return p == MAP_FAILED ? NULL : p;
+}
+
 /* A futex lock, so that no thread library is needed: 0 free, 1 held, 2 held with waiters. */
 struct lock {
 	u32 word;

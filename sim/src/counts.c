@@ -19,18 +19,7 @@ static struct counted *counts;
 /* Maps the file; reports whether calls are counted. */
 int counts_open(void)
 {
-	const char *path = getenv("INGERO_SIM_COUNTS");
-	void *p;
-	int fd;
-
-	if (!path || !*path)
-		return 0;
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	p = mmap(NULL, COUNTS * sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	counts = p == MAP_FAILED ? NULL : p;
+	counts = map_env("INGERO_SIM_COUNTS", COUNTS * sizeof(*counts));
 	return counts != NULL;
 }
 

@@ -19,18 +19,7 @@ static _Thread_local u64 begun;
 /* Maps the file; reports whether steps are recorded. */
 int steps_open(void)
 {
-	const char *path = getenv("INGERO_SIM_STEPS");
-	void *p;
-	int fd;
-
-	if (!path || !*path)
-		return 0;
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	p = mmap(NULL, sizeof(*steps), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	close(fd);
-	steps = p == MAP_FAILED ? NULL : p;
+	steps = map_env("INGERO_SIM_STEPS", sizeof(*steps));
 	return steps != NULL;
 }
 
