@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // demoOptions are the flags of demo.
@@ -147,7 +147,7 @@ func (e *Env) demos(ctx context.Context, o demoOptions, list []timedScenario) er
 	if o.gpu && len(info.GPUs) == 0 {
 		return &problem{What: "this machine has no usable GPU", Do: "omit --gpu to use a simulated GPU; ingero check lists what it found"}
 	}
-	var all []json.RawMessage
+	var all []wire.Demo
 	var why error
 	if o.recorded {
 		why = errors.New("--no-gpu was given")
@@ -167,18 +167,14 @@ func (e *Env) demos(ctx context.Context, o demoOptions, list []timedScenario) er
 		if !o.json {
 			continue
 		}
-		text, err := explain.ReportJSON(d.input())
-		if err != nil {
-			return err
-		}
 		if len(list) == 1 {
+			text, err := explain.ReportJSON(d.input())
+			if err != nil {
+				return err
+			}
 			return e.printf("%s\n", text)
 		}
-		one, err := json.Marshal(map[string]any{"scenario": a.name, "report": json.RawMessage(text)})
-		if err != nil {
-			return err
-		}
-		all = append(all, one)
+		all = append(all, wire.Demo{Report: explain.BuildReport(d.input()), Scenario: a.name})
 	}
 	if !o.json {
 		return nil

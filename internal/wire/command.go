@@ -105,6 +105,12 @@ type RecordingInfo struct {
 	Bytes   int64     `json:"segment_bytes"`
 }
 
+// Demo is what ingero demo finds in one of several scenarios.
+type Demo struct {
+	Report   *Report `json:"report"`
+	Scenario string  `json:"scenario"`
+}
+
 // ReplayCheck is the result of replay --check.
 type ReplayCheck struct {
 	Same     bool              `json:"same"`

@@ -20,6 +20,7 @@ var Documents = []Document{
 	{"ingero trace --json: function", FunctionLine{}},
 	{"ingero trace --notify: the message", Notice{}},
 	{"ingero xid --json: xid", Xid{}},
+	{"ingero demo --json: an element, of several scenarios", Demo{}},
 	{"ingero explain --nodes --json", FleetReport{}},
 	{"ingero replay --check --json", ReplayCheck{}},
 	{"ingero status --json", Status{}},
