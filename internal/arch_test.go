@@ -45,7 +45,7 @@ var allowed = map[string]string{
 	"internal/metric":        "internal/causal internal/govern internal/stats internal/tick pkg/events",
 	"internal/backoff":       "",
 	"internal/redact":        "",
-	"internal/k8s":           "internal/tick",
+	"internal/k8s":           "internal/backoff internal/tick",
 	"internal/ledger":        "internal/stats internal/tick pkg/events",
 	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick pkg/events",
 	"internal/episode":       "internal/tick",

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"ingero/internal/backoff"
 	"ingero/internal/tick"
 )
 
@@ -48,12 +49,12 @@ func (t *Table) Changed() <-chan struct{} { return t.changed }
 // different reason.
 func (t *Table) Run(ctx context.Context, problem func(error)) {
 	defer t.client.http.CloseIdleConnections()
-	const slowest = time.Minute
 	query, least := t.queryAPI, t.o.Poll/10
 	if t.o.Kubelet != "" {
 		query = t.queryKubelet
 	}
-	reported, wait := "", least
+	untried := backoff.Delays{First: least, Most: time.Minute}
+	reported, delays := "", untried
 	for {
 		err := query(ctx)
 		if ctx.Err() != nil {
@@ -65,11 +66,11 @@ func (t *Table) Run(ctx context.Context, problem func(error)) {
 				reported = s
 				problem(err)
 			}
-			pause, wait = wait, min(2*wait, slowest)
+			pause = delays.Next()
 		} else {
-			reported, wait = "", least
+			reported, delays = "", untried
 		}
-		if !rest(ctx, pause) {
+		if backoff.Sleep(ctx, pause) != nil {
 			return
 		}
 		if err == nil && t.o.Kubelet != "" {
@@ -80,18 +81,6 @@ func (t *Table) Run(ctx context.Context, problem func(error)) {
 			case <-time.After(t.o.Poll - pause):
 			}
 		}
-	}
-}
-
-// rest waits, and reports whether ctx is still active.
-func rest(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 
@@ -126,7 +115,7 @@ func (t *Table) queryAPI(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		if time.Since(began) < time.Second && !rest(ctx, t.o.Poll/10) { // the server ends watches at once
+		if time.Since(began) < time.Second && backoff.Sleep(ctx, t.o.Poll/10) != nil { // the server ends watches at once
 			return nil
 		}
 	}
