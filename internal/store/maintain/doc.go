@@ -19,7 +19,8 @@
 // # Rows
 //
 // [Merge] replaces all rows of a session if the source has a later state, and deletes no others. Of
-// the files, it deletes an unsealed segment whose sealed form it has copied. It knows the tables by their column session, so new tables need no code here.
+// the files, it deletes an unsealed segment whose sealed form it has copied. It knows the tables by
+// their column session, so new tables need no code here.
 //
 // # Deletion
 //
