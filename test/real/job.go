@@ -153,7 +153,7 @@ func (j *Job) End() *Truth {
 
 var (
 	marked  = regexp.MustCompile(`#.*\bthe fault$`)
-	defined = regexp.MustCompile(`^def (\w+)\(`)
+	defined = regexp.MustCompile(`^ *def (\w+)\(`)
 )
 
 // Marked returns the marked fault lines of a directory's scripts, as reports write them, by
