@@ -17,6 +17,10 @@ fetch)
 	tools/nvidia-libs.sh >/dev/null
 	tools/browser.sh >/dev/null
 	tools/jaeger.sh
+	# What the tests of manifests run is compiled.
+	sed -n 's/^\t[a-z]* *= "\(.*@v.*\)"$/\1/p' test/packages/manifests_interop_test.go | while read -r tool; do
+		go run -gcflags='all=-N -l' "$tool" --help </dev/null >/dev/null
+	done
 	;;
 tests)
 	files | xargs grep -ho '^func Test[A-Z0-9][A-Za-z0-9_]*(t \*testing.T)' | sed 's/^func \(.*\)(t.*/\1/' | sort -u | paste -sd'|' | sed 's/.*/^(&)$/'
