@@ -132,11 +132,11 @@ func awaitPrograms() error {
 	if err != nil {
 		return err
 	}
-	defer outer.Close() //nolint:errcheck // nothing was written
+	defer func() { _ = outer.Close() }()
 	entry, err := ebpf.NewMap(inner)
 	if err != nil {
 		return err
 	}
-	defer entry.Close() //nolint:errcheck // nothing was written
+	defer func() { _ = entry.Close() }()
 	return outer.Put(uint32(0), entry)
 }

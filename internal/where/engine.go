@@ -20,6 +20,7 @@ type engine struct {
 	tensor   string       // options with the sizes of its parallelism
 	pipeline string
 	data     string
+	ranked   bool   // RANK in a worker's environment is its tensor parallel rank
 	port     string // options with the port
 	at       uint32 // the default port
 }
@@ -71,7 +72,7 @@ var engines = []engine{
 			{"text-generation-launcher", "", roleCoordinator, false}, {"text-generation-router", "", roleServer, false},
 			{"text-generation-server", "serve", roleWorker, true}, {"text_generation_server.cli", "serve", roleWorker, true},
 		},
-		model: "--model-id --tokenizer-name", tensor: "--num-shard", port: "--port -p",
+		model: "--model-id --tokenizer-name", tensor: "--num-shard", ranked: true, port: "--port -p",
 	},
 	{
 		name: "Triton", at: 8000,
@@ -138,9 +139,6 @@ func Engines(all []tick.Process) map[uint32]tick.Engine {
 		if e.Name == "" {
 			continue
 		}
-		if e.TensorRank == 0 && e.Role == roleWorker {
-			e.TensorRank = all[i].Rank
-		}
 		out[all[i].PID] = e
 	}
 	return out
@@ -176,7 +174,11 @@ func engineOf(p *tick.Process) (e tick.Engine, ok bool) {
 		for j := range x.commands {
 			c := &x.commands[j]
 			if args, found := c.arguments(name, words); found {
-				return x.started(c, args), true
+				e = x.started(c, args)
+				if x.ranked && c.role == roleWorker {
+					e.TensorRank = p.Rank
+				}
+				return e, true
 			}
 		}
 	}
@@ -259,8 +261,8 @@ func size(text string) tick.Number {
 	return tick.Numbered(uint32(n))
 }
 
-// EngineText says briefly what a process is: "vLLM worker for Qwen/Qwen2.5-7B, tensor parallel rank 1 of
-// 4".
+// EngineText says briefly what a process is: "vLLM worker for Qwen/Qwen2.5-7B, tensor parallel rank
+// 1 of 4".
 func EngineText(e *tick.Engine) string {
 	text := strings.TrimSpace(e.Name + " " + e.Role)
 	if e.Model != "" {

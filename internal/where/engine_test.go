@@ -60,8 +60,8 @@ var servers = map[string][]served{
 	},
 	"Ollama and llama.cpp": {
 		{10, 1, "/usr/local/bin/ollama serve", "Ollama server on port 11434"},
-		{11, 10, "/usr/local/bin/ollama runner --ollama-engine --model /root/.ollama/models/blobs/sha256-ab --port 40001", "Ollama worker for /root/.ollama/models/blobs/sha256-ab"},
-		{12, 10, "/usr/lib/ollama/llama-server --model /root/.ollama/models/blobs/sha256-cd --port 40002", "Ollama worker for /root/.ollama/models/blobs/sha256-cd"},
+		{11, 10, "/usr/local/bin/ollama runner --ollama-engine --model /usr/share/ollama/.ollama/models/blobs/sha256-ab --port 40001", "Ollama worker for /usr/share/ollama/.ollama/models/blobs/sha256-ab"},
+		{12, 10, "/usr/lib/ollama/llama-server --model /usr/share/ollama/.ollama/models/blobs/sha256-cd --port 40002", "Ollama worker for /usr/share/ollama/.ollama/models/blobs/sha256-cd"},
 		{20, 1, "./llama-server -hf ggml-org/gemma-3-1b-it-GGUF --metrics", "llama.cpp server for ggml-org/gemma-3-1b-it-GGUF on port 8080"},
 		{21, 1, "ollama pull llama3", ""},
 	},
@@ -97,11 +97,18 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// The rank of a worker that names none comes from its environment.
+// RANK in the environment is the tensor parallel rank of TGI's workers. Other servers have ranks of
+// several kinds, and it may be any of them.
 func TestEngineRank(t *testing.T) {
-	p := tick.Process{PID: 12, Where: tick.Where{Cmdline: "text-generation-server serve x", Rank: tick.Numbered(1)}}
-	e := Engines([]tick.Process{p})[12]
-	if want := "TGI worker for x, tensor parallel rank 1"; EngineText(&e) != want {
-		t.Errorf("%q, want %q", EngineText(&e), want)
+	for line, want := range map[string]string{
+		"text-generation-server serve x": "TGI worker for x, tensor parallel rank 1",
+		"VLLM::Worker":                   "vLLM worker",
+		"VLLM::Worker_PP1":               "vLLM worker, pipeline parallel rank 1",
+	} {
+		p := tick.Process{PID: 12, Where: tick.Where{Cmdline: line, Rank: tick.Numbered(1)}}
+		e := Engines([]tick.Process{p})[12]
+		if EngineText(&e) != want {
+			t.Errorf("%s: %q, want %q", line, EngineText(&e), want)
+		}
 	}
 }
