@@ -19,6 +19,10 @@ import (
 // followed is the number of wakers through which a wait is followed: MAX_HOPS in bpf/abi.h.
 const followed = 4
 
+// chainRounds and chainSleep are how often the last thread of a chain sleeps, and how long at least,
+// in ns.
+const chainRounds, chainSleep = 60, 2_000_000
+
 // Along a chain of waiting threads, the last thread's work explains the wait. Each thread is
 // enrolled, up to the fourth hop, once the one before it has an account, so the first rounds are
 // unexplained.
@@ -50,7 +54,7 @@ func TestChainOfWakers(t *testing.T) {
 				want = events.ReasonPipe
 			}
 			x := blockedBy(t, saw, tids[0], tids[1])
-			if x.Waker == nil || x.Waker.Reason != want || x.Waker.Blocked < x.NS/2 {
+			if x.Waker == nil || x.Waker.Reason != want || x.Waker.Blocked < chainRounds/2*chainSleep {
 				t.Fatalf("%d ns of waits for the first waker: %+v, want them to be for %v", x.NS, x.Waker, want)
 			}
 			if root := x.Waker.Root.TID; last > 1 && root != tids[last] || last == 1 && root != 0 {
@@ -205,7 +209,7 @@ func buildProgram(t *testing.T, name string) (dir, program string) {
 // startChain starts the program, and returns the calling thread and those behind it.
 func startChain(t *testing.T, program string, hops int) (child *testkit.Child, tids []uint32) {
 	t.Helper()
-	child = testkit.Start(t, exec.Command(program, strconv.Itoa(hops), "60", "2000"))
+	child = testkit.Start(t, exec.Command(program, strconv.Itoa(hops), strconv.Itoa(chainRounds), strconv.Itoa(chainSleep/1000)))
 	return child, numbers(t, child.Line(""))
 }
 
