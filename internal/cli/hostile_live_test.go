@@ -38,9 +38,7 @@ func lyingLibraries(t *testing.T, dir, real string) (paths []string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, path, text)
 		if name == "sparse" {
 			if err := os.Truncate(path, 1<<40); err != nil {
 				t.Fatal(err)

@@ -48,13 +48,7 @@ func (b *bench) oddPrograms(args ...string) (pids []string, all map[string]*test
 	all = map[string]*testkit.Child{}
 	for what, name := range oddNames {
 		path := filepath.Join(b.t.TempDir(), name)
-		text, err := os.ReadFile(b.stack.Program("train"))
-		if err == nil {
-			err = os.WriteFile(path, text, 0o755)
-		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
+		testkit.CopyProgram(b.t, path, b.stack.Program("train"))
 		cmd := exec.Command(path)
 		cmd.Args = append([]string{oddTitle, "--launches", "3", "--hold"}, args...)
 		cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+b.stack.Dir)

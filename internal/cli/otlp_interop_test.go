@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,7 +62,7 @@ func TestOTLPJaeger(t *testing.T) {
 	for _, tt := range []struct{ protocol, at string }{{"http/protobuf", j.HTTP}, {"http/json", j.HTTP}, {"grpc", j.GRPC}} {
 		t.Run(tt.protocol, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "adv-"+strings.ReplaceAll(tt.protocol, "/", "-")) // its name is the service
-			copyProgram(t, b.stack.Program("advanced"), program)
+			testkit.CopyProgram(t, program, b.stack.Program("advanced"))
 			stdout, stderr, code := b.output("run", "--otlp", tt.at, "--otlp-protocol", tt.protocol, "--otlp-traces", "all", "--record=false", "--",
 				"env", "LD_LIBRARY_PATH="+b.stack.Dir, program, "--rounds", "3", "--module", filepath.Join(b.stack.Dir, "vecAdd.cubin"))
 			if code != 0 || !strings.Contains(stderr, "OTLP: metrics, traces, logs to http://"+tt.at+" ("+tt.protocol+")") {
@@ -114,17 +113,6 @@ func TestOTLPJaeger(t *testing.T) {
 	}
 	for _, what := range []string{"ingero.chain_begin", "Name: gpu.cuda.operation.duration", "DataType: ExponentialHistogram", "Name: system.cpu.utilization"} {
 		testkit.Eventually(t, what, func() bool { return strings.Contains(j.Stderr(), what) })
-	}
-}
-
-func copyProgram(t *testing.T, from, to string) {
-	t.Helper()
-	text, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, text, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,21 +30,7 @@ func (b *bench) capable(capabilities ...int) string {
 		b.t.Fatal(err)
 	}
 	path := filepath.Join(b.dir, "capable")
-	in, err := os.Open("/proc/self/exe")
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o755)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if _, err = io.Copy(out, in); err == nil {
-		err = out.Close()
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.CopyProgram(b.t, path, "/proc/self/exe")
 	var set uint64
 	for _, c := range capabilities {
 		set |= 1 << c

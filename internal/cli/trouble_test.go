@@ -115,21 +115,16 @@ func (b *bench) write(name, text string) {
 }
 
 func (b *bench) asNobody() string {
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("", "ingero-trouble-")
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	program := filepath.Join(dir, "ingero")
-	for _, err := range []error{os.Chmod(dir, 0o777), os.WriteFile(program, self, 0o755), os.Chmod(program, 0o755)} {
-		if err != nil {
-			b.t.Fatal(err)
-		}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		b.t.Fatal(err)
 	}
+	testkit.CopyProgram(b.t, program, "/proc/self/exe")
 	cmd := exec.Command(program, "trace", "--pid", fmt.Sprint(os.Getpid()), "--db", filepath.Join(dir, "x.db"))
 	_, variable := testLock(dir)
 	cmd.Env = append(os.Environ(), variable)

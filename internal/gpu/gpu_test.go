@@ -32,9 +32,7 @@ func machine(t *testing.T, files map[string]string) Machine {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, path, []byte(text))
 	}
 	return Machine{Root: root}
 }
@@ -113,9 +111,7 @@ func TestReadDoesNotWait(t *testing.T) {
 	if err := os.MkdirAll(m.Root+"/usr/bin", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(m.Root+"/usr/bin/nvidia-smi", []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, m.Root+"/usr/bin/nvidia-smi", []byte(script))
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		_, _ = os.ReadFile(started)

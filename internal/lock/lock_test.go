@@ -279,9 +279,7 @@ func copyOfSelf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "holder")
-	if err := os.WriteFile(path, self, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, self)
 	return path
 }
 

@@ -30,9 +30,7 @@ func TestProbeByPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "libcudart.so.12")
-	if err := os.WriteFile(path, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, content)
 	h := startHelper(t, func(c *exec.Cmd) { c.Path = path })
 	remove(t, path)
 	lib := only(t, h.pid)

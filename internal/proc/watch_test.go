@@ -130,9 +130,7 @@ func TestWatchMapsOfLoader(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "libcudart.so.12")
-	if err := os.WriteFile(path, content, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, path, content)
 	cmd := exec.Command("/bin/cat")
 	cmd.Env = []string{"LD_PRELOAD=" + path}
 	c := testkit.Start(t, cmd)

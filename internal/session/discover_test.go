@@ -36,16 +36,10 @@ func gcc(t testing.TB, args ...string) {
 
 func copyFile(t testing.TB, from, to string) string {
 	t.Helper()
-	b, err := os.ReadFile(from)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(to), 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(to, b, 0o755)
-	}
-	if err != nil {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	testkit.CopyProgram(t, to, from)
 	return to
 }
 

@@ -327,9 +327,7 @@ func TestGateHoldsChildren(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(other, code, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, other, code)
 	child := worker(t, dir, "forks", "100", "LIBCUDART_EXEC="+other)
 	child.Line("ready")
 	r := begin(t, session.LiveOptions{Select: pids(child), Gated: uint32(child.PID())})

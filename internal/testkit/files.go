@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -44,4 +45,30 @@ func Untar(t testing.TB, path string, each func(h *tar.Header, content []byte)) 
 		}
 		each(h, content)
 	}
+}
+
+// WriteProgram writes a file that a test executes next. No process is started meanwhile: its child
+// would hold the file open for writing until it executes its own program, and the kernel refuses to
+// execute a file that is open for writing.
+func WriteProgram(t testing.TB, path string, content []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	err := os.WriteFile(path, content, 0o755)
+	if err == nil {
+		err = os.Chmod(path, 0o755) // whatever the umask
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CopyProgram copies a file that a test executes next, like [WriteProgram].
+func CopyProgram(t testing.TB, to, from string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	WriteProgram(t, to, content)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"ingero/internal/testkit"
 )
 
 // slows returns a training loop whose kernels take longer during the fault.
@@ -41,9 +43,7 @@ func smi(why string) func(r *run) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 				r.t.Fatal(err)
 			}
-			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-				r.t.Fatal(err)
-			}
+			testkit.WriteProgram(r.t, path, []byte(text))
 		}
 		r.machine.Root = root
 	}

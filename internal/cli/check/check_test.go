@@ -97,9 +97,7 @@ func machine(t *testing.T, files map[string]string) Machine {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, path, []byte(text))
 	}
 	return Machine{Program: "/usr/local/bin/ingero",
 		Root: root, Release: "5.15.0-144-generic", EUID: func() int { return 0 },
