@@ -114,7 +114,16 @@ struct socket {
 };
 
 struct tcp_sock {
+	__u64 tcp_clock_cache; /* CLOCK_MONOTONIC ns: of the last packet */
+	__u32 write_seq;
+	__u32 snd_una;
 	__u32 srtt_us; /* times 8 */
+};
+
+struct inet_connection_sock {
+	struct {
+		__u32 lrcvtime; /* jiffies: of the last data */
+	} icsk_ack;
 };
 
 struct sk_buff {

@@ -82,6 +82,7 @@ func Probe() []Feature {
 		have("programs", "load and pass the verifier", true, haveLoad()),
 		have("session-links", "half the cost of a return probe, detach in 0.1 s", false, haveMode(ModeSession)),
 		have("multi-links", "any number of functions, detach in 0.1 s; without them, only as many as detach in 7 s, starting with those that programs name", false, haveMode(ModeMulti)),
+		have("requests", "measure HTTP requests to servers, at their sockets", false, haveRequests()),
 		have("map-files", "reach libraries that were deleted or are in another mount namespace", false, haveMapFiles()),
 	}, hostFeatures(have)...)
 }
@@ -98,6 +99,14 @@ func haveLoad() error {
 		return err
 	}
 	return t.Close()
+}
+
+func haveRequests() error {
+	r, err := OpenRequests(nil)
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 func haveMapFiles() error {

@@ -1,0 +1,72 @@
+package tick
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Request is an HTTP request to a traced server on this machine, and its response, as the server's
+// socket saw them. The fields from Read to Last are times since Arrived; negative: not yet.
+type Request struct {
+	PID, TID uint32 // of the process, and of the thread that read it
+	Port     uint16 // of the server
+	Peer     netip.AddrPort
+	Arrived  int64         // Unix ns: its first bytes arrived on this machine
+	Read     time.Duration // the server read its first bytes
+	Whole    time.Duration // the server read its last bytes
+	Head     time.Duration // the first byte of the response was sent
+	First    time.Duration // the first byte of the body was sent
+	Last     time.Duration // the last byte of the response was sent, as far as is known
+	Gap      time.Duration // the longest time between two sends of the body
+	// Events are the sends of the body, without the end of a stream: usually one for each token.
+	Events         uint32
+	Received, Sent uint64 // bytes
+	// Refused counts sends that found no room, and Unread is the maximum of bytes that the client
+	// had not acknowledged at a send: the client reads slowly.
+	Refused, Unread uint32
+	RoundTrip       time.Duration // of the connection, after the last send; 0: unknown
+	Status          uint16        // of HTTP; 0: none yet
+	Post            bool          // its method is POST
+	End             ResponseEnd
+}
+
+// ResponseEnd says how the end of a response is known.
+type ResponseEnd uint8
+
+// The ends.
+const (
+	ResponseOpen   ResponseEnd = iota // it has not ended, or nothing shows that it has
+	ResponseChunk                     // its last chunk was sent
+	ResponseNext                      // the client's next request followed
+	ResponseClosed                    // the connection was closed
+)
+
+var endNames = [...]string{"open", "last chunk", "next request", "closed"}
+
+// String returns "open", "last chunk", "next request" or "closed".
+func (e ResponseEnd) String() string {
+	if int(e) < len(endNames) {
+		return endNames[e]
+	}
+	return ""
+}
+
+// EndTime returns the time of the last byte so far: of the response, or else of the request.
+func (r *Request) EndTime() int64 { return r.Arrived + int64(max(r.Last, r.Whole, 0)) }
+
+// FirstByte returns the time to the first byte of the body, or of the response if it has no body.
+// ok is false if nothing was sent.
+func (r *Request) FirstByte() (d time.Duration, ok bool) {
+	if r.First >= 0 {
+		return r.First, true
+	}
+	return r.Head, r.Head >= 0
+}
+
+// Between returns the mean time between two events. ok is false with less than two.
+func (r *Request) Between() (d time.Duration, ok bool) {
+	if r.Events < 2 || r.Last <= r.First {
+		return 0, false
+	}
+	return (r.Last - r.First) / time.Duration(r.Events-1), true
+}
