@@ -75,7 +75,7 @@ func place(c *config.Config) where.Selector {
 
 // live returns the options for tracing the processes that in selects.
 func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, err error) {
-	o = session.LiveOptions{Probes: probeOptions(c), PyFromUser: c.Trace.PyWalker == pyUserspace, PyProbe: c.Trace.PyProbe, Alone: c.Trace.NoFollow, MaxOverhead: c.Trace.MaxOverhead,
+	o = session.LiveOptions{Probes: probeOptions(c), PyFromUser: c.Trace.PyWalker == pyUserspace, PyProbe: c.Trace.PyProbe, Requests: session.RequestsOf(c.Trace.Requests), Alone: c.Trace.NoFollow, MaxOverhead: c.Trace.MaxOverhead,
 		Place: in, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
 	if o.Names, err = names(c); err != nil {
 		return o, err

@@ -75,6 +75,7 @@ type Trace struct {
 	MaxOverhead  float64  // share of the traced processes' time; 0: no limit
 	Stack        string   // "slow" or "true", "all", "false"
 	PyProbe      bool
+	Requests     string // "servers", "all", "off"
 	PyWalker     string // "auto", "ebpf", "userspace"
 	SamplingRate int    // 0: adaptive; 1: all; N: one in N
 	RingBytes    int64  // a power of two; 0: the default

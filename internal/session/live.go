@@ -48,6 +48,8 @@ type LiveOptions struct {
 	// MaxOverhead bounds the cost of tracing, as a share of the time of the traced processes. Above
 	// it, features are shed: see [govern.Steps]. 0: no bound.
 	MaxOverhead float64
+	// Requests selects the processes whose HTTP requests are measured.
+	Requests RequestsOf
 	// RawTape receives the raw records, before decoding; nil: no tape. [Play] plays it.
 	RawTape *RawTape
 	Notify  func(Notice) // nil: none; called from any goroutine, must not block
@@ -74,6 +76,7 @@ type Live struct {
 	inside  *linkedLibraries // libraries linked into programs
 	host    *hostWatch
 	gpus    *gpus
+	serve   *requests          // requests to servers
 	others  *untracedProcesses // untraced processes
 
 	cancel  context.CancelFunc
@@ -139,6 +142,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 		python: l.resolve.python, failed: l.rings.failedLaunches}
 	l.host = newHostWatch(kernel, raw, l.targets.now, l.targets.cgroup)
 	l.gpus = &gpus{raw: raw, report: report}
+	l.serve = newRequests(o.Requests, clock, report)
 	l.others = &untracedProcesses{known: map[uint32]*untracedProcess{}, request: l.targets.requestOther, pods: o.Pods}
 	return l
 }
@@ -325,7 +329,9 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
 		l.gpus.tick(&part)
-		x = tables{l.targets.list(), l.others.list(), l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, pods}
+		processes, others := l.targets.list(), l.others.list()
+		l.serve.tick(&part, processes, others, l.stopped)
+		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods}
 	})
 	if playing(l.raw) {
 		l.targets.adopt(x.Processes)
@@ -335,7 +341,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 	t.Libraries, t.HostProbes = append(t.Libraries, x.Libraries...), x.HostProbes
 	t.Reports = append(t.Reports, x.Reports...)
 	t.Drops = append(t.Drops, x.Drops...)
-	t.GPUs, t.Pods = x.GPUs, x.Pods
+	t.GPUs, t.Requests, t.Pods = x.GPUs, x.Requests, x.Pods
 	return x.Processes
 }
 
@@ -347,7 +353,7 @@ func (l *Live) end() error {
 	l.cancel()
 	l.stopped = true
 	l.shed.stop()
-	errs := []error{beginSection(l.raw, tape.Stop, time.Time{}), l.enrol.stop(), l.tracer.StopLives(), l.gpus.close()}
+	errs := []error{beginSection(l.raw, tape.Stop, time.Time{}), l.enrol.stop(), l.tracer.StopLives(), l.gpus.close(), l.serve.detach()}
 	l.enrol.wait()
 	l.inside.wait()
 	l.resolve.wait()
@@ -360,7 +366,7 @@ func (l *Live) end() error {
 
 // Close implements [Source].
 func (l *Live) Close() error {
-	err := errors.Join(l.Stop(), l.resolve.close())
+	err := errors.Join(l.Stop(), l.resolve.close(), l.serve.close())
 	if l.raw != nil {
 		err = errors.Join(err, l.raw.close())
 		l.raw = nil

@@ -75,5 +75,6 @@ type tables struct {
 	Reports           []tick.Report
 	Drops             []tick.Drop
 	GPUs              []tick.GPU
+	Requests          []tick.Request
 	Pods              []tick.Pod
 }

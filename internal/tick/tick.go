@@ -248,8 +248,10 @@ type Tick struct {
 	Launches []Launches
 	// Xids are the faults reported by GPUs, in order of arrival, each in one tick. GPUs is the
 	// state of the GPUs, by index.
-	Xids      []Xid
-	GPUs      []GPU
+	Xids []Xid
+	GPUs []GPU
+	// Requests are those to servers of traced jobs that have ended since the last tick.
+	Requests  []Request
 	Libraries []Library
 	// HostProbes is the number of probes on kernel events. 0: unknown, as in a recording.
 	HostProbes int

@@ -38,7 +38,7 @@ type engineRole struct{ title, role string }
 
 // Roles of processes.
 const (
-	roleServer      = "server"    // takes requests; most also turn text into tokens and back
+	RoleServer      = "server"    // takes requests; most also turn text into tokens and back
 	roleScheduler   = "scheduler" // decides which requests the next step computes
 	roleWorker      = "worker"    // calls CUDA
 	roleTokenizer   = "tokenizer"
@@ -52,50 +52,50 @@ var engines = []engine{
 	{
 		name: "vLLM", titles: "VLLM::", at: 8000,
 		commands: []engineCommand{
-			{"vllm", "serve", roleServer, true}, {"vllm.entrypoints.openai.api_server", "", roleServer, false},
-			{"vllm.entrypoints.api_server", "", roleServer, false}, {"vllm.entrypoints.cli.main", "serve", roleServer, true},
+			{"vllm", "serve", RoleServer, true}, {"vllm.entrypoints.openai.api_server", "", RoleServer, false},
+			{"vllm.entrypoints.api_server", "", RoleServer, false}, {"vllm.entrypoints.cli.main", "serve", RoleServer, true},
 		},
-		roles: []engineRole{{"APIServer", roleServer}, {"EngineCore", roleScheduler}, {"Worker", roleWorker}, {"DPCoordinator", roleCoordinator}},
+		roles: []engineRole{{"APIServer", RoleServer}, {"EngineCore", roleScheduler}, {"Worker", roleWorker}, {"DPCoordinator", roleCoordinator}},
 		model: "--served-model-name --model", tensor: "--tensor-parallel-size -tp", pipeline: "--pipeline-parallel-size -pp", data: "--data-parallel-size -dp", port: "--port",
 	},
 	{
 		name: "SGLang", titles: "sglang::", at: 30000,
-		commands: []engineCommand{{"sglang.launch_server", "", roleServer, false}, {"sglang", "serve", roleServer, true}},
+		commands: []engineCommand{{"sglang.launch_server", "", RoleServer, false}, {"sglang", "serve", RoleServer, true}},
 		roles: []engineRole{{"scheduler", roleWorker}, {"detokenizer", roleDetokenizer}, {"tokenizer_worker", roleTokenizer},
-			{"data_parallel_controller", roleCoordinator}, {"http_server", roleServer}},
+			{"data_parallel_controller", roleCoordinator}, {"http_server", RoleServer}},
 		model: "--served-model-name --model-path --model", tensor: "--tensor-parallel-size --tp-size --tp", pipeline: "--pipeline-parallel-size --pp-size",
 		data: "--data-parallel-size --dp-size --dp", port: "--port",
 	},
 	{
 		name: "TGI", at: 3000,
 		commands: []engineCommand{
-			{"text-generation-launcher", "", roleCoordinator, false}, {"text-generation-router", "", roleServer, false},
+			{"text-generation-launcher", "", roleCoordinator, false}, {"text-generation-router", "", RoleServer, false},
 			{"text-generation-server", "serve", roleWorker, true}, {"text_generation_server.cli", "serve", roleWorker, true},
 		},
 		model: "--model-id --tokenizer-name", tensor: "--num-shard", ranked: true, port: "--port -p",
 	},
 	{
 		name: "Triton", at: 8000,
-		commands: []engineCommand{{"tritonserver", "", roleServer, false}, {"triton_python_backend_stub", "", roleWorker, true}},
+		commands: []engineCommand{{"tritonserver", "", RoleServer, false}, {"triton_python_backend_stub", "", roleWorker, true}},
 		model:    "--model-repository --model-store", port: "--http-port",
 	},
 	{
 		name: "TensorRT-LLM", at: 8000,
 		commands: []engineCommand{
-			{"trtllm-serve", "serve", roleServer, true}, {"trtllm-serve", "disaggregated", roleCoordinator, false},
-			{"trtllm-serve", "disaggregated_mpi_worker", roleWorker, false}, {"trtllm-serve", "grpc", roleServer, true},
-			{"trtllm-serve", "mm_embedding_serve", roleServer, true}, {"trtllm-serve", "", roleServer, true},
+			{"trtllm-serve", "serve", RoleServer, true}, {"trtllm-serve", "disaggregated", roleCoordinator, false},
+			{"trtllm-serve", "disaggregated_mpi_worker", roleWorker, false}, {"trtllm-serve", "grpc", RoleServer, true},
+			{"trtllm-serve", "mm_embedding_serve", RoleServer, true}, {"trtllm-serve", "", RoleServer, true},
 		},
 		model: "--model", tensor: "--tp-size --tensor-parallel-size", pipeline: "--pp-size --pipeline-parallel-size", port: "--port",
 	},
 	{
 		name: "Ollama", at: 11434,
-		commands: []engineCommand{{"ollama", "serve", roleServer, false}, {"ollama", "runner", roleWorker, false}, {"ollama_llama_server", "", roleWorker, false}},
+		commands: []engineCommand{{"ollama", "serve", RoleServer, false}, {"ollama", "runner", roleWorker, false}, {"ollama_llama_server", "", roleWorker, false}},
 		model:    "--model", port: "--port",
 	},
 	{
 		name: "llama.cpp", at: 8080,
-		commands: []engineCommand{{"llama-server", "", roleServer, false}, {"llama", "serve", roleServer, false}, {"llama", "server", roleServer, false}},
+		commands: []engineCommand{{"llama-server", "", RoleServer, false}, {"llama", "serve", RoleServer, false}, {"llama", "server", RoleServer, false}},
 		model:    "--alias -a --model -m --hf-repo -hf -hfr", port: "--port",
 	},
 }
@@ -211,7 +211,7 @@ func (x *engine) started(c *engineCommand, args []string) tick.Engine {
 	if e.Model == "" && c.bare && len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		e.Model = args[0]
 	}
-	if c.role == roleServer {
+	if c.role == RoleServer {
 		e.Port = cmp.Or(size(option(args, x.port)), tick.Numbered(x.at))
 	}
 	return e

@@ -25,6 +25,7 @@ const (
 	frameBatches   // batch sizes of the next frames, up to the next such frame or a tick
 	frameFacts     // the next tick's facts that no other frame has
 	frameRanges    // NVTX calls
+	frameRequests  // requests to servers, before their tick
 
 	frameKinds // one more than the last known kind
 )

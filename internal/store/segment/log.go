@@ -72,6 +72,8 @@ type Entry struct {
 	// Stacks mostly follow their calls. Each segment repeats many.
 	Stacks []events.Stack
 	Ranges []tick.Range
+	// Requests are those of the next tick.
+	Requests []tick.Request
 	// Tick has the changed Ops, with their counts at that time, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process

@@ -309,6 +309,8 @@ func (s *segmentReader) entry(e *Entry, kind log.Kind, version uint8, body []byt
 		e.Ranges, err = readRanges(body, dec)
 	case frameFacts:
 		e.facts, err = readFacts(body, dec)
+	case frameRequests:
+		e.Requests, err = readRequests(body, dec)
 	case frameHost:
 		s.host, err = readHost(body, dec)
 	case frameProcess:

@@ -51,14 +51,15 @@ type Replay struct {
 	sum    uint64    // chain checksum of the due tick
 	exact  bool      // the log has batches
 
-	ops    map[opKey]*tick.Op
-	procs  map[uint32]tick.Process
-	others map[uint32]tick.Process
-	libs   map[libKey]int
-	ended  []tick.Thread  // in no tick yet
-	host   []tick.HostSum // in no tick yet
-	gpu    gpuReplay
-	last   tick.Tick // current Threads, Libraries, Reports, Drops, Host and Self
+	ops      map[opKey]*tick.Op
+	procs    map[uint32]tick.Process
+	others   map[uint32]tick.Process
+	libs     map[libKey]int
+	ended    []tick.Thread  // in no tick yet
+	host     []tick.HostSum // in no tick yet
+	gpu      gpuReplay
+	requests []tick.Request // not delivered yet
+	last     tick.Tick      // current Threads, Libraries, Reports, Drops, Host and Self
 }
 
 // NewReplay replays log from its current position. A truncated log ends at the truncation.
@@ -285,6 +286,8 @@ func (r *Replay) take(b *tick.Batch) {
 		t.Libraries = append(t.Libraries, *e.Library)
 	case e.Report != nil:
 		t.Reports = append(t.Reports, *e.Report)
+	case e.Requests != nil:
+		r.requests = append(r.requests, e.Requests...)
 	default:
 		r.facts(e.facts)
 		r.gpu.take(e)
@@ -336,6 +339,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Drops = append(t.Drops, r.last.Drops...)
 	t.Host, t.Self, t.Overhead = r.last.Host, r.last.Self, r.last.Overhead
 	t.HostSums, r.host = append(t.HostSums, r.host...), nil
+	t.Requests, r.requests = append(t.Requests, r.requests...), nil
 	r.gpu.totals(t)
 	return nil
 }

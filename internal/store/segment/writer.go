@@ -302,6 +302,7 @@ func (w *Writer) things(t *tick.Tick) error {
 			return err
 		}
 	}
+	w.putRequests(t.Requests)
 	return w.gpu(t)
 }
 

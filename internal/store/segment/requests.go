@@ -1,0 +1,90 @@
+package segment
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"ingero/internal/store/log"
+	"ingero/internal/tick"
+)
+
+const (
+	frameRequestsMax = 1 << 12 // per frame
+	maxRequestsBody  = 4 << 20 // bytes that a reader accepts
+)
+
+// putRequests writes requests to servers, in frames of bounded size.
+func (w *Writer) putRequests(list []tick.Request) {
+	for len(list) > 0 {
+		n := min(len(list), frameRequestsMax)
+		w.frame(frameRequests, 1, w.enc.column(nil, appendRequests(nil, list[:n])))
+		list = list[n:]
+	}
+}
+
+// requestTimes returns pointers to a request's times in the order of a log. All but the last two are
+// -1 if they are not known.
+func requestTimes(x *tick.Request) [7]*time.Duration {
+	return [...]*time.Duration{&x.Read, &x.Whole, &x.Head, &x.First, &x.Last, &x.Gap, &x.RoundTrip}
+}
+
+// appendRequests appends requests. Their arrivals are differences from the request before.
+func appendRequests(b []byte, list []tick.Request) []byte {
+	b = appendUvarint(b, uint64(len(list)))
+	at := int64(0)
+	for i := range list {
+		x := &list[i]
+		b = appendUvarint(b, zig(x.Arrived-at))
+		at = x.Arrived
+		for _, d := range requestTimes(x) {
+			b = appendUvarint(b, zig(int64(*d)))
+		}
+		for _, n := range []uint64{uint64(x.PID), uint64(x.TID), uint64(x.Port), uint64(x.Events), x.Received, x.Sent,
+			uint64(x.Refused), uint64(x.Unread), uint64(x.Status), uint64(x.End)} {
+			b = appendUvarint(b, n)
+		}
+		post := uint64(0)
+		if x.Post {
+			post = 1
+		}
+		b = appendUvarint(b, post)
+		peer, _ := x.Peer.MarshalBinary() // never fails
+		b = appendString(b, string(peer))
+	}
+	return b
+}
+
+func readRequests(body []byte, dec *decoder) ([]tick.Request, error) {
+	outer := reader{b: body}
+	r, err := dec.column(&outer, columns, maxRequestsBody)
+	if err != nil {
+		return nil, err
+	}
+	n := r.count()
+	if n > frameRequestsMax {
+		r.fail()
+	}
+	out := make([]tick.Request, 0, min(n, frameRequestsMax))
+	at := int64(0)
+	for range cap(out) {
+		at += r.int()
+		x := tick.Request{Arrived: at}
+		for _, d := range requestTimes(&x) {
+			*d = time.Duration(r.int())
+		}
+		x.PID, x.TID, x.Port, x.Events, x.Received, x.Sent = r.small(), r.small(), r.tiny(), r.small(), r.uint(), r.uint()
+		x.Refused, x.Unread, x.Status, x.End, x.Post = r.small(), r.small(), r.tiny(), tick.ResponseEnd(r.tiny()), r.uint() == 1
+		var peer netip.AddrPort
+		if err := peer.UnmarshalBinary([]byte(r.string())); err != nil || r.bad {
+			r.fail()
+			break
+		}
+		x.Peer = peer
+		out = append(out, x)
+	}
+	if r.bad || len(r.b) != 0 || len(outer.b) != 0 {
+		return nil, fmt.Errorf("%w: requests", log.ErrCorrupt)
+	}
+	return out, nil
+}
