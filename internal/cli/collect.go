@@ -21,6 +21,7 @@ type collector struct {
 	chains   map[string]tick.Chain
 	costs    costs // costs of chains with finished episodes
 	host     tick.HostSums
+	requests explain.Requests
 	xids     []tick.Xid
 	busy     float64 // sum over ticks of the machine's busy share
 	ticks    int
@@ -56,6 +57,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 		}
 	}
 	c.host.Add(t.HostSums)
+	c.requests.Add(t)
 	c.xids = append(c.xids, t.Xids[:min(len(t.Xids), maxKept-len(c.xids))]...)
 	if t.Host.CPUs > 0 {
 		c.busy += t.Host.CPU
@@ -148,7 +150,7 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 			in.Launches = append(in.Launches, *x)
 		}
 	}
-	in.HostSums = c.host.List()
+	in.HostSums, in.Requests = c.host.List(), &c.requests
 	if c.ticks > 0 {
 		host := c.last.Host
 		host.CPU = c.busy / float64(c.ticks)

@@ -29,6 +29,7 @@ type Input struct {
 	// Launches are of GPU functions.
 	Launches []tick.Launches
 	GPUs     int        // of the machine; 0: unknown
+	Requests *Requests  // to servers in the window; nil: none
 	Xids     []tick.Xid // faults of GPUs in the window
 	Remarks  []string   // what a reader must know about the recording
 	Drops    []tick.Drop

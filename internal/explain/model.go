@@ -36,6 +36,7 @@ func build(in *Input) report {
 	if in.Self != nil {
 		r.Self = new(selfOf(in.Self))
 	}
+	r.Servers = in.Requests.list()
 	for i := range in.Xids {
 		r.Xids = append(r.Xids, xidOf(&in.Xids[i]))
 	}

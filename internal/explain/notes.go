@@ -56,6 +56,15 @@ var dropWords = map[string]string{
 	"waker-agent":             "long waits ended by ingero itself, which has no account",
 	"culprit-no-room":         "waits with an unnamed CPU user: more than 16 programs, or threads of the job, used the CPU",
 	"culprit-overwritten":     "waits for a CPU partly unnamed: the CPU switched threads more than 256 times in each",
+
+	"requests-tls":              "connections to servers not measured: encrypted (TLS)",
+	"requests-http2":            "connections to servers not measured: HTTP/2",
+	"requests-other-protocol":   "connections to servers not measured: not HTTP, or begun before the trace",
+	"requests-pipelined":        "connections to servers not measured: the client sent requests before the response to the last one",
+	"requests-other-call":       "connections to servers not measured: received by a system call such as io_uring's, whose buffer is unknown",
+	"requests-connections-full": "connections to servers not measured: more than 8,192 at the same time",
+	"requests-ring-full":        "requests to servers dropped: buffer full",
+
 	// For the kernel log, all lines count: it is unknown whether they were faults.
 	"kernel-log-overwritten": "kernel log lines overwritten before they were read: GPU faults may be missing",
 	"kernel-log-suppressed":  "driver messages suppressed by the kernel: too many",
@@ -87,7 +96,7 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !AffectsStacks(reason) && !AffectsWakers(reason)
+	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-")
 }
 
 // AffectsWakers reports whether a reason means that a wait is not followed to its root, or that
@@ -128,6 +137,8 @@ var reportWords = map[string]string{
 	"runtime-unseen":   "is only partly traced",
 	"left-out":         "is only partly traced",
 	"kubernetes":       "are not all known by name",
+
+	"requests-not-measured": "to servers are not measured",
 
 	"no-python-frames":  "",
 	"faults-unseen":     "cannot be read, so GPU faults may be missed",

@@ -26,6 +26,7 @@ func Report(in *Input, o Options) string {
 	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	if len(r.source) == 0 && len(r.Chains)+len(r.Hidden) == 0 {
 		w.tables(&r)
+		w.requests(&r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)
 		w.faults(in)
@@ -40,6 +41,7 @@ func Report(in *Input, o Options) string {
 		w.line("")
 		w.tables(&r)
 	}
+	w.requests(&r)
 	w.memory(in, &r)
 	w.faults(in)
 	w.ending(&r, o.Detail > Brief)

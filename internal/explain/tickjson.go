@@ -18,8 +18,9 @@ import (
 // first; hidden are the chains that are not shown, and why. states are derived from the calls of
 // each process: memory, streams, graphs, communicators, copies, errors; each list has the largest
 // and the total number. roll_calls are the collectives with missing ranks, and what these do
-// instead. launches are the launched GPU functions by process, and why some have no name. xids are
-// the GPU faults of the tick, gpus the state of each GPU.
+// instead. launches are the launched GPU functions by process, and why some have no name. requests are
+// those to servers that ended since the previous tick. xids are the GPU faults of the tick, gpus the
+// state of each GPU.
 // The other fields are processes, libraries, reports, drops, self and host. stack_policy is which
 // calls have their stack taken (slow, all, false). host_sums are the host events since the previous
 // tick: kind, process, object, count, bytes, total_ns. overhead is the cost of tracing, as shares
@@ -64,6 +65,9 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	}
 	for i := range t.Xids {
 		j.Xids = append(j.Xids, xidOf(&t.Xids[i]))
+	}
+	for i := range t.Requests {
+		j.Requests = append(j.Requests, requestOf(&t.Requests[i]))
 	}
 	for i := range t.GPUs {
 		j.GPUs = append(j.GPUs, gpuOf(&t.GPUs[i]))

@@ -67,6 +67,7 @@ type Report struct {
 	Processes  []ProcessReport `json:"processes"`
 	Threads    []Thread        `json:"threads"`                   // as of the end
 	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
+	Servers    []Server        `json:"servers,omitempty"`         // requests to servers, by process and port
 	Xids       []Xid           `json:"xids,omitempty"`
 	Notes      []string        `json:"notes"`
 	Drops      []Drop          `json:"drops"`

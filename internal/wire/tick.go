@@ -43,6 +43,7 @@ type Tick struct {
 	States     []State      `json:"states"`
 	RollCalls  []RollCall   `json:"roll_calls,omitempty"`
 	Launches   []Launches   `json:"launches"`
+	Requests   []Request    `json:"requests,omitempty"` // to servers, that ended since the last tick
 	Xids       []Xid        `json:"xids,omitempty"`
 	GPUs       []GPU        `json:"gpus,omitempty"`
 	Libraries  []Library    `json:"libraries"`

@@ -235,6 +235,15 @@ export interface Drop {
   lost: boolean; // data is missing
 }
 
+/** Durations are quantiles, in nanoseconds; absent: none. */
+export interface Durations {
+  count: number;
+  p50_ns?: number;
+  p95_ns?: number;
+  p99_ns?: number;
+  max_ns?: number;
+}
+
 /** Engine is what a process is to an inference server. Empty fields are unknown. */
 export interface Engine {
   name: string; // "vLLM"
@@ -888,6 +897,7 @@ export interface Report {
   processes: ProcessReport[];
   threads: Thread[]; // as of the end
   concurrent_pids?: number[]; // used CUDA at the same time
+  servers?: Server[]; // requests to servers, by process and port
   xids?: Xid[];
   notes: string[];
   drops: Drop[];
@@ -915,6 +925,29 @@ export interface ReportFile {
   errors: Record<string, Refusal>;
 }
 
+/** Request is an HTTP request to a server on this machine, and its response. Times are nanoseconds since Arrived; absent: it has not happened, or is not known. */
+export interface Request {
+  pid: number;
+  port: number;
+  peer: string; // address and port of the client
+  arrived: string;
+  read_ns?: number; // the server read the first bytes
+  read_whole_ns?: number; // the server read the last bytes
+  head_ns?: number; // the first byte of the response
+  first_ns?: number; // the first byte of its body
+  last_ns?: number; // its last byte
+  longest_gap_ns: number; // between two sends of the body
+  events: number; // sends of the body, usually one for each token of a stream
+  received_bytes: number; // Received and Sent are bytes. SendsRefused counts sends that found no room, and UnreadBytes is the maximum of bytes that the client had not acknowledged.
+  sent_bytes: number;
+  sends_refused: number;
+  unread_bytes: number;
+  round_trip_ns?: number;
+  status?: number; // of HTTP
+  post: boolean;
+  end: string; // "last chunk", "next request", "closed", or "open": not known
+}
+
 /** Rows is the answer of /api/v1/query. */
 export interface Rows {
   node: string;
@@ -936,6 +969,25 @@ export interface Series {
   kind: string;
   name: string; // program on the CPU, or the wait; "": unknown, or the small ones
   ns: (number | null)[];
+}
+
+/** Server sums up the HTTP requests to a process on one port. Requests with a body (POST) are measured; others, such as health checks, are only counted. The quantiles are of answered requests with a status below 400; Unread is of all. */
+export interface Server {
+  pid: number;
+  comm?: string;
+  engine?: Engine; // if it belongs to an inference server
+  port: number;
+  requests: number; // with a body
+  other_requests: number; // without one
+  failed: number; // of Requests: answered with status 500 or more
+  refused: number; // of Requests: answered with status 400 to 499
+  unanswered: number; // of Requests: no response, at the connection's end or that of the window
+  slow_readers: number; // of Requests: the client did not read as fast as the server sent
+  first_byte: Durations; // FirstByte is the time from the arrival of a request to the first byte of the response's body, Unread the part of it until the server read the request. Between is the mean time between the events of a response, and Whole the time from the arrival to the last byte.
+  unread: Durations;
+  between_events: Durations;
+  whole: Durations;
+  slowest: Request[]; // by the time to the first byte
 }
 
 /** Share is the part of a time that one process or one kind of wait has. */
