@@ -195,9 +195,13 @@ func indexOf(ops *[]events.Op, op events.Op) int {
 	return len(*ops) - 1
 }
 
-// others returns what a step lost to causes other than its own calls selected by of; with whole,
-// other than any of its own calls.
+// others returns what a step lost to causes other than its own calls selected by class. With
+// allExtra, it returns what the step lost to causes other than any of its calls, and its waits for
+// data: a server without requests waits in the middle of a step.
 func (e *Engine) others(x *step, class func(events.Class) bool, allExtra bool) (ns float64) {
+	if allExtra {
+		ns = float64(x.awaited)
+	}
 	for _, g := range x.excess() {
 		if c := &e.causes.list[g.cause]; !c.call || !allExtra && !class(classOf(c.id.key.Op)) {
 			ns += x.lossBy(g)

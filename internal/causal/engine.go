@@ -94,6 +94,9 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	for _, b := range p.Blocked {
 		r.blocked += b
 	}
+	for _, why := range []events.Reason{events.ReasonPipe, events.ReasonSocket, events.ReasonPoll} {
+		r.awaited += p.Blocked[why]
+	}
 	list := parts(e.scratch.parts[:0], s, &e.relations)
 	e.scratch.parts = list
 	for i := range list {

@@ -36,19 +36,22 @@ var graphUnused = Rule{
 }
 
 // eager is the longest time in which a thread's steps launched kernels one by one, without a graph.
-type eager struct{ from, to int64 }
+// idle is the part of it in which the thread waited for data.
+type eager struct{ from, to, idle int64 }
+
+func (e eager) busy() int64 { return e.to - e.from - e.idle }
 
 func eagerOf(steps []step) (longest eager) {
 	type interval struct {
-		from, to int64
-		graph    bool
+		from, to, idle int64
+		graph          bool
 	}
 	var all []interval
 	for i := range steps {
 		x := &steps[i]
 		graph := x.graphs()
 		if graph || eagerSteps.match(x, use{}, nil) {
-			all = append(all, interval{x.from, x.to(), graph})
+			all = append(all, interval{x.from, x.to(), x.awaited, graph})
 		}
 	}
 	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.from, b.from) })
@@ -58,11 +61,11 @@ func eagerOf(steps []step) (longest eager) {
 		case x.graph:
 			open = eager{}
 		case open.from == 0:
-			open = eager{x.from, x.to}
+			open = eager{x.from, x.to, x.idle}
 		default:
-			open.to = x.to
+			open.to, open.idle = x.to, open.idle+x.idle
 		}
-		if open.to-open.from > longest.to-longest.from {
+		if open.busy() > longest.busy() {
 			longest = open
 		}
 	}
@@ -76,7 +79,7 @@ func unused(s *tick.State, e eager) *tick.Graph {
 	}
 	for i := range s.Graphs.First {
 		g := &s.Graphs.First[i]
-		if g.CaptureLaunches > 1 && g.Instantiated != 0 && e.to-max(e.from, g.Instantiated) >= idleGraph && (g.Destroyed == 0 || g.Destroyed > e.to) {
+		if g.CaptureLaunches > 1 && g.Instantiated != 0 && e.to-max(e.from, g.Instantiated)-e.idle >= idleGraph && (g.Destroyed == 0 || g.Destroyed > e.to) {
 			return g
 		}
 	}

@@ -40,6 +40,7 @@ type record struct {
 	waited       int64 // runnable, throttled
 	behind       int64 // of the waits outside the closing call: hidden by the GPU's queue
 	blocked      int64 // outside the closing call
+	awaited      int64 // of blocked: for data from other threads or processes
 	parts        [maxParts]part
 	own          [maxOwn]ownTime
 }
