@@ -50,6 +50,7 @@ var allowed = map[string]string{
 	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick pkg/events",
 	"internal/episode":       "internal/tick",
 	"internal/mute":          "internal/causal internal/tick",
+	"internal/serve":         "internal/ledger internal/tick internal/where pkg/events",
 	"internal/loop":          "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":        "",
 	"internal/native":        "internal/elffile internal/native/image internal/proc internal/symbols pkg/events",
@@ -57,7 +58,7 @@ var allowed = map[string]string{
 	"internal/symbols":       "github.com/ianlancetaylor/demangle internal/elffile internal/tick pkg/events",
 	"internal/track":         "internal/tick pkg/events",
 	"internal/rollcall":      "internal/tick internal/track pkg/events",
-	"internal/session":       "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":       "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/serve internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store/log":     "golang.org/x/sys",
 	"internal/store/segment": "github.com/klauspost/compress internal/stats internal/store/log internal/tick pkg/events",
 

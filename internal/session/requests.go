@@ -109,7 +109,7 @@ func (q *requests) serversOf(traced, others []tick.Process) map[uint32]bool {
 	}
 	all := append(append(make([]tick.Process, 0, len(traced)+len(others)), traced...), others...)
 	engines := where.Engines(all)
-	root := roots(all, engines)
+	root := where.Roots(all, engines)
 	ours := map[uint32]bool{} // by the root of the server's processes
 	for i := range traced {
 		ours[root[traced[i].PID]] = true
@@ -121,32 +121,6 @@ func (q *requests) serversOf(traced, others []tick.Process) map[uint32]bool {
 	}
 	return out
 }
-
-// roots returns the first process of each inference server, by PID of all its processes.
-func roots(all []tick.Process, engines map[uint32]tick.Engine) map[uint32]uint32 {
-	parents := make(map[uint32]uint32, len(engines))
-	for i := range all {
-		if _, ok := engines[all[i].PID]; ok {
-			parents[all[i].PID] = all[i].PPID
-		}
-	}
-	out := make(map[uint32]uint32, len(parents))
-	for pid := range parents {
-		root := pid
-		for range maxParents {
-			parent := parents[root]
-			if _, ok := parents[parent]; !ok || parent == root {
-				break
-			}
-			root = parent
-		}
-		out[pid] = root
-	}
-	return out
-}
-
-// maxParents bounds the walk to a server's first process.
-const maxParents = 16
 
 // detach ends the measurement; the next tick still has what was measured.
 func (q *requests) detach() error {

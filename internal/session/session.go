@@ -17,6 +17,7 @@ import (
 	"ingero/internal/loop"
 	"ingero/internal/proc"
 	"ingero/internal/rollcall"
+	"ingero/internal/serve"
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/internal/track"
@@ -125,6 +126,7 @@ type states struct {
 	ranks    *rollcall.Roll
 	faults   *faultJoiner
 	causes   *causal.Engine
+	serve    serve.Splitter
 	names    *symbols.Names
 	stacks   *stacks
 	sites    *sites

@@ -74,6 +74,10 @@ var stages = []stage{
 			return nil
 		}},
 
+	{name: "requests", reads: set(partSteps, partRequests, partProcesses, partOthers), writes: set(partRequestTimes),
+		batch: func(r *runner, b *pollResult) { r.serve.Batch(b.Steps) },
+		tick:  func(r *runner, t *tick.Tick) error { r.serve.Tick(t); return nil }},
+
 	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums), writes: set(partDevices, partStates),
 		batch: func(r *runner, b *pollResult) { r.track.Batch(b.Calls, b.Procs) },
 		tick:  func(r *runner, t *tick.Tick) error { t.States = r.track.Tick(t.Processes, t.Ops); return nil }},
@@ -158,7 +162,7 @@ var stages = []stage{
 var sinks = stage{name: "sinks",
 	reads: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
 		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
-		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partRequests, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
+		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partRequests, partRequestTimes, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
 		partMachineState, partReportedEvents, partIdle, partBlindSpots, partShown, partSites, partCulprits, partHidden, partEpisodes)}
 
 // pipeline returns the stages of a session. The error names a stage in the wrong place.

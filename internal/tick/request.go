@@ -28,6 +28,32 @@ type Request struct {
 	Status          uint16        // of HTTP; 0: none yet
 	Post            bool          // its method is POST
 	End             ResponseEnd
+	// ToFirst divides the time from Whole to First by what the server's engine did, After the time
+	// from First to Last. Split means that they are known.
+	ToFirst, After RequestTime
+	Split          bool
+}
+
+// RequestTime divides an interval of a request by what the server's engine did in it. The first five
+// parts add up to the interval; the last five add up to Prompts, Own and Tokens.
+type RequestTime struct {
+	Idle    time.Duration // the engine waited for work: the server prepared or handed over the request
+	Prompts time.Duration // it computed prompts of other requests: steps without a graph
+	Own     time.Duration // it computed the request's own prompt
+	Tokens  time.Duration // it computed tokens: steps with a graph
+	Deliver time.Duration // from the end of the last of these steps to the interval's end
+
+	GPU      time.Duration // of the steps: waiting for the GPU
+	CPU      time.Duration // on a CPU
+	Runnable time.Duration // waiting for a CPU
+	Blocked  time.Duration // waiting for something else, but for work
+	Unknown  time.Duration
+}
+
+// Add adds the parts of another interval.
+func (p *RequestTime) Add(o *RequestTime) {
+	p.Idle, p.Prompts, p.Own, p.Tokens, p.Deliver = p.Idle+o.Idle, p.Prompts+o.Prompts, p.Own+o.Own, p.Tokens+o.Tokens, p.Deliver+o.Deliver
+	p.GPU, p.CPU, p.Runnable, p.Blocked, p.Unknown = p.GPU+o.GPU, p.CPU+o.CPU, p.Runnable+o.Runnable, p.Blocked+o.Blocked, p.Unknown+o.Unknown
 }
 
 // ResponseEnd says how the end of a response is known.

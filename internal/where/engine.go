@@ -144,6 +144,30 @@ func Engines(all []tick.Process) map[uint32]tick.Engine {
 	return out
 }
 
+// Roots returns the first process of the inference server that each process belongs to, by PID.
+// engines are the results of [Engines] for all processes.
+func Roots(all []tick.Process, engines map[uint32]tick.Engine) map[uint32]uint32 {
+	parents := make(map[uint32]uint32, len(engines))
+	for i := range all {
+		if _, ok := engines[all[i].PID]; ok {
+			parents[all[i].PID] = all[i].PPID
+		}
+	}
+	out := make(map[uint32]uint32, len(parents))
+	for pid := range parents {
+		root := pid
+		for range maxParents {
+			parent := parents[root]
+			if _, ok := parents[parent]; !ok || parent == root {
+				break
+			}
+			root = parent
+		}
+		out[pid] = root
+	}
+	return out
+}
+
 // under completes a process's facts with those of a parent. Ollama starts llama.cpp's server.
 func under(e, parent tick.Engine) tick.Engine {
 	switch {

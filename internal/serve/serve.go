@@ -1,0 +1,207 @@
+package serve
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/internal/where"
+	"ingero/pkg/events"
+)
+
+const (
+	// mostSteps bounds the steps that are kept of a thread: those of a minute or more.
+	mostSteps = 1 << 15
+	// mostThreads bounds the threads whose steps are kept.
+	mostThreads = 64
+	// lookAgain is the number of ticks between two looks for new processes of a server.
+	lookAgain = 30
+)
+
+// Splitter splits the time of requests. The zero value is ready. It is not safe for concurrent use.
+type Splitter struct {
+	root    map[uint32]uint32   // by PID of a server's process: its first process
+	shared  map[uint32]bool     // by first process: requests go to one of several engines, unknown which
+	threads map[threadKey]*list // of processes in root
+	looked  int                 // ticks since the last look
+}
+
+type threadKey struct{ pid, tid uint32 }
+
+// list has the last steps of a thread, in order.
+type list []step
+
+// step is a step of an engine. In it, the wait for work comes first.
+type step struct {
+	from, busy, to int64 // Unix ns; busy: work begins
+	graph          bool
+	gpu, cpu       int64 // ns of the time from busy on
+	runnable       int64
+	blocked        int64
+	unknown        int64
+}
+
+// Batch keeps the steps of engines.
+func (s *Splitter) Batch(steps []ledger.Step) {
+	for i := range steps {
+		x := &steps[i]
+		if _, ok := s.root[x.PID]; !ok || x.Period || x.From <= 0 {
+			continue
+		}
+		k := threadKey{x.PID, x.TID}
+		l := s.threads[k]
+		if l == nil {
+			if len(s.threads) == mostThreads {
+				continue
+			}
+			l = new(list)
+			s.threads[k] = l
+		}
+		if len(*l) == mostSteps {
+			*l = (*l)[:copy(*l, (*l)[mostSteps/2:])]
+		}
+		*l = append(*l, stepOf(x))
+	}
+}
+
+func stepOf(x *ledger.Step) step {
+	p := &x.Parts
+	y := step{from: x.From, to: x.To, graph: x.Marks&ledger.MarkGraph != 0, gpu: p.GPUWait, cpu: p.CallCPU + p.GapCPU,
+		runnable: p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled, unknown: p.Unknown}
+	awaited := int64(0)
+	for why, ns := range p.Blocked {
+		switch events.Reason(why) {
+		case events.ReasonPipe, events.ReasonSocket, events.ReasonPoll:
+			awaited += ns
+		default:
+			y.blocked += ns
+		}
+	}
+	y.busy = min(x.From+awaited, x.To)
+	return y
+}
+
+// Tick splits the time of a tick's requests.
+func (s *Splitter) Tick(t *tick.Tick) {
+	if s.looked++; len(t.Requests) == 0 {
+		return
+	}
+	for i := range t.Requests {
+		if _, known := s.root[t.Requests[i].PID]; !known || s.looked >= lookAgain {
+			s.look(t)
+			break
+		}
+	}
+	for i := range t.Requests {
+		s.split(&t.Requests[i])
+	}
+}
+
+// look finds the processes of each server.
+func (s *Splitter) look(t *tick.Tick) {
+	all := append(slices.Clone(t.Processes), t.Others...)
+	engines := where.Engines(all)
+	s.looked, s.root, s.shared = 0, where.Roots(all, engines), map[uint32]bool{}
+	for pid, root := range s.root {
+		if e := engines[pid]; e.Data > tick.Numbered(1) {
+			s.shared[root] = true
+		}
+	}
+	for i := range t.Requests { // a server that is no known engine computes itself
+		if pid := t.Requests[i].PID; s.root[pid] == 0 {
+			s.root[pid] = pid
+		}
+	}
+	if s.threads == nil {
+		s.threads = map[threadKey]*list{}
+	}
+	for k := range s.threads {
+		if s.root[k.pid] == 0 {
+			delete(s.threads, k)
+		}
+	}
+}
+
+// engine returns the steps of the thread that computes a server's requests: of its processes' threads,
+// the one with the most steps. With tensor parallelism, all do the same at the same time.
+func (s *Splitter) engine(server uint32) (most list) {
+	root := s.root[server]
+	if root == 0 || s.shared[root] {
+		return nil
+	}
+	var of threadKey
+	for k, l := range s.threads {
+		if s.root[k.pid] == root && (len(*l) > len(most) || len(*l) == len(most) && (k.pid < of.pid || k.pid == of.pid && k.tid < of.tid)) {
+			most, of = *l, k
+		}
+	}
+	return most
+}
+
+func (s *Splitter) split(x *tick.Request) {
+	x.ToFirst, x.After, x.Split = tick.RequestTime{}, tick.RequestTime{}, false
+	steps := s.engine(x.PID)
+	if x.First < 0 || x.Whole < 0 || len(steps) == 0 || steps[0].from > x.Arrived {
+		return
+	}
+	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
+	x.Split = true
+	x.ToFirst = steps.divide(whole, first, true)
+	x.After = steps.divide(first, last, false)
+}
+
+// divide divides an interval by the steps of an engine. With own, the interval ends with the first
+// byte of a request whose prompt was computed in it.
+func (l list) divide(from, to int64, own bool) (p tick.RequestTime) {
+	begin := sort.Search(len(l), func(i int) bool { return l[i].to > from })
+	end := begin
+	ownStep := -1
+	for ; end < len(l) && l[end].to <= to; end++ {
+		if own && !l[end].graph {
+			ownStep = end
+		}
+	}
+	if ownStep >= 0 {
+		end = ownStep + 1
+	}
+	at := from
+	for i := begin; i < end; i++ {
+		x := &l[i]
+		busy := max(x.busy, at)
+		p.Idle += time.Duration(busy - at)
+		d := time.Duration(x.to - busy)
+		switch {
+		case i == ownStep:
+			p.Own += d
+		case x.graph:
+			p.Tokens += d
+		default:
+			p.Prompts += d
+		}
+		x.divide(&p, d)
+		at = x.to
+	}
+	p.Deliver = time.Duration(to - at)
+	return p
+}
+
+// divide adds d of the time in which a step worked to the parts, each in proportion.
+func (x *step) divide(p *tick.RequestTime, d time.Duration) {
+	all := x.gpu + x.cpu + x.runnable + x.blocked + x.unknown
+	if all <= 0 {
+		p.Unknown += d
+		return
+	}
+	left := d
+	for _, part := range []struct {
+		ns int64
+		to *time.Duration
+	}{{x.cpu, &p.CPU}, {x.runnable, &p.Runnable}, {x.blocked, &p.Blocked}, {x.unknown, &p.Unknown}} {
+		share := time.Duration(float64(d) * float64(part.ns) / float64(all))
+		*part.to += share
+		left -= share
+	}
+	p.GPU += left
+}

@@ -1,0 +1,158 @@
+package serve
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const ms = int64(time.Millisecond)
+
+// began is when the first step begins.
+const began = 1000 * ms
+
+// steps makes an engine's steps, one after the other. Each waits for work, then computes prompts
+// (without a graph) or tokens: a fifth on a CPU, a tenth waiting for one, the rest for the GPU.
+func steps(pid uint32, list ...struct {
+	waits, works int64
+	graph        bool
+}) (out []ledger.Step) {
+	at := began
+	for _, s := range list {
+		x := ledger.Step{PID: pid, TID: pid, From: at, To: at + s.waits + s.works}
+		x.Parts.Blocked[events.ReasonSocket] = s.waits
+		x.Parts.GapCPU, x.Parts.Runnable = s.works/5, s.works/10
+		x.Parts.GPUWait = s.works - x.Parts.GapCPU - x.Parts.Runnable
+		if s.graph {
+			x.Marks = ledger.MarkGraph
+		}
+		out = append(out, x)
+		at = x.To
+	}
+	return out
+}
+
+type s = struct {
+	waits, works int64
+	graph        bool
+}
+
+// served is a server and its engine, with requests that are answered at times since began.
+func served(requests ...tick.Request) *tick.Tick {
+	return &tick.Tick{Requests: requests, Processes: []tick.Process{
+		{PID: 10, Where: tick.Where{Cmdline: "vllm serve m"}}, {PID: 11, PPID: 10, Where: tick.Where{Cmdline: "VLLM::EngineCore"}}}}
+}
+
+func request(arrived, whole, first, last int64) tick.Request {
+	return tick.Request{PID: 10, Peer: netip.MustParseAddrPort("10.0.0.1:1"), Arrived: began + arrived, Read: time.Duration(whole), Whole: time.Duration(whole),
+		Head: time.Duration(first), First: time.Duration(first), Last: time.Duration(last), Events: 3, Post: true}
+}
+
+// The time to the first byte is that of the steps in it: of other requests' prompts, of tokens, of
+// the request's own prompt, and the waits of the engine before and between them.
+func TestSplit(t *testing.T) {
+	engine := []s{
+		{0, 10 * ms, true},        // 0 to 10 ms
+		{0, 20 * ms, false},       // to 30: another prompt
+		{0, 10 * ms, true},        // to 40
+		{5 * ms, 15 * ms, false},  // to 60: waits to 45, then the prompt
+		{0, 10 * ms, true},        // to 70
+		{20 * ms, 10 * ms, true},  // to 100: waits to 90
+		{50 * ms, 10 * ms, false}, // to 160
+	}
+	d := func(n int64) time.Duration { return time.Duration(n * ms) }
+	for name, tt := range map[string]struct {
+		request        tick.Request
+		toFirst, after tick.RequestTime // without the last five parts
+	}{
+		"arrives in a prompt": {request(15*ms, 5*ms, 47*ms, 87*ms),
+			tick.RequestTime{Prompts: d(10), Tokens: d(10), Idle: d(5), Own: d(15), Deliver: d(2)},
+			tick.RequestTime{Tokens: d(18), Idle: d(20), Deliver: d(2)}},
+		"arrives while the engine waits": {request(105*ms, 0, 57*ms, 57*ms),
+			tick.RequestTime{Idle: d(45), Own: d(10), Deliver: d(2)}, tick.RequestTime{}},
+		"has no step for its prompt": {request(62*ms, 0, 10*ms, 10*ms),
+			tick.RequestTime{Tokens: d(8), Deliver: d(2)}, tick.RequestTime{}},
+		"another's prompt stalls it": {request(0, 0, 10*ms, 40*ms),
+			tick.RequestTime{Tokens: d(10)}, tick.RequestTime{Prompts: d(20), Tokens: d(10)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var x Splitter
+			x.Tick(served(request(0, 0, 0, 0))) // makes the processes known
+			x.Batch(steps(11, engine...))
+			now := served(tt.request)
+			x.Tick(now)
+			got := &now.Requests[0]
+			if !got.Split {
+				t.Fatal("it is not split")
+			}
+			for _, p := range []struct {
+				name      string
+				got, want tick.RequestTime
+				length    time.Duration
+			}{{"to the first byte", got.ToFirst, tt.toFirst, got.First - got.Whole}, {"after it", got.After, tt.after, got.Last - got.First}} {
+				if sum := p.got.Idle + p.got.Prompts + p.got.Own + p.got.Tokens + p.got.Deliver; sum != p.length {
+					t.Errorf("%s: the parts add up to %s of %s", p.name, sum, p.length)
+				}
+				steps := p.got.Prompts + p.got.Own + p.got.Tokens
+				if sum := p.got.GPU + p.got.CPU + p.got.Runnable + p.got.Blocked + p.got.Unknown; sum != steps {
+					t.Errorf("%s: the parts of the steps add up to %s of %s", p.name, sum, steps)
+				}
+				if off := p.got.CPU - steps/5; off < -2 || off > 2 {
+					t.Errorf("%s: %s on a CPU, want %s", p.name, p.got.CPU, steps/5)
+				}
+				p.got.GPU, p.got.CPU, p.got.Runnable = 0, 0, 0
+				if p.got != p.want {
+					t.Errorf("%s: got %+v, want %+v", p.name, p.got, p.want)
+				}
+			}
+		})
+	}
+}
+
+// What is not known is not split.
+func TestNotSplit(t *testing.T) {
+	engine := []s{{0, 10 * ms, true}, {0, 20 * ms, false}}
+	for name, tt := range map[string]struct {
+		change  func(*tick.Tick)
+		request tick.Request
+	}{
+		"a request before the first known step":   {func(*tick.Tick) {}, request(-5*ms, 0, 30*ms, 30*ms)},
+		"a request without a response":            {func(*tick.Tick) {}, tick.Request{PID: 10, Arrived: began, First: -1, Last: -1, Head: -1}},
+		"a server whose engine is not known":      {func(t *tick.Tick) { t.Processes = t.Processes[:1] }, request(0, 0, 30*ms, 30*ms)},
+		"a server with more than one such engine": {func(t *tick.Tick) { t.Processes[0].Cmdline += " -dp 2" }, request(0, 0, 30*ms, 30*ms)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var x Splitter
+			first := served(request(0, 0, 0, 0))
+			tt.change(first)
+			x.Tick(first)
+			x.Batch(steps(11, engine...))
+			now := served(tt.request)
+			tt.change(now)
+			x.Tick(now)
+			if got := &now.Requests[0]; got.Split || got.ToFirst != (tick.RequestTime{}) {
+				t.Errorf("it is split: %+v", got.ToFirst)
+			}
+		})
+	}
+}
+
+// Old steps are forgotten, and the last ones kept.
+func TestManySteps(t *testing.T) {
+	var x Splitter
+	x.Tick(served(request(0, 0, 0, 0)))
+	many := make([]s, 3*mostSteps)
+	for i := range many {
+		many[i] = s{0, ms, true}
+	}
+	all := steps(11, many...)
+	x.Batch(all)
+	l := *x.threads[threadKey{11, 11}]
+	if len(l) > mostSteps || len(l) < mostSteps/2 || l[len(l)-1].to != all[len(all)-1].To {
+		t.Errorf("%d steps are kept, up to %d", len(l), l[len(l)-1].to)
+	}
+}
