@@ -106,6 +106,7 @@ func (w *windowed) Totals(t *tick.Tick) error {
 	if err := w.Replay.Totals(t); err != nil {
 		return err
 	}
+	t.Requests = kept(t.Requests, 0, func(x *tick.Request) bool { return w.inside(x.Arrived, x.EndTime()) })
 	if w.from != 0 && t.Time.UnixNano() <= w.from {
 		clear(w.base)
 		for i := range t.Threads {

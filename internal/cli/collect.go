@@ -150,7 +150,10 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 			in.Launches = append(in.Launches, *x)
 		}
 	}
-	in.HostSums, in.Requests = c.host.List(), &c.requests
+	in.HostSums = c.host.List()
+	if in.Requests == nil {
+		in.Requests = &c.requests
+	}
 	if c.ticks > 0 {
 		host := c.last.Host
 		host.CPU = c.busy / float64(c.ticks)

@@ -33,6 +33,7 @@ type explainOptions struct {
 	stored bool // --chains
 	anew   bool
 	failOn string
+	slo    string
 }
 
 var explainLong = `explain runs the analysis of a live trace over a recording and reports the lost time. For
@@ -73,6 +74,7 @@ func explainCommand(e *Env) *cobra.Command {
   ingero explain --nodes gpu-1:8080,gpu-2:8080 --token-file token --since 10m
   ingero explain --chains --since 1w     the causes found during recording, without a new analysis
   ingero explain --last 100 --json
+  ingero explain --slo ttft=200ms     what the requests waited for whose first byte took longer
   ingero explain --since 1h --fail-on HIGH    for scripts: exits with code 4 if such a cause is found`,
 		Args: noArguments,
 	}
@@ -85,6 +87,7 @@ func explainCommand(e *Env) *cobra.Command {
 	f.BoolVar(&o.stored, "chains", false, "show the causes found during recording; analyze nothing again")
 	f.BoolVar(&o.anew, "anew", false, "re-analyze every call, however many there are")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with code 4 if a cause of this severity or higher is found: LOW, MEDIUM or HIGH")
+	f.StringVar(&o.slo, "slo", "", "explain the requests to servers that miss this objective: ttft=200ms (first byte), tpot=30ms (between two events) or total=5s")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -124,6 +127,12 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if err != nil {
 		return err
 	}
+	requests := &explain.Requests{}
+	if o.slo != "" {
+		if requests.Objective, err = explain.ObjectiveOf(o.slo); err != nil {
+			return usage("ingero explain --slo ttft=200ms", "--slo: %v", err)
+		}
+	}
 	w, err := o.window(e.now(o.utc))
 	if err != nil {
 		return err
@@ -141,7 +150,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return &problem{What: "no recorded process matches " + o.place.String(), Do: `to list the recorded processes: ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes"`}
 	}
 	in := joined(sums)
-	in.Source, in.Remarks = nearby(r.Path()), remarks(sums, e.zone(o.utc))
+	in.Source, in.Remarks, in.Requests = nearby(r.Path()), remarks(sums, e.zone(o.utc)), requests
 	for _, s := range sums {
 		if err := e.causes(ctx, r, s, in, &o, long[s.Session.ID]); err != nil {
 			return databaseProblem(r.Path(), err)
@@ -239,7 +248,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	if long {
 		return stored(ctx, r, s, f, in)
 	}
-	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug))
+	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug), requestSums{in.Requests, f.PIDs})
 	switch {
 	case err != nil:
 		return err
@@ -250,6 +259,29 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	c.ledger(in, f.PIDs)
 	return nil
 }
+
+// requestSums is a sink that sums up the requests to some processes (empty pids: all).
+type requestSums struct {
+	to   *explain.Requests
+	pids []uint32
+}
+
+// Batch implements [tick.Sink].
+func (requestSums) Batch(*tick.Batch) error { return nil }
+
+// Tick implements [tick.Sink].
+func (s requestSums) Tick(t *tick.Tick) error {
+	if len(s.pids) > 0 {
+		only := *t
+		only.Requests = slices.DeleteFunc(slices.Clone(t.Requests), func(x tick.Request) bool { return !slices.Contains(s.pids, x.PID) })
+		t = &only
+	}
+	s.to.Add(t)
+	return nil
+}
+
+// Close implements [tick.Sink].
+func (requestSums) Close() error { return nil }
 
 // summaries returns a summary of each recording in the window. long has the IDs of the
 // recordings with too many calls in the window to analyze again.

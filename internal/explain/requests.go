@@ -24,7 +24,10 @@ const (
 )
 
 // Requests sums up the requests to servers. The zero value is empty.
-type Requests struct{ servers map[serverKey]*serverSums }
+type Requests struct {
+	Objective Objective // the zero value: none
+	servers   map[serverKey]*serverSums
+}
 
 type serverKey struct {
 	pid  uint32
@@ -38,14 +41,15 @@ type serverSums struct {
 	unanswered, slowReaders           uint64
 	first, unread, between, whole     stats.Sketch
 	slowest                           []tick.Request // by time to the first byte, the longest first
+	waits                             waits
 }
 
 // Add adds a tick's requests.
 func (r *Requests) Add(t *tick.Tick) {
 	for i := range t.Requests {
 		x := &t.Requests[i]
-		if s := r.server(x, t); s != nil {
-			s.add(x)
+		if s := r.server(x, t); s != nil && s.add(x) && r.Objective.missed(x) {
+			s.waits.add(x, r.Objective.Of)
 		}
 	}
 }
@@ -71,10 +75,11 @@ func (r *Requests) server(x *tick.Request, t *tick.Tick) *serverSums {
 	return s
 }
 
-func (s *serverSums) add(x *tick.Request) {
+// add adds a request, and reports whether its times count.
+func (s *serverSums) add(x *tick.Request) bool {
 	if !x.Post {
 		s.others++
-		return
+		return false
 	}
 	s.requests++
 	if x.Refused > 0 || x.Unread >= slowReader {
@@ -85,13 +90,13 @@ func (s *serverSums) add(x *tick.Request) {
 	switch {
 	case !answered:
 		s.unanswered++
-		return
+		return false
 	case x.Status >= 500:
 		s.failed++
-		return
+		return false
 	case x.Status >= 400:
 		s.refused++
-		return
+		return false
 	}
 	s.first.Add(int64(first), 1)
 	s.whole.Add(int64(x.Last), 1)
@@ -108,6 +113,7 @@ func (s *serverSums) add(x *tick.Request) {
 		s.slowest = slices.Insert(s.slowest, at, *x)
 		s.slowest = s.slowest[:min(len(s.slowest), mostSlow)]
 	}
+	return true
 }
 
 // list returns the servers by PID and port.
@@ -125,6 +131,7 @@ func (r *Requests) list() (out []wire.Server) {
 		for i := range s.slowest {
 			x.Slowest = append(x.Slowest, requestOf(&s.slowest[i]))
 		}
+		x.Waits = s.waits.wire(r.Objective)
 		out = append(out, x)
 	}
 	return out
@@ -145,10 +152,14 @@ func requestOf(x *tick.Request) wire.Request {
 		}
 		return new(int64(d))
 	}
-	return wire.Request{PID: x.PID, Port: x.Port, Peer: x.Peer.String(), Arrived: time.Unix(0, x.Arrived).UTC(),
+	j := wire.Request{PID: x.PID, Port: x.Port, Peer: x.Peer.String(), Arrived: time.Unix(0, x.Arrived).UTC(),
 		ReadNS: known(x.Read), WholeNS: known(x.Whole), HeadNS: known(x.Head), FirstNS: known(x.First), LastNS: known(x.Last), GapNS: int64(x.Gap),
 		Events: x.Events, Received: x.Received, Sent: x.Sent, SendsRefused: x.Refused, UnreadBytes: x.Unread, RoundTripNS: int64(x.RoundTrip),
 		Status: x.Status, Post: x.Post, End: x.End.String()}
+	if x.Split {
+		j.ToFirst, j.After = requestTimeOf(&x.ToFirst), requestTimeOf(&x.After)
+	}
+	return j
 }
 
 // requests writes the requests to servers.
@@ -196,6 +207,9 @@ func (w *writer) server(s *wire.Server) {
 	}
 	if len(s.Slowest) > 0 {
 		w.text("  Slowest: "+w.slow(&s.Slowest[0]), "  ")
+	}
+	if s.Waits != nil {
+		w.waits(s.Waits)
 	}
 }
 

@@ -61,6 +61,9 @@ without a response, 1 whose client read slowly, 1 more without a body.
   to the last byte                      952 ms    1.00 s    1.00 s    1.00 s
   Slowest: 00:00:09.000 from 10.0.0.7:51234, 100 ms to the first byte, of which
   60.0 ms until the server read it; 10 events in 900 ms.
+  Time to the first byte of 10 requests, 609 ms in all:
+    until the server read the request              69.0 ms   11.3 %
+    not known                                       540 ms   88.7 %
 `
 	if got := w.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -75,5 +78,58 @@ func TestUnknownServer(t *testing.T) {
 	w.server(&r.list()[0])
 	if got := w.String(); !strings.HasPrefix(got, "Requests to process (7) on port 5000: 1 request, 1 without a response.") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Of the requests that miss an objective, the report says what their server and its engine did.
+func TestObjective(t *testing.T) {
+	now := servedTick()
+	for i := range now.Requests[:10] {
+		x := &now.Requests[i]
+		x.Split = true
+		d := (x.First - x.Whole) / 9
+		x.ToFirst = tick.RequestTime{Idle: d, Prompts: 4 * d, Tokens: 2 * d, Own: d, Deliver: x.First - x.Whole - 8*d, GPU: 5 * d, CPU: d, Runnable: d}
+		x.After = tick.RequestTime{Prompts: 300 * time.Millisecond, Tokens: 600 * time.Millisecond, GPU: 900 * time.Millisecond}
+	}
+	slow := &now.Requests[9]
+	slow.Whole = slow.Read
+	slow.ToFirst = tick.RequestTime{Idle: 10 * time.Millisecond, Prompts: 20 * time.Millisecond, Own: 10 * time.Millisecond, GPU: 15 * time.Millisecond, CPU: 15 * time.Millisecond}
+	for objective, want := range map[string]string{
+		"ttft=95ms": `  Time to the first byte of the 1 request with more than 95ms to it, 100 ms in
+  all:
+    until the server read the request              60.0 ms   60.0 %
+    the server, while its engine had no work       10.0 ms   10.0 %
+    the engine: prompts of other requests          20.0 ms   20.0 %
+    the engine: the request's own prompt           10.0 ms   10.0 %
+    The engine's steps: waiting for the GPU 50.0 %, on a CPU 50.0 %.
+`,
+		"tpot=99ms": `  Time after the first byte of the 10 requests with more than 99ms between two
+  events, 9.00 s in all:
+    the engine: prompts of other requests           3.00 s   33.3 %
+    the engine: tokens                              6.00 s   66.7 %
+    The engine's steps: waiting for the GPU 100.0 %.
+`,
+		"total=2s": "",
+	} {
+		t.Run(objective, func(t *testing.T) {
+			o, err := ObjectiveOf(objective)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := Requests{Objective: o}
+			r.Add(now)
+			w := &writer{loc: time.UTC}
+			if s := r.list()[0]; s.Waits != nil {
+				w.waits(s.Waits)
+			}
+			if got := w.String(); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+	for _, text := range []string{"", "ttft", "ttft=", "ttft=-1s", "ttft=0s", "itl=5ms", "200ms"} {
+		if o, err := ObjectiveOf(text); err == nil {
+			t.Errorf("%q is the objective %v", text, o)
+		}
 	}
 }

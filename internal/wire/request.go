@@ -28,6 +28,26 @@ type Server struct {
 	Between   Durations `json:"between_events"`
 	Whole     Durations `json:"whole"`
 	Slowest   []Request `json:"slowest"` // by the time to the first byte
+	// Waits is what the requests waited for until the first byte, or until the end of what an
+	// objective limits; absent: no request was answered.
+	Waits *RequestWaits `json:"waits,omitempty"`
+}
+
+// RequestWaits divides the time of requests by what their server and its engine did. Parts add up to
+// TotalNS; Engine divides those parts that are steps of the engine.
+type RequestWaits struct {
+	Objective string     `json:"objective,omitempty"` // the requests are those that miss it, as in "ttft=200ms"; absent: all
+	Of        string     `json:"of"`                  // the time that is divided: "ttft", "tpot" (all of the time after the first byte) or "total"
+	Requests  uint64     `json:"requests"`
+	TotalNS   int64      `json:"total_ns"`
+	Parts     []WaitPart `json:"parts"`
+	Engine    []WaitPart `json:"engine"`
+}
+
+// WaitPart is a part of the time of requests.
+type WaitPart struct {
+	Name string `json:"name"`
+	NS   int64  `json:"ns"`
 }
 
 // Durations are quantiles, in nanoseconds; absent: none.
@@ -62,5 +82,24 @@ type Request struct {
 	RoundTripNS  int64  `json:"round_trip_ns,omitempty"`
 	Status       uint16 `json:"status,omitempty"` // of HTTP
 	Post         bool   `json:"post"`
-	End          string `json:"end"` // "last chunk", "next request", "closed", or "open": not known
+	// ToFirst divides the time from WholeNS to FirstNS, After that from FirstNS to LastNS; absent:
+	// not known.
+	ToFirst *RequestTime `json:"to_first,omitempty"`
+	After   *RequestTime `json:"after,omitempty"`
+	End     string       `json:"end"` // "last chunk", "next request", "closed", or "open": not known
+}
+
+// RequestTime divides an interval of a request by what the server's engine did. The first five parts
+// add up to the interval, the last five to prompts, own_prompt and tokens.
+type RequestTime struct {
+	ServerNS   int64 `json:"server_ns"`     // the engine waited for work
+	PromptsNS  int64 `json:"prompts_ns"`    // it computed prompts of other requests: steps without a graph
+	OwnNS      int64 `json:"own_prompt_ns"` // it computed the request's own prompt
+	TokensNS   int64 `json:"tokens_ns"`     // it computed tokens: steps with a graph
+	DeliverNS  int64 `json:"deliver_ns"`    // from the end of the last of these steps to the byte
+	GPUNS      int64 `json:"gpu_ns"`        // waiting for the GPU
+	CPUNS      int64 `json:"cpu_ns"`
+	RunnableNS int64 `json:"runnable_ns"` // waiting for a CPU
+	BlockedNS  int64 `json:"blocked_ns"`
+	UnknownNS  int64 `json:"unknown_ns"`
 }
