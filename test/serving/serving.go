@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,9 +38,8 @@ func Start(t testing.TB, stack sim.Stack, env []string, options ...string) *Serv
 		t.Fatal(err)
 	}
 	s := &Server{t: t, truth: filepath.Join(t.TempDir(), "truth")}
-	s.env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+stack.Dir+":"+filepath.Join(root, "test/serving/py"))
-	s.env = append(s.env, env...)
-	s.Child = s.python("vllm.entrypoints.openai.api_server", append([]string{"--model", "lab/tiny", "--hold", "--truth", s.truth}, options...))
+	s.env = slices.Concat(os.Environ(), env, []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + stack.Dir + ":" + filepath.Join(root, "test/serving/py")})
+	s.Child = s.python("vllm.entrypoints.openai.api_server", append([]string{"--model", "lab/tiny", "--hold", "--truth", s.truth}, options...)...)
 	pids := struct {
 		Engine     *int
 		Tokenizers *[]int
@@ -51,7 +51,7 @@ func Start(t testing.TB, stack sim.Stack, env []string, options ...string) *Serv
 }
 
 // python runs a module.
-func (s *Server) python(module string, args []string) *testkit.Child {
+func (s *Server) python(module string, args ...string) *testkit.Child {
 	s.t.Helper()
 	testkit.NeedTool(s.t, "python3")
 	cmd := exec.Command("python3", append([]string{"-m", module}, args...)...)
@@ -79,7 +79,7 @@ func (s *Server) URL(path string) string { return fmt.Sprintf("http://127.0.0.1:
 // StartLoad starts a client. The options are those of py/lab/client.py.
 func (s *Server) StartLoad(options ...string) *testkit.Child {
 	s.t.Helper()
-	return s.python("lab.client", append([]string{"--port", strconv.Itoa(s.Port)}, options...))
+	return s.python("lab.client", append([]string{"--port", strconv.Itoa(s.Port)}, options...)...)
 }
 
 // Answers waits for the end of a client, and returns its own record of the answers.

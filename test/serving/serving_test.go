@@ -1,16 +1,12 @@
 package serving
 
 import (
-	"io"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
-	"ingero/internal/testkit"
 	"ingero/sim"
 )
 
@@ -26,6 +22,7 @@ func extract(t *testing.T) sim.Stack {
 // Every request is answered with the tokens that it asked for, with each fault too. The truth, the
 // metrics and the libraries' counts say the same.
 func TestAnswers(t *testing.T) {
+	stack := extract(t)
 	never := func(*Step) bool { return false }
 	decode := func(s *Step) bool { return s.Phase == "decode" }
 	for _, c := range []struct {
@@ -53,7 +50,7 @@ func TestAnswers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := Start(t, extract(t), []string{"INGERO_SIM_ZERO=1", "INGERO_SIM_SYNC=block", counts.Env()}, strings.Fields(c.server)...)
+			s := Start(t, stack, []string{"INGERO_SIM_ZERO=1", "INGERO_SIM_SYNC=block", counts.Env()}, strings.Fields(c.server)...)
 			s.Serve()
 			answers := s.Answers(s.StartLoad(append(strings.Fields(c.client), "--connections", "4", "--requests", "3")...))
 			truth := s.Truth()
@@ -154,7 +151,7 @@ func checkMetrics(t *testing.T, s *Server, requests []Request) {
 	n := len(requests)
 	want := map[string]int{
 		"num_requests_running": 0, "num_requests_waiting": 0, "kv_cache_usage_perc": 0, "num_preemptions_total": preempted,
-		"prompt_tokens_total": prompts, "generation_tokens_total": outputs, "inter_token_latency_seconds_count": outputs - n,
+		"request_success_total length": n, "request_success_total abort": 0, "prompt_tokens_total": prompts, "generation_tokens_total": outputs, "inter_token_latency_seconds_count": outputs - n,
 		"time_to_first_token_seconds_count": n, "e2e_request_latency_seconds_count": n, "request_queue_time_seconds_count": n,
 		"request_prefill_time_seconds_count": n, "request_decode_time_seconds_count": n,
 	}
@@ -166,22 +163,17 @@ func checkMetrics(t *testing.T, s *Server, requests []Request) {
 	}
 }
 
-// metrics returns the metrics without their labels.
+// metrics returns the metrics by name. That of finished requests also has the reason.
 func metrics(t *testing.T, s *Server) map[string]float64 {
 	t.Helper()
-	answer, err := http.Get(s.URL("/metrics"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, text := ask(t, "GET", s.URL("/metrics"), "")
 	out := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		name, rest, _ := strings.Cut(line, "{")
-		_, value, _ := strings.Cut(rest, "} ")
+		labels, value, _ := strings.Cut(rest, "} ")
+		if _, reason, found := strings.Cut(labels, "finished_reason="); found {
+			name += " " + strings.Trim(reason, `"`)
+		}
 		if v, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
 			out[name] = v
 		}
@@ -211,15 +203,4 @@ func checkCounts(t *testing.T, counts *sim.Counts, truth *Truth) {
 			t.Errorf("%s: got %d calls, want %d", name, got[name], n)
 		}
 	}
-}
-
-// All processes end with the API server, however it ends.
-func TestProcessesEnd(t *testing.T) {
-	s := Start(t, extract(t), nil)
-	pids := s.PIDs()
-	s.Serve()
-	s.Signal(syscall.SIGKILL)
-	testkit.Eventually(t, "the end of the server's processes", func() bool {
-		return !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil })
-	})
 }

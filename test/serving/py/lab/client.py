@@ -11,7 +11,7 @@ import time
 from lab.process import Fault, fault_options, now
 
 RECEIVE_BUFFER = 1  # bytes that the kernel holds for a slow client; it raises this to its minimum
-SLOW = 0.02        # seconds that a slow client takes for an event
+SLOW = 0.01        # seconds that a slow client takes for an event
 LONG = 8192        # tokens of a long prompt
 out = threading.Lock()
 

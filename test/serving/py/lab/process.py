@@ -27,8 +27,7 @@ def set_title(title):
     with open("/proc/self/stat", encoding="utf-8", errors="replace") as f:
         fields = f.read().rpartition(")")[2].split()
     start, end = int(fields[ARG_START]), int(fields[ARG_END])
-    ctypes.memset(start, 0, end - start)
-    ctypes.memmove(start, title.encode()[:end - start - 1], min(len(title), end - start - 1))
+    ctypes.memmove(start, title.encode().ljust(end - start, b"\0")[:end - start], end - start)
 
 
 def start(title, target, *args):

@@ -5,8 +5,8 @@ import asyncio
 
 from lab.process import spin
 
-TOKEN_ROUNDS = 20      # CPU work for a token
-FAULT_ROUNDS = 600_000  # more for each prompt during the fault "tokenizer"
+TOKEN_ROUNDS = 20       # CPU work for a token
+FAULT_ROUNDS = 400_000  # more for each prompt during the fault "tokenizer"
 
 
 def run(link):
