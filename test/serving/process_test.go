@@ -34,21 +34,32 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// ingero recognizes the processes as vLLM's before they call CUDA, and all end with the API server,
-// even if it is killed.
+// ingero recognizes the processes as vLLM's before they call CUDA.
 func TestProcesses(t *testing.T) {
 	s := Start(t, extract(t), nil, "--tokenizers", "1", "--port", "0")
 	testkit.Eventually(t, "titles", func() bool {
 		return slices.Equal(roles(t, s), []string{"vLLM server for lab/tiny on port 0", "vLLM scheduler for lab/tiny", "vLLM for lab/tiny"})
 	})
-	s.Serve()
-	s.Signal(syscall.SIGKILL)
-	testkit.Eventually(t, "the end of the server's processes", func() bool {
-		return !slices.ContainsFunc(s.PIDs(), func(pid int) bool {
-			p, err := proc.FS{}.Process(uint32(pid))
-			return !errors.Is(err, proc.ErrExited) && !p.Zombie
+}
+
+// The processes end with each other: with the API server if it is killed, and with the engine.
+func TestEnd(t *testing.T) {
+	stack := extract(t)
+	for name, pid := range map[string]func(*Server) int{"server": func(s *Server) int { return s.PID() }, "engine": func(s *Server) int { return s.Engine }} {
+		t.Run(name, func(t *testing.T) {
+			s := Start(t, stack, nil)
+			s.Serve()
+			if err := syscall.Kill(pid(s), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, "the end of all processes", func() bool {
+				return !slices.ContainsFunc(s.PIDs(), func(pid int) bool {
+					p, err := proc.FS{}.Process(uint32(pid))
+					return !errors.Is(err, proc.ErrExited) && !p.Zombie
+				})
+			})
 		})
-	})
+	}
 }
 
 // roles returns what ingero says about each process.

@@ -39,9 +39,9 @@ type Request struct {
 	Scheduled    int64   `json:"scheduled"` // first step
 	First        int64   `json:"first"`     // first token in the engine
 	Last         int64   `json:"last"`      // last token in the engine
-	Sent         []int64 `json:"sent"`      // each token, at the begin of its send
-	DrainNS      int64   `json:"drain_ns"`  // time for which all sends took
-	Preempted    int     `json:"preempted"` // times
+	Sent         []int64 `json:"sent"`      // each token, when its send began
+	DrainNS      int64   `json:"drain_ns"`  // duration of all sends of tokens
+	Preempted    int     `json:"preempted"` // number of preemptions
 }
 
 // Step is a step of the engine.

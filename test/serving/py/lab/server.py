@@ -27,7 +27,7 @@ class Server:
         """Passes the tokens of a step to their requests."""
         try:
             outputs, stats = self.link.recv()
-        except EOFError:
+        except (EOFError, ConnectionError):
             os._exit(1)  # the engine is dead
         for gauge, value in (("num_requests_running", stats["running"]), ("num_requests_waiting", stats["waiting"]),
                              ("kv_cache_usage_perc", stats["usage"]), ("num_preemptions_total", stats["preemptions"])):
