@@ -35,7 +35,7 @@ class Parts:
 class Schedule(unittest.TestCase):
     def engine(self, fault=None, **options):
         self.parts = p = Parts(fault)
-        o = argparse.Namespace(**{"max_num_seqs": 8, "max_num_batched_tokens": 64, "num_gpu_blocks_override": 640,
+        o = argparse.Namespace(**{"max_num_seqs": 8, "max_num_batched_tokens": 64, "num_gpu_blocks_override": 1280,
                                   "enable_chunked_prefill": True, **options})
         return Engine(p, o, p, p, p)
 

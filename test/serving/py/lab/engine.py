@@ -8,7 +8,8 @@ from lab.process import now, spin
 
 BLOCK_TOKENS = 16
 SCHEDULER_ROUNDS = 10_000  # work of the fault "scheduler" for each request in each step
-KV_SHARE = 64              # the fault "kv" leaves one block in so many
+KV_SHARE = 128             # the fault "kv" leaves one block in so many
+COLD_ROUNDS = 2_000_000    # work of a first use during the fault "cold-start"
 ADAPTERS = 4               # adapters that requests use during the fault "lora"
 
 
@@ -115,7 +116,7 @@ class Engine:
             spin(SCHEDULER_ROUNDS * (len(self.running) + len(self.waiting)))
         if self.fault.on("cold-start") and not self.cold:
             self.cold = True
-            self.model.drop_graphs()
+            self.model.drop_graphs(COLD_ROUNDS)
         begin, picks = now(), self.next_prefill()
         self.prefilled = bool(picks)
         if not picks:

@@ -20,6 +20,7 @@ class Model:
     def __init__(self, sizes, most, truth):
         """Captures a graph for each of the batch sizes. A step has at most so many tokens."""
         self.sizes, self.truth, self.graphs, self.adapter = sizes, truth, {}, None
+        self.capture_rounds = 0
         self.cuda = gpu.Runtime()
         self.stream = self.cuda.stream()
         self.attention, self.mlp = self.cuda.kernel("flash_fwd_kernel"), self.cuda.kernel("ampere_bf16_gemm")
@@ -38,6 +39,7 @@ class Model:
     def capture(self, size):
         """Captures the graph of a batch size, after a pass without it, as vLLM does."""
         begin, ns = now(), DECODE_NS + size * SEQUENCE_NS
+        spin(self.capture_rounds)
         self.forward(ns, EAGER_ROUNDS)
         self.cuda.synchronize(self.stream)
         graph, run = ctypes.c_void_p(), ctypes.c_void_p()
@@ -49,7 +51,9 @@ class Model:
         self.graphs[size] = run
         self.truth.add("capture", at=begin, size=size, ms=(now() - begin) / 1e6)
 
-    def drop_graphs(self):
+    def drop_graphs(self, rounds):
+        """Makes the next use of each graph capture it again, with so much CPU work."""
+        self.capture_rounds = rounds
         for run in self.graphs.values():
             self.cuda.call("cudaGraphExecDestroy", run)
         self.graphs = {}
