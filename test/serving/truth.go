@@ -46,16 +46,17 @@ type Request struct {
 
 // Step is a step of the engine.
 type Step struct {
-	Step     int     `json:"step"` // number, from 1
-	At       int64   `json:"at"`   // begin, CLOCK_MONOTONIC in ns
-	MS       float64 `json:"ms"`
-	Phase    string  `json:"phase"` // "prefill" or "decode"
-	Batch    int     `json:"batch"`
-	Padded   int     `json:"padded"` // size of the graph
-	Tokens   int     `json:"tokens"`
-	Graph    bool    `json:"graph"`
-	Swaps    int     `json:"swaps"` // adapters copied
-	Requests []int   `json:"requests"`
+	Step       int     `json:"step"`        // number, from 1
+	At         int64   `json:"at"`          // begin, CLOCK_MONOTONIC in ns
+	ScheduleMS float64 `json:"schedule_ms"` // until the requests were chosen
+	MS         float64 `json:"ms"`          // whole step
+	Phase      string  `json:"phase"`       // "prefill" or "decode"
+	Batch      int     `json:"batch"`
+	Padded     int     `json:"padded"` // size of the graph
+	Tokens     int     `json:"tokens"`
+	Graph      bool    `json:"graph"`
+	Swaps      int     `json:"swaps"` // adapters copied
+	Requests   []int   `json:"requests"`
 }
 
 // Capture is the capture of a graph.

@@ -112,18 +112,19 @@ class Engine:
         return picks
 
     def step(self):
+        begin = now()
         if self.fault.on("scheduler"):
             spin(SCHEDULER_ROUNDS * (len(self.running) + len(self.waiting)))
         if self.fault.on("cold-start") and not self.cold:
             self.cold = True
             self.model.drop_graphs(COLD_ROUNDS)
-        begin, picks = now(), self.next_prefill()
+        picks = self.next_prefill()
         self.prefilled = bool(picks)
         if not picks:
             picks = [(r, 1) for r in list(self.running) if r in self.running and r.decodes() and self.reserve(r, 1)]
         if not picks:
             return  # all were preempted
-        swaps = 0
+        scheduled, swaps = now(), 0
         if self.fault.on("lora"):
             swaps = self.model.use_adapters({r.number % ADAPTERS for r, _ in picks})
         batch, tokens = len(picks), sum(n for _, n in picks)
@@ -134,8 +135,8 @@ class Engine:
             padded, graph = self.model.decode(batch, lambda size: size == 1 or not self.fault.on("graph-miss"))
         self.steps += 1
         self.truth.add("step", at=begin, step=self.steps, phase="prefill" if self.prefilled else "decode", batch=batch,
-                       padded=padded, tokens=tokens, graph=graph, swaps=swaps, ms=(now() - begin) / 1e6,
-                       requests=[r.number for r, _ in picks])
+                       padded=padded, tokens=tokens, graph=graph, swaps=swaps, schedule_ms=(scheduled - begin) / 1e6,
+                       ms=(now() - begin) / 1e6, requests=[r.number for r, _ in picks])
         self.finish(picks)
 
     def finish(self, picks):
