@@ -3,6 +3,7 @@ package serving
 import (
 	"bufio"
 	"bytes"
+	_ "embed" // the schedule's tests
 	"errors"
 	"fmt"
 	"io"
@@ -24,11 +25,15 @@ import (
 	"ingero/internal/where"
 )
 
-// The schedule follows its rules, step by step.
+//go:embed testdata/scheduler.py
+var schedule string
+
+// The schedule follows its rules, step by step, and a batch is padded to the next graph.
 func TestSchedule(t *testing.T) {
 	testkit.NeedTool(t, "python3")
-	cmd := exec.Command("python3", "testdata/scheduler.py")
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=py:"+extract(t).Dir)
+	cmd := exec.Command("python3", "-")
+	cmd.Stdin = strings.NewReader(schedule)
+	cmd.Env = append(os.Environ(), "INGERO_SIM_ZERO=1", pythonPath(t, extract(t)))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -3,6 +3,7 @@ package serving
 import (
 	"bufio"
 	"bytes"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,6 +17,11 @@ import (
 	"ingero/internal/testkit"
 	"ingero/sim"
 )
+
+// The programs are part of the package, so that a change of theirs makes a test run again.
+//
+//go:embed py
+var programs embed.FS
 
 // Server is a running server.
 type Server struct {
@@ -33,12 +39,8 @@ type Server struct {
 // [Server.Serve]. The options are those of py/lab/server.py, env those of the simulated GPU.
 func Start(t testing.TB, stack sim.Stack, env []string, options ...string) *Server {
 	t.Helper()
-	root, err := testkit.Repository()
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &Server{t: t, truth: filepath.Join(t.TempDir(), "truth")}
-	s.env = slices.Concat(os.Environ(), env, []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + stack.Dir + ":" + filepath.Join(root, "test/serving/py")})
+	s.env = slices.Concat(os.Environ(), env, []string{pythonPath(t, stack)})
 	s.Child = s.python("vllm.entrypoints.openai.api_server", append([]string{"--model", "lab/tiny", "--hold", "--truth", s.truth}, options...)...)
 	pids := struct {
 		Engine     *int
@@ -48,6 +50,16 @@ func Start(t testing.TB, stack sim.Stack, env []string, options ...string) *Serv
 		t.Fatal(err)
 	}
 	return s
+}
+
+// pythonPath extracts the programs, and returns the variable with which Python finds them.
+func pythonPath(t testing.TB, stack sim.Stack) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, programs); err != nil {
+		t.Fatal(err)
+	}
+	return "PYTHONPATH=" + stack.Dir + ":" + filepath.Join(dir, "py")
 }
 
 // python runs a module.

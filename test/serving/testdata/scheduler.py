@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's schedule, step by step, without a GPU."""
+"""The engine's schedule, step by step, the choice of a graph, and the window of a fault."""
 
 import argparse
 import unittest
+from unittest import mock
 
 from lab.engine import Engine
+from lab.model import Model
+from lab.process import Fault
 
 
 class Parts:
     """A link, a fault, a truth and a model that remember what they are told."""
 
     def __init__(self, fault=None):
-        self.fault, self.steps, self.tokens = fault, [], {}
+        self.fault, self.steps, self.tokens, self.times = fault, [], {}, []
 
     def on(self, name):
         return name == self.fault
@@ -23,6 +26,8 @@ class Parts:
         for number, made, times in message[0]:
             self.tokens[number] = self.tokens.get(number, 0) + 1
             assert made == self.tokens[number]
+            if times:
+                self.times.append(times)
         self.stats = message[1]
 
     def prefill(self, tokens, batch):
@@ -76,6 +81,7 @@ class Schedule(unittest.TestCase):
         self.finish(e)
         self.assertGreater(e.preemptions, 0)
         self.assertEqual(self.parts.stats["preemptions"], e.preemptions)
+        self.assertEqual(sum(t["preempted"] for t in self.parts.times), e.preemptions)
         self.assertEqual(self.parts.tokens, dict.fromkeys(range(1, 6), 40))
         ends = [max(i for i, s in enumerate(self.parts.steps) if n in s["requests"]) for n in range(1, 6)]
         self.assertEqual(ends[0], min(ends))
@@ -105,6 +111,24 @@ class Schedule(unittest.TestCase):
         e.take("abort", 1)
         self.finish(e)
         self.assertEqual(self.parts.tokens, {1: 1, 2: 5})
+
+    def test_a_batch_is_padded_to_the_next_graph(self):
+        parts = Parts()
+        model = Model([1, 2, 4], 64, parts)
+        self.assertEqual([s["size"] for s in parts.steps], [1, 2, 4])
+        for batch, usable, want in ((1, True, (1, True)), (3, True, (4, True)), (3, False, (3, False)), (5, True, (5, False))):
+            self.assertEqual(model.decode(batch, lambda size: usable), want)
+
+    def test_a_fault_has_a_window(self):
+        fault = Fault("kv", at=2, length=3)
+        self.assertFalse(fault.on("kv"))
+        with mock.patch("time.monotonic") as clock:
+            clock.return_value = 100
+            fault.begin()
+            for at, on in ((100, False), (101.5, False), (102, True), (104.5, True), (105, False)):
+                clock.return_value = at
+                self.assertEqual(fault.on("kv"), on)
+                self.assertFalse(fault.on("lora"))
 
 
 if __name__ == "__main__":
