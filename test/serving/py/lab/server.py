@@ -17,6 +17,14 @@ from lab.process import Fault, Truth, fault_options, now, start
 FAULTS = ("kv", "scheduler", "tokenizer", "graph-miss", "lora", "cold-start")
 
 
+class Output(asyncio.Queue):
+    """The tokens of a request that the server has still to send."""
+
+    def __init__(self, entry):
+        super().__init__()
+        self.entry, self.before = entry, 0
+
+
 class Server:
     def __init__(self, o, link, pool, truth):
         self.o, self.link, self.pool, self.truth = o, link, pool, truth
@@ -32,9 +40,26 @@ class Server:
         for gauge, value in (("num_requests_running", stats["running"]), ("num_requests_waiting", stats["waiting"]),
                              ("kv_cache_usage_perc", stats["usage"]), ("num_preemptions_total", stats["preemptions"])):
             self.metrics.values[gauge] = value
-        for number, *output in outputs:
+        for number, made, times in outputs:
             if number in self.outputs:
-                self.outputs[number].put_nowait(output)
+                self.count(self.outputs[number], times)
+                self.outputs[number].put_nowait((made, times))
+
+    def count(self, output, times):
+        """Counts a token when it comes from the engine, however slow the client is, as vLLM does."""
+        metrics, entry, at = self.metrics, output.entry, now()
+        if output.before:
+            metrics.observe("inter_token_latency_seconds", at - output.before)
+        else:
+            metrics.observe("time_to_first_token_seconds", at - entry["received"])
+            metrics.add("prompt_tokens_total", entry["prompt_tokens"])
+        metrics.add("generation_tokens_total", 1)
+        output.before = at
+        if times:
+            metrics.observe("e2e_request_latency_seconds", at - entry["received"])
+            metrics.observe("request_queue_time_seconds", times["scheduled"] - times["queued"])
+            metrics.observe("request_prefill_time_seconds", times["first"] - times["scheduled"])
+            metrics.observe("request_decode_time_seconds", times["last"] - times["first"])
 
     async def answer(self, request, peer):
         """Answers one request."""
@@ -67,7 +92,7 @@ class Server:
         try:
             if body.get("stream"):
                 await peer.stream()
-            self.outputs[number] = asyncio.Queue()
+            self.outputs[number] = Output(entry)
             self.link.send(("add", number, prompt, wanted))
             await self.tokens(entry, peer if body.get("stream") else None)
         except ConnectionError:
@@ -84,25 +109,13 @@ class Server:
 
     async def tokens(self, entry, peer):
         """Sends a request's tokens as they come, if a peer is given, and completes its entry."""
-        metrics, before, times = self.metrics, 0, None
+        output, times = self.outputs[entry["number"]], None
         while times is None:
-            made, times = await self.outputs[entry["number"]].get()
-            at = now()
-            if before:
-                metrics.observe("inter_token_latency_seconds", at - before)
-            else:
-                metrics.observe("time_to_first_token_seconds", at - entry["received"])
-                metrics.add("prompt_tokens_total", entry["prompt_tokens"])
-            metrics.add("generation_tokens_total", 1)
-            before = at
+            made, times = await output.get()
             if peer:
                 event = self.chunk(entry, " tok", made == entry["output_tokens"])
                 entry["drain_ns"] += await peer.event(event, entry["sent"])
         entry.update(times, finished="length")
-        metrics.observe("e2e_request_latency_seconds", before - entry["received"])
-        metrics.observe("request_queue_time_seconds", times["scheduled"] - times["queued"])
-        metrics.observe("request_prefill_time_seconds", times["first"] - times["scheduled"])
-        metrics.observe("request_decode_time_seconds", times["last"] - times["first"])
 
     def chunk(self, entry, text, last):
         choice = {"index": 0, "text": text, "logprobs": None, "finish_reason": "length" if last else None, "stop_reason": None}
