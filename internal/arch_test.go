@@ -60,12 +60,12 @@ var allowed = map[string]string{
 	"internal/rollcall":      "internal/tick internal/track pkg/events",
 	"internal/session":       "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/serve internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store/log":     "golang.org/x/sys",
-	"internal/store/segment": "github.com/klauspost/compress internal/stats internal/store/log internal/tick pkg/events",
+	"internal/store/segment": "github.com/klauspost/compress internal/stats internal/store/log internal/tick internal/wire pkg/events",
 
 	// The store, above its files.
 	"internal/store/retention": "golang.org/x/sys internal/stats internal/store/log internal/store/segment",
 	"internal/store":           "golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events internal/store/log internal/store/retention internal/store/segment",
-	"internal/store/maintain":  "golang.org/x/sys modernc.org/sqlite internal/store internal/store/log internal/store/retention internal/store/segment",
+	"internal/store/maintain":  "golang.org/x/sys modernc.org/sqlite internal/store internal/store/log internal/store/retention internal/store/segment internal/wire",
 
 	// What reads what was recorded, and says it.
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/backoff internal/explain internal/metric internal/symbols internal/tick pkg/events",

@@ -10,6 +10,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/store/maintain"
+	"ingero/internal/wire"
 )
 
 func dbRepairCommand(e *Env) *cobra.Command {
@@ -58,7 +59,7 @@ func (e *Env) dbRepair(ctx context.Context, c *config.Config, asJSON bool) error
 	return e.printf("%s", repairedText(path, r))
 }
 
-func repairedText(path string, r *maintain.Repaired) string {
+func repairedText(path string, r *wire.Repaired) string {
 	if r.Nothing() {
 		return fmt.Sprintf("%s: nothing to repair.\n", oneLine(path))
 	}

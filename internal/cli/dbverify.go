@@ -10,7 +10,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/query"
-	"ingero/internal/store/segment"
+	"ingero/internal/wire"
 )
 
 func dbVerifyCommand(e *Env) *cobra.Command {
@@ -64,7 +64,7 @@ func (e *Env) dbVerify(ctx context.Context, c *config.Config, asJSON, full bool)
 }
 
 // damageText returns one line: what is wrong with a file, and what is lost.
-func damageText(d *segment.Damage) string {
+func damageText(d *wire.Damage) string {
 	var b strings.Builder
 	b.WriteString(d.File)
 	if d.Bytes > 0 {
@@ -80,7 +80,7 @@ func damageText(d *segment.Damage) string {
 	return oneLine(b.String())
 }
 
-func verifiedText(path string, v *query.Verified) string {
+func verifiedText(path string, v *wire.Verified) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: read %s and %s in %s of %s (%s); compared the sums of %s.\n", oneLine(path), counted(v.Calls, "call"), counted(v.Waits, "wait"),
 		counted(v.Frames, "frame"), counted(v.Segments, "segment"), explain.Bytes(v.Bytes), counted(v.Seconds, "second"))

@@ -15,6 +15,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/internal/wire"
 	"ingero/pkg/events"
@@ -79,44 +80,37 @@ func (p published) checkTrace(text string) error {
 
 // What commands print with --json fits the published schema.
 func TestJSONFitsSchema(t *testing.T) {
-	db, schema := testDB(t), readSchema(t)
+	db, damaged, schema := testDB(t), damagedDB(t), readSchema(t)
 	for _, tt := range []struct {
 		document string
 		args     []string
+		want     int // exit code; check may also find that tracing works here
 	}{
-		{"ingero explain --json", []string{"explain", "--db", db}},
-		{"ingero explain --json", []string{"demo", "incident", "--recorded"}},
-		{"ingero demo --json: an element, of several scenarios", []string{"demo", "--recorded"}},
-		{"ingero config show --json: an element", []string{"config", "show"}},
-		{"ingero query --json", []string{"query", "--db", db, "--per-process"}},
-		{"ingero query STATEMENT --json", []string{"query", "--db", db, "SELECT op, x'00ff' AS b FROM events LIMIT 3"}},
-		{"ingero summary --json", []string{"summary", "--db", db}},
-		{"ingero diff --json", []string{"diff", db, db}},
-		{"ingero db info --json", []string{"db", "info", "--db", db}},
-		{"ingero query --calls --json: a line", []string{"query", "--db", db, "--calls", "--limit", "1"}},
-		{"ingero status --json", []string{"status"}},
-		{"ingero check --json", []string{"check"}},
-		{"ingero check --json", []string{"check", "--pid", strconv.Itoa(os.Getpid())}},
+		{"ingero explain --json", []string{"explain", "--db", db}, exitOK},
+		{"ingero explain --json", []string{"demo", "incident", "--recorded"}, exitOK},
+		{"ingero demo --json: an element, of several scenarios", []string{"demo", "--recorded"}, exitOK},
+		{"ingero config show --json: an element", []string{"config", "show"}, exitOK},
+		{"ingero query --json", []string{"query", "--db", db, "--per-process"}, exitOK},
+		{"ingero query STATEMENT --json", []string{"query", "--db", db, "SELECT op, x'00ff' AS b FROM events LIMIT 3"}, exitOK},
+		{"ingero summary --json", []string{"summary", "--db", db}, exitOK},
+		{"ingero diff --json", []string{"diff", db, db}, exitOK},
+		{"ingero db info --json", []string{"db", "info", "--db", db}, exitOK},
+		{"ingero db verify --json", []string{"db", "verify", "--db", db}, exitOK},
+		{"ingero db repair --json", []string{"db", "repair", "--db", db}, exitOK},
+		{"ingero db verify --json", []string{"db", "verify", "--db", damaged}, exitDamaged},
+		{"ingero db repair --json", []string{"db", "repair", "--db", damaged}, exitOK},
+		{"ingero query --calls --json: a line", []string{"query", "--db", db, "--calls", "--limit", "1"}, exitOK},
+		{"ingero status --json", []string{"status"}, exitFailed}, // no trace runs
+		{"ingero check --json", []string{"check"}, exitFailed},   // no trace can run
+		{"ingero check --json", []string{"check", "--pid", strconv.Itoa(os.Getpid())}, exitFailed},
 	} {
-		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
-		if err != nil {
-			t.Fatal(err)
+		code, text, stderr := command(t, atTheEnd, nil, append(tt.args, "--json")...)
+		if code != tt.want && (tt.args[0] != "check" || code != exitOK) {
+			t.Errorf("%v: exit code %d, want %d: %s", tt.args, code, tt.want, stderr)
 		}
-		e := &Env{Args: append(tt.args, "--json"), Stdin: os.Stdin, Stdout: out, Stderr: os.Stderr, Now: atTheEnd, Getenv: func(string) string { return "" }, Lock: testPlace(t)}
-		may := exitOK
-		if tt.args[0] == "status" || tt.args[0] == "check" {
-			may = exitFailed // no trace runs, or none can
-		}
-		if code := e.run(t.Context()); code != exitOK && code != may {
-			t.Errorf("%v: exit code %d", tt.args, code)
-		}
-		text, err := os.ReadFile(out.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts := []json.RawMessage{text}
+		parts := []json.RawMessage{json.RawMessage(text)}
 		if strings.Contains(tt.document, ": an element") {
-			if err := json.Unmarshal(text, &parts); err != nil || len(parts) < 2 {
+			if err := json.Unmarshal([]byte(text), &parts); err != nil || len(parts) < 2 {
 				t.Errorf("%v: %d elements, %v", tt.args, len(parts), err)
 			}
 		}
@@ -125,10 +119,28 @@ func TestJSONFitsSchema(t *testing.T) {
 				t.Errorf("%v: %v in %.500s", tt.args, err, part)
 			}
 		}
-		if err := out.Close(); err != nil {
-			t.Fatal(err)
-		}
 	}
+}
+
+// damagedDB returns a database with an unreadable SQLite file, a damaged segment and a file of a
+// killed process.
+func damagedDB(t *testing.T) string {
+	t.Helper()
+	db := testDB(t)
+	segments, err := filepath.Glob(filepath.Join(store.LogDir(db), "*.iseg"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("segments %q, %v", segments, err)
+	}
+	text, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(text[300:], "XXXX")
+	left := filepath.Join(store.LogDir(db), ".left.part")
+	if err := errors.Join(os.WriteFile(segments[0], text, 0o600), os.WriteFile(left, nil, 0o600), os.WriteFile(db, []byte("text"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return db
 }
 
 // What status and stuck print about a trace fits the published schema.

@@ -14,18 +14,9 @@ import (
 	"ingero/internal/store/log"
 	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
+	"ingero/internal/wire"
 	"ingero/pkg/events"
 )
-
-// Verified is the result of checking a whole database.
-type Verified struct {
-	*maintain.Verified
-	Recording bool `json:"recording"` // a process is writing to it
-	// Seconds are the seconds whose calls were compared with their rollups. Unchecked are sessions
-	// that lack calls for that.
-	Seconds   int      `json:"seconds_compared"`
-	Unchecked []string `json:"sessions_not_compared"`
-}
 
 // VerifyOptions select what to compare, and how to report progress.
 type VerifyOptions struct {
@@ -39,25 +30,27 @@ const sample = 16
 // Verify reads the whole database at path: each frame of each segment, and the SQLite file, and
 // compares sums with their calls. Damage is not an error. If the SQLite file is unreadable, Verify
 // still checks the segments.
-func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err error) {
-	v := &Verified{Recording: store.Recording(path)}
+func Verify(ctx context.Context, path string, o VerifyOptions) (_ *wire.Verified, err error) {
+	recording := store.Recording(path)
 	r, unreadable := Open(path)
 	var files log.Files = log.Dir(store.LogDir(path))
 	if unreadable == nil {
 		defer func() { err = errors.Join(err, r.Close()) }()
 		files = r.files
 	}
-	if v.Verified, err = maintain.Verify(ctx, files, o.Calls); err != nil {
+	checked, err := maintain.Verify(ctx, files, o.Calls)
+	if err != nil {
 		return nil, err
 	}
-	if v.Recording {
+	v := &checked.Verified
+	if v.Recording = recording; recording {
 		v.Leftovers = nil // in use by the writer
 	}
 	if unreadable != nil {
 		if v.Segments == 0 { // it may be anything
 			return nil, unreadable
 		}
-		v.harm(path, unreadable.Error(), -1)
+		harm(v, path, unreadable.Error(), -1)
 		return v, nil
 	}
 	sound, err := r.integrity(ctx, v)
@@ -76,7 +69,7 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 		if s.Pruned {
 			continue
 		}
-		if v.Broken[s.ID] {
+		if checked.Broken[s.ID] {
 			v.Unchecked = append(v.Unchecked, s.ID)
 			continue
 		}
@@ -88,12 +81,12 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (_ *Verified, err
 }
 
 // harm adds damage of a whole file.
-func (v *Verified) harm(path, what string, calls int64) {
-	v.Damage = append(v.Damage, segment.Damage{File: filepath.Base(path), Calls: calls, What: what})
+func harm(v *wire.Verified, path, what string, calls int64) {
+	v.Damage = append(v.Damage, wire.Damage{File: filepath.Base(path), Calls: calls, What: what})
 }
 
 // integrity runs SQLite's check. sound reports whether the rows can be queried.
-func (r *Reader) integrity(ctx context.Context, v *Verified) (sound bool, err error) {
+func (r *Reader) integrity(ctx context.Context, v *wire.Verified) (sound bool, err error) {
 	sound = true
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var text string
@@ -101,28 +94,28 @@ func (r *Reader) integrity(ctx context.Context, v *Verified) (sound bool, err er
 			return err
 		}
 		sound = false
-		v.harm(r.path, text, 0)
+		harm(v, r.path, text, 0)
 		return nil
 	}, "PRAGMA integrity_check(20)")
 	if err != nil {
 		if ctx.Err() != nil {
 			return false, err
 		}
-		v.harm(r.path, err.Error(), 0)
+		harm(v, r.path, err.Error(), 0)
 		return false, nil
 	}
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		var table, parent string
 		var row, key sql.NullInt64
 		err := rows.Scan(&table, &row, &parent, &key)
-		v.harm(r.path, fmt.Sprintf("a row of table %s refers to a missing row of %s", table, parent), 0)
+		harm(v, r.path, fmt.Sprintf("a row of table %s refers to a missing row of %s", table, parent), 0)
 		return err
 	}, "SELECT * FROM pragma_foreign_key_check LIMIT 20")
 	return sound, err
 }
 
 // lacking finds sessions that have segments and no rows.
-func (r *Reader) lacking(v *Verified, sessions []Session) error {
+func (r *Reader) lacking(v *wire.Verified, sessions []Session) error {
 	known := map[string]bool{}
 	for i := range sessions {
 		known[sessions[i].ID] = true
@@ -131,7 +124,7 @@ func (r *Reader) lacking(v *Verified, sessions []Session) error {
 	for _, s := range segs {
 		if !known[s.Session] {
 			known[s.Session] = true
-			v.harm(r.path, fmt.Sprintf("it lacks session %s, which has segments", s.Session), 0)
+			harm(v, r.path, fmt.Sprintf("it lacks session %s, which has segments", s.Session), 0)
 		}
 	}
 	return err
@@ -141,7 +134,7 @@ func (r *Reader) lacking(v *Verified, sessions []Session) error {
 const maxReorder = 5 * time.Second
 
 // compare compares rollups of whole seconds with their calls.
-func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *Verified) error {
+func (r *Reader) compare(ctx context.Context, s *Session, o *VerifyOptions, v *wire.Verified) error {
 	var from sql.NullInt64
 	err := r.db.QueryRowContext(ctx, "SELECT kept_ns FROM tiers WHERE session = ? AND seconds = 1", s.id).Scan(&from)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -232,7 +225,7 @@ func (r *Reader) storedSeconds(ctx context.Context, s *Session, from, to int64) 
 }
 
 // compareSeconds compares the seconds of [from, to).
-func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64, v *Verified) error {
+func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64, v *wire.Verified) error {
 	stored, rolled, err := r.storedSeconds(ctx, s, from, to)
 	if err != nil || stored == nil {
 		return err
@@ -268,7 +261,7 @@ func (r *Reader) compareSeconds(ctx context.Context, s *Session, from, to int64,
 		}
 	}
 	for second, n := range wrong {
-		v.harm(r.path, fmt.Sprintf("%d sums of session %s for the second from %s differ from its calls", n, s.ID, unixTime(second).UTC().Format(time.RFC3339)), 0)
+		harm(v, r.path, fmt.Sprintf("%d sums of session %s for the second from %s differ from its calls", n, s.ID, unixTime(second).UTC().Format(time.RFC3339)), 0)
 	}
 	return nil
 }

@@ -12,9 +12,10 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/maintain"
 	"ingero/internal/store/segment"
+	"ingero/internal/wire"
 )
 
-func verified(t *testing.T, path string, full bool) *Verified {
+func verified(t *testing.T, path string, full bool) *wire.Verified {
 	t.Helper()
 	v, err := Verify(context.Background(), path, VerifyOptions{Full: full})
 	if err != nil {

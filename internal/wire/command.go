@@ -105,6 +105,53 @@ type RecordingInfo struct {
 	Bytes   int64     `json:"segment_bytes"`
 }
 
+// Verified is the output of ingero db verify: the result of checking a whole database.
+type Verified struct {
+	Segments  int      `json:"segments"`
+	Frames    int      `json:"frames"`
+	Calls     uint64   `json:"calls"`
+	Waits     uint64   `json:"waits"`
+	Bytes     int64    `json:"bytes"`
+	Lost      uint64   `json:"lost_before"` // calls that an earlier repair marked as lost
+	Damage    []Damage `json:"damage"`
+	Torn      []Damage `json:"torn"`                  // incomplete frames at the ends of segments, after a crash; everything before them is intact
+	Leftovers []string `json:"left_over"`             // unneeded files that a killed process left
+	Bad       []string `json:"kept_by_repair"`        // damaged files that repairs have replaced
+	Newer     []string `json:"newer"`                 // segments that a newer ingero wrote, in part or completely
+	Unsealed  int      `json:"unsealed"`              // number of segments without an index
+	Recording bool     `json:"recording"`             // a process is writing to the database
+	Seconds   int      `json:"seconds_compared"`      // number of seconds whose calls were compared with their rollups
+	Unchecked []string `json:"sessions_not_compared"` // sessions that lack calls for this comparison
+}
+
+// Damage describes a damaged part of a database's file.
+type Damage struct {
+	File  string `json:"file"`
+	At    int64  `json:"byte"`  // offset
+	Bytes int64  `json:"bytes"` // number of unreadable bytes
+	Calls int64  `json:"calls"` // number of lost calls; -1: unknown
+	What  string `json:"what"`
+}
+
+// Repaired is the output of ingero db repair. If all fields are empty, there was nothing to do.
+type Repaired struct {
+	Removed  []string `json:"removed"`             // unneeded files
+	Cut      []Damage `json:"cut"`                 // incomplete frames at the ends of segments, after a crash
+	Lost     []Damage `json:"lost"`                // unreadable parts of damaged segments; the readable parts replace these segments
+	Indexed  []string `json:"indexed"`             // segments with a new index
+	Kept     []string `json:"kept"`                // the damaged files, under their new names
+	Sealed   int      `json:"sealed"`              // number of sealed segments that killed writers left
+	SQLite   string   `json:"sqlite"`              // why the SQLite file was rebuilt; "": it was not
+	Restored []string `json:"restored"`            // sessions whose rows come from their segments
+	Copied   []string `json:"copied"`              // sessions whose rows come from the damaged SQLite file
+	Without  []string `json:"without_first_calls"` // restored sessions whose first calls had been pruned: their sums by time begin with the remaining calls
+}
+
+// Nothing reports whether there was nothing to do.
+func (r *Repaired) Nothing() bool {
+	return len(r.Removed)+len(r.Cut)+len(r.Lost)+len(r.Indexed)+len(r.Kept)+r.Sealed+len(r.Restored)+len(r.Copied) == 0 && r.SQLite == ""
+}
+
 // Demo is what ingero demo finds in one of several scenarios.
 type Demo struct {
 	Report   *Report `json:"report"`

@@ -27,6 +27,8 @@ var Documents = []Document{
 	{"ingero stuck --json", Stuck{}},
 	{"ingero check --json", Check{}},
 	{"ingero db info --json", DatabaseInfo{}},
+	{"ingero db verify --json", Verified{}},
+	{"ingero db repair --json", Repaired{}},
 	{"ingero config show --json: an element", Setting{}},
 	{"ingero silence --list --json: an element", Silence{}},
 	{"ingero query --json", Operations{}},

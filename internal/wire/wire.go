@@ -1,8 +1,9 @@
 // Package wire defines the JSON that leaves the process: reports, ticks, the states and differences
 // derived from them, the output of commands, and the answers of the read API and of a fleet. Package
 // explain fills the types of reports and ticks, package dashboard serves the answers, package fleet
-// requests them from other machines. Packages lock, query and cli/check fill types of this package
-// directly: the state that a trace publishes in a file is what ingero status prints.
+// requests them from other machines. Packages lock, query, store/segment, store/maintain and cli/check
+// fill types of this package directly: the state that a trace publishes in a file is what ingero
+// status prints.
 //
 // The names of fields are stable. Durations are nanoseconds (_ns) and sizes bytes unless a field's
 // name has another unit; times are RFC 3339 in UTC, or Unix nanoseconds of the machine's own clock.

@@ -28,14 +28,12 @@ type Removal struct {
 
 // Removed is the result of a removal.
 type Removed struct {
-	Segments []string `json:"segments"`
-	Bytes    int64    `json:"bytes"`    // size of these
-	Sessions []string `json:"sessions"` // sessions that lost a part or all
-	Rows     bool     `json:"rows"`     // the session's rows too
-	Before   int64    `json:"before_bytes"`
-	After    int64    `json:"after_bytes"`
-	// Vacuumed reports that the SQLite file has returned unused pages.
-	Vacuumed bool `json:"vacuumed"`
+	Segments []string
+	Bytes    int64    // size of these
+	Sessions []string // sessions that lost a part or all
+	Rows     bool     // the session's rows too
+	Before   int64    // size of all files before the removal, in bytes
+	After    int64    // the same after it
 }
 
 // Remove removes recordings, or calls of them. Sums of calls stay, except those of a whole session
@@ -79,7 +77,7 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 	}
 	r := &Removed{Before: m.sizeAtRest()}
 	if !o.DryRun {
-		r.Vacuumed = m.vacuum(ctx) // before calls have to make room for free pages
+		m.vacuum(ctx) // before calls have to make room for free pages
 	}
 	left := m.sizeAtRest()
 	if o.Session != "" && !slices.ContainsFunc(m.kept.All, func(k retention.Segment) bool { return k.Session == o.Session }) && o.CallsOnly {
@@ -117,7 +115,7 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 			return r, err
 		}
 	}
-	r.Vacuumed = m.vacuum(ctx) || r.Vacuumed
+	m.vacuum(ctx)
 	_ = m.Settle()
 	if m.kept, err = retention.List(m.Dir, time.Now()); err == nil {
 		r.After = m.sizeAtRest()
@@ -131,15 +129,14 @@ func (m *remover) sizeAtRest() int64 {
 	return m.kept.Bytes() + fileSize(m.Path)
 }
 
-// vacuum returns the SQLite file's unused pages. It fails while a reader is active, or if the disk
-// has no room for a copy.
-func (m *remover) vacuum(ctx context.Context) bool {
+// vacuum returns the SQLite file's unused pages to the file system. It leaves them while a reader is
+// active, or if the disk has no room for a copy.
+func (m *remover) vacuum(ctx context.Context) {
 	_, _ = m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)") // left by a killed writer
 	var unused int64
 	if err := m.SQL.QueryRowContext(ctx, "SELECT freelist_count FROM pragma_freelist_count").Scan(&unused); err != nil || unused == 0 {
-		return false
+		return
 	}
-	_, err := m.SQL.ExecContext(ctx, "VACUUM")
-	_, checkpointed := m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)")
-	return errors.Join(err, checkpointed) == nil
+	_, _ = m.SQL.ExecContext(ctx, "VACUUM")
+	_, _ = m.SQL.ExecContext(ctx, "PRAGMA wal_checkpoint(truncate)")
 }

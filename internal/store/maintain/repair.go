@@ -11,41 +11,19 @@ import (
 	"ingero/internal/store"
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
+	"ingero/internal/wire"
 )
-
-// Repaired is the result of a repair. If all fields are empty, there was nothing to do.
-type Repaired struct {
-	Removed []string         `json:"removed"` // unneeded files
-	Cut     []segment.Damage `json:"cut"`     // incomplete frames at the ends of segments, after a crash
-	// Lost are the unreadable parts of damaged segments. The readable parts replace these segments.
-	Lost    []segment.Damage `json:"lost"`
-	Indexed []string         `json:"indexed"` // segments with a new index
-	Kept    []string         `json:"kept"`    // the damaged files, under their new names
-	Sealed  int              `json:"sealed"`  // segments left by killed writers
-	// SQLite is why the SQLite file was rebuilt; "": it was not.
-	SQLite   string   `json:"sqlite"`
-	Restored []string `json:"restored"` // sessions whose rows come from their segments
-	Copied   []string `json:"copied"`   // sessions whose rows come from the damaged SQLite file
-	// Without are restored sessions whose first calls had been removed: their sums by time begin
-	// with the remaining calls.
-	Without []string `json:"without_first_calls"`
-}
-
-// Nothing reports whether there was nothing to do.
-func (r *Repaired) Nothing() bool {
-	return len(r.Removed)+len(r.Cut)+len(r.Lost)+len(r.Indexed)+len(r.Kept)+r.Sealed+len(r.Restored)+len(r.Copied) == 0 && r.SQLite == ""
-}
 
 // Repair repairs the database at path, and loses nothing that is readable: it renames damaged files
 // and keeps them. It creates files for owner (nil: this process's user). It reports the number of
 // calls read so far to calls, which may be nil. An interrupted repair can be run again. It returns
 // a [store.LockedError] if a process is recording.
-func Repair(ctx context.Context, path string, owner *store.Owner, calls func(uint64)) (*Repaired, error) {
+func Repair(ctx context.Context, path string, owner *store.Owner, calls func(uint64)) (*wire.Repaired, error) {
 	k, err := segment.NewChecker(calls)
 	if err != nil {
 		return nil, err
 	}
-	out := &Repaired{}
+	out := &wire.Repaired{}
 	err = store.Hold(path, owner, func(h *store.Held) error {
 		r := &repairer{h, k, out}
 		for _, step := range []func(context.Context) error{r.leftovers, r.segments, r.seal, r.rows} {
@@ -65,7 +43,7 @@ func Repair(ctx context.Context, path string, owner *store.Owner, calls func(uin
 type repairer struct {
 	*store.Held
 	*segment.Checker
-	out *Repaired
+	out *wire.Repaired
 }
 
 func (r *repairer) files() log.Dir { return log.Dir(r.Dir.Name()) }
@@ -204,7 +182,7 @@ func (r *repairer) one(c *segment.Checked) error {
 	case c.Newer:
 		return nil
 	case c.Head.ID == "":
-		r.out.Lost = append(r.out.Lost, segment.Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
+		r.out.Lost = append(r.out.Lost, wire.Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
 		return r.keep(c.Name)
 	case len(c.Bad) > 0 || c.Index != "":
 		return r.rewrite(c)
@@ -217,7 +195,7 @@ func (r *repairer) one(c *segment.Checked) error {
 		if err == nil {
 			err = errors.Join(file.Truncate(c.Intact), file.Sync(), age(file.Name(), info.ModTime()))
 		}
-		r.out.Cut = append(r.out.Cut, segment.Damage{File: c.Name, At: c.Intact, Bytes: c.Torn, What: "its end was truncated"})
+		r.out.Cut = append(r.out.Cut, wire.Damage{File: c.Name, At: c.Intact, Bytes: c.Torn, What: "its end was truncated"})
 		return errors.Join(err, file.Close())
 	}
 	return nil
@@ -255,7 +233,7 @@ func (r *repairer) rewrite(c *segment.Checked) (err error) {
 	return r.Rename(temp, c.Name)
 }
 
-// seal seals the unsealed segments. List that a newer ingero wrote stay unsealed.
+// seal seals the unsealed segments. Segments that a newer ingero wrote stay unsealed.
 func (r *repairer) seal(ctx context.Context) error {
 	segs, err := segment.List(r.files())
 	if err != nil {

@@ -20,9 +20,10 @@ import (
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
-func repair(t *testing.T, path string) *Repaired {
+func repair(t *testing.T, path string) *wire.Repaired {
 	t.Helper()
 	r, err := Repair(context.Background(), path, nil, nil)
 	if err != nil {

@@ -8,29 +8,13 @@ import (
 
 	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
+	"ingero/internal/wire"
 )
 
 // Verified is the result of checking all segments of a database.
 type Verified struct {
-	Segments int    `json:"segments"`
-	Frames   int    `json:"frames"`
-	Calls    uint64 `json:"calls"`
-	Waits    uint64 `json:"waits"`
-	Bytes    int64  `json:"bytes"`
-	// Lost are calls that an earlier repair marked as lost.
-	Lost   uint64           `json:"lost_before"`
-	Damage []segment.Damage `json:"damage"`
-	// Torn are incomplete frames at the ends of segments, after a crash; everything before them is
-	// intact.
-	Torn []segment.Damage `json:"torn"`
-	// Leftovers are unneeded files that a killed process left.
-	Leftovers []string `json:"left_over"`
-	Bad       []string `json:"kept_by_repair"` // damaged files that repairs have replaced
-	// Newer are segments that a newer ingero wrote, in part or completely.
-	Newer    []string `json:"newer"`
-	Unsealed int      `json:"unsealed"`
-	// Broken are the sessions with missing calls, other than the first ones.
-	Broken map[string]bool `json:"-"`
+	wire.Verified
+	Broken map[string]bool // sessions with missing calls, other than the first ones
 }
 
 // Verify reads and decodes all segments. It reports the number of calls so far to calls, which may
@@ -102,16 +86,16 @@ func (v *Verified) session(ctx context.Context, k *segment.Checker, files log.Fi
 		case c.Newer:
 			v.Newer = append(v.Newer, c.Name)
 		case c.Err != nil && c.Bytes == 0: // a crash during its creation
-			v.Torn = append(v.Torn, segment.Damage{File: c.Name, What: "it is empty"})
+			v.Torn = append(v.Torn, wire.Damage{File: c.Name, What: "it is empty"})
 		case c.Err != nil:
-			v.Damage = append(v.Damage, segment.Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
+			v.Damage = append(v.Damage, wire.Damage{File: c.Name, Bytes: c.Bytes, Calls: -1, What: "its beginning cannot be read"})
 		}
 		v.Damage = append(v.Damage, c.Bad...)
 		if c.Index != "" {
-			v.Damage = append(v.Damage, segment.Damage{File: c.Name, At: c.Intact, What: "its index: " + c.Index})
+			v.Damage = append(v.Damage, wire.Damage{File: c.Name, At: c.Intact, What: "its index: " + c.Index})
 		}
 		if c.Torn > 0 {
-			v.Torn = append(v.Torn, segment.Damage{File: c.Name, At: c.Intact, Bytes: c.Torn, What: "its end is truncated"})
+			v.Torn = append(v.Torn, wire.Damage{File: c.Name, At: c.Intact, Bytes: c.Torn, What: "its end is truncated"})
 		}
 		if len(c.Bad) > 0 || c.Err != nil || c.Lost > 0 || c.Unkept > 0 || c.Newer {
 			v.Broken[c.Session] = true

@@ -9,22 +9,14 @@ import (
 
 	"ingero/internal/store/log"
 	"ingero/internal/tick"
+	"ingero/internal/wire"
 )
 
 // DiskFull is the drop reason of calls and waits for which the disk had no room.
 const DiskFull = "disk-full"
 
-// Damage describes a damaged part of a database's file.
-type Damage struct {
-	File  string `json:"file"`
-	At    int64  `json:"byte"`  // offset
-	Bytes int64  `json:"bytes"` // number of unreadable bytes
-	Calls int64  `json:"calls"` // number of lost calls; -1: unknown
-	What  string `json:"what"`
-}
-
-// end returns the offset of the first byte after the damage.
-func (d *Damage) end() int64 { return d.At + d.Bytes }
+// damageEnd returns the offset of the first byte after the damage.
+func damageEnd(d *wire.Damage) int64 { return d.At + d.Bytes }
 
 // Checked is the result of checking a whole segment.
 type Checked struct {
@@ -33,14 +25,14 @@ type Checked struct {
 	Calls  uint64
 	Waits  uint64
 	Frames int
-	Lost   uint64   // calls that an earlier repair marked as lost
-	Unkept uint64   // calls and waits dropped because the disk was full, as of the last tick
-	Bad    []Damage // unreadable ranges, in order
-	Torn   int64    // bytes after the last whole frame: a crash truncated the file
-	Intact int64    // bytes up to there
-	Index  string   // what is wrong with the index; "": nothing
-	Newer  bool     // a newer ingero wrote some of it
-	Err    error    // why even the start is unreadable
+	Lost   uint64        // calls that an earlier repair marked as lost
+	Unkept uint64        // calls and waits dropped because the disk was full, as of the last tick
+	Bad    []wire.Damage // unreadable ranges, in order
+	Torn   int64         // bytes after the last whole frame: a crash truncated the file
+	Intact int64         // bytes up to there
+	Index  string        // what is wrong with the index; "": nothing
+	Newer  bool          // a newer ingero wrote some of it
+	Err    error         // why even the start is unreadable
 }
 
 // Next returns the number of the call after the segment's last.
@@ -90,7 +82,7 @@ func (k *Checker) Check(s Info, r io.ReaderAt, size int64, head *Head) (*Checked
 			return nil, err
 		}
 		seg.frames.Offset = at
-		c.add(Damage{At: 0, Bytes: at, Calls: -1, What: "its beginning"})
+		c.add(wire.Damage{At: 0, Bytes: at, Calls: -1, What: "its beginning"})
 		if seg.index, err = readIndex(&log.Reader{From: r, Size: size}); err != nil {
 			seg.index = nil
 		}
@@ -105,9 +97,9 @@ func (k *Checker) Check(s Info, r io.ReaderAt, size int64, head *Head) (*Checked
 	return c, nil
 }
 
-func (c *Checked) add(d Damage) {
+func (c *Checked) add(d wire.Damage) {
 	d.File = c.Name
-	if n := len(c.Bad); n > 0 && c.Bad[n-1].end() == d.At { // adjacent ranges
+	if n := len(c.Bad); n > 0 && damageEnd(&c.Bad[n-1]) == d.At { // adjacent ranges
 		last := &c.Bad[n-1]
 		last.Bytes += d.Bytes
 		if last.Calls < 0 || d.Calls < 0 {
@@ -142,10 +134,10 @@ func (k *Checker) walk(c *Checked, seg *segmentReader) error {
 				c.Torn = p - at
 				return nil
 			}
-			c.add(Damage{At: at, Bytes: p - at, Calls: lostCalls(f.From, at), What: "a frame"})
+			c.add(wire.Damage{At: at, Bytes: p - at, Calls: lostCalls(f.From, at), What: "a frame"})
 			f.Offset, f.Damaged = p, true
 		case errors.Is(err, log.ErrCorrupt):
-			c.add(Damage{At: at, Bytes: f.Offset - at, Calls: lostCalls(f.From, at), What: "a frame"})
+			c.add(wire.Damage{At: at, Bytes: f.Offset - at, Calls: lostCalls(f.From, at), What: "a frame"})
 		case err != nil:
 			return err
 		case kind == frameIndex:
@@ -157,7 +149,7 @@ func (k *Checker) walk(c *Checked, seg *segmentReader) error {
 		default:
 			c.Frames++
 			if err := k.decode(c, seg, at, kind, version, body); err != nil {
-				c.add(Damage{At: at, Bytes: f.Offset - at, Calls: lostCalls(f.From, at), What: "a frame"})
+				c.add(wire.Damage{At: at, Bytes: f.Offset - at, Calls: lostCalls(f.From, at), What: "a frame"})
 				f.Damaged = true
 			}
 		}
@@ -227,7 +219,7 @@ func (k *Checker) finish(c *Checked, seg *segmentReader) {
 		return
 	case seg.index == nil:
 		if c.Index = "it cannot be read"; c.Torn > 0 {
-			c.add(Damage{At: c.Intact, Bytes: c.Torn, Calls: -1, What: "its end is truncated"})
+			c.add(wire.Damage{At: c.Intact, Bytes: c.Torn, Calls: -1, What: "its end is truncated"})
 			c.Torn = 0
 		}
 		return
@@ -236,7 +228,7 @@ func (k *Checker) finish(c *Checked, seg *segmentReader) {
 		d := &c.Bad[i]
 		d.Calls = 0
 		for _, f := range seg.index.calls {
-			if f.at >= d.At && f.at < d.end() {
+			if f.at >= d.At && f.at < damageEnd(d) {
 				d.Calls += int64(f.n)
 			}
 		}
@@ -249,7 +241,7 @@ func (k *Checker) finish(c *Checked, seg *segmentReader) {
 // Fit compares the call numbers of a session's segments, which are in order, and returns what is
 // missing between them. If the previous segment has damage of unknown extent, fit attributes the
 // calls to it.
-func Fit(all []*Checked) (missing []Damage) {
+func Fit(all []*Checked) (missing []wire.Damage) {
 	unkept := uint64(0) // calls that got a number but were not written: disk full
 	for _, c := range all {
 		unkept = max(unkept, c.Unkept)
@@ -260,15 +252,15 @@ func Fit(all []*Checked) (missing []Damage) {
 			continue
 		}
 		n := apart(p.Next(), c.Head.First)
-		j := slices.IndexFunc(p.Bad, func(d Damage) bool { return d.Calls < 0 })
+		j := slices.IndexFunc(p.Bad, func(d wire.Damage) bool { return d.Calls < 0 })
 		switch {
 		case c.Seq != p.Seq+1:
-			missing = append(missing, Damage{File: Name(c.Session, p.Seq+1, true), Calls: n,
+			missing = append(missing, wire.Damage{File: Name(c.Session, p.Seq+1, true), Calls: n,
 				What: fmt.Sprintf("missing: %d of the session's segments, before %s", c.Seq-p.Seq-1, c.Name)})
 		case j >= 0:
 			p.Bad[j].Calls = max(n, 0)
 		case n < 0 || uint64(n) > unkept:
-			missing = append(missing, Damage{File: c.Name, Calls: n, What: "its first call does not follow the last call of the previous segment"})
+			missing = append(missing, wire.Damage{File: c.Name, Calls: n, What: "its first call does not follow the last call of the previous segment"})
 		}
 	}
 	return missing

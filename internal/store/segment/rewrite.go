@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"ingero/internal/store/log"
 	"io"
+
+	"ingero/internal/store/log"
+	"ingero/internal/wire"
 )
 
 // Rewrite copies a segment's readable parts, and marks the missing ones. A sealed segment gets an
@@ -34,7 +36,7 @@ func Rewrite(to io.Writer, from io.ReaderAt, c *Checked, size int64) error {
 			if err := s.leave(&bad[0]); err != nil {
 				return err
 			}
-			f.Offset, bad = bad[0].end(), bad[1:]
+			f.Offset, bad = damageEnd(&bad[0]), bad[1:]
 			continue
 		}
 		kind, version, body, err := f.Next()
@@ -70,7 +72,7 @@ func (s *sealer) copy(kind log.Kind, version uint8, body []byte) error {
 }
 
 // leave marks a missing part.
-func (s *sealer) leave(d *Damage) error {
+func (s *sealer) leave(d *wire.Damage) error {
 	body, err := json.Marshal(lostJSON{Bytes: d.Bytes, Calls: uint64(max(d.Calls, 0))})
 	if err != nil {
 		return err
