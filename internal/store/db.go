@@ -117,6 +117,7 @@ func (db *DB) open() (err error) {
 	if db.kept, err = retention.List(db.held.Dir, db.o.Now()); err != nil {
 		return err
 	}
+	db.kept.DeleteLeftovers()
 	if err := db.begin(0); err != nil {
 		return err
 	}

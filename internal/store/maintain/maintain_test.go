@@ -127,6 +127,27 @@ func inUse(t *testing.T, path string) int64 {
 	return n
 }
 
+// A dry run deletes nothing, not even the files that killed processes left. A removal deletes these.
+func TestDryRunDeletesNothing(t *testing.T) {
+	path, ids := recordTwo(t)
+	left := []string{"." + segment.Name(ids[0], 0, true) + ".part", segment.Name(ids[0], 0, true) + ".tmp", segment.Name(ids[0], 0, false)}
+	for _, name := range left {
+		if err := os.WriteFile(filepath.Join(store.LogDir(path), name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dry := range []bool{true, false} {
+		if _, err := Remove(context.Background(), Removal{Path: path, MaxBytes: 1 << 40, DryRun: dry}); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range left {
+			if got := exists(filepath.Join(store.LogDir(path), name)); got != dry {
+				t.Errorf("dry run %v: %s exists: %v", dry, name, got)
+			}
+		}
+	}
+}
+
 func TestRemove(t *testing.T) {
 	ctx := context.Background()
 	for name, tt := range map[string]struct {

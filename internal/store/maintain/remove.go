@@ -77,6 +77,7 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 	}
 	r := &Removed{Before: m.sizeAtRest()}
 	if !o.DryRun {
+		m.kept.DeleteLeftovers()
 		m.vacuum(ctx) // before calls have to make room for free pages
 	}
 	left := m.sizeAtRest()

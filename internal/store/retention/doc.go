@@ -6,8 +6,8 @@
 //
 // [Segments] are the finished segments in the directory. [Segments.Free] deletes the oldest ones
 // first: those whose last write exceeds the maximum age, and then as many as the limit of all
-// files demands. The segment being written is never deleted. [List] deletes what killed writers
-// left: incomplete files, and unsealed segments whose sealed form exists.
+// files demands. The segment being written is never deleted. [Segments.DeleteLeftovers] deletes
+// what killed writers left: incomplete files, and unsealed segments whose sealed form exists.
 //
 // # Rows
 //

@@ -29,7 +29,7 @@ type Segments struct {
 }
 
 // List finds the existing segments, oldest first. Copied files may all have the same time; a
-// session's segments are in order nevertheless. It deletes leftovers.
+// session's segments are in order nevertheless.
 func List(dir *os.File, now time.Time) (*Segments, error) {
 	all, err := segment.List(log.Dir(dir.Name()))
 	if err != nil {
@@ -50,16 +50,15 @@ func List(dir *os.File, now time.Time) (*Segments, error) {
 		}
 		kept.All, last = append(kept.All, k), k
 	}
-	kept.leftovers()
 	slices.SortStableFunc(kept.All, func(a, b Segment) int {
 		return cmp.Or(a.Last.Compare(b.Last), segment.Compare(a.Info, b.Info))
 	})
 	return kept, nil
 }
 
-// leftovers deletes what writers left that were killed while they sealed or copied a segment:
+// DeleteLeftovers deletes what writers left that were killed while they sealed or copied a segment:
 // incomplete files, and unsealed segments that were sealed.
-func (s *Segments) leftovers() {
+func (s *Segments) DeleteLeftovers() {
 	all, err := log.Dir(s.dir.Name()).List()
 	if err != nil {
 		return
