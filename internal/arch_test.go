@@ -80,7 +80,7 @@ var allowed = map[string]string{
 
 	// What serves it, and what asks several machines.
 	"internal/export/prom":   "github.com/prometheus/client_golang github.com/prometheus/client_model google.golang.org/protobuf internal/listen internal/metric",
-	"internal/guard":         "",
+	"internal/guard":         "internal/wire",
 	"internal/wire":          "internal/tick",
 	"internal/dashboard":     "internal/config internal/dashboard/web internal/explain internal/guard internal/query internal/stats internal/store internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/dashboard/web": "",

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"ingero/internal/wire"
 )
 
 // Options say which requests are allowed.
@@ -53,16 +55,12 @@ func Wrap(h http.Handler, o Options) http.Handler {
 	})
 }
 
-// Refuse answers a request with the reason for its refusal, as JSON: error, and do, which may be
-// empty.
+// Refuse answers a request with a [wire.Refusal]: the reason, and what to do, which may be empty.
 func Refuse(w http.ResponseWriter, status int, why, do string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	b, _ := json.Marshal(struct { // strings only: cannot fail
-		Error string `json:"error"`
-		Do    string `json:"do,omitempty"`
-	}{why, do})
-	_, _ = w.Write(append(b, '\n')) // an error means that the client has gone
+	b, _ := json.Marshal(wire.Refusal{Error: why, Do: do}) // strings only: cannot fail
+	_, _ = w.Write(append(b, '\n'))                        // an error means that the client has gone
 }
 
 // host reports whether the Host is allowed. known is true with the token, and for public resources
