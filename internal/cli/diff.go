@@ -92,8 +92,7 @@ func (e *Env) diff(ctx context.Context, paths []string, o diffOptions) (err erro
 		return err
 	}
 	if o.json {
-		text, err := explain.DiffJSON(result)
-		if err = errors.Join(err, e.printf("%s", text)); err != nil {
+		if err := e.json(explain.BuildDiff(result)); err != nil {
 			return err
 		}
 	} else if err := e.printf("%s", explain.Diff(result, explain.Options{Location: e.zone(o.utc)})); err != nil {

@@ -32,13 +32,13 @@ func (e *Env) machine(c *config.Config) mcp.Machine {
 		Stuck: func(_ context.Context, least time.Duration) (*wire.Stuck, error) {
 			return e.findStuckCalls(time.Now(), least, nil)
 		},
-		Demo: func(ctx context.Context, name string) ([]byte, error) {
+		Demo: func(ctx context.Context, name string) (*wire.Report, error) {
 			demo.Lock()
 			defer demo.Unlock()
 			return e.demoReport(ctx, name)
 		},
-		Diff: func(ctx context.Context, a, b, process string) ([]byte, error) {
-			return e.diffJSON(ctx, c, a, b, process)
+		Diff: func(ctx context.Context, a, b, process string) (*wire.Diff, error) {
+			return e.compareRuns(ctx, c, a, b, process)
 		},
 		TestReport: func() ([]byte, error) { return testReport(c.Serve.TestReport) },
 		Fleet: func(ctx context.Context, q *mcp.FleetQuestion) (*mcp.FleetAnswer, error) {
@@ -54,8 +54,8 @@ func (e *Env) machine(c *config.Config) mcp.Machine {
 	}
 }
 
-// demoReport replays a scenario's recording and returns its report as JSON.
-func (e *Env) demoReport(ctx context.Context, name string) ([]byte, error) {
+// demoReport replays a scenario's recording and returns its report.
+func (e *Env) demoReport(ctx context.Context, name string) (*wire.Report, error) {
 	list, err := chosen([]string{name})
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (e *Env) demoReport(ctx context.Context, name string) ([]byte, error) {
 	if _, err := d.show(ctx, errors.New("it is a recording")); err != nil {
 		return nil, err
 	}
-	return explain.ReportJSON(d.input())
+	return explain.BuildReport(d.input()), nil
 }
 
 // maxTestReport limits the size of the report of make test-gpu, in bytes.
@@ -86,8 +86,8 @@ func testReport(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxTestReport))
 }
 
-// diffJSON compares two runs that an assistant names.
-func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process string) (_ []byte, err error) {
+// compareRuns compares two runs that an assistant names.
+func (e *Env) compareRuns(ctx context.Context, c *config.Config, a, b, process string) (_ *wire.Diff, err error) {
 	r, err := query.Open(firstExisting(c.Databases()))
 	if err != nil {
 		return nil, databaseProblem(firstExisting(c.Databases()), err)
@@ -123,7 +123,7 @@ func (e *Env) diffJSON(ctx context.Context, c *config.Config, a, b, process stri
 	if err != nil {
 		return nil, err
 	}
-	return explain.DiffJSON(result)
+	return explain.BuildDiff(result), nil
 }
 
 // diffSide opens a side: a recording, a time range, or a file next to the database. The caller

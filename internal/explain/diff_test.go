@@ -91,8 +91,8 @@ func TestDiff(t *testing.T) {
 				r.B.Untimed = []string{"launches-counted", "hot-off"}
 			}
 			testkit.Golden(t, "diff_"+name+".txt", Diff(r, Options{}))
-			if b, err := DiffJSON(r); err != nil || !json.Valid(b) {
-				t.Errorf("%v: %s", err, b)
+			if _, err := json.Marshal(BuildDiff(r)); err != nil {
+				t.Error(err)
 			}
 		})
 	}

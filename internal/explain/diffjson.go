@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"encoding/json"
 	"math"
 
 	"ingero/internal/diff"
@@ -34,9 +33,9 @@ func effectsOf(list []diff.Effect, by func(*diff.Effect) float64) []wire.Effect 
 	return out
 }
 
-// DiffJSON is [Diff] as JSON, with full precision.
-func DiffJSON(r *diff.Result) ([]byte, error) {
-	j := wire.Diff{A: diffRunOf(r.A), B: diffRunOf(r.B), Pairs: []wire.DiffPair{}, OnlyA: rolesOf(r.OnlyA), OnlyB: rolesOf(r.OnlyB)}
+// BuildDiff returns the content of [Diff], with full precision.
+func BuildDiff(r *diff.Result) *wire.Diff {
+	j := &wire.Diff{A: diffRunOf(r.A), B: diffRunOf(r.B), Pairs: []wire.DiffPair{}, OnlyA: rolesOf(r.OnlyA), OnlyB: rolesOf(r.OnlyB)}
 	for i := range r.Pairs {
 		p := &r.Pairs[i]
 		step := func(*diff.Effect) float64 { return p.Step.A }
@@ -56,8 +55,7 @@ func DiffJSON(r *diff.Result) ([]byte, error) {
 		}
 		j.Pairs = append(j.Pairs, x)
 	}
-	b, err := json.MarshalIndent(&j, "", "  ")
-	return append(b, '\n'), err
+	return j
 }
 
 func callOf(calls uint64, byStep, ns float64, dur *stats.Sketch) wire.CallSums {

@@ -127,12 +127,8 @@ func effectRow(e *wire.Effect, job, what string) []any {
 }
 
 func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
-	text, err := s.Machine.Diff(ctx, in.A, in.B, in.Process)
+	out, err := s.Machine.Diff(ctx, in.A, in.B, in.Process)
 	if err != nil {
-		return nil, err
-	}
-	var out wire.Diff
-	if err := json.Unmarshal(text, &out); err != nil {
 		return nil, err
 	}
 	a := &answer{facts: []any{out.A.Session + " of " + out.A.Node, out.B.Session + " of " + out.B.Node, len(out.Pairs)}, notes: append(out.A.Notes, out.B.Notes...)}
@@ -184,12 +180,8 @@ func (s *server) demo(ctx context.Context, in *Demo) (*answer, error) {
 	if in.Scenario == "" {
 		in.Scenario = "incident"
 	}
-	text, err := s.Machine.Demo(ctx, in.Scenario)
+	r, err := s.Machine.Demo(ctx, in.Scenario)
 	if err != nil {
-		return nil, err
-	}
-	var r wire.Report
-	if err := json.Unmarshal(text, &r); err != nil {
 		return nil, err
 	}
 	a := &answer{facts: []any{in.Scenario}, notes: []string{"this is an example, not data of this machine"}}

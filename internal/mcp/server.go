@@ -31,11 +31,11 @@ type Machine struct {
 	Check func(context.Context) (wire.Check, error)
 	// Stuck returns what `ingero stuck` shows, for calls open at least that long.
 	Stuck func(ctx context.Context, least time.Duration) (*wire.Stuck, error)
-	// Demo returns a scenario's report as JSON, from its recording.
-	Demo func(ctx context.Context, scenario string) ([]byte, error)
-	// Diff returns the output of `ingero diff --json`. Sides are recordings, windows or names of
+	// Demo returns a scenario's report, from its recording.
+	Demo func(ctx context.Context, scenario string) (*wire.Report, error)
+	// Diff returns what `ingero diff` shows. Sides are recordings, windows or names of
 	// files beside the database; empty: the last two recordings.
-	Diff func(ctx context.Context, a, b, process string) ([]byte, error)
+	Diff func(ctx context.Context, a, b, process string) (*wire.Diff, error)
 	// TestReport returns the report of make test-gpu.
 	TestReport func() ([]byte, error)
 	// Fleet queries other machines.
