@@ -28,17 +28,17 @@ func diffCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff A.db B.db",
 		Short: "Compare two runs: the change per step, by part of the step and by call",
-		Long: `diff compares the latest recordings of two databases: how much longer a step takes in B
-than in A, and which parts of the time ledger contribute: GPU wait, calls, time between
-calls, waiting for a CPU and who held it, a quota, being blocked and on what. It also shows
-the places in the program, and operations that are called more or less often.
+		Long: `diff compares the latest recordings of two databases, A and B. It shows how much longer a
+step takes in B, and which parts of the time ledger changed: waiting for the GPU, calls,
+time between calls, waiting for a CPU (and who used it), throttling by a CPU quota, and
+blocking (and on what). It also shows the lines of the program where time changed, and
+operations that are called more or less often.
 
 diff matches processes by program and rank, not by PID. A step is a call that both runs
 make once per step. A finding is a difference of at least 1 % of a step that also exceeds
-the drift within the calmer run. Chance alone produces a finding in fewer than 1 of 100
-comparisons of equal runs. Neighboring seconds of a run are similar, so diff needs many:
-60 are good; below 10 it reports nothing. diff ignores the start of a run and stalls that
-happened once.
+the drift within the steadier run. Chance alone produces a finding in fewer than 1 of 100
+comparisons of equal runs. Record at least 10 s of each run, better 60 s: diff reports no
+finding for shorter runs. diff ignores the start of a run, and stalls that happened once.
 
 --a and --b select part of a recording as FROM..TO; either end may be omitted. To compare
 a job with itself, name the same database twice. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.
@@ -57,8 +57,8 @@ diff exits with code 4 if B is significantly slower by --fail-on or more.`,
 	f := c.Flags()
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "compare only these processes: 4821 or 4821,5032; PIDs of either run")
 	f.StringSliceVar(&o.processes, "process", nil, "compare only processes of this program: train.py")
-	f.StringVar(&o.a, "a", "", "only this time of the first database: 15:30..15:40")
-	f.StringVar(&o.b, "b", "", "only this time of the second database")
+	f.StringVar(&o.a, "a", "", "time range of the first database: 15:30..15:40")
+	f.StringVar(&o.b, "b", "", "time range of the second database")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with code 4 if B is slower per step by this much or more: 5%")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	bindUTC(f, &o.utc)

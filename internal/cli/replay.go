@@ -29,14 +29,14 @@ func replayCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay [FILE]",
 		Short: "Replay a recording as if it happened now",
-		Long: `replay runs the analysis of a live trace over the latest recording of a database: the same
-calls and waits in the same batches, the same ticks at the same times. It finds exactly
-what the trace found. --check compares the two, tick by tick, and exits with code 3 if
-they differ. This lets you test a newer ingero on the recording of an older one.
+		Long: `replay analyzes the latest recording of a database as the live trace did: with the same
+calls and waits in the same batches, and the same ticks at the same times. So replay finds
+exactly what the trace found. --check compares the replay with the trace, tick by tick, and
+exits with code 3 if they differ. Use it to test a newer ingero on an older recording.
 
-replay reports each cause when it begins, grows and ends, by the clock of the recording,
-and then all lost time. --json prints what ingero trace --json printed; --chains prints
-only causes.`,
+replay reports when each cause begins, grows and ends, in the time of the recording. At the
+end it prints the report on all lost time. --json prints the lines that ingero trace --json
+printed; --chains prints only causes.`,
 		Example: `  ingero replay
   ingero replay gpu-7.ingero --check
   ingero replay --speed 10
@@ -52,7 +52,7 @@ only causes.`,
 	f := c.Flags()
 	f.BoolVar(&o.json, "json", false, "print JSON lines, like trace; with --check, the result")
 	f.BoolVar(&o.chains, "chains", false, "print only causes")
-	f.BoolVar(&o.check, "check", false, "compare with the causes found during recording")
+	f.BoolVar(&o.check, "check", false, "compare the causes with those that the trace found")
 	f.BoolVar(&o.utc, "utc", false, "show times in UTC")
 	f.StringVar(&o.speed, "speed", "max", "replay speed as a multiple of real time, or max")
 	f.StringVar(&o.session, "session", "", "ID of the recording, as ingero db info --json lists it (default: the latest)")

@@ -107,7 +107,7 @@ func (w *writer) diffPair(p *diff.Pair, several bool) {
 	}
 	w.diffCalls(p)
 	if p.Findings() == 0 && !p.Step.Found {
-		w.text("No part of a step and no operation differs significantly by 1 % of a step or more.", "  ")
+		w.text("No part of a step, and no operation, has a significant difference of 1 % of a step or more.", "  ")
 	}
 	w.text("  "+diffBasis(p), "  ")
 }
@@ -122,13 +122,15 @@ func diffHead(p *diff.Pair) string {
 	share := p.Relative()
 	switch {
 	case p.Short:
-		return "too short for a significant result (" + lengths + "): record at least 10 seconds of each, better 60"
+		return "too short for a significant result (" + lengths + "): record at least 10 s of each run, better 60 s"
 	case e.Found && share > 0:
 		return fmt.Sprintf("B is %s slower per step than A (%s, %s)", Percent(share), lengths, chance(e.P))
 	case e.Found:
 		return fmt.Sprintf("B is %s faster per step than A (%s, %s)", Percent(-share), lengths, chance(e.P))
-	case math.Abs(share) > 0.01:
-		return fmt.Sprintf("B is as fast per step as A: the difference of %s is not significant (%s, %s)", Percent(math.Abs(share)), lengths, chance(e.P))
+	case share > 0.01:
+		return fmt.Sprintf("no significant difference per step: B is %s slower than A, which may be chance (%s, %s)", Percent(share), lengths, chance(e.P))
+	case share < -0.01:
+		return fmt.Sprintf("no significant difference per step: B is %s faster than A, which may be chance (%s, %s)", Percent(-share), lengths, chance(e.P))
 	}
 	return "B is as fast per step as A (" + lengths + ")"
 }
@@ -158,7 +160,7 @@ func diffBasis(p *diff.Pair) string {
 			out = append(out, "the first "+Duration(int64(x.side.Warm))+" of "+x.name)
 		}
 		if x.side.Stalls > 0 {
-			out = append(out, "stalls in "+Duration(int64(x.side.Stalls))+" of "+x.name)
+			out = append(out, Duration(int64(x.side.Stalls))+" of "+x.name+" with stalls")
 		}
 	}
 	if len(out) > 0 {
@@ -186,7 +188,7 @@ func diffParts(p *diff.Pair) (out []diffLine) {
 	if p.NoDetail {
 		for _, e := range p.Within {
 			if e.Found && e.Kind == diff.KindOp {
-				out = append(out, diffLine{signed(e.Delta()), diffLabel(e.Part) + ": " + diffName(&e.Key)})
+				out = append(out, diffLine{signed(e.Delta()), diffWith(e.Part, diffName(&e.Key))})
 			}
 		}
 		return out
@@ -201,11 +203,7 @@ func diffParts(p *diff.Pair) (out []diffLine) {
 	}
 	sortByDelta(found)
 	for _, e := range found {
-		text := diffLabel(e.Part)
-		if by := diffBehind(p, e); by != "" {
-			text += ": " + by
-		}
-		out = append(out, diffLine{signed(e.Delta()), text})
+		out = append(out, diffLine{signed(e.Delta()), diffWith(e.Part, diffBehind(p, e))})
 	}
 	if len(found) > 0 && math.Abs(rest) > p.Step.A/100 {
 		out = append(out, diffLine{signed(rest), "all other parts"})
@@ -232,6 +230,17 @@ func diffLabel(p diff.Part) string {
 		}
 	}
 	return p.String()
+}
+
+// diffWith returns the label of a part with its causes, which may be empty.
+func diffWith(p diff.Part, causes string) string {
+	switch {
+	case causes == "":
+		return diffLabel(p)
+	case p == diff.Runnable:
+		return diffLabel(p) + " for: " + causes
+	}
+	return diffLabel(p) + ": " + causes
 }
 
 // mostBehind is the number of causes named for a part.
@@ -318,7 +327,7 @@ func (w *writer) diffCalls(p *diff.Pair) {
 			continue
 		}
 		if shown++; shown == 1 {
-			w.line("  Calls a step")
+			w.line("  Calls per step")
 		}
 		text := e.Op.String() + " " + ratio(e.A) + " -> " + ratio(e.B)
 		if e.A > 0 && e.B > 0 && e.B/e.A >= 2 {
@@ -335,7 +344,7 @@ func (w *writer) diffCalls(p *diff.Pair) {
 		if shown++; shown == 1 {
 			w.line("  Within parts that did not change as a whole")
 		}
-		w.text("    "+signed(e.Delta())+"  "+diffLabel(e.Part)+": "+diffName(&e.Key), "      ")
+		w.text("    "+signed(e.Delta())+"  "+diffWith(e.Part, diffName(&e.Key)), "      ")
 	}
 }
 
@@ -348,12 +357,12 @@ func partFound(p *diff.Pair, e *diff.Effect) bool {
 	return p.NoDetail
 }
 
-// diffTime returns the call time of an operation: ", 12.0 us -> 18.0 us a call".
+// diffTime returns the call time of an operation: ", p50 per call 12.0 us -> 18.0 us".
 func diffTime(c *diff.CallChange) string {
 	if c.DurA.Count() == 0 || c.DurB.Count() == 0 {
 		return ""
 	}
-	return ", p50 " + Duration(c.DurA.Quantile(0.5)) + " -> " + Duration(c.DurB.Quantile(0.5)) + " a call"
+	return ", p50 per call " + Duration(c.DurA.Quantile(0.5)) + " -> " + Duration(c.DurB.Quantile(0.5))
 }
 
 // ratio formats a small number.

@@ -106,7 +106,7 @@ func addUnread(l *wire.CheckLine, f *facts) error {
 	_, err = log.Next(nil, false)
 	if n := log.Unread(); n > 0 {
 		l.State = Lack
-		l.Note += fmt.Sprintf("; %s of the kernel log: cannot parse these faults", count(int(n), "line"))
+		l.Note += fmt.Sprintf("; cannot parse %s of the kernel log", count(int(n), "fault line"))
 		l.Do = "report these lines: sudo dmesg | grep -E 'NVRM: Xid|SXid'"
 	}
 	if err = errors.Join(err, log.Close()); errors.Is(err, os.ErrClosed) {

@@ -100,7 +100,7 @@ func pressureLine(f *facts) []wire.CheckLine {
 	const path = "/proc/pressure/memory"
 	l := wire.CheckLine{ID: "pressure", Name: "Pressure (PSI)", State: OK, Value: "shows how long threads stalled for lack of CPU, memory or I/O"}
 	if _, err := f.read(path); err != nil {
-		l.State, l.Value, l.Note = Lack, "absent", "unknown for the whole machine: how long threads stalled for lack of CPU, memory or I/O"
+		l.State, l.Value, l.Note = Lack, "absent", "ingero cannot tell how long the threads of this machine stalled for lack of CPU, memory or I/O"
 		l.Do = "boot with psi=1 (the kernel needs CONFIG_PSI=y)"
 	}
 	return []wire.CheckLine{l}
