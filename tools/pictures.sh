@@ -31,7 +31,7 @@ mkfifo "$dir/go"
 "sim/prebuilt/$arch/train" --seconds 12 --launches 4 --kernel-us 300 --pin 1 --hold <>"$dir/go" >"$dir/train" &
 job=$!
 (sleep 2; echo go >"$dir/go"; sleep 4; group backup; timeout 4 taskset -c 1 gzip -9 </dev/zero >/dev/null) &
-tail -f /dev/null --pid $job | # a terminal on which nobody types
+tail -f /dev/null --pid $job | # a terminal without keyboard input
 	script -qefc "stty rows 34 cols 104; bin/ingero trace --pid $job --db $dir/x.db" "$dir/session" >/dev/null
 
 bin/ingero dashboard --db "$dir/x.db" --addr 127.0.0.1:0 --no-tls >"$dir/out" 2>&1 &

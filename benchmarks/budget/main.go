@@ -71,7 +71,7 @@ func (b *bench) run(rates, budgets []string) error {
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("gcc: %w\n%s", err, out)
 	}
-	fmt.Printf("Loss of a loop of so many launches a second: median (range) of %d rounds\n", b.rounds)
+	fmt.Printf("Slowdown of a loop, by its launches per second: median (range) of %d rounds\n", b.rounds)
 	for _, rate := range rates {
 		loss := make([]figure.Spread, len(budgets))
 		for range b.rounds { // alternate, since a machine's speed varies

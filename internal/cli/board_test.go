@@ -88,7 +88,7 @@ func TestKeysOfTop(t *testing.T) {
 		t.Errorf("what stays:\n%s", got)
 	}
 	if x.Other() || x.Settings() != before {
-		t.Error("the terminal is not as it was")
+		t.Error("the settings of the terminal, or its screen, were not restored")
 	}
 }
 
@@ -318,7 +318,7 @@ func TestTextStaysPlain(t *testing.T) {
 		})
 	}
 	if _, err := screen.Open(null, x.Side); err == nil {
-		t.Error("a terminal is taken that nobody types on")
+		t.Error("the screen takes over a terminal although standard input is not that terminal")
 	}
 }
 

@@ -47,7 +47,7 @@ func recordLess(t *testing.T) string {
 func TestJudgedWithLessIsKept(t *testing.T) {
 	made := recordLess(t)
 	dir := t.TempDir()
-	paths := map[string]string{"as it was made": made, "merged": filepath.Join(dir, "merged.db"), "backed up": filepath.Join(dir, "backup.db")}
+	paths := map[string]string{"recorded": made, "merged": filepath.Join(dir, "merged.db"), "backed up": filepath.Join(dir, "backup.db")}
 	for _, args := range [][]string{{"merge", "-o", paths["merged"], made}, {"backup", "--db", made, "-o", paths["backed up"]}} {
 		if code, _, stderr := command(t, later, nil, args...); code != 0 {
 			t.Fatalf("%v: %d, %s", args, code, stderr)

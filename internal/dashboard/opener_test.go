@@ -66,7 +66,7 @@ func TestOpener(t *testing.T) {
 		t.Errorf("the new one: %v", err)
 	}
 	if idOf(t, first) != "one" {
-		t.Error("whoever asked before is asked anew")
+		t.Error("the first reader now reads the new database")
 	}
 	done()
 	if err := first.Close(); err != nil || o.db == nil || o.db.Reader != other {

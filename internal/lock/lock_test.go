@@ -243,7 +243,7 @@ func TestLockFileCannotBeLockedByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st.Mode().Perm() != 0o600 {
-		t.Errorf("mode = %v, want 0600: whoever can open the file can lock it", st.Mode())
+		t.Errorf("mode = %v, want 0600: any user who can open the file can lock it", st.Mode())
 	}
 }
 

@@ -179,7 +179,7 @@ func TestFullRingsCountAll(t *testing.T) {
 			}
 			want, kept, found := l.expect(stubs, stubCalls(child), drain(t, tr))
 			if d := dropped(t, tr)["kept-ring-full"]; d == 0 || uint64(found)+d != uint64(kept) {
-				t.Errorf("%d records and %d that found no room, of %d calls", found, d, kept)
+				t.Errorf("%d records and %d dropped records, for %d calls", found, d, kept)
 			}
 			if err := tr.Counts(func(c *probes.CountsRow) {
 				x := want[tr.Rows()[c.Row].Op]

@@ -32,7 +32,7 @@ const (
 	// runtime's probes are attached.
 	OriginsLearn Origins = Origins(bpf.IngeroOriginsUseORIGINS_LEARN)
 	// OriginsDerive counts and records a driver launch that no runtime probe saw as a call of the
-	// learnt operation, too. It must be on before the probes of [Doubled] rows are detached, and
+	// learned operation, too. It must be on before the probes of [Doubled] rows are detached, and
 	// until launches that began without them have reached the driver.
 	OriginsDerive Origins = Origins(bpf.IngeroOriginsUseORIGINS_DERIVE)
 )

@@ -157,7 +157,7 @@ func TestLaunchesOnceUnderLoad(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			x := newTwice(t, mode)
 			x.child.Send("")
-			x.check() // all origins are learnt
+			x.check() // all origins are learned
 			x.child.Send("l")
 			x.child.Line("loaded")
 			seen := func() uint64 { return accounts(t, x.tr)[inner].Calls }

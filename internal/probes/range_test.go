@@ -52,7 +52,7 @@ func TestRangesLeaveRoom(t *testing.T) {
 		t.Errorf("%d calls of NVTX recorded, %d left out, of about %d", len(b.Ranges), left, made)
 	}
 	if syncs != steps || d["ring-full"] > 0 {
-		t.Errorf("%d waits for the GPU recorded, %d records found no room; want all %d", syncs, d["ring-full"], steps)
+		t.Errorf("%d waits for the GPU recorded, %d records dropped; want all %d", syncs, d["ring-full"], steps)
 	}
 	for i := range b.Ranges {
 		if r := &b.Ranges[i]; r.Flags&tick.RangeUnaccounted == 0 {

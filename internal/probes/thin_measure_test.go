@@ -121,7 +121,7 @@ func TestKeptCallsBesideAReader(t *testing.T) {
 			t.Fatal(err)
 		}
 		kept, drops := saw.fast+saw.slow+saw.failed, dropped(t, tr)
-		t.Logf("%d programs: %.0f calls a second, of %d have %d records, %d found no room; reading took %.0f ns a record",
+		t.Logf("%d programs: %.0f calls a second, of %d have %d records, %d dropped; reading took %.0f ns a record",
 			programs, float64(total)/took.Seconds(), total, kept, drops["kept-ring-full"], float64(reading.Nanoseconds())/float64(kept))
 		if kept+drops["kept-ring-full"] != total || saw.bad > 0 {
 			t.Errorf("%d records, %d malformed, left out %v, of %d calls", kept, saw.bad, drops, total)

@@ -148,7 +148,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	if got := x.Shows("before"); got != "before\n" || x.Settings() != settings || x.Other() {
-		t.Errorf("it is not as it was: %q", got)
+		t.Errorf("settings or content of the terminal were not restored: %q", got)
 	}
 }
 

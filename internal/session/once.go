@@ -25,12 +25,12 @@ type launchesOnce struct {
 	busy    atomic.Bool // probes are being attached or detached
 }
 
-// Durations of learning, in ticks. If something new appears within relearnt, the next learning
+// Durations of learning, in ticks. If something new appears within relearned, the next learning
 // takes twice as long.
 const (
 	learnTicks   = 2
 	mostLearning = 120
-	relearnt     = 60
+	relearned    = 60
 )
 
 // launchesOnceFits reports whether the probes of the runtime's launches can be detached: quickly,
@@ -72,7 +72,7 @@ func (s *shedder) updateLaunchesOnce() error {
 		if !fits {
 			return nil
 		}
-		o.left, o.since = learnTicks, relearnt
+		o.left, o.since = learnTicks, relearned
 		s.libs.takeFresh()
 		return s.setOrigins(probes.OriginsLearn)
 	}
@@ -80,7 +80,7 @@ func (s *shedder) updateLaunchesOnce() error {
 	o.since++
 	if fresh {
 		o.patient = max(learnTicks, o.patient)
-		if o.since < relearnt {
+		if o.since < relearned {
 			o.patient = min(2*o.patient, mostLearning)
 		} else {
 			o.patient = learnTicks

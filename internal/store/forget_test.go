@@ -116,7 +116,7 @@ func TestForget(t *testing.T) {
 		t.Errorf("in another life it begins with %s, want what the third session has", got)
 	}
 	if got := testkit.Rows(t, path, "SELECT pid FROM processes WHERE session = 1"); got != "10000" {
-		t.Errorf("the first session has process %s, want that which lost something alone", got)
+		t.Errorf("the first session has process %s, want only the process that lost time", got)
 	}
 	if got := testkit.Rows(t, path, "SELECT min(pid) > 10001 FROM processes WHERE session = 3 AND comm = 'storm' AND pid > 10000"); got != "1" {
 		t.Error("nothing of the last session was forgotten")

@@ -132,7 +132,7 @@ func TestLinkForTheWriteAheadLogIsNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if db, err := Open(Options{Path: path}); err == nil {
-		t.Error("opened all the same")
+		t.Error("the database was opened, want an error")
 		_ = db.Close()
 	}
 	if s, err := os.Stat(victim); err != nil || s.Size() != 0 {

@@ -231,11 +231,11 @@ func (l *Log) settle(xs []tick.Xid) {
 // clock converts log times to Unix time. The log's clock is not disciplined: it equals
 // CLOCK_MONOTONIC at boot, and is off by seconds after weeks.
 type clock struct {
-	wall   int64 // Unix time less CLOCK_MONOTONIC
-	ahead  int64 // CLOCK_MONOTONIC less the log's clock, as far as known
-	last   int64 // log time of the last record
-	known  bool
-	learnt int64 // CLOCK_MONOTONIC time of the last correction
+	wall    int64 // Unix time less CLOCK_MONOTONIC
+	ahead   int64 // CLOCK_MONOTONIC less the log's clock, as far as known
+	last    int64 // log time of the last record
+	known   bool
+	learned int64 // CLOCK_MONOTONIC time of the last correction
 }
 
 // worstDrift bounds the clocks' relative drift, to 1 in worstDrift.
@@ -249,9 +249,9 @@ func (c *clock) unix(log int64) int64 { return log + c.ahead + c.wall }
 func (c *clock) learn(now int64) (shift int64) {
 	was, ahead := c.ahead, now-c.last
 	if c.known {
-		ahead = min(ahead, c.ahead+(now-c.learnt)/worstDrift)
+		ahead = min(ahead, c.ahead+(now-c.learned)/worstDrift)
 	}
-	c.ahead, c.known, c.learnt = ahead, true, now
+	c.ahead, c.known, c.learned = ahead, true, now
 	return ahead - was
 }
 

@@ -42,7 +42,7 @@ def handle(model):
 def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("--requests", type=int, default=50, help="requests to serve")
-    ap.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many seconds")
+    ap.add_argument("--seconds", type=float, default=float("inf"), help="number of seconds to run")
     ap.add_argument("--rate", type=float, default=50, help="requests a second on average; 0: no gaps")
     ap.add_argument("--launches", type=int, default=8, help="kernel launches a request")
     ap.add_argument("--input", type=int, default=262144, help="bytes copied to the GPU a request")
