@@ -7,12 +7,12 @@
 // too. Invalid data counts as absent, or is an error that wraps [ErrFormat].
 //
 // The package does not build on debug/elf, which "is not designed to be hardened against adversarial
-// inputs". That package reads tables whole, at the size that the file claims. It copies each name of
-// a symbol up to its NUL, so names that overlap take quadratic memory, and versions that overlap
-// take quadratic time. It panics on some files. Its callers had to check files beforehand and to
-// recover, and still had no bound. Most of it serves classes, byte orders, machines and relocations
-// that the agent does not meet.
+// inputs". debug/elf reads each table in one piece, at the size that the file claims. It copies each
+// symbol's name up to its NUL, so names that overlap take quadratic memory. Versions that overlap
+// take quadratic time. It panics on some files. A caller must check files beforehand and recover
+// from panics, and its memory and time still have no bound. Most of debug/elf serves classes, byte
+// orders, machines and relocations that the agent never reads.
 //
-// The package reads no memory of processes, and no content of DWARF. Its callers are all packages
+// The package reads no memory of processes, and no DWARF data. Its callers are all packages
 // that read libraries and programs: proc, symbols, unwind, python, probes and native/image.
 package elffile

@@ -2,5 +2,5 @@
 // calls as they arrive, and one [Tick] per second.
 //
 // The package only defines data: it starts nothing, reads nothing and decides nothing. Sources and
-// sinks import it, so they need not know each other.
+// sinks import it, and not each other.
 package tick

@@ -1,11 +1,11 @@
-// Package update checks once a day whether there is a newer release of ingero, and prints a line
-// about it. Apart from it, ingero connects only to machines that the user named.
+// Package update checks once a day whether a newer release of ingero exists. Except for this check,
+// ingero connects only to machines that the user named.
 //
-// It sends one GET of a fixed address, with the name and version of the program as every HTTP
-// client does, and nothing about this machine, its user or its programs. It accepts only a version
-// of three numbers from the answer. The answer is bounded in size and time, and redirects to
-// another host or without TLS are not followed. Nothing is downloaded or installed.
+// The check sends one GET request to a fixed address. Like that of any HTTP client, the request has
+// the name and version of the program. It has nothing about this machine, its user or its programs.
+// The check limits the size and the time of the answer, and accepts only a version of three numbers.
+// It follows no redirect to another host or without TLS. It downloads and installs nothing.
 //
-// The command never waits for the check: it prints the last answer, which is kept in a file, and
-// gives up on an answer that is late.
+// A command never waits for the check. It prints the stored answer of an earlier check, and cancels
+// a request that is still open when the command ends.
 package update
