@@ -161,7 +161,7 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 			}
 			hanging(b, "  ", fmt.Sprintf("%s #%d: %s entered %s%s.", cmp.Or(a.Op, "collective"), a.Seq, ranks(in), verb, a.Since.In(zone).Format("15:04:05.000")))
 		}
-		line := fmt.Sprintf("rank %d has not, %s later: %s (%d) on %s, which has entered %d", a.Rank.Rank, explain.Duration(int64(a.For)), a.Name, a.PID, a.Node, a.Done)
+		line := fmt.Sprintf("after %s, rank %d has not entered it: %s (%d) on %s, which has entered %s", explain.Duration(int64(a.For)), a.Rank.Rank, a.Name, a.PID, a.Node, counted(a.Done, "collective"))
 		if a.EndedNS != 0 {
 			line += "; its process has ended"
 		}
@@ -172,7 +172,7 @@ func groupText(b *strings.Builder, g *fleet.Group, zone *time.Location) {
 		line := fmt.Sprintf("rank %d, %s (%d) on %s, was the last to enter %s of %s: the others waited %s for it",
 			l.Rank.Rank, l.Name, l.PID, l.Node, explain.Count(uint64(l.Times)), counted(g.Compare, "collective"), explain.Duration(int64(l.Waited)))
 		if l.Within > 0 {
-			line += ", give or take " + explain.Duration(int64(l.Within)) + " for the clocks"
+			line += " (±" + explain.Duration(int64(l.Within)) + " of clock skew)"
 		}
 		hanging(b, "  ", line)
 	}

@@ -102,7 +102,7 @@ func TestExplainNodesCollectives(t *testing.T) {
 		"COMMUNICATOR feedbeef of 4 ranks · 3 seen on 3 machines\n",
 		"No information about rank 3: not on a node that answered, or not traced.",
 		"ncclAllReduce #301: ranks 0 1 entered it since ",
-		"rank 2 has not, 5.99 s later: train.py (5002) on gpu-2, which has entered 300",
+		"after 5.99 s, rank 2 has not entered it: train.py (5002) on gpu-2, which has entered 300 collectives",
 		"rank 1, train.py (5001) on gpu-1, was the last to enter 150 of 300",
 	} {
 		if flat := strings.Join(strings.Fields(got), " "); code != 0 || !strings.Contains(flat, strings.Join(strings.Fields(want), " ")) {

@@ -152,14 +152,14 @@ func (w *fleetWorld) calls(args ...string) (n int, notes []string) {
 // troubles are the notes of a fleet with one dead node and one clock skew.
 var troubles = []string{
 	`^10\.77\.0\.16:8080 (is unreachable|refused the connection: nothing listens on the port|did not answer within)`, // depends on how its network goes away
-	`^the clock of gpu-5 is \S+ ahead of the others', give or take \S+: its times are off by as much$`,               // checked by offIsRight
+	`^the clock of gpu-5 is \S+ ahead of the others' \(±\S+\): its times are off by as much$`,                        // checked by offIsRight
 }
 
 // offIsRight checks the reported clock skew of gpu-5: 80 ms within the reported uncertainty,
 // which must be at most 40 ms.
 func (w *fleetWorld) offIsRight(notes []string) {
 	w.t.Helper()
-	said := regexp.MustCompile(`gpu-5 is (\S+) ahead of the others', give or take (\S+):`).FindStringSubmatch(strings.Join(notes, "\n"))
+	said := regexp.MustCompile(`gpu-5 is (\S+) ahead of the others' \(±(\S+)\):`).FindStringSubmatch(strings.Join(notes, "\n"))
 	if said == nil {
 		return // told has reported it
 	}

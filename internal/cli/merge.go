@@ -243,7 +243,7 @@ func skewNotes(skews []query.Skew, threshold time.Duration) []string {
 		case !k.Known:
 			out = append(out, fmt.Sprintf("the clock skew between %s and %s is unknown: no jobs on them ran in lockstep", k.Node, k.Against))
 		case k.Ahead.Abs() >= threshold:
-			out = append(out, fmt.Sprintf("the clock of %s was %s that of %s by %s, give or take %s: their times differ by as much",
+			out = append(out, fmt.Sprintf("the clock of %s was %s that of %s by %s (±%s): their times differ by as much",
 				k.Node, way, k.Against, explain.Duration(int64(k.Ahead.Abs())), explain.Duration(int64(k.Within))))
 		}
 	}

@@ -18,8 +18,8 @@ func TestSkewNotes(t *testing.T) {
 		{Node: "n5", Against: "n1", Ahead: time.Second},
 	}, 100*time.Millisecond)
 	want := []string{
-		"the clock of n2 was ahead of that of n1 by 100 ms, give or take 20.0 us: their times differ by as much",
-		"the clock of n3 was behind that of n1 by 3.00 s, give or take 20.0 us: their times differ by as much",
+		"the clock of n2 was ahead of that of n1 by 100 ms (±20.0 us): their times differ by as much",
+		"the clock of n3 was behind that of n1 by 3.00 s (±20.0 us): their times differ by as much",
 		"the clock skew between n5 and n1 is unknown: no jobs on them ran in lockstep",
 	}
 	if d := cmp.Diff(want, got); d != "" {

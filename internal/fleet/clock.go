@@ -147,7 +147,7 @@ func (f *Fleet) compare() {
 		off, within := m.Ahead-usual.Ahead, m.Within+usual.Within
 		switch {
 		case off.Abs()-within >= f.o.Skew:
-			f.note("the clock of %s is %s %s, give or take %s: its times are off by as much", m.Name, precise(off.Abs()), side(off)+" the others'", precise(within))
+			f.note("the clock of %s is %s %s (±%s): its times are off by as much", m.Name, precise(off.Abs()), side(off)+" the others'", precise(within))
 		case m.Within > f.o.Skew:
 			f.note("the clock skew of %s is known only within %s: it answers slowly", m.Name, precise(m.Within))
 		}

@@ -84,7 +84,7 @@ func TestCompare(t *testing.T) {
 		{"alone", []time.Duration{80 * ms}, ms, []string{"the clock of m0 "}, []bool{true}},
 		{"this one is", []time.Duration{80 * ms, 81 * ms, 79 * ms}, ms, []string{"the clock of this machine is 79ms behind the nodes' clocks"}, []bool{true, true, true}},
 		{"not surely", []time.Duration{0, 15 * ms, 0}, 9 * ms, nil, []bool{false, false, false}},
-		{"of clocks that are known to 2 ms, to 4", []time.Duration{-3 * ms, 80 * ms, -ms, -2 * ms}, 2 * ms, []string{"the clock of m1 is 81ms ahead of the others', give or take 4ms"}, []bool{false, true, false, false}},
+		{"of clocks that are known to 2 ms, to 4", []time.Duration{-3 * ms, 80 * ms, -ms, -2 * ms}, 2 * ms, []string{"the clock of m1 is 81ms ahead of the others' (±4ms)"}, []bool{false, true, false, false}},
 		{"not to be told", []time.Duration{0, 15 * ms, 0}, 20 * ms, []string{"skew of m0 is known only within", "skew of m1 is known only within", "skew of m2 is known only within"}, []bool{false, false, false}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
