@@ -1,5 +1,5 @@
-// Package lock ensures that one ingero traces a machine, and shows the others which process does,
-// and its state.
+// Package lock ensures that only one ingero traces a machine. It shows other processes which one
+// traces, and its state.
 //
 // A holder has two locks on one file. The flock excludes a second holder of the same file,
 // atomically. The mark is a record lock at an offset that only ingero uses. /proc/locks shows it

@@ -3,19 +3,20 @@
 //
 // A thread waits for the GPU at several places of its loop. Package ledger closes a turn at each.
 // The loop is the smallest number of turns after which seven in ten turns equal the earlier ones.
-// Turns are alike if they end with the same call and have as many launches and the same calls by
-// operation and size, of those that always have records ([events.Row.Always]). If that finds
-// nothing, because a loop's data differ each time, turns are alike if they end alike and have about
-// as many launches.
+// Two turns are equal if they end with the same call, have the same number of launches, and have the
+// same calls by operation and size. Only calls that always have records count
+// ([events.Row.Always]). If no loop is found so, because a loop's data differ each time, two turns
+// are equal if they end with the same call and have about the same number of launches.
 // Once found, a loop whose step ends at a unique place is followed by that place, so that it
 // continues when launches increase or are not seen. A step ends with the longest turn that occurs
 // once in it: usually there the program waits for all of its work. An odd turn (a checkpoint, a log
 // line) is a part of its step.
 //
-// A program that names its ranges with NVTX defines its steps itself, and that counts: the ranges
-// of a name that occurs at least four times and covers most of the time since its first, at least
-// half of it. An epoch is not a step: it contains 16 or more ranges of a name that cover about as
-// much and wait for the GPU. Numbers in names make no difference. The kernel's accounts at both
+// A program that names its ranges with NVTX defines its steps itself, which takes precedence. The
+// steps are the ranges with one name that occurs at least four times. Of these names, it is the one
+// that covers most of the time since its first range, and at least half of it. An epoch is not a
+// step: it contains 16 or more ranges of another name that cover about as much time and wait for the
+// GPU. Names that differ only in numbers are equal. The kernel's accounts at both
 // ends of a range give its exact time, though no turn begins or ends there. Started ranges without
 // a number, as without a profiler, are assumed to end in reverse order.
 //

@@ -1,6 +1,6 @@
-// Package service tells the service manager that started this process how it does, by
-// the protocol of sd_notify(3): ready, reads its settings anew, is alive, stops.
+// Package service sends the state of this process to the service manager that started it, by the
+// protocol of sd_notify(3): ready, reloading, alive, stopping.
 //
-// It opens a socket for each message and keeps none, and does nothing where nobody
-// wants to know. Only cli calls it.
+// It opens a socket for each message and closes it again. Without a service manager it does nothing.
+// Only cli calls it.
 package service

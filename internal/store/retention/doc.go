@@ -14,7 +14,8 @@
 // [Rows.Trim] deletes rows, a few in each tick:
 //
 //   - Rollups and rows of counted that a coarser tier covers, once they exceed the time of their
-//     tier. When the rows take more than a tenth of the limit, the oldest finest ones go earlier.
+//     tier. When the rows take more than a tenth of the limit, the oldest rows of the finest tier
+//     are deleted earlier.
 //   - Rows of accounts and host_sums after a fixed time. Minutes of losses become hours.
 //   - When the rows take more than half of the limit, the oldest rows of all recordings, in the
 //     order of the table in forget.go. Rows of the last minute stay.
