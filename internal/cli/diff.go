@@ -41,7 +41,9 @@ comparisons of equal runs. Record at least 10 s of each run, better 60 s: diff r
 finding for shorter runs. diff ignores the start of a run, and stalls that happened once.
 
 --a and --b select part of a recording as FROM..TO; either end may be omitted. To compare
-a job with itself, name the same database twice. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.
+a job with itself, name the same database twice.
+` + timesHelp + `
+
 diff exits with code 4 if B is significantly slower by --fail-on or more.`,
 		Example: `  ingero diff before.db after.db
   ingero diff before.db after.db --process train.py --fail-on 5%

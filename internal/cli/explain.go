@@ -45,7 +45,9 @@ lost, explain says so and stops.
 durations, and what their threads did meanwhile. --json prints all of this.
 
 By default, explain covers the last 5 minutes of the latest recording. --since, --from
-and --to select all recordings of that time; ` + timesHelp + `.
+and --to select all recordings of that time.
+` + timesHelp + `
+
 Counts of a whole recording are exact; counts of a part come from the records of its
 calls. For more than 300,000 calls, explain reports what the same analysis found during
 the recording, from sums that are kept longer than the calls. A day then takes no longer

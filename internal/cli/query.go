@@ -66,11 +66,12 @@ total first. --calls lists single calls.
 --show derives further views from the calls, as far as known:
 ` + viewsHelp() + `
 
-A view shows the last state of each process; for entries with times, what was in use in
-the window.
+A view shows the last state of each process. Entries with times show what was in use in the
+time range.
 
 By default, query covers the whole latest recording. --since, --from and --to select all
-recordings of that time; ` + timesHelp + `. --session selects one recording.
+recordings of that time, --session one recording.
+` + timesHelp + `
 
 With SQL, query runs that statement instead. The statement can read every table and change
 nothing. query truncates its result after too many rows, and stops it if it takes too long.

@@ -32,7 +32,10 @@ func reportCommand(e *Env) *cobra.Command {
 		Short: "Write a report as one HTML file",
 		Long: `report writes the page of ingero dashboard with its data: one HTML file that any browser
 opens, even without a network. The page makes no requests, and readers do not need ingero.
-By default, it covers the whole latest recording. For another time: ` + timesHelp + `.
+
+By default, report covers the whole latest recording. --since, --from and --to select
+another time range.
+` + timesHelp + `
 
 The page shows causes, where the time went, latencies, call counts, lines of code, memory
 and GPUs, for all processes together and for each of the first eight. It contains no

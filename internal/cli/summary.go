@@ -35,7 +35,8 @@ however long its cause lasted, and only the part inside the time range.
 GPU time counts each rank of a job and each GPU of a rank. Wall time counts ranks of a job
 that wait at the same time once. summary covers only what was recorded.
 
-By default, summary covers all recordings. ` + strings.ToUpper(timesHelp[:1]) + timesHelp[1:] + `.`,
+By default, summary covers all recordings.
+` + timesHelp,
 		Example: `  ingero summary --since 7d
   ingero summary --since 1d --by culprit
   ingero summary --since 30d --price 2.49

@@ -33,9 +33,8 @@ func bindUTC(f *pflag.FlagSet, utc *bool) {
 }
 
 // timesHelp describes time values in help texts.
-const timesHelp = `a time is 15:40 or 15:40:30 (the most recent
-one), "2026-01-02 15:40", RFC 3339 or Unix seconds, in this machine's time zone or, with
---utc, in UTC`
+const timesHelp = `A time is 15:40 or 15:40:30 (the most recent one), "2026-01-02 15:40", RFC 3339 or Unix
+seconds. Times are in this machine's time zone or, with --utc, in UTC.`
 
 // given reports whether a time range was given.
 func (t *timeFlags) given() bool { return t.since != "" || t.from != "" || t.to != "" }
