@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+	"ingero/internal/wire"
+	"ingero/test/serving"
+)
+
+// A trace measures each request to an inference server: with as many events as the server sent
+// tokens, and with times between those of the server and those of the client. A replay and explain
+// have the same requests.
+func TestRequestsToServer(t *testing.T) {
+	b := newBench(t)
+	s := serving.Start(t, b.stack, nil)
+	s.Serve()
+	trace := b.ingero("trace", "--json", "--db", b.db(), "--pid", pid(s.Child))
+	testkit.Eventually(t, "the second tick: servers are known", func() bool { return strings.Contains(trace.Stdout(), `"seq":2,`) })
+	answers := s.Answers(s.StartLoad("--connections", "3", "--requests", "5"))
+	truth := s.Truth()
+	s.Signal(syscall.SIGTERM)
+	stdout, stderr, code := finish(t, trace)
+	if code != 0 {
+		t.Fatalf("code %d\n%s", code, stderr)
+	}
+	var got []wire.Request
+	for line := range strings.Lines(stdout) {
+		var x wire.Tick
+		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Type != "tick" {
+			continue
+		}
+		for i := range x.Requests {
+			if x.Requests[i].Post {
+				got = append(got, x.Requests[i])
+			}
+		}
+	}
+	if len(got) != len(answers) {
+		t.Fatalf("%d requests are measured, want %d", len(got), len(answers))
+	}
+	for _, same := range connections(t, got, truth, answers) {
+		checkRequest(t, &same)
+	}
+
+	text, stderr, code := b.output("explain", "--db", b.db(), "--json", "--slo", "ttft=1us")
+	var r wire.Report
+	if err := json.Unmarshal([]byte(text), &r); err != nil || code != 0 || len(r.Servers) != 1 {
+		t.Fatalf("code %d, %v, %d servers\n%s", code, err, len(r.Servers), stderr)
+	}
+	all := uint64(len(answers))
+	if x := &r.Servers[0]; x.Requests != all || x.FirstByte.Count != all || x.Engine == nil || x.Engine.Name != "vLLM" || x.Port != uint16(s.Port) || x.Waits == nil || x.Waits.Requests != all {
+		t.Errorf("explain has %+v", x)
+	}
+}
+
+// measured is a request as ingero, the server and the client saw it.
+type measured struct {
+	by     wire.Request
+	server serving.Request
+	client serving.Answer
+}
+
+// connections joins the requests of each connection: they are in the same order everywhere, and
+// have the numbers of tokens that the client asked for.
+func connections(t *testing.T, got []wire.Request, truth serving.Truth, answers []serving.Answer) (out []measured) {
+	t.Helper()
+	peers := map[string][]wire.Request{}
+	for _, x := range got {
+		peers[x.Peer] = append(peers[x.Peer], x)
+	}
+	servers := map[string]serving.Request{}
+	for _, x := range truth.Requests {
+		servers[x.ID] = x
+	}
+	names := map[string][]measured{}
+	for _, x := range answers {
+		name, _, _ := strings.Cut(strings.TrimPrefix(x.ID, "cmpl-"), "-")
+		names[name] = append(names[name], measured{server: servers[x.ID], client: x})
+	}
+	for name, list := range names {
+		slices.SortFunc(list, func(a, b measured) int { return int(a.client.Sent - b.client.Sent) })
+		for peer, requests := range peers {
+			slices.SortFunc(requests, func(a, b wire.Request) int { return a.Arrived.Compare(b.Arrived) })
+			if slices.EqualFunc(list, requests, func(m measured, x wire.Request) bool { return eventsOf(&x, &m.client) }) {
+				for i := range list {
+					list[i].by = requests[i]
+				}
+				out = append(out, list...)
+				delete(peers, peer)
+				break
+			}
+		}
+		if list[0].by.Peer == "" {
+			t.Errorf("no connection has the requests of %s: %+v", name, list)
+		}
+	}
+	return out
+}
+
+// eventsOf reports whether a request has an event for each token. The second token is the same event
+// as the first if it was sent within 0.5 ms.
+func eventsOf(x *wire.Request, a *serving.Answer) bool {
+	n := uint32(a.OutputTokens)
+	return x.Events == n || x.Events+1 == n && n > 1
+}
+
+func checkRequest(t *testing.T, m *measured) {
+	t.Helper()
+	x := &m.by
+	if x.Status != 200 || x.End != "last chunk" || x.ReadNS == nil || x.FirstNS == nil || x.LastNS == nil {
+		t.Errorf("%s: got %+v", m.client.ID, x)
+		return
+	}
+	// The server notes a time before it sends, and the client after it receives. Between events lie
+	// the steps of the engine.
+	for _, p := range []struct {
+		what           string
+		got, min, most int64
+	}{
+		{"to the first byte", *x.FirstNS, m.server.Sent[0] - m.server.Received, m.client.Tokens[0] - m.client.Sent},
+		{"to the last byte", *x.LastNS, m.server.Sent[len(m.server.Sent)-1] - m.server.Received, m.client.Done - m.client.Sent},
+	} {
+		if p.got < p.min || p.got > p.most {
+			t.Errorf("%s: %s %s, want %s to %s", m.client.ID, time.Duration(p.got), p.what, time.Duration(p.min), time.Duration(p.most))
+		}
+	}
+	if p := x.ToFirst; p != nil {
+		if sum := p.ServerNS + p.PromptsNS + p.OwnNS + p.TokensNS + p.DeliverNS; sum != *x.FirstNS-*x.WholeNS {
+			t.Errorf("%s: the parts add up to %d of %d ns", m.client.ID, sum, *x.FirstNS-*x.WholeNS)
+		}
+	}
+}
