@@ -74,7 +74,7 @@ func (f *fanOut) run(w *worker, log *slog.Logger) {
 func (f *fanOut) batch() *shared {
 	b := f.pool.Get().(*shared)
 	b.Calls, b.Waits, b.Ended, b.Procs = b.Calls[:0], b.Waits[:0], b.Ended[:0], b.Procs[:0]
-	b.Ranges, b.Texts, b.Functions, b.RawStacks, b.Stacks = b.Ranges[:0], b.Texts[:0], b.Functions[:0], b.RawStacks[:0], b.Stacks[:0]
+	b.Ranges, b.Labels, b.Texts, b.Functions, b.RawStacks, b.Stacks = b.Ranges[:0], b.Labels[:0], b.Texts[:0], b.Functions[:0], b.RawStacks[:0], b.Stacks[:0]
 	return b
 }
 
@@ -87,7 +87,7 @@ func (f *fanOut) release(b *shared) {
 // send passes a batch to the sinks and takes ownership of it.
 func (f *fanOut) send(b *shared) {
 	b.users.Store(1)
-	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Functions)+len(b.Stacks) > 0 {
+	if len(b.Calls)+len(b.Waits)+len(b.Ended)+len(b.Procs)+len(b.Ranges)+len(b.Labels)+len(b.Functions)+len(b.Stacks) > 0 {
 		b.users.Add(int32(len(f.workers)))
 		for _, w := range f.workers {
 			w.in <- message{batch: b}

@@ -20,6 +20,7 @@ const (
 	partExits                  // exits of threads
 	partLives                  // forks, execs and exits of processes
 	partRanges                 // NVTX ranges
+	partLabels                 // changes of labels
 	partTexts                  // strings passed to calls
 	partLearnt                 // names of GPU functions that arrived with the batch
 	partFunctions              // and those found since
@@ -76,7 +77,7 @@ const (
 // partFields has the fields of parts: fields of a polled batch or of a tick; "[]" stands for each
 // element of a list. The longer of two matching paths owns a field.
 var partFields = [partsEnd][]string{
-	partCalls: {"Calls"}, partDevice: {"Calls[].Device"}, partDevices: {"Calls[].Device"}, partWaits: {"Waits"}, partExits: {"Ended"}, partLives: {"Procs"}, partRanges: {"Ranges"}, partTexts: {"Texts"},
+	partCalls: {"Calls"}, partDevice: {"Calls[].Device"}, partDevices: {"Calls[].Device"}, partWaits: {"Waits"}, partExits: {"Ended"}, partLives: {"Procs"}, partRanges: {"Ranges"}, partLabels: {"Labels"}, partTexts: {"Texts"},
 	partLearnt: {"Functions"}, partFunctions: {"Functions"}, partRawStacks: {"RawStacks"}, partNamed: {"Stacks"}, partStackNames: {"Stacks"}, partFaults: {"Faults"}, partSteps: {"Steps"},
 
 	partMoment: {"Time", "Started", "Seq", "Window", "Final"}, partRecords: {"Records"}, partSums: {"Ops"}, partDurations: {"Ops[].Last", "Ops[].Dur", "Ops[].DurLast", "Ops[].Thinned"},

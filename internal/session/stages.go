@@ -26,7 +26,7 @@ type pollResult struct {
 
 // source has the parts from the source and the session's clock, ahead of all stages.
 var source = stage{name: "source",
-	writes: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
+	writes: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partLabels, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
 		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partRecordedXids, partGpus, partRequests, partLibraries, partPods, partReports, partDrops)}
 
 // Further parts from the running kernel, and from a recording.
@@ -160,7 +160,7 @@ var stages = []stage{
 
 // sinks has the parts that sinks read, after all stages.
 var sinks = stage{name: "sinks",
-	reads: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partFunctions, partStackNames,
+	reads: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partLabels, partFunctions, partStackNames,
 		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
 		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partRequests, partRequestTimes, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
 		partMachineState, partReportedEvents, partIdle, partBlindSpots, partShown, partSites, partCulprits, partHidden, partEpisodes)}

@@ -171,6 +171,7 @@ func (db *DB) Batch(b *tick.Batch) error {
 	db.log.Keep(b)
 	db.saver.addFunctions(b.Functions)
 	db.saver.addStacks(b.Stacks)
+	db.saver.addLabels(b.Labels, b.Procs)
 	if db.paused != nil {
 		db.unkept += uint64(len(b.Calls) + len(b.Waits))
 		return nil

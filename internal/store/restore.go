@@ -39,6 +39,8 @@ type restorer struct {
 	*saver
 	track    *track.Tracker
 	lives    []tick.ProcEvent // those before the next calls
+	changes  []tick.Label     // of labels, before the next tick
+	exits    []tick.ProcEvent // before the next tick
 	sketches map[opID]*stats.Sketch
 	ops      map[opID]int // indexes in next.Ops
 	next     tick.Tick    // what has come since the last tick
@@ -77,6 +79,7 @@ func (r *restorer) play(ctx context.Context, l *segment.Log) error {
 // take applies one entry.
 func (r *restorer) take(e *segment.Entry) error {
 	r.records(e)
+	r.changes, r.exits = append(r.changes, e.Labels...), append(r.exits, e.Lives...)
 	if r.lives = append(r.lives, e.Lives...); len(e.Calls) > 0 || e.Tick != nil { // a log has them before their calls
 		r.track.Batch(e.Calls, r.lives)
 		r.lives = r.lives[:0]
@@ -176,6 +179,8 @@ func (r *restorer) write(t *tick.Tick) error {
 		}
 		o.Thinned = o.Thinned || r.cut && o.Dur.Count() != o.Sum.Done
 	}
+	r.addLabels(r.changes, r.exits)
+	r.changes, r.exits = r.changes[:0], r.exits[:0]
 	now := *t
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
 	now.Xids, now.GPUs = r.next.Xids, r.next.GPUs

@@ -22,6 +22,8 @@ type Batch struct {
 	// Ranges are NVTX calls, in order for each thread. The thread's waits that ended before such a
 	// call are in this batch or an earlier one.
 	Ranges []Range
+	// Labels are changes of labels, in the order in which the programs sent them.
+	Labels []Label
 	// Texts are string arguments of calls, each before its call.
 	Texts []events.Text
 	// Functions are resolved names of GPU functions, each before the first launch of the function,

@@ -37,6 +37,7 @@ var forgotten = [...]struct {
 	{table: "gpu_states", before: "time_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},
 	{table: "host_sums", before: "time_ns < ?2"},
 	{table: "notable", before: "number < coalesce((SELECT number FROM notable WHERE session = ?1 AND start_ns >= ?2 ORDER BY number LIMIT 1), 1 << 62)"}, // by key: ordered by end
+	{table: "labels", before: "to_ns < ?2"},
 	{table: "chains", before: "to_ns < ?2"}, {table: "episodes", before: "to_ns < ?2"},
 	{table: "ops"}, {table: "gaps"}, {table: "ledgers"}, {table: "held"}, {table: "streams"}, {table: "graphs"}, {table: "comms"},
 	{table: "copies"}, {table: "errors"}, {table: "functions", since: true}, {table: "devices", lost: true},

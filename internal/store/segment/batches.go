@@ -2,7 +2,6 @@ package segment
 
 import (
 	"fmt"
-	"slices"
 
 	"ingero/internal/store/log"
 	"ingero/internal/tick"
@@ -12,14 +11,14 @@ import (
 // batch sizes precedes the frames whose records they split.
 
 // batchSize is the number of records of each kind in a batch.
-type batchSize struct{ Calls, Waits, Lives, Functions, Stacks, Ranges int }
+type batchSize struct{ Calls, Waits, Lives, Functions, Stacks, Ranges, Labels int }
 
 // maxBatches is the most batches that one frame may describe.
 const maxBatches = 1 << 16
 
 // beginBatch starts a batch, unless b has nothing that a log keeps.
 func (w *Writer) beginBatch(b *tick.Batch) {
-	s := batchSize{Lives: len(b.Procs), Functions: len(b.Functions), Stacks: len(b.Stacks), Ranges: len(b.Ranges)}
+	s := batchSize{Lives: len(b.Procs), Functions: len(b.Functions), Stacks: len(b.Stacks), Ranges: len(b.Ranges), Labels: len(b.Labels)}
 	if len(w.batches) >= maxBatches {
 		w.Cut()
 	}
@@ -37,8 +36,12 @@ func (w *Writer) putBatches(open bool) {
 		return
 	}
 	version := uint8(1)
-	if slices.ContainsFunc(w.batches, func(s batchSize) bool { return s.Ranges > 0 }) {
-		version = 2
+	for _, s := range w.batches {
+		if s.Labels > 0 {
+			version = 3
+		} else if s.Ranges > 0 {
+			version = max(version, 2)
+		}
 	}
 	w.body = appendBatches(w.body[:0], w.batches, open, version)
 	w.frame(frameBatches, version, w.body)
@@ -56,7 +59,7 @@ func appendBatches(b []byte, list []batchSize, open bool, version uint8) []byte 
 	b = appendUvarint(b, uint64(len(list))<<1|last)
 	for _, s := range list {
 		more := uint64(0)
-		if s.Lives+s.Functions+s.Stacks+s.Ranges > 0 {
+		if s.Lives+s.Functions+s.Stacks+s.Ranges+s.Labels > 0 {
 			more = 1
 		}
 		b = appendUvarint(appendUvarint(b, uint64(s.Calls)<<1|more), uint64(s.Waits))
@@ -64,6 +67,9 @@ func appendBatches(b []byte, list []batchSize, open bool, version uint8) []byte 
 			b = appendUvarint(appendUvarint(appendUvarint(b, uint64(s.Lives)), uint64(s.Functions)), uint64(s.Stacks))
 			if version > 1 {
 				b = appendUvarint(b, uint64(s.Ranges))
+			}
+			if version > 2 {
+				b = appendUvarint(b, uint64(s.Labels))
 			}
 		}
 	}
@@ -85,6 +91,9 @@ func readBatches(body []byte, version uint8) (list []batchSize, open bool, err e
 			s.Lives, s.Functions, s.Stacks = int(r.small()), int(r.small()), int(r.small())
 			if version > 1 {
 				s.Ranges = int(r.small())
+			}
+			if version > 2 {
+				s.Labels = int(r.small())
 			}
 		}
 		list = append(list, s)

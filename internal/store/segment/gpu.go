@@ -110,6 +110,7 @@ func (w *Writer) carry(from *Writer) error {
 	}
 	w.putFunctions(w.known.functions.list)
 	w.putStacks(w.known.stacks.list)
+	w.putLabels(lasting(&w.known.labels))
 	return nil
 }
 

@@ -26,6 +26,7 @@ const (
 	frameFacts     // the next tick's facts that no other frame has
 	frameRanges    // NVTX calls
 	frameRequests  // requests to servers, before their tick
+	frameLabels    // changes of labels
 
 	frameKinds // one more than the last known kind
 )
@@ -43,6 +44,7 @@ const (
 //	waits 3: start times of parties, hops
 //	waits 4: how often the GIL had passed
 //	batches 2: ranges
+//	batches 3: labels
 //	facts 2: overhead of tracing
 //	facts 3: the least overhead of the probes
 func latest(k log.Kind) uint8 {
@@ -51,9 +53,9 @@ func latest(k log.Kind) uint8 {
 		return 5
 	case frameWaits:
 		return 4
-	case frameFacts:
+	case frameFacts, frameBatches:
 		return 3
-	case frameTick, frameLives, frameBatches:
+	case frameTick, frameLives:
 		return 2
 	}
 	return 1

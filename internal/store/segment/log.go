@@ -74,6 +74,8 @@ type Entry struct {
 	Ranges []tick.Range
 	// Requests are those of the next tick.
 	Requests []tick.Request
+	// Labels are changes of labels. Each segment repeats those that last.
+	Labels []tick.Label
 	// Tick has the changed Ops, with their counts at that time, and all Threads.
 	Tick    *tick.Tick
 	Process *tick.Process

@@ -307,6 +307,8 @@ func (s *segmentReader) entry(e *Entry, kind log.Kind, version uint8, body []byt
 		e.batches, e.open, err = readBatches(body, version)
 	case frameRanges:
 		e.Ranges, err = readRanges(body, dec)
+	case frameLabels:
+		e.Labels, err = readLabels(body, dec)
 	case frameFacts:
 		e.facts, err = readFacts(body, dec)
 	case frameRequests:

@@ -27,8 +27,8 @@ func (s *rebatcher) take(e *Entry) bool {
 	}
 	s.Calls, s.Waits, s.Procs = append(s.Calls, e.Calls...), append(s.Waits, e.Waits...), append(s.Procs, e.Lives...)
 	s.Functions, s.Stacks = append(s.Functions, e.Functions...), append(s.Stacks, e.Stacks...)
-	s.Ranges = append(s.Ranges, e.Ranges...)
-	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks)+len(e.Ranges) > 0
+	s.Ranges, s.Labels = append(s.Ranges, e.Ranges...), append(s.Labels, e.Labels...)
+	return len(e.Calls)+len(e.Waits)+len(e.Lives)+len(e.Functions)+len(e.Stacks)+len(e.Ranges)+len(e.Labels) > 0
 }
 
 // maxPending bounds the records that wait for the rest of their batch. No session makes one so
@@ -42,8 +42,8 @@ func (s *rebatcher) next() (next batchSize, ok bool) {
 	}
 	next = s.plan[0]
 	ok = (len(s.plan) > 1 || !s.open) && len(s.Calls) >= next.Calls && len(s.Waits) >= next.Waits && len(s.Procs) >= next.Lives &&
-		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks && len(s.Ranges) >= next.Ranges
-	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks)+len(s.Ranges) > maxPending {
+		len(s.Functions) >= next.Functions && len(s.Stacks) >= next.Stacks && len(s.Ranges) >= next.Ranges && len(s.Labels) >= next.Labels
+	if !ok && len(s.Calls)+len(s.Waits)+len(s.Procs)+len(s.Functions)+len(s.Stacks)+len(s.Ranges)+len(s.Labels) > maxPending {
 		return s.rest()
 	}
 	return next, ok
@@ -57,7 +57,7 @@ func (s *rebatcher) lacks() bool { return len(s.plan) > 1 || len(s.plan) == 1 &&
 // log was truncated.
 func (s *rebatcher) rest() (next batchSize, some bool) {
 	s.plan, s.open = s.plan[:0], false
-	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks), len(s.Ranges)}
+	next = batchSize{len(s.Calls), len(s.Waits), len(s.Procs), len(s.Functions), len(s.Stacks), len(s.Ranges), len(s.Labels)}
 	return next, next != batchSize{}
 }
 
@@ -75,6 +75,9 @@ func (s *rebatcher) until(n batchSize) (at int64) {
 	for i := range s.Ranges[:n.Ranges] {
 		at = max(at, s.Ranges[i].Time)
 	}
+	for i := range s.Labels[:n.Labels] {
+		at = max(at, s.Labels[i].Time)
+	}
 	return at
 }
 
@@ -86,6 +89,7 @@ func (s *rebatcher) give(b *tick.Batch, n batchSize) {
 	b.Functions, s.Functions = move(b.Functions, s.Functions, n.Functions)
 	b.Stacks, s.Stacks = move(b.Stacks, s.Stacks, n.Stacks)
 	b.Ranges, s.Ranges = move(b.Ranges, s.Ranges, n.Ranges)
+	b.Labels, s.Labels = move(b.Labels, s.Labels, n.Labels)
 	if len(s.plan) > 0 {
 		s.plan = s.plan[:copy(s.plan, s.plan[1:])]
 	}

@@ -272,6 +272,8 @@ func (r *Replay) take(b *tick.Batch) {
 		b.Stacks = append(b.Stacks, e.Stacks...)
 	case e.Ranges != nil:
 		b.Ranges = append(b.Ranges, e.Ranges...)
+	case e.Labels != nil:
+		b.Labels = append(b.Labels, e.Labels...)
 	case e.Process != nil:
 		r.procs[e.Process.PID] = *e.Process
 	case e.Other != nil:

@@ -143,6 +143,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 	batches[3].Procs = []tick.ProcEvent{{Time: storetest.Began.UnixNano(), Kind: tick.ProcForked, PID: 7, Peer: 8}}
 	batches[140].Functions = []events.Function{{PID: 7, Handle: 1, Name: "f"}}
 	batches[60].Ranges, batches[61].Ranges = someRanges(5), someRanges(2)
+	batches[62].Labels = []tick.Label{{Time: storetest.Began.UnixNano(), PID: 1, Key: "epoch", Value: "3"}}
 	batches[141].Stacks = []events.Stack{{ID: 5, PID: 7, Frames: []events.Frame{{Kind: events.FrameNative, Func: "main"}}}}
 	for i := range batches {
 		w.Add(&batches[i])
@@ -160,7 +161,7 @@ func TestReplayKeepsBatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	size := func(b *tick.Batch) batchSize {
-		return batchSize{len(b.Calls), len(b.Waits), len(b.Procs), len(b.Functions), len(b.Stacks), len(b.Ranges)}
+		return batchSize{len(b.Calls), len(b.Waits), len(b.Procs), len(b.Functions), len(b.Stacks), len(b.Ranges), len(b.Labels)}
 	}
 	var sealed bytes.Buffer
 	if err := Seal(&sealed, bytes.NewReader(m.Bytes()), int64(m.Len())); err != nil {

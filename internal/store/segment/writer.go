@@ -20,6 +20,7 @@ type Writer struct {
 	functions []events.Function
 	stacks    []events.Stack
 	ranges    []tick.Range
+	labels    []tick.Label
 	batches   []batchSize // batch sizes of the pending entries
 	body      []byte
 	ops       map[opKey]*opState
@@ -97,16 +98,18 @@ func (w *Writer) frame(kind log.Kind, version uint8, body []byte) {
 	w.file.Append(kind, version, body)
 }
 
-// Keep makes the next segments repeat a batch's names and stacks, whether or not this one has them.
+// Keep makes the next segments repeat a batch's names, stacks and labels, whether or not this one has them.
 func (w *Writer) Keep(b *tick.Batch) {
 	w.known.functions.add(b.Functions)
 	w.known.stacks.add(b.Stacks)
+	w.known.labels.Batch(b.Labels, b.Procs, func(tick.LabelSpan) {})
 }
 
 // known is what the next segment repeats of this and earlier ones.
 type known struct {
 	functions functionsKept
 	stacks    stacksKept
+	labels    tick.Labels
 }
 
 // Add appends a batch: its waits before its calls, the order in which readers need them.
@@ -115,7 +118,7 @@ func (w *Writer) Add(b *tick.Batch) {
 	w.lives = append(w.lives, b.Procs...)
 	w.functions = append(w.functions, b.Functions...)
 	w.stacks = append(w.stacks, b.Stacks...)
-	w.ranges = append(w.ranges, b.Ranges...)
+	w.ranges, w.labels = append(w.ranges, b.Ranges...), append(w.labels, b.Labels...)
 	for i := range b.Waits {
 		w.waits.add(&b.Waits[i], w.enc.n)
 		w.batch().Waits++
@@ -141,7 +144,7 @@ func (w *Writer) Buffered() int { return w.file.Pending() }
 
 // Pending reports whether some entries are not in the file yet.
 func (w *Writer) Pending() bool {
-	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || w.file.Pending() > 0
+	return w.enc.n > 0 || w.waits.n > 0 || len(w.lives) > 0 || len(w.functions) > 0 || len(w.stacks) > 0 || len(w.ranges) > 0 || len(w.labels) > 0 || w.file.Pending() > 0
 }
 
 // Cut ends the open frames. The frame of waits directly precedes the frame of calls and has their
@@ -154,7 +157,8 @@ func (w *Writer) cutAt(within bool) {
 	w.putFunctions(w.functions)
 	w.putStacks(w.stacks)
 	w.putRanges(w.ranges)
-	w.functions, w.stacks, w.ranges = w.functions[:0], w.stacks[:0], w.ranges[:0]
+	w.putLabels(w.labels)
+	w.functions, w.stacks, w.ranges, w.labels = w.functions[:0], w.stacks[:0], w.ranges[:0], w.labels[:0]
 	for lives := range slices.Chunk(w.lives, maxLives) {
 		version := livesVersion(lives)
 		w.body = appendLives(w.body[:0], lives, version)
@@ -204,7 +208,7 @@ func (w *Writer) Drop() int {
 	w.unwritten = 0
 	w.enc.reset()
 	w.waits.reset()
-	w.lives, w.functions, w.stacks, w.ranges, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.ranges[:0], w.batches[:0]
+	w.lives, w.functions, w.stacks, w.ranges, w.labels, w.batches = w.lives[:0], w.functions[:0], w.stacks[:0], w.ranges[:0], w.labels[:0], w.batches[:0]
 	w.file.Drop()
 	return n
 }
