@@ -30,7 +30,7 @@ func (e *Env) queryNodes(c *cobra.Command, s *config.Config, o *queryOptions, ar
 	}
 	defer g.Close()
 	params := o.params()
-	for name, text := range map[string]string{"op": strings.Join(o.names, ","), "node": o.node, "session": o.session} {
+	for name, text := range map[string]string{"op": strings.Join(o.names, ","), "node": o.node, "session": o.session, "label": strings.Join(o.labels, ",")} {
 		if text != "" {
 			params.Set(name, text)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/query"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -22,16 +23,18 @@ type queryOptions struct {
 	names             []string // --op
 	node, session     string
 	perProcess, calls bool
-	perNode           bool   // with --nodes: separate rows per node
-	by                string // grouping: by function or stack
-	order             string // order of calls
-	show              string // view to derive from the calls
+	perNode           bool     // with --nodes: separate rows per node
+	by                string   // grouping: by function, stack or label
+	labels            []string // --label
+	order             string   // order of calls
+	show              string   // view to derive from the calls
 	limit             uint
 	timeout           string
 	output
 
 	ops  []events.Op // operations with these names
 	view query.StateView
+	with []query.Label // --label
 }
 
 // output is the output format.
@@ -52,6 +55,9 @@ const (
 
 // byFunction groups launches by GPU function.
 const byFunction = "function"
+
+// byLabel groups calls by the value of the label that follows.
+const byLabel = "label:"
 
 // byStack groups calls by the calling line of code.
 const byStack = "stack"
@@ -98,6 +104,7 @@ func queryCommand(e *Env) *cobra.Command {
   ingero query --since 30m --op cudaMemcpy --json
   ingero query --since 1h --pod train-0 --namespace ml
   ingero query --by function
+  ingero query --label tenant=a --by label:epoch
   ingero query --calls --op cudaStreamSync --limit 5
   ingero query --show memory
   ingero query --from 15:40 --to 15:45 --csv > ops.csv
@@ -136,7 +143,8 @@ func (o *queryOptions) bindCalls(f *pflag.FlagSet) {
 	f.StringVar(&o.session, "session", "", "only this recording, by its ID in the table sessions")
 	f.BoolVar(&o.perProcess, "per-process", false, "show each process separately")
 	f.BoolVar(&o.perNode, "per-node", false, "with --nodes: show each node separately")
-	f.StringVar(&o.by, "by", "", "group by function: launches of each GPU function (kernel); or by stack: calls from each line of code")
+	f.StringVar(&o.by, "by", "", "group by function: launches of each GPU function (kernel); by stack: calls from each line of code; or by label:KEY: calls with each value")
+	f.StringArrayVar(&o.labels, "label", nil, "only calls with this label: tenant=a (repeatable)")
 	f.BoolVar(&o.calls, "calls", false, "list single calls")
 	f.StringVar(&o.show, "show", "", "view to derive from the calls: "+strings.Join(viewNames(), ", "))
 	f.StringVar(&o.order, "order", bySlowest, "calls to list: slowest, or time: the first ones")
@@ -199,8 +207,8 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	if o.order != bySlowest && o.order != byTime {
 		return window{}, usage("--order slowest, or --order time", "--order cannot be %q", o.order)
 	}
-	if o.by != "" && o.by != byFunction && o.by != byStack {
-		return window{}, usage("--by function, or --by stack", "--by cannot be %q", o.by)
+	if key, ok := strings.CutPrefix(o.by, byLabel); ok && !tick.LabelKey(key) || o.by != "" && !ok && o.by != byFunction && o.by != byStack {
+		return window{}, usage("--by function, --by stack, or --by label:tenant", "--by cannot be %q", o.by)
 	}
 	if o.by != "" && o.calls {
 		return window{}, usage("ingero query --by function", "--by and --calls cannot be combined")
@@ -214,6 +222,12 @@ func (o *queryOptions) parse(now time.Time) (window, error) {
 	var err error
 	if o.ops, err = opsNamed(o.names); err != nil {
 		return window{}, err
+	}
+	if o.with, err = query.ParseLabels(o.labels); err != nil {
+		return window{}, usage("--label tenant=a", "--label: %v", err)
+	}
+	if o.show != "" && len(o.with) > 0 {
+		return window{}, usage("ingero query --label tenant=a", "--label and --show cannot be combined")
 	}
 	return o.window(now)
 }

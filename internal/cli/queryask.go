@@ -50,7 +50,7 @@ func (o *queryOptions) find(ctx context.Context, r *query.Reader, w *window, zon
 		if err != nil {
 			return nil, err
 		}
-		a.filters = append(a.filters, query.Filter{Session: s.ID, PIDs: pids, Ops: o.ops, From: w.from, To: w.to})
+		a.filters = append(a.filters, query.Filter{Session: s.ID, PIDs: pids, Ops: o.ops, Labels: o.with, From: w.from, To: w.to})
 		from, to := s.Started, end(s)
 		if w.from.After(from) {
 			from = w.from

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"ingero/internal/explain"
@@ -15,6 +16,7 @@ import (
 // table queries the operations and formats them.
 func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData, zone *time.Location) ([]byte, error) {
 	t := &explain.OpTable{From: a.from, To: a.to, Database: a.path}
+	t.Label, _ = strings.CutPrefix(o.by, byLabel)
 	for i := range a.sessions {
 		if o.by == byFunction {
 			if err := o.functions(ctx, r, a, i, t); err != nil {
@@ -22,7 +24,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData
 			}
 			continue
 		}
-		stats, cover, err := r.OpStats(ctx, a.filters[i], query.Group{PID: o.perProcess})
+		stats, cover, err := r.OpStats(ctx, a.filters[i], query.Group{PID: o.perProcess, Label: t.Label})
 		if err != nil {
 			return nil, err
 		}
@@ -30,7 +32,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData
 		comms := commsOf(a.facts[i])
 		for j := range stats {
 			x := &stats[j]
-			row := explain.OpRow{Node: a.sessions[i].Node, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
+			row := explain.OpRow{Node: a.sessions[i].Node, Label: x.Label, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
 			if o.perProcess {
 				row.Comm = comms[x.PID]
 			}

@@ -24,6 +24,7 @@ type OpTable struct {
 	Database string
 	// Rows are the sums; rows of the same group and operation are added up.
 	Rows  []OpRow
+	Label string      // key of the label that rows are split by; "": none
 	Notes []string    // what a reader must know; JSON only
 	Nodes []wire.Node // the queried nodes; JSON only
 }
@@ -33,21 +34,30 @@ type OpRow struct {
 	Node string
 	Comm string // of process Op.PID, which is 0 for all processes
 	Op   tick.Op
+	// Label is the value of the table's label; "": none.
+	Label string
 	// Function is the GPU function of launches, mangled, and NoFunction is the reason of a missing
 	// name. Both are empty if launches are not split by function.
 	Function, NoFunction string
 }
 
-// opGroup is counted as one: a process of a machine, or a whole machine.
+// opGroup is counted as one: a process of a machine, a whole machine, or a part with one label.
 type opGroup struct {
 	node, comm string
 	pid        uint32
+	label      string
 }
 
-func (g *opGroup) title(node string) string {
+func (g *opGroup) title(node, key string) string {
 	name := ""
 	if g.pid != 0 {
 		name = processName(g.comm, g.pid)
+	}
+	switch {
+	case key != "" && g.label != "":
+		name = joined(" · ", key+"="+clean(g.label), name)
+	case key != "":
+		name = joined(" · ", "no "+key, name)
 	}
 	if g.node == node { // it is in the header line
 		return name
@@ -78,7 +88,7 @@ func (t *OpTable) groups() []groupRows {
 	rows := map[opGroup]map[function][]tick.Op{}
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		g := opGroup{r.Node, r.Comm, r.Op.PID}
+		g := opGroup{r.Node, r.Comm, r.Op.PID, r.Label}
 		if rows[g] == nil {
 			rows[g] = map[function][]tick.Op{}
 		}
@@ -104,7 +114,7 @@ func (t *OpTable) groups() []groupRows {
 		out = append(out, x)
 	}
 	slices.SortFunc(out, func(a, b groupRows) int {
-		return cmp.Or(cmp.Compare(b.sum.Total, a.sum.Total), cmp.Compare(a.node, b.node), cmp.Compare(a.pid, b.pid), cmp.Compare(a.comm, b.comm))
+		return cmp.Or(cmp.Compare(b.sum.Total, a.sum.Total), cmp.Compare(a.node, b.node), cmp.Compare(a.pid, b.pid), cmp.Compare(a.comm, b.comm), cmp.Compare(a.label, b.label))
 	})
 	return out
 }
@@ -138,7 +148,7 @@ func Operations(t *OpTable, o Options) string {
 				count = plural(g.sum.Nested, "call") + ", all nested in others"
 			}
 		}
-		w.text(joined(" · ", g.title(node), count), "  ")
+		w.text(joined(" · ", g.title(node, t.Label), count), "  ")
 		head := "  " + alignLeft("", opNameWide) + alignRight("calls", opCallsWide)
 		for _, name := range []string{"total", "p50", "p95", "p99", "max"} {
 			head += alignRight(name, opTimeWide)
@@ -184,7 +194,7 @@ func BuildOperations(t *OpTable) *wire.Operations {
 	j.Notes = append(j.Notes, t.Notes...)
 	for _, g := range t.groups() {
 		for _, o := range g.ops {
-			j.Operations = append(j.Operations, wire.OpRow{Node: clean(g.node), Comm: clean(g.comm), Op: o})
+			j.Operations = append(j.Operations, wire.OpRow{Node: clean(g.node), Comm: clean(g.comm), Label: clean(g.label), Op: o})
 		}
 	}
 	return j
@@ -197,9 +207,12 @@ func OperationsJSON(t *OpTable) ([]byte, error) {
 }
 
 // OperationsCSV is [Operations] as CSV (RFC 4180) with a header line. Durations are nanoseconds;
-// unknown values are empty.
+// unknown values are empty. A table that is split by a label has its value in a last column.
 func OperationsCSV(t *OpTable) []byte {
 	rows := [][]string{strings.Split("node,pid,comm,source,op,function,calls,done,errors,nested,total_ns,on_cpu_ns,runnable_ns,throttled_ns,blocked_ns,p50_ns,p95_ns,p99_ns,max_ns", ",")}
+	if t.Label != "" {
+		rows[0] = append(rows[0], "label")
+	}
 	for _, g := range t.groups() {
 		pid := ""
 		if g.pid != 0 {
@@ -216,6 +229,9 @@ func OperationsCSV(t *OpTable) []byte {
 			}
 			for _, n := range []*int64{o.P50NS, o.P95NS, o.P99NS, o.MaxNS} {
 				row = append(row, numberText(n))
+			}
+			if t.Label != "" {
+				row = append(row, clean(g.label))
 			}
 			rows = append(rows, row)
 		}

@@ -64,6 +64,7 @@ func (c *Coverage) weigh(weight uint32) {
 // Group selects how [Reader.OpStats] groups calls, besides by operation.
 type Group struct {
 	Node, PID, Stack bool          // group by these
+	Label            string        // group by the value of the label with this key; "": none
 	Every            time.Duration // group by this period, from the Unix epoch; 0: no periods
 }
 
@@ -73,6 +74,7 @@ type OpStat struct {
 	Time  time.Time // start of the period; zero unless grouped by it
 	PID   uint32    // 0 unless grouped by it
 	Stack uint32    // 0 unless grouped by it
+	Label string    // value of the label; "" unless grouped by it, or for calls without it
 	Op    events.Op
 	Sum   tick.Counts // the kernel's, unless [Coverage.Estimate]: see [Reader.Counts]
 	Dur   *stats.Sketch
@@ -82,20 +84,28 @@ type statKey struct {
 	node       string
 	time       int64
 	pid, stack uint32
+	label      string
 	op         events.Op
 }
 
 // opStats is an answer under construction.
 type opStats struct {
 	Group
-	found map[statKey]*store.Sum
-	key   statKey // of the last returned sum
-	last  *store.Sum
+	labels labelValues // of the label to group by
+	found  map[statKey]*store.Sum
+	key    statKey // of the last returned sum
+	last   *store.Sum
+}
+
+// calls reports whether an answer needs the calls: the kernel's counts and the rollups know neither
+// stacks nor labels.
+func (g *opStats) calls(f *Filter) bool {
+	return g.Stack || g.Label != "" || len(f.Stacks) > 0 || len(f.Labels) > 0
 }
 
 // sum returns the sum for calls that began at a time.
-func (g *opStats) sum(s *Session, time int64, pid uint32, op events.Op, stack uint32) *store.Sum {
-	k := statKey{op: op}
+func (g *opStats) sum(s *Session, time int64, pid uint32, op events.Op, stack uint32, label string) *store.Sum {
+	k := statKey{op: op, label: label}
 	if g.Node {
 		k.node = s.Node
 	}
@@ -122,8 +132,8 @@ func (g *opStats) sum(s *Session, time int64, pid uint32, op events.Op, stack ui
 
 // OpStats sums up the matching calls, ordered by time, node, op, pid and stack. Counts and sums are
 // those of [Reader.Counts], durations come from the records of the same period, within
-// [stats.SketchError]. Everything comes from records when grouped by stack or by less than a
-// second, and for recordings without the kernel's counts.
+// [stats.SketchError]. Everything comes from records for a filter or group of
+// stacks or labels, for periods below a second, and for recordings without the kernel's counts.
 func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Coverage, error) {
 	var cover Coverage
 	sessions, err := r.Chosen(ctx, f)
@@ -142,14 +152,14 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 		if g.Every == 0 && sum.Counts == (tick.Counts{}) {
 			continue
 		}
-		o := OpStat{Node: k.node, PID: k.pid, Stack: k.stack, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
+		o := OpStat{Node: k.node, PID: k.pid, Stack: k.stack, Label: k.label, Op: k.op, Sum: sum.Counts, Dur: &sum.Dur}
 		if g.Every > 0 {
 			o.Time = unixTime(k.time)
 		}
 		out = append(out, o)
 	}
 	slices.SortFunc(out, func(a, b OpStat) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Stack, b.Stack))
+		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Op, b.Op), cmp.Compare(a.PID, b.PID), cmp.Compare(a.Stack, b.Stack), cmp.Compare(a.Label, b.Label))
 	})
 	slices.Sort(cover.Missing)
 	cover.Missing = slices.Compact(cover.Missing)

@@ -23,7 +23,7 @@ func bySum(calls []events.Call, f Filter, g Group) map[statKey]*store.Sum {
 	s := &opStats{Group: g, found: map[statKey]*store.Sum{}}
 	for i := range calls {
 		if c := &calls[i]; c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && f.hasStack(c.Stack) {
-			s.sum(&Session{Session: segment.Session{Node: "gpu-7"}}, c.Start, c.PID, c.Op, c.Stack).Add(c)
+			s.sum(&Session{Session: segment.Session{Node: "gpu-7"}}, c.Start, c.PID, c.Op, c.Stack, "").Add(c)
 		}
 	}
 	return s.found

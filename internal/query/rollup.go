@@ -55,8 +55,14 @@ func ceil(v, step int64) int64 {
 // sumCounted adds a session's calls: durations from records, counts from the kernel.
 func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opStats, answer *Coverage) error {
 	own := &opStats{Group: sums.Group, found: map[statKey]*store.Sum{}}
+	if own.Label != "" {
+		var err error
+		if own.labels, err = r.labelValues(ctx, s, f, own.Label); err != nil {
+			return err
+		}
+	}
 	counts := &Counts{}
-	if !own.Stack && len(f.Stacks) == 0 && (own.Every == 0 || own.Every >= time.Second) {
+	if !own.calls(&f) && (own.Every == 0 || own.Every >= time.Second) {
 		var err error
 		if counts, err = r.counts(ctx, s, f, own.Every); err != nil {
 			return err
@@ -118,13 +124,13 @@ func (g *opStats) count(s *Session, c *Counts) {
 	}
 	if g.Every == 0 {
 		for k, n := range c.ByKey {
-			g.sum(s, 0, k.PID, k.Op, 0).Counts.Add(&n)
+			g.sum(s, 0, k.PID, k.Op, 0, "").Counts.Add(&n)
 		}
 		return
 	}
 	for i := range c.rows {
 		if x := &c.rows[i]; stats.Floor(x.middle(), int64(g.Every)) >= first {
-			g.sum(s, x.middle(), x.PID, x.Op, 0).Counts.Add(&x.Counts)
+			g.sum(s, x.middle(), x.PID, x.Op, 0, "").Counts.Add(&x.Counts)
 		}
 	}
 }
@@ -145,7 +151,7 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 	from = max(from, stats.Floor(s.Started.UnixNano(), int64(time.Hour))-int64(time.Hour))
 	to = min(to, stats.Floor(math.MaxInt64, int64(time.Hour)))
 	var tiers []rollTier
-	if !sums.Stack && len(f.Stacks) == 0 { // rollups cover all stacks
+	if !sums.calls(&f) {
 		if tiers, err = r.tiers(ctx, tx, s, sums.Every); err != nil {
 			return err
 		}
@@ -210,7 +216,7 @@ func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filte
 			return err
 		}
 		if f.matches(pid, op) {
-			sums.sum(s, start, pid, op, 0).Merge(&sum)
+			sums.sum(s, start, pid, op, 0, "").Merge(&sum)
 		}
 	}
 	return rows.Err()
@@ -224,7 +230,7 @@ func (r *Reader) sumCalls(ctx context.Context, s *Session, f Filter, x stretch, 
 	f.From, f.To = unixTime(x.from), unixTime(x.to)
 	c, err := r.scan(ctx, s, f, after, func(c *events.Call, number uint64) bool {
 		if number < before {
-			sums.sum(s, c.Start, c.PID, c.Op, c.Stack).Add(c)
+			sums.sum(s, c.Start, c.PID, c.Op, c.Stack, sums.labels.value(c.PID, c.TID, c.Start)).Add(c)
 		}
 		return true
 	})

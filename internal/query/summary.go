@@ -21,6 +21,7 @@ type Filter struct {
 	PIDs    []uint32    // nil: all
 	Ops     []events.Op // nil: all
 	Stacks  []uint32    // user stack IDs, nil: all; for calls and [Reader.OpStats] only
+	Labels  []Label     // nil: all; for answers from single calls only
 	// From and To bound the starts of calls: [From, To). Zero is unbounded.
 	From, To time.Time
 }

@@ -28,6 +28,8 @@ type Operations struct {
 type OpRow struct {
 	Node string `json:"node,omitempty"`
 	Comm string `json:"comm,omitempty"`
+	// Label is the value of the label that the sums are grouped by.
+	Label string `json:"label,omitempty"`
 	Op
 }
 

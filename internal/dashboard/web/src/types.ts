@@ -631,6 +631,7 @@ export interface OpLast {
 export interface OpRow {
   node?: string;
   comm?: string;
+  label?: string; // Label is the value of the label that the sums are grouped by.
   pid?: number; // in ticks; a report has it per process
   source: string;
   op: string;
