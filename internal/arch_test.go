@@ -35,6 +35,7 @@ var allowed = map[string]string{
 	"internal/listen":    "",
 	"internal/privilege": "golang.org/x/sys",
 	"internal/service":   "golang.org/x/sys",
+	"internal/label":     "golang.org/x/sys internal/tick",
 	"internal/update":    "",
 
 	// The pipeline.
@@ -58,7 +59,7 @@ var allowed = map[string]string{
 	"internal/symbols":       "github.com/ianlancetaylor/demangle internal/elffile internal/tick pkg/events",
 	"internal/track":         "internal/tick pkg/events",
 	"internal/rollcall":      "internal/tick internal/track pkg/events",
-	"internal/session":       "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/serve internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
+	"internal/session":       "golang.org/x/sys internal/causal internal/decode internal/elffile internal/episode internal/gpu internal/govern internal/host internal/label internal/ledger internal/loop internal/native internal/probes internal/proc internal/python internal/redact internal/rollcall internal/serve internal/stats internal/symbols internal/tape internal/tick internal/track internal/unwind internal/where internal/xid pkg/events",
 	"internal/store/log":     "golang.org/x/sys",
 	"internal/store/segment": "github.com/klauspost/compress internal/stats internal/store/log internal/tick internal/wire pkg/events",
 
@@ -92,7 +93,7 @@ var allowed = map[string]string{
 	"internal/cli/check": "golang.org/x/sys internal/config internal/elffile internal/gpu internal/lock internal/privilege internal/probes internal/proc " +
 		"internal/redact internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/cli": "github.com/spf13/cobra github.com/spf13/pflag golang.org/x/sys golang.org/x/term " +
-		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
+		"internal/cli/check internal/config internal/dashboard internal/diff internal/explain internal/export internal/export/notify internal/export/clickhouse internal/export/otlp internal/export/prom internal/fleet internal/gpu internal/guard internal/k8s internal/label internal/legacy internal/listen internal/lock internal/mcp internal/metric internal/outfile internal/privilege " +
 		"internal/probes internal/proc internal/query internal/redact internal/screen internal/service internal/session internal/mute internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/update internal/where internal/wire internal/xid pkg/events sim",
 	"cmd/ingero": "internal/cli internal/jail internal/screen",
 

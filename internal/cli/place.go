@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/k8s"
+	"ingero/internal/label"
 	"ingero/internal/query"
 	"ingero/internal/redact"
 	"ingero/internal/session"
@@ -76,7 +77,7 @@ func place(c *config.Config) where.Selector {
 // live returns the options for tracing the processes that in selects.
 func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, err error) {
 	o = session.LiveOptions{Probes: probeOptions(c), PyFromUser: c.Trace.PyWalker == pyUserspace, PyProbe: c.Trace.PyProbe, Requests: session.RequestsOf(c.Trace.Requests), Alone: c.Trace.NoFollow, MaxOverhead: c.Trace.MaxOverhead,
-		Place: in, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
+		Place: in, Labels: label.Options{Path: c.Trace.LabelSocket, Senders: c.Trace.LabelSenders}, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
 	if o.Names, err = names(c); err != nil {
 		return o, err
 	}

@@ -59,6 +59,7 @@ var commands = []func(*Env) *cobra.Command{
 	backupCommand,
 	dbCommand,
 	silenceCommand,
+	annotateCommand,
 	dashboardCommand,
 	mcpCommand,
 	demoCommand,

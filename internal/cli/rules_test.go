@@ -24,15 +24,15 @@ func TestDeployedNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, found := range name.FindAllString(string(text), -1) {
-			if base := strings.TrimSuffix(found, "_bucket"); !known[base] && !label(base) {
+			if base := strings.TrimSuffix(found, "_bucket"); !known[base] && !isLabel(base) {
 				t.Errorf("%s: there is no %s", path, found)
 			}
 		}
 	}
 }
 
-// label reports whether any metric has a label with this name.
-func label(name string) bool {
+// isLabel reports whether any metric has a label with this name.
+func isLabel(name string) bool {
 	for id := range metric.Rows {
 		for _, l := range metric.Rows[id].Labels {
 			if metric.Label(l) == name {

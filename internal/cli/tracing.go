@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"ingero/internal/explain"
@@ -47,6 +48,9 @@ func (e *Env) open(ctx context.Context, db string, o session.LiveOptions) (*trac
 	}
 	if err := t.lock.Publish(wire.TraceState{Updated: time.Now()}); err != nil { // ingero status can read a state from now on
 		t.log.Warn("cannot publish the trace's state: ingero status will be incomplete", "error", err)
+	}
+	if o.Labels.Path == labelAuto {
+		o.Labels.Path = filepath.Join(t.lock.Dir(), labelSocket)
 	}
 	if t.source, err = session.OpenLive(ctx, o); err != nil {
 		return nil, errors.Join(err, t.lock.Release())

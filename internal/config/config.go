@@ -84,6 +84,8 @@ type Trace struct {
 	NoTCP        bool
 	NoNet        bool
 	Pages        bool
+	LabelSocket  string        // "auto", a path, or empty: none
+	LabelSenders string        // "owner", "all" or a group
 	Deadband     int           // percent; 0: none
 	Heartbeat    time.Duration // 0: none
 	Link         string        // "auto", "session", "multi" or "perf"

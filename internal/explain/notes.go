@@ -68,6 +68,14 @@ var dropWords = map[string]string{
 	// For the kernel log, all lines count: it is unknown whether they were faults.
 	"kernel-log-overwritten": "kernel log lines overwritten before they were read: GPU faults may be missing",
 	"kernel-log-suppressed":  "driver messages suppressed by the kernel: too many",
+	"label-malformed":        "messages with labels refused: not valid. ingero annotate sends valid ones",
+	"label-denied":           "messages with labels refused: the sender may not label that process",
+	"label-no-process":       "messages with labels refused: no such process or thread",
+	"label-wrong-time":       "messages with labels refused: their time is in the future, or more than 10 s ago",
+	"label-rate":             "messages with labels refused: more than 100 a second for a process",
+	"label-too-many":         "messages with labels refused: too many keys, or too many processes with labels",
+	"label-full":             "messages with labels refused: too many at once",
+	"label-socket":           "messages with labels could not be read",
 	"programs-not-read":      "processes without command line and rank: too many started at once",
 }
 
@@ -141,6 +149,7 @@ var reportWords = map[string]string{
 	"requests-not-measured": "to servers are not measured",
 
 	"no-python-frames":  "",
+	"labels-off":        "cannot be opened, so labels are not recorded",
 	"faults-unseen":     "cannot be read, so GPU faults may be missed",
 	"gpu-state-unknown": "is not known",
 }

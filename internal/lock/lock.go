@@ -124,6 +124,9 @@ func (l *Lock) last() wire.Holder {
 	return h
 }
 
+// Dir returns the directory of the lock's files.
+func (l *Lock) Dir() string { return l.dir }
+
 // Release releases the lock and removes its files. It is idempotent.
 func (l *Lock) Release() error {
 	if l.file == nil {

@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/decode"
 	"ingero/internal/gpu"
+	"ingero/internal/label"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/redact"
@@ -50,6 +51,8 @@ type LiveOptions struct {
 	MaxOverhead float64
 	// Requests selects the processes whose HTTP requests are measured.
 	Requests RequestsOf
+	// Labels is the socket for labels; without a path there is none.
+	Labels label.Options
 	// RawTape receives the raw records, before decoding; nil: no tape. [Play] plays it.
 	RawTape *RawTape
 	Notify  func(Notice) // nil: none; called from any goroutine, must not block
@@ -77,6 +80,7 @@ type Live struct {
 	host    *hostWatch
 	gpus    *gpus
 	serve   *requests          // requests to servers
+	labels  *labels            // what programs say about themselves
 	others  *untracedProcesses // untraced processes
 
 	cancel  context.CancelFunc
@@ -143,6 +147,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.host = newHostWatch(kernel, raw, l.targets.now, l.targets.cgroup)
 	l.gpus = &gpus{raw: raw, report: report}
 	l.serve = newRequests(o.Requests, clock, report)
+	l.labels = &labels{raw: raw, report: report}
 	l.others = &untracedProcesses{known: map[uint32]*untracedProcess{}, request: l.targets.requestOther, pods: o.Pods}
 	return l
 }
@@ -161,6 +166,7 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	}
 	l.gpus.find()
 	l.gpus.start(ctx, l.opts.GPUs, clock, l.rings.pollNow)
+	l.labels.start(l.opts.Labels, clock)
 	if !l.opts.Raw {
 		l.calibrate(ctx)
 	}
@@ -247,6 +253,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 	}
 	l.enrol.look()
 	l.resolve.check()
+	l.labels.poll(b)
 	waits := len(b.Waits)
 	more = l.rings.read(b)
 	fresh := b.Waits[waits:]
@@ -329,6 +336,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
 		l.gpus.tick(&part)
+		part.Drops = append(part.Drops, l.labels.drops()...)
 		processes, others := l.targets.list(), l.others.list()
 		l.serve.tick(&part, processes, others, l.stopped)
 		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods}
@@ -353,7 +361,7 @@ func (l *Live) end() error {
 	l.cancel()
 	l.stopped = true
 	l.shed.stop()
-	errs := []error{beginSection(l.raw, tape.Stop, time.Time{}), l.enrol.stop(), l.tracer.StopLives(), l.gpus.close(), l.serve.detach()}
+	errs := []error{beginSection(l.raw, tape.Stop, time.Time{}), l.enrol.stop(), l.tracer.StopLives(), l.gpus.close(), l.serve.detach(), l.labels.close()}
 	l.enrol.wait()
 	l.inside.wait()
 	l.resolve.wait()

@@ -60,12 +60,13 @@ const (
 	Functions   // names of GPU functions
 	Stacks      // stacks with their frames
 	Machine     // state of the machine and the agent
+	Labels      // changes of labels
 	kinds
 )
 
 var names = [kinds]string{"end", "header", "began", "poll", "tick", "stop", "record", "life", "count", "thread",
 	"host-sum", "host-last", "waiting", "drops", "pages", "host-reports", "over", "majors", "name", "holder", "traced",
-	"files", "device", "cgroup", "tables", "faults", "functions", "stacks", "machine"}
+	"files", "device", "cgroup", "tables", "faults", "functions", "stacks", "machine", "labels"}
 
 // String returns the name of the kind.
 func (k Kind) String() string {

@@ -1,0 +1,194 @@
+package label
+
+import (
+	"slices"
+
+	"ingero/internal/tick"
+)
+
+// Bounds of what senders can cost.
+const (
+	maxProcesses = 1024             // processes with labels
+	maxOfUser    = maxProcesses / 4 // of these, of one user other than root and the tracer's
+	maxLabels    = 256              // labels of a process and its threads
+	maxWaiting   = 8192             // changes that the trace has not taken
+	perSecond    = 100              // messages of a process a second
+	burst        = 200              // messages of a process at once
+	scanCost     = 10               // messages that a search for a thread counts as
+	past         = int64(10e9)      // ns: messages about earlier times are refused
+)
+
+// reason is why a message was refused: the reason of a drop.
+type reason string
+
+const (
+	malformed  reason = "label-malformed"
+	denied     reason = "label-denied"
+	noProcess  reason = "label-no-process"
+	wrongTime  reason = "label-wrong-time"
+	tooFast    reason = "label-rate"
+	tooMany    reason = "label-too-many"
+	notTaken   reason = "label-full"
+	unreadable reason = "label-socket"
+)
+
+// sender is the verified sender of a message.
+type sender struct {
+	pid, uid uint32
+}
+
+// process is a process with labels.
+type process struct {
+	start  uint64 // identifies it: its start time in clock ticks
+	uid    uint32 // of the sender who labelled it first
+	tokens int64  // messages that it may send now, times 1e9
+	filled int64  // when tokens was computed, ns
+	labels map[thread]int64
+}
+
+// thread is a label of a thread: its last change is the value of the map.
+type thread struct {
+	tid uint32
+	key string
+}
+
+// book has the labelled processes, and decides about messages. It is for one goroutine.
+type book struct {
+	procs   processes
+	trusted uint32 // the tracer's user
+	all     map[uint32]*process
+}
+
+// accept returns the changes of a message that arrived at a time, or why it is refused. Times are
+// CLOCK_MONOTONIC, ns.
+func (b *book) accept(from sender, m *Message, now int64) ([]tick.Label, reason) {
+	pid, tid, nested := m.PID, m.TID, b.procs.nested(from.pid)
+	if pid == 0 || nested != 0 && pid == nested {
+		pid = from.pid
+	}
+	if nested != 0 && pid != from.pid { // a number of another PID namespace
+		return nil, denied
+	}
+	at := m.Time
+	if at == 0 {
+		at = now
+	}
+	if at > now || at < now-past {
+		return nil, wrongTime
+	}
+	start, uid, ok := b.procs.process(pid)
+	if !ok {
+		return nil, noProcess
+	}
+	root := from.uid == 0 || from.uid == b.trusted
+	if pid != from.pid && !root && uid != from.uid {
+		return nil, denied
+	}
+	p, why := b.process(pid, start, from.uid, root, now)
+	if p == nil {
+		return nil, why
+	}
+	if cost := int64(1 + scanCost*min(nested, tid, 1)); !p.take(cost, now) {
+		return nil, tooFast
+	}
+	if tid != 0 {
+		if tid, ok = b.procs.thread(pid, tid, nested != 0); !ok {
+			return nil, noProcess
+		}
+	}
+	return p.change(pid, tid, at, m)
+}
+
+// process returns a process's entry, and creates it if there is room.
+func (b *book) process(pid uint32, start uint64, uid uint32, root bool, now int64) (*process, reason) {
+	if p := b.all[pid]; p != nil && p.start == start {
+		return p, ""
+	}
+	if len(b.all) >= maxProcesses {
+		return nil, tooMany
+	}
+	if n := 0; !root {
+		for _, p := range b.all {
+			if p.uid == uid {
+				n++
+			}
+		}
+		if n >= maxOfUser {
+			return nil, tooMany
+		}
+	}
+	p := &process{start: start, uid: uid, tokens: burst * 1e9, filled: now, labels: map[thread]int64{}}
+	b.all[pid] = p
+	return p, ""
+}
+
+// take takes tokens for a message if there are enough.
+func (p *process) take(n, now int64) bool {
+	p.tokens = min(p.tokens+min(now-p.filled, burst*1e9/perSecond)*perSecond, burst*1e9)
+	p.filled = now
+	if p.tokens < n*1e9 {
+		return false
+	}
+	p.tokens -= n * 1e9
+	return true
+}
+
+// change applies a message to the process's labels.
+func (p *process) change(pid, tid uint32, at int64, m *Message) (out []tick.Label, why reason) {
+	keys := map[string]bool{}
+	for l := range p.labels {
+		keys[l.key] = true
+	}
+	more := 0
+	for key := range m.Set {
+		keys[key] = true
+		if _, has := p.labels[thread{tid, key}]; !has {
+			more++
+		}
+	}
+	if len(keys) > MaxKeys || len(p.labels)+more > maxLabels {
+		return nil, tooMany
+	}
+	for _, key := range m.Clear {
+		if last, has := p.labels[thread{tid, key}]; has {
+			delete(p.labels, thread{tid, key})
+			out = append(out, tick.Label{Time: max(at, last), PID: pid, TID: tid, Key: key})
+		}
+	}
+	for key, value := range m.Set {
+		last := max(at, p.labels[thread{tid, key}])
+		p.labels[thread{tid, key}] = last
+		out = append(out, tick.Label{Time: last, PID: pid, TID: tid, Key: key, Value: value})
+	}
+	slices.SortStableFunc(out, func(a, b tick.Label) int { return compare(&a, &b) })
+	return out, ""
+}
+
+// sweep forgets the processes and threads that have ended, and returns the ends of their labels.
+func (b *book) sweep(now int64) (out []tick.Label) {
+	for pid, p := range b.all {
+		if start, _, ok := b.procs.process(pid); !ok || start != p.start {
+			delete(b.all, pid)
+			out = append(out, tick.Label{Time: now, PID: pid})
+			continue
+		}
+		if len(p.labels) == 0 && now-p.filled > burst*1e9/perSecond { // its tokens are back
+			delete(b.all, pid)
+			continue
+		}
+		gone := map[uint32]bool{}
+		for l := range p.labels {
+			if _, known := gone[l.tid]; !known && l.tid != 0 {
+				_, ok := b.procs.thread(pid, l.tid, false)
+				if gone[l.tid] = !ok; !ok {
+					out = append(out, tick.Label{Time: now, PID: pid, TID: l.tid})
+				}
+			}
+			if gone[l.tid] {
+				delete(p.labels, l)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b tick.Label) int { return compare(&a, &b) })
+	return out
+}
