@@ -23,13 +23,7 @@ const (
 	labelSocket = "ingero-labels.sock"
 )
 
-func annotateCommand(e *Env) *cobra.Command {
-	var pid uint32
-	var clear []string
-	c := &cobra.Command{
-		Use:   "annotate [--pid N] [--clear KEY] [KEY=VALUE...] [-- COMMAND [ARG...]]",
-		Short: "Label what a process does: step, epoch, request, tenant",
-		Long: `annotate tells the running trace what a process is doing now, by labels such as epoch=3 or
+const annotateLong = `annotate tells the running trace what a process is doing now, by labels such as epoch=3 or
 tenant=a. A label lasts until it is set again or cleared, or until the process ends. It also
 holds for the children of the process that have no such label. The trace records labels with
 their times. ingero query --label epoch=3 then selects the calls that began meanwhile, and
@@ -43,7 +37,15 @@ says so and starts the command nevertheless.
 
 By default, only root and the user that traces may send labels. A trace with --label-senders
 all accepts labels from all users for their own processes. Programs can also send labels
-without this command: see docs/guides/labels.md.`,
+without this command: see docs/guides/labels.md.`
+
+func annotateCommand(e *Env) *cobra.Command {
+	var pid uint32
+	var clear []string
+	c := &cobra.Command{
+		Use:   "annotate [--pid N] [--clear KEY] [KEY=VALUE...] [-- COMMAND [ARG...]]",
+		Short: "Label what a process does: step, epoch, request, tenant",
+		Long:  annotateLong,
 		Example: `  ingero annotate --pid $$ epoch=3
   ingero annotate --pid 4821 --clear request
   ingero annotate tenant=a job=nightly -- python3 train.py`,

@@ -24,9 +24,10 @@ import (
 
 // topOptions are the flags of top.
 type topOptions struct {
-	pids []uint
-	once bool
-	utc  bool
+	pids   []uint
+	labels []string
+	once   bool
+	utc    bool
 }
 
 // top redraws once a second, or less often if that would take more than a tenth of a CPU. It
@@ -50,6 +51,9 @@ top redraws the table every second until Ctrl-C. With --once, or without a termi
 prints the table once and exits. If no trace records, top shows the last recording and the
 time when it ended.
 
+With --label, counts, quantiles and the call rate cover the calls with that label, and the
+table has only processes with such calls.
+
 Keys on a terminal:
 
 ` + keysHelp(),
@@ -60,6 +64,7 @@ Keys on a terminal:
 	f := c.Flags()
 	f.UintSliceVarP(&o.pids, "pid", "p", nil, "only these processes: 4821 or 4821,5032")
 	f.BoolVar(&o.once, "once", false, "print the table once")
+	f.StringArrayVar(&o.labels, "label", nil, "only calls with this label: tenant=a (repeatable)")
 	bindUTC(f, &o.utc)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -84,7 +89,11 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 	if err := errors.Join(err, r.Close()); err != nil {
 		return databaseProblem(path, err)
 	}
-	v := &topView{path: path, pids: numbers(o.pids), filter: filter(c), log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
+	with, err := query.ParseLabels(o.labels)
+	if err != nil {
+		return usage("--label tenant=a", "--label: %v", err)
+	}
+	v := &topView{path: path, pids: numbers(o.pids), labels: with, filter: filter(c), log: e.logger(e.debug), now: func() time.Time { return e.now(o.utc) },
 		show: explain.Options{Location: e.zone(o.utc), Color: e.Getenv("NO_COLOR") == "" && isTerminal(e.Stdout, e.Getenv)}}
 	if o.once || !isTerminal(e.Stdout, e.Getenv) {
 		text, err := v.text(ctx)
@@ -108,6 +117,7 @@ func (e *Env) top(ctx context.Context, c *config.Config, o topOptions) error {
 type topView struct {
 	path   string
 	pids   []uint32 // nil: all
+	labels []query.Label
 	filter mute.Filter
 	show   explain.Options
 	now    func() time.Time
@@ -221,8 +231,12 @@ func (v *topView) state(s *query.Session) string {
 
 // tick builds a tick from the recording's counts and an analysis of its last seconds.
 func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (*tick.Tick, *explain.Seen, error) {
-	f := query.Filter{Session: s.ID, PIDs: v.pids}
-	sum, err := r.Summary(ctx, f)
+	f := query.Filter{Session: s.ID, PIDs: v.pids, Labels: v.labels}
+	sum, err := labelledSummary(ctx, r, &f)
+	if err != nil {
+		return nil, nil, err
+	}
+	with, err := r.Labelled(ctx, s, f)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -238,7 +252,7 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	if s.State == "running" {
 		v.host(&t.Host)
 	}
-	last := &tail{pids: v.pids, ops: map[opOfPID]*tick.Op{}}
+	last := &tail{pids: f.PIDs, with: with, ops: map[opOfPID]*tick.Op{}}
 	from := t.Time.Add(-topTail)
 	if from.Before(s.Started) {
 		from = s.Started
@@ -248,7 +262,7 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 		return t, nil, err
 	}
 	in := &explain.Input{}
-	c.ledger(in, v.pids)
+	c.ledger(in, f.PIDs)
 	t.Breakdowns, t.Threads, t.Others, t.GPUs = in.Breakdowns, in.Threads, c.last.Others, c.last.GPUs
 	if t.Window = t.Time.Sub(from); t.Window > 0 {
 		last.fill(t.Ops)
@@ -280,6 +294,7 @@ type opOfPID struct {
 // tail is a sink that counts the calls it receives.
 type tail struct {
 	pids []uint32 // nil: all
+	with query.Labelled
 	seen explain.Seen
 	ops  map[opOfPID]*tick.Op
 }
@@ -293,6 +308,9 @@ func (l *tail) Batch(b *tick.Batch) error {
 	})
 	for i := range b.Calls {
 		c := &b.Calls[i]
+		if !l.with.Has(c) {
+			continue
+		}
 		k := opOfPID{c.PID, c.Op}
 		o := l.ops[k]
 		if o == nil {
@@ -324,3 +342,24 @@ func (l *tail) Tick(t *tick.Tick) error {
 
 // Close implements [tick.Sink].
 func (l *tail) Close() error { return nil }
+
+// labelledSummary sums up a recording. If the filter has labels, the operations are those of the
+// calls with the labels, and the filter then selects only processes with such calls.
+func labelledSummary(ctx context.Context, r *query.Reader, f *query.Filter) (*query.Summary, error) {
+	sum, err := r.Summary(ctx, *f)
+	if err != nil || len(f.Labels) == 0 {
+		return sum, err
+	}
+	stats, _, err := r.OpStats(ctx, *f, query.Group{PID: true})
+	if err != nil {
+		return nil, err
+	}
+	f.PIDs, sum.Ops = []uint32{noPID}, nil
+	for i := range stats {
+		o := &stats[i]
+		f.PIDs = append(f.PIDs, o.PID)
+		sum.Ops = append(sum.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Dur: o.Dur})
+	}
+	sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool { return !slices.Contains(f.PIDs, p.PID) })
+	return sum, nil
+}

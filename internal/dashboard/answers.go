@@ -25,7 +25,7 @@ func (a *request) sums() (*explain.OpTable, error) {
 	for i := range sessions {
 		a.recordings = append(a.recordings, sessions[i].ID)
 	}
-	t := &explain.OpTable{From: a.q.From, To: a.q.To, Database: a.Node}
+	t := &explain.OpTable{From: a.q.From, To: a.q.To, Database: a.Node, Label: a.q.By}
 	var cover query.Coverage
 	for i := range sessions {
 		s := &sessions[i]
@@ -33,14 +33,14 @@ func (a *request) sums() (*explain.OpTable, error) {
 		if err != nil {
 			return nil, err
 		}
-		stats, c, err := a.db.OpStats(a.ctx, f, query.Group{PID: a.q.PerProcess})
+		stats, c, err := a.db.OpStats(a.ctx, f, query.Group{PID: a.q.PerProcess, Label: a.q.By})
 		if err != nil {
 			return nil, err
 		}
 		cover.Add(c)
 		for j := range stats {
 			x := &stats[j]
-			row := explain.OpRow{Node: s.Node, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
+			row := explain.OpRow{Node: s.Node, Label: x.Label, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
 			if a.q.PerProcess {
 				row.Comm = comms[x.PID]
 			}

@@ -12,6 +12,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/query"
+	"ingero/internal/tick"
 	"ingero/internal/where"
 	"ingero/pkg/events"
 )
@@ -22,6 +23,8 @@ type Question struct {
 	Window     time.Duration
 	PIDs       []uint32
 	Ops        []events.Op
+	Labels     []query.Label // that calls must have
+	By         string        // key of the label to group by; "": none
 	Place      where.Selector
 	Node       string // the recordings' machine; "": all
 	Session    string // "": all in the window
@@ -70,6 +73,9 @@ func (a *request) question() (Question, error) {
 			return q, err
 		}
 	}
+	if (len(q.Labels) > 0 || q.By != "") && !a.row.labels || q.By != "" && q.Sums {
+		return q, &refusal{http.StatusBadRequest, a.row.Path + " cannot select or group by labels here", "see docs/reference/api.md for its parameters"}
+	}
 	if !q.From.IsZero() && q.To.IsZero() {
 		q.To = now
 	}
@@ -112,6 +118,19 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 					q.Ops = append(q.Ops, op)
 				}
 			}
+		}
+		return nil
+	},
+	"label": func(q *Question, v string, _ time.Time) (err error) {
+		if q.Labels, err = query.ParseLabels(strings.Split(v, ",")); err != nil {
+			return wrong("label", v, "labels, separated by commas: tenant=a,epoch=3")
+		}
+		return nil
+	},
+	"by": func(q *Question, v string, _ time.Time) error {
+		key, ok := strings.CutPrefix(v, "label:")
+		if q.By = key; !ok || !tick.LabelKey(key) {
+			return wrong("by", v, "label: and a key, as in label:tenant")
 		}
 		return nil
 	},
@@ -227,7 +246,7 @@ const nobody = 1<<32 - 1
 
 // filter returns the question's filter for one recording; comms are its processes' names.
 func (a *request) filter(s *query.Session) (f query.Filter, comms map[uint32]string, err error) {
-	f = query.Filter{Session: s.ID, PIDs: a.q.PIDs, Ops: a.q.Ops, From: a.q.From, To: a.q.To}
+	f = query.Filter{Session: s.ID, PIDs: a.q.PIDs, Ops: a.q.Ops, Labels: a.q.Labels, From: a.q.From, To: a.q.To}
 	all, err := a.db.Processes(a.ctx, s.ID)
 	if err != nil {
 		return f, nil, err

@@ -35,7 +35,7 @@ type visitor func(c *events.Call, number uint64) bool
 // scan visits a session's calls from number after on. It skips unreadable parts and reports them.
 func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, visit visitor) (Coverage, error) {
 	from, to := bounds(f)
-	labels, err := r.labelFilter(ctx, s, f)
+	labels, err := r.Labelled(ctx, s, f)
 	if err != nil {
 		return Coverage{}, err
 	}
@@ -46,7 +46,7 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 		for i := range e.Calls {
 			c := &e.Calls[i]
 			n := e.First + uint64(i)
-			if n >= after && c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && f.hasStack(c.Stack) && labels.has(c) && !visit(c, n) {
+			if n >= after && c.Start >= from && c.Start < to && f.matches(c.PID, c.Op) && f.hasStack(c.Stack) && labels.Has(c) && !visit(c, n) {
 				return false
 			}
 		}

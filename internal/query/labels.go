@@ -97,15 +97,15 @@ func (r *Reader) labelValues(ctx context.Context, s *Session, f Filter, key stri
 	return out, nil
 }
 
-// labelFilter selects the calls that have all labels of a filter. The zero value selects all.
-type labelFilter struct {
+// Labelled selects the calls that have all labels of a filter. The zero value selects all.
+type Labelled struct {
 	labels []Label
 	values []labelValues // of labels
 }
 
-// labelFilter returns the filter's labels in one session: the one place where a label becomes
-// periods of time.
-func (r *Reader) labelFilter(ctx context.Context, s *Session, f Filter) (out labelFilter, err error) {
+// Labelled returns the filter's labels in one session: the one place where a label becomes periods
+// of time.
+func (r *Reader) Labelled(ctx context.Context, s *Session, f Filter) (out Labelled, err error) {
 	for _, l := range f.Labels {
 		values, err := r.labelValues(ctx, s, f, l.Key)
 		if err != nil {
@@ -116,8 +116,8 @@ func (r *Reader) labelFilter(ctx context.Context, s *Session, f Filter) (out lab
 	return out, nil
 }
 
-// has reports whether a call has the labels.
-func (l *labelFilter) has(c *events.Call) bool {
+// Has reports whether a call has the labels.
+func (l *Labelled) Has(c *events.Call) bool {
 	for i := range l.labels {
 		if l.values[i].value(c.PID, c.TID, c.Start) != l.labels[i].Value {
 			return false

@@ -242,7 +242,7 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 	if err != nil {
 		return nil, Coverage{}, err
 	}
-	labels, err := r.labelFilter(ctx, &s, f)
+	labels, err := r.Labelled(ctx, &s, f)
 	if err != nil {
 		return nil, Coverage{}, err
 	}
@@ -270,7 +270,7 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 			}
 			seen += uint64(c.Weight)
 			add.thinned = add.thinned || c.Weight > 1
-			if !f.matches(c.PID, c.Op) || !f.hasStack(c.Stack) || !labels.has(c) {
+			if !f.matches(c.PID, c.Op) || !f.hasStack(c.Stack) || !labels.Has(c) {
 				continue
 			}
 			if add.add(c); c.Stack == 0 {
