@@ -56,17 +56,19 @@ type thread struct {
 type book struct {
 	procs   processes
 	trusted uint32 // the tracer's user
+	pidns   uint64 // inode of the tracer's PID namespace
 	all     map[uint32]*process
 }
 
 // accept returns the changes of a message that arrived at a time, or why it is refused. Times are
 // CLOCK_MONOTONIC, ns.
 func (b *book) accept(from sender, m *Message, now int64) ([]tick.Label, reason) {
-	pid, tid, nested := m.PID, m.TID, b.procs.nested(from.pid)
+	pid, tid := m.PID, m.TID
+	nested, alive := b.procs.nested(from.pid)
 	if pid == 0 || nested != 0 && pid == nested {
 		pid = from.pid
 	}
-	if nested != 0 && pid != from.pid { // a number of another PID namespace
+	if pid != from.pid && (nested != 0 || !alive && m.PIDNS != b.pidns) { // a number of another PID namespace
 		return nil, denied
 	}
 	at := m.Time

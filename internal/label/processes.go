@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"ingero/internal/tick"
 )
 
@@ -18,8 +20,8 @@ type processes interface {
 	// namespace.
 	thread(pid, tid uint32, inside bool) (uint32, bool)
 	// nested returns the number that a process has in its own PID namespace, 0 if that is the
-	// tracer's.
-	nested(pid uint32) uint32
+	// tracer's. alive is false if there is no such process.
+	nested(pid uint32) (inside uint32, alive bool)
 }
 
 // procFS is /proc.
@@ -73,11 +75,21 @@ func (procFS) thread(pid, tid uint32, inside bool) (uint32, bool) {
 	return 0, false
 }
 
-func (procFS) nested(pid uint32) uint32 {
-	if ids := statusOf(fmt.Sprintf("/proc/%d/status", pid), "NSpid:"); len(ids) > 1 {
-		return ids[len(ids)-1]
+func (procFS) nested(pid uint32) (inside uint32, alive bool) {
+	ids := statusOf(fmt.Sprintf("/proc/%d/status", pid), "NSpid:")
+	if len(ids) > 1 {
+		inside = ids[len(ids)-1]
 	}
-	return 0
+	return inside, len(ids) > 0
+}
+
+// pidNamespace returns the inode of this process's PID namespace, 0 if it is unknown.
+func pidNamespace() uint64 {
+	var st unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &st) != nil {
+		return 0
+	}
+	return st.Ino
 }
 
 // statusOf returns the numbers of a line of a status file.

@@ -16,6 +16,9 @@ func Send(path string, m *Message) (err error) {
 	if err := m.Check(); err != nil {
 		return err
 	}
+	if m.PID != 0 {
+		m.PIDNS = pidNamespace()
+	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func Listen(o Options) (*Socket, error) {
 		return nil, err
 	}
 	s := &Socket{o: o, conn: conn, done: make(chan struct{}), over: make(chan struct{}), refused: map[reason]uint64{},
-		book: book{procs: procFS{}, trusted: uint32(os.Geteuid()), all: map[uint32]*process{}}}
+		book: book{procs: procFS{}, trusted: uint32(os.Geteuid()), pidns: pidNamespace(), all: map[uint32]*process{}}}
 	s.stop = sync.OnceValue(func() error {
 		close(s.over)
 		err := conn.Close()

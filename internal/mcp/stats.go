@@ -17,7 +17,7 @@ import (
 type Calls struct {
 	When
 	PIDs
-	Op []string `json:"op,omitempty" jsonschema:"API names of operations, such as cudaMemcpyAsync; default: all"`
+	Op    []string `json:"op,omitempty" jsonschema:"API names of operations, such as cudaMemcpyAsync; default: all"`
 	Label []string `json:"label,omitempty" jsonschema:"only calls with all these labels, which programs set: tenant=a"`
 	Form
 }
