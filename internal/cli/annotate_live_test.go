@@ -26,6 +26,11 @@ func TestQueryByLabel(t *testing.T) {
 	b.tracing(2)
 	first.Send("go")
 	first.Line("ready")
+	b.annotated(0, "annotate", "--pid", pid(second), "epoch=1")
+	testkit.Eventually(t, "the label in the recording", func() bool {
+		text, _, _ := b.output("query", "--csv", "SELECT value FROM labels WHERE key = 'epoch'")
+		return strings.Contains(text, "\n1")
+	})
 	first.Send("go")
 	second.Send("go")
 	for _, c := range []*testkit.Child{first, second} {
@@ -40,6 +45,9 @@ func TestQueryByLabel(t *testing.T) {
 	if got := b.launches("--label", "tenant=a", "--label", "run=7")[""]; got != want {
 		t.Errorf("tenant=a: %d launches, want %d", got, want)
 	}
+	if got := b.launches("--label", "epoch=1")[""]; got != other {
+		t.Errorf("epoch=1: %d launches, want %d", got, other)
+	}
 	if got := b.launches("--label", "tenant=b"); len(got) > 0 {
 		t.Errorf("tenant=b: %v", got)
 	}
@@ -47,8 +55,9 @@ func TestQueryByLabel(t *testing.T) {
 		t.Errorf("by tenant: %v, want %d and %d", got, want, other)
 	}
 	for query, want := range map[string]string{
-		"SELECT key || '=' || value FROM labels ORDER BY key":                                       "run=7\ntenant=a",
-		"SELECT count(*) FROM labels JOIN processes USING (session, pid) WHERE to_ns >= started_ns": "2",
+		"SELECT key || '=' || value FROM labels ORDER BY key": "epoch=1\nrun=7\ntenant=a",
+		"SELECT l.value FROM labels l JOIN events e ON e.pid = l.pid AND e.timestamp >= l.from_ns AND e.timestamp < coalesce(l.to_ns, e.timestamp + 1) WHERE l.key = 'tenant' GROUP BY l.value": "a",
+		"SELECT count(*) FROM labels JOIN processes USING (session, pid) WHERE to_ns >= started_ns":                                                                                             "3",
 	} {
 		text, stderr, code := b.output("query", "--csv", query)
 		if _, rows, _ := strings.Cut(strings.TrimSpace(strings.ReplaceAll(text, "\r", "")), "\n"); code != 0 || rows != want {
