@@ -73,9 +73,9 @@ func Listen(o Options) (*Socket, error) {
 		book: book{procs: procFS{}, trusted: uint32(os.Geteuid()), pidns: pidNamespace(), all: map[uint32]*process{}}}
 	s.stop = sync.OnceValue(func() error {
 		close(s.over)
-		err := conn.Close()
+		err := conn.SetReadDeadline(time.Now()) // wakes the reader, which then takes what has arrived
 		<-s.done
-		return errors.Join(err, remove(o.Path))
+		return errors.Join(err, conn.Close(), remove(o.Path))
 	})
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, conn.Close(), remove(o.Path))
@@ -146,20 +146,23 @@ func (s *Socket) read() {
 	buf, oob := make([]byte, MaxMessage+1), make([]byte, unix.CmsgSpace(unix.SizeofUcred)) // without room for descriptors, the kernel closes them
 	next, n := time.Now().Add(sweepEvery), 0
 	for {
-		if err := s.conn.SetReadDeadline(next); err != nil {
-			return
-		}
 		if n >= readSecond { // the rest of the second is for others
 			n = s.pause(next)
 		}
+		err := s.conn.SetReadDeadline(next)
+		if err != nil || s.closing() {
+			s.rest(buf, oob)
+			return
+		}
 		size, oobn, flags, _, err := s.conn.ReadMsgUnix(buf, oob)
 		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && s.closing():
+			s.rest(buf, oob)
+			return
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			s.queue(s.book.sweep(monotonic()))
 			next, n = time.Now().Add(sweepEvery), 0
 			continue
-		case errors.Is(err, net.ErrClosed):
-			return
 		case err != nil:
 			s.refuse(unreadable)
 			if n++; n > readSecond/100 {
@@ -170,6 +173,35 @@ func (s *Socket) read() {
 		}
 		n++
 		s.datagram(buf[:size], oob[:oobn], flags)
+	}
+}
+
+// rest reads what has arrived, without waiting.
+func (s *Socket) rest(buf, oob []byte) {
+	raw, err := s.conn.SyscallConn()
+	if err != nil || s.conn.SetReadDeadline(time.Time{}) != nil {
+		return
+	}
+	for range readSecond {
+		var size, oobn, flags int
+		var read error
+		err := raw.Read(func(fd uintptr) bool {
+			size, oobn, flags, _, read = unix.Recvmsg(int(fd), buf, oob, unix.MSG_DONTWAIT)
+			return true
+		})
+		if err != nil || read != nil {
+			return
+		}
+		s.datagram(buf[:size], oob[:oobn], flags)
+	}
+}
+
+func (s *Socket) closing() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -163,6 +163,24 @@ func sendFrom(t *testing.T, s *Socket, message string, how *syscall.SysProcAttr)
 	}
 }
 
+// What was sent before Close is read, however late the reader is.
+func TestCloseReadsWhatArrived(t *testing.T) {
+	for range 20 {
+		s := listen(t, Owner)
+		for i := range 5 {
+			if err := Send(s.o.Path, &Message{Set: map[string]string{"step": fmt.Sprint(i)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Drain(); len(got) != 5 || got[4].Value != "4" {
+			t.Fatalf("%+v", got)
+		}
+	}
+}
+
 // What is not a message is counted, and the next one is read.
 func TestSocketCountsWhatItRefuses(t *testing.T) {
 	s := listen(t, Owner)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/label"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
@@ -30,7 +31,7 @@ func (s *transcript) add(v any) {
 }
 
 func (s *transcript) Batch(b *tick.Batch) error {
-	s.add([]any{"batch", b.Calls, b.Waits, b.Ended, b.Procs, b.Ranges, b.Texts, b.Functions, b.Stacks})
+	s.add([]any{"batch", b.Calls, b.Waits, b.Ended, b.Procs, b.Ranges, b.Labels, b.Texts, b.Functions, b.Stacks})
 	return nil
 }
 
@@ -63,9 +64,13 @@ func TestARawTapePlaysAsTheSessionRan(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", script, stack.Program("train")))
 	var raw bytes.Buffer
 	live := &transcript{}
-	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(child.PID())}},
+	socket := filepath.Join(t.TempDir(), "s")
+	r := beginWith(t, session.LiveOptions{Labels: label.Options{Path: socket}, Select: proc.Selector{PIDs: []uint32{uint32(child.PID())}},
 		Probes:  probes.Options{Rows: nameRows(t), Stacks: probes.StacksAll},
 		RawTape: &session.RawTape{To: &raw}}, session.Config{Sinks: []tick.Sink{live}})
+	if err := label.Send(socket, &label.Message{PID: uint32(child.PID()), Set: map[string]string{"tenant": "a"}}); err != nil {
+		t.Fatal(err)
+	}
 	child.Send("go")
 	if err := child.Wait(); err != nil {
 		t.Fatal(err)
@@ -75,6 +80,9 @@ func TestARawTapePlaysAsTheSessionRan(t *testing.T) {
 	}
 	if calls := r.sum().Calls; calls == 0 {
 		t.Fatal("no calls were seen")
+	}
+	if text := strings.Join(live.lines, "\n"); strings.Count(text, `"Key":"tenant","Value":"a"`) != 1 {
+		t.Error("the label is not in one batch")
 	}
 	for n := range 2 {
 		p, err := session.Play(bytes.NewReader(raw.Bytes()))
