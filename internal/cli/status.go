@@ -134,6 +134,9 @@ func statusText(s *wire.Status, now time.Time) string {
 		if text := dropsText(t.Drops, explain.AffectsStacks); text != nothing {
 			line("Stacks", "missing or truncated: %s", text)
 		}
+		if text := dropsText(t.Drops, explain.AffectsLabels); text != nothing {
+			line("Labels", "messages refused: %s", text)
+		}
 		if t.Overhead != "" {
 			line("Tracing", "%s", t.Overhead)
 		}
@@ -183,9 +186,9 @@ func processesText(ps []wire.TracedProcess) string {
 
 const nothing = "nothing"
 
-// ofCalls reports whether a drop reason is about calls or other records, not stacks or wakers.
+// ofCalls reports whether a drop reason is about calls or other records, not stacks, wakers or labels.
 func ofCalls(reason string) bool {
-	return !explain.AffectsStacks(reason) && !explain.AffectsWakers(reason)
+	return !explain.AffectsStacks(reason) && !explain.AffectsWakers(reason) && !explain.AffectsLabels(reason)
 }
 
 // dropsText lists the drops whose reasons of selects.

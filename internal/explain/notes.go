@@ -72,7 +72,7 @@ var dropWords = map[string]string{
 	"label-denied":           "messages with labels refused: the sender may not label that process",
 	"label-no-process":       "messages with labels refused: no such process or thread",
 	"label-wrong-time":       "messages with labels refused: their time is in the future, or more than 10 s ago",
-	"label-rate":             "messages with labels refused: more than 100 a second for a process",
+	"label-rate":             "messages with labels refused: more than 100 changes a second of a process",
 	"label-too-many":         "messages with labels refused: too many keys, or too many processes with labels",
 	"label-full":             "messages with labels refused: too many at once",
 	"label-socket":           "messages with labels could not be read",
@@ -104,7 +104,7 @@ func isLoss(reason string) bool {
 	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
-	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-")
+	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-") && !AffectsLabels(reason)
 }
 
 // AffectsWakers reports whether a reason means that a wait is not followed to its root, or that
@@ -112,6 +112,10 @@ func isLoss(reason string) bool {
 func AffectsWakers(reason string) bool {
 	return strings.HasPrefix(reason, "waker-") || strings.HasPrefix(reason, "culprit-")
 }
+
+// AffectsLabels reports whether a reason means that messages with labels were refused: no call is
+// lost.
+func AffectsLabels(reason string) bool { return strings.HasPrefix(reason, "label-") }
 
 // AffectsStacks reports whether a reason means that stacks are missing or end early.
 func AffectsStacks(reason string) bool {

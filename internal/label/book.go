@@ -8,13 +8,13 @@ import (
 
 // Bounds of what senders can cost.
 const (
-	maxProcesses = 1024             // processes with labels
+	maxProcesses = 512              // processes with labels
 	maxOfUser    = maxProcesses / 4 // of these, of one user other than root and the tracer's
-	maxLabels    = 256              // labels of a process and its threads
+	maxLabels    = 128              // labels of a process and its threads
 	maxWaiting   = 8192             // changes that the trace has not taken
-	perSecond    = 100              // messages of a process a second
-	burst        = 200              // messages of a process at once
-	scanCost     = 10               // messages that a search for a thread counts as
+	perSecond    = 100              // changes of a process a second
+	burst        = 200              // changes of a process at once
+	scanCost     = 10               // changes that a search for a thread counts as
 	past         = int64(10e9)      // ns: messages about earlier times are refused
 )
 
@@ -41,7 +41,7 @@ type sender struct {
 type process struct {
 	start  uint64 // identifies it: its start time in clock ticks
 	uid    uint32 // of the sender who labelled it first
-	tokens int64  // messages that it may send now, times 1e9
+	tokens int64  // changes that it may send now, times 1e9
 	filled int64  // when tokens was computed, ns
 	labels map[thread]int64
 }
@@ -90,7 +90,7 @@ func (b *book) accept(from sender, m *Message, now int64) ([]tick.Label, reason)
 	if p == nil {
 		return nil, why
 	}
-	if cost := int64(1 + scanCost*min(nested, tid, 1)); !p.take(cost, now) {
+	if cost := len(m.Set) + len(m.Clear) + int(scanCost*min(nested, tid, 1)); !p.take(int64(cost), now) {
 		return nil, tooFast
 	}
 	if tid != 0 {
@@ -124,7 +124,7 @@ func (b *book) process(pid uint32, start uint64, uid uint32, root bool, now int6
 	return p, ""
 }
 
-// take takes tokens for a message if there are enough.
+// take takes n tokens if there are enough.
 func (p *process) take(n, now int64) bool {
 	p.tokens = min(p.tokens+min(now-p.filled, burst*1e9/perSecond)*perSecond, burst*1e9)
 	p.filled = now

@@ -144,7 +144,7 @@ func TestMessagesThatAreNotValid(t *testing.T) {
 	}
 }
 
-// A process may send 200 messages at once and 100 a second. Another process is not affected.
+// A process may send 200 changes at once and 100 a second. Another process is not affected.
 func TestRate(t *testing.T) {
 	b, _ := newBook()
 	m := Message{Set: map[string]string{"step": "1"}}

@@ -62,7 +62,7 @@ func checkKey(key string) error {
 	if tick.LabelKey(key) {
 		return nil
 	}
-	return fmt.Errorf("the key %.40q must begin with a-z and have at most %d of a-z, 0-9, _ and .", key, tick.MaxLabelKey)
+	return fmt.Errorf("the key %.40q must begin with a-z and have at most %d of a-z, 0-9, . and _", key, tick.MaxLabelKey)
 }
 
 // parse reads the messages of a datagram: one or several JSON objects.

@@ -36,7 +36,8 @@ const Owner = "owner"
 
 // Bounds of the reading goroutine.
 const (
-	readSecond = 2000        // messages a second; further ones wait in the kernel, and then at their senders
+	readSecond = 2000        // messages and changes a second; further ones wait in the kernel, and then at their senders
+	maxFailed  = 16          // reads that fail one after the other
 	sweepEvery = time.Second // also the longest time for which a label outlives its process
 )
 
@@ -144,7 +145,7 @@ func group(name string) (int, error) {
 func (s *Socket) read() {
 	defer close(s.done)
 	buf, oob := make([]byte, MaxMessage+1), make([]byte, unix.CmsgSpace(unix.SizeofUcred)) // without room for descriptors, the kernel closes them
-	next, n := time.Now().Add(sweepEvery), 0
+	next, n, failed := time.Now().Add(sweepEvery), 0, 0
 	for {
 		if n >= readSecond { // the rest of the second is for others
 			n = s.pause(next)
@@ -165,14 +166,14 @@ func (s *Socket) read() {
 			continue
 		case err != nil:
 			s.refuse(unreadable)
-			if n++; n > readSecond/100 {
+			if failed++; failed > maxFailed {
 				s.o.Log.Warn("labels are no longer read", "error", err)
 				return
 			}
 			continue
 		}
-		n++
-		s.datagram(buf[:size], oob[:oobn], flags)
+		failed = 0
+		n += 1 + s.datagram(buf[:size], oob[:oobn], flags)
 	}
 }
 
@@ -216,17 +217,17 @@ func (s *Socket) pause(until time.Time) int {
 	return 0
 }
 
-// datagram takes one datagram.
-func (s *Socket) datagram(b, oob []byte, flags int) {
+// datagram takes one datagram, and returns the number of changes.
+func (s *Socket) datagram(b, oob []byte, flags int) (n int) {
 	from, ok := credentials(oob)
 	if !ok || from.pid == 0 {
 		s.refuse(denied) // a process that this PID namespace does not have
-		return
+		return 0
 	}
 	list, err := parse(b)
 	if err != nil || len(b) > MaxMessage || flags&unix.MSG_TRUNC != 0 {
 		s.refuse(malformed)
-		return
+		return 0
 	}
 	owner := s.o.Senders == "" || s.o.Senders == Owner
 	now := monotonic()
@@ -245,7 +246,9 @@ func (s *Socket) datagram(b, oob []byte, flags int) {
 			continue
 		}
 		s.queue(changes)
+		n += len(changes)
 	}
+	return n
 }
 
 // credentials returns the sender that the kernel verified.
