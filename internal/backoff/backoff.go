@@ -1,6 +1,6 @@
 // Package backoff has the delays between the tries of a request that may succeed later. It does not
-// decide what to retry, or when to give up. Its callers are internal/k8s and the packages of
-// internal/export that send over the network.
+// decide what to retry, or when to give up. Its callers are internal/k8s, internal/inference and
+// the packages of internal/export that send over the network.
 package backoff
 
 import (

@@ -36,7 +36,7 @@ type engineCommand struct {
 // engineRole is the role of processes whose titles begin so.
 type engineRole struct{ title, role string }
 
-// Roles of processes.
+// Roles of processes. [tick.Engine] has them.
 const (
 	RoleServer      = "server"    // takes requests; most also turn text into tokens and back
 	roleScheduler   = "scheduler" // decides which requests the next step computes
@@ -274,6 +274,14 @@ func option(args []string, names string) string {
 		}
 	}
 	return ""
+}
+
+// PortOption returns the port that an option of a command line names, or the default.
+func PortOption(cmdline, names string, byDefault uint32) uint32 {
+	if port, known := size(option(split(cmdline), names)).Value(); known {
+		return port
+	}
+	return byDefault
 }
 
 // size parses a small number.

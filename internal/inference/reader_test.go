@@ -1,0 +1,347 @@
+package inference
+
+import (
+	"compress/gzip"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+const asServer = "INGERO_TEST_INFERENCE_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		serveInNamespace()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// delays is the clock of a reader: it hands out the delays, and the test ends them.
+type delays chan delay
+
+type delay struct {
+	time.Duration
+	end chan time.Time
+}
+
+func (d delays) after(wait time.Duration) <-chan time.Time {
+	x := delay{wait, make(chan time.Time, 1)}
+	d <- x
+	return x.end
+}
+
+// start runs a reader until the test ends.
+func start(t *testing.T, o Options) (*Reader, delays) {
+	t.Helper()
+	testkit.LeakCheck(t)
+	d := make(delays, 100)
+	o.After = d.after
+	r, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return r, d
+}
+
+// own returns this process as a server at an address.
+func own(command, url string) []tick.Process {
+	return []tick.Process{{PID: uint32(os.Getpid()), PPID: 1, Where: tick.Where{Cmdline: command + " --port " + url[strings.LastIndex(url, ":")+1:]}}}
+}
+
+// A server is read at once, and again after a while. The second read has the growth.
+func TestReader(t *testing.T) {
+	var requests atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/metrics" || r.Header.Get("Authorization") != "" || r.Header.Get("Accept-Encoding") != "" {
+			t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+		}
+		n := int(requests.Add(1))
+		fmt.Fprint(w, vllmText(n, 100*n, 10*n, n))
+	}))
+	defer server.Close()
+	now := time.Unix(1000, 0)
+	r, clock := start(t, Options{Now: func() time.Time { return now }})
+	processes := own("vllm serve Qwen/Qwen2.5-7B", server.URL)
+	r.See(processes, nil)
+	wait := testkit.Receive(t, "first read", clock)
+	first := r.Take()
+	now = now.Add(5 * time.Second)
+	wait.end <- now
+	testkit.Receive(t, "second read", clock)
+	second := r.Take()
+	if len(first) != 1 || len(second) != 1 || wait.Duration != 5*time.Second {
+		t.Fatalf("%d and %d reads, %s apart", len(first), len(second), wait.Duration)
+	}
+	url := "http://localhost" + server.URL[strings.LastIndex(server.URL, ":"):] + "/metrics"
+	one, two, tokens := 1.0, 2.0, 100.0
+	same := tick.Inference{Time: time.Unix(1000, 0), PID: processes[0].PID, Engine: "vLLM", Model: "Qwen/Qwen2.5-7B", URL: url, Running: &one}
+	if diff := cmp.Diff(same, first[0]); diff != "" {
+		t.Errorf("first read (-want +got):\n%s", diff)
+	}
+	same.Time, same.Since, same.Running, same.GeneratedTokens = now, same.Time, &two, &tokens
+	same.FirstToken = &tick.Durations{Count: 11, Sum: 11, Buckets: []tick.DurationBucket{{UpTo: 0.1, Count: 10}, {Over: 0.1, UpTo: 0.5, Count: 1}}}
+	if diff := cmp.Diff(same, second[0]); diff != "" {
+		t.Errorf("second read (-want +got):\n%s", diff)
+	}
+}
+
+// A server that cannot be read says why, with a remedy, and delays nobody. Nothing is sent to other
+// hosts.
+func TestHostileEndpoints(t *testing.T) {
+	hang := make(chan struct{})
+	for name, c := range map[string]struct {
+		serve  http.HandlerFunc
+		limit  time.Duration // 0: none
+		engine string        // "": vLLM
+		why    string
+		do     string
+	}{
+		"endless body": {why: errTooLong.Error(), serve: func(w http.ResponseWriter, r *http.Request) {
+			for _, err := fmt.Fprintln(w, "x 1"); err == nil; _, err = fmt.Fprintln(w, strings.Repeat("x 1\n", 1000)) {
+			}
+		}},
+		"endless line": {why: errNotText.Error(), do: "start vLLM without --disable-log-stats", serve: func(w http.ResponseWriter, r *http.Request) {
+			for _, err := fmt.Fprint(w, "x"); err == nil; _, err = fmt.Fprint(w, strings.Repeat("x", 1000)) {
+			}
+		}},
+		"gzip bomb": {why: errCompressed.Error(), serve: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(make([]byte, 64<<20))
+			_ = z.Close()
+		}},
+		"slow": {why: "the server did not answer completely within 50ms", limit: 50 * time.Millisecond, serve: func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "vllm:num")
+			w.(http.Flusher).Flush()
+			<-hang
+		}},
+		"silent": {why: "the server did not answer completely within 50ms", limit: 50 * time.Millisecond, serve: func(w http.ResponseWriter, r *http.Request) { <-hang }},
+		"redirect": {why: "the server answered with HTTP status 302", serve: func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/metrics" {
+				t.Error("the redirect was followed")
+			}
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}},
+		"garbage": {why: errNotText.Error(), do: "start vLLM without --disable-log-stats", serve: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "vllm:num_requests_running one\n") }},
+		"no metrics": {why: errNoMetrics.Error(), do: "start vLLM without --disable-log-stats", serve: func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "python_info 1\n")
+		}},
+		"not found": {engine: "python3 -m sglang.launch_server --model-path m", why: "the server answered with HTTP status 404: it does not serve metrics", do: "start SGLang with --enable-metrics",
+			serve: http.NotFound},
+		"not supported": {engine: "llama-server -m m.gguf", why: "the server answered with HTTP status 501: it does not serve metrics", do: "start llama-server with --metrics",
+			serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotImplemented) }},
+		"key": {why: "the server answered with HTTP status 401: it requires a key, and ingero sends none",
+			serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }},
+		"large header": {why: "the server does not answer with HTTP",
+			serve: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }},
+		"hung up": {why: "the server does not answer with HTTP", serve: func(w http.ResponseWriter, r *http.Request) {
+			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
+				_, _ = conn.Write([]byte("ERR unknown command\r\n"))
+				_ = conn.Close()
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(c.serve)
+			limit := c.limit
+			if limit == 0 {
+				limit = time.Hour
+			}
+			r, clock := start(t, Options{Timeout: limit})
+			engine := c.engine
+			if engine == "" {
+				engine = "vllm serve m"
+			}
+			r.See(own(engine, server.URL), nil)
+			testkit.Receive(t, "read", clock)
+			reads := r.Take()
+			if len(reads) != 1 || reads[0].Why != c.why || reads[0].Do != c.do || reads[0].Running != nil {
+				t.Errorf("got %+v, want why %q, do %q", reads, c.why, c.do)
+			}
+			if c.limit != 0 {
+				hang <- struct{}{}
+			}
+			server.Close()
+		})
+	}
+}
+
+// A server that nobody can reach is tried less and less often, and again normally once it answers.
+func TestUnreachableServerIsTriedLess(t *testing.T) {
+	var up atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !up.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprint(w, vllmText(1, 1, 1, 1))
+	}))
+	defer server.Close()
+	r, clock := start(t, Options{})
+	r.See(own("vllm serve m", server.URL), nil)
+	for i, want := range []time.Duration{5, 10, 20, 40, 60, 60, 5} {
+		want *= time.Second
+		wait := testkit.Receive(t, "try", clock)
+		if wait.Duration < want*4/5 || wait.Duration > want*6/5 {
+			t.Errorf("try %d is followed by a delay of %s, want %s plus or minus a fifth", i, wait.Duration, want)
+		}
+		if i == 5 {
+			up.Store(true)
+		}
+		wait.end <- time.Time{}
+	}
+}
+
+// Only processes that take requests are read, on loopback addresses and the port of their metrics.
+func TestTargets(t *testing.T) {
+	for cmdline, want := range map[string]string{
+		"vllm serve m": "http://localhost:8000/metrics",
+		"vllm serve m --host 10.0.0.5 --port 9000":                          "http://localhost:9000/metrics",
+		"python3 -m sglang.launch_server --model-path m":                    "http://localhost:30000/metrics",
+		"trtllm-serve serve m":                                              "http://localhost:8000/prometheus/metrics",
+		"text-generation-router --port 80":                                  "http://localhost:80/metrics",
+		"llama-server -m m.gguf":                                            "http://localhost:8080/metrics",
+		"tritonserver --model-repository /m":                                "http://localhost:8002/metrics",
+		"tritonserver --model-repository /m --metrics-port=9002":            "http://localhost:9002/metrics",
+		"tritonserver --http-port 8010 --metrics-port 9002 --model-store m": "http://localhost:9002/metrics",
+		"ollama serve":                        "",
+		"VLLM::Worker_TP0":                    "",
+		"text-generation-server serve m":      "",
+		"trtllm-serve disaggregated -c x.yml": "",
+		"python3 train.py --port 8000":        "",
+	} {
+		got := targets(nil, []tick.Process{{PID: 7, PPID: 1, Where: tick.Where{Cmdline: cmdline}}})
+		if want == "" && len(got) == 0 {
+			continue
+		}
+		if len(got) != 1 || got[0].url != want || got[0].pid != 7 || got[0].namespace != 7 {
+			t.Errorf("%s: %+v, want %q", cmdline, got, want)
+		}
+	}
+	ended := tick.Process{PID: 7, Ended: time.Unix(1, 0), Where: tick.Where{Cmdline: "vllm serve m"}}
+	if got := targets([]tick.Process{ended}, nil); len(got) > 0 {
+		t.Errorf("an ended server: %+v", got)
+	}
+}
+
+// Only loopback addresses are reached in the namespace of a server.
+func TestOnlyLoopback(t *testing.T) {
+	for _, address := range []string{"10.0.0.5:8000", "example.com:80", "169.254.169.254:80", "127.0.0.1:80", "localhost"} {
+		if conn, err := dialIn(t.Context(), uint32(os.Getpid()), address); err == nil {
+			t.Errorf("connected to %s", conn.RemoteAddr())
+		}
+	}
+}
+
+// The user can name further endpoints. One that belongs to a process replaces that process's own.
+func TestURLs(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "# TYPE sglang:num_running_reqs gauge\nsglang:num_running_reqs 3\n")
+	}))
+	defer server.Close()
+	r, clock := start(t, Options{URLs: []string{fmt.Sprintf("%d=%s/m", os.Getpid(), server.URL)}})
+	r.See(own("vllm serve m", "http://localhost:1"), nil)
+	testkit.Receive(t, "read", clock)
+	reads := r.Take()
+	if len(reads) != 1 || reads[0].Engine != "SGLang" || reads[0].PID != uint32(os.Getpid()) || *reads[0].Running != 3 {
+		t.Errorf("got %+v", reads)
+	}
+	for _, bad := range []string{"", "10.0.0.5:8000", "ftp://a/metrics", "http://", "0=http://a/", "x=http://a/", "http://user:secret@a/metrics", "unix:///run/x"} {
+		if _, err := New(Options{URLs: []string{bad}}); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
+// A read of a server that ends is given up.
+func TestEndedServer(t *testing.T) {
+	asked, gone := make(chan bool), make(chan bool)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- true
+		<-r.Context().Done()
+		gone <- true
+	}))
+	defer server.Close()
+	now := time.Unix(1000, 0)
+	r, _ := start(t, Options{Timeout: time.Hour, Now: func() time.Time { return now }})
+	r.See(own("vllm serve m", server.URL), nil)
+	testkit.Receive(t, "request", asked)
+	now = now.Add(time.Minute)
+	r.See(nil, nil)
+	testkit.Receive(t, "end of the request", gone)
+	if got := r.Take(); len(got) != 0 {
+		t.Errorf("%d reads", len(got))
+	}
+}
+
+// Reads that nobody takes are bounded.
+func TestReadsAreBounded(t *testing.T) {
+	r, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxReads {
+		r.put(&tick.Inference{PID: uint32(i)})
+	}
+	if got := r.Take(); len(got) != maxReads || got[maxReads-1].PID != 2*maxReads-1 {
+		t.Errorf("%d reads", len(got))
+	}
+}
+
+// A server in another network namespace is read there, whatever listens here.
+func TestServerInAnotherNamespace(t *testing.T) {
+	testkit.NeedRoot(t)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), asServer+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	child := testkit.Start(t, cmd)
+	port := strings.TrimPrefix(child.Line("port "), "port ")
+	r, clock := start(t, Options{})
+	process := tick.Process{PID: uint32(child.PID()), PPID: 1, Where: tick.Where{Cmdline: "vllm serve m --port " + port}}
+	r.See([]tick.Process{process}, nil)
+	testkit.Receive(t, "read", clock)
+	if reads := r.Take(); len(reads) != 1 || reads[0].Why != "" || *reads[0].Running != 42 {
+		t.Errorf("got %+v", reads)
+	}
+}
+
+// serveInNamespace serves metrics on the loopback address of its own network namespace.
+func serveInNamespace() {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	check(err)
+	lo, err := unix.NewIfreq("lo")
+	check(err)
+	lo.SetUint16(unix.IFF_UP)
+	check(unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	check(err)
+	fmt.Println("port", listener.Addr().(*net.TCPAddr).Port)
+	check(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, vllmText(42, 1, 1, 1)) })))
+}
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
