@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ingero/internal/config"
+	"ingero/internal/inference"
 	"ingero/internal/k8s"
 	"ingero/internal/label"
 	"ingero/internal/query"
@@ -80,6 +81,13 @@ func (e *Env) live(c *config.Config, in where.Selector) (o session.LiveOptions, 
 		Place: in, Labels: label.Options{Path: c.Trace.LabelSocket, Senders: c.Trace.LabelSenders}, Cmdline: redact.Mode(c.Trace.Cmdline), Log: e.logger(c.Debug)}
 	if o.Names, err = names(c); err != nil {
 		return o, err
+	}
+	if in := &c.Trace.Inference; in.Metrics != "off" {
+		reader, err := inference.New(inference.Options{URLs: in.URLs})
+		if err != nil {
+			return o, &problem{What: "cannot read metrics of inference servers: " + err.Error(), Do: "ingero trace --inference-metrics-url http://10.0.0.5:8000/metrics", Code: exitUsage, Err: err}
+		}
+		o.Inference = reader
 	}
 	k := &c.Trace.Kube
 	if k.Kubelet == "" && k.API == "" {

@@ -63,6 +63,7 @@ type Trace struct {
 	Place        Place  // further restricts the processes
 	Cmdline      string // "off", "safe" or "full"
 	Kube         Kube
+	Inference    Inference
 	Duration     time.Duration // 0: until interrupted
 	JSON         bool
 	Record       bool
@@ -121,6 +122,12 @@ type Kube struct {
 	TokenFile string
 	CAFile    string // empty: the system's CA certificates
 	Insecure  bool
+}
+
+// Inference configures how to read the metrics of inference servers.
+type Inference struct {
+	Metrics string   // "on" or "off"
+	URLs    []string // further endpoints, each for a PID if it begins with one: "4821=http://..."
 }
 
 // Inputs are all inputs of Load, except the content and owners of files.

@@ -70,7 +70,7 @@ func (w *world) local() string { return filepath.Join(w.in.Cwd, localFile) }
 func TestDefaults(t *testing.T) {
 	got := newWorld(t).load()
 	want := &Config{DB: "/home/bob/.ingero/ingero.db", Node: "gpu-7", UpdateCheck: true, From: map[string]string{},
-		Trace:  Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, MaxOverhead: 0.02, Stack: "slow", Requests: "servers", PyWalker: "auto", LabelSocket: "auto", LabelSenders: "owner", Link: "auto", OTLP: OTLP{Traces: "notable", Protocol: "auto"}},
+		Trace:  Trace{Cmdline: "safe", Record: true, MaxDB: 10 << 30, MaxOverhead: 0.02, Stack: "slow", Requests: "servers", PyWalker: "auto", LabelSocket: "auto", LabelSenders: "owner", Link: "auto", Inference: Inference{Metrics: "on"}, OTLP: OTLP{Traces: "notable", Protocol: "auto"}},
 		Causes: Causes{MinSeverity: "LOW"}, Serve: Serve{Addr: ":8080", TestReport: "report.json"}, Fleet: Fleet{Timeout: 15 * time.Second, Skew: 10 * time.Millisecond}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

@@ -33,7 +33,7 @@ type bound struct {
 }
 
 // maxBounds bounds the buckets of a histogram.
-const maxBounds = 256
+const maxBounds = 64
 
 // parse reads a server's metrics in the text format of Prometheus. It skips values that cannot be
 // right.

@@ -27,9 +27,10 @@ type Options struct {
 }
 
 const (
-	// maxServers bounds the servers that are read, and maxReads the reads that nobody has taken.
-	maxServers = 64
-	maxReads   = 256
+	// maxServers bounds the servers that are read, and maxReads the reads that nobody has taken. A
+	// log has the reads of a tick in one entry of at most 1 MiB.
+	maxServers = 32
+	maxReads   = 32
 	// slowest is the longest delay between two tries of a server that cannot be read.
 	slowest = time.Minute
 )
@@ -79,6 +80,9 @@ func New(o Options) (*Reader, error) {
 			r.bound[t.pid] = true
 		}
 		r.fixed[t] = true
+	}
+	if len(r.fixed) > maxServers {
+		return nil, fmt.Errorf("%d endpoints exceed the limit of %d", len(r.fixed), maxServers)
 	}
 	r.wanted = r.fixed
 	r.changed <- struct{}{}

@@ -51,6 +51,14 @@ var StateViews = []StateView{
 		"%iso(time_ns) AS time, bus, gpu_instance, code, name, severity, burst, root, after_ns, pid, comm, via, msg", "xids", "time_ns, burst, at", "time_ns >= ? AND time_ns < ?", false},
 	{"gpus", "state of the GPUs",
 		"%iso(time_ns) AS time, bus, busy, mem_used, clock_sm, temperature, power, throttle, ecc_uncorrected, mig, lost", "gpu_states", "time_ns, bus", "time_ns >= ? AND time_ns < ?", true},
+	{"inference", "requests, KV cache, tokens and mean durations in seconds, as inference servers report them",
+		"%iso(time_ns) AS time, pid, engine, model, running, waiting, kv_cache, preemptions, prompt_tokens, generated_tokens, " +
+			meanOf("first_token") + meanOf("between_tokens") + meanOf("request") + "why", "inference", "time_ns, pid, url", "time_ns >= ? AND time_ns < ?", false},
+}
+
+// meanOf returns the column with the mean of a kind of durations, and a comma.
+func meanOf(durations string) string {
+	return durations + " ->> '$.sum' / (" + durations + " ->> '$.count') AS " + durations + "_mean, "
 }
 
 // isoCall matches a time of a view, as text in UTC.

@@ -37,6 +37,13 @@ func faultOf(now time.Time, seq uint64) tick.Xid {
 		Burst: seq, At: 1, Root: 48, Last: []tick.XidCall{{TID: 4821, Op: opSync, Before: time.Millisecond, Duration: 7, Result: 719, Open: true}}}
 }
 
+// inferenceOf returns a read of an inference server, with all kinds of fields.
+func inferenceOf(now time.Time, seq uint64) tick.Inference {
+	running := float64(seq)
+	return tick.Inference{Time: now, Since: now.Add(-time.Second), PID: 4821, Engine: "vLLM", Model: "m", URL: "http://localhost:8000/metrics", Why: "w", Do: "d", Running: &running,
+		FirstToken: &tick.Durations{Count: 4, Sum: 2, Buckets: []tick.DurationBucket{{Over: 0.25, UpTo: 0.5, Count: 3}, {Over: 0.5, Count: 1}}}}
+}
+
 // Every view has its columns, and rows of the filter's process only.
 func TestStateViews(t *testing.T) {
 	r := sqlDB(t)
@@ -67,6 +74,28 @@ func TestStateViews(t *testing.T) {
 				t.Errorf("before it began there is %v (%v)", early.Rows, err)
 			}
 		})
+	}
+}
+
+// A window's reads of inference servers are read back as recorded: those of the wanted process.
+func TestInferenceIsReadBack(t *testing.T) {
+	r := sqlDB(t)
+	for _, tt := range []struct {
+		f    Filter
+		want int
+	}{
+		{Filter{Session: "s1"}, 3}, {Filter{Session: "s1", PIDs: []uint32{4830}}, 0}, // the last two ticks have one time
+		{Filter{Session: "s1", PIDs: []uint32{4821}, From: began.Add(2 * time.Second), To: began.Add(3 * time.Second)}, 1},
+	} {
+		got, err := r.Inference(context.Background(), tt.f)
+		if err != nil || len(got) != tt.want {
+			t.Fatalf("%d reads, want %d: %v", len(got), tt.want, err)
+		}
+		for i := range got {
+			if d := diff.Diff(inferenceOf(got[i].Time, uint64(*got[i].Running)), got[i]); d != "" {
+				t.Errorf("-recorded +read:\n%s", d)
+			}
+		}
 	}
 }
 

@@ -38,6 +38,8 @@ type LiveOptions struct {
 	Place where.Selector
 	// Pods serves Place and the names of pods; nil: unknown.
 	Pods Pods
+	// Inference reads the metrics of inference servers; nil: none.
+	Inference Inference
 	// Cmdline is the part of command lines to keep.
 	Cmdline redact.Mode
 	// PyFromUser walks Python stacks from user space instead of the kernel.
@@ -82,6 +84,7 @@ type Live struct {
 	serve   *requests          // requests to servers
 	labels  *labels            // what programs say about themselves
 	others  *untracedProcesses // untraced processes
+	metrics sync.WaitGroup     // the reader of inference servers' metrics
 
 	cancel  context.CancelFunc
 	stop    func() error // stops the session; idempotent
@@ -176,6 +179,9 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 	}
 	l.targets.start(l.opts.Cmdline)
 	l.enrol.watchPods(ctx)
+	if o := l.opts.Inference; o != nil {
+		l.metrics.Go(func() { o.Run(ctx) })
+	}
 	l.resolve.start(ctx, l.opts, l.tracer, l.report)
 	l.lives.start(ctx, l.tracer.WaitLives, l.rings.pollNow)
 	l.rings.start(l.tracer.WaitPressure, l.report.log)
@@ -339,7 +345,11 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		part.Drops = append(part.Drops, l.labels.drops()...)
 		processes, others := l.targets.list(), l.others.list()
 		l.serve.tick(&part, processes, others, l.stopped)
-		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods}
+		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods, nil}
+		if o := l.opts.Inference; o != nil {
+			o.See(x.Processes, x.Others)
+			x.Inference = o.Take()
+		}
 	})
 	if playing(l.raw) {
 		l.targets.adopt(x.Processes)
@@ -349,7 +359,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 	t.Libraries, t.HostProbes = append(t.Libraries, x.Libraries...), x.HostProbes
 	t.Reports = append(t.Reports, x.Reports...)
 	t.Drops = append(t.Drops, x.Drops...)
-	t.GPUs, t.Requests, t.Pods = x.GPUs, x.Requests, x.Pods
+	t.GPUs, t.Requests, t.Pods, t.Inference = x.GPUs, x.Requests, x.Pods, x.Inference
 	return x.Processes
 }
 
@@ -365,6 +375,7 @@ func (l *Live) end() error {
 	l.enrol.wait()
 	l.inside.wait()
 	l.resolve.wait()
+	l.metrics.Wait()
 	l.rings.wait()
 	l.lives.close()
 	errs = append(errs, l.libs.close(), l.shed.close())

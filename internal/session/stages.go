@@ -27,7 +27,7 @@ type pollResult struct {
 // source has the parts from the source and the session's clock, ahead of all stages.
 var source = stage{name: "source",
 	writes: set(partCalls, partDevice, partWaits, partExits, partLives, partRanges, partLabels, partTexts, partLearnt, partRawStacks, partNamed, partFaults,
-		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partRecordedXids, partGpus, partRequests, partLibraries, partPods, partReports, partDrops)}
+		partMoment, partRecords, partSums, partProcesses, partOthers, partThreads, partRecordedXids, partGpus, partRequests, partInference, partLibraries, partPods, partReports, partDrops)}
 
 // Further parts from the running kernel, and from a recording.
 var (
@@ -162,7 +162,7 @@ var stages = []stage{
 var sinks = stage{name: "sinks",
 	reads: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partLabels, partFunctions, partStackNames,
 		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
-		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partRequests, partRequestTimes, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
+		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partRequests, partRequestTimes, partInference, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
 		partMachineState, partReportedEvents, partIdle, partBlindSpots, partShown, partSites, partCulprits, partHidden, partEpisodes)}
 
 // pipeline returns the stages of a session. The error names a stage in the wrong place.

@@ -77,4 +77,5 @@ type tables struct {
 	GPUs              []tick.GPU
 	Requests          []tick.Request
 	Pods              []tick.Pod
+	Inference         []tick.Inference
 }

@@ -23,6 +23,16 @@ type Pods interface {
 	Changed() <-chan struct{}
 }
 
+// Inference reads the metrics of inference servers. Its methods are safe for concurrent use.
+type Inference interface {
+	// Run reads servers until ctx ends.
+	Run(ctx context.Context)
+	// See names the processes among which there may be servers. It does not wait.
+	See(processes, others []tick.Process)
+	// Take returns the reads since the last call.
+	Take() []tick.Inference
+}
+
 // programs reads the command lines and environments of processes. A process whose memory map is
 // locked can block its reader, so callers do not wait: they take answers when they are ready.
 type programs struct {

@@ -102,6 +102,8 @@ func (r *restorer) take(e *segment.Entry) error {
 		t.Xids = append(t.Xids, *e.Xid)
 	case e.GPU != nil:
 		t.GPUs = append(t.GPUs, *e.GPU)
+	case e.Inference != nil:
+		t.Inference = append(t.Inference, e.Inference...)
 	case e.End != nil:
 		r.ended = true
 		return r.end(e.End)
@@ -183,12 +185,12 @@ func (r *restorer) write(t *tick.Tick) error {
 	r.changes, r.exits = r.changes[:0], r.exits[:0]
 	now := *t
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
-	now.Xids, now.GPUs = r.next.Xids, r.next.GPUs
+	now.Xids, now.GPUs, now.Inference = r.next.Xids, r.next.GPUs, r.next.Inference
 	now.States = r.track.Tick(now.Processes, now.Ops)
 	if err := errors.Join(r.tick(&now), r.rows.Trim(now.Time)); err != nil {
 		return err
 	}
 	r.next.Processes, r.next.Libraries, r.next.Reports = nil, nil, nil
-	r.next.Xids, r.next.GPUs = nil, nil
+	r.next.Xids, r.next.GPUs, r.next.Inference = nil, nil, nil
 	return nil
 }

@@ -253,7 +253,9 @@ type Tick struct {
 	Xids []Xid
 	GPUs []GPU
 	// Requests are those to servers of traced jobs that have ended since the last tick.
-	Requests  []Request
+	Requests []Request
+	// Inference are the reads of inference servers' metrics since the last tick.
+	Inference []Inference
 	Libraries []Library
 	// HostProbes is the number of probes on kernel events. 0: unknown, as in a recording.
 	HostProbes int

@@ -27,6 +27,7 @@ const (
 	frameRanges    // NVTX calls
 	frameRequests  // requests to servers, before their tick
 	frameLabels    // changes of labels
+	frameInference // packed JSON: the next tick's reads of inference servers
 
 	frameKinds // one more than the last known kind
 )

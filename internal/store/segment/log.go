@@ -84,7 +84,9 @@ type Entry struct {
 	Report  *tick.Report
 	Xid     *tick.Xid
 	GPU     *tick.GPU
-	End     *End
+	// Inference are the next tick's reads of inference servers.
+	Inference []tick.Inference
+	End       *End
 
 	batches []batchSize // batch sizes of the entries up to the next batches or tick
 	open    bool        // the last batch continues in the next batches

@@ -339,6 +339,8 @@ func (s *segmentReader) entry(e *Entry, kind log.Kind, version uint8, body []byt
 		e.Xid, err = readXid(body)
 	case frameGPU:
 		e.GPU, err = readGPU(body)
+	case frameInference:
+		e.Inference, err = readInference(body, dec)
 	case frameEnd:
 		end, err := unmarshal[End](body, "end")
 		e.End = &end

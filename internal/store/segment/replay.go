@@ -58,8 +58,9 @@ type Replay struct {
 	ended    []tick.Thread  // in no tick yet
 	host     []tick.HostSum // in no tick yet
 	gpu      gpuReplay
-	requests []tick.Request // not delivered yet
-	last     tick.Tick      // current Threads, Libraries, Reports, Drops, Host and Self
+	requests []tick.Request   // not delivered yet
+	reads    []tick.Inference // not delivered yet
+	last     tick.Tick        // current Threads, Libraries, Reports, Drops, Host and Self
 }
 
 // NewReplay replays log from its current position. A truncated log ends at the truncation.
@@ -290,6 +291,8 @@ func (r *Replay) take(b *tick.Batch) {
 		t.Reports = append(t.Reports, *e.Report)
 	case e.Requests != nil:
 		r.requests = append(r.requests, e.Requests...)
+	case e.Inference != nil:
+		r.reads = append(r.reads, e.Inference...)
 	default:
 		r.facts(e.facts)
 		r.gpu.take(e)
@@ -342,6 +345,7 @@ func (r *Replay) Totals(t *tick.Tick) error {
 	t.Host, t.Self, t.Overhead = r.last.Host, r.last.Self, r.last.Overhead
 	t.HostSums, r.host = append(t.HostSums, r.host...), nil
 	t.Requests, r.requests = append(t.Requests, r.requests...), nil
+	t.Inference, r.reads = append(t.Inference, r.reads...), nil
 	r.gpu.totals(t)
 	return nil
 }

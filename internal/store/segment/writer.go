@@ -307,6 +307,9 @@ func (w *Writer) things(t *tick.Tick) error {
 		}
 	}
 	w.putRequests(t.Requests)
+	if err := w.inference(t.Inference); err != nil {
+		return err
+	}
 	return w.gpu(t)
 }
 

@@ -150,6 +150,7 @@ func (k *Kernel) Tick(seq uint64, at time.Time, final bool) *tick.Tick {
 	t.States = k.Track.Tick(t.Processes, t.Ops)
 	t.HostSums = HostSums(seq)
 	tellGPUs(t, seq)
+	tellInference(t, seq)
 	t.Others = []tick.Process{{PID: 711, PPID: 1, NSPID: 711, Comm: "cron", Cgroup: "/system.slice/cron.service", Started: Began.Add(-time.Hour)}}
 	return t
 }
@@ -172,6 +173,21 @@ func tellGPUs(t *tick.Tick, seq uint64) {
 		two = tick.GPU{Time: t.Time, Index: -1, Bus: "0000:76:00.0", Lost: true}
 	}
 	t.GPUs = []tick.GPU{one, two}
+}
+
+// tellInference adds reads of two inference servers: one with growth from the second tick on, and
+// one that cannot be read.
+func tellInference(t *tick.Tick, seq uint64) {
+	at := t.Time.UTC().Add(-time.Millisecond)
+	one := tick.Inference{Time: at, PID: 4821, Engine: "vLLM", Model: "Qwen/Qwen2.5-7B", URL: "http://localhost:8000/metrics",
+		Running: Ptr(float64(seq)), Waiting: Ptr(0.0), KVCache: Ptr(0.25)}
+	if seq > 1 {
+		one.Since, one.Preemptions, one.PromptTokens, one.GeneratedTokens = at.Add(-time.Second), Ptr(1.0), Ptr(1000.0), Ptr(500.0)
+		one.FirstToken = &tick.Durations{Count: 3, Sum: 0.7, Buckets: []tick.DurationBucket{{Over: 0.1, UpTo: 0.25, Count: 2}, {Over: 0.5, Count: 1}}}
+		one.Decode = &tick.Durations{Count: 3, Sum: 9.5}
+	}
+	two := tick.Inference{Time: at, PID: 4822, Engine: "SGLang", URL: "http://localhost:30000/metrics", Why: "the server answered with HTTP status 404", Do: "start SGLang with --enable-metrics"}
+	t.Inference = []tick.Inference{one, two}
 }
 
 // HostSums returns the host activity of tick seq.
@@ -230,7 +246,7 @@ func SameTotals(t *testing.T, want, got *tick.Tick) {
 	want.Threads, got.Threads = slices.DeleteFunc(want.Threads, ended), slices.DeleteFunc(got.Threads, ended)
 	opts := []diff.Option{cmpopts.EquateApproxTime(0),
 		cmpopts.IgnoreFields(tick.Op{}, "Last", "Dur", "DurLast"),
-		cmpopts.IgnoreFields(tick.Tick{}, "HostSums", "States", "Xids", "GPUs", "Time", "Started", "Seq", "Window", "Records", "Final"),
+		cmpopts.IgnoreFields(tick.Tick{}, "HostSums", "States", "Xids", "GPUs", "Inference", "Time", "Started", "Seq", "Window", "Records", "Final"),
 		diff.Comparer(func(a, b *stats.Hist) bool { return *a == *b })}
 	if d := diff.Diff(want, got, opts...); d != "" {
 		t.Errorf("totals -live +replay:\n%s", d)
