@@ -23,6 +23,7 @@ type collector struct {
 	host     tick.HostSums
 	requests explain.Requests
 	xids     []tick.Xid
+	servers  tick.Servers
 	busy     float64 // sum over ticks of the machine's busy share
 	ticks    int
 }
@@ -59,6 +60,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 	c.host.Add(t.HostSums)
 	c.requests.Add(t)
 	c.xids = append(c.xids, t.Xids[:min(len(t.Xids), maxKept-len(c.xids))]...)
+	c.servers.Add(t.Inference)
 	if t.Host.CPUs > 0 {
 		c.busy += t.Host.CPU
 		c.ticks++
@@ -111,7 +113,7 @@ func (c *collector) input(node, source string) *explain.Input {
 	for i := range t.States {
 		in.Memory[t.States[i].PID] = t.States[i].Memory
 	}
-	in.Xids, in.GPUs = c.xids, len(t.GPUs)
+	in.Xids, in.GPUs, in.Servers = c.xids, len(t.GPUs), c.servers.List()
 	c.setTotalCosts(in.From, in.To)
 	c.ledger(in, nil)
 	return in

@@ -216,7 +216,8 @@ func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 	return nil
 }
 
-// faults adds GPU faults: those of the selected processes, and those without a process.
+// faults adds GPU faults: those of the selected processes, and those without a process. It also
+// adds the inference servers among the processes.
 func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, o *explainOptions) error {
 	for _, s := range sums {
 		pids, err := o.of(ctx, r, s.Session.ID)
@@ -228,6 +229,13 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 			return err
 		}
 		in.Xids = append(in.Xids, xids...)
+		reads, err := r.Inference(ctx, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To})
+		if err != nil {
+			return err
+		}
+		var servers tick.Servers
+		servers.Add(reads)
+		in.Servers = append(in.Servers, servers.List()...)
 		if in.GPUs, err = r.GPUs(ctx, &s.Session); err != nil {
 			return err
 		}

@@ -28,10 +28,11 @@ type Input struct {
 	Memory map[uint32]tick.Memory
 	// Launches are of GPU functions.
 	Launches []tick.Launches
-	GPUs     int        // of the machine; 0: unknown
-	Requests *Requests  // to servers in the window; nil: none
-	Xids     []tick.Xid // faults of GPUs in the window
-	Remarks  []string   // what a reader must know about the recording
+	GPUs     int            // of the machine; 0: unknown
+	Requests *Requests      // to servers in the window; nil: none
+	Xids     []tick.Xid     // faults of GPUs in the window
+	Remarks  []string       // what a reader must know about the recording
+	Servers  []*tick.Server // inference servers, from their own metrics
 	Drops    []tick.Drop
 	Reports  []tick.Report
 	Host     *tick.Host // nil: unknown

@@ -27,6 +27,7 @@ func Live(t *tick.Tick, seen *Seen, o Options) string {
 	s.shares(t)
 	s.system(&t.Host)
 	s.gpus(t.GPUs)
+	s.servers(seen, t.Time)
 	s.memory(t)
 	ops := joinPIDs(t.Ops)
 	s.layer(events.SourceRuntime, ops)

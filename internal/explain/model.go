@@ -40,6 +40,7 @@ func build(in *Input) report {
 	for i := range in.Xids {
 		r.Xids = append(r.Xids, xidOf(&in.Xids[i]))
 	}
+	r.Inference = serversOf(in.Servers)
 	byPID := map[uint32][]tick.Op{}
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])

@@ -29,6 +29,7 @@ func Report(in *Input, o Options) string {
 		w.requests(&r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)
+		w.servers(in.Servers)
 		w.faults(in)
 		w.ending(&r, true)
 		return w.String()
@@ -43,6 +44,7 @@ func Report(in *Input, o Options) string {
 	}
 	w.requests(&r)
 	w.memory(in, &r)
+	w.servers(in.Servers)
 	w.faults(in)
 	w.ending(&r, o.Detail > Brief)
 	return w.String()

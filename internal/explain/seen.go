@@ -23,13 +23,16 @@ type Seen struct {
 	last                []tick.ProcEvent // latest events, oldest first
 	waits               map[events.Op]*opWaits
 	sums                tick.HostSums
-	bursts              [][]tick.Xid // bursts of faults, the latest last
+	bursts              [][]tick.Xid     // bursts of faults, the latest last
+	servers             []tick.Inference // the last read of each inference server
 }
 
-// Tick takes in facts that only one tick has: host events and faults. It does not retain the tick.
+// Tick takes in facts that only one tick has: host events, faults, and
+// reads of inference servers. It does not retain the tick.
 func (s *Seen) Tick(t *tick.Tick) {
 	s.sums.Add(t.HostSums)
 	s.addFaults(t.Xids)
+	s.addReads(t.Inference)
 }
 
 // opWaits are the waits for a CPU inside the calls of an operation.

@@ -34,6 +34,7 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 		Launches: []wire.Launches{}, Libraries: []wire.Library{}, Reports: reportsOf(t.Reports), Drops: dropsOf(t.Drops), Stacks: t.StackPolicy,
 		Self: selfOf(&t.Self), Overhead: overheadOf(&t.Overhead), Host: hostOf(&t.Host), HostSums: hostSumsOf(t.HostSums),
 	}
+	j.Inference = readsOf(t)
 	j.Untold = blindSpotsJSON(t.Untold)
 	hidden, less := hiddenLaunches(t.Ops), uncounted(t.Reports)
 	for i := range t.Ops {

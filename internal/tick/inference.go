@@ -112,12 +112,3 @@ func (d *Durations) Quantile(q float64) (seconds float64, known bool) {
 	}
 	return 0, false
 }
-
-// Rate returns a counter's growth a second. It returns false if the growth or the time is unknown.
-func (x *Inference) Rate(growth *float64) (perSecond float64, known bool) {
-	took := x.Time.Sub(x.Since).Seconds()
-	if growth == nil || x.Since.IsZero() || took <= 0 {
-		return 0, false
-	}
-	return *growth / took, true
-}

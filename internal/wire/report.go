@@ -58,23 +58,24 @@ type Self struct {
 // Report is the report of a window. Times are UTC, durations nanoseconds; unknown values are
 // absent.
 type Report struct {
-	From       time.Time       `json:"from,omitzero"`
-	To         time.Time       `json:"to,omitzero"`
-	Node       string          `json:"node,omitempty"`
-	Source     string          `json:"source,omitempty"`
-	Chains     []Chain         `json:"chains"`           // most severe first
-	Hidden     []Hidden        `json:"hidden,omitempty"` // chains that are not shown
-	Processes  []ProcessReport `json:"processes"`
-	Threads    []Thread        `json:"threads"`                   // as of the end
-	Concurrent []uint32        `json:"concurrent_pids,omitempty"` // used CUDA at the same time
-	Servers    []Server        `json:"servers,omitempty"`         // requests to servers, by process and port
-	Xids       []Xid           `json:"xids,omitempty"`
-	Notes      []string        `json:"notes"`
-	Drops      []Drop          `json:"drops"`
-	Reports    []Limitation    `json:"reports"`
-	Host       *Host           `json:"host,omitempty"`
-	Self       *Self           `json:"self,omitempty"`
-	HostSums   []HostSum       `json:"host_sums"` // host events
+	From       time.Time         `json:"from,omitzero"`
+	To         time.Time         `json:"to,omitzero"`
+	Node       string            `json:"node,omitempty"`
+	Source     string            `json:"source,omitempty"`
+	Chains     []Chain           `json:"chains"`           // most severe first
+	Hidden     []Hidden          `json:"hidden,omitempty"` // chains that are not shown
+	Processes  []ProcessReport   `json:"processes"`
+	Threads    []Thread          `json:"threads"`                   // as of the end
+	Concurrent []uint32          `json:"concurrent_pids,omitempty"` // used CUDA at the same time
+	Servers    []Server          `json:"servers,omitempty"`         // requests to servers, by process and port
+	Xids       []Xid             `json:"xids,omitempty"`
+	Notes      []string          `json:"notes"`
+	Drops      []Drop            `json:"drops"`
+	Reports    []Limitation      `json:"reports"`
+	Host       *Host             `json:"host,omitempty"`
+	Self       *Self             `json:"self,omitempty"`
+	HostSums   []HostSum         `json:"host_sums"`           // host events
+	Inference  []InferenceServer `json:"inference,omitempty"` // servers' own metrics
 }
 
 // ProcessReport is a process with its calls in a window.

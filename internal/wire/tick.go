@@ -25,36 +25,37 @@ type Floor struct {
 
 // Tick is the state of a trace at one time: sums since it started, and the last second.
 type Tick struct {
-	Type       string       `json:"type"` // "tick"
-	Timestamp  time.Time    `json:"timestamp"`
-	Started    time.Time    `json:"started"`
-	Seq        uint64       `json:"seq"`
-	WindowNS   int64        `json:"window_ns"`
-	Final      bool         `json:"final"`
-	Records    uint64       `json:"records"`
-	Lost       uint64       `json:"lost"`
-	Ops        []Op         `json:"ops"`
-	Processes  []Process    `json:"processes"`
-	Threads    []Thread     `json:"threads"`
-	Breakdowns []Breakdown  `json:"breakdowns"`
-	Chains     []Chain      `json:"chains"`
-	Hidden     []Hidden     `json:"hidden,omitempty"`
-	Untold     []BlindSpot  `json:"untold,omitempty"`
-	States     []State      `json:"states"`
-	RollCalls  []RollCall   `json:"roll_calls,omitempty"`
-	Launches   []Launches   `json:"launches"`
-	Requests   []Request    `json:"requests,omitempty"` // to servers, that ended since the last tick
-	Xids       []Xid        `json:"xids,omitempty"`
-	GPUs       []GPU        `json:"gpus,omitempty"`
-	Libraries  []Library    `json:"libraries"`
-	Pods       []Pod        `json:"pods,omitempty"`
-	Reports    []Limitation `json:"reports"`
-	Drops      []Drop       `json:"drops"`
-	Stacks     string       `json:"stack_policy,omitempty"`
-	Self       Self         `json:"self"`
-	Overhead   *Overhead    `json:"overhead,omitempty"`
-	Host       Host         `json:"host"`
-	HostSums   []HostSum    `json:"host_sums"`
+	Type       string            `json:"type"` // "tick"
+	Timestamp  time.Time         `json:"timestamp"`
+	Started    time.Time         `json:"started"`
+	Seq        uint64            `json:"seq"`
+	WindowNS   int64             `json:"window_ns"`
+	Final      bool              `json:"final"`
+	Records    uint64            `json:"records"`
+	Lost       uint64            `json:"lost"`
+	Ops        []Op              `json:"ops"`
+	Processes  []Process         `json:"processes"`
+	Threads    []Thread          `json:"threads"`
+	Breakdowns []Breakdown       `json:"breakdowns"`
+	Chains     []Chain           `json:"chains"`
+	Hidden     []Hidden          `json:"hidden,omitempty"`
+	Untold     []BlindSpot       `json:"untold,omitempty"`
+	States     []State           `json:"states"`
+	RollCalls  []RollCall        `json:"roll_calls,omitempty"`
+	Launches   []Launches        `json:"launches"`
+	Requests   []Request         `json:"requests,omitempty"` // to servers, that ended since the last tick
+	Xids       []Xid             `json:"xids,omitempty"`
+	GPUs       []GPU             `json:"gpus,omitempty"`
+	Libraries  []Library         `json:"libraries"`
+	Pods       []Pod             `json:"pods,omitempty"`
+	Reports    []Limitation      `json:"reports"`
+	Drops      []Drop            `json:"drops"`
+	Stacks     string            `json:"stack_policy,omitempty"`
+	Self       Self              `json:"self"`
+	Overhead   *Overhead         `json:"overhead,omitempty"`
+	Host       Host              `json:"host"`
+	HostSums   []HostSum         `json:"host_sums"`
+	Inference  []InferenceServer `json:"inference,omitempty"` // reads since the last tick
 }
 
 // Library is a CUDA library with probes.

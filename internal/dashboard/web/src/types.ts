@@ -440,6 +440,38 @@ export interface HostSum {
   p99_ns?: number;
 }
 
+/** InferenceServer is what an inference server reports of itself: its state at the last read, and what happened over the covered time. Absent values are unknown. */
+export interface InferenceServer {
+  pid: number;
+  engine?: string;
+  model?: string;
+  url: string; // of the metrics, in the server's network namespace
+  time: string;
+  why?: string; // why the last read failed
+  do?: string; // remedy
+  running?: number; // requests
+  waiting?: number;
+  kv_cache?: number; // share in use, 0 to 1
+  covered_ns?: number;
+  preemptions?: number;
+  prompt_tokens?: number;
+  generated_tokens?: number;
+  first_token?: InferenceTimes;
+  between_tokens?: InferenceTimes;
+  request?: InferenceTimes;
+  queue?: InferenceTimes;
+  prefill?: InferenceTimes;
+  decode?: InferenceTimes;
+}
+
+/** InferenceTimes are durations in seconds. Quantiles are estimates from a histogram. */
+export interface InferenceTimes {
+  count: number;
+  sum_s: number;
+  p50_s?: number;
+  p99_s?: number;
+}
+
 /** Launches has the GPU functions that a process launched, by records: launches = named + pending + those of unnamed. Graph launches are not included. */
 export interface Launches {
   pid?: number; // in ticks; a report has it per process
@@ -900,6 +932,7 @@ export interface Report {
   concurrent_pids?: number[]; // used CUDA at the same time
   servers?: Server[]; // requests to servers, by process and port
   xids?: Xid[];
+  inference?: InferenceServer[]; // servers' own metrics
   notes: string[];
   drops: Drop[];
   reports: Limitation[];
