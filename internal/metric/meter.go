@@ -25,16 +25,17 @@ type Options struct {
 // Meter sums up ticks. It is a [tick.Sink]. Only Snapshot is safe for concurrent use.
 type Meter struct {
 	Options
-	now      atomic.Pointer[Snapshot]
-	families [ids]Family
-	over     [ids]uint64
-	started  time.Time
-	time     time.Time // of the current tick
-	procs    processes
-	ops      operations
-	ledger   ledger
-	chains   chains
-	machine  machine
+	now       atomic.Pointer[Snapshot]
+	families  [ids]Family
+	over      [ids]uint64
+	started   time.Time
+	time      time.Time // of the current tick
+	procs     processes
+	ops       operations
+	ledger    ledger
+	chains    chains
+	machine   machine
+	inference inference
 }
 
 // New returns an empty meter.
@@ -45,6 +46,7 @@ func New(o Options) *Meter {
 	m.ledger.init()
 	m.chains.init()
 	m.machine.init()
+	m.inference.init()
 	return m
 }
 
@@ -67,6 +69,7 @@ func (m *Meter) Tick(t *tick.Tick) error {
 	m.anomalies(t)
 	m.state(t)
 	m.gpus(t)
+	m.servers(t)
 	m.host(t)
 	m.agent(t)
 	m.series()

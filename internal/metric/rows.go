@@ -37,6 +37,11 @@ const (
 	GPUThrottled
 	GPULost
 	GPUErrors
+	InferenceRequests
+	InferenceKVCache
+	InferencePreemptions
+	InferenceTokens
+	InferenceUnreadable
 	CPUBusy
 	MemoryBusy
 	SwapBusy
@@ -70,6 +75,7 @@ const (
 	mostRanks     = 256
 	mostXids      = 256
 	mostReasons   = 128
+	mostModels    = 32 // of inference servers
 )
 
 // Other is the label of everything without a series of its own.
@@ -78,6 +84,7 @@ const Other = "other"
 var (
 	byOp      = []string{"operation", "source"}
 	byProcess = []string{"process", "pid"}
+	byModel   = []string{"engine", "model"}
 	byGPU     = []string{"hw.id", "hw.type", "hw.name", "gpu"}
 )
 
@@ -153,6 +160,16 @@ var Rows = [ids]Row{
 		`ingero_gpu_unreachable == 1`},
 	GPUErrors: {"hw.errors", Counter, "{error}", "Faults reported by GPUs: XIDs (xid-79), SXids of NVSwitches (sxid-...) and memory errors (ecc-corrected, ecc-uncorrected). For a fault in a MIG instance, hw.id also names the instance: GPU-... GPU-I:05.", []string{"error.type", "hw.id", "hw.type"}, mostXids + 1,
 		`increase(hw_errors_total{error_type=~"xid-.*"}[10m]) > 0`},
+	InferenceRequests: {"ingero.inference.requests", Gauge, "{request}", "Requests of inference servers, by state (running, waiting), as the servers report them.", append([]string{"state"}, byModel...), 2 * mostModels,
+		`ingero_inference_requests{state="waiting"} > 0`},
+	InferenceKVCache: {"ingero.inference.kv_cache.use", Gauge, "1", "Share of the KV cache in use: the fullest one of the servers of a model.", byModel, mostModels,
+		`ingero_inference_kv_cache_use_ratio > 0.95`},
+	InferencePreemptions: {"ingero.inference.preemptions", Counter, "{request}", "Requests of inference servers that lost their KV cache to others.", byModel, mostModels,
+		`increase(ingero_inference_preemptions_total[5m]) > 0`},
+	InferenceTokens: {"ingero.inference.tokens", Counter, "{token}", "Tokens of inference servers, by kind (prompt, generated).", append([]string{"kind"}, byModel...), 2 * mostModels,
+		`rate(ingero_inference_tokens_total{kind="generated"}[1m])`},
+	InferenceUnreadable: {"ingero.inference.unreadable", Gauge, "{server}", "Inference servers whose metrics ingero cannot read. ingero explain reports why.", byModel, mostModels,
+		`ingero_inference_unreadable > 0`},
 	CPUBusy: {"system.cpu.utilization", Gauge, "1", "Busy share of all CPUs over the last second.", nil, 1,
 		`system_cpu_utilization_ratio`},
 	MemoryBusy: {"system.memory.utilization", Gauge, "1", "Share of the machine's memory that is not available.", nil, 1,
