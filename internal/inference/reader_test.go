@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
@@ -95,94 +96,103 @@ func TestReader(t *testing.T) {
 	url := "http://localhost" + server.URL[strings.LastIndex(server.URL, ":"):] + "/metrics"
 	one, two, tokens := 1.0, 2.0, 100.0
 	same := tick.Inference{Time: time.Unix(1000, 0), PID: processes[0].PID, Engine: "vLLM", Model: "Qwen/Qwen2.5-7B", URL: url, Running: &one}
-	if diff := cmp.Diff(same, first[0]); diff != "" {
-		t.Errorf("first read (-want +got):\n%s", diff)
+	if d := diff.Diff(same, first[0]); d != "" {
+		t.Errorf("first read (-want +got):\n%s", d)
 	}
 	same.Time, same.Since, same.Running, same.GeneratedTokens = now, same.Time, &two, &tokens
 	same.FirstToken = &tick.Durations{Count: 11, Sum: 11, Buckets: []tick.DurationBucket{{UpTo: 0.1, Count: 10}, {Over: 0.1, UpTo: 0.5, Count: 1}}}
-	if diff := cmp.Diff(same, second[0]); diff != "" {
-		t.Errorf("second read (-want +got):\n%s", diff)
+	if d := diff.Diff(same, second[0]); d != "" {
+		t.Errorf("second read (-want +got):\n%s", d)
 	}
 }
 
-// A server that cannot be read says why, with a remedy, and delays nobody. Nothing is sent to other
-// hosts.
+// endpoint is a server that cannot be read.
+type endpoint struct {
+	serve   http.HandlerFunc
+	limit   time.Duration // of a read; 0: an hour
+	command string        // "": vLLM's
+	why, do string
+}
+
+const (
+	hasNoStats = "start vLLM without --disable-log-stats"
+	tooSlow    = "the server did not answer completely within 50ms"
+)
+
+// check reads the server, and compares the reason and the remedy.
+func (c *endpoint) check(t *testing.T) {
+	server := httptest.NewServer(c.serve)
+	defer server.Close()
+	r, clock := start(t, Options{Timeout: cmp.Or(c.limit, time.Hour)})
+	r.See(own(cmp.Or(c.command, "vllm serve m"), server.URL), nil)
+	testkit.Receive(t, "read", clock)
+	reads := r.Take()
+	if len(reads) != 1 || reads[0].Why != c.why || reads[0].Do != c.do || reads[0].Running != nil {
+		t.Errorf("got %+v, want why %q, do %q", reads, c.why, c.do)
+	}
+}
+
+// send writes the text again and again until the client has gone.
+func send(w http.ResponseWriter, text string) {
+	for _, err := fmt.Fprint(w, text); err == nil; _, err = fmt.Fprint(w, strings.Repeat(text, 1000)) {
+	}
+}
+
+// A hostile server takes little time and memory, delays nobody, and makes ingero connect to no
+// other host.
 func TestHostileEndpoints(t *testing.T) {
-	hang := make(chan struct{})
-	for name, c := range map[string]struct {
-		serve  http.HandlerFunc
-		limit  time.Duration // 0: none
-		engine string        // "": vLLM
-		why    string
-		do     string
-	}{
-		"endless body": {why: errTooLong.Error(), serve: func(w http.ResponseWriter, r *http.Request) {
-			for _, err := fmt.Fprintln(w, "x 1"); err == nil; _, err = fmt.Fprintln(w, strings.Repeat("x 1\n", 1000)) {
-			}
-		}},
-		"endless line": {why: errNotText.Error(), do: "start vLLM without --disable-log-stats", serve: func(w http.ResponseWriter, r *http.Request) {
-			for _, err := fmt.Fprint(w, "x"); err == nil; _, err = fmt.Fprint(w, strings.Repeat("x", 1000)) {
-			}
-		}},
+	for name, c := range map[string]endpoint{
+		"endless body": {why: errTooLong.Error(), serve: func(w http.ResponseWriter, r *http.Request) { send(w, "x 1\n") }},
+		"endless line": {why: errNotText.Error(), do: hasNoStats, serve: func(w http.ResponseWriter, r *http.Request) { send(w, "x") }},
 		"gzip bomb": {why: errCompressed.Error(), serve: func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 64<<20))
 			_ = z.Close()
 		}},
-		"slow": {why: "the server did not answer completely within 50ms", limit: 50 * time.Millisecond, serve: func(w http.ResponseWriter, r *http.Request) {
+		"slow": {why: tooSlow, limit: 50 * time.Millisecond, serve: func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "vllm:num")
 			w.(http.Flusher).Flush()
-			<-hang
+			<-r.Context().Done()
 		}},
-		"silent": {why: "the server did not answer completely within 50ms", limit: 50 * time.Millisecond, serve: func(w http.ResponseWriter, r *http.Request) { <-hang }},
+		"silent": {why: tooSlow, limit: 50 * time.Millisecond, serve: func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
 		"redirect": {why: "the server answered with HTTP status 302", serve: func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/metrics" {
 				t.Error("the redirect was followed")
 			}
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
 		}},
-		"garbage": {why: errNotText.Error(), do: "start vLLM without --disable-log-stats", serve: func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "vllm:num_requests_running one\n") }},
-		"no metrics": {why: errNoMetrics.Error(), do: "start vLLM without --disable-log-stats", serve: func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, "python_info 1\n")
-		}},
-		"not found": {engine: "python3 -m sglang.launch_server --model-path m", why: "the server answered with HTTP status 404: it does not serve metrics", do: "start SGLang with --enable-metrics",
-			serve: http.NotFound},
-		"not supported": {engine: "llama-server -m m.gguf", why: "the server answered with HTTP status 501: it does not serve metrics", do: "start llama-server with --metrics",
-			serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusNotImplemented) }},
-		"key": {why: "the server answered with HTTP status 401: it requires a key, and ingero sends none",
-			serve: func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusUnauthorized) }},
 		"large header": {why: "the server does not answer with HTTP",
 			serve: func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }},
-		"hung up": {why: "the server does not answer with HTTP", serve: func(w http.ResponseWriter, r *http.Request) {
+		"another protocol": {why: "the server does not answer with HTTP", serve: func(w http.ResponseWriter, r *http.Request) {
 			if conn, _, err := w.(http.Hijacker).Hijack(); err == nil {
 				_, _ = conn.Write([]byte("ERR unknown command\r\n"))
 				_ = conn.Close()
 			}
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(c.serve)
-			limit := c.limit
-			if limit == 0 {
-				limit = time.Hour
-			}
-			r, clock := start(t, Options{Timeout: limit})
-			engine := c.engine
-			if engine == "" {
-				engine = "vllm serve m"
-			}
-			r.See(own(engine, server.URL), nil)
-			testkit.Receive(t, "read", clock)
-			reads := r.Take()
-			if len(reads) != 1 || reads[0].Why != c.why || reads[0].Do != c.do || reads[0].Running != nil {
-				t.Errorf("got %+v, want why %q, do %q", reads, c.why, c.do)
-			}
-			if c.limit != 0 {
-				hang <- struct{}{}
-			}
-			server.Close()
-		})
+		t.Run(name, c.check)
+	}
+}
+
+// A server without metrics says why, with the remedy for this server.
+func TestRemedies(t *testing.T) {
+	answer := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, text)
+		}
+	}
+	for name, c := range map[string]endpoint{
+		"garbage":    {why: errNotText.Error(), do: hasNoStats, serve: answer(200, "vllm:num_requests_running one\n")},
+		"no metrics": {why: errNoMetrics.Error(), do: hasNoStats, serve: answer(200, "python_info 1\n")},
+		"not found": {command: "python3 -m sglang.launch_server --model-path m", serve: answer(404, ""),
+			why: "the server answered with HTTP status 404: it does not serve metrics", do: "start SGLang with --enable-metrics"},
+		"not supported": {command: "llama-server -m m.gguf", serve: answer(501, ""),
+			why: "the server answered with HTTP status 501: it does not serve metrics", do: "start llama-server with --metrics"},
+		"key": {why: "the server answered with HTTP status 401: it requires a key, and ingero sends none", serve: answer(401, "")},
+	} {
+		t.Run(name, c.check)
 	}
 }
 
