@@ -30,6 +30,7 @@ var (
 	errCompressed = errors.New("the server compressed the response, which ingero does not request")
 	errNoMetrics  = errors.New("the response has none of the server's metrics")
 	errNotText    = errors.New("the response is not in the text format of Prometheus")
+	errEnded      = errors.New("the server has ended")
 	errNamespace  = errors.New("ingero cannot enter the server's network namespace")
 )
 

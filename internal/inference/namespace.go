@@ -22,7 +22,7 @@ func dialIn(ctx context.Context, pid uint32, address string) (net.Conn, error) {
 	same, err := sameFile(theirs, "/proc/thread-self/ns/net")
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, err
+		return nil, errEnded
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", errNamespace, err)
 	case same:

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -213,7 +214,7 @@ func (r *Reader) put(x *tick.Inference) {
 	r.reads = append(r.reads, *x)
 }
 
-// watch reads an endpoint until ctx ends.
+// watch reads an endpoint until ctx or the server ends.
 func (r *Reader) watch(ctx context.Context, t target) {
 	client := t.client(r.o.Timeout)
 	slower := backoff.Delays{First: r.o.Every, Most: slowest}
@@ -221,7 +222,7 @@ func (r *Reader) watch(ctx context.Context, t target) {
 	var since time.Time
 	for {
 		now, engine, err := t.read(ctx, client)
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, errEnded) {
 			return
 		}
 		x := &tick.Inference{Time: r.o.Now(), PID: t.pid, Engine: engine, Model: t.model, URL: t.url}

@@ -304,6 +304,22 @@ func TestEndedServer(t *testing.T) {
 	}
 }
 
+// A server that has ended and is still listed is not read, and no reason is given.
+func TestServerIsGone(t *testing.T) {
+	cmd := exec.Command("/bin/true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(Options{After: func(time.Duration) <-chan time.Time { t.Error("it is read again"); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.watch(t.Context(), target{pid: uint32(cmd.Process.Pid), engine: "vLLM", url: "http://localhost:1/metrics", namespace: uint32(cmd.Process.Pid)})
+	if got := r.Take(); len(got) != 0 {
+		t.Errorf("%d reads", len(got))
+	}
+}
+
 // Reads that nobody takes are bounded.
 func TestReadsAreBounded(t *testing.T) {
 	r, err := New(Options{})

@@ -58,7 +58,7 @@ var StateViews = []StateView{
 
 // meanOf returns the column with the mean of a kind of durations, and a comma.
 func meanOf(durations string) string {
-	return durations + " ->> '$.sum' / (" + durations + " ->> '$.count') AS " + durations + "_mean, "
+	return "1.0 * (" + durations + " ->> '$.sum') / (" + durations + " ->> '$.count') AS " + durations + "_mean, "
 }
 
 // isoCall matches a time of a view, as text in UTC.

@@ -41,7 +41,7 @@ func faultOf(now time.Time, seq uint64) tick.Xid {
 func inferenceOf(now time.Time, seq uint64) tick.Inference {
 	running := float64(seq)
 	return tick.Inference{Time: now, Since: now.Add(-time.Second), PID: 4821, Engine: "vLLM", Model: "m", URL: "http://localhost:8000/metrics", Why: "w", Do: "d", Running: &running,
-		FirstToken: &tick.Durations{Count: 4, Sum: 2, Buckets: []tick.DurationBucket{{Over: 0.25, UpTo: 0.5, Count: 3}, {Over: 0.5, Count: 1}}}}
+		FirstToken: &tick.Durations{Count: 4, Sum: 1, Buckets: []tick.DurationBucket{{Over: 0.25, UpTo: 0.5, Count: 3}, {Over: 0.5, Count: 1}}}}
 }
 
 // Every view has its columns, and rows of the filter's process only.
@@ -57,6 +57,9 @@ func TestStateViews(t *testing.T) {
 			rows := 1
 			if v.Name == "usage" {
 				rows = 3 // the last tick's is unchanged
+			}
+			if at := slices.Index(got.Columns, "first_token_mean"); at >= 0 && (len(got.Rows) == 0 || got.Rows[0][at] != 0.25) {
+				t.Errorf("a mean of 1 s in 4 is %v", got.Rows)
 			}
 			if len(got.Rows) < rows || !slices.Equal(got.Columns, v.names()) {
 				t.Errorf("%d rows of %v, want %d of %v", len(got.Rows), got.Columns, rows, v.names())
