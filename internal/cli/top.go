@@ -267,6 +267,11 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	if t.Window = t.Time.Sub(from); t.Window > 0 {
 		last.fill(t.Ops)
 	}
+	reads, err := r.Inference(ctx, query.Filter{Session: s.ID, PIDs: v.pids, From: t.Time.Add(-explain.OldestRead)})
+	if err != nil {
+		return nil, nil, err
+	}
+	last.seen.Tick(&tick.Tick{Inference: reads})
 	return t, &last.seen, nil
 }
 
@@ -334,9 +339,12 @@ func (l *tail) fill(ops []tick.Op) {
 	}
 }
 
-// Tick implements [tick.Sink].
+// Tick implements [tick.Sink]. The reads of inference servers come from the table, which has older
+// ones too.
 func (l *tail) Tick(t *tick.Tick) error {
-	l.seen.Tick(t)
+	own := *t
+	own.Inference = nil
+	l.seen.Tick(&own)
 	return nil
 }
 

@@ -137,15 +137,15 @@ func (w *writer) servers(list []*tick.Server) {
 // whyText says why the last read failed.
 func whyText(x *tick.Inference) string { return joined("; ", "not readable: "+x.Why, x.Do) }
 
-// oldest is the longest time for which a read of a server is shown.
-const oldest = 2 * time.Minute
+// OldestRead is the longest time for which a read of a server is shown.
+const OldestRead = 2 * time.Minute
 
 // addReads takes in reads of inference servers: the last of each.
 func (s *Seen) addReads(reads []tick.Inference) {
 	for i := range reads {
 		x := reads[i]
 		s.servers = slices.DeleteFunc(s.servers, func(y tick.Inference) bool {
-			return y.PID == x.PID && y.URL == x.URL || x.Time.Sub(y.Time) > oldest
+			return y.PID == x.PID && y.URL == x.URL || x.Time.Sub(y.Time) > OldestRead
 		})
 		s.servers = append(s.servers, x)
 	}
@@ -159,7 +159,7 @@ func (s *screen) servers(seen *Seen, now time.Time) {
 	}
 	for i := range seen.servers {
 		x := &seen.servers[i]
-		if now.Sub(x.Time) > oldest {
+		if now.Sub(x.Time) > OldestRead {
 			continue
 		}
 		var sum tick.Servers
