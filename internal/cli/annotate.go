@@ -32,8 +32,8 @@ their times. ingero query --label epoch=3 then selects the calls that began mean
 A key has up to 32 of a-z, 0-9, _ and ., and begins with a letter. A value has up to 128
 bytes. A process has up to 16 keys.
 
-With a command, annotate labels itself and then becomes that command. If no trace runs, it
-says so and starts the command nevertheless.
+In a shell script, --pid $$ is the script itself. With a command, annotate labels itself and
+then becomes that command. If no trace runs, it says so and starts the command nevertheless.
 
 By default, only root and the user that traces may send labels. A trace with --label-senders
 all accepts labels from all users for their own processes. Programs can also send labels
@@ -46,7 +46,7 @@ func annotateCommand(e *Env) *cobra.Command {
 		Use:   "annotate [--pid N] [--clear KEY] [KEY=VALUE...] [-- COMMAND [ARG...]]",
 		Short: "Label what a process does: step, epoch, request, tenant",
 		Long:  annotateLong,
-		Example: `  ingero annotate --pid $$ epoch=3
+		Example: `  ingero annotate --pid 4821 epoch=3
   ingero annotate --pid 4821 --clear request
   ingero annotate tenant=a job=nightly -- python3 train.py`,
 		Args: cobra.ArbitraryArgs,

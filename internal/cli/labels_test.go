@@ -85,18 +85,18 @@ func TestLabelsForAssistants(t *testing.T) {
 	}{
 		{map[string]any{"label": []string{"epoch=1"}, "op": []string{"cudaStreamSync"}}, "50"},
 		{map[string]any{"label": []string{"tenant=a"}}, "2"},
-		{map[string]any{"by_label": "epoch", "op": []string{"cudaStreamSync"}}, "1 50 2 50"},
+		{map[string]any{"by_label": "epoch", "op": []string{"cudaStreamSync"}}, "epoch=1 50 epoch=2 50"},
 	} {
 		r := a.call("get_trace_stats", c.args)
 		var got []string
 		for _, row := range r.rows {
 			for i, name := range r.columns {
-				if (name == "label" || name == "calls") && row[i] != nil && row[i] != "" {
+				if (name == "job" || name == "calls") && row[i] != nil && row[i] != "" {
 					got = append(got, fmt.Sprint(row[i]))
 				}
 			}
 		}
-		if text := strings.Join(got, " "); text != c.want && text != "2 50 1 50" {
+		if text := strings.Join(got, " "); text != c.want && text != "epoch=2 50 epoch=1 50" {
 			t.Errorf("%v: %q, want %q: %s", c.args, text, c.want, r.text)
 		}
 	}

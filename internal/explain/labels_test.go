@@ -6,7 +6,7 @@ import (
 	"ingero/internal/tick"
 )
 
-// A refused message with labels is not a lost record of a call: whoever may send could make a trace
+// A refused message with labels is not a lost record of a call: else a sender could make a trace
 // look incomplete.
 func TestRefusedLabelsAreNoLostCalls(t *testing.T) {
 	drops := []tick.Drop{{Reason: "ring-full", Count: 2}}

@@ -40,7 +40,7 @@ func statsTool() *tool {
 		about: "Calls, total time, p50, p95, p99 and maximum of each CUDA operation, longest total first. per_process=true groups by process. If single calls were deleted, or are too many, it returns the sums of whole recordings (aggregate=true). Use it for 'how slow is cudaMemcpy?'; for causes use diagnose.",
 		facts: []column{{"from", "start of the time range", moment, false}, {"to", "end of the time range", moment, false}, {"aggregate", "the values are sums of whole recordings", flag, false}},
 		columns: []column{
-			{"source", "layer of the software", words, false}, {"op", "operation that was called", words, false}, {"job", "process", words, false}, {"pid", "process ID (pid)", count, false}, {"label", "value of the label", words, false}, {"calls", "number of calls", count, false}, {"errors", "number of these calls that failed", count, false}, {"total_ns", "total time of these calls", nanos, false},
+			{"source", "layer of the software", words, false}, {"op", "operation that was called", words, false}, {"job", "process", words, false}, {"pid", "process ID (pid)", count, false}, {"calls", "number of calls", count, false}, {"errors", "number of these calls that failed", count, false}, {"total_ns", "total time of these calls", nanos, false},
 			{"p50_ns", "median duration of these calls", nanos, false}, {"p95_ns", "95th percentile of their duration", nanos, false}, {"p99_ns", "99th percentile of their duration", nanos, false}, {"max_ns", "duration of the longest call", nanos, false},
 		},
 		register: answers((*server).stats),
@@ -50,7 +50,7 @@ func statsTool() *tool {
 // Stats are the arguments of get_trace_stats.
 type Stats struct {
 	PerProcess bool   `json:"per_process,omitempty" jsonschema:"group by process"`
-	ByLabel    string `json:"by_label,omitempty" jsonschema:"group by the values of this label: tenant"`
+	ByLabel    string `json:"by_label,omitempty" jsonschema:"group by the values of this label, which job then names: tenant"`
 	Calls
 }
 
@@ -79,7 +79,13 @@ func (s *server) stats(ctx context.Context, in *Stats) (*answer, error) {
 	a := &answer{facts: []any{stamp(ops.From), stamp(ops.To), nil}, notes: ops.Notes}
 	for i := range ops.Operations {
 		o := &ops.Operations[i]
-		a.rows = append(a.rows, []any{o.Source, o.Op.Op, o.Comm, known(int64(o.PID)), o.Label, o.Calls, o.Errors, o.TotalNS, o.P50NS, o.P95NS, o.P99NS, o.MaxNS})
+		a.rows = append(a.rows, []any{o.Source, o.Op.Op, o.Comm, known(int64(o.PID)), o.Calls, o.Errors, o.TotalNS, o.P50NS, o.P95NS, o.P99NS, o.MaxNS})
+	}
+	for i := range ops.Operations {
+		if in.ByLabel != "" {
+			o := &ops.Operations[i]
+			a.rows[i][2] = strings.TrimSpace(in.ByLabel + "=" + o.Label + " " + o.Comm) // every row has the same columns
+		}
 	}
 	return a, nil
 }
@@ -93,8 +99,8 @@ func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, 
 		}
 		return &answer{lead: "no matching calls were recorded", facts: []any{nil, nil, nil}}, nil
 	}
-	res, err := s.sql(ctx, wire.Statement{SQL: `SELECT source, name, NULL, NULL, NULL, sum(calls), sum(errors), sum(total_ns), max(p50_ns), max(p95_ns), max(p99_ns), max(max_ns)
-		FROM ops WHERE session = (SELECT id FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1) GROUP BY source, name ORDER BY 8 DESC`})
+	res, err := s.sql(ctx, wire.Statement{SQL: `SELECT source, name, NULL, NULL, sum(calls), sum(errors), sum(total_ns), max(p50_ns), max(p95_ns), max(p99_ns), max(max_ns)
+		FROM ops WHERE session = (SELECT id FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1) GROUP BY source, name ORDER BY 7 DESC`})
 	if err != nil {
 		return nil, err
 	}
