@@ -270,29 +270,6 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	return nil
 }
 
-// requestSums is a sink that sums up the requests to some processes (empty pids: all).
-type requestSums struct {
-	to   *explain.Requests
-	pids []uint32
-}
-
-// Batch implements [tick.Sink].
-func (requestSums) Batch(*tick.Batch) error { return nil }
-
-// Tick implements [tick.Sink].
-func (s requestSums) Tick(t *tick.Tick) error {
-	if len(s.pids) > 0 {
-		only := *t
-		only.Requests = slices.DeleteFunc(slices.Clone(t.Requests), func(x tick.Request) bool { return !slices.Contains(s.pids, x.PID) })
-		t = &only
-	}
-	s.to.Add(t)
-	return nil
-}
-
-// Close implements [tick.Sink].
-func (requestSums) Close() error { return nil }
-
 // summaries returns a summary of each recording in the window. long has the IDs of the
 // recordings with too many calls in the window to analyze again.
 func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o explainOptions) (out []*query.Summary, long map[string]bool, err error) {

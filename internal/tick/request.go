@@ -21,8 +21,8 @@ type Request struct {
 	// Events are the sends of the body, without the end of a stream: usually one for each token.
 	Events         uint32
 	Received, Sent uint64 // bytes
-	// Refused counts sends that found no room, and Unread is the maximum of bytes that the client
-	// had not acknowledged at a send: the client reads slowly.
+	// Refused counts sends that failed because the socket's buffer was full, and Unread is the most
+	// bytes that the client had not acknowledged at a send: the client reads slowly.
 	Refused, Unread uint32
 	RoundTrip       time.Duration // of the connection, after the last send; 0: unknown
 	Status          uint16        // of HTTP; 0: none yet

@@ -73,8 +73,8 @@ type Request struct {
 	LastNS  *int64    `json:"last_ns,omitempty"`       // its last byte
 	GapNS   int64     `json:"longest_gap_ns"`          // between two sends of the body
 	Events  uint32    `json:"events"`                  // sends of the body, usually one for each token of a stream
-	// Received and Sent are bytes. SendsRefused counts sends that found no room, and UnreadBytes is
-	// the maximum of bytes that the client had not acknowledged.
+	// Received and Sent are bytes. SendsRefused counts sends that failed because the socket's buffer
+	// was full, and UnreadBytes is the most bytes that the client had not acknowledged.
 	Received     uint64 `json:"received_bytes"`
 	Sent         uint64 `json:"sent_bytes"`
 	SendsRefused uint32 `json:"sends_refused"`

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"slices"
+
+	"ingero/internal/explain"
+	"ingero/internal/tick"
+)
+
+// requestSums is a sink that sums up the requests to some processes (empty pids: all).
+type requestSums struct {
+	to   *explain.Requests
+	pids []uint32
+}
+
+// Batch implements [tick.Sink].
+func (requestSums) Batch(*tick.Batch) error { return nil }
+
+// Tick implements [tick.Sink].
+func (s requestSums) Tick(t *tick.Tick) error {
+	if len(s.pids) > 0 {
+		only := *t
+		only.Requests = slices.DeleteFunc(slices.Clone(t.Requests), func(x tick.Request) bool { return !slices.Contains(s.pids, x.PID) })
+		t = &only
+	}
+	s.to.Add(t)
+	return nil
+}
+
+// Close implements [tick.Sink].
+func (requestSums) Close() error { return nil }
