@@ -932,13 +932,13 @@ export interface Report {
   concurrent_pids?: number[]; // used CUDA at the same time
   servers?: Server[]; // requests to servers, by process and port
   xids?: Xid[];
-  inference?: InferenceServer[]; // servers' own metrics
   notes: string[];
   drops: Drop[];
   reports: Limitation[];
   host?: Host;
   self?: Self;
   host_sums: HostSum[]; // host events
+  inference?: InferenceServer[]; // servers' own metrics
 }
 
 /** Explained is the answer of /api/v1/explain: the report as JSON and as text. R is Report, or json.RawMessage where the report of another machine, of another version, passes through. */
@@ -972,14 +972,40 @@ export interface Request {
   last_ns?: number; // its last byte
   longest_gap_ns: number; // between two sends of the body
   events: number; // sends of the body, usually one for each token of a stream
-  received_bytes: number; // Received and Sent are bytes. SendsRefused counts sends that found no room, and UnreadBytes is the maximum of bytes that the client had not acknowledged.
+  received_bytes: number; // Received and Sent are bytes. SendsRefused counts sends that failed because the socket's buffer was full, and UnreadBytes is the most bytes that the client had not acknowledged.
   sent_bytes: number;
   sends_refused: number;
   unread_bytes: number;
   round_trip_ns?: number;
   status?: number; // of HTTP
   post: boolean;
+  to_first?: RequestTime; // ToFirst divides the time from WholeNS to FirstNS, After that from FirstNS to LastNS; absent: not known.
+  after?: RequestTime;
   end: string; // "last chunk", "next request", "closed", or "open": not known
+}
+
+/** RequestTime divides an interval of a request by what the server's engine did. The first five parts add up to the interval, the last five to prompts, own_prompt and tokens. */
+export interface RequestTime {
+  server_ns: number; // the engine waited for work
+  prompts_ns: number; // it computed prompts of other requests: steps without a graph
+  own_prompt_ns: number; // it computed the request's own prompt
+  tokens_ns: number; // it computed tokens: steps with a graph
+  deliver_ns: number; // from the end of the last of these steps to the byte
+  gpu_ns: number; // waiting for the GPU
+  cpu_ns: number;
+  runnable_ns: number; // waiting for a CPU
+  blocked_ns: number;
+  unknown_ns: number;
+}
+
+/** RequestWaits divides the time of requests by what their server and its engine did. Parts add up to TotalNS; Engine divides those parts that are steps of the engine. */
+export interface RequestWaits {
+  objective?: string; // the requests are those that miss it, as in "ttft=200ms"; absent: all
+  of: string; // the time that is divided: "ttft", "tpot" (all of the time after the first byte) or "total"
+  requests: number;
+  total_ns: number;
+  parts: WaitPart[];
+  engine: WaitPart[];
 }
 
 /** Rows is the answer of /api/v1/query. */
@@ -1022,6 +1048,7 @@ export interface Server {
   between_events: Durations;
   whole: Durations;
   slowest: Request[]; // by the time to the first byte
+  waits?: RequestWaits; // Waits is what the requests waited for until the first byte, or until the end of what an objective limits; absent: no request was answered.
 }
 
 /** Share is the part of a time that one process or one kind of wait has. */
@@ -1227,6 +1254,12 @@ export interface Times {
 export interface UnnamedLaunches {
   why: string;
   launches: number;
+}
+
+/** WaitPart is a part of the time of requests. */
+export interface WaitPart {
+  name: string;
+  ns: number;
 }
 
 /** Waker is what the thread that ended the waits did meanwhile. */
