@@ -170,25 +170,16 @@ func (r *Reader) See(processes, others []tick.Process) {
 	}
 }
 
-// targets returns the servers among processes whose endpoint is known, by order of the processes.
+// targets returns the servers of traced jobs whose endpoint is known, by order of the processes.
 func targets(processes, others []tick.Process) (out []target) {
-	all := make([]tick.Process, 0, len(processes)+len(others))
-	for _, list := range [][]tick.Process{processes, others} {
-		for i := range list {
-			if list[i].Ended.IsZero() {
-				all = append(all, list[i])
-			}
-		}
-	}
-	engines := where.Engines(all)
-	for i := range all {
-		e, known := engines[all[i].PID]
-		if s := serverOf(e.Name); known && s != nil && e.Role == where.RoleServer && e.Port != 0 {
+	for _, x := range where.Servers(processes, others) {
+		e := &x.Engine
+		if s := serverOf(e.Name); s != nil && e.Port != 0 {
 			port, _ := e.Port.Value()
 			if s.port != "" {
-				port = where.PortOption(all[i].Cmdline, s.port, s.at)
+				port = where.PortOption(x.Cmdline, s.port, s.at)
 			}
-			out = append(out, target{pid: all[i].PID, engine: e.Name, model: e.Model, namespace: all[i].PID,
+			out = append(out, target{pid: x.PID, engine: e.Name, model: e.Model, namespace: x.PID,
 				url: fmt.Sprintf("http://%s:%d%s", loopback, port, s.path)})
 		}
 	}

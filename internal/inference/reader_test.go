@@ -240,7 +240,11 @@ func TestTargets(t *testing.T) {
 		"trtllm-serve disaggregated -c x.yml": "",
 		"python3 train.py --port 8000":        "",
 	} {
-		got := targets(nil, []tick.Process{{PID: 7, PPID: 1, Where: tick.Where{Cmdline: cmdline}}})
+		server := []tick.Process{{PID: 7, PPID: 1, Where: tick.Where{Cmdline: cmdline}}}
+		if got := targets(nil, server); len(got) > 0 {
+			t.Errorf("%s: a server of no traced job: %+v", cmdline, got)
+		}
+		got := targets(server, nil)
 		if want == "" && len(got) == 0 {
 			continue
 		}

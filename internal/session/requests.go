@@ -107,17 +107,8 @@ func (q *requests) serversOf(traced, others []tick.Process) map[uint32]bool {
 			}
 		}
 	}
-	all := append(append(make([]tick.Process, 0, len(traced)+len(others)), traced...), others...)
-	engines := where.Engines(all)
-	root := where.Roots(all, engines)
-	ours := map[uint32]bool{} // by the root of the server's processes
-	for i := range traced {
-		ours[root[traced[i].PID]] = true
-	}
-	for i := range all {
-		if e, ok := engines[all[i].PID]; ok && e.Role == where.RoleServer && all[i].Ended.IsZero() && ours[root[all[i].PID]] {
-			out[all[i].PID] = true
-		}
+	for _, x := range where.Servers(traced, others) {
+		out[x.PID] = true
 	}
 	return out
 }

@@ -168,6 +168,33 @@ func Roots(all []tick.Process, engines map[uint32]tick.Engine) map[uint32]uint32
 	return out
 }
 
+// Server is a running process that takes requests for an inference server.
+type Server struct {
+	tick.Process
+	Engine tick.Engine
+}
+
+// Servers returns the servers of traced jobs, in the order of the processes. A server is one if it
+// or another process of the same inference server is traced: some have no CUDA call of their own.
+func Servers(traced, others []tick.Process) (out []Server) {
+	all := append(append(make([]tick.Process, 0, len(traced)+len(others)), traced...), others...)
+	engines := Engines(all)
+	if len(engines) == 0 {
+		return nil
+	}
+	root := Roots(all, engines)
+	ours := map[uint32]bool{} // by first process
+	for i := range traced {
+		ours[root[traced[i].PID]] = true
+	}
+	for i := range all {
+		if e, ok := engines[all[i].PID]; ok && e.Role == RoleServer && all[i].Ended.IsZero() && ours[root[all[i].PID]] {
+			out = append(out, Server{all[i], e})
+		}
+	}
+	return out
+}
+
 // under completes a process's facts with those of a parent. Ollama starts llama.cpp's server.
 func under(e, parent tick.Engine) tick.Engine {
 	switch {
