@@ -56,6 +56,9 @@ func TestRunUnderSudo(t *testing.T) {
 	}
 }
 
+// smallDisk has room for an empty database and little more.
+const smallDisk = "size=1m,mode=755"
+
 // A full disk ends the recording but not the trace, which reports it at once.
 func TestFullDisk(t *testing.T) {
 	b := newBench(t)
@@ -63,7 +66,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Mkdir(small, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	testkit.NeedMount(t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=704k,mode=755"))
+	testkit.NeedMount(t, syscall.Mount("tmpfs", small, "tmpfs", 0, smallDisk))
 	t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
 	target.Send("go")

@@ -157,7 +157,7 @@ func (b *bench) fullDisk() string {
 	if err := os.Mkdir(small, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	testkit.NeedMount(b.t, syscall.Mount("tmpfs", small, "tmpfs", 0, "size=704k,mode=755"))
+	testkit.NeedMount(b.t, syscall.Mount("tmpfs", small, "tmpfs", 0, smallDisk))
 	b.t.Cleanup(func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) })
 	target := b.train("--seconds", "60", "--kernel-us", "1", "--cpu-us", "0")
 	target.Send("go")
