@@ -256,7 +256,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 		return err
 	}
 	if long {
-		return stored(ctx, r, s, f, in)
+		return errors.Join(stored(ctx, r, s, f, in), recordedRequests(ctx, r, s, f, in.Requests))
 	}
 	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug), requestSums{in.Requests, f.PIDs})
 	switch {

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"slices"
 
 	"ingero/internal/explain"
+	"ingero/internal/query"
 	"ingero/internal/tick"
 )
 
@@ -29,3 +32,14 @@ func (s requestSums) Tick(t *tick.Tick) error {
 
 // Close implements [tick.Sink].
 func (requestSums) Close() error { return nil }
+
+// recordedRequests adds the requests of a recording that is not analyzed again.
+func recordedRequests(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, to *explain.Requests) error {
+	err := r.Requests(ctx, &s.Session, f, func(list []tick.Request) {
+		to.Add(&tick.Tick{Requests: list, Processes: s.Processes})
+	})
+	if errors.Is(err, query.ErrNoCalls) {
+		return nil
+	}
+	return err
+}

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/query"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 	"ingero/internal/wire"
 	"ingero/test/serving"
 )
@@ -48,6 +50,7 @@ func TestRequestsToServer(t *testing.T) {
 		checkRequest(t, &same)
 	}
 
+	b.checkRecorded(got)
 	text, stderr, code := b.output("explain", "--db", b.db(), "--json", "--slo", "ttft=1us")
 	var r wire.Report
 	if err := json.Unmarshal([]byte(text), &r); err != nil || code != 0 || len(r.Servers) != 1 {
@@ -56,6 +59,49 @@ func TestRequestsToServer(t *testing.T) {
 	all := uint64(len(answers))
 	if x := &r.Servers[0]; x.Requests != all || x.FirstByte.Count != all || x.Engine == nil || x.Engine.Name != "vLLM" || x.Port != uint16(s.Port) || x.Waits == nil || x.Waits.Requests != all {
 		t.Errorf("explain has %+v", x)
+	}
+}
+
+// checkRecorded checks that the recording has the requests, with what the trace divided them into.
+func (b *bench) checkRecorded(want []wire.Request) {
+	t := b.t
+	t.Helper()
+	r, err := query.Open(b.db())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	sessions, err := r.Sessions(t.Context())
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("%d sessions, %v", len(sessions), err)
+	}
+	var all []tick.Request
+	if err := r.Requests(t.Context(), &sessions[0], query.Filter{}, func(list []tick.Request) {
+		all = append(all, slices.DeleteFunc(list, func(x tick.Request) bool { return !x.Post })...)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != len(want) {
+		t.Fatalf("the recording has %d requests, want %d", len(all), len(want))
+	}
+	for i := range all {
+		x, w := &all[i], &want[i]
+		if x.Arrived != w.Arrived.UnixNano() || x.Split != (w.ToFirst != nil) || x.Split && (int64(x.ToFirst.Own) != w.ToFirst.OwnNS || int64(x.After.GPU) != w.After.GPUNS) {
+			t.Errorf("request %d: recorded %+v, traced %+v", i, x, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b tick.Request) int { return int(a.Arrived - b.Arrived) })
+	half, n := len(all)/2, 0
+	if err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, func(list []tick.Request) {
+		n += len(slices.DeleteFunc(list, func(x tick.Request) bool { return !x.Post }))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n != half {
+		t.Errorf("%d requests arrived before the one of number %d", n, half)
+	}
+	if err := r.Requests(t.Context(), &sessions[0], query.Filter{PIDs: []uint32{1}}, func(list []tick.Request) { t.Errorf("requests to PID 1: %+v", list) }); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -29,6 +29,20 @@ func requestTimes(x *tick.Request) [7]*time.Duration {
 	return [...]*time.Duration{&x.Read, &x.Whole, &x.Head, &x.First, &x.Last, &x.Gap, &x.RoundTrip}
 }
 
+// splitTimes returns pointers to what a request's time is divided into, in the order of a log.
+func splitTimes(x *tick.Request) (all [20]*time.Duration) {
+	for i, p := range [...]*tick.RequestTime{&x.ToFirst, &x.After} {
+		copy(all[10*i:], []*time.Duration{&p.Idle, &p.Prompts, &p.Own, &p.Tokens, &p.Deliver, &p.GPU, &p.CPU, &p.Runnable, &p.Blocked, &p.Unknown})
+	}
+	return all
+}
+
+// Flags of a request in a log.
+const (
+	requestPost  = 1 << iota
+	requestSplit // its time is divided
+)
+
 // appendRequests appends requests. Their arrivals are differences from the request before.
 func appendRequests(b []byte, list []tick.Request) []byte {
 	b = appendUvarint(b, uint64(len(list)))
@@ -44,11 +58,19 @@ func appendRequests(b []byte, list []tick.Request) []byte {
 			uint64(x.Refused), uint64(x.Unread), uint64(x.Status), uint64(x.End)} {
 			b = appendUvarint(b, n)
 		}
-		post := uint64(0)
+		flags := uint64(0)
 		if x.Post {
-			post = 1
+			flags |= requestPost
 		}
-		b = appendUvarint(b, post)
+		if x.Split {
+			flags |= requestSplit
+		}
+		b = appendUvarint(b, flags)
+		if x.Split {
+			for _, d := range splitTimes(x) {
+				b = appendUvarint(b, uint64(*d))
+			}
+		}
 		peer, _ := x.Peer.MarshalBinary() // never fails
 		b = appendString(b, string(peer))
 	}
@@ -74,7 +96,13 @@ func readRequests(body []byte, dec *decoder) ([]tick.Request, error) {
 			*d = time.Duration(r.int())
 		}
 		x.PID, x.TID, x.Port, x.Events, x.Received, x.Sent = r.small(), r.small(), r.tiny(), r.small(), r.uint(), r.uint()
-		x.Refused, x.Unread, x.Status, x.End, x.Post = r.small(), r.small(), r.tiny(), tick.ResponseEnd(r.tiny()), r.uint() == 1
+		x.Refused, x.Unread, x.Status, x.End = r.small(), r.small(), r.tiny(), tick.ResponseEnd(r.tiny())
+		flags := r.uint()
+		if x.Post, x.Split = flags&requestPost != 0, flags&requestSplit != 0; x.Split {
+			for _, d := range splitTimes(&x) {
+				*d = time.Duration(r.uint())
+			}
+		}
 		var peer netip.AddrPort
 		if err := peer.UnmarshalBinary([]byte(r.string())); err != nil || r.bad {
 			r.fail()
