@@ -135,7 +135,7 @@ func damagedDB(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	copy(text[300:], "XXXX")
+	copy(text[300:], "????")
 	left := filepath.Join(store.LogDir(db), ".left.part")
 	if err := errors.Join(os.WriteFile(segments[0], text, 0o600), os.WriteFile(left, nil, 0o600), os.WriteFile(db, []byte("text"), 0o600)); err != nil {
 		t.Fatal(err)
