@@ -70,9 +70,6 @@ struct record {
 };
 _Static_assert(sizeof(struct record) == 120, "record");
 
-/* Chat servers send a role just before the first token. What follows so soon is the same event. */
-#define FIRST_EVENT_NS 500000
-
 /* What a connection does. */
 enum phase {
 	PHASE_IDLE,
@@ -88,6 +85,8 @@ struct connection {
 	__u32 pad;
 };
 
+/* Chat servers send a role just before the first token. What follows so soon is the same event. */
+const volatile __u64 first_event_ns = 500000;
 const volatile __u64 tick_ns = 4000000; /* of the kernel's coarse clock */
 
 /* servers: processes whose requests are measured. Written by user space. */
@@ -258,7 +257,7 @@ static __always_inline void sent_body(struct record *r, __u64 now)
 	}
 	if (now - r->last_ns > r->gap_ns)
 		r->gap_ns = now - r->last_ns;
-	if (now - r->first_ns >= FIRST_EVENT_NS)
+	if (now - r->first_ns >= first_event_ns)
 		r->events++;
 }
 

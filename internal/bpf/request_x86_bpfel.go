@@ -92,6 +92,7 @@ const (
 	RequestVarExportPhase      = "export_phase"
 	RequestVarExportRecord     = "export_record"
 	RequestVarExportUnmeasured = "export_unmeasured"
+	RequestVarFirstEventNs     = "first_event_ns"
 	RequestVarMessageCalls     = "message_calls"
 	RequestVarMissed           = "missed"
 	RequestVarTickNs           = "tick_ns"
@@ -163,6 +164,7 @@ type RequestVariableSpecs struct {
 	ExportPhase      *ebpf.VariableSpec `ebpf:"export_phase"`
 	ExportRecord     *ebpf.VariableSpec `ebpf:"export_record"`
 	ExportUnmeasured *ebpf.VariableSpec `ebpf:"export_unmeasured"`
+	FirstEventNs     *ebpf.VariableSpec `ebpf:"first_event_ns"`
 	MessageCalls     *ebpf.VariableSpec `ebpf:"message_calls"`
 	Missed           *ebpf.VariableSpec `ebpf:"missed"`
 	TickNs           *ebpf.VariableSpec `ebpf:"tick_ns"`
@@ -211,6 +213,7 @@ type RequestVariables struct {
 	ExportPhase      *ebpf.Variable `ebpf:"export_phase"`
 	ExportRecord     *ebpf.Variable `ebpf:"export_record"`
 	ExportUnmeasured *ebpf.Variable `ebpf:"export_unmeasured"`
+	FirstEventNs     *ebpf.Variable `ebpf:"first_event_ns"`
 	MessageCalls     *ebpf.Variable `ebpf:"message_calls"`
 	Missed           *ebpf.Variable `ebpf:"missed"`
 	TickNs           *ebpf.Variable `ebpf:"tick_ns"`

@@ -35,7 +35,14 @@ const quiet = 10 * time.Second
 
 // OpenRequests attaches to the tracepoints. It measures nothing before Watch. toWall converts
 // CLOCK_MONOTONIC into Unix time, in ns.
-func OpenRequests(toWall func(mono uint64) int64) (_ *Requests, err error) {
+func OpenRequests(toWall func(mono uint64) int64) (*Requests, error) {
+	return openRequests(toWall, firstEvent)
+}
+
+// firstEvent is the time after the first piece of a body in which further pieces are the same event.
+const firstEvent = 500 * time.Microsecond
+
+func openRequests(toWall func(mono uint64) int64, first time.Duration) (_ *Requests, err error) {
 	r := &Requests{toWall: toWall, watched: map[uint32]bool{}}
 	defer func() {
 		if err != nil {
@@ -46,7 +53,7 @@ func OpenRequests(toWall func(mono uint64) int64) (_ *Requests, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := setRequestConstants(spec); err != nil {
+	if err := setRequestConstants(spec, first); err != nil {
 		return nil, err
 	}
 	if err := spec.LoadAndAssign(&r.objects, nil); err != nil {
@@ -64,13 +71,14 @@ func OpenRequests(toWall func(mono uint64) int64) (_ *Requests, err error) {
 }
 
 // setRequestConstants sets this architecture's numbers of system calls, and the kernel's tick.
-func setRequestConstants(spec *ebpf.CollectionSpec) error {
+func setRequestConstants(spec *ebpf.CollectionSpec, first time.Duration) error {
 	var coarse unix.Timespec
 	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &coarse); err != nil {
 		return fmt.Errorf("read the kernel's tick: %w", err)
 	}
 	for name, value := range map[string]any{
 		bpf.RequestVarTickNs:       uint64(coarse.Nano()),
+		bpf.RequestVarFirstEventNs: uint64(first),
 		bpf.RequestVarBufferCalls:  [4]uint32{unix.SYS_READ, unix.SYS_RECVFROM, unix.SYS_WRITE, unix.SYS_SENDTO},
 		bpf.RequestVarVectorCalls:  [2]uint32{unix.SYS_READV, unix.SYS_WRITEV},
 		bpf.RequestVarMessageCalls: [2]uint32{unix.SYS_RECVMSG, unix.SYS_SENDMSG},
