@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ingero/internal/decode"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 )
@@ -133,11 +132,7 @@ const (
 func ownRequests(t *testing.T, first time.Duration) *Requests {
 	t.Helper()
 	testkit.NeedBPF(t)
-	clock, err := decode.Now()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := openRequests(clock.Wall, first)
+	r, err := openRequests(func(mono uint64) int64 { return int64(mono) }, first)
 	testkit.NeedKernel(t, "tracepoints of what sockets transfer", err == nil)
 	if err != nil {
 		t.Fatal(err)
@@ -209,10 +204,10 @@ func TestRequests(t *testing.T) {
 			t.Run(ways[way].name+"/"+tt.name, func(t *testing.T) {
 				x := newExchange(t, way)
 				peer := peerOf(t, x.client)
-				begun := time.Now().UnixNano()
+				begun := monotonic(t)
 				tt.do(x)
 				x.close(&x.server)
-				ended := time.Now().UnixNano()
+				ended := monotonic(t)
 				got := drain(t, r, peer)
 				if len(got) != len(tt.want) {
 					t.Fatalf("got %d requests, want %d: %+v", len(got), len(tt.want), got)
@@ -241,6 +236,16 @@ func checkTimes(t *testing.T, g *tick.Request, begun, ended int64) {
 	if between, ok := g.Between(); ok != (g.Events > 1) || ok && between <= 0 {
 		t.Errorf("%s between events, %t: %+v", between, ok, g)
 	}
+}
+
+// monotonic reads the clock of requests' times, ns.
+func monotonic(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano()
 }
 
 func peerOf(t *testing.T, fd int) netip.AddrPort {
@@ -339,11 +344,7 @@ func TestQuietResponses(t *testing.T) {
 		}
 		return peers
 	}
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
-	at := uint64(now.Nano())
+	at := uint64(monotonic(t))
 	if got := take(at, false); len(got) != 0 {
 		t.Errorf("at once: got %v", got)
 	}
