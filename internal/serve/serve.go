@@ -126,10 +126,10 @@ func (s *Splitter) look(t *tick.Tick) {
 
 // engine returns the steps of the thread that computes a server's requests: of its processes' threads,
 // the one with the most steps. With tensor parallelism, all do the same at the same time.
-func (s *Splitter) engine(server uint32) (most list) {
+func (s *Splitter) engine(server uint32) (tid uint32, most list) {
 	root := s.root[server]
 	if root == 0 || s.shared[root] {
-		return nil
+		return 0, nil
 	}
 	var of threadKey
 	for k, l := range s.threads {
@@ -137,17 +137,17 @@ func (s *Splitter) engine(server uint32) (most list) {
 			most, of = *l, k
 		}
 	}
-	return most
+	return of.tid, most
 }
 
 func (s *Splitter) split(x *tick.Request) {
-	x.ToFirst, x.After, x.Split = tick.RequestTime{}, tick.RequestTime{}, false
-	steps := s.engine(x.PID)
+	x.ToFirst, x.After, x.Split, x.Engine = tick.RequestTime{}, tick.RequestTime{}, false, 0
+	tid, steps := s.engine(x.PID)
 	if x.First < 0 || x.Whole < 0 || len(steps) == 0 || steps[0].from > x.Arrived {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
-	x.Split = true
+	x.Split, x.Engine = true, tid
 	x.ToFirst = steps.divide(whole, first, true)
 	x.After = steps.divide(first, last, false)
 }

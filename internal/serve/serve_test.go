@@ -86,8 +86,8 @@ func TestSplit(t *testing.T) {
 			now := served(tt.request)
 			x.Tick(now)
 			got := &now.Requests[0]
-			if !got.Split {
-				t.Fatal("it is not split")
+			if !got.Split || got.Engine != 11 {
+				t.Fatalf("it is not split by the engine: %v, by %d", got.Split, got.Engine)
 			}
 			for _, p := range []struct {
 				name      string
@@ -134,7 +134,7 @@ func TestNotSplit(t *testing.T) {
 			now := served(tt.request)
 			tt.change(now)
 			x.Tick(now)
-			if got := &now.Requests[0]; got.Split || got.ToFirst != (tick.RequestTime{}) {
+			if got := &now.Requests[0]; got.Split || got.Engine != 0 || got.ToFirst != (tick.RequestTime{}) {
 				t.Errorf("it is split: %+v", got.ToFirst)
 			}
 		})

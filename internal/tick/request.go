@@ -32,6 +32,7 @@ type Request struct {
 	// from First to Last. Split means that they are known.
 	ToFirst, After RequestTime
 	Split          bool
+	Engine         uint32 // TID of the engine's thread whose steps they are; 0: unknown
 }
 
 // RequestTime divides an interval of a request by what the server's engine did in it. The first five

@@ -39,8 +39,9 @@ func splitTimes(x *tick.Request) (all [20]*time.Duration) {
 
 // Flags of a request in a log.
 const (
-	requestPost  = 1 << iota
-	requestSplit // its time is divided
+	requestPost   = 1 << iota
+	requestSplit  // its time is divided
+	requestEngine // by the steps of a known thread
 )
 
 // appendRequests appends requests. Their arrivals are differences from the request before.
@@ -65,11 +66,17 @@ func appendRequests(b []byte, list []tick.Request) []byte {
 		if x.Split {
 			flags |= requestSplit
 		}
+		if x.Engine != 0 {
+			flags |= requestEngine
+		}
 		b = appendUvarint(b, flags)
 		if x.Split {
 			for _, d := range splitTimes(x) {
 				b = appendUvarint(b, uint64(*d))
 			}
+		}
+		if x.Engine != 0 {
+			b = appendUvarint(b, uint64(x.Engine))
 		}
 		peer, _ := x.Peer.MarshalBinary() // never fails
 		b = appendString(b, string(peer))
@@ -102,6 +109,9 @@ func readRequests(body []byte, dec *decoder) ([]tick.Request, error) {
 			for _, d := range splitTimes(&x) {
 				*d = time.Duration(r.uint())
 			}
+		}
+		if flags&requestEngine != 0 {
+			x.Engine = r.small()
 		}
 		var peer netip.AddrPort
 		if err := peer.UnmarshalBinary([]byte(r.string())); err != nil || r.bad {
