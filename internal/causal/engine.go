@@ -23,7 +23,8 @@ type Engine struct {
 	have      Needs
 	kept      map[string]*tick.Chain // by ID
 	histories map[uint32]*ProcessHistory
-	host      []HostSample // host events of the last minute, oldest first
+	servers   map[uint32]*Server // by PID
+	host      []HostSample       // host events of the last minute, oldest first
 	devices   devices
 	relations relations
 	unseen    []unseen // shedding levels active in the last minute
@@ -36,6 +37,7 @@ func New(agentPID uint32) *Engine {
 	return &Engine{
 		agent: agentPID, series: map[uint32]*series{}, causes: newCauses(),
 		quota: quotaOf(maxRecords), kept: map[string]*tick.Chain{}, histories: map[uint32]*ProcessHistory{},
+		servers: map[uint32]*Server{},
 	}
 }
 
@@ -180,6 +182,7 @@ func (r *record) keepOwn(o ownTime) {
 func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.BlindSpot) {
 	e.ticks++
 	e.note(t)
+	e.noteRequests(t)
 	e.relations.note(t)
 	e.noteInputs(t)
 	e.look(t)

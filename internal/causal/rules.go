@@ -53,6 +53,7 @@ func init() {
 		graphRecapture,
 		graphUnused,
 		graphWarmup,
+		prefillStall,
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,

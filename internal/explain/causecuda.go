@@ -127,6 +127,11 @@ var cudaCauses = map[string]causeWords{
 		cause: culpritSentence("", " launches kernels one by one although it has a graph of them, and the GPU waits for the host: "),
 		fix:   always("find out why it falls back: a batch size without a graph, eager mode (vLLM: --enforce-eager), or an operation that graphs do not support"),
 	},
+	"prefill-stall": {
+		head:  head("long prompts stalled the tokens of running requests"),
+		cause: culpritSentence("", " computed long prompts while other requests waited for their next token: "),
+		fix:   always("compute prompts in smaller parts between tokens (vLLM: --enable-chunked-prefill with a smaller --max-num-batched-tokens; SGLang: --chunked-prefill-size), or send long prompts to servers of their own"),
+	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {
 			return opName(c.Op) + " is slower than before: the graphs' memory pool is full"

@@ -1,0 +1,118 @@
+package causal
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// served is an inference server in a test: its engine's steps, and its requests.
+type served struct {
+	at       int64 // Unix ns: end of the last step
+	steps    []ledger.Step
+	requests []tick.Request
+}
+
+const (
+	serverPID, engineTID = 10, 11
+	servedFrom           = int64(1000e9)
+)
+
+func newServed() *served { return &served{at: servedFrom} }
+
+// step adds a step of the engine that waits for work, then computes prompts (without a graph) or
+// tokens.
+func (s *served) step(waits, works time.Duration, graph bool) {
+	x := ledger.Step{PID: engineTID, TID: engineTID, From: s.at, To: s.at + int64(waits+works), Launches: 1}
+	x.Parts.Blocked[events.ReasonSocket] = int64(waits)
+	x.Parts.GPUWait = int64(works)
+	if graph {
+		x.Marks = ledger.MarkGraph
+	}
+	s.steps, s.at = append(s.steps, x), x.To
+}
+
+// request adds an answered request. Its own prompt ended 1 ms before its first byte.
+func (s *served) request(peer string, arrived, first, last int64, bytes uint64) *tick.Request {
+	s.requests = append(s.requests, tick.Request{PID: serverPID, TID: serverPID, Port: 8000, Peer: netip.AddrPortFrom(netip.MustParseAddr(peer), 40000), Arrived: arrived,
+		First: time.Duration(first - arrived), Last: time.Duration(last - arrived), Events: 10, Received: bytes, Status: 200, Post: true,
+		Split: true, Engine: engineTID, ToFirst: tick.RequestTime{Deliver: time.Millisecond}})
+	return &s.requests[len(s.requests)-1]
+}
+
+// chains returns the chains of a rule after the last second.
+func (s *served) chains(rule string) (out []tick.Chain) {
+	e := New(0)
+	e.Add(s.steps)
+	processes := []tick.Process{{PID: engineTID}}
+	var chains []tick.Chain
+	for second := servedFrom / 1e9; second <= s.at/1e9+1; second++ {
+		t := tick.Tick{Time: time.Unix(second, 0), Window: time.Second, Processes: processes}
+		for _, x := range s.requests {
+			if x.EndTime()/1e9 == second {
+				t.Requests = append(t.Requests, x)
+			}
+		}
+		chains, _ = e.Tick(&t)
+	}
+	for _, c := range chains {
+		if c.Rule == rule {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Long steps for prompts cost what they take beyond a step for tokens, while other requests get none.
+func TestPrefillStall(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prompt  time.Duration
+		cpu     time.Duration // of prompt: the engine waited for a CPU
+		running bool          // a request of another client is between tokens
+		graphs  bool          // the engine computes tokens with graphs
+		lost    time.Duration
+	}{
+		"long prompts":                {prompt: 200 * time.Millisecond, running: true, graphs: true, lost: 20 * 190 * time.Millisecond},
+		"as long as a few tokens":     {prompt: 39 * time.Millisecond, running: true, graphs: true},
+		"long for want of a CPU":      {prompt: 200 * time.Millisecond, cpu: 165 * time.Millisecond, running: true, graphs: true},
+		"nobody waits":                {prompt: 200 * time.Millisecond, graphs: true},
+		"what is a prompt is unknown": {prompt: 200 * time.Millisecond, running: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServed()
+			s.step(0, 10*time.Millisecond, tt.graphs)
+			for range 20 { // each second a long prompt, and tokens
+				begin := s.at
+				s.step(100*time.Millisecond, tt.prompt, false)
+				p := &s.steps[len(s.steps)-1].Parts
+				p.GPUWait, p.Runnable = p.GPUWait-int64(tt.cpu), int64(tt.cpu)
+				s.request("10.0.0.9", begin+int64(100*time.Millisecond), s.at+int64(time.Millisecond), s.at+int64(time.Millisecond), 48<<10)
+				for range 50 {
+					s.step(0, 10*time.Millisecond, tt.graphs)
+				}
+				s.step(100*time.Millisecond, 10*time.Millisecond, tt.graphs)
+				if tt.running {
+					s.request("10.0.0.5", begin-int64(20*time.Millisecond), begin, s.at, 400)
+				}
+			}
+			got := s.chains("prefill-stall")
+			if tt.lost == 0 {
+				if len(got) != 0 {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Lost != tt.lost || got[0].PID != engineTID || got[0].Slow != 20 || got[0].Severity != tick.High {
+				t.Fatalf("%+v", got)
+			}
+			if c := got[0].Culprits; len(c) != 1 || !strings.HasPrefix(c[0].What, "requests from 10.0.0.9 with prompts of up to 48") || c[0].Lost != tt.lost {
+				t.Errorf("culprits: %+v", c)
+			}
+		})
+	}
+}
