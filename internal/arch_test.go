@@ -52,7 +52,7 @@ var allowed = map[string]string{
 	"internal/causal":        "internal/govern internal/ledger internal/stats internal/tick pkg/events",
 	"internal/episode":       "internal/tick",
 	"internal/mute":          "internal/causal internal/tick",
-	"internal/serve":         "internal/ledger internal/tick internal/where pkg/events",
+	"internal/serve":         "internal/govern internal/ledger internal/tick internal/where pkg/events",
 	"internal/loop":          "internal/ledger internal/stats internal/tick pkg/events",
 	"internal/govern":        "",
 	"internal/native":        "internal/elffile internal/native/image internal/proc internal/symbols pkg/events",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 var prefillStall = Rule{
-	Name: "prefill-stall", Needs: NeedCalls, Share: 0.05,
+	Name: "prefill-stall", Rests: govern.EachLaunch, Needs: NeedCalls, Share: 0.05,
 	Doc:  "While an inference server computed long prompts, running requests got no tokens.",
 	Find: eachServer((*Window).stalledByPrompts),
 }

@@ -100,7 +100,7 @@ func (w *waits) wire(o Objective) *wire.RequestWaits {
 	for _, p := range []struct {
 		name string
 		d    time.Duration
-	}{{"unread", w.unread}, {"receiving", w.receives}, {"server", s.Idle}, {"prompts", s.Prompts}, {"tokens", s.Tokens}, {"own-prompt", s.Own}, {"delivery", s.Deliver}, {"unknown", w.other}} {
+	}{{"unread", w.unread}, {"receiving", w.receives}, {"server", s.Idle}, {"prompts", s.Prompts}, {"tokens", s.Tokens}, {"own-prompt", s.Own}, {"steps", s.Steps}, {"delivery", s.Deliver}, {"unknown", w.other}} {
 		if p.d > 0 {
 			j.Parts = append(j.Parts, wire.WaitPart{Name: p.name, NS: int64(p.d)})
 			j.TotalNS += int64(p.d)
@@ -125,6 +125,7 @@ var partTexts = map[string]string{
 	"prompts":    "the engine: prompts of other requests",
 	"tokens":     "the engine: tokens",
 	"own-prompt": "the engine: the request's own prompt",
+	"steps":      "the engine: prompts or tokens",
 	"delivery":   "from the engine's step to the byte",
 	"unknown":    "not known",
 }
@@ -162,6 +163,6 @@ func percentOf(ns, all int64) string {
 }
 
 func requestTimeOf(p *tick.RequestTime) *wire.RequestTime {
-	return &wire.RequestTime{ServerNS: int64(p.Idle), PromptsNS: int64(p.Prompts), OwnNS: int64(p.Own), TokensNS: int64(p.Tokens), DeliverNS: int64(p.Deliver),
+	return &wire.RequestTime{ServerNS: int64(p.Idle), PromptsNS: int64(p.Prompts), OwnNS: int64(p.Own), TokensNS: int64(p.Tokens), StepsNS: int64(p.Steps), DeliverNS: int64(p.Deliver),
 		GPUNS: int64(p.GPU), CPUNS: int64(p.CPU), RunnableNS: int64(p.Runnable), BlockedNS: int64(p.Blocked), UnknownNS: int64(p.Unknown)}
 }

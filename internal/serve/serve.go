@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/internal/where"
@@ -26,12 +27,16 @@ type Splitter struct {
 	shared  map[uint32]bool     // by first process: requests go to one of several engines, unknown which
 	threads map[threadKey]*list // of processes in root
 	looked  int                 // ticks since the last look
+	thinned int64               // Unix ns: until then, launches of graphs may have had no record
 }
 
 type threadKey struct{ pid, tid uint32 }
 
 // list has the last steps of a thread, in order.
-type list []step
+type list struct {
+	steps  []step
+	graphs bool // some of all steps launched a graph
+}
 
 // step is a step of an engine. In it, the wait for work comes first.
 type step struct {
@@ -59,10 +64,11 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 			l = new(list)
 			s.threads[k] = l
 		}
-		if len(*l) == mostSteps {
-			*l = (*l)[:copy(*l, (*l)[mostSteps/2:])]
+		if len(l.steps) == mostSteps {
+			l.steps = l.steps[:copy(l.steps, l.steps[mostSteps/2:])]
 		}
-		*l = append(*l, stepOf(x))
+		y := stepOf(x)
+		l.steps, l.graphs = append(l.steps, y), l.graphs || y.graph
 	}
 }
 
@@ -85,6 +91,11 @@ func stepOf(x *ledger.Step) step {
 
 // Tick splits the time of a tick's requests.
 func (s *Splitter) Tick(t *tick.Tick) {
+	for _, level := range t.Overhead.Shed {
+		if govern.Sheds(level)&govern.EachLaunch != 0 {
+			s.thinned = t.Time.UnixNano()
+		}
+	}
 	if s.looked++; len(t.Requests) == 0 {
 		return
 	}
@@ -126,15 +137,15 @@ func (s *Splitter) look(t *tick.Tick) {
 
 // engine returns the steps of the thread that computes a server's requests: of its processes' threads,
 // the one with the most steps. With tensor parallelism, all do the same at the same time.
-func (s *Splitter) engine(server uint32) (tid uint32, most list) {
-	root := s.root[server]
+func (s *Splitter) engine(server uint32) (tid uint32, most *list) {
+	root, n := s.root[server], 0
 	if root == 0 || s.shared[root] {
 		return 0, nil
 	}
 	var of threadKey
 	for k, l := range s.threads {
-		if s.root[k.pid] == root && (len(*l) > len(most) || len(*l) == len(most) && (k.pid < of.pid || k.pid == of.pid && k.tid < of.tid)) {
-			most, of = *l, k
+		if s.root[k.pid] == root && (len(l.steps) > n || len(l.steps) == n && (k.pid < of.pid || k.pid == of.pid && k.tid < of.tid)) {
+			most, of, n = l, k, len(l.steps)
 		}
 	}
 	return of.tid, most
@@ -142,24 +153,25 @@ func (s *Splitter) engine(server uint32) (tid uint32, most list) {
 
 func (s *Splitter) split(x *tick.Request) {
 	x.ToFirst, x.After, x.Split, x.Engine = tick.RequestTime{}, tick.RequestTime{}, false, 0
-	tid, steps := s.engine(x.PID)
-	if x.First < 0 || x.Whole < 0 || len(steps) == 0 || steps[0].from > x.Arrived {
+	tid, l := s.engine(x.PID)
+	if x.First < 0 || x.Whole < 0 || l == nil || l.steps[0].from > x.Arrived || x.Arrived < s.thinned {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
 	x.Split, x.Engine = true, tid
-	x.ToFirst = steps.divide(whole, first, true)
-	x.After = steps.divide(first, last, false)
+	x.ToFirst = l.divide(whole, first, true)
+	x.After = l.divide(first, last, false)
 }
 
 // divide divides an interval by the steps of an engine. With own, the interval ends with the first
 // byte of a request whose prompt was computed in it.
-func (l list) divide(from, to int64, own bool) (p tick.RequestTime) {
-	begin := sort.Search(len(l), func(i int) bool { return l[i].to > from })
+func (l *list) divide(from, to int64, own bool) (p tick.RequestTime) {
+	steps := l.steps
+	begin := sort.Search(len(steps), func(i int) bool { return steps[i].to > from })
 	end := begin
 	ownStep := -1
-	for ; end < len(l) && l[end].to <= to; end++ {
-		if own && !l[end].graph {
+	for ; end < len(steps) && steps[end].to <= to; end++ {
+		if own && l.graphs && !steps[end].graph {
 			ownStep = end
 		}
 	}
@@ -168,11 +180,13 @@ func (l list) divide(from, to int64, own bool) (p tick.RequestTime) {
 	}
 	at := from
 	for i := begin; i < end; i++ {
-		x := &l[i]
+		x := &steps[i]
 		busy := max(x.busy, at)
 		p.Idle += time.Duration(busy - at)
 		d := time.Duration(x.to - busy)
 		switch {
+		case !l.graphs:
+			p.Steps += d
 		case i == ownStep:
 			p.Own += d
 		case x.graph:

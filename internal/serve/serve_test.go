@@ -113,13 +113,28 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// An engine without a graph computes prompts and tokens alike.
+func TestNoGraphs(t *testing.T) {
+	var x Splitter
+	x.Tick(served(request(0, 0, 0, 0)))
+	x.Batch(steps(11, s{0, 10 * ms, false}, s{5 * ms, 20 * ms, false}, s{0, 10 * ms, false}))
+	now := served(request(0, 0, 36*ms, 45*ms))
+	x.Tick(now)
+	p, after := now.Requests[0].ToFirst, now.Requests[0].After
+	if p.Steps != time.Duration(30*ms) || p.Idle != time.Duration(5*ms) || p.Deliver != time.Duration(ms) || p.Own+p.Prompts+p.Tokens != 0 || p.GPU+p.CPU+p.Runnable != p.Steps || after.Steps != time.Duration(9*ms) {
+		t.Errorf("%+v, %+v", p, after)
+	}
+}
+
 // What is not known is not split.
 func TestNotSplit(t *testing.T) {
+	thinned := func(t *tick.Tick) { t.Time, t.Overhead.Shed = time.Unix(0, began+30*ms), []string{"launches-counted"} }
 	engine := []s{{0, 10 * ms, true}, {0, 20 * ms, false}}
 	for name, tt := range map[string]struct {
 		change  func(*tick.Tick)
 		request tick.Request
 	}{
+		"launches may have no record":             {thinned, request(0, 0, 30*ms, 30*ms)},
 		"a request before the first known step":   {func(*tick.Tick) {}, request(-5*ms, 0, 30*ms, 30*ms)},
 		"a request without a response":            {func(*tick.Tick) {}, tick.Request{PID: 10, Arrived: began, First: -1, Last: -1, Head: -1}},
 		"a server whose engine is not known":      {func(t *tick.Tick) { t.Processes = t.Processes[:1] }, request(0, 0, 30*ms, 30*ms)},
@@ -151,7 +166,7 @@ func TestManySteps(t *testing.T) {
 	}
 	all := steps(11, many...)
 	x.Batch(all)
-	l := *x.threads[threadKey{11, 11}]
+	l := x.threads[threadKey{11, 11}].steps
 	if len(l) > mostSteps || len(l) < mostSteps/2 || l[len(l)-1].to != all[len(all)-1].To {
 		t.Errorf("%d steps are kept, up to %d", len(l), l[len(l)-1].to)
 	}

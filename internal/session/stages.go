@@ -74,7 +74,7 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "requests", reads: set(partSteps, partRequests, partProcesses, partOthers), writes: set(partRequestTimes),
+	{name: "requests", reads: set(partSteps, partRequests, partProcesses, partOthers, partMachineState), writes: set(partRequestTimes),
 		batch: func(r *runner, b *pollResult) { r.serve.Batch(b.Steps) },
 		tick:  func(r *runner, t *tick.Tick) error { r.serve.Tick(t); return nil }},
 

@@ -35,13 +35,14 @@ type Request struct {
 	Engine         uint32 // TID of the engine's thread whose steps they are; 0: unknown
 }
 
-// RequestTime divides an interval of a request by what the server's engine did in it. The first five
-// parts add up to the interval; the last five add up to Prompts, Own and Tokens.
+// RequestTime divides an interval of a request by what the server's engine did in it. The first six
+// parts add up to the interval; the last five add up to Prompts, Own, Tokens and Steps.
 type RequestTime struct {
 	Idle    time.Duration // the engine waited for work: the server prepared or handed over the request
 	Prompts time.Duration // it computed prompts of other requests: steps without a graph
 	Own     time.Duration // it computed the request's own prompt
 	Tokens  time.Duration // it computed tokens: steps with a graph
+	Steps   time.Duration // it computed prompts or tokens: it launches no graph, which would tell them apart
 	Deliver time.Duration // from the end of the last of these steps to the interval's end
 
 	GPU      time.Duration // of the steps: waiting for the GPU
@@ -54,6 +55,7 @@ type RequestTime struct {
 // Add adds the parts of another interval.
 func (p *RequestTime) Add(o *RequestTime) {
 	p.Idle, p.Prompts, p.Own, p.Tokens, p.Deliver = p.Idle+o.Idle, p.Prompts+o.Prompts, p.Own+o.Own, p.Tokens+o.Tokens, p.Deliver+o.Deliver
+	p.Steps += o.Steps
 	p.GPU, p.CPU, p.Runnable, p.Blocked, p.Unknown = p.GPU+o.GPU, p.CPU+o.CPU, p.Runnable+o.Runnable, p.Blocked+o.Blocked, p.Unknown+o.Unknown
 }
 

@@ -89,13 +89,14 @@ type Request struct {
 	End     string       `json:"end"` // "last chunk", "next request", "closed", or "open": not known
 }
 
-// RequestTime divides an interval of a request by what the server's engine did. The first five parts
-// add up to the interval, the last five to prompts, own_prompt and tokens.
+// RequestTime divides an interval of a request by what the server's engine did. The first six parts
+// add up to the interval, the last five to prompts, own_prompt, tokens and steps.
 type RequestTime struct {
 	ServerNS   int64 `json:"server_ns"`     // the engine waited for work
 	PromptsNS  int64 `json:"prompts_ns"`    // it computed prompts of other requests: steps without a graph
 	OwnNS      int64 `json:"own_prompt_ns"` // it computed the request's own prompt
 	TokensNS   int64 `json:"tokens_ns"`     // it computed tokens: steps with a graph
+	StepsNS    int64 `json:"steps_ns"`      // it computed prompts or tokens: it launches no graph, which would tell them apart
 	DeliverNS  int64 `json:"deliver_ns"`    // from the end of the last of these steps to the byte
 	GPUNS      int64 `json:"gpu_ns"`        // waiting for the GPU
 	CPUNS      int64 `json:"cpu_ns"`

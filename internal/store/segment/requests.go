@@ -42,6 +42,7 @@ const (
 	requestPost   = 1 << iota
 	requestSplit  // its time is divided
 	requestEngine // by the steps of a known thread
+	requestSteps  // which launches no graph
 )
 
 // appendRequests appends requests. Their arrivals are differences from the request before.
@@ -69,6 +70,9 @@ func appendRequests(b []byte, list []tick.Request) []byte {
 		if x.Engine != 0 {
 			flags |= requestEngine
 		}
+		if x.ToFirst.Steps+x.After.Steps != 0 {
+			flags |= requestSteps
+		}
 		b = appendUvarint(b, flags)
 		if x.Split {
 			for _, d := range splitTimes(x) {
@@ -77,6 +81,9 @@ func appendRequests(b []byte, list []tick.Request) []byte {
 		}
 		if x.Engine != 0 {
 			b = appendUvarint(b, uint64(x.Engine))
+		}
+		if flags&requestSteps != 0 {
+			b = appendUvarint(appendUvarint(b, uint64(x.ToFirst.Steps)), uint64(x.After.Steps))
 		}
 		peer, _ := x.Peer.MarshalBinary() // never fails
 		b = appendString(b, string(peer))
@@ -112,6 +119,9 @@ func readRequests(body []byte, dec *decoder) ([]tick.Request, error) {
 		}
 		if flags&requestEngine != 0 {
 			x.Engine = r.small()
+		}
+		if flags&requestSteps != 0 {
+			x.ToFirst.Steps, x.After.Steps = time.Duration(r.uint()), time.Duration(r.uint())
 		}
 		var peer netip.AddrPort
 		if err := peer.UnmarshalBinary([]byte(r.string())); err != nil || r.bad {

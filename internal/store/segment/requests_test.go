@@ -30,6 +30,7 @@ func someRequests(n int) (out []tick.Request) {
 				*d = time.Duration(r.Int64N(1e12))
 			}
 			x.Engine = r.Uint32N(2) * r.Uint32()
+			x.After.Steps = time.Duration(r.Int64N(2) * r.Int64N(1e12))
 		}
 		x.Peer = []netip.AddrPort{{}, netip.MustParseAddrPort("10.1.2.3:51234"), netip.MustParseAddrPort("[fe80::1%eth0]:80")}[i%3]
 		out = append(out, x)

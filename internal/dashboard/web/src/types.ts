@@ -984,12 +984,13 @@ export interface Request {
   end: string; // "last chunk", "next request", "closed", or "open": not known
 }
 
-/** RequestTime divides an interval of a request by what the server's engine did. The first five parts add up to the interval, the last five to prompts, own_prompt and tokens. */
+/** RequestTime divides an interval of a request by what the server's engine did. The first six parts add up to the interval, the last five to prompts, own_prompt, tokens and steps. */
 export interface RequestTime {
   server_ns: number; // the engine waited for work
   prompts_ns: number; // it computed prompts of other requests: steps without a graph
   own_prompt_ns: number; // it computed the request's own prompt
   tokens_ns: number; // it computed tokens: steps with a graph
+  steps_ns: number; // it computed prompts or tokens: it launches no graph, which would tell them apart
   deliver_ns: number; // from the end of the last of these steps to the byte
   gpu_ns: number; // waiting for the GPU
   cpu_ns: number;
