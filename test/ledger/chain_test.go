@@ -90,7 +90,8 @@ func blockedBy(t *testing.T, saw *record, pid, by uint32) (most tick.Share) {
 }
 
 // A wait for a lock in turns, all but the last of which end by timers, counts wholly as a wait for
-// the lock's holder.
+// the lock's holder, once that has an account. On a busy machine the thread that waits for the lock
+// may itself wait for a CPU for most of the time; then it is the root.
 func TestLockInTurns(t *testing.T) {
 	_, program := buildProgram(t, "turns")
 	child := testkit.Start(t, exec.Command(program, "80", "1000"))
@@ -104,16 +105,14 @@ func TestLockInTurns(t *testing.T) {
 	}
 	wait()
 	x := blockedBy(t, saw, tids[0], tids[1])
-	if x.Waker == nil || x.Waker.Root.TID != tids[2] {
+	if x.Waker == nil || x.Waker.Root.TID != tids[2] && x.Waker.Runnable < x.NS/4 {
 		t.Fatalf("%d ns of waits for the thread that writes: %+v, want their root to be %d of %v", x.NS, x.Waker, tids[2], tids)
 	}
-	if x.Waker.Blocked > x.NS/4 {
-		t.Errorf("%d ns of waits for the thread that writes: %+v, want nearly nothing blocked", x.NS, x.Waker)
-	}
-	turns := 0
+	turns, blocked := 0, uint64(0)
 	for _, w := range saw.waitsOf(tids[1]) {
 		if w.Reason == events.ReasonLock && w.Who.TID == 0 {
 			turns++
+			blocked += uint64(w.Duration)
 			if w.Hop != 1 {
 				t.Errorf("the thread that writes is %d hops from the caller, want 1", w.Hop)
 			}
@@ -121,6 +120,9 @@ func TestLockInTurns(t *testing.T) {
 	}
 	if turns == 0 {
 		t.Error("no turn was ended by a timer")
+	}
+	if x.Waker.Blocked > blocked/2 { // a turn is 5 ms, however busy the machine is: these are the first ones
+		t.Errorf("%d ns of waits for the thread that writes: %+v, of %d ns in turns", x.NS, x.Waker, blocked)
 	}
 }
 
