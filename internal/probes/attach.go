@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -82,11 +83,23 @@ func (a *Attached) Close() error {
 }
 
 func closeAll(links map[int][]io.Closer) error {
-	var errs []error
+	var all []io.Closer
 	for _, of := range links {
 		for _, l := range slices.Backward(of) {
-			errs = append(errs, l.Close())
+			all = append(all, l)
 		}
+	}
+	return closeLinks(all)
+}
+
+// closeLinks detaches programs. No process is started meanwhile: its child would hold the links, and
+// so the programs would run, until it executes its own program.
+func closeLinks[L io.Closer](links []L) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	var errs []error
+	for _, l := range links {
+		errs = append(errs, l.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ingero/internal/probes"
@@ -171,5 +172,30 @@ func TestLaunchesOnceUnderLoad(t *testing.T) {
 			x.child.Send("")
 			x.check()
 		})
+	}
+}
+
+// A child between fork and exec holds the links that are being closed. They are closed only after
+// it has executed its program, since a link that remained would count each call once more.
+func TestClosesLinksWhileNothingForks(t *testing.T) {
+	testkit.NeedBPF(t)
+	x := newTwice(t, probes.ModeSession)
+	x.child.Send("l")
+	x.child.Line("loaded")
+	seen := func() uint64 { return accounts(t, x.tr)[inner].Calls }
+	syscall.ForkLock.Lock() // as while a process is started
+	left := make(chan error, 1)
+	go func() { left <- x.runtime.Leave(x.rows) }()
+	from := seen()
+	testkit.Eventually(t, "launches", func() bool { return seen() > from+30_000 })
+	select {
+	case err := <-left:
+		t.Errorf("links were closed while a process started: %v", err)
+		left <- err
+	default:
+	}
+	syscall.ForkLock.Unlock()
+	if err := <-left; err != nil {
+		t.Error(err)
 	}
 }

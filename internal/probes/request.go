@@ -220,11 +220,7 @@ func (r *Requests) Detach() error {
 		return nil
 	}
 	r.detached = true
-	var errs []error
-	for _, l := range r.links {
-		errs = append(errs, l.Close())
-	}
-	return errors.Join(errs...)
+	return closeLinks(r.links)
 }
 
 // Close detaches and frees everything.

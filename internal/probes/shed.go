@@ -109,11 +109,7 @@ func (t *Tracer) leaveHost(on bool) error {
 		return nil
 	}
 	if on {
-		var errs []error
-		for _, l := range links {
-			errs = append(errs, l.Close())
-		}
-		return errors.Join(errs...)
+		return closeLinks(links)
 	}
 	// The ends of earlier starts were missed.
 	if err := errors.Join(clearMap[uint64](t.objects.Requests), clearMap[uint32](t.objects.Reclaiming)); err != nil {

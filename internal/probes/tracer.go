@@ -337,9 +337,7 @@ func (t *Tracer) StopLives() error {
 	errs := []error{t.openGates()}
 	t.mu.Lock()
 	errs = append(errs, t.clocks.close())
-	for _, l := range slices.Concat(t.base, t.hostLinks) {
-		errs = append(errs, l.Close())
-	}
+	errs = append(errs, closeLinks(slices.Concat(t.base, t.hostLinks)))
 	t.base, t.hostLinks, t.stopped = nil, nil, true
 	t.mu.Unlock()
 	for _, w := range []*wakeups{t.pressure, t.lives} {
