@@ -33,6 +33,8 @@ class Connection(threading.Thread):
 
     def run(self):
         for i in range(self.o.requests):
+            if self.o.every:
+                time.sleep(self.o.every - time.monotonic() % self.o.every)
             if self.o.rate:
                 time.sleep(self.random.expovariate(self.o.rate / self.o.connections))
             self.request(f"{self.name}-{i}", self.random.randint(*self.o.prompt), self.random.randint(*self.o.output))
@@ -89,6 +91,7 @@ def main():
     p.add_argument("--connections", type=int, default=4, help="connections")
     p.add_argument("--requests", type=int, default=8, help="requests of each connection")
     p.add_argument("--rate", type=float, default=0, help="requests a second of all connections; 0: no pause after an answer")
+    p.add_argument("--every", type=float, default=0, help="seconds between bursts, in which each connection sends a request; 0: no bursts")
     p.add_argument("--prompt", type=span, default=(16, 128), help="tokens of a prompt, as in 16-128")
     p.add_argument("--output", type=span, default=(8, 32), help="tokens of an answer, as in 8-32")
     p.add_argument("--seed", type=int, default=1, help="seed of the lengths and pauses")
