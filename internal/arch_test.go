@@ -120,9 +120,10 @@ var allowed = map[string]string{
 	"benchmarks/idle":   "benchmarks/figure",
 	"benchmarks/overhead": "benchmarks/figure github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/python internal/session " +
 		"internal/stats internal/tick internal/unwind pkg/events sim",
-	"benchmarks/scale":  "benchmarks/figure internal/query sim",
-	"benchmarks/shapes": "benchmarks/figure sim",
-	"benchmarks/stacks": "benchmarks/figure internal/probes internal/proc internal/session internal/tick pkg/events sim",
+	"benchmarks/requests": "benchmarks/figure sim",
+	"benchmarks/scale":    "benchmarks/figure internal/query sim",
+	"benchmarks/shapes":   "benchmarks/figure sim",
+	"benchmarks/stacks":   "benchmarks/figure internal/probes internal/proc internal/session internal/tick pkg/events sim",
 	"benchmarks/store": "benchmarks/figure golang.org/x/sys modernc.org/sqlite internal/proc internal/query internal/session internal/stats internal/store internal/store/log internal/store/segment " +
 		"internal/tick pkg/events sim",
 	"benchmarks/switches": "benchmarks/figure github.com/cilium/ebpf golang.org/x/sys internal/probes internal/proc internal/session " +

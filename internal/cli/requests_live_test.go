@@ -31,18 +31,7 @@ func TestRequestsToServer(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("code %d\n%s", code, stderr)
 	}
-	var got []wire.Request
-	for line := range strings.Lines(stdout) {
-		var x wire.Tick
-		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Type != "tick" {
-			continue
-		}
-		for i := range x.Requests {
-			if x.Requests[i].Post {
-				got = append(got, x.Requests[i])
-			}
-		}
-	}
+	got := posts(stdout)
 	if len(got) != len(answers) {
 		t.Fatalf("%d requests are measured, want %d", len(got), len(answers))
 	}
@@ -103,6 +92,18 @@ func (b *bench) checkRecorded(want []wire.Request) {
 	if err := r.Requests(t.Context(), &sessions[0], query.Filter{PIDs: []uint32{1}}, func(list []tick.Request) { t.Errorf("requests to PID 1: %+v", list) }); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// posts returns the requests with a body in the ticks that trace --json printed.
+func posts(stdout string) (all []wire.Request) {
+	for line := range strings.Lines(stdout) {
+		var x wire.Tick
+		if err := json.Unmarshal([]byte(line), &x); err != nil || x.Type != "tick" {
+			continue
+		}
+		all = append(all, slices.DeleteFunc(x.Requests, func(r wire.Request) bool { return !r.Post })...)
+	}
+	return all
 }
 
 // measured is a request as ingero, the server and the client saw it.

@@ -24,8 +24,11 @@ func (r *run) outcome(name string, n uint64, began time.Time) *outcome {
 		r.pids = pids
 	}
 	r.steps = r.clock.steps()
+	if r.server != nil {
+		r.endServer()
+	}
 	o := &outcome{Name: name, Seed: n, Began: began, Until: r.until, Steps: len(r.steps), Agent: r.agent, Stolen: r.stolen, Victims: r.pids,
-		Ours: byFault(r), Self: os.Getpid(), Also: r.plan.also, Heard: r.tape.Heard()}
+		Ours: append(byFault(r), r.others...), Self: os.Getpid(), Also: r.plan.also, Heard: r.tape.Heard()}
 	if r.plan.victim.noClock {
 		o.Steps = r.tape.Steps[uint32(r.pids[0])]
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingero/internal/gpu"
+	"ingero/internal/inference"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/session"
@@ -22,6 +23,7 @@ import (
 	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/test/serving"
 	"ingero/test/tapes"
 )
 
@@ -46,6 +48,10 @@ type run struct {
 	network group          // cgroup of the peer
 	clock   clock
 	steps   []step // set at the end
+	server  *serving.Server
+	load    *testkit.Child // the server's client
+	others  []int          // further processes of the server, and its client
+	truth   serving.Truth  // the server's own record; set at the end
 
 	disturbers   []disturber
 	times        []window        // when each fault was active
@@ -90,8 +96,7 @@ func (l *lab) carryOut(t testing.TB, p plan, db string, at *place) (*run, time.T
 	r.disturbers, r.times = make([]disturber, len(p.faults)), make([]window, len(p.faults))
 	r.start()
 	if p.victim.running {
-		r.child.Send("go")
-		r.wait(time.Now().Add(running))
+		r.wait(r.release().Add(running))
 	}
 	for i := range p.faults {
 		if p.faults[i].from == 0 {
@@ -132,8 +137,12 @@ func (r *run) wait(at time.Time) {
 // period without faults follows. It returns the time when tracing began.
 func (r *run) trace(db string) time.Time {
 	r.t.Helper()
+	metrics, err := inference.New(inference.Options{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	live, err := session.OpenLive(context.Background(), session.LiveOptions{
-		GPUs: r.machine, MaxOverhead: r.lab.overhead, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}, Probes: probes.Options{Stacks: probes.StacksSlow}})
+		GPUs: r.machine, Inference: metrics, MaxOverhead: r.lab.overhead, Select: proc.Selector{PIDs: []uint32{uint32(r.child.PID())}}, Probes: probes.Options{Stacks: probes.StacksSlow}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -154,10 +163,11 @@ func (r *run) trace(db string) time.Time {
 	go func() {
 		ended <- session.Run(ctx, session.Config{Source: live, Sinks: []tick.Sink{r.tape}, Forced: r.lab.forced})
 	}()
+	from := began
 	if !r.plan.victim.running {
-		r.child.Send("go")
+		from = r.release()
 	}
-	r.play(began)
+	r.play(from)
 	cancel()
 	if err := <-ended; err != nil {
 		r.t.Fatal(err)

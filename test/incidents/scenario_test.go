@@ -37,6 +37,7 @@ var families = []struct {
 	{name: "gpu", rows: gpuRows},
 	{name: "nccl", rows: ncclRows},
 	{name: "xid", rows: xidRows},
+	{name: "serving", rows: servingRows},
 }
 
 // known maps scenarios that are judged wrong to the reason. They still run and count.
@@ -71,6 +72,8 @@ type victim struct {
 	args    []string
 	// program replaces the lab's program; it must keep the clock in the run's log.
 	program func(r *run) []string
+	// server replaces the program by an inference server.
+	server *server
 	// service means that a step's length is that of its work, without the time since the
 	// previous step.
 	service bool

@@ -108,6 +108,10 @@ func (r *run) start() {
 	r.t.Helper()
 	v := &r.plan.victim
 	r.clock, r.log = newClock(r.t)
+	if v.server != nil {
+		r.startServer()
+		return
+	}
 	if v.prepare != nil {
 		v.prepare(r)
 	}
@@ -134,16 +138,22 @@ func (r *run) start() {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = slices.Concat(os.Environ(), v.env, r.env)
 	r.child = testkit.Start(r.t, cmd)
-	r.join(r.group, r.child.PID())
-	// The victim's time slices are a little shorter than others', so that it does not wait for
-	// their end when it wakes (from Linux 6.12 on). Faults have the same slices.
-	if err := unix.SchedSetAttr(r.child.PID(), &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
-		r.t.Fatal(err)
-	}
+	r.prefer(r.group, r.child.PID())
 	r.child.Line("ready")
 	r.pids = []int{r.child.PID()}
 	if r.memory != "" {
 		r.join(r.memory, r.child.PID())
+	}
+}
+
+// prefer moves a process into a cgroup of the run, before it starts threads. Its time slices become a
+// little shorter than others', so that it does not wait for their end when it wakes (from Linux 6.12
+// on). Faults have the same slices.
+func (r *run) prefer(g group, pid int) {
+	r.t.Helper()
+	r.join(g, pid)
+	if err := unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(turn)}, 0); err != nil {
+		r.t.Fatal(err)
 	}
 }
 
@@ -226,6 +236,9 @@ func touches(times []window, s *step, after time.Duration) bool {
 // excess returns how much longer the steps during the faults took than others, and the end of the
 // first longer step.
 func (r *run) excess(faults ...window) (l lost, first int64) {
+	if r.server != nil {
+		return r.delayedRequests()
+	}
 	normal := r.normal(r.steps)
 	var sum, unsure float64
 	for i := 1; i < len(r.steps); i++ {

@@ -34,6 +34,7 @@ var programs = []struct {
 	{"benchmarks/budget", "-rounds 1"},
 	{"benchmarks/idle", "-rounds 3 -length 5s"},
 	{"benchmarks/overhead", "-rounds 3"},
+	{"benchmarks/requests", "-pairs 2 -window 5s"},
 	{"benchmarks/scale", "-max-threads 16384 -length 20s"},
 	{"benchmarks/shapes", "-pairs 2 -window 5s"},
 	{"benchmarks/stacks", "-procs 10"},
@@ -150,8 +151,11 @@ func plan(o options) ([]planned, error) {
 	return plans, nil
 }
 
+// wanted reports whether a name has one of the words of -only, in lower or upper case.
 func wanted(o options, name string) bool {
-	return slices.ContainsFunc(strings.Split(o.only, ","), func(word string) bool { return strings.Contains(name, word) })
+	return slices.ContainsFunc(strings.Split(o.only, ","), func(word string) bool {
+		return strings.Contains(strings.ToLower(name), strings.ToLower(word))
+	})
 }
 
 func runsOf(o options, dir, test string) (plans []planned, err error) {
