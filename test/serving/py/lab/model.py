@@ -39,11 +39,11 @@ class Model:
     def capture(self, size):
         """Captures the graph of a batch size, after a pass without it, as vLLM does."""
         begin, ns = now(), DECODE_NS + size * SEQUENCE_NS
-        spin(self.capture_rounds)
         self.forward(ns, EAGER_ROUNDS)
         self.cuda.synchronize(self.stream)
         graph, run = ctypes.c_void_p(), ctypes.c_void_p()
         self.cuda.call("cudaStreamBeginCapture", self.stream, 1)
+        spin(self.capture_rounds)
         self.forward(ns, EAGER_ROUNDS)
         self.cuda.call("cudaStreamEndCapture", self.stream, ctypes.byref(graph))
         self.cuda.call("cudaGraphInstantiate", ctypes.byref(run), graph, ctypes.c_ulonglong(0))
