@@ -7,6 +7,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -107,18 +108,23 @@ func (w window) String() string {
 	return fmt.Sprintf("%.0f requests/s, %.1f us of CPU each, latency %v (p99 %v), agent %.1f %% of a CPU", w.rate, w.cpu*1e6, w.p50, w.p99, 100*w.agent)
 }
 
-// traced traces the server, and returns the figures of a window.
+// traced traces the server, and returns the figures of a window. It fails if the recording does not
+// have requests if and only if they were to be measured.
 func (o *options) traced(dir string, pid int, load *load, requests string) (w window, err error) {
-	db := filepath.Join(dir, "requests.db")
-	agent := exec.Command(o.agent, "trace", "--json", "--db", db, "--pid", strconv.Itoa(pid), "--requests", requests)
+	db := filepath.Join(dir, requests+".db")
+	agent := exec.Command(o.agent, "trace", "--db", db, "--pid", strconv.Itoa(pid), "--requests", requests)
 	agent.Stderr = os.Stderr
 	if err := agent.Start(); err != nil {
 		return w, err
 	}
 	w, err = o.see(pid, agent.Process.Pid, load)
 	_ = agent.Process.Signal(syscall.SIGINT)
-	if e := agent.Wait(); err == nil {
-		err = e
+	if err := errors.Join(err, agent.Wait()); err != nil {
+		return w, err
+	}
+	report, err := exec.Command(o.agent, "explain", "--db", db).Output()
+	if measured := strings.Contains(string(report), "Requests to "); err == nil && measured != (requests != "off") {
+		err = fmt.Errorf("--requests %s: requests are measured: %v", requests, measured)
 	}
 	return w, err
 }
