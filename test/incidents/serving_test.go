@@ -121,14 +121,17 @@ func serverFault(name, rule, what string, make func(s *seed) server, also ...str
 		v := make(s)
 		v.fault = what
 		from := s.span(3*time.Second, 4*time.Second)
-		to := from + s.span(4*time.Second, 5*time.Second)
+		to, length := from+s.span(4*time.Second, 5*time.Second), serves
+		if *tapeDir != "" { // so that the tape is small
+			from, to, length = from/2, to/2, serves/2
+		}
 		args := []string{"--fault", what, "--from", fmt.Sprint(from.Seconds()), "--for", fmt.Sprint((to - from).Seconds())}
 		if what == "prefill" || what == "slow-client" {
 			v.load = append(v.load, args...)
 		} else {
 			v.options = append(v.options, args...)
 		}
-		return plan{victim: victim{server: &v, env: one(s, blocks, spins)}, length: serves, want: cause(rule), also: also,
+		return plan{victim: victim{server: &v, env: one(s, blocks, spins)}, length: length, want: cause(rule), also: also,
 			faults: []fault{{from: from, to: to, begin: func(*run) disturber { return disturber{} }}}}
 	}}
 }

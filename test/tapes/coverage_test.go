@@ -22,7 +22,7 @@ var missing = map[string]struct{ why, text string }{
 }
 
 // quiet are the lab's families with tapes of healthy jobs or decoys.
-var quiet = []string{"healthy", "cpu", "cuda", "graph", "disk", "memory", "threads", "net", "gpu", "nccl", "xid"}
+var quiet = []string{"healthy", "cpu", "cuda", "graph", "disk", "memory", "threads", "net", "gpu", "nccl", "xid", "serving"}
 
 // Each rule is the cause of a tape, and each family has a tape without a report.
 func TestTapesCoverRulesAndFamilies(t *testing.T) {
