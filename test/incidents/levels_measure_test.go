@@ -13,7 +13,8 @@ import (
 	"ingero/internal/govern"
 )
 
-// subset has one scenario of each family of faults, and five healthy jobs.
+// subset has one scenario of each family of faults but serving, whose runs are long, and five healthy
+// jobs.
 var subset = []string{
 	"healthy/training, synchronise spins", "healthy/training, synchronise blocks", "healthy/short steps",
 	"healthy/work on the CPU in every step", "healthy/checkpoints, many",
