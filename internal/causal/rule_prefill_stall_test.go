@@ -41,7 +41,7 @@ func (s *served) step(waits, works time.Duration, graph bool) {
 func (s *served) request(peer string, arrived, first, last int64, bytes uint64) *tick.Request {
 	s.requests = append(s.requests, tick.Request{PID: serverPID, TID: serverPID, Port: 8000, Peer: netip.AddrPortFrom(netip.MustParseAddr(peer), 40000), Arrived: arrived,
 		First: time.Duration(first - arrived), Last: time.Duration(last - arrived), Events: 10, Received: bytes, Status: 200, Post: true,
-		Split: true, Engine: engineTID, ToFirst: tick.RequestTime{Deliver: time.Millisecond}})
+		Split: true, EngineTID: engineTID, ToFirst: tick.RequestTime{Deliver: time.Millisecond}})
 	return &s.requests[len(s.requests)-1]
 }
 

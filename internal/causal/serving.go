@@ -47,7 +47,7 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 		}
 		if s := e.server(x.PID); s != nil {
 			add[s] = append(add[s], Request{*x, 1})
-			s.seen, s.Engine = now, cmp.Or(x.Engine, s.Engine)
+			s.seen, s.Engine = now, cmp.Or(x.EngineTID, s.Engine)
 		}
 	}
 	for s, list := range add {

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -60,30 +61,22 @@ func (o Objective) missed(x *tick.Request) bool {
 
 // waits sums up what requests waited for.
 type waits struct {
-	requests                uint64
-	unread, receives, other time.Duration // other: not split
-	split                   tick.RequestTime
+	requests uint64
+	sum      tick.RequestWaits
+	split    tick.RequestTime
 }
 
 // add adds a request's time of a kind: "ttft", "tpot" or "total".
 func (w *waits) add(x *tick.Request, of string) {
 	w.requests++
-	first, _ := x.FirstByte()
+	toFirst, after := x.Waits()
 	if of != "tpot" {
-		w.unread += max(x.Read, 0)
-		w.receives += max(x.Whole-x.Read, 0)
-		if x.Split {
-			w.split.Add(&x.ToFirst)
-		} else {
-			w.other += max(first-x.Whole, 0)
-		}
+		w.sum.Add(toFirst)
+		w.split.Add(&x.ToFirst)
 	}
 	if of == "tpot" || of == "total" {
-		if x.Split {
-			w.split.Add(&x.After)
-		} else {
-			w.other += max(x.Last-first, 0)
-		}
+		w.sum.Add(after)
+		w.split.Add(&x.After)
 	}
 }
 
@@ -92,20 +85,14 @@ func (w *waits) wire(o Objective) *wire.RequestWaits {
 	if w.requests == 0 {
 		return nil
 	}
-	j := &wire.RequestWaits{Objective: o.String(), Of: o.Of, Requests: w.requests, Parts: []wire.WaitPart{}, Engine: []wire.WaitPart{}}
-	if j.Of == "" {
-		j.Of = "ttft"
-	}
-	s := &w.split
-	for _, p := range []struct {
-		name string
-		d    time.Duration
-	}{{"unread", w.unread}, {"receiving", w.receives}, {"server", s.Idle}, {"prompts", s.Prompts}, {"tokens", s.Tokens}, {"own-prompt", s.Own}, {"steps", s.Steps}, {"delivery", s.Deliver}, {"unknown", w.other}} {
-		if p.d > 0 {
-			j.Parts = append(j.Parts, wire.WaitPart{Name: p.name, NS: int64(p.d)})
-			j.TotalNS += int64(p.d)
+	j := &wire.RequestWaits{Objective: o.String(), Of: cmp.Or(o.Of, "ttft"), Requests: w.requests, Parts: []wire.WaitPart{}, Engine: []wire.WaitPart{}}
+	for i, d := range w.sum {
+		if d > 0 {
+			j.Parts = append(j.Parts, wire.WaitPart{Name: tick.RequestWaitNames[i], NS: int64(d)})
+			j.TotalNS += int64(d)
 		}
 	}
+	s := &w.split
 	for _, p := range []struct {
 		name string
 		d    time.Duration

@@ -135,30 +135,29 @@ func (s *Splitter) look(t *tick.Tick) {
 	}
 }
 
-// engine returns the steps of the thread that computes a server's requests: of its processes' threads,
-// the one with the most steps. With tensor parallelism, all do the same at the same time.
-func (s *Splitter) engine(server uint32) (tid uint32, most *list) {
+// engine returns the thread that computes a server's requests, and its steps: of its processes'
+// threads, the one with the most steps. With tensor parallelism, all do the same at the same time.
+func (s *Splitter) engine(server uint32) (of threadKey, most *list) {
 	root, n := s.root[server], 0
 	if root == 0 || s.shared[root] {
-		return 0, nil
+		return of, nil
 	}
-	var of threadKey
 	for k, l := range s.threads {
 		if s.root[k.pid] == root && (len(l.steps) > n || len(l.steps) == n && (k.pid < of.pid || k.pid == of.pid && k.tid < of.tid)) {
 			most, of, n = l, k, len(l.steps)
 		}
 	}
-	return of.tid, most
+	return of, most
 }
 
 func (s *Splitter) split(x *tick.Request) {
-	x.ToFirst, x.After, x.Split, x.Engine = tick.RequestTime{}, tick.RequestTime{}, false, 0
-	tid, l := s.engine(x.PID)
+	x.ToFirst, x.After, x.EnginePID, x.EngineTID, x.Split = tick.RequestTime{}, tick.RequestTime{}, 0, 0, false
+	engine, l := s.engine(x.PID)
 	if x.First < 0 || x.Whole < 0 || l == nil || l.steps[0].from > x.Arrived || x.Arrived < s.thinned {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
-	x.Split, x.Engine = true, tid
+	x.EnginePID, x.EngineTID, x.Split = engine.pid, engine.tid, true
 	x.ToFirst = l.divide(whole, first, true)
 	x.After = l.divide(first, last, false)
 }

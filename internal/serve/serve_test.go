@@ -86,8 +86,8 @@ func TestSplit(t *testing.T) {
 			now := served(tt.request)
 			x.Tick(now)
 			got := &now.Requests[0]
-			if !got.Split || got.Engine != 11 {
-				t.Fatalf("it is not split by the engine: %v, by %d", got.Split, got.Engine)
+			if !got.Split || got.EnginePID != 11 || got.EngineTID != 11 {
+				t.Fatalf("it is split: %v, by thread %d of %d", got.Split, got.EngineTID, got.EnginePID)
 			}
 			for _, p := range []struct {
 				name      string
@@ -149,7 +149,7 @@ func TestNotSplit(t *testing.T) {
 			now := served(tt.request)
 			tt.change(now)
 			x.Tick(now)
-			if got := &now.Requests[0]; got.Split || got.Engine != 0 || got.ToFirst != (tick.RequestTime{}) {
+			if got := &now.Requests[0]; got.Split || got.EngineTID != 0 || got.ToFirst != (tick.RequestTime{}) {
 				t.Errorf("it is split: %+v", got.ToFirst)
 			}
 		})

@@ -29,10 +29,10 @@ type Request struct {
 	Post            bool          // its method is POST
 	End             ResponseEnd
 	// ToFirst divides the time from Whole to First by what the server's engine did, After the time
-	// from First to Last. Split means that they are known.
-	ToFirst, After RequestTime
-	Split          bool
-	Engine         uint32 // TID of the engine's thread whose steps they are; 0: unknown
+	// from First to Last. Split means that they are known, and so is the engine's thread.
+	ToFirst, After       RequestTime
+	EnginePID, EngineTID uint32
+	Split                bool
 }
 
 // RequestTime divides an interval of a request by what the server's engine did in it. The first six
@@ -57,6 +57,37 @@ func (p *RequestTime) Add(o *RequestTime) {
 	p.Idle, p.Prompts, p.Own, p.Tokens, p.Deliver = p.Idle+o.Idle, p.Prompts+o.Prompts, p.Own+o.Own, p.Tokens+o.Tokens, p.Deliver+o.Deliver
 	p.Steps += o.Steps
 	p.GPU, p.CPU, p.Runnable, p.Blocked, p.Unknown = p.GPU+o.GPU, p.CPU+o.CPU, p.Runnable+o.Runnable, p.Blocked+o.Blocked, p.Unknown+o.Unknown
+}
+
+// RequestWaits are the times that a request waited in an interval, by [RequestWaitNames]. They add up
+// to the interval.
+type RequestWaits [9]time.Duration
+
+// RequestWaitNames are the names of [RequestWaits]: until the server read the request, until it had
+// read all of it, the six parts of [RequestTime], and time that is not divided.
+var RequestWaitNames = [len(RequestWaits{})]string{"unread", "receiving", "server", "prompts", "tokens", "own-prompt", "steps", "delivery", "unknown"}
+
+// Add adds the waits of another interval.
+func (w *RequestWaits) Add(o RequestWaits) {
+	for i, d := range o {
+		w[i] += d
+	}
+}
+
+// Waits returns what an answered request waited for: from its arrival to the first byte, and from
+// there to the last.
+func (r *Request) Waits() (toFirst, after RequestWaits) {
+	first, _ := r.FirstByte()
+	toFirst, after = r.waits(&r.ToFirst, first-r.Whole), r.waits(&r.After, r.Last-first)
+	toFirst[0], toFirst[1] = max(r.Read, 0), max(r.Whole-r.Read, 0)
+	return toFirst, after
+}
+
+func (r *Request) waits(p *RequestTime, all time.Duration) RequestWaits {
+	if r.Split {
+		return RequestWaits{2: p.Idle, p.Prompts, p.Tokens, p.Own, p.Steps, p.Deliver}
+	}
+	return RequestWaits{len(RequestWaits{}) - 1: max(all, 0)}
 }
 
 // ResponseEnd says how the end of a response is known.

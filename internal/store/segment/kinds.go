@@ -48,6 +48,7 @@ const (
 //	batches 3: labels
 //	facts 2: overhead of tracing
 //	facts 3: the least overhead of the probes
+//	requests 2: the engine's thread
 func latest(k log.Kind) uint8 {
 	switch k {
 	case frameCalls:
@@ -56,7 +57,7 @@ func latest(k log.Kind) uint8 {
 		return 4
 	case frameFacts, frameBatches:
 		return 3
-	case frameTick, frameLives:
+	case frameTick, frameLives, frameRequests:
 		return 2
 	}
 	return 1

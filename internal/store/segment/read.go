@@ -312,7 +312,7 @@ func (s *segmentReader) entry(e *Entry, kind log.Kind, version uint8, body []byt
 	case frameFacts:
 		e.facts, err = readFacts(body, dec)
 	case frameRequests:
-		e.Requests, err = readRequests(body, dec)
+		e.Requests, err = readRequests(body, version, dec)
 	case frameHost:
 		s.host, err = readHost(body, dec)
 	case frameProcess:

@@ -18,7 +18,7 @@ const (
 func (w *Writer) putRequests(list []tick.Request) {
 	for len(list) > 0 {
 		n := min(len(list), frameRequestsMax)
-		w.frame(frameRequests, 1, w.enc.column(nil, appendRequests(nil, list[:n])))
+		w.frame(frameRequests, latest(frameRequests), w.enc.column(nil, appendRequests(nil, list[:n])))
 		list = list[n:]
 	}
 }
@@ -39,10 +39,8 @@ func splitTimes(x *tick.Request) (all [20]*time.Duration) {
 
 // Flags of a request in a log.
 const (
-	requestPost   = 1 << iota
-	requestSplit  // its time is divided
-	requestEngine // by the steps of a known thread
-	requestSteps  // which launches no graph
+	requestPost  = 1 << iota
+	requestSplit // its time is divided
 )
 
 // appendRequests appends requests. Their arrivals are differences from the request before.
@@ -67,23 +65,14 @@ func appendRequests(b []byte, list []tick.Request) []byte {
 		if x.Split {
 			flags |= requestSplit
 		}
-		if x.Engine != 0 {
-			flags |= requestEngine
-		}
-		if x.ToFirst.Steps+x.After.Steps != 0 {
-			flags |= requestSteps
-		}
 		b = appendUvarint(b, flags)
 		if x.Split {
 			for _, d := range splitTimes(x) {
 				b = appendUvarint(b, uint64(*d))
 			}
-		}
-		if x.Engine != 0 {
-			b = appendUvarint(b, uint64(x.Engine))
-		}
-		if flags&requestSteps != 0 {
-			b = appendUvarint(appendUvarint(b, uint64(x.ToFirst.Steps)), uint64(x.After.Steps))
+			for _, n := range []uint64{uint64(x.EnginePID), uint64(x.EngineTID), uint64(x.ToFirst.Steps), uint64(x.After.Steps)} {
+				b = appendUvarint(b, n)
+			}
 		}
 		peer, _ := x.Peer.MarshalBinary() // never fails
 		b = appendString(b, string(peer))
@@ -91,7 +80,7 @@ func appendRequests(b []byte, list []tick.Request) []byte {
 	return b
 }
 
-func readRequests(body []byte, dec *decoder) ([]tick.Request, error) {
+func readRequests(body []byte, version uint8, dec *decoder) ([]tick.Request, error) {
 	outer := reader{b: body}
 	r, err := dec.column(&outer, columns, maxRequestsBody)
 	if err != nil {
@@ -116,12 +105,10 @@ func readRequests(body []byte, dec *decoder) ([]tick.Request, error) {
 			for _, d := range splitTimes(&x) {
 				*d = time.Duration(r.uint())
 			}
-		}
-		if flags&requestEngine != 0 {
-			x.Engine = r.small()
-		}
-		if flags&requestSteps != 0 {
-			x.ToFirst.Steps, x.After.Steps = time.Duration(r.uint()), time.Duration(r.uint())
+			if version > 1 {
+				x.EnginePID, x.EngineTID = r.small(), r.small()
+				x.ToFirst.Steps, x.After.Steps = time.Duration(r.uint()), time.Duration(r.uint())
+			}
 		}
 		var peer netip.AddrPort
 		if err := peer.UnmarshalBinary([]byte(r.string())); err != nil || r.bad {

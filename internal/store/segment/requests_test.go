@@ -26,10 +26,10 @@ func someRequests(n int) (out []tick.Request) {
 			*d = time.Duration(r.Int64N(1e12) - 1)
 		}
 		if x.Split = i%2 > 0; x.Split {
+			x.EnginePID, x.EngineTID = r.Uint32(), r.Uint32()
 			for _, d := range splitTimes(&x) {
 				*d = time.Duration(r.Int64N(1e12))
 			}
-			x.Engine = r.Uint32N(2) * r.Uint32()
 			x.After.Steps = time.Duration(r.Int64N(2) * r.Int64N(1e12))
 		}
 		x.Peer = []netip.AddrPort{{}, netip.MustParseAddrPort("10.1.2.3:51234"), netip.MustParseAddrPort("[fe80::1%eth0]:80")}[i%3]
