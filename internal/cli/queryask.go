@@ -18,6 +18,7 @@ type answerData struct {
 	facts    []*query.Summary // one per session
 	from, to time.Time        // recorded time in the window
 	cover    query.Coverage
+	cut      []string // why rows are left out
 	path     string
 	whole    bool           // do not truncate values
 	filters  []query.Filter // one per session
@@ -104,7 +105,7 @@ func (a *answerData) covered(c query.Coverage) { a.cover.Add(c) }
 
 // notes returns warnings about missing or inexact data.
 func (a *answerData) notes(zone *time.Location) []string {
-	out := coverageNotes(&a.cover)
+	out := append(coverageNotes(&a.cover), a.cut...)
 	var lost uint64
 	for i, s := range a.facts {
 		lost += explain.Lost(s.Drops)

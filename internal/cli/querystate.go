@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -49,7 +50,11 @@ func (o *queryOptions) state(ctx context.Context, r *query.Reader, a *answerData
 		if err != nil {
 			return nil, err
 		}
-		g.Columns, g.Rows = res.Columns, append(g.Rows, res.Rows...)
+		g.Columns, g.Rows, g.Cut = res.Columns, append(g.Rows, res.Rows...), cmp.Or(g.Cut, res.Cut)
+		a.covered(res.Coverage)
+		if res.Cut != "" {
+			a.cut = append(a.cut, "truncated: "+res.Cut+"; select fewer with --since, --from, --to or --pid")
+		}
 	}
 	switch {
 	case o.json:

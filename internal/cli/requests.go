@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
@@ -35,8 +36,9 @@ func (requestSums) Close() error { return nil }
 
 // recordedRequests adds the requests of a recording that is not analyzed again.
 func recordedRequests(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, to *explain.Requests) error {
-	err := r.Requests(ctx, &s.Session, f, func(list []tick.Request) {
+	_, err := r.Requests(ctx, &s.Session, f, func(_ time.Time, list []tick.Request) bool {
 		to.Add(&tick.Tick{Requests: list, Processes: s.Processes})
+		return true
 	})
 	if errors.Is(err, query.ErrNoCalls) {
 		return nil

@@ -65,8 +65,9 @@ func (b *bench) checkRecorded(want []wire.Request) {
 		t.Fatalf("%d sessions, %v", len(sessions), err)
 	}
 	var all []tick.Request
-	if err := r.Requests(t.Context(), &sessions[0], query.Filter{}, func(list []tick.Request) {
+	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{}, func(_ time.Time, list []tick.Request) bool {
 		all = append(all, slices.DeleteFunc(list, func(x tick.Request) bool { return !x.Post })...)
+		return true
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,15 +82,19 @@ func (b *bench) checkRecorded(want []wire.Request) {
 	}
 	slices.SortFunc(all, func(a, b tick.Request) int { return int(a.Arrived - b.Arrived) })
 	half, n := len(all)/2, 0
-	if err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, func(list []tick.Request) {
+	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, func(_ time.Time, list []tick.Request) bool {
 		n += len(slices.DeleteFunc(list, func(x tick.Request) bool { return !x.Post }))
+		return true
 	}); err != nil {
 		t.Fatal(err)
 	}
 	if n != half {
 		t.Errorf("%d requests arrived before the one of number %d", n, half)
 	}
-	if err := r.Requests(t.Context(), &sessions[0], query.Filter{PIDs: []uint32{1}}, func(list []tick.Request) { t.Errorf("requests to PID 1: %+v", list) }); err != nil {
+	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{PIDs: []uint32{1}}, func(_ time.Time, list []tick.Request) bool {
+		t.Errorf("requests to PID 1: %+v", list)
+		return true
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -83,6 +83,12 @@ FROM waits WHERE op IS NOT NULL AND state = 'blocked' GROUP BY op, reason ORDER 
 	{"How much time do threads spend between calls?",
 		`SELECT pid, tid, ms(sum(gap_ns)) AS gap_ms, ms(sum(gap_oncpu_ns)) AS on_cpu_ms, us(percentile(gap_ns, 99)) AS p99_us
 FROM events WHERE nested = 0 GROUP BY pid, tid ORDER BY gap_ms DESC`},
+	{"Which requests to servers waited longest for the first byte, and for what?",
+		`SELECT iso(timestamp) AS arrived, peer, status, ms(first_ns) AS first_ms, ms(to_first_server_ns) AS server, ms(to_first_prompts_ns) AS prompts,
+  ms(to_first_own_prompt_ns) AS own_prompt, ms(to_first_tokens_ns) AS tokens FROM requests WHERE post = 1 ORDER BY first_ns DESC LIMIT 10`},
+	{"How did the times to the first byte and between events change, minute by minute?",
+		`SELECT iso(timestamp - timestamp % 60000000000) AS minute, count(*), ms(percentile(first_ns, 99)) AS first_p99_ms, ms(percentile(between_ns, 50)) AS between_p50_ms
+FROM requests WHERE post = 1 AND status < 400 GROUP BY 1 ORDER BY 1`},
 	{"Which causes of lost time were found, most severe first?",
 		`SELECT s.node, c.severity, c.rule, c.pid, c.name AS op, ms(c.lost_ns) AS lost_ms
 FROM chains c JOIN sessions s ON s.id = c.session ORDER BY c.severity = 'HIGH' DESC, c.severity = 'MEDIUM' DESC, c.lost_ns DESC`},

@@ -50,7 +50,7 @@ type virtual struct {
 }
 
 // virtuals are the virtual tables.
-var virtuals = []*virtual{eventsTable, waitsTable, opStatsTable, quantileTable, timelineTable}
+var virtuals = []*virtual{eventsTable, waitsTable, requestsTable, opStatsTable, quantileTable, timelineTable}
 
 // module returns the table's module name in SQLite.
 func (v *virtual) module() string { return "ingero_" + v.Name }

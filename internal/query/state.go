@@ -17,7 +17,7 @@ import (
 type StateView struct {
 	Name, About string
 	columns     string // SQL of the file's table, without the session
-	table       string
+	table       string // "": the virtual table requests, by the names of its columns
 	order       string
 	// condition on the window's from (?1) and to (?2); "" if the table has no times
 	in      string
@@ -54,6 +54,9 @@ var StateViews = []StateView{
 	{"inference", "requests, KV cache, tokens and mean durations in seconds, as inference servers report them",
 		"%iso(time_ns) AS time, pid, engine, model, running, waiting, kv_cache, preemptions, prompt_tokens, generated_tokens, " +
 			meanOf("first_token") + meanOf("between_tokens") + meanOf("request") + "why", "inference", "time_ns, pid, url", "time_ns >= ? AND time_ns < ?", false},
+	{"requests", "HTTP requests to servers and what they waited for; the latest 10,000 of each recording",
+		"time, pid, port, peer, status, events, read_ns, first_ns, between_ns, last_ns, to_first_server_ns, to_first_prompts_ns, to_first_own_prompt_ns, to_first_tokens_ns, to_first_deliver_ns, ended",
+		"", "", "", false},
 }
 
 // meanOf returns the column with the mean of a kind of durations, and a comma.
@@ -83,6 +86,9 @@ func StateViewNamed(name string) (StateView, bool) {
 func (r *Reader) State(ctx context.Context, f Filter, v StateView) (*SQLResult, error) {
 	out := &SQLResult{}
 	err := r.eachSession(ctx, f, func(s *Session, from, to int64) error {
+		if v.table == "" {
+			return r.requestRows(ctx, s, f, &v, out)
+		}
 		where, args := "session = ?", []any{s.id}
 		if v.in != "" {
 			where, args = where+" AND "+v.in, append(args, from, to)
