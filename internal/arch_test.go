@@ -43,7 +43,7 @@ var allowed = map[string]string{
 	"internal/tick":          "internal/stats pkg/events",
 	"internal/where":         "internal/tick",
 	"internal/tape":          "github.com/klauspost/compress",
-	"internal/metric":        "internal/causal internal/govern internal/stats internal/tick pkg/events",
+	"internal/metric":        "internal/causal internal/govern internal/stats internal/tick internal/where pkg/events",
 	"internal/backoff":       "",
 	"internal/redact":        "",
 	"internal/inference":     "github.com/prometheus/client_model github.com/prometheus/common golang.org/x/sys internal/backoff internal/tick internal/where",

@@ -91,7 +91,7 @@ func checkUses(t *testing.T, p *testkit.Prometheus) {
 		if r.Kind == metric.Histogram {
 			name = "histogram_count(" + name + ")"
 		}
-		if got := len(p.Query(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") && !strings.HasPrefix(r.Name, "ingero.inference.") {
+		if got := len(p.Query(name)); got == 0 && !strings.HasPrefix(r.Name, "hw.") && !strings.HasPrefix(r.Name, "ingero.gpu.") && !strings.HasPrefix(r.Name, "ingero.inference.") && !strings.HasPrefix(r.Name, "ingero.request") {
 			switch metric.ID(id) {
 			case metric.SwapBusy, metric.RankLate, metric.AnomalyLost, metric.AnomaliesActive: // these exist only in some cases
 			default:

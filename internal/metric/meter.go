@@ -36,6 +36,7 @@ type Meter struct {
 	chains    chains
 	machine   machine
 	inference inference
+	served    requests
 }
 
 // New returns an empty meter.
@@ -70,6 +71,7 @@ func (m *Meter) Tick(t *tick.Tick) error {
 	m.state(t)
 	m.gpus(t)
 	m.servers(t)
+	m.requests(t)
 	m.host(t)
 	m.agent(t)
 	m.series()

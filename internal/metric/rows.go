@@ -42,6 +42,11 @@ const (
 	InferencePreemptions
 	InferenceTokens
 	InferenceUnreadable
+	Requests
+	RequestFirstByte
+	RequestBetween
+	RequestDuration
+	RequestWait
 	CPUBusy
 	MemoryBusy
 	SwapBusy
@@ -76,6 +81,7 @@ const (
 	mostXids      = 256
 	mostReasons   = 128
 	mostModels    = 32 // of inference servers
+	mostServers   = 64 // to which requests are measured
 )
 
 // Other is the label of everything without a series of its own.
@@ -85,6 +91,7 @@ var (
 	byOp      = []string{"operation", "source"}
 	byProcess = []string{"process", "pid"}
 	byModel   = []string{"engine", "model"}
+	byServer  = []string{"engine", "model", "port"}
 	byGPU     = []string{"hw.id", "hw.type", "hw.name", "gpu"}
 )
 
@@ -170,6 +177,16 @@ var Rows = [ids]Row{
 		`rate(ingero_inference_tokens_total{kind="generated"}[1m])`},
 	InferenceUnreadable: {"ingero.inference.unreadable", Gauge, "{server}", "Inference servers whose metrics ingero cannot read. ingero explain reports why.", byModel, mostModels,
 		`ingero_inference_unreadable > 0`},
+	Requests: {"ingero.requests", Counter, "{request}", "Requests with a body to servers on this machine, by the class of the response's status (2xx, 4xx and so on), or unanswered. engine and model are empty for a server that ingero does not recognize.", append([]string{"status"}, byServer...), 7 * mostServers,
+		`sum by (engine, model, port) (rate(ingero_requests_total{status=~"5xx|unanswered"}[5m])) / sum by (engine, model, port) (rate(ingero_requests_total[5m]))`},
+	RequestFirstByte: {"ingero.request.first_byte", Histogram, "s", "Time from the arrival of a request to the first byte of the response's body, of requests with a body and a status below 400.", byServer, mostServers,
+		`histogram_quantile(0.99, sum by (model, port) (rate(ingero_request_first_byte_seconds[5m])))`},
+	RequestBetween: {"ingero.request.between_events", Histogram, "s", "Mean time between two events of a response, of the same requests. With a stream, an event is usually a token.", byServer, mostServers,
+		`histogram_quantile(0.99, sum by (model, port) (rate(ingero_request_between_events_seconds[5m])))`},
+	RequestDuration: {"ingero.request.duration", Histogram, "s", "Time from the arrival of a request to the last byte of the response, of the same requests.", byServer, mostServers,
+		`histogram_quantile(0.99, sum by (model, port) (rate(ingero_request_duration_seconds[5m])))`},
+	RequestWait: {"ingero.request.wait", Counter, "s", "What the same requests waited for, by interval: to_first (from the arrival to the first byte) and after (from there to the last byte). The parts of an interval add up to it: unread, receiving, server, prompts, own-prompt, tokens, delivery, unknown.", append([]string{"interval", "part"}, byServer...), 2 * 8 * mostServers,
+		`topk(3, sum by (part) (rate(ingero_request_wait_seconds_total{interval="to_first"}[5m])))`},
 	CPUBusy: {"system.cpu.utilization", Gauge, "1", "Busy share of all CPUs over the last second.", nil, 1,
 		`system_cpu_utilization_ratio`},
 	MemoryBusy: {"system.memory.utilization", Gauge, "1", "Share of the machine's memory that is not available.", nil, 1,

@@ -1,0 +1,125 @@
+package metric
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+
+	"ingero/internal/stats"
+	"ingero/internal/tick"
+	"ingero/internal/where"
+)
+
+// lookAgain is the number of ticks between two looks at what the servers are: a server may set its
+// title after its first request.
+const lookAgain = 30
+
+// requests sums up the requests to servers, also to those that have ended.
+type requests struct {
+	servers map[serviceKey]*service
+	engines map[uint32]tick.Engine // what each process is, as of the last look
+	looked  uint64                 // sequence number of the tick of the last look
+}
+
+// serviceKey are the labels of servers.
+type serviceKey struct{ engine, model, port string }
+
+// service sums up the requests with a body to servers with the same labels. Durations and waits are of
+// answered requests with a status below 400.
+type service struct {
+	statuses              map[string]uint64
+	first, between, whole timing
+	waits                 [len(intervals)]tick.RequestWaits
+}
+
+// intervals are the intervals of a request whose waits are known.
+var intervals = [...]string{"to_first", "after"}
+
+// timing is a distribution, with its copy for snapshots.
+type timing struct {
+	sketch stats.Sketch
+	dist   *Distribution
+}
+
+// requests adds a tick's requests and makes the points of all.
+func (m *Meter) requests(t *tick.Tick) {
+	c := &m.served
+	for i := range t.Requests {
+		if x := &t.Requests[i]; x.Post {
+			m.service(t, x).add(x)
+		}
+	}
+	for _, k := range slices.SortedFunc(maps.Keys(c.servers), func(a, b serviceKey) int {
+		return cmp.Or(cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model), cmp.Compare(a.port, b.port))
+	}) {
+		s := c.servers[k]
+		for _, status := range slices.Sorted(maps.Keys(s.statuses)) {
+			m.set(Requests, float64(s.statuses[status]), status, k.engine, k.model, k.port)
+		}
+		for _, d := range []struct {
+			id ID
+			*timing
+		}{{RequestFirstByte, &s.first}, {RequestBetween, &s.between}, {RequestDuration, &s.whole}} {
+			if n := d.sketch.Count(); n > 0 {
+				if d.dist == nil || d.dist.Count() != n {
+					d.dist = &Distribution{sketch: d.sketch.Clone()}
+				}
+				m.point(d.id, Point{Labels: []string{k.engine, k.model, k.port}, Dist: d.dist})
+			}
+		}
+		for i, interval := range intervals {
+			for part, d := range s.waits[i] {
+				if d > 0 {
+					m.set(RequestWait, d.Seconds(), interval, tick.RequestWaitNames[part], k.engine, k.model, k.port)
+				}
+			}
+		}
+	}
+}
+
+// service returns the sums of a request's server. Beyond the limit, servers are counted as other.
+func (m *Meter) service(t *tick.Tick, x *tick.Request) *service {
+	c := &m.served
+	if c.servers == nil {
+		c.servers = map[serviceKey]*service{}
+	}
+	if _, known := c.engines[x.PID]; !known && c.looked != t.Seq || t.Seq-c.looked >= lookAgain {
+		c.engines, c.looked = where.Engines(append(slices.Clone(t.Processes), t.Others...)), t.Seq
+	}
+	e := c.engines[x.PID]
+	k := serviceKey{text(e.Name), text(e.Model), strconv.Itoa(int(x.Port))}
+	if c.servers[k] == nil {
+		if len(c.servers) >= mostServers-1 {
+			m.over[Requests]++
+			k = serviceKey{Other, Other, Other}
+		}
+		if c.servers[k] == nil {
+			c.servers[k] = &service{statuses: map[string]uint64{}}
+		}
+	}
+	return c.servers[k]
+}
+
+func (s *service) add(x *tick.Request) {
+	first, answered := x.FirstByte()
+	status := "unanswered"
+	switch class := x.Status / 100; {
+	case answered && class >= 1 && class <= 5:
+		status = strconv.Itoa(int(class)) + "xx"
+	case answered:
+		status = Other
+	}
+	s.statuses[status]++
+	if !answered || x.Status >= 400 {
+		return
+	}
+	s.first.sketch.Add(int64(first), 1)
+	s.whole.sketch.Add(int64(x.Last), 1)
+	if between, ok := x.Between(); ok {
+		s.between.sketch.Add(int64(between), 1)
+	}
+	toFirst, after := x.Waits()
+	s.waits[0].Add(toFirst)
+	s.waits[1].Add(after)
+}
