@@ -106,3 +106,126 @@ SETTINGS replicated_deduplication_window = 10000;
 
 CREATE TABLE IF NOT EXISTS ingero.chains AS ingero.chains_local
 ENGINE = Distributed(ingero, ingero, chains_local, cityHash64(session));
+
+CREATE TABLE IF NOT EXISTS ingero.requests_local (
+    node String,
+    session String,
+    timestamp Int64,
+    pid UInt32,
+    tid UInt32,
+    port UInt32,
+    peer String,
+    post Nullable(Int64),
+    status Nullable(Int64),
+    read_ns Nullable(Int64),
+    read_whole_ns Nullable(Int64),
+    head_ns Nullable(Int64),
+    first_ns Nullable(Int64),
+    last_ns Nullable(Int64),
+    between_ns Nullable(Int64),
+    longest_gap_ns Nullable(Int64),
+    events Nullable(Int64),
+    received_bytes Nullable(Int64),
+    sent_bytes Nullable(Int64),
+    sends_refused Nullable(Int64),
+    unread_bytes Nullable(Int64),
+    round_trip_ns Nullable(Int64),
+    ended Nullable(String),
+    engine_pid Nullable(Int64),
+    engine_tid Nullable(Int64),
+    to_first_server_ns Nullable(Int64),
+    to_first_prompts_ns Nullable(Int64),
+    to_first_own_prompt_ns Nullable(Int64),
+    to_first_tokens_ns Nullable(Int64),
+    to_first_deliver_ns Nullable(Int64),
+    to_first_gpu_ns Nullable(Int64),
+    to_first_cpu_ns Nullable(Int64),
+    to_first_runnable_ns Nullable(Int64),
+    to_first_blocked_ns Nullable(Int64),
+    to_first_unknown_ns Nullable(Int64),
+    after_server_ns Nullable(Int64),
+    after_prompts_ns Nullable(Int64),
+    after_own_prompt_ns Nullable(Int64),
+    after_tokens_ns Nullable(Int64),
+    after_deliver_ns Nullable(Int64),
+    after_gpu_ns Nullable(Int64),
+    after_cpu_ns Nullable(Int64),
+    after_runnable_ns Nullable(Int64),
+    after_blocked_ns Nullable(Int64),
+    after_unknown_ns Nullable(Int64),
+    day Date DEFAULT toDate(toDateTime(intDiv(timestamp, 1000000000), 'UTC'))
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/ingero/requests', '{replica}')
+PARTITION BY day
+ORDER BY (session, timestamp, pid, port, peer)
+SETTINGS replicated_deduplication_window = 10000;
+
+CREATE TABLE IF NOT EXISTS ingero.requests AS ingero.requests_local
+ENGINE = Distributed(ingero, ingero, requests_local, cityHash64(session));
+
+CREATE TABLE IF NOT EXISTS ingero.inference_local (
+    session String,
+    node String,
+    time_ns Int64,
+    pid UInt32,
+    url String,
+    since_ns Nullable(Int64),
+    engine String,
+    model String,
+    why String,
+    remedy String,
+    running Nullable(Float64),
+    waiting Nullable(Float64),
+    kv_cache Nullable(Float64),
+    preemptions Nullable(Float64),
+    prompt_tokens Nullable(Float64),
+    generated_tokens Nullable(Float64),
+    first_token_count Nullable(UInt64),
+    first_token_sum Nullable(Float64),
+    first_token_bucket Array(Float64),
+    first_token_bucket_count Array(UInt64),
+    between_tokens_count Nullable(UInt64),
+    between_tokens_sum Nullable(Float64),
+    between_tokens_bucket Array(Float64),
+    between_tokens_bucket_count Array(UInt64),
+    request_count Nullable(UInt64),
+    request_sum Nullable(Float64),
+    request_bucket Array(Float64),
+    request_bucket_count Array(UInt64),
+    queue_count Nullable(UInt64),
+    queue_sum Nullable(Float64),
+    queue_bucket Array(Float64),
+    queue_bucket_count Array(UInt64),
+    prefill_count Nullable(UInt64),
+    prefill_sum Nullable(Float64),
+    prefill_bucket Array(Float64),
+    prefill_bucket_count Array(UInt64),
+    decode_count Nullable(UInt64),
+    decode_sum Nullable(Float64),
+    decode_bucket Array(Float64),
+    decode_bucket_count Array(UInt64),
+    day Date DEFAULT toDate(toDateTime(intDiv(time_ns, 1000000000), 'UTC'))
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/ingero/inference', '{replica}')
+PARTITION BY day
+ORDER BY (session, time_ns, pid, url)
+SETTINGS replicated_deduplication_window = 10000;
+
+CREATE TABLE IF NOT EXISTS ingero.inference AS ingero.inference_local
+ENGINE = Distributed(ingero, ingero, inference_local, cityHash64(session));
+
+CREATE TABLE IF NOT EXISTS ingero.labels_local (
+    session String,
+    node String,
+    pid UInt32,
+    tid UInt32,
+    key String,
+    from_ns Int64,
+    value String,
+    to_ns UInt64,
+    day Date DEFAULT toDate(toDateTime(intDiv(from_ns, 1000000000), 'UTC'))
+) ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/ingero/labels', '{replica}', to_ns)
+PARTITION BY day
+ORDER BY (session, from_ns, pid, tid, key)
+SETTINGS replicated_deduplication_window = 10000;
+
+CREATE TABLE IF NOT EXISTS ingero.labels AS ingero.labels_local
+ENGINE = Distributed(ingero, ingero, labels_local, cityHash64(session));

@@ -50,6 +50,9 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 		return o.problem(r.Path(), err)
 	}
 	fmt.Fprintf(e.Stderr, "Wrote %s, %s of sums and %s to %s", counted(res.Calls, "call"), counted(res.Rollups, "row"), counted(res.Chains, "chain"), cluster)
+	if res.Requests+res.Reads+res.Labels > 0 {
+		fmt.Fprintf(e.Stderr, "; also %s, %s of inference servers' metrics and %s", counted(res.Requests, "request"), counted(res.Reads, "read"), counted(res.Labels, "label"))
+	}
 	if res.There > 0 {
 		fmt.Fprintf(e.Stderr, "; %s already existed", counted(res.There, "call"))
 	}

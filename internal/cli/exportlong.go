@@ -19,8 +19,9 @@ rest). Arrows lead from launches to the synchronize call that waited for them; m
 GPUs are counters, and causes of lost time are instants. An output name that ends in .json
 selects JSON, which chrome://tracing also reads, like --format chrome-json.
 
-clickhouse copies the calls, sums and causes that a cluster does not have yet. You can stop
-and restart it at any time (docs/guides/clickhouse.md).
+clickhouse copies the calls, sums, causes, labels, requests to servers and metrics of
+inference servers that a cluster does not have yet. You can stop and restart it at any time
+(docs/guides/clickhouse.md).
 
 With --nodes, export first copies the recordings of other nodes from their ingero
 dashboard, then writes them node by node: databases of up to 1 GiB each

@@ -36,7 +36,7 @@ func (requestSums) Close() error { return nil }
 
 // recordedRequests adds the requests of a recording that is not analyzed again.
 func recordedRequests(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, to *explain.Requests) error {
-	_, err := r.Requests(ctx, &s.Session, f, func(_ time.Time, list []tick.Request) bool {
+	_, err := r.Requests(ctx, &s.Session, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 		to.Add(&tick.Tick{Requests: list, Processes: s.Processes})
 		return true
 	})

@@ -65,7 +65,7 @@ func (b *bench) checkRecorded(want []wire.Request) {
 		t.Fatalf("%d sessions, %v", len(sessions), err)
 	}
 	var all []tick.Request
-	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{}, func(_ time.Time, list []tick.Request) bool {
+	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{}, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 		all = append(all, slices.DeleteFunc(list, func(x tick.Request) bool { return !x.Post })...)
 		return true
 	}); err != nil {
@@ -82,7 +82,7 @@ func (b *bench) checkRecorded(want []wire.Request) {
 	}
 	slices.SortFunc(all, func(a, b tick.Request) int { return int(a.Arrived - b.Arrived) })
 	half, n := len(all)/2, 0
-	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, func(_ time.Time, list []tick.Request) bool {
+	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 		n += len(slices.DeleteFunc(list, func(x tick.Request) bool { return !x.Post }))
 		return true
 	}); err != nil {
@@ -91,7 +91,7 @@ func (b *bench) checkRecorded(want []wire.Request) {
 	if n != half {
 		t.Errorf("%d requests arrived before the one of number %d", n, half)
 	}
-	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{PIDs: []uint32{1}}, func(_ time.Time, list []tick.Request) bool {
+	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{PIDs: []uint32{1}}, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 		t.Errorf("requests to PID 1: %+v", list)
 		return true
 	}); err != nil {

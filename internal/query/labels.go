@@ -97,6 +97,29 @@ func (r *Reader) labelValues(ctx context.Context, s *Session, f Filter, key stri
 	return out, nil
 }
 
+// LabelSpans returns the periods of the labels of the filter's processes that began or ended in its
+// window, in the order in which they began.
+func (r *Reader) LabelSpans(ctx context.Context, f Filter) (out []tick.LabelSpan, err error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return nil, err
+	}
+	from, to := bounds(f)
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		var l tick.LabelSpan
+		err := rows.Scan(&l.PID, &l.TID, &l.Key, &l.From, &l.Value, &l.To)
+		if f.wants(l.PID) {
+			out = append(out, l)
+		}
+		return err
+	}, `SELECT pid, tid, key, from_ns, value, coalesce(to_ns, 0) FROM labels WHERE session = ?1 AND (from_ns >= ?2 AND from_ns < ?3 OR to_ns >= ?2 AND to_ns < ?3)
+		ORDER BY from_ns, pid, tid, key`, s.id, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("read the labels of session %s: %w", s.ID, err)
+	}
+	return out, nil
+}
+
 // Labelled selects the calls that have all labels of a filter. The zero value selects all.
 type Labelled struct {
 	labels []Label

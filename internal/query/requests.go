@@ -12,15 +12,11 @@ import (
 	"ingero/internal/tick"
 )
 
-// maxTickRequests bounds the requests of a tick that are passed on together.
-const maxTickRequests = 1 << 16
-
 // Requests passes the requests to servers of a session to each, a tick's at a time, until each returns
-// false: those in the filter's window, to the selected processes. at is the time of the tick; it is zero
-// if the log ends before the tick, or if the tick has more requests than are passed on together. The
-// slice is valid until each returns. Requests skips unreadable parts and reports them. The error is
-// [ErrNoCalls] if the recording has been deleted.
-func (r *Reader) Requests(ctx context.Context, s *Session, f Filter, each func(at time.Time, list []tick.Request) bool) (Coverage, error) {
+// false: those in the filter's window, to the selected processes, of ticks later than after. at is the
+// time of the tick, zero if the log ends before it. The slice is valid until each returns. Requests skips
+// unreadable parts and reports them. The error is [ErrNoCalls] if the recording has been deleted.
+func (r *Reader) Requests(ctx context.Context, s *Session, f Filter, after time.Time, each func(at time.Time, list []tick.Request) bool) (Coverage, error) {
 	from, to := bounds(f)
 	var list []tick.Request
 	more := true
@@ -31,7 +27,10 @@ func (r *Reader) Requests(ctx context.Context, s *Session, f Filter, each func(a
 	}
 	c, err := r.entries(ctx, s, func(l *segment.Log) {
 		l.Window(math.MaxInt64-1, math.MaxInt64) // no calls
-		if from != math.MinInt64 {
+		switch {
+		case !after.IsZero():
+			l.SkipTo(after.Add(-10 * tickLength).UnixNano())
+		case from != math.MinInt64:
 			l.SkipTo(from)
 		}
 	}, func(e *segment.Entry) bool {
@@ -39,10 +38,10 @@ func (r *Reader) Requests(ctx context.Context, s *Session, f Filter, each func(a
 			return !f.wants(x.PID) || x.EndTime() < from || x.Arrived >= to
 		})...)
 		switch {
+		case e.Tick != nil && !e.Tick.Time.After(after):
+			list = list[:0]
 		case e.Tick != nil:
 			pass(e.Tick.Time)
-		case len(list) >= maxTickRequests:
-			pass(time.Time{})
 		}
 		return more
 	})
@@ -60,7 +59,7 @@ const maxRequestRows = 10_000
 func (r *Reader) requestRows(ctx context.Context, s *Session, f Filter, v *StateView, out *SQLResult) error {
 	var latest []tick.Request // from all % maxRequestRows on
 	all := 0
-	cover, err := r.Requests(ctx, s, f, func(_ time.Time, list []tick.Request) bool {
+	cover, err := r.Requests(ctx, s, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 		for i := range list {
 			if len(latest) < maxRequestRows {
 				latest = append(latest, list[i])

@@ -81,7 +81,7 @@ func TestRequestsByTick(t *testing.T) {
 	var ticks []time.Time
 	each := func(stop int) {
 		ticks = nil
-		cover, err := r.Requests(t.Context(), &s, Filter{}, func(at time.Time, list []tick.Request) bool {
+		cover, err := r.Requests(t.Context(), &s, Filter{}, time.Time{}, func(at time.Time, list []tick.Request) bool {
 			if len(list) != 2 {
 				t.Errorf("%d requests in a tick, want 2", len(list))
 			}

@@ -56,7 +56,7 @@ func scanRequests(s *statement, a *scanRequest, yield func(batch) bool) error {
 	more := true
 	for i := 0; i < len(sessions) && more; i++ {
 		b := &requestBatch{session: &sessions[i]}
-		cover, err := s.r.Requests(s.ctx, b.session, f, func(_ time.Time, list []tick.Request) bool {
+		cover, err := s.r.Requests(s.ctx, b.session, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 			b.requests = list
 			more = yield(b)
 			return more

@@ -52,6 +52,7 @@ func TestCluster(t *testing.T) {
 	c := newCluster(t)
 	t.Run("copy", func(t *testing.T) { testCopy(t, c) })
 	t.Run("part", func(t *testing.T) { testPart(t, c) })
+	t.Run("facts", func(t *testing.T) { testFacts(t, c) })
 	t.Run("names", func(t *testing.T) { testNames(t, c) })
 	t.Run("killed", func(t *testing.T) { testKilled(t, c) })
 }
@@ -207,6 +208,41 @@ func testPart(t *testing.T, c *cluster) {
 		t.Fatal(res, err)
 	}
 	c.same("part", 100_000)
+}
+
+// testFacts copies requests, reads and labels, and then again by another server.
+func testFacts(t *testing.T, c *cluster) {
+	const ticks, each = 3, 3000
+	w := newRecorder(t, "facts")
+	w.facts = facts(each)
+	for i := range ticks {
+		w.record(100)
+		w.now = w.now.Add(time.Duration(i+1) * time.Minute)
+		w.tick(false)
+	}
+	w.facts = nil
+	r := w.whole()
+	for i, from := range []int{0, 3} {
+		res, err := clickhouse.Copy(t.Context(), open(t, c.addresses(from)), r, query.Filter{Session: "facts"}, nil)
+		if err != nil || i == 0 && (res.Requests != 2*ticks*each || res.Reads != ticks || res.Labels != ticks) || i > 0 && res.Requests+res.Reads+res.Labels > 0 {
+			t.Errorf("copy %d: %+v, %v", i, res, err)
+		}
+		for table, want := range map[string]string{"requests": "18000", "inference": "3", "labels": "3"} {
+			for _, s := range c.servers {
+				testkit.Eventually(t, "the replicas to have all "+table, func() bool {
+					n, err := s.query("SELECT count() FROM ingero." + table + " WHERE session = 'facts'")
+					return err == nil && n == want
+				})
+			}
+		}
+	}
+	s := c.servers[1]
+	if got, want := s.ask("SELECT status, post, first_ns, ended, peer FROM ingero.requests WHERE session = 'facts' AND pid = 7 LIMIT 1"), "200\t1\t0\topen\t[fe80::1%eth0]:5"; got != want {
+		t.Errorf("a request is %q, want %q", got, want)
+	}
+	if got := s.ask("SELECT DISTINCT engine, url, isNull(running) FROM ingero.inference WHERE session = 'facts'"); got != "vLLM\thttp://localhost:8000/it\\'s\t1" {
+		t.Errorf("a read is %q", got)
+	}
 }
 
 // testKilled copies a session during its recording, and kills one server after the other while rows

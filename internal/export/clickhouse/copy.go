@@ -23,6 +23,9 @@ type Result struct {
 	There         uint64 // calls that the cluster already had
 	Rollups       uint64 // sent rows of rollups
 	Chains        uint64
+	Requests      uint64
+	Reads         uint64 // of inference servers' metrics
+	Labels        uint64
 	LostCalls     uint64 // calls removed from the recording before they could be sent
 }
 
@@ -44,6 +47,10 @@ type copier struct {
 	sums    map[sumKey]uint64   // calls of the rollups sent last
 	causes  map[string][2]int64 // version and loss of each sent chain
 	settled bool                // the cluster's chains are known
+
+	told      time.Time                  // reads and labels are sent up to this time
+	seen      map[string]map[string]bool // keys of the reads and labels that the last pass found, by table; live only
+	requested time.Time                  // of the last tick whose requests are sent
 }
 
 type sumKey struct {
@@ -118,7 +125,7 @@ func Copy(ctx context.Context, c *Cluster, r *query.Reader, f query.Filter, p ex
 
 func newCopier(c *Cluster, r *query.Reader, f query.Filter, s *query.Session, res *Result, p export.Progress) *copier {
 	f.Session = s.ID
-	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}}
+	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}, seen: map[string]map[string]bool{}}
 }
 
 // pass sends everything new. last reports that no more comes.
@@ -135,6 +142,9 @@ func (x *copier) pass(ctx context.Context, last bool) error {
 	}
 	if err := x.chains(ctx, &s); err != nil {
 		return fmt.Errorf("chains: %w", err)
+	}
+	if err := x.facts(ctx, &s, last); err != nil {
+		return fmt.Errorf("requests, inference servers and labels: %w", err)
 	}
 	return nil
 }

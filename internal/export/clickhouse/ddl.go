@@ -37,6 +37,14 @@ var tables = []table{
 			{Name: "pid", Type: "UInt32"}, {Name: "tid", Type: "UInt32"}, {Name: "op", Type: "String"}, {Name: "from_ns", Type: "Int64"}, {Name: "to_ns", Type: "Int64"},
 			{Name: "lost_ns", Type: "Int64"}, {Name: "confidence", Type: "Float64"}, {Name: "culprit", Type: "String"}, {Name: "baseline", Type: "String"}},
 		order: "session, id", shard: "cityHash64(session)", version: "version", at: "intDiv(from_ns, 1000000000)"},
+	{name: "requests", about: "HTTP requests to servers, with the columns of the table requests in SQL.",
+		columns: requestColumns(), order: "session, timestamp, pid, port, peer", shard: "cityHash64(session)", at: "intDiv(timestamp, 1000000000)"},
+	{name: "inference", about: "Reads of inference servers' metrics. Durations are in seconds; their buckets are a histogram, by upper bounds.",
+		columns: inferenceColumns(), order: "session, time_ns, pid, url", shard: "cityHash64(session)", at: "intDiv(time_ns, 1000000000)"},
+	{name: "labels", about: "Periods in which a label had one value; to_ns 0: until the process or the recording ended.",
+		columns: []export.Column{{Name: "session", Type: "String"}, {Name: "node", Type: "String"}, {Name: "pid", Type: "UInt32"}, {Name: "tid", Type: "UInt32"},
+			{Name: "key", Type: "String"}, {Name: "from_ns", Type: "Int64"}, {Name: "value", Type: "String"}, {Name: "to_ns", Type: "UInt64"}},
+		order: "session, from_ns, pid, tid, key", shard: "cityHash64(session)", version: "to_ns", at: "intDiv(from_ns, 1000000000)"},
 }
 
 func tableNamed(name string) *table {
@@ -94,7 +102,7 @@ const dedupWindow = 10_000
 
 // lowCardinality are columns with few values, which newer servers store as numbers.
 var lowCardinality = map[string]bool{"node": true, "session": true, "source": true, "op": true, "parent": true, "comm": true, "cgroup": true, "function": true,
-	"container": true, "container_name": true, "pod": true, "namespace": true, "job": true, "rule": true, "severity": true, "culprit": true}
+	"container": true, "container_name": true, "pod": true, "namespace": true, "job": true, "rule": true, "severity": true, "culprit": true, "engine": true, "model": true, "key": true}
 
 // typeOf returns a column's type. Rows are encoded the same for both.
 func typeOf(c export.Column, modern bool) string {

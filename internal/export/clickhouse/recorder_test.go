@@ -26,6 +26,8 @@ type recorder struct {
 	n    int
 	all  *stats.Sketch
 	comm string // name of process 7; "": "tra\tin"
+	// facts adds what the next tick has beside calls.
+	facts func(*tick.Batch, *tick.Tick)
 }
 
 func newRecorder(t testing.TB, session string) *recorder {
@@ -72,6 +74,13 @@ func (r *recorder) tick(final bool) {
 	r.t.Helper()
 	x := &tick.Tick{Started: began, Time: r.now, Seq: uint64(r.n), Final: final, Processes: []tick.Process{{PID: 7, Comm: cmp.Or(r.comm, "tra\tin")}, {PID: 8, Comm: "eval'uate"}},
 		Chains: []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 7, From: began, To: r.now, Lost: time.Duration(r.n), Confidence: 0.5, Baseline: "it's"}}}
+	if r.facts != nil {
+		var b tick.Batch
+		r.facts(&b, x)
+		if err := r.db.Batch(&b); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 	if err := r.db.Tick(x); err != nil {
 		r.t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"encoding/binary"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +18,18 @@ import (
 	"ingero/pkg/events"
 )
 
-// parse decodes a row as ClickHouse does: by the types of the table's columns (RowBinary).
+// parse decodes a row.
 func parse(t *testing.T, name string, b []byte) map[string]any {
+	t.Helper()
+	row, rest := parseNext(t, name, b)
+	if len(rest) > 0 {
+		t.Fatalf("%s: %d bytes are left", name, len(rest))
+	}
+	return row
+}
+
+// parseNext decodes the next row as ClickHouse does: by the types of the table's columns (RowBinary).
+func parseNext(t *testing.T, name string, b []byte) (row map[string]any, rest []byte) {
 	t.Helper()
 	varint := func() uint64 {
 		n, size := binary.Uvarint(b)
@@ -30,6 +41,13 @@ func parse(t *testing.T, name string, b []byte) map[string]any {
 	}
 	var value func(kind string) any
 	value = func(kind string) any {
+		if of, ok := strings.CutPrefix(kind, "Nullable("); ok {
+			null := b[0]
+			if b = b[1:]; null == 1 {
+				return nil
+			}
+			kind = strings.TrimSuffix(of, ")")
+		}
 		if of, ok := strings.CutPrefix(kind, "Array("); ok {
 			var out []any
 			for range varint() {
@@ -60,10 +78,7 @@ func parse(t *testing.T, name string, b []byte) map[string]any {
 	for _, c := range tableNamed(name).columns {
 		out[c.Name] = value(c.Type)
 	}
-	if len(b) > 0 {
-		t.Fatalf("%s: %d bytes are left", name, len(b))
-	}
-	return out
+	return out, b
 }
 
 // Each value of a row is in the column of its name.
@@ -95,5 +110,36 @@ func TestRows(t *testing.T) {
 		"op": op.String(), "from_ns": uint64(10), "to_ns": uint64(20), "lost_ns": uint64(30), "confidence": 0.25, "culprit": "nobody", "baseline": "usual"}
 	if diff := cmp.Diff(want, parse(t, "chains", row)); diff != "" {
 		t.Errorf("a chain, -want +got:\n%s", diff)
+	}
+}
+
+// Each value of a request, a read and a label is in the column of its name, and unknown ones are NULL.
+func TestKeyedRows(t *testing.T) {
+	s := &query.Session{Session: segment.Session{ID: "s", Node: "n", Started: time.Unix(0, 5)}}
+	of := func(name string, values []any) map[string]any {
+		t.Helper()
+		return parse(t, name, tableNamed(name).append(nil, values))
+	}
+	r := tick.Request{PID: 7, TID: 8, Port: 8000, Peer: netip.MustParseAddrPort("10.0.0.7:5"), Arrived: 100, Read: 1, Whole: 2, Head: 3, First: -1, Last: 9, Status: 204, Post: true, End: tick.ResponseNext}
+	got := of("requests", query.AppendRequest(nil, s, &r))
+	for name, want := range map[string]any{"node": "n", "session": "s", "timestamp": uint64(100), "pid": uint64(7), "tid": uint64(8), "port": uint64(8000), "peer": "10.0.0.7:5", "post": uint64(1),
+		"status": uint64(204), "head_ns": uint64(3), "first_ns": nil, "last_ns": uint64(9), "ended": "next request", "engine_tid": nil, "after_tokens_ns": nil} {
+		if got[name] != want {
+			t.Errorf("%s of a request is %v, want %v", name, got[name], want)
+		}
+	}
+	running := 3.0
+	got = of("inference", inferenceRow(s, &tick.Inference{Time: time.Unix(0, 100), PID: 7, Engine: "vLLM", Model: "m", URL: "u", Why: "w\xff", Do: "d", Running: &running,
+		FirstToken: &tick.Durations{Count: 4, Sum: 1.5, Buckets: []tick.DurationBucket{{Over: 0.25, UpTo: 0.5, Count: 3}, {Over: 0.5, Count: 1}}}}))
+	for name, want := range map[string]any{"session": "s", "node": "n", "time_ns": uint64(100), "since_ns": nil, "pid": uint64(7), "url": "u", "engine": "vLLM", "model": "m", "why": "w?", "remedy": "d",
+		"running": 3.0, "waiting": nil, "first_token_count": uint64(4), "first_token_sum": 1.5, "first_token_bucket": []any{0.5, math.Inf(1)}, "first_token_bucket_count": []any{uint64(3), uint64(1)},
+		"decode_count": nil, "decode_bucket": []any(nil)} {
+		if diff := cmp.Diff(want, got[name]); diff != "" {
+			t.Errorf("%s of a read, -want +got:\n%s", name, diff)
+		}
+	}
+	want := map[string]any{"session": "s", "node": "n", "pid": uint64(7), "tid": uint64(8), "key": "tenant", "from_ns": uint64(10), "value": "a", "to_ns": uint64(20)}
+	if diff := cmp.Diff(want, of("labels", labelRow(s, &tick.LabelSpan{PID: 7, TID: 8, Key: "tenant", Value: "a", From: 10, To: 20}))); diff != "" {
+		t.Errorf("a label, -want +got:\n%s", diff)
 	}
 }
