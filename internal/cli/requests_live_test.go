@@ -80,6 +80,10 @@ func (b *bench) checkRecorded(want []wire.Request) {
 			t.Errorf("request %d: recorded %+v, traced %+v", i, x, w)
 		}
 	}
+	res, err := r.SQL(t.Context(), "SELECT count(*), count(to_first_server_ns), count(engine_tid) FROM requests WHERE post = 1", query.SQLLimits{})
+	if err != nil || res.Rows[0][0] != int64(len(all)) || res.Rows[0][1] != res.Rows[0][2] || res.Rows[0][2] == int64(0) {
+		t.Errorf("in SQL, these are the requests, those whose time is divided, and those with a thread: %+v, %v", res, err)
+	}
 	slices.SortFunc(all, func(a, b tick.Request) int { return int(a.Arrived - b.Arrived) })
 	half, n := len(all)/2, 0
 	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, time.Time{}, func(_ time.Time, list []tick.Request) bool {
