@@ -2,7 +2,9 @@ package query
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
@@ -133,5 +135,36 @@ func TestParseLabels(t *testing.T) {
 		if got, err := ParseLabels([]string{text}); err == nil {
 			t.Errorf("%q: %v", text, got)
 		}
+	}
+}
+
+// The periods of labels are those that began or ended in the window, of the wanted process.
+func TestLabelSpans(t *testing.T) {
+	r, _ := labelledRecording(t)
+	at := func(d time.Duration) time.Time { return began.Add(d) }
+	for name, tt := range map[string]struct {
+		f    Filter
+		want []string // keys and values
+	}{
+		"all":                {Filter{Session: "s1"}, []string{"epoch=1", "tenant=a", "tenant=a", "tenant=b", "epoch=2"}},
+		"a process":          {Filter{Session: "s1", PIDs: []uint32{4830}}, []string{"tenant=a"}},
+		"begins and ends":    {Filter{Session: "s1", From: at(time.Microsecond), To: at(time.Millisecond)}, []string{"tenant=b"}},
+		"one ends":           {Filter{Session: "s1", From: at(150 * time.Microsecond), To: at(time.Millisecond)}, []string{"tenant=b"}},
+		"one follows":        {Filter{Session: "s1", From: at(time.Second)}, []string{"epoch=1", "epoch=2"}},
+		"none in the window": {Filter{Session: "s1", From: at(time.Millisecond), To: at(2 * time.Millisecond)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := r.LabelSpans(t.Context(), tt.f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var texts []string
+			for _, l := range got {
+				texts = append(texts, l.Key+"="+l.Value)
+			}
+			if !slices.Equal(texts, tt.want) {
+				t.Errorf("got %v, want %v", texts, tt.want)
+			}
+		})
 	}
 }
