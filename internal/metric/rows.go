@@ -185,7 +185,7 @@ var Rows = [ids]Row{
 		`histogram_quantile(0.99, sum by (model, port) (rate(ingero_request_between_events_seconds[5m])))`},
 	RequestDuration: {"ingero.request.duration", Histogram, "s", "Time from the arrival of a request to the last byte of the response, of the same requests.", byServer, mostServers,
 		`histogram_quantile(0.99, sum by (model, port) (rate(ingero_request_duration_seconds[5m])))`},
-	RequestWait: {"ingero.request.wait", Counter, "s", "What the same requests waited for, by interval: to_first (from the arrival to the first byte) and after (from there to the last byte). The parts of an interval add up to it: unread, receiving, server, prompts, own-prompt, tokens, delivery, unknown.", append([]string{"interval", "part"}, byServer...), 2 * 8 * mostServers,
+	RequestWait: {"ingero.request.wait", Counter, "s", "What the same requests waited for, by interval: to_first (from the arrival to the first byte) and after (from there to the last byte). The parts of an interval add up to it: unread, receiving, server, prompts, own-prompt, tokens, steps (either: the engine launches no graph), delivery, unknown.", append([]string{"interval", "part"}, byServer...), 2 * 9 * mostServers,
 		`topk(3, sum by (part) (rate(ingero_request_wait_seconds_total{interval="to_first"}[5m])))`},
 	CPUBusy: {"system.cpu.utilization", Gauge, "1", "Busy share of all CPUs over the last second.", nil, 1,
 		`system_cpu_utilization_ratio`},

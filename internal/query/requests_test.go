@@ -48,9 +48,9 @@ func TestRequests(t *testing.T) {
 		"status": int64(200), "read_ns": int64(10), "read_whole_ns": int64(20), "head_ns": int64(100), "first_ns": int64(120), "last_ns": int64(320), "between_ns": int64(100),
 		"longest_gap_ns": int64(90), "events": int64(3), "received_bytes": int64(1000), "sent_bytes": int64(2001), "sends_refused": int64(1), "unread_bytes": int64(7), "round_trip_ns": int64(30),
 		"ended": "last chunk", "engine_pid": int64(4830), "engine_tid": int64(4831)}
-	for i, name := range []string{"server", "prompts", "own_prompt", "tokens", "deliver", "gpu", "cpu", "runnable", "blocked", "unknown"} {
-		want["to_first_"+name+"_ns"] = []int64{10, 20, 30, 15, 25, 40, 10, 5, 4, 6}[i]
-		want["after_"+name+"_ns"] = []int64{20, 30, 1, 99, 50, 70, 20, 20, 10, 10}[i]
+	for i, name := range []string{"server", "prompts", "own_prompt", "tokens", "steps", "deliver", "gpu", "cpu", "runnable", "blocked", "unknown"} {
+		want["to_first_"+name+"_ns"] = []int64{10, 20, 30, 15, 0, 25, 40, 10, 5, 4, 6}[i]
+		want["after_"+name+"_ns"] = []int64{20, 30, 1, 99, 0, 50, 70, 20, 20, 10, 10}[i]
 	}
 	if d := cmp.Diff(want, row(0)); d != "" {
 		t.Errorf("a request, -want +got:\n%s", d)

@@ -35,7 +35,7 @@ type requestColumn = derived[func(s *Session, x *tick.Request) vtab.Value]
 // requestsTable has one row per request.
 var requestsTable = &virtual{
 	SQLTable: SQLTable{Name: "requests", Columns: declared(requestColumns),
-		About: "Every measured HTTP request to a server on the machine, and its response. Times are ns since the arrival; NULL: it has not happened, or is not known. The to_first columns divide the time from read_whole_ns to first_ns by what the server's engine did, the after columns that from first_ns to last_ns; NULL: not known. Of each, the first five add up to the interval, the last five to prompts, own_prompt and tokens. A query reads the logs: limit it by timestamp, session or pid if you can."},
+		About: "Every measured HTTP request to a server on the machine, and its response. Times are ns since the arrival; NULL: it has not happened, or is not known. The to_first columns divide the time from read_whole_ns to first_ns by what the server's engine did, the after columns that from first_ns to last_ns; NULL: not known. Of each, the first six add up to the interval, the last five to prompts, own_prompt, tokens and steps. A query reads the logs: limit it by timestamp, session or pid if you can."},
 	equal: []string{"session", "node", "pid"}, ranges: []string{"timestamp"},
 	scan: scanRequests,
 }
@@ -166,6 +166,7 @@ func splitColumns(prefix string, of func(*tick.Request) *tick.RequestTime) (out 
 		{"prompts", "the engine computed prompts of other requests", func(p *tick.RequestTime) time.Duration { return p.Prompts }},
 		{"own_prompt", "it computed the request's own prompt", func(p *tick.RequestTime) time.Duration { return p.Own }},
 		{"tokens", "it computed tokens", func(p *tick.RequestTime) time.Duration { return p.Tokens }},
+		{"steps", "it computed prompts or tokens: it launches no graph, which would tell them apart", func(p *tick.RequestTime) time.Duration { return p.Steps }},
 		{"deliver", "from the end of the last of these steps to the byte", func(p *tick.RequestTime) time.Duration { return p.Deliver }},
 		{"gpu", "part of the engine's steps: waiting for the GPU", func(p *tick.RequestTime) time.Duration { return p.GPU }},
 		{"cpu", "on a CPU", func(p *tick.RequestTime) time.Duration { return p.CPU }},
