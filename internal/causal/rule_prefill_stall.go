@@ -46,10 +46,8 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 		lost := float64(p.busy()-token) * p.weight
 		stalled += lost * running
 		clients.add(s, p.to(), lost)
-		if x.Slow == 0 || from < x.From {
-			x.From = from
-		}
-		x.Lost, x.Slow, x.To = x.Lost+int64(lost), x.Slow+int(p.weight+0.5), max(x.To, p.to())
+		x.span(from, p.to(), p.weight)
+		x.Lost += int64(lost)
 	}
 	if x.Slow == 0 {
 		return x, false

@@ -16,6 +16,7 @@ type served struct {
 	at       int64 // Unix ns: end of the last step
 	steps    []ledger.Step
 	requests []tick.Request
+	reads    []tick.Inference // of the server's metrics
 }
 
 const (
@@ -56,6 +57,11 @@ func (s *served) chains(rule string) (out []tick.Chain) {
 		for _, x := range s.requests {
 			if x.EndTime()/1e9 == second {
 				t.Requests = append(t.Requests, x)
+			}
+		}
+		for _, x := range s.reads {
+			if x.Time.Unix() == second {
+				t.Inference = append(t.Inference, x)
 			}
 		}
 		chains, _ = e.Tick(&t)

@@ -54,6 +54,7 @@ func init() {
 		graphUnused,
 		graphWarmup,
 		prefillStall,
+		kvPreemption,
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,

@@ -110,5 +110,13 @@ func eachServer(find func(w *Window, s *Server, steps []step) (x Finding, ok boo
 	}
 }
 
+// span adds the time of requests that were delayed.
+func (x *Finding) span(from, to int64, weight float64) {
+	if x.Slow == 0 || from < x.From {
+		x.From = from
+	}
+	x.To, x.Slow = max(x.To, to), x.Slow+int(weight+0.5)
+}
+
 // busy returns how long a step worked: without its waits for work, a CPU and anything but the GPU, ns.
 func (r *record) busy() int64 { return r.gpu + r.cpu }

@@ -132,6 +132,11 @@ var cudaCauses = map[string]causeWords{
 		cause: culpritSentence("", " computed long prompts while other requests waited for their next token: "),
 		fix:   always("compute prompts in smaller parts between tokens (vLLM: --enable-chunked-prefill with a smaller --max-num-batched-tokens; SGLang: --chunked-prefill-size), or send long prompts to servers of their own"),
 	},
+	"kv-preemption": {
+		head:  head("the KV cache was full: requests lost their cache and were computed again"),
+		cause: culpritSentence("", " took the KV cache of running requests, and computed them again later: "),
+		fix:   always("give the KV cache more memory (vLLM: --gpu-memory-utilization; SGLang: --mem-fraction-static) or a smaller type (--kv-cache-dtype fp8; SGLang: fp8_e5m2), run fewer requests at once (vLLM: --max-num-seqs; SGLang: --max-running-requests) or shorter ones (vLLM: --max-model-len), or add replicas"),
+	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {
 			return opName(c.Op) + " is slower than before: the graphs' memory pool is full"

@@ -151,7 +151,7 @@ func (s *Splitter) engine(server uint32) (of threadKey, most *list) {
 }
 
 func (s *Splitter) split(x *tick.Request) {
-	x.ToFirst, x.After, x.EnginePID, x.EngineTID, x.Split = tick.RequestTime{}, tick.RequestTime{}, 0, 0, false
+	x.ToFirst, x.After, x.EnginePID, x.EngineTID, x.Split, x.TokenSteps = tick.RequestTime{}, tick.RequestTime{}, 0, 0, false, 0
 	engine, l := s.engine(x.PID)
 	if x.First < 0 || x.Whole < 0 || l == nil || l.steps[0].from > x.Arrived || x.Arrived < s.thinned {
 		return
@@ -160,6 +160,20 @@ func (s *Splitter) split(x *tick.Request) {
 	x.EnginePID, x.EngineTID, x.Split = engine.pid, engine.tid, true
 	x.ToFirst = l.divide(whole, first, true)
 	x.After = l.divide(first, last, false)
+	x.TokenSteps = l.tokens(first, last)
+}
+
+// tokens returns the number of steps for tokens that ended in an interval.
+func (l *list) tokens(from, to int64) (n uint32) {
+	for _, x := range l.steps[sort.Search(len(l.steps), func(i int) bool { return l.steps[i].to > from }):] {
+		if x.to > to {
+			break
+		}
+		if x.graph {
+			n++
+		}
+	}
+	return n
 }
 
 // divide divides an interval by the steps of an engine. With own, the interval ends with the first

@@ -68,16 +68,17 @@ func TestSplit(t *testing.T) {
 	for name, tt := range map[string]struct {
 		request        tick.Request
 		toFirst, after tick.RequestTime // without the last five parts
+		tokens         uint32           // steps after the first byte
 	}{
 		"arrives in a prompt": {request(15*ms, 5*ms, 47*ms, 87*ms),
 			tick.RequestTime{Prompts: d(10), Tokens: d(10), Idle: d(5), Own: d(15), Deliver: d(2)},
-			tick.RequestTime{Tokens: d(18), Idle: d(20), Deliver: d(2)}},
+			tick.RequestTime{Tokens: d(18), Idle: d(20), Deliver: d(2)}, 2},
 		"arrives while the engine waits": {request(105*ms, 0, 57*ms, 57*ms),
-			tick.RequestTime{Idle: d(45), Own: d(10), Deliver: d(2)}, tick.RequestTime{}},
+			tick.RequestTime{Idle: d(45), Own: d(10), Deliver: d(2)}, tick.RequestTime{}, 0},
 		"has no step for its prompt": {request(62*ms, 0, 10*ms, 10*ms),
-			tick.RequestTime{Tokens: d(8), Deliver: d(2)}, tick.RequestTime{}},
+			tick.RequestTime{Tokens: d(8), Deliver: d(2)}, tick.RequestTime{}, 0},
 		"another's prompt stalls it": {request(0, 0, 10*ms, 40*ms),
-			tick.RequestTime{Tokens: d(10)}, tick.RequestTime{Prompts: d(20), Tokens: d(10)}},
+			tick.RequestTime{Tokens: d(10)}, tick.RequestTime{Prompts: d(20), Tokens: d(10)}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var x Splitter
@@ -86,8 +87,8 @@ func TestSplit(t *testing.T) {
 			now := served(tt.request)
 			x.Tick(now)
 			got := &now.Requests[0]
-			if !got.Split || got.EnginePID != 11 || got.EngineTID != 11 {
-				t.Fatalf("it is split: %v, by thread %d of %d", got.Split, got.EngineTID, got.EnginePID)
+			if !got.Split || got.EnginePID != 11 || got.EngineTID != 11 || got.TokenSteps != tt.tokens {
+				t.Fatalf("it is not split by the engine: %v, by %d with %d steps", got.Split, got.EngineTID, got.TokenSteps)
 			}
 			for _, p := range []struct {
 				name      string

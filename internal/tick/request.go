@@ -33,6 +33,9 @@ type Request struct {
 	ToFirst, After       RequestTime
 	EnginePID, EngineTID uint32
 	Split                bool
+	// TokenSteps are the engine's steps for tokens from First to Last. A running request gets a token
+	// in each. A recording does not have them: its replay counts them again.
+	TokenSteps uint32
 }
 
 // RequestTime divides an interval of a request by what the server's engine did in it. The first six
