@@ -39,7 +39,7 @@ func TestProblems(t *testing.T) {
 
 // Each rule has a scenario here, except those that a text cannot express.
 func TestEachRuleHasAScenario(t *testing.T) {
-	elsewhere := []string{"burst-of-programs", "input-wait", "prefill-stall", "kv-preemption"} // TestBurstOfPrograms, TestMatch, TestPrefillStall, TestKVPreemption
+	elsewhere := []string{"burst-of-programs", "input-wait", "prefill-stall", "kv-preemption", "slow-client"} // TestBurstOfPrograms, TestMatch, TestPrefillStall, TestKVPreemption, TestSlowClient
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	if err != nil {
 		t.Fatal(err)

@@ -55,6 +55,7 @@ func init() {
 		graphWarmup,
 		prefillStall,
 		kvPreemption,
+		slowClient,
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,

@@ -137,6 +137,11 @@ var cudaCauses = map[string]causeWords{
 		cause: culpritSentence("", " took the KV cache of running requests, and computed them again later: "),
 		fix:   always("give the KV cache more memory (vLLM: --gpu-memory-utilization; SGLang: --mem-fraction-static) or a smaller type (--kv-cache-dtype fp8; SGLang: fp8_e5m2), run fewer requests at once (vLLM: --max-num-seqs; SGLang: --max-running-requests) or shorter ones (vLLM: --max-model-len), or add replicas"),
 	},
+	"slow-client": {
+		head:  head("a client read more slowly than the server sent"),
+		cause: culpritSentence("responses of ", " ended later than their last token: "),
+		fix:   always("look at the client and its network (ss -ti shows the connection); a proxy that buffers responses (nginx: proxy_buffering on) keeps slow clients away from the server"),
+	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {
 			return opName(c.Op) + " is slower than before: the graphs' memory pool is full"

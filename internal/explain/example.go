@@ -50,6 +50,7 @@ var exampleCulprits = map[string]tick.Culprit{
 	"graph-unused":      {What: "3801 steps with kernels launched one by one"},
 	"prefill-stall":     {What: "requests from 10.0.0.9 with prompts of up to 48 KiB"},
 	"kv-preemption":     {What: "KV cache, which was up to 99 % full at a read of the metrics: 60 preemptions, 57 requests without tokens meanwhile"},
+	"slow-client":       {What: "client 10.0.0.9: 16 responses, round trip of up to 210 ms"},
 	"graph-warmup":      {What: "a capture of 0.4 ms without a launch"},
 	"cuda-after-fork":   {Thread: exampleThread("pt_data_worker", 4830), What: "forked after its parent had called CUDA, then called cudaMalloc"},
 	"version-mismatch":  {What: "cudaErrorInsufficientDriver"},
