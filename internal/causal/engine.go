@@ -96,8 +96,16 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	for _, b := range p.Blocked {
 		r.blocked += b
 	}
-	for _, why := range []events.Reason{events.ReasonPipe, events.ReasonSocket, events.ReasonPoll} {
-		r.awaited += p.Blocked[why]
+	for why, ns := range p.Blocked {
+		if forData(events.Reason(why)) {
+			r.awaited += ns
+		}
+	}
+	for i := range s.Waits {
+		if w := &s.Waits[i]; w.State == events.WaitBlocked && forData(w.Reason) {
+			r.worked += int64(w.Waker.OnCPU)
+			r.starved += int64(w.Waker.Runnable + w.Waker.Throttled)
+		}
 	}
 	list := parts(e.scratch.parts[:0], s, &e.relations)
 	e.scratch.parts = list

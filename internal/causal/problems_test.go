@@ -39,7 +39,8 @@ func TestProblems(t *testing.T) {
 
 // Each rule has a scenario here, except those that a text cannot express.
 func TestEachRuleHasAScenario(t *testing.T) {
-	elsewhere := []string{"burst-of-programs", "input-wait", "prefill-stall", "kv-preemption", "slow-client"} // TestBurstOfPrograms, TestMatch, TestPrefillStall, TestKVPreemption, TestSlowClient
+	elsewhere := []string{"burst-of-programs", "input-wait", "prefill-stall", "kv-preemption", "slow-client",
+		"frontend-slow"} // TestBurstOfPrograms, TestMatch, TestPrefillStall, TestKVPreemption, TestSlowClient, TestFrontendSlow
 	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,8 @@ type served struct {
 	steps    []ledger.Step
 	requests []tick.Request
 	reads    []tick.Inference // of the server's metrics
+
+	breakdowns []tick.Breakdown
 }
 
 const (
@@ -53,7 +55,7 @@ func (s *served) chains(rule string) (out []tick.Chain) {
 	processes := []tick.Process{{PID: engineTID}}
 	var chains []tick.Chain
 	for second := servedFrom / 1e9; second <= s.at/1e9+1; second++ {
-		t := tick.Tick{Time: time.Unix(second, 0), Window: time.Second, Processes: processes}
+		t := tick.Tick{Time: time.Unix(second, 0), Window: time.Second, Processes: processes, Breakdowns: s.breakdowns}
 		for _, x := range s.requests {
 			if x.EndTime()/1e9 == second {
 				t.Requests = append(t.Requests, x)

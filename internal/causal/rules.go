@@ -56,6 +56,7 @@ func init() {
 		prefillStall,
 		kvPreemption,
 		slowClient,
+		frontendSlow,
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,

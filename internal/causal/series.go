@@ -41,6 +41,8 @@ type record struct {
 	behind       int64 // of the waits outside the closing call: hidden by the GPU's queue
 	blocked      int64 // outside the closing call
 	awaited      int64 // of blocked: for data from other threads or processes
+	worked       int64 // of awaited: these were on a CPU
+	starved      int64 // of awaited: these waited for a CPU
 	parts        [maxParts]part
 	own          [maxOwn]ownTime
 }

@@ -142,6 +142,13 @@ var cudaCauses = map[string]causeWords{
 		cause: culpritSentence("responses of ", " ended later than their last token: "),
 		fix:   always("look at the client and its network (ss -ti shows the connection); a proxy that buffers responses (nginx: proxy_buffering on) keeps slow clients away from the server"),
 	},
+	"frontend-slow": {
+		head: head("requests waited in the server before the engine had them"),
+		cause: func(c *tick.Chain, v *victim) string {
+			return "requests waited before the engine, " + v.name + ", had them: " + culprits(c)
+		},
+		fix: always("give the API server and the tokenizer more CPU time: more processes (vLLM: --api-server-count; SGLang: --tokenizer-worker-num; TGI: --validation-workers), a fast tokenizer (vLLM: --tokenizer-mode auto), or send token IDs"),
+	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {
 			return opName(c.Op) + " is slower than before: the graphs' memory pool is full"

@@ -51,6 +51,7 @@ var exampleCulprits = map[string]tick.Culprit{
 	"prefill-stall":     {What: "requests from 10.0.0.9 with prompts of up to 48 KiB"},
 	"kv-preemption":     {What: "KV cache, which was up to 99 % full at a read of the metrics: 60 preemptions, 57 requests without tokens meanwhile"},
 	"slow-client":       {What: "client 10.0.0.9: 16 responses, round trip of up to 210 ms"},
+	"frontend-slow":     {Thread: exampleThread("VLLM::Tokenizer", 4830), What: "ran on a CPU while requests waited"},
 	"graph-warmup":      {What: "a capture of 0.4 ms without a launch"},
 	"cuda-after-fork":   {Thread: exampleThread("pt_data_worker", 4830), What: "forked after its parent had called CUDA, then called cudaMalloc"},
 	"version-mismatch":  {What: "cudaErrorInsufficientDriver"},

@@ -104,7 +104,7 @@ var stages = []stage{
 
 	{name: "causes", writes: set(partChains, partBlindSpots),
 		reads: set(partSteps, partMoment, partSums, partDurations, partProcesses, partOthers, partStates, partMissing, partStragglers, partXids, partGpus,
-			partMachineState, partReportedEvents, partRequests, partRequestTimes, partInference),
+			partMachineState, partReportedEvents, partRequests, partRequestTimes, partInference, partBreakdowns),
 		batch: func(r *runner, b *pollResult) { r.causes.Add(b.Steps) },
 		tick: func(r *runner, t *tick.Tick) error {
 			t.Chains, t.Untold = r.causes.Tick(t)
