@@ -23,10 +23,13 @@ const (
 	MarkCollective                   // a collective was begun
 	MarkInit                         // a device, context or communicator was set up
 	MarkFirst                        // first step of the thread
+	MarkToGPU                        // one call copied at least 1 MiB to the GPU
+	MarkFromGPU                      // one call copied at least 1 MiB from it
 )
 
 const (
 	uploadBytes = 64 << 20
+	largeBytes  = 1 << 20
 	// Results (cudaError_t and CUresult alike).
 	noMemory = 2
 	notReady = 600
@@ -68,8 +71,14 @@ func marksBy(c *events.Call, f opFacts) (m Marks) {
 	}
 	if f.copies {
 		n, _ := c.Value(events.RoleBytes)
-		if kind, ok := c.Value(events.RoleKind); ok && kind == 1 && n >= uploadBytes { // cudaMemcpyHostToDevice
-			m |= MarkUpload
+		switch kind, _ := c.Value(events.RoleKind); { // cudaMemcpyKind: 1 is to the device, 2 from it
+		case n < largeBytes:
+		case kind == 1 && n >= uploadBytes:
+			m |= MarkUpload | MarkToGPU
+		case kind == 1:
+			m |= MarkToGPU
+		case kind == 2:
+			m |= MarkFromGPU
 		}
 	}
 	return m

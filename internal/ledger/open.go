@@ -12,6 +12,7 @@ type openStep struct {
 	calls, launches uint32
 	counted         uint32 // launches, by the kernel's count: 0 in old recordings
 	parts           Parts  // Blocked comes from the records, until settle
+	lead            int64  // as in Step
 	blocked         int64  // outside the closing call, by the calls' own figures
 	vagueCall       int64  // on a CPU or blocked, in calls
 	vagueGap        int64
@@ -29,7 +30,7 @@ type openStep struct {
 
 func (o *openStep) reset() {
 	o.calls, o.launches, o.counted = 0, 0, 0
-	o.parts = Parts{}
+	o.parts, o.lead = Parts{}, 0
 	o.marks = 0
 	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
 	o.recorded = false
@@ -60,10 +61,18 @@ func (o *openStep) gap(c *events.Call) {
 	}
 	cpu, run, thr, blocked, vague := split(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.Flags&events.CallGapPartial != 0)
 	o.parts.GapCPU += cpu
+	o.compute(cpu)
 	o.parts.Runnable += run
 	o.parts.Throttled += thr
 	o.blocked += blocked
 	o.vagueGap += vague
+}
+
+// compute counts time on a CPU that the GPU's queue cannot hide: nothing is launched yet.
+func (o *openStep) compute(ns int64) {
+	if o.queue.first == 0 {
+		o.lead += ns
+	}
 }
 
 // add adds a call that does not close the step, and the gap before it.
@@ -71,6 +80,7 @@ func (o *openStep) add(c *events.Call, size uint8, launch bool) {
 	o.gap(c)
 	cpu, run, thr, blocked, vague := split(c.Duration, c.OnCPU, c.Runnable, c.Throttled, c.Flags&events.CallLedgerPartial != 0)
 	o.parts.CallCPU += cpu
+	o.compute(cpu)
 	o.parts.Runnable += run
 	o.parts.Throttled += thr
 	o.blocked += blocked

@@ -150,9 +150,9 @@ func stepText(s *Step) string {
 	if s.Op != 0 {
 		op = s.Op.String()
 	}
-	return fmt.Sprintf("tid=%d from=%s len=%s op=%s period=%v calls=%d launches=%d gpu=%s syncrun=%s syncthr=%s callcpu=%s gapcpu=%s run=%s thr=%s blocked=%s unknown=%s loss=%s..%s..%s",
+	return fmt.Sprintf("tid=%d from=%s len=%s op=%s period=%v calls=%d launches=%d gpu=%s syncrun=%s syncthr=%s callcpu=%s gapcpu=%s lead=%s run=%s thr=%s blocked=%s unknown=%s loss=%s..%s..%s",
 		s.TID, d(s.From-base), d(s.Length()), op, s.Period, s.Calls, s.Launches, d(x.GPUWait), d(x.SyncRunnable), d(x.SyncThrottled),
-		d(x.CallCPU), d(x.GapCPU), d(x.Runnable), d(x.Throttled), strings.Join(blocked, ","), d(x.Unknown), d(s.Loss.Min), d(s.Loss.Est), d(s.Loss.Max))
+		d(x.CallCPU), d(x.GapCPU), d(s.Lead), d(x.Runnable), d(x.Throttled), strings.Join(blocked, ","), d(x.Unknown), d(s.Loss.Min), d(s.Loss.Est), d(s.Loss.Max))
 }
 
 func waitsText(s *Step) string {

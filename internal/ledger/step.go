@@ -26,7 +26,9 @@ type Step struct {
 	Launches uint32
 	Marks    Marks
 	Parts    Parts
-	Loss     Loss
+	// Lead is the time on a CPU until the first launch, ns: of Parts.CallCPU and Parts.GapCPU.
+	Lead int64
+	Loss Loss
 	// Behind is the part of the waits outside the closing call, ns, in which the GPU probably had
 	// launches left to do: it cost nothing.
 	Behind int64

@@ -175,6 +175,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	o.settle()
 	s.Parts = o.parts
 	s.Parts.fit(length)
+	s.Lead = min(o.lead, s.Parts.CallCPU+s.Parts.GapCPU)
 
 	from := len(l.opTimes)
 	for i := range o.ops {
