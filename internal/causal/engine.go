@@ -91,7 +91,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	}
 	p := &s.Parts
 	r.gpu = p.GPUWait
-	r.cpu = p.CallCPU + p.GapCPU
+	r.cpu, r.lead = p.CallCPU+p.GapCPU, s.Lead
 	r.waited = p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled
 	for _, b := range p.Blocked {
 		r.blocked += b

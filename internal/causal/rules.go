@@ -57,6 +57,8 @@ func init() {
 		kvPreemption,
 		slowClient,
 		frontendSlow,
+		schedulerCPU,
+		adapterSwap,
 		cudaAfterFork,
 		versionMismatch,
 		deviceAssert,

@@ -37,6 +37,7 @@ type record struct {
 	loss         ledger.Loss
 	gpu          int64 // GPU wait
 	cpu          int64 // on a CPU elsewhere
+	lead         int64 // of cpu: until the first launch
 	waited       int64 // runnable, throttled
 	behind       int64 // of the waits outside the closing call: hidden by the GPU's queue
 	blocked      int64 // outside the closing call

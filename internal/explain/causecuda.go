@@ -42,6 +42,9 @@ func headCold(c *tick.Chain) string {
 
 func head(words string) func(*tick.Chain) string { return func(*tick.Chain) string { return words } }
 
+// swapsKV reports whether a chain of adapter-swap is about the KV cache.
+func swapsKV(c *tick.Chain) bool { return strings.HasPrefix(whats(c), tick.SwappedKV) }
+
 // cudaCauses are the words for a program's own use of CUDA.
 var cudaCauses = map[string]causeWords{
 	"alloc-slow": {
@@ -125,7 +128,8 @@ var cudaCauses = map[string]causeWords{
 	"graph-unused": {
 		head:  head("captured graphs are not launched"),
 		cause: culpritSentence("", " launches kernels one by one although it has a graph of them, and the GPU waits for the host: "),
-		fix:   always("find out why it falls back: a batch size without a graph, eager mode (vLLM: --enforce-eager), or an operation that graphs do not support"),
+		fix: always("find out why it falls back: a batch size without a graph (vLLM: --cudagraph-capture-sizes or --cuda-graph-sizes; SGLang: --cuda-graph-bs, --cuda-graph-max-bs), " +
+			"eager mode (vLLM: --enforce-eager), or an operation that graphs do not support"),
 	},
 	"prefill-stall": {
 		head:  head("long prompts stalled the tokens of running requests"),
@@ -148,6 +152,27 @@ var cudaCauses = map[string]causeWords{
 			return "requests waited before the engine, " + v.name + ", had them: " + culprits(c)
 		},
 		fix: always("give the API server and the tokenizer more CPU time: more processes (vLLM: --api-server-count; SGLang: --tokenizer-worker-num; TGI: --validation-workers), a fast tokenizer (vLLM: --tokenizer-mode auto), or send token IDs"),
+	},
+	"scheduler-cpu": {
+		head:  head("the engine computed on a CPU while the GPU had nothing to do"),
+		cause: culpritSentence("the scheduler of ", " computed before it launched steps for tokens: "),
+		fix: always("overlap scheduling with the GPU (vLLM: --async-scheduling, in older versions --num-scheduler-steps; SGLang: without --disable-overlap-schedule), " +
+			"run fewer requests at once (--max-num-seqs; SGLang: --max-running-requests), update the server, or use faster CPU cores"),
+	},
+	"adapter-swap": {
+		head: func(c *tick.Chain) string {
+			if swapsKV(c) {
+				return "blocks of the KV cache were copied before steps"
+			}
+			return "adapters or weights were copied before steps"
+		},
+		cause: culpritSentence("the GPU has no room for all that the requests to ", " need: "),
+		fix: func(c *tick.Chain, _ *victim) string {
+			if swapsKV(c) {
+				return "run fewer requests at once (vLLM: --max-num-seqs), give the KV cache more memory (--gpu-memory-utilization), or switch off offloading to the host (--kv-offloading-size; SGLang: --enable-hierarchical-cache)"
+			}
+			return "keep more adapters on the GPU (vLLM: --max-loras, and --max-cpu-loras on the host; SGLang: --max-loras-per-batch, --enable-lora-overlap-loading), send the requests for an adapter to the same replica, and do not offload weights (vLLM: --cpu-offload-gb)"
+		},
 	},
 	"graph-pool": {
 		head: func(c *tick.Chain) string {

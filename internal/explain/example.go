@@ -48,6 +48,8 @@ var exampleCulprits = map[string]tick.Culprit{
 	"model-swap":        {What: "memory refilled 12 times"},
 	"graph-recapture":   {What: "41 captures between launches"},
 	"graph-unused":      {What: "3801 steps with kernels launched one by one"},
+	"scheduler-cpu":     {What: "3.20 ms on a CPU before the launch of each of 412 steps, for which requests waited 9.90 s in all"},
+	"adapter-swap":      {What: "824 copies of 64 MiB or more before 412 steps, for which requests waited 9.90 s in all"},
 	"prefill-stall":     {What: "requests from 10.0.0.9 with prompts of up to 48 KiB"},
 	"kv-preemption":     {What: "KV cache, which was up to 99 % full at a read of the metrics: 60 preemptions, 57 requests without tokens meanwhile"},
 	"slow-client":       {What: "client 10.0.0.9: 16 responses, round trip of up to 210 ms"},

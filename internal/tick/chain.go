@@ -132,6 +132,9 @@ const (
 	PeerAt = "peer "
 )
 
+// SwappedKV begins the value of What if blocks of a server's KV cache were copied to the GPU and back.
+const SwappedKV = "KV blocks swapped: "
+
 // IsPeer reports whether the culprit is a peer known only by its address. Thread, if set, waited
 // for it.
 func (c *Culprit) IsPeer() bool { return c.What == APeer || strings.HasPrefix(c.What, PeerAt) }

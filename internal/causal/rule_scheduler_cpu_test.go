@@ -1,0 +1,120 @@
+package causal
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"ingero/internal/ledger"
+	"ingero/pkg/events"
+)
+
+// serveTokens adds seconds in which each second has a prompt, and 100 steps for tokens of running
+// requests. change completes each step for tokens.
+func (s *served) serveTokens(seconds, running int, change func(second, n int, x *ledger.Step)) {
+	begin := s.at
+	for second := range seconds {
+		s.step(10*time.Millisecond, 8*time.Millisecond, false)
+		for n := range 100 {
+			s.step(0, 2*time.Millisecond, true)
+			x := &s.steps[len(s.steps)-1]
+			change(second, n, x)
+			x.To = x.From + x.Parts.Sum()
+			s.at = x.To
+		}
+		if rest := servedFrom + int64(second+1)*1e9 - s.at; rest > 0 {
+			s.step(time.Duration(rest)-time.Millisecond, time.Millisecond, false)
+		}
+	}
+	for range running {
+		s.request("10.0.0.5", begin-int64(20*time.Millisecond), begin, s.at, 400)
+	}
+}
+
+// computes sets a step's time on a CPU before its launch, which has a record.
+func (s *served) computes(x *ledger.Step, d time.Duration) {
+	launch, _ := events.OpByName("cudaGraphLaunch")
+	x.Ops = []ledger.OpTime{{Op: launch, Count: 1, Seen: 1}}
+	x.Lead, x.Parts.GapCPU = int64(d), int64(d)
+}
+
+// Computing before the launch costs what it takes beyond a usual step, or what is usual if all steps
+// compute for long.
+func TestSchedulerCPU(t *testing.T) {
+	const healthy = 200 * time.Microsecond
+	for name, tt := range map[string]struct {
+		lead func(second, n int) time.Duration
+		gpu  func(n int, lead time.Duration) time.Duration
+		lost time.Duration
+		text string
+	}{
+		"for some seconds": {
+			lead: func(second, _ int) time.Duration {
+				if second < 10 {
+					return 3200 * time.Microsecond
+				}
+				return healthy
+			},
+			lost: 1000 * 3 * time.Millisecond, text: "3.20 ms on a CPU before the launch of each of ",
+		},
+		"always": {
+			lead: func(int, int) time.Duration { return 3200 * time.Microsecond },
+			lost: 2000 * 3 * time.Millisecond, text: "3.20 ms on a CPU before the launch of each of ",
+		},
+		"healthy":         {lead: func(_, n int) time.Duration { return healthy + time.Duration(n%5)*60*time.Microsecond }},
+		"always a little": {lead: func(int, int) time.Duration { return 900 * time.Microsecond }},
+		"the GPU works on the step before": {
+			lead: func(second, n int) time.Duration {
+				return healthy + time.Duration(second%2)*time.Millisecond + time.Duration(n%7)*100*time.Microsecond
+			},
+			gpu: func(_ int, lead time.Duration) time.Duration { return 3*time.Millisecond - lead },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServed()
+			s.serveTokens(20, 8, func(second, n int, x *ledger.Step) {
+				lead := tt.lead(second, n)
+				s.computes(x, lead)
+				if tt.gpu != nil {
+					x.Parts.GPUWait = int64(tt.gpu(n, lead))
+				}
+			})
+			got := s.chains("scheduler-cpu")
+			if tt.lost == 0 {
+				if len(got) != 0 {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			if len(got) != 1 || got[0].Lost < tt.lost*96/100 || got[0].Lost > tt.lost*104/100 || got[0].PID != engineTID {
+				t.Fatalf("%+v", got)
+			}
+			if what := got[0].Culprits[0].What; !strings.HasPrefix(what, tt.text) {
+				t.Errorf("got %q, want %q", what, tt.text)
+			}
+		})
+	}
+}
+
+// The time until an engine's steps can be compared, and time that does not delay a launch, count not.
+func TestSchedulerCPUUnknown(t *testing.T) {
+	for name, change := range map[string]func(x *ledger.Step){
+		"after the launch": func(x *ledger.Step) { x.Lead, x.Parts.GapCPU = 200_000, 3_200_000 },
+		"without a graph":  func(x *ledger.Step) { x.Marks = 0 },
+		"launches unseen":  func(x *ledger.Step) { x.Launches = 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServed()
+			s.serveTokens(20, 8, func(second, _ int, x *ledger.Step) {
+				s.computes(x, 200*time.Microsecond)
+				if second < 10 {
+					s.computes(x, 3200*time.Microsecond)
+					change(x)
+				}
+			})
+			if got := s.chains("scheduler-cpu"); len(got) != 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,154 @@
+package causal
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"ingero/internal/ledger"
+)
+
+// requestTimes count a server's requests at any time. Requests without a response yet are missing.
+type requestTimes struct {
+	arrived, first, ended counter
+	prompts               []int64 // Unix ns: ends of the steps that computed a request's prompt
+}
+
+// counter counts events up to a time.
+type counter struct {
+	at  []int64   // sorted, Unix ns
+	sum []float64 // up to and including at
+}
+
+// times returns the times of a server's requests.
+func (s *Server) times() (x requestTimes) {
+	x.arrived = s.count(func(r *Request) int64 { return r.Arrived })
+	x.first = s.count((*Request).First)
+	x.ended = s.count(func(r *Request) int64 { return r.EndTime() })
+	for i := range s.Requests {
+		if r := &s.Requests[i]; r.Split {
+			x.prompts = append(x.prompts, r.First()-int64(r.ToFirst.Deliver))
+		}
+	}
+	slices.Sort(x.prompts)
+	return x
+}
+
+// count returns the times of one event of each request.
+func (s *Server) count(at func(*Request) int64) (c counter) {
+	all := make([]weighted, len(s.Requests))
+	for i := range s.Requests {
+		all[i] = weighted{at(&s.Requests[i]), s.Requests[i].Weight}
+	}
+	slices.SortFunc(all, func(a, b weighted) int { return cmp.Compare(a.v, b.v) })
+	sum := 0.0
+	for _, x := range all {
+		sum += x.w
+		c.at, c.sum = append(c.at, x.v), append(c.sum, sum)
+	}
+	return c
+}
+
+// before returns the number of events before a time.
+func (c *counter) before(ns int64) float64 {
+	n := sort.Search(len(c.at), func(i int) bool { return c.at[i] >= ns })
+	if n == 0 {
+		return 0
+	}
+	return c.sum[n-1]
+}
+
+// running returns how many requests were between their first byte and their last one for all of a
+// step's work.
+func (x *requestTimes) running(p *step) float64 {
+	return max(x.first.before(p.to()-p.busy()+sameStep)-x.ended.before(p.to()), 0)
+}
+
+// waiting returns how many requests waited for a byte during some of a step's work.
+func (x *requestTimes) waiting(p *step) float64 {
+	return max(x.arrived.before(p.to())-x.ended.before(p.to()-p.busy()), 0)
+}
+
+// prompt reports whether a step computed the last part of a request's prompt.
+func (x *requestTimes) prompt(p *step) bool {
+	const exact = 100_000 // ns: other steps end at other times
+	n := sort.Search(len(x.prompts), func(i int) bool { return x.prompts[i] >= p.to()-exact })
+	return n < len(x.prompts) && x.prompts[n] <= p.to()+exact
+}
+
+// eager reports whether a step probably computed tokens without a graph: it computed no prompt, and
+// the GPU waited for the thread, which launched the kernels one by one.
+func (x *requestTimes) eager(p *step) bool {
+	return p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && p.launches > 1 && p.gpu*3 < p.work() && !x.prompt(p)
+}
+
+// tokens reports whether a step computed tokens with a graph.
+func (x *step) tokens() bool {
+	return x.marks&(ledger.MarkGraph|ledger.MarkCapture) == ledger.MarkGraph
+}
+
+// work returns how long a step was on a CPU or waited for the GPU, ns.
+func (r *record) work() int64 { return r.cpu + r.gpu }
+
+// alone returns how long a step took without its wait for requests and without what it lost to
+// causes other than its own calls, ns.
+func (e *Engine) alone(x *step) int64 { return max(x.length-int64(e.others(x, noOp, true)), 0) }
+
+// medianOf returns the median of a value of the selected steps. ok is false if they are few.
+func medianOf(steps []step, match func(*step) bool, value func(*step) int64) (v int64, ok bool) {
+	var all []weighted
+	for i := range steps {
+		if x := &steps[i]; match(x) {
+			all = append(all, weighted{value(x), x.weight})
+		}
+	}
+	if len(all) < minFree {
+		return 0, false
+	}
+	return quantile(all, 0.5), true
+}
+
+// warmUps returns the ends of the steps that ran a graph's kernels once, right before the step that
+// captured the graph.
+func (x *requestTimes) warmUps(steps []step) map[int64]bool {
+	captured, out := map[int64]bool{}, map[int64]bool{}
+	for i := range steps {
+		if p := &steps[i]; p.marks&ledger.MarkCapture != 0 {
+			captured[p.from] = true
+		}
+	}
+	for i := range steps {
+		if p := &steps[i]; captured[p.to()] && p.launches > 1 && p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && !x.prompt(p) {
+			out[p.to()] = true
+		}
+	}
+	return out
+}
+
+// charge adds a step that delayed requests to a finding. lost is in [least, most], ns.
+func (x *Finding) charge(p *step, least, lost, most int64) {
+	sum := func(to *int64, ns int64) { *to += int64(p.weight * float64(max(ns, 0))) }
+	sum(&x.Min, min(least, lost))
+	sum(&x.Lost, lost)
+	sum(&x.Max, max(lost, most))
+	from := p.to() - p.busy()
+	if x.Slow == 0 || from < x.From {
+		x.From = from
+	}
+	x.To = max(x.To, p.to())
+}
+
+// servedOr returns a Find that runs served for each server whose engine is known, and other for all
+// other processes.
+func servedOr(served func(w *Window, s *Server, steps []step) (x Finding, ok bool), other func(*Window) []Finding) func(*Window) []Finding {
+	return func(w *Window) []Finding {
+		engines := map[uint32]bool{}
+		for _, s := range w.Servers() {
+			if engine := w.e.series[s.Engine]; engine != nil {
+				engines[engine.pid] = true
+			}
+		}
+		rest := slices.DeleteFunc(other(w), func(x Finding) bool { return engines[x.PID] })
+		return append(eachServer(served)(w), rest...)
+	}
+}
