@@ -3,7 +3,9 @@ package causal
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
+	"time"
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
@@ -22,7 +24,7 @@ var eagerSteps = stepKind{class: launchOp, allExtra: true, match: func(x *step, 
 var graphUnused = Rule{
 	Name: "graph-unused", Sees: govern.LaunchTimes, Rests: govern.LaunchCounts, Needs: NeedCalls | NeedState, Share: 0.01, Problems: []string{"6b"},
 	Doc: "Graphs were captured but are not launched. Kernels are launched one by one, and the GPU waits for the host.",
-	Find: eachProcess(2e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
+	Find: servedOr((*Window).withoutGraph, eachProcess(2e9, func(w *Window, b *ProcessHistory) (x Finding, ok bool) {
 		y := w.cost(b.PID, &eagerSteps)
 		g := unused(w.State(b.PID), eagerOf(y.list))
 		if g == nil || y.steps < manyEager {
@@ -32,7 +34,76 @@ var graphUnused = Rule{
 		x.Op = y.worstOp(launchOp)
 		x.Timeline = append([]tick.Moment{moment(g.Instantiated, "CUDA", "a graph of %d launches is instantiated", g.CaptureLaunches)}, x.Timeline...)
 		return x, true
-	}),
+	})),
+}
+
+// withoutGraph adds up how much longer the steps for tokens without a graph took in a server's
+// engine than those with a graph and about as many requests.
+func (w *Window) withoutGraph(s *Server, steps []step) (x Finding, ok bool) {
+	pid := w.e.series[s.Engine].pid
+	w.process(pid) // finds the steps whose graph launches have no record
+	times := s.times()
+	warm := times.warmUps(steps)
+	eager := func(p *step) bool {
+		return times.eager(p) && !p.graph && !warm[p.to()] && times.running(p) > 0
+	}
+	size := func(p *step) int { return bits.Len(uint(times.running(p) + 0.5)) }
+	normal := map[int]int64{}
+	token, compared := medianOf(steps, (*step).tokens, w.e.alone)
+	for n := range bits.UintSize {
+		normal[n] = token
+		if v, ok := medianOf(steps, func(p *step) bool { return p.tokens() && size(p) == n }, w.e.alone); ok {
+			normal[n] = v
+		}
+	}
+	var running []weighted
+	slow, delayed := 0.0, 0.0
+	for i := range steps {
+		p := &steps[i]
+		if !eager(p) {
+			continue
+		}
+		lost := w.e.alone(p) - normal[size(p)]
+		if lost <= 0 {
+			continue
+		}
+		least := lost
+		if !compared { // how long a graph would take is unknown
+			least, lost = 0, lost/2
+		}
+		x.charge(p, least, lost, p.busy()-normal[size(p)])
+		slow += p.weight
+		running = append(running, weighted{int64(times.running(p) + 0.5), p.weight})
+		delayed += p.weight * float64(lost) * times.running(p)
+	}
+	if x.Slow = int(slow + 0.5); x.Slow < manyEager || !compared && !hasGraph(w.State(pid)) {
+		return x, false
+	}
+	x.Baseline = "steps of this run with a graph, for about as many requests"
+	if !compared {
+		x.Baseline = "unknown, because no step had a graph"
+	}
+	from, to := quantile(running, 0.05), quantile(running, 0.95)
+	x.Culprits = []tick.Culprit{{What: fmt.Sprintf("%d steps without a graph, with %s running, which waited %s in all", x.Slow, requestsText(from, to), span(int64(delayed))), Lost: time.Duration(x.Lost)}}
+	return x, true
+}
+
+// hasGraph reports whether a process has a graph of several launches, or launched one before.
+func hasGraph(s *tick.State) bool {
+	return s != nil && slices.ContainsFunc(s.Graphs.First, func(g tick.Graph) bool {
+		return g.Destroyed == 0 && (g.CaptureLaunches > 1 && g.Instantiated != 0 || g.Launches > 0)
+	})
+}
+
+// requestsText returns a range of numbers of requests.
+func requestsText(from, to int64) string {
+	switch {
+	case to <= 1:
+		return "1 request"
+	case from == to:
+		return fmt.Sprintf("%d requests", to)
+	}
+	return fmt.Sprintf("%d to %d requests", from, to)
 }
 
 // eager is the longest time in which a thread's steps launched kernels one by one, without a graph.

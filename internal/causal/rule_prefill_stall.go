@@ -31,19 +31,20 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 	if token == 0 {
 		return x, false
 	}
-	clients := promptClients{}
+	clients, times := promptClients{}, s.times()
+	warm := times.warmUps(steps)
 	stalled := 0.0 // sum over the requests, ns
 	for i := range steps {
 		p := &steps[i]
-		from := p.from + p.awaited
-		if p.marks&ledger.MarkGraph != 0 || p.busy() < longPrompt*token {
+		from, took := p.to()-p.busy(), min(w.e.alone(p), p.work())
+		if p.marks&(ledger.MarkGraph|ledger.MarkCapture) != 0 || warm[p.to()] || times.eager(p) || took < longPrompt*token {
 			continue
 		}
 		running := s.running(from, p.to())
 		if running == 0 {
 			continue
 		}
-		lost := float64(p.busy()-token) * p.weight
+		lost := float64(took-token) * p.weight
 		stalled += lost * running
 		clients.add(s, p.to(), lost)
 		x.span(from, p.to(), p.weight)
@@ -74,7 +75,7 @@ func usualToken(steps []step) int64 {
 	var all []weighted
 	for i := range steps {
 		if x := &steps[i]; x.marks&ledger.MarkGraph != 0 {
-			all = append(all, weighted{x.busy(), x.weight})
+			all = append(all, weighted{x.work(), x.weight})
 		}
 	}
 	if len(all) < fewTokenSteps {

@@ -118,5 +118,5 @@ func (x *Finding) span(from, to int64, weight float64) {
 	x.To, x.Slow = max(x.To, to), x.Slow+int(weight+0.5)
 }
 
-// busy returns how long a step worked: without its waits for work, a CPU and anything but the GPU, ns.
-func (r *record) busy() int64 { return r.gpu + r.cpu }
+// busy returns how long a step of an engine took without its wait for requests, ns.
+func (r *record) busy() int64 { return r.length - min(r.awaited, r.length) }
