@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"ingero/internal/store"
 	"ingero/internal/tick"
@@ -17,18 +18,25 @@ import (
 // Account is where a process's time went in a window of one recording.
 type Account struct {
 	tick.Breakdown
-	From, To int64 // Unix ns: the covered period, which is approximately the window
+	From, To int64         // Unix ns: the covered period, which is approximately the window
+	Covered  time.Duration // the sum of the rows' lengths
 }
 
 // Accounts returns where the time of the filter's processes went in its window, ordered by pid. It
 // sums the rows whose middle lies in the window: rows of ten seconds, and of ten minutes where the
-// finer ones are deleted or too many. Accounts outlive the calls.
+// finer ones are deleted or too many. With labels, it sums the rows that lie in one of their ranges.
+// Accounts outlive the calls.
 func (r *Reader) Accounts(ctx context.Context, f Filter) ([]Account, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
 		return nil, err
 	}
+	within, err := r.Ranges(ctx, &s, f)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := r.accountRows(ctx, &s, f)
+	rows = slices.DeleteFunc(rows, func(x Account) bool { return !within.Contains(x.PID, x.From, x.To) })
 	if err != nil {
 		return nil, fmt.Errorf("read the accounts of session %s: %w", s.ID, err)
 	}
@@ -36,6 +44,7 @@ func (r *Reader) Accounts(ctx context.Context, f Filter) ([]Account, error) {
 	var out []Account
 	for i := range rows {
 		x := &rows[i]
+		x.Covered = time.Duration(x.To - x.From)
 		j, known := at[x.PID]
 		if !known {
 			at[x.PID] = len(out)
@@ -45,6 +54,7 @@ func (r *Reader) Accounts(ctx context.Context, f Filter) ([]Account, error) {
 		sum := &out[j]
 		sum.Breakdown = sum.Plus(&x.Breakdown)
 		sum.From, sum.To = min(sum.From, x.From), max(sum.To, x.To)
+		sum.Covered += x.Covered
 	}
 	slices.SortFunc(out, func(a, b Account) int { return cmp.Compare(a.PID, b.PID) })
 	return out, nil
@@ -60,6 +70,9 @@ func (r *Reader) accountRows(ctx context.Context, s *Session, f Filter) ([]Accou
 	from = max(from, s.Started.UnixNano())
 	if to == math.MaxInt64 {
 		to = max(s.Updated.UnixNano(), s.Ended.UnixNano()) + 1
+	}
+	if len(f.Labels) > 0 {
+		return r.finestAccounts(ctx, s, f, from, to)
 	}
 	var coarse []Account
 	if to-from > longAccounts {
@@ -79,6 +92,20 @@ func (r *Reader) accountRows(ctx context.Context, s *Session, f Filter) ([]Accou
 	}
 	after, err := r.fineOrCoarse(ctx, s, f, last, to)
 	return slices.Concat(before, coarse, after), err
+}
+
+// finestAccounts returns the fine rows of a window, and the coarse ones before them.
+func (r *Reader) finestAccounts(ctx context.Context, s *Session, f Filter, from, to int64) ([]Account, error) {
+	fine, err := r.accountsOf(ctx, s, f, 10, from, to)
+	if err != nil {
+		return nil, err
+	}
+	if len(fine) > 0 {
+		to = fine[0].From
+	}
+	coarse, err := r.accountsOf(ctx, s, f, 600, from, to)
+	coarse = slices.DeleteFunc(coarse, func(x Account) bool { return x.To > to })
+	return append(coarse, fine...), err
 }
 
 func (r *Reader) fineOrCoarse(ctx context.Context, s *Session, f Filter, from, to int64) ([]Account, error) {

@@ -22,10 +22,18 @@ func (r *Reader) Inference(ctx context.Context, f Filter) ([]tick.Inference, err
 	if err != nil {
 		return nil, err
 	}
+	within, err := r.Ranges(ctx, &s, f)
+	if err != nil {
+		return nil, err
+	}
 	from, to := bounds(f)
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		x, err := scanInference(rows)
-		if f.wants(x.PID) {
+		since := x.Since
+		if since.IsZero() {
+			since = x.Time
+		}
+		if f.wants(x.PID) && within.Contains(x.PID, since.UnixNano(), x.Time.UnixNano()) {
 			out = append(out, x)
 		}
 		return err

@@ -140,9 +140,12 @@ func (r *Reader) Labelled(ctx context.Context, s *Session, f Filter) (out Labell
 }
 
 // Has reports whether a call has the labels.
-func (l *Labelled) Has(c *events.Call) bool {
+func (l *Labelled) Has(c *events.Call) bool { return l.has(c.PID, c.TID, c.Start) }
+
+// has reports whether a thread has the labels at a time.
+func (l *Labelled) has(pid, tid uint32, at int64) bool {
 	for i := range l.labels {
-		if l.values[i].value(c.PID, c.TID, c.Start) != l.labels[i].Value {
+		if l.values[i].value(pid, tid, at) != l.labels[i].Value {
 			return false
 		}
 	}

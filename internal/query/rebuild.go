@@ -21,9 +21,12 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	if sum.To.Before(sum.From) {
 		sum.To = sum.From
 	}
-	counts, err := r.Counts(ctx, &sum.Session, f)
-	if err != nil {
-		return err
+	counts := &Counts{}
+	if len(f.Labels) == 0 { // the kernel's counts know no labels
+		var err error
+		if counts, err = r.Counts(ctx, &sum.Session, f); err != nil {
+			return err
+		}
 	}
 	if counts.known {
 		sum.CountedFrom, sum.CountedTo = counts.From, counts.To

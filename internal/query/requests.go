@@ -14,9 +14,13 @@ import (
 
 // Requests passes the requests to servers of a session to each, a tick's at a time, until each returns
 // false: those in the filter's window, to the selected processes, of ticks later than after. at is the
-// time of the tick, zero if the log ends before it. The slice is valid until each returns. Requests skips
-// unreadable parts and reports them. The error is [ErrNoCalls] if the recording has been deleted.
+// time of the tick, zero if the log ends before it. Labels count at the arrival. The slice is valid until
+// each returns. Requests skips unreadable parts and reports them. The error is [ErrNoCalls] if the recording has been deleted.
 func (r *Reader) Requests(ctx context.Context, s *Session, f Filter, after time.Time, each func(at time.Time, list []tick.Request) bool) (Coverage, error) {
+	within, err := r.Ranges(ctx, s, f)
+	if err != nil {
+		return Coverage{}, err
+	}
 	from, to := bounds(f)
 	var list []tick.Request
 	more := true
@@ -35,7 +39,7 @@ func (r *Reader) Requests(ctx context.Context, s *Session, f Filter, after time.
 		}
 	}, func(e *segment.Entry) bool {
 		list = append(list, slices.DeleteFunc(e.Requests, func(x tick.Request) bool {
-			return !f.wants(x.PID) || x.EndTime() < from || x.Arrived >= to
+			return !f.wants(x.PID) || !within.Contains(x.PID, x.Arrived, x.Arrived) || x.EndTime() < from || x.Arrived >= to
 		})...)
 		switch {
 		case e.Tick != nil && !e.Tick.Time.After(after):

@@ -21,7 +21,9 @@ type Filter struct {
 	PIDs    []uint32    // nil: all
 	Ops     []events.Op // nil: all
 	Stacks  []uint32    // user stack IDs, nil: all; for calls and [Reader.OpStats] only
-	Labels  []Label     // nil: all; for answers from single calls only
+	// Labels are those that calls must have at their start; nil: all. Accounts, requests, faults and
+	// reads of servers must lie in the [Ranges] of the labels. Other answers ignore them.
+	Labels []Label
 	// From and To bound the starts of calls: [From, To). Zero is unbounded.
 	From, To time.Time
 }
@@ -83,7 +85,7 @@ func (r *Reader) Summary(ctx context.Context, f Filter) (*Summary, error) {
 	sum := &Summary{Session: s, From: s.Started, To: end, Gaps: tick.Gaps{}}
 	err = r.facts(ctx, sum, f)
 	if err == nil {
-		if f.cuts(s.Started, end) {
+		if f.cuts(s.Started, end) || len(f.Labels) > 0 {
 			err = r.rebuild(ctx, sum, f)
 		} else {
 			err = r.stored(ctx, sum, f)

@@ -19,11 +19,15 @@ func (r *Reader) Xids(ctx context.Context, f Filter) ([]tick.Xid, error) {
 	if err != nil {
 		return nil, err
 	}
+	within, err := r.Ranges(ctx, &s, f)
+	if err != nil {
+		return nil, err
+	}
 	from, to := bounds(f)
 	var out []tick.Xid
 	err = r.rows(ctx, func(rows *sql.Rows) error {
 		x, err := scanXid(rows)
-		if (x.PID == 0 || f.wants(x.PID)) && len(out) < maxXids {
+		if (x.PID == 0 || f.wants(x.PID)) && within.Contains(x.PID, x.Time, x.Time) && len(out) < maxXids {
 			out = append(out, x)
 		}
 		return err
