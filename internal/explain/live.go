@@ -28,6 +28,7 @@ func Live(t *tick.Tick, seen *Seen, o Options) string {
 	s.system(&t.Host)
 	s.gpus(t.GPUs)
 	s.servers(seen, t.Time)
+	s.requests(seen, t)
 	s.memory(t)
 	ops := joinPIDs(t.Ops)
 	s.layer(events.SourceRuntime, ops)

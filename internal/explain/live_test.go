@@ -82,6 +82,8 @@ var liveTables = []struct {
 	{"state", stateTick(), Options{Location: cet}},
 	{"host", hostTick(), Options{Width: 110, Location: cet}},
 	{"host-low", hostTick(), Options{Height: 24, Location: cet}},
+	{"served", liveTick(), Options{Location: cet}},
+	{"served-wide", liveTick(), Options{Location: cet, Width: 110}},
 	{"many", func() *tick.Tick {
 		var list []tick.Breakdown
 		for pid := range uint32(9) {
@@ -147,6 +149,11 @@ func seenBy(name string) *Seen {
 		}})
 		s.Tick(hostTick())
 		s.Tick(hostTick())
+	case strings.HasPrefix(name, "served"):
+		s.Tick(servedAt(start.Add(32*time.Second), 8)) // 10 s ago
+		s.Tick(servedAt(start.Add(33*time.Second), 42))
+		s.Tick(servedAt(start.Add(42*time.Second), 42, tick.Request{PID: 7, Port: 5000, Head: -1, First: -1, Last: -1, Post: true}))
+		s.Tick(servedAt(start.Add(42*time.Second), 9, tick.Request{PID: 9, Port: 5000}))
 	default:
 		return nil
 	}

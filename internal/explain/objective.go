@@ -104,17 +104,17 @@ func (w *waits) wire(o Objective) *wire.RequestWaits {
 	return j
 }
 
-// partTexts names the parts of requests' time.
-var partTexts = map[string]string{
-	"unread":     "until the server read the request",
-	"receiving":  "the rest of the request arrived",
-	"server":     "the server, while its engine had no work",
-	"prompts":    "the engine: prompts of other requests",
-	"tokens":     "the engine: tokens",
-	"own-prompt": "the engine: the request's own prompt",
-	"steps":      "the engine: prompts or tokens",
-	"delivery":   "from the engine's step to the byte",
-	"unknown":    "not known",
+// partTexts names the parts of requests' time, in a report and in the live table.
+var partTexts = map[string]struct{ long, short string }{
+	"unread":     {"until the server read the request", "unread"},
+	"receiving":  {"the rest of the request arrived", "receive"},
+	"server":     {"the server, while its engine had no work", "server"},
+	"prompts":    {"the engine: prompts of other requests", "prompts"},
+	"tokens":     {"the engine: tokens", "tokens"},
+	"own-prompt": {"the engine: the request's own prompt", "own"},
+	"steps":      {"the engine: prompts or tokens", "steps"},
+	"delivery":   {"from the engine's step to the byte", "deliver"},
+	"unknown":    {"not known", "unknown"},
 }
 
 // engineTexts names the parts of the engine's steps.
@@ -130,7 +130,7 @@ func (w *writer) waits(j *wire.RequestWaits) {
 	}
 	w.text(fmt.Sprintf("  %s of %s, %s in all:", objectiveTexts[j.Of], of, Duration(j.TotalNS)), "  ")
 	for _, p := range j.Parts {
-		w.line("    " + alignLeft(partTexts[p.Name], 44) + alignRight(short(p.NS), 10) + alignRight(percentOf(p.NS, j.TotalNS), 9))
+		w.line("    " + alignLeft(partTexts[p.Name].long, 44) + alignRight(short(p.NS), 10) + alignRight(percentOf(p.NS, j.TotalNS), 9))
 	}
 	sum := int64(0)
 	for _, p := range j.Engine {

@@ -25,14 +25,16 @@ type Seen struct {
 	sums                tick.HostSums
 	bursts              [][]tick.Xid     // bursts of faults, the latest last
 	servers             []tick.Inference // the last read of each inference server
+	served              served           // requests to servers
 }
 
-// Tick takes in facts that only one tick has: host events, faults, and
-// reads of inference servers. It does not retain the tick.
+// Tick takes in facts that only one tick has: host events, faults, reads of inference servers and
+// requests to servers. It does not retain the tick.
 func (s *Seen) Tick(t *tick.Tick) {
 	s.sums.Add(t.HostSums)
 	s.addFaults(t.Xids)
 	s.addReads(t.Inference)
+	s.served.add(t)
 }
 
 // opWaits are the waits for a CPU inside the calls of an operation.
