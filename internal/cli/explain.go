@@ -258,7 +258,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	if long {
 		return errors.Join(stored(ctx, r, s, f, in), recordedRequests(ctx, r, s, f, in.Requests))
 	}
-	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug), requestSums{in.Requests, f.PIDs})
+	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug), requestSums{in.Requests, f.PIDs, nil})
 	switch {
 	case err != nil:
 		return err

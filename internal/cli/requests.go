@@ -11,10 +11,19 @@ import (
 	"ingero/internal/tick"
 )
 
-// requestSums is a sink that sums up the requests to some processes (empty pids: all).
+// requestsTo returns the requests to some processes (empty pids: all) that arrived in the ranges.
+func requestsTo(list []tick.Request, pids []uint32, within query.Ranges) []tick.Request {
+	return slices.DeleteFunc(slices.Clone(list), func(x tick.Request) bool {
+		return len(pids) > 0 && !slices.Contains(pids, x.PID) || !within.Contains(x.PID, x.Arrived, x.Arrived)
+	})
+}
+
+// requestSums is a sink that sums up the requests to some processes (empty pids: all) that arrived
+// in the ranges.
 type requestSums struct {
-	to   *explain.Requests
-	pids []uint32
+	to     *explain.Requests
+	pids   []uint32
+	within query.Ranges
 }
 
 // Batch implements [tick.Sink].
@@ -22,12 +31,9 @@ func (requestSums) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink].
 func (s requestSums) Tick(t *tick.Tick) error {
-	if len(s.pids) > 0 {
-		only := *t
-		only.Requests = slices.DeleteFunc(slices.Clone(t.Requests), func(x tick.Request) bool { return !slices.Contains(s.pids, x.PID) })
-		t = &only
-	}
-	s.to.Add(t)
+	only := *t
+	only.Requests = requestsTo(t.Requests, s.pids, s.within)
+	s.to.Add(&only)
 	return nil
 }
 

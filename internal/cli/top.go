@@ -44,15 +44,20 @@ func topCommand(e *Env) *cobra.Command {
 		Use:   "top",
 		Short: "Show the table of a running trace, from its recording",
 		Long: `top shows the same table as trace, but from the recording: it does not need root and does
-not disturb the trace. Counts and quantiles cover the whole recording; where the time went
-and the call rate cover its last 10 seconds.
+not disturb the trace. Counts and quantiles cover the whole recording; where the time went,
+the call rate and the requests to servers cover its last 10 seconds.
+
+For each server with requests, a line has the requests a second, the time to the first byte
+(ttft), the time between two events (tpot), and the two largest parts of the time to the
+first byte (docs/guides/inference.md).
 
 top redraws the table every second until Ctrl-C. With --once, or without a terminal, it
 prints the table once and exits. If no trace records, top shows the last recording and the
 time when it ended.
 
 With --label, counts, quantiles and the call rate cover the calls with that label, and the
-table has only processes with such calls.
+table has only processes with such calls. Requests count if they arrived while the server
+had the label.
 
 Keys on a terminal:
 
@@ -232,9 +237,16 @@ func (v *topView) state(s *query.Session) string {
 // tick builds a tick from the recording's counts and an analysis of its last seconds.
 func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (*tick.Tick, *explain.Seen, error) {
 	f := query.Filter{Session: s.ID, PIDs: v.pids, Labels: v.labels}
-	sum, err := labelledSummary(ctx, r, &f)
+	sum, err := r.Summary(ctx, f)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(f.Labels) > 0 { // only processes with such calls
+		f.PIDs = []uint32{noPID}
+		for i := range sum.Ops {
+			f.PIDs = append(f.PIDs, sum.Ops[i].PID)
+		}
+		sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool { return !slices.Contains(f.PIDs, p.PID) })
 	}
 	with, err := r.Labelled(ctx, s, f)
 	if err != nil {
@@ -252,10 +264,13 @@ func (v *topView) tick(ctx context.Context, r *query.Reader, s *query.Session) (
 	if s.State == "running" {
 		v.host(&t.Host)
 	}
-	last := &tail{pids: f.PIDs, with: with, ops: map[opOfPID]*tick.Op{}}
 	from := t.Time.Add(-topTail)
 	if from.Before(s.Started) {
 		from = s.Started
+	}
+	last := &tail{pids: f.PIDs, servers: v.pids, with: with, ops: map[opOfPID]*tick.Op{}}
+	if last.within, err = r.Ranges(ctx, s, query.Filter{Labels: v.labels, From: from}); err != nil {
+		return nil, nil, err
 	}
 	c, err := analyse(ctx, r, s, from, time.Time{}, v.log, last)
 	if err != nil || c == nil { // its calls have been deleted
@@ -298,10 +313,12 @@ type opOfPID struct {
 
 // tail is a sink that counts the calls it receives.
 type tail struct {
-	pids []uint32 // nil: all
-	with query.Labelled
-	seen explain.Seen
-	ops  map[opOfPID]*tick.Op
+	pids    []uint32 // nil: all
+	servers []uint32 // whose requests count; nil: all
+	with    query.Labelled
+	within  query.Ranges // of the labels
+	seen    explain.Seen
+	ops     map[opOfPID]*tick.Op
 }
 
 // Batch implements [tick.Sink].
@@ -343,31 +360,10 @@ func (l *tail) fill(ops []tick.Op) {
 // ones too.
 func (l *tail) Tick(t *tick.Tick) error {
 	own := *t
-	own.Inference = nil
+	own.Inference, own.Requests = nil, requestsTo(t.Requests, l.servers, l.within)
 	l.seen.Tick(&own)
 	return nil
 }
 
 // Close implements [tick.Sink].
 func (l *tail) Close() error { return nil }
-
-// labelledSummary sums up a recording. If the filter has labels, the operations are those of the
-// calls with the labels, and the filter then selects only processes with such calls.
-func labelledSummary(ctx context.Context, r *query.Reader, f *query.Filter) (*query.Summary, error) {
-	sum, err := r.Summary(ctx, *f)
-	if err != nil || len(f.Labels) == 0 {
-		return sum, err
-	}
-	stats, _, err := r.OpStats(ctx, *f, query.Group{PID: true})
-	if err != nil {
-		return nil, err
-	}
-	f.PIDs, sum.Ops = []uint32{noPID}, nil
-	for i := range stats {
-		o := &stats[i]
-		f.PIDs = append(f.PIDs, o.PID)
-		sum.Ops = append(sum.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Dur: o.Dur})
-	}
-	sum.Processes = slices.DeleteFunc(sum.Processes, func(p tick.Process) bool { return !slices.Contains(f.PIDs, p.PID) })
-	return sum, nil
-}

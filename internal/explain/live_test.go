@@ -152,7 +152,7 @@ func seenBy(name string) *Seen {
 	case strings.HasPrefix(name, "served"):
 		s.Tick(servedAt(start.Add(32*time.Second), 8)) // 10 s ago
 		s.Tick(servedAt(start.Add(33*time.Second), 42))
-		s.Tick(servedAt(start.Add(42*time.Second), 42, tick.Request{PID: 7, Port: 5000, Head: -1, First: -1, Last: -1, Post: true}))
+		s.Tick(servedAt(start.Add(42*time.Second), 42, tick.Request{PID: 1234567, Port: 5000, Head: -1, First: -1, Last: -1, Post: true}))
 		s.Tick(servedAt(start.Add(42*time.Second), 9, tick.Request{PID: 9, Port: 5000}))
 	default:
 		return nil

@@ -57,12 +57,13 @@ func (s *served) list(t *tick.Tick) ([]wire.Server, time.Duration) {
 
 // Columns of a server's row: the name, the rate, three quantiles, the largest parts.
 const (
-	rateWide  = 8
-	partsWide = 28
+	rateWide   = 7
+	servedWide = 9
+	partsWide  = 28
 )
 
 // requests shows a line for each server: the requests of the last seconds, and where the time to
-// the first byte went.
+// the first byte (ttft) went. tpot is the time between two events.
 func (s *screen) requests(seen *Seen, t *tick.Tick) {
 	if seen == nil {
 		return
@@ -71,11 +72,11 @@ func (s *screen) requests(seen *Seen, t *tick.Tick) {
 	if len(list) == 0 {
 		return
 	}
-	name := min(longestName, max(14, s.width-2-rateWide-3*quantileWide+1-partsWide))
-	row := func(first, rate, p50, p99, between, parts string) string {
-		return alignLeft(cut(first, 2+name), 2+name) + alignRight(rate, rateWide) + alignRight(p50, quantileWide) + alignRight(p99, quantileWide-1) + alignRight(between, quantileWide-1) + "  " + parts
+	name := min(longestName, max(16, s.width-2-rateWide-3*servedWide-partsWide))
+	row := func(who, rate, p50, p99, between, parts string) string {
+		return alignLeft(who, 2+name) + alignRight(rate, rateWide) + alignRight(p50, servedWide) + alignRight(p99, servedWide) + alignRight(between, servedWide) + "  " + parts
 	}
-	s.addLine(span{row("Requests", "rate", "first p50", "p99", "next p50", "first byte went to"), bold})
+	s.addLine(span{row("Requests", "req/s", "ttft p50", "ttft p99", "tpot p50", "ttft went to"), bold})
 	for i := range list {
 		x := &list[i]
 		text := func(ns *int64) string {
@@ -84,20 +85,24 @@ func (s *screen) requests(seen *Seen, t *tick.Tick) {
 			}
 			return short(*ns)
 		}
-		s.row(x.Requests, []span{{row("  "+processName(x.Comm, x.PID), rateText(x.Requests, over), text(x.FirstByte.P50NS), text(x.FirstByte.P99NS), text(x.Between.P50NS), largestParts(x.Waits)), plain}})
+		who, pid := processName(x.Comm, x.PID), fmt.Sprintf(" (%d)", x.PID)
+		if cells(who) > name { // the PID is never cut
+			who = cut(strings.TrimSuffix(who, pid), name-cells(pid)) + pid
+		}
+		s.row(x.Requests, []span{{row("  "+who, rateText(x.Requests, over), text(x.FirstByte.P50NS), text(x.FirstByte.P99NS), text(x.Between.P50NS), largestParts(x.Waits)), plain}})
 	}
 }
 
-// rateText formats a number of requests a second.
+// rateText formats a number of requests as a rate a second.
 func rateText(n uint64, over time.Duration) string {
 	if over <= 0 {
 		return unknown
 	}
 	rate := float64(n) / over.Seconds()
 	if rate < 99.95 {
-		return fmt.Sprintf("%.1f/s", rate)
+		return fmt.Sprintf("%.1f", rate)
 	}
-	return Count(uint64(rate+0.5)) + "/s"
+	return Count(uint64(rate + 0.5))
 }
 
 // largestParts names the two largest parts of requests' time, with their shares.

@@ -13,6 +13,7 @@ import (
 func servedAt(at time.Time, pid uint32, others ...tick.Request) *tick.Tick {
 	t := servedTick()
 	t.Time, t.Processes[0].PID = at, pid
+	t.Others = []tick.Process{{PID: 1234567, Comm: "api_server_main"}}
 	for i := range t.Requests {
 		x := &t.Requests[i]
 		x.PID, x.Split = pid, x.First > time.Millisecond
@@ -38,7 +39,7 @@ func TestServedIsBounded(t *testing.T) {
 	for i := range 30 {
 		now.Time = start.Add(time.Duration(i+1) * time.Second)
 		s.add(now)
-		if list, over := s.list(now); rateText(list[0].Requests, over) != Count(mostServed/4)+"/s" {
+		if list, over := s.list(now); rateText(list[0].Requests, over) != Count(mostServed/4) {
 			t.Fatalf("after %d s: %d requests in %s", i+1, list[0].Requests, over)
 		}
 	}
@@ -62,7 +63,7 @@ func TestLargestParts(t *testing.T) {
 	if got := largestParts(j); got != "prompts 50 %, receive 30 %" || cells(got) > partsWide-2 {
 		t.Errorf("got %q", got)
 	}
-	for n, want := range map[uint64]string{0: "0.0/s", 5: "0.5/s", 999: "99.9/s", 12_345: "1,235/s"} { // in 10 s
+	for n, want := range map[uint64]string{0: "0.0", 5: "0.5", 999: "99.9", 12_345: "1,235"} { // in 10 s
 		if got := rateText(n, 10*time.Second); got != want {
 			t.Errorf("%d requests: got %q, want %q", n, got, want)
 		}

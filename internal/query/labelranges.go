@@ -72,26 +72,26 @@ func (r *Reader) Ranges(ctx context.Context, s *Session, f Filter) (Ranges, erro
 	if err != nil {
 		return nil, err
 	}
-	threads := map[uint32][]uint32{}
+	from, to := bounds(f)
+	all := Range{max(from, s.Started.UnixNano()), min(to, max(s.Updated.UnixNano(), s.Ended.UnixNano())+1)}
+	lived, threads := map[uint32]Range{}, map[uint32][]uint32{}
 	for i := range with.values {
-		for who := range with.values[i].spans {
-			threads[who.pid] = append(threads[who.pid], who.tid)
+		for who := range with.values[i].spans { // a process without CUDA, too
+			lived[who.pid], threads[who.pid] = all, append(threads[who.pid], who.tid)
 		}
 	}
-	out := Ranges{}
-	from, to := bounds(f)
-	to = min(to, max(s.Updated.UnixNano(), s.Ended.UnixNano())+1)
 	for i := range procs {
-		p := &procs[i]
-		if !f.wants(p.PID) {
-			continue
-		}
-		lived := Range{max(from, s.Started.UnixNano(), p.Started.UnixNano()), to}
+		p, x := &procs[i], all
+		x.From = max(x.From, p.Started.UnixNano())
 		if !p.Ended.IsZero() {
-			lived.To = min(to, p.Ended.UnixNano())
+			x.To = min(x.To, p.Ended.UnixNano())
 		}
-		if list := with.ranges(p.PID, append(threads[p.PID], 0), lived); len(list) > 0 {
-			out[p.PID] = list
+		lived[p.PID] = x
+	}
+	out := Ranges{}
+	for pid, x := range lived {
+		if list := with.ranges(pid, append(threads[pid], 0), x); f.wants(pid) && len(list) > 0 {
+			out[pid] = list
 		}
 	}
 	return out, nil
