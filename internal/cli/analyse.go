@@ -18,7 +18,12 @@ import (
 // analyse replays the calls of a recording between from and to (zero: no bound) through a
 // session and returns the collected results. The sinks in also receive the same ticks and
 // batches. analyse returns nil if the recording's calls have been deleted.
-func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger, also ...tick.Sink) (c *collector, err error) {
+func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, log *slog.Logger, also ...tick.Sink) (*collector, error) {
+	return analyseWithin(ctx, r, s, from, to, nil, log, also...)
+}
+
+// analyseWithin is analyse with results that are restricted to the ranges of labels (nil: to none).
+func analyseWithin(ctx context.Context, r *query.Reader, s *query.Session, from, to time.Time, within query.Ranges, log *slog.Logger, also ...tick.Sink) (c *collector, err error) {
 	rec, err := r.OpenLog(s)
 	if errors.Is(err, query.ErrNoCalls) {
 		return nil, nil
@@ -37,7 +42,7 @@ func analyse(ctx context.Context, r *query.Reader, s *query.Session, from, to ti
 	if w.from != 0 || w.to != 0 { // without bounds, the recording is replayed unchanged
 		rec.Window(w.from, orMax(w.to))
 	}
-	c = &collector{}
+	c = &collector{within: within}
 	err = session.Run(ctx, session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
 	if segment.Unreadable(err) {
 		err = nil // the calls before the damage are good; the summary reports it

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"ingero/internal/explain"
+	"ingero/internal/query"
 	"ingero/internal/tick"
 )
 
 // collector collects ticks for the report at the end of a trace. It implements tick.Sink.
 type collector struct {
-	lastTickOnly bool      // the report covers only the processes that the last tick reports
-	gaps         tick.Gaps // nil: not collected
+	lastTickOnly bool         // the report covers only the processes that the last tick reports
+	gaps         tick.Gaps    // nil: not collected
+	within       query.Ranges // of labels; nil: nothing is restricted
 	last         tick.Tick
 	// The last account of each process and the last state of each chain. Later ticks omit
 	// those that ended long ago.
@@ -26,6 +28,13 @@ type collector struct {
 	servers  tick.Servers
 	busy     float64 // sum over ticks of the machine's busy share
 	ticks    int
+	machine  tick.Host // its last known state
+
+	// With ranges: the account of each process in the last tick, the time that accounts covers, and
+	// the number of chains that lie only partly in them.
+	was    map[uint32]tick.Breakdown
+	known  map[uint32]time.Duration
+	partly int
 }
 
 // maxKept limits each of: chains, accounts, costs, faults.
@@ -46,6 +55,9 @@ func (c *collector) Batch(b *tick.Batch) error {
 
 // Tick implements [tick.Sink].
 func (c *collector) Tick(t *tick.Tick) error {
+	if c.within != nil {
+		t = c.restricted(t)
+	}
 	c.last = *t
 	if c.accounts == nil {
 		c.accounts, c.chains, c.costs = map[uint32]tick.Breakdown{}, map[string]tick.Chain{}, costs{}
@@ -62,7 +74,7 @@ func (c *collector) Tick(t *tick.Tick) error {
 	c.xids = append(c.xids, t.Xids[:min(len(t.Xids), maxKept-len(c.xids))]...)
 	c.servers.Add(t.Inference)
 	if t.Host.CPUs > 0 {
-		c.busy += t.Host.CPU
+		c.busy, c.machine = c.busy+t.Host.CPU, t.Host
 		c.ticks++
 	}
 	return nil
@@ -120,11 +132,14 @@ func (c *collector) input(node, source string) *explain.Input {
 }
 
 // setTotalCosts sets the costs of each chain to those between from and to, instead of those of its
-// last minute.
+// last minute. With ranges, only the chains that lie in them are kept.
 func (c *collector) setTotalCosts(from, to time.Time) {
-	for id, x := range c.chains {
-		c.chains[id] = c.costs.in(x, from, to)
+	kept, partly := c.costs.lying(slices.Collect(maps.Values(c.chains)), c.within, from, to)
+	clear(c.chains)
+	for _, x := range kept {
+		c.chains[x.ID] = x
 	}
+	c.partly = partly
 }
 
 // ledger adds the time ledger's results for some processes (empty pids: all) to the input
@@ -139,6 +154,12 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 	for _, x := range c.chains {
 		if wanted(x.PID) {
 			in.Chains = append(in.Chains, x)
+		}
+	}
+	if in.Labels != nil {
+		in.Labels.Partly += c.partly
+		for pid, d := range c.known {
+			in.Labels.Known[pid] += d
 		}
 	}
 	sortChains(in.Chains)
@@ -157,7 +178,7 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 		in.Requests = &c.requests
 	}
 	if c.ticks > 0 {
-		host := c.last.Host
+		host := c.machine
 		host.CPU = c.busy / float64(c.ticks)
 		in.Host = &host
 	}

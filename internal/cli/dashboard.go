@@ -240,7 +240,7 @@ func (e *Env) reports(c *config.Config) func(context.Context, *query.Reader, *da
 		if q.From.IsZero() && q.To.IsZero() {
 			w.from, w.to = end(&all[0]).Add(-q.Window), end(&all[0]).Add(1)
 		}
-		o := explainOptions{stored: true} // no calls are analyzed again
+		o := explainOptions{stored: true, with: q.Labels} // no calls are analyzed again
 		o.place = q.Place
 		for _, pid := range q.PIDs {
 			o.pids = append(o.pids, uint(pid))
@@ -265,13 +265,14 @@ func (e *Env) reports(c *config.Config) func(context.Context, *query.Reader, *da
 // storedReport builds a report from the chains found while recording.
 func (e *Env) storedReport(ctx context.Context, r *query.Reader, c *config.Config, sums []*query.Summary, o *explainOptions, zone *time.Location) (*explain.Input, error) {
 	in := joined(sums)
-	in.Remarks = remarks(sums, zone)
+	in.Remarks, in.Labels = remarks(sums, zone), o.labelsOf()
 	for _, s := range sums {
-		pids, err := o.of(ctx, r, s.Session.ID)
+		f, within, err := o.filter(ctx, r, &s.Session, s.From, s.To)
 		if err != nil {
 			return nil, err
 		}
-		if err := stored(ctx, r, s, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To}, in); err != nil {
+		in.Labels.Add(within)
+		if err := stored(ctx, r, s, f, in); err != nil {
 			return nil, err
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"ingero/internal/query"
 	"ingero/internal/tick"
 	"ingero/internal/where"
-	"ingero/pkg/events"
 )
 
 // recent is the default window: the end of the latest recording.
@@ -34,6 +33,8 @@ type explainOptions struct {
 	anew   bool
 	failOn string
 	slo    string
+	labels []string      // --label
+	with   []query.Label // labels, parsed
 }
 
 var explainLong = `explain runs the analysis of a live trace over a recording and reports the lost time. For
@@ -52,6 +53,12 @@ Counts of a whole recording are exact; counts of a part come from the records of
 calls. For more than 300,000 calls, explain reports what the same analysis found during
 the recording, from sums that are kept longer than the calls. A day then takes no longer
 than a minute. --anew re-analyzes every call.
+
+With --label, the report covers only the time ranges in which a process, or one of its
+threads, had that label (docs/guides/labels.md), and the calls that have the label. By
+default, it covers the whole latest recording. A cause is shown if it lies in one of the
+ranges; causes that lie only partly in them are counted. Requests to servers count if they
+arrived in a range.
 
 With --nodes, explain asks the ingero dashboard of other nodes for the causes they found
 while recording, most severe first. It compares the ranks of jobs that span several nodes:
@@ -76,6 +83,7 @@ func explainCommand(e *Env) *cobra.Command {
   ingero explain --nodes gpu-1:8080,gpu-2:8080 --token-file token --since 10m
   ingero explain --chains --since 1w     the causes found during recording, without a new analysis
   ingero explain --last 100 --json
+  ingero explain --label epoch=3
   ingero explain --slo ttft=200ms     what the requests waited for whose first byte took longer
   ingero explain --since 1h --fail-on HIGH    for scripts: exits with code 4 if such a cause is found`,
 		Args: noArguments,
@@ -90,6 +98,7 @@ func explainCommand(e *Env) *cobra.Command {
 	f.BoolVar(&o.anew, "anew", false, "re-analyze every call, however many there are")
 	f.StringVar(&o.failOn, "fail-on", "", "exit with code 4 if a cause of this severity or higher is found: LOW, MEDIUM or HIGH")
 	f.StringVar(&o.slo, "slo", "", "explain the requests to servers that miss this objective: ttft=200ms (first byte), tpot=30ms (between two events) or total=5s")
+	f.StringArrayVar(&o.labels, "label", nil, "only the time in which processes had this label: tenant=a (repeatable)")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		s, err := e.settings(flags)
@@ -135,6 +144,9 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 			return usage("ingero explain --slo ttft=200ms", "--slo: %v", err)
 		}
 	}
+	if o.with, err = query.ParseLabels(o.labels); err != nil {
+		return usage("--label tenant=a", "--label: %v", err)
+	}
 	w, err := o.window(e.now(o.utc))
 	if err != nil {
 		return err
@@ -152,7 +164,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return &problem{What: "no recorded process matches " + o.place.String(), Do: `to list the recorded processes: ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes"`}
 	}
 	in := joined(sums)
-	in.Source, in.Remarks, in.Requests = nearby(r.Path()), remarks(sums, e.zone(o.utc)), requests
+	in.Source, in.Remarks, in.Requests, in.Labels = nearby(r.Path()), remarks(sums, e.zone(o.utc)), requests, o.labelsOf()
 	for _, s := range sums {
 		if err := e.causes(ctx, r, s, in, &o, long[s.Session.ID]); err != nil {
 			return databaseProblem(r.Path(), err)
@@ -220,16 +232,16 @@ func memory(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 // adds the inference servers among the processes.
 func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *explain.Input, o *explainOptions) error {
 	for _, s := range sums {
-		pids, err := o.of(ctx, r, s.Session.ID)
+		f, _, err := o.filter(ctx, r, &s.Session, s.From, s.To)
 		if err != nil {
 			return err
 		}
-		xids, err := r.Xids(ctx, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To})
+		xids, err := r.Xids(ctx, f)
 		if err != nil {
 			return err
 		}
 		in.Xids = append(in.Xids, xids...)
-		reads, err := r.Inference(ctx, query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To})
+		reads, err := r.Inference(ctx, f)
 		if err != nil {
 			return err
 		}
@@ -245,20 +257,28 @@ func faults(ctx context.Context, r *query.Reader, sums []*query.Summary, in *exp
 
 // causes adds the chains of a recording's processes, and where their time went.
 func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in *explain.Input, o *explainOptions, long bool) error {
-	pids, err := o.of(ctx, r, s.Session.ID)
+	f, within, err := o.filter(ctx, r, &s.Session, s.From, s.To)
 	if err != nil {
 		return err
 	}
-	f := query.Filter{Session: s.Session.ID, PIDs: pids, From: s.From, To: s.To}
+	in.Labels.Add(within)
 	if o.stored {
 		chains, err := r.Chains(ctx, f)
-		in.Chains = append(in.Chains, chains...)
+		chains, partly := costs(nil).lying(chains, within, s.From, s.To)
+		if in.Chains = append(in.Chains, chains...); in.Labels != nil {
+			in.Labels.Partly += partly
+		}
 		return err
 	}
 	if long {
-		return errors.Join(stored(ctx, r, s, f, in), recordedRequests(ctx, r, s, f, in.Requests))
+		err := in.Requests.AddRecorded(ctx, r, &s.Session, f, s.Processes)
+		if errors.Is(err, query.ErrNoCalls) {
+			err = nil
+		}
+		return errors.Join(stored(ctx, r, s, f, in), err)
 	}
-	c, err := analyse(ctx, r, &s.Session, s.From, s.To, e.logger(e.debug), requestSums{in.Requests, f.PIDs, nil})
+	from, to := o.analysed(s.From, s.To)
+	c, err := analyseWithin(ctx, r, &s.Session, from, to, within, e.logger(e.debug), requestSums{in.Requests, f.PIDs, within})
 	switch {
 	case err != nil:
 		return err
@@ -268,122 +288,4 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	c.setTotalCosts(s.From, s.To)
 	c.ledger(in, f.PIDs)
 	return nil
-}
-
-// summaries returns a summary of each recording in the window. long has the IDs of the
-// recordings with too many calls in the window to analyze again.
-func (e *Env) summaries(ctx context.Context, r *query.Reader, w *window, o explainOptions) (out []*query.Summary, long map[string]bool, err error) {
-	all, err := r.Sessions(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	sessions, err := w.sessions(all, r.Path(), e.zone(o.utc))
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := r.CheckRecorded(ctx, sessions, o.numbers()); err != nil {
-		return nil, nil, err
-	}
-	f := query.Filter{From: w.from, To: w.to}
-	if w.latest {
-		f.Session = sessions[0].ID
-		f.From = end(&sessions[0]).Add(-recent)
-		if f.PIDs, err = o.of(ctx, r, f.Session); err != nil {
-			return nil, nil, err
-		}
-		if o.last > 0 {
-			if f.From, err = startOfLast(ctx, r, &sessions[0], f, int(o.last)); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	long = map[string]bool{}
-	for i := range sessions {
-		f.Session = sessions[i].ID
-		if f.PIDs, err = o.of(ctx, r, f.Session); err != nil {
-			return nil, nil, err
-		}
-		rolled, err := o.long(ctx, r, f)
-		if err != nil {
-			return nil, nil, err
-		}
-		s, err := summaryOf(ctx, r, f, rolled)
-		if err != nil {
-			return nil, nil, err
-		}
-		if out = append(out, s); rolled {
-			long[f.Session] = true
-		}
-	}
-	return out, long, nil
-}
-
-// summaryOf summarizes a part of a recording: from its calls, or from rollups if rolled is
-// set or the calls have been deleted.
-func summaryOf(ctx context.Context, r *query.Reader, f query.Filter, rolled bool) (*query.Summary, error) {
-	if !rolled {
-		s, err := r.Summary(ctx, f)
-		if !errors.Is(err, query.ErrNoCalls) {
-			return s, err
-		}
-	}
-	return r.Rolled(ctx, f)
-}
-
-// startOfLast returns the start of the last n calls of a recording. It doubles the time it
-// looks back until it has n calls.
-func startOfLast(ctx context.Context, r *query.Reader, s *query.Session, f query.Filter, n int) (time.Time, error) {
-	for back := time.Second; ; back *= 2 {
-		f.From = end(s).Add(-back)
-		all := !f.From.After(s.Started)
-		calls, err := r.Calls(ctx, f, 0)
-		if err != nil && !errors.Is(err, query.ErrNoCalls) {
-			return time.Time{}, err
-		}
-		if len(calls) >= n {
-			return time.Unix(0, nthLast(calls, n)), nil
-		}
-		if all {
-			return time.Time{}, nil
-		}
-	}
-}
-
-// joined merges the summaries of recordings into the input of one report.
-func joined(sums []*query.Summary) *explain.Input {
-	in := &explain.Input{From: sums[0].From, To: sums[0].To, Node: sums[0].Session.Node, Gaps: tick.Gaps{}}
-	drops := map[string]int{}
-	for _, s := range sums {
-		if s.From.Before(in.From) {
-			in.From = s.From
-		}
-		if s.To.After(in.To) {
-			in.To = s.To
-		}
-		in.Processes = append(in.Processes, s.Processes...)
-		in.Ops = append(in.Ops, s.Ops...)
-		in.Reports = append(in.Reports, s.Reports...)
-		in.Gaps.Merge(s.Gaps)
-		for _, d := range s.Drops {
-			at, known := drops[d.Reason]
-			if !known {
-				at = len(in.Drops)
-				drops[d.Reason] = at
-				in.Drops = append(in.Drops, d)
-				continue
-			}
-			in.Drops[at].Count += d.Count
-		}
-	}
-	return in
-}
-
-// nthLast returns the start of the nth call from the end.
-func nthLast(calls []events.Call, n int) int64 {
-	starts := make([]int64, len(calls))
-	for i := range calls {
-		starts[i] = calls[i].Start
-	}
-	slices.Sort(starts)
-	return starts[len(starts)-n]
 }

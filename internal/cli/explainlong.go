@@ -20,6 +20,7 @@ func (o *explainOptions) long(ctx context.Context, r *query.Reader, f query.Filt
 	if o.stored || o.anew || o.last > 0 {
 		return o.stored, nil
 	}
+	f.From, f.To = o.analysed(f.From, f.To)
 	n, known, err := r.Called(ctx, f)
 	return known && n > analysed, err
 }
@@ -27,7 +28,7 @@ func (o *explainOptions) long(ctx context.Context, r *query.Reader, f query.Filt
 // stored adds what was found while recording: the chains, with their cost in the window, and
 // where the time went.
 func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, in *explain.Input) error {
-	chains, err := chainsIn(ctx, r, s, f)
+	chains, partly, err := chainsIn(ctx, r, s, f)
 	if err != nil {
 		return err
 	}
@@ -38,31 +39,41 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 	}
 	for i := range accounts {
 		in.Breakdowns = append(in.Breakdowns, accounts[i].Breakdown)
+		if in.Labels != nil {
+			in.Labels.Known[accounts[i].PID] += accounts[i].Covered
+		}
+	}
+	if in.Labels != nil {
+		in.Labels.Partly += partly
 	}
 	in.Host, err = hostIn(ctx, r, f)
 	return err
 }
 
 // chainsIn returns the chains of a window. A chain's cost covers the whole window if the
-// chain lasted longer than the time that it is judged by.
-func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) ([]tick.Chain, error) {
-	chains, err := r.Chains(ctx, f)
+// chain lasted longer than the time that it is judged by. partly counts those that lie only partly
+// in the ranges of the filter's labels.
+func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) (chains []tick.Chain, partly int, err error) {
+	chains, err = r.Chains(ctx, f)
 	if err != nil || len(chains) == 0 {
-		return nil, err
+		return nil, 0, err
 	}
 	losses, err := r.Losses(ctx, f)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	within, err := r.Ranges(ctx, &s.Session, f)
+	if err != nil {
+		return nil, 0, err
 	}
 	by := costs{}
 	for i := range losses {
 		l := &losses[i]
 		by.add(l.Chain, l.Lost, l.From, l.To)
 	}
-	for i := range chains {
-		chains[i] = by.in(chains[i], s.From, s.To)
-	}
-	return slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && len(losses) > 0 }), nil
+	chains = slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && len(losses) > 0 })
+	chains, partly = by.lying(chains, within, s.From, s.To)
+	return chains, partly, nil
 }
 
 // costs maps a chain's ID to its cost over all of its episodes, not only the last minute.

@@ -20,7 +20,7 @@ import (
 // explainNodes reports what slowed the jobs on other nodes. For jobs that span several nodes,
 // it also reports which rank the others waited for.
 func (e *Env) explainNodes(c *cobra.Command, s *config.Config, o *explainOptions) error {
-	if err := notWithNodes(c, "run ingero on the node itself", "last", "anew", "per-process"); err != nil {
+	if err := notWithNodes(c, "run ingero on the node itself", "last", "anew", "per-process", "label"); err != nil {
 		return err
 	}
 	limit, err := o.limit()

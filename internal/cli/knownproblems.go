@@ -72,7 +72,7 @@ func unsafeLockProblem(err error) *problem {
 }
 
 func notRecordedProblem(err error) *problem {
-	var e *query.NotRecordedError
+	var e query.Missing
 	if !errors.As(err, &e) {
 		return nil
 	}

@@ -69,7 +69,7 @@ func TestLabelsInTheAPI(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.query, got, want)
 		}
 	}
-	for _, path := range []string{"/api/v1/timeline?label=epoch%3D1", "/api/v1/explain?label=epoch%3D1", "/api/v1/ops?label=epoch", "/api/v1/ops?by=epoch", "/api/v1/ops?sums=1&by=label:epoch", "/api/v1/ops?label=" + url.QueryEscape("Epoch=1")} {
+	for _, path := range []string{"/api/v1/timeline?label=epoch%3D1", "/api/v1/memory?label=epoch%3D1", "/api/v1/ops?label=epoch", "/api/v1/ops?by=epoch", "/api/v1/ops?sums=1&by=label:epoch", "/api/v1/ops?label=" + url.QueryEscape("Epoch=1")} {
 		if status, text := s.ask("GET", path, "", nil); status != 400 {
 			t.Errorf("%s: %d %s", path, status, text)
 		}

@@ -31,10 +31,12 @@ type fixture struct {
 	seq   uint64
 	calls uint64
 	ops   storetest.Counts
-	runs  tick.Thread   // the trainer's account
-	place tick.Where    // the trainer's place
-	lost  time.Duration // time that the trainer lost to a hog
-	pace  int64         // steps a second; 0: 50
+	runs  tick.Thread      // the trainer's account
+	place tick.Where       // the trainer's place
+	lost  time.Duration    // time that the trainer lost to a hog
+	pace  int64            // steps a second; 0: 50
+	asked []tick.Request   // requests that ended since the last tick
+	reads []tick.Inference // reads of servers since then
 }
 
 // startFixture begins a recording; its files are path and path.d.
@@ -105,6 +107,7 @@ func (x *fixture) tick(final bool) *tick.Tick {
 	t := &tick.Tick{Time: x.now, Started: x.start, Seq: x.seq, Window: time.Second, Final: final, Records: x.calls,
 		Self: tick.Self{CPU: time.Duration(x.seq) * 5 * time.Millisecond}, Threads: []tick.Thread{x.runs},
 		Libraries: []tick.Library{{Path: "/usr/lib/libcudart.so.12", Lib: events.LibCudart, Probes: 32}}}
+	t.Requests, t.Inference, x.asked, x.reads = x.asked, x.reads, nil, nil
 	if x.lost > 0 {
 		t.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 4821, From: x.start, To: x.now, Lost: x.lost,
 			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 8821, TID: 8821, Name: events.NameOf("stress-ng")}, Lost: x.lost}}}}
@@ -196,7 +199,7 @@ func incident() {
 func recordIncident(path string) error { return recordScenario(path, &scenarios[0]) }
 
 // recordScenario writes the recording of a scenario to a database.
-func recordScenario(path string, a *scenario) error {
+func recordScenario(path string, a *scenario, labels ...tick.Label) error {
 	text, err := a.recording()
 	if err != nil {
 		return err
@@ -210,6 +213,9 @@ func recordScenario(path string, a *scenario) error {
 	replay := segment.NewReplay(log, segment.ReplayOptions{})
 	db, err := store.Open(store.Options{Path: path, Session: s, Now: replay.Now})
 	if err != nil {
+		return err
+	}
+	if err := db.Batch(&tick.Batch{Labels: labels}); err != nil {
 		return err
 	}
 	return session.Run(context.Background(), session.Config{Source: session.FromRecording(replay), Clock: replay, Sinks: []tick.Sink{db}, Poll: replayPoll})

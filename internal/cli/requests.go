@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"slices"
-	"time"
 
 	"ingero/internal/explain"
 	"ingero/internal/query"
@@ -39,15 +36,3 @@ func (s requestSums) Tick(t *tick.Tick) error {
 
 // Close implements [tick.Sink].
 func (requestSums) Close() error { return nil }
-
-// recordedRequests adds the requests of a recording that is not analyzed again.
-func recordedRequests(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter, to *explain.Requests) error {
-	_, err := r.Requests(ctx, &s.Session, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
-		to.Add(&tick.Tick{Requests: list, Processes: s.Processes})
-		return true
-	})
-	if errors.Is(err, query.ErrNoCalls) {
-		return nil
-	}
-	return err
-}

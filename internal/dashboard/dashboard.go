@@ -58,14 +58,14 @@ var Paths = []Path{
 	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the most severe cause of the last hour", answer: (*request).overview},
 	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: one row per process; `sums=1`: sums and mergeable sketches instead of quantiles; `label=tenant=a,epoch=3`: only calls with these labels; `by=label:tenant`: one row per value of the label", labels: true,
 		About: "counts, times and quantiles of each operation", answer: (*request).ops},
-	{Method: "GET", Path: "/api/v1/chains", Window: "1h", About: "the causes of lost time that were found, with severity, root cause and timeline, most severe first", answer: (*request).chains},
+	{Method: "GET", Path: "/api/v1/chains", Window: "1h", Params: "`label`: as for /api/v1/explain", labels: true, About: "the causes of lost time that were found, with severity, root cause and timeline, most severe first", answer: (*request).chains},
 	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "CPU, memory, swap and load of the machine, and the CPU and memory that ingero uses, per second; for a long window every n-th second", answer: (*request).snapshots},
 	{Method: "GET", Path: "/api/v1/capabilities", About: "which data exist, and what supplies the missing data", answer: (*request).capabilities},
 	{Method: "GET", Path: "/api/v1/graph-metrics", Window: "5m", Params: "`label`: as for /api/v1/ops", labels: true, About: "CUDA graphs: captures, instantiations and launches with durations, and the life cycle of each graph", answer: (*request).graphMetrics},
 	{Method: "GET", Path: "/api/v1/graph-events", Window: "5m", Params: "`limit`: maximum number of calls (100); `label`", labels: true, About: "the last calls that created, changed or launched graphs, with handles and durations", answer: (*request).graphEvents},
 	{Method: "GET", Path: "/api/v1/time", About: "the machine's name and clock", answer: (*request).time},
 	{Method: "POST", Path: "/api/v1/query", About: "runs one read-only SQL statement: `{\"sql\": \"SELECT ...\", \"limit\": 100, \"timeout_ms\": 5000}`, as application/json", answer: (*request).query},
-	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: time zone of the text, with its offset from UTC in seconds", About: "the report of the causes found during recording, as JSON and as text", answer: (*request).explain},
+	{Method: "GET", Path: "/api/v1/explain", Window: "5m", Params: "`zone=CET:3600`: time zone of the text, with its offset from UTC in seconds; `label=tenant=a`: only the time in which processes had these labels", labels: true, About: "the report of the causes found during recording, as JSON and as text", answer: (*request).explain},
 	{Method: "GET", Path: "/api/v1/stacks", Window: "5m", Params: "`limit`: maximum number of rows (100); `label`", labels: true, About: "time of calls by line of code, with stacks, longest time first", answer: (*request).stacks},
 	{Method: "GET", Path: "/api/v1/collectives", Window: "5m", About: "which collectives the ranks of NCCL communicators entered, and when", answer: (*request).collectives},
 	{Method: "GET", Path: "/api/v1/timeline", Window: "5m", Params: "`buckets`: maximum number of time buckets (120, up to 300); `limit`: maximum number of rows (16, up to 32)",
@@ -224,7 +224,7 @@ func (r *refusal) Error() string { return r.reason + ": " + r.do }
 func describeError(err error) (status int, why, do string) {
 	var refused *refusal
 	var wrong *query.SQLError
-	var missing *query.NotRecordedError
+	var missing query.Missing
 	switch {
 	case errors.As(err, &missing):
 		return http.StatusNotFound, missing.Error(), missing.Do()

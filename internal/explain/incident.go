@@ -16,10 +16,11 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 	if len(r.Chains) > 0 {
 		w.line(chainsHead(r.Chains))
 		w.text(w.about(r), "  ")
-		for i := range r.Chains {
-			w.line("")
-			w.chain(&r.Chains[i])
-		}
+	}
+	w.labels(r)
+	for i := range r.Chains {
+		w.line("")
+		w.chain(&r.Chains[i])
 	}
 	slowed := map[uint32]bool{}
 	for i := range r.Chains {
@@ -92,8 +93,11 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 	}
 }
 
-// over returns how long a process was traced.
+// over returns how long a process was traced, as far as a breakdown covers it.
 func over(p *wire.ProcessReport) time.Duration {
+	if p.Labelled != nil {
+		return time.Duration(p.Labelled.KnownNS)
+	}
 	if p.From.IsZero() || p.To.IsZero() || !p.To.After(p.From) {
 		return 0
 	}

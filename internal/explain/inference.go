@@ -31,8 +31,8 @@ func distribution(d *tick.Durations) *wire.InferenceTimes {
 	return out
 }
 
-// serversOf returns servers for JSON.
-func serversOf(list []*tick.Server) (out []wire.InferenceServer) {
+// InferenceServers returns servers for JSON.
+func InferenceServers(list []*tick.Server) (out []wire.InferenceServer) {
 	for _, s := range list {
 		out = append(out, serverOf(s))
 	}
@@ -43,7 +43,7 @@ func serversOf(list []*tick.Server) (out []wire.InferenceServer) {
 func readsOf(t *tick.Tick) []wire.InferenceServer {
 	var s tick.Servers
 	s.Add(t.Inference)
-	return serversOf(s.List())
+	return InferenceServers(s.List())
 }
 
 // serverName names an inference server.

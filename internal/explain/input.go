@@ -10,8 +10,9 @@ import (
 // processes.
 type Input struct {
 	From, To time.Time
-	Node     string // machine; empty: unspecified
-	Source   string // database or recording; empty: unspecified
+	Node     string  // machine; empty: unspecified
+	Source   string  // database or recording; empty: unspecified
+	Labels   *Labels // what the report is restricted to; nil: the whole window
 	// Processes are those traced in the window. Operations of others are reported by PID only.
 	Processes []tick.Process
 	// Ops are the operations of the window, with Sum, Dur, Hist and Thinned. An operation may occur

@@ -23,6 +23,7 @@ func build(in *Input) report {
 		From: in.From.UTC(), To: in.To.UTC(), Node: clean(in.Node), Source: clean(in.Source),
 		Processes: []wire.ProcessReport{}, Drops: dropsOf(in.Drops), Reports: reportsOf(in.Reports),
 	}, source: breakdowns(in.Breakdowns)}
+	r.Labels = in.Labels.names()
 	r.Chains, r.Threads = []wire.Chain{}, threadsOf(in.Threads)
 	victimOf := victims(in.Processes, in.Host)
 	for i := range in.Chains {
@@ -36,11 +37,11 @@ func build(in *Input) report {
 	if in.Self != nil {
 		r.Self = new(selfOf(in.Self))
 	}
-	r.Servers = in.Requests.list()
+	r.Servers = in.Requests.List()
 	for i := range in.Xids {
 		r.Xids = append(r.Xids, xidOf(&in.Xids[i]))
 	}
-	r.Inference = serversOf(in.Servers)
+	r.Inference = InferenceServers(in.Servers)
 	byPID := map[uint32][]tick.Op{}
 	for i := range in.Ops {
 		byPID[in.Ops[i].PID] = append(byPID[in.Ops[i].PID], in.Ops[i])
@@ -48,6 +49,7 @@ func build(in *Input) report {
 	launched, engines := joinLaunches(in.Launches), where.Engines(in.Processes)
 	for _, p := range processes(in, byPID) {
 		x := buildProcess(in, &p, joinOps(byPID[p.PID]))
+		in.Labels.restrict(&x)
 		if b := r.source[p.PID]; b != nil {
 			x.Breakdown = new(breakdownOf(b))
 		}

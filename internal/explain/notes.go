@@ -164,6 +164,7 @@ func reportNotes(in *Input, r *report) []string {
 	for _, remark := range in.Remarks {
 		notes = append(notes, sentence(clean(remark)))
 	}
+	notes = append(notes, in.Labels.notes(r)...)
 	notes = append(notes, sharing(in, r)...)
 	for _, d := range in.Drops {
 		switch words := dropWords[d.Reason]; {

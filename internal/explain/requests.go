@@ -2,11 +2,13 @@ package explain
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"ingero/internal/query"
 	"ingero/internal/stats"
 	"ingero/internal/tick"
 	"ingero/internal/where"
@@ -52,6 +54,16 @@ func (r *Requests) Add(t *tick.Tick) {
 			s.waits.add(x, r.Objective.Of)
 		}
 	}
+}
+
+// AddRecorded adds the requests of a recording that a filter selects. The error is
+// [query.ErrNoCalls] if they have been deleted.
+func (r *Requests) AddRecorded(ctx context.Context, from *query.Reader, s *query.Session, f query.Filter, processes []tick.Process) error {
+	_, err := from.Requests(ctx, s, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
+		r.Add(&tick.Tick{Requests: list, Processes: processes})
+		return true
+	})
+	return err
 }
 
 // server returns the sums of a request's server, nil if there are too many.
@@ -116,8 +128,8 @@ func (s *serverSums) add(x *tick.Request) bool {
 	return true
 }
 
-// list returns the servers by PID and port.
-func (r *Requests) list() (out []wire.Server) {
+// List returns the servers by PID and port.
+func (r *Requests) List() (out []wire.Server) {
 	if r == nil {
 		return nil
 	}

@@ -35,7 +35,7 @@ func servedTick() *tick.Tick {
 func TestServers(t *testing.T) {
 	var r Requests
 	r.Add(servedTick())
-	list := r.list()
+	list := r.List()
 	if len(list) != 1 {
 		t.Fatalf("got %d servers, want 1", len(list))
 	}
@@ -75,7 +75,7 @@ func TestUnknownServer(t *testing.T) {
 	var r Requests
 	r.Add(&tick.Tick{Requests: []tick.Request{{PID: 7, Port: 5000, Head: -1, First: -1, Last: -1, Post: true}}})
 	w := &writer{loc: time.UTC}
-	w.server(&r.list()[0])
+	w.server(&r.List()[0])
 	if got := w.String(); !strings.HasPrefix(got, "Requests to process (7) on port 5000: 1 request, 1 without a response.") {
 		t.Errorf("got %q", got)
 	}
@@ -119,7 +119,7 @@ func TestObjective(t *testing.T) {
 			r := Requests{Objective: o}
 			r.Add(now)
 			w := &writer{loc: time.UTC}
-			if s := r.list()[0]; s.Waits != nil {
+			if s := r.List()[0]; s.Waits != nil {
 				w.waits(s.Waits)
 			}
 			if got := w.String(); got != want {

@@ -52,7 +52,7 @@ func (s *served) list(t *tick.Tick) ([]wire.Server, time.Duration) {
 			from = later
 		}
 	}
-	return slices.DeleteFunc(sums.list(), func(x wire.Server) bool { return x.Requests == 0 }), t.Time.Sub(from)
+	return slices.DeleteFunc(sums.List(), func(x wire.Server) bool { return x.Requests == 0 }), t.Time.Sub(from)
 }
 
 // Columns of a server's row: the name, the rate, three quantiles, the largest parts.

@@ -125,7 +125,7 @@ func healthy(p *wire.ProcessReport, b *tick.Breakdown, over time.Duration) strin
 // real value may be higher.
 func busy(in *Input, list map[uint32]*tick.Breakdown) string {
 	over := in.To.Sub(in.From)
-	if in.Host == nil || in.Host.CPUs == 0 || over <= 0 {
+	if in.Host == nil || in.Host.CPUs == 0 || over <= 0 || in.Labels != nil { // with labels, the host's time is another
 		return ""
 	}
 	used := in.Host.CPU * float64(in.Host.CPUs)

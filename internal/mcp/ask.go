@@ -82,6 +82,11 @@ type PIDs struct {
 	PID []uint32 `json:"pid,omitempty" jsonschema:"process IDs; default: all"`
 }
 
+// Labels select the time in which processes had labels.
+type Labels struct {
+	Label []string `json:"label,omitempty" jsonschema:"only the time in which processes had all these labels, which programs set: tenant=a"`
+}
+
 // longest is the default window of an ended recording.
 const longest = 24 * time.Hour
 
@@ -141,10 +146,13 @@ func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
 }
 
 // reportFor is report with a tool's parameters.
-func (s *server) reportFor(ctx context.Context, w When, p PIDs) (*report, error) {
+func (s *server) reportFor(ctx context.Context, w When, p PIDs, l Labels) (*report, error) {
 	v, err := s.values(ctx, w, p)
 	if err != nil {
 		return nil, err
+	}
+	if len(l.Label) > 0 {
+		v.Set("label", strings.Join(l.Label, ","))
 	}
 	return s.report(ctx, v)
 }

@@ -42,11 +42,12 @@ func diagnoseTool() *tool {
 type Diagnose struct {
 	When
 	PIDs
+	Labels
 	Form
 }
 
 func (s *server) diagnose(ctx context.Context, in *Diagnose) (*answer, error) {
-	r, err := s.reportFor(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs, in.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +231,7 @@ func (s *server) chain(ctx context.Context, id string) (*wire.Chain, error) {
 	if has && had {
 		w.From, w.To = time.Unix(0, from-1).UTC().Format(time.RFC3339Nano), time.Unix(0, to+1).UTC().Format(time.RFC3339Nano)
 	}
-	r, err := s.reportFor(ctx, w, PIDs{})
+	r, err := s.reportFor(ctx, w, PIDs{}, Labels{})
 	if err != nil {
 		return nil, err
 	}
@@ -259,12 +260,13 @@ func chainsTool() *tool {
 type Chains struct {
 	When
 	PIDs
+	Labels
 	Limit int `json:"limit,omitempty" jsonschema:"maximum number of causes; default 10"`
 	Form
 }
 
 func (s *server) chains(ctx context.Context, in *Chains) (*answer, error) {
-	r, err := s.reportFor(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs, in.Labels)
 	if err != nil {
 		return nil, err
 	}

@@ -22,15 +22,16 @@ func whereTool() *tool {
 	}
 }
 
-// Where are the arguments of where_did_time_go and get_memory.
+// Where are the arguments of where_did_time_go.
 type Where struct {
 	When
 	PIDs
+	Labels
 	Form
 }
 
 func (s *server) where(ctx context.Context, in *Where) (*answer, error) {
-	r, err := s.reportFor(ctx, in.When, in.PIDs)
+	r, err := s.reportFor(ctx, in.When, in.PIDs, in.Labels)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +134,15 @@ func memoryTool() *tool {
 	}
 }
 
-func (s *server) memory(ctx context.Context, in *Where) (*answer, error) {
-	r, err := s.reportFor(ctx, in.When, in.PIDs)
+// Processes are the arguments of get_memory and get_xids.
+type Processes struct {
+	When
+	PIDs
+	Form
+}
+
+func (s *server) memory(ctx context.Context, in *Processes) (*answer, error) {
+	r, err := s.reportFor(ctx, in.When, in.PIDs, Labels{})
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +186,8 @@ func xidsTool() *tool {
 	}
 }
 
-func (s *server) xids(ctx context.Context, in *Where) (*answer, error) {
-	r, err := s.reportFor(ctx, in.When, in.PIDs)
+func (s *server) xids(ctx context.Context, in *Processes) (*answer, error) {
+	r, err := s.reportFor(ctx, in.When, in.PIDs, Labels{})
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,12 @@ import (
 	"ingero/internal/tick"
 )
 
+// Missing is an error about something that was not recorded, with what was.
+type Missing interface {
+	error
+	Do() string // remedy
+}
+
 // NotRecordedError means that the requested processes are in none of the recordings of that time.
 type NotRecordedError struct {
 	PIDs  []uint32

@@ -62,6 +62,7 @@ type Report struct {
 	To         time.Time         `json:"to,omitzero"`
 	Node       string            `json:"node,omitempty"`
 	Source     string            `json:"source,omitempty"`
+	Labels     []string          `json:"labels,omitempty"` // the report covers only the time in which processes had all of them: "tenant=a"
 	Chains     []Chain           `json:"chains"`           // most severe first
 	Hidden     []Hidden          `json:"hidden,omitempty"` // chains that are not shown
 	Processes  []ProcessReport   `json:"processes"`
@@ -84,9 +85,10 @@ type ProcessReport struct {
 	Engine    *tick.Engine `json:"engine,omitempty"` // if it belongs to an inference server
 	From      time.Time    `json:"from,omitzero"`    // of the window, since the attach
 	To        time.Time    `json:"to,omitzero"`
-	Calls     uint64       `json:"calls"`           // in all layers, including nested calls
-	Outermost uint64       `json:"outermost_calls"` // not nested
-	Errors    uint64       `json:"errors"`          // in all layers
+	Labelled  *LabelTime   `json:"labelled,omitempty"` // when it had the report's labels
+	Calls     uint64       `json:"calls"`              // in all layers, including nested calls
+	Outermost uint64       `json:"outermost_calls"`    // not nested
+	Errors    uint64       `json:"errors"`             // in all layers
 	// Breakdown divides the time by the threads' ledger, Time by the calls and the gaps between
 	// them; absent: unknown.
 	Breakdown *Breakdown  `json:"breakdown,omitempty"`
@@ -97,6 +99,15 @@ type ProcessReport struct {
 	Layers    []Layer     `json:"layers"`
 	Ops       []Op        `json:"ops"`
 	Notes     []string    `json:"notes"`
+}
+
+// LabelTime is the time in which a process had the labels of a report.
+type LabelTime struct {
+	Ranges  int   `json:"ranges"` // time ranges, from the first's start to the last's end: From and To
+	TotalNS int64 `json:"total_ns"`
+	// KnownNS is the part of TotalNS that the breakdown covers: the times between two readings of the
+	// threads' ledger that lie in one range.
+	KnownNS int64 `json:"breakdown_ns"`
 }
 
 // TimeReport divides the time of a process's threads from its first call to its last: Parts add up

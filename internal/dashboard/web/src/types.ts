@@ -472,6 +472,13 @@ export interface InferenceTimes {
   p99_s?: number;
 }
 
+/** LabelTime is the time in which a process had the labels of a report. */
+export interface LabelTime {
+  ranges: number; // time ranges, from the first's start to the last's end: From and To
+  total_ns: number;
+  breakdown_ns: number; // KnownNS is the part of TotalNS that the breakdown covers: the times between two readings of the threads' ledger that lie in one range.
+}
+
 /** Launches has the GPU functions that a process launched, by records: launches = named + pending + those of unnamed. Graph launches are not included. */
 export interface Launches {
   pid?: number; // in ticks; a report has it per process
@@ -789,6 +796,7 @@ export interface ProcessReport {
   engine?: Engine; // if it belongs to an inference server
   from?: string; // of the window, since the attach
   to?: string;
+  labelled?: LabelTime; // when it had the report's labels
   calls: number; // in all layers, including nested calls
   outermost_calls: number; // not nested
   errors: number; // in all layers
@@ -925,6 +933,7 @@ export interface Report {
   to?: string;
   node?: string;
   source?: string;
+  labels?: string[]; // the report covers only the time in which processes had all of them: "tenant=a"
   chains: Chain[]; // most severe first
   hidden?: Hidden[]; // chains that are not shown
   processes: ProcessReport[];
