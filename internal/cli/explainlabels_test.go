@@ -267,3 +267,34 @@ func TestTopShowsRequests(t *testing.T) {
 		}
 	}
 }
+
+// The API has the requests of a window, by server.
+func TestRequestsInTheAPI(t *testing.T) {
+	s := serve(t, servedDB(t), atTheEnd, nil, "--addr", ":0", "--node", "gpu-7")
+	schema := readSchema(t)
+	for query, want := range map[string]uint64{"": 4, "?label=epoch%3D1": 3, "?pid=5032": 0, "?since=1s": 0} {
+		status, text := s.ask("GET", "/api/v1/requests"+query, "", nil)
+		var r wire.Requests
+		if query == "?since=1s" {
+			if status != 404 {
+				t.Errorf("%s: %d %s", query, status, text)
+			}
+			continue
+		}
+		if err := json.Unmarshal([]byte(text), &r); err != nil || status != 200 {
+			t.Fatalf("%s: %d, %v, %s", query, status, err, text)
+		}
+		if err := schema.check("GET /api/v1/requests", []byte(text)); err != nil {
+			t.Errorf("%s does not fit the schema: %v", query, err)
+		}
+		if want == 0 {
+			if len(r.Servers) > 0 {
+				t.Errorf("%s: %s", query, text)
+			}
+			continue
+		}
+		if len(r.Servers) != 1 || r.Servers[0].Requests != want || r.Servers[0].Engine == nil || r.Servers[0].Waits == nil || r.Servers[0].Waits.Requests != want || len(r.Inference) != 1 || *r.Inference[0].KVCache != 0.5 {
+			t.Errorf("%s: %s", query, text)
+		}
+	}
+}

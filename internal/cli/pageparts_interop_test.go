@@ -28,6 +28,52 @@ func TestPageShowsAJob(t *testing.T) {
 	p.unharmed()
 }
 
+// The panel for requests has the requests and the metrics of servers, in a report too. Without any
+// there is no panel.
+func TestPageShowsRequests(t *testing.T) {
+	browser := testkit.Chromium(t)
+	db := servedDB(t)
+	s := serveBy(t, "dashboard", db, atTheEnd, nil, "--addr", ":0")
+	file := filepath.Join(t.TempDir(), "report.html")
+	if code, _, stderr := command(t, atTheEnd, nil, "report", "--db", db, "-o", file); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, home := range []string{s.url + "/", "file://" + file} {
+		browser.Do(`await page.goto("about:blank"); seen.requests.splice(0);`, nil, nil)
+		p := show(t, browser, home, "")
+		p.Do(`await page.waitForSelector("#requests .parts");`, nil, nil)
+		rows := p.rows("Requests by server")
+		if len(rows) != 1 || rows[0]["server"] != "train.py (4821)" || rows[0]["requests"] != "4" || rows[0]["engine"] != "vLLM Qwen/Qwen2.5-7B" || rows[0]["failed"] != "0" {
+			t.Errorf("%s: servers: %v", home, rows)
+		}
+		p.near("p50", rows[0]["first byte p50"], 40e6)
+		p.near("between events", rows[0]["between events p50"], 10e6)
+		rows = p.rows("Metrics of servers")
+		if len(rows) != 1 || rows[0]["running"] != "3" || rows[0]["waiting"] != "1" || rows[0]["KV cache"] != "50.0 %" || rows[0]["preemptions"] != "–" {
+			t.Errorf("%s: metrics: %v", home, rows)
+		}
+		p.Do(`await page.click("#requests details.behind summary");`, nil, nil)
+		if rows = p.rows("Slowest requests"); len(rows) != 4 {
+			t.Errorf("%s: slowest: %v", home, rows)
+		} else {
+			p.near("the slowest", rows[0]["first byte"], 80e6)
+		}
+		var got struct{ Bar, Section string }
+		p.Do(`await page.keyboard.press("r"); await until(() => document.activeElement?.id === "requests");
+			return { Bar: await page.getAttribute("#requests .parts", "aria-label"), Section: await page.innerText(".toc a") };`, nil, &got)
+		if got.Section != "Requests" || !strings.Contains(got.Bar, "until the server read the request ") {
+			t.Errorf("%s: %+v", home, got)
+		}
+		p.unharmed()
+	}
+	s = serveBy(t, "dashboard", testDB(t), atTheEnd, nil, "--addr", ":0")
+	p := show(t, browser, s.url+"/", "")
+	var panels int
+	if p.Do(`return await page.evaluate(() => document.querySelectorAll("#requests, .toc a[href='#requests']").length);`, nil, &panels); panels != 0 {
+		t.Errorf("a panel without requests: %d", panels)
+	}
+}
+
 // showsGraphs checks both tables of CUDA graphs.
 func (p *pageOf) showsGraphs(r *query.Reader) {
 	p.t.Helper()

@@ -69,7 +69,7 @@ var reportAlways = []reportQuestion{
 	{path: "overview"}, {path: "recordings"}, {path: "capabilities"}, {path: "processes", window: true}, {path: "explain", window: true}, {path: "chains", window: true},
 	{path: "timeline", window: true, sized: true}, {path: "heatmap", window: true, sized: true}, {path: "ops", window: true}, {path: "ops", params: url.Values{"per_process": {"1"}}, window: true},
 	flameQuestion("time"), flameQuestion("gpu_wait"), flameQuestion("runnable"), flameQuestion(flameMemory),
-	{path: "memory", window: true, sized: true}, {path: "gpus", window: true, sized: true}, {path: "collectives", window: true}, {path: "communicators", window: true},
+	{path: "memory", window: true, sized: true}, {path: "gpus", window: true, sized: true}, {path: "requests", window: true}, {path: "collectives", window: true}, {path: "communicators", window: true},
 	{path: "graph-metrics", window: true}, {path: "snapshots", window: true},
 }
 
@@ -79,7 +79,7 @@ func flameQuestion(what string) reportQuestion {
 
 // reportOfProcess are the page's questions about one process, reportOfOp those about one operation.
 var (
-	reportOfProcess = []string{"explain", "timeline", "heatmap", "ops", "ops?per_process=1", "flame?what=time", "memory", "collectives", "graph-metrics"}
+	reportOfProcess = []string{"explain", "timeline", "heatmap", "ops", "ops?per_process=1", "flame?what=time", "memory", "requests", "collectives", "graph-metrics"}
 	reportOfOp      = []string{"heatmap", "ops", "ops?per_process=1", "flame?what=time"}
 )
 

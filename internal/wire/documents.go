@@ -51,6 +51,7 @@ var Documents = []Document{
 	{"GET /api/v1/collectives", Collectives{}},
 	{"GET /api/v1/timeline", Timeline{}},
 	{"GET /api/v1/heatmap", Heatmap{}},
+	{"GET /api/v1/requests", Requests{}},
 	{"GET /api/v1/flame", Flame{}},
 	{"GET /api/v1/memory", MemoryLines{}},
 	{"GET /api/v1/gpus", GPULines{}},

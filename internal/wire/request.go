@@ -33,6 +33,14 @@ type Server struct {
 	Waits *RequestWaits `json:"waits,omitempty"`
 }
 
+// Requests are the requests to servers in a window.
+type Requests struct {
+	Scope
+	Servers   []Server          `json:"servers"`   // by process and port
+	Inference []InferenceServer `json:"inference"` // servers' own metrics
+	Notes     []string          `json:"notes"`
+}
+
 // RequestWaits divides the time of requests by what their server and its engine did. Parts add up to
 // TotalNS; Engine divides those parts that are steps of the engine.
 type RequestWaits struct {

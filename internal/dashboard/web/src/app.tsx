@@ -10,16 +10,17 @@ import { GPUPanel, MemoryPanel } from "./gpu";
 import { GraphsPanel } from "./graphs";
 import { Headline, machineLine } from "./headline";
 import { HeatmapPanel } from "./heatmap";
-import { Help, goTo, sections, useKeys } from "./help";
+import { Help, goTo, shownSections, useKeys } from "./help";
 import { beat, live } from "./live";
 import { MachinePanel } from "./machine";
 import { NCCLPanel } from "./nccl";
 import { OpsPanel } from "./ops";
+import { RequestsPanel, served } from "./requests";
 import { SQLPanel } from "./sql";
 import { useStore } from "./store";
 import { TimelinePanel } from "./timeline";
 import { Token } from "./token";
-import type { Capabilities, Collectives, Flame, GPULines, GraphMetrics, Heatmap, Machines, MemoryLines, Operations, Overview, Processes, RecordedProcess, Recording, Recordings, ReportExplained, Snapshots, Timeline } from "./types";
+import type { Capabilities, Collectives, Flame, GPULines, GraphMetrics, Heatmap, Machines, MemoryLines, Operations, Overview, Processes, RecordedProcess, Recording, Recordings, ReportExplained, Requests, Snapshots, Timeline } from "./types";
 import { Problem } from "./ui";
 import { type Range, type View, rangeOf, view } from "./view";
 
@@ -38,6 +39,7 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
   const op = { ...when, op: v.op };
   const explained = useAnswer<ReportExplained>(`${api}explain`, when);
   const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 5));
+  const requests = useAnswer<Requests>(`${api}requests`, when);
   const timeline = useAnswer<Timeline>(`${api}timeline`, when);
   const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op);
   const ops = useAnswer<Operations>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
@@ -52,7 +54,7 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
     <>
       <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />
       <nav class="toc" aria-label="sections">
-        {sections.slice(1).map(([id, name]) => (
+        {shownSections(served(requests.data)).map(([id, name]) => (
           <a
             href={`#${id}`}
             onClick={(e) => {
@@ -66,6 +68,7 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
       </nav>
       {file && <p class="soft">This is a saved report: tables and flame graphs always cover all of it; a zoom changes only the charts over time.</p>}
       <div class="panels">
+        <RequestsPanel answer={requests} />
         <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
         <HeatmapPanel answer={heatmap} range={range} />
         <OpsPanel answer={ops} />

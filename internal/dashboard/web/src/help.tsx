@@ -6,7 +6,7 @@ import { Store, useStore } from "./store";
 import { toggle } from "./theme";
 import { type Range, look, zoom } from "./view";
 
-export const sections: [string, string][] = [
+const sections: [string, string][] = [
   ["headline", "What is wrong"],
   ["time", "Where the time went"],
   ["latency", "How long calls took"],
@@ -22,11 +22,17 @@ export const sections: [string, string][] = [
   ["capabilities", "Available data"],
 ];
 
+// shownSections returns the sections below the headline. Requests come first, if there are any.
+export function shownSections(requests: boolean): [string, string][] {
+  return [...(requests ? [["requests", "Requests"] as [string, string]] : []), ...sections.slice(1)];
+}
+
 const keys: [string, string][] = [
   ["← →", "earlier, later"],
   ["+ −", "zoom in, zoom out"],
   ["0", "the default time range"],
-  ["1 … 9", "go to the first nine sections"],
+  ["1 … 9", "go to the first nine sections, without requests"],
+  ["r", "go to the requests"],
   ["f", "choose a process"],
   ["c", "clear the filters"],
   ["s", "write SQL; Ctrl+Enter runs it"],
@@ -76,6 +82,7 @@ const does: Record<string, Does> = {
   "=": ({ range }) => range && zoom(around(range, 0.5)),
   "-": ({ range }) => range && zoom(around(range, 2)),
   "0": () => look({ last: "", from: null, to: null }),
+  r: () => goTo("requests"),
   f: () => document.getElementById("filter-pid")?.focus(),
   c: () => look({ op: "", pid: "", node: "", session: "" }),
   s: () => (goTo("sql"), document.getElementById("sql-text")?.focus()),

@@ -1018,6 +1018,16 @@ export interface RequestWaits {
   engine: WaitPart[];
 }
 
+/** Requests are the requests to servers in a window. */
+export interface Requests {
+  from: string;
+  to: string;
+  node: string;
+  servers: Server[]; // by process and port
+  inference: InferenceServer[]; // servers' own metrics
+  notes: string[];
+}
+
 /** Rows is the answer of /api/v1/query. */
 export interface Rows {
   node: string;

@@ -3,6 +3,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 import { keyOf, span } from "../src/api";
 import { bytes, clock, inUnit, length, mark, marks, ns, plural, range, share } from "../src/fmt";
+import { rate, served } from "../src/requests";
 import { comms, lateness, verdict } from "../src/rollcall";
 import { boxes, lines, tidy } from "../src/tree";
 import type { FlameNode, Overview, Rank, Recording } from "../src/types";
@@ -28,6 +29,17 @@ test("sizes, shares and counts", () => {
   equal(inUnit(1e6, "ns"), "1.00 ms");
   equal(inUnit(1024, "bytes"), "1.00 KiB");
   equal(length(320_000), "5 min 20 s");
+});
+
+test("rates have a digit while they are small", () => {
+  deepEqual([rate(5, 10), rate(999, 10), rate(12_345, 10), rate(undefined, 10), rate(5, 0)], ["0.5", "99.9", "1,235", "–", "–"]);
+});
+
+test("requests are shown only if there are any", () => {
+  const none = { from: "", to: "", node: "", servers: [], inference: [], notes: [] };
+  equal(served(undefined), false);
+  equal(served(none), false);
+  equal(served({ ...none, inference: [{ pid: 1, url: "", time: "" }] }), true);
 });
 
 test("times are in the reader's zone", () => {
