@@ -31,10 +31,10 @@ type collector struct {
 	machine  tick.Host // its last known state
 
 	// With ranges: the account of each process in the last tick, the time that accounts covers, and
-	// the number of chains that lie only partly in them.
+	// the number of each process's chains that lie only partly in them.
 	was    map[uint32]tick.Breakdown
 	known  map[uint32]time.Duration
-	partly int
+	partly map[uint32]int
 }
 
 // maxKept limits each of: chains, accounts, costs, faults.
@@ -157,7 +157,7 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 		}
 	}
 	if in.Labels != nil {
-		in.Labels.Partly += c.partly
+		in.Labels.AddPartly(c.partly)
 		for pid, d := range c.known {
 			in.Labels.Known[pid] += d
 		}

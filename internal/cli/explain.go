@@ -193,6 +193,9 @@ func (e *Env) show(in *explain.Input, o *explainOptions) error {
 		return errors.Join(err, e.printf("%s\n", text))
 	}
 	if o.stored && len(in.Chains)+len(in.Hidden)+len(in.Xids) == 0 {
+		if in.Labels != nil {
+			return e.printf("%s\n", in.Labels.NoCause())
+		}
 		return e.printf("No cause of lost time was found during this recording.\n")
 	}
 	detail := explain.Brief
@@ -265,9 +268,8 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	if o.stored {
 		chains, err := r.Chains(ctx, f)
 		chains, partly := costs(nil).lying(chains, within, s.From, s.To)
-		if in.Chains = append(in.Chains, chains...); in.Labels != nil {
-			in.Labels.Partly += partly
-		}
+		in.Chains = append(in.Chains, chains...)
+		in.Labels.AddPartly(partly)
 		return err
 	}
 	if long {

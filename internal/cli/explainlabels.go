@@ -66,8 +66,9 @@ func (c *collector) restricted(t *tick.Tick) *tick.Tick {
 }
 
 // lying returns the chains of a window, or of the ranges of labels, with their costs there. partly
-// counts those that lie only partly in the ranges.
-func (c costs) lying(chains []tick.Chain, within query.Ranges, from, to time.Time) (out []tick.Chain, partly int) {
+// counts those that lie only partly in the ranges, by process.
+func (c costs) lying(chains []tick.Chain, within query.Ranges, from, to time.Time) (out []tick.Chain, partly map[uint32]int) {
+	partly = map[uint32]int{}
 	for _, x := range chains {
 		if within == nil {
 			out = append(out, c.in(x, from, to))
@@ -85,7 +86,7 @@ func (c costs) lying(chains []tick.Chain, within query.Ranges, from, to time.Tim
 		case ok:
 			out = append(out, c.in(x, time.Unix(0, around.From), time.Unix(0, around.To)))
 		case within.Overlaps(x.PID, first.UnixNano(), last.UnixNano()):
-			partly++
+			partly[x.PID]++
 		}
 	}
 	return out, partly

@@ -225,6 +225,14 @@ func TestExplainLabelCauses(t *testing.T) {
 	if _, text, _ := command(t, later, nil, "explain", "--db", db, "--label", "phase=well"); !strings.Contains(text, "2 time ranges, ") || !strings.Contains(text, "Nothing slowed train") {
 		t.Errorf("phase=well:\n%s", text)
 	}
+	if _, text, _ := command(t, later, nil, "explain", "--db", db, "--label", "half=first"); strings.Contains(text, "slowed") || !strings.Contains(text, "WHERE THE TIME WENT") || strings.Contains(text, "\n\n\n") {
+		t.Errorf("half=first:\n%s", text)
+	}
+	for label, want := range map[string]string{"phase=well": "phase=well.\n", "half=first": "half=first. 1 cause lies only partly in these time ranges, "} {
+		if _, text, _ := command(t, later, nil, "explain", "--db", db, "--label", label, "--chains"); !strings.HasPrefix(text, "No cause of lost time lies in the time ranges of "+want) {
+			t.Errorf("%s: %s", label, text)
+		}
+	}
 	if status, text := s.ask("GET", "/api/v1/explain?since=4w&label=phase%3Dx", "", nil); status != 404 || !strings.Contains(text, "recorded labels: phase=hog, phase=well, half=first") {
 		t.Errorf("phase=x: %d %s", status, text)
 	}

@@ -43,9 +43,7 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 			in.Labels.Known[accounts[i].PID] += accounts[i].Covered
 		}
 	}
-	if in.Labels != nil {
-		in.Labels.Partly += partly
-	}
+	in.Labels.AddPartly(partly)
 	in.Host, err = hostIn(ctx, r, f)
 	return err
 }
@@ -53,18 +51,18 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 // chainsIn returns the chains of a window. A chain's cost covers the whole window if the
 // chain lasted longer than the time that it is judged by. partly counts those that lie only partly
 // in the ranges of the filter's labels.
-func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) (chains []tick.Chain, partly int, err error) {
+func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) (chains []tick.Chain, partly map[uint32]int, err error) {
 	chains, err = r.Chains(ctx, f)
 	if err != nil || len(chains) == 0 {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	losses, err := r.Losses(ctx, f)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	within, err := r.Ranges(ctx, &s.Session, f)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	by := costs{}
 	for i := range losses {

@@ -29,6 +29,11 @@ func (w *writer) incident(in *Input, r *report, detail Detail) {
 	for i := range r.Hidden { // hidden losses are losses, too
 		slowed[r.Hidden[i].PID] = true
 	}
+	if in.Labels != nil { // so are those that lie partly in the ranges of labels
+		for pid := range in.Labels.Partly {
+			slowed[pid] = true
+		}
+	}
 	w.wells(in, r, slowed)
 	if detail == Tables { // the tables include these
 		return
@@ -71,7 +76,7 @@ func (w *writer) wells(in *Input, r *report, slowed map[uint32]bool) {
 	if len(well) == 0 {
 		return
 	}
-	if len(slowed) > 0 {
+	if len(slowed) > 0 || w.Len() > 0 {
 		w.line("")
 	}
 	for i, p := range well {

@@ -14,8 +14,8 @@ type Labels struct {
 	Ranges query.Ranges // of all recordings
 	// Known is the part of a process's ranges that its breakdown covers.
 	Known map[uint32]time.Duration
-	// Partly counts chains that lie only partly in the ranges, and are left out.
-	Partly int
+	// Partly counts, by process, the chains that lie only partly in the ranges, and are left out.
+	Partly map[uint32]int
 }
 
 // Add adds the ranges of a recording. On a nil receiver it does nothing.
@@ -24,11 +24,40 @@ func (l *Labels) Add(within query.Ranges) {
 		return
 	}
 	if l.Ranges == nil {
-		l.Ranges, l.Known = query.Ranges{}, map[uint32]time.Duration{}
+		l.Ranges, l.Known, l.Partly = query.Ranges{}, map[uint32]time.Duration{}, map[uint32]int{}
 	}
 	for pid, list := range within {
 		l.Ranges[pid] = append(l.Ranges[pid], list...)
 	}
+}
+
+// AddPartly adds chains that lie only partly in the ranges. On a nil receiver it does nothing.
+func (l *Labels) AddPartly(chains map[uint32]int) {
+	for pid, n := range chains {
+		if l != nil {
+			l.Partly[pid] += n
+		}
+	}
+}
+
+// partly says how many chains are left out, "" for none.
+func (l *Labels) partly() string {
+	n := 0
+	for _, more := range l.Partly {
+		n += more
+	}
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 cause lies only partly in these time ranges, and is left out: the report without labels has all causes."
+	}
+	return plural(uint64(n), "cause") + " lie only partly in these time ranges, and are left out: the report without labels has all causes."
+}
+
+// NoCause says that no cause lies in the ranges.
+func (l *Labels) NoCause() string {
+	return joined(" ", "No cause of lost time lies in the time ranges of "+joined(" and ", l.names()...)+".", l.partly())
 }
 
 // names returns the labels as they are written.
@@ -60,12 +89,8 @@ func (l *Labels) notes(r *report) (out []string) {
 	if l == nil {
 		return nil
 	}
-	if l.Partly > 0 {
-		verb := " lie only partly in these time ranges, and are left out"
-		if l.Partly == 1 {
-			verb = " lies only partly in these time ranges, and is left out"
-		}
-		out = append(out, plural(uint64(l.Partly), "cause")+verb+": the report without labels has all causes.")
+	if text := l.partly(); text != "" {
+		out = append(out, text)
 	}
 	for i := range r.Processes {
 		if r.Processes[i].Memory != nil {
@@ -106,8 +131,5 @@ func (w *writer) labels(r *report) {
 			text += "; where it went is known for " + Duration(x.KnownNS)
 		}
 		w.text(text, "    ")
-	}
-	if len(r.Chains) == 0 {
-		w.line("")
 	}
 }

@@ -25,7 +25,9 @@ func Report(in *Input, o Options) string {
 	r.Notes = append(r.Notes, hiddenNotes(in.Hidden, o.location())...)
 	w := &writer{loc: o.location(), noTruncate: o.NoTruncate}
 	if len(r.source) == 0 && len(r.Chains)+len(r.Hidden) == 0 {
-		w.labels(&r)
+		if w.labels(&r); w.Len() > 0 {
+			w.line("")
+		}
 		w.tables(&r)
 		w.requests(&r)
 		w.memory(in, &r)
