@@ -26,7 +26,8 @@ type server struct {
 func (r *run) startServer() {
 	r.t.Helper()
 	v := &r.plan.victim
-	r.server = serving.Start(r.t, r.lab.stack, slices.Concat(v.env, r.env), v.server.options...)
+	// The command line has the port of the metrics.
+	r.server = serving.Start(r.t, r.lab.stack, slices.Concat(v.env, r.env), append([]string{"--port", testkit.FreePort(r.t)}, v.server.options...)...)
 	r.child, r.pids = r.server.Child, []int{r.server.Engine}
 	var own unix.CPUSet
 	own.Set(r.cpu)

@@ -29,7 +29,7 @@ func (s *Step) beyond(usualMS float64) Span { return Span{s.At + int64(usualMS*1
 // delays lists, by the name of a fault, when it delayed requests.
 var delays = map[string]func(t *Truth, during Span) []Span{
 	"prefill":     (*Truth).stalled,
-	"kv":          (*Truth).computedAgain,
+	"kv":          (*Truth).preempted,
 	"scheduler":   (*Truth).scheduled,
 	"tokenizer":   (*Truth).withoutWork,
 	"graph-miss":  (*Truth).withoutGraph,
@@ -49,7 +49,6 @@ func (t *Truth) stalled(Span) (out []Span) {
 	for i := range t.Requests {
 		long[t.Requests[i].Number] = strings.HasPrefix(t.Requests[i].ID, longPrompts)
 	}
-	var tokens []float64
 	for i := range t.Steps {
 		s := &t.Steps[i]
 		for _, n := range s.Requests {
@@ -58,11 +57,8 @@ func (t *Truth) stalled(Span) (out []Span) {
 			}
 			last[n] = i
 		}
-		if s.Phase == "decode" {
-			tokens = append(tokens, s.MS)
-		}
 	}
-	usual := median(tokens)
+	usual := t.tokenStep()
 	for i := range t.Steps {
 		s := &t.Steps[i]
 		if s.Phase != "prefill" || !slices.ContainsFunc(s.Requests, func(n int) bool { return long[n] }) {
@@ -78,15 +74,37 @@ func (t *Truth) stalled(Span) (out []Span) {
 	return out
 }
 
-// computedAgain returns the time of steps that compute the prompts of preempted requests again: the
-// part for tokens that were computed before.
-func (t *Truth) computedAgain(Span) (out []Span) {
+// preempted returns the time in which a request had lost its cache: from its last step before that
+// until it was computed again, without the time of a usual step for tokens.
+func (t *Truth) preempted(Span) (out []Span) {
+	usual := int64(t.tokenStep() * 1e6)
+	decoded, last := map[int]bool{}, map[int]int64{}
+	for i := range t.Requests {
+		decoded[t.Requests[i].Number] = t.Requests[i].Preempted > 0
+	}
 	for i := range t.Steps {
-		if s := &t.Steps[i]; s.Again > 0 {
-			out = append(out, s.beyond(s.MS*(1-float64(s.Again)/float64(s.Tokens))))
+		s := &t.Steps[i]
+		for _, n := range s.Requests {
+			if s.Phase == "decode" {
+				decoded[n] = true
+			} else if decoded[n] && last[n] != 0 {
+				out = append(out, Span{last[n] + usual, s.end()})
+			}
+			last[n] = s.end()
 		}
 	}
 	return out
+}
+
+// tokenStep returns the median time of steps for tokens in ms.
+func (t *Truth) tokenStep() float64 {
+	var all []float64
+	for i := range t.Steps {
+		if s := &t.Steps[i]; s.Phase == "decode" {
+			all = append(all, s.MS)
+		}
+	}
+	return median(all)
 }
 
 // scheduled returns the time until steps had chosen their requests, beyond the usual.

@@ -38,9 +38,12 @@ func TestDelays(t *testing.T) {
 		{"a long prompt stalls others", "prefill", Truth{Requests: []Request{aLong}, Steps: steps(prompt(3))}, []Span{{102 * ms, 150 * ms}}},
 		{"a long prompt, with nobody else between tokens", "prefill", Truth{Requests: []Request{aLong}, Steps: append(tokens(0, 10, 1, 2), prompt(3))}, nil},
 		{"a prompt of another request", "prefill", Truth{Requests: []Request{other}, Steps: steps(prompt(4))}, nil},
-		{"a prompt is computed again, beside a new one", "kv", Truth{Steps: steps(Step{At: 100 * ms, MS: 40, Phase: "prefill", Batch: 2, Tokens: 400, Again: 100, Requests: []int{1, 5}})},
-			[]Span{{130 * ms, 140 * ms}}},
-		{"prompts are computed once", "kv", Truth{Steps: steps(prompt(3))}, nil},
+		{"a request is computed again, beside a new one", "kv", Truth{Steps: steps(Step{At: 100 * ms, MS: 40, Phase: "prefill", Batch: 2, Tokens: 400, Requests: []int{1, 5}})},
+			[]Span{{22 * ms, 140 * ms}}},
+		{"a request is preempted after its prompt", "kv", Truth{Requests: []Request{{Number: 5, Preempted: 1}}, Steps: []Step{
+			{At: 100 * ms, MS: 10, Phase: "prefill", Requests: []int{5}}, {At: 150 * ms, MS: 10, Phase: "prefill", Requests: []int{5}}}}, []Span{{110 * ms, 160 * ms}}},
+		{"a prompt in parts", "kv", Truth{Steps: []Step{
+			{At: 100 * ms, MS: 10, Phase: "prefill", Requests: []int{5}}, {At: 150 * ms, MS: 10, Phase: "prefill", Requests: []int{5}}}}, nil},
 		{"the scheduler takes longer", "scheduler", Truth{Steps: steps(Step{At: 100 * ms, MS: 7, ScheduleMS: 5.1, Phase: "decode", Requests: []int{1}})},
 			[]Span{{100*ms + ms/10, 105*ms + ms/10}}},
 		{"the scheduler takes longer at another time", "scheduler", Truth{Steps: steps(Step{At: 250 * ms, MS: 7, ScheduleMS: 5.1, Phase: "decode", Requests: []int{1}})}, nil},

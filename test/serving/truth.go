@@ -54,7 +54,6 @@ type Step struct {
 	Batch      int     `json:"batch"`
 	Padded     int     `json:"padded"` // size of the graph
 	Tokens     int     `json:"tokens"`
-	Again      int     `json:"again"` // of Tokens, those of preempted requests, which were computed before
 	Graph      bool    `json:"graph"`
 	Swaps      int     `json:"swaps"` // adapters copied
 	Requests   []int   `json:"requests"`

@@ -128,7 +128,6 @@ class Engine:
         if self.fault.on("lora"):
             swaps = self.model.use_adapters({r.number % ADAPTERS for r, _ in picks})
         batch, tokens = len(picks), sum(n for _, n in picks)
-        again = sum(n for r, n in picks if r.times["preempted"]) if self.prefilled else 0
         if self.prefilled:
             padded, graph = batch, False
             self.model.prefill(tokens, batch)
@@ -136,7 +135,7 @@ class Engine:
             padded, graph = self.model.decode(batch, lambda size: size == 1 or not self.fault.on("graph-miss"))
         self.steps += 1
         self.truth.add("step", at=begin, step=self.steps, phase="prefill" if self.prefilled else "decode", batch=batch,
-                       padded=padded, tokens=tokens, again=again, graph=graph, swaps=swaps, schedule_ms=(scheduled - begin) / 1e6,
+                       padded=padded, tokens=tokens, graph=graph, swaps=swaps, schedule_ms=(scheduled - begin) / 1e6,
                        ms=(now() - begin) / 1e6, requests=[r.number for r, _ in picks])
         self.finish(picks)
 
