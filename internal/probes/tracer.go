@@ -336,8 +336,7 @@ func (t *Tracer) DrainLives(take func(record []byte)) int {
 func (t *Tracer) StopLives() error {
 	errs := []error{t.openGates()}
 	t.mu.Lock()
-	errs = append(errs, t.clocks.close())
-	errs = append(errs, closeLinks(slices.Concat(t.base, t.hostLinks)))
+	errs = append(errs, t.clocks.close(), closeLinks(slices.Concat(t.base, t.hostLinks)))
 	t.base, t.hostLinks, t.stopped = nil, nil, true
 	t.mu.Unlock()
 	for _, w := range []*wakeups{t.pressure, t.lives} {

@@ -10,15 +10,20 @@ import (
 	"ingero/internal/causal"
 )
 
-// missing maps rules without a tape to the reason, and to the text in internal/causal/testdata that
-// guards the rule instead.
-var missing = map[string]struct{ why, text string }{
+// missing maps rules without a tape to the reason, and to the text in internal/causal/testdata or the
+// test in internal/causal that guards the rule instead.
+var missing = map[string]struct{ why, guard string }{
 	"driver-slow":    {"a wait in a GPU's device file needs a GPU", "driver-slow"},
 	"cpu-stolen":     {"no hypervisor takes a CPU when it is told to", "stolen"},
 	"sync-heavy":     {"it takes so many calls that a tape has a megabyte", "sync-heavy"},
 	"copies-small":   {"it takes so many calls that a tape has a megabyte", "copies-small"},
 	"gpu-behind":     {"it takes so many calls that a tape has two megabytes", "gpu-behind"},
 	"memory-reclaim": {"the kernel of the machine found too much to give up each time", "reclaim"},
+	"kv-preemption":  {"a tape of a server is large, and prefill-stall has one", "TestKVPreemption"},
+	"slow-client":    {"a tape of a server is large, and prefill-stall has one", "TestSlowClient"},
+	"frontend-slow":  {"a tape of a server is large, and prefill-stall has one", "TestFrontendSlow"},
+	"scheduler-cpu":  {"a tape of a server is large, and prefill-stall has one", "TestSchedulerCPU"},
+	"adapter-swap":   {"a tape of a server is large, and prefill-stall has one", "TestAdapterSwap"},
 }
 
 // quiet are the lab's families with tapes of healthy jobs or decoys.
@@ -53,9 +58,13 @@ func TestTapesCoverRulesAndFamilies(t *testing.T) {
 		}
 	}
 	for name, m := range missing {
-		text, err := os.ReadFile("../../internal/causal/testdata/" + m.text + ".txt")
-		if err != nil || !strings.Contains(string(text), "expect "+name+" ") {
-			t.Errorf("no scenario of %s instead of a tape: %v", name, err)
+		file, line := "testdata/"+m.guard+".txt", "expect "+name+" "
+		if strings.HasPrefix(m.guard, "Test") {
+			file, line = "rule_"+strings.ReplaceAll(name, "-", "_")+"_test.go", "func "+m.guard+"("
+		}
+		text, err := os.ReadFile("../../internal/causal/" + file)
+		if err != nil || !strings.Contains(string(text), line) {
+			t.Errorf("%s has no %s instead of a tape: %v", name, m.guard, err)
 		}
 		if !slices.Contains(causal.RuleNames(), name) {
 			t.Errorf("%s is listed as missing and is no rule", name)
