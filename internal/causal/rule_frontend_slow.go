@@ -23,33 +23,28 @@ var frontendSlow = Rule{
 	Find: eachServer((*Window).beforeEngine),
 }
 
-// beforeEngine bounds the time in which at least one request waited for the engine to have it. While
-// the engine waits for work, that is certain. While it computes tokens for others, the server's
-// metrics tell how much of the time was before the queue; without them nothing does.
+// beforeEngine adds up the time in which the engine waited for work, and at least one request for the
+// engine: that is certain. A request may also have waited while the engine computed tokens for others.
+// That is in the upper bound: as much of it as the server's metrics allow, all of it without them.
 func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 	normal := max(usualFront, 2*usualToken(steps))
-	var likely, most, all []standing
+	var idle, most, all []standing
 	for i := range s.Requests {
 		r := &s.Requests[i]
 		if !r.Split {
 			continue
 		}
-		share, known := s.frontShare(r.First())
-		n := len(likely)
-		if likely = r.before(likely, share, normal); len(likely) > n {
-			x.span(r.whole(), likely[n].to, r.Weight)
+		n := len(idle)
+		if idle = r.before(idle, 0, normal); len(idle) > n {
+			x.span(r.whole(), idle[n].to, r.Weight)
 		}
-		all = r.before(all, 1, normal)
-		if !known {
-			share = 1
-		}
-		most = r.before(most, share, normal)
+		most, all = r.before(most, s.frontShare(r.First()), normal), r.before(all, 1, normal)
 	}
 	if x.Slow == 0 {
 		return x, false
 	}
 	least, withCPU := s.idleIn(steps, all)
-	u := unionOf(likely)
+	u := unionOf(idle)
 	x.Lost, x.Min, x.Max = int64(withCPU*u.lost), int64(withCPU*min(least, u.lost)), int64(withCPU*max(unionOf(most).lost, u.lost))
 	x.Baseline = fmt.Sprintf("a request is handed over within %s", span(normal))
 	x.Culprits = []tick.Culprit{w.frontEnd(s)}
@@ -76,19 +71,19 @@ func (r *Request) before(to []standing, share float64, normal int64) []standing 
 	return append(to, standing{r.whole() + normal, r.whole() + normal + ns, ns, r.Weight})
 }
 
-// frontShare returns the share of the engine's time for tokens in which the requests of a time were
-// not yet in its queue. The time to the first token begins in the server, the queue in the engine.
+// frontShare returns the share of the engine's time for tokens in which the requests of a time may not
+// have been in its queue yet: 1 without metrics. The time to the first token begins in the server, the queue in the engine.
 // Prompts of others do not count: a request that comes in such a step is not read before its end.
-func (s *Server) frontShare(at int64) (share float64, known bool) {
+func (s *Server) frontShare(at int64) float64 {
 	i := slices.IndexFunc(s.Reads, func(x tick.Inference) bool {
 		return !x.Since.IsZero() && x.Since.UnixNano() < at && at <= x.Time.UnixNano()
 	})
 	if i < 0 {
-		return 0, false
+		return 1
 	}
 	x := &s.Reads[i]
 	if x.FirstToken == nil || x.Queue == nil || x.Prefill == nil || x.FirstToken.Count*x.Queue.Count*x.Prefill.Count == 0 {
-		return 0, false
+		return 1
 	}
 	queued := x.Queue.Sum/float64(x.Queue.Count) + x.Prefill.Sum/float64(x.Prefill.Count)
 	front := 1e9 * (x.FirstToken.Sum - float64(x.FirstToken.Count)*queued)
@@ -99,7 +94,7 @@ func (s *Server) frontShare(at int64) (share float64, known bool) {
 			tokens += r.Weight * float64(r.ToFirst.Tokens)
 		}
 	}
-	return min(max(front/max(tokens, 1), 0), 1), true
+	return min(max(front/max(tokens, 1), 0), 1)
 }
 
 // idleIn returns how long the engine waited for work while requests did, ns, and the share of that

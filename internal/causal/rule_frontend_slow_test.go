@@ -52,9 +52,9 @@ func TestFrontendSlow(t *testing.T) {
 		least, lost, most time.Duration // in a second
 	}{
 		"the engine waits":                  {frontEnd{waits: 220 * ms}, 200 * ms, 200 * ms, 200 * ms},
-		"the engine computes for others":    {frontEnd{tokens: 220 * ms, metrics: true, front: 5 * 0.221}, 0, 200 * ms, 200 * ms},
-		"partly in the queue":               {frontEnd{tokens: 440 * ms, metrics: true, front: 5 * 0.221}, 0, 200 * ms, 200 * ms},
-		"in the queue":                      {frontEnd{tokens: 440 * ms, metrics: true}, 0, 0, 0},
+		"the engine computes for others":    {frontEnd{tokens: 220 * ms, metrics: true, front: 5 * 0.221}, 0, 0, 0},
+		"partly in the queue":               {frontEnd{waits: 120 * ms, tokens: 300 * ms, metrics: true, front: 5 * 0.221}, 100 * ms, 100 * ms, 200 * ms},
+		"in the queue":                      {frontEnd{waits: 120 * ms, tokens: 300 * ms, metrics: true}, 100 * ms, 100 * ms, 115 * ms},
 		"no metrics":                        {frontEnd{waits: 120 * ms, tokens: 300 * ms}, 100 * ms, 100 * ms, 400 * ms},
 		"busy engine, no metrics":           {frontEnd{tokens: 440 * ms}, 0, 0, 0},
 		"a fast front end":                  {frontEnd{waits: 19 * ms}, 0, 0, 0},

@@ -2,8 +2,10 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"ingero/internal/ledger"
 	"ingero/internal/tick"
 )
 
@@ -22,13 +24,15 @@ var kvPreemption = Rule{
 }
 
 // preempted bounds the time in which at least one request had lost its cache. Such a request got no
-// tokens in some steps for tokens. The engine's other requests got theirs, so a slow step is no loss.
-func (w *Window) preempted(s *Server, _ []step) (x Finding, ok bool) {
+// tokens in some steps for tokens, until its prompt was computed again. The engine's other requests got
+// theirs, so a slow step is no loss.
+func (w *Window) preempted(s *Server, steps []step) (x Finding, ok bool) {
 	full := s.preemptions()
 	perEvent := s.stepsPerEvent()
 	if full.preemptions == 0 || perEvent == 0 {
 		return x, false
 	}
+	again := s.computedAgain(steps, &full)
 	var list []standing
 	for i := range s.Requests {
 		r := &s.Requests[i]
@@ -36,12 +40,16 @@ func (w *Window) preempted(s *Server, _ []step) (x Finding, ok bool) {
 		if r.Events < fewEvents || missed < fewMissed || r.Refused > 0 || !full.contains(r.First(), r.EndTime()) {
 			continue
 		}
-		ns := float64(r.Last-r.Request.First) * missed / float64(r.TokenSteps)
-		list = append(list, standing{r.First(), r.EndTime(), int64(ns), r.Weight})
-		x.span(r.First(), r.EndTime(), r.Weight)
+		ns := int64(float64(r.Last-r.Request.First) * missed / float64(r.TokenSteps))
+		from, to := again.around(r.First(), r.EndTime(), ns)
+		if ns = min(ns, to-from); ns <= 0 {
+			continue
+		}
+		list = append(list, standing{from, to, ns, r.Weight})
+		x.span(from, to, r.Weight)
 	}
 	u := unionOf(list)
-	x.Lost, x.Min, x.Max = int64(u.lost), int64(u.least), int64(u.most)
+	x.Lost, x.Min, x.Max = int64(u.lost), int64(u.lost), int64(u.most)
 	x.Baseline = fmt.Sprintf("a request gets an event each %.1f steps for tokens", perEvent)
 	x.Culprits = []tick.Culprit{{What: full.text(x.Slow), Lost: time.Duration(x.Lost)}}
 	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "first request without tokens; %d stood still for %s in all", x.Slow, span(int64(u.sum)))}
@@ -101,4 +109,33 @@ func (p *preemptions) text(requests int) string {
 		used = fmt.Sprintf("was up to %.0f %% full at a read of the metrics", 100*p.usage)
 	}
 	return fmt.Sprintf("KV cache, which %s: %.0f preemptions, %d requests without tokens meanwhile", used, p.preemptions, requests)
+}
+
+// recomputed has the ends of the steps that computed no request's first prompt, while the server
+// preempted requests: those of requests that had lost their cache, and a few others. They are in order.
+// Of many short steps, some are missing.
+type recomputed []int64
+
+func (s *Server) computedAgain(steps []step, in *preemptions) (ends recomputed) {
+	times := s.times()
+	for i := range steps {
+		if p := &steps[i]; p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && p.launches > 0 && !times.prompt(p) && in.contains(p.to(), p.to()) {
+			ends = append(ends, p.to())
+		}
+	}
+	slices.Sort(ends)
+	return ends
+}
+
+// around returns the part of an interval in which a request can have stood still for ns: until a step
+// in it computed its prompt again, or until any did if none is known.
+func (e recomputed) around(from, to, ns int64) (begin, end int64) {
+	inside := slices.DeleteFunc(slices.Clone(e), func(at int64) bool { return at <= from || at > to })
+	if len(inside) == 0 {
+		inside = e
+	}
+	if len(inside) == 0 {
+		return from, to
+	}
+	return max(from, inside[0]-ns), min(to, inside[len(inside)-1])
 }

@@ -16,10 +16,9 @@ type standing struct {
 
 // union is the time in which at least one of many requests stood still, ns.
 type union struct {
-	least float64 // if they stood still independently of each other
-	lost  float64 // if they did so one after the other, as far as possible
-	most  float64 // if they did so one after the other, at any time
-	sum   float64 // over the requests
+	lost float64 // if they stood still independently of each other
+	most float64 // if they did so one after the other, as far as possible
+	sum  float64 // over the requests
 }
 
 // unionOf bounds the time in which at least one request stood still. The parts are spread evenly over
@@ -43,15 +42,12 @@ func unionOf(list []standing) (u union) {
 	for i, e := range edges {
 		if i > 0 && len(running) > 0 {
 			d := float64(e.at - edges[i-1].at)
-			all, none := 0.0, 1.0
+			none := 1.0
 			for _, x := range running {
-				share := float64(x.ns) / float64(x.to-x.from)
-				all += x.weight * share
-				none *= math.Pow(1-min(share, 1), x.weight)
+				none *= math.Pow(1-min(float64(x.ns)/float64(x.to-x.from), 1), x.weight)
 			}
 			covered += d
-			u.lost += d * min(all, 1)
-			u.least += d * (1 - none)
+			u.lost += d * (1 - none)
 		}
 		if e.in {
 			running = append(running, e.x)

@@ -61,6 +61,9 @@ func headline(c *tick.Chain, words *causeWords) string {
 	if c.Op != 0 && c.OpP99 > 0 {
 		what, p99, p50 = c.Op.String(), c.OpP99, c.OpP50
 	}
+	if c.Op == 0 && p99 == 0 && c.Steps == 0 { // it is about requests
+		return words.head(c)
+	}
 	if p99 > 0 {
 		what += " p99=" + strings.ReplaceAll(Duration(int64(p99)), " ", "")
 		if x := float64(p99) / float64(p50); p50 > 0 && x >= 1.05 { // else it is about even rarer calls

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"slices"
 	"time"
 
 	"ingero/internal/tick"
@@ -68,6 +69,9 @@ var exampleCulprits = map[string]tick.Culprit{
 	"gpu-slower":        {What: "GPU 0"},
 }
 
+// ofRequests are the rules whose chains are about requests to a server, and have no step.
+var ofRequests = []string{"prefill-stall", "kv-preemption", "slow-client", "frontend-slow", "scheduler-cpu", "adapter-swap"}
+
 // exampleOps are the operations of the example chains, if not a synchronize.
 var exampleOps = map[string]string{"call-slow": "cudaMalloc", "driver-slow": "cudaMalloc", "tool-call": "", "input-wait": "", "oom-kill": "",
 	"alloc-slow": "cudaMalloc", "free-waits": "cudaFree", "graph-pool": "cudaGraphLaunch", "alloc-storm": "cudaMalloc", "copy-pageable": "cudaMemcpyAsync",
@@ -96,6 +100,9 @@ func Example(rule string) (head, cause, fix string) {
 	op, _ := events.OpByName(name)
 	c := &tick.Chain{Rule: rule, PID: 4821, TID: 4821, Op: op, Severity: tick.High, Lost: 1370 * time.Millisecond, Steps: 3801, Slow: 412,
 		StepP50: 15_100_000, StepP99: 27_500_000, OpP50: 15_000_000, OpP99: 27_400_000}
+	if slices.Contains(ofRequests, rule) {
+		c.Op, c.Steps, c.StepP50, c.StepP99, c.OpP50, c.OpP99 = 0, 0, 0, 0, 0, 0
+	}
 	x, known := exampleCulprits[rule]
 	if !known {
 		x.Thread = exampleThread("stress-ng", 8821)
