@@ -260,8 +260,8 @@ func TestDiagnoseLabel(t *testing.T) {
 func TestTopShowsRequests(t *testing.T) {
 	db := servedDB(t)
 	for args, want := range map[string]string{
-		"":                "  train.py (4821)     2.0  40.1 ms  80.0 ms  10.0 ms  unknown 56 %, prompts 28 %\n",
-		"--label epoch=2": "  train.py (4821)     0.5  80.0 ms  80.0 ms  10.0 ms  prompts 68 %, own 25 %\n",
+		"":                "  train.py (4821)     2.0  40.1 ms  80.0 ms  10.0 ms  unknown 56 %, steps 39 %\n",
+		"--label epoch=2": "  train.py (4821)     0.5  80.0 ms  80.0 ms  10.0 ms  steps 93 %, deliver 6 %\n",
 		"--pid 5032":      "",
 	} {
 		code, text, stderr := command(t, atTheEnd, nil, append([]string{"top", "--once", "--db", db}, strings.Fields(args)...)...)

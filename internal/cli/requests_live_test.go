@@ -22,7 +22,7 @@ func TestRequestsToServer(t *testing.T) {
 	b := newBench(t)
 	s := serving.Start(t, b.stack, nil)
 	s.Serve()
-	trace := b.ingero("trace", "--json", "--db", b.db(), "--pid", pid(s.Child))
+	trace := b.ingero("trace", "--json", "--max-overhead", "0", "--db", b.db(), "--pid", pid(s.Child))
 	testkit.Eventually(t, "the second tick: servers are known", func() bool { return strings.Contains(trace.Stdout(), `"seq":2,`) })
 	answers := s.Answers(s.StartLoad("--connections", "3", "--requests", "5"))
 	truth := s.Truth()

@@ -96,14 +96,10 @@ func (s *Splitter) Tick(t *tick.Tick) {
 			s.thinned = t.Time.UnixNano()
 		}
 	}
-	if s.looked++; len(t.Requests) == 0 {
-		return
-	}
-	for i := range t.Requests {
-		if _, known := s.root[t.Requests[i].PID]; !known || s.looked >= lookAgain {
-			s.look(t)
-			break
-		}
+	s.looked++
+	unknown := func(x tick.Request) bool { _, known := s.root[x.PID]; return !known }
+	if s.root == nil || s.looked >= lookAgain || slices.ContainsFunc(t.Requests, unknown) {
+		s.look(t)
 	}
 	for i := range t.Requests {
 		s.split(&t.Requests[i])
@@ -114,16 +110,25 @@ func (s *Splitter) Tick(t *tick.Tick) {
 func (s *Splitter) look(t *tick.Tick) {
 	all := append(slices.Clone(t.Processes), t.Others...)
 	engines := where.Engines(all)
+	before := s.root
 	s.looked, s.root, s.shared = 0, where.Roots(all, engines), map[uint32]bool{}
 	for pid, root := range s.root {
 		if e := engines[pid]; e.Data > tick.Numbered(1) {
 			s.shared[root] = true
 		}
 	}
-	for i := range t.Requests { // a server that is no known engine computes itself
-		if pid := t.Requests[i].PID; s.root[pid] == 0 {
+	own := func(pid uint32) { // a server that is no known engine computes itself
+		if s.root[pid] == 0 {
 			s.root[pid] = pid
 		}
+	}
+	for i := range all {
+		if pid := all[i].PID; before[pid] == pid {
+			own(pid)
+		}
+	}
+	for i := range t.Requests {
+		own(t.Requests[i].PID)
 	}
 	if s.threads == nil {
 		s.threads = map[threadKey]*list{}

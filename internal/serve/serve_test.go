@@ -82,7 +82,7 @@ func TestSplit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var x Splitter
-			x.Tick(served(request(0, 0, 0, 0))) // makes the processes known
+			x.Tick(served()) // makes the processes known
 			x.Batch(steps(11, engine...))
 			now := served(tt.request)
 			x.Tick(now)
