@@ -148,29 +148,17 @@ func (p *pageOf) showsOps(r *query.Reader, f query.Filter) int {
 	return len(rows)
 }
 
-// showsTimeline checks the times of each process against the final accounts of its threads.
+// showsTimeline checks the times of each process against its accounts in the recording.
 func (p *pageOf) showsTimeline(r *query.Reader) {
 	p.t.Helper()
-	threads, err := r.Threads(p.t.Context(), query.Filter{})
+	accounts, err := r.Accounts(p.t.Context(), query.Filter{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	want := map[uint32]map[string]uint64{}
-	for i := range threads {
-		th := &threads[i]
-		if th.Enrolled {
-			continue
-		}
-		x := want[th.PID]
-		if x == nil {
-			x = map[string]uint64{}
-			want[th.PID] = x
-		}
-		x["GPU wait"] += th.Sync.OnCPU + th.Sync.Blocked
-		x["CPU in calls"] += th.InCalls.OnCPU - th.Sync.OnCPU
-		x["CPU between calls"] += th.Between.OnCPU
-		x["Runnable, waiting"] += th.InCalls.Runnable + th.Between.Runnable
-		x["Blocked"] += th.InCalls.Blocked - th.Sync.Blocked + th.Between.Blocked
+	for i := range accounts {
+		x := &accounts[i]
+		want[x.PID] = map[string]uint64{"GPU wait": x.GPUWait, "CPU in calls": x.CallCPU, "CPU between calls": x.GapCPU, "Runnable, waiting": x.Runnable, "Blocked": x.Blocked}
 	}
 	got := map[uint32]map[string]float64{}
 	for _, row := range p.rows("Where the time went") {
