@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"ingero/internal/tick"
@@ -28,6 +29,7 @@ var frontendSlow = Rule{
 // That is in the upper bound: as much of it as the server's metrics allow, all of it without them.
 func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 	normal := max(usualFront, 2*usualToken(steps))
+	shares := s.frontShares()
 	var idle, most, all []standing
 	for i := range s.Requests {
 		r := &s.Requests[i]
@@ -38,7 +40,11 @@ func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 		if idle = r.before(idle, 0, normal); len(idle) > n {
 			x.span(r.whole(), idle[n].to, r.Weight)
 		}
-		most, all = r.before(most, s.frontShare(r.First()), normal), r.before(all, 1, normal)
+		share := 1.0
+		if at := s.readAt(r.First()); at >= 0 {
+			share = shares[at]
+		}
+		most, all = r.before(most, share, normal), r.before(all, 1, normal)
 	}
 	if x.Slow == 0 {
 		return x, false
@@ -71,43 +77,50 @@ func (r *Request) before(to []standing, share float64, normal int64) []standing 
 	return append(to, standing{r.whole() + normal, r.whole() + normal + ns, ns, r.Weight})
 }
 
-// frontShare returns the share of the engine's time for tokens in which the requests of a time may not
-// have been in its queue yet: 1 without metrics. The time to the first token begins in the server, the queue in the engine.
-// Prompts of others do not count: a request that comes in such a step is not read before its end.
-func (s *Server) frontShare(at int64) float64 {
-	i := slices.IndexFunc(s.Reads, func(x tick.Inference) bool {
+// readAt returns the index of the read of the metrics that covers a time, or -1.
+func (s *Server) readAt(at int64) int {
+	return slices.IndexFunc(s.Reads, func(x tick.Inference) bool {
 		return !x.Since.IsZero() && x.Since.UnixNano() < at && at <= x.Time.UnixNano()
 	})
-	if i < 0 {
-		return 1
-	}
-	x := &s.Reads[i]
-	if x.FirstToken == nil || x.Queue == nil || x.Prefill == nil || x.FirstToken.Count*x.Queue.Count*x.Prefill.Count == 0 {
-		return 1
-	}
-	queued := x.Queue.Sum/float64(x.Queue.Count) + x.Prefill.Sum/float64(x.Prefill.Count)
-	front := 1e9 * (x.FirstToken.Sum - float64(x.FirstToken.Count)*queued)
-	tokens := 0.0
-	for j := range s.Requests {
-		if r := &s.Requests[j]; r.Split && r.First() > x.Since.UnixNano() && r.First() <= x.Time.UnixNano() {
-			front -= r.Weight * float64(r.ToFirst.Idle+r.ToFirst.Prompts+r.ToFirst.Deliver)
-			tokens += r.Weight * float64(r.ToFirst.Tokens)
+}
+
+// frontShares returns, for each read, the share of the engine's time for tokens in which the requests
+// of that time may not have been in its queue yet: 1 if the metrics do not tell. The time to the first
+// token begins in the server, the queue in the engine. Prompts of others do not count: a request that
+// comes in such a step is not read before its end.
+func (s *Server) frontShares() []float64 {
+	shares, tokens := make([]float64, len(s.Reads)), make([]float64, len(s.Reads))
+	for i := range s.Requests {
+		r := &s.Requests[i]
+		if at := s.readAt(r.First()); at >= 0 && r.Split {
+			shares[at] -= r.Weight * float64(r.ToFirst.Idle+r.ToFirst.Prompts+r.ToFirst.Deliver)
+			tokens[at] += r.Weight * float64(r.ToFirst.Tokens)
 		}
 	}
-	return min(max(front/max(tokens, 1), 0), 1)
+	for i := range s.Reads {
+		x := &s.Reads[i]
+		if x.FirstToken == nil || x.Queue == nil || x.Prefill == nil || x.FirstToken.Count*x.Queue.Count*x.Prefill.Count == 0 {
+			shares[i] = 1
+			continue
+		}
+		queued := x.Queue.Sum/float64(x.Queue.Count) + x.Prefill.Sum/float64(x.Prefill.Count)
+		front := shares[i] + 1e9*(x.FirstToken.Sum-float64(x.FirstToken.Count)*queued)
+		shares[i] = min(max(front/max(tokens[i], 1), 0), 1)
+	}
+	return shares
 }
 
 // idleIn returns how long the engine waited for work while requests did, ns, and the share of that
 // time in which the threads that it waited for were not kept from a CPU. If little is known of them,
 // the engine's own waits for a CPU stand for theirs.
 func (s *Server) idleIn(steps []step, requests []standing) (ns, withCPU float64) {
-	slices.SortFunc(requests, func(a, b standing) int { return cmp.Compare(a.from, b.from) })
+	spans := merged(requests)
 	var work, own struct{ done, kept float64 }
 	for i := range steps {
 		p := &steps[i]
 		own.done += p.weight * float64(p.cpu)
 		own.kept += p.weight * float64(p.waited)
-		if in := p.awaitedIn(requests); in > 0 {
+		if in := p.awaitedIn(spans); in > 0 {
 			share := p.weight * float64(in) / float64(p.awaited)
 			ns += p.weight * float64(in)
 			work.done += share * float64(p.worked)
@@ -120,16 +133,33 @@ func (s *Server) idleIn(steps []step, requests []standing) (ns, withCPU float64)
 	return ns, 1 - work.kept/max(work.done+work.kept, 1)
 }
 
-// awaitedIn returns how long a step waited for work while requests did, ns. The wait comes first in a
-// step. The requests are in order.
-func (r *record) awaitedIn(requests []standing) (ns int64) {
-	from, until := r.from, r.from+min(r.awaited, r.length)
+// timeSpan is a time range in Unix ns.
+type timeSpan struct{ from, to int64 }
+
+// merged returns when at least one request waited: ranges in order, which do not overlap.
+func merged(requests []standing) (out []timeSpan) {
+	slices.SortFunc(requests, func(a, b standing) int { return cmp.Compare(a.from, b.from) })
 	for i := range requests {
-		if x := &requests[i]; x.from < until && x.to > from {
-			from = max(from, x.from)
-			ns += min(x.to, until) - from
-			from = min(x.to, until)
+		x := &requests[i]
+		if n := len(out); n > 0 && x.from <= out[n-1].to {
+			out[n-1].to = max(out[n-1].to, x.to)
+			continue
 		}
+		out = append(out, timeSpan{x.from, x.to})
+	}
+	return out
+}
+
+// awaitedIn returns how long a step waited for work in these ranges, ns. The wait comes first in a
+// step.
+func (r *record) awaitedIn(spans []timeSpan) (ns int64) {
+	until := r.from + min(r.awaited, r.length)
+	first := sort.Search(len(spans), func(i int) bool { return spans[i].to > r.from })
+	for _, x := range spans[first:] {
+		if x.from >= until {
+			break
+		}
+		ns += min(x.to, until) - max(x.from, r.from)
 	}
 	return ns
 }

@@ -3,6 +3,7 @@ package causal
 import (
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"ingero/internal/ledger"
@@ -130,7 +131,8 @@ func (s *Server) computedAgain(steps []step, in *preemptions) (ends recomputed) 
 // around returns the part of an interval in which a request can have stood still for ns: until a step
 // in it computed its prompt again, or until any did if none is known.
 func (e recomputed) around(from, to, ns int64) (begin, end int64) {
-	inside := slices.DeleteFunc(slices.Clone(e), func(at int64) bool { return at <= from || at > to })
+	after := func(at int64) int { return sort.Search(len(e), func(i int) bool { return e[i] > at }) }
+	inside := e[after(from):after(to)]
 	if len(inside) == 0 {
 		inside = e
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"ingero/internal/govern"
@@ -31,7 +32,7 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 	if token == 0 {
 		return x, false
 	}
-	clients, times := promptClients{}, s.times()
+	clients, times := s.promptClients(), s.times()
 	warm := times.warmUps(steps)
 	stalled := 0.0 // sum over the requests, ns
 	for i := range steps {
@@ -40,13 +41,13 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 		if p.marks&(ledger.MarkGraph|ledger.MarkCapture) != 0 || warm[p.to()] || times.eager(p) || took < longPrompt*token {
 			continue
 		}
-		running := s.running(from, p.to())
+		running := times.running(p)
 		if running == 0 {
 			continue
 		}
 		lost := float64(took-token) * p.weight
 		stalled += lost * running
-		clients.add(s, p.to(), lost)
+		clients.add(p.to(), lost)
 		x.span(from, p.to(), p.weight)
 		x.Lost += int64(lost)
 	}
@@ -57,16 +58,6 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 	x.Culprits = clients.culprits(x.Lost)
 	x.Timeline = []tick.Moment{moment(x.From, "CUDA", "first of %d long steps for prompts; running requests waited %s in all", x.Slow, span(int64(stalled)))}
 	return x, true
-}
-
-// running returns how many requests had tokens before an interval, and after it.
-func (s *Server) running(from, to int64) (n float64) {
-	for i := range s.Requests {
-		if r := &s.Requests[i]; r.First() <= from+sameStep && r.EndTime() >= to {
-			n += r.Weight
-		}
-	}
-	return n
 }
 
 // usualToken returns the median time of an engine's steps for tokens, ns; 0: unknown. These steps
@@ -84,8 +75,17 @@ func usualToken(steps []step) int64 {
 	return quantile(all, 0.5)
 }
 
-// promptClients are the clients whose prompts were computed in long steps, by address.
-type promptClients map[string]*promptClient
+// promptClients are the clients whose prompts were computed in long steps.
+type promptClients struct {
+	requests []promptEnd // by end
+	byName   map[string]*promptClient
+}
+
+// promptEnd is when the prompt of a request was computed, Unix ns.
+type promptEnd struct {
+	at int64
+	*Request
+}
 
 type promptClient struct {
 	name  string
@@ -93,25 +93,36 @@ type promptClient struct {
 	bytes uint64 // of its longest request
 }
 
-// add charges the clients of the prompts in a step that ended at a time.
-func (c promptClients) add(s *Server, end int64, lost float64) {
+func (s *Server) promptClients() (c promptClients) {
+	c.byName = map[string]*promptClient{}
 	for i := range s.Requests {
-		r := &s.Requests[i]
-		if d := r.First() - int64(r.ToFirst.Deliver) - end; !r.Split || d < -sameStep || d > sameStep {
-			continue
+		if r := &s.Requests[i]; r.Split {
+			c.requests = append(c.requests, promptEnd{r.First() - int64(r.ToFirst.Deliver), r})
+		}
+	}
+	slices.SortFunc(c.requests, func(a, b promptEnd) int { return cmp.Compare(a.at, b.at) })
+	return c
+}
+
+// add charges the clients of the prompts in a step that ended at a time.
+func (c *promptClients) add(end int64, lost float64) {
+	first := sort.Search(len(c.requests), func(i int) bool { return c.requests[i].at >= end-sameStep })
+	for _, r := range c.requests[first:] {
+		if r.at > end+sameStep {
+			break
 		}
 		name := r.Peer.Addr().String()
-		if c[name] == nil {
-			c[name] = &promptClient{name: name}
+		if c.byName[name] == nil {
+			c.byName[name] = &promptClient{name: name}
 		}
-		c[name].lost += lost
-		c[name].bytes = max(c[name].bytes, r.Received)
+		c.byName[name].lost += lost
+		c.byName[name].bytes = max(c.byName[name].bytes, r.Received)
 	}
 }
 
 // culprits returns the clients, the one with the largest share first.
-func (c promptClients) culprits(lost int64) (out []tick.Culprit) {
-	for _, x := range slices.SortedFunc(maps.Values(c), func(a, b *promptClient) int {
+func (c *promptClients) culprits(lost int64) (out []tick.Culprit) {
+	for _, x := range slices.SortedFunc(maps.Values(c.byName), func(a, b *promptClient) int {
 		return cmp.Or(cmp.Compare(b.lost, a.lost), cmp.Compare(a.name, b.name))
 	}) {
 		if len(out) < maxCulprits {

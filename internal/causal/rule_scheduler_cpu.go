@@ -33,13 +33,17 @@ var schedulerCPU = Rule{
 
 // scheduled adds up the time on a CPU before the launch in steps for tokens, beyond the usual one.
 func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
-	tokens := slices.DeleteFunc(slices.Clone(steps), func(p step) bool { return !p.tokens() || p.unseen })
+	var tokens []*step
+	for i := range steps {
+		if p := &steps[i]; p.tokens() && !p.unseen {
+			tokens = append(tokens, p)
+		}
+	}
 	if len(tokens) < fewTokenSteps {
 		return x, false
 	}
 	var leads, gpus, works []weighted
-	for i := range tokens {
-		p := &tokens[i]
+	for _, p := range tokens {
 		leads, gpus, works = append(leads, weighted{p.lead, p.weight}), append(gpus, weighted{p.gpu, p.weight}), append(works, weighted{p.work(), p.weight})
 	}
 	normal := quantile(leads, usualLead)
@@ -50,8 +54,7 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 	}
 	hidden, least, most := hiddenByGPU(tokens)
 	times, all, delayed, slow := s.times(), 0.0, 0.0, 0.0
-	for i := range tokens {
-		p := &tokens[i]
+	for _, p := range tokens {
 		more := p.lead - normal
 		if p.lead < longLead*normal || float64(more) < leadShare*float64(p.work()) {
 			continue
@@ -79,12 +82,12 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 // can launch a step before it waits for the one before it. Then a longer computation makes the wait
 // for the GPU shorter. Neighbors are compared, since they compute about the same requests; the median
 // of the pairs with the larger differences counts, and the share is in [least, most].
-func hiddenByGPU(tokens []step) (share, least, most float64) {
-	slices.SortFunc(tokens, func(a, b step) int { return cmp.Compare(a.from, b.from) })
+func hiddenByGPU(tokens []*step) (share, least, most float64) {
+	slices.SortFunc(tokens, func(a, b *step) int { return cmp.Compare(a.from, b.from) })
 	type pair struct{ lead, gpu int64 } // differences, ns
 	var pairs []pair
 	for i := 1; i < len(tokens); i++ {
-		a, b := &tokens[i-1], &tokens[i]
+		a, b := tokens[i-1], tokens[i]
 		x := pair{b.lead - a.lead, b.gpu - a.gpu}
 		if x.lead < 0 {
 			x = pair{-x.lead, -x.gpu}
