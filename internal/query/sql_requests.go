@@ -42,15 +42,8 @@ var requestsTable = &virtual{
 
 // scanRequests yields the matching requests, session by session, in the order in which they ended.
 func scanRequests(s *statement, a *scanRequest, yield func(batch) bool) error {
-	f, some := a.filter("timestamp")
-	if !some {
-		return nil
-	}
-	sessions, err := s.r.Chosen(s.ctx, f)
+	sessions, f, err := s.chosen(a)
 	if err != nil {
-		if s.unread(f.Session, err) {
-			return nil
-		}
 		return err
 	}
 	more := true

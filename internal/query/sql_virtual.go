@@ -333,3 +333,17 @@ func (c *cursor) Close() error {
 	c.next, c.stop, c.rows = nil, nil, nil
 	return nil
 }
+
+// chosen returns the sessions that a scan of a log reads, and its filter. There is none if nothing can
+// match.
+func (s *statement) chosen(a *scanRequest) ([]Session, Filter, error) {
+	f, some := a.filter("timestamp")
+	if !some {
+		return nil, f, nil
+	}
+	sessions, err := s.r.Chosen(s.ctx, f)
+	if err != nil && s.unread(f.Session, err) {
+		return nil, f, nil
+	}
+	return sessions, f, err
+}

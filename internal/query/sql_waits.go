@@ -41,15 +41,8 @@ var waitsTable = &virtual{
 
 // scanWaits yields the matching waits, session by session, oldest first.
 func scanWaits(s *statement, a *scanRequest, yield func(batch) bool) error {
-	f, some := a.filter("timestamp")
-	if !some {
-		return nil
-	}
-	sessions, err := s.r.Chosen(s.ctx, f)
+	sessions, f, err := s.chosen(a)
 	if err != nil {
-		if s.unread(f.Session, err) {
-			return nil
-		}
 		return err
 	}
 	b := &waitBatch{names: names{}}
