@@ -48,14 +48,8 @@ func (w *Window) withoutGraph(s *Server, steps []step) (x Finding, ok bool) {
 		return times.eager(p) && !p.graph && !warm[p.to()] && times.running(p) > 0
 	}
 	size := func(p *step) int { return bits.Len(uint(times.running(p) + 0.5)) }
-	normal := map[int]int64{}
 	token, compared := medianOf(steps, (*step).tokens, w.e.alone)
-	for n := range bits.UintSize {
-		normal[n] = token
-		if v, ok := medianOf(steps, func(p *step) bool { return p.tokens() && size(p) == n }, w.e.alone); ok {
-			normal[n] = v
-		}
-	}
+	normal := w.normalBySize(steps, size, token)
 	var running []weighted
 	slow, delayed := 0.0, 0.0
 	for i := range steps {
@@ -86,6 +80,23 @@ func (w *Window) withoutGraph(s *Server, steps []step) (x Finding, ok bool) {
 	from, to := quantile(running, 0.05), quantile(running, 0.95)
 	x.Culprits = []tick.Culprit{{What: fmt.Sprintf("%d steps without a graph, with %s running, which waited %s in all", x.Slow, requestsText(from, to), span(int64(delayed))), Lost: time.Duration(x.Lost)}}
 	return x, true
+}
+
+// normalBySize returns the median time of steps for tokens by size; of few, that of all.
+func (w *Window) normalBySize(steps []step, size func(*step) int, all int64) (normal [bits.UintSize + 1]int64) {
+	var list [bits.UintSize + 1][]weighted
+	for i := range steps {
+		if p := &steps[i]; p.tokens() {
+			n := size(p)
+			list[n] = append(list[n], weighted{w.e.alone(p), p.weight})
+		}
+	}
+	for n := range normal {
+		if normal[n] = all; len(list[n]) >= minFree {
+			normal[n] = quantile(list[n], 0.5)
+		}
+	}
+	return normal
 }
 
 // hasGraph reports whether a process has a graph of several launches, or launched one before.
