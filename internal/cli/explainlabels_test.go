@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +256,43 @@ func TestDiagnoseLabel(t *testing.T) {
 	}
 }
 
+// An assistant asks what slow requests waited for.
+func TestAssistantAsksAboutRequests(t *testing.T) {
+	a := pipes(t, servedDB(t), "")
+	column := func(r reply, name string) any {
+		t.Helper()
+		at := slices.Index(r.columns, name)
+		if r.refused || at < 0 || len(r.rows) != 1 {
+			t.Fatalf("%s is not in %+v", name, r)
+		}
+		return r.rows[0][at]
+	}
+	all := a.call("get_requests", nil)
+	for name, want := range map[string]any{"server": "train.py", "port": 8000.0, "engine": "vLLM Qwen/Qwen2.5-7B", "requests": 4.0, "errors": 0.0, "slow": 4.0,
+		"waited_for": "prompts 49%, tokens 24%, own-prompt 24%, unread 2%", "state": "3 running, 1 waiting, KV cache 50%"} {
+		if got := column(all, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	for args, want := range map[string]float64{"ttft=45ms": 2, "ttft=79ms": 1, "total=10ms": 4} {
+		if got := column(a.call("get_requests", map[string]any{"slo": args}), "slow"); got != want {
+			t.Errorf("%s: %v requests miss it, want %v", args, got, want)
+		}
+	}
+	if got := column(a.call("get_requests", map[string]any{"slo": "tpot=30ms"}), "slow"); got != nil {
+		t.Errorf("tpot=30ms: %v requests miss it, want none", got)
+	}
+	if got := column(a.call("get_requests", map[string]any{"label": []string{"epoch=2"}}), "requests"); got != 1.0 {
+		t.Errorf("epoch=2: %v requests", got)
+	}
+	if r := a.call("get_requests", map[string]any{"slo": "fast"}); !r.refused || !strings.Contains(r.text, "ttft=200ms") {
+		t.Errorf("slo=fast: %s", r.text)
+	}
+	if r := pipes(t, incidentDB(t), "").call("get_requests", nil); r.refused || !strings.HasPrefix(r.text, "no request to a server was recorded") {
+		t.Errorf("without a server: %s", r.text)
+	}
+}
+
 // top has a line for the server: the requests of the last ten seconds, with a label those that
 // arrived meanwhile.
 func TestTopShowsRequests(t *testing.T) {
@@ -280,7 +318,12 @@ func TestTopShowsRequests(t *testing.T) {
 func TestRequestsInTheAPI(t *testing.T) {
 	s := serve(t, servedDB(t), atTheEnd, nil, "--addr", ":0", "--node", "gpu-7")
 	schema := readSchema(t)
-	for query, want := range map[string]uint64{"": 4, "?label=epoch%3D1": 3, "?pid=5032": 0, "?since=1s": 0} {
+	for path, want := range map[string]string{"requests?slo=fast": "slo cannot be", "ops?slo=total%3D5s": "ask /api/v1/requests"} {
+		if status, text := s.ask("GET", "/api/v1/"+path, "", nil); status != 400 || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+	}
+	for query, want := range map[string]uint64{"": 4, "?slo=ttft%3D1ms": 4, "?label=epoch%3D1": 3, "?pid=5032": 0, "?since=1s": 0} {
 		status, text := s.ask("GET", "/api/v1/requests"+query, "", nil)
 		var r wire.Requests
 		if query == "?since=1s" {

@@ -131,6 +131,7 @@ var mcpCalls = []struct {
 	{name: "explain_chain", args: map[string]any{"id": "CHAIN"}},
 	{name: "get_causal_chains"},
 	{name: "where_did_time_go"},
+	{name: "get_requests"},
 	{name: "get_memory"},
 	{name: "get_xids"},
 	{name: "get_trace_stats"},

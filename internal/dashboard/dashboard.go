@@ -49,6 +49,7 @@ type Path struct {
 	limit        int    // default limit; 0: 100
 	buckets      int    // default; 0: 120
 	labels       bool   // the parameter label selects calls
+	slo          bool   // the parameter slo selects requests
 
 	answer func(*request) (any, error)
 }
@@ -75,7 +76,7 @@ var Paths = []Path{
 		About: "call tree of processes, functions, lines and operations, with the time spent or the GPU memory held", limit: 2000, answer: (*request).flame},
 	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "GPU memory and pinned host memory that each process held, per bucket", buckets: maxBuckets, answer: (*request).memory},
 	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "state of the GPUs, per bucket, and their faults", buckets: maxBuckets, answer: (*request).gpus},
-	{Method: "GET", Path: "/api/v1/requests", Window: "5m", Params: "`label`: only requests that arrived while the server had these labels", labels: true,
+	{Method: "GET", Path: "/api/v1/requests", Window: "5m", Params: "`label`: only requests that arrived while the server had these labels; `slo=ttft=200ms`, `tpot=30ms` or `total=5s`: what the requests waited for that missed this objective", labels: true, slo: true,
 		About: "HTTP requests to servers, by process and port: times, what they waited for, the slowest; and what inference servers report of themselves", answer: (*request).requests},
 	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: maximum number of processes (100)", About: "the processes that made calls, and their threads", answer: (*request).processes},
 	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: maximum number of recordings (100)", About: "the recordings, latest first", answer: (*request).listRecordings},

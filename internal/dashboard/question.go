@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingero/internal/config"
+	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/tick"
 	"ingero/internal/where"
@@ -24,7 +25,8 @@ type Question struct {
 	PIDs       []uint32
 	Ops        []events.Op
 	Labels     []query.Label // that calls must have
-	By         string        // key of the label to group by; "": none
+	Objective  explain.Objective
+	By         string // key of the label to group by; "": none
 	Place      where.Selector
 	Node       string // the recordings' machine; "": all
 	Session    string // "": all in the window
@@ -76,6 +78,9 @@ func (a *request) question() (Question, error) {
 	if (len(q.Labels) > 0 || q.By != "") && !a.row.labels || q.By != "" && q.Sums {
 		return q, &refusal{http.StatusBadRequest, a.row.Path + " cannot select or group by labels here", "see docs/reference/api.md for its parameters"}
 	}
+	if q.Objective.Limit > 0 && !a.row.slo {
+		return q, &refusal{http.StatusBadRequest, a.row.Path + " has no requests to select by slo", "ask /api/v1/requests"}
+	}
 	if !q.From.IsZero() && q.To.IsZero() {
 		q.To = now
 	}
@@ -124,6 +129,12 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 	"label": func(q *Question, v string, _ time.Time) (err error) {
 		if q.Labels, err = query.ParseLabels(strings.Split(v, ",")); err != nil {
 			return wrong("label", v, "labels, separated by commas: tenant=a,epoch=3")
+		}
+		return nil
+	},
+	"slo": func(q *Question, v string, _ time.Time) (err error) {
+		if q.Objective, err = explain.ObjectiveOf(v); err != nil {
+			return wrong("slo", v, "ttft=200ms (time to the first byte), tpot=30ms (time between two events) or total=5s")
 		}
 		return nil
 	},

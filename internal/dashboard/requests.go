@@ -15,7 +15,7 @@ func (a *request) requests() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sums explain.Requests
+	sums := explain.Requests{Objective: a.q.Objective}
 	var reads tick.Servers
 	var cover query.Coverage
 	for i := range sessions {

@@ -145,14 +145,20 @@ func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
 	return &report{&w.Report, w.Text}, nil
 }
 
+// labelled is values with labels.
+func (s *server) labelled(ctx context.Context, w When, p PIDs, l Labels) (url.Values, error) {
+	v, err := s.values(ctx, w, p)
+	if err == nil && len(l.Label) > 0 {
+		v.Set("label", strings.Join(l.Label, ","))
+	}
+	return v, err
+}
+
 // reportFor is report with a tool's parameters.
 func (s *server) reportFor(ctx context.Context, w When, p PIDs, l Labels) (*report, error) {
-	v, err := s.values(ctx, w, p)
+	v, err := s.labelled(ctx, w, p, l)
 	if err != nil {
 		return nil, err
-	}
-	if len(l.Label) > 0 {
-		v.Set("label", strings.Join(l.Label, ","))
 	}
 	return s.report(ctx, v)
 }

@@ -22,7 +22,7 @@ func diagnoseTool() *tool {
 		name: "diagnose", title: "What is wrong, who did it, what to do", tokens: briefTokens,
 		about: "ALWAYS CALL THIS FIRST. Reports whether GPU jobs lost time, and the most severe cause: what was slow, by how much, the culprit (pid, name, command line, parent), " +
 			"the lost progress, the confidence, what was ruled out, and the command that fixes it. If nothing is wrong, it says so. Use explain_chain(id=chain) for evidence. " +
-			"For jobs that hang now, use get_stuck.",
+			"For jobs that hang now, use get_stuck; for slow requests to an inference server, get_requests.",
 		facts: []column{
 			{"severity", "severity of the loss, by its share of the job's time (LOW, MEDIUM or HIGH)", words, false}, {"cause", "what happened to the job, in a few words", words, false}, {"rule", "name of the rule that found it", words, false}, {"confidence", "confidence, the share of the slow steps' extra time that this cause explains", share, false},
 			{"lost_ns", "progress that the job lost to this cause", nanos, false}, {"lost_min_ns", "lower bound of the lost progress", nanos, false}, {"lost_max_ns", "upper bound of the lost progress", nanos, false},

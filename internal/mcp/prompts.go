@@ -33,6 +33,8 @@ var allPrompts = []prompt{
 		"Call where_did_time_go{pid: with pid }. Say what bounds each job (GPU, CPU, waiting for a CPU, blocked), with shares, and name the main contributor to the largest part other than waiting for the GPU. If CPU time is large, call get_stacks for the lines of code." + data},
 	{"is-it-stuck", "Is it stuck?", "Find what a hanging job waits for", nil,
 		"Call get_stuck. If calls have not returned, say which, for how long, what their threads wait for, and for collectives which rank is missing and what it does instead. If no call is stuck, call diagnose with since=5m." + data},
+	{"slow-requests", "Why are requests slow?", "What requests to an inference server waited for", []string{"slo"},
+		"Call get_requests{slo: with slo=}, and diagnose for the same time. Say how fast the requests are, what the slow ones waited for, with shares, which cause from diagnose explains the largest share, who did it, and what to change. If nothing was recorded, say which server was traced." + data},
 	{"compare-runs", "Why slower than before?", "Compare two recordings", []string{"a", "b"},
 		"Read the resource ingero://sessions if you need ids. Call diff_runs{a: with a=}{b: and b=}. Say how much a step changed, in which part, whether the change is significant, and what to check next. Mark changes that are not significant." + data},
 	{"gpu-memory", "Where did GPU memory go?", "Leaks, peaks and out-of-memory errors", nil,

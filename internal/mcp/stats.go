@@ -24,12 +24,9 @@ type Calls struct {
 
 // callValues returns the read API's parameters.
 func (s *server) callValues(ctx context.Context, in *Calls) (url.Values, error) {
-	v, err := s.values(ctx, in.When, in.PIDs)
+	v, err := s.labelled(ctx, in.When, in.PIDs, Labels{in.Label})
 	if err == nil && len(in.Op) > 0 {
 		v.Set("op", strings.Join(in.Op, ","))
-	}
-	if err == nil && len(in.Label) > 0 {
-		v.Set("label", strings.Join(in.Label, ","))
 	}
 	return v, err
 }

@@ -104,6 +104,8 @@ func value(v any) any {
 		return int64(min(v, 1<<63-1))
 	case int:
 		return int64(v)
+	case uint16:
+		return int64(v)
 	case uint32:
 		return int64(v)
 	case json.Number:

@@ -39,7 +39,7 @@ func (s *server) tools(m *sdk.Server) {
 // allTools is the table of tools.
 func allTools() []*tool {
 	return []*tool{
-		diagnoseTool(), explainChainTool(), chainsTool(), whereTool(), stuckTool(), diffTool(), memoryTool(), xidsTool(),
+		diagnoseTool(), explainChainTool(), chainsTool(), whereTool(), stuckTool(), diffTool(), requestsTool(), memoryTool(), xidsTool(),
 		statsTool(), stacksTool(), graphLifeTool(), graphRateTool(), checkTool(), demoTool(), testReportTool(), sqlTool(), fleetTool(),
 	}
 }
