@@ -77,6 +77,7 @@ func (o *ownProcesses) tick(t *tick.Tick) *tick.Tick {
 	out.Threads, out.Breakdowns, out.Chains, out.Hidden, out.Episodes = o.threads(t.Threads), nil, nil, nil, nil
 	out.Pods, out.Xids, out.GPUs, out.Inference = nil, nil, nil, nil
 	out.Requests = slices.DeleteFunc(slices.Clone(t.Requests), func(x tick.Request) bool { return !o.has(x.PID) })
+	out.EngineSteps = slices.DeleteFunc(slices.Clone(t.EngineSteps), func(x tick.EngineSteps) bool { return !o.has(x.PID) })
 	out.HostSums = o.hostSums(t.HostSums)
 	out.Processes, out.Others = o.processes(t.Processes), o.processes(t.Others)
 	return &out

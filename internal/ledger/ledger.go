@@ -116,6 +116,9 @@ func (l *Ledger) call(c *events.Call) {
 	}
 	f := l.ops.facts(c.Op)
 	t.steps.marks |= f.marks | marksBy(c, f)
+	if f.marks&MarkGraph != 0 && t.steps.graph == 0 {
+		t.steps.graph, _ = c.Value(events.RoleExec)
+	}
 	if c.Flags&events.CallUnmeasured != 0 || !sane(c.Start, c.Duration) {
 		t.steps.count(c, l.ops.size(c), f.launch)
 		return

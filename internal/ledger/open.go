@@ -24,6 +24,7 @@ type openStep struct {
 	lastOp          int
 	waits           []Wait // at most maxWaits
 	marks           Marks
+	graph           uint64 // as in Step
 	tail            tail
 	queue           queue
 }
@@ -31,7 +32,7 @@ type openStep struct {
 func (o *openStep) reset() {
 	o.calls, o.launches, o.counted = 0, 0, 0
 	o.parts, o.lead = Parts{}, 0
-	o.marks = 0
+	o.marks, o.graph = 0, 0
 	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
 	o.recorded = false
 	o.ops, o.long, o.lastOp, o.waits = o.ops[:0], o.long[:0], 0, o.waits[:0]

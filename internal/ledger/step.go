@@ -25,6 +25,7 @@ type Step struct {
 	// Launches is the number of Calls that launched graphs or kernels (GPU).
 	Launches uint32
 	Marks    Marks
+	Graph    uint64 // handle of the first graph that was launched; 0: none, or unknown
 	Parts    Parts
 	// Lead is the time on a CPU until the first launch, ns: of Parts.CallCPU and Parts.GapCPU.
 	Lead int64

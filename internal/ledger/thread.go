@@ -164,7 +164,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 		return
 	}
 	o := t.steps
-	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls, Launches: cmp.Or(o.counted, o.launches), Marks: o.marks}
+	s := Step{PID: t.pid, TID: t.tid, From: t.from, To: end, Period: c == nil, Calls: o.calls, Launches: cmp.Or(o.counted, o.launches), Marks: o.marks, Graph: o.graph}
 	s.Kind = uint32(bits.Len32(s.Launches))
 	if c != nil {
 		s.Op = c.Op

@@ -35,14 +35,16 @@ type threadKey struct{ pid, tid uint32 }
 // list has the last steps of a thread, in order.
 type list struct {
 	steps  []step
-	graphs bool // some of all steps launched a graph
+	graphs bool                          // some of all steps launched a graph
+	sums   map[stepKey]*tick.EngineSteps // since the last tick
 }
 
 // step is a step of an engine. In it, the wait for work comes first.
 type step struct {
 	from, busy, to int64 // Unix ns; busy: work begins
 	graph          bool
-	gpu, cpu       int64 // ns of the time from busy on
+	exec           uint64 // handle of the graph, 0: unknown
+	gpu, cpu       int64  // ns of the time from busy on
 	runnable       int64
 	blocked        int64
 	unknown        int64
@@ -69,12 +71,15 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 		}
 		y := stepOf(x)
 		l.steps, l.graphs = append(l.steps, y), l.graphs || y.graph
+		if key, ok := keyOf(x); ok {
+			l.count(key, &y)
+		}
 	}
 }
 
 func stepOf(x *ledger.Step) step {
 	p := &x.Parts
-	y := step{from: x.From, to: x.To, graph: x.Marks&ledger.MarkGraph != 0, gpu: p.GPUWait, cpu: p.CallCPU + p.GapCPU,
+	y := step{from: x.From, to: x.To, graph: x.Marks&ledger.MarkGraph != 0, exec: x.Graph, gpu: p.GPUWait, cpu: p.CallCPU + p.GapCPU,
 		runnable: p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled, unknown: p.Unknown}
 	awaited := int64(0)
 	for why, ns := range p.Blocked {
@@ -104,6 +109,7 @@ func (s *Splitter) Tick(t *tick.Tick) {
 	for i := range t.Requests {
 		s.split(&t.Requests[i])
 	}
+	t.EngineSteps = s.sums(s.thinned == t.Time.UnixNano())
 }
 
 // look finds the processes of each server.
@@ -143,16 +149,22 @@ func (s *Splitter) look(t *tick.Tick) {
 // engine returns the thread that computes a server's requests, and its steps: of its processes'
 // threads, the one with the most steps. With tensor parallelism, all do the same at the same time.
 func (s *Splitter) engine(server uint32) (of threadKey, most *list) {
-	root, n := s.root[server], 0
+	root := s.root[server]
 	if root == 0 || s.shared[root] {
 		return of, nil
 	}
 	for k, l := range s.threads {
-		if s.root[k.pid] == root && (len(l.steps) > n || len(l.steps) == n && (k.pid < of.pid || k.pid == of.pid && k.tid < of.tid)) {
-			most, of, n = l, k, len(l.steps)
+		if s.root[k.pid] == root && (most == nil || s.ahead(k, l, of)) {
+			most, of = l, k
 		}
 	}
 	return of, most
+}
+
+// ahead reports whether a thread has more steps than another one.
+func (s *Splitter) ahead(k threadKey, l *list, than threadKey) bool {
+	n := len(s.threads[than].steps)
+	return len(l.steps) > n || len(l.steps) == n && (k.pid < than.pid || k.pid == than.pid && k.tid < than.tid)
 }
 
 func (s *Splitter) split(x *tick.Request) {
@@ -168,13 +180,15 @@ func (s *Splitter) split(x *tick.Request) {
 	x.TokenSteps = l.tokens(first, last)
 }
 
-// tokens returns the number of steps for tokens that ended in an interval.
+// tokens returns the number of steps for tokens that ended in an interval, in which a request had its
+// tokens computed.
 func (l *list) tokens(from, to int64) (n uint32) {
 	for _, x := range l.steps[sort.Search(len(l.steps), func(i int) bool { return l.steps[i].to > from }):] {
 		if x.to > to {
 			break
 		}
 		if x.graph {
+			l.sum(stepKey{tick.EngineTokens, x.exec}).Served++
 			n++
 		}
 	}

@@ -254,6 +254,9 @@ type Tick struct {
 	GPUs []GPU
 	// Requests are those to servers of traced jobs that have ended since the last tick.
 	Requests []Request
+	// EngineSteps sum up the steps that the engines of these servers ended since the last tick, by
+	// engine, kind and graph.
+	EngineSteps []EngineSteps
 	// Inference are the reads of inference servers' metrics since the last tick.
 	Inference []Inference
 	Libraries []Library
