@@ -30,6 +30,9 @@ func (requestSums) Batch(*tick.Batch) error { return nil }
 func (s requestSums) Tick(t *tick.Tick) error {
 	only := *t
 	only.Requests = requestsTo(t.Requests, s.pids, s.within)
+	only.EngineSteps = slices.DeleteFunc(slices.Clone(t.EngineSteps), func(x tick.EngineSteps) bool {
+		return s.within != nil || len(s.pids) > 0 && !slices.Contains(s.pids, x.PID) // labels do not select steps
+	})
 	s.to.Add(&only)
 	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,6 +49,31 @@ func TestRequestsToServer(t *testing.T) {
 	all := uint64(len(answers))
 	if x := &r.Servers[0]; x.Requests != all || x.FirstByte.Count != all || x.Engine == nil || x.Engine.Name != "vLLM" || x.Port != uint16(s.Port) || x.Waits == nil || x.Waits.Requests != all {
 		t.Errorf("explain has %+v", x)
+	}
+	checkEngineSteps(t, r.Engines, truth)
+}
+
+// checkEngineSteps checks that each graph has exactly the steps that the engine made with it.
+func checkEngineSteps(t *testing.T, engines []wire.EngineSteps, truth serving.Truth) {
+	t.Helper()
+	bySize := map[int]uint64{}
+	for _, x := range truth.Steps {
+		if x.Graph {
+			bySize[x.Padded]++
+		}
+	}
+	if len(engines) != 1 {
+		t.Fatalf("%d engines: %+v", len(engines), engines)
+	}
+	var got []uint64
+	for _, k := range engines[0].Kinds {
+		if k.Kind == "tokens" {
+			got = append(got, k.Took.Count)
+		}
+	}
+	slices.Sort(got)
+	if want := slices.Sorted(maps.Values(bySize)); !slices.Equal(got, want) || len(want) == 0 {
+		t.Errorf("the graphs have %d steps, want %d", got, want)
 	}
 }
 

@@ -37,7 +37,9 @@ func build(in *Input) report {
 	if in.Self != nil {
 		r.Self = new(selfOf(in.Self))
 	}
-	r.Servers = in.Requests.List()
+	if in.Requests != nil {
+		r.Servers, r.Engines = in.Requests.List(), in.Requests.Engines.List()
+	}
 	for i := range in.Xids {
 		r.Xids = append(r.Xids, xidOf(&in.Xids[i]))
 	}

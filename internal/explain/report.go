@@ -29,7 +29,7 @@ func Report(in *Input, o Options) string {
 			w.line("")
 		}
 		w.tables(&r)
-		w.requests(&r)
+		w.requests(in, &r)
 		w.memory(in, &r)
 		w.happened(in.HostSums)
 		w.servers(in.Servers)
@@ -45,7 +45,7 @@ func Report(in *Input, o Options) string {
 		w.line("")
 		w.tables(&r)
 	}
-	w.requests(&r)
+	w.requests(in, &r)
 	w.memory(in, &r)
 	w.servers(in.Servers)
 	w.faults(in)

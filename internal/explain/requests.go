@@ -28,6 +28,7 @@ const (
 // Requests sums up the requests to servers. The zero value is empty.
 type Requests struct {
 	Objective Objective // the zero value: none
+	Engines   Engines
 	servers   map[serverKey]*serverSums
 }
 
@@ -46,8 +47,9 @@ type serverSums struct {
 	waits                             waits
 }
 
-// Add adds a tick's requests.
+// Add adds a tick's requests, and the steps of the servers' engines.
 func (r *Requests) Add(t *tick.Tick) {
+	r.Engines.Add(t)
 	for i := range t.Requests {
 		x := &t.Requests[i]
 		if s := r.server(x, t); s != nil && s.add(x) && r.Objective.missed(x) {
@@ -130,9 +132,6 @@ func (s *serverSums) add(x *tick.Request) bool {
 
 // List returns the servers by PID and port.
 func (r *Requests) List() (out []wire.Server) {
-	if r == nil {
-		return nil
-	}
 	for _, k := range slices.SortedFunc(maps.Keys(r.servers), func(a, b serverKey) int {
 		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.port, b.port))
 	}) {
@@ -174,11 +173,14 @@ func requestOf(x *tick.Request) wire.Request {
 	return j
 }
 
-// requests writes the requests to servers.
-func (w *writer) requests(r *report) {
+// requests writes the requests to servers, and the steps of the servers' engines.
+func (w *writer) requests(in *Input, r *report) {
 	for i := range r.Servers {
 		w.line("")
 		w.server(&r.Servers[i])
+	}
+	if in.Requests != nil {
+		w.engines(in.Requests.Engines.grouped())
 	}
 }
 

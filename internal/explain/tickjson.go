@@ -70,6 +70,9 @@ func TickJSON(t *tick.Tick) ([]byte, error) {
 	for i := range t.Requests {
 		j.Requests = append(j.Requests, requestOf(&t.Requests[i]))
 	}
+	var engines Engines
+	engines.Add(t)
+	j.Engines = engines.List()
 	for i := range t.GPUs {
 		j.GPUs = append(j.GPUs, gpuOf(&t.GPUs[i]))
 	}

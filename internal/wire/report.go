@@ -69,6 +69,7 @@ type Report struct {
 	Threads    []Thread          `json:"threads"`                   // as of the end
 	Concurrent []uint32          `json:"concurrent_pids,omitempty"` // used CUDA at the same time
 	Servers    []Server          `json:"servers,omitempty"`         // requests to servers, by process and port
+	Engines    []EngineSteps     `json:"engines,omitempty"`         // steps of inference servers' engines
 	Xids       []Xid             `json:"xids,omitempty"`
 	Notes      []string          `json:"notes"`
 	Drops      []Drop            `json:"drops"`

@@ -44,6 +44,7 @@ type Tick struct {
 	RollCalls  []RollCall        `json:"roll_calls,omitempty"`
 	Launches   []Launches        `json:"launches"`
 	Requests   []Request         `json:"requests,omitempty"` // to servers, that ended since the last tick
+	Engines    []EngineSteps     `json:"engines,omitempty"`  // steps of the servers' engines since the last tick
 	Xids       []Xid             `json:"xids,omitempty"`
 	GPUs       []GPU             `json:"gpus,omitempty"`
 	Libraries  []Library         `json:"libraries"`

@@ -258,6 +258,15 @@ export interface Engine {
   data_rank?: number;
 }
 
+/** EngineSteps are the steps of an inference server's engine. A step begins when the thread's last wait for the GPU returns and ends with the next one. */
+export interface EngineSteps {
+  pid: number;
+  tid: number;
+  comm?: string;
+  idle_ns: number; // the engine waited for work before the steps
+  kinds: StepsKind[];
+}
+
 /** Entry is a rank's entry into a collective: the Seq-th of its communicator. */
 export interface Entry {
   seq: number;
@@ -940,6 +949,7 @@ export interface Report {
   threads: Thread[]; // as of the end
   concurrent_pids?: number[]; // used CUDA at the same time
   servers?: Server[]; // requests to servers, by process and port
+  engines?: EngineSteps[]; // steps of inference servers' engines
   xids?: Xid[];
   notes: string[];
   drops: Drop[];
@@ -1169,6 +1179,19 @@ export interface Step {
 export interface StepPart {
   name: string;
   ns: number;
+}
+
+/** StepsKind sums up the steps of one kind and graph. The last five times add up to their time after the wait for work. */
+export interface StepsKind {
+  kind: string; // "tokens", "prompts", "capture", or "prompts or tokens": nothing tells them apart
+  graph?: string; // handle of the first graph launched in them; absent: none, unknown, or one of too many
+  mean_requests?: number; // Requests is the mean number of requests that had a token computed in a step, by the requests that have ended; absent: unknown.
+  took: Durations;
+  gpu_ns: number; // waiting for the GPU
+  cpu_ns: number;
+  runnable_ns: number; // waiting for a CPU
+  blocked_ns: number; // waiting for something else
+  unknown_ns: number;
 }
 
 /** Sum is the sum of an operation's calls, for adding to others. Sketch is the binary form of a sketch of package stats. */
