@@ -37,6 +37,7 @@ type Meter struct {
 	machine   machine
 	inference inference
 	served    requests
+	engines   engines
 }
 
 // New returns an empty meter.
@@ -72,6 +73,7 @@ func (m *Meter) Tick(t *tick.Tick) error {
 	m.gpus(t)
 	m.servers(t)
 	m.requests(t)
+	m.engineSteps(t)
 	m.host(t)
 	m.agent(t)
 	m.series()

@@ -42,6 +42,14 @@ type timing struct {
 	dist   *Distribution
 }
 
+// distribution returns the copy for a snapshot, nil if it is empty.
+func (t *timing) distribution() *Distribution {
+	if n := t.sketch.Count(); n > 0 && (t.dist == nil || t.dist.Count() != n) {
+		t.dist = &Distribution{sketch: t.sketch.Clone()}
+	}
+	return t.dist
+}
+
 // requests adds a tick's requests and makes the points of all.
 func (m *Meter) requests(t *tick.Tick) {
 	c := &m.served
@@ -61,11 +69,8 @@ func (m *Meter) requests(t *tick.Tick) {
 			id ID
 			*timing
 		}{{RequestFirstByte, &s.first}, {RequestBetween, &s.between}, {RequestDuration, &s.whole}} {
-			if n := d.sketch.Count(); n > 0 {
-				if d.dist == nil || d.dist.Count() != n {
-					d.dist = &Distribution{sketch: d.sketch.Clone()}
-				}
-				m.point(d.id, Point{Labels: []string{k.engine, k.model, k.port}, Dist: d.dist})
+			if dist := d.distribution(); dist != nil {
+				m.point(d.id, Point{Labels: []string{k.engine, k.model, k.port}, Dist: dist})
 			}
 		}
 		for i, interval := range intervals {
@@ -84,10 +89,7 @@ func (m *Meter) service(t *tick.Tick, x *tick.Request) *service {
 	if c.servers == nil {
 		c.servers = map[serviceKey]*service{}
 	}
-	if _, known := c.engines[x.PID]; !known && c.looked != t.Seq || t.Seq-c.looked >= lookAgain {
-		c.engines, c.looked = where.Engines(append(slices.Clone(t.Processes), t.Others...)), t.Seq
-	}
-	e := c.engines[x.PID]
+	e := c.engine(t, x.PID)
 	k := serviceKey{text(e.Name), text(e.Model), strconv.Itoa(int(x.Port))}
 	if c.servers[k] == nil {
 		if len(c.servers) >= mostServers-1 {
@@ -99,6 +101,14 @@ func (m *Meter) service(t *tick.Tick, x *tick.Request) *service {
 		}
 	}
 	return c.servers[k]
+}
+
+// engine returns what a process is of an inference server, as of the last look.
+func (c *requests) engine(t *tick.Tick, pid uint32) tick.Engine {
+	if _, known := c.engines[pid]; !known && c.looked != t.Seq || t.Seq-c.looked >= lookAgain {
+		c.engines, c.looked = where.Engines(append(slices.Clone(t.Processes), t.Others...)), t.Seq
+	}
+	return c.engines[pid]
 }
 
 func (s *service) add(x *tick.Request) {

@@ -47,6 +47,9 @@ const (
 	RequestBetween
 	RequestDuration
 	RequestWait
+	EngineStep
+	EngineRequests
+	EngineTime
 	CPUBusy
 	MemoryBusy
 	SwapBusy
@@ -187,6 +190,12 @@ var Rows = [ids]Row{
 		`histogram_quantile(0.99, sum by (model, port) (rate(ingero_request_duration_seconds[5m])))`},
 	RequestWait: {"ingero.request.wait", Counter, "s", "What the same requests waited for, by interval: to_first (from the arrival to the first byte) and after (from there to the last byte). The parts of an interval add up to it: unread, receiving, server, prompts, own-prompt, tokens, steps (either: the engine launches no graph), delivery, unknown.", append([]string{"interval", "part"}, byServer...), 2 * 9 * mostServers,
 		`topk(3, sum by (part) (rate(ingero_request_wait_seconds_total{interval="to_first"}[5m])))`},
+	EngineStep: {"ingero.engine.step", Histogram, "s", "Time of a step of an inference server's engine, after its wait for work, by kind: tokens (with a CUDA graph), prompts (without one), prompts or tokens (the engine launches no graph), capture (of a graph).", append([]string{"kind"}, byModel...), 4 * mostModels,
+		`histogram_quantile(0.99, sum by (model, kind) (rate(ingero_engine_step_seconds[5m])))`},
+	EngineRequests: {"ingero.engine.step.requests", Counter, "{request}", "Requests that had a token computed in a step of kind tokens, once for each step, of the measured requests that have ended.", byModel, mostModels,
+		`sum by (model) (rate(ingero_engine_step_requests_total[5m])) / sum by (model) (histogram_count(rate(ingero_engine_step_seconds{kind="tokens"}[5m])))`},
+	EngineTime: {"ingero.engine.time", Counter, "s", "Time of the steps of inference servers' engines, by state: idle (waiting for work), gpu (waiting for the GPU), cpu, runnable (waiting for a CPU), blocked (otherwise), unknown.", append([]string{"state"}, byModel...), 6 * mostModels,
+		`1 - sum by (model) (rate(ingero_engine_time_seconds_total{state="idle"}[5m])) / sum by (model) (rate(ingero_engine_time_seconds_total[5m]))`},
 	CPUBusy: {"system.cpu.utilization", Gauge, "1", "Busy share of all CPUs over the last second.", nil, 1,
 		`system_cpu_utilization_ratio`},
 	MemoryBusy: {"system.memory.utilization", Gauge, "1", "Share of the machine's memory that is not available.", nil, 1,
