@@ -37,6 +37,10 @@ func TestWalker(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			testkit.Eventually(t, "all threads to stand still: nobody has the lock", func() bool {
+				gils, err := w.GILs()
+				return err == nil && len(gils) == 1 && gils[0].Holder == 0
+			})
 			codes := (&kernel{t: t, known: map[uint32]*python.Process{uint32(c.PID()): p}}).codes()
 			want := testkit.PythonTruth(t, dir)
 			if len(want) != 6 {
@@ -53,10 +57,6 @@ func TestWalker(t *testing.T) {
 			}
 			if _, end, err := w.Walk(1); end != python.EndNoThread {
 				t.Errorf("a thread that is not there: %v, %v", end, err)
-			}
-			gils, err := w.GILs()
-			if err != nil || len(gils) != 1 || gils[0].Holder != 0 {
-				t.Errorf("locks: %+v, %v; want one that nobody holds", gils, err)
 			}
 		})
 	}
