@@ -91,7 +91,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	}
 	p := &s.Parts
 	r.gpu = p.GPUWait
-	r.cpu, r.lead = p.CallCPU+p.GapCPU, s.Lead
+	r.cpu, r.lead, r.gap, r.slept = p.CallCPU+p.GapCPU, s.Lead, p.GapCPU, p.Blocked[events.ReasonSleep]
 	r.waited = p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled
 	for _, b := range p.Blocked {
 		r.blocked += b
@@ -101,10 +101,15 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 			r.awaited += ns
 		}
 	}
+	longest := int64(0)
 	for i := range s.Waits {
-		if w := &s.Waits[i]; w.State == events.WaitBlocked && forData(w.Reason) {
+		w := &s.Waits[i]
+		if w.State == events.WaitBlocked && forData(w.Reason) {
 			r.worked += int64(w.Waker.OnCPU)
 			r.starved += int64(w.Waker.Runnable + w.Waker.Throttled)
+		}
+		if w.State == events.WaitBlocked && w.Reason == events.ReasonSleep && w.NS > longest {
+			longest, r.sleptAt = w.NS, w.Stack
 		}
 	}
 	list := parts(e.scratch.parts[:0], s, &e.relations)

@@ -70,6 +70,7 @@ func init() {
 		gpuThrottled,
 		gpuShared,
 		gpuSlower,
+		ownCode, // it looks at the findings of all others
 	}
 	for i := range Rules {
 		if Rules[i].Claims != nil {

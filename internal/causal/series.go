@@ -35,15 +35,18 @@ type record struct {
 	nparts, nown uint8
 	shed         shed
 	loss         ledger.Loss
-	gpu          int64 // GPU wait
-	cpu          int64 // on a CPU elsewhere
-	lead         int64 // of cpu: until the first launch
-	waited       int64 // runnable, throttled
-	behind       int64 // of the waits outside the closing call: hidden by the GPU's queue
-	blocked      int64 // outside the closing call
-	awaited      int64 // of blocked: for data from other threads or processes
-	worked       int64 // of awaited: these were on a CPU
-	starved      int64 // of awaited: these waited for a CPU
+	gpu          int64  // GPU wait
+	cpu          int64  // on a CPU elsewhere
+	lead         int64  // of cpu: until the first launch
+	gap          int64  // of cpu: between calls
+	slept        int64  // of blocked: it slept of its own accord
+	sleptAt      uint32 // stack of its longest sleep, 0: unknown
+	waited       int64  // runnable, throttled
+	behind       int64  // of the waits outside the closing call: hidden by the GPU's queue
+	blocked      int64  // outside the closing call
+	awaited      int64  // of blocked: for data from other threads or processes
+	worked       int64  // of awaited: these were on a CPU
+	starved      int64  // of awaited: these waited for a CPU
 	parts        [maxParts]part
 	own          [maxOwn]ownTime
 }

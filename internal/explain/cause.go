@@ -57,6 +57,13 @@ var causes = map[string]causeWords{
 		},
 		fix: fixOwn,
 	},
+	"own-code": {
+		head: head("its own code took longer between CUDA calls"),
+		cause: func(c *tick.Chain, v *victim) string {
+			return v.name + " itself " + orWords(whatsAt(c), "computed between its CUDA calls") + ", while the GPU had nothing to do"
+		},
+		fix: always("move this work off the thread that launches GPU work: more loader processes (DataLoader num_workers, prefetch_factor), a thread for logging and checkpoints, or do it less often; py-spy dump shows where the thread is"),
+	},
 	"stopped": {
 		head: func(c *tick.Chain) string { return "stopped by " + culpritNames(c) },
 		cause: func(c *tick.Chain, v *victim) string {

@@ -12,6 +12,7 @@ import (
 // another program.
 var exampleCulprits = map[string]tick.Culprit{
 	"burst-of-programs": {Thread: exampleThread("cron", 711), What: "started many short-lived programs: gzip, logrotate, sh"},
+	"own-code":          {Thread: events.Thread{PID: 4821, TID: 4821, Name: events.NameOf("train.py")}, Own: true, What: "computed for 3.40 s between the CUDA calls of 112 steps"},
 	"own-threads":       {Thread: events.Thread{PID: 4821, TID: 4840, Name: events.NameOf("omp-worker")}, Own: true, Root: tick.Root{Whose: tick.RelationThread, Did: tick.ActivityCrowd}},
 	"cpu-stolen":        {What: "the hypervisor"},
 	"cpu-throttled":     {What: "CPU quota of /user.slice/user-1003.slice: 2 CPUs", Limit: exampleLimit("cpu.max", "200000 100000")},

@@ -56,6 +56,17 @@ var threadRows = []row{
 	{name: "Python's lock, before the attach", full: true, plan: func(s *seed) plan {
 		return plan{victim: victim{program: python, env: blocks, running: true}, want: ofItself("gil-wait"), also: []string{"own-threads"}, faults: always(inside)}
 	}},
+	{name: "its own code computes for longer", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("cpu 300; !cpu %d; copy 65536; launch 8 400; sync", s.between(4000, 12000)), env: blocks},
+			want: ofItself("own-code"), faults: during(s, short, long, inside)}
+	}},
+	{name: "its own code sleeps", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("cpu 300; !sleep %d; copy 65536; launch 8 400; sync", s.between(4000, 12000)), env: blocks},
+			want: ofItself("own-code"), faults: during(s, short, long, inside)}
+	}},
+	{name: "its own code computes while the GPU works", plan: func(s *seed) plan {
+		return plan{victim: victim{main: fmt.Sprintf("cpu 300; copy 65536; launch 8 1500; !cpu %d; sync", s.between(4000, 8000)), env: blocks}, faults: during(s, short, long, inside)}
+	}},
 	{name: "a loader that computes for too long", alone: true, plan: func(s *seed) plan {
 		return plan{victim: victim{main: "get; copy 65536; launch 8 400; sync", workers: []string{fmt.Sprintf("pin OTHER; cpu 1000; put; !cpu %d", s.between(6000, 12000))}, env: blocks},
 			want: ofItself("input-wait"), faults: during(s, short, long, inside)}

@@ -29,6 +29,7 @@ var (
 	ofLock  = []string{"lock-wait"}
 	ofGIL   = []string{"gil-wait"}
 	ofPeer  = []string{"peer-slow", "input-wait", "lock-wait"} // another process of the job is late
+	ofCode  = []string{"own-code"}
 	ofCPU   = []string{"cpu-taken"}
 	nobody  []string // a healthy victim
 )
@@ -47,6 +48,8 @@ var Victims = []Victim{
 	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: "sleep"},
 	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: "sleep", Attach: true},
 	{Name: "loader: no workers, O_DIRECT", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "direct", "--ms", "4"}, Rules: ofDisk, Line: "direct"},
+	{Name: "loader: no workers, computes", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "compute", "--ms", "4"}, Rules: ofCode, Attach: true},
+	{Name: "loader: no workers, sleeps", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "sleep", "--ms", "4"}, Rules: ofCode, Line: "sleep"},
 	{Name: "loader: fork", Script: "loader.py", Attach: true, Rules: nobody},
 	{Name: "loader: spawn, two workers, pinned, persistent", Script: "loader.py", Rules: nobody,
 		Args: []string{"--method", "spawn", "--workers", "2", "--pin", "--persistent", "--batches", "200"}},

@@ -1,0 +1,226 @@
+package causal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ingero/internal/govern"
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+const (
+	usualCode = 0.25 // quantile of the steps of a kind: the usual time of the job's own code
+	longCode  = 2    // a step is slow from this multiple of the usual time on,
+	codeShare = 0.1  // if the time beyond the usual one is at least this share of its length
+	// habitSleep is the share of steps with a sleep from which on a program sleeps as a habit: it keeps
+	// a pace, or waits for requests.
+	habitSleep = 0.5
+	// habitGaps is by how much the longest time without a slow step must exceed the usual one: slow
+	// steps that recur all the time are how the program works.
+	habitGaps  = 8
+	fewestSlow = 3
+)
+
+// allTimes are the durations of all calls. Without them, calls would count as the job's own code.
+const allTimes = govern.LaunchTimes | govern.EachLaunch | govern.QuickTimes | govern.EachQuick
+
+// otherWork marks steps that are not like the others of a loop.
+const otherWork = ledger.MarkFirst | ledger.MarkInit | ledger.MarkModule | ledger.MarkCapture | ledger.MarkNoMemory | markAfter
+
+// ownCode is as mild as ownThreads: a program may do other work at times. It is silent about what
+// recurs all the time.
+var ownCode = Rule{
+	Name: "own-code", Sees: allTimes, Needs: NeedCalls | NeedWaits, Share: ownShare, Slow: fewestSlow, Vague: 0.25, Problems: []string{"2", "12"},
+	Doc:  "The job's own code took longer than usual on the thread that launches its GPU work: it computed, or slept, between two CUDA calls, while the GPU had nothing to do.",
+	Find: eachProcess(windowSeconds*1e9, (*Window).slowCode),
+}
+
+// slowCode adds up how much longer the steps of a process's main thread took because of its own code.
+func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
+	for _, s := range w.Servers() { // scheduler-cpu knows their steps
+		if engine := w.e.series[s.Engine]; engine != nil && engine.pid == b.PID {
+			return x, false
+		}
+	}
+	p := w.process(b.PID)
+	slow := w.slowSteps(p)
+	if len(slow) < fewestSlow || recurs(slow, p) {
+		return x, false
+	}
+	var computed, slept, usual, count float64
+	less := make([]weighted, len(p.list))
+	for i := range p.list {
+		less[i] = weighted{p.list[i].length, p.list[i].weight}
+	}
+	worst, at, longest := &slow[0], uint32(0), int64(0)
+	for i := range slow {
+		y := &slow[i]
+		x.charge(y.step, y.lost, y.lost, y.lost)
+		less[y.at].v -= y.lost
+		computed, slept = computed+y.weight*float64(y.gap), slept+y.weight*float64(y.asleep)
+		count, usual = count+y.weight, usual+y.weight*float64(y.usual)
+		if y.lost > worst.lost {
+			worst = y
+		}
+		if y.sleptAt != 0 && (at == 0 || y.asleep > longest) { // not every sleep has a stack
+			at, longest = y.sleptAt, y.asleep
+		}
+	}
+	x.PID, x.TID, x.Op, x.Window, x.Steps, x.Slow, x.P50, x.P99 = p.pid, p.tid, worst.op, p.span(), int(p.all+0.5), int(count+0.5), p.p50, p.p99
+	x.Without = quantile(less, 0.99)
+	if w.explained(&x) {
+		return x, false
+	}
+	x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
+	if float64(x.Lost) < ownShare*float64(x.Window) {
+		return x, false
+	}
+	x.Baseline = fmt.Sprintf("a usual step has %s of it", span(int64(usual/count)))
+	c := tick.Culprit{Thread: events.Thread{PID: p.pid, TID: p.tid, Name: events.NameOf(b.Comm)}, Own: true, What: whatCode(computed, slept, x.Slow), Lost: time.Duration(x.Lost)}
+	if slept > computed {
+		c.Stack = at
+	}
+	x.Culprits = []tick.Culprit{c}
+	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s, of which %s in its own code", span(worst.length), span(worst.gap+worst.asleep))}
+	return x, true
+}
+
+// whatCode says what the job's own code did in its slow steps.
+func whatCode(computed, slept float64, steps int) string {
+	var did []string
+	if computed >= slept/10 {
+		did = append(did, "computed for "+span(int64(computed)))
+	}
+	if slept > computed/10 {
+		did = append(did, "slept for "+span(int64(slept)))
+	}
+	return fmt.Sprintf("%s between the CUDA calls of %d steps", strings.Join(did, " and "), steps)
+}
+
+// slowStep is a step with more of its own code than usual.
+type slowStep struct {
+	*step
+	at     int   // index in the process's steps
+	asleep int64 // as step.slept, 0 if the program sleeps as a habit
+	usual  int64 // time of the job's own code in a usual step, ns
+	lost   int64 // ns
+}
+
+// slowSteps returns the slow steps of all kinds.
+func (w *Window) slowSteps(p *process) (out []slowStep) {
+	b := w.History(p.pid)
+	for i := 0; i < len(p.list); {
+		j := i + 1
+		for j < len(p.list) && p.list[j].kind == p.list[i].kind {
+			j++
+		}
+		if alike := p.list[i:j]; !alike[0].period {
+			for _, y := range w.slowAlike(alike) {
+				if starts := y.early && w.e.starting(p.pid, y.from) || b != nil && y.from < b.First; starts {
+					continue
+				}
+				y.at += i
+				out = append(out, y)
+			}
+		}
+		i = j
+	}
+	return out
+}
+
+// slowAlike returns the slow steps among those of one kind.
+func (w *Window) slowAlike(steps []step) (out []slowStep) {
+	all, asleep := 0.0, 0.0
+	vague := taking(allTimes)
+	vague |= vague << 16
+	for i := range steps {
+		all += steps[i].weight
+		if steps[i].slept >= leastSlow {
+			asleep += steps[i].weight
+		}
+	}
+	sleeps := asleep < habitSleep*all
+	own := func(x *step) int64 {
+		if sleeps {
+			return x.gap + x.slept
+		}
+		return x.gap
+	}
+	var codes []weighted
+	for i := range steps {
+		if x := &steps[i]; x.shed&vague == 0 {
+			codes = append(codes, weighted{own(x), x.weight})
+		}
+	}
+	if len(codes) < minLearn {
+		return nil
+	}
+	usual := quantile(codes, usualCode)
+	isSlow := func(x *step) bool {
+		more := own(x) - usual
+		return more >= max((longCode-1)*usual, leastGrowth, int64(codeShare*float64(x.length)))
+	}
+	var lengths []weighted
+	for i := range steps {
+		if x := &steps[i]; x.shed&vague == 0 && !isSlow(x) {
+			lengths = append(lengths, weighted{w.e.alone(x), x.weight})
+		}
+	}
+	if len(lengths) < minFree {
+		return nil
+	}
+	normal := quantile(lengths, 0.5)
+	for i := range steps {
+		x := &steps[i]
+		more := own(x) - usual
+		if x.shed&vague != 0 || !isSlow(x) || x.marks&otherWork != 0 || x.sum > more {
+			continue
+		}
+		if lost := min(more, w.e.alone(x)-normal); lost > 0 {
+			y := slowStep{step: x, at: i, usual: usual, lost: lost}
+			if sleeps {
+				y.asleep = x.slept
+			}
+			out = append(out, y)
+		}
+	}
+	return out
+}
+
+// recurs reports whether the slow steps recur all the time: no time without any is much longer than
+// usual.
+func recurs(slow []slowStep, p *process) bool {
+	at := []int64{p.from, p.to}
+	for i := range slow {
+		at = append(at, slow[i].to())
+	}
+	slices.Sort(at)
+	var gaps []weighted
+	longest := int64(0)
+	for i := 1; i < len(at); i++ {
+		gaps = append(gaps, weighted{at[i] - at[i-1], 1})
+		longest = max(longest, at[i]-at[i-1])
+	}
+	return longest < habitGaps*quantile(gaps, 0.5)
+}
+
+// explained reports whether findings of other rules explain most of a loss. Those of claimed parts do
+// not count: they are no part of it.
+func (w *Window) explained(x *Finding) bool {
+	other := int64(0)
+	for r := range Rules {
+		if r == w.running || Rules[r].Claims != nil {
+			continue
+		}
+		for _, o := range w.runRule(r) {
+			if o.PID == x.PID && o.From <= x.To && x.From <= o.To {
+				other += o.Lost
+			}
+		}
+	}
+	return 2*other > x.Lost
+}
