@@ -8,27 +8,45 @@ import (
 	"ingero/internal/wire"
 )
 
-// bound names the largest part of a process's time: "GPU-bound 96.0 %".
+// bound names what most of the time goes to, with its share: of a usual step of the loop, if there is
+// one, because other threads of the process may just wait for it; else of all threads.
 func bound(b *tick.Breakdown) string {
+	ns := func(n uint64) time.Duration { return time.Duration(ns64(n)) }
+	u := tick.StepTimes{GPUWait: ns(b.GPUWait), CallCPU: ns(b.CallCPU), GapCPU: ns(b.GapCPU), Runnable: ns(b.Runnable), Throttled: ns(b.Throttled), Blocked: ns(b.Blocked)}
+	all, alone := ns(b.Elapsed), true
+	if b.Loop != nil && sumOf(&b.Loop.Usual) > 0 {
+		u, alone = b.Loop.Usual, b.Threads <= 1
+		all = sumOf(&u)
+	}
 	words := [...]struct {
 		label string
-		ns    uint64
-	}{{"GPU-bound", b.GPUWait}, {"CPU-bound", b.CallCPU + b.GapCPU}, {"waiting for a CPU", b.Runnable}, {"throttled", b.Throttled}, {"blocked", b.Blocked}}
+		ns    time.Duration
+	}{{"GPU-bound", u.GPUWait}, {"CPU-bound", u.CallCPU + u.GapCPU}, {"waiting for a CPU", u.Runnable}, {"throttled", u.Throttled}, {"blocked", u.Blocked}}
 	most := &words[0]
 	for i := range words {
 		if words[i].ns > most.ns {
 			most = &words[i]
 		}
 	}
-	if b.Elapsed == 0 || most.ns == 0 {
+	if all <= 0 || most.ns <= 0 {
 		return ""
 	}
-	s := most.label + " " + Percent(float64(most.ns)/float64(b.Elapsed))
-	if most.label == "blocked" && len(b.BlockedOn) > 0 {
+	s := most.label + " " + Percent(float64(most.ns)/float64(all))
+	switch {
+	case most.label == "blocked" && alone && len(b.BlockedOn) > 0:
 		x := &b.BlockedOn[0]
 		s += " (" + blockReason(x.Reason, x.Call, x.Dev) + ")"
+	case most.label == "CPU-bound" && u.GapCPU > u.CallCPU:
+		s += " (its own code between calls)"
 	}
 	return s
+}
+
+func sumOf(t *tick.StepTimes) (all time.Duration) {
+	for _, d := range t.Parts() {
+		all += *d
+	}
+	return all
 }
 
 // stepText formats the length of a step, "" for none.
