@@ -73,6 +73,8 @@ func TestReason(t *testing.T) {
 		{"read", 0o600, 5, 0, events.ReasonPoll, events.FileAnon},
 		{"read", 0, 0, 0, events.ReasonOther, 0},
 		{"fsync", reg | 0o644, 5, 0, events.ReasonFile, events.FileRegular},
+		{"flock", reg | 0o644, 5, 0, events.ReasonLock, events.FileRegular},
+		{"fcntl", reg | 0o644, 5, 0, events.ReasonLock, events.FileRegular},
 		{"getdents64", dir | 0o755, 5, 0, events.ReasonFile, events.FileDirectory},
 		{"recvmsg", sock, 5, 0, events.ReasonSocket, events.FileSocket},
 		{"ioctl", chr | 0o666, 5 << 20, 0, events.ReasonDevice, events.FileChar},
