@@ -21,8 +21,11 @@ const (
 	habitSleep = 0.5
 	// habitGaps is by how much the longest time without a slow step must exceed the usual one: slow
 	// steps that recur all the time are how the program works.
-	habitGaps  = 8
+	habitGaps   = 8
+	fewestHabit = 4 // slow steps that show a habit
+	// fewestSlow slow steps, or fewer that lose longStall (ns), are no chance.
 	fewestSlow = 3
+	longStall  = int64(2e9)
 )
 
 // allTimes are the durations of all calls. Without them, calls would count as the job's own code.
@@ -48,7 +51,7 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	}
 	p := w.process(b.PID)
 	slow := w.slowSteps(p)
-	if len(slow) < fewestSlow || recurs(slow, p) {
+	if len(slow) == 0 || recurs(slow, p) {
 		return x, false
 	}
 	var computed, slept, usual, count float64
@@ -76,7 +79,7 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 		return x, false
 	}
 	x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
-	if float64(x.Lost) < ownShare*float64(x.Window) {
+	if float64(x.Lost) < ownShare*float64(x.Window) || x.Slow < fewestSlow && x.Lost < longStall {
 		return x, false
 	}
 	x.Baseline = fmt.Sprintf("a usual step has %s of it", span(int64(usual/count)))
@@ -194,6 +197,9 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 // recurs reports whether the slow steps recur all the time: no time without any is much longer than
 // usual.
 func recurs(slow []slowStep, p *process) bool {
+	if len(slow) < fewestHabit {
+		return false
+	}
 	at := []int64{p.from, p.to}
 	for i := range slow {
 		at = append(at, slow[i].to())

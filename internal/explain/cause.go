@@ -62,7 +62,12 @@ var causes = map[string]causeWords{
 		cause: func(c *tick.Chain, v *victim) string {
 			return v.name + " itself " + orWords(whatsAt(c), "computed between its CUDA calls") + ", while the GPU had nothing to do"
 		},
-		fix: always("move this work off the thread that launches GPU work: more loader processes (DataLoader num_workers, prefetch_factor), a thread for logging and checkpoints, or do it less often; py-spy dump shows where the thread is"),
+		fix: func(c *tick.Chain, _ *victim) string {
+			if strings.HasPrefix(whats(c), "slept") {
+				return "find out why it sleeps there: a retry, a rate limit, a loop that polls; wait in another thread"
+			}
+			return "move this work off the thread that launches GPU work: more loader processes (DataLoader num_workers, prefetch_factor), a thread for logging and checkpoints, or do it less often; py-spy dump shows where the thread is"
+		},
 	},
 	"stopped": {
 		head: func(c *tick.Chain) string { return "stopped by " + culpritNames(c) },

@@ -2,6 +2,8 @@ package explain
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"ingero/internal/tick"
 )
@@ -124,12 +126,28 @@ var hostCauses = map[string]causeWords{
 		},
 	},
 	"tool-call": {
-		head: func(c *tick.Chain) string { return "idle during tool calls: " + peers(c) },
+		head: func(c *tick.Chain) string {
+			if byChild(c) {
+				return "waited for a program that it started: " + culpritNames(c)
+			}
+			return "idle during tool calls: " + peers(c)
+		},
 		cause: func(c *tick.Chain, v *victim) string {
+			if byChild(c) {
+				return v.name + " waited until a program that it started had ended, and the GPU was idle: " + culprits(c)
+			}
 			return v.name + " waited for a reply from " + peers(c) + " between its steps, and the GPU was idle"
 		},
-		fix: func(*tick.Chain, *victim) string {
+		fix: func(c *tick.Chain, _ *victim) string {
+			if byChild(c) {
+				return "run the program less often, or in a thread while the steps go on, or call a library instead"
+			}
 			return "serve other sessions meanwhile (continuous batching), run tools in parallel, or cache their replies"
 		},
 	},
+}
+
+// byChild reports whether a job waited for the end of a program that it started.
+func byChild(c *tick.Chain) bool {
+	return slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return strings.HasPrefix(x.What, tick.ChildEnd) })
 }

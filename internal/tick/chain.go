@@ -132,6 +132,9 @@ const (
 	PeerAt = "peer "
 )
 
+// ChildEnd begins the value of What if the job waited for the end of a program that it started.
+const ChildEnd = "the job waited for its end"
+
 // SwappedKV begins the value of What if blocks of a server's KV cache were copied to the GPU and back.
 const SwappedKV = "KV blocks swapped: "
 
