@@ -1,7 +1,9 @@
 package causal
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +21,9 @@ const (
 	// habitSleep is the share of steps with a sleep from which on a program sleeps as a habit: it keeps
 	// a pace, or waits for requests.
 	habitSleep = 0.5
-	// habitGaps is by how much the longest time without a slow step must exceed the usual one: slow
-	// steps that recur all the time are how the program works.
-	habitGaps   = 8
+	// Slow steps that recur all the time are how the program works. Of n gaps between them, which are
+	// random, the largest exceeds habitGaps * log2(n) times the median once in n^(habitGaps-1) windows.
+	habitGaps   = 3
 	fewestHabit = 4 // slow steps that show a habit
 	// fewestSlow slow steps, or fewer that lose longStall (ns), are no chance.
 	fewestSlow = 3
@@ -135,11 +137,15 @@ func (w *Window) slowSteps(p *process) (out []slowStep) {
 	return out
 }
 
+// vague reports whether calls in a step may not have been measured.
+func (x *step) vague() bool {
+	bits := taking(allTimes)
+	return x.shed&(bits|bits<<16) != 0
+}
+
 // slowAlike returns the slow steps among those of one kind.
 func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	all, asleep := 0.0, 0.0
-	vague := taking(allTimes)
-	vague |= vague << 16
 	for i := range steps {
 		all += steps[i].weight
 		if steps[i].slept >= leastSlow {
@@ -155,7 +161,7 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	}
 	var codes []weighted
 	for i := range steps {
-		if x := &steps[i]; x.shed&vague == 0 {
+		if x := &steps[i]; !x.vague() {
 			codes = append(codes, weighted{own(x), x.weight})
 		}
 	}
@@ -169,7 +175,7 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	}
 	var lengths []weighted
 	for i := range steps {
-		if x := &steps[i]; x.shed&vague == 0 && !isSlow(x) {
+		if x := &steps[i]; !x.vague() && !isSlow(x) {
 			lengths = append(lengths, weighted{w.e.alone(x), x.weight})
 		}
 	}
@@ -180,7 +186,7 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	for i := range steps {
 		x := &steps[i]
 		more := own(x) - usual
-		if x.shed&vague != 0 || !isSlow(x) || x.marks&otherWork != 0 || x.sum > more {
+		if x.vague() || !isSlow(x) || x.marks&otherWork != 0 || x.sum > more {
 			continue
 		}
 		if lost := min(more, w.e.alone(x)-normal); lost > 0 {
@@ -194,24 +200,38 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	return out
 }
 
-// recurs reports whether the slow steps recur all the time: no time without any is much longer than
-// usual.
+// recurs reports whether the slow steps recur all the time: no number of steps without one among them
+// is much larger than usual.
 func recurs(slow []slowStep, p *process) bool {
 	if len(slow) < fewestHabit {
 		return false
 	}
-	at := []int64{p.from, p.to}
-	for i := range slow {
-		at = append(at, slow[i].to())
+	type one struct {
+		at     int64
+		weight float64
+		slow   bool
 	}
-	slices.Sort(at)
+	var all []one
+	next := 0
+	for i := range p.list { // slow has them in the same order
+		x := &p.list[i]
+		if isSlow := next < len(slow) && slow[next].at == i; isSlow {
+			next++
+			all = append(all, one{x.to(), x.weight, true})
+		} else if !x.vague() {
+			all = append(all, one{x.to(), x.weight, false})
+		}
+	}
+	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.at, b.at) })
 	var gaps []weighted
-	longest := int64(0)
-	for i := 1; i < len(at); i++ {
-		gaps = append(gaps, weighted{at[i] - at[i-1], 1})
-		longest = max(longest, at[i]-at[i-1])
+	gap, longest := 0.0, 0.0
+	for _, x := range append(all, one{slow: true}) {
+		if gap += x.weight; x.slow {
+			gaps = append(gaps, weighted{int64(gap), 1})
+			longest, gap = max(longest, gap), 0
+		}
 	}
-	return longest < habitGaps*quantile(gaps, 0.5)
+	return longest < habitGaps*math.Log2(float64(len(gaps)))*float64(max(quantile(gaps, 0.5), 1))
 }
 
 // explained reports whether findings of other rules explain most of a loss. Those of claimed parts do

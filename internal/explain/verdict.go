@@ -8,14 +8,14 @@ import (
 	"ingero/internal/wire"
 )
 
-// bound names what most of the time goes to, with its share: of a usual step of the loop, if there is
-// one, because other threads of the process may just wait for it; else of all threads.
+// bound names what most of the time goes to, with its share: of all threads, or of a usual step of
+// the loop if there are several, because the others may just wait for it.
 func bound(b *tick.Breakdown) string {
 	ns := func(n uint64) time.Duration { return time.Duration(ns64(n)) }
 	u := tick.StepTimes{GPUWait: ns(b.GPUWait), CallCPU: ns(b.CallCPU), GapCPU: ns(b.GapCPU), Runnable: ns(b.Runnable), Throttled: ns(b.Throttled), Blocked: ns(b.Blocked)}
 	all, alone := ns(b.Elapsed), true
-	if b.Loop != nil && sumOf(&b.Loop.Usual) > 0 {
-		u, alone = b.Loop.Usual, b.Threads <= 1
+	if b.Threads > 1 && b.Loop != nil && sumOf(&b.Loop.Usual) > 0 {
+		u, alone = b.Loop.Usual, false
 		all = sumOf(&u)
 	}
 	words := [...]struct {
