@@ -33,11 +33,14 @@ const (
 // allTimes are the durations of all calls. Without them, calls would count as the job's own code.
 const allTimes = govern.LaunchTimes | govern.EachLaunch | govern.QuickTimes | govern.EachQuick
 
+// untimed has the levels without the durations of all calls, in all of a step or a part.
+var untimed = taking(allTimes) | taking(allTimes)<<16
+
 // otherWork marks steps that are not like the others of a loop.
 const otherWork = ledger.MarkFirst | ledger.MarkInit | ledger.MarkModule | ledger.MarkCapture | ledger.MarkNoMemory | markAfter
 
 // ownCode is as mild as ownThreads: a program may do other work at times. It is silent about what
-// recurs all the time.
+// recurs all the time. Sleeps are at most MEDIUM: the job may have had nothing to do.
 var ownCode = Rule{
 	Name: "own-code", Sees: allTimes, Needs: NeedCalls | NeedWaits, Share: ownShare, Slow: fewestSlow, Vague: 0.25, Problems: []string{"2", "12"},
 	Doc:  "The job's own code took longer than usual on the thread that launches its GPU work: it computed, or slept, between two CUDA calls, while the GPU had nothing to do.",
@@ -81,6 +84,9 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 		return x, false
 	}
 	x.Severity = severity(float64(x.Lost)/mild, float64(x.Window))
+	if slept > computed {
+		x.Severity = min(x.Severity, tick.Medium)
+	}
 	if float64(x.Lost) < ownShare*float64(x.Window) || x.Slow < fewestSlow && x.Lost < longStall {
 		return x, false
 	}
@@ -138,10 +144,7 @@ func (w *Window) slowSteps(p *process) (out []slowStep) {
 }
 
 // vague reports whether calls in a step may not have been measured.
-func (x *step) vague() bool {
-	bits := taking(allTimes)
-	return x.shed&(bits|bits<<16) != 0
-}
+func (x *step) vague() bool { return x.shed&untimed != 0 }
 
 // slowAlike returns the slow steps among those of one kind.
 func (w *Window) slowAlike(steps []step) (out []slowStep) {
