@@ -22,9 +22,10 @@ const (
 	// a pace, or waits for requests.
 	habitSleep = 0.5
 	// Slow steps that recur all the time are how the program works. Of n gaps between them, which are
-	// random, the largest exceeds habitGaps * log2(n) times the median once in n^(habitGaps-1) windows.
+	// random, the largest exceeds habitGaps * log2(n) times the usual one once in n^(habitGaps-1) windows.
 	habitGaps   = 3
-	fewestHabit = 4 // slow steps that show a habit
+	usualGap    = 0.4 // quantile of the gaps: the lower median of few
+	fewestHabit = 3   // slow steps that show a habit
 	// fewestSlow slow steps, or fewer that lose longStall (ns), are no chance.
 	fewestSlow = 3
 	longStall  = int64(2e9)
@@ -203,38 +204,38 @@ func (w *Window) slowAlike(steps []step) (out []slowStep) {
 	return out
 }
 
-// recurs reports whether the slow steps recur all the time: no number of steps without one among them
-// is much larger than usual.
+// recurs reports whether the slow steps recur all the time: no time without one among them is much
+// longer than usual. The time of steps whose calls were not all measured does not count.
 func recurs(slow []slowStep, p *process) bool {
 	if len(slow) < fewestHabit {
 		return false
 	}
-	type one struct {
-		at     int64
-		weight float64
-		slow   bool
+	isSlow := make(map[int64]bool, len(slow))
+	for i := range slow {
+		isSlow[slow[i].to()] = true
 	}
-	var all []one
-	next := 0
-	for i := range p.list { // slow has them in the same order
-		x := &p.list[i]
-		if isSlow := next < len(slow) && slow[next].at == i; isSlow {
-			next++
-			all = append(all, one{x.to(), x.weight, true})
-		} else if !x.vague() {
-			all = append(all, one{x.to(), x.weight, false})
-		}
+	inOrder := make([]*step, len(p.list))
+	for i := range p.list {
+		inOrder[i] = &p.list[i]
 	}
-	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(inOrder, func(a, b *step) int { return cmp.Compare(a.to(), b.to()) })
 	var gaps []weighted
-	gap, longest := 0.0, 0.0
-	for _, x := range append(all, one{slow: true}) {
-		if gap += x.weight; x.slow {
-			gaps = append(gaps, weighted{int64(gap), 1})
-			longest, gap = max(longest, gap), 0
+	last, longest, unmeasured := p.from, int64(0), 0.0
+	gap := func(to int64) {
+		ns := max(to-last-int64(unmeasured), 0)
+		gaps = append(gaps, weighted{ns, 1})
+		last, longest, unmeasured = to, max(longest, ns), 0
+	}
+	for _, x := range inOrder {
+		switch {
+		case isSlow[x.to()]:
+			gap(x.to())
+		case x.vague():
+			unmeasured += x.weight * float64(x.length)
 		}
 	}
-	return longest < habitGaps*math.Log2(float64(len(gaps)))*float64(max(quantile(gaps, 0.5), 1))
+	gap(p.to)
+	return float64(longest) < habitGaps*math.Log2(float64(len(gaps)))*float64(quantile(gaps, usualGap))
 }
 
 // explained reports whether findings of other rules explain most of a loss. Those of claimed parts do
