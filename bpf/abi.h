@@ -160,6 +160,7 @@ enum call_flags { /* events.CallFlags */
 		  CALL_SHIFT = 1 << 9, /* on_cpu, runnable, throttled are in units of 1,024 ns */
 		  CALL_THROTTLED = 1 << 10, /* the record has throttled and gap_throttled */
 		  CALL_UNSEEN = 1 << 11, /* split by the scheduler's figures: the call or its gap */
+		  CALL_GAP_STACK = 1 << 12, /* the record has gap_stack */
 };
 
 enum record_kind {
@@ -206,11 +207,16 @@ struct call_record {
 	__u32 on_cpu;
 	__u32 runnable;
 	__s32 result;
-	__u32 throttled; /* absent without CALL_THROTTLED */
+	__u32 throttled; /* absent, as all below, without CALL_THROTTLED or CALL_GAP_STACK */
 	__u32 gap_throttled;
+	__u32 gap_stack; /* number of the stack with most of gap_on_cpu; absent without CALL_GAP_STACK */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct call_record) == 104, "call_record");
+_Static_assert(sizeof(struct call_record) == 112, "call_record");
+_Static_assert(offsetof(struct call_record, gap_stack) == 104, "call_record");
 _Static_assert(offsetof(struct call_record, throttled) == 96, "call_record");
+
+#define LONG_GAP 10000000 /* ns from which the stacks of a gap are taken: probes.longGap */
 
 #define TEXT_FIRST 256 /* calls of a process whose lasting strings are emitted */
 #define TEXT_SHORT 256 /* bytes of most texts, with terminator */

@@ -26,31 +26,6 @@ __noinline int count_stateless(__u32 tgid, __u32 row)
 	return 0;
 }
 
-/* The time between the thread's last outermost call with a record and this one. */
-static __always_inline void measure_gap(struct thread *t, struct open_call *o)
-{
-	__u64 ns = o->rec.start_ns - t->returned_ns;
-	struct call_record *rec = &o->rec;
-	__u32 shift = 0;
-	struct parts p = {}; /* Linux 5.15 rejects uninitialized arguments */
-
-	split(t, &t->returned, &o->at, ns, &p);
-	if (p.partial)
-		rec->flags |= CALL_GAP_PARTIAL;
-	if (p.unseen)
-		rec->flags |= CALL_UNSEEN;
-	if (p.throttled)
-		rec->flags |= CALL_THROTTLED;
-	if (ns >> 32) {
-		rec->flags |= CALL_SHIFT_GAP;
-		shift = 10;
-	}
-	rec->gap = ns >> shift;
-	rec->gap_on_cpu = p.on_cpu >> shift;
-	rec->gap_runnable = p.runnable >> shift;
-	rec->gap_throttled = p.throttled >> shift;
-}
-
 #define WATCH_RETURN 0
 #define SKIP_RETURN 1 /* honored by session links only */
 
@@ -65,7 +40,7 @@ static __always_inline void begin(struct call_record *rec, const struct recipe *
 	rec->flags = around ? CALL_NESTED : 0;
 	rec->tgid = tgid;
 	rec->tid = tid;
-	rec->gap = rec->gap_on_cpu = rec->gap_runnable = rec->gap_throttled = 0;
+	rec->gap = rec->gap_on_cpu = rec->gap_runnable = rec->gap_throttled = rec->gap_stack = 0;
 }
 
 /*
@@ -149,7 +124,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 		derive(&o->rec, by->op);
 	o->rec.start_ns = mark(task, t, &o->at); /* last: excludes this program's time */
 	if (at == 0 && t->returned_ns)
-		measure_gap(t, o);
+		measure_gap(t, o, task->pid);
 }
 
 static __always_inline int enter(struct pt_regs *ctx)
@@ -282,8 +257,10 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	rec->on_cpu = p.on_cpu >> shift;
 	rec->runnable = p.runnable >> shift;
 	rec->throttled = p.throttled >> shift;
-	if (rec->flags & CALL_THROTTLED)
+	if (rec->flags & CALL_GAP_STACK)
 		size = sizeof(*rec);
+	else if (rec->flags & CALL_THROTTLED)
+		size = offsetof(struct call_record, gap_stack);
 	if (r->flags & RECIPE_TEXT)
 		emit_text(
 			rec,
@@ -293,6 +270,7 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	keep = ends_polling(t, r, rec) /* always called: it has state */ || ns >= long_call;
 	if (!(rec->flags & CALL_NESTED || r->flags & RECIPE_LAUNCH))
 		rec->other = t->launches < 0xffff ? t->launches : 0xffff;
+	keep |= rec->flags & CALL_GAP_STACK;
 	*has = emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);
 	return cost;
 }

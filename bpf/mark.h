@@ -155,3 +155,34 @@ __noinline int split(struct thread *t, const struct mark *a, struct mark *b, __u
 	p->partial = false;
 	return 0;
 }
+
+/* The time between the thread's last outermost call with a record and this one. */
+static __always_inline void measure_gap(struct thread *t, struct open_call *o, __u32 tid)
+{
+	__u64 ns = o->rec.start_ns - t->returned_ns;
+	struct call_record *rec = &o->rec;
+	__u32 shift = 0;
+	struct parts p = {}; /* Linux 5.15 rejects uninitialized arguments */
+
+	split(t, &t->returned, &o->at, ns, &p);
+	if (p.partial)
+		rec->flags |= CALL_GAP_PARTIAL;
+	if (p.unseen)
+		rec->flags |= CALL_UNSEEN;
+	if (p.throttled)
+		rec->flags |= CALL_THROTTLED;
+	if (ns >> 32) {
+		rec->flags |= CALL_SHIFT_GAP;
+		shift = 10;
+	}
+	rec->gap = ns >> shift;
+	rec->gap_on_cpu = p.on_cpu >> shift;
+	rec->gap_runnable = p.runnable >> shift;
+	rec->gap_throttled = p.throttled >> shift;
+	if (p.on_cpu < LONG_GAP)
+		return;
+	t->clock.used_s = rec->start_ns / 1000000000;
+	rec->gap_stack = most_of_gap(tid, t->returned_ns);
+	if (rec->gap_stack)
+		rec->flags |= CALL_GAP_STACK;
+}

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * Takes the stacks of threads with an account: as they block, except in traced calls, which have
- * their own stacks; and as they run while a thread that makes traced calls waits for them. Only a
- * running thread can take a stack, so each thread takes its own.
+ * their own stacks; as they run while a thread that makes traced calls waits for them; and as they
+ * run for long between two traced calls of their own. Only a running thread can take a stack, so
+ * each thread takes its own.
  */
 #pragma once
 
@@ -77,7 +78,7 @@ static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, 
 		return 0;
 	stack = has_own_stack(t) ? p->blocked : 0;
 	if (stack || t->depth)
-		vote(p, stack, ns, until);
+		vote(&p->work, stack, ns, until);
 	return stack;
 }
 
@@ -114,25 +115,41 @@ static __always_inline bool is_awaited(const struct thread *t, __u32 tid)
 	return false;
 }
 
-/* Each CPU's clock: takes the stack of an awaited thread. */
+/* Has a thread that makes traced calls been between two of them for long? */
+static __always_inline bool in_long_gap(const struct thread *t, __u64 now)
+{
+	return take_stacks != STACKS_NONE && !t->clock.hop && !t->depth && t->returned_ns &&
+	       now >= t->returned_ns + LONG_GAP;
+}
+
+/* Each CPU's clock: takes the stack of a thread that is awaited, or long between two calls. */
 SEC("perf_event")
 int on_clock(void *ctx)
 {
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct profile *p;
 	struct thread *t;
+	bool awaited, between;
 	__u32 stack;
 	__u64 now;
 
 	if (!tracked_threads || !tracked(tid))
 		return 0;
 	t = bpf_map_lookup_elem(&threads, &tid);
-	if (!t || !is_awaited(t, tid))
+	if (!t)
 		return 0;
 	now = bpf_ktime_get_ns();
+	awaited = is_awaited(t, tid);
+	between = in_long_gap(t, now);
+	if (!awaited && !between)
+		return 0;
 	p = may_profile(tid, now);
 	stack = p ? profiled_stack(p, now) : 0;
-	if (stack)
-		vote(p, stack, CLOCK_NS, now);
+	if (!stack)
+		return 0;
+	if (awaited)
+		vote(&p->work, stack, CLOCK_NS, now);
+	if (between)
+		vote_gap(p, stack, CLOCK_NS, now, t->returned_ns);
 	return 0;
 }

@@ -73,7 +73,7 @@ struct clock {
 	__u64 gil_holder;
 	struct who waker; /* of the last wake-up */
 	__u32 waker_stack; /* see wait_record.stack */
-	__u32 used_s; /* end of the last long wait that it ended: s */
+	__u32 used_s; /* end of the last long wait that it ended, or of its last long gap: s */
 	__u32 waker_tid[WAKERS];
 	__u32 waker_count[WAKERS];
 };

@@ -45,6 +45,7 @@ const (
 	IngeroCallFlagsCALL_SHIFT          IngeroCallFlags = 512
 	IngeroCallFlagsCALL_THROTTLED      IngeroCallFlags = 1024
 	IngeroCallFlagsCALL_UNSEEN         IngeroCallFlags = 2048
+	IngeroCallFlagsCALL_GAP_STACK      IngeroCallFlags = 4096
 )
 
 type IngeroCallRecord struct {
@@ -69,6 +70,8 @@ type IngeroCallRecord struct {
 	Result       int32
 	Throttled    uint32
 	GapThrottled uint32
+	GapStack     uint32
+	Pad          uint32
 }
 
 type IngeroCounts struct {
@@ -287,14 +290,24 @@ type IngeroProcRecord struct {
 }
 
 type IngeroProfile struct {
-	_          structs.HostLayout
-	PaidNs     uint64
-	VotedNs    uint64
-	Lead       int64
-	Most       uint32
+	_      structs.HostLayout
+	PaidNs uint64
+	Work   struct {
+		_       structs.HostLayout
+		VotedNs uint64
+		Lead    int64
+		Most    uint32
+		Pad     uint32
+	}
+	Gap struct {
+		_       structs.HostLayout
+		VotedNs uint64
+		Lead    int64
+		Most    uint32
+		Pad     uint32
+	}
 	Blocked    uint32
 	WokeBefore uint32
-	Pad        uint32
 }
 
 type IngeroPyCodeKey struct {

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"ingero/internal/bpf"
@@ -10,7 +11,7 @@ import (
 // ABI is the number of the layout of bpf/abi.h that this package decodes. Increment it with every
 // change of a structure in [Shapes], even one that keeps its size; package tape documents the other
 // steps.
-const ABI = 2
+const ABI = 3
 
 // Shapes returns the size in bytes of each structure that raw tapes hold.
 func Shapes() map[string]int {
@@ -27,6 +28,27 @@ func Shapes() map[string]int {
 		out[name] = int(n)
 	}
 	return out
+}
+
+// ThreadFrom2 converts the state of a thread of layout 2, in which calls have no stack of their gap.
+func ThreadFrom2(b []byte) ([]byte, error) {
+	const (
+		added   = int(unsafe.Sizeof(bpf.IngeroCallRecord{}) - unsafe.Offsetof(bpf.IngeroCallRecord{}.GapStack))
+		counted = int(unsafe.Offsetof(bpf.IngeroThread{}.Counted)+unsafe.Sizeof(bpf.IngeroCallRecord{})) - added
+		open    = int(unsafe.Offsetof(bpf.IngeroThread{}.Open)) - added
+	)
+	var t bpf.IngeroThread
+	each := int(unsafe.Sizeof(t.Open[0])) - added
+	end := open + len(t.Open)*each
+	if len(b) != int(unsafe.Sizeof(t))-added*(1+len(t.Open)) {
+		return nil, fmt.Errorf("thread of %d bytes in layout 2: %w", len(b), ErrRecord)
+	}
+	none := make([]byte, added)
+	out := slices.Concat(b[:counted], none, b[counted:open])
+	for at := open; at < end; at += each {
+		out = append(append(out, b[at:at+each]...), none...)
+	}
+	return append(out, b[end:]...), nil
 }
 
 // RenameRecord replaces the names of processes in a record of either ring by the results of rename,

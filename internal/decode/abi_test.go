@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"ingero/internal/bpf"
 	"ingero/internal/testkit"
@@ -55,6 +57,28 @@ func commOf(s string) (c [16]int8) {
 		c[i] = int8(s[i])
 	}
 	return c
+}
+
+// A thread of layout 2 keeps its state; calls get no stack of their gap.
+func TestThreadFrom2(t *testing.T) {
+	var now bpf.IngeroThread
+	now.Tgid, now.Counted.Op, now.Slot[0], now.Open[0].Rec.Op, now.Open[3].Rec.GapThrottled, now.Launches, now.Wakes = 1, 2, 3, 4, 5, 6, 7
+	new := Bytes(&now)
+	record := unsafe.Offsetof(bpf.IngeroCallRecord{}.GapStack)
+	old := slices.Clone(new)
+	for i := len(now.Open) - 1; i >= 0; i-- {
+		at := unsafe.Offsetof(now.Open) + uintptr(i)*unsafe.Sizeof(now.Open[0]) + unsafe.Offsetof(now.Open[0].Rec) + record
+		old = slices.Delete(old, int(at), int(at)+8)
+	}
+	at := int(unsafe.Offsetof(now.Counted) + record)
+	old = slices.Delete(old, at, at+8)
+	got, err := ThreadFrom2(old)
+	if err != nil || !bytes.Equal(got, new) {
+		t.Errorf("%d bytes, want %d: %v", len(got), len(new), err)
+	}
+	if _, err := ThreadFrom2(old[1:]); !errors.Is(err, ErrRecord) {
+		t.Errorf("cut: %v", err)
+	}
 }
 
 func TestRenameRecord(t *testing.T) {

@@ -43,7 +43,8 @@ func (c Clock) Wall(mono uint64) int64 { return int64(mono) + c.Offset }
 
 const (
 	recordSize     = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Throttled))
-	throttledSize  = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
+	throttledSize  = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.GapStack))
+	fullSize       = int(unsafe.Sizeof(bpf.IngeroCallRecord{}))
 	unmeasuredSize = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Gap))
 	textSize       = int(unsafe.Sizeof(bpf.IngeroTextRecord{}))
 	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
@@ -61,11 +62,17 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 		return dst, fmt.Errorf("call of %d bytes: %w", len(b), ErrRecord)
 	}
 	var r bpf.IngeroCallRecord // the kernel truncates records: missing fields are zero
-	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r)), throttledSize), b)
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(&r)), fullSize), b)
 	flags := r.Flags
 	measured := flags&uint16(events.CallUnmeasured) == 0
-	throttled := flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0
-	if measured && (len(b) < recordSize || throttled && len(b) < throttledSize) {
+	size := recordSize
+	switch {
+	case flags&uint16(bpf.IngeroCallFlagsCALL_GAP_STACK) != 0:
+		size = fullSize
+	case flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0:
+		size = throttledSize
+	}
+	if measured && len(b) < size {
 		return dst, fmt.Errorf("measured call of %d bytes: %w", len(b), ErrRecord)
 	}
 	dst = append(dst, events.Call{
@@ -108,6 +115,9 @@ func times(c *events.Call, r *bpf.IngeroCallRecord) {
 	c.GapOnCPU = scaled(r.GapOnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	c.GapRunnable = scaled(r.GapRunnable, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable-c.GapThrottled)
+	if flags&uint16(bpf.IngeroCallFlagsCALL_GAP_STACK) != 0 {
+		c.GapStack = r.GapStack
+	}
 }
 
 func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {

@@ -72,6 +72,7 @@ func TestNothingBehindARecordIsRead(t *testing.T) {
 	}{
 		{"call", call(0), recordSize},
 		{"call, throttled", call(bpf.IngeroCallFlagsCALL_THROTTLED), throttledSize},
+		{"call, with the stack of its gap", call(bpf.IngeroCallFlagsCALL_GAP_STACK), fullSize},
 		{"call, unmeasured", call(bpf.IngeroCallFlagsCALL_UNMEASURED | bpf.IngeroCallFlagsCALL_THROTTLED), unmeasuredSize},
 		{"call, folded", call(bpf.IngeroCallFlagsCALL_UNMEASURED | bpf.IngeroCallFlagsCALL_FOLDED), unmeasuredSize},
 		{"wait", raw(&bpf.IngeroWaitRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_WAIT), State: uint8(events.WaitBlocked)}), waitSize},

@@ -44,6 +44,9 @@ func AppendCallJSON(b []byte, c *events.Call, comm, function string) []byte {
 			b = appendUint(b, "stack_weight", n)
 		}
 	}
+	if c.GapStack != 0 {
+		b = appendUint(b, "gap_stack_id", uint64(c.GapStack))
+	}
 	b = append(b, `,"args":{`...)
 	first := true
 	eachArg(c, func(a *arg, v uint64) {

@@ -18,7 +18,7 @@ import (
 func samples() []events.Call {
 	at := start.UnixNano() + 123_456_789
 	return []events.Call{
-		{Start: at, PID: 4821, TID: 4830, Op: launch, Duration: 5200, OnCPU: 5200, Weight: 1, Gap: 30_000, GapOnCPU: 29_000, GapRunnable: 600, GapBlocked: 400,
+		{Start: at, PID: 4821, TID: 4830, Op: launch, Duration: 5200, OnCPU: 5200, Weight: 1, Gap: 30_000, GapOnCPU: 29_000, GapRunnable: 600, GapBlocked: 400, GapStack: 9,
 			Args: [4]uint64{0x55aa, 0x7f00, events.PackDim3(1, 2, 3), events.PackDim3(256, 1, 1)}, Tag: 1024},
 		{Start: at, PID: 4821, TID: 4830, Op: cuLaunch, Parent: launch, Weight: 1, Args: [4]uint64{0x55aa, 0x7f00, events.PackDim3(1, 2, 3), events.PackDim3(256, 1, 1)}, Tag: 1024,
 			Flags: events.CallNested | events.CallUnmeasured | events.CallInherited},

@@ -3,6 +3,7 @@ package probes
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -12,12 +13,16 @@ import (
 	"ingero/internal/tick"
 )
 
-// profileHz is the rate at which a CPU's clock checks whether the current thread is waited for:
+// profileHz is the rate at which a CPU's clock checks whether to take the current thread's stack:
 // CLOCK_NS in bpf/profiler.h. It is odd, so that it does not beat against programs' timers.
 const profileHz = 99
 
+// longGap is the time between two traced calls from which on the stacks of the thread are taken:
+// LONG_GAP in bpf/abi.h.
+const longGap = 10 * time.Millisecond
+
 // clocks has a perf event for each CPU. They tick while a thread is enrolled, or a thread that
-// makes traced calls has recently ended a long wait.
+// makes traced calls has recently ended a long wait or computed for long between two calls.
 type clocks struct {
 	fds []int
 	on  bool
@@ -89,6 +94,6 @@ func (t *Tracer) addClocks() {
 	defer t.mu.Unlock()
 	if t.clocks = c; err != nil {
 		t.hostLacks = append(t.hostLacks, tick.Report{Kind: "host-source", Object: "clock",
-			Why: "the lines at which threads run that others wait for are not known: " + explain(err).Error()})
+			Why: "the lines at which threads compute, while others wait for them or between two CUDA calls, are not known: " + explain(err).Error()})
 	}
 }

@@ -150,7 +150,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		cursor ebpf.MapBatchCursor
 		tids   [batch]uint32
 		states = make([]ThreadState, batch)
-		wakers bool
+		tick   bool
 	)
 	for {
 		n, err := t.objects.Threads.BatchLookup(&cursor, tids[:], states, nil)
@@ -166,7 +166,7 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 			take(tids[i], &states[i], uint64(now.Nano()))
 			c := &states[i].Clock
 			unused := now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker)
-			wakers = wakers || c.Hop != 0 || states[i].Wakes != 0 && !unused
+			tick = tick || c.Hop != 0 || !unused || t.inLongGap(&states[i], now.Nano())
 			if c.EnrolledFor != 0 && c.Hop != 0 && unused {
 				if err := t.retire(tids[i], c.UsedS); err != nil {
 					return err
@@ -176,9 +176,19 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		if last {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			return t.clocks.run(wakers)
+			return t.clocks.run(tick)
 		}
 	}
+}
+
+// inLongGap reports whether a thread has been on a CPU for long since its last traced call: its stacks
+// tell what it does. Threads that stopped making calls long ago do not count.
+func (t *Tracer) inLongGap(s *ThreadState, now int64) bool {
+	if s.Depth != 0 || s.ReturnedNs == 0 || s.Clock.State != uint32(bpf.IngeroWaitStateWAIT_NONE) {
+		return false
+	}
+	since := time.Duration(now - int64(s.ReturnedNs))
+	return since >= longGap && since < time.Second+t.keepWaker
 }
 
 // retire frees the slot of an enrolled thread, unless it was useful after used (s, of

@@ -176,6 +176,14 @@ func gapValue(c *events.Call, v int64) vtab.Value {
 	return v
 }
 
+// stackValue returns a stack's ID, NULL if none was taken.
+func stackValue(id uint32) vtab.Value {
+	if id == 0 {
+		return nil
+	}
+	return int64(id)
+}
+
 // flag returns 1 or 0.
 func flag(c *events.Call, f events.CallFlags) vtab.Value {
 	if c.Flags&f != 0 {
@@ -248,6 +256,8 @@ var callColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.GapThrottled }},
 	{SQLColumn{"gap_blocked_ns", "INTEGER", "part of gap_ns: blocked"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapValue(c, c.GapBlocked) }},
+	{SQLColumn{"gap_stack", "INTEGER", "stack in which the thread spent most of gap_oncpu_ns: stacks.id; sampled, in gaps of 10 ms or more; NULL if none was taken"},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return stackValue(c.GapStack) }},
 	{SQLColumn{"result", "INTEGER", "return value: cudaError_t, CUresult or ncclResult_t"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, int64(c.Result)) }},
 	{SQLColumn{"failed", "INTEGER", "1 if the result is an error, else 0"},
@@ -262,12 +272,7 @@ var callColumns = []eventColumn{
 	{SQLColumn{"weight", "INTEGER", "calls that the record stands for: 1, or more if records were sampled. sum(weight) estimates calls, with a standard error of sqrt(sum(weight * (weight - 1)))"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return int64(c.Weight) }},
 	{SQLColumn{"stack", "INTEGER", "stack of the call: stacks.id; NULL if none was captured"},
-		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
-			if c.Stack == 0 {
-				return nil
-			}
-			return int64(c.Stack)
-		}},
+		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return stackValue(c.Stack) }},
 	{SQLColumn{"stack_weight", "INTEGER", "calls that the stack stands for: 1, or more if stacks were sampled; NULL if none was captured"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value {
 			if c.Stack == 0 {

@@ -106,15 +106,15 @@ func TestEvents(t *testing.T) {
 func TestUnknownParts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	x := record(t, path, segment.Session{ID: "s"})
-	c := events.Call{Start: began.UnixNano(), PID: 4821, TID: 4821, Op: opMalloc, Duration: 9, OnCPU: 5, Blocked: 4, Gap: 7, GapOnCPU: 3, GapBlocked: 4, Weight: 3, Stack: 8,
+	c := events.Call{Start: began.UnixNano(), PID: 4821, TID: 4821, Op: opMalloc, Duration: 9, OnCPU: 5, Blocked: 4, Gap: 7, GapOnCPU: 3, GapBlocked: 4, Weight: 3, Stack: 8, GapStack: 9,
 		Args: [4]uint64{64, 1 << 63, 1, 1}, Flags: events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial}
 	if err := x.db.Batch(&tick.Batch{Calls: []events.Call{c}}); err != nil {
 		t.Fatal(err)
 	}
 	x.close()
 	r := openReader(t, path)
-	got := first(t, r, `SELECT duration_ns, oncpu_ns, blocked_ns, runnable_ns, gap_ns, gap_oncpu_ns, gap_blocked_ns, arg0, arg1, arg2, weight, stack, args_partial FROM events`)
-	want := []any{int64(9), nil, nil, int64(0), int64(7), nil, nil, int64(64), int64(-1 << 63), nil, int64(3), int64(8), int64(1)}
+	got := first(t, r, `SELECT duration_ns, oncpu_ns, blocked_ns, runnable_ns, gap_ns, gap_oncpu_ns, gap_blocked_ns, arg0, arg1, arg2, weight, stack, gap_stack, args_partial FROM events`)
+	want := []any{int64(9), nil, nil, int64(0), int64(7), nil, nil, int64(64), int64(-1 << 63), nil, int64(3), int64(8), int64(9), int64(1)}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -46,9 +46,21 @@ var upgrades = map[int]func(k tape.Kind, b []byte) ([]byte, error){
 		if k == tape.Thread {
 			b = append(slices.Clip(b), make([]byte, 8)...)
 		}
-		return b, nil
+		return from2(k, b)
 	},
+	2: from2,
 }
+
+// from2 converts from layout 2.
+func from2(k tape.Kind, b []byte) ([]byte, error) {
+	if k != tape.Thread || len(b) < threadHead {
+		return b, nil
+	}
+	state, err := decode.ThreadFrom2(b[threadHead:])
+	return slices.Concat(b[:threadHead], state), err
+}
+
+const threadHead = 12 // bytes of a thread's frame before its state: TID and time
 
 // maxIdlePolls bounds polls without input: beyond, the session is out of step with its tape.
 const maxIdlePolls = 1000

@@ -90,7 +90,7 @@ func (p *Player) Counts(take func(*probes.CountsRow)) error {
 
 // Threads implements kernel.
 func (p *Player) Threads(take func(tid uint32, s *probes.ThreadState, now uint64)) error {
-	return p.each(tape.Thread, 12, func(head, rest []byte) error {
+	return p.each(tape.Thread, threadHead, func(head, rest []byte) error {
 		var s probes.ThreadState
 		err := decode.Fill(&s, rest)
 		if err == nil {

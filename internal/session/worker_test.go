@@ -80,6 +80,45 @@ while True: work()`
 	})
 }
 
+// A call after a long computation has the line of that.
+func TestLineOfOwnCode(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	stack, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const program = `import sys
+sys.path.insert(0, sys.argv[1])
+import gpu
+rt = gpu.Runtime()
+def decode():
+    for i in range(3000000): pass
+def work():
+    decode()
+    rt.lib.cudaDeviceSynchronize()
+print("ready", flush=True)
+sys.stdin.readline()
+while True: work()`
+	op, _ := events.OpByName("cudaDeviceSynchronize")
+	seen, sink := &interpreted{}, &stackSink{stacks: map[uint32]events.Stack{}}
+	c := testkit.Start(t, exec.Command(systemPython(t), "-c", program, stack.Dir))
+	c.Line("ready")
+	beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
+		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond, Sinks: []tick.Sink{sink}})
+	seen.wait(t, c.PID())
+	c.Send("go")
+	testkit.Eventually(t, "a call after a computation at <string>:6", func() bool {
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		return slices.ContainsFunc(sink.calls, func(c events.Call) bool {
+			s := sink.stacks[c.GapStack]
+			f := s.Site()
+			return f != nil && f.Place() == "<string>:6 in decode()"
+		})
+	})
+}
+
 func lineOfAWorker(t *testing.T, python, how, start string, config session.Config) {
 	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())

@@ -35,6 +35,7 @@ type CallLine struct {
 	GapBlockedNS   *int64                     `json:"gap_blocked_ns,omitempty"`
 	StackID        uint32                     `json:"stack_id,omitempty"`
 	StackWeight    uint64                     `json:"stack_weight,omitempty"` // number of calls that the stack represents, if more than one
+	GapStackID     uint32                     `json:"gap_stack_id,omitempty"` // of most of gap_on_cpu_ns, if the gap was long
 	Args           map[string]json.RawMessage `json:"args"`                   // by C parameter: numbers; pointers, handles and kinds as text; dim3 as a list of three
 	LedgerPartial  bool                       `json:"ledger_partial,omitempty"`
 	GapPartial     bool                       `json:"gap_partial,omitempty"`

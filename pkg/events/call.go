@@ -61,9 +61,12 @@ type Call struct {
 	Result int32  // cudaError_t, CUresult or ncclResult_t
 	Weight uint32 // calls that this record represents; 1 unless thinned
 	Stack  uint32 // ID of the [Stack], 0 when none was taken
-	Op     Op
-	Parent Op // the enclosing call, 0 if outermost
-	Flags  CallFlags
+	// GapStack is the ID of the [Stack] in which the thread spent most of GapOnCPU. It is sampled,
+	// only in gaps of 10 ms or more; 0: none was taken.
+	GapStack uint32
+	Op       Op
+	Parent   Op // the enclosing call, 0 if outermost
+	Flags    CallFlags
 	// Launches counts the thread's outermost launches since the last call that reported them, with
 	// or without a record. It is set for outermost calls that are no launches, at most 65,535. It
 	// is 0 in recordings from before 1.0.

@@ -20,7 +20,7 @@ const (
 	colArg1
 	colArg2
 	colArg3
-	colOdd // parts that fit no other column, signed; launches
+	colOdd // parts that fit no other column, signed; launches; the stack of the gap
 	columns
 )
 
@@ -52,7 +52,8 @@ const (
 	formLevel form = 1 << 13
 	// Since version 5.
 	formLaunches form = 1 << 14
-	formAll      form = 1<<15 - 1
+	// Since version 6.
+	formGapStack form = 1 << 15
 )
 
 // shape holds the fields that similar calls share.
@@ -161,6 +162,9 @@ func (e *encoder) formOf(c *events.Call) form {
 	if c.Launches != 0 {
 		f |= formLaunches
 	}
+	if c.GapStack != 0 {
+		f |= formGapStack
+	}
 	return f
 }
 
@@ -199,6 +203,9 @@ func (e *encoder) add(c *events.Call) {
 	if f&formLaunches != 0 {
 		e.cols[colOdd] = appendUvarint(e.cols[colOdd], uint64(c.Launches))
 	}
+	if f&formGapStack != 0 {
+		e.cols[colOdd] = appendUvarint(e.cols[colOdd], uint64(c.GapStack))
+	}
 	if n := int(f & formArgs); n > 0 {
 		prev := &e.prev[id]
 		for i := range n {
@@ -232,6 +239,8 @@ func (e *encoder) odd(five bool, parts ...int64) {
 // version returns the version of the body's format.
 func (e *encoder) version() uint8 {
 	switch {
+	case e.forms&formGapStack != 0:
+		return 6
 	case e.forms&formLaunches != 0:
 		return 5
 	case e.forms&formLevel != 0:

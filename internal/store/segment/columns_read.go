@@ -96,7 +96,7 @@ func (d *decoder) readShapes(r *reader, n int) bool {
 				s.level = level[0]
 			}
 		}
-		if r.bad || int64(s.result) != result || s.form&^formAll != 0 || s.form&formArgs > events.MaxArgs {
+		if r.bad || int64(s.result) != result || s.form&formArgs > events.MaxArgs {
 			return false
 		}
 		d.shapes = append(d.shapes, s)
@@ -167,6 +167,9 @@ func (d *decoder) times(c *events.Call, f form) {
 		if c.Launches = uint16(n); uint64(c.Launches) != n {
 			d.cols[colOdd].fail()
 		}
+	}
+	if f&formGapStack != 0 {
+		c.GapStack = d.cols[colOdd].small()
 	}
 }
 

@@ -39,6 +39,7 @@ const (
 //	calls 3: devices
 //	calls 4: how many calls a stack stands for
 //	calls 5: launches before a call
+//	calls 6: stacks of gaps
 //	ticks 2: throttled time, threads
 //	lives 2: signals
 //	waits 2: stacks of holders of locks
@@ -52,7 +53,7 @@ const (
 func latest(k log.Kind) uint8 {
 	switch k {
 	case frameCalls:
-		return 5
+		return 6
 	case frameWaits:
 		return 4
 	case frameFacts, frameBatches:

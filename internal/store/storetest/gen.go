@@ -105,7 +105,7 @@ func (g *Generator) Odd() events.Call {
 	i := func() int64 { return int64(g.r.Uint64()) >> g.r.IntN(64) }
 	return events.Call{Start: i(), Duration: i(), OnCPU: i(), Runnable: i(), Throttled: i() * int64(g.r.IntN(2)), Blocked: i(),
 		Gap: i(), GapOnCPU: i(), GapRunnable: i(), GapThrottled: i() * int64(g.r.IntN(2)), GapBlocked: i(), Args: [4]uint64{u(), u(), u(), u()},
-		PID: uint32(u()), TID: uint32(u()), Tag: uint32(u()), Result: int32(i()), Weight: uint32(u()), Stack: uint32(u()),
+		PID: uint32(u()), TID: uint32(u()), Tag: uint32(u()), Result: int32(i()), Weight: uint32(u()), Stack: uint32(u()), GapStack: uint32(u()) * uint32(g.r.IntN(2)),
 		Op: events.Op(u()), Parent: events.Op(u()), Flags: events.CallFlags(u()), Device: int16(u())}
 }
 

@@ -54,6 +54,7 @@ export interface CallLine {
   gap_blocked_ns?: number;
   stack_id?: number;
   stack_weight?: number; // number of calls that the stack represents, if more than one
+  gap_stack_id?: number; // of most of gap_on_cpu_ns, if the gap was long
   args: Record<string, unknown>; // by C parameter: numbers; pointers, handles and kinds as text; dim3 as a list of three
   ledger_partial?: boolean;
   gap_partial?: boolean;
