@@ -92,6 +92,7 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	p := &s.Parts
 	r.gpu = p.GPUWait
 	r.cpu, r.lead, r.gap, r.slept = p.CallCPU+p.GapCPU, s.Lead, p.GapCPU, p.Blocked[events.ReasonSleep]
+	r.codeAt = s.CodeStack
 	r.waited = p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled
 	for _, b := range p.Blocked {
 		r.blocked += b

@@ -65,7 +65,8 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	for i := range p.list {
 		less[i] = weighted{p.list[i].length, p.list[i].weight}
 	}
-	worst, at, longest := &slow[0], uint32(0), int64(0)
+	worst := &slow[0]
+	var computedAt, sleptAt longest // not every slow step has a stack
 	for i := range slow {
 		y := &slow[i]
 		x.charge(y.step, y.lost, y.lost, y.lost)
@@ -75,9 +76,8 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 		if y.lost > worst.lost {
 			worst = y
 		}
-		if y.sleptAt != 0 && (at == 0 || y.asleep > longest) { // not every sleep has a stack
-			at, longest = y.sleptAt, y.asleep
-		}
+		computedAt.see(y.gap, y.codeAt)
+		sleptAt.see(y.asleep, y.sleptAt)
 	}
 	x.PID, x.TID, x.Op, x.Window, x.Steps, x.Slow, x.P50, x.P99 = p.pid, p.tid, worst.op, p.span(), int(p.all+0.5), int(count+0.5), p.p50, p.p99
 	x.Without = quantile(less, 0.99)
@@ -93,12 +93,24 @@ func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
 	}
 	x.Baseline = fmt.Sprintf("a usual step has %s of it", span(int64(usual/count)))
 	c := tick.Culprit{Thread: events.Thread{PID: p.pid, TID: p.tid, Name: events.NameOf(b.Comm)}, Own: true, What: whatCode(computed, slept, x.Slow), Lost: time.Duration(x.Lost)}
-	if slept > computed {
-		c.Stack = at
+	if c.Stack = computedAt.stack; slept > computed {
+		c.Stack = sleptAt.stack
 	}
 	x.Culprits = []tick.Culprit{c}
 	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s, of which %s in its own code", span(worst.length), span(worst.gap+worst.asleep))}
 	return x, true
+}
+
+// longest has the stack of the longest of several times.
+type longest struct {
+	ns    int64
+	stack uint32 // 0: none had a stack
+}
+
+func (l *longest) see(ns int64, stack uint32) {
+	if stack != 0 && (l.stack == 0 || ns > l.ns) {
+		l.ns, l.stack = ns, stack
+	}
 }
 
 // whatCode says what the job's own code did in its slow steps.

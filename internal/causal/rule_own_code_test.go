@@ -10,6 +10,8 @@ import (
 	"ingero/internal/tick"
 )
 
+const codeStack = 77 // of long gaps
+
 // codeOf runs 1,500 steps of 10 ms, each with a time of the job's own code before its launches, and
 // returns the chains of own-code.
 func codeOf(code func(n int) int64) (out []tick.Chain) {
@@ -20,6 +22,11 @@ func codeOf(code func(n int) int64) (out []tick.Chain) {
 			x.launch(6*us, x.vary(800*us, 0.02))
 		}
 		x.sync(false)
+	}
+	for i := range x.calls {
+		if c := &x.calls[i]; c.GapOnCPU >= 10*ms {
+			c.GapStack = codeStack
+		}
 	}
 	for _, c := range feed(&tick.Batch{Calls: x.calls, Waits: x.waits}, start, 10*ms) {
 		if c.Rule == ownCode.Name {
@@ -76,7 +83,7 @@ func TestOwnCode(t *testing.T) {
 			if off := c.Slow - tt.steps; off < -tt.steps/10 || off > tt.steps/10 {
 				t.Errorf("%d slow steps, want %d", c.Slow, tt.steps)
 			}
-			if x := c.Culprits[0]; !x.Own || x.Thread.PID != 7 || !strings.HasPrefix(x.What, "computed for ") || strings.Contains(x.What, "slept") {
+			if x := c.Culprits[0]; !x.Own || x.Thread.PID != 7 || x.Stack != codeStack || !strings.HasPrefix(x.What, "computed for ") || strings.Contains(x.What, "slept") {
 				t.Errorf("the culprit is %+v", x)
 			}
 		})

@@ -39,6 +39,7 @@ type record struct {
 	cpu          int64  // on a CPU elsewhere
 	lead         int64  // of cpu: until the first launch
 	gap          int64  // of cpu: between calls
+	codeAt       uint32 // stack of most of its longest gap's time on a CPU, 0: unknown
 	slept        int64  // of blocked: it slept of its own accord
 	sleptAt      uint32 // stack of its longest sleep, 0: unknown
 	waited       int64  // runnable, throttled

@@ -66,7 +66,11 @@ var causes = map[string]causeWords{
 			if strings.HasPrefix(whats(c), "slept") {
 				return "find out why it sleeps there: a retry, a rate limit, a loop that polls; wait in another thread"
 			}
-			return "move this work off the thread that launches GPU work: more loader processes (DataLoader num_workers, prefetch_factor), a thread for logging and checkpoints, or do it less often; py-spy dump shows where the thread is"
+			fix := "move this work off the thread that launches GPU work: more loader processes (DataLoader num_workers, prefetch_factor), a thread for logging and checkpoints, or do it less often"
+			if !slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return x.At != "" }) {
+				fix += "; py-spy dump shows where the thread is"
+			}
+			return fix
 		},
 	},
 	"stopped": {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,6 +112,34 @@ func TestPartsAddUp(t *testing.T) {
 				t.Fatalf("loss %+v of %+v", s.Loss, s.Parts)
 			}
 		}
+	}
+}
+
+// A step has the stack of its longest computation between two calls, if that has one.
+func TestCodeStack(t *testing.T) {
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	wait, _ := events.OpByName("cudaDeviceSynchronize")
+	var all tick.Batch
+	at := int64(base)
+	call := func(op events.Op, gap int64, stack uint32) {
+		at += gap
+		all.Calls = append(all.Calls, events.Call{Start: at, Duration: 1e6, OnCPU: 1e6, PID: 7, TID: 7, Op: op, Weight: 1, Gap: gap, GapOnCPU: gap, GapStack: stack})
+		at += 1e6
+	}
+	call(wait, 0, 0)
+	call(launch, 12e6, 5)
+	call(launch, 30e6, 6)
+	call(launch, 50e6, 0)
+	call(wait, 20e6, 7)
+	call(launch, 9e6, 0)
+	call(wait, 1e6, 0)
+	steps, _ := play(&all, func() bool { return false })
+	var got []uint32
+	for _, s := range steps {
+		got = append(got, s.CodeStack)
+	}
+	if want := []uint32{6, 0}; !slices.Equal(got[len(got)-2:], want) {
+		t.Errorf("stacks of steps %v, want %v at the end", got, want)
 	}
 }
 

@@ -13,6 +13,8 @@ type openStep struct {
 	counted         uint32 // launches, by the kernel's count: 0 in old recordings
 	parts           Parts  // Blocked comes from the records, until settle
 	lead            int64  // as in Step
+	longestCode     int64  // longest time on a CPU between two calls that has a stack
+	codeStack       uint32 // of longestCode, as in Step
 	blocked         int64  // outside the closing call, by the calls' own figures
 	vagueCall       int64  // on a CPU or blocked, in calls
 	vagueGap        int64
@@ -32,6 +34,7 @@ type openStep struct {
 func (o *openStep) reset() {
 	o.calls, o.launches, o.counted = 0, 0, 0
 	o.parts, o.lead = Parts{}, 0
+	o.longestCode, o.codeStack = 0, 0
 	o.marks, o.graph = 0, 0
 	o.blocked, o.vagueCall, o.vagueGap, o.between, o.taken = 0, 0, 0, 0, 0
 	o.recorded = false
@@ -62,6 +65,9 @@ func (o *openStep) gap(c *events.Call) {
 	}
 	cpu, run, thr, blocked, vague := split(c.Gap, c.GapOnCPU, c.GapRunnable, c.GapThrottled, c.Flags&events.CallGapPartial != 0)
 	o.parts.GapCPU += cpu
+	if c.GapStack != 0 && cpu > o.longestCode {
+		o.longestCode, o.codeStack = cpu, c.GapStack
+	}
 	o.compute(cpu)
 	o.parts.Runnable += run
 	o.parts.Throttled += thr

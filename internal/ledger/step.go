@@ -29,7 +29,10 @@ type Step struct {
 	Parts    Parts
 	// Lead is the time on a CPU until the first launch, ns: of Parts.CallCPU and Parts.GapCPU.
 	Lead int64
-	Loss Loss
+	// CodeStack is the ID of the stack in which the thread spent most of its longest time on a CPU
+	// between two calls, 0: unknown, or all were short.
+	CodeStack uint32
+	Loss      Loss
 	// Behind is the part of the waits outside the closing call, ns, in which the GPU probably had
 	// launches left to do: it cost nothing.
 	Behind int64

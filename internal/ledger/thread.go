@@ -176,6 +176,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	s.Parts = o.parts
 	s.Parts.fit(length)
 	s.Lead = min(o.lead, s.Parts.CallCPU+s.Parts.GapCPU)
+	s.CodeStack = o.codeStack
 
 	from := len(l.opTimes)
 	for i := range o.ops {

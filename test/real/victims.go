@@ -48,7 +48,7 @@ var Victims = []Victim{
 	{Name: "loader: fork, sleeps", Script: "loader.py", Args: []string{"--fault", "sleep"}, Rules: ofInput, Line: "sleep"},
 	{Name: "loader: spawn, pinned, sleeps", Script: "loader.py", Args: []string{"--method", "spawn", "--pin", "--fault", "sleep"}, Rules: ofInput, Line: "sleep", Attach: true},
 	{Name: "loader: no workers, O_DIRECT", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "direct", "--ms", "4"}, Rules: ofDisk, Line: "direct"},
-	{Name: "loader: no workers, computes", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "compute", "--ms", "4"}, Rules: ofCode, Attach: true},
+	{Name: "loader: no workers, computes", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "compute", "--ms", "4"}, Rules: ofCode, Line: "compute", Attach: true},
 	{Name: "loader: no workers, sleeps", Script: "loader.py", Args: []string{"--workers", "0", "--fault", "sleep", "--ms", "4"}, Rules: ofCode, Line: "sleep"},
 	{Name: "loader: fork", Script: "loader.py", Attach: true, Rules: nobody},
 	{Name: "loader: spawn, two workers, pinned, persistent", Script: "loader.py", Rules: nobody,
