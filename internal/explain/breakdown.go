@@ -18,6 +18,9 @@ const (
 	bdParts
 )
 
+// shownCode is the number of places of own code in a report.
+const shownCode = 3
+
 var bdNames = [bdParts]string{"gpu_wait", "cpu_between_calls", "cpu_in_calls", "runnable", "throttled", "blocked"}
 var bdLabels = [bdParts]string{"GPU wait", "CPU between calls", "CPU in calls", "Runnable, waiting", "Throttled", "Blocked"}
 
@@ -36,6 +39,9 @@ func breakdownOf(b *tick.Breakdown) wire.Breakdown {
 		j.Parts = append(j.Parts, wire.BreakdownPart{Name: bdNames[i], NS: parts[i], Percent: float64(share) / 10})
 	}
 	j.Parts[bdRunnable].By, j.Parts[bdBlocked].By = sharesOf(b.RunnableBy, false), sharesOf(b.BlockedOn, true)
+	for _, x := range b.Code {
+		j.Code = append(j.Code, wire.CodeTime{At: clean(x.At), NS: x.NS})
+	}
 	j.Loop = loopOf(b.Loop)
 	for i := range b.ByThread {
 		j.ByThread = append(j.ByThread, threadTimeOf(&b.ByThread[i]))
@@ -102,6 +108,12 @@ func breakdownDetail(r *wire.ProcessReport, b *tick.Breakdown, part int) string 
 			return ""
 		}
 		return timeDetail(&r.Time.Parts[map[int]int{bdGPU: gpuWait, bdCalls: cpuInCalls}[part]], gpuWait, reportWidth-40)
+	case bdBetween:
+		var at []string
+		for _, x := range r.Breakdown.Code[:min(len(r.Breakdown.Code), shownCode)] {
+			at = append(at, x.At+" "+Duration(ns64(x.NS)))
+		}
+		return strings.Join(at, ", ")
 	case bdRunnable:
 		return shareText(b.RunnableBy, b.Runnable, cpuUser)
 	case bdBlocked:

@@ -163,6 +163,12 @@ var incidents = []struct {
 		c.Cgroup, c.Parent = "/"+strings.Repeat("kubepods-", 30), strings.Repeat("supervisor ", 9)
 		return in
 	}},
+	{"own-code", Shares, func() *Input {
+		b := tick.Breakdown{PID: 4821, Threads: 1, Elapsed: second, GPUWait: second / 5, CallCPU: second / 20, GapCPU: second * 3 / 4,
+			Code:  []tick.CodeTime{{At: "dataset.py:57 in decode()", NS: 600 * ms}, {At: "dataset.py:61 in augment()", NS: 80 * ms}},
+			Steps: 10, StepP50: 100 * ms, StepP99: 104 * ms}
+		return ledgerInput(train(4821, 1), b)
+	}},
 	{"no-steps", Brief, func() *Input {
 		b := tick.Breakdown{PID: 4821, Threads: 1, Elapsed: second, Blocked: second * 9 / 10, GapCPU: second / 10,
 			BlockedOn: []tick.Share{{NS: second / 2, Count: 1, Reason: events.ReasonSocket, Who: thread("server", 7, 7)}}}

@@ -37,7 +37,11 @@ func bound(b *tick.Breakdown) string {
 		x := &b.BlockedOn[0]
 		s += " (" + blockReason(x.Reason, x.Call, x.Dev) + ")"
 	case most.label == "CPU-bound" && u.GapCPU > u.CallCPU:
-		s += " (its own code between calls)"
+		s += " (its own code between calls"
+		if at := b.CodeAt(); at != "" {
+			s += ", mostly at " + clean(at)
+		}
+		s += ")"
 	}
 	return s
 }

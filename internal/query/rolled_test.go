@@ -96,6 +96,7 @@ func accountsDB(t *testing.T) string {
 	for i := range 6 * accountMinutes {
 		x.now = began.Add(time.Duration(i+1) * 10 * time.Second)
 		b := tick.Breakdown{PID: 7, Threads: 1, Elapsed: uint64(i+1) * 10e9, GPUWait: uint64(i+1) * 9e9, Blocked: uint64(i+1) * 1e9,
+			Code:     []tick.CodeTime{{At: "a.py:1", NS: uint64(i+1) * 1e6}},
 			ByThread: []tick.ThreadTime{{TID: 7, In: [tick.Places]tick.Spent{{Times: tick.Times{Blocked: uint64(i+1) * 9e9}}, {}, {Times: tick.Times{Blocked: uint64(i+1) * 1e9}}}}}}
 		if err := x.db.Tick(&tick.Tick{Time: x.now, Started: began, Seq: uint64(i + 1), Breakdowns: []tick.Breakdown{b}}); err != nil {
 			t.Fatal(err)
@@ -130,7 +131,7 @@ func TestAccountsOfAWindow(t *testing.T) {
 				t.Fatalf("%+v (%v), want one account", got, err)
 			}
 			a := &got[0]
-			if a.Elapsed != uint64(tt.want) || time.Duration(a.To-a.From) != tt.want || a.GPUWait+a.Blocked != a.Elapsed || a.ByThread[0].Elapsed() != a.Elapsed {
+			if a.Elapsed != uint64(tt.want) || time.Duration(a.To-a.From) != tt.want || a.GPUWait+a.Blocked != a.Elapsed || a.ByThread[0].Elapsed() != a.Elapsed || a.Code[0] != (tick.CodeTime{At: "a.py:1", NS: a.Blocked / 1000}) {
 				t.Errorf("an account of %v, want %v: %+v", time.Duration(a.Elapsed), tt.want, a)
 			}
 		})

@@ -41,7 +41,7 @@ const (
 	partStates         // states derived from calls
 	partBreakdowns     // where the time went
 	partLoops          // loops of breakdowns
-	partLockSites      // of breakdowns: places of lock holders and of awaited threads
+	partBreakdownSites // of breakdowns: places of lock holders, of awaited threads, and of own code
 	partMissing        // collectives with missing ranks
 	partRankSites      // places of the missing ranks
 	partStragglers     // how long ranks were waited for
@@ -83,7 +83,7 @@ var partFields = [partsEnd][]string{
 
 	partMoment: {"Time", "Started", "Seq", "Window", "Final"}, partRecords: {"Records"}, partSums: {"Ops"}, partDurations: {"Ops[].Last", "Ops[].Dur", "Ops[].DurLast", "Ops[].Thinned"},
 	partProcesses: {"Processes"}, partOthers: {"Others"}, partThreads: {"Threads"}, partStates: {"States"},
-	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partLockSites: {"Breakdowns[].BlockedOn[].At", "Breakdowns[].BlockedOn[].WakerAt"},
+	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partBreakdownSites: {"Breakdowns[].BlockedOn[].At", "Breakdowns[].BlockedOn[].WakerAt", "Breakdowns[].Code"},
 	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partStragglers: {"Lates"}, partLaunches: {"Launches"}, partRecordedXids: {"Xids"}, partXids: {"Xids"},
 	partGpus: {"GPUs"}, partRequests: {"Requests"}, partRequestTimes: {"Requests[].ToFirst", "Requests[].After", "Requests[].EnginePID", "Requests[].EngineTID", "Requests[].Split", "Requests[].TokenSteps", "EngineSteps"}, partInference: {"Inference"}, partLibraries: {"Libraries", "HostProbes"}, partPods: {"Pods"}, partReports: {"Reports"}, partFloor: {"Reports"}, partDrops: {"Drops"}, partFaultDrops: {"Drops"}, partAllDrops: {"Drops"}, partStackPolicy: {"StackPolicy"},
 	partMachineState: {"Host", "Self", "Overhead"}, partHostEvents: {"HostSums"}, partMachineEvents: {"HostSums"}, partReportedEvents: {"HostSums"}, partIdle: {"Idle"},

@@ -24,6 +24,7 @@ type sites struct {
 	ops     tally[key]
 	threads tally[threadKey]
 	holders tally[threadKey]       // threads that held the GIL while others waited for it
+	code    tally[uint32]          // processes' own code, in long times between calls; does not age
 	turns   map[threadKey]gilWaits // by thread that waits for the GIL
 }
 
@@ -48,7 +49,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, turns: map[threadKey]gilWaits{}}
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, turns: map[threadKey]gilWaits{}}
 }
 
 // batch adds named stacks, calls, and waits for other threads.
@@ -65,6 +66,9 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 	for i := range calls {
 		if c := &calls[i]; c.Stack != 0 && c.Duration > 0 {
 			s.ops.add(key{c.PID, c.Op}, c.Stack, float64(c.Duration)*float64(c.StackWeight()))
+		}
+		if c := &calls[i]; c.GapStack != 0 {
+			s.code.add(c.PID, c.GapStack, float64(c.GapOnCPU))
 		}
 	}
 	for i := range waits {
@@ -176,10 +180,16 @@ func (s *sites) setRanks(calls []tick.RollCall) {
 	}
 }
 
-// setLocks sets the places of lock holders and of awaited threads.
-func (s *sites) setLocks(breakdowns []tick.Breakdown) {
+// setBreakdowns sets the places of lock holders, of awaited threads, and of the processes' own code.
+func (s *sites) setBreakdowns(breakdowns []tick.Breakdown) {
 	for i := range breakdowns {
 		b := &breakdowns[i]
+		b.Code = nil
+		for _, x := range s.code[b.PID] {
+			if at := s.places[x.stack]; at != "" {
+				b.Code = tick.AddCode(b.Code, []tick.CodeTime{{At: at, NS: uint64(x.ns)}})
+			}
+		}
 		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger reuses the list of an ended process in each tick
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]
@@ -236,5 +246,6 @@ func (s *sites) forget(pid uint32) {
 	maps.DeleteFunc(s.ops, func(k key, _ []site) bool { return k.pid == pid })
 	maps.DeleteFunc(s.threads, func(k threadKey, _ []site) bool { return k.pid == pid })
 	maps.DeleteFunc(s.holders, func(k threadKey, _ []site) bool { return k.pid == pid })
+	delete(s.code, pid)
 	maps.DeleteFunc(s.turns, func(k threadKey, _ gilWaits) bool { return k.pid == pid })
 }

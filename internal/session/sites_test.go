@@ -54,7 +54,7 @@ func TestLocksOfATickStay(t *testing.T) {
 	list := []tick.Share{{Stack: 5}}
 	at := func() []tick.Breakdown {
 		b := []tick.Breakdown{{PID: 7, BlockedOn: list}}
-		s.setLocks(b)
+		s.setBreakdowns(b)
 		return b
 	}
 	first := at()
@@ -64,6 +64,34 @@ func TestLocksOfATickStay(t *testing.T) {
 	}
 	if got := first[0].BlockedOn[0].At; got != "" {
 		t.Errorf("in a tick that was handed out the lock is at %q now", got)
+	}
+}
+
+// The place of a process's own code has at least half of its time on a CPU between calls.
+func TestPlaceOfOwnCode(t *testing.T) {
+	s := newSites()
+	frame := func(line int32) []events.Frame {
+		return []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: line}}
+	}
+	gap := func(pid, stack uint32, ns int64) events.Call {
+		return events.Call{PID: pid, Gap: ns, GapOnCPU: ns, GapStack: stack}
+	}
+	s.batch([]events.Stack{{ID: 5, PID: 7, Frames: frame(5)}, {ID: 6, PID: 7, Frames: frame(6)}},
+		[]events.Call{gap(7, 5, 30e6), gap(7, 6, 20e6), gap(7, 5, 20e6), gap(8, 6, 90e6), gap(7, 0, 9e6)}, nil)
+	for _, tt := range []struct {
+		pid    uint32
+		gapCPU uint64
+		at     string
+	}{{7, 79e6, "a.py:5 in f()"}, {7, 100e6, "a.py:5 in f()"}, {7, 101e6, ""}, {8, 90e6, "a.py:6 in f()"}, {9, 0, ""}} {
+		b := []tick.Breakdown{{PID: tt.pid, GapCPU: tt.gapCPU}}
+		s.setBreakdowns(b)
+		if b[0].CodeAt() != tt.at {
+			t.Errorf("process %d, %d ns: at %q, want %q", tt.pid, tt.gapCPU, b[0].CodeAt(), tt.at)
+		}
+	}
+	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 7, Ended: time.Unix(1, 0)}, {PID: 8, Ended: time.Unix(1, 0)}})
+	if len(s.code) > 0 {
+		t.Errorf("%d processes that have ended", len(s.code))
 	}
 }
 
@@ -90,7 +118,7 @@ func TestSitesOfCulprits(t *testing.T) {
 	}
 	feeder := events.Thread{PID: 8, TID: 10}
 	b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Who: feeder, Waker: &tick.WakerShare{Root: worker}}, {Who: worker, Waker: &tick.WakerShare{}}, {Who: worker}}}}
-	s.setLocks(b)
+	s.setBreakdowns(b)
 	for i, want := range []string{"a.py:2 in f()", "a.py:2 in f()", ""} {
 		if got := b[0].BlockedOn[i].WakerAt; got != want {
 			t.Errorf("of wait %d the place is %q, want %q", i, got, want)
@@ -132,7 +160,7 @@ func TestSitesOfUnknownTurns(t *testing.T) {
 				at += x.ns + 1000
 			}
 			b := []tick.Breakdown{{PID: 7, BlockedOn: []tick.Share{{Reason: events.ReasonGIL, Who: holder, Stack: by}}}}
-			s.setLocks(b)
+			s.setBreakdowns(b)
 			if got := b[0].BlockedOn[0].At; got != tt.at {
 				t.Errorf("the holder was at %q, want %q", got, tt.at)
 			}

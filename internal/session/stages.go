@@ -126,13 +126,13 @@ var stages = []stage{
 			return nil
 		}},
 
-	{name: "sites", writes: set(partSites, partRankSites, partLockSites),
+	{name: "sites", writes: set(partSites, partRankSites, partBreakdownSites),
 		reads: set(partStackNames, partCalls, partWaits, partMoment, partChains, partMissing, partBreakdowns, partProcesses),
 		batch: func(r *runner, b *pollResult) { r.sites.batch(b.Stacks, b.Calls, b.Waits) },
 		tick: func(r *runner, t *tick.Tick) error {
 			r.sites.setChains(t.Chains)
 			r.sites.setRanks(t.RollCalls)
-			r.sites.setLocks(t.Breakdowns)
+			r.sites.setBreakdowns(t.Breakdowns)
 			r.sites.age(t.Time, t.Processes)
 			return nil
 		}},
@@ -161,7 +161,7 @@ var stages = []stage{
 // sinks has the parts that sinks read, after all stages.
 var sinks = stage{name: "sinks",
 	reads: set(partCalls, partDevices, partWaits, partExits, partLives, partRanges, partLabels, partFunctions, partStackNames,
-		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partLockSites,
+		partMoment, partRecords, partSums, partDurations, partProcesses, partOthers, partThreads, partStates, partBreakdowns, partLoops, partBreakdownSites,
 		partMissing, partRankSites, partStragglers, partLaunches, partXids, partGpus, partRequests, partRequestTimes, partInference, partLibraries, partPods, partReports, partFloor, partAllDrops, partStackPolicy,
 		partMachineState, partReportedEvents, partIdle, partBlindSpots, partShown, partSites, partCulprits, partHidden, partEpisodes)}
 

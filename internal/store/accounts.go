@@ -71,7 +71,7 @@ func (v *saving) account(b *tick.Breakdown, slow []tick.LoopStep, length time.Du
 	if err != nil {
 		return err
 	}
-	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop})
+	detail, err := json.Marshal(accountDetail{sharesJSON(b.RunnableBy), sharesJSON(b.BlockedOn), threadsJSON(b.ByThread), loop, codesJSON(b.Code)})
 	if err != nil {
 		return fmt.Errorf("account of process %d: %w", b.PID, err)
 	}
@@ -111,7 +111,7 @@ func ScanAccount(scan func(...any) error, b *tick.Breakdown, more ...any) error 
 	if err := json.Unmarshal(detail, &d); err != nil {
 		return fmt.Errorf("account of process %d: %w: %w", b.PID, log.ErrCorrupt, err)
 	}
-	b.RunnableBy, b.BlockedOn = sharesOf(d.RunnableBy), sharesOf(d.BlockedOn)
+	b.RunnableBy, b.BlockedOn, b.Code = sharesOf(d.RunnableBy), sharesOf(d.BlockedOn), codesOf(d.Code)
 	for i := range d.Threads {
 		b.ByThread = append(b.ByThread, d.Threads[i].time())
 	}

@@ -11,6 +11,12 @@ type accountDetail struct {
 	BlockedOn  []shareJSON  `json:"blocked_on,omitempty"`
 	Threads    []threadJSON `json:"threads"`
 	Loop       *loopJSON    `json:"loop,omitempty"` // the repeated steps
+	Code       []codeJSON   `json:"code,omitempty"`
+}
+
+type codeJSON struct {
+	At string `json:"at"`
+	NS uint64 `json:"ns"`
 }
 
 type threadJSON struct {
@@ -77,6 +83,20 @@ func (w *wakerJSON) share() *tick.WakerShare {
 	return &tick.WakerShare{Times: w.times(), Reason: w.Reason, Call: w.Call, Dev: w.Dev, Hypervisor: w.Hypervisor,
 		By:   events.Thread{PID: w.PID, TID: w.TID, Name: events.NameOf(w.Comm)},
 		Root: events.Thread{PID: w.RootPID, TID: w.RootTID, Parent: w.RootParent, Name: events.NameOf(w.RootComm)}}
+}
+
+func codesJSON(all []tick.CodeTime) (out []codeJSON) {
+	for _, x := range all {
+		out = append(out, codeJSON(x))
+	}
+	return out
+}
+
+func codesOf(all []codeJSON) (out []tick.CodeTime) {
+	for _, j := range all {
+		out = append(out, tick.CodeTime(j))
+	}
+	return out
 }
 
 func spentOf(t *tick.Times) spentJSON {

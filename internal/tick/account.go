@@ -161,6 +161,7 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 		*p += *o.sums()[i]
 	}
 	sum.Steps += o.Steps
+	sum.Code = AddCode(b.Code, o.Code)
 	sum.RunnableBy = addShares(b.RunnableBy, o.RunnableBy, mostShares)
 	sum.BlockedOn = addShares(b.BlockedOn, o.BlockedOn, mostShares)
 	sum.ByThread, sum.Loop = addThreads(b.ByThread, o.ByThread), b.Loop.Plus(o.Loop)
@@ -181,6 +182,7 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 		*p -= min(*was.sums()[i], *p)
 	}
 	left.Steps -= min(was.Steps, left.Steps)
+	left.Code = lessCode(b.Code, was.Code)
 	left.RunnableBy, left.BlockedOn = lessShares(b.RunnableBy, was.RunnableBy), lessShares(b.BlockedOn, was.BlockedOn)
 	left.ByThread, left.Loop = lessThreads(b.ByThread, was.ByThread), b.Loop.since(was.Loop)
 	if b.Lengths != nil {
@@ -189,6 +191,45 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 		left.StepP50, left.StepP99 = time.Duration(left.Lengths.Quantile(0.5)), time.Duration(left.Lengths.Quantile(0.99))
 	}
 	return left
+}
+
+// mostCode bounds the listed places of the code.
+const mostCode = 8
+
+// AddCode adds the times of b to those of a by place, and keeps the largest.
+func AddCode(a, b []CodeTime) []CodeTime {
+	out := slices.Clone(a)
+	for _, x := range b {
+		if i := slices.IndexFunc(out, func(o CodeTime) bool { return o.At == x.At }); i >= 0 {
+			out[i].NS += x.NS
+		} else {
+			out = append(out, x)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b CodeTime) int { return cmp.Compare(b.NS, a.NS) })
+	return out[:min(len(out), mostCode)]
+}
+
+// lessCode returns the growth of each place's time since was.
+func lessCode(now, was []CodeTime) []CodeTime {
+	var out []CodeTime
+	for _, x := range now {
+		if i := slices.IndexFunc(was, func(o CodeTime) bool { return o.At == x.At }); i >= 0 {
+			x.NS -= min(was[i].NS, x.NS)
+		}
+		if x.NS > 0 {
+			out = append(out, x)
+		}
+	}
+	return AddCode(nil, out)
+}
+
+// CodeAt returns the place in the code with at least half of GapCPU, "" for none.
+func (b *Breakdown) CodeAt() string {
+	if len(b.Code) > 0 && 2*b.Code[0].NS >= b.GapCPU {
+		return b.Code[0].At
+	}
+	return ""
 }
 
 // sums returns the sums of an account that can be added.

@@ -165,6 +165,9 @@ type Breakdown struct {
 
 	RunnableBy []Share // by the thread that had the CPU; largest first, unnamed time left out
 	BlockedOn  []Share // likewise
+	// Code has parts of GapCPU by the place in the code, most time first. Only times between two calls of
+	// 10 ms and more are sampled.
+	Code []CodeTime `json:",omitempty"`
 	// Steps are the times from one return of a synchronizing call to the next of the same thread,
 	// ns; Critical is the time they lost to being runnable, throttled or stopped after the GPU
 	// finished: in [CriticalMin, CriticalMax].
@@ -178,6 +181,12 @@ type Breakdown struct {
 	ByThread []ThreadTime
 	// Loop is what the program repeats; nil: not found.
 	Loop *Loop
+}
+
+// CodeTime is the CPU time of a place in the code.
+type CodeTime struct {
+	At string // in words
+	NS uint64
 }
 
 // Share is a named part of a [Breakdown].

@@ -17,7 +17,14 @@ type Breakdown struct {
 	CriticalMaxNS uint64 `json:"critical_max_ns"`
 	// ByThread is the same time by thread, longest time in calls first.
 	ByThread []ThreadTime `json:"by_thread,omitempty"`
+	Code     []CodeTime   `json:"code,omitempty"` // of cpu_between_calls: places in the code, from times between calls of 10 ms and more
 	Loop     *Loop        `json:"loop,omitempty"` // absent: no repetition found
+}
+
+// CodeTime is the CPU time of a place in the code.
+type CodeTime struct {
+	At string `json:"at"`
+	NS uint64 `json:"ns"`
 }
 
 // BreakdownPart is one part; by has its shares, if known.

@@ -15,6 +15,7 @@ export interface Breakdown {
   critical_min_ns: number;
   critical_max_ns: number;
   by_thread?: ThreadTime[]; // ByThread is the same time by thread, longest time in calls first.
+  code?: CodeTime[]; // of cpu_between_calls: places in the code, from times between calls of 10 ms and more
   loop?: Loop; // absent: no repetition found
 }
 
@@ -175,6 +176,12 @@ export interface Clock {
   version: string;
   time_ns: number;
   time: string; // RFC 3339 in UTC
+}
+
+/** CodeTime is the CPU time of a place in the code. */
+export interface CodeTime {
+  at: string;
+  ns: number;
 }
 
 /** Collectives is the answer of /api/v1/collectives. */
