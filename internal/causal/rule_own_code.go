@@ -50,10 +50,8 @@ var ownCode = Rule{
 
 // slowCode adds up how much longer the steps of a process's main thread took because of its own code.
 func (w *Window) slowCode(b *ProcessHistory) (x Finding, ok bool) {
-	for _, s := range w.Servers() { // scheduler-cpu knows their steps
-		if engine := w.e.series[s.Engine]; engine != nil && engine.pid == b.PID {
-			return x, false
-		}
+	if w.runsEngine(b.PID) { // scheduler-cpu knows its steps
+		return x, false
 	}
 	p := w.process(b.PID)
 	slow := w.slowSteps(p)

@@ -27,7 +27,7 @@ var toolCall = Rule{
 		},
 		Started: true,
 	},
-	Find: joinFinds(claimed(func(*Window, *Finding) bool { return true }), takeOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
+	Find: joinFinds((*Window).Claimed, takeOver([]string{peerSlow.Name}, func(w *Window, x *Finding) bool {
 		return x.Slow > 0 && 2*x.lostTo(isRank) < x.Lost && x.Lost/int64(x.Slow) >= aCall && w.shareWith(x.PID, peerSlow.Name) < 0.3
 	})),
 }

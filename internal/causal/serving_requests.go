@@ -142,13 +142,17 @@ func (x *Finding) charge(p *step, least, lost, most int64) {
 // other processes.
 func servedOr(served func(w *Window, s *Server, steps []step) (x Finding, ok bool), other func(*Window) []Finding) func(*Window) []Finding {
 	return func(w *Window) []Finding {
-		engines := map[uint32]bool{}
-		for _, s := range w.Servers() {
-			if engine := w.e.series[s.Engine]; engine != nil {
-				engines[engine.pid] = true
-			}
-		}
-		rest := slices.DeleteFunc(other(w), func(x Finding) bool { return engines[x.PID] })
+		rest := slices.DeleteFunc(other(w), func(x Finding) bool { return w.runsEngine(x.PID) })
 		return append(eachServer(served)(w), rest...)
 	}
+}
+
+// runsEngine reports whether a process has the known engine of a server.
+func (w *Window) runsEngine(pid uint32) bool {
+	for _, s := range w.Servers() {
+		if engine := w.e.series[s.Engine]; engine != nil && engine.pid == pid {
+			return true
+		}
+	}
+	return false
 }
