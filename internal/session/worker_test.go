@@ -46,29 +46,10 @@ func TestLineOfAWorkerOfFewStacks(t *testing.T) {
 // A wait that no thread ends has the line where the program itself waits.
 func TestLineOfAnOwnWait(t *testing.T) {
 	t.Parallel()
-	testkit.NeedBPF(t)
-	stack, err := sim.Extract(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const program = `import sys, time
-sys.path.insert(0, sys.argv[1])
-import gpu
-rt = gpu.Runtime()
+	r := synchronizing(t, `
 def work():
     rt.lib.cudaDeviceSynchronize()
-    time.sleep(0.02)
-print("ready", flush=True)
-sys.stdin.readline()
-while True: work()`
-	op, _ := events.OpByName("cudaDeviceSynchronize")
-	seen := &interpreted{}
-	c := testkit.Start(t, exec.Command(systemPython(t), "-c", program, stack.Dir))
-	c.Line("ready")
-	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
-		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond})
-	seen.wait(t, c.PID())
-	c.Send("go")
+    time.sleep(0.02)`)
 	testkit.Eventually(t, "a sleep at <string>:7", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -80,43 +61,58 @@ while True: work()`
 	})
 }
 
-// A call after a long computation has the line of that.
+// A call after a long computation has the line of that, and so has the process's own time.
 func TestLineOfOwnCode(t *testing.T) {
 	t.Parallel()
-	testkit.NeedBPF(t)
-	stack, err := sim.Extract(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	const program = `import sys
-sys.path.insert(0, sys.argv[1])
-import gpu
-rt = gpu.Runtime()
+	const place = "<string>:6 in decode()"
+	sink := &stackSink{stacks: map[uint32]events.Stack{}}
+	r := synchronizing(t, `
 def decode():
     for i in range(3000000): pass
 def work():
     decode()
-    rt.lib.cudaDeviceSynchronize()
-print("ready", flush=True)
-sys.stdin.readline()
-while True: work()`
-	op, _ := events.OpByName("cudaDeviceSynchronize")
-	seen, sink := &interpreted{}, &stackSink{stacks: map[uint32]events.Stack{}}
-	c := testkit.Start(t, exec.Command(systemPython(t), "-c", program, stack.Dir))
-	c.Line("ready")
-	beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
-		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond, Sinks: []tick.Sink{sink}})
-	seen.wait(t, c.PID())
-	c.Send("go")
-	testkit.Eventually(t, "a call after a computation at <string>:6", func() bool {
+    rt.lib.cudaDeviceSynchronize()`, sink)
+	testkit.Eventually(t, "a call after a computation at "+place, func() bool {
 		sink.mu.Lock()
 		defer sink.mu.Unlock()
 		return slices.ContainsFunc(sink.calls, func(c events.Call) bool {
 			s := sink.stacks[c.GapStack]
 			f := s.Site()
-			return f != nil && f.Place() == "<string>:6 in decode()"
+			return f != nil && f.Place() == place
 		})
 	})
+	testkit.Eventually(t, "a process that computes at "+place, func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return slices.ContainsFunc(r.last.Breakdowns, func(b tick.Breakdown) bool { return len(b.Code) > 0 && b.Code[0].At == place })
+	})
+}
+
+// synchronizing traces a Python program that calls work, in which rt is the CUDA runtime, for ever. The
+// lines of work begin at the fifth.
+func synchronizing(t *testing.T, work string, sinks ...tick.Sink) *running {
+	t.Helper()
+	testkit.NeedBPF(t)
+	stack, err := sim.Extract(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := `import sys, time
+sys.path.insert(0, sys.argv[1])
+import gpu
+rt = gpu.Runtime()` + work + `
+print("ready", flush=True)
+sys.stdin.readline()
+while True: work()`
+	op, _ := events.OpByName("cudaDeviceSynchronize")
+	seen := &interpreted{}
+	c := testkit.Start(t, exec.Command(systemPython(t), "-c", program, stack.Dir))
+	c.Line("ready")
+	r := beginWith(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
+		Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond, Sinks: sinks})
+	seen.wait(t, c.PID())
+	c.Send("go")
+	return r
 }
 
 func lineOfAWorker(t *testing.T, python, how, start string, config session.Config) {
