@@ -13,7 +13,7 @@ const detectionsHead = `# Detections
 
 <!-- Generated from internal/causal and internal/explain by make docs. -->
 
-The causes of lost time that ingero detects, by rule. A rule finds one kind of cause. Each finding is a
+For people who read a report: the causes of lost time that ingero detects, by rule. A rule finds one kind of cause. Each finding is a
 chain: the cause, the culprit, the lost time and the fix. Without lost time there is no chain: ingero does
 not report a busy machine that does not slow the job. The package comment of internal/causal describes how
 ingero evaluates a chain.

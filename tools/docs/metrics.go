@@ -11,9 +11,9 @@ const metricsHead = `# Metrics
 
 <!-- Generated from internal/metric by make docs. -->
 
-The metrics that ` + "`ingero trace --prometheus :9090`" + ` serves ([prometheus.md](../guides/prometheus.md)) and ` + "`--otlp`" + `
-sends. The first name is the OpenTelemetry name, the second the Prometheus name. Counters and histograms
-begin with the trace and never decrease.
+For people who write queries and alerts: the metrics that ` + "`ingero trace --prometheus :9090`" + ` serves
+([prometheus.md](../guides/prometheus.md)) and ` + "`--otlp`" + ` sends. The first name is the OpenTelemetry name,
+the second the Prometheus name. Counters and histograms begin with the trace and never decrease.
 
 Each metric has a limit on its number of series, shown below. Above the limit, counters and histograms add
 new values to a series with the labels ` + "`other`" + `; gauges leave them out. ` + "`ingero_metric_overflow_total`" + `

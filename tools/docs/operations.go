@@ -11,7 +11,7 @@ const operationsHead = `# Operations
 
 <!-- Generated from pkg/events/catalog_*.go by make docs. -->
 
-Every function that ingero traces, by source.
+For people who ask what ingero sees of a program: every function that it traces, by source.
 
 The column "kept" lists the values that the record of a call keeps, in this order:
 

@@ -16,7 +16,7 @@ const schemaHead = `# Schema
 
 <!-- Generated from internal/store/migrations and internal/query by make docs. -->
 
-What SQL can query: virtual tables of calls, waits and requests, functions that aggregate
+For people who query recordings with SQL: virtual tables of calls, waits and requests, functions that aggregate
 them, and the tables of the SQLite file. A statement can join all of them, over all
 sessions of the database. Times are in Unix nanoseconds, durations in nanoseconds;
 NULL means unknown.

@@ -17,8 +17,8 @@ const testMatrixHead = `# Tests
 
 <!-- Generated from the test files by make docs. -->
 
-Every test function: its number in its file, its name, what it shows, and its path.
-Many of them are table tests, whose cases go test lists by name.
+For people who look for the test of a promise: every test function, with its number in its file, its name,
+what it shows, and its path. Many of them are table tests, whose cases go test lists by name.
 
 | number | test | what it shows | path |
 |---|---|---|---|

@@ -74,6 +74,17 @@ func dialect(f *file) []string {
 	return found
 }
 
+// opening matches the title of a page, comments, and the first words.
+var opening = regexp.MustCompile(`^# .*\n\s*(<!--[^>]*-->\s*)?For \w`)
+
+// readers checks that a page of the docs begins by saying who it is for.
+func readers(f *file) []string {
+	if strings.HasPrefix(f.path, "docs/") && page.MatchString(f.path) && !opening.MatchString(f.text) {
+		return []string{"1: the page does not begin with the readers it is for: \"For people who ...\""}
+	}
+	return nil
+}
+
 // passage is a text that people read, and the line where it begins.
 type passage struct {
 	line int

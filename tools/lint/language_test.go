@@ -56,6 +56,25 @@ func TestPhraseLine(t *testing.T) {
 	}
 }
 
+// A page of the docs begins with the readers it is for.
+func TestReaders(t *testing.T) {
+	for _, tt := range []struct {
+		path, text string
+		want       int
+	}{
+		{"docs/guides/a.md", "# A\n\nFor people who use A: how to.\n", 0},
+		{"docs/reference/a.md", "# A\n\n<!-- Generated from a by make docs. -->\n\nFor people who use A: how to.\n", 0},
+		{"docs/a.md", "# A\n\nHow to use A.\n", 1},
+		{"docs/a.md", "# A\n\nA is for people who use B. For people who use A: how to.\n", 1},
+		{"README.md", "# A\n\nHow to use A.\n", 0},
+		{"docs/a.json", "{}\n", 0},
+	} {
+		if got := readers(&file{tt.path, tt.text}); len(got) != tt.want {
+			t.Errorf("%s, %q: got %q, want %d findings", tt.path, tt.text, got, tt.want)
+		}
+	}
+}
+
 // Sentences of flag help and of errors have at most 25 words.
 func TestSentences(t *testing.T) {
 	words := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }

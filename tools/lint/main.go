@@ -71,7 +71,7 @@ func run() (found int, err error) {
 }
 
 func lint(f *file, tables map[string]bool) (found int) {
-	checks := []check{licence, words, kinds, dialect, sentences}
+	checks := []check{licence, words, kinds, dialect, sentences, readers}
 	if !generated(f) {
 		checks = append(checks, formatted, functions)
 		if !tables[f.path] {
