@@ -23,6 +23,7 @@
 #include "pywalk.h"
 #include "pytell.h"
 #include "stack.h"
+#include "own.h"
 #include "derive.h"
 #include "call.h"
 #include "range.h"

@@ -2,19 +2,25 @@
 /* Which stacks account for the time of a thread with an account. */
 #pragma once
 
-/* The stack with most of a time. */
+#define CLOCK_NS 10101010 /* between two clock ticks: 99 Hz. profileHz of package probes */
+
+/* The place in the code with most of a time. */
 struct majority {
 	__u64 voted_ns; /* time of the last vote */
-	__s64 lead; /* ns by which `most` leads all other stacks */
-	__u32 most; /* number of a stack_record, 0: unknown */
+	__s64 lead; /* ns by which `place` leads all others */
+	__u64 place; /* in the code: place_of. 0: unknown, or in calls */
+	__u32 most; /* number of a stack_record there, 0: unknown */
 	__u32 pad;
 };
+
+enum own_votes { VOTE_WORK = 1, VOTE_GAP = 2 }; /* of struct profile */
 
 struct profile {
 	__u64 paid_ns; /* when all stacks so far are within their share of the time */
 	struct majority work; /* since it last ended a long wait */
 	struct majority gap; /* since its last traced call, while it was on-CPU */
-	__u32 blocked; /* stack of its last block, 0: none */
+	__u64 place; /* of its last stack, 0: none */
+	__u32 stack; /* number of that, which may be its last block's; 0: none, or not needed */
 	__u32 woke_before; /* tid whose long wait it ended before that of thread.wakes; 0: none */
 };
 
@@ -32,18 +38,21 @@ struct {
 
 const struct profile no_profile = {};
 
-/* A thread has spent ns, until now, in a stack. The majority stack stays. */
-static __always_inline void vote(struct majority *m, __u32 stack, __u64 ns, __u64 now)
+/* A thread has spent ns, until now, at a place, with a stack. That of the majority stays. */
+static __always_inline void vote(struct majority *m, __u64 place, __u32 stack, __u64 ns, __u64 now)
 {
 	m->voted_ns = now;
-	if (m->most == stack) {
+	if (m->place == place) {
 		m->lead += ns;
+		if (!m->most)
+			m->most = stack;
 		return;
 	}
 	m->lead -= ns;
 	if (m->lead >= 0)
 		return;
 	m->lead = -m->lead;
+	m->place = place;
 	m->most = stack;
 }
 
@@ -68,18 +77,6 @@ static __always_inline __u32 most_of(__u32 tid, __u64 since)
 		return 0;
 	p->work.lead = 0;
 	return p->work.most;
-}
-
-/*
- * A thread that makes traced calls is on-CPU between two of them, in a stack. The first vote since
- * the last call, at `since`, discards those for the gap before it.
- */
-static __always_inline void vote_gap(struct profile *p, __u32 stack, __u64 ns, __u64 now,
-				     __u64 since)
-{
-	if (p->gap.voted_ns <= since)
-		p->gap.lead = 0;
-	vote(&p->gap, stack, ns, now);
 }
 
 /* The stack in which a thread spent most of its CPU time since `since`, 0: unknown. */

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#define CLOCK_NS 10101010 /* between two clock ticks: 99 Hz. profileHz of package probes */
 #define PROFILE_SHARE                                                                              \
 	1024 /* divisor: stacks take at most this fraction of a thread's time; less under SHED_RARE */
 #define PROFILE_AHEAD 50000000 /* ns: allowed lead of its stacks */
@@ -29,17 +28,17 @@ static __always_inline struct profile *may_profile(__u32 tid, __u64 now)
 	return p && p->paid_ns < now + PROFILE_AHEAD ? p : NULL;
 }
 
-/* The stack of the current thread, charged to its profile. */
-static __always_inline __u32 profiled_stack(struct profile *p, __u64 now)
+/* Takes the stack of the current thread, charged to its profile. */
+static __always_inline void profiled_stack(struct profile *p, __u32 votes, __u64 now)
 {
-	__u32 stack = python_stack(true);
-	__u64 cost = bpf_ktime_get_ns() - now;
+	__u64 cost;
 
+	own_stack(p, votes);
+	cost = bpf_ktime_get_ns() - now;
 	if (p->paid_ns < now)
 		p->paid_ns = now;
 	p->paid_ns += cost * PROFILE_SHARE << (shed & SHED_RARE ? SHED_RARER : 0);
 	__sync_fetch_and_add(&stack_ns, cost);
-	return stack;
 }
 
 /*
@@ -57,9 +56,9 @@ __noinline int profile_block(__u32 tid, __u64 now)
 	struct profile *p = may_profile(tid, now);
 
 	if (p)
-		p->blocked = profiled_stack(p, now);
+		profiled_stack(p, 0, now);
 	else if ((p = bpf_map_lookup_elem(&profiles, &tid)))
-		p->blocked = 0;
+		p->stack = 0;
 	return 0;
 }
 
@@ -76,9 +75,9 @@ static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, 
 
 	if (!p)
 		return 0;
-	stack = has_own_stack(t) ? p->blocked : 0;
+	stack = has_own_stack(t) ? p->stack : 0;
 	if (stack || t->depth)
-		vote(&p->work, stack, ns, until);
+		vote(&p->work, stack ? p->place : 0, stack, ns, until);
 	return stack;
 }
 
@@ -129,8 +128,7 @@ int on_clock(void *ctx)
 	__u32 tid = bpf_get_current_pid_tgid();
 	struct profile *p;
 	struct thread *t;
-	bool awaited, between;
-	__u32 stack;
+	__u32 votes = 0;
 	__u64 now;
 
 	if (!tracked_threads || !tracked(tid))
@@ -139,17 +137,21 @@ int on_clock(void *ctx)
 	if (!t)
 		return 0;
 	now = bpf_ktime_get_ns();
-	awaited = is_awaited(t, tid);
-	between = in_long_gap(t, now);
-	if (!awaited && !between)
+	if (is_awaited(t, tid))
+		votes |= VOTE_WORK;
+	if (in_long_gap(t, now))
+		votes |= VOTE_GAP;
+	if (!votes)
 		return 0;
 	p = may_profile(tid, now);
-	stack = p ? profiled_stack(p, now) : 0;
-	if (!stack)
+	if (!p)
 		return 0;
-	if (awaited)
-		vote(&p->work, stack, CLOCK_NS, now);
-	if (between)
-		vote_gap(p, stack, CLOCK_NS, now, t->returned_ns);
+	if (p->gap.voted_ns <= t->returned_ns)
+		p->gap.lead = 0; /* these votes were for an earlier gap */
+	profiled_stack(p, votes, now);
+	if (p->place && votes & VOTE_WORK)
+		vote(&p->work, p->place, p->stack, CLOCK_NS, now);
+	if (p->place && votes & VOTE_GAP)
+		vote(&p->gap, p->place, p->stack, CLOCK_NS, now);
 	return 0;
 }

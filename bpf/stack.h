@@ -117,6 +117,17 @@ static __always_inline bool has_python(const struct stack_record *rec)
 			     rec->py.end != PY_END_NO_THREAD);
 }
 
+/* The frames of the current thread, from where it entered the kernel. */
+static __always_inline void walk_native_here(struct room *room)
+{
+	struct stack_record *rec = &room->rec;
+
+	rec->own = 1;
+	rec->end = walk_here(&room->walk);
+	rec->natives = room->walk.frames;
+	bpf_probe_read_kernel(rec->ip, sizeof(room->walk.ip), room->walk.ip);
+}
+
 /* A hash of a stack and its program. */
 __noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
 {
@@ -193,7 +204,7 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 		drop(DROP_STACK);
 		return 0;
 	}
-	room->rec.pad = 0;
+	room->rec.own = 0;
 	room->rec.ip[0] = ip;
 	walk_native(ctx, room, entry);
 	if (shed & SHED_PYTHON) {
@@ -209,40 +220,6 @@ static __noinline __u32 take_stack(struct pt_regs *ctx, __u64 ip, bool entry, st
 	leave_room(room);
 	if (!id)
 		drop(DROP_STACK);
-	return id;
-}
-
-/*
- * The number of the current thread's Python stack, where it releases Python's lock, or anywhere:
- * there a frame may be incomplete, or in a page that the thread waits for. So an incomplete walk is
- * then no loss, and is not kept. There is no probe, so native frames are left out.
- */
-__noinline __u32 python_stack(bool anywhere)
-{
-	__u32 tid = bpf_get_current_pid_tgid(), at, id;
-	__u64 tstate = 0;
-	struct thread *t;
-	struct room *room;
-
-	if (shed & SHED_PYTHON)
-		return 0;
-	at = take_room();
-	room = bpf_map_lookup_elem(&rooms, &at);
-	if (!room) {
-		drop(DROP_STACK);
-		return 0;
-	}
-	t = bpf_map_lookup_elem(&threads, &tid);
-	room->rec.pad = 0;
-	room->rec.end = WALK_NOT_TAKEN;
-	room->rec.natives = 0;
-	walk_python(&room->rec.py, t ? &t->tstate : &tstate);
-	if (!anywhere)
-		py_count(&room->rec.py);
-	else if (room->rec.py.end != PY_END_OK && room->rec.py.end != PY_END_CUT)
-		room->rec.py.n = 0;
-	id = room->rec.py.n ? number_stack(&room->rec) : 0;
-	leave_room(room);
 	return id;
 }
 

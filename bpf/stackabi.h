@@ -90,7 +90,7 @@ struct stack_record {
 	__u8 kind; /* RECORD_STACK */
 	__u8 end; /* enum walk_end */
 	__u8 natives;
-	__u8 pad;
+	__u8 own; /* the thread took it of itself: the first is where it was, not a traced function */
 	__u32 id;
 	__u32 tgid;
 	__u32 tid;

@@ -161,7 +161,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (t->clock.state != WAIT_BLOCKED || !(longer || t->clock.gil_holder & GIL_AGAIN))
 		return 0;
 	if (take_stacks != STACKS_NONE && waker->tgid == t->tgid && t->clock.gil_holder)
-		t->clock.waker_stack = python_stack(false);
+		t->clock.waker_stack = lock_stack();
 	if (longer && follow_wakers)
 		follow_waker(t, task->pid, waker, now);
 	return 0;

@@ -252,6 +252,41 @@ __noinline int walk_frames(struct walk *w)
 	return 0;
 }
 
+#if defined(__TARGET_ARCH_x86)
+#define USER_PC(regs) BPF_CORE_READ(regs, ip)
+#define USER_SP(regs) BPF_CORE_READ(regs, sp)
+#define USER_FP(regs) BPF_CORE_READ(regs, bp)
+#define USER_LR(regs) 0
+#else
+#define USER_PC(regs) BPF_CORE_READ(regs, user_regs.pc)
+#define USER_SP(regs) BPF_CORE_READ(regs, user_regs.sp)
+#define USER_FP(regs) BPF_CORE_READ(regs, user_regs.regs[29])
+#define USER_LR(regs) BPF_CORE_READ(regs, user_regs.regs[30])
+#endif
+
+/*
+ * Fills w with the frames of the current thread, innermost first, from where it last entered the
+ * kernel: by a system call, a fault or an interrupt. Returns as walk_user.
+ */
+static __always_inline int walk_here(struct walk *w)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	__u32 end = walk_begin(w);
+
+	w->end = end;
+	if (!end) {
+		w->pc = USER_PC(regs);
+		w->sp = USER_SP(regs);
+		w->fp = USER_FP(regs);
+		w->lr = USER_LR(regs);
+		w->interrupted = 1;
+		walk_frames(w);
+		end = w->end & 15;
+	}
+	__sync_fetch_and_add(&walk_ends[end & 15], 1);
+	return end;
+}
+
 /*
  * Fills w with the callers of the probed function, innermost first, from its registers at entry,
  * before it has used the stack, or at return. Returns why there are no more: enum walk_end.

@@ -296,6 +296,7 @@ type IngeroProfile struct {
 		_       structs.HostLayout
 		VotedNs uint64
 		Lead    int64
+		Place   uint64
 		Most    uint32
 		Pad     uint32
 	}
@@ -303,10 +304,12 @@ type IngeroProfile struct {
 		_       structs.HostLayout
 		VotedNs uint64
 		Lead    int64
+		Place   uint64
 		Most    uint32
 		Pad     uint32
 	}
-	Blocked    uint32
+	Place      uint64
+	Stack      uint32
 	WokeBefore uint32
 }
 
@@ -559,7 +562,7 @@ type IngeroStackRecord struct {
 	Kind    uint8
 	End     uint8
 	Natives uint8
-	Pad     uint8
+	Own     uint8
 	Id      uint32
 	Tgid    uint32
 	Tid     uint32

@@ -17,7 +17,7 @@ type stackHead struct {
 	Kind    uint8
 	End     uint8
 	Natives uint8
-	Pad     uint8
+	Own     uint8
 	Id      uint32
 	Tgid    uint32
 	Tid     uint32

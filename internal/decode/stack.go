@@ -36,7 +36,7 @@ func Stacks(dst []tick.RawStack, b []byte, clock Clock) ([]tick.RawStack, error)
 		pythons > 0 && len(b) < pythonSize+pythons*pySize:
 		return dst, fmt.Errorf("stack %d of %d and %d frames in %d bytes: %w", r.Id, natives, pythons, len(b), ErrRecord)
 	}
-	s := tick.RawStack{Time: clock.Wall(r.TimeNs), ID: r.Id, PID: r.Tgid, TID: r.Tid, IPs: slices.Clone(list[uint64](b[stackSize:], natives)), End: r.End}
+	s := tick.RawStack{Time: clock.Wall(r.TimeNs), ID: r.Id, PID: r.Tgid, TID: r.Tid, IPs: slices.Clone(list[uint64](b[stackSize:], natives)), End: r.End, Own: r.Own != 0}
 	if walk != nil {
 		s.Py, s.PyEpoch, s.PyEnd = make([]tick.PyFrame, pythons), walk.Epoch, walk.End
 		for i, f := range list[bpf.IngeroPyFrame](b[pythonSize:], pythons) {

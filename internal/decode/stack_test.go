@@ -22,7 +22,7 @@ func stackRecord(r *bpf.IngeroStackRecord) []byte {
 
 func TestStacks(t *testing.T) {
 	full := func(natives uint8, pythons uint32) *bpf.IngeroStackRecord {
-		r := &bpf.IngeroStackRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_STACK), Id: 9, Tgid: 7, Tid: 8, TimeNs: 100, Natives: natives, End: 3}
+		r := &bpf.IngeroStackRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_STACK), Id: 9, Tgid: 7, Tid: 8, TimeNs: 100, Natives: natives, Own: 1, End: 3}
 		for i := range r.Ip {
 			r.Ip[i] = uint64(i + 1)
 		}
@@ -38,7 +38,7 @@ func TestStacks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := tick.RawStack{Time: 1100, ID: 9, PID: 7, TID: 8, End: 3}
+			want := tick.RawStack{Time: 1100, ID: 9, PID: 7, TID: 8, End: 3, Own: true}
 			for i := range int(natives) {
 				want.IPs = append(want.IPs, uint64(i+1))
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // profileHz is the rate at which a CPU's clock checks whether to take the current thread's stack:
-// CLOCK_NS in bpf/profiler.h. It is odd, so that it does not beat against programs' timers.
+// CLOCK_NS in bpf/profile.h. It is odd, so that it does not beat against programs' timers.
 const profileHz = 99
 
 // longGap is the time between two traced calls from which on the stacks of the thread are taken:

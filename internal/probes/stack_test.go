@@ -3,6 +3,7 @@ package probes_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,8 +24,8 @@ import (
 )
 
 // stackCaller starts the program that calls from a known depth, traced. It returns the addresses
-// from which the driver's function and the runtime's are called.
-func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *testkit.Child, library []uint64) {
+// from which the driver's function and the runtime's are called, and that of its function spin.
+func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *testkit.Child, library []uint64, spin uint64) {
 	t.Helper()
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
@@ -48,7 +50,7 @@ func stackCaller(t *testing.T, o probes.Options) (tr *probes.Tracer, child *test
 	if o.Stacks != probes.StacksNone {
 		keepTables(t, tr, child.PID())
 	}
-	return tr, child, library
+	return tr, child, library[:2], library[2]
 }
 
 // keepTables gives the kernel unwind tables of all that a process has mapped.
@@ -116,11 +118,12 @@ func TestStacks(t *testing.T) {
 	for _, mode := range modes {
 		for _, entry := range []bool{false, true} {
 			t.Run(string(mode)+"/entry="+strconv.FormatBool(entry), func(t *testing.T) {
-				tr, child, library := stackCaller(t, probes.Options{Mode: mode, EntryOnly: entry, Stacks: probes.StacksAll})
+				tr, child, library, _ := stackCaller(t, probes.Options{Mode: mode, EntryOnly: entry, Stacks: probes.StacksAll})
 				for _, depth := range []int{0, 3, 20, 200} {
 					const times = 5
 					want := append(slices.Clone(library), callFrom(t, child, "call", depth, times)...)
 					b, stacks := drained(t, tr)
+					maps.DeleteFunc(stacks, func(_ uint32, s *tick.RawStack) bool { return s.Own }) // of its waits for input
 					if len(b.Calls) != 2*times || len(stacks) != 2 {
 						t.Fatalf("depth %d: %d calls and %d stacks, want %d and 2", depth, len(b.Calls), len(stacks), 2*times)
 					}
@@ -168,7 +171,7 @@ func sampledStacks(t *testing.T, tr *probes.Tracer, child *testkit.Child, what s
 // By default, the first calls from a site and failed calls have stacks.
 func TestStackPolicy(t *testing.T) {
 	t.Parallel()
-	tr, child, _ := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
+	tr, child, _, _ := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
 	for depth := range 5 {
 		// If others happen to have both of its places, one waits for a moment.
 		testkit.Eventually(t, fmt.Sprintf("a stack of the first calls from depth %d", depth), func() bool {
@@ -181,10 +184,42 @@ func TestStackPolicy(t *testing.T) {
 	}
 }
 
+// A call after a long computation has the stack of that.
+func TestStackOfTheGap(t *testing.T) {
+	t.Parallel()
+	tr, child, _, spin := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
+	const codeBytes = 128 // more than spin has
+	seen := map[uint32]*tick.RawStack{}
+	testkit.Eventually(t, "a call with the stack of the computation before it", func() bool {
+		if err := tr.Threads(func(uint32, *probes.ThreadState, uint64) {}); err != nil { // the clocks start
+			t.Fatal(err)
+		}
+		callFrom(t, child, "call", 0, 1)
+		callFrom(t, child, "spin", 0, 1)
+		b, stacks := drained(t, tr)
+		maps.Copy(seen, stacks)
+		found := false
+		for i := range b.Calls {
+			c := &b.Calls[i]
+			if c.GapStack == 0 {
+				continue
+			}
+			found = true
+			if s := seen[c.GapStack]; s == nil || !slices.ContainsFunc(s.IPs, func(ip uint64) bool { return ip-spin < codeBytes }) {
+				t.Fatalf("the stack %+v is not in the function at %#x", s, spin)
+			}
+			if c.Op.String() != "cudaMalloc" || c.GapOnCPU < int64(10*time.Millisecond) {
+				t.Fatalf("%v after %v on a CPU has one", c.Op, time.Duration(c.GapOnCPU))
+			}
+		}
+		return found
+	})
+}
+
 // Without a policy there are no stacks.
 func TestNoStacks(t *testing.T) {
 	t.Parallel()
-	tr, child, _ := stackCaller(t, probes.Options{})
+	tr, child, _, _ := stackCaller(t, probes.Options{})
 	callFrom(t, child, "fail", 1, 10)
 	b, stacks := drained(t, tr)
 	if len(b.Calls) != 20 || len(stacks) > 0 {

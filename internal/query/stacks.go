@@ -28,7 +28,7 @@ type storedStack struct {
 	frames []int32
 }
 
-// Stack returns the stack with an ID, nil if it is unknown.
+// Stack returns the stack with an ID, nil if it is unknown. Own is not set: [Stacks.Site] has the place.
 func (s *Stacks) Stack(id uint32) *events.Stack {
 	x, ok := s.stacks[id]
 	if !ok {

@@ -192,7 +192,8 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	if s.Time < f.lives[s.PID].began {
 		return []events.Frame{{Kind: events.FrameGap, Func: "frames of a program that the process has replaced (exec)"}}
 	}
-	// The first address is the start of the traced function; all others are callers.
+	// The first address is the start of the traced function, or where the thread was; all others are
+	// callers.
 	out := f.native.Resolve(s.PID, s.Time, s.IPs, true)
 	if end := unwind.End(s.End); end != unwind.Done && end != unwind.Deep && end != unwind.NotTaken {
 		out = append(out, events.Frame{Kind: events.FrameGap, Func: "callers unknown: " + end.String()})
@@ -201,7 +202,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	for i, p := range s.Py {
 		py[i] = python.Frame{Code: p.Code, Mark: p.Mark, Instr: p.Instr}
 	}
-	if u := f.users[s.PID]; u != nil {
+	if u := f.users[s.PID]; u != nil && !s.Own { // after a call the thread is still there, mostly
 		py, end = u.walk(f.fs, s.PID, s.TID)
 	}
 	named := f.codes.Resolve(s.PID, s.PyEpoch, py)

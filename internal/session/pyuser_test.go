@@ -31,7 +31,13 @@ func (a *arrivals) Batch(b *tick.Batch) error {
 			a.calls[c.Stack], _ = c.Value(events.RoleDevice)
 		}
 	}
-	if a.stacks = append(a.stacks, b.Stacks...); len(b.Stacks) > 0 {
+	before := len(a.stacks)
+	for _, s := range b.Stacks {
+		if !s.Own { // those of its waits do not matter
+			a.stacks = append(a.stacks, s)
+		}
+	}
+	if len(a.stacks) > before {
 		a.named <- len(a.stacks)
 	}
 	return nil

@@ -56,11 +56,11 @@ func newSites() *sites {
 func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events.Wait) {
 	for i := range stacks {
 		x := &stacks[i]
-		if f := x.Site(); f != nil {
+		if at := x.Place(); at != "" {
 			if len(s.places) >= maxPlaces {
 				clear(s.places)
 			}
-			s.places[x.ID] = f.Place()
+			s.places[x.ID] = at
 		}
 	}
 	for i := range calls {

@@ -217,7 +217,7 @@ func (n *stacks) name(u *unnamed) {
 		return
 	}
 	raw := u.stack
-	s := events.Stack{ID: raw.ID, PID: raw.PID, Cut: cut(raw), Frames: n.framer.Frames(raw)}
+	s := events.Stack{ID: raw.ID, PID: raw.PID, Cut: cut(raw), Own: raw.Own, Frames: n.framer.Frames(raw)}
 	n.mu.Lock()
 	n.out = append(n.out, s)
 	n.pending--

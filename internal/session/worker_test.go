@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -84,8 +85,52 @@ def work():
 	testkit.Eventually(t, "a process that computes at "+place, func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return slices.ContainsFunc(r.last.Breakdowns, func(b tick.Breakdown) bool { return len(b.Code) > 0 && b.Code[0].At == place })
+		return r.last != nil && slices.ContainsFunc(r.last.Breakdowns, func(b tick.Breakdown) bool { return len(b.Code) > 0 && b.Code[0].At == place })
 	})
+}
+
+// The same in a program without Python, for its own code and for a worker's.
+func TestLineOfNativeCode(t *testing.T) {
+	t.Parallel()
+	op, _ := events.OpByName("cudaDeviceSynchronize")
+	for _, who := range []string{"self", "program"} {
+		t.Run(who, func(t *testing.T) {
+			testkit.NeedBPF(t)
+			stack, err := sim.Extract(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := t.TempDir() + "/decode"
+			gcc(t, "-g", "-O1", "-o", program, "testdata/decode.c", stack.Libcudart)
+			cmd := exec.Command(program, who)
+			cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+stack.Dir)
+			c := testkit.Start(t, cmd)
+			c.Line("ready")
+			r := beginWith(t, session.LiveOptions{Select: pids(c), Probes: probes.Options{Rows: []events.Row{*op.Row()}, Stacks: probes.StacksSlow}}, session.Config{Interval: 50 * time.Millisecond})
+			unwound(t, r, 1)
+			c.Send("go")
+			testkit.Eventually(t, "a place in decode()", func() bool {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if r.last == nil {
+					return false
+				}
+				var places []string
+				for i := range r.last.Breakdowns {
+					b := &r.last.Breakdowns[i]
+					for _, x := range b.Code {
+						places = append(places, x.At)
+					}
+					for j := range b.BlockedOn {
+						places = append(places, b.BlockedOn[j].WakerAt)
+					}
+				}
+				return slices.ContainsFunc(places, func(at string) bool {
+					return strings.HasPrefix(at, "decode (decode) at ") && strings.Contains(at, "decode.c:1")
+				})
+			})
+		})
+	}
 }
 
 // synchronizing traces a Python program that calls work, in which rt is the CUDA runtime, for ever. The

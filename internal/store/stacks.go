@@ -70,11 +70,7 @@ func (v *saving) saveStacks() error {
 			}
 			list = strconv.AppendInt(list, int64(id), 10)
 		}
-		site := ""
-		if f := s.Site(); f != nil {
-			site = f.Place()
-		}
-		if err := v.exec(&sqlStack, v.id, s.ID, s.PID, s.Cut, site, string(append(list, ']'))); err != nil {
+		if err := v.exec(&sqlStack, v.id, s.ID, s.PID, s.Cut, s.Place(), string(append(list, ']'))); err != nil {
 			return err
 		}
 	}

@@ -47,6 +47,7 @@ type RawStack struct {
 	PyEpoch uint32 // of the process's Python interpreter
 	PyEnd   uint32 // how far the walk of the Python frames came
 	End     uint8  // why the native walk ended: unwind.End
+	Own     bool   // as in events.Stack
 	IPs     []uint64
 	Py      []PyFrame
 	PyCodes [][]byte // earlier kernel records of code objects, not only of this stack

@@ -37,13 +37,14 @@ type Stack struct {
 	ID     uint32 // unique in one recording, not 0
 	PID    uint32 // the first process, if several of one program share the stack
 	Cut    bool   // deeper than the limit
+	Own    bool   // of a thread between its calls: the first frame is where it was, not a called function
 }
 
 // Site returns the frame that a person would call the place of the call: the innermost line of
 // their own Python code, else the innermost Python line except wrappers, else the innermost native
-// function outside the called library. nil: unknown.
+// function outside the called library and the C runtime. nil: unknown.
 func (s *Stack) Site() *Frame {
-	var native, python, wrapper *Frame
+	var native, python, wrapper, runtime *Frame
 	called := ""
 	for i := range s.Frames {
 		f := &s.Frames[i]
@@ -58,15 +59,40 @@ func (s *Stack) Site() *Frame {
 				python = cmp.Or(python, f)
 			}
 		case FrameNative:
-			if called == "" {
+			if called == "" && !s.Own {
 				called = f.Module
 			}
-			if native == nil && f.Module != called && f.Func != "" {
-				native = f
+			switch {
+			case f.Module == called || f.Func == "":
+			case s.Own && ofPython(f.Module): // without its Python frames, it and its callers tell nothing
+				return cmp.Or(native, runtime)
+			case ofRuntime(f.Module):
+				runtime = cmp.Or(runtime, f)
+			default:
+				native = cmp.Or(native, f)
 			}
 		}
 	}
-	return cmp.Or(python, wrapper, native)
+	return cmp.Or(python, wrapper, native, runtime)
+}
+
+// ofPython reports whether a file is a Python interpreter.
+func ofPython(module string) bool {
+	name := path.Base(module)
+	return strings.HasPrefix(name, "libpython") || strings.HasPrefix(name, "python")
+}
+
+// ofRuntime reports whether a file belongs to the C or C++ runtime: a program's own code called it.
+func ofRuntime(module string) bool {
+	name, _, library := strings.Cut(path.Base(module), ".so")
+	if !library {
+		return strings.HasPrefix(module, "[") // code of the kernel: [vdso]
+	}
+	switch name {
+	case "libc", "libm", "libpthread", "libstdc++", "libgcc_s", "libgomp", "ld-linux-x86-64", "ld-linux-aarch64":
+		return true
+	}
+	return strings.HasPrefix(name, "libc-") || strings.HasPrefix(name, "libm-") || strings.HasPrefix(name, "libpthread-")
 }
 
 // wrappers are Python functions that call other functions: suffixes of their file paths, and of
@@ -97,8 +123,19 @@ func packaged(file string) bool {
 	return strings.HasPrefix(file, "<frozen ")
 }
 
+// Place describes the site of a stack as [Frame.Place] does, "" if it is unknown. The offset in the
+// function of an own stack is left out, since it is that of a sample.
+func (s *Stack) Place() string {
+	if f := s.Site(); f != nil {
+		return f.place(!s.Own)
+	}
+	return ""
+}
+
 // Place describes where a frame is: "train.py:142 in forward()", "sgemm+0x1d4 (libcublas.so.12)".
-func (f *Frame) Place() string {
+func (f *Frame) Place() string { return f.place(true) }
+
+func (f *Frame) place(offset bool) string {
 	file := f.File
 	if f.Line > 0 {
 		file += ":" + strconv.Itoa(int(f.Line))
@@ -112,7 +149,7 @@ func (f *Frame) Place() string {
 		return f.Func
 	}
 	place := f.Func
-	if place != "" && !f.Inline {
+	if place != "" && !f.Inline && offset {
 		place += "+0x" + strconv.FormatUint(f.Offset, 16)
 	}
 	switch {

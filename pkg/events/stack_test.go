@@ -19,6 +19,16 @@ func TestPlace(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", f, got, want)
 		}
 	}
+	app := Frame{Kind: FrameNative, Func: "decode", Offset: 0x29, Module: "/app", File: "decode.c", Line: 15}
+	for want, s := range map[string]*Stack{
+		"decode (app) at decode.c:15":      {Own: true, Frames: []Frame{app}},
+		"decode+0x29 (app) at decode.c:15": {Frames: []Frame{{Kind: FrameNative, Func: "cudaMalloc", Module: "/libcudart.so"}, app}},
+		"":                                 {Own: true},
+	} {
+		if got := s.Place(); got != want {
+			t.Errorf("%+v: %q, want %q", s, got, want)
+		}
+	}
 }
 
 // The place of a call is in the user's own code rather than in libraries, and in Python rather than
@@ -32,23 +42,39 @@ func TestSite(t *testing.T) {
 	call := Frame{Kind: FramePython, Func: "Module._wrapped_call_impl", File: "/usr/lib/python3/dist-packages/torch/nn/modules/module.py", Line: 1739}
 	built := Frame{Kind: FramePython, Func: "Module._call_impl", File: "/src/pytorch/torch/nn/modules/module.py", Line: 1750}
 	ctypes := Frame{Kind: FramePython, Func: "CDLL.__getattr__", File: "/usr/lib/python3.11/ctypes/__init__.py", Line: 389}
+	memcpy := Frame{Kind: FrameNative, Func: "memcpy", Module: "/usr/lib/x86_64-linux-gnu/libc.so.6"}
+	old := Frame{Kind: FrameNative, Func: "read", Module: "/lib/libpthread-2.31.so"}
+	clock := Frame{Kind: FrameNative, Func: "clock_gettime", Module: "[vdso]"}
+	decode := Frame{Kind: FrameNative, Func: "decode", Module: "/app"}
+	eval := Frame{Kind: FrameNative, Func: "_PyEval_EvalFrameDefault", Module: "/usr/lib/libpython3.11.so.1.0"}
 	for _, c := range []struct {
 		name   string
 		frames []Frame
 		want   string
+		itself bool // Stack.Own
 	}{
-		{"own code", []Frame{cuda, torch, package_, own, main}, "forward"},
-		{"packages only", []Frame{cuda, torch, package_, main}, "linear"},
-		{"wrappers of packages", []Frame{cuda, ctypes, call, package_, main}, "linear"},
-		{"wrappers that are no package", []Frame{cuda, built, own}, "forward"},
-		{"wrappers only", []Frame{cuda, torch, call, built, main}, "Module._wrapped_call_impl"},
-		{"no Python", []Frame{cuda, cuda, torch, main}, "at::empty"},
-		{"no names", []Frame{cuda, {Kind: FrameNative, Module: "/x"}, main}, "main"},
-		{"the library alone", []Frame{cuda, cuda}, ""},
-		{"nothing", nil, ""},
+		{name: "computes", frames: []Frame{decode, main}, want: "decode", itself: true},
+		{name: "computes in the C library", frames: []Frame{memcpy, decode, main}, want: "decode", itself: true},
+		{name: "reads", frames: []Frame{old, decode, main}, want: "decode", itself: true},
+		{name: "reads a clock", frames: []Frame{clock, memcpy, decode}, want: "decode", itself: true},
+		{name: "the C library alone", frames: []Frame{clock, memcpy}, want: "clock_gettime", itself: true},
+		{name: "computes in Python", frames: []Frame{decode, own, main}, want: "forward", itself: true},
+		{name: "computes in Python, with unknown frames", frames: []Frame{eval, eval, main}, itself: true},
+		{name: "computes in a module of Python", frames: []Frame{memcpy, torch, eval, eval}, want: "at::empty", itself: true},
+		{name: "computes in Python alone", frames: []Frame{memcpy, eval}, want: "memcpy", itself: true},
+		{name: "called by the C library", frames: []Frame{cuda, memcpy, main}, want: "main"},
+		{name: "own code", frames: []Frame{cuda, torch, package_, own, main}, want: "forward"},
+		{name: "packages only", frames: []Frame{cuda, torch, package_, main}, want: "linear"},
+		{name: "wrappers of packages", frames: []Frame{cuda, ctypes, call, package_, main}, want: "linear"},
+		{name: "wrappers that are no package", frames: []Frame{cuda, built, own}, want: "forward"},
+		{name: "wrappers only", frames: []Frame{cuda, torch, call, built, main}, want: "Module._wrapped_call_impl"},
+		{name: "no Python", frames: []Frame{cuda, cuda, torch, main}, want: "at::empty"},
+		{name: "no names", frames: []Frame{cuda, {Kind: FrameNative, Module: "/x"}, main}, want: "main"},
+		{name: "the library alone", frames: []Frame{cuda, cuda}},
+		{name: "nothing"},
 	} {
 		got := ""
-		if f := (&Stack{Frames: c.frames}).Site(); f != nil {
+		if f := (&Stack{Frames: c.frames, Own: c.itself}).Site(); f != nil {
 			got = f.Func
 		}
 		if got != c.want {

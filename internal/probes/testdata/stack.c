@@ -1,4 +1,7 @@
-/* Calls cudaMalloc from a known depth, and prints return addresses, the library's own first. */
+/*
+ * Calls cudaMalloc from a known depth, and prints return addresses, the library's own first. Before
+ * the calls of "spin" it computes for long.
+ */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +21,27 @@ __attribute__((noinline)) static int down(int depth)
 	return err;
 }
 
+__attribute__((noinline)) static void spin(void)
+{
+	for (volatile long i = 0; i < 300000000; i++)
+		;
+}
+
 int main(void)
 {
 	char what[16];
 	int depth, times;
 
 	down(0); /* not traced yet: return addresses are original */
-	printf("ready %p %p\n", called_from[1], called_from[0]);
+	printf("ready %p %p %p\n", called_from[1], called_from[0], (void *)spin);
 	fflush(stdout);
 	while (scanf("%15s %d %d", what, &depth, &times) == 3) {
 		fail_next = what[0] == 'f' ? 2 : 0;
-		for (int i = 0; i < times; i++)
+		for (int i = 0; i < times; i++) {
+			if (what[0] == 's')
+				spin();
 			down(depth);
+		}
 		printf("called");
 		for (int i = 0; i <= depth; i++)
 			printf(" %p", from[i]);

@@ -102,11 +102,14 @@ func (e *stacksEncoder) append(list []events.Stack) []byte {
 	b = appendUvarint(b, uint64(len(list)))
 	for i := range list {
 		s := &list[i]
-		cut := uint64(0)
+		flags := uint64(0)
 		if s.Cut {
-			cut = 1
+			flags |= stackCut
 		}
-		b = appendUvarint(appendUvarint(appendUvarint(appendUvarint(b, uint64(s.ID)), uint64(s.PID)), cut), uint64(len(s.Frames)))
+		if s.Own {
+			flags |= stackOwn
+		}
+		b = appendUvarint(appendUvarint(appendUvarint(appendUvarint(b, uint64(s.ID)), uint64(s.PID)), flags), uint64(len(s.Frames)))
 		for _, f := range s.Frames {
 			b = appendUvarint(b, e.numbers[f])
 		}
@@ -114,6 +117,12 @@ func (e *stacksEncoder) append(list []events.Stack) []byte {
 	e.body, e.frames = b, frames
 	return b
 }
+
+// The flags of a stack.
+const (
+	stackCut = 1 << iota
+	stackOwn // events.Stack.Own; older versions show the stack as cut
+)
 
 func readStacks(body []byte, dec *decoder) ([]events.Stack, error) {
 	outer := reader{b: body}
@@ -128,7 +137,9 @@ func readStacks(body []byte, dec *decoder) ([]events.Stack, error) {
 	}
 	out := make([]events.Stack, 0, min(n, frameStacksMax))
 	for range cap(out) {
-		s := events.Stack{ID: r.small(), PID: r.small(), Cut: r.uint() != 0}
+		s := events.Stack{ID: r.small(), PID: r.small()}
+		flags := r.uint()
+		s.Cut, s.Own = flags&stackCut != 0, flags&stackOwn != 0
 		k := r.count()
 		if k > maxStackFrames || r.bad {
 			r.fail()

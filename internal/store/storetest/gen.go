@@ -258,7 +258,7 @@ func SomeStacks(n int) []events.Stack {
 	out := make([]events.Stack, n)
 	for i := range out {
 		s := &out[i]
-		s.ID, s.PID, s.Cut = uint32(i+1), uint32(i%5+1), i%7 == 0
+		s.ID, s.PID, s.Cut, s.Own = uint32(i+1), uint32(i%5+1), i%7 == 0, i%3 == 0
 		for k := range i % 40 {
 			s.Frames = append(s.Frames, events.Frame{Kind: events.FrameNative, IP: 0x7f00_0000_0000 + uint64(i%9*1000+k), Offset: uint64(k), Func: fmt.Sprintf("f%d", k), Module: "/lib/libx.so"})
 		}
