@@ -44,6 +44,21 @@ func openJournal(path, tree string, fresh bool) (*journal, error) {
 	return j, nil
 }
 
+// openParts discards the parts of interrupted runs of other trees, or all of them.
+func openParts(dir, tree string, fresh bool) error {
+	file := filepath.Join(dir, "tree")
+	if was, err := os.ReadFile(file); err == nil && string(was) == tree && !fresh {
+		return nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(tree), 0o644)
+}
+
 func (j *journal) has(p planned) bool { return len(j.of([]planned{p})) > 0 }
 
 // of returns the stored runs of these plans.

@@ -7,7 +7,7 @@
 //	measure [-only WORDS] [-seeds 1-5] [-runs 5] [-fresh] [-baseline FILE] [-update]
 //
 // Each run is written to bin/measure/runs.jsonl as it ends. An interrupted measure resumes where it
-// stopped if the tree is unchanged. At the end it prints for each figure the baseline, the present
+// stopped if the tree is unchanged; a run of the incident lab after its last scenario. At the end it prints for each figure the baseline, the present
 // value and a verdict: better, same, worse, new (there is no baseline) or inconclusive. For a
 // figure without a committed baseline, the previous completed measure serves as the baseline.
 //
@@ -30,6 +30,7 @@ import (
 
 const (
 	keptDir      = "bin/measure"
+	partsDir     = keptDir + "/parts"
 	noResult     = 3
 	baselineFile = "test/baseline.tsv"
 )
@@ -71,6 +72,9 @@ func measure(o options, out io.Writer) (status int, err error) {
 		return 0, err
 	}
 	defer kept.close()
+	if err := openParts(partsDir, tree, o.fresh); err != nil {
+		return 0, err
+	}
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	for i, p := range plans {
@@ -84,6 +88,11 @@ func measure(o options, out io.Writer) (status int, err error) {
 		}
 		if err := kept.add(r); err != nil {
 			return 0, err
+		}
+		if p.Parts != "" {
+			if err := os.RemoveAll(p.Parts); err != nil {
+				return 0, err
+			}
 		}
 	}
 	return report(o, kept, plans, out)

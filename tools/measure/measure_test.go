@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -136,6 +137,47 @@ func TestKept(t *testing.T) {
 	}
 	if _, err := readBaseline(base); err == nil || !strings.Contains(err.Error(), "baseline.tsv:1: want 7 columns") {
 		t.Errorf("a malformed baseline: got %v", err)
+	}
+}
+
+// An interrupted run keeps its parts while the tree is the same.
+func TestParts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "parts")
+	part := filepath.Join(dir, "incidents-1", "disk-1.json")
+	for _, tt := range []struct {
+		name, tree string
+		fresh      bool
+		stays      bool
+	}{{"first", "a", false, false}, {"resumes", "a", false, true}, {"another tree", "b", false, false}, {"resumes there", "b", false, true}, {"anew", "b", true, false}} {
+		if err := openParts(dir, tt.tree, tt.fresh); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(part); (err == nil) != tt.stays {
+			t.Errorf("%s: %v, want it kept: %v", tt.name, err, tt.stays)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(part), 0o755), os.WriteFile(part, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Each run of the lab has parts of its own.
+func TestPartsOfRuns(t *testing.T) {
+	seen := map[string]bool{}
+	for _, test := range []string{"TestIncidents", "TestIncidentsByDefault"} {
+		plans, err := runsOf(options{seeds: "3-4"}, "test/incidents", test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plans {
+			if seen[p.Parts] || !filepath.IsAbs(p.Parts) || !slices.Contains(p.Args, "-resume") {
+				t.Errorf("%s, run %d: parts %q, flags %q", p.name(), p.Run, p.Parts, p.Args)
+			}
+			seen[p.Parts] = true
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d runs, want 4", len(seen))
 	}
 }
 

@@ -17,6 +17,9 @@ type planned struct {
 	Test    string   // a test, a benchmark, or "": the package is a program
 	Run     int      // from 1; for the incident lab the seed
 	Args    []string // flags of the test binary or of the program
+	// Parts is a directory where an interrupted run leaves what it has done, to continue from; empty:
+	// it begins anew.
+	Parts string
 }
 
 func (p planned) name() string {
@@ -49,12 +52,8 @@ var special = []struct {
 	runs func(o options) ([]int, error)
 	args func(run int) []string
 }{
-	{"test/incidents.TestIncidents", seedsOf, func(seed int) []string {
-		return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile("incidents", seed)}
-	}},
-	{"test/incidents.TestIncidentsByDefault", seedsOf, func(seed int) []string {
-		return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile("incidents-by-default", seed)}
-	}},
+	{"test/incidents.TestIncidents", seedsOf, func(seed int) []string { return labArgs("incidents", seed) }},
+	{"test/incidents.TestIncidentsByDefault", seedsOf, func(seed int) []string { return labArgs("incidents-by-default", seed) }},
 	{"test/incidents.TestLevels", func(options) ([]int, error) { return upTo(1), nil }, func(int) []string {
 		return []string{"-table", tableFile("levels", 1)}
 	}},
@@ -65,14 +64,26 @@ var special = []struct {
 
 func seedsOf(o options) ([]int, error) { return seedList(o.seeds) }
 
-// tableFile returns the file for the lab's table of one seed. Its path is absolute, because a test
-// runs in its package's directory.
+// labArgs are the flags of a run of the incident lab, which takes about an hour.
+func labArgs(name string, seed int) []string {
+	return []string{"-seeds", strconv.Itoa(seed), "-table", tableFile(name, seed), "-resume", partsFlag, absolute(path.Join(partsDir, fmt.Sprintf("%s-%d", name, seed)))}
+}
+
+// partsFlag is the flag before the directory of a run's parts.
+const partsFlag = "-keep"
+
+// tableFile returns the file for the lab's table of one seed.
 func tableFile(name string, seed int) string {
+	return absolute(path.Join(keptDir, fmt.Sprintf("%s-%d.md", name, seed)))
+}
+
+// absolute returns the path of a file for a test, which runs in its package's directory.
+func absolute(file string) string {
 	dir, err := os.Getwd()
 	if err != nil {
 		dir = "/tmp"
 	}
-	return path.Join(dir, keptDir, fmt.Sprintf("%s-%d.md", name, seed))
+	return path.Join(dir, file)
 }
 
 // seedList parses "3" or "1-5".
@@ -174,7 +185,11 @@ func runsOf(o options, dir, test string) (plans []planned, err error) {
 		args = s.args
 	}
 	for _, n := range runs {
-		plans = append(plans, planned{Package: "./" + dir, Test: test, Run: n, Args: args(n)})
+		p := planned{Package: "./" + dir, Test: test, Run: n, Args: args(n)}
+		if i := slices.Index(p.Args, partsFlag); i >= 0 {
+			p.Parts = p.Args[i+1]
+		}
+		plans = append(plans, p)
 	}
 	return plans, nil
 }
