@@ -168,7 +168,8 @@ func (l *Ledger) wait(w *events.Wait) {
 	t.seen = l.ticks
 	l.newest = max(l.newest, w.End())
 	t.past.add(w)
-	t.enrolled = t.enrolled || w.Hop > 0 && t.steps == nil
+	t.hops = t.hops || w.Hop > 0
+	t.enrolled = t.steps == nil && (w.Hop > 0 || t.enrolled && !t.hops)
 	if t.enrolled {
 		return
 	}

@@ -23,6 +23,7 @@ type thread struct {
 	pid, tid uint32
 	start    uint32 // as in events.Thread
 	enrolled bool   // makes no traced calls: only its past matters
+	hops     bool   // its waits had hops when it was enrolled: one without is of a thread that makes calls
 	seen     uint64
 	account  account // as of its last tick
 	comm     string  // likewise

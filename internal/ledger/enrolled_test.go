@@ -1,0 +1,32 @@
+package ledger
+
+import (
+	"testing"
+
+	"ingero/pkg/events"
+)
+
+// A thread that woke others before it makes calls has its waits from its first call on, also those in
+// the batch of that call.
+func TestWakerThatMakesCalls(t *testing.T) {
+	op, _ := events.OpByName("cudaDeviceSynchronize")
+	const ms = 1_000_000
+	at := int64(base)
+	wait := func(start, ns int64, hop uint8) events.Wait {
+		return events.Wait{Start: at + start*ms, Duration: ns * ms, PID: 7, TID: 9, State: events.WaitBlocked, Reason: events.ReasonSocket, Hop: hop}
+	}
+	call := func(start, gap int64) events.Call {
+		return events.Call{Start: at + start*ms, Duration: ms, OnCPU: ms, PID: 7, TID: 9, Op: op, Weight: 1, Gap: gap * ms, GapBlocked: gap * ms}
+	}
+	l := New(0)
+	l.Batch([]events.Wait{wait(0, 0, 1), wait(10, 3, 1)}, nil)
+	steps := l.Batch([]events.Wait{wait(20, 4, 1), wait(51, 5, 0), wait(57, 6, 0)}, []events.Call{call(50, 0), call(56, 5), call(63, 6)})
+	if len(steps) != 2 {
+		t.Fatalf("%d steps, want 2", len(steps))
+	}
+	for i, want := range []int64{5 * ms, 6 * ms} {
+		if got := steps[i].Parts.Blocked[events.ReasonSocket]; got != want || len(steps[i].Waits) != 1 {
+			t.Errorf("step %d waited %d ns for a socket in %d waits, want %d in one", i, got, len(steps[i].Waits), want)
+		}
+	}
+}
