@@ -283,7 +283,6 @@ static __always_inline int walk_here(struct walk *w)
 		walk_frames(w);
 		end = w->end & 15;
 	}
-	__sync_fetch_and_add(&walk_ends[end & 15], 1);
 	return end;
 }
 
