@@ -60,8 +60,8 @@ var Victims = []Victim{
 	{Name: "loader, numba: spawn, sleeps", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba", "--method", "spawn", "--fault", "sleep"}, Rules: ofInput, Line: "sleep", Attach: true, Small: true},
 	{Name: "loader, numba: fork", Script: "loader.py", Env: slow, Args: []string{"--consumer", "numba"}, Rules: nobody, Attach: true, Small: true},
 
-	{Name: "ddp: a rank computes", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "compute"}, Rules: ofPeer, Line: "compute"},
-	{Name: "ddp: a rank sleeps", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "sleep"}, Rules: ofPeer, Line: "sleep", Attach: true},
+	{Name: "ddp: a rank computes", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "compute"}, Rules: ofPeer, With: ofCode, Line: "compute"}, // the late rank's own
+	{Name: "ddp: a rank sleeps", Script: "ddp.py", Env: oneThread, Args: []string{"--fault", "sleep"}, Rules: ofPeer, With: ofCode, Line: "sleep", Attach: true},
 	{Name: "ddp: two ranks", Script: "ddp.py", Env: oneThread, Rules: nobody},
 
 	{Name: "share: the producer computes", Script: "share.py", Args: []string{"--fault", "compute"}, Rules: ofInput, Line: "compute"},
