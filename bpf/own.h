@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* Stacks that a thread takes of itself outside traced calls: Python frames or, without Python, native ones. */
+/*
+ * Stacks that a thread takes of itself outside traced calls: Python frames or, without Python, native
+ * ones.
+ */
 #pragma once
 
 /*
@@ -26,20 +29,29 @@ static __always_inline bool walk_own_python(struct room *room, bool anywhere)
 	return rec->py.n;
 }
 
+/* Space for an own stack, NULL if none may be taken now. leave_room releases it. */
+static __always_inline struct room *own_room(void)
+{
+	struct room *room;
+	__u32 at;
+
+	if (shed & SHED_PYTHON)
+		return NULL;
+	at = take_room();
+	room = bpf_map_lookup_elem(&rooms, &at);
+	if (!room)
+		drop(DROP_STACK);
+	return room;
+}
+
 /* The number of the Python stack with which the current thread releases Python's lock, 0: none. */
 __noinline __u32 lock_stack(void)
 {
-	__u32 at, id = 0;
-	struct room *room;
+	struct room *room = own_room();
+	__u32 id = 0;
 
-	if (shed & SHED_PYTHON)
+	if (!room)
 		return 0;
-	at = take_room();
-	room = bpf_map_lookup_elem(&rooms, &at);
-	if (!room) {
-		drop(DROP_STACK);
-		return 0;
-	}
 	if (walk_own_python(room, false))
 		id = number_stack(&room->rec);
 	leave_room(room);
@@ -74,19 +86,13 @@ static __always_inline bool decides(const struct majority *m, __u64 place)
 __noinline int own_stack(struct profile *p, __u32 votes)
 {
 	struct room *room;
-	__u32 at;
 
 	if (!p)
 		return 0;
 	p->place = p->stack = 0;
-	if (shed & SHED_PYTHON)
+	room = own_room();
+	if (!room)
 		return 0;
-	at = take_room();
-	room = bpf_map_lookup_elem(&rooms, &at);
-	if (!room) {
-		drop(DROP_STACK);
-		return 0;
-	}
 	if (!walk_own_python(room, true) &&
 	    (room->rec.py.end == PY_END_NOT_PYTHON || room->rec.py.end == PY_END_NO_THREAD))
 		walk_native_here(room);
