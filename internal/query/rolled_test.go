@@ -95,7 +95,7 @@ func accountsDB(t *testing.T) string {
 	x := record(t, path, segment.Session{ID: "s"})
 	for i := range 6 * accountMinutes {
 		x.now = began.Add(time.Duration(i+1) * 10 * time.Second)
-		b := tick.Breakdown{PID: 7, Threads: 1, Elapsed: uint64(i+1) * 10e9, GPUWait: uint64(i+1) * 9e9, Blocked: uint64(i+1) * 1e9,
+		b := tick.Breakdown{PID: 7, Threads: 1, Elapsed: uint64(i+1) * 10e9, GPUWait: uint64(i+1) * 9e9, Blocked: uint64(i+1) * 1e9, GapCPU: uint64(i+1) * 1e6,
 			Code:     []tick.CodeTime{{At: "a.py:1", NS: uint64(i+1) * 1e6}},
 			ByThread: []tick.ThreadTime{{TID: 7, In: [tick.Places]tick.Spent{{Times: tick.Times{Blocked: uint64(i+1) * 9e9}}, {}, {Times: tick.Times{Blocked: uint64(i+1) * 1e9}}}}}}
 		if err := x.db.Tick(&tick.Tick{Time: x.now, Started: began, Seq: uint64(i + 1), Breakdowns: []tick.Breakdown{b}}); err != nil {

@@ -184,12 +184,13 @@ func (s *sites) setRanks(calls []tick.RollCall) {
 func (s *sites) setBreakdowns(breakdowns []tick.Breakdown) {
 	for i := range breakdowns {
 		b := &breakdowns[i]
-		b.Code = nil
+		var code []tick.CodeTime
 		for _, x := range s.code[b.PID] {
 			if at := s.places[x.stack]; at != "" {
-				b.Code = tick.AddCode(b.Code, []tick.CodeTime{{At: at, NS: uint64(x.ns)}})
+				code = append(code, tick.CodeTime{At: at, NS: min(uint64(x.ns), b.GapCPU)}) // ns may be too large: see add
 			}
 		}
+		b.Code = tick.AddCode(nil, code)
 		b.BlockedOn = slices.Clone(b.BlockedOn) // the ledger reuses the list of an ended process in each tick
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]

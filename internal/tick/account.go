@@ -182,7 +182,7 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 		*p -= min(*was.sums()[i], *p)
 	}
 	left.Steps -= min(was.Steps, left.Steps)
-	left.Code = lessCode(b.Code, was.Code)
+	left.Code = lessCode(b.Code, was.Code, left.GapCPU)
 	left.RunnableBy, left.BlockedOn = lessShares(b.RunnableBy, was.RunnableBy), lessShares(b.BlockedOn, was.BlockedOn)
 	left.ByThread, left.Loop = lessThreads(b.ByThread, was.ByThread), b.Loop.since(was.Loop)
 	if b.Lengths != nil {
@@ -210,14 +210,15 @@ func AddCode(a, b []CodeTime) []CodeTime {
 	return out[:min(len(out), mostCode)]
 }
 
-// lessCode returns the growth of each place's time since was.
-func lessCode(now, was []CodeTime) []CodeTime {
+// lessCode returns the growth of each place's time since was, at most the given one: a place that was
+// not listed before has an unknown earlier time.
+func lessCode(now, was []CodeTime, most uint64) []CodeTime {
 	var out []CodeTime
 	for _, x := range now {
 		if i := slices.IndexFunc(was, func(o CodeTime) bool { return o.At == x.At }); i >= 0 {
 			x.NS -= min(was[i].NS, x.NS)
 		}
-		if x.NS > 0 {
+		if x.NS = min(x.NS, most); x.NS > 0 {
 			out = append(out, x)
 		}
 	}
