@@ -149,7 +149,7 @@ func servedOr(served func(w *Window, s *Server, steps []step) (x Finding, ok boo
 
 // runsEngine reports whether a process has the known engine of a server.
 func (w *Window) runsEngine(pid uint32) bool {
-	for _, s := range w.Servers() {
+	for _, s := range w.e.servers {
 		if engine := w.e.series[s.Engine]; engine != nil && engine.pid == pid {
 			return true
 		}
