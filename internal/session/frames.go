@@ -202,7 +202,7 @@ func (f *framer) Frames(s *tick.RawStack) []events.Frame {
 	for i, p := range s.Py {
 		py[i] = python.Frame{Code: p.Code, Mark: p.Mark, Instr: p.Instr}
 	}
-	if u := f.users[s.PID]; u != nil && !s.Own { // after a call the thread is still there, mostly
+	if u := f.users[s.PID]; u != nil && !s.Own { // the thread of an own stack has gone on since
 		py, end = u.walk(f.fs, s.PID, s.TID)
 	}
 	named := f.codes.Resolve(s.PID, s.PyEpoch, py)

@@ -11,8 +11,8 @@ const apiHead = `# The HTTP read API
 
 <!-- Generated from internal/dashboard by make docs. -->
 
-For people who write a program that reads recordings. ` + "`ingero dashboard`" + ` serves this API: JSON over HTTPS, also while a trace records. The API
-is read-only. ` + "`ingero query, explain and export --nodes`" + ` use it to query several nodes ([fleet.md](../guides/fleet.md)).
+For people who write a program that reads recordings. ` + "`ingero dashboard`" + ` serves this API: JSON over HTTPS, also
+while a trace records. The API is read-only. ` + "`ingero query, explain and export --nodes`" + ` use it to query several nodes ([fleet.md](../guides/fleet.md)).
 
     ingero dashboard                                           # https://127.0.0.1:8080, this machine only
     ingero dashboard --addr 0.0.0.0:8080 --token-file token    # other machines, which must send the bearer token
