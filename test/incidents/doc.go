@@ -13,4 +13,7 @@
 //
 // The first keeps nothing. The second keeps the recordings and the truth. The third judges those
 // again with the current engine, without running anything.
+//
+// The scenarios are measurements (tag measure). A few of them, and the tests of the lab's own code,
+// are in the gate (tag smoke, make test-smoke).
 package incidents

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -117,45 +116,4 @@ func (lv level) at(r row) row {
 		return p
 	}
 	return faster
-}
-
-// atRate rewrites a script to a rate of launches while the GPU works, with kernels that are shorter
-// in proportion. Launches of the script's faults scale by the same factor. Launches with CPU time
-// stay.
-func atRate(script string, rate int) string {
-	ops := strings.Split(script, "; ")
-	factor := 0.0
-	for i, op := range ops {
-		part := strings.Fields(op)
-		if len(part) != 3 || strings.TrimLeft(part[0], "~!") != "launch" {
-			continue
-		}
-		count, err := strconv.ParseFloat(part[1], 64)
-		us, err2 := strconv.ParseFloat(part[2], 64)
-		if err != nil || err2 != nil || us <= 0 {
-			continue
-		}
-		if factor == 0 {
-			factor = us * float64(rate) / 1e6
-		}
-		ops[i] = fmt.Sprintf("%s %.0f %.0f", part[0], max(count*factor, 1), max(us/factor, 1))
-	}
-	return strings.Join(ops, "; ")
-}
-
-// More launches are shorter, and those of a fault are longer by the same factor as before.
-func TestAtRate(t *testing.T) {
-	for _, tt := range []struct {
-		script string
-		rate   int
-		want   string
-	}{
-		{"copy 65536; launch 20 500; sync; cpu 300", 20_000, "copy 65536; launch 200 50; sync; cpu 300"},
-		{"~launch 20 500; !launch 20 800; sync", 1000, "~launch 10 1000; !launch 10 1600; sync"},
-		{"launch 30 1000 260; sync", 5000, "launch 30 1000 260; sync"},
-	} {
-		if got := atRate(tt.script, tt.rate); got != tt.want {
-			t.Errorf("%q at %d: got %q, want %q", tt.script, tt.rate, got, tt.want)
-		}
-	}
 }

@@ -8,8 +8,9 @@
 //
 // Each run is written to bin/measure/runs.jsonl as it ends. An interrupted measure resumes where it
 // stopped if the tree is unchanged; a run of the incident lab after its last scenario. At the end it
-// prints for each figure the baseline, the present value and a verdict: better, same, worse, new (there is no baseline) or inconclusive. For a
-// figure without a committed baseline, the previous completed measure serves as the baseline.
+// prints for each figure the baseline, the present value and a verdict: better, same, worse, new
+// (there is no baseline) or inconclusive. For a figure without a committed baseline, the previous
+// completed measure serves as the baseline.
 //
 // A run is disturbed, and does not count, if the hypervisor or other programs took too much of the
 // CPUs. The exit status is 0 whatever the figures are, 1 if a measurement could not be run, and 3
