@@ -54,6 +54,7 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 	}
 	hidden, least, most := hiddenByGPU(tokens)
 	times, all, delayed, slow := s.times(), 0.0, 0.0, 0.0
+	var at longest
 	for _, p := range tokens {
 		more := p.lead - normal
 		if p.lead < longLead*normal || float64(more) < leadShare*float64(p.work()) {
@@ -67,6 +68,7 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 		x.charge(p, int64(lo), int64(lost), int64(hi))
 		slow += p.weight
 		x.Slow = int(slow + 0.5)
+		at.see(p.lead, p.codeAt)
 		all += p.weight * float64(p.lead)
 		delayed += p.weight * lost * times.running(p)
 	}
@@ -74,7 +76,7 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 		return x, false
 	}
 	x.Culprits = []tick.Culprit{{What: fmt.Sprintf("%s on a CPU before the launch of each of %d steps, for which requests waited %s in all",
-		span(int64(all/slow)), x.Slow, span(int64(delayed))), Lost: time.Duration(x.Lost)}}
+		span(int64(all/slow)), x.Slow, span(int64(delayed))), Stack: at.stack, Lost: time.Duration(x.Lost)}}
 	return x, true
 }
 

@@ -31,11 +31,12 @@ func (s *served) serveTokens(seconds, running int, change func(second, n int, x 
 	}
 }
 
-// computes sets a step's time on a CPU before its launch, which has a record.
+// computes sets a step's time on a CPU before its launch, which has a record, and its stack, whose
+// number is the milliseconds.
 func (s *served) computes(x *ledger.Step, d time.Duration) {
 	launch, _ := events.OpByName("cudaGraphLaunch")
 	x.Ops = []ledger.OpTime{{Op: launch, Count: 1, Seen: 1}}
-	x.Lead, x.Parts.GapCPU = int64(d), int64(d)
+	x.Lead, x.Parts.GapCPU, x.CodeStack = int64(d), int64(d), uint32(d/time.Millisecond)
 }
 
 // Computing before the launch costs what it takes beyond a usual step, or what is usual if all steps
@@ -89,8 +90,8 @@ func TestSchedulerCPU(t *testing.T) {
 			if len(got) != 1 || got[0].Lost < tt.lost*96/100 || got[0].Lost > tt.lost*104/100 || got[0].PID != engineTID {
 				t.Fatalf("%+v", got)
 			}
-			if what := got[0].Culprits[0].What; !strings.HasPrefix(what, tt.text) {
-				t.Errorf("got %q, want %q", what, tt.text)
+			if x := got[0].Culprits[0]; !strings.HasPrefix(x.What, tt.text) || x.Stack != 3 {
+				t.Errorf("got %q with stack %d, want %q with stack 3", x.What, x.Stack, tt.text)
 			}
 		})
 	}

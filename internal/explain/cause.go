@@ -67,7 +67,7 @@ var causes = map[string]causeWords{
 				return "find out why it sleeps there: a retry, a rate limit, a loop that polls; wait in another thread"
 			}
 			fix := "move this work off the thread that launches GPU work: more loader processes (DataLoader num_workers, prefetch_factor), a thread for logging and checkpoints, or do it less often"
-			if !slices.ContainsFunc(c.Culprits, func(x tick.Culprit) bool { return x.At != "" }) {
+			if codeAt(c) == "" {
 				fix += "; py-spy dump shows where the thread is"
 			}
 			return fix
@@ -306,6 +306,16 @@ func whatsAt(c *tick.Chain) string {
 		whats[i] += places[i]
 	}
 	return strings.Join(whats[:min(len(whats), 3)], "; ")
+}
+
+// codeAt returns " at " and the place in the code of the first culprit that has one, "" if none has.
+func codeAt(c *tick.Chain) string {
+	for i := range c.Culprits {
+		if at := c.Culprits[i].At; at != "" {
+			return " at " + clean(at)
+		}
+	}
+	return ""
 }
 
 // byProcess reports whether a culprit is a process rather than a peer known only by its address.

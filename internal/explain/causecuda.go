@@ -154,8 +154,10 @@ var cudaCauses = map[string]causeWords{
 		fix: always("give the API server and the tokenizer more CPU time: more processes (vLLM: --api-server-count; SGLang: --tokenizer-worker-num; TGI: --validation-workers), a fast tokenizer (vLLM: --tokenizer-mode auto), or send token IDs"),
 	},
 	"scheduler-cpu": {
-		head:  head("the engine computed on a CPU while the GPU had nothing to do"),
-		cause: culpritSentence("the scheduler of ", " computed before it launched steps for tokens: "),
+		head: head("the engine computed on a CPU while the GPU had nothing to do"),
+		cause: func(c *tick.Chain, v *victim) string {
+			return "the scheduler of " + v.name + " computed" + codeAt(c) + " before it launched steps for tokens: " + whats(c)
+		},
 		fix: always("overlap scheduling with the GPU (vLLM: --async-scheduling, in older versions --num-scheduler-steps; SGLang: without --disable-overlap-schedule), " +
 			"run fewer requests at once (--max-num-seqs; SGLang: --max-running-requests), update the server, or use faster CPU cores"),
 	},
