@@ -216,7 +216,7 @@ _Static_assert(sizeof(struct call_record) == 112, "call_record");
 _Static_assert(offsetof(struct call_record, gap_stack) == 104, "call_record");
 _Static_assert(offsetof(struct call_record, throttled) == 96, "call_record");
 
-#define LONG_GAP 10000000 /* ns from which the stacks of a gap are taken: probes.longGap */
+#define LONG_GAP 1000000 /* ns from which the stacks of a gap are taken: events.SampledGap */
 
 #define TEXT_FIRST 256 /* calls of a process whose lasting strings are emitted */
 #define TEXT_SHORT 256 /* bytes of most texts, with terminator */

@@ -2,7 +2,7 @@
 /* Which stacks account for the time of a thread with an account. */
 #pragma once
 
-#define CLOCK_NS 10101010 /* between two clock ticks: 99 Hz. profileHz of package probes */
+#define CLOCK_NS 10101010 /* between two clock ticks: 99 Hz. events.SampleHz */
 
 /* The place in the code with most of a time. */
 struct majority {

@@ -3,7 +3,6 @@ package probes
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -11,15 +10,8 @@ import (
 	"ingero/internal/bpf"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
-
-// profileHz is the rate at which a CPU's clock checks whether to take the current thread's stack:
-// CLOCK_NS in bpf/profile.h. It is odd, so that it does not beat against programs' timers.
-const profileHz = 99
-
-// longGap is the time between two traced calls from which on the stacks of the thread are taken:
-// LONG_GAP in bpf/abi.h.
-const longGap = 10 * time.Millisecond
 
 // clocks has a perf event for each CPU. They tick while a thread is enrolled, or a thread that
 // makes traced calls has recently ended a long wait or computed for long between two calls.
@@ -37,7 +29,7 @@ func openClocks(program *ebpf.Program) (*clocks, error) {
 	c := &clocks{}
 	for _, cpu := range cpus {
 		attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Size: uint32(unix.PERF_ATTR_SIZE_VER1),
-			Sample: profileHz, Bits: unix.PerfBitFreq | unix.PerfBitDisabled | unix.PerfBitExcludeIdle}
+			Sample: events.SampleHz, Bits: unix.PerfBitFreq | unix.PerfBitDisabled | unix.PerfBitExcludeIdle}
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if errors.Is(err, unix.ENODEV) { // the CPU has gone offline
 			continue

@@ -188,7 +188,7 @@ func (t *Tracer) inLongGap(s *ThreadState, now int64) bool {
 		return false
 	}
 	since := time.Duration(now - int64(s.ReturnedNs))
-	return since >= longGap && since < time.Second+t.keepWaker
+	return since >= events.SampledGap && since < time.Second+t.keepWaker
 }
 
 // retire frees the slot of an enrolled thread, unless it was useful after used (s, of

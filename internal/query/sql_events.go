@@ -256,7 +256,7 @@ var callColumns = []eventColumn{
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return c.GapThrottled }},
 	{SQLColumn{"gap_blocked_ns", "INTEGER", "part of gap_ns: blocked"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return gapValue(c, c.GapBlocked) }},
-	{SQLColumn{"gap_stack", "INTEGER", "stack in which the thread spent most of gap_oncpu_ns: stacks.id; sampled, in gaps of 10 ms or more; NULL if none was taken"},
+	{SQLColumn{"gap_stack", "INTEGER", "stack in which the thread spent most of gap_oncpu_ns: stacks.id; sampled, from 1 ms after the last call on; NULL if none was taken"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return stackValue(c.GapStack) }},
 	{SQLColumn{"result", "INTEGER", "return value: cudaError_t, CUresult or ncclResult_t"},
 		func(_ *eventBatch, _ int, c *events.Call) vtab.Value { return measured(c, int64(c.Result)) }},

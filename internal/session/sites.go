@@ -24,7 +24,8 @@ type sites struct {
 	ops     tally[key]
 	threads tally[threadKey]
 	holders tally[threadKey]       // threads that held the GIL while others waited for it
-	code    tally[uint32]          // processes' own code, in long times between calls; does not age
+	code    tally[uint32]          // processes' own code, between calls; does not age
+	unknown map[uint32]int64       // by process: ns between calls that no sample has been charged with
 	turns   map[threadKey]gilWaits // by thread that waits for the GIL
 }
 
@@ -49,7 +50,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, turns: map[threadKey]gilWaits{}}
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, unknown: map[uint32]int64{}, turns: map[threadKey]gilWaits{}}
 }
 
 // batch adds named stacks, calls, and waits for other threads.
@@ -64,11 +65,12 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 		}
 	}
 	for i := range calls {
-		if c := &calls[i]; c.Stack != 0 && c.Duration > 0 {
+		c := &calls[i]
+		if c.Stack != 0 && c.Duration > 0 {
 			s.ops.add(key{c.PID, c.Op}, c.Stack, float64(c.Duration)*float64(c.StackWeight()))
 		}
-		if c := &calls[i]; c.GapStack != 0 {
-			s.code.add(c.PID, c.GapStack, float64(c.GapOnCPU))
+		if c.GapOnCPU >= events.SampledGap {
+			s.gap(c)
 		}
 	}
 	for i := range waits {
@@ -79,6 +81,23 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(w.Duration))
 		}
 	}
+}
+
+// gap charges a time on a CPU between two calls to its stack. A short one is sampled only if the clock
+// ticks in it. Then it stands for others like it, at most for those without a sample so far.
+func (s *sites) gap(c *events.Call) {
+	const everyTick = 1e9 / events.SampleHz
+	if _, known := s.unknown[c.PID]; !known && len(s.unknown) >= maxOpOf {
+		clear(s.unknown)
+	}
+	s.unknown[c.PID] += c.GapOnCPU
+	if c.GapStack == 0 {
+		return
+	}
+	chance := min(1, float64(c.GapOnCPU-events.SampledGap)/everyTick)
+	ns := min(int64(float64(c.GapOnCPU)/max(chance, 1e-3)), s.unknown[c.PID])
+	s.code.add(c.PID, c.GapStack, float64(ns))
+	s.unknown[c.PID] -= ns
 }
 
 // turn charges the time of a GIL wait, and of waits before it, to the holder's stack. A holder that
@@ -248,5 +267,6 @@ func (s *sites) forget(pid uint32) {
 	maps.DeleteFunc(s.threads, func(k threadKey, _ []site) bool { return k.pid == pid })
 	maps.DeleteFunc(s.holders, func(k threadKey, _ []site) bool { return k.pid == pid })
 	delete(s.code, pid)
+	delete(s.unknown, pid)
 	maps.DeleteFunc(s.turns, func(k threadKey, _ gilWaits) bool { return k.pid == pid })
 }

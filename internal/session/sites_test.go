@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -90,8 +91,35 @@ func TestPlaceOfOwnCode(t *testing.T) {
 		}
 	}
 	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 7, Ended: time.Unix(1, 0)}, {PID: 8, Ended: time.Unix(1, 0)}})
-	if len(s.code) > 0 {
-		t.Errorf("%d processes that have ended", len(s.code))
+	if len(s.code) > 0 || len(s.unknown) > 0 {
+		t.Errorf("%d and %d processes that have ended", len(s.code), len(s.unknown))
+	}
+}
+
+// A sample of a short time between calls stands for those without one, at most for all of them.
+func TestSampleOfOwnCode(t *testing.T) {
+	const ms = 1_000_000
+	for _, tt := range []struct {
+		name         string
+		without      int   // gaps without a sample before the sampled one
+		each, gap    int64 // ns, of these and of the sampled one
+		want, unsure int64
+	}{
+		{"long", 0, 0, 500 * ms, 500 * ms, 0},
+		{"long, after short ones", 4, 3 * ms, 500 * ms, 500 * ms, 12 * ms},
+		{"short", 9, 3 * ms, 3 * ms, 15_151_515, 30*ms - 15_151_515},
+		{"short, after few", 2, 3 * ms, 3 * ms, 9 * ms, 0},
+		{"the shortest", 1, 5 * ms, ms, 6 * ms, 0},
+		{"too short to be sampled", 9, ms - 1, 3 * ms, 3 * ms, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSites()
+			calls := slices.Repeat([]events.Call{{PID: 7, GapOnCPU: tt.each}}, tt.without)
+			s.batch(nil, append(calls, events.Call{PID: 7, GapOnCPU: tt.gap, GapStack: 5}), nil)
+			if got := int64(s.code[7][0].ns); got != tt.want || s.unknown[7] != tt.unsure {
+				t.Errorf("charged %d ns, %d are left; want %d and %d", got, s.unknown[7], tt.want, tt.unsure)
+			}
+		})
 	}
 }
 

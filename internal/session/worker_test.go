@@ -62,17 +62,25 @@ def work():
 	})
 }
 
-// A call after a long computation has the line of that, and so has the process's own time.
+// A call after a computation has the line of that, and so has the process's own time. Of short ones,
+// a sample finds some.
 func TestLineOfOwnCode(t *testing.T) {
 	t.Parallel()
-	const place = "<string>:6 in decode()"
+	for name, seconds := range map[string]float64{"long": 0.05, "short": 0.003} {
+		t.Run(name, func(t *testing.T) { lineOfOwnCode(t, seconds) })
+	}
+}
+
+func lineOfOwnCode(t *testing.T, seconds float64) {
+	const place = "<string>:7 in decode()"
 	sink := &stackSink{stacks: map[uint32]events.Stack{}}
-	r := synchronizing(t, `
+	r := synchronizing(t, fmt.Sprintf(`
 def decode():
-    for i in range(3000000): pass
+    end = time.perf_counter() + %v
+    while time.perf_counter() < end: pass
 def work():
     decode()
-    rt.lib.cudaDeviceSynchronize()`, sink)
+    rt.lib.cudaDeviceSynchronize()`, seconds), sink)
 	testkit.Eventually(t, "a call after a computation at "+place, func() bool {
 		sink.mu.Lock()
 		defer sink.mu.Unlock()

@@ -165,8 +165,8 @@ type Breakdown struct {
 
 	RunnableBy []Share // by the thread that had the CPU; largest first, unnamed time left out
 	BlockedOn  []Share // likewise
-	// Code has parts of GapCPU by the place in the code, most time first. Only times between two calls of
-	// 10 ms and more are sampled.
+	// Code has parts of GapCPU by the place in the code, most time first, as estimated from samples of
+	// times between two calls of [events.SampledGap] and more.
 	Code []CodeTime `json:",omitempty"`
 	// Steps are the times from one return of a synchronizing call to the next of the same thread,
 	// ns; Critical is the time they lost to being runnable, throttled or stopped after the GPU

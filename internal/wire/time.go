@@ -17,7 +17,7 @@ type Breakdown struct {
 	CriticalMaxNS uint64 `json:"critical_max_ns"`
 	// ByThread is the same time by thread, longest time in calls first.
 	ByThread []ThreadTime `json:"by_thread,omitempty"`
-	Code     []CodeTime   `json:"code,omitempty"` // of cpu_between_calls: places in the code, from times between calls of 10 ms and more
+	Code     []CodeTime   `json:"code,omitempty"` // of cpu_between_calls: places in the code, from samples of times between calls of 1 ms and more
 	Loop     *Loop        `json:"loop,omitempty"` // absent: no repetition found
 }
 

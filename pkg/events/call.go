@@ -31,6 +31,16 @@ const (
 	CallNoLedger CallFlags = 1 << 12
 )
 
+// The clock of each CPU samples the stacks of running threads.
+const (
+	// SampleHz is the samples per second (CLOCK_NS in bpf/profile.h). It is odd, so that it does not beat
+	// against programs' timers.
+	SampleHz = 99
+	// SampledGap is the time since a thread's last call from which on it is sampled, in ns (LONG_GAP in
+	// bpf/abi.h).
+	SampledGap = 1_000_000
+)
+
 // Call is one call of a traced function.
 //
 // Times are nanoseconds. Start is on the wall clock (Unix epoch); it is the kernel's monotonic
@@ -62,7 +72,7 @@ type Call struct {
 	Weight uint32 // calls that this record represents; 1 unless thinned
 	Stack  uint32 // ID of the [Stack], 0 when none was taken
 	// GapStack is the ID of the [Stack] in which the thread spent most of GapOnCPU. It is sampled,
-	// only in gaps of 10 ms or more; 0: none was taken.
+	// from [SampledGap] on after the last call; 0: none was taken.
 	GapStack uint32
 	Op       Op
 	Parent   Op // the enclosing call, 0 if outermost

@@ -15,7 +15,7 @@ export interface Breakdown {
   critical_min_ns: number;
   critical_max_ns: number;
   by_thread?: ThreadTime[]; // ByThread is the same time by thread, longest time in calls first.
-  code?: CodeTime[]; // of cpu_between_calls: places in the code, from times between calls of 10 ms and more
+  code?: CodeTime[]; // of cpu_between_calls: places in the code, from samples of times between calls of 1 ms and more
   loop?: Loop; // absent: no repetition found
 }
 
