@@ -84,9 +84,13 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 }
 
 // gap charges a time on a CPU between two calls to its stack. A short one is sampled only if the clock
-// ticks in it. Then it stands for others like it, at most for those without a sample so far.
+// ticks in it, and then stands for others like it. Samples are fewer where they would cost too much, so
+// each also takes a part of the time that is left.
 func (s *sites) gap(c *events.Call) {
-	const everyTick = 1e9 / events.SampleHz
+	const (
+		everyTick = 1e9 / events.SampleHz
+		partLeft  = 8
+	)
 	if _, known := s.unknown[c.PID]; !known && len(s.unknown) >= maxOpOf {
 		clear(s.unknown)
 	}
@@ -96,6 +100,7 @@ func (s *sites) gap(c *events.Call) {
 	}
 	chance := min(1, float64(c.GapOnCPU-events.SampledGap)/everyTick)
 	ns := min(int64(float64(c.GapOnCPU)/max(chance, 1e-3)), s.unknown[c.PID])
+	ns += (s.unknown[c.PID] - ns) / partLeft
 	s.code.add(c.PID, c.GapStack, float64(ns))
 	s.unknown[c.PID] -= ns
 }

@@ -96,7 +96,7 @@ func TestPlaceOfOwnCode(t *testing.T) {
 	}
 }
 
-// A sample of a short time between calls stands for those without one, at most for all of them.
+// A sample of a short time between calls stands for others without one, at most for all of them.
 func TestSampleOfOwnCode(t *testing.T) {
 	const ms = 1_000_000
 	for _, tt := range []struct {
@@ -106,8 +106,8 @@ func TestSampleOfOwnCode(t *testing.T) {
 		want, unsure int64
 	}{
 		{"long", 0, 0, 500 * ms, 500 * ms, 0},
-		{"long, after short ones", 4, 3 * ms, 500 * ms, 500 * ms, 12 * ms},
-		{"short", 9, 3 * ms, 3 * ms, 15_151_515, 30*ms - 15_151_515},
+		{"long, after short ones", 4, 3 * ms, 500 * ms, 500*ms + 12*ms/8, 12 * ms * 7 / 8},
+		{"short", 9, 3 * ms, 3 * ms, 17_007_575, 30*ms - 17_007_575},
 		{"short, after few", 2, 3 * ms, 3 * ms, 9 * ms, 0},
 		{"the shortest", 1, 5 * ms, ms, 6 * ms, 0},
 		{"too short to be sampled", 9, ms - 1, 3 * ms, 3 * ms, 0},
