@@ -14,6 +14,7 @@
 #include "profile.h"
 #include "thread.h"
 #include "cpu.h"
+#include "culprit.h"
 #include "steal.h"
 #include "mark.h"
 #include "origin.h"

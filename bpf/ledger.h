@@ -194,9 +194,11 @@ static __always_inline bool told_to_let_go(const struct clock *k)
 	return k->gil_holder & GIL_AGAIN && k->waker_stack && !k->woken_by_irq;
 }
 
-/* Does the time that the thread was blocked get a record? */
+/* Does the time that the thread was blocked get a record? It is negative if the clock went back. */
 static __always_inline bool is_told(const struct clock *k, __s64 ns)
 {
+	if (ns < 0)
+		return false;
 	return is_long(ns) || k->block_flags & BLOCK_TURN || told_to_let_go(k);
 }
 

@@ -62,15 +62,6 @@ struct parts {
 	bool unseen; /* from the scheduler's figures, since the ledger missed a switch */
 };
 
-/* Takes up to n from *left. */
-static __always_inline __u64 take_from(__u64 *left, __u64 n)
-{
-	if (n > *left)
-		n = *left;
-	*left -= n;
-	return n;
-}
-
 /* Tier 0: the scheduler's own figures. */
 static __always_inline void split_by_scheduler(const struct snapshot *a, const struct snapshot *b,
 					       __u64 ns, struct parts *p)

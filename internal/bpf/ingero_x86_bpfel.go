@@ -140,6 +140,7 @@ type IngeroCpu struct {
 	Oldest    uint64
 	Tgid      uint32
 	Least     uint32
+	Newest    uint64
 	Others    uint64
 	OwnOthers uint64
 	Rec       IngeroWaitRecord
