@@ -30,11 +30,11 @@ var mutations = []struct {
 	{"a wake-up is lost", "ledger.h",
 		"if (!t || t->clock.state != WAIT_BLOCKED)", "if (!t || t->clock.state <= WAIT_BLOCKED)", lateWake},
 	{"the next task is charged, not the last", "ledger.h",
-		"add_slice(c, prev, now);", "add_slice(c, next, now);", beside},
+		"add_slice(c, cpu, prev, now);", "add_slice(c, cpu, next, now);", beside},
 	{"a neighbour is charged before the quota", "ledger.h",
 		"held = throttle_clock(task, k->cpu) - k->throttle_base;", "held = 0;", neighbour},
 	{"an interrupt is the doing of the thread that it interrupts", "cpu.h",
-		"return count & 0x00ff0100;", "return count & 0;", lateWake},
+		"return count & (0x00ff0000 | SOFT_INTERRUPT);", "return count & 0;", lateWake},
 	{"the system call is not looked at", "block.h",
 		"__u32 nr = SYSCALL_NR(regs);", "__u32 nr = -1;", lateWake},
 }
