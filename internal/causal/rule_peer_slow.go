@@ -19,13 +19,13 @@ var peerSlow = Rule{
 		Part: func(p *Part) bool {
 			return p.isPeerWait() || p.State == events.WaitBlocked && (p.Reason == events.ReasonSocket || p.Reason == events.ReasonPoll) && !p.isThreadWait()
 		},
-		// A peer that sleeps between messages may keep a pace. Ranks wait for each other in each
-		// step: the first one to arrive waits for some time.
+		// Ranks wait for each other in each step: the first one to arrive waits for some time. One that
+		// sleeps between messages may keep a pace. Other peers answer requests, asleep or not.
 		Baseline: func(p *Part) baseline {
-			switch {
-			case p.sleeps():
+			switch rank := p.Relation == tick.RelationRank || p.ViaRelation == tick.RelationRank; {
+			case rank && p.sleeps():
 				return baselinePace
-			case p.isPeerWait() && (p.Relation == tick.RelationRank || p.ViaRelation == tick.RelationRank):
+			case rank && p.isPeerWait():
 				return baselineMeeting
 			}
 			return baselineLearned
