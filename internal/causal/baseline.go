@@ -203,20 +203,36 @@ const (
 const likeUsual = 3
 
 // pace finds the baseline of waits that keep a pace: unless they have two levels, all of them are
-// normal. Steps that waited for a thread of unknown activity are ignored.
+// normal. If few steps wait, the levels are those of the steps with waits of the rule, however short.
+// Steps that waited for a thread of unknown activity are ignored.
 func (e *Engine) pace(steps []step, key baselineKey) waitBaseline {
 	all := e.scratch.values[:0]
+	var some []weighted
 	for i := range steps {
-		if x := &steps[i]; !x.unknown {
-			all = append(all, weighted{e.sumOf(x.record, key), x.weight})
+		x := &steps[i]
+		if x.unknown {
+			continue
+		}
+		y := weighted{e.sumOf(x.record, key), x.weight}
+		all = append(all, y)
+		if e.hasWaits(x.record, key.rule) {
+			some = append(some, y)
 		}
 	}
 	e.scratch.values = all
 	lower, ok := rises(all)
 	if !ok {
+		lower, ok = rises(some)
+	}
+	if !ok {
 		lower = math.MaxInt64 / 2
 	}
 	return waitBaseline{known: true, ns: lower}
+}
+
+// hasWaits reports whether a step has waits of a rule.
+func (e *Engine) hasWaits(r *record, rule uint8) bool {
+	return slices.ContainsFunc(r.parts[:r.nparts], func(p part) bool { return e.causes.list[p.cause].id.rule == rule })
 }
 
 // sumOf returns the sum of a step's waits that share a baseline, ns.

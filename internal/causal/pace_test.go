@@ -8,7 +8,8 @@ import (
 	"ingero/pkg/events"
 )
 
-// fed returns steps of 5 ms plus a wait for input, as long as the worker sleeps in each.
+// fed returns steps of 5 ms plus a wait for input, as long as the worker sleeps in each. Steps for which
+// sleeps is negative need no input.
 func fed(sleeps func(i int) int64, count int) []ledger.Step {
 	const victim = 7
 	feeder := events.Thread{PID: 20, TID: 21, Parent: victim, Name: events.NameOf("python3")}
@@ -16,14 +17,18 @@ func fed(sleeps func(i int) int64, count int) []ledger.Step {
 	now := start
 	var out []ledger.Step
 	for i := range count {
-		slept := sleeps(i)
-		waited := slept + 100*us
+		slept, waited := sleeps(i), int64(0)
+		if slept >= 0 {
+			waited = slept + 100*us
+		}
 		s := ledger.Step{PID: victim, TID: victim, From: now, Op: 0x0140, Kind: 1}
 		s.To = now + 5*ms + waited + int64(i%7)*10*us
 		s.Parts.GPUWait = 5 * ms
-		s.Parts.Blocked[events.ReasonPipe] = waited
-		s.Waits = []ledger.Wait{{NS: waited, Count: 1, First: now, Last: now + waited, Who: feeder, State: events.WaitBlocked, Reason: events.ReasonPipe,
-			Waker: tick.WakerShare{Times: tick.Times{OnCPU: 100_000, Blocked: uint64(slept)}, Reason: events.ReasonSleep, Root: worker}}}
+		if waited > 0 {
+			s.Parts.Blocked[events.ReasonPipe] = waited
+			s.Waits = []ledger.Wait{{NS: waited, Count: 1, First: now, Last: now + waited, Who: feeder, State: events.WaitBlocked, Reason: events.ReasonPipe,
+				Waker: tick.WakerShare{Times: tick.Times{OnCPU: 100_000, Blocked: uint64(slept)}, Reason: events.ReasonSleep, Root: worker}}}
+		}
 		now = s.To
 		out = append(out, s)
 	}
@@ -64,6 +69,21 @@ func TestWorkerSleeps(t *testing.T) {
 			}
 			return 0
 		}, 0},
+		{"for each 25th step, as long as always", 1000, func(i int) int64 {
+			if i%25 == 0 {
+				return 15 * ms
+			}
+			return -1
+		}, 0},
+		{"for each 25th step, longer for a while", 1000, func(i int) int64 {
+			switch {
+			case i%25 != 0:
+				return -1
+			case i >= 400 && i < 700:
+				return 107 * ms
+			}
+			return 0
+		}, 12 * 107 * ms},
 		{"for every second step, at random", 1000, func(i int) int64 { return int64(i*7919%1009&1) * 4200 * us }, 0},
 		{"for every third step, at random", 1000, func(i int) int64 { return int64(i*7919%1009%3/2) * 4200 * us }, 0},
 		{"for every second step at random, and then for long", 1000, func(i int) int64 {
