@@ -54,7 +54,7 @@ var ncclRows = []row{
 		return late2(s, ranked(s, "cached 262144; ", fmt.Sprintf("~cached 262144; !read %d; ", s.between(4, 8)<<20)), []string{"disk-wait"}, inside)
 	}},
 	{name: "a rank that sleeps", alone: true, plan: func(s *seed) plan {
-		return late2(s, ranked(s, "", fmt.Sprintf("!sleep %d; ", s.between(6000, 15000))), nil, inside)
+		return late2(s, ranked(s, "", fmt.Sprintf("!sleep %d; ", s.between(6000, 15000))), []string{"own-code"}, inside)
 	}},
 	{name: "a rank that waits for a pipe", alone: true, plan: func(s *seed) plan {
 		return plan{victim: ranked(s, "", "!pipe; "), want: []want{{rules: []string{"nccl-missing"}, culprit: bySecond}}, length: 7 * time.Second,
