@@ -165,7 +165,7 @@ func TestDashboardAnswers(t *testing.T) {
 		{"GET", "/api/v1/flame?since=1m&what=calls", "", `"unit":"calls","total":0,"without":1353,"sampled":1,"root":{"name":"all",`},
 		{"GET", "/api/v1/memory?since=1m", "", `"processes":[],"more":0`},
 		{"GET", "/api/v1/gpus?since=1m", "", `"gpus":[],"xids":[],`},
-		{"GET", "/api/v1/requests?since=1m", "", `"servers":[],"inference":[],"notes":[]`},
+		{"GET", "/api/v1/requests?since=1m", "", `"servers":[],"engines":[],"inference":[],"notes":[]`},
 		{"GET", "/api/v1/processes?since=1m", "", `{"node":"gpu-7","session":"gpu-7-one","pid":4821,`},
 		{"GET", "/api/v1/recordings", "", `{"id":"gpu-7-one","node":"gpu-7","from":"2026-11-20T14:41:00Z",`},
 		{"GET", "/api/v1/communicators", "", `"columns":["id","rank",`},

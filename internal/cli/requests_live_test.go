@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
@@ -40,7 +41,7 @@ func TestRequestsToServer(t *testing.T) {
 		checkRequest(t, &same)
 	}
 
-	b.checkRecorded(got)
+	b.checkRecorded(got, truth)
 	text, stderr, code := b.output("explain", "--db", b.db(), "--json", "--slo", "ttft=1us")
 	var r wire.Report
 	if err := json.Unmarshal([]byte(text), &r); err != nil || code != 0 || len(r.Servers) != 1 {
@@ -77,8 +78,9 @@ func checkEngineSteps(t *testing.T, engines []wire.EngineSteps, truth serving.Tr
 	}
 }
 
-// checkRecorded checks that the recording has the requests, with what the trace divided them into.
-func (b *bench) checkRecorded(want []wire.Request) {
+// checkRecorded checks that the recording has the requests, with what the trace divided them into, and the
+// steps of the engine.
+func (b *bench) checkRecorded(want []wire.Request, truth serving.Truth) {
 	t := b.t
 	t.Helper()
 	r, err := query.Open(b.db())
@@ -110,6 +112,13 @@ func (b *bench) checkRecorded(want []wire.Request) {
 	if err != nil || res.Rows[0][0] != int64(len(all)) || res.Rows[0][1] != res.Rows[0][2] || res.Rows[0][2] == int64(0) {
 		t.Errorf("in SQL, these are the requests, those whose time is divided, and those with a thread: %+v, %v", res, err)
 	}
+	steps, err := r.EngineSteps(t.Context(), query.Filter{Session: sessions[0].ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var engines explain.Engines
+	engines.Add(&tick.Tick{EngineSteps: steps})
+	checkEngineSteps(t, engines.List(), truth)
 	slices.SortFunc(all, func(a, b tick.Request) int { return int(a.Arrived - b.Arrived) })
 	half, n := len(all)/2, 0
 	if _, err := r.Requests(t.Context(), &sessions[0], query.Filter{To: time.Unix(0, all[half].Arrived)}, time.Time{}, func(_ time.Time, list []tick.Request) bool {

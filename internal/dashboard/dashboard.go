@@ -77,7 +77,7 @@ var Paths = []Path{
 	{Method: "GET", Path: "/api/v1/memory", Window: "5m", Params: "`buckets` (300)", About: "GPU memory and pinned host memory that each process held, per bucket", buckets: maxBuckets, answer: (*request).memory},
 	{Method: "GET", Path: "/api/v1/gpus", Window: "5m", Params: "`buckets` (300)", About: "state of the GPUs, per bucket, and their faults", buckets: maxBuckets, answer: (*request).gpus},
 	{Method: "GET", Path: "/api/v1/requests", Window: "5m", Params: "`label`: only requests that arrived while the server had these labels; `slo=ttft=200ms`, `tpot=30ms` or `total=5s`: what the requests waited for that missed this objective", labels: true, slo: true,
-		About: "HTTP requests to servers, by process and port: times, what they waited for, the slowest; and what inference servers report of themselves", answer: (*request).requests},
+		About: "HTTP requests to servers, by process and port: times, what they waited for, the slowest; the steps of inference servers' engines, and what the servers report of themselves", answer: (*request).requests},
 	{Method: "GET", Path: "/api/v1/processes", Window: "5m", Params: "`limit`: maximum number of processes (100)", About: "the processes that made calls, and their threads", answer: (*request).processes},
 	{Method: "GET", Path: "/api/v1/recordings", Params: "`limit`: maximum number of recordings (100)", About: "the recordings, latest first", answer: (*request).listRecordings},
 	{Method: "GET", Path: "/api/v1/communicators", Window: "5m", About: "NCCL communicators and their last operation", answer: (*request).communicators},

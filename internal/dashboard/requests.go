@@ -9,7 +9,8 @@ import (
 	"ingero/internal/wire"
 )
 
-// requests returns the requests to servers, and what inference servers report of themselves.
+// requests returns the requests to servers, the steps of their engines, and what inference servers report
+// of themselves.
 func (a *request) requests() (any, error) {
 	sessions, err := a.sessions()
 	if err != nil {
@@ -39,6 +40,7 @@ func (a *request) requests() (any, error) {
 		}
 		reads.Add(list)
 	}
-	return wire.Requests{Scope: a.about(), Servers: append([]wire.Server{}, sums.List()...), Inference: append([]wire.InferenceServer{}, explain.InferenceServers(reads.List())...),
-		Notes: append([]string{}, explain.CoverageNotes(&cover)...)}, nil
+	return wire.Requests{Scope: a.about(), Servers: append([]wire.Server{}, sums.List()...), Engines: append([]wire.EngineSteps{}, sums.Engines.List()...),
+		Inference: append([]wire.InferenceServer{}, explain.InferenceServers(reads.List())...),
+		Notes:     append([]string{}, explain.CoverageNotes(&cover)...)}, nil
 }

@@ -58,10 +58,15 @@ func (r *Requests) Add(t *tick.Tick) {
 	}
 }
 
-// AddRecorded adds the requests of a recording that a filter selects. The error is
-// [query.ErrNoCalls] if they have been deleted.
+// AddRecorded adds the requests of a recording that a filter selects, and the steps of engines. The
+// error is [query.ErrNoCalls] if the requests have been deleted.
 func (r *Requests) AddRecorded(ctx context.Context, from *query.Reader, s *query.Session, f query.Filter, processes []tick.Process) error {
-	_, err := from.Requests(ctx, s, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
+	steps, err := from.EngineSteps(ctx, f)
+	if err != nil {
+		return err
+	}
+	r.Engines.Add(&tick.Tick{EngineSteps: steps, Processes: processes})
+	_, err = from.Requests(ctx, s, f, time.Time{}, func(_ time.Time, list []tick.Request) bool {
 		r.Add(&tick.Tick{Requests: list, Processes: processes})
 		return true
 	})

@@ -144,6 +144,7 @@ func (x *session) tick(final bool) *tick.Tick {
 	t.States = []tick.State{stateOf(x.now, x.seq)}
 	t.Xids, t.GPUs = []tick.Xid{faultOf(x.now, x.seq)}, []tick.GPU{{Time: x.now, Bus: "0000:75:00.0"}}
 	t.Inference = []tick.Inference{inferenceOf(x.now, x.seq)}
+	t.EngineSteps = []tick.EngineSteps{engineStepsOf(x.seq)}
 	t.Requests = requestsOf(x.now, x.seq)
 	t.Ops = x.ops.List()
 	for _, pid := range []uint32{4821, 4830, 4999} { // the last one makes no call

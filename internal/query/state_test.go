@@ -8,6 +8,7 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"ingero/internal/stats"
 	"ingero/internal/tick"
 )
 
@@ -42,6 +43,13 @@ func inferenceOf(now time.Time, seq uint64) tick.Inference {
 	running := float64(seq)
 	return tick.Inference{Time: now, Since: now.Add(-time.Second), PID: 4821, Engine: "vLLM", Model: "m", URL: "http://localhost:8000/metrics", Why: "w", Do: "d", Running: &running,
 		FirstToken: &tick.Durations{Count: 4, Sum: 1, Buckets: []tick.DurationBucket{{Over: 0.25, UpTo: 0.5, Count: 3}, {Over: 0.5, Count: 1}}}}
+}
+
+// engineStepsOf returns an engine's steps of a tick, with all fields set.
+func engineStepsOf(seq uint64) tick.EngineSteps {
+	x := tick.EngineSteps{PID: 4821, TID: 4822, Kind: tick.EngineTokens, Graph: 0xe1, Count: 2, Served: 6 * seq, Idle: 1, GPU: 2, CPU: 3, Runnable: 4, Blocked: 5, Unknown: 6}
+	x.Dur.Add(int64(10*seq), 2)
+	return x
 }
 
 // Every view has its columns, and rows of the filter's process only.
@@ -98,6 +106,37 @@ func TestInferenceIsReadBack(t *testing.T) {
 			if d := diff.Diff(inferenceOf(got[i].Time, uint64(*got[i].Running)), got[i]); d != "" {
 				t.Errorf("-recorded +read:\n%s", d)
 			}
+		}
+	}
+}
+
+// The steps of engines are read back as recorded, summed up over ticks: those of the wanted process in
+// the window.
+func TestEngineStepsAreReadBack(t *testing.T) {
+	r := sqlDB(t)
+	var want tick.EngineSteps
+	for seq := range uint64(4) {
+		x := engineStepsOf(seq + 1)
+		want.PID, want.TID, want.Kind, want.Graph = x.PID, x.TID, x.Kind, x.Graph
+		want.Add(&x)
+	}
+	for _, tt := range []struct {
+		f    Filter
+		want []tick.EngineSteps
+	}{
+		{Filter{Session: "s1"}, []tick.EngineSteps{want}},
+		{Filter{Session: "s1", PIDs: []uint32{4821}, From: began, To: began.Add(time.Minute)}, []tick.EngineSteps{want}},
+		{Filter{Session: "s1", PIDs: []uint32{4830}}, nil},
+		{Filter{Session: "s1", To: began.Add(-time.Hour)}, nil},
+	} {
+		got, err := r.EngineSteps(context.Background(), tt.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := diff.Diff(tt.want, got, diff.Comparer(func(a, b stats.Sketch) bool {
+			return a.Count() == b.Count() && a.Sum() == b.Sum() && a.Max() == b.Max()
+		})); d != "" {
+			t.Errorf("%+v: -recorded +read:\n%s", tt.f, d)
 		}
 	}
 }

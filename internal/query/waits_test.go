@@ -243,7 +243,7 @@ const toFirstSchema = withoutWhere +
 	"DROP TABLE rollups; DROP TABLE tiers; DROP TABLE snapshots; DROP TABLE notable; DROP TABLE host_sums; ALTER TABLE sessions DROP COLUMN rolled;" +
 	"ALTER TABLE sessions ADD COLUMN log; ALTER TABLE sessions ADD COLUMN log_bytes; ALTER TABLE sessions ADD COLUMN capped_ns;" +
 	"DROP TABLE labels; DROP TABLE episodes; DROP TABLE silences; DROP TABLE accounts; DROP TABLE counted; DROP INDEX processes_ended;" +
-	"DROP TABLE names; DROP TABLE functions; DROP TABLE frames; DROP TABLE stacks; DROP TABLE xids; DROP TABLE gpus; DROP TABLE gpu_states; DROP TABLE inference; DROP TABLE chains; DROP TABLE losses; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"
+	"DROP TABLE names; DROP TABLE functions; DROP TABLE frames; DROP TABLE stacks; DROP TABLE xids; DROP TABLE gpus; DROP TABLE gpu_states; DROP TABLE inference; DROP TABLE engine_steps; DROP TABLE chains; DROP TABLE losses; ALTER TABLE ops DROP COLUMN throttled_ns; ALTER TABLE gaps DROP COLUMN throttled_ns; PRAGMA user_version = 1"
 
 // A database from before the ledger is readable.
 func TestDatabaseOfTheFirstSchema(t *testing.T) {

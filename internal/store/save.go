@@ -46,6 +46,7 @@ type saver struct {
 	xids      []tick.Xid       // to be written
 	gpuStates []tick.GPU       // to be written
 	inference []tick.Inference // to be written
+	steps     engineSteps
 	stacks    savedStacks
 	spent     [len(retention.Accounts)]savedAccounts
 	counted   [len(retention.Counted)]counting
@@ -109,7 +110,7 @@ func newSaver(db *sql.DB, s *segment.Session) (*saver, error) {
 		return nil, err
 	}
 	for _, q := range []*string{&sqlTick, &sqlOther, &sqlProcess, &sqlLibrary, &sqlReport, &sqlDrop, &sqlGap, &sqlOp, &sqlPod, &sqlChain, &sqlRevised, &sqlLossGone, &sqlLoss, &sqlEpisode, &sqlNoEpisode, &sqlAccount, &sqlCounted, &sqlRoll, &sqlFirstRoll, &sqlGet, &sqlTier, &sqlNotable, &sqlSnapshot,
-		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlLabel, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlInference, &sqlFrame, &sqlStack} {
+		&sqlMemory, &sqlLedger, &sqlDevice, &sqlHeld, &sqlStream, &sqlGraph, &sqlComm, &sqlCopy, &sqlError, &sqlName, &sqlFunction, &sqlLabel, &sqlHost, &sqlXid, &sqlGPU, &sqlGPUState, &sqlInference, &sqlEngineSteps, &sqlFrame, &sqlStack} {
 		if v.stmts[q], err = db.Prepare(*q); err != nil {
 			return nil, errors.Join(err, v.close())
 		}
@@ -188,6 +189,7 @@ func (v *saver) tick(t *tick.Tick) error {
 	v.lost.note(chains, t.Time)
 	v.noteGPU(t)
 	v.noteInference(t)
+	v.steps.add(t)
 	tx, err := v.db.Begin()
 	if err != nil {
 		return err
@@ -236,7 +238,7 @@ func (v *saving) all(t *tick.Tick) error {
 			return err
 		}
 	}
-	return errors.Join(v.losses(), v.saveEpisodes(), v.accounts(t), v.functions(), v.saveLabels(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.reads(), v.roll(t.Time, t.Final))
+	return errors.Join(v.losses(), v.saveEpisodes(), v.accounts(t), v.functions(), v.saveLabels(), v.saveStacks(), v.notables(t), v.snapshot(t), v.states(t), v.hostSums(t), v.gpu(), v.reads(), v.engines(), v.roll(t.Time, t.Final))
 }
 
 // processes writes new and changed processes, and deletes the rows of those whose pids are reused.

@@ -33,10 +33,11 @@ type Server struct {
 	Waits *RequestWaits `json:"waits,omitempty"`
 }
 
-// Requests are the requests to servers in a window.
+// Requests are the requests to servers in a window, and what the servers computed.
 type Requests struct {
 	Scope
 	Servers   []Server          `json:"servers"`   // by process and port
+	Engines   []EngineSteps     `json:"engines"`   // steps of the servers' engines, summed up over whole 10 s
 	Inference []InferenceServer `json:"inference"` // servers' own metrics
 	Notes     []string          `json:"notes"`
 }

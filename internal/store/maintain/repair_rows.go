@@ -222,10 +222,11 @@ func (r *repairer) partly(ctx context.Context, tables []table, s *state) bool {
 	return err == nil
 }
 
-// chains copies a session's chains, losses, episodes and accounts, as far as they are readable.
+// chains copies a session's chains, losses, episodes, accounts and steps of engines, as far as they are
+// readable.
 func (r *repairer) chains(ctx context.Context, tables []table, s *state) {
 	for _, t := range tables {
-		if slices.Contains([]string{`"chains"`, `"losses"`, `"episodes"`, `"accounts"`}, t.name) {
+		if slices.Contains([]string{`"chains"`, `"losses"`, `"episodes"`, `"accounts"`, `"engine_steps"`}, t.name) {
 			_, _ = r.SQL.ExecContext(ctx, fmt.Sprintf("INSERT OR IGNORE INTO main.%[1]s (session, %[2]s) SELECT ?, %[2]s FROM src.%[1]s WHERE session = ?",
 				t.name, t.list()), s.here, s.from)
 		}

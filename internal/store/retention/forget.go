@@ -34,7 +34,7 @@ var forgotten = [...]struct {
 	{table: "counted", before: among(Counted[:]) + "end_ns < ?2"},
 	{table: "rollups", before: among(Rollups[:]) + "start_ns < ?2"},
 	{table: "memory", before: "time_ns < ?2"}, {table: "snapshots", before: "time_ns < ?2"},
-	{table: "gpu_states", before: "time_ns < ?2"}, {table: "inference", before: "time_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},
+	{table: "gpu_states", before: "time_ns < ?2"}, {table: "inference", before: "time_ns < ?2"}, {table: "engine_steps", before: "to_ns < ?2"}, {table: "xids", before: "time_ns < ?2"},
 	{table: "host_sums", before: "time_ns < ?2"},
 	{table: "notable", before: "number < coalesce((SELECT number FROM notable WHERE session = ?1 AND start_ns >= ?2 ORDER BY number LIMIT 1), 1 << 62)"}, // by key: ordered by end
 	{table: "labels", before: "to_ns < ?2"},

@@ -1,9 +1,9 @@
-// Requests to servers: how many, how long they took and what they waited for, and what inference
-// servers report of themselves.
+// Requests to servers: how many, how long they took and what they waited for, the steps of the servers'
+// engines, and what the servers report of themselves.
 import type { Answer } from "./api";
 import { clock, count, day, ns, plural, share } from "./fmt";
 import { type Column, Grid } from "./grid";
-import type { InferenceServer, InferenceTimes, Request, RequestWaits, Requests, Server } from "./types";
+import type { EngineSteps, InferenceServer, InferenceTimes, Request, RequestWaits, Requests, Server, StepsKind } from "./types";
 import { Notes, Panel, Problem, Swatch } from "./ui";
 import { look } from "./view";
 
@@ -21,7 +21,7 @@ const parts: [string, string][] = [
 
 const steps: Record<string, string> = { gpu: "waiting for the GPU", cpu: "on a CPU", runnable: "waiting for a CPU", blocked: "blocked otherwise", unknown: "not known" };
 
-const nameOf = (s: Server) => `${s.comm || "process"} (${s.pid})`;
+const nameOf = (s: Server | EngineSteps) => `${s.comm || "process"} (${s.pid})`;
 
 // rate formats a number of things a second.
 export function rate(n: number | undefined, seconds: number): string {
@@ -32,7 +32,7 @@ export function rate(n: number | undefined, seconds: number): string {
 
 // served reports whether there is something to show.
 export function served(d: Requests | undefined): boolean {
-  return d !== undefined && d.servers.length + d.inference.length > 0;
+  return d !== undefined && d.servers.length + d.engines.length + d.inference.length > 0;
 }
 
 function bad(s: Server): string {
@@ -95,6 +95,35 @@ function Waits({ s, w }: { s: Server; w: RequestWaits }) {
   );
 }
 
+type EngineKind = StepsKind & { engine: string };
+
+// engineKinds returns a row for each kind of steps of each engine.
+function engineKinds(engines: EngineSteps[]): EngineKind[] {
+  return engines.flatMap((e) => e.kinds.map((k) => ({ ...k, engine: nameOf(e) })));
+}
+
+// ofSteps returns the column of a part of the steps' time, as a share.
+function ofSteps(name: string, title: string, part: (k: StepsKind) => number): Column<EngineKind> {
+  const value = (k: StepsKind) => {
+    const all = k.gpu_ns + k.cpu_ns + k.runnable_ns + k.blocked_ns + k.unknown_ns;
+    return all > 0 ? part(k) / all : undefined;
+  };
+  return { name, title: `share of the steps' time: ${title}`, value, show: (k) => share(value(k)) };
+}
+
+const engine: Column<EngineKind>[] = [
+  { name: "engine", text: true, head: true, value: (k) => k.engine },
+  { name: "computes", title: "steps with a CUDA graph compute tokens", text: true, value: (k) => k.kind },
+  { name: "steps", value: (k) => k.took.count, show: (k) => count(k.took.count) },
+  { name: "requests", title: "mean number of requests that had a token computed in a step", value: (k) => k.mean_requests, show: (k) => k.mean_requests?.toFixed(1) ?? "–" },
+  { name: "p50", value: (k) => k.took.p50_ns, show: (k) => ns(k.took.p50_ns) },
+  { name: "p99", value: (k) => k.took.p99_ns, show: (k) => ns(k.took.p99_ns) },
+  ofSteps("GPU", "waiting for the GPU", (k) => k.gpu_ns),
+  ofSteps("CPU", "on a CPU", (k) => k.cpu_ns),
+  ofSteps("no CPU", "waiting for a CPU", (k) => k.runnable_ns),
+  ofSteps("blocked", "waiting for something else", (k) => k.blocked_ns),
+];
+
 type Slow = Request & { server: string };
 
 const slow: Column<Slow>[] = [
@@ -137,6 +166,12 @@ function Content({ d }: { d: Requests }) {
           <summary>The slowest requests</summary>
           <Grid label="Slowest requests" columns={slow} rows={slowest} sort="first byte" most={10} />
         </details>
+      )}
+      {d.engines.length > 0 && (
+        <>
+          <h3>Steps of the servers' engines</h3>
+          <Grid label="Steps of engines" columns={engine} rows={engineKinds(d.engines)} sort="steps" most={8} />
+        </>
       )}
       {d.inference.length > 0 && (
         <>

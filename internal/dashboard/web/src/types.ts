@@ -1036,12 +1036,13 @@ export interface RequestWaits {
   engine: WaitPart[];
 }
 
-/** Requests are the requests to servers in a window. */
+/** Requests are the requests to servers in a window, and what the servers computed. */
 export interface Requests {
   from: string;
   to: string;
   node: string;
   servers: Server[]; // by process and port
+  engines: EngineSteps[]; // steps of the servers' engines, summed up over whole 10 s
   inference: InferenceServer[]; // servers' own metrics
   notes: string[];
 }

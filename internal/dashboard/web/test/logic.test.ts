@@ -36,9 +36,10 @@ test("rates have a digit while they are small", () => {
 });
 
 test("requests are shown only if there are any", () => {
-  const none = { from: "", to: "", node: "", servers: [], inference: [], notes: [] };
+  const none = { from: "", to: "", node: "", servers: [], engines: [], inference: [], notes: [] };
   equal(served(undefined), false);
   equal(served(none), false);
+  equal(served({ ...none, engines: [{ pid: 1, tid: 1, idle_ns: 0, kinds: [] }] }), true);
   equal(served({ ...none, inference: [{ pid: 1, url: "", time: "" }] }), true);
 });
 
