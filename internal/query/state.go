@@ -55,7 +55,7 @@ var StateViews = []StateView{
 		"%iso(time_ns) AS time, pid, engine, model, running, waiting, kv_cache, preemptions, prompt_tokens, generated_tokens, " +
 			meanOf("first_token") + meanOf("between_tokens") + meanOf("request") + "why", "inference", "time_ns, pid, url", "time_ns >= ? AND time_ns < ?", false},
 	{"engines", "steps of the threads that launch inference servers' GPU work, each 10 s: mean time, and its parts",
-		"%iso(from_ns) AS time, pid, tid, kind, printf('0x%x', graph) AS graph, steps, 1.0 * served / nullif(steps, 0) AS mean_requests, " +
+		"%iso(from_ns) AS time, pid, tid, kind, iif(graph = 0, NULL, printf('0x%x', graph)) AS graph, steps, 1.0 * nullif(served, 0) / nullif(steps, 0) AS mean_requests, " +
 			"(gpu_ns + cpu_ns + runnable_ns + blocked_ns + unknown_ns) / nullif(steps, 0) AS mean_ns, idle_ns, gpu_ns, cpu_ns, runnable_ns, blocked_ns, unknown_ns",
 		"engine_steps", "from_ns, pid, tid, kind, graph", "to_ns > ? AND from_ns < ?", false},
 	{"requests", "HTTP requests to servers and what they waited for; the latest 10,000 of each recording",
