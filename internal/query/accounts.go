@@ -27,11 +27,7 @@ type Account struct {
 // finer ones are deleted or too many. With labels, it sums the rows that lie in one of their ranges.
 // Accounts outlive the calls.
 func (r *Reader) Accounts(ctx context.Context, f Filter) ([]Account, error) {
-	s, err := r.Session(ctx, f.Session)
-	if err != nil {
-		return nil, err
-	}
-	within, err := r.Ranges(ctx, &s, f)
+	s, within, err := r.labelled(ctx, f)
 	if err != nil {
 		return nil, err
 	}

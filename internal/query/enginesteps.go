@@ -14,11 +14,7 @@ import (
 // process, thread, kind and graph. Rows of 10 s are in the window if their middle is. It ignores the
 // filter's operations.
 func (r *Reader) EngineSteps(ctx context.Context, f Filter) ([]tick.EngineSteps, error) {
-	s, err := r.Session(ctx, f.Session)
-	if err != nil {
-		return nil, err
-	}
-	within, err := r.Ranges(ctx, &s, f)
+	s, within, err := r.labelled(ctx, f)
 	if err != nil {
 		return nil, err
 	}

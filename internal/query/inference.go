@@ -18,11 +18,7 @@ const maxInference = 1 << 14
 // ignores the filter's operations.
 func (r *Reader) Inference(ctx context.Context, f Filter) ([]tick.Inference, error) {
 	var out []tick.Inference
-	s, err := r.Session(ctx, f.Session)
-	if err != nil {
-		return nil, err
-	}
-	within, err := r.Ranges(ctx, &s, f)
+	s, within, err := r.labelled(ctx, f)
 	if err != nil {
 		return nil, err
 	}

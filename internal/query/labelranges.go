@@ -59,6 +59,16 @@ func (r Ranges) Hull() (from, to time.Time) {
 	return from, to
 }
 
+// labelled returns the filter's session, and the [Ranges] in it.
+func (r *Reader) labelled(ctx context.Context, f Filter) (Session, Ranges, error) {
+	s, err := r.Session(ctx, f.Session)
+	if err != nil {
+		return s, nil, err
+	}
+	within, err := r.Ranges(ctx, &s, f)
+	return s, within, err
+}
+
 // Ranges returns when the filter's processes had its labels, in its window.
 func (r *Reader) Ranges(ctx context.Context, s *Session, f Filter) (Ranges, error) {
 	if len(f.Labels) == 0 {

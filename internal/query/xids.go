@@ -15,11 +15,7 @@ const maxXids = 1 << 14
 // Xids returns the GPU faults in the filter's window, in their order: those that hit a selected
 // process, and those that name none.
 func (r *Reader) Xids(ctx context.Context, f Filter) ([]tick.Xid, error) {
-	s, err := r.Session(ctx, f.Session)
-	if err != nil {
-		return nil, err
-	}
-	within, err := r.Ranges(ctx, &s, f)
+	s, within, err := r.labelled(ctx, f)
 	if err != nil {
 		return nil, err
 	}
