@@ -62,12 +62,13 @@ if [ ! -x "$to/jaeger" ] || [ "$(cat "$to/version" 2>/dev/null)" != "$version" ]
 	rm -rf "$to"
 	mkdir -p "$to"
 	from=$(go mod download -json "github.com/jaegertracing/jaeger@$version" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p')
-	# Built in a copy, with the module's go.sum, since the module directory is read-only.
-	cp -r "$from/." "$to/source"
-	chmod -R u+w "$to/source"
-	without_parts "$to/source"
-	(cd "$to/source" && GOWORK=off GOFLAGS="${GOFLAGS-} -mod=mod" CGO_ENABLED=0 nice go build -trimpath -gcflags 'all=-N -l' -ldflags '-s -w' -o "$to/jaeger" ./cmd/jaeger)
-	rm -rf "$to/source"
+	# Built in a copy, with the module's go.sum, since the module directory is read-only. The dot hides the
+	# copy from ./... of this module while it has no go.mod yet.
+	cp -r "$from/." "$to/.source"
+	chmod -R u+w "$to/.source"
+	without_parts "$to/.source"
+	(cd "$to/.source" && GOWORK=off GOFLAGS="${GOFLAGS-} -mod=mod" CGO_ENABLED=0 nice go build -trimpath -gcflags 'all=-N -l' -ldflags '-s -w' -o "$to/jaeger" ./cmd/jaeger)
+	rm -rf "$to/.source"
 	echo "$version" >"$to/version"
 fi
 ls -l "$to/jaeger"
