@@ -122,6 +122,7 @@ lint:
 	git ls-files -co --exclude-standard '*.[ch]' ':!bpf/vmlinux' | xargs -r clang-format-14 --dry-run -Werror
 	git ls-files -co --exclude-standard '*.sh' .ci/run 'deploy/package/p*' | xargs -r shellcheck
 	tools/web.sh check
+	! git ls-files ':!sim/prebuilt' ':!internal/bpf' ':!*testdata*' | xargs -d '\n' env LC_ALL=C grep -laP '\A\x7fELF' # no program is committed
 	for p in test/mutate/*.patch; do git apply --check "$$p" || { echo "$$p: the code has changed, make it anew" >&2; exit 1; }; done
 
 fmt:
