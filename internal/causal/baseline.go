@@ -206,28 +206,27 @@ const likeUsual = 3
 // normal. If few steps wait, the levels are those of the steps with waits of the rule, however short.
 // Steps that waited for a thread of unknown activity are ignored.
 func (e *Engine) pace(steps []step, key baselineKey) waitBaseline {
-	all := e.scratch.values[:0]
-	var some []weighted
-	for i := range steps {
-		x := &steps[i]
-		if x.unknown {
-			continue
-		}
-		y := weighted{e.sumOf(x.record, key), x.weight}
-		all = append(all, y)
-		if e.hasWaits(x.record, key.rule) {
-			some = append(some, y)
-		}
-	}
-	e.scratch.values = all
-	lower, ok := rises(all)
+	lower, ok := rises(e.waitsOf(steps, key, func(*record) bool { return true }))
 	if !ok {
-		lower, ok = rises(some)
+		lower, ok = rises(e.waitsOf(steps, key, func(r *record) bool { return e.hasWaits(r, key.rule) }))
 	}
 	if !ok {
 		lower = math.MaxInt64 / 2
 	}
 	return waitBaseline{known: true, ns: lower}
+}
+
+// waitsOf returns the waits that share a baseline, of each step with no thread of unknown activity that
+// counts accepts. They are valid until the next call.
+func (e *Engine) waitsOf(steps []step, key baselineKey, counts func(*record) bool) []weighted {
+	all := e.scratch.values[:0]
+	for i := range steps {
+		if x := &steps[i]; !x.unknown && counts(x.record) {
+			all = append(all, weighted{e.sumOf(x.record, key), x.weight})
+		}
+	}
+	e.scratch.values = all
+	return all
 }
 
 // hasWaits reports whether a step has waits of a rule.
