@@ -33,7 +33,7 @@ func (r *Reader) EngineSteps(ctx context.Context, f Filter) ([]tick.EngineSteps,
 		}
 		return nil
 	}, `SELECT from_ns, to_ns, pid, tid, kind, graph, steps, served, idle_ns, gpu_ns, cpu_ns, runnable_ns, blocked_ns, unknown_ns, sketch FROM engine_steps
-		WHERE session = ? AND (from_ns + to_ns) / 2 >= ? AND (from_ns + to_ns) / 2 < ? ORDER BY pid, tid, kind, graph, from_ns`, s.id, from, to)
+		WHERE session = ?1 AND to_ns > ?2 AND (from_ns + to_ns) / 2 >= ?2 AND (from_ns + to_ns) / 2 < ?3 ORDER BY pid, tid, kind, graph`, s.id, from, to)
 	if err != nil {
 		return nil, fmt.Errorf("read the engines of session %s: %w", s.ID, err)
 	}

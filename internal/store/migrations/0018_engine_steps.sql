@@ -17,5 +17,5 @@ CREATE TABLE engine_steps (
 	blocked_ns  INTEGER NOT NULL,     -- waited for something else
 	unknown_ns  INTEGER NOT NULL,
 	sketch      BLOB NOT NULL,        -- times of the steps, for quantiles
-	PRIMARY KEY (session, from_ns, pid, tid, kind, graph)
+	PRIMARY KEY (session, to_ns, pid, tid, kind, graph)
 ) WITHOUT ROWID;
