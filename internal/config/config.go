@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -295,7 +297,11 @@ type file struct {
 func (in Inputs) places(named string) []file {
 	all := []file{{in.SystemFile, true}}
 	if in.UID != 0 && in.Cwd != "" {
-		all = append(all, file{filepath.Join(in.Cwd, localFile), true})
+		local := filepath.Join(in.Cwd, localFile)
+		// This user may have been started in a directory of another user, such as /root, by sudo -u.
+		if _, err := os.Lstat(local); !errors.Is(err, fs.ErrPermission) {
+			all = append(all, file{local, true})
+		}
 	}
 	if named != "" {
 		all = append(all, file{named, false})

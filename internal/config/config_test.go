@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 )
@@ -187,6 +189,29 @@ func TestRootLeavesLocalFile(t *testing.T) {
 	w.in.Flags["config"] = w.local()
 	if c := w.load(); c.Node != "local" || c.Unread != "" {
 		t.Errorf("Node = %q and unread is %q, want that of the file, which --config names now", c.Node, c.Unread)
+	}
+}
+
+// A program that sudo -u starts in a directory that its user may not enter, such as /root, has no
+// local file.
+func TestClosedDirectory(t *testing.T) {
+	w := newWorld(t)
+	w.in.SystemFile = "/nonexistent/ingero.yaml"
+	w.write(w.local(), "db: /data/x.db\n")
+	if err := os.Chmod(w.in.Cwd, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(w.in.Cwd, 0o700) })
+	if os.Geteuid() == 0 { // root may enter any directory
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = unix.Setfsuid(0) }()
+	}
+	if c := w.load(); c.DB == "/data/x.db" {
+		t.Error("it reads the local file of a closed directory")
 	}
 }
 
