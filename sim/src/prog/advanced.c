@@ -12,7 +12,7 @@ static const struct option opts[] = {
 	{ "threads", 'n', &threads, "threads, each with a stream of its own (4)" },
 	{ "n", 'n', &n, "elements of a vector (1048576)" },
 	{ "module", 's', &module_file, "the module (vecAdd.cubin beside the program)" },
-	{ "no-errors", 'f', &quiet, "leave out what must fail" },
+	{ "no-errors", 'f', &quiet, "leave out the calls that must fail" },
 	{ "hold", 'f', &hold,
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };

@@ -8,8 +8,8 @@ static u64 threads = 1, rate, on_stdin, zero, size = 256, cpu = NO_VALUE;
 static const char *layer = "runtime", *lib;
 
 static const struct option opts[] = {
-	{ "threads", 'n', &threads, "split the calls over so many threads (1)" },
-	{ "rate", 'n', &rate, "calls a second of all threads together (0: as fast as they go)" },
+	{ "threads", 'n', &threads, "number of threads that share the calls (1)" },
+	{ "rate", 'n', &rate, "calls a second of all threads (0: as fast as they can)" },
 	{ "layer", 's', &layer, "what a short OP means: runtime or driver (runtime)" },
 	{ "start-on-stdin", 'f', &on_stdin,
 	  "set up, print \"ready PID\", wait for a line, then call" },

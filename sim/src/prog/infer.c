@@ -10,7 +10,7 @@ static u64 seed = 1, cpu = NO_VALUE, hold, input = 262144, output = 16384, pagea
 static const struct option opts[] = {
 	{ "requests", 'n', &requests,
 	  "requests of each thread (default: 100, or no limit with --seconds)" },
-	{ "seconds", 'n', &seconds, "stop after so many seconds" },
+	{ "seconds", 'n', &seconds, "seconds after which it stops" },
 	{ "rate", 'n', &rate, "requests a second of each thread, on average (50; 0: no gaps)" },
 	{ "launches", 'n', &launches, "kernel launches a request (8)" },
 	{ "threads", 'n', &threads, "threads, each with a stream of its own (1)" },

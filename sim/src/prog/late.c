@@ -8,14 +8,15 @@ static u64 delay_ms = NO_VALUE, calls = 100, cycles = 1, hold_after, pause_ms;
 
 static const struct option opts[] = {
 	{ "lib", 's', &lib, "the library to load (libcudart.so.12)" },
-	{ "delay-ms", 'n', &delay_ms, "load it after so many ms, not after a line on stdin" },
+	{ "delay-ms", 'n', &delay_ms,
+	  "ms before it loads the library, instead of a line on stdin" },
 	{ "calls", 'n', &calls, "calls of each kind for every load (100)" },
-	{ "cycles", 'n', &cycles, "load, call and unload so many times (1)" },
+	{ "cycles", 'n', &cycles, "number of times to load it, call it and unload it (1)" },
 	{ "copy", 's', &copy_of,
 	  "load a copy of --lib made at this path, deleted right after the load" },
 	{ "wait", 'f', &hold_after,
 	  "after the load print \"loaded PID\" and wait for a line before the calls" },
-	{ "pause-ms", 'n', &pause_ms, "sleep so long between cycles" },
+	{ "pause-ms", 'n', &pause_ms, "ms to sleep between cycles" },
 };
 
 /* Copies the runtime. The copy still loads libcuda.so.1 by name. */

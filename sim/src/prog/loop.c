@@ -21,10 +21,10 @@ static const char *which = "none", *log_file;
 static const struct option opts[] = {
 	{ "fault", 's', &which, "which one (none); --help lists them" },
 	{ "healthy", 'f', &healthy, "the same program without the fault" },
-	{ "every", 'n', &every, "one step in so many has it (each fault has its own default)" },
-	{ "delay-us", 'n', &delay_us, "how long it takes, us (each fault has its own default)" },
+	{ "every", 'n', &every, "one step in this many has it (each fault has its own default)" },
+	{ "delay-us", 'n', &delay_us, "how long it takes in us (each fault has its own default)" },
 	{ "steps", 'n', &steps, "steps (100, or no limit with --seconds)" },
-	{ "seconds", 'n', &seconds, "stop after so many seconds" },
+	{ "seconds", 'n', &seconds, "seconds after which it stops" },
 	{ "launches", 'n', &launches, "kernel launches a step (10)" },
 	{ "kernel-us", 'n', &kernel_us, "GPU time of a kernel in us (200)" },
 	{ "dispatch-us", 'n', &dispatch_us, "CPU work before each launch in us (0)" },

@@ -15,7 +15,7 @@ static const struct option opts[] = {
 	{ "count", 'n', &count, "how often (10)" },
 	{ "before", 'n', &before, "plain synchronise calls before it (3)" },
 	{ "depth", 'n', &depth, "calls inside each other, for nest (3)" },
-	{ "tell", 'f', &tell, "children of storms print such a line, too" },
+	{ "tell", 'f', &tell, "children of storms print this line, too" },
 	{ "hold", 'f', &hold,
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };

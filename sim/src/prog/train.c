@@ -12,7 +12,7 @@ static u64 cpu = NO_VALUE, hold, alloc_every = 50, batch = 1 << 20, pageable, st
 static const struct option opts[] = {
 	{ "steps", 'n', &steps,
 	  "training steps of each thread (default: 100, or no limit with --seconds)" },
-	{ "seconds", 'n', &seconds, "stop after so many seconds" },
+	{ "seconds", 'n', &seconds, "seconds after which it stops" },
 	{ "launches", 'n', &launches, "kernel launches a step (20)" },
 	{ "threads", 'n', &threads, "threads, each with a stream of its own (1)" },
 	{ "fork", 'n', &workers, "worker processes, forked before the first CUDA call (0: none)" },
@@ -20,7 +20,7 @@ static const struct option opts[] = {
 	{ "batch", 'n', &batch, "bytes of a batch (1048576)" },
 	{ "pageable", 'f', &pageable, "copy batches from pageable memory, not pinned" },
 	{ "alloc-every", 'n', &alloc_every,
-	  "an allocation and a free every so many steps (50; 0: never)" },
+	  "steps between two allocations, each with a free (50; 0: none)" },
 	{ "cpu-us", 'n', &step_cpu_us, "CPU work between steps in us (200)" },
 	{ "seed", 'n', &seed, "seed of the sizes (1)" },
 	{ "pin", 'n', &cpu, "run on this CPU only" },
@@ -29,7 +29,7 @@ static const struct option opts[] = {
 	  "number" },
 	{ "nvtx-by", 's', &nvtx_by,
 	  "how the range of a step is made: push, start or domain (push)" },
-	{ "nvtx-junk", 'f', &nvtx_junk, "ranges in each step whose names nobody should trust" },
+	{ "nvtx-junk", 'f', &nvtx_junk, "ranges in each step with hostile names" },
 	{ "hold", 'f', &hold,
 	  "print \"ready PID\" and wait for a line before the first CUDA call" },
 };
