@@ -3,6 +3,7 @@ package causal
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"time"
@@ -31,6 +32,7 @@ func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 	normal := max(usualFront, 2*usualToken(steps))
 	shares := s.frontShares()
 	var idle, most, all []standing
+	waited := map[uint32]float64{} // ns, by PID of the process that read the requests
 	for i := range s.Requests {
 		r := &s.Requests[i]
 		if !r.Split {
@@ -39,6 +41,7 @@ func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 		n := len(idle)
 		if idle = r.before(idle, 0, normal); len(idle) > n {
 			x.span(r.whole(), idle[n].to, r.Weight)
+			waited[r.PID] += r.Weight * float64(idle[n].to-idle[n].from)
 		}
 		share := 1.0
 		if at := s.readAt(r.First()); at >= 0 {
@@ -53,7 +56,7 @@ func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 	u := unionOf(idle)
 	x.Lost, x.Min, x.Max = int64(withCPU*u.lost), int64(withCPU*min(least, u.lost)), int64(withCPU*max(unionOf(most).lost, u.lost))
 	x.Baseline = fmt.Sprintf("a request is handed over within %s", span(normal))
-	x.Culprits = []tick.Culprit{w.frontEnd(s)}
+	x.Culprits = []tick.Culprit{w.frontEnd(s, waited)}
 	x.Culprits[0].Lost = time.Duration(x.Lost)
 	x.Timeline = []tick.Moment{moment(x.From, "HOST", "first request that waited in the server; %d waited %s in all", x.Slow, span(int64(u.sum)))}
 	return x, true
@@ -165,11 +168,14 @@ func (r *record) awaitedIn(spans []timeSpan) (ns int64) {
 }
 
 // frontEnd returns the process of the server that worked for most of the time in which the engine
-// waited for data; the server itself, if that is unknown.
-func (w *Window) frontEnd(s *Server) (c tick.Culprit) {
+// waited for data; if that is unknown, the process whose requests waited longest (waited, by PID).
+func (w *Window) frontEnd(s *Server, waited map[uint32]float64) (c tick.Culprit) {
 	engine := w.e.series[s.Engine].pid
-	c.Thread.PID, c.Thread.TID = s.PID, s.PID
-	c.Thread.Name, _ = w.name(s.PID)
+	longest := slices.MinFunc(slices.Collect(maps.Keys(waited)), func(a, b uint32) int {
+		return cmp.Or(cmp.Compare(waited[b], waited[a]), cmp.Compare(a, b))
+	})
+	c.Thread.PID, c.Thread.TID = longest, longest
+	c.Thread.Name, _ = w.name(longest)
 	most := uint64(0)
 	for i := range w.Tick.Breakdowns {
 		b := &w.Tick.Breakdowns[i]
@@ -182,7 +188,7 @@ func (w *Window) frontEnd(s *Server) (c tick.Culprit) {
 			if x.Waker.Root.TID != 0 {
 				at = x.Waker.Root
 			}
-			if at.PID != engine && (at.PID == s.PID || w.e.relations.relation(s.PID, &at).InJob()) {
+			if at.PID != engine && (waited[at.PID] > 0 || w.e.relations.relation(longest, &at).InJob()) {
 				most = x.Waker.OnCPU
 				c = tick.Culprit{Thread: at, What: "ran on a CPU while requests waited", Root: tick.Root{Did: tick.ActivityCompute}}
 			}

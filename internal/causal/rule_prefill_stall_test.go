@@ -124,3 +124,56 @@ func TestPrefillStall(t *testing.T) {
 		})
 	}
 }
+
+// Processes that read requests for one engine are one server, also with their requests from before the
+// engine was known: a prompt that one of them read stalls the tokens of a request that the other one
+// read.
+func TestServersOfOneEngine(t *testing.T) {
+	s := newServed()
+	s.step(0, 10*time.Millisecond, true)
+	for i := range 20 { // each second a long prompt, and tokens
+		begin := s.at
+		s.step(100*time.Millisecond, 200*time.Millisecond, false)
+		prompt := s.request("10.0.0.9", begin+int64(100*time.Millisecond), s.at+int64(time.Millisecond), s.at+int64(time.Millisecond), 48<<10)
+		for range 60 {
+			s.step(0, 10*time.Millisecond, true)
+		}
+		s.step(100*time.Millisecond, 10*time.Millisecond, true)
+		running := s.request("10.0.0.5", begin-int64(20*time.Millisecond), begin, s.at, 400)
+		prompt.PID, running.PID = serverPID+20, serverPID
+		if i < 3 {
+			running.Split, running.EngineTID = false, 0
+		}
+	}
+	got := s.chains("prefill-stall")
+	if want := 20 * 190 * time.Millisecond; len(got) != 1 || got[0].Lost != want {
+		t.Fatalf("%+v, want one chain with %v", got, want)
+	}
+}
+
+// Of the processes of one server, the metrics of one are read, and a process that has had no requests
+// for a minute is forgotten.
+func TestProcessesOfServer(t *testing.T) {
+	e := New(0)
+	now := servedFrom
+	tell := func(pids ...uint32) {
+		now += 30e9
+		k := tick.Tick{Time: time.Unix(0, now), Window: 30 * time.Second}
+		for _, pid := range pids {
+			k.Requests = append(k.Requests, tick.Request{PID: pid, Arrived: now - 1e9, Last: time.Second, Post: true, EngineTID: engineTID})
+			k.Inference = append(k.Inference, tick.Inference{PID: pid, Time: k.Time})
+		}
+		e.noteRequests(&k)
+	}
+	tell(1, 2)
+	tell(1, 2)
+	if s := e.servers[1]; s == nil || s != e.servers[2] || s.PID != 1 || len(s.Requests) != 4 || len(s.Reads) != 2 || s.Reads[1].PID != 1 {
+		t.Fatalf("%+v", s)
+	}
+	for range 4 {
+		tell(2)
+	}
+	if s := e.servers[2]; e.servers[1] != nil || s == nil || len(s.Requests) != 3 || len(s.Reads) == 0 || s.Reads[0].PID != 2 {
+		t.Fatalf("%+v, %+v", e.servers[1], s)
+	}
+}

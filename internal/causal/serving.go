@@ -15,11 +15,10 @@ const (
 
 // Server has the facts of a server whose requests are measured, from the ticks of the last minute.
 type Server struct {
-	PID      uint32           // of the process that reads the requests
+	PID      uint32           // of the process that reads the requests: the first, if several do for one engine
 	Engine   uint32           // TID of the thread that computes them; 0: unknown
 	Requests []Request        // answered, by time of their tick
-	Reads    []tick.Inference // of the server's metrics, oldest first, without failed ones
-	seen     int64            // Unix ns: of the last request
+	Reads    []tick.Inference // of the metrics of one of the processes, oldest first, without failed ones
 }
 
 // Request is an answered request with a body, and how many it represents.
@@ -33,49 +32,80 @@ func (r *Request) First() int64 { return r.Arrived + int64(r.Request.First) }
 
 // Servers returns the servers with requests in the last minute, by PID.
 func (w *Window) Servers() []*Server {
-	return slices.SortedFunc(maps.Values(w.e.servers), func(a, b *Server) int { return cmp.Compare(a.PID, b.PID) })
+	return slices.Compact(slices.SortedFunc(maps.Values(w.e.servers), func(a, b *Server) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.Engine, b.Engine))
+	}))
 }
 
 // noteRequests adds a tick's requests, and the reads of their servers' metrics.
 func (e *Engine) noteRequests(t *tick.Tick) {
-	now := t.Time.UnixNano()
 	add := map[*Server][]Request{}
 	for i := range t.Requests {
-		x := &t.Requests[i]
-		if !x.Post || x.First < 0 || x.Status >= 400 {
-			continue
+		if x := &t.Requests[i]; answered(x) {
+			e.serve(x.PID, x.EngineTID)
 		}
-		if s := e.server(x.PID); s != nil {
+	}
+	for i := range t.Requests {
+		x := &t.Requests[i]
+		if s := e.servers[x.PID]; s != nil && answered(x) {
 			add[s] = append(add[s], Request{*x, 1})
-			s.seen, s.Engine = now, cmp.Or(x.EngineTID, s.Engine)
 		}
 	}
 	for s, list := range add {
 		s.Requests = append(s.Requests, sampled(list)...)
 	}
 	for i := range t.Inference {
-		if s := e.servers[t.Inference[i].PID]; s != nil && t.Inference[i].Why == "" {
-			s.Reads = append(s.Reads, t.Inference[i])
+		x := &t.Inference[i]
+		if s := e.servers[x.PID]; s != nil && x.Why == "" && (len(s.Reads) == 0 || s.Reads[0].PID == x.PID) {
+			s.Reads = append(s.Reads, *x)
 		}
 	}
-	old := now - windowSeconds*1e9
+	old := t.Time.UnixNano() - windowSeconds*1e9
 	for pid, s := range e.servers {
 		s.Requests = slices.DeleteFunc(s.Requests, func(x Request) bool { return x.EndTime() < old })
 		s.Reads = slices.DeleteFunc(s.Reads, func(x tick.Inference) bool { return x.Time.UnixNano() < old })
-		if s.seen < old {
+		if !slices.ContainsFunc(s.Requests, func(x Request) bool { return x.PID == pid }) {
 			delete(e.servers, pid)
 		}
 	}
 }
 
-// server returns a server, nil if there are too many.
-func (e *Engine) server(pid uint32) *Server {
+// answered reports whether a request is one for an engine, and was answered.
+func answered(x *tick.Request) bool { return x.Post && x.First >= 0 && x.Status < 400 }
+
+// serve notes that a process reads requests, for this engine if it is not 0. Processes that do so for
+// one engine, such as several API servers, are one server. A process too many is left out.
+func (e *Engine) serve(pid, engine uint32) {
 	s := e.servers[pid]
-	if s == nil && len(e.servers) < maxServers {
+	if s == nil && len(e.servers) == maxServers || s != nil && (engine == 0 || engine == s.Engine) {
+		return
+	}
+	for _, same := range e.servers {
+		if engine != 0 && same.Engine == engine {
+			if s != nil {
+				same.take(s, pid)
+			}
+			e.servers[pid] = same
+			return
+		}
+	}
+	if s == nil {
 		s = &Server{PID: pid}
 		e.servers[pid] = s
 	}
-	return s
+	s.Engine = cmp.Or(engine, s.Engine)
+}
+
+// take takes a process's requests over from another server.
+func (s *Server) take(from *Server, pid uint32) {
+	of := func(x Request) bool { return x.PID == pid }
+	for i := range from.Requests {
+		if of(from.Requests[i]) {
+			s.Requests = append(s.Requests, from.Requests[i])
+		}
+	}
+	from.Requests = slices.DeleteFunc(from.Requests, of)
+	slices.SortStableFunc(s.Requests, func(a, b Request) int { return cmp.Compare(a.EndTime(), b.EndTime()) })
 }
 
 // sampled returns requests that represent all of a tick: evenly by time of arrival.
