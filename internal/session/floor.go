@@ -22,12 +22,15 @@ func (b *budget) setFloor(o *tick.Overhead) {
 	}
 }
 
-// reportFloor returns the report of the first tick with a floor. The report stays.
-func (b *budget) reportFloor(at time.Time, o *tick.Overhead) []tick.Report {
-	if b.below == nil && o.Floor != (tick.Floor{}) {
-		b.below = []tick.Report{{Kind: "overhead-floor", Object: "probes", Why: floorText(at, o)}}
+// reportFloor adds the report of the first tick with a floor. The report stays, before those that came
+// later: a recording keeps reports in the order in which they came.
+func (b *budget) reportFloor(t *tick.Tick) {
+	if b.below == (tick.Report{}) && t.Overhead.Floor != (tick.Floor{}) {
+		b.below, b.before = tick.Report{Kind: "overhead-floor", Object: "probes", Why: floorText(t.Time, &t.Overhead)}, len(t.Reports)
 	}
-	return b.below
+	if b.below != (tick.Report{}) {
+		t.Reports = slices.Insert(t.Reports, min(b.before, len(t.Reports)), b.below)
+	}
 }
 
 // floorText describes the cost of tracing, its budget, the minimum cost of the probes, and the remedy.

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +58,7 @@ func TestFloor(t *testing.T) {
 				if x.Overhead, err = b.tick(src, x, 0); err != nil {
 					t.Fatal(err)
 				}
-				x.Reports = b.reportFloor(x.Time, &x.Overhead)
+				b.reportFloor(x)
 			}
 			if x.Overhead.Floor != tt.want {
 				t.Errorf("floor %+v, want %+v; steps %v", x.Overhead.Floor, tt.want, x.Overhead.Shed)
@@ -67,6 +68,30 @@ func TestFloor(t *testing.T) {
 				t.Errorf("it says %q, want %q", all, tt.says)
 			}
 		})
+	}
+}
+
+// The report keeps its place: a recording has the reports in the order in which they came.
+func TestFloorKeepsItsPlace(t *testing.T) {
+	var b budget
+	var got [][]string
+	for _, others := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {}} {
+		x := &tick.Tick{Time: time.Unix(1, 0)}
+		for _, object := range others {
+			x.Reports = append(x.Reports, tick.Report{Object: object})
+		}
+		if len(got) > 0 {
+			x.Overhead.Floor = tick.Floor{Share: 0.04, Rate: 1000, Probe: 40_000}
+		}
+		b.reportFloor(x)
+		var objects []string
+		for _, r := range x.Reports {
+			objects = append(objects, r.Object)
+		}
+		got = append(got, objects)
+	}
+	if want := [][]string{{"a"}, {"a", "b", "probes"}, {"a", "b", "probes", "c"}, {"probes"}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

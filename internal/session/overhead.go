@@ -53,7 +53,8 @@ type budget struct {
 	threads map[nameKey]uint64 // CPU time of threads so far, ns
 	counted []uint32           // processes whose launches are counted only, sorted
 	floor   tick.Floor         // of the last tick with all probes attached
-	below   []tick.Report      // reports that the bound is below floor; nil: none
+	below   tick.Report        // the bound is below floor; zero: it is not
+	before  int                // number of the reports before this one
 }
 
 type spentAt struct {

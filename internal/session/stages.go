@@ -49,7 +49,7 @@ var stages = []stage{
 			m, err := r.machine(t)
 			t.Host, t.Self, t.Overhead = m.Host, m.Self, m.Overhead
 			t.HostSums = append(t.HostSums, m.Sums...)
-			t.Reports = append(t.Reports, r.budget.reportFloor(t.Time, &t.Overhead)...)
+			r.budget.reportFloor(t)
 			return err
 		}},
 
