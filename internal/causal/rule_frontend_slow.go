@@ -176,25 +176,36 @@ func (w *Window) frontEnd(s *Server, waited map[uint32]float64) (c tick.Culprit)
 	})
 	c.Thread.PID, c.Thread.TID = longest, longest
 	c.Thread.Name, _ = w.name(longest)
+	at := w.feeder(engine, func(at *events.Thread) bool {
+		return at.PID != engine && (waited[at.PID] > 0 || w.e.relations.relation(longest, at).InJob())
+	})
+	if at.TID != 0 {
+		c = tick.Culprit{Thread: at, What: "ran on a CPU while requests waited", Root: tick.Root{Did: tick.ActivityCompute}}
+	}
+	return c
+}
+
+// feeder returns the thread that was on a CPU for most of the time in which a process waited for data,
+// of those that match; TID 0: unknown.
+func (w *Window) feeder(pid uint32, match func(*events.Thread) bool) (thread events.Thread) {
 	most := uint64(0)
 	for i := range w.Tick.Breakdowns {
 		b := &w.Tick.Breakdowns[i]
 		for j := range b.BlockedOn {
 			x := &b.BlockedOn[j]
-			if b.PID != engine || x.Waker == nil || !forData(x.Reason) || x.Waker.OnCPU <= most {
+			if b.PID != pid || x.Waker == nil || !forData(x.Reason) || x.Waker.OnCPU <= most {
 				continue
 			}
 			at := x.Who
 			if x.Waker.Root.TID != 0 {
 				at = x.Waker.Root
 			}
-			if at.PID != engine && (waited[at.PID] > 0 || w.e.relations.relation(longest, &at).InJob()) {
-				most = x.Waker.OnCPU
-				c = tick.Culprit{Thread: at, What: "ran on a CPU while requests waited", Root: tick.Root{Did: tick.ActivityCompute}}
+			if match(&at) {
+				most, thread = x.Waker.OnCPU, at
 			}
 		}
 	}
-	return c
+	return thread
 }
 
 // forData reports whether a thread that blocks for a reason waits for data from other threads or

@@ -9,6 +9,7 @@ import (
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // Before it launches the graph of a step for tokens, a healthy server in the lab, with 1 to 48
@@ -31,19 +32,47 @@ var schedulerCPU = Rule{
 	Find: eachServer((*Window).scheduled),
 }
 
-// scheduled adds up the time on a CPU before the launch in steps for tokens, beyond the usual one.
-func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
-	var tokens []*step
+// tokenStep is a step for tokens. The scheduler may be the thread that launches it, or a process that
+// this thread waits for.
+type tokenStep struct {
+	*step
+	fed  int64 // ns of the wait for the scheduler's process in which it was on a CPU
+	lead int64 // ns on a CPU before the launch, fed included
+}
+
+// work returns how long a step was on a CPU or waited for the GPU, ns.
+func (p *tokenStep) work() int64 { return p.step.work() + p.fed }
+
+// tokenSteps returns the steps for tokens that have records of their launches.
+func tokenSteps(steps []step, times *requestTimes) (tokens []tokenStep) {
 	for i := range steps {
 		if p := &steps[i]; p.tokens() && !p.unseen {
-			tokens = append(tokens, p)
+			fed := times.fed(p)
+			tokens = append(tokens, tokenStep{p, fed, p.lead + fed})
 		}
 	}
+	return tokens
+}
+
+// fed returns how long a thread on a CPU kept a step waiting while requests were between two tokens,
+// ns: it was the scheduler, since there was work.
+func (x *requestTimes) fed(p *step) int64 {
+	if p.worked == 0 || x.running(p) == 0 {
+		return 0
+	}
+	return min(p.worked, p.awaited)
+}
+
+// scheduled adds up the time on a CPU before the launch in steps for tokens, beyond the usual one.
+func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
+	times := s.times()
+	tokens := tokenSteps(steps, &times)
 	if len(tokens) < fewTokenSteps {
 		return x, false
 	}
 	var leads, gpus, works []weighted
-	for _, p := range tokens {
+	for i := range tokens {
+		p := &tokens[i]
 		leads, gpus, works = append(leads, weighted{p.lead, p.weight}), append(gpus, weighted{p.gpu, p.weight}), append(works, weighted{p.work(), p.weight})
 	}
 	normal := quantile(leads, usualLead)
@@ -53,9 +82,10 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 		x.Baseline = "a tenth of the time of the GPU, " + span(normal) + " a step, since every step computes for long"
 	}
 	hidden, least, most := hiddenByGPU(tokens)
-	times, all, delayed, slow := s.times(), 0.0, 0.0, 0.0
+	var all, fed, delayed, slow float64
 	var at longest
-	for _, p := range tokens {
+	for i := range tokens {
+		p := &tokens[i]
 		more := p.lead - normal
 		if p.lead < longLead*normal || float64(more) < leadShare*float64(p.work()) {
 			continue
@@ -65,18 +95,24 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 		if p.gpu < gpuDone && p.waited < gpuDone { // the GPU may have worked until shortly before
 			lost, lo = lost/2, 0
 		}
-		x.charge(p, int64(lo), int64(lost), int64(hi))
+		x.charge(p.step, int64(lo), int64(lost), int64(hi))
 		slow += p.weight
 		x.Slow = int(slow + 0.5)
 		at.see(p.lead, p.codeAt)
 		all += p.weight * float64(p.lead)
-		delayed += p.weight * lost * times.running(p)
+		fed += p.weight * float64(p.fed)
+		delayed += p.weight * lost * times.running(p.step)
 	}
 	if x.Slow == 0 {
 		return x, false
 	}
 	x.Culprits = []tick.Culprit{{What: fmt.Sprintf("%s on a CPU before the launch of each of %d steps, for which requests waited %s in all",
 		span(int64(all/slow)), x.Slow, span(int64(delayed))), Stack: at.stack, Lost: time.Duration(x.Lost)}}
+	if fed > all/2 {
+		c := &x.Culprits[0]
+		c.Thread = w.feeder(w.e.series[s.Engine].pid, func(*events.Thread) bool { return true })
+		c.Root, c.Stack = tick.Root{Did: tick.ActivityCompute}, 0
+	}
 	return x, true
 }
 
@@ -84,12 +120,12 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 // can launch a step before it waits for the one before it. Then a longer computation makes the wait
 // for the GPU shorter. Neighbors are compared, since they compute about the same requests; the median
 // of the pairs with the larger differences counts, and the share is in [least, most].
-func hiddenByGPU(tokens []*step) (share, least, most float64) {
-	slices.SortFunc(tokens, func(a, b *step) int { return cmp.Compare(a.from, b.from) })
+func hiddenByGPU(tokens []tokenStep) (share, least, most float64) {
+	slices.SortFunc(tokens, func(a, b tokenStep) int { return cmp.Compare(a.from, b.from) })
 	type pair struct{ lead, gpu int64 } // differences, ns
 	var pairs []pair
 	for i := 1; i < len(tokens); i++ {
-		a, b := tokens[i-1], tokens[i]
+		a, b := &tokens[i-1], &tokens[i]
 		x := pair{b.lead - a.lead, b.gpu - a.gpu}
 		if x.lead < 0 {
 			x = pair{-x.lead, -x.gpu}

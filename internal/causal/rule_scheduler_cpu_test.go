@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingero/internal/ledger"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -37,6 +38,19 @@ func (s *served) computes(x *ledger.Step, d time.Duration) {
 	launch, _ := events.OpByName("cudaGraphLaunch")
 	x.Ops = []ledger.OpTime{{Op: launch, Count: 1, Seen: 1}}
 	x.Lead, x.Parts.GapCPU, x.CodeStack = int64(d), int64(d), uint32(d/time.Millisecond)
+}
+
+// ofEngine checks that the engine has one chain with a loss, to within 4 %, and reports whether it has:
+// a loss of 0 is no chain.
+func ofEngine(t *testing.T, got []tick.Chain, lost time.Duration) bool {
+	t.Helper()
+	switch {
+	case lost == 0 && len(got) != 0:
+		t.Errorf("%+v", got)
+	case lost != 0 && (len(got) != 1 || got[0].Lost < lost*96/100 || got[0].Lost > lost*104/100 || got[0].PID != engineTID):
+		t.Fatalf("%+v, want one chain with %s", got, lost)
+	}
+	return lost != 0
 }
 
 // Computing before the launch costs what it takes beyond a usual step, or what is usual if all steps
@@ -81,14 +95,8 @@ func TestSchedulerCPU(t *testing.T) {
 				}
 			})
 			got := s.chains("scheduler-cpu")
-			if tt.lost == 0 {
-				if len(got) != 0 {
-					t.Errorf("%+v", got)
-				}
+			if !ofEngine(t, got, tt.lost) {
 				return
-			}
-			if len(got) != 1 || got[0].Lost < tt.lost*96/100 || got[0].Lost > tt.lost*104/100 || got[0].PID != engineTID {
-				t.Fatalf("%+v", got)
 			}
 			if x := got[0].Culprits[0]; !strings.HasPrefix(x.What, tt.text) || x.Stack != 3 {
 				t.Errorf("got %q with stack %d, want %q with stack 3", x.What, x.Stack, tt.text)
@@ -115,6 +123,42 @@ func TestSchedulerCPUUnknown(t *testing.T) {
 			})
 			if got := s.chains("scheduler-cpu"); len(got) != 0 {
 				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// A scheduler with a process of its own is the culprit while requests are running, not the server that
+// takes the requests. Without running requests, the engine waited for them.
+func TestSchedulerProcess(t *testing.T) {
+	scheduler := events.Thread{PID: 12, TID: 12, Name: events.NameOf("EngineCore")}
+	for name, tt := range map[string]struct {
+		running int
+		lost    time.Duration
+	}{
+		"tokens of running requests": {running: 8, lost: 1000 * 3 * time.Millisecond},
+		"no requests":                {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServed()
+			s.breakdowns = []tick.Breakdown{{PID: engineTID, BlockedOn: []tick.Share{{Who: scheduler, Reason: events.ReasonSocket,
+				Waker: &tick.WakerShare{Times: tick.Times{OnCPU: 9e9}}}}}}
+			s.serveTokens(20, tt.running, func(second, _ int, x *ledger.Step) {
+				s.computes(x, 200*time.Microsecond)
+				planned := int64(100e3)
+				if second < 10 {
+					planned = 3100e3
+				}
+				x.Parts.Blocked[events.ReasonSocket] = planned + 50e3
+				x.Waits = []ledger.Wait{{NS: planned + 50e3, Count: 1, First: x.From, Last: x.From + planned, Who: scheduler, State: events.WaitBlocked,
+					Reason: events.ReasonSocket, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(planned)}}}}
+			})
+			got := s.chains("scheduler-cpu")
+			if !ofEngine(t, got, tt.lost) {
+				return
+			}
+			if x := got[0].Culprits[0]; x.Thread != scheduler || !strings.HasPrefix(x.What, "3.30 ms on a CPU before the launch of each of ") || x.Root.Did != tick.ActivityCompute {
+				t.Errorf("got %+v", x)
 			}
 		})
 	}

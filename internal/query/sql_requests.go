@@ -162,7 +162,7 @@ func splitColumns(prefix string, of func(*tick.Request) *tick.RequestTime) (out 
 		{"steps", "it computed prompts or tokens: it launches no graph, which would tell them apart", func(p *tick.RequestTime) time.Duration { return p.Steps }},
 		{"deliver", "from the end of the last of these steps to the byte", func(p *tick.RequestTime) time.Duration { return p.Deliver }},
 		{"gpu", "part of the engine's steps: waiting for the GPU", func(p *tick.RequestTime) time.Duration { return p.GPU }},
-		{"cpu", "on a CPU", func(p *tick.RequestTime) time.Duration { return p.CPU }},
+		{"cpu", "on a CPU, or waited for a scheduler's process that was", func(p *tick.RequestTime) time.Duration { return p.CPU }},
 		{"runnable", "waiting for a CPU", func(p *tick.RequestTime) time.Duration { return p.Runnable }},
 		{"blocked", "blocked otherwise", func(p *tick.RequestTime) time.Duration { return p.Blocked }},
 		{"unknown", "unknown", func(p *tick.RequestTime) time.Duration { return p.Unknown }},

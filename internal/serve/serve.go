@@ -25,6 +25,7 @@ const (
 type Splitter struct {
 	root    map[uint32]uint32   // by PID of a server's process: its first process
 	shared  map[uint32]bool     // by first process: requests go to one of several engines, unknown which
+	plans   map[uint32]bool     // PIDs of schedulers: they tell the processes with the GPUs what to compute
 	threads map[threadKey]*list // of processes in root
 	looked  int                 // ticks since the last look
 	thinned int64               // Unix ns: until then, launches of graphs may have had no record
@@ -69,7 +70,7 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 		if len(l.steps) == mostSteps {
 			l.steps = l.steps[:copy(l.steps, l.steps[mostSteps/2:])]
 		}
-		y := stepOf(x)
+		y := s.stepOf(x)
 		l.steps, l.graphs = append(l.steps, y), l.graphs || y.graph
 		if key, ok := keyOf(x); ok {
 			l.count(key, &y)
@@ -77,7 +78,7 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 	}
 }
 
-func stepOf(x *ledger.Step) step {
+func (s *Splitter) stepOf(x *ledger.Step) step {
 	p := &x.Parts
 	y := step{from: x.From, to: x.To, graph: x.Marks&ledger.MarkGraph != 0, exec: x.Graph, gpu: p.GPUWait, cpu: p.CallCPU + p.GapCPU,
 		runnable: p.Runnable + p.Throttled + p.SyncRunnable + p.SyncThrottled, unknown: p.Unknown}
@@ -90,8 +91,29 @@ func stepOf(x *ledger.Step) step {
 			y.blocked += ns
 		}
 	}
-	y.busy = min(x.From+awaited, x.To)
+	cpu, runnable := s.planned(x.Waits)
+	y.cpu, y.runnable = y.cpu+cpu, y.runnable+runnable
+	y.busy = min(x.From+max(awaited-cpu-runnable, 0), x.To)
 	return y
+}
+
+// planned returns for how long waits for data were waits for a scheduler in a process of its own, which
+// was on a CPU, or waited for one, ns. This is not a wait for work.
+func (s *Splitter) planned(waits []ledger.Wait) (cpu, runnable int64) {
+	for i := range waits {
+		w := &waits[i]
+		who := w.Who
+		if w.Waker.Root.TID != 0 {
+			who = w.Waker.Root
+		}
+		switch w.Reason {
+		case events.ReasonPipe, events.ReasonSocket, events.ReasonPoll:
+			if w.State == events.WaitBlocked && s.plans[who.PID] {
+				cpu, runnable = cpu+int64(w.Waker.OnCPU), runnable+int64(w.Waker.Runnable+w.Waker.Throttled)
+			}
+		}
+	}
+	return cpu, runnable
 }
 
 // Tick splits the time of a tick's requests.
@@ -117,10 +139,14 @@ func (s *Splitter) look(t *tick.Tick) {
 	all := append(slices.Clone(t.Processes), t.Others...)
 	engines := where.Engines(all)
 	before := s.root
-	s.looked, s.root, s.shared = 0, where.Roots(all, engines), map[uint32]bool{}
+	s.looked, s.root, s.shared, s.plans = 0, where.Roots(all, engines), map[uint32]bool{}, map[uint32]bool{}
 	for pid, root := range s.root {
-		if e := engines[pid]; e.Data > tick.Numbered(1) {
+		e := engines[pid]
+		if e.Data > tick.Numbered(1) {
 			s.shared[root] = true
+		}
+		if e.Role == where.RoleScheduler {
+			s.plans[pid] = true
 		}
 	}
 	own := func(pid uint32) { // a server that is no known engine computes itself

@@ -172,3 +172,38 @@ func TestManySteps(t *testing.T) {
 		t.Errorf("%d steps are kept, up to %d", len(l), l[len(l)-1].to)
 	}
 }
+
+// The time in which a scheduler with a process of its own works is not a wait for requests.
+func TestSchedulerProcess(t *testing.T) {
+	processes := append(served().Processes, tick.Process{PID: 12, PPID: 11, Where: tick.Where{Cmdline: "VLLM::Worker_TP0"}})
+	engine := steps(12, s{0, 10 * ms, false}, s{8 * ms, 10 * ms, true})
+	for name, tt := range map[string]struct {
+		wait ledger.Wait
+		want tick.RequestTime
+	}{
+		"the scheduler, on a CPU and waiting for one": {
+			ledger.Wait{Who: events.Thread{PID: 11, TID: 11}, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(5 * ms), Runnable: uint64(ms), Blocked: uint64(2 * ms)}}},
+			tick.RequestTime{Idle: 2e6, Tokens: 16e6, GPU: 7e6, CPU: 7e6, Runnable: 2e6},
+		},
+		"the server, for which the scheduler waited": {
+			ledger.Wait{Who: events.Thread{PID: 11, TID: 11}, Waker: tick.WakerShare{Times: tick.Times{OnCPU: uint64(8 * ms)}, Root: events.Thread{PID: 10, TID: 10}}},
+			tick.RequestTime{Idle: 8e6, Tokens: 10e6, GPU: 7e6, CPU: 2e6, Runnable: 1e6},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.wait.NS, tt.wait.State, tt.wait.Reason = 8*ms, events.WaitBlocked, events.ReasonSocket
+			engine[1].Waits = []ledger.Wait{tt.wait}
+			var x Splitter
+			known := served()
+			known.Processes = processes
+			x.Tick(known)
+			x.Batch(engine)
+			now := served(request(0, 0, 10*ms, 28*ms))
+			now.Processes = processes
+			x.Tick(now)
+			if got := now.Requests[0]; got.EngineTID != 12 || got.After != tt.want {
+				t.Errorf("engine %d: got %+v, want %+v", got.EngineTID, got.After, tt.want)
+			}
+		})
+	}
+}

@@ -20,7 +20,8 @@ type EngineSteps struct {
 	// number of requests in a step.
 	Served uint64
 	// Idle is the time in which the engine waited for work before the steps, and Dur has the time of
-	// each from then on, in ns, which the other parts add up to.
+	// each from then on, in ns, which the other parts add up to. CPU and Runnable include the wait for
+	// a scheduler's process that was on a CPU, or waited for one.
 	Idle, GPU, CPU, Runnable, Blocked, Unknown time.Duration
 	Dur                                        stats.Sketch
 }

@@ -49,7 +49,7 @@ type RequestTime struct {
 	Deliver time.Duration // from the end of the last of these steps to the interval's end
 
 	GPU      time.Duration // of the steps: waiting for the GPU
-	CPU      time.Duration // on a CPU
+	CPU      time.Duration // on a CPU, or waited for a scheduler's process that was
 	Runnable time.Duration // waiting for a CPU
 	Blocked  time.Duration // waiting for something else, but for work
 	Unknown  time.Duration

@@ -39,7 +39,7 @@ type engineRole struct{ title, role string }
 // Roles of processes. [tick.Engine] has them.
 const (
 	RoleServer      = "server"    // takes requests; most also turn text into tokens and back
-	roleScheduler   = "scheduler" // decides which requests the next step computes
+	RoleScheduler   = "scheduler" // decides which requests the next step computes
 	roleWorker      = "worker"    // calls CUDA
 	roleTokenizer   = "tokenizer"
 	roleDetokenizer = "detokenizer"
@@ -55,7 +55,7 @@ var engines = []engine{
 			{"vllm", "serve", RoleServer, true}, {"vllm.entrypoints.openai.api_server", "", RoleServer, false},
 			{"vllm.entrypoints.api_server", "", RoleServer, false}, {"vllm.entrypoints.cli.main", "serve", RoleServer, true},
 		},
-		roles: []engineRole{{"APIServer", RoleServer}, {"EngineCore", roleScheduler}, {"Worker", roleWorker}, {"DPCoordinator", roleCoordinator}},
+		roles: []engineRole{{"APIServer", RoleServer}, {"EngineCore", RoleScheduler}, {"Worker", roleWorker}, {"DPCoordinator", roleCoordinator}},
 		model: "--served-model-name --model", tensor: "--tensor-parallel-size -tp", pipeline: "--pipeline-parallel-size -pp", data: "--data-parallel-size -dp", port: "--port",
 	},
 	{
