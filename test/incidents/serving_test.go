@@ -18,25 +18,33 @@ import (
 // server is an inference server as a victim, with its load. Its fault begins and ends by itself.
 type server struct {
 	options []string // of the server
+	worker  bool     // a process of its own has the GPU, not the engine
 	load    []string // of the client
 	fault   string   // name of the fault: see package serving; "": none
 }
 
-// startServer starts the server's processes. The victim is the engine, which has a CPU of its own.
+// startServer starts the server's processes. The victim is the process with the GPU: the engine, or its
+// worker. It has a CPU of its own.
 func (r *run) startServer() {
 	r.t.Helper()
 	v := &r.plan.victim
 	// The command line has the port of the metrics.
-	r.server = serving.Start(r.t, r.lab.stack, slices.Concat(v.env, r.env), append([]string{"--port", testkit.FreePort(r.t)}, v.server.options...)...)
-	r.child, r.pids = r.server.Child, []int{r.server.Engine}
+	options := append([]string{"--port", testkit.FreePort(r.t)}, v.server.options...)
+	if v.server.worker {
+		options = append(options, "--distributed-executor-backend", "mp")
+	}
+	r.server = serving.Start(r.t, r.lab.stack, slices.Concat(v.env, r.env), options...)
+	r.child, r.pids = r.server.Child, r.server.Computing()
 	var own unix.CPUSet
 	own.Set(r.cpu)
-	if err := unix.SchedSetaffinity(r.server.Engine, &own); err != nil {
-		r.t.Fatal(err)
+	for _, pid := range r.pids {
+		if err := unix.SchedSetaffinity(pid, &own); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 	for _, pid := range r.server.PIDs() {
 		r.prefer(r.group, pid)
-		if pid != r.server.Engine {
+		if !slices.Contains(r.pids, pid) {
 			r.others = append(r.others, pid)
 		}
 	}
@@ -159,6 +167,9 @@ var servingRows = []row{
 	serverFault("a scheduler that uses the CPU", "scheduler-cpu", "scheduler", func(s *seed) server {
 		return server{load: loadOf(s, s.between(4, 8), about(s, 16, 64), about(s, 16, 48))}
 	}),
+	serverFault("a scheduler that uses the CPU, with a worker", "scheduler-cpu", "scheduler", func(s *seed) server {
+		return server{worker: true, load: loadOf(s, s.between(4, 8), about(s, 16, 64), about(s, 16, 48))}
+	}, "cpu-taken"), // two CPUs are few for a scheduler, a worker and a server that all compute
 	serverFault("tokenizers that do not keep up", "frontend-slow", "tokenizer", func(s *seed) server {
 		return server{load: loadOf(s, s.between(3, 5), about(s, 16, 64), about(s, 3, 8))}
 	}),
@@ -177,6 +188,9 @@ var servingRows = []row{
 	}),
 	healthyServer("requests one after the other, at full load", func(s *seed) server {
 		return server{load: loadOf(s, s.between(6, 12), about(s, 16, 96), about(s, 16, 48))}
+	}),
+	healthyServer("clients that pause, with a worker", func(s *seed) server {
+		return server{worker: true, load: loadOf(s, s.between(3, 5), about(s, 16, 96), about(s, 16, 48), "--rate", "3")}
 	}),
 	healthyServer("a request a second", func(s *seed) server {
 		return server{load: loadOf(s, 1, about(s, 16, 96), about(s, 16, 48), "--rate", "1")}

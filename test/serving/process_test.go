@@ -47,6 +47,25 @@ func TestProcesses(t *testing.T) {
 	})
 }
 
+// The engine's workers call CUDA, each on its own GPU, and the engine does not.
+func TestWorkers(t *testing.T) {
+	s := Start(t, extract(t), nil, "--tensor-parallel-size", "2", "--tokenizers", "1", "--port", "0")
+	testkit.Eventually(t, "titles", func() bool {
+		return slices.Equal(roles(t, s), []string{"vLLM server for lab/tiny on port 0, tensor parallel 2", "vLLM scheduler for lab/tiny, tensor parallel 2",
+			"vLLM worker for lab/tiny, tensor parallel rank 0 of 2", "vLLM worker for lab/tiny, tensor parallel rank 1 of 2", "vLLM for lab/tiny, tensor parallel 2"})
+	})
+	s.Serve()
+	for _, pid := range s.PIDs() {
+		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if loaded := bytes.Contains(maps, []byte("libcudart")); loaded != slices.Contains(s.Workers, pid) {
+			t.Errorf("process %d has loaded CUDA: %v", pid, loaded)
+		}
+	}
+}
+
 // The processes end with each other: with the API server if it is killed, and with the engine.
 func TestEnd(t *testing.T) {
 	stack := extract(t)

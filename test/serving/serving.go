@@ -26,7 +26,8 @@ var programs embed.FS
 // Server is a running server.
 type Server struct {
 	*testkit.Child
-	Engine     int   // PID of the engine, which calls CUDA
+	Engine     int   // PID of the engine, which calls CUDA if there are no workers
+	Workers    []int // PIDs
 	Tokenizers []int // PIDs
 	Port       int   // set by [Server.Serve]
 
@@ -43,9 +44,9 @@ func Start(t testing.TB, stack sim.Stack, env []string, options ...string) *Serv
 	s.env = slices.Concat(os.Environ(), env, []string{pythonPath(t, stack)})
 	s.Child = s.python("vllm.entrypoints.openai.api_server", append([]string{"--model", "lab/tiny", "--hold", "--truth", s.truth}, options...)...)
 	pids := struct {
-		Engine     *int
-		Tokenizers *[]int
-	}{&s.Engine, &s.Tokenizers}
+		Engine              *int
+		Workers, Tokenizers *[]int
+	}{&s.Engine, &s.Workers, &s.Tokenizers}
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(s.Line("ready "), "ready ")), &pids); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,17 @@ func (s *Server) Serve() {
 }
 
 // PIDs returns the server's processes.
-func (s *Server) PIDs() []int { return append([]int{s.PID(), s.Engine}, s.Tokenizers...) }
+func (s *Server) PIDs() []int {
+	return slices.Concat([]int{s.PID(), s.Engine}, s.Workers, s.Tokenizers)
+}
+
+// Computing returns the processes that call CUDA.
+func (s *Server) Computing() []int {
+	if len(s.Workers) > 0 {
+		return s.Workers
+	}
+	return []int{s.Engine}
+}
 
 // URL returns the URL of a path on the server.
 func (s *Server) URL(path string) string { return fmt.Sprintf("http://127.0.0.1:%d%s", s.Port, path) }

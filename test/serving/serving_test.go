@@ -44,6 +44,8 @@ func TestAnswers(t *testing.T) {
 		{name: "prefill", server: "--no-enable-chunked-prefill", client: "--fault prefill"},
 		{name: "prefill in chunks", client: "--fault prefill"},
 		{name: "slow-client", server: "--send-buffer 1", client: "--fault slow-client"},
+		{name: "a worker", server: "--distributed-executor-backend mp --fault lora", swaps: true},
+		{name: "two workers", server: "--tensor-parallel-size 2 --fault cold-start", recaptures: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -58,7 +60,7 @@ func TestAnswers(t *testing.T) {
 			checkAnswers(t, answers, truth.Requests)
 			checkSteps(t, &truth)
 			checkMetrics(t, s, truth.Requests)
-			checkCounts(t, counts, &truth)
+			checkCounts(t, counts, &truth, len(s.Computing()))
 			if c.eager == nil {
 				c.eager = never
 			}
@@ -186,8 +188,9 @@ func metrics(t *testing.T, s *Server) map[string]float64 {
 	return out
 }
 
-// checkCounts compares the libraries' counts of calls with the steps.
-func checkCounts(t *testing.T, counts *sim.Counts, truth *Truth) {
+// checkCounts compares the libraries' counts of calls with the steps, which a number of processes
+// computed.
+func checkCounts(t *testing.T, counts *sim.Counts, truth *Truth, processes int) {
 	t.Helper()
 	got, err := counts.Read()
 	if err != nil {
@@ -204,7 +207,7 @@ func checkCounts(t *testing.T, counts *sim.Counts, truth *Truth) {
 		"cudaGraphLaunch": graphs, "cudaMemcpyAsync": copies, "cudaStreamSynchronize": len(truth.Steps) + len(truth.Captures),
 		"cudaStreamBeginCapture": len(truth.Captures), "cudaLaunchKernel": 64 * (2*len(truth.Captures) + len(truth.Steps) - graphs),
 	} {
-		if got[name] != uint64(n) {
+		if n *= processes; got[name] != uint64(n) {
 			t.Errorf("%s: got %d calls, want %d", name, got[name], n)
 		}
 	}

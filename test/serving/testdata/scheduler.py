@@ -33,7 +33,7 @@ class Parts:
     def prefill(self, tokens, batch):
         pass
 
-    def decode(self, batch, usable):
+    def decode(self, batch, missing):
         return batch, False
 
 
@@ -116,8 +116,8 @@ class Schedule(unittest.TestCase):
         parts = Parts()
         model = Model([1, 2, 4], 64, parts)
         self.assertEqual([s["size"] for s in parts.steps], [1, 2, 4])
-        for batch, usable, want in ((1, True, (1, True)), (3, True, (4, True)), (3, False, (3, False)), (5, True, (5, False))):
-            self.assertEqual(model.decode(batch, lambda size: usable), want)
+        for batch, missing, want in ((1, True, (1, True)), (3, False, (4, True)), (3, True, (3, False)), (5, False, (5, False))):
+            self.assertEqual(model.decode(batch, missing), want)
 
     def test_a_fault_has_a_window(self):
         fault = Fault("kv", at=2, length=3)

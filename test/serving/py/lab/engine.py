@@ -3,12 +3,12 @@
 
 from collections import deque
 
-from lab.model import Model
+from lab.model import Model, Workers
 from lab.process import now, spin
 
 BLOCK_TOKENS = 16
 SCHEDULER_ROUNDS = 10_000  # work of the fault "scheduler" for each request in each step
-KV_SHARE = 128             # the fault "kv" leaves one block in so many
+KV_SHARE = 128             # the fault "kv" leaves one block in this many
 COLD_ROUNDS = 2_000_000    # work of a first use during the fault "cold-start"
 ADAPTERS = 4               # adapters that requests use during the fault "lora"
 
@@ -132,7 +132,7 @@ class Engine:
             padded, graph = batch, False
             self.model.prefill(tokens, batch)
         else:
-            padded, graph = self.model.decode(batch, lambda size: size == 1 or not self.fault.on("graph-miss"))
+            padded, graph = self.model.decode(batch, self.fault.on("graph-miss"))
         self.steps += 1
         self.truth.add("step", at=begin, step=self.steps, phase="prefill" if self.prefilled else "decode", batch=batch,
                        padded=padded, tokens=tokens, graph=graph, swaps=swaps, schedule_ms=(scheduled - begin) / 1e6,
@@ -157,9 +157,9 @@ class Engine:
         self.link.send((outputs, self.stats()))
 
 
-def run(link, o, fault, truth):
-    """Runs the engine. It makes no CUDA call before the server's first message."""
+def run(link, o, fault, truth, workers):
+    """Runs the engine. It makes no CUDA call before the server's first message, and none with workers."""
     link.recv()
-    engine = Engine(link, o, fault, truth, Model(o.sizes, max(o.max_num_batched_tokens, o.max_model_len), truth))
+    engine = Engine(link, o, fault, truth, Workers(workers) if workers else Model(o.sizes, o.most, truth))
     link.send("up")
     engine.run()

@@ -17,11 +17,12 @@ TOKEN_BYTES = 4
 
 
 class Model:
-    def __init__(self, sizes, most, truth):
-        """Captures a graph for each of the batch sizes. A step has at most so many tokens."""
+    def __init__(self, sizes, most, truth, device=0):
+        """Captures a graph for each of the batch sizes. A step has at most this many tokens."""
         self.sizes, self.truth, self.graphs, self.adapter = sizes, truth, {}, None
         self.capture_rounds = 0
         self.cuda = gpu.Runtime()
+        self.cuda.call("cudaSetDevice", device)
         self.stream = self.cuda.stream()
         self.attention, self.mlp = self.cuda.kernel("flash_fwd_kernel"), self.cuda.kernel("ampere_bf16_gemm")
         self.host, self.device = self.cuda.pinned(most * TOKEN_BYTES), self.cuda.malloc(most * TOKEN_BYTES)
@@ -81,11 +82,12 @@ class Model:
         self.forward(tokens * PREFILL_NS)
         self.sample(batch)
 
-    def decode(self, batch, usable):
-        """Computes one token of each sequence, with a graph if one of a usable size has room.
-        Returns the size of the padded batch, and whether a graph was used."""
+    def decode(self, batch, missing):
+        """Computes one token of each sequence, with the graph of the smallest size that has room.
+        With missing, only size 1 has a graph. Returns the size of the padded batch, and whether a
+        graph was used."""
         size = next((s for s in self.sizes if s >= batch), None)
-        graph = size is not None and usable(size)
+        graph = size is not None and (size == 1 or not missing)
         self.put(batch)
         if graph:
             if size not in self.graphs:
@@ -95,3 +97,35 @@ class Model:
             self.forward(DECODE_NS + batch * SEQUENCE_NS, EAGER_ROUNDS)
         self.sample(batch)
         return size if graph else batch, graph
+
+
+class Workers:
+    """The model on several GPUs, each with a process (tensor parallelism). All compute each step."""
+
+    def __init__(self, links):
+        self.links = links
+        self.send("go")
+        self.answers()
+
+    def send(self, message):
+        for link in self.links:
+            link.send(message)
+
+    def answers(self):
+        return [link.recv() for link in self.links]
+
+    def __getattr__(self, method):
+        def call(*args):
+            self.send((method, args))
+            return self.answers()[0]
+        return call
+
+
+def work(link, *args):
+    """Runs one of the workers. It makes no CUDA call before its first message."""
+    link.recv()
+    model = Model(*args)
+    link.send("up")
+    while True:
+        method, args = link.recv()
+        link.send(getattr(model, method)(*args))

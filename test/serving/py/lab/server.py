@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An inference server on the simulated GPU: its processes are an API server, an engine and a pool
-of tokenizers."""
+"""An inference server on the simulated GPU: its processes are an API server, an engine, perhaps a
+worker for each GPU, and a pool of tokenizers."""
 
 import argparse
 import asyncio
@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 
-from lab import engine, http, tokenizer
+from lab import engine, http, model, tokenizer
 from lab.metrics import Metrics
 from lab.process import Fault, Truth, fault_options, now, start
 
@@ -136,8 +136,12 @@ def options():
     p.add_argument("--num-gpu-blocks-override", type=int, default=2048, help="blocks of the KV cache, of 16 tokens")
     p.add_argument("--enable-chunked-prefill", action=argparse.BooleanOptionalAction, default=True, help="compute long prompts in parts")
     p.add_argument("--cudagraph-capture-sizes", type=int, nargs="*", default=[1, 2, 4, 8, 16, 32], dest="sizes", help="batch sizes with a graph")
+    p.add_argument("--tensor-parallel-size", type=int, default=1, help="GPUs; if there are several, each has a worker")
+    p.add_argument("--distributed-executor-backend", choices=("uni", "mp"), default="uni", help="mp: also a single GPU has a worker")
     fault_options(p, FAULTS)
-    return p.parse_args()
+    o = p.parse_args()
+    o.most = max(o.max_num_batched_tokens, o.max_model_len)
+    return o
 
 
 async def serve(o, link, links, fault, truth):
@@ -154,12 +158,21 @@ async def serve(o, link, links, fault, truth):
     await listening.serve_forever()
 
 
+def start_workers(o, truth):
+    n = o.tensor_parallel_size
+    os.environ["INGERO_SIM_DEVICES"] = str(n)
+    return [start(f"VLLM::Worker_TP{i}" if n > 1 else "VLLM::Worker", model.work, o.sizes, o.most,
+                  Truth(os.devnull) if i else truth, i) for i in range(n)]
+
+
 def main():
     o = options()
     fault, truth = Fault(o.fault, o.at, o.length), Truth(o.truth)
-    pid, link = start("VLLM::EngineCore", engine.run, o, fault, truth)
+    workers = start_workers(o, truth) if o.tensor_parallel_size > 1 or o.distributed_executor_backend == "mp" else []
+    pid, link = start("VLLM::EngineCore", engine.run, o, fault, truth, [l for _, l in workers])
     pool = [start("VLLM::Tokenizer", tokenizer.run) for _ in range(o.tokenizers)]
-    print("ready", json.dumps({"server": os.getpid(), "engine": pid, "tokenizers": [p for p, _ in pool]}), flush=True)
+    print("ready", json.dumps({"server": os.getpid(), "engine": pid, "workers": [p for p, _ in workers],
+                              "tokenizers": [p for p, _ in pool]}), flush=True)
     if o.hold and not sys.stdin.readline():
         return
     link.send("go")
