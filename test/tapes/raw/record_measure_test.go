@@ -61,6 +61,8 @@ var scenarios = []scenario{
 		args: []string{"thread=~sleep 5000; !holdsleep 12000; sleep 2000"}, fault: inside, rules: []string{"lock-wait"}, own: true},
 	{name: "disk", alone: true, about: "the job reads past the page cache", main: "~cached 1048576; !read 8388608; copy 65536; launch 3 1000; sync; cpu 1000", env: blocks,
 		fault: inside, rules: []string{"disk-wait"}, nobody: true},
+	{name: "own", alone: true, about: "the job's own code computes for longer", main: "cpu 300; !cpu 20000; copy 65536; launch 3 1000; sync", env: blocks,
+		fault: inside, rules: []string{"own-code"}, own: true},
 	{name: "stopped", alone: true, about: "a process stops the job with SIGSTOP", main: "copy 65536; launch 3 1000; sync; cpu 2000", env: blocks,
 		fault: program("stopper OTHER PID 80000 300000"), rules: []string{"stopped"}},
 	{name: "short", alone: true, about: "processes that come and go, and that nothing disturbs", env: blocks,
