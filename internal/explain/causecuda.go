@@ -156,7 +156,11 @@ var cudaCauses = map[string]causeWords{
 	"scheduler-cpu": {
 		head: head("the engine computed on a CPU while the GPU had nothing to do"),
 		cause: func(c *tick.Chain, v *victim) string {
-			return "the scheduler of " + v.name + " computed" + codeAt(c) + " before it launched steps for tokens: " + whats(c)
+			scheduler, launches := "the scheduler of "+v.name, "it"
+			if byProcess(c) { // a process of its own
+				scheduler, launches = scheduler+", "+processName(culpritName(&c.Culprits[0]), c.Culprits[0].Thread.PID)+",", v.name
+			}
+			return scheduler + " computed" + codeAt(c) + " before " + launches + " launched steps for tokens: " + whats(c)
 		},
 		fix: always("overlap scheduling with the GPU (vLLM: --async-scheduling, in older versions --num-scheduler-steps; SGLang: without --disable-overlap-schedule), " +
 			"run fewer requests at once (--max-num-seqs; SGLang: --max-running-requests), update the server, or use faster CPU cores"),

@@ -143,6 +143,7 @@ var incidents = []struct {
 			chainOfRule("cpu-taken", streamSyn, tick.Culprit{Thread: events.Thread{PID: 96, TID: 96, Parent: 2, Name: events.NameOf("kworker/0:1")}, CPUs: []uint16{0}}),
 			chainOfRule("cpu-taken", streamSyn, tick.Culprit{Thread: thread("ingero", 50, 51), Agent: true, CPUs: []uint16{0}}),
 			chainOfRule("scheduler-cpu", 0, tick.Culprit{What: "6.28 ms on a CPU before the launch of each of 480 steps", At: "scheduler.py:312 in schedule()"}),
+			chainOfRule("scheduler-cpu", 0, tick.Culprit{Thread: thread("EngineCore", 4830, 4830), What: "4.46 ms on a CPU before the launch of each of 486 steps", At: "scheduler.py:312 in schedule()"}),
 			chainOfRule("a-rule-to-come", 0),
 		}
 		return in
