@@ -76,7 +76,7 @@ __noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 {
 	struct py_code_key key = {};
 	__u64 lines, size;
-	__u32 told = 1;
+	__u32 known = 1;
 	bool out;
 
 	if (!w || !p)
@@ -95,7 +95,7 @@ __noinline int py_tell(struct py_walk *w, const struct py_process *p, __u32 i)
 		out = py_emit(&key, p, w->raw, lines,
 			      size > PY_LINES_LONG ? PY_LINES_LONG + 1 : size, PY_LINES_LONG);
 	if (out) /* otherwise it is emitted with its next stack */
-		bpf_map_update_elem(&py_codes, &key, &told, BPF_ANY);
+		bpf_map_update_elem(&py_codes, &key, &known, BPF_ANY);
 	return 0;
 }
 

@@ -52,7 +52,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.agent, "agent", "bin/ingero", "the agent")
-	flag.StringVar(&o.trace, "trace", "--prometheus 127.0.0.1:0 --pages --record-all", "what it is told beside what it does by default")
+	flag.StringVar(&o.trace, "trace", "--prometheus 127.0.0.1:0 --pages --record-all", "options of the trace beside the defaults")
 	flag.StringVar(&o.only, "only", "", "shapes with this in their names")
 	flag.IntVar(&o.pairs, "pairs", 7, "times that each is traced")
 	flag.DurationVar(&o.window, "window", 6*time.Second, "that counts, traced and not")

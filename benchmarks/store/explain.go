@@ -27,7 +27,7 @@ func explain(dir string, o *options) error {
 	if err != nil {
 		return err
 	}
-	s.told = true
+	s.reported = true
 	path := filepath.Join(dir, "x.db")
 	started := time.Now()
 	db, err := s.open(path, 0)

@@ -88,7 +88,7 @@ func pageStore(path string, events int) error {
 	if err != nil {
 		return err
 	}
-	s.told = true
+	s.reported = true
 	db, err := s.open(path, 0)
 	if err != nil {
 		return err

@@ -40,19 +40,19 @@ type key struct {
 // stream makes the calls of four processes, with one wait per twenty calls. The calls of one tick
 // repeat with later times.
 type stream struct {
-	calls []events.Call
-	waits []events.Wait
-	each  time.Duration // length of a tick
-	sums  map[key]*store.Sum
-	hists map[key]*stats.Hist
-	total map[key]*store.Sum // sums of all that was fed
-	hist  map[key]*stats.Hist
-	now   time.Time
-	seq   uint64
-	own   float64 // CPU seconds spent on making the stream
-	told  bool    // ticks include results of the session's stages
+	calls    []events.Call
+	waits    []events.Wait
+	each     time.Duration // length of a tick
+	sums     map[key]*store.Sum
+	hists    map[key]*stats.Hist
+	total    map[key]*store.Sum // sums of all that was fed
+	hist     map[key]*stats.Hist
+	now      time.Time
+	seq      uint64
+	own      float64 // CPU seconds spent on making the stream
+	reported bool    // ticks include results of the session's stages
 
-	lengths stats.Sketch // step lengths, if told is set
+	lengths stats.Sketch // step lengths, if reported is set
 }
 
 // newStream returns a stream of a number of calls per tick, in order of their ends.
@@ -145,7 +145,7 @@ func (s *stream) tick() *tick.Tick {
 		}
 		t.Ops = append(t.Ops, tick.Op{PID: k.pid, Op: k.op, Sum: total.Counts, Last: sum.Counts, Dur: &total.Dur, DurLast: &sum.Dur, Hist: hist})
 	}
-	if s.told {
+	if s.reported {
 		s.tell(t)
 	}
 	s.own += cpu(unix.RUSAGE_THREAD) - from

@@ -16,7 +16,7 @@ func check(t *testing.T, sc *scenario, got []tick.Chain, untold []tick.BlindSpot
 	switch f[0] {
 	case "untold":
 		if !slices.ContainsFunc(untold, func(u tick.BlindSpot) bool { return u.Step == f[2] && slices.Contains(u.Rules, f[1]) }) {
-			t.Errorf("that %s cannot be told since %s is not said: %+v", f[1], f[2], untold)
+			t.Errorf("that %s cannot be found since %s is not reported: %+v", f[1], f[2], untold)
 		}
 		return
 	case "silence":

@@ -194,7 +194,7 @@ func compare(t *testing.T, step string, without, got []tick.Chain, untold []tick
 		case slices.ContainsFunc(got, func(o tick.Chain) bool { return o.Rule == c.Rule }):
 		case slices.ContainsFunc(untold, func(u tick.BlindSpot) bool { return slices.Contains(u.Rules, c.Rule) }):
 		default:
-			t.Errorf("%s: %s is lost, and nothing says that it cannot be told: %+v", step, c.Rule, untold)
+			t.Errorf("%s: %s is lost, and nothing says that it cannot be found: %+v", step, c.Rule, untold)
 			failed = true
 		}
 	}

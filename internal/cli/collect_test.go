@@ -12,15 +12,15 @@ import (
 func TestCollectorIsBounded(t *testing.T) {
 	const steady, seconds, each, stays = 7, 900, 20, 5
 	for _, tt := range []struct {
-		name string
-		told bool
-		most int
+		name     string
+		reported bool
+		most     int
 	}{
 		{"a trace", true, each*stays*2 + moreAccounts + 2},
 		{"an analysis", false, maxKept},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &collector{lastTickOnly: tt.told}
+			c := &collector{lastTickOnly: tt.reported}
 			for second := range seconds {
 				x := &tick.Tick{Time: time.Unix(int64(second), 0), Processes: []tick.Process{{PID: steady}}, Breakdowns: []tick.Breakdown{{PID: steady, Elapsed: uint64(second)}}}
 				for at := max(0, second-stays+1) * each; at < (second+1)*each; at++ {
@@ -42,7 +42,7 @@ func TestCollectorIsBounded(t *testing.T) {
 			if got := c.accounts[steady].Elapsed; got != seconds-1 {
 				t.Errorf("the steady process has %d, want %d", got, seconds-1)
 			}
-			if n := len(c.accounts); !tt.told && n != maxKept {
+			if n := len(c.accounts); !tt.reported && n != maxKept {
 				t.Errorf("%d accounts were kept, want %d", n, maxKept)
 			}
 		})

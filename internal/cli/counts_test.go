@@ -246,15 +246,15 @@ func (b *bench) checkCounts(made map[string]uint64, live map[string]map[string]u
 		}
 	}
 	b.checkLowerBounds(less, fewer)
-	of := func(told map[string]uint64) map[string]uint64 {
+	of := func(reported map[string]uint64) map[string]uint64 {
 		out := map[string]uint64{}
 		for op := range made {
-			out[op] = told[op]
+			out[op] = reported[op]
 		}
 		return out
 	}
-	for surface, told := range live {
-		if d := cmp.Diff(want, of(told)); d != "" {
+	for surface, reported := range live {
+		if d := cmp.Diff(want, of(reported)); d != "" {
 			t.Errorf("%s (-program +surface): %s", surface, d)
 		}
 	}
@@ -277,8 +277,8 @@ func (b *bench) checkCounts(made map[string]uint64, live map[string]map[string]u
 func (b *bench) checkLowerBounds(less bool, fewer []string) {
 	b.t.Helper()
 	_, stderr, code := b.output("query")
-	_, note, told := strings.Cut(stderr, "counts are lower bounds, because probes were detached for some time (hot-off): ")
-	if code != 0 || told != less || less && len(fewer) == 0 {
+	_, note, reported := strings.Cut(stderr, "counts are lower bounds, because probes were detached for some time (hot-off): ")
+	if code != 0 || reported != less || less && len(fewer) == 0 {
 		b.t.Errorf("of %v calls were not counted; query says %d, %s", fewer, code, stderr)
 	}
 	for _, op := range fewer {

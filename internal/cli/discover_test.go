@@ -72,7 +72,7 @@ func TestCudaLib(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Contains(string(text), "SIGSTOP") {
-				t.Error("the stop in which the probes are put in is told as a signal to the program")
+				t.Error("the stop in which the probes are put in is reported as a signal to the program")
 			}
 			seen, _ := parse(t, string(text))
 			if got := seen["cudaLaunchKernel"] > 0; got != tt.runtime {

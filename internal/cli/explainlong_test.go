@@ -38,7 +38,7 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.ledger(&want, nil)
-	told := func(in *explain.Input) string {
+	reported := func(in *explain.Input) string {
 		in.Threads, in.Host, in.HostSums, in.Launches, in.Processes = nil, nil, nil, nil, s.Processes
 		for i := range in.Breakdowns { // stored medians are those of the last row
 			in.Breakdowns[i].Loop.Usual = tick.StepTimes{}
@@ -50,7 +50,7 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 		return string(b)
 	}
 	host := got.Host
-	if diff := cmp.Diff(told(&want), told(&got)); diff != "" {
+	if diff := cmp.Diff(reported(&want), reported(&got)); diff != "" {
 		t.Errorf("-analysed +kept:\n%s", diff)
 	}
 	if host == nil || host.CPUs != 2 {

@@ -161,7 +161,7 @@ func (w *fleetWorld) offIsRight(notes []string) {
 	w.t.Helper()
 	said := regexp.MustCompile(`gpu-5 is (\S+) ahead of the others' \(±(\S+)\):`).FindStringSubmatch(strings.Join(notes, "\n"))
 	if said == nil {
-		return // told has reported it
+		return // reported has reported it
 	}
 	ahead, err := time.ParseDuration(said[1])
 	within, err2 := time.ParseDuration(said[2])
@@ -170,7 +170,7 @@ func (w *fleetWorld) offIsRight(notes []string) {
 	}
 }
 
-func (w *fleetWorld) told(notes []string, want ...string) {
+func (w *fleetWorld) reported(notes []string, want ...string) {
 	w.t.Helper()
 	for _, re := range want {
 		if !regexp.MustCompile("(?m)" + re).MatchString(strings.Join(notes, "\n")) {
@@ -190,7 +190,7 @@ func (w *fleetWorld) waitsForTheSlow(flags []string, statement, slow string) {
 	if calls != 2800 {
 		w.t.Errorf("with patience: %d calls", calls)
 	}
-	w.told(notes, append(troubles, "^"+slow+` was slow: it took \S+s, the other nodes about `, "^the clock skew of "+slow+" is known only within ")...)
+	w.reported(notes, append(troubles, "^"+slow+` was slow: it took \S+s, the other nodes about `, "^the clock skew of "+slow+" is known only within ")...)
 }
 
 // leavesTheSlow asks with a short timeout: the others' answers arrive soon.
@@ -204,7 +204,7 @@ func (w *fleetWorld) leavesTheSlow(flags []string, statement, slow string) {
 	if calls != 2400 {
 		w.t.Errorf("without patience: %d calls", calls)
 	}
-	w.told(notes, append(troubles, "^"+regexp.QuoteMeta(slow)+` did not answer within 4s `)...)
+	w.reported(notes, append(troubles, "^"+regexp.QuoteMeta(slow)+` did not answer within 4s `)...)
 }
 
 // comparesRanks checks that the late rank is found in spite of clock skew.

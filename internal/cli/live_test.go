@@ -250,7 +250,7 @@ func TestTraceEnds(t *testing.T) {
 	}
 }
 
-// Only one trace can run: a second is told about the first; the lock of a killed one is taken over.
+// Only one trace can run: a second one reports the first; the lock of a killed one is taken over.
 func TestSecondTrace(t *testing.T) {
 	b := newBench(t)
 	target := b.train("--seconds", "60")

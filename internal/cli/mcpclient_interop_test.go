@@ -16,7 +16,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// otherAsk is the input of test/mcpclient/client.mjs, and otherTold its output.
+// otherAsk is the input of test/mcpclient/client.mjs, and otherReported its output.
 type otherAsk struct {
 	Version   string            `json:"version"`
 	URL       string            `json:"url,omitempty"`
@@ -31,7 +31,7 @@ type otherCall struct {
 	Arguments map[string]any `json:"arguments"`
 }
 
-type otherTold struct {
+type otherReported struct {
 	Version, Instructions string
 	Tools                 []struct {
 		Name              string
@@ -46,7 +46,7 @@ type otherTold struct {
 }
 
 // otherClient runs the client of the TypeScript SDK, with additional variables.
-func otherClient(t *testing.T, ask *otherAsk, env ...string) (told otherTold) {
+func otherClient(t *testing.T, ask *otherAsk, env ...string) (reported otherReported) {
 	t.Helper()
 	where, err := exec.Command("../../tools/npm.sh", "test/mcpclient").Output()
 	if err != nil {
@@ -74,10 +74,10 @@ func otherClient(t *testing.T, ask *otherAsk, env ...string) (told otherTold) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
-	if err := json.Unmarshal(out, &told); err != nil {
+	if err := json.Unmarshal(out, &reported); err != nil {
 		t.Fatalf("%v in %.300s", err, out)
 	}
-	return told
+	return reported
 }
 
 // Another protocol implementation gets the same tools, prompts, resources and answers, over both
@@ -110,15 +110,15 @@ func TestMCPOtherClient(t *testing.T) {
 		} {
 			t.Run(by+" "+version, func(t *testing.T) {
 				ask.Version, ask.Calls, ask.Resources = version, calls, resources
-				told := otherClient(t, ask, "NODE_EXTRA_CA_CERTS="+pair[0])
-				told.check(t, version, own)
+				reported := otherClient(t, ask, "NODE_EXTRA_CA_CERTS="+pair[0])
+				reported.check(t, version, own)
 			})
 		}
 	}
 }
 
 // check compares the answers to another client with those to the own client.
-func (o *otherTold) check(t *testing.T, version string, own *assistant) {
+func (o *otherReported) check(t *testing.T, version string, own *assistant) {
 	t.Helper()
 	if o.Version != version || !strings.Contains(o.Instructions, "Call diagnose first") {
 		t.Errorf("it speaks %s, want %s; instructions %.60q", o.Version, version, o.Instructions)

@@ -42,7 +42,7 @@ func TestNotice(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if strings.Contains(string(b), "hunter2") || e.Chain.Culprits[0].Cmdline != "backup --password hunter2" {
-		t.Errorf("the secret is told, or the tick was changed: %s", b)
+		t.Errorf("the secret is sent, or the tick was changed: %s", b)
 	}
 }
 
@@ -77,12 +77,12 @@ func TestNotifyIsWired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testkit.Eventually(t, "the webhook to be told", func() bool { return x.state()[0].Sent == 1 })
+	testkit.Eventually(t, "the messages to be sent", func() bool { return x.state()[0].Sent == 1 })
 	if err := x.close(); err != nil {
 		t.Error(err)
 	}
 	if text, _ := said.Load().(string); !strings.Contains(text, `"node":"gpu-7"`) || !strings.HasPrefix(signature.Load().(string), "v1,") {
-		t.Errorf("it was told %s, signed %v", text, signature.Load())
+		t.Errorf("it received %s, signed %v", text, signature.Load())
 	}
 	if all := strings.Join(lines, "\n"); all != "Sending causes to "+server.URL+" (not encrypted)" || x.state()[0].To != server.URL {
 		t.Errorf("%q, %+v", all, x.state())

@@ -44,7 +44,7 @@ func (b *bench) namedSteps() (want, got stepTimes) {
 		t.Errorf("%q", text)
 	}
 	text, stderr, _ = b.output("explain", "--db", b.db(), "--json")
-	var told struct {
+	var reported struct {
 		Processes []struct {
 			Breakdown struct {
 				Loop struct {
@@ -55,10 +55,10 @@ func (b *bench) namedSteps() (want, got stepTimes) {
 			} `json:"breakdown"`
 		} `json:"processes"`
 	}
-	if err := json.Unmarshal([]byte(text), &told); err != nil || len(told.Processes) != 1 {
+	if err := json.Unmarshal([]byte(text), &reported); err != nil || len(reported.Processes) != 1 {
 		t.Fatalf("%v, %s\n%s", err, stderr, text)
 	}
-	l := told.Processes[0].Breakdown.Loop
+	l := reported.Processes[0].Breakdown.Loop
 	if l.Range != "step #" {
 		t.Errorf("range %q", l.Range)
 	}

@@ -145,7 +145,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 				t.Errorf("the log lacks %q or the rank:\n%s", want.line, log)
 			}
 			if hog := strings.Contains(log, " hog --hf-token"); hog != (mode != "off") {
-				t.Errorf("the hog's command line is told of: %v:\n%s", hog, log)
+				t.Errorf("the hog's command line is reported: %v:\n%s", hog, log)
 			}
 		})
 	}

@@ -63,10 +63,10 @@ func TestTroubleshooting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, entry := range strings.Split(string(text), "\n## ")[1:] {
 		title, body, _ := strings.Cut(entry, "\n")
-		told[title] = true
+		reported[title] = true
 		t.Run(title, func(t *testing.T) {
 			makeIt := symptoms[title]
 			if makeIt == nil {
@@ -94,7 +94,7 @@ func TestTroubleshooting(t *testing.T) {
 		})
 	}
 	for title := range symptoms {
-		if !told[title] {
+		if !reported[title] {
 			t.Errorf("the document has no entry %q", title)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 
 // lives collects the episodes of ticks.
 type lives struct {
-	told []tick.Episode
-	at   []time.Time
+	reported []tick.Episode
+	at       []time.Time
 }
 
 func (l *lives) Batch(*tick.Batch) error { return nil }
@@ -20,7 +20,7 @@ func (l *lives) Close() error            { return nil }
 
 func (l *lives) Tick(t *tick.Tick) error {
 	for i := range t.Episodes {
-		l.told, l.at = append(l.told, t.Episodes[i]), append(l.at, t.Time)
+		l.reported, l.at = append(l.reported, t.Episodes[i]), append(l.at, t.Time)
 	}
 	return nil
 }
@@ -33,25 +33,25 @@ func TestIncidentLives(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kinds []tick.EpisodeKind
-	for i := range l.told {
-		e := &l.told[i]
+	for i := range l.reported {
+		e := &l.reported[i]
 		if e.Chain.Rule != "cpu-taken" || e.Chain.Culprit() != hogName {
 			t.Errorf("%s of %s by %s", e.Kind, e.Chain.Rule, e.Chain.Culprit())
 		}
 		kinds = append(kinds, e.Kind)
 	}
 	if n := len(kinds); n < 2 || kinds[0] != tick.EpisodeBegin || kinds[n-1] != tick.EpisodeEnd {
-		t.Fatalf("told: %v", kinds)
+		t.Fatalf("reported: %v", kinds)
 	}
 	for _, k := range kinds[1 : len(kinds)-1] {
 		if k != tick.EpisodeUpdate {
-			t.Errorf("told: %v", kinds)
+			t.Errorf("reported: %v", kinds)
 		}
 	}
-	if late := l.at[0].Sub(l.told[0].From); late > 2*time.Second {
-		t.Errorf("it was told %v after the first slow step", late)
+	if late := l.at[0].Sub(l.reported[0].From); late > 2*time.Second {
+		t.Errorf("it was reported %v after the first slow step", late)
 	}
-	if last := &l.told[len(l.told)-1]; last.Lost < l.told[0].Lost || last.Lost != last.Chain.Lost {
+	if last := &l.reported[len(l.reported)-1]; last.Lost < l.reported[0].Lost || last.Lost != last.Chain.Lost {
 		t.Errorf("it cost %v in the end; the chain says %v", last.Lost, last.Chain.Lost)
 	}
 }

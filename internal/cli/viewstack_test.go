@@ -86,7 +86,7 @@ func TestCallsWithStacks(t *testing.T) {
 	}
 	want := "[DEBUG] stack trace for cudaMalloc (PID 7, TID 2, 2 frames):\n[DEBUG]   [0] [Native] cudaMalloc+0x4 (libcudart.so.12)\n[DEBUG]   [1] [Python] train.py:8 in step()\n"
 	if !strings.HasPrefix(debug.String(), want) || strings.Count(debug.String(), "stack trace") != 2 {
-		t.Errorf("told:\n%s", debug.String())
+		t.Errorf("reported:\n%s", debug.String())
 	}
 }
 

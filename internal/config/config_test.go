@@ -184,7 +184,7 @@ func TestRootLeavesLocalFile(t *testing.T) {
 	}
 	w.write(w.local(), "node: local\n")
 	if c := w.load(); c.Node != "gpu-7" || c.Unread != w.local() {
-		t.Errorf("Node = %q and unread is %q, want that the local file is left alone and told", c.Node, c.Unread)
+		t.Errorf("Node = %q and unread is %q, want that the local file is left alone and reported", c.Node, c.Unread)
 	}
 	w.in.Flags["config"] = w.local()
 	if c := w.load(); c.Node != "local" || c.Unread != "" {

@@ -22,9 +22,9 @@ func chain(id string, to float64, ms int, grade tick.Severity, by string) tick.C
 
 // film plays ticks, a second apart, and lists their events as text.
 type film struct {
-	tracker Tracker
-	seq     uint64
-	told    []string
+	tracker  Tracker
+	seq      uint64
+	reported []string
 }
 
 func (f *film) tick(change func(*tick.Tick), chains ...tick.Chain) {
@@ -33,21 +33,21 @@ func (f *film) tick(change func(*tick.Tick), chains ...tick.Chain) {
 	if change != nil {
 		change(t)
 	}
-	told := f.tracker.Tick(Now{t.Time, t.Seq, t.Window, t.Final, t.Processes, t.Chains, t.Hidden})
-	for i := range told {
-		e := &told[i]
+	reported := f.tracker.Tick(Now{t.Time, t.Seq, t.Window, t.Final, t.Processes, t.Chains, t.Hidden})
+	for i := range reported {
+		e := &reported[i]
 		s := fmt.Sprintf("%d %s %s %s %s %dms %g-%g", f.seq, strings.TrimPrefix(e.Kind.String(), "chain_"), e.ID, e.Why, e.Severity, e.Lost.Milliseconds(),
 			e.From.Sub(t0).Seconds(), e.To.Sub(t0).Seconds())
 		if e.Hidden {
 			s += " hidden"
 		}
-		f.told = append(f.told, s)
+		f.reported = append(f.reported, s)
 	}
 }
 
 func (f *film) want(t *testing.T, want ...string) {
 	t.Helper()
-	if got := strings.Join(f.told, "\n"); got != strings.Join(want, "\n") {
+	if got := strings.Join(f.reported, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
 }
@@ -88,12 +88,12 @@ func TestTotal(t *testing.T) {
 		f.tick(nil, c)
 	}
 	f.tick(final, chain("c", 300, 600, tick.Low, "hog"))
-	last := f.told[len(f.told)-1]
+	last := f.reported[len(f.reported)-1]
 	if want := "301 end c.1 trace-ended LOW 3000ms 0-300"; last != want {
 		t.Errorf("%s; want %s", last, want)
 	}
-	if n := len(f.told); n != 7 { // begin, five doublings from 100 ms on, end
-		t.Errorf("%d are told: %q", n, f.told)
+	if n := len(f.reported); n != 7 { // begin, five doublings from 100 ms on, end
+		t.Errorf("%d are reported: %q", n, f.reported)
 	}
 	if n := len(f.tracker.lives["c"].marks); n > 62 {
 		t.Errorf("%d marks are kept", n)
@@ -190,7 +190,7 @@ func TestOrder(t *testing.T) {
 	}
 	one.tick(final)
 	other.tick(final)
-	if strings.Join(one.told, "\n") != strings.Join(other.told, "\n") || len(one.told) != 4 || !strings.HasPrefix(one.told[0], "1 begin b.1") {
-		t.Errorf("%q and %q", one.told, other.told)
+	if strings.Join(one.reported, "\n") != strings.Join(other.reported, "\n") || len(one.reported) != 4 || !strings.HasPrefix(one.reported[0], "1 begin b.1") {
+		t.Errorf("%q and %q", one.reported, other.reported)
 	}
 }

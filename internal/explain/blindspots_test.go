@@ -19,7 +19,7 @@ func TestBlindSpots(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got := blindSpotText(list[:1], time.UTC); got != "" {
-		t.Errorf("%q is told of what is over", got)
+		t.Errorf("%q is reported after its end", got)
 	}
 	b, err := TickJSON(&tick.Tick{Untold: list})
 	if want := `"untold":[{"step":"records-thin","without":"single launches","rules":["graph-warmup"],"since":"2026-01-02T12:03:05Z","until":"2026-01-02T12:04:05Z"},{"step":"host-off"`; err != nil || !strings.Contains(string(b), want) {

@@ -45,7 +45,7 @@ func TestReportNamesFunctions(t *testing.T) {
 	}
 	in.Launches = []tick.Launches{{PID: 7, Launches: 5, Pending: 5}}
 	if text := Report(in, Options{Detail: Tables}); strings.Contains(text, "GPU functions") {
-		t.Errorf("what an old recording does not tell is told:\n%s", text)
+		t.Errorf("what an old recording does not have is reported:\n%s", text)
 	}
 }
 

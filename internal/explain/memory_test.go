@@ -43,7 +43,7 @@ func TestMemoryInReports(t *testing.T) {
 	well.DoubleFrees, well.OOMs, well.Growth.Leak = 0, 0, false
 	for _, m := range []map[uint32]tick.Memory{nil, {4821: {}}, {4821: well}} {
 		if text := Report(base(m), Options{}); strings.Contains(text, "Memory of") {
-			t.Errorf("%+v is told:\n%s", m, text)
+			t.Errorf("%+v is reported:\n%s", m, text)
 		}
 	}
 	bad := troubled()

@@ -75,7 +75,7 @@ func TestOperationsAgree(t *testing.T) {
 		t.Errorf("CSV: %q", rows)
 	}
 	if of(4, "calls") != "20" || of(4, "total_ns") != "" || of(4, "throttled_ns") != "" || of(4, "p50_ns") != "" {
-		t.Errorf("what is not known is told: %q", rows[4])
+		t.Errorf("what is not known is reported: %q", rows[4])
 	}
 }
 

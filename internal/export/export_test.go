@@ -358,9 +358,9 @@ func TestCannotWrite(t *testing.T) {
 // Progress counts the calls of all recordings together.
 func TestProgress(t *testing.T) {
 	r := open(t, record(t, 35_000))
-	var told []uint64
-	_, err := export.CSV(context.Background(), io.Discard, r, query.Filter{Session: query.AllSessions}, func(n uint64) { told = append(told, n) })
-	if d := cmp.Diff([]uint64{1 << 16}, told); d != "" || err != nil {
+	var reported []uint64
+	_, err := export.CSV(context.Background(), io.Discard, r, query.Filter{Session: query.AllSessions}, func(n uint64) { reported = append(reported, n) })
+	if d := cmp.Diff([]uint64{1 << 16}, reported); d != "" || err != nil {
 		t.Error(d, err)
 	}
 }

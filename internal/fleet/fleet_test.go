@@ -85,7 +85,7 @@ func TestCompare(t *testing.T) {
 		{"this one is", []time.Duration{80 * ms, 81 * ms, 79 * ms}, ms, []string{"the clock of this machine is 79ms behind the nodes' clocks"}, []bool{true, true, true}},
 		{"not surely", []time.Duration{0, 15 * ms, 0}, 9 * ms, nil, []bool{false, false, false}},
 		{"of clocks that are known to 2 ms, to 4", []time.Duration{-3 * ms, 80 * ms, -ms, -2 * ms}, 2 * ms, []string{"the clock of m1 is 81ms ahead of the others' (±4ms)"}, []bool{false, true, false, false}},
-		{"not to be told", []time.Duration{0, 15 * ms, 0}, 20 * ms, []string{"skew of m0 is known only within", "skew of m1 is known only within", "skew of m2 is known only within"}, []bool{false, false, false}},
+		{"not to be reported", []time.Duration{0, 15 * ms, 0}, 20 * ms, []string{"skew of m0 is known only within", "skew of m1 is known only within", "skew of m2 is known only within"}, []bool{false, false, false}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &Fleet{o: Options{Skew: 10 * ms}}
@@ -149,7 +149,7 @@ func TestGroup(t *testing.T) {
 		{"late, but for the clocks", []Member{member(0, "a", 5, 0), with(member(1, "b", 5, 3*ms), func(m *Member) { m.within = 4 * ms })}, "unseen [2 3], 5 compared"},
 		{"late on one machine", []Member{with(member(0, "a", 5, 0), func(m *Member) { m.within = 4 * ms }), with(member(1, "a", 5, 3*ms), func(m *Member) { m.within = 4 * ms })},
 			"unseen [2 3], 5 compared, late 1 5 times 15ms"},
-		{"told twice", []Member{member(0, "a", 5, 0), member(0, "a", 5, 0), member(1, "b", 5, 0)}, "unseen [2 3], 5 compared"},
+		{"reported twice", []Member{member(0, "a", 5, 0), member(0, "a", 5, 0), member(1, "b", 5, 0)}, "unseen [2 3], 5 compared"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := groupOf("c", tt.all)

@@ -193,7 +193,7 @@ func TestKubeletIsAskedForUnknown(t *testing.T) {
 	select {
 	case <-x.kick:
 	default:
-		t.Error("nobody is told to ask")
+		t.Error("nobody is advised to ask")
 	}
 }
 

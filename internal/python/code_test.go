@@ -63,13 +63,13 @@ func FuzzTold(f *testing.F) {
 	f.Add(b)
 	f.Add(b[:codeRecordBytes])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		told, err := ParseCodeRecord(b)
+		reported, err := ParseCodeRecord(b)
 		if err != nil {
 			return
 		}
 		c := NewCodes(1<<10, nil)
-		c.Learn(told)
-		c.Resolve(told.PID, told.Epoch, []Frame{{Code: told.Code &^ frameBits, Mark: told.Mark, Instr: int32(told.Code)}})
+		c.Learn(reported)
+		c.Resolve(reported.PID, reported.Epoch, []Frame{{Code: reported.Code &^ frameBits, Mark: reported.Mark, Instr: int32(reported.Code)}})
 	})
 }
 
@@ -168,7 +168,7 @@ func TestCodesStay(t *testing.T) {
 		}
 	}
 	if got := named(2); got == "main" {
-		t.Error("a code object that was not told in this epoch is known")
+		t.Error("a code object that was not reported in this epoch is known")
 	}
 }
 

@@ -56,12 +56,12 @@ type kernel struct {
 	epoch   uint32
 	done    chan struct{}
 
-	mu     sync.Mutex
-	stacks []stack
-	seen   func(stack)
-	known  map[uint32]*python.Process
-	told   []python.CodeRecord
-	bad    []error
+	mu       sync.Mutex
+	stacks   []stack
+	seen     func(stack)
+	known    map[uint32]*python.Process
+	reported []python.CodeRecord
+	bad      []error
 }
 
 // load loads the walker. edit may change its spec before.
@@ -140,12 +140,12 @@ func (k *kernel) take(b []byte) {
 	defer k.mu.Unlock()
 	le := binary.LittleEndian
 	if b[0] != 0 { // 0 is a stack of testdata/walk.bpf.c
-		told, err := python.ParseCodeRecord(b)
+		reported, err := python.ParseCodeRecord(b)
 		if err != nil {
 			k.bad = append(k.bad, err)
 			return
 		}
-		k.told = append(k.told, told)
+		k.reported = append(k.reported, reported)
 		return
 	}
 	s := stack{pid: le.Uint32(b[4:]), tid: le.Uint32(b[8:]), arg: le.Uint64(b[16:])}
@@ -219,7 +219,7 @@ func (k *kernel) codes() *python.Codes {
 	for pid, p := range k.known {
 		c.Know(pid, p)
 	}
-	for _, x := range k.told {
+	for _, x := range k.reported {
 		c.Learn(x)
 	}
 	return c
@@ -274,7 +274,7 @@ func (k *kernel) wait(n int) {
 		if k.t.Failed() {
 			var ends [8]uint64
 			err := k.objects.Variables["ends"].Get(&ends)
-			k.t.Logf("%d stacks of %d, %d code objects, ends %v %v, %v", len(k.all()), n, len(k.told), ends, err, k.bad)
+			k.t.Logf("%d stacks of %d, %d code objects, ends %v %v, %v", len(k.all()), n, len(k.reported), ends, err, k.bad)
 		}
 	}()
 	testkit.Eventually(k.t, "all stacks", func() bool { return len(k.all()) >= n })

@@ -84,8 +84,8 @@ func each(t *testing.T, r *Reader) (numbered, Coverage, error) {
 	return out, c, err
 }
 
-// told reports whether an answer declares itself incomplete.
-func (c *Coverage) told() bool { return len(c.Damage)+len(c.Missing) > 0 || c.Torn > 0 }
+// reported reports whether an answer declares itself incomplete.
+func (c *Coverage) reported() bool { return len(c.Damage)+len(c.Missing) > 0 || c.Torn > 0 }
 
 // honest checks that an answer has all calls, or declares itself incomplete and has no wrong calls.
 // After damage in a segment without an index, numbers may be too low.
@@ -97,7 +97,7 @@ func honest(t *testing.T, what string, want []events.Call, got numbered, c Cover
 		}
 		return
 	}
-	if len(got) < len(want) && !c.told() {
+	if len(got) < len(want) && !c.reported() {
 		t.Errorf("%s: %d of %d calls, and nothing is said", what, len(got), len(want))
 	}
 	for n, call := range got {
@@ -140,7 +140,7 @@ func TestAnyBitOfASegment(t *testing.T) {
 			r := openReader(t, path)
 			files := intoMemory(t, r)
 			whole := files[name]
-			if got, c, err := each(t, r); err != nil || c.told() || len(got) != len(x.calls) {
+			if got, c, err := each(t, r); err != nil || c.reported() || len(got) != len(x.calls) {
 				t.Fatalf("undamaged: %d of %d calls, %+v (%v)", len(got), len(x.calls), c, err)
 			}
 			sums := bySum(x.calls, Filter{}, Group{Stack: true})
@@ -153,7 +153,7 @@ func TestAnyBitOfASegment(t *testing.T) {
 				honest(t, what, x.calls, got, c, err, false)
 				if bit%64 == 0 { // from the calls, too
 					stats, c, err := r.OpStats(context.Background(), Filter{}, Group{Stack: true})
-					if err == nil && !c.told() {
+					if err == nil && !c.reported() {
 						sameStats(t, what, stats, sums)
 					}
 				}
@@ -209,10 +209,10 @@ func TestLostSegments(t *testing.T) {
 		last++
 	}
 	for _, tt := range []struct {
-		name    string
-		damage  func(inMemory)
-		told    string // expected in Coverage.Damage, "" for none
-		missing bool   // Coverage.Missing names it
+		name     string
+		damage   func(inMemory)
+		reported string // expected in Coverage.Damage, "" for none
+		missing  bool   // Coverage.Missing names it
 	}{
 		{"nothing", func(inMemory) {}, "", false},
 		{"first", func(m inMemory) { delete(m, seg(0)) }, "", true},
@@ -235,8 +235,8 @@ func TestLostSegments(t *testing.T) {
 			r.files = m
 			got, c, err := each(t, r)
 			honest(t, tt.name, x.calls, got, c, err, true)
-			if said := strings.Join(c.Damage, "\n"); err != nil || tt.told == "" && said != "" || !strings.Contains(said, tt.told) || slices.Contains(c.Missing, "s") != tt.missing {
-				t.Errorf("%+v (%v), want %q, missing %v", c, err, tt.told, tt.missing)
+			if said := strings.Join(c.Damage, "\n"); err != nil || tt.reported == "" && said != "" || !strings.Contains(said, tt.reported) || slices.Contains(c.Missing, "s") != tt.missing {
+				t.Errorf("%+v (%v), want %q, missing %v", c, err, tt.reported, tt.missing)
 			}
 			if len(got) < len(x.calls)/2 {
 				t.Errorf("%d of %d calls are left", len(got), len(x.calls))
@@ -275,7 +275,7 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, c, err := each(t, openReader(t, path))
-	if err != nil || c.told() || len(got) != len(x.calls) {
+	if err != nil || c.reported() || len(got) != len(x.calls) {
 		t.Errorf("%d of %d calls, %+v (%v)", len(got), len(x.calls), c, err)
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe.db")

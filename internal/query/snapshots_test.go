@@ -63,7 +63,7 @@ func TestNotable(t *testing.T) {
 		case "slow":
 			slowed++
 			if partial := c.Flags&events.CallLedgerPartial != 0; c.Op != opLaunch || partial != (n.Call.Flags&events.CallLedgerPartial != 0) || !partial && n.Call.Blocked != c.Blocked {
-				t.Errorf("%+v is told as slow", n)
+				t.Errorf("%+v is reported as slow", n)
 			}
 		}
 	}

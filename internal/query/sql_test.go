@@ -309,7 +309,7 @@ func TestSQLCoverage(t *testing.T) {
 		t.Errorf("requests: %+v", cover)
 	}
 	if cover := ask(t, r, "SELECT count(*) FROM events a, events b").Coverage; len(cover.Missing) != 1 || len(cover.Damage) != 1 {
-		t.Errorf("a table that is read again and again is told of more than once: %+v", cover)
+		t.Errorf("a table that is read again and again is reported more than once: %+v", cover)
 	}
 }
 

@@ -26,7 +26,7 @@ func TestAccountsContinue(t *testing.T) {
 		t.Error("a reading without calls has a histogram of its own")
 	}
 	if !a.closeProcess(k.pid, 3) || a.closeProcess(8, 3) {
-		t.Error("whether a process has counts is told wrongly")
+		t.Error("whether a process has counts is reported wrongly")
 	}
 	given = append(given, read(4, 6))
 	for i, want := range []uint64{math.MaxUint32, math.MaxUint32 + 2, math.MaxUint32 + 8} {

@@ -62,7 +62,7 @@ func TestDeadband(t *testing.T) {
 // Slow drift is reported in the end. Sums of idle ticks are reported with the next non-idle tick.
 func TestDeadbandLosesNothing(t *testing.T) {
 	q := idleFilter{Deadband: Deadband{Percent: 6.25}}
-	var idle, told int
+	var idle, reported int
 	var sums uint64
 	for i := range 100 {
 		x := &tick.Tick{Time: time.Unix(int64(i), 0), Host: tick.Host{CPUs: 1, CPU: float64(i) / 128}, Final: i == 99,
@@ -74,10 +74,10 @@ func TestDeadbandLosesNothing(t *testing.T) {
 		if quiet {
 			idle++
 		} else {
-			told++
+			reported++
 		}
 	}
-	if told != 14 || sums != 100 {
-		t.Errorf("%d of %d ticks are told, want 14, with %d of 100 events", told, told+idle, sums)
+	if reported != 14 || sums != 100 {
+		t.Errorf("%d of %d ticks are reported, want 14, with %d of 100 events", reported, reported+idle, sums)
 	}
 }

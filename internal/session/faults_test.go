@@ -47,9 +47,9 @@ func (c *collector) xids(domain string) []tick.Xid {
 	return out
 }
 
-// told writes faults one after the other until one is reported with its process's earlier calls.
+// reported writes faults one after the other until one is reported with its process's earlier calls.
 // Calls are kept for a bounded number of faults at a time, and other tests may cause faults too.
-func told(t *testing.T, r *running, child *testkit.Child) {
+func reported(t *testing.T, r *running, child *testkit.Child) {
 	t.Helper()
 	domain, said := domain(), 0
 	testkit.Eventually(t, "a fault with the calls before it", func() bool {
@@ -88,13 +88,13 @@ func TestFaultsOfATracedProcess(t *testing.T) {
 	}
 	n := 3*len(orders) + many
 	testkit.Eventually(t, "all faults", func() bool { return len(r.xids(domain)) >= n })
-	told(t, r, child)
+	reported(t, r, child)
 	child.CloseStdin()
 	r.cancel()
 	r.end(t)
 	got := r.xids(domain)
 	if len(got) != n {
-		t.Fatalf("%d faults are told, want %d", len(got), n)
+		t.Fatalf("%d faults are reported, want %d", len(got), n)
 	}
 	for i := range got {
 		x := &got[i]
@@ -103,7 +103,7 @@ func TestFaultsOfATracedProcess(t *testing.T) {
 			codes, at = orders[i/3], i%3
 		}
 		if x.Code != codes[min(at, 2)] || x.At != at+1 || x.Root != codes[0] || !strings.HasSuffix(x.Msg, fmt.Sprintf("%08x", at)) || x.Via != tick.ViaKernelLog || !x.Injected {
-			t.Fatalf("fault %d is told as %+v", i, x)
+			t.Fatalf("fault %d is reported as %+v", i, x)
 		}
 		if x.PID != uint32(child.PID()) || x.Comm != "worker" {
 			t.Fatalf("fault %d hit %d (%s), last calls %+v", i, x.PID, x.Comm, x.Last)

@@ -129,15 +129,15 @@ func TestHostOff(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, x := range r.last.Reports {
 		if x.Kind == "host-off" {
-			told[x.Object] = true
+			reported[x.Object] = true
 		}
 	}
 	for _, part := range append(off, probes.HostPages) {
-		if !told[string(part)] {
-			t.Errorf("no report says that %s is off: %v", part, told)
+		if !reported[string(part)] {
+			t.Errorf("no report says that %s is off: %v", part, reported)
 		}
 	}
 }

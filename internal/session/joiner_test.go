@@ -83,7 +83,7 @@ func TestFaultsAreJoined(t *testing.T) {
 			j.batch(late)
 			now := &tick.Tick{Time: time.Unix(0, at+ms)}
 			if j.tick(now); len(now.Xids) != 0 {
-				t.Fatalf("told before the calls before it can have come: %+v", now.Xids)
+				t.Fatalf("reported before the calls before it can have come: %+v", now.Xids)
 			}
 			j.batch([]events.Call{call(7, 8, opSync, at+400*ms, ms)})
 			now = &tick.Tick{Time: time.Unix(0, at+600*ms), Processes: []tick.Process{
@@ -94,7 +94,7 @@ func TestFaultsAreJoined(t *testing.T) {
 			}
 			j.tick(now)
 			if len(now.Xids) != 1 {
-				t.Fatalf("told %+v", now.Xids)
+				t.Fatalf("reported %+v", now.Xids)
 			}
 			x := now.Xids[0]
 			if x.PID != tt.pid || x.Burst != 1 || x.At != 1 || x.Root != 13 {
@@ -105,7 +105,7 @@ func TestFaultsAreJoined(t *testing.T) {
 			}
 			again := &tick.Tick{Time: time.Unix(0, at+1600*ms), Final: true}
 			if j.tick(again); len(again.Xids) != 0 || len(j.waiting)+len(j.watched) != 0 {
-				t.Errorf("told again: %+v", again.Xids)
+				t.Errorf("reported again: %+v", again.Xids)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 	last := &tick.Tick{Time: time.Unix(0, 1e18), Final: true}
 	j.tick(last)
 	if len(last.Xids) != 2 || last.Xids[0].Code != 172 || last.Xids[1].Root != 172 || last.Xids[1].After != 5 {
-		t.Errorf("told %+v", last.Xids)
+		t.Errorf("reported %+v", last.Xids)
 	}
 	recorded := tick.Xid{Code: 1, Burst: 77, At: 3, Root: 9}
 	replayed := &tick.Tick{Time: time.Unix(0, 1e18), Final: true, Xids: []tick.Xid{recorded}}
@@ -173,7 +173,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	if n := len(j.recent); n > maxCallers {
 		t.Errorf("the calls of %d processes are kept", n)
 	}
-	told := 0
+	reported := 0
 	const each = 10_000
 	for i := range maxReported/each + 2 {
 		for n := range uint32(each) {
@@ -195,24 +195,24 @@ func TestFaultsAreBounded(t *testing.T) {
 		}
 		now := &tick.Tick{Time: time.Unix(0, 1e18)}
 		j.tick(now)
-		told += len(now.Xids)
+		reported += len(now.Xids)
 	}
 	now := &tick.Tick{}
 	j.tick(now)
-	if len(j.ring) > latest || told != maxReported || len(now.Drops) != 1 || now.Drops[0] != (tick.Drop{Reason: "faults-over", Count: 2 * each}) {
-		t.Errorf("told %d, dropped %+v", told, now.Drops)
+	if len(j.ring) > latest || reported != maxReported || len(now.Drops) != 1 || now.Drops[0] != (tick.Drop{Reason: "faults-over", Count: 2 * each}) {
+		t.Errorf("reported %d, dropped %+v", reported, now.Drops)
 	}
 }
 
 // Reasons are reported verbatim until there are too many.
 func TestWhysAreBounded(t *testing.T) {
 	var w reasonSet
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for i := range 1000 {
-		told[w.add(fmt.Sprint(i))] = true
+		reported[w.add(fmt.Sprint(i))] = true
 	}
-	if len(told) != maxReasons+1 || w.add("3") != "3" {
-		t.Errorf("%d reasons are told", len(told))
+	if len(reported) != maxReasons+1 || w.add("3") != "3" {
+		t.Errorf("%d reasons are reported", len(reported))
 	}
 }
 

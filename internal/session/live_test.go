@@ -56,14 +56,14 @@ func build(t testing.TB) (dir string) {
 
 // collector is a sink that keeps what tests check.
 type collector struct {
-	mu      sync.Mutex
-	records uint64 // measured calls, by weight
-	procs   []tick.ProcEvent
-	told    []events.Function
-	host    tick.HostSums
-	faults  []tick.Xid
-	last    *tick.Tick
-	closed  bool
+	mu        sync.Mutex
+	records   uint64 // measured calls, by weight
+	procs     []tick.ProcEvent
+	functions []events.Function
+	host      tick.HostSums
+	faults    []tick.Xid
+	last      *tick.Tick
+	closed    bool
 }
 
 func (c *collector) Batch(b *tick.Batch) error {
@@ -73,7 +73,7 @@ func (c *collector) Batch(b *tick.Batch) error {
 		c.records += uint64(b.Calls[i].Weight)
 	}
 	c.procs = append(c.procs, b.Procs...)
-	c.told = append(c.told, b.Functions...)
+	c.functions = append(c.functions, b.Functions...)
 	return nil
 }
 

@@ -124,11 +124,11 @@ func TestEndedThreadsAreForgotten(t *testing.T) {
 		}
 		known = known || x.TID == x.PID
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", x.PID, x.TID)); err != nil {
-			t.Errorf("thread %d is told of as if it lived: %v", x.TID, err)
+			t.Errorf("thread %d is reported as if it lived: %v", x.TID, err)
 		}
 	}
 	if !known {
-		t.Error("nothing is told of its main thread")
+		t.Error("nothing is reported of its main thread")
 	}
 	noDrops(t, &to)
 	child.Send("end")

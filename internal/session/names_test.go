@@ -77,10 +77,10 @@ func TestNamesOfLaunches(t *testing.T) {
 	three := map[string]uint64{addKernel: 100, scaleKernel: 100, longKernel: 100}
 	twice := map[string]uint64{addKernel: 200, scaleKernel: 200, longKernel: 200}
 	for _, tt := range []struct {
-		name  string
-		steps string
-		told  []int // functions known by the time of each wait
-		want  map[string]uint64
+		name     string
+		steps    string
+		reported []int // functions known by the time of each wait
+		want     map[string]uint64
 	}{
 		{"registered", "wait register launch wait", []int{3}, three},
 		{"handle of a kernel", "wait register get wait", []int{1}, map[string]uint64{addKernel: 100}},
@@ -98,13 +98,13 @@ func TestNamesOfLaunches(t *testing.T) {
 			child := testkit.Start(t, exec.Command(program, append([]string{stack.Dir}, strings.Fields(tt.steps)...)...))
 			child.Line("ready")
 			r := begin(t, session.LiveOptions{Select: pids(child), Probes: probes.Options{Rows: nameRows(t)}})
-			for _, n := range tt.told {
+			for _, n := range tt.reported {
 				child.Send("go")
 				child.Line("ready")
 				testkit.Eventually(t, "names of what was launched", func() bool {
 					r.mu.Lock()
 					defer r.mu.Unlock()
-					return len(r.told) >= n
+					return len(r.functions) >= n
 				})
 			}
 			child.Send("end")

@@ -60,7 +60,7 @@ func TestStacksAreBounded(t *testing.T) {
 	}
 	b.Stacks = n.batch(b.Stacks, b.RawStacks, b.Procs)
 	if len(b.Stacks) != more || b.Stacks[0].Frames[0].Kind != events.FrameGap {
-		t.Errorf("%d are told", len(b.Stacks))
+		t.Errorf("%d are reported", len(b.Stacks))
 	}
 	for range 8 * maxUnnamed { // and a storm of forks
 		n.batch(nil, nil, []tick.ProcEvent{{Kind: tick.ProcForked, PID: 7, Peer: 8}})
@@ -81,7 +81,7 @@ func TestStacksAreBounded(t *testing.T) {
 	b.Stacks = n.settle(t.Context(), b.Stacks)
 	n.close()
 	if len(b.Stacks) != maxUnnamed+more {
-		t.Errorf("%d of %d are told in the end", len(b.Stacks), maxUnnamed+more)
+		t.Errorf("%d of %d are reported in the end", len(b.Stacks), maxUnnamed+more)
 	}
 }
 

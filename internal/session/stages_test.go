@@ -334,8 +334,8 @@ func (s *invented) fill(v reflect.Value, name string) {
 	}
 }
 
-// toldBy plays a source through stages, and returns the input of the sinks.
-func toldBy(t *testing.T, from Source, change func(stage) stage) []string {
+// reportedBy plays a source through stages, and returns the input of the sinks.
+func reportedBy(t *testing.T, from Source, change func(stage) stage) []string {
 	t.Helper()
 	w := &witness{}
 	r, err := begin(Config{Source: from, Clock: &steps{now: time.Unix(0, 0)}, Sinks: []tick.Sink{w}, Quiet: Deadband{Percent: 5},
@@ -380,8 +380,8 @@ func TestStagesDoAsTheirRowsSay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want := toldBy(t, from(t), func(s stage) stage { return watched(t, s) })
-			got := toldBy(t, from(t), blind)
+			want := reportedBy(t, from(t), func(s stage) stage { return watched(t, s) })
+			got := reportedBy(t, from(t), blind)
 			if !slices.Equal(want, got) {
 				t.Errorf("stages read what they do not take (-want +got):\n%.4000s", gocmp.Diff(want, got))
 			}

@@ -91,15 +91,15 @@ func (r *running) saysWhatWasLeft(t *testing.T) {
 	}
 	for i := range r.last.Libraries {
 		l := &r.last.Libraries[i]
-		why, told := said[filepath.Base(l.Path)]
+		why, reported := said[filepath.Base(l.Path)]
 		if l.Probes > 150 { // a kernel that detaches links quickly
-			if told {
-				t.Errorf("%s has %d probes, and it is told: %s", l.Path, l.Probes, why)
+			if reported {
+				t.Errorf("%s has %d probes, and the report says: %s", l.Path, l.Probes, why)
 			}
 			continue
 		}
 		if !strings.Contains(why, " functions have probes") || !strings.HasSuffix(why, "every function that programs use has one") {
-			t.Errorf("%s has %d probes, and it is told: %q", l.Path, l.Probes, why)
+			t.Errorf("%s has %d probes, and the report says: %q", l.Path, l.Probes, why)
 		}
 	}
 }

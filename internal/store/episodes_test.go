@@ -15,9 +15,9 @@ import (
 // revised episode is deleted.
 func TestEpisodes(t *testing.T) {
 	db, path, other, next := contested(t)
-	step := func(seq uint64, told ...tick.Episode) {
+	step := func(seq uint64, reported ...tick.Episode) {
 		t.Helper()
-		next(seq, func(x *tick.Tick) { x.Episodes = told })
+		next(seq, func(x *tick.Tick) { x.Episodes = reported })
 	}
 	at := time.Unix(1_700_000_000, 0)
 	event := func(kind tick.EpisodeKind, id string, why tick.EpisodeReason, grade tick.Severity, lost time.Duration) tick.Episode {

@@ -40,7 +40,7 @@ func TestNumberUsedAgain(t *testing.T) {
 		{"after the file alone knew it", []used{{started: 1, calls: "mmff"}, {forget: true}, {started: 2, calls: "mmm"}}, 2 * rememberedMore, sum(2, "cudaMalloc:3", "3", "cudaMalloc:3")},
 		{"in the tick in which it was forgotten", []used{{started: 1, calls: "mmff"}, {started: 2, calls: "m", forget: true}}, 0, sum(2, "cudaMalloc:1", "1", "cudaMalloc:1")},
 		{"by one that has not called", []used{{started: 1, calls: "mmff"}, {forget: true}, {started: 2}}, 0, sum(2, "", "", "")},
-		{"while the one before is told of", []used{{started: 1, calls: "mmff", ended: true}, {started: 2, calls: "mmm"}}, 0, sum(2, "cudaFree:2 cudaMalloc:5", "7", "cudaMalloc:3")},
+		{"while the one before is reported", []used{{started: 1, calls: "mmff", ended: true}, {started: 2, calls: "mmm"}}, 0, sum(2, "cudaFree:2 cudaMalloc:5", "7", "cudaMalloc:3")},
 		{"by nobody else", []used{{started: 1, calls: "mmff"}, {forget: true}, {started: 1}}, 0, sum(1, "cudaFree:2 cudaMalloc:2", "4", "cudaFree:2 cudaMalloc:2")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestNumberUsedAgain(t *testing.T) {
 
 // Two pids that are reused in one tick each get the right rows.
 func TestNumbersUsedAgainAtOnce(t *testing.T) {
-	const forgotten, told = 77, 78
+	const forgotten, reported = 77, 78
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, c := open(t, path, Options{Session: segment.Session{ID: "one", Started: storetest.Began}})
 	k := storetest.NewKernel()
@@ -77,9 +77,9 @@ func TestNumbersUsedAgainAtOnce(t *testing.T) {
 		{{forget: true}, {started: 1, ended: true}},
 		{{started: 2, calls: "m"}, {started: 2, calls: "f"}},
 	} {
-		err := errors.Join(db.Batch(u[0].batch(forgotten, k, c)), db.Batch(u[1].batch(told, k, c)))
+		err := errors.Join(db.Batch(u[0].batch(forgotten, k, c)), db.Batch(u[1].batch(reported, k, c)))
 		x := u[0].tick(forgotten, k, c, i, 0)
-		x.Processes = append(x.Processes, u[1].process(told, c))
+		x.Processes = append(x.Processes, u[1].process(reported, c))
 		if err := errors.Join(err, db.Tick(x)); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestNumbersUsedAgainAtOnce(t *testing.T) {
 	}
 	for pid, want := range map[uint32]string{
 		forgotten: "process 2ns ops cudaMalloc:1 gaps 1 states cudaMalloc:1",
-		told:      "process 2ns ops cudaFree:3 cudaMalloc:3 gaps 6 states cudaFree:1",
+		reported:  "process 2ns ops cudaFree:3 cudaMalloc:3 gaps 6 states cudaFree:1",
 	} {
 		if got := ofNumber(t, path, pid); got != want {
 			t.Errorf("%d: the file has %s\nwant %s", pid, got, want)

@@ -75,14 +75,14 @@ func (m *memory) Symbols(pid uint32, _ int64, at []uint64) ([]string, error) {
 // figures.
 func play(t *testing.T, n *Names, batches []tick.Batch) ([]events.Function, []tick.Launches) {
 	t.Helper()
-	var told []events.Function
+	var reported []events.Function
 	for i := range batches {
 		b := &batches[i]
-		told = append(told, b.Functions...)
-		told = append(told, n.Batch(b.Texts, b.Procs, b.Functions, b.Calls)...)
-		told = append(told, n.Settle(context.Background())...)
+		reported = append(reported, b.Functions...)
+		reported = append(reported, n.Batch(b.Texts, b.Procs, b.Functions, b.Calls)...)
+		reported = append(reported, n.Settle(context.Background())...)
 	}
-	return told, n.Tick(time.Unix(3600, 0), true)
+	return reported, n.Tick(time.Unix(3600, 0), true)
 }
 
 // sums adds up launches by name or reason.
@@ -110,10 +110,10 @@ func sums(all []tick.Launches) map[string]uint64 {
 
 // namesCase is a sequence of batches, and the expected figures.
 type namesCase struct {
-	name    string
-	batches []tick.Batch
-	want    map[string]uint64 // launches by name or reason
-	told    int
+	name     string
+	batches  []tick.Batch
+	want     map[string]uint64 // launches by name or reason
+	reported int
 }
 
 func namesCases(t *testing.T) []namesCase {
@@ -174,7 +174,7 @@ func namesCases(t *testing.T) []namesCase {
 			map[string]uint64{"_Z1av": 1}, 1},
 		{"forked", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3)}, Procs: []tick.ProcEvent{fork(15, 1, 2)}},
 			{Calls: []events.Call{launch(t, 2, 20, 1)}}}, map[string]uint64{"_Z1av": 1}, 1},
-		{"the fork is told late", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 2, 20, 1)}, Procs: []tick.ProcEvent{fork(15, 1, 2)}}},
+		{"the fork is reported late", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 2, 20, 1)}, Procs: []tick.ProcEvent{fork(15, 1, 2)}}},
 			map[string]uint64{"_Z1av": 1}, 1},
 		{"a child means what its parent did", []tick.Batch{{Procs: []tick.ProcEvent{fork(15, 1, 2)}, Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 2, 16, 8)}},
 			{Calls: []events.Call{register(t, 1, 18, 1, 200, 3), launch(t, 2, 20, 1), launch(t, 1, 20, 1)}}},
@@ -182,7 +182,7 @@ func namesCases(t *testing.T) []namesCase {
 		{"another program", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 12, 1)}},
 			{Procs: []tick.ProcEvent{exec(15, 1)}, Calls: []events.Call{launch(t, 1, 14, 1), launch(t, 1, 20, 1)}}},
 			map[string]uint64{"_Z1av": 2, events.NoNameUnseen.String(): 1}, 2},
-		{"the exec is told late", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 12, 1), register(t, 1, 18, 1, 200, 3)}},
+		{"the exec is reported late", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 12, 1), register(t, 1, 18, 1, 200, 3)}},
 			{Procs: []tick.ProcEvent{exec(15, 1)}, Calls: []events.Call{launch(t, 1, 20, 1)}}},
 			map[string]uint64{"_Z1av": 1, "_Z1bv": 1}, 2},
 		{"a number again", []tick.Batch{{Calls: []events.Call{register(t, 1, 10, 1, 100, 3), launch(t, 1, 12, 1)}, Procs: []tick.ProcEvent{exit(15, 1)}},
@@ -198,24 +198,24 @@ func TestNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			n := New(mem())
 			defer n.Close()
-			told, figures := play(t, n, tt.batches)
+			reported, figures := play(t, n, tt.batches)
 			if got := sums(figures); !maps.Equal(got, tt.want) {
 				t.Errorf("live: %v, want %v", got, tt.want)
 			}
-			if len(told) != tt.told {
-				t.Errorf("told %+v, want %d", told, tt.told)
+			if len(reported) != tt.reported {
+				t.Errorf("reported %+v, want %d", reported, tt.reported)
 			}
 			// The reported functions give each call the name that the figures have. A replay of all
 			// in one batch gives the same figures.
 			table, byCall := &Functions{}, map[string]uint64{}
-			table.Add(told)
-			again := tick.Batch{Functions: told}
+			table.Add(reported)
+			again := tick.Batch{Functions: reported}
 			for i := range tt.batches {
 				for _, c := range tt.batches[i].Calls {
 					if Launches(&c) {
 						f, ok := table.Lookup(&c)
 						if !ok {
-							t.Errorf("nothing was told of the launch at %d", c.Start)
+							t.Errorf("nothing was reported of the launch at %d", c.Start)
 						}
 						byCall[f.Name+f.Why.String()] += uint64(c.Weight)
 					}
@@ -247,9 +247,9 @@ func TestNamesAreReadWhenLaunched(t *testing.T) {
 	n := New(m)
 	defer n.Close()
 	calls = append(calls, launch(t, 1, many, many))
-	told, _ := play(t, n, []tick.Batch{{Calls: calls}})
-	if len(told) != 1 || told[0].Name != m.names[1000+many-1] {
-		t.Errorf("told %+v", told)
+	reported, _ := play(t, n, []tick.Batch{{Calls: calls}})
+	if len(reported) != 1 || reported[0].Name != m.names[1000+many-1] {
+		t.Errorf("reported %+v", reported)
 	}
 	if m.asked != eagerNames+1 {
 		t.Errorf("%d names were read, want %d", m.asked, eagerNames+1)

@@ -70,14 +70,14 @@ func TestAssemblyWaitsForDetails(t *testing.T) {
 		if i > 0 {
 			now = now.Add(Settle - 1)
 			if got := a.Take(nil, now); len(got) != 0 {
-				t.Fatalf("before %q it is told as %q", msg, got[0].Msg)
+				t.Fatalf("before %q it is reported as %q", msg, got[0].Msg)
 			}
 		}
 		a.Add(&x, now)
 	}
 	const want = "Fatal, Link 1; Severity 1 Engine instance 30; Data {0x1}"
 	if got := a.Take(nil, now.Add(Settle)); len(got) != 1 || got[0].Msg != want {
-		t.Errorf("told %+v, want one with %q", got, want)
+		t.Errorf("reported %+v, want one with %q", got, want)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestAssemblyTime(t *testing.T) {
 	}
 	a.Add(&log, now.Add(time.Second))
 	if got := a.Flush(nil); len(got) != 0 {
-		t.Errorf("told again: %+v", got)
+		t.Errorf("reported again: %+v", got)
 	}
 }
 

@@ -104,13 +104,13 @@ func positive(n uint32) string {
 func TestFieldSequences(t *testing.T) {
 	for _, f := range testkit.Facts(t, "sequences.tsv") {
 		t.Run(f.At, func(t *testing.T) {
-			f.Check(t, told(t, f.Input))
+			f.Check(t, reported(t, f.Input))
 		})
 	}
 }
 
-// told passes the lines of a sequence through the whole package.
-func told(t *testing.T, input string) map[string]string {
+// reported passes the lines of a sequence through the whole package.
+func reported(t *testing.T, input string) map[string]string {
 	a, l := Assembly{BothSources: strings.Contains(input, " tracepoint ")}, &Log{}
 	began := time.Unix(1_800_000_000, 0)
 	var out []tick.Xid

@@ -31,7 +31,7 @@ func (r *run) startFault(what string, in ...group) *testkit.Child {
 		r.join(g, c.PID())
 	}
 	c.Send("go")
-	r.told = c.Line("re")
+	r.reported = c.Line("re")
 	return c
 }
 
@@ -65,7 +65,7 @@ func realTime(format string, args ...any) func(*run) disturber {
 	return func(r *run) disturber {
 		root := group(filepath.Dir(string(r.all)))
 		c := r.startFault(fmt.Sprintf(format, args...), root)
-		testkit.NeedKernel(r.t, "real-time priorities in this cgroup", r.told == "ready")
+		testkit.NeedKernel(r.t, "real-time priorities in this cgroup", r.reported == "ready")
 		return killed(c)
 	}
 }

@@ -14,8 +14,8 @@ import (
 
 // tally is a sum over runs.
 type tally struct {
-	runs, wanted, found, named, blamed, covered, judged, told, wrong, falsely, diagnosed int
-	off, delay, said, lost, width                                                        []float64
+	runs, wanted, found, named, blamed, covered, judged, reported, wrong, falsely, diagnosed int
+	off, delay, said, lost, width                                                            []float64
 }
 
 func (s *tally) add(v *verdict) {
@@ -31,7 +31,7 @@ func (s *tally) add(v *verdict) {
 	if len(v.Misled) == 0 {
 		s.diagnosed++
 	}
-	s.told += v.Found + len(v.False)
+	s.reported += v.Found + len(v.False)
 	s.wrong += len(v.False)
 	if len(v.False) > 0 {
 		s.falsely++
@@ -87,7 +87,7 @@ func gate(t *testing.T, all []*verdict) {
 	for _, x := range []struct {
 		what        string
 		part, whole int
-	}{{"causes are found", sum.found, sum.wanted}, {"chains are right", sum.found, sum.told}, {"culprits are right", sum.blamed, sum.named},
+	}{{"causes are found", sum.found, sum.wanted}, {"chains are right", sum.found, sum.reported}, {"culprits are right", sum.blamed, sum.named},
 		{"diagnoses are wholly right", sum.diagnosed, sum.runs}} {
 		if float64(x.part) < leastRight*float64(x.whole) {
 			t.Errorf("only %d of %d %s", x.part, x.whole, x.what)
@@ -130,7 +130,7 @@ func (s *tally) measured(t *testing.T, name string) {
 		}
 	}
 	share("recall", s.found, s.wanted, testkit.Higher)
-	share("precision", s.found, s.told, testkit.Higher)
+	share("precision", s.found, s.reported, testkit.Higher)
 	share("culprit", s.blamed, s.named, testkit.Higher)
 	share("within-interval", s.covered, s.judged, testkit.Higher)
 	share("diagnose", s.diagnosed, s.runs, testkit.Higher)
@@ -184,7 +184,7 @@ func table(all []*verdict) string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| scenario | runs | cause right | culprit right | lost: said / true, ms | within the interval | false chains | told after, s | diagnose right |\n")
+	b.WriteString("| scenario | runs | cause right | culprit right | lost: said / true, ms | within the interval | false chains | reported after, s | diagnose right |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for _, f := range families {
 		for _, r := range f.rows {
@@ -197,7 +197,7 @@ func table(all []*verdict) string {
 	fmt.Fprintf(&b, "- %d more, which other work on the machine disturbed, are not counted: the cause was right %s, the culprit %s, false chains %d\n",
 		disturbed.runs, ratio(disturbed.found, disturbed.wanted), ratio(disturbed.blamed, disturbed.named), disturbed.wrong)
 	fmt.Fprintf(&b, "- a replay of the recording gave the same chains in every tick: %d of %d\n", alike, len(all))
-	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.told))
+	fmt.Fprintf(&b, "- recall of causes %s, precision %s\n", ratio(sum.found, sum.wanted), ratio(sum.found, sum.reported))
 	fmt.Fprintf(&b, "- culprit right %s\n", ratio(sum.blamed, sum.named))
 	fmt.Fprintf(&b, "- the true lost time within the stated interval %s; its middle off by %.0f %% in the median\n", ratio(sum.covered, sum.judged), 100*median(sum.off))
 	fmt.Fprintf(&b, "- the stated interval is as wide as %.0f %% of the true lost time in the median\n", 100*median(sum.width))

@@ -29,29 +29,29 @@ import (
 
 // run is a scenario in progress.
 type run struct {
-	t       testing.TB
-	lab     *lab
-	plan    plan
-	cpu     int    // the victim's CPU
-	dir     string // directory for the run's files, on a disk
-	args    []string
-	env     []string
-	machine gpu.Machine // the machine's GPUs, as the session sees them
-	child   *testkit.Child
-	pids    []int          // the victim's processes
-	all     group          // cgroup of all processes of the run
-	group   group          // cgroup of the victim
-	memory  group          // cgroup of the memory controller; empty: not used
-	log     string         // path of the victim's clock
-	told    string         // last line of the faults program
-	peer    *testkit.Child // the victim's peer
-	network group          // cgroup of the peer
-	clock   clock
-	steps   []step // set at the end
-	server  *serving.Server
-	load    *testkit.Child // the server's client
-	others  []int          // further processes of the server, and its client
-	truth   serving.Truth  // the server's own record; set at the end
+	t        testing.TB
+	lab      *lab
+	plan     plan
+	cpu      int    // the victim's CPU
+	dir      string // directory for the run's files, on a disk
+	args     []string
+	env      []string
+	machine  gpu.Machine // the machine's GPUs, as the session sees them
+	child    *testkit.Child
+	pids     []int          // the victim's processes
+	all      group          // cgroup of all processes of the run
+	group    group          // cgroup of the victim
+	memory   group          // cgroup of the memory controller; empty: not used
+	log      string         // path of the victim's clock
+	reported string         // last line of the faults program
+	peer     *testkit.Child // the victim's peer
+	network  group          // cgroup of the peer
+	clock    clock
+	steps    []step // set at the end
+	server   *serving.Server
+	load     *testkit.Child // the server's client
+	others   []int          // further processes of the server, and its client
+	truth    serving.Truth  // the server's own record; set at the end
 
 	disturbers   []disturber
 	times        []window        // when each fault was active

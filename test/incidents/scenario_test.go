@@ -42,12 +42,12 @@ var families = []struct {
 
 // known maps scenarios that are judged wrong to the reason. They still run and count.
 var known = map[string]string{
-	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too little to be told",
+	"cpu/a hog and a quota":                                 "where both are at work at once, the smaller may be too small to be reported",
 	"disk/slow reads for half a second":                     "what a loader waits for the disk is all counted, that of normal steps too",
 	"disk/another writes while it saves, before the attach": "saves that were always slow are in part taken for normal",
-	"disk/many small writes of another while it saves":      "a fast disk makes the fault too small to be told",
+	"disk/many small writes of another while it saves":      "a fast disk makes the fault too small to be reported",
 	"memory/a neighbour has its memory swapped out":         "one long wait may be said to be of the disk",
-	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be told",
+	"memory/its limit makes it wait for reclaim":            "the kernel may find so much to give up that the fault is too small to be reported",
 	"memory/its limit is less than its memory, with swap":   "one long wait may be said to be of the disk",
 	"disk/the loader's reads are slow, before the attach":   "what the worker does on a CPU beside its reads is said as well",
 }

@@ -70,7 +70,7 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 		case slices.Contains(v.Rules, c.Rule) && !c.foreign(x, v.Hog):
 		case slices.Contains(v.With, c.Rule):
 			out.say(c)
-			out.Lines = c.told(marked, out.Lines)
+			out.Lines = c.reported(marked, out.Lines)
 			continue
 		case c.foreign(x, v.Hog):
 			out.Busy = append(out.Busy, c.short())
@@ -90,7 +90,7 @@ func Judge(v *Victim, x *Truth, r *Report, marked []string) *Verdict {
 				blamed += k.LostNS
 			}
 		}
-		out.Lines = c.told(marked, out.Lines)
+		out.Lines = c.reported(marked, out.Lines)
 	}
 	out.Culprit = out.Cause && (len(x.Culprits) == 0 || blamed*2 > all)
 	lost, waited := time.Duration(x.LostNS), time.Duration(x.LostNS-x.RanNS)
@@ -106,8 +106,8 @@ func (v *Verdict) say(c *Chain) {
 	}
 }
 
-// told appends the marked lines that the chain reports.
-func (c *Chain) told(marked, to []string) []string {
+// reported appends the marked lines that the chain reports.
+func (c *Chain) reported(marked, to []string) []string {
 	for _, line := range marked {
 		if i := strings.Index(c.text, line); i >= 0 && !digit(c.text, i+len(line)) && !slices.Contains(to, line) {
 			to = append(to, line)

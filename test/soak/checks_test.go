@@ -19,9 +19,9 @@ import (
 	"ingero/sim"
 )
 
-// told checks that each life is a recording, and that the time between two of them is reported as
+// reported checks that each life is a recording, and that the time between two of them is reported as
 // not recorded.
-func (s *soak) told(sessions []query.Session) {
+func (s *soak) reported(sessions []query.Session) {
 	s.t.Helper()
 	s.t.Logf("from the agent's start to its first tick with calls: %s; the second life is beside 10,000 processes", s.starts)
 	var seconds []float64

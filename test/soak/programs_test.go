@@ -73,7 +73,7 @@ func (p program) silent() bool {
 // runtime calls; -1: no number does. Calls of programs of another phase may be included. Programs
 // report neither the runtime's driver calls nor the registration of kernels.
 func lasting(all []program, got counts, others []program) int {
-	told, most := total(all), total(others)
+	reported, most := total(all), total(others)
 	for from := range len(all) + 1 {
 		want := total(all[from:])
 		right := true
@@ -81,7 +81,7 @@ func lasting(all []program, got counts, others []program) int {
 			right = right && got[op] >= want[op]
 		}
 		for op := range got {
-			_, tells := told[op]
+			_, tells := reported[op]
 			if (tells || strings.HasPrefix(op.String(), "cuda")) && !untold(all[from:], op) && !untold(others, op) {
 				right = right && got[op] <= want[op]+most[op]
 			}

@@ -81,7 +81,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	slices.Reverse(sessions) // the latest is first
-	s.told(sessions)
+	s.reported(sessions)
 	s.exact(r, &sessions[len(sessions)-1])
 	s.unharmed()
 	s.flat()

@@ -127,7 +127,7 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	}
 	if len(o.Want) == 0 {
 		faults := rule == "" && d.Facts["faults"] != nil // GPU faults are reported even without an effect
-		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults && !o.toldStolen(rule) {
+		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults && !o.reportedStolen(rule) {
 			wrong = append(wrong, "it does not say that nothing is wrong")
 		}
 		return wrong
@@ -137,9 +137,9 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 		return append(wrong, fmt.Sprintf("the cause is %q", rule))
 	}
 	for i := range o.Want {
-		told := func(r string) bool { return others[r] > 0 }
-		if i != main && !slices.ContainsFunc(o.Want[i].Rules, told) {
-			wrong = append(wrong, "not told: "+o.Want[i].Rules[0])
+		reported := func(r string) bool { return others[r] > 0 }
+		if i != main && !slices.ContainsFunc(o.Want[i].Rules, reported) {
+			wrong = append(wrong, "not reported: "+o.Want[i].Rules[0])
 		}
 	}
 	if t := &o.Want[main]; t.Named && !d.blames(t) {

@@ -228,8 +228,8 @@ func (o *Outcome) stolen(c *tick.Chain) bool {
 	return (c.Rule == rule || held) && o.Stolen >= c.LostMin/2
 }
 
-// toldStolen reports whether a rule has a chain that is due to the hypervisor.
-func (o *Outcome) toldStolen(rule string) bool {
+// reportedStolen reports whether a rule has a chain that is due to the hypervisor.
+func (o *Outcome) reportedStolen(rule string) bool {
 	return slices.ContainsFunc(o.Heard, func(h Heard) bool {
 		return slices.ContainsFunc(h.Chains, func(c tick.Chain) bool { return c.Rule == rule && o.stolen(&c) })
 	})
@@ -281,7 +281,7 @@ func (v *Verdict) Line() string {
 	}
 	if v.Found > 0 {
 		fmt.Fprintf(&b, ", lost %s (%s to %s) of %s ms", millis(v.Said.Mid), millis(v.Said.Min), millis(v.Said.Max), millis(v.True.Mid))
-		fmt.Fprintf(&b, ", told after %.1f s", v.Delay.Seconds())
+		fmt.Fprintf(&b, ", reported after %.1f s", v.Delay.Seconds())
 	}
 	if len(v.Missed) > 0 {
 		var all time.Duration

@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 		{name: "of what the hypervisor did something may be said", said: [][]tick.Chain{{said("nccl-straggler", hog, 150*ms)}}, stolen: 70 * ms,
 			extra: []string{"nccl-straggler by "}, covered: true, hampered: true},
 		{name: "not of more than that", said: [][]tick.Chain{{said("nccl-straggler", hog, 150*ms)}}, stolen: 60 * ms, extra: []string{"nccl-straggler by "}, covered: true},
-		{name: "what it took may be told", said: [][]tick.Chain{{said("cpu-stolen", 0, 150*ms)}}, stolen: 70 * ms, covered: true, ok: true},
+		{name: "what it took may be reported", said: [][]tick.Chain{{said("cpu-stolen", 0, 150*ms)}}, stolen: 70 * ms, covered: true, ok: true},
 		{name: "but no more", said: [][]tick.Chain{{said("cpu-stolen", 0, 150*ms)}}, stolen: 60 * ms, extra: []string{"cpu-stolen by "}, covered: true},
 		{name: "nor besides", said: [][]tick.Chain{{said("disk-wait", hog, 500*ms), said("nccl-straggler", hog, 150*ms)}}, stolen: 70 * ms,
 			extra: []string{"disk-wait by ", "nccl-straggler by "}, covered: true},
@@ -79,7 +79,7 @@ func TestJudgeDiagnosis(t *testing.T) {
 	const hog, job = 7.0, 5.0
 	hogged := Truth{Rules: []string{"cpu-taken"}, Named: true, Culprits: []int{hog}, Lost: Lost{490 * ms, 500 * ms, 510 * ms}}
 	disk := Truth{Rules: []string{"disk-wait"}, Lost: Lost{100 * ms, 100 * ms, 100 * ms}}
-	told := func(change func(d *Diagnosis)) *Diagnosis {
+	reported := func(change func(d *Diagnosis)) *Diagnosis {
 		d := &Diagnosis{Text: "bad", Tokens: 200, Rows: [][]any{{"hog", hog, "sh 6", nil, nil, 4e8}, {"cron", 9.0, nil, nil, nil, 1e8}},
 			Facts: map[string]any{"rule": "cpu-taken", "lost_ns": 5e8, "lost_min_ns": 48e7, "lost_max_ns": 52e7, "fix": "taskset", "confidence": 0.9, "job": "victim", "pid": job, "cause": "CPU taken by hog"}}
 		change(d)
@@ -87,31 +87,31 @@ func TestJudgeDiagnosis(t *testing.T) {
 	}
 	well := &Diagnosis{Text: "ok, nothing is wrong\nwell=...", Tokens: 40}
 	for _, tt := range []struct {
-		name string
-		want []Truth
-		also []string
-		told *Diagnosis
-		out  []string
+		name     string
+		want     []Truth
+		also     []string
+		reported *Diagnosis
+		out      []string
 	}{
-		{name: "all is right", want: []Truth{hogged}, told: told(func(*Diagnosis) {})},
-		{name: "nothing is wrong", told: well},
-		{name: "nobody felt a fault", told: &Diagnosis{Text: "bad: no cause of lost time was found, but GPUs reported faults", Facts: map[string]any{"faults": 1.0}}},
+		{name: "all is right", want: []Truth{hogged}, reported: reported(func(*Diagnosis) {})},
+		{name: "nothing is wrong", reported: well},
+		{name: "nobody felt a fault", reported: &Diagnosis{Text: "bad: no cause of lost time was found, but GPUs reported faults", Facts: map[string]any{"faults": 1.0}}},
 		{name: "nothing was asked", out: []string{"there is none"}},
-		{name: "it is told that nothing is wrong", want: []Truth{hogged}, told: well, out: []string{`the cause is ""`}},
-		{name: "something is said of a decoy", told: told(func(*Diagnosis) {}), out: []string{"it does not say that nothing is wrong"}},
-		{name: "something that is true", also: []string{"cpu-taken"}, told: told(func(*Diagnosis) {})},
-		{name: "too long", want: []Truth{hogged}, told: told(func(d *Diagnosis) { d.Tokens = 601 }), out: []string{"601 tokens"}},
-		{name: "another culprit", want: []Truth{hogged}, told: told(func(d *Diagnosis) { d.Rows = d.Rows[1:] }), out: []string{"the culprit"}},
-		{name: "a child of the culprit", want: []Truth{hogged}, told: told(func(d *Diagnosis) { d.Rows = [][]any{{"work", 12.0, "hog 7", nil, nil, 5e8}} })},
-		{name: "too much", want: []Truth{hogged}, told: told(func(d *Diagnosis) { d.Facts["lost_min_ns"] = 6e8; d.Facts["lost_max_ns"] = 7e8 }), out: []string{"lost 600 to 700 of 500 ms"}},
-		{name: "another job", want: []Truth{hogged}, told: told(func(d *Diagnosis) { d.Facts["pid"] = 8.0 }), out: []string{"the job is 8"}},
-		{name: "nothing to do", want: []Truth{hogged}, told: told(func(d *Diagnosis) { delete(d.Facts, "fix") }), out: []string{"no fix"}},
-		{name: "one of two", want: []Truth{hogged, disk}, told: told(func(d *Diagnosis) { d.Facts["lost_max_ns"] = 6e8 }), out: []string{"not told: disk-wait"}},
-		{name: "two", want: []Truth{hogged, disk}, told: told(func(d *Diagnosis) { d.Facts["others"] = "disk-wait 100ms c-9" })},
+		{name: "it reports that nothing is wrong", want: []Truth{hogged}, reported: well, out: []string{`the cause is ""`}},
+		{name: "something is said of a decoy", reported: reported(func(*Diagnosis) {}), out: []string{"it does not say that nothing is wrong"}},
+		{name: "something that is true", also: []string{"cpu-taken"}, reported: reported(func(*Diagnosis) {})},
+		{name: "too long", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { d.Tokens = 601 }), out: []string{"601 tokens"}},
+		{name: "another culprit", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { d.Rows = d.Rows[1:] }), out: []string{"the culprit"}},
+		{name: "a child of the culprit", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { d.Rows = [][]any{{"work", 12.0, "hog 7", nil, nil, 5e8}} })},
+		{name: "too much", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { d.Facts["lost_min_ns"] = 6e8; d.Facts["lost_max_ns"] = 7e8 }), out: []string{"lost 600 to 700 of 500 ms"}},
+		{name: "another job", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { d.Facts["pid"] = 8.0 }), out: []string{"the job is 8"}},
+		{name: "nothing to do", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { delete(d.Facts, "fix") }), out: []string{"no fix"}},
+		{name: "one of two", want: []Truth{hogged, disk}, reported: reported(func(d *Diagnosis) { d.Facts["lost_max_ns"] = 6e8 }), out: []string{"not reported: disk-wait"}},
+		{name: "two", want: []Truth{hogged, disk}, reported: reported(func(d *Diagnosis) { d.Facts["others"] = "disk-wait 100ms c-9" })},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := &Outcome{Want: tt.want, Also: tt.also, Victims: []int{job}}
-			if got := o.judgeDiagnosis(tt.told); !slices.Equal(got, tt.out) {
+			if got := o.judgeDiagnosis(tt.reported); !slices.Equal(got, tt.out) {
 				t.Errorf("wrong: %q, want %q", got, tt.out)
 			}
 		})

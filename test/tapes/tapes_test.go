@@ -39,10 +39,10 @@ func TestTapes(t *testing.T) {
 			t.Parallel()
 			tp, db := load(t, path)
 			migrated(t, db, tp.Schema)
-			heard, told := Rediagnose(t, db, tp.Until)
+			heard, reported := Rediagnose(t, db, tp.Until)
 			if testkit.Updating() {
 				_, unmigrated := load(t, path)
-				tp.Heard, tp.Diagnosis = heard, told
+				tp.Heard, tp.Diagnosis = heard, reported
 				if err := tp.write(path, unmigrated); err != nil {
 					t.Fatal(err)
 				}
@@ -52,7 +52,7 @@ func TestTapes(t *testing.T) {
 				t.Errorf("the replay differs from what was reported live: %s", differs)
 			}
 			o := tp.Outcome
-			o.Heard, o.Diagnosis = heard, told
+			o.Heard, o.Diagnosis = heard, reported
 			v := Judge(&o)
 			if !v.Right() || v.Hampered || v.Found != len(tp.Want) {
 				t.Error(v.Line())

@@ -48,7 +48,7 @@ type copier struct {
 	causes  map[string][2]int64 // version and loss of each sent chain
 	settled bool                // the cluster's chains are known
 
-	told      time.Time                  // reads and labels are sent up to this time
+	sentUntil time.Time                  // reads and labels are sent up to this time
 	seen      map[string]map[string]bool // keys of the reads and labels that the last pass found, by table; live only
 	requested time.Time                  // of the last tick whose requests are sent
 }

@@ -18,7 +18,7 @@ const factsPart = 30 * time.Minute
 // facts sends the reads of inference servers, labels and requests. While a trace runs it does so at the
 // pace of rollups, as it reads the log once more.
 func (x *copier) facts(ctx context.Context, s *query.Session, last bool) error {
-	if x.live && !last && s.Updated.Sub(x.told) < rollupEvery {
+	if x.live && !last && s.Updated.Sub(x.sentUntil) < rollupEvery {
 		return nil
 	}
 	if err := x.inference(ctx, s); err != nil {
@@ -30,7 +30,7 @@ func (x *copier) facts(ctx context.Context, s *query.Session, last bool) error {
 	if err := x.requests(ctx, s); err != nil {
 		return err
 	}
-	x.told = s.Updated
+	x.sentUntil = s.Updated
 	return nil
 }
 
@@ -48,7 +48,7 @@ func (x *copier) parts(ctx context.Context, s *query.Session, k *keyed, add func
 		k.has, k.seen = x.seen[k.t.name], map[string]bool{}
 	}
 	from, to := s.Started.Add(-rollupLate), s.Updated.Add(rollupLate)
-	if back := x.told.Add(-rollupLate); back.After(from) {
+	if back := x.sentUntil.Add(-rollupLate); back.After(from) {
 		from = back
 	}
 	if x.f.From.After(from) {

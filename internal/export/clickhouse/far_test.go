@@ -150,7 +150,7 @@ func TestBadServers(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if strings.Contains(fmt.Sprint(err, cl, cl.Problem()), "hunter2") {
-				t.Errorf("the password is told: %v, %v, %v", err, cl, cl.Problem())
+				t.Errorf("the password is reported: %v, %v, %v", err, cl, cl.Problem())
 			}
 			if c.refused && c.far.asked != 1 {
 				t.Errorf("it was asked %d times", c.far.asked)
@@ -221,7 +221,7 @@ func TestFollowAway(t *testing.T) {
 		w.record(2000)
 		w.tick(false)
 	}
-	testkit.Eventually(t, "the problem to be told", func() bool { return x.State().Problem != "" })
+	testkit.Eventually(t, "the problem to be reported", func() bool { return x.State().Problem != "" })
 	r := w.whole()
 	if err := x.Close(); err != nil { // it ends without an answer
 		t.Error(err)

@@ -145,10 +145,10 @@ func TestTold(t *testing.T) {
 	} {
 		tell(t, s, now.Add(time.Duration(i)*time.Second), steps...)
 		// One at a time: queued updates replace each other.
-		testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Waiting == 0 })
+		testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Waiting == 0 })
 	}
 	tell(t, s, now.Add(time.Hour), step("a/4", tick.EpisodeBegin, "", tick.Low))
-	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 8 })
+	testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Sent == 8 })
 	want := []string{"chain_begin a/1 LOW", "chain_update a/1 MEDIUM", "chain_update a/1 MEDIUM", "chain_end a/1 MEDIUM",
 		"chain_begin b/1 LOW", "chain_update a/3 HIGH", "chain_revised a/3 HIGH", "chain_begin a/4 LOW"}
 	if d := cmp.Diff(want, r.got()); d != "" || len(r.bad) > 0 {
@@ -184,7 +184,7 @@ func TestRetry(t *testing.T) {
 			r := &receiver{answer: c.answer}
 			s := start(t, notify.Options{URL: serve(t, r)})
 			tell(t, s, now, step("a/1", tick.EpisodeBegin, "", tick.Low))
-			testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Waiting == 0 })
+			testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Waiting == 0 })
 			x := s.State()
 			if d := cmp.Diff(c.lost, x.Lost); d != "" || r.tries != c.tries || len(slices.Compact(r.ids)) != 1 || x.Sent != uint64(1-len(c.lost)) {
 				t.Errorf("%d tries as %v, %+v, lost: %s", r.tries, r.ids, x, d)
@@ -221,14 +221,14 @@ func TestBadReceivers(t *testing.T) {
 			for i := range 100 {
 				tell(t, s, now.Add(time.Duration(i)*time.Second), step(fmt.Sprintf("c%d/1", i), tick.EpisodeBegin, "", tick.Low))
 			}
-			testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Problem != "" })
+			testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Problem != "" })
 			x := s.State()
 			if x.Waiting != 8 || x.Lost["queue-full"] != 92 {
 				t.Errorf("%+v", x)
 			}
 			for _, secret := range []string{"pass", "token", "hook"} {
 				if strings.Contains(x.Problem+x.To+s.String(), secret) {
-					t.Errorf("%q is told: %+v", secret, x)
+					t.Errorf("%q is reported: %+v", secret, x)
 				}
 			}
 			if err := s.Close(); err != nil {
@@ -252,7 +252,7 @@ func TestEndlessAnswer(t *testing.T) {
 		}
 	}))})
 	tell(t, s, now, step("a/1", tick.EpisodeBegin, "", tick.Low))
-	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 1 })
+	testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Sent == 1 })
 }
 
 // Queued updates are replaced by later ones; a begin is not.
@@ -270,7 +270,7 @@ func TestUpdatesReplaceEachOther(t *testing.T) {
 	tell(t, s, now.Add(2*time.Second), step("a/1", tick.EpisodeUpdate, tick.ReasonSeverity, tick.Medium))
 	tell(t, s, now.Add(3*time.Second), step("a/1", tick.EpisodeUpdate, tick.ReasonSeverity, tick.High))
 	open.Store(true)
-	testkit.Eventually(t, "the webhook to be told", func() bool { return s.State().Sent == 3 })
+	testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Sent == 3 })
 	if d := cmp.Diff([]string{"chain_begin x/1 LOW", "chain_begin a/1 LOW", "chain_update a/1 HIGH"}, r.got()); d != "" {
 		t.Error(d)
 	}

@@ -58,7 +58,7 @@ func TestRetry(t *testing.T) {
 			t.Errorf("pause %d is %s, want about %s", i+1, got, want)
 		}
 		if s.state().Problem == "" {
-			t.Error("it is not told that nothing is delivered")
+			t.Error("it does not report that nothing is delivered")
 		}
 		clock.advance(2 * want)
 	}

@@ -99,8 +99,8 @@ func (x functions) addresses(n int) (out []uint64) {
 	return slices.Compact(out)
 }
 
-// told returns another program's answers: for each address function and line, innermost first.
-func told(t testing.TB, path string, addrs []uint64) [][]Frame {
+// reported returns another program's answers: for each address function and line, innermost first.
+func reported(t testing.TB, path string, addrs []uint64) [][]Frame {
 	t.Helper()
 	testkit.NeedTool(t, "llvm-symbolizer-14")
 	cmd := exec.Command("llvm-symbolizer-14", "--obj="+path, "--no-demangle", "--inlines")
@@ -201,7 +201,7 @@ func findIn(t *testing.T, compiler, source string) {
 			m, symbols := open(t, path), functionsOf(t, path)
 			addrs := symbols.addresses(2000)
 			got := m.Find(addrs)
-			same(t, symbols, got, told(t, path, addrs))
+			same(t, symbols, got, reported(t, path, addrs))
 			if n := countLines(got); (n > len(got)/2) != tt.lines {
 				t.Errorf("%d of %d have a line", n, len(got))
 			}
@@ -230,7 +230,7 @@ func TestFindInGoProgram(t *testing.T) {
 	run(t, "go", "build", "-o", path, "ingero/tools/lint")
 	symbols := functionsOf(t, path)
 	addrs := symbols.addresses(3000)
-	same(t, symbols, open(t, path).Find(addrs), told(t, path, addrs))
+	same(t, symbols, open(t, path).Find(addrs), reported(t, path, addrs))
 }
 
 // All exported functions of this system's libraries are found.
@@ -276,7 +276,7 @@ func TestSeparateDebugFile(t *testing.T) {
 	stripped, debug := separate(t, dir, path)
 	symbols := functionsOf(t, path)
 	addrs := symbols.addresses(1000)
-	want := told(t, path, addrs)
+	want := reported(t, path, addrs)
 	same(t, symbols, open(t, stripped, other, stripped, debug).Find(addrs), want)
 	if got := countLines(open(t, stripped, other, stripped, "testdata/program.cc").Find(addrs)); got > 0 {
 		t.Errorf("%d lines without the right file", got)

@@ -18,10 +18,10 @@ const packs = `import sys
 from lzma import *
 sys.stdout.buffer.write(compress(sys.stdin.buffer.read(), **eval(f"dict({sys.argv[1]})")))`
 
-func packXZ(t testing.TB, b []byte, told string) []byte {
+func packXZ(t testing.TB, b []byte, reported string) []byte {
 	t.Helper()
 	testkit.NeedTool(t, "python3")
-	cmd := exec.Command("python3", "-c", packs, told)
+	cmd := exec.Command("python3", "-c", packs, reported)
 	cmd.Stdin = bytes.NewReader(b)
 	out, err := cmd.Output()
 	if err != nil {
@@ -41,8 +41,8 @@ func TestUnxz(t *testing.T) {
 		words[i] = byte(r.Uint32())
 	}
 	for _, tt := range []struct {
-		name, told string
-		data       []byte
+		name, reported string
+		data           []byte
 	}{
 		{"empty", "", nil},
 		{"one byte", "", []byte{7}},
@@ -58,7 +58,7 @@ func TestUnxz(t *testing.T) {
 		{"a filter for instructions", "filters=[dict(id=FILTER_X86), dict(id=FILTER_LZMA2)]", words},
 		{"the largest dictionary", "preset=9", words},
 	} {
-		t.Run(tt.name, func(t *testing.T) { unpacks(t, packXZ(t, tt.data, tt.told), tt.data) })
+		t.Run(tt.name, func(t *testing.T) { unpacks(t, packXZ(t, tt.data, tt.reported), tt.data) })
 	}
 }
 

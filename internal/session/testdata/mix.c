@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int told(void)
+static int asked(void)
 {
 	struct pollfd p = { .fd = 0, .events = POLLIN };
 
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 			for (int i = 0; i < 1000; i++, rounds++)
 				for (int j = 0; j < 3; j++)
 					call[j](argv);
-			if (told())
+			if (asked())
 				break;
 		}
 		printf("rounds %lu\n", rounds);

@@ -32,10 +32,10 @@ def work(seconds):
 def share(give):
     """Starts a process that, for each line on a pipe, works for 40 ms, longer than preparing takes, and
     then writes input. Returns the pipe."""
-    told, tell = os.pipe()
+    asked, tell = os.pipe()
     if not os.fork():
         os.close(tell)
-        while os.read(told, 1):
+        while os.read(asked, 1):
             work(0.04)
             os.write(give, b"y")
         os._exit(0)

@@ -101,7 +101,7 @@ func TestReplayOfWhatComesAndGoes(t *testing.T) {
 		want := ticks[at]
 		at++
 		slices.SortFunc(got.Ops, storetest.ByOp)
-		if d := diff.Diff(toldBy(want), toldBy(&got)); d != "" {
+		if d := diff.Diff(reportedBy(want), reportedBy(&got)); d != "" {
 			t.Fatalf("tick %d -live +replay:\n%s", at, d)
 		}
 		if sum := chainSum(want); sums[got.Seq] != sum || (sum == 0) != (len(want.Chains) == 0) {
@@ -144,15 +144,15 @@ func inSegments(t *testing.T, ticks []*tick.Tick) twoSegments {
 	return files
 }
 
-// told is the part of a tick that appears and disappears.
-type told struct {
+// reported is the part of a tick that appears and disappears.
+type reported struct {
 	Overhead          tick.Overhead
 	Processes, Others []tick.Process
 	Ops               []tick.Op
 	GPUs              []tick.GPU
 }
 
-func toldBy(t *tick.Tick) (x told) {
+func reportedBy(t *tick.Tick) (x reported) {
 	x.Processes, x.Others, x.GPUs = append(x.Processes, t.Processes...), append(x.Others, t.Others...), append(x.GPUs, t.GPUs...)
 	for _, o := range t.Ops {
 		x.Ops = append(x.Ops, tick.Op{PID: o.PID, Op: o.Op, Sum: o.Sum, Hist: o.Hist, Thinned: o.Thinned})

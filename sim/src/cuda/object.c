@@ -33,11 +33,11 @@ static struct arena arenas[] = {
 static void full(u32 kind)
 {
 	static const char text[] = "libcuda (simulated): too many objects of one kind\n";
-	static u32 told;
+	static u32 reported;
 
-	if (!(told & 1u << (kind - FIRST)))
+	if (!(reported & 1u << (kind - FIRST)))
 		write(2, text, sizeof(text) - 1);
-	told |= 1u << (kind - FIRST);
+	reported |= 1u << (kind - FIRST);
 }
 
 /* Returns a zeroed object, or NULL when there is no room. */

@@ -7,7 +7,7 @@
 struct op {
 	struct sim_gate gate;
 	struct comm *comm;
-	u32 told, n;
+	u32 arrived, n;
 	struct {
 		struct slot *at;
 		u64 enough;
@@ -40,8 +40,8 @@ static int look(struct sim_gate *gate, u64 begin, u64 *all)
 	if (__atomic_load_n(&c->aborted, __ATOMIC_ACQUIRE)) {
 		last = now_ns();
 		o->n = 0;
-	} else if (!o->told) {
-		o->told = 1;
+	} else if (!o->arrived) {
+		o->arrived = 1;
 		for (u32 i = 0; i < o->n; i++) {
 			u64 *latest = &o->meet[i].at->latest,
 			    was = __atomic_load_n(latest, __ATOMIC_ACQUIRE);

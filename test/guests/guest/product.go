@@ -136,12 +136,12 @@ func end() error {
 			_, err = said.ReadSlice('\n')
 		}
 	}()
-	told := time.Now()
+	reported := time.Now()
 	if err := trace.Process.Signal(unix.SIGTERM); err != nil {
 		return err
 	}
 	err = trace.Wait()
-	fmt.Printf("ended after %v\n", time.Since(told).Round(time.Millisecond))
+	fmt.Printf("ended after %v\n", time.Since(reported).Round(time.Millisecond))
 	return err
 }
 

@@ -81,7 +81,7 @@ func verify() error {
 	verified, err := tr.Verified()
 	switch {
 	case errors.Is(err, probes.ErrNotSupported):
-		fmt.Println("it is not told how much was verified")
+		fmt.Println("it does not say how much was verified")
 	case err != nil:
 		return errors.Join(err, tr.Close())
 	}

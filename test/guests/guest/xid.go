@@ -102,7 +102,7 @@ func reported(f *session.Faults) error {
 		}
 	}
 	if len(all) != n {
-		return fmt.Errorf("%d faults are told, %d were reported", len(all), n)
+		return fmt.Errorf("%d faults are reported, %d were reported", len(all), n)
 	}
 	var b xid.Bursts
 	b.Group(all)
@@ -114,12 +114,12 @@ func reported(f *session.Faults) error {
 		}
 		bus := fmt.Sprintf("%04x:75:00", i/3)
 		if x.Code != codes[i%3] || x.Bus != bus || x.At != i%3+1 || x.Root != 172 || x.SaidPID != uint32(1000+i/3) || x.Injected || x.GPUInstance != instanceOf(i/3) {
-			return fmt.Errorf("fault %d is told as %+v", i, x)
+			return fmt.Errorf("fault %d is reported as %+v", i, x)
 		}
 	}
 	if s := &all[n-1]; !s.Switch || s.Code != 20034 || s.Bus != "0000:05:00" ||
 		s.Msg != "Fatal, Link 30 LTSSM Fault Up; Severity 1 Engine instance 30 Sub-engine instance 00; Data {0x10000000, 0x00000000}" {
-		return fmt.Errorf("the SXid is told as %+v", s)
+		return fmt.Errorf("the SXid is reported as %+v", s)
 	}
 	fmt.Printf("%d came by the tracepoint first; %d microseconds from root to last, %q\n", byTracepoint, all[2].After.Microseconds(), all[2].Msg)
 	if byTracepoint == 0 {

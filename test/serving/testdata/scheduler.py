@@ -11,7 +11,7 @@ from lab.process import Fault
 
 
 class Parts:
-    """A link, a fault, a truth and a model that remember what they are told."""
+    """A link, a fault, a truth and a model that keep what they are sent."""
 
     def __init__(self, fault=None):
         self.fault, self.steps, self.tokens, self.times = fault, [], {}, []

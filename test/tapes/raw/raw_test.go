@@ -39,8 +39,8 @@ type truth struct {
 	From, To time.Time
 }
 
-// told is the content of a scenario's file.
-type told struct {
+// reported is the content of a scenario's file.
+type reported struct {
 	Truth truth
 	Ticks []said
 }
@@ -198,7 +198,7 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-func readTold(t testing.TB, name string) (x told) {
+func readReported(t testing.TB, name string) (x reported) {
 	t.Helper()
 	if err := json.Unmarshal(read(t, name+".json"), &x); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func readTold(t testing.TB, name string) (x told) {
 	return x
 }
 
-func writeTold(t testing.TB, name string, x *told) {
+func writeReported(t testing.TB, name string, x *reported) {
 	t.Helper()
 	text := &bytes.Buffer{}
 	line := func(before string, v any) {
@@ -245,10 +245,10 @@ func normal(t testing.TB, ticks []said) (out []said) {
 func TestAPlaySaysWhatTheLiveRunSaid(t *testing.T) {
 	for _, name := range tapes(t) {
 		t.Run(name, func(t *testing.T) {
-			want, got := readTold(t, name), normal(t, play(t, read(t, name+".tape")))
+			want, got := readReported(t, name), normal(t, play(t, read(t, name+".tape")))
 			if testkit.Updating() {
 				want.Ticks = got
-				writeTold(t, name, &want)
+				writeReported(t, name, &want)
 			}
 			if diff := cmp.Diff(want.Ticks, got); diff != "" {
 				t.Errorf("the play differs from the live run (-live +play; after an intended change: go test -update):\n%s", diff)

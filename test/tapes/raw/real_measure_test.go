@@ -66,5 +66,5 @@ func recordVictim(t *testing.T, v *real.Victim, name string) {
 	if x.LostMin, x.LostMax = said.Lost(); len(v.Rules) == 0 {
 		x = truth{About: x.About}
 	}
-	keep(t, name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)
+	keep(t, name, out.Bytes(), &reported{Truth: x, Ticks: normal(t, w.ticks)}, w)
 }

@@ -116,7 +116,7 @@ func record(t *testing.T, l *lab, s *scenario) {
 		r.child.Send("go")
 		return r.through()
 	})
-	keep(t, s.name, out.Bytes(), &told{Truth: x, Ticks: normal(t, w.ticks)}, w)
+	keep(t, s.name, out.Bytes(), &reported{Truth: x, Ticks: normal(t, w.ticks)}, w)
 }
 
 // live traces a process while through runs, and writes its tape.
@@ -142,7 +142,7 @@ func live(t *testing.T, out io.Writer, pid uint32, bound float64, forced []int, 
 }
 
 // keep keeps a tape if a play gives the live output, and the output is true.
-func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
+func keep(t *testing.T, name string, b []byte, x *reported, w *watch) {
 	t.Helper()
 	t.Logf("%d bytes; truly lost: %v to %v", len(b), x.Truth.LostMin, x.Truth.LostMax)
 	for i := range w.ticks {
@@ -159,7 +159,7 @@ func keep(t *testing.T, name string, b []byte, x *told, w *watch) {
 	if wrong := judge(&x.Truth, x.Ticks); len(wrong) > 0 {
 		t.Fatalf("not the truth, and not kept:\n%s", strings.Join(wrong, "\n"))
 	}
-	writeTold(t, name, x)
+	writeReported(t, name, x)
 	if err := os.WriteFile(filepath.Join("testdata", name+".tape"), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
