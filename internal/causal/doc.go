@@ -7,7 +7,7 @@
 //
 //  1. Take in steps and ticks. [Engine.Add] keeps a sample of each thread's steps (series.go).
 //     [Engine.Tick] keeps the facts of processes, the host and GPUs (history.go, host.go,
-//     devices.go) and what ingero shed to spare the traced processes (shedding.go).
+//     devices.go) and what ingero shed to limit its overhead (shedding.go).
 //  2. Attribute each wait of a step, and each operation's own time in it, to the first rule
 //     that claims it, and to a culprit (attribute.go). A culprit has a root: whether its thread
 //     belongs to the job, and what it did (root.go). The advice follows from the root.

@@ -25,7 +25,7 @@ type Rule struct {
 	Name  string
 	Doc   string // meaning, in one sentence
 	Needs Needs
-	// Inputs that the agent may shed to spare the traced processes. Without one in Sees the rule
+	// Inputs that the agent may shed to limit its overhead. Without one in Sees the rule
 	// misses causes. Without one in Rests it would find false ones, and abstains. Without one in
 	// Dims it finds the same with less detail.
 	Sees, Rests, Dims govern.Facts

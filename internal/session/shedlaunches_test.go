@@ -75,12 +75,12 @@ func TestLaunchesAreCounted(t *testing.T) {
 			children[0].Send("1")
 			children[0].Line("done")
 			testkit.Eventually(t, "the session to run by its clock", func() bool { return r.saw() > 0 })
-			spared := uint32(children[0].PID())
+			first := uint32(children[0].PID())
 			timed, counted := uint64(1), uint64(0)
 			for _, on := range []bool{false, true, true, false} {
 				var which []uint32
 				if on {
-					which = []uint32{spared}
+					which = []uint32{first}
 				}
 				if err := r.live.Capabilities().Shedder.CountLaunches(which); err != nil {
 					t.Fatal(err)
@@ -90,8 +90,8 @@ func TestLaunchesAreCounted(t *testing.T) {
 					c.Send(fmt.Sprint(n))
 					c.Line("done")
 				}
-				if clock.second(t, r); r.counted(spared) != on || r.counted(uint32(children[1].PID())) {
-					t.Errorf("launches are counted only: %v and %v, want %v and false", r.counted(spared), r.counted(uint32(children[1].PID())), on)
+				if clock.second(t, r); r.counted(first) != on || r.counted(uint32(children[1].PID())) {
+					t.Errorf("launches are counted only: %v and %v, want %v and false", r.counted(first), r.counted(uint32(children[1].PID())), on)
 				}
 				if on {
 					counted += n

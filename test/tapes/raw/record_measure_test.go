@@ -69,16 +69,16 @@ var scenarios = []scenario{
 		shell: `echo ready; read -r _; for i in 1 2 3 4 5; do "$0" --steps 60 --kernel-us 300 >/dev/null; done`},
 	{name: "decoy", alone: true, about: "the machine is busy, and the job is not touched", main: "copy 65536; launch 4 400; sync; cpu 3000", env: blocks,
 		fault: program("hog OTHER")},
-	spared("stacks", "stacks-rare", "python-off", "stacks-off"),
-	spared("records", "records-thin", "records-least"),
-	spared("durations", "launches-counted", "calls-counted"),
-	spared("all", "stacks-rare", "records-thin", "python-off", "launches-counted", "stacks-off", "records-least", "host-off", "calls-counted", "hot-off"),
+	shed("stacks", "stacks-rare", "python-off", "stacks-off"),
+	shed("records", "records-thin", "records-least"),
+	shed("durations", "launches-counted", "calls-counted"),
+	shed("all", "stacks-rare", "records-thin", "python-off", "launches-counted", "stacks-off", "records-least", "host-off", "calls-counted", "hot-off"),
 }
 
-// spared returns a scenario in which steps shed work to spare the job, so that answers rest on less
-// data.
-func spared(name string, without ...string) scenario {
-	return scenario{name: "spared-" + name, alone: true, about: "a process stops the job with SIGSTOP, and tracing does without " + strings.Join(without, ", "),
+// shed returns a scenario in which tracing has shed features, so that answers rest on
+// less data.
+func shed(name string, without ...string) scenario {
+	return scenario{name: "shed-" + name, alone: true, about: "a process stops the job with SIGSTOP, and tracing does without " + strings.Join(without, ", "),
 		main: "copy 65536; launch 10 300; sync; cpu 2000", env: blocks, fault: program("stopper OTHER PID 80000 300000"), rules: []string{"stopped"}, without: without}
 }
 
