@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"fmt"
 	"math"
 	"net/url"
 	"regexp"
@@ -148,7 +149,8 @@ func (p *pageOf) showsOps(r *query.Reader, f query.Filter) int {
 	return len(rows)
 }
 
-// showsTimeline checks the times of each process against its accounts in the recording.
+// showsTimeline waits until the times of each process are those of its accounts in the recording: when
+// a recording ends, the page may still show its times of a moment before.
 func (p *pageOf) showsTimeline(r *query.Reader) {
 	p.t.Helper()
 	accounts, err := r.Accounts(p.t.Context(), query.Filter{})
@@ -160,6 +162,21 @@ func (p *pageOf) showsTimeline(r *query.Reader) {
 		x := &accounts[i]
 		want[x.PID] = map[string]uint64{"GPU wait": x.GPUWait, "CPU in calls": x.CallCPU, "CPU between calls": x.GapCPU, "Runnable, waiting": x.Runnable, "Blocked": x.Blocked}
 	}
+	var wrong []string
+	defer func() {
+		if p.t.Failed() {
+			p.t.Log(strings.Join(wrong, "\n"))
+		}
+	}()
+	testkit.Eventually(p.t, "the page to show the times of the recording", func() bool {
+		wrong = p.timesOtherThan(want)
+		return len(wrong) == 0
+	})
+}
+
+// timesOtherThan returns the times that the page shows and that differ from a process's accounts.
+func (p *pageOf) timesOtherThan(want map[uint32]map[string]uint64) (wrong []string) {
+	p.t.Helper()
 	got := map[uint32]map[string]float64{}
 	for _, row := range p.rows("Where the time went") {
 		m := regexp.MustCompile(`\((\d+)\)$`).FindStringSubmatch(row["who"])
@@ -173,15 +190,16 @@ func (p *pageOf) showsTimeline(r *query.Reader) {
 		got[uint32(pid)][row["kind"]] += parseFigure(p.t, row["time"])
 	}
 	if len(want) == 0 || len(got) != len(want) {
-		p.t.Errorf("the time of %d processes, want %d", len(got), len(want))
+		wrong = append(wrong, fmt.Sprintf("the time of %d processes, want %d", len(got), len(want)))
 	}
 	for pid, kinds := range want {
 		for kind, ns := range kinds {
 			if v := got[pid][kind]; math.Abs(v-float64(ns)) > float64(ns)/100+1e6 { // sums of three-digit figures
-				p.t.Errorf("process %d, %s: the page says %.4g s, and it is %.4g s", pid, kind, v/1e9, float64(ns)/1e9)
+				wrong = append(wrong, fmt.Sprintf("process %d, %s: the page says %.4g s, and it is %.4g s", pid, kind, v/1e9, float64(ns)/1e9))
 			}
 		}
 	}
+	return wrong
 }
 
 // showsChains checks the list of causes.
