@@ -221,7 +221,7 @@ func TestBadReceivers(t *testing.T) {
 			for i := range 100 {
 				tell(t, s, now.Add(time.Duration(i)*time.Second), step(fmt.Sprintf("c%d/1", i), tick.EpisodeBegin, "", tick.Low))
 			}
-			testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Problem != "" })
+			testkit.Eventually(t, "a problem to be reported", func() bool { return s.State().Problem != "" })
 			x := s.State()
 			if x.Waiting != 8 || x.Lost["queue-full"] != 92 {
 				t.Errorf("%+v", x)
