@@ -161,6 +161,8 @@ enum call_flags { /* events.CallFlags */
 		  CALL_THROTTLED = 1 << 10, /* the record has throttled and gap_throttled */
 		  CALL_UNSEEN = 1 << 11, /* split by the scheduler's figures: the call or its gap */
 		  CALL_GAP_STACK = 1 << 12, /* the record has gap_stack */
+		  CALL_SHIFT_MORE_GAP = 1 << 13, /* with CALL_SHIFT_GAP: units of 1,048,576 ns */
+		  CALL_SHIFT_MORE = 1 << 14, /* with CALL_SHIFT: units of 1,048,576 ns */
 };
 
 enum record_kind {

@@ -250,7 +250,10 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 		take_out(r, rec);
 	if (c)
 		count_return(c, rec, &p, o->inner_ns);
-	if (ns >> 32) {
+	if (ns >> 42) {
+		rec->flags |= CALL_SHIFT | CALL_SHIFT_MORE;
+		shift = 20;
+	} else if (ns >> 32) {
 		rec->flags |= CALL_SHIFT;
 		shift = 10;
 	}

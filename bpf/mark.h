@@ -162,7 +162,10 @@ static __always_inline void measure_gap(struct thread *t, struct open_call *o, _
 		rec->flags |= CALL_UNSEEN;
 	if (p.throttled)
 		rec->flags |= CALL_THROTTLED;
-	if (ns >> 32) {
+	if (ns >> 42) {
+		rec->flags |= CALL_SHIFT_GAP | CALL_SHIFT_MORE_GAP;
+		shift = 20;
+	} else if (ns >> 32) {
 		rec->flags |= CALL_SHIFT_GAP;
 		shift = 10;
 	}

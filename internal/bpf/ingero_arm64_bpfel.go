@@ -46,6 +46,8 @@ const (
 	IngeroCallFlagsCALL_THROTTLED      IngeroCallFlags = 1024
 	IngeroCallFlagsCALL_UNSEEN         IngeroCallFlags = 2048
 	IngeroCallFlagsCALL_GAP_STACK      IngeroCallFlags = 4096
+	IngeroCallFlagsCALL_SHIFT_MORE_GAP IngeroCallFlags = 8192
+	IngeroCallFlagsCALL_SHIFT_MORE     IngeroCallFlags = 16384
 )
 
 type IngeroCallRecord struct {

@@ -49,6 +49,7 @@ const (
 	textSize       = int(unsafe.Sizeof(bpf.IngeroTextRecord{}))
 	procSize       = int(unsafe.Sizeof(bpf.IngeroProcRecord{}))
 	shift          = 10 // for figures in units of 1,024 ns
+	shiftMore      = 20 // for those in units of 1,048,576 ns
 	stackLevel     = 5  // STACK_LEVEL_SHIFT
 
 	callFlags = events.CallNested | events.CallUnmeasured | events.CallFailed |
@@ -104,24 +105,28 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 func times(c *events.Call, r *bpf.IngeroCallRecord) {
 	flags := r.Flags
 	c.Duration, c.Result = int64(r.DurationNs), r.Result
-	c.OnCPU = scaled(r.OnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT)
-	c.Runnable = scaled(r.Runnable, flags, bpf.IngeroCallFlagsCALL_SHIFT)
+	c.OnCPU = scaled(r.OnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT, bpf.IngeroCallFlagsCALL_SHIFT_MORE)
+	c.Runnable = scaled(r.Runnable, flags, bpf.IngeroCallFlagsCALL_SHIFT, bpf.IngeroCallFlagsCALL_SHIFT_MORE)
 	if flags&uint16(bpf.IngeroCallFlagsCALL_THROTTLED) != 0 {
-		c.Throttled = scaled(r.Throttled, flags, bpf.IngeroCallFlagsCALL_SHIFT)
-		c.GapThrottled = scaled(r.GapThrottled, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+		c.Throttled = scaled(r.Throttled, flags, bpf.IngeroCallFlagsCALL_SHIFT, bpf.IngeroCallFlagsCALL_SHIFT_MORE)
+		c.GapThrottled = scaled(r.GapThrottled, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP, bpf.IngeroCallFlagsCALL_SHIFT_MORE_GAP)
 	}
 	c.Blocked = max(0, c.Duration-c.OnCPU-c.Runnable-c.Throttled)
-	c.Gap = scaled(r.Gap, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapOnCPU = scaled(r.GapOnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
-	c.GapRunnable = scaled(r.GapRunnable, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP)
+	c.Gap = scaled(r.Gap, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP, bpf.IngeroCallFlagsCALL_SHIFT_MORE_GAP)
+	c.GapOnCPU = scaled(r.GapOnCpu, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP, bpf.IngeroCallFlagsCALL_SHIFT_MORE_GAP)
+	c.GapRunnable = scaled(r.GapRunnable, flags, bpf.IngeroCallFlagsCALL_SHIFT_GAP, bpf.IngeroCallFlagsCALL_SHIFT_MORE_GAP)
 	c.GapBlocked = max(0, c.Gap-c.GapOnCPU-c.GapRunnable-c.GapThrottled)
 	if flags&uint16(bpf.IngeroCallFlagsCALL_GAP_STACK) != 0 {
 		c.GapStack = r.GapStack
 	}
 }
 
-func scaled(v uint32, flags uint16, unit bpf.IngeroCallFlags) int64 {
-	if flags&uint16(unit) != 0 {
+// scaled converts a figure to ns. unit and more are the flags of its unit.
+func scaled(v uint32, flags uint16, unit, more bpf.IngeroCallFlags) int64 {
+	switch {
+	case flags&uint16(more) != 0:
+		return int64(v) << shiftMore
+	case flags&uint16(unit) != 0:
 		return int64(v) << shift
 	}
 	return int64(v)

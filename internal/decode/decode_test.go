@@ -70,6 +70,9 @@ func TestCall(t *testing.T) {
 	long := full
 	long.Flags = uint16(bpf.IngeroCallFlagsCALL_SHIFT | bpf.IngeroCallFlagsCALL_SHIFT_GAP)
 	long.DurationNs = 10 << 30
+	longer := long // two hours
+	longer.Flags |= uint16(bpf.IngeroCallFlagsCALL_SHIFT_MORE | bpf.IngeroCallFlagsCALL_SHIFT_MORE_GAP)
+	longer.DurationNs = 7200e9
 	unmeasured := full
 	unmeasured.Flags, unmeasured.Other = uint16(bpf.IngeroCallFlagsCALL_UNMEASURED|bpf.IngeroCallFlagsCALL_NESTED), 0x0101
 	for _, tt := range []struct {
@@ -83,6 +86,9 @@ func TestCall(t *testing.T) {
 			Tag: 9, Result: -1, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121, Flags: events.CallFailed}, nil},
 		{"long", raw(&long), events.Call{Start: 1005, Duration: 10 << 30, OnCPU: 700 << 10, Runnable: 200 << 10,
 			Blocked: 10<<30 - 900<<10, Gap: 100 << 10, GapOnCPU: 60 << 10, GapRunnable: 30 << 10, GapBlocked: 10 << 10,
+			Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11, Tag: 9, Result: -1, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121}, nil},
+		{"longer", raw(&longer), events.Call{Start: 1005, Duration: 7200e9, OnCPU: 700 << 20, Runnable: 200 << 20,
+			Blocked: 7200e9 - 900<<20, Gap: 100 << 20, GapOnCPU: 60 << 20, GapRunnable: 30 << 20, GapBlocked: 10 << 20,
 			Args: [4]uint64{1, 2, 3, 4}, PID: 10, TID: 11, Tag: 9, Result: -1, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121}, nil},
 		{"unmeasured has no times", raw(&unmeasured), events.Call{Start: 1005, Args: [4]uint64{1, 2, 3, 4}, PID: 10,
 			TID: 11, Tag: 9, Weight: 8, Stack: 7, StackLevel: 2, Op: 0x0121, Parent: 0x0101, Flags: events.CallUnmeasured | events.CallNested}, nil},
