@@ -117,6 +117,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	o->row = COOKIE_ROW(cookie);
 	o->recipe_flags = r->flags;
 	o->seen = 1ULL << COOKIE_COPY(cookie);
+	o->links = links_changed;
 	begin(&o->rec, r, t->tgid, task->pid, around);
 	o->rec.result = origin;
 	read_args(ctx, r, &o->rec, t->slot);

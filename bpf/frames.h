@@ -126,7 +126,8 @@ volatile __u32 links_changed = 0;
 
 /*
  * Is this hit a repeat of a known call, by the link of another copy? Each link hits once per call,
- * so a second hit by one copy is a new call at the same place.
+ * so a second hit by one copy is a new call at the same place. So is a hit by a link that did not
+ * exist when the known call began: that call's return may never be seen.
  */
 static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u64 cookie)
 {
@@ -134,7 +135,8 @@ static __always_inline bool duplicate(struct thread *t, __u64 sp, __u64 ip, __u6
 	__u64 copy = 1ULL << COOKIE_COPY(cookie), *seen;
 
 	if (top < MAX_DEPTH && t->open[INDEX(top, MAX_DEPTH)].sp == sp &&
-	    t->open[INDEX(top, MAX_DEPTH)].ip == ip)
+	    t->open[INDEX(top, MAX_DEPTH)].ip == ip &&
+	    t->open[INDEX(top, MAX_DEPTH)].links == (__u8)links_changed)
 		seen = &t->open[INDEX(top, MAX_DEPTH)].seen;
 	else if (t->skip_sp == sp && t->skip_ip == ip && t->skip_links == links_changed)
 		seen = &t->skip_seen;

@@ -30,7 +30,7 @@ struct open_call {
 	__u32 probe_ns; /* cost of the probes of inner calls: not part of this call */
 	__u16 row;
 	__u8 recipe_flags;
-	__u8 pad;
+	__u8 links; /* low byte of links_changed at entry */
 	__u64 seen; /* set of copies whose links saw it */
 	struct call_record rec; /* known part */
 };

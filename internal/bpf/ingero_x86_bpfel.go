@@ -746,7 +746,7 @@ type IngeroThread struct {
 		ProbeNs     uint32
 		Row         uint16
 		RecipeFlags uint8
-		Pad         uint8
+		Links       uint8
 		Seen        uint64
 		Rec         IngeroCallRecord
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -256,6 +257,41 @@ func TestKilledInACall(t *testing.T) {
 			}
 			if n := threads(t, tr); n != 0 {
 				t.Errorf("state of %d threads is left", n)
+			}
+		})
+	}
+}
+
+// While a thread is in a call, other functions' probes go and return, and the call's own are made anew.
+// All calls are counted: those that follow from the same place, too.
+func TestLinkedAnewInACall(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	for _, mode := range modes {
+		t.Run(string(mode), func(t *testing.T) {
+			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize", "cudaLaunchHostFunc")})
+			child := testkit.Start(t, exec.Command(program, "held"))
+			child.Line("ready")
+			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+				t.Fatal(err)
+			}
+			attached := attach(t, tr, library, events.LibCudart)
+			other := slices.IndexFunc(tr.Rows(), func(r events.Row) bool { return r.Name == "cudaLaunchHostFunc" })
+			for _, rows := range []map[int]bool{{other: true}, nil} {
+				child.Send("")
+				child.Line("inside")
+				if err := attached.Leave(rows); err != nil {
+					t.Fatal(err)
+				}
+			}
+			child.Send("")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, "the end of the process", func() bool { return !tr.Traced(uint32(child.PID())) })
+			if got := accounts(t, tr)["cudaStreamSynchronize"]; got.Calls != 6 || got.Done+got.Abandoned != 6 || got.Done < 4 {
+				t.Errorf("%+v, want 6 calls, at most 2 of them abandoned", got)
 			}
 		})
 	}

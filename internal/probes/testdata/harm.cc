@@ -65,6 +65,11 @@ static void hang()
 	for (;;)
 		pause();
 }
+static void wait_for_a_line()
+{
+	puts("inside");
+	getchar();
+}
 static void work() // 200 us
 {
 	struct timespec a, b;
@@ -178,6 +183,9 @@ int main(int argc, char **argv)
 		with_thread(thread_gone);
 	else if (!strcmp(mode, "hang"))
 		cudaStreamSynchronize(hang);
+	else if (!strcmp(mode, "held")) // from one place
+		for (volatile int i = 0; i < 6; i++)
+			cudaStreamSynchronize(i % 3 == 0 ? wait_for_a_line : nullptr);
 	else if (!strcmp(mode, "tail"))
 		for (int i = 0; i < 100; i++)
 			cudaDeviceSynchronize();
