@@ -40,6 +40,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (!p || !p->follow)
 		return 0;
 	inherited = *p;
+	inherited.wakers[0] = inherited.wakers[1] = 0; /* enrolled for the parent */
 	if (bpf_map_update_elem(&targets, &new, &inherited, BPF_ANY)) {
 		drop(DROP_TARGETS_FULL);
 		return 0;

@@ -236,7 +236,7 @@ static __always_inline void unenrol(struct thread *t)
 	if (!tgid)
 		return;
 	p = bpf_map_lookup_elem(&targets, &tgid);
-	if (p)
+	if (p && p->wakers[t->clock.hop > 1]) /* 0: another process has its number */
 		__sync_fetch_and_add(&p->wakers[t->clock.hop > 1], -1);
 }
 
