@@ -9,6 +9,12 @@
 /* No effect by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. */
 #define SIG_HARMLESS (BIT(17) | BIT(18) | BIT(23) | BIT(28))
 
+/* Does the thread block the signal? sigtimedwait() unblocks what it waits for. */
+static __always_inline bool is_blocked(struct task_struct *task, int sig)
+{
+	return (task->blocked.sig[0] | task->real_blocked.sig[0]) >> ((sig - 1) & 63) & 1;
+}
+
 SEC("tp_btf/signal_generate")
 int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group, int result)
 {
@@ -33,7 +39,8 @@ int BPF_PROG(on_signal, int sig, void *info, struct task_struct *task, int group
 	hand = task->sighand;
 	bpf_probe_read_kernel(&handler, sizeof(handler),
 			      &hand->action[(sig - 1) & 63].sa.sa_handler);
-	if (handler && !(SIG_NEVER_CAUGHT >> sig & 1)) /* it has a handler, or ignores it */
+	/* It has a handler, or ignores it, or takes it by sigwait() or signalfd. */
+	if (!(SIG_NEVER_CAUGHT >> sig & 1) && (handler || is_blocked(task, sig)))
 		return 0;
 	e.key.tgid = tgid;
 	e.key.object[0] = sig;

@@ -63,6 +63,10 @@ struct sched_entity {
 	struct cfs_rq *cfs_rq;
 };
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
 struct sigaction {
 	void *sa_handler;
 };
@@ -225,6 +229,8 @@ struct task_struct {
 	struct sched_info sched_info;
 	struct signal_struct *signal;
 	struct sighand_struct *sighand;
+	sigset_t blocked;
+	sigset_t real_blocked;
 	struct mm_struct *mm;
 	struct files_struct *files;
 	struct uprobe_task *utask;

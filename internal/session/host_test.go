@@ -154,6 +154,7 @@ func TestHostSignals(t *testing.T) {
 		c.Signal(syscall.SIGCONT)
 		testkit.Eventually(t, "the workload to go on", func() bool { return state(c.PID()) == "S" })
 	}
+	c.Signal(syscall.SIGUSR2) // is blocked, and kills nobody
 	c.Signal(syscall.SIGUSR1) // kills by default
 	_ = c.Wait()
 	r.end(t)

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,7 +197,12 @@ int main(int argc, char **argv)
 		spin(atoi(argv[2]));
 	else if (!strcmp(mode, "tcp") && argc > 2)
 		tcp(atoi(argv[2]));
-	else if (!strcmp(mode, "wait")) {
+	else if (!strcmp(mode, "wait")) { // and blocks SIGUSR2
+		sigset_t set;
+
+		sigemptyset(&set);
+		sigaddset(&set, SIGUSR2);
+		sigprocmask(SIG_BLOCK, &set, NULL);
 		ready();
 		done();
 	} else
