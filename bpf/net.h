@@ -11,6 +11,7 @@ const volatile bool retransmit_has_error = true; /* tcp_retransmit_skb's third a
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
+#define MSG_PEEK 2
 #define EPHEMERAL 32768 /* ports of clients, by Linux's default */
 
 struct owner {
@@ -132,8 +133,10 @@ int BPF_PROG(on_send, struct sock *sk, int result)
 }
 
 SEC("tp_btf/sock_recv_length")
-int BPF_PROG(on_receive, struct sock *sk, int result)
+int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
 {
+	if (flags & MSG_PEEK) /* it will be received later */
+		return 0;
 	return transfer(sk, result, HOST_RECEIVE);
 }
 

@@ -174,6 +174,8 @@ static void tcp(int n)
 	for (int i = 0; i < n; i++) {
 		if (send(fd, buf, 50, 0) != 50)
 			die("send");
+		if (recv(fd, buf, 1, MSG_PEEK) != 1)
+			die("peek");
 		if (recv(fd, buf, 50, MSG_WAITALL) != 50)
 			die("recv");
 	}
