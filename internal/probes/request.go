@@ -114,10 +114,11 @@ func (r *Requests) Watch(pids map[uint32]bool) error {
 	return errors.Join(errs...)
 }
 
-// Drain appends the requests that have ended since the last call. now is CLOCK_MONOTONIC, ns. final
-// also appends those that have not ended.
+// Drain appends the requests that have ended since the last call, and leaves those that end
+// meanwhile: a server may be faster than the reader. now is CLOCK_MONOTONIC, ns. final also appends
+// those that have not ended.
 func (r *Requests) Drain(dst []tick.Request, now uint64, final bool) ([]tick.Request, error) {
-	for r.reader.AvailableBytes() > 0 {
+	for range r.reader.AvailableBytes() / binary.Size(bpf.RequestRecord{}) {
 		r.reader.SetDeadline(time.Unix(0, 0)) // read what is there
 		if err := r.reader.ReadInto(&r.record); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
