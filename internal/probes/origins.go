@@ -69,7 +69,10 @@ func (t *Tracer) forgetOrigins(pids ...uint32) error {
 			keys = append(keys, k)
 		}
 	}
-	errs := []error{it.Err()}
+	var errs []error
+	if err := it.Err(); !errors.Is(err, ebpf.ErrIterationAborted) { // what moved meanwhile goes later
+		errs = append(errs, err)
+	}
 	for i := range keys {
 		if err := t.objects.Origins.Delete(keys[i]); !errors.Is(err, ebpf.ErrKeyNotExist) {
 			errs = append(errs, err)
