@@ -380,3 +380,19 @@ func TestShareGoesByTheBusiest(t *testing.T) {
 		}
 	}
 }
+
+// A thread beyond the limit counts in its process's sum, also after its end.
+func TestThreadsBeyondTheLimit(t *testing.T) {
+	l := New(0)
+	threads := make([]tick.Thread, maxThreads+1)
+	for i := range threads {
+		threads[i] = tick.Thread{PID: 7, TID: uint32(100 + i), Since: base, Until: base + 1e9, Between: tick.Times{OnCPU: 1e9}}
+	}
+	processes := []tick.Process{{PID: 7}}
+	before := l.Tick(threads, processes)[0].Elapsed
+	threads[maxThreads].Ended = true
+	l.Tick(threads, processes)
+	if after := l.Tick(threads[:maxThreads], processes)[0].Elapsed; after != before {
+		t.Errorf("after the end of the last thread the process has %d ns, before %d", after, before)
+	}
+}

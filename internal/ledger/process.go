@@ -101,8 +101,13 @@ func (l *Ledger) account(x *tick.Thread) {
 	if th == nil {
 		if p := l.process(x.PID); p != nil && !x.Enrolled {
 			a := accountOf(x)
-			p.sum.add(&a)
-			p.threads++
+			if x.Ended {
+				p.done.add(&a)
+				p.past++
+			} else {
+				p.sum.add(&a)
+				p.threads++
+			}
 		}
 		return
 	}
