@@ -73,9 +73,9 @@ func recent[T any](list []T, most int, old func(*T) bool) []T {
 	return list
 }
 
-// deviceOf names the GPU that a process launches on as all processes of the machine would, by the
-// number or the UUID that it has there. It returns "" if the GPU is unknown, or the process uses
-// several.
+// deviceOf names the GPU that a process launches on as all processes of the machine would: by the
+// machine's number, or by its UUID if that is unknown. It returns "" if the GPU is unknown, or the
+// process uses several.
 func (w *Window) deviceOf(pid uint32) string {
 	if b := w.History(pid); b != nil {
 		return b.device
@@ -84,7 +84,7 @@ func (w *Window) deviceOf(pid uint32) string {
 }
 
 // deviceIn returns the GPU that a process launches on, as of a tick.
-func deviceIn(p *tick.Process, s *tick.State) string {
+func deviceIn(t *tick.Tick, p *tick.Process, s *tick.State) string {
 	ordinal := int16(0)
 	for i := 0; s != nil && i < len(s.Streams.First); i++ {
 		switch d := s.Streams.First[i].Device; {
@@ -95,18 +95,45 @@ func deviceIn(p *tick.Process, s *tick.State) string {
 			ordinal = d
 		}
 	}
-	return physical(p.Devices, max(int(ordinal), 1)-1)
+	for i := 0; s != nil && i < len(s.Devices); i++ {
+		if d := &s.Devices[i]; d.Device == ordinal {
+			return numbered(t, "GPU-"+d.UUID)
+		}
+	}
+	if len(t.GPUs) == 1 {
+		return strconv.Itoa(t.GPUs[0].Index)
+	}
+	if ordinal == 0 && len(t.GPUs) == 0 && p.Rank == 0 {
+		ordinal = 1 // a program that is no rank seldom chooses another than the first
+	}
+	name := physical(p.Devices, ordinal)
+	if _, err := strconv.Atoi(name); err == nil && (p.Runtime != "" || p.Job != "") {
+		return "" // a container or a batch job may number its own GPUs
+	}
+	return numbered(t, name)
 }
 
-// physical maps a process's device number to the machine's, by CUDA_VISIBLE_DEVICES.
-func physical(visible string, ordinal int) string {
-	if visible == "" {
-		return strconv.Itoa(ordinal)
-	}
-	if list := strings.Split(visible, ","); ordinal < len(list) {
-		return strings.TrimSpace(list[ordinal])
+// physical maps a process's device number plus one to the machine's, by CUDA_VISIBLE_DEVICES. An
+// unknown number, 0, is known if only one GPU is visible.
+func physical(visible string, ordinal int16) string {
+	list := strings.Split(visible, ",")
+	switch at := int(ordinal) - 1; {
+	case visible == "" && at >= 0:
+		return strconv.Itoa(at)
+	case visible != "" && len(list) == 1 && at <= 0, visible != "" && at >= 0 && at < len(list):
+		return strings.TrimSpace(list[max(at, 0)])
 	}
 	return ""
+}
+
+// numbered returns the machine's number of a GPU with a name or UUID, or the name if it is unknown.
+func numbered(t *tick.Tick, name string) string {
+	for i := range t.GPUs {
+		if g := &t.GPUs[i]; isGPU(name, g) {
+			return strconv.Itoa(g.Index)
+		}
+	}
+	return name
 }
 
 // isGPU reports whether a process's device is the monitored GPU g.

@@ -80,7 +80,7 @@ func (e *Engine) note(t *tick.Tick) {
 			continue
 		}
 		b.Comm, b.seen, b.Ended = p.Comm, e.ticks, 0
-		b.device = deviceIn(p, stateIn(t, p.PID))
+		b.device = deviceIn(t, p, stateIn(t, p.PID))
 		b.MissedCalls = !p.Mapped.IsZero() && p.Attached.Sub(p.Mapped) > 100*time.Millisecond
 		if !p.Mapped.IsZero() {
 			b.Mapped = p.Mapped.UnixNano()

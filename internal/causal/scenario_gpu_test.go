@@ -54,11 +54,44 @@ func ranked(t *tick.Tick) {
 func TestPhysical(t *testing.T) {
 	for _, tt := range []struct {
 		visible string
-		ordinal int
+		ordinal int16 // plus one
 		want    string
-	}{{"", 0, "0"}, {"", 2, "2"}, {"3,1", 1, "1"}, {"3, 1", 1, "1"}, {"GPU-ab", 0, "GPU-ab"}, {"3", 1, ""}} {
+	}{{"", 1, "0"}, {"", 3, "2"}, {"", 0, ""}, {"3,1", 2, "1"}, {"3, 1", 2, "1"}, {"3,1", 0, ""}, {"GPU-ab", 1, "GPU-ab"}, {"3", 0, "3"}, {"3", 2, ""}} {
 		if got := physical(tt.visible, tt.ordinal); got != tt.want {
 			t.Errorf("%d of %q: %q, want %q", tt.ordinal, tt.visible, got, tt.want)
+		}
+	}
+}
+
+// Processes in different containers and jobs number GPUs differently.
+func TestDeviceIn(t *testing.T) {
+	const a, b = "aa000000-1111-2222-3333-444444444444", "bb000000-1111-2222-3333-444444444444"
+	two := []tick.GPU{{Index: 0, UUID: "GPU-" + a}, {Index: 1, UUID: "GPU-" + b}}
+	uses := func(device int16) tick.List[tick.Stream] {
+		return tick.List[tick.Stream]{First: []tick.Stream{{Device: device, Launches: 9}}, All: 1}
+	}
+	for _, tt := range []struct {
+		name  string
+		gpus  []tick.GPU
+		where tick.Where
+		state *tick.State
+		want  string
+	}{
+		{"its own number", two, tick.Where{}, &tick.State{Streams: uses(2)}, "1"},
+		{"visible GPUs", two, tick.Where{Devices: "1"}, &tick.State{Streams: uses(1)}, "1"},
+		{"a visible UUID", two, tick.Where{Devices: "GPU-bb"}, nil, "1"},
+		{"unknown", two, tick.Where{}, &tick.State{Streams: uses(0)}, ""},
+		{"unknown, of one", two[:1], tick.Where{}, nil, "0"},
+		{"unknown, of an unknown number", nil, tick.Where{}, nil, "0"},
+		{"a rank's, unknown, of an unknown number", nil, tick.Where{Rank: tick.Numbered(3)}, nil, ""},
+		{"in a container", two, tick.Where{Runtime: "docker"}, &tick.State{Streams: uses(1)}, ""},
+		{"in a batch job", two, tick.Where{Job: "4711", Devices: "0"}, &tick.State{Streams: uses(1)}, ""},
+		{"in a container, with its UUID", two, tick.Where{Runtime: "docker"}, &tick.State{Streams: uses(1), Devices: []tick.Device{{Device: 1, UUID: b}}}, "1"},
+		{"without the machine's GPUs", nil, tick.Where{}, &tick.State{Streams: uses(1), Devices: []tick.Device{{Device: 1, UUID: b}}}, "GPU-" + b},
+		{"several", two, tick.Where{}, &tick.State{Streams: tick.List[tick.Stream]{First: append(uses(1).First, uses(2).First...)}}, ""},
+	} {
+		if got := deviceIn(&tick.Tick{GPUs: tt.gpus}, &tick.Process{Where: tt.where}, tt.state); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -30,15 +30,15 @@ func overlap(a, b *wire.ProcessReport) bool {
 	return !before(a.To, b.From) && !before(b.To, a.From)
 }
 
-// usesGPU returns the GPU that a process uses, or "" if it is uncertain. Containers have their own
-// GPU numbers.
+// usesGPU returns the GPU that a process uses, or "" if it is uncertain. Containers and batch jobs may
+// have their own GPU numbers.
 func usesGPU(in *Input, p *wire.ProcessReport) string {
 	if in.GPUs == 1 {
 		return "the GPU"
 	}
 	for i := range in.Processes {
 		x := &in.Processes[i]
-		if x.PID == p.PID && x.Runtime == "" && x.Devices != "" && x.Devices != "none" && !strings.Contains(x.Devices, ",") {
+		if x.PID == p.PID && x.Runtime == "" && x.Job == "" && x.Devices != "" && x.Devices != "none" && !strings.Contains(x.Devices, ",") {
 			return "GPU " + clean(x.Devices)
 		}
 	}
