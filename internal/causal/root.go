@@ -1,6 +1,8 @@
 package causal
 
 import (
+	"strconv"
+
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -69,7 +71,7 @@ type relations struct {
 	names   map[uint32]string
 	traced  map[uint32]bool   // processes that use CUDA
 	steps   map[uint32]bool   // of these, processes with their own steps
-	masters map[uint32]string // meeting place of a job's ranks, by process
+	meets   map[uint32]string // what the ranks of one job have in common, by process; "": unknown
 }
 
 const (
@@ -86,7 +88,7 @@ func (k *relations) note(t *tick.Tick) {
 		for i := range list {
 			p := &list[i]
 			k.names[p.PID] = p.Comm
-			k.parents[p.PID], k.masters[p.PID], k.traced[p.PID] = p.PPID, p.Master, !p.Mapped.IsZero() || !p.Attached.IsZero()
+			k.parents[p.PID], k.meets[p.PID], k.traced[p.PID] = p.PPID, meeting(p), !p.Mapped.IsZero() || !p.Attached.IsZero()
 		}
 	}
 }
@@ -98,36 +100,59 @@ func (k *relations) add(s *ledger.Step) {
 	}
 }
 
+// meeting identifies the job of a rank: the address at which its ranks meet, the step of a batch job,
+// or the launcher that started them.
+func meeting(p *tick.Process) string {
+	size, known := p.WorldSize.Value()
+	switch {
+	case p.Master != "":
+		return p.Master
+	case p.Rank == 0 || !known || size < 2:
+		return ""
+	case p.Job != "":
+		return p.Namespace + " " + p.Job + " " + p.Step
+	}
+	return "child of " + strconv.FormatUint(uint64(p.PPID), 10)
+}
+
 // relation returns the relation of a thread to a process. Descendants are its workers, or ranks if
-// they have their own steps. The job also includes ancestors that use CUDA, ranks with the same
-// meeting place, and the descendants of both.
+// they have their own steps. The job also includes ancestors that use CUDA, ranks of the same
+// job, and the descendants of both.
 func (k *relations) relation(pid uint32, who *events.Thread) tick.Relation {
 	switch {
 	case who.TID == 0 && who.Parent == 0:
 		return tick.RelationUnknown
 	case who.PID == pid:
 		return tick.RelationThread
+	case !k.within(who, pid, ""):
+	case k.steps[who.PID]:
+		return tick.RelationRank
+	default:
+		return tick.RelationWorker
 	}
-	master, top := k.masters[pid], pid
+	top := pid
 	for n := 0; n < maxParent && k.traced[k.parents[top]]; n++ {
 		top = k.parents[top]
 	}
-	for at, n := max(who.PID, kthreadd+1), 0; at > kthreadd && n < maxParent; n++ {
-		switch {
-		case at == pid && k.steps[who.PID]:
-			return tick.RelationRank
-		case at == pid:
-			return tick.RelationWorker
-		case at == top || master != "" && k.masters[at] == master:
-			return tick.RelationRank
-		}
-		if at == who.PID && who.Parent != 0 {
-			at = who.Parent
-			continue
-		}
-		at = k.parents[at]
+	if k.within(who, top, k.meets[pid]) {
+		return tick.RelationRank
 	}
 	return tick.RelationStranger
+}
+
+// within reports whether the process of a thread, or an ancestor of it, is top or meets at a place.
+func (k *relations) within(who *events.Thread, top uint32, place string) bool {
+	for at, n := max(who.PID, kthreadd+1), 0; at > kthreadd && n < maxParent; n++ {
+		switch {
+		case at == top || place != "" && k.meets[at] == place:
+			return true
+		case at == who.PID && who.Parent != 0:
+			at = who.Parent
+		default:
+			at = k.parents[at]
+		}
+	}
+	return false
 }
 
 // name gives the thread that had the CPU the name of its process, and names the parent of otherwise

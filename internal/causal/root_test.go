@@ -1,0 +1,49 @@
+package causal
+
+import (
+	"testing"
+
+	"ingero/internal/ledger"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// A process's workers inherit what its launcher gave it, and are no ranks. Ranks of one job are, however
+// they were launched.
+func TestRelation(t *testing.T) {
+	const job, other = 10, 20
+	ranked := func(pid, parent uint32, w tick.Where) tick.Process {
+		w.Rank, w.WorldSize = tick.Numbered(pid), tick.Numbered(64)
+		return tick.Process{PID: pid, PPID: parent, Where: w}
+	}
+	torchrun, slurm, mpi := tick.Where{Master: "10.0.0.1:29500"}, tick.Where{Job: "4711", Step: "0"}, tick.Where{}
+	for _, tt := range []struct {
+		name  string
+		all   []tick.Process
+		steps uint32 // process with steps, beside the job
+		who   uint32
+		want  tick.Relation
+	}{
+		{"its worker", []tick.Process{{PID: 11, PPID: job}}, 0, 11, tick.RelationWorker},
+		{"a worker's child", []tick.Process{{PID: 11, PPID: job}, {PID: 12, PPID: 11}}, 0, 12, tick.RelationWorker},
+		{"a child with steps", []tick.Process{{PID: 11, PPID: job}}, 11, 11, tick.RelationRank},
+		{"somebody else", []tick.Process{{PID: other, PPID: 1}}, 0, other, tick.RelationStranger},
+		{"torchrun: its worker", []tick.Process{ranked(job, 5, torchrun), ranked(11, job, torchrun)}, 0, 11, tick.RelationWorker},
+		{"torchrun: another rank", []tick.Process{ranked(job, 5, torchrun), ranked(other, 5, torchrun)}, 0, other, tick.RelationRank},
+		{"torchrun: another rank's worker", []tick.Process{ranked(job, 5, torchrun), ranked(other, 5, torchrun), ranked(21, other, torchrun)}, 0, 21, tick.RelationRank},
+		{"torchrun: another job", []tick.Process{ranked(job, 5, torchrun), ranked(other, 6, tick.Where{Master: "10.0.0.1:29501"})}, 0, other, tick.RelationStranger},
+		{"srun: its worker", []tick.Process{ranked(job, 5, slurm), ranked(11, job, slurm)}, 0, 11, tick.RelationWorker},
+		{"srun: another rank", []tick.Process{ranked(job, 5, slurm), ranked(other, 6, slurm)}, 0, other, tick.RelationRank},
+		{"srun: another step", []tick.Process{ranked(job, 5, slurm), ranked(other, 6, tick.Where{Job: "4711", Step: "1"})}, 0, other, tick.RelationStranger},
+		{"mpirun: another rank", []tick.Process{ranked(job, 5, mpi), ranked(other, 5, mpi)}, 0, other, tick.RelationRank},
+		{"mpirun: another job", []tick.Process{ranked(job, 5, mpi), ranked(other, 6, mpi)}, 0, other, tick.RelationStranger},
+		{"one parent, no ranks", []tick.Process{{PID: job, PPID: 5}, {PID: other, PPID: 5}}, 0, other, tick.RelationStranger},
+	} {
+		var k relations
+		k.note(&tick.Tick{Processes: tt.all})
+		k.add(&ledger.Step{PID: tt.steps})
+		if got := k.relation(job, &events.Thread{PID: tt.who, TID: tt.who}); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
