@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -52,7 +53,7 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 // starting reports whether ingero has seen a process from its start and at is within its start.
 func (e *Engine) starting(pid uint32, at int64) bool {
 	b := e.histories[pid]
-	return b != nil && !b.MissedCalls && b.Mapped != 0 && at < b.First+startSpan
+	return b != nil && !b.MissedCalls && b.Mapped != 0 && at < cmp.Or(b.Called, b.First)+startSpan
 }
 
 // baselines finds the baselines of the waits in the steps. With fewer than minLearn steps there are

@@ -23,6 +23,7 @@ type ProcessHistory struct {
 	Mapped      int64        // Unix ns: when it mapped a traced library; 0: unknown
 	MissedCalls bool         // calls before the attach were not seen
 	First       int64        // Unix ns: start of the first second in which the process was known
+	Called      int64        // Unix ns: start of the first second with calls; 0: none so far
 	Ended       int64        // Unix ns; 0: still running
 	Seconds     []Second     // oldest first, at most windowSeconds
 	Host        []HostSample // host events of the process, oldest first, over the same time
@@ -59,6 +60,19 @@ type GraphSum struct {
 	Captures, Instantiated    uint64
 	InstantiateFails, Updates uint64
 	Launches                  uint64
+}
+
+// start returns the seconds from a process's first call on, nil if that call was not seen, or is no
+// longer in the window.
+func (b *ProcessHistory) start() []Second {
+	if b.MissedCalls || b.Called == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(b.Seconds, func(s Second) bool { return s.From == b.Called })
+	if at < 0 {
+		return nil
+	}
+	return b.Seconds[at:]
 }
 
 // OpSum returns the sum of a second's calls of an operation.
@@ -99,8 +113,12 @@ func (e *Engine) note(t *tick.Tick) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		if s := e.second(o.PID); s != nil && o.Last.Calls+o.Last.Done > 0 {
+			b := e.histories[o.PID]
+			if b.Called == 0 {
+				b.Called = s.From
+			}
 			own := o.Last.Total - min(o.Last.Inner, o.Last.Total)
-			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, own, e.histories[o.PID].low(o)})
+			s.Ops = append(s.Ops, OpSum{o.Op, o.Last.Calls, o.Last.Done, o.Last.Errors, o.Last.Total, own, b.low(o)})
 		}
 	}
 	for i := range t.States {

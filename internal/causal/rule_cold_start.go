@@ -25,16 +25,17 @@ var coldStart = Rule{
 // startOf adds up how much longer the calls of a process's first seconds took than the same calls
 // later. Operations used only at the start count in full.
 func (w *Window) startOf(b *ProcessHistory) (x Finding, ok bool) {
-	if b.MissedCalls || len(b.Seconds) <= steadyCalls || b.Seconds[0].From != b.First {
+	seconds := b.start()
+	if len(seconds) <= steadyCalls {
 		return x, false
 	}
 	p := w.process(b.PID)
-	usual := w.usualTimes(b)
+	usual := w.usualTimes(b.PID, seconds)
 	recaptures := w.cost(b.PID, &captureSteps).steps >= minLearn
 	var most float64
-	for i := range b.Seconds {
-		s := &b.Seconds[i]
-		if s.From-b.First > startSpan {
+	for i := range seconds {
+		s := &seconds[i]
+		if s.From-b.Called > startSpan {
 			break
 		}
 		var lost float64
@@ -60,7 +61,7 @@ func (w *Window) startOf(b *ProcessHistory) (x Finding, ok bool) {
 	if p.all < minLearn || x.Lost < coldTimes*p.p50 {
 		return x, false
 	}
-	x.PID, x.TID, x.From, x.P50 = b.PID, p.tid, b.First, p.p50
+	x.PID, x.TID, x.From, x.P50 = b.PID, p.tid, b.Called, p.p50
 	x.Min, x.Max = x.Lost*8/10, x.Lost*11/10
 	x.Confidence, x.Baseline = 0.9, "the same calls later; a normal step takes "+span(p.p50)
 	x.Culprits = []tick.Culprit{{What: "first calls, mostly " + x.Op.String(), Lost: time.Duration(x.Lost)}}
@@ -68,13 +69,13 @@ func (w *Window) startOf(b *ProcessHistory) (x Finding, ok bool) {
 	return x, true
 }
 
-// usualTimes returns the shortest mean time of each operation's calls after the first second.
+// usualTimes returns the shortest mean time of each operation's calls after the first of some seconds.
 // Operations that were no longer called are missing. Operations that were called but no longer
 // timed have an infinite time, so they have no excess.
-func (w *Window) usualTimes(b *ProcessHistory) map[events.Op]float64 {
+func (w *Window) usualTimes(pid uint32, seconds []Second) map[events.Op]float64 {
 	usual, later := map[events.Op]float64{}, map[events.Op]bool{}
-	for i := len(b.Seconds) - 1; i >= 1; i-- {
-		for _, o := range b.Seconds[i].Ops {
+	for i := len(seconds) - 1; i >= 1; i-- {
+		for _, o := range seconds[i].Ops {
 			later[o.Op] = later[o.Op] || o.Calls > 0
 			if o.Done == 0 {
 				continue
@@ -85,8 +86,8 @@ func (w *Window) usualTimes(b *ProcessHistory) map[events.Op]float64 {
 			}
 		}
 	}
-	for _, o := range b.Seconds[0].Ops { // may still be called, unseen
-		if _, there := usual[o.Op]; !there && factsOf(o.Op)&w.unseen(b.PID, b.Seconds[0].From, w.Now()) != 0 {
+	for _, o := range seconds[0].Ops { // may still be called, unseen
+		if _, there := usual[o.Op]; !there && factsOf(o.Op)&w.unseen(pid, seconds[0].From, w.Now()) != 0 {
 			later[o.Op] = true
 		}
 	}
@@ -112,10 +113,10 @@ func starts(op events.Op) bool {
 // reports.
 func notAtStart(w *Window, x *Finding) bool {
 	b := w.History(x.PID)
-	if b == nil || b.MissedCalls || len(b.Seconds) == 0 || b.Seconds[0].From != b.First {
+	if b == nil || b.start() == nil {
 		return true
 	}
-	first := b.First
+	first := b.Called
 	if from := w.process(x.PID).from; from != 0 {
 		first = min(first, from)
 	}
