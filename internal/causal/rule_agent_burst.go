@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/govern"
@@ -49,6 +50,7 @@ func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 	normal := quantile(lengths, 0.5)
 	x = Finding{PID: pid, TID: tid, Baseline: fmt.Sprintf("%d launches a step, %s", usual, span(normal))}
 	var all, slow, lost, most float64
+	var starts []int64
 	for i := range steps {
 		s := &steps[i]
 		all += s.weight
@@ -59,6 +61,7 @@ func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 			x.From = s.from
 		}
 		x.To, x.Op = max(x.To, s.to()), s.op
+		starts = append(starts, s.from)
 		slow += s.weight
 		lost += s.weight * float64(s.length-normal)
 		most = max(most, float64(s.launches))
@@ -67,5 +70,29 @@ func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 	x.Culprits = []tick.Culprit{{
 		What: fmt.Sprintf("bursts of up to %.0f launches a step; usual: %d", most, usual), Lost: time.Duration(lost),
 	}}
-	return x, slow >= 3 && len(lengths) >= minLearn
+	return x, slow >= 3 && len(lengths) >= minLearn && !regular(starts, steps)
+}
+
+// regular reports whether bursts came at one pace throughout some steps, as those of a loop with an
+// optimizer step after several smaller ones: the times between them are alike, and there is no long pause.
+func regular(starts []int64, steps []step) bool {
+	from, to := steps[0].from, steps[0].to()
+	for i := range steps {
+		from, to = min(from, steps[i].from), max(to, steps[i].to())
+	}
+	slices.Sort(starts)
+	pauses := []int64{starts[0] - from, to - starts[len(starts)-1]}
+	var between []weighted
+	for i := 1; i < len(starts); i++ {
+		between = append(between, weighted{starts[i] - starts[i-1], 1})
+		pauses = append(pauses, starts[i]-starts[i-1])
+	}
+	low, high := quantile(between, 0.25), quantile(between, 0.75)
+	var quiet int64
+	for _, p := range pauses {
+		if p > 10*high {
+			quiet += p
+		}
+	}
+	return high <= 2*low && quiet < (to-from)/4
 }
