@@ -243,7 +243,8 @@ func (e *Engine) noteInputs(t *tick.Tick) {
 	for _, x := range []struct {
 		need  Needs
 		there bool
-	}{{NeedHost, len(t.HostSums) > 0}, {NeedState, len(t.States) > 0}, {NeedGPUs, len(t.GPUs) > 0}, {NeedXids, len(t.Xids) > 0}} {
+	}{{NeedHost, len(t.HostSums) > 0}, {NeedState, len(t.States) > 0}, {NeedGPUs, len(t.GPUs) > 0}, {NeedXids, len(t.Xids) > 0},
+		{NeedRequests, len(t.Requests) > 0}} {
 		if x.there {
 			e.have |= x.need
 		}

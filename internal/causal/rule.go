@@ -11,12 +11,13 @@ type Needs uint8
 
 // The inputs.
 const (
-	NeedWaits Needs = 1 << iota // wait records: sched_switch is traced
-	NeedCalls                   // calls with their durations
-	NeedHost                    // host events
-	NeedState                   // state derived from a process's calls: package track
-	NeedGPUs                    // state of the GPUs
-	NeedXids                    // GPU faults (Xid)
+	NeedWaits    Needs = 1 << iota // wait records: sched_switch is traced
+	NeedCalls                      // calls with their durations
+	NeedHost                       // host events
+	NeedState                      // state derived from a process's calls: package track
+	NeedGPUs                       // state of the GPUs
+	NeedXids                       // GPU faults (Xid)
+	NeedRequests                   // requests to inference servers
 )
 
 // Rule is one kind of cause: what it means, which parts of steps are its own, and how it is found

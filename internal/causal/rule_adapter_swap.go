@@ -16,7 +16,7 @@ const (
 )
 
 var adapterSwap = Rule{
-	Name: "adapter-swap", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.02,
+	Name: "adapter-swap", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedRequests | NeedCalls, Share: 0.02,
 	Doc:     "LoRA adapters, other weights or blocks of the KV cache were copied to the GPU before steps, because not all fit.",
 	Instead: []string{"copy-heavy", "copy-pageable", "call-slow"},
 	Find:    eachServer((*Window).swapped),

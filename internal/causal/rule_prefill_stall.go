@@ -20,7 +20,7 @@ const (
 )
 
 var prefillStall = Rule{
-	Name: "prefill-stall", Rests: govern.EachLaunch, Needs: NeedCalls, Share: 0.05,
+	Name: "prefill-stall", Rests: govern.EachLaunch, Needs: NeedRequests | NeedCalls, Share: 0.05,
 	Doc:  "While an inference server computed long prompts, running requests got no tokens.",
 	Find: eachServer((*Window).stalledByPrompts),
 }

@@ -27,7 +27,7 @@ const (
 )
 
 var schedulerCPU = Rule{
-	Name: "scheduler-cpu", Sees: govern.LaunchTimes | govern.EachLaunch, Rests: govern.LaunchCounts, Needs: NeedCalls, Share: 0.02,
+	Name: "scheduler-cpu", Sees: govern.LaunchTimes | govern.EachLaunch, Rests: govern.LaunchCounts, Needs: NeedRequests | NeedCalls, Share: 0.02,
 	Doc:  "The engine of an inference server computed on a CPU before it launched a step for tokens, while the GPU had nothing to do.",
 	Find: eachServer((*Window).scheduled),
 }

@@ -27,7 +27,7 @@ chains from reports, and ` + "`ingero silence`" + ` hides them for some time. in
 const problemsHead = `
 ## Problems
 
-An often-quoted list of 25 problems of GPU jobs (and 6b), and the rules that detect each.
+25 common problems of GPU jobs (and 6b), numbered as in ingero 0.9, and the rules that detect each.
 
 | | problem | rules | how ingero detects it |
 |---|---|---|---|
@@ -44,6 +44,7 @@ var needWords = []struct {
 	{causal.NeedState, "state derived from all calls of a process: memory, graphs, communicators"},
 	{causal.NeedGPUs, "the state of the GPUs (nvidia-smi)"},
 	{causal.NeedXids, "GPU faults (XIDs)"},
+	{causal.NeedRequests, "requests to an inference server (Linux 6.3, HTTP/1.1 without TLS)"},
 }
 
 // detections renders the rules and their problems.
@@ -65,6 +66,9 @@ func detections() string {
 			}
 		}
 		b.WriteString("\nNeeds " + needs(r.Needs) + ".")
+		if r.Share > 0 {
+			fmt.Fprintf(&b, " Reported from %g %% of the job's time.", 100*r.Share)
+		}
 		if steps := without(r); len(steps) > 0 {
 			b.WriteString(" Not reported, or only in part, while ingero [sheds](../design/overhead.md) `" + strings.Join(steps, "`, `") + "`.")
 		}
@@ -88,7 +92,7 @@ func detections() string {
 // without returns the shedding levels that remove a rule's input.
 func without(r *causal.Rule) (names []string) {
 	for i := range govern.Steps {
-		if s := govern.Steps[i].Name; r.Sees&govern.Sheds(s) != 0 {
+		if s := govern.Steps[i].Name; (r.Sees|r.Rests)&govern.Sheds(s) != 0 {
 			names = append(names, s)
 		}
 	}
