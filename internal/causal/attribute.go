@@ -12,7 +12,6 @@ const (
 	// maxCauses bounds the culprits known at a time. Beyond it, parts go to the first cause of
 	// their rule without a name.
 	maxCauses = 4096
-	maxCPUs   = 8
 )
 
 // cause is a culprit of a victim by one rule. Parts are attributed to causes.
@@ -76,7 +75,7 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 		x.path.cast(p)
 		x.place.cast(p)
 		x.last = max(x.last, p.Last)
-		if p.State == events.WaitRunnable && len(x.cpus) < maxCPUs && !slices.Contains(x.cpus, p.CPU) {
+		if p.State == events.WaitRunnable && len(x.cpus) < tick.MaxCPUs && !slices.Contains(x.cpus, p.CPU) {
 			x.cpus = append(x.cpus, p.CPU)
 		}
 		return n, true

@@ -62,7 +62,7 @@ var gpuCauses = map[string]causeWords{
 			return v.name + " waited in a collective that another rank had not entered: " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return fmt.Sprintf("run ingero stuck to see what the rank does now, and py-spy dump --pid %d for its stack; set a timeout to end such waits (NCCL_TIMEOUT, TORCH_NCCL_ASYNC_ERROR_HANDLING=1)", culpritPID(c))
+			return fmt.Sprintf("run ingero stuck to see what the rank does now, and py-spy dump --pid %d for its stack; set a timeout to end such waits (torch.distributed.init_process_group(timeout=...))", culpritPID(c))
 		},
 	},
 	"nccl-dead": {

@@ -33,7 +33,7 @@ func fixTaken(c *tick.Chain, v *victim) string {
 			kernel = true
 		case len(moves) < most:
 			if others == "" {
-				moves = append(moves, fmt.Sprintf("renice 19 %d", pid))
+				moves = append(moves, fmt.Sprintf("renice -n 19 -p $(ls /proc/%d/task)", pid)) // a nice value is a thread's
 			} else {
 				moves = append(moves, fmt.Sprintf("taskset -apc %s %d", others, pid))
 			}
@@ -60,8 +60,8 @@ func programs(c *tick.Chain) int {
 	return len(names)
 }
 
-// otherCPUs returns the CPUs that are not taken, in taskset syntax; "" if there are none or the
-// number of CPUs is unknown.
+// otherCPUs returns the CPUs that are not taken, in taskset syntax; "" if there are none, the
+// number of CPUs is unknown, or not all taken ones are known.
 func otherCPUs(taken []uint16, all int) string {
 	is := map[uint16]bool{}
 	for _, cpu := range taken {
@@ -73,7 +73,7 @@ func otherCPUs(taken []uint16, all int) string {
 			free = append(free, cpu)
 		}
 	}
-	if len(taken) == 0 {
+	if len(taken) == 0 || len(taken) >= tick.MaxCPUs {
 		return ""
 	}
 	return cpuList(free)

@@ -322,8 +322,9 @@ func TestFixTaken(t *testing.T) {
 	}{
 		"one":        {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0}}}, 16, "taskset -apc 1-15 8821, or"},
 		"in between": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{2, 3}}}, 8, "taskset -apc 0-1,4-7 8821, or"},
-		"everywhere": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "renice 19 8821, or"},
-		"not known":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "renice 19 8821, or"},
+		"everywhere": {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1}}}, 2, "renice -n 19 -p $(ls /proc/8821/task), or"},
+		"not known":  {[]tick.Culprit{{Thread: thread("hog", 8821, 8821)}}, 2, "renice -n 19 -p $(ls /proc/8821/task), or"},
+		"many":       {[]tick.Culprit{{Thread: thread("hog", 8821, 8821), CPUs: []uint16{0, 1, 2, 3, 4, 5, 6, 7}}}, 64, "renice -n 19 -p $(ls /proc/8821/task), or"},
 		"kernel":     {[]tick.Culprit{{Thread: events.Thread{PID: 9, TID: 9, Parent: 2}, CPUs: []uint16{0}}}, 2, "give train its own CPUs (cpuset), and keep"},
 		"a crowd": {[]tick.Culprit{{Thread: thread("go", 5, 5)}, {Thread: thread("node", 6, 6)}, {Thread: thread("rsync", 7, 7)}}, 4,
 			"give train its own CPUs (cpuset): too many programs"},

@@ -107,6 +107,9 @@ type Loss struct {
 	Lost  time.Duration
 }
 
+// MaxCPUs bounds the CPUs of a [Culprit]. If there are as many, there may be more.
+const MaxCPUs = 8
+
 // Culprit is the thread or thing that took the time.
 type Culprit struct {
 	Thread  events.Thread // TID 0: no thread, but What
@@ -120,7 +123,7 @@ type Culprit struct {
 	Parent  string        // "name pid", if known
 	Limit   Limit         // the limit that was hit, if known
 	Path    string        `json:",omitempty"` // in words: the threads through which the victim waited for the culprit; empty: direct wait
-	CPUs    []uint16      // CPUs on which it ran instead of the victim
+	CPUs    []uint16      // CPUs on which it ran instead of the victim, at most MaxCPUs
 	Stack   uint32        `json:",omitempty"` // where the victim waited for most of Lost, 0: unknown, or it waited for Thread
 	At      string        // place of Stack, or where Thread spent most of the waited time, in words; empty: unknown, or it took a CPU and was not waited for
 	Lost    time.Duration // share of the chain's loss
