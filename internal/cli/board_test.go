@@ -162,6 +162,7 @@ func kill(t *testing.T, x *testkit.Terminal, signal unix.Signal) {
 
 // A hangup of the terminal ends the program.
 func TestTerminalGoes(t *testing.T) {
+	testkit.HearHangups(t)
 	x := testkit.NewTerminal(t)
 	_, ended := shellOf(t, x)
 	x.Type("exec $INGERO top\n")

@@ -84,6 +84,7 @@ func TestReload(t *testing.T) {
 // A service reloads its settings on SIGHUP and continues, even if they are invalid. It notifies
 // its manager of that and of its watchdog, and ends on SIGTERM.
 func TestServiceReloads(t *testing.T) {
+	testkit.HearHangups(t)
 	b := newBench(t)
 	file := filepath.Join(b.dir, "ingero.yaml")
 	write := func(text string) {

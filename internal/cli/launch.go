@@ -56,7 +56,11 @@ func (l *launched) trace() {
 		return
 	}
 	// Also catch signals for the program that arrive while ingero attaches.
-	signal.Notify(l.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2} {
+		if s != unix.SIGHUP || !signal.Ignored(s) { // under nohup, both ignore it
+			signal.Notify(l.signals, s)
+		}
+	}
 	defer signal.Stop(l.signals)
 	l.ready <- nil
 	<-l.start

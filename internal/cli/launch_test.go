@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -45,10 +44,7 @@ func TestLaunchedProgramStandsStillUntilRun(t *testing.T) {
 }
 
 func TestLaunchedProgramEndedBySignal(t *testing.T) {
-	// Under nohup, SIGHUP is ignored, and children inherit that. They do not inherit a handler.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(hangups) })
+	testkit.HearHangups(t)
 	for name, tt := range map[string]struct {
 		end  func(l *launched)
 		want int
@@ -70,6 +66,20 @@ func TestLaunchedProgramEndedBySignal(t *testing.T) {
 				t.Errorf("exit code = %d, want %d", got, tt.want)
 			}
 		})
+	}
+}
+
+// Under nohup, neither ingero nor the program that it starts ends with the terminal.
+func TestRunUnderNohup(t *testing.T) {
+	b := newBench(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `trap "" HUP; exec "$0" "$@"`, self, "run", "--record=false", "--", "sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 7")
+	cmd.Env = b.env
+	if _, stderr, code := finish(t, testkit.Start(t, cmd)); code != 7 {
+		t.Errorf("exit code = %d, want 7: %s", code, stderr)
 	}
 }
 

@@ -49,12 +49,15 @@ func (h *hangup) take(do func()) {
 	h.do = do
 }
 
-// signals returns a context that SIGINT and SIGTERM cancel, and SIGHUP if there is no handler.
+// signals returns a context that SIGINT and SIGTERM cancel, and SIGHUP if there is no handler and it
+// is not ignored.
 // The caller must call stop, which waits for a running handler.
 func (h *hangup) signals() (ctx context.Context, stop func()) {
 	ctx, end := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
 	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, unix.SIGHUP)
+	if !signal.Ignored(unix.SIGHUP) { // nohup has this program ignore it, and the one that it starts
+		signal.Notify(hup, unix.SIGHUP)
+	}
 	context.AfterFunc(ctx, func() { end(); signal.Stop(hup) }) // a second signal ends the process at once
 	done := make(chan struct{})
 	go func() {

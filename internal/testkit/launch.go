@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"sync"
 	"syscall"
+	"testing"
 )
 
 // Launch starts cmd so that it ends with the test process, even on a time-out, a panic or SIGKILL.
@@ -25,6 +27,15 @@ func Launch(cmd *exec.Cmd) error {
 		keeper().send('+', cmd.Process.Pid)
 	}
 	return err
+}
+
+// HearHangups lets the programs that the test starts receive SIGHUP, also under nohup: a new program
+// ignores what its parent ignores, but does not inherit a handler.
+func HearHangups(t testing.TB) {
+	t.Helper()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangups) })
 }
 
 // Disown records that the process group of a launched program has ended, since its number may be
