@@ -56,7 +56,12 @@ func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bo
 		if w.Who.PID == 0 || w.Who.PID == w.PID {
 			continue
 		}
-		if x := o.known[w.Who.PID]; x != nil {
+		x := o.known[w.Who.PID]
+		if x != nil && x.start != 0 && w.Who.TID == w.Who.PID && w.Who.Start != 0 && uint64(w.Who.Start) != x.start {
+			delete(o.known, w.Who.PID) // its number belongs to another process now
+			x = nil
+		}
+		if x != nil {
 			x.seen = w.End()
 			if x.again != 0 && x.seen >= x.again && left > 0 {
 				left--

@@ -56,6 +56,20 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// A process does not get the facts of an earlier one with its PID.
+func TestOthersWithAUsedNumber(t *testing.T) {
+	const gone = 1 << 30 // no process has this number
+	for start, want := range map[uint32]string{0: "old", 5: "old", 9: "hog"} {
+		o := untracedProcesses{known: map[uint32]*untracedProcess{gone: {Process: tick.Process{PID: gone, Comm: "old"}, start: 5}}}
+		w := taken(gone, time.Millisecond)
+		w.Who.Start = start
+		o.note([]events.Wait{w}, func(uint32) bool { return false })
+		if got := o.known[gone].Comm; got != want {
+			t.Errorf("started at %d: %s, want %s", start, got, want)
+		}
+	}
+}
+
 // A process that was first read before its exec gets its program's name, and keeps the other facts.
 func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))
