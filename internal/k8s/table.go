@@ -53,22 +53,16 @@ func (t *Table) Run(ctx context.Context, problem func(error)) {
 	if t.o.Kubelet != "" {
 		query = t.queryKubelet
 	}
-	untried := backoff.Delays{First: least, Most: time.Minute}
-	reported, delays := "", untried
+	again := newRetry(least)
 	for {
+		began := time.Now()
 		err := query(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		pause := least // between two answers
-		if err != nil {
-			if s := err.Error(); s != reported {
-				reported = s
-				problem(err)
-			}
-			pause = delays.Next()
-		} else {
-			reported, delays = "", untried
+		pause, isNew := again.after(time.Since(began), err)
+		if isNew {
+			problem(err)
 		}
 		if backoff.Sleep(ctx, pause) != nil {
 			return
@@ -82,6 +76,33 @@ func (t *Table) Run(ctx context.Context, problem func(error)) {
 			}
 		}
 	}
+}
+
+// retry decides when to query again, and which problems are new.
+type retry struct {
+	untried, delays backoff.Delays
+	reported        string // the last problem
+}
+
+// newRetry returns a retry that pauses between two answers.
+func newRetry(pause time.Duration) *retry {
+	d := backoff.Delays{First: pause, Most: time.Minute}
+	return &retry{untried: d, delays: d}
+}
+
+// after returns the pause after a query that lasted for some time, and whether its error is new. A
+// query that lasted for more than the longest pause was a watch that worked until its connection
+// ended.
+func (r *retry) after(lasted time.Duration, err error) (pause time.Duration, isNew bool) {
+	if err == nil || lasted > r.untried.Most {
+		r.reported, r.delays = "", r.untried
+	}
+	if err == nil {
+		return r.untried.First, false
+	}
+	isNew = err.Error() != r.reported
+	r.reported = err.Error()
+	return r.delays.Next(), isNew
 }
 
 // queryKubelet polls once.
