@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 const (
@@ -20,6 +23,9 @@ const (
 	maxBytes  = 4 << 20
 	maxLine   = 64 << 10
 	maxSeries = 20_000
+	// maxLabels bounds the labels of a series: the time of the parser grows with their square. Series of
+	// known servers have fewer than ten.
+	maxLabels = 32
 	// loopback is the name in URLs of both loopback addresses.
 	loopback = "localhost"
 )
@@ -27,6 +33,7 @@ const (
 // Reasons why metrics cannot be read.
 var (
 	errTooLong    = errors.New("the response is longer than 4 MiB")
+	errLabels     = errors.New("the response has a series with more than 32 labels")
 	errCompressed = errors.New("the server compressed the response, which ingero does not request")
 	errNoMetrics  = errors.New("the response has none of the server's metrics")
 	errNotText    = errors.New("the response is not in the text format of Prometheus")
@@ -87,11 +94,13 @@ func (t *target) parse(body io.Reader) (best *state, engine string, err error) {
 	if err != nil {
 		return nil, t.engine, err
 	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, t.engine, errNotText
+	}
 	for i := range candidates {
-		s, err := candidates[i].parse(bytes.NewReader(text))
-		if err != nil {
-			return nil, t.engine, errNotText
-		}
+		s := candidates[i].state(families)
 		if n := s.size(); n > 0 && (best == nil || n > best.size()) {
 			best, engine = s, candidates[i].engine
 		}
@@ -106,7 +115,7 @@ func (t *target) parse(body io.Reader) (best *state, engine string, err error) {
 func (s *state) size() int { return len(s.numbers) + len(s.durations) }
 
 // used returns the lines of a response that are about metrics of servers, so that a response takes
-// little memory.
+// little memory and time.
 func used(body io.Reader, servers []server) ([]byte, error) {
 	wanted := map[string]bool{}
 	for i := range servers {
@@ -127,6 +136,9 @@ func used(body io.Reader, servers []server) ([]byte, error) {
 		}
 		if n++; n > maxSeries {
 			return nil, errTooLong
+		}
+		if bytes.Count(line, []byte("=")) > maxLabels {
+			return nil, errLabels
 		}
 		out = append(append(out, line...), '\n')
 	}
@@ -182,7 +194,7 @@ func (t *target) explain(err error, timeout time.Duration) (why, do string) {
 		return errNamespace.Error(), "run ingero as root with CAP_SYS_ADMIN and CAP_SYS_PTRACE, or set --inference-metrics-url"
 	case errors.Is(err, errNoMetrics), errors.Is(err, errNotText):
 		return reason(err), remedy
-	case errors.Is(err, errTooLong), errors.Is(err, errCompressed):
+	case errors.Is(err, errTooLong), errors.Is(err, errLabels), errors.Is(err, errCompressed):
 		return reason(err), ""
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens on the port of the metrics", "wait until the server has loaded its model; if it uses another address, set --inference-metrics-url"
@@ -194,7 +206,7 @@ func (t *target) explain(err error, timeout time.Duration) (why, do string) {
 
 // reason returns the text of the reason, without text from the server.
 func reason(err error) string {
-	for _, known := range []error{errNoMetrics, errNotText, errTooLong, errCompressed} {
+	for _, known := range []error{errNoMetrics, errNotText, errTooLong, errLabels, errCompressed} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

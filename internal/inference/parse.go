@@ -2,13 +2,10 @@ package inference
 
 import (
 	"cmp"
-	"io"
 	"math"
 	"slices"
 
 	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"ingero/internal/tick"
 )
@@ -35,14 +32,8 @@ type bound struct {
 // maxBounds bounds the buckets of a histogram.
 const maxBounds = 64
 
-// parse reads a server's metrics in the text format of Prometheus. It skips values that cannot be
-// right.
-func (s *server) parse(r io.Reader) (*state, error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(r)
-	if err != nil {
-		return nil, err
-	}
+// state returns a server's state from its metrics. It skips values that cannot be right.
+func (s *server) state(families map[string]*dto.MetricFamily) *state {
 	out := &state{map[string]float64{}, map[string]histogram{}}
 	for i := range tick.InferenceNumbers {
 		f := &tick.InferenceNumbers[i]
@@ -62,7 +53,7 @@ func (s *server) parse(r io.Reader) (*state, error) {
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // series returns the series of a metric, one for each engine of the server.
@@ -168,14 +159,16 @@ func histogramOf(m *dto.Metric) (h histogram, ok bool) {
 // maxCount bounds counts, so that sums of counts cannot overflow.
 const maxCount = 1 << 53
 
-// valid reports whether a histogram can be right: ascending bounds, growing counts.
+// valid reports whether a histogram can be right: ascending bounds, growing counts, and all durations
+// in an infinite bucket.
 func (h *histogram) valid() bool {
 	if math.IsNaN(h.sum) || math.IsInf(h.sum, 0) || h.sum < 0 || h.count > maxCount {
 		return false
 	}
 	last := bound{}
 	for i, b := range h.bounds {
-		if math.IsNaN(b.upTo) || b.upTo < last.upTo || i > 0 && b.upTo == last.upTo || b.below < last.below || b.below > h.count {
+		if math.IsNaN(b.upTo) || b.upTo < last.upTo || i > 0 && b.upTo == last.upTo || b.below < last.below || b.below > h.count ||
+			math.IsInf(b.upTo, 1) && b.below != h.count {
 			return false
 		}
 		last = b

@@ -2,6 +2,7 @@ package inference
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -166,6 +167,7 @@ func TestInvalidValues(t *testing.T) {
 		"twice a bound":    {"vllm:num_requests_waiting 1\n" + histogramText(`0.5:3 0.5:4 +Inf:5`), "map[waiting:1] 0"},
 		"no such bound":    {"vllm:num_requests_waiting 1\n" + histogramText(`NaN:3 +Inf:5`), "map[waiting:1] 1"},
 		"more than all":    {"vllm:num_requests_waiting 1\n" + histogramText(`0.5:9 +Inf:9`), "map[waiting:1] 0"},
+		"not all":          {"vllm:num_requests_waiting 1\n" + histogramText(`0.5:3 +Inf:4`), "map[waiting:1] 0"},
 		"valid":            {histogramText(`0.5:3 +Inf:5`), "map[] 1"},
 		"twice a type":     {"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n# TYPE vllm:num_requests_running gauge\n", "error"},
 		"garbage":          {"\x00\xff<html>\nvllm:num_requests_running one\n", "error"},
@@ -195,14 +197,27 @@ func histogramText(buckets string) string {
 	return out + "vllm:time_to_first_token_seconds_sum 1\nvllm:time_to_first_token_seconds_count 5\n"
 }
 
-// A response with too many series, or too long a line, is refused.
+// A response with too many series or labels, or too long a line, is refused.
 func TestResponseLimits(t *testing.T) {
-	many := strings.Repeat("vllm:num_requests_running 1\n", maxSeries+1)
-	if _, err := parseText(t, "vLLM", many); err == nil {
-		t.Error("too many series are accepted")
+	labels := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "a%d = \"\",", i)
+		}
+		return "vllm:num_requests_running{" + b.String() + "} 1\n"
 	}
-	if _, err := parseText(t, "vLLM", strings.Repeat("x", maxLine+1)); err == nil {
-		t.Error("too long a line is accepted")
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"many series": {strings.Repeat("vllm:num_requests_running 1\n", maxSeries+1), errTooLong},
+		"long line":   {strings.Repeat("x", maxLine+1), errNotText},
+		"many labels": {labels(maxLabels + 1), errLabels},
+		"labels":      {labels(maxLabels), nil},
+	} {
+		if _, err := parseText(t, "vLLM", c.text); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
 	}
 }
 
@@ -216,6 +231,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(b, b)
 	}
 	f.Add([]byte(histogramText("0.1:1 +Inf:5")), []byte(histogramText("0.1:4 +Inf:5")))
+	f.Add([]byte(histogramText("0.1:1 +Inf:1")), []byte(strings.ReplaceAll(histogramText("0.1:1 +Inf:1"), "count 5", "count 9")))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
 		last, _, err := (&target{}).parse(bytes.NewReader(before))
 		if err != nil {
@@ -236,7 +252,9 @@ func FuzzParse(f *testing.F) {
 			d := *tick.InferenceDurations[i].Value(&x)
 			n := uint64(0)
 			for _, b := range buckets(d) {
-				n += b.Count
+				if n += b.Count; math.IsInf(b.Over, 0) || math.IsInf(b.UpTo, 0) {
+					t.Errorf("%s has a bucket from %v to %v", tick.InferenceDurations[i].Name, b.Over, b.UpTo)
+				}
 			}
 			if d != nil && n > d.Count {
 				t.Errorf("%s has %d durations in buckets, and %d in all", tick.InferenceDurations[i].Name, n, d.Count)
