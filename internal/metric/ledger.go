@@ -43,7 +43,9 @@ type ledger struct {
 	waits   map[waitKey]uint64 // of this tick, ns
 	series  map[seriesKey]*series
 	perPID  map[uint32]int
-	sync    [1 << 16]bool // by Op: it waits for the GPU
+	over    uint64              // times that a new operation of a process had no room
+	listed  map[uint32]struct{} // pids of the tick, for forget
+	sync    [1 << 16]bool       // by Op: it waits for the GPU
 }
 
 // spent is the time in one operation of one process, ns.
@@ -89,7 +91,7 @@ type series struct {
 func (l *ledger) init() {
 	l.callers, l.spent, l.waits = map[uint32]struct{}{}, map[opPID]*spent{}, map[waitKey]uint64{}
 	l.gaps = tick.Gaps{}
-	l.series, l.perPID = map[seriesKey]*series{}, map[uint32]int{}
+	l.series, l.perPID, l.listed = map[seriesKey]*series{}, map[uint32]int{}, map[uint32]struct{}{}
 	for i := range events.Catalog {
 		l.sync[events.Catalog[i].Op] = events.Catalog[i].Class == events.ClassSync
 	}
@@ -119,7 +121,7 @@ func (l *ledger) batch(b *tick.Batch) {
 	}
 }
 
-// account returns an operation's account, nil if there is no room for a new one.
+// account returns an operation's account, nil if there is no room for a new one, which it counts.
 func (l *ledger) account(k opPID) *spent {
 	if l.last != nil && l.lastKey == k {
 		return l.last
@@ -127,6 +129,7 @@ func (l *ledger) account(k opPID) *spent {
 	x := l.spent[k]
 	if x == nil {
 		if len(l.spent) >= mostSpent {
+			l.over++
 			return nil
 		}
 		x = &spent{}

@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"maps"
 	"time"
 
 	"ingero/internal/tick"
@@ -46,6 +47,9 @@ func (m *Meter) times(t *tick.Tick) {
 			m.spend(s, more)
 		}
 	}
+	m.over[LedgerTime] += l.over
+	l.over = 0
+	m.forget(t)
 	clear(l.callers)
 	l.lastTID = 0
 	for i := range t.Threads {
@@ -55,6 +59,26 @@ func (m *Meter) times(t *tick.Tick) {
 	}
 	m.emitLedger()
 	m.breakdowns(t)
+}
+
+// forget deletes the accounts of processes that are not in the tick and have no series of their own:
+// their time is in the series of all others. It does so once there are many, and allocates no memory.
+func (m *Meter) forget(t *tick.Tick) {
+	l := &m.ledger
+	if len(l.gaps) <= len(t.Processes)+len(m.procs.byPID) && len(l.spent) <= mostSpent/2 {
+		return
+	}
+	clear(l.listed)
+	for i := range t.Processes {
+		l.listed[t.Processes[i].PID] = struct{}{}
+	}
+	gone := func(pid uint32) bool {
+		_, listed := l.listed[pid]
+		return !listed && m.procs.byPID[pid] == nil
+	}
+	maps.DeleteFunc(l.spent, func(k opPID, _ *spent) bool { return gone(k.pid) })
+	maps.DeleteFunc(l.gaps, func(pid uint32, _ *tick.Gap) bool { return gone(pid) })
+	l.last, l.gap = nil, nil
 }
 
 // spend adds time to a series. Without room for a series, it adds to the process's combined one,
