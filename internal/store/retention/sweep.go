@@ -12,9 +12,13 @@ const (
 	lossFine = 30 * 24 * time.Hour // how long rows of a minute of losses are kept; then rows of an hour
 )
 
+// ofAll selects the rows of all sessions, by the tables' keys, which begin with the session. Without it,
+// SQLite would read whole tables.
+const ofAll = "session IN (SELECT id FROM sessions) AND "
+
 // sweepHost deletes expired rows.
 func (r *Rows) sweepHost(now time.Time) error {
-	_, err := r.db.Exec("DELETE FROM host_sums WHERE time_ns < ?", now.Add(-hostKept).UnixNano())
+	_, err := r.db.Exec("DELETE FROM host_sums WHERE "+ofAll+"time_ns < ?", now.Add(-hostKept).UnixNano())
 	return err
 }
 
@@ -28,11 +32,11 @@ func (r *Rows) sweepLosses(now time.Time) error {
 	}
 	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.Exec(`INSERT INTO losses SELECT session, 3600, start_ns - start_ns % ?1, chain, culprit, min(rule), min(pid), sum(lost_ns) FROM losses
-		WHERE seconds = 60 AND start_ns < ?2 GROUP BY session, start_ns - start_ns % ?1, chain, culprit
+		WHERE `+ofAll+`seconds = 60 AND start_ns < ?2 GROUP BY session, start_ns - start_ns % ?1, chain, culprit
 		ON CONFLICT DO UPDATE SET lost_ns = lost_ns + excluded.lost_ns`, hour, edge); err != nil {
 		return err
 	}
-	if _, err := tx.Exec("DELETE FROM losses WHERE seconds = 60 AND start_ns < ?", edge); err != nil {
+	if _, err := tx.Exec("DELETE FROM losses WHERE "+ofAll+"seconds = 60 AND start_ns < ?", edge); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -41,7 +45,7 @@ func (r *Rows) sweepLosses(now time.Time) error {
 // sweepAccounts deletes expired rows.
 func (r *Rows) sweepAccounts(now time.Time) error {
 	for _, tier := range Accounts {
-		if _, err := r.db.Exec("DELETE FROM accounts WHERE seconds = ? AND end_ns < ?", tier.Seconds(), now.Add(-tier.Keep).UnixNano()); err != nil {
+		if _, err := r.db.Exec("DELETE FROM accounts WHERE "+ofAll+"seconds = ? AND end_ns < ?", tier.Seconds(), now.Add(-tier.Keep).UnixNano()); err != nil {
 			return err
 		}
 	}

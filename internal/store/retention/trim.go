@@ -22,7 +22,7 @@ type Rows struct {
 	Kept     [len(Rollups)]int64 // start of the session's remaining rollups, by tier, in Unix ns
 	db       *sql.DB
 	session  int64     // number of the recorded session
-	swept    time.Time // last removal of rollups
+	swept    time.Time // last removal of expired rows
 	edge     int64     // rows from before this are deleted; 0: unknown
 }
 
@@ -56,12 +56,17 @@ func (r *Rows) Trim(now time.Time) error {
 			return err
 		}
 	}
-	over := r.Bound > 0 && used > r.Bound/rollupShare
-	if !over && now.Sub(r.swept) < time.Minute {
+	over, due := r.Bound > 0 && used > r.Bound/rollupShare, now.Sub(r.swept) >= time.Minute
+	if due {
+		r.swept = now
+		if err := errors.Join(r.sweepHost(now), r.sweepLosses(now), r.sweepAccounts(now)); err != nil {
+			return err
+		}
+	}
+	if !over && !due {
 		return nil
 	}
-	r.swept = now
-	if err := errors.Join(r.sweepHost(now), r.sweepLosses(now), r.sweepAccounts(now), r.sweepCounted(now, over)); err != nil {
+	if err := r.sweepCounted(now, over); err != nil {
 		return err
 	}
 	all, err := r.tiers()
