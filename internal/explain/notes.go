@@ -28,6 +28,8 @@ var dropWords = map[string]string{
 	"duplicate-link":     "duplicate calls ignored: they arrived by a second path",
 	"orphan-return":      "returns of calls that started before the probes were attached",
 	"malformed-record":   "malformed records skipped",
+	"disk-full":          "calls not recorded: the disk was full",
+	"rows-left-out":      "labels, names of GPU functions or metrics of servers not recorded: too many during a pause, or invalid",
 
 	"stack-left-out":          "stacks dropped: stack table full",
 	"stack-not-named":         "stacks have addresses only: too many new stacks at once",
@@ -101,7 +103,7 @@ func bearsOnNothing(reason string) bool {
 // known without its stack.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "kernel-log-overwritten", "kernel-log-suppressed":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-") && !AffectsLabels(reason)

@@ -35,9 +35,10 @@ func keyOf(b *tick.Breakdown) loopKey {
 	return loopKey{b.PID, b.Loop.Range}
 }
 
-// accounts writes where the time went since a tier's last rows, once the tier's length has elapsed.
-func (v *saving) accounts(t *tick.Tick) error {
-	for i, tier := range retention.Accounts {
+// noteAccounts adds a tick's slowest steps, before the transaction: another process may lock the
+// database, and no other tick has them.
+func (v *saver) noteAccounts(t *tick.Tick) {
+	for i := range v.spent {
 		a := &v.spent[i]
 		if a.since.IsZero() {
 			a.since, a.slow = t.Started, map[loopKey][]tick.LoopStep{}
@@ -47,6 +48,13 @@ func (v *saving) accounts(t *tick.Tick) error {
 				a.slow[keyOf(b)] = tick.Slower(a.slow[keyOf(b)], b.Loop.Recent...)
 			}
 		}
+	}
+}
+
+// accounts writes where the time went since a tier's last rows, once the tier's length has elapsed.
+func (v *saving) accounts(t *tick.Tick) error {
+	for i, tier := range retention.Accounts {
+		a := &v.spent[i]
 		if t.Time.Sub(a.since) < tier.Length && !t.Final {
 			continue
 		}

@@ -5,13 +5,22 @@ import (
 	"ingero/pkg/events"
 )
 
+// maxQueued bounds the names of functions, and the beginnings of labels, that are queued while the disk
+// is full or another process locks the database. It exceeds what a segment repeats, which a repair
+// queues at once.
+const maxQueued = 1 << 17
+
 var (
 	sqlName     = `INSERT OR IGNORE INTO names VALUES (?, ?, ?)`
 	sqlFunction = `REPLACE INTO functions VALUES (?, ?, ?, ?, ?, ?, ?)`
 )
 
-// addFunctions queues names.
-func (v *saver) addFunctions(list []events.Function) { v.named = append(v.named, list...) }
+// addFunctions queues names. If the queue is full, it drops further names, and counts them.
+func (v *saver) addFunctions(list []events.Function) {
+	n := min(len(list), maxQueued-len(v.named))
+	v.leftOut += uint64(len(list) - n)
+	v.named = append(v.named, list[:n]...)
+}
 
 // functions writes the new names.
 func (v *saving) functions() error {

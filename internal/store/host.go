@@ -17,13 +17,19 @@ type savedHost struct {
 	since time.Time // zero: the session's start
 }
 
-// HostSums adds a tick's sums, and writes a row for each once a window has elapsed.
-func (v *saving) hostSums(t *tick.Tick) error {
+// noteHost adds a tick's sums, before the transaction: another process may lock the database, and no
+// other tick has them.
+func (v *saver) noteHost(t *tick.Tick) {
 	h := &v.host
 	if h.since.IsZero() {
 		h.since = t.Started
 	}
 	h.sums.Add(t.HostSums)
+}
+
+// hostSums writes a row for each sum once a window has elapsed.
+func (v *saving) hostSums(t *tick.Tick) error {
+	h := &v.host
 	window := t.Time.Sub(h.since)
 	if window < hostWindow && !t.Final {
 		return nil

@@ -1,14 +1,17 @@
 package store
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
+	"ingero/internal/tick"
 )
 
 // The SQLite file has a row for each sum every ten seconds; unknown values are NULL.
@@ -38,6 +41,49 @@ func TestHostRows(t *testing.T) {
 	}, "\n")
 	if got := testkit.Rows(t, path, query); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The next rows have what ticks had while another process locked the database: the host's activity, and
+// the slowest steps.
+func TestRowsAfterAnothersTransaction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	other, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	var tx *sql.Tx
+	for seq := range uint64(10) {
+		length := time.Millisecond
+		switch seq {
+		case 4, 5:
+			length = time.Second
+			if tx == nil {
+				if tx, err = other.Begin(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case 6:
+			if err := tx.Rollback(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.advance(time.Second)
+		step := tick.LoopStep{From: c.now.Add(-length), To: c.now}
+		x := &tick.Tick{Time: c.now, Started: storetest.Began, Seq: seq, HostSums: storetest.HostSums(1),
+			Breakdowns: []tick.Breakdown{{PID: 7, Elapsed: seq + 1, Loop: &tick.Loop{TID: 7, Steps: seq + 1, Lengths: &stats.Sketch{}, Recent: []tick.LoopStep{step}}}}}
+		if err := db.Tick(x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := testkit.Rows(t, path, "SELECT sum(count), sum(bytes) >> 20 FROM host_sums WHERE kind = 'disk-read'"); got != "100 10" {
+		t.Errorf("disk reads and MiB: %s, want those of ten ticks", got)
+	}
+	const slowest = "SELECT count(*) FROM accounts, json_each(detail, '$.loop.slowest') WHERE seconds = 10 AND value ->> 'to_ns' - value ->> 'from_ns' = 1000000000"
+	if got := testkit.Rows(t, path, slowest); got != "2" {
+		t.Errorf("%s steps of a second, want both", got)
 	}
 }
 

@@ -3,9 +3,12 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -59,6 +62,39 @@ func TestReplayTellsInference(t *testing.T) {
 	}
 	if d := diff.Diff(want, got, cmpopts.EquateApproxTime(0)); d != "" {
 		t.Errorf("-live +replay:\n%s", d)
+	}
+}
+
+// A read with numbers that cannot be encoded is dropped alone, and counted.
+func TestInvalidRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, c := open(t, path, Options{})
+	c.advance(time.Second)
+	good := tick.Inference{Time: c.now, PID: 7, URL: "http://localhost:8000/metrics", Running: storetest.Ptr(3.0)}
+	for i, bad := range []tick.Inference{
+		{FirstToken: &tick.Durations{Count: 1, Buckets: []tick.DurationBucket{{Over: math.Inf(1), Count: 1}}}},
+		{Waiting: storetest.Ptr(math.NaN())},
+	} {
+		c.advance(time.Second)
+		bad.Time, bad.PID, good.Time = c.now, 8, c.now
+		if err := db.Tick(&tick.Tick{Time: c.now, Seq: uint64(i), Inference: []tick.Inference{bad, good}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(db.Problem(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Rows(t, path, "SELECT pid, running, (SELECT count FROM drops WHERE reason = 'rows-left-out') FROM inference"); got != "7 3 2\n7 3 2" {
+		t.Errorf("reads and drops: %s", got)
+	}
+	reads := 0
+	l := openSession(t, db)
+	var e segment.Entry
+	for l.Next(&e) == nil {
+		reads += len(e.Inference)
+	}
+	if reads != 2 {
+		t.Errorf("%d reads in the log, want 2", reads)
 	}
 }
 

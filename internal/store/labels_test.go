@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"ingero/internal/store/segment"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // A label lasts until its next change or the end of its process. A repair restores the rows, also
@@ -63,5 +65,37 @@ func TestLabelsAreRowsOfTime(t *testing.T) {
 	restoreFile(t, db.Path(), db.Session().ID)
 	if got, want := testkit.Rows(t, db.Path(), all), strings.TrimPrefix(want, "7/0:epoch=1@110-120 "); got != want {
 		t.Errorf("from the last segment: got  %s\nwant %s", got, want)
+	}
+}
+
+// Names and labels that wait for the database are bounded. Those left out are counted, and no label
+// whose beginning is queued lasts too long.
+func TestQueuesAreBounded(t *testing.T) {
+	const times, kept = maxQueued, 10
+	v := &saver{dropped: map[tick.LabelSpan]bool{}}
+	v.addFunctions(make([]events.Function, kept))
+	v.addFunctions(make([]events.Function, times))
+	if len(v.named) != maxQueued || v.leftOut != kept {
+		t.Errorf("%d names wait, %d are left out", len(v.named), v.leftOut)
+	}
+	v.leftOut = 0
+	labels := make([]tick.Label, times)
+	for i := range labels {
+		labels[i] = tick.Label{Time: int64(i + 1), PID: 7, Key: "step", Value: strconv.Itoa(i)}
+	}
+	v.addLabels(labels, nil)
+	v.addLabels(nil, []tick.ProcEvent{{Time: times + 1, Kind: tick.ProcExited, PID: 7}})
+	open := map[string]bool{}
+	for i := range v.spans {
+		s := &v.spans[i]
+		open[s.Value] = s.To == 0
+	}
+	if begun := uint64(len(open)); len(v.spans) > maxQueued+1 || begun+v.leftOut != times || len(v.dropped) != 0 {
+		t.Errorf("%d spans of %d labels wait, %d are left out", len(v.spans), begun, v.leftOut)
+	}
+	for value, last := range open {
+		if last {
+			t.Errorf("label %s lasts", value)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // onDisk returns the size of all files of a database.
@@ -96,6 +98,43 @@ func TestMaxAge(t *testing.T) {
 	segs, err := segment.List(log.Dir(LogDir(path)))
 	if err != nil || len(segs) != 1 || segs[0].Session != "two" {
 		t.Errorf("segments %+v (%v), want those of the second session alone", segs, err)
+	}
+}
+
+// What each segment repeats does not fill it.
+func TestRepeatedStartIsNoReasonForTheNextSegment(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func() string { return fmt.Sprintf("%016x%016x%016x", r.Uint64(), r.Uint64(), r.Uint64()) }
+	functions, processes := make([]events.Function, 5000), make([]tick.Process, 1000)
+	for i := range functions {
+		functions[i] = events.Function{PID: 1, Handle: uint64(i), Name: text()}
+	}
+	for i := range processes {
+		processes[i] = tick.Process{PID: uint32(i + 1), Exe: text()}
+	}
+	for name, c := range map[string]struct {
+		batch tick.Batch
+		tick  tick.Tick
+	}{"names": {batch: tick.Batch{Functions: functions}}, "processes": {tick: tick.Tick{Processes: processes}}} {
+		t.Run(name, func(t *testing.T) {
+			db, clock := open(t, filepath.Join(t.TempDir(), "x.db"), Options{MaxBytes: segmentShare * segmentMin, Session: segment.Session{ID: "s"}})
+			for i := range 5 {
+				clock.advance(time.Second)
+				x := c.tick
+				x.Time, x.Seq = clock.now, uint64(i)
+				if err := errors.Join(db.Batch(&c.batch), db.Tick(&x)); err != nil {
+					t.Fatal(err)
+				}
+				c.batch = tick.Batch{}
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			segs, err := segment.OfSession(log.Dir(LogDir(db.Path())), "s")
+			if err != nil || len(segs) > 2 || segs[len(segs)-1].Bytes < segmentMin {
+				t.Errorf("segments %+v, %v", segs, err)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"slices"
@@ -11,12 +12,25 @@ import (
 	"ingero/internal/tick"
 )
 
-// steadyTick returns the tick by the clock of the calls, with the drops of the full disk.
+// leftOut is the drop reason of rows that are missing from the SQLite file: names of functions and
+// labels that came while too many were queued, and reads of inference servers with invalid numbers.
+const leftOut = "rows-left-out"
+
+// steadyTick returns the tick by the clock of the calls, without reads that cannot be encoded, and with
+// the recording's own drops.
 func (db *DB) steadyTick(t *tick.Tick) *tick.Tick {
 	kept := *t
 	kept.Time = db.steady(t.Time)
-	if db.unkept > 0 {
-		kept.Drops = append(slices.Clone(t.Drops), tick.Drop{Reason: segment.DiskFull, Count: db.unkept})
+	kept.Inference = slices.DeleteFunc(slices.Clone(t.Inference), func(x tick.Inference) bool {
+		_, err := json.Marshal(x)
+		return err != nil
+	})
+	db.saver.leftOut += uint64(len(t.Inference) - len(kept.Inference))
+	kept.Drops = slices.Clone(t.Drops)
+	for _, d := range []tick.Drop{{Reason: segment.DiskFull, Count: db.unkept}, {Reason: leftOut, Count: db.saver.leftOut}} {
+		if d.Count > 0 {
+			kept.Drops = append(kept.Drops, d)
+		}
 	}
 	return &kept
 }

@@ -41,7 +41,9 @@ type saver struct {
 	stated    map[stateKey]any  // written rows of states
 	named     []events.Function // to be written
 	labels    tick.Labels
-	spans     []tick.LabelSpan // to be written
+	spans     []tick.LabelSpan        // to be written
+	dropped   map[tick.LabelSpan]bool // spans that began while the queue was full, without their ends
+	leftOut   uint64                  // names, spans and reads that are in no row
 	gpus      segment.GPUChanges
 	xids      []tick.Xid       // to be written
 	gpuStates []tick.GPU       // to be written
@@ -90,7 +92,7 @@ var (
 func newSaver(db *sql.DB, s *segment.Session) (*saver, error) {
 	v := &saver{db: db, stmts: map[*string]*sql.Stmt{}, ops: map[opID]savedOp{}, procs: map[uint32]segment.Process{}, pods: map[string]tick.Pod{}, libs: map[libID]segment.Library{},
 		reports: map[tick.Report]bool{}, drops: map[string]uint64{}, gaps: map[uint32]*savedGap{},
-		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, gpus: segment.GPUChanges{}, derived: s.Mode == Imported}
+		chains: map[string]chainRow{}, waiting: map[string]chainRow{}, revised: map[string]bool{}, rollup: newRollup(), stated: map[stateKey]any{}, lost: losses{}, dropped: map[tick.LabelSpan]bool{}, gpus: segment.GPUChanges{}, derived: s.Mode == Imported}
 	for i := range v.counted {
 		v.counted[i].since = s.Started
 	}
@@ -188,6 +190,8 @@ func (v *saver) tick(t *tick.Tick) error {
 	}
 	v.lost.note(chains, t.Time)
 	v.noteGPU(t)
+	v.noteHost(t)
+	v.noteAccounts(t)
 	v.noteInference(t)
 	v.steps.add(t)
 	tx, err := v.db.Begin()

@@ -8,17 +8,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A session's log is cut into segments. Each is a file that can be read alone: it begins with the
 // session's frame and everything known by then. The current one is SESSION-NNNNNN.ilog. Once full,
 // it is sealed: packed tighter, with an index at its end, under the name SESSION-NNNNNN.iseg. If
-// both exist, a crash came between, and the sealed one is complete. Logs of the first version are
-// SESSION.ilog.
+// both exist, a crash came between, and the sealed one is complete. From number 1,000,000 on, names
+// have more digits. Logs of the first version are SESSION.ilog.
 const (
 	hotSuffix    = ".ilog"
 	SealedSuffix = ".iseg"
 	seqDigits    = 6
+	idTime       = "20060102T150405" // in a session's ID, before its end
+	idEnd        = 8                 // hexadecimal digits
 )
 
 // Info is one file of a session's log.
@@ -49,14 +52,19 @@ func Parse(name string) (s Info, ok bool) {
 		}
 	}
 	s.Session = base
-	if i := strings.LastIndexByte(base, '-'); i >= 0 && len(base)-i-1 >= seqDigits {
-		// The end of an ID is not mistaken for a number: it has 8 hexadecimal digits, and a number
-		// has fewer unless a session has written for years.
-		if n, err := strconv.Atoi(base[i+1:]); err == nil && len(base)-i-1 == seqDigits {
+	if i := strings.LastIndexByte(base, '-'); i >= 0 && !endsID(base[:i], base[i+1:]) {
+		if n, err := strconv.Atoi(base[i+1:]); err == nil && Name(base[:i], n, s.Sealed) == name {
 			s.Session, s.Seq = base[:i], n
 		}
 	}
 	return s, s.Session != ""
+}
+
+// endsID reports whether digits are the end of a session's ID, and no number: the ID's time precedes
+// them. The ID's end precedes a number.
+func endsID(before, digits string) bool {
+	_, err := time.Parse(idTime, before[max(len(before)-len(idTime), 0):])
+	return err == nil && len(digits) == idEnd
 }
 
 // List returns the segments of all sessions, each session's in order.

@@ -248,12 +248,24 @@ func TestParseSegment(t *testing.T) {
 		"gpu-7-20261121T144100-00000012-000003.ilog": {Session: "gpu-7-20261121T144100-00000012", Seq: 3},
 		"gpu-7-20261121T144100-00000012-000003.iseg": {Session: "gpu-7-20261121T144100-00000012", Seq: 3, Sealed: true},
 		"gpu-7-20261121T144100-00000012.ilog":        {Session: "gpu-7-20261121T144100-00000012"},
+		"gpu-7-20261121T144100-12345678.ilog":        {Session: "gpu-7-20261121T144100-12345678"},
+		"gpu-7-0000012.ilog":                         {Session: "gpu-7-0000012"}, // no name of a segment
 		"writer":                                     {},
 		"a-000001.iseg.tmp":                          {},
 	} {
 		got, ok := Parse(name)
 		if want.Name = name; ok != (want.Session != "") || ok && got != want {
 			t.Errorf("%s: %+v %v", name, got, ok)
+		}
+	}
+	for _, session := range []string{"s", "gpu-7", "gpu-7-20261121T144100-00000012", "gpu-7-20261121T144100-12345678"} {
+		for _, seq := range []int{0, 12, 999_999, 1_000_000, 9_999_999, 10_000_000, 99_999_999, 123_456_789} {
+			for _, sealed := range []bool{false, true} {
+				want := Info{Name: Name(session, seq, sealed), Session: session, Seq: seq, Sealed: sealed}
+				if got, ok := Parse(want.Name); !ok || got != want {
+					t.Errorf("%s: %+v %v", want.Name, got, ok)
+				}
+			}
 		}
 	}
 }

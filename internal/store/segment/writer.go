@@ -33,6 +33,8 @@ type Writer struct {
 	listed    listed // what the last tick listed
 	places    stacksEncoder
 	known     *known
+	repeated  int64  // bytes that repeat what earlier segments have
+	ticks     int    // of this segment
 	number    uint64 // calls of the session so far, also from earlier segments
 	written   uint64 // how many of these are in the file or precede it
 	unwritten int    // calls and waits in frames that file has not written
@@ -64,7 +66,9 @@ func NewWriter(f log.Output, s Session, seq int, before *Writer) (*Writer, error
 	if err != nil {
 		return nil, err
 	}
-	return w, w.carry(before)
+	err = w.carry(before)
+	w.repeated = w.end()
+	return w, err
 }
 
 // newWriter starts a segment in f, which must be empty.
@@ -138,6 +142,13 @@ func (w *Writer) Add(b *tick.Batch) {
 
 // Size returns the size of the file in bytes.
 func (w *Writer) Size() int64 { return w.file.Size() }
+
+// Repeated returns how many bytes of the file repeat what earlier segments have: its start, and its
+// first tick, which is complete.
+func (w *Writer) Repeated() int64 { return w.repeated }
+
+// end returns the size of the file in bytes once the ended frames are written.
+func (w *Writer) end() int64 { return w.file.Size() + int64(w.file.Pending()) }
 
 // Buffered returns the size in bytes of the ended frames that are not in the file yet.
 func (w *Writer) Buffered() int { return w.file.Pending() }
@@ -217,6 +228,7 @@ func (w *Writer) Drop() int {
 // returns with the tick.
 func (w *Writer) Tick(t *tick.Tick, chains uint64) error {
 	w.Cut()
+	from := w.end()
 	if err := w.things(t); err != nil {
 		return err
 	}
@@ -255,6 +267,9 @@ func (w *Writer) Tick(t *tick.Tick, chains uint64) error {
 	}
 	w.body = w.threads.append(raw, t)
 	w.frame(frameTick, latest(frameTick), w.enc.column(nil, w.body))
+	if w.ticks++; w.ticks == 1 {
+		w.repeated += w.end() - from
+	}
 	return nil
 }
 
