@@ -96,7 +96,7 @@ type Options struct {
 	Resource []Attr        // more attributes of everything sent; they override the exporter's own
 	Log      *slog.Logger  // nil: none
 	Clock    Clock         // nil: the machine's
-	// QueueBytes bounds the memory of each signal's queue; 0: 8 MiB.
+	// QueueBytes bounds the memory of each signal's queue, unless it holds a single larger load; 0: 8 MiB.
 	QueueBytes int
 	// Flush bounds the wait for the rest at the session's end; 0: 5 s.
 	Flush time.Duration

@@ -26,7 +26,8 @@ func (r ready) message() proto.Message { return r.m }
 func (r ready) items() int             { return r.n }
 func (r ready) bytes() int             { return r.size }
 
-// queue holds loads for a sender. It drops the oldest when there is no room.
+// queue holds loads for a sender. It drops the oldest when there is no room, and holds a load that is
+// larger than the queue alone.
 type queue struct {
 	mu     sync.Mutex
 	loads  []load
@@ -42,10 +43,10 @@ func newQueue(most int) *queue { return &queue{most: most, came: make(chan struc
 func (q *queue) push(l load) (dropped int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed || l.bytes() > q.most {
+	if q.closed {
 		return l.items()
 	}
-	for q.size+l.bytes() > q.most {
+	for len(q.loads) > 0 && q.size+l.bytes() > q.most {
 		dropped += q.loads[0].items()
 		q.drop()
 	}

@@ -215,7 +215,7 @@ func (f *filled) message() proto.Message { return oneSpan() }
 func (f *filled) items() int             { return 1 }
 func (f *filled) bytes() int             { return len(f.data) }
 
-// The queue keeps its order, and rejects a load that is larger than the queue.
+// The queue keeps its order, and holds a load that is larger than the queue alone.
 func TestQueue(t *testing.T) {
 	q := newQueue(100)
 	for i := 1; i <= 3; i++ {
@@ -223,13 +223,18 @@ func TestQueue(t *testing.T) {
 			t.Errorf("load %d: %d dropped", i, n)
 		}
 	}
-	if n := q.push(parcel(9, 101)); n != 9 {
-		t.Errorf("too large: %d dropped, want 9", n)
-	}
 	for _, want := range []int{2, 3} {
 		if l, closed := q.take(); closed || l.items() != want {
 			t.Errorf("got %v, want %d", l, want)
 		}
+	}
+	for _, c := range []struct{ items, bytes, dropped int }{{9, 101, 0}, {8, 1000, 9}, {1, 40, 8}, {7, 101, 1}} {
+		if n := q.push(parcel(c.items, c.bytes)); n != c.dropped {
+			t.Errorf("load of %d bytes: %d dropped, want %d", c.bytes, n, c.dropped)
+		}
+	}
+	if l, _ := q.take(); l == nil || l.items() != 7 {
+		t.Errorf("got %v, want the load that is larger than the queue", l)
 	}
 	if l, closed := q.take(); l != nil || closed {
 		t.Errorf("got %v, %v of an empty queue", l, closed)
