@@ -50,7 +50,7 @@ type copier struct {
 
 	sentUntil time.Time                  // reads and labels are sent up to this time
 	seen      map[string]map[string]bool // keys of the reads and labels that the last pass found, by table; live only
-	requested time.Time                  // of the last tick whose requests are sent
+	requested time.Time                  // requests of ticks up to this time are sent
 }
 
 type sumKey struct {

@@ -129,10 +129,14 @@ func (x *copier) requests(ctx context.Context, s *query.Session) error {
 	if err == nil {
 		err = k.send(ctx)
 	}
-	if err == nil {
-		x.requested = last
+	if err != nil {
+		return err
 	}
-	return err
+	if read := s.Updated.Add(-rollupLate); x.live && read.After(last) { // the log had all ticks until then
+		last = read
+	}
+	x.requested = last
+	return nil
 }
 
 // requestColumns are the columns of requests in SQL. Those of the sort key cannot be NULL.
