@@ -14,7 +14,7 @@ type FollowOptions struct {
 	Path string // of the database
 	// Mine identifies the session being recorded among earlier ones.
 	Mine  func(*query.Session) bool
-	Every time.Duration // between two passes; 0: 2 s
+	Every time.Duration // between two passes, longer if passes are slow; 0: 2 s
 	Grace time.Duration // how long Close waits for the rest; 0: 15 s
 }
 
@@ -54,8 +54,23 @@ func Follow(c *Cluster, o FollowOptions) *Follower {
 	return f
 }
 
-// maxPause is the pause after a refused pass.
-const maxPause = 5 * time.Minute
+// Pauses between two passes. The shortest is [FollowOptions.Every].
+const (
+	maxRefused = 5 * time.Minute // after a refused pass
+	maxSlow    = time.Minute     // after a slow pass
+	// slower is the length of a pause in passes. Many machines send to one cluster. If it is slow, each
+	// sends larger blocks less often, and so the number of blocks is what the cluster can take.
+	slower = 20
+)
+
+// pause returns the pause after a pass that took some time.
+func (o *FollowOptions) pause(took time.Duration, err error) time.Duration {
+	pause := min(slower*took, maxSlow)
+	if _, refused := errors.AsType[*Refused](err); refused {
+		pause = min(30*o.Every, maxRefused)
+	}
+	return max(o.Every, pause)
+}
 
 func (f *Follower) run(ctx context.Context) {
 	defer close(f.done)
@@ -70,13 +85,11 @@ func (f *Follower) run(ctx context.Context) {
 			t.Stop()
 			last = true
 		}
+		began := time.Now()
 		var err error
 		x, err = f.pass(ctx, x, res, last)
 		f.note(res, err, last)
-		var no *Refused
-		if pause = f.o.Every; errors.As(err, &no) {
-			pause = min(30*f.o.Every, maxPause)
-		}
+		pause = f.o.pause(time.Since(began), err)
 	}
 }
 
