@@ -16,7 +16,7 @@ func TestNamesInPrometheus(t *testing.T) {
 	pids, programs := b.oddPrograms("--seconds", "6")
 	trace := b.ingero("trace", "--prometheus", ":0", "--record=false", "--pid", strings.Join(pids, ","))
 	address := metricsOf(t, trace)
-	p := testkit.NewPrometheus(t, address, "")
+	p := testkit.NewPrometheus(t, testkit.PrometheusOptions{Target: address})
 	b.tracing(len(pids))
 	for _, c := range programs {
 		c.Send("go")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,7 +31,7 @@ func TestPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := testkit.NewPrometheus(t, address, "rule_files: ['"+rules+"']\n")
+	p := testkit.NewPrometheus(t, testkit.PrometheusOptions{Target: address, Config: "rule_files: ['" + rules + "']\n"})
 	want := b.runJob(shell)
 	for op, n := range want {
 		testkit.Eventually(t, "all "+op, func() bool {
@@ -109,24 +108,12 @@ func checkUses(t *testing.T, p *testkit.Prometheus) {
 // checkDashboard runs the queries of the dashboard's panels.
 func checkDashboard(t *testing.T, p *testkit.Prometheus) {
 	t.Helper()
-	text, err := os.ReadFile(deploy + "grafana/ingero-prometheus.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var board struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr string }
-		}
-	}
-	if err := json.Unmarshal(text, &board); err != nil {
-		t.Fatal(err)
-	}
+	panels := testkit.Panels(t, deploy+"grafana/ingero-prometheus.json")
 	with := strings.NewReplacer("$instance", ".*", "$process", ".*", "$__rate_interval", "1m")
 	testkit.Eventually(t, "ten panels or more that show something", func() bool { // rates need two scrapes
 		shown := 0
-		for i := range board.Panels {
-			for _, target := range board.Panels[i].Targets {
+		for _, panel := range panels {
+			for _, target := range panel.Targets {
 				shown += min(1, len(p.Query(with.Replace(target.Expr))))
 			}
 		}

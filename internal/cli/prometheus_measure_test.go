@@ -30,7 +30,7 @@ func TestPrometheusChain(t *testing.T) {
 	hog.Env = b.env
 	testkit.Start(t, hog)
 	c := b.ingero("trace", "--prometheus", ":0", "--pid", pid(target))
-	p := testkit.NewPrometheus(t, metricsOf(t, c), "")
+	p := testkit.NewPrometheus(t, testkit.PrometheusOptions{Target: metricsOf(t, c)})
 	b.tracing(1)
 	target.Send("go")
 	testkit.Eventually(t, "a cause", func() bool {

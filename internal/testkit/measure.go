@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Better is the direction in which a figure improves.
@@ -39,4 +40,16 @@ func MeasuredAll(t testing.TB, name string, values []float64, unit string, bette
 func MeasuredShare(t testing.TB, name string, part, whole int, better Better) {
 	t.Helper()
 	t.Attr("share:"+name, strconv.Itoa(part)+" "+strconv.Itoa(whole)+" "+string(better))
+}
+
+// MedianMS returns the median time of n calls of f, in ms.
+func MedianMS(n int, f func()) float64 {
+	var all []float64
+	for range n {
+		began := time.Now()
+		f()
+		all = append(all, float64(time.Since(began).Microseconds())/1000)
+	}
+	slices.Sort(all)
+	return all[n/2]
 }

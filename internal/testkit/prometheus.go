@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,17 +23,25 @@ type Prometheus struct {
 	url string
 }
 
-// NewPrometheus starts a server for the length of the test. It scrapes target once a second;
-// without a target it accepts remote writes at RemoteWrite. more is appended to its configuration.
-func NewPrometheus(t testing.TB, target, more string) *Prometheus {
+// PrometheusOptions configure a server. Zero fields get defaults.
+type PrometheusOptions struct {
+	Target string        // scraped; "": only what Config has
+	Every  time.Duration // between two scrapes, and two evaluations of rules; 0: 1 s
+	Config string        // appended to the configuration
+}
+
+// NewPrometheus starts a server for the length of the test. It also accepts remote writes at
+// RemoteWrite.
+func NewPrometheus(t testing.TB, o PrometheusOptions) *Prometheus {
 	t.Helper()
 	NeedTool(t, "prometheus")
 	dir := t.TempDir()
 	port := FreePort(t)
 	config := filepath.Join(dir, "prometheus.yml")
-	text := "global: {scrape_interval: 1s, evaluation_interval: 1s}\n" + more
-	if target != "" {
-		text += "scrape_configs:\n- job_name: ingero\n  static_configs: [{targets: ['" + target + "']}]\n"
+	every := cmp.Or(o.Every, time.Second)
+	text := fmt.Sprintf("global: {scrape_interval: %s, scrape_timeout: %[1]s, evaluation_interval: %[1]s}\n%s", every, o.Config)
+	if o.Target != "" {
+		text += "scrape_configs:\n- job_name: ingero\n  static_configs: [{targets: ['" + o.Target + "']}]\n"
 	}
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -72,7 +82,21 @@ func (s *Sample) Number() float64 {
 // Query returns the result of an instant query. An error of Prometheus ends the test.
 func (p *Prometheus) Query(query string) []Sample {
 	p.t.Helper()
-	code, body := p.get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
+	return p.result("/api/v1/query?query="+url.QueryEscape(query), query)
+}
+
+// Range makes a query over the last minutes, as a panel of a dashboard does, and returns the number of
+// series. An error of Prometheus ends the test.
+func (p *Prometheus) Range(query string, length, step time.Duration) (series int) {
+	p.t.Helper()
+	now := time.Now()
+	return len(p.result(fmt.Sprintf("/api/v1/query_range?query=%s&start=%d&end=%d&step=%g", url.QueryEscape(query), now.Add(-length).Unix(), now.Unix(), step.Seconds()), query))
+}
+
+// result returns the result of a request for a query.
+func (p *Prometheus) result(path, query string) []Sample {
+	p.t.Helper()
+	code, body := p.get(p.url + path)
 	var answer struct {
 		Status, Error string
 		Data          struct{ Result []Sample }
@@ -90,6 +114,24 @@ func (p *Prometheus) One(query string) float64 {
 		return s[0].Number()
 	}
 	return math.NaN()
+}
+
+// Own returns the sum of a metric's samples in the server's metrics about itself.
+func (p *Prometheus) Own(name string) (sum float64) {
+	p.t.Helper()
+	_, body := p.get(p.url + "/metrics")
+	for line := range strings.Lines(body) {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), name)
+		if !ok || !strings.HasPrefix(rest, "{") && !strings.HasPrefix(rest, " ") {
+			continue
+		}
+		v, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		if err != nil {
+			p.t.Fatalf("%s: %v", line, err)
+		}
+		sum += v
+	}
+	return sum
 }
 
 // Exemplars returns the labels of a series' exemplars in the last minutes.

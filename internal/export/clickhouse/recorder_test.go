@@ -32,9 +32,14 @@ type recorder struct {
 
 func newRecorder(t testing.TB, session string) *recorder {
 	t.Helper()
+	return newRecorderOn(t, "gpu-7", session)
+}
+
+func newRecorderOn(t testing.TB, node, session string) *recorder {
+	t.Helper()
 	r := &recorder{t: t, path: filepath.Join(t.TempDir(), "x.db"), now: began, all: &stats.Sketch{}}
 	var err error
-	r.db, err = store.Open(store.Options{Path: r.path, Now: func() time.Time { return r.now }, Session: segment.Session{ID: session, Node: "gpu-7", Started: began}})
+	r.db, err = store.Open(store.Options{Path: r.path, Now: func() time.Time { return r.now }, Session: segment.Session{ID: session, Node: node, Started: began}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,13 +91,19 @@ func (r *recorder) tick(final bool) {
 	}
 }
 
-// whole ends the recording.
-func (r *recorder) whole() *query.Reader {
+// finish ends the recording.
+func (r *recorder) finish() {
 	r.t.Helper()
 	r.tick(true)
 	if err := r.db.Close(); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// whole ends the recording, and opens it.
+func (r *recorder) whole() *query.Reader {
+	r.t.Helper()
+	r.finish()
 	q, err := query.Open(r.path)
 	if err != nil {
 		r.t.Fatal(err)

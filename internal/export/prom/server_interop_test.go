@@ -15,9 +15,9 @@ func TestRealPrometheus(t *testing.T) {
 	testkit.NeedTool(t, "prometheus")
 	now := metrics(t, 3)
 	s := serve(t, ":0", func() *metric.Snapshot { return now })
-	store := testkit.NewPrometheus(t, "", "")
-	scrapes := testkit.NewPrometheus(t, s.bound.Bound().String(),
-		"remote_write:\n- url: "+store.RemoteWrite()+"\n  send_exemplars: true\n  send_native_histograms: true\n")
+	store := testkit.NewPrometheus(t, testkit.PrometheusOptions{})
+	scrapes := testkit.NewPrometheus(t, testkit.PrometheusOptions{Target: s.bound.Bound().String(),
+		Config: "remote_write:\n- url: " + store.RemoteWrite() + "\n  send_exemplars: true\n  send_native_histograms: true\n"})
 	counters := []string{`ingero_anomaly_count_total{severity="HIGH"}`, `ingero_anomaly_lost_seconds_total`}
 	for name, c := range map[string]struct {
 		p         *testkit.Prometheus

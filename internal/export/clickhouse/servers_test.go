@@ -1,4 +1,4 @@
-//go:build interop
+//go:build interop || measure
 
 package clickhouse_test
 
@@ -27,23 +27,21 @@ type server struct {
 	cmd    *exec.Cmd
 }
 
-// cluster is two shards of two replicas each, with ZooKeeper, all on the loopback.
+// cluster is some shards of some replicas each, with ZooKeeper, all on the loopback.
 type cluster struct {
 	t       *testing.T
 	dir     string
 	servers []*server
+	shards  [][]int // the servers by shard
 }
 
-// shards are the servers by shard.
-var shards = [][]int{{0, 1}, {2, 3}}
-
-// newCluster starts the servers and creates the tables.
-func newCluster(t *testing.T) *cluster {
+// newCluster starts the servers of some shards, and creates the tables.
+func newCluster(t *testing.T, shards ...[]int) *cluster {
 	t.Helper()
 	testkit.NeedTool(t, "clickhouse-server", "java")
-	c := &cluster{t: t, dir: t.TempDir()}
+	c := &cluster{t: t, dir: t.TempDir(), shards: shards}
 	zookeeper := c.zookeeper()
-	for range 4 {
+	for range slices.Concat(shards...) {
 		c.servers = append(c.servers, &server{t: t, http: testkit.FreePort(t), tcp: testkit.FreePort(t)})
 	}
 	users := `<yandex><profiles><default><max_memory_usage>1000000000</max_memory_usage></default></profiles><users><default><password></password>
@@ -109,7 +107,7 @@ func run(t *testing.T, cmd *exec.Cmd) {
 
 func (c *cluster) config(i, shard int, zookeeper string) string {
 	var remote strings.Builder
-	for _, of := range shards {
+	for _, of := range c.shards {
 		remote.WriteString("<shard><internal_replication>true</internal_replication>")
 		for _, j := range of {
 			fmt.Fprintf(&remote, "<replica><host>127.0.0.1</host><port>%s</port></replica>", c.servers[j].tcp)
@@ -183,4 +181,18 @@ func (s *server) ask(text string) string {
 		s.t.Fatalf("%.200s: %v", text, err)
 	}
 	return answer
+}
+
+// panels returns the queries of the dashboard about the recorder's time, by panel.
+func panels(t *testing.T) map[string][]string {
+	t.Helper()
+	at := func(d time.Duration) string { return fmt.Sprintf("toDateTime(%d)", began.Add(d).Unix()) }
+	with := strings.NewReplacer("$__fromTime", at(-time.Minute), "$__toTime", at(time.Hour))
+	out := map[string][]string{}
+	for _, p := range testkit.Panels(t, "../../../deploy/grafana/ingero-clickhouse.json") {
+		for _, target := range p.Targets {
+			out[p.Title] = append(out[p.Title], with.Replace(target.RawSQL))
+		}
+	}
+	return out
 }
