@@ -82,21 +82,7 @@ func (s *Sample) Number() float64 {
 // Query returns the result of an instant query. An error of Prometheus ends the test.
 func (p *Prometheus) Query(query string) []Sample {
 	p.t.Helper()
-	return p.result("/api/v1/query?query="+url.QueryEscape(query), query)
-}
-
-// Range makes a query over the last minutes, as a panel of a dashboard does, and returns the number of
-// series. An error of Prometheus ends the test.
-func (p *Prometheus) Range(query string, length, step time.Duration) (series int) {
-	p.t.Helper()
-	now := time.Now()
-	return len(p.result(fmt.Sprintf("/api/v1/query_range?query=%s&start=%d&end=%d&step=%g", url.QueryEscape(query), now.Add(-length).Unix(), now.Unix(), step.Seconds()), query))
-}
-
-// result returns the result of a request for a query.
-func (p *Prometheus) result(path, query string) []Sample {
-	p.t.Helper()
-	code, body := p.get(p.url + path)
+	code, body := p.get(p.url + "/api/v1/query?query=" + url.QueryEscape(query))
 	var answer struct {
 		Status, Error string
 		Data          struct{ Result []Sample }
@@ -105,6 +91,18 @@ func (p *Prometheus) result(path, query string) []Sample {
 		p.t.Fatalf("%s: %d, %v, %s", query, code, err, body)
 	}
 	return answer.Data.Result
+}
+
+// Range makes a query over the last minutes, as a panel of a dashboard does, and reports whether it
+// ended within a limit. Another error of Prometheus ends the test.
+func (p *Prometheus) Range(query string, length, step, limit time.Duration) (ended bool) {
+	p.t.Helper()
+	now := time.Now()
+	code, body := p.get(fmt.Sprintf("%s/api/v1/query_range?query=%s&start=%d&end=%d&step=%g&timeout=%s", p.url, url.QueryEscape(query), now.Add(-length).Unix(), now.Unix(), step.Seconds(), limit))
+	if code != http.StatusOK && code != http.StatusServiceUnavailable {
+		p.t.Fatalf("%s: %d, %s", query, code, body)
+	}
+	return code == http.StatusOK
 }
 
 // One returns the only value of a query, NaN if it has none yet.
