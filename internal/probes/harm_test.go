@@ -34,6 +34,18 @@ func harm(t *testing.T) (library, program string) {
 	return library, program
 }
 
+// startHarm starts the program, and traces its calls of some functions.
+func startHarm(t *testing.T, mode probes.Mode, library, program, does string, functions ...string) (*probes.Tracer, *testkit.Child, *probes.Attached) {
+	t.Helper()
+	tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, functions...)})
+	child := testkit.Start(t, exec.Command(program, does))
+	child.Line("ready")
+	if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
+		t.Fatal(err)
+	}
+	return tr, child, attach(t, tr, library, events.LibCudart)
+}
+
 // rowsNamed returns the rows of the operations.
 func rowsNamed(t testing.TB, names ...string) []events.Row {
 	t.Helper()
@@ -200,13 +212,7 @@ func TestGapAfterALongjmp(t *testing.T) {
 	library, program := harm(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize", "cudaEventSynchronize")})
-			child := testkit.Start(t, exec.Command(program, "longjmp-gap"))
-			child.Line("ready")
-			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-				t.Fatal(err)
-			}
-			attach(t, tr, library, events.LibCudart)
+			tr, child, _ := startHarm(t, mode, library, program, "longjmp-gap", "cudaStreamSynchronize", "cudaEventSynchronize")
 			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)
@@ -232,13 +238,7 @@ func TestKilledInACall(t *testing.T) {
 	library, program := harm(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize")})
-			child := testkit.Start(t, exec.Command(program, "hang"))
-			child.Line("ready")
-			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-				t.Fatal(err)
-			}
-			attach(t, tr, library, events.LibCudart)
+			tr, child, _ := startHarm(t, mode, library, program, "hang", "cudaStreamSynchronize")
 			child.Send("go")
 			child.Line("inside")
 			want := map[string]account{"cudaStreamSynchronize": {Calls: 1}}
@@ -270,13 +270,7 @@ func TestLinkedAnewInACall(t *testing.T) {
 	library, program := harm(t)
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
-			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, "cudaStreamSynchronize", "cudaLaunchHostFunc")})
-			child := testkit.Start(t, exec.Command(program, "held"))
-			child.Line("ready")
-			if err := tr.Trace(uint32(child.PID()), probes.Target{}); err != nil {
-				t.Fatal(err)
-			}
-			attached := attach(t, tr, library, events.LibCudart)
+			tr, child, attached := startHarm(t, mode, library, program, "held", "cudaStreamSynchronize", "cudaLaunchHostFunc")
 			other := slices.IndexFunc(tr.Rows(), func(r events.Row) bool { return r.Name == "cudaLaunchHostFunc" })
 			for _, rows := range []map[int]bool{{other: true}, nil} {
 				child.Send("")
