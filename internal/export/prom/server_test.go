@@ -160,7 +160,7 @@ func TestNative(t *testing.T) {
 			}
 			native += uint64(at)
 		}
-		if native != 200 || h.GetSampleCount() != 200 || h.GetSchema() != 7 || int(spans) != len(h.GetPositiveDelta()) || len(h.GetBucket()) != len(metric.Bounds) {
+		if native != 200 || h.GetSampleCount() != 200 || h.GetSchema() != 4 || int(spans) != len(h.GetPositiveDelta()) || len(h.GetBucket()) != len(metric.Bounds) {
 			t.Errorf("%d durations in native buckets of schema %d, %d in all, %d buckets in spans of %d", native, h.GetSchema(), h.GetSampleCount(), len(h.GetPositiveDelta()), spans)
 		}
 		if e := h.GetExemplars(); len(e) != 1 || e[0].GetLabel()[0].GetValue() != "c-7f3a" {
