@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,9 +20,9 @@ import (
 	"ingero/pkg/events"
 )
 
-// One Prometheus scrapes a fleet of 1,000 machines of 8 processes, four times a minute. Afterwards the
-// dashboard's panels query all machines, and one. Each machine has the same values under its own
-// labels.
+// One Prometheus scrapes a fleet of 1,000 machines of 8 processes, four times a minute, and evaluates
+// the rules and alerts. Afterwards the dashboard's panels query all machines, and one. Each machine has
+// the same values under its own labels.
 func TestFleet(t *testing.T) {
 	testkit.NeedTool(t, "prometheus")
 	const (
@@ -35,7 +36,12 @@ func TestFleet(t *testing.T) {
 	s := serve(t, ":0", m.snapshot)
 	front := httptest.NewServer(s.http.Handler) // a Server accepts the connections of one machine's readers only
 	t.Cleanup(front.Close)
+	rules, err := filepath.Abs("../../../deploy/prometheus/rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var config strings.Builder
+	fmt.Fprintf(&config, "rule_files: ['%s']\n", rules)
 	config.WriteString("scrape_configs:\n- job_name: ingero\n  static_configs:\n")
 	for i := range machines {
 		fmt.Fprintf(&config, "  - {targets: ['%s'], labels: {instance: gpu-%d}}\n", strings.TrimPrefix(front.URL, "http://"), i)
@@ -49,6 +55,7 @@ func TestFleet(t *testing.T) {
 	testkit.Measured(t, "samples", (p.Own("prometheus_tsdb_head_samples_appended_total")-samples)/took, "samples/s", testkit.Lower)
 	testkit.Measured(t, "series", p.Own("prometheus_tsdb_head_series")/machines, "series/machine", testkit.Lower)
 	testkit.Measured(t, "memory", p.Own("process_resident_memory_bytes")/1e6, "MB", testkit.Lower)
+	testkit.Measured(t, "rules", 1e3*p.Own("prometheus_rule_group_last_duration_seconds"), "ms", testkit.Lower)
 	testkit.MeasuredShare(t, "scraped", int(p.One("sum(up)")), machines, testkit.Higher)
 	for name, instance := range map[string]string{"panels-of-all": ".*", "panels-of-one": "gpu-7"} {
 		with := strings.NewReplacer("$instance", instance, "$process", ".*", "$__rate_interval", "1m")
