@@ -36,7 +36,9 @@ func TestRequests(t *testing.T) {
 		"no HTTP status":       {answered(0), Other, true},
 		"an invalid status":    {answered(999), Other, false},
 		"unanswered":           {tick.Request{PID: 10, Port: 8000, Post: true, Head: -1, First: -1, Last: -1}, "unanswered", false},
-		"only a head":          {tick.Request{PID: 10, Port: 8000, Post: true, Head: 5, First: -1, Last: 5, Status: 204}, "2xx", true},
+		"without a body":       {tick.Request{PID: 10, Port: 8000, Post: true, Head: 5, First: -1, Last: 5, Status: 204}, "2xx", true},
+		"an empty body":        {tick.Request{PID: 10, Port: 8000, Post: true, Head: 5, First: -1, Last: 5, Status: 200, End: tick.ResponseNext}, "2xx", true},
+		"only a stream's head": {tick.Request{PID: 10, Port: 8000, Post: true, Head: 5, First: -1, Last: 5, Status: 200, End: tick.ResponseClosed}, "unanswered", false},
 		"without a body (GET)": {health, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

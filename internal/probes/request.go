@@ -29,9 +29,13 @@ type Requests struct {
 	detached bool
 }
 
-// quiet is how long nothing was sent until a response counts as ended: the size of a response
-// without chunks is not known.
-const quiet = 10 * time.Second
+// The size of a response without chunks is not known: it counts as ended when nothing was sent for a
+// while. A stream may pause for long: before its first token if the server has much to do, and later if
+// its cache is full.
+const (
+	quiet  = 10 * time.Second
+	paused = 10 * time.Minute
+)
 
 // OpenRequests attaches to the tracepoints. It measures nothing before Watch. toWall converts
 // CLOCK_MONOTONIC into Unix time, in ns.
@@ -90,7 +94,7 @@ func setRequestConstants(spec *ebpf.CollectionSpec, first time.Duration) error {
 	return nil
 }
 
-// Watch sets the server processes, by PID. Those beyond the map's room are not measured.
+// Watch sets the server processes, by PID.
 func (r *Requests) Watch(pids map[uint32]bool) error {
 	var errs []error
 	for pid := range r.watched {
@@ -142,10 +146,22 @@ func (r *Requests) takeQuiet(dst []tick.Request, now uint64, final bool) ([]tick
 		if c.R.ReadNs == 0 || c.R.End != uint8(bpf.RequestResponseEndEND_OPEN) {
 			return false
 		}
-		last := max(c.R.LastNs, c.R.WholeNs)
-		sends := c.Phase == uint32(bpf.RequestPhasePHASE_HEAD) || c.Phase == uint32(bpf.RequestPhasePHASE_BODY)
-		reads := c.Phase == uint32(bpf.RequestPhasePHASE_REQUEST)
-		return sends && last+uint64(quiet) < now || final && (sends || reads)
+		pause := paused
+		switch bpf.RequestPhase(c.Phase) {
+		case bpf.RequestPhasePHASE_REQUEST:
+			return final
+		case bpf.RequestPhasePHASE_HEAD:
+			if tick.NoBody(c.R.Status) {
+				pause = quiet
+			}
+		case bpf.RequestPhasePHASE_BODY:
+			if c.R.Events < 2 {
+				pause = quiet
+			}
+		default:
+			return false
+		}
+		return final || max(c.R.LastNs, c.R.WholeNs)+uint64(pause) < now
 	}
 	var over []uint64
 	var key uint64

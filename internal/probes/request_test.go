@@ -326,10 +326,12 @@ func dropsOf(t *testing.T, r *Requests) map[string]uint64 {
 // requests without a response count too.
 func TestQuietResponses(t *testing.T) {
 	r := ownRequests(t, 0)
-	quietOne, waiting := newExchange(t, 0), newExchange(t, 0)
+	quietOne, waiting, streaming := newExchange(t, 0), newExchange(t, 0), newExchange(t, 0)
 	quietOne.request(post)
 	quietOne.respond(short)
 	waiting.request(post)
+	streaming.request(post)
+	streaming.respond(stream)
 	take := func(now uint64, final bool) (peers []netip.AddrPort) {
 		t.Helper()
 		all, err := r.Drain(nil, now, final)
@@ -350,6 +352,14 @@ func TestQuietResponses(t *testing.T) {
 	}
 	if got, want := take(at+uint64(quiet), false), []netip.AddrPort{peerOf(t, quietOne.client)}; !slices.Equal(got, want) {
 		t.Errorf("after %s: got %v, want %v", quiet, got, want)
+	}
+	streaming.respond(chunk("data: {}\n\n")) // the first token
+	streaming.respond(chunk("data: {}\n\n"))
+	if got := take(at+uint64(quiet), false); len(got) != 0 {
+		t.Errorf("a stream without tokens for %s: got %v", quiet, got)
+	}
+	if got, want := take(uint64(monotonic(t))+uint64(paused), false), []netip.AddrPort{peerOf(t, streaming.client)}; !slices.Equal(got, want) {
+		t.Errorf("after %s: got %v, want %v", paused, got, want)
 	}
 	if got, want := take(at, true), []netip.AddrPort{peerOf(t, waiting.client)}; !slices.Equal(got, want) {
 		t.Errorf("at the end: got %v, want %v", got, want)
@@ -375,5 +385,17 @@ func TestFirstEvent(t *testing.T) {
 	x.respond("0\r\n\r\n")
 	if got := drain(t, r, peer); len(got) != 1 || got[0].Events != 1 {
 		t.Errorf("got %+v, want one event", got)
+	}
+}
+
+// There is room for as many servers as there are traced processes.
+func TestManyServers(t *testing.T) {
+	r := ownRequests(t, 0)
+	pids := map[uint32]bool{}
+	for i := range uint32(4096) {
+		pids[1<<24+i] = true
+	}
+	if err := r.Watch(pids); err != nil {
+		t.Error(err)
 	}
 }

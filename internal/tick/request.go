@@ -117,14 +117,17 @@ func (e ResponseEnd) String() string {
 // EndTime returns the time of the last byte so far: of the response, or else of the request.
 func (r *Request) EndTime() int64 { return r.Arrived + int64(max(r.Last, r.Whole, 0)) }
 
-// FirstByte returns the time to the first byte of the body, or of the response if it has no body.
-// ok is false if nothing was sent.
+// FirstByte returns the time to the first byte of the body, or to that of a response without one. ok is
+// false without a response. A head alone is none: servers send that of a stream before its first token.
 func (r *Request) FirstByte() (d time.Duration, ok bool) {
 	if r.First >= 0 {
 		return r.First, true
 	}
-	return r.Head, r.Head >= 0
+	return r.Head, r.Head >= 0 && (NoBody(r.Status) || r.End == ResponseChunk || r.End == ResponseNext)
 }
+
+// NoBody reports whether a response with a status usually has no body, or one that is no answer.
+func NoBody(status uint16) bool { return status == 204 || status >= 300 }
 
 // Between returns the mean time between two events. ok is false with less than two.
 func (r *Request) Between() (d time.Duration, ok bool) {
