@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -19,12 +20,16 @@ const (
 	mostThreads = 64
 	// lookAgain is the number of ticks between two looks for new processes of a server.
 	lookAgain = 30
+	// ended is for how long a thread has no step when others do, until it counts as ended.
+	ended = int64(time.Minute)
 )
 
 // Splitter splits the time of requests. The zero value is ready. It is not safe for concurrent use.
 type Splitter struct {
 	root    map[uint32]uint32   // by PID of a server's process: its first process
 	shared  map[uint32]bool     // by first process: requests go to one of several engines, unknown which
+	pools   map[uint32]bool     // by first process: each thread may compute requests of its own
+	leads   map[uint32]lead     // by what threads belong to: see group
 	plans   map[uint32]bool     // PIDs of schedulers: they tell the processes with the GPUs what to compute
 	threads map[threadKey]*list // of processes in root
 	looked  int                 // ticks since the last look
@@ -36,6 +41,7 @@ type threadKey struct{ pid, tid uint32 }
 // list has the last steps of a thread, in order.
 type list struct {
 	steps  []step
+	works  int                           // number of all steps that launched something
 	graphs bool                          // some of all steps launched a graph
 	sums   map[stepKey]*tick.EngineSteps // since the last tick
 }
@@ -61,7 +67,7 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 		k := threadKey{x.PID, x.TID}
 		l := s.threads[k]
 		if l == nil {
-			if len(s.threads) == mostThreads {
+			if len(s.threads) == mostThreads && !s.makeRoom(x.To) {
 				continue
 			}
 			l = new(list)
@@ -73,10 +79,27 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 		y := s.stepOf(x)
 		l.steps, l.graphs = append(l.steps, y), l.graphs || y.graph
 		if key, ok := keyOf(x); ok {
+			l.works++
 			l.count(key, &y)
 		}
 	}
 }
+
+// makeRoom forgets the thread whose last step is the oldest, if it has ended by now. It reports whether
+// there is room.
+func (s *Splitter) makeRoom(now int64) bool {
+	oldest, at := threadKey{}, now-ended
+	for k, l := range s.threads {
+		if to := l.last(); to < at {
+			oldest, at = k, to
+		}
+	}
+	delete(s.threads, oldest)
+	return len(s.threads) < mostThreads
+}
+
+// last returns the end of the last step.
+func (l *list) last() int64 { return l.steps[len(l.steps)-1].to }
 
 func (s *Splitter) stepOf(x *ledger.Step) step {
 	p := &x.Parts
@@ -128,6 +151,7 @@ func (s *Splitter) Tick(t *tick.Tick) {
 	if s.root == nil || s.looked >= lookAgain || slices.ContainsFunc(t.Requests, unknown) {
 		s.look(t)
 	}
+	s.lead()
 	for i := range t.Requests {
 		s.split(&t.Requests[i])
 	}
@@ -139,19 +163,31 @@ func (s *Splitter) look(t *tick.Tick) {
 	all := append(slices.Clone(t.Processes), t.Others...)
 	engines := where.Engines(all)
 	before := s.root
-	s.looked, s.root, s.shared, s.plans = 0, where.Roots(all, engines), map[uint32]bool{}, map[uint32]bool{}
-	for pid, root := range s.root {
-		e := engines[pid]
+	s.looked, s.root, s.shared, s.plans, s.pools = 0, where.Roots(all, engines), map[uint32]bool{}, map[uint32]bool{}, map[uint32]bool{}
+	models := map[uint32]string{}
+	for i := range all {
+		pid := all[i].PID
+		e, root := engines[pid], s.root[pid]
+		if root == 0 || !all[i].Ended.IsZero() {
+			continue
+		}
+		if e.Role == where.RoleWorker && e.Model != "" {
+			models[root] = cmp.Or(models[root], e.Model)
+			s.shared[root] = s.shared[root] || e.Model != models[root]
+		}
 		if e.Data > tick.Numbered(1) {
 			s.shared[root] = true
 		}
 		if e.Role == where.RoleScheduler {
 			s.plans[pid] = true
 		}
+		if e.Name == where.Triton {
+			s.pools[root] = true
+		}
 	}
 	own := func(pid uint32) { // a server that is no known engine computes itself
 		if s.root[pid] == 0 {
-			s.root[pid] = pid
+			s.root[pid], s.pools[pid] = pid, true
 		}
 	}
 	for i := range all {
@@ -172,25 +208,63 @@ func (s *Splitter) look(t *tick.Tick) {
 	}
 }
 
-// engine returns the thread that computes a server's requests, and its steps: of its processes'
-// threads, the one with the most steps. With tensor parallelism, all do the same at the same time.
-func (s *Splitter) engine(server uint32) (of threadKey, most *list) {
-	root := s.root[server]
-	if root == 0 || s.shared[root] {
-		return of, nil
-	}
-	for k, l := range s.threads {
-		if s.root[k.pid] == root && (most == nil || s.ahead(k, l, of)) {
-			most, of = l, k
-		}
-	}
-	return of, most
+// lead is the thread that computes a server's requests.
+type lead struct {
+	threadKey
+	several bool // others of its process may compute some of them, too
 }
 
-// ahead reports whether a thread has more steps than another one.
-func (s *Splitter) ahead(k threadKey, l *list, than threadKey) bool {
-	n := len(s.threads[than].steps)
-	return len(l.steps) > n || len(l.steps) == n && (k.pid < than.pid || k.pid == than.pid && k.tid < than.tid)
+// group returns what a thread belongs to: the first process of its server, or its own process if the
+// server has several engines.
+func (s *Splitter) group(k threadKey) uint32 {
+	if root := s.root[k.pid]; !s.shared[root] {
+		return root
+	}
+	return k.pid
+}
+
+// lead finds the thread that computes each server's requests: of its processes' threads, the one with
+// the most steps that launched something. With tensor parallelism, all do the same at the same time.
+func (s *Splitter) lead() {
+	newest := map[uint32]int64{}
+	for k, l := range s.threads {
+		newest[s.group(k)] = max(newest[s.group(k)], l.last())
+	}
+	s.leads = map[uint32]lead{}
+	each := func(do func(of uint32, k threadKey, l *list)) {
+		for k, l := range s.threads {
+			if of := s.group(k); l.last() >= newest[of]-ended {
+				do(of, k, l)
+			}
+		}
+	}
+	each(func(of uint32, k threadKey, l *list) {
+		if best, ok := s.leads[of]; !ok || l.ahead(k, s.threads[best.threadKey], best.threadKey) {
+			s.leads[of] = lead{threadKey: k}
+		}
+	})
+	each(func(of uint32, k threadKey, l *list) {
+		best := s.leads[of]
+		if s.pools[of] && k.pid == best.pid && k != best.threadKey && l.works > 0 && 4*l.works >= s.threads[best.threadKey].works {
+			s.leads[of] = lead{best.threadKey, true}
+		}
+	})
+}
+
+// ahead reports whether a thread has more steps that launched something than another one, or as many
+// and more steps.
+func (l *list) ahead(k threadKey, than *list, key threadKey) bool {
+	return cmp.Or(cmp.Compare(l.works, than.works), cmp.Compare(len(l.steps), len(than.steps)), cmp.Compare(key.pid, k.pid), cmp.Compare(key.tid, k.tid)) > 0
+}
+
+// engine returns the thread that computes a server's requests, and its steps. Without one, or if it may
+// be any of several, l is nil.
+func (s *Splitter) engine(server uint32) (of threadKey, l *list) {
+	root := s.root[server]
+	if x := s.leads[root]; root != 0 && !s.shared[root] && !x.several {
+		return x.threadKey, s.threads[x.threadKey]
+	}
+	return of, nil
 }
 
 func (s *Splitter) split(x *tick.Request) {

@@ -135,10 +135,14 @@ func TestNotSplit(t *testing.T) {
 		change  func(*tick.Tick)
 		request tick.Request
 	}{
-		"launches may have no record":             {thinned, request(0, 0, 30*ms, 30*ms)},
-		"a request before the first known step":   {func(*tick.Tick) {}, request(-5*ms, 0, 30*ms, 30*ms)},
-		"a request without a response":            {func(*tick.Tick) {}, tick.Request{PID: 10, Arrived: began, First: -1, Last: -1, Head: -1}},
-		"a server whose engine is not known":      {func(t *tick.Tick) { t.Processes = t.Processes[:1] }, request(0, 0, 30*ms, 30*ms)},
+		"launches may have no record":           {thinned, request(0, 0, 30*ms, 30*ms)},
+		"a request before the first known step": {func(*tick.Tick) {}, request(-5*ms, 0, 30*ms, 30*ms)},
+		"a request without a response":          {func(*tick.Tick) {}, tick.Request{PID: 10, Arrived: began, First: -1, Last: -1, Head: -1}},
+		"a server whose engine is not known":    {func(t *tick.Tick) { t.Processes = t.Processes[:1] }, request(0, 0, 30*ms, 30*ms)},
+		"a server with several models": {func(t *tick.Tick) {
+			t.Processes = []tick.Process{{PID: 10, Where: tick.Where{Cmdline: "ollama serve"}},
+				{PID: 11, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model a"}}, {PID: 12, PPID: 10, Where: tick.Where{Cmdline: "ollama runner --model b"}}}
+		}, request(0, 0, 30*ms, 30*ms)},
 		"a server with more than one such engine": {func(t *tick.Tick) { t.Processes[0].Cmdline += " -dp 2" }, request(0, 0, 30*ms, 30*ms)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,6 +158,64 @@ func TestNotSplit(t *testing.T) {
 				t.Errorf("it is split: %+v", got.ToFirst)
 			}
 		})
+	}
+}
+
+// Of a server that is no known engine, each thread that launches may compute requests.
+func TestThreadsOfAServer(t *testing.T) {
+	const n = 8
+	list := make([]s, n)
+	for i := range list {
+		list[i] = s{0, 5 * ms, false}
+	}
+	for name, tt := range map[string]struct {
+		other  int // steps of the second thread
+		change func(*ledger.Step)
+		split  bool
+	}{
+		"both launch":               {n, func(*ledger.Step) {}, false},
+		"one launches little":       {1, func(*ledger.Step) {}, true},
+		"one launches nothing":      {n, func(x *ledger.Step) { x.Launches = 0 }, true},
+		"one has ended a while ago": {n, func(x *ledger.Step) { x.From, x.To = x.From-2*ended, x.To-2*ended }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := func(requests ...tick.Request) *tick.Tick {
+				return &tick.Tick{Requests: requests, Processes: []tick.Process{{PID: 10, Where: tick.Where{Cmdline: "python3 app.py"}}}}
+			}
+			var x Splitter
+			x.Tick(server(request(0, 0, 0, 0)))
+			all := append(steps(10, list...), steps(10, list[:tt.other]...)...)
+			for i := range all {
+				all[i].Launches = 1
+				if i >= n {
+					all[i].TID = 20
+					tt.change(&all[i])
+				}
+			}
+			x.Batch(all)
+			now := server(request(ms, 0, 20*ms, 30*ms))
+			x.Tick(now)
+			if got := &now.Requests[0]; got.Split != tt.split || tt.split && got.EngineTID != 10 {
+				t.Errorf("split: %v, by %d", got.Split, got.EngineTID)
+			}
+		})
+	}
+}
+
+// Threads that have ended make room for others.
+func TestManyThreads(t *testing.T) {
+	var x Splitter
+	x.Tick(served(request(0, 0, 0, 0)))
+	for i := range uint32(2 * mostThreads) {
+		one := steps(11, s{0, ms, true})
+		one[0].TID = i
+		if i >= mostThreads {
+			one[0].To += 2 * ended
+		}
+		x.Batch(one)
+	}
+	if l := x.threads[threadKey{11, 2*mostThreads - 1}]; len(x.threads) != mostThreads || l == nil {
+		t.Errorf("%d threads are kept, the last one: %v", len(x.threads), l)
 	}
 }
 

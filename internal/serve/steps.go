@@ -66,17 +66,8 @@ func (l *list) count(k stepKey, x *step) {
 // sums returns the sums of the engines' steps since the last tick, and begins new ones. vague means
 // that launches of graphs may have had no record.
 func (s *Splitter) sums(vague bool) (out []tick.EngineSteps) {
-	engines := map[uint32]threadKey{} // by what they belong to
-	for k, l := range s.threads {
-		of := s.root[k.pid]
-		if s.shared[of] {
-			of = k.pid
-		}
-		if best, ok := engines[of]; !ok || s.ahead(k, l, best) {
-			engines[of] = k
-		}
-	}
-	for _, k := range engines {
+	for _, x := range s.leads {
+		k := x.threadKey
 		l := s.threads[k]
 		if vague || !l.graphs {
 			l.mix()

@@ -71,6 +71,10 @@ func TestEngineSteps(t *testing.T) {
 	// is in the last three steps, the second in the last one.
 	engine := engineSteps(11, 0, 7, 8, 8)
 	both := []tick.Request{request(0, 0, 16*ms, 61*ms), request(0, 0, 46*ms, 61*ms)}
+	copies := engineSteps(10, 0, 0, 0, 0, 0)
+	for i := range copies {
+		copies[i].Launches = 0
+	}
 	capture, idle := engineSteps(11, 7, 0, 0), engineSteps(11, 7, 0)
 	capture[2].Marks, idle[1].Launches = ledger.MarkCapture|ledger.MarkGraph, 0
 	for name, tt := range map[string]struct {
@@ -81,6 +85,8 @@ func TestEngineSteps(t *testing.T) {
 	}{
 		"by graph": {none, engine, both, []row{{11, tick.EngineTokens, 7, 1, 1}, {11, tick.EngineTokens, 8, 2, 3}, {11, tick.EnginePrompts, 0, 1, 0}}},
 		"of the thread with the most": {none, append(engineSteps(10, 5), engine...), nil,
+			[]row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EngineTokens, 8, 2, 0}, {11, tick.EnginePrompts, 0, 1, 0}}},
+		"of the thread that launches": {none, append(copies, engine...), nil,
 			[]row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EngineTokens, 8, 2, 0}, {11, tick.EnginePrompts, 0, 1, 0}}},
 		"without graphs":      {none, engineSteps(11, 0, 0, 0), both[:1], []row{{11, tick.EngineEither, 0, 3, 0}}},
 		"launches were shed":  {thinned, engine, both, []row{{11, tick.EngineEither, 0, 4, 0}}},

@@ -40,11 +40,14 @@ type engineRole struct{ title, role string }
 const (
 	RoleServer      = "server"    // takes requests; most also turn text into tokens and back
 	RoleScheduler   = "scheduler" // decides which requests the next step computes
-	roleWorker      = "worker"    // calls CUDA
+	RoleWorker      = "worker"    // calls CUDA
 	roleTokenizer   = "tokenizer"
 	roleDetokenizer = "detokenizer"
 	roleCoordinator = "coordinator" // spreads requests over replicas
 )
+
+// Triton is the name of the server that computes different models in threads of one process.
+const Triton = "Triton"
 
 // engines are the known inference servers, from their public sources as of 2026: commands, options
 // with their defaults, and titles. docs/reference/where.md names the files. None was run here.
@@ -55,13 +58,13 @@ var engines = []engine{
 			{"vllm", "serve", RoleServer, true}, {"vllm.entrypoints.openai.api_server", "", RoleServer, false},
 			{"vllm.entrypoints.api_server", "", RoleServer, false}, {"vllm.entrypoints.cli.main", "serve", RoleServer, true},
 		},
-		roles: []engineRole{{"APIServer", RoleServer}, {"EngineCore", RoleScheduler}, {"Worker", roleWorker}, {"DPCoordinator", roleCoordinator}},
+		roles: []engineRole{{"APIServer", RoleServer}, {"EngineCore", RoleScheduler}, {"Worker", RoleWorker}, {"DPCoordinator", roleCoordinator}},
 		model: "--served-model-name --model", tensor: "--tensor-parallel-size -tp", pipeline: "--pipeline-parallel-size -pp", data: "--data-parallel-size -dp", port: "--port",
 	},
 	{
 		name: "SGLang", titles: "sglang::", at: 30000,
 		commands: []engineCommand{{"sglang.launch_server", "", RoleServer, false}, {"sglang", "serve", RoleServer, true}},
-		roles: []engineRole{{"scheduler", roleWorker}, {"detokenizer", roleDetokenizer}, {"tokenizer_worker", roleTokenizer},
+		roles: []engineRole{{"scheduler", RoleWorker}, {"detokenizer", roleDetokenizer}, {"tokenizer_worker", roleTokenizer},
 			{"data_parallel_controller", roleCoordinator}, {"http_server", RoleServer}},
 		model: "--served-model-name --model-path --model", tensor: "--tensor-parallel-size --tp-size --tp", pipeline: "--pipeline-parallel-size --pp-size",
 		data: "--data-parallel-size --dp-size --dp", port: "--port",
@@ -70,27 +73,27 @@ var engines = []engine{
 		name: "TGI", at: 3000,
 		commands: []engineCommand{
 			{"text-generation-launcher", "", roleCoordinator, false}, {"text-generation-router", "", RoleServer, false},
-			{"text-generation-server", "serve", roleWorker, true}, {"text_generation_server.cli", "serve", roleWorker, true},
+			{"text-generation-server", "serve", RoleWorker, true}, {"text_generation_server.cli", "serve", RoleWorker, true},
 		},
 		model: "--model-id --tokenizer-name", tensor: "--num-shard", ranked: true, port: "--port -p",
 	},
 	{
-		name: "Triton", at: 8000,
-		commands: []engineCommand{{"tritonserver", "", RoleServer, false}, {"triton_python_backend_stub", "", roleWorker, true}},
+		name: Triton, at: 8000,
+		commands: []engineCommand{{"tritonserver", "", RoleServer, false}, {"triton_python_backend_stub", "", RoleWorker, true}},
 		model:    "--model-repository --model-store", port: "--http-port",
 	},
 	{
 		name: "TensorRT-LLM", at: 8000,
 		commands: []engineCommand{
 			{"trtllm-serve", "serve", RoleServer, true}, {"trtllm-serve", "disaggregated", roleCoordinator, false},
-			{"trtllm-serve", "disaggregated_mpi_worker", roleWorker, false}, {"trtllm-serve", "grpc", RoleServer, true},
+			{"trtllm-serve", "disaggregated_mpi_worker", RoleWorker, false}, {"trtllm-serve", "grpc", RoleServer, true},
 			{"trtllm-serve", "mm_embedding_serve", RoleServer, true}, {"trtllm-serve", "", RoleServer, true},
 		},
 		model: "--model", tensor: "--tp-size --tensor-parallel-size", pipeline: "--pp-size --pipeline-parallel-size", port: "--port",
 	},
 	{
 		name: "Ollama", at: 11434,
-		commands: []engineCommand{{"ollama", "serve", RoleServer, false}, {"ollama", "runner", roleWorker, false}, {"ollama_llama_server", "", roleWorker, false}},
+		commands: []engineCommand{{"ollama", "serve", RoleServer, false}, {"ollama", "runner", RoleWorker, false}, {"ollama_llama_server", "", RoleWorker, false}},
 		model:    "--model", port: "--port",
 	},
 	{
@@ -120,6 +123,11 @@ func Engines(all []tick.Process) map[uint32]tick.Engine {
 	if len(own) == 0 {
 		return nil
 	}
+	for _, p := range parents(all, own) {
+		e := own[p]
+		e.Role, e.Port = "", 0
+		own[p] = e
+	}
 	out := make(map[uint32]tick.Engine, len(own))
 	for i := range all {
 		p := &all[i]
@@ -140,6 +148,18 @@ func Engines(all []tick.Process) map[uint32]tick.Engine {
 			continue
 		}
 		out[all[i].PID] = e
+	}
+	return out
+}
+
+// parents returns the PIDs of programs that started a server and wait for its end, such as uv run:
+// their command lines contain the server's.
+func parents(all []tick.Process, own map[uint32]tick.Engine) (out []uint32) {
+	for i := range all {
+		e, parent := own[all[i].PID], own[all[i].PPID]
+		if e.Role == RoleServer && parent.Role == RoleServer && e.Name == parent.Name && e.Port != 0 && e.Port == parent.Port {
+			out = append(out, all[i].PPID)
+		}
 	}
 	return out
 }
@@ -201,7 +221,7 @@ func under(e, parent tick.Engine) tick.Engine {
 	case e.Name == "":
 		e.Name = parent.Name
 	case e.Name == "llama.cpp" && parent.Name == "Ollama":
-		e.Name, e.Role, e.Port = parent.Name, roleWorker, 0
+		e.Name, e.Role, e.Port = parent.Name, RoleWorker, 0
 	case e.Name != parent.Name:
 		return e
 	}
@@ -226,7 +246,7 @@ func engineOf(p *tick.Process) (e tick.Engine, ok bool) {
 			c := &x.commands[j]
 			if args, found := c.arguments(name, words); found {
 				e = x.started(c, args)
-				if x.ranked && c.role == roleWorker {
+				if x.ranked && c.role == RoleWorker {
 					e.TensorRank = p.Rank
 				}
 				return e, true

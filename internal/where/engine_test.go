@@ -31,6 +31,12 @@ var servers = map[string][]served{
 		{22, 21, "VLLM::Worker_DP1_TP3_EP3", "vLLM worker for llama-3, data parallel rank 1 of 2, tensor parallel rank 3 of 4"},
 		{23, 20, "VLLM::DPCoordinator", "vLLM coordinator for llama-3, data parallel 2, tensor parallel 4"},
 	},
+	"vLLM behind launchers": {
+		{10, 1, "sudo uv run vllm serve m", "vLLM for m"},
+		{11, 10, "uv run vllm serve m", "vLLM for m"},
+		{12, 11, "/opt/venv/bin/python3 /opt/venv/bin/vllm serve m", "vLLM server for m on port 8000"},
+		{13, 12, "VLLM::EngineCore", "vLLM scheduler for m"},
+	},
 	"vLLM before it set titles": {
 		{10, 1, "vllm serve facebook/opt-125m -tp 2", "vLLM server for facebook/opt-125m on port 8000, tensor parallel 2"},
 		{11, 10, "vllm serve facebook/opt-125m -tp 2", "vLLM for facebook/opt-125m, tensor parallel 2"},
