@@ -170,6 +170,12 @@ func TestProcessesOfServer(t *testing.T) {
 	if s := e.servers[1]; s == nil || s != e.servers[2] || s.PID != 1 || len(s.Requests) != 4 || len(s.Reads) != 2 || s.Reads[1].PID != 1 {
 		t.Fatalf("%+v", s)
 	}
+	at := time.Unix(0, now)
+	started := tick.Tick{Time: at, Inference: []tick.Inference{{PID: 9, Time: at}, {PID: 8, Time: at}}, Others: []tick.Process{{PID: 1, PPID: 8}}}
+	e.servers[1].Reads = nil
+	if e.noteRequests(&started); len(e.servers[1].Reads) != 1 || e.servers[1].Reads[0].PID != 8 {
+		t.Fatalf("reads of the process that started it: %+v", e.servers[1].Reads)
+	}
 	for range 4 {
 		tell(2)
 	}

@@ -56,7 +56,7 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 	}
 	for i := range t.Inference {
 		x := &t.Inference[i]
-		if s := e.servers[x.PID]; s != nil && x.Why == "" && (len(s.Reads) == 0 || s.Reads[0].PID == x.PID) {
+		if s := e.readOf(x.PID, t); s != nil && x.Why == "" && (len(s.Reads) == 0 || s.Reads[0].PID == x.PID) {
 			s.Reads = append(s.Reads, *x)
 		}
 	}
@@ -68,6 +68,22 @@ func (e *Engine) noteRequests(t *tick.Tick) {
 			delete(e.servers, pid)
 		}
 	}
+}
+
+// readOf returns the server that a process's metrics are of, nil if there is none: its own, or that of
+// the processes that it started to read the requests.
+func (e *Engine) readOf(pid uint32, t *tick.Tick) *Server {
+	if s := e.servers[pid]; s != nil {
+		return s
+	}
+	for _, list := range [][]tick.Process{t.Processes, t.Others} {
+		for i := range list {
+			if s := e.servers[list[i].PID]; s != nil && list[i].PPID == pid {
+				return s
+			}
+		}
+	}
+	return nil
 }
 
 // answered reports whether a request is one for an engine, and was answered.
