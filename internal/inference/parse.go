@@ -2,8 +2,11 @@ package inference
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -56,29 +59,47 @@ func (s *server) state(families map[string]*dto.MetricFamily) *state {
 	return out
 }
 
-// series returns the series of a metric, one for each engine of the server.
+// series returns the series of a metric that count. The ranks of a tensor or pipeline parallel group
+// report the same requests: of these, the first rank's count.
 func (n *name) series(families map[string]*dto.MetricFamily) (out []*dto.Metric) {
+	at := map[string]int{} // in out, by group
 	for _, m := range families[n.metric].GetMetric() {
-		if n.selects(m) {
+		group, selected := n.groupOf(m)
+		i, known := at[group]
+		switch {
+		case !selected:
+		case !known:
+			at[group] = len(out)
 			out = append(out, m)
+		case rankOf(m) < rankOf(out[i]):
+			out[i] = m
 		}
 	}
 	return out
 }
 
-// selects reports whether a series counts. The ranks of a tensor parallel group report the same
-// requests.
-func (n *name) selects(m *dto.Metric) bool {
-	found := n.label == ""
+// groupOf returns the labels of a series without its rank, and whether it counts.
+func (n *name) groupOf(m *dto.Metric) (group string, selected bool) {
+	var b strings.Builder
+	selected = n.label == ""
 	for _, l := range m.GetLabel() {
-		switch {
-		case l.GetName() == "tp_rank" && l.GetValue() != "0":
-			return false
-		case l.GetName() == n.label && l.GetValue() == n.value:
-			found = true
+		selected = selected || l.GetName() == n.label && l.GetValue() == n.value
+		if l.GetName() != "tp_rank" && l.GetName() != "pp_rank" {
+			fmt.Fprintf(&b, "%q=%q,", l.GetName(), l.GetValue())
 		}
 	}
-	return found
+	return b.String(), selected
+}
+
+// rankOf returns a number that orders the ranks of a group.
+func rankOf(m *dto.Metric) (rank int) {
+	for _, l := range m.GetLabel() {
+		weight := map[string]int{"tp_rank": 1, "pp_rank": 1 << 20}[l.GetName()]
+		if n, err := strconv.Atoi(l.GetValue()); err == nil {
+			rank += weight * min(n, 1<<20-1)
+		}
+	}
+	return rank
 }
 
 // number returns the sum over a metric's series, or their highest value if it is a share.
