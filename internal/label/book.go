@@ -137,18 +137,19 @@ func (p *process) take(n, now int64) bool {
 
 // change applies a message to the process's labels.
 func (p *process) change(pid, tid uint32, at int64, m *Message) (out []tick.Label, why reason) {
-	keys := map[string]bool{}
+	after, keys := map[thread]bool{}, map[string]bool{}
 	for l := range p.labels {
-		keys[l.key] = true
-	}
-	more := 0
-	for key := range m.Set {
-		keys[key] = true
-		if _, has := p.labels[thread{tid, key}]; !has {
-			more++
+		if l.tid != tid || !slices.Contains(m.Clear, l.key) {
+			after[l] = true
 		}
 	}
-	if len(keys) > MaxKeys || len(p.labels)+more > maxLabels {
+	for key := range m.Set {
+		after[thread{tid, key}] = true
+	}
+	for l := range after {
+		keys[l.key] = true
+	}
+	if len(keys) > MaxKeys || len(after) > maxLabels {
 		return nil, tooMany
 	}
 	for _, key := range m.Clear {

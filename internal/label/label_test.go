@@ -89,6 +89,7 @@ func TestAccept(t *testing.T) {
 		{"17 keys", sender{100, 1000}, keys(0, 9) + keys(9, 8), texts(0, 9) + " label-too-many"},
 		{"16 keys", sender{100, 1000}, keys(0, 9) + keys(9, 7), texts(0, 9) + " " + texts(9, 7)},
 		{"16 keys of a thread", sender{100, 1000}, keys(0, 16) + strings.Replace(keys(0, 16), "{", `{"tid":101,`, 1), texts(0, 16) + " " + strings.ReplaceAll(texts(0, 16), "100/0", "100/101")},
+		{"another 16th key", sender{100, 1000}, keys(0, 16) + `{"clear":["k00"],"set":{"x":"1"}}`, texts(0, 16) + " 100/0 k00=@1000 100/0 x=1@1000"},
 		{"17th key of a thread", sender{100, 1000}, keys(0, 16) + `{"tid":101,"set":{"x":"1"}}`, texts(0, 16) + " label-too-many"},
 	} {
 		b, _ := newBook()
