@@ -92,7 +92,7 @@ const volatile __u64 tick_ns = 4000000; /* of the kernel's coarse clock */
 /* servers: processes whose requests are measured. Written by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 8192); /* more than there are traced processes */
 	__type(key, __u32);
 	__type(value, __u8);
 } servers SEC(".maps");

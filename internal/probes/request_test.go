@@ -390,12 +390,11 @@ func TestFirstEvent(t *testing.T) {
 
 // There is room for as many servers as there are traced processes.
 func TestManyServers(t *testing.T) {
-	r := ownRequests(t, 0)
 	pids := map[uint32]bool{}
 	for i := range uint32(4096) {
 		pids[1<<24+i] = true
 	}
-	if err := r.Watch(pids); err != nil {
+	if err := ownRequests(t, 0).Watch(pids); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"hash/maphash"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,7 @@ func (q *requests) tick(t *tick.Tick, traced, others []tick.Process, final bool)
 	}
 	if err != nil {
 		q.failed = true
+		err = errors.Join(err, q.detach())
 		q.report.log.Debug("requests are not measured", "error", err)
 		q.report.add(tick.Report{Kind: "requests-not-measured", Object: "requests", Why: err.Error()})
 	}
