@@ -303,3 +303,15 @@ func TestLates(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 }
+
+// Nobody waits for the only rank of a communicator on this machine.
+func TestLoneRank(t *testing.T) {
+	p := newPlay(t, 1)
+	for range 4 {
+		p.enter(0, 0)
+		p.now += 5000
+	}
+	if p.tick(time.Second); len(p.lates) > 0 {
+		t.Errorf("%+v", p.lates)
+	}
+}
