@@ -45,7 +45,15 @@ func leaveOut(found []*Finding) []*Finding {
 	all := slices.Clone(found)
 	return slices.DeleteFunc(found, func(x *Finding) bool {
 		return slices.ContainsFunc(all, func(o *Finding) bool {
-			return o.PID == x.PID && slices.Contains(o.rule.Instead, x.rule.Name) && x.From <= o.To && o.From <= x.To
+			return o.PID == x.PID && slices.Contains(o.rule.Instead, x.rule.Name) && x.From <= o.To && o.From <= x.To && mayBe(o, x)
 		})
 	})
+}
+
+// mayBe reports whether one finding may be the same loss as another one that describes it less exactly.
+// The cost of a few calls is not that of many others at the same time.
+func mayBe(o, x *Finding) bool {
+	const most = 3 // times as much, measured in two ways
+	same := o.Op != 0 && x.Op != 0 && (classOf(o.Op) == classOf(x.Op) || memoryOp(classOf(o.Op)) && memoryOp(classOf(x.Op)))
+	return o.rule.Share == 0 || same || x.Lost <= most*o.Lost
 }

@@ -87,3 +87,36 @@ func TestSiblings(t *testing.T) {
 		t.Fatal("want one chain of a second")
 	}
 }
+
+// A finding replaces those that describe its loss less exactly, but none that it cannot be.
+func TestLeaveOut(t *testing.T) {
+	op := func(name string) events.Op {
+		o, ok := events.OpByName(name)
+		if !ok {
+			t.Fatalf("the catalog has no %s", name)
+		}
+		return o
+	}
+	at := func(r *Rule, op events.Op, lost, from, to int64) *Finding {
+		x := &Finding{PID: 1, Op: op, Lost: lost, From: from, To: to}
+		x.assign(r)
+		return x
+	}
+	copied, malloc, sum := op("cudaMemcpy"), op("cudaMalloc"), op("ncclAllReduce")
+	for name, tt := range map[string]struct {
+		exact, other *Finding
+		left         int
+	}{
+		"the same copies":         {at(&copyPageable, copied, 3, 0, 60), at(&callSlow, copied, 20, 0, 60), 1},
+		"about as much":           {at(&copyPageable, copied, 3, 0, 60), at(&callSlow, sum, 6, 0, 60), 1},
+		"slow calls of others":    {at(&copyPageable, copied, 3, 0, 60), at(&callSlow, sum, 20, 0, 60), 2},
+		"at another time":         {at(&copyPageable, copied, 3, 0, 10), at(&callSlow, copied, 3, 20, 60), 2},
+		"memory":                  {at(&allocStorm, malloc, 3, 0, 60), at(&callSlow, op("cudaFree"), 20, 0, 60), 1},
+		"what ends the job":       {at(&xidFault, 0, 0, 0, 60), at(&lockWait, op("cudaStreamSynchronize"), 20, 0, 60), 1},
+		"a late rank, and a lock": {at(&ncclStraggler, sum, 1, 0, 60), at(&lockWait, op("cudaStreamSynchronize"), 20, 0, 60), 2},
+	} {
+		if got := leaveOut([]*Finding{tt.exact, tt.other}); len(got) != tt.left {
+			t.Errorf("%s: %d findings are left, want %d", name, len(got), tt.left)
+		}
+	}
+}
