@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 )
 
 //go:embed py/*.py
@@ -94,8 +95,12 @@ func contents() (map[string][]byte, error) {
 	return out, nil
 }
 
-// replace writes a new file and renames it over the old one.
+// replace writes a new file and renames it over the old one. No process is started meanwhile: its child
+// would hold the file open for writing until it executes its own program, and the kernel refuses to
+// execute a file that is open for writing.
 func replace(path string, b []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	f, err := os.CreateTemp(filepath.Dir(path), ".sim-*")
 	if err != nil {
 		return err
