@@ -199,7 +199,7 @@ func (s *Splitter) look(t *tick.Tick) {
 		own(t.Requests[i].PID)
 	}
 	if s.threads == nil {
-		s.threads = map[threadKey]*list{}
+		s.threads, s.leads = map[threadKey]*list{}, map[uint32]lead{}
 	}
 	for k := range s.threads {
 		if s.root[k.pid] == 0 {
@@ -211,7 +211,9 @@ func (s *Splitter) look(t *tick.Tick) {
 // lead is the thread that computes a server's requests.
 type lead struct {
 	threadKey
-	several bool // others of its process may compute some of them, too
+	*list
+	several bool  // others of its process may compute some of them, too
+	newest  int64 // Unix ns: end of the last step of any of the server's threads
 }
 
 // group returns what a thread belongs to: the first process of its server, or its own process if the
@@ -226,58 +228,53 @@ func (s *Splitter) group(k threadKey) uint32 {
 // lead finds the thread that computes each server's requests: of its processes' threads, the one with
 // the most steps that launched something. With tensor parallelism, all do the same at the same time.
 func (s *Splitter) lead() {
-	newest := map[uint32]int64{}
+	clear(s.leads)
 	for k, l := range s.threads {
-		newest[s.group(k)] = max(newest[s.group(k)], l.last())
+		x := s.leads[s.group(k)]
+		x.newest = max(x.newest, l.last())
+		s.leads[s.group(k)] = x
 	}
-	s.leads = map[uint32]lead{}
-	each := func(do func(of uint32, k threadKey, l *list)) {
-		for k, l := range s.threads {
-			if of := s.group(k); l.last() >= newest[of]-ended {
-				do(of, k, l)
-			}
+	for k, l := range s.threads {
+		if x := s.leads[s.group(k)]; l.last() >= x.newest-ended && l.ahead(k, &x) {
+			x.threadKey, x.list = k, l
+			s.leads[s.group(k)] = x
 		}
 	}
-	each(func(of uint32, k threadKey, l *list) {
-		if best, ok := s.leads[of]; !ok || l.ahead(k, s.threads[best.threadKey], best.threadKey) {
-			s.leads[of] = lead{threadKey: k}
+	for k, l := range s.threads {
+		of := s.group(k)
+		x := s.leads[of]
+		if s.pools[of] && k.pid == x.pid && k != x.threadKey && l.last() >= x.newest-ended && l.works > 0 && 4*l.works >= x.works {
+			x.several = true
+			s.leads[of] = x
 		}
-	})
-	each(func(of uint32, k threadKey, l *list) {
-		best := s.leads[of]
-		if s.pools[of] && k.pid == best.pid && k != best.threadKey && l.works > 0 && 4*l.works >= s.threads[best.threadKey].works {
-			s.leads[of] = lead{best.threadKey, true}
-		}
-	})
+	}
 }
 
 // ahead reports whether a thread has more steps that launched something than another one, or as many
 // and more steps.
-func (l *list) ahead(k threadKey, than *list, key threadKey) bool {
-	return cmp.Or(cmp.Compare(l.works, than.works), cmp.Compare(len(l.steps), len(than.steps)), cmp.Compare(key.pid, k.pid), cmp.Compare(key.tid, k.tid)) > 0
+func (l *list) ahead(k threadKey, than *lead) bool {
+	return than.list == nil || cmp.Or(cmp.Compare(l.works, than.works), cmp.Compare(len(l.steps), len(than.steps)), cmp.Compare(than.pid, k.pid), cmp.Compare(than.tid, k.tid)) > 0
 }
 
 // engine returns the thread that computes a server's requests, and its steps. Without one, or if it may
-// be any of several, l is nil.
-func (s *Splitter) engine(server uint32) (of threadKey, l *list) {
+// be any of several, ok is false.
+func (s *Splitter) engine(server uint32) (x lead, ok bool) {
 	root := s.root[server]
-	if x := s.leads[root]; root != 0 && !s.shared[root] && !x.several {
-		return x.threadKey, s.threads[x.threadKey]
-	}
-	return of, nil
+	x = s.leads[root]
+	return x, root != 0 && !s.shared[root] && !x.several && x.list != nil
 }
 
 func (s *Splitter) split(x *tick.Request) {
 	x.ToFirst, x.After, x.EnginePID, x.EngineTID, x.Split, x.TokenSteps = tick.RequestTime{}, tick.RequestTime{}, 0, 0, false, 0
-	engine, l := s.engine(x.PID)
-	if x.First < 0 || x.Whole < 0 || l == nil || l.steps[0].from > x.Arrived || x.Arrived < s.thinned {
+	engine, ok := s.engine(x.PID)
+	if x.First < 0 || x.Whole < 0 || !ok || engine.steps[0].from > x.Arrived || x.Arrived < s.thinned {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)
 	x.EnginePID, x.EngineTID, x.Split = engine.pid, engine.tid, true
-	x.ToFirst = l.divide(whole, first, true)
-	x.After = l.divide(first, last, false)
-	x.TokenSteps = l.tokens(first, last)
+	x.ToFirst = engine.divide(whole, first, true)
+	x.After = engine.divide(first, last, false)
+	x.TokenSteps = engine.tokens(first, last)
 }
 
 // tokens returns the number of steps for tokens that ended in an interval, in which a request had its

@@ -66,14 +66,12 @@ func (l *list) count(k stepKey, x *step) {
 // sums returns the sums of the engines' steps since the last tick, and begins new ones. vague means
 // that launches of graphs may have had no record.
 func (s *Splitter) sums(vague bool) (out []tick.EngineSteps) {
-	for _, x := range s.leads {
-		k := x.threadKey
-		l := s.threads[k]
-		if vague || !l.graphs {
-			l.mix()
+	for _, engine := range s.leads {
+		if vague || !engine.graphs {
+			engine.mix()
 		}
-		for _, x := range l.sums {
-			x.PID, x.TID = k.pid, k.tid
+		for _, x := range engine.sums {
+			x.PID, x.TID = engine.pid, engine.tid
 			out = append(out, *x)
 		}
 	}
