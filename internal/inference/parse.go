@@ -94,9 +94,15 @@ func (n *name) groupOf(m *dto.Metric) (group string, selected bool) {
 // rankOf returns a number that orders the ranks of a group.
 func rankOf(m *dto.Metric) (rank int) {
 	for _, l := range m.GetLabel() {
-		weight := map[string]int{"tp_rank": 1, "pp_rank": 1 << 20}[l.GetName()]
-		if n, err := strconv.Atoi(l.GetValue()); err == nil {
-			rank += weight * min(n, 1<<20-1)
+		n, err := strconv.Atoi(l.GetValue())
+		if n = min(n, 1<<20-1); err != nil {
+			continue
+		}
+		switch l.GetName() {
+		case "pp_rank":
+			rank += n << 20
+		case "tp_rank":
+			rank += n
 		}
 	}
 	return rank
