@@ -66,6 +66,8 @@ func TestFleet(t *testing.T) {
 				sum += testkit.MedianMS(1, func() { ended = p.Range(with.Replace(target.Expr), window, every, limit) })
 				if all++; ended {
 					answered++
+				} else {
+					t.Logf("no answer in %s: %s", limit, target.Expr)
 				}
 			}
 		}
