@@ -126,7 +126,7 @@ func (r *Request) FirstByte() (d time.Duration, ok bool) {
 	return r.Head, r.Head >= 0 && (NoBody(r.Status) || r.End == ResponseChunk || r.End == ResponseNext)
 }
 
-// NoBody reports whether a response with a status usually has no body, or one that is no answer.
+// NoBody reports whether a response with a status has no body, or none that holds the answer to a request.
 func NoBody(status uint16) bool { return status == 204 || status >= 300 }
 
 // Between returns the mean time between two events. ok is false with less than two.
