@@ -15,6 +15,7 @@ const parts: [string, string][] = [
   ["prompts", "the engine: prompts of other requests"],
   ["tokens", "the engine: tokens"],
   ["own-prompt", "the engine: the request's own prompt"],
+  ["steps", "the engine: prompts or tokens"],
   ["delivery", "from the engine's step to the byte"],
   ["unknown", "not known"],
 ];

@@ -7,8 +7,8 @@ import type { Rows } from "./types";
 import { Notes, Panel, Problem } from "./ui";
 
 const samples: [string, string][] = [
-  ["Slowest calls", "SELECT iso(timestamp) AS time, pid, op, us(duration) AS us FROM events ORDER BY duration DESC LIMIT 20"],
-  ["Calls by operation", "SELECT op, count(*) AS calls, us(sum(duration)) AS us FROM events GROUP BY op ORDER BY us DESC"],
+  ["Slowest calls", "SELECT iso(timestamp) AS time, pid, op, us(duration_ns) AS us FROM events WHERE nested = 0 ORDER BY duration_ns DESC LIMIT 20"],
+  ["Calls by operation", "SELECT op, sum(weight) AS calls, us(sum(weight * duration_ns)) AS us FROM events WHERE nested = 0 GROUP BY op ORDER BY us DESC"],
   ["Tables", "SELECT name, type FROM sqlite_schema ORDER BY name"],
 ];
 
