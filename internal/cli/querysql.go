@@ -14,7 +14,7 @@ import (
 )
 
 // notWithSQL lists the flags that duplicate clauses of a statement.
-var notWithSQL = slices.Concat(processFlagNames, []string{"since", "from", "to", "op", "node", "session", "per-process", "calls", "order", "show"})
+var notWithSQL = slices.Concat(processFlagNames, []string{"since", "from", "to", "op", "node", "session", "per-process", "calls", "order", "show", "label", "by"})
 
 // querySQL runs a statement and prints what it returns.
 func (e *Env) querySQL(c *cobra.Command, s *config.Config, o *queryOptions, text string) (err error) {
