@@ -132,27 +132,47 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 		return nil, err
 	}
 	a := &answer{facts: []any{out.A.Session + " of " + out.A.Node, out.B.Session + " of " + out.B.Node, len(out.Pairs)}, notes: append(out.A.Notes, out.B.Notes...)}
-	sure := 0
+	sure, compared := 0, 0
 	for i := range out.Pairs {
 		p := &out.Pairs[i]
 		if p.Short {
 			a.notes = append(a.notes, p.Role+" is too short for a comparison: record 60 s, at least 10 s")
 			continue
 		}
+		compared++
+		sure += p.Findings
 		if p.Step != nil {
+			if p.Step.Found {
+				sure++
+			}
 			p.Step.Name = ""
 			a.rows = append(a.rows, effectRow(p.Step, p.Role, "a step"))
 		}
 		for _, list := range [][]wire.Effect{p.Parts, p.Within} {
 			for j := range list {
 				if e := &list[j]; e.Found {
-					sure++
 					a.rows = append(a.rows, effectRow(e, p.Role, ""))
 				}
 			}
 		}
+		for j := range p.Counts {
+			if e := &p.Counts[j]; e.Found {
+				a.notes = append(a.notes, fmt.Sprintf("%s: %.4g calls of %s a step, then %.4g", p.Role, e.A, e.Name, e.B))
+			}
+		}
 	}
-	if sure == 0 {
+	for _, x := range []struct {
+		run  string
+		jobs []string
+	}{{"first", out.OnlyA}, {"second", out.OnlyB}} {
+		if len(x.jobs) > 0 {
+			a.notes = append(a.notes, "only in the "+x.run+" run: "+strings.Join(x.jobs, ", "))
+		}
+	}
+	switch {
+	case compared == 0:
+		a.lead = "nothing was compared"
+	case sure == 0:
 		a.lead = "ok, no significant difference"
 	}
 	return a, nil
