@@ -268,9 +268,12 @@ func (r *Reader) stackSums(ctx context.Context, f Filter, every, length time.Dur
 			if c.Start < from || c.Start >= to {
 				continue
 			}
+			if !f.matches(c.PID, c.Op) {
+				continue
+			}
 			seen += uint64(c.Weight)
 			add.thinned = add.thinned || c.Weight > 1
-			if !f.matches(c.PID, c.Op) || !f.hasStack(c.Stack) || !labels.Has(c) {
+			if !f.hasStack(c.Stack) || !labels.Has(c) {
 				continue
 			}
 			if add.add(c); c.Stack == 0 {
