@@ -124,7 +124,7 @@ func lostRows(losses []query.Loss, f *lostFacts, by string) []wire.Loss {
 			sums[name] = &wire.Loss{Name: name}
 		}
 		sums[name].LostNS += int64(l.Lost) * int64(gpus)
-		k := slot{name, job, l.From.UnixNano()}
+		k := slot{name, job, l.Slot.UnixNano()}
 		if wall[k] == nil {
 			wall[k] = map[lostProcess]int64{}
 		}

@@ -18,16 +18,17 @@ func lostInput() *LostInput {
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	a, b := &query.Session{Session: segment.Session{ID: "a", Node: "gpu-1"}}, &query.Session{Session: segment.Session{ID: "b", Node: "gpu-2"}}
 	in := &LostInput{From: day, To: day.Add(24 * time.Hour), Source: "x.db"}
-	for _, s := range []*query.Session{a, b} {
+	for i, s := range []*query.Session{a, b} {
 		p := tick.Process{PID: 7, Comm: "python3", Where: tick.Where{Cmdline: "python3 train.py", Job: "4711"}}
 		in.Observed = append(in.Observed, query.Observed{Session: s, Process: p, From: day, To: day.Add(10 * time.Hour), GPUs: 2})
 		for m := range 10 {
 			at := day.Add(time.Duration(m) * time.Minute)
-			in.Losses = append(in.Losses, query.Loss{Session: s, From: at, To: at.Add(time.Minute), Chain: "c", Rule: "cpu-taken", Culprit: "stress-ng", PID: 7, Lost: 30 * time.Second})
+			from := at.Add(time.Duration(i) * 7 * time.Millisecond) // the chains of ranks begin one after the other
+			in.Losses = append(in.Losses, query.Loss{Session: s, From: from, To: at.Add(time.Minute), Slot: at, Chain: "c", Rule: "cpu-taken", Culprit: "stress-ng", PID: 7, Lost: 30 * time.Second})
 		}
 	}
 	in.Observed = append(in.Observed, query.Observed{Session: b, Process: tick.Process{PID: 8, Comm: "vllm\x1b[31m"}, From: day, To: day.Add(2 * time.Hour), GPUs: 1})
-	in.Losses = append(in.Losses, query.Loss{Session: b, From: day, To: day.Add(time.Minute), Chain: "d", Rule: "cpu-throttled", PID: 8, Lost: 6 * time.Second})
+	in.Losses = append(in.Losses, query.Loss{Session: b, From: day, To: day.Add(time.Minute), Slot: day, Chain: "d", Rule: "cpu-throttled", PID: 8, Lost: 6 * time.Second})
 	return in
 }
 

@@ -18,6 +18,7 @@ import (
 type Loss struct {
 	Session  *Session
 	From, To time.Time // a minute or less; an hour if long ago
+	Slot     time.Time // start of that minute or hour, equal for what is lost in parallel
 	Chain    string    // chain ID
 	Rule     string
 	Culprit  string // program name, or a description; "": unnamed
@@ -75,6 +76,9 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 	add := func(l Loss, start, end int64) {
 		if a, b := max(start, from), min(end, to); f.wants(l.PID) && a < b && l.Lost > 0 {
 			l.Session, l.From, l.To = s, unixTime(a), unixTime(b)
+			if l.Slot.IsZero() {
+				l.Slot = unixTime(start).Truncate(time.Minute)
+			}
 			l.Lost = time.Duration(math.Round(float64(l.Lost) * (float64(b-a) / float64(end-start))))
 			out = append(out, l)
 		}
@@ -84,6 +88,7 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 		var seconds, start int64
 		err := rows.Scan(&seconds, &start, &l.Chain, &l.Culprit, &l.Rule, &l.PID, &l.Lost)
 		end := start + seconds*int64(time.Second)
+		l.Slot = unixTime(start)
 		if life, ok := lives[l.Chain]; ok && max(start, life.from) < min(end, life.to) { // it cost nothing before and after
 			start, end = max(start, life.from), min(end, life.to)
 		}
