@@ -22,11 +22,7 @@ func (mod *module) bytes() int {
 }
 
 func (p *process) bytes() int {
-	n := 256 + p.jit.bytes()
-	if !p.inherited {
-		n += len(p.code) * mappingSize
-	}
-	return n
+	return 256 + p.jit.bytes() + len(p.code)*mappingSize
 }
 
 // bound evicts the least recently used entries until the memory held is within the limit. Data from

@@ -277,6 +277,57 @@ func TestResolveEnded(t *testing.T) {
 	}
 }
 
+// A child has its parent's mappings until it has its own, and each counts for itself: a file stays open
+// while one of the two maps it.
+func TestForked(t *testing.T) {
+	const child = 1 << 24
+	c := testkit.Start(t, exec.Command("cat"))
+	c.Send("up")
+	c.Line("up") // it has mapped its libraries
+	pid := uint32(c.PID())
+	code, err := proc.FS{}.Code(pid, time.Unix(0, far))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip := []uint64{code[0].Start + 8}
+	for name, tt := range map[string]struct {
+		early       bool // the file is read before the fork
+		first, last func(s *Symbolizer, parent, child uint32)
+	}{
+		"read before, the child ends first": {early: true, first: func(s *Symbolizer, _, child uint32) { s.Forget(child) },
+			last: func(s *Symbolizer, parent, _ uint32) { s.Forget(parent) }},
+		"read after, the child ends first": {first: func(s *Symbolizer, _, child uint32) { s.Forget(child) },
+			last: func(s *Symbolizer, parent, _ uint32) { s.Forget(parent) }},
+		"read after, the parent ends first": {first: func(s *Symbolizer, parent, _ uint32) { s.Forget(parent) },
+			last: func(s *Symbolizer, _, child uint32) { s.Forget(child) }},
+		"the child maps something else": {early: true, first: func(s *Symbolizer, _, child uint32) { s.Learn(child, code[len(code)-1:]) },
+			last: func(s *Symbolizer, parent, _ uint32) { s.Forget(parent) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSymbolizer(t, Limits{}, nil)
+			s.Learn(pid, code)
+			if tt.early {
+				s.Resolve(pid, far, ip, true)
+			}
+			s.Forked(pid, child)
+			for _, p := range []uint32{pid, child} {
+				if got := s.Resolve(p, far, ip, true); len(got) != 1 || got[0].Module == "" {
+					t.Errorf("process %d: %+v", p, got)
+				}
+			}
+			for _, step := range []struct {
+				do   func(s *Symbolizer, parent, child uint32)
+				open int
+			}{{tt.first, 1}, {tt.last, 0}} {
+				step.do(s, pid, child)
+				if n := s.Figures().Open; n != step.open {
+					t.Errorf("%d files are open, want %d", n, step.open)
+				}
+			}
+		})
+	}
+}
+
 // A new process with a reused number is not taken for the former one.
 func TestResolveOtherProcess(t *testing.T) {
 	dir := target(t, "-O2", "-g")

@@ -11,13 +11,12 @@ import (
 
 // process is one known process.
 type process struct {
-	pid       uint32
-	code      []mapping // by address; shared with children until they are read
-	read      time.Time // time of the last read
-	used      uint64
-	inherited bool // copied from the parent
-	ended     bool // ended before it could be read
-	jit       *perfMap
+	pid   uint32
+	code  []mapping // by address
+	read  time.Time // time of the last read
+	used  uint64
+	ended bool // ended before it could be read
+	jit   *perfMap
 }
 
 // mapping is a range of addresses with code.
@@ -94,7 +93,7 @@ func (s *Symbolizer) take(p *process, list []proc.Mapping, now time.Time) {
 		}
 	}
 	s.leave(p)
-	p.code, p.inherited, p.ended = code, false, false
+	p.code, p.ended = code, false
 }
 
 // jitName is the path of the mappings of run-time code.

@@ -2,6 +2,7 @@ package native
 
 import (
 	"errors"
+	"slices"
 	"sort"
 	"time"
 
@@ -185,7 +186,7 @@ func (s *Symbolizer) Forked(parent, child uint32) {
 	if p == nil || s.procs[child] != nil {
 		return
 	}
-	c := &process{pid: child, code: p.code, used: s.tick, inherited: true}
+	c := &process{pid: child, code: slices.Clone(p.code), used: s.tick}
 	for i := range c.code {
 		if m := c.code[i].module; m != nil {
 			m.users++
