@@ -325,6 +325,8 @@ func (k *Keeper) reread(now time.Time) {
 
 // read reads the mappings of a process and passes them to the kernel.
 func (k *Keeper) read(pid uint32, p *process, now time.Time) {
+	p.wait = min(max(2*p.wait, rereadFirst), rereadLast) // also after an error
+	p.next = now.Add(p.wait)
 	if err := k.files.writeRules(); err != nil {
 		k.Log.Warn("stacks", "error", err)
 		return
@@ -343,11 +345,10 @@ func (k *Keeper) read(pid uint32, p *process, now time.Time) {
 	if p.space != nil && slices.Equal(mapped, p.space.maps) {
 		k.files.release(used)
 		k.setSpace(pid, p) // records that it was looked at
-		p.wait = min(max(2*p.wait, rereadFirst), rereadLast)
 	} else if k.move(pid, p, mapped, used, now) {
 		p.wait = rereadFirst
+		p.next = now.Add(p.wait)
 	}
-	p.next = now.Add(p.wait)
 }
 
 func (k *Keeper) setSpace(pid uint32, p *process) {

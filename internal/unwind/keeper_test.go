@@ -2,6 +2,7 @@ package unwind
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"sync"
@@ -21,6 +22,8 @@ type fake struct {
 	spaces   map[uint32]fakeSpace
 	uses     map[uint32]uint32
 	misses   uint64
+	refusal  error // of all rules; nil: none
+	asked    int   // how often rules were put
 	t        *testing.T
 }
 
@@ -42,8 +45,9 @@ func newFake(t *testing.T) *fake {
 
 func (f *fake) PutRules(from int, rules []Rule) error {
 	defer f.lock()()
+	f.asked++
 	copy(f.rules[from:], rules)
-	return nil
+	return f.refusal
 }
 
 func (f *fake) lock() func() {
@@ -271,6 +275,33 @@ func TestKeeperGone(t *testing.T) {
 	testkit.Eventually(t, "a process that is there", func() bool { return known(t, f, here) })
 	if g := k.Figures(); g.Processes != 1 {
 		t.Errorf("%+v", g)
+	}
+}
+
+// A process that cannot be read is tried again after waits that double, and misses do not hurry the
+// next try.
+func TestKeeperWaitsAfterErrors(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	f, pid, start := newFake(t), cat(t), time.Now()
+	k := NewKeeper(Options{Kernel: f})
+	f.refusal = errors.New("refused")
+	f.spaces[pid] = fakeSpace{missed: true}
+	k.Add(pid)
+	for _, tt := range []struct {
+		ms    int // since the start
+		tries int
+	}{{0, 1}, {19, 1}, {20, 2}, {59, 2}, {60, 3}, {139, 3}, {140, 4}, {299, 4}, {300, 5}} {
+		f.misses++
+		k.Check()
+		k.work(start.Add(time.Duration(tt.ms) * time.Millisecond))
+		if f.asked != tt.tries {
+			t.Errorf("after %d ms: %d tries, want %d", tt.ms, f.asked, tt.tries)
+		}
+	}
+	f.refusal = nil
+	k.work(start.Add(time.Second))
+	if _, known := f.mappings[f.spaces[pid].slot]; !known {
+		t.Error("the process is not known after a try without an error")
 	}
 }
 
