@@ -197,6 +197,9 @@ func (m memory) codeType(f *Facts, at uint64) (uint64, error) {
 	return 0, fmt.Errorf("%w: frames without end", ErrMismatch)
 }
 
+// maxMembers bounds the members of code objects that are read: CPython has some 20.
+const maxMembers = 64
+
 // verifyMembers compares the offsets in code objects with the member descriptors of their type, and
 // with the size of an object without instructions.
 func (m memory) verifyMembers(f *Facts) error {
@@ -216,7 +219,10 @@ func (m memory) verifyMembers(f *Facts) error {
 	if err != nil {
 		return err
 	}
-	for ; len(want) > 0; at += memberBytes {
+	for n := 0; len(want) > 0; n++ {
+		if n == maxMembers {
+			return fmt.Errorf("%w: code objects of more than %d members", ErrMismatch, maxMembers)
+		}
 		o := object{b: make([]byte, memberBytes)}
 		if err := m.read(o.b, at); err != nil {
 			return err
@@ -230,6 +236,7 @@ func (m memory) verifyMembers(f *Facts) error {
 			return fmt.Errorf("%w: %s is at %d", ErrMismatch, name, o.word(memberOffset))
 		}
 		delete(want, name)
+		at += memberBytes
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os/exec"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,5 +185,54 @@ func TestDWARF(t *testing.T) {
 	}
 	if ran > 1 && tried < 3 {
 		t.Errorf("only %d of %d interpreters have debugging information that can be read", tried, ran)
+	}
+}
+
+// segment is memory from address 4,096 on.
+type segment []byte
+
+func (s segment) ReadAt(b []byte, at int64) (int, error) {
+	return bytes.NewReader(s).ReadAt(b, at-4096)
+}
+
+// The members of code objects are compared with the offsets, and an endless list of them is refused.
+func TestVerifyMembers(t *testing.T) {
+	const base, typeAt, membersAt = 4096, 4096, 4096 + 512
+	l := Layout{CoCode: 200, CoFile: 8, CoName: 16, CoQualname: 24, CoLines: 32, CoFirst: 40}
+	offsets := map[string]uint64{"co_filename": 8, "co_name": 16, "co_qualname": 24, "co_linetable": 32, "co_firstlineno": 40}
+	wanted := []string{"co_filename", "co_name", "co_qualname", "co_linetable", "co_firstlineno"}
+	others := func(n int) []string { return slices.Repeat([]string{"co_flags"}, n) }
+	for name, tt := range map[string]struct {
+		members []string
+		moved   string // member at another offset
+		fits    bool
+	}{
+		"all":                   {members: wanted, fits: true},
+		"the 64th is the last":  {members: append(others(59), wanted...), fits: true},
+		"the 65th is the last":  {members: append(others(60), wanted...)},
+		"endless":               {members: others(1000)},
+		"one missing":           {members: wanted[:4]},
+		"one at another offset": {members: wanted, moved: "co_name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			le := binary.LittleEndian
+			m := make(segment, 1<<17)
+			le.PutUint64(m[typeAt-base+typeSize:], uint64(l.CoCode))
+			le.PutUint64(m[typeAt-base+typeMembers:], membersAt)
+			names := membersAt - base + memberBytes*(len(tt.members)+1) // an entry without a name ends the list
+			for i, member := range tt.members {
+				entry, at := m[membersAt-base+memberBytes*i:], names+maxWanted*i
+				copy(m[at:], member)
+				le.PutUint64(entry, uint64(base+at))
+				le.PutUint64(entry[memberOffset:], offsets[member])
+				if member == tt.moved {
+					le.PutUint64(entry[memberOffset:], 48)
+				}
+			}
+			err := memory{m}.verifyMembers(&Facts{Layout: l, CodeType: typeAt})
+			if fits := err == nil; fits != tt.fits || !fits && !errors.Is(err, ErrMismatch) {
+				t.Errorf("got %v, want a fit: %v", err, tt.fits)
+			}
+		})
 	}
 }
