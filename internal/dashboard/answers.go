@@ -115,20 +115,20 @@ func (a *request) snapshots() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []query.Snapshot
+	all, total := make([][]query.Snapshot, len(sessions)), 0
 	for i := range sessions {
-		some, err := a.db.Snapshots(a.ctx, query.Filter{Session: sessions[i].ID, From: a.q.From, To: a.q.To})
-		if err != nil {
+		if all[i], err = a.db.Snapshots(a.ctx, query.Filter{Session: sessions[i].ID, From: a.q.From, To: a.q.To}); err != nil {
 			return nil, err
 		}
-		all = append(all, some...)
+		total += len(all[i])
 	}
-	slices.SortStableFunc(all, func(a, b query.Snapshot) int { return a.Time.Compare(b.Time) })
-	out := wire.Snapshots{Scope: a.about(), Every: (len(all) + maxSnapshots - 1) / maxSnapshots, Snapshots: []wire.Snapshot{}}
-	out.Every = max(out.Every, 1)
-	for i := 0; i < len(all); i += out.Every {
-		out.Snapshots = append(out.Snapshots, snapshotOf(&all[i]))
+	out := wire.Snapshots{Scope: a.about(), Every: max((total+maxSnapshots-1)/maxSnapshots, 1), Snapshots: []wire.Snapshot{}}
+	for _, one := range all { // each alone: machines may take turns
+		for i := 0; i < len(one); i += out.Every {
+			out.Snapshots = append(out.Snapshots, snapshotOf(&one[i]))
+		}
 	}
+	slices.SortStableFunc(out.Snapshots, func(a, b wire.Snapshot) int { return a.Time.Compare(b.Time) })
 	return out, nil
 }
 

@@ -84,6 +84,12 @@ func (a *request) question() (Question, error) {
 	if !q.From.IsZero() && q.To.IsZero() {
 		q.To = now
 	}
+	if q.From.IsZero() && !q.To.IsZero() {
+		if q.Window <= 0 {
+			return q, &refusal{http.StatusBadRequest, "to needs from", "name both, or since"}
+		}
+		q.From = q.To.Add(-q.Window)
+	}
 	if !q.From.Before(q.To) && !q.To.IsZero() {
 		return q, &refusal{http.StatusBadRequest, "from must be before to", ""}
 	}
