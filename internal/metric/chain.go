@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -182,6 +183,19 @@ func (c *chains) retire(pid uint32) {
 	}
 }
 
+// jobRank returns a rank's number in its job, or else in its communicator: a process has other numbers
+// in the groups of tensor and data parallelism.
+func jobRank(t *tick.Tick, r tick.Rank) string {
+	at := slices.IndexFunc(t.Processes, func(p tick.Process) bool { return p.PID == r.PID })
+	if at >= 0 && t.Processes[at].Rank != 0 {
+		return t.Processes[at].Rank.String()
+	}
+	if r.Rank < 0 {
+		return "unknown"
+	}
+	return strconv.Itoa(int(r.Rank))
+}
+
 // ranks makes the points of ranks that others wait for.
 func (m *Meter) ranks(t *tick.Tick) {
 	longest := time.Duration(0)
@@ -192,10 +206,7 @@ func (m *Meter) ranks(t *tick.Tick) {
 	late := m.chains.stragglers
 	for i := range t.Lates {
 		x := &t.Lates[i]
-		rank := "unknown"
-		if x.Rank.Rank >= 0 {
-			rank = strconv.Itoa(int(x.Rank.Rank))
-		}
+		rank := jobRank(t, x.Rank)
 		if _, known := late[rank]; !known && len(late) >= mostRanks {
 			m.over[RankLate]++
 			rank = Other

@@ -171,3 +171,13 @@ func TestSnapshotsAreNotChanged(t *testing.T) {
 	close(stop)
 	<-done
 }
+
+// A rank has its number in the job, whatever it is in a communicator.
+func TestJobRank(t *testing.T) {
+	now := &tick.Tick{Processes: []tick.Process{{PID: 7, Where: tick.Where{Rank: tick.Numbered(5)}}, {PID: 8}}}
+	for want, r := range map[string]tick.Rank{"5": {Rank: 1, PID: 7}, "1": {Rank: 1, PID: 8}, "2": {Rank: 2, PID: 9}, "unknown": {Rank: -1, PID: 8}} {
+		if got := jobRank(now, r); got != want {
+			t.Errorf("%+v is %s, want %s", r, got, want)
+		}
+	}
+}

@@ -133,7 +133,7 @@ var Rows = [ids]Row{
 		`topk(5, increase(ingero_anomaly_lost_seconds_total[1h]))`},
 	RollCallAge: {"ingero.collective.missing.age", Gauge, "s", "Longest time that ranks have waited for another rank to enter a collective.", nil, 1,
 		`ingero_collective_missing_age_seconds > 30`},
-	RankLate: {"ingero.collective.late", Counter, "s", "Time that all other ranks waited for this rank, the last to enter a collective.", []string{"rank"}, mostRanks + 1,
+	RankLate: {"ingero.collective.late", Counter, "s", "Time that all other ranks waited for this rank, the last to enter a collective. Its number is that in the job, or in the communicator if that is not known.", []string{"rank"}, mostRanks + 1,
 		`topk(3, rate(ingero_collective_late_seconds_total[5m]))`},
 	MemoryHeld: {"ingero.memory.held", Gauge, "By", "Memory that a process has allocated through CUDA and not freed: GPU memory and pinned host memory.", []string{"process", "pid", "memory"}, 2 * mostProcesses,
 		`sum by (pid) (ingero_memory_held_bytes{memory="gpu"})`},
