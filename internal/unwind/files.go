@@ -2,6 +2,7 @@ package unwind
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -35,7 +36,8 @@ type state uint8
 const (
 	unloaded state = iota
 	loaded
-	refused // no room; retried when wanted again
+	refused  // no room; retried when wanted again
+	unopened // its process could not open it; retried when a process's mappings are read
 	failed
 )
 
@@ -95,6 +97,17 @@ func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
 // noObject is the object number for no table.
 const noObject = 1<<32 - 1
 
+// buildable reports whether building a file's table can be tried.
+func (f *file) buildable() bool { return f.state == unloaded || f.state == refused }
+
+// mappedBy records that a process maps the file.
+func (f *file) mappedBy(pid uint32, m proc.Mapping) {
+	f.pid, f.mapping = pid, m
+	if f.state == unopened {
+		f.state = unloaded
+	}
+}
+
 func (f *file) bias(m proc.Mapping) (uint64, bool) {
 	if f.image == nil {
 		return 0, false
@@ -114,9 +127,7 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 		return nil
 	}
 	if f := s.byKey[m.Key]; f != nil {
-		if f.state != loaded {
-			f.pid, f.mapping = pid, m
-		}
+		f.mappedBy(pid, m)
 		return f
 	}
 	f := &file{pid: pid, mapping: m}
@@ -127,6 +138,9 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 		}
 		f.state, f.object = failed, noObject
 		s.figures.Failed++
+		if ofProcess(err) {
+			return f // the next process that maps it may be able to open it
+		}
 	} else {
 		f = s.know(func() (io.ReaderAt, error) { return r, nil }, sameness(r), f)
 		_ = r.Close()
@@ -135,6 +149,9 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 	f.keys = append(f.keys, m.Key)
 	return f
 }
+
+// ofProcess reports whether the reason why a file could not be opened is not the file's content.
+func ofProcess(err error) bool { return !errors.Is(err, elffile.ErrFormat) }
 
 type sized interface {
 	io.ReaderAt
@@ -162,7 +179,7 @@ func (s *files) vdsoReader() (io.ReaderAt, error) {
 // know completes a file's entry, or returns the existing one of equal content.
 func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *file {
 	if known := s.bySame[same]; same != "" && known != nil {
-		known.pid, known.mapping = f.pid, f.mapping
+		known.mappedBy(f.pid, f.mapping)
 		return known
 	}
 	r, err := open()

@@ -3,6 +3,7 @@ package unwind
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os/exec"
 	"slices"
 	"sync"
@@ -302,6 +303,47 @@ func TestKeeperWaitsAfterErrors(t *testing.T) {
 	k.work(start.Add(time.Second))
 	if _, known := f.mappings[f.spaces[pid].slot]; !known {
 		t.Error("the process is not known after a try without an error")
+	}
+}
+
+// A file has a table if some process can open it, whichever mapped it before.
+func TestFileOfAnotherProcess(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	pid := cat(t)
+	list, err := proc.FS{}.Code(pid, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := list[slices.IndexFunc(list, func(m proc.Mapping) bool { return m.Key != proc.Key{} })]
+	elsewhere := at // a mapping that the process no longer has
+	elsewhere.Start, elsewhere.End, elsewhere.Path = at.End+1<<30, at.End+1<<31, "/nowhere"
+	const gone = 1 << 22
+	for name, tt := range map[string]struct {
+		before func(s *files) // what an earlier process did
+	}{
+		"none before":               {func(*files) {}},
+		"it ended before the open":  {func(s *files) { s.mappings(gone, []proc.Mapping{at}) }},
+		"it ended before the table": {func(s *files) { s.mappings(pid, []proc.Mapping{at}); s.byKey[at.Key].pid = gone; s.load() }},
+		"it unmapped the file before": {func(s *files) {
+			s.mappings(pid, []proc.Mapping{at})
+			s.byKey[at.Key].mapping = elsewhere
+			s.byKey[at.Key].mapping.Key.Inode++
+			s.load()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newFake(t)
+			s := newFiles(Options{Kernel: k, Bytes: 1 << 30, Eager: 1 << 30, Log: slog.New(slog.DiscardHandler)})
+			tt.before(s)
+			if len(k.tables) > 0 {
+				t.Fatal("the earlier process could open the file")
+			}
+			s.mappings(pid, []proc.Mapping{at})
+			s.load()
+			if len(k.tables) != 1 {
+				t.Errorf("%d tables, want 1", len(k.tables))
+			}
+		})
 	}
 }
 

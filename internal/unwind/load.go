@@ -3,9 +3,8 @@ package unwind
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
-
-	"ingero/internal/proc"
 )
 
 func (s *files) unload(f *file) {
@@ -28,7 +27,7 @@ func (s *files) markUnloaded(f *file) {
 // missed finds the tables that the kernel has missed.
 func (s *files) missed() {
 	for _, f := range s.objects {
-		if f.state == loaded || f.state == failed {
+		if !f.buildable() {
 			continue
 		}
 		if n := s.Kernel.Uses(f.object); n != f.uses {
@@ -48,7 +47,7 @@ func (s *files) load() bool {
 	var list []*file
 	for _, f := range s.objects {
 		eager := f.state == unloaded && f.users > 0 && f.image.frames.size <= uint64(s.Eager)
-		if f.state != loaded && f.state != failed && (f.wanted || eager) {
+		if f.buildable() && (f.wanted || eager) {
 			list = append(list, f)
 		}
 	}
@@ -110,8 +109,8 @@ func (s *files) make(f *file) (*Table, error) {
 	runLowPriority(starved, func() { t, err = s.build(f) })
 	if err != nil {
 		f.state = failed
-		if errors.Is(err, proc.ErrExited) {
-			f.state = refused // the next process that maps it may be able to open it
+		if errors.Is(err, errOpen) {
+			f.state = unopened
 		}
 		s.figures.Failed++
 		return nil, err
@@ -141,6 +140,9 @@ func (s *files) writeRules() error {
 	return nil
 }
 
+// errOpen means that the process through which a file is opened cannot open it.
+var errOpen = errors.New("its process cannot open it")
+
 func (s *files) build(f *file) (*Table, error) {
 	if f == s.vdso {
 		r, err := s.vdsoReader()
@@ -151,6 +153,9 @@ func (s *files) build(f *file) (*Table, error) {
 	}
 	r, _, err := s.Files.OpenMapped(f.pid, f.mapping)
 	if err != nil {
+		if ofProcess(err) {
+			err = fmt.Errorf("%w: %w", errOpen, err)
+		}
 		return nil, err
 	}
 	defer func() { _ = r.Close() }()
