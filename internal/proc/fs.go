@@ -20,8 +20,9 @@ var ErrExited = errors.New("the process has ended")
 type FS struct {
 	// Root is the mount point; empty means /proc.
 	Root string
-	// Boot is when the machine booted, the origin of start times; zero means now minus the kernel's
-	// boot clock.
+	// Boot is when the machine booted, the origin of start times; zero means that it comes from the
+	// kernel's clocks. Steps of the wall clock since this program began do not move it, as they do
+	// not move the times of events.
 	Boot time.Time
 }
 
@@ -48,11 +49,20 @@ func (f FS) bootTime() time.Time {
 	if !f.Boot.IsZero() {
 		return f.Boot
 	}
-	var up unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return time.Time{} // cannot fail: the clock exists since 2.6.39
-	}
-	return time.Now().Add(-time.Duration(up.Nano()))
+	return began.wall.Add(clock(unix.CLOCK_MONOTONIC) - began.mono - clock(unix.CLOCK_BOOTTIME))
+}
+
+// began has the times when this program began.
+var began = struct {
+	wall time.Time
+	mono time.Duration
+}{time.Now(), clock(unix.CLOCK_MONOTONIC)}
+
+// clock reads a clock that every kernel has.
+func clock(id int32) time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(id, &t)
+	return time.Duration(t.Nano())
 }
 
 // pidDir is an open /proc/PID. All reads through it are of one process, even if its number is

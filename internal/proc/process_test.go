@@ -9,6 +9,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,6 +46,37 @@ func TestProcessOfOwnChild(t *testing.T) {
 	if err != nil || again.StartTicks != p.StartTicks {
 		t.Errorf("StartTicks = %d then %d, %v", p.StartTicks, again.StartTicks, err)
 	}
+}
+
+// Start times do not follow steps of the wall clock: a process that ran before a step still does.
+func TestStartTimeAfterAClockStep(t *testing.T) {
+	h := startHelper(t, nil)
+	before, err := FS{}.Process(h.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := time.Unix(0, time.Now().UnixNano()) // as the times of events, without a reading of another clock
+	synctest.Test(t, func(t *testing.T) {       // here the wall clock shows the year 2000
+		if year := time.Now().Year(); year != 2000 {
+			t.Fatalf("the wall clock shows %d", year)
+		}
+		after, err := FS{}.Process(h.pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := after.Started.Sub(before.Started).Abs(); d > startSlack {
+			t.Errorf("the start time moved by %v", d)
+		}
+		for _, tt := range []struct {
+			name string
+			at   time.Time
+			want error
+		}{{"while it ran", seen, nil}, {"before its start", seen.Add(-time.Hour), ErrExited}} {
+			if _, err := (FS{}).Code(h.pid, tt.at); !errors.Is(err, tt.want) {
+				t.Errorf("%s: %v, want %v", tt.name, err, tt.want)
+			}
+		}
+	})
 }
 
 func TestProcessWithOddName(t *testing.T) {
