@@ -41,6 +41,13 @@ func Now() (Clock, error) {
 // Wall returns the Unix nanoseconds of a CLOCK_MONOTONIC reading.
 func (c Clock) Wall(mono uint64) int64 { return int64(mono) + c.Offset }
 
+// Now returns the current time in Unix nanoseconds, comparable with the times of events.
+func (c Clock) Now() int64 {
+	var mono unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) // every kernel has it
+	return c.Wall(uint64(mono.Nano()))
+}
+
 const (
 	recordSize     = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.Throttled))
 	throttledSize  = int(unsafe.Offsetof(bpf.IngeroCallRecord{}.GapStack))

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/native"
 	"ingero/internal/proc"
 	"ingero/internal/python"
@@ -22,6 +23,7 @@ const (
 // Its methods are for one goroutine, except seen and know.
 type framer struct {
 	fs     proc.FS
+	clock  decode.Clock
 	mem    *memories
 	native *native.Symbolizer
 	codes  *python.Codes
@@ -36,19 +38,20 @@ type framer struct {
 type life struct {
 	began int64 // start of the known program; older stacks are another program's
 	learn int64 // when the mappings were read
+	found int64 // when the search for the interpreter began
 	over  int64 // exit or exec; stacks from before may still arrive
 }
 
 // finding is what was found out about a process: its mappings or its interpreter.
 type finding struct {
 	pid     uint32
-	at      int64 // Unix ns
+	at      int64 // when the process was read, in Unix ns
 	code    []proc.Mapping
 	process *python.Process // nil: the finding is code
 }
 
-func newFramer(mem *memories) *framer {
-	f := &framer{fs: mem.fs, mem: mem}
+func newFramer(mem *memories, clock decode.Clock) *framer {
+	f := &framer{fs: mem.fs, clock: clock, mem: mem}
 	f.reset()
 	return f
 }
@@ -62,15 +65,16 @@ func (f *framer) reset() {
 
 // seen reads the mappings of a process while it is alive. It is safe for concurrent use.
 func (f *framer) seen(pid uint32) {
-	now := time.Now()
-	if code, err := f.fs.Code(pid, now); err == nil {
-		f.publish(finding{pid: pid, at: now.UnixNano(), code: code})
+	at := f.clock.Now()
+	if code, err := f.fs.Code(pid, time.Now()); err == nil {
+		f.publish(finding{pid: pid, at: at, code: code})
 	}
 }
 
-// setInterpreter records the interpreter of a process. It is safe for concurrent use.
-func (f *framer) setInterpreter(pid uint32, process *python.Process) {
-	f.publish(finding{pid: pid, process: process})
+// setInterpreter records the interpreter of a process. at is when the search for it began. It is safe
+// for concurrent use.
+func (f *framer) setInterpreter(pid uint32, process *python.Process, at int64) {
+	f.publish(finding{pid: pid, at: at, process: process})
 }
 
 func (f *framer) publish(x finding) {
@@ -86,20 +90,21 @@ func (f *framer) takeFindings() {
 	f.news = nil
 	f.mu.Unlock()
 	for _, x := range news {
-		if x.process != nil {
-			f.codes.Know(x.pid, x.process)
-			if x.process.Facts.Epoch == 0 { // the kernel does not walk its stacks
-				f.walkFrom(x.pid, x.process)
-			}
-			continue
-		}
 		l := f.lives[x.pid]
 		if l.over != 0 && x.at > l.over {
 			l = f.renew(x.pid)
 		}
-		l.learn = x.at
+		if x.process == nil {
+			l.learn = x.at
+			f.native.Learn(x.pid, x.code)
+		} else {
+			l.found = x.at
+			f.codes.Know(x.pid, x.process)
+			if x.process.Facts.Epoch == 0 { // the kernel does not walk its stacks
+				f.walkFrom(x.pid, x.process)
+			}
+		}
 		f.lives[x.pid] = l
-		f.native.Learn(x.pid, x.code)
 	}
 }
 
@@ -111,19 +116,12 @@ func (f *framer) Life(e tick.ProcEvent) {
 		_ = f.Close()
 		f.reset()
 	case tick.ProcForked:
-		if f.lives[e.Peer].learn <= e.Time { // another process had the number
-			f.forget(e.Peer)
-		}
-		f.native.Forked(e.PID, e.Peer)
-		f.codes.Fork(e.PID, e.Peer)
-		if u := f.users[e.PID]; u != nil {
-			f.walkFrom(e.Peer, u.of)
-		}
+		f.forgetBefore(e.Peer, e.Time) // another process had the number
+		f.forked(e.PID, e.Peer)
 	case tick.ProcExeced, tick.ProcExited:
 		l := f.lives[e.PID]
-		if l.learn > e.Time { // the facts are the next program's
-			l.began = e.Time
-			f.lives[e.PID] = l
+		if max(l.learn, l.found) > e.Time { // these facts are the next program's
+			f.forgetBefore(e.PID, e.Time)
 			return
 		}
 		if l.over != 0 {
@@ -156,12 +154,45 @@ func (f *framer) Close() error {
 // forget drops all facts about a process.
 func (f *framer) forget(pid uint32) {
 	delete(f.lives, pid)
+	f.native.Forget(pid)
+	f.forgetPython(pid)
+}
+
+func (f *framer) forgetPython(pid uint32) {
 	if u := f.users[pid]; u != nil {
 		u.close()
 		delete(f.users, pid)
 	}
-	f.native.Forget(pid)
 	f.codes.Forget(pid)
+}
+
+// forgetBefore drops the facts about a process from before a time, at which its program began.
+func (f *framer) forgetBefore(pid uint32, at int64) {
+	l := f.lives[pid]
+	if l.learn <= at {
+		f.native.Forget(pid)
+		l.learn = 0
+	}
+	if l.found <= at {
+		f.forgetPython(pid)
+		l.found = 0
+	}
+	l.began, l.over = at, 0
+	if f.lives[pid] = l; l.learn+l.found == 0 {
+		delete(f.lives, pid)
+	}
+}
+
+// forked gives a child the facts about its parent that are not known about the child itself.
+func (f *framer) forked(parent, child uint32) {
+	f.native.Forked(parent, child)
+	if f.lives[child].found != 0 {
+		return
+	}
+	f.codes.Fork(parent, child)
+	if u := f.users[parent]; u != nil {
+		f.walkFrom(child, u.of)
+	}
 }
 
 // upTo drops the facts about a process's earlier program, if at is after its end.

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/proc"
+	"ingero/internal/python"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -33,7 +35,11 @@ func stackAt(pid uint32, ip uint64, at time.Time) *tick.RawStack {
 // Stacks of an ended process can be named for a while, if it was known; then all its data is gone.
 func TestFramerForgets(t *testing.T) {
 	testkit.NeedRoot(t)
-	f := newFramer(&memories{})
+	clock, err := decode.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFramer(&memories{}, clock)
 	c, pid, ip := sleeper(t)
 	f.seen(pid)
 	began := time.Now()
@@ -87,7 +93,7 @@ func TestFramerOfAnotherProgram(t *testing.T) {
 		"known before, used": {true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newFramer(&memories{})
+			f := newFramer(&memories{}, decode.Clock{})
 			defer f.Close()
 			f.publish(finding{pid: own, at: now.UnixNano(), code: code})
 			if tt.news {
@@ -107,4 +113,63 @@ func TestFramerOfAnotherProgram(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The interpreter of a program that has replaced another one is known, in any order of what is found
+// and reported. That of the replaced program is not used for the new one.
+func TestFramerOfAnotherInterpreter(t *testing.T) {
+	const pid, at = 1 << 30, int64(1000) // of the exec
+	is := &python.Process{Facts: python.Facts{Epoch: 1, Layout: python.Layout{CoBytes: 8}}}
+	type step func(f *framer)
+	interpreter := func(at int64) step { return func(f *framer) { f.setInterpreter(pid, is, at) } }
+	code := func(at int64) step {
+		return func(f *framer) {
+			f.publish(finding{pid: pid, at: at, code: []proc.Mapping{{Start: 1, End: 2, Exec: true}}})
+		}
+	}
+	exec := func(f *framer) { f.Life(tick.ProcEvent{Kind: tick.ProcExeced, PID: pid, Time: at}) }
+	fork := func(f *framer) { f.Life(tick.ProcEvent{Kind: tick.ProcForked, PID: pid + 1, Peer: pid, Time: at}) }
+	stack := func(f *framer) {
+		f.Frames(&tick.RawStack{PID: pid, Time: at + 5, PyEpoch: 1, Py: []tick.PyFrame{{Code: 4096}}})
+	}
+	for name, tt := range map[string]struct {
+		steps []step
+		known bool
+	}{
+		"in order":                   {[]step{exec, code(at + 1), interpreter(at + 2)}, true},
+		"interpreter first":          {[]step{exec, interpreter(at + 1), code(at + 2)}, true},
+		"interpreter only":           {[]step{exec, interpreter(at + 1)}, true},
+		"interpreter before":         {[]step{interpreter(at + 1), exec, code(at + 2)}, true},
+		"interpreter before, only":   {[]step{interpreter(at + 1), exec}, true},
+		"both before":                {[]step{interpreter(at + 1), code(at + 2), exec}, true},
+		"after the replaced one":     {[]step{interpreter(at - 2), code(at - 1), exec, interpreter(at + 1), code(at + 2)}, true},
+		"after a stack":              {[]step{interpreter(at - 2), exec, stack, interpreter(at + 1), code(at + 2)}, true},
+		"of a child, before":         {[]step{interpreter(at + 1), fork, code(at + 2)}, true},
+		"only of the replaced one":   {[]step{interpreter(at - 1), exec}, false},
+		"replaced, with other code":  {[]step{interpreter(at - 1), exec, code(at + 1)}, false},
+		"replaced, with code before": {[]step{interpreter(at - 1), code(at + 1), exec}, false},
+		"of an earlier process":      {[]step{interpreter(at - 1), fork}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFramer(&memories{}, decode.Clock{})
+			defer f.Close()
+			known := false // objects are read where the interpreter is known
+			f.codes = codes(func() { known = true })
+			for _, step := range tt.steps {
+				step(f)
+			}
+			known = false
+			if stack(f); known != tt.known {
+				t.Errorf("known is %v, want %v", known, tt.known)
+			}
+		})
+	}
+}
+
+// codes returns a Codes that calls opened when it opens the memory of a process.
+func codes(opened func()) *python.Codes {
+	return python.NewCodes(1<<20, func(uint32) (python.Reader, func(), error) {
+		opened()
+		return nil, nil, proc.ErrExited
+	})
 }

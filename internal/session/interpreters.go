@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/proc"
 	"ingero/internal/python"
 	"ingero/internal/tick"
@@ -23,11 +24,12 @@ const (
 // methods are safe for concurrent use, except run.
 type interpreters struct {
 	find   func(pid uint32) (*python.Process, error)
-	kernel pythonKernel // nil: stacks are walked from user space
-	know   func(pid uint32, process *python.Process)
+	kernel pythonKernel                                        // nil: stacks are walked from user space
+	know   func(pid uint32, process *python.Process, at int64) // at: when the search began, in Unix ns
 	forget func(pid uint32)
 	probes bool // find may run copies of interpreters
 	report *reporter
+	clock  decode.Clock
 	wake   chan struct{}
 
 	mu      sync.Mutex
@@ -52,8 +54,8 @@ type search struct {
 	once   sync.Once // guards the close of looked
 }
 
-func newInterpreters(report *reporter) *interpreters {
-	return &interpreters{report: report, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{}}
+func newInterpreters(report *reporter, clock decode.Clock) *interpreters {
+	return &interpreters{report: report, clock: clock, wake: make(chan struct{}, 1), procs: map[uint32]*search{}, reasons: map[string]bool{}}
 }
 
 // look queues a process for a search, unless its interpreter is known.
@@ -181,10 +183,11 @@ func (x *interpreters) search(pid uint32) time.Duration {
 	if s.looked != nil {
 		defer s.once.Do(func() { close(s.looked) })
 	}
+	began := x.clock.Now()
 	found, err := x.find(pid)
 	if err == nil {
 		if err = x.load(pid, &found.Facts); err == nil {
-			x.know(pid, found)
+			x.know(pid, found, began)
 			x.report.log.Debug("python", "pid", pid, "version", found.Version, "path", found.Path, "offsets", found.Source)
 			x.report.notify(Notice{Kind: NoticePython, PID: pid, Reason: "CPython " + found.Version.String()})
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/proc"
 	"ingero/internal/python"
 )
@@ -15,7 +16,7 @@ import (
 func TestInterpretersReady(t *testing.T) {
 	let := make(chan struct{})
 	var looked atomic.Bool
-	x := newInterpreters(&reporter{})
+	x := newInterpreters(&reporter{}, decode.Clock{})
 	x.forget = func(uint32) {}
 	x.find = func(uint32) (*python.Process, error) {
 		<-let

@@ -138,7 +138,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.libs.mapped = l.targets.mapped
 	l.enrol = newEnroller(o, tracer, clock, report, l.targets, l.libs)
 	l.inside = newInside(o.Names, finder, report, l.enrol.attachInside)
-	l.resolve = newResolver(raw)
+	l.resolve = newResolver(raw, clock)
 	l.enrol.enrolled = func(p *proc.Process, since time.Time) {
 		l.inside.mark(p, since)
 		l.resolve.traced(p.PID)

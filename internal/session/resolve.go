@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/python"
@@ -27,9 +28,9 @@ type resolver struct {
 	looked map[uint32]bool // processes whose data for stacks has been requested
 }
 
-func newResolver(raw tapeIO) *resolver {
+func newResolver(raw tapeIO, clock decode.Clock) *resolver {
 	r := &resolver{looked: map[uint32]bool{}}
-	r.frames = newFramer(&r.memories)
+	r.frames = newFramer(&r.memories, clock)
 	r.holders.mem, r.holders.raw = &r.memories, raw
 	return r
 }
@@ -39,7 +40,7 @@ func (r *resolver) start(ctx context.Context, o *LiveOptions, tracer *probes.Tra
 	if o.Probes.Stacks == probes.StacksNone {
 		return
 	}
-	x := newInterpreters(report)
+	x := newInterpreters(report, r.frames.clock)
 	x.know, x.forget, x.find = r.setInterpreter, r.holders.forget, r.finder(o)
 	if x.probes = o.PyProbe; !o.PyFromUser {
 		x.kernel = tracer
@@ -70,9 +71,9 @@ func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, err
 	}
 }
 
-// setInterpreter records the interpreter of a process.
-func (r *resolver) setInterpreter(pid uint32, process *python.Process) {
-	r.frames.setInterpreter(pid, process)
+// setInterpreter records the interpreter of a process. at is when the search for it began.
+func (r *resolver) setInterpreter(pid uint32, process *python.Process, at int64) {
+	r.frames.setInterpreter(pid, process, at)
 	r.holders.setInterpreter(pid, process)
 }
 
