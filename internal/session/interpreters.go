@@ -47,8 +47,9 @@ type pythonKernel interface {
 type search struct {
 	due    time.Time // time of the next search; zero: none
 	tries  int
-	loaded bool // the kernel has its interpreter
-	child  bool // the interpreter is its parent's
+	loaded bool  // the kernel has its interpreter
+	child  bool  // the interpreter is its parent's
+	since  int64 // since when the kernel has it, or the search is due, in Unix ns
 	// looked is closed after the first search; nil: the kernel copied the parent's interpreter.
 	looked chan struct{}
 	once   sync.Once // guards the close of looked
@@ -64,15 +65,20 @@ func (x *interpreters) look(pid uint32) {
 		return
 	}
 	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.queue(pid)
+}
+
+// queue implements look. mu is held.
+func (x *interpreters) queue(pid uint32) {
 	s := x.procs[pid]
 	if s == nil {
-		s = &search{looked: make(chan struct{})}
+		s = &search{since: x.clock.Now(), looked: make(chan struct{})}
 		x.procs[pid] = s
 	}
 	if !s.loaded {
 		s.due, s.tries = time.Now(), 0
 	}
-	x.mu.Unlock()
 	select {
 	case x.wake <- struct{}{}:
 	default:
@@ -99,18 +105,26 @@ func (x *interpreters) ready(pid uint32, while time.Duration) {
 	}
 }
 
-// forked records a fork, and reports whether the child's interpreter is known: the kernel copies
-// the parent's.
-func (x *interpreters) forked(parent, child uint32) bool {
+// forked records a fork, and reports whether the child's interpreter is known or looked for. The
+// kernel copies the parent's, if it had it at the time of the fork.
+func (x *interpreters) forked(parent, child uint32, at int64) bool {
 	if x == nil {
 		return false
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.procs[parent]; p == nil || !p.loaded {
-		return false
+	if c := x.procs[child]; c != nil && c.since >= at { // the child was looked at before this call
+		return true
 	}
-	x.procs[child] = &search{loaded: true, child: true}
+	delete(x.procs, child) // another process had the number
+	switch p := x.procs[parent]; {
+	case p == nil || !p.loaded && p.due.IsZero():
+		return false
+	case p.loaded && (x.kernel == nil || p.since < at):
+		x.procs[child] = &search{loaded: true, child: true, since: at}
+	default:
+		x.queue(child)
+	}
 	return true
 }
 
@@ -204,7 +218,7 @@ func (x *interpreters) search(pid uint32) time.Duration {
 	s.due = time.Time{}
 	switch {
 	case err == nil:
-		s.loaded = true
+		s.loaded, s.since = true, x.clock.Now()
 	case errors.Is(err, python.ErrNotReady) && s.tries < pythonTries:
 		wait := min(pythonSoon<<min(s.tries, 10), pythonLate)
 		s.tries++

@@ -237,7 +237,7 @@ func (l *Live) lived(e *tick.ProcEvent) bool {
 	}
 	switch e.Kind {
 	case tick.ProcForked:
-		l.resolve.forked(e.PID, e.Peer)
+		l.resolve.forked(e.PID, e.Peer, e.Time)
 		l.targets.forked(e)
 		l.libs.forked(e.PID, e.Peer)
 	case tick.ProcExeced:

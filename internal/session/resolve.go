@@ -107,10 +107,10 @@ const gateWait = time.Second
 // ready waits until a process at its gate has been searched for an interpreter.
 func (r *resolver) ready(pid uint32) { r.pythons.ready(pid, gateWait) }
 
-func (r *resolver) forked(pid, child uint32) {
+func (r *resolver) forked(pid, child uint32, at int64) {
 	r.unwind.Forked(pid, child)
 	r.holders.fork(pid, child)
-	if r.pythons.forked(pid, child) {
+	if r.pythons.forked(pid, child, at) {
 		r.mu.Lock()
 		r.looked[child] = true
 		r.mu.Unlock()
