@@ -38,7 +38,23 @@ type gpuSample struct {
 // tick that reported it.
 type called struct {
 	tick.RollCall
-	to int64
+	to    int64
+	stall string // the same for the collectives of one stall
+}
+
+// stall returns the name of the stall that a collective is part of. While one rank is missing, others
+// wait for it in several communicators, and soon again in the next collective.
+func (d *devices) stall(c *tick.RollCall, to int64) string {
+	for i := range d.called {
+		x := &d.called[i]
+		misses := func(m tick.Missing) bool {
+			return slices.ContainsFunc(x.Missing, func(o tick.Missing) bool { return o.PID == m.PID })
+		}
+		if c.Since <= x.to+soon && x.Since <= to && slices.ContainsFunc(c.Missing, misses) {
+			return x.stall
+		}
+	}
+	return fmt.Sprintf("%x %d", c.Comm, c.Seq)
 }
 
 // note takes in a tick.
@@ -52,9 +68,9 @@ func (d *devices) note(t *tick.Tick) {
 		c := &t.RollCalls[i]
 		at := slices.IndexFunc(d.called, func(x called) bool { return x.Comm == c.Comm && x.Seq == c.Seq })
 		if at < 0 {
-			at, d.called = len(d.called), append(d.called, called{})
+			at, d.called = len(d.called), append(d.called, called{stall: d.stall(c, to)})
 		}
-		d.called[at] = called{*c, to}
+		d.called[at].RollCall, d.called[at].to = *c, to
 	}
 	d.lates = append(d.lates, t.Lates...)
 	d.xids = append(d.xids, t.Xids...)

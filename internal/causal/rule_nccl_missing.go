@@ -25,18 +25,35 @@ var ncclDead = Rule{
 }
 
 // rollCalls returns a Find of the roll-calls with waiting ranks: with dead, those missing a rank
-// that has ended, else the others.
+// that has ended, else the others. A process loses the time of a stall once, however many of its
+// collectives miss a rank.
 func rollCalls(dead bool) func(*Window) []Finding {
 	return func(w *Window) (out []Finding) {
+		type waiting struct {
+			pid   uint32
+			stall string
+		}
+		of := map[waiting]called{}
+		var order []waiting
 		for i := range w.devices.called {
 			c := &w.devices.called[i]
 			if slices.ContainsFunc(c.Missing, ended) != dead {
 				continue
 			}
 			for _, pid := range w.waiting(c) {
-				if x, ok := c.finding(w, pid); ok {
-					out = append(out, x)
+				k := waiting{pid, c.stall}
+				first, known := of[k]
+				if !known {
+					first, order = *c, append(order, k)
 				}
+				first.Since, first.to = min(first.Since, c.Since), max(first.to, c.to)
+				of[k] = first
+			}
+		}
+		for _, k := range order {
+			c := of[k]
+			if x, ok := c.finding(w, k.pid); ok {
+				out = append(out, x)
 			}
 		}
 		return out
@@ -66,7 +83,7 @@ func (w *Window) waiting(c *called) (pids []uint32) {
 
 // finding returns what one waiting process has lost.
 func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
-	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: fmt.Sprintf("%x %d", c.Comm, c.Seq),
+	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: c.stall,
 		Baseline: "earlier collectives, which every rank entered"}
 	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to)
 	x.To = max(x.To, c.to)

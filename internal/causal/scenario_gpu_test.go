@@ -31,7 +31,9 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 		if f.Object != "" {
 			m.Lives, m.End = false, tick.Ending{Time: start + f.from, Signal: 9}
 		}
-		t.RollCalls = append(t.RollCalls, tick.RollCall{Comm: 1, Ranks: 2, Seq: 9, Since: start + f.from, Entered: []tick.Rank{{PID: 7}}, Missing: []tick.Missing{m}})
+		for n := range max(f.Count, 1) { // of as many communicators
+			t.RollCalls = append(t.RollCalls, tick.RollCall{Comm: 1 + n, Ranks: 2, Seq: 9 + n, Since: start + f.from, Entered: []tick.Rank{{PID: 7}}, Missing: []tick.Missing{m}})
+		}
 	},
 	"xid": func(t *tick.Tick, f *fact, at int64) {
 		t.Xids = append(t.Xids, tick.Xid{Time: start + f.from, Code: 31, Bus: "0000:75:00", Burst: 1, At: 1, PID: f.PID})
