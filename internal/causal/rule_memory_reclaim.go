@@ -2,6 +2,7 @@ package causal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"ingero/internal/govern"
@@ -47,6 +48,9 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 		return x
 	}
 	tid, steps := w.steps(b.PID)
+	if more, ok := longer(steps, func(s *step) bool { return b.has(kind, s.from, s.to()) }); ok {
+		x.Lost = min(x.Lost, more) // another thread may have reclaimed, or while the GPU had work
+	}
 	x.TID, x.Min, x.Max = tid, x.Lost/2, x.Lost*5/4
 	for i := range steps {
 		x.Steps += int(steps[i].weight + 0.5)
@@ -62,6 +66,40 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 		x.Culprits = []tick.Culprit{who}
 	}
 	return x
+}
+
+// has reports whether events of a kind took time of a process in the ticks of [from, to].
+func (b *ProcessHistory) has(kind tick.HostEvent, from, to int64) bool {
+	return slices.ContainsFunc(b.Host, func(h HostSample) bool { return h.Kind == kind && h.NS > 0 && h.To > from && h.From < to })
+}
+
+// longer returns how much longer the selected steps were than others of their kind, ns. ok is false
+// without enough others.
+func longer(steps []step, selected func(*step) bool) (ns int64, ok bool) {
+	others := map[uint32][]weighted{}
+	var in []*step
+	for i := range steps {
+		if x := &steps[i]; selected(x) {
+			in = append(in, x)
+		} else if !x.period {
+			others[x.kind] = append(others[x.kind], weighted{x.length, x.weight})
+		}
+	}
+	usual := map[uint32]int64{}
+	for kind, v := range others {
+		if len(v) >= minFree {
+			usual[kind] = quantile(v, 0.5)
+		}
+	}
+	var all, known, more float64
+	for _, x := range in {
+		all += x.weight
+		if base, ok := usual[x.kind]; ok {
+			known += x.weight
+			more += x.weight * float64(x.length-base)
+		}
+	}
+	return int64(max(more, 0)), known > 0 && known*2 >= all
 }
 
 // allocator returns the process that allocated most memory about the time of a finding, if it
