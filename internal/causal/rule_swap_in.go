@@ -11,7 +11,7 @@ var swapIn = Rule{
 	Name: "swap-in", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Problems: []string{"2", "18"},
 	Doc: "Pages of the job had been swapped out, and the job waited until they were read back.",
 	Find: takeOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
-		if !x.isPageWait() || w.sum(tick.HostSwapIn, 0, x).Count == 0 || w.limited(x) {
+		if !x.isPageWait() || !w.readSwap(x) || w.limited(x) {
 			return false
 		}
 		w.addFaults(x, 0)
@@ -20,6 +20,13 @@ var swapIn = Rule{
 		}
 		return true
 	}),
+}
+
+// readSwap reports whether the pages of a finding may have come from swap: fewer were read from it on
+// the machine than a process waited for if most of these came from files.
+func (w *Window) readSwap(x *Finding) bool {
+	pages := w.sum(tick.HostSwapIn, 0, x).Count
+	return pages > 0 && 2*pages >= w.sum(tick.HostMajorFault, x.PID, x).Count
 }
 
 // addFaults adds the CPU time of the page faults that the victim waited for, minus what is
