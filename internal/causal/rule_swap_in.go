@@ -32,9 +32,9 @@ func (w *Window) readSwap(x *Finding) bool {
 // addFaults adds the CPU time of the page faults that the victim waited for, minus what is
 // reported elsewhere (ns). Part of it may have other causes.
 func (w *Window) addFaults(x *Finding, reported int64) {
-	more := max(w.cpuBeside(x)-reported, 0)
+	more := min(max(w.cpuBeside(x)-reported, 0), max(x.Window-x.Lost, 0))
 	x.Lost += more
-	x.Max += more + more/4
+	x.Max = max(x.Max, min(x.Max+more+more/4, x.Window))
 	x.Confidence = min(x.Confidence*float64(x.Lost)/float64(max(x.Lost-more, 1)), 1)
 	x.excess = max(x.excess, x.Lost)
 }

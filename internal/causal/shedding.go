@@ -217,7 +217,7 @@ func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
 		return
 	}
 	if more := int64(unknown); more > 0 {
-		x.Max += more
+		x.Max = max(x.Max, min(x.Max+more, x.Window))
 		x.Confidence *= float64(x.Lost) / float64(x.Lost+more)
 	}
 	x.Baseline += tick.JudgedWithLess + "data is incomplete since " + wall(since).UTC().Format("15:04:05 UTC") + " (" + strings.Join(steps, ", ") + ": " + without.String() + ")"
