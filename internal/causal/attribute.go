@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// maxCauses bounds the culprits known at a time. Beyond it, parts go to the first cause of
-	// their rule without a name.
-	maxCauses = 4096
+	// maxCauses bounds the culprits known at a time. The parts of others count without a name.
+	maxCauses  = 4096
+	maxUnnamed = 512
 )
 
 // cause is a culprit of a victim by one rule. Parts are attributed to causes.
@@ -50,7 +50,7 @@ type causes struct {
 func newCauses() causes { return causes{byID: map[causeID]uint32{}} }
 
 // attribute returns the number of a part's cause. ok is false if no rule claims the part, or the
-// table is full.
+// table is full, with the causes without a name.
 func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 	for _, r := range claiming {
 		claims := Rules[r].Claims
@@ -59,6 +59,11 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 		}
 		id := causeID{p.Victim, r, claims.Key(p)}
 		n, known := c.byID[id]
+		if !known && len(c.byID) >= maxCauses {
+			p = p.unnamed()
+			id.key = claims.Key(p)
+			n, known = c.byID[id]
+		}
 		if !known {
 			if n, ok = c.add(id, p); !ok {
 				return 0, false
@@ -83,6 +88,16 @@ func (c *causes) attribute(p *Part) (n uint32, ok bool) {
 	return 0, false
 }
 
+// unnamed returns a part without the threads to blame.
+func (p *Part) unnamed() *Part {
+	q := *p
+	q.Who, q.Via = events.Thread{}, events.Thread{}
+	if p.own() {
+		q.Who.PID = p.Victim
+	}
+	return &q
+}
+
 // goesBy reports whether the culprit takes its name from a part's thread from now on. The name is
 // the latest one of its busiest thread. The first thread seen may have been about to exec another
 // program.
@@ -102,7 +117,7 @@ func (x *cause) goesBy(p *Part) bool {
 }
 
 func (c *causes) add(id causeID, p *Part) (uint32, bool) {
-	if len(c.byID) >= maxCauses {
+	if len(c.byID) >= maxCauses+maxUnnamed {
 		return 0, false
 	}
 	claims := Rules[id.rule].Claims

@@ -101,3 +101,26 @@ func TestWhoReadsRuns(t *testing.T) {
 		})
 	}
 }
+
+// With too many culprits, the parts of the others count without a name, each for its rule and victim.
+func TestTooManyCulprits(t *testing.T) {
+	c := newCauses()
+	part := func(victim, who uint32) *Part {
+		return &Part{Victim: victim, NS: ms, State: events.WaitRunnable, Who: events.Thread{PID: who, TID: who, Name: events.NameOf("x")}}
+	}
+	for n := range uint32(maxCauses) {
+		if _, ok := c.attribute(part(7, 1000+n)); !ok {
+			t.Fatalf("culprit %d has no cause", n)
+		}
+	}
+	a, ok := c.attribute(part(7, 900))
+	b, again := c.attribute(part(7, 901))
+	other, third := c.attribute(part(8, 901))
+	known, _ := c.attribute(part(7, 1000))
+	if !ok || !again || !third || a != b || a == other || known == a {
+		t.Errorf("causes %d, %d of one victim, %d of another, %d of a known culprit", a, b, other, known)
+	}
+	if x := &c.list[a]; x.thread.TID != 0 || x.what != "many short-running threads" {
+		t.Errorf("%+v", x)
+	}
+}

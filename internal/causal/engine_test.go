@@ -241,7 +241,7 @@ func TestBounded(t *testing.T) {
 			records += len(s.slots[i].excess.list) + len(s.slots[i].free.list)
 		}
 	}
-	if len(e.series) > maxSeries || len(e.causes.list) > maxCauses || records > 2*maxRecords {
+	if len(e.series) > maxSeries || len(e.causes.list) > maxCauses+maxUnnamed || records > 2*maxRecords {
 		t.Errorf("%d series, %d culprits, %d records", len(e.series), len(e.causes.list), records)
 	}
 	for range windowSeconds {
