@@ -48,6 +48,8 @@ type step struct {
 	late     int64 // loss by critical parts
 	lost     int64 // host + late, in [min, max]
 	min, max int64
+	// lateMin and lateMax are the bounds of late.
+	lateMin, lateMax int64
 }
 
 // scratch is memory reused at each tick.
@@ -245,9 +247,13 @@ func (x *step) lossBy(g excess) float64 {
 
 // boundsBy returns the bounds of lossBy. Before a waker was known it may have done something else.
 func (x *step) boundsBy(g excess) (lo, hi float64) {
-	if x.sum == 0 {
+	all, least, most := x.sum-x.critical, x.min-x.lateMin, x.max-x.lateMax
+	if g.critical {
+		all, least, most = x.critical, x.lateMin, x.lateMax
+	}
+	if all <= 0 {
 		return 0, 0
 	}
-	part := float64(g.ns) / float64(x.sum)
-	return float64(x.min) * part * (1 - float64(g.unknown)/255), float64(x.max) * part
+	part := float64(g.ns) / float64(all)
+	return float64(least) * part * (1 - float64(g.unknown)/255), float64(most) * part
 }

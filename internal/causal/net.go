@@ -241,6 +241,6 @@ func (n *normal) net(x *step, rule int) {
 		est = int64(n.critical * float64(hi))
 		lo, hi = est, est
 	}
-	x.host, x.late = host, est
+	x.host, x.late, x.lateMin, x.lateMax = host, est, lo, hi
 	x.lost, x.min, x.max = host+est, host+lo, host+hi
 }

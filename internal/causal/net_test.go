@@ -26,3 +26,21 @@ func TestLargeExcessSpeaksForItself(t *testing.T) {
 		}
 	}
 }
+
+// The interval of the closing call's loss is not that of other losses.
+func TestBoundsBy(t *testing.T) {
+	x := step{sum: 10 * ms, critical: 4 * ms, lateMin: 0, lateMax: 4 * ms, min: 6 * ms, max: 10 * ms}
+	for _, tt := range []struct {
+		name   string
+		of     excess
+		lo, hi int64
+	}{
+		{"other losses are known", excess{ns: 6 * ms}, 6 * ms, 6 * ms},
+		{"half of them is of an unknown waker", excess{ns: 3 * ms, unknown: 255}, 0, 3 * ms},
+		{"the closing call's loss is not", excess{ns: 4 * ms, critical: true}, 0, 4 * ms},
+	} {
+		if lo, hi := x.boundsBy(tt.of); int64(lo) != tt.lo || int64(hi) != tt.hi {
+			t.Errorf("%s: %v to %v, want %v to %v", tt.name, lo, hi, tt.lo, tt.hi)
+		}
+	}
+}
