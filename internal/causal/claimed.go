@@ -126,7 +126,11 @@ func (e *Engine) tally(v *verdict, x *step) {
 		y.spread.add(x.to(), x.weight*lost)
 		if !e.before(x, i, rule, c.group) {
 			y.slow += x.weight
-			y.excess += x.weight * float64(max(x.length-x.normal, x.lost))
+			more := max(x.length-x.normal, x.lost)
+			if x.period {
+				more = x.max // it may not have cost anything
+			}
+			y.excess += x.weight * float64(more)
 		}
 		y.see(x, int64(lost))
 	}

@@ -203,7 +203,7 @@ func TestPeriods(t *testing.T) {
 	e := New(1)
 	e.Add(seconds)
 	got := chainsOf(e, start+30*s1)
-	if len(got) != 1 || got[0].Lost.Seconds() != 4.5 || got[0].LostMin != 0 || got[0].LostMax.Seconds() != 9 {
+	if len(got) != 1 || got[0].Lost.Seconds() != 4.5 || got[0].LostMin != 0 || got[0].LostMax.Seconds() != 9 || got[0].Confidence != 0.5 {
 		show(t, got)
 		t.Fatalf("%d chains", len(got))
 	}
