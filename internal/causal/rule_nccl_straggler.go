@@ -35,6 +35,7 @@ func (w *Window) stragglers() (out []Finding) {
 // lateRank is a rank with the times when another rank waited for it.
 type lateRank struct {
 	rank  tick.Rank
+	comm  uint64 // in which it has that number
 	times []tick.Straggler
 }
 
@@ -54,7 +55,7 @@ func (w *Window) lateRanks(pid uint32) (out []lateRank) {
 		}
 		at := slices.IndexFunc(out, func(r lateRank) bool { return r.rank.PID == l.Rank.PID })
 		if at < 0 {
-			at, out = len(out), append(out, lateRank{rank: l.Rank})
+			at, out = len(out), append(out, lateRank{rank: l.Rank, comm: l.Comm})
 		}
 		out[at].times = append(out[at].times, l)
 	}
@@ -164,7 +165,7 @@ func normalOf(list []waited, usual int64) map[uint32]int64 {
 func (w *Window) numRanks(pid uint32, who lateRank) (n uint32) {
 	if s := w.State(pid); s != nil {
 		for i := range s.Comms.First {
-			if c := &s.Comms.First[i]; c.ID == who.times[0].Comm {
+			if c := &s.Comms.First[i]; c.ID == who.comm {
 				n = c.Ranks
 			}
 		}
