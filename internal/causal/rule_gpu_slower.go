@@ -173,6 +173,11 @@ func (s *shift) finding(w *Window) Finding {
 	case "gpu-shared":
 		x.Culprits = s.culprits(w, who.What)
 		return x
+	case "gpu-slower":
+		if s.ranks && w.hasUntracedRanks(s.pid) {
+			who.What += ", or a rank that is not traced, for which its collectives waited"
+			x.Confidence = min(x.Confidence, 0.5)
+		}
 	}
 	x.Culprits = []tick.Culprit{who}
 	return x

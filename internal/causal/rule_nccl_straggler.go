@@ -240,6 +240,22 @@ func grew(steps []step, from, to int64, part func(*step) int64) int64 {
 	return int64(sum)
 }
 
+// hasUntracedRanks reports whether a process is in a communicator with ranks that are not traced:
+// mostly those on other machines.
+func (w *Window) hasUntracedRanks(pid uint32) bool {
+	s := w.State(pid)
+	if s == nil {
+		return false
+	}
+	traced := map[uint64]uint32{}
+	for i := range w.Tick.States {
+		for _, c := range w.Tick.States[i].Comms.First {
+			traced[c.ID]++
+		}
+	}
+	return slices.ContainsFunc(s.Comms.First, func(c tick.Comm) bool { return c.State == tick.CommActive && c.Ranks > traced[c.ID] })
+}
+
 // waitsForRanks reports whether a shift is a wait for other ranks: one of them was late or missing
 // meanwhile.
 func (w *Window) waitsForRanks(s *shift) bool {

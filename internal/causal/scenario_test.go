@@ -40,7 +40,7 @@ import (
 //	expect silence
 //	expect chains N
 //	expect untold RULE STEP      the causes that cannot be reported since the level
-//	expect RULE SEVERITY [who=NAME] [beside=NAME] [root=WHOSE/DID] [lost=1.4s±5%|lost=true±15%] [conf>=0.8] [conf<=0.9] [covers]
+//	expect RULE SEVERITY [who=NAME] [beside=NAME] [root=WHOSE/DID] [lost=1.4s±5%|lost=true±15%] [conf>=0.8] [conf=0.5] [conf<=0.9] [covers]
 //
 // ~ in OBJECT is a space.
 // covers: the difference below is in the interval.
