@@ -19,6 +19,16 @@ type stepKind struct {
 	allExtra bool
 	// extra: such a step may be one too many; then all of it is lost.
 	extra bool
+	// sameLaunches: the others have about as many launches. An evaluation has other work to do.
+	sameLaunches bool
+}
+
+// alike returns a number that is the same for the steps to compare a step with.
+func (k *stepKind) alike(x *step) uint32 {
+	if k.sameLaunches {
+		return x.kind
+	}
+	return uint32(x.op)
 }
 
 const (
@@ -152,8 +162,8 @@ func (w *Window) cost(pid uint32, kind *stepKind) *cost {
 // count adds up the cost of a kind.
 func (y *cost) count(e *Engine, kind *stepKind) {
 	steps, less := y.list, make([]weighted, len(y.list))
-	var rest [][]weighted // lengths of the other steps, by closing call
-	var ops []events.Op
+	var rest [][]weighted // lengths of the other steps, by what they have alike
+	var kinds []uint32
 	var at []int
 	for i := range steps {
 		x := &steps[i]
@@ -166,7 +176,7 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 			at = append(at, i)
 			continue
 		}
-		n := indexOf(&ops, x.op)
+		n := indexOf(&kinds, kind.alike(x))
 		if n == len(rest) {
 			rest = append(rest, nil)
 		}
@@ -175,7 +185,7 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 	for _, i := range at {
 		x := &steps[i]
 		base := int64(-1)
-		if n := indexOf(&ops, x.op); n < len(rest) && len(rest[n]) >= minFree {
+		if n := indexOf(&kinds, kind.alike(x)); n < len(rest) && len(rest[n]) >= minFree {
 			base = quantile(thin(rest[n]), 0.5)
 			y.compared, y.base = true, base
 		}
@@ -184,15 +194,13 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 	y.without = quantile(less, 0.99)
 }
 
-// indexOf returns the index of an operation in a list. It appends an operation that is missing.
-func indexOf(ops *[]events.Op, op events.Op) int {
-	for i, o := range *ops {
-		if o == op {
-			return i
-		}
+// indexOf returns the index of a number in a list. It appends a number that is missing.
+func indexOf(list *[]uint32, n uint32) int {
+	if i := slices.Index(*list, n); i >= 0 {
+		return i
 	}
-	*ops = append(*ops, op)
-	return len(*ops) - 1
+	*list = append(*list, n)
+	return len(*list) - 1
 }
 
 // others returns what a step lost to causes other than its own calls selected by class. With

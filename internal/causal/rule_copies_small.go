@@ -12,7 +12,9 @@ const (
 )
 
 // pieceSteps are steps with many small copies.
-var pieceSteps = stepKind{class: copyOp, allExtra: true, match: func(_ *step, u use, _ *process) bool { return u.calls >= manyPieces && u.most <= 2*pieceBytes }}
+var pieceSteps = stepKind{class: copyOp, allExtra: true, sameLaunches: true, match: func(_ *step, u use, _ *process) bool {
+	return u.calls >= manyPieces && u.most <= 2*pieceBytes
+}}
 
 var copiesSmall = Rule{
 	Name: "copies-small", Sees: govern.QuickTimes | govern.EachQuick, Needs: NeedCalls, Share: 0.015, Problems: []string{"23"},
