@@ -37,18 +37,19 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
   const place: Params = { pid: v.pid, node: v.node, session: v.session };
   const when = { ...span(range), ...place };
   const op = { ...when, op: v.op };
-  const explained = useAnswer<ReportExplained>(`${api}explain`, when);
+  const ended = Number(!overview.recording); // the last answers may be from before the last data, for the same time range
+  const explained = useAnswer<ReportExplained>(`${api}explain`, when, ended);
   const capabilities = useAnswer<Capabilities>(`${api}capabilities`, {}, Math.floor(beats / 5));
-  const requests = useAnswer<Requests>(`${api}requests`, when);
-  const timeline = useAnswer<Timeline>(`${api}timeline`, when);
-  const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op);
-  const ops = useAnswer<Operations>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) });
-  const flame = useAnswer<Flame>(`${api}flame`, { ...op, what: v.flame });
-  const memory = useAnswer<MemoryLines>(`${api}memory`, when);
-  const gpus = useAnswer<GPULines>(`${api}gpus`, { ...span(range), node: v.node, session: v.session });
-  const nccl = useAnswer<Collectives>(`${api}collectives`, when);
-  const graphs = useAnswer<GraphMetrics>(`${api}graph-metrics`, when);
-  const machine = useAnswer<Snapshots>(`${api}snapshots`, { ...span(range), node: v.node, session: v.session });
+  const requests = useAnswer<Requests>(`${api}requests`, when, ended);
+  const timeline = useAnswer<Timeline>(`${api}timeline`, when, ended);
+  const heatmap = useAnswer<Heatmap>(`${api}heatmap`, op, ended);
+  const ops = useAnswer<Operations>(`${api}ops`, { ...op, ...(processes.length > 1 ? { per_process: 1 } : {}) }, ended);
+  const flame = useAnswer<Flame>(`${api}flame`, { ...op, what: v.flame }, ended);
+  const memory = useAnswer<MemoryLines>(`${api}memory`, when, ended);
+  const gpus = useAnswer<GPULines>(`${api}gpus`, { ...span(range), node: v.node, session: v.session }, ended);
+  const nccl = useAnswer<Collectives>(`${api}collectives`, when, ended);
+  const graphs = useAnswer<GraphMetrics>(`${api}graph-metrics`, when, ended);
+  const machine = useAnswer<Snapshots>(`${api}snapshots`, { ...span(range), node: v.node, session: v.session }, ended);
   const fleet = useAnswer<Machines>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
   return (
     <>
@@ -108,13 +109,14 @@ export function App() {
   const recordings = list.data?.recordings ?? [];
   const o = overview.data;
   const range = rangeNow(v, o, recordings);
-  const processes = useAnswer<Processes>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}).data?.processes;
+  const processes = useAnswer<Processes>(range ? `${api}processes` : null, range ? { ...span(range), node: v.node, session: v.session } : {}, Number(!o?.recording)).data?.processes;
   const showHelp = () => setHelp(true);
   // The recording may end between two answers, or before the server's first event. Answers from
   // before the end are then stale, and the page requests them again.
-  const unended = o?.recording || recordings[0]?.state === "running";
+  const running = [o?.recording, recordings[0]?.state === "running"];
   useEffect(() => {
-    if (unended && heard && state === "off") beat();
+    const differ = o && list.data && running[0] !== running[1];
+    if (differ || (running.includes(true) && heard && state === "off")) beat();
   }, [o, list.data, heard, state]);
   useKeys({ range, help: showHelp });
   return (
