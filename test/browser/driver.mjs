@@ -26,7 +26,10 @@ context.on("weberror", (e) => seen.console.push(`exception: ${e.error()}`));
 async function until(f, arg, ms = 20000) {
   const end = Date.now() + ms;
   while (!(await page.evaluate(f, arg).catch((e) => (/destroyed/.test(e) ? false : Promise.reject(e))))) { // the page may be reloading
-    if (Date.now() > end) throw new Error(`it took too long: ${f}`);
+    if (Date.now() > end) {
+      const text = await page.evaluate(() => document.body.innerText.slice(0, 4000)).catch(String);
+      throw new Error(`it took too long: ${f}; failed requests: ${seen.failures.slice(-9)}; the page says ${text}`);
+    }
     await page.waitForTimeout(50);
   }
 }
