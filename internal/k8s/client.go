@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -54,7 +56,7 @@ func newClient(o *Options) (*client, error) {
 	if address == "" {
 		address = o.API
 	}
-	u, err := url.Parse(address)
+	u, err := url.Parse(bracketed(address))
 	switch {
 	case err != nil:
 		return nil, err
@@ -79,6 +81,21 @@ func newClient(o *Options) (*client, error) {
 		// The token must not go to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
+}
+
+// bracketed returns a URL with brackets around a bare IPv6 address before a port, as in
+// "https://fd00::1:10250": Kubernetes expands "https://$(NODE_IP):10250" to that.
+func bracketed(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	end := strings.IndexByte(rest+"/", '/')
+	colon := strings.LastIndexByte(rest[:end], ':')
+	if colon < 0 {
+		return address
+	}
+	if ip, err := netip.ParseAddr(rest[:colon]); err != nil || !ip.Is6() {
+		return address
+	}
+	return scheme + "://" + net.JoinHostPort(rest[:colon], rest[colon+1:end]) + rest[end:]
 }
 
 // get requests a path; the caller closes the body.

@@ -34,6 +34,26 @@ func TestNew(t *testing.T) {
 	}
 }
 
+// A bare IPv6 address of a node is a host with a port.
+func TestBareAddress(t *testing.T) {
+	for _, tt := range []struct{ kubelet, want string }{
+		{"https://fd00::1:10250", "https://[fd00::1]:10250"},
+		{"https://fd00::1:10250/x", "https://[fd00::1]:10250/x"},
+		{"https://[fd00::1]:10250", "https://[fd00::1]:10250"},
+		{"https://[fd00::1]", "https://[fd00::1]"},
+		{"https://10.0.0.7:10250", "https://10.0.0.7:10250"},
+		{"https://node-7:10250/x", "https://node-7:10250/x"},
+		{"https://node-7", "https://node-7"},
+	} {
+		t.Run(tt.kubelet, func(t *testing.T) {
+			c, err := newClient(&Options{Kubelet: tt.kubelet})
+			if err != nil || c.base.String() != tt.want {
+				t.Errorf("got %+v, %v, want %s", c, err, tt.want)
+			}
+		})
+	}
+}
+
 func TestGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		name, spec string
