@@ -75,19 +75,19 @@ func Listen(ctx context.Context, a Address, o Options) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := netip.AddrPortFrom(ip, a.port)
+	at := netip.AddrPortFrom(ip, a.port).String()
 	if !ip.IsLoopback() && !o.Public && o.Token == "" {
 		return nil, fmt.Errorf("listen on %s: %w", at, ErrOpen)
 	}
 	network := "tcp4"
 	if ip.Is6() {
-		network = "tcp6" // [::] also accepts IPv4 connections
-		if ip.IsUnspecified() {
-			network = "tcp"
+		network = "tcp6"
+		if ip.IsUnspecified() { // IPv4 too, and only IPv4 if the kernel has no IPv6
+			network, at = "tcp", net.JoinHostPort("", strconv.Itoa(int(a.port)))
 		}
 	}
 	var c net.ListenConfig
-	l, err := c.Listen(ctx, network, at.String())
+	l, err := c.Listen(ctx, network, at)
 	if err != nil {
 		return nil, err
 	}

@@ -63,6 +63,7 @@ func TestListen(t *testing.T) {
 		{text: "0.0.0.0:0"},
 		{text: "[::]:0"},
 		{text: "0.0.0.0:0", o: Options{Public: true}, addr: "0.0.0.0", says: "(every address of this machine)"},
+		{text: "[::]:0", o: Options{Public: true}, addr: unspecified(t), says: "(every address of this machine)"},
 		{text: "0.0.0.0:0", o: Options{Token: "x"}, addr: "0.0.0.0", says: "(every address of this machine)"},
 	} {
 		t.Run(c.text, func(t *testing.T) {
@@ -89,6 +90,18 @@ func TestListen(t *testing.T) {
 			_ = conn.Close()
 		})
 	}
+}
+
+// unspecified returns the address that [::] binds: 0.0.0.0 if the kernel has no IPv6.
+func unspecified(t *testing.T) string {
+	l, err := net.Listen("tcp6", "[::]:0")
+	if err != nil {
+		return "0.0.0.0"
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return "::"
 }
 
 func portOf(l *Listener) string {
