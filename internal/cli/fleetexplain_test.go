@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,6 +180,35 @@ func TestExportNodes(t *testing.T) {
 	}
 	if text, err := os.ReadFile(trace); err != nil || !json.Valid(text) || strings.Count(string(text), "gpu-3") == 0 {
 		t.Errorf("the timeline: %v", err)
+	}
+}
+
+// A node that hangs, before or in the middle of its recordings, does not stop an export.
+func TestExportNodesThatHang(t *testing.T) {
+	var nodes []string
+	for _, node := range []struct{ name, sends string }{{"mute", ""}, {"half", "SQLite format 3"}} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/api/v1/time" {
+				_, _ = fmt.Fprintf(w, `{"node":"%s","time_ns":%d}`, node.name, time.Now().UnixNano())
+				return
+			}
+			if node.sends != "" {
+				_, _ = io.WriteString(w, node.sends)
+				_ = http.NewResponseController(w).Flush()
+			}
+			<-r.Context().Done()
+		}))
+		t.Cleanup(s.Close)
+		nodes = append(nodes, s.URL)
+	}
+	code, _, said := command(t, nil, nil, "export", "-o", filepath.Join(t.TempDir(), "all.csv"), "--node-timeout", "1s", "--nodes", strings.Join(nodes, ","))
+	for _, name := range []string{"mute", "half"} {
+		if !strings.Contains(said, name+" did not answer within 1s") {
+			t.Errorf("%s is not reported: %s", name, said)
+		}
+	}
+	if code != 1 {
+		t.Errorf("code %d, want 1: %s", code, said)
 	}
 }
 

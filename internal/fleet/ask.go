@@ -212,17 +212,14 @@ func (l *limited) Read(p []byte) (int, error) {
 }
 
 // Copy writes each machine's database to the file that create creates for it, one at a time, and
-// returns the problems.
+// returns the problems. A machine that sends nothing for the time limit is one.
 func (f *Fleet) Copy(ctx context.Context, create func(m *Machine) (io.WriteCloser, error)) (problems []Problem, err error) {
 	for _, m := range f.met {
 		w, err := create(m)
 		if err != nil {
 			return nil, err
 		}
-		asked := f.query(ctx, m, &Question{Path: "/api/v1/backup"}, maxCopy, func(body io.Reader) error {
-			n, err := io.Copy(w, body)
-			return cmp.Or(err, emptyError(n))
-		})
+		asked := f.copyOf(ctx, m, w)
 		if err := w.Close(); err != nil {
 			return nil, err
 		}
@@ -231,6 +228,39 @@ func (f *Fleet) Copy(ctx context.Context, create func(m *Machine) (io.WriteClose
 		}
 	}
 	return problems, ctx.Err()
+}
+
+// copyOf writes a machine's database to w. It times out if the machine sends nothing for the time
+// limit of an answer: the whole database may take longer.
+func (f *Fleet) copyOf(ctx context.Context, m *Machine, w io.Writer) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	idle := time.AfterFunc(f.o.Timeout, func() { stop(context.DeadlineExceeded) })
+	defer idle.Stop()
+	err := f.query(ctx, m, &Question{Path: "/api/v1/backup"}, maxCopy, func(body io.Reader) error {
+		n, err := io.Copy(w, &watched{body, idle, f.o.Timeout})
+		return cmp.Or(err, emptyError(n))
+	})
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// watched restarts a timer at each read that returns something.
+type watched struct {
+	r     io.Reader
+	idle  *time.Timer
+	after time.Duration
+}
+
+// Read implements [io.Reader].
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.r.Read(p)
+	if n > 0 {
+		w.idle.Reset(w.after)
+	}
+	return n, err
 }
 
 func emptyError(n int64) error {
