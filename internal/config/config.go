@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -280,6 +281,10 @@ func (c *Config) complete(in Inputs) {
 		c.dbs = []string{service, own}
 	default:
 		c.dbs = []string{own, service}
+	}
+	// systemd sets the variable for a service with StateDirectory=.
+	if state, _, _ := strings.Cut(in.Getenv("STATE_DIRECTORY"), ":"); c.DB == "" && filepath.IsAbs(state) {
+		c.dbs = slices.Insert(c.dbs, 0, filepath.Join(state, "ingero.db"))
 	}
 	c.DB = c.dbs[0]
 	if c.Node == "" {

@@ -81,21 +81,26 @@ func TestDefaults(t *testing.T) {
 
 func TestDefaultDB(t *testing.T) {
 	const service = "/var/lib/ingero/ingero.db"
+	const own = "/home/bob/.ingero/ingero.db"
 	for _, tt := range []struct {
 		name, home string
 		container  bool
+		state      string // STATE_DIRECTORY
 		named      string
 		want       []string
 	}{
-		{"a person", "/home/bob", false, "", []string{"/home/bob/.ingero/ingero.db", service}},
-		{"a container", "/root", true, "", []string{service, "/root/.ingero/ingero.db"}},
-		{"nobody's", "", false, "", []string{service}},
-		{"named", "/home/bob", false, "/x.db", []string{"/x.db"}},
+		{name: "a person", home: "/home/bob", want: []string{own, service}},
+		{name: "a container", home: "/root", container: true, want: []string{service, "/root/.ingero/ingero.db"}},
+		{name: "nobody's", want: []string{service}},
+		{name: "a service", home: "/home/bob", state: "/var/lib/x", want: []string{"/var/lib/x/ingero.db", own, service}},
+		{name: "a service with two directories", home: "/home/bob", state: "/a:/b", want: []string{"/a/ingero.db", own, service}},
+		{name: "a relative directory", home: "/home/bob", state: "x", want: []string{own, service}},
+		{name: "named", home: "/home/bob", state: "/var/lib/x", named: "/x.db", want: []string{"/x.db"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.in.Home, w.in.Container = tt.home, tt.container
-			w.env["INGERO_DB"] = tt.named
+			w.env["INGERO_DB"], w.env["STATE_DIRECTORY"] = tt.named, tt.state
 			c := w.load()
 			if diff := cmp.Diff(tt.want, c.Databases()); diff != "" || c.DB != tt.want[0] {
 				t.Errorf("DB = %s, readers look there (-want +got):\n%s", c.DB, diff)
