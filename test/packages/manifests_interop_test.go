@@ -96,7 +96,7 @@ func TestManifests(t *testing.T) {
 	if s.Privileged == nil || *s.Privileged || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || !s.ReadOnlyRootFilesystem || !slices.Equal(s.Capabilities.Drop, []string{"ALL"}) {
 		t.Errorf("container %+v", s)
 	}
-	unit := unitSandbox(t)
+	unit := unitSandbox(t, "")
 	for _, name := range s.Capabilities.Add {
 		if !slices.Contains(unit.Caps, capabilities["CAP_"+name]) {
 			t.Errorf("the unit has no CAP_%s", name)

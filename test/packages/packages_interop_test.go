@@ -18,17 +18,27 @@ import (
 	"sync"
 	"testing"
 
+	"ingero/internal/jail"
 	"ingero/internal/testkit"
 	"ingero/sim"
 )
 
 const oldVersion, newVersion = "0.1.0", "0.2.0"
 
-// TestMain makes the test binary a program in the unit's sandbox if the environment requests it.
+// TestMain makes the test binary a program in the unit's sandbox, or one that starts a jail, if the
+// environment requests it.
 func TestMain(m *testing.M) {
+	jail.Enter()
 	if spec := os.Getenv(inSandbox); spec != "" {
 		fmt.Fprintln(os.Stderr, "sandbox:", enter(spec, os.Args[1:]))
 		os.Exit(125)
+	}
+	if os.Getenv(inJail) != "" {
+		if err := jailed(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	code := m.Run()
 	if made.dir != "" {

@@ -15,10 +15,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/jail"
 	"ingero/internal/testkit"
 	"ingero/sim"
 )
@@ -72,15 +74,23 @@ func (s *sandbox) filter() []unix.SockFilter {
 	return append(out, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 }
 
-// unitSandbox reads the sandbox from the packaged unit.
-func unitSandbox(t *testing.T) sandbox {
+// read returns a text file.
+func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../deploy/package/ingero.service")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+const unit = "../../deploy/package/ingero.service"
+
+// unitSandbox reads the sandbox from the packaged unit and a drop-in.
+func unitSandbox(t *testing.T, dropIn string) sandbox {
+	t.Helper()
 	var s sandbox
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(read(t, unit) + dropIn) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		switch key {
 		case "CapabilityBoundingSet":
@@ -109,7 +119,9 @@ func unitSandbox(t *testing.T) sandbox {
 }
 
 var capabilities = map[string]int{"CAP_BPF": unix.CAP_BPF, "CAP_PERFMON": unix.CAP_PERFMON, "CAP_SYS_PTRACE": unix.CAP_SYS_PTRACE,
-	"CAP_DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH, "CAP_CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE, "CAP_SYSLOG": unix.CAP_SYSLOG}
+	"CAP_DAC_READ_SEARCH": unix.CAP_DAC_READ_SEARCH, "CAP_CHECKPOINT_RESTORE": unix.CAP_CHECKPOINT_RESTORE, "CAP_SYSLOG": unix.CAP_SYSLOG,
+	"CAP_SYS_ADMIN": unix.CAP_SYS_ADMIN, "CAP_SYS_CHROOT": unix.CAP_SYS_CHROOT, "CAP_SETUID": unix.CAP_SETUID, "CAP_SETGID": unix.CAP_SETGID,
+	"CAP_SETPCAP": unix.CAP_SETPCAP, "CAP_KILL": unix.CAP_KILL}
 
 var numbered = regexp.MustCompile(`(?m)^#define __NR_(\w+) (\d+)$`)
 
@@ -150,7 +162,7 @@ func TestSandbox(t *testing.T) {
 	testkit.NeedBPF(t)
 	testkit.NeedTool(t, "gcc")
 	testkit.NeedTool(t, "systemd-analyze")
-	spec, err := json.Marshal(unitSandbox(t))
+	spec, err := json.Marshal(unitSandbox(t, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,5 +198,77 @@ func TestSandbox(t *testing.T) {
 	got := output(t, filepath.Join(dir, "ingero"), "query", "SELECT count(*) AS n FROM events WHERE op = 'cudaLaunchKernel'", "--csv", "--db", db)
 	if n, _ := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(got), "n"))); n < 200 {
 		t.Errorf("%q launches are recorded", got)
+	}
+}
+
+// inJail makes the test binary start a program in a jail.
+const inJail = "PACKAGES_TEST_JAIL"
+
+// jailed runs a program as another user in a jail, as --py-probe runs a copy of CPython, and kills
+// it.
+func jailed() error {
+	image, err := os.Open("/bin/sh")
+	if err != nil {
+		return err
+	}
+	root, err := os.Open("/")
+	if err != nil {
+		return err
+	}
+	j, err := jail.Start(&jail.Program{Image: image, Root: root, UID: 4242, GID: 4243, Args: []string{"sh", "-c", "echo runs; while :; do :; done"}, Time: time.Minute})
+	if err != nil {
+		return err
+	}
+	if line, err := j.Line(); line != "runs" {
+		return fmt.Errorf("%q, %w: %s", line, err, j.End())
+	}
+	if err := syscall.Kill(j.PID, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill it: %w", err) // End would wait for it
+	}
+	j.End()
+	return nil
+}
+
+// With the lines that docs/start/install.md names for --py-probe, a jail runs in the unit's sandbox.
+// Each capability and system call is needed.
+func TestProbeInSandbox(t *testing.T) {
+	testkit.NeedRoot(t)
+	testkit.NeedTool(t, "gcc")
+	testkit.NeedTool(t, "systemd-analyze")
+	doc := read(t, "../../docs/start/install.md")
+	var dropIn string
+	for line := range strings.Lines(doc[strings.LastIndex(doc, "    [Service]\n"):]) {
+		if !strings.HasPrefix(line, "    ") {
+			break
+		}
+		dropIn += line
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(s sandbox) error {
+		spec, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(self, self)
+		cmd.Env = append(os.Environ(), inSandbox+"="+string(spec), inJail+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	bare, all := unitSandbox(t, ""), unitSandbox(t, dropIn)
+	if err := run(all); err != nil {
+		t.Errorf("with\n%s%v", dropIn, err)
+	}
+	for i, c := range all.Caps {
+		if !slices.Contains(bare.Caps, c) && run(sandbox{slices.Delete(slices.Clone(all.Caps), i, i+1), all.Calls}) == nil {
+			t.Errorf("capability %d is not needed", c)
+		}
+	}
+	if run(sandbox{all.Caps, bare.Calls}) == nil {
+		t.Error("the system calls are not needed")
 	}
 }
