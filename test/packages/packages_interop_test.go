@@ -194,6 +194,22 @@ func TestDebLife(t *testing.T) {
 func TestUnitScore(t *testing.T) {
 	testkit.NeedTool(t, "systemd-analyze")
 	const most = "40"
-	out := output(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+most, "../../deploy/package/ingero.service")
+	out := output(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+most, unit)
 	t.Log(out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:])
+}
+
+// The config file's settings apply to the service, since its command line has none. The service sees
+// all devices, since no line implies a device policy, in any version of systemd.
+func TestUnitRestrictsNeitherSettingsNorDevices(t *testing.T) {
+	for line := range strings.Lines(read(t, unit)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch key {
+		case "ExecStart":
+			if value != "/usr/bin/ingero trace" {
+				t.Errorf("flags override the config file: %s", line)
+			}
+		case "ProtectClock", "PrivateDevices", "DeviceAllow", "DevicePolicy":
+			t.Errorf("devices are hidden: %s", line)
+		}
+	}
 }
