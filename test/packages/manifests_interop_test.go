@@ -32,6 +32,7 @@ type manifest struct {
 				HostNetwork                  bool              `yaml:"hostNetwork"`
 				HostIPC                      bool              `yaml:"hostIPC"`
 				AutomountServiceAccountToken bool              `yaml:"automountServiceAccountToken"`
+				RuntimeClassName             string            `yaml:"runtimeClassName"`
 				NodeSelector                 map[string]string `yaml:"nodeSelector"`
 				Containers                   []container
 				Volumes                      []struct {
@@ -44,7 +45,10 @@ type manifest struct {
 }
 
 type container struct {
+	Image           string
 	Args            []string
+	Env             []struct{ Name, Value string }
+	EnvFrom         []map[string]any `yaml:"envFrom"`
 	Resources       struct{ Limits, Requests map[string]string }
 	SecurityContext struct {
 		Privileged               *bool
@@ -115,6 +119,12 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s is mounted over", v.MountPath)
 		}
 	}
+	if !strings.Contains(read(t, "../../server.json"), `"`+c.Image+`"`) {
+		t.Errorf("image %s is not that of server.json", c.Image)
+	}
+	if want := "--prometheus=[::]:9090"; !slices.Contains(c.Args, want) { // IPv4 and IPv6
+		t.Errorf("args %q, want %s", c.Args, want)
+	}
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
 		if !strings.Contains(string(got), probe+":\n            httpGet: {path: /") {
 			t.Errorf("there is no %s", probe)
@@ -125,15 +135,27 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// The chart passes helm's lint, its output fits Kubernetes's schema with the fewest and the most
-// settings, and invalid settings are rejected.
-func TestChart(t *testing.T) {
-	const chart = "../../deploy/helm/ingero"
-	output(t, "go", "run", plain, helm, "lint", "--strict", chart)
-	all := filepath.Join(t.TempDir(), "values.yaml")
-	values := `
+const chart = "../../deploy/helm/ingero"
+
+// template renders the chart with values.
+func template(t *testing.T, values string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return output(t, "go", "run", plain, helm, "template", "x", chart, "--namespace", "n", "--kube-version", "1.30.0", "--values", file)
+}
+
+// mostValues are values for all settings of the chart that can be combined.
+const mostValues = `
 imagePullSecrets: [{name: key}]
 args: ["--cmdline=off"]
+env: [{name: INGERO_DEBUG, value: "true"}]
+envFrom: [{secretRef: {name: s}}]
+extraVolumes: [{name: certs, secret: {secretName: s}}]
+extraVolumeMounts: [{name: certs, mountPath: /certs, readOnly: true}]
+runtimeClassName: nvidia
 kubelet: {enabled: true, insecure: true}
 affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}
 priorityClassName: system-node-critical
@@ -142,19 +164,32 @@ extraCapabilities: [SYS_ADMIN]
 seLinuxOptions: {type: spc_t}
 appArmorProfile: {type: Unconfined}
 `
-	if err := os.WriteFile(all, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, args := range map[string][]string{"default": nil, "all": {"--values", all}} {
-		text := output(t, "go", append([]string{"run", plain, helm, "template", "x", chart, "--namespace", "n", "--kube-version", "1.30.0"}, args...)...)
+
+// The chart passes helm's lint, its output fits Kubernetes's schema with the fewest and the most
+// settings, and invalid settings are rejected.
+func TestChart(t *testing.T) {
+	output(t, "go", "run", plain, helm, "lint", "--strict", chart)
+	for name, values := range map[string]string{"default": "", "all": mostValues, "API server": "kubeAPI: {enabled: true}"} {
+		text := template(t, values)
 		m, kinds := daemonSet(t, text)
-		if name == "all" {
-			c := m.Spec.Template.Spec.Containers[0]
-			if !slices.Contains(kinds, "ClusterRole") || !slices.Contains(c.Args, "--kubelet=https://$(NODE_IP):10250") || !slices.Contains(c.SecurityContext.Capabilities.Add, "SYS_ADMIN") || !m.Spec.Template.Spec.AutomountServiceAccountToken {
-				t.Errorf("%v\n%s", kinds, text)
+		pod := m.Spec.Template.Spec
+		c := pod.Containers[0]
+		names := slices.Contains(kinds, "ClusterRole") && pod.AutomountServiceAccountToken
+		switch name {
+		case "all":
+			if !names || !slices.Contains(c.Args, "--kubelet=https://$(NODE_IP):10250") || !slices.Contains(c.Args, "--kube-insecure") || !strings.Contains(text, "nodes/proxy") {
+				t.Errorf("no kubelet: %v\n%s", kinds, text)
+			}
+			if !slices.Contains(c.SecurityContext.Capabilities.Add, "SYS_ADMIN") || c.Env[len(c.Env)-1].Name != "INGERO_DEBUG" || len(c.EnvFrom) != 1 ||
+				c.VolumeMounts[len(c.VolumeMounts)-1].MountPath != "/certs" || pod.Volumes[len(pod.Volumes)-1].Name != "certs" || pod.RuntimeClassName != "nvidia" {
+				t.Errorf("settings are missing:\n%s", text)
+			}
+		case "API server":
+			if !names || !slices.Contains(c.Args, "--kube-api=https://kubernetes.default.svc") || !strings.Contains(text, "[list, watch]") || strings.Contains(text, "nodes/proxy") {
+				t.Errorf("no API server: %v\n%s", kinds, text)
 			}
 		}
-		file := filepath.Join(t.TempDir(), name+".yaml")
+		file := filepath.Join(t.TempDir(), "all.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -167,4 +202,5 @@ appArmorProfile: {type: Unconfined}
 	}
 	refused(t, "go", "run", plain, validate, "--version", "1.30", wrong)
 	refused(t, "go", "run", plain, helm, "template", "x", chart, "--kube-version", "1.30.0", "--set", "hostPath=/proc")
+	refused(t, "go", "run", plain, helm, "template", "x", chart, "--kube-version", "1.30.0", "--set", "kubelet.enabled=true,kubeAPI.enabled=true")
 }
