@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -24,7 +26,8 @@ type Counts struct {
 	known    bool
 	complete bool       // cover the whole recording
 	deleted  bool       // a part has been deleted
-	since    int64      // start of the rows of single ticks, Unix ns
+	since    int64      // start of the rows that are short enough for a step, Unix ns; MaxInt64: none are left
+	cut      bool       // earlier ones were deleted
 	rows     []countRow // unless complete
 }
 
@@ -66,7 +69,8 @@ func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Dur
 	}
 	defer func() { _ = tx.Rollback() }()
 	x := counted{ctx: ctx, tx: tx, session: s.id, lengths: store.CountSeconds(), apart: step > 0}
-	if c.known, c.since, err = x.begin(); err != nil || !c.known {
+	began, err := x.begin()
+	if c.known = began != math.MaxInt64; err != nil || !c.known {
 		return c, err
 	}
 	if c.complete = !f.cuts(c.From, c.To); c.complete && step == 0 {
@@ -82,6 +86,10 @@ func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Dur
 		return nil, err
 	}
 	x.lengths = slices.DeleteFunc(x.lengths, func(l int64) bool { return l > 1 && step > 0 && l*shareOfStep > int64(step/time.Second) })
+	if c.since, err = x.begin(); err != nil {
+		return nil, err
+	}
+	c.cut = c.since > began
 	if from, to, err = x.snap(from, to); err != nil {
 		return nil, err
 	}
@@ -119,11 +127,28 @@ type counted struct {
 	apart   bool    // one row per period; else rows are summed by operation and length
 }
 
-// begin reports whether anything was counted, and the start of the rows of single ticks.
-func (x *counted) begin() (known bool, since int64, err error) {
-	err = x.tx.QueryRowContext(x.ctx, "SELECT EXISTS (SELECT 1 FROM counted WHERE session = ?1), coalesce((SELECT start_ns FROM counted WHERE session = ?1 AND seconds = ?2 ORDER BY end_ns LIMIT 1), 0)",
-		x.session, x.lengths[0]).Scan(&known, &since)
-	return known, since, err
+// begin returns the start of the first row; MaxInt64: nothing was counted.
+func (x *counted) begin() (int64, error) {
+	first := int64(math.MaxInt64)
+	for _, length := range x.lengths {
+		at := first
+		err := x.tx.QueryRowContext(x.ctx, "SELECT start_ns FROM counted WHERE session = ? AND seconds = ? ORDER BY end_ns LIMIT 1", x.session, length).Scan(&at)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return 0, err
+		}
+		first = min(first, at)
+	}
+	return first, nil
+}
+
+// exactFrom returns the start of the first period whose calls all have a row that is short enough,
+// Unix ns.
+func (c *Counts) exactFrom(every time.Duration) int64 {
+	at := stats.Floor(c.since, int64(every))
+	if c.cut && at < c.since && c.since < math.MaxInt64 {
+		at += int64(every)
+	}
+	return at
 }
 
 // forgotten reports whether rows after a time were deleted without coarser ones.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"database/sql"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -107,6 +108,42 @@ func TestCountsAreTheKernels(t *testing.T) {
 		if n := first(t, r, "SELECT sum(count) FROM timeline('"+step+"')")[0]; n != int64(made[len(made)-1]) {
 			t.Errorf("timeline of %s: %v calls, want %d", step, n, made[len(made)-1])
 		}
+	}
+}
+
+// While the rows of single ticks are deleted, oldest first, a timeline still has the calls of each
+// period: the kernel's where all of its rows are left, else those of the records.
+func TestCountsOfDeletedTicks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	ticks, _ := thinly(t, path, 60)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	r := openReader(t, path)
+	const periods = "SELECT timestamp, count FROM timeline('10s') ORDER BY timestamp"
+	exact := ask(t, r, periods).Rows
+	records := ask(t, r, "SELECT timestamp / 10000000000 AS at, sum(weight) FROM events GROUP BY at ORDER BY at").Rows
+	for _, tt := range []struct {
+		name string
+		cut  time.Time
+		from int // period from which the kernel's counts remain
+	}{{"none", ticks[0], 0}, {"from the middle of a period on", ticks[33], 4}, {"all", ticks[60], len(exact)}} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := db.Exec("DELETE FROM counted WHERE seconds = 1 AND end_ns <= ?", tt.cut.UnixNano()); err != nil {
+				t.Fatal(err)
+			}
+			for i, row := range ask(t, r, periods).Rows {
+				want := records[i][1]
+				if i >= tt.from {
+					want = exact[i][1]
+				}
+				if row[1] != want {
+					t.Errorf("period %d: %v calls, want %v", i, row[1], want)
+				}
+			}
+		})
 	}
 }
 

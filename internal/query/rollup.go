@@ -84,7 +84,7 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 		return err
 	}
 	for k, sum := range own.found {
-		exact := counts.known && (own.Every == 0 || k.time >= stats.Floor(counts.since, int64(own.Every)))
+		exact := counts.known && (own.Every == 0 || k.time >= counts.exactFrom(own.Every))
 		answer.Estimate, answer.Records = answer.Estimate || sum.Thinned && !exact, answer.Records || !exact
 		if to := sums.found[k]; to != nil {
 			to.Merge(sum)
@@ -115,7 +115,7 @@ func (r *Reader) least(ctx context.Context, s *Session, sums *opStats, answer *C
 func (g *opStats) count(s *Session, c *Counts) {
 	first := int64(math.MinInt64)
 	if g.Every > 0 { // earlier rows are longer than a tick
-		first = stats.Floor(c.since, int64(g.Every))
+		first = c.exactFrom(g.Every)
 	}
 	for k, sum := range g.found {
 		if k.time >= first {
