@@ -147,6 +147,28 @@ func TestCountsOfDeletedTicks(t *testing.T) {
 	}
 }
 
+// The period of an answer about several recordings ends with the last one, although only the first is
+// cut by the window.
+func TestPeriodOfSeveralRecordings(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	for i, id := range []string{"a", "b"} {
+		x := record(t, path, segment.Session{ID: id, Node: "gpu-7", Started: began.Add(time.Duration(i) * time.Hour)})
+		for range 5 {
+			x.now = x.now.Add(time.Second)
+			x.ops.Op(4821, opLaunch).Sum.Calls += 10
+			if err := x.db.Tick(x.tick(false)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.close()
+	}
+	from, to := began.Add(2*time.Second), began.Add(time.Hour+5*time.Second)
+	got, cover, err := openReader(t, path).OpStats(t.Context(), Filter{Session: AllSessions, From: from, To: to.Add(time.Hour)}, Group{})
+	if err != nil || len(got) != 1 || got[0].Sum.Calls != 80 || !cover.From.Equal(from) || !cover.To.Equal(to) {
+		t.Errorf("%+v, from %v to %v (%v), want 80 calls from %v to %v", got, cover.From, cover.To, err, from, to)
+	}
+}
+
 // A count of rows is marked as an estimate, with its error bound.
 func TestCountsOfRowsAreEstimates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")

@@ -93,7 +93,8 @@ type opStats struct {
 	Group
 	labels labelValues // of the label to group by
 	found  map[statKey]*store.Sum
-	key    statKey // of the last returned sum
+	whole  Coverage // the periods of recordings that are in the window as a whole
+	key    statKey  // of the last returned sum
 	last   *store.Sum
 }
 
@@ -145,6 +146,9 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 		if err := r.sumCounted(ctx, &sessions[i], f, sums, &cover); err != nil {
 			return nil, cover, fmt.Errorf("session %s: %w", sessions[i].ID, r.read(err))
 		}
+	}
+	if !cover.From.IsZero() {
+		cover.Add(sums.whole)
 	}
 	out := make([]OpStat, 0, len(sums.found))
 	for k, sum := range sums.found {
