@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"ingero/internal/wire"
 )
@@ -61,7 +62,7 @@ func graphRateTool() *tool {
 			{"pool", "memory pool of the graphs", words, false}, {"causes", "causes of lost time that involve graphs", words, false},
 		},
 		columns: []column{
-			{"pid", "process ID (pid)", count, false}, {"exec", "executable graph", words, false}, {"class", "hot, cold or unused", words, false}, {"launches", "launches", count, false}, {"per_s", "launches per second", number, false},
+			{"pid", "process ID (pid)", count, false}, {"exec", "executable graph", words, false}, {"class", "hot, cold or unused", words, false}, {"launches", "launches since its capture", count, false}, {"per_s", "launches per second, from its capture to its last launch", number, false},
 			{"capture_ns", "duration of its capture", nanos, false}, {"instantiate_ns", "duration of its instantiation", nanos, false}, {"updates", "updates", count, false}, {"destroyed", "destroyed", flag, false},
 		},
 		register: answers((*server).graphRate),
@@ -81,31 +82,51 @@ func (s *server) graphRate(ctx context.Context, in *Calls) (*answer, error) {
 		return nil, err
 	}
 	a := &answer{facts: make([]any, len(graphRateTool().facts)), notes: out.Notes}
-	sums := map[string]uint64{}
-	for i := range out.Ops {
-		o := &out.Ops[i]
-		for part, name := range map[string]string{"EndCapture": "captures", "Instantiate": "instantiations", "GraphLaunch": "launches"} {
-			if strings.Contains(o.Op, part) {
-				sums[name] += o.Calls
-			}
-		}
-		if strings.Contains(o.Op, "GraphLaunch") && a.facts[9] == nil {
-			a.facts[9], a.facts[10] = o.P50NS, o.P99NS
-		}
+	launches := graphCalls(out.Ops, "GraphLaunch")
+	a.facts[5], a.facts[6], a.facts[7] = known(graphCalls(out.Ops, "EndCapture")), known(graphCalls(out.Ops, "Instantiate")), known(launches)
+	if out.Seconds > 0 && launches > 0 {
+		a.facts[8] = float64(launches) / out.Seconds
 	}
-	a.facts[5], a.facts[6], a.facts[7] = known(sums["captures"]), known(sums["instantiations"]), known(sums["launches"])
-	if out.Seconds > 0 && sums["launches"] > 0 {
-		a.facts[8] = float64(sums["launches"]) / out.Seconds
+	if at := slices.IndexFunc(out.Ops, func(o wire.GraphRate) bool { return strings.Contains(o.Op, "GraphLaunch") }); at >= 0 {
+		a.facts[9], a.facts[10] = out.Ops[at].P50NS, out.Ops[at].P99NS
 	}
 	if len(out.Graphs) == 0 {
 		a.lead = "no CUDA graph was used in this time range"
 	}
-	a.graphRows(out.Columns, out.Graphs, out.Seconds)
+	a.graphRows(out.Columns, out.Graphs)
 	return a, s.graphCauses(ctx, v, a)
 }
 
+// graphCalls returns the calls of operations whose names have a part: the larger of the runtime's and
+// the driver's number, since runtime calls make driver calls.
+func graphCalls(ops []wire.GraphRate, part string) uint64 {
+	var runtime, driver uint64
+	for i := range ops {
+		switch o := &ops[i]; {
+		case !strings.Contains(o.Op, part):
+		case strings.HasPrefix(o.Op, "cuda"):
+			runtime += o.Calls
+		default:
+			driver += o.Calls
+		}
+	}
+	return max(runtime, driver)
+}
+
+// launchRate returns the launches per second between two times, nil if they do not tell.
+func launchRate(launches int64, from, to any) any {
+	first, _ := from.(string)
+	last, _ := to.(string)
+	a, err := time.Parse(time.RFC3339Nano, first)
+	b, err2 := time.Parse(time.RFC3339Nano, last)
+	if err != nil || err2 != nil || !a.Before(b) {
+		return nil
+	}
+	return float64(launches) / b.Sub(a).Seconds()
+}
+
 // graphRows adds the graphs, and the number in each class.
-func (a *answer) graphRows(columns []string, graphs []wire.Row, seconds float64) {
+func (a *answer) graphRows(columns []string, graphs []wire.Row) {
 	at := func(row wire.Row, name string) any {
 		if i := slices.Index(columns, name); i >= 0 && i < len(row) {
 			return row[i]
@@ -130,10 +151,7 @@ func (a *answer) graphRows(columns []string, graphs []wire.Row, seconds float64)
 		if at(g, "destroyed") == nil {
 			classes["live"]++
 		}
-		var rate any
-		if seconds > 0 {
-			rate = float64(n) / seconds
-		}
+		rate := launchRate(n, at(g, "captured"), at(g, "last_launch"))
 		a.rows = append(a.rows, []any{at(g, "pid"), at(g, "exec"), class, n, rate, at(g, "capture_ns"), at(g, "instantiate_ns"), at(g, "updates"), at(g, "destroyed") != nil})
 	}
 	for i, name := range []string{"hot", "cold", "unused", "live"} {

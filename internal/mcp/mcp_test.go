@@ -130,9 +130,10 @@ func TestStuck(t *testing.T) {
 func TestGraphs(t *testing.T) {
 	s := serverOf(api{
 		"/api/v1/query": session,
-		"/api/v1/graph-metrics": `{"seconds": 10, "operations": [{"op": "cudaGraphLaunch", "calls": 1000, "p50_ns": 5000, "p99_ns": 9000}, {"op": "cudaStreamEndCapture", "calls": 2}],
-			"graph_columns": ["pid", "exec", "launches", "capture_ns", "instantiate_ns", "updates", "destroyed"],
-			"graphs": [[1, "0x1", 950, 5, 6, 0, null], [1, "0x2", 50, 5, 6, 0, "2026-11-20T14:41:00Z"], [1, "0x3", 0, 5, 6, 0, null]]}`,
+		"/api/v1/graph-metrics": `{"seconds": 10, "operations": [{"op": "cudaGraphLaunch", "calls": 1000, "p50_ns": 5000, "p99_ns": 9000}, {"op": "cuGraphLaunch", "calls": 998}, {"op": "cudaStreamEndCapture", "calls": 2}],
+			"graph_columns": ["pid", "exec", "launches", "captured", "last_launch", "capture_ns", "instantiate_ns", "updates", "destroyed"],
+			"graphs": [[1, "0x1", 950, "2026-11-20T14:40:00Z", "2026-11-20T14:41:35Z", 5, 6, 0, null], [1, "0x2", 50, null, "2026-11-20T14:41:35Z", 5, 6, 0, "2026-11-20T14:41:00Z"],
+				[1, "0x3", 0, "2026-11-20T14:40:00Z", null, 5, 6, 0, null]]}`,
 		"/api/v1/explain": `{"report": {"chains": [{"id": "c-9", "rule": "graph-pool"}, {"id": "c-8", "rule": "cpu-taken"}]}, "text": ""}`,
 	}, Machine{})
 	a, err := s.graphRate(t.Context(), &Calls{})
@@ -141,7 +142,7 @@ func TestGraphs(t *testing.T) {
 	}
 	text, out, err := a.write(graphRateTool(), &Form{}, 1)
 	want := "graphs=3 hot=1 cold=1 unused=1 live=2 captures=2 launches=1000 launches_per_s=100 launch_p50=5.00us launch_p99=9.00us pool=saturated causes=\"graph-pool c-9\"\n" +
-		"pid exec class launches per_s capture instantiate updates destroyed\n1 0x1 hot 950 95 5ns 6ns 0 false\n1 0x2 cold 50 5 5ns 6ns 0 true\n1 0x3 unused 0 0 5ns 6ns 0 false\n"
+		"pid exec class launches per_s capture instantiate updates destroyed\n1 0x1 hot 950 10 5ns 6ns 0 false\n1 0x2 cold 50 - 5ns 6ns 0 true\n1 0x3 unused 0 - 5ns 6ns 0 false\n"
 	if err != nil || text != want || len(out.Rows) != 3 {
 		t.Errorf("got %s, want %s; %v", text, want, err)
 	}
