@@ -105,6 +105,7 @@ type page struct {
 	most    int // bytes per text
 	budget  int
 	unused  []bool // columns without any value
+	day     string // "2026-11-22T" if all times are of that day in UTC: telegraphic notation has it once
 	text    strings.Builder
 	out     wire.Reply
 	spent   [2]int // tokens of the text, and of the structured content
@@ -130,7 +131,51 @@ func (a *answer) page(t *tool, f *Form, most, budget int) *page {
 			}
 		}
 	}
+	p.day = p.oneDay()
 	return p
+}
+
+// oneDay returns the beginning of all times if they are of one day, else "".
+func (p *page) oneDay() (day string) {
+	same := true
+	see := func(c *column, v any) {
+		const date = len("2006-01-02T")
+		if c.kind != moment {
+			return
+		}
+		if text := c.short(value(v), maxText); len(text) > date {
+			same = same && (day == "" || day == text[:date])
+			day = text[:date]
+		}
+	}
+	for i, v := range p.facts {
+		if c := &p.tool.facts[i]; !p.hides(c) {
+			see(c, v)
+		}
+	}
+	for _, row := range p.rows {
+		for i := range p.columns {
+			if !p.unused[i] {
+				see(&p.columns[i], row[i])
+			}
+		}
+	}
+	if !same {
+		return ""
+	}
+	return day
+}
+
+// hides reports whether telegraphic notation leaves a fact out.
+func (p *page) hides(c *column) bool { return c.wide || p.tool.quiet && c.kind == moment }
+
+// brief formats a value in telegraphic notation.
+func (p *page) brief(c *column, v any) string {
+	text := c.short(v, p.width())
+	if c.kind == moment {
+		text = strings.TrimPrefix(text, p.day)
+	}
+	return text
 }
 
 // width bounds a text in telegraphic notation; sentences have more room.
@@ -183,14 +228,17 @@ func (p *page) head(from int) {
 		}
 		c := &p.tool.facts[i]
 		p.out.Facts[c.name] = c.plain(v, p.most)
-		if p.short && (c.wide || p.tool.quiet && c.kind == moment) {
+		if p.short && p.hides(c) {
 			continue
 		}
 		if p.short {
-			line = append(line, c.tag()+"="+c.short(v, p.width()))
+			line = append(line, c.tag()+"="+p.brief(c, v))
 		} else {
 			line = append(line, strings.ToUpper(c.about[:1])+c.about[1:]+": "+c.long(v, p.most)+".")
 		}
+	}
+	if p.short && p.day != "" {
+		line = append(line, "date="+strings.TrimSuffix(p.day, "T"))
 	}
 	if len(line) > 0 {
 		p.text.WriteString(strings.Join(line, p.form(" ", "\n")) + "\n")
@@ -236,7 +284,7 @@ func (p *page) row(values []any, n int) ([]any, string) {
 		switch {
 		case p.short && p.unused[i]:
 		case p.short:
-			line = append(line, c.short(v, p.width()))
+			line = append(line, p.brief(c, v))
 		case v != nil:
 			line = append(line, c.about+": "+c.long(v, p.most))
 		}

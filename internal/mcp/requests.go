@@ -73,7 +73,7 @@ func requestsRow(s *wire.Server, own []wire.InferenceServer) []any {
 	if len(s.Slowest) > 0 {
 		x := &s.Slowest[0]
 		ns := column{kind: nanos}
-		row[16] = fmt.Sprintf("%s at %s from %s", ns.short(value(cmp.Or(x.FirstNS, x.HeadNS)), maxText), x.Arrived.UTC().Format("15:04:05.000"), x.Peer)
+		row[16] = fmt.Sprintf("%s at %s from %s", ns.short(value(cmp.Or(x.FirstNS, x.HeadNS)), maxText), x.Arrived.UTC().Format("2006-01-02 15:04:05.000"), x.Peer)
 	}
 	if i := slices.IndexFunc(own, func(x wire.InferenceServer) bool { return x.PID == s.PID }); i >= 0 {
 		row[17] = stateText(&own[i])

@@ -140,7 +140,7 @@ func (c *column) short(v any, most int) string {
 		return strconv.FormatInt(v, 10)
 	case string:
 		if t, err := time.Parse(time.RFC3339Nano, v); err == nil && c.kind == moment {
-			return t.UTC().Format("15:04:05.000")
+			return t.UTC().Format("2006-01-02T15:04:05.000")
 		}
 		return quoted(v, most)
 	case []byte:

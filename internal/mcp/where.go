@@ -159,7 +159,7 @@ func (s *server) memory(ctx context.Context, in *Processes) (*answer, error) {
 		}
 		if o := m.LastOOM; o != nil {
 			b := column{kind: size}
-			text := fmt.Sprintf("%s of %s at %s, held %s", o.Op, b.short(value(o.Bytes), maxText), o.Time.UTC().Format("15:04:05"), b.short(value(o.Held), maxText))
+			text := fmt.Sprintf("%s of %s at %s, held %s", o.Op, b.short(value(o.Bytes), maxText), o.Time.UTC().Format("2006-01-02 15:04:05"), b.short(value(o.Held), maxText))
 			if o.Fragmented {
 				text += ", fragmented: the process had held as much before"
 			}
