@@ -213,7 +213,7 @@ func (w *xidWatch) processes(ctx context.Context, xs []tick.Xid) (known []tick.P
 		if xs[i].SaidPID == 0 {
 			continue
 		}
-		all, err := host.Scan(ctx, proc.Selector{All: true}, proc.Names{})
+		all, _, err := host.Scan(ctx, proc.Selector{All: true}, proc.Names{})
 		if err != nil {
 			w.e.logger(w.e.debug).Warn("cannot list processes", "error", err)
 		}

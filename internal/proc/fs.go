@@ -30,6 +30,7 @@ type FS struct {
 // the memory that a process can make the agent use.
 const (
 	maxSmall   = 64 << 10
+	maxStatus  = 1 << 20 // a process may be in 65,536 groups
 	maxCmdline = 64 << 10
 	maxStat    = 4 << 20 // /proc/stat has a line per CPU and a number per interrupt
 )

@@ -95,7 +95,8 @@ func parseMapLine(b []byte, m *mapLine) bool {
 	return true
 }
 
-// lineMax bounds a line of maps: a path may have 4095 bytes, and a newline in it takes four.
+// lineMax is the longest line of maps that is read: a path has 4095 bytes, and a newline in it takes
+// four. Files deep below have longer ones, which are skipped: no library is loaded by such a path.
 const lineMax = 16 << 10
 
 var mapBuffers = sync.Pool{New: func() any { b := make([]byte, 2*lineMax); return &b }}
@@ -118,6 +119,7 @@ func eachMapLine(fd int, fn func(*mapLine)) error {
 	defer mapBuffers.Put(pooled)
 	buf, have := *pooled, 0
 	var m mapLine
+	long := false // the rest of a line that is too long comes
 	for {
 		n, err := unix.Read(fd, buf[have:])
 		if err == unix.EINTR {
@@ -133,10 +135,14 @@ func eachMapLine(fd int, fn func(*mapLine)) error {
 			if i < 0 {
 				break
 			}
-			if !parseMapLine(buf[used:used+i], &m) {
-				return fmt.Errorf("%w: %.80q", errFormat, buf[used:used+i])
+			switch line := buf[used : used+i]; {
+			case long:
+				long = false
+			case !parseMapLine(line, &m):
+				return fmt.Errorf("%w: %.80q", errFormat, line)
+			default:
+				fn(&m)
 			}
-			fn(&m)
 			used += i + 1
 		}
 		have = copy(buf, buf[used:have])
@@ -144,7 +150,7 @@ func eachMapLine(fd int, fn func(*mapLine)) error {
 			return nil
 		}
 		if have == len(buf) {
-			return fmt.Errorf("%w: a line of over %d bytes", errFormat, have)
+			long, have = true, 0
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (f FS) Process(pid uint32) (Process, error) {
 	}
 	defer d.close()
 	var scratch [4096]byte
-	buf, err := d.read("status", scratch[:0], maxSmall)
+	buf, err := d.read("status", scratch[:0], maxStatus)
 	if err != nil {
 		return Process{}, err
 	}

@@ -9,36 +9,41 @@ import (
 	"strconv"
 )
 
+// Unread is a process of which the kernel's files cannot be read.
+type Unread struct {
+	PID uint32
+	Err error
+}
+
 // Scan lists the selected processes that map a CUDA library, in order of PID, with Libraries
 // filled. It skips processes that end meanwhile, and those whose maps it may not read, which
-// happens only without CAP_SYS_PTRACE.
-func (f FS) Scan(ctx context.Context, sel Selector, names Names) ([]Process, error) {
+// happens only without CAP_SYS_PTRACE. A process that cannot be read hides no other one.
+func (f FS) Scan(ctx context.Context, sel Selector, names Names) (found []Process, unread []Unread, err error) {
 	pids, err := f.pids()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	slices.Sort(pids)
 	s := scan{f: f, sel: sel, names: names}
 	if len(sel.PIDs) > 0 && !sel.Alone {
 		if s.family, _, err = f.family(ctx, sel.PIDs, pids); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	var out []Process
 	for _, pid := range pids {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p, err := s.look(pid)
 		switch {
 		case errors.Is(err, ErrExited) || errors.Is(err, errNotSelected) || isDenied(err):
 		case err != nil:
-			return nil, err
+			unread = append(unread, Unread{pid, err})
 		default:
-			out = append(out, p)
+			found = append(found, p)
 		}
 	}
-	return out, nil
+	return found, unread, nil
 }
 
 var errNotSelected = errors.New("not selected")
@@ -87,7 +92,7 @@ func (s *scan) look(pid uint32) (Process, error) {
 }
 
 func (s *scan) status(d pidDir) (status, error) {
-	buf, err := d.read("status", s.buf[:0], maxSmall)
+	buf, err := d.read("status", s.buf[:0], maxStatus)
 	s.buf = buf
 	if err != nil {
 		return status{}, err

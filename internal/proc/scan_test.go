@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,14 +53,14 @@ func TestScan(t *testing.T) {
 		{name: "a user, and one of his", sel: Selector{UIDs: []uint32{bob}, Only: func(p *Process) bool { return p.PID == bobs.pid && p.Cgroup != "" }}, want: []uint32{bobs.pid}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := FS{}.Scan(t.Context(), tt.sel, Names{})
+			got, _, err := FS{}.Scan(t.Context(), tt.sel, Names{})
 			if err != nil || !slices.Equal(pidsOf(got), tt.want) {
 				t.Errorf("Scan = %v, %v, want %v", pidsOf(got), err, tt.want)
 			}
 		})
 	}
 	t.Run("all", func(t *testing.T) { // other tests' processes may exist too
-		got, err := FS{}.Scan(t.Context(), Selector{All: true}, Names{})
+		got, _, err := FS{}.Scan(t.Context(), Selector{All: true}, Names{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,7 @@ func TestScan(t *testing.T) {
 	t.Run("cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := (FS{}).Scan(ctx, Selector{All: true}, Names{}); !errors.Is(err, context.Canceled) {
+		if _, _, err := (FS{}).Scan(ctx, Selector{All: true}, Names{}); !errors.Is(err, context.Canceled) {
 			t.Errorf("Scan: %v", err)
 		}
 	})
@@ -105,7 +106,7 @@ func TestScanWhileProcessesEnd(t *testing.T) {
 		}
 	}()
 	for {
-		if _, err := (FS{}).Scan(t.Context(), Selector{All: true}, Names{}); err != nil {
+		if _, _, err := (FS{}).Scan(t.Context(), Selector{All: true}, Names{}); err != nil {
 			t.Fatal(err)
 		}
 		select {
@@ -138,7 +139,7 @@ func BenchmarkScan(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := (FS{}).Scan(context.Background(), sel, Names{}); err != nil {
+				if _, _, err := (FS{}).Scan(context.Background(), sel, Names{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -175,7 +176,7 @@ func TestScanOfFixture(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "stat"), []byte("cpu 1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	got, err := FS{Root: root, Boot: boot}.Scan(t.Context(), Selector{UIDs: []uint32{1000}}, Names{})
+	got, _, err := FS{Root: root, Boot: boot}.Scan(t.Context(), Selector{UIDs: []uint32{1000}}, Names{})
 	if err != nil || len(got) != 1 {
 		t.Fatalf("Scan = %+v, %v, want one", got, err)
 	}
@@ -185,10 +186,16 @@ func TestScanOfFixture(t *testing.T) {
 		t.Errorf("process = %+v", p)
 	}
 	write(14, "garbage", lib)
-	if got, err := (FS{Root: root}).Scan(t.Context(), Selector{UIDs: []uint32{1000}}, Names{}); !errors.Is(err, errFormat) {
-		t.Errorf("Scan with garbage = %+v, %v", got, err)
+	write(15, strings.Replace(statusText, "Threads:", "Groups:\t"+strings.Repeat("4000000000 ", 60_000)+"\nThreads:", 1), lib)
+	write(16, statusText, "7f0000000000-7f0000001000 r--p 00000000 08:01 9 /"+strings.Repeat("d/", 20_000)+"f\n"+lib)
+	got, unread, err := (FS{Root: root}).Scan(t.Context(), Selector{UIDs: []uint32{1000}}, Names{})
+	if err != nil || len(got) != 3 || got[1].PID != 15 || got[2].PID != 16 || len(got[2].Libraries) != 1 {
+		t.Errorf("Scan with garbage, many groups and a long path = %+v, %v", got, err)
 	}
-	if _, err := (FS{Root: filepath.Join(root, "none")}).Scan(t.Context(), Selector{}, Names{}); !errors.Is(err, os.ErrNotExist) {
+	if len(unread) != 1 || unread[0].PID != 14 || !errors.Is(unread[0].Err, errFormat) {
+		t.Errorf("unread = %+v", unread)
+	}
+	if _, _, err := (FS{Root: filepath.Join(root, "none")}).Scan(t.Context(), Selector{}, Names{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Scan of nothing: %v", err)
 	}
 }

@@ -88,9 +88,12 @@ func (e *enroller) wait() { e.work.Wait() }
 
 // rescan enrolls all selected processes that use CUDA.
 func (e *enroller) rescan(ctx context.Context) error {
-	found, err := e.fs.Scan(ctx, e.sel, e.opts.Names)
+	found, unread, err := e.fs.Scan(ctx, e.sel, e.opts.Names)
 	if err != nil {
 		return fmt.Errorf("look for processes: %w", err)
+	}
+	for _, x := range unread {
+		e.report.failed(x.PID, fmt.Sprintf("process %d", x.PID), x.Err)
 	}
 	for i := range found {
 		e.enrol(&found[i], mapping{})

@@ -76,7 +76,7 @@ func Run(ctx context.Context, m Machine) wire.Check {
 		f.HostPIDs = f.fs.HostPIDs
 	}
 	f.features = m.Features()
-	f.procs, f.procsErr = f.fs.Scan(ctx, proc.Selector{All: true}, proc.Names{})
+	f.procs, _, f.procsErr = f.fs.Scan(ctx, proc.Selector{All: true}, proc.Names{})
 	f.gpus, f.gpuErr = gpu.Machine{Root: m.Root}.Read(ctx)
 	var r wire.Check
 	for _, line := range lines {
