@@ -2,6 +2,7 @@ package session
 
 import (
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,12 @@ func TestFloorKeepsItsPlace(t *testing.T) {
 // An operation that loses its probes is reported once, with the time of the first.
 func TestUncountedIsReported(t *testing.T) {
 	var r reporter
+	for pid := range 2000 { // the reports of short processes leave room
+		r.add(tick.Report{Kind: "late-attach", Object: strconv.Itoa(pid), Why: "x"})
+	}
+	if n := len(r.all()); n != maxOfKind {
+		t.Errorf("%d reports of one kind, want %d", n, maxOfKind)
+	}
 	r.uncounted("12:00:00 UTC", []string{"cudaLaunchKernel"})
 	r.uncounted("12:01:00 UTC", nil)
 	r.uncounted("12:02:00 UTC", []string{"cuLaunchKernel", "cudaLaunchKernel"})

@@ -20,8 +20,9 @@ type reporter struct {
 	list []tick.Report
 }
 
-// maxReports bounds the reports of a long session.
-const maxReports = 1000
+// maxOfKind bounds the reports of one kind, so that those of many short processes leave room for
+// those that say what is not exact.
+const maxOfKind = 200
 
 // add adds new reports.
 func (r *reporter) add(reports ...tick.Report) {
@@ -33,7 +34,13 @@ func (r *reporter) add(reports ...tick.Report) {
 // addNew is add with mu held.
 func (r *reporter) addNew(reports []tick.Report) {
 	for _, x := range reports {
-		if len(r.list) < maxReports && !slices.Contains(r.list, x) {
+		alike := 0
+		for i := range r.list {
+			if r.list[i].Kind == x.Kind {
+				alike++
+			}
+		}
+		if alike < maxOfKind && !slices.Contains(r.list, x) {
 			r.list = append(r.list, x)
 		}
 	}
