@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -33,7 +34,7 @@ type Cost struct {
 type Calibration struct {
 	Costs map[Place]Cost
 	// SeccompHarm reports whether a return probe kills a process with a seccomp filter (Linux 6.11
-	// to early 6.13).
+	// to early 6.13), or may kill it, if that could not be tried.
 	SeccompHarm bool
 	// Unlink is the time to detach one link.
 	Unlink time.Duration
@@ -56,9 +57,15 @@ const firstCalibrationRow = ownSlots - len(calibrated)
 
 // Calibrate measures the cost of probes on functions that do nothing, and makes the programs
 // subtract it from all later durations. It runs a small program for some 50 ms, and drains the
-// ring: nothing may be traced yet. Without calibration, durations include the probes.
+// ring: nothing may be traced yet. Without calibration, durations include the probes, and only
+// SeccompHarm is valid.
 func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	c.Costs = map[Place]Cost{}
+	defer func() {
+		if err != nil {
+			c.SeccompHarm = mayHarm(runtime.GOARCH, kernelRelease())
+		}
+	}()
 	prog, err := openCalib()
 	if err != nil {
 		return c, err
@@ -107,7 +114,10 @@ func openCalib() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := unix.MemfdCreate("ingero-calib", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate("ingero-calib", unix.MFD_CLOEXEC|unix.MFD_EXEC)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3 all are executable
+		fd, err = unix.MemfdCreate("ingero-calib", unix.MFD_CLOEXEC)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the calibration program: %w", err)
 	}
@@ -229,6 +239,24 @@ func (t *Tracer) seccompHarm(ctx context.Context, prog *os.File) (bool, error) {
 		return false, nil
 	}
 	return false, err
+}
+
+// mayHarm reports whether a return probe may kill a process with a seccomp filter: on x86 it makes a
+// system call since Linux 6.11, which filters forbid unless the kernel exempts it.
+func mayHarm(arch, release string) bool {
+	var major, minor int
+	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
+		return arch == "amd64"
+	}
+	return arch == "amd64" && (major > 6 || major == 6 && minor >= 11)
+}
+
+func kernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
 }
 
 // noFilter is calib's exit code on a kernel without seccomp filters.

@@ -197,17 +197,17 @@ func (l *Live) start(ctx context.Context, clock decode.Clock) error {
 }
 
 // calibrate measures the cost of probes and whether they harm processes. If it fails, tracing
-// continues: durations then include the probes, which is reported.
+// continues: durations then include the probes and the overhead is not bounded, which is reported.
 func (l *Live) calibrate(ctx context.Context) {
 	c, err := l.tracer.Calibrate(ctx)
 	if err != nil {
 		l.report.add(tick.Report{Kind: "not-calibrated", Object: "probes",
-			Why: fmt.Sprintf("durations include the cost of the probes, which could not be measured: %v", err)})
-		return
+			Why: fmt.Sprintf("durations include the cost of the probes, and the overhead is not bounded, because that cost could not be measured: %v", err)})
+	} else {
+		l.report.log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
+		l.shed.costs, l.libs.unlink = c.Costs, c.Unlink
 	}
-	l.report.log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
-	l.shed.costs, l.shed.harm = c.Costs, c.SeccompHarm
-	l.libs.unlink = c.Unlink
+	l.shed.harm = c.SeccompHarm
 	if l.enrol.harm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report.add(tick.Report{Kind: "entry-only", Object: "all processes",
 			Why: "on this kernel a return probe kills processes that have a seccomp filter, and probes cannot exclude single processes"})
