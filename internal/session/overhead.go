@@ -43,7 +43,7 @@ type Spent struct {
 // 500,000.
 const recordCost = 400 * time.Nanosecond
 
-// hotShare is the least share of the total cost of probes that makes an operation hot.
+// hotShare is the least share of a process's cost of probes that makes an operation hot.
 const hotShare = 0.1
 
 // budget computes the cost of tracing, and takes steps.
@@ -137,7 +137,7 @@ func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
 func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, agentCPU, t.Records}
-	payers, hot := b.payers(s, t)
+	payers := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
 		return nil, nil, nil
 	}
@@ -153,6 +153,7 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	worst := slices.MaxFunc(payers, func(x, y processCost) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
+	hot := hotOps(s, t, &worst)
 	window := float64(t.Window)
 	if !b.unprobed() {
 		b.floor = tick.Floor{Share: float64(worst.least) / worst.time, Rate: float64(worst.probed) / t.Window.Seconds(), Probe: time.Duration(worst.least / max(worst.probed, 1))}
@@ -174,9 +175,36 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	return l, payers, hot
 }
 
-// payers returns the cost of probes of each living process, and the hot operations: those whose
-// probes may be detached and cost most.
-func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost, hot []events.Op) {
+// costOf returns the cost of the probes of an operation's calls. counted is that of one call that is
+// only counted. ok is false if it has no probe whose cost is known.
+func costOf(s Sheddable, o *tick.Op) (cost, counted uint64, row *events.Row, ok bool) {
+	timed, counted, known := s.ProbeCost(o.Op)
+	row = o.Op.Row()
+	if !known || row == nil {
+		return 0, 0, nil, false
+	}
+	only := min(o.Last.Unmeasured, o.Last.Calls)
+	return (o.Last.Calls-only)*timed + only*counted, counted, row, true
+}
+
+// hotOps returns the operations whose probes may be detached and cost a process most, sorted.
+func hotOps(s Sheddable, t *tick.Tick, of *processCost) (hot []events.Op) {
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		if o.PID != of.pid {
+			continue
+		}
+		cost, _, row, ok := costOf(s, o)
+		if ok && cost > 0 && probes.Expensive(row) && float64(cost) >= hotShare*float64(of.probes) {
+			hot = append(hot, o.Op)
+		}
+	}
+	slices.Sort(hot)
+	return hot
+}
+
+// payers returns the cost of probes of each living process.
+func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost) {
 	at := map[uint32]int{}
 	for i := range t.Processes {
 		if p := &t.Processes[i]; p.Ended.IsZero() {
@@ -185,17 +213,13 @@ func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost, hot []eve
 		}
 	}
 	b.ran(t, out, at)
-	costs, all := map[events.Op]uint64{}, uint64(0)
 	for i := range t.Ops {
 		o := &t.Ops[i]
 		j, lives := at[o.PID]
-		timed, counted, known := s.ProbeCost(o.Op)
-		row := o.Op.Row()
-		if !lives || !known || row == nil {
+		cost, counted, row, ok := costOf(s, o)
+		if !lives || !ok {
 			continue
 		}
-		only := min(o.Last.Unmeasured, o.Last.Calls)
-		cost := (o.Last.Calls-only)*timed + only*counted
 		p := &out[j]
 		p.calls, p.probes = p.calls+o.Last.Calls, p.probes+cost
 		if probes.Expensive(row) {
@@ -215,18 +239,8 @@ func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost, hot []eve
 		case probes.Quick(row):
 			p.quick += cost
 		}
-		all += cost
-		if probes.Expensive(row) {
-			costs[o.Op] += cost
-		}
 	}
-	for op, cost := range costs {
-		if float64(cost) >= hotShare*float64(all) && cost > 0 {
-			hot = append(hot, op)
-		}
-	}
-	slices.Sort(hot)
-	return out, hot
+	return out
 }
 
 // ran fills the time of each process: the window, or the CPU time of its calling threads if that is

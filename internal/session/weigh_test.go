@@ -2,6 +2,7 @@ package session
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -85,6 +86,32 @@ func TestWeigh(t *testing.T) {
 	}
 	if len(src.shed) != 2 || govern.Steps[src.shed[0].Step].Name != "stacks-rare" || len(src.hot) != 1 {
 		t.Errorf("shed %v, hot %v", src.shed, src.hot)
+	}
+}
+
+// The operations that lose their probes are those of the process that pays too much, however many
+// others pay less for other ones.
+func TestHotOfTheWorst(t *testing.T) {
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	quick, _ := events.OpByName("cudaEventRecord")
+	src := &costly{share: 0.02}
+	var b budget
+	for second := 1; second <= 20 && len(src.shed) == 0; second++ {
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second}
+		for pid := uint32(1); pid <= 33; pid++ {
+			op, calls := launch, uint64(9500) // 1.9 % of a second
+			if pid == 33 {
+				op, calls = quick, 14_000
+			}
+			x.Processes = append(x.Processes, tick.Process{PID: pid})
+			x.Ops = append(x.Ops, tick.Op{PID: pid, Op: op, Last: tick.Counts{Calls: calls, Done: calls}})
+		}
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(src.shed) == 0 || !slices.Equal(src.hot, []events.Op{quick}) {
+		t.Errorf("shed %v, hot %v, want %v", src.shed, src.hot, quick)
 	}
 }
 
