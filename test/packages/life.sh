@@ -39,6 +39,18 @@ trace() { # starts a recording trace of the loop
 	agent=$!
 	until_ "the trace: $(cat "$work/trace")" traces
 }
+boxed() { [[ $(readlink "/proc/$container/exe") == */box/usr/bin/ingero ]]; }
+container() { # starts ingero as in a container: at the package's path, below another root
+	mkdir "$work/box"
+	mount -t tmpfs none "$work/box"
+	install -D "$work/tree/usr/bin/ingero" "$work/box/usr/bin/ingero"
+	mkfifo "$work/never"
+	(exec chroot "$work/box" /usr/bin/ingero mcp <>"$work/never" >/dev/null 2>&1) &
+	container=$!
+	until_ "the container" boxed
+	umount -l "$work/box" # its path is then /usr/bin/ingero for all
+	[ "$(inside readlink "/proc/$container/exe")" = /usr/bin/ingero ] || fail "the container has another path"
+}
 count() { member "${2:-0}" ingero query "SELECT count(*) AS n FROM $1" --csv --db /var/lib/ingero/ingero.db 2>/dev/null | tail -n +2 | tr -dc 0-9; }
 has_calls() { [ "$(count events "$@")" -gt 0 ] 2>/dev/null; }
 sessions() { [ "$(count sessions "$(group)")" = "$1" ]; }
@@ -83,8 +95,11 @@ quiet inside ingero db verify --db /var/lib/ingero/ingero.db
 echo "remove, while it traces"
 gid=$(group)
 trace
+container
 quiet inside dpkg --no-triggers -r ingero
 until_ "the trace to end" ended
+kill -0 "$container" || fail "the removal ended the process of a container"
+kill "$container"
 [ ! -e "$work/tree/usr/bin/ingero" ] || fail "the program is still there"
 ! inside getent group ingero >/dev/null || fail "the group is still there"
 ! compgen -G "$work/tree/run/ingero*" || fail "a lock is left"
