@@ -3,6 +3,11 @@
 package prom
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 
 	"ingero/internal/metric"
@@ -37,5 +42,28 @@ func TestRealPrometheus(t *testing.T) {
 				return len(e) > 0 && e[0]["chain"] == "c-7f3a" && e[0]["rule"] == "cpu-taken"
 			})
 		}
+	}
+}
+
+// With the configuration in deploy/prometheus, the batch job of a process stays the label job.
+func TestPrometheusKeepsTheJob(t *testing.T) {
+	testkit.NeedTool(t, "prometheus")
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, `ingero_process_info{pid="7",job="4711"} 1`)
+	}))
+	t.Cleanup(agent.Close)
+	text, err := os.ReadFile("../../../deploy/prometheus/prometheus.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, scrapes, _ := strings.Cut(string(text), "\nrule_files: [rules.yaml]\n") // without global, which testkit sets
+	p := testkit.NewPrometheus(t, testkit.PrometheusOptions{Config: strings.Replace(scrapes, "127.0.0.1:9090", agent.Listener.Addr().String(), 1)})
+	var all []testkit.Sample
+	testkit.Eventually(t, "the process", func() bool {
+		all = p.Query("ingero_process_info")
+		return len(all) == 1
+	})
+	if got := all[0].Metric["job"]; got != "4711" {
+		t.Errorf("job %q, want 4711", got)
 	}
 }
