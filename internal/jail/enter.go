@@ -37,6 +37,7 @@ func enter(text string) error {
 		{"give up capabilities for good", giveUp},
 		{"be somebody else", func() error { return become(o.UID, o.GID) }},
 		{"give up capabilities", noCapabilities},
+		{"make no processes", noProcesses},
 		{"end with its parent", func() error { return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0) }},
 	} {
 		if err := step.do(); err != nil {
@@ -117,4 +118,13 @@ func execute(args, env []string) error {
 	_, _, errno := unix.RawSyscall6(unix.SYS_EXECVEAT, imageFD, uintptr(unsafe.Pointer(&empty)),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envp[0])), unix.AT_EMPTY_PATH, 0)
 	return errno
+}
+
+// install installs a filter of system calls for this thread.
+func install(filter []unix.SockFilter) error {
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return errno
+	}
+	return nil
 }

@@ -3,7 +3,7 @@
 //
 // The program runs as another user, and sees only the files below one directory. It has no
 // capabilities and cannot gain any, no network, no view of other processes to signal, and only the
-// given environment. It is killed when its time is over. It is executed from a copy in memory, so
+// given environment. It can start threads, but no processes. It is killed when its time is over. It is executed from a copy in memory, so
 // neither the file's mode bits nor later writes to the file matter.
 package jail
 
@@ -106,7 +106,7 @@ func (j *Jailed) Line() (string, error) {
 	return j.lines.Text(), nil
 }
 
-// End kills the program and its children, and returns the end of its standard error.
+// End kills the program, and returns the end of its standard error.
 func (j *Jailed) End() string {
 	j.cancel()
 	_ = j.cmd.Wait() // killed
