@@ -75,18 +75,26 @@ func Args(args []string) []string {
 type redactor struct {
 	options []option // of the programs named so far, each once
 	secret  bool     // the argument is the value of the previous one
+	name    string   // the last option, if its value was the next argument and secret
 }
 
 // next returns the visible part of the next argument.
 func (r *redactor) next(a string) string {
 	end, open := named(a)
+	another := r.another(a)
+	if strings.HasPrefix(a, "-") {
+		r.name = ""
+		if open {
+			r.name = strings.ToLower(strings.TrimRight(a, "=:"))
+		}
+	}
 	for _, o := range r.options {
 		if at, is := o.value(a); is {
 			end, open = min(end, at), open || at == len(a)
 		}
 	}
 	shown := argument(a, end)
-	if r.secret {
+	if r.secret || another {
 		shown = Hidden
 	}
 	r.secret = open || r.secret && leads(a)
@@ -96,6 +104,20 @@ func (r *redactor) next(a string) string {
 		}
 	}
 	return shown
+}
+
+// another reports whether an argument may be one more value of the last option. That takes several if
+// its name is plural, or a key's (vllm serve --api-key A B). Paths, models and numbers are not values.
+func (r *redactor) another(a string) bool {
+	const digits = "0123456789"
+	letters := strings.Trim(a, digits)
+	switch {
+	case strings.HasPrefix(a, "-") || strings.ContainsAny(a, "/.") || letters == "":
+		return false
+	case strings.HasSuffix(r.name, "s"):
+		return true
+	}
+	return strings.HasSuffix(r.name, "key") && len(a) >= 6 && strings.ContainsAny(a, digits)
 }
 
 // argument returns the visible part of one argument: nothing from end on, and not the arguments of

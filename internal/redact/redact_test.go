@@ -16,6 +16,13 @@ func TestArgs(t *testing.T) {
 		{"numbers of tokens", "vllm serve m --max-num-batched-tokens 8192 --max_tokens=64 --tokens-per-step 9 --num_key_value_heads 8",
 			"vllm serve m --max-num-batched-tokens 8192 --max_tokens=64 --tokens-per-step 9 --num_key_value_heads 8"},
 		{"a number that is none", "x --max-tokens-secret Zq9vX7Lm --access-tokens Zq9vX7Lm", "x --max-tokens-secret *** --access-tokens ***"},
+		{"numbers of keys", "x --num-keys 8 --max_keys=9 --key_value_proj_dim=3 --sort-keys name", "x --num-keys 8 --max_keys=9 --key_value_proj_dim=3 --sort-keys name"},
+		{"a key's value", "x --x-key-value=Zq9vX7Lm --x-key-value Zq9vX7Lm y", "x --x-key-value=*** --x-key-value *** y"},
+		{"keys", "x --keys Zq9vX7Lm,b --keys=a,Zq9vX7Lm KEYS=Zq9vX7Lm y", "x --keys *** --keys=*** KEYS=*** y"},
+		{"several keys", "vllm serve --api-key Zq9vX7Lm abc-123 meta-llama/Llama-3 Qwen2.5-7B 8000 --port 80 Zq9vX7",
+			"vllm serve --api-key *** *** meta-llama/Llama-3 Qwen2.5-7B 8000 --port 80 Zq9vX7"},
+		{"several secrets", "x --secrets Zq9vX7Lm abc /data/x 3 --lr 0.1 y", "x --secrets *** *** /data/x 3 --lr 0.1 y"},
+		{"a command after a key", "x --api-key Zq9vX7Lm train s3", "x --api-key *** train s3"},
 		{"a value of its own", "train --hf-token Zq9vX7Lm --lr 0.1", "train --hf-token *** --lr 0.1"},
 		{"an attached value", "train --my_password=Zq9vX7Lm --lr 0.1", "train --my_password=*** --lr 0.1"},
 		{"key", "train key=Zq9vX7Lm lr=0.1", "train key=*** lr=0.1"},
@@ -103,12 +110,13 @@ var forms = []string{
 }
 
 var names = []string{
-	"token", "TOKEN", "hf_token", "auth-token", "password", "PassWord", "db.passwd", "passphrase", "secret", "clientSecret", "api-key", "API_KEY", "key",
+	"token", "TOKEN", "hf_token", "keys", "API_KEYS", "x-key-value", "auth-token", "password", "PassWord", "db.passwd", "passphrase", "secret", "clientSecret", "api-key", "API_KEY", "key",
 	"ssh_key", "pwd", "MYSQL_PWD", "authorization", "cookie", "credentials", "signature", "auth", "aws_secret_access_key", "webhook",
 }
 
 // others are forms without a name.
 var others = []string{
+	"--keys|a|%", "--api-key|abc123|%", "--secrets|a|b|%",
 	"https://me:%@host", "postgres://me:a/%@host/db", "https://%@host", "-x|me:%@host", "ghp_%", "hf_%abcdefgh", "sk-%-abcdefgh", "mysql|-p%", "redis-cli|-a|%",
 	"sshpass|-p|%", "curl|-u|me:%", "curl|-ku|me:%", "sh|-c|curl -u me:% host", "Authorization:|Bearer|%", "-----BEGIN KEY----- %", "0123456789abcdef0123456789abcdef%",
 }

@@ -13,7 +13,7 @@ var (
 		"authorization", "cookie", "signature", "connectionstring", "webhook", "notify", "fromliteral",
 	}
 	// at the end of a word of the name
-	ends = []string{"key", "pass", "pwd", "auth"}
+	ends = []string{"key", "keys", "pass", "pwd", "auth"}
 	// a whole word of the name
 	whole = map[string]bool{"pw": true, "pat": true, "sas": true, "sig": true, "jwt": true, "dsn": true, "otp": true, "cred": true, "creds": true,
 		"login": true, "passin": true, "passout": true}
@@ -21,7 +21,9 @@ var (
 	harmless = []string{"tokenizer", "tokenization", "tokenize", "bypass", "compass", "monkey", "turkey", "keyboard",
 		// counts, as for language models
 		"max-tokens", "max_tokens", "new-tokens", "new_tokens", "min-tokens", "min_tokens", "num-tokens", "num_tokens", "batched-tokens", "batched_tokens",
-		"tokens-per", "tokens_per", "key-value", "key_value"}
+		"tokens-per", "tokens_per", "num-key", "num_key", "max-key", "max_key",
+		"key-value-head", "key_value_head", "key-value-proj", "key_value_proj",
+		"sort-key", "sort_key"}
 	// schemes precede a value
 	schemes = map[string]bool{"basic": true, "bearer": true, "digest": true, "token": true, "negotiate": true, "apikey": true}
 )
