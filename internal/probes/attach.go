@@ -93,7 +93,8 @@ func closeAll(links map[int][]io.Closer) error {
 }
 
 // closeLinks detaches programs. No process is started meanwhile: its child would hold the links, and
-// so the programs would run, until it executes its own program.
+// so the programs would run, until it executes its own program. The child of one that was started just
+// before may still hold them for a moment: it continues the parent before it closes its files.
 func closeLinks[L io.Closer](links []L) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -122,11 +122,23 @@ func TestLeave(t *testing.T) {
 				if err := s.attached.Leave(tt.leave); err != nil {
 					t.Fatal(err)
 				}
-				if got, _ := s.round(); got[outer].Calls != tt.want || got["cudaStreamSynchronize"].Calls != syncs {
-					t.Errorf("change %d: %+v, want %d launches and %d others", i, got, tt.want, syncs)
+				check := func() uint64 {
+					got, _ := s.round()
+					if n := got["cudaStreamSynchronize"].Calls; n != syncs {
+						t.Errorf("change %d: %d other calls, want %d", i, n, syncs)
+					}
+					return got[outer].Calls
+				}
+				if tt.leave != nil { // a process that another test starts holds the links until its exec has closed them
+					testkit.Eventually(t, "the probes to be gone", func() bool { return check() == 0 })
+				}
+				if got := check(); got != tt.want {
+					t.Errorf("change %d: %d launches, want %d", i, got, tt.want)
 				}
 			}
-			if d := dropped(t, s.tr); len(d) > 0 {
+			d := dropped(t, s.tr)
+			delete(d, "orphan-return") // of calls while the links go, the entry first
+			if len(d) > 0 {
 				t.Errorf("drops: %v", d)
 			}
 		})
