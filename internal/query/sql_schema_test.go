@@ -2,7 +2,9 @@ package query
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,13 +15,34 @@ import (
 	"ingero/pkg/events"
 )
 
-// Every worked example has an answer.
+// aSample matches a statement that the dashboard offers, with its name.
+var aSample = regexp.MustCompile(`\["([^"]+)", "(SELECT [^"]+)"\]`)
+
+// Every worked example, also of the dashboard, has an answer.
 func TestExamples(t *testing.T) {
 	r := sqlDB(t)
 	if len(SQLExamples) < 20 {
 		t.Errorf("there are %d", len(SQLExamples))
 	}
-	for _, x := range SQLExamples {
+	page, err := os.ReadFile("../dashboard/web/src/sql.tsx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := os.ReadFile("../dashboard/web/assets/app.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := slices.Clone(SQLExamples)
+	for _, m := range aSample.FindAllStringSubmatch(string(page), -1) {
+		all = append(all, SQLExample{Question: m[1], SQL: m[2]})
+		if !strings.Contains(string(built), m[2]) {
+			t.Errorf("%s\n%s\nis not in the built page: run tools/web.sh", m[1], m[2])
+		}
+	}
+	if n := len(all) - len(SQLExamples); n < 3 {
+		t.Errorf("the dashboard offers %d", n)
+	}
+	for _, x := range all {
 		res := ask(t, r, x.SQL)
 		if len(res.Rows) == 0 {
 			t.Errorf("%s\n%s\nhas no rows", x.Question, x.SQL)
