@@ -1,6 +1,7 @@
 package query
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -59,5 +60,34 @@ func TestStacks(t *testing.T) {
 	}
 	if calls != wantCalls || wall != wantWall || without != wantWithout {
 		t.Errorf("%d calls, %d ns, %d without; want %d, %d, %d", calls, wall, without, wantCalls, wantWall, wantWithout)
+	}
+}
+
+// A sample's share is that of the selected calls, so that its sums can be scaled to them.
+func TestStackSample(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := record(t, path, segment.Session{ID: "s"})
+	for range 200 {
+		x.second() // a frame of the log
+	}
+	r := openReader(t, path)
+	for name, f := range map[string]Filter{"all": {}, "a process": {PIDs: []uint32{4830}}, "an operation": {Ops: []events.Op{opMalloc}}} {
+		t.Run(name, func(t *testing.T) {
+			calls, _, err := r.Called(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, _, err := r.StackSample(t.Context(), f, calls/4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sampled := s.Without
+			for i := range s.Sums {
+				sampled += s.Sums[i].Calls
+			}
+			if got := uint64(math.Round(float64(sampled) / s.Share)); s.Share >= 1 || got != calls {
+				t.Errorf("%d calls, %.3f of the window's, make %d, want %d", sampled, s.Share, got, calls)
+			}
+		})
 	}
 }
