@@ -1,0 +1,94 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/store/segment"
+	"ingero/internal/tick"
+	"ingero/internal/wire"
+)
+
+// A window without a start is as long as the default window, and one without either is not asked
+// for.
+func TestWindow(t *testing.T) {
+	now := time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	for name, tt := range map[string]struct {
+		window, ask string
+		from, to    time.Time
+		status      int // 0: no error
+	}{
+		"none":            {"5m", "", time.Time{}, time.Time{}, 0},
+		"since":           {"5m", "?since=1m", at(-time.Minute), now, 0},
+		"from":            {"5m", "?from=2026-11-20T14:00:00Z", at(-time.Hour), now, 0},
+		"to":              {"5m", "?to=2026-11-20T14:00:00Z", at(-time.Hour - 5*time.Minute), at(-time.Hour), 0},
+		"to, no default":  {"", "?to=2026-11-20T14:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"both":            {"", "?from=2026-11-20T13:00:00Z&to=2026-11-20T14:00:00Z", at(-2 * time.Hour), at(-time.Hour), 0},
+		"from after to":   {"5m", "?from=2026-11-20T14:00:00Z&to=2026-11-20T13:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"from in a while": {"5m", "?from=2026-11-20T16:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &request{server: newServer(Options{Now: func() time.Time { return now }}), row: &Path{Window: tt.window}, r: httptest.NewRequest(http.MethodGet, "/"+tt.ask, nil)}
+			q, err := a.question()
+			var no *refusal
+			if tt.status > 0 {
+				if !errors.As(err, &no) || no.status != tt.status {
+					t.Errorf("%v, want status %d", err, tt.status)
+				}
+				return
+			}
+			if err != nil || !q.From.Equal(tt.from) || !q.To.Equal(tt.to) {
+				t.Errorf("from %v to %v (%v), want %v to %v", q.From, q.To, err, tt.from, tt.to)
+			}
+		})
+	}
+}
+
+// Machines that take turns all stay when snapshots are thinned, in the order of their times.
+func TestThinnedSnapshots(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	now := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	const each = maxSnapshots/2 + 1
+	for i, node := range []string{"gpu-7", "gpu-8"} {
+		at := now.Add(time.Duration(i) * time.Second / 2)
+		db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return at }, Session: segment.Session{ID: node, Node: node, Started: at}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range uint64(each) {
+			at = at.Add(time.Second)
+			if err := db.Tick(&tick.Tick{Time: at, Started: now, Seq: n + 1, Final: n == each-1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, end := Handler(Options{Path: func() string { return path }, Now: func() time.Time { return now.Add(2 * time.Hour) }, Log: slog.New(slog.DiscardHandler)})
+	defer end()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/snapshots?since=2h", nil))
+	var got wire.Snapshots
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK {
+		t.Fatalf("%d %.300s: %v", w.Code, w.Body, err)
+	}
+	of := map[string]int{}
+	for i, s := range got.Snapshots {
+		of[s.Node]++
+		if i > 0 && s.Time.Before(got.Snapshots[i-1].Time) {
+			t.Fatalf("snapshot %d is earlier than the one before", i)
+		}
+	}
+	if got.Every != 2 || of["gpu-7"] != (each+1)/2 || of["gpu-8"] != (each+1)/2 {
+		t.Errorf("each of %d: %v, want half of %d for each machine", got.Every, of, each)
+	}
+}
