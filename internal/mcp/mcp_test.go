@@ -126,6 +126,37 @@ func TestStuck(t *testing.T) {
 	}
 }
 
+// A comparison says what it compared, what differs, and which jobs only one run has.
+func TestDiff(t *testing.T) {
+	const none, short = `"a": {"session": "s1", "node": "n"}, "b": {"session": "s2", "node": "n"}`, `{"role": "eval", "too_short": true}`
+	for name, tt := range map[string]struct{ diff, lead, note, row string }{
+		"no pairs":     {`"pairs": []`, "nothing was compared", "", ""},
+		"a short run":  {`"pairs": [` + short + `]`, "nothing was compared", "eval is too short", ""},
+		"no finding":   {`"pairs": [` + short + `, {"role": "train", "step": {"name": "x", "a": 10, "b": 10, "p": 0.5}}]`, "ok, no significant difference", "eval is too short", "train \"a step\" 10 10"},
+		"a step":       {`"pairs": [{"role": "train", "step": {"name": "x", "a": 10, "b": 15, "p": 0.001, "found": true}}]`, "", "", "train \"a step\" 10 15"},
+		"calls only":   {`"pairs": [{"role": "train", "findings": 1, "calls_by_step": [{"name": "cudaMalloc", "a": 1, "b": 3, "found": true}, {"name": "cudaFree", "a": 1, "b": 1}]}]`, "", "train: 1 calls of cudaMalloc a step, then 3", ""},
+		"other jobs":   {`"pairs": [], "only_in_a": ["train", "eval"]`, "nothing was compared", "only in the first run: train, eval", ""},
+		"another job":  {`"pairs": [], "only_in_b": ["serve"]`, "nothing was compared", "only in the second run: serve", ""},
+		"a part found": {`"pairs": [{"role": "train", "findings": 1, "parts": [{"name": "GPU", "a": 1, "b": 2, "found": true}, {"name": "disk", "a": 1, "b": 1}]}]`, "", "", "train GPU 1 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serverOf(nil, Machine{Diff: func(context.Context, string, string, string) (*wire.Diff, error) {
+				var out wire.Diff
+				return &out, json.Unmarshal([]byte("{"+none+", "+tt.diff+"}"), &out)
+			}})
+			a, err := s.diff(t.Context(), &Diff{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _, err := a.write(diffTool(), &Form{}, 1)
+			if notes := strings.Join(a.notes, "\n"); err != nil || a.lead != tt.lead || !strings.HasPrefix(notes, tt.note) || tt.note == "" && notes != "" ||
+				strings.Contains(notes, "cudaFree") || !strings.Contains(text, "\n"+tt.row) || len(a.rows) != min(len(tt.row), 1) {
+				t.Errorf("%q, notes %q, %s, %v", a.lead, notes, text, err)
+			}
+		})
+	}
+}
+
 // Graphs are classed hot, cold or unused; problems come from causes.
 func TestGraphs(t *testing.T) {
 	s := serverOf(api{
