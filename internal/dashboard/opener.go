@@ -38,7 +38,7 @@ func (o *opener) reader() (*query.Reader, func(), error) {
 	defer o.mu.Unlock()
 	path := o.path()
 	if s := o.db; s != nil {
-		if file, err := os.Stat(path); err != nil || s.path != path || !os.SameFile(file, s.file) {
+		if file, err := os.Stat(path); err != nil || s.path != path || !os.SameFile(file, s.file) || s.Stale() {
 			o.drop()
 		}
 	}

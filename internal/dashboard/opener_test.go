@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"database/sql"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,6 +37,40 @@ func idOf(t *testing.T, r *query.Reader) string {
 		t.Fatal(err)
 	}
 	return s.ID
+}
+
+// A copy is read only until another recording begins.
+func TestOpenerDropsCopies(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	database(t, path, "one")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := fmt.Sprint("DROP TABLE engine_steps; PRAGMA user_version = ", store.Schema()-1) // so that it is copied
+	if _, err := db.Exec(older); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := opener{path: func() string { return path }}
+	defer o.end()
+	var readers []*query.Reader
+	ask := func() string {
+		r, done, err := o.reader()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		readers = append(readers, r)
+		return idOf(t, r)
+	}
+	first, again := ask(), ask()
+	database(t, path, "two")
+	if then := ask(); first != "one" || again != "one" || readers[1] != readers[0] || then != "two" {
+		t.Errorf("sessions %s, %s and %s, one reader for the first two: %v", first, again, then, readers[1] == readers[0])
+	}
 }
 
 // A database is opened once for consecutive questions, reopened when another file has its name, and

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
@@ -35,6 +36,8 @@ type Reader struct {
 	path  string
 	db    *sql.DB
 	temp  string    // directory of a copy, "": none
+	live  bool      // a process was recording when the copy was made
+	asOf  time.Time // modification time of the copied file
 	files log.Files // the segments
 
 	slot    chan struct{}  // slot of the running statement
@@ -126,6 +129,7 @@ func (r *Reader) openCopy() (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
 	}
+	r.live, r.asOf = store.Recording(r.path), modified(r.path)
 	to := filepath.Join(r.temp, copyName)
 	for _, suffix := range []string{"", "-wal"} {
 		err := copyFile(to+suffix, r.path+suffix)
@@ -165,6 +169,28 @@ func (r *Reader) Close() error {
 		errs = append(errs, os.RemoveAll(r.temp))
 	}
 	return errors.Join(errs...)
+}
+
+// recording reports whether a process records what the reader reads.
+func (r *Reader) recording() bool {
+	if r.temp != "" {
+		return r.live
+	}
+	return store.Recording(r.path)
+}
+
+// Stale reports whether the reader reads a copy of a database that is being changed or has changed.
+func (r *Reader) Stale() bool {
+	return r.temp != "" && (store.Recording(r.path) || !modified(r.path).Equal(r.asOf))
+}
+
+// modified returns the modification time of a file, zero if there is none.
+func modified(path string) time.Time {
+	s, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return s.ModTime()
 }
 
 // Path returns the path of the database file.

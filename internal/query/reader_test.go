@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -290,6 +291,48 @@ func TestReadOnlyAfterKill(t *testing.T) {
 	}
 	if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the copy is still there: %v", err)
+	}
+}
+
+// The copy of a killed recording stays interrupted while another recording is made, and is then
+// stale.
+func TestCopyIsNotRecording(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	x := record(t, filepath.Join(from, "x.db"), segment.Session{ID: "killed"})
+	x.second()
+	for _, name := range []string{"x.db", "x.db-wal", "x.db.d/killed-000000.ilog"} { // as the kill left it
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := copyFile(filepath.Join(to, name), filepath.Join(from, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(to, "x.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(toFirstSchema); err != nil { // so that it is copied
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := openReader(t, path)
+	check := func(when string, stale bool) {
+		t.Helper()
+		if s := summary(t, r, Filter{}); s.Session.ID != "killed" || s.Session.State != "interrupted" || r.Stale() != stale {
+			t.Errorf("%s: session %s is %s, stale: %v, want killed, interrupted, %v", when, s.Session.ID, s.Session.State, r.Stale(), stale)
+		}
+	}
+	check("before", false)
+	second := record(t, path, segment.Session{ID: "second", Started: began.Add(time.Hour)})
+	check("while another is recorded", true)
+	second.close()
+	check("after it", true)
+	if openReader(t, path).Stale() {
+		t.Error("a reader of the file itself is stale")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"ingero/internal/store"
 	"ingero/internal/store/segment"
 )
 
@@ -69,7 +68,7 @@ func (r *Reader) Session(ctx context.Context, id string) (Session, error) {
 }
 
 func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Session, error) {
-	recording := store.Recording(r.path)
+	recording := r.recording()
 	segs, err := segment.List(r.files)
 	if err != nil {
 		return nil, err
