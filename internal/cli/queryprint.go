@@ -17,6 +17,7 @@ import (
 func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData, zone *time.Location) ([]byte, error) {
 	t := &explain.OpTable{From: a.from, To: a.to, Database: a.path}
 	t.Label, _ = strings.CutPrefix(o.by, byLabel)
+	ticks := true // all counts are the kernel's
 	for i := range a.sessions {
 		if o.by == byFunction {
 			if err := o.functions(ctx, r, a, i, t); err != nil {
@@ -29,6 +30,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData
 			return nil, err
 		}
 		a.covered(cover)
+		ticks = ticks && !cover.From.IsZero()
 		comms := commsOf(a.facts[i])
 		for j := range stats {
 			x := &stats[j]
@@ -42,7 +44,7 @@ func (o *queryOptions) table(ctx context.Context, r *query.Reader, a *answerData
 	if len(t.Rows) == 0 && len(a.cover.Missing) > 0 {
 		return nil, a.gone()
 	}
-	if !a.cover.From.IsZero() {
+	if ticks && !a.cover.From.IsZero() {
 		t.From, t.To = a.cover.From, a.cover.To
 	}
 	switch {

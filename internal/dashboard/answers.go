@@ -27,6 +27,7 @@ func (a *request) sums() (*explain.OpTable, error) {
 	}
 	t := &explain.OpTable{From: a.q.From, To: a.q.To, Database: a.Node, Label: a.q.By}
 	var cover query.Coverage
+	ticks := true // all counts are the kernel's
 	for i := range sessions {
 		s := &sessions[i]
 		f, comms, err := a.filter(s)
@@ -38,6 +39,7 @@ func (a *request) sums() (*explain.OpTable, error) {
 			return nil, err
 		}
 		cover.Add(c)
+		ticks = ticks && !c.From.IsZero()
 		for j := range stats {
 			x := &stats[j]
 			row := explain.OpRow{Node: s.Node, Label: x.Label, Op: tick.Op{PID: x.PID, Op: x.Op, Sum: x.Sum, Dur: x.Dur}}
@@ -47,7 +49,7 @@ func (a *request) sums() (*explain.OpTable, error) {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	if !cover.From.IsZero() {
+	if ticks && !cover.From.IsZero() {
 		t.From, t.To = cover.From, cover.To
 	}
 	t.Notes = explain.CoverageNotes(&cover)

@@ -147,25 +147,28 @@ func TestCountsOfDeletedTicks(t *testing.T) {
 	}
 }
 
-// The period of an answer about several recordings ends with the last one, although only the first is
-// cut by the window.
+// The period of several recordings' counts spans them all.
 func TestPeriodOfSeveralRecordings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
 	for i, id := range []string{"a", "b"} {
-		x := record(t, path, segment.Session{ID: id, Node: "gpu-7", Started: began.Add(time.Duration(i) * time.Hour)})
-		for range 5 {
-			x.now = x.now.Add(time.Second)
-			x.ops.Op(4821, opLaunch).Sum.Calls += 10
-			if err := x.db.Tick(x.tick(false)); err != nil {
-				t.Fatal(err)
-			}
+		x := record(t, path, segment.Session{ID: id, Started: began.Add(time.Duration(i) * time.Minute)})
+		for range 10 {
+			x.second()
 		}
 		x.close()
 	}
-	from, to := began.Add(2*time.Second), began.Add(time.Hour+5*time.Second)
-	got, cover, err := openReader(t, path).OpStats(t.Context(), Filter{Session: AllSessions, From: from, To: to.Add(time.Hour)}, Group{})
-	if err != nil || len(got) != 1 || got[0].Sum.Calls != 80 || !cover.From.Equal(from) || !cover.To.Equal(to) {
-		t.Errorf("%+v, from %v to %v (%v), want 80 calls from %v to %v", got, cover.From, cover.To, err, from, to)
+	r := openReader(t, path)
+	for name, tt := range map[string]struct{ from, to, wantFrom, wantTo time.Duration }{
+		"cuts the first": {4 * time.Second, 2 * time.Minute, 4 * time.Second, 70 * time.Second},
+		"cuts the last":  {-time.Second, 65 * time.Second, 0, 65 * time.Second},
+		"cuts none":      {-time.Second, 2 * time.Minute, 0, 70 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c, err := r.OpStats(t.Context(), Filter{Session: AllSessions, From: began.Add(tt.from), To: began.Add(tt.to)}, Group{})
+			if err != nil || !c.From.Equal(began.Add(tt.wantFrom)) || !c.To.Equal(began.Add(tt.wantTo)) {
+				t.Errorf("from %v to %v (%v), want %v to %v", c.From.Sub(began), c.To.Sub(began), err, tt.wantFrom, tt.wantTo)
+			}
+		})
 	}
 }
 

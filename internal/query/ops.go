@@ -27,8 +27,8 @@ type Coverage struct {
 	// Calls is how many calls the records stand for, and Variance the variance of that estimate:
 	// the sum of w (w-1), where w is a record's weight. Set by [Reader.Each] only.
 	Calls, Variance float64
-	// From and To are the period of the kernel's counts, from a tick to a tick. Zero: the whole
-	// recordings, or exactly the window.
+	// From and To are the period of the kernel's counts, from a tick to a tick. Zero: all counts are
+	// of exactly the window.
 	From, To time.Time
 	Torn     int64    // bytes of incomplete frames at the ends of logs, after a crash
 	Missing  []string // sessions, or parts of some, whose calls were deleted
@@ -93,8 +93,7 @@ type opStats struct {
 	Group
 	labels labelValues // of the label to group by
 	found  map[statKey]*store.Sum
-	whole  Coverage // the periods of recordings that are in the window as a whole
-	key    statKey  // of the last returned sum
+	key    statKey // of the last returned sum
 	last   *store.Sum
 }
 
@@ -146,9 +145,6 @@ func (r *Reader) OpStats(ctx context.Context, f Filter, g Group) ([]OpStat, Cove
 		if err := r.sumCounted(ctx, &sessions[i], f, sums, &cover); err != nil {
 			return nil, cover, fmt.Errorf("session %s: %w", sessions[i].ID, r.read(err))
 		}
-	}
-	if !cover.From.IsZero() {
-		cover.Add(sums.whole)
 	}
 	out := make([]OpStat, 0, len(sums.found))
 	for k, sum := range sums.found {

@@ -73,11 +73,7 @@ func (r *Reader) sumCounted(ctx context.Context, s *Session, f Filter, sums *opS
 	}
 	if counts.known {
 		own.count(s, counts)
-		in := answer
-		if counts.complete {
-			in = &sums.whole
-		}
-		in.Add(Coverage{From: counts.From, To: counts.To})
+		answer.Add(Coverage{From: counts.From, To: counts.To})
 		if counts.deleted {
 			answer.Missing = append(answer.Missing, s.ID)
 		}
