@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +33,7 @@ func reclaimed(kind tick.HostEvent) func(*Window) []Finding {
 func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	x := Finding{PID: b.PID, Group: kind.String(), Baseline: "a normal step does not reclaim memory"}
 	var count uint64
+	var ticks []span64 // with reclaim, in time order
 	for i := range b.Host {
 		h := &b.Host[i]
 		if h.Kind != kind || h.NS == 0 {
@@ -41,6 +43,7 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 			x.From = h.From
 		}
 		x.To = h.To
+		ticks = append(ticks, span64{h.From, h.To})
 		x.Lost += int64(h.NS)
 		count += h.Count
 	}
@@ -48,7 +51,11 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 		return x
 	}
 	tid, steps := w.steps(b.PID)
-	if more, ok := longer(steps, func(s *step) bool { return b.has(kind, s.from, s.to()) }); ok {
+	reclaims := func(s *step) bool {
+		at, _ := slices.BinarySearchFunc(ticks, s.from, func(t span64, from int64) int { return cmp.Compare(t.to, from+1) })
+		return at < len(ticks) && ticks[at].from < s.to()
+	}
+	if more, ok := longer(steps, reclaims); ok {
 		x.Lost = min(x.Lost, more) // another thread may have reclaimed, or while the GPU had work
 	}
 	x.TID, x.Min, x.Max = tid, x.Lost/2, x.Lost*5/4
@@ -68,10 +75,8 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	return x
 }
 
-// has reports whether events of a kind took time of a process in the ticks of [from, to].
-func (b *ProcessHistory) has(kind tick.HostEvent, from, to int64) bool {
-	return slices.ContainsFunc(b.Host, func(h HostSample) bool { return h.Kind == kind && h.NS > 0 && h.To > from && h.From < to })
-}
+// span64 is a period, Unix ns.
+type span64 struct{ from, to int64 }
 
 // longer returns how much longer the selected steps were than others of their kind, ns. ok is false
 // without enough others.
