@@ -17,6 +17,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/outfile"
+	"ingero/internal/proc"
 	"ingero/internal/query"
 	"ingero/internal/redact"
 )
@@ -116,7 +117,7 @@ func (e *Env) bundleVersion(context.Context) (string, error) {
 	if err != nil {
 		system = []byte("no /etc/os-release: " + err.Error() + "\n")
 	}
-	return fmt.Sprintf("%s%s %s/%s, %d CPUs\nLinux %s\n%s", e.Build.line(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), kernelRelease(), system), nil
+	return fmt.Sprintf("%s%s %s/%s, %d CPUs\nLinux %s\n%s", e.Build.line(), runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), proc.KernelRelease(), system), nil
 }
 
 // bundled returns the settings without flags.

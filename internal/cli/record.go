@@ -11,6 +11,7 @@ import (
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
+	"ingero/internal/proc"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
@@ -33,7 +34,7 @@ func (e *Env) record(c *config.Config, mode, target string, failed func(string))
 	if !c.Trace.Record {
 		return nil, nil
 	}
-	kernel := kernelRelease()
+	kernel := proc.KernelRelease()
 	if mode == "demo" { // demo recordings are published: drop the suffix of the build
 		kernel, _, _ = strings.Cut(kernel, "-")
 	}
@@ -114,14 +115,6 @@ func (r *recording) end(say func(string)) error {
 		say(fmt.Sprintf("Recorded to %s (%s). To see where the time went: ingero explain", r.db.Path(), explain.Bytes(r.db.Size())))
 	}
 	return nil
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 // monoOffset returns Unix time minus CLOCK_MONOTONIC in nanoseconds. The error is at most the

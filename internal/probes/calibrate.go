@@ -20,6 +20,7 @@ import (
 
 	"ingero/internal/bpf"
 	"ingero/internal/elffile"
+	"ingero/internal/proc"
 	"ingero/sim"
 )
 
@@ -63,7 +64,7 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	c.Costs = map[Place]Cost{}
 	defer func() {
 		if err != nil {
-			c.SeccompHarm = mayHarm(runtime.GOARCH, kernelRelease())
+			c.SeccompHarm = mayHarm(runtime.GOARCH, proc.KernelRelease())
 		}
 	}()
 	prog, err := openCalib()
@@ -249,14 +250,6 @@ func mayHarm(arch, release string) bool {
 		return arch == "amd64"
 	}
 	return arch == "amd64" && (major > 6 || major == 6 && minor >= 11)
-}
-
-func kernelRelease() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
 }
 
 // noFilter is calib's exit code on a kernel without seccomp filters.

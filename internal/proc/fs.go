@@ -66,6 +66,16 @@ func clock(id int32) time.Duration {
 	return time.Duration(t.Nano())
 }
 
+// KernelRelease returns the version of the running kernel, such as "6.8.0-31-generic", "" if it is
+// unknown.
+func KernelRelease() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
+
 // pidDir is an open /proc/PID. All reads through it are of one process, even if its number is
 // reused.
 type pidDir struct {

@@ -1,12 +1,12 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"ingero/internal/proc"
 	"ingero/internal/wire"
 )
 
@@ -15,13 +15,7 @@ import (
 const floorMajor, floorMinor = 5, 15
 
 func kernelLine(f *facts) []wire.CheckLine {
-	release := f.Release
-	if release == "" {
-		var u unix.Utsname
-		if err := unix.Uname(&u); err == nil {
-			release = unix.ByteSliceToString(u.Release[:])
-		}
-	}
+	release := cmp.Or(f.Release, proc.KernelRelease())
 	l := wire.CheckLine{ID: "kernel", Name: "Kernel version", State: OK, Value: release, Note: fmt.Sprintf("need %d.%d+", floorMajor, floorMinor)}
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
