@@ -282,8 +282,9 @@ func (c *Config) complete(in Inputs) {
 	default:
 		c.dbs = []string{own, service}
 	}
-	// systemd sets the variable for a service with StateDirectory=.
-	if state, _, _ := strings.Cut(in.Getenv("STATE_DIRECTORY"), ":"); c.DB == "" && filepath.IsAbs(state) {
+	// systemd sets the variable for a service with StateDirectory=. Another service that runs ingero has
+	// a directory of another name.
+	if state, _, _ := strings.Cut(in.Getenv("STATE_DIRECTORY"), ":"); c.DB == "" && filepath.IsAbs(state) && filepath.Base(state) == "ingero" {
 		c.dbs = slices.Insert(c.dbs, 0, filepath.Join(state, "ingero.db"))
 	}
 	c.DB = c.dbs[0]

@@ -92,10 +92,11 @@ func TestDefaultDB(t *testing.T) {
 		{name: "a person", home: "/home/bob", want: []string{own, service}},
 		{name: "a container", home: "/root", container: true, want: []string{service, "/root/.ingero/ingero.db"}},
 		{name: "nobody's", want: []string{service}},
-		{name: "a service", home: "/home/bob", state: "/var/lib/x", want: []string{"/var/lib/x/ingero.db", own, service}},
-		{name: "a service with two directories", home: "/home/bob", state: "/a:/b", want: []string{"/a/ingero.db", own, service}},
-		{name: "a relative directory", home: "/home/bob", state: "x", want: []string{own, service}},
-		{name: "named", home: "/home/bob", state: "/var/lib/x", named: "/x.db", want: []string{"/x.db"}},
+		{name: "a service", home: "/home/bob", state: "/srv/ingero", want: []string{"/srv/ingero/ingero.db", own, service}},
+		{name: "a service with two directories", home: "/home/bob", state: "/a/ingero:/b", want: []string{"/a/ingero/ingero.db", own, service}},
+		{name: "another service", home: "/home/bob", state: "/var/lib/x", want: []string{own, service}},
+		{name: "a relative directory", home: "/home/bob", state: "ingero", want: []string{own, service}},
+		{name: "named", home: "/home/bob", state: "/srv/ingero", named: "/x.db", want: []string{"/x.db"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
