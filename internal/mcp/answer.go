@@ -131,7 +131,9 @@ func (a *answer) page(t *tool, f *Form, most, budget int) *page {
 			}
 		}
 	}
-	p.day = p.oneDay()
+	if p.short {
+		p.day = p.oneDay()
+	}
 	return p
 }
 
