@@ -22,8 +22,8 @@ var swapIn = Rule{
 	}),
 }
 
-// readSwap reports whether the pages of a finding may have come from swap: fewer were read from it on
-// the machine than a process waited for if most of these came from files.
+// readSwap reports whether the pages of a finding may have come from swap. If the whole machine read
+// fewer than half as many pages from swap as the process waited for, most of these came from files.
 func (w *Window) readSwap(x *Finding) bool {
 	pages := w.sum(tick.HostSwapIn, 0, x).Count
 	return pages > 0 && 2*pages >= w.sum(tick.HostMajorFault, x.PID, x).Count

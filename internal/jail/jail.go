@@ -3,8 +3,9 @@
 //
 // The program runs as another user, and sees only the files below one directory. It has no
 // capabilities and cannot gain any, no network, no view of other processes to signal, and only the
-// given environment. It can start threads, but no processes. It is killed when its time is over. It is executed from a copy in memory, so
-// neither the file's mode bits nor later writes to the file matter.
+// given environment. It can start threads, but no processes. It is killed when its time is over. It
+// is executed from a copy in memory, so neither the file's mode bits nor later writes to the file
+// matter.
 package jail
 
 import (

@@ -210,7 +210,7 @@ func (l *Live) calibrate(ctx context.Context) {
 	l.shed.harm = c.SeccompHarm
 	if l.enrol.harm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report.add(tick.Report{Kind: "entry-only", Object: "all processes",
-			Why: "on this kernel a return probe kills processes that have a seccomp filter, and probes cannot exclude single processes"})
+			Why: "on this kernel a return probe may kill processes that have a seccomp filter, and probes cannot exclude single processes"})
 		if err := l.tracer.WatchNoReturns(); err != nil {
 			l.report.add(tick.Report{Kind: "not-attached", Object: "all processes", Why: err.Error()})
 		}
