@@ -4,8 +4,9 @@ import "ingero/pkg/events"
 
 const (
 	// spinReturn is the CPU time, ns, within which a spinning synchronize returns after the GPU is
-	// done.
+	// done. After a long wait it takes longer, since its caches are cold: a coldReturn-th of the wait.
 	spinReturn = 50_000
+	coldReturn = 16
 	// wakeReturn is the CPU time, ns, within which a blocking synchronize returns after it is
 	// woken. One that uses more has gone on to spin.
 	wakeReturn = 200_000
@@ -107,7 +108,7 @@ func (t *tail) loss(o *openStep, c *events.Call) Loss {
 		t.run.join(&t.since)
 		t.run.give(o, all)
 		l = Loss{Est: all, Min: all, Max: all}
-	case t.run.ns > 0 && end-t.end <= spinReturn:
+	case t.run.ns > 0 && end-t.end <= max(spinReturn, t.run.ns/coldReturn):
 		all = min(t.run.ns, c.Duration)
 		t.run.give(o, all)
 		l = Loss{Est: all / 2, Max: all}
