@@ -32,7 +32,8 @@ type Finding struct {
 	rule     *Rule
 	id       string // of the chain
 	judged   bool
-	taken    bool // taken over from another rule
+	taken    bool    // taken over from another rule
+	unknown  float64 // ns: what it may have lost besides, where its inputs were shed
 }
 
 // assign gives a finding to a rule.

@@ -36,7 +36,11 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 		x.Min, x.Max = x.Lost, x.Lost
 	}
 	if x.Severity == 0 {
-		if float64(x.Lost) < r.Share*float64(x.Window) || x.Lost < int64(leastLost) {
+		seen := x.Window
+		if x.unknown > 0 {
+			seen = w.e.seen(r, x.PID, w.Now()-x.Window, w.Now())
+		}
+		if float64(x.Lost) < r.Share*float64(seen) || x.Lost < int64(leastLost) {
 			return false
 		}
 		x.Severity = severity(certain(float64(x.Lost), float64(x.Min)), float64(x.Window))
@@ -46,7 +50,7 @@ func (w *Window) judge(r *Rule, x *Finding) bool {
 	}
 	x.Min, x.Max = r.interval(float64(x.Min), float64(x.Lost), float64(x.Max), x.Window)
 	x.excess, x.judged = x.Lost, true
-	w.e.weaken(x, 0, w.Now())
+	w.e.weaken(x, x.unknown, w.Now())
 	return true
 }
 

@@ -71,14 +71,17 @@ func TestTokensWithoutGraph(t *testing.T) {
 		each  int           // number of steps for one without a graph
 		cpu   time.Duration // in such a step
 		alone bool
-		lost  time.Duration
-		text  string
+		// undivided: a request has no first byte yet, and is not divided: each step may have computed its prompt.
+		undivided bool
+		lost      time.Duration
+		text      string
 	}{
 		"some steps":               {each: 4, cpu: 6 * time.Millisecond, lost: 500 * 4 * time.Millisecond, text: " steps without a graph, with 8 requests running, which waited "},
 		"as fast as with a graph":  {each: 4, cpu: 2 * time.Millisecond},
 		"the GPU computes prompts": {each: 4},
 		"nobody waits":             {each: 4, cpu: 6 * time.Millisecond, alone: true},
 		"no graph is known":        {each: 1, cpu: 6 * time.Millisecond},
+		"or steps for a prompt":    {each: 4, cpu: 6 * time.Millisecond, undivided: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServed()
@@ -104,6 +107,10 @@ func TestTokensWithoutGraph(t *testing.T) {
 			}
 			if tt.alone { // the request ended before
 				s.requests[0].Last = s.requests[0].First
+			}
+			if tt.undivided {
+				r := s.request("10.0.0.9", servedFrom, s.at, s.at, 400)
+				r.Split, r.EngineTID = false, 0
 			}
 			got := s.chains("graph-unused")
 			if tt.lost == 0 {

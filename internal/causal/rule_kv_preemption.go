@@ -6,6 +6,7 @@ import (
 	"sort"
 	"time"
 
+	"ingero/internal/govern"
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 )
@@ -19,7 +20,7 @@ const (
 
 // kvPreemption rests on the server's count of preemptions: a full cache alone delays nobody who runs.
 var kvPreemption = Rule{
-	Name: "kv-preemption", Needs: NeedRequests | NeedCalls, Share: 0.01,
+	Name: "kv-preemption", Sees: govern.EachLaunch, Needs: NeedRequests | NeedCalls, Share: 0.01,
 	Doc:  "The KV cache of an inference server was full: running requests lost their cache, waited, and were computed again.",
 	Find: eachServer((*Window).preempted),
 }
@@ -120,7 +121,7 @@ type recomputed []int64
 func (s *Server) computedAgain(steps []step, in *preemptions) (ends recomputed) {
 	times := s.times()
 	for i := range steps {
-		if p := &steps[i]; p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && p.launches > 0 && !times.prompt(p) && in.contains(p.to(), p.to()) {
+		if p := &steps[i]; p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && p.launches > 0 && !times.mayBePrompt(p) && in.contains(p.to(), p.to()) {
 			ends = append(ends, p.to())
 		}
 	}

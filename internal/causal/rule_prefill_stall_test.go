@@ -2,6 +2,7 @@ package causal
 
 import (
 	"net/netip"
+	"sort"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,8 @@ type served struct {
 	reads    []tick.Inference // of the server's metrics
 
 	breakdowns []tick.Breakdown
+	// thinned is since when launches are thinned, and requests are not divided, Unix ns; 0: never.
+	thinned int64
 }
 
 const (
@@ -51,12 +54,18 @@ func (s *served) request(peer string, arrived, first, last int64, bytes uint64) 
 // chains returns the chains of a rule after the last second.
 func (s *served) chains(rule string) (out []tick.Chain) {
 	e := New(0)
-	e.Add(s.steps)
+	steps := s.steps
 	processes := []tick.Process{{PID: engineTID}}
 	var chains []tick.Chain
 	for second := servedFrom / 1e9; second <= s.at/1e9+1; second++ {
 		t := tick.Tick{Time: time.Unix(second, 0), Window: time.Second, Processes: processes, Breakdowns: s.breakdowns}
+		if s.thinned != 0 && second*1e9 >= s.thinned {
+			t.Overhead.Shed = []string{"records-thin"}
+		}
 		for _, x := range s.requests {
+			if s.thinned != 0 && x.Arrived >= s.thinned {
+				x.Split, x.EngineTID = false, 0
+			}
 			if x.EndTime()/1e9 == second {
 				t.Requests = append(t.Requests, x)
 			}
@@ -66,6 +75,9 @@ func (s *served) chains(rule string) (out []tick.Chain) {
 				t.Inference = append(t.Inference, x)
 			}
 		}
+		n := sort.Search(len(steps), func(i int) bool { return steps[i].To >= second*1e9 })
+		e.Add(steps[:n])
+		steps = steps[n:]
 		chains, _ = e.Tick(&t)
 	}
 	for _, c := range chains {

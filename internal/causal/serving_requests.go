@@ -11,7 +11,8 @@ import (
 // requestTimes count a server's requests at any time. Requests without a response yet are missing.
 type requestTimes struct {
 	arrived, first, ended counter
-	prompts               []int64 // Unix ns: ends of the steps that computed a request's prompt
+	prompts               []int64    // Unix ns: ends of the steps that computed a request's prompt
+	undivided             []timeSpan // times until the first byte that the engine's steps do not divide
 }
 
 // counter counts events up to a time.
@@ -31,7 +32,43 @@ func (s *Server) times() (x requestTimes) {
 		}
 	}
 	slices.Sort(x.prompts)
+	x.undivided = s.undivided()
 	return x
+}
+
+// undivided returns when requests waited for their first byte that the engine's steps do not divide:
+// for want of records of launches, it is unknown which step computed which request.
+func (s *Server) undivided() []timeSpan {
+	var list []standing
+	for i := range s.Requests {
+		if r := &s.Requests[i]; !r.Split {
+			list = append(list, standing{from: r.Arrived, to: r.First()})
+		}
+	}
+	return merged(list)
+}
+
+// unknownLoss returns what a finding may have lost besides, ns: what undivided requests since its
+// start took longer than usual for their number of events.
+func (s *Server) unknownLoss(x *Finding) float64 {
+	var first, perEvent []weighted
+	for i := range s.Requests {
+		r := &s.Requests[i]
+		first = append(first, weighted{int64(r.Request.First), r.Weight})
+		if r.Events > 1 {
+			perEvent = append(perEvent, weighted{int64(r.Last-r.Request.First) / int64(r.Events-1), r.Weight})
+		}
+	}
+	usualFirst, usualEvent := quantile(first, 0.25), quantile(perEvent, 0.25)
+	var list []standing
+	for i := range s.Requests {
+		r := &s.Requests[i]
+		took, usual := r.EndTime()-r.Arrived, usualFirst+int64(max(r.Events, 1)-1)*usualEvent
+		if !r.Split && r.Arrived >= x.From && 2*took >= 3*usual {
+			list = append(list, standing{r.Arrived, r.EndTime(), took - usual, r.Weight})
+		}
+	}
+	return unionOf(list).most
 }
 
 // count returns the times of one event of each request.
@@ -69,17 +106,22 @@ func (x *requestTimes) waiting(p *step) float64 {
 	return max(x.arrived.before(p.to())-x.ended.before(p.to()-p.busy()), 0)
 }
 
-// prompt reports whether a step computed the last part of a request's prompt.
-func (x *requestTimes) prompt(p *step) bool {
+// mayBePrompt reports whether a step computed the last part of a request's prompt, or may have done so
+// for a request that is not divided.
+func (x *requestTimes) mayBePrompt(p *step) bool {
 	const exact = 100_000 // ns: other steps end at other times
 	n := sort.Search(len(x.prompts), func(i int) bool { return x.prompts[i] >= p.to()-exact })
-	return n < len(x.prompts) && x.prompts[n] <= p.to()+exact
+	if n < len(x.prompts) && x.prompts[n] <= p.to()+exact {
+		return true
+	}
+	n = sort.Search(len(x.undivided), func(i int) bool { return x.undivided[i].to >= p.to() })
+	return n < len(x.undivided) && x.undivided[n].from < p.to()
 }
 
 // eager reports whether a step probably computed tokens without a graph: it computed no prompt, and
 // the GPU waited for the thread, which launched the kernels one by one.
 func (x *requestTimes) eager(p *step) bool {
-	return p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && p.launches > 1 && p.gpu*3 < p.work() && !x.prompt(p)
+	return p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && p.launches > 1 && p.gpu*3 < p.work() && !x.mayBePrompt(p)
 }
 
 // tokens reports whether a step computed tokens with a graph.
@@ -118,7 +160,7 @@ func (x *requestTimes) warmUps(steps []step) map[int64]bool {
 		}
 	}
 	for i := range steps {
-		if p := &steps[i]; captured[p.to()] && p.launches > 1 && p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && !x.prompt(p) {
+		if p := &steps[i]; captured[p.to()] && p.launches > 1 && p.marks&(ledger.MarkGraph|ledger.MarkCapture) == 0 && !x.mayBePrompt(p) {
 			out[p.to()] = true
 		}
 	}

@@ -193,6 +193,17 @@ func (e *Engine) abstains(r *Rule, pid uint32, from, to int64) bool {
 	return r.Rests != 0 && r.Rests&e.lost(pid, from, max(to, from+1)) != 0
 }
 
+// seen returns for how long of [from, to] a rule had all of its inputs, before the first was shed, ns.
+func (e *Engine) seen(r *Rule, pid uint32, from, to int64) int64 {
+	first := to
+	e.each(pid, from, to, func(u *unseen) {
+		if u.sheds&r.Sees != 0 {
+			first = min(first, max(u.from, from))
+		}
+	})
+	return first - from
+}
+
 // weaken adds to a finding which of its rule's inputs were shed in the observed time, up to now.
 // unknown is the possible extra loss, ns.
 func (e *Engine) weaken(x *Finding, unknown float64, now int64) {
