@@ -172,7 +172,7 @@ var servingRows = []row{
 	}, "cpu-taken"), // two CPUs are few for a scheduler, a worker and a server that all compute
 	serverFault("tokenizers that do not keep up", "frontend-slow", "tokenizer", func(s *seed) server {
 		return server{load: loadOf(s, s.between(3, 5), about(s, 16, 64), about(s, 3, 8))}
-	}),
+	}, "cpu-taken"), // the tokenizer runs on the engine's CPU, too
 	serverFault("batch sizes without a graph", "graph-unused", "graph-miss", func(s *seed) server {
 		return server{load: loadOf(s, s.between(5, 9), about(s, 16, 64), about(s, 24, 64))}
 	}),
