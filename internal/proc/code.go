@@ -110,7 +110,7 @@ func (f FS) OpenRoot(pid uint32) (*os.File, error) {
 // VDSO returns the code that the kernel maps into every process, as an ELF file. It reads the
 // agent's own copy.
 func (f FS) VDSO() ([]byte, error) {
-	d := pidDir{root: f.path("self")}
+	d := pidDir{root: f.path("self"), patience: f.patience()}
 	fd, err := openRetry(unix.AT_FDCWD, d.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", d.root, err)

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,9 @@ type FS struct {
 	// kernel's clocks. Steps of the wall clock since this program began do not move it, as they do
 	// not move the times of events.
 	Boot time.Time
+	// Patience is how long a read of maps may take; zero means 3 s. A fork of a process with much
+	// memory delays it by up to about a second.
+	Patience time.Duration
 }
 
 // Limits of what is read of one file, in bytes. The kernel's files stay far below. The limits bound
@@ -41,6 +45,8 @@ func (f FS) root() string {
 	}
 	return f.Root
 }
+
+func (f FS) patience() time.Duration { return cmp.Or(f.Patience, 3*time.Second) }
 
 func (f FS) path(elem ...string) string {
 	return filepath.Join(append([]string{f.root()}, elem...)...)
@@ -79,9 +85,10 @@ func KernelRelease() string {
 // pidDir is an open /proc/PID. All reads through it are of one process, even if its number is
 // reused.
 type pidDir struct {
-	fd   int
-	root string
-	pid  uint32
+	fd       int
+	root     string
+	pid      uint32
+	patience time.Duration
 }
 
 func (f FS) openPID(pid uint32) (pidDir, error) {
@@ -90,7 +97,7 @@ func (f FS) openPID(pid uint32) (pidDir, error) {
 	if err != nil {
 		return pidDir{}, exitedOr(pid, "open "+path, err)
 	}
-	return pidDir{fd: fd, root: path, pid: pid}, nil
+	return pidDir{fd: fd, root: path, pid: pid, patience: f.patience()}, nil
 }
 
 func (d pidDir) close() { unix.Close(d.fd) }
