@@ -17,9 +17,11 @@ func newMemory() *memory { return &memory{known: map[symbolKey]string{}} }
 // maxSymbols bounds the cached symbols.
 const maxSymbols = 1 << 13
 
-// symbolKey is an offset in a file, which the build id identifies.
+// symbolKey is an offset in a file, which the build id identifies. Copies of a file share its names,
+// but a stripped copy has none, so offsets without a name are those of one copy.
 type symbolKey struct {
 	build  string
+	copy   proc.Key // zero: the offset has a name
 	offset uint64
 }
 
@@ -110,7 +112,10 @@ func (m *memory) find(pid uint32, a *symbolRequest) ([]string, error) {
 	var offsets []uint64
 	var index []int
 	for i, off := range a.offsets {
-		name, known := m.known[symbolKey{build, off}]
+		name, known := m.known[symbolKey{build: build, offset: off}]
+		if !known {
+			_, known = m.known[symbolKey{build, a.mapping.Key, off}]
+		}
 		if known && build != "" {
 			out[i] = name
 			continue
@@ -129,7 +134,11 @@ func (m *memory) find(pid uint32, a *symbolRequest) ([]string, error) {
 	}
 	for i, name := range names {
 		out[index[i]] = name
-		m.known[symbolKey{build, offsets[i]}] = name
+		key := symbolKey{build: build, offset: offsets[i]}
+		if name == "" {
+			key.copy = a.mapping.Key
+		}
+		m.known[key] = name
 	}
 	return out, nil
 }
