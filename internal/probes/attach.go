@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -22,7 +21,6 @@ type Attached struct {
 	Probes  int // functions that can have probes
 	Stepped int // those at a place that costs a second trap
 	Reports []tick.Report
-	At      time.Time
 	// Unprobed lists the functions of the library's API without a row, sorted.
 	Unprobed []string
 
@@ -139,7 +137,6 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
-	a.At = time.Now()
 	return a, nil
 }
 

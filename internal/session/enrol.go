@@ -174,7 +174,7 @@ func (e *enroller) admit(p *proc.Process) bool {
 	}
 	since := time.Time{}
 	if own {
-		since = time.Now()
+		since = time.Unix(0, e.clock.Now())
 	}
 	e.targets.admit(p, how.EntryOnly, since)
 	if proc.UsesCUDA(p.Libraries) || slices.Contains(e.sel.PIDs, p.PID) || p.PID == e.opts.Gated {

@@ -133,10 +133,12 @@ func (f *framer) Life(e tick.ProcEvent) {
 }
 
 // Trim implements [Framer].
-func (f *framer) Trim(now time.Time) {
+func (f *framer) Trim() { f.trim(f.clock.Now()) }
+
+func (f *framer) trim(now int64) {
 	f.takeFindings()
 	for pid, l := range f.lives {
-		if l.over != 0 && now.UnixNano()-l.over > lateStacks.Nanoseconds() {
+		if l.over != 0 && now-l.over > lateStacks.Nanoseconds() {
 			f.forget(pid)
 		}
 	}

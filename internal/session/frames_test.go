@@ -55,11 +55,11 @@ func TestFramerForgets(t *testing.T) {
 			t.Errorf("process %d, from before its end: %+v", p, got)
 		}
 	}
-	f.Trim(over.Add(lateStacks / 2))
+	f.trim(over.Add(lateStacks / 2).UnixNano())
 	if n := f.native.Figures().Processes; n != 2 {
 		t.Errorf("%d processes are known soon after their end, want 2", n)
 	}
-	f.Trim(over.Add(2 * lateStacks))
+	f.trim(over.Add(2 * lateStacks).UnixNano())
 	bytes, python := f.codes.Size()
 	if n := f.native.Figures().Processes; n != 0 || bytes != 0 || python != 0 || len(f.lives) != 0 {
 		t.Errorf("kept of what has ended: %d processes, %d interpreters with %d bytes, %d lives", n, python, bytes, len(f.lives))

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/elffile"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
@@ -22,6 +23,7 @@ import (
 // probes. Its methods are safe for concurrent use.
 type libraries struct {
 	fs     proc.FS
+	clock  decode.Clock
 	tracer *probes.Tracer
 	finder *proc.Finder
 	report *reporter
@@ -55,6 +57,7 @@ type libraryKey struct {
 type library struct {
 	tick.Library
 	attached *probes.Attached
+	since    time.Time // when it was attached
 	users    map[uint32]time.Time
 	idle     time.Time    // since when it has no users
 	without  map[int]bool // rows without probes, so that detaching stays fast
@@ -63,13 +66,16 @@ type library struct {
 	uses map[string]proc.Use
 }
 
-func newLibraries(tracer *probes.Tracer, finder *proc.Finder, report *reporter, o *LiveOptions) *libraries {
-	l := &libraries{tracer: tracer, finder: finder, report: report, known: map[libraryKey]*library{}, changed: make(chan struct{}, 1)}
+func newLibraries(clock decode.Clock, tracer *probes.Tracer, finder *proc.Finder, report *reporter, o *LiveOptions) *libraries {
+	l := &libraries{clock: clock, tracer: tracer, finder: finder, report: report, known: map[libraryKey]*library{}, changed: make(chan struct{}, 1)}
 	if o.Alone {
 		l.only = o.Select.PIDs
 	}
 	return l
 }
+
+// now returns the time on the clock of events, which a step of the wall clock does not move.
+func (l *libraries) now() time.Time { return time.Unix(0, l.clock.Now()) }
 
 // start repeats the choice of functions to probe, if there must be one, until ctx ends.
 func (l *libraries) start(ctx context.Context) {
@@ -135,7 +141,7 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	if err != nil {
 		l.report.log.Debug("no build id", "path", m.Path, "error", err)
 	}
-	lib := &library{users: map[uint32]time.Time{p.PID: time.Now()}, uses: map[string]proc.Use{}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
+	lib := &library{users: map[uint32]time.Time{p.PID: l.now()}, uses: map[string]proc.Use{}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
 	if l.fewLinks() {
 		o.Leave = func(a *probes.Attached) map[int]bool {
 			lib.attached = a
@@ -146,7 +152,7 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	if err != nil {
 		return nil, err
 	}
-	lib.attached, lib.Probes = a, a.Without(lib.without)
+	lib.attached, lib.since, lib.Probes = a, l.now(), a.Without(lib.without)
 	return lib, nil
 }
 
@@ -158,7 +164,7 @@ func (l *libraries) notifyAttached(p *proc.Process, lib *library, since time.Tim
 	a := lib.attached
 	n := Notice{Kind: NoticeAttached, PID: p.PID, Comm: p.Comm, Library: is.Path, Probes: is.Probes}
 	if !since.IsZero() {
-		n.AttachDelay = a.At.Sub(since)
+		n.AttachDelay = lib.since.Sub(since)
 	}
 	l.report.log.Info("discover: attached", "path", is.Path, "library", is.Lib.String(), "build_id", is.BuildID, "probes", is.Probes,
 		"stepped", a.Stepped, "lacks", len(a.Reports), "unprobed", len(a.Unprobed), "late", n.AttachDelay)
@@ -204,11 +210,11 @@ func mergeMissing(m proc.Library, reports []tick.Report) (out []tick.Report) {
 // use records that a process maps a library with probes, and since when, if known.
 func (l *libraries) use(lib *library, pid uint32, since time.Time) {
 	l.mu.Lock()
-	lib.users[pid] = time.Now()
+	lib.users[pid] = l.now()
 	l.fresh = l.fresh || lib.Lib == events.LibCudart
 	path := lib.Path
 	l.mu.Unlock()
-	if !l.mapped(pid, path, lib.attached.At, since) { // the process has ended meanwhile
+	if !l.mapped(pid, path, lib.since, since) { // the process has ended meanwhile
 		l.removeUsers(pid)
 	}
 	l.chooseSoon()

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/tick"
@@ -17,8 +18,8 @@ func TestLibraryOfEndedProcess(t *testing.T) {
 	p := proc.Process{PID: 7}
 	for _, ends := range []bool{false, true} {
 		report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
-		of := newTargets(report, &LiveOptions{})
-		libs := newLibraries(nil, nil, report, &LiveOptions{})
+		of := newTargets(decode.Clock{}, report, &LiveOptions{})
+		libs := newLibraries(decode.Clock{}, nil, nil, report, &LiveOptions{})
 		libs.mapped = of.mapped
 		lib := &library{users: map[uint32]time.Time{}, attached: &probes.Attached{}}
 		libs.known[libraryKey{m.Key, m.Lib}], libs.order = lib, []*library{lib}
@@ -43,13 +44,13 @@ func TestLibraryOfNewProgram(t *testing.T) {
 	for _, heard := range []string{"before", "after"} { // the library was attached, relative to the exec
 		t.Run(heard, func(t *testing.T) {
 			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
-			of := newTargets(report, &LiveOptions{})
-			libs := newLibraries(nil, nil, report, &LiveOptions{})
+			of := newTargets(decode.Clock{}, report, &LiveOptions{})
+			libs := newLibraries(decode.Clock{}, nil, nil, report, &LiveOptions{})
 			libs.mapped = of.mapped
-			lib := &library{users: map[uint32]time.Time{}, attached: &probes.Attached{At: time.Unix(1000, 0)}}
+			lib := &library{users: map[uint32]time.Time{}, attached: &probes.Attached{}}
 			libs.known[libraryKey{m.Key, m.Lib}], libs.order = lib, []*library{lib}
 			of.admit(&p, false, time.Unix(1000, 0))
-			exec := time.Now()
+			exec := libs.now() // the clock of events may be years behind the wall clock
 			if heard == "before" {
 				exec = exec.Add(time.Hour)
 			}

@@ -133,8 +133,8 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	finder := &proc.Finder{}
 	l := &Live{opts: o, tracer: tracer, raw: raw, report: report}
 	l.stop = sync.OnceValue(l.end)
-	l.targets = newTargets(report, o)
-	l.libs = newLibraries(tracer, finder, report, o)
+	l.targets = newTargets(clock, report, o)
+	l.libs = newLibraries(clock, tracer, finder, report, o)
 	l.libs.mapped = l.targets.mapped
 	l.enrol = newEnroller(o, tracer, clock, report, l.targets, l.libs)
 	l.inside = newInside(o.Names, finder, report, l.enrol.attachInside)

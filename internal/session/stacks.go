@@ -21,7 +21,7 @@ type Framer interface {
 	// that events were lost.
 	Life(e tick.ProcEvent)
 	// Trim frees what has been unused for a while. It is called periodically.
-	Trim(now time.Time)
+	Trim()
 	// Close releases its resources.
 	Close() error
 }
@@ -191,8 +191,8 @@ func (n *stacks) run() {
 		select {
 		case <-n.stop:
 			return
-		case now := <-trim.C:
-			n.framer.Trim(now)
+		case <-trim.C:
+			n.framer.Trim()
 			continue
 		case <-n.wake:
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -24,7 +23,7 @@ func (f *slowFramer) Frames(s *tick.RawStack) []events.Frame {
 }
 
 func (f *slowFramer) Life(e tick.ProcEvent) { f.lives = append(f.lives, e) }
-func (f *slowFramer) Trim(time.Time)        {}
+func (f *slowFramer) Trim()                 {}
 func (f *slowFramer) Close() error          { return nil }
 
 func rawStack(id uint32) tick.RawStack {

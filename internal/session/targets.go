@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/proc"
 	"ingero/internal/redact"
 	"ingero/internal/tick"
@@ -16,6 +17,7 @@ import (
 // targets is the table of traced processes. Its methods are safe for concurrent use.
 type targets struct {
 	fs       proc.FS
+	clock    decode.Clock
 	report   *reporter
 	programs *programs // nil until start
 	pods     Pods      // nil: unknown
@@ -42,8 +44,8 @@ type process struct {
 	entryOnly bool
 }
 
-func newTargets(report *reporter, o *LiveOptions) *targets {
-	return &targets{report: report, pods: o.Pods, gated: o.Gated != 0, procs: map[uint32]*process{}, victims: map[uint32]string{}}
+func newTargets(clock decode.Clock, report *reporter, o *LiveOptions) *targets {
+	return &targets{clock: clock, report: report, pods: o.Pods, gated: o.Gated != 0, procs: map[uint32]*process{}, victims: map[uint32]string{}}
 }
 
 // start starts reading the command lines and environments of processes.
@@ -227,7 +229,7 @@ func (t *targets) mapped(pid uint32, path string, seen, since time.Time) bool {
 	if p == nil {
 		return false
 	}
-	p.noted = time.Now()
+	p.noted = time.Unix(0, t.clock.Now())
 	if p.traced.After(seen) {
 		seen = p.traced
 	}
