@@ -337,7 +337,10 @@ func (l *Live) wakers(threads []tick.Thread) {
 func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 	var x tables
 	fill(l.raw, tape.Tables, &x, func() {
-		l.libs.removeUsers(l.targets.checkAlive(t.Time)...)
+		for _, pid := range l.targets.checkAlive(t.Time) {
+			l.resolve.ended(pid)
+			l.libs.removeUsers(pid)
+		}
 		answers, left, pods := l.targets.locate()
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
