@@ -140,6 +140,17 @@ static __always_inline bool is_server(void)
 }
 
 /*
+ * Whether a process accepted the connection, or bound its port before it connected. connect() marks
+ * a port that it chooses itself with -1.
+ */
+static __always_inline bool is_bound(const struct sock *sk)
+{
+	const struct inet_connection_sock *icsk = (const struct inet_connection_sock *)sk;
+
+	return BPF_CORE_READ(icsk, icsk_bind_hash, fastreuseport) >= 0;
+}
+
+/*
  * When the bytes arrived that are read now. The socket's clock has the time of its last packet. A
  * delayed acknowledgement sets it later: then the coarse time of the last data serves.
  */
@@ -316,7 +327,7 @@ int BPF_PROG(on_request, struct sock *sk, int result, int flags)
 	if (result <= 0 || flags & MSG_PEEK || !is_tcp(sk) || !is_server())
 		return 0;
 	c = connection_of(sk);
-	if (!c)
+	if (!c && is_bound(sk))
 		c = add_connection(sk);
 	if (c && c->phase != PHASE_UNKNOWN)
 		received(c, sk, result);

@@ -124,7 +124,12 @@ struct tcp_sock {
 	__u32 srtt_us; /* times 8 */
 };
 
+struct inet_bind_bucket {
+	signed char fastreuseport;
+};
+
 struct inet_connection_sock {
+	struct inet_bind_bucket *icsk_bind_hash;
 	struct {
 		__u32 lrcvtime; /* jiffies: of the last data */
 	} icsk_ack;

@@ -43,8 +43,7 @@ func eachPiece(send func(int, []byte) (int, error)) func(int, [][]byte) error {
 	return func(fd int, pieces [][]byte) error { _, err := send(fd, slices.Concat(pieces...)); return err }
 }
 
-// exchange is a connection between a server and a client, both of this process. The client's end of
-// it receives no request, so it is not measured.
+// exchange is a connection of this process to itself. The end that connected is not measured.
 type exchange struct {
 	t              *testing.T
 	server, client int
@@ -285,7 +284,8 @@ func TestUnmeasuredRequests(t *testing.T) {
 			}
 		}},
 		{"two requests before a response", "requests-pipelined", func(x *exchange) { x.request(post); x.request(post); x.respond(short) }},
-		{"a client", "", func(x *exchange) { x.request(short) }},
+		{"a response, as to a client that bound its port", "", func(x *exchange) { x.request(short) }},
+		{"a client with TLS", "", func(x *exchange) { x.respond("\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := newExchange(t, 0)
