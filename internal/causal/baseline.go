@@ -22,6 +22,7 @@ type waitBaseline struct {
 	known bool
 	ns    int64
 	most  int64 // 90th percentile of the usual waits, ns; 0: same as ns
+	mixed bool  // unknown, as steps of several kinds cannot be told apart
 }
 
 // excessOfWaits adds the excess of waits to the steps of a process.
@@ -40,6 +41,9 @@ func (e *Engine) excessOfWaits(steps []step, pid uint32) {
 				continue
 			}
 			u := normal[key]
+			if u.mixed {
+				continue
+			}
 			all := e.sumOf(x.record, key)
 			more := all - u.ns
 			if beyond := all - max(u.ns, u.most); u.known && beyond >= max(u.ns, u.most, leastGrowth) || !u.known && (key.how == baselineLevel || key.how == baselineLittle) {
@@ -102,6 +106,7 @@ func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
 	if usual := e.usual(key.how, any, all); usual.known || key.how == baselineLittle {
 		return usual
 	}
+	u.mixed = key.how == baselineHandOver && e.mixed(steps[0].kind>>8, key)
 	usual := int64(0)
 	if key.how == baselineHabit { // before thin and quantile lose the time order
 		usual = e.habit(all, steps)
@@ -116,6 +121,27 @@ func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
 	}
 	return u
 }
+
+// mixed reports whether the thread's steps with a closing call may be of several kinds, one of which
+// usually waits. Without counts of launches, these differ only in CPU time.
+func (e *Engine) mixed(closing uint32, key baselineKey) bool {
+	var waiting, others []weighted
+	for i := range e.scratch.thread {
+		x := &e.scratch.thread[i]
+		switch {
+		case x.kind>>8 != closing || x.shed&uncounted == 0:
+		case e.sumOf(x.record, key) >= leastSlow:
+			waiting = append(waiting, weighted{x.cpu, x.weight})
+		default:
+			others = append(others, weighted{x.cpu, x.weight})
+		}
+	}
+	a, b := quantile(waiting, 0.5), quantile(others, 0.5)
+	return len(waiting) > 0 && len(others) > 0 && float64(max(a, b)) > otherKind*float64(min(a, b))
+}
+
+// otherKind is the smallest ratio of the CPU times of steps of two kinds.
+const otherKind = 1.2
 
 // habit returns the usual duration of recurring waits that are not in each step. They recur
 // throughout the window, vary little, are shorter than a step, and take a small share of the time.

@@ -57,6 +57,7 @@ type scratch struct {
 	samples []sample
 	steps   []step   // of the thread under judgment
 	main    [][]step // of main threads
+	thread  []step   // all of the thread whose excess is looked for
 	values  []weighted
 	span    float64 // ns: of all steps of the thread under judgment
 	normal  map[baselineKey]waitBaseline
@@ -76,6 +77,7 @@ func (e *Engine) steps(s *series, to []step) []step {
 		x.span += m.weight * float64(m.length)
 		to = append(to, step{sample: m})
 	}
+	x.thread = to
 	for i := 0; i < len(to); {
 		j := i + 1
 		for j < len(to) && to[j].kind == to[i].kind {

@@ -3,11 +3,12 @@ package causal
 import (
 	"fmt"
 
+	"ingero/internal/govern"
 	"ingero/pkg/events"
 )
 
 var lockWait = Rule{
-	Name: "lock-wait", Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
+	Name: "lock-wait", Sees: govern.LaunchCounts, Needs: NeedWaits, Share: 0.01, Slow: 3, Problems: []string{"8"},
 	Doc: "The job waited for a lock, or for another thread to finish.",
 	Claims: &Claims{
 		Part: func(p *Part) bool {
