@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,15 +37,15 @@ func rollCalls(dead bool) func(*Window) []Finding {
 		of := map[waiting]called{}
 		var order []waiting
 		for i := range w.devices.called {
-			c := &w.devices.called[i]
+			c := w.devices.root(&w.devices.called[i])
 			if slices.ContainsFunc(c.Missing, ended) != dead {
 				continue
 			}
-			for _, pid := range w.waiting(c) {
+			for _, pid := range w.waiting(&c) {
 				k := waiting{pid, c.stall}
 				first, known := of[k]
 				if !known {
-					first, order = *c, append(order, k)
+					first, order = c, append(order, k)
 				}
 				first.Since, first.to = min(first.Since, c.Since), max(first.to, c.to)
 				of[k] = first
@@ -61,6 +62,56 @@ func rollCalls(dead bool) func(*Window) []Finding {
 }
 
 func ended(m tick.Missing) bool { return m.End.Time != 0 || m.State != tick.CommActive }
+
+// maxChain is the maximum number of collectives from a wait to its root.
+const maxChain = 8
+
+// root returns a collective with the missing ranks at the root of the wait: a missing rank may itself
+// wait in a collective of another communicator, for another rank. If ranks wait in a circle, the
+// collective stays as it is.
+func (d *devices) root(c *called) called {
+	last := c
+	for range maxChain {
+		next := d.awaited(last)
+		if next == nil {
+			x := *c
+			x.Missing, x.Ranks, x.stall = last.Missing, last.Ranks, last.stall
+			return x
+		}
+		last = next
+	}
+	return *c
+}
+
+// awaited returns the collective in which the missing ranks of c wait, nil if one of them waits in none.
+// Of a process with several ranks, it is unknown which of them waits.
+func (d *devices) awaited(c *called) (first *called) {
+	for i := range c.Missing {
+		m := &c.Missing[i]
+		if ended(*m) || !waitsForRank(m.Open.Op) || c.entered(m.PID) {
+			return nil
+		}
+		at := slices.IndexFunc(d.called, func(o called) bool {
+			return o.Comm != c.Comm && o.Since <= c.Since+soon && c.to <= o.to+soon && o.entered(m.PID)
+		})
+		if at < 0 {
+			return nil
+		}
+		first = cmp.Or(first, &d.called[at])
+	}
+	return first
+}
+
+// entered reports whether a rank of a process has entered a collective.
+func (c *called) entered(pid uint32) bool {
+	return slices.ContainsFunc(c.Entered, func(r tick.Rank) bool { return r.PID == pid })
+}
+
+// waitsForRank reports whether a call may wait for the end of a collective.
+func waitsForRank(op events.Op) bool {
+	c := classOf(op)
+	return c == events.ClassSync || c == events.ClassMemcpy || c == events.ClassCollective
+}
 
 // waiting returns the processes that wait: those that entered, or, if none did, all in the
 // communicator.

@@ -270,6 +270,6 @@ func (w *Window) waitsForRanks(s *shift) bool {
 		return true
 	}
 	return slices.ContainsFunc(w.devices.called, func(c called) bool {
-		return c.Since < s.to && c.to > s.from && slices.ContainsFunc(c.Entered, func(r tick.Rank) bool { return r.PID == s.pid })
+		return c.Since < s.to && c.to > s.from && c.entered(s.pid)
 	})
 }

@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"strconv"
 	"testing"
 
 	"ingero/internal/tick"
@@ -8,7 +9,8 @@ import (
 )
 
 // gpuFacts are the facts of a scenario other than host sums: what each adds to the ticks of its
-// time. The program is rank 0 of a communicator of two.
+// time. The program is rank 0 of a communicator of two. A missing rank is blocked by a pipe, with
+// "of=waits" in a CUDA call, or "of=dead"; "of=21" is as waits, and process 21 waits for the rank, too.
 var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	"throttle": func(t *tick.Tick, f *fact, _ int64) {
 		clock, most := int64(900e6), int64(1980e6)
@@ -28,11 +30,21 @@ var gpuFacts = map[string]func(t *tick.Tick, f *fact, at int64){
 	"missing": func(t *tick.Tick, f *fact, at int64) {
 		t.Processes = append(t.Processes, tick.Process{PID: f.PID, Comm: f.Comm})
 		m := tick.Missing{Rank: tick.Rank{Rank: 1, PID: f.PID}, Lives: true, Now: tick.ThreadState{State: events.WaitBlocked, Reason: events.ReasonPipe}}
-		if f.Object != "" {
+		c := tick.RollCall{Comm: 1, Ranks: 2, Seq: 9, Since: start + f.from, Entered: []tick.Rank{{PID: 7}}}
+		if other, _ := strconv.Atoi(f.Object); other != 0 { // another rank waits, too
+			c.Comm, c.Ranks, c.Entered = uint64(other), 3, append(c.Entered, tick.Rank{Rank: 2, PID: uint32(other)})
+		}
+		switch f.Object {
+		case "":
+		case "dead":
 			m.Lives, m.End = false, tick.Ending{Time: start + f.from, Signal: 9}
+		default:
+			m.Open.Op, _ = events.OpByName("cudaStreamSynchronize")
 		}
 		for n := range max(f.Count, 1) { // of as many communicators
-			t.RollCalls = append(t.RollCalls, tick.RollCall{Comm: 1 + n, Ranks: 2, Seq: 9 + n, Since: start + f.from, Entered: []tick.Rank{{PID: 7}}, Missing: []tick.Missing{m}})
+			x := c
+			x.Comm, x.Seq, x.Missing = c.Comm+n, c.Seq+n, []tick.Missing{m}
+			t.RollCalls = append(t.RollCalls, x)
 		}
 	},
 	"xid": func(t *tick.Tick, f *fact, at int64) {
