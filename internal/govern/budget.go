@@ -53,7 +53,8 @@ type Load struct {
 	Agent float64           // of Share: CPU time of the agent, on any CPU, to read records
 	Parts [NumParts]float64 // of Share; parts may overlap
 	Calls uint64            // calls made, as far as seen
-	// Lacks marks the steps that are not possible here, by index.
+	// Lacks marks the steps that are not possible here, by index. An active step of Hot that is not
+	// marked is activated again, for more operations.
 	Lacks [len(Steps)]bool
 }
 
@@ -116,7 +117,6 @@ type Budget struct {
 
 type taken struct {
 	step int
-	at   time.Time
 	per  float64 // cost of its part per call, as a share of the time: what a revert adds
 }
 
@@ -175,7 +175,8 @@ func (b *Budget) next(load *Load) int {
 		held[x.step] = true
 	}
 	for i := range Steps {
-		if !held[i] && !load.Lacks[i] && b.worth(Steps[i].Part, load) {
+		more := Steps[i].Part == Hot // operations that it has not shed yet
+		if (!held[i] || more) && !load.Lacks[i] && b.worth(Steps[i].Part, load) {
 			return i
 		}
 	}
@@ -199,14 +200,19 @@ func StepNamed(name string) int {
 }
 
 func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load) {
+	rate := float64(load.Calls) / window.Seconds()
+	per := load.Parts[Steps[step].Part] / max(rate, 1)
+	b.hot, b.last, b.quiet = 0, now, time.Time{}
+	if i := slices.IndexFunc(b.taken, func(x taken) bool { return x.step == step }); i >= 0 {
+		b.taken[i].per = max(b.taken[i].per, per)
+		return
+	}
 	if b.back[step].IsZero() || now.Sub(b.back[step]) >= relapse {
 		b.wait[step] = minCool
 	} else {
 		b.wait[step] = min(2*b.wait[step], maxCool)
 	}
-	rate := float64(load.Calls) / window.Seconds()
-	b.taken = append(b.taken, taken{step: step, at: now, per: load.Parts[Steps[step].Part] / max(rate, 1)})
-	b.hot, b.last = 0, now
+	b.taken = append(b.taken, taken{step: step, per: per})
 }
 
 // noise counts a tick without room; a single one has no effect.

@@ -124,12 +124,49 @@ func TestBudget(t *testing.T) {
 			}
 			return idle
 		}, "+launches-counted@2 -launches-counted@13 +launches-counted@16"},
+		{"calls that are always dear are tried more and more rarely", 0.02, 1500, always(costs{parts: [NumParts]float64{Launches: 0.4}, fixed: 0.003, calls: 80_000}),
+			"+launches-counted@1 +hot-off@3 -hot-off@14 +hot-off@16 -hot-off@37 +hot-off@39 -hot-off@80 +hot-off@82 -hot-off@163 +hot-off@165 " +
+				"-hot-off@326 +hot-off@328 -hot-off@629 +hot-off@631 -hot-off@932 +hot-off@934 -hot-off@1235 +hot-off@1237"},
+		{"a step waits from its own start", 0.02, 60, func(s int) costs {
+			switch {
+			case s < 20 && s%15 < 3:
+				return launches
+			case s == 30:
+				return costs{parts: [NumParts]float64{Host: 0.08}, fixed: 0.003}
+			}
+			return idle
+		}, "+launches-counted@2 -launches-counted@13 +launches-counted@16 +host-off@30 -host-off@41 -launches-counted@44"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := play(&Budget{Share: tt.share}, tt.seconds, tt.at); got != tt.want {
 				t.Errorf("changed\n%s, want\n%s", got, tt.want)
 			}
 		})
+	}
+}
+
+// While hot-off is active, operations that it has not shed yet activate it again. Without such
+// operations, nothing is left to shed. It is reverted once.
+func TestBudgetHotAgain(t *testing.T) {
+	b := &Budget{Share: 0.02}
+	hot := StepNamed("hot-off")
+	more := map[int]bool{1: true, 2: true, 10: true, 11: true} // seconds with dear operations that have probes
+	var got []string
+	for s := 1; s <= 40; s++ {
+		load := &Load{Share: 0.003, Calls: 10}
+		if s <= 15 {
+			load.Share, load.Parts[Hot], load.Calls = 0.04, 0.04, 1000
+		}
+		load.Lacks[hot] = !more[s]
+		if c, any := b.Tick(time.Unix(int64(s), 0), time.Second, load); any {
+			got = append(got, fmt.Sprintf("%s %v@%d", Steps[c.Step].Name, c.Taken, s))
+		}
+		if want := s >= 4 && s <= 9 || s >= 13 && s <= 15; b.Exhausted() != want {
+			t.Errorf("second %d: exhausted is %v", s, !want)
+		}
+	}
+	if want := []string{"hot-off true@2", "hot-off true@11", "hot-off false@26"}; !slices.Equal(got, want) {
+		t.Errorf("changes %v, want %v", got, want)
 	}
 }
 

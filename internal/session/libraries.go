@@ -324,11 +324,13 @@ func (l *libraries) takeFresh() bool {
 	return fresh
 }
 
-// leaveHot sets the rows without probes because theirs cost most. [libraries.apply] detaches them.
-func (l *libraries) leaveHot(rows map[int]bool) {
+// leaveHot sets the rows without probes because theirs cost most, and returns those so far.
+// [libraries.apply] detaches them.
+func (l *libraries) leaveHot(rows map[int]bool) (was map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hot = rows
+	was, l.hot = l.hot, rows
+	return was
 }
 
 // leaveTwice sets the rows without probes because others see the same calls, likewise.

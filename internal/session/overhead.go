@@ -23,8 +23,8 @@ type Sheddable interface {
 	Spent() (Spent, error)
 	// Lacks reports whether a step cannot be taken, since there is nothing to shed.
 	Lacks(step int) bool
-	// Shed takes a step, or takes it back. hot has the operations whose probes the step detaches,
-	// if it does that.
+	// Shed takes a step, or takes it back. hot has all operations whose probes the step detaches,
+	// if it does that. It may be taken again, with more of them.
 	Shed(now time.Time, c govern.Change, hot []events.Op) error
 	// CountLaunches makes launches of these processes counted, and those of all others timed.
 	CountLaunches(pids []uint32) error
@@ -52,6 +52,7 @@ type budget struct {
 	last    spentAt
 	threads map[nameKey]uint64 // CPU time of threads so far, ns
 	counted []uint32           // processes whose launches are counted only, sorted
+	out     []events.Op        // operations whose probes are detached
 	floor   tick.Floor         // of the last tick with all probes attached
 	below   tick.Report        // the bound is below floor; zero: it is not
 	before  int                // number of the reports before this one
@@ -93,8 +94,16 @@ func (b *budget) tick(s Sheddable, t *tick.Tick, agent time.Duration) (o tick.Ov
 			if !any {
 				break
 			}
-			if err := s.Shed(t.Time, c, hot); err != nil {
+			all := slices.Concat(b.out, hot)
+			if err := s.Shed(t.Time, c, all); err != nil {
 				return o, err
+			}
+			switch {
+			case govern.Steps[c.Step].Part != govern.Hot:
+			case c.Taken:
+				b.out = all
+			default:
+				b.out = nil
 			}
 		}
 	}
@@ -132,7 +141,7 @@ func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
 }
 
 // measure fills o with the cost of tracing. It returns the cost for the decision, the processes
-// that pay it and the hot operations. All are nil without an earlier tick to compare with, or
+// that pay it and the hot operations that have probes. All are nil without an earlier tick to compare with, or
 // without such processes.
 func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
@@ -153,7 +162,7 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	worst := slices.MaxFunc(payers, func(x, y processCost) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
-	hot := hotOps(s, t, &worst)
+	hot := slices.DeleteFunc(hotOps(s, t, &worst), func(op events.Op) bool { return slices.Contains(b.out, op) })
 	window := float64(t.Window)
 	if !b.unprobed() {
 		b.floor = tick.Floor{Share: float64(worst.least) / worst.time, Rate: float64(worst.probed) / t.Window.Seconds(), Probe: time.Duration(worst.least / max(worst.probed, 1))}

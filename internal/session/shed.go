@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -150,8 +151,9 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 		s.once.wanted = c.Taken
 	}
 	var unprobed []string
+	again := false
 	if step.Part == govern.Hot {
-		unprobed = s.leaveHot(c.Taken, hot)
+		unprobed, again = s.leaveHot(c.Taken, hot)
 	}
 	at := now.Format("15:04:05 MST")
 	r := tick.Report{Kind: "precision-lost", Object: step.Name, Why: fmt.Sprintf(
@@ -166,7 +168,11 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	if !c.Taken {
 		r = tick.Report{Kind: "precision-back", Object: step.Name, Why: fmt.Sprintf("restored at %s: until then, %s", at, step.Does)}
 	}
-	s.report.replace(r.Object, []string{r.Kind}, r)
+	if again { // the operations without probes since earlier keep their report
+		s.report.add(r)
+	} else {
+		s.report.replace(r.Object, []string{r.Kind}, r)
+	}
 	s.report.uncounted(at, unprobed)
 	s.report.log.Info("overhead", "step", step.Name, "taken", c.Taken, "share", c.Share)
 	s.report.notify(Notice{Kind: NoticeCounted, Reason: r.Why})
@@ -184,19 +190,23 @@ func (s *shedder) CountLaunches(pids []uint32) error {
 }
 
 // leaveHot detaches the probes of operations from all libraries, or attaches all again, on its own
-// goroutine. It returns the names of the operations without probes.
-func (s *shedder) leaveHot(on bool, hot []events.Op) []string {
-	var names []string
+// goroutine. It returns the names of the operations that lose their probes, and whether others have
+// lost theirs before.
+func (s *shedder) leaveHot(on bool, hot []events.Op) (names []string, again bool) {
 	rows := map[int]bool{}
 	for i, r := range s.tracer.Rows() {
 		if on && (slices.Contains(hot, r.Op) || s.once.out && probes.Doubled(&r)) {
 			rows[i] = true
-			names = append(names, r.Name)
 		}
 	}
-	s.libs.leaveHot(rows)
+	was := s.libs.leaveHot(rows)
+	for _, i := range slices.Sorted(maps.Keys(rows)) {
+		if !was[i] {
+			names = append(names, s.tracer.Rows()[i].Name)
+		}
+	}
 	if !s.stopped {
 		s.libs.applyLater(func() {})
 	}
-	return names
+	return names, on && len(was) > 0
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -112,6 +113,39 @@ func TestHotOfTheWorst(t *testing.T) {
 	}
 	if len(src.shed) == 0 || !slices.Equal(src.hot, []events.Op{quick}) {
 		t.Errorf("shed %v, hot %v, want %v", src.shed, src.hot, quick)
+	}
+}
+
+// An operation that begins to pay while others have no probe loses its probe too, once. All probes
+// come back together.
+func TestHotOneAfterAnother(t *testing.T) {
+	memset, _ := events.OpByName("cudaMemsetAsync")
+	record, _ := events.OpByName("cudaEventRecord")
+	src := &costly{share: 0.02}
+	var b budget
+	var got []string
+	for second := 1; second <= 60; second++ {
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second, Processes: []tick.Process{{PID: 1}}}
+		for op, from := range map[events.Op]int{memset: 1, record: 15} {
+			if second >= from && second < 30 && !(b.unprobed() && slices.Contains(src.hot, op)) {
+				x.Ops = append(x.Ops, tick.Op{PID: 1, Op: op, Last: tick.Counts{Calls: 100_000, Unmeasured: 100_000}})
+			}
+		}
+		was := len(src.shed)
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range src.shed[was:] {
+			if govern.Steps[c.Step].Part == govern.Hot {
+				if !c.Taken {
+					src.hot = nil
+				}
+				got = append(got, fmt.Sprint(second, " ", c.Taken, " ", len(src.hot)))
+			}
+		}
+	}
+	if want := []string{"5 true 1", "16 true 2", "27 false 0", "28 true 2", "49 false 0"}; !slices.Equal(got, want) {
+		t.Errorf("changes %v, want %v", got, want)
 	}
 }
 
