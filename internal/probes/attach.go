@@ -260,7 +260,7 @@ func (t *Tracer) link(o Object, sites []site, number uint8, pid uint32) ([]io.Cl
 
 // watchesReturn reports whether the function at a site gets a return probe.
 func (t *Tracer) watchesReturn(s *site) bool {
-	return s.row >= firstCalibrationRow || !t.entry && !t.rows[s.row].EntryOnly
+	return s.row >= firstCalibrationRow || !t.entry.Load() && !t.rows[s.row].EntryOnly
 }
 
 // places has the offsets to link, and the programs' cookies for them.

@@ -1,6 +1,7 @@
 package probes_test
 
 import (
+	"errors"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -292,21 +293,32 @@ func TestLinkedAnewInACall(t *testing.T) {
 }
 
 // A process without return probes keeps its own return addresses: its calls are counted without
-// times.
+// times. It may become such a process after it is traced, or all processes may lose their return probes.
 func TestEntryOnlyTarget(t *testing.T) {
 	t.Parallel()
 	testkit.NeedBPF(t)
 	library, program := harm(t)
 	const sync = "cudaStreamSynchronize"
-	for _, mode := range modes {
-		t.Run(string(mode), func(t *testing.T) {
+	hows := map[string]func(tr *probes.Tracer, pid uint32, a *probes.Attached) error{
+		"at first": func(tr *probes.Tracer, pid uint32, _ *probes.Attached) error {
+			return tr.Trace(pid, probes.Target{EntryOnly: true})
+		},
+		"later": func(tr *probes.Tracer, pid uint32, _ *probes.Attached) error {
+			return errors.Join(tr.Trace(pid, probes.Target{}), tr.CountOnly(pid))
+		},
+		"all": func(tr *probes.Tracer, pid uint32, a *probes.Attached) error {
+			return errors.Join(tr.Trace(pid, probes.Target{}), tr.WatchNoReturns(), a.DropReturns())
+		},
+	}
+	for x := range len(modes) * len(hows) {
+		mode, how := modes[x%len(modes)], slices.Sorted(maps.Keys(hows))[x/len(modes)]
+		t.Run(how+"/"+string(mode), func(t *testing.T) {
 			tr := tracer(t, probes.Options{Mode: mode, Rows: rowsNamed(t, sync)})
 			child := testkit.Start(t, exec.Command(program, "calls"))
 			child.Line("ready")
-			if err := tr.Trace(uint32(child.PID()), probes.Target{EntryOnly: true}); err != nil {
+			if err := hows[how](tr, uint32(child.PID()), attach(t, tr, library, events.LibCudart)); err != nil {
 				t.Fatal(err)
 			}
-			attach(t, tr, library, events.LibCudart)
 			child.Send("go")
 			if err := child.Wait(); err != nil {
 				t.Fatal(err)

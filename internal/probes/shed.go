@@ -73,7 +73,7 @@ func (t *Tracer) leversChanged() error {
 
 // countQuick switches the calls of quick rows between counting at entry only and timing.
 func (t *Tracer) countQuick(on bool) error {
-	if t.entry || t.quickCounted == on {
+	if t.entry.Load() || t.quickCounted == on {
 		return nil
 	}
 	for i := range t.rows {
@@ -161,6 +161,20 @@ func (a *Attached) Leave(rows map[int]bool) error {
 		default:
 			errs = append(errs, a.leave(p, left))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// DropReturns detaches the return probes, after [Tracer.WatchNoReturns].
+func (a *Attached) DropReturns() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil
+	}
+	var errs []error
+	for _, p := range a.parts {
+		errs = append(errs, a.leave(p, p.detached))
 	}
 	return errors.Join(errs...)
 }

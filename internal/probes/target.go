@@ -51,6 +51,21 @@ func (t *Tracer) target(pid uint32, how Target) error {
 	return nil
 }
 
+// CountOnly makes a traced process entry-only, as [Target] does. Threads that have made calls before
+// keep their return probes.
+func (t *Tracer) CountOnly(pid uint32) error {
+	var v bpf.IngeroTarget
+	err := t.objects.Targets.Lookup(pid, &v)
+	if err == nil && v.Flags&uint32(bpf.IngeroTargetFlagsTARGET_ENTRY_ONLY) == 0 {
+		v.Flags |= uint32(bpf.IngeroTargetFlagsTARGET_ENTRY_ONLY)
+		err = t.objects.Targets.Update(pid, v, ebpf.UpdateExist)
+	}
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // otherwise it has ended
+		return fmt.Errorf("count calls of process %d at entry only: %w", pid, err)
+	}
+	return nil
+}
+
 // LaunchesEntryOnly switches launches of a traced process between counting at entry only and
 // timing, from its threads' next calls on. It ends with the process. Open launches return normally.
 func (t *Tracer) LaunchesEntryOnly(pid uint32, on bool) error {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -74,7 +75,7 @@ type Tracer struct {
 	rows         []events.Row
 	slots        uint32 // number of slots for counts of a process's row
 	mode         Mode
-	entry        bool
+	entry        atomic.Bool // no function has a return probe
 	firstByte    bool
 	ledger       bool
 	allWaits     bool
@@ -119,7 +120,8 @@ func Open(o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{rows: o.Rows, mode: mode, entry: o.EntryOnly, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 10*time.Second), noWakers: o.NoWakers}
+	t := &Tracer{rows: o.Rows, mode: mode, firstByte: o.FirstByte, ledger: !o.NoLedger, allWaits: o.AllWaits, keepWaker: cmp.Or(o.KeepWaker, 10*time.Second), noWakers: o.NoWakers}
+	t.entry.Store(o.EntryOnly)
 	if err := t.load(o); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
@@ -228,7 +230,7 @@ func (t *Tracer) fillRecipes() error {
 		if err != nil {
 			return err
 		}
-		if t.entry {
+		if t.entry.Load() {
 			r.Flags |= uint8(bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
 		}
 		if err := t.objects.Recipes.Put(uint32(i), r); err != nil {
@@ -238,10 +240,13 @@ func (t *Tracer) fillRecipes() error {
 	return nil
 }
 
+// EntryOnly reports whether no function has a return probe, so that all calls are counted only.
+func (t *Tracer) EntryOnly() bool { return t.entry.Load() }
+
 // WatchNoReturns makes libraries attached from now on have no return probes, and all calls counted
-// only.
+// only. [Attached.DropReturns] does so for those attached before.
 func (t *Tracer) WatchNoReturns() error {
-	t.entry = true
+	t.entry.Store(true)
 	return t.fillRecipes()
 }
 

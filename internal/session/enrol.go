@@ -125,7 +125,12 @@ type mapping struct {
 func (e *enroller) enrol(p *proc.Process, at mapping) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.targets.hasEnded(p) || !e.targets.lives(p.PID) && !e.admit(p) {
+	switch {
+	case e.targets.hasEnded(p):
+		return
+	case e.targets.lives(p.PID):
+		e.recheck(p)
+	case !e.admit(p):
 		return
 	}
 	e.targets.await(p)
@@ -161,11 +166,7 @@ func (e *enroller) attachInside(p *proc.Process, found []proc.Library, since tim
 
 // admit adds a process to the traced ones, and reports success. mu is held.
 func (e *enroller) admit(p *proc.Process) bool {
-	how := probes.Target{Follow: !e.opts.Alone, Gate: e.opts.Gated != 0}
-	if why := p.ReturnHarm(e.harm); why != "" {
-		how.EntryOnly = true
-		e.report.add(tick.Report{Kind: "entry-only", Object: fmt.Sprintf("%s (%d)", p.Comm, p.PID), Why: why})
-	}
+	how := e.how(p)
 	e.report.log.Info("discover: process", "pid", p.PID, "comm", p.Comm, "own_pid", p.NSPID(), "seccomp", p.Seccomp, "entry_only", how.EntryOnly)
 	own := !e.tracer.Traced(p.PID) // otherwise a child, traced since its fork
 	if err := e.tracer.Trace(p.PID, how); err != nil {
@@ -181,6 +182,49 @@ func (e *enroller) admit(p *proc.Process) bool {
 		e.report.notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
 	}
 	return true
+}
+
+// how returns how a process is to be traced. It reports a process that return probes would harm,
+// which then has none. mu is held.
+func (e *enroller) how(p *proc.Process) probes.Target {
+	how := probes.Target{Follow: !e.opts.Alone, Gate: e.opts.Gated != 0}
+	why := p.ReturnHarm(e.harm)
+	if why == "" {
+		return how
+	}
+	how.EntryOnly = true
+	if e.tracer.Mode() != probes.ModeSession && !e.tracer.EntryOnly() {
+		if err := e.dropReturns(p, why); err != nil {
+			e.report.add(tick.Report{Kind: "not-attached", Object: "all processes", Why: err.Error()})
+			return how
+		}
+	}
+	e.report.add(tick.Report{Kind: "entry-only", Object: fmt.Sprintf("%s (%d)", p.Comm, p.PID), Why: why})
+	return how
+}
+
+// dropReturns detaches all return probes because of one process: before Linux 6.13 they change the
+// return addresses of every process that maps the library.
+func (e *enroller) dropReturns(p *proc.Process, why string) error {
+	if err := errors.Join(e.tracer.WatchNoReturns(), e.libs.dropReturns()); err != nil {
+		return err
+	}
+	e.report.add(tick.Report{Kind: "entry-only", Object: "all processes",
+		Why: fmt.Sprintf("on this kernel return probes cannot exclude single processes such as %s (%d): %s", p.Comm, p.PID, why)})
+	return nil
+}
+
+// recheck makes a traced process that maps another library entry-only if return probes would harm
+// it by now: since its fork, it may have set a seccomp filter or run another program. mu is held.
+func (e *enroller) recheck(p *proc.Process) {
+	if !e.how(p).EntryOnly {
+		return
+	}
+	if err := e.tracer.CountOnly(p.PID); err != nil {
+		e.report.failed(p.PID, p.Comm, err)
+		return
+	}
+	e.targets.admit(p, true, time.Time{})
 }
 
 // readMaps attaches to libraries as they are mapped, until ctx ends.

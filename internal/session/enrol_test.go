@@ -1,11 +1,18 @@
 package session
 
 import (
+	"errors"
+	"log/slog"
+	"math"
 	"testing"
 	"time"
 
+	"ingero/internal/decode"
+	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // Data that was read before a process's end does not revive it.
@@ -61,5 +68,54 @@ func TestHarm(t *testing.T) {
 				t.Errorf("harm = %q, want a reason: %v", why, tt.want)
 			}
 		})
+	}
+}
+
+// A child of a process without return probes has none either, as in the kernel.
+func TestEntryOnlyChild(t *testing.T) {
+	report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
+	const parent, child, none = 7, math.MaxInt32 - 1, math.MaxInt32 - 2 // above every PID
+	for _, entryOnly := range []bool{false, true} {
+		of := newTargets(decode.Clock{}, report, &LiveOptions{})
+		of.admit(&proc.Process{PID: parent}, entryOnly, time.Time{})
+		of.forked(&tick.ProcEvent{PID: parent, Peer: child})
+		of.forked(&tick.ProcEvent{PID: none, Peer: none})
+		if _, watched := of.returns(child); watched == entryOnly {
+			t.Errorf("parent entry-only: %v; child has return probes: %v", entryOnly, watched)
+		}
+	}
+}
+
+// A traced process that return probes would harm by the time it maps a library loses them. Where
+// probes cannot exclude a process, all processes lose theirs.
+func TestEntryOnlyLater(t *testing.T) {
+	testkit.NeedBPF(t)
+	for _, mode := range []probes.Mode{probes.ModeSession, probes.ModeMulti, probes.ModePerf} {
+		for _, p := range []proc.Process{{}, {Seccomp: proc.SeccompFilter}, {ShadowStack: true}} {
+			tr, err := probes.Open(probes.Options{Mode: mode, Rows: events.Catalog[:1]})
+			if errors.Is(err, probes.ErrNotSupported) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
+			of := newTargets(decode.Clock{}, report, &LiveOptions{})
+			e := newEnroller(&LiveOptions{}, tr, decode.Clock{}, report, of, newLibraries(decode.Clock{}, tr, nil, report, &LiveOptions{}))
+			e.harm, e.enrolled = true, func(*proc.Process, time.Time) {}
+			p.PID = math.MaxInt32
+			e.enrol(&proc.Process{PID: p.PID}, mapping{})
+			e.enrol(&p, mapping{})
+			harm := p.ReturnHarm(true) != ""
+			if _, watched := of.returns(p.PID); watched == harm {
+				t.Errorf("%s, %+v: it has return probes: %v", mode, p, watched)
+			}
+			if all := tr.EntryOnly(); all != (harm && mode != probes.ModeSession) {
+				t.Errorf("%s, %+v: all processes have no return probes: %v", mode, p, all)
+			}
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -348,6 +348,20 @@ func (l *libraries) applyLater(done func()) {
 	})
 }
 
+// dropReturns detaches the return probes of all libraries.
+func (l *libraries) dropReturns() error {
+	l.leaving.Lock()
+	defer l.leaving.Unlock()
+	l.mu.Lock()
+	libs := slices.Clone(l.order)
+	l.mu.Unlock()
+	var errs []error
+	for _, lib := range libs {
+		errs = append(errs, lib.attached.DropReturns())
+	}
+	return errors.Join(errs...)
+}
+
 // apply detaches unwanted probes of all libraries, and attaches wanted ones. It is slow.
 func (l *libraries) apply() {
 	l.leaving.Lock()

@@ -207,7 +207,6 @@ func (l *Live) calibrate(ctx context.Context) {
 		l.report.log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
 		l.shed.costs, l.libs.unlink = c.Costs, c.Unlink
 	}
-	l.shed.harm = c.SeccompHarm
 	if l.enrol.harm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report.add(tick.Report{Kind: "entry-only", Object: "all processes",
 			Why: "on this kernel a return probe may kill processes that have a seccomp filter, and probes cannot exclude single processes"})

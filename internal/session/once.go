@@ -36,8 +36,7 @@ const (
 // launchesOnceFits reports whether the probes of the runtime's launches can be detached: quickly,
 // and where the driver's probes see the same launches.
 func (s *shedder) launchesOnceFits() bool {
-	mode := s.tracer.Mode()
-	if mode == probes.ModePerf || s.opts.Probes.EntryOnly || s.harm && mode != probes.ModeSession {
+	if s.tracer.Mode() == probes.ModePerf || s.tracer.EntryOnly() {
 		return false
 	}
 	driver := s.libs.users(events.LibCuda)

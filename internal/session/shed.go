@@ -47,7 +47,6 @@ type shedder struct {
 	python   func() bool                  // reports whether some process has a known interpreter
 	failed   func() uint64                // failed launches so far
 	costs    map[probes.Place]probes.Cost // of probes; nil: unknown
-	harm     bool                         // return probes kill processes with a seccomp filter
 	levels   probes.Shed
 	weighing *probes.Measurement // nil: not running
 	until    int                 // ticks until weighing starts or ends
@@ -133,7 +132,7 @@ func (s *shedder) Lacks(step int) bool {
 	case govern.Records:
 		return s.opts.Probes.SamplingRate == 1 // all records were requested
 	case govern.Launches, govern.Calls:
-		return s.opts.Probes.EntryOnly
+		return s.tracer.EntryOnly()
 	case govern.Twice:
 		return !s.launchesOnceFits()
 	}

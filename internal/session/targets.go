@@ -157,7 +157,12 @@ func (t *targets) forked(e *tick.ProcEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	child := t.ensure(&p)
-	if parent := t.procs[e.PID]; parent != nil && child.noted.IsZero() {
+	parent := t.procs[e.PID]
+	if parent == nil {
+		return
+	}
+	child.entryOnly = child.entryOnly || parent.entryOnly
+	if child.noted.IsZero() {
 		child.Mapped, child.Attached = parent.Mapped, parent.Attached
 		child.inherit(parent)
 	}
