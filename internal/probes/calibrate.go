@@ -37,6 +37,8 @@ type Calibration struct {
 	// SeccompHarm reports whether a return probe kills a process with a seccomp filter (Linux 6.11
 	// to early 6.13), or may kill it, if that could not be tried.
 	SeccompHarm bool
+	// Again is the cost of each further link that sees a call, in ns: see [Tracer.Duplicates].
+	Again int
 	// Unlink is the time to detach one link.
 	Unlink time.Duration
 }
@@ -78,7 +80,7 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 			return c, err
 		}
 	}
-	links, err := t.linkCalib(prog)
+	links, err := t.linkCalib(prog, 0)
 	defer func() {
 		began := time.Now()
 		for _, l := range links {
@@ -97,6 +99,9 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 			return c, err
 		}
 		c.Costs[f.at] = Cost{Inside: inside[i], Around: max(0, both[i]-bare[i]-inside[i]), Entry: max(0, entry[i]-bare[i])}
+	}
+	if c.Again, err = t.measureAgain(ctx, prog, entry[0]); err != nil {
+		return c, err
 	}
 	if c.SeccompHarm, err = t.seccompHarm(ctx, prog); err != nil {
 		return c, err
@@ -129,8 +134,34 @@ func openCalib() (*os.File, error) {
 	return f, nil
 }
 
-// linkCalib attaches to all functions of the calibration program.
-func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
+// measureAgain returns the cost of each further link that sees the same calls. once is the time of a
+// counted call with one link. It leaves no duplicates in the drops.
+func (t *Tracer) measureAgain(ctx context.Context, prog *os.File, once int) (again int, err error) {
+	more := 4 // links, since one costs little more than the noise
+	if t.mode == ModePerf {
+		more = 1 // they take long to detach
+	}
+	var links []io.Closer
+	defer func() { err = errors.Join(err, closeLinks(links)) }()
+	for number := range more {
+		l, err := t.linkCalib(prog, uint8(number+1))
+		links = append(links, l...)
+		if err != nil {
+			return 0, err
+		}
+	}
+	_, all, err := t.runCalib(ctx, prog, 0, bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
+	if err != nil {
+		return 0, err
+	}
+	if err := t.objects.Drops.Put(uint32(bpf.IngeroDropReasonDROP_DUPLICATE_LINK), uint64(0)); err != nil {
+		return 0, fmt.Errorf("clear drops: %w", err)
+	}
+	return max(0, all-once) / more, nil
+}
+
+// linkCalib attaches to all functions of the calibration program, as a copy with this number.
+func (t *Tracer) linkCalib(prog *os.File, number uint8) ([]io.Closer, error) {
 	f, err := elffile.Open(prog)
 	if err != nil {
 		return nil, fmt.Errorf("read the calibration program: %w", err)
@@ -153,7 +184,7 @@ func (t *Tracer) linkCalib(prog *os.File) ([]io.Closer, error) {
 		sites = append(sites, s)
 	}
 	o := Object{Path: fmt.Sprintf("/proc/self/fd/%d", prog.Fd()), Name: prog.Name()}
-	return t.link(o, sites, 0, 0)
+	return t.link(o, sites, number, 0)
 }
 
 // runCalib calls function i, whose recipe has the flags. It returns the lower quartile of the

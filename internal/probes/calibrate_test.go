@@ -27,6 +27,9 @@ func TestCalibrate(t *testing.T) {
 					t.Errorf("place %d costs %+v, measured: %v", at, cost, ok)
 				}
 			}
+			if n, err := tr.Duplicates(); err != nil || n != 0 || c.Again < 0 {
+				t.Errorf("a further link costs %d ns; %d duplicates are left behind, %v", c.Again, n, err)
+			}
 			if n := len(accounts(t, tr)); n > 0 {
 				t.Errorf("calibration left counts of %d rows behind", n)
 			}

@@ -20,6 +20,15 @@ func (t *Tracer) Drops() ([]tick.Drop, error) {
 	return append(out, ends...), err
 }
 
+// Duplicates returns the number of calls that further links have seen so far, once a link: files of
+// containers that share an inode each have their own.
+func (t *Tracer) Duplicates() (n uint64, err error) {
+	if err := t.objects.Drops.Lookup(uint32(bpf.IngeroDropReasonDROP_DUPLICATE_LINK), &n); err != nil {
+		return 0, fmt.Errorf("read drops: %w", err)
+	}
+	return n, nil
+}
+
 // dropNames has the names of the reasons in reports, by enum drop_reason.
 var dropNames = [bpf.IngeroDropReasonDROP_REASONS]string{
 	bpf.IngeroDropReasonDROP_RING_FULL:      "ring-full",

@@ -205,7 +205,7 @@ func (l *Live) calibrate(ctx context.Context) {
 			Why: fmt.Sprintf("durations include the cost of the probes, and the overhead is not bounded, because that cost could not be measured: %v", err)})
 	} else {
 		l.report.log.Debug("calibrated", "costs", c.Costs, "seccomp_harm", c.SeccompHarm, "unlink", c.Unlink)
-		l.shed.costs, l.libs.unlink = c.Costs, c.Unlink
+		l.shed.costs, l.shed.again, l.libs.unlink = c.Costs, time.Duration(c.Again), c.Unlink
 	}
 	if l.enrol.harm = c.SeccompHarm; c.SeccompHarm && l.tracer.Mode() != probes.ModeSession {
 		l.report.add(tick.Report{Kind: "entry-only", Object: "all processes",

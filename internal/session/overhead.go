@@ -33,6 +33,7 @@ type Sheddable interface {
 // Spent is the cost of tracing other than probes.
 type Spent struct {
 	Stacks time.Duration // time of the traced threads, since the start
+	Copies time.Duration // likewise, of the probes of further library files with the same inode
 	// Host and Ledger are the shares of one CPU that tracepoint programs took, at the last
 	// measurement.
 	Host, Ledger float64
@@ -61,6 +62,7 @@ type budget struct {
 type spentAt struct {
 	known   bool
 	stacks  time.Duration
+	copies  time.Duration
 	agent   time.Duration
 	records uint64
 }
@@ -145,7 +147,7 @@ func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
 // without such processes.
 func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
-	b.last = spentAt{true, spent.Stacks, agentCPU, t.Records}
+	b.last = spentAt{true, spent.Stacks, spent.Copies, agentCPU, t.Records}
 	payers := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
 		return nil, nil, nil
@@ -154,6 +156,11 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	for i := range payers {
 		all += payers[i].time
 		calls += float64(payers[i].calls)
+	}
+	copies := float64(spent.Copies - was.copies)
+	for i := range payers { // they also fire for calls that are counted only
+		again := uint64(copies * float64(payers[i].calls) / max(calls, 1))
+		payers[i].probes, payers[i].least = payers[i].probes+again, payers[i].least+again
 	}
 	stacks := float64(spent.Stacks - was.stacks)
 	// No step saves the agent's other work, which is most at its start.

@@ -48,6 +48,7 @@ type shedder struct {
 	failed   func() uint64                // failed launches so far
 	costs    map[probes.Place]probes.Cost // of probes; nil: unknown
 	levels   probes.Shed
+	again    time.Duration       // cost of each further link that sees a call
 	weighing *probes.Measurement // nil: not running
 	until    int                 // ticks until weighing starts or ends
 	spent    Spent               // Host and Ledger of the last weighing
@@ -108,7 +109,9 @@ func (s *shedder) Spent() (Spent, error) {
 	}
 	stacks, serr := s.tracer.StackTime()
 	s.spent.Stacks = stacks
-	return s.spent, errors.Join(err, serr)
+	duplicates, derr := s.tracer.Duplicates()
+	s.spent.Copies = time.Duration(duplicates) * s.again
+	return s.spent, errors.Join(err, serr, derr)
 }
 
 // stop disables further shedding.

@@ -90,6 +90,22 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
+// The probes of further copies of a library fire in the calls of all processes that make any.
+func TestWeighCopies(t *testing.T) {
+	src := &costly{share: 0.9}
+	var b budget
+	for second := 1; second <= 2; second++ {
+		src.spent = Spent{Copies: time.Duration(second) * 20 * time.Millisecond}
+		o, err := b.tick(src, at(t, second), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second == 2 && math.Abs(o.Probes-0.135) > 1e-4 { // 250 ms and 20 ms, in two CPU seconds
+			t.Errorf("probes cost %v, want 0.135", o.Probes)
+		}
+	}
+}
+
 // The operations that lose their probes are those of the process that pays too much, however many
 // others pay less for other ones.
 func TestHotOfTheWorst(t *testing.T) {
