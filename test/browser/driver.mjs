@@ -15,7 +15,9 @@ const browser = await chromium.launch({ executablePath: process.argv[3], args: [
 const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB" });
 context.setDefaultTimeout(20000);
 const page = await context.newPage();
-context.on("request", (r) => seen.requests.push(r.url()));
+const pending = new Set(); // URLs without an answer yet
+context.on("request", (r) => (seen.requests.push(r.url()), pending.add(r.url())));
+for (const end of ["requestfinished", "requestfailed"]) context.on(end, (r) => pending.delete(r.url()));
 // The page aborts a request whose answer it no longer needs.
 context.on("requestfailed", (r) => r.failure()?.errorText !== "net::ERR_ABORTED" && seen.failures.push(`${r.url()}: ${r.failure()?.errorText}`));
 context.on("response", (r) => r.status() >= 400 && seen.failures.push(`${r.url()}: ${r.status()}`));
@@ -28,7 +30,7 @@ async function until(f, arg, ms = 20000) {
   while (!(await page.evaluate(f, arg).catch((e) => (/destroyed/.test(e) ? false : Promise.reject(e))))) { // the page may be reloading
     if (Date.now() > end) {
       const text = await page.evaluate(() => document.body.innerText.slice(0, 4000)).catch(String);
-      throw new Error(`it took too long: ${f}; failed requests: ${seen.failures.slice(-9)}; the page says ${text}`);
+      throw new Error(`it took too long: ${f}; failed requests: ${seen.failures.slice(-9)}; pending: ${[...pending]}; the page says ${text}`);
     }
     await page.waitForTimeout(50);
   }
