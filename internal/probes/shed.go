@@ -146,27 +146,25 @@ func clearMap[K any](m *ebpf.Map) error {
 // take seconds if each function has its own links. On error the probes stay unchanged, as far as
 // possible.
 func (a *Attached) Leave(rows map[int]bool) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return nil
-	}
-	var errs []error
-	for _, p := range a.parts {
+	return a.eachPart(func(p *part) error {
 		left := p.without(rows)
 		switch {
 		case maps.Equal(p.detached, left):
+			return nil
 		case a.tracer.mode == ModePerf:
-			errs = append(errs, a.leaveEach(p, left))
-		default:
-			errs = append(errs, a.leave(p, left))
+			return a.leaveEach(p, left)
 		}
-	}
-	return errors.Join(errs...)
+		return a.leave(p, left)
+	})
 }
 
 // DropReturns detaches the return probes, after [Tracer.WatchNoReturns].
 func (a *Attached) DropReturns() error {
+	return a.eachPart(func(p *part) error { return a.leave(p, p.detached) })
+}
+
+// eachPart calls change for each part, unless all probes are detached for good.
+func (a *Attached) eachPart(change func(p *part) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -174,7 +172,7 @@ func (a *Attached) DropReturns() error {
 	}
 	var errs []error
 	for _, p := range a.parts {
-		errs = append(errs, a.leave(p, p.detached))
+		errs = append(errs, change(p))
 	}
 	return errors.Join(errs...)
 }
