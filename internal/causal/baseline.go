@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"ingero/internal/govern"
 )
 
 // baselineKey identifies waits that share a baseline: those of one rule and one kind of baseline.
@@ -125,6 +127,9 @@ func (e *Engine) baseline(steps []step, key baselineKey) (u waitBaseline) {
 // mixed reports whether the thread's steps with a closing call may be of several kinds, one of which
 // usually waits. Without counts of launches, these differ only in CPU time.
 func (e *Engine) mixed(closing uint32, key baselineKey) bool {
+	if !slices.ContainsFunc(e.unseen, func(u unseen) bool { return u.sheds&govern.LaunchCounts != 0 }) {
+		return false
+	}
 	var waiting, others []weighted
 	for i := range e.scratch.thread {
 		x := &e.scratch.thread[i]

@@ -51,6 +51,9 @@ func (s *Server) undivided() []timeSpan {
 // unknownLoss returns what a finding may have lost besides, ns: what undivided requests since its
 // start took longer than usual for their number of events.
 func (s *Server) unknownLoss(x *Finding) float64 {
+	if !slices.ContainsFunc(s.Requests, func(r Request) bool { return !r.Split && r.Arrived >= x.From }) {
+		return 0
+	}
 	var first, perEvent []weighted
 	for i := range s.Requests {
 		r := &s.Requests[i]
