@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"ingero/internal/query"
+	"ingero/internal/stats"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
@@ -90,5 +93,16 @@ func TestThinnedSnapshots(t *testing.T) {
 	}
 	if got.Every != 2 || of["gpu-7"] != (each+1)/2 || of["gpu-8"] != (each+1)/2 {
 		t.Errorf("each of %d: %v, want half of %d for each machine", got.Every, of, each)
+	}
+}
+
+// An operation without timed calls in any bucket has empty lists, not null.
+func TestEmptyHeat(t *testing.T) {
+	o := query.OpStat{Dur: &stats.Sketch{}}
+	h := heatOf(&o)
+	fillHeat(&h, o.Op, &scale{}, nil)
+	text, err := json.Marshal(h)
+	if err != nil || !strings.Contains(string(text), `"low_ns":[],"cells":[]`) {
+		t.Errorf("%s: %v", text, err)
 	}
 }

@@ -95,7 +95,7 @@ func (a *request) opStats(sessions []query.Session, every time.Duration, cover *
 
 func heatOf(o *query.OpStat) wire.HeatOp {
 	return wire.HeatOp{Op: o.Op.String(), Source: o.Op.Source().String(), Calls: o.Sum.Calls, TotalNS: o.Sum.Total,
-		P50NS: wire.Known(o.Dur.Quantile(0.5)), P99NS: wire.Known(o.Dur.Quantile(0.99)), MaxNS: wire.Known(o.Dur.Max()), Cells: [][3]int64{}}
+		P50NS: wire.Known(o.Dur.Quantile(0.5)), P99NS: wire.Known(o.Dur.Quantile(0.99)), MaxNS: wire.Known(o.Dur.Max()), LowNS: []uint64{}, Cells: [][3]int64{}}
 }
 
 // fillHeat counts an operation's calls by bucket and latency.
