@@ -30,7 +30,7 @@ async function until(f, arg, ms = 20000) {
   while (!(await page.evaluate(f, arg).catch((e) => (/destroyed/.test(e) ? false : Promise.reject(e))))) { // the page may be reloading
     if (Date.now() > end) {
       const text = await page.evaluate(() => document.body.innerText.slice(0, 4000)).catch(String);
-      throw new Error(`it took too long: ${f}; failed requests: ${seen.failures.slice(-9)}; pending: ${[...pending]}; the page says ${text}`);
+      throw new Error(`it took too long: ${f}; failed requests: ${seen.failures.slice(-9)}; pending: ${[...pending]}; console: ${seen.console.slice(-9)}; the page says ${text}`);
     }
     await page.waitForTimeout(50);
   }
