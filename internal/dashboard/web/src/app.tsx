@@ -1,6 +1,7 @@
 // The page: it requests the data of the current view and passes the answers to the panels.
+import type { VNode } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { type Params, file, span, useAnswer } from "./api";
+import { type Answer, type Params, file, span, useAnswer } from "./api";
 import { Bar } from "./bar";
 import { CapabilitiesPanel } from "./capabilities";
 import { FlamePanel } from "./flame";
@@ -10,7 +11,7 @@ import { GPUPanel, MemoryPanel } from "./gpu";
 import { GraphsPanel } from "./graphs";
 import { Headline, machineLine } from "./headline";
 import { HeatmapPanel } from "./heatmap";
-import { Help, goTo, shownSections, useKeys } from "./help";
+import { Help, goTo, shownSections, titleOf, useKeys } from "./help";
 import { beat, live } from "./live";
 import { MachinePanel } from "./machine";
 import { NCCLPanel } from "./nccl";
@@ -21,7 +22,7 @@ import { useStore } from "./store";
 import { TimelinePanel } from "./timeline";
 import { Token } from "./token";
 import type { Capabilities, Collectives, Flame, GPULines, GraphMetrics, Heatmap, Machines, MemoryLines, Operations, Overview, Processes, RecordedProcess, Recording, Recordings, ReportExplained, Requests, Snapshots, Timeline } from "./types";
-import { Problem } from "./ui";
+import { Guard, Problem } from "./ui";
 import { type Range, type View, rangeOf, view } from "./view";
 
 const api = "/api/v1/";
@@ -29,6 +30,14 @@ const api = "/api/v1/";
 interface Known {
   overview: Overview;
   range: Range;
+}
+
+function guarded(id: string, answer: Answer<unknown>, panel: VNode): VNode {
+  return (
+    <Guard id={id} title={titleOf(id)} answer={answer}>
+      {panel}
+    </Guard>
+  );
 }
 
 function Panels({ overview, range, processes }: Known & { processes: RecordedProcess[] }) {
@@ -53,7 +62,7 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
   const fleet = useAnswer<Machines>(`${api}fleet`, { since: "1h" }, Math.floor(beats / 15));
   return (
     <>
-      <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />
+      {guarded("headline", explained, <Headline answer={explained} capabilities={capabilities.data} recording={overview.recording} />)}
       <nav class="toc" aria-label="sections">
         {shownSections(served(requests.data)).map(([id, name]) => (
           <a
@@ -69,19 +78,19 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
       </nav>
       {file && <p class="soft">This is a saved report: tables and flame graphs always cover all of it; a zoom changes only the charts over time.</p>}
       <div class="panels">
-        <RequestsPanel answer={requests} />
-        <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />
-        <HeatmapPanel answer={heatmap} range={range} />
-        <OpsPanel answer={ops} />
-        <FlamePanel answer={flame} />
-        <MemoryPanel answer={memory} range={range} />
-        <GPUPanel answer={gpus} range={range} />
-        <NCCLPanel answer={nccl} />
-        <GraphsPanel answer={graphs} />
-        <MachinePanel answer={machine} range={range} />
-        <FleetPanel answer={fleet} />
+        {guarded("requests", requests, <RequestsPanel answer={requests} />)}
+        {guarded("time", timeline, <TimelinePanel answer={timeline} range={range} chains={explained.data?.report.chains ?? []} />)}
+        {guarded("latency", heatmap, <HeatmapPanel answer={heatmap} range={range} />)}
+        {guarded("ops", ops, <OpsPanel answer={ops} />)}
+        {guarded("code", flame, <FlamePanel answer={flame} />)}
+        {guarded("memory", memory, <MemoryPanel answer={memory} range={range} />)}
+        {guarded("gpus", gpus, <GPUPanel answer={gpus} range={range} />)}
+        {guarded("nccl", nccl, <NCCLPanel answer={nccl} />)}
+        {guarded("graphs", graphs, <GraphsPanel answer={graphs} />)}
+        {guarded("machine", machine, <MachinePanel answer={machine} range={range} />)}
+        {guarded("fleet", fleet, <FleetPanel answer={fleet} />)}
         <SQLPanel />
-        <CapabilitiesPanel answer={capabilities} />
+        {guarded("capabilities", capabilities, <CapabilitiesPanel answer={capabilities} />)}
       </div>
       <footer>
         ingero {overview.version} · {machineLine(overview.snapshot)} · {length(Date.parse(overview.to) - Date.parse(overview.from))} recorded

@@ -22,9 +22,15 @@ const sections: [string, string][] = [
   ["capabilities", "Available data"],
 ];
 
+const requestsSection: [string, string] = ["requests", "Requests"];
+
 // shownSections returns the sections below the headline. Requests come first, if there are any.
 export function shownSections(requests: boolean): [string, string][] {
-  return [...(requests ? [["requests", "Requests"] as [string, string]] : []), ...sections.slice(1)];
+  return [...(requests ? [requestsSection] : []), ...sections.slice(1)];
+}
+
+export function titleOf(id: string): string {
+  return [requestsSection, ...sections].find(([name]) => name === id)?.[1] ?? id;
 }
 
 const keys: [string, string][] = [

@@ -1,5 +1,5 @@
 // Building blocks of panels.
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, file } from "./api";
 
@@ -24,6 +24,32 @@ export function Panel({ id, title, about, tools, children, wide }: PanelProps) {
       {children}
     </section>
   );
+}
+
+interface GuardProps {
+  id: string; // of the panel
+  title: string;
+  answer: Answer<unknown>;
+  children: ComponentChildren;
+}
+
+// Guard shows an error in place of a panel that cannot be drawn, until its next answer. The other
+// panels stay up to date.
+export class Guard extends Component<GuardProps, { error: unknown; of: unknown }> {
+  override componentDidCatch(error: unknown): void {
+    console.warn(error);
+    this.setState({ error, of: this.props.answer.data });
+  }
+
+  override render({ id, title, answer, children }: GuardProps) {
+    const { error, of } = this.state;
+    if (error === undefined || of !== answer.data) return children;
+    return (
+      <Panel id={id} title={title}>
+        <Problem what={`This part of the page cannot be drawn: ${error}.`} todo="Choose another time range, or reload the page." />
+      </Panel>
+    );
+  }
 }
 
 interface ReadyProps<T> {
