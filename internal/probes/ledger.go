@@ -142,8 +142,8 @@ func switchHasState(kernel *btf.Spec) bool {
 type ThreadState = bpf.IngeroThread
 
 // Threads calls take for every thread with traced calls, and every enrolled thread, which has ended
-// waits of such a thread. now (CLOCK_MONOTONIC ns) is later than all times in s. Threads retires
-// enrolled threads that have not been useful lately.
+// waits of such a thread. s is as of now (CLOCK_MONOTONIC ns). Threads retires enrolled threads that
+// have not been useful lately.
 func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) error {
 	const batch = 64
 	var (
@@ -153,17 +153,17 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 		tick   bool
 	)
 	for {
+		var now unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+			return fmt.Errorf("read the clock: %w", err)
+		}
 		n, err := t.objects.Threads.BatchLookup(&cursor, tids[:], states, nil)
 		last := errors.Is(err, ebpf.ErrKeyNotExist)
 		if err != nil && !last {
 			return fmt.Errorf("read threads: %w", err)
 		}
-		var now unix.Timespec
-		if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-			return fmt.Errorf("read the clock: %w", err)
-		}
 		for i := range n {
-			take(tids[i], &states[i], uint64(now.Nano()))
+			take(tids[i], &states[i], asOf(&states[i], uint64(now.Nano())))
 			c := &states[i].Clock
 			unused := now.Nano()-int64(c.UsedS)*1e9 > int64(time.Second+t.keepWaker)
 			tick = tick || c.Hop != 0 || !unused || t.inLongGap(&states[i], now.Nano())
@@ -179,6 +179,18 @@ func (t *Tracer) Threads(take func(tid uint32, s *ThreadState, now uint64)) erro
 			return t.clocks.run(tick)
 		}
 	}
+}
+
+// asOf returns the time of a thread's state that was read after begun: begun, or the thread's latest
+// event if that is later. At the end of the reading, the thread may be in another state or call: all
+// time until then would count for the one that was read, and be wrong by as long as the agent waited
+// for a CPU.
+func asOf(s *ThreadState, begun uint64) uint64 {
+	at := max(begun, s.Clock.Since, s.ReturnedNs)
+	for i := range min(s.Depth, uint32(len(s.Open))) {
+		at = max(at, s.Open[i].Rec.StartNs)
+	}
+	return at
 }
 
 // inLongGap reports whether a thread has been on a CPU for long since its last traced call: its stacks
