@@ -107,7 +107,6 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 		return;
 	if (ledger)
 		settle(t, task);
-	t->depth = at + 1;
 	t->skip_sp = 0;
 	o = &t->open[INDEX(at, MAX_DEPTH)];
 	o->sp = PT_REGS_SP(ctx);
@@ -124,6 +123,7 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 	if (by)
 		derive(&o->rec, by->op);
 	o->rec.start_ns = mark(task, t, &o->at); /* last: excludes this program's time */
+	t->depth = at + 1; /* the reader of the account sees no call that is half open */
 	if (at == 0 && t->returned_ns)
 		measure_gap(t, o, task->pid);
 }
@@ -227,30 +227,29 @@ static __always_inline void count_return(struct counts *c, const struct call_rec
  * Returns the cost of its stack, ns.
  */
 static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, struct open_call *o,
-					const struct recipe *r, struct mark *m, __u64 ns, bool *has)
+					const struct recipe *r, const struct parts *p, __u64 ns,
+					bool *has)
 {
 	struct counts *c = counts_of(t->cache, t->tgid, counted_row(o));
 	struct call_record *rec = &o->rec;
 	__u64 size = offsetof(struct call_record, throttled), cost;
 	__u32 shift = 0;
-	struct parts p = {}; /* Linux 5.15 rejects uninitialized arguments */
 	bool notable, keep;
 
 	rec->result = (__s32)PT_REGS_RC(ctx);
 	if (rec->result && (__u32)rec->result != r->pending)
 		rec->flags |= CALL_FAILED;
-	split(t, &o->at, m, ns, &p);
-	if (p.partial)
+	if (p->partial)
 		rec->flags |= CALL_LEDGER_PARTIAL;
-	if (p.unseen)
+	if (p->unseen)
 		rec->flags |= CALL_UNSEEN;
-	if (p.throttled)
+	if (p->throttled)
 		rec->flags |= CALL_THROTTLED;
 	rec->duration_ns = ns;
 	if (r->flags & RECIPE_OUT)
 		take_out(r, rec);
 	if (c)
-		count_return(c, rec, &p, o->inner_ns);
+		count_return(c, rec, p, o->inner_ns);
 	if (ns >> 42) {
 		rec->flags |= CALL_SHIFT | CALL_SHIFT_MORE;
 		shift = 20;
@@ -258,9 +257,9 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 		rec->flags |= CALL_SHIFT;
 		shift = 10;
 	}
-	rec->on_cpu = p.on_cpu >> shift;
-	rec->runnable = p.runnable >> shift;
-	rec->throttled = p.throttled >> shift;
+	rec->on_cpu = p->on_cpu >> shift;
+	rec->runnable = p->runnable >> shift;
+	rec->throttled = p->throttled >> shift;
 	if (rec->flags & CALL_GAP_STACK)
 		size = sizeof(*rec);
 	else if (rec->flags & CALL_THROTTLED)
@@ -287,6 +286,7 @@ static __always_inline int leave(struct pt_regs *ctx)
 	volatile struct probe_cost *price = &probe_costs[COOKIE_PLACE(cookie) & (PLACES - 1)];
 	struct recipe *r = bpf_map_lookup_elem(&recipes, &row);
 	struct thread *t = thread_of(tgid, task->pid);
+	struct parts p = {}; /* Linux 5.15 rejects uninitialized arguments */
 	struct open_call *o;
 	struct mark *m;
 	bool has;
@@ -312,7 +312,6 @@ static __always_inline int leave(struct pt_regs *ctx)
 			abandon(tgid, counted_row(&t->open[i]));
 	if (ledger)
 		settle(t, task);
-	t->depth = at;
 	o = &t->open[INDEX(at, MAX_DEPTH)];
 	m = &t->scratch;
 	note(task, t, m);
@@ -321,20 +320,21 @@ static __always_inline int leave(struct pt_regs *ctx)
 	ns = now - o->rec.start_ns;
 	cost = price->inside_ns + o->probe_ns;
 	ns -= cost < ns ? cost : ns;
-	stack = close_call(ctx, t, o, r, m, ns, &has);
-	if (at == 0) {
-		account_call(&t->clock.account, o, now);
-		if (!has)
-			return 0;
+	split(t, &o->at, m, ns, &p);
+	if (at == 0)
+		account_call(&t->clock.account, o, &m->off, now);
+	t->depth = at; /* the reader of the account sees the call in it, or as open */
+	stack = close_call(ctx, t, o, r, &p, ns, &has);
+	if (at > 0) {
+		o = &t->open[INDEX(at - 1, MAX_DEPTH)];
+		o->inner_ns += ns;
+		o->probe_ns += price->around_ns + cost + stack;
+	} else if (has) {
 		t->returned = *m;
 		t->returned_ns = now + stack; /* the gap after it excludes that */
 		if (!(r->flags & RECIPE_LAUNCH))
 			t->launches = 0;
-		return 0;
 	}
-	o = &t->open[INDEX(at - 1, MAX_DEPTH)];
-	o->inner_ns += ns;
-	o->probe_ns += price->around_ns + cost + stack;
 	return 0;
 }
 

@@ -73,7 +73,7 @@ __noinline int emit_range(struct thread *t, __u64 id, bool returned)
 	rec->time_ns = bpf_ktime_get_ns();
 	rec->account = t->clock.account;
 	if (t->depth && t->depth <= MAX_DEPTH)
-		account_call(&rec->account, &t->open[0], rec->time_ns);
+		account_call(&rec->account, &t->open[0], &rec->account.off, rec->time_ns);
 	bpf_ringbuf_submit(rec, wakeup(used > ring_bytes / 4));
 	return 0;
 }

@@ -328,15 +328,16 @@ static __always_inline void add_since(struct sums *to, const struct sums *from,
 	to->blocked += now->blocked - from->blocked;
 }
 
-/* Adds an outermost call to its thread's account. */
-static __always_inline void account_call(struct account *a, const struct open_call *o, __u64 now)
+/* Adds an outermost call to its thread's account. `off` is as of `now`, not later. */
+static __always_inline void account_call(struct account *a, const struct open_call *o,
+					 const struct sums *off, __u64 now)
 {
 	a->calls_ns += now - o->rec.start_ns;
-	add_since(&a->in_calls, &o->at.off, &a->off);
+	add_since(&a->in_calls, &o->at.off, off);
 	if (!(o->recipe_flags & RECIPE_SYNC))
 		return;
 	a->sync_ns += now - o->rec.start_ns;
-	add_since(&a->in_sync, &o->at.off, &a->off);
+	add_since(&a->in_sync, &o->at.off, off);
 }
 
 /* Ends the state of the current thread, or of its former tid; its open calls will not return. */
@@ -353,7 +354,7 @@ __noinline int forget_thread(__u32 tid)
 	set_tracked(tid, false);
 	rec.end_ns = bpf_ktime_get_ns();
 	if (t->depth && t->depth <= MAX_DEPTH)
-		account_call(&t->clock.account, &t->open[0], rec.end_ns);
+		account_call(&t->clock.account, &t->open[0], &t->clock.account.off, rec.end_ns);
 	for (int i = 0; i < MAX_DEPTH; i++)
 		if (i < t->depth)
 			abandon(t->tgid, counted_row(&t->open[i]));
