@@ -87,15 +87,13 @@ static __always_inline void split_by_scheduler(const struct snapshot *a, const s
 		p->on_cpu = run;
 }
 
-/* Raises the ledger's value of a part, here and in the account, to the true one. */
-static __always_inline void raise(__u64 *sum, __u64 *now, __u64 from, __u64 is)
+/* Changes the ledger's value of a part, here and in the account, to the true one. */
+static __always_inline void correct(__u64 *sum, __u64 *now, __u64 from, __u64 is)
 {
-	__u64 has = *now - from;
+	__u64 by = is - (*now - from); /* may be negative */
 
-	if (is <= has)
-		return;
-	add(sum, is - has);
-	*now += is - has;
+	add(sum, by);
+	*now += by;
 }
 
 /*
@@ -112,10 +110,10 @@ static __always_inline void split_unseen(struct thread *t, const struct mark *a,
 	left = p->runnable; /* there, throttled is a part of it */
 	p->throttled = take_from(&left, b->off.throttled - a->off.throttled);
 	p->runnable = left;
-	raise(&off->runnable, &b->off.runnable, a->off.runnable, p->runnable);
+	correct(&off->runnable, &b->off.runnable, a->off.runnable, p->runnable);
 	if (!p->partial)
-		raise(&off->blocked, &b->off.blocked, a->off.blocked,
-		      ns - p->on_cpu - p->runnable - p->throttled);
+		correct(&off->blocked, &b->off.blocked, a->off.blocked,
+			ns - p->on_cpu - p->runnable - p->throttled);
 	p->unseen = true;
 }
 
