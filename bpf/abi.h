@@ -154,6 +154,7 @@ enum call_flags { /* events.CallFlags */
 		  CALL_LEDGER_PARTIAL = 8,
 		  CALL_GAP_PARTIAL = 16,
 		  CALL_ARGS_PARTIAL = 32,
+		  CALL_NO_GRAPHS = 1 << 6, /* as CALL_GRAPHS: no graph was launched */
 		  CALL_FOLDED =
 			  1 << 7, /* `other` is the launch made inside this one, not around it */
 		  CALL_SHIFT_GAP = 1 << 8, /* gap figures are in units of 1,024 ns */
@@ -163,6 +164,7 @@ enum call_flags { /* events.CallFlags */
 		  CALL_GAP_STACK = 1 << 12, /* the record has gap_stack */
 		  CALL_SHIFT_MORE_GAP = 1 << 13, /* with CALL_SHIFT_GAP: units of 1,048,576 ns */
 		  CALL_SHIFT_MORE = 1 << 14, /* with CALL_SHIFT: units of 1,048,576 ns */
+		  CALL_GRAPHS = 1 << 15, /* a graph is among the earlier launches */
 };
 
 enum record_kind {

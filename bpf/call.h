@@ -128,6 +128,18 @@ static __always_inline void follow(struct pt_regs *ctx, struct task_struct *task
 		measure_gap(t, o, task->pid);
 }
 
+#define SOURCE_GRAPH 3 /* events.SourceGraph */
+#define GRAPH_LAUNCHED (1U << 16)
+
+/* Counts an outermost launch, up to 65,535, and notes whether it is of a graph. */
+static __always_inline void launched(struct thread *t, __u16 op)
+{
+	if ((__u16)t->launches < 0xffff)
+		t->launches++;
+	if (op >> 8 == SOURCE_GRAPH)
+		t->launches |= GRAPH_LAUNCHED;
+}
+
 static __always_inline int enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -173,7 +185,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 	if (o || (__u16)lever)
 		add(&c->nested, 1);
 	else if (launch)
-		t->launches++;
+		launched(t, r->op);
 	top = t->depth;
 	if (top >= MAX_DEPTH || r->flags & RECIPE_ENTRY_ONLY || t->flags & TARGET_ENTRY_ONLY ||
 	    counted || lever) {
@@ -271,8 +283,10 @@ static __always_inline __u64 close_call(struct pt_regs *ctx, struct thread *t, s
 	notable = rec->flags & CALL_FAILED || (r->slow_ns && ns >= r->slow_ns);
 	cost = stack_of(ctx, t, rec, o->ip, PT_REGS_IP(ctx), false, notable);
 	keep = ends_polling(t, r, rec) /* always called: it has state */ || ns >= long_call;
-	if (!(rec->flags & CALL_NESTED || r->flags & RECIPE_LAUNCH))
-		rec->other = t->launches < 0xffff ? t->launches : 0xffff;
+	if (!(rec->flags & CALL_NESTED || r->flags & RECIPE_LAUNCH)) {
+		rec->other = t->launches;
+		rec->flags |= t->launches & GRAPH_LAUNCHED ? CALL_GRAPHS : CALL_NO_GRAPHS;
+	}
 	keep |= rec->flags & CALL_GAP_STACK;
 	*has = emit_call(&t->ring, rec, size, keep || notable || r->flags & RECIPE_KEEP);
 	return cost;

@@ -128,7 +128,7 @@ struct thread {
 	__u64 tstate; /* its PyThreadState at the last walk */
 	struct clock clock;
 	struct open_call open[MAX_DEPTH];
-	__u32 launches; /* outermost ones since the last record with their count */
+	__u32 launches; /* outermost ones since the last record with their count: see launched() */
 	__u32 wakes; /* tid whose long wait it ended last */
 };
 

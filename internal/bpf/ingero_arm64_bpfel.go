@@ -40,6 +40,7 @@ const (
 	IngeroCallFlagsCALL_LEDGER_PARTIAL IngeroCallFlags = 8
 	IngeroCallFlagsCALL_GAP_PARTIAL    IngeroCallFlags = 16
 	IngeroCallFlagsCALL_ARGS_PARTIAL   IngeroCallFlags = 32
+	IngeroCallFlagsCALL_NO_GRAPHS      IngeroCallFlags = 64
 	IngeroCallFlagsCALL_FOLDED         IngeroCallFlags = 128
 	IngeroCallFlagsCALL_SHIFT_GAP      IngeroCallFlags = 256
 	IngeroCallFlagsCALL_SHIFT          IngeroCallFlags = 512
@@ -48,6 +49,7 @@ const (
 	IngeroCallFlagsCALL_GAP_STACK      IngeroCallFlags = 4096
 	IngeroCallFlagsCALL_SHIFT_MORE_GAP IngeroCallFlags = 8192
 	IngeroCallFlagsCALL_SHIFT_MORE     IngeroCallFlags = 16384
+	IngeroCallFlagsCALL_GRAPHS         IngeroCallFlags = 32768
 )
 
 type IngeroCallRecord struct {

@@ -63,6 +63,17 @@ const (
 		events.CallLedgerPartial | events.CallGapPartial | events.CallArgsPartial | events.CallUnseen
 )
 
+// graphs returns the flags that tell whether a graph is among the launches before a call.
+func graphs(flags uint16) events.CallFlags {
+	switch {
+	case flags&uint16(bpf.IngeroCallFlagsCALL_GRAPHS) != 0:
+		return events.CallGraphs
+	case flags&uint16(bpf.IngeroCallFlagsCALL_NO_GRAPHS) != 0:
+		return events.CallNoGraphs
+	}
+	return 0
+}
+
 // Calls decodes one record of the call ring and appends its calls: one, or two if a runtime launch
 // and the driver launch inside it share a record. b is not kept. On error nothing is appended.
 func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
@@ -85,7 +96,7 @@ func Calls(dst []events.Call, b []byte, clock Clock) ([]events.Call, error) {
 	}
 	dst = append(dst, events.Call{
 		Start: clock.Wall(r.StartNs), Args: r.Arg, PID: r.Tgid, TID: r.Tid, Tag: r.Tag,
-		Weight: 1 << (r.WeightLog2 & (1<<stackLevel - 1)), Op: events.Op(r.Op), Flags: events.CallFlags(flags) & callFlags,
+		Weight: 1 << (r.WeightLog2 & (1<<stackLevel - 1)), Op: events.Op(r.Op), Flags: events.CallFlags(flags)&callFlags | graphs(flags),
 		Stack: r.Stack, StackLevel: r.WeightLog2 >> stackLevel,
 	})
 	c := &dst[len(dst)-1]

@@ -115,19 +115,22 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// An outermost call other than a launch has the number of launches before it.
+// An outermost call other than a launch has the number of launches before it, and whether a graph is
+// among them.
 func TestLaunchesBeforeACall(t *testing.T) {
 	for _, tt := range []struct {
 		flags bpf.IngeroCallFlags
 		want  events.Call
 	}{
 		{0, events.Call{Launches: 24}},
+		{bpf.IngeroCallFlagsCALL_GRAPHS, events.Call{Launches: 24, Flags: events.CallGraphs}},
+		{bpf.IngeroCallFlagsCALL_NO_GRAPHS, events.Call{Launches: 24, Flags: events.CallNoGraphs}},
 		{bpf.IngeroCallFlagsCALL_NESTED, events.Call{Parent: 24}},
 		{bpf.IngeroCallFlagsCALL_FOLDED, events.Call{}},
 	} {
 		rec := bpf.IngeroCallRecord{Kind: uint8(bpf.IngeroRecordKindRECORD_CALL), Op: 0x0141, Other: 24, Flags: uint16(tt.flags)}
 		got, err := Calls(nil, raw(&rec), Clock{})
-		if err != nil || got[0].Launches != tt.want.Launches || got[0].Parent != tt.want.Parent {
+		if err != nil || got[0].Launches != tt.want.Launches || got[0].Parent != tt.want.Parent || got[0].Flags&(events.CallGraphs|events.CallNoGraphs) != tt.want.Flags {
 			t.Errorf("flags %d: %+v, %v", tt.flags, got, err)
 		}
 	}

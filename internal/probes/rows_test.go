@@ -132,7 +132,7 @@ func compare(t *testing.T, s *testkit.Stubs, row *events.Row, said testkit.StubC
 		flags, result = events.CallFailed, s.Result(row)
 	}
 	// Flags of the scheduler depend on the machine, not on the row.
-	check("flags", c.Flags&^(events.CallLedgerPartial|events.CallGapPartial|events.CallUnseen), flags)
+	check("flags", c.Flags&^(events.CallLedgerPartial|events.CallGapPartial|events.CallUnseen|events.CallGraphs|events.CallNoGraphs), flags)
 	check("result", c.Result, result)
 	if c.Duration < testkit.StubSpin || c.End() > said.After {
 		wrong = append(wrong, fmt.Sprintf("duration = %d ns, want %d to %d", c.Duration, testkit.StubSpin, said.After-said.Before))
@@ -156,7 +156,34 @@ func differences(t *testing.T, s *testkit.Stubs, said []testkit.StubCall, saw []
 		}
 		seen[c.Symbol] = true
 	}
+	if wrong := wrongGraphs(saw); wrong != nil {
+		out["graphs"] = wrong
+	}
 	return out
+}
+
+// wrongGraphs returns the calls of a thread that do not say, or wrongly, whether a graph is among the
+// launches before them.
+func wrongGraphs(saw []events.Call) (wrong []string) {
+	saw = slices.Clone(saw)
+	slices.SortFunc(saw, func(a, b events.Call) int { return cmp.Compare(a.Start, b.Start) })
+	launched := events.CallNoGraphs
+	for i := range saw {
+		c := &saw[i]
+		switch {
+		case c.Flags&events.CallNested != 0:
+		case c.Op.Row().Class == events.ClassLaunch:
+			if c.Op.Source() == events.SourceGraph {
+				launched = events.CallGraphs
+			}
+		case c.Flags&events.CallUnmeasured == 0:
+			if got := c.Flags & (events.CallGraphs | events.CallNoGraphs); got != launched {
+				wrong = append(wrong, fmt.Sprintf("%s: flags %d, want %d", c.Op, got, launched))
+			}
+			launched = events.CallNoGraphs
+		}
+	}
+	return wrong
 }
 
 // stubVersion is the stubs' library version, if a test has no other.

@@ -23,6 +23,10 @@ const (
 	// Tag are those of the runtime launch around it, whose Args begin with the host function
 	// instead of the driver's.
 	CallInherited
+	// CallGraphs marks a call with Launches among which there was a graph; CallNoGraphs one without.
+	// Calls of recordings from before 1.0 have neither.
+	CallGraphs
+	CallNoGraphs
 	// CallUnseen marks a call for which the ledger missed context switches, in the call or in the
 	// gap before. Those parts are the scheduler's own figures, and waits may have no records.
 	CallUnseen CallFlags = 1 << 11
