@@ -28,7 +28,9 @@ type Engine struct {
 	devices   devices
 	relations relations
 	unseen    []unseen // shedding levels active in the last minute
-	scratch   scratch
+	// graphsKnown: steps say whether they launched graphs (ledger.Step.GraphsKnown).
+	graphsKnown bool
+	scratch     scratch
 }
 
 // New returns an engine without steps. agentPID is the PID of ingero itself, a culprit like any
@@ -88,6 +90,10 @@ func (e *Engine) record(r *record, s *ledger.Step) {
 	*r = record{
 		from: s.From, length: s.Length(), kind: s.Kind, op: s.Op, period: s.Period, loss: s.Loss, behind: s.Behind,
 		launches: s.Launches, marks: s.Marks, shed: e.shed(s.PID, s.From, s.To),
+	}
+	r.graphsUnknown = r.shed&graphsOff != 0 || !s.GraphsKnown && r.shed&thinned != 0
+	if s.GraphsKnown && !e.graphsKnown {
+		e.knowGraphs()
 	}
 	p := &s.Parts
 	r.gpu = p.GPUWait

@@ -21,7 +21,7 @@ const (
 // frontendSlow excludes the time in which the server's processes had no CPU: cpu-taken and its like
 // report that.
 var frontendSlow = Rule{
-	Name: "frontend-slow", Sees: govern.EachLaunch, Needs: NeedRequests | NeedCalls | NeedWaits, Share: 0.05,
+	Name: "frontend-slow", Sees: govern.GraphLaunches, Needs: NeedRequests | NeedCalls | NeedWaits, Share: 0.05,
 	Doc:  "Requests to an inference server waited in the server's own processes, such as the API server or a tokenizer, before its engine had them.",
 	Find: eachServer((*Window).beforeEngine),
 }

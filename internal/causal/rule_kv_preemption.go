@@ -20,7 +20,7 @@ const (
 
 // kvPreemption rests on the server's count of preemptions: a full cache alone delays nobody who runs.
 var kvPreemption = Rule{
-	Name: "kv-preemption", Sees: govern.EachLaunch, Needs: NeedRequests | NeedCalls, Share: 0.01,
+	Name: "kv-preemption", Sees: govern.GraphLaunches, Needs: NeedRequests | NeedCalls, Share: 0.01,
 	Doc:  "The KV cache of an inference server was full: running requests lost their cache, waited, and were computed again.",
 	Find: eachServer((*Window).preempted),
 }

@@ -20,7 +20,7 @@ const (
 )
 
 var prefillStall = Rule{
-	Name: "prefill-stall", Sees: govern.EachLaunch, Needs: NeedRequests | NeedCalls, Share: 0.05,
+	Name: "prefill-stall", Sees: govern.GraphLaunches, Needs: NeedRequests | NeedCalls, Share: 0.05,
 	Doc:     "While an inference server computed long prompts, running requests got no tokens.",
 	Find:    eachServer((*Window).stalledByPrompts),
 	Instead: []string{"gpu-slower"},
@@ -35,13 +35,11 @@ func (w *Window) stalledByPrompts(s *Server, steps []step) (x Finding, ok bool) 
 	}
 	clients, times := s.promptClients(), s.times()
 	warm := times.warmUps(steps)
-	thinned := taking(govern.EachLaunch) // it is not known whether such a step launched a graph
-	thinned |= thinned << 16
 	stalled := 0.0 // sum over the requests, ns
 	for i := range steps {
 		p := &steps[i]
 		from, took := p.to()-p.busy(), min(w.e.alone(p), p.work())
-		if p.shed&thinned != 0 || p.marks&(ledger.MarkGraph|ledger.MarkCapture) != 0 || warm[p.to()] || times.eager(p) || took < longPrompt*token {
+		if p.graphsUnknown || p.marks&(ledger.MarkGraph|ledger.MarkCapture) != 0 || warm[p.to()] || times.eager(p) || took < longPrompt*token {
 			continue
 		}
 		running := times.running(p)

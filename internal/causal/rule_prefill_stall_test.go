@@ -22,6 +22,7 @@ type served struct {
 	breakdowns []tick.Breakdown
 	// thinned is since when launches are thinned, and requests are not divided, Unix ns; 0: never.
 	thinned int64
+	known   bool // steps say whether they launched graphs: requests are divided all the same
 }
 
 const (
@@ -34,7 +35,7 @@ func newServed() *served { return &served{at: servedFrom} }
 // step adds a step of the engine that waits for work, then computes prompts (without a graph) or
 // tokens.
 func (s *served) step(waits, works time.Duration, graph bool) {
-	x := ledger.Step{PID: engineTID, TID: engineTID, From: s.at, To: s.at + int64(waits+works), Launches: 1}
+	x := ledger.Step{PID: engineTID, TID: engineTID, From: s.at, To: s.at + int64(waits+works), Launches: 1, GraphsKnown: s.known}
 	x.Parts.Blocked[events.ReasonSocket] = int64(waits)
 	x.Parts.GPUWait = int64(works)
 	if graph {
@@ -63,7 +64,7 @@ func (s *served) chains(rule string) (out []tick.Chain) {
 			t.Overhead.Shed = []string{"records-thin"}
 		}
 		for _, x := range s.requests {
-			if s.thinned != 0 && x.Arrived >= s.thinned {
+			if s.thinned != 0 && x.Arrived >= s.thinned && !s.known {
 				x.Split, x.EngineTID = false, 0
 			}
 			if x.EndTime()/1e9 == second {

@@ -19,7 +19,7 @@ const (
 // slowClient is never HIGH: the engine computes on, and only the slow client's own responses are late.
 // Who looks at the time of whole requests wants to know that, though, so it is reported.
 var slowClient = Rule{
-	Name: "slow-client", Sees: govern.EachLaunch, Needs: NeedRequests | NeedCalls, Share: 0.01,
+	Name: "slow-client", Sees: govern.GraphLaunches, Needs: NeedRequests | NeedCalls, Share: 0.01,
 	Doc:  "A client read the responses of an inference server more slowly than the server sent them.",
 	Find: eachServer((*Window).unread),
 }

@@ -22,34 +22,35 @@ const (
 
 // record is a step in the window.
 type record struct {
-	from, length int64
-	next         int64 // length of the next step, if of the same kind; 0: unknown
-	kind         uint32
-	op           events.Op
-	launches     uint32
-	marks        ledger.Marks
-	period       bool
-	unseen       bool // not all launches have a record
-	unknown      bool // it waited for a thread whose activity is unknown
-	early        bool // among the thread's first earlySteps
-	nparts, nown uint8
-	shed         shed
-	loss         ledger.Loss
-	gpu          int64  // GPU wait
-	cpu          int64  // on a CPU elsewhere
-	lead         int64  // of cpu: until the first launch
-	gap          int64  // of cpu: between calls
-	codeAt       uint32 // stack of most of its longest gap's time on a CPU, 0: unknown
-	slept        int64  // of blocked: it slept of its own accord
-	sleptAt      uint32 // stack of its longest sleep, 0: unknown
-	waited       int64  // runnable, throttled
-	behind       int64  // of the waits outside the closing call: hidden by the GPU's queue
-	blocked      int64  // outside the closing call
-	awaited      int64  // of blocked: for data from other threads or processes
-	worked       int64  // of awaited: these were on a CPU
-	starved      int64  // of awaited: these waited for a CPU
-	parts        [maxParts]part
-	own          [maxOwn]ownTime
+	from, length  int64
+	next          int64 // length of the next step, if of the same kind; 0: unknown
+	kind          uint32
+	op            events.Op
+	launches      uint32
+	marks         ledger.Marks
+	period        bool
+	unseen        bool // not all launches have a record
+	graphsUnknown bool // it is unknown whether it launched a graph
+	unknown       bool // it waited for a thread whose activity is unknown
+	early         bool // among the thread's first earlySteps
+	nparts, nown  uint8
+	shed          shed
+	loss          ledger.Loss
+	gpu           int64  // GPU wait
+	cpu           int64  // on a CPU elsewhere
+	lead          int64  // of cpu: until the first launch
+	gap           int64  // of cpu: between calls
+	codeAt        uint32 // stack of most of its longest gap's time on a CPU, 0: unknown
+	slept         int64  // of blocked: it slept of its own accord
+	sleptAt       uint32 // stack of its longest sleep, 0: unknown
+	waited        int64  // runnable, throttled
+	behind        int64  // of the waits outside the closing call: hidden by the GPU's queue
+	blocked       int64  // outside the closing call
+	awaited       int64  // of blocked: for data from other threads or processes
+	worked        int64  // of awaited: these were on a CPU
+	starved       int64  // of awaited: these waited for a CPU
+	parts         [maxParts]part
+	own           [maxOwn]ownTime
 }
 
 func (r *record) to() int64 { return r.from + r.length }

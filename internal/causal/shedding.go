@@ -40,10 +40,23 @@ func (e *Engine) look(t *tick.Tick) {
 	for _, name := range t.Overhead.Shed {
 		open := slices.ContainsFunc(e.unseen, func(u unseen) bool { return u.to == 0 && u.step == name })
 		if takes := govern.Sheds(name); takes != 0 && !open {
+			if takes&govern.EachLaunch != 0 && !e.graphsKnown {
+				takes |= govern.GraphLaunches
+			}
 			e.unseen = append(e.unseen, unseen{name, takes, now, 0})
 		}
 	}
 	e.unseen = recent(e.unseen, maxUnseen, func(u *unseen) bool { return u.to != 0 && u.to < now-windowSeconds*1e9 })
+}
+
+// knowGraphs notes that calls tell whether graphs were launched before them, with a record or without.
+// Recordings from before 1.0 do not.
+func (e *Engine) knowGraphs() {
+	e.graphsKnown = true
+	for i := range e.unseen {
+		u := &e.unseen[i]
+		u.sheds &= govern.Sheds(u.step)
+	}
 }
 
 // each calls fn for each level active for a process in a part of [from, to]: launches are counted
@@ -156,8 +169,13 @@ func (x *step) lacks(op events.Op) bool {
 	return x.shed&taking(factsOf(op)&(govern.EachLaunch|govern.EachQuick)) != 0
 }
 
-// uncounted has the levels that stop the counting of launches.
-var uncounted = taking(govern.LaunchCounts)
+// Levels that stop the counting of launches, that leave out records of launches, and at which no step
+// tells whether it launched a graph.
+var (
+	uncounted = taking(govern.LaunchCounts)
+	thinned   = taking(govern.EachLaunch)
+	graphsOff = taking(govern.GraphLaunches)
+)
 
 // blindSpots returns the causes that cannot be fully reported, and since when.
 func (e *Engine) blindSpots() (out []tick.BlindSpot) {

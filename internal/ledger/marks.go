@@ -69,6 +69,9 @@ func marksBy(c *events.Call, f opFacts) (m Marks) {
 			m = MarkNoMemory
 		}
 	}
+	if c.Flags&events.CallGraphs != 0 {
+		m |= MarkGraph
+	}
 	if f.copies {
 		n, _ := c.Value(events.RoleBytes)
 		switch kind, _ := c.Value(events.RoleKind); { // cudaMemcpyKind: 1 is to the device, 2 from it

@@ -6,6 +6,33 @@ import (
 	"ingero/pkg/events"
 )
 
+// A call says whether a graph was launched before it, so that a step is marked without a record of the
+// launch.
+func TestMarksOfLaunchesWithoutARecord(t *testing.T) {
+	sync, _ := events.OpByName("cudaStreamSynchronize")
+	for name, tt := range map[string]struct {
+		flags events.CallFlags
+		marks Marks
+		known bool
+	}{
+		"a graph":  {events.CallGraphs, MarkGraph, true},
+		"no graph": {events.CallNoGraphs, 0, true},
+		"unknown":  {0, 0, false},
+	} {
+		calls := []events.Call{
+			{Start: base, Duration: 1e6, PID: 7, TID: 7, Weight: 1, Op: sync},
+			{Start: base + 1e9, Duration: 1e6, PID: 7, TID: 7, Weight: 1, Op: sync, Launches: 3, Flags: tt.flags},
+		}
+		steps := New(0).Batch(nil, calls)
+		if len(steps) == 0 {
+			t.Fatalf("%s: no step", name)
+		}
+		if x := steps[len(steps)-1]; x.Marks&MarkGraph != tt.marks || x.GraphsKnown != tt.known {
+			t.Errorf("%s: marks %b, known: %v, want %b, %v", name, x.Marks, x.GraphsKnown, tt.marks, tt.known)
+		}
+	}
+}
+
 // A copy of at least 1 MiB is marked by its direction.
 func TestMarksOfCopies(t *testing.T) {
 	const toGPU, fromGPU, onGPU = 1, 2, 3 // cudaMemcpyKind

@@ -26,7 +26,10 @@ type Step struct {
 	Launches uint32
 	Marks    Marks
 	Graph    uint64 // handle of the first graph that was launched; 0: none, or unknown
-	Parts    Parts
+	// GraphsKnown: Marks has MarkGraph if a graph was launched, with a record or without. It does not
+	// hold while launches have no probes.
+	GraphsKnown bool
+	Parts       Parts
 	// Lead is the time on a CPU until the first launch, ns: of Parts.CallCPU and Parts.GapCPU.
 	Lead int64
 	// CodeStack is the ID of the stack in which the thread spent most of its longest time on a CPU

@@ -169,6 +169,7 @@ func (l *Ledger) emit(t *thread, c *events.Call, end int64) {
 	s.Kind = uint32(bits.Len32(s.Launches))
 	if c != nil {
 		s.Op = c.Op
+		s.GraphsKnown = c.Flags&(events.CallGraphs|events.CallNoGraphs) != 0
 		s.Kind |= uint32(c.Op)<<16 | c.Tag&7<<8
 		s.Loss = o.tail.loss(o, c)
 		s.Behind = o.queue.behind(end, o.parts.GPUWait)

@@ -33,7 +33,6 @@ type Splitter struct {
 	plans   map[uint32]bool     // PIDs of schedulers: they tell the processes with the GPUs what to compute
 	threads map[threadKey]*list // of processes in root
 	looked  int                 // ticks since the last look
-	thinned int64               // Unix ns: until then, launches of graphs may have had no record
 }
 
 type threadKey struct{ pid, tid uint32 }
@@ -44,6 +43,8 @@ type list struct {
 	works  int                           // number of all steps that launched something
 	graphs bool                          // some of all steps launched a graph
 	sums   map[stepKey]*tick.EngineSteps // since the last tick
+	vague  bool                          // some step since then does not say whether it launched graphs without a record
+	until  int64                         // Unix ns: until then, it is unknown which steps launched graphs
 }
 
 // step is a step of an engine. In it, the wait for work comes first.
@@ -77,7 +78,7 @@ func (s *Splitter) Batch(steps []ledger.Step) {
 			l.steps = l.steps[:copy(l.steps, l.steps[mostSteps/2:])]
 		}
 		y := s.stepOf(x)
-		l.steps, l.graphs = append(l.steps, y), l.graphs || y.graph
+		l.steps, l.graphs, l.vague = append(l.steps, y), l.graphs || y.graph, l.vague || !x.GraphsKnown
 		if key, ok := keyOf(x); ok {
 			l.works++
 			l.count(key, &y)
@@ -141,10 +142,15 @@ func (s *Splitter) planned(waits []ledger.Wait) (cpu, runnable int64) {
 
 // Tick splits the time of a tick's requests.
 func (s *Splitter) Tick(t *tick.Tick) {
+	var sheds govern.Facts
 	for _, level := range t.Overhead.Shed {
-		if govern.Sheds(level)&govern.EachLaunch != 0 {
-			s.thinned = t.Time.UnixNano()
+		sheds |= govern.Sheds(level)
+	}
+	for _, l := range s.threads {
+		if sheds&govern.GraphLaunches != 0 || l.vague && sheds&govern.EachLaunch != 0 {
+			l.until = t.Time.UnixNano()
 		}
+		l.vague = false
 	}
 	s.looked++
 	unknown := func(x tick.Request) bool { _, known := s.root[x.PID]; return !known }
@@ -155,7 +161,7 @@ func (s *Splitter) Tick(t *tick.Tick) {
 	for i := range t.Requests {
 		s.split(&t.Requests[i])
 	}
-	t.EngineSteps = s.sums(s.thinned == t.Time.UnixNano())
+	t.EngineSteps = s.sums(t.Time.UnixNano())
 }
 
 // look finds the processes of each server.
@@ -267,7 +273,7 @@ func (s *Splitter) engine(server uint32) (x lead, ok bool) {
 func (s *Splitter) split(x *tick.Request) {
 	x.ToFirst, x.After, x.EnginePID, x.EngineTID, x.Split, x.TokenSteps = tick.RequestTime{}, tick.RequestTime{}, 0, 0, false, 0
 	engine, ok := s.engine(x.PID)
-	if x.First < 0 || x.Whole < 0 || !ok || engine.steps[0].from > x.Arrived || x.Arrived < s.thinned {
+	if x.First < 0 || x.Whole < 0 || !ok || engine.steps[0].from > x.Arrived || x.Arrived < engine.until {
 		return
 	}
 	whole, first, last := x.Arrived+int64(x.Whole), x.Arrived+int64(x.First), x.Arrived+int64(x.Last)

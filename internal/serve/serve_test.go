@@ -127,15 +127,55 @@ func TestNoGraphs(t *testing.T) {
 	}
 }
 
+// shedding returns a change of a tick at a time since began, in which a level is active.
+func shedding(level string, at int64) func(*tick.Tick) {
+	return func(t *tick.Tick) { t.Time, t.Overhead.Shed = time.Unix(0, began+at), []string{level} }
+}
+
+// known returns steps that say whether they launched graphs.
+func known(steps []ledger.Step) []ledger.Step {
+	for i := range steps {
+		steps[i].GraphsKnown = true
+	}
+	return steps
+}
+
+// If launches have no record, requests are split if the engine's steps say which of them launched
+// graphs. Without probes for launches they do not know.
+func TestSplitWithoutRecordsOfLaunches(t *testing.T) {
+	for name, tt := range map[string]struct {
+		level string
+		from  int // first step that is known
+		split bool
+	}{
+		"known":                   {"launches-counted", 0, true},
+		"one step is not":         {"records-thin", 1, false},
+		"launches have no probes": {"hot-off", 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var x Splitter
+			x.Tick(served(request(0, 0, 0, 0)))
+			list := steps(11, s{0, 10 * ms, true}, s{0, 20 * ms, false})
+			known(list[tt.from:])
+			x.Batch(list)
+			now := served(request(0, 0, 30*ms, 30*ms))
+			shedding(tt.level, 30*ms)(now)
+			x.Tick(now)
+			if got := &now.Requests[0]; got.Split != tt.split || tt.split && got.ToFirst.Own != time.Duration(20*ms) {
+				t.Errorf("split: %v, want %v: %+v", got.Split, tt.split, got.ToFirst)
+			}
+		})
+	}
+}
+
 // What is not known is not split.
 func TestNotSplit(t *testing.T) {
-	thinned := func(t *tick.Tick) { t.Time, t.Overhead.Shed = time.Unix(0, began+30*ms), []string{"launches-counted"} }
 	engine := []s{{0, 10 * ms, true}, {0, 20 * ms, false}}
 	for name, tt := range map[string]struct {
 		change  func(*tick.Tick)
 		request tick.Request
 	}{
-		"launches may have no record":           {thinned, request(0, 0, 30*ms, 30*ms)},
+		"launches may have no record":           {shedding("launches-counted", 30*ms), request(0, 0, 30*ms, 30*ms)},
 		"a request before the first known step": {func(*tick.Tick) {}, request(-5*ms, 0, 30*ms, 30*ms)},
 		"a request without a response":          {func(*tick.Tick) {}, tick.Request{PID: 10, Arrived: began, First: -1, Last: -1, Head: -1}},
 		"a server whose engine is not known":    {func(t *tick.Tick) { t.Processes = t.Processes[:1] }, request(0, 0, 30*ms, 30*ms)},

@@ -63,11 +63,11 @@ func (l *list) count(k stepKey, x *step) {
 	to.Dur.Add(x.to-x.busy, 1)
 }
 
-// sums returns the sums of the engines' steps since the last tick, and begins new ones. vague means
-// that launches of graphs may have had no record.
-func (s *Splitter) sums(vague bool) (out []tick.EngineSteps) {
+// sums returns the sums of the engines' steps since the last tick, and begins new ones. now is the time
+// of this tick.
+func (s *Splitter) sums(now int64) (out []tick.EngineSteps) {
 	for _, engine := range s.leads {
-		if vague || !engine.graphs {
+		if engine.until == now || !engine.graphs {
 			engine.mix()
 		}
 		for _, x := range engine.sums {

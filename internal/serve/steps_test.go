@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestEngineSteps(t *testing.T) {
 		count, served uint64
 	}
 	none := func(*tick.Tick) {}
-	thinned := func(t *tick.Tick) { t.Time, t.Overhead.Shed = time.Unix(0, began), []string{"launches-counted"} }
+	thinned := shedding("launches-counted", 0)
 	ranks := func(t *tick.Tick) {
 		t.Processes[0].Cmdline += " -dp 2"
 		t.Processes = append(t.Processes, tick.Process{PID: 12, PPID: 10, Where: tick.Where{Cmdline: "VLLM::EngineCore"}})
@@ -88,10 +89,11 @@ func TestEngineSteps(t *testing.T) {
 			[]row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EngineTokens, 8, 2, 0}, {11, tick.EnginePrompts, 0, 1, 0}}},
 		"of the thread that launches": {none, append(copies, engine...), nil,
 			[]row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EngineTokens, 8, 2, 0}, {11, tick.EnginePrompts, 0, 1, 0}}},
-		"without graphs":      {none, engineSteps(11, 0, 0, 0), both[:1], []row{{11, tick.EngineEither, 0, 3, 0}}},
-		"launches were shed":  {thinned, engine, both, []row{{11, tick.EngineEither, 0, 4, 0}}},
-		"with a capture":      {none, capture, nil, []row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EnginePrompts, 0, 1, 0}, {11, tick.EngineCapture, 0, 1, 0}}},
-		"some launch nothing": {none, idle, nil, []row{{11, tick.EngineTokens, 7, 1, 0}}},
+		"without graphs":            {none, engineSteps(11, 0, 0, 0), both[:1], []row{{11, tick.EngineEither, 0, 3, 0}}},
+		"launches were shed":        {thinned, engine, both, []row{{11, tick.EngineEither, 0, 4, 0}}},
+		"records of them were shed": {thinned, known(slices.Clone(engine)), nil, []row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EngineTokens, 8, 2, 0}, {11, tick.EnginePrompts, 0, 1, 0}}},
+		"with a capture":            {none, capture, nil, []row{{11, tick.EngineTokens, 7, 1, 0}, {11, tick.EnginePrompts, 0, 1, 0}, {11, tick.EngineCapture, 0, 1, 0}}},
+		"some launch nothing":       {none, idle, nil, []row{{11, tick.EngineTokens, 7, 1, 0}}},
 		"engines of data parallel": {ranks, append(engineSteps(12, 5, 5), engine[1:2]...), both,
 			[]row{{11, tick.EngineTokens, 7, 1, 0}, {12, tick.EngineTokens, 5, 2, 0}}},
 		"of a process that is no server's": {none, engineSteps(99, 7), nil, nil},
