@@ -14,6 +14,8 @@ import (
 const (
 	idleGraph = int64(1e9) // ns without a graph launch
 	manyEager = 20         // kernels launched one by one meanwhile
+
+	longAnswer = int64(15e9) // ns: where requests take longer, few prompts are computed meanwhile
 )
 
 // eagerSteps are steps of as many single launches as a graph would make at once.
@@ -51,7 +53,8 @@ func (w *Window) withoutGraph(s *Server, steps []step) (x Finding, ok bool) {
 	token, compared := medianOf(steps, (*step).tokens, w.e.alone)
 	normal := w.normalBySize(steps, size, token)
 	var running []weighted
-	slow, delayed := 0.0, 0.0
+	slow, sure, delayed := 0.0, 0.0, 0.0
+	answered := w.Now() - min(s.usualTime(), longAnswer)
 	for i := range steps {
 		p := &steps[i]
 		if !eager(p) {
@@ -66,11 +69,13 @@ func (w *Window) withoutGraph(s *Server, steps []step) (x Finding, ok bool) {
 			least, lost = 0, lost/2
 		}
 		x.charge(p, least, lost, p.busy()-normal[size(p)])
-		slow += p.weight
+		if slow += p.weight; p.to() < answered {
+			sure += p.weight
+		}
 		running = append(running, weighted{int64(times.running(p) + 0.5), p.weight})
 		delayed += p.weight * float64(lost) * times.running(p)
 	}
-	if x.Slow = int(slow + 0.5); x.Slow < manyEager || !compared && !hasGraph(w.State(pid)) {
+	if x.Slow = int(slow + 0.5); sure < manyEager || !compared && !hasGraph(w.State(pid)) {
 		return x, false
 	}
 	x.Baseline = "steps of this run with a graph, for about as many requests"

@@ -36,6 +36,17 @@ func (s *Server) times() (x requestTimes) {
 	return x
 }
 
+// usualTime returns how long nine of ten requests take until their last byte, ns. Before a request ends,
+// the step that computed its prompt is not known as such.
+func (s *Server) usualTime() int64 {
+	took := make([]weighted, len(s.Requests))
+	for i := range s.Requests {
+		r := &s.Requests[i]
+		took[i] = weighted{r.EndTime() - r.Arrived, r.Weight}
+	}
+	return quantile(took, 0.9)
+}
+
 // undivided returns when requests waited for their first byte that the engine's steps do not divide:
 // for want of records of launches, it is unknown which step computed which request.
 func (s *Server) undivided() []timeSpan {
