@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"net/netip"
 	"sort"
 	"strings"
@@ -22,7 +23,8 @@ type served struct {
 	breakdowns []tick.Breakdown
 	// thinned is since when launches are thinned, and requests are not divided, Unix ns; 0: never.
 	thinned int64
-	known   bool // steps say whether they launched graphs: requests are divided all the same
+	level   string // that thins them; "": records-thin
+	known   bool   // steps say whether they launched graphs: requests are divided all the same
 }
 
 const (
@@ -61,7 +63,7 @@ func (s *served) chains(rule string) (out []tick.Chain) {
 	for second := servedFrom / 1e9; second <= s.at/1e9+1; second++ {
 		t := tick.Tick{Time: time.Unix(second, 0), Window: time.Second, Processes: processes, Breakdowns: s.breakdowns}
 		if s.thinned != 0 && second*1e9 >= s.thinned {
-			t.Overhead.Shed = []string{"records-thin"}
+			t.Overhead.Shed = []string{cmp.Or(s.level, "records-thin")}
 		}
 		for _, x := range s.requests {
 			if s.thinned != 0 && x.Arrived >= s.thinned && !s.known {

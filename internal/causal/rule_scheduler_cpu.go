@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingero/internal/govern"
+	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -40,18 +41,53 @@ type tokenStep struct {
 	lead int64 // ns on a CPU before the launch, fed included
 }
 
+// launched is how much is known about the launch of a step for tokens.
+type launched uint8
+
+const (
+	launchSeen    launched = iota
+	launchCounted          // a graph was launched, when is unknown
+	launchUnknown          // a graph may have been launched
+)
+
 // work returns how long a step was on a CPU or waited for the GPU, ns.
 func (p *tokenStep) work() int64 { return p.step.work() + p.fed }
 
-// tokenSteps returns the steps for tokens that have records of their launches.
-func tokenSteps(steps []step, times *requestTimes) (tokens []tokenStep) {
+// launch returns what is known about the launch of a step. ok is false if it computed no tokens.
+func (x *step) launch() (known launched, ok bool) {
+	switch {
+	case x.graphsUnknown:
+		return launchUnknown, x.marks&ledger.MarkCapture == 0
+	case x.unseen:
+		return launchCounted, x.tokens()
+	}
+	return launchSeen, x.tokens()
+}
+
+// tokenSteps returns the steps for tokens: those that have records of their launches, none if they are
+// few, and the others. In these, the time on a CPU after the launch is taken as usual.
+func tokenSteps(steps []step, times *requestTimes) (tokens, unseen []tokenStep) {
+	var after []weighted
 	for i := range steps {
-		if p := &steps[i]; p.tokens() && !p.unseen {
+		p := &steps[i]
+		switch known, ok := p.launch(); {
+		case !ok:
+		case known == launchSeen:
 			fed := times.fed(p)
-			tokens = append(tokens, tokenStep{p, fed, p.lead + fed})
+			tokens, after = append(tokens, tokenStep{p, fed, p.lead + fed}), append(after, weighted{p.cpu - p.lead, p.weight})
+		default:
+			unseen = append(unseen, tokenStep{p, times.fed(p), 0})
 		}
 	}
-	return tokens
+	if len(tokens) < fewTokenSteps {
+		return nil, nil
+	}
+	usual := quantile(after, 0.5)
+	for i := range unseen {
+		p := &unseen[i]
+		p.lead = max(p.cpu-usual, 0) + p.fed
+	}
+	return tokens, unseen
 }
 
 // fed returns how long a thread on a CPU kept a step waiting while requests were between two tokens,
@@ -66,8 +102,8 @@ func (x *requestTimes) fed(p *step) int64 {
 // scheduled adds up the time on a CPU before the launch in steps for tokens, beyond the usual one.
 func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 	times := s.times()
-	tokens := tokenSteps(steps, &times)
-	if len(tokens) < fewTokenSteps {
+	tokens, unseen := tokenSteps(steps, &times)
+	if tokens == nil {
 		return x, false
 	}
 	var leads, gpus, works []weighted
@@ -84,6 +120,7 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 	hidden, least, most := hiddenByGPU(tokens)
 	var all, fed, delayed, slow float64
 	var at longest
+	tokens = append(tokens, unseen...)
 	for i := range tokens {
 		p := &tokens[i]
 		more := p.lead - normal
@@ -92,7 +129,15 @@ func (w *Window) scheduled(s *Server, steps []step) (x Finding, ok bool) {
 		}
 		lost := float64(more) * (1 - hidden)
 		lo, hi := float64(more)*(1-most), float64(more)*(1-least)
-		if p.gpu < gpuDone && p.waited < gpuDone { // the GPU may have worked until shortly before
+		switch known, _ := p.launch(); {
+		case known == launchUnknown:
+			if times.running(p.step) > 0 {
+				x.unknown += p.weight * hi
+			}
+			continue
+		case known == launchCounted:
+			lo = 0
+		case p.gpu < gpuDone && p.waited < gpuDone: // the GPU may have worked until shortly before
 			lost, lo = lost/2, 0
 		}
 		x.charge(p.step, int64(lo), int64(lost), int64(hi))

@@ -110,7 +110,6 @@ func TestSchedulerCPUUnknown(t *testing.T) {
 	for name, change := range map[string]func(x *ledger.Step){
 		"after the launch": func(x *ledger.Step) { x.Lead, x.Parts.GapCPU = 200_000, 3_200_000 },
 		"without a graph":  func(x *ledger.Step) { x.Marks = 0 },
-		"launches unseen":  func(x *ledger.Step) { x.Launches = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServed()
@@ -123,6 +122,40 @@ func TestSchedulerCPUUnknown(t *testing.T) {
 			})
 			if got := s.chains("scheduler-cpu"); len(got) != 0 {
 				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// Without records of the launches, the time on a CPU beyond the usual one counts, but is not certain.
+// Without probes, it is in the upper bound only.
+func TestSchedulerCPUWithoutRecords(t *testing.T) {
+	const each = 3 * time.Millisecond
+	for name, tt := range map[string]struct {
+		level             string
+		change            func(x *ledger.Step)
+		least, lost, most time.Duration
+	}{
+		"launches are counted":    {"launches-counted", func(x *ledger.Step) { x.Launches = 2 }, 500 * each, 1000 * each, 1000 * each},
+		"launches have no probes": {"hot-off", func(x *ledger.Step) { x.Launches, x.Marks = 0, 0 }, 500 * each, 500 * each, 1000 * each},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServed()
+			s.level, s.known, s.thinned = tt.level, true, servedFrom+5e9
+			s.serveTokens(20, 8, func(second, _ int, x *ledger.Step) {
+				s.computes(x, 200*time.Microsecond)
+				if second < 10 {
+					s.computes(x, 3200*time.Microsecond)
+				}
+				if second >= 5 {
+					x.Ops = nil
+					tt.change(x)
+				}
+			})
+			got := s.chains("scheduler-cpu")
+			ofEngine(t, got, tt.lost)
+			if x := got[0]; x.LostMin > tt.least || x.LostMax < tt.most || x.LostMax > 2*tt.most {
+				t.Errorf("lost %v (%v to %v), want at least %v and at most %v", x.Lost, x.LostMin, x.LostMax, tt.least, tt.most)
 			}
 		})
 	}

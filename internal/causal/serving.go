@@ -148,7 +148,8 @@ func eachServer(find func(w *Window, s *Server, steps []step) (x Finding, ok boo
 				continue
 			}
 			if x, ok := find(w, s, w.stepsOf(s.Engine)); ok {
-				x.PID, x.TID, x.unknown = engine.pid, engine.tid, s.unknownLoss(&x)
+				x.PID, x.TID = engine.pid, engine.tid
+				x.unknown += s.unknownLoss(&x)
 				out = append(out, x)
 			}
 		}
