@@ -88,11 +88,29 @@ type pieces struct {
 	f        Filter
 	agent    uint32 // the agent's pid
 	from, to int64
-	before   map[threadKey]tick.Thread
+	before   map[threadKey]highest
 	out      []Account
 	at       map[uint32][]int // indexes in out, by process
 	waits    []events.Wait
 	full     bool
+}
+
+// highest has a thread's times so far. A correction makes its account smaller; it then grows by less
+// until it has caught up, so that the pieces add up to the account.
+type highest struct {
+	until int64
+	in    [tick.Places]tick.Times
+}
+
+// grow returns the growth of an account by place.
+func (h *highest) grow(x *tick.Thread) (by [tick.Places]tick.Times) {
+	now := [tick.Places]tick.Times{tick.InGPUWaits: x.Sync, tick.InCalls: x.InCalls.Since(&x.Sync), tick.BetweenCalls: x.Between}
+	for p := range now {
+		by[p] = now[p].Since(&h.in[p])
+		h.in[p].Add(&by[p])
+	}
+	h.until = x.Until
+	return by
 }
 
 type threadKey struct {
@@ -103,7 +121,7 @@ type threadKey struct {
 // tickPieces makes a piece of each tick. ok is false if there is too much to read, or none of it
 // exists.
 func (r *Reader) tickPieces(ctx context.Context, s *Session, f Filter) (out []Account, ok bool, err error) {
-	p := pieces{f: f, agent: uint32(s.PID), before: map[threadKey]tick.Thread{}, at: map[uint32][]int{}}
+	p := pieces{f: f, agent: uint32(s.PID), before: map[threadKey]highest{}, at: map[uint32][]int{}}
 	p.from, p.to = bounds(f)
 	c, err := r.entries(ctx, s, func(l *segment.Log) {
 		l.Window(p.from, p.to)
@@ -151,11 +169,12 @@ func (p *pieces) tick(t *tick.Tick) {
 		}
 		k := threadKey{x.PID, x.TID, x.Since}
 		was, known := p.before[k]
-		p.before[k] = *x
 		from := x.Since
 		if known {
-			from = was.Until
+			from = was.until
 		}
+		by := was.grow(x)
+		p.before[k] = was
 		if x.Until <= p.from || from >= p.to || x.Until <= from || !known && x.Until-x.Since > int64(3*tickLength) {
 			continue // seen in part only: the time of its growth is unknown
 		}
@@ -165,17 +184,17 @@ func (p *pieces) tick(t *tick.Tick) {
 			now[x.PID], p.at[x.PID] = j, append(p.at[x.PID], j)
 			p.out = append(p.out, Account{Breakdown: tick.Breakdown{PID: x.PID}, From: from, To: x.Until})
 		}
-		p.out[j].add(x, &was, from)
+		p.out[j].add(x, by, from)
 	}
 }
 
-// add adds the growth of a thread's account.
-func (a *Account) add(now, was *tick.Thread, from int64) {
+// add adds the growth of a thread's account by place.
+func (a *Account) add(now *tick.Thread, by [tick.Places]tick.Times, from int64) {
 	a.From, a.To = min(a.From, from), max(a.To, now.Until)
 	t := tick.ThreadTime{TID: now.TID, Comm: now.Comm}
-	sync, calls := now.Sync.Since(&was.Sync), now.InCalls.Since(&was.InCalls)
-	t.In[tick.InGPUWaits].Times, t.In[tick.InCalls].Times = sync, calls.Since(&sync)
-	t.In[tick.BetweenCalls].Times = now.Between.Since(&was.Between)
+	for p := range by {
+		t.In[p].Times = by[p]
+	}
 	a.ByThread = append(a.ByThread, t)
 	a.Threads++
 	a.Elapsed += t.Elapsed()

@@ -101,3 +101,18 @@ func TestLogFrom(t *testing.T) {
 		t.Errorf("%d pieces, %v", len(got), err)
 	}
 }
+
+// The growth of a thread's account adds up to the account, also if a correction made it smaller
+// meanwhile.
+func TestGrowthOfACorrectedAccount(t *testing.T) {
+	const ms = 1_000_000
+	var h highest
+	var gpu, calls uint64
+	for _, x := range []struct{ sync, calls uint64 }{{10, 20}, {30, 60}, {15, 70}, {40, 100}} { // ms on a CPU
+		by := h.grow(&tick.Thread{Sync: tick.Times{OnCPU: x.sync * ms}, InCalls: tick.Times{OnCPU: x.calls * ms}})
+		gpu, calls = gpu+by[tick.InGPUWaits].OnCPU, calls+by[tick.InCalls].OnCPU
+	}
+	if gpu != 40*ms || calls != 60*ms {
+		t.Errorf("waits for the GPU grew by %d ns, other calls by %d ns, want 40 and 60 ms", gpu, calls)
+	}
+}
