@@ -60,8 +60,8 @@ const firstCalibrationRow = ownSlots - len(calibrated)
 
 // Calibrate measures the cost of probes on functions that do nothing, and makes the programs
 // subtract it from all later durations. It runs a small program for some 50 ms, and drains the
-// ring: nothing may be traced yet. Without calibration, durations include the probes, and only
-// SeccompHarm is valid.
+// ring: nothing may be traced yet. It leaves no duplicates in the drops. Without calibration, durations
+// include the probes, and only SeccompHarm is valid.
 func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	c.Costs = map[Place]Cost{}
 	defer func() {
@@ -106,6 +106,10 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	if c.SeccompHarm, err = t.seccompHarm(ctx, prog); err != nil {
 		return c, err
 	}
+	// Only now: closed links may still run for a moment (see closeLinks).
+	if err := t.objects.Drops.Put(uint32(bpf.IngeroDropReasonDROP_DUPLICATE_LINK), uint64(0)); err != nil {
+		return c, fmt.Errorf("clear drops: %w", err)
+	}
 	for at, cost := range c.Costs {
 		if err := t.setCost(at, cost); err != nil {
 			return c, err
@@ -135,7 +139,7 @@ func openCalib() (*os.File, error) {
 }
 
 // measureAgain returns the cost of each further link that sees the same calls. once is the time of a
-// counted call with one link. It leaves no duplicates in the drops.
+// counted call with one link.
 func (t *Tracer) measureAgain(ctx context.Context, prog *os.File, once int) (again int, err error) {
 	more := 4 // links, since one costs little more than the noise
 	if t.mode == ModePerf {
@@ -153,9 +157,6 @@ func (t *Tracer) measureAgain(ctx context.Context, prog *os.File, once int) (aga
 	_, all, err := t.runCalib(ctx, prog, 0, bpf.IngeroRecipeFlagsRECIPE_ENTRY_ONLY)
 	if err != nil {
 		return 0, err
-	}
-	if err := t.objects.Drops.Put(uint32(bpf.IngeroDropReasonDROP_DUPLICATE_LINK), uint64(0)); err != nil {
-		return 0, fmt.Errorf("clear drops: %w", err)
 	}
 	return max(0, all-once) / more, nil
 }
