@@ -76,7 +76,11 @@ func Compare(ctx context.Context, a, b *Run) (*Result, error) {
 	for i, p := range pairs {
 		x := Pair{RoleA: p.a.Role, RoleB: p.b.Role, Anchor: p.anchor}
 		if p.anchor != 0 {
-			x.compare(ca.side(as[i]), cb.side(bs[i]))
+			left, right := ca.side(as[i], false), cb.side(bs[i], false)
+			if left.wall != right.wall { // a step means the same in both
+				left, right = ca.side(as[i], true), cb.side(bs[i], true)
+			}
+			x.compare(left, right)
 			x.calls(p.a, p.b)
 		}
 		r.Pairs = append(r.Pairs, x)
@@ -110,11 +114,13 @@ func (p *Pair) Relative() float64 {
 // run is one side of a pair, ready to be tested.
 type run struct {
 	Side
+	wall           bool // a step's time is that of the processes: there are no threads' accounts
 	blocks, slices *side
 }
 
-// side makes the series of a role from its threads with steps.
-func (c *collector) side(x *collected) *run {
+// side makes the series of a role from its threads with steps; with wall, from how long its
+// processes made steps, as it does without accounts. Blocks whose accounts are deleted have no steps.
+func (c *collector) side(x *collected, wall bool) *run {
 	blocks, parts := newSeries(c.n), newSeries(c.m)
 	most := 0.0
 	for _, t := range x.threads {
@@ -136,17 +142,19 @@ func (c *collector) side(x *collected) *run {
 		parts.At[i] = c.start + int64(i)*c.every
 		parts.add(i, StepKey, float64(sliceLength)*float64(max(out.Threads, 1)))
 	}
-	known := blocks.Values[StepKey] != nil
+	out.wall = wall || blocks.Values[StepKey] == nil
+	lives := map[uint32]life{}
 	for i := range x.ops {
 		o := &x.ops[i]
 		at := int((o.Time.UnixNano() - c.start) / block)
-		if at < 0 || at >= c.n {
+		if at < 0 || at >= c.n || !out.wall && blocks.Values[StepKey][at] == 0 {
 			continue
 		}
 		share := outermost(&o.Sum)
 		calls := share * float64(o.Sum.Calls)
 		if o.Op == x.anchor {
 			blocks.Steps[at] += calls
+			lives[o.PID] = lives[o.PID].with(at)
 		}
 		blocks.add(at, Key{Kind: KindCount, Op: o.Op}, calls)
 		if isSync(o.Op) {
@@ -156,13 +164,26 @@ func (c *collector) side(x *collected) *run {
 		blocks.add(at, Key{Kind: KindOp, Part: CallCPU, Op: o.Op}, share*float64(o.Sum.OnCPU+o.Sum.PartialNS))
 		blocks.add(at, Key{Kind: KindOp, Part: Blocked, Op: o.Op}, share*float64(o.Sum.Blocked()))
 	}
-	if !known {
-		for i := range c.n {
-			blocks.add(i, StepKey, float64(block))
+	if out.wall {
+		blocks.Values[StepKey] = make([]float64, c.n)
+		for _, l := range lives {
+			for i := l.from; i < l.to; i++ {
+				blocks.add(i, StepKey, float64(block))
+			}
 		}
 	}
 	out.cut(blocks, parts, block)
 	return out
+}
+
+// life is the blocks [from, to) in which a process made steps.
+type life struct{ from, to int }
+
+func (l life) with(block int) life {
+	if l.to == 0 {
+		return life{block, block + 1}
+	}
+	return life{min(l.from, block), max(l.to, block+1)}
 }
 
 // merge adds the values of another series of the same blocks.

@@ -196,6 +196,39 @@ func TestWithoutCalls(t *testing.T) {
 	}
 }
 
+// A step means the same in both runs, also if only one has its log, and several processes make steps.
+func TestOneWithoutCalls(t *testing.T) {
+	first, second := healthy(), healthy()
+	second.pid++
+	a := record(t, first, second)
+	first.seed, second.seed = 2, 2
+	b := record(t, first, second)
+	if err := os.RemoveAll(a + ".d"); err != nil {
+		t.Fatal(err)
+	}
+	for _, runs := range [][2]string{{a, b}, {b, a}} {
+		p := &compared(t, runs[0], runs[1], Options{}).Pairs[0]
+		if p.Findings() > 0 || p.Step.Found || math.Abs(p.Relative()) > 0.01 || len(p.A.PIDs) != 2 || !p.NoDetail {
+			t.Errorf("%s; a step takes %.3g and %.3g ms, of processes %d", said(p), p.Step.A/1e6, p.Step.B/1e6, p.A.PIDs)
+		}
+	}
+}
+
+// Steps count only while their time is known: the older part of a log is deleted before its counts.
+func TestPartOfTheLogDeleted(t *testing.T) {
+	l := healthy()
+	a := record(t, l)
+	l.seed, l.deleted = 2, 15
+	b := record(t, l)
+	p := &compared(t, a, b, Options{}).Pairs[0]
+	if p.Findings() > 0 || p.Step.Found || math.Abs(p.Relative()) > 0.01 {
+		t.Errorf("%s; a step takes %.3g and %.3g ms", said(p), p.Step.A/1e6, p.Step.B/1e6)
+	}
+	if most := time.Duration(l.seconds-l.deleted) * time.Second; p.B.To.Sub(p.B.From) > most {
+		t.Errorf("compared %v of a run with accounts of %v", p.B.To.Sub(p.B.From), most)
+	}
+}
+
 // If the seconds of an old recording are gone, its ten-second blocks are compared.
 func TestCoarse(t *testing.T) {
 	l := healthy()

@@ -46,6 +46,7 @@ type loop struct {
 	hogFrom  int     // first second of the hog
 	line     string  // function that copies
 	noise    float64 // of the GPU's time
+	deleted  int     // seconds without accounts: the older part of its log is deleted
 	reports  []tick.Report
 }
 
@@ -112,6 +113,9 @@ func record(t testing.TB, loops ...loop) string {
 	for _, l := range loops {
 		x := &recorder{loop: l, r: rand.New(rand.NewPCG(l.seed, uint64(l.pid))), now: began.UnixNano()}
 		x.acct = tick.Thread{PID: l.pid, TID: l.pid, Since: x.now}
+		if l.deleted > 0 { // and the run is a part of the recording
+			x.acct.Since -= int64(time.Hour)
+		}
 		all, seconds = append(all, x), max(seconds, l.seconds)
 		stacks = append(stacks, stackOf(1, l.line))
 	}
@@ -126,7 +130,10 @@ func record(t testing.TB, loops ...loop) string {
 			}
 			x.acct.Until = x.now
 			b.Calls, b.Waits = append(b.Calls, x.calls...), append(b.Waits, x.waits...)
-			tk.Threads, tk.Reports = append(tk.Threads, x.acct), append(tk.Reports, x.reports...)
+			tk.Reports = append(tk.Reports, x.reports...)
+			if s >= x.deleted {
+				tk.Threads = append(tk.Threads, x.acct)
+			}
 			tk.Processes = append(tk.Processes, tick.Process{PID: x.pid, NSPID: x.pid, Comm: x.comm, Started: began, Mapped: began, Attached: began, Where: x.where})
 		}
 		stacks = nil
