@@ -97,11 +97,14 @@ func (e *Env) compareRuns(ctx context.Context, c *config.Config, a, b, process s
 	if err != nil {
 		return nil, err
 	}
-	if a == "" && b == "" {
-		if len(all) < 2 {
-			return nil, &problem{What: "fewer than two recordings to compare", Do: "name time ranges: a=FROM..TO"}
-		}
-		a, b = all[1].ID, all[0].ID
+	if b == "" {
+		b = latestOther(all, a)
+	}
+	if a == "" {
+		a = latestOther(all, b)
+	}
+	if a == "" || b == "" {
+		return nil, &problem{What: "fewer than two recordings to compare", Do: "name time ranges: a=FROM..TO"}
 	}
 	var o diff.Options
 	if process != "" {
@@ -126,14 +129,23 @@ func (e *Env) compareRuns(ctx context.Context, c *config.Config, a, b, process s
 	return explain.BuildDiff(result), nil
 }
 
+// latestOther returns the latest recording that is not a side already, "" for none. all begins with
+// the latest.
+func latestOther(all []query.Session, side string) string {
+	for i := range all {
+		if all[i].ID != side {
+			return all[i].ID
+		}
+	}
+	return ""
+}
+
 // diffSide opens a side: a recording, a time range, or a file next to the database. The caller
 // closes the returned reader if it is not r.
 func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session, side string, o diff.Options) (*query.Reader, *diff.Run, error) {
-	if i := slices.IndexFunc(all, func(s query.Session) bool { return s.ID == side }); i >= 0 {
-		run, err := diff.Open(ctx, r, all[i].Started, end(&all[i]).Add(1), o)
-		if err == nil && run.Session.ID != side {
-			err = &problem{What: "the recording " + side + " overlaps another recording in time", Do: "run ingero diff with one database for each"}
-		}
+	if slices.ContainsFunc(all, func(s query.Session) bool { return s.ID == side }) {
+		o.Session = side
+		run, err := diff.Open(ctx, r, time.Time{}, time.Time{}, o)
 		return r, run, err
 	}
 	if strings.Contains(side, "..") && !strings.Contains(side, "/") {

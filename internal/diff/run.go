@@ -18,6 +18,7 @@ import (
 type Options struct {
 	PIDs     []uint32 // nil: all
 	Programs []string // names, or parts of the command line; nil: all
+	Session  string   // ID of the recording; empty: chosen by time
 }
 
 // Run is one side of a comparison: a recording, or a part of one.
@@ -72,10 +73,10 @@ var blocks = [...]struct{ length, upTo time.Duration }{
 	{time.Second, 10 * time.Minute}, {10 * time.Second, 2 * time.Hour}, {time.Minute, 24 * time.Hour}, {10 * time.Minute, 14 * 24 * time.Hour}, {time.Hour, math.MaxInt64},
 }
 
-// Open reads a run: the latest recording in a window, with its processes and sums. Zero times are
-// no bounds. The caller keeps ownership of the reader.
+// Open reads a run: the recording that o names, or the latest one in a window, with its processes and
+// sums. Zero times are no bounds. The caller keeps ownership of the reader.
 func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (*Run, error) {
-	s, err := latest(ctx, r, from, to)
+	s, err := o.session(ctx, r, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -113,10 +114,10 @@ func Open(ctx context.Context, r *query.Reader, from, to time.Time, o Options) (
 // are timed and counted.
 var untimed = []string{"launches-counted", "calls-counted", "hot-off"}
 
-// latest returns the latest recording that overlaps a window.
-func latest(ctx context.Context, r *query.Reader, from, to time.Time) (query.Session, error) {
-	if from.IsZero() && to.IsZero() {
-		return r.Session(ctx, "")
+// session returns the named recording, or the latest one that overlaps a window.
+func (o *Options) session(ctx context.Context, r *query.Reader, from, to time.Time) (query.Session, error) {
+	if o.Session != "" || from.IsZero() && to.IsZero() {
+		return r.Session(ctx, o.Session)
 	}
 	all, err := r.Sessions(ctx)
 	if err != nil {

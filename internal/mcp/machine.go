@@ -139,6 +139,10 @@ func (s *server) diff(ctx context.Context, in *Diff) (*answer, error) {
 			a.notes = append(a.notes, p.Role+" is too short for a comparison: record 60 s, at least 10 s")
 			continue
 		}
+		if p.Step == nil && p.Findings == 0 {
+			a.notes = append(a.notes, p.Role+" has no steps to compare: the runs have no repeated call in common")
+			continue
+		}
 		compared++
 		sure += p.Findings
 		if p.Step != nil {

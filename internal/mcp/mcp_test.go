@@ -132,6 +132,7 @@ func TestDiff(t *testing.T) {
 	for name, tt := range map[string]struct{ diff, lead, note, row string }{
 		"no pairs":     {`"pairs": []`, "nothing was compared", "", ""},
 		"a short run":  {`"pairs": [` + short + `]`, "nothing was compared", "eval is too short", ""},
+		"no steps":     {`"pairs": [{"role": "train"}]`, "nothing was compared", "train has no steps to compare", ""},
 		"no finding":   {`"pairs": [` + short + `, {"role": "train", "step": {"name": "x", "a": 10, "b": 10, "p": 0.5}}]`, "ok, no significant difference", "eval is too short", "train \"a step\" 10 10"},
 		"a step":       {`"pairs": [{"role": "train", "step": {"name": "x", "a": 10, "b": 15, "p": 0.001, "found": true}}]`, "", "", "train \"a step\" 10 15"},
 		"calls only":   {`"pairs": [{"role": "train", "findings": 1, "calls_by_step": [{"name": "cudaMalloc", "a": 1, "b": 3, "found": true}, {"name": "cudaFree", "a": 1, "b": 1}]}]`, "", "train: 1 calls of cudaMalloc a step, then 3", ""},
