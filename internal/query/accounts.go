@@ -79,37 +79,31 @@ func (r *Reader) accountRows(ctx context.Context, s *Session, f Filter) ([]Accou
 		coarse = slices.DeleteFunc(coarse, func(x Account) bool { return x.From < from || x.To > to })
 	}
 	if len(coarse) == 0 {
-		return r.fineOrCoarse(ctx, s, f, from, to)
+		return r.finestAccounts(ctx, s, f, from, to)
 	}
 	first, last := coarse[0].From, coarse[len(coarse)-1].To
-	before, err := r.fineOrCoarse(ctx, s, f, from, first)
+	before, err := r.finestAccounts(ctx, s, f, from, first)
 	if err != nil {
 		return nil, err
 	}
-	after, err := r.fineOrCoarse(ctx, s, f, last, to)
+	after, err := r.finestAccounts(ctx, s, f, last, to)
 	return slices.Concat(before, coarse, after), err
 }
 
-// finestAccounts returns the fine rows of a window, and the coarse ones before them.
+// finestAccounts returns the fine rows of a window, and the coarse ones from the time before them: the
+// older part of a window may have these only.
 func (r *Reader) finestAccounts(ctx context.Context, s *Session, f Filter, from, to int64) ([]Account, error) {
 	fine, err := r.accountsOf(ctx, s, f, 10, from, to)
-	if err != nil {
-		return nil, err
+	if err != nil || len(fine) > 0 && fine[0].From <= from {
+		return fine, err
 	}
-	if len(fine) > 0 {
-		to = fine[0].From
+	if len(fine) == 0 {
+		return r.accountsOf(ctx, s, f, 600, from, to)
 	}
+	to = fine[0].From
 	coarse, err := r.accountsOf(ctx, s, f, 600, from, to)
 	coarse = slices.DeleteFunc(coarse, func(x Account) bool { return x.To > to })
 	return append(coarse, fine...), err
-}
-
-func (r *Reader) fineOrCoarse(ctx context.Context, s *Session, f Filter, from, to int64) ([]Account, error) {
-	fine, err := r.accountsOf(ctx, s, f, 10, from, to)
-	if err != nil || len(fine) > 0 {
-		return fine, err
-	}
-	return r.accountsOf(ctx, s, f, 600, from, to)
 }
 
 // accountsOf returns the rows of one length whose middle lies in [from, to), ordered by time.

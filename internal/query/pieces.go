@@ -31,7 +31,8 @@ const tickLength = time.Second
 // ticks of a log, if least is below ten seconds, the log exists and is intact, and the window has at
 // most 2 Mi calls, 1 Mi waits and 65536 pieces. If the number of calls is unknown, the window must be
 // at most ten seconds long. Else it is ten seconds, or ten minutes if least is at least that long or
-// there are no rows of ten seconds: these are sums that the database has stored.
+// the window begins before the rows of ten seconds, whose older ones are deleted: these are sums that
+// the database has stored.
 func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out []Account, resolution time.Duration, err error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
@@ -57,6 +58,15 @@ func (r *Reader) Pieces(ctx context.Context, f Filter, least time.Duration) (out
 			continue
 		}
 		out, err := r.accountsAcross(ctx, &s, f, length, from, to)
+		if err == nil && length < longAccount && len(out) > 0 && out[0].From > from {
+			first := out[0].From
+			var older []Account
+			older, err = r.accountsAcross(ctx, &s, f, longAccount, from, first)
+			older = slices.DeleteFunc(older, func(a Account) bool { return a.To > first })
+			if len(older) > 0 {
+				out, length = append(older, out...), longAccount
+			}
+		}
 		if err != nil || len(out) > 0 || length == longAccount {
 			return out, length, err
 		}

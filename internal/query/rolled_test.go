@@ -1,6 +1,8 @@
 package query
 
 import (
+	"database/sql"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -138,6 +140,33 @@ func TestAccountsOfAWindow(t *testing.T) {
 	}
 	if got, err := r.Accounts(t.Context(), Filter{PIDs: []uint32{8}}); err != nil || len(got) != 0 {
 		t.Errorf("of another process: %+v (%v)", got, err)
+	}
+}
+
+// A window whose older part has only coarse accounts has these for it, and no time twice.
+func TestAccountsPartlyDeleted(t *testing.T) {
+	path := accountsDB(t)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.Exec("DELETE FROM accounts WHERE seconds = 10 AND end_ns <= ?", began.Add(90*time.Minute).UnixNano())
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := openReader(t, path)
+	f := Filter{From: began.Add(time.Hour), To: began.Add(2 * time.Hour)}
+	got, err := r.Accounts(t.Context(), f)
+	if err != nil || len(got) != 1 || got[0].Covered != time.Hour || got[0].Elapsed != uint64(time.Hour) || got[0].From != f.From.UnixNano() || got[0].To != f.To.UnixNano() {
+		t.Errorf("%+v (%v), want one account of an hour", got, err)
+	}
+	pieces, length, err := r.Pieces(t.Context(), f, time.Minute)
+	var sum time.Duration
+	for i := range pieces {
+		sum += time.Duration(pieces[i].To - pieces[i].From)
+	}
+	if err != nil || length != longAccount || sum != time.Hour || pieces[0].From != f.From.UnixNano() {
+		t.Errorf("%d pieces of %v, resolution %v: %v", len(pieces), sum, length, err)
 	}
 }
 
