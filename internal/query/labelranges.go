@@ -23,7 +23,10 @@ type Ranges map[uint32][]Range
 func (r Ranges) Around(pid uint32, from, to int64) (x Range, ok bool) {
 	if pid == 0 {
 		for one := range r {
-			if x, ok = r.Around(one, from, to); one != 0 && ok {
+			if one == 0 { // a damaged database
+				continue
+			}
+			if x, ok = r.Around(one, from, to); ok {
 				return x, true
 			}
 		}

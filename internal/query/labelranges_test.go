@@ -66,7 +66,7 @@ func TestRanges(t *testing.T) {
 
 // Contains is true for what lies in one range, Overlaps for what touches one.
 func TestRangesContain(t *testing.T) {
-	r := Ranges{1: {{10, 20}, {30, 40}}, 2: {{50, 60}}}
+	r := Ranges{0: {{70, 80}}, 1: {{10, 20}, {30, 40}}, 2: {{50, 60}}}
 	for _, c := range []struct {
 		pid              uint32
 		from, to         int64
@@ -74,7 +74,7 @@ func TestRangesContain(t *testing.T) {
 	}{
 		{1, 10, 20, true, true}, {1, 10, 10, true, true}, {1, 20, 20, false, false}, {1, 9, 11, false, true}, {1, 19, 30, false, true}, {1, 15, 35, false, true},
 		{1, 35, 40, true, true}, {1, 35, 41, false, true}, {1, 50, 55, false, false}, {1, 0, 9, false, false}, {3, 10, 20, false, false},
-		{0, 50, 60, true, false}, {0, 12, 13, true, false}, {0, 20, 25, false, false},
+		{0, 50, 60, true, false}, {0, 12, 13, true, false}, {0, 20, 25, false, false}, {0, 81, 82, false, false},
 	} {
 		if got := r.Contains(c.pid, c.from, c.to); got != c.contains {
 			t.Errorf("%+v: contains %v", c, got)
@@ -83,7 +83,7 @@ func TestRangesContain(t *testing.T) {
 			t.Errorf("%+v: overlaps %v", c, got)
 		}
 	}
-	if from, to := r.Hull(); from.UnixNano() != 10 || to.UnixNano() != 60 {
+	if from, to := r.Hull(); from.UnixNano() != 10 || to.UnixNano() != 80 {
 		t.Errorf("the hull is %v to %v", from, to)
 	}
 	if !Ranges(nil).Contains(1, 0, 100) {
