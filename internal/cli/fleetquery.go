@@ -9,6 +9,7 @@ import (
 	"ingero/internal/config"
 	"ingero/internal/explain"
 	"ingero/internal/fleet"
+	"ingero/internal/query"
 )
 
 // queryNodes runs query on other nodes.
@@ -30,7 +31,7 @@ func (e *Env) queryNodes(c *cobra.Command, s *config.Config, o *queryOptions, ar
 	}
 	defer g.Close()
 	params := o.params()
-	for name, text := range map[string]string{"op": strings.Join(o.names, ","), "node": o.node, "session": o.session, "label": strings.Join(o.labels, ",")} {
+	for name, text := range map[string]string{"op": strings.Join(o.names, ","), "node": o.node, "session": o.session, "label": query.JoinLabels(o.labels)} {
 		if text != "" {
 			params.Set(name, text)
 		}

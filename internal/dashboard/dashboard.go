@@ -57,7 +57,7 @@ type Path struct {
 // Paths is the table of the API.
 var Paths = []Path{
 	{Method: "GET", Path: "/api/v1/overview", About: "what is recorded: recordings, calls, causes, the machine's last state, its GPUs, the most severe cause of the last hour", answer: (*request).overview},
-	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: one row per process; `sums=1`: sums and mergeable sketches instead of quantiles; `label=tenant=a,epoch=3`: only calls with these labels; `by=label:tenant`: one row per value of the label", labels: true,
+	{Method: "GET", Path: "/api/v1/ops", Window: "5m", Params: "`per_process=1`: one row per process; `sums=1`: sums and mergeable sketches instead of quantiles; `label=tenant=a,epoch=3`: only calls with these labels (a comma in a value: `\\,`); `by=label:tenant`: one row per value of the label", labels: true,
 		About: "counts, times and quantiles of each operation", answer: (*request).ops},
 	{Method: "GET", Path: "/api/v1/chains", Window: "1h", Params: "`label`: as for /api/v1/explain", labels: true, About: "the causes of lost time that were found, with severity, root cause and timeline, most severe first", answer: (*request).chains},
 	{Method: "GET", Path: "/api/v1/snapshots", Window: "60s", About: "CPU, memory, swap and load of the machine, and the CPU and memory that ingero uses, per second; for a long window every n-th second", answer: (*request).snapshots},

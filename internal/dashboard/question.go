@@ -133,7 +133,7 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 		return nil
 	},
 	"label": func(q *Question, v string, _ time.Time) (err error) {
-		if q.Labels, err = query.ParseLabels(strings.Split(v, ",")); err != nil {
+		if q.Labels, err = query.ParseLabels(query.SplitLabels(v)); err != nil {
 			return wrong("label", v, "labels, separated by commas: tenant=a,epoch=3")
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"ingero/internal/query"
 	"ingero/internal/wire"
 )
 
@@ -149,7 +150,7 @@ func (s *server) report(ctx context.Context, v url.Values) (*report, error) {
 func (s *server) labelled(ctx context.Context, w When, p PIDs, l Labels) (url.Values, error) {
 	v, err := s.values(ctx, w, p)
 	if err == nil && len(l.Label) > 0 {
-		v.Set("label", strings.Join(l.Label, ","))
+		v.Set("label", query.JoinLabels(l.Label))
 	}
 	return v, err
 }

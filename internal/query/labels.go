@@ -26,6 +26,35 @@ func ParseLabels(list []string) (out []Label, err error) {
 	return out, nil
 }
 
+// labelEscapes escapes what separates labels in [JoinLabels].
+var labelEscapes = strings.NewReplacer(`\`, `\\`, ",", `\,`)
+
+// JoinLabels joins the texts of labels with commas. A comma in a text becomes \, and a backslash \\.
+func JoinLabels(list []string) string {
+	out := make([]string, len(list))
+	for i, text := range list {
+		out[i] = labelEscapes.Replace(text)
+	}
+	return strings.Join(out, ",")
+}
+
+// SplitLabels is the reverse of [JoinLabels]. Other backslashes remain.
+func SplitLabels(text string) (list []string) {
+	var one strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch {
+		case text[i] == ',':
+			list = append(list, one.String())
+			one.Reset()
+			continue
+		case text[i] == '\\' && i+1 < len(text) && (text[i+1] == ',' || text[i+1] == '\\'):
+			i++
+		}
+		one.WriteByte(text[i])
+	}
+	return append(list, one.String())
+}
+
 // labelValues has the values of one label over time. The label of a thread hides that of its
 // process, and that of a process hides those of its parents.
 type labelValues struct {

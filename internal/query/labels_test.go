@@ -138,6 +138,26 @@ func TestParseLabels(t *testing.T) {
 	}
 }
 
+// Labels that are joined to one parameter come back, whatever their values are.
+func TestJoinLabels(t *testing.T) {
+	for text, want := range map[string][]string{
+		"tenant=a":          {"tenant=a"},
+		"tenant=a,epoch=3":  {"tenant=a", "epoch=3"},
+		`tenant=a\,epoch=3`: {"tenant=a,epoch=3"},
+		`path=C:\\x`:        {`path=C:\x`},
+		`path=a\\,b=\,`:     {`path=a\`, "b=,"},
+		"":                  {""},
+		",":                 {"", ""},
+	} {
+		if got := SplitLabels(text); !slices.Equal(got, want) || JoinLabels(want) != text {
+			t.Errorf("%s: got %q, want %q, which joins to %s", text, got, want, JoinLabels(want))
+		}
+	}
+	if got := SplitLabels(`path=C:\x\`); !slices.Equal(got, []string{`path=C:\x\`}) {
+		t.Errorf("other backslashes: %q", got)
+	}
+}
+
 // The periods of labels are those that began or ended in the window, of the wanted process.
 func TestLabelSpans(t *testing.T) {
 	r, _ := labelledRecording(t)
