@@ -8,14 +8,19 @@ import (
 
 	"ingero/internal/query"
 	"ingero/internal/tick"
-	"ingero/pkg/events"
 )
 
-func TestNthLast(t *testing.T) {
-	calls := []events.Call{{Start: 30}, {Start: 10}, {Start: 40}, {Start: 20}}
-	for n, want := range map[int]int64{1: 40, 2: 30, 4: 10} {
-		if got := nthLast(calls, n); got != want {
-			t.Errorf("nthLast(%d) = %d, want %d", n, got, want)
+// The latest starts are found in any order of the calls, and no more than needed are kept.
+func TestLastStarts(t *testing.T) {
+	for n, want := range map[int]int64{1: 1000, 2: 999, 300: 701, 1000: 1, 1001: 0} {
+		l := lastStarts{n: n}
+		most := 0
+		for i := range 1000 {
+			l.add(int64(i*7%1000 + 1))
+			most = max(most, len(l.starts))
+		}
+		if got, ok := l.nth(); got != want || ok != (want > 0) || most > 2*n {
+			t.Errorf("of %d the earliest is %d (%v), want %d; %d were kept", n, got, ok, want, most)
 		}
 	}
 }

@@ -89,12 +89,16 @@ func startOfLast(ctx context.Context, r *query.Reader, s *query.Session, f query
 	for back := time.Second; ; back *= 2 {
 		f.From = end(s).Add(-back)
 		all := !f.From.After(s.Started)
-		calls, err := r.Calls(ctx, f, 0)
-		if err != nil && !errors.Is(err, query.ErrNoCalls) {
+		last := lastStarts{n: n}
+		_, err := r.CallsFrom(ctx, f, 0, func(c *events.Call, _ uint64) bool {
+			last.add(c.Start)
+			return true
+		})
+		if err != nil {
 			return time.Time{}, err
 		}
-		if len(calls) >= n {
-			return time.Unix(0, nthLast(calls, n)), nil
+		if at, ok := last.nth(); ok {
+			return time.Unix(0, at), nil
 		}
 		if all {
 			return time.Time{}, nil
@@ -131,12 +135,24 @@ func joined(sums []*query.Summary) *explain.Input {
 	return in
 }
 
-// nthLast returns the start of the nth call from the end.
-func nthLast(calls []events.Call, n int) int64 {
-	starts := make([]int64, len(calls))
-	for i := range calls {
-		starts[i] = calls[i].Start
+// lastStarts keeps the n latest starts of calls, in memory for at most twice as many.
+type lastStarts struct {
+	n      int
+	starts []int64
+}
+
+func (l *lastStarts) add(start int64) {
+	if l.starts = append(l.starts, start); len(l.starts) >= 2*l.n {
+		l.nth()
 	}
-	slices.Sort(starts)
-	return starts[len(starts)-n]
+}
+
+// nth returns the earliest of the n latest starts; ok is false if there are fewer.
+func (l *lastStarts) nth() (start int64, ok bool) {
+	if len(l.starts) < l.n {
+		return 0, false
+	}
+	slices.Sort(l.starts)
+	l.starts = slices.Delete(l.starts, 0, len(l.starts)-l.n)
+	return l.starts[0], true
 }
