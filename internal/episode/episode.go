@@ -208,6 +208,9 @@ func (x *Tracker) miss(t *update, l *life) {
 	}
 	switch {
 	case l.chain.Over(t.Time):
+		if l.open { // no tick came while it became over: the agent stood still
+			l.end(t, tick.ReasonOver)
+		}
 		delete(x.lives, l.chain.ID)
 	case t.Final, t.Time.Sub(l.missingSince) >= settle:
 		if l.number > 0 {

@@ -79,6 +79,20 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// An episode ends also if its chain became over while the agent stood still.
+func TestOverWithoutATick(t *testing.T) {
+	var f film
+	f.tick(nil, chain("c", 1, 500, tick.High, "hog"))
+	f.seq += 360
+	f.tick(nil)
+	f.want(t,
+		"1 begin c.1  HIGH 500ms 0-1",
+		"362 end c.1 over HIGH 500ms 0-1")
+	if n := len(f.tracker.lives); n != 0 {
+		t.Errorf("%d lives are kept", n)
+	}
+}
+
 // An episode's loss is its whole loss, though a chain's figures cover a minute.
 func TestTotal(t *testing.T) {
 	var f film
