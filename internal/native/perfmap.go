@@ -19,8 +19,9 @@ import (
 
 // Limits of the names that a process writes for its run-time code.
 const (
-	maxJIT      = 1 << 16 // functions
-	maxJITNames = 4 << 20 // bytes
+	maxJIT      = 1 << 16  // functions
+	maxJITNames = 4 << 20  // bytes
+	maxJITBytes = 64 << 20 // of the file
 	jitChunk    = 256 << 10
 	jitOverlap  = 64 // earlier functions to search for one that covers an address
 )
@@ -110,7 +111,8 @@ func (s *Symbolizer) more(p *process) {
 		*j = perfMap{path: j.path, uid: j.uid, looked: j.looked}
 	}
 	s.grew = true
-	j.add(io.NewSectionReader(f, j.off, size-j.off))
+	j.add(io.NewSectionReader(f, j.off, min(size, maxJITBytes)-j.off))
+	j.full = j.full || size > maxJITBytes
 }
 
 func (j *perfMap) owned(f *os.File) (size int64, err error) {

@@ -85,6 +85,12 @@ func TestJITOfOthers(t *testing.T) {
 	if got := name(); got != "name" {
 		t.Errorf("%q", got)
 	}
+	if err := os.Truncate(path, 1<<40); err != nil { // without content
+		t.Fatal(err)
+	}
+	if got := name(); got != "name" {
+		t.Errorf("in a file of a terabyte: %q", got)
+	}
 	if err := os.Chown(path, 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
