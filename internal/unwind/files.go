@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"ingero/internal/elffile"
 	"ingero/internal/proc"
@@ -26,9 +27,10 @@ type file struct {
 
 	state  state
 	wanted bool
-	words  int    // size of its table, once built
-	uses   uint32 // use count of its table when last read
-	idle   uint64 // order in which users became 0
+	words  int       // size of its table, once built
+	uses   uint32    // use count of its table when last read
+	used   time.Time // when its table was loaded, or uses last seen to change
+	idle   uint64    // order in which users became 0
 }
 
 type state uint8
@@ -52,6 +54,7 @@ type files struct {
 	objects map[uint32]*file   // files that have or can have a table
 	vdso    *file
 	clock   uint64
+	read    time.Time // when the uses of all tables were last read
 	figures Figures
 }
 

@@ -219,10 +219,10 @@ func (k *Keeper) work(now time.Time) bool {
 	}
 	if k.moved.Swap(false) || again {
 		k.look(again)
-		k.files.missed()
+		k.files.missed(now)
 	}
 	k.reread(now)
-	return k.files.load()
+	return k.files.load(now)
 }
 
 func (k *Keeper) count(took time.Duration) {

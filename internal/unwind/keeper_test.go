@@ -309,8 +309,8 @@ func TestKeeperWaitsAfterErrors(t *testing.T) {
 // A file has a table if some process can open it, whichever mapped it before.
 func TestFileOfAnotherProcess(t *testing.T) {
 	testkit.NeedTool(t, "cat")
-	pid := cat(t)
-	list, err := proc.FS{}.Code(pid, time.Now())
+	pid, now := cat(t), time.Now()
+	list, err := proc.FS{}.Code(pid, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,12 +323,12 @@ func TestFileOfAnotherProcess(t *testing.T) {
 	}{
 		"none before":               {func(*files) {}},
 		"it ended before the open":  {func(s *files) { s.mappings(gone, []proc.Mapping{at}) }},
-		"it ended before the table": {func(s *files) { s.mappings(pid, []proc.Mapping{at}); s.byKey[at.Key].pid = gone; s.load() }},
+		"it ended before the table": {func(s *files) { s.mappings(pid, []proc.Mapping{at}); s.byKey[at.Key].pid = gone; s.load(now) }},
 		"it unmapped the file before": {func(s *files) {
 			s.mappings(pid, []proc.Mapping{at})
 			s.byKey[at.Key].mapping = elsewhere
 			s.byKey[at.Key].mapping.Key.Inode++
-			s.load()
+			s.load(now)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -339,53 +339,10 @@ func TestFileOfAnotherProcess(t *testing.T) {
 				t.Fatal("the earlier process could open the file")
 			}
 			s.mappings(pid, []proc.Mapping{at})
-			s.load()
+			s.load(now)
 			if len(k.tables) != 1 {
 				t.Errorf("%d tables, want 1", len(k.tables))
 			}
 		})
-	}
-}
-
-// Tables stay within their limit: unmapped files are evicted first, and used tables replace unused
-// ones.
-func TestKeeperRoom(t *testing.T) {
-	testkit.NeedTool(t, "cat")
-	k, f := keep(t, Options{Bytes: 1 << 20})
-	pid := cat(t)
-	k.Add(pid)
-	testkit.Eventually(t, "a process", func() bool { return known(t, f, pid) })
-	need := k.Figures().Bytes
-
-	little := need - 1024 // bytes: room for all but one, of the keeper's choice
-	k, f = keep(t, Options{Bytes: little})
-	k.Add(pid)
-	list, err := proc.FS{}.Code(pid, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := map[uint64]bool{}
-	testkit.Eventually(t, "each table to have been there", func() bool {
-		k.Check()
-		for _, m := range list {
-			if m.Path == "[vsyscall]" {
-				continue
-			}
-			if found[m.Start] {
-				continue
-			}
-			_, end := f.find(pid, m.Start+16)
-			found[m.Start] = end == Done
-			if size := k.Figures().Bytes; size > little {
-				t.Fatalf("tables take %d bytes of %d", size, little)
-			}
-			if !found[m.Start] {
-				return false // only this one is used now
-			}
-		}
-		return true
-	})
-	if g := k.Figures(); g.Evicted == 0 {
-		t.Errorf("%+v", g)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 func (s *files) unload(f *file) {
@@ -24,14 +25,12 @@ func (s *files) markUnloaded(f *file) {
 	f.state = unloaded
 }
 
-// missed finds the tables that the kernel has missed.
-func (s *files) missed() {
+// missed reads the uses of all tables, and finds those that the kernel has missed.
+func (s *files) missed(now time.Time) {
+	s.read = now
 	for _, f := range s.objects {
-		if !f.buildable() {
-			continue
-		}
 		if n := s.Kernel.Uses(f.object); n != f.uses {
-			f.uses, f.wanted = n, true
+			f.uses, f.used, f.wanted = n, now, f.state != loaded
 		}
 	}
 }
@@ -43,7 +42,7 @@ const (
 )
 
 // load builds tables, wanted ones first, and reports whether there were any.
-func (s *files) load() bool {
+func (s *files) load(now time.Time) bool {
 	var list []*file
 	for _, f := range s.objects {
 		eager := f.state == unloaded && f.users > 0 && f.image.frames.size <= uint64(s.Eager)
@@ -56,7 +55,7 @@ func (s *files) load() bool {
 	var tables []ObjectTable
 	size := 0
 	for _, f := range list[:min(len(list), loadMax)] {
-		t, err := s.make(f)
+		t, err := s.make(f, now)
 		f.wanted = false
 		if err != nil {
 			s.Log.Debug("stacks: table", "path", f.mapping.Path, "error", err)
@@ -99,7 +98,7 @@ func order(a, b *file) int {
 }
 
 // make builds the table of a file, after making room for it.
-func (s *files) make(f *file) (*Table, error) {
+func (s *files) make(f *file, now time.Time) (*Table, error) {
 	if f.state == refused && !s.room(4*f.words, f.wanted) {
 		s.figures.Refused++
 		return nil, errLarge
@@ -121,7 +120,8 @@ func (s *files) make(f *file) (*Table, error) {
 		s.figures.Refused++
 		return nil, errLarge
 	}
-	f.state = loaded
+	// A table that was just made is not unused, so room does not evict it before publish.
+	f.state, f.used = loaded, now
 	s.figures.Tables++
 	s.figures.Bytes += 4 * f.words
 	s.figures.Lost += uint64(t.Lost)
@@ -162,40 +162,45 @@ func (s *files) build(f *file) (*Table, error) {
 	return Build(r, f.image, s.rules)
 }
 
+// unusedLeast is how long a mapped file's table must have been unused before it can be evicted.
+const unusedLeast = 10 * time.Second
+
 // room makes room for a table by evicting others: first those that no process maps. For a wanted
-// table it then evicts those unused since the last check.
+// table it then evicts unused ones.
 func (s *files) room(bytes int, wanted bool) bool {
 	for s.figures.Bytes+bytes > s.Bytes {
 		f := s.oldest()
-		if f != nil {
-			s.forget(f)
-			s.figures.Evicted++
-			continue
+		if f == nil {
+			return wanted && s.evict(s.figures.Bytes+bytes-s.Bytes)
 		}
-		if !wanted || bytes > s.Bytes || !s.evict() {
-			return false
-		}
+		s.forget(f)
+		s.figures.Evicted++
 	}
 	return true
 }
 
-func (s *files) evict() bool {
-	var unused *file
+// evict evicts unused tables of mapped files, large ones first, until these bytes are free. If all
+// of them have fewer bytes, it evicts none.
+func (s *files) evict(bytes int) bool {
+	var unused []*file
+	have := 0
 	for _, f := range s.objects {
-		if f.state != loaded {
-			continue
-		}
-		if n := s.Kernel.Uses(f.object); n != f.uses {
-			f.uses = n
-		} else if unused == nil || f.words > unused.words {
-			unused = f
+		if f.state == loaded && s.read.Sub(f.used) >= unusedLeast {
+			unused = append(unused, f)
+			have += 4 * f.words
 		}
 	}
-	if unused == nil {
+	if have < bytes {
 		return false
 	}
-	s.unload(unused)
-	unused.state = refused
-	s.figures.Evicted++
+	slices.SortFunc(unused, func(a, b *file) int { return cmp.Compare(b.words, a.words) })
+	for _, f := range unused {
+		s.unload(f)
+		f.state = refused
+		s.figures.Evicted++
+		if bytes -= 4 * f.words; bytes <= 0 {
+			break
+		}
+	}
 	return true
 }

@@ -1,0 +1,134 @@
+package unwind
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"ingero/internal/testkit"
+)
+
+// stepped is a Keeper of one process, for which the test runs the work at times of its choice.
+type stepped struct {
+	*Keeper
+	fake  *fake
+	pid   uint32
+	start time.Time
+	maps  []Mapping // one of each file with a table, the largest table last
+	bytes []int     // sizes of these tables
+}
+
+// step starts a stepped Keeper of a process. Unless o.Eager is set, it has all tables.
+func step(t *testing.T, pid uint32, o Options) *stepped {
+	t.Helper()
+	f := newFake(t)
+	o.Kernel = f
+	s := &stepped{Keeper: NewKeeper(o), fake: f, pid: pid, start: time.Now()}
+	s.Add(pid)
+	s.settle(t, 0)
+	for _, m := range s.procs[pid].space.maps {
+		if m.Means == MeansTable && !slices.ContainsFunc(s.maps, func(n Mapping) bool { return n.Object == m.Object }) {
+			s.maps = append(s.maps, m)
+		}
+	}
+	size := func(m Mapping) int { return int(s.files.objects[m.Object].image.frames.size) }
+	slices.SortFunc(s.maps, func(a, b Mapping) int { return size(a) - size(b) })
+	for _, m := range s.maps {
+		s.bytes = append(s.bytes, 4*s.files.objects[m.Object].words)
+	}
+	return s
+}
+
+// settle does all work at a time, and checks that the tables in the kernel are within the bound.
+func (s *stepped) settle(t *testing.T, after time.Duration) Figures {
+	t.Helper()
+	s.Check()
+	for i := 0; s.work(s.start.Add(after)); i++ {
+		if i == 100 {
+			t.Fatal("the work does not end")
+		}
+	}
+	s.count(0)
+	bytes := 0
+	for _, words := range s.fake.tables {
+		bytes += 4 * len(words)
+	}
+	g := s.Figures()
+	if g.Bytes != bytes || g.Tables != len(s.fake.tables) || bytes > s.files.Bytes {
+		t.Errorf("after %v: %d tables of %d bytes, counted as %d of %d; the bound is %d", after, len(s.fake.tables), bytes, g.Tables, g.Bytes,
+			s.files.Bytes)
+	}
+	return g
+}
+
+// use looks up an address in each of these files, and returns how many have a table.
+func (s *stepped) use(maps ...Mapping) (found int) {
+	for _, m := range maps {
+		if _, end := s.fake.find(s.pid, m.Start); end == Done {
+			found++
+		}
+	}
+	return found
+}
+
+func sum(bytes []int) (n int) {
+	for _, b := range bytes {
+		n += b
+	}
+	return n
+}
+
+// With room for all tables but one, a wanted table replaces one that is unused for ten seconds, and
+// never one in use.
+func TestKeeperRoom(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	pid := cat(t)
+	all := step(t, pid, Options{})
+	if len(all.maps) < 3 {
+		t.Fatalf("%d tables, want 3", len(all.maps))
+	}
+	for name, tt := range map[string]struct {
+		every   time.Duration // between two uses of all tables but one
+		unused  bool          // the last of these is used once only
+		evicted uint64
+	}{
+		"all used":          {time.Second, false, 0},
+		"all seldom used":   {9 * time.Second, false, 0},
+		"one is not used":   {time.Second, true, 1},
+		"used in one batch": {time.Millisecond, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := step(t, pid, Options{Bytes: sum(all.bytes) - 4})
+			last := len(s.maps) - 1 // it finds no room at the start
+			s.use(s.maps...)
+			used := s.maps
+			if tt.unused {
+				used = append(slices.Clone(s.maps[1:last:last]), s.maps[last])
+			}
+			var g Figures
+			for i := range 30 {
+				g = s.settle(t, time.Duration(i)*tt.every)
+				if i == 9 && g.Evicted != 0 {
+					t.Errorf("%d tables were evicted after %v", g.Evicted, 9*tt.every)
+				}
+				s.use(used...)
+			}
+			if got, want := s.use(s.maps[last]) == 1, tt.evicted > 0; g.Evicted != tt.evicted || got != want {
+				t.Errorf("%d tables were evicted, want %d; the wanted table is there: %v", g.Evicted, tt.evicted, got)
+			}
+		})
+	}
+}
+
+// If there is room for only one of two tables that are wanted at the same time, the kernel gets one.
+func TestKeeperRoomForOne(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	pid := cat(t)
+	all := step(t, pid, Options{})
+	two := len(all.maps) - 2
+	s := step(t, pid, Options{Bytes: sum(all.bytes[two:]) - 4, Eager: 1})
+	s.use(s.maps[two:]...)
+	if g := s.settle(t, time.Second); g.Tables != 1 || g.Refused != 1 || g.Evicted != 0 {
+		t.Errorf("%+v, want one table", g)
+	}
+}
