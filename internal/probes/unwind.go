@@ -94,6 +94,9 @@ func (w *Walker) PutTables(list []unwind.ObjectTable) error {
 		}
 	}
 	if err != nil {
+		for _, object := range at { // some may have been put
+			_ = w.DropTable(object)
+		}
 		return fmt.Errorf("write tables for unwinding: %w", err)
 	}
 	return nil

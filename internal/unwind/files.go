@@ -27,10 +27,12 @@ type file struct {
 
 	state  state
 	wanted bool
-	words  int       // size of its table, once built
-	uses   uint32    // use count of its table when last read
-	used   time.Time // when its table was loaded, or uses last seen to change
-	idle   uint64    // order in which users became 0
+	words  int           // size of its table, once built
+	uses   uint32        // use count of its table when last read
+	used   time.Time     // when its table was loaded, or uses last seen to change
+	idle   uint64        // order in which users became 0
+	next   time.Time     // earliest time of the next try to load its table
+	wait   time.Duration // from the last failed try until then
 }
 
 type state uint8
@@ -38,7 +40,7 @@ type state uint8
 const (
 	unloaded state = iota
 	loaded
-	refused  // no room; retried when wanted again
+	refused  // no room, or the kernel did not take it; retried when wanted again
 	unopened // its process could not open it; retried when a process's mappings are read
 	failed
 )

@@ -44,7 +44,7 @@ type Figures struct {
 	Rules     int
 	Evicted   uint64 // tables evicted to make room
 	Refused   uint64 // tables refused for lack of room
-	Failed    uint64 // files that were unreadable or invalid
+	Failed    uint64 // files that were unreadable or invalid, or whose table the kernel did not take
 	Lost      uint64 // functions whose unwind data is invalid or too much, and requests beyond the queue's bound
 	Work      time.Duration
 }

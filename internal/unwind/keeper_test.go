@@ -23,8 +23,9 @@ type fake struct {
 	spaces   map[uint32]fakeSpace
 	uses     map[uint32]uint32
 	misses   uint64
-	refusal  error // of all rules; nil: none
-	asked    int   // how often rules were put
+	refusal  error                     // of all rules; nil: none
+	put      func([]ObjectTable) error // called before tables are put; nil: no errors
+	asked    int                       // how often rules were put
 	t        *testing.T
 }
 
@@ -58,6 +59,11 @@ func (f *fake) lock() func() {
 
 func (f *fake) PutTables(list []ObjectTable) error {
 	defer f.lock()()
+	if f.put != nil {
+		if err := f.put(list); err != nil {
+			return err
+		}
+	}
 	for _, t := range list {
 		f.tables[t.Object] = t.Words
 	}

@@ -64,7 +64,8 @@ func (e End) String() string {
 // an entry as a whole.
 type Kernel interface {
 	PutRules(from int, rules []Rule) error
-	// PutTables puts several tables at once, since the kernel waits for its programs each time.
+	// PutTables puts several tables at once, since the kernel waits for its programs each time. After
+	// an error it has put none.
 	PutTables([]ObjectTable) error
 	DropTable(object uint32) error
 	// PutMappings assigns a slot to a space. An id belongs to one space, and to these mappings

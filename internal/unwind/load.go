@@ -46,7 +46,7 @@ func (s *files) load(now time.Time) bool {
 	var list []*file
 	for _, f := range s.objects {
 		eager := f.state == unloaded && f.users > 0 && f.image.frames.size <= uint64(s.Eager)
-		if f.buildable() && (f.wanted || eager) {
+		if f.buildable() && !now.Before(f.next) && (f.wanted || eager) {
 			list = append(list, f)
 		}
 	}
@@ -66,14 +66,41 @@ func (s *files) load(now time.Time) bool {
 			break
 		}
 	}
-	if err := s.publish(tables); err != nil {
-		s.Log.Warn("stacks", "error", err)
-		for _, f := range made {
-			s.markUnloaded(f)
-			f.state = failed
-		}
-	}
+	s.put(made, tables, now)
 	return len(list) > 0
+}
+
+// How long a table waits after the kernel did not take it, until it is built again when wanted. The
+// wait doubles each time.
+const (
+	putFirst = time.Second
+	putLast  = 5 * time.Minute
+)
+
+// put gives the kernel the tables of files. After an error it tries each of them alone, since a
+// large one can lack memory that the others do not need.
+func (s *files) put(made []*file, tables []ObjectTable, now time.Time) {
+	err := s.publish(tables)
+	if err != nil && len(made) > 1 {
+		for i := range made {
+			s.put(made[i:i+1], tables[i:i+1], now)
+		}
+		return
+	}
+	for _, f := range made {
+		if err == nil {
+			f.wait = 0
+			continue
+		}
+		if f.wait == 0 {
+			s.figures.Failed++
+		}
+		s.markUnloaded(f)
+		f.state = refused
+		f.wait = min(max(2*f.wait, putFirst), putLast)
+		f.next = now.Add(f.wait)
+		s.Log.Warn("stacks: table", "path", f.mapping.Path, "retry", f.wait, "error", err)
+	}
 }
 
 func (s *files) publish(tables []ObjectTable) error {

@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestKeeperRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := step(t, pid, Options{Bytes: sum(all.bytes) - 4})
-			last := len(s.maps) - 1 // it finds no room at the start
+			last := len(s.maps) - 1 // there is no room for it at the start
 			s.use(s.maps...)
 			used := s.maps
 			if tt.unused {
@@ -130,5 +131,49 @@ func TestKeeperRoomForOne(t *testing.T) {
 	s.use(s.maps[two:]...)
 	if g := s.settle(t, time.Second); g.Tables != 1 || g.Refused != 1 || g.Evicted != 0 {
 		t.Errorf("%+v, want one table", g)
+	}
+}
+
+// A table that the kernel does not take is tried again when wanted, after waits that double. Others
+// do not wait for it.
+func TestTableIsTriedAgain(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	pid := cat(t)
+	type look struct{ ms, tables, tries int } // since the start
+	for name, tt := range map[string]struct {
+		files  int // that are wanted
+		errors int // for lists with the first of them
+		failed uint64
+		looks  []look
+	}{
+		"no error":               {1, 0, 0, []look{{0, 1, 1}}},
+		"one error":              {1, 1, 1, []look{{0, 0, 1}, {999, 0, 1}, {1000, 1, 2}, {9000, 1, 2}}},
+		"three errors":           {1, 3, 1, []look{{0, 0, 1}, {1000, 0, 2}, {2999, 0, 2}, {3000, 0, 3}, {6999, 0, 3}, {7000, 1, 4}}},
+		"one error for two":      {2, 1, 0, []look{{0, 2, 3}}},
+		"two errors for two":     {2, 2, 1, []look{{0, 1, 3}, {999, 1, 3}, {1000, 2, 4}}},
+		"the kernel has no room": {1, 100, 1, []look{{0, 0, 1}, {1000, 0, 2}, {1001, 0, 2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := step(t, pid, Options{Eager: 1})
+			tries, errs := 0, tt.errors
+			s.fake.put = func(list []ObjectTable) error {
+				tries++
+				if errs > 0 && slices.ContainsFunc(list, func(o ObjectTable) bool { return o.Object == s.maps[0].Object }) {
+					errs--
+					return errors.New("no memory")
+				}
+				return nil
+			}
+			for _, l := range tt.looks {
+				s.use(s.maps[:tt.files]...)
+				g := s.settle(t, time.Duration(l.ms)*time.Millisecond)
+				if g.Tables != l.tables || tries != l.tries {
+					t.Errorf("after %d ms: %d tables, %d tries; want %d, %d", l.ms, g.Tables, tries, l.tables, l.tries)
+				}
+			}
+			if g := s.Figures(); g.Failed != tt.failed {
+				t.Errorf("%d files failed, want %d", g.Failed, tt.failed)
+			}
+		})
 	}
 }

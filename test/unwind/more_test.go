@@ -207,3 +207,22 @@ func TestTrampolines(t *testing.T) {
 		}
 	}
 }
+
+// If one of several tables cannot be put, none is.
+func TestPutTables(t *testing.T) {
+	w := open(t, options{})
+	table := func(object uint32) unwind.ObjectTable { return unwind.ObjectTable{Object: object, Words: make([]uint32, 16)} }
+	for name, c := range map[string]struct {
+		last uint32 // object
+		has  bool
+	}{"all can be put": {unwind.MaxObjects - 1, true}, "the last cannot": {unwind.MaxObjects, false}} {
+		t.Run(name, func(t *testing.T) {
+			err := w.kernel.PutTables([]unwind.ObjectTable{table(7), table(c.last)})
+			var id uint32
+			if has := w.kernel.Tables.Lookup(uint32(7), &id) == nil; has != c.has || (err == nil) != c.has {
+				t.Errorf("the first table is there: %v, want %v; error: %v", has, c.has, err)
+			}
+			_ = w.kernel.DropTable(7)
+		})
+	}
+}
