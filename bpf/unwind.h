@@ -142,7 +142,8 @@ static __always_inline int find_rule(__u32 object, __u64 at)
 	if (wanted)
 		*(volatile __u32 *)wanted += 1; /* two at once may count as one */
 	if (!table) {
-		__sync_fetch_and_add(&unwind_missed, 1);
+		if (wanted) /* else the file cannot have a table: unwind.noObject */
+			__sync_fetch_and_add(&unwind_missed, 1);
 		return -WALK_NO_TABLE;
 	}
 	head = bpf_map_lookup_elem(table, &zero);

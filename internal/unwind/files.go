@@ -25,14 +25,15 @@ type file struct {
 	pid     uint32
 	mapping proc.Mapping
 
-	state  state
-	wanted bool
-	words  int           // size of its table, once built
-	uses   uint32        // use count of its table when last read
-	used   time.Time     // when its table was loaded, or uses last seen to change
-	idle   uint64        // order in which users became 0
-	next   time.Time     // earliest time of the next try to load its table
-	wait   time.Duration // from the last failed try until then
+	state   state
+	counted bool // among the failed ones
+	wanted  bool
+	words   int           // size of its table, once built
+	uses    uint32        // use count of its table when last read
+	used    time.Time     // when its table was loaded, or uses last seen to change
+	idle    uint64        // order in which users became 0
+	next    time.Time     // earliest time of the next try to load its table
+	wait    time.Duration // from the last failed try until then
 }
 
 type state uint8
@@ -89,7 +90,7 @@ func (s *files) mappings(pid uint32, list []proc.Mapping) ([]Mapping, []*file) {
 			if f.means == MeansTable {
 				k.Object = f.object
 				ok := false
-				if k.Bias, ok = f.bias(m); !ok {
+				if k.Bias, ok = f.bias(m); !ok || f.state == failed {
 					k.Object = noObject
 				}
 			}
@@ -104,6 +105,18 @@ const noObject = 1<<32 - 1
 
 // buildable reports whether building a file's table can be tried.
 func (f *file) buildable() bool { return f.state == unloaded || f.state == refused }
+
+// opened reports whether some process could open the file.
+func (f *file) opened() bool { return f.image != nil || f.state != unopened }
+
+// fail records that a file has failed, and counts it once.
+func (s *files) fail(f *file) {
+	f.state = failed
+	if !f.counted {
+		f.counted = true
+		s.figures.Failed++
+	}
+}
 
 // mappedBy records that a process maps the file.
 func (f *file) mappedBy(pid uint32, m proc.Mapping) {
@@ -131,9 +144,10 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 	if m.Key == (proc.Key{}) {
 		return nil
 	}
-	if f := s.byKey[m.Key]; f != nil {
-		f.mappedBy(pid, m)
-		return f
+	known := s.byKey[m.Key]
+	if known != nil && known.opened() {
+		known.mappedBy(pid, m)
+		return known
 	}
 	f := &file{pid: pid, mapping: m}
 	r, _, err := s.Files.OpenMapped(pid, m)
@@ -141,10 +155,13 @@ func (s *files) file(pid uint32, m proc.Mapping) *file {
 		if strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/") || strings.HasPrefix(m.Path, "/SYSV") {
 			return nil
 		}
-		f.state, f.object = failed, noObject
-		s.figures.Failed++
+		if known != nil {
+			return known
+		}
+		s.fail(f)
+		f.object = noObject
 		if ofProcess(err) {
-			return f // the next process that maps it may be able to open it
+			f.state = unopened // the next process that maps it may be able to open it
 		}
 	} else {
 		f = s.know(func() (io.ReaderAt, error) { return r, nil }, sameness(r), f)
@@ -202,8 +219,8 @@ func (s *files) know(open func() (io.ReaderAt, error), same string, f *file) *fi
 		}
 	}
 	if err != nil {
-		f.state, f.object = failed, noObject
-		s.figures.Failed++
+		s.fail(f)
+		f.object = noObject
 		return f
 	}
 	f.same = same
@@ -235,7 +252,9 @@ func (s *files) release(list []*file) {
 		}
 		// The inode can have other content when it is mapped again.
 		for _, key := range f.keys {
-			delete(s.byKey, key)
+			if s.byKey[key] == f {
+				delete(s.byKey, key)
+			}
 		}
 		f.keys = nil
 		s.clock++

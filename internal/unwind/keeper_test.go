@@ -144,7 +144,9 @@ func (f *fake) find(pid uint32, at uint64) (Rule, End) {
 	f.uses[m.Object]++
 	words := f.tables[m.Object]
 	if words == nil {
-		f.misses++
+		if m.Object < MaxObjects {
+			f.misses++
+		}
 		return Rule{}, NoTable
 	}
 	return (&Table{Words: words}).Find(at-m.Bias, &Rules{all: f.rules}), Done
@@ -348,6 +350,42 @@ func TestFileOfAnotherProcess(t *testing.T) {
 			s.load(now)
 			if len(k.tables) != 1 {
 				t.Errorf("%d tables, want 1", len(k.tables))
+			}
+		})
+	}
+}
+
+// A file that fails at each look counts once, and its mapping refers to a table only while the
+// kernel can get one.
+func TestFailedFileCountsOnce(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	pid, now := cat(t), time.Now()
+	list, err := proc.FS{}.Code(pid, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := list[slices.IndexFunc(list, func(m proc.Mapping) bool { return m.Key != proc.Key{} })]
+	const gone = 1 << 22
+	for name, tt := range map[string]struct {
+		before func(s *files) // the first look
+		has    bool           // the mapping refers to a table
+	}{
+		"it was never opened":             {func(*files) {}, false},
+		"it was not opened for its table": {func(s *files) { s.mappings(pid, []proc.Mapping{at}) }, true},
+		"its table could not be built":    {func(s *files) { s.mappings(pid, []proc.Mapping{at}); s.fail(s.byKey[at.Key]) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFiles(Options{Kernel: newFake(t), Bytes: 1 << 30, Eager: 1 << 30, Log: slog.New(slog.DiscardHandler)})
+			tt.before(s)
+			for range 3 {
+				maps, _ := s.mappings(gone, []proc.Mapping{at})
+				s.load(now)
+				if has := maps[0].Object != noObject; has != tt.has {
+					t.Errorf("the mapping refers to a table: %v", has)
+				}
+			}
+			if s.figures.Failed != 1 {
+				t.Errorf("%d files failed, want 1", s.figures.Failed)
 			}
 		})
 	}

@@ -92,10 +92,8 @@ func (s *files) put(made []*file, tables []ObjectTable, now time.Time) {
 			f.wait = 0
 			continue
 		}
-		if f.wait == 0 {
-			s.figures.Failed++
-		}
 		s.markUnloaded(f)
+		s.fail(f)
 		f.state = refused
 		f.wait = min(max(2*f.wait, putFirst), putLast)
 		f.next = now.Add(f.wait)
@@ -134,11 +132,10 @@ func (s *files) make(f *file, now time.Time) (*Table, error) {
 	var err error
 	runLowPriority(starved, func() { t, err = s.build(f) })
 	if err != nil {
-		f.state = failed
+		s.fail(f)
 		if errors.Is(err, errOpen) {
 			f.state = unopened
 		}
-		s.figures.Failed++
 		return nil, err
 	}
 	f.words = len(t.Words)

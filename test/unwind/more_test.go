@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -211,7 +212,9 @@ func TestTrampolines(t *testing.T) {
 // If one of several tables cannot be put, none is.
 func TestPutTables(t *testing.T) {
 	w := open(t, options{})
-	table := func(object uint32) unwind.ObjectTable { return unwind.ObjectTable{Object: object, Words: make([]uint32, 16)} }
+	table := func(object uint32) unwind.ObjectTable {
+		return unwind.ObjectTable{Object: object, Words: make([]uint32, 16)}
+	}
 	for name, c := range map[string]struct {
 		last uint32 // object
 		has  bool
@@ -223,6 +226,28 @@ func TestPutTables(t *testing.T) {
 				t.Errorf("the first table is there: %v, want %v; error: %v", has, c.has, err)
 			}
 			_ = w.kernel.DropTable(7)
+		})
+	}
+}
+
+// A stack ends at a file without a table. That is a miss only if the file can have a table.
+func TestMisses(t *testing.T) {
+	for name, c := range map[string]struct {
+		object uint32
+		misses uint64
+	}{"not loaded": {unwind.MaxObjects - 1, 1}, "never": {1<<32 - 1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			w, child := run(t, options{}, "deep", "1")
+			const slot, id = unwind.MaxSpaces - 1, 1 << 40
+			all := []unwind.Mapping{{End: 1 << 47, Object: c.object}}
+			if err := errors.Join(w.kernel.PutMappings(slot, id, all), w.kernel.SetSpace(uint32(child.PID()), slot, id)); err != nil {
+				t.Fatal(err)
+			}
+			before := w.kernel.Misses()
+			s := finish(t, w, child, 1)[0]
+			if misses := w.kernel.Misses() - before; s.End != unwind.NoTable || len(s.IPs) != 1 || misses != c.misses {
+				t.Errorf("%d frames, %v, %d misses; want 1, %v, %d", len(s.IPs), s.End, misses, unwind.NoTable, c.misses)
+			}
 		})
 	}
 }
