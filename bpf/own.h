@@ -79,6 +79,28 @@ static __always_inline bool decides(const struct majority *m, __u64 place)
 	return m->place == place ? !m->most : m->lead < CLOCK_NS;
 }
 
+#define EARLY_STACKS 100 /* a second of the clock */
+
+/*
+ * The frames of the current thread, from where it entered the kernel. None if a table is not loaded
+ * yet: there is a next time. After EARLY_STACKS times the frames before it are kept, since it may
+ * never be loaded.
+ */
+static __always_inline void walk_native_here(struct room *room, struct profile *p)
+{
+	struct stack_record *rec = &room->rec;
+
+	rec->end = walk_here(&room->walk);
+	if ((rec->end == WALK_NO_SPACE || rec->end == WALK_NO_MAPPING ||
+	     rec->end == WALK_NO_TABLE) &&
+	    p->early < EARLY_STACKS) {
+		p->early++;
+		return;
+	}
+	rec->natives = room->walk.frames;
+	bpf_probe_read_kernel(rec->ip, sizeof(room->walk.ip), room->walk.ip);
+}
+
 /*
  * Takes the current thread's stack: the profile's `place` and `stack` after it. For votes (enum
  * own_votes) the stack is emitted only if it decides one.
@@ -95,7 +117,7 @@ __noinline int own_stack(struct profile *p, __u32 votes)
 		return 0;
 	if (!walk_own_python(room, true) &&
 	    (room->rec.py.end == PY_END_NOT_PYTHON || room->rec.py.end == PY_END_NO_THREAD))
-		walk_native_here(room);
+		walk_native_here(room, p);
 	if (room->rec.py.n || room->rec.natives) {
 		p->place = place_of(&room->rec);
 		if (!votes || (votes & VOTE_WORK && decides(&p->work, p->place)) ||

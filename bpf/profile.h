@@ -22,6 +22,8 @@ struct profile {
 	__u64 place; /* of its last stack, 0: none */
 	__u32 stack; /* number of that, which may be its last block's; 0: none, or not needed */
 	__u32 woke_before; /* tid whose long wait it ended before that of thread.wakes; 0: none */
+	__u32 early; /* native stacks that ended at something not loaded */
+	__u32 pad;
 };
 
 /*

@@ -117,21 +117,6 @@ static __always_inline bool has_python(const struct stack_record *rec)
 			     rec->py.end != PY_END_NO_THREAD);
 }
 
-/*
- * The frames of the current thread, from where it entered the kernel. None if a table is not loaded
- * yet: there is a next time.
- */
-static __always_inline void walk_native_here(struct room *room)
-{
-	struct stack_record *rec = &room->rec;
-
-	rec->end = walk_here(&room->walk);
-	if (rec->end == WALK_NO_SPACE || rec->end == WALK_NO_MAPPING || rec->end == WALK_NO_TABLE)
-		return;
-	rec->natives = room->walk.frames;
-	bpf_probe_read_kernel(rec->ip, sizeof(room->walk.ip), room->walk.ip);
-}
-
 /* A hash of a stack and its program. */
 __noinline __u64 hash_stack(const struct stack_record *rec, __u64 program)
 {

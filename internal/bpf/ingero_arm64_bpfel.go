@@ -316,6 +316,8 @@ type IngeroProfile struct {
 	Place      uint64
 	Stack      uint32
 	WokeBefore uint32
+	Early      uint32
+	Pad        uint32
 }
 
 type IngeroPyCodeKey struct {

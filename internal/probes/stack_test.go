@@ -2,6 +2,7 @@ package probes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os/exec"
@@ -213,6 +214,31 @@ func TestStackOfTheGap(t *testing.T) {
 			}
 		}
 		return found
+	})
+}
+
+// A computation in a file whose table is never loaded has a stack, too: the frames as far as known.
+func TestStackOfTheGapWithoutTable(t *testing.T) {
+	t.Parallel()
+	tr, child, _, spin := stackCaller(t, probes.Options{Stacks: probes.StacksSlow})
+	const slot, id = unwind.MaxSpaces - 1, 1 << 40
+	all := []unwind.Mapping{{End: 1 << 47, Object: 1<<32 - 1}}
+	if err := tr.Walker().PutMappings(slot, id, all); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "a stack of the computation", func() bool {
+		err := tr.Walker().SetSpace(uint32(child.PID()), slot, id)                                         // again, since the keeper sets its own
+		if err := errors.Join(err, tr.Threads(func(uint32, *probes.ThreadState, uint64) {})); err != nil { // the clocks start
+			t.Fatal(err)
+		}
+		callFrom(t, child, "spin", 0, 1)
+		_, stacks := drained(t, tr)
+		for _, s := range stacks {
+			if s.Own && len(s.IPs) == 1 && s.IPs[0]-spin < 128 && unwind.End(s.End) == unwind.NoTable {
+				return true
+			}
+		}
+		return false
 	})
 }
 
