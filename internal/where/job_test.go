@@ -45,6 +45,7 @@ func TestProgram(t *testing.T) {
 		"torchrun --nproc-per-node=8 -m pkg.train --lr 1": "pkg.train", "python3 /opt/conda/bin/torchrun --nproc_per_node 2 t.py": "t.py",
 		"python -u -m torch.distributed.run --standalone --nproc_per_node 4 t.py": "t.py", "timeout 3600 torchrun --rdzv_backend c10d t.py": "t.py",
 		"mpirun -x LD_LIBRARY_PATH -np 4 -H a,b python t.py": "t.py", "mpiexec -n 4 -ppn 2 python t.py": "t.py", "srun --mpi=pmix -n 8 python t.py": "t.py",
+		"mpirun -np 16 -bind-to none -map-by slot -x PATH -mca pml ob1 -mca btl ^openib python train.py": "train.py", "mpirun --mca pml ucx --gmca btl self python t.py": "t.py", "mpiexec -genv OMP_NUM_THREADS 4 -env A b -n 2 python t.py": "t.py", "mpirun -mca pml": "mpirun",
 		"ray job submit --address http://x -- python t.py": "t.py", "ray start --head": "ray",
 		"uv run --with torch python t.py": "t.py", "uv run train.py": "train.py", "poetry run accelerate launch train.py": "train.py", "poetry install": "poetry",
 		"conda run -n env python t.py": "t.py", "apptainer exec --nv image.sif python t.py": "t.py",

@@ -15,6 +15,7 @@ type starter struct {
 	sub     []string // subcommands that run something; nil: needs none
 	flags   string   // options without a value, where others have one
 	values  string   // options with a value, where others have none
+	pairs   string   // options with two values
 	skip    int      // words before the program: a duration, a user, an image
 	assigns bool     // NAME=value may come before the program
 	module  string   // options that a module follows, "-m"
@@ -78,7 +79,7 @@ var starters = map[string]*starter{
 	"torchrun":   {valued: true, flags: "--standalone --no_python --no-python --run_path --run-path --use_env --use-env --help", module: "-m --module", script: true},
 	"deepspeed":  {valued: true, flags: "--no_local_rank --no_ssh --no_ssh_check --no_python --force_multi --elastic_training --bind_cores_to_rank", module: "--module", script: true},
 	"accelerate": {sub: []string{"launch"}, valued: true, flags: "--multi_gpu --cpu --tpu --use_deepspeed --use_fsdp --use_megatron_lm --use_xpu --use_tp --no_python --debug --quiet -q --same_network --dynamo_use_fullgraph --dynamo_use_dynamic --use_parallelism_config --use_mps_device", module: "-m --module", script: true},
-	"mpirun":     {values: "-n -np --np -c -H --host -hosts -hostfile --hostfile -f -machinefile --machinefile -x -ppn -npernode --npernode -genvlist -envlist --map-by -map-by --bind-to -bind-to --rank-by --prefix -wdir --wdir --report-bindings-to -N --path -d --cpu-bind"},
+	"mpirun":     {values: "-n -np --np -c -H --host -hosts -hostfile --hostfile -f -machinefile --machinefile -x -ppn -npernode --npernode -genvlist -envlist --map-by -map-by --bind-to -bind-to --rank-by --prefix -wdir --wdir --report-bindings-to -N --path -d --cpu-bind", pairs: "-mca --mca -gmca --gmca -pmca --pmca --prtemca --pmixmca -env -genv"},
 	"srun":       {values: "-n --ntasks -N --nodes -c --cpus-per-task -p --partition -A --account -t --time -J --job-name -w --nodelist -x --exclude -G --gpus -o --output -e --error -D --chdir -q --qos -m --distribution"},
 	"jsrun":      {values: "-n --nrs -a --tasks_per_rs -c --cpu_per_rs -g --gpu_per_rs -r --rs_per_host -b --bind -d --launch_distribution -E"},
 	"horovodrun": {values: "-np --num-proc -H --hosts -hostfile --hostfile -p --ssh-port"},
@@ -211,8 +212,8 @@ func (s *starter) run(words []string, needsSub bool) (r running) {
 				r.module, r.rest = words[i+1], words[i+2:]
 				return r
 			}
-			if s.takes(w) && !(s.valued && i+1 < len(words) && isScript(words[i+1])) {
-				i++
+			if n := s.takes(w); n > 0 && !(s.valued && i+1 < len(words) && isScript(words[i+1])) {
+				i += n
 			}
 		case needsSub:
 			if !slices.Contains(s.sub, w) && !(w == "job" && slices.Contains(s.sub, "submit")) {
@@ -244,19 +245,21 @@ func (s *starter) glued(w string) bool {
 	return slices.Contains(strings.Fields(s.values), w[:2])
 }
 
-// takes reports whether the next word is the value of an option.
-func (s *starter) takes(w string) bool {
-	if strings.Contains(w, "=") {
-		return false
-	}
-	if s.valued {
-		return !slices.Contains(strings.Fields(s.flags), w)
-	}
-	if slices.Contains(strings.Fields(s.values), w) {
-		return true
-	}
+// takes returns the number of words after an option that are its values.
+func (s *starter) takes(w string) int {
+	values := strings.Fields(s.values)
+	switch {
+	case strings.Contains(w, "="):
+	case s.valued && !slices.Contains(strings.Fields(s.flags), w),
+		!s.valued && slices.Contains(values, w):
+		return 1
+	case slices.Contains(strings.Fields(s.pairs), w):
+		return 2
 	// Bundled short options, the last of which has a value: "-eo pipefail".
-	return s.shell && w[1] != '-' && !s.glued(w) && slices.Contains(strings.Fields(s.values), w[:1]+w[len(w)-1:])
+	case s.shell && w[1] != '-' && !s.glued(w) && slices.Contains(values, w[:1]+w[len(w)-1:]):
+		return 1
+	}
+	return 0
 }
 
 // isScript reports whether a word can only be a script.
