@@ -32,12 +32,16 @@ type Reader interface {
 // Find looks for the interpreter of a process. Its error says why no interpreter can be read;
 // Reason shortens it. After ErrNotReady, a later retry may succeed.
 func Find(t Target) (*Process, error) {
+	who, err := t.FS.Process(t.PID)
+	if err != nil {
+		return nil, err
+	}
 	mapped, err := t.FS.Maps(t.PID, false)
 	if err != nil {
 		return nil, err
 	}
 	worst := fmt.Errorf("pid %d: %w", t.PID, ErrNotPython)
-	for _, m := range candidates(mapped) {
+	for _, m := range candidates(mapped, who.Exe) {
 		p, err := t.inFile(mapped, m)
 		if err == nil {
 			p.waitedFor(t)
@@ -50,8 +54,9 @@ func Find(t Target) (*Process, error) {
 	return nil, worst
 }
 
-// candidates returns the files that may contain an interpreter: libraries, then programs.
-func candidates(mapped []proc.Mapping) []proc.Mapping {
+// candidates returns the files that may contain an interpreter: libraries, then programs. program
+// is the path of the process's own one, which may have any name.
+func candidates(mapped []proc.Mapping, program string) []proc.Mapping {
 	var libs, out []proc.Mapping
 	seen := map[proc.Key]bool{}
 	for _, m := range mapped {
@@ -62,7 +67,7 @@ func candidates(mapped []proc.Mapping) []proc.Mapping {
 		switch base := path.Base(m.Path); {
 		case strings.HasPrefix(base, "libpython"):
 			libs = append(libs, m)
-		case strings.HasPrefix(base, "python") || len(out) == 0: // programs are mapped first
+		case strings.HasPrefix(base, "python") || m.Path == program:
 			out = append(out, m)
 		}
 	}

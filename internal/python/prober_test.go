@@ -65,7 +65,7 @@ func TestProber(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := candidates(mapped)[0]
+			m := candidates(mapped, "")[0]
 			file, _, err := target.FS.OpenMapped(target.PID, m)
 			if err != nil {
 				t.Fatal(err)

@@ -159,7 +159,7 @@ func TestDWARF(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file, _, err := target.FS.OpenMapped(target.PID, candidates(mapped)[0])
+			file, _, err := target.FS.OpenMapped(target.PID, candidates(mapped, "")[0])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,6 +232,39 @@ func TestVerifyMembers(t *testing.T) {
 			err := memory{m}.verifyMembers(&Facts{Layout: l, CodeType: typeAt})
 			if fits := err == nil; fits != tt.fits || !fits && !errors.Is(err, ErrMismatch) {
 				t.Errorf("got %v, want a fit: %v", err, tt.fits)
+			}
+		})
+	}
+}
+
+// The files that are searched are those of a library, a program called python, and the process's own
+// program, wherever they are mapped.
+func TestCandidates(t *testing.T) {
+	const program = "/opt/bin/serve"
+	for name, tt := range map[string]struct {
+		paths, want []string // in order of address
+	}{
+		"own program":       {[]string{program, program, "/lib/libc.so.6"}, []string{program}},
+		"above a device":    {[]string{"/dev/nvidiactl", "/dev/nvidia0", program, "/lib/libc.so.6"}, []string{program}},
+		"below a library":   {[]string{program, "/lib/libpython3.11.so.1.0"}, []string{"/lib/libpython3.11.so.1.0", program}},
+		"called python":     {[]string{"/dev/nvidiactl", "/usr/bin/python3.11", program}, []string{"/usr/bin/python3.11", program}},
+		"neither is mapped": {[]string{"/dev/nvidiactl", "/lib/libc.so.6"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inodes := map[string]uint64{}
+			var mapped []proc.Mapping
+			for _, path := range tt.paths {
+				if inodes[path] == 0 {
+					inodes[path] = uint64(len(inodes) + 1)
+				}
+				mapped = append(mapped, proc.Mapping{Path: path, Key: proc.Key{Inode: inodes[path]}})
+			}
+			var got []string
+			for _, m := range candidates(mapped, program) {
+				got = append(got, m.Path)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
