@@ -18,6 +18,7 @@ targets() {
 		dwarf internal/native/image FuzzFind
 		eh_frame internal/unwind FuzzOpen
 		line-tables internal/python FuzzLines
+		cpython-structures internal/python FuzzDWARF
 		config internal/config FuzzFile
 		sql-guard internal/query FuzzSQL
 		mcp internal/mcp FuzzRequest
