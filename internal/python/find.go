@@ -40,6 +40,7 @@ func Find(t Target) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	t.Memory = &limited{t.Memory, maxReads}
 	worst := fmt.Errorf("pid %d: %w", t.PID, ErrNotPython)
 	for _, m := range candidates(mapped, who.Exe) {
 		p, err := t.inFile(mapped, m)
@@ -126,7 +127,7 @@ func (p *Process) settle(m memory, hint Version, slow []slowSource) error {
 		}
 	}
 	err := p.settleByTable(m, hint)
-	if err == nil || errors.Is(err, ErrNotReady) || errors.Is(err, ErrVersion) {
+	if err == nil || errors.Is(err, ErrNotReady) || errors.Is(err, ErrVersion) || errors.Is(err, errReads) {
 		return err
 	}
 	for _, source := range slow {
@@ -160,6 +161,9 @@ func (p *Process) settleByTable(m memory, hint Version) error {
 		if err == nil {
 			p.Version, p.Source, p.off = v, SourceTable, byVersion[v]
 			return nil
+		}
+		if errors.Is(err, errReads) {
+			return err
 		}
 		if ready {
 			result = fmt.Errorf("CPython %s: %w", v, err)

@@ -14,6 +14,26 @@ const maxText = 4096
 // memory reads objects of a process.
 type memory struct{ r io.ReaderAt }
 
+// maxReads bounds the reads of a process's memory by one search. 1,000 threads take some thousand.
+const maxReads = 1 << 20
+
+var errReads = fmt.Errorf("%w: too many reads of its memory", ErrMismatch)
+
+// limited is the memory of a process for a number of reads.
+type limited struct {
+	Reader
+	left int
+}
+
+// ReadAt implements [Reader]. The error is errReads after the last read.
+func (l *limited) ReadAt(b []byte, at int64) (int, error) {
+	if l.left <= 0 {
+		return 0, errReads
+	}
+	l.left--
+	return l.Reader.ReadAt(b, at)
+}
+
 func (m memory) read(b []byte, at uint64) error {
 	if at == 0 || at > math.MaxInt64 {
 		return fmt.Errorf("%w: address %#x", ErrMismatch, at)

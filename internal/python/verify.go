@@ -75,8 +75,10 @@ func (m memory) threadsOf(l *Layout, interp uint64, tsNative uint16, out []threa
 	return out, nil
 }
 
-// attempts bounds the retries, since the process changes while it is read.
-const attempts = 32
+const (
+	attempts  = 32 // bound on the retries, since the process changes while it is read
+	maxFailed = 8  // threads whose stacks do not fit, per attempt
+)
 
 // verify follows offsets through the live process, and completes f. It accepts them if the whole
 // stack of one thread is plausible, down to names and lines.
@@ -87,7 +89,7 @@ func (m memory) verify(f *Facts, o offsets) error {
 	}
 	var err error
 	for range attempts {
-		if err = m.verifyOnce(f, o.tsNative); err == nil || errors.Is(err, ErrNotReady) {
+		if err = m.verifyOnce(f, o.tsNative); err == nil || errors.Is(err, ErrNotReady) || errors.Is(err, errReads) {
 			return err
 		}
 	}
@@ -100,12 +102,19 @@ func (m memory) verifyOnce(f *Facts, tsNative uint16) error {
 		return err
 	}
 	result := fmt.Errorf("%d threads: %w", len(threads), ErrNotReady)
+	failed := 0
 	for _, t := range threads {
 		if t.top == 0 {
 			continue
 		}
 		if result = m.verifyThread(f, t); result == nil {
 			return nil
+		}
+		if !errors.Is(result, ErrNotReady) && !errors.Is(result, ErrThreads) { // neither idle nor ended
+			failed++
+		}
+		if failed == maxFailed {
+			break
 		}
 	}
 	return result

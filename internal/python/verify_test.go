@@ -269,3 +269,68 @@ func TestCandidates(t *testing.T) {
 		})
 	}
 }
+
+// counting counts the reads of memory, and those at one address.
+type counting struct {
+	Reader
+	at        int64
+	reads, of int
+}
+
+func (c *counting) ReadAt(b []byte, at int64) (int, error) {
+	c.reads++
+	if at == c.at {
+		c.of++
+	}
+	return c.Reader.ReadAt(b, at)
+}
+
+// Verification stops after some threads whose stacks do not fit, and after a number of reads.
+func TestVerifyIsBounded(t *testing.T) {
+	const base, interp, frame, ids, states = 4096, 4096 + 512, 4096 + 1024, 4096 + 2048, 4096 + 8192
+	v := Version{3, 10}
+	l := byVersion[v].Layout
+	for name, tt := range map[string]struct {
+		threads, reads int
+		want           int // threads whose stacks are read in the first attempt
+		err            error
+		slow           bool // further sources are tried
+	}{
+		"few threads":  {3, maxReads, 3, ErrMismatch, true},
+		"many threads": {100, maxReads, maxFailed, ErrMismatch, true},
+		"few reads":    {100, 50, 0, errReads, false},
+		"more reads":   {100, 1000, maxFailed, errReads, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			le := binary.LittleEndian
+			m := make(segment, 1<<16)
+			put := func(at int, v int) { le.PutUint64(m[at-base:], uint64(v)) }
+			put(base+int(l.InterpHead), interp)
+			put(interp+int(l.InterpThreads), states)
+			for i := range tt.threads {
+				at, id := states+256*i, ids+8*i
+				put(id, id)
+				put(at+tsInterp, interp)
+				put(at+int(l.TsID), id)
+				put(at+int(l.TsFrame), frame) // without a code object
+				if i > 0 {
+					put(at, at-256)
+					put(at-256+tsNext, at)
+				}
+			}
+			read := &counting{Reader: m, at: frame}
+			p := &Process{Facts: Facts{Runtime: base, Layout: l}}
+			if err := (memory{&limited{read, tt.reads}}).verifyOnce(&p.Facts, 0); err == nil || read.of != tt.want {
+				t.Errorf("got %v, %d stacks, want %d", err, read.of, tt.want)
+			}
+			read.reads = 0
+			slow := false
+			err := p.settle(memory{&limited{read, tt.reads}}, v, []slowSource{
+				{SourceDWARF, func() (offsets, error) { slow = true; return offsets{}, errNoSource }},
+			})
+			if !errors.Is(err, tt.err) || read.reads > tt.reads || slow != tt.slow {
+				t.Errorf("got %v, %d reads, further sources: %v", err, read.reads, slow)
+			}
+		})
+	}
+}
