@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"ingero/pkg/events"
 )
@@ -170,6 +172,9 @@ func (c *Codes) Forget(pid uint32) {
 
 // Size returns the number of bytes held, and the number of processes.
 func (c *Codes) Size() (bytes, processes int) { return c.bytes, len(c.processes) }
+
+// Processes lists the processes with an entry, in no order.
+func (c *Codes) Processes() []uint32 { return slices.Collect(maps.Keys(c.processes)) }
 
 // PyFrame is a Python frame with its name.
 type PyFrame struct {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -51,16 +52,27 @@ type finding struct {
 }
 
 func newFramer(mem *memories, clock decode.Clock) *framer {
-	f := &framer{fs: mem.fs, clock: clock, mem: mem}
-	f.reset()
-	return f
+	return &framer{fs: mem.fs, clock: clock, mem: mem, native: native.New(mem.fs, native.Limits{}, nil),
+		codes: python.NewCodes(codesBytes, mem.open), lives: map[uint32]life{}, users: map[uint32]*userWalk{}}
 }
 
-// reset forgets everything.
-func (f *framer) reset() {
+// lost handles lost events: mappings are read again when needed. Interpreters stay known, since nobody
+// reports them again, and have a new epoch in a new program.
+func (f *framer) lost() {
+	_ = f.native.Close()
 	f.native = native.New(f.fs, native.Limits{}, nil)
-	f.codes = python.NewCodes(codesBytes, f.mem.open)
-	f.lives, f.users = map[uint32]life{}, map[uint32]*userWalk{}
+	lives := f.lives
+	f.lives = map[uint32]life{}
+	for _, pid := range f.codes.Processes() {
+		l := lives[pid]
+		l.learn = 0
+		if _, err := f.fs.Process(pid); l.over == 0 && errors.Is(err, proc.ErrExited) {
+			l.over = f.clock.Now()
+		}
+		if l != (life{}) {
+			f.lives[pid] = l
+		}
+	}
 }
 
 // seen reads the mappings of a process while it is alive. It is safe for concurrent use.
@@ -113,8 +125,7 @@ func (f *framer) Life(e tick.ProcEvent) {
 	f.takeFindings()
 	switch e.Kind {
 	case 0:
-		_ = f.Close()
-		f.reset()
+		f.lost()
 	case tick.ProcForked:
 		f.forgetBefore(e.Peer, e.Time) // another process had the number
 		f.forked(e.PID, e.Peer)

@@ -129,6 +129,7 @@ func TestFramerOfAnotherInterpreter(t *testing.T) {
 	}
 	exec := func(f *framer) { f.Life(tick.ProcEvent{Kind: tick.ProcExeced, PID: pid, Time: at}) }
 	fork := func(f *framer) { f.Life(tick.ProcEvent{Kind: tick.ProcForked, PID: pid + 1, Peer: pid, Time: at}) }
+	lost := func(f *framer) { f.Life(tick.ProcEvent{}) }
 	stack := func(f *framer) {
 		f.Frames(&tick.RawStack{PID: pid, Time: at + 5, PyEpoch: 1, Py: []tick.PyFrame{{Code: 4096}}})
 	}
@@ -148,6 +149,10 @@ func TestFramerOfAnotherInterpreter(t *testing.T) {
 		"only of the replaced one":   {[]step{interpreter(at - 1), exec}, false},
 		"replaced, with other code":  {[]step{interpreter(at - 1), exec, code(at + 1)}, false},
 		"replaced, with code before": {[]step{interpreter(at - 1), code(at + 1), exec}, false},
+		"events were lost":           {[]step{interpreter(at - 1), lost}, true},
+		"lost before an exec":        {[]step{interpreter(at - 1), lost, exec, code(at + 1)}, false},
+		"lost after an exec":         {[]step{interpreter(at - 1), exec, lost, code(at + 1)}, false},
+		"lost after a fork":          {[]step{interpreter(at + 1), fork, lost}, true},
 		"of an earlier process":      {[]step{interpreter(at - 1), fork}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,6 +168,26 @@ func TestFramerOfAnotherInterpreter(t *testing.T) {
 				t.Errorf("known is %v, want %v", known, tt.known)
 			}
 		})
+	}
+}
+
+// After events were lost, the data of processes that have ended is dropped, and that of others kept.
+func TestFramerAfterLoss(t *testing.T) {
+	own := uint32(os.Getpid())
+	const ended = 1 << 30
+	f := newFramer(&memories{}, decode.Clock{})
+	defer f.Close()
+	is := &python.Process{Facts: python.Facts{Epoch: 1, Layout: python.Layout{CoBytes: 8}}}
+	for _, pid := range []uint32{own, ended} {
+		f.setInterpreter(pid, is, 1000)
+	}
+	f.Life(tick.ProcEvent{})
+	if got := len(f.codes.Processes()); got != 2 {
+		t.Errorf("%d interpreters are known soon after the loss, want 2", got)
+	}
+	f.trim(f.clock.Now() + 2*lateStacks.Nanoseconds())
+	if got := f.codes.Processes(); len(got) != 1 || got[0] != own {
+		t.Errorf("the interpreters of %d are known later, want %d", got, own)
 	}
 }
 
