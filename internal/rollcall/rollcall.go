@@ -23,6 +23,7 @@ const (
 type Roll struct {
 	members map[uint64]*member // by number of the communicator
 	groups  map[uint64]*group  // by ID of the communicator
+	over    map[uint64]bool    // numbers of forgotten communicators; whether the current tick still has them
 	killed  map[uint32]tick.Ending
 	ended   map[uint32]tick.Ending // since the last tick
 	before  int64                  // Unix ns: last tick
@@ -30,7 +31,8 @@ type Roll struct {
 
 // New returns an empty Roll.
 func New() *Roll {
-	return &Roll{members: map[uint64]*member{}, groups: map[uint64]*group{}, killed: map[uint32]tick.Ending{}, ended: map[uint32]tick.Ending{}}
+	return &Roll{members: map[uint64]*member{}, groups: map[uint64]*group{}, over: map[uint64]bool{},
+		killed: map[uint32]tick.Ending{}, ended: map[uint32]tick.Ending{}}
 }
 
 // member is a rank of a communicator.
@@ -99,9 +101,13 @@ func (r *Roll) Tick(at time.Time, states []tick.State, threads []tick.Thread) (c
 	for _, m := range r.members {
 		m.inTick = false
 	}
+	for number := range r.over {
+		r.over[number] = false
+	}
 	for i := range states {
 		r.state(&states[i])
 	}
+	maps.DeleteFunc(r.over, func(_ uint64, inTick bool) bool { return !inTick })
 	for _, m := range r.members {
 		m.comm.Inexact = m.comm.Inexact || !m.inTick && m.end.Time == 0 // over the limit of the list
 		if end, ok := r.ended[m.PID]; ok && m.end.Time == 0 && end.Time >= m.comm.Began {
@@ -157,8 +163,13 @@ func (r *Roll) state(s *tick.State) {
 	}
 }
 
-// join adds a new rank, and returns nil if there is no room.
+// join adds a new rank. It returns nil if there is no room, or if the rank was forgotten: the state
+// of an ended process is kept for a while.
 func (r *Roll) join(pid uint32, c *tick.Comm) *member {
+	if _, over := r.over[c.Number]; over {
+		r.over[c.Number] = true
+		return nil
+	}
 	if len(r.members) >= maxMembers || c.State != tick.CommActive {
 		return nil
 	}
@@ -179,7 +190,10 @@ func (r *Roll) join(pid uint32, c *tick.Comm) *member {
 // forget drops a communicator without active ranks.
 func (r *Roll) forget(id uint64, g *group) {
 	delete(r.groups, id)
-	maps.DeleteFunc(r.members, func(_ uint64, m *member) bool { return slices.Contains(g.members, m) })
+	for _, m := range g.members {
+		delete(r.members, m.comm.Number)
+		r.over[m.comm.Number] = true
+	}
 }
 
 // measure updates the spreads of collectives that all ranks have entered, and appends the times

@@ -278,9 +278,23 @@ func TestForget(t *testing.T) {
 	for i := range p.ranks {
 		p.exit(i, 0)
 	}
-	p.tick(time.Second)
-	if len(p.roll.groups) != 0 || len(p.roll.members) != 0 {
-		t.Errorf("%d communicators and %d ranks are kept", len(p.roll.groups), len(p.roll.members))
+	check := func(when string) {
+		t.Helper()
+		if p.tick(time.Second); len(p.roll.groups) != 0 || len(p.roll.members) != 0 {
+			t.Errorf("%s: %d communicators and %d ranks are kept", when, len(p.roll.groups), len(p.roll.members))
+		}
+	}
+	check("at their end")
+	for _, r := range p.ranks {
+		r.gone = false
+	}
+	check("while the states of the ended processes are kept")
+	check("a tick later")
+	for _, r := range p.ranks {
+		r.gone = true
+	}
+	if check("without states"); len(p.roll.over) != 0 {
+		t.Errorf("%d numbers are kept", len(p.roll.over))
 	}
 }
 
