@@ -181,7 +181,7 @@ func (c *client) page(ctx context.Context, path string, query url.Values) (*podL
 
 // watch calls take for each change after a version, until the server ends the watch. It then
 // returns the last version and no error.
-func (c *client) watch(ctx context.Context, path string, query url.Values, version string, take func(*watchEvent)) (string, error) {
+func (c *client) watch(ctx context.Context, path string, query url.Values, version string, take func(kind string, p *pod)) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTime+patience)
 	defer cancel()
 	query.Set("watch", "1")
@@ -198,21 +198,39 @@ func (c *client) watch(ctx context.Context, path string, query url.Values, versi
 		body.left = maxBody
 		var e watchEvent
 		err := d.Decode(&e)
-		switch {
-		case errors.Is(err, io.EOF):
+		if errors.Is(err, io.EOF) {
 			return version, nil
+		}
+		var p pod
+		if err == nil {
+			err = e.decode(&p)
+		}
+		switch {
+		case errors.Is(err, errGone):
+			return version, errGone
 		case err != nil:
 			return version, fmt.Errorf("watch of %s: %w", c.base.Redacted(), err)
-		case e.Type == "ERROR" && e.Object.Code == http.StatusGone:
-			return version, errGone
-		case e.Type == "ERROR":
-			return version, fmt.Errorf("watch of %s: %s", c.base.Redacted(), e.Object.Message)
 		}
-		if v := e.Object.Metadata.ResourceVersion; v != "" {
+		if v := p.Metadata.ResourceVersion; v != "" {
 			version = v
 		}
-		take(&e)
+		take(e.Type, &p)
 	}
+}
+
+// decode decodes the event's pod. For ERROR it returns the server's error, or errGone.
+func (e *watchEvent) decode(p *pod) error {
+	if e.Type != "ERROR" {
+		return json.Unmarshal(e.Object, p)
+	}
+	var s status
+	switch err := json.Unmarshal(e.Object, &s); {
+	case err != nil:
+		return err
+	case s.Code == http.StatusGone:
+		return errGone
+	}
+	return errors.New(s.Message)
 }
 
 // capped reads a bounded number of bytes.

@@ -143,14 +143,14 @@ func (t *Table) queryAPI(ctx context.Context) error {
 }
 
 // take applies one change.
-func (t *Table) take(e *watchEvent) {
-	k := e.Object.known()
+func (t *Table) take(kind string, p *pod) {
+	k := p.known()
 	t.mu.Lock()
 	switch {
-	case k.UID == "" || e.Type == "BOOKMARK":
+	case k.UID == "" || kind == "BOOKMARK":
 		t.mu.Unlock()
 		return
-	case e.Type == "DELETED":
+	case kind == "DELETED":
 		t.forget(t.pods[k.UID])
 	default:
 		t.forget(t.pods[k.UID])

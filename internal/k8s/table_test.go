@@ -246,7 +246,7 @@ func TestAPI(t *testing.T) {
 		return strings.Contains(all[len(all)-1], "resourceVersion=200")
 	})
 	lists := len(strings.Split(strings.Join(s.requests(), "\n"), "limit=500"))
-	changes <- `{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old resource version"}}`
+	changes <- `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`
 	testkit.Eventually(t, "another list", func() bool {
 		return len(strings.Split(strings.Join(s.requests(), "\n"), "limit=500")) > lists
 	})

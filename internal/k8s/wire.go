@@ -1,6 +1,7 @@
 package k8s
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -69,12 +70,14 @@ type containerStatus struct {
 
 // watchEvent is a line of a watch.
 type watchEvent struct {
-	Type   string `json:"type"` // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
-	Object struct {
-		pod
-		Code    int    `json:"code"` // for ERROR: a Status
-		Message string `json:"message"`
-	} `json:"object"`
+	Type   string          `json:"type"`   // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR
+	Object json.RawMessage `json:"object"` // a pod; for ERROR: a status
+}
+
+// status is why a watch ended.
+type status struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
 }
 
 // gpus are the name prefixes of resources that are GPUs or parts of one.
