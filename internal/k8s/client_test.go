@@ -63,6 +63,7 @@ func TestGPUs(t *testing.T) {
 		{"limits only", `{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}},{"resources":{"limits":{"nvidia.com/gpu":2}}}]}`, 3},
 		{"a part of one", `{"containers":[{"resources":{"requests":{"nvidia.com/mig-1g.5gb":"1"}}}]}`, 1},
 		{"shared", `{"containers":[{"resources":{"limits":{"nvidia.com/gpu.shared":"1"}}}]}`, 1},
+		{"memory and cores of one, HAMi", `{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1","nvidia.com/gpumem":"3000","nvidia.com/gpucores":"30"}}}]}`, 1},
 		{"one after the other", `{"initContainers":[{"resources":{"limits":{"nvidia.com/gpu":"4"}}}],"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}`, 4},
 		{"one that stays", `{"initContainers":[{"restartPolicy":"Always","resources":{"limits":{"nvidia.com/gpu":"1"}}}],"containers":[{"resources":{"limits":{"nvidia.com/gpu":"1"}}}]}`, 2},
 		{"nonsense", `{"containers":[{"resources":{"limits":{"nvidia.com/gpu":"-3"}}},{"resources":{"limits":{"nvidia.com/gpu":"99999999999999999999"}}}]}`, 0},

@@ -80,8 +80,11 @@ type status struct {
 	Message string `json:"message"`
 }
 
-// gpus are the name prefixes of resources that are GPUs or parts of one.
-var gpus = []string{"nvidia.com/gpu", "nvidia.com/mig-"}
+// isGPU reports whether a resource counts GPUs or parts of one. Others are amounts, such as HAMi's
+// nvidia.com/gpumem.
+func isGPU(name string) bool {
+	return name == "nvidia.com/gpu" || name == "nvidia.com/gpu.shared" || strings.HasPrefix(name, "nvidia.com/mig-")
+}
 
 // gpuCount returns the number of GPUs that a container requests.
 func (c *container) gpuCount() int {
@@ -89,13 +92,11 @@ func (c *container) gpuCount() int {
 	for _, all := range []map[string]quantity{c.Resources.Limits, c.Resources.Requests} {
 		sum := 0
 		for name, q := range all {
-			for _, g := range gpus {
-				if strings.HasPrefix(name, g) {
-					some, err := strconv.ParseUint(string(q), 10, 16)
-					if err == nil {
-						sum += int(some)
-					}
-				}
+			if !isGPU(name) {
+				continue
+			}
+			if some, err := strconv.ParseUint(string(q), 10, 16); err == nil {
+				sum += int(some)
 			}
 		}
 		n = max(n, sum)
