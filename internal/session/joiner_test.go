@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -224,4 +225,23 @@ func BenchmarkJoinerKeep(b *testing.B) {
 		j.batch(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1024, "ns/call")
+}
+
+// Calls in no state are counted once, also if a recording has their number.
+func TestAddStateDrops(t *testing.T) {
+	ring, recorded, own := tick.Drop{Reason: "ring-full", Count: 1}, tick.Drop{Reason: "state-no-room", Count: 5}, tick.Drop{Reason: "state-no-room", Count: 3}
+	for _, tt := range []struct {
+		name  string
+		drops []tick.Drop
+		n     uint64
+		want  []tick.Drop
+	}{
+		{"none", []tick.Drop{ring}, 0, []tick.Drop{ring}},
+		{"live", []tick.Drop{ring}, 3, []tick.Drop{ring, own}},
+		{"recorded", []tick.Drop{ring, recorded}, 3, []tick.Drop{ring, recorded}},
+	} {
+		if got := addStateDrops(tt.drops, tt.n); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
 }

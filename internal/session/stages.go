@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"ingero/internal/episode"
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
@@ -78,9 +80,13 @@ var stages = []stage{
 		batch: func(r *runner, b *pollResult) { r.serve.Batch(b.Steps) },
 		tick:  func(r *runner, t *tick.Tick) error { r.serve.Tick(t); return nil }},
 
-	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums), writes: set(partDevices, partStates),
+	{name: "states", reads: set(partCalls, partDevice, partLives, partProcesses, partSums, partDrops), writes: set(partDevices, partStates, partStateDrops),
 		batch: func(r *runner, b *pollResult) { r.track.Batch(b.Calls, b.Procs) },
-		tick:  func(r *runner, t *tick.Tick) error { t.States = r.track.Tick(t.Processes, t.Ops); return nil }},
+		tick: func(r *runner, t *tick.Tick) error {
+			t.States = r.track.Tick(t.Processes, t.Ops)
+			t.Drops = addStateDrops(t.Drops, r.track.Untracked())
+			return nil
+		}},
 
 	{name: "roll call", reads: set(partLives, partMoment, partStates, partThreads), writes: set(partMissing, partStragglers),
 		batch: func(r *runner, b *pollResult) { r.ranks.Batch(b.Procs) },
@@ -90,7 +96,7 @@ var stages = []stage{
 		}},
 
 	{name: "faults", writes: set(partXids, partFaultDrops),
-		reads: set(partFaults, partCalls, partLives, partMoment, partProcesses, partThreads, partRecordedXids, partDrops),
+		reads: set(partFaults, partCalls, partLives, partMoment, partProcesses, partThreads, partRecordedXids, partStateDrops),
 		batch: func(r *runner, b *pollResult) {
 			if r.can.Faults != nil {
 				r.faults.batch(b.Faults, b.Calls, b.Procs)
@@ -178,4 +184,13 @@ func pipeline(recorded bool) ([]stage, error) {
 	}
 	all := append(append([]stage{first}, out...), sinks)
 	return out, check(all)
+}
+
+// addStateDrops adds the number of calls in no state, unless a recording already has it.
+func addStateDrops(drops []tick.Drop, n uint64) []tick.Drop {
+	const reason = "state-no-room"
+	if n == 0 || slices.ContainsFunc(drops, func(d tick.Drop) bool { return d.Reason == reason }) {
+		return drops
+	}
+	return append(drops, tick.Drop{Reason: reason, Count: n})
 }

@@ -28,6 +28,8 @@ type Tracker struct {
 	allocations int    // allocations of all processes
 	count       uint64 // numbered streams, graphs and communicators
 	ticks       uint64
+	ended       int    // kept processes that have ended
+	untracked   uint64 // calls for whose processes there was no room
 }
 
 // New returns an empty tracker.
@@ -70,7 +72,7 @@ func (t *Tracker) process(pid uint32) *process {
 	}
 	p := t.procs[pid]
 	if p == nil {
-		if len(t.procs) >= maxProcesses {
+		if len(t.procs) >= maxProcesses && !t.evict() {
 			return nil
 		}
 		p = t.fresh(pid)
@@ -79,6 +81,33 @@ func (t *Tracker) process(pid uint32) *process {
 	t.last = p
 	return p
 }
+
+// evict forgets the process that ended first, preferably one that made no calls. It reports false if
+// no process has ended.
+func (t *Tracker) evict() bool {
+	if t.ended == 0 {
+		return false
+	}
+	var out *process
+	for _, p := range t.procs {
+		if p.over > 0 && (out == nil || p.before(out)) {
+			out = p
+		}
+	}
+	t.forget(out)
+	return true
+}
+
+// before reports whether an ended process is forgotten before another.
+func (p *process) before(q *process) bool {
+	if silent := p.call0 == 0; silent != (q.call0 == 0) {
+		return silent
+	}
+	return cmp.Or(cmp.Compare(p.over, q.over), cmp.Compare(p.ended, q.ended), cmp.Compare(p.pid, q.pid)) < 0
+}
+
+// Untracked returns the number of calls that are in no state, since the table of processes was full.
+func (t *Tracker) Untracked() uint64 { return t.untracked }
 
 func (t *Tracker) fresh(pid uint32) *process {
 	p := &process{pid: pid, all: t, missedCalls: true, threads: map[uint32]*thread{}, contexts: map[uint64]int16{},
@@ -105,6 +134,7 @@ func (t *Tracker) Batch(calls []events.Call, lives []tick.ProcEvent) {
 			p = t.process(c.PID)
 		}
 		if p == nil {
+			t.untracked++
 			continue
 		}
 		if c.Start < p.execed { // made before exec
@@ -137,6 +167,7 @@ func (t *Tracker) life(e *tick.ProcEvent) {
 		if p != nil && p.ended == 0 {
 			p.end()
 			p.ended, p.over = e.Time, t.ticks+1
+			t.ended++
 		}
 		return
 	}
@@ -173,6 +204,9 @@ func (p *process) number() uint64 {
 
 func (t *Tracker) forget(p *process) {
 	t.allocations -= p.memory.entries()
+	if p.over > 0 {
+		t.ended--
+	}
 	delete(t.procs, p.pid)
 	if t.last == p {
 		t.last = nil

@@ -89,8 +89,50 @@ func TestBounds(t *testing.T) {
 	for pid := range uint32(maxProcesses + 10) {
 		b.call("cudaLaunchKernel", on(0), func(c *events.Call) { c.PID = 100 + pid })
 	}
-	if len(b.tr.procs) != maxProcesses {
-		t.Errorf("%d processes", len(b.tr.procs))
+	if n := b.tr.Untracked(); len(b.tr.procs) != maxProcesses || n != 11 { // process 1 has the first place
+		t.Errorf("%d processes, %d calls untracked", len(b.tr.procs), n)
+	}
+}
+
+// Ended processes make room for new ones: first those without calls, then the one that ended first.
+func TestEndedMakeRoom(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		calls bool // whether the helpers make calls
+		kept  bool // whether the first process that ended with calls is kept
+	}{
+		{"helpers without calls", false, true},
+		{"helpers with calls", true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			of := func(pid uint32) func(*events.Call) { return func(c *events.Call) { c.PID = pid } }
+			exit := func(pid uint32) {
+				b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at + 1, Kind: tick.ProcExited, PID: pid}})
+				b.at += 2
+			}
+			b.call("cudaLaunchKernel", on(0))
+			b.call("cudaLaunchKernel", on(0), of(2))
+			exit(2)
+			for pid := range uint32(600) {
+				b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at, Kind: tick.ProcForked, PID: 9, Peer: 100 + pid}})
+				if tt.calls {
+					b.call("cudaLaunchKernel", on(0), of(100+pid))
+				}
+				exit(100 + pid)
+			}
+			b.call("cudaLaunchKernel", on(0), of(3))
+			states := map[uint32]bool{}
+			for _, s := range b.tr.Tick(nil, nil) {
+				states[s.PID] = true
+			}
+			if !states[1] || !states[3] || states[2] != tt.kept || !states[699] || len(states) != maxProcesses {
+				t.Errorf("%d states: running %v, new %v, ended before %v, ended last %v", len(states), states[1], states[3], states[2], states[699])
+			}
+			if n := b.tr.Untracked(); n != 0 || b.tr.ended != maxProcesses-2 {
+				t.Errorf("%d calls untracked, %d ended", n, b.tr.ended)
+			}
+		})
 	}
 }
 
