@@ -125,12 +125,22 @@ var cgroupFiles = []struct {
 	{"memory", "memory.failcnt", func(p *Poller, object string, b []byte) { p.counter(tick.HostAtLimit, object, b, "", 0) }},
 }
 
+// hasFiles reports whether cgroupFiles has files of a controller.
+func hasFiles(controller string) bool {
+	for i := range cgroupFiles {
+		if cgroupFiles[i].controller == controller {
+			return true
+		}
+	}
+	return false
+}
+
 // cgroups reads the cgroups of the processes, each once.
 func (p *Poller) cgroups(pids []uint32) {
 	seen := map[dir]bool{} // controllers may share one directory
 	for _, pid := range pids {
 		for _, d := range p.member(pid) {
-			if seen[d] {
+			if seen[d] || !hasFiles(d.controller) {
 				continue
 			}
 			if len(seen) == maxCgroups {

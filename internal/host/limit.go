@@ -33,6 +33,16 @@ var limits = []struct {
 	{"memory", "memory.failcnt", "", "", 0, []string{"memory.limit_in_bytes"}, ""},
 }
 
+// hasLimits reports whether groups of a controller have limits.
+func hasLimits(controller string) bool {
+	for i := range limits {
+		if limits[i].controller == controller {
+			return true
+		}
+	}
+	return false
+}
+
 // reachedBy records which limits held processes back, and which threads used the quotas.
 func (p *Poller) reachedBy(pids []uint32) {
 	left, read := maxThreads, map[uint32]bool{}
@@ -61,11 +71,15 @@ type limitReading struct {
 // reports whether a quota was reached since the last round.
 func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (throttled bool) {
 	for _, d := range dirs {
-		for n := 0; n < maxDepth && d.path != "/"; n++ {
+		for n := 0; n < maxDepth && d.path != "/" && hasLimits(d.controller); n++ {
 			list, ok := known[d]
-			if !ok && len(known) < maxCgroups {
+			switch {
+			case ok:
+			case len(known) < maxCgroups:
 				list = p.limitsOf(d)
 				known[d] = list
+			default:
+				p.unread++
 			}
 			for i := range list {
 				x := &list[i]

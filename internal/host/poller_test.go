@@ -150,3 +150,56 @@ func TestPollerHostile(t *testing.T) {
 		t.Errorf("%d processes were not read, want 5", p.Unread())
 	}
 }
+
+// Controllers without files to read do not use up the limit of cgroups, in version 1 of cgroups;
+// groups over the limit are counted.
+func TestManyControllers(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		processes int
+		want      int  // groups with their quota
+		unread    bool // whether groups over the limit are counted
+	}{
+		{"within the limit", 60, 60, false},
+		{"over the limit", maxCgroups + 1, maxCgroups, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			controllers := strings.Fields("cpu cpuset blkio devices freezer net_cls perf_event net_prio hugetlb pids rdma misc name=systemd")
+			pids := make([]uint32, tt.processes)
+			files := func(n int) map[string]string {
+				out := map[string]string{}
+				for i := range pids {
+					pids[i] = uint32(100 + i)
+					var groups strings.Builder
+					for _, c := range controllers {
+						fmt.Fprintf(&groups, "1:%s:/job-%d\n", c, i)
+					}
+					out[fmt.Sprintf("proc/%d/cgroup", pids[i])] = groups.String()
+					at := fmt.Sprintf("sys/fs/cgroup/cpu/job-%d/", i)
+					out[at+"cpu.stat"] = fmt.Sprintf("nr_throttled %d\nthrottled_time %d\n", 1+n, 40_000_000*n)
+					out[at+"cpu.cfs_quota_us"], out[at+"cpu.cfs_period_us"] = "50000\n", "100000\n"
+				}
+				for _, c := range controllers {
+					out["proc/self/mountinfo"] += fmt.Sprintf("22 1 0:6 / /sys/fs/cgroup/%s rw - cgroup cgroup rw,%s\n", c, c)
+				}
+				return out
+			}
+			root := testkit.Tree(t, files(0))
+			p := Poller{Root: root, Boot: time.Minute}
+			p.Read(pids, false)
+			write(t, root, files(1))
+			throttled, limits := 0, 0
+			for _, s := range p.Read(pids, false) {
+				switch s.Kind {
+				case tick.HostThrottled:
+					throttled++
+				case tick.HostLimit:
+					limits++
+				}
+			}
+			if throttled != tt.want || limits != tt.want || (p.Unread() > 0) != tt.unread {
+				t.Errorf("%d groups were throttled, %d limits reached, want %d; %d not read", throttled, limits, tt.want, p.Unread())
+			}
+		})
+	}
+}
