@@ -47,7 +47,7 @@ func parseMounts(b []byte) (out []mount) {
 // dir is a cgroup in one hierarchy.
 type dir struct {
 	controller string // "" for version 2
-	path       string // as the kernel reports it
+	path       string // as the kernel reports it to processes of the host
 	at         string // its directory, below Root
 }
 
@@ -76,12 +76,12 @@ func (p *Poller) member(pid uint32) []dir {
 	m = &membership{round: p.round}
 	for line := range bytes.Lines(b) { // "id:controllers:path"
 		words := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
-		if len(words) != 3 || words[2] == "/" {
+		if len(words) != 3 {
 			continue
 		}
 		for _, name := range strings.Split(words[1], ",") {
-			if at, ok := p.folder(name, words[2]); ok {
-				m.dirs = append(m.dirs, dir{name, words[2], at})
+			if d, ok := p.folder(name, words[2]); ok {
+				m.dirs = append(m.dirs, d)
 			}
 		}
 	}
@@ -89,18 +89,28 @@ func (p *Poller) member(pid uint32) []dir {
 	return m.dirs
 }
 
-// folder returns the directory of a cgroup's files.
-func (p *Poller) folder(controller, of string) (string, bool) {
+// folder returns a cgroup with the directory of its files; false for a root cgroup.
+func (p *Poller) folder(controller, of string) (dir, bool) {
 	for _, m := range p.mounts {
-		if controller == "" && m.names == nil || controller != "" && slices.Contains(m.names, controller) {
-			rel := path.Clean("/" + of) // stays within the mount
-			if m.root != "/" {
-				rel = strings.TrimPrefix(rel, m.root)
-			}
-			return filepath.Join("/", p.Root, m.at, rel), true
+		switch {
+		case controller == "" && m.names != nil, controller != "" && !slices.Contains(m.names, controller):
+			continue
+		case controller == "" && p.private:
+			return p.inNamespace(m.at, of)
 		}
+		rel := path.Clean("/" + of) // stays within the mount
+		if m.root != "/" {
+			rel = strings.TrimPrefix(rel, m.root)
+		}
+		return dir{controller, of, filepath.Join("/", p.Root, m.at, rel)}, of != "/"
 	}
-	return "", false
+	return dir{}, false
+}
+
+// shown returns the path of a cgroup's file on the host.
+func (p *Poller) shown(file string) string {
+	file = filepath.Join("/", strings.TrimPrefix(file, filepath.Join("/", p.Root)))
+	return strings.TrimPrefix(file, "/"+hostRoot)
 }
 
 // cgroupFiles lists the files to read of a cgroup, by controller; "" is version 2.

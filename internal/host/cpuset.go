@@ -78,8 +78,7 @@ func (p *Poller) cpuset(pid uint32, may int) (by tick.Limit) {
 				break
 			}
 			if list != "" && asked != "" {
-				at := strings.TrimPrefix(filepath.Join(d.at, files.cpus), filepath.Join("/", p.Root))
-				by = tick.Limit{Group: d.path, File: filepath.Join("/", at), Raw: list}
+				by = tick.Limit{Group: d.path, File: p.shown(filepath.Join(d.at, files.cpus)), Raw: list}
 			}
 			d.path, d.at = path.Dir(d.path), filepath.Dir(d.at)
 		}

@@ -115,8 +115,8 @@ func (p *Poller) limitsOf(d dir) (out []limitReading) {
 		if raw == "" || l.unlimited != "" && strings.HasPrefix(raw, l.unlimited) {
 			continue
 		}
-		at := strings.TrimPrefix(filepath.Join(d.at, l.files[0]), filepath.Join("/", p.Root))
-		out = append(out, limitReading{tick.Limit{Group: d.path, File: filepath.Join("/", at), Raw: raw}, times, ns * l.unit})
+		file := p.shown(filepath.Join(d.at, l.files[0]))
+		out = append(out, limitReading{tick.Limit{Group: d.path, File: file, Raw: raw}, times, ns * l.unit})
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,6 +117,81 @@ func TestLimits(t *testing.T) {
 				if l, ok := tick.ParseLimit(got[i].Object); !ok || l.String() != got[i].Object || !strings.HasSuffix(filepath.Dir(l.File), l.Group) {
 					t.Errorf("%q is read as %+v", got[i].Object, l)
 				}
+			}
+		})
+	}
+}
+
+// A container's cgroup namespace hides the groups of other containers; their limits are read from
+// the host's tree, and have their paths on the host.
+func TestLimitsFromContainer(t *testing.T) {
+	const (
+		node  = "kubepods.slice/kubepods-burstable.slice/"
+		own   = node + "kubepods-pod1.slice/cri-containerd-agent.scope"
+		tree  = "proc/1/root/sys/fs/cgroup/"
+		quota = "200000 100000 in /"
+	)
+	limit := func(group string, above ...string) []tick.HostSum {
+		out := []tick.HostSum{sum(tick.HostThrottled, "/"+group, 0, 3, 0, 90_000_000)}
+		for _, of := range append(above, group) {
+			out = append(out, sum(tick.HostLimit, quota+of+" at /sys/fs/cgroup/"+of+"/cpu.max", 7, 3, 0, 90_000_000))
+		}
+		return out
+	}
+	const job, secret = node + "kubepods-pod2.slice/cri-containerd-job.scope", "etc"
+	for _, tt := range []struct {
+		name, cgroup string
+		hidden       bool // the host's tree
+		want         []tick.HostSum
+		lacks        int
+	}{
+		{"another pod", "0::/../../kubepods-pod2.slice/cri-containerd-job.scope\n", false, limit(job), 0},
+		{"a group of another slice", "0::/../../../../system.slice/job.service\n", false, limit("system.slice/job.service"), 0},
+		{"the own container", "0::/\n", false, limit(own), 0},
+		{"a group of the own container", "0::/worker\n", false, limit(own+"/worker", own), 0},
+		{"the root", "0::/../../../..\n", false, nil, 0},
+		{"outside of the tree", "0::/../../../../../" + secret + "\n", false, nil, 0},
+		{"outside of the tree, from inside", "0::/worker/../../../../../../../" + secret + "\n", false, nil, 0},
+		{"another pod, no host tree", "0::/../../kubepods-pod2.slice/cri-containerd-job.scope\n", true, nil, 1},
+		{"a group beside the own, no host tree", "0::/../worker\n", true, nil, 1},
+		{"a group of the own container, no host tree", "0::/worker\n", true, limit("worker"), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := func(n int) map[string]string {
+				out := map[string]string{"proc/self/mountinfo": "23 1 0:7 / /sys/fs/cgroup rw - cgroup2 none rw\n",
+					"proc/7/cgroup": tt.cgroup, "proc/1/cgroup": "0::/../../../../init.scope\n"}
+				for _, psi := range []string{"cpu", "memory", "io"} {
+					out["proc/pressure/"+psi] = "some total=0\n"
+				}
+				out["proc/vmstat"] = "pswpin 0\n"
+				at := tree
+				if tt.hidden {
+					at = "sys/fs/cgroup/"
+				}
+				for _, group := range []string{job, "system.slice/job.service", own, own + "/worker", "worker",
+					"kubepods-pod2.slice/cri-containerd-job.scope", "../" + secret, secret} {
+					out[filepath.Join(at, group, "cpu.stat")] = fmt.Sprintf("nr_throttled %d\nthrottled_usec %d\n", 5+3*n, 90_000*n)
+					out[filepath.Join(at, group, "cpu.max")] = "200000 100000\n"
+				}
+				return out
+			}
+			root := testkit.Tree(t, files(0))
+			if !tt.hidden { // all mounts of a hierarchy have the same inodes
+				if err := os.MkdirAll(filepath.Join(root, "sys/fs"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(filepath.Join(root, tree, own), filepath.Join(root, "sys/fs/cgroup")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := Poller{Root: root, Boot: time.Minute}
+			p.Read([]uint32{7}, false)
+			write(t, root, files(1))
+			if d := diff.Diff(tt.want, p.Read([]uint32{7}, false)); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+			if len(p.Reports()) != tt.lacks {
+				t.Errorf("reports %v", p.Reports())
 			}
 		})
 	}

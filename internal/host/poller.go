@@ -25,7 +25,10 @@ type Poller struct {
 	last   map[tick.HostKey]*reading
 	groups map[uint32]*membership // by process
 	mounts []mount
-	names  map[string]string // device names, by number
+	// private is whether /proc/PID/cgroup is relative to a cgroup namespace of a container.
+	private bool
+	own     string            // its root in the host's tree, without "/" in front; empty: unknown
+	names   map[string]string // device names, by number
 	// allowed has the number of CPUs of each process.
 	allowed map[uint32]*allowance
 	lacks   []tick.Report
@@ -84,6 +87,7 @@ func (p *Poller) begin() {
 	p.last, p.groups, p.names = map[tick.HostKey]*reading{}, map[uint32]*membership{}, map[string]string{}
 	p.allowed = map[uint32]*allowance{}
 	p.mounts = parseMounts(p.read("proc", "self", "mountinfo"))
+	p.findOwn()
 	if p.Boot == 0 {
 		var up unix.Timespec
 		if unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) == nil {
