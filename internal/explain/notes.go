@@ -46,6 +46,7 @@ var dropWords = map[string]string{
 	"python-two-interpreters": "stacks without Python frames: the thread was in two interpreters",
 	"python-unreadable":       "stacks with missing Python frames: memory could not be read",
 	"python-strange":          "stacks with missing Python frames: invalid interpreter data",
+	"host-files-left-out":     "cgroups or machine files not read for their quota, limit or pressure: too many",
 	"state-no-room":           "calls missing in the memory, streams and communicators of their process: more than 512 processes",
 	"faults-full":             "GPU faults dropped: too many at once",
 	"faults-over":             "GPU faults dropped: a recording keeps the first 100,000",
@@ -104,7 +105,7 @@ func bearsOnNothing(reason string) bool {
 // known without its stack.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "state-no-room", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "state-no-room", "host-files-left-out", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-") && !AffectsLabels(reason)
