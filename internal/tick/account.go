@@ -175,8 +175,8 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 	return sum
 }
 
-// Since returns the account of the time since an earlier state. Its loop has no slow steps. It has none
-// if another loop has become the main one, with steps from before.
+// Since returns the account of the time since an earlier state. Its loop has no slow steps. There is no
+// loop if another one has become the main one since, with steps from before.
 func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	left := *b
 	for i, p := range left.sums() {
