@@ -137,7 +137,7 @@ func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: c.stall,
 		Baseline: "earlier collectives, which every rank entered"}
 	x.TID, x.Lost, x.To = w.stalled(pid, c.Since, c.to)
-	x.To = max(x.To, c.to)
+	x.To = min(max(x.To, c.to), w.until(pid))
 	x.Min, x.Max = x.Lost-x.Lost/50, x.Lost+x.Lost/50
 	if x.Lost < int64(leastLost) {
 		return x, false

@@ -200,8 +200,25 @@ func (w *Window) cpuBeside(found *Finding) int64 {
 // first.
 const soon = 2e9
 
+// until returns the end of a process, or of the last tick if it still runs, Unix ns.
+func (w *Window) until(pid uint32) int64 {
+	if b := w.History(pid); b != nil {
+		if b.Ended != 0 {
+			return min(b.Ended, w.Now())
+		}
+		return w.Now()
+	}
+	for i := range w.Tick.Processes { // its history may have made room for others
+		if p := &w.Tick.Processes[i]; p.PID == pid && !p.Ended.IsZero() {
+			return min(p.Ended.UnixNano(), w.Now())
+		}
+	}
+	return w.Now()
+}
+
 // stalled returns how much longer than normal the main thread's steps in or soon after [from, to]
-// took, ns, and when the last of them ended. Without a step since, the time runs to the last tick.
+// took, ns, and when the last of them ended. Without a step since, the time runs to the last tick or
+// the end of the process.
 func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until int64) {
 	tid, steps := w.steps(pid)
 	until = to
@@ -219,7 +236,7 @@ func (w *Window) stalled(pid uint32, from, to int64) (tid uint32, lost, until in
 			until = max(until, x.to())
 		}
 	}
-	if now := w.Now(); last != 0 && last < to+soon && now-last > 5*normal+1e9/2 {
+	if now := w.until(pid); last != 0 && last < to+soon && now-last > 5*normal+1e9/2 {
 		return tid, max(now-last-normal, 0), now
 	}
 	return tid, lost, until

@@ -1,0 +1,56 @@
+package causal
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// hang is a rank that enters a collective which another rank, process 21, never enters.
+type hang struct {
+	e     *Engine
+	since int64 // Unix ns
+	ended int64 // Unix ns: end of the waiting rank; 0: it waits
+}
+
+func newHang() *hang {
+	steps := made(1000, 0, 0, events.Thread{})
+	h := &hang{e: New(1), since: steps[999].To}
+	h.e.Add(steps)
+	return h
+}
+
+// run ticks from some seconds after the start of the hang to others. It returns the chains.
+func (h *hang) run(from, to int64) (chains []tick.Chain) {
+	for at := h.since + from*s1; at <= h.since+to*s1; at += s1 {
+		t := tick.Tick{Time: time.Unix(0, at), Window: time.Second, Processes: []tick.Process{{PID: 7, Comm: "train"}, {PID: 21, Comm: "train"}}}
+		if h.ended != 0 {
+			t.Processes[0].Ended = time.Unix(0, h.ended)
+		}
+		ranked(&t)
+		late := tick.Missing{Rank: tick.Rank{Rank: 1, PID: 21}, Lives: true}
+		t.RollCalls = []tick.RollCall{{Comm: 1, Ranks: 2, Seq: 9, Since: h.since, Entered: []tick.Rank{{PID: 7}}, Missing: []tick.Missing{late}}}
+		chains, _ = h.e.Tick(&t)
+	}
+	return chains
+}
+
+// A hang costs a process no time after its end.
+func TestHangEnds(t *testing.T) {
+	h := newHang()
+	h.run(1, 20)
+	h.ended = h.since + 20*s1 + 300*ms
+	chains := h.run(21, 50)
+	if len(chains) != 1 || chains[0].Lost > 20300*time.Millisecond || chains[0].To.UnixNano() > h.ended {
+		show(t, chains)
+		t.Fatalf("%d chains, want one with at most 20.3 s lost, until then", len(chains))
+	}
+	if chains = h.run(51, 400); len(chains) != 0 {
+		t.Errorf("%d chains long after its end", len(chains))
+	}
+	if len(h.e.series) != 0 {
+		t.Errorf("%d threads are kept after the end of their process", len(h.e.series))
+	}
+}
