@@ -210,7 +210,7 @@ func (e *Engine) Tick(t *tick.Tick) ([]tick.Chain, []tick.BlindSpot) {
 	w.claim()
 	found := leaveOut(merge(w.find()))
 	chains := e.reportChains(found, t)
-	e.forget(t.Time.Unix())
+	e.forget(w)
 	return chains, e.blindSpots()
 }
 
@@ -264,10 +264,11 @@ func (e *Engine) sees(c *tick.Chain) bool {
 	return s != nil && s.pid == c.PID && c.From.Unix() > s.newest-windowSeconds
 }
 
-// forget drops threads and culprits that have left the window.
-func (e *Engine) forget(now int64) {
+// forget drops threads and culprits that have left the window. A thread that hangs in a collective stays.
+func (e *Engine) forget(w *Window) {
+	now, hangs := w.Tick.Time.Unix(), w.hanging()
 	for tid, s := range e.series {
-		if now-s.newest > 2*windowSeconds {
+		if now-s.newest > 2*windowSeconds && !hangs[s.pid] {
 			delete(e.series, tid)
 		}
 	}

@@ -132,6 +132,19 @@ func (w *Window) waiting(c *called) (pids []uint32) {
 	return pids
 }
 
+// hanging returns the running processes that wait in collectives with missing ranks.
+func (w *Window) hanging() (pids map[uint32]bool) {
+	for i := range w.devices.called {
+		for _, pid := range w.waiting(&w.devices.called[i]) {
+			if pids == nil {
+				pids = map[uint32]bool{}
+			}
+			pids[pid] = w.until(pid) == w.Now()
+		}
+	}
+	return pids
+}
+
 // finding returns what one waiting process has lost.
 func (c *called) finding(w *Window, pid uint32) (x Finding, ok bool) {
 	x = Finding{PID: pid, Op: c.Op, From: c.Since, To: c.to, Severity: tick.High, Group: c.stall,

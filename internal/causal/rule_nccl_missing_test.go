@@ -37,6 +37,23 @@ func (h *hang) run(from, to int64) (chains []tick.Chain) {
 	return chains
 }
 
+// expect checks that the hang is the only cause, and cost up to 0.1 s less than that number of seconds.
+func (h *hang) expect(t *testing.T, chains []tick.Chain, seconds int64) {
+	t.Helper()
+	want := time.Duration(seconds) * time.Second
+	if len(chains) != 1 || chains[0].Rule != "nccl-missing" || chains[0].Lost > want || chains[0].Lost < want-100*time.Millisecond {
+		show(t, chains)
+		t.Fatalf("%d chains, want nccl-missing with %v lost", len(chains), want)
+	}
+}
+
+// A hang is a cause until it ends, however long it takes.
+func TestLongHang(t *testing.T) {
+	h := newHang()
+	h.expect(t, h.run(1, 100), 100)
+	h.expect(t, h.run(101, 900), 900)
+}
+
 // A hang costs a process no time after its end.
 func TestHangEnds(t *testing.T) {
 	h := newHang()
