@@ -87,9 +87,10 @@ func (s *Second) OpSum(op events.Op) (o OpSum) {
 func (e *Engine) note(t *tick.Tick) {
 	to := t.Time.UnixNano()
 	from := to - int64(t.Window)
+	e.makeRoom(t.Processes, from)
 	for i := range t.Processes {
 		p := &t.Processes[i]
-		b := e.history(p.PID)
+		b := e.history(p, from)
 		if b == nil {
 			continue
 		}
@@ -195,14 +196,44 @@ func (e *Engine) close(now int64) {
 	}
 }
 
-func (e *Engine) history(pid uint32) *ProcessHistory {
-	b := e.histories[pid]
-	if b == nil {
-		if len(e.histories) >= maxHistories {
-			return nil
+// makeRoom evicts the histories of ended processes, those that ended first, for the new processes of a
+// tick.
+func (e *Engine) makeRoom(processes []tick.Process, from int64) {
+	over := len(e.histories) - maxHistories
+	for i := range processes {
+		if p := &processes[i]; e.histories[p.PID] == nil && wasAlive(p, from) {
+			over++
 		}
-		b = &ProcessHistory{PID: pid}
-		e.histories[pid] = b
+	}
+	if over <= 0 {
+		return
+	}
+	var ended []*ProcessHistory
+	for _, b := range e.histories {
+		if b.Ended != 0 {
+			ended = append(ended, b)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *ProcessHistory) int {
+		return cmp.Or(cmp.Compare(a.Ended, b.Ended), cmp.Compare(a.PID, b.PID))
+	})
+	for _, b := range ended[:min(over, len(ended))] {
+		delete(e.histories, b.PID)
+	}
+}
+
+// wasAlive reports whether a process ran in a tick that began at from.
+func wasAlive(p *tick.Process, from int64) bool {
+	return p.Ended.IsZero() || p.Ended.UnixNano() > from
+}
+
+// history returns the history of a process, nil if the table is full, or if the process ended before
+// it got one.
+func (e *Engine) history(p *tick.Process, from int64) *ProcessHistory {
+	b := e.histories[p.PID]
+	if b == nil && len(e.histories) < maxHistories && wasAlive(p, from) {
+		b = &ProcessHistory{PID: p.PID}
+		e.histories[p.PID] = b
 	}
 	return b
 }
