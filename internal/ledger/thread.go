@@ -11,9 +11,6 @@ import (
 const (
 	// periodNS is the step length of a thread without calls that close steps.
 	periodNS = 1e9
-	// patienceNS is how long a thread that makes calls may go without the call that closed its
-	// steps before another way is chosen.
-	patienceNS = 30e9
 	// longest bounds the length of a step; a record that exceeds it is wrong.
 	longest = 24 * 3600e9
 )
@@ -38,6 +35,7 @@ type thread struct {
 	closer rank      // rank that closes its steps; rankNone: time
 	open   bool      // a step is open, since from
 	from   int64     // Unix ns
+	rhythm rhythm
 	long   [4]longCall
 	longs  int // number of long calls so far
 }
@@ -102,11 +100,12 @@ func (l *Ledger) advance(t *thread, c *events.Call, f opFacts, end int64) {
 	}
 	t.steps.add(c, l.ops.size(c), f.launch)
 	t.steps.tail.reset()
-	switch open := end - t.from; {
-	case t.closer == rankNone && open >= periodNS:
+	t.rhythm.moved(end)
+	switch {
+	case t.closer == rankNone && end-t.from >= periodNS:
 		l.emit(t, nil, end)
 		t.restart(end)
-	case t.closer != rankNone && open >= patienceNS:
+	case t.closer != rankNone && t.rhythm.moving >= patienceNS:
 		t.closer = rankNone
 		t.restart(end)
 	}
@@ -115,6 +114,7 @@ func (l *Ledger) advance(t *thread, c *events.Call, f opFacts, end int64) {
 func (t *thread) restart(at int64) {
 	first := !t.open
 	t.open, t.from = true, at
+	t.rhythm = rhythm{last: at}
 	t.steps.reset()
 	if first {
 		t.steps.marks = MarkFirst
