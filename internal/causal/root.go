@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"cmp"
 	"strconv"
 
 	"ingero/internal/ledger"
@@ -101,10 +102,12 @@ func (k *relations) add(s *ledger.Step) {
 }
 
 // meeting identifies the job of a rank: the address at which its ranks meet, the step of a batch job,
-// or the launcher that started them.
+// or the launcher that started them. A loopback address is the one of its pod or container.
 func meeting(p *tick.Process) string {
 	size, known := p.WorldSize.Value()
 	switch {
+	case p.MeetLocally():
+		return cmp.Or(p.PodUID, p.Container) + " " + p.Master
 	case p.Master != "":
 		return p.Master
 	case p.Rank == 0 || !known || size < 2:

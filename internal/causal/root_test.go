@@ -16,6 +16,9 @@ func TestRelation(t *testing.T) {
 		w.Rank, w.WorldSize = tick.Numbered(pid), tick.Numbered(64)
 		return tick.Process{PID: pid, PPID: parent, Where: w}
 	}
+	local := func(container, pod string) tick.Where {
+		return tick.Where{Master: "127.0.0.1:29500", Container: container, PodUID: pod}
+	}
 	torchrun, slurm, mpi := tick.Where{Master: "10.0.0.1:29500"}, tick.Where{Job: "4711", Step: "0"}, tick.Where{}
 	for _, tt := range []struct {
 		name  string
@@ -32,6 +35,12 @@ func TestRelation(t *testing.T) {
 		{"torchrun: another rank", []tick.Process{ranked(job, 5, torchrun), ranked(other, 5, torchrun)}, 0, other, tick.RelationRank},
 		{"torchrun: another rank's worker", []tick.Process{ranked(job, 5, torchrun), ranked(other, 5, torchrun), ranked(21, other, torchrun)}, 0, 21, tick.RelationRank},
 		{"torchrun: another job", []tick.Process{ranked(job, 5, torchrun), ranked(other, 6, tick.Where{Master: "10.0.0.1:29501"})}, 0, other, tick.RelationStranger},
+		{"torchrun: another rank in the container", []tick.Process{ranked(job, 5, local("a", "")), ranked(other, 6, local("a", ""))}, 0, other, tick.RelationRank},
+		{"torchrun: another container", []tick.Process{ranked(job, 5, local("a", "")), ranked(other, 6, local("b", ""))}, 0, other, tick.RelationStranger},
+		{"torchrun: another container of the pod", []tick.Process{ranked(job, 5, local("a", "p")), ranked(other, 6, local("b", "p"))}, 0, other, tick.RelationRank},
+		{"torchrun: another pod", []tick.Process{ranked(job, 5, local("a", "p")), ranked(other, 6, local("b", "q"))}, 0, other, tick.RelationStranger},
+		{"torchrun: no container", []tick.Process{ranked(job, 5, local("", "")), ranked(other, 6, local("", ""))}, 0, other, tick.RelationRank},
+		{"torchrun: another container that meets elsewhere", []tick.Process{ranked(job, 5, torchrun), ranked(other, 6, tick.Where{Master: torchrun.Master, Container: "b"})}, 0, other, tick.RelationRank},
 		{"srun: its worker", []tick.Process{ranked(job, 5, slurm), ranked(11, job, slurm)}, 0, 11, tick.RelationWorker},
 		{"srun: another rank", []tick.Process{ranked(job, 5, slurm), ranked(other, 6, slurm)}, 0, other, tick.RelationRank},
 		{"srun: another step", []tick.Process{ranked(job, 5, slurm), ranked(other, 6, tick.Where{Job: "4711", Step: "1"})}, 0, other, tick.RelationStranger},

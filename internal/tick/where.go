@@ -3,6 +3,7 @@ package tick
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 )
 
 // Where describes where a process runs, as what, and by which command. Empty fields are unknown or
@@ -68,6 +69,17 @@ func (w Where) Map(f func(string) string) Where {
 		}
 	}
 	return w
+}
+
+// MeetLocally reports whether the ranks meet at a loopback address. It is another one in each network
+// namespace.
+func (w *Where) MeetLocally() bool {
+	host := w.Master
+	if port := strings.LastIndexByte(host, ':'); port >= 0 && host != "::1" {
+		host = host[:port]
+	}
+	host = strings.Trim(host, "[]")
+	return host == "localhost" || host == "::1" || strings.HasPrefix(host, "127.")
 }
 
 // Number is a number that may be unknown, which is the zero value.

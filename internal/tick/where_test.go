@@ -69,3 +69,14 @@ func TestMap(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+func TestMeetLocally(t *testing.T) {
+	for master, want := range map[string]bool{
+		"localhost": true, "localhost:29500": true, "127.0.0.1:29500": true, "127.1.2.3": true, "::1": true, "::1:29500": true, "[::1]:29500": true,
+		"": false, ":29500": false, "10.0.0.1:29500": false, "node1": false, "node127.:1": false, "fd00::1:29500": false, "localhost.example:1": false,
+	} {
+		if w := (Where{Master: master}); w.MeetLocally() != want {
+			t.Errorf("%q: %v, want %v", master, !want, want)
+		}
+	}
+}

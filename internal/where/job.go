@@ -105,7 +105,7 @@ func placed(p *tick.Process) string {
 	switch w := &p.Where; {
 	case w.Job != "":
 		return "job " + slash(w.Namespace) + w.Job
-	case w.Pod != "" && ranks(w) && elsewhere(w.Master):
+	case w.Pod != "" && ranks(w) && w.Master != "" && !w.MeetLocally():
 		// Its ranks run in several pods, and meet in one.
 		return "pods " + slash(w.Namespace) + w.Master
 	case w.Pod != "":
@@ -125,12 +125,6 @@ func slash(namespace string) string {
 		return ""
 	}
 	return namespace + "/"
-}
-
-// elsewhere reports whether an address may be outside the process's own pod.
-func elsewhere(master string) bool {
-	host, _, _ := strings.Cut(master, ":")
-	return host != "" && host != "localhost" && !strings.HasPrefix(host, "127.")
 }
 
 // Jobs names the jobs of a machine's processes. A process belongs to its parent's job. If two jobs
