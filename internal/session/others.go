@@ -27,7 +27,7 @@ type untracedProcesses struct {
 
 type untracedProcess struct {
 	tick.Process
-	start uint64 // its StartTicks; 0: unknown
+	start uint64 // its StartTicks; 0: unknown. events.Thread has the lower half
 	seen  int64  // Unix ns: end of the last wait it had a part in
 	again int64  // Unix ns: time of the second read, when its exec should be over; 0: never
 }
@@ -57,7 +57,7 @@ func (o *untracedProcesses) note(waits []events.Wait, traced func(pid uint32) bo
 			continue
 		}
 		x := o.known[w.Who.PID]
-		if x != nil && x.start != 0 && w.Who.TID == w.Who.PID && w.Who.Start != 0 && uint64(w.Who.Start) != x.start {
+		if x != nil && x.start != 0 && w.Who.TID == w.Who.PID && w.Who.Start != 0 && w.Who.Start != uint32(x.start) {
 			delete(o.known, w.Who.PID) // its number belongs to another process now
 			x = nil
 		}

@@ -70,6 +70,21 @@ func TestOthersWithAUsedNumber(t *testing.T) {
 	}
 }
 
+// On a machine that is up for more than 2^32 ticks (497 days), records have the lower half of a start
+// time.
+func TestOthersAfterALongUptime(t *testing.T) {
+	const gone = 1 << 30 // no process has this number
+	for start, want := range map[uint32]string{5: "old", 9: "hog"} {
+		o := untracedProcesses{known: map[uint32]*untracedProcess{gone: {Process: tick.Process{PID: gone, Comm: "old"}, start: 1<<32 + 5}}}
+		w := taken(gone, time.Millisecond)
+		w.Who.Start = start
+		o.note([]events.Wait{w}, func(uint32) bool { return false })
+		if got := o.known[gone].Comm; got != want {
+			t.Errorf("started at %d: %s, want %s", start, got, want)
+		}
+	}
+}
+
 // A process that was first read before its exec gets its program's name, and keeps the other facts.
 func TestOthersBecomePrograms(t *testing.T) {
 	child := testkit.Start(t, exec.Command("sh", "-c", "read go; exec sleep 600"))

@@ -113,7 +113,7 @@ const (
 type Thread struct {
 	PID, TID uint32
 	Parent   uint32 // PID of PID's parent
-	Start    uint32 `json:",omitempty"` // start time in ticks of 10 ms since boot, as in /proc; 0: unknown
+	Start    uint32 `json:",omitempty"` // start time in ticks of 10 ms since boot, as in /proc, modulo 2^32; 0: unknown
 	Cgroup   uint64 // ID of its cgroup in the unified hierarchy; 0: unknown
 	Name     Name
 }
