@@ -27,6 +27,7 @@ type sites struct {
 	code    tally[uint32]          // processes' own code, between calls; does not age
 	unknown map[uint32]int64       // by process: ns between calls that no sample has been charged with
 	turns   map[threadKey]gilWaits // by thread that waits for the GIL
+	aged    time.Time              // time of the last tick
 }
 
 // gilWaits has the waits of a thread for the GIL while another thread holds it. Each lasts a few ms,
@@ -230,16 +231,19 @@ func (s *sites) setBreakdowns(breakdowns []tick.Breakdown) {
 	}
 }
 
-// age ages the weights by one tick, and forgets processes that ended long ago.
+// age ages the weights by one tick. It forgets a process once, in the first tick in which it ended long
+// ago: another process may have its number later.
 func (s *sites) age(now time.Time, processes []tick.Process) {
 	s.ops.age()
 	s.threads.age()
 	s.holders.age()
 	for i := range processes {
-		if p := &processes[i]; !p.Ended.IsZero() && now.Sub(p.Ended) > tick.ChainStays {
-			s.forget(p.PID)
+		over := processes[i].Ended.Add(tick.ChainStays)
+		if !processes[i].Ended.IsZero() && over.Before(now) && !over.Before(s.aged) {
+			s.forget(processes[i].PID)
 		}
 	}
+	s.aged = now
 }
 
 func (t tally[K]) age() {

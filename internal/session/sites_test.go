@@ -49,6 +49,31 @@ func TestSites(t *testing.T) {
 	}
 }
 
+// An ended process is forgotten once, when it ended long ago, not again in each later tick.
+func TestSitesAreForgottenOnce(t *testing.T) {
+	s := newSites()
+	ended := time.Unix(1000, 0)
+	call := []events.Call{{PID: 7, Op: 0x0130, Stack: 1, Weight: 1, Duration: 500}}
+	age := func(after time.Duration) {
+		s.age(ended.Add(after), []tick.Process{{PID: 7, Ended: ended}})
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		want  int // operations
+	}{{time.Second, 1}, {tick.ChainStays, 1}, {tick.ChainStays + time.Second, 0}} {
+		s.batch(nil, call, nil)
+		if age(tt.after); len(s.ops) != tt.want {
+			t.Errorf("%v after the end: %d operations, want %d", tt.after, len(s.ops), tt.want)
+		}
+	}
+	s.batch(nil, call, nil)
+	for n := range time.Duration(3) {
+		if age(tick.ChainStays + (2+n)*time.Second); len(s.ops) != 1 {
+			t.Errorf("forgotten again, %d seconds later", n+1)
+		}
+	}
+}
+
 // The lock places of a tick stay when a later one knows better.
 func TestLocksOfATickStay(t *testing.T) {
 	s := newSites()
