@@ -107,11 +107,12 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	x = Finding{PID: pid, TID: tid, Group: fmt.Sprint(who.rank.PID), Confidence: 0.9,
 		Baseline: "steps in which the rank was no later than usual: " + span(usual) + " after the others"}
 	first, last := list[0].from, list[0].to()
+	var all, slow, lost float64
 	var worst *waited
 	for i := range list {
 		w := &list[i]
 		first, last = min(first, w.from), max(last, w.to())
-		x.Steps += int(w.weight + 0.5)
+		all += w.weight
 		base, known := normal[w.kind]
 		if w.lateness-usual < max(usual, leastGrowth) || !known {
 			continue
@@ -119,12 +120,16 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 		if w.lost = min(w.lateness-usual, w.length-base); w.lost < max(leastSlow, base/100) {
 			continue
 		}
-		x.add(w)
+		slow, lost = slow+w.weight, lost+w.weight*float64(w.lost)
+		if x.From == 0 || w.from < x.From {
+			x.From = w.from
+		}
+		x.To, x.Op = max(x.To, w.to()), w.op
 		if worst == nil || w.lost > worst.lost {
 			worst = w
 		}
 	}
-	x.Window = last - first
+	x.Window, x.Steps, x.Slow, x.Lost = last-first, int(all+0.5), int(slow+0.5), int64(lost)
 	x.Min, x.Max = x.Lost-x.Lost/10, x.Lost+x.Lost/10
 	if worst == nil || x.Slow < minLateSteps && x.Lost < int64(decisiveLoss) {
 		return x, false
@@ -132,16 +137,6 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 	x.Timeline = []tick.Moment{moment(worst.from, "CUDA", "slowest step: %s; the other ranks waited %s in collectives that %s had not entered", span(worst.length), span(worst.lateness), rankName(who.rank, w.numRanks(pid, who)))}
 	x.Culprits = []tick.Culprit{w.straggler(pid, who, x.From, x.To, x.Lost)}
 	return x, true
-}
-
-// add adds a step with a loss.
-func (x *Finding) add(w *waited) {
-	if x.From == 0 || w.from < x.From {
-		x.From = w.from
-	}
-	x.To, x.Op = max(x.To, w.to()), w.op
-	x.Lost += int64(w.weight * float64(w.lost))
-	x.Slow += max(int(w.weight+0.5), 1)
 }
 
 // normalOf returns the length of steps of each kind in which no rank was later than usual.
