@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"github.com/klauspost/compress/gzip"
 	"maps"
-	"math"
 	"strconv"
 	"time"
 
 	"ingero/internal/export"
 	"ingero/internal/query"
-	"ingero/internal/tick"
 )
 
 // Result describes what was copied.
@@ -43,10 +41,10 @@ type copier struct {
 	existing uint64 // calls before next that the cluster had
 	live     bool   // the cluster has exactly what this copier sent
 
-	rolled  time.Time           // rollups are sent up to this time
-	sums    map[sumKey]uint64   // calls of the rollups sent last
-	causes  map[string][2]int64 // version and loss of each sent chain
-	settled bool                // the cluster's chains are known
+	rolled  time.Time         // rollups are sent up to this time
+	sums    map[sumKey]uint64 // calls of the rollups sent last
+	causes  map[string]cause  // chains that the cluster has
+	settled bool              // they are known
 
 	sentUntil time.Time                  // reads and labels are sent up to this time
 	seen      map[string]map[string]bool // keys of the reads and labels that the last pass found, by table; live only
@@ -125,7 +123,7 @@ func Copy(ctx context.Context, c *Cluster, r *query.Reader, f query.Filter, p ex
 
 func newCopier(c *Cluster, r *query.Reader, f query.Filter, s *query.Session, res *Result, p export.Progress) *copier {
 	f.Session = s.ID
-	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]uint64{}, causes: map[string][2]int64{}, seen: map[string]map[string]bool{}}
+	return &copier{c: c, r: r, f: f, res: res, progress: p, sums: map[sumKey]uint64{}, causes: map[string]cause{}, seen: map[string]map[string]bool{}}
 }
 
 // pass sends everything new. last reports that no more comes.
@@ -251,79 +249,6 @@ func appendRollup(b []byte, s *query.Session, o *query.OpStat) []byte {
 	}
 	b = append(binary.AppendUvarint(b, buckets), middles...)
 	return append(binary.AppendUvarint(b, buckets), counts...)
-}
-
-// chains sends new and changed causes.
-func (x *copier) chains(ctx context.Context, s *query.Session) error {
-	all, err := x.r.Chains(ctx, x.f)
-	if err != nil {
-		return err
-	}
-	if !x.live && !x.settled {
-		rows, err := x.c.query(ctx, 3, "SELECT id, max(version), argMax(lost_ns, version) FROM %s.chains WHERE session = %s GROUP BY id", quoteName(x.c.o.Database), quote(s.ID))
-		if err != nil {
-			return err
-		}
-		for _, r := range rows {
-			n, err := naturals(r[1], r[2])
-			if err != nil {
-				return err
-			}
-			x.causes[r[0]] = [2]int64{int64(n[0]), int64(n[1])}
-		}
-		x.settled = true
-	}
-	x.out.clear()
-	sent := map[string][2]int64{}
-	for i := range all {
-		c := &all[i]
-		state := [2]int64{version(c), int64(c.Lost)}
-		if x.causes[c.ID] == state {
-			continue
-		}
-		sent[c.ID] = state
-		x.out.room = appendChain(x.out.room[:0], s, c)
-		if err := x.out.add(x.out.room); err != nil {
-			return err
-		}
-	}
-	if err := x.out.send(ctx, x.c, tableNamed("chains")); err != nil {
-		return err
-	}
-	for id, state := range sent {
-		x.causes[id] = state
-	}
-	x.res.Chains += uint64(len(sent))
-	return nil
-}
-
-// version orders a chain's states.
-func version(c *tick.Chain) int64 {
-	if c.To.IsZero() {
-		return 0
-	}
-	return c.To.UnixNano()
-}
-
-// appendChain appends a row in the order of the table's columns.
-func appendChain(b []byte, s *query.Session, c *tick.Chain) []byte {
-	b = appendText(appendText(appendText(b, s.ID), s.Node), c.ID)
-	b = binary.LittleEndian.AppendUint64(b, uint64(version(c)))
-	b = appendText(appendText(b, c.Rule), c.Severity.String())
-	b = binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b, c.PID), c.TID)
-	op := ""
-	if c.Op != 0 {
-		op = c.Op.String()
-	}
-	b = appendText(b, op)
-	from := s.Started
-	if !c.From.IsZero() {
-		from = c.From
-	}
-	for _, v := range [...]uint64{uint64(from.UnixNano()), uint64(version(c)), uint64(c.Lost), math.Float64bits(c.Confidence)} {
-		b = binary.LittleEndian.AppendUint64(b, v)
-	}
-	return appendText(appendText(b, c.Culprit()), c.Baseline)
 }
 
 func appendText(b []byte, s string) []byte {

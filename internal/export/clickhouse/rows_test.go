@@ -104,9 +104,12 @@ func TestRows(t *testing.T) {
 	if len(middles) != 50 || len(counts) != 50 || middles[0] != uint64(1) || slices.ContainsFunc(counts, func(n any) bool { return n != uint64(2) }) {
 		t.Errorf("buckets %v of %v calls, want 1 to 50 of 2", middles, counts)
 	}
-	row = appendChain(nil, s, &tick.Chain{ID: "c", Rule: "cpu-taken", Severity: tick.High, PID: 7, TID: 8, Op: op, From: time.Unix(0, 10), To: time.Unix(0, 20),
-		Lost: 30, Confidence: 0.25, Culprits: []tick.Culprit{{What: "nobody"}}, Baseline: "usual"})
-	want = map[string]any{"session": "s", "node": "n", "id": "c", "version": uint64(20), "rule": "cpu-taken", "severity": tick.High.String(), "pid": uint64(7), "tid": uint64(8),
+	c := &tick.Chain{ID: "c", Rule: "cpu-taken", Severity: tick.High, PID: 7, TID: 8, Op: op, From: time.Unix(0, 10), To: time.Unix(0, 20),
+		Lost: 30, Confidence: 0.25, Culprits: []tick.Culprit{{What: "nobody"}}, Baseline: "usual"}
+	state := causeOf(s, c)
+	state.version = 21
+	row = appendChain(nil, s, c, &state)
+	want = map[string]any{"session": "s", "node": "n", "id": "c", "version": uint64(21), "rule": "cpu-taken", "severity": tick.High.String(), "pid": uint64(7), "tid": uint64(8),
 		"op": op.String(), "from_ns": uint64(10), "to_ns": uint64(20), "lost_ns": uint64(30), "confidence": 0.25, "culprit": "nobody", "baseline": "usual"}
 	if diff := cmp.Diff(want, parse(t, "chains", row)); diff != "" {
 		t.Errorf("a chain, -want +got:\n%s", diff)

@@ -1,0 +1,105 @@
+package clickhouse_test
+
+import (
+	"testing"
+	"time"
+
+	"ingero/internal/export/clickhouse"
+	"ingero/internal/query"
+	"ingero/internal/testkit"
+	"ingero/internal/tick"
+)
+
+// chains returns the rows that a ReplacingMergeTree keeps of the chains: those with the highest
+// version, by id. The caller must hold mu.
+func (k *keeper) chains() map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for _, row := range k.rows["chains"] {
+		id := row["id"].(string)
+		if was := out[id]; was == nil || was["version"].(uint64) <= row["version"].(uint64) {
+			out[id] = row
+		}
+	}
+	return out
+}
+
+// severities returns the severities of c-1 and c-2.
+func (k *keeper) severities() [2]any {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.chains()
+	return [2]any{now["c-1"]["severity"], now["c-2"]["severity"]}
+}
+
+// causes are the chains of a tick: c-1, and c-2 of process 8 if both.
+func causes(both bool) func(*tick.Batch, *tick.Tick) {
+	return func(_ *tick.Batch, x *tick.Tick) {
+		x.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 7, From: began, To: began.Add(time.Second), Lost: 5}}
+		if both {
+			x.Chains = append(x.Chains, tick.Chain{ID: "c-2", Rule: "disk-wait", Severity: tick.Low, PID: 8, TID: 9, From: began, To: began.Add(time.Second), Lost: 6, Confidence: 0.5})
+		}
+	}
+}
+
+// While a trace runs, a cause that more data showed to be none is withdrawn in the cluster, in the
+// partition of its row, and a cause that comes back is there again.
+func TestFollowWithdrawn(t *testing.T) {
+	testkit.LeakCheck(t)
+	k, address := newKeeper(t)
+	cl, err := clickhouse.Open(address, hurried)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newRecorder(t, "live")
+	x := clickhouse.Follow(cl, clickhouse.FollowOptions{Path: w.path, Every: time.Millisecond, Grace: time.Minute,
+		Mine: func(s *query.Session) bool { return s.ID == "live" }})
+	for _, c := range []struct {
+		both bool
+		want [2]any
+	}{{true, [2]any{"HIGH", "LOW"}}, {false, [2]any{"HIGH", "WITHDRAWN"}}, {true, [2]any{"HIGH", "LOW"}}, {false, [2]any{"HIGH", "WITHDRAWN"}}} {
+		w.facts = causes(c.both)
+		w.record(10)
+		w.tick(false)
+		testkit.Eventually(t, "the state of the causes", func() bool { return k.severities() == c.want })
+	}
+	_ = w.whole()
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	row := k.chains()["c-2"]
+	for name, want := range map[string]any{"lost_ns": uint64(0), "from_ns": uint64(began.UnixNano()), "rule": "disk-wait", "pid": uint64(8), "tid": uint64(9), "session": "live", "node": "gpu-7"} {
+		if row[name] != want {
+			t.Errorf("%s of the withdrawn cause is %v, want %v", name, row[name], want)
+		}
+	}
+	k.check("chains", 5) // one of c-1, four of c-2
+}
+
+// A copy withdraws the causes that the recording no longer has, once, and not those that a filter
+// leaves out. A recording without causes withdraws none: a repair can lose them.
+func TestCopyWithdrawn(t *testing.T) {
+	k, address := newKeeper(t)
+	cl := open(t, address)
+	for _, c := range []struct {
+		name string
+		tick func(*tick.Batch, *tick.Tick)
+		pids []uint32
+		sent uint64
+		want any
+	}{
+		{"both", causes(true), nil, 2, "LOW"},
+		{"filter", causes(true), []uint32{7}, 0, "LOW"},
+		{"none", func(_ *tick.Batch, x *tick.Tick) { x.Chains = nil }, nil, 0, "LOW"},
+		{"one", causes(false), nil, 1, "WITHDRAWN"},
+		{"again", causes(false), nil, 0, "WITHDRAWN"},
+		{"back", causes(true), nil, 1, "LOW"},
+	} {
+		w := newRecorder(t, "s")
+		w.facts = c.tick
+		w.record(10)
+		res, err := clickhouse.Copy(t.Context(), cl, w.whole(), query.Filter{Session: "s", PIDs: c.pids}, nil)
+		if got := k.severities(); err != nil || res.Chains != c.sent || got != [2]any{"HIGH", c.want} {
+			t.Errorf("%s: %d causes sent, they are %v, %v", c.name, res.Chains, got, err)
+		}
+	}
+}
