@@ -120,7 +120,7 @@ func (c *client) send(ctx context.Context, body []byte) answer {
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	err = errors.Join(err, res.Body.Close())
-	if res.StatusCode != http.StatusOK {
+	if res.StatusCode/100 != 2 || c.Protocol == GRPC && res.StatusCode != http.StatusOK {
 		return c.status(res, text)
 	}
 	if err != nil { // acceptance unknown
@@ -161,12 +161,15 @@ func (c *client) retryAfter(s string) time.Duration {
 	return 0
 }
 
-// accepted interprets a successful answer. An answer not in a receiver's format is an error.
+// accepted interprets a successful answer. An answer with status 200 that is not in a receiver's format
+// is an error: it may be a page to sign in. Receivers also answer 202 and 204, with any text or none.
 func (c *client) accepted(res *http.Response, text []byte) (a answer) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	var err error
 	switch {
 	case len(text) == 0: // an empty message, or a terse receiver
+		return answer{}
+	case res.StatusCode != http.StatusOK && kind != "application/json" && kind != "application/x-protobuf":
 		return answer{}
 	case kind == "application/json":
 		a.rejected, a.message, err = partialJSON(text, c.signal)
