@@ -58,6 +58,7 @@ type Sink struct {
 	stop   context.CancelFunc // drops the rest
 	done   chan struct{}
 	came   chan struct{} // has a value when the queue changed
+	quit   chan struct{} // closed: the rest is tried at once
 	closed sync.Once
 
 	mu       sync.Mutex
@@ -98,7 +99,7 @@ func New(o Options) (*Sink, error) {
 		return nil, errors.New("the URL of the webhook must begin with https:// or http:// and have a host")
 	}
 	fill(&o)
-	s := &Sink{o: o, to: u.Scheme + "://" + u.Host, done: make(chan struct{}), came: make(chan struct{}, 1),
+	s := &Sink{o: o, to: u.Scheme + "://" + u.Host, done: make(chan struct{}), came: make(chan struct{}, 1), quit: make(chan struct{}),
 		episodes: map[string]*reported{}, chains: map[string]*reported{}}
 	if s.key, err = key(o.Secret); err != nil {
 		return nil, err
@@ -274,16 +275,14 @@ func (s *Sink) State() State {
 	return x
 }
 
-// Close waits for the rest for at most Grace, drops and counts what remains, and ends the sender.
+// Close tries the rest at once, also a message that waits for a retry, for at most Grace. It drops and
+// counts what remains, and ends the sender.
 func (s *Sink) Close() error {
 	s.closed.Do(func() {
 		s.mu.Lock()
 		s.ending = true
 		s.mu.Unlock()
-		select {
-		case s.came <- struct{}{}:
-		default:
-		}
+		close(s.quit)
 		late := time.NewTimer(s.o.Grace)
 		defer late.Stop()
 		select {

@@ -255,6 +255,30 @@ func TestEndlessAnswer(t *testing.T) {
 	testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Sent == 1 })
 }
 
+// At the end, a message that waits for a retry is tried once more at once, and then the others.
+func TestLastTry(t *testing.T) {
+	testkit.LeakCheck(t)
+	r := &receiver{answer: func(try int, w http.ResponseWriter) {
+		if try == 1 {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(503)
+		}
+	}}
+	s := start(t, notify.Options{URL: serve(t, r), Backoff: time.Hour, Most: time.Hour, Grace: 10 * time.Second})
+	tell(t, s, now, step("a/1", tick.EpisodeBegin, "", tick.Low))
+	testkit.Eventually(t, "the first try", func() bool { return s.State().Problem != "" })
+	tell(t, s, now.Add(time.Second), step("a/1", tick.EpisodeEnd, tick.ReasonFinal, tick.Low))
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff([]string{"chain_begin a/1 LOW", "chain_end a/1 LOW"}, r.got()); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+	if x := s.State(); x.Sent != 2 || len(x.Lost) > 0 || x.Problem != "" {
+		t.Errorf("%+v", x)
+	}
+}
+
 // Queued updates are replaced by later ones; a begin is not.
 func TestUpdatesReplaceEachOther(t *testing.T) {
 	testkit.LeakCheck(t)

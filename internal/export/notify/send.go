@@ -24,7 +24,7 @@ const maxAnswer = 4 << 10
 func (s *Sink) run(ctx context.Context) {
 	defer close(s.done)
 	untried := backoff.Delays{First: s.o.Backoff, Most: s.o.Most}
-	delays := untried
+	delays, quit := untried, s.quit
 	for {
 		m, ending := s.next()
 		switch {
@@ -36,7 +36,7 @@ func (s *Sink) run(ctx context.Context) {
 		case m == nil:
 			select {
 			case <-s.came:
-			case <-ctx.Done():
+			case <-s.quit:
 			}
 			continue
 		case delays != untried && time.Since(m.made) > s.o.Age:
@@ -54,7 +54,12 @@ func (s *Sink) run(ctx context.Context) {
 			s.settle(m, why, err)
 		default:
 			s.failed(err)
-			_ = backoff.Sleep(ctx, min(max(wait, delays.Next()), s.o.Most))
+			select {
+			case <-time.After(min(max(wait, delays.Next()), s.o.Most)):
+			case <-quit: // the end: there may be no time for the delay
+				delays, quit = untried, nil
+			case <-ctx.Done():
+			}
 		}
 	}
 }
