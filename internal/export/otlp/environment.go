@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -66,7 +67,19 @@ func Configure(s Settings) (Options, error) {
 	if name := s.Getenv("OTEL_SERVICE_NAME"); name != "" {
 		o.Resource = append(o.Resource, Attr{"service.name", name})
 	}
+	o.Resource = unique(o.Resource)
 	return o, nil
+}
+
+// unique returns the last attribute of each key: OTEL_SERVICE_NAME overrides OTEL_RESOURCE_ATTRIBUTES. A
+// resource with two attributes of one key is invalid.
+func unique(list []Attr) (out []Attr) {
+	for i, a := range list {
+		if !slices.ContainsFunc(list[i+1:], func(b Attr) bool { return b.Key == a.Key }) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // env returns the value of a variable for a signal, or for all signals.

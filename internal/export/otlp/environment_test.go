@@ -3,6 +3,7 @@ package otlp
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,10 @@ func TestConfigureVariables(t *testing.T) {
 	want := []Attr{{"deployment.environment.name", "prod"}, {"k%3D", "v,"}, {"service.name", "gpu"}}
 	if len(o.Resource) != 3 || o.Resource[0] != want[0] || o.Resource[1] != want[1] || o.Resource[2] != want[2] {
 		t.Errorf("attributes %v", o.Resource)
+	}
+	o, err = Configure(Settings{Endpoint: "a", Getenv: env("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,host.name=h,team=x,team=y", "OTEL_SERVICE_NAME", "gpu")})
+	if err != nil || !slices.Equal(o.Resource, []Attr{{"host.name", "h"}, {"team", "y"}, {"service.name", "gpu"}}) {
+		t.Errorf("attributes with repeated keys: %v, %v", o.Resource, err)
 	}
 	if o, err := Configure(Settings{Endpoint: "a", Spans: SpansOff}); err != nil || o.Targets[Traces].URL != nil || o.Targets[Metrics].URL == nil {
 		t.Errorf("traces are not off alone: %v", err)
