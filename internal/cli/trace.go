@@ -29,8 +29,8 @@ itself, those of all users. --pod, --namespace, --container, --cgroup and --job 
 the selection down; used alone, they select processes of all users. Kubernetes supplies
 the names of pods: set --kubelet or --kube-api.
 
-trace ends on Ctrl-C, after --duration, or when the processes of --pid have ended. It
-keeps its recording in all cases.
+trace ends on Ctrl-C, after --duration, or when the processes of --pid, and their
+children that use CUDA, have ended. It keeps its recording in all cases.
 
 Only one trace can run on a machine at a time.
 

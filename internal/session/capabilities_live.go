@@ -29,7 +29,7 @@ const (
 
 // patience returns the longest pause before the next poll.
 func (l *Live) patience() time.Duration {
-	if living, _ := l.targets.count(); living > 0 {
+	if l.targets.any() {
 		return patience
 	}
 	return patienceIdle

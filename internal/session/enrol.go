@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -178,9 +177,6 @@ func (e *enroller) admit(p *proc.Process) bool {
 		since = time.Unix(0, e.clock.Now())
 	}
 	e.targets.admit(p, how.EntryOnly, since)
-	if proc.UsesCUDA(p.Libraries) || slices.Contains(e.sel.PIDs, p.PID) || p.PID == e.opts.Gated {
-		e.report.notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
-	}
 	return true
 }
 

@@ -53,16 +53,11 @@ func (e *enroller) own() map[uint32]bool {
 	return own
 }
 
-// follow traces a process that may never use CUDA, and reports whether the process is new. It
-// stands aside until it uses CUDA.
+// follow traces a process that may never use CUDA, and reports whether the process is new.
 func (e *enroller) follow(p *proc.Process) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.targets.hasEnded(p) || e.targets.lives(p.PID) || !e.admit(p) {
-		return false
-	}
-	e.targets.standAside(p.PID)
-	return true
+	return !e.targets.hasEnded(p) && !e.targets.lives(p.PID) && e.admit(p)
 }
 
 // placed reports whether a process runs in the selected place (cgroup, pod, job).

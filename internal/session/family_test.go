@@ -61,3 +61,61 @@ func TestBystanderDoesNotKeepATrace(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A child that the program starts during the trace, and that uses no CUDA, does not prolong the
+// trace, whether a shell starts it or the process itself.
+func TestLaterBystanderDoesNotKeepATrace(t *testing.T) {
+	t.Parallel()
+	dir := build(t)
+	fifo := filepath.Join(t.TempDir(), "go")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(dir, "worker"), "daemon", "10")
+	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"), "FIFO="+fifo)
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	r := begin(t, session.LiveOptions{Select: pids(child)})
+	child.Send("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 10)
+	if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil { // it lives until now
+		t.Fatal(err)
+	}
+}
+
+// A program that its launcher leaves behind before it maps a CUDA library is traced to its end.
+func TestLauncherEndsBeforeItsProgram(t *testing.T) {
+	t.Parallel()
+	dir := build(t)
+	fifo := filepath.Join(t.TempDir(), "go")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `echo ready; read x; (exec >/dev/null 2>&1; exec "$0" calls 100 <"$1") &`, filepath.Join(dir, "worker"), fifo)
+	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
+	child := testkit.Start(t, cmd)
+	child.Line("ready")
+	o, seen := attaches(session.LiveOptions{Select: pids(child)})
+	r := begin(t, o)
+	child.Send("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	input, err := os.OpenFile(fifo, os.O_WRONLY, 0) // lets the program begin
+	if err != nil {
+		t.Fatal(err)
+	}
+	next(t, seen)
+	if _, err := input.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	r.end(t)
+	r.exact(t, 100)
+	if err := input.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

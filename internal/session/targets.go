@@ -22,11 +22,12 @@ type targets struct {
 	programs *programs // nil until start
 	pods     Pods      // nil: unknown
 	gated    bool      // processes are stopped until the libraries they map have probes
+	named    []uint32  // processes selected by number
 
 	mu      sync.Mutex // held during reads of /proc and requests to programs
 	procs   map[uint32]*process
-	alive   int               // living processes, except those aside
-	aside   int               // living processes that stand aside
+	alive   [roles]int        // living processes by role
+	used    bool              // some process has mapped a CUDA library
 	ends    []uint32          // ended processes that made calls, oldest first
 	victims map[uint32]string // cgroups of OOM-killed processes
 }
@@ -37,15 +38,29 @@ type process struct {
 	requested   bool      // its command line and environment have been requested
 	traced      time.Time // since when; zero if traced from its fork on
 	noted       time.Time // when a mapping of a library was last recorded
-	aside       bool      // a relative of the selected processes without CUDA: its end is not awaited
+	role        role      // whether a trace of named processes waits for its end
 	endReported bool      // a tick has reported its end
 	counted     bool      // its counts have been read since that tick
 	// entryOnly is set if a return probe would harm the process.
 	entryOnly bool
 }
 
+// role tells whether a trace of named processes waits for a process's end.
+type role uint8
+
+const (
+	bystander role = iota // a relative without CUDA that ran before the trace
+	young                 // a child without CUDA: awaited until some process uses CUDA
+	awaited               // named, or maps a CUDA library
+	roles
+)
+
 func newTargets(clock decode.Clock, report *reporter, o *LiveOptions) *targets {
-	return &targets{clock: clock, report: report, pods: o.Pods, gated: o.Gated != 0, procs: map[uint32]*process{}, victims: map[uint32]string{}}
+	named := slices.Clone(o.Select.PIDs)
+	if o.Gated != 0 {
+		named = append(named, o.Gated)
+	}
+	return &targets{clock: clock, report: report, pods: o.Pods, gated: o.Gated != 0, named: named, procs: map[uint32]*process{}, victims: map[uint32]string{}}
 }
 
 // start starts reading the command lines and environments of processes.
@@ -94,11 +109,20 @@ func (t *targets) living(pid uint32) *process {
 	return nil
 }
 
-// count returns the number of living processes, and how many of them stand aside.
-func (t *targets) count() (living, aside int) {
+// any reports whether a process is traced.
+func (t *targets) any() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.alive + t.aside, t.aside
+	return t.alive != [roles]int{}
+}
+
+// over reports whether all processes that a trace of named processes waits for have ended. A program
+// that a launcher started just before its own end has not mapped CUDA yet. So until some process
+// uses CUDA, over waits for all children too.
+func (t *targets) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.alive[awaited] == 0 && (t.used || t.alive[young] == 0)
 }
 
 // admit adds a process. since is when it became traced, zero if it was traced from its fork on.
@@ -119,33 +143,39 @@ func (t *targets) ensure(p *proc.Process) *process {
 		return k
 	}
 	k := &process{Process: describe(p)}
+	if slices.Contains(t.named, p.PID) {
+		k.role = awaited
+		t.report.notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	}
 	k.locate(p)
 	t.procs[p.PID] = k
-	t.alive++
+	t.alive[k.role]++
 	return k
 }
 
-// standAside excludes a process from the awaited ones.
-func (t *targets) standAside(pid uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if k := t.living(pid); k != nil {
-		k.aside = true
-		t.alive, t.aside = t.alive-1, t.aside+1
+// setRole changes the role of a living process, unless it is named. mu is held.
+func (t *targets) setRole(k *process, r role) {
+	if slices.Contains(t.named, k.PID) {
+		return
 	}
+	t.alive[k.role]--
+	k.role = r
+	t.alive[r]++
 }
 
-// await makes a process awaited that stood aside and now uses CUDA.
+// await makes a process awaited that maps a CUDA library.
 func (t *targets) await(p *proc.Process) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	k := t.living(p.PID)
-	if k == nil || !k.aside || !proc.UsesCUDA(p.Libraries) {
+	if k == nil || !proc.UsesCUDA(p.Libraries) {
 		return
 	}
-	k.aside = false
-	t.alive, t.aside = t.alive+1, t.aside-1
-	t.report.notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	t.used = true
+	if k.role != awaited {
+		t.setRole(k, awaited)
+		t.report.notify(Notice{Kind: NoticeTracing, PID: p.PID, Comm: p.Comm})
+	}
 }
 
 // forked adds the child of a traced process. It inherits its parent's libraries and place.
@@ -156,10 +186,15 @@ func (t *targets) forked(e *tick.ProcEvent) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	child := t.ensure(&p)
-	parent := t.procs[e.PID]
+	child, parent := t.ensure(&p), t.procs[e.PID]
+	if child.role == bystander {
+		t.setRole(child, young)
+	}
 	if parent == nil {
 		return
+	}
+	if !parent.Attached.IsZero() { // the child maps the parent's libraries
+		t.setRole(child, awaited)
 	}
 	child.entryOnly = child.entryOnly || parent.entryOnly
 	if child.noted.IsZero() {
@@ -180,6 +215,9 @@ func (t *targets) execed(e *tick.ProcEvent) {
 	p.Comm = e.Comm
 	if p.noted.Before(time.Unix(0, e.Time)) { // otherwise they are its new program's
 		p.Mapped, p.Attached = time.Time{}, time.Time{}
+		if p.Ended.IsZero() {
+			t.setRole(p, young)
+		}
 	}
 	if err == nil {
 		p.Comm, p.Exe = now.Comm, now.Exe
@@ -199,11 +237,7 @@ func (t *targets) ended(pid uint32, at time.Time) {
 // end records the end of a living process. mu is held.
 func (t *targets) end(p *process, at time.Time) {
 	p.Ended = at
-	if p.aside {
-		t.aside--
-	} else {
-		t.alive--
-	}
+	t.alive[p.role]--
 	t.report.notify(Notice{Kind: NoticeEnded, PID: p.PID, Comm: p.Comm})
 }
 

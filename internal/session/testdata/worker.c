@@ -6,6 +6,7 @@
  * hold: then waits. errors: all fail. many: 600 children, one after the other, then waits.
  * joins: 100 threads, one after the other, that end while they are joined; then waits.
  * killed: 300 children, one after the other, of four threads each, that kill themselves; then waits.
+ * daemon: leaves a shell behind that reads $FIFO, and makes the calls.
  * stay: makes calls until it is killed, or its parent has ended.
  */
 #include <dlfcn.h>
@@ -83,6 +84,19 @@ static void killed(void)
 	wait_line("done");
 }
 
+static int joins(int n)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 100; i++) {
+		calls(n, 0);
+		if (pthread_create(&thread, NULL, end_late, NULL) || pthread_join(thread, NULL))
+			return 1;
+	}
+	wait_line("done");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argv[1];
@@ -112,6 +126,12 @@ int main(int argc, char **argv)
 			if (status)
 				return 1;
 	}
+	if (!strcmp(mode, "daemon") && !fork()) {
+		close(1);
+		close(2);
+		execlp("sh", "sh", "-c", "read x <\"$FIFO\"", NULL);
+		_exit(127);
+	}
 	if (!strcmp(mode, "many")) {
 		many(n);
 		return 0;
@@ -120,18 +140,8 @@ int main(int argc, char **argv)
 		killed();
 		return 0;
 	}
-	if (!strcmp(mode, "joins")) {
-		pthread_t thread;
-
-		for (int i = 0; i < 100; i++) {
-			calls(n, 0);
-			if (pthread_create(&thread, NULL, end_late, NULL) ||
-			    pthread_join(thread, NULL))
-				return 1;
-		}
-		wait_line("done");
-		return 0;
-	}
+	if (!strcmp(mode, "joins"))
+		return joins(n);
 	if (!strcmp(mode, "hold")) {
 		calls(n, 0);
 		wait_line("done");
