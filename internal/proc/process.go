@@ -58,6 +58,10 @@ func (p *Process) ReturnHarm(kills bool) string {
 	return ""
 }
 
+// Over reports whether all threads had ended when the process was read: its parent has not waited for
+// it yet.
+func (p *Process) Over() bool { return p.Zombie && p.Threads <= 1 }
+
 // NSPID returns the process's number in its own PID namespace.
 func (p *Process) NSPID() uint32 {
 	if len(p.NSPIDs) == 0 {

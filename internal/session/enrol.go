@@ -172,6 +172,13 @@ func (e *enroller) admit(p *proc.Process) bool {
 		e.report.failed(p.PID, p.Comm, err)
 		return false
 	}
+	if now, err := e.fs.Process(p.PID); err != nil || now.StartTicks != p.StartTicks || now.Over() {
+		// Its end came first: nothing would remove it, and its number may belong to another process.
+		if err := e.tracer.Untrace(p.PID); err != nil {
+			e.report.failed(p.PID, p.Comm, err)
+		}
+		return false
+	}
 	since := time.Time{}
 	if own {
 		since = time.Unix(0, e.clock.Now())

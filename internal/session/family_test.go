@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/proc"
 	"ingero/internal/session"
 	"ingero/internal/testkit"
 )
@@ -117,5 +118,31 @@ func TestLauncherEndsBeforeItsProgram(t *testing.T) {
 	r.exact(t, 100)
 	if err := input.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A process that ended before it was enrolled, and for which its parent has not waited, is not
+// traced: nothing would report its end.
+func TestEndedBeforeEnrolment(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	child := exec.Command("true")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := child.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	pid := uint32(child.Process.Pid)
+	testkit.Eventually(t, "the end of the process", func() bool {
+		p, err := proc.FS{}.Process(pid)
+		return err == nil && p.Over()
+	})
+	r := begin(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}}})
+	r.end(t)
+	if len(r.last.Processes) != 0 {
+		t.Errorf("processes %+v", r.last.Processes)
 	}
 }

@@ -336,6 +336,9 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		for _, pid := range l.targets.checkAlive(t.Time) {
 			l.resolve.ended(pid)
 			l.libs.removeUsers(pid)
+			if err := l.tracer.Untrace(pid); err != nil { // it may have ended as it was enrolled
+				l.report.log.Warn("stop tracing an ended process", "pid", pid, "error", err)
+			}
 		}
 		answers, left, pods := l.targets.locate()
 		l.others.locate(answers)
