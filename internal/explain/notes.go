@@ -74,6 +74,7 @@ var dropWords = map[string]string{
 	"kernel-log-suppressed":  "driver messages suppressed by the kernel: too many",
 	"label-malformed":        "messages with labels refused: not valid. ingero annotate sends valid ones",
 	"label-denied":           "messages with labels refused: the sender may not label that process",
+	"label-sender-ended":     "messages with labels refused: the sender had ended when its message was read",
 	"label-no-process":       "messages with labels refused: no such process or thread",
 	"label-wrong-time":       "messages with labels refused: their time is in the future, or more than 10 s ago",
 	"label-rate":             "messages with labels refused: more than 100 changes a second of a process",

@@ -24,6 +24,7 @@ type reason string
 const (
 	malformed  reason = "label-malformed"
 	denied     reason = "label-denied"
+	ended      reason = "label-sender-ended"
 	noProcess  reason = "label-no-process"
 	wrongTime  reason = "label-wrong-time"
 	tooFast    reason = "label-rate"
@@ -56,19 +57,24 @@ type thread struct {
 type book struct {
 	procs   processes
 	trusted uint32 // the tracer's user
-	pidns   uint64 // inode of the tracer's PID namespace
 	all     map[uint32]*process
 }
 
 // accept returns the changes of a message that arrived at a time, or why it is refused. Times are
-// CLOCK_MONOTONIC, ns.
+// CLOCK_MONOTONIC, ns. A sender that has ended is refused: its PID namespace, which its numbers are
+// of, is unknown then, and its own number may be another process's.
 func (b *book) accept(from sender, m *Message, now int64) ([]tick.Label, reason) {
 	pid, tid := m.PID, m.TID
+	root := from.uid == 0 || from.uid == b.trusted
 	nested, alive := b.procs.nested(from.pid)
+	_, owner, known := b.procs.process(from.pid)
+	if !alive || !known || !root && owner != from.uid && owner != nobody { // or another process has its number
+		return nil, ended
+	}
 	if pid == 0 || nested != 0 && pid == nested {
 		pid = from.pid
 	}
-	if pid != from.pid && (nested != 0 || !alive && m.PIDNS != b.pidns) { // a number of another PID namespace
+	if pid != from.pid && nested != 0 { // a number of another PID namespace
 		return nil, denied
 	}
 	at := m.Time
@@ -82,7 +88,6 @@ func (b *book) accept(from sender, m *Message, now int64) ([]tick.Label, reason)
 	if !ok {
 		return nil, noProcess
 	}
-	root := from.uid == 0 || from.uid == b.trusted
 	if pid != from.pid && !root && uid != from.uid {
 		return nil, denied
 	}

@@ -52,7 +52,7 @@ func newBook() (*book, fakeProcesses) {
 		200: {start: 1, uid: 2000}, 201: {start: 1, uid: 2000},
 		300: {start: 1, uid: 1000, inside: 7, threads: map[uint32]uint32{8: 301}},
 	}
-	return &book{procs: f, trusted: 500, pidns: 77, all: map[uint32]*process{}}, f
+	return &book{procs: f, trusted: 500, all: map[uint32]*process{}}, f
 }
 
 const now = int64(1000e9)
@@ -73,10 +73,11 @@ func TestAccept(t *testing.T) {
 		{"root", sender{200, 0}, `{"pid":100,"set":{"step":"1"}}`, "100/0 step=1@1000"},
 		{"the tracer's user", sender{200, 500}, `{"pid":100,"set":{"step":"1"}}`, "100/0 step=1@1000"},
 		{"no such process", sender{200, 0}, `{"pid":999,"set":{"step":"1"}}`, "label-no-process"},
-		{"sender has ended", sender{999, 1000}, `{"set":{"step":"1"}}`, "label-no-process"},
-		{"sender has ended, its namespace is known", sender{999, 1000}, `{"pid":100,"pidns":77,"set":{"step":"1"}}`, "100/0 step=1@1000"},
-		{"sender of another namespace has ended", sender{999, 0}, `{"pid":100,"pidns":78,"set":{"step":"1"}}`, "label-denied"},
-		{"sender of an unknown namespace has ended", sender{999, 0}, `{"pid":100,"set":{"step":"1"}}`, "label-denied"},
+		{"sender has ended", sender{999, 1000}, `{"set":{"step":"1"}}`, "label-sender-ended"},
+		{"sender has ended, another process", sender{999, 1000}, `{"pid":100,"set":{"step":"1"}}`, "label-sender-ended"},
+		{"sender has ended, root", sender{999, 0}, `{"pid":100,"set":{"step":"1"}}`, "label-sender-ended"},
+		{"sender has ended, its number is another user's", sender{200, 1000}, `{"set":{"step":"1"}}`, "label-sender-ended"},
+		{"sender has ended, its number is another user's, another process", sender{200, 1000}, `{"pid":100,"set":{"step":"1"}}`, "label-sender-ended"},
 		{"in a container", sender{300, 1000}, `{"set":{"step":"1"}}`, "300/0 step=1@1000"},
 		{"own number in a container", sender{300, 1000}, `{"pid":7,"tid":8,"set":{"step":"1"}}`, "300/301 step=1@1000"},
 		{"another number in a container", sender{300, 0}, `{"pid":100,"set":{"step":"1"}}`, "label-denied"},

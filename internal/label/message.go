@@ -20,12 +20,9 @@ const MaxKeys = 16
 
 // Message changes labels of a process, or of one of its threads. It clears first, then it sets.
 type Message struct {
-	PID  uint32 `json:"pid,omitempty"`  // 0: the sender
+	PID  uint32 `json:"pid,omitempty"`  // 0: the sender, which must not have ended when its message is read
 	TID  uint32 `json:"tid,omitempty"`  // 0: the whole process
 	Time int64  `json:"time,omitempty"` // CLOCK_MONOTONIC, ns; 0: when it arrives
-	// PIDNS is the inode of the PID namespace that PID is of: for a sender that may have ended when
-	// its message is read. [Send] sets it.
-	PIDNS uint64 `json:"pidns,omitempty"`
 
 	Set   map[string]string `json:"set,omitempty"`
 	Clear []string          `json:"clear,omitempty"`

@@ -7,8 +7,6 @@ import (
 	"os"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"ingero/internal/tick"
 )
 
@@ -81,15 +79,6 @@ func (procFS) nested(pid uint32) (inside uint32, alive bool) {
 		inside = ids[len(ids)-1]
 	}
 	return inside, len(ids) > 0
-}
-
-// pidNamespace returns the inode of this process's PID namespace, 0 if it is unknown.
-func pidNamespace() uint64 {
-	var st unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &st) != nil {
-		return 0
-	}
-	return st.Ino
 }
 
 // statusOf returns the numbers of a line of a status file.

@@ -1,6 +1,7 @@
 package label
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,7 +73,7 @@ func Listen(o Options) (*Socket, error) {
 		return nil, err
 	}
 	s := &Socket{o: o, conn: conn, done: make(chan struct{}), over: make(chan struct{}), refused: map[reason]uint64{},
-		book: book{procs: procFS{}, trusted: uint32(os.Geteuid()), pidns: pidNamespace(), all: map[uint32]*process{}}}
+		book: book{procs: procFS{}, trusted: uint32(os.Geteuid()), all: map[uint32]*process{}}}
 	s.stop = sync.OnceValue(func() error {
 		close(s.over)
 		err := conn.SetReadDeadline(time.Now()) // wakes the reader, which then takes what has arrived
@@ -146,19 +148,20 @@ func (s *Socket) read() {
 	defer close(s.done)
 	buf, oob := make([]byte, MaxMessage+1), make([]byte, unix.CmsgSpace(unix.SizeofUcred)) // without room for descriptors, the kernel closes them
 	next, n, failed := time.Now().Add(sweepEvery), 0, 0
-	for {
+	raw, rawErr := s.conn.SyscallConn()
+	for rawErr == nil {
 		if n >= readSecond { // the rest of the second is for others
 			n = s.pause(next)
 		}
 		err := s.conn.SetReadDeadline(next)
 		if err != nil || s.closing() {
-			s.rest(buf, oob)
+			s.rest(raw, buf, oob)
 			return
 		}
-		size, oobn, flags, _, err := s.conn.ReadMsgUnix(buf, oob)
+		changed, err := s.receive(raw, buf, oob, true)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded) && s.closing():
-			s.rest(buf, oob)
+			s.rest(raw, buf, oob)
 			return
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			s.queue(s.book.sweep(monotonic()))
@@ -173,28 +176,43 @@ func (s *Socket) read() {
 			continue
 		}
 		failed = 0
-		n += 1 + s.datagram(buf[:size], oob[:oobn], flags)
+		n += 1 + changed
 	}
 }
 
 // rest reads what has arrived, without waiting.
-func (s *Socket) rest(buf, oob []byte) {
-	raw, err := s.conn.SyscallConn()
-	if err != nil || s.conn.SetReadDeadline(time.Time{}) != nil {
+func (s *Socket) rest(raw syscall.RawConn, buf, oob []byte) {
+	if s.conn.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
 	for range readSecond {
-		var size, oobn, flags int
-		var read error
-		err := raw.Read(func(fd uintptr) bool {
-			size, oobn, flags, _, read = unix.Recvmsg(int(fd), buf, oob, unix.MSG_DONTWAIT)
-			return true
-		})
-		if err != nil || read != nil {
+		if _, err := s.receive(raw, buf, oob, false); err != nil {
 			return
 		}
-		s.datagram(buf[:size], oob[:oobn], flags)
 	}
+}
+
+// receive takes the next datagram, and waits for one if wait is set. It returns the number of changes.
+// The datagram leaves the queue only after the look at its sender, which may wait for that: see [Send].
+func (s *Socket) receive(raw syscall.RawConn, buf, oob []byte, wait bool) (n int, err error) {
+	var size, oobn, flags int
+	var got error
+	err = raw.Read(func(fd uintptr) bool {
+		for got = unix.EINTR; got == unix.EINTR; {
+			size, oobn, flags, _, got = unix.Recvmsg(int(fd), buf, oob, unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		}
+		return !wait || got != unix.EAGAIN
+	})
+	if err = cmp.Or(err, got); err != nil {
+		return 0, err
+	}
+	n = s.datagram(buf[:size], oob[:oobn], flags)
+	err = raw.Control(func(fd uintptr) { // also after the deadline
+		for got = unix.EINTR; got == unix.EINTR; {
+			_, _, _, _, got = unix.Recvmsg(int(fd), buf[:1], nil, unix.MSG_DONTWAIT)
+		}
+	})
+	return n, cmp.Or(err, got)
 }
 
 func (s *Socket) closing() bool {

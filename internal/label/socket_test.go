@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
@@ -167,17 +170,58 @@ func sendFrom(t *testing.T, s *Socket, message string, how *syscall.SysProcAttr)
 func TestCloseReadsWhatArrived(t *testing.T) {
 	for range 20 {
 		s := listen(t, Owner)
+		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: s.o.Path, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i := range 5 {
-			if err := Send(s.o.Path, &Message{Set: map[string]string{"step": fmt.Sprint(i)}}); err != nil {
+			if _, err := fmt.Fprintf(c, `{"set":{"step":"%d"}}`, i); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Close(); err != nil {
+		if err := errors.Join(s.Close(), c.Close()); err != nil {
 			t.Fatal(err)
 		}
 		if got := s.Drain(); len(got) != 5 || got[4].Value != "4" {
 			t.Fatalf("%+v", got)
 		}
+	}
+}
+
+// Send returns only once its message has been read: a trace refuses senders that have ended.
+func TestSendWaitsForTheReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "labels.sock")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	sent := make(chan error)
+	go func() { sent <- Send(path, &Message{PID: 1, Set: map[string]string{"step": "1"}}) }()
+	raw, err := l.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived := raw.Read(func(fd uintptr) bool {
+		_, _, err = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return err != unix.EAGAIN
+	})
+	if err := errors.Join(arrived, err); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 { // a sender that does not wait returns meanwhile
+		runtime.Gosched()
+		select {
+		case err := <-sent:
+			t.Fatalf("Send returned before its message was read: %v", err)
+		default:
+		}
+	}
+	if _, err := l.Read(make([]byte, MaxMessage)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
 	}
 }
 
