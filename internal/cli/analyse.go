@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"time"
 
+	"ingero/internal/explain"
 	"ingero/internal/query"
 	"ingero/internal/session"
 	"ingero/internal/store/segment"
@@ -32,7 +35,13 @@ func analyseWithin(ctx context.Context, r *query.Reader, s *query.Session, from,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rec.Close()) }()
-	w := &windowed{Replay: segment.NewReplay(rec, segment.ReplayOptions{}), base: map[threadID]tick.Thread{}}
+	c = &collector{within: within}
+	w := &windowed{base: map[threadID]tick.Thread{}}
+	w.Replay = segment.NewReplay(rec, segment.ReplayOptions{Damaged: func(err error, from, to time.Time) {
+		if w.inside(from.UnixNano(), to.UnixNano()) {
+			c.unread.add(err, time.Duration(min(to.UnixNano(), orMax(w.to))-max(from.UnixNano(), w.from)))
+		}
+	}})
 	if from.After(s.Started) {
 		w.from = from.UnixNano()
 	}
@@ -42,12 +51,25 @@ func analyseWithin(ctx context.Context, r *query.Reader, s *query.Session, from,
 	if w.from != 0 || w.to != 0 { // without bounds, the recording is replayed unchanged
 		rec.Window(w.from, orMax(w.to))
 	}
-	c = &collector{within: within}
 	err = session.Run(ctx, session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: append([]tick.Sink{c}, also...), Poll: replayPoll, Log: log})
-	if segment.Unreadable(err) {
-		err = nil // the calls before the damage are good; the summary reports it
-	}
 	return c, errors.Join(err, ctx.Err())
+}
+
+// unread sums up the unreadable parts of a recording.
+type unread struct {
+	parts int
+	first error         // why the first of them is unreadable
+	time  time.Duration // upper bound of what is missing
+}
+
+func (u *unread) add(err error, missing time.Duration) {
+	u.parts, u.first, u.time = u.parts+1, cmp.Or(u.first, err), u.time+missing
+}
+
+// remark describes the unreadable parts in a report.
+func (u *unread) remark() string {
+	return fmt.Sprintf("up to %s of the recording cannot be read, in %s: %v; ingero db verify lists the damage",
+		explain.Duration(int64(u.time)), counted(u.parts, "place"), u.first)
 }
 
 // replayPoll is how much recorded time one poll reads. The result does not depend on it.

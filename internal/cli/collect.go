@@ -16,6 +16,7 @@ type collector struct {
 	lastTickOnly bool         // the report covers only the processes that the last tick reports
 	gaps         tick.Gaps    // nil: not collected
 	within       query.Ranges // of labels; nil: nothing is restricted
+	unread       unread       // of the recording
 	last         tick.Tick
 	// The last account of each process and the last state of each chain. Later ticks omit
 	// those that ended long ago.

@@ -164,12 +164,13 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 		return &problem{What: "no recorded process matches " + o.place.String(), Do: `to list the recorded processes: ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes"`}
 	}
 	in := joined(sums)
-	in.Source, in.Remarks, in.Requests, in.Labels = nearby(r.Path()), remarks(sums, e.zone(o.utc)), requests, o.labelsOf()
+	in.Source, in.Requests, in.Labels = nearby(r.Path()), requests, o.labelsOf()
 	for _, s := range sums {
 		if err := e.causes(ctx, r, s, in, &o, long[s.Session.ID]); err != nil {
 			return databaseProblem(r.Path(), err)
 		}
 	}
+	in.Remarks = append(remarks(sums, e.zone(o.utc)), in.Remarks...)
 	if len(long) > 0 && !o.stored {
 		in.Remarks = append(in.Remarks, longRemark(sums, long))
 	}
@@ -286,6 +287,9 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 		return err
 	case c == nil: // its calls have been deleted
 		return stored(ctx, r, s, f, in)
+	}
+	if c.unread.parts > 0 {
+		s.Damage, in.Remarks = "", append(in.Remarks, c.unread.remark())
 	}
 	c.setTotalCosts(s.From, s.To)
 	c.ledger(in, f.PIDs)

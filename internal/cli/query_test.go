@@ -68,7 +68,7 @@ func TestNotes(t *testing.T) {
 		"thinned": {func(a *answerData) { a.covered(query.Coverage{Thinned: true}) }, "quantiles are estimates"},
 		"missing": {func(a *answerData) { a.covered(query.Coverage{Missing: []string{"a", "b", "c", "d", "e"}}) }, "were deleted: a, b, c and 2 more"},
 		"torn":    {func(a *answerData) { a.covered(query.Coverage{Torn: 4096}) }, "the last 4.00 KiB are lost"},
-		"damaged": {func(a *answerData) { a.covered(query.Coverage{Damage: []string{"bad\x1bsum"}}) }, "to its end: bad?sum"},
+		"damaged": {func(a *answerData) { a.covered(query.Coverage{Damage: []string{"bad\x1bsum"}}) }, "cannot be read: bad?sum"},
 		"full":    {func(a *answerData) { a.sessions[0].State, a.sessions[0].Problem = "full", "no space" }, "at 2026-03-02 16:00:00 CET: no space"},
 		"lost":    {func(a *answerData) { a.facts[0].Drops = []tick.Drop{{Reason: "ring-full", Count: 1234}} }, "1,234 records were lost"},
 	} {

@@ -71,7 +71,7 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 		out = append(out, fmt.Sprintf("a crash truncated the last %s of the recording", explain.Bytes(s.Torn)))
 	}
 	if s.Damage != "" {
-		out = append(out, "cannot read the recording to its end: "+s.Damage)
+		out = append(out, "cannot read parts of the recording: "+s.Damage)
 	}
 	return out
 }

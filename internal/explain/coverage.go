@@ -34,7 +34,7 @@ func CoverageNotes(c *query.Coverage) []string {
 		out = append(out, "a crash truncated the recording: the last "+Bytes(c.Torn)+" are lost")
 	}
 	for _, d := range c.Damage {
-		out = append(out, "a recording cannot be read to its end: "+clean(d))
+		out = append(out, "parts of a recording cannot be read: "+clean(d))
 	}
 	return out
 }

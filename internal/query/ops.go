@@ -32,7 +32,7 @@ type Coverage struct {
 	From, To time.Time
 	Torn     int64    // bytes of incomplete frames at the ends of logs, after a crash
 	Missing  []string // sessions, or parts of some, whose calls were deleted
-	Damage   []string // why a log could not be read to its end
+	Damage   []string // why parts of logs could not be read
 	Least    []string // operations with calls that were temporarily not counted
 }
 

@@ -68,7 +68,7 @@ type Summary struct {
 	// Thinned reports that some records stand for more than one call, or were lost.
 	Thinned bool
 	Torn    int64  // bytes of an incomplete frame at the log's end; Rebuilt only
-	Damage  string // why the log could not be read to its end; Rebuilt only
+	Damage  string // why parts of the log could not be read; Rebuilt only
 }
 
 // Summary sums up what the filter selects. It returns [ErrNoSession] if there is no session, and

@@ -54,8 +54,7 @@ type Reader struct {
 }
 
 // Next returns the next frame; its body is valid until the next call. It returns io.EOF at the end,
-// complete or truncated. After an error, the next call continues with the next frame, or at the end
-// if the frame's position is unknown.
+// complete or truncated. After an error, the next call continues with the next readable frame.
 func (f *Reader) Next() (kind Kind, version uint8, body []byte, err error) {
 	var head [HeadSize]byte
 	if f.Size-f.Offset < HeadSize {
@@ -64,14 +63,9 @@ func (f *Reader) Next() (kind Kind, version uint8, body []byte, err error) {
 	if err := f.Fill(head[:], f.Offset); err != nil {
 		return 0, 0, nil, err
 	}
-	if head == [HeadSize]byte{} { // space that was reserved and never written
-		return 0, 0, nil, io.EOF
-	}
 	n := int64(binary.LittleEndian.Uint32(head[0:]))
 	if binary.LittleEndian.Uint32(head[12:]) != Checksum(head[:12]) || n > MaxBody {
-		err := fmt.Errorf("%w at byte %d: invalid frame header; the %d bytes from there are lost", ErrCorrupt, f.Offset, f.Size-f.Offset)
-		f.Offset, f.Damaged = f.Size, true
-		return 0, 0, nil, err
+		return 0, 0, nil, f.skip(head == [HeadSize]byte{})
 	}
 	if f.Size-f.Offset-HeadSize < n {
 		return 0, 0, nil, io.EOF
@@ -90,6 +84,21 @@ func (f *Reader) Next() (kind Kind, version uint8, body []byte, err error) {
 		return 0, 0, nil, fmt.Errorf("%w at byte %d: a frame of kind %d (%d bytes) is lost", ErrCorrupt, at, head[4], n)
 	}
 	return Kind(head[4]), head[5], f.body, nil
+}
+
+// skip goes to the next readable frame, since the one at the offset has no valid header. It returns
+// io.EOF if only zeros are left: space that was reserved and never written.
+func (f *Reader) skip(zeros bool) error {
+	at := f.Offset
+	next, err := Resync(f.From, at+1, f.Size)
+	switch {
+	case err != nil:
+		return err
+	case zeros && next == f.Size:
+		return io.EOF
+	}
+	f.Offset, f.Damaged = next, true
+	return fmt.Errorf("%w at byte %d: invalid frame header; %d bytes from there are lost", ErrCorrupt, at, next-at)
 }
 
 // Fill fills b from offset at. If the file has become shorter, it ends there.

@@ -75,17 +75,18 @@ func TestTruncatedLog(t *testing.T) {
 	}
 }
 
-// A damaged body loses its frame, a damaged head everything after it; Resync finds the next frame.
+// A damaged frame, also one whose header is damaged or zero, loses only that frame.
 func TestDamagedLog(t *testing.T) {
 	const second = len(Magic) + HeadSize + 5
-	for name, tt := range map[string]struct {
-		at   int
-		left int
-	}{"body": {second + HeadSize, 2}, "head": {second + 1, 1}} {
+	for name, damage := range map[string]func(b []byte){
+		"body":  func(b []byte) { b[HeadSize] ^= 1 },
+		"head":  func(b []byte) { b[1] ^= 1 },
+		"zeros": func(b []byte) { clear(b[:HeadSize]) },
+	} {
 		b := written(t)
-		b[tt.at] ^= 1
+		damage(b[second:])
 		got, err := kinds(b)
-		if len(got) != tt.left || !errors.Is(err, ErrCorrupt) {
+		if len(got) != 2 || !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: frames %v: %v", name, got, err)
 		}
 		at, err := Resync(bytes.NewReader(b), int64(second), int64(len(b)))

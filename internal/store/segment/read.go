@@ -39,17 +39,6 @@ type Head struct {
 	Unkept uint64 `json:"unkept_calls,omitempty"`
 }
 
-// block is a run of frames whose calls and waits were merged into one frame each. marks[i] counts
-// the calls and waits before frame i of the others.
-type block struct {
-	marks []mark
-	next  int
-	done  mark // already delivered
-	live  bool
-}
-
-type mark struct{ calls, waits int }
-
 // openSegment reads a segment's start, and its index if it has one.
 func openSegment(r io.ReaderAt, size int64) (*segmentReader, error) {
 	s := &segmentReader{frames: log.Reader{From: r, Size: size}, ops: map[opKey]*tick.Op{}, threads: threadsReader{}}
@@ -95,10 +84,7 @@ func (s *segmentReader) next(e *Entry, v *view) error {
 		if v.callsOnly && s.index != nil && !s.jump(v) {
 			return io.EOF
 		}
-		kind, version, body, err := s.frames.Next()
-		if errors.Is(err, io.EOF) {
-			err = s.cut()
-		}
+		kind, version, body, err := s.frame()
 		if err != nil {
 			return err
 		}
@@ -142,6 +128,26 @@ func (s *segmentReader) next(e *Entry, v *view) error {
 			return fmt.Errorf("before byte %d: %w", s.frames.Offset, err)
 		}
 	}
+}
+
+// frame reads the next frame.
+func (s *segmentReader) frame() (kind log.Kind, version uint8, body []byte, err error) {
+	at := s.frames.Offset
+	kind, version, body, err = s.frames.Next()
+	switch {
+	case errors.Is(err, io.EOF):
+		err = s.cut()
+	case errors.Is(err, log.ErrCorrupt):
+		switch k, known := log.HeadKind(s.frames.From, at); {
+		case !s.block.live || known && k == frameCalls:
+		case known:
+			s.block.next++
+		default: // how many of the block's frames are unreadable is unknown: deliver the rest now
+			s.block.next = len(s.block.marks)
+		}
+		err = s.unread(at, err)
+	}
+	return kind, version, body, err
 }
 
 // cut returns io.EOF at a segment's end. If a sealed segment has lost its end, it reports that
@@ -229,64 +235,6 @@ func (s *segmentReader) readJoined(v *view) {
 	if err != nil || kind != frameCalls || version > latest(kind) || s.readCalls(body, v) != nil {
 		s.frames.Offset, s.number = at, number // the next call reports the error
 	}
-}
-
-// open reads a block's calls and waits.
-func (s *segmentReader) open(body []byte, v *view) error {
-	r := reader{b: body}
-	b := block{marks: s.block.marks[:0], live: true}
-	var m mark
-	n := r.count()
-	if n > blockMarks {
-		r.fail()
-		n = 0
-	}
-	for range n {
-		m.calls += int(r.small())
-		m.waits += int(r.small())
-		b.marks = append(b.marks, m)
-	}
-	if r.bad || len(r.b) != 0 {
-		return fmt.Errorf("%w: invalid block", log.ErrCorrupt)
-	}
-	s.calls, s.waits, s.after = s.calls[:0], s.waits[:0], s.after[:0]
-	at := s.frames.Offset
-	kind, version, body, err := s.frames.Next()
-	if err == nil && kind == frameWaits && version <= latest(kind) {
-		if err := s.readWaits(body, v); err != nil {
-			return err
-		}
-	} else {
-		s.frames.Offset = at
-	}
-	s.readJoined(v)
-	s.block = b
-	return nil
-}
-
-// deliver returns the part of the block before its next frame, if there is any.
-func (s *segmentReader) deliver(e *Entry) bool {
-	b := &s.block
-	upTo := mark{len(s.calls), len(s.waits)}
-	if b.next < len(b.marks) {
-		m := b.marks[b.next]
-		upTo = mark{min(m.calls, upTo.calls), min(m.waits, upTo.waits)}
-	} else {
-		b.live = false
-	}
-	from := b.done
-	if upTo.calls <= from.calls && upTo.waits <= from.waits {
-		return false
-	}
-	b.done = mark{max(upTo.calls, from.calls), max(upTo.waits, from.waits)}
-	e.Calls = s.calls[from.calls:b.done.calls:b.done.calls]
-	e.First = s.number - uint64(len(s.calls)-from.calls)
-	e.Waits = s.waits[from.waits:b.done.waits:b.done.waits]
-	e.After = s.after[from.waits:b.done.waits:b.done.waits]
-	for i := range e.After {
-		e.After[i] -= min(e.After[i], from.calls)
-	}
-	return true
 }
 
 func (s *segmentReader) entry(e *Entry, kind log.Kind, version uint8, body []byte, dec *decoder) (err error) {

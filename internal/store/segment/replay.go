@@ -24,6 +24,9 @@ type ReplayOptions struct {
 	// Sum gets each tick's recorded [ChainSum] before the tick is recomputed, unless it is nil.
 	// Known is false if none was recorded.
 	Sum func(t *tick.Tick, chains uint64, known bool)
+	// Damaged gets each unreadable part of the log, and the recorded times between which records may
+	// be missing. The replay continues after it. If Damaged is nil, the replay ends there.
+	Damaged func(err error, from, to time.Time)
 }
 
 // Replay is a session's source: it delivers a log's content in the original batches, and ticks when
@@ -43,6 +46,8 @@ type Replay struct {
 	batches rebatcher
 	stopped bool
 	over    error // io.EOF or the error that ended it
+	read    int64 // time of the last record that was read, Unix ns
+	unread  error // the unreadable part after it, nil: none
 
 	due    bool      // a tick is due
 	tick   tick.Tick // Time, Started, Seq, Window, Records, Final
@@ -72,7 +77,8 @@ func NewReplay(log *Log, o ReplayOptions) *Replay {
 		o.After = time.After
 	}
 	return &Replay{ReplayOptions: o, log: log, began: o.Now(), at: log.session.Started, ticked: log.session.Started,
-		ops: map[opKey]*tick.Op{}, procs: map[uint32]tick.Process{}, others: map[uint32]tick.Process{}, libs: map[libKey]int{}}
+		read: UnixNano(log.session.Started),
+		ops:  map[opKey]*tick.Op{}, procs: map[uint32]tick.Process{}, others: map[uint32]tick.Process{}, libs: map[libKey]int{}}
 }
 
 // Now returns the replay's position in recorded time.
@@ -232,9 +238,19 @@ func (r *Replay) next() bool {
 	if r.over != nil {
 		return false
 	}
-	if err := r.log.Next(&r.entry); err != nil {
+	err := r.log.Next(&r.entry)
+	for ; r.Damaged != nil && Unreadable(err); err = r.log.Next(&r.entry) {
+		r.report(r.read)
+		r.unread = err
+	}
+	if err != nil {
+		r.report(r.read)
 		r.over = err
 		return false
+	}
+	if first, last, some := r.entry.span(); some {
+		r.report(first)
+		r.read = last
 	}
 	r.held, r.calls, r.waits = true, 0, 0
 	return true

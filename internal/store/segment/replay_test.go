@@ -3,7 +3,9 @@ package segment
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"testing"
 	"time"
 
@@ -149,6 +151,122 @@ func TestReplayOfDamagedLogSaysSo(t *testing.T) {
 	}
 	if !errors.Is(err, log.ErrCorrupt) || len(b.Calls) == 0 {
 		t.Errorf("%d calls, error %v", len(b.Calls), err)
+	}
+}
+
+// A replay continues after each damaged frame of calls, and says between which times records are missing.
+func TestReplayContinuesAfterDamage(t *testing.T) {
+	rec := record(t, 5, 2*frameCallsMax)
+	var sealed bytes.Buffer
+	if err := Seal(&sealed, bytes.NewReader(rec.bytes), int64(len(rec.bytes))); err != nil {
+		t.Fatal(err)
+	}
+	for name, whole := range map[string][]byte{"open": rec.bytes, "sealed": sealed.Bytes()} {
+		var calls []int
+		f := log.Reader{From: bytes.NewReader(whole), Size: int64(len(whole)), Offset: int64(len(log.Magic))}
+		for at := f.Offset; at < f.Size-tailSize; at = f.Offset {
+			if kind, _, _, err := f.Next(); err != nil {
+				t.Fatal(err)
+			} else if kind == frameCalls {
+				calls = append(calls, int(at))
+			}
+		}
+		if len(calls) < 5 {
+			t.Fatalf("%s: %d frames of calls", name, len(calls))
+		}
+		for _, at := range []int{calls[1] + 1, calls[1] + log.HeadSize + 7, calls[len(calls)-1] + 1} { // heads and a body
+			b := bytes.Clone(whole)
+			b[at] ^= 1
+			replayDamaged(t, fmt.Sprint(name, ", byte ", at), b, &rec)
+		}
+	}
+}
+
+// Damage to the heads of frames among merged calls loses no call, and repeats none.
+func TestReplayAfterDamagedHeads(t *testing.T) {
+	rec := record(t, 5, 2*frameCallsMax)
+	var sealed bytes.Buffer
+	if err := Seal(&sealed, bytes.NewReader(rec.bytes), int64(len(rec.bytes))); err != nil {
+		t.Fatal(err)
+	}
+	b := sealed.Bytes()
+	f := log.Reader{From: bytes.NewReader(b), Size: int64(len(b)), Offset: int64(len(log.Magic))}
+	inBlock := false
+	var heads []int64 // of frames of a block that have no calls
+	for at := f.Offset; at < f.Size-tailSize && len(heads) < 3; at = f.Offset {
+		kind, _, _, err := f.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch kind {
+		case frameBlock:
+			inBlock, heads = true, heads[:0]
+		case frameCalls, frameWaits:
+			heads = heads[:0]
+		default:
+			if inBlock {
+				heads = append(heads, at)
+			}
+		}
+	}
+	if len(heads) < 3 {
+		t.Fatal("no block with three frames in a row that have no calls")
+	}
+	b[heads[0]+1] ^= 1
+	b[heads[1]+1] ^= 1
+	times := 0
+	r := openReplay(t, b, ReplayOptions{Damaged: func(error, time.Time, time.Time) { times++ }})
+	var got []events.Call
+	var err error
+	for err == nil {
+		var some tick.Batch
+		_, err = r.Poll(&some)
+		r.Due(new(tick.Tick))
+		got = append(got, some.Calls...)
+	}
+	if !errors.Is(err, io.EOF) || times != 1 {
+		t.Errorf("reported %d times: %v", times, err)
+	}
+	if !slices.Equal(got, rec.calls) {
+		t.Errorf("%d calls, want the %d recorded ones", len(got), len(rec.calls))
+	}
+}
+
+// replayDamaged replays a log with one damaged frame of calls.
+func replayDamaged(t *testing.T, name string, b []byte, rec *recorded) {
+	t.Helper()
+	var from, to time.Time
+	times := 0
+	r := openReplay(t, b, ReplayOptions{Damaged: func(err error, after, before time.Time) {
+		if times++; !errors.Is(err, log.ErrCorrupt) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		from, to = after, before
+	}})
+	var got tick.Batch
+	var last tick.Tick
+	_, err := r.Poll(&got)
+	for ; err == nil; _, err = r.Poll(&got) {
+		r.Due(&last)
+	}
+	if !errors.Is(err, io.EOF) || times != 1 || !last.Final {
+		t.Errorf("%s: reported %d times, final tick %v: %v", name, times, last.Final, err)
+	}
+	left := map[events.Call]int{}
+	for i := range got.Calls {
+		left[got.Calls[i]]++
+	}
+	missing := 0
+	for _, c := range rec.calls {
+		if left[c]--; left[c] >= 0 {
+			continue
+		}
+		if missing++; c.End() < from.UnixNano()-50e6 || c.End() > to.UnixNano()+50e6 {
+			t.Fatalf("%s: a call that ended at %d is missing, not only between %d and %d", name, c.End(), from.UnixNano(), to.UnixNano())
+		}
+	}
+	if missing == 0 || missing > frameCallsMax || len(got.Calls)+missing != len(rec.calls) {
+		t.Errorf("%s: %d of %d calls, %d are missing", name, len(got.Calls), len(rec.calls), missing)
 	}
 }
 
