@@ -29,7 +29,7 @@ var dropWords = map[string]string{
 	"orphan-return":      "returns of calls that started before the probes were attached",
 	"malformed-record":   "malformed records skipped",
 	"disk-full":          "calls not recorded: the disk was full",
-	"rows-left-out":      "labels, names of GPU functions or metrics of servers not recorded: too many during a pause, or invalid",
+	"rows-left-out":      "labels, names of GPU functions, causes, faults or metrics of servers not recorded: too many during a pause, or invalid",
 
 	"stack-left-out":          "stacks dropped: stack table full",
 	"stack-not-named":         "stacks have addresses only: too many new stacks at once",

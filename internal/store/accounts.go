@@ -35,8 +35,7 @@ func keyOf(b *tick.Breakdown) loopKey {
 	return loopKey{b.PID, b.Loop.Range}
 }
 
-// noteAccounts adds a tick's slowest steps, before the transaction: another process may lock the
-// database, and no other tick has them.
+// noteAccounts adds a tick's slowest steps.
 func (v *saver) noteAccounts(t *tick.Tick) {
 	for i := range v.spent {
 		a := &v.spent[i]

@@ -100,7 +100,7 @@ func toChainRow(c *tick.Chain) (chainRow, error) {
 }
 
 // noteChains queues a tick's chains that the file lacks, and the file's chains that were revised
-// away. They stay queued while another process locks the database: later ticks may not have them.
+// away. They stay queued until they are written: later ticks may not have them.
 func (v *saver) noteChains(chains []tick.Chain, now time.Time) error {
 	listed := make(map[string]bool, len(chains))
 	for i := range chains {
@@ -110,7 +110,12 @@ func (v *saver) noteChains(chains []tick.Chain, now time.Time) error {
 		}
 		listed[row.id] = true
 		delete(v.revised, row.id)
-		if v.chains[row.id] != row {
+		_, queued := v.waiting[row.id]
+		switch {
+		case v.chains[row.id] == row:
+		case !queued && len(v.waiting) >= maxFacts:
+			v.leftOut++
+		default:
 			v.waiting[row.id] = row
 		}
 	}

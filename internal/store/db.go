@@ -40,8 +40,9 @@ type Options struct {
 // counts once a second, so kill -9 loses no more than that. After a power failure, what is on the
 // disk is readable; nothing more is guaranteed.
 //
-// While the disk is full, DB drops everything and Problem returns the reason; it resumes at the
-// first tick that finds room. Any other write error ends the recording: that call and all later
+// While the disk or the user's quota is full, DB drops calls and counts, and Problem returns the reason. It
+// keeps a bounded number of faults, causes and other facts of ticks, and writes them at the first tick
+// that finds room, where it resumes. Any other write error ends the recording: that call and all later
 // ones return it. Earlier data stays readable. Methods are safe for concurrent use.
 type DB struct {
 	o       Options
@@ -111,7 +112,7 @@ func (db *DB) open() (err error) {
 	if err := db.held.OpenSQL(); err != nil {
 		return err
 	}
-	if err := db.makeRoom(); err != nil {
+	if err := db.makeRoom(reserve); err != nil {
 		return err
 	}
 	if db.kept, err = retention.List(db.held.Dir, db.o.Now()); err != nil {
@@ -130,14 +131,17 @@ func (db *DB) open() (err error) {
 	return nil
 }
 
-// makeRoom reserves some disk space. Not every file system supports that.
-func (db *DB) makeRoom() (err error) {
+// makeRoom reserves some disk space, if bytes of it are free. Not every file system supports that.
+func (db *DB) makeRoom(bytes int64) (err error) {
 	if db.reserve, err = db.held.Open(reserveName, 0); err != nil {
 		return err
 	}
-	err = unix.Fallocate(int(db.reserve.Fd()), 0, 0, reserve)
+	err = unix.Fallocate(int(db.reserve.Fd()), 0, 0, bytes)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINTR) {
 		return nil
+	}
+	if err == nil {
+		err = db.reserve.Truncate(reserve)
 	}
 	return pathError("allocate", db.reserve.Name(), err)
 }
@@ -233,10 +237,14 @@ func (db *DB) Tick(t *tick.Tick) error {
 	if err := db.removed(); err != nil {
 		return db.fail(db.o.Path, err)
 	}
+	t = db.steadyTick(t)
+	if err := db.saver.note(t); err != nil {
+		return db.fail(db.o.Path, err)
+	}
 	if db.paused != nil && !db.resume() {
 		return nil
 	}
-	t = db.steadyTick(t)
+	t.Drops = db.withOwn(t.Drops)
 	chains, err := ChainSum(t.AllChains())
 	if err == nil {
 		err = db.log.Tick(t, chains)

@@ -19,15 +19,14 @@ type pendingEpisode struct {
 	culprits string
 }
 
-// noteEpisodes queues a tick's episode events until they are written: another process may lock the
-// database, and each event is in one tick only.
+// noteEpisodes queues a tick's episode events until they are written: each event is in one tick only.
 func (v *saver) noteEpisodes(t *tick.Tick) error {
 	for i := range t.Episodes {
 		row, err := toChainRow(&t.Episodes[i].Chain)
 		if err != nil {
 			return err
 		}
-		v.episodes = append(v.episodes, pendingEpisode{t.Episodes[i], segment.UnixNano(t.Time), row.culprits})
+		v.episodes = queue(v, v.episodes, pendingEpisode{t.Episodes[i], segment.UnixNano(t.Time), row.culprits})
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// maxStates bounds the states that are queued while another process locks the database. Further
-// states are dropped: later ones follow.
+// maxStates bounds the states that are queued while the disk is full or another process locks the
+// database. Further states are dropped: later ones follow.
 const maxStates = 1024
 
 var (
@@ -20,10 +20,11 @@ var (
 	sqlGPUState = `REPLACE INTO gpu_states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// noteGPU queues a tick's faults and new GPU states. They wait while another process locks the
-// database, since no other tick has the faults.
+// noteGPU queues a tick's faults and new GPU states.
 func (v *saver) noteGPU(t *tick.Tick) {
-	v.xids = append(v.xids, t.Xids...)
+	for i := range t.Xids {
+		v.xids = queue(v, v.xids, t.Xids[i])
+	}
 	for i := range t.GPUs {
 		if g := &t.GPUs[i]; v.gpus.IsNew(g) && len(v.gpuStates) < maxStates {
 			v.gpuStates = append(v.gpuStates, *g)

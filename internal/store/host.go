@@ -17,8 +17,7 @@ type savedHost struct {
 	since time.Time // zero: the session's start
 }
 
-// noteHost adds a tick's sums, before the transaction: another process may lock the database, and no
-// other tick has them.
+// noteHost adds a tick's sums.
 func (v *saver) noteHost(t *tick.Tick) {
 	h := &v.host
 	if h.since.IsZero() {

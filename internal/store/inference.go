@@ -24,8 +24,7 @@ func InferenceColumns() string {
 	return strings.Join(names, ", ")
 }
 
-// noteInference queues a tick's reads of inference servers. They wait while another process locks
-// the database, since no other tick has them.
+// noteInference queues a tick's reads of inference servers.
 func (v *saver) noteInference(t *tick.Tick) {
 	v.inference = append(v.inference, t.Inference[:min(len(t.Inference), maxStates-len(v.inference))]...)
 }

@@ -20,6 +20,7 @@ var (
 const (
 	lossWindow = time.Minute         // length of a row
 	lossKept   = 2 * tick.ChainStays // how long a minute may still change
+	lossHeld   = 24 * time.Hour      // how long an unwritten minute is kept
 	lossNames  = 3                   // culprits of a chain with their own rows
 )
 
@@ -100,8 +101,10 @@ func (x *loss) replace(spread []tick.Loss, from int64) {
 	}
 }
 
-// forget drops written minutes that can no longer change.
+// forget drops written minutes that can no longer change, and old ones that could not be written.
 func (x *loss) forget(now time.Time) {
+	held := now.Add(-lossHeld).UnixNano()
+	maps.DeleteFunc(x.dirty, func(minute int64, _ bool) bool { return minute < held })
 	edge := stats.Floor(now.Add(-lossKept).UnixNano(), int64(lossWindow))
 	maps.DeleteFunc(x.spread, func(start, _ int64) bool {
 		return start < edge && !x.dirty[stats.Floor(start, int64(lossWindow))]

@@ -12,12 +12,12 @@ import (
 	"ingero/internal/tick"
 )
 
-// leftOut is the drop reason of rows that are missing from the SQLite file: names of functions and
-// labels that came while too many were queued, and reads of inference servers with invalid numbers.
+// leftOut is the drop reason of rows that are missing from the SQLite file: names of functions, labels,
+// faults and causes that came while too many were queued, and reads of inference servers with invalid
+// numbers.
 const leftOut = "rows-left-out"
 
-// steadyTick returns the tick by the clock of the calls, without reads that cannot be encoded, and with
-// the recording's own drops.
+// steadyTick returns the tick by the clock of the calls, without reads that cannot be encoded.
 func (db *DB) steadyTick(t *tick.Tick) *tick.Tick {
 	kept := *t
 	kept.Time = db.steady(t.Time)
@@ -26,19 +26,26 @@ func (db *DB) steadyTick(t *tick.Tick) *tick.Tick {
 		return err != nil
 	})
 	db.saver.leftOut += uint64(len(t.Inference) - len(kept.Inference))
-	kept.Drops = slices.Clone(t.Drops)
+	return &kept
+}
+
+// withOwn returns a tick's drops with the recording's own.
+func (db *DB) withOwn(drops []tick.Drop) []tick.Drop {
+	drops = slices.Clone(drops)
 	for _, d := range []tick.Drop{{Reason: segment.DiskFull, Count: db.unkept}, {Reason: leftOut, Count: db.saver.leftOut}} {
 		if d.Count > 0 {
-			kept.Drops = append(kept.Drops, d)
+			drops = append(drops, d)
 		}
 	}
-	return &kept
+	return drops
 }
 
 // fail pauses the recording if the disk is full, and ends it otherwise. It stores the reason in the
 // DB and in the recording.
 func (db *DB) fail(path string, err error) error {
-	err = inWords(path, err)
+	if err = inWords(path, err); !errors.Is(err, unix.ENOSPC) && db.noRoom() {
+		err = &FullError{path, err}
+	}
 	db.problem.Store(&err)
 	db.freeReserve()
 	db.unkept += uint64(db.log.Drop())
@@ -54,6 +61,16 @@ func (db *DB) fail(path string, err error) error {
 	return db.failed
 }
 
+// noRoom reports whether the disk or the quota has no room for the reserve once more. SQLite does not
+// say why a write failed, unless the disk was full: not if a quota was.
+func (db *DB) noRoom() bool {
+	if db.reserve == nil {
+		return false
+	}
+	err := unix.Fallocate(int(db.reserve.Fd()), 0, reserve, reserve)
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
 // resume continues a paused recording in a new segment, if there is room again.
 func (db *DB) resume() bool {
 	db.prune(reserve)
@@ -63,7 +80,7 @@ func (db *DB) resume() bool {
 			return false
 		}
 	}
-	err := db.makeRoom()
+	err := db.makeRoom(resumeRoom) // a quota is not in the numbers above
 	if err == nil {
 		err = db.rotate()
 	}

@@ -187,6 +187,9 @@ func (r *restorer) write(t *tick.Tick) error {
 	now.Ops, now.Processes, now.Libraries, now.Reports = r.next.Ops, r.next.Processes, r.next.Libraries, r.next.Reports
 	now.Xids, now.GPUs, now.Inference = r.next.Xids, r.next.GPUs, r.next.Inference
 	now.States = r.track.Tick(now.Processes, now.Ops)
+	if err := r.note(&now); err != nil {
+		return err
+	}
 	if err := errors.Join(r.tick(&now), r.rows.Trim(now.Time)); err != nil {
 		return err
 	}

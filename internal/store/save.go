@@ -174,13 +174,21 @@ func (v *saving) exec(q *string, args ...any) error {
 	return err
 }
 
-// tick writes a session's state. It remembers what it wrote only after the commit.
-func (v *saver) tick(t *tick.Tick) error {
-	if t.Final { // there is no later tick
-		if _, err := v.db.Exec(waitLong); err != nil {
-			return err
-		}
+// maxFacts bounds each of: faults, events of episodes, and changed chains that are queued while the disk
+// is full or another process locks the database.
+const maxFacts = 1 << 14
+
+// queue appends a fact to a queue, or counts it if the queue is full.
+func queue[T any](v *saver, to []T, fact T) []T {
+	if len(to) >= maxFacts {
+		v.leftOut++
+		return to
 	}
+	return append(to, fact)
+}
+
+// note queues what no other tick has, until it is written.
+func (v *saver) note(t *tick.Tick) error {
 	chains := t.AllChains()
 	if err := v.noteChains(chains, t.Time); err != nil {
 		return err
@@ -194,6 +202,16 @@ func (v *saver) tick(t *tick.Tick) error {
 	v.noteAccounts(t)
 	v.noteInference(t)
 	v.steps.add(t)
+	return nil
+}
+
+// tick writes a session's state, and what is queued. It remembers what it wrote only after the commit.
+func (v *saver) tick(t *tick.Tick) error {
+	if t.Final { // there is no later tick
+		if _, err := v.db.Exec(waitLong); err != nil {
+			return err
+		}
+	}
 	tx, err := v.db.Begin()
 	if err != nil {
 		return err
