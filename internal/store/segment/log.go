@@ -16,7 +16,7 @@ import (
 // Limits of a reader's memory.
 const (
 	maxTick    = 8 << 20 // bytes per tick
-	maxOps     = 1 << 14 // operations of processes; a writer starts a new segment at half of it
+	maxOps     = 1 << 14 // operations of processes; a writer leaves out further ones
 	maxThreads = 1 << 14
 	maxDrops   = 1 << 10
 	maxLives   = 1 << 16 // per frame

@@ -23,6 +23,7 @@ type Writer struct {
 	labels    []tick.Label
 	batches   []batchSize // batch sizes of the pending entries
 	body      []byte
+	changed   []byte // encoded operations of a tick
 	ops       map[opKey]*opState
 	procs     map[uint32]Process
 	others    map[uint32]Process
@@ -209,8 +210,16 @@ func (w *Writer) Write() error {
 	return nil
 }
 
-// Full reports whether readers would need too much memory for more operations.
-func (w *Writer) Full() bool { return len(w.ops) >= maxOps/2 }
+// Full reports whether the segment has many operations that the last tick no longer listed: half of
+// them, or a quarter if readers accept no more. The next segment has more room then.
+func (w *Writer) Full() bool {
+	n := len(w.ops)
+	past := n - len(w.listed.ops)
+	return n >= fullOps && past >= n/2 || n >= maxOps && past >= maxOps/4
+}
+
+// fullOps is how many operations a segment has at least when it is full of them.
+const fullOps = 1 << 13
 
 // Drop discards unwritten entries, and returns how many calls and waits these were. Their numbers
 // are not reused, so the next entries must be in another segment.
@@ -233,44 +242,50 @@ func (w *Writer) Tick(t *tick.Tick, chains uint64) error {
 		return err
 	}
 	w.host(t)
-	var written []*tick.Op
-	for i := range t.Ops {
-		o := &t.Ops[i]
-		k := opKey{o.PID, o.Op}
-		s := w.ops[k]
-		if s == nil || t.Final || s.sum != o.Sum || s.thinned != o.Thinned || changed(s.hist, o.Hist) || !w.listed.ops[k] {
-			written = append(written, o)
-		}
-	}
+	n := w.changedOps(t)
 	if err := w.facts(t, chains); err != nil {
 		return err
 	}
 	raw := appendTick(w.body[:0], t)
-	raw = appendUvarint(raw, uint64(len(written)))
-	for _, o := range written {
-		k := opKey{o.PID, o.Op}
-		s := w.ops[k]
-		switch {
-		case s == nil:
-			s = &opState{}
-			w.ops[k] = s
-			raw = appendOp(raw, o, nil)
-		case t.Final: // complete, so that it alone gives the totals
-			raw = appendOp(raw, o, nil)
-		default:
-			raw = appendOp(raw, o, s.hist)
-		}
-		s.sum, s.thinned = o.Sum, o.Thinned
-		if o.Hist != nil {
-			s.hist = o.Hist
-		}
-	}
+	raw = append(appendUvarint(raw, uint64(n)), w.changed...)
 	w.body = w.threads.append(raw, t)
 	w.frame(frameTick, latest(frameTick), w.enc.column(nil, w.body))
 	if w.ticks++; w.ticks == 1 {
 		w.repeated += w.end() - from
 	}
 	return nil
+}
+
+// changedOps encodes the operations that differ from the last written ones, and returns their number.
+// Those without room wait for the next tick.
+func (w *Writer) changedOps(t *tick.Tick) (n int) {
+	w.changed = w.changed[:0]
+	for i := range t.Ops {
+		o := &t.Ops[i]
+		k := opKey{o.PID, o.Op}
+		s := w.ops[k]
+		if s == nil && len(w.ops) >= maxOps || len(w.changed) > maxTick/2 {
+			continue
+		}
+		switch {
+		case s == nil:
+			s = &opState{}
+			w.ops[k] = s
+			w.changed = appendOp(w.changed, o, nil)
+		case t.Final: // complete, so that it alone gives the totals
+			w.changed = appendOp(w.changed, o, nil)
+		case s.sum != o.Sum || s.thinned != o.Thinned || changed(s.hist, o.Hist) || !w.listed.ops[k]:
+			w.changed = appendOp(w.changed, o, s.hist)
+		default:
+			continue
+		}
+		n++
+		s.sum, s.thinned = o.Sum, o.Thinned
+		if o.Hist != nil {
+			s.hist = o.Hist
+		}
+	}
+	return n
 }
 
 // changed reports whether a histogram has grown since it was last written.
