@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -131,30 +130,13 @@ func (r *Reader) openCopy() (err error) {
 	}
 	r.live, r.asOf = store.Recording(r.path), modified(r.path)
 	to := filepath.Join(r.temp, copyName)
-	for _, suffix := range []string{"", "-wal"} {
-		err := copyFile(to+suffix, r.path+suffix)
-		if err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
-			return err
-		}
+	if err := copyDatabase(to, r.path, copyFile); err != nil {
+		return err
 	}
 	if err := store.Migrate(to); err != nil {
 		return err
 	}
 	return r.open(to)
-}
-
-func copyFile(to, from string) error {
-	src, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
 }
 
 // Close closes the database after the running statements have ended: cancel them first. It is

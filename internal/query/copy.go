@@ -1,0 +1,86 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// copyTries is how often a copy of a database is made before it fails. A writer starts its
+// write-ahead log anew after about 1,000 pages, so the second copy nearly always succeeds.
+const copyTries = 10
+
+// copyDatabase copies a SQLite file and its write-ahead log, also while a process writes to them. The copy
+// is of one moment: if the log was started anew meanwhile, it may lack pages that the
+// copied file does not have yet, and both are copied again. file copies one file.
+func copyDatabase(to, from string, file func(to, from string) error) error {
+	for range copyTries {
+		before, err := generationOf(from)
+		if err != nil {
+			return err
+		}
+		for _, suffix := range []string{"", "-wal"} {
+			err := file(to+suffix, from+suffix)
+			if suffix != "" && errors.Is(err, fs.ErrNotExist) {
+				err = os.RemoveAll(to + suffix) // of an earlier try
+			}
+			if err != nil {
+				return err
+			}
+		}
+		after, err := generationOf(from)
+		if err != nil {
+			return err
+		}
+		if before == after {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s changes too fast to be copied", from)
+}
+
+// generation identifies a state of a SQLite file, which changes that are in its write-ahead log
+// leave unchanged.
+type generation struct {
+	log            [32]byte // header of the write-ahead log, which has a salt
+	logged         bool
+	size, modified int64 // of the file, if there is no log
+}
+
+// generationOf returns the current generation of a SQLite file.
+func generationOf(path string) (g generation, err error) {
+	wal, err := os.Open(path + "-wal")
+	if err == nil {
+		_, err = io.ReadFull(wal, g.log[:])
+		err = errors.Join(err, wal.Close())
+	}
+	if err == nil {
+		g.logged = true
+		return g, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return g, err
+	}
+	s, err := os.Stat(path)
+	if err != nil {
+		return g, err
+	}
+	return generation{size: s.Size(), modified: s.ModTime().UnixNano()}, nil
+}
+
+// copyFile copies a file over another one, if there is one.
+func copyFile(to, from string) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = src.Close() }()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(dst, src)
+	return errors.Join(err, dst.Close())
+}
