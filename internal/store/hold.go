@@ -64,8 +64,11 @@ func locate(path string, owner *Owner) (*Held, error) {
 	return h, parent.Close()
 }
 
-// OpenSQL opens the SQLite file, and creates it if missing.
-func (h *Held) OpenSQL() (err error) {
+// OpenSQL opens the SQLite file, creates it if missing, and migrates its schema.
+func (h *Held) OpenSQL() error { return h.openSQL(Schema()) }
+
+// openSQL is OpenSQL, and leaves the schema as it is if it has the first enough migrations.
+func (h *Held) openSQL(enough int) (err error) {
 	parent, err := h.places.dir(filepath.Dir(h.Path))
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func (h *Held) OpenSQL() (err error) {
 	if h.main, err = h.places.open(parent, filepath.Base(h.Path), 0); err != nil {
 		return err
 	}
-	h.SQL, err = openSQL(h.Path, h.sameFile)
+	h.SQL, err = openSQL(h.Path, enough, h.sameFile)
 	return err
 }
 

@@ -19,7 +19,7 @@ import (
 // calls read so far to calls.
 func Restore(ctx context.Context, path string, l *segment.Log, calls func(uint64)) (err error) {
 	h := &Held{}
-	if h.SQL, err = openSQL(path, func() error { return nil }); err != nil {
+	if h.SQL, err = openSQL(path, Schema(), func() error { return nil }); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.close()) }()

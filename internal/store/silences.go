@@ -17,8 +17,27 @@ type Silencing struct {
 	Remove string        // silence to end; empty: none
 }
 
+// silencesSchema is the number of the migration that created the table silences.
+const silencesSchema = 11
+
+// openSilences opens the SQLite file, and does not change the schema of a process that records.
+func (h *Held) openSilences() error {
+	if !Recording(h.Path) {
+		return h.openSQL(silencesSchema)
+	}
+	if err := h.openSQL(0); err != nil {
+		return err
+	}
+	version, err := SchemaVersion(h.SQL)
+	if err == nil && version < silencesSchema {
+		err = errors.New("the ingero that records to it is too old for silences; stop it, and trace with this version")
+	}
+	return err
+}
+
 // Silence applies a change, also while another process records, and deletes expired silences.
-// removed reports whether Remove was silenced.
+// removed reports whether Remove was silenced. It leaves a schema with silences unchanged, since an
+// older version may be recording.
 func Silence(o Silencing) (removed bool, err error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -27,7 +46,7 @@ func Silence(o Silencing) (removed bool, err error) {
 	h, err := locate(path, o.Owner)
 	defer func() { err = errors.Join(inWords(path, err), h.close()) }()
 	if err == nil {
-		err = h.OpenSQL()
+		err = h.openSilences()
 	}
 	if err != nil {
 		return false, err

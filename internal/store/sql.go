@@ -91,8 +91,9 @@ func inWords(path string, err error) error {
 // SQLite falls back by itself.
 func init() { _, _ = sqlite.OFDLocking(true) }
 
-// openSQL opens the SQLite file for writing and migrates its schema.
-func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
+// openSQL opens the SQLite file for writing and migrates its schema, unless it has the first enough
+// migrations.
+func openSQL(path string, enough int, opened func() error) (_ *sql.DB, err error) {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(5000)", "foreign_keys(on)"}}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	db, err := sql.Open("sqlite", u.String())
@@ -116,6 +117,9 @@ func openSQL(path string, opened func() error) (_ *sql.DB, err error) {
 		if _, err := db.Exec("PRAGMA " + p); err != nil {
 			return nil, err
 		}
+	}
+	if version >= enough {
+		return db, nil
 	}
 	return db, migrate(db, version)
 }
@@ -155,7 +159,7 @@ func Schema() int {
 
 // Migrate migrates the schema of the file at path, which must be unused.
 func Migrate(path string) error {
-	db, err := openSQL(path, func() error { return nil })
+	db, err := openSQL(path, Schema(), func() error { return nil })
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 	// Repair can restore the SQLite file's rows from the segments.
 	const what = "SELECT (SELECT group_concat(id || pid || cut || site || frames) FROM stacks), (SELECT group_concat(id || kind || func || file || module) FROM frames)"
 	rows := func() (out [2]string) {
-		lite, err := openSQL(db.Path(), func() error { return nil })
+		lite, err := openSQL(db.Path(), Schema(), func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
 		}
