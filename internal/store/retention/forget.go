@@ -65,8 +65,14 @@ var remembered = fmt.Sprintf(`(SELECT id, updated_ns, max(started_ns, coalesce(k
 
 // forget deletes the oldest rows of all recordings, a few at a time.
 func (r *Rows) forget(now time.Time) error {
+	if now.Sub(r.looked) >= time.Minute { // earlier sessions keep their row, and never get others again
+		if err := r.db.QueryRow("SELECT coalesce(min(id), 0) FROM " + remembered).Scan(&r.first); err != nil {
+			return err
+		}
+		r.looked = now
+	}
 	var oldest, long int64 // start, ignoring the time between recordings; total length
-	err := r.db.QueryRow("SELECT coalesce(min(first_ns), 0), coalesce(sum(max(updated_ns - max(first_ns, ?), 0)), 0) FROM "+remembered, r.edge).Scan(&oldest, &long)
+	err := r.db.QueryRow("SELECT coalesce(min(first_ns), 0), coalesce(sum(max(updated_ns - max(first_ns, ?), 0)), 0) FROM "+remembered+" WHERE id >= ?", r.edge, r.first).Scan(&oldest, &long)
 	if err != nil {
 		return err
 	}
@@ -108,7 +114,7 @@ type aSession struct {
 
 // until returns the sessions that have rows from before edge.
 func (r *Rows) until(edge int64) (all []aSession, err error) {
-	rows, err := r.db.Query("SELECT id, id <> ?1 AND updated_ns < ?2 FROM "+remembered+" WHERE first_ns < ?2", r.session, edge)
+	rows, err := r.db.Query("SELECT id, id <> ?1 AND updated_ns < ?2 FROM "+remembered+" WHERE id >= ?3 AND first_ns < ?2", r.session, edge, r.first)
 	if err != nil {
 		return nil, err
 	}

@@ -21,9 +21,13 @@ type Rows struct {
 	FileSize int64               // of the SQLite file in bytes, after the pending checkpoint
 	Kept     [len(Rollups)]int64 // start of the session's remaining rollups, by tier, in Unix ns
 	db       *sql.DB
-	session  int64     // number of the recorded session
-	swept    time.Time // last removal of expired rows
-	edge     int64     // rows from before this are deleted; 0: unknown
+	session  int64         // number of the recorded session
+	swept    time.Time     // last removal of expired rows
+	edge     int64         // rows from before this are deleted; 0: unknown
+	passed   int64         // last session of the last batch; 0: the next is the first
+	others   []sessionTier // of the other sessions
+	first    int64         // first session with deletable rows, as of looked
+	looked   time.Time     // last search for it
 }
 
 // NewRows returns the Rows of a recording of a session that has all its rollups.
@@ -40,6 +44,7 @@ type sessionTier struct {
 	session      int64
 	seconds      int64
 	kept, closed int64
+	done         bool // a coarser tier covers no rollups
 }
 
 // Trim deletes rollups that a coarser tier covers: those that exceed their tier's retention time,
@@ -57,44 +62,63 @@ func (r *Rows) Trim(now time.Time) error {
 		}
 	}
 	over, due := r.Bound > 0 && used > r.Bound/rollupShare, now.Sub(r.swept) >= time.Minute
-	if due {
-		r.swept = now
-		if err := errors.Join(r.sweepHost(now), r.sweepLosses(now), r.sweepAccounts(now)); err != nil {
-			return err
-		}
-	}
 	if !over && !due {
 		return nil
 	}
-	if err := r.sweepCounted(now, over); err != nil {
-		return err
-	}
-	all, err := r.tiers()
+	b, err := r.nextBatch()
 	if err != nil {
 		return err
 	}
+	if due {
+		r.swept = now
+		if err := errors.Join(r.sweepHost(b, now), r.sweepLosses(b, now), r.sweepAccounts(b, now)); err != nil {
+			return err
+		}
+	}
+	if err := r.sweepCounted(b, now, over); err != nil {
+		return err
+	}
+	return r.trimRollups(b, now, over)
+}
+
+// trimRollups deletes rollups that a coarser tier covers: expired ones of a batch of sessions or, if over
+// is set, the oldest of the finest tier.
+func (r *Rows) trimRollups(b batch, now time.Time, over bool) (err error) {
+	if r.others == nil { // they do not change while this process has the database
+		if r.others, err = r.tiers("session <> ?"); err != nil {
+			return err
+		}
+	}
+	own, err := r.tiers("session = ?")
+	if err != nil {
+		return err
+	}
+	tries := 0
 	for t := range Rollups[:len(Rollups)-1] {
-		for i := range all[:max(len(all)-1, 0)] {
-			fine, coarse := &all[i], &all[i+1]
-			if tierOf(fine.seconds) != t || coarse.session != fine.session {
-				continue
-			}
-			edge := coarse.closed
-			if keep := Rollups[t].Keep; keep > 0 && !over {
-				edge = min(edge, now.Add(-keep).UnixNano())
-			}
-			removed, err := r.cut(fine, edge, coarse.seconds*int64(time.Second))
-			if err != nil || removed && over {
-				return err
+		for _, all := range [...][]sessionTier{r.others, own} {
+			for i := range all[:max(len(all)-1, 0)] {
+				fine, coarse := &all[i], &all[i+1]
+				if fine.done || tierOf(fine.seconds) != t || coarse.session != fine.session || !over && !b.has(fine.session, r.session) {
+					continue
+				}
+				edge := coarse.closed
+				if keep := Rollups[t].Keep; keep > 0 && !over {
+					edge = min(edge, now.Add(-keep).UnixNano())
+				}
+				removed, err := r.cut(fine, edge, coarse.seconds*int64(time.Second))
+				fine.done = over && !removed && err == nil
+				if tries++; err != nil || removed && over || tries == batchSessions*len(Rollups) {
+					return err
+				}
 			}
 		}
 	}
 	return nil
 }
 
-// tiers returns the tiers of all sessions, each session's from fine to coarse.
-func (r *Rows) tiers() (all []sessionTier, err error) {
-	rows, err := r.db.Query("SELECT session, seconds, kept_ns, closed_ns FROM tiers ORDER BY session, seconds")
+// tiers returns the tiers of the recorded session or of the others, each session's from fine to coarse.
+func (r *Rows) tiers(which string) (all []sessionTier, err error) {
+	rows, err := r.db.Query("SELECT session, seconds, kept_ns, closed_ns FROM tiers WHERE "+which+" ORDER BY session, seconds", r.session)
 	if err != nil {
 		return nil, err
 	}
