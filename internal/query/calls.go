@@ -42,6 +42,9 @@ func (r *Reader) scan(ctx context.Context, s *Session, f Filter, after uint64, v
 	return r.entries(ctx, s, func(l *segment.Log) {
 		l.Window(from, to)
 		l.CallsOnly(after)
+		if from != math.MinInt64 {
+			l.SkipTo(from - int64(tickLength))
+		}
 	}, func(e *segment.Entry) bool {
 		for i := range e.Calls {
 			c := &e.Calls[i]

@@ -196,6 +196,45 @@ func rotating(t *testing.T, path string) *session {
 	return x
 }
 
+// opened counts how often each file is opened.
+type opened struct {
+	log.Files
+	times map[string]int
+}
+
+func (o opened) Open(name string) (log.File, error) {
+	o.times[name]++
+	return o.Files.Open(name)
+}
+
+// A summary of the end of a recording opens only the segments of that time, besides the first.
+func TestSummaryOpensFewSegments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x := rotating(t, path)
+	x.close()
+	r := openReader(t, path)
+	files := opened{r.files, map[string]int{}}
+	r.files = files
+	f := Filter{From: x.now.Add(-time.Second)}
+	sum, err := r.Summary(context.Background(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got uint64
+	for i := range sum.Ops {
+		got += sum.Ops[i].Sum.Calls
+	}
+	want := uint64(0)
+	for i := range x.calls {
+		if x.calls[i].Start >= f.From.UnixNano() {
+			want++
+		}
+	}
+	if got == 0 || got > want || files.times["s-000001.iseg"]+files.times["s-000002.iseg"] > 0 {
+		t.Errorf("%d calls, at most %d in the window; opened %v", got, want, files.times)
+	}
+}
+
 // Lost parts of a recording in several segments are named, and the rest is complete.
 func TestLostSegments(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
