@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -163,7 +162,7 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 			in.Labels.Known[pid] += d
 		}
 	}
-	sortChains(in.Chains)
+	tick.SortChains(in.Chains)
 	for i := range c.last.Threads {
 		if x := &c.last.Threads[i]; wanted(x.PID) {
 			in.Threads = append(in.Threads, *x)
@@ -183,11 +182,4 @@ func (c *collector) ledger(in *explain.Input, pids []uint32) {
 		host.CPU = c.busy / float64(c.ticks)
 		in.Host = &host
 	}
-}
-
-// sortChains sorts by severity, then by lost time, both descending.
-func sortChains(chains []tick.Chain) {
-	slices.SortFunc(chains, func(a, b tick.Chain) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
-	})
 }

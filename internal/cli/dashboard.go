@@ -21,6 +21,7 @@ import (
 	"ingero/internal/guard"
 	"ingero/internal/listen"
 	"ingero/internal/query"
+	"ingero/internal/tick"
 	"ingero/internal/wire"
 )
 
@@ -276,7 +277,7 @@ func (e *Env) storedReport(ctx context.Context, r *query.Reader, c *config.Confi
 			return nil, err
 		}
 	}
-	sortChains(in.Chains)
+	tick.SortChains(in.Chains)
 	var err error
 	if in.Chains, in.Hidden, err = splitChains(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
 		return nil, err

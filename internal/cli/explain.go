@@ -174,7 +174,7 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if len(long) > 0 && !o.stored {
 		in.Remarks = append(in.Remarks, longRemark(sums, long))
 	}
-	sortChains(in.Chains)
+	tick.SortChains(in.Chains)
 	if in.Chains, in.Hidden, err = splitChains(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
 		return databaseProblem(r.Path(), err)
 	}
@@ -267,8 +267,7 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	}
 	in.Labels.Add(within)
 	if o.stored {
-		chains, err := r.Chains(ctx, f)
-		chains, partly := costs(nil).lying(chains, within, s.From, s.To)
+		chains, partly, err := chainsIn(ctx, r, s, f)
 		in.Chains = append(in.Chains, chains...)
 		in.Labels.AddPartly(partly)
 		return err

@@ -49,7 +49,8 @@ func stored(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filt
 }
 
 // chainsIn returns the chains of a window. A chain's cost covers the whole window if the
-// chain lasted longer than the time that it is judged by. partly counts those that lie only partly
+// chain lasted longer than the time that it is judged by. A chain that can lose no time, as a
+// memory leak, is included if it overlaps the window. partly counts those that lie only partly
 // in the ranges of the filter's labels.
 func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Filter) (chains []tick.Chain, partly map[uint32]int, err error) {
 	chains, err = r.Chains(ctx, f)
@@ -69,7 +70,7 @@ func chainsIn(ctx context.Context, r *query.Reader, s *query.Summary, f query.Fi
 		l := &losses[i]
 		by.add(l.Chain, l.Lost, l.From, l.To)
 	}
-	chains = slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && len(losses) > 0 })
+	chains = slices.DeleteFunc(chains, func(c tick.Chain) bool { return by[c.ID] == nil && c.Lost > 0 && len(losses) > 0 })
 	chains, partly = by.lying(chains, within, s.From, s.To)
 	return chains, partly, nil
 }

@@ -47,7 +47,7 @@ func TestOpenerDropsCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	older := fmt.Sprint("DROP TABLE engine_steps; PRAGMA user_version = ", store.Schema()-1) // so that it is copied
+	older := fmt.Sprint("DROP INDEX chains_time; DROP INDEX episodes_time; DROP INDEX episodes_open; PRAGMA user_version = ", store.Schema()-1) // so that it is copied
 	if _, err := db.Exec(older); err != nil {
 		t.Fatal(err)
 	}

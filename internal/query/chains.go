@@ -1,46 +1,49 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 	"time"
 
 	"ingero/internal/store"
 	"ingero/internal/tick"
 )
 
-// Chains returns the session's stored chains in their last states, most severe first: those of the
-// filter's processes whose slow steps overlap the window. It ignores the filter's Ops. Chains
-// outlive the calls.
+// Chains returns the session's stored chains, most severe first: those of the filter's processes
+// that overlap the window. A chain is in its last state. If only an earlier episode of it overlaps
+// the window, its times, severity, loss and culprits are the episode's. It ignores the filter's
+// Ops. Chains outlive the calls.
 func (r *Reader) Chains(ctx context.Context, f Filter) ([]tick.Chain, error) {
 	s, err := r.Session(ctx, f.Session)
 	if err != nil {
 		return nil, err
 	}
-	from, to := bounds(f)
-	var out []tick.Chain
-	err = r.rows(ctx, func(rows *sql.Rows) error {
-		c, err := scanChain(rows)
-		// A chain without times is included, since its time is unknown.
-		early, late := !c.To.IsZero() && c.To.UnixNano() < from, !c.From.IsZero() && c.From.UnixNano() >= to
-		if f.wants(c.PID) && !early && !late {
-			out = append(out, c)
-		}
-		return err
-	}, `SELECT id, rule, severity, pid, tid, op, from_ns, to_ns, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,
-		coalesce(confidence, 0), baseline, step_p50_ns, step_p99_ns, without_ns, op_p50_ns, op_p99_ns, culprits, timeline, not_it
-		FROM chains WHERE session = ?`, s.id)
+	out, err := r.chains(ctx, &s, f)
 	if err != nil {
 		return nil, fmt.Errorf("read the chains of session %s: %w", s.ID, err)
 	}
-	slices.SortFunc(out, func(a, b tick.Chain) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
-	})
+	tick.SortChains(out)
 	return out, nil
 }
+
+func (r *Reader) chains(ctx context.Context, s *Session, f Filter) (out []tick.Chain, err error) {
+	if f.From.IsZero() && f.To.IsZero() {
+		err = r.rows(ctx, func(rows *sql.Rows) error {
+			c, err := scanChain(rows)
+			if f.wants(c.PID) {
+				out = append(out, c)
+			}
+			return err
+		}, chainRows, s.id)
+		return out, err
+	}
+	return r.windowChains(ctx, s, f)
+}
+
+const chainRows = `SELECT id, rule, severity, pid, tid, op, from_ns, to_ns, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,
+	coalesce(confidence, 0), baseline, step_p50_ns, step_p99_ns, without_ns, op_p50_ns, op_p99_ns, culprits, timeline, not_it
+	FROM chains WHERE session = ?1`
 
 func scanChain(rows *sql.Rows) (c tick.Chain, err error) {
 	var severity string

@@ -51,25 +51,31 @@ func (r *Reader) Losses(ctx context.Context, f Filter) ([]Loss, error) {
 // span is a period in Unix ns.
 type span struct{ from, to int64 }
 
-// lives returns the period in which each chain of a session cost something.
-func (r *Reader) lives(ctx context.Context, s *Session) (map[string]span, error) {
+// lives returns the period in which each chain of a session cost something, of those chains and
+// episodes that overlap [from, to).
+func (r *Reader) lives(ctx context.Context, s *Session, from, to int64) (map[string]span, error) {
 	lives := map[string]span{}
-	err := r.rows(ctx, func(rows *sql.Rows) error {
+	add := func(chain string, x span) {
+		if was, ok := lives[chain]; ok {
+			x = span{min(x.from, was.from), max(x.to, was.to)}
+		}
+		lives[chain] = x
+	}
+	if err := r.occurrences(ctx, s, from, to, func(chain string, o *occurrence) { add(chain, o.span) }); err != nil {
+		return nil, err
+	}
+	return lives, r.rows(ctx, func(rows *sql.Rows) error {
 		var chain string
 		var x span
 		err := rows.Scan(&chain, &x.from, &x.to)
-		lives[chain] = x
+		add(chain, x)
 		return err
-	}, `SELECT chain, min(from_ns), max(to_ns) FROM (
-		SELECT id AS chain, from_ns, to_ns FROM chains WHERE session = ?1
-		UNION ALL SELECT chain, from_ns, to_ns FROM episodes WHERE session = ?1)
-		WHERE from_ns IS NOT NULL AND to_ns IS NOT NULL GROUP BY chain`, s.id)
-	return lives, err
+	}, chainLives, s.id, from, to)
 }
 
 func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, err error) {
 	from, to := bounds(f)
-	lives, err := r.lives(ctx, s)
+	lives, err := r.lives(ctx, s, before(from, time.Hour), after(to, time.Hour)) // a row may begin or end outside the window
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +100,7 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 		}
 		add(l, start, end)
 		return err
-	}, "SELECT seconds, start_ns, chain, culprit, rule, pid, lost_ns FROM losses WHERE session = ? AND seconds > 0", s.id)
+	}, windowLosses, windowArgs(s, from, to)...)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +121,7 @@ func (r *Reader) losses(ctx context.Context, s *Session, f Filter) (out []Loss, 
 		}
 		add(l, start, max(end, start+1))
 		return nil
-	}, `SELECT id, rule, pid, from_ns, to_ns, lost_ns, culprits FROM chains c WHERE session = ? AND from_ns IS NOT NULL AND to_ns IS NOT NULL
-		AND NOT EXISTS (SELECT 1 FROM losses l WHERE l.session = c.session AND l.chain = c.id)`, s.id)
+	}, chainLosses, s.id, from, to)
 	return out, err
 }
 

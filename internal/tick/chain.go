@@ -1,6 +1,8 @@
 package tick
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,6 +90,13 @@ type Chain struct {
 	Culprits []Culprit // the largest share first
 	Timeline []Moment  // in order of time
 	NotIt    []string  // checked causes that did not grow, in words
+}
+
+// SortChains sorts by severity, then by lost time, both descending.
+func SortChains(chains []Chain) {
+	slices.SortFunc(chains, func(a, b Chain) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // BlindSpot are kinds of causes that cannot be fully reported while a shedding level is active.
