@@ -18,6 +18,10 @@ import (
 	"ingero/pkg/events"
 )
 
+// lead is how much of a recording is replayed before a window. The analysis judges by the ticks of the
+// last minute, and the first replayed tick has the counts of the whole time before it.
+const lead = 70 * time.Second
+
 // analyse replays the calls of a recording between from and to (zero: no bound) through a
 // session and returns the collected results. The sinks in also receive the same ticks and
 // batches. analyse returns nil if the recording's calls have been deleted.
@@ -44,6 +48,7 @@ func analyseWithin(ctx context.Context, r *query.Reader, s *query.Session, from,
 	}})
 	if from.After(s.Started) {
 		w.from = from.UnixNano()
+		rec.SkipTo(w.from - int64(lead))
 	}
 	if !to.IsZero() {
 		w.to = to.UnixNano()
@@ -128,7 +133,7 @@ func kept[T any](s []T, from int, want func(*T) bool) []T {
 }
 
 // Totals implements [session.Source]. Before the window begins, it saves the accounts of
-// the threads.
+// the threads. The machine's state is averaged, and is left out then.
 func (w *windowed) Totals(t *tick.Tick) error {
 	if err := w.Replay.Totals(t); err != nil {
 		return err
@@ -140,7 +145,7 @@ func (w *windowed) Totals(t *tick.Tick) error {
 			x := &t.Threads[i]
 			w.base[threadID{x.PID, x.TID, x.Since}] = *x
 		}
-		t.Threads, t.HostSums = nil, nil
+		t.Threads, t.HostSums, t.Host = nil, nil, tick.Host{}
 		return nil
 	}
 	t.Threads = kept(slices.Clone(t.Threads), 0, w.since)

@@ -2,12 +2,21 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"ingero/internal/explain"
+	"ingero/internal/query"
 	"ingero/internal/session"
+	"ingero/internal/store"
+	storelog "ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
 )
@@ -72,6 +81,78 @@ func TestAnalyseAPart(t *testing.T) {
 				t.Error("nothing is said")
 			}
 		})
+	}
+}
+
+// damageFirstSegment makes a part of the session's first segment unreadable; there must be more than three.
+func damageFirstSegment(t *testing.T, path, session string) {
+	t.Helper()
+	segs, err := segment.OfSession(storelog.Dir(store.LogDir(path)), session)
+	if err != nil || len(segs) < 4 {
+		t.Fatalf("%d segments, %v", len(segs), err)
+	}
+	first := filepath.Join(store.LogDir(path), segs[0].Name)
+	text, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(text[len(text)/2 : len(text)/2+64])
+	if err := os.WriteFile(first, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An analysis of a window does not read what was recorded long before it, and has the same result.
+func TestAnalysisSkipsWhatIsLongBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x, err := startBounded(path, "gpu-7-one", "gpu-7", began, 64<<20)
+	for range 240 {
+		if err == nil {
+			err = x.second()
+		}
+	}
+	if err = errors.Join(err, x.end()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := query.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	s, err := r.Session(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := began.Add(220*time.Second), began.Add(235*time.Second)
+	log, err := r.OpenLog(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	w := &windowed{Replay: segment.NewReplay(log, segment.ReplayOptions{}), base: map[threadID]tick.Thread{}, from: from.UnixNano(), to: to.UnixNano()}
+	log.Window(w.from, w.to)
+	all := &collector{}
+	if err := session.Run(t.Context(), session.Config{Source: session.FromRecording(w), Clock: w.Replay, Sinks: []tick.Sink{all}, Poll: replayPoll}); err != nil {
+		t.Fatal(err)
+	}
+	damageFirstSegment(t, path, s.ID)
+	c, err := analyse(t.Context(), r, &s, from, to, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported := func(c *collector) string {
+		in := &explain.Input{}
+		c.setTotalCosts(from, to)
+		c.ledger(in, nil)
+		b, err := explain.ReportJSON(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	got, want := reported(c), reported(all)
+	if diff := cmp.Diff(want, got); diff != "" || c.accounts[4821].Elapsed == 0 || c.last.Time.Sub(to) > time.Second {
+		t.Errorf("up to %v, account of %d ns; -whole +skipped:\n%s", c.last.Time, c.accounts[4821].Elapsed, diff)
 	}
 }
 

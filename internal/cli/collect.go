@@ -132,8 +132,10 @@ func (c *collector) input(node, source string) *explain.Input {
 }
 
 // setTotalCosts sets the costs of each chain to those between from and to, instead of those of its
-// last minute. With ranges, only the chains that lie in them are kept.
+// last minute. Chains that were over before are dropped. With ranges, only the chains that lie in them
+// are kept.
 func (c *collector) setTotalCosts(from, to time.Time) {
+	maps.DeleteFunc(c.chains, func(_ string, x tick.Chain) bool { return !x.To.IsZero() && x.To.Before(from) })
 	kept, partly := c.costs.lying(slices.Collect(maps.Values(c.chains)), c.within, from, to)
 	clear(c.chains)
 	for _, x := range kept {

@@ -41,10 +41,15 @@ type fixture struct {
 
 // startFixture begins a recording; its files are path and path.d.
 func startFixture(path, id, node string, at time.Time) (*fixture, error) {
+	return startBounded(path, id, node, at, 0)
+}
+
+// startBounded begins a recording with a bound, which also bounds its segments.
+func startBounded(path, id, node string, at time.Time, bytes int64) (*fixture, error) {
 	x := &fixture{node: node, start: at, now: at, ops: storetest.Counts{},
 		runs: tick.Thread{PID: 4821, TID: 4821, Comm: "train.py", Since: at.UnixNano()}}
 	var err error
-	x.db, err = store.Open(store.Options{Path: path, Now: func() time.Time { return x.now },
+	x.db, err = store.Open(store.Options{Path: path, MaxBytes: bytes, Now: func() time.Time { return x.now },
 		Session: segment.Session{ID: id, Node: node, Started: at, Version: "v1.2.3", Kernel: "6.18.0", Mode: "trace", Target: "all users", PID: 99}})
 	return x, err
 }
