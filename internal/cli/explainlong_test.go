@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -80,5 +81,32 @@ func TestChainsTellOfTheWholeWindow(t *testing.T) {
 	short.add("c", chain.Lost, chain.From, chain.To)
 	if got := short.in(chain, at, at.Add(time.Hour)); got.Window != time.Minute || got.Steps != 100 {
 		t.Errorf("one that was seen whole: %+v", got)
+	}
+}
+
+// A cause that loses no time is listed beside one that does, if it overlaps the window.
+func TestChainsWithoutLossStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x, err := startFixture(path, "gpu-7-one", "gpu-7", began)
+	if err == nil {
+		x.lost, x.leak = 200*time.Millisecond, true
+		err = errors.Join(x.second(), x.end())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := query.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	f := query.Filter{From: began, To: began.Add(2 * time.Second)}
+	s, err := r.Rolled(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chains, _, err := chainsIn(t.Context(), r, s, f)
+	if err != nil || len(chains) != 2 || chains[0].ID != "c-1" || chains[1].ID != "c-leak" {
+		t.Errorf("%+v, %v", chains, err)
 	}
 }

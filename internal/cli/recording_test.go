@@ -34,6 +34,7 @@ type fixture struct {
 	runs  tick.Thread      // the trainer's account
 	place tick.Where       // the trainer's place
 	lost  time.Duration    // time that the trainer lost to a hog
+	leak  bool             // the trainer's memory grows
 	pace  int64            // steps a second; 0: 50
 	asked []tick.Request   // requests that ended since the last tick
 	reads []tick.Inference // reads of servers since then
@@ -116,6 +117,9 @@ func (x *fixture) tick(final bool) *tick.Tick {
 	if x.lost > 0 {
 		t.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 4821, From: x.start, To: x.now, Lost: x.lost,
 			Culprits: []tick.Culprit{{Thread: events.Thread{PID: 8821, TID: 8821, Name: events.NameOf("stress-ng")}, Lost: x.lost}}}}
+	}
+	if x.leak {
+		t.Chains = append(t.Chains, tick.Chain{ID: "c-leak", Rule: "memory-leak", Severity: tick.Medium, PID: 4821, From: x.start, To: x.now})
 	}
 	t.Ops = x.ops.List()
 	for _, p := range []tick.Process{
