@@ -36,6 +36,18 @@ func TestWindow(t *testing.T) {
 		"to, no default":  {"", "?to=2026-11-20T14:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
 		"both":            {"", "?from=2026-11-20T13:00:00Z&to=2026-11-20T14:00:00Z", at(-2 * time.Hour), at(-time.Hour), 0},
 		"from after to":   {"5m", "?from=2026-11-20T14:00:00Z&to=2026-11-20T13:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"seconds":         {"", "?from=1795179600&to=1795183200", at(-2 * time.Hour), at(-time.Hour), 0},
+		"milliseconds":    {"", "?from=1795179600000&to=1795183200000", at(-2 * time.Hour), at(-time.Hour), 0},
+		"microseconds":    {"", "?from=1795179600000000&to=1795183200000000", at(-2 * time.Hour), at(-time.Hour), 0},
+		"nanoseconds":     {"", "?from=1795179600000000000&to=1795183200000000000", at(-2 * time.Hour), at(-time.Hour), 0},
+		"seconds of 2300": {"5m", "?to=10413792000", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"ms of 2300":      {"5m", "?to=10413792000000", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"us of 2300":      {"5m", "?to=10413792000000000", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"the last ns":     {"5m", "?to=9223372036854775807", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"too many digits": {"5m", "?to=17951796000000000000", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"the year 2300":   {"5m", "?to=2300-01-01T00:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"before 1970":     {"5m", "?to=1969-12-31T00:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
+		"negative":        {"5m", "?to=-1795179600", time.Time{}, time.Time{}, http.StatusBadRequest},
 		"from in a while": {"5m", "?from=2026-11-20T16:00:00Z", time.Time{}, time.Time{}, http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -208,19 +209,30 @@ func flag(name, v string, to *bool) error {
 	return nil
 }
 
-// moment parses RFC 3339, Unix seconds or Unix nanoseconds.
+// moment parses RFC 3339 or a Unix time. The magnitude of a Unix time tells its unit: the units of
+// the times from 1973 to 5138 do not overlap.
 func moment(name, v string) (time.Time, error) {
-	if t, err := time.Parse(time.RFC3339Nano, v); err == nil && t.Year() >= 1970 && t.Year() < 2262 {
+	no := wrong(name, v, "a time before 2262: RFC 3339, or Unix seconds, milliseconds, microseconds or nanoseconds")
+	if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+		if t.Year() < 1970 || t.Year() >= 2262 { // int64 Unix nanoseconds end in 2262
+			return time.Time{}, no
+		}
 		return t, nil
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
-	switch {
-	case err != nil || n < 0:
-		return time.Time{}, wrong(name, v, "a time: RFC 3339, or Unix seconds or nanoseconds")
-	case n < 1e11:
-		return time.Unix(n, 0), nil
+	if err != nil || n < 0 {
+		return time.Time{}, no
 	}
-	return time.Unix(0, n), nil
+	unit := int64(time.Second)
+	for _, finer := range [...]int64{1e11, 1e14, 1e17} {
+		if n >= finer {
+			unit /= 1000
+		}
+	}
+	if n > math.MaxInt64/unit || time.Unix(0, n*unit).UTC().Year() >= 2262 {
+		return time.Time{}, no
+	}
+	return time.Unix(0, n*unit), nil
 }
 
 // sessions returns the question's recordings, oldest first, and sets the window: by default the end

@@ -31,7 +31,7 @@ Each GET path accepts the parameters that apply to it. The server refuses unknow
 | parameter | selects |
 |---|---|
 | ` + "`since`" + ` | the time up to now: the last 5m, 1h30m, 2d |
-| ` + "`from`" + `, ` + "`to`" + ` | the time from ` + "`from`" + ` (inclusive) to ` + "`to`" + ` (exclusive): RFC 3339, Unix seconds or nanoseconds |
+| ` + "`from`" + `, ` + "`to`" + ` | the time from ` + "`from`" + ` (inclusive) to ` + "`to`" + ` (exclusive): RFC 3339, or Unix seconds, milliseconds, microseconds or nanoseconds |
 | ` + "`pid`" + `, ` + "`op`" + ` | processes, operations: a comma-separated list |
 | ` + "`node`" + `, ` + "`session`" + ` | recordings of one machine, or one recording by its ID |
 | ` + "`pod`" + `, ` + "`namespace`" + `, ` + "`container`" + `, ` + "`cgroup`" + `, ` + "`job`" + ` | processes by where they run ([where.md](where.md)) |
