@@ -189,8 +189,8 @@ func (u *updates) state() (d wire.Progress) {
 	return d
 }
 
-func dataOf(s *query.Session) wire.Progress {
-	return wire.Progress{Recording: s.State == "running", Session: s.ID, To: wire.Millis(s.Updated.UnixNano()), Records: s.Records}
+func dataOf(x *query.Session) wire.Progress {
+	return wire.Progress{Recording: x.State == "running", Session: x.ID, To: wire.Millis(x.Updated.UnixNano()), Records: x.Records}
 }
 
 // read opens the database for one poll.
@@ -212,7 +212,7 @@ func (u *updates) look(ctx context.Context, begun chan<- struct{}) {
 	defer every.Stop()
 	for first := true; ; first = false {
 		var err error
-		if at := u.stamp(); at != w.at { // somebody has written
+		if at := u.stamp(); at != w.at || w.data.Recording { // somebody has written, or a killed recorder no longer does
 			err = u.read(ctx, func(ctx context.Context, db *query.Reader) error { return u.news(ctx, db, &w) })
 			if err == nil {
 				w.at = at

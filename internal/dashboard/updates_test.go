@@ -5,13 +5,19 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ingero/internal/store"
+	"ingero/internal/store/segment"
+	"ingero/internal/tick"
 )
 
 // heard is what the server sent a client of updates.
@@ -38,6 +44,63 @@ func (h *heard) events() (all []string) {
 		}
 	}
 	return all
+}
+
+// A recorder that was killed no longer counts as recording, though nobody writes that down.
+func TestRecorderIsKilled(t *testing.T) { synctest.Test(t, recorderIsKilled) }
+
+func recorderIsKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{ID: "one", Started: time.Now()}, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Tick(&tick.Tick{Time: time.Now(), Started: time.Now(), Seq: 1}); err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Path: func() string { return path }})
+	ask := func(path string) string {
+		w := httptest.NewRecorder()
+		i := slices.IndexFunc(Paths, func(p Path) bool { return p.Path == path })
+		s.serve(&Paths[i])(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Body.String()
+	}
+	states := func() (recording, running bool) {
+		return strings.Contains(ask("/api/v1/overview"), `"recording":true`), strings.Contains(ask("/api/v1/recordings"), `"state":"running"`)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	out := &heard{ResponseWriter: httptest.NewRecorder()}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.news.serve(out, httptest.NewRequest(http.MethodGet, updatesPath, nil).WithContext(ctx))
+	}()
+	pass := func(d time.Duration) {
+		<-time.NewTimer(d).C // by the bubble's clock
+		synctest.Wait()
+	}
+	pass(time.Hour) // nothing is written meanwhile
+	if recording, running := states(); !recording || !running || len(out.events()) != 1 {
+		t.Errorf("before: recording %v, running %v, events %q", recording, running, out.events())
+	}
+	lock := filepath.Join(store.LogDir(path), "writer")
+	if err := os.Rename(lock, lock+".old"); err != nil { // as if its holder had been killed
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pass(time.Minute)
+	if recording, running := states(); recording || running || len(out.events()) != 2 {
+		t.Errorf("after: recording %v, running %v, events %q", recording, running, out.events())
+	}
+	stop()
+	<-served
+	s.news.end()
+	s.open.end()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A listener is greeted once the existing state is known, however long that takes. Later writes are

@@ -35,7 +35,7 @@ type Reader struct {
 	path  string
 	db    *sql.DB
 	temp  string    // directory of a copy, "": none
-	live  bool      // a process was recording when the copy was made
+	live  bool      // a process was recording when the copy was made; a later one is not in the copy
 	asOf  time.Time // modification time of the copied file
 	files log.Files // the segments
 
@@ -155,10 +155,7 @@ func (r *Reader) Close() error {
 
 // recording reports whether a process records what the reader reads.
 func (r *Reader) recording() bool {
-	if r.temp != "" {
-		return r.live
-	}
-	return store.Recording(r.path)
+	return (r.temp == "" || r.live) && store.Recording(r.path)
 }
 
 // Stale reports whether the reader reads a copy of a database that is being changed or has changed.
