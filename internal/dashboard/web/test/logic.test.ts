@@ -1,8 +1,9 @@
 import "./browser";
 import { deepEqual, equal, ok } from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 import { keyOf, span } from "../src/api";
 import { bytes, clock, inUnit, length, mark, marks, ns, plural, range, share } from "../src/fmt";
+import { follow, hear, live } from "../src/live";
 import { rate, served } from "../src/requests";
 import { comms, lateness, verdict } from "../src/rollcall";
 import { boxes, lines, tidy } from "../src/tree";
@@ -90,6 +91,74 @@ test("presets end where the data ends", () => {
   deepEqual(of("", { ...overview, recording: true }), { from: end - 900_000, to: end });
   deepEqual(of("", overview, undefined), { from: end - 1 - 60_000, to: end });
   deepEqual(of("from=2026-03-02T11:00:00Z&to=2026-03-02T12:00:00Z").to, Date.parse("2026-03-02T12:00:00Z"));
+});
+
+const hide = (hidden: boolean) => {
+  Object.assign(document, { hidden });
+  dispatchEvent(new Event("visibilitychange"));
+};
+
+test("a page that was hidden refreshes if it missed data, also the end of the recording", () => {
+  const said = (event: string, records: number, recording = true) => hear({ event, data: { session: "a", to_ms: records, records, recording } });
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  const beats = () => {
+    mock.timers.tick(2000);
+    return live.get().beats;
+  };
+  said("hello", 1);
+  const before = beats();
+  said("hello", 1);
+  equal(beats(), before, "nothing is new");
+  hide(true);
+  said("data", 2);
+  equal(beats(), before, "the page is hidden");
+  hide(false);
+  said("hello", 2);
+  equal(beats(), before + 1, "data was new while the page was hidden");
+  said("hello", 3, false);
+  deepEqual([beats(), live.get().state], [before + 2, "off"], "the recording ended before the reconnection");
+  mock.timers.reset();
+});
+
+test("a page that is hidden, or hears nothing, closes its stream", async () => {
+  mock.timers.enable({ apis: ["setTimeout", "Date"] });
+  let signal!: AbortSignal;
+  const text = (s: string) => new TextEncoder().encode(s);
+  let send!: (s: string) => void;
+  Object.assign(globalThis, {
+    fetch: async (_: string, init: RequestInit) => {
+      signal = init.signal!;
+      const body = new ReadableStream<Uint8Array>({
+        start: (c) => {
+          send = (s) => c.enqueue(text(s));
+          signal.addEventListener("abort", () => c.error(signal.reason));
+        },
+      });
+      return new Response(body);
+    },
+  });
+  const settle = async () => {
+    for (let i = 0; i < 5; i++) await new Promise<void>((go) => setImmediate(go));
+  };
+  let stream = follow();
+  await settle();
+  hide(true);
+  equal(signal.aborted, true, "the page is hidden");
+  equal(await stream, "");
+  hide(false);
+  stream = follow();
+  await settle();
+  mock.timers.tick(39_000);
+  send(": still here\n\n");
+  await settle();
+  mock.timers.tick(39_000);
+  equal(signal.aborted, false, "something was heard");
+  send('event: hello\ndata: {"session":"a","to_ms":9,"records":9,"recording":true}\n\n');
+  await settle();
+  mock.timers.tick(40_000);
+  equal(signal.aborted, true, "nothing was heard");
+  equal(await stream, "heard");
+  mock.timers.reset();
 });
 
 test("requests have times in nanoseconds; keys have no times", () => {
