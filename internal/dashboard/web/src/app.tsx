@@ -102,7 +102,8 @@ function Panels({ overview, range, processes }: Known & { processes: RecordedPro
 
 // rangeNow returns the time range to show: the chosen one, else the file's, else the default.
 function rangeNow(v: View, o: Overview | undefined, recordings: Recording[]): Range | undefined {
-  if (v.from !== null && v.to !== null) return { from: v.from, to: v.to };
+  const custom = v.from !== null && v.to !== null;
+  if (custom) return o ? rangeOf(v, o, undefined) : { from: v.from!, to: v.to! };
   const [from, to] = [Date.parse(file?.from ?? ""), Date.parse(file?.to ?? "")];
   if (from < to) return { from: Math.floor(from), to: Math.ceil(to) };
   if (!o || !recordings.length) return undefined;
@@ -127,7 +128,7 @@ export function App() {
     const differ = o && list.data && running[0] !== running[1];
     if (differ || (running.includes(true) && heard && state === "off")) beat();
   }, [o, list.data, heard, state]);
-  useKeys({ range, help: showHelp });
+  useKeys({ range, overview: o, help: showHelp });
   return (
     <>
       <a class="skip" href="#headline" onClick={(e) => (e.preventDefault(), goTo("headline"))}>

@@ -6,7 +6,7 @@ import { live, pause } from "./live";
 import { useStore } from "./store";
 import { theme, toggle } from "./theme";
 import type { Overview, RecordedProcess, Recording } from "./types";
-import { type Range, look, presetOf, presets, view, zoom } from "./view";
+import { type Range, later, look, presetOf, presets, view, zoom } from "./view";
 
 interface Props {
   overview: Overview | undefined;
@@ -87,7 +87,7 @@ function Time({ overview, range }: { overview: Overview | undefined; range: Rang
       <button type="button" aria-label="earlier" title="earlier (←)" disabled={!range} onClick={() => zoom(around(range!, 1, -0.5))}>
         ‹
       </button>
-      <button type="button" aria-label="later" title="later (→)" disabled={!range} onClick={() => zoom(around(range!, 1, 0.5))}>
+      <button type="button" aria-label="later" title="later (→)" disabled={!range} onClick={() => zoom(later(range!, 0.5, overview))}>
         ›
       </button>
       <button type="button" aria-label="zoom in" title="zoom in (+)" disabled={!range} onClick={() => zoom(around(range!, 0.5))}>
@@ -131,7 +131,7 @@ function Filters({ overview, recordings, processes }: Pick<Props, "overview" | "
           value={v.session}
           onChange={(e) => {
             const r = recordings.find((x) => x.id === e.currentTarget.value);
-            if (r) look({ session: r.id, last: "", from: Math.floor(Date.parse(r.from)), to: Math.ceil(Date.parse(r.to)) + 1 });
+            if (r) look({ session: r.id, last: "rec", from: null, to: null }); // its end moves while it runs
             else look({ session: "" });
           }}
         >

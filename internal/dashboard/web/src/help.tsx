@@ -4,7 +4,8 @@ import { around } from "./bar";
 import { pause } from "./live";
 import { Store, useStore } from "./store";
 import { toggle } from "./theme";
-import { type Range, look, zoom } from "./view";
+import type { Overview } from "./types";
+import { type Range, later, look, zoom } from "./view";
 
 const sections: [string, string][] = [
   ["headline", "What is wrong"],
@@ -76,6 +77,7 @@ export function goTo(id: string): void {
 
 interface KeyProps {
   range: Range | undefined;
+  overview: Overview | undefined;
   help: () => void;
 }
 
@@ -83,7 +85,7 @@ type Does = (p: KeyProps) => void;
 
 const does: Record<string, Does> = {
   ArrowLeft: ({ range }) => range && zoom(around(range, 1, -0.25)),
-  ArrowRight: ({ range }) => range && zoom(around(range, 1, 0.25)),
+  ArrowRight: ({ range, overview }) => range && zoom(later(range, 0.25, overview)),
   "+": ({ range }) => range && zoom(around(range, 0.5)),
   "=": ({ range }) => range && zoom(around(range, 0.5)),
   "-": ({ range }) => range && zoom(around(range, 2)),

@@ -86,15 +86,32 @@ export function zoom(r: Range): void {
   look({ last: "", from, to: Math.max(Math.ceil(r.to), from + 1) });
 }
 
-// rangeOf returns the time range of a view. Presets end where the data ends.
+// endOf returns where the data ends, ms.
+const endOf = (o: Overview) => Math.ceil(Date.parse(o.to)) + 1;
+
+// later returns a range that is moved by that many of its lengths, at most to the end of the data.
+export function later(r: Range, by: number, o: Overview | undefined): Range {
+  const move = Math.min(by * (r.to - r.from), o ? Math.max(0, endOf(o) - r.to) : Infinity);
+  return { from: r.from + move, to: r.to + move };
+}
+
+// inside returns a range that ends where the data ends, if not earlier. A range without data becomes
+// the closest one of the same length.
+function inside(from: number, to: number, first: number, end: number): Range {
+  if (from >= end) return { from: Math.max(first, end - (to - from)), to: end };
+  if (to <= first) return { from: first, to: Math.min(end, first + (to - from)) };
+  return { from, to: Math.min(to, end) };
+}
+
+// rangeOf returns the time range of a view. Presets end where the data ends, other ranges not later.
 export function rangeOf(v: View, o: Overview, latest: Recording | undefined): Range {
-  const [first, end] = [Date.parse(o.from), Math.ceil(Date.parse(o.to)) + 1];
-  if (v.from !== null && v.to !== null) return { from: v.from, to: v.to };
+  const [first, end] = [Math.floor(Date.parse(o.from)), endOf(o)];
+  if (v.from !== null && v.to !== null) return inside(v.from, v.to, first, end);
   let last = v.last || (o.recording ? "15m" : "rec");
   if (last === "rec" && !latest) last = "all";
   if (last === "rec" && latest) return { from: Math.floor(Date.parse(latest.from)), to: Math.max(Math.ceil(Date.parse(latest.to)) + 1, Date.parse(latest.from) + 1000) };
   const from = lengths[last];
-  return { from: Math.max(Math.floor(first), from ? end - from : 0), to: end };
+  return { from: Math.max(first, from ? end - from : 0), to: end };
 }
 
 // presetOf returns the preset of a view, "" for a custom range.

@@ -8,7 +8,7 @@ import { rate, served } from "../src/requests";
 import { comms, lateness, verdict } from "../src/rollcall";
 import { boxes, lines, tidy } from "../src/tree";
 import type { FlameNode, Overview, Rank, Recording } from "../src/types";
-import { look, rangeOf, read, view, write } from "../src/view";
+import { later, look, rangeOf, read, view, write } from "../src/view";
 
 test("durations have three digits and a suitable unit", () => {
   const want: [number | null, string][] = [
@@ -91,6 +91,23 @@ test("presets end where the data ends", () => {
   deepEqual(of("", { ...overview, recording: true }), { from: end - 900_000, to: end });
   deepEqual(of("", overview, undefined), { from: end - 1 - 60_000, to: end });
   deepEqual(of("from=2026-03-02T11:00:00Z&to=2026-03-02T12:00:00Z").to, Date.parse("2026-03-02T12:00:00Z"));
+});
+
+test("a custom range ends where the data ends", () => {
+  const [first, end] = [Date.parse(overview.from), Date.parse(overview.to) + 1];
+  const of = (from: string, to: string) => rangeOf(read(`from=2026-03-02T${from}Z&to=2026-03-02T${to}Z`), overview, latest);
+  deepEqual(of("11:00:00", "12:00:00"), { from: first + 3600e3, to: first + 7200e3 });
+  deepEqual(of("13:00:00", "15:00:00"), { from: end - 1 - 3600e3, to: end });
+  deepEqual(of("15:00:00", "15:10:00"), { from: end - 600e3, to: end });
+  deepEqual(of("08:00:00", "09:00:00"), { from: first, to: first + 3600e3 });
+  equal(rangeOf(read("from=2026-03-02T13:00:00Z&to=2026-03-02T15:00:00Z"), { ...overview, to: "2026-03-02T14:30:00Z" }, latest).to, end + 1800e3);
+});
+
+test("a range moves at most to the end of the data", () => {
+  const end = Date.parse(overview.to) + 1;
+  deepEqual(later({ from: end - 4000, to: end - 2000 }, 0.5, overview), { from: end - 3000, to: end - 1000 });
+  deepEqual(later({ from: end - 2500, to: end - 500 }, 0.5, overview), { from: end - 2000, to: end });
+  deepEqual(later({ from: end - 2000, to: end }, 0.5, overview), { from: end - 2000, to: end });
 });
 
 const hide = (hidden: boolean) => {
