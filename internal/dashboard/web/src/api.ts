@@ -149,6 +149,20 @@ export interface Answer<T> {
 }
 
 const again = 5000; // ms before a failed request is retried
+const tooLong = 60_000; // ms before a request that took the server too long is repeated
+
+// Slow is a request that took the server too long.
+export interface Slow {
+  length: number; // of its time range; 0: none
+  until: number; // ms
+}
+
+// lengthOf returns the length of the time range of parameters, ns.
+export const lengthOf = (p: Params): number => Number(p.to ?? 0) - Number(p.from ?? 0);
+
+// rests reports whether a request should wait: the same one took too long a short while ago, for a time
+// range that was not longer.
+export const rests = (slow: Slow | null, length: number, now: number): boolean => slow !== null && length >= 0.9 * slow.length && now < slow.until;
 
 const flatly = (p: Params) => JSON.stringify(p, Object.keys(p).sort());
 
@@ -160,12 +174,13 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
   const { from, to, ...rest } = params;
   const subject = path === null ? "" : `${path} ${flatly(rest)}`;
   const question = `${subject} ${from} ${to} ${fresh}`;
-  const now = useRef({ question: "", asked: "", params, path, abort: null as AbortController | null, timer: 0 });
+  const now = useRef({ question: "", asked: "", params, path, abort: null as AbortController | null, timer: 0, slow: null as Slow | null });
   Object.assign(now.current, { question, params, path });
 
   useEffect(
     () => () => {
       now.current.abort?.abort();
+      now.current.slow = null;
       clearTimeout(now.current.timer);
     },
     [subject],
@@ -174,16 +189,24 @@ export function useAnswer<T>(path: string | null, params: Params, fresh = 0): An
     const go = async (): Promise<void> => {
       const n = now.current;
       if (n.path === null || n.abort) return;
+      if (rests(n.slow, lengthOf(n.params), Date.now())) {
+        clearTimeout(n.timer);
+        n.timer = setTimeout(go, n.slow!.until - Date.now()) as unknown as number;
+        return;
+      }
       const abort = new AbortController();
       [n.abort, n.asked] = [abort, n.question];
+      const length = lengthOf(n.params);
       clearTimeout(n.timer);
       set((s) => (s.loading ? s : { ...s, loading: true }));
       try {
         const data = await ask<T>(n.path, n.params, abort.signal);
+        n.slow = null;
         if (!abort.signal.aborted) set({ data, error: undefined, loading: false, of: subject });
       } catch (e) {
         if (!abort.signal.aborted) {
           const error = e instanceof Refused ? e : new Refused(0, String(e), "");
+          n.slow = error.status === 422 ? { length, until: Date.now() + tooLong } : null;
           if (error.status === 0 || error.status >= 500) n.timer = setTimeout(go, again) as unknown as number;
           // While the server is unreachable, its last answer stays.
           set((s) => (error.status === 0 && s.of === subject && s.data !== undefined ? { ...s, loading: false } : { data: undefined, error, loading: false, of: subject }));

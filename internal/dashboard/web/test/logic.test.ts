@@ -1,7 +1,7 @@
 import "./browser";
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { mock, test } from "node:test";
-import { keyOf, span } from "../src/api";
+import { keyOf, lengthOf, rests, span } from "../src/api";
 import { bytes, clock, inUnit, length, mark, marks, ns, plural, range, share } from "../src/fmt";
 import { follow, hear, live } from "../src/live";
 import { rate, served } from "../src/requests";
@@ -176,6 +176,16 @@ test("a page that is hidden, or hears nothing, closes its stream", async () => {
   equal(signal.aborted, true, "nothing was heard");
   equal(await stream, "heard");
   mock.timers.reset();
+});
+
+test("a request that took the server too long rests, unless it is shorter", () => {
+  const slow = { length: lengthOf(span({ from: 0, to: 900_000 })), until: 1000 };
+  equal(slow.length, 900e9);
+  equal(rests(null, slow.length, 0), false);
+  equal(rests(slow, slow.length, 999), true);
+  equal(rests(slow, 2 * slow.length, 999), true);
+  equal(rests(slow, slow.length / 2, 999), false);
+  equal(rests(slow, slow.length, 1000), false);
 });
 
 test("requests have times in nanoseconds; keys have no times", () => {
