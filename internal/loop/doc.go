@@ -14,9 +14,10 @@
 //
 // A program that names its ranges with NVTX defines its steps itself, which takes precedence. The
 // steps are the ranges with one name that occurs at least four times. Of these names, it is the one
-// that covers most of the time since its first range, and at least half of it. An epoch is not a
-// step: it contains 16 or more ranges of another name that cover about as much time and wait for the
-// GPU. Names that differ only in numbers are equal. The kernel's accounts at both
+// that covers most of the time since its first range, and at least half of it. If a name covers less
+// and then comes back, as training after an evaluation, its later ranges count if there are 16 or
+// more. An epoch is not a step: it contains 16 or more ranges of another name that cover about as
+// much time and wait for the GPU. Names that differ only in numbers are equal. The kernel's accounts at both
 // ends of a range give its exact time, though no turn begins or ends there. Started ranges without
 // a number, as without a profiler, are assumed to end in reverse order.
 //

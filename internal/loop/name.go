@@ -18,17 +18,43 @@ const (
 	asMuch   = 0.7 // of the best coverage: an equal candidate
 	waiting  = 0.7 // share of the steps that must wait for the GPU
 	epoch    = 16  // an epoch contains at least this many steps
+	phase    = 16  // and so does a later phase of a name
 )
 
 // named has the ranges of one name, ignoring numbers in it.
 type named struct {
 	found
 	show  string
-	first int64  // Unix ns: start of the first
+	first int64  // Unix ns: start of the first of the phase
 	open  int    // not ended
 	in    *named // range around the last one, nil: none
 	turns uint64
 	waits uint64 // ranges that waited for the GPU
+
+	// A phase begins with a range that follows a time in which the name no longer covered enough.
+	earlier struct {
+		total time.Duration
+		steps uint64
+	} // before the phase
+}
+
+// recurs reports whether the phase has enough ranges.
+func (n *named) recurs() bool {
+	least := uint64(leastSteps)
+	if n.earlier.steps > 0 {
+		least = phase
+	}
+	return n.lengths.Count()-n.earlier.steps >= least
+}
+
+// covers reports whether the ranges of the phase cover enough of its time.
+func (n *named) covers(now int64) bool {
+	return float64(n.total-n.earlier.total) >= covering*float64(now-n.first)
+}
+
+// resume begins a phase at a time.
+func (n *named) resume(now int64) {
+	n.first, n.earlier.total, n.earlier.steps = now, n.total, n.lengths.Count()
 }
 
 // nameOf returns the ranges of a name, or nil if the name is unknown or the table is full.
@@ -99,7 +125,7 @@ func fold(to []byte, r *tick.Range) []byte {
 func (m *marked) main() (best *named) {
 	var list []*named
 	for _, n := range m.names {
-		if n.lengths.Count() >= leastSteps && float64(n.total) >= covering*float64(m.newest-n.first) {
+		if n.recurs() && n.covers(m.newest) {
 			list = append(list, n)
 		}
 	}

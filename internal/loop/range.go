@@ -167,13 +167,13 @@ func (f *Finder) begin(m *marked, r *tick.Range, started bool) {
 	s.step.from = r.Time
 	if n := s.name; n != nil {
 		s.again = !started && n.open > 0 // started ranges may overlap
+		if n.open == 0 && (n.first == 0 || !n.covers(r.Time)) {
+			n.resume(r.Time)
+		}
 		n.open++
 		n.in = nil
 		if len(m.open) > 0 {
 			n.in = m.open[len(m.open)-1].name
-		}
-		if n.first == 0 {
-			n.first = r.Time
 		}
 	}
 	m.open = append(m.open, s)

@@ -106,6 +106,8 @@ func TestRangesThatAreSteps(t *testing.T) {
 		"too few":                          {again(step, 3), "", 0, 0, 0},
 		"a small part of the time":         {again("save( 1 ) 20 G20", 20), "", 0, 0, 0},
 		"only at first":                    {again(step, 20) + again("10 G10", 30), "", 0, 0, 0},
+		"a phase that comes back":          {again(step, 20) + again("10 G10", 60) + again(step, 20), "step", 40, 20 * time.Millisecond, 1},
+		"a phase too short to come back":   {again(step, 20) + again("10 G10", 60) + again(step, 15), "", 0, 0, 0},
 		"within its like":                  {again("f( 5 f( 5 f( 5 ) ) G5 )", 10), "f", 10, 20 * time.Millisecond, 1},
 		"pops without a push":              {") ) " + again(step, 20), "step", 20, 20 * time.Millisecond, 1},
 		"a push that nobody pops":          {again("lost( "+step, 60), "step", 60, 20 * time.Millisecond, 1},
