@@ -19,6 +19,17 @@ type mount struct {
 	at    string   // mount point
 	root  string   // mounted part of the hierarchy
 	names []string // controllers; none: the unified hierarchy (version 2)
+	// private means that a cgroup namespace hides the top of the hierarchy. own is the own cgroup
+	// there, relative to the top; "": unknown.
+	private bool
+	own     string
+}
+
+// has reports whether a hierarchy has one of these controllers; "" is version 2.
+func (m *mount) has(controllers ...string) bool {
+	return slices.ContainsFunc(controllers, func(name string) bool {
+		return name == "" && m.names == nil || name != "" && slices.Contains(m.names, name)
+	})
 }
 
 // parseMounts parses /proc/PID/mountinfo (proc(5)).
@@ -91,12 +102,13 @@ func (p *Poller) member(pid uint32) []dir {
 
 // folder returns a cgroup with the directory of its files; false for a root cgroup.
 func (p *Poller) folder(controller, of string) (dir, bool) {
-	for _, m := range p.mounts {
+	for i := range p.mounts {
+		m := &p.mounts[i]
 		switch {
-		case controller == "" && m.names != nil, controller != "" && !slices.Contains(m.names, controller):
+		case !m.has(controller):
 			continue
-		case controller == "" && p.private:
-			return p.inNamespace(m.at, of)
+		case m.private:
+			return p.inNamespace(m, controller, of)
 		}
 		rel := path.Clean("/" + of) // stays within the mount
 		if m.root != "/" {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -19,36 +20,54 @@ const (
 	maxTree = 1 << 14
 )
 
-// findOwn finds the own cgroup in the host's tree. In a cgroup namespace, /proc/PID/cgroup has paths
-// relative to it ("/../../pod/container"), and the own mount has only groups below it
-// (cgroup_namespaces(7)).
+// findOwn finds the own cgroup in the host's tree of each hierarchy. In a cgroup namespace,
+// /proc/PID/cgroup has paths relative to it ("/../../pod/container"), and the own mount has only groups
+// below it (cgroup_namespaces(7)).
 func (p *Poller) findOwn() {
-	depth := p.depth()
-	i := slices.IndexFunc(p.mounts, func(m mount) bool { return m.names == nil })
-	if depth == 0 || i < 0 || p.mounts[i].root != "/" {
-		return
-	}
-	p.private = true
-	at := p.mounts[i].at
-	own, err := findGroup(filepath.Join("/", p.Root, at), filepath.Join("/", p.Root, hostRoot, at), depth)
-	if err != nil {
-		p.lacks = append(p.lacks, tick.Report{Kind: "host-source", Object: "cgroups of other containers",
-			Why: filepath.Join("/", hostRoot, at) + " has no readable tree with ingero's cgroup" +
-				": add SYS_PTRACE and DAC_READ_SEARCH to the container's capabilities, or start it with --cgroupns=host"})
-	}
-	p.own = own
-}
-
-// depth returns the depth of the own cgroup below the root; 0 outside of a cgroup namespace.
-func (p *Poller) depth() int {
-	of, _ := field(p.read("proc", "1", "cgroup"), "0::")
-	n := 0
-	for _, name := range strings.Split(string(of), "/") {
-		if name == ".." {
-			n++
+	var missing []string
+	for i := range p.mounts {
+		m := &p.mounts[i]
+		depth := p.depth(m)
+		if depth == 0 || m.root != "/" || !m.needed() {
+			continue
+		}
+		m.private = true
+		var err error
+		if m.own, err = findGroup(filepath.Join("/", p.Root, m.at), filepath.Join("/", p.Root, hostRoot, m.at), depth); err != nil {
+			missing = append(missing, filepath.Join("/", hostRoot, m.at))
 		}
 	}
-	return n
+	if len(missing) > 0 {
+		p.lacks = append(p.lacks, tick.Report{Kind: "host-source", Object: "cgroups of other containers",
+			Why: strings.Join(missing, ", ") + " has no readable tree with ingero's cgroup" +
+				": add SYS_PTRACE and DAC_READ_SEARCH to the container's capabilities, or start it with --cgroupns=host"})
+	}
+}
+
+// needed reports whether files of a hierarchy are read.
+func (m *mount) needed() bool {
+	return m.names == nil || slices.ContainsFunc(m.names, func(name string) bool {
+		_, cpus := cpusets[name]
+		return cpus || hasFiles(name) || hasLimits(name)
+	})
+}
+
+// depth returns the depth of the own cgroup below the root of a hierarchy; 0 outside of a cgroup
+// namespace.
+func (p *Poller) depth(m *mount) (n int) {
+	for line := range bytes.Lines(p.read("proc", "1", "cgroup")) { // "id:controllers:path"
+		words := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
+		if len(words) != 3 || !m.has(strings.Split(words[1], ",")...) {
+			continue
+		}
+		for _, name := range strings.Split(words[2], "/") {
+			if name == ".." {
+				n++
+			}
+		}
+		return n
+	}
+	return 0
 }
 
 // findGroup returns the path, below a tree, of the directory at a depth that is the same as own.
@@ -88,10 +107,10 @@ func findGroup(own, tree string, depth int) (found string, err error) {
 // inNamespace returns the group of a path relative to the own cgroup namespace. It returns false for
 // the root of the host's tree and for groups outside of it. If the own group is not known, it returns
 // false for each group that the own mount lacks.
-func (p *Poller) inNamespace(at, of string) (dir, bool) {
-	if p.own == "" {
-		return dir{"", of, filepath.Join("/", p.Root, at, of)}, !slices.Contains(strings.Split(of, "/"), "..") && of != "/"
+func (p *Poller) inNamespace(m *mount, controller, of string) (dir, bool) {
+	if m.own == "" {
+		return dir{controller, of, filepath.Join("/", p.Root, m.at, of)}, !slices.Contains(strings.Split(of, "/"), "..") && of != "/"
 	}
-	rel := path.Join(p.own, of)
-	return dir{"", "/" + rel, filepath.Join("/", p.Root, hostRoot, at, rel)}, rel != "." && rel != ".." && !strings.HasPrefix(rel, "../")
+	rel := path.Join(m.own, of)
+	return dir{controller, "/" + rel, filepath.Join("/", p.Root, hostRoot, m.at, rel)}, rel != "." && rel != ".." && !strings.HasPrefix(rel, "../")
 }

@@ -25,10 +25,7 @@ type Poller struct {
 	last   map[tick.HostKey]*reading
 	groups map[uint32]*membership // by process
 	mounts []mount
-	// private is whether /proc/PID/cgroup is relative to a cgroup namespace of a container.
-	private bool
-	own     string            // its root in the host's tree, without "/" in front; empty: unknown
-	names   map[string]string // device names, by number
+	names  map[string]string // device names, by number
 	// allowed has the number of CPUs of each process.
 	allowed map[uint32]*allowance
 	lacks   []tick.Report
