@@ -71,6 +71,7 @@ type Keeper struct {
 	files  *files
 	looked time.Time // when all processes were last looked at
 	due    time.Time // when the next timed work is due; zero: none
+	rest   rest
 }
 
 // request is one queued request.
@@ -161,8 +162,7 @@ func (k *Keeper) Check() {
 	if k == nil {
 		return
 	}
-	if n := k.Kernel.Misses(); k.last.Swap(n) != n {
-		k.moved.Store(true)
+	if n := k.Kernel.Misses(); k.last.Swap(n) != n && !k.moved.Swap(true) {
 		k.poke()
 	}
 }
@@ -212,17 +212,28 @@ func (k *Keeper) work(now time.Time) bool {
 	k.mu.Unlock()
 	for _, r := range queue {
 		k.do(r, now)
+		k.rest = rest{} // its first misses are looked at at once
 	}
 	again := now.Sub(k.looked) >= rereadLast
 	if again {
 		k.looked = now
 	}
-	if k.moved.Swap(false) || again {
+	missed := k.moved.Load()
+	look := again || k.rest.over(now) && missed
+	if look {
+		k.moved.Store(false)
 		k.look(again)
 		k.files.missed(now)
 	}
-	k.reread(now)
-	return k.files.load(now)
+	read := k.reread(now)
+	more := k.files.load(now)
+	if look && missed {
+		k.rest.begin(now, read || more)
+	}
+	if k.moved.Load() && k.rest.until.Before(k.due) {
+		k.due = k.rest.until
+	}
+	return more
 }
 
 func (k *Keeper) count(took time.Duration) {
@@ -306,8 +317,9 @@ func (k *Keeper) look(again bool) {
 	}
 }
 
-// reread rereads the mappings of processes that are due, and sets k.due.
-func (k *Keeper) reread(now time.Time) {
+// reread rereads the mappings of processes that are due, and reports whether there are any. It sets
+// k.due.
+func (k *Keeper) reread(now time.Time) (read bool) {
 	k.due = time.Time{}
 	if len(k.procs) > 0 {
 		k.due = k.looked.Add(rereadLast)
@@ -316,11 +328,13 @@ func (k *Keeper) reread(now time.Time) {
 		p := k.procs[pid]
 		if p.missed && !now.Before(p.next) {
 			k.read(pid, p, now)
+			read = true
 		}
 		if p.missed && (k.due.IsZero() || p.next.Before(k.due)) {
 			k.due = p.next
 		}
 	}
+	return read
 }
 
 // read reads the mappings of a process and passes them to the kernel.

@@ -71,7 +71,7 @@ func (s *files) load(now time.Time) bool {
 }
 
 // How long a table waits after the kernel did not take it, until it is built again when wanted. The
-// wait doubles each time.
+// wait doubles each time. For lack of room it is at most unusedLeast.
 const (
 	putFirst = time.Second
 	putLast  = 5 * time.Minute
@@ -94,11 +94,16 @@ func (s *files) put(made []*file, tables []ObjectTable, now time.Time) {
 		}
 		s.markUnloaded(f)
 		s.fail(f)
-		f.state = refused
-		f.wait = min(max(2*f.wait, putFirst), putLast)
-		f.next = now.Add(f.wait)
+		f.refuse(now, putLast)
 		s.Log.Warn("stacks: table", "path", f.mapping.Path, "retry", f.wait, "error", err)
 	}
+}
+
+// refuse makes a file's table wait until it is tried again.
+func (f *file) refuse(now time.Time, most time.Duration) {
+	f.state = refused
+	f.wait = min(max(2*f.wait, putFirst), most)
+	f.next = now.Add(f.wait)
 }
 
 func (s *files) publish(tables []ObjectTable) error {
@@ -125,6 +130,7 @@ func order(a, b *file) int {
 // make builds the table of a file, after making room for it.
 func (s *files) make(f *file, now time.Time) (*Table, error) {
 	if f.state == refused && !s.room(4*f.words, f.wanted) {
+		f.refuse(now, unusedLeast)
 		s.figures.Refused++
 		return nil, errLarge
 	}
@@ -140,7 +146,7 @@ func (s *files) make(f *file, now time.Time) (*Table, error) {
 	}
 	f.words = len(t.Words)
 	if !s.room(4*f.words, f.wanted) {
-		f.state = refused
+		f.refuse(now, unusedLeast)
 		s.figures.Refused++
 		return nil, errLarge
 	}

@@ -134,6 +134,32 @@ func TestKeeperRoomForOne(t *testing.T) {
 	}
 }
 
+// A file that is used by each stack and has no table for lack of room costs few looks at the kernel's
+// maps, and few tries.
+func TestRefusedFileRests(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	pid := cat(t)
+	all := step(t, pid, Options{})
+	s := step(t, pid, Options{Bytes: sum(all.bytes) - 4})
+	last := s.maps[len(s.maps)-1]
+	const polls, every = 1250, 8 * time.Millisecond // ten seconds
+	looks, before := 0, s.Figures().Refused
+	for i := range polls {
+		s.use(s.maps...)
+		was := s.files.read
+		if s.settle(t, time.Duration(i)*every); s.files.read != was {
+			looks++
+		}
+	}
+	if s.use(last) != 0 {
+		t.Fatal("the file has a table")
+	}
+	// 20, 40, 80, 160 and 320 ms, then 500 ms; again after each try, at 1, 3 and 7 s.
+	if tries := s.Figures().Refused - before; looks > 45 || tries > 5 {
+		t.Errorf("%d looks, %d tries in %d polls", looks, tries, polls)
+	}
+}
+
 // A table that the kernel does not take is tried again when wanted, after waits that double. Others
 // do not wait for it.
 func TestTableIsTriedAgain(t *testing.T) {
