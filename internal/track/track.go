@@ -29,6 +29,7 @@ type Tracker struct {
 	count       uint64 // numbered streams, graphs and communicators
 	ticks       uint64
 	ended       int    // kept processes that have ended
+	silent      int    // kept processes that have made no calls
 	untracked   uint64 // calls for whose processes there was no room
 }
 
@@ -77,20 +78,21 @@ func (t *Tracker) process(pid uint32) *process {
 		}
 		p = t.fresh(pid)
 		t.procs[pid] = p
+		t.silent++
 	}
 	t.last = p
 	return p
 }
 
-// evict forgets the process that ended first, preferably one that made no calls. It reports false if
-// no process has ended.
+// evict forgets a process that made no calls, whether or not it lives, or else the one that ended
+// first. It reports false if there is neither.
 func (t *Tracker) evict() bool {
-	if t.ended == 0 {
+	if t.ended+t.silent == 0 {
 		return false
 	}
 	var out *process
 	for _, p := range t.procs {
-		if p.over > 0 && (out == nil || p.before(out)) {
+		if (p.over > 0 || p.call0 == 0) && (out == nil || p.before(out)) {
 			out = p
 		}
 	}
@@ -98,12 +100,16 @@ func (t *Tracker) evict() bool {
 	return true
 }
 
-// before reports whether an ended process is forgotten before another.
+// before reports whether a process is forgotten before another: those without calls first, and of
+// these the ended ones.
 func (p *process) before(q *process) bool {
 	if silent := p.call0 == 0; silent != (q.call0 == 0) {
 		return silent
 	}
-	return cmp.Or(cmp.Compare(p.over, q.over), cmp.Compare(p.ended, q.ended), cmp.Compare(p.pid, q.pid)) < 0
+	if over := p.over > 0; over != (q.over > 0) {
+		return over
+	}
+	return cmp.Or(cmp.Compare(p.over, q.over), cmp.Compare(p.ended, q.ended), cmp.Compare(p.born, q.born), cmp.Compare(p.pid, q.pid)) < 0
 }
 
 // Untracked returns the number of calls that are in no state, since the table of processes was full.
@@ -207,6 +213,9 @@ func (t *Tracker) forget(p *process) {
 	if p.over > 0 {
 		t.ended--
 	}
+	if p.call0 == 0 {
+		t.silent--
+	}
 	delete(t.procs, p.pid)
 	if t.last == p {
 		t.last = nil
@@ -223,7 +232,8 @@ func (p *process) end() {
 // call takes in one call.
 func (p *process) call(c *events.Call) {
 	if p.call0 == 0 {
-		p.call0 = c.Start
+		p.call0 = max(c.Start, 1)
+		p.all.silent--
 	}
 	th := p.threadState(c.TID)
 	if c.Device == 0 {

@@ -1,6 +1,7 @@
 package track
 
 import (
+	"maps"
 	"testing"
 
 	"ingero/internal/tick"
@@ -133,6 +134,32 @@ func TestEndedMakeRoom(t *testing.T) {
 				t.Errorf("%d calls untracked, %d ended", n, b.tr.ended)
 			}
 		})
+	}
+}
+
+// Living children that make no calls leave room for those that do, also if it is one of them.
+func TestSilentChildrenMakeRoom(t *testing.T) {
+	b := newBench(t)
+	of := func(pid uint32) func(*events.Call) { return func(c *events.Call) { c.PID = pid } }
+	for pid := range uint32(600) {
+		b.at++
+		b.tr.Batch(nil, []tick.ProcEvent{{Time: b.at, Kind: tick.ProcForked, PID: 9, Peer: 100 + pid}})
+	}
+	b.call("cudaLaunchKernel", on(0))
+	for _, pid := range []uint32{3, 100, 699} {
+		b.call("cudaMalloc", with{events.RolePtr: 0x1000, events.RoleBytes: 100}, of(pid))
+	}
+	held := map[uint32]uint64{}
+	for _, s := range b.tr.Tick(nil, nil) {
+		if s.Memory.GPU.Bytes > 0 {
+			held[s.PID] = s.Memory.GPU.Bytes
+		}
+	}
+	if want := map[uint32]uint64{3: 100, 100: 100, 699: 100}; !maps.Equal(held, want) {
+		t.Errorf("memory %v, want %v", held, want)
+	}
+	if n := b.tr.Untracked(); n != 0 || len(b.tr.procs) != maxProcesses {
+		t.Errorf("%d calls untracked, %d processes", n, len(b.tr.procs))
 	}
 }
 
