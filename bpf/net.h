@@ -4,6 +4,7 @@
  * socket's owner is recorded when it uses the socket.
  */
 #pragma once
+#include "port.h"
 
 const volatile bool retransmit_has_error = true; /* tcp_retransmit_skb's third argument, 6.14 */
 
@@ -12,11 +13,10 @@ const volatile bool retransmit_has_error = true; /* tcp_retransmit_skb's third a
 #define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define MSG_PEEK 2
-#define EPHEMERAL 32768 /* ports of clients, by Linux's default */
 
 struct owner {
 	__u32 tgid;
-	__u32 pad;
+	__u32 client; /* 1: the process connected it; 0: it may have accepted it */
 	__u64 since_ns; /* start of connect; 0: not connecting */
 	char comm[16];
 };
@@ -33,14 +33,14 @@ struct {
 	__type(value, struct owner);
 } socket_owners SEC(".maps");
 
-/* Sets the peer. A client's port carries no information, and there are many. */
-static __always_inline void set_peer(struct host_key *key, const struct sock *sk)
+/*
+ * Sets the peer. The port of a peer that connected carries no information, and there are many.
+ */
+static __always_inline void set_peer(struct host_key *key, const struct sock *sk,
+				     const struct owner *o)
 {
-	__u16 port = sk->__sk_common.skc_dport;
-
-	if (bpf_ntohs(port) >= EPHEMERAL && sk->__sk_common.skc_num < EPHEMERAL)
-		port = 0;
-	key->port = port;
+	if ((o && o->client) || !is_bound(sk))
+		key->port = sk->__sk_common.skc_dport;
 	if (sk->__sk_common.skc_family == AF_INET)
 		key->object[1] = (__u64)sk->__sk_common.skc_daddr << 32 | 0xffff0000;
 	else
@@ -57,7 +57,7 @@ static __always_inline bool is_tcp(const struct sock *sk)
 
 static __always_inline void own(const struct sock *sk, __u32 tgid, __u64 since)
 {
-	struct owner o = { .tgid = tgid, .since_ns = since };
+	struct owner o = { .tgid = tgid, .client = since != 0, .since_ns = since };
 	__u64 key = (__u64)sk;
 
 	bpf_get_current_comm(o.comm, sizeof(o.comm));
@@ -88,7 +88,7 @@ int BPF_PROG(on_socket_state, const struct sock *sk, int old, int new)
 	if (old == TCP_SYN_SENT && o->since_ns) {
 		e.key.kind = HOST_CONNECT;
 		e.key.tgid = o->tgid;
-		set_peer(&e.key, sk);
+		set_peer(&e.key, sk, o);
 		e.ns = now - o->since_ns;
 		e.failed = new != TCP_ESTABLISHED;
 		__builtin_memcpy(e.comm, o->comm, sizeof(e.comm));
@@ -105,6 +105,7 @@ static __always_inline int transfer(struct sock *sk, int result, __u16 kind)
 {
 	struct host_event e = { .key = { .kind = kind }, .ns = -1 };
 	__u64 key = (__u64)sk;
+	struct owner *o;
 	__u32 srtt_us = 0;
 
 	if (result <= 0 || !is_tcp(sk))
@@ -112,9 +113,10 @@ static __always_inline int transfer(struct sock *sk, int result, __u16 kind)
 	e.key.tgid = current_target();
 	if (!e.key.tgid)
 		return 0;
-	if (!bpf_map_lookup_elem(&socket_owners, &key))
+	o = bpf_map_lookup_elem(&socket_owners, &key);
+	if (!o)
 		own(sk, e.key.tgid, 0);
-	set_peer(&e.key, sk);
+	set_peer(&e.key, sk, o);
 	e.bytes = result;
 	if (kind == HOST_SEND) {
 		srtt_us = BPF_CORE_READ((struct tcp_sock *)sk, srtt_us);
@@ -155,7 +157,7 @@ int on_retransmit(__u64 *ctx)
 	if (o) {
 		e.key.tgid = o->tgid;
 		__builtin_memcpy(e.comm, o->comm, sizeof(e.comm));
-		set_peer(&e.key, sk);
+		set_peer(&e.key, sk, o);
 	}
 	e.bytes = skb->len;
 	return host_add(&e);

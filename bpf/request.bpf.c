@@ -13,6 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include "http.h"
+#include "port.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -137,17 +138,6 @@ static __always_inline bool is_server(void)
 	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
 
 	return bpf_map_lookup_elem(&servers, &tgid);
-}
-
-/*
- * Whether a process accepted the connection, or bound its port before it connected. connect() marks
- * a port that it chooses itself with -1.
- */
-static __always_inline bool is_bound(const struct sock *sk)
-{
-	const struct inet_connection_sock *icsk = (const struct inet_connection_sock *)sk;
-
-	return BPF_CORE_READ(icsk, icsk_bind_hash, fastreuseport) >= 0;
 }
 
 /*

@@ -256,7 +256,7 @@ const (
 type IngeroOwner struct {
 	_       structs.HostLayout
 	Tgid    uint32
-	Pad     uint32
+	Client  uint32
 	SinceNs uint64
 	Comm    [16]int8
 }

@@ -2,15 +2,11 @@ package causal
 
 import (
 	"net"
-	"strconv"
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
-
-// firstEphemeral is the first port that Linux gives to a connecting socket.
-const firstEphemeral = 32768
 
 var peerSlow = Rule{
 	Name: "peer-slow", Sees: govern.HostEvents, Needs: NeedWaits | NeedHost, Share: 0.01, Slow: 1, Problems: []string{"20", "21"},
@@ -93,11 +89,7 @@ func (w *Window) busiestPeer(x *Finding) (peer string, ok bool) {
 		if !pids[h.PID] || h.PID == 0 || h.Kind != tick.HostConnect && h.Kind != tick.HostSend {
 			continue
 		}
-		_, port, err := net.SplitHostPort(h.Object)
-		if err != nil {
-			continue
-		}
-		if n, err := strconv.Atoi(port); h.Kind == tick.HostConnect || err == nil && n < firstEphemeral {
+		if _, _, err := net.SplitHostPort(h.Object); err == nil { // otherwise a client of the process
 			times[h.Object] += max(h.Count, 1)
 		}
 	}

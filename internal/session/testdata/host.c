@@ -145,12 +145,12 @@ static void *echo(void *arg)
 	return arg;
 }
 
-// tcp N: connects to itself over lo, then sends N messages there and back.
-static void tcp(int n)
+// tcp N PORT: connects to itself over lo, then sends N messages there and back.
+static void tcp(int n, int port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET,
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-				 .sin_port = htons(5001) };
+				 .sin_port = htons(port) };
 	socklen_t len = sizeof(struct tcp_info);
 	struct tcp_info info;
 	long long t, connect_ns;
@@ -197,8 +197,8 @@ int main(int argc, char **argv)
 		touch(atoi(argv[2]));
 	else if (!strcmp(mode, "spin") && argc > 2)
 		spin(atoi(argv[2]));
-	else if (!strcmp(mode, "tcp") && argc > 2)
-		tcp(atoi(argv[2]));
+	else if (!strcmp(mode, "tcp") && argc > 3)
+		tcp(atoi(argv[2]), atoi(argv[3]));
 	else if (!strcmp(mode, "wait")) { // and blocks SIGUSR2
 		sigset_t set;
 
