@@ -22,7 +22,8 @@
 // a number, as without a profiler, are assumed to end in reverse order.
 //
 // A thread that never waits for the GPU has no steps. For each process, the thread that waits for
-// the GPU most is reported.
+// the GPU most is reported, with its loop of the longest total time. The thread's other loops are
+// reported beside it: while a program evaluates its model, the steps are those of the evaluation.
 //
 // The package is pure: it reads no clock, does no I/O and starts no goroutine. The same turns give
 // the same loops, however they are cut into batches. Memory is bounded: threads over a limit have

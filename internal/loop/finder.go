@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"ingero/internal/ledger"
@@ -19,7 +21,13 @@ type Finder struct {
 	marked  map[uint32]*marked // threads that call NVTX, by TID
 	names   int                // range names of all threads
 	ticks   uint64
+	ids     ids
 }
+
+// ids numbers the loops and names of all threads, each only once.
+type ids uint64
+
+func (n *ids) next() uint64 { *n++; return uint64(*n) }
 
 // New returns an empty finder.
 func New() *Finder { return &Finder{threads: map[uint32]*thread{}, marked: map[uint32]*marked{}} }
@@ -40,7 +48,7 @@ func (f *Finder) Add(steps []ledger.Step) {
 			if t == nil && len(f.threads) >= maxThreads {
 				continue
 			}
-			t = &thread{pid: s.PID, tid: s.TID}
+			t = &thread{pid: s.PID, tid: s.TID, ids: &f.ids}
 			f.threads[s.TID] = t
 		}
 		t.seen = f.ticks
@@ -66,10 +74,10 @@ func (f *Finder) Tick() map[uint32]*tick.Loop {
 	}
 	loops := map[uint32]*tick.Loop{}
 	for pid, x := range best {
-		loops[pid] = x.main().toTick(x.tid)
+		loops[pid] = x.toTick()
 	}
 	for pid, m := range f.tickMarked() { // the program's ranges take precedence
-		loops[pid] = m.main().toTick(m.tid)
+		loops[pid] = m.toTick()
 	}
 	for _, x := range f.threads {
 		for _, l := range x.loops {
@@ -114,9 +122,35 @@ func (t *thread) main() (most *found) {
 	return most
 }
 
+// toTick converts the main loop to a tick's form, with the others.
+func (t *thread) toTick() *tick.Loop {
+	most := t.main()
+	out := most.toTick(t.tid)
+	for _, l := range t.loops {
+		if l == most || l.lengths.Count() < leastSteps {
+			continue
+		}
+		if l.changed() {
+			l.last = l.toTick(t.tid)
+		}
+		out.Others = append(out.Others, l.last)
+	}
+	byID(out.Others)
+	return out
+}
+
+func byID(loops []*tick.Loop) {
+	slices.SortFunc(loops, func(a, b *tick.Loop) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// changed reports whether the loop differs from its form in the last tick.
+func (l *found) changed() bool {
+	return l.last == nil || l.last.Steps != l.lengths.Count() || len(l.last.Recent) > 0
+}
+
 // toTick converts the loop to a tick's form.
 func (l *found) toTick(tid uint32) *tick.Loop {
-	out := &tick.Loop{TID: tid, Op: l.op, Waits: l.turns, Steps: l.lengths.Count(), Total: l.total, Lengths: l.lengths.Clone(),
+	out := &tick.Loop{ID: l.id, TID: tid, Op: l.op, Waits: l.turns, Steps: l.lengths.Count(), Total: l.total, Lengths: l.lengths.Clone(),
 		P50: time.Duration(l.lengths.Quantile(0.5)), P99: time.Duration(l.lengths.Quantile(0.99)), Slowest: l.slowest, Recent: l.recent}
 	for i, p := range out.Usual.Parts() {
 		*p = time.Duration(l.parts[i].Quantile(0.5))

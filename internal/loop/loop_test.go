@@ -168,6 +168,39 @@ func TestTheLongerLoopIsTold(t *testing.T) {
 	}
 }
 
+// While a program repeats something else, the tick has both loops. A loop without new steps is the same
+// value as before.
+func TestOtherLoops(t *testing.T) {
+	p := newProgram()
+	p.run(strings.Repeat("ABC", 200))
+	first := p.tick()
+	p.run(strings.Repeat("DE", 100))
+	second := p.tick()
+	if second.ID != first.ID || second.Steps < first.Steps || len(second.Others) != 1 || len(first.Others) != 0 {
+		t.Fatalf("others: %d and %d, want none and one", len(first.Others), len(second.Others))
+	}
+	eval := second.Others[0]
+	if eval.ID == first.ID || eval.Waits != 2 || eval.Steps < 50 || len(eval.Recent) != tick.SlowSteps || len(eval.Slowest) != tick.SlowSteps {
+		t.Errorf("the other: %+v", eval)
+	}
+	p.run(strings.Repeat("ABC", 100))
+	third := p.tick().Others[0]
+	if third.ID != eval.ID || third.Steps < eval.Steps {
+		t.Errorf("the other, later: %+v", third)
+	}
+	p.tick()
+	p.run(strings.Repeat("ABC", 100))
+	fourth := p.tick().Others[0]
+	p.run(strings.Repeat("ABC", 100))
+	if fifth := p.tick().Others[0]; fifth != fourth || len(fifth.Recent) != 0 {
+		t.Errorf("it is made anew without new steps, with %d recent ones", len(fifth.Recent))
+	}
+	p.run(strings.Repeat("DE", 2000))
+	if l := p.tick(); l.ID != eval.ID || len(l.Others) != 1 || l.Others[0].ID != first.ID {
+		t.Errorf("in the end %d has the longest total, want %d", l.ID, eval.ID)
+	}
+}
+
 // A loop stays the same when its launches increase, or are not seen for a while.
 func TestLoopsWithOtherLaunches(t *testing.T) {
 	p := newProgram()

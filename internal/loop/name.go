@@ -18,41 +18,46 @@ const (
 	asMuch   = 0.7 // of the best coverage: an equal candidate
 	waiting  = 0.7 // share of the steps that must wait for the GPU
 	epoch    = 16  // an epoch contains at least this many steps
-	phase    = 16  // and so does a later phase of a name
+	back     = 16  // a name that comes back has at least this many ranges
 )
 
 // named has the ranges of one name, ignoring numbers in it.
 type named struct {
 	found
 	show  string
-	first int64  // Unix ns: start of the first of the phase
+	first int64  // Unix ns: start of the first since it came back
 	open  int    // not ended
 	in    *named // range around the last one, nil: none
 	turns uint64
 	waits uint64 // ranges that waited for the GPU
+	steps bool   // its ranges have been the steps
 
-	// A phase begins with a range that follows a time in which the name no longer covered enough.
+	// A name comes back with a range that follows a time in which it no longer covered enough.
 	earlier struct {
 		total time.Duration
 		steps uint64
-	} // before the phase
+	} // before it came back
+
+	// At the start of the thread's current phase.
+	before  time.Duration // total
+	counted uint64        // ranges
 }
 
-// recurs reports whether the phase has enough ranges.
+// recurs reports whether there are enough ranges since the name came back.
 func (n *named) recurs() bool {
 	least := uint64(leastSteps)
 	if n.earlier.steps > 0 {
-		least = phase
+		least = back
 	}
 	return n.lengths.Count()-n.earlier.steps >= least
 }
 
-// covers reports whether the ranges of the phase cover enough of its time.
+// covers reports whether the ranges cover enough of the time since the name came back.
 func (n *named) covers(now int64) bool {
 	return float64(n.total-n.earlier.total) >= covering*float64(now-n.first)
 }
 
-// resume begins a phase at a time.
+// resume notes that the name comes back at a time.
 func (n *named) resume(now int64) {
 	n.first, n.earlier.total, n.earlier.steps = now, n.total, n.lengths.Count()
 }
@@ -78,6 +83,7 @@ func (f *Finder) nameOf(m *marked, r *tick.Range) *named {
 		f.names--
 	}
 	n := &named{show: string(key)}
+	n.id = f.ids.next()
 	if len(raw) > 0 {
 		n.show = string(raw)
 	}
@@ -121,42 +127,99 @@ func fold(to []byte, r *tick.Range) []byte {
 	return to
 }
 
+// sums has the ranges of one name in a time: all, or the current phase.
+type sums struct {
+	*named
+	total time.Duration
+	count uint64
+}
+
 // main returns the name whose ranges are the steps of the thread, or nil.
-func (m *marked) main() (best *named) {
-	var list []*named
+func (m *marked) main() *named { return m.stepsSince(0) }
+
+// stepsSince returns the name whose ranges are the steps since the current phase began (Unix ns), or,
+// with 0, of all time; nil if there is none.
+func (m *marked) stepsSince(phase int64) *named {
+	var list []sums
 	for _, n := range m.names {
-		if n.recurs() && n.covers(m.newest) {
-			list = append(list, n)
+		x := sums{n, n.total, n.lengths.Count()}
+		steps := n.recurs() && n.covers(m.newest)
+		if phase != 0 {
+			x.total, x.count = x.total-n.before, x.count-n.counted
+			steps = x.count >= leastSteps && float64(x.total) >= covering*float64(m.newest-max(n.first, phase))
+		}
+		if steps {
+			list = append(list, x)
 		}
 	}
-	slices.SortFunc(list, func(a, b *named) int {
-		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.lengths.Count(), b.lengths.Count()), cmp.Compare(a.show, b.show))
+	slices.SortFunc(list, func(a, b sums) int {
+		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.count, b.count), cmp.Compare(a.show, b.show))
 	})
-	for _, n := range list {
-		if best == nil || n.within(best, list[0].total) && n.steps() || best.partOf(n) {
+	var best *sums
+	for i := range list {
+		if n := &list[i]; best == nil || n.within(best, list[0].total) && n.isStep() || best.partOf(n) {
 			best = n
 		}
 	}
-	return best
+	if best == nil {
+		return nil
+	}
+	return best.named
 }
 
 // within reports whether these ranges are the steps of an epoch with about the same coverage.
-func (n *named) within(e *named, most time.Duration) bool {
-	return float64(n.total) >= asMuch*float64(most) && n.lengths.Count() >= epoch*e.lengths.Count()
+func (n *sums) within(e *sums, most time.Duration) bool {
+	return float64(n.total) >= asMuch*float64(most) && n.count >= epoch*e.count
 }
 
 // partOf reports whether these ranges are inside those of a step. The step may have less time: the
 // beginning of the first one was not seen.
-func (n *named) partOf(step *named) bool {
+func (n *sums) partOf(step *sums) bool {
 	out := n.in
-	for depth := 0; out != step && out != nil && depth < mostOpen; depth++ {
+	for depth := 0; out != step.named && out != nil && depth < mostOpen; depth++ {
 		out = out.in
 	}
-	return out == step && float64(step.total) >= asMuch*float64(n.total) && n.lengths.Count() < epoch*step.lengths.Count()
+	return out == step.named && float64(step.total) >= asMuch*float64(n.total) && n.count < epoch*step.count
 }
 
-// steps reports whether these ranges wait for the GPU, as steps do.
-func (n *named) steps() bool { return float64(n.waits) >= waiting*float64(n.lengths.Count()) }
+// isStep reports whether these ranges wait for the GPU, as steps do.
+func (n *named) isStep() bool { return float64(n.waits) >= waiting*float64(n.lengths.Count()) }
+
+// follow notes the phase of a program: the time since the last tick with ranges of its main name. Other
+// ranges may be the steps of a phase.
+func (m *marked) follow(most *named) {
+	most.steps = true
+	if len(most.recent) == 0 && most.open == 0 {
+		m.phase = cmp.Or(m.phase, m.ticked)
+		if n := m.stepsSince(m.phase); n != nil {
+			n.steps = true
+		}
+		return
+	}
+	m.phase, m.ticked = 0, m.newest
+	for _, n := range m.names {
+		n.before, n.counted = n.total, n.lengths.Count()
+	}
+}
+
+// toTick converts the steps to a tick's form. The others are the ranges that are, or have been, the steps
+// of a phase.
+func (m *marked) toTick() *tick.Loop {
+	most := m.main()
+	m.follow(most)
+	out := most.toTick(m.tid)
+	for _, n := range m.names {
+		if n == most || !n.steps {
+			continue
+		}
+		if n.changed() {
+			n.last = n.toTick(m.tid)
+		}
+		out.Others = append(out.Others, n.last)
+	}
+	byID(out.Others)
+	return out
+}
 
 // toTick converts the loop to a tick's form.
 func (n *named) toTick(tid uint32) *tick.Loop {

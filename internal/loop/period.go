@@ -136,6 +136,7 @@ func (t *thread) enter(l *found) bool {
 			return false
 		}
 	}
+	l.id = t.ids.next()
 	if len(t.loops) == maxLoops {
 		least := 0
 		for i := range t.loops {

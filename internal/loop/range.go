@@ -22,6 +22,8 @@ type marked struct {
 	deep     int    // pushed ranges beyond the limit
 	open     []span // outermost first
 	names    map[string]*named
+	ticked   int64 // Unix ns: newest, in the last tick with ranges of the main name
+	phase    int64 // Unix ns: start of the current phase; 0: the main one
 	// Events of this batch that are not yet added to their ranges.
 	turns []int64 // Unix ns: ends of GPU waits
 	waits []waited

@@ -202,6 +202,28 @@ func TestSlowRangesHaveNames(t *testing.T) {
 	}
 }
 
+// While other ranges than the main ones are the steps, the tick has them, too.
+func TestOtherRanges(t *testing.T) {
+	s := newScript(t)
+	train, eval := strings.Repeat("train( fit( 5 G5 ) ) ", 2000), strings.Repeat("eval( infer( 5 G5 ) ) ", 100)
+	s.run(train)
+	first := s.tick()
+	s.run(eval)
+	s.tick()
+	for range 12 {
+		s.run(eval)
+	}
+	l := s.tick()
+	if first.Range != "train" || l.ID != first.ID || len(l.Others) != 1 || l.Others[0].Range != "eval" || l.Others[0].Steps != 1300 {
+		t.Fatalf("%s with %d others, want train with eval's 1300 steps", l.Range, len(l.Others))
+	}
+	s.run(train)
+	again := s.tick()
+	if len(again.Others) != 1 || again.Others[0].ID != l.Others[0].ID || again.Others[0].Steps != 1300 {
+		t.Errorf("%d others after the next steps", len(again.Others))
+	}
+}
+
 // Memory is bounded for any calls, and steps are still found in a program whose other names are all
 // different.
 func TestRangesAreBounded(t *testing.T) {

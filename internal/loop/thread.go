@@ -24,6 +24,7 @@ var alike = [...]float64{fine: 0.7, coarse: 0.9}
 // thread is the state of one thread.
 type thread struct {
 	pid, tid uint32
+	ids      *ids
 	seen     uint64 // tick
 	ring     []turn // latest turns; the oldest is at next once there are maxTurns
 	next     int
@@ -37,6 +38,8 @@ type thread struct {
 
 // found is a loop.
 type found struct {
+	id            uint64
+	last          *tick.Loop // its form in the last tick, if it is not the main one
 	turns         int
 	kind          int    // of the tokens that distinguish turns
 	first, closer uint32 // tokens that begin and end a step; first is 0 if it also begins other turns

@@ -21,18 +21,27 @@ type savedAccounts struct {
 	slow  map[loopKey][]tick.LoopStep // the slowest steps since
 }
 
-// loopKey identifies a loop: a process and the name of the range that is its step.
+// loopKey identifies a loop of a process, as [tick.Loop] does.
 type loopKey struct {
 	pid  uint32
+	id   uint64
 	name string
 }
 
-// keyOf returns the key of an account's loop.
-func keyOf(b *tick.Breakdown) loopKey {
-	if b.Loop == nil {
-		return loopKey{pid: b.PID}
+// keyOf returns the key of a process's loop; the loop may be nil.
+func keyOf(pid uint32, l *tick.Loop) loopKey {
+	if l == nil {
+		return loopKey{pid: pid}
 	}
-	return loopKey{b.PID, b.Loop.Range}
+	return loopKey{pid, l.ID, l.Range}
+}
+
+// note adds the slowest steps of a loop's last tick.
+func (a *savedAccounts) note(pid uint32, l *tick.Loop) {
+	if len(l.Recent) > 0 {
+		k := keyOf(pid, l)
+		a.slow[k] = tick.Slower(a.slow[k], l.Recent...)
+	}
 }
 
 // noteAccounts adds a tick's slowest steps.
@@ -43,8 +52,13 @@ func (v *saver) noteAccounts(t *tick.Tick) {
 			a.since, a.slow = t.Started, map[loopKey][]tick.LoopStep{}
 		}
 		for j := range t.Breakdowns {
-			if b := &t.Breakdowns[j]; b.Loop != nil && len(b.Loop.Recent) > 0 {
-				a.slow[keyOf(b)] = tick.Slower(a.slow[keyOf(b)], b.Loop.Recent...)
+			b := &t.Breakdowns[j]
+			if b.Loop == nil {
+				continue
+			}
+			a.note(b.PID, b.Loop)
+			for _, l := range b.Loop.Others {
+				a.note(b.PID, l)
 			}
 		}
 	}
@@ -63,7 +77,7 @@ func (v *saving) accounts(t *tick.Tick) error {
 			was := a.was[b.PID]
 			now[b.PID] = *b
 			if added := b.Since(&was); added.Elapsed > 0 {
-				if err := v.account(&added, a.slow[keyOf(b)], tier.Length, a.since, t.Time); err != nil {
+				if err := v.account(&added, a.slow[keyOf(b.PID, added.Loop)], tier.Length, a.since, t.Time); err != nil {
 					return err
 				}
 			}

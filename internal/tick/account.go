@@ -175,8 +175,8 @@ func (b *Breakdown) Plus(o *Breakdown) Breakdown {
 	return sum
 }
 
-// Since returns the account of the time since an earlier state. Its loop has no slow steps. There is no
-// loop if another one has become the main one since, with steps from before.
+// Since returns the account of the time since an earlier state. Its loop is what the program repeated in
+// that time, without slow steps.
 func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	left := *b
 	for i, p := range left.sums() {
@@ -185,10 +185,7 @@ func (b *Breakdown) Since(was *Breakdown) Breakdown {
 	left.Steps -= min(was.Steps, left.Steps)
 	left.Code = lessCode(b.Code, was.Code, left.GapCPU)
 	left.RunnableBy, left.BlockedOn = lessShares(b.RunnableBy, was.RunnableBy), lessShares(b.BlockedOn, was.BlockedOn)
-	left.ByThread, left.Loop = lessThreads(b.ByThread, was.ByThread), b.Loop.since(was.Loop)
-	if was.Loop != nil && left.Loop != nil && !b.Loop.same(was.Loop) && uint64(left.Loop.Total) > left.Elapsed {
-		left.Loop = nil
-	}
+	left.ByThread, left.Loop = lessThreads(b.ByThread, was.ByThread), b.Loop.since(was.Loop, left.Elapsed)
 	if b.Lengths != nil {
 		left.Lengths = b.Lengths.Clone()
 		left.Lengths.Sub(was.Lengths)

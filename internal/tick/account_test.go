@@ -51,3 +51,61 @@ func TestLoopOfAWindow(t *testing.T) {
 		})
 	}
 }
+
+// A window has the loop of its own time, also while another one has the longest total.
+func TestLoopOfAPhase(t *testing.T) {
+	loop := func(id, steps uint64, others ...*Loop) *Loop {
+		l := &Loop{ID: id, TID: 7, Waits: 2, Steps: steps, Total: time.Duration(steps) * time.Second, Lengths: &stats.Sketch{}, Others: others}
+		l.Lengths.Add(int64(time.Second), uint32(steps))
+		return l
+	}
+	named := func(l *Loop) *Loop {
+		l.Range = "step"
+		return l
+	}
+	for name, tt := range map[string]struct {
+		was, now *Loop
+		id       uint64 // 0: none
+		steps    uint64
+	}{
+		"the main loop":                     {loop(1, 1000, loop(2, 50)), loop(1, 1010, loop(2, 50)), 1, 10},
+		"another, which is new":             {loop(1, 1000), loop(1, 1000, loop(2, 10)), 2, 10},
+		"another, which goes on":            {loop(1, 1000, loop(2, 10)), loop(1, 1000, loop(2, 15)), 2, 5},
+		"both":                              {loop(1, 1000, loop(2, 10)), loop(1, 1002, loop(2, 15)), 2, 5},
+		"both, and ranges name the steps":   {named(loop(1, 1000, loop(2, 10))), named(loop(1, 1002, loop(2, 15))), 1, 2},
+		"another, and ranges name the step": {named(loop(1, 1000, loop(2, 10))), named(loop(1, 1000, loop(2, 15))), 2, 5},
+		"another has become the main one":   {loop(1, 1000, loop(2, 998)), loop(2, 1005, loop(1, 1000)), 2, 7},
+		"its start is unknown":              {loop(1, 1000), loop(1, 1000, loop(2, 500)), 0, 0},
+		"neither":                           {loop(1, 1000, loop(2, 10)), loop(1, 1000, loop(2, 10)), 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was, now := Breakdown{Loop: tt.was}, Breakdown{Elapsed: uint64(10 * time.Second), Loop: tt.now}
+			l := now.Since(&was).Loop
+			if l == nil {
+				l = &Loop{Lengths: &stats.Sketch{}}
+			}
+			if l.ID != tt.id || l.Steps != tt.steps || l.Total != time.Duration(tt.steps)*time.Second || l.Lengths.Count() != tt.steps || len(l.Others) != 0 {
+				t.Errorf("%d steps of loop %d, %v in all, want %d of %d", l.Steps, l.ID, l.Total, tt.steps, tt.id)
+			}
+		})
+	}
+}
+
+// The sum of several times has the loop with the longest total, whichever came first.
+func TestLoopsOfPhasesAddUp(t *testing.T) {
+	of := func(id uint64, seconds int) *Loop {
+		l := &Loop{TID: 7, Waits: int(id), Steps: uint64(seconds), Total: time.Duration(seconds) * time.Second, Lengths: &stats.Sketch{}}
+		l.Lengths.Add(int64(time.Second), uint32(seconds))
+		return l
+	}
+	var sum *Loop
+	for _, x := range []*Loop{of(1, 10), of(1, 10), of(1, 10), of(2, 9), of(2, 9), nil, of(2, 9), of(2, 9)} {
+		sum = sum.Plus(x)
+	}
+	if sum.Waits != 2 || sum.Total != 36*time.Second || sum.Steps != 36 || sum.Lengths.Count() != 36 {
+		t.Errorf("%d steps of %d waits, %v, want 36 steps of 2 waits", sum.Steps, sum.Waits, sum.Total)
+	}
+	if len(sum.Others) != 1 || sum.Others[0].Total != 30*time.Second || sum.Others[0].Others != nil {
+		t.Errorf("others %+v, want one of 30 s", sum.Others)
+	}
+}

@@ -13,6 +13,7 @@ import (
 // that waits for the GPU most. They are found from the order of its waits, or from the program's
 // ranges.
 type Loop struct {
+	ID    uint64 `json:"-"` // distinguishes the loops of a process; 0: unknown, as in stored rows
 	TID   uint32
 	Op    events.Op // the call that closes a step
 	Waits int       // number of GPU waits in a step
@@ -27,6 +28,9 @@ type Loop struct {
 	Usual    StepTimes  // the median of each part
 	Slowest  []LoopStep // the slowest first; few
 	Recent   []LoopStep // the slowest of this tick, slowest first
+	// Others are the other loops of the thread, by ID: a program may repeat something else for a time,
+	// and this loop has the longest total. They have no others.
+	Others []*Loop `json:",omitempty"`
 }
 
 // StepTimes divides a step's time. The parts add up to its length. To add a part, add a field, its
@@ -76,18 +80,53 @@ func (s *LoopStep) Length() time.Duration { return s.To.Sub(s.From) }
 
 // same reports whether o is the same loop.
 func (l *Loop) same(o *Loop) bool {
-	return l != nil && o != nil && l.TID == o.TID && l.Op == o.Op && l.Range == o.Range && (l.Range != "" || l.Waits == o.Waits)
+	switch {
+	case l == nil || o == nil:
+		return false
+	case l.ID != 0 && o.ID != 0:
+		return l.ID == o.ID
+	}
+	return l.TID == o.TID && l.Op == o.Op && l.Range == o.Range && (l.Range != "" || l.Waits == o.Waits)
 }
 
-// Plus returns the sum of two times of one loop. For different loops it returns the one with the
-// longer total.
-func (l *Loop) Plus(o *Loop) *Loop {
-	switch {
-	case !l.same(o) && (l == nil || o != nil && o.Total > l.Total):
-		return o
-	case !l.same(o):
-		return l
+// All returns a loop and its others, the loop first; of nil, none.
+func (l *Loop) All() []*Loop {
+	if l == nil {
+		return nil
 	}
+	return append([]*Loop{l}, l.Others...)
+}
+
+// mostOthers bounds the other loops of a sum.
+const mostOthers = 8
+
+// Plus returns the sum of two times of a process: the sum of each loop, the one with the longest total
+// first, and the next ones as its others.
+func (l *Loop) Plus(o *Loop) *Loop {
+	all := l.All()
+	for _, x := range o.All() {
+		if at := slices.IndexFunc(all, x.same); at >= 0 {
+			all[at] = all[at].plusSame(x)
+		} else {
+			all = append(all, x)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b *Loop) int { return cmp.Compare(b.Total, a.Total) })
+	sum := *all[0]
+	sum.Others = nil
+	for _, x := range all[1:min(len(all), 1+mostOthers)] {
+		other := *x
+		other.Others = nil
+		sum.Others = append(sum.Others, &other)
+	}
+	return &sum
+}
+
+// plusSame returns the sum of two times of one loop.
+func (l *Loop) plusSame(o *Loop) *Loop {
 	sum := *l
 	if o.Steps > l.Steps {
 		sum.Usual = o.Usual
@@ -100,19 +139,36 @@ func (l *Loop) Plus(o *Loop) *Loop {
 	return &sum
 }
 
-// since returns the growth since an earlier state, without its slowest steps; nil for none.
-func (l *Loop) since(was *Loop) *Loop {
-	if l == nil {
+// since returns the growth since an earlier state, in a time of a process's threads of at most elapsed
+// ns, without slow steps and others. If the program repeated something else meanwhile, it is the growth
+// of that loop: the one that took most of the time. nil: none grew, or its steps include some from before.
+func (l *Loop) since(was *Loop, elapsed uint64) *Loop {
+	var most, before *Loop
+	var longest time.Duration
+	earlier := was.All()
+	for i, x := range l.All() {
+		old := &Loop{}
+		if at := slices.IndexFunc(earlier, x.same); at >= 0 && earlier[at].Steps <= x.Steps {
+			old = earlier[at]
+		} else if len(earlier) > 0 && uint64(x.Total) > elapsed {
+			continue
+		}
+		if more := x.Total - old.Total; x.Steps > old.Steps && (most == nil || more > longest) {
+			most, before, longest = x, old, more
+		}
+		if i == 0 && most != nil && x.Range != "" { // named ranges may contain each other
+			break
+		}
+	}
+	if most == nil {
 		return nil
 	}
-	left := *l
-	left.Slowest, left.Recent = nil, nil
-	if l.same(was) && l.Steps >= was.Steps {
-		left.Steps, left.Total, left.Lengths = l.Steps-was.Steps, l.Total-was.Total, l.Lengths.Clone()
-		left.Lengths.Sub(was.Lengths)
-	}
-	if left.Steps == 0 {
-		return nil
+	left := *most
+	left.Slowest, left.Recent, left.Others = nil, nil, nil
+	left.Steps, left.Total = most.Steps-before.Steps, longest
+	if before.Lengths != nil {
+		left.Lengths = most.Lengths.Clone()
+		left.Lengths.Sub(before.Lengths)
 	}
 	left.quantiles()
 	return &left
