@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"slices"
 
 	"ingero/internal/export"
 	"ingero/internal/query"
@@ -82,11 +83,19 @@ func (x *copier) send(ctx context.Context, t *table) error {
 	return nil
 }
 
-// cover records what could not be read, once.
+// cover records what could not be read. Several tables are made of the same log: damage is noted once.
 func (x *copier) cover(c *query.Coverage) {
-	if !x.live {
-		x.res.Coverage.Add(*c)
+	if x.live { // each pass reads the damaged part again
+		return
 	}
+	add := *c
+	add.Damage = nil
+	for _, d := range c.Damage {
+		if !slices.Contains(x.res.Coverage.Damage, d) && !slices.Contains(add.Damage, d) {
+			add.Damage = append(add.Damage, d)
+		}
+	}
+	x.res.Coverage.Add(add)
 }
 
 // counts returns how many calls the cluster has of each block of a session.

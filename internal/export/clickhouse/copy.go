@@ -193,7 +193,7 @@ func (x *copier) rollupsIn(ctx context.Context, s *query.Session, from, to time.
 	if err != nil && !errors.Is(err, query.ErrNoCalls) || len(all) == 0 {
 		return err
 	}
-	x.res.Coverage.Damage = append(x.res.Coverage.Damage, cover.Damage...)
+	x.cover(&query.Coverage{Damage: cover.Damage})
 	if ask {
 		rows, err := x.c.query(ctx, 4, "SELECT start, pid, op, max(calls) FROM %s.rollups WHERE session = %s AND start >= %d AND start < %d GROUP BY start, pid, op",
 			quoteName(x.c.o.Database), quote(s.ID), from.Unix(), to.Unix())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"ingero/internal/export"
@@ -119,7 +118,7 @@ func (x *copier) requests(ctx context.Context, s *query.Session) error {
 		}
 		return failed == nil
 	})
-	x.cover(&query.Coverage{Damage: slices.DeleteFunc(cover.Damage, func(d string) bool { return slices.Contains(x.res.Coverage.Damage, d) })})
+	x.cover(&query.Coverage{Damage: cover.Damage})
 	if errors.Is(err, query.ErrNoCalls) { // calls reports it
 		err = nil
 	}
