@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -26,15 +25,17 @@ const recent = 5 * time.Minute
 type explainOptions struct {
 	timeFlags
 	processFlags
-	last   uint
-	json   bool
-	tables bool // --per-process
-	stored bool // --chains
-	anew   bool
-	failOn string
-	slo    string
-	labels []string      // --label
-	with   []query.Label // labels, parsed
+	last      uint
+	json      bool
+	tables    bool // --per-process
+	stored    bool // --chains
+	anew      bool
+	failOn    string
+	slo       string
+	objective explain.Objective // slo, parsed
+	several   bool              // the reports are of several nodes
+	labels    []string          // --label
+	with      []query.Label     // labels, parsed
 }
 
 var explainLong = `explain runs the analysis of a live trace over a recording and reports the lost time. For
@@ -46,7 +47,8 @@ lost, explain says so and stops.
 durations, and what their threads did meanwhile. --json prints all of this.
 
 By default, explain covers the last 5 minutes of the latest recording. --since, --from
-and --to select all recordings of that time.
+and --to select all recordings of that time. Each node has its own report; with --json,
+one object for each follows the other.
 ` + timesHelp + `
 
 Counts of a whole recording are exact; counts of a part come from the records of its
@@ -138,9 +140,8 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if err != nil {
 		return err
 	}
-	requests := &explain.Requests{}
 	if o.slo != "" {
-		if requests.Objective, err = explain.ObjectiveOf(o.slo); err != nil {
+		if o.objective, err = explain.ObjectiveOf(o.slo); err != nil {
 			return usage("ingero explain --slo ttft=200ms", "--slo: %v", err)
 		}
 	}
@@ -163,28 +164,55 @@ func (e *Env) explain(ctx context.Context, c *config.Config, o explainOptions) (
 	if o.place != (where.Selector{}) && !slices.ContainsFunc(sums, func(s *query.Summary) bool { return len(s.Processes) > 0 }) {
 		return &problem{What: "no recorded process matches " + o.place.String(), Do: `to list the recorded processes: ingero query "SELECT DISTINCT comm, cgroup, container, pod, namespace, job FROM processes"`}
 	}
-	in := joined(sums)
-	in.Source, in.Requests, in.Labels = nearby(r.Path()), requests, o.labelsOf()
-	for _, s := range sums {
-		if err := e.causes(ctx, r, s, in, &o, long[s.Session.ID]); err != nil {
+	var chains []tick.Chain
+	nodes := byNode(sums)
+	o.several = len(nodes) > 1
+	for i, node := range nodes {
+		in, err := e.account(ctx, r, c, node, &o, long)
+		if err != nil {
 			return databaseProblem(r.Path(), err)
+		}
+		if i > 0 && !o.json {
+			err = e.printf("\n")
+		}
+		if err = errors.Join(err, e.show(in, &o)); err != nil {
+			return err
+		}
+		chains = append(chains, in.Chains...)
+	}
+	return failed(chains, limit)
+}
+
+// byNode groups summaries by node, the node of the first one first.
+func byNode(sums []*query.Summary) (groups [][]*query.Summary) {
+	for _, s := range sums {
+		at := slices.IndexFunc(groups, func(g []*query.Summary) bool { return g[0].Session.Node == s.Session.Node })
+		if at < 0 {
+			at, groups = len(groups), append(groups, nil)
+		}
+		groups[at] = append(groups[at], s)
+	}
+	return groups
+}
+
+// account returns the input of the report on the recordings of one node. PIDs are unique only there.
+func (e *Env) account(ctx context.Context, r *query.Reader, c *config.Config, sums []*query.Summary, o *explainOptions, long map[string]bool) (_ *explain.Input, err error) {
+	in := joined(sums)
+	in.Source, in.Requests, in.Labels = nearby(r.Path()), &explain.Requests{Objective: o.objective}, o.labelsOf()
+	for _, s := range sums {
+		if err := e.causes(ctx, r, s, in, o, long[s.Session.ID]); err != nil {
+			return nil, err
 		}
 	}
 	in.Remarks = append(remarks(sums, e.zone(o.utc)), in.Remarks...)
-	if len(long) > 0 && !o.stored {
+	if !o.stored && slices.ContainsFunc(sums, func(s *query.Summary) bool { return long[s.Session.ID] }) {
 		in.Remarks = append(in.Remarks, longRemark(sums, long))
 	}
 	tick.SortChains(in.Chains)
 	if in.Chains, in.Hidden, err = splitChains(ctx, filter(c), r, e.now(true), in.Chains); err != nil {
-		return databaseProblem(r.Path(), err)
+		return nil, err
 	}
-	if err := memory(ctx, r, sums, in); err != nil {
-		return databaseProblem(r.Path(), err)
-	}
-	if err := faults(ctx, r, sums, in, &o); err != nil {
-		return databaseProblem(r.Path(), err)
-	}
-	return cmp.Or(e.show(in, &o), failed(in.Chains, limit))
+	return in, errors.Join(memory(ctx, r, sums, in), faults(ctx, r, sums, in, o))
 }
 
 // show prints the report.
@@ -196,6 +224,9 @@ func (e *Env) show(in *explain.Input, o *explainOptions) error {
 	if o.stored && len(in.Chains)+len(in.Hidden)+len(in.Xids) == 0 {
 		if in.Labels != nil {
 			return e.printf("%s\n", in.Labels.NoCause())
+		}
+		if o.several {
+			return e.printf("No cause of lost time was found during the recordings of node %s.\n", in.Node)
 		}
 		return e.printf("No cause of lost time was found during this recording.\n")
 	}
