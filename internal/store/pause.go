@@ -84,6 +84,9 @@ func (db *DB) resume() bool {
 	if err == nil {
 		err = db.rotate()
 	}
+	if err == nil { // the pause's last write could wait long
+		_, err = db.held.SQL.Exec(waitShort)
+	}
 	if err != nil {
 		db.freeReserve()
 		return false

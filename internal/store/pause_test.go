@@ -54,6 +54,10 @@ func TestFactsWhileDiskIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	step(func(*tick.Tick) {})
+	var wait int // for another process's transaction, in ms
+	if err := db.held.SQL.QueryRow("PRAGMA busy_timeout").Scan(&wait); err != nil || wait != 100 {
+		t.Errorf("ticks wait %d ms, want 100 (%v)", wait, err)
+	}
 	for query, want := range map[string]string{
 		"SELECT burst FROM xids WHERE code = 79": "1000", "SELECT id, why FROM episodes": "c.1 over", "SELECT id FROM chains": "c", "SELECT count(*) > 0 FROM losses": "1",
 	} {
