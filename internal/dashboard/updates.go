@@ -257,6 +257,7 @@ type watched struct {
 	at     stamp
 	begun  bool // new data is reported
 	data   wire.Progress
+	to     time.Time // of data
 	chains map[string]seenChain
 }
 
@@ -272,16 +273,20 @@ func (u *updates) news(ctx context.Context, db *query.Reader, w *watched) error 
 	if err != nil {
 		return err
 	}
-	chains, err := db.Chains(ctx, query.Filter{Session: s.ID})
+	d := dataOf(&s)
+	f := query.Filter{Session: s.ID}
+	if w.begun && d.Session == w.data.Session { // earlier chains no longer change
+		f.From = w.to.Add(-tick.ChainStays)
+	}
+	chains, err := db.Chains(ctx, f)
 	if err != nil {
 		return err
 	}
-	d := dataOf(&s)
 	changed := w.begun && d != w.data
 	if d.Session != w.data.Session {
 		w.chains = map[string]seenChain{}
 	}
-	w.data = d
+	w.data, w.to = d, s.Updated
 	comms := map[uint32]string{}
 	for i := range chains {
 		c := &chains[i]

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"database/sql"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -93,6 +94,60 @@ func recorderIsKilled(t *testing.T) {
 	pass(time.Minute)
 	if recording, running := states(); recording || running || len(out.events()) != 2 {
 		t.Errorf("after: recording %v, running %v, events %q", recording, running, out.events())
+	}
+	stop()
+	<-served
+	s.news.end()
+	s.open.end()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Causes that can no longer change are not read again: damage to one stops no news of others.
+func TestUpdatesReadRecentChains(t *testing.T) { synctest.Test(t, updatesReadRecentChains) }
+
+func updatesReadRecentChains(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	started := time.Now()
+	db, err := store.Open(store.Options{Path: path, Session: segment.Session{ID: "one", Started: started}, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := uint64(0)
+	write := func(chains ...tick.Chain) {
+		seq++
+		if err := db.Tick(&tick.Tick{Time: time.Now(), Started: started, Seq: seq, Chains: chains}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(tick.Chain{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 1, From: started, To: started})
+	<-time.NewTimer(2 * tick.ChainStays).C // by the bubble's clock
+	write()
+	s := newServer(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Path: func() string { return path }})
+	ctx, stop := context.WithCancel(t.Context())
+	out := &heard{ResponseWriter: httptest.NewRecorder()}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.news.serve(out, httptest.NewRequest(http.MethodGet, updatesPath, nil).WithContext(ctx))
+	}()
+	synctest.Wait()
+	lite, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lite.Exec("UPDATE chains SET culprits = '?' WHERE id = 'c-1'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := lite.Close(); err != nil {
+		t.Fatal(err)
+	}
+	write(tick.Chain{ID: "c-2", Rule: "cpu-taken", Severity: tick.High, PID: 1, From: time.Now(), To: time.Now()})
+	<-time.NewTimer(lookEvery).C
+	synctest.Wait()
+	if got := out.events(); len(got) != 2 || got[1] != "chain" {
+		t.Errorf("heard %q, want the new cause", got)
 	}
 	stop()
 	<-served
