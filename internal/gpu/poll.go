@@ -29,7 +29,8 @@ type PollOptions struct {
 const (
 	// patience is the longest silence of nvidia-smi.
 	patience = 20 * time.Second
-	// again is the pause after it has ended.
+	// again is the pause after it has ended, and between looks for the driver or nvidia-smi while there
+	// is none.
 	again = 10 * time.Second
 	// maxGPUs bounds the reported GPUs, and the lines in one interval.
 	maxGPUs = 256
@@ -55,7 +56,7 @@ type Poll struct {
 	lack   map[string]bool // fields unknown to this nvidia-smi
 }
 
-// Poll starts polling. Without a driver it starts nothing, now or later.
+// Poll starts polling. Without a driver it starts nothing until one is loaded.
 func (m Machine) Poll(o PollOptions) *Poll {
 	if o.Every == 0 {
 		o.Every = 2 * time.Second
@@ -67,18 +68,23 @@ func (m Machine) Poll(o PollOptions) *Poll {
 		o.After = time.After
 	}
 	p := &Poll{m: m, o: o, stop: make(chan struct{}), done: make(chan struct{}), states: map[string]tick.GPU{}, lack: map[string]bool{}}
-	if !m.Loaded() {
-		close(p.done)
-		return p
-	}
-	tool, err := m.find()
-	if tool == nil {
-		p.err = cmp.Or(err, ErrNoTool)
-		close(p.done)
-		return p
-	}
-	go p.run(tool)
+	var t *tool
+	t, p.err = m.installed()
+	go p.run(t)
 	return p
+}
+
+// installed looks for nvidia-smi if the driver is loaded; nil: not found. Without a driver, which may be
+// loaded later, there is no error.
+func (m Machine) installed() (*tool, error) {
+	if !m.Loaded() {
+		return nil, nil
+	}
+	t, err := m.find()
+	if t == nil {
+		err = cmp.Or(err, ErrNoTool)
+	}
+	return t, err
 }
 
 // Loaded reports whether the driver is loaded.
@@ -126,16 +132,28 @@ func (p *Poll) run(t *tool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for {
-		err := p.session(t)
 		wait := again
-		if errors.Is(err, errField) { // without that field it may succeed
-			wait = 0
+		if t != nil {
+			err := p.session(t)
+			if errors.Is(err, errField) { // without that field it may succeed
+				wait = 0
+			}
+			p.failed(err)
 		}
-		p.failed(err)
 		select {
 		case <-p.stop:
 			return
 		case <-p.o.After(wait):
+		}
+		if wait == 0 {
+			continue
+		}
+		p.mu.Lock()
+		clear(p.lack) // another nvidia-smi may have them
+		p.mu.Unlock()
+		next, err := p.m.installed() // the driver may have been loaded, unloaded or replaced
+		if t = next; t == nil {
+			p.failed(err)
 		}
 	}
 }

@@ -247,6 +247,45 @@ func TestPollWithout(t *testing.T) {
 	}
 }
 
+// A driver that is loaded after the start is found, also if nvidia-smi comes later still, and its end
+// is no error.
+func TestPollFindsALaterDriver(t *testing.T) {
+	testkit.LeakCheck(t)
+	m := machine(t, map[string]string{"usr/bin/other": "#!/bin/sh\n"})
+	m.Path = "/usr/bin"
+	c := &timers{set: map[time.Duration][]chan time.Time{}, now: time.Unix(1_800_000_000, 0)}
+	p := m.Poll(PollOptions{Now: c.Now, After: c.After})
+	t.Cleanup(p.Close)
+	look := func() {
+		t.Helper()
+		testkit.Eventually(t, "the next look", func() bool { return c.waits(again) })
+		c.pass(again)
+		testkit.Eventually(t, "its result", func() bool { return c.waits(again) || c.waits(patience) })
+	}
+	version, smi := filepath.Join(m.Root, "proc/driver/nvidia/version"), filepath.Join(m.Root, "usr/bin/nvidia-smi")
+	look()
+	if p.Err() != nil {
+		t.Errorf("without a driver: %v", p.Err())
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(version), 0o755), os.WriteFile(version, []byte(openVersion), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if !errors.Is(p.Err(), ErrNoTool) {
+		t.Errorf("without nvidia-smi: %v", p.Err())
+	}
+	if err := os.WriteFile(smi, []byte("#!/bin/sh\necho '"+h200+"'\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	testkit.Eventually(t, "the state", func() bool { return len(p.States()) == 1 })
+	if err := errors.Join(os.Remove(version), os.Remove(smi)); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	testkit.Eventually(t, "no error", func() bool { return p.Err() == nil })
+}
+
 // The program is found in the path, else where it is installed, else in the driver's container or
 // on the host, and never in a place that another user can write.
 func TestFind(t *testing.T) {
