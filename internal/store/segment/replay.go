@@ -38,6 +38,8 @@ type Replay struct {
 	ReplayOptions
 	log     *Log
 	began   time.Time // on Now's clock
+	start   time.Time // recorded time at began
+	moving  bool      // something was due already
 	at      time.Time // recorded time of the last delivered record
 	entry   Entry     // read, not completely delivered
 	held    bool
@@ -76,7 +78,7 @@ func NewReplay(log *Log, o ReplayOptions) *Replay {
 	if o.After == nil {
 		o.After = time.After
 	}
-	return &Replay{ReplayOptions: o, log: log, began: o.Now(), at: log.session.Started, ticked: log.session.Started,
+	return &Replay{ReplayOptions: o, log: log, began: o.Now(), start: log.session.Started, at: log.session.Started, ticked: log.session.Started,
 		read: UnixNano(log.session.Started),
 		ops:  map[opKey]*tick.Op{}, procs: map[uint32]tick.Process{}, others: map[uint32]tick.Process{}, libs: map[libKey]int{}}
 }
@@ -86,7 +88,7 @@ func (r *Replay) Now() time.Time {
 	if r.Speed == 0 {
 		return r.at
 	}
-	return r.log.session.Started.Add(time.Duration(float64(r.ReplayOptions.Now().Sub(r.began)) * r.Speed))
+	return r.start.Add(time.Duration(float64(r.ReplayOptions.Now().Sub(r.began)) * r.Speed))
 }
 
 // After delivers once after d of recorded time, and at least a millisecond; with Speed 0 at once.
@@ -146,8 +148,13 @@ func (r *Replay) batch(b *tick.Batch, n batchSize) (more bool) {
 	return true
 }
 
-// reach reports whether a time, in Unix ns, has come. If so, it moves there.
+// reach reports whether a time, in Unix ns, has come. If so, it moves there. The first time is where
+// the replay begins if the session began much earlier: the log may lack what was before.
 func (r *Replay) reach(at int64) bool {
+	if first := FromUnixNano(at); !r.moving && first.Sub(r.start) > tickLate {
+		r.start, r.began = first, r.ReplayOptions.Now()
+	}
+	r.moving = true
 	if r.Speed != 0 && at > r.Now().UnixNano() {
 		return false
 	}

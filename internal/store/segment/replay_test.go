@@ -123,6 +123,39 @@ func TestReplayKeepsTime(t *testing.T) {
 	}
 }
 
+// A recording whose first records were deleted is replayed from its first event on, not from the start
+// of its session.
+func TestReplayBeginsAtTheFirstEvent(t *testing.T) {
+	m, s := &memory{}, testSession()
+	w, err := newWriter(m, &Head{Session: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := storetest.Began.Add(3 * time.Hour)
+	for i := range int64(3) {
+		w.Add(&tick.Batch{Calls: []events.Call{{Start: from.UnixNano() + i*10e6, Duration: 2e6, Weight: 1}}})
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	clock := time.Unix(1000, 0)
+	r := openReplay(t, m.Bytes(), ReplayOptions{Speed: 1, Now: func() time.Time { return clock }})
+	for i := range 3 {
+		calls := 0
+		for more := true; more; more = more || r.Due(new(tick.Tick)) {
+			var b tick.Batch
+			if more, err = r.Poll(&b); err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			calls += len(b.Calls)
+		}
+		if calls != 1 || r.Now().Before(from) {
+			t.Errorf("after %d0 ms: %d calls at %v, want one after %v", i, calls, r.Now(), from)
+		}
+		clock = clock.Add(10 * time.Millisecond)
+	}
+}
+
 func TestReplayOfCutLogEnds(t *testing.T) {
 	rec := record(t, 3, 1000)
 	r := openReplay(t, rec.bytes[:len(rec.bytes)*2/3], ReplayOptions{})
