@@ -132,7 +132,6 @@ func (e *enroller) enrol(p *proc.Process, at mapping) {
 	case !e.admit(p):
 		return
 	}
-	e.targets.await(p)
 	for _, lib := range p.Libraries {
 		since := time.Time{}
 		if at.of == (libraryKey{lib.Key, lib.Lib}) {
@@ -140,6 +139,7 @@ func (e *enroller) enrol(p *proc.Process, at mapping) {
 		}
 		e.attach(p, lib, since)
 	}
+	e.targets.await(p) // not before: an exec that is heard of meanwhile would undo it
 	e.enrolled(p, at.at)
 	e.targets.requestProgram(p.PID)
 }
