@@ -4,12 +4,14 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"os"
 	"testing"
 	"time"
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/redact"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -90,6 +92,10 @@ func TestEntryOnlyChild(t *testing.T) {
 // probes cannot exclude a process, all processes lose theirs.
 func TestEntryOnlyLater(t *testing.T) {
 	testkit.NeedBPF(t)
+	self, err := proc.FS{}.Process(uint32(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, mode := range []probes.Mode{probes.ModeSession, probes.ModeMulti, probes.ModePerf} {
 		for _, p := range []proc.Process{{}, {Seccomp: proc.SeccompFilter}, {ShadowStack: true}} {
 			tr, err := probes.Open(probes.Options{Mode: mode, Rows: events.Catalog[:1]})
@@ -101,10 +107,11 @@ func TestEntryOnlyLater(t *testing.T) {
 			}
 			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
 			of := newTargets(decode.Clock{}, report, &LiveOptions{})
+			of.start(redact.Safe)
 			e := newEnroller(&LiveOptions{}, tr, decode.Clock{}, report, of, newLibraries(decode.Clock{}, tr, nil, report, &LiveOptions{}))
 			e.harm, e.enrolled = true, func(*proc.Process, time.Time) {}
-			p.PID = math.MaxInt32
-			e.enrol(&proc.Process{PID: p.PID}, mapping{})
+			p.PID, p.StartTicks = self.PID, self.StartTicks
+			e.enrol(&self, mapping{})
 			e.enrol(&p, mapping{})
 			harm := p.ReturnHarm(true) != ""
 			if _, watched := of.returns(p.PID); watched == harm {
@@ -113,6 +120,7 @@ func TestEntryOnlyLater(t *testing.T) {
 			if all := tr.EntryOnly(); all != (harm && mode != probes.ModeSession) {
 				t.Errorf("%s, %+v: all processes have no return probes: %v", mode, p, all)
 			}
+			of.close()
 			if err := tr.Close(); err != nil {
 				t.Error(err)
 			}
