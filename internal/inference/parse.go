@@ -203,6 +203,22 @@ func (h *histogram) valid() bool {
 	return true
 }
 
+// restarted reports whether the server has started to count anew since its state was last: a count fell.
+func (s *state) restarted(last *state) bool {
+	for i := range tick.InferenceNumbers {
+		f := &tick.InferenceNumbers[i]
+		if v, ok := s.numbers[f.Name]; ok && f.Counter && v < last.numbers[f.Name] {
+			return true
+		}
+	}
+	for name, h := range s.durations {
+		if h.count < last.durations[name].count {
+			return true
+		}
+	}
+	return false
+}
+
 // fill fills a read from the server's state, and from its state at the last read; nil: there was
 // none. A counter that fell has no growth: the server has started to count anew.
 func (s *state) fill(x *tick.Inference, last *state) {

@@ -209,7 +209,7 @@ func (r *Reader) put(x *tick.Inference) {
 func (r *Reader) watch(ctx context.Context, t target) {
 	client := t.client(r.o.Timeout)
 	slower := backoff.Delays{First: r.o.Every, Most: slowest}
-	var last *state
+	var last *state // at the last successful read
 	var since time.Time
 	for {
 		now, engine, err := t.read(ctx, client)
@@ -220,8 +220,11 @@ func (r *Reader) watch(ctx context.Context, t target) {
 		wait := r.o.Every
 		if err != nil {
 			x.Why, x.Do = t.explain(err, r.o.Timeout)
-			wait, last = slower.Next(), nil
+			wait = slower.Next()
 		} else {
+			if last != nil && now.restarted(last) {
+				last = nil
+			}
 			if last != nil {
 				x.Since = since
 			}

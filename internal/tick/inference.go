@@ -9,7 +9,7 @@ import (
 // in one tick. Unknown values are nil: absent, not zero.
 type Inference struct {
 	Time   time.Time `json:"time"`
-	Since  time.Time `json:"since,omitzero"` // time of the last read; zero: none, so counters and durations are unknown
+	Since  time.Time `json:"since,omitzero"` // time of the last successful read; zero: none, so counters and durations are unknown
 	PID    uint32    `json:"pid"`            // of the server process
 	Engine string    `json:"engine"`         // "vLLM"; empty: unknown
 	Model  string    `json:"model,omitempty"`
