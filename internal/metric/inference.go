@@ -9,13 +9,17 @@ import (
 	"ingero/internal/tick"
 )
 
-// silent is how long the state of an inference server counts after its last read. Tries of a server
-// that cannot be read are up to 72 s apart.
-const silent = 2 * time.Minute
+// How long the state of an inference server counts after its last read: after a successful one, and after
+// one that failed. Reads of a server that answers are 5 s apart, tries of one that cannot be read up to
+// 72 s. A server that ended has no more reads.
+const (
+	silent       = 15 * time.Second
+	silentFailed = 2 * time.Minute
+)
 
 // inference sums up the reads of inference servers by engine and model, which are the labels.
 type inference struct {
-	last   map[serverKey]tick.Inference // last read of each server
+	last   map[serverKey]*serverState // of each server
 	growth map[modelKey]*growth
 }
 
@@ -24,13 +28,19 @@ type serverKey struct {
 	url string
 }
 
+// serverState is the last read of a server.
+type serverState struct {
+	tick.Inference
+	listed bool // its process was in a tick
+}
+
 type modelKey struct{ engine, model string }
 
 // growth is the growth of counters since the session began.
 type growth struct{ preemptions, prompt, generated *float64 }
 
 func (c *inference) init() {
-	c.last, c.growth = map[serverKey]tick.Inference{}, map[modelKey]*growth{}
+	c.last, c.growth = map[serverKey]*serverState{}, map[modelKey]*growth{}
 }
 
 // servers makes the points of inference servers. Servers with one engine and model have one series:
@@ -40,14 +50,11 @@ func (m *Meter) servers(t *tick.Tick) {
 	for i := range t.Inference {
 		c.add(&t.Inference[i], m)
 	}
+	c.forget(t)
 	state := map[modelKey]*tick.Inference{}
 	unreadable := map[modelKey]float64{}
-	for k, x := range c.last {
-		if t.Time.Sub(x.Time) > silent {
-			delete(c.last, k)
-			continue
-		}
-		by := c.key(&x)
+	for _, x := range c.last {
+		by := c.key(&x.Inference)
 		if state[by] == nil {
 			state[by] = &tick.Inference{}
 		}
@@ -75,6 +82,32 @@ func (m *Meter) servers(t *tick.Tick) {
 	}
 }
 
+// forget deletes the state of servers that ended or are silent. The process of an endpoint that the
+// user named may be unknown.
+func (c *inference) forget(t *tick.Tick) {
+	if len(c.last) == 0 {
+		return
+	}
+	alive := make(map[uint32]bool, len(t.Processes)+len(t.Others))
+	for _, list := range [...][]tick.Process{t.Processes, t.Others} {
+		for i := range list {
+			alive[list[i].PID] = list[i].Ended.IsZero()
+		}
+	}
+	for k, x := range c.last {
+		lives, listed := alive[k.pid]
+		most := silent
+		if x.Why != "" {
+			most = silentFailed
+		}
+		if t.Time.Sub(x.Time) > most || listed && !lives || !listed && x.listed {
+			delete(c.last, k)
+			continue
+		}
+		x.listed = x.listed || listed
+	}
+}
+
 func sortedKeys[T any](all map[modelKey]T) []modelKey {
 	return slices.SortedFunc(maps.Keys(all), func(a, b modelKey) int {
 		return cmp.Or(cmp.Compare(a.engine, b.engine), cmp.Compare(a.model, b.model))
@@ -84,8 +117,10 @@ func sortedKeys[T any](all map[modelKey]T) []modelKey {
 // add takes in a read. Beyond the limit, models are counted as other.
 func (c *inference) add(x *tick.Inference, m *Meter) {
 	k := serverKey{x.PID, x.URL}
-	if _, known := c.last[k]; known || len(c.last) < mostModels {
-		c.last[k] = *x
+	if s := c.last[k]; s != nil {
+		s.Inference = *x
+	} else if len(c.last) < mostModels {
+		c.last[k] = &serverState{Inference: *x}
 	}
 	by := modelKey{text(x.Engine), text(x.Model)}
 	if c.growth[by] == nil {

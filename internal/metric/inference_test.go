@@ -3,7 +3,6 @@ package metric
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"ingero/internal/tick"
 )
@@ -31,12 +30,39 @@ func TestInferenceServers(t *testing.T) {
 	s = w.tick(func(t *tick.Tick) { t.Inference = []tick.Inference{read(1, 1, 0.125, 5)} })
 	near(t, "running", value(s, InferenceRequests, "running", "vLLM", "m"), 4)
 	near(t, "tokens", value(s, InferenceTokens, "generated", "vLLM", "m"), 35)
-	w.now = w.now.Add(silent + time.Minute)
+	w.now = w.now.Add(silent)
 	s = w.tick(nil)
 	near(t, "tokens", value(s, InferenceTokens, "generated", "vLLM", "m"), 35)
 	if f := points(s, InferenceRequests); len(f) > 0 {
-		t.Errorf("requests of silent servers: %v", f)
+		t.Errorf("requests of servers that are no longer read: %v", f)
 	}
+	near(t, "unreadable", value(s, InferenceUnreadable, "SGLang", ""), 1)
+	w.now = w.now.Add(silentFailed)
+	s = w.tick(nil)
+	if f := points(s, InferenceUnreadable); len(f) > 0 {
+		t.Errorf("silent servers: %v", f)
+	}
+}
+
+// The state of a server ends with its process. The growth of its counters stays.
+func TestInferenceServerEnds(t *testing.T) {
+	n := func(v float64) *float64 { return &v }
+	listed := func(pid uint32) tick.Process { return tick.Process{PID: pid, Comm: "vllm", Started: epoch} }
+	w := newWorld(t)
+	w.tick(func(t *tick.Tick) {
+		for pid := range uint32(3) {
+			t.Inference = append(t.Inference, tick.Inference{Time: w.now, PID: pid, Engine: "vLLM", Model: "m", Running: n(4), KVCache: n(0.5), GeneratedTokens: n(10)})
+		}
+		t.Processes, t.Others = []tick.Process{listed(1)}, []tick.Process{listed(2)} // the process of pid 0 is unknown
+	})
+	s := w.tick(func(t *tick.Tick) { t.Processes = []tick.Process{listed(1)} })
+	near(t, "running after the second ended", value(s, InferenceRequests, "running", "vLLM", "m"), 8)
+	s = w.tick(func(t *tick.Tick) {
+		t.Processes = []tick.Process{listed(1)}
+		t.Processes[0].Ended = w.now
+	})
+	near(t, "running after both ended", value(s, InferenceRequests, "running", "vLLM", "m"), 4)
+	near(t, "tokens", value(s, InferenceTokens, "generated", "vLLM", "m"), 30)
 }
 
 // Models beyond the limit have one series.
