@@ -60,7 +60,8 @@ func TestEpisodes(t *testing.T) {
 	near(t, "hidden", value(s, Anomalies, "disk-wait", "LOW"), 1)
 }
 
-// Steps are those of the loop since the last tick, and all steps of a new loop.
+// Each step counts once: those of the main loop since the last tick, and all steps of a new main loop,
+// also if the main loop changes back.
 func TestSteps(t *testing.T) {
 	w := newWorld(t)
 	w.call(1, launch, events.Call{Duration: 10})
@@ -78,15 +79,50 @@ func TestSteps(t *testing.T) {
 	near(t, "steps", value(run(7), StepDuration, "train", "1"), 7)
 	near(t, "steps", value(run(0), StepDuration, "train", "1"), 7)
 	near(t, "steps", value(run(3), StepDuration, "train", "1"), 10)
+	first := loop
 	loop = &tick.Loop{TID: 1, Op: launch, Waits: 2, Lengths: &stats.Sketch{}}
-	s := run(4)
-	near(t, "steps", value(s, StepDuration, "train", "1"), 14)
+	near(t, "steps", value(run(4), StepDuration, "train", "1"), 14)
+	second := loop
+	loop = first // the main loop changes back
+	near(t, "steps of the first loop", value(run(2), StepDuration, "train", "1"), 16)
+	loop = second
+	near(t, "steps of the second loop", value(run(0), StepDuration, "train", "1"), 16)
+	loop = &tick.Loop{TID: 1, Op: launch, Waits: 3, Range: "step #", Lengths: &stats.Sketch{}}
+	near(t, "steps of a range", value(run(5), StepDuration, "train", "1"), 21)
+	loop.Waits = 4
+	s := run(1)
+	near(t, "steps of a range with another number of waits", value(s, StepDuration, "train", "1"), 22)
 	near(t, "lost", value(s, StepLost, "train", "1"), 1)
 	near(t, "in calls", value(s, ThreadTime, "train", "1", "calls", "on_cpu"), 2)
 	near(t, "open", value(s, OpenCallAge, "train", "1"), 3)
 	s = w.tick(nil) // the ledger has forgotten it
 	near(t, "lost", value(s, StepLost, "train", "1"), 1)
 	near(t, "open", value(s, OpenCallAge, "train", "1"), 0)
+}
+
+// Two loops whose steps end alike are told apart by their IDs. The loop that was the main one longest ago
+// makes room for others.
+func TestStepsOfManyLoops(t *testing.T) {
+	p := &process{}
+	at := func(id uint64, steps int) {
+		l := &tick.Loop{ID: id, TID: 1, Op: synch, Waits: 2, Steps: uint64(steps), Lengths: &stats.Sketch{}}
+		l.Lengths.Add(15e6, uint32(steps))
+		p.stepsOf(l)
+	}
+	at(1, 10)
+	at(2, 4)
+	at(1, 12)
+	at(2, 5)
+	if n := p.steps.Count(); n != 17 {
+		t.Errorf("%d steps of two loops, want 17", n)
+	}
+	for id := range uint64(3 * mostLoops) {
+		at(1, 12)
+		at(3+id, 1)
+	}
+	if n := p.steps.Count(); n != 17+3*mostLoops || len(p.loops) != mostLoops {
+		t.Errorf("%d steps, %d loops, want %d and %d", n, len(p.loops), 17+3*mostLoops, mostLoops)
+	}
 }
 
 // Known values of GPUs and the machine have points, unknown ones have none.

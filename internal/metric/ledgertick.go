@@ -4,7 +4,9 @@ import (
 	"maps"
 	"time"
 
+	"ingero/internal/stats"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 // stale is how long a culprit's series must have been unchanged before it may be evicted.
@@ -213,21 +215,66 @@ func (p *process) raise(now *process) {
 	rise(&p.critical, now.critical)
 }
 
-// stepsOf adds a loop's steps since the last tick; of a new loop all.
+// loopKey identifies a loop of a process: by its ID, or else by the rest. The waits of a marked range may
+// change from step to step.
+type loopKey struct {
+	id    uint64
+	tid   uint32
+	op    events.Op
+	waits int
+	marks string // name of the range
+}
+
+// loopSteps are the counted steps of a loop.
+type loopSteps struct {
+	n       uint64
+	seen    uint64 // the process's turn
+	lengths *stats.Sketch
+}
+
+// mostLoops bounds the loops of a process whose steps are counted; the one that was the main loop
+// longest ago makes room.
+const mostLoops = 64
+
+// stepsOf adds a loop's steps that are not counted yet; of a new loop all. A process's main loop may
+// change, and change back: each step counts once.
 func (p *process) stepsOf(now *tick.Loop) {
 	if now == nil || now.Lengths == nil {
 		return
 	}
-	was := p.loop
-	if was != nil && was.TID == now.TID && was.Op == now.Op && was.Waits == now.Waits && was.Steps <= now.Steps {
-		if was.Steps == now.Steps {
-			return
-		}
+	k := loopKey{tid: now.TID, op: now.Op, waits: now.Waits, marks: now.Range}
+	switch {
+	case now.ID != 0:
+		k = loopKey{id: now.ID}
+	case k.marks != "":
+		k.waits = 0
+	}
+	p.turn++
+	was := p.loops[k]
+	if was != nil {
+		was.seen = p.turn
+	}
+	switch {
+	case was != nil && was.n == now.Steps:
+		return
+	case was != nil && was.n < now.Steps:
 		more := now.Lengths.Clone()
-		more.Sub(was.Lengths)
+		more.Sub(was.lengths)
 		p.steps.Merge(more)
-	} else {
+	default:
 		p.steps.Merge(now.Lengths)
 	}
-	p.loop = &tick.Loop{TID: now.TID, Op: now.Op, Waits: now.Waits, Steps: now.Steps, Lengths: now.Lengths.Clone()}
+	if p.loops == nil {
+		p.loops = map[loopKey]*loopSteps{}
+	}
+	if was == nil && len(p.loops) >= mostLoops {
+		oldest := k
+		for at, x := range p.loops {
+			if oldest == k || x.seen < p.loops[oldest].seen {
+				oldest = at
+			}
+		}
+		delete(p.loops, oldest)
+	}
+	p.loops[k] = &loopSteps{now.Steps, p.turn, now.Lengths.Clone()}
 }

@@ -28,7 +28,8 @@ type process struct {
 	stepped  bool
 	steps    stats.Sketch
 	dist     *Distribution
-	loop     *tick.Loop // the last one, with copied lengths
+	loops    map[loopKey]*loopSteps // counted steps; see stepsOf
+	turn     uint64                 // calls of stepsOf
 	ooms     uint64
 	open     time.Duration
 	state    *memory // nil: it has allocated nothing
