@@ -125,6 +125,23 @@ func TestStepsOfManyLoops(t *testing.T) {
 	}
 }
 
+// Memory errors are the sum since the session began: errors from before do not count, and errors after a
+// reload of the driver do. The sum stays when the GPU does not answer.
+func TestMemoryErrors(t *testing.T) {
+	w := newWorld(t)
+	n := func(v int64) *int64 { return &v }
+	for i, c := range []struct {
+		corrected, lost         *int64
+		wantCorrected, wantLost float64
+	}{{n(12), n(1), 0, 0}, {n(12), n(1), 0, 0}, {n(15), n(1), 3, 0}, {nil, nil, 3, 0}, {n(16), n(2), 4, 1}, {n(2), n(0), 6, 1}, {n(5), n(4), 9, 5}} {
+		s := w.tick(func(t *tick.Tick) {
+			t.GPUs = []tick.GPU{{UUID: "GPU-x", ECCCorrected: c.corrected, ECCLost: c.lost}}
+		})
+		near(t, "corrected in tick "+number(uint32(i)), value(s, GPUErrors, "ecc-corrected", "GPU-x", "gpu"), c.wantCorrected)
+		near(t, "uncorrected in tick "+number(uint32(i)), value(s, GPUErrors, "ecc-uncorrected", "GPU-x", "gpu"), c.wantLost)
+	}
+}
+
 // Known values of GPUs and the machine have points, unknown ones have none.
 func TestMachine(t *testing.T) {
 	w := newWorld(t)

@@ -13,6 +13,7 @@ type machine struct {
 	copied  map[uint32]*copies // by pid, as of the last tick
 	copies  copies             // of all processes, including ended ones
 	xids    map[xidKey]uint64
+	ecc     map[xidKey]*eccErrors
 	host    map[tick.HostEvent]*tick.HostSum
 	drops   map[string]uint64
 	cpu     uint64
@@ -23,8 +24,13 @@ type copies [tick.CopyDirs][tick.HostKinds]uint64
 
 type xidKey struct{ what, device, kind string }
 
+// eccErrors are the memory errors of a GPU: the driver's count at the last tick, and the sum since the
+// session began.
+type eccErrors struct{ last, sum int64 }
+
 func (c *machine) init() {
 	c.copied, c.xids = map[uint32]*copies{}, map[xidKey]uint64{}
+	c.ecc = map[xidKey]*eccErrors{}
 	c.host, c.drops = map[tick.HostEvent]*tick.HostSum{}, map[string]uint64{}
 }
 
@@ -119,7 +125,7 @@ func (m *Meter) gpus(t *tick.Tick) {
 			n    *int64
 		}{{"ecc-corrected", g.ECCCorrected}, {"ecc-uncorrected", g.ECCLost}} {
 			if x.n != nil {
-				m.set(GPUErrors, float64(*x.n), x.what, labels[0], labels[1])
+				c.eccCount(m, xidKey{x.what, labels[0], labels[1]}, *x.n)
 			}
 		}
 	}
@@ -129,6 +135,28 @@ func (m *Meter) gpus(t *tick.Tick) {
 	for k, n := range c.xids {
 		m.set(GPUErrors, float64(n), k.what, k.device, k.kind)
 	}
+	for k, x := range c.ecc {
+		m.set(GPUErrors, float64(x.sum), k.what, k.device, k.kind)
+	}
+}
+
+// eccCount takes in a count of memory errors. It counts from the load of the driver, so it may not begin
+// at 0, and falls when the driver is loaded again.
+func (c *machine) eccCount(m *Meter, k xidKey, n int64) {
+	x := c.ecc[k]
+	switch {
+	case x == nil && len(c.ecc) >= 2*mostGPUs:
+		m.over[GPUErrors]++
+		return
+	case x == nil:
+		x = &eccErrors{last: n}
+		c.ecc[k] = x
+	case n < x.last:
+		x.sum += n
+	default:
+		x.sum += n - x.last
+	}
+	x.last = n
 }
 
 // xid counts a fault.

@@ -168,7 +168,7 @@ var Rows = [ids]Row{
 		`ingero_gpu_throttled{reason!="idle"}`},
 	GPULost: {"ingero.gpu.unreachable", Gauge, "", "1 for a GPU that does not respond.", byGPU, mostGPUs,
 		`ingero_gpu_unreachable == 1`},
-	GPUErrors: {"hw.errors", Counter, "{error}", "Faults reported by GPUs: XIDs (xid-79), SXids of NVSwitches (sxid-...) and memory errors (ecc-corrected, ecc-uncorrected). For a fault in a MIG instance, hw.id also names the instance: GPU-... GPU-I:05.", []string{"error.type", "hw.id", "hw.type"}, mostXids + 1,
+	GPUErrors: {"hw.errors", Counter, "{error}", "Faults reported by GPUs since ingero started: XIDs (xid-79), SXids of NVSwitches (sxid-...) and memory errors (ecc-corrected, ecc-uncorrected). For a fault in a MIG instance, hw.id also names the instance: GPU-... GPU-I:05.", []string{"error.type", "hw.id", "hw.type"}, mostXids + 1,
 		`increase(hw_errors_total{error_type=~"xid-.*"}[10m]) > 0`},
 	InferenceRequests: {"ingero.inference.requests", Gauge, "{request}", "Requests of inference servers, by state (running, waiting), as the servers report them.", append([]string{"state"}, byModel...), 2 * mostModels,
 		`ingero_inference_requests{state="waiting"} > 0`},
