@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -39,6 +40,7 @@ type answer struct {
 	after    time.Duration // least delay; 0: not given
 	rejected int64         // items that the receiver rejected
 	message  string        // the receiver's message about these
+	why      string        // reason for which items are lost if the request failed; empty: by retry
 	err      error         // nil: the request was accepted
 }
 
@@ -116,7 +118,7 @@ func (c *client) send(ctx context.Context, body []byte) answer {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return answer{retry: !permanent(err), err: plain(err)}
+		return answer{retry: !permanent(err), why: reason(err), err: plain(err)}
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	err = errors.Join(err, res.Body.Close())
@@ -243,8 +245,30 @@ func permanent(err error) bool {
 	return false
 }
 
+// reason names the failures to reach a receiver that the user must mend: its name, its certificate, TLS
+// or the route.
+func reason(err error) string {
+	var dns *net.DNSError
+	text := err.Error()
+	switch {
+	case errors.As(err, &dns):
+		return lostDNS
+	case strings.Contains(text, "x509: "), strings.Contains(text, "tls: ") && strings.Contains(text, "certificate"):
+		return lostCertificate
+	case strings.Contains(text, "tls: "), strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return lostTLS
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return lostRoute
+	}
+	return ""
+}
+
 // plain removes the known method and URL from an error.
 func plain(err error) error {
+	var dns *net.DNSError
+	if errors.As(err, &dns) { // also if it timed out
+		return dns
+	}
 	var timeout interface{ Timeout() bool }
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		return errors.New("no answer in time")

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -11,12 +12,16 @@ import (
 
 // Reasons for lost items, in metrics and in status.
 const (
-	lostQueue    = "queue-full"  // dropped for newer items
-	lostGiveUp   = "unreachable" // temporary failures for too long
-	lostRefused  = "refused"     // the receiver refused the request
-	lostRejected = "rejected"    // the receiver accepted the request and rejected items
-	lostEnd      = "trace-ended" // queued when the trace ended
-	lostTooMany  = "too-many"    // too many failed calls or log records
+	lostQueue       = "queue-full"  // dropped for newer items
+	lostGiveUp      = "unreachable" // temporary failures for too long
+	lostRoute       = "no-route"    // no route to the receiver, for too long
+	lostDNS         = "dns"         // the receiver's name was not resolved, for too long
+	lostTLS         = "tls"         // TLS with the receiver failed
+	lostCertificate = "certificate" // a certificate was not accepted, the receiver's or ingero's
+	lostRefused     = "refused"     // the receiver refused the request
+	lostRejected    = "rejected"    // the receiver accepted the request and rejected items
+	lostEnd         = "trace-ended" // queued when the trace ended
+	lostTooMany     = "too-many"    // too many failed calls or log records
 )
 
 // Times between tries: they double from the first to the longest, plus or minus a fifth.
@@ -122,13 +127,13 @@ func (s *sender) deliver(l load) {
 		}
 		switch wait := max(delays.Next(), min(a.after, longestWait)); {
 		case !a.retry:
-			s.failed(l, lostRefused, a)
+			s.failed(l, cmp.Or(a.why, lostRefused), a)
 			return
 		case s.ending():
 			s.failed(l, lostEnd, a)
 			return
 		case s.clock.Now().Sub(began)+wait > giveUpAfter:
-			s.failed(l, lostGiveUp, a)
+			s.failed(l, cmp.Or(a.why, lostGiveUp), a)
 			return
 		default:
 			s.trouble(a.err)
