@@ -118,7 +118,8 @@ func (c *client) send(ctx context.Context, body []byte) answer {
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return answer{retry: !permanent(err), why: reason(err), err: plain(err)}
+		why := reason(err)
+		return answer{retry: why != lostTLS && why != lostCertificate, why: why, err: plain(err)}
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	err = errors.Join(err, res.Body.Close())
@@ -233,16 +234,6 @@ func fields(b []byte, f func(n protowire.Number, v uint64, text []byte) error) e
 		}
 	}
 	return nil
-}
-
-// permanent reports whether a request that could not be made never can be.
-func permanent(err error) bool {
-	for _, s := range []string{"x509:", "tls: failed to verify", "tls: first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client", "tls: bad certificate", "certificate required"} {
-		if strings.Contains(err.Error(), s) {
-			return true
-		}
-	}
-	return false
 }
 
 // reason names the failures to reach a receiver that the user must mend: its name, its certificate, TLS

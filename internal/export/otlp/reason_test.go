@@ -24,13 +24,16 @@ func TestReasons(t *testing.T) {
 	connect := func(n syscall.Errno) error { return os.NewSyscallError("connect", n) }
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
 	defer secure.Close()
-	secure.Config.ErrorLog = nil
 	clear := httptest.NewServer(http.NotFoundHandler())
 	defer clear.Close()
 	mutual := httptest.NewUnstartedServer(http.NotFoundHandler())
 	mutual.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
 	mutual.StartTLS()
 	defer mutual.Close()
+	old := httptest.NewUnstartedServer(http.NotFoundHandler())
+	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	old.StartTLS()
+	defer old.Close()
 	for _, c := range []struct {
 		name, url string
 		dial      func(context.Context, string, string) (net.Conn, error)
@@ -46,6 +49,7 @@ func TestReasons(t *testing.T) {
 		{"unknown certificate", secure.URL, nil, false, "certificate", "x509", false},
 		{"no client certificate", mutual.URL, nil, true, "certificate", "certificate required", false},
 		{"no TLS", strings.Replace(clear.URL, "http", "https", 1), nil, false, "tls", "HTTP response to HTTPS client", false},
+		{"old version of TLS", old.URL, nil, true, "tls", "protocol version not supported", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			to := target(t, c.url, HTTPProtobuf, Traces)
