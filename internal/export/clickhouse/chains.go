@@ -25,7 +25,11 @@ type cause struct {
 
 // chains sends new and changed causes, and withdraws those that the recording no longer has.
 func (x *copier) chains(ctx context.Context, s *query.Session) error {
-	all, err := x.r.Chains(ctx, x.f)
+	all, err := x.r.Chains(ctx, query.Filter{Session: x.f.Session})
+	if err != nil {
+		return err
+	}
+	selected, err := x.selected(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,6 +49,9 @@ func (x *copier) chains(ctx context.Context, s *query.Session) error {
 	}
 	for i := range all {
 		c := &all[i]
+		if selected != nil && !selected[c.ID] {
+			continue
+		}
 		now := causeOf(s, c)
 		if was, known := x.causes[c.ID]; known && was.to == now.to && was.lost == now.lost && was.severity == now.severity {
 			continue
@@ -53,11 +60,7 @@ func (x *copier) chains(ctx context.Context, s *query.Session) error {
 			return err
 		}
 	}
-	gone, err := x.gone(ctx, all)
-	if err != nil {
-		return err
-	}
-	for _, id := range gone {
+	for _, id := range x.gone(all) {
 		now := x.causes[id]
 		now.severity, now.lost = withdrawn, 0
 		if err := add(&tick.Chain{ID: id}, &now); err != nil {
@@ -96,30 +99,39 @@ func (x *copier) existingCauses(ctx context.Context, s *query.Session) error {
 	return nil
 }
 
+// selected returns the IDs of the chains that the filter selects; nil: all. If only an earlier
+// episode of a chain overlaps the filter's window, the reader lists the chain as it was then. The
+// cluster gets its last state.
+func (x *copier) selected(ctx context.Context) (map[string]bool, error) {
+	if x.f.From.IsZero() && x.f.To.IsZero() && len(x.f.PIDs) == 0 {
+		return nil, nil
+	}
+	list, err := x.r.Chains(ctx, x.f)
+	return idsOf(list), err
+}
+
+func idsOf(list []tick.Chain) map[string]bool {
+	ids := make(map[string]bool, len(list))
+	for i := range list {
+		ids[list[i].ID] = true
+	}
+	return ids
+}
+
 // gone returns the chains of the cluster that the recording no longer has, in order. all are those
-// that the filter selects.
-func (x *copier) gone(ctx context.Context, all []tick.Chain) (out []string, err error) {
-	lacks := func() []string {
-		listed := make(map[string]bool, len(all))
-		for i := range all {
-			listed[all[i].ID] = true
+// of the recording.
+func (x *copier) gone(all []tick.Chain) (out []string) {
+	if len(all) == 0 && !x.live { // a repair can lose all chains
+		return nil
+	}
+	ids := idsOf(all)
+	for id, c := range x.causes {
+		if !ids[id] && c.severity != withdrawn {
+			out = append(out, id)
 		}
-		var out []string
-		for id, c := range x.causes {
-			if !listed[id] && c.severity != withdrawn {
-				out = append(out, id)
-			}
-		}
-		slices.Sort(out)
-		return out
 	}
-	if x.live || len(lacks()) == 0 {
-		return lacks(), nil
-	}
-	if all, err = x.r.Chains(ctx, query.Filter{Session: x.f.Session}); err != nil || len(all) == 0 { // a repair can lose all chains
-		return nil, err
-	}
-	return lacks(), nil
+	slices.Sort(out)
+	return out
 }
 
 // causeOf returns what a chain's row has, except for its version.

@@ -103,3 +103,59 @@ func TestCopyWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// A copy of a time range sends the last state of the causes that the range has, and keeps that of
+// causes that the cluster has.
+func TestCopyRangeOfCauses(t *testing.T) {
+	w := newRecorder(t, "s")
+	w.record(10)
+	w.now = began.Add(20 * time.Second)
+	w.facts = func(_ *tick.Batch, x *tick.Tick) {
+		c := tick.Chain{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 7, From: began, To: w.now, Lost: 5}
+		x.Chains = []tick.Chain{c}
+		for _, kind := range []tick.EpisodeKind{tick.EpisodeBegin, tick.EpisodeEnd} {
+			x.Episodes = append(x.Episodes, tick.Episode{Kind: kind, ID: "c-1.0", Why: tick.ReasonOver, Severity: c.Severity, From: c.From, To: c.To, Lost: c.Lost, Chain: c})
+		}
+	}
+	w.tick(false)
+	w.now = began.Add(11 * time.Minute)
+	w.facts = func(_ *tick.Batch, x *tick.Tick) {
+		x.Chains = []tick.Chain{
+			{ID: "c-1", Rule: "cpu-taken", Severity: tick.Low, PID: 7, From: began.Add(10 * time.Minute), To: w.now, Lost: 4},
+			{ID: "c-2", Rule: "disk-wait", Severity: tick.Low, PID: 8, From: began.Add(10 * time.Minute), To: w.now, Lost: 6},
+		}
+	}
+	r := w.whole()
+	first := query.Filter{Session: "s", From: began, To: began.Add(time.Minute)}
+	if all, err := r.Chains(t.Context(), first); err != nil || len(all) != 1 || all[0].Severity != tick.High {
+		t.Fatalf("the range has %+v, %v, want the first state of c-1", all, err)
+	}
+	for _, c := range []struct {
+		name   string
+		copies []query.Filter
+		want   [2]any
+	}{
+		{"range", []query.Filter{first}, [2]any{"LOW", nil}},
+		{"all, then the range", []query.Filter{{Session: "s"}, first}, [2]any{"LOW", "LOW"}},
+		{"range, then all", []query.Filter{first, {Session: "s"}}, [2]any{"LOW", "LOW"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k, address := newKeeper(t)
+			cl := open(t, address)
+			for _, f := range c.copies {
+				if _, err := clickhouse.Copy(t.Context(), cl, r, f, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := k.severities(); got != c.want {
+				t.Errorf("the causes are %v, want %v", got, c.want)
+			}
+			row := k.chains()["c-1"]
+			for name, want := range map[string]any{"lost_ns": uint64(4), "from_ns": uint64(began.Add(10 * time.Minute).UnixNano()), "to_ns": uint64(began.Add(11 * time.Minute).UnixNano())} {
+				if row[name] != want {
+					t.Errorf("%s is %v, want %v", name, row[name], want)
+				}
+			}
+		})
+	}
+}
