@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"time"
 
 	"ingero/internal/store"
@@ -39,6 +40,17 @@ func (r *Reader) chains(ctx context.Context, s *Session, f Filter) (out []tick.C
 		return out, err
 	}
 	return r.windowChains(ctx, s, f)
+}
+
+// ChainsKept returns the time from which retention has deleted no chain of the session: chains that
+// ended earlier may be missing.
+func (r *Reader) ChainsKept(ctx context.Context, s *Session) (time.Time, error) {
+	var kept int64 // only the deletion of a session's oldest rows, such as chains, moves the edge of the coarsest rollups
+	err := r.db.QueryRowContext(ctx, "SELECT coalesce(max(kept_ns), ?) FROM tiers WHERE session = ? AND seconds = 3600", math.MinInt64, s.id).Scan(&kept)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read how far the chains of session %s go back: %w", s.ID, err)
+	}
+	return unixTime(kept), nil
 }
 
 const chainRows = `SELECT id, rule, severity, pid, tid, op, from_ns, to_ns, lost_ns, lost_min_ns, lost_max_ns, window_ns, excess_ns, steps, slow,

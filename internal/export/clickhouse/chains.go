@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"time"
 
 	"ingero/internal/query"
 	"ingero/internal/tick"
@@ -60,7 +61,11 @@ func (x *copier) chains(ctx context.Context, s *query.Session) error {
 			return err
 		}
 	}
-	for _, id := range x.gone(all) {
+	gone, err := x.gone(ctx, s, all)
+	if err != nil {
+		return err
+	}
+	for _, id := range gone {
 		now := x.causes[id]
 		now.severity, now.lost = withdrawn, 0
 		if err := add(&tick.Chain{ID: id}, &now); err != nil {
@@ -118,20 +123,25 @@ func idsOf(list []tick.Chain) map[string]bool {
 	return ids
 }
 
-// gone returns the chains of the cluster that the recording no longer has, in order. all are those
-// of the recording.
-func (x *copier) gone(all []tick.Chain) (out []string) {
+// gone returns the chains of the cluster that the recording withdrew, in order. all are those of the
+// recording. It also lacks chains that retention deleted: these stay in the cluster.
+func (x *copier) gone(ctx context.Context, s *query.Session, all []tick.Chain) (out []string, err error) {
 	if len(all) == 0 && !x.live { // a repair can lose all chains
-		return nil
+		return nil, nil
+	}
+	kept, err := x.r.ChainsKept(ctx, s) // after all were read: none of these deletions is missed
+	if err != nil {
+		return nil, err
 	}
 	ids := idsOf(all)
 	for id, c := range x.causes {
-		if !ids[id] && c.severity != withdrawn {
+		deleted := c.to != 0 && time.Unix(0, c.to).Before(kept)
+		if !ids[id] && !deleted && c.severity != withdrawn {
 			out = append(out, id)
 		}
 	}
 	slices.Sort(out)
-	return out
+	return out, nil
 }
 
 // causeOf returns what a chain's row has, except for its version.

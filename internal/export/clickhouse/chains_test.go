@@ -25,10 +25,13 @@ func (k *keeper) chains() map[string]map[string]any {
 
 // severities returns the severities of c-1 and c-2.
 func (k *keeper) severities() [2]any {
+	return [2]any{k.severity("c-1"), k.severity("c-2")}
+}
+
+func (k *keeper) severity(id string) any {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.chains()
-	return [2]any{now["c-1"]["severity"], now["c-2"]["severity"]}
+	return k.chains()[id]["severity"]
 }
 
 // causes are the chains of a tick: c-1, and c-2 of process 8 if both.
@@ -157,5 +160,60 @@ func TestCopyRangeOfCauses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Causes that retention deletes from the recording stay in the cluster. Later ones are withdrawn.
+func TestDeletedCausesStay(t *testing.T) {
+	testkit.LeakCheck(t)
+	live, liveAt := newKeeper(t)
+	copied, copiedAt := newKeeper(t)
+	follow, err := clickhouse.Open(liveAt, hurried)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, w := open(t, copiedAt), newRecorder(t, "s")
+	copyFrom := func(r *query.Reader) {
+		t.Helper()
+		if _, err := clickhouse.Copy(t.Context(), cl, r, query.Filter{Session: "s"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := began.Add(10 * time.Minute)
+	w.facts = func(b *tick.Batch, x *tick.Tick) {
+		causes(true)(b, x)
+		x.Chains = append(x.Chains, tick.Chain{ID: "c-3", Rule: "disk-wait", Severity: tick.Low, PID: 8, From: began, To: later.Add(-time.Minute), Lost: 7})
+	}
+	w.record(10)
+	w.tick(false)
+	x := clickhouse.Follow(follow, clickhouse.FollowOptions{Path: w.path, Every: time.Millisecond, Grace: time.Minute,
+		Mine: func(s *query.Session) bool { return s.ID == "s" }})
+	testkit.Eventually(t, "the causes", func() bool { return live.severity("c-3") != nil })
+	r, err := query.Open(w.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyFrom(r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	w.now = later
+	w.facts = func(_ *tick.Batch, x *tick.Tick) {
+		x.Chains = []tick.Chain{{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 7, From: began, To: later, Lost: 5}}
+	}
+	w.db.SetBounds(1, 0)
+	r = w.whole()
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+	copyFrom(r)
+	if left := testkit.Rows(t, w.path, "SELECT id FROM chains"); left != "c-1" {
+		t.Fatalf("the recording has the causes %s, want c-1 only", left)
+	}
+	for name, k := range map[string]*keeper{"live": live, "copied": copied} {
+		if got := k.severities(); got != [2]any{"HIGH", "LOW"} || k.severity("c-3") != "WITHDRAWN" {
+			t.Errorf("%s: the causes are %v and %v, want HIGH, LOW and WITHDRAWN", name, got, k.severity("c-3"))
+		}
 	}
 }
