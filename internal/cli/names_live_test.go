@@ -81,7 +81,11 @@ func (x *bodies) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		}
 		text = z
 	}
-	b, _ := io.ReadAll(text)
+	b, err := io.ReadAll(text)
+	if err != nil { // a request that its sender gave up; it is sent again
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if q.Header.Get("Content-Type") == "application/json" && (!json.Valid(b) || !utf8.Valid(b)) {
