@@ -39,52 +39,35 @@ func TestChildrenOfAChild(t *testing.T) {
 	r.exact(t, 110)
 }
 
-// A relative that ran before the trace and uses no CUDA does not prolong the trace.
+// A relative without CUDA does not prolong the trace: whether it ran before, or the program starts it
+// during the trace.
 func TestBystanderDoesNotKeepATrace(t *testing.T) {
-	t.Parallel()
-	dir := build(t)
-	fifo := filepath.Join(t.TempDir(), "go")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("sh", "-c", `(read x <"$1") >/dev/null 2>&1 & exec "$0" calls 10`, filepath.Join(dir, "worker"), fifo)
-	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"))
-	child := testkit.Start(t, cmd)
-	child.Line("ready")
-	r := begin(t, session.LiveOptions{Select: pids(child)})
-	child.Send("go")
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	r.end(t)
-	r.exact(t, 10)
-	if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil { // it lives until now
-		t.Fatal(err)
-	}
-}
-
-// A child that the program starts during the trace, and that uses no CUDA, does not prolong the
-// trace, whether a shell starts it or the process itself.
-func TestLaterBystanderDoesNotKeepATrace(t *testing.T) {
-	t.Parallel()
-	dir := build(t)
-	fifo := filepath.Join(t.TempDir(), "go")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(filepath.Join(dir, "worker"), "daemon", "10")
-	cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"), "FIFO="+fifo)
-	child := testkit.Start(t, cmd)
-	child.Line("ready")
-	r := begin(t, session.LiveOptions{Select: pids(child)})
-	child.Send("go")
-	if err := child.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	r.end(t)
-	r.exact(t, 10)
-	if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil { // it lives until now
-		t.Fatal(err)
+	for name, script := range map[string]string{
+		"before": `(read x <"$FIFO") >/dev/null 2>&1 & exec "$WORKER" calls 10`,
+		"during": `exec "$WORKER" daemon 10`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := build(t)
+			fifo := filepath.Join(t.TempDir(), "go")
+			if err := unix.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("sh", "-c", script)
+			cmd.Env = append(os.Environ(), "LIBCUDART="+filepath.Join(dir, "libcudart.so.12"), "WORKER="+filepath.Join(dir, "worker"), "FIFO="+fifo)
+			child := testkit.Start(t, cmd)
+			child.Line("ready")
+			r := begin(t, session.LiveOptions{Select: pids(child)})
+			child.Send("go")
+			if err := child.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			r.end(t)
+			r.exact(t, 10)
+			if err := os.WriteFile(fifo, []byte("go\n"), 0); err != nil { // it lives until now
+				t.Fatal(err)
+			}
+		})
 	}
 }
 
