@@ -47,6 +47,23 @@ func (h *heard) events() (all []string) {
 	return all
 }
 
+// listen is a client of the server's updates. end ends it, and the server.
+func listen(t *testing.T, s *server) (out *heard, end func()) {
+	ctx, stop := context.WithCancel(t.Context())
+	out = &heard{ResponseWriter: httptest.NewRecorder()}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		s.news.serve(out, httptest.NewRequest(http.MethodGet, updatesPath, nil).WithContext(ctx))
+	}()
+	return out, func() {
+		stop()
+		<-served
+		s.news.end()
+		s.open.end()
+	}
+}
+
 // A recorder that was killed no longer counts as recording, though nobody writes that down.
 func TestRecorderIsKilled(t *testing.T) { synctest.Test(t, recorderIsKilled) }
 
@@ -69,13 +86,7 @@ func recorderIsKilled(t *testing.T) {
 	states := func() (recording, running bool) {
 		return strings.Contains(ask("/api/v1/overview"), `"recording":true`), strings.Contains(ask("/api/v1/recordings"), `"state":"running"`)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	out := &heard{ResponseWriter: httptest.NewRecorder()}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		s.news.serve(out, httptest.NewRequest(http.MethodGet, updatesPath, nil).WithContext(ctx))
-	}()
+	out, end := listen(t, s)
 	pass := func(d time.Duration) {
 		<-time.NewTimer(d).C // by the bubble's clock
 		synctest.Wait()
@@ -95,10 +106,7 @@ func recorderIsKilled(t *testing.T) {
 	if recording, running := states(); recording || running || len(out.events()) != 2 {
 		t.Errorf("after: recording %v, running %v, events %q", recording, running, out.events())
 	}
-	stop()
-	<-served
-	s.news.end()
-	s.open.end()
+	end()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -125,13 +133,7 @@ func updatesReadRecentChains(t *testing.T) {
 	<-time.NewTimer(2 * tick.ChainStays).C // by the bubble's clock
 	write()
 	s := newServer(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Path: func() string { return path }})
-	ctx, stop := context.WithCancel(t.Context())
-	out := &heard{ResponseWriter: httptest.NewRecorder()}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		s.news.serve(out, httptest.NewRequest(http.MethodGet, updatesPath, nil).WithContext(ctx))
-	}()
+	out, end := listen(t, s)
 	synctest.Wait()
 	lite, err := sql.Open("sqlite", path)
 	if err != nil {
@@ -149,10 +151,7 @@ func updatesReadRecentChains(t *testing.T) {
 	if got := out.events(); len(got) != 2 || got[1] != "chain" {
 		t.Errorf("heard %q, want the new cause", got)
 	}
-	stop()
-	<-served
-	s.news.end()
-	s.open.end()
+	end()
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +171,7 @@ func updatesBegin(t *testing.T) {
 		}
 		return path
 	}})
-	ctx, stop := context.WithCancel(t.Context())
-	out := &heard{ResponseWriter: httptest.NewRecorder()}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		s.news.serve(out, httptest.NewRequest(http.MethodGet, updatesPath, nil).WithContext(ctx))
-	}()
+	out, end := listen(t, s)
 	synctest.Wait()
 	if got := out.events(); len(got) > 0 {
 		t.Errorf("before it has looked it says %q", got)
@@ -194,8 +187,5 @@ func updatesBegin(t *testing.T) {
 	if got := out.events(); len(got) != 2 || got[1] != "data" {
 		t.Errorf("of a new database it says %q", got)
 	}
-	stop()
-	<-served
-	s.news.end()
-	s.open.end()
+	end()
 }
