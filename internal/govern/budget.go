@@ -53,6 +53,9 @@ type Load struct {
 	Agent float64           // of Share: CPU time of the agent, on any CPU, to read records
 	Parts [NumParts]float64 // of Share; parts may overlap
 	Calls uint64            // calls made, as far as seen
+	// Partial says that probes were attached or detached in the tick, so that the figures do not show
+	// what the present probes cost.
+	Partial bool
 	// Lacks marks the steps that are not possible here, by index. An active step of Hot that is not
 	// marked is activated again, for more operations.
 	Lacks [len(Steps)]bool
@@ -129,9 +132,9 @@ func (b *Budget) Taken() []int {
 	return out
 }
 
-// Tick takes in the cost of tracing in the last window and returns a change, if any. Windows that
-// are too short and invalid figures change nothing. Forced steps need no judgment, so they do not
-// wait for a long window.
+// Tick takes in the cost of tracing in the last window and returns a change, if any. Partial windows,
+// windows that are too short and invalid figures change nothing. Forced steps need no judgment, so
+// they do not wait for a long window.
 func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	if !(b.Share > 0) || window <= 0 || !(load.Share >= 0) || load.Share > maxShare {
 		return c, false
@@ -140,6 +143,10 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 		return b.force(now, window, load)
 	}
 	if window < minWindow {
+		return c, false
+	}
+	if load.Partial {
+		b.skip(window)
 		return c, false
 	}
 	step := b.next(load)
@@ -159,6 +166,14 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 	}
 	b.take(now, step, window, load)
 	return Change{Step: step, Taken: true, Share: load.Share}, true
+}
+
+// skip makes a window count neither as time with room nor as time since the last change.
+func (b *Budget) skip(window time.Duration) {
+	b.last = b.last.Add(window)
+	if !b.quiet.IsZero() {
+		b.quiet = b.quiet.Add(window)
+	}
 }
 
 // Exhausted reports whether the traced threads have exceeded the budget for a while and no step is

@@ -170,6 +170,49 @@ func TestBudgetHotAgain(t *testing.T) {
 	}
 }
 
+// While probes are attached or detached, nothing is decided and no time counts: figures of a part of a
+// tick neither end a trial of hot-off, nor revert the step before it.
+func TestBudgetPartialWindows(t *testing.T) {
+	calls, hot := StepNamed("calls-counted"), StepNamed("hot-off")
+	dear := Load{Share: 0.05, Calls: 50_000, Parts: [NumParts]float64{Calls: 0.05, Hot: 0.05}}
+	urgent := Load{Share: 0.2, Calls: 50_000, Parts: [NumParts]float64{Hot: 0.2}}
+	quiet := Load{Calls: 10}
+	for _, tt := range []struct {
+		name    string
+		partial Load // in each of the ticks until the probes are attached
+		want    string
+	}{
+		{"few calls seen", quiet, "+calls-counted@2 +hot-off@4 -hot-off@15 +hot-off@26"},
+		{"many calls seen", urgent, "+calls-counted@2 +hot-off@4 -hot-off@15 +hot-off@26"},
+	} {
+		b := &Budget{Share: 0.02}
+		var got []string
+		for s := 1; s <= 30; s++ {
+			load := dear
+			switch held := b.Taken(); {
+			case slices.Contains(held, hot):
+				load = quiet
+			case s > 15 && s <= 24:
+				load = tt.partial
+				load.Partial = true
+			}
+			for i := range Steps {
+				load.Lacks[i] = i != calls && i != hot
+			}
+			if c, any := b.Tick(time.Unix(int64(s), 0), time.Second, &load); any {
+				sign := map[bool]string{true: "+", false: "-"}[c.Taken]
+				got = append(got, fmt.Sprintf("%s%s@%d", sign, Steps[c.Step].Name, s))
+			}
+			if b.Exhausted() {
+				t.Errorf("%s, second %d: exhausted", tt.name, s)
+			}
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("%s: changes\n%s, want\n%s", tt.name, got, tt.want)
+		}
+	}
+}
+
 // If the traced threads pay too much and no step helps, the budget is exhausted after two ticks.
 // The agent's own cost does not count.
 func TestBudgetExhausted(t *testing.T) {

@@ -72,6 +72,49 @@ func TestFloor(t *testing.T) {
 	}
 }
 
+// A tick in which probes were attached or detached does not set the floor: it has calls of a part of
+// the tick only.
+func TestFloorIsOfWholeTicks(t *testing.T) {
+	launch, _ := events.OpByName("cuLaunchKernel")
+	src := &costly{share: 0.02}
+	var b budget
+	for second, launches := range []uint64{60_000, 60_000, 10_000} {
+		src.spent.Partial = second == 2
+		x := &tick.Tick{Time: time.Unix(int64(second), 0), Window: time.Second, Processes: []tick.Process{{PID: 1}},
+			Ops: []tick.Op{{PID: 1, Op: launch, Last: tick.Counts{Calls: launches, Unmeasured: launches}}}}
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := (tick.Floor{Share: 0.03, Rate: 60_000, Probe: 500}); b.floor != want {
+		t.Errorf("floor %+v, want %+v", b.floor, want)
+	}
+}
+
+// A tick is partial if a change of probes began, ran or ended in it.
+func TestPartialTicks(t *testing.T) {
+	s := &shedder{libs: &libraries{}}
+	expect := func(want bool, when string) {
+		t.Helper()
+		if got := s.partial(); got != want {
+			t.Errorf("%s: partial is %v", when, got)
+		}
+	}
+	expect(false, "no change")
+	s.libs.applyLater()
+	s.libs.work.Wait()
+	expect(true, "a change that is complete")
+	expect(false, "the tick after it")
+	s.libs.leaving.Lock()
+	s.libs.applyLater()
+	expect(true, "a change that has begun")
+	expect(true, "a change that runs")
+	s.libs.leaving.Unlock()
+	s.libs.work.Wait()
+	expect(true, "a change that has ended")
+	expect(false, "the tick after its end")
+}
+
 // The report keeps its place: a recording has the reports in the order in which they came.
 func TestFloorKeepsItsPlace(t *testing.T) {
 	var b budget

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingero/internal/decode"
@@ -34,6 +35,8 @@ type libraries struct {
 	unlink  time.Duration // time to detach one link; 0: unknown
 	changed chan struct{} // a process uses one more library
 	work    sync.WaitGroup
+
+	begun, applied atomic.Uint64 // calls of applyLater, and those of them that are complete
 
 	attaching sync.Mutex // serializes attachments, which open files and may take long
 	choosing  sync.Mutex // serializes choices of functions to probe
@@ -340,13 +343,17 @@ func (l *libraries) leaveTwice(rows map[int]bool) {
 	l.twice = rows
 }
 
-// applyLater runs apply on its own goroutine, then calls done.
-func (l *libraries) applyLater(done func()) {
+// applyLater runs apply on its own goroutine.
+func (l *libraries) applyLater() {
+	l.begun.Add(1)
 	l.work.Go(func() {
 		l.apply()
-		done()
+		l.applied.Add(1)
 	})
 }
+
+// applying reports whether a call of applyLater is not complete.
+func (l *libraries) applying() bool { return l.begun.Load() != l.applied.Load() }
 
 // dropReturns detaches the return probes of all libraries.
 func (l *libraries) dropReturns() error {

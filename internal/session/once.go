@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"sync/atomic"
 
 	"ingero/internal/probes"
 	"ingero/pkg/events"
@@ -17,12 +16,11 @@ type launchesOnce struct {
 	out    bool // the probes are out
 
 	origins probes.Origins
-	left    int         // remaining ticks of learning
-	patient int         // ticks that the next learning takes
-	since   int         // ticks since the last learning
-	unknown uint64      // unknown origins so far
-	failed  uint64      // failed launches so far
-	busy    atomic.Bool // probes are being attached or detached
+	left    int    // remaining ticks of learning
+	patient int    // ticks that the next learning takes
+	since   int    // ticks since the last learning
+	unknown uint64 // unknown origins so far
+	failed  uint64 // failed launches so far
 }
 
 // Durations of learning, in ticks. If something new appears within relearned, the next learning
@@ -57,7 +55,7 @@ func (s *shedder) launchesOnceFits() bool {
 // updateLaunchesOnce advances the step launches-once, once a tick.
 func (s *shedder) updateLaunchesOnce() error {
 	o := &s.once
-	if s.stopped || s.MaxOverhead() == 0 || o.busy.Load() {
+	if s.stopped || s.MaxOverhead() == 0 || s.libs.applying() {
 		return nil
 	}
 	if !o.wanted && !o.out { // learning costs two lookups a launch
@@ -125,7 +123,6 @@ func (s *shedder) leaveTwice(out bool) error {
 	s.libs.leaveTwice(rows)
 	s.once.out = out
 	s.report.log.Info("launches", "once", out)
-	s.once.busy.Store(true)
-	s.libs.applyLater(func() { s.once.busy.Store(false) })
+	s.libs.applyLater()
 	return nil
 }

@@ -37,6 +37,8 @@ type Spent struct {
 	// Host and Ledger are the shares of one CPU that tracepoint programs took, at the last
 	// measurement.
 	Host, Ledger float64
+	// Partial says that probes were attached or detached since the last call.
+	Partial bool
 }
 
 // recordCost is the agent's cost to read, pass on and store a record: benchmarks/throughput -record
@@ -54,7 +56,7 @@ type budget struct {
 	threads map[nameKey]uint64 // CPU time of threads so far, ns
 	counted []uint32           // processes whose launches are counted only, sorted
 	out     []events.Op        // operations whose probes are detached
-	floor   tick.Floor         // of the last tick with all probes attached
+	floor   tick.Floor         // of the last tick that had all probes attached throughout
 	below   tick.Report        // the bound is below floor; zero: it is not
 	before  int                // number of the reports before this one
 }
@@ -171,13 +173,13 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	})
 	hot := slices.DeleteFunc(hotOps(s, t, &worst), func(op events.Op) bool { return slices.Contains(b.out, op) })
 	window := float64(t.Window)
-	if !b.unprobed() {
+	if !b.unprobed() && !spent.Partial {
 		b.floor = tick.Floor{Share: float64(worst.least) / worst.time, Rate: float64(worst.probed) / t.Window.Seconds(), Probe: time.Duration(worst.least / max(worst.probed, 1))}
 	}
 	o.Probes, o.Stacks = float64(worst.probes)/worst.time, stacksOf(&worst)/worst.time
 	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
-	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: uint64(calls)}
+	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: uint64(calls), Partial: spent.Partial}
 	l.Parts[govern.Stacks] = o.Stacks
 	l.Parts[govern.Records] = o.Agent
 	l.Parts[govern.Launches] = float64(worst.launches) / worst.time

@@ -51,6 +51,7 @@ type shedder struct {
 	again    time.Duration       // cost of each further link that sees a call
 	weighing *probes.Measurement // nil: not running
 	until    int                 // ticks until weighing starts or ends
+	applied  uint64              // changes of probes that were complete at the last call of partial
 	spent    Spent               // Host and Ledger of the last weighing
 	refused  bool                // the kernel refuses measurements to this process
 	stopped  bool
@@ -92,6 +93,7 @@ func (s *shedder) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
 // Spent implements [Sheddable].
 func (s *shedder) Spent() (Spent, error) {
 	err := s.updateLaunchesOnce()
+	s.spent.Partial = s.partial()
 	if s.until--; s.until < 0 && !s.refused && !s.stopped {
 		s.until = 0
 		if s.weighing == nil {
@@ -112,6 +114,13 @@ func (s *shedder) Spent() (Spent, error) {
 	duplicates, derr := s.tracer.Duplicates()
 	s.spent.Copies = time.Duration(duplicates) * s.again
 	return s.spent, errors.Join(err, serr, derr)
+}
+
+// partial reports whether probes were attached or detached since its last call.
+func (s *shedder) partial() bool {
+	was := s.applied
+	s.applied = s.libs.applied.Load()
+	return s.libs.begun.Load() != was
 }
 
 // stop disables further shedding.
@@ -208,7 +217,7 @@ func (s *shedder) leaveHot(on bool, hot []events.Op) (names []string, again bool
 		}
 	}
 	if !s.stopped {
-		s.libs.applyLater(func() {})
+		s.libs.applyLater()
 	}
 	return names, on && len(was) > 0
 }
