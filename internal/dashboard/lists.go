@@ -98,7 +98,7 @@ func (a *request) listRecordings() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := a.sql("SELECT s.uid, count(*) FROM chains AS c JOIN sessions AS s ON s.id = c.session GROUP BY 1")
+	counts, err := a.db.Select(a.ctx, "SELECT s.uid, count(*) FROM chains AS c JOIN sessions AS s ON s.id = c.session GROUP BY 1")
 	if err != nil {
 		return nil, err
 	}

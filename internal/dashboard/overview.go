@@ -27,13 +27,13 @@ func (a *request) overview() (any, error) {
 			o.Nodes = append(o.Nodes, all[i].Node)
 		}
 	}
-	counts, err := a.sql("SELECT (SELECT coalesce(sum(calls), 0) FROM ops), (SELECT count(*) FROM chains)")
+	counts, err := a.db.Select(a.ctx, "SELECT (SELECT coalesce(sum(calls), 0) FROM ops), (SELECT count(*) FROM chains)")
 	if err != nil {
 		return nil, err
 	}
 	o.Calls, _ = counts[0][0].(int64)
 	o.Chains, _ = counts[0][1].(int64)
-	gpus, err := a.sql("SELECT bus, uuid, name, mem_total FROM gpus WHERE session = (SELECT id FROM sessions WHERE uid = " + quoted(last.ID) + ") ORDER BY idx, bus")
+	gpus, err := a.db.Select(a.ctx, "SELECT bus, uuid, name, mem_total FROM gpus WHERE session = (SELECT id FROM sessions WHERE uid = ?) ORDER BY idx, bus", last.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -88,18 +88,6 @@ func (a *request) gravest(s *query.Session) (*wire.Chain, error) {
 	return nil, nil
 }
 
-// sql runs one of this package's own statements.
-func (a *request) sql(text string) ([][]any, error) {
-	res, err := a.db.SQL(a.ctx, text, query.SQLLimits{})
-	if err != nil {
-		return nil, err
-	}
-	return res.Rows, nil
-}
-
-// quoted returns a text as an SQL literal.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-
 // capability is a kind of data, with the check whether there is any.
 type capability struct {
 	name, about string
@@ -132,7 +120,7 @@ func (a *request) capabilities() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	session := "(SELECT id FROM sessions WHERE uid = " + quoted(s.ID) + ")"
+	const session = "(SELECT id FROM sessions WHERE uid = ?1)"
 	var have []string
 	for i := range capabilities {
 		x := capabilities[i].have
@@ -141,7 +129,7 @@ func (a *request) capabilities() (any, error) {
 		}
 		have = append(have, strings.ReplaceAll(strings.ReplaceAll(x, "?1", "?"), "?", session))
 	}
-	row, err := a.sql("SELECT " + strings.Join(have, ", "))
+	row, err := a.db.Select(a.ctx, "SELECT "+strings.Join(have, ", "), s.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +138,7 @@ func (a *request) capabilities() (any, error) {
 		c := &capabilities[i]
 		out.Capabilities = append(out.Capabilities, wire.Capability{Name: c.name, About: c.about, Available: row[0][i] != int64(0), Collected: c.have != "", Tool: c.tool})
 	}
-	reports, err := a.sql("SELECT kind, object, why FROM reports WHERE session = " + session + " ORDER BY 1, 2 LIMIT 100")
+	reports, err := a.db.Select(a.ctx, "SELECT kind, object, why FROM reports WHERE session = "+session+" ORDER BY 1, 2 LIMIT 100", s.ID)
 	for _, r := range reports {
 		out.Reports = append(out.Reports, wire.Limitation{Kind: fmt.Sprint(r[0]), Object: fmt.Sprint(r[1]), Why: fmt.Sprint(r[2])})
 	}

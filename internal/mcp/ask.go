@@ -109,22 +109,23 @@ func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error)
 	if w != (When{}) {
 		return v, nil
 	}
-	res, err := s.sql(ctx, wire.Statement{SQL: "SELECT started_ns, max(coalesce(ended_ns, 0), updated_ns), state FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1"})
-	if err != nil {
+	var list wire.Recordings
+	if err := s.get(ctx, "/api/v1/recordings", url.Values{"limit": {"1"}}, &list); err != nil {
 		return nil, err
 	}
-	if len(res.Rows) == 0 {
+	if len(list.Recordings) == 0 {
 		return nil, &Refusal{"nothing has been recorded yet", "record with sudo ingero trace, or name another database: ingero mcp --db"}
 	}
-	from, _ := res.Rows[0][0].(int64)
-	to, _ := res.Rows[0][1].(int64)
-	back := longest
-	if res.Rows[0][2] == "running" && s.Now().UnixNano()-to < int64(time.Minute) {
+	last, back := &list.Recordings[0], longest
+	if last.State == "running" && s.Now().Sub(last.To) < time.Minute {
 		back = 5 * time.Minute
 	}
-	from = max(from, to-int64(back))
-	v.Set("from", time.Unix(0, from).UTC().Format(time.RFC3339Nano))
-	v.Set("to", time.Unix(0, to+1).UTC().Format(time.RFC3339Nano))
+	from := last.To.Add(-back)
+	if from.Before(last.From) {
+		from = last.From
+	}
+	v.Set("from", from.UTC().Format(time.RFC3339Nano))
+	v.Set("to", last.To.Add(1).UTC().Format(time.RFC3339Nano))
 	return v, nil
 }
 

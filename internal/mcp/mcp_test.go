@@ -98,7 +98,7 @@ func serverOf(a api, m Machine) *server {
 	return &server{Options: Options{API: a, Machine: m, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, slots: make(chan struct{}, atOnce)}
 }
 
-const session = `{"columns": ["a"], "rows": [[1795339355000000000, 1795339365000000000, "ended"]], "notes": []}`
+const session = `{"recordings": [{"id": "one", "from": "2026-11-22T09:22:35Z", "to": "2026-11-22T09:22:45Z", "state": "ended"}]}`
 
 // Open calls, and missing ranks, are rows.
 func TestStuck(t *testing.T) {
@@ -161,7 +161,7 @@ func TestDiff(t *testing.T) {
 // Graphs are classed hot, cold or unused; problems come from causes.
 func TestGraphs(t *testing.T) {
 	s := serverOf(api{
-		"/api/v1/query": session,
+		"/api/v1/recordings": session,
 		"/api/v1/graph-metrics": `{"seconds": 10, "operations": [{"op": "cudaGraphLaunch", "calls": 1000, "p50_ns": 5000, "p99_ns": 9000}, {"op": "cuGraphLaunch", "calls": 998}, {"op": "cudaStreamEndCapture", "calls": 2}],
 			"graph_columns": ["pid", "exec", "launches", "captured", "last_launch", "capture_ns", "instantiate_ns", "updates", "destroyed"],
 			"graphs": [[1, "0x1", 950, "2026-11-20T14:40:00Z", "2026-11-20T14:41:35Z", 5, 6, 0, null], [1, "0x2", 50, null, "2026-11-20T14:41:35Z", 5, 6, 0, "2026-11-20T14:41:00Z"],
@@ -182,7 +182,7 @@ func TestGraphs(t *testing.T) {
 
 // A job without lost time is reported as such, and GPU faults are still shown.
 func TestWell(t *testing.T) {
-	answers := api{"/api/v1/query": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821) in the last\n5 minutes: 19,204 steps.\n\nMore."}`}
+	answers := api{"/api/v1/recordings": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821) in the last\n5 minutes: 19,204 steps.\n\nMore."}`}
 	s := serverOf(answers, Machine{})
 	ask := func() string {
 		a, err := s.diagnose(t.Context(), &Diagnose{})
@@ -211,7 +211,7 @@ func TestWell(t *testing.T) {
 // Each tool argument has one type, as clients for all models need, and may still be null, which
 // counts as omitted.
 func TestArguments(t *testing.T) {
-	answers := api{"/api/v1/query": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821)."}`}
+	answers := api{"/api/v1/recordings": session, "/api/v1/explain": `{"report": {"chains": []}, "text": "Nothing slowed train.py (4821)."}`}
 	here, there := sdk.NewInMemoryTransports()
 	go func() {
 		_ = New(Options{API: answers, Now: time.Now, Log: slog.New(slog.DiscardHandler)}).Run(t.Context(), there) // the client cancels
@@ -294,7 +294,7 @@ func TestServerJSON(t *testing.T) {
 
 // Each figure of an operation is in the column of its name.
 func TestStatsColumns(t *testing.T) {
-	s := serverOf(api{"/api/v1/query": session, "/api/v1/ops": `{"operations": [{"source": "cudart", "op": "cudaMalloc", "comm": "python3", "pid": 7, "calls": 11, "errors": 2,
+	s := serverOf(api{"/api/v1/recordings": session, "/api/v1/ops": `{"operations": [{"source": "cudart", "op": "cudaMalloc", "comm": "python3", "pid": 7, "calls": 11, "errors": 2,
 		"total_ns": 100, "p50_ns": 50, "p95_ns": 95, "p99_ns": 99, "max_ns": 101}]}`}, Machine{})
 	a, err := s.stats(t.Context(), &Stats{})
 	if err != nil || len(a.rows) != 1 {

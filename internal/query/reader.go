@@ -39,7 +39,7 @@ type Reader struct {
 	asOf  time.Time // modification time of the copied file
 	files log.Files // the segments
 
-	slot    chan struct{}  // slot of the running statement
+	slot    chan struct{}  // slot of the running statement of a user
 	running sync.WaitGroup // statements, including those whose caller has returned
 
 	accounts accountCache
@@ -196,6 +196,26 @@ func Size(path string) int64 {
 		}
 	}
 	return n
+}
+
+// Select returns the rows of a statement over the tables of the file: nil, int64, float64, string and
+// []byte values. It is for statements of this program. Unlike [Reader.SQL] it has no virtual tables and
+// no limits, and does not wait for statements of users.
+func (r *Reader) Select(ctx context.Context, text string, args ...any) (out [][]any, err error) {
+	err = r.rows(ctx, func(rows *sql.Rows) error {
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		row := make([]any, len(columns))
+		to := make([]any, len(row))
+		for i := range row {
+			to[i] = &row[i]
+		}
+		out = append(out, row)
+		return rows.Scan(to...)
+	}, text, args...)
+	return out, err
 }
 
 // rows runs a query and scans each row.

@@ -91,7 +91,7 @@ var sqlBounds = map[int]int{
 
 // SQL runs one read-only statement over the tables of the file and the virtual tables and functions
 // of [SQLSchema]. An error in a statement is an [SQLError]; a statement that exceeds its time ends
-// with the context's error within 100 ms. A Reader runs its statements one at a time.
+// with the context's error within 100 ms. A Reader runs such statements one at a time.
 func (r *Reader) SQL(ctx context.Context, text string, l SQLLimits) (*SQLResult, error) {
 	l = l.orDefaults()
 	text, err := one(text)

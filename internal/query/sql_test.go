@@ -326,6 +326,9 @@ func TestSQLCancelled(t *testing.T) {
 	if _, err := r.SQL(context.Background(), "SELECT 1", SQLLimits{Time: time.Millisecond}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("while another runs: %v", err)
 	}
+	if rows, err := r.Select(context.Background(), "SELECT ?1, uid FROM sessions ORDER BY uid", 7); err != nil || len(rows) != 2 || rows[1][0] != int64(7) || rows[1][1] != "s2" {
+		t.Errorf("the program's own statement, while another runs: %v, %v", rows, err)
+	}
 	<-r.slot
 	ctx, cancel = context.WithCancel(context.Background())
 	go cancel()
