@@ -11,7 +11,38 @@ import (
 	"ingero/internal/wire"
 )
 
+// lastOverview keeps the last overview: all clients request it after each update.
+type lastOverview struct {
+	turn   chan struct{} // held while an overview is computed or taken
+	params string
+	at     stamp
+	made   time.Time
+	answer *wire.Overview // nil: none
+}
+
+// overview returns the last overview if nothing has been written since, and computes one otherwise.
 func (a *request) overview() (any, error) {
+	last, came := &a.overviews, a.Now()
+	select {
+	case last.turn <- struct{}{}:
+		defer func() { <-last.turn }()
+	case <-a.ctx.Done():
+		return nil, a.ctx.Err()
+	}
+	at, now, params := a.news.stamp(), a.Now(), a.r.URL.RawQuery
+	age := now.Sub(last.made)
+	fresh := last.at == at && age >= 0 && age < lookEvery || last.made.After(came) // computed while this request waited
+	if last.answer != nil && last.params == params && fresh {
+		return last.answer, nil
+	}
+	answer, err := a.newOverview()
+	if err == nil {
+		last.params, last.at, last.made, last.answer = params, at, now, answer
+	}
+	return answer, err
+}
+
+func (a *request) newOverview() (*wire.Overview, error) {
 	all, err := a.db.Sessions(a.ctx)
 	if err == nil && len(all) == 0 {
 		err = query.ErrNoSession
@@ -20,7 +51,7 @@ func (a *request) overview() (any, error) {
 		return nil, err
 	}
 	last := &all[0]
-	o := wire.Overview{Node: a.Node, Version: a.Version, Recording: last.State == "running", Recordings: len(all), From: all[len(all)-1].Started.UTC(),
+	o := &wire.Overview{Node: a.Node, Version: a.Version, Recording: last.State == "running", Recordings: len(all), From: all[len(all)-1].Started.UTC(),
 		To: last.Updated.UTC(), Bytes: a.db.Size(), GPUs: []wire.RecordedGPU{}}
 	for i := range all {
 		if !slices.Contains(o.Nodes, all[i].Node) {

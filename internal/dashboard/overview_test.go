@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"ingero/internal/explain"
+	"ingero/internal/query"
 	"ingero/internal/store"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
@@ -29,7 +32,7 @@ func ask(ctx context.Context, s *server, method, path string, body io.Reader) in
 }
 
 // recorder returns a database with a session, and its recorder.
-func recorder(t *testing.T) (path string, write func()) {
+func recorder(t *testing.T) (path string, write func(...tick.Chain)) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "x.db")
 	started := time.Now()
@@ -43,10 +46,10 @@ func recorder(t *testing.T) (path string, write func()) {
 		}
 	})
 	seq := uint64(0)
-	return path, func() {
+	return path, func(chains ...tick.Chain) {
 		t.Helper()
 		seq++
-		if err := db.Tick(&tick.Tick{Time: time.Now(), Started: started, Seq: seq}); err != nil {
+		if err := db.Tick(&tick.Tick{Time: time.Now(), Started: started, Seq: seq, Chains: chains}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,4 +89,47 @@ func TestPagesDoNotWaitForStatements(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
+}
+
+// Clients that request the overview after the same update share one. It is computed again after the
+// next update, and after a while, since a killed recorder writes nothing.
+func TestOverviewIsShared(t *testing.T) {
+	path, write := recorder(t)
+	cause := tick.Chain{ID: "c-1", Rule: "cpu-taken", Severity: tick.High, PID: 1, From: time.Now(), To: time.Now()}
+	write(cause)
+	var now atomic.Int64
+	var reports atomic.Int32
+	s := newServer(Options{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(now.Load(), 0) }, Path: func() string { return path },
+		Report: func(context.Context, *query.Reader, *Question) (*explain.Input, error) {
+			reports.Add(1)
+			return nil, query.ErrNoSession
+		}})
+	defer s.open.end()
+	clients := func() int32 {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if status := ask(t.Context(), s, http.MethodGet, "/api/v1/overview", nil); status != http.StatusOK {
+					t.Errorf("status %d", status)
+				}
+			})
+		}
+		all.Wait()
+		return reports.Swap(0)
+	}
+	once := clients()
+	if once < 1 || once > 2 { // of a minute, and of an hour
+		t.Errorf("8 clients made %d reports", once)
+	}
+	if n := clients(); n != 0 {
+		t.Errorf("without an update, 8 clients made %d reports", n)
+	}
+	write(cause)
+	if n := clients(); n != once {
+		t.Errorf("after an update, 8 clients made %d reports, want %d", n, once)
+	}
+	now.Add(int64(lookEvery / time.Second))
+	if n := clients(); n != once {
+		t.Errorf("after a while, 8 clients made %d reports, want %d", n, once)
+	}
 }
