@@ -56,9 +56,10 @@ type Load struct {
 	// Partial says that probes were attached or detached in the tick, so that the figures do not show
 	// what the present probes cost.
 	Partial bool
-	// Lacks marks the steps that are not possible here, by index. An active step of Hot that is not
-	// marked is activated again, for more operations.
-	Lacks [len(Steps)]bool
+	// Lacks reports whether a step is not possible here, by index; nil: all are possible. It is called
+	// only for steps that are worth activating. An active step of Hot is activated again, for more
+	// operations, unless Lacks excludes it.
+	Lacks func(step int) bool
 }
 
 // Change is a decision.
@@ -72,6 +73,9 @@ type Change struct {
 // fit into the budget. The agent's own share must fit as well, but only fewer records reduce it: no
 // call goes uncounted because of it.
 func (l *Load) paid() float64 { return l.Share - l.Agent }
+
+// lacks reports whether a step is not possible here.
+func (l *Load) lacks(step int) bool { return l.Lacks != nil && l.Lacks(step) }
 
 // worth reports whether the cost of a part justifies a step on it. Shedding records reduces only
 // the agent's cost.
@@ -191,7 +195,7 @@ func (b *Budget) next(load *Load) int {
 	}
 	for i := range Steps {
 		more := Steps[i].Part == Hot // operations that it has not shed yet
-		if (!held[i] || more) && !load.Lacks[i] && b.worth(Steps[i].Part, load) {
+		if (!held[i] || more) && b.worth(Steps[i].Part, load) && !load.lacks(i) {
 			return i
 		}
 	}
@@ -201,7 +205,7 @@ func (b *Budget) next(load *Load) int {
 // force activates the next forced step, if there is something to shed.
 func (b *Budget) force(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	for _, step := range b.Forced {
-		if !load.Lacks[step] && !slices.Contains(b.Taken(), step) {
+		if !load.lacks(step) && !slices.Contains(b.Taken(), step) {
 			b.take(now, step, window, load)
 			return Change{Step: step, Taken: true, Share: load.Share}, true
 		}

@@ -83,7 +83,7 @@ func TestForcedSteps(t *testing.T) {
 	b := &Budget{Share: 0.02, Forced: []int{python, thin, hot}}
 	for i, want := range [][]int{{thin}, {thin, hot}, {thin, hot}, {thin, hot}} {
 		load := launches.load(b.Taken())
-		load.Lacks[python] = true
+		load.Lacks = func(step int) bool { return step == python }
 		b.Tick(time.Unix(int64(1000+i), 0), time.Second, load)
 		if got := b.Taken(); !slices.Equal(got, want) {
 			t.Errorf("in tick %d: %v are taken, want %v", i+1, got, want)
@@ -157,7 +157,7 @@ func TestBudgetHotAgain(t *testing.T) {
 		if s <= 15 {
 			load.Share, load.Parts[Hot], load.Calls = 0.04, 0.04, 1000
 		}
-		load.Lacks[hot] = !more[s]
+		load.Lacks = func(step int) bool { return step == hot && !more[s] }
 		if c, any := b.Tick(time.Unix(int64(s), 0), time.Second, load); any {
 			got = append(got, fmt.Sprintf("%s %v@%d", Steps[c.Step].Name, c.Taken, s))
 		}
@@ -196,9 +196,7 @@ func TestBudgetPartialWindows(t *testing.T) {
 				load = tt.partial
 				load.Partial = true
 			}
-			for i := range Steps {
-				load.Lacks[i] = i != calls && i != hot
-			}
+			load.Lacks = func(step int) bool { return step != calls && step != hot }
 			if c, any := b.Tick(time.Unix(int64(s), 0), time.Second, &load); any {
 				sign := map[bool]string{true: "+", false: "-"}[c.Taken]
 				got = append(got, fmt.Sprintf("%s%s@%d", sign, Steps[c.Step].Name, s))
@@ -256,9 +254,7 @@ func TestBudgetDoesNotFlap(t *testing.T) {
 func TestBudgetLacks(t *testing.T) {
 	b := Budget{Share: 0.02}
 	l := flood.load(nil)
-	for i := range 3 {
-		l.Lacks[i] = true
-	}
+	l.Lacks = func(step int) bool { return step < 3 }
 	if c, any := b.Tick(time.Unix(1, 0), time.Second, l); !any || Steps[c.Step].Name != "python-off" {
 		t.Errorf("first step: %+v, %v", c, any)
 	}

@@ -53,12 +53,13 @@ const hotShare = 0.1
 type budget struct {
 	govern.Budget
 	last    spentAt
-	threads map[nameKey]uint64 // CPU time of threads so far, ns
-	counted []uint32           // processes whose launches are counted only, sorted
-	out     []events.Op        // operations whose probes are detached
-	floor   tick.Floor         // of the last tick that had all probes attached throughout
-	below   tick.Report        // the bound is below floor; zero: it is not
-	before  int                // number of the reports before this one
+	prices  map[events.Op]price // of the current tick
+	threads map[nameKey]uint64  // CPU time of threads so far, ns
+	counted []uint32            // processes whose launches are counted only, sorted
+	out     []events.Op         // operations whose probes are detached
+	floor   tick.Floor          // of the last tick that had all probes attached throughout
+	below   tick.Report         // the bound is below floor; zero: it is not
+	before  int                 // number of the reports before this one
 }
 
 type spentAt struct {
@@ -67,6 +68,12 @@ type spentAt struct {
 	copies  time.Duration
 	agent   time.Duration
 	records uint64
+}
+
+// price is the cost of an operation's probes, as [Sheddable.ProbeCost] returns it.
+type price struct {
+	timed, counted uint64
+	known          bool
 }
 
 // processCost is a process with the cost of tracing it.
@@ -150,6 +157,7 @@ func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
 func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
 	b.last = spentAt{true, spent.Stacks, spent.Copies, agentCPU, t.Records}
+	b.prices = map[events.Op]price{}
 	payers := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
 		return nil, nil, nil
@@ -171,7 +179,7 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	worst := slices.MaxFunc(payers, func(x, y processCost) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
-	hot := slices.DeleteFunc(hotOps(s, t, &worst), func(op events.Op) bool { return slices.Contains(b.out, op) })
+	hot := slices.DeleteFunc(b.hotOps(s, t, &worst), func(op events.Op) bool { return slices.Contains(b.out, op) })
 	window := float64(t.Window)
 	if !b.unprobed() && !spent.Partial {
 		b.floor = tick.Floor{Share: float64(worst.least) / worst.time, Rate: float64(worst.probed) / t.Window.Seconds(), Probe: time.Duration(worst.least / max(worst.probed, 1))}
@@ -187,32 +195,36 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	l.Parts[govern.Hot] = o.Probes
 	l.Parts[govern.Twice] = float64(worst.twice) / worst.time
 	l.Parts[govern.Host] = spent.Host * window / all
-	for i := range govern.Steps {
-		l.Lacks[i] = s.Lacks(i) || govern.Steps[i].Part == govern.Hot && len(hot) == 0
+	l.Lacks = func(step int) bool {
+		return s.Lacks(step) || govern.Steps[step].Part == govern.Hot && len(hot) == 0
 	}
 	return l, payers, hot
 }
 
 // costOf returns the cost of the probes of an operation's calls. counted is that of one call that is
 // only counted. ok is false if it has no probe whose cost is known.
-func costOf(s Sheddable, o *tick.Op) (cost, counted uint64, row *events.Row, ok bool) {
-	timed, counted, known := s.ProbeCost(o.Op)
+func (b *budget) costOf(s Sheddable, o *tick.Op) (cost, counted uint64, row *events.Row, ok bool) {
+	p, asked := b.prices[o.Op]
+	if !asked {
+		p.timed, p.counted, p.known = s.ProbeCost(o.Op)
+		b.prices[o.Op] = p
+	}
 	row = o.Op.Row()
-	if !known || row == nil {
+	if !p.known || row == nil {
 		return 0, 0, nil, false
 	}
 	only := min(o.Last.Unmeasured, o.Last.Calls)
-	return (o.Last.Calls-only)*timed + only*counted, counted, row, true
+	return (o.Last.Calls-only)*p.timed + only*p.counted, p.counted, row, true
 }
 
 // hotOps returns the operations whose probes may be detached and cost a process most, sorted.
-func hotOps(s Sheddable, t *tick.Tick, of *processCost) (hot []events.Op) {
+func (b *budget) hotOps(s Sheddable, t *tick.Tick, of *processCost) (hot []events.Op) {
 	for i := range t.Ops {
 		o := &t.Ops[i]
-		if o.PID != of.pid {
+		if o.PID != of.pid || o.Last.Calls == 0 {
 			continue
 		}
-		cost, _, row, ok := costOf(s, o)
+		cost, _, row, ok := b.costOf(s, o)
 		if ok && cost > 0 && probes.Expensive(row) && float64(cost) >= hotShare*float64(of.probes) {
 			hot = append(hot, o.Op)
 		}
@@ -233,9 +245,15 @@ func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost) {
 	b.ran(t, out, at)
 	for i := range t.Ops {
 		o := &t.Ops[i]
+		if o.Last.Calls == 0 { // as of the ended processes that a tick still lists
+			continue
+		}
 		j, lives := at[o.PID]
-		cost, counted, row, ok := costOf(s, o)
-		if !lives || !ok {
+		if !lives {
+			continue
+		}
+		cost, counted, row, ok := b.costOf(s, o)
+		if !ok {
 			continue
 		}
 		p := &out[j]

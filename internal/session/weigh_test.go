@@ -20,9 +20,12 @@ type costly struct {
 	hot     []events.Op
 	counted []uint32
 	free    events.Op
+	asked   []events.Op // operations whose cost was requested
+	lacks   []int       // steps whose possibility was requested
 }
 
 func (c *costly) ProbeCost(op events.Op) (timed, counted uint64, known bool) {
+	c.asked = append(c.asked, op)
 	if op == c.free {
 		return 0, 0, true
 	}
@@ -36,7 +39,11 @@ func (c *costly) CountLaunches(pids []uint32) error {
 
 func (c *costly) MaxOverhead() float64  { return c.share }
 func (c *costly) Spent() (Spent, error) { return c.spent, nil }
-func (*costly) Lacks(step int) bool     { return govern.Steps[step].Part == govern.Twice }
+
+func (c *costly) Lacks(step int) bool {
+	c.lacks = append(c.lacks, step)
+	return govern.Steps[step].Part == govern.Twice
+}
 
 func (c *costly) Shed(_ time.Time, x govern.Change, hot []events.Op) error {
 	c.shed, c.hot = append(c.shed, x), hot
@@ -195,6 +202,39 @@ func TestCountedLaunches(t *testing.T) {
 	}
 	if len(src.counted) > 0 || len(src.shed) != 2 || src.shed[1].Taken {
 		t.Errorf("after 20 quiet seconds: counted are %v, changes %+v", src.counted, src.shed)
+	}
+}
+
+// A tick requests the cost of each operation once, whatever the number of processes, and of none that
+// nobody called in it. Within the bound it does not request which steps are possible.
+func TestWeighOnce(t *testing.T) {
+	launch, _ := events.OpByName("cudaLaunchKernel")
+	sync, _ := events.OpByName("cudaStreamSynchronize")
+	record, _ := events.OpByName("cudaEventRecord")
+	src := &costly{share: 0.02}
+	var b budget
+	x := &tick.Tick{Window: time.Second}
+	for pid := uint32(1); pid <= 100; pid++ {
+		p := tick.Process{PID: pid}
+		calls := uint64(1000) // 0.2 % of a second
+		if pid > 50 {
+			p.Ended, calls = time.Unix(1, 0), 0
+		}
+		x.Processes = append(x.Processes, p)
+		x.Ops = append(x.Ops, tick.Op{PID: pid, Op: launch, Last: tick.Counts{Calls: calls}}, tick.Op{PID: pid, Op: sync, Last: tick.Counts{Calls: calls}}, tick.Op{PID: pid, Op: record})
+	}
+	for second := range 3 {
+		src.asked = nil
+		x.Time = time.Unix(int64(second), 0)
+		if _, err := b.tick(src, x, 0); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(src.asked, []events.Op{launch, sync}) {
+			t.Errorf("second %d: the cost of %v was requested", second, src.asked)
+		}
+	}
+	if len(src.lacks) > 0 {
+		t.Errorf("steps %v were requested", src.lacks)
 	}
 }
 
