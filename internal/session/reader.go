@@ -91,8 +91,9 @@ func (r *reader) read(b *tick.Batch) (more bool) {
 
 // slow sets the duration from which on calls of an operation are slow.
 func (r *reader) slow(op events.Op, d time.Duration) error {
-	for i, row := range r.kernel.Rows() {
-		if row.Op == op {
+	rows := r.kernel.Rows()
+	for i := range rows { // a row is too large to copy
+		if rows[i].Op == op {
 			return r.kernel.SetSlow(i, d)
 		}
 	}
