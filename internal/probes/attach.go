@@ -127,13 +127,13 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 	if a.object, a.file, err = hold(o); err != nil {
 		return nil, fmt.Errorf("attach to %s: %w", o.Name, err)
 	}
-	var left map[int]bool
-	if o.Leave != nil {
-		left = o.Leave(a)
+	var detached map[int]bool
+	if o.Detached != nil {
+		detached = o.Detached(a)
 	}
 	for _, p := range t.divideSites(sites) {
 		a.parts = append(a.parts, p)
-		if err := a.begin(p, p.without(left)); err != nil {
+		if err := a.begin(p, p.without(detached)); err != nil {
 			return nil, errors.Join(err, a.Close())
 		}
 	}
@@ -141,12 +141,12 @@ func (t *Tracer) Attach(o Object, pids ...uint32) (*Attached, error) {
 }
 
 // begin makes the first links of a part. On error the part owns the links made so far.
-func (a *Attached) begin(p *part, left map[int]bool) (err error) {
+func (a *Attached) begin(p *part, detached map[int]bool) (err error) {
 	if p.twin, err = a.tracer.copies.take(p.sites); err != nil {
 		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
 	}
-	p.detached = left
-	if p.links, err = a.link(wanted(p.sites, left), p.twin.number); err != nil {
+	p.detached = detached
+	if p.links, err = a.link(wanted(p.sites, detached), p.twin.number); err != nil {
 		return err
 	}
 	return p.twin.linked()

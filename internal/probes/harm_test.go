@@ -276,7 +276,7 @@ func TestLinkedAnewInACall(t *testing.T) {
 			for _, rows := range []map[int]bool{{other: true}, nil} {
 				child.Send("")
 				child.Line("inside")
-				if err := attached.Leave(rows); err != nil {
+				if err := attached.SetDetached(rows); err != nil {
 					t.Fatal(err)
 				}
 			}

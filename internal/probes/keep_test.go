@@ -51,7 +51,7 @@ func (l *level) take(t *testing.T, tr *probes.Tracer, child *testkit.Child, a *p
 	for i, r := range tr.Rows() {
 		without[i] = probes.Expensive(&r)
 	}
-	if err := a.Leave(without); err != nil {
+	if err := a.SetDetached(without); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,9 +22,9 @@ type Object struct {
 	Lib  events.Library
 	// Functions has the functions to choose from; nil: all exported ones.
 	Functions []elffile.Function
-	// Leave, unless nil, returns the rows that get no probes at first: see [Attached.Leave]. It is
-	// called once.
-	Leave func(a *Attached) map[int]bool
+	// Detached, unless nil, returns the rows that get no probes at first: see [Attached.SetDetached]. It
+	// is called once.
+	Detached func(a *Attached) map[int]bool
 }
 
 // site is a place in a library for one row's probes.

@@ -72,7 +72,7 @@ func (x *twice) once(out bool) {
 	if out {
 		left = x.rows
 	}
-	if err := x.runtime.Leave(left); err != nil {
+	if err := x.runtime.SetDetached(left); err != nil {
 		x.t.Fatal(err)
 	}
 	x.out = out
@@ -185,7 +185,7 @@ func TestClosesLinksWhileNothingForks(t *testing.T) {
 	seen := func() uint64 { return accounts(t, x.tr)[inner].Calls }
 	syscall.ForkLock.Lock() // as while a process is started
 	left := make(chan error, 1)
-	go func() { left <- x.runtime.Leave(x.rows) }()
+	go func() { left <- x.runtime.SetDetached(x.rows) }()
 	from := seen()
 	testkit.Eventually(t, "launches", func() bool { return seen() > from+30_000 })
 	select {

@@ -57,7 +57,7 @@ func (t *Tracer) Shed(s Shed) error {
 	if err := errors.Join(t.objects.Shed.Set(uint32(flags)), t.objects.ThinLeast.Set(s.Thin)); err != nil {
 		return fmt.Errorf("write what the programs omit: %w", err)
 	}
-	return errors.Join(t.leversChanged(), t.countQuick(s.Calls), t.leaveHost(s.NoHost))
+	return errors.Join(t.leversChanged(), t.countQuick(s.Calls), t.detachHost(s.NoHost))
 }
 
 // leversChanged makes threads reload what is counted at entry only.
@@ -96,8 +96,8 @@ func (t *Tracer) countQuick(on bool) error {
 	return nil
 }
 
-// leaveHost detaches the host programs that are not rare, or attaches them again.
-func (t *Tracer) leaveHost(on bool) error {
+// detachHost detaches the host programs that are not rare, or attaches them again.
+func (t *Tracer) detachHost(on bool) error {
 	t.mu.Lock()
 	same, begun, links := t.hostDetached == on, t.hostBegun, t.hostLinks
 	t.hostDetached = on
@@ -140,27 +140,26 @@ func clearMap[K any](m *ebpf.Map) error {
 	return nil
 }
 
-// Leave detaches the probes of rows, and attaches those of all others. The new links see calls
+// SetDetached detaches the probes of rows, and attaches those of all others. The new links see calls
 // before the old ones go. The returns of calls that are open then are missed, and these calls count
-// as abandoned. Parts of the library without a change (see [Doubled]) are unaffected. Leave may
-// take seconds if each function has its own links. On error the probes stay unchanged, as far as
-// possible.
-func (a *Attached) Leave(rows map[int]bool) error {
+// as abandoned. Parts of the library without a change (see [Doubled]) are unaffected. It may take
+// seconds if each function has its own links. On error the probes stay unchanged, as far as possible.
+func (a *Attached) SetDetached(rows map[int]bool) error {
 	return a.eachPart(func(p *part) error {
-		left := p.without(rows)
+		detached := p.without(rows)
 		switch {
-		case maps.Equal(p.detached, left):
+		case maps.Equal(p.detached, detached):
 			return nil
 		case a.tracer.mode == ModePerf:
-			return a.leaveEach(p, left)
+			return a.relinkEach(p, detached)
 		}
-		return a.leave(p, left)
+		return a.relink(p, detached)
 	})
 }
 
 // DropReturns detaches the return probes, after [Tracer.WatchNoReturns].
 func (a *Attached) DropReturns() error {
-	return a.eachPart(func(p *part) error { return a.leave(p, p.detached) })
+	return a.eachPart(func(p *part) error { return a.relink(p, p.detached) })
 }
 
 // eachPart calls change for each part, unless all probes are detached for good.
@@ -177,12 +176,13 @@ func (a *Attached) eachPart(change func(p *part) error) error {
 	return errors.Join(errs...)
 }
 
-func (a *Attached) leave(p *part, rows map[int]bool) error {
+// relink replaces a part's links by those of its rows that are not detached.
+func (a *Attached) relink(p *part, detached map[int]bool) error {
 	twin, err := a.tracer.copies.take(p.sites)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", a.object.Name, err)
 	}
-	links, err := a.link(wanted(p.sites, rows), twin.number)
+	links, err := a.link(wanted(p.sites, detached), twin.number)
 	if err == nil {
 		err = twin.linked()
 	}
@@ -190,16 +190,16 @@ func (a *Attached) leave(p *part, rows map[int]bool) error {
 		return errors.Join(err, closeAll(links), twin.Close())
 	}
 	err = errors.Join(closeAll(p.links), p.twin.Close())
-	p.links, p.twin, p.detached = links, twin, rows
+	p.links, p.twin, p.detached = links, twin, detached
 	return err
 }
 
-// leaveEach is leave if each row has its own links.
-func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
+// relinkEach is relink if each row has its own links.
+func (a *Attached) relinkEach(p *part, detached map[int]bool) error {
 	var errs []error
 	var again []site
 	for _, s := range p.sites {
-		if p.detached[s.row] && !rows[s.row] {
+		if p.detached[s.row] && !detached[s.row] {
 			again = append(again, s)
 		}
 	}
@@ -207,13 +207,13 @@ func (a *Attached) leaveEach(p *part, rows map[int]bool) error {
 	errs = append(errs, err)
 	maps.Copy(p.links, links)
 	gone := map[int][]io.Closer{}
-	for row := range rows {
+	for row := range detached {
 		if of := p.links[row]; of != nil {
 			gone[row] = of
 			delete(p.links, row)
 		}
 	}
-	p.detached = rows
+	p.detached = detached
 	return errors.Join(append(errs, closeAll(gone), p.twin.linked())...)
 }
 

@@ -107,7 +107,7 @@ func TestShed(t *testing.T) {
 }
 
 // Probes of single functions come and go; those of the others see each call once.
-func TestLeave(t *testing.T) {
+func TestSetDetached(t *testing.T) {
 	t.Parallel()
 	for _, mode := range modes {
 		t.Run(string(mode), func(t *testing.T) {
@@ -116,10 +116,10 @@ func TestLeave(t *testing.T) {
 			n, syncs := all[outer].Calls, all["cudaStreamSynchronize"].Calls
 			row := slices.IndexFunc(s.tr.Rows(), func(r events.Row) bool { return r.Name == outer })
 			for i, tt := range []struct {
-				leave map[int]bool
-				want  uint64
+				detached map[int]bool
+				want     uint64
 			}{{map[int]bool{row: true}, 0}, {nil, n}, {map[int]bool{row: true}, 0}, {nil, n}} {
-				if err := s.attached.Leave(tt.leave); err != nil {
+				if err := s.attached.SetDetached(tt.detached); err != nil {
 					t.Fatal(err)
 				}
 				check := func() uint64 {
@@ -129,7 +129,7 @@ func TestLeave(t *testing.T) {
 					}
 					return got[outer].Calls
 				}
-				if tt.leave != nil { // a process that another test starts holds the links until its exec has closed them
+				if tt.detached != nil { // a process that another test starts holds the links until its exec has closed them
 					testkit.Eventually(t, "the probes to be gone", func() bool { return check() == 0 })
 				}
 				if got := check(); got != tt.want {

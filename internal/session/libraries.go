@@ -40,14 +40,14 @@ type libraries struct {
 
 	attaching sync.Mutex // serializes attachments, which open files and may take long
 	choosing  sync.Mutex // serializes choices of functions to probe
-	leaving   sync.Mutex // serializes changes of probes
+	changing  sync.Mutex // serializes changes of probes
 
-	mu    sync.Mutex // guards the fields below; held briefly
-	known map[libraryKey]*library
-	order []*library
-	hot   map[int]bool // rows without probes because theirs cost most
-	twice map[int]bool // rows without probes because others see the same calls
-	fresh bool         // a process has started to use a runtime since takeFresh
+	mu      sync.Mutex // guards the fields below; held briefly
+	known   map[libraryKey]*library
+	order   []*library
+	hot     map[int]bool // rows without probes because theirs cost most
+	doubled map[int]bool // rows without probes because others see the same calls
+	fresh   bool         // a process has started to use a runtime since takeFresh
 }
 
 // libraryKey identifies a library within a file: a program may have both a runtime and NCCL linked
@@ -118,11 +118,11 @@ func (l *libraries) attach(p *proc.Process, m proc.Library, since time.Time) err
 	l.mu.Lock()
 	l.known[key] = lib
 	l.order = append(l.order, lib)
-	leave := len(l.hot)+len(l.twice) > 0
+	some := len(l.hot)+len(l.doubled) > 0
 	l.mu.Unlock()
 	l.report.add(mergeMissing(m, lib.attached.Reports)...)
 	l.use(lib, p.PID, since)
-	if leave {
+	if some {
 		l.apply()
 	}
 	l.notifyAttached(p, lib, since)
@@ -146,7 +146,7 @@ func (l *libraries) probe(p *proc.Process, m proc.Library) (*library, error) {
 	}
 	lib := &library{users: map[uint32]time.Time{p.PID: l.now()}, uses: map[string]proc.Use{}, Library: tick.Library{Path: m.Path, Lib: m.Lib, BuildID: id}}
 	if l.fewLinks() {
-		o.Leave = func(a *probes.Attached) map[int]bool {
+		o.Detached = func(a *probes.Attached) map[int]bool {
 			lib.attached = a
 			return l.chooseProbes(lib)
 		}
@@ -327,20 +327,20 @@ func (l *libraries) takeFresh() bool {
 	return fresh
 }
 
-// leaveHot sets the rows without probes because theirs cost most, and returns those so far.
+// setHot sets the rows without probes because theirs cost most, and returns those so far.
 // [libraries.apply] detaches them.
-func (l *libraries) leaveHot(rows map[int]bool) (was map[int]bool) {
+func (l *libraries) setHot(rows map[int]bool) (was map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, l.hot = l.hot, rows
 	return was
 }
 
-// leaveTwice sets the rows without probes because others see the same calls, likewise.
-func (l *libraries) leaveTwice(rows map[int]bool) {
+// setDoubled sets the rows without probes because others see the same calls, likewise.
+func (l *libraries) setDoubled(rows map[int]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.twice = rows
+	l.doubled = rows
 }
 
 // applyLater runs apply on its own goroutine.
@@ -357,8 +357,8 @@ func (l *libraries) applying() bool { return l.begun.Load() != l.applied.Load() 
 
 // dropReturns detaches the return probes of all libraries.
 func (l *libraries) dropReturns() error {
-	l.leaving.Lock()
-	defer l.leaving.Unlock()
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	l.mu.Lock()
 	libs := slices.Clone(l.order)
 	l.mu.Unlock()
@@ -371,19 +371,19 @@ func (l *libraries) dropReturns() error {
 
 // apply detaches unwanted probes of all libraries, and attaches wanted ones. It is slow.
 func (l *libraries) apply() {
-	l.leaving.Lock()
-	defer l.leaving.Unlock()
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	l.mu.Lock()
 	libs, rows := slices.Clone(l.order), make([]map[int]bool, len(l.order))
 	for i, lib := range libs {
 		rows[i] = map[int]bool{}
-		for _, of := range []map[int]bool{l.hot, l.twice, lib.without} {
+		for _, of := range []map[int]bool{l.hot, l.doubled, lib.without} {
 			maps.Copy(rows[i], of)
 		}
 	}
 	l.mu.Unlock()
 	for i, lib := range libs {
-		if err := lib.attached.Leave(rows[i]); err != nil {
+		if err := lib.attached.SetDetached(rows[i]); err != nil {
 			l.report.failed(0, lib.Path, err)
 		}
 	}

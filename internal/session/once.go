@@ -87,9 +87,9 @@ func (s *shedder) updateLaunchesOnce() error {
 	want := o.wanted && fits && o.left == 0
 	switch {
 	case want && !o.out:
-		return errors.Join(err, s.setOrigins(probes.OriginsDerive), s.leaveTwice(true))
+		return errors.Join(err, s.setOrigins(probes.OriginsDerive), s.detachDoubled(true))
 	case !want && o.out:
-		return errors.Join(err, s.leaveTwice(false))
+		return errors.Join(err, s.detachDoubled(false))
 	case !o.out && o.origins == probes.OriginsDerive: // attached again in the last tick
 		err = errors.Join(err, s.setOrigins(probes.OriginsLearn))
 	}
@@ -112,15 +112,15 @@ func (s *shedder) setOrigins(to probes.Origins) error {
 	return s.tracer.SetOrigins(to)
 }
 
-// leaveTwice detaches the probes of the runtime's launches, or attaches them again.
-func (s *shedder) leaveTwice(out bool) error {
+// detachDoubled detaches the probes of the runtime's launches, or attaches them again.
+func (s *shedder) detachDoubled(out bool) error {
 	rows := map[int]bool{}
 	for i, r := range s.tracer.Rows() {
 		if out && probes.Doubled(&r) {
 			rows[i] = true
 		}
 	}
-	s.libs.leaveTwice(rows)
+	s.libs.setDoubled(rows)
 	s.once.out = out
 	s.report.log.Info("launches", "once", out)
 	s.libs.applyLater()

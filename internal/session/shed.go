@@ -39,23 +39,23 @@ func level(on bool, taken, back uint32) uint32 {
 // shedder sheds features of a trace, and knows the cost of tracing. Its methods are for the
 // goroutine that makes the ticks.
 type shedder struct {
-	opts     *LiveOptions
-	tracer   *probes.Tracer
-	report   *reporter
-	targets  *targets
-	libs     *libraries
-	python   func() bool                  // reports whether some process has a known interpreter
-	failed   func() uint64                // failed launches so far
-	costs    map[probes.Place]probes.Cost // of probes; nil: unknown
-	levels   probes.Shed
-	again    time.Duration       // cost of each further link that sees a call
-	weighing *probes.Measurement // nil: not running
-	until    int                 // ticks until weighing starts or ends
-	applied  uint64              // changes of probes that were complete at the last call of partial
-	spent    Spent               // Host and Ledger of the last weighing
-	refused  bool                // the kernel refuses measurements to this process
-	stopped  bool
-	once     launchesOnce
+	opts      *LiveOptions
+	tracer    *probes.Tracer
+	report    *reporter
+	targets   *targets
+	libs      *libraries
+	python    func() bool                  // reports whether some process has a known interpreter
+	failed    func() uint64                // failed launches so far
+	costs     map[probes.Place]probes.Cost // of probes; nil: unknown
+	levels    probes.Shed
+	again     time.Duration       // cost of each further link that sees a call
+	measuring *probes.Measurement // nil: not running
+	until     int                 // ticks until a measurement starts or ends
+	applied   uint64              // changes of probes that were complete at the last call of partial
+	spent     Spent               // Host and Ledger of the last measurement
+	refused   bool                // the kernel refuses measurements to this process
+	stopped   bool
+	once      launchesOnce
 }
 
 // measureEvery is the number of ticks between two measurements. A measurement takes a tick.
@@ -96,17 +96,17 @@ func (s *shedder) Spent() (Spent, error) {
 	s.spent.Partial = s.partial()
 	if s.until--; s.until < 0 && !s.refused && !s.stopped {
 		s.until = 0
-		if s.weighing == nil {
+		if s.measuring == nil {
 			var werr error
-			if s.weighing, werr = s.tracer.Measure(); werr != nil {
+			if s.measuring, werr = s.tracer.Measure(); werr != nil {
 				s.refused = true
 				s.report.log.Info("what tracepoints cost is not measured", "error", werr)
 			}
 		} else {
 			var werr error
-			s.spent.Host, s.spent.Ledger, werr = s.weighing.End()
+			s.spent.Host, s.spent.Ledger, werr = s.measuring.End()
 			err = errors.Join(err, werr)
-			s.weighing, s.until = nil, measureEvery
+			s.measuring, s.until = nil, measureEvery
 		}
 	}
 	stacks, serr := s.tracer.StackTime()
@@ -126,13 +126,13 @@ func (s *shedder) partial() bool {
 // stop disables further shedding.
 func (s *shedder) stop() { s.stopped = true }
 
-// close ends a running weighing.
+// close ends a running measurement.
 func (s *shedder) close() error {
-	if s.weighing == nil {
+	if s.measuring == nil {
 		return nil
 	}
-	_, _, err := s.weighing.End()
-	s.weighing = nil
+	_, _, err := s.measuring.End()
+	s.measuring = nil
 	return err
 }
 
@@ -164,7 +164,7 @@ func (s *shedder) Shed(now time.Time, c govern.Change, hot []events.Op) error {
 	var unprobed []string
 	again := false
 	if step.Part == govern.Hot {
-		unprobed, again = s.leaveHot(c.Taken, hot)
+		unprobed, again = s.detachHot(c.Taken, hot)
 	}
 	at := now.Format("15:04:05 MST")
 	r := tick.Report{Kind: "precision-lost", Object: step.Name, Why: fmt.Sprintf(
@@ -200,17 +200,17 @@ func (s *shedder) CountLaunches(pids []uint32) error {
 	return errors.Join(errs...)
 }
 
-// leaveHot detaches the probes of operations from all libraries, or attaches all again, on its own
+// detachHot detaches the probes of operations from all libraries, or attaches all again, on its own
 // goroutine. It returns the names of the operations that lose their probes, and whether others have
 // lost theirs before.
-func (s *shedder) leaveHot(on bool, hot []events.Op) (names []string, again bool) {
+func (s *shedder) detachHot(on bool, hot []events.Op) (names []string, again bool) {
 	rows := map[int]bool{}
 	for i, r := range s.tracer.Rows() {
 		if on && (slices.Contains(hot, r.Op) || s.once.out && probes.Doubled(&r)) {
 			rows[i] = true
 		}
 	}
-	was := s.libs.leaveHot(rows)
+	was := s.libs.setHot(rows)
 	for _, i := range slices.Sorted(maps.Keys(rows)) {
 		if !was[i] {
 			names = append(names, s.tracer.Rows()[i].Name)
