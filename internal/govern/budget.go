@@ -101,7 +101,7 @@ const (
 	least  = 0.05 // of the budget: steps that save less are never activated
 	// leastRecords is the minimum for records: most of the agent's cost does not depend on them.
 	leastRecords = 0.5
-	quietBy      = 0.75 // of the budget: limit including the cost that a revert adds
+	revertBelow  = 0.75 // of the budget: limit including the cost that a revert adds
 	settling     = 2 * time.Second
 )
 
@@ -113,10 +113,10 @@ type Budget struct {
 	// active, and no other step is activated. For measurements.
 	Forced []int
 	taken  []taken
-	hot    int                       // consecutive ticks over the budget
-	noisy  int                       // consecutive ticks without room for what is shed
+	over   int                       // consecutive ticks over the budget
+	noRoom int                       // consecutive ticks without room for what is shed
 	stuck  int                       // consecutive ticks over the budget without a step that helps
-	quiet  time.Time                 // start of the time with room; zero: no room
+	room   time.Time                 // start of the time with room; zero: no room
 	last   time.Time                 // time of the last change
 	wait   [len(Steps)]time.Duration // before a step is reverted
 	back   [len(Steps)]time.Time     // time of the last revert
@@ -160,12 +160,12 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 		b.stuck = 0
 	}
 	if step < 0 {
-		b.hot = 0
-		return b.calm(now, window, load)
+		b.over = 0
+		return b.revert(now, window, load)
 	}
-	b.hot++
-	b.noise()
-	if load.paid() < urgent*b.Share && (b.hot < confirm || now.Sub(b.last) < settling) {
+	b.over++
+	b.countNoRoom()
+	if load.paid() < urgent*b.Share && (b.over < confirm || now.Sub(b.last) < settling) {
 		return c, false
 	}
 	b.take(now, step, window, load)
@@ -175,8 +175,8 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 // skip makes a window count neither as time with room nor as time since the last change.
 func (b *Budget) skip(window time.Duration) {
 	b.last = b.last.Add(window)
-	if !b.quiet.IsZero() {
-		b.quiet = b.quiet.Add(window)
+	if !b.room.IsZero() {
+		b.room = b.room.Add(window)
 	}
 }
 
@@ -221,7 +221,7 @@ func StepNamed(name string) int {
 func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load) {
 	rate := float64(load.Calls) / window.Seconds()
 	per := load.Parts[Steps[step].Part] / max(rate, 1)
-	b.hot, b.last, b.quiet = 0, now, time.Time{}
+	b.over, b.last, b.room = 0, now, time.Time{}
 	if i := slices.IndexFunc(b.taken, func(x taken) bool { return x.step == step }); i >= 0 {
 		b.taken[i].per = max(b.taken[i].per, per)
 		return
@@ -234,43 +234,41 @@ func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load)
 	b.taken = append(b.taken, taken{step: step, per: per})
 }
 
-// noise counts a tick without room; a single one has no effect.
-func (b *Budget) noise() {
-	if b.noisy++; b.noisy >= confirm {
-		b.quiet = time.Time{}
+// countNoRoom counts a tick without room; a single one has no effect.
+func (b *Budget) countNoRoom() {
+	if b.noRoom++; b.noRoom >= confirm {
+		b.room = time.Time{}
 	}
 }
 
-// calm reverts the last step after enough time with room for it.
-func (b *Budget) calm(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
+// revert reverts the last step after enough time with room for it.
+func (b *Budget) revert(now time.Time, window time.Duration, load *Load) (c Change, any bool) {
 	if len(b.taken) == 0 {
 		return c, false
 	}
 	x := &b.taken[len(b.taken)-1]
 	rate := float64(load.Calls) / window.Seconds()
-	room, back := quietBy*b.Share, x.per*rate
-	loud := load.paid()+back > room
-	if Steps[x.step].Part == Records { // of the agent
-		loud = load.paid() > room || load.Share+back > room && back > leastRecords*room
+	limit, back := revertBelow*b.Share, x.per*rate
+	fits := load.paid()+back <= limit
+	if Steps[x.step].Part == Records { // they cost the agent only
+		fits = load.paid() <= limit && (load.Share+back <= limit || back <= leastRecords*limit)
 	}
-	if loud {
-		b.noise()
+	if !fits {
+		b.countNoRoom()
 		return c, false
 	}
-	b.noisy = 0
-	if b.quiet.IsZero() {
-		b.quiet = now
+	b.noRoom = 0
+	if b.room.IsZero() {
+		b.room = now
 	}
-	if now.Sub(b.quiet) < b.wait[x.step] {
+	if now.Sub(b.room) < b.wait[x.step] {
 		return c, false
 	}
 	c = Change{Step: x.step, Share: load.Share}
-	b.back[x.step] = now
+	b.back[x.step], b.last = now, now
 	b.taken = b.taken[:len(b.taken)-1]
-	b.last = now
-	b.quiet = now.Add(-b.wait[x.step] + between) // the next one soon, if there is still room
-	if n := len(b.taken); n > 0 {
-		b.quiet = now.Add(between - b.wait[b.taken[n-1].step])
+	if n := len(b.taken); n > 0 { // the next one soon, if there is still room
+		b.room = now.Add(between - b.wait[b.taken[n-1].step])
 	}
 	return c, true
 }

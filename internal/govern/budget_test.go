@@ -107,14 +107,14 @@ func TestBudget(t *testing.T) {
 			"+stacks-rare@1 +records-thin@2 +python-off@3 +launches-counted@4 +stacks-off@5 +records-least@6 +host-off@7 +calls-counted@8 +hot-off@9 " +
 				"-hot-off@31 -calls-counted@34 -host-off@37 -records-least@40 -stacks-off@43 -launches-counted@46 -python-off@49 -records-thin@52 -stacks-rare@55"},
 		{"launches that are probed twice", 0.02, 60, always(costs{parts: [NumParts]float64{Launches: 0.01, Twice: 0.02}, fixed: 0.003, calls: 15_000}), "+launches-once@2"},
-		{"only what is dear", 0.02, 60, always(launches), "+launches-counted@2"},
+		{"only what is costly", 0.02, 60, always(launches), "+launches-counted@2"},
 		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [NumParts]float64{0.0005, 0.0005}}), ""},
-		{"an agent that is dear by itself: no call is left out for it", 0.02, 600,
+		{"an agent that is costly by itself: no call is left out for it", 0.02, 600,
 			always(costs{agent: 0.05, parts: [NumParts]float64{0.001, 0.006, 0.004, 0.002, 0, 0.001}, calls: 4000}), ""},
 		{"an agent that has much to read", 0.02, 600, always(costs{agent: 0.015, parts: [NumParts]float64{0.001, 0.02, 0.004, 0.002, 0, 0.001}, calls: 40_000}), "+records-thin@2"},
 		{"an agent that had much to read", 0.02, 60, until(20, costs{agent: 0.03, parts: [NumParts]float64{0, 0.02}, calls: 40_000}, costs{agent: 0.03, parts: [NumParts]float64{0, 0.001}, calls: 2000}),
 			"+records-thin@2 -records-thin@31"},
-		{"what would come back is too dear", 0.02, 600, until(20, launches, costs{parts: [NumParts]float64{0, 0, 0.014, 0, 0, 0}, fixed: 0.003, calls: 7000}),
+		{"what would come back is too costly", 0.02, 600, until(20, launches, costs{parts: [NumParts]float64{0, 0, 0.014, 0, 0, 0}, fixed: 0.003, calls: 7000}),
 			"+launches-counted@2"},
 		{"less load", 0.02, 100, until(20, launches, costs{parts: [NumParts]float64{0, 0, 0.004, 0, 0, 0}, fixed: 0.003, calls: 2000}),
 			"+launches-counted@2 -launches-counted@31"},
@@ -124,7 +124,7 @@ func TestBudget(t *testing.T) {
 			}
 			return idle
 		}, "+launches-counted@2 -launches-counted@13 +launches-counted@16"},
-		{"calls that are always dear are tried more and more rarely", 0.02, 1500, always(costs{parts: [NumParts]float64{Launches: 0.4}, fixed: 0.003, calls: 80_000}),
+		{"calls that are always costly are tried more and more rarely", 0.02, 1500, always(costs{parts: [NumParts]float64{Launches: 0.4}, fixed: 0.003, calls: 80_000}),
 			"+launches-counted@1 +hot-off@3 -hot-off@14 +hot-off@16 -hot-off@37 +hot-off@39 -hot-off@80 +hot-off@82 -hot-off@163 +hot-off@165 " +
 				"-hot-off@326 +hot-off@328 -hot-off@629 +hot-off@631 -hot-off@932 +hot-off@934 -hot-off@1235 +hot-off@1237"},
 		{"a step waits from its own start", 0.02, 60, func(s int) costs {
@@ -150,7 +150,7 @@ func TestBudget(t *testing.T) {
 func TestBudgetHotAgain(t *testing.T) {
 	b := &Budget{Share: 0.02}
 	hot := StepNamed("hot-off")
-	more := map[int]bool{1: true, 2: true, 10: true, 11: true} // seconds with dear operations that have probes
+	more := map[int]bool{1: true, 2: true, 10: true, 11: true} // seconds with costly operations that have probes
 	var got []string
 	for s := 1; s <= 40; s++ {
 		load := &Load{Share: 0.003, Calls: 10}
@@ -174,7 +174,7 @@ func TestBudgetHotAgain(t *testing.T) {
 // tick neither end a trial of hot-off, nor revert the step before it.
 func TestBudgetPartialWindows(t *testing.T) {
 	calls, hot := StepNamed("calls-counted"), StepNamed("hot-off")
-	dear := Load{Share: 0.05, Calls: 50_000, Parts: [NumParts]float64{Calls: 0.05, Hot: 0.05}}
+	costly := Load{Share: 0.05, Calls: 50_000, Parts: [NumParts]float64{Calls: 0.05, Hot: 0.05}}
 	urgent := Load{Share: 0.2, Calls: 50_000, Parts: [NumParts]float64{Hot: 0.2}}
 	quiet := Load{Calls: 10}
 	for _, tt := range []struct {
@@ -188,7 +188,7 @@ func TestBudgetPartialWindows(t *testing.T) {
 		b := &Budget{Share: 0.02}
 		var got []string
 		for s := 1; s <= 30; s++ {
-			load := dear
+			load := costly
 			switch held := b.Taken(); {
 			case slices.Contains(held, hot):
 				load = quiet
@@ -214,16 +214,16 @@ func TestBudgetPartialWindows(t *testing.T) {
 // If the traced threads pay too much and no step helps, the budget is exhausted after two ticks.
 // The agent's own cost does not count.
 func TestBudgetExhausted(t *testing.T) {
-	dear, agent := costs{fixed: 0.5}, costs{agent: 0.5}
+	costly, agent := costs{fixed: 0.5}, costs{agent: 0.5}
 	for _, tt := range []struct {
 		name string
 		at   []costs
 		want bool
 	}{
-		{"once", []costs{dear}, false},
-		{"twice", []costs{dear, dear}, true},
-		{"with a pause", []costs{dear, idle, dear}, false},
-		{"over", []costs{dear, dear, idle}, false},
+		{"once", []costs{costly}, false},
+		{"twice", []costs{costly, costly}, true},
+		{"with a pause", []costs{costly, idle, costly}, false},
+		{"over", []costs{costly, costly, idle}, false},
 		{"a step helps", []costs{launches, launches, launches}, false},
 		{"the agent", []costs{agent, agent, agent}, false},
 	} {
