@@ -33,11 +33,8 @@ static __always_inline bool walk_own_python(struct room *room, bool anywhere)
 static __always_inline struct room *own_room(void)
 {
 	struct room *room;
-	__u32 at;
+	__u32 at = take_room();
 
-	if (shed & SHED_PYTHON)
-		return NULL;
-	at = take_room();
 	room = bpf_map_lookup_elem(&rooms, &at);
 	if (!room)
 		drop(DROP_STACK);
@@ -47,9 +44,12 @@ static __always_inline struct room *own_room(void)
 /* The number of the Python stack with which the current thread releases Python's lock, 0: none. */
 __noinline __u32 lock_stack(void)
 {
-	struct room *room = own_room();
+	struct room *room;
 	__u32 id = 0;
 
+	if (shed & (SHED_PYTHON | SHED_STACKS))
+		return 0;
+	room = own_room();
 	if (!room)
 		return 0;
 	if (walk_own_python(room, false))
@@ -76,7 +76,7 @@ static __always_inline __u64 place_of(struct stack_record *rec)
 /* Does a sample at a place make its stack that of the majority? */
 static __always_inline bool decides(const struct majority *m, __u64 place)
 {
-	return m->place == place ? !m->most : m->lead < CLOCK_NS;
+	return m->place == place ? !m->most : m->lead < (__s64)tick_ns(m);
 }
 
 #define EARLY_STACKS 100 /* a second of the clock */

@@ -9,14 +9,16 @@ struct majority {
 	__u64 voted_ns; /* time of the last vote */
 	__s64 lead; /* ns by which `place` leads all others */
 	__u64 place; /* in the code: place_of. 0: unknown, or in calls */
+	__u64 blocked_ns; /* of blocks without a stack, since the last one that had one */
 	__u32 most; /* number of a stack_record there, 0: unknown */
-	__u32 pad;
+	__u32 missed; /* likewise, ticks of the clock */
 };
 
 enum own_votes { VOTE_WORK = 1, VOTE_GAP = 2 }; /* of struct profile */
 
 struct profile {
-	__u64 paid_ns; /* when all stacks so far are within their share of the time */
+	__u64 blocks_paid_ns; /* when its stacks of blocks so far are within their share of the time */
+	__u64 ticks_paid_ns; /* likewise, those of ticks of the clock */
 	struct majority work; /* since it last ended a long wait */
 	struct majority gap; /* since its last traced call, while it was on-CPU */
 	__u64 place; /* of its last stack, 0: none */
@@ -58,6 +60,12 @@ static __always_inline void vote(struct majority *m, __u64 place, __u32 stack, _
 	m->most = stack;
 }
 
+/* The time for which a tick of the clock with a stack stands: also for those before it without one. */
+static __always_inline __u64 tick_ns(const struct majority *m)
+{
+	return (1ULL + m->missed) * CLOCK_NS;
+}
+
 /* A thread ends a long wait of another thread than `last`, its previous one. */
 static __always_inline void woke_another(__u32 tid, __u32 last)
 {
@@ -68,17 +76,22 @@ static __always_inline void woke_another(__u32 tid, __u32 last)
 }
 
 /*
- * The stack in which a thread spent most of a wait it ends, which began at `since`, 0: unknown.
- * Later votes are for the next wait.
+ * The stack in which a thread spent most of a wait it ends, which began at `since`, 0: unknown, as
+ * when more time passed without a stack since. Later votes are for the next wait.
  */
 static __always_inline __u32 most_of(__u32 tid, __u64 since)
 {
 	struct profile *p = bpf_map_lookup_elem(&profiles, &tid);
+	bool known;
 
-	if (!p || p->work.voted_ns <= since)
+	if (!p)
+		return 0;
+	known = p->work.lead >= (__s64)(1ULL * p->work.missed * CLOCK_NS + p->work.blocked_ns);
+	p->work.blocked_ns = p->work.missed = 0;
+	if (p->work.voted_ns <= since)
 		return 0;
 	p->work.lead = 0;
-	return p->work.most;
+	return known ? p->work.most : 0;
 }
 
 /* The stack in which a thread spent most of its CPU time since `since`, 0: unknown. */

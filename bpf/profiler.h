@@ -8,37 +8,45 @@
 #pragma once
 
 #define PROFILE_SHARE                                                                              \
-	1024 /* divisor: stacks take at most this fraction of a thread's time; less under SHED_RARE */
+	2048 /* stacks of blocks, and those of ticks, take at most 1/N of a thread's time */
+#define PROFILE_RARER 1 /* log2 of the factor by which these shares shrink under SHED_RARE */
 #define PROFILE_AHEAD 50000000 /* ns: allowed lead of its stacks */
+#define MISSED_MOST 10000 /* ticks without a stack that are counted */
 
-/* The profile of the current thread, if a stack may be taken now. */
-static __always_inline struct profile *may_profile(__u32 tid, __u64 now)
+volatile __u64 profile_ns = 0; /* cost of these stacks; added to by programs */
+
+/* The profile of the current thread, NULL if it can have none. */
+static __always_inline struct profile *profile_of(__u32 tid)
 {
-	struct profile *p;
+	struct profile *p = bpf_map_lookup_elem(&profiles, &tid);
 
-	if (shed & SHED_STACKS)
-		return NULL;
+	if (p)
+		return p;
+	bpf_map_update_elem(&profiles, &tid, &no_profile, BPF_NOEXIST);
 	p = bpf_map_lookup_elem(&profiles, &tid);
-	if (!p) {
-		bpf_map_update_elem(&profiles, &tid, &no_profile, BPF_NOEXIST);
-		p = bpf_map_lookup_elem(&profiles, &tid);
-		if (!p)
-			drop(DROP_STACK);
-	}
-	return p && p->paid_ns < now + PROFILE_AHEAD ? p : NULL;
+	if (!p)
+		drop(DROP_STACK);
+	return p;
 }
 
-/* Takes the stack of the current thread, charged to its profile. */
-static __always_inline void profiled_stack(struct profile *p, __u32 votes, __u64 now)
+/*
+ * Takes the stack of the current thread, if its share of the time allows one: paid_ns is when those so
+ * far are within it. Returns whether it was allowed.
+ */
+static __always_inline bool profiled_stack(struct profile *p, __u64 *paid_ns, __u32 votes,
+					   __u64 now)
 {
 	__u64 cost;
 
+	if (*paid_ns >= now + PROFILE_AHEAD)
+		return false;
 	own_stack(p, votes);
 	cost = bpf_ktime_get_ns() - now;
-	if (p->paid_ns < now)
-		p->paid_ns = now;
-	p->paid_ns += cost * PROFILE_SHARE << (shed & SHED_RARE ? SHED_RARER : 0);
-	__sync_fetch_and_add(&stack_ns, cost);
+	if (*paid_ns < now)
+		*paid_ns = now;
+	*paid_ns += cost * PROFILE_SHARE << (shed & SHED_RARE ? PROFILE_RARER : 0);
+	__sync_fetch_and_add(&profile_ns, cost);
+	return true;
 }
 
 /*
@@ -53,32 +61,38 @@ static __always_inline bool has_own_stack(const struct thread *t)
 /* The current thread blocks: where? */
 __noinline int profile_block(__u32 tid, __u64 now)
 {
-	struct profile *p = may_profile(tid, now);
+	struct profile *p =
+		shed & SHED_STACKS ? bpf_map_lookup_elem(&profiles, &tid) : profile_of(tid);
 
-	if (p)
-		profiled_stack(p, 0, now);
-	else if ((p = bpf_map_lookup_elem(&profiles, &tid)))
+	if (p && (shed & SHED_STACKS || !profiled_stack(p, &p->blocks_paid_ns, 0, now)))
 		p->stack = 0;
 	return 0;
 }
 
 /*
  * A thread was blocked for ns, until `until`; no tracked thread ended that. Returns the stack with
- * which it blocked, 0: none. Time in calls votes against the stacks between them; blocks without a
- * stack for lack of budget do not vote.
+ * which it blocked, 0: none. Time in calls votes against the stacks between them. A block with a stack
+ * stands for those before it without one.
  */
 static __always_inline __u32 profile_blocked(const struct thread *t, __u32 tid, __u64 ns,
 					     __u64 until)
 {
 	struct profile *p = bpf_map_lookup_elem(&profiles, &tid);
-	__u32 stack;
+	bool own = has_own_stack(t);
 
 	if (!p)
 		return 0;
-	stack = has_own_stack(t) ? p->stack : 0;
-	if (stack || t->depth)
-		vote(&p->work, stack ? p->place : 0, stack, ns, until);
-	return stack;
+	if (!own) {
+		if (t->depth)
+			vote(&p->work, 0, 0, ns, until);
+		return 0;
+	}
+	p->work.blocked_ns += ns;
+	if (!p->stack)
+		return 0;
+	vote(&p->work, p->place, p->stack, p->work.blocked_ns, until);
+	p->work.blocked_ns = 0;
+	return p->stack;
 }
 
 /* A blocked thread, NULL if it is not blocked or has no account. */
@@ -131,7 +145,7 @@ int on_clock(void *ctx)
 	__u32 votes = 0;
 	__u64 now;
 
-	if (!tracked_threads || !tracked(tid))
+	if (!tracked_threads || shed & SHED_STACKS || !tracked(tid))
 		return 0;
 	t = bpf_map_lookup_elem(&threads, &tid);
 	if (!t)
@@ -143,14 +157,20 @@ int on_clock(void *ctx)
 		votes |= VOTE_GAP;
 	if (!votes)
 		return 0;
-	p = may_profile(tid, now);
+	p = profile_of(tid);
 	if (!p)
 		return 0;
 	if (p->gap.voted_ns <= t->returned_ns)
 		p->gap.lead = 0; /* these votes were for an earlier gap */
-	profiled_stack(p, votes, now);
-	if (p->place && votes & VOTE_WORK)
-		vote(&p->work, p->place, p->stack, CLOCK_NS, now);
+	if (!profiled_stack(p, &p->ticks_paid_ns, votes, now)) {
+		if (votes & VOTE_WORK && p->work.missed < MISSED_MOST)
+			p->work.missed++;
+		return 0;
+	}
+	if (p->place && votes & VOTE_WORK) {
+		vote(&p->work, p->place, p->stack, tick_ns(&p->work), now);
+		p->work.missed = 0;
+	}
 	if (p->place && votes & VOTE_GAP)
 		vote(&p->gap, p->place, p->stack, CLOCK_NS, now);
 	return 0;

@@ -40,7 +40,7 @@ struct {
 } stacks SEC(".maps");
 
 volatile __u32 last_stack = 0; /* number of the newest one */
-volatile __u64 stack_ns = 0; /* cost of all stacks; added to by programs */
+volatile __u64 stack_ns = 0; /* cost of stacks of calls; added to by programs */
 
 #define ROOM_TRIES 4
 
@@ -242,12 +242,35 @@ static __always_inline bool new_site(struct sampler *s, __u64 site)
 #define MISSES_APART 10000000 /* ns until a stack that ended too early is retried */
 #define SHARE_LEAST 64 /* sampling takes at most 1/N of a thread's time */
 #define SHARE_MOST 1024 /* and at least */
-#define SHED_RARER 4 /* log2 of the factor by which these shares shrink under SHED_RARE */
+#define SHED_RARER 5 /* log2 of the factor by which these shares shrink under SHED_RARE */
+#define CERTAIN_SHARE 4096 /* certain stacks then take at most 1/N of a thread's time */
+#define PAID_UNIT (1 << 20) /* ns */
+#define CERTAIN_AHEAD 1000 /* PAID_UNITs: allowed lead of these, for a burst */
+#define LONG_AGO 10000000 /* PAID_UNITs: a lead that long is a time before a wrap */
 #define LEVEL_BITS 2 /* log2 of the factor from one sampling level to the next */
 
 /*
- * Draws the next sample, as often as the thread's budget allows. `cost` is an upper bound of the
- * sample's cost: the thread may have been preempted meanwhile.
+ * The cost of a stack, ns. That of the last one is an upper bound: the thread may have been preempted
+ * meanwhile.
+ */
+static __always_inline __u64 cost_of_stack(struct sampler *s, __u64 last)
+{
+	s->cost_ns += s->cost_ns / 8;
+	if (!s->cost_ns || last < s->cost_ns)
+		s->cost_ns = last;
+	return s->cost_ns;
+}
+
+/* By how much the certain stacks of a thread are ahead of their share, PAID_UNITs. */
+static __always_inline __s32 certain_lead(const struct sampler *s, __u64 now)
+{
+	__s32 lead = s->paid - (__u32)(now / PAID_UNIT);
+
+	return s->paid && lead > 0 && lead < LONG_AGO ? lead : 0;
+}
+
+/*
+ * Draws the next sample, as often as the thread's budget allows. The last one has taken at most `cost`.
  */
 __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 {
@@ -256,10 +279,7 @@ __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 
 	if (!s)
 		return 0;
-	s->cost_ns += s->cost_ns / 8;
-	if (!s->cost_ns || cost < s->cost_ns)
-		s->cost_ns = cost;
-	cost = s->cost_ns;
+	cost = cost_of_stack(s, cost);
 	if (s->drawn) {
 		apart = (now - s->sampled_ns) / s->drawn << (s->level & 7) * LEVEL_BITS;
 		if (apart < cost * SHARE_LEAST << rarer && s->level < MAX_STACK_LEVEL)
@@ -277,17 +297,22 @@ __noinline int draw(struct sampler *s, __u64 now, __u64 cost)
 enum stack_why { STACK_UNWANTED, STACK_CERTAIN, STACK_SITE, STACK_SAMPLE };
 
 /*
- * Is the stack of a call to be taken? A slow or failed call is `certain`; the first from a site is
- * taken, too. These stand for themselves; a sample stands for the others.
+ * Is the stack of a call to be taken? That of a slow or failed call is `certain`, and the first from a
+ * site is taken, too. These stand for themselves; a sample stands for the others. Under SHED_RARE, a
+ * slow or failed call beyond the share of these is one of the others.
  */
 __noinline int stack_wanted(struct sampler *s, __u64 site, bool certain)
 {
 	if (!s)
 		return STACK_UNWANTED;
-	if (certain || (take_stacks == STACKS_ALL && !(shed & SHED_RARE)))
+	if (!(shed & SHED_RARE)) {
+		if (certain || take_stacks == STACKS_ALL)
+			return STACK_CERTAIN;
+		if (new_site(s, site))
+			return STACK_SITE;
+	} else if (certain && certain_lead(s, bpf_ktime_get_ns()) < CERTAIN_AHEAD) {
 		return STACK_CERTAIN;
-	if (!(shed & SHED_RARE) && new_site(s, site))
-		return STACK_SITE;
+	}
 	if (s->left > 1) {
 		s->left--;
 		return STACK_UNWANTED;
@@ -318,6 +343,9 @@ static __always_inline __u64 stack_of(struct pt_regs *ctx, struct thread *t,
 	rec->stack = take_stack(ctx, ip, entry, t);
 	now = bpf_ktime_get_ns();
 	__sync_fetch_and_add(&stack_ns, now - begun);
+	if (why == STACK_CERTAIN && shed & SHED_RARE)
+		s->paid = now / PAID_UNIT + certain_lead(s, now) + 1 +
+			  cost_of_stack(s, now - begun) * CERTAIN_SHARE / PAID_UNIT;
 	if (why == STACK_SITE) {
 		s->sites_after = now + (s->missed ? MISSES_APART : SITES_APART);
 		if (s->missed)

@@ -84,13 +84,13 @@ struct clock {
 struct sampler {
 	__u64 sampled_ns; /* time of the last sample */
 	__u64 sites_after; /* time from which a site may replace another */
-	__u64 cost_ns; /* cost of a sample */
+	__u64 cost_ns; /* cost of a stack */
 	__u32 left; /* calls until the next sample */
 	__u32 drawn; /* initial value of left */
 	__u32 level; /* a sample stands for 4^level calls */
 	__u32 site; /* slot of the last new one */
 	__u32 missed; /* the last stack ended at something not loaded yet */
-	__u32 pad;
+	__u32 paid; /* SHED_RARE: when its certain stacks are within their share; PAID_UNITs, wraps */
 	__u32 sites[SITES]; /* hashes of its recent call sites, 0: free */
 };
 

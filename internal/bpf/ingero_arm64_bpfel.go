@@ -295,23 +295,26 @@ type IngeroProcRecord struct {
 }
 
 type IngeroProfile struct {
-	_      structs.HostLayout
-	PaidNs uint64
-	Work   struct {
-		_       structs.HostLayout
-		VotedNs uint64
-		Lead    int64
-		Place   uint64
-		Most    uint32
-		Pad     uint32
+	_            structs.HostLayout
+	BlocksPaidNs uint64
+	TicksPaidNs  uint64
+	Work         struct {
+		_         structs.HostLayout
+		VotedNs   uint64
+		Lead      int64
+		Place     uint64
+		BlockedNs uint64
+		Most      uint32
+		Missed    uint32
 	}
 	Gap struct {
-		_       structs.HostLayout
-		VotedNs uint64
-		Lead    int64
-		Place   uint64
-		Most    uint32
-		Pad     uint32
+		_         structs.HostLayout
+		VotedNs   uint64
+		Lead      int64
+		Place     uint64
+		BlockedNs uint64
+		Most      uint32
+		Missed    uint32
 	}
 	Place      uint64
 	Stack      uint32
@@ -700,7 +703,7 @@ type IngeroThread struct {
 		Level      uint32
 		Site       uint32
 		Missed     uint32
-		Pad        uint32
+		Paid       uint32
 		Sites      [32]uint32
 	}
 	Tstate uint64
@@ -998,6 +1001,7 @@ const (
 	IngeroVarOriginsUnknown     = "origins_unknown"
 	IngeroVarPageBytes          = "page_bytes"
 	IngeroVarProbeCosts         = "probe_costs"
+	IngeroVarProfileNs          = "profile_ns"
 	IngeroVarPyChildren         = "py_children"
 	IngeroVarPyEnds             = "py_ends"
 	IngeroVarRetransmitHasError = "retransmit_has_error"
@@ -1186,6 +1190,7 @@ type IngeroVariableSpecs struct {
 	OriginsUnknown     *ebpf.VariableSpec `ebpf:"origins_unknown"`
 	PageBytes          *ebpf.VariableSpec `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
+	ProfileNs          *ebpf.VariableSpec `ebpf:"profile_ns"`
 	PyChildren         *ebpf.VariableSpec `ebpf:"py_children"`
 	PyEnds             *ebpf.VariableSpec `ebpf:"py_ends"`
 	RetransmitHasError *ebpf.VariableSpec `ebpf:"retransmit_has_error"`
@@ -1346,6 +1351,7 @@ type IngeroVariables struct {
 	OriginsUnknown     *ebpf.Variable `ebpf:"origins_unknown"`
 	PageBytes          *ebpf.Variable `ebpf:"page_bytes"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
+	ProfileNs          *ebpf.Variable `ebpf:"profile_ns"`
 	PyChildren         *ebpf.Variable `ebpf:"py_children"`
 	PyEnds             *ebpf.Variable `ebpf:"py_ends"`
 	RetransmitHasError *ebpf.Variable `ebpf:"retransmit_has_error"`

@@ -295,23 +295,26 @@ type IngeroProcRecord struct {
 }
 
 type IngeroProfile struct {
-	_      structs.HostLayout
-	PaidNs uint64
-	Work   struct {
-		_       structs.HostLayout
-		VotedNs uint64
-		Lead    int64
-		Place   uint64
-		Most    uint32
-		Pad     uint32
+	_            structs.HostLayout
+	BlocksPaidNs uint64
+	TicksPaidNs  uint64
+	Work         struct {
+		_         structs.HostLayout
+		VotedNs   uint64
+		Lead      int64
+		Place     uint64
+		BlockedNs uint64
+		Most      uint32
+		Missed    uint32
 	}
 	Gap struct {
-		_       structs.HostLayout
-		VotedNs uint64
-		Lead    int64
-		Place   uint64
-		Most    uint32
-		Pad     uint32
+		_         structs.HostLayout
+		VotedNs   uint64
+		Lead      int64
+		Place     uint64
+		BlockedNs uint64
+		Most      uint32
+		Missed    uint32
 	}
 	Place      uint64
 	Stack      uint32
@@ -700,7 +703,7 @@ type IngeroThread struct {
 		Level      uint32
 		Site       uint32
 		Missed     uint32
-		Pad        uint32
+		Paid       uint32
 		Sites      [32]uint32
 	}
 	Tstate uint64
@@ -999,6 +1002,7 @@ const (
 	IngeroVarPageBytes          = "page_bytes"
 	IngeroVarPreemptFromRq      = "preempt_from_rq"
 	IngeroVarProbeCosts         = "probe_costs"
+	IngeroVarProfileNs          = "profile_ns"
 	IngeroVarPyChildren         = "py_children"
 	IngeroVarPyEnds             = "py_ends"
 	IngeroVarRetransmitHasError = "retransmit_has_error"
@@ -1189,6 +1193,7 @@ type IngeroVariableSpecs struct {
 	PageBytes          *ebpf.VariableSpec `ebpf:"page_bytes"`
 	PreemptFromRq      *ebpf.VariableSpec `ebpf:"preempt_from_rq"`
 	ProbeCosts         *ebpf.VariableSpec `ebpf:"probe_costs"`
+	ProfileNs          *ebpf.VariableSpec `ebpf:"profile_ns"`
 	PyChildren         *ebpf.VariableSpec `ebpf:"py_children"`
 	PyEnds             *ebpf.VariableSpec `ebpf:"py_ends"`
 	RetransmitHasError *ebpf.VariableSpec `ebpf:"retransmit_has_error"`
@@ -1351,6 +1356,7 @@ type IngeroVariables struct {
 	PageBytes          *ebpf.Variable `ebpf:"page_bytes"`
 	PreemptFromRq      *ebpf.Variable `ebpf:"preempt_from_rq"`
 	ProbeCosts         *ebpf.Variable `ebpf:"probe_costs"`
+	ProfileNs          *ebpf.Variable `ebpf:"profile_ns"`
 	PyChildren         *ebpf.Variable `ebpf:"py_children"`
 	PyEnds             *ebpf.Variable `ebpf:"py_ends"`
 	RetransmitHasError *ebpf.Variable `ebpf:"retransmit_has_error"`

@@ -14,13 +14,14 @@ type Part uint8
 
 // The parts.
 const (
-	Stacks   Part = iota // taken in the kernel, in the traced threads
-	Records              // emitted by the kernel and read by the agent
-	Launches             // probes on launches, in the processes where they are expensive
-	Calls                // probes on other calls that return at once
-	Hot                  // probes of any kind on the most expensive of both
-	Host                 // tracepoints for disks, memory and sockets
-	Twice                // probes on runtime launches, which the driver's probes see too
+	CallStacks Part = iota // stacks of calls, taken in the traced threads
+	Records                // emitted by the kernel and read by the agent
+	Launches               // probes on launches, in the processes where they are expensive
+	Calls                  // probes on other calls that return at once
+	Hot                    // probes of any kind on the most expensive of both
+	Host                   // tracepoints for disks, memory and sockets
+	Twice                  // probes on runtime launches, which the driver's probes see too
+	AllStacks              // stacks of calls, and of threads between calls and while others wait for them
 	NumParts
 )
 
@@ -36,11 +37,11 @@ type Step struct {
 // incomplete counts last. They are reverted in the reverse order.
 var Steps = [...]Step{
 	{"launches-once", Twice, "CUDA runtime launches have no probe: the driver's probe counts and records them, by return address", "launches that the runtime rejects are not seen; results and times of launches are those of the driver call"},
-	{"stacks-rare", Stacks, "slow and failed calls have a stack, and 1 in 16 of the other calls that had one", "rare call sites may be missing"},
+	{"stacks-rare", CallStacks, "stacks of calls take at most a thousandth of a thread's time: slow and failed calls have one first", "rare call sites may be missing"},
 	{"records-thin", Records, "1 in 8 of the fast calls that no result depends on has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
-	{"python-off", Stacks, "stacks have no Python functions", "Python lines of calls and of the GIL holder"},
+	{"python-off", CallStacks, "stacks of calls have no Python functions", "Python lines of calls and of the GIL holder"},
 	{"launches-counted", Launches, "launches of processes that make very many are counted, not timed", "durations and results of these launches: call-slow, driver-slow, graph-pool, gpu-behind and cold-start skip them, and failed launches are not seen; counts stay exact"},
-	{"stacks-off", Stacks, "calls have no stack", "call sites"},
+	{"stacks-off", AllStacks, "neither calls nor waits have a stack", "call sites, lines of culprits"},
 	{"records-least", Records, "1 in 64 of the fast calls that no result depends on has a record", "single launches, asynchronous copies, memsets, events and queries; counts and sums of operations stay exact, quantiles are estimates"},
 	{"host-off", Host, "disks, reclaim and sockets are not traced", "causes on the host, except the CPU"},
 	{"calls-counted", Calls, "copies, memsets, events and queries that return at once are counted, not timed", "durations of these calls; counts stay exact"},
@@ -83,7 +84,8 @@ func (b *Budget) worth(p Part, load *Load) bool {
 	if p == Records {
 		return load.Share > b.Share && load.Parts[p] >= leastRecords*b.Share
 	}
-	return load.paid() > b.Share && b.Saves(load.Parts[p])
+	excess := load.paid() - b.Share
+	return excess > 0 && b.Saves(load.Parts[p]) && load.Parts[p] >= helps*excess
 }
 
 // Saves reports whether shedding a share makes a noticeable difference.
@@ -99,6 +101,12 @@ const (
 
 	urgent = 3.0  // times the budget: one step per tick
 	least  = 0.05 // of the budget: steps that save less are never activated
+	// helps is the least part of the excess that a step is activated for: all steps together that save
+	// less than it would not end the excess.
+	helps = 1.0 / float64(len(Steps))
+	// confirmHot are the ticks over the budget, less those within it, before calls lose their probes: the
+	// start of a program makes many calls in a second or two.
+	confirmHot = 5
 	// leastRecords is the minimum for records: most of the agent's cost does not depend on them.
 	leastRecords = 0.5
 	revertBelow  = 0.75 // of the budget: limit including the cost that a revert adds
@@ -114,6 +122,7 @@ type Budget struct {
 	Forced []int
 	taken  []taken
 	over   int                       // consecutive ticks over the budget
+	hot    int                       // ticks in which only hot-off helped, less ticks without need
 	noRoom int                       // consecutive ticks without room for what is shed
 	stuck  int                       // consecutive ticks over the budget without a step that helps
 	room   time.Time                 // start of the time with room; zero: no room
@@ -160,11 +169,17 @@ func (b *Budget) Tick(now time.Time, window time.Duration, load *Load) (c Change
 		b.stuck = 0
 	}
 	if step < 0 {
-		b.over = 0
+		b.over, b.hot = 0, max(b.hot-1, 0)
 		return b.revert(now, window, load)
 	}
 	b.over++
 	b.countNoRoom()
+	if Steps[step].Part == Hot {
+		b.hot++
+		if b.hot < confirmHot && !b.returned(step, now) && !slices.Contains(b.Taken(), step) {
+			return c, false
+		}
+	}
 	if load.paid() < urgent*b.Share && (b.over < confirm || now.Sub(b.last) < settling) {
 		return c, false
 	}
@@ -221,17 +236,22 @@ func StepNamed(name string) int {
 func (b *Budget) take(now time.Time, step int, window time.Duration, load *Load) {
 	rate := float64(load.Calls) / window.Seconds()
 	per := load.Parts[Steps[step].Part] / max(rate, 1)
-	b.over, b.last, b.room = 0, now, time.Time{}
+	b.over, b.hot, b.last, b.room = 0, 0, now, time.Time{}
 	if i := slices.IndexFunc(b.taken, func(x taken) bool { return x.step == step }); i >= 0 {
 		b.taken[i].per = max(b.taken[i].per, per)
 		return
 	}
-	if b.back[step].IsZero() || now.Sub(b.back[step]) >= relapse {
-		b.wait[step] = minCool
-	} else {
+	if b.returned(step, now) {
 		b.wait[step] = min(2*b.wait[step], maxCool)
+	} else {
+		b.wait[step] = minCool
 	}
 	b.taken = append(b.taken, taken{step: step, per: per})
+}
+
+// returned reports whether a step was reverted a short time ago.
+func (b *Budget) returned(step int, now time.Time) bool {
+	return !b.back[step].IsZero() && now.Sub(b.back[step]) < relapse
 }
 
 // countNoRoom counts a tick without room; a single one has no effect.

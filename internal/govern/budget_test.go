@@ -16,27 +16,34 @@ type costs struct {
 	parts [NumParts]float64
 	fixed float64 // not reduced by any step
 	agent float64 // of the agent, not reduced by any step either
+	hot   float64 // of probes that only hot-off detaches
 	calls uint64
 }
 
 func (c costs) load(taken []int) *Load {
 	l := &Load{Share: c.fixed + c.agent, Agent: c.agent, Parts: c.parts, Calls: c.calls}
 	for _, i := range taken {
-		l.Parts[Steps[i].Part] /= 8
+		if p := Steps[i].Part; p == AllStacks {
+			l.Parts[CallStacks] /= 8
+		} else {
+			l.Parts[p] /= 8
+		}
 	}
 	if slices.ContainsFunc(taken, func(i int) bool { return Steps[i].Part == Hot }) {
 		l.Parts[Launches], l.Parts[Calls], l.Calls = 0, 0, 0
 	} else {
-		l.Parts[Hot] = l.Parts[Launches] + l.Parts[Calls]
+		l.Parts[Hot] = l.Parts[Launches] + l.Parts[Calls] + c.hot
+		l.Share += c.hot
 	}
 	for p, share := range l.Parts {
-		if Part(p) != Hot {
+		if Part(p) != Hot { // overlaps others, as AllStacks does
 			l.Share += share
 		}
 		if Part(p) == Records {
 			l.Agent += share
 		}
 	}
+	l.Parts[AllStacks] = l.Parts[CallStacks]
 	return l
 }
 
@@ -103,9 +110,18 @@ func TestBudget(t *testing.T) {
 		{"no budget", 0, 60, always(flood), ""},
 		{"at the budget", 0.02, 600, always(costs{fixed: 0.02, calls: 1000}), ""},
 		{"a second of too much", 0.02, 60, until(1, launches, idle), ""},
-		{"each step in order, and back in the reverse", 0.02, 80, until(20, flood, idle),
-			"+stacks-rare@1 +records-thin@2 +python-off@3 +launches-counted@4 +stacks-off@5 +records-least@6 +host-off@7 +calls-counted@8 +hot-off@9 " +
-				"-hot-off@31 -calls-counted@34 -host-off@37 -records-least@40 -stacks-off@43 -launches-counted@46 -python-off@49 -records-thin@52 -stacks-rare@55"},
+		{"the step that helps most of those in order, and back in the reverse", 0.02, 80, until(20, flood, idle),
+			"+stacks-rare@1 +records-thin@2 +launches-counted@3 +records-least@4 +host-off@5 +calls-counted@6 +python-off@7 +hot-off@12 +stacks-off@13 " +
+				"-stacks-off@31 -hot-off@34 -python-off@37 -calls-counted@40 -host-off@43 -records-least@46 -launches-counted@49 -records-thin@52 -stacks-rare@55"},
+		{"a burst of calls that no step would make cheap", 0.02, 60, until(3, costs{parts: [NumParts]float64{CallStacks: 0.004, Twice: 0.005}, fixed: 0.12, calls: 8000}, idle), ""},
+		{"a burst of calls that only the last step would make cheap", 0.02, 60, until(4, costs{parts: [NumParts]float64{CallStacks: 0.004, Launches: 0.005, Calls: 0.1}, fixed: 0.003, calls: 8000}, idle), "+calls-counted@1 +stacks-rare@3 -stacks-rare@15 -calls-counted@18"},
+		{"a load that pauses each fifth second", 0.02, 24, func(s int) costs {
+			if s%5 == 0 {
+				return idle
+			}
+			return costs{parts: [NumParts]float64{Calls: 0.0001, Launches: 0.0001}, fixed: 0.003, calls: 8000, hot: 0.2}
+		}, "+hot-off@7 -hot-off@18 +hot-off@19"},
+		{"stacks are not shed where they cost little of what exceeds the bound", 0.02, 20, always(costs{parts: [NumParts]float64{CallStacks: 0.0015, Launches: 0.04}, fixed: 0.003, calls: 8000}), "+launches-counted@2"},
 		{"launches that are probed twice", 0.02, 60, always(costs{parts: [NumParts]float64{Launches: 0.01, Twice: 0.02}, fixed: 0.003, calls: 15_000}), "+launches-once@2"},
 		{"only what is costly", 0.02, 60, always(launches), "+launches-counted@2"},
 		{"nothing that helps", 0.02, 600, always(costs{fixed: 0.5, parts: [NumParts]float64{0.0005, 0.0005}}), ""},
@@ -125,8 +141,8 @@ func TestBudget(t *testing.T) {
 			return idle
 		}, "+launches-counted@2 -launches-counted@13 +launches-counted@16"},
 		{"calls that are always costly are tried more and more rarely", 0.02, 1500, always(costs{parts: [NumParts]float64{Launches: 0.4}, fixed: 0.003, calls: 80_000}),
-			"+launches-counted@1 +hot-off@3 -hot-off@14 +hot-off@16 -hot-off@37 +hot-off@39 -hot-off@80 +hot-off@82 -hot-off@163 +hot-off@165 " +
-				"-hot-off@326 +hot-off@328 -hot-off@629 +hot-off@631 -hot-off@932 +hot-off@934 -hot-off@1235 +hot-off@1237"},
+			"+launches-counted@1 +hot-off@6 -hot-off@17 +hot-off@19 -hot-off@40 +hot-off@42 -hot-off@83 +hot-off@85 -hot-off@166 +hot-off@168 " +
+				"-hot-off@329 +hot-off@331 -hot-off@632 +hot-off@634 -hot-off@935 +hot-off@937 -hot-off@1238 +hot-off@1240"},
 		{"a step waits from its own start", 0.02, 60, func(s int) costs {
 			switch {
 			case s < 20 && s%15 < 3:
@@ -150,7 +166,7 @@ func TestBudget(t *testing.T) {
 func TestBudgetHotAgain(t *testing.T) {
 	b := &Budget{Share: 0.02}
 	hot := StepNamed("hot-off")
-	more := map[int]bool{1: true, 2: true, 10: true, 11: true} // seconds with costly operations that have probes
+	more := map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 10: true, 11: true} // seconds with costly operations that have probes
 	var got []string
 	for s := 1; s <= 40; s++ {
 		load := &Load{Share: 0.003, Calls: 10}
@@ -161,11 +177,11 @@ func TestBudgetHotAgain(t *testing.T) {
 		if c, any := b.Tick(time.Unix(int64(s), 0), time.Second, load); any {
 			got = append(got, fmt.Sprintf("%s %v@%d", Steps[c.Step].Name, c.Taken, s))
 		}
-		if want := s >= 4 && s <= 9 || s >= 13 && s <= 15; b.Exhausted() != want {
+		if want := s >= 7 && s <= 9 || s >= 13 && s <= 15; b.Exhausted() != want {
 			t.Errorf("second %d: exhausted is %v", s, !want)
 		}
 	}
-	if want := []string{"hot-off true@2", "hot-off true@11", "hot-off false@26"}; !slices.Equal(got, want) {
+	if want := []string{"hot-off true@5", "hot-off true@11", "hot-off false@26"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
 }
@@ -182,17 +198,17 @@ func TestBudgetPartialWindows(t *testing.T) {
 		partial Load // in each of the ticks until the probes are attached
 		want    string
 	}{
-		{"few calls seen", quiet, "+calls-counted@2 +hot-off@4 -hot-off@15 +hot-off@26"},
-		{"many calls seen", urgent, "+calls-counted@2 +hot-off@4 -hot-off@15 +hot-off@26"},
+		{"few calls seen", quiet, "+calls-counted@2 +hot-off@7 -hot-off@18 +hot-off@29"},
+		{"many calls seen", urgent, "+calls-counted@2 +hot-off@7 -hot-off@18 +hot-off@29"},
 	} {
 		b := &Budget{Share: 0.02}
 		var got []string
-		for s := 1; s <= 30; s++ {
+		for s := 1; s <= 33; s++ {
 			load := costly
 			switch held := b.Taken(); {
 			case slices.Contains(held, hot):
 				load = quiet
-			case s > 15 && s <= 24:
+			case s > 18 && s <= 27:
 				load = tt.partial
 				load.Partial = true
 			}

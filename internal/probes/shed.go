@@ -217,13 +217,14 @@ func (a *Attached) relinkEach(p *part, detached map[int]bool) error {
 	return errors.Join(append(errs, closeAll(gone), p.twin.linked())...)
 }
 
-// StackTime returns the time of traced threads spent on stacks so far.
-func (t *Tracer) StackTime() (time.Duration, error) {
-	var ns uint64
-	if err := t.objects.StackNs.Get(&ns); err != nil {
-		return 0, fmt.Errorf("read the cost of stacks: %w", err)
+// StackTime returns the time of traced threads spent on stacks so far: of their calls, and of themselves
+// between calls and while others wait for them.
+func (t *Tracer) StackTime() (ofCalls, own time.Duration, err error) {
+	var calls, profile uint64
+	if err := errors.Join(t.objects.StackNs.Get(&calls), t.objects.ProfileNs.Get(&profile)); err != nil {
+		return 0, 0, fmt.Errorf("read the cost of stacks: %w", err)
 	}
-	return time.Duration(ns), nil
+	return time.Duration(calls), time.Duration(profile), nil
 }
 
 // Measurement measures the cost of the tracepoint programs while it runs. The kernel times all

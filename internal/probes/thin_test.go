@@ -295,3 +295,36 @@ func TestSampleOfThinnedCalls(t *testing.T) {
 		t.Error("no record of a call whose stack stands for others")
 	}
 }
+
+// While stacks are rare, failed calls have one, but no more than a share of the thread's time allows.
+func TestRareStacksAreBounded(t *testing.T) {
+	t.Parallel()
+	testkit.NeedBPF(t)
+	library, program := harm(t)
+	const total = 20_000
+	tr := tracer(t, probes.Options{Rows: ordinary(t, "cudaStreamSynchronize"), Stacks: probes.StacksSlow})
+	if err := tr.Shed(probes.Shed{RareStacks: true, NoPython: true}); err != nil {
+		t.Fatal(err)
+	}
+	child, _ := traced(t, tr, library, program, fmt.Sprint("failing=", total))
+	child.Send("go")
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	calls := drain(t, tr)
+	if len(calls) != total {
+		t.Fatalf("%d records, want %d", len(calls), total)
+	}
+	own := 0 // stacks that stand for one call
+	for _, c := range calls {
+		if c.Stack != 0 && c.StackLevel == 0 {
+			own++
+		}
+	}
+	// A stack takes 150 ns or more, and these take 1/4,096 of the time, with a second in advance. The first
+	// samples stand for one call, too.
+	took := time.Duration(calls[total-1].Start-calls[0].Start) + time.Second
+	if most := 10 + int(took/(4096*150*time.Nanosecond)); own < 1 || own > most {
+		t.Errorf("%d of %d failed calls have a stack of their own, want 1 to %d in %v", own, total, most, took)
+	}
+}

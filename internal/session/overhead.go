@@ -32,8 +32,10 @@ type Sheddable interface {
 
 // Spent is the cost of tracing other than probes.
 type Spent struct {
-	Stacks time.Duration // time of the traced threads, since the start
-	Copies time.Duration // likewise, of the probes of further library files with the same inode
+	Stacks time.Duration // time of the traced threads for stacks of their calls, since the start
+	// OwnStacks is likewise, for stacks of threads between calls and while others wait for them.
+	OwnStacks time.Duration
+	Copies    time.Duration // likewise, of the probes of further library files with the same inode
 	// Host and Ledger are the shares of one CPU that tracepoint programs took, at the last
 	// measurement.
 	Host, Ledger float64
@@ -65,6 +67,7 @@ type budget struct {
 type spentAt struct {
 	known   bool
 	stacks  time.Duration
+	own     time.Duration
 	copies  time.Duration
 	agent   time.Duration
 	records uint64
@@ -156,7 +159,7 @@ func (b *budget) counts(payers []processCost, taken bool) (pids []uint32) {
 // without such processes.
 func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.Duration, o *tick.Overhead) (*govern.Load, []processCost, []events.Op) {
 	was := b.last
-	b.last = spentAt{true, spent.Stacks, spent.Copies, agentCPU, t.Records}
+	b.last = spentAt{true, spent.Stacks, spent.OwnStacks, spent.Copies, agentCPU, t.Records}
 	b.prices = map[events.Op]price{}
 	payers := b.payers(s, t)
 	if !was.known || len(payers) == 0 || t.Window < time.Millisecond {
@@ -172,10 +175,10 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 		again := uint64(copies * float64(payers[i].calls) / max(calls, 1))
 		payers[i].probes, payers[i].least = payers[i].probes+again, payers[i].least+again
 	}
-	stacks := float64(spent.Stacks - was.stacks)
+	ofCalls, own := float64(spent.Stacks-was.stacks), float64(spent.OwnStacks-was.own)
 	// No step saves the agent's other work, which is most at its start.
 	agent := min(float64(max(agentCPU-was.agent, 0)), float64(recordCost)*float64(t.Records-min(was.records, t.Records)))
-	stacksOf := func(p *processCost) float64 { return stacks * float64(p.calls) / max(calls, 1) }
+	stacksOf := func(p *processCost) float64 { return (ofCalls + own) * float64(p.calls) / max(calls, 1) }
 	worst := slices.MaxFunc(payers, func(x, y processCost) int {
 		return cmp.Compare((float64(x.probes)+stacksOf(&x))/x.time, (float64(y.probes)+stacksOf(&y))/y.time)
 	})
@@ -188,7 +191,8 @@ func (b *budget) measure(s Sheddable, t *tick.Tick, spent *Spent, agentCPU time.
 	o.Agent, o.Tracepoints = agent/all, (spent.Host+spent.Ledger)*window/all
 	o.Share = o.Probes + o.Stacks + o.Agent + o.Tracepoints
 	l := &govern.Load{Share: o.Share, Agent: o.Agent, Calls: uint64(calls), Partial: spent.Partial}
-	l.Parts[govern.Stacks] = o.Stacks
+	l.Parts[govern.CallStacks] = o.Stacks * ofCalls / max(ofCalls+own, 1)
+	l.Parts[govern.AllStacks] = o.Stacks
 	l.Parts[govern.Records] = o.Agent
 	l.Parts[govern.Launches] = float64(worst.launches) / worst.time
 	l.Parts[govern.Calls] = float64(worst.quick) / worst.time

@@ -109,8 +109,8 @@ func (s *shedder) Spent() (Spent, error) {
 			s.measuring, s.until = nil, measureEvery
 		}
 	}
-	stacks, serr := s.tracer.StackTime()
-	s.spent.Stacks = stacks
+	calls, own, serr := s.tracer.StackTime()
+	s.spent.Stacks, s.spent.OwnStacks = calls, own
 	duplicates, derr := s.tracer.Duplicates()
 	s.spent.Copies = time.Duration(duplicates) * s.again
 	return s.spent, errors.Join(err, serr, derr)
@@ -139,7 +139,7 @@ func (s *shedder) close() error {
 // Lacks implements [Sheddable].
 func (s *shedder) Lacks(step int) bool {
 	switch govern.Steps[step].Part {
-	case govern.Stacks:
+	case govern.CallStacks, govern.AllStacks:
 		return s.opts.Probes.Stacks == probes.StacksNone || govern.Steps[step].Name == "python-off" && !s.python()
 	case govern.Records:
 		return s.opts.Probes.SamplingRate == 1 // all records were requested

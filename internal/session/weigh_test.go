@@ -92,7 +92,7 @@ func TestWeigh(t *testing.T) {
 			}
 		}
 	}
-	if len(src.shed) != 2 || govern.Steps[src.shed[0].Step].Name != "stacks-rare" || len(src.hot) != 1 {
+	if len(src.shed) != 2 || govern.Steps[src.shed[0].Step].Name != "records-thin" || len(src.hot) != 1 {
 		t.Errorf("shed %v, hot %v", src.shed, src.hot)
 	}
 }
@@ -167,7 +167,7 @@ func TestHotOneAfterAnother(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"5 true 1", "16 true 2", "27 false 0", "28 true 2", "49 false 0"}; !slices.Equal(got, want) {
+	if want := []string{"8 true 1", "16 true 2", "27 false 0", "28 true 2", "49 false 0"}; !slices.Equal(got, want) {
 		t.Errorf("changes %v, want %v", got, want)
 	}
 }

@@ -131,7 +131,10 @@ int main(int argc, char **argv)
 		calls(100);
 	else if (!strncmp(mode, "fast=", 5))
 		calls(atoi(mode + 5));
-	else if (!strcmp(mode, "rounds")) { // a hundred calls for each input line
+	else if (!strncmp(mode, "failing=", 8)) {
+		stub_result = 1;
+		calls(atoi(mode + 8));
+	} else if (!strcmp(mode, "rounds")) { // a hundred calls for each input line
 		do {
 			for (int i = 0; i < 100; i++)
 				cudaLaunchHostFunc(nullptr, nothing, nullptr);
