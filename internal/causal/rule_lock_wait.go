@@ -23,7 +23,7 @@ var lockWait = Rule{
 		},
 		Key: func(p *Part) Key {
 			if p.Via.TID != 0 {
-				return Key{ID: p.Via.TID}
+				return Key{ID: p.Via.TID, Reason: p.Reason}
 			}
 			return Key{ID: p.Who.TID}
 		},
