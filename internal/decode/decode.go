@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +19,7 @@ import (
 var ErrRecord = errors.New("malformed record")
 
 // Clock converts CLOCK_MONOTONIC nanoseconds into Unix nanoseconds. It has one offset for a whole
-// session, so that wall-clock steps do not reorder events.
+// session, so that wall-clock steps do not reorder events. Ahead returns their sum.
 type Clock struct{ Offset int64 }
 
 // Now reads both clocks and returns the Clock that converts between them.
@@ -36,6 +37,25 @@ func Now() (Clock, error) {
 		}
 	}
 	return Clock{Offset: offset}, nil
+}
+
+// Ahead returns how far the wall clock is ahead of c: how far it was set since c was read, plus how long
+// the machine slept, because CLOCK_MONOTONIC then stops. Slewing moves both clocks, so it does not
+// count. It returns 0 if the clocks cannot be read.
+func (c Clock) Ahead() time.Duration {
+	now, err := Now()
+	if err != nil {
+		return 0
+	}
+	return time.Duration(now.Offset - c.Offset).Round(time.Millisecond)
+}
+
+// Slept returns how long the machine has slept since it booted.
+func Slept() time.Duration {
+	var mono, boot unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) // every kernel has both
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot)
+	return time.Duration(boot.Nano() - mono.Nano()).Round(time.Millisecond)
 }
 
 // Wall returns the Unix nanoseconds of a CLOCK_MONOTONIC reading.

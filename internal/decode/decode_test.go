@@ -286,3 +286,21 @@ func TestNow(t *testing.T) {
 		t.Errorf("a reading between %v and %v is at %v", before, after, at)
 	}
 }
+
+// The wall clock is ahead by what it was set since.
+func TestAhead(t *testing.T) {
+	const near = 10 * time.Millisecond
+	c, err := Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []time.Duration{0, time.Hour, -time.Hour} {
+		before := Clock{Offset: c.Offset - int64(step)}
+		if got := before.Ahead(); (got - step).Abs() > near {
+			t.Errorf("ahead by %v, want %v", got, step)
+		}
+	}
+	if slept := Slept(); slept < 0 {
+		t.Errorf("the machine slept for %v", slept)
+	}
+}

@@ -150,6 +150,7 @@ var reportWords = map[string]string{
 	"precision-lost":   "",
 	"precision-back":   "",
 	"overhead-floor":   "",
+	"clock-step":       "",
 	"late-attach":      "was not traced from the start",
 	"runtime-unseen":   "is only partly traced",
 	"left-out":         "is only partly traced",

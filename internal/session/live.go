@@ -84,6 +84,7 @@ type Live struct {
 	serve   *requests          // requests to servers
 	labels  *labels            // what programs say about themselves
 	others  *untracedProcesses // untraced processes
+	clock   *clockWatch        // steps of the wall clock
 	metrics sync.WaitGroup     // the reader of inference servers' metrics
 
 	cancel  context.CancelFunc
@@ -151,6 +152,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.gpus = &gpus{raw: raw, report: report}
 	l.serve = newRequests(o.Requests, clock, report)
 	l.labels = &labels{raw: raw, report: report}
+	l.clock = newClockWatch(clock, report)
 	l.others = &untracedProcesses{known: map[uint32]*untracedProcess{}, request: l.targets.requestOther, pods: o.Pods}
 	return l
 }
@@ -340,6 +342,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 				l.report.log.Warn("stop tracing an ended process", "pid", pid, "error", err)
 			}
 		}
+		ahead := l.clock.tick(t.Time)
 		answers, left, pods := l.targets.locate()
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
@@ -347,7 +350,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		part.Drops = append(part.Drops, l.labels.drops()...)
 		processes, others := l.targets.list(), l.others.list()
 		l.serve.tick(&part, processes, others, l.stopped)
-		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods, nil}
+		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods, nil, ahead}
 		if o := l.opts.Inference; o != nil {
 			o.See(x.Processes, x.Others)
 			x.Inference = o.Take()
@@ -361,7 +364,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 	t.Libraries, t.HostProbes = append(t.Libraries, x.Libraries...), x.HostProbes
 	t.Reports = append(t.Reports, x.Reports...)
 	t.Drops = append(t.Drops, x.Drops...)
-	t.GPUs, t.Requests, t.Pods, t.Inference = x.GPUs, x.Requests, x.Pods, x.Inference
+	t.GPUs, t.Requests, t.Pods, t.Inference, t.Ahead = x.GPUs, x.Requests, x.Pods, x.Inference, x.Ahead
 	return x.Processes
 }
 

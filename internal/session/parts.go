@@ -31,7 +31,7 @@ const (
 	partSteps                  // from one return of a synchronizing call to the next
 
 	// Parts of a tick.
-	partMoment         // number and time of the tick
+	partMoment         // number and time of the tick, and the wall clock's distance
 	partRecords        // number of records read
 	partSums           // of operations, counted by the kernel
 	partDurations      // of operations: the tick's share of the sums, and distributions
@@ -82,7 +82,7 @@ var partFields = [partsEnd][]string{
 	partCalls: {"Calls"}, partDevice: {"Calls[].Device"}, partDevices: {"Calls[].Device"}, partWaits: {"Waits"}, partExits: {"Ended"}, partLives: {"Procs"}, partRanges: {"Ranges"}, partLabels: {"Labels"}, partTexts: {"Texts"},
 	partLearnt: {"Functions"}, partFunctions: {"Functions"}, partRawStacks: {"RawStacks"}, partNamed: {"Stacks"}, partStackNames: {"Stacks"}, partFaults: {"Faults"}, partSteps: {"Steps"},
 
-	partMoment: {"Time", "Started", "Seq", "Window", "Final"}, partRecords: {"Records"}, partSums: {"Ops"}, partDurations: {"Ops[].Last", "Ops[].Dur", "Ops[].DurLast", "Ops[].Thinned"},
+	partMoment: {"Time", "Started", "Seq", "Window", "Ahead", "Final"}, partRecords: {"Records"}, partSums: {"Ops"}, partDurations: {"Ops[].Last", "Ops[].Dur", "Ops[].DurLast", "Ops[].Thinned"},
 	partProcesses: {"Processes"}, partOthers: {"Others"}, partThreads: {"Threads"}, partStates: {"States"},
 	partBreakdowns: {"Breakdowns"}, partLoops: {"Breakdowns[].Loop"}, partBreakdownSites: {"Breakdowns[].BlockedOn[].At", "Breakdowns[].BlockedOn[].WakerAt", "Breakdowns[].Code"},
 	partMissing: {"RollCalls"}, partRankSites: {"RollCalls[].Missing[].At"}, partStragglers: {"Lates"}, partLaunches: {"Launches"}, partRecordedXids: {"Xids"}, partXids: {"Xids"},

@@ -149,7 +149,7 @@ var stages = []stage{
 	{name: "hide", reads: set(partMoment, partChains, partSites, partCulprits), writes: set(partShown, partHidden),
 		tick: func(r *runner, t *tick.Tick) error {
 			if r.Hide != nil {
-				t.Chains, t.Hidden = r.Hide(t.Time, t.Final, t.Chains)
+				t.Chains, t.Hidden = r.Hide(t.Time.Add(t.Ahead), t.Final, t.Chains)
 			}
 			return nil
 		}},

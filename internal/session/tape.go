@@ -78,4 +78,5 @@ type tables struct {
 	Requests          []tick.Request
 	Pods              []tick.Pod
 	Inference         []tick.Inference
+	Ahead             time.Duration `json:",omitempty"`
 }

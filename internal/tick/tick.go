@@ -216,10 +216,14 @@ type Host struct {
 // Tick is the state of a session, once a second. Sinks share one value and must neither retain nor
 // modify what it points to.
 type Tick struct {
-	Time      time.Time // end of this tick
-	Started   time.Time // start of the session
-	Seq       uint64    // from 1
-	Window    time.Duration
+	Time    time.Time // end of this tick
+	Started time.Time // start of the session
+	Seq     uint64    // from 1
+	Window  time.Duration
+	// Ahead is how far the wall clock is ahead of Time, because it was set or the machine slept since
+	// the session began; negative: behind. All times of a session are by its own clock, which has no
+	// steps; [Tick.Wall] converts those that leave the machine. 0 in a replay of a recording.
+	Ahead     time.Duration
 	Ops       []Op // by source, then op, then PID
 	Processes []Process
 	// Others are untraced processes that have taken a CPU from a traced thread, or woken one, and
