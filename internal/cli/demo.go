@@ -249,7 +249,7 @@ func (d *demo) trace(ctx context.Context) error {
 	defer stop()
 	v := d.view(stop, "Live: "+d.describe()+",\ntraced by real probes on this machine.")
 	c := &config.Config{DB: filepath.Join(dir, "demo.db"), Node: "demo", Trace: config.Trace{Record: d.save != ""}}
-	rec, err := e.record(c, "demo", d.name, v.printLine)
+	rec, err := e.record(t, c, "demo", d.name, v.printLine)
 	if err != nil {
 		return errors.Join(err, t.close())
 	}

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"ingero/internal/config"
 	"ingero/internal/explain"
@@ -28,9 +25,9 @@ type recording struct {
 	closed error
 }
 
-// record opens the database. It returns nil if recording is disabled. It calls failed with a
-// message when recording stops before the trace ends.
-func (e *Env) record(c *config.Config, mode, target string, failed func(string)) (*recording, error) {
+// record opens the database for a trace, by the trace's clock. It returns nil if recording is disabled. It
+// calls failed with a message when recording stops before the trace ends.
+func (e *Env) record(t *tracing, c *config.Config, mode, target string, failed func(string)) (*recording, error) {
 	if !c.Trace.Record {
 		return nil, nil
 	}
@@ -39,8 +36,9 @@ func (e *Env) record(c *config.Config, mode, target string, failed func(string))
 		kernel, _, _ = strings.Cut(kernel, "-")
 	}
 	who := e.invoker()
-	o := store.Options{Path: c.DB, MaxBytes: c.Trace.MaxDB, MaxAge: c.Trace.MaxAge, Session: segment.Session{
-		Node: c.Node, Version: e.Build.number(), Kernel: kernel, MonoOffset: monoOffset(), Mode: mode, Target: target, PID: os.Getpid(),
+	now, offset := t.source.Clock()
+	o := store.Options{Path: c.DB, MaxBytes: c.Trace.MaxDB, MaxAge: c.Trace.MaxAge, Now: now, Session: segment.Session{
+		Node: c.Node, Version: e.Build.number(), Kernel: kernel, MonoOffset: offset, Mode: mode, Target: target, PID: os.Getpid(),
 	}}
 	if who.Sudo {
 		o.Owner = &store.Owner{UID: who.UID, GID: who.GID}
@@ -115,14 +113,4 @@ func (r *recording) end(say func(string)) error {
 		say(fmt.Sprintf("Recorded to %s (%s). To see where the time went: ingero explain", r.db.Path(), explain.Bytes(r.db.Size())))
 	}
 	return nil
-}
-
-// monoOffset returns Unix time minus CLOCK_MONOTONIC in nanoseconds. The error is at most the
-// duration of a clock call.
-func monoOffset() int64 {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0
-	}
-	return time.Now().UnixNano() - ts.Nano()
 }

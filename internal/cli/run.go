@@ -83,7 +83,7 @@ func (e *Env) runProgram(ctx context.Context, c *config.Config, output string, a
 		program.kill() // it has not run yet
 		return err
 	}
-	rec, err := e.record(c, "run", shown(o.Cmdline, args), v.printLine)
+	rec, err := e.record(t, c, "run", shown(o.Cmdline, args), v.printLine)
 	if err != nil {
 		program.kill()
 		return errors.Join(err, t.close())

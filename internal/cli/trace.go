@@ -81,7 +81,7 @@ func (e *Env) trace(ctx context.Context, c *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	rec, err := e.record(c, "trace", targetText(&o), v.printLine)
+	rec, err := e.record(t, c, "trace", targetText(&o), v.printLine)
 	if err != nil {
 		return errors.Join(err, t.close())
 	}

@@ -22,7 +22,7 @@ type Options struct {
 	URLs    []string
 	Every   time.Duration    // between two reads of a server; 0: 5 s
 	Timeout time.Duration    // of a read; 0: 1 s
-	Now     func() time.Time // nil: the wall clock
+	Now     func() time.Time // nil: a session's clock: the wall clock at New plus the time since
 	// After delivers once, after d; nil: [time.After].
 	After func(d time.Duration) <-chan time.Time
 }
@@ -57,6 +57,12 @@ type target struct {
 	namespace     uint32 // process whose network namespace has the endpoint; 0: ingero's own
 }
 
+// steady returns a clock that steps of the wall clock do not move. Its times have no monotonic reading:
+// they are compared with those of calls.
+func steady(began time.Time) func() time.Time {
+	return func() time.Time { return began.Add(time.Since(began)).Round(0) }
+}
+
 // New returns a reader. It rejects invalid URLs.
 func New(o Options) (*Reader, error) {
 	if o.Every == 0 {
@@ -66,7 +72,7 @@ func New(o Options) (*Reader, error) {
 		o.Timeout = time.Second
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = steady(time.Now())
 	}
 	if o.After == nil {
 		o.After = time.After

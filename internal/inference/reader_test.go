@@ -352,3 +352,15 @@ func check(err error) {
 		os.Exit(1)
 	}
 }
+
+// Reads have the times of a session's clock, without a monotonic reading: a step of the wall clock does
+// not move them apart from calls.
+func TestClockOfReads(t *testing.T) {
+	r, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := r.o.Now(); at != at.Round(0) {
+		t.Errorf("%v has a monotonic reading", at)
+	}
+}

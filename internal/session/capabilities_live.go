@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/unwind"
 )
@@ -11,10 +12,22 @@ import (
 // Capabilities implements [Source] with the capabilities of the owners.
 func (l *Live) Capabilities() Capabilities {
 	return Capabilities{
-		AgentPID: uint32(os.Getpid()), Wake: l.rings.wake, Patience: l.patience, SetSlow: l.rings.slow,
+		AgentPID: uint32(os.Getpid()), Clock: kernelClock{l.clock.of}, Wake: l.rings.wake, Patience: l.patience, SetSlow: l.rings.slow,
 		Memory: newMemory(), Framer: l.resolve.frames, StackPolicy: policies[l.opts.Probes.Stacks],
 		Faults: l.gpus.takeFaults, Shedder: l.shed, deck: l.raw,
 	}
+}
+
+// kernelClock is the clock of calls as a session's clock.
+type kernelClock struct{ of decode.Clock }
+
+func (c kernelClock) Now() time.Time                       { return time.Unix(0, c.of.Now()) }
+func (kernelClock) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Clock returns the clock of all times of the session, and by how much Unix time is ahead of
+// CLOCK_MONOTONIC by it, in ns.
+func (l *Live) Clock() (now func() time.Time, offset int64) {
+	return kernelClock{l.clock.of}.Now, l.clock.of.Offset
 }
 
 // policies maps stack policies to the words of the configuration.

@@ -32,7 +32,12 @@ func (g *gpus) start(ctx context.Context, machine gpu.Machine, clock decode.Cloc
 			g.report.add(tick.Report{Kind: "faults-unseen", Object: "kernel-log", Why: err.Error()})
 		}
 	}
-	g.states = machine.Poll(gpu.PollOptions{})
+	g.states = machine.Poll(pollBy(clock))
+}
+
+// pollBy returns options for states with times by the session's clock, as those of calls.
+func pollBy(clock decode.Clock) gpu.PollOptions {
+	return gpu.PollOptions{Now: kernelClock{clock}.Now}
 }
 
 // close stops both. Faults that have arrived can still be taken.

@@ -31,24 +31,24 @@ type Config struct {
 	Quiet    Deadband      // defines which ticks are idle
 	Poll     time.Duration // between polls under load; 0: 8 ms. Longer when idle
 	Log      *slog.Logger  // nil: no logging
-	Clock    Clock         // nil: the machine's clock
-	// Hide splits the chains of a tick into shown and hidden ones; nil: all are shown.
+	Clock    Clock         // nil: the source's; if it has none, the machine's
+	// Hide splits the chains of a tick into shown and hidden ones, by the wall clock; nil: all are shown.
 	Hide func(now time.Time, final bool, chains []tick.Chain) (shown []tick.Chain, hidden []tick.Hidden)
 	// Forced lists steps of govern.Steps to take from the first tick on, at any cost of tracing, if
 	// the source has a bound on it. For measurements.
 	Forced []int
 }
 
-// Clock is the clock of a session.
+// Clock is the clock of a session. Its times must be comparable with those of the source.
 type Clock interface {
 	Now() time.Time
 	// After delivers once, after d.
 	After(d time.Duration) <-chan time.Time
 }
 
-// realClock is the wall clock at the start of the session plus the monotonic time since, so
-// wall-clock steps do not affect it. Its times have no monotonic reading, so they equal their
-// recorded values.
+// realClock is the clock of a session whose source has none: the wall clock at the start of the session
+// plus the monotonic time since, so wall-clock steps do not affect it. Its times have no monotonic
+// reading, so they equal their recorded values.
 type realClock struct{ began time.Time }
 
 func (c realClock) Now() time.Time                       { return c.began.Add(time.Since(c.began)).Round(0) }
@@ -76,13 +76,16 @@ func begin(c Config) (*runner, error) {
 	if c.Poll == 0 {
 		c.Poll = 8 * time.Millisecond
 	}
-	if c.Clock == nil {
-		c.Clock = realClock{time.Now()}
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	can := c.Source.Capabilities()
+	if c.Clock == nil {
+		c.Clock = can.Clock
+	}
+	if c.Clock == nil {
+		c.Clock = realClock{time.Now()}
+	}
 	if can.deck != nil {
 		c.Clock = can.deck.clock(c.Clock)
 	}

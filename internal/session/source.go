@@ -45,6 +45,9 @@ type Capabilities struct {
 	// earlier input. It fills the fields that identify the tick. nil: the session makes the ticks.
 	Due func(t *tick.Tick) bool
 
+	// Clock is the clock of the source's times; nil: the session's own.
+	Clock Clock
+
 	// Memory reads the memory of the source's processes; nil: not possible.
 	Memory symbols.Reader
 
