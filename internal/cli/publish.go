@@ -16,15 +16,16 @@ import (
 	"ingero/pkg/events"
 )
 
-// publisher is the sink that publishes the trace's state for `ingero status`.
+// publisher is the sink that publishes the trace's state for `ingero status`, by the wall clock:
+// its readers compare the times with theirs.
 type publisher struct {
 	lock     *lock.Lock
 	log      *slog.Logger
 	database func() (bytes int64, problem error)
 	exports  func() []wire.Export
-	losses   uint64 // number of lost events at the last tick
-	lastLoss time.Time
-	failed   bool // a failed Publish has been logged
+	losses   uint64    // number of lost events at the last tick
+	lastLoss time.Time // by the session's clock
+	failed   bool      // a failed Publish has been logged
 	manager  service.Manager
 }
 
@@ -34,12 +35,12 @@ func (p *publisher) Batch(*tick.Batch) error { return nil }
 // Tick implements [tick.Sink]. A failure to publish does not end the trace.
 func (p *publisher) Tick(t *tick.Tick) error {
 	s := wire.TraceState{
-		Updated: t.Time, Libraries: len(t.Libraries), Records: t.Records,
+		Updated: t.Time.Add(t.Ahead), Libraries: len(t.Libraries), Records: t.Records,
 		CPU: t.Self.CPU, RSS: t.Self.RSS, Drops: map[string]uint64{},
 	}
 	for i := range t.Processes {
 		if x := &t.Processes[i]; x.Ended.IsZero() {
-			s.Processes = append(s.Processes, wire.TracedProcess{PID: x.PID, Comm: x.Comm, Mapped: x.Mapped, Attached: x.Attached, Counted: x.Counted})
+			s.Processes = append(s.Processes, wire.TracedProcess{PID: x.PID, Comm: x.Comm, Mapped: wallTime(t, x.Mapped), Attached: wallTime(t, x.Attached), Counted: x.Counted})
 		}
 	}
 	for i := range t.Libraries {
@@ -59,7 +60,7 @@ func (p *publisher) Tick(t *tick.Tick) error {
 	if losses := explain.Lost(t.Drops); losses > p.losses {
 		p.losses, p.lastLoss = losses, t.Time
 	}
-	s.LastLoss = p.lastLoss
+	s.LastLoss = wallTime(t, p.lastLoss)
 	s.Open, s.MoreOpen = openCalls(t)
 	s.RollCalls, s.Unranked = rollCalls(t), numUnknownRanks(t)
 	if p.database != nil {
@@ -106,14 +107,14 @@ func openCalls(t *tick.Tick) (calls []wire.PendingCall, more int) {
 		if x.Ended || len(x.Open) == 0 || x.Until-x.Open[0].Start < int64(openFor) {
 			continue
 		}
-		c := wire.PendingCall{PID: x.PID, TID: x.TID, Comm: comms[x.PID], Op: x.Open[0].Op.String(), Since: time.Unix(0, x.Open[0].Start)}
+		c := wire.PendingCall{PID: x.PID, TID: x.TID, Comm: comms[x.PID], Op: x.Open[0].Op.String(), Since: wallOf(t, x.Open[0].Start)}
 		if x.Comm != c.Comm {
 			c.Thread = x.Comm
 		}
 		if n := len(x.Open); n > 1 {
 			c.Inner = x.Open[n-1].Op.String()
 		}
-		setThreadState(&c, &x.Now)
+		setThreadState(&c, &x.Now, t)
 		calls = append(calls, c)
 	}
 	slices.SortFunc(calls, func(a, b wire.PendingCall) int {
@@ -133,7 +134,7 @@ func rollCalls(t *tick.Tick) (out []wire.PendingCollective) {
 	for i := range t.RollCalls[:min(len(t.RollCalls), maxRollCalls)] {
 		c := &t.RollCalls[i]
 		x := wire.PendingCollective{Collective: wire.Collective{Comm: fmt.Sprintf("%016x", c.Comm), Ranks: c.Ranks, Seq: c.Seq,
-			Since: time.Unix(0, c.Since), Text: explain.RollCall(c, t.Time), Entered: []wire.EnteredRank{}}}
+			Since: wallOf(t, c.Since), Text: explain.RollCall(c, t.Time), Entered: []wire.EnteredRank{}}}
 		if c.Op != 0 {
 			x.Op = c.Op.String()
 		}
@@ -145,10 +146,10 @@ func rollCalls(t *tick.Tick) (out []wire.PendingCollective) {
 			l := wire.PendingRank{Rank: m.Rank.Rank, Lives: m.Lives, At: m.At, Instead: explain.Instead(m, t.Time),
 				PendingCall: wire.PendingCall{PID: m.PID, TID: m.TID, Comm: commOf(t, m.PID), FD: -1}}
 			if m.Lives {
-				setThreadState(&l.PendingCall, &m.Now)
+				setThreadState(&l.PendingCall, &m.Now, t)
 			}
 			if m.Lives && m.Open.Op != 0 {
-				l.Op, l.Since = m.Open.Op.String(), time.Unix(0, m.Open.Start)
+				l.Op, l.Since = m.Open.Op.String(), wallOf(t, m.Open.Start)
 			}
 			x.Missing = append(x.Missing, l)
 		}
@@ -176,11 +177,22 @@ func commOf(t *tick.Tick, pid uint32) string {
 	return ""
 }
 
+// wallTime returns a time of the session by the wall clock; zero stays zero.
+func wallTime(t *tick.Tick, at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.Add(t.Ahead)
+}
+
+// wallOf is wallTime for Unix ns.
+func wallOf(t *tick.Tick, ns int64) time.Time { return time.Unix(0, ns).Add(t.Ahead) }
+
 // setThreadState sets the state of the call's thread.
-func setThreadState(c *wire.PendingCall, d *tick.ThreadState) {
+func setThreadState(c *wire.PendingCall, d *tick.ThreadState, t *tick.Tick) {
 	c.State, c.CPU, c.FD = "on-cpu", d.CPU, -1
 	if d.Since > 0 {
-		c.StateSince = time.Unix(0, d.Since)
+		c.StateSince = wallOf(t, d.Since)
 	}
 	if d.State == 0 {
 		return

@@ -10,6 +10,7 @@ import (
 
 	"ingero/internal/tick"
 	"ingero/internal/wire"
+	"ingero/pkg/events"
 )
 
 func TestStatusHealth(t *testing.T) {
@@ -84,5 +85,55 @@ func TestPublisherTellsLossesAndProblems(t *testing.T) {
 	disk = errors.New("no space")
 	if s = tickWith(1, 10); !s.LastLoss.Equal(lostAt) || len(s.Problems) != 1 {
 		t.Errorf("state = %+v, want the old loss and one problem", s)
+	}
+}
+
+// A step of the wall clock during a trace changes neither its health nor how long calls are open.
+func TestStatusAfterAClockStep(t *testing.T) {
+	place := testPlace(t)
+	l, err := place.Acquire(wire.Holder{Command: "ingero trace"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Release() }()
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		p := &publisher{lock: l, log: slog.New(slog.DiscardHandler)}
+		at := time.Unix(1_700_000_000, 0)
+		ago := func(d time.Duration) int64 { return at.Add(-d).UnixNano() }
+		publish := func(lost uint64) {
+			t.Helper()
+			x := &tick.Tick{Time: at, Ahead: ahead, Drops: []tick.Drop{{Reason: "ring-full", Count: lost}},
+				Processes: []tick.Process{{PID: 7, Comm: "train", Mapped: at}},
+				Threads: []tick.Thread{{PID: 7, TID: 7, Until: at.UnixNano(), Open: []tick.OpenCall{{Op: 0x0110, Start: ago(9 * time.Second)}},
+					Now: tick.ThreadState{State: events.WaitBlocked, Since: ago(8 * time.Second)}}},
+				RollCalls: []tick.RollCall{{Since: ago(7 * time.Second), Missing: []tick.Missing{{Lives: true}}}}}
+			if err := p.Tick(x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status := func(after time.Duration) *wire.Status {
+			t.Helper()
+			s, err := place.State(wire.Holder{PID: os.Getpid(), UID: uint32(os.Geteuid())})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return judge(&s, nil, at.Add(ahead+after))
+		}
+		publish(0)
+		s := status(time.Second)
+		if !s.Healthy || !s.Trace.LastLoss.IsZero() || !s.Trace.Processes[0].Mapped.Equal(at.Add(ahead)) || !s.Trace.Processes[0].Attached.IsZero() {
+			t.Errorf("%v: %+v, %+v", ahead, s, s.Trace)
+		}
+		if s := status(10 * time.Second); s.Healthy {
+			t.Errorf("%v: a trace that is silent for 10 s is healthy", ahead)
+		}
+		stuck := stuckOf(s.Trace, at.Add(ahead+time.Second), time.Second, nil)
+		if len(stuck.Problems) > 0 || len(stuck.Calls) != 1 || stuck.Calls[0].OpenNS != 9e9 || stuck.Calls[0].StateNS != 8e9 || stuck.RollCalls[0].WaitNS != 7e9 {
+			t.Errorf("%v: %+v", ahead, stuck)
+		}
+		publish(1)
+		if s := status(59 * time.Second); len(s.Problems) != 2 {
+			t.Errorf("%v: a loss 59 s ago: %q", ahead, s.Problems)
+		}
 	}
 }
