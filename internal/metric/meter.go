@@ -77,7 +77,10 @@ func (m *Meter) Tick(t *tick.Tick) error {
 	m.host(t)
 	m.agent(t)
 	m.series()
-	s := &Snapshot{Time: t.Time, Taken: time.Now(), Started: t.Started}
+	s := &Snapshot{Time: t.Time, Taken: time.Now(), Started: t.Started, Ahead: t.Ahead}
+	if t.Ahead < 0 { // a counter cannot start after its time
+		s.Started = s.Wall(s.Started)
+	}
 	for id := range m.families {
 		if f := m.families[id]; len(f.Points) > 0 {
 			f.Row = &Rows[id]

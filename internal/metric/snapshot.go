@@ -4,12 +4,16 @@ import "time"
 
 // Snapshot is all metrics at one time. It is immutable, and safe for concurrent use.
 type Snapshot struct {
-	Time    time.Time // of the tick
-	Taken   time.Time // when it was made, by a monotonic clock
-	Started time.Time // start of counters and histograms
+	Time    time.Time     // of the tick
+	Taken   time.Time     // when it was made, by a monotonic clock
+	Started time.Time     // start of counters and histograms, not after Wall(Time)
+	Ahead   time.Duration // of the wall clock, as in [tick.Tick]
 	// Families are the metrics that have points, by [ID].
 	Families []Family
 }
+
+// Wall returns a time of the tick, or of an exemplar, by the wall clock.
+func (s *Snapshot) Wall(t time.Time) time.Time { return t.Add(s.Ahead) }
 
 // Family is a metric and its points.
 type Family struct {

@@ -21,7 +21,8 @@ import (
 type Options struct {
 	URL    string // http or https
 	Secret string // signs messages: whsec_ and base64, or any text; empty: unsigned
-	// Body returns a message's JSON. Tick's goroutine calls it, and it must keep nothing.
+	// Body returns a message's JSON, from times by the wall clock. Tick's goroutine calls it, and it must
+	// keep nothing.
 	Body   func(*tick.Episode, *tick.Tick) ([]byte, error)
 	Client *http.Client // nil: a new one
 	Log    *slog.Logger // nil: none
@@ -163,12 +164,13 @@ func (s *Sink) Batch(*tick.Batch) error { return nil }
 
 // Tick implements [tick.Sink].
 func (s *Sink) Tick(t *tick.Tick) error {
+	wall := t.Wall()
 	for i := range t.Episodes {
 		e := &t.Episodes[i]
 		if !s.wanted(e, t.Time) {
 			continue
 		}
-		body, err := s.o.Body(e, t)
+		body, err := s.o.Body(&wall.Episodes[i], wall)
 		if err != nil {
 			return fmt.Errorf("encode a message for the webhook: %w", err)
 		}

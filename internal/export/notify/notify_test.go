@@ -39,7 +39,9 @@ func body(e *tick.Episode, _ *tick.Tick) ([]byte, error) {
 // start makes a sink with short times.
 func start(t *testing.T, o notify.Options) *notify.Sink {
 	t.Helper()
-	o.Body = body
+	if o.Body == nil {
+		o.Body = body
+	}
 	if o.Backoff == 0 {
 		o.Backoff = time.Millisecond
 	}
@@ -324,5 +326,35 @@ func TestNothingToTell(t *testing.T) {
 	}
 	if _, err := notify.New(notify.Options{URL: "https://x", Secret: "whsec_%%"}); err == nil {
 		t.Error("a secret that is no base64 is taken")
+	}
+}
+
+// Messages have times by the wall clock, and a step of it does not make a cause new.
+func TestClockStep(t *testing.T) {
+	testkit.LeakCheck(t)
+	r := &receiver{}
+	var from, at []time.Time
+	s := start(t, notify.Options{URL: serve(t, r), Body: func(e *tick.Episode, x *tick.Tick) ([]byte, error) {
+		from, at = append(from, e.From), append(at, x.Time)
+		return body(e, x)
+	}})
+	for i, ahead := range []time.Duration{0, time.Hour} {
+		e := step(fmt.Sprintf("a/%d", i), tick.EpisodeBegin, "", tick.Low)
+		e.From = now
+		other := step(fmt.Sprintf("b%d/1", i), tick.EpisodeBegin, "", tick.Low)
+		other.From = now
+		if err := s.Tick(&tick.Tick{Started: now, Time: now.Add(time.Minute), Seq: uint64(i), Ahead: ahead, Episodes: []tick.Episode{e, other}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Eventually(t, "the messages to be sent", func() bool { return s.State().Sent == 3 })
+	if d := cmp.Diff([]time.Time{now, now, now.Add(time.Hour)}, from); d != "" {
+		t.Error("from: ", d)
+	}
+	if d := cmp.Diff([]time.Time{now.Add(time.Minute), now.Add(time.Minute), now.Add(61 * time.Minute)}, at); d != "" {
+		t.Error("at: ", d)
+	}
+	if x := s.State(); x.Repeats != 1 {
+		t.Errorf("%+v", x)
 	}
 }

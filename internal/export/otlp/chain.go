@@ -54,9 +54,9 @@ func (w *witnesses) add(c *events.Call, root int64) {
 }
 
 // evidence returns the evidence of an episode: calls of its process between its first and last slow
-// step, longest first.
-func (w *witnesses) evidence(e *tick.Episode) (out []evidence) {
-	from, to := e.From.UnixNano(), e.To.UnixNano()
+// step, longest first. The episode's times are by the wall clock, which is ahead of that of calls.
+func (w *witnesses) evidence(e *tick.Episode, ahead time.Duration) (out []evidence) {
+	from, to := e.From.Add(-ahead).UnixNano(), e.To.Add(-ahead).UnixNano()
 	for _, x := range w.list {
 		if x.pid == e.Chain.PID && x.end >= from && x.start <= to {
 			out = append(out, x)
@@ -76,7 +76,7 @@ func episodeID(seed uint64, id string) (trace [16]byte, span uint64) {
 	return traceID(seed, 0, 0, int64(n)), notZero(mix(n))
 }
 
-// chainSpan returns a finished episode as a span.
+// chainSpan returns a finished episode as a span. Times are by the wall clock.
 func (x *Exporter) chainSpan(e *tick.Episode, t *tick.Tick) load {
 	var a attrs
 	c := &e.Chain
@@ -84,7 +84,7 @@ func (x *Exporter) chainSpan(e *tick.Episode, t *tick.Tick) load {
 	x.chainAttrs(&a, e, t)
 	out := &tracepb.Span{TraceId: trace[:], SpanId: appendID(id), Name: "chain " + c.Rule, Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 		StartTimeUnixNano: uint64(e.From.UnixNano()), EndTimeUnixNano: uint64(max(e.To.UnixNano(), e.From.UnixNano())), Attributes: a.take()}
-	for _, w := range x.witnesses.evidence(e) {
+	for _, w := range x.witnesses.evidence(e, x.ahead) {
 		a.text("gpu.cuda.operation.name", w.op.String())
 		a.num("ingero.duration_ns", w.end-w.start)
 		linked := traceID(x.seed, w.pid, w.tid, w.root)

@@ -52,6 +52,7 @@ type Exporter struct {
 	waiting      []waitingLoad // oldest first
 	waitingSpans int
 	ticks        int
+	ahead        time.Duration // of the wall clock, as of the last tick
 	closed       bool
 
 	metered time.Time // time of the last sent metrics; Publish's goroutine owns it
@@ -152,13 +153,13 @@ func (x *Exporter) spans(outer *events.Call, inside []events.Call, why string) {
 		x.filling = make([]span, 0, spansOfLoad)
 	}
 	top := spanID(outer)
-	x.filling = append(x.filling, span{call: *outer, root: outer.Start, reason: why, double: x.doubles[top]})
+	x.filling = append(x.filling, span{call: *outer, root: outer.Start, ahead: int64(x.ahead), reason: why, double: x.doubles[top]})
 	for i := range inside {
 		parent := top
 		if j := parentOf(inside, i); j >= 0 {
 			parent = spanID(&inside[j])
 		}
-		x.filling = append(x.filling, span{call: inside[i], root: outer.Start, parent: parent, reason: why, double: x.doubles[spanID(&inside[i])]})
+		x.filling = append(x.filling, span{call: inside[i], root: outer.Start, ahead: int64(x.ahead), parent: parent, reason: why, double: x.doubles[spanID(&inside[i])]})
 	}
 	if len(x.filling) >= spansOfLoad {
 		x.hold()
@@ -200,6 +201,7 @@ func (x *Exporter) named(h *waitingLoad) bool {
 // Tick implements [tick.Sink].
 func (x *Exporter) Tick(t *tick.Tick) error {
 	x.ticks++
+	x.ahead = t.Ahead
 	x.know(t)
 	if x.senders[Traces] != nil {
 		x.tickSpans(t)
@@ -246,15 +248,17 @@ func (x *Exporter) tickSpans(t *tick.Tick) {
 		x.release(&h)
 		return true
 	})
+	wall := t.Wall()
 	for i := range t.Episodes[:min(len(t.Episodes), mostOfTick)] {
-		if e := &t.Episodes[i]; e.Kind == tick.EpisodeEnd && !e.Hidden {
-			x.senders[Traces].enqueue(x.chainSpan(e, t))
+		if e := &wall.Episodes[i]; e.Kind == tick.EpisodeEnd && !e.Hidden {
+			x.senders[Traces].enqueue(x.chainSpan(e, wall))
 		}
 	}
 }
 
 // records returns a tick's log records.
 func (x *Exporter) records(t *tick.Tick) (out []*logspb.LogRecord) {
+	t = t.Wall()
 	for i := range t.Episodes {
 		if e := &t.Episodes[i]; !e.Hidden {
 			out = append(out, x.record(e, t))

@@ -80,11 +80,11 @@ func numbers(f *metric.Family, s *metric.Snapshot) []*metricspb.NumberDataPoint 
 	out := make([]*metricspb.NumberDataPoint, len(f.Points))
 	for i := range f.Points {
 		p := &f.Points[i]
-		out[i] = &metricspb.NumberDataPoint{Attributes: labels(f, p), TimeUnixNano: uint64(s.Time.UnixNano()),
+		out[i] = &metricspb.NumberDataPoint{Attributes: labels(f, p), TimeUnixNano: uint64(s.Wall(s.Time).UnixNano()),
 			Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: p.Value}}
 		if f.Kind != metric.Gauge {
 			out[i].StartTimeUnixNano = uint64(s.Started.UnixNano())
-			out[i].Exemplars = exemplars(p)
+			out[i].Exemplars = exemplars(p, s)
 		}
 	}
 	return out
@@ -96,8 +96,8 @@ func histogram(f *metric.Family, s *metric.Snapshot) *metricspb.ExponentialHisto
 		p := &f.Points[i]
 		e := p.Dist.Exponential()
 		sum, least, most := p.Dist.Sum(), p.Dist.Min(), p.Dist.Max()
-		d := &metricspb.ExponentialHistogramDataPoint{Attributes: labels(f, p), TimeUnixNano: uint64(s.Time.UnixNano()),
-			StartTimeUnixNano: uint64(s.Started.UnixNano()), Count: p.Dist.Count(), Sum: &sum, Scale: e.Scale, ZeroCount: e.Zero, Exemplars: exemplars(p)}
+		d := &metricspb.ExponentialHistogramDataPoint{Attributes: labels(f, p), TimeUnixNano: uint64(s.Wall(s.Time).UnixNano()),
+			StartTimeUnixNano: uint64(s.Started.UnixNano()), Count: p.Dist.Count(), Sum: &sum, Scale: e.Scale, ZeroCount: e.Zero, Exemplars: exemplars(p, s)}
 		if d.Count > 0 {
 			d.Min, d.Max = &least, &most
 		}
@@ -110,12 +110,12 @@ func histogram(f *metric.Family, s *metric.Snapshot) *metricspb.ExponentialHisto
 }
 
 // exemplars link a point to chains.
-func exemplars(p *metric.Point) (out []*metricspb.Exemplar) {
+func exemplars(p *metric.Point, s *metric.Snapshot) (out []*metricspb.Exemplar) {
 	for _, e := range p.Exemplars {
 		var a attrs
 		a.text("ingero.chain.id", e.Chain)
 		a.text("ingero.chain.rule", e.Rule)
-		out = append(out, &metricspb.Exemplar{FilteredAttributes: a.take(), TimeUnixNano: uint64(e.Time.UnixNano()),
+		out = append(out, &metricspb.Exemplar{FilteredAttributes: a.take(), TimeUnixNano: uint64(s.Wall(e.Time).UnixNano()),
 			Value: &metricspb.Exemplar_AsDouble{AsDouble: e.Value}})
 	}
 	return out
@@ -128,7 +128,7 @@ func (x *Exporter) own(s *metric.Snapshot) []*metricspb.Metric {
 		return &metricspb.Metric{Name: name, Unit: "{item}", Description: help, Data: &metricspb.Metric_Sum{Sum: data}}, data
 	}
 	point := func(to *metricspb.Sum, n uint64, a *attrs) {
-		to.DataPoints = append(to.DataPoints, &metricspb.NumberDataPoint{Attributes: a.take(), TimeUnixNano: uint64(s.Time.UnixNano()),
+		to.DataPoints = append(to.DataPoints, &metricspb.NumberDataPoint{Attributes: a.take(), TimeUnixNano: uint64(s.Wall(s.Time).UnixNano()),
 			StartTimeUnixNano: uint64(s.Started.UnixNano()), Value: &metricspb.NumberDataPoint_AsInt{AsInt: int64(n)}})
 	}
 	sent, sentData := sum(sentName, "Spans, data points and log records that the receiver accepted.")

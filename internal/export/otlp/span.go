@@ -17,6 +17,7 @@ import (
 type span struct {
 	call    events.Call
 	root    int64  // Start of the outermost call, which identifies the trace
+	ahead   int64  // of the wall clock, in ns
 	parent  uint64 // id of the parent span, 0: none
 	reason  string
 	double  bool     // a double free
@@ -117,10 +118,11 @@ func (m *spanMaker) span(s *span) *tracepb.Span {
 		out.ParentSpanId = m.bytes8(s.parent)
 	}
 	out.Name, out.Kind = c.Op.String(), tracepb.Span_SPAN_KIND_INTERNAL
-	out.StartTimeUnixNano, out.EndTimeUnixNano = uint64(c.Start), uint64(c.Start)
+	out.StartTimeUnixNano = uint64(c.Start + s.ahead)
+	out.EndTimeUnixNano = out.StartTimeUnixNano
 	out.Status = nil
 	if c.Flags&events.CallUnmeasured == 0 {
-		out.EndTimeUnixNano = uint64(c.End())
+		out.EndTimeUnixNano = uint64(c.End() + s.ahead)
 	}
 	m.callAttrs(s)
 	if c.Flags&events.CallFailed != 0 {

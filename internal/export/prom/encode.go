@@ -18,7 +18,7 @@ func families(s *metric.Snapshot) []*dto.MetricFamily {
 	started := timestamppb.New(s.Started)
 	out := make([]*dto.MetricFamily, 0, len(s.Families))
 	for i := range s.Families {
-		out = append(out, family(&s.Families[i], started))
+		out = append(out, family(&s.Families[i], s, started))
 	}
 	slices.SortFunc(out, func(a, b *dto.MetricFamily) int { return strings.Compare(a.GetName(), b.GetName()) })
 	return out
@@ -30,7 +30,7 @@ var types = map[metric.Kind]*dto.MetricType{
 	metric.Histogram: dto.MetricType_HISTOGRAM.Enum(),
 }
 
-func family(f *metric.Family, started *timestamppb.Timestamp) *dto.MetricFamily {
+func family(f *metric.Family, s *metric.Snapshot, started *timestamppb.Timestamp) *dto.MetricFamily {
 	points := slices.Clone(f.Points)
 	slices.SortFunc(points, func(a, b metric.Point) int { return slices.Compare(a.Labels, b.Labels) })
 	names := make([]*string, len(f.Labels))
@@ -52,10 +52,10 @@ func family(f *metric.Family, started *timestamppb.Timestamp) *dto.MetricFamily 
 		case metric.Counter:
 			m.Counter = &dto.Counter{Value: &p.Value, CreatedTimestamp: started}
 			if n := len(p.Exemplars); n > 0 {
-				m.Counter.Exemplar = link(&p.Exemplars[n-1])
+				m.Counter.Exemplar = link(&p.Exemplars[n-1], s)
 			}
 		case metric.Histogram:
-			m.Histogram = histogram(p, started)
+			m.Histogram = histogram(p, s, started)
 		}
 		out.Metric = append(out.Metric, m)
 	}
@@ -63,7 +63,7 @@ func family(f *metric.Family, started *timestamppb.Timestamp) *dto.MetricFamily 
 }
 
 // histogram renders a distribution as a classic and as a native histogram.
-func histogram(p *metric.Point, started *timestamppb.Timestamp) *dto.Histogram {
+func histogram(p *metric.Point, s *metric.Snapshot, started *timestamppb.Timestamp) *dto.Histogram {
 	h := &dto.Histogram{
 		SampleCount: proto.Uint64(p.Dist.Count()), SampleSum: proto.Float64(p.Dist.Sum()), CreatedTimestamp: started,
 		Bucket: make([]*dto.Bucket, len(metric.Bounds)),
@@ -73,7 +73,7 @@ func histogram(p *metric.Point, started *timestamppb.Timestamp) *dto.Histogram {
 	}
 	native(h, p.Dist.Exponential())
 	for i := range p.Exemplars {
-		e := link(&p.Exemplars[i])
+		e := link(&p.Exemplars[i], s)
 		h.Exemplars = append(h.Exemplars, e)
 		at, _ := slices.BinarySearch(metric.Bounds[:], e.GetValue())
 		if at < len(h.Bucket) {
@@ -120,9 +120,9 @@ func native(h *dto.Histogram, e *metric.Exponential) {
 }
 
 // link renders an exemplar: a chain, for ingero explain.
-func link(e *metric.Exemplar) *dto.Exemplar {
-	at := e.Time
-	if at.IsZero() {
+func link(e *metric.Exemplar, s *metric.Snapshot) *dto.Exemplar {
+	at := s.Wall(e.Time)
+	if e.Time.IsZero() {
 		at = time.Unix(0, 0)
 	}
 	return &dto.Exemplar{

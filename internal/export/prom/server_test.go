@@ -170,6 +170,28 @@ func TestNative(t *testing.T) {
 	}
 }
 
+// After a step of the wall clock, exemplars have its times: Prometheus rejects others.
+func TestExemplarsAfterAClockStep(t *testing.T) {
+	s := *metrics(t, 1)
+	s.Ahead = time.Hour
+	seen := 0
+	for _, f := range families(&s) {
+		for _, m := range f.GetMetric() {
+			for _, e := range append(m.GetHistogram().GetExemplars(), m.GetCounter().GetExemplar()) {
+				if e == nil {
+					continue
+				}
+				if seen++; !e.GetTimestamp().AsTime().Equal(epoch.Add(time.Hour)) {
+					t.Errorf("%s: an exemplar of %v, want %v", f.GetName(), e.GetTimestamp().AsTime(), epoch.Add(time.Hour))
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no exemplars")
+	}
+}
+
 // Spans and differences encode the original buckets.
 func TestSpans(t *testing.T) {
 	for _, counts := range [][]uint64{{1}, {1, 0, 2}, {1, 0, 0, 3}, {1, 0, 0, 0, 4, 0, 5}, {7, 6, 5}} {
