@@ -28,7 +28,7 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 		return usage("ingero export --format clickhouse -o http://ch-1:8123", "%v", err)
 	}
 	defer cluster.Close()
-	f, err := o.filter(e.now(o.utc))
+	f, at, err := o.filter(e.now(o.utc))
 	if err != nil {
 		return err
 	}
@@ -37,6 +37,9 @@ func (e *Env) copyToClickHouse(ctx context.Context, c *config.Config, o exportOp
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	if err := at.anchorFilter(ctx, r, &f); err != nil {
+		return o.problem(r.Path(), err)
+	}
 	p := e.progress()
 	res, err := clickhouse.Copy(ctx, cluster, r, f, p.calls)
 	p.end()

@@ -102,7 +102,7 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 	if err != nil {
 		return err
 	}
-	f, err := o.filter(e.now(o.utc))
+	f, at, err := o.filter(e.now(o.utc))
 	if err != nil {
 		return err
 	}
@@ -111,6 +111,9 @@ func (e *Env) export(ctx context.Context, c *config.Config, o exportOptions) (er
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	if err := at.anchorFilter(ctx, r, &f); err != nil {
+		return o.problem(r.Path(), err)
+	}
 	if err := r.CheckChosen(ctx, f); err != nil {
 		return o.problem(r.Path(), err)
 	}
@@ -220,22 +223,19 @@ func valueNames() (out []string) {
 	return out
 }
 
-// filter converts the flags to a filter of calls.
-func (o *exportOptions) filter(now time.Time) (query.Filter, error) {
-	f := query.Filter{Session: query.AllSessions, Node: o.node}
-	at, err := o.window(now)
-	if err != nil {
-		return f, err
+// filter converts the flags to a filter of calls, and returns its range.
+func (o *exportOptions) filter(now time.Time) (f query.Filter, at window, err error) {
+	f = query.Filter{Session: query.AllSessions, Node: o.node}
+	if at, err = o.window(now); err != nil {
+		return f, at, err
 	}
 	f.From, f.To = at.from, at.to
 	if o.session != "" {
 		f.Session = o.session
 	}
 	f.PIDs = numbers(o.pids)
-	if f.Ops, err = opsNamed(o.ops); err != nil {
-		return f, err
-	}
-	return f, nil
+	f.Ops, err = opsNamed(o.ops)
+	return f, at, err
 }
 
 // counted formats a number of things: "1 call", "2 calls".

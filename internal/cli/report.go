@@ -77,6 +77,11 @@ func (e *Env) report(ctx context.Context, c *config.Config, o *reportOptions) er
 	if err != nil {
 		return err
 	}
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return databaseProblem(r.Path(), errors.Join(err, r.Close()))
+	}
+	at.anchor(all)
 	f := query.Filter{Session: o.session, Node: o.node, From: at.from, To: at.to, PIDs: o.numbers()}
 	if o.session == "" && (!at.latest || o.node != "") {
 		f.Session = query.AllSessions

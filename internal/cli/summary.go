@@ -78,7 +78,7 @@ func (e *Env) summary(ctx context.Context, c *config.Config, o summaryOptions) (
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	in := &explain.LostInput{From: w.from, To: w.to, Source: r.Path(), Price: o.price, By: o.by}
+	in := &explain.LostInput{Source: r.Path(), Price: o.price, By: o.by}
 	if err := lost(ctx, r, &w, &o.processFlags, in); err != nil {
 		return databaseProblem(r.Path(), err)
 	}
@@ -107,6 +107,8 @@ func lost(ctx context.Context, r *query.Reader, w *window, who *processFlags, in
 	if err := r.CheckRecorded(ctx, all, who.numbers()); err != nil {
 		return err
 	}
+	w.anchor(all)
+	in.From, in.To = w.from, w.to
 	for i := range slices.Backward(all) {
 		f := query.Filter{Session: all[i].ID, From: w.from, To: w.to}
 		if f.PIDs, err = who.of(ctx, r, f.Session); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -41,8 +42,32 @@ func (t *timeFlags) given() bool { return t.since != "" || t.from != "" || t.to 
 
 // window is a time range: [from, to).
 type window struct {
-	from, to time.Time // zero: no bound
-	latest   bool      // no range given: the command's default part of the latest recording
+	from, to time.Time     // zero: no bound
+	latest   bool          // no range given: the command's default part of the latest recording
+	since    time.Duration // length up to the current time; 0: the range does not depend on it
+}
+
+// anchor moves a range up to the current time to the clock of the recording that is being made. all are
+// the database's sessions.
+func (w *window) anchor(all []query.Session) {
+	if w.since > 0 {
+		w.to = query.Now(all, w.to)
+		w.from = w.to.Add(-w.since)
+	}
+}
+
+// anchorFilter anchors a range, and sets it as that of a filter.
+func (w *window) anchorFilter(ctx context.Context, r *query.Reader, f *query.Filter) error {
+	if w.since == 0 {
+		return nil
+	}
+	all, err := r.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	w.anchor(all)
+	f.From, f.To = w.from, w.to
+	return nil
 }
 
 // window parses the flags. now is in the user's time zone.
@@ -55,7 +80,7 @@ func (t *timeFlags) window(now time.Time) (window, error) {
 		if err != nil || d <= 0 {
 			return window{}, usage("for example --since 1h30m; 30s, 2d and 1w are valid too", "--since cannot be %q: it must be a duration", t.since)
 		}
-		return window{from: now.Add(-d), to: now}, nil
+		return window{from: now.Add(-d), to: now, since: d}, nil
 	case t.from == "" && t.to == "":
 		return window{latest: true}, nil
 	}
@@ -174,6 +199,7 @@ func (w *window) sessions(all []query.Session, path string, zone *time.Location)
 	if w.latest {
 		return all[:1], nil
 	}
+	w.anchor(all)
 	var out []query.Session
 	for i := range slices.Backward(all) {
 		s := &all[i]

@@ -129,6 +129,8 @@ func TestSessionsOfAWindow(t *testing.T) {
 		"its last moment":                {window{from: minute(10), to: minute(11)}, "a"},
 		"what runs has no end":           {window{from: minute(41), to: minute(42)}, "c"},
 		"one that starts then is not in": {window{from: minute(11), to: minute(30)}, "b"},
+		"since, after the clock is set":  {window{from: minute(95), to: minute(100), since: 5 * time.Minute}, "c"},
+		"since, after it is set back":    {window{from: minute(-5), to: minute(0), since: 15 * time.Minute}, "b c"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.w.sessions(all, "x.db", time.UTC)
@@ -149,5 +151,25 @@ func TestSessionsOfAWindow(t *testing.T) {
 	}
 	if _, err := (&window{latest: true}).sessions(nil, "x.db", time.UTC); !errors.Is(err, query.ErrNoSession) {
 		t.Errorf("of no session: %v", err)
+	}
+}
+
+// A range up to the current time ends with the recording that is being made, whatever the wall clock shows.
+func TestSinceAfterAClockStep(t *testing.T) {
+	at := time.Date(2026, 3, 2, 15, 0, 0, 0, time.UTC)
+	all := []query.Session{{Session: segment.Session{ID: "a", Started: at}, Updated: at.Add(10 * time.Minute), State: "running"}}
+	for _, wall := range []time.Duration{-time.Hour, 10 * time.Minute, time.Hour} {
+		w, err := (&timeFlags{since: "5m"}).window(at.Add(wall))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // once is enough
+			if _, err := w.sessions(all, "x.db", time.UTC); err != nil {
+				t.Fatal(err)
+			}
+			if from, to := w.from.Sub(at).Round(time.Second), w.to.Sub(at).Round(time.Second); from != 5*time.Minute || to != 10*time.Minute {
+				t.Errorf("wall clock at %v: from %v to %v", wall, from, to)
+			}
+		}
 	}
 }

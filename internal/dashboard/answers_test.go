@@ -118,3 +118,42 @@ func TestEmptyHeat(t *testing.T) {
 		t.Errorf("%s: %v", text, err)
 	}
 }
+
+// A window up to the current time ends with the recording that is being made, after the wall clock was set.
+func TestWindowAfterAClockStep(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	at := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	db, err := store.Open(store.Options{Path: path, Now: func() time.Time { return at }, Session: segment.Session{ID: "s", Started: at}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	started := at
+	for n := range uint64(10) {
+		at = at.Add(time.Second)
+		if err := db.Tick(&tick.Tick{Time: at, Started: started, Seq: n + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, wall := range []time.Duration{-time.Hour, 0, time.Hour} {
+		h, end := Handler(Options{Path: func() string { return path }, Now: func() time.Time { return at.Add(wall) }, Log: slog.New(slog.DiscardHandler)})
+		ask := func(path string, to any) {
+			t.Helper()
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+			if err := json.Unmarshal(w.Body.Bytes(), to); err != nil || w.Code != http.StatusOK {
+				t.Fatalf("%s: %d %.300s: %v", path, w.Code, w.Body, err)
+			}
+		}
+		var got wire.Snapshots
+		ask("/api/v1/snapshots?since=5s", &got)
+		if n := len(got.Snapshots); n < 5 || n > 6 || got.To.Sub(at).Abs() > time.Second {
+			t.Errorf("wall clock at %v: %d snapshots up to %v, want 5 up to %v", wall, n, got.To, at)
+		}
+		var fleet wire.Machines
+		if ask("/api/v1/fleet?since=5s", &fleet); !fleet.To.Equal(at.Add(wall)) || fleet.To.Sub(fleet.From) != 5*time.Second {
+			t.Errorf("wall clock at %v: other machines are asked about %v to %v", wall, fleet.From, fleet.To)
+		}
+		end()
+	}
+}

@@ -189,6 +189,9 @@ func (a *request) do() (any, error) {
 	}
 	defer release()
 	a.db = db
+	if err := a.anchor(); err != nil {
+		return nil, err
+	}
 	return a.row.answer(a)
 }
 

@@ -1,12 +1,16 @@
 package dashboard
 
-import "ingero/internal/wire"
+import (
+	"cmp"
+
+	"ingero/internal/wire"
+)
 
 // fleet queries the configured machines.
 func (a *request) fleet() (any, error) {
-	if a.q.From.IsZero() {
+	if length := cmp.Or(a.q.Since, a.q.Window); a.q.From.IsZero() || a.q.Since > 0 { // by the wall clock: other machines' recordings have other clocks
 		a.q.To = a.Now()
-		a.q.From = a.q.To.Add(-a.q.Window)
+		a.q.From = a.q.To.Add(-length)
 	}
 	out := wire.Machines{Scope: a.about(), Machines: []wire.Machine{}, Notes: []string{}}
 	if a.Fleet == nil {

@@ -23,6 +23,7 @@ import (
 type Question struct {
 	From, To   time.Time // [From, To); both zero: the end of the latest recording, Window long
 	Window     time.Duration
+	Since      time.Duration // the given length up to the current time; 0: none
 	PIDs       []uint32
 	Ops        []events.Op
 	Labels     []query.Label // that calls must have
@@ -104,7 +105,7 @@ var params = map[string]func(q *Question, v string, now time.Time) error{
 		if err != nil || d <= 0 {
 			return wrong("since", v, "a duration: 5m, 1h, 2d")
 		}
-		q.From, q.To = now.Add(-d), now
+		q.From, q.To, q.Since = now.Add(-d), now, d
 		return nil
 	},
 	"from": func(q *Question, v string, _ time.Time) (err error) { q.From, err = moment("from", v); return err },
@@ -233,6 +234,19 @@ func moment(name, v string) (time.Time, error) {
 		return time.Time{}, no
 	}
 	return time.Unix(0, n*unit), nil
+}
+
+// anchor moves a window up to the current time to the clock of the recording that is being made.
+func (a *request) anchor() error {
+	if a.q.Since == 0 {
+		return nil
+	}
+	all, err := a.db.Sessions(a.ctx)
+	if err == nil {
+		a.q.To = query.Now(all, a.q.To)
+		a.q.From = a.q.To.Add(-a.q.Since)
+	}
+	return err
 }
 
 // sessions returns the question's recordings, oldest first, and sets the window: by default the end

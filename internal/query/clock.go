@@ -33,3 +33,18 @@ func ClockSteps(sessions []Session, threshold time.Duration) []ClockStep {
 	}
 	return out
 }
+
+// leastAhead is the distance of two clocks from which they differ by a step: a trace writes its time
+// once a second.
+const leastAhead = time.Minute
+
+// Now returns the current time by the clock of the recording that is being made: a step of the wall
+// clock, or a suspend, does not move that clock. all are a database's sessions. If the clocks
+// agree, or nothing is being recorded, Now returns wall.
+func Now(all []Session, wall time.Time) time.Time {
+	i := slices.IndexFunc(all, func(s Session) bool { return s.State == "running" })
+	if i < 0 || wall.Sub(all[i].Updated).Abs() < leastAhead {
+		return wall
+	}
+	return all[i].Updated.Add(1) // a range ends before its end
+}

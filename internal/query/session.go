@@ -48,14 +48,15 @@ func (s *Session) hasCall(id string, number uint64) bool {
 	return rest == text || rest == s.ID+"."+text
 }
 
-// Sessions returns all sessions, latest first.
+// Sessions returns all sessions, latest first. The one being recorded is the latest, even if the
+// clock was set back since another one, or shows 1970 because the machine has just booted.
 func (r *Reader) Sessions(ctx context.Context) ([]Session, error) {
-	return r.sessions(ctx, "ORDER BY started_ns DESC, id DESC")
+	return r.sessions(ctx, "", "")
 }
 
 // Session returns the session with the given ID, the latest for "".
 func (r *Reader) Session(ctx context.Context, id string) (Session, error) {
-	found, err := r.sessions(ctx, "WHERE uid = ?1 OR ?1 = '' ORDER BY started_ns DESC, id DESC LIMIT 1", id)
+	found, err := r.sessions(ctx, "WHERE uid = ?1 OR ?1 = ''", "LIMIT 1", id)
 	switch {
 	case err != nil:
 		return Session{}, err
@@ -67,8 +68,12 @@ func (r *Reader) Session(ctx context.Context, id string) (Session, error) {
 	return found[0], nil
 }
 
-func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Session, error) {
-	recording := r.recording()
+// sessions returns the selected sessions, latest first.
+func (r *Reader) sessions(ctx context.Context, where, limit string, args ...any) ([]Session, error) {
+	recording, order := r.recording(), " ORDER BY started_ns DESC, id DESC "
+	if recording {
+		order = " ORDER BY state = 'running' DESC, started_ns DESC, id DESC "
+	}
 	segs, err := segment.List(r.files)
 	if err != nil {
 		return nil, err
@@ -95,7 +100,7 @@ func (r *Reader) sessions(ctx context.Context, where string, args ...any) ([]Ses
 		out = append(out, s)
 		return err
 	}, `SELECT id, uid, node, started_ns, updated_ns, ended_ns, state, problem, mono_offset_ns,
-		version, kernel, mode, target, agent_pid, agent_cpu_ns, records, rolled FROM sessions `+where, args...)
+		version, kernel, mode, target, agent_pid, agent_cpu_ns, records, rolled FROM sessions `+where+order+limit, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read sessions: %w", err)
 	}
