@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"strings"
 	"time"
 
 	"ingero/internal/govern"
@@ -11,13 +12,28 @@ var memoryLimit = Rule{
 	Name: "memory-limit", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
 	Doc: "The job's cgroup was at its memory limit: the job had to reclaim pages, and to read back pages that it needed again.",
 	Find: joinFinds(reclaimed(tick.HostCgroupReclaim), takeOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
-		if !x.isPageWait() || !w.limited(x) {
+		switch {
+		case !w.limited(x):
 			return false
+		case x.isPageWait():
+			w.addFaults(x, int64(w.sum(tick.HostCgroupReclaim, x.PID, x).NS))
+		case !w.readsAgain(x):
+			return false
+		default: // the CPU time of reading again cannot be told from that of the job's other work
+			x.Max = max(x.Max, min(x.Max+w.cpuBeside(x), x.Window))
 		}
-		w.addFaults(x, int64(w.sum(tick.HostCgroupReclaim, x.PID, x).NS))
 		x.Culprits = append([]tick.Culprit{w.limitOf(x)}, x.Culprits...)
 		return true
 	})),
+}
+
+// readsAgain reports whether the waits of a finding are for reads of files, most of which had been in
+// memory until the limit pushed them out. A program that reads new data through a full page cache
+// reclaims pages, too, but does not need them again.
+func (w *Window) readsAgain(x *Finding) bool {
+	again := w.sum(tick.HostRefault, x.PID, x).Bytes
+	return len(x.Culprits) > 0 && strings.Contains(x.Culprits[0].What, "read") && // a system call
+		again > 0 && 2*again >= w.sum(tick.HostDiskRead, x.PID, x).Bytes
 }
 
 // limitOf returns the memory limit that a finding's process hit.

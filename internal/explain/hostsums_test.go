@@ -57,6 +57,7 @@ func hostSums() []tick.HostSum {
 	add(tick.HostCPUsTaken, 4821, "python3", "", 2, 0, 0)
 	add(tick.HostLimit, 4821, "python3", "800000 100000 in /kubepods/pod1 at /sys/fs/cgroup/kubepods/pod1/cpu.max", 14, 0, 60_000_000)
 	add(tick.HostThreads, 4821, "python3", "192 python3", 0, 0, 7_000_000_000)
+	add(tick.HostRefault, 4821, "python3", "", 2500, 2500<<12, 0)
 	return all.List()
 }
 

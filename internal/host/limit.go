@@ -25,12 +25,13 @@ var limits = []struct {
 	unit                           uint64 // unit of time, ns
 	files                          []string
 	unlimited                      string
+	refaults                       string // key in memory.stat, of the group and those below it; "": none
 }{
-	{"", "cpu.stat", "nr_throttled ", "throttled_usec ", uint64(time.Microsecond), []string{"cpu.max"}, "max"},
-	{"", "memory.events.local", "max ", "", 0, []string{"memory.max"}, "max"},
-	{"", "memory.events.local", "high ", "", 0, []string{"memory.high"}, "max"},
-	{"cpu", "cpu.stat", "nr_throttled ", "throttled_time ", 1, []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, "-1"},
-	{"memory", "memory.failcnt", "", "", 0, []string{"memory.limit_in_bytes"}, ""},
+	{"", "cpu.stat", "nr_throttled ", "throttled_usec ", uint64(time.Microsecond), []string{"cpu.max"}, "max", ""},
+	{"", "memory.events.local", "max ", "", 0, []string{"memory.max"}, "max", "workingset_refault_file "},
+	{"", "memory.events.local", "high ", "", 0, []string{"memory.high"}, "max", "workingset_refault_file "},
+	{"cpu", "cpu.stat", "nr_throttled ", "throttled_time ", 1, []string{"cpu.cfs_quota_us", "cpu.cfs_period_us"}, "-1", ""},
+	{"memory", "memory.failcnt", "", "", 0, []string{"memory.limit_in_bytes"}, "", "total_workingset_refault_file "},
 }
 
 // hasLimits reports whether groups of a controller have limits.
@@ -65,10 +66,11 @@ func (p *Poller) reachedBy(pids []uint32) {
 type limitReading struct {
 	tick.Limit
 	times, ns uint64 // how often it was reached; how long it held the group back
+	refaults  uint64 // pages of files that were read again after the kernel had evicted them
 }
 
-// reached records which limits of a process's groups, and of their ancestors, were reached. It
-// reports whether a quota was reached since the last round.
+// reached records which limits of a process's groups, and of their ancestors, were reached, and the
+// refaults of those at a memory limit. It reports whether a quota was reached since the last round.
 func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (throttled bool) {
 	for _, d := range dirs {
 		for n := 0; n < maxDepth && d.path != "/" && hasLimits(d.controller); n++ {
@@ -88,6 +90,9 @@ func (p *Poller) reached(pid uint32, dirs []dir, known map[dir][]limitReading) (
 					throttled = true
 				}
 				p.note(k, x.times, 0, x.ns, false)
+				if x.refaults > 0 {
+					p.note(tick.HostKey{Kind: tick.HostRefault, PID: pid}, x.refaults, x.refaults*pageBytes, 0, false)
+				}
 			}
 			d.path, d.at = path.Dir(d.path), filepath.Dir(d.at)
 		}
@@ -107,7 +112,7 @@ func (p *Poller) limitsOf(d dir) (out []limitReading) {
 		if !ok || times == 0 {
 			continue
 		}
-		var ns uint64
+		var ns, refaults uint64
 		if l.time != "" {
 			ns, _ = counterOf(b, l.time)
 		}
@@ -115,8 +120,11 @@ func (p *Poller) limitsOf(d dir) (out []limitReading) {
 		if raw == "" || l.unlimited != "" && strings.HasPrefix(raw, l.unlimited) {
 			continue
 		}
+		if l.refaults != "" {
+			refaults, _ = counterOf(p.readPath(filepath.Join(d.at, "memory.stat")), l.refaults)
+		}
 		file := p.shown(filepath.Join(d.at, l.files[0]))
-		out = append(out, limitReading{tick.Limit{Group: d.path, File: file, Raw: raw}, times, ns * l.unit})
+		out = append(out, limitReading{tick.Limit{Group: d.path, File: file, Raw: raw}, times, ns * l.unit, refaults})
 	}
 	return out
 }

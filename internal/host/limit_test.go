@@ -47,12 +47,21 @@ func TestLimits(t *testing.T) {
 			return map[string]string{
 				at + "/worker/memory.events.local": "high 0\nmax 0\n", at + "/worker/memory.max": "max\n",
 				at + "/memory.events.local": fmt.Sprintf("low 0\nhigh 0\nmax %d\n", 2+5*n), at + "/memory.max": fmt.Sprint(2 * gib),
+				at + "/memory.stat": fmt.Sprintf("anon 4096\nworkingset_refault_anon 9\nworkingset_refault_file %d\n", 20+30*n),
 			}
-		}, []tick.HostSum{sum(tick.HostLimit, "2147483648 in /system.slice/job.service at /sys/fs/cgroup/system.slice/job.service/memory.max", 7, 5, 0, 0)}},
+		}, []tick.HostSum{
+			sum(tick.HostLimit, "2147483648 in /system.slice/job.service at /sys/fs/cgroup/system.slice/job.service/memory.max", 7, 5, 0, 0),
+			sum(tick.HostRefault, "", 7, 30, 30*pageBytes, 0),
+		}},
 		{"a memory limit of version 1", "FIELD 10: hybrid", hybrid, "4:memory:/docker/3f2b\n0::/docker/3f2b\n", func(n int) map[string]string {
 			at := "sys/fs/cgroup/memory/docker/3f2b"
-			return map[string]string{at + "/memory.failcnt": fmt.Sprint(7 + n), at + "/memory.limit_in_bytes": fmt.Sprint(gib)}
-		}, []tick.HostSum{sum(tick.HostAtLimit, "/docker/3f2b", 0, 1, 0, 0), sum(tick.HostLimit, "1073741824 in /docker/3f2b at /sys/fs/cgroup/memory/docker/3f2b/memory.limit_in_bytes", 7, 1, 0, 0)}},
+			return map[string]string{at + "/memory.failcnt": fmt.Sprint(7 + n), at + "/memory.limit_in_bytes": fmt.Sprint(gib),
+				at + "/memory.stat": fmt.Sprintf("workingset_refault_file 1\ntotal_workingset_refault_file %d\n", 4+n)}
+		}, []tick.HostSum{
+			sum(tick.HostAtLimit, "/docker/3f2b", 0, 1, 0, 0),
+			sum(tick.HostLimit, "1073741824 in /docker/3f2b at /sys/fs/cgroup/memory/docker/3f2b/memory.limit_in_bytes", 7, 1, 0, 0),
+			sum(tick.HostRefault, "", 7, 1, pageBytes, 0),
+		}},
 		{"OpenMP threads", "kserve#1031: 192 threads against a limit of 8 cores", v2, "0::/kubepods/pod1/c1\n", func(n int) map[string]string {
 			at := "sys/fs/cgroup/kubepods/pod1/c1"
 			out := map[string]string{

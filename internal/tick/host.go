@@ -42,6 +42,7 @@ const (
 	HostCPUsTaken
 	HostLimit
 	HostThreads
+	HostRefault
 
 	hostEvents
 )
@@ -89,6 +90,7 @@ var HostRows = [hostEvents]HostRow{
 	HostCPUsTaken:      {Name: "cpus-taken", Title: "CPUs taken away", One: "CPU", PID: true},
 	HostLimit:          {Name: "limit-reached", Title: "limits reached", Object: "limit", One: "time", NS: "throttling", PID: true},
 	HostThreads:        {Name: "thread-cpu", Title: "CPU by thread", Object: "threads", NS: "CPU", PID: true},
+	HostRefault:        {Name: "refault", Title: "pages read again", One: "page", Bytes: true, PID: true},
 }
 
 // Row returns the description of a kind; that of an unknown kind is empty.
