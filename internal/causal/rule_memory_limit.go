@@ -6,12 +6,26 @@ import (
 
 	"ingero/internal/govern"
 	"ingero/internal/tick"
+	"ingero/pkg/events"
 )
 
 var memoryLimit = Rule{
-	Name: "memory-limit", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Problems: []string{"18"},
+	Name: "memory-limit", Sees: govern.HostEvents, Needs: NeedHost, Share: 0.01, Slow: 1, Problems: []string{"18"},
 	Doc: "The job's cgroup was at its memory limit: the job had to reclaim pages, and to read back pages that it needed again.",
-	Find: joinFinds(reclaimed(tick.HostCgroupReclaim), takeOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
+	// Above memory.high, the kernel lets a thread sleep at the end of a page fault.
+	Claims: &Claims{
+		Part: func(p *Part) bool {
+			return p.State == events.WaitBlocked && p.Reason == events.ReasonFault && p.Flags&(events.WaitIO|events.WaitByIRQ) == events.WaitByIRQ && p.Via.TID == 0
+		},
+		Baseline: zeroBaseline,
+		Key:      func(p *Part) Key { return Key{Reason: p.Reason} },
+		Blame:    func(*Part) (group, what string) { return "sleep", "memory limit of its cgroup" },
+	},
+	Find: joinFinds(reclaimed(tick.HostCgroupReclaim), joinFinds(claimed(func(w *Window, x *Finding) bool {
+		_, reached := w.limit(x, tick.LimitMemory)
+		x.Culprits, x.taken = []tick.Culprit{w.limitOf(x)}, true // a part of what reclaim cost
+		return reached
+	}), takeOver([]string{diskWait.Name}, func(w *Window, x *Finding) bool {
 		switch {
 		case !w.limited(x):
 			return false
@@ -24,7 +38,7 @@ var memoryLimit = Rule{
 		}
 		x.Culprits = append([]tick.Culprit{w.limitOf(x)}, x.Culprits...)
 		return true
-	})),
+	}))),
 }
 
 // readsAgain reports whether the waits of a finding are for reads of files, most of which had been in

@@ -33,7 +33,7 @@ import (
 //	sync spin|block
 //	pace 20ms                    sleep until this long after the start of the step
 //	call OP cpu=5us [bytes=N] [slow=3ms p=5%] [of=REASON]   slow: extra time, blocked if "of" is set; see cudaCall
-//	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [sys=fsync] [io]   between calls
+//	wait REASON 3ms [p=5%] [at=N] [from=10s to=20s] [dev=254:0] [who=NAME/PID] [sys=fsync] [io] [timer]   between calls
 //	fact KIND pid=7 [from=10s] [to=20s] [count=1] [ns=3ms] [bytes=N] [of=OBJECT] [who=NAME/PID]
 //	                             host sum in each tick between; who: another process instead of pid
 //	fact throttle of=REASON, neighbour|late|missing who=NAME/PID, xid, failed: see gpuFacts
@@ -260,8 +260,11 @@ func options(t testing.TB, f []string) (o option) {
 	o.to = math.MaxInt64
 	for _, x := range f {
 		k, v, ok := strings.Cut(x, "=")
-		if x == "io" {
+		switch x {
+		case "io":
 			o.flags |= events.WaitIO
+		case "timer":
+			o.flags |= events.WaitByIRQ
 		}
 		if !ok || slices.Contains(callWords, k) {
 			continue
