@@ -2,8 +2,11 @@ package causal
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"ingero/internal/govern"
+	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
 
@@ -56,4 +59,71 @@ var diskWait = Rule{
 		},
 		Word: "disk",
 	},
+	Find: claimed(func(w *Window, x *Finding) bool {
+		w.addUsual(x)
+		return true
+	}),
 }
+
+// addUsual raises the upper bound of a disk's cost if other processes used the disk in every tick of
+// the window. The usual wait was then never that of an idle disk: their share of it may be lost too.
+func (w *Window) addUsual(x *Finding) {
+	share := w.diskOfOthers(x.PID)
+	if 2*share < 1 {
+		return
+	}
+	var usual, excess, lost float64 // ns
+	steps := w.stepsFound(x)
+	for i := range steps {
+		s := &steps[i]
+		for _, p := range s.parts[:s.nparts] {
+			if w.e.causes.list[p.cause].rule() == x.rule {
+				usual += s.weight * float64(p.ns)
+			}
+		}
+		for _, g := range s.excess() {
+			if w.cause(g).rule() == x.rule {
+				excess += s.weight * float64(g.ns)
+				lost += s.weight * s.lossBy(g)
+			}
+		}
+	}
+	more := share * max(usual-excess, 0) * lost / max(excess, 1)
+	if x.Max = min(x.Max+int64(more), max(x.Window, x.Max)); more >= float64(leastLost) {
+		x.Baseline += "; other processes used the disk all the time, so its usual speed is unknown"
+	}
+}
+
+// kernelWriters are the beginnings of the names of kernel threads that write the data of processes.
+var kernelWriters = []string{"kworker", "jbd2/", "xfsaild/", "btrfs-", "dmcrypt_write", "kswapd", "kcompactd"}
+
+// diskOfOthers returns the least share in a tick that other processes had of the bytes read and written
+// on the disks that a process used. It is 0 if the process used none. Writeback by kernel threads does
+// not count: it may be of the process's own data.
+func (w *Window) diskOfOthers(pid uint32) float64 {
+	own := func(h *HostSample) bool { return h.PID == pid && pid != 0 }
+	disks, ticks := map[string]bool{}, map[int64]*[2]float64{} // bytes: its own, of others
+	for i := range w.host {
+		if h := &w.host[i]; isDiskIO(h) && own(h) && h.Bytes > 0 {
+			disks[h.Object], ticks[h.To] = true, new([2]float64)
+		}
+	}
+	for i := range w.host {
+		h := &w.host[i]
+		sums := ticks[h.To]
+		switch {
+		case sums == nil || !isDiskIO(h) || !disks[h.Object]:
+		case own(h):
+			sums[0] += float64(h.Bytes)
+		case !slices.ContainsFunc(kernelWriters, func(prefix string) bool { return strings.HasPrefix(h.Comm, prefix) }):
+			sums[1] += float64(h.Bytes)
+		}
+	}
+	least := 1.0
+	for _, s := range ticks {
+		least = min(least, s[1]/(s[0]+s[1]))
+	}
+	return least * float64(min(len(ticks), 1))
+}
+
+func isDiskIO(h *HostSample) bool { return h.Kind == tick.HostDiskRead || h.Kind == tick.HostDiskWrite }
