@@ -62,6 +62,8 @@ func TestAdviceFollowsFromTheRoot(t *testing.T) {
 		{"a worker asks a store", "peer-slow", []tick.Culprit{{What: "a peer", Root: tick.Root{Whose: tick.RelationWorker, Did: tick.ActivityPeer}, Lost: time.Duration(9) * ms}}, []string{"local disk", "num_workers"}, nil},
 		{"own workers have the CPU", "own-threads", []tick.Culprit{worker(tick.ActivityCrowd, 9)}, []string{"fewer workers (data loader num_workers"}, []string{"renice", "taskset", "OMP_NUM_THREADS"}},
 		{"OpenMP threads have the CPU", "own-threads", []tick.Culprit{{Thread: thread("python3", 7, 9), Own: true, Root: tick.Root{Whose: tick.RelationThread, Did: tick.ActivityCrowd}, Lost: time.Duration(9) * ms}}, []string{"OMP_NUM_THREADS"}, []string{"renice", "num_workers"}},
+		{"a rank whose CPU is taken", "nccl-straggler", []tick.Culprit{{Thread: thread("python3", 9, 9), What: "rank 1 of 2, delayed by hog (cpu-taken)", Lost: time.Duration(9) * ms}}, []string{"fix what slows the late rank (delayed by hog (cpu-taken)): ingero explain --pid 9"}, []string{"find out"}},
+		{"a rank that is late for an unknown reason", "nccl-straggler", []tick.Culprit{{Thread: thread("python3", 9, 9), What: "rank 1 of 2", Lost: time.Duration(9) * ms}}, []string{"find out what slows the late rank: ingero explain --pid 9"}, nil},
 		{"workers beside a stranger", "cpu-taken", []tick.Culprit{worker(tick.ActivityCompute, 9), {Thread: thread("stress-ng", 900, 900), Lost: time.Duration(3) * ms}}, []string{"renice -n 19 -p $(ls /proc/900/task)"}, []string{" 41"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -51,7 +51,11 @@ var gpuCauses = map[string]causeWords{
 			return v.name + " had entered its collectives and waited for " + culprits(c)
 		},
 		fix: func(c *tick.Chain, _ *victim) string {
-			return fmt.Sprintf("find out what slows the late rank: ingero explain --pid %d", culpritPID(c))
+			_, why, known := strings.Cut(whats(c), ", ")
+			if !known {
+				return fmt.Sprintf("find out what slows the late rank: ingero explain --pid %d", culpritPID(c))
+			}
+			return fmt.Sprintf("fix what slows the late rank (%s): ingero explain --pid %d", why, culpritPID(c))
 		},
 	},
 	"nccl-missing": {
