@@ -97,7 +97,7 @@ func (x *Exporter) chainSpan(e *tick.Episode, t *tick.Tick) load {
 	m := &collectortrace.ExportTraceServiceRequest{ResourceSpans: []*tracepb.ResourceSpans{{
 		Resource:   resourceOf(x.base, x.Resource, x.processes[c.PID], c.PID),
 		ScopeSpans: []*tracepb.ScopeSpans{{Scope: scope(x.Version), Spans: []*tracepb.Span{out}}}}}}
-	return ready{m, 1, sizeOf(m)}
+	return ready{m: m, n: 1, size: sizeOf(m)}
 }
 
 // chainAttrs adds a chain's attributes, for its span and its log records.
@@ -211,7 +211,7 @@ func newRecord(at, seen time.Time, body, event string, a *attrs) *logspb.LogReco
 func (x *Exporter) logs(records []*logspb.LogRecord) load {
 	m := &collectorlogs.ExportLogsServiceRequest{ResourceLogs: []*logspb.ResourceLogs{{
 		Resource: agentResource(&x.Options), ScopeLogs: []*logspb.ScopeLogs{{Scope: scope(x.Version), LogRecords: records}}}}}
-	return ready{m, len(records), sizeOf(m)}
+	return ready{m, len(records), sizeOf(m), func() []load { return inHalves(records, x.logs) }}
 }
 
 // sizeOf estimates a message's size in memory: several times its encoded size.

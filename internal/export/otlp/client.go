@@ -41,6 +41,7 @@ type answer struct {
 	rejected int64         // items that the receiver rejected
 	message  string        // the receiver's message about these
 	why      string        // reason for which items are lost if the request failed; empty: by retry
+	large    bool          // the receiver refused the request for its size only
 	err      error         // nil: the request was accepted
 }
 
@@ -141,6 +142,9 @@ func (c *client) status(res *http.Response, text []byte) answer {
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		a.retry, a.after = true, c.retryAfter(res.Header.Get("Retry-After"))
+	case http.StatusRequestEntityTooLarge:
+		a.large = true
+		a.err = fmt.Errorf("%s: raise the receiver's limit on the size of a request", res.Status)
 	case http.StatusNotFound:
 		a.err = fmt.Errorf("%s: the receiver does not accept %s at %s", res.Status, c.signal, c.URL.Path)
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -83,6 +83,7 @@ func TestAnswers(t *testing.T) {
 		{"away", HTTPProtobuf, text(503, "", ""), answer{retry: true}, "503"},
 		{"behind a proxy", HTTPProtobuf, text(502, "", ""), answer{retry: true}, "502"},
 		{"slow behind a proxy", HTTPProtobuf, text(504, "", "", "Retry-After", "soon"), answer{retry: true}, "504"},
+		{"too large", HTTPProtobuf, text(413, "", ""), answer{large: true}, "413"},
 		{"no such place", HTTPProtobuf, text(404, "text/plain", "404 page not found"), answer{}, "does not accept traces at /v1/traces"},
 		{"who are you", HTTPProtobuf, text(401, "", ""), answer{}, "--otlp-headers-file"},
 		{"bad request", HTTPProtobuf, text(400, "text/plain", "no\x1b[31mspans"), answer{}, "400 Bad Request: no [31mspans"},
@@ -103,6 +104,7 @@ func TestAnswers(t *testing.T) {
 		{"gRPC, away at once", GRPC, text(200, "application/grpc", "", "grpc-status", "14"), answer{retry: true}, "UNAVAILABLE"},
 		{"gRPC, full", GRPC, grpcText(nil, "grpc-status", "8"), answer{}, "RESOURCE_EXHAUSTED"},
 		{"gRPC, full for a while", GRPC, grpcText(nil, "grpc-status", "8", "grpc-status-details-bin", retryInfo), answer{retry: true}, "RESOURCE_EXHAUSTED"},
+		{"gRPC, too large", GRPC, grpcText(nil, "grpc-status", "8", "grpc-message", "grpc: received message larger than max (6117815 vs. 4194304)"), answer{large: true}, "RESOURCE_EXHAUSTED"},
 		{"gRPC, no such service", GRPC, grpcText(nil, "grpc-status", "12"), answer{}, "UNIMPLEMENTED"},
 		{"gRPC, a status of its own", GRPC, grpcText(nil, "grpc-status", "77"), answer{}, "status 77"},
 		{"gRPC, no status", GRPC, grpcText(nil), answer{}, "its answer has no status"},
@@ -120,7 +122,7 @@ func TestAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := c.send(context.Background(), body)
-			if got.retry != tt.want.retry || got.after != tt.want.after || got.rejected != tt.want.rejected || got.message != tt.want.message {
+			if got.retry != tt.want.retry || got.large != tt.want.large || got.after != tt.want.after || got.rejected != tt.want.rejected || got.message != tt.want.message {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 			if said := fmt.Sprint(got.err); (got.err != nil) != (tt.says != "") || tt.says != "" && !strings.Contains(said, tt.says) {

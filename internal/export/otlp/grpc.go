@@ -39,6 +39,10 @@ var grpcCodes = [...]struct {
 
 const resourceExhausted = 8
 
+// tooLarge is in the messages of gRPC's C, C++ and Go servers about a request beyond their limit, 4 MiB by
+// default.
+const tooLarge = "larger than max"
+
 // grpcAnswer interprets an answer of HTTP status 200.
 func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
 	status := res.Trailer.Get("grpc-status")
@@ -77,8 +81,9 @@ func grpcFailed(code int, from http.Header) answer {
 		details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("grpc-status-details-bin"), "="))
 		retry = strings.Contains(string(details), "google.rpc.RetryInfo")
 	}
+	large := code == resourceExhausted && strings.Contains(message, tooLarge)
 	if message = printable([]byte(message)); message != "" {
 		name += ": " + message
 	}
-	return answer{retry: retry, err: errors.New(name)}
+	return answer{retry: retry, large: large, err: errors.New(name)}
 }

@@ -36,20 +36,52 @@ func (x *Exporter) Publish(s *metric.Snapshot) {
 
 // metrics makes a load of a snapshot.
 func (x *Exporter) metrics(s *metric.Snapshot) load {
-	scoped := &metricspb.ScopeMetrics{Scope: scope(x.Version)}
-	points := 0
+	all := make([]*metricspb.Metric, 0, len(s.Families)+2)
 	for i := range s.Families {
-		scoped.Metrics = append(scoped.Metrics, family(&s.Families[i], s))
-		points += len(s.Families[i].Points)
+		all = append(all, family(&s.Families[i], s))
 	}
-	own := x.own(s)
-	scoped.Metrics = append(scoped.Metrics, own...)
-	for _, m := range own {
-		points += len(m.GetSum().DataPoints)
-	}
+	return x.metricLoad(append(all, x.own(s)...))
+}
+
+// metricLoad makes a load of metrics. Its halves have half of the metrics, or of the only one's points.
+func (x *Exporter) metricLoad(list []*metricspb.Metric) load {
 	m := &collectorpb.ExportMetricsServiceRequest{ResourceMetrics: []*metricspb.ResourceMetrics{{
-		Resource: agentResource(&x.Options), ScopeMetrics: []*metricspb.ScopeMetrics{scoped}}}}
-	return ready{m, points, sizeOf(m)}
+		Resource: agentResource(&x.Options), ScopeMetrics: []*metricspb.ScopeMetrics{{Scope: scope(x.Version), Metrics: list}}}}}
+	points := 0
+	for _, one := range list {
+		points += len(one.GetSum().GetDataPoints()) + len(one.GetGauge().GetDataPoints()) + len(one.GetExponentialHistogram().GetDataPoints())
+	}
+	return ready{m, points, sizeOf(m), func() []load {
+		if len(list) == 1 {
+			return x.pointHalves(list[0])
+		}
+		return inHalves(list, x.metricLoad)
+	}}
+}
+
+// pointHalves returns the loads of the halves of a metric's points.
+func (x *Exporter) pointHalves(m *metricspb.Metric) []load {
+	with := func(half *metricspb.Metric) load {
+		half.Name, half.Description, half.Unit = m.Name, m.Description, m.Unit
+		return x.metricLoad([]*metricspb.Metric{half})
+	}
+	switch d := m.Data.(type) {
+	case *metricspb.Metric_Sum:
+		return inHalves(d.Sum.DataPoints, func(half []*metricspb.NumberDataPoint) load {
+			return with(&metricspb.Metric{Data: &metricspb.Metric_Sum{Sum: &metricspb.Sum{
+				AggregationTemporality: d.Sum.AggregationTemporality, IsMonotonic: d.Sum.IsMonotonic, DataPoints: half}}})
+		})
+	case *metricspb.Metric_Gauge:
+		return inHalves(d.Gauge.DataPoints, func(half []*metricspb.NumberDataPoint) load {
+			return with(&metricspb.Metric{Data: &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{DataPoints: half}}})
+		})
+	case *metricspb.Metric_ExponentialHistogram:
+		return inHalves(d.ExponentialHistogram.DataPoints, func(half []*metricspb.ExponentialHistogramDataPoint) load {
+			return with(&metricspb.Metric{Data: &metricspb.Metric_ExponentialHistogram{ExponentialHistogram: &metricspb.ExponentialHistogram{
+				AggregationTemporality: d.ExponentialHistogram.AggregationTemporality, DataPoints: half}}})
+		})
+	}
+	return nil
 }
 
 // family returns a metric. All sums start at the session's start.

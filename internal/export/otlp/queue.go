@@ -13,18 +13,38 @@ type load interface {
 	message() proto.Message
 	items() int // spans, data points or log records
 	bytes() int // approximate memory
+	// halves returns the load in two parts, or none if it cannot be split. The sender's goroutine calls
+	// it.
+	halves() []load
 }
 
 // ready is a load with its message.
 type ready struct {
-	m    proto.Message
-	n    int
-	size int
+	m     proto.Message
+	n     int
+	size  int
+	split func() []load // nil: it cannot be split
 }
 
 func (r ready) message() proto.Message { return r.m }
 func (r ready) items() int             { return r.n }
 func (r ready) bytes() int             { return r.size }
+
+func (r ready) halves() []load {
+	if r.split == nil {
+		return nil
+	}
+	return r.split()
+}
+
+// inHalves returns the loads of the halves of a list, none for a single element.
+func inHalves[T any](list []T, of func([]T) load) []load {
+	half := len(list) / 2
+	if half == 0 {
+		return nil
+	}
+	return []load{of(list[:half]), of(list[half:])}
+}
 
 // queue holds loads for a sender. It drops the oldest when there is no room, and holds a load that is
 // larger than the queue alone.

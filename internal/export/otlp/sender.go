@@ -19,6 +19,7 @@ const (
 	lostTLS         = "tls"         // TLS with the receiver failed
 	lostCertificate = "certificate" // a certificate was not accepted, the receiver's or ingero's
 	lostRefused     = "refused"     // the receiver refused the request
+	lostLarge       = "too-large"   // the receiver refused the request for its size
 	lostRejected    = "rejected"    // the receiver accepted the request and rejected items
 	lostEnd         = "trace-ended" // queued when the trace ended
 	lostTooMany     = "too-many"    // too many failed calls or log records
@@ -31,6 +32,9 @@ const (
 	giveUpAfter  = 5 * time.Minute
 	longestWait  = 5 * time.Minute // longest delay that a receiver may request
 )
+
+// maxSplits bounds how often a load is split, and so its requests to twice as many.
+const maxSplits = 32
 
 // Sent is the state of a signal's items: spans, data points or log records.
 type Sent struct {
@@ -106,35 +110,61 @@ func (s *sender) run() {
 	}
 }
 
-// deliver sends one load, with retries.
+// deliver sends one load. If the receiver finds it too large, deliver sends its halves, and theirs.
 func (s *sender) deliver(l load) {
+	began, splits := s.clock.Now(), 0
+	for parts := []load{l}; len(parts) > 0; {
+		part := parts[0]
+		parts = parts[1:]
+		a := s.try(part, began)
+		if !a.large {
+			continue
+		}
+		var halves []load
+		if splits < maxSplits {
+			halves = part.halves()
+		}
+		if len(halves) == 0 {
+			s.failed(part, lostLarge, a)
+			continue
+		}
+		s.log.Debug("otlp: will split", "signal", s.signal.String(), "items", part.items(), "error", a.err)
+		splits, parts = splits+1, append(halves, parts...)
+	}
+}
+
+// try sends one load, with retries until giveUpAfter after began. It does not count a load that is too
+// large, and returns the answer.
+func (s *sender) try(l load, began time.Time) (large answer) {
 	if s.ctx.Err() != nil {
 		s.lose(lostEnd, l.items())
-		return
+		return answer{}
 	}
 	body, err := s.encode(l.message())
 	if err != nil {
 		s.failed(l, lostRefused, answer{err: err})
-		return
+		return answer{}
 	}
-	began, delays := s.clock.Now(), backoff.Delays{First: firstPause, Most: longestPause}
+	delays := backoff.Delays{First: firstPause, Most: longestPause}
 	for {
 		at := s.clock.Now()
 		a := s.send(s.ctx, body)
 		if a.err == nil {
 			s.delivered(l, a, len(body), s.clock.Now().Sub(at))
-			return
+			return answer{}
 		}
 		switch wait := max(delays.Next(), min(a.after, longestWait)); {
+		case a.large:
+			return a
 		case !a.retry:
 			s.failed(l, cmp.Or(a.why, lostRefused), a)
-			return
+			return answer{}
 		case s.ending():
 			s.failed(l, lostEnd, a)
-			return
+			return answer{}
 		case s.clock.Now().Sub(began)+wait > giveUpAfter:
 			s.failed(l, cmp.Or(a.why, lostGiveUp), a)
-			return
+			return answer{}
 		default:
 			s.trouble(a.err)
 			s.log.Debug("otlp: will retry", "signal", s.signal.String(), "in", wait, "error", a.err)

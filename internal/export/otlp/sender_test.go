@@ -14,7 +14,7 @@ import (
 )
 
 // parcel is a load with a number of items and bytes.
-func parcel(items, bytes int) load { return ready{oneSpan(), items, bytes} }
+func parcel(items, bytes int) load { return ready{m: oneSpan(), n: items, size: bytes} }
 
 func startSender(t *testing.T, to Target, clock Clock, most int) *sender {
 	t.Helper()
@@ -213,6 +213,7 @@ type filled struct{ data []byte }
 
 func (f *filled) message() proto.Message { return oneSpan() }
 func (f *filled) items() int             { return 1 }
+func (f *filled) halves() []load         { return nil }
 func (f *filled) bytes() int             { return len(f.data) }
 
 // The queue keeps its order, and holds a load that is larger than the queue alone.

@@ -65,6 +65,9 @@ type spanLoad struct {
 func (l *spanLoad) items() int             { return len(l.spans) }
 func (l *spanLoad) bytes() int             { return len(l.spans) * spanBytes }
 func (l *spanLoad) message() proto.Message { return l.maker.request(l.spans) }
+func (l *spanLoad) halves() []load {
+	return inHalves(l.spans, func(half []span) load { return &spanLoad{half, l.maker} })
+}
 
 // spanMaker makes requests of spans in reused memory. It is not safe for concurrent use.
 type spanMaker struct {
