@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,21 +59,23 @@ func analyseWithin(ctx context.Context, r *query.Reader, s *query.Session, from,
 	return c, errors.Join(err, ctx.Err())
 }
 
-// unread sums up the unreadable parts of a recording.
+// unread has the unreadable parts that a replay met in its window.
 type unread struct {
-	parts int
-	first error         // why the first of them is unreadable
+	parts []string      // why each of them is unreadable
 	time  time.Duration // upper bound of what is missing
 }
 
 func (u *unread) add(err error, missing time.Duration) {
-	u.parts, u.first, u.time = u.parts+1, cmp.Or(u.first, err), u.time+missing
+	u.parts, u.time = append(u.parts, err.Error()), u.time+missing
 }
+
+// has reports whether the remark counts the part that is unreadable for this reason.
+func (u *unread) has(why string) bool { return slices.Contains(u.parts, why) }
 
 // remark describes the unreadable parts in a report.
 func (u *unread) remark() string {
-	return fmt.Sprintf("up to %s of the recording cannot be read, in %s: %v; ingero db verify lists the damage",
-		explain.Duration(int64(u.time)), counted(u.parts, "place"), u.first)
+	return fmt.Sprintf("up to %s of the recording cannot be read, in %s: %s; ingero db verify lists the damage",
+		explain.Duration(int64(u.time)), counted(len(u.parts), "place"), u.parts[0])
 }
 
 // replayPoll is how much recorded time one poll reads. The result does not depend on it.

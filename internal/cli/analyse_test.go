@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,35 @@ func damageFirstSegment(t *testing.T, path, session string) {
 	clear(text[len(text)/2 : len(text)/2+64])
 	if err := os.WriteFile(first, text, 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A report has the damage that its analysis met, and the damage that only its counts show: after the last
+// segment is lost, the analysis just ends earlier.
+func TestReportHasAllDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	x, err := startBounded(path, "gpu-7-one", "gpu-7", began, 64<<20)
+	for range 240 {
+		if err == nil {
+			err = x.second()
+		}
+	}
+	if err = errors.Join(err, x.end()); err != nil {
+		t.Fatal(err)
+	}
+	damageFirstSegment(t, path, "gpu-7-one")
+	segs, err := segment.OfSession(storelog.Dir(store.LogDir(path)), "gpu-7-one")
+	if err == nil {
+		err = os.Remove(filepath.Join(store.LogDir(path), segs[len(segs)-1].Name))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, text, stderr := command(t, later, nil, "explain", "--db", path, "--from", "2026-11-20T14:41:01Z", "--to", "2026-11-20T14:46:00Z")
+	text = strings.Join(strings.Fields(text), " ")
+	met, lost := "cannot be read, in 1 place: "+segs[0].Name, "are lost"
+	if code != 0 || strings.Count(text, segs[0].Name) != 1 || !strings.Contains(text, met) || !strings.Contains(text, "the last calls of session gpu-7-one, ") || !strings.Contains(text, lost) {
+		t.Errorf("%d, %s: %s", code, stderr, text)
 	}
 }
 

@@ -318,8 +318,8 @@ func (e *Env) causes(ctx context.Context, r *query.Reader, s *query.Summary, in 
 	case c == nil: // its calls have been deleted
 		return stored(ctx, r, s, f, in)
 	}
-	if c.unread.parts > 0 {
-		s.Damage, in.Remarks = "", append(in.Remarks, c.unread.remark())
+	if len(c.unread.parts) > 0 {
+		s.Damage, in.Remarks = slices.DeleteFunc(s.Damage, c.unread.has), append(in.Remarks, c.unread.remark())
 	}
 	c.setTotalCosts(s.From, s.To)
 	c.ledger(in, f.PIDs)

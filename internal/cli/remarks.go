@@ -70,8 +70,8 @@ func remarksOn(s *query.Summary, zone *time.Location) []string {
 	if s.Torn > 0 && s.Session.State != "running" {
 		out = append(out, fmt.Sprintf("a crash truncated the last %s of the recording", explain.Bytes(s.Torn)))
 	}
-	if s.Damage != "" {
-		out = append(out, "cannot read parts of the recording: "+s.Damage)
+	if len(s.Damage) > 0 {
+		out = append(out, "cannot read parts of the recording: "+strings.Join(s.Damage, "; "))
 	}
 	return out
 }

@@ -37,7 +37,7 @@ func TestRemarks(t *testing.T) {
 				s.Reports = append(s.Reports, tick.Report{Kind: tick.LowerBound, Object: name})
 			}
 		}, exact + ", except lower bounds of cudaLaunchKernel; quantiles"},
-		"damaged": {func(s *query.Summary) { s.Damage = "bad sum" }, "bad sum"},
+		"damaged": {func(s *query.Summary) { s.Damage = []string{"bad sum", "bad end"} }, "bad sum; bad end"},
 		"pruned":  {func(s *query.Summary) { s.Session.Pruned = true }, "have been removed"},
 		"cut":     {func(s *query.Summary) { s.Session.Cut = true }, "to free space"},
 	} {

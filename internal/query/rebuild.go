@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"strings"
 
 	"ingero/internal/store"
 	"ingero/internal/tick"
@@ -48,7 +47,7 @@ func (r *Reader) rebuild(ctx context.Context, sum *Summary, f Filter) error {
 	sum.Torn = cover.Torn
 	sum.Session.Cut = sum.Session.Cut || len(cover.Missing) > 0 // removed meanwhile
 	sum.Thinned = sum.Thinned || b.thinned
-	sum.Damage = strings.Join(cover.Damage, "; ")
+	sum.Damage = cover.Damage
 	if counts.known {
 		b.count(counts)
 	}

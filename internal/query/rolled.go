@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"ingero/internal/tick"
 )
@@ -72,7 +71,7 @@ func (r *Reader) Rolled(ctx context.Context, f Filter) (*Summary, error) {
 	}
 	sum.CountedFrom, sum.CountedTo = cover.From, cover.To
 	sum.Thinned = cover.Thinned || slices.ContainsFunc(sum.Drops, tick.Drop.LosesCalls)
-	sum.Torn, sum.Damage = cover.Torn, strings.Join(cover.Damage, "; ")
+	sum.Torn, sum.Damage = cover.Torn, cover.Damage
 	sum.keepPresent()
 	return sum, nil
 }

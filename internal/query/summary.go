@@ -67,8 +67,8 @@ type Summary struct {
 	CountedFrom, CountedTo time.Time
 	// Thinned reports that some records stand for more than one call, or were lost.
 	Thinned bool
-	Torn    int64  // bytes of an incomplete frame at the log's end; Rebuilt only
-	Damage  string // why parts of the log could not be read; Rebuilt only
+	Torn    int64    // bytes of an incomplete frame at the log's end; Rebuilt only
+	Damage  []string // why parts of the log could not be read; Rebuilt only
 }
 
 // Summary sums up what the filter selects. It returns [ErrNoSession] if there is no session, and

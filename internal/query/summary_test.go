@@ -225,7 +225,7 @@ func TestCallsThatAreGone(t *testing.T) {
 	if err := os.WriteFile(log, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s := summary(t, r, window); s.Damage == "" {
+	if s := summary(t, r, window); len(s.Damage) == 0 {
 		t.Error("a damaged log is not mentioned")
 	}
 	for i := range b[len(b)/8 : len(b)/2] {
@@ -234,7 +234,7 @@ func TestCallsThatAreGone(t *testing.T) {
 	if err := os.WriteFile(log, b[:len(b)*3/4], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s := summary(t, r, window); !strings.Contains(s.Damage, "rest of the segment is missing") {
+	if s := summary(t, r, window); len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "rest of the segment is missing") {
 		t.Errorf("rest of the segment is missing, damage %q", s.Damage)
 	}
 	if err := os.Remove(log); err != nil {
