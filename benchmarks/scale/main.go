@@ -200,7 +200,7 @@ func wait(all []*program) (calls uint64, err error) {
 
 // counts returns the calls of the timed function that the recording has, and the reasons of its drops.
 func counts(db string) (calls uint64, drops string, err error) {
-	r, err := query.Open(db)
+	r, err := query.Open(context.Background(), db)
 	if err != nil {
 		return 0, "", err
 	}

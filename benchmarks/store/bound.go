@@ -39,7 +39,7 @@ func bound(dir string, o *options) error {
 		return err
 	}
 	end := query.Size(path)
-	r, err := query.Open(path)
+	r, err := query.Open(context.Background(), path)
 	if err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ func trace(path string, stack sim.Stack, program []string) (k *keeper, err error
 
 // same reads each call back and compares it.
 func (k *keeper) same(path string) error {
-	r, err := query.Open(path)
+	r, err := query.Open(context.Background(), path)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func read(dir string, o *options) error {
 	fmt.Printf("read: %d calls over %s, %.2f bytes a call with waits and rollups, made in %s\n", s.fed(), s.now.Sub(began),
 		float64(query.Size(path))/float64(s.fed()), time.Since(started).Round(time.Second))
 	if err := timed("open", func() error {
-		r, err := query.Open(path)
+		r, err := query.Open(context.Background(), path)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func read(dir string, o *options) error {
 	}); err != nil {
 		return err
 	}
-	r, err := query.Open(path)
+	r, err := query.Open(context.Background(), path)
 	if err != nil {
 		return err
 	}

@@ -144,7 +144,7 @@ func TestAnalysisSkipsWhatIsLongBefore(t *testing.T) {
 	if err = errors.Join(err, x.end()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

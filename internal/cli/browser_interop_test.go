@@ -298,7 +298,7 @@ func (p *pageOf) showsMemory(r *query.Reader) {
 // readDB opens a database to compare with the page.
 func readDB(t *testing.T, db string) *query.Reader {
 	t.Helper()
-	r, err := query.Open(db)
+	r, err := query.Open(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func (e *Env) bundleDatabase(ctx context.Context) (_ string, err error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := query.Open(path)
+	r, err := query.Open(ctx, path)
 	if err != nil {
 		return "", err
 	}

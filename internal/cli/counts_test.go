@@ -114,7 +114,7 @@ func (b *bench) surfaces(api *served, mcp *assistant, from, to string) map[strin
 // opStats returns the counts from SQL.
 func (b *bench) opStats(args string) map[string]uint64 {
 	b.t.Helper()
-	r, err := query.Open(b.db())
+	r, err := query.Open(b.t.Context(), b.db())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestCountsOfAllSurfaces(t *testing.T) {
 func (b *bench) checkCounts(made map[string]uint64, live map[string]map[string]uint64, less bool) {
 	t := b.t
 	t.Helper()
-	r, err := query.Open(b.db())
+	r, err := query.Open(t.Context(), b.db())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,7 +215,7 @@ func TestTraceBesideCrowds(t *testing.T) {
 	if code != 0 || !strings.Contains(stdout+stderr, ", 0 lost") {
 		t.Errorf("code %d, %d questions answered: %s", code, asked, stdout+stderr)
 	}
-	r, err := query.Open(b.db())
+	r, err := query.Open(t.Context(), b.db())
 	if err != nil {
 		t.Fatal(err)
 	}

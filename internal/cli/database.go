@@ -33,7 +33,7 @@ func (e *Env) readAt(ctx context.Context, path, from string) (r *query.Reader, e
 		}
 		return nil, &problem{What: path + " is a directory, not a database", Do: do}
 	}
-	if r, err = query.Open(path); err != nil {
+	if r, err = query.Open(ctx, path); err != nil {
 		return nil, databaseProblem(path, err)
 	}
 	defer func() {

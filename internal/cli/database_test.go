@@ -2,16 +2,27 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"ingero/internal/config"
+	"ingero/internal/query"
 )
+
+// A reader without room for a copy says where to make room, and does not mention recording.
+func TestNoRoomToRead(t *testing.T) {
+	p := problemOf(fmt.Errorf("/x.db: %w", &query.RoomError{Dir: "/small", Err: syscall.ENOSPC}))
+	if !strings.Contains(p.What, "no room in /small") || !strings.Contains(p.Do, "TMPDIR") {
+		t.Errorf("got %q, %q", p.What, p.Do)
+	}
+}
 
 func TestFirstThere(t *testing.T) {
 	dir := t.TempDir()

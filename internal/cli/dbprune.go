@@ -112,7 +112,7 @@ func (e *Env) removal(o *pruneOptions) (*maintain.Removal, error) {
 
 // known returns an error if the database has no recording with this ID.
 func (e *Env) known(ctx context.Context, path, id string) (err error) {
-	r, err := query.Open(path)
+	r, err := query.Open(ctx, path)
 	if err != nil {
 		return databaseProblem(path, err)
 	}

@@ -61,7 +61,7 @@ func differs(t *testing.T, dbA string, a uint32, dbB string, b uint32) *diff.Pai
 		db  string
 		pid uint32
 	}{{dbA, a}, {dbB, b}} {
-		r, err := query.Open(x.db)
+		r, err := query.Open(t.Context(), x.db)
 		if err != nil {
 			t.Fatal(err)
 		}

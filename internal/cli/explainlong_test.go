@@ -21,7 +21,7 @@ func TestStoredIsWhatAnalysisFinds(t *testing.T) {
 	if err := recordIncident(path); err != nil {
 		t.Fatal(err)
 	}
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestChainsWithoutLossStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

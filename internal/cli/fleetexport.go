@@ -63,7 +63,10 @@ func (g *nodeAnswers) copies(ctx context.Context, dir string) (*query.Reader, er
 		if len(paths) <= i || failedOf(problems, m.Name) {
 			continue
 		}
-		r, err := query.Open(paths[i])
+		r, err := query.Open(ctx, paths[i])
+		if room := (*query.RoomError)(nil); errors.As(err, &room) || err != nil && ctx.Err() != nil {
+			return nil, err // not the node's fault
+		}
 		if err != nil {
 			g.add([]fleet.Problem{{Node: m.Name, What: "sent a reply that is not a database", Do: "check that the node runs this version of ingero", Err: err}})
 			continue
@@ -78,7 +81,7 @@ func (g *nodeAnswers) copies(ctx context.Context, dir string) (*query.Reader, er
 		return nil, err
 	}
 	g.printWarnings()
-	return query.Open(all)
+	return query.Open(ctx, all)
 }
 
 func failedOf(problems []fleet.Problem, name string) bool {

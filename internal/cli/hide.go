@@ -87,7 +87,8 @@ func (h *chainFilter) read(now time.Time) (err error) {
 		if !isThere(h.path) {
 			return nil
 		}
-		if h.db, err = query.Open(h.path); err != nil {
+		// An old database is copied, once. With a deadline, a large one would be copied at each tick.
+		if h.db, err = query.Open(context.Background(), h.path); err != nil {
 			h.db = nil
 			return err
 		}

@@ -83,7 +83,10 @@ func storeProblem(err error) *problem {
 	var held *store.LockedError
 	var unsafe *store.UnsafeError
 	var old *store.OldError
+	var room *query.RoomError
 	switch {
+	case errors.As(err, &room):
+		return &problem{What: room.Error(), Do: "free disk space there, or set TMPDIR to a directory with more space", Err: err}
 	case errors.As(err, &old):
 		return &problem{What: err.Error(), Do: "convert it: ingero merge " + old.Path + " -o NEW.db; or name another database with --db PATH"}
 	case errors.As(err, &held):

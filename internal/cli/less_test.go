@@ -86,7 +86,7 @@ func TestJudgedWithLessIsKept(t *testing.T) {
 				}
 			})
 			t.Run("SQL", func(t *testing.T) {
-				r, err := query.Open(path)
+				r, err := query.Open(t.Context(), path)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -88,7 +88,7 @@ func testReport(path string) ([]byte, error) {
 
 // compareRuns compares two runs that an assistant names.
 func (e *Env) compareRuns(ctx context.Context, c *config.Config, a, b, process string) (_ *wire.Diff, err error) {
-	r, err := query.Open(firstExisting(c.Databases()))
+	r, err := query.Open(ctx, firstExisting(c.Databases()))
 	if err != nil {
 		return nil, databaseProblem(firstExisting(c.Databases()), err)
 	}
@@ -161,7 +161,7 @@ func (e *Env) diffSide(ctx context.Context, r *query.Reader, all []query.Session
 	if side == "" || side != filepath.Base(side) || !isThere(path) || isFolder(path) {
 		return r, nil, &problem{What: fmt.Sprintf("no such run: %.60q", side), Do: "use the ID of a recording (ingero://sessions), FROM..TO, or the name of a file next to the database"}
 	}
-	x, err := query.Open(path)
+	x, err := query.Open(ctx, path)
 	if err != nil {
 		return nil, nil, databaseProblem(side, err)
 	}

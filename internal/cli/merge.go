@@ -99,7 +99,7 @@ func (e *Env) merge(ctx context.Context, paths []string, o mergeOptions, thresho
 	if err != nil {
 		return mergeProblem(err)
 	}
-	out, err := query.Open(o.output)
+	out, err := query.Open(ctx, o.output)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (e *Env) owner() *store.Owner {
 
 // open opens a source database. It converts databases of ingero 0.9.
 func (m *merging) open(ctx context.Context, path string) error {
-	r, err := query.Open(path)
+	r, err := query.Open(ctx, path)
 	switch {
 	case errors.Is(err, query.ErrNoDatabase):
 		return &problem{What: "no such database: " + path, Do: "check the name", Err: err}
@@ -166,7 +166,7 @@ func (m *merging) convert(ctx context.Context, path string, not error) (_ *query
 		return nil, err
 	}
 	m.notes = append(m.notes, legacyNotes(path, done)...)
-	return query.Open(to)
+	return query.Open(ctx, to)
 }
 
 func (m *merging) close() error {

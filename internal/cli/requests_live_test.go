@@ -83,7 +83,7 @@ func checkEngineSteps(t *testing.T, engines []wire.EngineSteps, truth serving.Tr
 func (b *bench) checkRecorded(want []wire.Request, truth serving.Truth) {
 	t := b.t
 	t.Helper()
-	r, err := query.Open(b.db())
+	r, err := query.Open(t.Context(), b.db())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func (b *bench) everything() map[string]string {
 // log returns the content of the segments as text.
 func (b *bench) log() string {
 	b.t.Helper()
-	r, err := query.Open(b.db())
+	r, err := query.Open(b.t.Context(), b.db())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -105,7 +105,7 @@ func (e *Env) silences(ctx context.Context, c *config.Config, asJSON bool) (err 
 	var all []tick.Silence
 	now := e.now(false)
 	if isThere(c.DB) {
-		r, err := query.Open(c.DB)
+		r, err := query.Open(ctx, c.DB)
 		if err != nil {
 			return databaseProblem(c.DB, err)
 		}

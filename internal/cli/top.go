@@ -198,7 +198,7 @@ func (v *topView) text(ctx context.Context) (string, error) {
 // readState reads the input of the table. It reopens the database: a reader without write access
 // next to the database has a copy.
 func (v *topView) readState(ctx context.Context) (x *viewState, err error) {
-	r, err := query.Open(v.path)
+	r, err := query.Open(ctx, v.path)
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func Handler(o Options) (h http.Handler, end func()) {
 }
 
 func newServer(o Options) *server {
-	s := &server{Options: o, slots: make(chan struct{}, atOnce), open: opener{path: o.Path, now: o.Now}, overviews: lastOverview{turn: make(chan struct{}, 1)}}
+	s := &server{Options: o, slots: make(chan struct{}, atOnce), open: newOpener(o.Path), overviews: lastOverview{turn: make(chan struct{}, 1)}}
 	s.news = updates{s: s, every: lookEvery}
 	return s
 }
@@ -118,7 +118,7 @@ type server struct {
 	Options
 	slots     chan struct{}
 	copying   sync.Mutex // held while a copy is made and sent
-	open      opener
+	open      *opener
 	news      updates
 	overviews lastOverview
 	gzipped   sync.Map // compressed parts of the page, by tag

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"os"
 	"sync"
 	"time"
@@ -15,7 +16,8 @@ const keepOpen = 5 * time.Second
 // opener keeps the database open between consecutive questions.
 type opener struct {
 	path func() string
-	now  func() time.Time
+	life context.Context    // of the server: its end ends a copy
+	stop context.CancelFunc // ends life
 
 	mu    sync.Mutex
 	db    *shared // nil: none
@@ -32,6 +34,12 @@ type shared struct {
 	stale bool // close it after the last use
 }
 
+func newOpener(path func() string) *opener {
+	o := &opener{path: path}
+	o.life, o.stop = context.WithCancel(context.Background())
+	return o
+}
+
 // reader returns the database now at the path, and a function to call after use.
 func (o *opener) reader() (*query.Reader, func(), error) {
 	o.mu.Lock()
@@ -43,7 +51,8 @@ func (o *opener) reader() (*query.Reader, func(), error) {
 		}
 	}
 	if o.db == nil {
-		r, err := query.Open(path)
+		// A copy also serves later requests, so the end of this one must not end it.
+		r, err := query.Open(o.life, path)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -97,6 +106,7 @@ func (o *opener) close(s *shared) {
 
 // end closes the database after all questions have been answered.
 func (o *opener) end() {
+	o.stop()
 	o.mu.Lock()
 	if o.timer != nil {
 		o.timer.Stop()

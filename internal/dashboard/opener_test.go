@@ -54,7 +54,7 @@ func TestOpenerDropsCopies(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	o := opener{path: func() string { return path }}
+	o := newOpener(func() string { return path })
 	defer o.end()
 	var readers []*query.Reader
 	ask := func() string {
@@ -79,7 +79,7 @@ func TestOpener(t *testing.T) {
 	testkit.LeakCheck(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.db")
-	o := opener{path: func() string { return path }}
+	o := newOpener(func() string { return path })
 	if _, _, err := o.reader(); err == nil {
 		t.Fatal("there is none, and it was opened")
 	}

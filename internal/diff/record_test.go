@@ -156,7 +156,7 @@ func compared(t testing.TB, a, b string, o Options) *Result {
 	t.Helper()
 	var runs []*Run
 	for _, path := range []string{a, b} {
-		r, err := query.Open(path)
+		r, err := query.Open(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}

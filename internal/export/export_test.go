@@ -87,7 +87,7 @@ func record(t *testing.T, n int) string {
 
 func open(t *testing.T, path string) *query.Reader {
 	t.Helper()
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestSQLiteTables(t *testing.T) {
 	if err != nil || uid != "elsewhere" || processes != 2 || indexes != 2 || mode == "wal" {
 		t.Errorf("sessions %q, %d processes, %d indexes, journal %s, %v", uid, processes, indexes, mode, err)
 	}
-	if _, err := query.Open(path); !errors.Is(err, store.ErrNotDatabase) {
+	if _, err := query.Open(t.Context(), path); !errors.Is(err, store.ErrNotDatabase) {
 		t.Errorf("it opens as a database: %v", err)
 	}
 }

@@ -97,7 +97,7 @@ func convert(t *testing.T, from, node string) (*legacy.Report, *query.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader, err := query.Open(to)
+	reader, err := query.Open(t.Context(), to)
 	if err != nil {
 		t.Fatal(err)
 	}

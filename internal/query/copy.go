@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,21 +9,35 @@ import (
 	"os"
 )
 
-// copyTries is how often a copy of a database is made before it fails. A writer starts its
+// RoomError means that a directory has no room for a copy of a database that can be read only in a copy.
+type RoomError struct {
+	Dir string
+	Err error
+}
+
+// Error names the directory.
+func (e *RoomError) Error() string {
+	return fmt.Sprintf("no room in %s for a copy of the database, which reading it needs", e.Dir)
+}
+
+// Unwrap returns the cause.
+func (e *RoomError) Unwrap() error { return e.Err }
+
+// copyTries is how often a copy of files is made before it fails. A writer starts its
 // write-ahead log anew after about 1,000 pages, so the second copy nearly always succeeds.
 const copyTries = 10
 
-// copyDatabase copies a SQLite file and its write-ahead log, also while a process writes to them. The copy
-// is of one moment: if the log was started anew meanwhile, it may lack pages that the
+// copyFiles copies a SQLite file and its write-ahead log, which SQLite cannot read in place. The copy
+// is of one moment: if a process started the log anew meanwhile, it may lack pages that the
 // copied file does not have yet, and both are copied again. file copies one file.
-func copyDatabase(to, from string, file func(to, from string) error) error {
+func copyFiles(ctx context.Context, to, from string, file func(ctx context.Context, to, from string) error) error {
 	for range copyTries {
 		before, err := generationOf(from)
 		if err != nil {
 			return err
 		}
 		for _, suffix := range []string{"", "-wal"} {
-			err := file(to+suffix, from+suffix)
+			err := file(ctx, to+suffix, from+suffix)
 			if suffix != "" && errors.Is(err, fs.ErrNotExist) {
 				err = os.RemoveAll(to + suffix) // of an earlier try
 			}
@@ -70,8 +85,11 @@ func generationOf(path string) (g generation, err error) {
 	return generation{size: s.Size(), modified: s.ModTime().UnixNano()}, nil
 }
 
+// copyPiece is how many bytes of a file are copied before the context is checked.
+const copyPiece = 16 << 20
+
 // copyFile copies a file over another one, if there is one.
-func copyFile(to, from string) error {
+func copyFile(ctx context.Context, to, from string) error {
 	src, err := os.Open(from)
 	if err != nil {
 		return err
@@ -81,6 +99,13 @@ func copyFile(to, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(dst, src)
+	for err == nil {
+		if err = ctx.Err(); err == nil {
+			_, err = io.CopyN(dst, src, copyPiece)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	return errors.Join(err, dst.Close())
 }

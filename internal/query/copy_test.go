@@ -1,9 +1,15 @@
 package query
 
 import (
+	"bytes"
+	"context"
 	"database/sql"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"ingero/internal/testkit"
@@ -32,8 +38,8 @@ func TestCopyOfDatabaseInUse(t *testing.T) {
 		add()
 	}
 	copied, checkpoints := 0, 3
-	file := func(to, from string) error {
-		err := copyFile(to, from)
+	file := func(ctx context.Context, to, from string) error {
+		err := copyFile(ctx, to, from)
 		copied++
 		if !strings.HasSuffix(from, "-wal") && checkpoints > 0 {
 			checkpoints--
@@ -43,7 +49,7 @@ func TestCopyOfDatabaseInUse(t *testing.T) {
 		}
 		return err
 	}
-	if err := copyDatabase(to, from, file); err != nil {
+	if err := copyFiles(t.Context(), to, from, file); err != nil {
 		t.Fatal(err)
 	}
 	if copied != 8 {
@@ -57,7 +63,115 @@ func TestCopyOfDatabaseInUse(t *testing.T) {
 		t.Errorf("sums %s, want %s", got, want)
 	}
 	checkpoints = copyTries
-	if err := copyDatabase(to, from, file); err == nil {
+	if err := copyFiles(t.Context(), to, from, file); err == nil {
 		t.Error("a database that always changes was copied")
+	}
+}
+
+// old makes a database of the first schema with a large table, and tables whose columns b have the same sum.
+func old(t *testing.T) (path string, db *sql.DB) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "x.db")
+	few(t, path, 1).close()
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)&_pragma=synchronous(off)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec(toFirstSchema + "; CREATE TABLE x (b INTEGER); CREATE TABLE y (b INTEGER); CREATE TABLE large AS SELECT zeroblob(20000000)"); err != nil {
+		t.Fatal(err)
+	}
+	return path, db
+}
+
+// A database that an older recorder always changes is copied in one pass, as of one moment.
+func TestCopyOfOldDatabaseInUse(t *testing.T) {
+	path, db := old(t)
+	ctx, stop := context.WithCancel(t.Context())
+	began := make(chan error, 1)
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer stop()
+	writing.Go(func() {
+		for ctx.Err() == nil {
+			_, err := db.Exec("BEGIN; INSERT INTO x VALUES (1); INSERT INTO y VALUES (1); COMMIT; PRAGMA wal_checkpoint(RESTART)")
+			select {
+			case began <- err:
+			default:
+			}
+		}
+	})
+	if err := <-began; err != nil {
+		t.Fatal(err)
+	}
+	r := openReader(t, path)
+	const sums = "SELECT (SELECT sum(b) FROM x) = (SELECT sum(b) FROM y)"
+	if got := testkit.Rows(t, filepath.Join(r.temp, copyName), sums); got != "1" {
+		t.Errorf("the sums are equal: %s", got)
+	}
+}
+
+// What is intact of a damaged old database can be read.
+func TestCopyOfDamagedOldDatabase(t *testing.T) {
+	path, db := old(t)
+	if _, err := db.Exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := f.Stat()
+	if err == nil {
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, 8192), info.Size()/2)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r := openReader(t, path)
+	if err := r.Snapshot(t.Context(), filepath.Join(t.TempDir(), "y.db")); err == nil {
+		t.Error("SQLite copies the database: nothing is damaged")
+	}
+	if got := testkit.Rows(t, filepath.Join(r.temp, copyName), "SELECT count(*) FROM sessions"); got != "1" {
+		t.Errorf("%s sessions", got)
+	}
+}
+
+// The context ends a copy, which leaves nothing behind.
+func TestCopyEndsWithContext(t *testing.T) {
+	path, _ := old(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Open(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("of an old database: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if err := copyFiles(ctx, filepath.Join(dir, "copy"), path, copyFile); !errors.Is(err, context.Canceled) {
+		t.Errorf("of files: %v", err)
+	}
+}
+
+// Without room for a copy, the error says where, and the database is not damaged.
+func TestNoRoomForCopy(t *testing.T) {
+	testkit.NeedRoot(t)
+	path, _ := old(t)
+	dir := t.TempDir()
+	testkit.NeedMount(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1048576"))
+	defer func() { _ = syscall.Unmount(dir, 0) }()
+	t.Setenv("TMPDIR", dir)
+	var room *RoomError
+	if _, err := Open(t.Context(), path); !errors.As(err, &room) || room.Dir != dir {
+		t.Errorf("opened with %v", err)
+	}
+	if _, err := Verify(t.Context(), path, VerifyOptions{}); !errors.As(err, &room) {
+		t.Errorf("verified with %v", err)
 	}
 }

@@ -29,7 +29,7 @@ func TestSQLiteCutShort(t *testing.T) {
 		if err := errors.Join(os.CopyFS(store.LogDir(path), os.DirFS(store.LogDir(from))), os.WriteFile(path, whole[:n], 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		got, err := summed(path)
+		got, err := summed(t, path)
 		switch {
 		case n == len(whole):
 			if right = got; err != nil {
@@ -49,8 +49,9 @@ func TestSQLiteCutShort(t *testing.T) {
 }
 
 // summed returns a database's summary of its session.
-func summed(path string) (_ string, err error) {
-	r, err := Open(path)
+func summed(t *testing.T, path string) (_ string, err error) {
+	t.Helper()
+	r, err := Open(t.Context(), path)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +85,7 @@ func TestWriteAheadLogCutShort(t *testing.T) {
 		if err := errors.Join(os.WriteFile(path, running, 0o600), os.WriteFile(path+"-wal", wal[:n], 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		r, err := Open(path)
+		r, err := Open(t.Context(), path)
 		if err != nil { // before the first transactions
 			if !errors.Is(err, store.ErrNotDatabase) || records > 0 {
 				t.Errorf("%d of %d bytes of the write-ahead log: %v", n, len(wal), err)
@@ -117,7 +118,7 @@ func TestSQLiteLost(t *testing.T) {
 		if err := damage(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(path); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "ingero db repair") {
+		if _, err := Open(t.Context(), path); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "ingero db repair") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -321,7 +321,7 @@ func TestForeignFiles(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(pipe); !errors.Is(err, store.ErrNotDatabase) {
+	if _, err := Open(t.Context(), pipe); !errors.Is(err, store.ErrNotDatabase) {
 		t.Errorf("a pipe: %v", err)
 	}
 }

@@ -50,8 +50,9 @@ const copyName = "copy.db"
 
 // Open opens the database at path for reading. It returns an error that wraps [ErrNoDatabase] if
 // there is none, [store.ErrNotDatabase] if the file is something else, and also [ErrLost] if there
-// are recordings.
-func Open(path string) (*Reader, error) {
+// are recordings. It may have to copy the database: the context ends that, and a [RoomError] means that
+// there is no room. The Reader does not depend on the context.
+func Open(ctx context.Context, path string) (*Reader, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func Open(path string) (*Reader, error) {
 	r.files = files{r, log.Dir(store.LogDir(path))}
 	err = r.open(path)
 	if store.NeedsWrite(err) || errors.Is(err, errOld) {
-		err = r.openCopy()
+		err = r.openCopy(ctx)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", path, err)
@@ -95,6 +96,7 @@ func (r *Reader) read(err error) error {
 	return err
 }
 
+// open opens the database in a file. If the error is errOld, the file is open.
 func (r *Reader) open(path string) error {
 	q := url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(2000)", "query_only(on)"}}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
@@ -106,13 +108,13 @@ func (r *Reader) open(path string) error {
 	if err == nil && version == 0 {
 		err = errEmpty
 	}
-	if err == nil && version < store.Schema() {
-		err = errOld
-	}
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
 	r.db = db
+	if version < store.Schema() {
+		return errOld
+	}
 	return nil
 }
 
@@ -124,16 +126,31 @@ var errOld = errors.New("the schema is an old one")
 
 // openCopy opens a writable copy of the database. A reader must rebuild the index of a killed
 // writer's write-ahead log, and migrate an old schema.
-func (r *Reader) openCopy() (err error) {
+func (r *Reader) openCopy(ctx context.Context) (err error) {
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
 	}
 	r.live, r.asOf = store.Recording(r.path), modified(r.path)
 	to := filepath.Join(r.temp, copyName)
-	if err := copyDatabase(to, r.path, copyFile); err != nil {
-		return err
+	if r.db == nil {
+		err = copyFiles(ctx, to, r.path, copyFile)
+	} else { // old: its recorder may be writing to it
+		err = r.Snapshot(ctx, to)
+		// A copy of the files has the intact parts. SQLite says that a disk is full, too, where a damaged
+		// page refers to one beyond the largest possible.
+		if store.Damaged(err) || store.Full(err) {
+			err = errors.Join(os.RemoveAll(to+"-journal"), copyFiles(ctx, to, r.path, copyFile))
+		}
+		err = errors.Join(err, r.db.Close())
+		r.db = nil
 	}
-	if err := store.Migrate(to); err != nil {
+	if err == nil {
+		err = store.Migrate(to)
+	}
+	if store.Full(err) {
+		return &RoomError{Dir: os.TempDir(), Err: err}
+	}
+	if err != nil {
 		return err
 	}
 	return r.open(to)

@@ -164,7 +164,7 @@ func (x *session) close() {
 
 func openReader(t testing.TB, path string) *Reader {
 	t.Helper()
-	r, err := Open(path)
+	r, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func summary(t *testing.T, r *Reader, f Filter) *Summary {
 
 func TestNoDatabase(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(filepath.Join(dir, "none.db")); !errors.Is(err, ErrNoDatabase) {
+	if _, err := Open(t.Context(), filepath.Join(dir, "none.db")); !errors.Is(err, ErrNoDatabase) {
 		t.Errorf("no file: %v", err)
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 0 {
@@ -197,14 +197,14 @@ func TestNoDatabase(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(text); !errors.Is(err, store.ErrNotDatabase) {
+	if _, err := Open(t.Context(), text); !errors.Is(err, store.ErrNotDatabase) {
 		t.Errorf("text: %v", err)
 	}
 	empty := filepath.Join(dir, "empty.db")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(empty); !errors.Is(err, store.ErrNotDatabase) {
+	if _, err := Open(t.Context(), empty); !errors.Is(err, store.ErrNotDatabase) {
 		t.Errorf("empty: %v", err)
 	}
 }
@@ -304,7 +304,7 @@ func TestCopyIsNotRecording(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := copyFile(filepath.Join(to, name), filepath.Join(from, name)); err != nil {
+		if err := copyFile(t.Context(), filepath.Join(to, name), filepath.Join(from, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -32,7 +32,11 @@ const sample = 16
 // still checks the segments.
 func Verify(ctx context.Context, path string, o VerifyOptions) (_ *wire.Verified, err error) {
 	recording := store.Recording(path)
-	r, unreadable := Open(path)
+	r, unreadable := Open(ctx, path)
+	var room *RoomError
+	if errors.As(unreadable, &room) || unreadable != nil && ctx.Err() != nil {
+		return nil, unreadable // the database may be sound
+	}
 	var files log.Files = log.Dir(store.LogDir(path))
 	if unreadable == nil {
 		defer func() { err = errors.Join(err, r.Close()) }()

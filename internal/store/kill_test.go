@@ -95,7 +95,7 @@ func parseGiving(t *testing.T, line string) (g giving) {
 // bytes of an incomplete frame.
 func checkKilled(t *testing.T, path string) (kept int, torn int64) {
 	t.Helper()
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

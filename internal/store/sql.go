@@ -72,19 +72,22 @@ func (e *FullError) Is(target error) bool { return target == syscall.ENOSPC }
 // inWords converts a write error that reports a full disk to a FullError.
 func inWords(path string, err error) error {
 	var known *FullError
-	var lite *sqlite.Error
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+	case Full(err):
 		return &FullError{path, err}
-	case errors.As(err, &lite):
-		switch code := lite.Code(); {
-		case code&0xff == sqlite3.SQLITE_FULL, code == sqlite3.SQLITE_IOERR_SHMSIZE:
-			return &FullError{path, err}
-		}
 	}
 	return fmt.Errorf("%s: %w", path, err)
+}
+
+// Full reports whether a write failed because the disk or the user's quota is full.
+func Full(err error) bool {
+	var lite *sqlite.Error
+	if errors.As(err, &lite) && (lite.Code()&0xff == sqlite3.SQLITE_FULL || lite.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) {
+		return true
+	}
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
 // SQLite's locks must outlive other uses of the file in this process. Without kernel support,

@@ -67,7 +67,7 @@ func trace(t *testing.T, script string, args ...string) *run {
 	if r.counted, err = counts.Read(); err != nil {
 		t.Fatal(err)
 	}
-	if r.reader, err = query.Open(r.db()); err != nil {
+	if r.reader, err = query.Open(t.Context(), r.db()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.reader.Close() })

@@ -73,7 +73,7 @@ func soon() time.Duration {
 // more than the previous one; more than 1,023 missing calls are a gap in time.
 func (s *soak) unbroken(began, killed time.Time) {
 	s.t.Helper()
-	r, err := query.Open(s.db)
+	r, err := query.Open(s.t.Context(), s.db)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestSoak(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
-	r, err := query.Open(s.db)
+	r, err := query.Open(t.Context(), s.db)
 	if err != nil {
 		t.Fatal(err)
 	}

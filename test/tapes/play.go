@@ -54,7 +54,7 @@ func Play(t testing.TB, db string, until int64) *Recorder {
 // session reads the replay through wrap, unless wrap is nil.
 func playTo(t testing.TB, db string, until int64, wrap func(*segment.Replay) session.Recording, into func(*query.Session) tick.Sink) *Recorder {
 	t.Helper()
-	r, err := query.Open(db)
+	r, err := query.Open(t.Context(), db)
 	if err != nil {
 		t.Fatal(err)
 	}

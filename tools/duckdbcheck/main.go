@@ -61,7 +61,7 @@ func run(path string, n int) (err error) {
 			return err
 		}
 	}
-	r, err := query.Open(path)
+	r, err := query.Open(context.Background(), path)
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func TestDeletedCausesStay(t *testing.T) {
 	x := clickhouse.Follow(follow, clickhouse.FollowOptions{Path: w.path, Every: time.Millisecond, Grace: time.Minute,
 		Mine: func(s *query.Session) bool { return s.ID == "s" }})
 	testkit.Eventually(t, "the causes", func() bool { return live.severity("c-3") != nil })
-	r, err := query.Open(w.path)
+	r, err := query.Open(t.Context(), w.path)
 	if err != nil {
 		t.Fatal(err)
 	}

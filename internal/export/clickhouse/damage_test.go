@@ -39,7 +39,7 @@ func TestDamageIsNotedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func opened(t *testing.T, dir string, f func()) int {
 func TestPassReadsLastSegments(t *testing.T) {
 	const minutes = 30
 	path := longRecording(t, minutes)
-	r, err := query.Open(path)
+	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ func (f *Follower) run(ctx context.Context) {
 // pass copies what is new. It opens the database each time: the database may not have existed
 // before, and a reader must not stay open.
 func (f *Follower) pass(ctx context.Context, x *copier, res *Result, last bool) (_ *copier, err error) {
-	r, err := query.Open(f.o.Path)
+	r, err := query.Open(ctx, f.o.Path)
 	if err != nil {
 		return x, err
 	}

@@ -104,7 +104,7 @@ func (r *recorder) finish() {
 func (r *recorder) whole() *query.Reader {
 	r.t.Helper()
 	r.finish()
-	q, err := query.Open(r.path)
+	q, err := query.Open(r.t.Context(), r.path)
 	if err != nil {
 		r.t.Fatal(err)
 	}
