@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"ingero/internal/stats"
-	"ingero/internal/store/log"
 	"ingero/internal/store/retention"
 	"ingero/internal/store/segment"
 	"ingero/internal/tick"
@@ -65,7 +64,7 @@ func (r *restorer) play(ctx context.Context, l *segment.Log) error {
 			}
 			_, err := r.db.Exec(sqlStale) // the writer was killed
 			return err
-		case errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrVersion), errors.Is(err, log.ErrNotLog):
+		case segment.Unreadable(err):
 			continue
 		case err != nil:
 			return err

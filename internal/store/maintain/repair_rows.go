@@ -151,10 +151,10 @@ func (r *repairer) unlinkRestored() (err error) {
 // stays without rows.
 func (r *repairer) fromSegments(ctx context.Context, path, id string) (bool, error) {
 	l, err := segment.OpenSession(r.files(), id)
+	if segment.Unreadable(err) {
+		return false, nil
+	}
 	if err != nil {
-		if errors.Is(err, log.ErrNotLog) || errors.Is(err, log.ErrVersion) || errors.Is(err, log.ErrCorrupt) {
-			return false, nil
-		}
 		return false, err
 	}
 	if l.Cut() {
