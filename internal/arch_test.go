@@ -67,7 +67,7 @@ var allowed = map[string]string{
 	// The store, above its files.
 	"internal/store/retention": "golang.org/x/sys internal/stats internal/store/log internal/store/segment",
 	"internal/store":           "golang.org/x/sys modernc.org/sqlite internal/stats internal/tick internal/track internal/xid pkg/events internal/store/log internal/store/retention internal/store/segment",
-	"internal/store/maintain":  "golang.org/x/sys modernc.org/sqlite internal/store internal/store/log internal/store/retention internal/store/segment internal/wire",
+	"internal/store/maintain":  "golang.org/x/sys internal/store internal/store/log internal/store/retention internal/store/segment internal/wire",
 
 	// What reads what was recorded, and says it.
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/backoff internal/explain internal/metric internal/symbols internal/tick pkg/events",

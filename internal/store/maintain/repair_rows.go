@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"ingero/internal/store"
 	"ingero/internal/store/log"
@@ -76,22 +74,12 @@ func (r *repairer) state(ctx context.Context) (why string, err error) {
 		return "", err
 	case errors.Is(err, store.ErrNotDatabase) && store.Damaged(err):
 		why = "the file was not a SQLite file"
-	case corrupt(err):
+	case store.Damaged(err):
 		why = "the file was malformed"
 	default:
 		return "", err
 	}
 	return why, nil
-}
-
-// corrupt reports whether SQLite considers a file damaged.
-func corrupt(err error) bool {
-	var lite *sqlite.Error
-	if !errors.As(err, &lite) {
-		return false
-	}
-	code := lite.Code() & 0xff
-	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
 // lacking returns the sessions that have segments and no rows.

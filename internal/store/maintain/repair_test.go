@@ -97,6 +97,9 @@ func TestRepairMakesRowsAnew(t *testing.T) {
 		"cut off": {func(t *testing.T, path string, _ []string) {
 			change(t, path, func(b []byte) []byte { return b[:len(b)/2] })
 		}, 2, 1},
+		"cut off in the first page": {func(t *testing.T, path string, _ []string) {
+			change(t, path, func(b []byte) []byte { return b[:1000] })
+		}, 2, 1},
 		"empty": {func(t *testing.T, path string, _ []string) {
 			change(t, path, func([]byte) []byte { return nil })
 		}, 2, 0},
