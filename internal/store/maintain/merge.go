@@ -204,7 +204,7 @@ func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err 
 		return err
 	}
 	temp := "." + name + ".part" // replaces the leftover of an interrupted merge
-	if err := unix.Unlinkat(int(m.Dir.Fd()), temp, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := m.Unlink(temp); err != nil {
 		return err
 	}
 	to, err := m.Open(temp, unix.O_EXCL)
@@ -213,17 +213,13 @@ func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err 
 	}
 	defer func() { err = errors.Join(err, to.Close()) }()
 	if err := copyBytes(ctx, to, from, size); err != nil {
-		return errors.Join(err, unix.Unlinkat(int(m.Dir.Fd()), temp, 0))
+		return errors.Join(err, m.Unlink(temp))
 	}
 	m.out.Files, m.out.Bytes = m.out.Files+1, m.out.Bytes+size
-	if err := unix.Renameat(int(m.Dir.Fd()), temp, int(m.Dir.Fd()), name); err != nil || !seg.Sealed {
+	if err := m.Rename(temp, name); err != nil || !seg.Sealed {
 		return err
 	}
-	err = unix.Unlinkat(int(m.Dir.Fd()), segment.Name(seg.Session, seg.Seq, false), 0)
-	if errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return err
+	return m.Unlink(segment.Name(seg.Session, seg.Seq, false))
 }
 
 func copyBytes(ctx context.Context, to *os.File, from io.ReaderAt, size int64) error {
