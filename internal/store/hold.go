@@ -145,7 +145,8 @@ func (h *Held) Open(name string, flags int) (*os.File, error) {
 // Existing opens a file of the directory for reading.
 func (h *Held) Existing(name string) (*os.File, error) { return h.places.existing(h.Dir, name) }
 
-// Seal writes a segment in sealed form to a new file with the same modification time.
+// Seal writes a segment in sealed form to a new file with the same modification time. After an error,
+// there is no such file.
 func (h *Held) Seal(from, to string) (size int64, err error) {
 	src, err := h.Existing(from)
 	if err != nil {
@@ -170,7 +171,7 @@ func (h *Held) Seal(from, to string) (size int64, err error) {
 	}
 	out, statErr := dst.Stat()
 	if err = errors.Join(err, statErr, dst.Close()); err != nil {
-		return 0, err
+		return 0, errors.Join(err, h.Unlink(to))
 	}
 	return out.Size(), nil
 }

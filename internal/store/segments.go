@@ -99,9 +99,6 @@ func (db *DB) seal(s segment.Info) {
 	db.mu.Unlock()
 	name := segment.Name(s.Session, s.Seq, true)
 	size, err := db.held.Seal(s.Name, name+".tmp")
-	if err != nil {
-		_ = db.held.Unlink(name + ".tmp")
-	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	db.kept.Sealing = segment.Info{}

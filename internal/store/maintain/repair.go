@@ -249,13 +249,10 @@ func (r *repairer) seal(ctx context.Context) error {
 		name := segment.Name(s.Session, s.Seq, true)
 		_, err := r.Seal(s.Name, name+".tmp")
 		if errors.Is(err, log.ErrVersion) {
-			err = r.Unlink(name + ".tmp")
-			if err == nil {
-				continue
-			}
+			continue
 		}
 		if err != nil {
-			return errors.Join(err, r.Unlink(name+".tmp"))
+			return err
 		}
 		if err := errors.Join(r.Rename(name+".tmp", name), r.Unlink(s.Name)); err != nil {
 			return err
