@@ -107,10 +107,10 @@ func (r *Reader) counts(ctx context.Context, s *Session, f Filter, step time.Dur
 
 // all reads the counts of a whole recording.
 func (c *Counts) all(ctx context.Context, tx *sql.Tx, s *Session, f Filter) error {
-	return eachRow(ctx, tx, func(scan func(...any) error) error {
+	return eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var k CountKey
 		var n tick.Counts
-		err := store.ScanCounts(scan, &n, &k.PID, &k.Op)
+		err := store.ScanCounts(rows.Scan, &n, &k.PID, &k.Op)
 		if f.matches(k.PID, k.Op) {
 			c.ByKey[k] = n
 		}
@@ -229,9 +229,9 @@ func (x *counted) rows(length int, from, to int64) (out []countRow, err error) {
 		head, by = "min(start_ns), max(end_ns)", "GROUP BY pid, op"
 		what = "sum(" + strings.ReplaceAll(what, ", ", "), sum(") + ")"
 	}
-	err = eachRow(x.ctx, x.tx, func(scan func(...any) error) error {
+	err = eachRow(x.ctx, x.tx, func(rows *sql.Rows) error {
 		var r countRow
-		err := store.ScanCounts(scan, &r.Counts, &r.from, &r.to, &r.PID, &r.Op)
+		err := store.ScanCounts(rows.Scan, &r.Counts, &r.from, &r.to, &r.PID, &r.Op)
 		if len(out) == 0 {
 			first, last = r.from, r.to
 		}
@@ -248,23 +248,6 @@ func (x *counted) rows(length int, from, to int64) (out []countRow, err error) {
 	}
 	after, err := x.rows(length-1, last, to)
 	return slices.Concat(before, out, after), err
-}
-
-// eachRow calls visit for each row of a query.
-func eachRow(ctx context.Context, tx *sql.Tx, visit func(scan func(...any) error) error, text string, args ...any) error {
-	rows, err := tx.QueryContext(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-		if err := visit(rows.Scan); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-	}
-	if err := rows.Close(); err != nil {
-		return err
-	}
-	return rows.Err()
 }
 
 // window returns the filter with the window of the counts.

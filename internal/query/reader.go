@@ -236,9 +236,18 @@ func (r *Reader) Select(ctx context.Context, text string, args ...any) (out [][]
 }
 
 // rows runs a query and scans each row.
-func (r *Reader) rows(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) (err error) {
-	defer func() { err = r.read(err) }()
-	rows, err := r.db.QueryContext(ctx, query, args...)
+func (r *Reader) rows(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	return r.read(eachRow(ctx, r.db, scan, query, args...))
+}
+
+// querier is a database, or a transaction or connection of one.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// eachRow runs a query and scans each row.
+func eachRow(ctx context.Context, from querier, scan func(*sql.Rows) error, query string, args ...any) (err error) {
+	rows, err := from.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}

@@ -177,15 +177,10 @@ func (r *Reader) sumSession(ctx context.Context, s *Session, f Filter, sums *opS
 
 // tiers returns a session's tiers whose windows divide the period, coarsest first.
 func (r *Reader) tiers(ctx context.Context, tx *sql.Tx, s *Session, every time.Duration) (out []rollTier, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT seconds, kept_ns, closed_ns FROM tiers WHERE session = ? ORDER BY seconds DESC", s.id)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+	err = eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var t rollTier
 		if err := rows.Scan(&t.length, &t.kept, &t.closed); err != nil {
-			return nil, err
+			return err
 		}
 		if t.length == 1 { // open windows are written too
 			t.closed = math.MaxInt64
@@ -193,19 +188,14 @@ func (r *Reader) tiers(ctx context.Context, tx *sql.Tx, s *Session, every time.D
 		if t.length *= int64(time.Second); every == 0 || int64(every)%t.length == 0 {
 			out = append(out, t)
 		}
-	}
-	return out, rows.Err()
+		return nil
+	}, "SELECT seconds, kept_ns, closed_ns FROM tiers WHERE session = ? ORDER BY seconds DESC", s.id)
+	return out, err
 }
 
 // sumRollups adds the rollups of a stretch.
-func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filter, x stretch, sums *opStats) (err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT start_ns, pid, op, "+store.RollupColumns+
-		" FROM rollups WHERE session = ? AND seconds = ? AND start_ns >= ? AND start_ns < ?", s.id, x.length/int64(time.Second), x.from, x.to)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filter, x stretch, sums *opStats) error {
+	return eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var start int64
 		var pid uint32
 		var op events.Op
@@ -216,8 +206,9 @@ func (r *Reader) sumRollups(ctx context.Context, tx *sql.Tx, s *Session, f Filte
 		if f.matches(pid, op) {
 			sums.sum(s, start, pid, op, 0, "").Merge(&sum)
 		}
-	}
-	return rows.Err()
+		return nil
+	}, "SELECT start_ns, pid, op, "+store.RollupColumns+" FROM rollups WHERE session = ? AND seconds = ? AND start_ns >= ? AND start_ns < ?",
+		s.id, x.length/int64(time.Second), x.from, x.to)
 }
 
 // sumCalls adds the calls of a stretch with numbers in [after, before).

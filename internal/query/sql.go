@@ -194,18 +194,13 @@ func (r *Reader) dataSource() string {
 // prepare creates the connection's virtual tables, and then denies everything but reading.
 func (s *statement) prepare(conn *sql.Conn, key string) error {
 	s.tables = map[string]bool{"sqlite_schema": true, "sqlite_master": true, "json_each": true, "json_tree": true}
-	rows, err := conn.QueryContext(s.ctx, "SELECT lower(name) FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'")
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
+	err := eachRow(s.ctx, conn, func(rows *sql.Rows) error {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return errors.Join(err, rows.Close())
-		}
+		err := rows.Scan(&name)
 		s.tables[name] = true
-	}
-	if err := rows.Err(); err != nil {
+		return err
+	}, "SELECT lower(name) FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'")
+	if err != nil {
 		return err
 	}
 	for _, v := range virtuals {

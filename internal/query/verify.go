@@ -211,21 +211,15 @@ func (r *Reader) storedSeconds(ctx context.Context, s *Session, from, to int64) 
 	if err != nil || from < kept.Int64 {
 		return nil, 0, err
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT start_ns, pid, op, "+store.RollupColumns+" FROM rollups WHERE session = ? AND seconds = 1 AND start_ns >= ? AND start_ns < ?", s.id, from, to)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	stored = map[secondKey]*store.Sum{}
-	for rows.Next() {
+	err = eachRow(ctx, tx, func(rows *sql.Rows) error {
 		var k secondKey
 		sum := &store.Sum{}
-		if err := store.ScanSum(rows.Scan, sum, &k.at, &k.pid, &k.op); err != nil {
-			return nil, 0, err
-		}
+		err := store.ScanSum(rows.Scan, sum, &k.at, &k.pid, &k.op)
 		stored[k] = sum
-	}
-	return stored, rolled, rows.Err()
+		return err
+	}, "SELECT start_ns, pid, op, "+store.RollupColumns+" FROM rollups WHERE session = ? AND seconds = 1 AND start_ns >= ? AND start_ns < ?", s.id, from, to)
+	return stored, rolled, err
 }
 
 // compareSeconds compares the seconds of [from, to).
