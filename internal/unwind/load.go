@@ -195,42 +195,46 @@ func (s *files) build(f *file) (*Table, error) {
 // unusedLeast is how long a mapped file's table must have been unused before it can be evicted.
 const unusedLeast = 10 * time.Second
 
-// room makes room for a table by evicting others: first those that no process maps. For a wanted
-// table it then evicts unused ones.
+// room makes room for a table by evicting others: first those that no process maps, the longest unused
+// one first. For a wanted table it then evicts unused ones of mapped files, large ones first. If all of
+// them have too few bytes, it evicts none.
 func (s *files) room(bytes int, wanted bool) bool {
-	for s.figures.Bytes+bytes > s.Bytes {
-		f := s.oldest()
-		if f == nil {
-			return wanted && s.evict(s.figures.Bytes+bytes-s.Bytes)
-		}
-		s.forget(f)
-		s.figures.Evicted++
+	need := s.figures.Bytes + bytes - s.Bytes
+	if need <= 0 {
+		return true
 	}
-	return true
-}
-
-// evict evicts unused tables of mapped files, large ones first, until these bytes are free. If all
-// of them have fewer bytes, it evicts none.
-func (s *files) evict(bytes int) bool {
-	var unused []*file
+	var left, unused []*file
 	have := 0
 	for _, f := range s.objects {
-		if f.state == loaded && s.read.Sub(f.used) >= unusedLeast {
+		switch {
+		case f.state != loaded:
+			continue
+		case f.users == 0:
+			left = append(left, f)
+		case wanted && s.read.Sub(f.used) >= unusedLeast:
 			unused = append(unused, f)
-			have += 4 * f.words
+		default:
+			continue
 		}
+		have += 4 * f.words
 	}
-	if have < bytes {
+	if have < need {
 		return false
 	}
+	slices.SortFunc(left, func(a, b *file) int { return cmp.Compare(a.idle, b.idle) })
 	slices.SortFunc(unused, func(a, b *file) int { return cmp.Compare(b.words, a.words) })
-	for _, f := range unused {
-		s.unload(f)
-		f.state = refused
-		s.figures.Evicted++
-		if bytes -= 4 * f.words; bytes <= 0 {
+	for _, f := range append(left, unused...) {
+		if need <= 0 {
 			break
 		}
+		need -= 4 * f.words
+		s.figures.Evicted++
+		if f.users == 0 {
+			s.forget(f)
+			continue
+		}
+		s.unload(f)
+		f.state = refused
 	}
 	return true
 }

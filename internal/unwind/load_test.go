@@ -121,6 +121,32 @@ func TestKeeperRoom(t *testing.T) {
 	}
 }
 
+// A table that has no room in any case evicts none of those that ended programs have left.
+func TestNoEvictionInVain(t *testing.T) {
+	testkit.NeedTool(t, "cat")
+	s := step(t, cat(t), Options{})
+	s.Ended(s.pid)
+	before := s.settle(t, time.Second)
+	if before.Tables != len(s.maps) {
+		t.Fatalf("%d tables are left of %d", before.Tables, len(s.maps))
+	}
+	for _, wanted := range []bool{false, true} {
+		if s.files.room(s.files.Bytes+4, wanted) {
+			t.Error("there is room for more than the bound")
+		}
+	}
+	if g := s.settle(t, time.Second); g.Tables != before.Tables || g.Evicted != 0 {
+		t.Errorf("%d tables are left of %d", g.Tables, before.Tables)
+	}
+	vdso := 4 * s.files.vdso.words // always mapped
+	if !s.files.room(s.files.Bytes-vdso, false) {
+		t.Error("there is no room for a table as large as all others may be")
+	}
+	if g := s.settle(t, time.Second); g.Bytes != vdso || g.Evicted == 0 {
+		t.Errorf("tables of %d bytes are left, want those of the vdso, %d bytes", g.Bytes, vdso)
+	}
+}
+
 // If there is room for only one of two tables that are wanted at the same time, the kernel gets one.
 func TestKeeperRoomForOne(t *testing.T) {
 	testkit.NeedTool(t, "cat")
