@@ -2,6 +2,7 @@ package segment
 
 import (
 	"fmt"
+	"slices"
 
 	"ingero/internal/store/log"
 	"ingero/internal/tick"
@@ -15,10 +16,8 @@ const (
 
 // putRanges writes NVTX calls, in frames of bounded size.
 func (w *Writer) putRanges(list []tick.Range) {
-	for len(list) > 0 {
-		n := min(len(list), frameRangesMax)
-		w.frame(frameRanges, 1, w.enc.column(nil, appendRanges(nil, list[:n])))
-		list = list[n:]
+	for part := range slices.Chunk(list, frameRangesMax) {
+		w.frame(frameRanges, 1, w.enc.column(nil, appendRanges(nil, part)))
 	}
 }
 

@@ -3,6 +3,7 @@ package segment
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"ingero/internal/store/log"
@@ -16,10 +17,8 @@ const (
 
 // putRequests writes requests to servers, in frames of bounded size.
 func (w *Writer) putRequests(list []tick.Request) {
-	for len(list) > 0 {
-		n := min(len(list), frameRequestsMax)
-		w.frame(frameRequests, latest(frameRequests), w.enc.column(nil, appendRequests(nil, list[:n])))
-		list = list[n:]
+	for part := range slices.Chunk(list, frameRequestsMax) {
+		w.frame(frameRequests, latest(frameRequests), w.enc.column(nil, appendRequests(nil, part)))
 	}
 }
 

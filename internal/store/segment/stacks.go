@@ -164,10 +164,7 @@ func readStacks(body []byte, dec *decoder) ([]events.Stack, error) {
 
 // readFrames reads the functions of stacks, and their texts.
 func readFrames(r *reader) []events.Frame {
-	texts := make([]string, 0, r.count())
-	for range cap(texts) {
-		texts = append(texts, r.string())
-	}
+	texts := r.strings(len(r.b))
 	text := func() string {
 		id := r.uint()
 		if id >= uint64(len(texts)) {
