@@ -63,25 +63,14 @@ func (w *Writer) putFunctions(list []events.Function) {
 
 // appendFunctions appends each name once, and then the handles that have them.
 func appendFunctions(b []byte, list []events.Function) []byte {
-	ids := map[string]uint64{}
-	var names []string
-	for i := range list {
-		if s := list[i].Name; ids[s] == 0 {
-			names = append(names, s)
-			ids[s] = uint64(len(names))
-		}
-	}
-	b = appendUvarint(b, uint64(len(names)))
-	for _, s := range names {
-		b = appendString(b, s)
-	}
+	b, ids := appendTexts(b, len(list), func(i int) string { return list[i].Name })
 	b = appendUvarint(b, uint64(len(list)))
 	at := int64(0)
 	for i := range list {
 		f := &list[i]
 		b = appendUvarint(b, zig(f.Time-at))
 		at = f.Time
-		b = appendUvarint(appendUvarint(appendUvarint(b, uint64(f.PID)), f.Handle), ids[f.Name]-1)
+		b = appendUvarint(appendUvarint(appendUvarint(b, uint64(f.PID)), f.Handle), ids[f.Name])
 		b = append(b, byte(f.Why))
 	}
 	return b

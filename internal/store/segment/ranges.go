@@ -32,25 +32,14 @@ func rangeTimes(r *tick.Range) (all [12]*uint64) {
 // appendRanges appends each name once, and then the calls. Times are differences from the thread's
 // previous call.
 func appendRanges(b []byte, list []tick.Range) []byte {
-	ids := map[string]uint64{}
-	var names []string
-	for i := range list {
-		if s := string(list[i].Name[:list[i].Length]); ids[s] == 0 {
-			names = append(names, s)
-			ids[s] = uint64(len(names))
-		}
-	}
-	b = appendUvarint(b, uint64(len(names)))
-	for _, s := range names {
-		b = appendString(b, s)
-	}
+	b, ids := appendTexts(b, len(list), func(i int) string { return string(list[i].Name[:list[i].Length]) })
 	b = appendUvarint(b, uint64(len(list)))
 	at, id := int64(0), uint64(0)
 	last := map[uint32]*tick.Range{}
 	for i := range list {
 		r := &list[i]
 		b = appendUvarint(appendUvarint(appendUvarint(b, zig(r.Time-at)), uint64(r.PID)), uint64(r.TID))
-		b = appendUvarint(appendUvarint(appendUvarint(appendUvarint(b, uint64(r.Op)), uint64(r.Flags)), ids[string(r.Name[:r.Length])]-1), uint64(r.Lost))
+		b = appendUvarint(appendUvarint(appendUvarint(appendUvarint(b, uint64(r.Op)), uint64(r.Flags)), ids[string(r.Name[:r.Length])]), uint64(r.Lost))
 		b = appendUvarint(appendUvarint(b, zig(int64(r.ID-id))), r.Domain)
 		was := last[r.TID]
 		if was == nil {

@@ -25,6 +25,24 @@ func appendString(b []byte, s string) []byte {
 	return append(appendUvarint(b, uint64(len(s))), s...)
 }
 
+// appendTexts appends each of n texts once, for reader.strings, and returns their numbers.
+func appendTexts(b []byte, n int, text func(i int) string) (_ []byte, numbers map[string]uint64) {
+	numbers = map[string]uint64{}
+	var all []string
+	for i := range n {
+		s := text(i)
+		if _, known := numbers[s]; !known {
+			numbers[s] = uint64(len(all))
+			all = append(all, s)
+		}
+	}
+	b = appendUvarint(b, uint64(len(all)))
+	for _, s := range all {
+		b = appendString(b, s)
+	}
+	return b, numbers
+}
+
 // reader reads values from untrusted bytes. When they run out it returns zeros and sets bad.
 type reader struct {
 	b   []byte
