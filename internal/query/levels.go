@@ -41,7 +41,7 @@ func (r *Reader) GPUStates(ctx context.Context, f Filter, visit func(*tick.GPU) 
 			return err
 		}
 		if throttle != "" {
-			x.Throttle = strings.Split(throttle, ",")
+			x.Throttle = strings.Split(throttle, ", ")
 		}
 		x.Time, x.Index = unixTime(ns), -1
 		if index.Valid {
