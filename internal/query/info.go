@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"ingero/internal/store"
-	"ingero/internal/store/log"
 	"ingero/internal/store/segment"
 	"ingero/internal/wire"
 )
@@ -91,7 +90,7 @@ func (r *Reader) parts(ctx context.Context, i *Info) error {
 		part.Files, part.Bytes = part.Files+1, part.Bytes+s.Bytes
 		n, from, err := segment.CountCalls(r.files, s)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrNotLog), errors.Is(err, log.ErrVersion):
+		case errors.Is(err, fs.ErrNotExist), segment.Unreadable(err):
 			continue // verify reports it
 		case err != nil:
 			return err

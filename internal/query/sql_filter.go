@@ -9,7 +9,7 @@ import (
 
 	"modernc.org/sqlite/vtab"
 
-	"ingero/internal/store/log"
+	"ingero/internal/store/segment"
 	"ingero/pkg/events"
 )
 
@@ -159,7 +159,7 @@ func (s *statement) unread(session string, err error) bool {
 	case errors.Is(err, ErrNoSession):
 	case errors.Is(err, ErrNoCalls):
 		s.note(Coverage{Missing: []string{session}})
-	case errors.Is(err, log.ErrCorrupt), errors.Is(err, log.ErrVersion), errors.Is(err, log.ErrNotLog):
+	case segment.Unreadable(err):
 		s.note(Coverage{Damage: []string{err.Error()}})
 	default:
 		return err == nil
