@@ -120,7 +120,7 @@ func (db *DB) measure() { db.size.Store(db.bytes()) }
 
 // bytes returns the size of all files, including pending growth.
 func (db *DB) bytes() int64 {
-	n := fileSize(db.o.Path)
+	n := FileSize(db.o.Path)
 	if db.saver != nil {
 		n = max(n, db.saver.rows.FileSize)
 	}
@@ -129,12 +129,13 @@ func (db *DB) bytes() int64 {
 		n += db.log.Size()
 	}
 	for _, suffix := range []string{"-wal", "-shm"} {
-		n += fileSize(db.o.Path + suffix)
+		n += FileSize(db.o.Path + suffix)
 	}
 	return n
 }
 
-func fileSize(path string) int64 {
+// FileSize returns the size of a file in bytes, 0 if there is none.
+func FileSize(path string) int64 {
 	s, err := os.Lstat(path)
 	if err != nil {
 		return 0

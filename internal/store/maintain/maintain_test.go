@@ -114,7 +114,7 @@ func TestMaintenanceNeedsTheLock(t *testing.T) {
 // inUse returns the size of a closed database without its lock.
 func inUse(t *testing.T, path string) int64 {
 	t.Helper()
-	n := fileSize(path)
+	n := store.FileSize(path)
 	files, err := log.Dir(store.LogDir(path)).List()
 	if err != nil {
 		t.Fatal(err)

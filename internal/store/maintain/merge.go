@@ -191,7 +191,7 @@ func copyRows(ctx context.Context, tx *sql.Tx, tables []table, s *state) error {
 // file copies a segment that is missing or shorter here. A sealed one is complete.
 func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err error) {
 	name, dir := seg.Name, m.Dir.Name()
-	if fileSize(filepath.Join(dir, segment.Name(seg.Session, seg.Seq, true))) > 0 {
+	if store.FileSize(filepath.Join(dir, segment.Name(seg.Session, seg.Seq, true))) > 0 {
 		return nil
 	}
 	from, err := src.Files.Open(name)
@@ -200,7 +200,7 @@ func (m *merger) file(ctx context.Context, src *Source, seg *segment.Info) (err 
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 	size, err := log.CompleteBytes(from, from.Size())
-	if err != nil || name != filepath.Base(name) || fileSize(filepath.Join(dir, name)) >= size {
+	if err != nil || name != filepath.Base(name) || store.FileSize(filepath.Join(dir, name)) >= size {
 		return err
 	}
 	temp := "." + name + ".part" // replaces the leftover of an interrupted merge

@@ -47,12 +47,3 @@ func exists(path string) bool {
 
 // age sets a file's modification time.
 func age(path string, at time.Time) error { return os.Chtimes(path, at, at) }
-
-// fileSize returns a file's size in bytes, 0 if there is none.
-func fileSize(path string) int64 {
-	s, err := os.Lstat(path)
-	if err != nil {
-		return 0
-	}
-	return s.Size()
-}

@@ -127,7 +127,7 @@ func (m *remover) remove(ctx context.Context, o *Removal) (_ *Removed, err error
 // sizeAtRest returns the size of all files when nobody has the database open: without a write-ahead
 // log.
 func (m *remover) sizeAtRest() int64 {
-	return m.kept.Bytes() + fileSize(m.Path)
+	return m.kept.Bytes() + store.FileSize(m.Path)
 }
 
 // vacuum returns the SQLite file's unused pages to the file system. It leaves them while a reader is
