@@ -149,19 +149,25 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// AppendCallLine appends a call as one line of text, without the newline, in the reader's time zone
-// (nil: UTC).
-func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.Location) []byte {
+// appendWhen appends the time (Unix ns) and the thread of a call or wait.
+func appendWhen(b []byte, start int64, comm string, pid, tid uint32, zone *time.Location) []byte {
 	if zone == nil {
 		zone = time.UTC
 	}
-	b = time.Unix(0, c.Start).In(zone).AppendFormat(b, "15:04:05.000000")
-	b = append(b, ' ', ' ')
-	b = append(b, processName(comm, c.PID)...)
-	if c.TID != c.PID {
+	b = time.Unix(0, start).In(zone).AppendFormat(b, "15:04:05.000000")
+	b = append(b, "  "...)
+	b = append(b, processName(comm, pid)...)
+	if tid != pid {
 		b = append(b, " thread "...)
-		b = strconv.AppendUint(b, uint64(c.TID), 10)
+		b = strconv.AppendUint(b, uint64(tid), 10)
 	}
+	return b
+}
+
+// AppendCallLine appends a call as one line of text, without the newline, in the reader's time zone
+// (nil: UTC).
+func AppendCallLine(b []byte, c *events.Call, comm, function string, zone *time.Location) []byte {
+	b = appendWhen(b, c.Start, comm, c.PID, c.TID, zone)
 	b = append(b, ' ', ' ')
 	b = append(b, c.Op.String()...)
 	if function != "" {

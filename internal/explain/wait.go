@@ -84,16 +84,7 @@ func appendThread(b []byte, t *events.Thread) []byte {
 // AppendWaitLine appends a wait as one line of text, without the newline, in the reader's time zone
 // (nil: UTC).
 func AppendWaitLine(b []byte, w *events.Wait, comm string, zone *time.Location) []byte {
-	if zone == nil {
-		zone = time.UTC
-	}
-	b = time.Unix(0, w.Start).In(zone).AppendFormat(b, "15:04:05.000000")
-	b = append(b, ' ', ' ')
-	b = append(b, processName(comm, w.PID)...)
-	if w.TID != w.PID {
-		b = append(b, " thread "...)
-		b = strconv.AppendUint(b, uint64(w.TID), 10)
-	}
+	b = appendWhen(b, w.Start, comm, w.PID, w.TID, zone)
 	b = append(b, "  waits: "...)
 	b = append(b, w.State.String()...)
 	b = append(b, ' ')
