@@ -59,6 +59,13 @@ func TestNextSegmentHasTheFunctions(t *testing.T) {
 // functionsIn returns a segment's function names.
 func functionsIn(t *testing.T, files log.Files, s *segment.Info) (got []events.Function) {
 	t.Helper()
+	eachEntry(t, files, s, func(e *segment.Entry) { got = append(got, e.Functions...) })
+	return got
+}
+
+// eachEntry visits a segment's entries up to the first damage.
+func eachEntry(t *testing.T, files log.Files, s *segment.Info, visit func(*segment.Entry)) {
+	t.Helper()
 	f, err := segment.OpenSegment(files, s)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +77,6 @@ func functionsIn(t *testing.T, files log.Files, s *segment.Info) (got []events.F
 	}
 	var e segment.Entry
 	for l.Next(&e) == nil {
-		got = append(got, e.Functions...)
+		visit(&e)
 	}
-	return got
 }

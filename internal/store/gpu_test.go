@@ -58,9 +58,9 @@ func TestFaultsAndGPUsInTables(t *testing.T) {
 	}
 }
 
-// A replay delivers each fault once, in its original tick, with the GPUs' states, and so does a
-// session that is restored from it.
-func TestReplayTellsFaultsAndGPUs(t *testing.T) {
+// replayGPUs replays a recording of recordGPUs. It returns the recorded ticks, and what the replay gave.
+func replayGPUs(t *testing.T) ([]*tick.Tick, *storetest.Keeper) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
 	ticks, db := recordGPUs(t, path)
 	b, err := os.ReadFile(filepath.Join(LogDir(path), segment.Name(db.Session().ID, 0, true)))
@@ -76,6 +76,13 @@ func TestReplayTellsFaultsAndGPUs(t *testing.T) {
 	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
 		t.Fatal(err)
 	}
+	return ticks, k
+}
+
+// A replay delivers each fault once, in its original tick, with the GPUs' states, and so does a
+// session that is restored from it.
+func TestReplayTellsFaultsAndGPUs(t *testing.T) {
+	ticks, k := replayGPUs(t)
 	var want, got []tick.Xid
 	for _, live := range ticks {
 		want = append(want, live.Xids...)

@@ -1,11 +1,8 @@
 package store
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,7 +10,6 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"ingero/internal/session"
 	"ingero/internal/store/segment"
 	"ingero/internal/store/storetest"
 	"ingero/internal/testkit"
@@ -38,21 +34,7 @@ func TestInferenceInTables(t *testing.T) {
 
 // A replay delivers each read of an inference server once, in its original tick.
 func TestReplayTellsInference(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	ticks, db := recordGPUs(t, path)
-	b, err := os.ReadFile(filepath.Join(LogDir(path), segment.Name(db.Session().ID, 0, true)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := segment.OpenLog(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &storetest.Keeper{}
-	r := segment.NewReplay(l, segment.ReplayOptions{})
-	if err := session.Run(context.Background(), session.Config{Source: session.FromRecording(r), Clock: r, Sinks: []tick.Sink{k}}); err != nil {
-		t.Fatal(err)
-	}
+	ticks, k := replayGPUs(t)
 	var want, got [][]tick.Inference
 	for _, live := range ticks {
 		want = append(want, live.Inference)

@@ -68,19 +68,7 @@ func TestNextSegmentHasTheStacks(t *testing.T) {
 // stacksIn returns a segment's stacks.
 func stacksIn(t *testing.T, files log.Files, s *segment.Info) (got []events.Stack) {
 	t.Helper()
-	f, err := segment.OpenSegment(files, s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	l, err := segment.OpenLog(f, f.Size())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var e segment.Entry
-	for l.Next(&e) == nil {
-		got = append(got, e.Stacks...)
-	}
+	eachEntry(t, files, s, func(e *segment.Entry) { got = append(got, e.Stacks...) })
 	return got
 }
 
