@@ -85,6 +85,22 @@ func TestAnalyseAPart(t *testing.T) {
 	}
 }
 
+// fourMinutes records 240 seconds from began, in several segments.
+func fourMinutes(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "x.db")
+	x, err := startBounded(path, "gpu-7-one", "gpu-7", began, 64<<20)
+	for range 240 {
+		if err == nil {
+			err = x.second()
+		}
+	}
+	if err = errors.Join(err, x.end()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // damageFirstSegment makes a part of the session's first segment unreadable; there must be more than three.
 func damageFirstSegment(t *testing.T, path, session string) {
 	t.Helper()
@@ -106,16 +122,7 @@ func damageFirstSegment(t *testing.T, path, session string) {
 // A report has the damage that its analysis met, and the damage that only its counts show: after the last
 // segment is lost, the analysis just ends earlier.
 func TestReportHasAllDamage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	x, err := startBounded(path, "gpu-7-one", "gpu-7", began, 64<<20)
-	for range 240 {
-		if err == nil {
-			err = x.second()
-		}
-	}
-	if err = errors.Join(err, x.end()); err != nil {
-		t.Fatal(err)
-	}
+	path := fourMinutes(t)
 	damageFirstSegment(t, path, "gpu-7-one")
 	segs, err := segment.OfSession(storelog.Dir(store.LogDir(path)), "gpu-7-one")
 	if err == nil {
@@ -134,16 +141,7 @@ func TestReportHasAllDamage(t *testing.T) {
 
 // An analysis of a window does not read what was recorded long before it, and has the same result.
 func TestAnalysisSkipsWhatIsLongBefore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
-	x, err := startBounded(path, "gpu-7-one", "gpu-7", began, 64<<20)
-	for range 240 {
-		if err == nil {
-			err = x.second()
-		}
-	}
-	if err = errors.Join(err, x.end()); err != nil {
-		t.Fatal(err)
-	}
+	path := fourMinutes(t)
 	r, err := query.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
