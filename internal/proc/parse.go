@@ -94,10 +94,15 @@ type stat struct {
 	start  uint64 // ticks since boot
 	ppid   uint32
 	kernel bool
+	ending bool // it executes nothing of its program any more
 	ended  bool // a zombie: ended and not reaped
 }
 
-const pfKthread = 0x00200000 // PF_KTHREAD, include/linux/sched.h
+// Flags of a task, include/linux/sched.h.
+const (
+	pfExiting = 0x00000004 // PF_EXITING: set before the exit is traced, and never cleared
+	pfKthread = 0x00200000 // PF_KTHREAD
+)
 
 // parseStat parses /proc/PID/stat. The command may contain spaces and parentheses, so the last
 // parenthesis ends it.
@@ -128,7 +133,7 @@ func parseStat(b []byte) (stat, error) {
 			if !ok {
 				return stat{}, errFormat
 			}
-			s.kernel = n&pfKthread != 0
+			s.kernel, s.ending = n&pfKthread != 0, n&pfExiting != 0
 		case 22: // starttime
 			n, _, ok := number(word)
 			if !ok || n > 1<<62/uint64(userTick) {

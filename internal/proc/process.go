@@ -58,10 +58,6 @@ func (p *Process) ReturnHarm(kills bool) string {
 	return ""
 }
 
-// Over reports whether all threads had ended when the process was read: its parent has not waited for
-// it yet.
-func (p *Process) Over() bool { return p.Zombie && p.Threads <= 1 }
-
 // NSPID returns the process's number in its own PID namespace.
 func (p *Process) NSPID() uint32 {
 	if len(p.NSPIDs) == 0 {
@@ -118,6 +114,53 @@ func (f FS) facts(d pidDir, st *status, buf []byte) (Process, error) {
 		p.Exe = strings.TrimSuffix(exe, deletedSuffix)
 	}
 	return p, d.alive()
+}
+
+// Lives reports whether a thread of a process that was read before had not begun to end when Lives was
+// called. The kernel then traces the exit of the process after that call.
+func (f FS) Lives(p *Process) bool {
+	d, err := f.openPID(p.PID)
+	if err != nil {
+		return false
+	}
+	defer d.close()
+	s, buf, err := d.stat(nil)
+	if err != nil || s.start != p.StartTicks {
+		return false
+	}
+	if !s.ending || d.threadRuns() {
+		return true
+	}
+	s, _, err = d.stat(buf) // a thread that executes another program becomes the main thread
+	return err == nil && !s.ending
+}
+
+// threadRuns reports whether a thread of a process has not begun to end.
+func (d pidDir) threadRuns() bool {
+	seen := map[string]bool{}
+	for fresh := true; fresh; { // a thread may have started another before its own end
+		fresh = false
+		dir, err := os.Open(d.root + "/task")
+		if err != nil {
+			return false
+		}
+		tids, _ := dir.Readdirnames(-1)
+		_ = dir.Close() // read only
+		for _, tid := range tids {
+			if seen[tid] {
+				continue
+			}
+			seen[tid], fresh = true, true
+			buf, err := d.read("task/"+tid+"/stat", nil, maxSmall)
+			if err != nil {
+				continue
+			}
+			if s, err := parseStat(buf); err == nil && !s.ending {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ThreadName returns the name (comm) of a thread of a process, "" if there is no such thread.

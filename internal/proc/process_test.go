@@ -173,6 +173,49 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// A process lives until all of its threads have begun to end: before the last of them is a zombie.
+func TestLives(t *testing.T) {
+	const pid, start = 7, 12345
+	stat := func(flags, start uint64) string {
+		return fmt.Sprintf("7 (x) R 1 7 7 0 -1 %d 0 0 0 0 0 0 0 0 20 0 2 0 %d 0 0", flags, start)
+	}
+	runs, ends := stat(0x400040, start), stat(0x400044, start)
+	for _, tt := range []struct {
+		name    string
+		threads map[string]string // the process's own file is that of its main thread
+		want    bool
+	}{
+		{"it runs", map[string]string{"7": runs}, true},
+		{"one of its threads ends", map[string]string{"7": runs, "8": ends}, true},
+		{"its main thread has ended", map[string]string{"7": ends, "8": ends, "9": runs}, true},
+		{"all of its threads end", map[string]string{"7": ends, "8": ends}, false},
+		{"another has its number", map[string]string{"7": stat(0x400040, start+1)}, false},
+		{"it is gone", nil, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			for tid, text := range tt.threads {
+				dir := filepath.Join(root, "7", "task", tid)
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				files := []string{filepath.Join(dir, "stat")}
+				if tid == "7" {
+					files = append(files, filepath.Join(root, "7", "stat"))
+				}
+				for _, file := range files {
+					if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if got := (FS{Root: root}).Lives(&Process{PID: pid, StartTicks: start}); got != tt.want {
+				t.Errorf("it lives: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestKernelThread(t *testing.T) {
 	p, err := FS{}.Process(2) // kthreadd, in the first PID namespace
 	if host, herr := (FS{}).HostPIDs(); herr != nil || !host {

@@ -172,11 +172,7 @@ func (e *enroller) admit(p *proc.Process) bool {
 		e.report.failed(p.PID, p.Comm, err)
 		return false
 	}
-	if now, err := e.fs.Process(p.PID); err != nil || now.StartTicks != p.StartTicks || now.Over() {
-		// Its end came first: nothing would remove it, and its number may belong to another process.
-		if err := e.tracer.Untrace(p.PID); err != nil {
-			e.report.failed(p.PID, p.Comm, err)
-		}
+	if !e.lives(p) {
 		return false
 	}
 	since := time.Time{}
@@ -184,7 +180,23 @@ func (e *enroller) admit(p *proc.Process) bool {
 		since = time.Unix(0, e.clock.Now())
 	}
 	e.targets.admit(p, how.EntryOnly, since)
+	if !e.lives(p) { // its exit was possibly read before targets had it, and then ignored
+		e.targets.ended(p.PID, time.Unix(0, e.clock.Now()))
+		return false
+	}
 	return true
+}
+
+// lives reports whether the exit of a process that the kernel traces now is still to come. Otherwise it
+// stops tracing: nothing else would, and the number may belong to another process.
+func (e *enroller) lives(p *proc.Process) bool {
+	if e.fs.Lives(p) {
+		return true
+	}
+	if err := e.tracer.Untrace(p.PID); err != nil {
+		e.report.failed(p.PID, p.Comm, err)
+	}
+	return false
 }
 
 // how returns how a process is to be traced. It reports a process that return probes would harm,
@@ -227,7 +239,7 @@ func (e *enroller) recheck(p *proc.Process) {
 		e.report.failed(p.PID, p.Comm, err)
 		return
 	}
-	e.targets.admit(p, true, time.Time{})
+	e.targets.countOnly(p.PID)
 }
 
 // readMaps attaches to libraries as they are mapped, until ctx ends.

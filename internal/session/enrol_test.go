@@ -2,9 +2,12 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -85,6 +88,60 @@ func TestEntryOnlyChild(t *testing.T) {
 		if _, watched := of.returns(child); watched == entryOnly {
 			t.Errorf("parent entry-only: %v; child has return probes: %v", entryOnly, watched)
 		}
+	}
+}
+
+// A process that begins to end while it is enrolled is not traced, whether or not its exit was read by
+// then. Nor does it come back to life when it is looked at again.
+func TestEndsWhileEnrolled(t *testing.T) {
+	testkit.NeedBPF(t)
+	pid := uint32(os.Getpid())
+	root := t.TempDir()
+	dir := filepath.Join(root, strconv.Itoa(int(pid)))
+	thread := filepath.Join(dir, "task", strconv.Itoa(int(pid)))
+	if err := os.MkdirAll(thread, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const exiting = 4 // PF_EXITING
+	flags := func(n int) {
+		text := fmt.Sprintf("%d (x) R 1 1 1 0 -1 %d 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0", pid, n)
+		for _, in := range []string{dir, thread} {
+			if err := os.WriteFile(filepath.Join(in, "stat"), []byte(text), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, begins := range []string{"before", "after"} { // its end, relative to being known as traced
+		t.Run(begins, func(t *testing.T) {
+			tr, err := probes.Open(probes.Options{Rows: events.Catalog[:1]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := tr.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			flags(0)
+			if begins == "before" {
+				flags(exiting)
+			}
+			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(n Notice) {
+				if n.Kind == NoticeTracing {
+					flags(exiting)
+				}
+			}}
+			o := &LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}}}
+			of := newTargets(decode.Clock{}, report, o)
+			e := newEnroller(o, tr, decode.Clock{}, report, of, newLibraries(decode.Clock{}, tr, nil, report, o))
+			e.fs, e.enrolled = proc.FS{Root: root}, func(*proc.Process, time.Time) { t.Error("it was enrolled") }
+			p := proc.Process{PID: pid, StartTicks: 5, ShadowStack: true}
+			e.enrol(&p, mapping{})
+			e.recheck(&p)
+			if of.lives(pid) || tr.Traced(pid) {
+				t.Errorf("it lives: %t, the kernel traces it: %t", of.lives(pid), tr.Traced(pid))
+			}
+		})
 	}
 }
 

@@ -121,7 +121,7 @@ func TestEndedBeforeEnrolment(t *testing.T) {
 	pid := uint32(child.Process.Pid)
 	testkit.Eventually(t, "the end of the process", func() bool {
 		p, err := proc.FS{}.Process(pid)
-		return err == nil && p.Over()
+		return err == nil && p.Zombie
 	})
 	r := begin(t, session.LiveOptions{Select: proc.Selector{PIDs: []uint32{pid}}})
 	r.end(t)

@@ -136,6 +136,15 @@ func (t *targets) admit(p *proc.Process, entryOnly bool, since time.Time) {
 	}
 }
 
+// countOnly records that a process has no return probes any more, unless it has ended.
+func (t *targets) countOnly(pid uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.living(pid); k != nil {
+		k.entryOnly = true
+	}
+}
+
 // ensure returns a process of the table, and adds it if needed: a fork and the child's first mapping
 // arrive in any order. mu is held.
 func (t *targets) ensure(p *proc.Process) *process {
