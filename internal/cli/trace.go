@@ -30,7 +30,8 @@ the selection down; used alone, they select processes of all users. Kubernetes s
 the names of pods: set --kubelet or --kube-api.
 
 trace ends on Ctrl-C, after --duration, or when the processes of --pid, and their
-children that use CUDA, have ended. It keeps its recording in all cases.
+children that use CUDA, have ended. A child has 30 seconds to begin to use CUDA, and
+longer if no process has used it yet. trace keeps its recording in all cases.
 
 Only one trace can run on a machine at a time.
 

@@ -284,7 +284,7 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 }
 
 // over reports whether all processes that the session waits for have ended.
-func (l *Live) over() bool { return len(l.opts.Select.PIDs) > 0 && l.targets.over() }
+func (l *Live) over() bool { return len(l.opts.Select.PIDs) > 0 && l.targets.over(l.targets.clock.Now()) }
 
 // Totals implements [Source].
 func (l *Live) Totals(t *tick.Tick) error {

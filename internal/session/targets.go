@@ -39,6 +39,7 @@ type process struct {
 	traced      time.Time // since when; zero if traced from its fork on
 	noted       time.Time // when a mapping of a library was last recorded
 	role        role      // whether a trace of named processes waits for its end
+	fresh       int64     // its fork or exec, in Unix ns, if that made it young; 0: none did
 	endReported bool      // a tick has reported its end
 	counted     bool      // its counts have been read since that tick
 	// entryOnly is set if a return probe would harm the process.
@@ -50,10 +51,18 @@ type role uint8
 
 const (
 	bystander role = iota // a relative without CUDA that ran before the trace
-	young                 // a child without CUDA: awaited until some process uses CUDA
+	young                 // a child without CUDA: awaited for a while, and until some process uses CUDA
 	awaited               // named, or maps a CUDA library
 	roles
 )
+
+// youth is how long after its fork or exec a trace waits for a child without CUDA: about to map CUDA.
+const youth = 30 * time.Second
+
+// youngAt reports whether a process is about to map CUDA at a time, possibly.
+func (p *process) youngAt(at int64) bool {
+	return p.role == young && at-p.fresh < youth.Nanoseconds()
+}
 
 func newTargets(clock decode.Clock, report *reporter, o *LiveOptions) *targets {
 	named := slices.Clone(o.Select.PIDs)
@@ -117,12 +126,26 @@ func (t *targets) any() bool {
 }
 
 // over reports whether all processes that a trace of named processes waits for have ended. A program
-// that a launcher started just before its own end has not mapped CUDA yet. So until some process
-// uses CUDA, over waits for all children too.
-func (t *targets) over() bool {
+// that a launcher started just before its own end has not mapped CUDA yet. So over waits for children
+// that are young now, and for all others too until some process uses CUDA: a helper of the launcher,
+// such as nvidia-smi, may use it first.
+func (t *targets) over(now int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.alive[awaited] == 0 && (t.used || t.alive[young] == 0)
+	switch {
+	case t.alive[awaited] > 0:
+		return false
+	case t.alive[young] == 0:
+		return true
+	case !t.used:
+		return false
+	}
+	for _, p := range t.procs {
+		if p.Ended.IsZero() && p.youngAt(now) {
+			return false
+		}
+	}
+	return true
 }
 
 // admit adds a process. since is when it became traced, zero if it was traced from its fork on.
@@ -202,6 +225,10 @@ func (t *targets) forked(e *tick.ProcEvent) {
 	if parent == nil {
 		return
 	}
+	// What an old child starts again and again, as a loop in a shell does, prolongs no trace.
+	if parent.role == awaited || parent.youngAt(e.Time) {
+		child.fresh = e.Time
+	}
 	if !parent.Attached.IsZero() { // the child maps the parent's libraries
 		t.setRole(child, awaited)
 	}
@@ -225,6 +252,9 @@ func (t *targets) execed(e *tick.ProcEvent) {
 	if p.noted.Before(time.Unix(0, e.Time)) { // otherwise they are its new program's
 		p.Mapped, p.Attached = time.Time{}, time.Time{}
 		if p.Ended.IsZero() {
+			if p.role != young || p.youngAt(e.Time) {
+				p.fresh = e.Time
+			}
 			t.setRole(p, young)
 		}
 	}

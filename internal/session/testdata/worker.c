@@ -6,7 +6,6 @@
  * hold: then waits. errors: all fail. many: 600 children, one after the other, then waits.
  * joins: 100 threads, one after the other, that end while they are joined; then waits.
  * killed: 300 children, one after the other, of four threads each, that kill themselves; then waits.
- * daemon: leaves a shell behind that reads $FIFO, and makes the calls.
  * stay: makes calls until it is killed, or its parent has ended.
  */
 #include <dlfcn.h>
@@ -125,12 +124,6 @@ int main(int argc, char **argv)
 		while (wait(&status) > 0)
 			if (status)
 				return 1;
-	}
-	if (!strcmp(mode, "daemon") && !fork()) {
-		close(1);
-		close(2);
-		execlp("sh", "sh", "-c", "read x <\"$FIFO\"", NULL);
-		_exit(127);
 	}
 	if (!strcmp(mode, "many")) {
 		many(n);

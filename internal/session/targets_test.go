@@ -1,0 +1,118 @@
+package session
+
+import (
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"ingero/internal/decode"
+	"ingero/internal/proc"
+	"ingero/internal/tick"
+	"ingero/pkg/events"
+)
+
+// PIDs above those of every process.
+const (
+	shellPID = math.MaxInt32 - iota
+	helperPID
+	programPID
+	sleepPID
+)
+
+// launcher plays the events of a named process and its children at given seconds.
+type launcher struct{ *targets }
+
+func second(at float64) int64 { return time.Unix(1e9, 0).UnixNano() + int64(at*1e9) }
+
+func (l launcher) fork(at float64, parent, child uint32) {
+	l.forked(&tick.ProcEvent{Time: second(at), PID: parent, Peer: child})
+}
+
+func (l launcher) exec(at float64, pid uint32) {
+	l.execed(&tick.ProcEvent{Time: second(at), PID: pid})
+}
+
+func (l launcher) useCUDA(pid uint32) {
+	l.await(&proc.Process{PID: pid, Libraries: []proc.Library{{Lib: events.LibCuda}}})
+}
+
+func (l launcher) end(pid uint32) { l.ended(pid, time.Unix(1e9, 0)) }
+
+// help runs a helper with CUDA in the first second, such as nvidia-smi.
+func (l launcher) help() {
+	l.fork(0, shellPID, helperPID)
+	l.exec(0, helperPID)
+	l.useCUDA(helperPID)
+	l.end(helperPID)
+}
+
+// A trace of named processes waits for children that may be about to use CUDA, and for no others.
+func TestTraceWaitsForYoungChildren(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		play  func(l launcher)
+		until float64 // when the trace is over; negative: not before the program ends
+	}{
+		{"no child", launcher.help, 0},
+		{"a helper used CUDA, and the program is young", func(l launcher) {
+			l.help()
+			l.fork(1, shellPID, programPID)
+		}, 31},
+		{"its exec makes it young again", func(l launcher) {
+			l.help()
+			l.fork(1, shellPID, programPID)
+			l.exec(20, programPID)
+		}, 50},
+		{"the program uses CUDA", func(l launcher) {
+			l.help()
+			l.fork(1, shellPID, programPID)
+			l.useCUDA(programPID)
+		}, -1},
+		{"no process used CUDA", func(l launcher) { l.fork(1, shellPID, programPID) }, -1},
+		{"one that ran before executes another program", func(l launcher) {
+			l.admit(&proc.Process{PID: programPID}, false, time.Unix(1, 0))
+			l.help()
+			l.exec(40, programPID)
+		}, 70},
+		{"one that ran before", func(l launcher) {
+			l.admit(&proc.Process{PID: programPID}, false, time.Unix(1, 0))
+			l.help()
+		}, 0},
+		{"a program with CUDA executes one without", func(l launcher) {
+			l.fork(1, shellPID, programPID)
+			l.useCUDA(programPID)
+			l.exec(40, programPID)
+		}, 70},
+		{"a loop that starts a program every few seconds", func(l launcher) {
+			l.help()
+			l.fork(1, shellPID, programPID)
+			l.fork(40, programPID, sleepPID)
+			l.exec(40, sleepPID)
+		}, 31},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
+			l := launcher{newTargets(decode.Clock{}, report, &LiveOptions{Select: proc.Selector{PIDs: []uint32{shellPID}}})}
+			l.admit(&proc.Process{PID: shellPID}, false, time.Unix(1, 0))
+			tt.play(l)
+			if l.over(second(1e6)) {
+				t.Error("it is over while the launcher lives")
+			}
+			l.end(shellPID)
+			last := tt.until
+			if last < 0 {
+				last = 1e6
+			}
+			if l.over(second(last-0.001)) != (last == 0) {
+				t.Errorf("just before second %v, over = %t", last, last != 0)
+			}
+			if tt.until < 0 {
+				l.end(programPID)
+			}
+			if !l.over(second(last)) {
+				t.Errorf("it is not over at second %v", last)
+			}
+		})
+	}
+}
