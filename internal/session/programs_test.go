@@ -1,8 +1,11 @@
 package session
 
 import (
+	"log/slog"
 	"testing"
+	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/proc"
 	"ingero/internal/redact"
 	"ingero/internal/testkit"
@@ -43,6 +46,40 @@ func TestProgramsDoNotWait(t *testing.T) {
 	if len(got)+int(left) != readers+maxQuestions+more+1 || len(got) > maxQuestions {
 		t.Errorf("%d answers and %d left out, want %d in all", len(got), left, readers+maxQuestions+more+1)
 	}
+}
+
+// A process whose request found no room has its command line later.
+func TestProgramsAreRequestedAgain(t *testing.T) {
+	testkit.LeakCheck(t)
+	free := make(chan struct{})
+	report := &reporter{log: slog.New(slog.DiscardHandler), notify: func(Notice) {}}
+	of := newTargets(decode.Clock{}, report, &LiveOptions{})
+	reading := make(chan uint32, 2*maxQuestions)
+	of.programs = newPrograms(func(pid uint32, _ []string) (*proc.Program, error) {
+		reading <- pid
+		<-free
+		return &proc.Program{StartTicks: 1, Args: []string{"x"}}, nil
+	}, redact.Safe)
+	for pid := range uint32(readers) {
+		of.programs.request(1000+pid, 1)
+		<-reading
+	}
+	for pid := range uint32(maxQuestions) {
+		of.programs.request(2000+pid, 1)
+	}
+	const pid = 7
+	of.admit(&proc.Process{PID: pid, StartTicks: 1}, false, time.Unix(1000, 0))
+	of.requestProgram(pid)
+	of.locate()
+	if _, left, _ := of.locate(); left != 2 {
+		t.Errorf("%d refusals, want one at once and one at the next tick", left)
+	}
+	close(free)
+	testkit.Eventually(t, "its command line", func() bool {
+		of.locate()
+		return of.list()[0].Cmdline == "x"
+	})
+	of.close()
 }
 
 // An answer belongs to the requested process and its last program.

@@ -46,7 +46,7 @@ type programs struct {
 	open    uint64 // unanswered questions
 	closed  bool
 	answers map[uint32]answer
-	left    uint64 // questions dropped because too many were open
+	left    uint64 // questions refused or dropped because too many were open
 }
 
 const (
@@ -102,8 +102,10 @@ func (p *programs) run() {
 	}
 }
 
-// request requests the data of a process. It does not wait.
-func (p *programs) request(pid uint32, start uint64) { p.enqueue(question{pid: pid, start: start}) }
+// request requests the data of a process, and reports whether there was room. It does not wait.
+func (p *programs) request(pid uint32, start uint64) bool {
+	return p.enqueue(question{pid: pid, start: start})
+}
 
 func (p *programs) enqueue(q question) bool {
 	p.mu.Lock()
@@ -180,7 +182,8 @@ func (p *process) inherit(parent *process) {
 	}
 }
 
-// requestProgram requests a process's command line and environment, once.
+// requestProgram requests a process's command line and environment, once. A request without room is
+// made again at the next tick.
 func (t *targets) requestProgram(pid uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,8 +195,7 @@ func (t *targets) requestProgram(pid uint32) {
 // requestProgramLocked implements requestProgram. mu is held.
 func (t *targets) requestProgramLocked(p *process) {
 	if !p.requested && p.start != 0 {
-		p.requested = true
-		t.programs.request(p.PID, p.start)
+		p.requested = t.programs.request(p.PID, p.start)
 	}
 }
 
