@@ -81,7 +81,7 @@ var dropWords = map[string]string{
 	"label-too-many":         "messages with labels refused: too many keys, or too many processes with labels",
 	"label-full":             "messages with labels refused: too many at once",
 	"label-socket":           "messages with labels could not be read",
-	"programs-not-read":      "requests for the command line and rank of a process refused, some made again: too many at once",
+	"programs-not-read":      "requests for the command line and rank of a process refused, some made again: too many at once, or address spaces stay locked",
 }
 
 // DropWords explains the reason of a drop, after a count.

@@ -48,6 +48,52 @@ func TestProgramsDoNotWait(t *testing.T) {
 	}
 }
 
+// Processes whose reads hang do not keep others from being read, until too many hang at once. Then
+// requests are refused at once, and not for longer than the reads hang.
+func TestProgramsThatHang(t *testing.T) {
+	testkit.LeakCheck(t)
+	const hostile = 1000 // and above
+	free := make(chan struct{})
+	reading := make(chan uint32, maxQuestions)
+	p := newPrograms(func(pid uint32, _ []string) (*proc.Program, error) {
+		if pid >= hostile {
+			reading <- pid
+			<-free
+		}
+		return &proc.Program{StartTicks: 1, Args: []string{"x"}, Vars: map[string]string{"RANK": "1"}}, nil
+	}, redact.Safe)
+	wait := func() {
+		for range hangs {
+			p.take()
+		}
+	}
+	for pid := uint32(hostile); pid < hostile+maxHanging; pid += readers {
+		for i := range uint32(readers) {
+			p.request(pid+i, 1)
+			<-reading
+		}
+		wait()
+		if vars := p.vars(7, 1); vars["RANK"] != "1" {
+			t.Errorf("%d reads hang, and another process has variables %v", pid+readers-hostile, vars)
+		}
+	}
+	for i := range uint32(readers) {
+		p.request(hostile+maxHanging+i, 1)
+		<-reading
+	}
+	wait()
+	_, before := p.take()
+	if p.request(7, 1) {
+		t.Errorf("%d reads hang, and one more is tried", maxHanging+readers)
+	}
+	if _, left := p.take(); left != before+1 {
+		t.Errorf("%d refusals, want 1", left-before)
+	}
+	close(free)
+	testkit.Eventually(t, "room for a read", func() bool { return p.vars(7, 1)["RANK"] == "1" })
+	p.stop()
+}
+
 // A process whose request found no room has its command line later.
 func TestProgramsAreRequestedAgain(t *testing.T) {
 	testkit.LeakCheck(t)

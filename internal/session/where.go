@@ -34,7 +34,8 @@ type Inference interface {
 }
 
 // programs reads the command lines and environments of processes. A process whose memory map is
-// locked can block its reader, so callers do not wait: they take answers when they are ready.
+// locked can block its reader, so callers do not wait: they take answers when they are ready. A reader
+// that hangs is replaced, so that the process does not keep others from being read.
 type programs struct {
 	read  func(pid uint32, vars []string) (*proc.Program, error)
 	mode  redact.Mode
@@ -46,12 +47,25 @@ type programs struct {
 	open    uint64 // unanswered questions
 	closed  bool
 	answers map[uint32]answer
+	readers [readers]*programReader
+	hanging int    // replaced readers whose reads have not returned
 	left    uint64 // questions refused or dropped because too many were open
+}
+
+// programReader is the state of a reader. programs.mu guards it.
+type programReader struct {
+	busy     bool
+	takes    int  // calls of take since its read began
+	replaced bool // its read hangs, and it ends when that returns
 }
 
 const (
 	readers      = 4
 	maxQuestions = 1024
+	maxHanging   = 16 // reads that hang at the same time; each keeps a thread
+	// hangs is the number of calls of take, one a second, after which a read hangs. A fork of a process
+	// with much memory delays a read by up to about a second.
+	hangs = 3
 	// lastAnswers bounds the wait for answers at the end of a session and in vars.
 	lastAnswers = 2 * time.Second
 )
@@ -71,15 +85,49 @@ type answer struct {
 
 func newPrograms(read func(uint32, []string) (*proc.Program, error), mode redact.Mode) *programs {
 	p := &programs{read: read, mode: mode, queue: make(chan question, maxQuestions), answers: map[uint32]answer{}}
-	for range readers {
-		p.work.Go(p.run)
+	for i := range p.readers {
+		p.startReader(i)
 	}
 	return p
 }
 
-func (p *programs) run() {
+// startReader starts a reader in a place. mu is held, except before the first request.
+func (p *programs) startReader(i int) {
+	r := &programReader{}
+	p.readers[i] = r
+	p.work.Go(func() { p.run(r) })
+}
+
+// replace replaces the readers that hang. mu is held.
+func (p *programs) replace() {
+	for i, r := range p.readers {
+		if !r.busy {
+			continue
+		}
+		if r.takes++; r.takes >= hangs && p.hanging < maxHanging {
+			r.replaced = true
+			p.hanging++
+			p.startReader(i)
+		}
+	}
+}
+
+// blocked reports whether all readers hang, and as many as may hang were replaced. mu is held.
+func (p *programs) blocked() bool {
+	for _, r := range p.readers {
+		if !r.busy || r.takes < hangs {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *programs) run(r *programReader) {
 	vars := where.Variables()
 	for q := range p.queue {
+		p.mu.Lock()
+		r.busy, r.takes = true, 0
+		p.mu.Unlock()
 		a := answer{question: q}
 		x, err := p.read(q.pid, vars)
 		known := x != nil && x.StartTicks == q.start && (err == nil || len(x.Args) > 0) // else it has ended, or is unreadable
@@ -98,7 +146,15 @@ func (p *programs) run() {
 		default:
 			p.left++
 		}
+		r.busy = false
+		replaced := r.replaced
+		if replaced {
+			p.hanging--
+		}
 		p.mu.Unlock()
+		if replaced {
+			return
+		}
 	}
 }
 
@@ -111,6 +167,10 @@ func (p *programs) enqueue(q question) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
+		return false
+	}
+	if p.blocked() {
+		p.left++
 		return false
 	}
 	p.seq++
@@ -139,10 +199,13 @@ func (p *programs) vars(pid uint32, start uint64) map[string]string {
 	}
 }
 
-// take returns the answers so far, and the number of lost ones.
+// take returns the answers so far, and the number of lost ones. Call it once a second.
 func (p *programs) take() (map[uint32]answer, uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.closed {
+		p.replace()
+	}
 	out := p.answers
 	p.answers = map[uint32]answer{}
 	left := p.left
