@@ -81,6 +81,7 @@ var dropWords = map[string]string{
 	"label-too-many":         "messages with labels refused: too many keys, or too many processes with labels",
 	"label-full":             "messages with labels refused: too many at once",
 	"label-socket":           "messages with labels could not be read",
+	"holder-not-read":        "waits for Python's lock without the thread that held it: the memory of the process was not readable in time",
 	"programs-not-read":      "requests for the command line and rank of a process refused, some made again: too many at once, or address spaces stay locked",
 }
 
@@ -106,7 +107,7 @@ func bearsOnNothing(reason string) bool {
 // known without its stack.
 func isLoss(reason string) bool {
 	switch reason {
-	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "state-no-room", "host-files-left-out", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
+	case "thinned", "duplicate-link", "orphan-return", "programs-not-read", "holder-not-read", "state-no-room", "host-files-left-out", "rows-left-out", "kernel-log-overwritten", "kernel-log-suppressed":
 		return false
 	}
 	return !AffectsStacks(reason) && !AffectsWakers(reason) && !strings.HasPrefix(reason, "requests-") && !AffectsLabels(reason)

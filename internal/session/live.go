@@ -347,7 +347,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
 		l.gpus.tick(&part)
-		part.Drops = append(part.Drops, l.labels.drops()...)
+		part.Drops = append(append(part.Drops, l.labels.drops()...), l.resolve.drops()...)
 		processes, others := l.targets.list(), l.others.list()
 		l.serve.tick(&part, processes, others, l.stopped)
 		x = tables{processes, others, l.libs.list(), l.tracer.HostProbes(), part.Reports, part.Drops, part.GPUs, part.Requests, pods, nil, ahead}

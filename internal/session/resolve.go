@@ -9,6 +9,7 @@ import (
 	"ingero/internal/probes"
 	"ingero/internal/proc"
 	"ingero/internal/python"
+	"ingero/internal/tick"
 	"ingero/internal/unwind"
 	"ingero/pkg/events"
 )
@@ -19,7 +20,7 @@ import (
 type resolver struct {
 	memories memories
 	frames   *framer
-	holders  lockHolders
+	holders  *lockHolders
 	unwind   *unwind.Keeper // nil if no stacks are taken
 	pythons  *interpreters  // nil if no stacks are taken
 	work     sync.WaitGroup
@@ -31,7 +32,7 @@ type resolver struct {
 func newResolver(raw tapeIO, clock decode.Clock) *resolver {
 	r := &resolver{looked: map[uint32]bool{}}
 	r.frames = newFramer(&r.memories, clock)
-	r.holders.mem, r.holders.raw = &r.memories, raw
+	r.holders = newLockHolders(&r.memories, raw)
 	return r
 }
 
@@ -140,6 +141,9 @@ func (r *resolver) check() { r.unwind.Check() }
 
 // waits completes waits that have just ended.
 func (r *resolver) waits(waits []events.Wait) { r.holders.waits(waits) }
+
+// drops returns the losses of names.
+func (r *resolver) drops() []tick.Drop { return r.holders.drops() }
 
 // python reports whether some process has a known interpreter.
 func (r *resolver) python() bool { return r.pythons.any() }
