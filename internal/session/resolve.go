@@ -24,13 +24,14 @@ type resolver struct {
 	unwind   *unwind.Keeper // nil if no stacks are taken
 	pythons  *interpreters  // nil if no stacks are taken
 	work     sync.WaitGroup
+	last     time.Duration // bound on the wait at the end
 
 	mu     sync.Mutex
 	looked map[uint32]bool // processes whose data for stacks has been requested
 }
 
 func newResolver(raw tapeIO, clock decode.Clock) *resolver {
-	r := &resolver{looked: map[uint32]bool{}}
+	r := &resolver{looked: map[uint32]bool{}, last: lastAnswers}
 	r.frames = newFramer(&r.memories, clock)
 	r.holders = newLockHolders(&r.memories, raw)
 	return r
@@ -148,8 +149,9 @@ func (r *resolver) drops() []tick.Drop { return r.holders.drops() }
 // python reports whether some process has a known interpreter.
 func (r *resolver) python() bool { return r.pythons.any() }
 
-// wait waits until start's ctx has ended and no search is running.
-func (r *resolver) wait() { r.work.Wait() }
+// wait waits until start's ctx has ended and no search is running. A search that hangs in a read of a
+// process's memory is abandoned.
+func (r *resolver) wait() { waitFor(&r.work, r.last) }
 
 // close forgets everything. Call it after wait.
 func (r *resolver) close() error {

@@ -43,6 +43,7 @@ type stacks struct {
 	idle   chan struct{} // holds a value after a stack was named
 	stop   chan struct{}
 	done   chan struct{}
+	last   time.Duration // bound on the wait at the end for the framer
 
 	mu      sync.Mutex
 	in      []unnamed
@@ -62,7 +63,7 @@ type unnamed struct {
 // newStacks starts naming the stacks of a source. The caller must close it.
 func newStacks(can *Capabilities) *stacks {
 	n := &stacks{framer: can.Framer, raw: can.deck, policy: can.StackPolicy,
-		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+		wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), last: lastStacks}
 	if n.framer == nil {
 		close(n.done)
 		return n
@@ -71,9 +72,14 @@ func newStacks(can *Capabilities) *stacks {
 	return n
 }
 
+// close stops naming. A framer that hangs in a read of a process's memory is abandoned: it ends with
+// that process, or with this one.
 func (n *stacks) close() {
 	close(n.stop)
-	<-n.done
+	select {
+	case <-n.done:
+	case <-time.After(n.last):
+	}
 }
 
 // batch queues raw stacks for naming, and appends those named since to a batch's stacks. If the

@@ -3,8 +3,11 @@ package session
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 
+	"ingero/internal/decode"
+	"ingero/internal/testkit"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -93,6 +96,40 @@ func TestRecordedStacksPass(t *testing.T) {
 	n.close()
 	if len(b.Stacks) != 1 || n.drops() != nil {
 		t.Errorf("%v", b.Stacks)
+	}
+}
+
+// hungFramer hangs in a read, and says so.
+type hungFramer struct {
+	slowFramer
+	reads chan struct{}
+}
+
+func (f *hungFramer) Frames(s *tick.RawStack) []events.Frame {
+	f.reads <- struct{}{}
+	return f.slowFramer.Frames(s)
+}
+
+// A process whose memory cannot be read does not keep a session from its end.
+func TestSessionEndsWhileReadsHang(t *testing.T) {
+	testkit.LeakCheck(t)
+	f := &hungFramer{slowFramer{let: make(chan struct{})}, make(chan struct{})}
+	n := newStacks(&Capabilities{Framer: f, StackPolicy: "all"})
+	n.batch(nil, []tick.RawStack{rawStack(1)}, nil)
+	<-f.reads
+	r := newResolver(nil, decode.Clock{})
+	r.work.Go(func() { <-f.let })
+	n.last, r.last = 1, 1 // ns
+	var ended atomic.Bool
+	go func() {
+		n.close()
+		r.wait()
+		ended.Store(true)
+	}()
+	testkit.Eventually(t, "the end", ended.Load)
+	close(f.let)
+	if err := r.close(); err != nil {
+		t.Error(err)
 	}
 }
 

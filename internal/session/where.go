@@ -224,11 +224,16 @@ func (p *programs) stop() {
 		close(p.queue)
 	}
 	p.mu.Unlock()
+	waitFor(&p.work, lastAnswers)
+}
+
+// waitFor waits for goroutines, but not for longer than limit.
+func waitFor(work *sync.WaitGroup, limit time.Duration) {
 	done := make(chan struct{})
-	go func() { p.work.Wait(); close(done) }()
+	go func() { work.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(lastAnswers):
+	case <-time.After(limit):
 	}
 }
 

@@ -40,7 +40,8 @@ func New(r Reader) *Names {
 	return n
 }
 
-// Close stops the worker, after its current call of the Reader has returned.
+// Close stops the worker, after its current call of the Reader has returned. It abandons a call that
+// hangs, as a read of a process's memory may.
 func (n *Names) Close() {
 	if n.work != nil {
 		n.work.close()

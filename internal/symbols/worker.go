@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"ingero/pkg/events"
 )
@@ -15,6 +16,7 @@ const (
 	eagerNames  = 1024    // per process, read before their first launch
 	maxRequests = 1 << 15 // unanswered requests
 	chunk       = 256     // addresses per call of the Reader
+	lastCall    = 2 * time.Second
 )
 
 // ErrEnded means that a process has ended.
@@ -51,6 +53,7 @@ type worker struct {
 	wake chan struct{}
 	stop chan struct{}
 	done chan struct{}
+	last time.Duration // bound on the wait of close
 	idle chan struct{} // holds a value after an answer
 
 	ready atomic.Bool // results are available
@@ -62,14 +65,17 @@ type worker struct {
 }
 
 func startWorker(r Reader) *worker {
-	w := &worker{r: r, wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &worker{r: r, wake: make(chan struct{}, 1), idle: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}), last: lastCall}
 	go w.run()
 	return w
 }
 
 func (w *worker) close() {
 	close(w.stop)
-	<-w.done
+	select {
+	case <-w.done:
+	case <-time.After(w.last):
+	}
 }
 
 // enqueue queues requests, and returns those that do not fit.
