@@ -26,6 +26,7 @@ type enroller struct {
 	targets  *targets
 	libs     *libraries
 	enrolled func(p *proc.Process, since time.Time) // a process is traced, or maps another library, at since
+	gone     func(pid uint32)                       // it has ended meanwhile
 	harm     bool                                   // return probes kill processes with a filter
 	watcher  *proc.MapWatcher
 	work     sync.WaitGroup
@@ -140,8 +141,17 @@ func (e *enroller) enrol(p *proc.Process, at mapping) {
 		e.attach(p, lib, since)
 	}
 	e.targets.await(p) // not before: an exec that is heard of meanwhile would undo it
-	e.enrolled(p, at.at)
+	e.announce(p, at.at)
 	e.targets.requestProgram(p.PID)
+}
+
+// announce passes on that a process is traced, or maps another library. If its exit was read before,
+// no other exit follows.
+func (e *enroller) announce(p *proc.Process, since time.Time) {
+	e.enrolled(p, since)
+	if !e.targets.lives(p.PID) {
+		e.gone(p.PID)
+	}
 }
 
 // attach probes a library of a process.

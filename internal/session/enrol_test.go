@@ -14,6 +14,7 @@ import (
 	"ingero/internal/decode"
 	"ingero/internal/probes"
 	"ingero/internal/proc"
+	"ingero/internal/python"
 	"ingero/internal/redact"
 	"ingero/internal/testkit"
 	"ingero/internal/tick"
@@ -142,6 +143,31 @@ func TestEndsWhileEnrolled(t *testing.T) {
 				t.Errorf("it lives: %t, the kernel traces it: %t", of.lives(pid), tr.Traced(pid))
 			}
 		})
+	}
+}
+
+// A process whose exit was read while its libraries were attached is not searched for an interpreter.
+func TestEndedProcessIsNotSearched(t *testing.T) {
+	p := proc.Process{PID: math.MaxInt32 - 1} // above every PID
+	for _, ends := range []bool{false, true} {
+		o := LiveOptions{Log: slog.New(slog.DiscardHandler), Notify: func(Notice) {}}
+		l := newLive(&o, nil, &Player{}, nil, decode.Clock{})
+		searched := false
+		x := newInterpreters(l.report, decode.Clock{})
+		x.forget = l.resolve.holders.forget
+		x.find = func(uint32) (*python.Process, error) {
+			searched = true
+			return nil, proc.ErrExited
+		}
+		l.resolve.pythons = x
+		l.targets.admit(&p, false, time.Time{})
+		if ends {
+			l.targets.ended(p.PID, time.Unix(1000, 0))
+		}
+		l.enrol.announce(&p, time.Time{})
+		if x.pass(time.Now()); searched == ends {
+			t.Errorf("it has ended: %t, it was searched: %t", ends, searched)
+		}
 	}
 }
 

@@ -144,6 +144,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 		l.inside.mark(p, since)
 		l.resolve.traced(p.PID)
 	}
+	l.enrol.gone = l.resolve.ended
 	l.rings = newReader(kernel, raw, clock)
 	l.lives = newLives(kernel, raw, clock, o.Log, l.lived, newGates(o.Log, l.openGate))
 	l.shed = &shedder{opts: o, tracer: tracer, report: report, targets: l.targets, libs: l.libs,
@@ -284,7 +285,9 @@ func (l *Live) Poll(b *tick.Batch) (more bool, err error) {
 }
 
 // over reports whether all processes that the session waits for have ended.
-func (l *Live) over() bool { return len(l.opts.Select.PIDs) > 0 && l.targets.over(l.targets.clock.Now()) }
+func (l *Live) over() bool {
+	return len(l.opts.Select.PIDs) > 0 && l.targets.over(l.targets.clock.Now())
+}
 
 // Totals implements [Source].
 func (l *Live) Totals(t *tick.Tick) error {
