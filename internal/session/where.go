@@ -49,7 +49,7 @@ type programs struct {
 	answers map[uint32]answer
 	readers [readers]*programReader
 	hanging int    // replaced readers whose reads have not returned
-	left    uint64 // questions refused or dropped because too many were open
+	left    uint64 // refused questions
 }
 
 // programReader is the state of a reader. programs.mu guards it.
@@ -141,10 +141,8 @@ func (p *programs) run(r *programReader) {
 		p.open--
 		switch {
 		case !known, q.back != nil, p.answers[q.pid].seq > q.seq: // the kept answer is newer
-		case len(p.answers) < maxQuestions:
-			p.answers[q.pid] = a
 		default:
-			p.left++
+			p.answers[q.pid] = a
 		}
 		r.busy = false
 		replaced := r.replaced
@@ -169,7 +167,7 @@ func (p *programs) enqueue(q question) bool {
 	if p.closed {
 		return false
 	}
-	if p.blocked() {
+	if p.blocked() || q.back == nil && int(p.open)+len(p.answers) >= maxQuestions { // each answer has room
 		p.left++
 		return false
 	}
