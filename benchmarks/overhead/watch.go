@@ -92,7 +92,7 @@ func without(tr *probes.Tracer, pid uint32, attached map[events.Library]*probes.
 				rows[i] = true
 			}
 		}
-		if err := errors.Join(tr.SetOrigins(probes.OriginsDerive), attached[events.LibCudart].Leave(rows)); err != nil {
+		if err := errors.Join(tr.SetOrigins(probes.OriginsDerive), attached[events.LibCudart].SetDetached(rows)); err != nil {
 			return err
 		}
 	}
