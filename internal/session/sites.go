@@ -27,6 +27,7 @@ type sites struct {
 	code    tally[uint32]          // processes' own code, between calls; does not age
 	unknown map[uint32]int64       // by process: ns between calls that no sample has been charged with
 	turns   map[threadKey]gilWaits // by thread that waits for the GIL
+	usual   map[threadKey]float64  // by awaited thread: median length of the waits for it, ns
 	aged    time.Time              // time of the last tick
 }
 
@@ -51,7 +52,7 @@ type site struct {
 }
 
 func newSites() *sites {
-	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, unknown: map[uint32]int64{}, turns: map[threadKey]gilWaits{}}
+	return &sites{places: map[uint32]string{}, ops: tally[key]{}, threads: tally[threadKey]{}, holders: tally[threadKey]{}, code: tally[uint32]{}, unknown: map[uint32]int64{}, turns: map[threadKey]gilWaits{}, usual: map[threadKey]float64{}}
 }
 
 // batch adds named stacks, calls, and waits for other threads.
@@ -78,9 +79,36 @@ func (s *sites) batch(stacks []events.Stack, calls []events.Call, waits []events
 		w := &waits[i]
 		if w.Reason == events.ReasonGIL {
 			s.turn(w)
-		} else if w.Stack != w.OwnStack() {
-			s.threads.add(threadKey{w.Who.PID, w.Who.TID}, w.Stack, float64(w.Duration))
+		} else if w.Who.TID != 0 && w.State == events.WaitBlocked && w.OwnStack() == 0 {
+			s.wait(w)
 		}
+	}
+}
+
+// wait charges a wait to the stack of the thread that it was for: what it took longer than usual, since that
+// is what a cause explains, and a little of the rest.
+func (s *sites) wait(w *events.Wait) {
+	const (
+		step   = 0.05 // by which a wait moves the median
+		leastW = 0.01 // weight of usual time
+		longer = 1.25 // times the median: waits up to that are usual
+	)
+	of, ns := threadKey{w.Who.PID, w.Who.TID}, float64(w.Duration)
+	usual, known := s.usual[of]
+	switch {
+	case !known:
+		if len(s.usual) >= maxOpOf {
+			clear(s.usual)
+		}
+		usual = ns
+	case ns < usual:
+		usual -= usual * step
+	default:
+		usual += usual * step
+	}
+	s.usual[of] = usual
+	if w.Stack != 0 {
+		s.threads.add(of, w.Stack, max(ns-longer*usual, 0)+ns*leastW)
 	}
 }
 
@@ -277,5 +305,6 @@ func (s *sites) forget(pid uint32) {
 	maps.DeleteFunc(s.holders, func(k threadKey, _ []site) bool { return k.pid == pid })
 	delete(s.code, pid)
 	delete(s.unknown, pid)
+	maps.DeleteFunc(s.usual, func(k threadKey, _ float64) bool { return k.pid == pid })
 	maps.DeleteFunc(s.turns, func(k threadKey, _ gilWaits) bool { return k.pid == pid })
 }

@@ -157,7 +157,7 @@ func TestSitesOfCulprits(t *testing.T) {
 		return events.Stack{ID: id, PID: 8, Frames: []events.Frame{{Kind: events.FramePython, Func: "f", File: "a.py", Line: n}}}
 	}
 	wait := func(who events.Thread, stack uint32, ns int64) events.Wait {
-		return events.Wait{PID: 7, TID: 7, Who: who, Stack: stack, Duration: ns}
+		return events.Wait{PID: 7, TID: 7, State: events.WaitBlocked, Who: who, Stack: stack, Duration: ns}
 	}
 	s.batch([]events.Stack{line(1, 1), line(2, 2), line(3, 2)}, nil, []events.Wait{
 		wait(worker, 1, 500), wait(worker, 2, 300), wait(worker, 3, 300), wait(worker, 0, 9_000), wait(events.Thread{}, 1, 9_000)})
@@ -180,6 +180,34 @@ func TestSitesOfCulprits(t *testing.T) {
 	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 8, Ended: time.Unix(1, 0)}})
 	if len(s.threads) > 0 {
 		t.Errorf("%d threads of a process that has ended", len(s.threads))
+	}
+}
+
+// Few waits that are longer than usual decide the place of a culprit, however many usual ones there are.
+func TestUsualWaitsHardlyCount(t *testing.T) {
+	s := newSites()
+	loop := events.Thread{PID: 8, TID: 8}
+	s.places[1], s.places[2] = "poll", "decode"
+	wait := func(state events.WaitState, stack uint32, ns int64) {
+		s.batch(nil, nil, []events.Wait{{PID: 7, TID: 7, State: state, Who: loop, Stack: stack, Duration: ns}})
+	}
+	for range 1000 {
+		wait(events.WaitBlocked, 1, 4e6)
+		wait(events.WaitRunnable, 0, 9e6) // had the CPU
+	}
+	if got := s.thread(&loop); got != "poll" {
+		t.Errorf("the place of usual waits is %q", got)
+	}
+	wait(events.WaitBlocked, 0, 44e6)
+	for range 2 {
+		wait(events.WaitBlocked, 2, 44e6)
+	}
+	if got := s.thread(&loop); got != "decode" {
+		t.Errorf("the place of longer waits is %q", got)
+	}
+	s.age(time.Unix(1e6, 0), []tick.Process{{PID: 8, Ended: time.Unix(1, 0)}})
+	if len(s.usual) > 0 {
+		t.Errorf("%d threads of a process that has ended", len(s.usual))
 	}
 }
 
