@@ -1,10 +1,13 @@
 package otlp
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +175,45 @@ func TestTooLarge(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// levels is a log that counts records by level.
+type levels struct {
+	slog.Handler
+	warnings, infos atomic.Int64
+}
+
+func (l *levels) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+func (l *levels) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		l.warnings.Add(1)
+	} else {
+		l.infos.Add(1)
+	}
+	return nil
+}
+
+// While each load has an item that is too large, the problem stays, and is logged once.
+func TestTooLargeStaysAProblem(t *testing.T) {
+	r := newReceiver(t, nil)
+	limited(r)
+	log := &levels{Handler: slog.DiscardHandler}
+	s := startWith(t, target(t, r.URL, HTTPProtobuf, Traces), Options{Clock: newFakeClock(), Log: slog.New(log)})
+	x := newExporter(t, r, HTTPProtobuf, SpansAll)
+	for round := range uint64(3) {
+		s.enqueue(&spanLoad{manySpans(4, 0), x.maker})
+		testkit.Eventually(t, "the other items", func() bool { return s.state().Items == 3*(round+1) })
+		if p := s.state().Problem; !strings.Contains(p, "raise the receiver's limit") {
+			t.Errorf("load %d: problem %q", round, p)
+		}
+	}
+	lost(t, s, lostLarge, 3)
+	s.enqueue(&spanLoad{manySpans(4, -1), x.maker})
+	testkit.Eventually(t, "the end of the problem", func() bool { return s.state().Problem == "" && log.infos.Load() > 0 })
+	if w, i := log.warnings.Load(), log.infos.Load(); w != 1 || i != 1 {
+		t.Errorf("logged %d warnings and %d times that it delivers again, want 1 and 1", w, i)
 	}
 }
 

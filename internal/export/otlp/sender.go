@@ -42,7 +42,7 @@ type Sent struct {
 	To     string // the receiver, without secrets
 	Items  uint64 // accepted items
 	Lost   map[string]uint64
-	// Problem is why nothing is delivered now; empty: no problem.
+	// Problem is why items are not delivered now; empty: no problem.
 	Problem string
 }
 
@@ -110,61 +110,71 @@ func (s *sender) run() {
 	}
 }
 
-// deliver sends one load. If the receiver finds it too large, deliver sends its halves, and theirs.
+// deliver sends one load. If the receiver finds it too large, deliver sends its halves, and theirs. The
+// load's problem is the last loss of any part, whatever parts were accepted after it.
 func (s *sender) deliver(l load) {
 	began, splits := s.clock.Now(), 0
+	var lost error
 	for parts := []load{l}; len(parts) > 0; {
 		part := parts[0]
 		parts = parts[1:]
 		a := s.try(part, began)
-		if !a.large {
-			continue
-		}
 		var halves []load
-		if splits < maxSplits {
+		if a.large && splits < maxSplits {
 			halves = part.halves()
 		}
-		if len(halves) == 0 {
+		switch {
+		case len(halves) > 0:
+			s.log.Debug("otlp: will split", "signal", s.signal.String(), "items", part.items(), "error", a.err)
+			splits, parts = splits+1, append(halves, parts...)
+		case a.large:
 			s.failed(part, lostLarge, a)
-			continue
+			lost = a.err
+		case a.err != nil:
+			lost = a.err
 		}
-		s.log.Debug("otlp: will split", "signal", s.signal.String(), "items", part.items(), "error", a.err)
-		splits, parts = splits+1, append(halves, parts...)
+	}
+	switch {
+	case lost != nil:
+		s.trouble(lost) // a retry may have replaced it
+	case s.ctx.Err() == nil:
+		s.recovered()
 	}
 }
 
-// try sends one load, with retries until giveUpAfter after began. It does not count a load that is too
-// large, and returns the answer.
-func (s *sender) try(l load, began time.Time) (large answer) {
+// try sends one load, with retries until giveUpAfter after began. Its answer has an error if items were
+// lost, or if the load is too large: that is not counted.
+func (s *sender) try(l load, began time.Time) answer {
 	if s.ctx.Err() != nil {
 		s.lose(lostEnd, l.items())
 		return answer{}
 	}
 	body, err := s.encode(l.message())
 	if err != nil {
-		s.failed(l, lostRefused, answer{err: err})
-		return answer{}
+		a := answer{err: err}
+		s.failed(l, lostRefused, a)
+		return a
 	}
 	delays := backoff.Delays{First: firstPause, Most: longestPause}
 	for {
 		at := s.clock.Now()
 		a := s.send(s.ctx, body)
 		if a.err == nil {
-			s.delivered(l, a, len(body), s.clock.Now().Sub(at))
-			return answer{}
+			a.err = s.delivered(l, a, len(body), s.clock.Now().Sub(at))
+			return a
 		}
 		switch wait := max(delays.Next(), min(a.after, longestWait)); {
 		case a.large:
 			return a
 		case !a.retry:
 			s.failed(l, cmp.Or(a.why, lostRefused), a)
-			return answer{}
+			return a
 		case s.ending():
 			s.failed(l, lostEnd, a)
-			return answer{}
+			return a
 		case s.clock.Now().Sub(began)+wait > giveUpAfter:
 			s.failed(l, cmp.Or(a.why, lostGiveUp), a)
-			return answer{}
+			return a
 		default:
 			s.trouble(a.err)
 			s.log.Debug("otlp: will retry", "signal", s.signal.String(), "in", wait, "error", a.err)
@@ -186,31 +196,40 @@ func (s *sender) ending() bool {
 	}
 }
 
-func (s *sender) delivered(l load, a answer, size int, took time.Duration) {
+// delivered counts the items of an accepted request. It returns an error if the receiver rejected some.
+func (s *sender) delivered(l load, a answer, size int, took time.Duration) error {
 	rejected := min(int(a.rejected), l.items())
-	s.lose(lostRejected, rejected)
 	s.mu.Lock()
 	s.sent.Items += uint64(l.items() - rejected)
-	was := s.sent.Problem
-	if rejected == 0 {
-		s.sent.Problem = ""
-	}
 	s.mu.Unlock()
 	s.log.Debug("otlp: sent", "signal", s.signal.String(), "items", l.items(), "bytes", size, "took", took)
-	switch {
-	case rejected > 0:
-		s.trouble(partial{rejected, a.message})
-	case a.message != "":
-		s.log.Debug("otlp: message from the receiver", "signal", s.signal.String(), "text", a.message)
-	case was != "":
-		s.log.Info("otlp: delivered again", "signal", s.signal.String())
+	if rejected > 0 {
+		err := partial{rejected, a.message}
+		s.trouble(err)
+		s.lose(lostRejected, rejected)
+		return err
 	}
+	if a.message != "" {
+		s.log.Debug("otlp: message from the receiver", "signal", s.signal.String(), "text", a.message)
+	}
+	return nil
 }
 
 func (s *sender) failed(l load, why string, a answer) {
-	s.lose(why, l.items())
 	s.trouble(a.err)
+	s.lose(why, l.items())
 	s.log.Debug("otlp: not delivered", "signal", s.signal.String(), "items", l.items(), "why", why, "error", a.err)
+}
+
+// recovered clears the problem, after a load without losses.
+func (s *sender) recovered() {
+	s.mu.Lock()
+	was := s.sent.Problem
+	s.sent.Problem = ""
+	s.mu.Unlock()
+	if was != "" {
+		s.log.Info("otlp: delivered again", "signal", s.signal.String())
+	}
 }
 
 // trouble records an error, and logs it if it is new.
