@@ -233,26 +233,38 @@ func TestSplitsAreBounded(t *testing.T) {
 	}
 }
 
-// The parts of a load share its time for retries.
+// The parts of a load share its time for retries: after one has given up, the others get no request. A
+// slow receiver gets all parts.
 func TestPartsGiveUpTogether(t *testing.T) {
-	r := newReceiver(t, nil)
-	r.answer = func(w http.ResponseWriter, _ *http.Request) {
-		if r.count() == 1 {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			return
-		}
-		w.WriteHeader(http.StatusServiceUnavailable)
+	for _, tt := range []struct {
+		name     string
+		answers  bool
+		requests int
+	}{{"never answers", false, 4}, {"slow", true, 7}} {
+		t.Run(tt.name, func(t *testing.T) {
+			clock := newFakeClock()
+			r := newReceiver(t, nil)
+			r.answer = func(w http.ResponseWriter, _ *http.Request) {
+				if r.count() <= 3 { // 8, 4 and 2 spans
+					w.WriteHeader(http.StatusRequestEntityTooLarge)
+					return
+				}
+				clock.advance(giveUpAfter + time.Second)
+				if !tt.answers {
+					panic(http.ErrAbortHandler) // closes the connection
+				}
+			}
+			s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), clock, 1<<20)
+			x := newExporter(t, r, HTTPProtobuf, SpansAll)
+			s.enqueue(&spanLoad{manySpans(8, -1), x.maker})
+			if tt.answers {
+				testkit.Eventually(t, "the items", func() bool { return s.state().Items == 8 })
+			} else {
+				lost(t, s, lostGiveUp, 8)
+			}
+			if n := r.count(); n != tt.requests {
+				t.Errorf("%d requests, want %d", n, tt.requests)
+			}
+		})
 	}
-	clock := newFakeClock()
-	s := startSender(t, target(t, r.URL, HTTPProtobuf, Traces), clock, 1<<20)
-	x := newExporter(t, r, HTTPProtobuf, SpansAll)
-	s.enqueue(&spanLoad{manySpans(2, -1), x.maker})
-	for pauses := 0; s.state().Lost[lostGiveUp] < 2; pauses++ {
-		if pauses > 10 {
-			t.Fatal("the second part has its own time")
-		}
-		testkit.Eventually(t, "a pause, or the end", func() bool { return len(clock.waiting()) == 1 || s.state().Lost[lostGiveUp] == 2 })
-		clock.advance(40 * time.Second)
-	}
-	lost(t, s, lostGiveUp, 2)
 }

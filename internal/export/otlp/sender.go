@@ -130,6 +130,11 @@ func (s *sender) deliver(l load) {
 		case a.large:
 			s.failed(part, lostLarge, a)
 			lost = a.err
+		case a.retry: // gave up: the receiver is unreachable for the other parts too
+			for _, other := range parts {
+				s.failed(other, a.why, a)
+			}
+			lost, parts = a.err, nil
 		case a.err != nil:
 			lost = a.err
 		}
@@ -143,7 +148,7 @@ func (s *sender) deliver(l load) {
 }
 
 // try sends one load, with retries until giveUpAfter after began. Its answer has an error if items were
-// lost, or if the load is too large: that is not counted.
+// lost, or if the load is too large: that is not counted. The answer has retry set if try gave up.
 func (s *sender) try(l load, began time.Time) answer {
 	if s.ctx.Err() != nil {
 		s.lose(lostEnd, l.items())
@@ -171,9 +176,11 @@ func (s *sender) try(l load, began time.Time) answer {
 			return a
 		case s.ending():
 			s.failed(l, lostEnd, a)
+			a.retry = false
 			return a
 		case s.clock.Now().Sub(began)+wait > giveUpAfter:
-			s.failed(l, cmp.Or(a.why, lostGiveUp), a)
+			a.why = cmp.Or(a.why, lostGiveUp)
+			s.failed(l, a.why, a)
 			return a
 		default:
 			s.trouble(a.err)
