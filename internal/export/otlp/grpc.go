@@ -37,11 +37,24 @@ var grpcCodes = [...]struct {
 	{"OUT_OF_RANGE", true}, {"UNIMPLEMENTED", false}, {"INTERNAL", false}, {"UNAVAILABLE", true}, {"DATA_LOSS", true}, {"UNAUTHENTICATED", false},
 }
 
-const resourceExhausted = 8
+const (
+	resourceExhausted = 8
+	outOfRange        = 11
+)
 
-// tooLarge is in the messages of gRPC's C, C++ and Go servers about a request beyond their limit, 4 MiB by
-// default.
-const tooLarge = "larger than max"
+// tooLarge are the answers of gRPC servers to a request beyond their limit, 4 MiB by default: a status,
+// and a part of the message. The same statuses have other meanings too.
+var tooLarge = [...]struct {
+	code int
+	text string
+}{
+	{resourceExhausted, "larger than max"},                                              // Go, C, C++, Python, Node.js
+	{resourceExhausted, "gRPC message exceeds maximum size"},                            // Java, before or after decompression
+	{resourceExhausted, "Received message exceeds the maximum configured message size"}, // .NET
+	{resourceExhausted, "decompresses to a size larger than"},                           // Node.js
+	{resourceExhausted, "exceeded while decompressing message"},                         // Rust (tonic)
+	{outOfRange, "decoded message length too large"},                                    // Rust (tonic), such as Vector
+}
 
 // grpcAnswer interprets an answer of HTTP status 200.
 func grpcAnswer(s Signal, res *http.Response, body []byte) answer {
@@ -81,9 +94,12 @@ func grpcFailed(code int, from http.Header) answer {
 		details, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(from.Get("grpc-status-details-bin"), "="))
 		retry = strings.Contains(string(details), "google.rpc.RetryInfo")
 	}
-	large := code == resourceExhausted && strings.Contains(message, tooLarge)
+	large := false
+	for _, row := range tooLarge {
+		large = large || code == row.code && strings.Contains(message, row.text)
+	}
 	if message = printable([]byte(message)); message != "" {
 		name += ": " + message
 	}
-	return answer{retry: retry, large: large, err: errors.New(name)}
+	return answer{retry: retry && !large, large: large, err: errors.New(name)}
 }
