@@ -306,10 +306,7 @@ func (l *Live) Totals(t *tick.Tick) error {
 	if !playing(l.raw) {
 		l.wakers(t.Threads)
 	}
-	if err := l.rings.drops(t, l.lives.lost()); err != nil {
-		return err
-	}
-	if err := l.host.tick(t, l.stopped); err != nil {
+	if err := errors.Join(l.rings.drops(t, l.lives.lost()), l.host.tick(t, l.stopped)); err != nil {
 		return err
 	}
 	if !playing(l.raw) {

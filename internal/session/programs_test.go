@@ -94,7 +94,7 @@ func TestProgramsThatHang(t *testing.T) {
 	p.stop()
 }
 
-// A process whose request found no room has its command line later.
+// A process whose request was refused has its command line later.
 func TestProgramsAreRequestedAgain(t *testing.T) {
 	testkit.LeakCheck(t)
 	free := make(chan struct{})
