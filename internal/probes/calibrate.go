@@ -60,8 +60,8 @@ const firstCalibrationRow = ownSlots - len(calibrated)
 
 // Calibrate measures the cost of probes on functions that do nothing, and makes the programs
 // subtract it from all later durations. It runs a small program for some 50 ms, and drains the
-// ring: nothing may be traced yet. It leaves no duplicates in the drops. Without calibration, durations
-// include the probes, and only SeccompHarm is valid.
+// ring: nothing may be traced yet. It leaves no drops of its own links. Without calibration,
+// durations include the probes, and only SeccompHarm is valid.
 func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	c.Costs = map[Place]Cost{}
 	defer func() {
@@ -106,9 +106,12 @@ func (t *Tracer) Calibrate(ctx context.Context) (c Calibration, err error) {
 	if c.SeccompHarm, err = t.seccompHarm(ctx, prog); err != nil {
 		return c, err
 	}
-	// Only now: closed links may still run for a moment (see closeLinks).
-	if err := t.objects.Drops.Put(uint32(bpf.IngeroDropReasonDROP_DUPLICATE_LINK), uint64(0)); err != nil {
-		return c, fmt.Errorf("clear drops: %w", err)
+	// Only now: closed links may still run for a moment, those of returns without those of entries, too (see
+	// closeLinks).
+	for _, reason := range []bpf.IngeroDropReason{bpf.IngeroDropReasonDROP_DUPLICATE_LINK, bpf.IngeroDropReasonDROP_ORPHAN_RETURN} {
+		if err := t.objects.Drops.Put(uint32(reason), uint64(0)); err != nil {
+			return c, fmt.Errorf("clear drops: %w", err)
+		}
 	}
 	for at, cost := range c.Costs {
 		if err := t.setCost(at, cost); err != nil {
