@@ -167,20 +167,39 @@ static __always_inline int find_rule(__u32 object, __u64 at)
 	return lo ? table_word(table, first + lo - 1) >> 16 : 0;
 }
 
+/* Uses the process's current mappings. User space may replace them while a stack is taken. */
+static __always_inline struct unwind_space *use_space(struct walk *w)
+{
+	__u32 tgid = w->tgid;
+	struct unwind_space *s = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+
+	if (s) {
+		w->slot = s->slot;
+		w->space = s->id;
+	}
+	return s;
+}
+
 /* Finds the mapping of an address: 0, or the reason for none. */
 static __always_inline int find_mapping(struct walk *w, __u64 at)
 {
-	struct unwind_mapping *m;
+	struct unwind_mapping *m = NULL;
 	struct unwind_space *s;
-	__u32 lo = 1, hi, slot, tgid, zero = 0;
-	void *maps;
+	__u32 lo = 1, hi, tgid, zero = 0;
+	void *maps = NULL;
 
-	slot = w->slot;
-	maps = bpf_map_lookup_elem(&unwind_mappings, &slot);
-	if (!maps)
-		return WALK_NO_SPACE;
-	m = bpf_map_lookup_elem(maps, &zero);
-	if (!m || m->end != w->space)
+	for (int i = 0; i < 2; i++) {
+		__u32 slot = w->slot;
+
+		maps = bpf_map_lookup_elem(&unwind_mappings, &slot);
+		m = maps ? bpf_map_lookup_elem(maps, &zero) : NULL;
+		if (m && m->end == w->space)
+			break;
+		m = NULL;
+		if (!use_space(w))
+			return WALK_NO_SPACE;
+	}
+	if (!m)
 		return WALK_NO_SPACE;
 	hi = m->start + 1;
 	for (int i = 0; i < 13 && lo < hi; i++) {

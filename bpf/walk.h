@@ -227,11 +227,9 @@ __noinline int walk_begin(struct walk *w)
 	w->frames = w->end = w->interrupted = w->loaded = w->slot = 0;
 	w->exact = w->start = w->stop = w->trampoline = w->returns = w->space = 0;
 	w->tgid = tgid;
-	s = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+	s = use_space(w);
 	if (!s)
 		return WALK_NO_SPACE;
-	w->slot = s->slot;
-	w->space = s->id;
 	if (!(s->seen & SPACE_USED))
 		s->seen |= SPACE_USED;
 	utask = BPF_CORE_READ(task, utask);
