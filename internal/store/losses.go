@@ -29,7 +29,8 @@ const (
 type loss struct {
 	rule     string
 	pid      uint32
-	from, to int64           // of the chain's last state, Unix ns
+	since    int64           // start of the chain's episode, Unix ns
+	from, to int64           // of its last state
 	spread   map[int64]int64 // ns by start of an interval
 	names    []lossShare
 	dirty    map[int64]bool // minutes that differ from the file
@@ -69,13 +70,18 @@ func (l losses) note(chains []tick.Chain, now time.Time) {
 			x = &loss{spread: map[int64]int64{}, dirty: map[int64]bool{}}
 			l[c.ID] = x
 		}
+		from := c.From.UnixNano()
+		if x.since = min(x.since, from); x.gone || from > x.to {
+			x.since = from
+		}
 		x.rule, x.pid, x.gone = c.Rule, c.PID, false
-		x.from, x.to, x.names = c.From.UnixNano(), c.To.UnixNano(), lossShares(c.Culprits)
+		x.from, x.to, x.names = from, c.To.UnixNano(), lossShares(c.Culprits)
 		spread := c.Spread
 		if len(spread) == 0 {
 			spread = evenly(c)
-			first := &spread[0] // a part may have left the window
-			first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
+			if first := &spread[0]; x.from > x.since { // a part may have left the window
+				first.Lost = max(first.Lost, time.Duration(x.spread[first.Start]))
+			}
 		}
 		x.replace(spread, spread[0].Start)
 	}

@@ -115,4 +115,13 @@ func TestRevisedLosses(t *testing.T) {
 	sum(1000)
 	step(20*time.Second, chain(3*time.Second))
 	sum(4000)
+	// A growing loss is counted once, also when it goes from one interval into the next, and in a later episode.
+	for _, want := range []int{3000, 5000} {
+		began := c.now.Truncate(tick.SpreadStep).Add(2 * time.Minute)
+		for i, at := range []time.Duration{4, 9, 20} {
+			c.now = began.Add(at * time.Second)
+			step(0, tick.Chain{ID: "b", PID: 7, From: began, To: c.now, Lost: time.Duration(min(i, 1)+1) * time.Second})
+		}
+		sum(want)
+	}
 }
