@@ -1,9 +1,6 @@
 package causal
 
 import (
-	"cmp"
-	"slices"
-
 	"ingero/internal/ledger"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -233,9 +230,7 @@ func (e *Engine) reportChains(found []*Finding, t *tick.Tick) []tick.Chain {
 	for _, c := range e.kept {
 		chains = append(chains, *c)
 	}
-	slices.SortFunc(chains, func(a, b tick.Chain) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
-	})
+	tick.SortChains(chains)
 	for len(chains) > maxChains {
 		last := len(chains) - 1
 		delete(e.kept, chains[last].ID)

@@ -274,6 +274,11 @@ func TestRules(t *testing.T) {
 			}
 		}
 	}
+	for _, name := range tick.WaitRules {
+		if !seen[name] {
+			t.Errorf("tick.WaitRules has %q, which is no rule", name)
+		}
+	}
 	if len(Rules) > maxRules {
 		t.Errorf("%d rules, room for %d", len(Rules), maxRules)
 	}

@@ -92,11 +92,48 @@ type Chain struct {
 	NotIt    []string  // checked causes that did not grow, in words
 }
 
-// SortChains sorts by severity, then by lost time, both descending.
+// SortChains sorts by severity, then by lost time, both descending. Among equally severe chains, that
+// of a process comes before those of the processes that waited for it, if it explains most of their loss.
 func SortChains(chains []Chain) {
 	slices.SortFunc(chains, func(a, b Chain) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.ID, b.ID))
 	})
+	for range chains { // bounds the passes: processes may wait in a circle
+		if !rootsFirst(chains) {
+			return
+		}
+	}
+}
+
+// rootsFirst moves each chain before the first one that it explains, and reports whether any moved.
+func rootsFirst(chains []Chain) (moved bool) {
+	for i := range chains {
+		for j := range i {
+			if chains[i].explains(&chains[j]) {
+				root := chains[i]
+				copy(chains[j+1:i+1], chains[j:i])
+				chains[j], moved = root, true
+				break
+			}
+		}
+	}
+	return moved
+}
+
+// explains reports whether a chain of one process is a reason for a chain of another that waited for it.
+func (c *Chain) explains(other *Chain) bool {
+	return c.Severity == other.Severity && c.PID != other.PID && 2*c.Lost >= other.Lost && other.waitedFor(c.PID) && !c.waitedFor(other.PID) &&
+		!c.From.After(other.To) && !other.From.After(c.To)
+}
+
+// WaitRules are the rules whose culprit is a process that the victim waited for. Culprits of other
+// rules used a resource.
+var WaitRules = []string{"frontend-slow", "input-wait", "lock-wait", "nccl-dead", "nccl-missing", "nccl-straggler", "peer-slow", "scheduler-cpu",
+	"tcp-loss", "tool-call"}
+
+// waitedFor reports whether the victim waited for a process, and that is the first culprit.
+func (c *Chain) waitedFor(pid uint32) bool {
+	return len(c.Culprits) > 0 && c.Culprits[0].Thread.PID == pid && slices.Contains(WaitRules, c.Rule)
 }
 
 // BlindSpot are kinds of causes that cannot be fully reported while a shedding level is active.

@@ -107,6 +107,20 @@ func (d *Diagnosis) ns(name string) time.Duration {
 // other matches a further cause after the most severe: "disk-wait 312ms c-7f3a".
 var other = regexp.MustCompile(`([a-z0-9-]+) ([0-9.]+(?:ns|us|ms|s)) c-`)
 
+// others returns the losses of the further causes, by rule.
+func (d *Diagnosis) others() (map[string]time.Duration, error) {
+	out := map[string]time.Duration{}
+	text, _ := d.Facts["others"].(string)
+	for _, m := range other.FindAllStringSubmatch(text, -1) {
+		lost, err := time.ParseDuration(m[2])
+		if err != nil {
+			return nil, err
+		}
+		out[m[1]] += lost
+	}
+	return out, nil
+}
+
 // judgeDiagnosis compares a diagnosis with the same truth, and returns its errors.
 func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	if d == nil {
@@ -116,15 +130,6 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("%d tokens", d.Tokens))
 	}
 	rule, _ := d.Facts["rule"].(string)
-	others := map[string]time.Duration{}
-	text, _ := d.Facts["others"].(string)
-	for _, m := range other.FindAllStringSubmatch(text, -1) {
-		lost, err := time.ParseDuration(m[2])
-		if err != nil {
-			wrong = append(wrong, err.Error())
-		}
-		others[m[1]] += lost
-	}
 	if len(o.Want) == 0 {
 		faults := rule == "" && d.Facts["faults"] != nil // GPU faults are reported even without an effect
 		if !strings.HasPrefix(d.Text, "ok, nothing is wrong") && !slices.Contains(o.Also, rule) && !faults && !o.reportedStolen(rule) {
@@ -133,8 +138,16 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 		return wrong
 	}
 	main := slices.IndexFunc(o.Want, func(t Truth) bool { return slices.Contains(t.Rules, rule) })
+	said := Lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
 	if main < 0 {
-		return append(wrong, fmt.Sprintf("the cause is %q", rule))
+		if !o.delayed(d) || !slices.Contains(o.Also, rule) {
+			return append(wrong, fmt.Sprintf("the cause is %q", rule))
+		}
+		said = Lost{} // the expected loss is that of the processes that waited for the job
+	}
+	others, err := d.others()
+	if err != nil {
+		wrong = append(wrong, err.Error())
 	}
 	for i := range o.Want {
 		reported := func(r string) bool { return others[r] > 0 }
@@ -142,9 +155,14 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 			wrong = append(wrong, "not reported: "+o.Want[i].Rules[0])
 		}
 	}
-	if t := &o.Want[main]; t.Named && !d.blames(t) {
+	if main >= 0 && o.Want[main].Named && !d.blames(&o.Want[main]) {
 		wrong = append(wrong, "the culprit")
 	}
+	return append(wrong, o.judgeFacts(d, said, others)...)
+}
+
+// judgeFacts judges the facts of a diagnosis. said is the expected part of the loss of its first cause.
+func (o *Outcome) judgeFacts(d *Diagnosis, said Lost, others map[string]time.Duration) (wrong []string) {
 	for _, name := range []string{"fix", "confidence", "job", "pid", "cause"} {
 		if d.Facts[name] == nil {
 			wrong = append(wrong, "no "+name)
@@ -153,15 +171,29 @@ func (o *Outcome) judgeDiagnosis(d *Diagnosis) (wrong []string) {
 	if pid, _ := d.Facts["pid"].(float64); !slices.Contains(o.Victims, int(pid)) && len(o.Victims) > 0 {
 		wrong = append(wrong, fmt.Sprintf("the job is %v", d.Facts["pid"]))
 	}
-	if said, is := o.lostOf(d, main, others); said.Min > is.Max || said.Max < is.Min {
+	if len(d.Rows) == 0 {
+		wrong = append(wrong, "no culprits")
+	}
+	if said, is := o.lostOf(said, others); said.Min > is.Max || said.Max < is.Min {
 		wrong = append(wrong, fmt.Sprintf("lost %s to %s of %s ms", millis(said.Min), millis(said.Max), millis(is.Mid)))
 	}
 	return wrong
 }
 
-// lostOf returns the reported and the true loss of the causes whose loss is known.
-func (o *Outcome) lostOf(d *Diagnosis, main int, others map[string]time.Duration) (said, is Lost) {
-	said = Lost{Min: d.ns("lost_min_ns"), Mid: d.ns("lost_ns"), Max: d.ns("lost_max_ns")}
+// delayed reports whether the diagnosed job is a culprit that a victim waited for. The diagnosis may
+// then begin with what delayed the culprit.
+func (o *Outcome) delayed(d *Diagnosis) bool {
+	pid, _ := d.Facts["pid"].(float64)
+	return slices.ContainsFunc(o.Want, func(t Truth) bool {
+		waits := func(victim int) bool { return !slices.Contains(t.Culprits, victim) }
+		return slices.Contains(t.Culprits, int(pid)) && slices.ContainsFunc(o.Victims, waits)
+	})
+}
+
+// lostOf returns the reported and the true loss of the expected causes, from the reported loss of the
+// first cause and those of the others.
+func (o *Outcome) lostOf(first Lost, others map[string]time.Duration) (said, is Lost) {
+	said = first
 	for i := range o.Want {
 		t := &o.Want[i]
 		for _, rule := range slices.Concat(t.Rules, t.With) {

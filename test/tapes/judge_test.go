@@ -76,8 +76,10 @@ func TestJudgeCulprit(t *testing.T) {
 
 // A diagnosis is fully right, or each of its errors is reported.
 func TestJudgeDiagnosis(t *testing.T) {
-	const hog, job = 7.0, 5.0
+	const hog, job, rank = 7.0, 5.0, 6.0
 	hogged := Truth{Rules: []string{"cpu-taken"}, Named: true, Culprits: []int{hog}, Lost: Lost{490 * ms, 500 * ms, 510 * ms}}
+	late := Truth{Rules: []string{"nccl-straggler"}, Named: true, Culprits: []int{rank}, Lost: hogged.Lost}
+	self := Truth{Rules: []string{"gil-wait"}, Culprits: []int{job, rank}, Lost: hogged.Lost}
 	disk := Truth{Rules: []string{"disk-wait"}, Lost: Lost{100 * ms, 100 * ms, 100 * ms}}
 	reported := func(change func(d *Diagnosis)) *Diagnosis {
 		d := &Diagnosis{Text: "bad", Tokens: 200, Rows: [][]any{{"hog", hog, "sh 6", nil, nil, 4e8}, {"cron", 9.0, nil, nil, nil, 1e8}},
@@ -85,6 +87,10 @@ func TestJudgeDiagnosis(t *testing.T) {
 		change(d)
 		return d
 	}
+	delayed := func(pid float64, others string) *Diagnosis {
+		return reported(func(d *Diagnosis) { d.Facts["pid"], d.Facts["others"] = pid, others })
+	}
+	also := []string{"cpu-taken"}
 	well := &Diagnosis{Text: "ok, nothing is wrong\nwell=...", Tokens: 40}
 	for _, tt := range []struct {
 		name     string
@@ -108,9 +114,18 @@ func TestJudgeDiagnosis(t *testing.T) {
 		{name: "nothing to do", want: []Truth{hogged}, reported: reported(func(d *Diagnosis) { delete(d.Facts, "fix") }), out: []string{"no fix"}},
 		{name: "one of two", want: []Truth{hogged, disk}, reported: reported(func(d *Diagnosis) { d.Facts["lost_max_ns"] = 6e8 }), out: []string{"not reported: disk-wait"}},
 		{name: "two", want: []Truth{hogged, disk}, reported: reported(func(d *Diagnosis) { d.Facts["others"] = "disk-wait 100ms c-9" })},
+		{name: "what delayed a rank", want: []Truth{late}, also: also, reported: delayed(rank, "nccl-straggler 500ms c-9")},
+		{name: "what delayed a rank that waited", want: []Truth{late}, also: also, reported: delayed(job, "nccl-straggler 500ms c-9"), out: []string{`the cause is "cpu-taken"`}},
+		{name: "what delayed a rank that nothing delays", want: []Truth{late}, reported: delayed(rank, "nccl-straggler 500ms c-9"), out: []string{`the cause is "cpu-taken"`}},
+		{name: "what delayed a job that waits for itself", want: []Truth{self}, also: also, reported: delayed(job, "gil-wait 500ms c-9"), out: []string{`the cause is "cpu-taken"`}},
+		{name: "not whom it delayed", want: []Truth{late}, also: also, reported: delayed(rank, ""), out: []string{"not reported: nccl-straggler", "lost 0 to 0 of 500 ms"}},
+		{name: "no culprits", want: []Truth{late}, also: also, reported: reported(func(d *Diagnosis) {
+			d.Facts["pid"], d.Facts["others"], d.Rows = rank, "nccl-straggler 500ms c-9", nil
+			delete(d.Facts, "job")
+		}), out: []string{"no job", "no culprits"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := &Outcome{Want: tt.want, Also: tt.also, Victims: []int{job}}
+			o := &Outcome{Want: tt.want, Also: tt.also, Victims: []int{job, rank}}
 			if got := o.judgeDiagnosis(tt.reported); !slices.Equal(got, tt.out) {
 				t.Errorf("wrong: %q, want %q", got, tt.out)
 			}
