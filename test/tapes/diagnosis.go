@@ -198,7 +198,7 @@ func (o *Outcome) lostOf(first Lost, others map[string]time.Duration) (said, is 
 		t := &o.Want[i]
 		for _, rule := range slices.Concat(t.Rules, t.With) {
 			n := others[rule]
-			said = Lost{said.Min + n, said.Mid + n, said.Max + n}
+			said = Lost{said.Min + n*9/10, said.Mid + n, said.Max + n*11/10} // without an interval: within a tenth
 		}
 		is = Lost{is.Min + t.Lost.Min, is.Mid + t.Lost.Mid, is.Max + t.Lost.Max}
 	}

@@ -118,6 +118,9 @@ func TestJudgeDiagnosis(t *testing.T) {
 		{name: "what delayed a rank that waited", want: []Truth{late}, also: also, reported: delayed(job, "nccl-straggler 500ms c-9"), out: []string{`the cause is "cpu-taken"`}},
 		{name: "what delayed a rank that nothing delays", want: []Truth{late}, reported: delayed(rank, "nccl-straggler 500ms c-9"), out: []string{`the cause is "cpu-taken"`}},
 		{name: "what delayed a job that waits for itself", want: []Truth{self}, also: also, reported: delayed(job, "gil-wait 500ms c-9"), out: []string{`the cause is "cpu-taken"`}},
+		{name: "a further cause, within a tenth", want: []Truth{late}, also: also, reported: delayed(rank, "nccl-straggler 450ms c-9")},
+		{name: "a further cause, too small", want: []Truth{late}, also: also, reported: delayed(rank, "nccl-straggler 440ms c-9"), out: []string{"lost 396 to 484 of 500 ms"}},
+		{name: "a further cause, too large", want: []Truth{late}, also: also, reported: delayed(rank, "nccl-straggler 570ms c-9"), out: []string{"lost 513 to 627 of 500 ms"}},
 		{name: "not whom it delayed", want: []Truth{late}, also: also, reported: delayed(rank, ""), out: []string{"not reported: nccl-straggler", "lost 0 to 0 of 500 ms"}},
 		{name: "no culprits", want: []Truth{late}, also: also, reported: reported(func(d *Diagnosis) {
 			d.Facts["pid"], d.Facts["others"], d.Rows = rank, "nccl-straggler 500ms c-9", nil
