@@ -193,12 +193,14 @@ nightly:
 
 # Runs each scenario of the incident lab with each seed, and prints a table: SEEDS=1-9
 # ONLY='hog,disk' KEEP=DIR. RESUME=1 skips the runs that are already kept there. REPLAY=DIR judges
-# kept runs again. BY_DEFAULT=1 sets the default limit on overhead; otherwise there is no limit.
+# kept runs again. SCORES=FILE adds the results to a file, and the table has all of that file; with
+# RESUME=1, runs that it has are not repeated. BY_DEFAULT=1 sets the default limit on overhead;
+# otherwise there is no limit.
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin
 	$(root) go test -tags measure ./test/incidents -run '^TestIncidents$(if $(BY_DEFAULT),ByDefault)$$' -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
-		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
+		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -scores '$(abspath $(SCORES))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
 
 # Records tapes of the incident lab again for test/tapes: ONLY='hog,disk', by default all scenarios.

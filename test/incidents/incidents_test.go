@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ var (
 	replay    = flag.String("replay", "", "judge what was kept in this directory anew")
 	attempts  = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
 	disturbed = flag.Bool("disturbed", false, "with -tapes: also write those of faults that other work on the machine disturbed, if they are right")
+	scores    = flag.String("scores", "", "file of scores to add those of the runs to; with -resume, runs that it has are not made")
 	tableOut  = flag.String("table", "", "file to write the table to")
 )
 
@@ -56,16 +58,34 @@ func seedList(t *testing.T) (list []uint64) {
 	return list
 }
 
-// results collects the verdicts of all runs.
+// results collects the scores of all runs.
 type results struct {
 	sync.Mutex
-	all []*verdict
+	all  []*score
+	file string // to add them to; "": none
 }
 
-func (r *results) add(v *verdict) {
+// add adds the score of a run in place of an earlier one, unless only the earlier one is undisturbed.
+func (r *results) add(t *testing.T, v *verdict, seed uint64) {
+	t.Helper()
+	x := scoreOf(v, seed)
 	r.Lock()
 	defer r.Unlock()
-	r.all = append(r.all, v)
+	counts := func(old *score) bool { return x.same(old) && old.undisturbed() }
+	if !x.undisturbed() && slices.ContainsFunc(r.all, counts) {
+		return
+	}
+	r.all = append(slices.DeleteFunc(r.all, x.same), x)
+	if r.file != "" && x.undisturbed() {
+		addScore(t, r.file, x)
+	}
+}
+
+// has reports whether the score of a run is known.
+func (r *results) has(name string, seed uint64) bool {
+	r.Lock()
+	defer r.Unlock()
+	return slices.ContainsFunc(r.all, (&score{Name: name, Seed: seed}).same)
 }
 
 // Each fault is named as the cause, with its culprit and the lost time, and nothing else is named.
@@ -77,7 +97,7 @@ func TestIncidentsByDefault(t *testing.T) { incidents(t, byDefault(t)) }
 
 // incidents runs the scenarios, or judges kept runs again.
 func incidents(t *testing.T, overhead float64) {
-	var sum results
+	sum := results{all: readScores(t, *scores), file: *scores}
 	t.Cleanup(func() {
 		text := table(sum.all)
 		if !t.Failed() { // otherwise the table would hide the failure
@@ -106,8 +126,11 @@ func incidents(t *testing.T, overhead float64) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
+					if *resume && sum.has(name, n) {
+						return
+					}
 					if v := keptVerdict(t, name, n); v != nil {
-						sum.add(v)
+						sum.add(t, v, n)
 						return
 					}
 					at := r.needs(newSeed(n, name), f.full)
@@ -117,7 +140,7 @@ func incidents(t *testing.T, overhead float64) {
 					l.expect(at)
 					t.Parallel()
 					all := l.judged(t, name, n, r, at)
-					sum.add(counted(all))
+					sum.add(t, counted(all), n)
 					check(t, all[len(all)-1])
 				})
 			}

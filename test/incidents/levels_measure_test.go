@@ -60,9 +60,9 @@ func TestLevels(t *testing.T) {
 			continue
 		}
 		var s tally
-		for _, v := range sum.all {
-			if v.Undisturbed() {
-				s.add(v)
+		for _, x := range sum.all {
+			if x.undisturbed() {
+				s.add(x)
 			}
 		}
 		s.measured(t, lv.name)
@@ -96,7 +96,7 @@ func (lv level) run(t *testing.T, sum *results) {
 				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 					l.expect(alone)
 					all := l.judged(t, name, n, lv.at(r), alone)
-					sum.add(counted(all))
+					sum.add(t, counted(all), n)
 					check(t, all[len(all)-1])
 				})
 			}

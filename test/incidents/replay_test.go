@@ -32,7 +32,7 @@ func again(t *testing.T, sum *results) {
 			if v.Replay = tapes.Compare(live.Heard, o.Heard); v.Replay == "" {
 				saveTape(t, v, db)
 			}
-			sum.add(v)
+			sum.add(t, v, o.Seed)
 			check(t, v)
 		})
 	}

@@ -18,32 +18,27 @@ type tally struct {
 	off, delay, said, lost, width                                                            []float64
 }
 
-func (s *tally) add(v *verdict) {
+func (s *tally) add(x *score) {
 	s.runs++
-	s.wanted += len(v.Want)
-	s.found += v.Found
-	for i := range v.Want {
-		if v.Want[i].Named {
-			s.named++
-		}
-	}
-	s.blamed += v.Blamed
-	if len(v.Misled) == 0 {
+	s.wanted += x.Wanted
+	s.found += x.Found
+	s.named += x.Named
+	s.blamed += x.Blamed
+	if x.Diagnosed {
 		s.diagnosed++
 	}
-	s.reported += v.Found + len(v.False)
-	s.wrong += len(v.False)
-	if len(v.False) > 0 {
+	s.reported += x.Found + x.False
+	s.wrong += x.False
+	if x.False > 0 {
 		s.falsely++
 	}
-	if v.Found == len(v.Want) && v.Found > 0 && v.Clocked() {
+	if y := x.Lost; y != nil {
 		s.judged++
-		if v.Covered() {
+		if y.Covered {
 			s.covered++
 		}
-		s.off, s.delay = append(s.off, v.Off()), append(s.delay, v.Delay.Seconds())
-		s.width = append(s.width, v.Width())
-		s.said, s.lost = append(s.said, float64(v.Said.Mid)/1e6), append(s.lost, float64(v.True.Mid)/1e6)
+		s.off, s.delay, s.width = append(s.off, y.Off), append(s.delay, y.Delay), append(s.width, y.Width)
+		s.said, s.lost = append(s.said, y.Said), append(s.lost, y.True)
 	}
 }
 
@@ -76,12 +71,12 @@ func ratio(part, whole int) string {
 const leastRight = 0.85
 
 // gate fails the test if too few results are right.
-func gate(t *testing.T, all []*verdict) {
+func gate(t *testing.T, all []*score) {
 	t.Helper()
 	var sum tally
-	for _, v := range all {
-		if len(v.Disturbed) == 0 {
-			sum.add(v)
+	for _, x := range all {
+		if !x.Disturbed {
+			sum.add(x)
 		}
 	}
 	for _, x := range []struct {
@@ -96,21 +91,21 @@ func gate(t *testing.T, all []*verdict) {
 }
 
 // measured reports the share of right undisturbed runs, overall and by family.
-func measured(t *testing.T, all []*verdict) {
+func measured(t *testing.T, all []*score) {
 	t.Helper()
 	var sum, disturbed tally
 	by := map[string]*tally{}
-	for _, v := range all {
-		if !v.Undisturbed() {
-			disturbed.add(v)
+	for _, x := range all {
+		if !x.undisturbed() {
+			disturbed.add(x)
 			continue
 		}
-		family, _, _ := strings.Cut(v.Name, "/")
+		family, _, _ := strings.Cut(x.Name, "/")
 		if by[family] == nil {
 			by[family] = &tally{}
 		}
-		sum.add(v)
-		by[family].add(v)
+		sum.add(x)
+		by[family].add(x)
 	}
 	testkit.MeasuredShare(t, "runs-disturbed", disturbed.runs, disturbed.runs+sum.runs, testkit.Lower)
 	sum.measured(t, "all")
@@ -161,26 +156,26 @@ func rowOf(name string, s *tally) string {
 }
 
 // table formats the result of all runs in Markdown.
-func table(all []*verdict) string {
+func table(all []*score) string {
 	by := map[string]*tally{}
 	var sum, silent, disturbed tally
 	alike := 0
-	for _, v := range all {
-		if v.Replay == "" {
+	for _, x := range all {
+		if x.Alike {
 			alike++
 		}
-		if len(v.Disturbed) > 0 {
-			disturbed.add(v)
+		if x.Disturbed {
+			disturbed.add(x)
 			continue
 		}
-		if by[v.Name] == nil {
-			by[v.Name] = &tally{}
+		if by[x.Name] == nil {
+			by[x.Name] = &tally{}
 		}
-		for _, s := range []*tally{by[v.Name], &sum} {
-			s.add(v)
+		for _, s := range []*tally{by[x.Name], &sum} {
+			s.add(x)
 		}
-		if len(v.Want) == 0 {
-			silent.add(v)
+		if x.Wanted == 0 {
+			silent.add(x)
 		}
 	}
 	var b strings.Builder
