@@ -16,7 +16,7 @@ import (
 	"ingero/internal/testkit"
 )
 
-// otherAsk is the input of test/mcpclient/client.mjs, and otherReported its output.
+// otherAsk is an input of test/mcpclient/client.mjs, and otherReported the output for it.
 type otherAsk struct {
 	Version   string            `json:"version"`
 	URL       string            `json:"url,omitempty"`
@@ -32,6 +32,7 @@ type otherCall struct {
 }
 
 type otherReported struct {
+	Error                 string // why there is no more
 	Version, Instructions string
 	Tools                 []struct {
 		Name              string
@@ -45,8 +46,9 @@ type otherReported struct {
 	Resources []struct{ URI, Text string }
 }
 
-// otherClient runs the client of the TypeScript SDK, with additional variables.
-func otherClient(t *testing.T, ask *otherAsk, env ...string) (reported otherReported) {
+// otherClient runs the client of the TypeScript SDK, with additional variables. It returns a result
+// for each of asks.
+func otherClient(t *testing.T, asks []otherAsk, env ...string) (reported []otherReported) {
 	t.Helper()
 	where, err := exec.Command("../../tools/npm.sh", "test/mcpclient").Output()
 	if err != nil {
@@ -63,7 +65,7 @@ func otherClient(t *testing.T, ask *otherAsk, env ...string) (reported otherRepo
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := json.Marshal(ask)
+	in, err := json.Marshal(asks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func otherClient(t *testing.T, ask *otherAsk, env ...string) (reported otherRepo
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
-	if err := json.Unmarshal(out, &reported); err != nil {
+	if err := json.Unmarshal(out, &reported); err != nil || len(reported) != len(asks) {
 		t.Fatalf("%v in %.300s", err, out)
 	}
 	return reported
@@ -103,23 +105,29 @@ func TestMCPOtherClient(t *testing.T) {
 		calls = append(calls, otherCall{c.name, args})
 	}
 	resources := []string{"ingero://chains/" + id, "ingero://schema/chains"}
+	var asks []otherAsk
 	for _, version := range sdk.SupportedProtocolVersions() {
-		for by, ask := range map[string]*otherAsk{
-			"stdio": {Command: []string{self, "mcp", "--db", db, "--test-report", report}, Env: map[string]string{name: value}},
-			"http":  {URL: s.url + "/mcp"},
-		} {
-			t.Run(by+" "+version, func(t *testing.T) {
-				ask.Version, ask.Calls, ask.Resources = version, calls, resources
-				reported := otherClient(t, ask, "NODE_EXTRA_CA_CERTS="+pair[0])
-				reported.check(t, version, own)
-			})
+		ask := otherAsk{Version: version, Calls: calls, Resources: resources}
+		ask.URL = s.url + "/mcp"
+		asks = append(asks, ask)
+		ask.URL, ask.Command, ask.Env = "", []string{self, "mcp", "--db", db, "--test-report", report}, map[string]string{name: value}
+		asks = append(asks, ask)
+	}
+	for i, reported := range otherClient(t, asks, "NODE_EXTRA_CA_CERTS="+pair[0]) {
+		by := "stdio "
+		if asks[i].URL != "" {
+			by = "http "
 		}
+		t.Run(by+asks[i].Version, func(t *testing.T) { reported.check(t, asks[i].Version, own) })
 	}
 }
 
 // check compares the answers to another client with those to the own client.
 func (o *otherReported) check(t *testing.T, version string, own *assistant) {
 	t.Helper()
+	if o.Error != "" {
+		t.Fatal(o.Error)
+	}
 	if o.Version != version || !strings.Contains(o.Instructions, "Call diagnose first") {
 		t.Errorf("it speaks %s, want %s; instructions %.60q", o.Version, version, o.Instructions)
 	}
