@@ -17,7 +17,8 @@ fetch)
 	tools/nvidia-libs.sh >/dev/null
 	tools/browser.sh >/dev/null
 	tools/jaeger.sh
-	# What the tests of manifests run is compiled.
+	# What the tests of packages and manifests run is compiled.
+	go run "$(sed -n 's/^nfpm=//p' tools/package.sh)" --version >/dev/null
 	sed -n 's/^\t[a-z]* *= "\(.*@v.*\)"$/\1/p' test/packages/manifests_interop_test.go | while read -r tool; do
 		go run -gcflags='all=-N -l' "$tool" --help </dev/null >/dev/null
 	done

@@ -169,6 +169,7 @@ appArmorProfile: {type: Unconfined}
 // settings, and invalid settings are rejected.
 func TestChart(t *testing.T) {
 	output(t, "go", "run", plain, helm, "lint", "--strict", chart)
+	var files []string
 	for name, values := range map[string]string{"default": "", "all": mostValues, "API server": "kubeAPI: {enabled: true}"} {
 		text := template(t, values)
 		m, kinds := daemonSet(t, text)
@@ -193,8 +194,9 @@ func TestChart(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		output(t, "go", "run", plain, validate, "--version", "1.30", file)
+		files = append(files, file)
 	}
+	output(t, "go", append([]string{"run", plain, validate, "--version", "1.30"}, files...)...)
 	// The validation itself must find errors.
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
 	if err := os.WriteFile(wrong, []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: x}\nspec: {selektor: {}}\n"), 0o600); err != nil {
