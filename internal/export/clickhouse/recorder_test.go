@@ -25,7 +25,8 @@ type recorder struct {
 	now  time.Time
 	n    int
 	all  *stats.Sketch
-	comm string // name of process 7; "": "tra\tin"
+	comm string        // name of process 7; "": "tra\tin"
+	gap  time.Duration // between the starts of two calls; 0: 100 us
 	// facts adds what the next tick has beside calls.
 	facts func(*tick.Batch, *tick.Tick)
 }
@@ -47,14 +48,14 @@ func newRecorderOn(t testing.TB, node, session string) *recorder {
 	return r
 }
 
-// record adds n calls, one in 100 us.
+// record adds n calls.
 func (r *recorder) record(n int) {
 	r.t.Helper()
-	b := &tick.Batch{Calls: make([]events.Call, n)}
+	b, gap := &tick.Batch{Calls: make([]events.Call, n)}, cmp.Or(r.gap, 100*time.Microsecond)
 	for i := range b.Calls {
 		at := r.n + i
 		c := &b.Calls[i]
-		*c = events.Call{Start: began.UnixNano() + int64(at)*100_000, Duration: 1000 + int64(at%997)*100, OnCPU: 1000, PID: 7 + uint32(at%2), TID: 7, Weight: 1,
+		*c = events.Call{Start: began.UnixNano() + int64(at)*int64(gap), Duration: 1000 + int64(at%997)*100, OnCPU: 1000, PID: 7 + uint32(at%2), TID: 7, Weight: 1,
 			Op: events.Catalog[at%5].Op, Args: [4]uint64{uint64(at), 1 << 63, 0, 5}}
 		c.Blocked = c.Duration - c.OnCPU
 		switch at % 50 {
@@ -68,7 +69,7 @@ func (r *recorder) record(n int) {
 		}
 	}
 	r.n += n
-	r.now = began.Add(time.Duration(r.n) * 100 * time.Microsecond)
+	r.now = began.Add(time.Duration(r.n) * gap)
 	if err := r.db.Batch(b); err != nil {
 		r.t.Fatal(err)
 	}
