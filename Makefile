@@ -184,8 +184,8 @@ fuzz:
 	@tools/deps.sh build
 	FUZZTIME=$(FUZZTIME) tools/fuzz.sh
 
-# Boots, in addition to the kernels of make test-interop, those that take longer or come from other
-# sources: Ubuntu's, and Debian's for arm64. Builds the packages for arm64.
+# Boots, in addition to the kernels of make test-interop, 6.12 without preempt=full, and those that
+# take longer or come from other sources: Ubuntu's, and Debian's for arm64. Builds the packages for arm64.
 nightly:
 	@tools/deps.sh test interop nightly
 	$(root) go test -tags interop ./test/guests -count=1 -timeout 1h -v -args -nightly

@@ -51,11 +51,11 @@ func Boot(t testing.TB, k Kernel, o Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image, err := k.image(filepath.Join(root, "bin", "kernels"))
-	if err != nil {
+	dir := t.TempDir()
+	image, initrd := filepath.Join(dir, "image"), filepath.Join(dir, "initrd")
+	if err := k.copyImage(filepath.Join(root, "bin", "kernels"), image); err != nil { // Module may remove the kept one
 		t.Fatal(err)
 	}
-	initrd := filepath.Join(t.TempDir(), "initrd")
 	if err := writeFile(initrd, o); err != nil {
 		t.Fatal(err)
 	}

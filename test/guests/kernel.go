@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,7 +41,26 @@ var (
 
 const ubuntu = "http://archive.ubuntu.com/ubuntu/pool/main/l/linux-signed/"
 
-// image returns the path of the kernel's image, after downloading it into dir if necessary.
+// keptMu guards the directories of the downloaded kernels, which parallel tests share.
+var keptMu sync.Mutex
+
+// copyImage copies the kernel's image to a file, after downloading it into dir if necessary.
+func (k Kernel) copyImage(dir, to string) error {
+	keptMu.Lock()
+	defer keptMu.Unlock()
+	image, err := k.image(dir)
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(image)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o600)
+}
+
+// image returns the path of the kernel's image, after downloading it into dir if necessary. The
+// caller holds keptMu.
 func (k Kernel) image(dir string) (string, error) {
 	dir = filepath.Join(dir, k.Name)
 	if found, _ := filepath.Glob(filepath.Join(dir, "vmlinuz-*")); len(found) > 0 {
@@ -195,11 +216,19 @@ func keep(path, dir string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	kept := filepath.Join(dir, filepath.Base(path))
-	if err := os.WriteFile(kept+".part", text, 0o644); err != nil {
+	f, err := os.CreateTemp(dir, "part-")
+	if err != nil {
 		return "", err
 	}
-	return kept, os.Rename(kept+".part", kept)
+	_, err = f.Write(text)
+	kept := filepath.Join(dir, filepath.Base(path))
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(f.Name(), kept)
+	}
+	if err != nil {
+		return "", errors.Join(err, os.Remove(f.Name()))
+	}
+	return kept, nil
 }
 
 func command(dir, name string, args ...string) ([]byte, error) {

@@ -20,22 +20,9 @@ func Module(t testing.TB, k Kernel) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernels := filepath.Join(root, "bin", "kernels")
-	image, err := k.image(kernels)
+	headers, err := k.headers(filepath.Join(root, "bin", "kernels"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	headers, err := headersOf(image)
-	if err != nil { // packages of an old kernel may be gone
-		if err := errors.Join(err, os.RemoveAll(filepath.Dir(image))); err == nil {
-			t.Fatal(err)
-		}
-		if image, err = k.image(kernels); err == nil {
-			headers, err = headersOf(image)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "test/guests/module"))); err != nil {
@@ -46,6 +33,28 @@ func Module(t testing.TB, k Kernel) string {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "xid.ko")
+}
+
+// headers returns the directory for building modules for the kernel in dir. If Debian no longer has
+// the headers of that build, headers replaces the kernel by the newest build.
+func (k Kernel) headers(dir string) (string, error) {
+	keptMu.Lock()
+	defer keptMu.Unlock()
+	image, err := k.image(dir)
+	if err != nil {
+		return "", err
+	}
+	headers, err := headersOf(image)
+	if err == nil {
+		return headers, nil
+	}
+	if removed := os.RemoveAll(filepath.Dir(image)); removed != nil {
+		return "", errors.Join(err, removed)
+	}
+	if image, err = k.image(dir); err != nil {
+		return "", err
+	}
+	return headersOf(image)
 }
 
 // headersOf returns the directory for building modules for a kernel, which lies beside its image.

@@ -54,11 +54,12 @@ func guest() error {
 	if _, err := os.Stat("/sys/kernel/btf/vmlinux"); err != nil {
 		return err
 	}
-	if _, err := os.Stat(modulePath); err == nil {
-		return faults()
-	}
 	if _, err := os.Stat(programPath); err == nil {
 		return product()
 	}
-	return smoke()
+	err = smoke()
+	if _, absent := os.Stat(modulePath); absent == nil {
+		err = errors.Join(err, faults())
+	}
+	return err
 }
