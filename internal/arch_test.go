@@ -21,7 +21,8 @@ var allowed = map[string]string{
 	// Kernel side, and what reads it.
 	"internal/bpf":       "github.com/cilium/ebpf",
 	"internal/probes":    "github.com/cilium/ebpf golang.org/x/arch golang.org/x/sys internal/bpf internal/elffile internal/proc internal/python internal/tick internal/unwind pkg/events sim",
-	"internal/decode":    "golang.org/x/sys internal/bpf internal/tick pkg/events",
+	"internal/decode":    "golang.org/x/sys internal/bpf internal/clock internal/tick pkg/events",
+	"internal/clock":     "golang.org/x/sys",
 	"internal/elffile":   "github.com/klauspost/compress",
 	"internal/proc":      "golang.org/x/sys internal/elffile internal/tick pkg/events",
 	"internal/host":      "golang.org/x/sys internal/tick",
@@ -73,7 +74,7 @@ var allowed = map[string]string{
 	"internal/export/otlp":       "go.opentelemetry.io/proto/slim/otlp google.golang.org/protobuf internal/backoff internal/explain internal/metric internal/symbols internal/tick pkg/events",
 	"internal/export/notify":     "internal/backoff internal/tick",
 	"internal/export/clickhouse": "github.com/klauspost/compress internal/backoff internal/export internal/query internal/stats internal/tick pkg/events",
-	"internal/query":             "modernc.org/sqlite internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track internal/wire pkg/events",
+	"internal/query":             "modernc.org/sqlite internal/clock internal/stats internal/store internal/store/log internal/store/maintain internal/store/segment internal/symbols internal/tick internal/track internal/wire pkg/events",
 	"internal/diff":              "internal/query internal/stats internal/tick internal/where pkg/events",
 	"internal/explain":           "internal/diff internal/query internal/stats internal/symbols internal/tick internal/where internal/wire internal/xid pkg/events",
 	"internal/export":            "github.com/parquet-go/parquet-go internal/query internal/symbols internal/tick pkg/events",

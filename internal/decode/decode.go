@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingero/internal/bpf"
+	"ingero/internal/clock"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -24,19 +25,8 @@ type Clock struct{ Offset int64 }
 
 // Now reads both clocks and returns the Clock that converts between them.
 func Now() (Clock, error) {
-	var mono, wall, again unix.Timespec
-	best, offset := int64(1<<62), int64(0)
-	for range 5 { // take the least disturbed reading
-		if err := errors.Join(unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono),
-			unix.ClockGettime(unix.CLOCK_REALTIME, &wall),
-			unix.ClockGettime(unix.CLOCK_MONOTONIC, &again)); err != nil {
-			return Clock{}, fmt.Errorf("read clocks: %w", err)
-		}
-		if took := again.Nano() - mono.Nano(); took < best {
-			best, offset = took, wall.Nano()-mono.Nano()-took/2
-		}
-	}
-	return Clock{Offset: offset}, nil
+	offset, err := clock.Offset()
+	return Clock{Offset: offset}, err
 }
 
 // Ahead returns how far the wall clock is ahead of c: how far it was set since c was read, plus how long

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"ingero/internal/clock"
 )
 
 // ClockStep is a step of a machine's clock between two recordings, or a suspend. Times of one
@@ -34,17 +36,34 @@ func ClockSteps(sessions []Session, threshold time.Duration) []ClockStep {
 	return out
 }
 
-// leastAhead is the distance of two clocks from which they differ by a step: a trace writes its time
-// once a second.
-const leastAhead = time.Minute
+// tickLate bounds how long after a tick a reader sees it in the database: a trace makes one a second.
+const tickLate = 2 * time.Second
 
-// Now returns the current time by the clock of the recording that is being made: a step of the wall
-// clock, or a suspend, does not move that clock. all are a database's sessions. If the clocks
-// agree, or nothing is being recorded, Now returns wall.
+// Now returns the current time by the clock of the recording that is being made, which no step of the
+// wall clock and no suspend moves. all are a database's sessions. If nothing is being recorded, or
+// the last tick is recent by the wall clock, Now returns wall. Otherwise the result is after the last tick
+// and not after wall, or just after the last tick if that is in the future.
 func Now(all []Session, wall time.Time) time.Time {
 	i := slices.IndexFunc(all, func(s Session) bool { return s.State == "running" })
-	if i < 0 || wall.Sub(all[i].Updated).Abs() < leastAhead {
+	if i < 0 {
 		return wall
 	}
-	return all[i].Updated.Add(1) // a range ends before its end
+	s := &all[i]
+	late := wall.Sub(s.Updated)
+	if late.Abs() < tickLate {
+		return wall
+	}
+	last := s.Updated.Add(1) // a range ends before its end
+	offset, err := clock.Offset()
+	if err != nil || s.MonoOffset == 0 || late < 0 {
+		return last
+	}
+	// A session does not store its machine's boot ID. By the offset of another machine, now could be hours
+	// after wall.
+	ahead := time.Duration(s.MonoOffset - offset).Round(time.Millisecond)
+	now := wall.Add(min(ahead, 0))
+	if now.Before(last) {
+		return last
+	}
+	return now
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/clock"
 	"ingero/internal/store/segment"
 )
 
@@ -40,19 +41,36 @@ func TestClockSteps(t *testing.T) {
 	}
 }
 
-// The current time is that of the recording being made, if the wall clock was set or the machine slept.
+// The current time is that of the recording being made, also if the wall clock was set by seconds, the
+// machine slept, or the trace is stopped. It is never after both the last tick and the wall clock.
 func TestNow(t *testing.T) {
-	running := Session{State: "running", Updated: began}
+	offset, err := clock.Offset()
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := func(state string, ahead time.Duration) Session {
+		return Session{Session: segment.Session{MonoOffset: offset - int64(ahead)}, State: state, Updated: began}
+	}
+	const ms = time.Millisecond
 	for name, tt := range map[string]struct {
 		all  []Session
 		wall time.Duration // since began
 		want time.Duration
 	}{
-		"nothing recorded": {nil, time.Hour, time.Hour},
-		"ended":            {[]Session{{State: "ended", Updated: began}}, time.Hour, time.Hour},
-		"a late tick":      {[]Session{running}, 59 * time.Second, 59 * time.Second},
-		"set forward":      {[]Session{running}, time.Hour, 1},
-		"set back":         {[]Session{{State: "ended"}, running}, -time.Hour, 1},
+		"nothing recorded":  {nil, time.Hour, time.Hour},
+		"ended":             {[]Session{session("ended", time.Hour)}, time.Hour, time.Hour},
+		"not set":           {[]Session{session("running", 0)}, 500 * ms, 500 * ms},
+		"set forward":       {[]Session{session("running", 30*time.Second)}, 30*time.Second + 500*ms, 500 * ms},
+		"set back":          {[]Session{session("ended", 0), session("running", -30*time.Second)}, -30*time.Second + 500*ms, 1},
+		"stopped":           {[]Session{session("running", 0)}, time.Hour, time.Hour},
+		"set while stopped": {[]Session{session("running", 10*time.Hour)}, 11 * time.Hour, time.Hour},
+		"clock not known":   {[]Session{{State: "running", Updated: began}}, time.Hour, 1},
+		"small clock skew":  {[]Session{session("running", 2*time.Hour)}, -500 * ms, -500 * ms},
+
+		"clock of an earlier boot":                     {[]Session{session("running", 2*time.Hour)}, time.Hour, 1},
+		"clock of a later boot":                        {[]Session{session("running", -2*time.Hour)}, time.Hour, time.Hour},
+		"clock of an earlier boot, tick in the future": {[]Session{session("running", 2*time.Hour)}, -time.Hour, 1},
+		"clock of a later boot, tick in the future":    {[]Session{session("running", -2*time.Hour)}, -time.Hour, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Now(tt.all, began.Add(tt.wall)).Sub(began); got != tt.want {
