@@ -342,7 +342,7 @@ func (l *Live) fillTick(t *tick.Tick) []tick.Process {
 				l.report.log.Warn("stop tracing an ended process", "pid", pid, "error", err)
 			}
 		}
-		ahead := l.clock.tick(t.Time)
+		ahead := l.clock.tick(t.Time, l.stopped)
 		answers, left, pods := l.targets.locate()
 		l.others.locate(answers)
 		part := tick.Tick{Reports: l.report.all(), Drops: []tick.Drop{{Reason: "programs-not-read", Count: left}}}
