@@ -91,6 +91,18 @@ type Labels struct {
 // longest is the default window of an ended recording.
 const longest = 24 * time.Hour
 
+// recordings returns up to limit recordings, latest first. Without any, it returns a [Refusal].
+func (s *server) recordings(ctx context.Context, limit int) ([]wire.Recording, error) {
+	var list wire.Recordings
+	if err := s.get(ctx, "/api/v1/recordings", url.Values{"limit": {strconv.Itoa(limit)}}, &list); err != nil {
+		return nil, err
+	}
+	if len(list.Recordings) == 0 {
+		return nil, &Refusal{"nothing has been recorded yet", "record with sudo ingero trace, or name another database: ingero mcp --db"}
+	}
+	return list.Recordings, nil
+}
+
 // values returns the read API's parameters for a time and processes.
 func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error) {
 	v := url.Values{}
@@ -109,14 +121,11 @@ func (s *server) values(ctx context.Context, w When, p PIDs) (url.Values, error)
 	if w != (When{}) {
 		return v, nil
 	}
-	var list wire.Recordings
-	if err := s.get(ctx, "/api/v1/recordings", url.Values{"limit": {"1"}}, &list); err != nil {
+	list, err := s.recordings(ctx, 1)
+	if err != nil {
 		return nil, err
 	}
-	if len(list.Recordings) == 0 {
-		return nil, &Refusal{"nothing has been recorded yet", "record with sudo ingero trace, or name another database: ingero mcp --db"}
-	}
-	last, back := &list.Recordings[0], longest
+	last, back := &list[0], longest
 	if last.State == "running" && s.Now().Sub(last.To) < time.Minute {
 		back = 5 * time.Minute
 	}

@@ -314,3 +314,29 @@ func TestStatsColumns(t *testing.T) {
 		}
 	}
 }
+
+// The latest recording is the read API's first, even if a later one began at a wrong time.
+func TestLatestRecording(t *testing.T) {
+	s := serverOf(nil, Machine{})
+	var statements []string
+	s.API = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/query" {
+			var st wire.Statement
+			if err := json.NewDecoder(r.Body).Decode(&st); err != nil {
+				t.Error(err)
+			}
+			statements = append(statements, st.SQL)
+		}
+		api{"/api/v1/query": `{"rows": [["cuda", "cudaFree", null, null, 7, 0, 1, 1, 1, 1, 1]]}`, "/api/v1/recordings": `{"recordings": [
+			{"id": "n-it's", "node": "n", "from": "1970-01-01T00:00:30Z", "to": "1970-01-01T00:00:32Z", "state": "running", "calls": 5},
+			{"id": "n-old", "node": "n", "from": "2026-11-22T09:22:35Z", "to": "2026-11-22T09:22:45Z", "state": "ended"}]}`}.ServeHTTP(w, r)
+	})
+	a, err := s.stats(t.Context(), &Stats{})
+	if err != nil || len(a.rows) != 1 || len(statements) != 1 || !strings.Contains(statements[0], "uid = 'n-it''s'") {
+		t.Errorf("sums %+v, %v: %q", a, err, statements)
+	}
+	text, err := s.sessionsText(t.Context())
+	if first := strings.Index(text, "n-it's"); err != nil || first < 0 || first > strings.Index(text, "n-old") {
+		t.Errorf("recordings %q, %v", text, err)
+	}
+}

@@ -101,10 +101,24 @@ func (s *server) chainsText(ctx context.Context) (string, error) {
 }
 
 func (s *server) sessionsText(ctx context.Context) (string, error) {
-	in := &SQL{SQL: `SELECT uid AS id, node, state, iso(started_ns) AS began, s(max(coalesce(ended_ns, 0), updated_ns) - started_ns) AS seconds, records
-		FROM sessions ORDER BY started_ns DESC LIMIT 200`, Form: Form{MaxTokens: mostTokens}}
-	text, _, err := sqlTool().call(s, ctx, in, in.form(), func(ctx context.Context) (*answer, error) { return s.runSQL(ctx, in) })
+	in := &SQL{Form: Form{MaxTokens: mostTokens}}
+	text, _, err := sqlTool().call(s, ctx, in, in.form(), s.listSessions)
 	return text, err
+}
+
+// listSessions returns the recordings, latest first.
+func (s *server) listSessions(ctx context.Context) (*answer, error) {
+	list, err := s.recordings(ctx, 200)
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{facts: []any{nil}, columns: []column{{"id", "id", words, false}, {"node", "node", words, false}, {"state", "state", words, false},
+		{"began", "began", moment, false}, {"seconds", "seconds", number, false}, {"records", "records", count, false}}}
+	for i := range list {
+		r := &list[i]
+		a.rows = append(a.rows, []any{r.ID, r.Node, r.State, stamp(r.From), r.To.Sub(r.From).Seconds(), r.Calls})
+	}
+	return a, nil
 }
 
 // schemaText returns what a statement can name, with documentation where it exists.

@@ -87,7 +87,7 @@ func (s *server) stats(ctx context.Context, in *Stats) (*answer, error) {
 	return a, nil
 }
 
-// aggregate returns sums over the recordings of a time, which outlive the calls. why is the error
+// aggregate returns sums over the latest recording, which outlive its calls. why is the error
 // of the better answer, if any.
 func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, error) {
 	if in.When != (When{}) || len(in.PID) > 0 || len(in.Op) > 0 || len(in.Label) > 0 || in.ByLabel != "" {
@@ -96,8 +96,12 @@ func (s *server) aggregate(ctx context.Context, in *Stats, why error) (*answer, 
 		}
 		return &answer{lead: "no matching calls were recorded", facts: []any{nil, nil, nil}}, nil
 	}
-	res, err := s.sql(ctx, wire.Statement{SQL: `SELECT source, name, NULL, NULL, sum(calls), sum(errors), sum(total_ns), max(p50_ns), max(p95_ns), max(p99_ns), max(max_ns)
-		FROM ops WHERE session = (SELECT id FROM sessions ORDER BY started_ns DESC, id DESC LIMIT 1) GROUP BY source, name ORDER BY 7 DESC`})
+	latest, err := s.recordings(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.sql(ctx, statement(`SELECT source, name, NULL, NULL, sum(calls), sum(errors), sum(total_ns), max(p50_ns), max(p95_ns), max(p99_ns), max(max_ns)
+		FROM ops WHERE session = (SELECT id FROM sessions WHERE uid = '%s') GROUP BY source, name ORDER BY 7 DESC`, strings.ReplaceAll(latest[0].ID, "'", "''")))
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +153,7 @@ func (s *server) stacks(ctx context.Context, in *Calls) (*answer, error) {
 	return a, nil
 }
 
-// statement fills in names that were checked for quotes.
+// statement fills in names, in which quotes are refused or doubled.
 func statement(format string, args ...any) wire.Statement {
 	return wire.Statement{SQL: fmt.Sprintf(format, args...)}
 }
