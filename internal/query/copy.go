@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"ingero/internal/store"
 )
 
 // RoomError means that a directory has no room for a copy of a database that can be read only in a copy.
@@ -15,13 +17,27 @@ type RoomError struct {
 	Err error
 }
 
-// Error names the directory.
+// Error names the directory and the cause.
 func (e *RoomError) Error() string {
-	return fmt.Sprintf("no room in %s for a copy of the database, which reading it needs", e.Dir)
+	return fmt.Sprintf("no room in %s for a copy of the database, which reading it needs: %v", e.Dir, e.Err)
 }
 
 // Unwrap returns the cause.
 func (e *RoomError) Unwrap() error { return e.Err }
+
+// full reports whether a directory has no room for size bytes and a few more. SQLite's errors do not tell: it
+// reports a full quota like a failed disk, and some damage of a file like a full disk.
+func full(dir string, size int64) bool {
+	f, err := os.CreateTemp(dir, "ingero-room-")
+	if err != nil {
+		return store.Full(err)
+	}
+	piece := make([]byte, copyPiece)
+	for left := size + copyPiece; left > 0 && err == nil; left -= copyPiece {
+		_, err = f.Write(piece)
+	}
+	return store.Full(errors.Join(err, f.Close(), os.Remove(f.Name())))
+}
 
 // copyTries is how often a copy of files is made before it fails. A writer starts its
 // write-ahead log anew after about 1,000 pages, so the second copy nearly always succeeds.

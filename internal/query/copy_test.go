@@ -6,12 +6,14 @@ import (
 	"database/sql"
 	"errors"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
+	"ingero/internal/store"
 	"ingero/internal/testkit"
 )
 
@@ -173,5 +175,71 @@ func TestNoRoomForCopy(t *testing.T) {
 	}
 	if _, err := Verify(t.Context(), path, VerifyOptions{}); !errors.As(err, &room) {
 		t.Errorf("verified with %v", err)
+	}
+}
+
+// A write that exceeds a quota is reported as no room, also when SQLite makes it. The limit of a file's size
+// stands in for a quota.
+func TestQuotaTooSmallForCopy(t *testing.T) {
+	path, db := old(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	signal.Ignore(syscall.SIGXFSZ)
+	defer signal.Reset(syscall.SIGXFSZ)
+	check := func(name string, limit int64) {
+		t.Helper()
+		var was syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: uint64(limit), Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(t.Context(), path)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
+			t.Fatal(err)
+		}
+		var room *RoomError
+		if !errors.As(err, &room) || room.Dir != dir || !strings.HasSuffix(err.Error(), ": "+room.Err.Error()) {
+			t.Errorf("%s: opened with %v", name, err)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s: left %v, %v", name, left, err)
+		}
+	}
+	check("copy", 1<<20)
+	small := filepath.Join(t.TempDir(), "small.db")
+	_, err := db.Exec("DROP TABLE large; VACUUM INTO ?", small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("migration", fileSize(small)) // its write-ahead log is larger
+}
+
+// A damaged database is reported as such, also if the directory of the copy has no room for more.
+func TestDamagedOldDatabaseInSmallDirectory(t *testing.T) {
+	testkit.NeedRoot(t)
+	path, db := old(t)
+	var page, size int64
+	if err := db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE); SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_master WHERE name = 'sessions'").Scan(&page, &size); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(size)), (page-1)*size)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	testkit.NeedMount(t, syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=24M"))
+	defer func() { _ = syscall.Unmount(dir, 0) }()
+	t.Setenv("TMPDIR", dir)
+	var room *RoomError
+	if _, err := Open(t.Context(), path); !store.Damaged(err) || errors.As(err, &room) {
+		t.Errorf("opened with %v", err)
 	}
 }

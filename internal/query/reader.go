@@ -127,6 +127,12 @@ var errOld = errors.New("the schema is an old one")
 // openCopy opens a writable copy of the database. A reader must rebuild the index of a killed
 // writer's write-ahead log, and migrate an old schema.
 func (r *Reader) openCopy(ctx context.Context) (err error) {
+	defer func() {
+		// A migration may write as much again, to its write-ahead log.
+		if store.WriteFailed(err) && full(r.temp, fileSize(r.path)) {
+			err = &RoomError{Dir: os.TempDir(), Err: err}
+		}
+	}()
 	if r.temp, err = os.MkdirTemp("", "ingero-read-"); err != nil {
 		return err
 	}
@@ -136,9 +142,9 @@ func (r *Reader) openCopy(ctx context.Context) (err error) {
 		err = copyFiles(ctx, to, r.path, copyFile)
 	} else { // old: its recorder may be writing to it
 		err = r.Snapshot(ctx, to)
-		// A copy of the files has the intact parts. SQLite says that a disk is full, too, where a damaged
-		// page refers to one beyond the largest possible.
-		if store.Damaged(err) || store.Full(err) {
+		// A copy of the files has the intact parts, and says why a write failed. SQLite says that a disk is
+		// full, too, where a damaged page refers to one beyond the largest possible.
+		if err != nil && ctx.Err() == nil {
 			err = errors.Join(os.RemoveAll(to+"-journal"), copyFiles(ctx, to, r.path, copyFile))
 		}
 		err = errors.Join(err, r.db.Close())
@@ -146,9 +152,6 @@ func (r *Reader) openCopy(ctx context.Context) (err error) {
 	}
 	if err == nil {
 		err = store.Migrate(to)
-	}
-	if store.Full(err) {
-		return &RoomError{Dir: os.TempDir(), Err: err}
 	}
 	if err != nil {
 		return err
@@ -199,9 +202,7 @@ func (r *Reader) Size() int64 { return Size(r.path) }
 func Size(path string) int64 {
 	var n int64
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		if s, err := os.Stat(path + suffix); err == nil {
-			n += s.Size()
-		}
+		n += fileSize(path + suffix)
 	}
 	entries, err := os.ReadDir(store.LogDir(path))
 	if err != nil {
@@ -213,6 +214,15 @@ func Size(path string) int64 {
 		}
 	}
 	return n
+}
+
+// fileSize returns the size of a file in bytes, 0 if there is none.
+func fileSize(path string) int64 {
+	s, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return s.Size()
 }
 
 // Select returns the rows of a statement over the tables of the file: nil, int64, float64, string and

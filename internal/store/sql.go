@@ -90,6 +90,18 @@ func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
 
+// WriteFailed reports whether a write failed, for want of room or because of the disk.
+func WriteFailed(err error) bool {
+	var lite *sqlite.Error
+	if errors.As(err, &lite) {
+		switch lite.Code() {
+		case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE:
+			return true
+		}
+	}
+	return Full(err)
+}
+
 // SQLite's locks must outlive other uses of the file in this process. Without kernel support,
 // SQLite falls back by itself.
 func init() { _, _ = sqlite.OFDLocking(true) }
