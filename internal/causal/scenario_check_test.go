@@ -110,8 +110,8 @@ func (sc *scenario) checkOne(t *testing.T, c *tick.Chain, x string) {
 
 // truth returns how much longer the first program took than without the fault.
 func (sc *scenario) truth(t testing.TB) int64 {
-	if p := sc.threads[0]; sc.lost == 0 {
-		sc.lost = sc.play(t, p, false).now - sc.play(t, p, true).now
+	if sc.lost == 0 {
+		sc.lost = sc.end - sc.play(t, sc.threads[0], true).now
 	}
 	return sc.lost
 }

@@ -2,9 +2,7 @@ package causal
 
 import (
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -150,32 +148,19 @@ var blunt = []string{"records-thin", "records-least", "launches-counted", "host-
 // shedCases is the number of pairs of level and time to test for each scenario.
 var shedCases = 1
 
-// A level active before, during or up to the fault adds no chain, and each chain that it removes is
-// listed as one that cannot be reported.
-func TestStepsLoseNothingInSilence(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for i, file := range files {
-		sc := read(t, file)
-		if len(sc.steps) > 0 || sc.counted != 0 {
-			continue
-		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			t.Parallel()
-			without, _ := sc.run(t)
-			middle := (sc.play(t, sc.threads[0], false).now - start) / 2
-			middle = sc.attach + (middle-sc.attach)/s1*s1
-			when := []stepSpan{{"before", 0, math.MaxInt64}, {"during", middle, math.MaxInt64}, {"up to", 0, middle}}
-			for n := range shedCases {
-				step, at := blunt[(i+n)%len(blunt)], when[(i/len(blunt)+n)%len(when)]
-				x := *sc
-				x.steps = []stepSpan{{step, max(at.from, sc.attach+s1), at.to}}
-				got, untold := x.run(t)
-				compare(t, step+" "+at.name, without, got, untold)
-			}
-		})
+// shed checks that a level active before, during or up to the fault adds no chain, and that each chain
+// that it removes is listed as one that cannot be reported. The scenario's number selects the level and
+// the time.
+func (sc *scenario) shed(t *testing.T, number int, without []tick.Chain) {
+	middle := (sc.end - start) / 2
+	middle = sc.attach + (middle-sc.attach)/s1*s1
+	when := []stepSpan{{"before", 0, math.MaxInt64}, {"during", middle, math.MaxInt64}, {"up to", 0, middle}}
+	for n := range shedCases {
+		step, at := blunt[(number+n)%len(blunt)], when[(number/len(blunt)+n)%len(when)]
+		x := *sc
+		x.steps = []stepSpan{{step, max(at.from, sc.attach+s1), at.to}}
+		got, untold := x.run(t)
+		compare(t, step+" "+at.name, without, got, untold)
 	}
 }
 
