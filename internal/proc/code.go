@@ -21,21 +21,18 @@ const (
 // files, of memory without a file (no Path: code made at run time), and of the kernel ("[vdso]").
 // The error is ErrExited when that process has ended.
 func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
-	d, err := f.openPID(pid)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	if err := f.checkStart(d, at); err != nil {
-		return nil, err
-	}
-	var out []Mapping
-	err = d.eachMapping(func(m *mapLine) {
-		if m.exec && len(out) < maxCode {
-			out = append(out, m.mapping())
+	return within(f, pid, func(d pidDir) ([]Mapping, error) {
+		if err := f.checkStart(d, at); err != nil {
+			return nil, err
 		}
+		n := 0
+		return d.mappings(func(m *mapLine) bool {
+			if m.exec {
+				n++
+			}
+			return m.exec && n <= maxCode
+		})
 	})
-	return out, err
 }
 
 // checkStart returns ErrExited if the process started after a time, and so reuses the number.
@@ -110,7 +107,7 @@ func (f FS) OpenRoot(pid uint32) (*os.File, error) {
 // VDSO returns the code that the kernel maps into every process, as an ELF file. It reads the
 // agent's own copy.
 func (f FS) VDSO() ([]byte, error) {
-	d := pidDir{root: f.path("self"), patience: f.patience()}
+	d := pidDir{root: f.path("self")}
 	fd, err := openRetry(unix.AT_FDCWD, d.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", d.root, err)

@@ -25,8 +25,9 @@ type FS struct {
 	// kernel's clocks. Steps of the wall clock since this program began do not move it, as they do
 	// not move the times of events.
 	Boot time.Time
-	// Patience is how long a read of maps may take; zero means 3 s. A fork of a process with much
-	// memory delays it by up to about a second.
+	// Patience is how long a read of a process's maps or an open of a mapped file may take, or all that
+	// Scan reads of a process; zero means 3 s. A fork of a process with much memory delays a read by up to
+	// about a second.
 	Patience time.Duration
 }
 
@@ -85,10 +86,9 @@ func KernelRelease() string {
 // pidDir is an open /proc/PID. All reads through it are of one process, even if its number is
 // reused.
 type pidDir struct {
-	fd       int
-	root     string
-	pid      uint32
-	patience time.Duration
+	fd   int
+	root string
+	pid  uint32
 }
 
 func (f FS) openPID(pid uint32) (pidDir, error) {
@@ -97,7 +97,7 @@ func (f FS) openPID(pid uint32) (pidDir, error) {
 	if err != nil {
 		return pidDir{}, exitedOr(pid, "open "+path, err)
 	}
-	return pidDir{fd: fd, root: path, pid: pid, patience: f.patience()}, nil
+	return pidDir{fd: fd, root: path, pid: pid}, nil
 }
 
 func (d pidDir) close() { unix.Close(d.fd) }

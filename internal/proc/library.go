@@ -174,12 +174,7 @@ func UsesCUDA(libs []Library) bool {
 // Libraries lists the CUDA libraries that a process maps, each file once. A process that links
 // libcudart statically still maps libcuda. An empty list means that it makes no CUDA calls yet.
 func (f FS) Libraries(pid uint32, names Names) ([]Library, error) {
-	d, err := f.openPID(pid)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	return d.libraries(names)
+	return within(f, pid, func(d pidDir) ([]Library, error) { return d.libraries(names) })
 }
 
 func (d pidDir) libraries(names Names) ([]Library, error) {

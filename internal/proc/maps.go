@@ -2,10 +2,8 @@ package proc
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,16 +28,18 @@ type Mapping struct {
 
 const deletedSuffix = " (deleted)"
 
-// Maps lists the file mappings of a process, or only the executable ones.
+// Maps lists the file mappings of a process, or only the executable ones. The error is ErrStuck if
+// that takes longer than [FS.Patience].
 func (f FS) Maps(pid uint32, execOnly bool) ([]Mapping, error) {
-	d, err := f.openPID(pid)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
-	var out []Mapping
+	return within(f, pid, func(d pidDir) ([]Mapping, error) {
+		return d.mappings(func(m *mapLine) bool { return m.inode != 0 && (m.exec || !execOnly) })
+	})
+}
+
+// mappings lists the mappings for which want returns true.
+func (d pidDir) mappings(want func(*mapLine) bool) (out []Mapping, err error) {
 	err = d.eachMapping(func(m *mapLine) {
-		if m.inode != 0 && (m.exec || !execOnly) {
+		if want(m) {
 			out = append(out, m.mapping())
 		}
 	})
@@ -103,58 +103,15 @@ const lineMax = 16 << 10
 
 var mapBuffers = sync.Pool{New: func() any { b := make([]byte, 2*lineMax); return &b }}
 
-// ErrStuck means that the maps of a process cannot be read now. The kernel locks its address space
-// for a read. A thread that is stuck in a driver may hold that lock for good, or keep it from others.
-var ErrStuck = errors.New("its address space stays locked, as it does when a thread is stuck in a driver")
-
-// stuck has the processes for whose maps a read still waits. It keeps a thread, so there is no other
-// read of them.
-var stuck sync.Map
-
-// eachMapping calls fn for each line of maps. The value is valid until fn returns. The error is
-// ErrStuck if that takes longer than [FS.Patience].
+// eachMapping calls fn for each line of maps. The value is valid until fn returns. It may never
+// return: see [ErrStuck].
 func (d pidDir) eachMapping(fn func(*mapLine)) error {
-	if _, is := stuck.Load(d.pid); is {
-		return fmt.Errorf("read %s/maps: %w", d.root, ErrStuck)
-	}
 	fd, err := openRetry(d.fd, "maps", unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
 		return exitedOr(d.pid, "open "+d.root+"/maps", err)
 	}
-	var mu sync.Mutex // guards over and left, and serializes fn with the time-out
-	over, left := false, false
-	read := make(chan error, 1)
-	go func() {
-		err := eachMapLine(fd, func(m *mapLine) {
-			mu.Lock()
-			defer mu.Unlock()
-			if !left {
-				fn(m)
-			}
-		})
-		unix.Close(fd)
-		mu.Lock()
-		defer mu.Unlock()
-		if over = true; left {
-			stuck.Delete(d.pid)
-		}
-		read <- err
-	}()
-	late := time.NewTimer(d.patience)
-	defer late.Stop()
-	select {
-	case err = <-read:
-	case <-late.C:
-		mu.Lock()
-		defer mu.Unlock()
-		if !over {
-			left = true
-			stuck.Store(d.pid, nil)
-			return fmt.Errorf("read %s/maps: %w", d.root, ErrStuck)
-		}
-		err = <-read
-	}
-	if err != nil {
+	defer unix.Close(fd)
+	if err := eachMapLine(fd, fn); err != nil {
 		return exitedOr(d.pid, "read "+d.root+"/maps", err)
 	}
 	return nil

@@ -34,6 +34,12 @@ func TestMapsOfStuckProcess(t *testing.T) {
 			t.Errorf("patience %v: %v, want ErrStuck", patience, err)
 		}
 	}
+	fixture(t, root, pid, nil)
+	fixture(t, root, pid+1, map[string]string{"maps": "1000-2000 r-xp 00000000 08:01 77 /opt/libcuda.so.1\n"})
+	found, unread, err := FS{Root: root, Patience: time.Hour}.Scan(t.Context(), Selector{All: true}, Names{})
+	if err != nil || len(found) != 1 || found[0].PID != pid+1 || len(unread) != 1 || unread[0].PID != pid || !errors.Is(unread[0].Err, ErrStuck) {
+		t.Errorf("Scan = %+v, %+v, %v, want %d stuck and %d found", found, unread, err, pid, pid+1)
+	}
 	if _, err := pipe.WriteString("1000-2000 r-xp 0 08:01 5 /usr/lib/libcuda.so.1\n"); err != nil {
 		t.Fatal(err)
 	}

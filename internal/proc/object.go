@@ -28,7 +28,7 @@ func (f FS) OpenMapped(pid uint32, m Mapping) (file *os.File, path string, err e
 		return nil, "", err
 	}
 	defer d.close()
-	o, err := d.openMapFile(m)
+	o, err := f.openMapFile(d, m)
 	if err != nil {
 		var byPath error
 		if o, byPath = d.openPath(m); byPath != nil {
@@ -65,18 +65,16 @@ type object struct {
 
 // openMapFile opens the file through map_files. If the mapping has been split or merged since it
 // was read, another mapping of the same file serves.
-func (d pidDir) openMapFile(m Mapping) (object, error) {
+func (f FS) openMapFile(d pidDir, m Mapping) (object, error) {
 	o, err := d.openRange(m.Start, m.End, m)
 	if err == nil || !errors.Is(err, unix.ENOENT) && !errors.Is(err, errOtherFile) {
 		return o, err
 	}
-	var again []Mapping
-	if err := d.eachMapping(func(l *mapLine) {
-		if l.inode != 0 && l.key() == m.Key {
-			again = append(again, l.mapping())
-		}
-	}); err != nil {
-		return object{}, err
+	again, unread := within(f, d.pid, func(d pidDir) ([]Mapping, error) {
+		return d.mappings(func(l *mapLine) bool { return l.inode != 0 && l.key() == m.Key })
+	})
+	if unread != nil {
+		return object{}, unread
 	}
 	for _, a := range again {
 		if o, err = d.openRange(a.Start, a.End, m); err == nil {

@@ -75,15 +75,24 @@ func (f FS) Process(pid uint32) (Process, error) {
 	}
 	defer d.close()
 	var scratch [4096]byte
-	buf, err := d.read("status", scratch[:0], maxStatus)
+	st, buf, err := d.status(scratch[:])
 	if err != nil {
 		return Process{}, err
 	}
+	return f.facts(d, &st, buf)
+}
+
+// status reads and parses status. It reuses buf if it has room, and returns it.
+func (d pidDir) status(buf []byte) (status, []byte, error) {
+	buf, err := d.read("status", buf[:0], maxStatus)
+	if err != nil {
+		return status{}, buf, err
+	}
 	st, err := parseStatus(buf)
 	if err != nil {
-		return Process{}, fmt.Errorf("%s/status: %w", d.root, err)
+		err = fmt.Errorf("%s/status: %w", d.root, err)
 	}
-	return f.facts(d, &st, buf)
+	return st, buf, err
 }
 
 // facts completes status to a Process. It reuses buf.

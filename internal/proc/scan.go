@@ -3,7 +3,6 @@ package proc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,78 +29,65 @@ func (f FS) Scan(ctx context.Context, sel Selector, names Names) (found []Proces
 			return nil, nil, err
 		}
 	}
-	for _, pid := range pids {
+	readEach(f.patience(), pids, func(pid uint32) (Process, error) {
 		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+			return Process{}, err
 		}
-		p, err := s.look(pid)
+		return s.look(pid)
+	}, func(pid uint32, p Process, err error) {
 		switch {
-		case errors.Is(err, ErrExited) || errors.Is(err, errNotSelected) || isDenied(err):
+		case ctx.Err() != nil || errors.Is(err, ErrExited) || errors.Is(err, errNotSelected) || isDenied(err):
 		case err != nil:
 			unread = append(unread, Unread{pid, err})
-		default:
+		case s.family[pid] || sel.Wants(&p):
 			found = append(found, p)
 		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
 	}
 	return found, unread, nil
 }
 
 var errNotSelected = errors.New("not selected")
 
+// scan is safe for concurrent use.
 type scan struct {
 	f      FS
 	sel    Selector
 	names  Names
 	family map[uint32]bool // PIDs of the selector and all their descendants
-	buf    []byte
 }
 
-// look reads a process, and stops as soon as the selector rejects it.
-func (s *scan) look(pid uint32) (Process, error) {
+// look reads a process, and stops as soon as the selector rejects it, except by Only.
+func (s *scan) look(pid uint32) (p Process, err error) {
 	if len(s.sel.PIDs) > 0 && !s.family[pid] && !slices.Contains(s.sel.PIDs, pid) {
-		return Process{}, errNotSelected
+		return p, errNotSelected
 	}
 	d, err := s.f.openPID(pid)
 	if err != nil {
-		return Process{}, err
+		return p, err
 	}
 	defer d.close()
-	st, err := s.status(d)
+	var scratch [4096]byte
+	st, buf, err := d.status(scratch[:])
 	if err != nil {
-		return Process{}, err
+		return p, err
 	}
-	p := Process{PID: pid, UID: st.uid, Kernel: st.kernel}
+	p = Process{PID: pid, UID: st.uid, Kernel: st.kernel}
 	if st.kernel || st.zombie || !s.family[pid] && !s.sel.Match(&p) {
-		return Process{}, errNotSelected
+		return p, errNotSelected
 	}
 	libs, err := d.libraries(s.names)
 	if err != nil {
-		return Process{}, err
+		return p, err
 	}
 	if !UsesCUDA(libs) {
-		return Process{}, errNotSelected
+		return p, errNotSelected
 	}
-	if p, err = s.f.facts(d, &st, s.buf); err != nil {
-		return Process{}, err
-	}
-	if !s.family[pid] && !s.sel.Wants(&p) {
-		return Process{}, errNotSelected
-	}
+	p, err = s.f.facts(d, &st, buf)
 	p.Libraries = libs
-	return p, nil
-}
-
-func (s *scan) status(d pidDir) (status, error) {
-	buf, err := d.read("status", s.buf[:0], maxStatus)
-	s.buf = buf
-	if err != nil {
-		return status{}, err
-	}
-	st, err := parseStatus(buf)
-	if err != nil {
-		return status{}, fmt.Errorf("%s/status: %w", d.root, err)
-	}
-	return st, nil
+	return p, err
 }
 
 // Descendants lists the live descendants of processes, in order of PID.

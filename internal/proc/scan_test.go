@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -147,6 +148,23 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
+// fixture adds a process to a made-up proc file system.
+func fixture(t *testing.T, root string, pid int, files map[string]string) {
+	t.Helper()
+	dir := filepath.Join(root, fmt.Sprint(pid))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{"cgroup": "0::/kubepods/pod7\n", "status": statusText,
+		"stat": fmt.Sprintf("%d (python3) S 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 4 0 12345 0 0", pid)}
+	maps.Copy(all, files)
+	for name, text := range all {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A made-up proc file system has processes that the test cannot start.
 func TestScanOfFixture(t *testing.T) {
 	root := t.TempDir()
@@ -154,18 +172,7 @@ func TestScanOfFixture(t *testing.T) {
 	const lib = "1000-2000 r-xp 00000000 08:01 77 /opt/libcudart-0ab5f9e1.so.12\n"
 	write := func(pid int, status, maps string) {
 		t.Helper()
-		dir := filepath.Join(root, fmt.Sprint(pid))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{
-			"status": status, "maps": maps, "cgroup": "0::/kubepods/pod7\n",
-			"stat": fmt.Sprintf("%d (python3) S 1 0 0 0 -1 0 0 0 0 0 0 0 0 0 20 0 4 0 12345 0 0", pid),
-		} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		fixture(t, root, pid, map[string]string{"status": status, "maps": maps})
 	}
 	write(10, statusText, lib)
 	write(11, "State:\tZ (zombie)\nPPid:\t1\nUid:\t1000\nThreads:\t1\n", lib)
