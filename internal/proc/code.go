@@ -17,7 +17,7 @@ const (
 	maxVDSO = 1 << 18 // bytes; two to five pages in use
 )
 
-// Code lists the executable mappings of the process that had a number at a time, by address: of
+// Code lists the executable mappings of the process that had a number at a time (zero: now), by address: of
 // files, of memory without a file (no Path: code made at run time), and of the kernel ("[vdso]").
 // The error is ErrExited when that process has ended.
 func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
@@ -35,8 +35,12 @@ func (f FS) Code(pid uint32, at time.Time) ([]Mapping, error) {
 	})
 }
 
-// checkStart returns ErrExited if the process started after a time, and so reuses the number.
+// checkStart returns ErrExited if the process started after a time, and so reuses the number. A zero
+// time is now.
 func (f FS) checkStart(d pidDir, at time.Time) error {
+	if at.IsZero() {
+		return nil
+	}
 	s, _, err := d.stat(nil)
 	if err != nil {
 		return err

@@ -22,12 +22,13 @@ type FS struct {
 	// Root is the mount point; empty means /proc.
 	Root string
 	// Boot is when the machine booted, the origin of start times; zero means that it comes from the
-	// kernel's clocks. Steps of the wall clock since this program began do not move it, as they do
-	// not move the times of events.
+	// kernel's clocks.
 	Boot time.Time
-	// Patience is how long a read of a process's maps or an open of a mapped file may take, or all that
-	// Scan reads of a process; zero means 3 s. A fork of a process with much memory delays a read by up to
-	// about a second.
+	// Offset is Unix time minus CLOCK_MONOTONIC, ns, of the times that callers pass and get. Zero
+	// means the offset when this program began: use it with times of time.Now.
+	Offset int64
+	// Patience is how long a read of a process's maps may take, or all that Scan reads of a process.
+	// Zero means 3 s: a fork of a process with much memory delays a read by up to about a second.
 	Patience time.Duration
 }
 
@@ -57,7 +58,11 @@ func (f FS) bootTime() time.Time {
 	if !f.Boot.IsZero() {
 		return f.Boot
 	}
-	return began.wall.Add(clock(unix.CLOCK_MONOTONIC) - began.mono - clock(unix.CLOCK_BOOTTIME))
+	slept := clock(unix.CLOCK_BOOTTIME) - clock(unix.CLOCK_MONOTONIC)
+	if f.Offset != 0 {
+		return time.Unix(0, f.Offset-int64(slept))
+	}
+	return began.wall.Add(-began.mono - slept)
 }
 
 // began has the times when this program began.

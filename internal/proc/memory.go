@@ -24,8 +24,8 @@ type Memory struct {
 	buf []byte
 }
 
-// Memory opens the memory of the process that had a number at a time. The error is ErrExited when
-// that process has ended. Close it after use. It is not safe for concurrent use.
+// Memory opens the memory of the process that had a number at a time (zero: now). The error is
+// ErrExited when that process has ended. Close it after use. It is not safe for concurrent use.
 func (f FS) Memory(pid uint32, at time.Time) (*Memory, error) {
 	d, err := f.openPID(pid)
 	if err != nil {

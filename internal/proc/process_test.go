@@ -79,6 +79,25 @@ func TestStartTimeAfterAClockStep(t *testing.T) {
 	})
 }
 
+// Start times have the offset of the caller's clock.
+func TestStartTimeByAnOffset(t *testing.T) {
+	h := startHelper(t, nil)
+	want, err := FS{}.Process(h.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := FS{Offset: began.wall.UnixNano() - int64(began.mono) + int64(time.Hour)}
+	got, err := fs.Process(h.pid)
+	if d := got.Started.Sub(want.Started) - time.Hour; err != nil || d.Abs() > startSlack {
+		t.Errorf("the start time is off by %v (%v)", d, err)
+	}
+	for at, want := range map[time.Time]error{got.Started: nil, want.Started: ErrExited, {}: nil} {
+		if _, err := fs.Code(h.pid, at); !errors.Is(err, want) {
+			t.Errorf("at %v: %v, want %v", at, err, want)
+		}
+	}
+}
+
 func TestProcessWithOddName(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

@@ -138,7 +138,7 @@ func runProbe(fs proc.FS, j *jail.Jailed, m proc.Mapping, image *image, v Versio
 	if !ok || !known {
 		return offsets{}, fmt.Errorf("%w: the copy of the interpreter is mapped differently", ErrMismatch)
 	}
-	mem, err := fs.Memory(pid, time.Now())
+	mem, err := fs.Memory(pid, time.Time{})
 	if err != nil {
 		return offsets{}, fmt.Errorf("%w: the copy of the interpreter: %v", ErrMismatch, err)
 	}

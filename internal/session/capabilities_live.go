@@ -13,7 +13,7 @@ import (
 func (l *Live) Capabilities() Capabilities {
 	return Capabilities{
 		AgentPID: uint32(os.Getpid()), Clock: kernelClock{l.clock.of}, Wake: l.rings.wake, Patience: l.patience, SetSlow: l.rings.slow,
-		Memory: newMemory(), Framer: l.resolve.frames, StackPolicy: policies[l.opts.Probes.Stacks],
+		Proc: processFS(l.clock.of), Memory: newMemory(l.clock.of), Framer: l.resolve.frames, StackPolicy: policies[l.opts.Probes.Stacks],
 		Faults: l.gpus.takeFaults, Shedder: l.shed, deck: l.raw,
 	}
 }

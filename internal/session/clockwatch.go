@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"ingero/internal/decode"
+	"ingero/internal/proc"
 	"ingero/internal/tick"
 )
 
@@ -34,6 +35,9 @@ type furtherSteps struct {
 	forward, back time.Duration
 	unreported    bool // the report lacks the last ones
 }
+
+// processFS returns a proc file system whose times are those of a session's clock.
+func processFS(clock decode.Clock) proc.FS { return proc.FS{Offset: clock.Offset} }
 
 func newClockWatch(clock decode.Clock, report *reporter) *clockWatch {
 	c := &clockWatch{of: clock, read: func() (ahead, slept time.Duration) { return clock.Ahead(), decode.Slept() }, report: report}

@@ -35,7 +35,7 @@ type enroller struct {
 }
 
 func newEnroller(o *LiveOptions, tracer *probes.Tracer, clock decode.Clock, report *reporter, targets *targets, libs *libraries) *enroller {
-	e := &enroller{opts: o, sel: o.Select, tracer: tracer, clock: clock, report: report, targets: targets, libs: libs}
+	e := &enroller{opts: o, sel: o.Select, fs: processFS(clock), tracer: tracer, clock: clock, report: report, targets: targets, libs: libs}
 	if o.Place != (where.Selector{}) {
 		e.sel.Only = e.placed
 	}

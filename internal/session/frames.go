@@ -78,7 +78,7 @@ func (f *framer) lost() {
 // seen reads the mappings of a process while it is alive. It is safe for concurrent use.
 func (f *framer) seen(pid uint32) {
 	at := f.clock.Now()
-	if code, err := f.fs.Code(pid, time.Now()); err == nil {
+	if code, err := f.fs.Code(pid, time.Time{}); err == nil {
 		f.publish(finding{pid: pid, at: at, code: code})
 	}
 }

@@ -29,8 +29,8 @@ type linkedLibraries struct {
 	waiting map[uint32]time.Time // processes to search, and since when they could use a library
 }
 
-func newInside(names proc.Names, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *linkedLibraries {
-	return &linkedLibraries{names: names, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]time.Time{}}
+func newInside(names proc.Names, fs proc.FS, finder *proc.Finder, report *reporter, found func(*proc.Process, []proc.Library, time.Time)) *linkedLibraries {
+	return &linkedLibraries{names: names, fs: fs, finder: finder, report: report, found: found, wake: make(chan struct{}, 1), waiting: map[uint32]time.Time{}}
 }
 
 // start searches processes until ctx ends.

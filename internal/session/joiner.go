@@ -81,8 +81,8 @@ type callsBefore struct {
 	calls map[uint32][]madeCall
 }
 
-func newJoiner() *faultJoiner {
-	return &faultJoiner{recent: map[uint32]*recent{}, watched: map[faultedProcess]*callsBefore{}}
+func newJoiner(fs proc.FS) *faultJoiner {
+	return &faultJoiner{fs: fs, recent: map[uint32]*recent{}, watched: map[faultedProcess]*callsBefore{}}
 }
 
 // batch adds the results of a poll. Faults come first: most happened after the calls that earlier

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"ingero/internal/proc"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
 )
@@ -77,7 +78,7 @@ func TestFaultsAreJoined(t *testing.T) {
 		{"of none", "GPU has fallen off the bus.", 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			j := &faulty{faultJoiner: newJoiner()}
+			j := &faulty{faultJoiner: newJoiner(proc.FS{})}
 			j.batch(early)
 			j.next = []tick.Xid{xidAt(at, 13, tt.msg)}
 			j.batch(nil)
@@ -117,7 +118,7 @@ func TestFaultsAreJoined(t *testing.T) {
 func TestFaultsAreHeardOfLate(t *testing.T) {
 	const at = int64(1_800_000_000e9)
 	for _, late := range []int{0, 1, 10_000, 100_000} {
-		j := &faulty{faultJoiner: newJoiner()}
+		j := &faulty{faultJoiner: newJoiner(proc.FS{})}
 		var many []events.Call
 		for i := range 20_000 + late {
 			many = append(many, call(7, 7, opLaunch, at-20_000e3+int64(i)*1000, 900))
@@ -146,7 +147,7 @@ func TestFaultsAreHeardOfLate(t *testing.T) {
 
 // The last tick has all faults, and faults of a recording stay unchanged.
 func TestFaultsAtTheEnd(t *testing.T) {
-	j := &faulty{faultJoiner: newJoiner(), next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
+	j := &faulty{faultJoiner: newJoiner(proc.FS{}), next: []tick.Xid{xidAt(1e18+5, 48, "b"), xidAt(1e18, 172, "a")}}
 	j.batch(nil)
 	last := &tick.Tick{Time: time.Unix(0, 1e18), Final: true}
 	j.tick(last)
@@ -155,7 +156,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 	}
 	recorded := tick.Xid{Code: 1, Burst: 77, At: 3, Root: 9}
 	replayed := &tick.Tick{Time: time.Unix(0, 1e18), Final: true, Xids: []tick.Xid{recorded}}
-	(&faulty{faultJoiner: newJoiner()}).tick(replayed)
+	(&faulty{faultJoiner: newJoiner(proc.FS{})}).tick(replayed)
 	if diff := cmp.Diff([]tick.Xid{recorded}, replayed.Xids); diff != "" {
 		t.Errorf("replayed (-want +got):\n%s", diff)
 	}
@@ -163,7 +164,7 @@ func TestFaultsAtTheEnd(t *testing.T) {
 
 // With many faults and processes, memory is bounded, and unreported faults are counted.
 func TestFaultsAreBounded(t *testing.T) {
-	j := &faulty{faultJoiner: newJoiner()}
+	j := &faulty{faultJoiner: newJoiner(proc.FS{})}
 	for i := range uint32(2 * maxCallers) {
 		b := &tick.Batch{Calls: []events.Call{call(i+1, i+1, opSync, 1, 1)}}
 		if i%2 == 0 {
@@ -218,7 +219,7 @@ func TestWhysAreBounded(t *testing.T) {
 }
 
 func BenchmarkJoinerKeep(b *testing.B) {
-	j := &faulty{faultJoiner: newJoiner()}
+	j := &faulty{faultJoiner: newJoiner(proc.FS{})}
 	batch := calls(1024, 1000)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -138,7 +138,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.libs = newLibraries(clock, tracer, finder, report, o)
 	l.libs.mapped = l.targets.mapped
 	l.enrol = newEnroller(o, tracer, clock, report, l.targets, l.libs)
-	l.inside = newInside(o.Names, finder, report, l.enrol.attachInside)
+	l.inside = newInside(o.Names, l.enrol.fs, finder, report, l.enrol.attachInside)
 	l.resolve = newResolver(raw, clock)
 	l.enrol.enrolled = func(p *proc.Process, since time.Time) {
 		l.inside.mark(p, since)
@@ -154,7 +154,7 @@ func newLive(o *LiveOptions, tracer *probes.Tracer, kernel kernel, raw tapeIO, c
 	l.serve = newRequests(o.Requests, clock, report)
 	l.labels = &labels{raw: raw, report: report}
 	l.clock = newClockWatch(clock, report)
-	l.others = &untracedProcesses{known: map[uint32]*untracedProcess{}, request: l.targets.requestOther, pods: o.Pods}
+	l.others = &untracedProcesses{fs: processFS(clock), known: map[uint32]*untracedProcess{}, request: l.targets.requestOther, pods: o.Pods}
 	return l
 }
 

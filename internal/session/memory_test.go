@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingero/internal/decode"
 	"ingero/internal/proc"
 	"ingero/internal/testkit"
 )
@@ -32,7 +33,7 @@ func TestSymbolsOfCopies(t *testing.T) {
 		}
 	}
 	offset, name := localFunction(t, whole)
-	m, own := newMemory(), uint32(os.Getpid())
+	m, own := newMemory(decode.Clock{}), uint32(os.Getpid())
 	for _, c := range []struct{ path, want string }{{stripped, ""}, {whole, name}, {stripped, name}} {
 		got, err := m.Symbols(own, time.Now().UnixNano(), []uint64{mapFile(t, c.path) + offset})
 		if err != nil {

@@ -6,13 +6,16 @@ import (
 	"slices"
 	"time"
 
+	"ingero/internal/decode"
 	"ingero/internal/elffile"
 	"ingero/internal/proc"
 	"ingero/internal/symbols"
 )
 
 // newMemory returns a reader of names in the processes of this machine.
-func newMemory() *memory { return &memory{known: map[symbolKey]string{}} }
+func newMemory(clock decode.Clock) *memory {
+	return &memory{fs: processFS(clock), known: map[symbolKey]string{}}
+}
 
 // maxSymbols bounds the cached symbols.
 const maxSymbols = 1 << 13

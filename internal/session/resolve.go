@@ -7,7 +7,6 @@ import (
 
 	"ingero/internal/decode"
 	"ingero/internal/probes"
-	"ingero/internal/proc"
 	"ingero/internal/python"
 	"ingero/internal/tick"
 	"ingero/internal/unwind"
@@ -31,7 +30,7 @@ type resolver struct {
 }
 
 func newResolver(raw tapeIO, clock decode.Clock) *resolver {
-	r := &resolver{looked: map[uint32]bool{}, last: lastAnswers}
+	r := &resolver{memories: memories{fs: processFS(clock)}, looked: map[uint32]bool{}, last: lastAnswers}
 	r.frames = newFramer(&r.memories, clock)
 	r.holders = newLockHolders(&r.memories, raw)
 	return r
@@ -69,7 +68,7 @@ func (r *resolver) finder(o *LiveOptions) func(pid uint32) (*python.Process, err
 			return nil, err
 		}
 		defer done()
-		return python.Find(python.Target{FS: proc.FS{}, PID: pid, Memory: m, Prober: prober})
+		return python.Find(python.Target{FS: r.memories.fs, PID: pid, Memory: m, Prober: prober})
 	}
 }
 

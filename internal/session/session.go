@@ -149,7 +149,7 @@ func newRunner(c Config, can Capabilities) (*runner, error) {
 	}
 	return &runner{Config: c, can: can, stages: stages, fan: newFan(c.Sinks, c.Log), started: now, ticked: now, states: states{
 		table: newTable(), meter: meter, budget: budget{Budget: govern.Budget{Forced: c.Forced}}, quiet: idleFilter{Deadband: c.Quiet},
-		ledger: ledger.New(can.AgentPID), loops: loop.New(), track: track.New(), ranks: rollcall.New(), faults: newJoiner(), causes: causal.New(can.AgentPID),
+		ledger: ledger.New(can.AgentPID), loops: loop.New(), track: track.New(), ranks: rollcall.New(), faults: newJoiner(can.Proc), causes: causal.New(can.AgentPID),
 		names: symbols.New(can.Memory), stacks: newStacks(&can), sites: newSites()}}, nil
 }
 

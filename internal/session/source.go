@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"ingero/internal/proc"
 	"ingero/internal/symbols"
 	"ingero/internal/tick"
 	"ingero/pkg/events"
@@ -47,6 +48,9 @@ type Capabilities struct {
 
 	// Clock is the clock of the source's times; nil: the session's own.
 	Clock Clock
+
+	// Proc is the proc file system of the source's processes, with the offset of the source's times.
+	Proc proc.FS
 
 	// Memory reads the memory of the source's processes; nil: not possible.
 	Memory symbols.Reader

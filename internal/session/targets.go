@@ -69,7 +69,7 @@ func newTargets(clock decode.Clock, report *reporter, o *LiveOptions) *targets {
 	if o.Gated != 0 {
 		named = append(named, o.Gated)
 	}
-	return &targets{clock: clock, report: report, pods: o.Pods, gated: o.Gated != 0, named: named, procs: map[uint32]*process{}, victims: map[uint32]string{}}
+	return &targets{fs: processFS(clock), clock: clock, report: report, pods: o.Pods, gated: o.Gated != 0, named: named, procs: map[uint32]*process{}, victims: map[uint32]string{}}
 }
 
 // start starts reading the command lines and environments of processes.
