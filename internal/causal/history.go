@@ -107,7 +107,7 @@ func (e *Engine) note(t *tick.Tick) {
 			b.First = from
 		}
 		if len(b.Seconds) == windowSeconds {
-			b.Seconds = append(b.Seconds[:0], b.Seconds[1:]...)
+			b.Seconds = b.Seconds[1:] // append copies the rest about once a minute
 		}
 		b.Seconds = append(b.Seconds, Second{From: from, To: to, Counted: p.Counted})
 	}

@@ -286,7 +286,7 @@ func (b *budget) payers(s Sheddable, t *tick.Tick) (out []processCost) {
 // ran fills the time of each process: the window, or the CPU time of its calling threads if that is
 // more.
 func (b *budget) ran(t *tick.Tick, out []processCost, at map[uint32]int) {
-	now := map[nameKey]uint64{}
+	now := make(map[nameKey]uint64, len(b.threads))
 	for i := range t.Threads {
 		x := &t.Threads[i]
 		j, lives := at[x.PID]

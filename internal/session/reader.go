@@ -119,9 +119,9 @@ func (r *reader) any() bool { return len(r.names) > 0 || len(r.accounts) > 0 }
 // threads fills the accounts of the threads, including those that have ended since the last tick.
 // complete is called for living ones.
 func (r *reader) threads(t *tick.Tick, complete func(*tick.Thread)) error {
-	t.Threads = append(t.Threads, r.ended...)
+	t.Threads = append(slices.Grow(t.Threads, len(r.ended)+len(r.names)), r.ended...)
 	r.ended = r.ended[:0]
-	known := names{}
+	known := make(names, len(r.names))
 	err := r.kernel.Threads(func(tid uint32, s *probes.ThreadState, now uint64) {
 		x := decode.Thread(tid, s, now, r.clock)
 		k := nameKey{tid, x.Since}
