@@ -9,12 +9,25 @@ struct majority {
 	__u64 voted_ns; /* time of the last vote */
 	__s64 lead; /* ns by which `place` leads all others */
 	__u64 place; /* in the code: place_of. 0: unknown, or in calls */
-	__u64 blocked_ns; /* of blocks without a stack, since the last one that had one */
+	__u64 blocked_ns; /* of blocks whose kind has no stack */
 	__u32 most; /* number of a stack_record there, 0: unknown */
 	__u32 missed; /* likewise, ticks of the clock */
 };
 
 enum own_votes { VOTE_WORK = 1, VOTE_GAP = 2 }; /* of struct profile */
+
+#define BLOCK_KINDS 4 /* a power of two */
+
+/*
+ * Blocks in one system call with one stack pointer: most often at one place in the code. Few blocks
+ * have their stack taken. The others have that of the last block of their kind.
+ */
+struct block_kind {
+	__u64 place; /* of that stack */
+	__u64 owed_ns; /* blocked since that stack was taken */
+	__u32 key; /* block_key, 0: none yet */
+	__u32 stack; /* number of that stack, 0: none */
+};
 
 struct profile {
 	__u64 blocks_paid_ns; /* when its stacks of blocks so far are within their share of the time */
@@ -25,7 +38,8 @@ struct profile {
 	__u32 stack; /* number of that, which may be its last block's; 0: none, or not needed */
 	__u32 woke_before; /* tid whose long wait it ended before that of thread.wakes; 0: none */
 	__u32 early; /* native stacks that ended at something not loaded */
-	__u32 pad;
+	__u32 kind; /* of its last block: 1 + index in kinds, 0: none */
+	struct block_kind kinds[BLOCK_KINDS]; /* a new one replaces the one that is owed least */
 };
 
 /*

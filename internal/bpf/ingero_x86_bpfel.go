@@ -320,7 +320,14 @@ type IngeroProfile struct {
 	Stack      uint32
 	WokeBefore uint32
 	Early      uint32
-	Pad        uint32
+	Kind       uint32
+	Kinds      [4]struct {
+		_      structs.HostLayout
+		Place  uint64
+		OwedNs uint64
+		Key    uint32
+		Stack  uint32
+	}
 }
 
 type IngeroPyCodeKey struct {

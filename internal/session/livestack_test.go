@@ -16,6 +16,7 @@ import (
 type stackSink struct {
 	mu     sync.Mutex
 	calls  []events.Call
+	waits  []events.Wait
 	stacks map[uint32]events.Stack
 	last   *tick.Tick
 }
@@ -23,7 +24,7 @@ type stackSink struct {
 func (s *stackSink) Batch(b *tick.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls = append(s.calls, b.Calls...)
+	s.calls, s.waits = append(s.calls, b.Calls...), append(s.waits, b.Waits...)
 	for _, x := range b.Stacks {
 		s.stacks[x.ID] = x
 	}

@@ -33,15 +33,46 @@ func TestLineOfAWorker(t *testing.T) {
 	t.Run("spin shares", func(t *testing.T) { lineOfAWorker(t, systemPython(t), "spin", "shares", session.Config{}) })
 }
 
+var stacksRare = slices.IndexFunc(govern.Steps[:], func(s govern.Step) bool { return s.Name == "stacks-rare" })
+
 // The fewer stacks of the step stacks-rare suffice to find the line.
 func TestLineOfAWorkerOfFewStacks(t *testing.T) {
 	t.Parallel()
-	rare := slices.IndexFunc(govern.Steps[:], func(s govern.Step) bool { return s.Name == "stacks-rare" })
 	for _, how := range []string{"sleep", "spin"} {
 		t.Run(how, func(t *testing.T) {
-			lineOfAWorker(t, systemPython(t), how, "program", session.Config{Forced: []int{rare}})
+			lineOfAWorker(t, systemPython(t), how, "program", session.Config{Forced: []int{stacksRare}})
 		})
 	}
+}
+
+// However few stacks are taken, each wait has the line of the worker's long block, not that of its many
+// short ones.
+func TestLineOfALongBlock(t *testing.T) {
+	t.Parallel()
+	const enough = 10
+	sink := &stackSink{stacks: map[uint32]events.Stack{}}
+	r, c, place, worker := startWorker(t, systemPython(t), "sleep", "polls", session.Config{Forced: []int{stacksRare}, Sinks: []tick.Sink{sink}})
+	testkit.Eventually(t, fmt.Sprintf("%d waits in turn for %s", enough, place), func() bool {
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		n := 0
+		for i := range sink.waits {
+			w := &sink.waits[i]
+			if w.Who.TID != worker || w.State != events.WaitBlocked {
+				continue
+			}
+			s := sink.stacks[w.Stack]
+			f := s.Site()
+			if n++; f == nil || !strings.HasSuffix(f.Place(), place) {
+				n = 0
+			}
+			if n == enough {
+				return true
+			}
+		}
+		return false
+	})
+	endWorker(t, r, c)
 }
 
 // A wait that no thread ends has the line where the program itself waits.
@@ -168,7 +199,9 @@ while True: work()`
 	return r
 }
 
-func lineOfAWorker(t *testing.T, python, how, start string, config session.Config) {
+// startWorker traces testdata/worker.py, and returns the place and the thread where its worker spends the time.
+func startWorker(t *testing.T, python, how, start string, config session.Config) (r *running, c *testkit.Child, place string, worker uint32) {
+	t.Helper()
 	testkit.NeedBPF(t)
 	stack, err := sim.Extract(t.TempDir())
 	if err != nil {
@@ -179,14 +212,14 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 	wait, _ := events.OpByName("cudaDeviceSynchronize")
 	rows := []events.Row{*set.Row(), *wait.Row()}
 	seen := &interpreted{}
-	c := testkit.Start(t, exec.Command(python, "testdata/worker.py", stack.Dir, how, start))
+	c = testkit.Start(t, exec.Command(python, "testdata/worker.py", stack.Dir, how, start))
 	c.Line("ready")
 	live := session.LiveOptions{Select: proc.Selector{PIDs: []uint32{uint32(c.PID())}}, Notify: seen.notify,
 		Probes: probes.Options{Rows: rows, Stacks: probes.StacksSlow}}
 	if len(config.Forced) > 0 {
 		live.MaxOverhead = 1000
 	}
-	r := beginWith(t, live, config)
+	r = beginWith(t, live, config)
 	seen.wait(t, c.PID())
 	testkit.Eventually(t, "the steps that are forced", func() bool {
 		r.mu.Lock()
@@ -194,11 +227,15 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 		return r.last != nil && len(r.last.Overhead.Shed) == len(config.Forced)
 	})
 	c.Send("go")
-	var worker, line uint32
+	var line uint32
 	if _, err := fmt.Sscanf(c.Line("worker "), "worker %d %d", &worker, &line); err != nil {
 		t.Fatal(err)
 	}
-	place := fmt.Sprintf("worker.py:%d in %s()", line, how)
+	return r, c, fmt.Sprintf("worker.py:%d in %s()", line, how), worker
+}
+
+func lineOfAWorker(t *testing.T, python, how, start string, config session.Config) {
+	r, c, place, worker := startWorker(t, python, how, start, config)
 	var places map[string]bool
 	testkit.Eventually(t, "a wait for the worker's thread that makes the input, at "+place, func() bool {
 		r.mu.Lock()
@@ -221,6 +258,11 @@ func lineOfAWorker(t *testing.T, python, how, start string, config session.Confi
 		}
 		return false
 	})
+	endWorker(t, r, c)
+}
+
+func endWorker(t *testing.T, r *running, c *testkit.Child) {
+	t.Helper()
 	c.Send("end")
 	if err := c.Wait(); err != nil {
 		t.Fatal(err)

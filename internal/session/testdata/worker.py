@@ -2,8 +2,8 @@
 """Waits for input from a worker, then synchronizes. The worker makes no CUDA calls: it prepares the
 input and passes it to a thread that writes it. argv: directory of gpu.py; what preparing does,
 "sleep" or "spin"; and the kind of worker: a "fork", a "program", a program that first "calls" a
-CUDA function, one that waits for "acks" of the writing thread, or one that "shares" the work with
-a second process, which prepares input at the same time. Prints the worker's PID and the place
+CUDA function, one that waits for "acks" of the writing thread, one that "polls" often after it, or one
+that "shares" the work with a second process, which prepares input at the same time. Prints the worker's PID and the place
 where it spends its time, and ends when a line of input arrives."""
 
 import os
@@ -75,6 +75,9 @@ def worker(take, give):
         runtime().lib.cudaSetDevice(0)
     while os.read(take, 1):
         make()
+        if sys.argv[3] == "polls":
+            for _ in range(20):
+                select.select([], [], [], 0.0002)
         q.put(b"x")
         if sys.argv[3] == "acks":
             written.acquire()
