@@ -100,7 +100,7 @@ func (p *path) add(own *tick.WakerShare, w *pastWait, ns int64) {
 	case w.state == events.WaitRunnable:
 		own.Runnable += uint64(ns)
 		stolen := w.reason == events.ReasonHypervisor
-		if p.runnable.cast(s.By.TID == w.by.TID && s.Hypervisor == stolen, ns) {
+		if p.runnable.cast(s.By.PID == w.by.PID && s.Hypervisor == stolen, ns) {
 			s.By, s.Hypervisor = w.by, stolen
 		}
 	case w.state == events.WaitThrottled:

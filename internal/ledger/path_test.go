@@ -28,6 +28,7 @@ func TestBehind(t *testing.T) {
 		w.Arg = at
 		return w
 	}
+	of := func(w events.Wait, pid uint32) events.Wait { w.Who.PID = pid; return w }
 	turn := func(tid uint32, from, to int64, by uint32) events.Wait { // the futexes of a condition variable take turns
 		return lock(blocked(tid, from, to, events.ReasonLock, by), 0x7000+uint64(to&1)*4)
 	}
@@ -51,6 +52,9 @@ func TestBehind(t *testing.T) {
 		{name: "and has no CPU for another part",
 			waits: []events.Wait{blocked(3, -1, 2, events.ReasonDisk, 0), runnable(3, 2, 8, 9), blocked(2, -1, 9, events.ReasonLock, 3)},
 			want:  tick.WakerShare{Times: tick.Times{OnCPU: 2, Blocked: 2, Runnable: 6}, Reason: events.ReasonDisk, By: at(9), Root: at(3)}},
+		{name: "threads of one process had its CPU longer than that of another",
+			waits: []events.Wait{of(runnable(2, 0, 3, 11), 7), of(runnable(2, 3, 6, 13), 7), of(runnable(2, 6, 10, 12), 8)},
+			want:  tick.WakerShare{Times: tick.Times{Runnable: 10}, By: events.Thread{PID: 7, TID: 11}}},
 		{name: "of who makes the input only the end is known",
 			waits: []events.Wait{blocked(3, 6, 7, events.ReasonSleep, 0), blocked(2, -1, 9, events.ReasonLock, 3)},
 			want:  tick.WakerShare{Times: tick.Times{OnCPU: 3, Blocked: 7}, Reason: events.ReasonLock}},

@@ -301,7 +301,7 @@ func addWaker(sum, o *tick.WakerShare, v *wakerVotes) {
 			sum.Reason, sum.Call, sum.Dev = o.Reason, o.Call, o.Dev
 		}
 	}
-	if same := sum.By.TID == o.By.TID && sum.Hypervisor == o.Hypervisor; o.Runnable > 0 && (v.runnable.cast(same, int64(o.Runnable)) || same) {
+	if same := sum.By.PID == o.By.PID && sum.Hypervisor == o.Hypervisor; o.Runnable > 0 && (v.runnable.cast(same, int64(o.Runnable)) || same && o.By.TID != 0) {
 		sum.By, sum.Hypervisor = o.By, o.Hypervisor
 	}
 	if v.root.cast(sum.Root.TID == o.Root.TID, int64(o.Total())) || sum.Root.TID == o.Root.TID {

@@ -283,7 +283,7 @@ type WakerShare struct {
 	Reason  events.Reason              // reason of most of Blocked
 	Call    events.Syscall
 	Dev     uint32
-	By      events.Thread // had the CPU in most of Runnable
+	By      events.Thread // of the process that had the CPU in most of Runnable
 	// Hypervisor marks that the hypervisor took the CPU in most of Runnable; By is empty.
 	Hypervisor bool
 }
