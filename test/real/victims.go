@@ -17,6 +17,10 @@ type Victim struct {
 // slow makes a kernel take 40 ms: the length of a step that runs one kernel.
 var slow = []string{"INGERO_SIM_KERNEL_NS=40000000"}
 
+// passive makes OpenMP's threads block until the next loop. By default they spin for 10 ms. On two
+// CPUs, the threads of a healthy job then keep each other from a CPU.
+var passive = []string{"OMP_WAIT_POLICY=PASSIVE"}
+
 // oneThread has the settings that torchrun makes for each rank. The ranks' kernels take 20 ms,
 // since at each exchange four to eight threads of two ranks and gloo are runnable: with 4 ms they
 // waited for a CPU for a tenth of the time.
@@ -76,9 +80,9 @@ var Victims = []Victim{
 	{Name: "graph: another program takes the CPUs", Script: "graph.py", Hog: true, Rules: ofCPU, Attach: true},
 	{Name: "graph: replayed", Script: "graph.py", Rules: nobody, Attach: true},
 
-	{Name: "omp: too many threads", Script: "omp.py", Args: []string{"--threads", "16"}, Rules: []string{"own-threads"}},
-	{Name: "omp: another program takes the CPUs", Script: "omp.py", Hog: true, Rules: ofCPU, Attach: true},
-	{Name: "omp: as many threads as CPUs", Script: "omp.py", Rules: nobody},
+	{Name: "omp: too many threads", Script: "omp.py", Env: passive, Args: []string{"--threads", "64"}, Rules: []string{"own-threads"}},
+	{Name: "omp: another program takes the CPUs", Script: "omp.py", Env: passive, Hog: true, Rules: ofCPU, Attach: true},
+	{Name: "omp: as many threads as CPUs", Script: "omp.py", Env: passive, Rules: nobody},
 
 	{Name: "pool: a thread computes", Script: "pool.py", Env: slow, Args: []string{"--fault", "churn"}, Rules: ofLock, Line: "prepare", Attach: true, Small: true},
 	{Name: "pool: a thread reads", Script: "pool.py", Env: slow, Args: []string{"--fault", "direct"}, Rules: ofDisk, Line: "direct", Attach: true, Small: true},
