@@ -171,6 +171,7 @@ func (b *bench) traced(r *replayed, end func(*testkit.Child)) []string {
 	if r.hog {
 		c := testkit.Start(b.t, exec.Command("taskset", "-c", "0", "sh", "-c", "echo up; while :; do :; done"))
 		c.Line("up")
+		defer c.Signal(syscall.SIGKILL) // the replays need the CPU
 	}
 	hold := "--hold"
 	if r.program == "calls" {
