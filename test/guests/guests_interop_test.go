@@ -95,7 +95,6 @@ const slow = "rcupdate.rcu_expedited=0 "
 // Ingero reports that it can trace, names the processes that took a job's CPU, and ends on request.
 func TestProduct(t *testing.T) {
 	testkit.NeedTool(t, "go")
-	t.Parallel() // this guest mostly sleeps
 	all := []guest{{name: "6.1", kernel: Kernel61}}
 	if *nightly {
 		all = append(slices.Clone(guests), nightlyGuests...)

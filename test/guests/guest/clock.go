@@ -24,7 +24,7 @@ func clock() error {
 	if err != nil {
 		return err
 	}
-	job := exec.Command(stack.Program("calls"), "memcpyasync", strconv.Itoa(stepped), "--rate", "25", "--start-on-stdin")
+	job := exec.Command(stack.Program("calls"), "cudaLaunchKernel", strconv.Itoa(stepped), "--rate", "25", "--start-on-stdin")
 	line, err := job.StdinPipe()
 	if err != nil {
 		return err
@@ -34,8 +34,9 @@ func clock() error {
 	}
 	defer func() { _, _ = job.Process.Kill(), job.Wait() }()
 	db := home + "/clock.db"
-	// Without a limit no probe is removed on the slow emulated machine: every call must be counted.
-	trace, ticks, err := begin(job, db, "--max-overhead", "0")
+	// Without a limit no probe is removed on the slow emulated machine: every call must be counted. Where
+	// the kernel takes long to detach a probe, few functions have one: launches are the first of them.
+	trace, ticks, err := begin(job, db, "--max-overhead", "0", "--cuda-lib", stack.Libcudart)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func kept(db string) error {
 		return fmt.Errorf("%w in %q", err, out)
 	}
 	for _, op := range answer.Operations {
-		if op.Op != "cudaMemcpyAsync" {
+		if op.Op != "cudaLaunchKernel" {
 			continue
 		}
 		took := answer.To.Sub(answer.From).Round(time.Second)
@@ -115,5 +116,5 @@ func kept(db string) error {
 		_, err := ingero("explain", "--db", db)
 		return err
 	}
-	return fmt.Errorf("no copy was recorded: %s", out)
+	return fmt.Errorf("no launch was recorded: %s", out)
 }
