@@ -57,10 +57,8 @@ func bursts(w *Window, pid uint32) (x Finding, ok bool) {
 		if !bursting(s) || s.length <= normal {
 			continue
 		}
-		if x.From == 0 || s.from < x.From {
-			x.From = s.from
-		}
-		x.To, x.Op = max(x.To, s.to()), s.op
+		x.cover(s.from, s.to())
+		x.Op = s.op
 		starts = append(starts, s.from)
 		slow += s.weight
 		lost += s.weight * float64(s.length-normal)

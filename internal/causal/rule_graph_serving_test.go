@@ -120,7 +120,7 @@ func TestTokensWithoutGraph(t *testing.T) {
 				}
 				return
 			}
-			if len(got) != 1 || got[0].Lost < tt.lost*96/100 || got[0].Lost > tt.lost*104/100 || !strings.Contains(got[0].Culprits[0].What, tt.text) {
+			if len(got) != 1 || got[0].Lost < tt.lost*96/100 || got[0].Lost > tt.lost*104/100 || !strings.Contains(got[0].Culprits[0].What, tt.text) || got[0].To.Sub(got[0].From) < 18*time.Second {
 				t.Errorf("%+v", got)
 			}
 		})

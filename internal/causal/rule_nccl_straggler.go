@@ -121,10 +121,8 @@ func (w *Window) lostTo(pid uint32, who lateRank) (x Finding, ok bool) {
 			continue
 		}
 		slow, lost = slow+w.weight, lost+w.weight*float64(w.lost)
-		if x.From == 0 || w.from < x.From {
-			x.From = w.from
-		}
-		x.To, x.Op = max(x.To, w.to()), w.op
+		x.cover(w.from, w.to())
+		x.Op = w.op
 		if worst == nil || w.lost > worst.lost {
 			worst = w
 		}

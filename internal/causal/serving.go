@@ -159,10 +159,16 @@ func eachServer(find func(w *Window, s *Server, steps []step) (x Finding, ok boo
 
 // span adds the time of requests that were delayed.
 func (x *Finding) span(from, to int64, weight float64) {
-	if x.Slow == 0 || from < x.From {
+	x.cover(from, to)
+	x.Slow += int(weight + 0.5)
+}
+
+// cover extends the time of a finding, Unix ns.
+func (x *Finding) cover(from, to int64) {
+	if x.From == 0 || from < x.From {
 		x.From = from
 	}
-	x.To, x.Slow = max(x.To, to), x.Slow+int(weight+0.5)
+	x.To = max(x.To, to)
 }
 
 // busy returns how long a step of an engine took without its wait for requests, ns.

@@ -187,11 +187,7 @@ func (x *Finding) charge(p *step, least, lost, most int64) {
 	sum(&x.Min, min(least, lost))
 	sum(&x.Lost, lost)
 	sum(&x.Max, max(lost, most))
-	from := p.to() - p.busy()
-	if x.Slow == 0 || from < x.From {
-		x.From = from
-	}
-	x.To = max(x.To, p.to())
+	x.cover(p.to()-p.busy(), p.to())
 }
 
 // servedOr returns a Find that runs served for each server whose engine is known, and other for all
