@@ -170,10 +170,11 @@ func (t *Truth) swapped(during Span) (out []Span) {
 	return out
 }
 
-// captured returns the time of captures during the fault. Those of the start are before it.
+// captured returns the time of captures since the fault began. Those of the start are before it. A
+// size that is needed only after the fault is captured then.
 func (t *Truth) captured(during Span) (out []Span) {
 	for _, c := range t.Captures {
-		if during.contains(c.At) {
+		if c.At >= during.From {
 			out = append(out, Span{c.At, c.At + int64(c.MS*1e6)})
 		}
 	}
