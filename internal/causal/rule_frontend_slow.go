@@ -53,9 +53,10 @@ func (w *Window) beforeEngine(s *Server, steps []step) (x Finding, ok bool) {
 	if x.Slow == 0 {
 		return x, false
 	}
-	least, withCPU := s.idleIn(steps, all)
-	u := unionOf(idle)
-	x.Lost, x.Min, x.Max = int64(withCPU*u.lost), int64(withCPU*min(least, u.lost)), int64(withCPU*max(unionOf(most).lost, u.lost))
+	measured, withCPU := s.idleIn(steps, all)
+	u := unionOf(idle) // when in its wait a request found the engine idle is a guess
+	lost := int64(withCPU * min(measured, u.lost))
+	x.Lost, x.Min, x.Max = lost, lost, int64(withCPU*max(unionOf(most).lost, u.lost))
 	x.Baseline = fmt.Sprintf("a request is handed over within %s", span(normal))
 	x.Culprits = []tick.Culprit{w.frontEnd(s, waited)}
 	x.Culprits[0].Lost = time.Duration(x.Lost)

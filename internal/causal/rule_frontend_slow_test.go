@@ -1,6 +1,7 @@
 package causal
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ type frontEnd struct {
 	metrics bool
 	front   float64       // of all requests in 5 s: seconds to the first token beyond queue and prefill
 	starved time.Duration // of the engine's wait: the tokenizer waited for a CPU
+	earlier time.Duration // another request comes so long before, while the engine computes for others
 }
 
 func (f *frontEnd) serve() *served {
@@ -24,6 +26,10 @@ func (f *frontEnd) serve() *served {
 	s := newServed()
 	for range 20 {
 		begin := s.at
+		for s.at < begin+int64(f.earlier) {
+			s.step(0, 10*time.Millisecond, true)
+		}
+		waits := s.at
 		s.step(f.waits, 10*time.Millisecond, true)
 		x := &s.steps[len(s.steps)-1]
 		x.Waits = []ledger.Wait{{State: events.WaitBlocked, Reason: events.ReasonSocket, NS: int64(f.waits), First: x.From, Last: x.From + int64(f.waits),
@@ -31,8 +37,11 @@ func (f *frontEnd) serve() *served {
 		for s.at < begin+1e9 {
 			s.step(0, 10*time.Millisecond, true)
 		}
-		r := s.request("10.0.0.5", begin, begin+int64(f.waits+f.tokens)+20*ms, begin+900*ms, 400)
-		r.ToFirst = tick.RequestTime{Idle: f.waits, Tokens: f.tokens, Own: 19 * time.Millisecond, Deliver: time.Millisecond}
+		for _, at := range slices.Compact([]int64{begin, waits}) {
+			tokens := f.tokens + time.Duration(waits-at)
+			r := s.request("10.0.0.5", at, at+int64(f.waits+tokens)+20*ms, begin+900*ms, 400)
+			r.ToFirst = tick.RequestTime{Idle: f.waits, Tokens: tokens, Own: 19 * time.Millisecond, Deliver: time.Millisecond}
+		}
 	}
 	for range 4 {
 		x := s.read(nil)
@@ -52,6 +61,7 @@ func TestFrontendSlow(t *testing.T) {
 		least, lost, most time.Duration // in a second
 	}{
 		"the engine waits":                  {frontEnd{waits: 220 * ms}, 200 * ms, 200 * ms, 200 * ms},
+		"two requests wait at once":         {frontEnd{waits: 120 * ms, earlier: 100 * ms}, 120 * ms, 120 * ms, 200 * ms},
 		"the engine computes for others":    {frontEnd{tokens: 220 * ms, metrics: true, front: 5 * 0.221}, 0, 0, 0},
 		"partly in the queue":               {frontEnd{waits: 120 * ms, tokens: 300 * ms, metrics: true, front: 5 * 0.221}, 100 * ms, 100 * ms, 200 * ms},
 		"in the queue":                      {frontEnd{waits: 120 * ms, tokens: 300 * ms, metrics: true}, 100 * ms, 100 * ms, 115 * ms},
@@ -69,8 +79,12 @@ func TestFrontendSlow(t *testing.T) {
 				}
 				return
 			}
+			requests := 1
+			if tt.f.earlier > 0 {
+				requests = 2
+			}
 			near := func(got, want time.Duration) bool { return (got - 20*want).Abs() < 20*time.Millisecond }
-			if len(got) != 1 || !near(got[0].Lost, tt.lost) || got[0].PID != engineTID || got[0].Slow != 20 || got[0].Severity != tick.High {
+			if len(got) != 1 || !near(got[0].Lost, tt.lost) || got[0].PID != engineTID || got[0].Slow != 20*requests || got[0].Severity != tick.High {
 				t.Fatalf("%+v", got)
 			}
 			if !near(got[0].LostMin, min(tt.least, tt.lost*85/100)) || !near(got[0].LostMax, max(tt.most, tt.lost*115/100)) {
