@@ -13,6 +13,7 @@ version = $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null || echo v0.0
 commit  = $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 date    = $(shell TZ=UTC git show -s --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ HEAD 2>/dev/null)
 ldflags = -s -w -X main.version=$(version) -X main.commit=$(commit) -X main.date=$(date)
+judge   = -ldflags '-X ingero/test/scores.commit=$(shell git describe --always --exclude='*' --abbrev=12 --dirty 2>/dev/null)'
 gobuild = go build -trimpath -buildvcs=false -ldflags '$(ldflags)'
 
 ifeq ($(shell id -u),0)
@@ -200,7 +201,7 @@ nightly:
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin
-	$(root) go test -tags measure ./test/incidents -run '^TestIncidents$(if $(BY_DEFAULT),ByDefault)$$' -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
+	$(root) go test -tags measure $(judge) ./test/incidents -run '^TestIncidents$(if $(BY_DEFAULT),ByDefault)$$' -count=1 -timeout 12h -args -seeds '$(SEEDS)' -only '$(ONLY)' \
 		-keep '$(abspath $(KEEP))' -replay '$(abspath $(REPLAY))' -scores '$(abspath $(SCORES))' -table $(abspath bin/incidents.md) $(if $(RESUME),-resume) >bin/incidents.log; \
 	status=$$?; cat bin/incidents.md; exit $$status
 

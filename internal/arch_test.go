@@ -109,6 +109,7 @@ var allowed = map[string]string{
 	"test/ledger":              "",
 	"test/tapes": "github.com/klauspost/compress github.com/modelcontextprotocol/go-sdk github.com/pkoukk/tiktoken-go " +
 		"github.com/pkoukk/tiktoken-go-loader internal/cli internal/query internal/session internal/store internal/store/segment internal/testkit internal/tick pkg/events",
+	"test/scores":       "",
 	"test/serving":      "internal/testkit sim",
 	"test/soak":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",
 	"test/real":         "golang.org/x/sys internal/cli internal/jail internal/lock internal/query internal/screen internal/testkit pkg/events sim",

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"ingero/internal/testkit"
+	"ingero/test/scores"
 	"ingero/test/tapes"
 )
 
@@ -26,7 +28,7 @@ var (
 	replay    = flag.String("replay", "", "judge what was kept in this directory anew")
 	attempts  = flag.Int("attempts", 3, "how often a run is made that others' work on the machine, or another run, disturbs: from the second on alone")
 	disturbed = flag.Bool("disturbed", false, "with -tapes: also write those of faults that other work on the machine disturbed, if they are right")
-	scores    = flag.String("scores", "", "file of scores to add those of the runs to; with -resume, runs that it has are not made")
+	scoreFile = flag.String("scores", "", "file of scores to add those of the runs to; with -resume, runs that it has are not made")
 	tableOut  = flag.String("table", "", "file to write the table to")
 )
 
@@ -66,18 +68,18 @@ type results struct {
 }
 
 // add adds the score of a run in place of an earlier one, unless only the earlier one is undisturbed.
-func (r *results) add(t *testing.T, v *verdict, seed uint64) {
+func (r *results) add(t *testing.T, v *verdict, seed uint64, by scores.Judged) {
 	t.Helper()
-	x := scoreOf(v, seed)
+	x := scoreOf(v, seed, by)
 	r.Lock()
 	defer r.Unlock()
-	counts := func(old *score) bool { return x.same(old) && old.undisturbed() }
+	counts := func(old *score) bool { return old.Compare(x) == 0 && old.undisturbed() }
 	if !x.undisturbed() && slices.ContainsFunc(r.all, counts) {
 		return
 	}
-	r.all = append(slices.DeleteFunc(r.all, x.same), x)
+	r.all = scores.Put(r.all, x)
 	if r.file != "" && x.undisturbed() {
-		addScore(t, r.file, x)
+		scores.Add(t, r.file, x)
 	}
 }
 
@@ -85,7 +87,7 @@ func (r *results) add(t *testing.T, v *verdict, seed uint64) {
 func (r *results) has(name string, seed uint64) bool {
 	r.Lock()
 	defer r.Unlock()
-	return slices.ContainsFunc(r.all, (&score{Name: name, Seed: seed}).same)
+	return scores.Has(r.all, &score{Name: name, Seed: seed})
 }
 
 // Each fault is named as the cause, with its culprit and the lost time, and nothing else is named.
@@ -97,7 +99,7 @@ func TestIncidentsByDefault(t *testing.T) { incidents(t, byDefault(t)) }
 
 // incidents runs the scenarios, or judges kept runs again.
 func incidents(t *testing.T, overhead float64) {
-	sum := results{all: readScores(t, *scores), file: *scores}
+	sum := results{all: scores.Read[*score](t, *scoreFile), file: *scoreFile}
 	t.Cleanup(func() {
 		text := table(sum.all)
 		if !t.Failed() { // otherwise the table would hide the failure
@@ -130,7 +132,7 @@ func incidents(t *testing.T, overhead float64) {
 						return
 					}
 					if v := keptVerdict(t, name, n); v != nil {
-						sum.add(t, v, n)
+						sum.add(t, v, n, scores.Judged{Date: v.Began.Format(time.DateOnly)}) // by the version that ran it
 						return
 					}
 					at := r.needs(newSeed(n, name), f.full)
@@ -140,7 +142,7 @@ func incidents(t *testing.T, overhead float64) {
 					l.expect(at)
 					t.Parallel()
 					all := l.judged(t, name, n, r, at)
-					sum.add(t, counted(all), n)
+					sum.add(t, counted(all), n, scores.Now())
 					check(t, all[len(all)-1])
 				})
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ingero/internal/govern"
+	"ingero/test/scores"
 )
 
 // subset has one scenario of each family of faults but serving, whose runs are long, and five healthy
@@ -96,7 +97,7 @@ func (lv level) run(t *testing.T, sum *results) {
 				t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 					l.expect(alone)
 					all := l.judged(t, name, n, lv.at(r), alone)
-					sum.add(t, counted(all), n)
+					sum.add(t, counted(all), n, scores.Now())
 					check(t, all[len(all)-1])
 				})
 			}

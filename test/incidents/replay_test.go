@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingero/test/scores"
 	"ingero/test/tapes"
 )
 
@@ -32,7 +33,7 @@ func again(t *testing.T, sum *results) {
 			if v.Replay = tapes.Compare(live.Heard, o.Heard); v.Replay == "" {
 				saveTape(t, v, db)
 			}
-			sum.add(t, v, o.Seed)
+			sum.add(t, v, o.Seed, scores.Now())
 			check(t, v)
 		})
 	}

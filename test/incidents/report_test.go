@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ingero/internal/testkit"
+	"ingero/test/scores"
 )
 
 // tally is a sum over runs.
@@ -189,6 +190,7 @@ func table(all []*score) string {
 		}
 	}
 	fmt.Fprintf(&b, "\n- %d runs of %d scenarios\n", sum.runs, len(by))
+	fmt.Fprintf(&b, "- judged by each version, with the disturbed runs: %s\n", scores.Versions(all))
 	fmt.Fprintf(&b, "- %d more, which other work on the machine disturbed, are not counted: the cause was right %s, the culprit %s, false chains %d\n",
 		disturbed.runs, ratio(disturbed.found, disturbed.wanted), ratio(disturbed.blamed, disturbed.named), disturbed.wrong)
 	fmt.Fprintf(&b, "- a replay of the recording gave the same chains in every tick: %d of %d\n", alike, len(all))

@@ -3,23 +3,16 @@
 package incidents
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
-	"io/fs"
-	"os"
-	"slices"
-	"testing"
-	"time"
+
+	"ingero/test/scores"
 )
 
-// score is what the table has of a run. A file of scores, one per line, holds the results of many
-// machines and days: a measurement of some hours can be made in parts, and without the recordings.
+// score is what the table has of a run.
 type score struct {
-	Name      string     `json:"name"`
-	Seed      uint64     `json:"seed"`
-	Date      string     `json:"date"` // when it was judged
+	Name string `json:"name"`
+	Seed uint64 `json:"seed"`
+	scores.Judged
 	Wanted    int        `json:"wanted,omitempty"`
 	Found     int        `json:"found,omitempty"`
 	Named     int        `json:"named,omitempty"`
@@ -43,8 +36,8 @@ type lostScore struct {
 }
 
 // scoreOf returns the score of a verdict.
-func scoreOf(v *verdict, seed uint64) *score {
-	x := &score{Name: v.Name, Seed: seed, Date: time.Now().UTC().Format(time.DateOnly), Wanted: len(v.Want), Found: v.Found, Blamed: v.Blamed, False: len(v.False),
+func scoreOf(v *verdict, seed uint64, by scores.Judged) *score {
+	x := &score{Name: v.Name, Seed: seed, Judged: by, Wanted: len(v.Want), Found: v.Found, Blamed: v.Blamed, False: len(v.False),
 		Diagnosed: len(v.Misled) == 0, Alike: v.Replay == "", Disturbed: len(v.Disturbed) > 0, Hampered: v.Hampered}
 	for i := range v.Want {
 		if v.Want[i].Named {
@@ -57,52 +50,10 @@ func scoreOf(v *verdict, seed uint64) *score {
 	return x
 }
 
-// readScores reads a file of scores; it need not exist.
-func readScores(t *testing.T, file string) (all []*score) {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if file == "" || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range bytes.Lines(text) {
-		x := new(score)
-		if err := json.Unmarshal(line, x); err != nil {
-			t.Fatalf("%s: %v: %s", file, err, line)
-		}
-		all = append(all, x)
-	}
-	return all
+// Compare orders scores by run.
+func (x *score) Compare(y *score) int {
+	return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Seed, y.Seed))
 }
-
-// addScore adds a score to a file, in place of an earlier one of the same run.
-func addScore(t *testing.T, file string, x *score) {
-	t.Helper()
-	all := slices.DeleteFunc(readScores(t, file), x.same)
-	all = append(all, x)
-	slices.SortFunc(all, func(a, b *score) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Seed, b.Seed)) })
-	var text []byte
-	for _, x := range all {
-		line, err := json.Marshal(x)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = append(append(text, line...), '\n')
-	}
-	part := file + ".part" // a run that is killed leaves the scores complete
-	err := os.WriteFile(part, text, 0o644)
-	if err == nil {
-		err = os.Rename(part, file)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// same reports whether another score is of the same run.
-func (x *score) same(other *score) bool { return x.Name == other.Name && x.Seed == other.Seed }
 
 // undisturbed reports whether the run counts.
 func (x *score) undisturbed() bool { return !x.Disturbed && !x.Hampered }
