@@ -74,14 +74,15 @@ test-real:
 	@cat bin/clients.md
 
 # The incident lab of real programs: a table of the reports of their faults, and the truth.
-# ONLY=loader runs those of one program, COUNT_VICTIMS=5 each five times, KEEP=DIR keeps recordings.
-COUNT_VICTIMS ?= 1
+# ONLY=loader runs those of one program, RUNS=5 each five times, KEEP=DIR keeps recordings.
+# SCORES=FILE adds the result of each run to a file, and the table has all of that file; with
+# RESUME=1, runs that it has are not repeated. The file also has the commit that judged each run.
 victims:
 	@tools/deps.sh test real
 	$(root) env TORCH_ROOT='$(TORCH_ROOT)' tools/torch-root.sh
 	@mkdir -p bin && rm -f bin/victims.md
-	$(root) env TORCH_ROOT='$(TORCH_ROOT)' go test -tags real -v -count=$(COUNT_VICTIMS) -timeout 12h ./test/real -run '^TestVictims$$/$(ONLY)' \
-		-args -table $(abspath bin/victims.md) $(if $(KEEP),-keep '$(abspath $(KEEP))') >bin/victims.log; \
+	$(root) env TORCH_ROOT='$(TORCH_ROOT)' go test -tags real $(judge) -v -count=1 -timeout 12h ./test/real -run '^TestVictims$$/$(ONLY)' \
+		-args -table $(abspath bin/victims.md) -runs $(or $(RUNS),1) -keep '$(abspath $(KEEP))' -scores '$(abspath $(SCORES))' $(if $(RESUME),-resume) >bin/victims.log; \
 	status=$$?; cat bin/victims.md; exit $$status
 
 # The runs of docs/guides/pytorch.md. Their reports go to bin/guide.
@@ -104,10 +105,9 @@ steady:
 # RUNS=5 FRESH=1 UPDATE=1. An interrupted run resumes.
 ONLY  ?=
 SEEDS ?= 1
-RUNS  ?= 5
 measure: build
 	@tools/deps.sh test
-	$(root) go run ./tools/measure -only '$(ONLY)' -seeds '$(SEEDS)' -runs $(RUNS) $(if $(FRESH),-fresh) $(if $(UPDATE),-update)
+	$(root) go run ./tools/measure -only '$(ONLY)' -seeds '$(SEEDS)' -runs $(or $(RUNS),5) $(if $(FRESH),-fresh) $(if $(UPDATE),-update)
 
 # Applies each patch of test/mutate to a copy of the tree, and fails if the tests pass.
 mutate:
@@ -195,9 +195,9 @@ nightly:
 
 # Runs each scenario of the incident lab with each seed, and prints a table: SEEDS=1-9
 # ONLY='hog,disk' KEEP=DIR. RESUME=1 skips the runs that are already kept there. REPLAY=DIR judges
-# kept runs again. SCORES=FILE adds the results to a file, and the table has all of that file; with
-# RESUME=1, runs that it has are not repeated. BY_DEFAULT=1 sets the default limit on overhead;
-# otherwise there is no limit.
+# kept runs again. SCORES=FILE adds the results to a file, as with make victims, and the table has
+# all of that file; with RESUME=1, runs that it has are not repeated. BY_DEFAULT=1 sets the default
+# limit on overhead; otherwise there is no limit.
 incidents:
 	@tools/deps.sh test
 	@mkdir -p bin

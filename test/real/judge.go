@@ -148,48 +148,32 @@ func (c *Chain) short() string {
 	return text
 }
 
-// Right reports whether the report is right in all required respects.
-func (v *Verdict) Right() bool {
-	if len(v.Victim.Rules) == 0 {
-		return len(v.False) == 0
+// Respects tells for each respect whether the report is right: "cause", "culprit", "lost" and "line".
+// It lacks those that do not apply. If the cause is wrong, it has nothing else.
+func (v *Verdict) Respects() map[string]bool {
+	all := map[string]bool{}
+	if len(v.Victim.Rules) > 0 {
+		all["cause"] = v.Cause
 	}
-	return v.Cause && v.Culprit && v.InTen && len(v.False) == 0 && (v.Victim.Line == "" || len(v.Lines) > 0)
+	if !v.Cause {
+		return all
+	}
+	all["lost"] = v.InTen
+	if len(v.Truth.Culprits) > 0 {
+		all["culprit"] = v.Culprit
+	}
+	if v.Victim.Line != "" {
+		all["line"] = len(v.Lines) > 0
+	}
+	return all
 }
 
-// Header is the header of a table of verdicts.
-const Header = `| program: fault | lost, ms: said / true | taken by other programs | cause | culprit | lost within 10 % | line | false causes |
-|---|---|---|---|---|---|---|---|
-`
-
-// Row formats a verdict as a row of a table.
-func (v *Verdict) Row() string {
-	mark := func(ok bool) string {
-		if ok {
-			return "right"
-		}
-		return "**wrong**"
-	}
-	f := []string{v.Victim.Name, "", "", "", "", "", "", strings.Join(v.False, "; ")}
-	if v.Others > 0 {
-		f[2] = fmt.Sprint(v.Others.Milliseconds())
-	}
-	if len(v.Victim.Rules) > 0 {
-		f[1], f[3] = fmt.Sprintf("%d / %d", v.Said.Milliseconds(), v.Truth.LostNS/1e6), mark(v.Cause)
-		if v.Cause && len(v.Truth.Culprits) > 0 {
-			f[4] = mark(v.Culprit)
-		}
-		if v.Cause {
-			f[5] = mark(v.InTen)
-		}
-		if v.Victim.Line != "" && v.Cause {
-			f[6] = strings.Join(v.Lines, " ")
-			if len(v.Lines) == 0 {
-				f[6] = mark(false)
-			}
+// Right reports whether the report is right in all respects, and has no false cause.
+func (v *Verdict) Right() bool {
+	for _, right := range v.Respects() {
+		if !right {
+			return false
 		}
 	}
-	if len(v.False) == 0 {
-		f[7] = "0"
-	}
-	return "| " + strings.Join(f, " | ") + " |\n"
+	return len(v.False) == 0
 }

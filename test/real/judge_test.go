@@ -17,7 +17,7 @@ func TestJudge(t *testing.T) {
 	reads := *x
 	reads.RanNS = int64(100 * time.Millisecond)
 	if got := Judge(v, &reads, read(t, less), []string{"work.py:12"}); !got.Right() {
-		t.Errorf("the fault was on a CPU for a tenth of the time: %s", got.Row())
+		t.Errorf("the fault was on a CPU for a tenth of the time: %v", got.Respects())
 	}
 	for _, c := range []struct {
 		name, chains string
@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := Judge(c.victim, x, read(t, c.chains), []string{"work.py:12"}); got.Right() != c.right {
-				t.Errorf("right: %t, want %t: %s", got.Right(), c.right, got.Row())
+				t.Errorf("right: %t, want %t: %v, false causes %v", got.Right(), c.right, got.Respects(), got.False)
 			}
 		})
 	}

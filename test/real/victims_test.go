@@ -15,12 +15,16 @@ import (
 	"time"
 
 	"ingero/internal/testkit"
+	"ingero/test/scores"
 )
 
 var (
-	table = flag.String("table", "", "file to which the rows of the table are appended")
-	keep  = flag.String("keep", "", "directory in which recordings, reports and truths are kept")
-	again = flag.String("replay", "", "directory of kept recordings, which are judged by the engine as it is now; nothing runs")
+	tableFile = flag.String("table", "", "file for the table")
+	runs      = flag.Int("runs", 1, "number of runs of each victim")
+	scoreFile = flag.String("scores", "", "file to which the scores of the runs are added; the table has all of its scores")
+	resume    = flag.Bool("resume", false, "skip runs that the file of scores has")
+	keep      = flag.String("keep", "", "directory in which recordings, reports and truths are kept")
+	again     = flag.String("replay", "", "directory of kept recordings, which are judged by the engine as it is now; nothing runs")
 )
 
 const scripts = "testdata/victims"
@@ -33,25 +37,56 @@ var when = Schedule{Lead: 5 * time.Second, Lasts: 4 * time.Second, Tail: 4 * tim
 func TestVictims(t *testing.T) {
 	testkit.First(t)
 	lines := Marked(t, scripts)
-	for i := range Victims {
-		v := &Victims[i]
-		t.Run(v.Name, func(t *testing.T) {
-			x, r := &Truth{}, &Report{}
-			if *again != "" {
-				replayed(t, v, x, r)
-			} else {
-				traced(t, v, x, r)
-			}
-			verdict := Judge(v, x, r, lines[v.Line])
-			t.Logf("right: %t; truth: %+v", verdict.Right(), *x)
-			t.Logf("root cause: %s", verdict.Root)
-			if len(verdict.Busy) > 0 {
-				t.Logf("of other programs: %s", strings.Join(verdict.Busy, "; "))
-			}
-			t.Log("\n" + verdict.Row())
-			note(t, Header, verdict.Row())
-		})
+	all := scores.Read[*score](t, *scoreFile)
+	defer func() { // also if a run failed
+		if *tableFile == "" {
+			return
+		}
+		if err := os.WriteFile(*tableFile, []byte(table(all)), 0o644); err != nil {
+			t.Error(err)
+		}
+	}()
+	for n := 1; n <= *runs; n++ {
+		for i := range Victims {
+			v := &Victims[i]
+			t.Run(fmt.Sprintf("%s/%d", v.Name, n), func(t *testing.T) {
+				if *resume && scores.Has(all, &score{Name: v.Name, Run: n}) {
+					return
+				}
+				x := scoreOf(judged(t, v, n, lines[v.Line]), n)
+				all = scores.Put(all, x)
+				if *scoreFile != "" {
+					scores.Add(t, *scoreFile, x)
+				}
+			})
+		}
 	}
+}
+
+// judged runs a victim, or replays its recording, and judges the report.
+func judged(t *testing.T, v *Victim, n int, marked []string) *Verdict {
+	t.Helper()
+	x, r := &Truth{}, &Report{}
+	if *again != "" {
+		replayed(t, keptAt(*again, v, n), x, r)
+	} else {
+		traced(t, v, n, x, r)
+	}
+	verdict := Judge(v, x, r, marked)
+	t.Logf("right: %t %v; said %v, lines %v; truth: %+v", verdict.Right(), verdict.Respects(), verdict.Said, verdict.Lines, *x)
+	t.Logf("root cause: %s", verdict.Root)
+	if len(verdict.False) > 0 {
+		t.Logf("false causes: %s", strings.Join(verdict.False, "; "))
+	}
+	if len(verdict.Busy) > 0 {
+		t.Logf("of other programs: %s", strings.Join(verdict.Busy, "; "))
+	}
+	return verdict
+}
+
+// keptAt returns the directory of a kept run.
+func keptAt(dir string, v *Victim, n int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s-%d", FileName(v.Name), n))
 }
 
 // asSelf returns a command that runs this test as ingero, with its lock in a directory.
@@ -66,7 +101,7 @@ func asSelf(t *testing.T, dir string) (self string) {
 }
 
 // traced runs a victim under ingero.
-func traced(t *testing.T, v *Victim, x *Truth, r *Report) {
+func traced(t *testing.T, v *Victim, n int, x *Truth, r *Report) {
 	t.Helper()
 	dir := t.TempDir()
 	self, db := asSelf(t, dir), filepath.Join(dir, "ingero.db")
@@ -90,14 +125,13 @@ func traced(t *testing.T, v *Victim, x *Truth, r *Report) {
 		t.Fatal(err)
 	}
 	if *keep != "" {
-		kept(t, v, x, dir, text)
+		kept(t, keptAt(*keep, v, n), x, dir, text)
 	}
 }
 
 // replayed judges a kept recording again.
-func replayed(t *testing.T, v *Victim, x *Truth, r *Report) {
+func replayed(t *testing.T, dir string, x *Truth, r *Report) {
 	t.Helper()
-	dir := filepath.Join(*again, FileName(v.Name))
 	text, err := os.ReadFile(filepath.Join(dir, "truth.json"))
 	if err == nil {
 		err = json.Unmarshal(text, x)
@@ -128,9 +162,8 @@ func output(t *testing.T, self string, args ...string) []byte {
 }
 
 // kept keeps the recording, the report and the truth of a run.
-func kept(t *testing.T, v *Victim, x *Truth, dir string, report []byte) {
+func kept(t *testing.T, to string, x *Truth, dir string, report []byte) {
 	t.Helper()
-	to := filepath.Join(*keep, FileName(v.Name))
 	truth, err := json.Marshal(x)
 	if err != nil {
 		t.Fatal(err)
@@ -138,25 +171,6 @@ func kept(t *testing.T, v *Victim, x *Truth, dir string, report []byte) {
 	err = errors.Join(os.RemoveAll(to), os.RemoveAll(filepath.Join(dir, "work")), os.CopyFS(to, os.DirFS(dir)),
 		os.WriteFile(filepath.Join(to, "explain.json"), report, 0o644), os.WriteFile(filepath.Join(to, "truth.json"), truth, 0o644))
 	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// note appends a row to the table, and the header to an empty one.
-func note(t *testing.T, header, row string) {
-	t.Helper()
-	if *table == "" {
-		return
-	}
-	f, err := os.OpenFile(*table, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() == 0 {
-		row = header + row
-	}
-	if _, err := f.WriteString(row); err != nil {
 		t.Fatal(err)
 	}
 }
