@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -22,19 +21,13 @@ import (
 // not have.
 func ofTicks(t *testing.T, text string) (out []string) {
 	t.Helper()
-	s := bufio.NewScanner(strings.NewReader(text))
-	s.Buffer(nil, 16<<20)
-	for s.Scan() {
-		var x map[string]json.RawMessage
-		if err := json.Unmarshal(s.Bytes(), &x); err != nil {
-			t.Fatalf("%v in line %q", err, s.Text())
-		}
-		var kind string
-		if err := json.Unmarshal(x["type"], &kind); err != nil {
-			t.Fatal(err)
-		}
-		if kind != "tick" && !strings.HasPrefix(kind, "chain_") {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, `{"type":"tick"`) && !strings.HasPrefix(line, `{"type":"chain_`) {
 			continue
+		}
+		var x map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(line), &x); err != nil {
+			t.Fatalf("%v in line %q", err, line)
 		}
 		for _, name := range []string{"stack_policy", "pods"} {
 			delete(x, name)
