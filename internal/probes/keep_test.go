@@ -74,10 +74,10 @@ func TestWhatIsKeptHasRecords(t *testing.T) {
 	rows := libraryRows(events.Catalog)
 	stubs := testkit.MakeStubs(t, rows, stubVersion)
 	library, program := harm(t)
-	// A ring of 2 MiB is half full after 13,107 launches of 80 bytes and full after 26,214; later
-	// if slow ones go elsewhere. Of the 512 KiB for kept records, the half that waits cannot use
-	// holds 2,184 records of 120 bytes.
-	const ring, rounds = 2 << 20, 280
+	// A ring of 1 MiB is half full after 6,554 launches of 80 bytes and full after 13,108; later
+	// if slow ones go elsewhere. Of the 256 KiB for kept records, the half that waits cannot use
+	// holds 1,024 records of 128 bytes.
+	const ring, rounds, room = 1 << 20, 140, 1024
 	for _, l := range levels {
 		t.Run(l.name, func(t *testing.T) {
 			tr := tracer(t, probes.Options{RingBytes: ring, SamplingRate: l.rate, Rows: rows, Stacks: probes.StacksSlow})
@@ -115,6 +115,9 @@ func TestWhatIsKeptHasRecords(t *testing.T) {
 			}
 			if len(made) != len(stubs.Rows) || kept < len(made) {
 				t.Errorf("%d functions of %d were called, %d calls are to have records", len(made), len(stubs.Rows), kept)
+			}
+			if kept > room {
+				t.Errorf("the ring is sure to hold %d of %d records", room, kept)
 			}
 			if d := dropped(t, tr); d["kept-ring-full"] > 0 || l.rate == 1 && d["ring-full"] == 0 {
 				t.Errorf("left out: %v", d)

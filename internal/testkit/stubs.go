@@ -22,7 +22,7 @@ type Stubs struct {
 
 // StubSpin is how long each stub works, in nanoseconds, so that an unmeasured duration is
 // recognized.
-const StubSpin = 300_000
+const StubSpin = 100_000
 
 // StubCall is the caller's own record of a call.
 type StubCall struct {
