@@ -49,7 +49,6 @@ func TestMCPHostile(t *testing.T) {
 		{"run_sql", map[string]any{"sql": "SELECT 1; SELECT 2"}, "cannot be run"},
 		{"run_sql", map[string]any{"sql": "ATTACH '/etc/passwd' AS x"}, "cannot be run"},
 		{"run_sql", map[string]any{"sql": "SELECT zeroblob(1000000000)"}, ""},
-		{"run_sql", map[string]any{"sql": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT max(x) FROM c"}, "timed out"},
 		{"diff_runs", map[string]any{"a": "../../etc/passwd", "b": "x"}, "no such run"},
 		{"diff_runs", map[string]any{"a": "/etc/passwd", "b": "x"}, "no such run"},
 		{"run_demo", map[string]any{"scenario": "../incident"}, "no such scenario"},

@@ -25,7 +25,7 @@ func TestOTLPOff(t *testing.T) {
 	s.Start()
 	defer s.Close()
 	b.env = append(b.env, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+s.URL, "http_proxy="+s.URL)
-	target := b.train("--seconds", "60", "--kernel-us", "1")
+	target := b.train("--seconds", "60")
 	c := b.ingero("trace", "--pid", pid(target), "--record=false")
 	target.Send("go")
 	b.tracing(1)
@@ -86,7 +86,7 @@ func TestOTLPAway(t *testing.T) {
 		{"away", "127.0.0.1:" + testkit.FreePort(t), "connection refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			target := b.train("--seconds", "60", "--kernel-us", "1")
+			target := b.train("--seconds", "60")
 			b.env = append(b.env, "OTEL_EXPORTER_OTLP_TIMEOUT=300")
 			c := b.ingero("trace", "--pid", pid(target), "--record=false", "--json", "--otlp", tt.at, "--otlp-traces", "all")
 			target.Send("go")

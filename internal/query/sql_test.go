@@ -314,8 +314,11 @@ func TestSQLCoverage(t *testing.T) {
 }
 
 // A statement ends when its caller cancels, one waits for another, and the caller's time limit
-// includes that wait.
+// includes that wait. A caller that sets no limit has one of 10 s.
 func TestSQLCancelled(t *testing.T) {
+	if l := (SQLLimits{}).orDefaults(); l.Time != 10*time.Second {
+		t.Errorf("the default limit is %v", l.Time)
+	}
 	r := sqlDB(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
