@@ -28,7 +28,15 @@ type sites struct {
 	unknown map[uint32]int64       // by process: ns between calls that no sample has been charged with
 	turns   map[threadKey]gilWaits // by thread that waits for the GIL
 	usual   map[threadKey]float64  // by awaited thread: median length of the waits for it, ns
+	chains  map[string]placed      // by chain: where its time went up to its last slow step
 	aged    time.Time              // time of the last tick
+}
+
+// placed has the stacks of a chain, as of its last slow step. Their names may come later.
+type placed struct {
+	to      time.Time // the last slow step
+	ops     tally[key]
+	threads tally[threadKey] // culprits without a stack of their own
 }
 
 // gilWaits has the waits of a thread for the GIL while another thread holds it. Each lasts a few ms,
@@ -201,20 +209,37 @@ func (t tally[K]) add(k K, stack uint32, ns float64) {
 	list[least].stack, list[least].ns = stack, list[least].ns+ns
 }
 
-// setChains sets the place of each chain within an operation, and the places of its culprits.
+// setChains sets the place of each chain within an operation, and the places of its culprits. Known places
+// stay until the chain's next slow step: a later wait, as for the exit of a worker, cost no step.
 func (s *sites) setChains(chains []tick.Chain) {
+	before := s.chains
+	s.chains = make(map[string]placed, len(chains))
 	for i := range chains {
 		c := &chains[i]
-		c.At = s.ops.place(key{c.PID, c.Op}, s.places)
+		was, ok := before[c.ID]
+		if !ok || !was.to.Equal(c.To) {
+			was = placed{c.To, tally[key]{}, tally[threadKey]{}}
+		}
+		s.chains[c.ID] = was
+		c.At = was.ops.keep(s.ops, key{c.PID, c.Op}, s.places)
 		for j := range c.Culprits {
 			switch x := &c.Culprits[j]; {
 			case x.Stack != 0:
 				x.At = s.places[x.Stack]
 			case x.What != "" || len(x.CPUs) == 0: // else it only took a CPU: no thread waited
-				x.At = s.thread(&x.Thread)
+				x.At = was.threads.keep(s.threads, threadKey{x.Thread.PID, x.Thread.TID}, s.places)
 			}
 		}
 	}
+}
+
+// keep returns the place of a key; if it is unknown, the place in another tally, which is kept here.
+func (t tally[K]) keep(from tally[K], k K, places map[uint32]string) string {
+	if at := t.place(k, places); at != "" {
+		return at
+	}
+	t[k] = slices.Clone(from[k])
+	return t.place(k, places)
 }
 
 // thread returns where a thread spent most of the time that others waited for it, "" if unknown.

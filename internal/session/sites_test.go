@@ -211,6 +211,42 @@ func TestUsualWaitsHardlyCount(t *testing.T) {
 	}
 }
 
+// A wait after a chain's last slow step, as for the exit of a worker, does not change the chain's places.
+func TestPlacesAreThoseOfSlowSteps(t *testing.T) {
+	op := events.Op(0x0130)
+	s := newSites()
+	worker := events.Thread{PID: 8, TID: 8}
+	s.places[1], s.places[2], s.places[3], s.places[4] = "read", "exit", "step", "shutdown"
+	spend := func(workerAt, callAt uint32, ns int64) {
+		s.batch(nil, []events.Call{{PID: 7, Op: op, Stack: callAt, Weight: 1, Duration: ns}},
+			[]events.Wait{{PID: 7, TID: 7, State: events.WaitBlocked, Who: worker, Stack: workerAt, Duration: ns}})
+	}
+	check := func(to int64, at, culprit string) {
+		t.Helper()
+		chains := []tick.Chain{{ID: "c", PID: 7, Op: op, To: time.Unix(to, 0), Culprits: []tick.Culprit{{Thread: worker}}}}
+		s.setChains(chains)
+		if c := &chains[0]; c.At != at || c.Culprits[0].At != culprit {
+			t.Errorf("the last slow step at %d: in %q, the culprit in %q; want %q and %q", to, c.At, c.Culprits[0].At, at, culprit)
+		}
+	}
+	check(1, "", "")
+	spend(1, 3, 100e6) // its record comes late
+	check(1, "step", "read")
+	spend(2, 4, 300e6)
+	check(1, "step", "read")
+	check(2, "shutdown", "exit")
+	spend(5, 6, 900e6) // the names come late
+	check(3, "shutdown", "exit")
+	s.places[5], s.places[6] = "decode", "launch"
+	check(3, "launch", "decode")
+	op = 0x0140 // of a chain that is judged anew
+	spend(1, 3, 1e6)
+	check(3, "step", "decode")
+	if s.setChains(nil); len(s.chains) > 0 {
+		t.Errorf("%d chains that are over have places", len(s.chains))
+	}
+}
+
 // The place of a forced release of the GIL is charged for earlier and later forced releases at
 // unknown places; the place of a voluntary release is not.
 func TestSitesOfUnknownTurns(t *testing.T) {
