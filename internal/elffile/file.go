@@ -47,6 +47,7 @@ const (
 	shtVersym   = 0x6fffffff
 
 	shfWrite      = 1 << 0
+	shfAlloc      = 1 << 1
 	shfExec       = 1 << 2
 	shfCompressed = 1 << 11
 )
@@ -184,6 +185,11 @@ func (f *File) checkTables() error {
 // Section returns the first section with a name, the zero Section if there is none.
 func (f *File) Section(name string) Section {
 	return f.first(func(s *Section) bool { return s.Name == name })
+}
+
+// SectionAt returns the section that is loaded at an address, the zero Section if there is none.
+func (f *File) SectionAt(addr uint64) Section {
+	return f.first(func(s *Section) bool { return s.flags&shfAlloc != 0 && s.Contains(addr) })
 }
 
 func (f *File) ofKind(kind uint32) Section {

@@ -35,6 +35,9 @@ type Section struct {
 	flags   uint64
 }
 
+// Contains reports whether an address is in the section.
+func (s *Section) Contains(addr uint64) bool { return addr-s.Addr < s.claimed }
+
 // Constant reports whether the section has constants of the program.
 func (s *Section) Constant() bool {
 	return s.kind == shtProgbits && s.flags&(shfWrite|shfExec|shfCompressed) == 0

@@ -103,11 +103,11 @@ func (m *Image) prepare() {
 			}
 		}
 	}
-	m.symbols.base = m.base()
+	m.symbols.base, m.symbols.file = m.base(), m.main.File
 	if t := full.Symbols(elffile.Symtab); t.Len() > 0 {
-		m.symbols.addTable(0, t, m.main.Loads)
+		m.symbols.addTable(0, t)
 	} else {
-		m.symbols.addTable(0, m.main.Symbols(elffile.Dynsym), m.main.Loads)
+		m.symbols.addTable(0, m.main.Symbols(elffile.Dynsym))
 		m.addMini()
 	}
 	m.symbols.finish()
@@ -173,7 +173,7 @@ func (m *Image) addMini() {
 	}
 	if f, err := elffile.OpenDebug(bytes.NewReader(b)); err == nil && f.Symbols(elffile.Symtab).Len() > 0 {
 		m.mini = len(b)
-		m.symbols.addTable(1, f.Symbols(elffile.Symtab), m.main.Loads)
+		m.symbols.addTable(1, f.Symbols(elffile.Symtab))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -330,7 +331,7 @@ func TestNoName(t *testing.T) {
 			continue
 		}
 		p := m.Find([]uint64{at})[0]
-		if p.Start != 0 && exported.sizes[p.Start] <= at-p.Start && p.Frames[0].Func != "_init" && p.Frames[0].Func != "_fini" {
+		if p.Start != 0 && exported.sizes[p.Start] <= at-p.Start {
 			t.Errorf("%v at %#x is called %+v", names, at, p)
 		}
 	}
@@ -338,5 +339,34 @@ func TestNoName(t *testing.T) {
 		if p := m.Find([]uint64{at})[0]; len(p.Frames) > 0 {
 			t.Errorf("%#x is %+v", at, p)
 		}
+	}
+}
+
+// A symbol without a size ends with its section at the latest.
+func TestNoNameFromAnotherSection(t *testing.T) {
+	testkit.NeedTool(t, "gcc", "objcopy")
+	dir := t.TempDir()
+	path := build(t, dir, "library", "gcc", "-shared", "-nostdlib", "testdata/label.c")
+	stripped := filepath.Join(dir, "stripped")
+	run(t, "objcopy", "--strip-all", path, stripped)
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, s := range symbols {
+		if s.Name == "label" || s.Name == "hidden" {
+			for _, frame := range open(t, stripped).Find([]uint64{s.Value + 4})[0].Frames {
+				got[s.Name] = frame.Func
+			}
+		}
+	}
+	if want := map[string]string{"label": "label"}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -21,6 +21,7 @@ var errFull = errors.New("too many symbols")
 // symbols is an index of symbol tables by address. Size and name stay in the file.
 type symbols struct {
 	base   uint64
+	file   *elffile.File // the file whose addresses these are; the tables may be another file's
 	tables [2]elffile.SymbolTable
 	// index has one entry per symbol, sorted: its address less base in the high half, and the
 	// number of its table entry in the low one, with tableBit set for the second table.
@@ -31,10 +32,10 @@ type symbols struct {
 const tableBit = 31
 
 // addTable adds the functions of one table.
-func (s *symbols) addTable(n int, t elffile.SymbolTable, loads elffile.Loads) {
+func (s *symbols) addTable(n int, t elffile.SymbolTable) {
 	s.tables[n] = t
 	err := t.Each(func(id uint64, x *elffile.Symbol) error {
-		if x.Kind() != elffile.Func && x.Kind() != elffile.IFunc && x.Kind() != elffile.None || !x.Defined() || !loads.Code(x.Value()) || x.Value()-s.base > 1<<32-1 {
+		if x.Kind() != elffile.Func && x.Kind() != elffile.IFunc && x.Kind() != elffile.None || !x.Defined() || !s.file.Loads.Code(x.Value()) || x.Value()-s.base > 1<<32-1 {
 			return nil
 		}
 		if len(s.index) >= maxSymbols || id >= 1<<tableBit {
@@ -73,7 +74,7 @@ func (s *symbols) nameOf(x *symbol) string {
 // find returns the function that contains an address. Of several that begin there, it returns the
 // one with the most common name.
 func (s *symbols) find(addr uint64) (symbol, bool) {
-	var sized, label symbol // a label has no size, and extends to the next symbol
+	var sized, label symbol // a label has no size, and extends to the next symbol or the end of its section
 	if addr < s.base || addr-s.base > 1<<32-1 {
 		return sized, false
 	}
@@ -87,7 +88,7 @@ func (s *symbols) find(addr uint64) (symbol, bool) {
 		case !ok:
 		case addr-x.Value() < x.Size():
 			s.choose(&sized, &x)
-		case x.Size() == 0 && s.index[i]>>32 == s.index[n-1]>>32 && !s.cut:
+		case x.Size() == 0 && s.index[i]>>32 == s.index[n-1]>>32 && !s.cut && s.inSectionOf(&x, addr):
 			s.choose(&label, &x)
 		}
 	}
@@ -95,6 +96,12 @@ func (s *symbols) find(addr uint64) (symbol, bool) {
 		sized = label
 	}
 	return sized, sized.name != ""
+}
+
+// inSectionOf reports whether an address is in the section of a symbol.
+func (s *symbols) inSectionOf(x *symbol, addr uint64) bool {
+	of := s.file.SectionAt(x.Value())
+	return of.Contains(addr)
 }
 
 // has reports whether a symbol with a name is at an address.
