@@ -19,6 +19,8 @@ type stepKind struct {
 	allExtra bool
 	// extra: such a step may be one too many; then all of it is lost.
 	extra bool
+	// apart: such a step may do none of the others' work (see isApart); then all of it is lost.
+	apart bool
 	// sameLaunches: the others have about as many launches. An evaluation has other work to do.
 	sameLaunches bool
 }
@@ -162,8 +164,7 @@ func (w *Window) cost(pid uint32, kind *stepKind) *cost {
 // count adds up the cost of a kind.
 func (y *cost) count(e *Engine, kind *stepKind) {
 	steps, less := y.list, make([]weighted, len(y.list))
-	var rest [][]weighted // lengths of the other steps, by what they have alike
-	var kinds []uint32
+	rest := map[uint32]*peers{} // the other steps, by what they have alike
 	var at []int
 	for i := range steps {
 		x := &steps[i]
@@ -176,31 +177,39 @@ func (y *cost) count(e *Engine, kind *stepKind) {
 			at = append(at, i)
 			continue
 		}
-		n := indexOf(&kinds, kind.alike(x))
-		if n == len(rest) {
-			rest = append(rest, nil)
+		n := kind.alike(x)
+		if rest[n] == nil {
+			rest[n] = &peers{}
 		}
-		rest[n] = append(rest[n], weighted{x.length - int64(e.others(x, kind.class, kind.allExtra)), x.weight})
+		rest[n].push(x, x.length-int64(e.others(x, kind.class, kind.allExtra)))
+	}
+	for n, p := range rest {
+		if len(p.lengths) < minFree {
+			delete(rest, n)
+			continue
+		}
+		p.length, p.wait = quantile(thin(p.lengths), 0.5), quantile(thin(p.waits), 0.5)
 	}
 	for _, i := range at {
 		x := &steps[i]
-		base := int64(-1)
-		if n := indexOf(&kinds, kind.alike(x)); n < len(rest) && len(rest[n]) >= minFree {
-			base = quantile(thin(rest[n]), 0.5)
-			y.compared, y.base = true, base
+		p := rest[kind.alike(x)]
+		if p != nil {
+			y.compared, y.base = true, p.length
 		}
-		less[i].v -= y.add(x, x.use(kind.class), base, int64(e.others(x, kind.class, kind.allExtra)), kind)
+		less[i].v -= y.add(x, x.use(kind.class), p, int64(e.others(x, kind.class, kind.allExtra)), kind)
 	}
 	y.without = quantile(less, 0.99)
 }
 
-// indexOf returns the index of a number in a list. It appends a number that is missing.
-func indexOf(list *[]uint32, n uint32) int {
-	if i := slices.Index(*list, n); i >= 0 {
-		return i
-	}
-	*list = append(*list, n)
-	return len(*list) - 1
+// peers are the steps that steps of a kind are compared with.
+type peers struct {
+	lengths, waits []weighted // waits: for the GPU
+	length, wait   int64      // medians, ns
+}
+
+func (p *peers) push(x *step, length int64) {
+	p.lengths = append(p.lengths, weighted{length, x.weight})
+	p.waits = append(p.waits, weighted{x.gpu, x.weight})
 }
 
 // others returns what a step lost to causes other than its own calls selected by class. With
@@ -218,19 +227,31 @@ func (e *Engine) others(x *step, class func(events.Class) bool, allExtra bool) (
 	return ns
 }
 
+// isApart reports whether a step did none of the work of its peers: it launched no graph, and waited
+// for the GPU less than half as long.
+func (x *step) isApart(from *peers) bool {
+	return !x.graphs() && !x.graphsUnknown && 2*x.gpu < from.wait
+}
+
 // add counts a step of the kind and returns its loss. Without other steps to compare with, the GPU
 // may have hidden the time of the calls, up to the closing call's wait.
-func (y *cost) add(x *step, u use, base, others int64, kind *stepKind) int64 {
-	lost := x.length - others - base
+func (y *cost) add(x *step, u use, from *peers, others int64, kind *stepKind) int64 {
+	all := x.length - others
+	lost := all
+	if from != nil {
+		lost -= from.length
+	}
 	lo, hi := lost, lost
 	switch {
-	case base < 0 && u.ns > 0:
+	case from == nil && u.ns > 0:
 		lo, hi = max(u.ns-x.gpu, 0), u.ns
 		lost = (lo + hi) / 2
-	case base < 0:
-		lo, hi, lost = 0, x.length-others, 0
+	case from == nil:
+		lo, lost = 0, 0
+	case kind.apart && x.isApart(from):
+		lost, hi = all, all
 	case kind.extra:
-		hi = x.length - others
+		hi = all
 	case !kind.allExtra:
 		lost = min(lost, int64(maxLossRatio*float64(u.ns)))
 		lo, hi = lost, lost

@@ -10,8 +10,9 @@ import (
 )
 
 // captureSteps are steps that capture a graph after another graph was launched. If all steps do,
-// the cost is the time of the calls.
-var captureSteps = stepKind{class: graphOp, allExtra: true, match: func(x *step, _ use, p *process) bool {
+// the cost is the time of the calls. torch.cuda.graph synchronizes the device before each capture,
+// so a capture is often a step of its own.
+var captureSteps = stepKind{class: graphOp, allExtra: true, apart: true, match: func(x *step, _ use, p *process) bool {
 	return x.marks&ledger.MarkCapture != 0 && p.firstGraph != 0 && x.to() > p.firstGraph
 }}
 
