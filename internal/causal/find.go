@@ -33,6 +33,7 @@ type Finding struct {
 	id       string // of the chain
 	judged   bool
 	taken    bool    // taken over from another rule
+	onCPU    bool    // what caused the waits also costs the victim CPU time, less than they take
 	unknown  float64 // ns: what it may have lost besides, where its inputs were shed
 }
 

@@ -19,6 +19,7 @@ func merge(found []*Finding) (out []*Finding) {
 		o.Lost += x.Lost
 		o.Min += x.Min
 		o.Max += x.Max
+		o.onCPU = o.onCPU || x.onCPU
 		o.Slow = min(o.Slow+x.Slow, o.Steps)
 		o.Confidence = min(o.Confidence+x.Confidence, 1)
 		o.excess = max(o.excess, x.excess, o.Lost)

@@ -34,7 +34,7 @@ var memoryLimit = Rule{
 		case !w.readsAgain(x):
 			return false
 		default: // the CPU time of reading again cannot be told from that of the job's other work
-			x.Max = max(x.Max, min(x.Max+w.cpuBeside(x), x.Window))
+			x.Max, x.onCPU = max(x.Max, min(x.Max+w.cpuBeside(x), x.Window)), true
 		}
 		x.Culprits = append([]tick.Culprit{w.limitOf(x)}, x.Culprits...)
 		return true

@@ -58,7 +58,7 @@ func (w *Window) reclaimedBy(b *ProcessHistory, kind tick.HostEvent) Finding {
 	if more, ok := longer(steps, reclaims); ok {
 		x.Lost = min(x.Lost, more) // another thread may have reclaimed, or while the GPU had work
 	}
-	x.TID, x.Min, x.Max = tid, x.Lost/2, x.Lost*5/4
+	x.TID, x.Min, x.Max, x.onCPU = tid, x.Lost/2, x.Lost*5/4, true
 	for i := range steps {
 		x.Steps += int(steps[i].weight + 0.5)
 		if s := &steps[i]; s.to() > x.From && s.from < x.To && s.length > s.normal {

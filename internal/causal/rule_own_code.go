@@ -248,17 +248,21 @@ func recurs(slow []slowStep, p *process) bool {
 	return float64(longest) < habitGaps*math.Log2(float64(len(gaps)))*float64(quantile(gaps, usualGap))
 }
 
-// explained reports whether findings of other rules explain most of a loss. Those of claimed parts do
-// not count: they are no part of it.
+// explained reports whether findings of other rules explain most of a loss of CPU time. Waits are no part
+// of it, but what causes them may cost CPU time, too: as much as half of the waits, while they last.
 func (w *Window) explained(x *Finding) bool {
 	other := int64(0)
 	for r := range Rules {
-		if r == w.running || Rules[r].Claims != nil {
+		if r == w.running {
 			continue
 		}
 		for _, o := range w.runRule(r) {
-			if o.PID == x.PID && o.From <= x.To && x.From <= o.To {
+			switch {
+			case o.PID != x.PID || o.From > x.To || x.From > o.To:
+			case Rules[r].Claims == nil:
 				other += o.Lost
+			case o.onCPU && o.From <= x.From+soon && o.To >= x.To-soon:
+				other += o.Lost / 2
 			}
 		}
 	}

@@ -37,6 +37,7 @@ func (w *Window) addFaults(x *Finding, reported int64) {
 	x.Max = max(x.Max, min(x.Max+more+more/4, x.Window))
 	x.Confidence = min(x.Confidence*float64(x.Lost)/float64(max(x.Lost-more, 1)), 1)
 	x.excess = max(x.excess, x.Lost)
+	x.onCPU = true
 }
 
 // isPageWait reports whether the waits of a finding are for pages of memory.
